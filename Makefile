@@ -1,0 +1,64 @@
+# make verify   set up, build the kernels, check them, print the verdict
+# make test     set up, run the tests
+# make lint     ruff, mypy, clang-format
+# PYTHON (3.11 or newer), CXX, PIP_ARGS, EXAMPLES, PYTEST_ARGS can be given on the command line.
+
+PYTHON   ?= python3
+EXAMPLES ?= 25
+PIP_ARGS ?=
+VENV     := .venv
+PY       := $(VENV)/bin/python
+FOLDERS  := spec reference kernels emulator conformance
+
+# The environment is made again only when the content of what describes it changes.
+INPUTS   := setup.py pyproject.toml requirements.txt requirements-nodeps.txt constraints.txt
+STAMP    := $(VENV)/tileproof-$(shell cat $(INPUTS) | sha256sum | cut -c1-16)
+CXX_FILES = $(shell find emulator kernels -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh')
+
+.PHONY: setup engine verify test lint format clean
+
+setup: $(STAMP) engine
+
+$(STAMP):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Tileproof needs Python 3.11 or newer; give it with make PYTHON=..." >&2; exit 2; }
+	@command -v $(firstword $(CXX)) >/dev/null || \
+	  { echo "Tileproof needs a C++20 compiler: install g++, or give one with make CXX=..." >&2; exit 2; }
+	test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install -q --disable-pip-version-check $(PIP_ARGS) -r requirements.txt -c constraints.txt
+	$(PY) -m pip install -q --disable-pip-version-check $(PIP_ARGS) --no-deps -r requirements-nodeps.txt
+	$(PY) setup.py -q build_ext --inplace
+	$(PY) -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@rm -f $(VENV)/tileproof-????????????????
+	@touch $@
+
+engine: $(STAMP)
+	@$(PY) setup.py -q build_ext --inplace
+
+verify: setup
+	@$(VENV)/bin/tileproof build
+	@$(VENV)/bin/tileproof check head128-part0 --d-qk all --examples $(EXAMPLES)
+
+test: setup
+	$(PY) -m pytest -n 2 $(PYTEST_ARGS)
+
+# Type checkers do not follow an editable install of mapped folders: they get a tree of links instead.
+build/types/tileproof: $(STAMP)
+	@mkdir -p $@
+	@for folder in $(FOLDERS); do ln -sfn ../../../$$folder $@/$$folder; done
+	@touch $@
+
+lint: setup build/types/tileproof
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy -p tileproof
+	@test -z "$(CXX_FILES)" || $(VENV)/bin/clang-format --dry-run --Werror $(CXX_FILES)
+
+format: setup
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+	@test -z "$(CXX_FILES)" || $(VENV)/bin/clang-format -i $(CXX_FILES)
+
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find $(FOLDERS) tests \( -name __pycache__ -o -name '*.so' \) -prune -exec rm -rf {} +

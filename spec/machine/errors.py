@@ -1,0 +1,41 @@
+"""The one error type that every part of Tileproof raises for bad input.
+
+A user should never need a traceback to know what to do: each error says what is wrong, where, what was
+expected, what was found, and what to do about it. The command line prints it and exits with code 2.
+"""
+
+from __future__ import annotations
+
+
+class TileproofError(Exception):
+    """Something that could not be checked, said in five parts.
+
+    Parameters
+    ----------
+    what: one sentence that names the fault.
+    where: the file and line, argument, instruction or kernel it concerns.
+    expected, found: the two sides, when the fault is a mismatch.
+    do: what the user can do next.
+    """
+
+    def __init__(
+        self, what: str, *, where: str = "", expected: str = "", found: str = "", do: str = ""
+    ) -> None:
+        self.what = what
+        self.where = where
+        self.expected = expected
+        self.found = found
+        self.do = do
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        parts = [self.what]
+        for label in ("where", "expected", "found", "do"):
+            value = getattr(self, label)
+            if value:
+                parts.append(f"  {label + ':':<10}{value}")
+        return "\n".join(parts)
+
+    def as_dict(self) -> dict[str, str]:
+        """The five parts, for `--json`."""
+        return {key: getattr(self, key) for key in ("what", "where", "expected", "found", "do")}

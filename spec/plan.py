@@ -1,0 +1,156 @@
+"""What a kernel plan is: warp roles, barriers, memory maps, MMAs and where each stage can be observed.
+
+A plan is data. The generated header (`spec.header`) turns it into the constants that the C++ kernel takes,
+the conformance suite reads from it where a stage lies and which barrier phase publishes it, and `docs/`
+prints it. Offsets are bytes from the start of the CTA's dynamic shared memory; TMEM columns count from the
+first column of the CTA's own allocation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Swizzle = Literal["none", "32B", "64B", "128B"]
+
+
+@dataclass(frozen=True)
+class WarpRole:
+    """Warps `first_warp` .. `first_warp + warps - 1` of each CTA in `ctas` do one job."""
+
+    name: str
+    first_warp: int
+    warps: int
+    ctas: tuple[int, ...]
+    does: str
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """An mbarrier (or an array of `stages` of them), its arrivals and bytes per phase.
+
+    `count` is the mbarrier's expected arrival count, `tx_bytes` the bytes that complete_tx delivers per
+    phase (0: none), `ctas` the ranks whose copy is used. Phase n of stage b belongs to k-block
+    n * stages + b when `per_k_block`, else the barrier completes once.
+    """
+
+    name: str
+    offset: int
+    stages: int
+    count: int
+    tx_bytes: int
+    ctas: tuple[int, ...]
+    producers: str
+    consumers: str
+    per_k_block: bool
+
+    def offset_of(self, stage: int) -> int:
+        """Byte offset of stage `stage`'s 8-byte mbarrier object."""
+        if not 0 <= stage < self.stages:
+            raise IndexError(f"{self.name} has {self.stages} stages, not {stage}")
+        return self.offset + 8 * stage
+
+
+@dataclass(frozen=True)
+class SmemTile:
+    """One tile in shared memory: `rows` x `cols` elements, `stages` buffers of it, each `bytes` long."""
+
+    name: str
+    offset: int
+    bytes: int
+    stages: int
+    rows: int
+    cols: int
+    dtype: str
+    swizzle: Swizzle
+    major: Literal["K", "MN"]
+    holds: str
+
+
+@dataclass(frozen=True)
+class TmemTile:
+    """One accumulator or operand in tensor memory: `columns` columns from `column`, `stages` of them."""
+
+    name: str
+    column: int
+    columns: int
+    stages: int
+    layout: Literal["A", "B", "D", "E", "F", "G"]
+    holds: str
+
+
+@dataclass(frozen=True)
+class Mma:
+    """One MMA chain: D += A B over `k` elements in steps of 16, shape (m, n) of the whole instruction."""
+
+    name: str
+    kind: str
+    cta_group: int
+    m: int
+    n: int
+    k: int
+    a: str
+    b: str
+    d: str
+    a_major: Literal["K", "MN"]
+    b_major: Literal["K", "MN"]
+
+
+@dataclass(frozen=True)
+class TmemObservation:
+    """Stage `stage` of k-block phase * barrier.stages + b lies in `tile` stage b when `barrier`[b] completes."""
+
+    stage: str
+    tile: str
+    barrier: str
+
+
+@dataclass(frozen=True)
+class OutputObservation:
+    """Stage `stage` is the launch's output parameter `parameter`, indexed as `indexed` says."""
+
+    stage: str
+    parameter: str
+    indexed: str
+
+
+@dataclass(frozen=True)
+class KernelPlan:
+    """Everything a kernel and its checks must agree on, for one value of d_qk."""
+
+    name: str
+    h_q: int
+    d_qk: int
+    d_v: int
+    b_topk: int
+    cluster: int
+    threads: int
+    smem_bytes: int
+    tmem_columns: int
+    stages: tuple[str, ...]
+    roles: tuple[WarpRole, ...]
+    barriers: tuple[Barrier, ...]
+    smem: tuple[SmemTile, ...]
+    tmem: tuple[TmemTile, ...]
+    mmas: tuple[Mma, ...]
+    observations: tuple[TmemObservation | OutputObservation, ...]
+    probes: tuple[OutputObservation, ...] = field(default=())
+
+    def barrier(self, name: str) -> Barrier:
+        """The barrier called `name`; KeyError names the known ones."""
+        return _named(self.barriers, name)
+
+    def smem_tile(self, name: str) -> SmemTile:
+        """The shared-memory tile called `name`."""
+        return _named(self.smem, name)
+
+    def tmem_tile(self, name: str) -> TmemTile:
+        """The tensor-memory tile called `name`."""
+        return _named(self.tmem, name)
+
+
+def _named(items, name: str):  # type: ignore[no-untyped-def]
+    for item in items:
+        if item.name == name:
+            return item
+    raise KeyError(f"no {name!r}; there are {', '.join(item.name for item in items)}")

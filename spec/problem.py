@@ -1,0 +1,195 @@
+"""The problem: sparse MLA attention backward with one KV head, its inputs, and what counts as a key.
+
+Shapes (design.md section 2): ``q [s_q, h_q, d_qk]`` and ``kv [s_kv, d_qk]`` bf16, V is the first ``d_v`` columns of
+``kv``; ``o, dO [s_q, h_q, d_v]`` bf16; ``lse [s_q, h_q]`` f32 in base 2; ``indices [s_q, topk]`` int32;
+``topk_length [s_q]`` int32 or None.
+
+Slot ``j`` of token ``t`` is a key when ``j < clamp(topk_length[t], 0, topk)`` and ``0 <= indices[t, j] < s_kv``.
+Indices may repeat; each occurrence counts. ``lse[t, h] = log2(sum over keys of 2^(P * sm_scale * log2(e)))``; a
+token without any key has ``lse = +inf`` by definition (-inf, the logarithm of the empty sum, is accepted too), and
+since no slot of it is a key its S is 0 whatever ``lse`` says.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from tileproof.spec.machine.errors import TileproofError
+
+BF16 = np.dtype(ml_dtypes.bfloat16)
+F32 = np.dtype(np.float32)
+I32 = np.dtype(np.int32)
+
+H_Q_SUPPORTED = (128, 64)
+D_QK_SUPPORTED = (576, 512)
+D_V = 512
+B_TOPK = 64
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The sizes of one problem and its softmax scale (a plain factor of P, before the base-2 conversion)."""
+
+    s_q: int
+    s_kv: int
+    h_q: int
+    d_qk: int
+    topk: int
+    sm_scale: float
+    d_v: int = D_V
+
+    @property
+    def d_rope(self) -> int:
+        """Columns of q and kv past V: 64 or 0."""
+        return self.d_qk - self.d_v
+
+    def shapes(self) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+        """Name -> (shape, dtype) of every input array (``topk_length`` included)."""
+        return {
+            "q": ((self.s_q, self.h_q, self.d_qk), BF16),
+            "kv": ((self.s_kv, self.d_qk), BF16),
+            "o": ((self.s_q, self.h_q, self.d_v), BF16),
+            "dO": ((self.s_q, self.h_q, self.d_v), BF16),
+            "lse": ((self.s_q, self.h_q), F32),
+            "indices": ((self.s_q, self.topk), I32),
+            "topk_length": ((self.s_q,), I32),
+        }
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The input arrays of one problem. `validate` says whether a kernel may be given them."""
+
+    problem: Problem
+    q: Array
+    kv: Array
+    o: Array
+    dO: Array
+    lse: Array
+    indices: Array
+    topk_length: Array | None = None
+
+
+def lengths(inputs: Inputs) -> npt.NDArray[np.int64]:
+    """``[s_q]``: the number of slots to look at, ``clamp(topk_length, 0, topk)`` (topk without a topk_length)."""
+    p = inputs.problem
+    if inputs.topk_length is None:
+        return np.full(p.s_q, p.topk, dtype=np.int64)
+    return np.clip(inputs.topk_length.astype(np.int64), 0, p.topk)
+
+
+def key_mask(inputs: Inputs) -> npt.NDArray[np.bool_]:
+    """``bool [s_q, topk]``: which slots are keys."""
+    p = inputs.problem
+    index = inputs.indices.astype(np.int64)
+    inside = (index >= 0) & (index < p.s_kv)
+    counted = np.arange(p.topk)[None, :] < lengths(inputs)[:, None]
+    return inside & counted
+
+
+def validate(inputs: Inputs, b_topk: int = B_TOPK, *, poisoned_rows: bool = False) -> None:
+    """Raise TileproofError unless a kernel with tiles of `b_topk` keys may be given these inputs.
+
+    With ``poisoned_rows`` the rows of kv that no token selects may hold NaN or inf (a test that they are not read
+    into any result).
+    """
+    validate_problem(inputs.problem, b_topk)
+    for name, (shape, dtype) in inputs.problem.shapes().items():
+        array = getattr(inputs, name)
+        if array is None and name == "topk_length":
+            continue
+        _check_array(name, array, shape, dtype)
+    _check_finite(inputs, poisoned_rows)
+
+
+def validate_problem(problem: Problem, b_topk: int = B_TOPK) -> None:
+    """Raise TileproofError when the sizes are not ones that the backward is defined for."""
+    for name, least in (("s_q", 1), ("s_kv", 1), ("topk", 1)):
+        value = getattr(problem, name)
+        if not isinstance(value, (int, np.integer)) or value < least:
+            raise TileproofError(
+                f"{name} must be a positive integer", where=f"problem.{name}", expected=f">= {least}", found=repr(value)
+            )
+    for name, known in (("h_q", H_Q_SUPPORTED), ("d_qk", D_QK_SUPPORTED), ("d_v", (D_V,))):
+        value = getattr(problem, name)
+        if value not in known:
+            raise TileproofError(
+                f"unsupported {name}",
+                where=f"problem.{name}",
+                expected=" or ".join(map(str, known)),
+                found=repr(value),
+                do=f"choose one of the supported values of {name}",
+            )
+    if problem.topk % b_topk:
+        raise TileproofError(
+            "topk is not a multiple of B_TOPK",
+            where="problem.topk",
+            expected=f"a multiple of {b_topk}",
+            found=str(problem.topk),
+            do="pad the indices with -1 up to a multiple of B_TOPK",
+        )
+    if not (math.isfinite(problem.sm_scale) and problem.sm_scale > 0):
+        raise TileproofError(
+            "sm_scale is not a positive finite number",
+            where="problem.sm_scale",
+            expected="finite and > 0",
+            found=repr(problem.sm_scale),
+        )
+
+
+def _check_array(name: str, array: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    if not isinstance(array, np.ndarray):
+        raise TileproofError(
+            f"{name} is not a numpy array", where=name, expected=f"{dtype} {list(shape)}", found=type(array).__name__
+        )
+    if array.dtype != dtype:
+        raise TileproofError(
+            f"{name} has the wrong dtype",
+            where=name,
+            expected=str(dtype),
+            found=str(array.dtype),
+            do=f"convert it with .astype({dtype})",
+        )
+    if array.shape != shape:
+        raise TileproofError(
+            f"{name} has the wrong shape", where=name, expected=str(list(shape)), found=str(list(array.shape))
+        )
+    if not array.flags["C_CONTIGUOUS"]:
+        raise TileproofError(
+            f"{name} is not contiguous",
+            where=name,
+            expected="C order without gaps",
+            found=f"strides {array.strides}",
+            do="pass numpy.ascontiguousarray of it",
+        )
+
+
+def _check_finite(inputs: Inputs, poisoned_rows: bool) -> None:
+    mask = key_mask(inputs)
+    for name in ("q", "kv", "o", "dO", "lse"):
+        values = getattr(inputs, name).astype(np.float32)
+        bad = ~np.isfinite(values)
+        if name == "kv" and poisoned_rows:
+            selected = np.zeros(inputs.problem.s_kv, dtype=bool)
+            selected[inputs.indices[mask]] = True
+            bad &= selected[:, None]
+        if name == "lse":
+            empty = ~mask.any(axis=1)
+            bad &= ~(np.isinf(values) & empty[:, None])
+        if bad.any():
+            at = tuple(int(i) for i in np.argwhere(bad)[0])
+            raise TileproofError(
+                f"{name} holds {int(bad.sum())} value(s) that are not finite",
+                where=f"{name}[{', '.join(map(str, at))}]",
+                expected="finite numbers" + (" where the token has a key" if name == "lse" else ""),
+                found=str(values[at]),
+                do="clean the input; only rows of lse without any key may be infinite",
+            )

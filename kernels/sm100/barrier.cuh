@@ -1,0 +1,67 @@
+// An mbarrier in shared memory that both CTAs of a pair may signal.
+//
+// Arrivals are .release.cluster and waits .acquire.cluster, because the bytes and arrivals of one phase
+// come from both CTAs; the default .cta scope would not order the peer's accesses.
+#pragma once
+
+#include <cstdint>
+
+#include <cute/arch/util.hpp>
+
+#include "sm100/ptx.cuh"
+
+namespace tileproof {
+
+struct Barrier {
+  uint64_t state;
+
+  __device__ __forceinline__ uint32_t address() const { return cute::cast_smem_ptr_to_uint(&state); }
+
+  __device__ __forceinline__ uint32_t address_in(uint32_t rank) const {
+    return ptx::map_to_rank(address(), rank);
+  }
+
+  __device__ __forceinline__ void init(uint32_t count) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" : : "r"(address()), "r"(count) : "memory");
+  }
+
+  // Expect `bytes` more in this phase, then arrive once.
+  __device__ __forceinline__ void arrive_and_expect_tx(uint32_t bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.release.cluster.shared::cta.b64 _, [%0], %1;"
+                 :
+                 : "r"(address()), "r"(bytes)
+                 : "memory");
+  }
+
+  // Arrive once on this barrier's twin in the CTA `rank`.
+  __device__ __forceinline__ void arrive_in(uint32_t rank) {
+    asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];"
+                 :
+                 : "r"(address_in(rank))
+                 : "memory");
+  }
+
+  __device__ __forceinline__ bool try_wait(uint32_t parity) const {
+    uint32_t done;
+    asm volatile(
+        "{\n\t"
+        ".reg .pred complete;\n\t"
+        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 complete, [%1], %2;\n\t"
+        "selp.b32 %0, 1, 0, complete;\n\t"
+        "}"
+        : "=r"(done)
+        : "r"(address()), "r"(parity)
+        : "memory");
+    return done != 0;
+  }
+
+  // Block until the phase of this parity is complete. On a fresh barrier parity 1 passes at once.
+  __device__ __forceinline__ void wait(uint32_t parity) const {
+    while (!try_wait(parity)) {
+    }
+  }
+};
+
+static_assert(sizeof(Barrier) == 8);
+
+}  // namespace tileproof

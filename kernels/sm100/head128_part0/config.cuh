@@ -1,0 +1,149 @@
+// Types, layouts and the shared-memory map of head128-part0, each asserted against the generated plan.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <cute/arch/copy_sm90_desc.hpp>
+#include <cute/tensor.hpp>
+#include <cutlass/numeric_types.h>
+
+#include "sm100/barrier.cuh"
+
+namespace tileproof::head128_part0 {
+
+using namespace cute;
+
+using bf16 = cutlass::bfloat16_t;
+
+// What the host passes, by value. Tensor maps first: CUtensorMap is 128 bytes, aligned 128 since CUDA 13.
+struct Params {
+  TmaDescriptor q_map;     // [s_q * h_q, d_qk], box 64 x 64, 128B swizzle
+  TmaDescriptor dO_map;    // [s_q * h_q, d_v],  box 64 x 64, 128B swizzle
+  TmaDescriptor kv_map;    // [s_kv, d_qk],      box 1 x 64 for gather4, 128B swizzle, zero fill
+  const bf16* o;           // [s_q, h_q, d_v]
+  const int* indices;      // [s_q, topk]
+  const int* topk_length;  // [s_q], or null: topk everywhere
+  float* delta;            // [s_q, h_q]
+  float* P;                // [s_q, h_q, topk], probe build only
+  int s_kv;
+  int topk;
+};
+static_assert(offsetof(Params, q_map) == 0);
+static_assert(offsetof(Params, dO_map) == 128);
+static_assert(offsetof(Params, kv_map) == 256);
+static_assert(offsetof(Params, o) == 384);
+static_assert(offsetof(Params, P) == 416);
+static_assert(offsetof(Params, topk) == 428);
+static_assert(sizeof(Params) == 512);
+
+template <class Plan>
+struct Config {
+  static constexpr int kHeads = Plan::h_q / Plan::cluster;    // 64 heads a CTA
+  static constexpr int kKeys = Plan::b_topk / Plan::cluster;  // 32 gathered keys a CTA and k-block
+  static constexpr int kColTile = 64;                         // bf16 columns of one 128-byte swizzle span
+  static constexpr int kQkTiles = Plan::d_qk / kColTile;      // 9 or 8
+  static constexpr int kVTiles = Plan::d_v / kColTile;        // 8
+  static constexpr int kKvStages = Plan::smem::KV::stages;
+  static constexpr int kPStages = Plan::tmem::P::stages;
+
+  using SwizzleAtom = UMMA::Layout_K_SW128_Atom<bf16>;  // Sw<3,4,3> o (8,64):(64,1)
+
+  // Column tiles follow each other, so one TMA box or one column of gather4s fills one column tile.
+  using LayoutQ =  // Sw<3,4,3> o ((8,8),(64,9)):((64,512),(1,4096))
+      decltype(tile_to_shape(SwizzleAtom{}, Shape<Int<kHeads>, Int<Plan::d_qk>>{}));
+  using LayoutDO =  // Sw<3,4,3> o ((8,8),(64,8)):((64,512),(1,4096))
+      decltype(tile_to_shape(SwizzleAtom{}, Shape<Int<kHeads>, Int<Plan::d_v>>{}));
+  using LayoutKV =  // Sw<3,4,3> o ((8,4),(64,9)):((64,512),(1,2048))
+      decltype(tile_to_shape(SwizzleAtom{}, Shape<Int<kKeys>, Int<Plan::d_qk>>{}));
+
+  using MmaAtom = SM100_MMA_F16BF16_2x1SM_SS<bf16, bf16, float, Plan::mma::P::m, Plan::mma::P::n,
+                                             UMMA::Major::K, UMMA::Major::K>;
+  using TiledMma = decltype(make_tiled_mma(MmaAtom{}));
+
+  // The same bytes as the MMA walks them: (MmaA or MmaB of this CTA, 1, (16-deep steps, column tiles)).
+  using MmaLayoutQ =  // Sw<3,4,3> o ((64,16),1,(4,9)):((64,1),0,(16,4096))
+      decltype(UMMA::tile_to_mma_shape(
+          SwizzleAtom{}, partition_shape_A(TiledMma{}, Shape<Int<Plan::h_q>, Int<Plan::d_qk>>{})));
+  using MmaLayoutKV =  // Sw<3,4,3> o ((32,16),1,(4,9)):((64,1),0,(16,2048))
+      decltype(UMMA::tile_to_mma_shape(
+          SwizzleAtom{}, partition_shape_B(TiledMma{}, Shape<Int<Plan::b_topk>, Int<Plan::d_qk>>{})));
+
+  static constexpr int kQTileBytes = kHeads * kColTile * int(sizeof(bf16));   // 8192
+  static constexpr int kKvTileBytes = kKeys * kColTile * int(sizeof(bf16));   // 4096
+  static constexpr int kRowBytes = kColTile * int(sizeof(bf16));              // 128
+
+  struct SharedStorage {
+    alignas(1024) bf16 q[cosize_v<LayoutQ>];
+    alignas(1024) bf16 dO[cosize_v<LayoutDO>];
+    alignas(1024) bf16 kv[kKvStages][cosize_v<LayoutKV>];
+    Barrier q_ready;
+    Barrier do_ready;
+    Barrier kv_ready[kKvStages];
+    Barrier kv_free[kKvStages];
+    Barrier p_ready[kPStages];
+    Barrier p_free[kPStages];
+    uint32_t tmem_base;
+  };
+
+  // The problem's shape.
+  static_assert(Plan::cluster == 2 && Plan::b_topk == 64 && Plan::d_v == 512);
+  static_assert(Plan::d_qk % kColTile == 0 && Plan::d_v % kColTile == 0);
+  static_assert(Plan::smem::Q::rows == kHeads && Plan::smem::Q::cols == Plan::d_qk);
+  static_assert(Plan::smem::dO::rows == kHeads && Plan::smem::dO::cols == Plan::d_v);
+  static_assert(Plan::smem::KV::rows == kKeys && Plan::smem::KV::cols == Plan::d_qk);
+
+  // The shared-memory map.
+  static_assert(offsetof(SharedStorage, q) == Plan::smem::Q::offset, "Q is not where the plan puts it");
+  static_assert(offsetof(SharedStorage, dO) == Plan::smem::dO::offset, "dO is not where the plan puts it");
+  static_assert(offsetof(SharedStorage, kv) == Plan::smem::KV::offset, "KV is not where the plan puts it");
+  static_assert(sizeof(SharedStorage::q) == Plan::smem::Q::bytes);
+  static_assert(sizeof(SharedStorage::dO) == Plan::smem::dO::bytes);
+  static_assert(sizeof(SharedStorage::kv) == Plan::smem::KV::bytes * kKvStages);
+  static_assert(offsetof(SharedStorage, tmem_base) == Plan::smem::tmem_base::offset);
+  static_assert(sizeof(SharedStorage) == Plan::smem_bytes, "the plan's shared-memory size differs");
+
+  // The barriers.
+  static_assert(offsetof(SharedStorage, q_ready) == Plan::barrier::q_ready::offset);
+  static_assert(offsetof(SharedStorage, do_ready) == Plan::barrier::do_ready::offset);
+  static_assert(offsetof(SharedStorage, kv_ready) == Plan::barrier::kv_ready::offset);
+  static_assert(offsetof(SharedStorage, kv_free) == Plan::barrier::kv_free::offset);
+  static_assert(offsetof(SharedStorage, p_ready) == Plan::barrier::p_ready::offset);
+  static_assert(offsetof(SharedStorage, p_free) == Plan::barrier::p_free::offset);
+  static_assert(Plan::barrier::kv_ready::stages == kKvStages && Plan::barrier::kv_free::stages == kKvStages);
+  static_assert(Plan::barrier::p_ready::stages == kPStages && Plan::barrier::p_free::stages == kPStages);
+  static_assert(Plan::barrier::q_ready::tx_bytes == Plan::cluster * sizeof(SharedStorage::q));
+  static_assert(Plan::barrier::do_ready::tx_bytes == sizeof(SharedStorage::dO));
+  static_assert(Plan::barrier::kv_ready::tx_bytes == Plan::cluster * sizeof(SharedStorage::kv[0]));
+  static_assert(Plan::barrier::p_free::count == Plan::cluster * 32 * Plan::role::p_consumer::warps);
+
+  // Column tile c starts at c times its bytes, which the TMA destinations rely on, and the MMA's 16-deep
+  // steps walk the same column tiles. (Strides before the swizzle, in elements.)
+  template <int... Mode, class Layout>
+  static constexpr int stride_bytes(Layout layout) {
+    return int(sizeof(bf16)) * int(get<Mode...>(layout.layout_b().stride()));
+  }
+  static_assert(stride_bytes<1, 1>(LayoutQ{}) == kQTileBytes);
+  static_assert(stride_bytes<1, 1>(LayoutDO{}) == kQTileBytes);
+  static_assert(stride_bytes<1, 1>(LayoutKV{}) == kKvTileBytes);
+  static_assert(stride_bytes<0, 0>(LayoutKV{}) == kRowBytes);
+  static_assert(stride_bytes<2, 1>(MmaLayoutQ{}) == kQTileBytes);
+  static_assert(stride_bytes<2, 1>(MmaLayoutKV{}) == kKvTileBytes);
+  static_assert(cosize_v<MmaLayoutQ> == cosize_v<LayoutQ> && cosize_v<MmaLayoutKV> == cosize_v<LayoutKV>);
+  static_assert(size<2, 1>(MmaLayoutQ{}) == kQkTiles && size<2, 1>(MmaLayoutKV{}) == kQkTiles);
+
+  // The MMA and its accumulators.
+  static_assert(Plan::mma::P::cta_group == 2 && Plan::mma::P::m == Plan::h_q);
+  static_assert(Plan::mma::P::n == Plan::b_topk && Plan::mma::P::k == Plan::d_qk);
+  static_assert(Plan::tmem::P::columns == Plan::b_topk / 2, "layout B halves the columns");
+  static_assert(Plan::tmem::P::column + kPStages * Plan::tmem::P::columns <= Plan::tmem_columns);
+
+  // The warp roles.
+  static_assert(Plan::role::load::first_warp == 0 && Plan::role::load::warps == 4);
+  static_assert(Plan::role::p_consumer::first_warp % 4 == 0 && Plan::role::p_consumer::warps == 4,
+                "a warp reaches the TMEM lanes of its rank in its warpgroup");
+  static_assert(Plan::role::delta::warps == 4 && Plan::role::mma::warps == 1);
+  static_assert(Plan::threads == 32 * (Plan::role::mma::first_warp + Plan::role::mma::warps));
+};
+
+}  // namespace tileproof::head128_part0

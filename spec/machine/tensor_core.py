@@ -1,0 +1,103 @@
+"""The tensor core's block arithmetic for bf16 (or f16) operands and an f32 accumulator, bit for bit.
+
+Source: Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores", arXiv 2512.07004: H100, H200 and B200 add 16
+products and the accumulator in one aligned sum with 2 extra alignment bits, truncate, and round toward zero. A Python
+version of this paragraph matched that paper's recorded B200 words 5000 of 5000 (facts/sm100.md section 9.1); the words
+are of warp-level mma, and that tcgen05.mma does the same is likely but not shown.
+
+One block: ``e_i = exp(a_i) + exp(b_i)`` of each product (its significand in [1, 4) not renormalised), ``e_c = exp(c)``;
+zero terms drop out; ``E = max(e_i, e_c, -133)``; each term is truncated toward zero to a multiple of 2^(E-25); the sum of
+these integers is exact; it is truncated toward zero to 24 significant bits, or to a multiple of 2^-149 if that is
+coarser. Non-finite cases are not covered by the recorded words; here any NaN, or an inf that meets its opposite or a
+zero factor, gives the quiet NaN 0x7fffffff; an inf otherwise wins, and a finite sum past the f32 range truncates to the
+largest finite f32, as rounding toward zero says. A zero sum is +0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tileproof.spec.machine.errors import TileproofError
+
+K_BLOCK = 16
+MIN_ALIGNMENT = -133
+EXTRA_BITS = 2
+_FRACTION = 23 + EXTRA_BITS
+_DROPPED = -(2**20)  # exponent of a zero term: below every real one
+
+I64 = npt.NDArray[np.int64]
+F32 = npt.NDArray[np.float32]
+Array = npt.NDArray[Any]
+
+
+def _split(x: Array, bits: int) -> tuple[I64, I64]:
+    """Signed integer significand of `bits` bits and exponent e with ``x = significand * 2^(e - bits + 1)``.
+
+    For subnormal inputs the exponent is that of the format's smallest normal, as the hardware's unpacking has it.
+    """
+    lowest = -126
+    fraction, exponent = np.frexp(x.astype(np.float64))
+    exponent = np.maximum(exponent - 1, lowest).astype(np.int64)
+    exponent = np.where(fraction == 0, _DROPPED, exponent)
+    scaled = np.ldexp(x.astype(np.float64), np.where(fraction == 0, 0, bits - 1 - exponent))
+    return scaled.astype(np.int64), exponent
+
+
+def block(a: Array, b: Array, c: Array) -> F32:
+    """``[m, n]`` f32: ``c + a [m, 16] @ b [n, 16]^T`` for bf16 or f16 valued a and b and f32 valued c."""
+    if a.shape[-1] > K_BLOCK or a.shape[-1] != b.shape[-1]:
+        raise TileproofError("a block is 16 products", expected="a [m, k<=16], b [n, k]", found=f"{a.shape}, {b.shape}")
+    a64, b64, c64 = (np.asarray(x, dtype=np.float64) for x in (a, b, c))
+    special = ~(np.isfinite(a64).all(1)[:, None] & np.isfinite(b64).all(1)[None, :] & np.isfinite(c64))
+    clean = [np.where(np.isfinite(x), x, 0.0) for x in (a64, b64, c64)]
+    result = _finite_block(*clean)
+    return _with_specials(result, special, a64, b64, c64) if special.any() else result
+
+
+def _finite_block(a: Array, b: Array, c: Array) -> F32:
+    # 11 bits hold the significands of bf16 and f16; a product then has 22, c has 24.
+    (sa, ea), (sb, eb), (sc, ec) = _split(a, 11), _split(b, 11), _split(c, 24)
+    exponent = ea[:, None, :] + eb[None, :, :]
+    top = np.maximum(np.maximum(exponent.max(axis=2, initial=_DROPPED), ec), MIN_ALIGNMENT)
+    products = _align(sa[:, None, :] * sb[None, :, :], _FRACTION - 20 - (top[:, :, None] - exponent))
+    total = products.sum(axis=2) + _align(sc, EXTRA_BITS - (top - ec))
+    return _truncate(total, top - _FRACTION)
+
+
+def _align(significand: I64, shift: I64) -> I64:
+    """significand * 2^shift truncated toward zero."""
+    left = np.abs(significand) << np.clip(shift, 0, 40)
+    return np.sign(significand) * (left >> np.clip(-shift, 0, 62))
+
+
+def _truncate(total: I64, unit: I64) -> F32:
+    """total * 2^unit truncated toward zero to f32."""
+    magnitude = np.abs(total)
+    length = np.frexp(magnitude.astype(np.float64))[1].astype(np.int64)
+    drop = np.maximum(np.maximum(length - 24, -149 - unit), 0)
+    kept = (magnitude >> np.minimum(drop, 62)) << np.minimum(drop, 62)
+    with np.errstate(over="ignore"):
+        value = np.ldexp(kept.astype(np.float64), unit)
+    value = np.minimum(value, float(np.finfo(np.float32).max))
+    return (np.sign(total) * value).astype(np.float32) + np.float32(0)
+
+
+def _with_specials(result: F32, special: npt.NDArray[np.bool_], a: Array, b: Array, c: Array) -> F32:
+    with np.errstate(invalid="ignore", over="ignore"):
+        terms = a[:, None, :] * b[None, :, :]
+        total = np.where(np.isfinite(terms), 0.0, terms).sum(axis=2) + np.where(np.isfinite(c), 0.0, c)
+    out = np.where(special & np.isfinite(total) & (total == 0), result, total).astype(np.float32)
+    out = np.where(special, out, result)
+    nan = np.array(0x7FFFFFFF, dtype=np.uint32).view(np.float32)
+    return np.where(np.isnan(out), nan, out).astype(np.float32)
+
+
+def matmul(a: Array, b: Array, c: Array | None = None) -> F32:
+    """``[m, n]`` f32: ``c + a [m, k] @ b [n, k]^T``, one block of 16 products after the other from k = 0."""
+    result = np.zeros((a.shape[0], b.shape[0]), np.float32) if c is None else np.asarray(c, dtype=np.float32)
+    for start in range(0, a.shape[1], K_BLOCK):
+        result = block(a[:, start : start + K_BLOCK], b[:, start : start + K_BLOCK], result)
+    return result

@@ -1,0 +1,62 @@
+"""Hypothesis strategies of small backward problems, for the tests of the reference and of the bounds."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+from hypothesis import strategies as st
+
+from tileproof.reference.walk import with_forward
+from tileproof.spec.problem import Inputs, Problem
+
+INT_MIN, INT_MAX = -(2**31), 2**31 - 1
+
+
+def indices(rng: np.random.Generator, pattern: str, s_q: int, topk: int, s_kv: int) -> np.ndarray:
+    """``int32 [s_q, topk]`` of one pattern; `holes` mixes every kind of value that is no key."""
+    rows = rng.integers(0, s_kv, (s_q, topk))
+    if pattern == "identity":
+        rows = np.broadcast_to(np.arange(topk), (s_q, topk)).copy()
+    elif pattern == "reversed":
+        rows = np.broadcast_to(np.arange(topk)[::-1], (s_q, topk)).copy()
+    elif pattern == "same":
+        rows[:] = rng.integers(0, s_kv)
+    elif pattern == "none":
+        rows[:] = rng.choice([-1, s_kv, INT_MIN, INT_MAX], (s_q, topk))
+    elif pattern == "holes":
+        holes = rng.random((s_q, topk)) < 0.5
+        rows = np.where(holes, rng.choice([-1, s_kv, s_kv + 7, INT_MIN, INT_MAX], (s_q, topk)), rows)
+    return np.clip(rows, INT_MIN, INT_MAX).astype(np.int32)
+
+
+@st.composite
+def problems(draw: st.DrawFn, exact: bool = False, scales: tuple[float, ...] = (1.0, 1e-3, 8.0)) -> Inputs:
+    """Inputs with consistent o and lse: in the kernel's dtypes, or o and lse in float64 when `exact`."""
+    problem = Problem(
+        s_q=draw(st.integers(1, 3)),
+        s_kv=draw(st.sampled_from([1, 2, 63, 64, 65, 200])),
+        h_q=draw(st.sampled_from([64, 128])),
+        d_qk=draw(st.sampled_from([512, 576])),
+        topk=draw(st.sampled_from([64, 128, 192])),
+        sm_scale=draw(st.sampled_from([576**-0.5, 0.125, 1.0 / 512])),
+    )
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    scale = draw(st.sampled_from(scales))
+
+    def values(*shape: int) -> np.ndarray:
+        return (rng.standard_normal(shape) * scale).astype(ml_dtypes.bfloat16)
+
+    pattern = draw(st.sampled_from(["identity", "reversed", "random", "same", "holes", "none"]))
+    topk_length = None
+    if draw(st.booleans()):
+        ends = [0, 1, 63, 64, 65, problem.topk - 1, problem.topk, problem.topk + 1, -1, INT_MAX]
+        topk_length = rng.choice(ends, problem.s_q).astype(np.int32)
+    return with_forward(
+        problem,
+        exact=exact,
+        q=values(problem.s_q, problem.h_q, problem.d_qk),
+        kv=values(problem.s_kv, problem.d_qk),
+        dO=values(problem.s_q, problem.h_q, problem.d_v),
+        indices=indices(rng, pattern, problem.s_q, problem.topk, problem.s_kv),
+        topk_length=topk_length,
+    )

@@ -83,7 +83,9 @@ def walk(
             yield TileValue("dKV", TileCoord(token, None, k_block), cols, every_column, dKV)
 
         for cta, rows in enumerate(heads):
-            yield TileValue("dQ", TileCoord(token, cta, None), rows, every_column, rounding.out(accumulator[cta]))
+            yield TileValue(
+                "dQ", TileCoord(token, cta, None), rows, every_column, rounding.out(accumulator[cta])
+            )
 
 
 def outputs(inputs: Inputs, b_topk: int = B_TOPK, ctas: int = 2, rounding: Rounding = EXACT) -> Outputs:

@@ -57,7 +57,9 @@ _ZERO_UNIT = 4096  # exponent of the lowest set bit of 0: larger than any real o
 def gamma(n: int, u: float) -> float:
     """n u / (1 - n u), the relative error constant of n roundings (Higham, section 3.1); needs n u < 1."""
     if n * u >= 1:
-        raise TileproofError("too many roundings for a bound", where="gamma", expected="n * u < 1", found=f"{n} * {u}")
+        raise TileproofError(
+            "too many roundings for a bound", where="gamma", expected="n * u < 1", found=f"{n} * {u}"
+        )
     return n * u / (1 - n * u)
 
 
@@ -81,7 +83,9 @@ def _round_to_odd_f32(x: F64) -> npt.NDArray[np.float32]:
         near = x.astype(np.float32)
     finite = np.isfinite(near)
     inexact = finite & (near.astype(np.float64) != x)
-    toward_zero = np.where(inexact & (np.abs(near.astype(np.float64)) > np.abs(x)), np.nextafter(near, 0), near)
+    toward_zero = np.where(
+        inexact & (np.abs(near.astype(np.float64)) > np.abs(x)), np.nextafter(near, 0), near
+    )
     bits = np.ascontiguousarray(toward_zero, dtype=np.float32).view(np.uint32)
     return np.where(inexact, bits | np.uint32(1), bits).astype(np.uint32).view(np.float32)
 

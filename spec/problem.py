@@ -116,7 +116,10 @@ def validate_problem(problem: Problem, b_topk: int = B_TOPK) -> None:
         value = getattr(problem, name)
         if not isinstance(value, (int, np.integer)) or value < least:
             raise TileproofError(
-                f"{name} must be a positive integer", where=f"problem.{name}", expected=f">= {least}", found=repr(value)
+                f"{name} must be a positive integer",
+                where=f"problem.{name}",
+                expected=f">= {least}",
+                found=repr(value),
             )
     for name, known in (("h_q", H_Q_SUPPORTED), ("d_qk", D_QK_SUPPORTED), ("d_v", (D_V,))):
         value = getattr(problem, name)
@@ -148,7 +151,10 @@ def validate_problem(problem: Problem, b_topk: int = B_TOPK) -> None:
 def _check_array(name: str, array: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
     if not isinstance(array, np.ndarray):
         raise TileproofError(
-            f"{name} is not a numpy array", where=name, expected=f"{dtype} {list(shape)}", found=type(array).__name__
+            f"{name} is not a numpy array",
+            where=name,
+            expected=f"{dtype} {list(shape)}",
+            found=type(array).__name__,
         )
     if array.dtype != dtype:
         raise TileproofError(

@@ -77,7 +77,9 @@ def locate(problem: Problem, token: int, head: int, slot: int, b_topk: int = B_T
     bounds = (("token", token, problem.s_q), ("head", head, problem.h_q), ("slot", slot, problem.topk))
     for name, value, end in bounds:
         if not 0 <= value < end:
-            raise TileproofError(f"{name} out of range", where=name, expected=f"0..{end - 1}", found=str(value))
+            raise TileproofError(
+                f"{name} out of range", where=name, expected=f"0..{end - 1}", found=str(value)
+            )
     each = problem.h_q // ctas
     return Place(TileCoord(token, head // each, slot // b_topk), head % each, slot % b_topk)
 

@@ -9,8 +9,10 @@ One block: ``e_i = exp(a_i) + exp(b_i)`` of each product (its significand in [1,
 zero terms drop out; ``E = max(e_i, e_c, -133)``; each term is truncated toward zero to a multiple of 2^(E-25); the sum of
 these integers is exact; it is truncated toward zero to 24 significant bits, or to a multiple of 2^-149 if that is
 coarser. Non-finite cases are not covered by the recorded words; here any NaN, or an inf that meets its opposite or a
-zero factor, gives the quiet NaN 0x7fffffff; an inf otherwise wins, and a finite sum past the f32 range truncates to the
-largest finite f32, as rounding toward zero says. A zero sum is +0.
+zero factor, gives the quiet NaN 0x7fffffff; an inf otherwise wins. A finite sum of 2^128 or more becomes inf, as in the
+authors' published model (repository MATLAB-tensor-core, Generic_BFMA_TC.m). A zero sum is +0. Subnormal operands are not
+normalised: their exponent is that of the format's smallest normal, -126 for bf16 and the accumulator, -14 for f16
+(same file).
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ from tileproof.spec.machine.errors import TileproofError
 K_BLOCK = 16
 MIN_ALIGNMENT = -133
 EXTRA_BITS = 2
+BF16_EMIN = -126
+F16_EMIN = -14
 _FRACTION = 23 + EXTRA_BITS
 _DROPPED = -(2**20)  # exponent of a zero term: below every real one
 
@@ -33,12 +37,8 @@ F32 = npt.NDArray[np.float32]
 Array = npt.NDArray[Any]
 
 
-def _split(x: Array, bits: int) -> tuple[I64, I64]:
-    """Signed integer significand of `bits` bits and exponent e with ``x = significand * 2^(e - bits + 1)``.
-
-    For subnormal inputs the exponent is that of the format's smallest normal, as the hardware's unpacking has it.
-    """
-    lowest = -126
+def _split(x: Array, bits: int, lowest: int) -> tuple[I64, I64]:
+    """Signed significand of `bits` bits and exponent e >= lowest with ``x = significand * 2^(e - bits + 1)``."""
     fraction, exponent = np.frexp(x.astype(np.float64))
     exponent = np.maximum(exponent - 1, lowest).astype(np.int64)
     exponent = np.where(fraction == 0, _DROPPED, exponent)
@@ -46,20 +46,23 @@ def _split(x: Array, bits: int) -> tuple[I64, I64]:
     return scaled.astype(np.int64), exponent
 
 
-def block(a: Array, b: Array, c: Array) -> F32:
-    """``[m, n]`` f32: ``c + a [m, 16] @ b [n, 16]^T`` for bf16 or f16 valued a and b and f32 valued c."""
+def block(a: Array, b: Array, c: Array, input_emin: int = BF16_EMIN) -> F32:
+    """``[m, n]`` f32: ``c + a [m, 16] @ b [n, 16]^T`` for bf16 (or f16: `F16_EMIN`) valued a, b and f32 valued c."""
     if a.shape[-1] > K_BLOCK or a.shape[-1] != b.shape[-1]:
-        raise TileproofError("a block is 16 products", expected="a [m, k<=16], b [n, k]", found=f"{a.shape}, {b.shape}")
+        raise TileproofError(
+            "a block is 16 products", expected="a [m, k<=16], b [n, k]", found=f"{a.shape}, {b.shape}"
+        )
     a64, b64, c64 = (np.asarray(x, dtype=np.float64) for x in (a, b, c))
     special = ~(np.isfinite(a64).all(1)[:, None] & np.isfinite(b64).all(1)[None, :] & np.isfinite(c64))
     clean = [np.where(np.isfinite(x), x, 0.0) for x in (a64, b64, c64)]
-    result = _finite_block(*clean)
+    result = _finite_block(*clean, input_emin)
     return _with_specials(result, special, a64, b64, c64) if special.any() else result
 
 
-def _finite_block(a: Array, b: Array, c: Array) -> F32:
+def _finite_block(a: Array, b: Array, c: Array, input_emin: int) -> F32:
     # 11 bits hold the significands of bf16 and f16; a product then has 22, c has 24.
-    (sa, ea), (sb, eb), (sc, ec) = _split(a, 11), _split(b, 11), _split(c, 24)
+    (sa, ea), (sb, eb) = _split(a, 11, input_emin), _split(b, 11, input_emin)
+    sc, ec = _split(c, 24, BF16_EMIN)
     exponent = ea[:, None, :] + eb[None, :, :]
     top = np.maximum(np.maximum(exponent.max(axis=2, initial=_DROPPED), ec), MIN_ALIGNMENT)
     products = _align(sa[:, None, :] * sb[None, :, :], _FRACTION - 20 - (top[:, :, None] - exponent))
@@ -81,8 +84,7 @@ def _truncate(total: I64, unit: I64) -> F32:
     kept = (magnitude >> np.minimum(drop, 62)) << np.minimum(drop, 62)
     with np.errstate(over="ignore"):
         value = np.ldexp(kept.astype(np.float64), unit)
-    value = np.minimum(value, float(np.finfo(np.float32).max))
-    return (np.sign(total) * value).astype(np.float32) + np.float32(0)
+        return (np.sign(total) * value).astype(np.float32) + np.float32(0)
 
 
 def _with_specials(result: F32, special: npt.NDArray[np.bool_], a: Array, b: Array, c: Array) -> F32:
@@ -95,9 +97,10 @@ def _with_specials(result: F32, special: npt.NDArray[np.bool_], a: Array, b: Arr
     return np.where(np.isnan(out), nan, out).astype(np.float32)
 
 
-def matmul(a: Array, b: Array, c: Array | None = None) -> F32:
+def matmul(a: Array, b: Array, c: Array | None = None, input_emin: int = BF16_EMIN) -> F32:
     """``[m, n]`` f32: ``c + a [m, k] @ b [n, k]^T``, one block of 16 products after the other from k = 0."""
     result = np.zeros((a.shape[0], b.shape[0]), np.float32) if c is None else np.asarray(c, dtype=np.float32)
     for start in range(0, a.shape[1], K_BLOCK):
-        result = block(a[:, start : start + K_BLOCK], b[:, start : start + K_BLOCK], result)
+        stop = start + K_BLOCK
+        result = block(a[:, start:stop], b[:, start:stop], result, input_emin)
     return result

@@ -1,0 +1,49 @@
+"""Shared-memory swizzles as functions of the byte address.
+
+Source: PTX ISA 5.5.7 (the tensor-map swizzle modes, 16-byte chunks inside 128-byte lines) and 9.7.16.3 (matrix operand
+layouts of tcgen05.mma); both are the XOR of address bits [7, 7+B) onto bits [4, 4+B). It acts on the absolute address.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from tileproof.spec.machine.errors import TileproofError
+
+Address = TypeVar("Address", int, npt.NDArray[np.int64])
+
+BITS = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
+LINE = 128
+CHUNK = 16
+
+
+def bits(mode: str) -> int:
+    """B of a swizzle mode: 0 none, 1 32B, 2 64B, 3 128B."""
+    try:
+        return BITS[mode]
+    except KeyError:
+        raise TileproofError("unknown swizzle mode", expected=", ".join(BITS), found=repr(mode)) from None
+
+
+def width(mode: str) -> int:
+    """W, the bytes of one row of the swizzle atom: 16 (none), 32, 64 or 128."""
+    return 16 << bits(mode)
+
+
+def span(mode: str) -> int:
+    """Bytes after which the pattern repeats, its natural alignment: 16 (none), 256, 512 or 1024 (PTX ISA table 41)."""
+    return CHUNK if mode == "none" else 8 * width(mode)
+
+
+def swizzle(mode: str, address: Address) -> Address:
+    """Where the byte at unswizzled `address` really lies; its own inverse."""
+    mask = ((1 << bits(mode)) - 1) << 7
+    return address ^ ((address & mask) >> 3)
+
+
+def chunk(mode: str, line: int, index: int) -> int:
+    """The chunk that chunk `index` (0..7) of 128-byte line `line` goes to, as PTX ISA 5.5.7's tables list it."""
+    return index ^ (line % (1 << bits(mode)))

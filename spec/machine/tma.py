@@ -1,0 +1,175 @@
+"""Tensor maps: the rules of cuTensorMapEncodeTiled, and what a tile load or a gather4 puts into shared memory.
+
+Sources: CUDA driver API, tensor map object management (cuTensorMapEncodeTiled); PTX ISA 5.5.3 (tile mode), 5.5.3.4
+(gather4), 5.5.7 (swizzle), 9.7.9.27.1.2 (cp.async.bulk.tensor). Dimensions are innermost first; `strides` are bytes of
+dimensions 1 and up. The bit pattern of the NaN fill is undocumented; 0x7ff7 for bf16 was seen on an H200 (facts/sm100.md
+section 14), other types are refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tileproof.spec.machine import swizzle as sw
+from tileproof.spec.machine.errors import TileproofError
+
+Bytes = npt.NDArray[np.uint8]
+I64 = npt.NDArray[np.int64]
+
+SIZES = {
+    "uint8": 1,
+    "uint16": 2,
+    "uint32": 4,
+    "int32": 4,
+    "uint64": 8,
+    "int64": 8,
+    "float16": 2,
+    "float32": 4,
+    "float64": 8,
+    "bfloat16": 2,
+}
+_FLOATING = ("float16", "float32", "float64", "bfloat16")
+_NAN_FILL = {"bfloat16": np.array([0xF7, 0x7F], dtype=np.uint8)}
+
+
+@dataclass(frozen=True)
+class TensorMapFields:
+    """The arguments of cuTensorMapEncodeTiled that change what is copied (interleave NONE; promotion is speed only)."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    element_strides: tuple[int, ...]
+    swizzle: str = "none"
+    oob_fill: Literal["zero", "nan"] = "zero"
+    address: int = 0
+
+    @property
+    def element_size(self) -> int:
+        return SIZES[self.dtype]
+
+    @property
+    def loaded(self) -> tuple[int, ...]:
+        """Elements that a box loads in each dimension: ceil(box / element stride), dimension 0 always all."""
+        return (
+            self.box[0],
+            *(-(-b // e) for b, e in zip(self.box[1:], self.element_strides[1:], strict=True)),
+        )
+
+    @property
+    def box_bytes(self) -> int:
+        """Bytes that a tile load writes and completes on its mbarrier, out-of-bounds elements included."""
+        return int(np.prod(self.loaded)) * self.element_size
+
+
+def check_tensor_map(fields: TensorMapFields) -> None:
+    """Raise TileproofError unless cuTensorMapEncodeTiled would accept these fields."""
+    if fields.dtype not in SIZES:
+        raise TileproofError(
+            "unknown tensor map type", where="dtype", expected=", ".join(SIZES), found=repr(fields.dtype)
+        )
+    rank = len(fields.shape)
+    _require(1 <= rank <= 5, "rank", "1..5", rank)
+    for name, want in (("strides", rank - 1), ("box", rank), ("element_strides", rank)):
+        _require(len(getattr(fields, name)) == want, name, f"{want} entries", len(getattr(fields, name)))
+    _require(fields.address % 16 == 0, "address", "a multiple of 16", hex(fields.address))
+    for i, extent in enumerate(fields.shape):
+        _require(1 <= extent <= 2**32, f"shape[{i}]", "1..2^32", extent)
+    for i, stride in enumerate(fields.strides):
+        _require(
+            stride % 16 == 0 and 0 <= stride < 2**40, f"strides[{i}]", "a multiple of 16 below 2^40", stride
+        )
+    for i, extent in enumerate(fields.box):
+        _require(1 <= extent <= 256, f"box[{i}]", "1..256", extent)
+    for i, step in enumerate(fields.element_strides):
+        _require(1 <= step <= 8, f"element_strides[{i}]", "1..8", step)
+    row = fields.box[0] * fields.element_size
+    _require(row % 16 == 0, "box[0]", "a multiple of 16 bytes", f"{row} bytes")
+    sw.bits(fields.swizzle)
+    if fields.swizzle != "none":
+        most = sw.width(fields.swizzle)
+        _require(row <= most, "box[0]", f"at most {most} bytes with {fields.swizzle} swizzle", f"{row} bytes")
+    if fields.oob_fill not in ("zero", "nan"):
+        raise TileproofError(
+            "unknown fill", where="oob_fill", expected="zero or nan", found=repr(fields.oob_fill)
+        )
+    if fields.oob_fill == "nan":
+        _require(fields.dtype in _FLOATING, "oob_fill", "a floating type for nan", fields.dtype)
+
+
+def tile_image(fields: TensorMapFields, memory: Bytes, corner: tuple[int, ...], dst: int = 0) -> Bytes:
+    """The bytes that a tile load with box corner `corner` puts at shared address `dst` and after, ``[box bytes]``.
+
+    `memory` is the global memory from the map's address on. Byte i of the result lies at ``dst + i``.
+    """
+    check_tensor_map(fields)
+    if len(corner) != len(fields.shape):
+        raise TileproofError(
+            "wrong number of coordinates", expected=str(len(fields.shape)), found=str(len(corner))
+        )
+    axes = [
+        c + np.arange(count, dtype=np.int64) * (step if i else 1)
+        for i, (c, count, step) in enumerate(zip(corner, fields.loaded, fields.element_strides, strict=True))
+    ]
+    grid = np.meshgrid(*axes[::-1], indexing="ij")[::-1]
+    return _image(fields, memory, [g.ravel() for g in grid], dst)
+
+
+def gather4_image(
+    fields: TensorMapFields, memory: Bytes, column: int, rows: tuple[int, int, int, int], dst: int = 0
+) -> Bytes:
+    """The bytes that ``tile::gather4`` puts at `dst`: row j of the gather as row j of a {box[0], 4} tile.
+
+    A row outside the tensor is filled and its bytes are counted all the same.
+    """
+    check_tensor_map(fields)
+    _require(len(fields.shape) == 2, "rank", "2 for gather4", len(fields.shape))
+    _require(fields.box[1] == 1, "box[1]", "1 for gather4", fields.box[1])
+    _require(len(rows) == 4, "rows", "4 row coordinates", len(rows))
+    cols = column + np.arange(fields.box[0], dtype=np.int64)
+    x0, x1 = np.tile(cols, 4), np.repeat(np.array(rows, dtype=np.int64), fields.box[0])
+    return _image(fields, memory, [x0, x1], dst)
+
+
+def _image(fields: TensorMapFields, memory: Bytes, coords: list[I64], dst: int) -> Bytes:
+    size = fields.element_size
+    align = 128 if fields.swizzle != "none" else 16
+    _require(dst % align == 0, "dst", f"a multiple of {align}", hex(dst))
+    inside = np.ones(coords[0].shape, dtype=bool)
+    offset = coords[0] * size
+    for x, extent in zip(coords, fields.shape, strict=True):
+        inside &= (x >= 0) & (x < extent)
+    for x, stride in zip(coords[1:], fields.strides, strict=True):
+        offset = offset + x * stride
+    if inside.any() and int(offset[inside].max()) + size > memory.size:
+        raise TileproofError(
+            "the tensor map reaches past the buffer",
+            expected=f"{memory.size} bytes",
+            found=str(int(offset[inside].max())),
+        )
+    elements = np.tile(_fill(fields), (coords[0].size, 1))
+    elements[inside] = memory[offset[inside][:, None] + np.arange(size)]
+    linear = dst + np.arange(elements.size, dtype=np.int64)
+    image = np.empty(elements.size, dtype=np.uint8)
+    image[sw.swizzle(fields.swizzle, linear) - dst] = elements.ravel()
+    return image
+
+
+def _fill(fields: TensorMapFields) -> Bytes:
+    if fields.oob_fill == "zero":
+        return np.zeros(fields.element_size, dtype=np.uint8)
+    if fields.dtype not in _NAN_FILL:
+        raise TileproofError(
+            "the NaN fill of this type is not known", expected=", ".join(_NAN_FILL), found=fields.dtype
+        )
+    return _NAN_FILL[fields.dtype]
+
+
+def _require(condition: bool, field: str, expected: str, found: object) -> None:
+    if not condition:
+        raise TileproofError("bad tensor map", where=field, expected=expected, found=str(found))

@@ -276,7 +276,9 @@ struct Kernel {
     const int first_head = kHeadsPerWarp * (warp - Plan::role::delta::first_warp);
     const int64_t first_row = int64_t(token) * Plan::h_q + int(rank) * Cfg::kHeads + first_head;
     const bf16* o = params.o + first_row * Plan::d_v;
-    Tensor sDO = make_tensor(make_smem_ptr(smem.dO), typename Cfg::LayoutDO{});
+    // Position independent, so that the accesses stay ld.shared: the swizzle acts on the offset.
+    Tensor sDO = as_position_independent_swizzle_tensor(
+        make_tensor(make_smem_ptr(smem.dO), typename Cfg::LayoutDO{}));
 
     float delta = 0.0f;  // lane h keeps head h of the warp
     CUTE_NO_UNROLL

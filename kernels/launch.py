@@ -1,0 +1,196 @@
+"""A kernel launch as data: image, entry, grid, cluster, block, dynamic shared memory and typed parameters.
+
+Nothing here knows who executes the launch. The emulator's driver and the CUDA driver's each turn the same
+`Launch` into arguments: they place every buffer, write its address where the parameters name it, and encode
+every tensor map from its fields.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tileproof.spec.machine.errors import TileproofError
+
+Direction = Literal["in", "out"]
+ScalarType = Literal["s32", "u32", "s64", "u64", "f32"]
+Swizzle = Literal["none", "32B", "64B", "128B"]
+OobFill = Literal["zero", "nan"]
+Dim3 = tuple[int, int, int]
+
+MAX_SHARED_BYTES = 232448  # one CTA's shared memory on sm_100: 227 KiB (cutlass/arch/arch.h)
+MAX_THREADS = 1024  # threads a CTA (CUDA programming guide, compute capabilities)
+MAX_CLUSTER = 8  # CTAs a cluster without the non-portable attribute (CUDA programming guide)
+ADDRESS_BYTES = 8
+TENSOR_MAP_BYTES = 128  # CUtensorMap
+TENSOR_MAP_ALIGNMENT = 64  # cuTensorMapEncodeTiled
+SCALAR_BYTES: dict[str, int] = {"s32": 4, "u32": 4, "s64": 8, "u64": 8, "f32": 4}
+
+
+@dataclass(frozen=True, eq=False)
+class Buffer:
+    """Device memory passed by address: an input holds `array`, an output is not written before the launch."""
+
+    name: str
+    direction: Direction
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    array: npt.NDArray[Any] | None = None
+
+    @staticmethod
+    def input(name: str, array: npt.NDArray[Any]) -> Buffer:
+        """A buffer that holds `array`, which must be C-contiguous."""
+        if not array.flags["C_CONTIGUOUS"]:
+            raise TileproofError(
+                f"{name} is not contiguous",
+                where=name,
+                expected="C order without gaps",
+                found=f"strides {array.strides}",
+                do="pass numpy.ascontiguousarray of it",
+            )
+        return Buffer(name, "in", array.shape, array.dtype, array)
+
+    @staticmethod
+    def output(name: str, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Buffer:
+        """A buffer that the kernel is to write."""
+        return Buffer(name, "out", tuple(shape), np.dtype(dtype))
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A number passed by value; a null pointer is a `u64` of 0."""
+
+    name: str
+    type: ScalarType
+    value: int | float
+
+
+@dataclass(frozen=True)
+class TensorMapSpec:
+    """The arguments of cuTensorMapEncodeTiled, for a map over `buffer` without interleave.
+
+    `shape`, `box` and `element_strides` are element counts, innermost dimension first; `strides` are bytes
+    of dimensions 1 and up (one fewer than the rank); dimension 0 is contiguous.
+    """
+
+    name: str
+    buffer: Buffer
+    dtype: Literal["bf16", "f16", "f32"]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    element_strides: tuple[int, ...]
+    swizzle: Swizzle
+    oob_fill: OobFill = "zero"
+
+    def __post_init__(self) -> None:
+        rank = len(self.shape)
+        if not 1 <= rank <= 5 or (len(self.strides), len(self.box), len(self.element_strides)) != (
+            rank - 1,
+            rank,
+            rank,
+        ):
+            raise TileproofError(
+                "the tensor map's fields do not have one rank",
+                where=self.name,
+                expected="rank 1..5 shape, box and element_strides, and rank - 1 strides",
+                found=f"{rank}, {len(self.box)}, {len(self.element_strides)} and {len(self.strides)}",
+            )
+
+
+@dataclass(frozen=True)
+class Struct:
+    """A by-value parameter of `size` bytes with an item at each offset; bytes between items are zero."""
+
+    name: str
+    size: int
+    fields: tuple[tuple[int, Buffer | Scalar | TensorMapSpec], ...]
+
+    def __post_init__(self) -> None:
+        end = 0
+        for offset, item in sorted(self.fields, key=lambda pair: pair[0]):
+            bytes_, alignment = _extent(item)
+            if offset < end or offset % alignment or offset + bytes_ > self.size:
+                raise TileproofError(
+                    f"{item.name} does not fit at offset {offset} of the parameter struct",
+                    where=f"{self.name}.{item.name}",
+                    expected=f"{bytes_} free bytes, aligned {alignment}, inside {self.size}",
+                    found=f"offset {offset} after an item that ends at {end}",
+                )
+            end = offset + bytes_
+
+
+Parameter = Buffer | Scalar | TensorMapSpec | Struct
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch of `entry` of the PTX text `image`; `params` in the entry's order."""
+
+    image: str = field(repr=False)
+    entry: str
+    grid: Dim3
+    cluster: Dim3
+    block: Dim3
+    shared_bytes: int
+    params: tuple[Parameter, ...]
+
+    def __post_init__(self) -> None:
+        threads, ctas = math.prod(self.block), math.prod(self.cluster)
+        self._require(0 < threads <= MAX_THREADS, "block", f"1 to {MAX_THREADS} threads", str(self.block))
+        self._require(0 < ctas <= MAX_CLUSTER, "cluster", f"1 to {MAX_CLUSTER} CTAs", str(self.cluster))
+        self._require(
+            all(g > 0 and g % c == 0 for g, c in zip(self.grid, self.cluster, strict=True)),
+            "grid",
+            f"a positive multiple of the cluster {self.cluster}",
+            str(self.grid),
+        )
+        self._require(
+            0 <= self.shared_bytes <= MAX_SHARED_BYTES,
+            "shared_bytes",
+            f"at most {MAX_SHARED_BYTES}",
+            str(self.shared_bytes),
+        )
+        self.buffers()
+
+    def _require(self, holds: bool, what: str, expected: str, found: str) -> None:
+        if not holds:
+            raise TileproofError(
+                f"the launch's {what} does not fit", where=self.entry, expected=expected, found=found
+            )
+
+    def buffers(self) -> dict[str, Buffer]:
+        """Every buffer that a parameter names, once; TileproofError when two of them share a name."""
+        found: dict[str, Buffer] = {}
+        for item in self.items():
+            buffer = item.buffer if isinstance(item, TensorMapSpec) else item
+            if isinstance(buffer, Buffer) and found.setdefault(buffer.name, buffer) is not buffer:
+                raise TileproofError("two buffers of one launch share a name", where=f"{self.entry}, {buffer.name}")
+        return found
+
+    def items(self) -> Iterator[Buffer | Scalar | TensorMapSpec]:
+        """Every parameter, with those inside structs in place of the struct."""
+        for parameter in self.params:
+            if isinstance(parameter, Struct):
+                yield from (item for _, item in parameter.fields)
+            else:
+                yield parameter
+
+
+def _extent(item: Buffer | Scalar | TensorMapSpec) -> tuple[int, int]:
+    """Bytes and alignment of an item inside a struct."""
+    if isinstance(item, TensorMapSpec):
+        return TENSOR_MAP_BYTES, TENSOR_MAP_ALIGNMENT
+    if isinstance(item, Scalar):
+        return SCALAR_BYTES[item.type], SCALAR_BYTES[item.type]
+    return ADDRESS_BYTES, ADDRESS_BYTES

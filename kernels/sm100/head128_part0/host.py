@@ -1,0 +1,82 @@
+"""head128-part0 as seen from the host: its launch description."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tileproof.kernels.compile import Built
+from tileproof.kernels.kernel import Kernel
+from tileproof.kernels.launch import Buffer, Launch, Scalar, Struct, TensorMapSpec
+from tileproof.spec.plan import KernelPlan
+from tileproof.spec.plans import head128_part0
+
+if TYPE_CHECKING:
+    from tileproof.spec.problem import Inputs
+
+COL_TILE = 64  # bf16 columns of one 128-byte swizzle span
+BF16_BYTES = 2
+PARAMS_BYTES = 512  # sizeof(Params) in config.cuh, which asserts it and every offset below
+
+
+def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Launch:
+    """Grid of one 2-CTA cluster a token; one by-value struct of tensor maps, addresses and sizes.
+
+    Outputs: `delta [s_q, h_q]` f32, and in the probe build `P [s_q, h_q, topk]` f32, of which the k-blocks
+    below ceil(clamped topk_length / b_topk) are written.
+    """
+    problem = inputs.problem
+    q = Buffer.input("q", inputs.q)
+    kv = Buffer.input("kv", inputs.kv)
+    dO = Buffer.input("dO", inputs.dO)
+    null = Scalar("topk_length", "u64", 0)
+    length = null if inputs.topk_length is None else Buffer.input("topk_length", inputs.topk_length)
+    probe_shape = (problem.s_q, plan.h_q, problem.topk)
+    heads = plan.h_q // plan.cluster
+    fields: tuple[tuple[int, Buffer | Scalar | TensorMapSpec], ...] = (
+        (0, _map("q_map", q, problem.s_q * plan.h_q, plan.d_qk, heads)),
+        (128, _map("dO_map", dO, problem.s_q * plan.h_q, plan.d_v, heads)),
+        (256, _map("kv_map", kv, problem.s_kv, plan.d_qk, 1)),
+        (384, Buffer.input("o", inputs.o)),
+        (392, Buffer.input("indices", inputs.indices)),
+        (400, length),
+        (408, Buffer.output("delta", (problem.s_q, plan.h_q), np.float32)),
+        (416, Buffer.output("P", probe_shape, np.float32) if probe else Scalar("P", "u64", 0)),
+        (424, Scalar("s_kv", "s32", problem.s_kv)),
+        (428, Scalar("topk", "s32", problem.topk)),
+    )
+    return Launch(
+        image=built.ptx,
+        entry=built.entry,
+        grid=(plan.cluster * problem.s_q, 1, 1),
+        cluster=(plan.cluster, 1, 1),
+        block=(plan.threads, 1, 1),
+        shared_bytes=plan.smem_bytes,
+        params=(Struct("params", PARAMS_BYTES, fields),),
+    )
+
+
+def _map(name: str, buffer: Buffer, rows: int, cols: int, box_rows: int) -> TensorMapSpec:
+    """A [rows, cols] bf16 map with boxes of `box_rows` x 64, 128-byte swizzled, zeros out of bounds."""
+    return TensorMapSpec(
+        name,
+        buffer,
+        "bf16",
+        shape=(cols, rows),
+        strides=(cols * BF16_BYTES,),
+        box=(COL_TILE, box_rows),
+        element_strides=(1, 1),
+        swizzle="128B",
+        oob_fill="zero",
+    )
+
+
+KERNEL = Kernel(
+    name=head128_part0.NAME,
+    d_qks=head128_part0.D_QKS,
+    plan=head128_part0.plan,
+    main="sm100/head128_part0/kernel.cu",
+    folders=("sm100", "sm100/head128_part0"),
+    describe=describe,
+)

@@ -1,0 +1,101 @@
+"""The comparison: every observed tile against its float64 reference, within the derived bound of its
+stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from tileproof.conformance.tiles import Chain, Key, Reference, StageTile
+from tileproof.spec.stages import STAGES
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """One wrong tile: the observation, its reference, and which elements are outside the bound or missing."""
+
+    tile: StageTile
+    reference: Reference
+    wrong: npt.NDArray[np.bool_]
+
+
+@dataclass
+class StageScore:
+    """What was compared of one stage: tiles, elements, elements compared for equality, largest error /
+    bound.
+    """
+
+    tiles: int = 0
+    elements: int = 0
+    exact: int = 0
+    worst: float = 0.0
+
+    def add(self, other: StageScore) -> None:
+        """Counts `other` in."""
+        self.tiles += other.tiles
+        self.elements += other.elements
+        self.exact += other.exact
+        self.worst = max(self.worst, other.worst)
+
+
+@dataclass
+class Comparison:
+    """Divergences in stage graph order, then walk order; scores per stage."""
+
+    divergences: list[Divergence] = field(default_factory=list)
+    scores: dict[str, StageScore] = field(default_factory=dict)
+
+
+def compare(chain: Chain, tiles: Iterable[StageTile]) -> Comparison:
+    """Judges each tile alone, on the inputs that the kernel had for it."""
+    result = Comparison()
+    for tile in sorted(tiles, key=lambda t: order(t.key)):
+        reference = chain.reference(tile.stage, tile.coord, tile.rows, tile.cols)
+        wrong = wrong_elements(tile, reference)
+        score = result.scores.setdefault(tile.stage, StageScore())
+        score.add(_score(tile, reference))
+        if wrong.any():
+            result.divergences.append(Divergence(tile, reference, wrong))
+    return result
+
+
+def wrong_elements(tile: StageTile, reference: Reference) -> npt.NDArray[np.bool_]:
+    """``bool [rows, cols]``: not written, or further from the reference than the bound (equality where it is
+    0).
+
+    Where the bound is infinite (an f32 overflow is possible) any written value is accepted; NaN never is,
+    unless the reference is NaN itself.
+    """
+    found = tile.value.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        error = np.abs(found - reference.value)
+        close = (error <= reference.bound) | (found == reference.value)
+    unbounded = np.isinf(reference.bound) & (~np.isnan(found) | np.isnan(reference.value))
+    return ~(tile.written & (close | unbounded))
+
+
+def _score(tile: StageTile, reference: Reference) -> StageScore:
+    error = np.abs(tile.value.astype(np.float64) - reference.value)[tile.written]
+    bound = reference.bound[tile.written]
+    bounded = (bound > 0) & np.isfinite(bound) & np.isfinite(error)
+    worst = float((error[bounded] / bound[bounded]).max()) if bounded.any() else 0.0
+    return StageScore(1, int(tile.value.size), int((bound == 0).sum()), worst)
+
+
+def order(key: Key) -> tuple[int, int, int, int]:
+    """Sort key of a tile: its stage in the graph, then token, k-block and CTA."""
+    name, coord = key
+    return (
+        list(STAGES).index(name),
+        coord.token,
+        -1 if coord.k_block is None else coord.k_block,
+        -1 if coord.cta is None else coord.cta,
+    )
+
+
+def index(tiles: Iterable[StageTile]) -> Mapping[Key, StageTile]:
+    """Tiles by stage and coordinates."""
+    return {tile.key: tile for tile in tiles}

@@ -1,0 +1,90 @@
+"""A finding: which stage diverged first, where exactly, how the wrong elements lie, and what explains
+them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Kind = Literal["value", "missing", "surplus", "disagree", "machine"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One defect. `row` is the head and `column` the slot of the first wrong element, both within the token.
+
+    `lane` and `tmem_column` are where that element lies in tensor memory, when it was read there. `pattern`
+    says how the wrong elements are arranged, `cause` what reproduces the values found. `others` counts
+    further tiles of the same stage that are wrong as well.
+    """
+
+    kind: Kind
+    message: str
+    stage: str = ""
+    build: str = ""
+    token: int | None = None
+    cta: int | None = None
+    k_block: int | None = None
+    row: int | None = None
+    column: int | None = None
+    lane: int | None = None
+    tmem_column: int | None = None
+    expected: float | None = None
+    found: float | None = None
+    bound: float | None = None
+    wrong: int = 0
+    elements: int = 0
+    pattern: str = ""
+    cause: str = ""
+    code: str = ""
+    ptx_line: int | None = None
+    source: str = ""
+    warp: str = ""
+    others: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields that are set, for `--json`."""
+        return {
+            key: value for key, value in asdict(self).items() if value not in (None, "") or key == "message"
+        }
+
+    @property
+    def place(self) -> str:
+        """Stage, token, CTA, k-block and element in words."""
+        parts = [f"stage {self.stage}"] if self.stage else []
+        for label, value in (
+            ("token", self.token),
+            ("CTA", self.cta),
+            ("k-block", self.k_block),
+            ("head", self.row),
+            ("slot", self.column),
+        ):
+            if value is not None:
+                parts.append(f"{label} {value}")
+        if self.lane is not None:
+            parts.append(f"TMEM lane {self.lane} column {self.tmem_column}")
+        return ", ".join(parts)
+
+    def lines(self) -> list[str]:
+        """The finding as text, one fact a line, most important first."""
+        out = [self.message]
+        if self.place:
+            out.append(f"where:    {self.place}" + (f" ({self.build} build)" if self.build else ""))
+        if self.warp:
+            out.append(f"warp:     {self.warp}")
+        if self.expected is not None and self.found is not None:
+            out.append(
+                f"expected: {self.expected!r}" + (f" +- {self.bound:.3g}" if self.bound else " exactly")
+            )
+            out.append(f"found:    {self.found!r}")
+        if self.elements:
+            out.append(f"wrong:    {self.wrong} of {self.elements} elements of the tile; {self.pattern}")
+        if self.cause:
+            out.append(f"cause:    {self.cause}")
+        if self.ptx_line or self.source:
+            line = f"PTX line {self.ptx_line}" if self.ptx_line else ""
+            out.append("code:     " + ", ".join(part for part in (self.source, line) if part))
+        if self.others:
+            out.append(f"also:     {self.others} more tile(s) of this stage are wrong")
+        return out

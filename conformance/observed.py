@@ -1,0 +1,74 @@
+"""What a driver hands back from one launch, in a form that does not say which driver ran it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Policy = Literal["early", "late", "random"]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """When asynchronous operations complete, among the moments that the ISA allows; `seed` is for
+    "random".
+    """
+
+    policy: Policy = "early"
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Capture:
+    """The TMEM columns of one CTA as an mbarrier of it completed phase `phase` (0 is the first).
+
+    `tile` and `stage` name the plan's TMEM tile and its buffer; `data` is uint32 [128 lanes, columns],
+    `valid` says which cells held a value that was legally visible at that moment.
+    """
+
+    tile: str
+    stage: int
+    cta: tuple[int, int, int]
+    cluster_rank: int
+    phase: int
+    data: npt.NDArray[np.uint32]
+    valid: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class MachineFinding:
+    """A defect that the machine itself saw (out of bounds, never-written memory, a hang, ...)."""
+
+    severity: Literal["error", "warning", "note"]
+    code: str
+    message: str
+    ptx_line: int = 0
+    source: str = ""
+    cta: tuple[int, int, int] | None = None
+    warp: int | None = None
+    lane: int | None = None
+    address: int | None = None
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output parameter: its values and, element by element, whether the kernel wrote it."""
+
+    values: npt.NDArray[Any]
+    written: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Observed:
+    """One launch as seen from outside."""
+
+    outputs: Mapping[str, Output]
+    captures: tuple[Capture, ...] = ()
+    findings: tuple[MachineFinding, ...] = ()
+    printf: str = ""
+    counters: Mapping[str, int] = field(default_factory=dict)

@@ -1,14 +1,13 @@
 """The oracle: torch autograd in float64 through ``softmax(scale * q k^T) v`` over the selected keys.
 
-It shares nothing with the tiled reference but the definition of a key: no tiles, no lse, no delta, no formula of a
-gradient. torch is imported here and nowhere else in the reference.
+It shares nothing with the tiled reference but the definition of a key: no tiles, no lse, no delta, no formula
+of a gradient. torch is imported here and nowhere else in the reference.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import torch
-
 from tileproof.reference.walk import Outputs
 from tileproof.spec.problem import Inputs, key_mask
 

@@ -1,7 +1,8 @@
 """What the walk rounds: nothing (`EXACT`), or what a kernel rounds (`KernelRounding`).
 
-The rounding model is one honest kernel among many: bf16 operands, f32 accumulators carried over the k-blocks, f32
-scalar arithmetic rounded to nearest, bf16 dQ. It stays inside every bound of `spec.numerics`; the tests show it.
+The rounding model is one honest kernel among many: bf16 operands, f32 accumulators carried over the k-blocks,
+f32 scalar arithmetic rounded to nearest, bf16 dQ. It stays inside every bound of `spec.numerics`; the tests
+show it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
-
 from tileproof.spec.machine import tensor_core
 from tileproof.spec.numerics import F32_MIN_NORMAL, LOG2_E, round_bf16, round_f32
 
@@ -52,7 +52,7 @@ class _Exact:
         return a @ b if c is None else c + a @ b
 
     def rowsum(self, a: F64, b: F64) -> F64:
-        return np.einsum("...d,...d->...", a, b)
+        return np.asarray(np.einsum("...d,...d->...", a, b))
 
     def softmax(self, P: F64, lse: F64, sm_scale: float) -> F64:
         with np.errstate(over="ignore"):
@@ -78,9 +78,10 @@ EXACT: Rounding = _Exact()
 class KernelRounding:
     """The kernel's roundings.
 
-    mma "f32": f32 accumulation by numpy, rounded to nearest, in numpy's order; "tensor-core": the block arithmetic
-    of `spec.machine.tensor_core` bit for bit (slow). ex2.approx is modelled as the correctly rounded exp2 with results
-    below 2^-126 flushed to zero; its error of up to 2 ulp (PTX ISA 9.7.3.21) is in the bounds, not in this model.
+    mma "f32": f32 accumulation by numpy, rounded to nearest, in numpy's order; "tensor-core": the block
+    arithmetic of `spec.machine.tensor_core` bit for bit (slow). ex2.approx is modelled as the correctly
+    rounded exp2 with results below 2^-126 flushed to zero; its error of up to 2 ulp (PTX ISA 9.7.3.21) is in
+    the bounds, not in this model.
     """
 
     mma: Literal["f32", "tensor-core"] = "f32"

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
 from tileproof.reference import stages
 from tileproof.reference.rounding import EXACT, Rounding
 from tileproof.spec.numerics import LOG2_E
@@ -22,9 +21,10 @@ F64 = npt.NDArray[np.float64]
 class TileValue:
     """One tile of one stage.
 
-    `rows` and `cols` are global: heads and slots for P, S, dP, dS; heads for delta (cols has length 1); heads and
-    columns of q for dQ; slots and columns of kv for dKV. `operand` is the copy that the next MMA reads, where there is
-    one (S, dS). dQ comes once a k-block, as the running sum, and once with k_block None, as the output.
+    `rows` and `cols` are global: heads and slots for P, S, dP, dS; heads for delta (cols has length 1); heads
+    and columns of q for dQ; slots and columns of kv for dKV. `operand` is the copy that the next MMA reads,
+    where there is one (S, dS). dQ comes once a k-block, as the running sum, and once with k_block None, as
+    the output.
     """
 
     stage: str
@@ -47,7 +47,7 @@ class Outputs:
 def walk(
     inputs: Inputs, b_topk: int = B_TOPK, ctas: int = 2, rounding: Rounding = EXACT
 ) -> Iterator[TileValue]:
-    """Every tile of every stage: per token delta, then per k-block P, S, dP, dS, dQ per CTA and dKV, then dQ out."""
+    """Every tile: per token delta, then per k-block P, S, dP, dS, dQ per CTA and dKV, then dQ out."""
     p = inputs.problem
     mask = key_mask(inputs)
     every_column = slice(0, p.d_qk)
@@ -107,7 +107,7 @@ def outputs(inputs: Inputs, b_topk: int = B_TOPK, ctas: int = 2, rounding: Round
 
 
 def forward(inputs: Inputs) -> tuple[F64, F64]:
-    """``o [s_q, h_q, d_v]`` and base-2 ``lse [s_q, h_q]`` of q and kv in float64; no key: o = 0, lse = +inf."""
+    """``o [s_q, h_q, d_v]`` and base-2 ``lse [s_q, h_q]`` in float64; no key: o = 0, lse = +inf."""
     p = inputs.problem
     mask = key_mask(inputs)
     o, lse = np.zeros((p.s_q, p.h_q, p.d_v)), np.full((p.s_q, p.h_q), np.inf)

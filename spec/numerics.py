@@ -1,24 +1,30 @@
 """Rounding and error bounds: how far a correct kernel's stage may lie from the float64 formula, per element.
 
-Every bound is assume-guarantee: it takes the stage's own inputs as the kernel had them, and covers that stage's
-rounding alone. No constant here is tuned; each is one of
+Every bound is assume-guarantee: it takes the stage's own inputs as the kernel had them, and covers that
+stage's rounding alone. No constant here is tuned; each is one of
 
 - ``U_F32_RZ = 2^-23``: one f32 addition that may round toward zero, as tensor cores do (Khattak and Mikaitis,
-  arXiv 2512.07004). An n-term sum in any order is off by at most gamma_n(u) sum|a_i b_i|, gamma_n(u) = n u / (1 - n u)
-  (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., sections 3.1 and 4.2). The block arithmetic of
-  `spec.machine.tensor_core` loses at most 16 * 2^-25 of its largest term and 2^-23 of its result per 16 products
-  (17 terms, the largest is kept whole), which 16 u sum|a_i b_i| covers: a test shows it.
+  arXiv 2512.07004). An n-term sum in any order is off by at most gamma_n(u) sum|a_i b_i|, gamma_n(u) = n u /
+  (1 - n u) (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., sections 3.1 and 4.2). The block
+  arithmetic of `spec.machine.tensor_core` loses at most 16 * 2^-25 of its largest term and 2^-23 of its
+  result per 16 products (17 terms, the largest is kept whole), which 16 u sum|a_i b_i| covers: a test shows
+  it.
 - ``U_F32 = 2^-24``: one f32 operation rounded to nearest (PTX ISA 9.7.3, ``.rn``).
 - ``U_BF16 = 2^-8``: conversion to bf16, round to nearest even (PTX ISA 9.7.9.21, cvt.rn.bf16x2.f32).
 - ``EX2_RELATIVE = 2^-22``: ex2.approx.ftz.f32, 2 ulp (PTX ISA 9.7.3.21); results under 2^-126 go to zero.
-- products of two bf16 are exact in f32 (8 x 8 bit significands) unless they fall below 2^-149, the smallest f32
-  subnormal. Tensor cores and CUDA's default arithmetic (no -ftz) keep subnormals, so underflow costs at most 2^-149 a
-  term; `red.add.f32` on global memory flushes (PTX ISA 9.7.13.5), which costs up to 2^-126 an addition.
+- products of two bf16 are exact in f32 (8 x 8 bit significands) unless they fall below 2^-149, the smallest
+  f32 subnormal. Tensor cores and CUDA's default arithmetic (no -ftz) keep subnormals, so underflow costs at
+  most 2^-149 a term; `red.add.f32` on global memory flushes (PTX ISA 9.7.13.5), which costs up to 2^-126 an
+  addition.
 
-Where every partial sum is exact whatever the order (`exact_matmul_mask`) the bound is 0. Where an intermediate may
-exceed the f32 range the bound is +inf, for that element only: infinity and any finite value are then both honest
-outcomes. It is +inf also where the stage's inputs are not finite (an earlier stage is to blame). The float64
-evaluation of the formula itself is part of each bound (U_F64 terms).
+- tensor cores do not normalise subnormal operands (the authors' model of `spec.machine.tensor_core`): other
+  terms are then truncated as if that operand were 2^-126, so a nonzero operand counts with at least that
+  magnitude.
+
+Where every partial sum is exact whatever the order (`exact_matmul_mask`) the bound is 0. Where an
+intermediate may exceed the f32 range the bound is +inf, for that element only: infinity and any finite value
+are then both honest outcomes. It is +inf also where the stage's inputs are not finite (an earlier stage is to
+blame). The float64 evaluation of the formula itself is part of each bound (U_F64 terms).
 """
 
 from __future__ import annotations
@@ -32,7 +38,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
-
 from tileproof.spec import stages
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.problem import Array
@@ -48,7 +53,7 @@ F32_TINY = 2.0**-149
 F32_MIN_NORMAL = 2.0**-126
 F32_MAX = float(np.finfo(np.float32).max)
 BF16_TINY = 2.0**-133
-BF16_MAX = float(ml_dtypes.finfo(ml_dtypes.bfloat16).max)
+BF16_MAX = (2 - 2.0**-7) * 2.0**127
 LOG2_E = math.log2(math.e)
 
 _ZERO_UNIT = 4096  # exponent of the lowest set bit of 0: larger than any real one
@@ -72,8 +77,8 @@ def round_f32(x: Array) -> F64:
 def round_bf16(x: Array) -> F64:
     """Nearest bf16 (ties to even; overflow to inf; subnormals kept), as float64, rounded once from float64.
 
-    ml_dtypes converts float64 to bf16 by way of f32, which rounds twice; rounding to odd in the first step keeps the
-    second one honest (Boldo and Melquiond, IEEE Trans. Computers 57(4), 2008).
+    ml_dtypes converts float64 to bf16 by way of f32, which rounds twice; rounding to odd in the first step
+    keeps the second one honest (Boldo and Melquiond, IEEE Trans. Computers 57(4), 2008).
     """
     return _round_to_odd_f32(np.asarray(x, dtype=np.float64)).astype(ml_dtypes.bfloat16).astype(np.float64)
 
@@ -91,7 +96,7 @@ def _round_to_odd_f32(x: F64) -> npt.NDArray[np.float32]:
 
 
 def lowest_bit(x: Array) -> npt.NDArray[np.int64]:
-    """Exponent of the lowest set bit of each value (6 -> 1, 0.75 -> -2); 4096 for zero. Values must be finite."""
+    """Exponent of the lowest set bit of each finite value (6 -> 1, 0.75 -> -2); 4096 for zero."""
     mantissa, exponent = np.frexp(np.asarray(x, dtype=np.float64))
     whole = np.abs(np.ldexp(mantissa, 53)).astype(np.int64)
     low = np.frexp((whole & -whole).astype(np.float64))[1] - 1
@@ -101,17 +106,23 @@ def lowest_bit(x: Array) -> npt.NDArray[np.int64]:
 def exact_matmul_mask(a: Array, b: Array) -> npt.NDArray[np.bool_]:
     """``bool [m, n]``: elements of ``a [m, k] @ b [n, k]^T`` that f32 accumulates exactly in any order.
 
-    Row i of a consists of multiples of 2^u_i, row j of b of multiples of 2^v_j, so each partial sum is a multiple of
-    2^(u_i + v_j); it fits f32's 24 bits if sum|a b| <= 2^24 units, and f32's range if the unit is >= 2^-149.
+    Row i of a consists of multiples of 2^u_i, row j of b of multiples of 2^v_j, so each partial sum is a
+    multiple of 2^(u_i + v_j); it fits f32's 24 bits if sum|a b| <= 2^24 units, and f32's range if the unit is
+    >= 2^-149.
     """
     a64, b64 = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     unit = _unit(a64)[:, None] + _unit(b64)[None, :]
-    return _fits(np.abs(a64) @ np.abs(b64).T, unit)
+    return _fits(_alignment(a64) @ _alignment(b64).T, unit)
 
 
 def is_exact_matmul(a: Array, b: Array) -> bool:
-    """Whether every element of ``a [m, k] @ b [n, k]^T`` is exact in f32 in any order (see `exact_matmul_mask`)."""
+    """Whether every element of ``a [m, k] @ b [n, k]^T`` is exact in f32 (see `exact_matmul_mask`)."""
     return bool(exact_matmul_mask(a, b).all())
+
+
+def _alignment(x: F64) -> F64:
+    """|x| as the tensor core's alignment sees it: not below 2^-126 unless it is 0."""
+    return np.where(x == 0, 0.0, np.maximum(np.abs(x), F32_MIN_NORMAL))
 
 
 def _unit(rows: F64) -> npt.NDArray[np.int64]:
@@ -121,7 +132,7 @@ def _unit(rows: F64) -> npt.NDArray[np.int64]:
 
 def _fits(magnitude: F64, unit: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     most = np.ldexp(1.0, np.minimum(24 + unit, 1000))
-    return (magnitude == 0) | ((magnitude <= most) & (unit >= -149) & (magnitude <= F32_MAX))
+    return np.asarray(magnitude == 0) | ((magnitude <= most) & (unit >= -149) & (magnitude <= F32_MAX))
 
 
 def _finish(bound: F64, largest: F64) -> F64:
@@ -138,7 +149,7 @@ def bound_matmul(a: Array, b: Array, u: float = U_F32_RZ) -> F64:
     """``[m, n]``: bound of ``a [m, k] @ b [n, k]^T`` of bf16 values accumulated in f32 in unknown order."""
     a64, b64 = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
-        magnitude = np.abs(a64) @ np.abs(b64).T
+        magnitude = _alignment(a64) @ _alignment(b64).T
         return _sum_bound(magnitude, exact_matmul_mask(a64, b64), a64.shape[-1], u)
 
 
@@ -164,17 +175,17 @@ def bound_dP(dO: Array, v: Array) -> F64:
 def bound_S(P: Array, lse: Array, mask: Array, sm_scale: float, *, operand: bool = False) -> F64:
     """``[h, j]``: bound of S in f32, or of its bf16 operand copy; P ``[h, j]``, lse ``[h]``, mask ``[j]``.
 
-    The exponent passes at most 5 roundings on the product (sm_scale, log2(e), their product, the product with P, the
-    difference) and one on lse; then ex2.approx. Slots that are no key are 0 exactly.
+    The exponent passes at most 5 roundings on the product (sm_scale, log2(e), their product, the product with
+    P, the difference) and one on lse; then ex2.approx. Slots that are no key are 0 exactly.
     """
-    p, l = np.asarray(P, dtype=np.float64), np.asarray(lse, dtype=np.float64)[:, None]
+    p, shift = np.asarray(P, dtype=np.float64), np.asarray(lse, dtype=np.float64)[:, None]
     key = np.broadcast_to(np.asarray(mask, dtype=bool)[None, :], p.shape)
     with np.errstate(invalid="ignore", over="ignore"):
         product = np.abs(p) * sm_scale * LOG2_E
-        off = (gamma(5, U_F32) + gamma(6, U_F64)) * product + gamma(2, U_F32) * np.abs(l) + F32_MIN_NORMAL
-        exact = np.exp2(p * sm_scale * LOG2_E - l)
+        off = (gamma(5, U_F32) + gamma(6, U_F64)) * product + gamma(2, U_F32) * np.abs(shift) + F32_MIN_NORMAL
+        exact = np.exp2(p * sm_scale * LOG2_E - shift)
         bound = exact * (np.expm1(off * math.log(2.0)) * (1 + EX2_RELATIVE) + EX2_RELATIVE) + F32_MIN_NORMAL
-        largest = np.maximum(exact + bound, np.maximum(product, np.abs(l)) * (1 + gamma(5, U_F32)))
+        largest = np.maximum(exact + bound, np.maximum(product, np.abs(shift)) * (1 + gamma(5, U_F32)))
         bound = _finish(bound, largest)
         if operand:
             bound = _bf16_copy(exact, bound)
@@ -182,10 +193,11 @@ def bound_S(P: Array, lse: Array, mask: Array, sm_scale: float, *, operand: bool
 
 
 def bound_dS(S: Array, dP: Array, delta: Array, sm_scale: float, *, operand: bool = True) -> F64:
-    """``[h, j]``: bound of dS = S (dP - delta) sm_scale as bf16 operand (or in f32); S, dP ``[h, j]``, delta ``[h]``.
+    """``[h, j]``: bound of dS = S (dP - delta) sm_scale as bf16 operand (or in f32); S, dP ``[h, j]``, delta
+    ``[h]``.
 
-    Four f32 roundings (sm_scale, difference, two products in any order); a product may underflow before the last one.
-    S is 0 where the slot is no key, so dS is 0 there, exactly.
+    Four f32 roundings (sm_scale, difference, two products in any order); a product may underflow before the
+    last one. S is 0 where the slot is no key, so dS is 0 there, exactly.
     """
     s, dp = np.asarray(S, dtype=np.float64), np.asarray(dP, dtype=np.float64)
     scale = abs(float(sm_scale))
@@ -208,7 +220,8 @@ def _bf16_copy(value: F64, bound: F64) -> F64:
 
 
 def bound_dQ(dS: Array, k: Array, *, out: bool = True) -> F64:
-    """``[h, d_qk]``: bound of dQ = dS k over all k-blocks; dS ``[h, n]`` bf16, k ``[n, d_qk]``, n all the slots walked.
+    """``[h, d_qk]``: bound of dQ = dS k over all k-blocks; dS ``[h, n]`` bf16, k ``[n, d_qk]``, n all the
+    slots walked.
 
     `out` adds the one bf16 rounding of the output; without it the bound is that of the f32 accumulator.
     """
@@ -224,7 +237,8 @@ def bound_dQ(dS: Array, k: Array, *, out: bool = True) -> F64:
 
 
 def bound_dKV(S: Array, dO: Array, dS: Array, q: Array) -> F64:
-    """``[j, d_qk]``: bound of one tile's dKV contribution; S, dS ``[h, j]`` bf16, dO ``[h, d_v]``, q ``[h, d_qk]``.
+    """``[j, d_qk]``: bound of one tile's dKV contribution; S, dS ``[h, j]`` bf16, dO ``[h, d_v]``, q ``[h,
+    d_qk]``.
 
     S^T dO and dS^T q are taken as one sum of 2 h products in unknown order (they share an accumulator).
     """
@@ -239,8 +253,9 @@ def bound_dKV(S: Array, dO: Array, dS: Array, q: Array) -> F64:
 def bound_scatter(magnitude: Array, tile_bounds: Array, additions: Array) -> F64:
     """Bound of rows of dKV after `additions` f32 additions each, in any order, to global memory.
 
-    `magnitude` is the sum of |contributions| and `tile_bounds` the sum of their own bounds, both ``[s_kv, d_qk]``;
-    `additions` ``[s_kv, 1]`` counts the additions a row receives (k-block occurrences times additions a tile).
+    `magnitude` is the sum of |contributions| and `tile_bounds` the sum of their own bounds, both ``[s_kv,
+    d_qk]``; `additions` ``[s_kv, 1]`` counts the additions a row receives (k-block occurrences times
+    additions a tile).
     """
     total = np.asarray(magnitude, dtype=np.float64) + np.asarray(tile_bounds, dtype=np.float64)
     n = np.asarray(additions, dtype=np.float64)

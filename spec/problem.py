@@ -1,13 +1,13 @@
 """The problem: sparse MLA attention backward with one KV head, its inputs, and what counts as a key.
 
-Shapes (design.md section 2): ``q [s_q, h_q, d_qk]`` and ``kv [s_kv, d_qk]`` bf16, V is the first ``d_v`` columns of
-``kv``; ``o, dO [s_q, h_q, d_v]`` bf16; ``lse [s_q, h_q]`` f32 in base 2; ``indices [s_q, topk]`` int32;
-``topk_length [s_q]`` int32 or None.
+Shapes (design.md section 2): ``q [s_q, h_q, d_qk]`` and ``kv [s_kv, d_qk]`` bf16, V is the first ``d_v``
+columns of ``kv``; ``o, dO [s_q, h_q, d_v]`` bf16; ``lse [s_q, h_q]`` f32 in base 2; ``indices [s_q, topk]``
+int32; ``topk_length [s_q]`` int32 or None.
 
-Slot ``j`` of token ``t`` is a key when ``j < clamp(topk_length[t], 0, topk)`` and ``0 <= indices[t, j] < s_kv``.
-Indices may repeat; each occurrence counts. ``lse[t, h] = log2(sum over keys of 2^(P * sm_scale * log2(e)))``; a
-token without any key has ``lse = +inf`` by definition (-inf, the logarithm of the empty sum, is accepted too), and
-since no slot of it is a key its S is 0 whatever ``lse`` says.
+Slot ``j`` of token ``t`` is a key when ``j < clamp(topk_length[t], 0, topk)`` and ``0 <= indices[t, j] <
+s_kv``. Indices may repeat; each occurrence counts. ``lse[t, h] = log2(sum over keys of 2^(P * sm_scale *
+log2(e)))``; a token without any key has ``lse = +inf`` by definition (-inf, the logarithm of the empty sum,
+is accepted too), and since no slot of it is a key its S is 0 whatever ``lse`` says.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
-
 from tileproof.spec.machine.errors import TileproofError
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -79,7 +78,7 @@ class Inputs:
 
 
 def lengths(inputs: Inputs) -> npt.NDArray[np.int64]:
-    """``[s_q]``: the number of slots to look at, ``clamp(topk_length, 0, topk)`` (topk without a topk_length)."""
+    """``[s_q]``: how many slots count, ``clamp(topk_length, 0, topk)``; topk without a topk_length."""
     p = inputs.problem
     if inputs.topk_length is None:
         return np.full(p.s_q, p.topk, dtype=np.int64)
@@ -98,8 +97,8 @@ def key_mask(inputs: Inputs) -> npt.NDArray[np.bool_]:
 def validate(inputs: Inputs, b_topk: int = B_TOPK, *, poisoned_rows: bool = False) -> None:
     """Raise TileproofError unless a kernel with tiles of `b_topk` keys may be given these inputs.
 
-    With ``poisoned_rows`` the rows of kv that no token selects may hold NaN or inf (a test that they are not read
-    into any result).
+    With ``poisoned_rows`` the rows of kv that no token selects may hold NaN or inf (a test that they are not
+    read into any result).
     """
     validate_problem(inputs.problem, b_topk)
     for name, (shape, dtype) in inputs.problem.shapes().items():
@@ -188,8 +187,8 @@ def _check_finite(inputs: Inputs, poisoned_rows: bool) -> None:
             selected[inputs.indices[mask]] = True
             bad &= selected[:, None]
         if name == "lse":
-            empty = ~mask.any(axis=1)
-            bad &= ~(np.isinf(values) & empty[:, None])
+            empty = ~mask.any(axis=1, keepdims=True)
+            bad &= ~(np.isinf(values) & empty)
         if bad.any():
             at = tuple(int(i) for i in np.argwhere(bad)[0])
             raise TileproofError(

@@ -1,8 +1,9 @@
 """The stage graph of the backward, as data: seven stages, each in the same four steps.
 
-The reference executes these stages, the documentation prints them, the conformance suite judges a kernel stage by
-stage in this order. Ground data (not stages): q, kv, o, dO, lse, indices, topk_length, sm_scale; ``k`` is the tile of
-gathered kv rows (zero rows where the slot is no key) and ``v`` its first d_v columns; ``mask`` says which slots are keys.
+The reference executes these stages, the documentation prints them, the conformance suite judges a kernel
+stage by stage in this order. Ground data (not stages): q, kv, o, dO, lse, indices, topk_length, sm_scale;
+``k`` is the tile of gathered kv rows (zero rows where the slot is no key) and ``v`` its first d_v columns;
+``mask`` says which slots are keys.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage: `inputs` name ground data or earlier stages; `tile` is symbolic; `rounding` lists where bits go."""
+    """One stage; `inputs` name ground data or earlier stages, `rounding` lists where bits go."""
 
     name: str
     symbol: str
@@ -74,7 +75,7 @@ _ALL = (
         rounding=("f32 accumulation of d_qk exact bf16 products in the tensor core, toward zero, any order",),
         kind="matmul",
         steps=Steps(
-            load="q bf16 [h_q, d_qk]; kv rows at the tile's indices bf16 [B_TOPK, d_qk], zero rows where no key",
+            load="q bf16 [h_q, d_qk]; kv rows at the indices bf16 [B_TOPK, d_qk], zero where no key",
             compute="matrix product over d_qk (NoPE and RoPE columns)",
             round="the accumulator to f32 in each step",
             store="P [h_q, B_TOPK] f32 in TMEM",

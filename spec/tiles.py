@@ -1,7 +1,8 @@
 """The tile walk: which tiles a token has, which rows and slots each covers, and where an element lies.
 
-A cluster of `ctas` CTAs works on one token; CTA c has the heads ``[c * h_q/ctas, (c+1) * h_q/ctas)``. Keys go in k-blocks
-of ``b_topk`` slots; a token has ``ceil(clamp(topk_length, 0, topk) / b_topk)`` of them, possibly none.
+A cluster of `ctas` CTAs works on one token; CTA c has the heads ``[c * h_q/ctas, (c+1) * h_q/ctas)``. Keys go
+in k-blocks of ``b_topk`` slots; a token has ``ceil(clamp(topk_length, 0, topk) / b_topk)`` of them, possibly
+none.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.problem import B_TOPK, Array, Inputs, Problem, key_mask, lengths
 
@@ -95,8 +95,8 @@ def element(problem: Problem, place: Place, b_topk: int = B_TOPK, ctas: int = 2)
 def gather(inputs: Inputs, token: int, cols: slice) -> Array:
     """The tile's kv rows in kv's own dtype, ``[slots, d_qk]``; rows of slots that are no key are zero.
 
-    The rule of the TMA gather, which fills a row outside the tensor with zeros (PTX ISA 5.5.3.4); an index that is
-    no key is never used to read.
+    The rule of the TMA gather, which fills a row outside the tensor with zeros (PTX ISA 5.5.3.4); an index
+    that is no key is never used to read.
     """
     mask = key_mask(inputs)[token, cols]
     rows = np.zeros((mask.size, inputs.problem.d_qk), dtype=inputs.kv.dtype)

@@ -1,7 +1,7 @@
 """The instruction descriptor and the shared-memory matrix descriptor of tcgen05.mma, bit by bit.
 
-Sources: PTX ISA table 42 (instruction descriptor, kind::f16 and kind::tf32), table 40 (matrix descriptor), table 41 (base
-offset); unions InstrDescriptor and SmemDescriptor in CUTLASS 4.2 `mma_sm100_desc.hpp`.
+Sources: PTX ISA table 42 (instruction descriptor, kind::f16 and kind::tf32), table 40 (matrix descriptor),
+table 41 (base offset); unions InstrDescriptor and SmemDescriptor in CUTLASS 4.2 `mma_sm100_desc.hpp`.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ class InstructionDescriptor:
 class SmemDescriptor:
     """Fields of the 64-bit matrix descriptor: addresses and offsets in bytes.
 
-    `start` counts modulo 256 KiB: rank bits of a shared::cluster address drop out, the descriptor means own SMEM.
+    `start` counts modulo 256 KiB: rank bits of a shared::cluster address drop out, the descriptor means own
+    SMEM.
     """
 
     start: int

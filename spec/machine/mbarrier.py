@@ -1,7 +1,8 @@
 """The mbarrier object as a small state machine, with the misuses that it can see.
 
-Source: PTX ISA 9.7.13.15 (mbarrier; .2 ranges of the counts, .4 phases, .5 to .8 arrive and expect-tx, .16 test_wait and
-try_wait). The 64-bit content is opaque to programs; this is the abstract state: phase, expected and pending arrivals, tx.
+Source: PTX ISA 9.7.13.15 (mbarrier; .2 ranges of the counts, .4 phases, .5 to .8 arrive and expect-tx, .16
+test_wait and try_wait). The 64-bit content is opaque to programs; this is the abstract state: phase, expected
+and pending arrivals, tx.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class MBarrier:
         return self.arrive(count)
 
     def complete_tx(self, size: int) -> None:
-        """complete_tx of an asynchronous copy: `size` bytes have landed (perhaps before they were expected)."""
+        """complete_tx of an asynchronous copy: `size` bytes have landed, perhaps before expected."""
         self._add_tx(-size)
         self._try_complete()
 

@@ -1,8 +1,8 @@
 """Which tcgen05.mma shapes exist, and who reads and writes what.
 
-Sources: PTX ISA 9.7.16.2.1 (shapes, table 39), 9.7.16.10.9.1 (kind::f16); CUTLASS 4.2 `mma_sm100_umma.hpp` and
-`mma_traits_sm100.hpp` (SM100_MMA_F16BF16_{SS,TS,2x1SM_SS,2x1SM_TS,WS}). Where texts disagree on the step of N the
-stricter one is taken (facts/sm100.md section 2.1).
+Sources: PTX ISA 9.7.16.2.1 (shapes, table 39), 9.7.16.10.9.1 (kind::f16); CUTLASS 4.2 `mma_sm100_umma.hpp`
+and `mma_traits_sm100.hpp` (SM100_MMA_F16BF16_{SS,TS,2x1SM_SS,2x1SM_TS,WS}). Where texts disagree on the step
+of N the stricter one is taken (facts/sm100.md section 2.1).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def legal_shapes(cta_group: int, *, a_in_tmem: bool = False, ws: bool = False) -
     if ws:
         if cta_group == 2:
             raise TileproofError("tcgen05.mma.ws has no cta_group::2", expected="cta_group 1", found="2")
-        return {m: (64, 128, 256) for m in (32, 64, 128)}
+        return dict.fromkeys((32, 64, 128), (64, 128, 256))
     if cta_group == 1:
         return {64: tuple(range(8, 257, 8)), 128: tuple(range(16, 257, 16))}
     step = 32 if a_in_tmem else 16

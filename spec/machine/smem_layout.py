@@ -1,7 +1,8 @@
 """Where element (mn, k) of an MMA operand lies in shared memory.
 
 Source: PTX ISA 9.7.16.3 and 9.7.16.4 (canonical layouts, leading and stride byte offset); the comments at
-make_umma_desc in CUTLASS 4.2 `mma_traits_sm100.hpp`. `mn` is the row of A (m) or of B as stored (n); division is integer.
+make_umma_desc in CUTLASS 4.2 `mma_traits_sm100.hpp`. `mn` is the row of A (m) or of B as stored (n); division
+is integer.
 
 | major | swizzle | byte address |
 |---|---|---|
@@ -17,7 +18,6 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-
 from tileproof.spec.machine import swizzle as sw
 from tileproof.spec.machine.errors import TileproofError
 
@@ -48,7 +48,8 @@ def address(
 
 
 def advance_k(major: Major, mode: str, lbo: int, sbo: int) -> int:
-    """Bytes to add to the start address for the next 16 elements of k inside one atom (PTX ISA 9.7.16.4, CuTe).
+    """Bytes to add to the start address for the next 16 elements of k inside one atom (PTX ISA 9.7.16.4,
+    CuTe).
 
     K-major 32B has one slice of 16 per atom, 64B two, 128B four; beyond that the next atom column starts.
     """

@@ -1,7 +1,8 @@
 """Shared-memory swizzles as functions of the byte address.
 
-Source: PTX ISA 5.5.7 (the tensor-map swizzle modes, 16-byte chunks inside 128-byte lines) and 9.7.16.3 (matrix operand
-layouts of tcgen05.mma); both are the XOR of address bits [7, 7+B) onto bits [4, 4+B). It acts on the absolute address.
+Source: PTX ISA 5.5.7 (the tensor-map swizzle modes, 16-byte chunks inside 128-byte lines) and 9.7.16.3
+(matrix operand layouts of tcgen05.mma); both are the XOR of address bits [7, 7+B) onto bits [4, 4+B). It acts
+on the absolute address.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
-
 from tileproof.spec.machine.errors import TileproofError
 
 Address = TypeVar("Address", int, npt.NDArray[np.int64])
@@ -34,7 +34,7 @@ def width(mode: str) -> int:
 
 
 def span(mode: str) -> int:
-    """Bytes after which the pattern repeats, its natural alignment: 16 (none), 256, 512 or 1024 (PTX ISA table 41)."""
+    """Bytes after which the pattern repeats: 16 (none), 256, 512 or 1024 (PTX ISA table 41)."""
     return CHUNK if mode == "none" else 8 * width(mode)
 
 
@@ -45,5 +45,5 @@ def swizzle(mode: str, address: Address) -> Address:
 
 
 def chunk(mode: str, line: int, index: int) -> int:
-    """The chunk that chunk `index` (0..7) of 128-byte line `line` goes to, as PTX ISA 5.5.7's tables list it."""
+    """Where chunk `index` (0..7) of 128-byte line `line` goes, as PTX ISA 5.5.7's tables list it."""
     return index ^ (line % (1 << bits(mode)))

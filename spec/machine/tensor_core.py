@@ -1,18 +1,18 @@
 """The tensor core's block arithmetic for bf16 (or f16) operands and an f32 accumulator, bit for bit.
 
-Source: Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores", arXiv 2512.07004: H100, H200 and B200 add 16
-products and the accumulator in one aligned sum with 2 extra alignment bits, truncate, and round toward zero. A Python
-version of this paragraph matched that paper's recorded B200 words 5000 of 5000 (facts/sm100.md section 9.1); the words
-are of warp-level mma, and that tcgen05.mma does the same is likely but not shown.
+Source: Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores", arXiv 2512.07004: H100, H200 and B200
+add 16 products and the accumulator in one aligned sum with 2 extra alignment bits, truncate, and round toward
+zero. A Python version of this paragraph matched that paper's recorded B200 words 5000 of 5000 (facts/sm100.md
+section 9.1); the words are of warp-level mma, and that tcgen05.mma does the same is likely but not shown.
 
-One block: ``e_i = exp(a_i) + exp(b_i)`` of each product (its significand in [1, 4) not renormalised), ``e_c = exp(c)``;
-zero terms drop out; ``E = max(e_i, e_c, -133)``; each term is truncated toward zero to a multiple of 2^(E-25); the sum of
-these integers is exact; it is truncated toward zero to 24 significant bits, or to a multiple of 2^-149 if that is
-coarser. Non-finite cases are not covered by the recorded words; here any NaN, or an inf that meets its opposite or a
-zero factor, gives the quiet NaN 0x7fffffff; an inf otherwise wins. A finite sum of 2^128 or more becomes inf, as in the
-authors' published model (repository MATLAB-tensor-core, Generic_BFMA_TC.m). A zero sum is +0. Subnormal operands are not
-normalised: their exponent is that of the format's smallest normal, -126 for bf16 and the accumulator, -14 for f16
-(same file).
+One block: ``e_i = exp(a_i) + exp(b_i)`` of each product (its significand in [1, 4) not renormalised), ``e_c =
+exp(c)``; zero terms drop out; ``E = max(e_i, e_c, -133)``; each term is truncated toward zero to a multiple
+of 2^(E-25); the sum of these integers is exact; it is truncated toward zero to 24 significant bits, or to a
+multiple of 2^-149 if that is coarser. Non-finite cases are not covered by the recorded words; here any NaN,
+or an inf that meets its opposite or a zero factor, gives the quiet NaN 0x7fffffff; an inf otherwise wins. A
+finite sum of 2^128 or more becomes inf, as in the authors' published model (repository MATLAB-tensor-core,
+Generic_BFMA_TC.m). A zero sum is +0. Subnormal operands are not normalised: their exponent is that of the
+format's smallest normal, -126 for bf16 and the accumulator, -14 for f16 (same file).
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
 from tileproof.spec.machine.errors import TileproofError
 
 K_BLOCK = 16
@@ -38,7 +37,7 @@ Array = npt.NDArray[Any]
 
 
 def _split(x: Array, bits: int, lowest: int) -> tuple[I64, I64]:
-    """Signed significand of `bits` bits and exponent e >= lowest with ``x = significand * 2^(e - bits + 1)``."""
+    """Significand s of `bits` bits and exponent e >= lowest with ``x = s * 2^(e - bits + 1)``."""
     fraction, exponent = np.frexp(x.astype(np.float64))
     exponent = np.maximum(exponent - 1, lowest).astype(np.int64)
     exponent = np.where(fraction == 0, _DROPPED, exponent)
@@ -47,15 +46,19 @@ def _split(x: Array, bits: int, lowest: int) -> tuple[I64, I64]:
 
 
 def block(a: Array, b: Array, c: Array, input_emin: int = BF16_EMIN) -> F32:
-    """``[m, n]`` f32: ``c + a [m, 16] @ b [n, 16]^T`` for bf16 (or f16: `F16_EMIN`) valued a, b and f32 valued c."""
+    """``[m, n]`` f32: ``c + a [m, 16] @ b [n, 16]^T``; a and b bf16 (f16: pass `F16_EMIN`), c f32 valued."""
     if a.shape[-1] > K_BLOCK or a.shape[-1] != b.shape[-1]:
         raise TileproofError(
             "a block is 16 products", expected="a [m, k<=16], b [n, k]", found=f"{a.shape}, {b.shape}"
         )
     a64, b64, c64 = (np.asarray(x, dtype=np.float64) for x in (a, b, c))
-    special = ~(np.isfinite(a64).all(1)[:, None] & np.isfinite(b64).all(1)[None, :] & np.isfinite(c64))
-    clean = [np.where(np.isfinite(x), x, 0.0) for x in (a64, b64, c64)]
-    result = _finite_block(*clean, input_emin)
+    special = ~(
+        np.isfinite(a64).all(axis=1, keepdims=True)
+        & np.isfinite(b64).all(axis=1, keepdims=True).T
+        & np.isfinite(c64)
+    )
+    clean_a, clean_b, clean_c = (np.where(np.isfinite(x), x, 0.0) for x in (a64, b64, c64))
+    result = _finite_block(clean_a, clean_b, clean_c, input_emin)
     return _with_specials(result, special, a64, b64, c64) if special.any() else result
 
 
@@ -73,7 +76,7 @@ def _finite_block(a: Array, b: Array, c: Array, input_emin: int) -> F32:
 def _align(significand: I64, shift: I64) -> I64:
     """significand * 2^shift truncated toward zero."""
     left = np.abs(significand) << np.clip(shift, 0, 40)
-    return np.sign(significand) * (left >> np.clip(-shift, 0, 62))
+    return np.asarray(np.sign(significand) * (left >> np.clip(-shift, 0, 62)))
 
 
 def _truncate(total: I64, unit: I64) -> F32:

@@ -1,9 +1,10 @@
-"""Tensor maps: the rules of cuTensorMapEncodeTiled, and what a tile load or a gather4 puts into shared memory.
+"""Tensor maps: the rules of cuTensorMapEncodeTiled, and what a tile load or a gather4 puts into shared
+memory.
 
-Sources: CUDA driver API, tensor map object management (cuTensorMapEncodeTiled); PTX ISA 5.5.3 (tile mode), 5.5.3.4
-(gather4), 5.5.7 (swizzle), 9.7.9.27.1.2 (cp.async.bulk.tensor). Dimensions are innermost first; `strides` are bytes of
-dimensions 1 and up. The bit pattern of the NaN fill is undocumented; 0x7ff7 for bf16 was seen on an H200 (facts/sm100.md
-section 14), other types are refused.
+Sources: CUDA driver API, tensor map object management (cuTensorMapEncodeTiled); PTX ISA 5.5.3 (tile mode),
+5.5.3.4 (gather4), 5.5.7 (swizzle), 9.7.9.27.1.2 (cp.async.bulk.tensor). Dimensions are innermost first;
+`strides` are bytes of dimensions 1 and up. The bit pattern of the NaN fill is undocumented; 0x7ff7 for bf16
+was seen on an H200 (facts/sm100.md section 14), other types are refused.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-
 from tileproof.spec.machine import swizzle as sw
 from tileproof.spec.machine.errors import TileproofError
 
@@ -38,7 +38,7 @@ _NAN_FILL = {"bfloat16": np.array([0xF7, 0x7F], dtype=np.uint8)}
 
 @dataclass(frozen=True)
 class TensorMapFields:
-    """The arguments of cuTensorMapEncodeTiled that change what is copied (interleave NONE; promotion is speed only)."""
+    """The arguments of cuTensorMapEncodeTiled that change what is copied; interleave is NONE."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -103,7 +103,8 @@ def check_tensor_map(fields: TensorMapFields) -> None:
 
 
 def tile_image(fields: TensorMapFields, memory: Bytes, corner: tuple[int, ...], dst: int = 0) -> Bytes:
-    """The bytes that a tile load with box corner `corner` puts at shared address `dst` and after, ``[box bytes]``.
+    """The bytes that a tile load with box corner `corner` puts at shared address `dst` and after, ``[box
+    bytes]``.
 
     `memory` is the global memory from the map's address on. Byte i of the result lies at ``dst + i``.
     """

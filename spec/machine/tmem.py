@@ -1,9 +1,9 @@
 """Tensor memory: where an accumulator element lies, and which cell an ld/st register or a cp row is.
 
-TMEM is 128 lanes by 512 columns of 32-bit cells per CTA; an address is ``lane << 16 | column`` (PTX ISA 9.7.16.1).
-Layouts A..G are PTX ISA 9.7.16.10.5's (figures 205-218); CUTLASS 4.2 `tmem_frg` and `tmem_frg_ws` in
-`mma_traits_sm100.hpp`; C follows the TVM TIRx text only. Register maps: `copy_traits_sm100.hpp` (DstLayout of each
-SM100_TMEM_LOAD traits), PTX ISA 9.7.16.2.3. Columns count from the tile's first one.
+TMEM is 128 lanes by 512 columns of 32-bit cells per CTA; an address is ``lane << 16 | column`` (PTX ISA
+9.7.16.1). Layouts A..G are PTX ISA 9.7.16.10.5's (figures 205-218); CUTLASS 4.2 `tmem_frg` and `tmem_frg_ws`
+in `mma_traits_sm100.hpp`; C follows the TVM TIRx text only. Register maps: `copy_traits_sm100.hpp` (DstLayout
+of each SM100_TMEM_LOAD traits), PTX ISA 9.7.16.2.3. Columns count from the tile's first one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
 from tileproof.spec.machine.errors import TileproofError
 
 LANES = 128
@@ -63,7 +62,7 @@ def columns(name: str, n: int) -> int:
 
 
 def cell(name: str, n_total: int, m: Index, n: Index, lane_offset: int = 0) -> tuple[I64, I64, I64]:
-    """(cta, lane, column) of accumulator element(s) (m, n); m and n broadcast. `lane_offset` 0 or 16 in C and F."""
+    """(cta, lane, column) of accumulator element(s) (m, n); they broadcast. `lane_offset` 16: C, F."""
     path = _with_offset(name, lane_offset)
     row, col = np.broadcast_arrays(np.asarray(m, dtype=np.int64), np.asarray(n, dtype=np.int64))
     if ((row < 0) | (row >= path.m) | (col < 0) | (col >= n_total)).any():
@@ -83,18 +82,20 @@ def cell(name: str, n_total: int, m: Index, n: Index, lane_offset: int = 0) -> t
 def element(
     name: str, n_total: int, cta: Index, lane: Index, column: Index, lane_offset: int = 0
 ) -> tuple[I64, I64]:
-    """(m, n) at cell(s) (cta, lane, column), the inverse of `cell`; (-1, -1) where the accumulator has none."""
+    """(m, n) at cell(s) (cta, lane, column), the inverse of `cell`; (-1, -1) where there is none."""
     path = _with_offset(name, lane_offset)
-    c, l, col = np.broadcast_arrays(*(np.asarray(x, dtype=np.int64) for x in (cta, lane, column)))
+    c, row, col = np.broadcast_arrays(*(np.asarray(x, dtype=np.int64) for x in (cta, lane, column)))
     width = columns(name, n_total)
     if path.interleaved:
-        inside = (l - lane_offset) % 32
-        local, part = inside + 16 * (l // 32), np.zeros_like(l)
-        used = (l >= lane_offset) & (inside < 16)
+        inside = (row - lane_offset) % 32
+        local, part = inside + 16 * (row // 32), np.zeros_like(row)
+        used = (row >= lane_offset) & (inside < 16)
     else:
-        local, part = l % path.rows, l // path.rows
+        local, part = row % path.rows, row // path.rows
         used = part < path.parts
-    used = used & (col >= 0) & (col < width) & (l >= 0) & (l < LANES) & (c >= 0) & (c < path.m // path.rows)
+    used = (
+        used & (col >= 0) & (col < width) & (row >= 0) & (row < LANES) & (c >= 0) & (c < path.m // path.rows)
+    )
     return np.where(used, c * path.rows + local, -1), np.where(used, col + width * part, -1)
 
 
@@ -188,7 +189,7 @@ def registers(shape: str, num: int) -> int:
 
 
 def register_cell(shape: str, num: int, thread: Index, register: Index, split: int = 0) -> tuple[I64, I64]:
-    """(lane, column) relative to the address, of register(s) of thread(s) 0..31; `split` is 16x32bx2's immediate."""
+    """(lane, column) from the address on, of register(s) of thread(s); `split` is 16x32bx2's immediate."""
     count = registers(shape, num)
     t, i = np.broadcast_arrays(np.asarray(thread, dtype=np.int64), np.asarray(register, dtype=np.int64))
     if ((t < 0) | (t > 31) | (i < 0) | (i >= count)).any():
@@ -207,7 +208,7 @@ def register_cell(shape: str, num: int, thread: Index, register: Index, split: i
 
 
 def warp_lanes(warp: int) -> range:
-    """The lanes that warp `warp` of a CTA reaches by ld and st (PTX ISA 9.7.16.8: its rank in the warpgroup)."""
+    """The lanes that warp `warp` of a CTA reaches by ld and st (PTX ISA 9.7.16.8)."""
     return range(32 * (warp % 4), 32 * (warp % 4) + 32)
 
 
@@ -225,7 +226,8 @@ _CP_ROWS = {
 def cp_lanes(shape: str, row: int) -> tuple[int, ...]:
     """The lanes that source row `row` of ``tcgen05.cp.<shape>`` goes to (PTX ISA 9.7.16.9.2).
 
-    ``4x256b`` is refused: its lanes are not settled (facts/sm100.md section 4.2); ``01_23`` follows the pair names.
+    ``4x256b`` is refused: its lanes are not settled (facts/sm100.md section 4.2); ``01_23`` follows the pair
+    names.
     """
     if shape not in _CP_ROWS:
         raise TileproofError("tcgen05.cp shape not modelled", expected=", ".join(_CP_ROWS), found=repr(shape))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 from hypothesis import strategies as st
-
 from tileproof.reference.walk import with_forward
 from tileproof.spec.problem import Inputs, Problem
 

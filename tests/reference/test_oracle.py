@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from mla_problems import INT_MAX, problems
-
 from tileproof.reference import oracle, stages
 from tileproof.reference.walk import Outputs, outputs, walk, with_forward
 from tileproof.spec.problem import Inputs, Problem, key_mask
@@ -20,8 +19,8 @@ TOLERANCE = 1e-11
 def disagreement(got: Outputs, want: Outputs, terms: Outputs) -> float:
     """The largest relative difference over the outputs, by norm and by element against the largest one.
 
-    An output that cancels to less than a thousandth of its terms (all slots the same key: dQ is 0) is measured
-    against a thousandth of them.
+    An output that cancels to less than a thousandth of its terms (all slots the same key: dQ is 0) is
+    measured against a thousandth of them.
     """
     worst = 0.0
     for name in ("delta", "dQ", "dKV"):

@@ -130,10 +130,8 @@ def _build_in(work: Path, unit: Unit) -> None:
 
 
 def _relative_files(ptx: str, source: Path) -> str:
-    """The PTX with `.file` paths of our sources named from the repository, not from the build's own folder."""
-    return re.sub(
-        rf'^(\s*\.file\s+\d+\s+"){re.escape(str(source))}/', r"\1kernels/", ptx, flags=re.MULTILINE
-    )
+    """The PTX with the `.file` paths of our sources relative to the repository, not to the build folder."""
+    return re.sub(rf'^(\s*\.file\s+\d+\s+"){re.escape(str(source))}/', r"\1kernels/", ptx, flags=re.MULTILINE)
 
 
 def _run(command: list[str], source: Path) -> str:
@@ -186,7 +184,9 @@ def parse_resources(log: str, entry: str) -> Resources:
     registers = re.search(r"Used (\d+) registers", text)
     frame = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", text)
     if not registers or not frame:
-        raise TileproofError("ptxas does not report the entry's resources", where=entry, found=log.strip()[-400:])
+        raise TileproofError(
+            "ptxas does not report the entry's resources", where=entry, found=log.strip()[-400:]
+        )
     smem = re.search(r"(\d+) bytes smem", text)
     stack, stores, loads = map(int, frame.groups())
     return Resources(int(registers[1]), int(smem[1]) if smem else 0, stack, stores, loads)

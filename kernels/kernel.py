@@ -1,4 +1,4 @@
-"""What the rest of the project sees of a kernel: its plan, its sources, how to build it and how to launch it."""
+"""What the rest of the project sees of a kernel: plan, sources, build and launch."""
 
 from __future__ import annotations
 

@@ -175,7 +175,9 @@ class Launch:
         for item in self.items():
             buffer = item.buffer if isinstance(item, TensorMapSpec) else item
             if isinstance(buffer, Buffer) and found.setdefault(buffer.name, buffer) is not buffer:
-                raise TileproofError("two buffers of one launch share a name", where=f"{self.entry}, {buffer.name}")
+                raise TileproofError(
+                    "two buffers of one launch share a name", where=f"{self.entry}, {buffer.name}"
+                )
         return found
 
     def items(self) -> Iterator[Buffer | Scalar | TensorMapSpec]:

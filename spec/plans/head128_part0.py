@@ -147,23 +147,20 @@ def _shared_memory(d_qk: int) -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...]
     tmem_base_offset = barrier_offset + MBARRIER_BYTES * sum(barrier.stages for barrier in barriers)
     end = tmem_base_offset + 4
     smem_bytes = -(-end // SMEM_ALIGNMENT) * SMEM_ALIGNMENT
+
+    def swizzled(
+        name: str, offset: int, size: int, stages: int, rows: int, cols: int, holds: str
+    ) -> SmemTile:
+        return SmemTile(name, offset, size, stages, rows, cols, "bf16", "128B", "K", holds)
+
     smem = (
-        SmemTile("Q", q_offset, q_bytes, 1, H_CTA, d_qk, "bf16", "128B", "K", "the CTA's 64 heads of q"),
-        SmemTile("dO", do_offset, do_bytes, 1, H_CTA, D_V, "bf16", "128B", "K", "the CTA's 64 heads of dO"),
-        SmemTile(
-            "KV",
-            kv_offset,
-            kv_bytes,
-            KV_STAGES,
-            KEYS_CTA,
-            d_qk,
-            "bf16",
-            "128B",
-            "K",
-            "the CTA's 32 gathered keys of a k-block, zero where a slot is no key",
+        swizzled("Q", q_offset, q_bytes, 1, H_CTA, d_qk, "the CTA's 64 heads of q"),
+        swizzled("dO", do_offset, do_bytes, 1, H_CTA, D_V, "the CTA's 64 heads of dO"),
+        swizzled(
+            "KV", kv_offset, kv_bytes, KV_STAGES, KEYS_CTA, d_qk, "the CTA's 32 keys, zero where no key"
         ),
         SmemTile(
-            "tmem_base", tmem_base_offset, 4, 1, 1, 1, "u32", "none", "K", "address that tcgen05.alloc returned"
+            "tmem_base", tmem_base_offset, 4, 1, 1, 1, "u32", "none", "K", "what tcgen05.alloc returned"
         ),
     )
     return smem, tuple(barriers), smem_bytes

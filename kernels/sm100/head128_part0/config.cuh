@@ -69,9 +69,9 @@ struct Config {
       decltype(UMMA::tile_to_mma_shape(
           SwizzleAtom{}, partition_shape_B(TiledMma{}, Shape<Int<Plan::b_topk>, Int<Plan::d_qk>>{})));
 
-  static constexpr int kQTileBytes = kHeads * kColTile * int(sizeof(bf16));   // 8192
-  static constexpr int kKvTileBytes = kKeys * kColTile * int(sizeof(bf16));   // 4096
-  static constexpr int kRowBytes = kColTile * int(sizeof(bf16));              // 128
+  static constexpr int kQTileBytes = kHeads * kColTile * int(sizeof(bf16));  // 8192
+  static constexpr int kKvTileBytes = kKeys * kColTile * int(sizeof(bf16));  // 4096
+  static constexpr int kRowBytes = kColTile * int(sizeof(bf16));             // 128
 
   struct SharedStorage {
     alignas(1024) bf16 q[cosize_v<LayoutQ>];

@@ -31,7 +31,7 @@
 
 namespace tileproof::head128_part0 {
 
-constexpr uint32_t kLeader = 0;          // the rank whose thread issues the MMAs
+constexpr uint32_t kLeader = 0;  // the rank whose thread issues the MMAs
 constexpr uint16_t kBothRanks = 0b11;
 
 template <class Plan, bool Probe>
@@ -48,8 +48,7 @@ struct Kernel {
   int length;    // slots that may hold keys: topk_length clamped to [0, topk]
   int k_blocks;  // ceil(length / 64), possibly 0
 
-  __device__ __forceinline__ Kernel(const Params& params_, Storage& smem_)
-      : params(params_), smem(smem_) {
+  __device__ __forceinline__ Kernel(const Params& params_, Storage& smem_) : params(params_), smem(smem_) {
     token = blockIdx.x / Plan::cluster;
     rank = block_rank_in_cluster();
     warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);  // warp-uniform, so role branches are too
@@ -270,15 +269,15 @@ struct Kernel {
 
   __device__ __forceinline__ void compute_delta() {
     constexpr int kHeadsPerWarp = Cfg::kHeads / Plan::role::delta::warps;  // 16
-    constexpr int kVector = 8;                                            // bf16 in a 16-byte access
-    constexpr int kVectors = Plan::d_v / (32 * kVector);                  // 2 a lane and head
-    constexpr int kBatch = 4;                                             // heads whose o is in flight
+    constexpr int kVector = 8;                                             // bf16 in a 16-byte access
+    constexpr int kVectors = Plan::d_v / (32 * kVector);                   // 2 a lane and head
+    constexpr int kBatch = 4;                                              // heads whose o is in flight
     const int first_head = kHeadsPerWarp * (warp - Plan::role::delta::first_warp);
     const int64_t first_row = int64_t(token) * Plan::h_q + int(rank) * Cfg::kHeads + first_head;
     const bf16* o = params.o + first_row * Plan::d_v;
     // Position independent, so that the accesses stay ld.shared: the swizzle acts on the offset.
-    Tensor sDO = as_position_independent_swizzle_tensor(
-        make_tensor(make_smem_ptr(smem.dO), typename Cfg::LayoutDO{}));
+    Tensor sDO =
+        as_position_independent_swizzle_tensor(make_tensor(make_smem_ptr(smem.dO), typename Cfg::LayoutDO{}));
 
     float delta = 0.0f;  // lane h keeps head h of the warp
     CUTE_NO_UNROLL

@@ -1,0 +1,115 @@
+"""What every kernel plan must satisfy by itself, whatever kernel it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tileproof.spec.plan import KernelPlan, OutputObservation, SmemTile, TmemObservation
+
+MAX_SMEM_BYTES = 232448  # one CTA's shared memory on sm_100 (cutlass/arch/arch.h, sm100_smem_capacity_bytes)
+MBARRIER_BYTES = 8  # PTX ISA, mbarrier object: 64 bits, 8-byte aligned
+MAX_MBARRIER_COUNT = (1 << 20) - 1  # PTX ISA, limits of the expected count and of the tx-count
+TMEM_ALLOCATIONS = (32, 64, 128, 256, 512)  # PTX ISA, tcgen05.alloc
+PATTERN_BYTES = {"none": 16, "32B": 256, "64B": 512, "128B": 1024}  # PTX ISA, where a swizzle pattern starts
+ELEMENT_BYTES = {"bf16": 2, "f16": 2, "f32": 4, "u32": 4}
+
+
+def faults(plan: KernelPlan) -> list[str]:
+    """Every contradiction in `plan`, one sentence each; empty when there is none."""
+    return [*_smem(plan), *_barriers(plan), *_tmem(plan), *_roles(plan), *_mmas(plan), *_observations(plan)]
+
+
+def _overlaps(spans: Iterable[tuple[str, int, int]]) -> Iterable[str]:
+    ordered = sorted(spans, key=lambda span: span[1])
+    for (left, _, end), (right, start, _) in zip(ordered, ordered[1:], strict=False):
+        if start < end:
+            yield f"{left} overlaps {right}: it ends at {end}, past {start}"
+
+
+def _smem(plan: KernelPlan) -> Iterable[str]:
+    if plan.smem_bytes > MAX_SMEM_BYTES:
+        yield f"shared memory of {plan.smem_bytes} bytes exceeds {MAX_SMEM_BYTES}"
+    spans = [(tile.name, tile.offset, tile.offset + tile.stages * tile.bytes) for tile in plan.smem]
+    spans += [(b.name, b.offset, b.offset + b.stages * MBARRIER_BYTES) for b in plan.barriers]
+    yield from _overlaps(spans)
+    yield from (f"{name} ends past the shared memory" for name, _, end in spans if end > plan.smem_bytes)
+    for tile in plan.smem:
+        yield from _smem_tile(tile)
+
+
+def _smem_tile(tile: SmemTile) -> Iterable[str]:
+    pattern = PATTERN_BYTES[tile.swizzle] if tile.dtype != "u32" else ELEMENT_BYTES["u32"]
+    if tile.offset % pattern or (tile.stages > 1 and tile.bytes % pattern):
+        yield f"{tile.name} does not start on a {pattern}-byte boundary in every stage"
+    wanted = tile.rows * tile.cols * ELEMENT_BYTES[tile.dtype]
+    if tile.bytes != wanted:
+        yield f"{tile.name} takes {tile.bytes} bytes for {tile.rows} x {tile.cols} {tile.dtype}, not {wanted}"
+
+
+def _barriers(plan: KernelPlan) -> Iterable[str]:
+    for barrier in plan.barriers:
+        if barrier.offset % MBARRIER_BYTES:
+            yield f"{barrier.name} is not 8-byte aligned"
+        if not 1 <= barrier.count <= MAX_MBARRIER_COUNT:
+            yield f"{barrier.name} expects {barrier.count} arrivals"
+        if not 0 <= barrier.tx_bytes <= MAX_MBARRIER_COUNT:
+            yield f"{barrier.name} expects {barrier.tx_bytes} bytes"
+        if not barrier.ctas or not set(barrier.ctas) <= set(range(plan.cluster)):
+            yield f"{barrier.name} is used in CTAs {barrier.ctas} of a cluster of {plan.cluster}"
+
+
+def _tmem(plan: KernelPlan) -> Iterable[str]:
+    if plan.tmem_columns not in TMEM_ALLOCATIONS:
+        yield f"{plan.tmem_columns} TMEM columns cannot be allocated"
+    spans = [(tile.name, tile.column, tile.column + tile.stages * tile.columns) for tile in plan.tmem]
+    yield from _overlaps(spans)
+    yield from (f"{name} ends past the TMEM allocation" for name, _, end in spans if end > plan.tmem_columns)
+
+
+def _roles(plan: KernelPlan) -> Iterable[str]:
+    for cta in range(plan.cluster):
+        warps = [
+            (role.name, role.first_warp, role.first_warp + role.warps)
+            for role in plan.roles
+            if cta in role.ctas
+        ]
+        yield from _overlaps(warps)
+        covered = sum(end - start for _, start, end in warps)
+        if 32 * covered != plan.threads:
+            yield f"the roles of CTA {cta} cover {32 * covered} of {plan.threads} threads"
+
+
+def _mmas(plan: KernelPlan) -> Iterable[str]:
+    smem = {tile.name: tile for tile in plan.smem}
+    tmem = {tile.name: tile for tile in plan.tmem}
+    for mma in plan.mmas:
+        if not {mma.a, mma.b} <= {*smem, *tmem} or mma.d not in tmem:
+            yield f"MMA {mma.name} names a tile that is not in the plan"
+            continue
+        for operand, extent in ((mma.a, mma.m), (mma.b, mma.n)):
+            if operand not in smem:
+                continue
+            tile = smem[operand]
+            rows, depth = (tile.rows, tile.cols) if tile.major == "K" else (tile.cols, tile.rows)
+            if (rows * mma.cta_group, depth) != (extent, mma.k):
+                yield f"MMA {mma.name} reads {extent} x {mma.k} of {operand}, which holds {rows} x {depth} a CTA"
+        # Layouts B and E fold the N columns in two (PTX ISA, tcgen05 data path layouts), G in four.
+        folds = {"B": 2, "E": 2, "G": 4}.get(tmem[mma.d].layout, 1)
+        if tmem[mma.d].columns * folds != mma.n:
+            yield f"MMA {mma.name} writes {mma.n} columns to {mma.d}, which has {tmem[mma.d].columns} x {folds}"
+
+
+def _observations(plan: KernelPlan) -> Iterable[str]:
+    tiles = {tile.name: tile for tile in plan.tmem}
+    barriers = {barrier.name: barrier for barrier in plan.barriers}
+    for observation in (*plan.observations, *plan.probes):
+        if observation.stage not in plan.stages:
+            yield f"{observation.stage} is observed but is no stage of the plan"
+        if isinstance(observation, OutputObservation):
+            continue
+        if observation.tile not in tiles or observation.barrier not in barriers:
+            yield f"{observation.stage} is observed in a tile or by a barrier that is not in the plan"
+        elif tiles[observation.tile].stages != barriers[observation.barrier].stages:
+            yield f"{observation.barrier} does not have one stage per stage of {observation.tile}"
+    seen = {o.stage for o in plan.observations if isinstance(o, (TmemObservation, OutputObservation))}
+    yield from (f"stage {stage} is never observed" for stage in plan.stages if stage not in seen)

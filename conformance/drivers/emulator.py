@@ -1,0 +1,131 @@
+"""The emulator driver: executes a launch description on `tileproof.emulator`."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+from tileproof.conformance.observed import Capture, MachineFinding, Observed, Output, Schedule
+from tileproof.emulator import Memory, Module, Tap, TensorMap, TmemRegion
+from tileproof.emulator import Schedule as EmulatorSchedule
+from tileproof.kernels.launch import ADDRESS_BYTES, Buffer, Launch, Scalar, Struct, TensorMapSpec
+from tileproof.spec.plan import KernelPlan, TmemObservation
+
+Mma = Literal["fast", "exact"]
+SCALAR_FORMATS = {"s32": "<i4", "u32": "<u4", "s64": "<i8", "u64": "<u8", "f32": "<f4"}
+
+
+@lru_cache(maxsize=16)
+def module_of(ptx: str) -> Module:
+    """The parsed module of a PTX text; the same text is parsed once."""
+    return Module.from_ptx(ptx)
+
+
+def run(
+    launch: Launch, plan: KernelPlan, *, schedule: Schedule, taps: bool = True, mma: Mma = "fast"
+) -> Observed:
+    """Executes `launch`; with `taps` every TMEM observation of the plan is captured.
+
+    TileproofError when the module cannot be parsed, holds an instruction that the emulator does not know, or
+    does not fit the launch.
+    """
+    memory = Memory()
+    buffers = {name: _place(memory, buffer) for name, buffer in launch.buffers().items()}
+    result = module_of(launch.image).launch(
+        launch.entry,
+        grid=launch.grid,
+        block=launch.block,
+        cluster=launch.cluster,
+        shared_bytes=launch.shared_bytes,
+        args=[_argument(parameter, buffers) for parameter in launch.params],
+        memory=memory,
+        schedule=EmulatorSchedule(policy=schedule.policy, seed=schedule.seed),
+        taps=_taps(plan) if taps else [],
+        mma=mma,
+    )
+    outputs = {
+        name: Output(np.array(buffers[name].numpy()), np.array(buffers[name].written()))
+        for name, buffer in launch.buffers().items()
+        if buffer.direction == "out"
+    }
+    return Observed(
+        outputs=outputs,
+        captures=tuple(_capture(record) for record in result.taps),
+        findings=tuple(_finding(finding) for finding in result.findings),
+        printf=result.printf,
+        counters=dict(result.counters),
+    )
+
+
+def _place(memory: Memory, buffer: Buffer) -> Any:
+    return memory.empty(buffer.shape, buffer.dtype) if buffer.array is None else memory.buffer(buffer.array)
+
+
+def _argument(item: Buffer | Scalar | TensorMapSpec | Struct, buffers: dict[str, Any]) -> Any:
+    """A parameter as the emulator takes it; structs become their bytes."""
+    if isinstance(item, Buffer):
+        return buffers[item.name]
+    if isinstance(item, Scalar):
+        return item.value
+    if isinstance(item, TensorMapSpec):
+        return _tensor_map(item, buffers)
+    raw = bytearray(item.size)
+    for offset, part in item.fields:
+        data = _bytes(part, buffers)
+        raw[offset : offset + len(data)] = data
+    return bytes(raw)
+
+
+def _bytes(item: Buffer | Scalar | TensorMapSpec, buffers: dict[str, Any]) -> bytes:
+    if isinstance(item, Buffer):
+        return int(buffers[item.name].address).to_bytes(ADDRESS_BYTES, "little")
+    if isinstance(item, Scalar):
+        return np.array(item.value, dtype=SCALAR_FORMATS[item.type]).tobytes()
+    return bytes(_tensor_map(item, buffers).encode())
+
+
+def _tensor_map(item: TensorMapSpec, buffers: dict[str, Any]) -> TensorMap:
+    return TensorMap.tiled(
+        buffers[item.buffer.name],
+        shape=item.shape,
+        strides=item.strides,
+        box=item.box,
+        element_strides=item.element_strides,
+        swizzle=item.swizzle,
+        oob_fill=item.oob_fill,
+    )
+
+
+def _taps(plan: KernelPlan) -> list[Tap]:
+    taps = []
+    for at in plan.observations:
+        if isinstance(at, TmemObservation):
+            tile, barrier = plan.tmem_tile(at.tile), plan.barrier(at.barrier)
+            for stage in range(barrier.stages):
+                first = tile.column + tile.columns * (stage % tile.stages)
+                region = TmemRegion(column=first, columns=tile.columns)
+                taps.append(Tap(f"{at.tile}[{stage}]", barrier.offset_of(stage), region))
+    return taps
+
+
+def _capture(record: Any) -> Capture:
+    tile, stage = record.name.rstrip("]").split("[")
+    return Capture(
+        tile, int(stage), tuple(record.cta), record.cluster_rank, record.phase, record.data, record.valid
+    )
+
+
+def _finding(finding: Any) -> MachineFinding:
+    return MachineFinding(
+        severity=finding.severity,
+        code=finding.code,
+        message=finding.message,
+        ptx_line=finding.ptx_line or 0,
+        source=finding.source or "",
+        cta=None if finding.cta is None else tuple(finding.cta),
+        warp=finding.warp,
+        lane=finding.lane,
+        address=finding.address,
+        count=finding.count,
+    )

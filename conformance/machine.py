@@ -1,0 +1,98 @@
+"""Findings of the machine itself, attributed to what the kernel's plan says about their place."""
+
+from __future__ import annotations
+
+from tileproof.conformance.finding import Finding
+from tileproof.conformance.observed import MachineFinding, Observed
+from tileproof.spec.plan import KernelPlan, TmemObservation
+from tileproof.spec.problem import Inputs
+from tileproof.spec.stages import STAGES
+from tileproof.spec.tiles import k_blocks
+
+
+def attribute(
+    plan: KernelPlan, inputs: Inputs, observed: Observed, seen: MachineFinding, build: str
+) -> Finding:
+    """The finding in the plan's terms: the warp's role, the token and CTA, the barrier, the stage, the
+    k-block.
+    """
+    token = cta = None
+    if seen.cta is not None:
+        token, cta = seen.cta[0] // plan.cluster, seen.cta[0] % plan.cluster
+    stage, k_block, note = "", None, ""
+    if seen.code == "hang":
+        stage, token, k_block, note = _first_unpublished(plan, inputs, observed, token)
+    else:
+        stage = _stage_of_warp(plan, seen.warp)
+    return Finding(
+        kind="machine",
+        message=f"{seen.code}: {seen.message}",
+        stage=stage,
+        build=build,
+        token=token,
+        cta=cta,
+        k_block=k_block,
+        cause=note,
+        code=seen.code,
+        ptx_line=seen.ptx_line or None,
+        source=seen.source,
+        warp=_warp(plan, seen),
+    )
+
+
+def _warp(plan: KernelPlan, seen: MachineFinding) -> str:
+    if seen.warp is None or seen.warp < 0:
+        return ""
+    role = _role(plan, seen.warp)
+    lane = f", lane {seen.lane}" if seen.lane is not None and seen.lane >= 0 else ""
+    return f"{seen.warp}{lane}" + (f" (role {role})" if role else "")
+
+
+def _role(plan: KernelPlan, warp: int) -> str:
+    for role in plan.roles:
+        if role.first_warp <= warp < role.first_warp + role.warps:
+            return role.name
+    return ""
+
+
+def _stage_of_warp(plan: KernelPlan, warp: int | None) -> str:
+    """The stage that a warp's role is named after; a role that serves several stages names none."""
+    role = "" if warp is None else _role(plan, warp)
+    if role in STAGES:
+        return role
+    # A role such as p_consumer or mma serves the stages that are observed in TMEM.
+    watched = [at.stage for at in plan.observations if isinstance(at, TmemObservation)]
+    own = [name for name in watched if role.lower().startswith(f"{name.lower()}_")]
+    if own:
+        return own[0]
+    return watched[0] if role in ("mma", "load") and len(watched) == 1 else ""
+
+
+def _first_unpublished(
+    plan: KernelPlan, inputs: Inputs, observed: Observed, token: int | None
+) -> tuple[str, int | None, int | None, str]:
+    """The first tile, token by token, whose barrier never completed: where a hang began to show."""
+    tokens = range(inputs.problem.s_q) if token is None else [token]
+    for at in plan.observations:
+        if not isinstance(at, TmemObservation):
+            continue
+        barrier = plan.barrier(at.barrier)
+        for one in tokens:
+            for k_block in range(k_blocks(inputs, one, plan.b_topk)):
+                seen = {
+                    capture.cluster_rank
+                    for capture in observed.captures
+                    if capture.tile == at.tile
+                    and capture.cta[0] // plan.cluster == one
+                    and capture.phase * barrier.stages + capture.stage == k_block
+                }
+                missing = [rank for rank in range(plan.cluster) if rank not in seen]
+                if missing:
+                    return (
+                        at.stage,
+                        one,
+                        k_block,
+                        f"{barrier.name}[{k_block % barrier.stages}] never completed for k-block {k_block} "
+                        f"in CTA {' and '.join(map(str, missing))}; k-blocks before it were published",
+                    )
+    return "", token, None, "every tile was published; the wait is after the last k-block"

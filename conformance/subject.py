@@ -1,0 +1,46 @@
+"""The kernel under test on the emulator: both builds, with a planted defect where one is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from tileproof.conformance.defects import Defect, plant_ptx, source_overrides
+from tileproof.conformance.observed import Observed, Schedule
+from tileproof.conformance.trial import Subject
+from tileproof.kernels.kernel import Kernel
+from tileproof.kernels.launch import Launch
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.plan import KernelPlan
+
+
+def on_emulator(
+    kernel: Kernel,
+    d_qk: int,
+    *,
+    stages: Sequence[str] = (),
+    mma: Literal["fast", "exact"] = "fast",
+    planted: Defect | None = None,
+) -> Subject:
+    """Builds `kernel` (cached) and pairs it with the emulator's driver."""
+    from tileproof.conformance.drivers import emulator
+
+    if planted is not None and planted.kernel != kernel.name:
+        raise TileproofError(
+            "the defect belongs to another kernel",
+            where=f"--plant {planted.id}",
+            expected=planted.kernel,
+            found=kernel.name,
+        )
+
+    def driver(launch: Launch, plan: KernelPlan, schedule: Schedule, taps: bool) -> Observed:
+        return emulator.run(launch, plan, schedule=schedule, taps=taps, mma=mma)
+
+    overrides = source_overrides(planted)
+    production, probe = (
+        plant_ptx(planted, kernel.build(d_qk, probe=probe, source_overrides=overrides))
+        for probe in (False, True)
+    )
+    subject = Subject(kernel, production, probe, driver, tuple(stages))
+    subject.plan(d_qk)
+    return subject

@@ -1,0 +1,167 @@
+"""One trial: a case, run on both builds of a kernel, and everything that is wrong with what they did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from tileproof.conformance.case import Case
+from tileproof.conformance.compare import Comparison, Divergence, StageScore, compare, index, order
+from tileproof.conformance.diagnose import diagnose
+from tileproof.conformance.finding import Finding
+from tileproof.conformance.machine import attribute
+from tileproof.conformance.observe import Observation, observe
+from tileproof.conformance.observed import Observed, Schedule
+from tileproof.conformance.tiles import Chain, StageTile
+from tileproof.kernels.compile import Built
+from tileproof.kernels.kernel import Kernel
+from tileproof.kernels.launch import Launch
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.plan import KernelPlan
+from tileproof.spec.problem import Inputs
+from tileproof.spec.stages import STAGES, stage
+
+Driver = Callable[[Launch, KernelPlan, Schedule, bool], Observed]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is under test: a kernel's production and probe build for one d_qk, and the driver that runs
+    them.
+    """
+
+    kernel: Kernel
+    production: Built
+    probe: Built
+    driver: Driver = field(repr=False)
+    stages: tuple[str, ...] = ()
+
+    def plan(self, d_qk: int) -> KernelPlan:
+        """The kernel's plan; TileproofError when a wanted stage is not one that it computes."""
+        plan = self.kernel.plan(d_qk)
+        for name in self.stages:
+            if stage(name).name not in plan.stages:
+                raise TileproofError(
+                    f"{plan.name} does not compute this stage",
+                    where="--stage",
+                    expected=", ".join(plan.stages),
+                    found=name,
+                    do="choose a stage of this kernel's plan",
+                )
+        return plan
+
+
+@dataclass
+class Verdict:
+    """What one trial showed. `findings` come in order: the first diverging stage first."""
+
+    findings: list[Finding] = field(default_factory=list)
+    scores: dict[str, StageScore] = field(default_factory=dict)
+    remarks: dict[str, int] = field(default_factory=dict)
+    agreed: int = 0
+
+
+def run_trial(subject: Subject, case: Case, schedule: Schedule) -> Verdict:
+    """Runs both builds on the case and judges stage after stage, then the builds against each other."""
+    inputs = case.inputs()
+    plan = subject.plan(case.d_qk)
+    seen = {}
+    for build, built, probe in (("production", subject.production, False), ("probe", subject.probe, True)):
+        launch = subject.kernel.launch(inputs, built, probe)
+        seen[build] = subject.driver(launch, plan, schedule, not probe)
+    return judge(plan, inputs, seen["production"], seen["probe"], subject.stages)
+
+
+def judge(
+    plan: KernelPlan, inputs: Inputs, production: Observed, probe: Observed, stages: Sequence[str] = ()
+) -> Verdict:
+    """Everything wrong with two launches on the same inputs; `stages` restricts the stages that are
+    compared.
+    """
+    verdict = Verdict()
+    wanted = [name for name in STAGES if name in (stages or plan.stages)]
+    faults: list[Finding] = []
+    views: dict[str, Observation] = {}
+    for build, observed in (("production", production), ("probe", probe)):
+        view = observe(plan, inputs, observed, build, probe=build == "probe")
+        tiles = tuple(tile for tile in view.tiles if tile.stage in wanted)
+        views[build] = replace(view, tiles=tiles)
+        chain = Chain(inputs, index(view.tiles))
+        result = compare(chain, tiles)
+        _count(verdict, result)
+        faults += _wrong_tiles(chain, plan, result, build)
+        faults += [finding for finding in view.findings if finding.stage in wanted]
+        machine = [f for f in observed.findings if f.severity == "error"]
+        faults += [attribute(plan, inputs, observed, finding, build) for finding in machine]
+        for remark in observed.findings:
+            if remark.severity != "error":
+                verdict.remarks[remark.code] = verdict.remarks.get(remark.code, 0) + remark.count
+    if not faults:
+        faults += _disagreements(plan, views["production"], views["probe"], verdict)
+    verdict.findings = sorted(faults, key=_rank)
+    return verdict
+
+
+def _count(verdict: Verdict, result: Comparison) -> None:
+    for name, score in result.scores.items():
+        verdict.scores.setdefault(name, StageScore()).add(score)
+
+
+def _wrong_tiles(chain: Chain, plan: KernelPlan, result: Comparison, build: str) -> list[Finding]:
+    """One finding a stage: its first wrong tile, with the number of the others."""
+    first: dict[str, Divergence] = {}
+    number: dict[str, int] = {}
+    for divergence in result.divergences:
+        name = divergence.tile.stage
+        first.setdefault(name, divergence)
+        number[name] = number.get(name, 0) + 1
+    return [
+        diagnose(chain, divergence, build, plan.cluster, number[name] - 1)
+        for name, divergence in first.items()
+    ]
+
+
+def _disagreements(
+    plan: KernelPlan, production: Observation, probe: Observation, verdict: Verdict
+) -> list[Finding]:
+    """Tiles that both builds show but not with the same bits."""
+    other = index(probe.tiles)
+    findings: dict[str, Finding] = {}
+    for tile in sorted(production.tiles, key=lambda t: order(t.key)):
+        twin = other.get(tile.key)
+        if twin is None:
+            continue
+        verdict.agreed += 1
+        differ = (_bits(tile) != _bits(twin)) | (tile.written != twin.written)
+        if differ.any() and tile.stage not in findings:
+            row, column = (int(i) for i in np.argwhere(differ)[0])
+            findings[tile.stage] = Finding(
+                kind="disagree",
+                message=f"{tile.stage} of the production build and of the probe build are not the same bits",
+                stage=tile.stage,
+                token=tile.coord.token,
+                cta=tile.coord.cta,
+                k_block=tile.coord.k_block,
+                row=tile.rows.start + row,
+                column=None if tile.coord.k_block is None else tile.cols.start + column,
+                expected=float(tile.value[row, column]),
+                found=float(twin.value[row, column]),
+                wrong=int(differ.sum()),
+                elements=int(differ.size),
+                pattern="expected is the production build's value, found the probe build's",
+            )
+    return list(findings.values())
+
+
+def _bits(tile: StageTile) -> np.ndarray:
+    return np.ascontiguousarray(tile.value, dtype=np.float32).view(np.uint32)
+
+
+def _rank(finding: Finding) -> tuple[bool, int, int, bool]:
+    """A hang first, for it explains what is missing; then stage graph order, wrong values, production
+    build.
+    """
+    place = list(STAGES).index(finding.stage) if finding.stage in STAGES else len(STAGES)
+    kind = {"value": 0, "machine": 1}.get(finding.kind, 2)
+    return (finding.code != "hang", place, kind, finding.build == "probe")

@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.tma import TensorMapFields, check_tensor_map
 
 Direction = Literal["in", "out"]
 ScalarType = Literal["s32", "u32", "s64", "u64", "f32"]
@@ -85,7 +85,7 @@ class TensorMapSpec:
 
     name: str
     buffer: Buffer
-    dtype: Literal["bf16", "f16", "f32"]
+    dtype: Literal["bfloat16", "float16", "float32"]
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     box: tuple[int, ...]
@@ -94,18 +94,19 @@ class TensorMapSpec:
     oob_fill: OobFill = "zero"
 
     def __post_init__(self) -> None:
-        rank = len(self.shape)
-        if not 1 <= rank <= 5 or (len(self.strides), len(self.box), len(self.element_strides)) != (
-            rank - 1,
-            rank,
-            rank,
-        ):
+        try:
+            check_tensor_map(self.fields())
+        except TileproofError as error:
+            error_where = f"tensor map {self.name}, {error.where}"
             raise TileproofError(
-                "the tensor map's fields do not have one rank",
-                where=self.name,
-                expected="rank 1..5 shape, box and element_strides, and rank - 1 strides",
-                found=f"{rank}, {len(self.box)}, {len(self.element_strides)} and {len(self.strides)}",
-            )
+                error.what, where=error_where, expected=error.expected, found=error.found, do=error.do
+            ) from error
+
+    def fields(self) -> TensorMapFields:
+        """The map's fields as the machine rules know them, over an address of 0."""
+        return TensorMapFields(
+            self.dtype, self.shape, self.strides, self.box, self.element_strides, self.swizzle, self.oob_fill
+        )
 
 
 @dataclass(frozen=True)

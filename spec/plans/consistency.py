@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 from tileproof.spec.plan import KernelPlan, OutputObservation, SmemTile, TmemObservation
 
@@ -21,7 +22,7 @@ def faults(plan: KernelPlan) -> list[str]:
 
 def _overlaps(spans: Iterable[tuple[str, int, int]]) -> Iterable[str]:
     ordered = sorted(spans, key=lambda span: span[1])
-    for (left, _, end), (right, start, _) in zip(ordered, ordered[1:], strict=False):
+    for (left, _, end), (right, start, _) in pairwise(ordered):
         if start < end:
             yield f"{left} overlaps {right}: it ends at {end}, past {start}"
 
@@ -92,11 +93,11 @@ def _mmas(plan: KernelPlan) -> Iterable[str]:
             tile = smem[operand]
             rows, depth = (tile.rows, tile.cols) if tile.major == "K" else (tile.cols, tile.rows)
             if (rows * mma.cta_group, depth) != (extent, mma.k):
-                yield f"MMA {mma.name} reads {extent} x {mma.k} of {operand}, which holds {rows} x {depth} a CTA"
+                yield f"MMA {mma.name} reads {extent} x {mma.k} of {operand}: a CTA holds {rows} x {depth}"
         # Layouts B and E fold the N columns in two (PTX ISA, tcgen05 data path layouts), G in four.
         folds = {"B": 2, "E": 2, "G": 4}.get(tmem[mma.d].layout, 1)
         if tmem[mma.d].columns * folds != mma.n:
-            yield f"MMA {mma.name} writes {mma.n} columns to {mma.d}, which has {tmem[mma.d].columns} x {folds}"
+            yield f"MMA {mma.name} writes {mma.n} columns to {mma.d} of {tmem[mma.d].columns} x {folds}"
 
 
 def _observations(plan: KernelPlan) -> Iterable[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-
 from tileproof.kernels.compile import Built
 from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.launch import Buffer, Launch, Scalar, Struct, TensorMapSpec
@@ -62,7 +61,7 @@ def _map(name: str, buffer: Buffer, rows: int, cols: int, box_rows: int) -> Tens
     return TensorMapSpec(
         name,
         buffer,
-        "bf16",
+        "bfloat16",
         shape=(cols, rows),
         strides=(cols * BF16_BYTES,),
         box=(COL_TILE, box_rows),

@@ -1,0 +1,105 @@
+"""The block arithmetic against recorded B200 words, and its neighbours that do not match them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tileproof.spec.machine import tensor_core
+
+WORDS = Path(__file__).parent / "data" / "b200_bf16_words.txt"
+
+
+def recorded() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    rows = [line.split() for line in WORDS.read_text().splitlines() if not line.startswith("#")]
+    words = np.array([[int(word, 16) for word in row] for row in rows], dtype=np.uint32)
+    operands = (words[:, :32] << 16).view(np.float32)
+    return operands[:, :16], operands[:, 16:], words[:, 32].copy().view(np.float32), words[:, 33]
+
+
+def matches() -> int:
+    a, b, c, d = recorded()
+    got = [tensor_core.block(a[i : i + 1], b[i : i + 1], c[i : i + 1, None])[0, 0] for i in range(len(d))]
+    return int((np.array(got, np.float32).view(np.uint32) == d).sum())
+
+
+def test_every_recorded_word() -> None:
+    assert matches() == len(recorded()[3]) == 200
+
+
+@pytest.mark.parametrize("extra", [1, 3])
+def test_another_number_of_alignment_bits_does_not_match(extra: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tensor_core, "EXTRA_BITS", extra)
+    monkeypatch.setattr(tensor_core, "_FRACTION", 23 + extra)
+    assert matches() < 200
+
+
+def test_two_blocks_of_eight_do_not_match(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b, c, d = recorded()
+    monkeypatch.setattr(tensor_core, "K_BLOCK", 8)
+    got = [tensor_core.matmul(a[i : i + 1], b[i : i + 1], c[i : i + 1, None])[0, 0] for i in range(len(d))]
+    assert (np.array(got, np.float32).view(np.uint32) == d).sum() < 200
+
+
+def test_worked_values() -> None:
+    ones, tiny = np.ones((1, 16)), np.full((1, 16), 2.0**-25)
+    one = np.ones((1, 1), np.float32)
+    assert tensor_core.block(ones, tiny, one).view(np.uint32)[0, 0] == 0x3F800004
+    assert tensor_core.block(ones, tiny / 2, one).view(np.uint32)[0, 0] == 0x3F800000
+
+
+def scalar_block(a: np.ndarray, b: np.ndarray, c: float) -> float:
+    """The same paragraph with exact fractions, one element, finite values."""
+
+    def exponent(x: float) -> int:
+        return max(int(np.frexp(x)[1]) - 1, -126)
+
+    terms = [
+        (Fraction(float(x)) * Fraction(float(y)), exponent(x) + exponent(y))
+        for x, y in zip(a, b, strict=True)
+    ]
+    terms.append((Fraction(c), exponent(c)))
+    terms = [(value, e) for value, e in terms if value]
+    if not terms:
+        return 0.0
+    unit = Fraction(2) ** (max(-133, *(e for _, e in terms)) - 25)
+    total = sum(int(value / unit) for value, _ in terms) * unit
+    if not total:
+        return 0.0
+    top = abs(total)
+    e = int(np.frexp(float(top))[1]) - 1
+    step = Fraction(2) ** max(e - 23, -149)
+    result = int(top / step) * step * (1 if total > 0 else -1)
+    return float("inf") * (1 if total > 0 else -1) if abs(result) >= 2**128 else float(result)
+
+
+@pytest.mark.parametrize("low, high", [(-3, 3), (-20, 20), (-133, -100), (-133, 100), (-70, -60), (60, 64)])
+def test_array_form_equals_exact_fractions(low: int, high: int) -> None:
+    rng = np.random.default_rng(low + 1000)
+    for _ in range(60):
+        values = np.ldexp(rng.uniform(-2, 2, (3, 16)), rng.integers(low, high, (3, 16)))
+        words = (values.astype(np.float32).view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+        c = np.float32(values[2, 0] * values[1, 1] if abs(low) < 70 else values[2, 0])
+        got = tensor_core.block(words[:1], words[1:2], np.full((1, 1), c))[0, 0]
+        assert float(got) == scalar_block(words[0], words[1], float(c))
+
+
+def test_special_values() -> None:
+    inf, nan = np.inf, np.nan
+    cases = [
+        (inf, 1, 0, inf),
+        (inf, -1, 5, -inf),
+        (inf, 0, 0, nan),
+        (nan, 1, 0, nan),
+        (1, 1, -inf, -inf),
+        (inf, 1, -inf, nan),
+    ]
+    for x, y, c, want in cases:
+        a, b = np.zeros((1, 16)), np.zeros((1, 16))
+        a[0, 3], b[0, 3] = x, y
+        got = tensor_core.block(a, b, np.full((1, 1), c, np.float32))[0, 0]
+        assert (np.isnan(got) and np.isnan(want)) or got == want
+    big = np.full((1, 16), 2.0**63)
+    assert tensor_core.block(big, 2 * big, np.zeros((1, 1), np.float32))[0, 0] == inf

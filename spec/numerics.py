@@ -1,25 +1,9 @@
 """Rounding and error bounds: how far a correct kernel's stage may lie from the float64 formula, per element.
 
 Every bound is assume-guarantee: it takes the stage's own inputs as the kernel had them, and covers that
-stage's rounding alone. No constant here is tuned; each is one of
-
-- ``U_F32_RZ = 2^-23``: one f32 addition that may round toward zero, as tensor cores do (Khattak and Mikaitis,
-  arXiv 2512.07004). An n-term sum in any order is off by at most gamma_n(u) sum|a_i b_i|, gamma_n(u) = n u /
-  (1 - n u) (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., sections 3.1 and 4.2). The block
-  arithmetic of `spec.machine.tensor_core` loses at most 16 * 2^-25 of its largest term and 2^-23 of its
-  result per 16 products (17 terms, the largest is kept whole), which 16 u sum|a_i b_i| covers: a test shows
-  it.
-- ``U_F32 = 2^-24``: one f32 operation rounded to nearest (PTX ISA 9.7.3, ``.rn``).
-- ``U_BF16 = 2^-8``: conversion to bf16, round to nearest even (PTX ISA 9.7.9.21, cvt.rn.bf16x2.f32).
-- ``EX2_RELATIVE = 2^-22``: ex2.approx.ftz.f32, 2 ulp (PTX ISA 9.7.3.21); results under 2^-126 go to zero.
-- products of two bf16 are exact in f32 (8 x 8 bit significands) unless they fall below 2^-149, the smallest
-  f32 subnormal. Tensor cores and CUDA's default arithmetic (no -ftz) keep subnormals, so underflow costs at
-  most 2^-149 a term; `red.add.f32` on global memory flushes (PTX ISA 9.7.13.5), which costs up to 2^-126 an
-  addition.
-
-- tensor cores do not normalise subnormal operands (the authors' model of `spec.machine.tensor_core`): other
-  terms are then truncated as if that operand were 2^-126, so a nonzero operand counts with at least that
-  magnitude.
+stage's rounding alone. No constant here is tuned: `CONSTANTS` lists each with its source. Products of two
+bf16 are exact in f32 (8 x 8 bit significands) unless they fall below 2^-149; tensor cores and CUDA's default
+arithmetic (no -ftz) keep subnormals, so underflow costs at most 2^-149 a term.
 
 Where every partial sum is exact whatever the order (`exact_matmul_mask`) the bound is 0. Where an
 intermediate may exceed the f32 range the bound is +inf, for that element only: infinity and any finite value
@@ -32,6 +16,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -55,6 +40,57 @@ F32_MAX = float(np.finfo(np.float32).max)
 BF16_TINY = 2.0**-133
 BF16_MAX = (2 - 2.0**-7) * 2.0**127
 LOG2_E = math.log2(math.e)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """One constant of the error analysis, what it stands for, and who says so."""
+
+    name: str
+    value: str
+    meaning: str
+    source: str
+
+
+CONSTANTS = (
+    Constant(
+        "U_F32_RZ",
+        "2^-23",
+        "one f32 addition that may round toward zero, as tensor cores do; one block of 16 products loses at "
+        "most 16 * 2^-25 of its largest term and 2^-23 of its result, which 16 such additions cover",
+        "Khattak and Mikaitis, Accurate Models of NVIDIA Tensor Cores, arXiv 2512.07004",
+    ),
+    Constant("U_F32", "2^-24", "one f32 operation rounded to nearest", "PTX ISA 9.7.3 (.rn)"),
+    Constant(
+        "gamma(n, u)",
+        "n u / (1 - n u)",
+        "relative error of an n-term sum in any order, against sum|a_i b_i|",
+        "Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., sections 3.1 and 4.2",
+    ),
+    Constant(
+        "U_BF16", "2^-8", "conversion to bf16, round to nearest even", "PTX ISA 9.7.9.21 (cvt.rn.bf16x2.f32)"
+    ),
+    Constant(
+        "EX2_RELATIVE",
+        "2^-22",
+        "ex2.approx.ftz.f32, 2 ulp over the full range (2^-22.75 was seen on an H200)",
+        "PTX ISA 9.7.3.21",
+    ),
+    Constant(
+        "F32_TINY", "2^-149", "an f32 product or sum that underflows, subnormals kept", "IEEE 754 binary32"
+    ),
+    Constant(
+        "F32_MIN_NORMAL",
+        "2^-126",
+        "a result that is flushed to zero: ex2.approx.ftz, red.add.f32 on global memory; also the least "
+        "magnitude with which a nonzero MMA operand counts, as tensor cores align subnormal operands as if "
+        "they were 2^-126",
+        "PTX ISA 9.7.3.21, 9.7.13.5; Generic_BFMA_TC.m in MATLAB-tensor-core (arXiv 2512.07004)",
+    ),
+    Constant(
+        "U_F64", "2^-53", "the float64 evaluation of the formula that a stage is compared with", "IEEE 754"
+    ),
+)
 
 _ZERO_UNIT = 4096  # exponent of the lowest set bit of 0: larger than any real one
 
@@ -146,7 +182,11 @@ def _sum_bound(magnitude: F64, exact: npt.NDArray[np.bool_], n: int, u: float) -
 
 
 def bound_matmul(a: Array, b: Array, u: float = U_F32_RZ) -> F64:
-    """``[m, n]``: bound of ``a [m, k] @ b [n, k]^T`` of bf16 values accumulated in f32 in unknown order."""
+    """``[m, n]``: bound of ``a [m, k] @ b [n, k]^T`` of bf16 values accumulated in f32 in unknown order.
+
+    ``(gamma(k, u) + gamma(k, U_F64)) sum|a b| + k 2^-149``, nonzero |a| and |b| counted as 2^-126 at least; 0
+    where exact.
+    """
     a64, b64 = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         magnitude = _alignment(a64) @ _alignment(b64).T
@@ -154,7 +194,10 @@ def bound_matmul(a: Array, b: Array, u: float = U_F32_RZ) -> F64:
 
 
 def bound_delta(o: Array, dO: Array) -> F64:
-    """``[...]``: bound of ``sum(o * dO, axis=-1)``, f32 additions rounded to nearest in any order."""
+    """``[...]``: bound of ``sum(o * dO, axis=-1)``, f32 additions rounded to nearest in any order.
+
+    ``(gamma(d_v, U_F32) + gamma(d_v, U_F64)) sum|o dO| + d_v 2^-149``; 0 where exact.
+    """
     o64, do64 = np.asarray(o, dtype=np.float64), np.asarray(dO, dtype=np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         magnitude = np.abs(o64 * do64).sum(axis=-1)
@@ -163,20 +206,27 @@ def bound_delta(o: Array, dO: Array) -> F64:
 
 
 def bound_P(q: Array, k: Array) -> F64:
-    """``[h, j]``: bound of P = q k^T; q ``[h, d_qk]``, k ``[j, d_qk]`` with zero rows where no key."""
+    """``[h, j]``: bound of P = q k^T; q ``[h, d_qk]``, k ``[j, d_qk]`` with zero rows where no key.
+
+    `bound_matmul` over d_qk with U_F32_RZ.
+    """
     return bound_matmul(q, k)
 
 
 def bound_dP(dO: Array, v: Array) -> F64:
-    """``[h, j]``: bound of dP = dO v^T; dO ``[h, d_v]``, v ``[j, d_v]``."""
+    """``[h, j]``: bound of dP = dO v^T; dO ``[h, d_v]``, v ``[j, d_v]``.
+
+    `bound_matmul` over d_v with U_F32_RZ.
+    """
     return bound_matmul(dO, v)
 
 
 def bound_S(P: Array, lse: Array, mask: Array, sm_scale: float, *, operand: bool = False) -> F64:
     """``[h, j]``: bound of S in f32, or of its bf16 operand copy; P ``[h, j]``, lse ``[h]``, mask ``[j]``.
 
-    The exponent passes at most 5 roundings on the product (sm_scale, log2(e), their product, the product with
-    P, the difference) and one on lse; then ex2.approx. Slots that are no key are 0 exactly.
+    ``S (2^off - 1 + EX2_RELATIVE) + 2^-126`` with off the error of the exponent, which passes at most 5
+    roundings on the product (sm_scale, log2(e), their product, the product with P, the difference) and one on
+    lse; then ex2.approx. Slots that are no key are 0 exactly.
     """
     p, shift = np.asarray(P, dtype=np.float64), np.asarray(lse, dtype=np.float64)[:, None]
     key = np.broadcast_to(np.asarray(mask, dtype=bool)[None, :], p.shape)
@@ -223,7 +273,8 @@ def bound_dQ(dS: Array, k: Array, *, out: bool = True) -> F64:
     """``[h, d_qk]``: bound of dQ = dS k over all k-blocks; dS ``[h, n]`` bf16, k ``[n, d_qk]``, n all the
     slots walked.
 
-    `out` adds the one bf16 rounding of the output; without it the bound is that of the f32 accumulator.
+    `bound_matmul` over the slots with U_F32_RZ. `out` adds the one bf16 rounding of the output; without it
+    the bound is that of the f32 accumulator.
     """
     ds, rows = np.asarray(dS, dtype=np.float64), np.asarray(k, dtype=np.float64)
     if ds.shape[-1] == 0:

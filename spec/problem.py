@@ -1,6 +1,6 @@
 """The problem: sparse MLA attention backward with one KV head, its inputs, and what counts as a key.
 
-Shapes (design.md section 2): ``q [s_q, h_q, d_qk]`` and ``kv [s_kv, d_qk]`` bf16, V is the first ``d_v``
+Shapes: ``q [s_q, h_q, d_qk]`` and ``kv [s_kv, d_qk]`` bf16, V is the first ``d_v``
 columns of ``kv``; ``o, dO [s_q, h_q, d_v]`` bf16; ``lse [s_q, h_q]`` f32 in base 2; ``indices [s_q, topk]``
 int32; ``topk_length [s_q]`` int32 or None.
 

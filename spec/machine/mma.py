@@ -2,7 +2,7 @@
 
 Sources: PTX ISA 9.7.16.2.1 (shapes, table 39), 9.7.16.10.9.1 (kind::f16); CUTLASS 4.2 `mma_sm100_umma.hpp`
 and `mma_traits_sm100.hpp` (SM100_MMA_F16BF16_{SS,TS,2x1SM_SS,2x1SM_TS,WS}). Where texts disagree on the step
-of N the stricter one is taken (facts/sm100.md section 2.1).
+of N the stricter one is taken (table 39 of newer texts and the CUTLASS asserts differ).
 """
 
 from __future__ import annotations

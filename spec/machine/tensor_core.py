@@ -2,8 +2,9 @@
 
 Source: Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores", arXiv 2512.07004: H100, H200 and B200
 add 16 products and the accumulator in one aligned sum with 2 extra alignment bits, truncate, and round toward
-zero. A Python version of this paragraph matched that paper's recorded B200 words 5000 of 5000 (facts/sm100.md
-section 9.1); the words are of warp-level mma, and that tcgen05.mma does the same is likely but not shown.
+zero. This module reproduces all 5000 bf16 words that the authors recorded on each of them (repository
+MATLAB-tensor-core, model_validation/{B200,H200,H100}/bf16; the tests hold the first 200 of the B200). The
+words are of warp-level wmma; that tcgen05.mma does the same is likely and not shown.
 
 One block: ``e_i = exp(a_i) + exp(b_i)`` of each product (its significand in [1, 4) not renormalised), ``e_c =
 exp(c)``; zero terms drop out; ``E = max(e_i, e_c, -133)``; each term is truncated toward zero to a multiple

@@ -4,7 +4,7 @@ memory.
 Sources: CUDA driver API, tensor map object management (cuTensorMapEncodeTiled); PTX ISA 5.5.3 (tile mode),
 5.5.3.4 (gather4), 5.5.7 (swizzle), 9.7.9.27.1.2 (cp.async.bulk.tensor). Dimensions are innermost first;
 `strides` are bytes of dimensions 1 and up. The bit pattern of the NaN fill is undocumented; 0x7ff7 for bf16
-was seen on an H200 (facts/sm100.md section 14), other types are refused.
+was seen on an H200 by this project, other types are refused.
 """
 
 from __future__ import annotations

@@ -226,7 +226,7 @@ _CP_ROWS = {
 def cp_lanes(shape: str, row: int) -> tuple[int, ...]:
     """The lanes that source row `row` of ``tcgen05.cp.<shape>`` goes to (PTX ISA 9.7.16.9.2).
 
-    ``4x256b`` is refused: its lanes are not settled (facts/sm100.md section 4.2); ``01_23`` follows the pair
+    ``4x256b`` is refused: no source settles its lanes; ``01_23`` follows the pair
     names.
     """
     if shape not in _CP_ROWS:

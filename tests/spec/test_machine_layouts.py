@@ -161,7 +161,7 @@ def test_mma_shapes() -> None:
     assert mma.layout_of(64, 1, ws=True) == "E" and mma.layout_of(32, 1, ws=True) == "G"
 
 
-# layout -> (CuTe shape, stride) of (row in CTA, n) with lane stride 1 and column stride 128, as a function of N
+# layout -> CuTe (shape, stride) of (row in CTA, n), lane stride 1 and column stride 128, for each N
 VIRTUAL = {
     "A": lambda n: ((128, n), (1, 128)),
     "B": lambda n: ((64, (n // 2, 2)), (1, (128, 64))),

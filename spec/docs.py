@@ -1,0 +1,233 @@
+"""Prints the spec as a page: ``python -m tileproof.spec.docs`` writes docs/stages.md, ``--check`` compares
+it.
+
+Everything on the page comes from `spec`: the problem, the stage graph, the bounds, and every kernel plan
+found in `spec.plans` (a module with ``D_QKS`` and ``plan(d_qk)``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import pkgutil
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple
+from pathlib import Path
+
+from tileproof.spec import numerics, plans, problem
+from tileproof.spec.plan import KernelPlan, TmemObservation
+from tileproof.spec.stages import STAGES
+
+_BARRIER_HEAD = (
+    "barrier",
+    "offset",
+    "stages",
+    "count",
+    "bytes a phase",
+    "CTAs",
+    "producers",
+    "consumers",
+    "phase is",
+)
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "stages.md"
+
+
+def known_plans() -> list[KernelPlan]:
+    """Every plan of every module in `spec.plans`, by name and d_qk."""
+    found = []
+    for info in sorted(pkgutil.iter_modules(plans.__path__), key=lambda m: m.name):
+        module = importlib.import_module(f"{plans.__name__}.{info.name}")
+        if hasattr(module, "plan") and hasattr(module, "D_QKS"):
+            found += [module.plan(d_qk) for d_qk in module.D_QKS]
+    return found
+
+
+def page(kernel_plans: Iterable[KernelPlan]) -> str:
+    """The whole page as Markdown."""
+    parts = [
+        "# The backward, stage by stage",
+        "Generated from `spec/` by `python -m tileproof.spec.docs`. Edit the spec, not this page.",
+        *_problem(),
+        *_stages(),
+        *_bounds(),
+    ]
+    for plan in kernel_plans:
+        parts += _plan(plan)
+    return "\n\n".join(parts) + "\n"
+
+
+def _problem() -> list[str]:
+    text = inspect.getdoc(problem) or ""
+    sizes = [
+        ("h_q", " or ".join(map(str, problem.H_Q_SUPPORTED))),
+        ("d_qk", " or ".join(map(str, problem.D_QK_SUPPORTED))),
+        ("d_v", str(problem.D_V)),
+        ("topk", f"a multiple of B_TOPK = {problem.B_TOPK}"),
+        ("s_q, s_kv", "1 and up"),
+    ]
+    return ["## The problem", text.replace("``", "`"), _table(("size", "value"), sizes)]
+
+
+def _stages() -> list[str]:
+    rows = [
+        (
+            f"**{s.name}**",
+            f"`{s.formula}`",
+            ", ".join(s.inputs),
+            f"[{', '.join(s.tile)}]",
+            s.dtype_at_rest,
+            s.memory,
+            s.kind,
+        )
+        for s in STAGES.values()
+    ]
+    head = ("stage", "value", "inputs", "tile", "at rest", "memory", "kind")
+    steps = [(f"**{s.name}**", *astuple(s.steps)) for s in STAGES.values()]
+    roundings = [(f"**{s.name}**", point) for s in STAGES.values() for point in s.rounding]
+    return [
+        "## The stages",
+        "`k` is a tile's gathered kv rows, zero where no key; `v` its first d_v columns.",
+        _table(head, rows),
+        "### Four steps each",
+        _table(("stage", "LOAD", "COMPUTE", "ROUND", "STORE"), steps),
+        "### Rounding points",
+        _table(("stage", "rounding"), roundings),
+    ]
+
+
+def _bounds() -> list[str]:
+    text = (inspect.getdoc(numerics) or "").replace("``", "`")
+    constants = [(f"`{c.name}`", f"`{c.value}`", c.meaning, c.source) for c in numerics.CONSTANTS]
+    bounds = [("any matrix product", _sentences(inspect.getdoc(numerics.bound_matmul)))]
+    bounds += [(f"**{n}**", _sentences(inspect.getdoc(f))) for n, f in numerics.BOUNDS.items()]
+    bounds.append(("rows of dKV", _sentences(inspect.getdoc(numerics.bound_scatter))))
+    return [
+        "## Error bounds",
+        text,
+        _table(("constant", "value", "stands for", "source"), constants),
+        _table(("stage", "bound, per element"), bounds),
+    ]
+
+
+def _plan(p: KernelPlan) -> list[str]:
+    parts = [
+        f"## Kernel `{p.name}`, d_qk = {p.d_qk}",
+        f"{p.cluster} CTAs a token, {p.threads} threads each; h_q {p.h_q}, d_v {p.d_v}, B_TOPK {p.b_topk}; "
+        f"{p.smem_bytes} bytes of shared memory, {p.tmem_columns} TMEM columns. "
+        f"Stages: {', '.join(p.stages)}.",
+        "### Warp roles",
+        _table(
+            ("role", "warps", "CTAs", "does"),
+            [(r.name, _range(r.first_warp, r.warps), _ranks(r.ctas), r.does) for r in p.roles],
+        ),
+        "### Barriers",
+        _table(
+            _BARRIER_HEAD,
+            [
+                (
+                    b.name,
+                    str(b.offset),
+                    str(b.stages),
+                    str(b.count),
+                    str(b.tx_bytes or "none"),
+                    _ranks(b.ctas),
+                    b.producers,
+                    b.consumers,
+                    "a k-block" if b.per_k_block else "once",
+                )
+                for b in p.barriers
+            ],
+        ),
+        "### Shared memory",
+        _table(
+            ("tile", "offset", "bytes", "buffers", "shape", "type", "swizzle", "major", "holds"),
+            [
+                (
+                    t.name,
+                    str(t.offset),
+                    str(t.bytes),
+                    str(t.stages),
+                    f"{t.rows} x {t.cols}",
+                    t.dtype,
+                    t.swizzle,
+                    t.major,
+                    t.holds,
+                )
+                for t in p.smem
+            ],
+        ),
+        "### Tensor memory",
+        _table(
+            ("tile", "columns", "buffers", "layout", "holds"),
+            [(t.name, _range(t.column, t.columns), str(t.stages), t.layout, t.holds) for t in p.tmem],
+        ),
+        "### MMAs",
+        _table(
+            ("MMA", "form", "M x N", "k", "A", "B", "D"),
+            [
+                (
+                    m.name,
+                    f"cta_group::{m.cta_group} kind::{m.kind}",
+                    f"{m.m} x {m.n}",
+                    str(m.k),
+                    f"{m.a}, {m.a_major}-major",
+                    f"{m.b}, {m.b_major}-major",
+                    m.d,
+                )
+                for m in p.mmas
+            ],
+        ),
+        "### Where the stages can be seen",
+    ]
+    seen = []
+    for o in p.observations:
+        if isinstance(o, TmemObservation):
+            seen.append((o.stage, "production", f"TMEM tile {o.tile} when barrier {o.barrier} completes"))
+        else:
+            seen.append((o.stage, "production", f"output {o.parameter} {o.indexed}"))
+    seen += [(o.stage, "probe", f"output {o.parameter} {o.indexed}") for o in p.probes]
+    return [*parts, _table(("stage", "build", "place"), seen)]
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+    return "\n".join([line(head), "|" + "---|" * len(head), *(line(row) for row in rows)])
+
+
+def _sentences(doc: str | None) -> str:
+    return " ".join((doc or "").split()).replace("``", "`")
+
+
+def _range(first: int, count: int) -> str:
+    return str(first) if count == 1 else f"{first}-{first + count - 1}"
+
+
+def _ranks(ctas: tuple[int, ...]) -> str:
+    return ", ".join(map(str, ctas))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the page, or with --check return 1 when the one on disk is not what the spec says."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tileproof.spec.docs", description="Write docs/stages.md."
+    )
+    parser.add_argument("--check", action="store_true", help="only compare; exit 1 when the page is stale")
+    parser.add_argument("--output", type=Path, default=PAGE, help="the page (default: docs/stages.md)")
+    options = parser.parse_args(arguments)
+    text = page(known_plans())
+    if not options.check:
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+        options.output.write_text(text, encoding="utf-8")
+        return 0
+    if options.output.exists() and options.output.read_text(encoding="utf-8") == text:
+        return 0
+    print(f"{options.output} is stale; run python -m tileproof.spec.docs", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,22 @@
+"""Runs compiled SM100 PTX on a CPU: TMA, mbarriers, tcgen05, tensor memory and CTA pairs, with values and findings."""
+
+from tileproof.emulator.errors import LaunchError, PtxError, UnsupportedInstruction
+from tileproof.emulator.memory import Buffer, Memory
+from tileproof.emulator.module import Module
+from tileproof.emulator.result import (
+    Counters,
+    Finding,
+    LaunchResult,
+    Schedule,
+    SmemRegion,
+    Tap,
+    TapRecord,
+    TmemRegion,
+    Waiting,
+)
+from tileproof.emulator.tensormap import TensorMap
+
+__all__ = [
+    "Buffer", "Counters", "Finding", "LaunchError", "LaunchResult", "Memory", "Module", "PtxError", "Schedule",
+    "SmemRegion", "Tap", "TapRecord", "TensorMap", "TmemRegion", "UnsupportedInstruction", "Waiting",
+]  # fmt: skip

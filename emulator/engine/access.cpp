@@ -1,0 +1,185 @@
+// One thread's memory access, checked. Every ld, st, atom and red of every state space passes through here.
+#include "machine.hpp"
+
+namespace tileproof {
+
+namespace {
+const uint8_t* poison() {
+  static const std::vector<uint8_t> bytes(64, kPoisonByte);
+  return bytes.data();
+}
+}  // namespace
+
+Cta* Exec::shared_owner(uint64_t address, int lane, bool cluster_window) {
+  const int32_t rank = static_cast<int32_t>(address >> kRankShift);
+  if (!cluster_window) {
+    // A .shared::cta access: the own window, with or without the own rank in the upper bits.
+    if (rank == 0 || rank == cta.rank) return &cta;
+    e.fault("shared-wrong-window",
+            "a .shared::cta access uses the address " + hex(address) + " of CTA rank " + std::to_string(rank) +
+                "; only .shared::cluster accesses reach another CTA",
+            origin(lane), address);
+    return nullptr;
+  }
+  Cta* owner = e.cta_of_rank(rank);
+  if (!owner) {
+    e.fault("shared-no-such-cta",
+            "the shared address " + hex(address) + " names CTA rank " + std::to_string(rank) + " of a cluster of " +
+                std::to_string(e.cluster->ctas.size()),
+            origin(lane), address);
+    return nullptr;
+  }
+  return owner;
+}
+
+uint8_t* Exec::shared(uint64_t address, uint32_t size, int lane, bool write, bool cluster_window) {
+  Cta* owner = shared_owner(address, lane, cluster_window);
+  if (!owner) return nullptr;
+  const uint32_t offset = static_cast<uint32_t>(address) & kOffsetMask;
+  if (!e.shared_range(*owner, offset, size, origin(lane), write ? "a store" : "a load")) return nullptr;
+  if (address % size) {
+    e.fault("misaligned", "a " + std::to_string(size) + "-byte shared access at " + hex(address), origin(lane), address);
+    return nullptr;
+  }
+  e.counters.shared_bytes += size;
+  uint8_t* data = &owner->shared.data[offset];
+  uint8_t* state = &owner->shared.state[offset];
+  if (write) {
+    ++e.progress;
+    for (uint32_t i = 0; i < size; ++i) {
+      if (state[i] & ~kValid) {
+        if (state[i] & kMbarrier)
+          e.error("mbarrier-overwritten", "a store overwrites a live mbarrier", origin(lane), address);
+        else
+          e.error("shared-write-under-copy",
+                  "a store hits shared bytes at " + hex(offset) + " that an asynchronous copy is still going to write",
+                  origin(lane), address);
+      }
+      state[i] |= kValid;
+    }
+    return data;
+  }
+  if (all_valid(state, size)) return data;
+  bool never = false, pending = false, barrier = false;
+  for (uint32_t i = 0; i < size; ++i) {
+    barrier |= (state[i] & kMbarrier) != 0;
+    pending |= (state[i] & kPendingMask) != 0;
+    never |= !(state[i] & (kPendingMask | kMbarrier | kValid));
+  }
+  if (barrier) e.error("mbarrier-read-as-data", "a load reads the bytes of a live mbarrier", origin(lane), address);
+  if (pending)
+    e.error("shared-pending",
+            "a load reads shared bytes at " + hex(offset) + " of CTA rank " + std::to_string(owner->rank) +
+                " whose asynchronous copy has not completed: a wait is missing",
+            origin(lane), address);
+  if (never)
+    e.error("shared-uninitialised",
+            "a load reads shared bytes at " + hex(offset) + " of CTA rank " + std::to_string(owner->rank) +
+                " that were never written",
+            origin(lane), address);
+  return const_cast<uint8_t*>(poison());
+}
+
+uint8_t* Exec::global(uint64_t address, uint32_t size, int lane, bool write, bool read) {
+  GlobalBuffer* b = e.memory.find(address, size);
+  if (!b) {
+    std::string where = "outside every buffer";
+    GlobalBuffer* before = e.memory.nearest(address);
+    GlobalBuffer* after = e.memory.following(address);
+    if (before && address < before->address + before->size + 65536)
+      where = std::to_string(address - before->address) + " bytes into " + before->name + ", which has " +
+              std::to_string(before->size);
+    else if (after && after->address - address <= 65536)
+      where = std::to_string(after->address - address) + " bytes before " + after->name;
+    e.fault("global-out-of-bounds",
+            std::string(write ? "a store of " : "a load of ") + std::to_string(size) + " bytes at " + hex(address) + ", " + where,
+            origin(lane), address);
+    return nullptr;
+  }
+  if (address % size) {
+    e.fault("misaligned", "a " + std::to_string(size) + "-byte global access at " + hex(address) + " in " + b->name,
+            origin(lane), address);
+    return nullptr;
+  }
+  e.counters.global_bytes += size;
+  uint8_t* data = b->data + (address - b->address);
+  uint8_t* written = b->written ? b->written + (address - b->address) : nullptr;
+  if (read && written && !all_valid(written, size)) {
+    e.error("global-uninitialised",
+            "a load reads bytes of " + b->name + " at offset " + std::to_string(address - b->address) + " that were never written",
+            origin(lane), address);
+    if (!write) return const_cast<uint8_t*>(poison());
+  }
+  if (write) {
+    ++e.progress;
+    if (!b->writable) {
+      e.fault("global-read-only", "a store into the read-only buffer " + b->name, origin(lane), address);
+      return nullptr;
+    }
+    if (written) std::memset(written, kValid, size);
+  }
+  return data;
+}
+
+const uint8_t* Exec::load(Space space, uint64_t address, uint32_t size, int lane) {
+  if (space == Space::Generic) {
+    if (address - kSharedWindow < kWindowSize) return shared(address - kSharedWindow, size, lane, false, true);
+    if (address - kLocalWindow < kWindowSize) {
+      space = Space::Local;
+      address -= kLocalWindow;
+    } else if (address - kParamWindow < kWindowSize) {
+      space = Space::Param;
+      address -= kParamWindow;
+    } else {
+      return global(address, size, lane, false, true);
+    }
+  }
+  switch (space) {
+    case Space::Global: return global(address, size, lane, false, true);
+    case Space::SharedCta: return shared(address, size, lane, false, false);
+    case Space::SharedCluster: return shared(address, size, lane, false, true);
+    case Space::Param:
+      if (address + size > e.config.params.size()) {
+        e.fault("param-out-of-bounds", "a load of " + std::to_string(size) + " bytes at parameter offset " + hex(address),
+                origin(lane), address);
+        return nullptr;
+      }
+      return e.config.params.data() + address;
+    case Space::Local:
+    case Space::Generic: break;
+  }
+  const uint64_t bytes = static_cast<uint64_t>(e.program.local_bytes);
+  if (address + size > bytes || address % size) {
+    e.fault(address % size ? "misaligned" : "local-out-of-bounds",
+            "a local access of " + std::to_string(size) + " bytes at " + hex(address), origin(lane), address);
+    return nullptr;
+  }
+  return &w.local[static_cast<size_t>(lane) * bytes + address];
+}
+
+uint8_t* Exec::store(Space space, uint64_t address, uint32_t size, int lane) {
+  if (space == Space::Generic) {
+    if (address - kSharedWindow < kWindowSize) return shared(address - kSharedWindow, size, lane, true, true);
+    if (address - kLocalWindow < kWindowSize) {
+      space = Space::Local;
+      address -= kLocalWindow;
+    } else if (address - kParamWindow < kWindowSize) {
+      space = Space::Param;
+    } else {
+      space = Space::Global;
+    }
+  }
+  switch (space) {
+    case Space::Global: return global(address, size, lane, true, false);
+    case Space::SharedCta: return shared(address, size, lane, true, false);
+    case Space::SharedCluster: return shared(address, size, lane, true, true);
+    case Space::Param:
+      e.fault("param-written", "a store into the kernel's parameters", origin(lane), address);
+      return nullptr;
+    case Space::Local:
+    case Space::Generic: break;
+  }
+  return const_cast<uint8_t*>(load(Space::Local, address, size, lane));
+}
+
+}  // namespace tileproof

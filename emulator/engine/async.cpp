@@ -1,0 +1,268 @@
+// Asynchronous operations, mbarriers, and the checked memory accesses of the asynchronous engines.
+#include <algorithm>
+
+#include "machine.hpp"
+
+namespace tileproof {
+
+// ---------------------------------------------------------------------------------------------------------
+// Issue and completion
+
+void Engine::issue(const char* engine, uint64_t queue, const Origin& origin, std::function<void()> complete) {
+  ++counters.async_operations;
+  ++progress;
+  AsyncOp op;
+  op.seq = ++seq_;
+  op.queue = queue;
+  op.engine = engine;
+  op.origin = origin;
+  op.source_rank = origin.rank;
+  op.complete = std::move(complete);
+  if (early() && (queue == 0 || queues_.find(queue) == queues_.end())) {
+    op.complete();
+    return;
+  }
+  if (queue == 0)
+    unordered_.push_back(std::move(op));
+  else
+    queues_[queue].push_back(std::move(op));
+}
+
+size_t Engine::pending_count() const {
+  size_t n = unordered_.size();
+  for (const auto& q : queues_) n += q.second.size();
+  return n;
+}
+
+// Early and late complete the oldest operation; random takes any head of a queue or any unordered one.
+bool Engine::complete_one() {
+  std::deque<AsyncOp>* from = nullptr;
+  size_t index = 0;
+  uint64_t key = 0;
+  if (config.policy == Policy::Random) {
+    const size_t choices = unordered_.size() + queues_.size();
+    if (!choices) return false;
+    size_t pick = rng() % choices;
+    if (pick < unordered_.size()) {
+      from = &unordered_;
+      index = pick;
+    } else {
+      auto it = queues_.begin();
+      std::advance(it, static_cast<std::ptrdiff_t>(pick - unordered_.size()));
+      from = &it->second;
+      key = it->first;
+    }
+  } else {
+    uint64_t oldest = ~0ull;
+    if (!unordered_.empty()) {
+      from = &unordered_;
+      oldest = unordered_.front().seq;
+    }
+    for (auto& q : queues_)
+      if (q.second.front().seq < oldest) {
+        oldest = q.second.front().seq;
+        from = &q.second;
+        key = q.first;
+      }
+    if (!from) return false;
+  }
+  AsyncOp op = std::move((*from)[index]);
+  from->erase(from->begin() + static_cast<std::ptrdiff_t>(index));
+  if (key && from->empty()) queues_.erase(key);
+  ++progress;
+  op.complete();
+  return true;
+}
+
+void Engine::complete_queue(uint64_t queue) {
+  for (;;) {
+    auto it = queues_.find(queue);
+    if (it == queues_.end()) return;
+    AsyncOp op = std::move(it->second.front());
+    it->second.pop_front();
+    if (it->second.empty()) queues_.erase(it);
+    op.complete();
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------
+// mbarrier (PTX ISA 9.7.13.15)
+
+Mbarrier* Engine::barrier_at(Cta& cta, uint32_t offset, const Origin& at) {
+  if (cta.exited()) {
+    fault("access-after-exit",
+          "an mbarrier of CTA rank " + std::to_string(cta.rank) +
+              " is used after that CTA exited; a cluster barrier must keep it alive",
+          at, offset);
+    return nullptr;
+  }
+  Mbarrier* b = cta.shared.barrier(offset);
+  if (!b)
+    fault("mbarrier-uninitialised",
+          "no mbarrier was initialised at shared offset " + hex(offset) + " of CTA rank " + std::to_string(cta.rank), at,
+          offset);
+  return b;
+}
+
+void Engine::barrier_arrive(Cta& cta, uint32_t offset, uint32_t count, const Origin& at) {
+  Mbarrier* b = barrier_at(cta, offset, at);
+  if (!b) return;
+  ++progress;
+  if (b->pending < static_cast<int32_t>(count)) {
+    fault("mbarrier-over-arrival",
+          "phase " + std::to_string(b->phase) + " of the mbarrier at shared offset " + hex(offset) + " expects " +
+              std::to_string(b->expected) + " arrivals and has " + std::to_string(b->pending) + " left, but " +
+              std::to_string(count) + " more arrive" + (b->tx ? " (" + std::to_string(b->tx) + " bytes are outstanding)" : ""),
+          at, offset);
+    return;
+  }
+  b->pending -= static_cast<int32_t>(count);
+  try_complete(cta, *b);
+}
+
+void Engine::barrier_expect(Cta& cta, uint32_t offset, int64_t bytes, const Origin& at) {
+  Mbarrier* b = barrier_at(cta, offset, at);
+  if (!b) return;
+  ++progress;
+  b->tx += bytes;
+  if (b->tx > (1 << 20) - 1)
+    fault("mbarrier-tx-range", "the transaction count " + std::to_string(b->tx) + " exceeds 2^20-1", at, offset);
+}
+
+void Engine::barrier_complete_tx(Cta& cta, uint32_t offset, int64_t bytes, const Origin& at) {
+  Mbarrier* b = barrier_at(cta, offset, at);
+  if (!b) return;
+  b->tx -= bytes;
+  if (b->tx < -((1 << 20) - 1)) {
+    fault("mbarrier-tx-range", "the transaction count " + std::to_string(b->tx) + " is below -(2^20-1)", at, offset);
+    return;
+  }
+  try_complete(cta, *b);
+}
+
+void Engine::try_complete(Cta& cta, Mbarrier& b) {
+  if (b.pending != 0 || b.tx != 0) return;
+  b.phase++;
+  b.pending = b.expected;
+  ++counters.barrier_phases;
+  ++progress;
+  phase_complete(cta, b);
+}
+
+// Taps listen here: what a phase publishes is captured at the moment it completes.
+void Engine::phase_complete(Cta& cta, Mbarrier& b) {
+  for (size_t t = 0; t < config.taps.size(); ++t) {
+    const Tap& tap = config.taps[t];
+    if (tap.barrier != b.offset) continue;
+    TapRecord r;
+    r.tap = static_cast<int32_t>(t);
+    r.cta = cta.id;
+    r.rank = cta.rank;
+    r.phase = b.phase - 1;
+    if (tap.tmem) {
+      const int base = std::max(cta.tmem.first_base, 0) + tap.column;
+      for (int lane = 0; lane < kTmemLanes; ++lane)
+        for (int c = 0; c < tap.columns; ++c) {
+          const bool in = base + c < kTmemColumns;
+          const uint32_t v = in ? *cta.tmem.at(lane, base + c) : kPoisonWord;
+          const uint8_t* p = reinterpret_cast<const uint8_t*>(&v);
+          r.data.insert(r.data.end(), p, p + 4);
+          r.valid.push_back(in && *cta.tmem.state_at(lane, base + c) == kValid);
+        }
+    } else {
+      for (uint32_t k = 0; k < tap.bytes; ++k) {
+        const uint32_t at = tap.offset + k;
+        const bool in = at < cta.shared.data.size();
+        r.data.push_back(in ? cta.shared.data[at] : kPoisonByte);
+        r.valid.push_back(in && cta.shared.state[at] == kValid);
+      }
+    }
+    tap_records.push_back(std::move(r));
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------
+// Accesses of TMA, bulk copies and the tensor core
+
+const uint8_t* Engine::async_read_global(uint64_t address, uint32_t size, const Origin& at) {
+  GlobalBuffer* b = memory.find(address, size);
+  if (!b) {
+    fault("global-out-of-bounds",
+          "an asynchronous copy reads " + std::to_string(size) + " bytes at " + hex(address) + ", outside every buffer", at,
+          address);
+    return nullptr;
+  }
+  if (b->written && !all_valid(b->written + (address - b->address), size))
+    error("global-uninitialised", "an asynchronous copy reads bytes of " + b->name + " that were never written", at, address);
+  return b->data + (address - b->address);
+}
+
+uint8_t* Engine::async_write_global(uint64_t address, uint32_t size, const Origin& at) {
+  GlobalBuffer* b = memory.find(address, size);
+  if (!b || !b->writable) {
+    fault(b ? "global-read-only" : "global-out-of-bounds",
+          "an asynchronous copy writes " + std::to_string(size) + " bytes at " + hex(address) +
+              (b ? ", in the read-only buffer " + b->name : ", outside every buffer"),
+          at, address);
+    return nullptr;
+  }
+  if (b->written) std::memset(b->written + (address - b->address), kValid, size);
+  return b->data + (address - b->address);
+}
+
+bool Engine::shared_range(Cta& cta, uint32_t offset, uint32_t size, const Origin& at, const char* who) {
+  if (cta.exited()) {
+    fault("access-after-exit",
+          std::string(who) + " touches shared memory of CTA rank " + std::to_string(cta.rank) + " after it exited", at, offset);
+    return false;
+  }
+  if (offset < kSharedReserved || static_cast<uint64_t>(offset) + size > cta.shared.data.size()) {
+    fault("shared-out-of-bounds",
+          std::string(who) + " touches shared bytes [" + hex(offset) + ", " + hex(offset + size) + ") of CTA rank " +
+              std::to_string(cta.rank) + ", which has [0x400, " + hex(cta.shared.data.size()) + ")",
+          at, offset);
+    return false;
+  }
+  return true;
+}
+
+bool Engine::async_read_shared(Cta& cta, uint32_t offset, uint32_t size, uint8_t* out, const Origin& at, const char* who) {
+  if (!shared_range(cta, offset, size, at, who)) return false;
+  const uint8_t* state = &cta.shared.state[offset];
+  if (all_valid(state, size)) {
+    std::memcpy(out, &cta.shared.data[offset], size);
+    return true;
+  }
+  bool never = false, pending = false, barrier = false;
+  for (uint32_t i = 0; i < size; ++i) {
+    const uint8_t s = state[i];
+    if (s == kValid) {
+      out[i] = cta.shared.data[offset + i];
+      continue;
+    }
+    out[i] = kPoisonByte;
+    barrier |= (s & kMbarrier) != 0;
+    pending |= (s & kPendingMask) != 0;
+    never |= !(s & (kPendingMask | kMbarrier | kValid));
+  }
+  if (barrier)
+    error("mbarrier-read-as-data", std::string(who) + " reads the bytes of a live mbarrier", at, offset);
+  if (pending)
+    error("shared-pending", std::string(who) + " reads shared bytes at " + hex(offset) + " of CTA rank " +
+              std::to_string(cta.rank) + " whose asynchronous copy has not completed: a wait is missing", at, offset);
+  if (never)
+    error("shared-uninitialised", std::string(who) + " reads shared bytes at " + hex(offset) + " of CTA rank " +
+              std::to_string(cta.rank) + " that were never written", at, offset);
+  return true;
+}
+
+void Engine::async_write_shared(Cta& cta, uint32_t offset, const uint8_t* data, uint32_t size, bool was_pending) {
+  std::memcpy(&cta.shared.data[offset], data, size);
+  uint8_t* state = &cta.shared.state[offset];
+  if (was_pending)
+    complete_pending(state, size);
+  else
+    std::memset(state, kValid, size);
+}
+
+}  // namespace tileproof

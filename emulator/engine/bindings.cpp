@@ -1,0 +1,193 @@
+// pybind11 bindings: a program, a launch, and the small functions that tests hold against spec/machine.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "machine.hpp"
+#include "mma.hpp"
+#include "tmem_map.hpp"
+
+namespace py = pybind11;
+using namespace tileproof;
+
+namespace {
+
+Dim3 dim3(const std::tuple<uint32_t, uint32_t, uint32_t>& t) { return {std::get<0>(t), std::get<1>(t), std::get<2>(t)}; }
+
+std::unique_ptr<Program> make_program(const std::string& kernel, py::bytes code, py::bytes vec, py::bytes constants,
+                                      std::vector<std::string> names, std::vector<std::string> sources,
+                                      const std::vector<std::pair<int32_t, int32_t>>& specials, int64_t register_bytes,
+                                      int64_t local_bytes, int64_t static_shared_bytes) {
+  auto p = std::make_unique<Program>();
+  p->kernel = kernel;
+  p->names = std::move(names);
+  p->sources = std::move(sources);
+  p->register_bytes = register_bytes;
+  p->local_bytes = local_bytes;
+  p->static_shared_bytes = static_shared_bytes;
+  const std::string c = code, v = vec, k = constants;
+  if (c.size() % sizeof(PackedInstr)) throw py::value_error("code is not a whole number of packed instructions");
+  p->vec.resize(v.size() / 4 + 1);
+  std::memcpy(p->vec.data(), v.data(), v.size());
+  p->constants.assign(k.begin(), k.end());
+  for (auto [offset, kind] : specials) p->specials.push_back({offset, static_cast<Special>(kind)});
+  const auto& table = handler_table();
+  for (size_t n = 0; n < c.size() / sizeof(PackedInstr); ++n) {
+    PackedInstr in;
+    std::memcpy(&in, c.data() + n * sizeof in, sizeof in);
+    Instr out{};
+    out.fn = table.at(static_cast<size_t>(in.handler));
+    out.pred = in.pred;
+    out.pred_neg = in.pred_neg;
+    std::memcpy(out.o, in.o, sizeof out.o);
+    std::memcpy(out.m, in.m, sizeof out.m);
+    out.imm = in.imm;
+    out.vec = in.vec;
+    out.nvec = in.nvec;
+    out.target = in.target;
+    out.rpc = in.rpc;
+    out.line = in.line;
+    out.source = in.source;
+    out.name = in.name;
+    p->code.push_back(out);
+  }
+  return p;
+}
+
+py::dict origin_dict(const Program& p, const Origin& o) {
+  py::dict d;
+  const Instr* i = o.instr;
+  d["line"] = i ? i->line : 0;
+  d["instruction"] = i ? p.names[static_cast<size_t>(i->name)] : std::string();
+  d["source"] = i && i->source >= 0 ? p.sources[static_cast<size_t>(i->source)] : std::string();
+  d["cta"] = py::make_tuple(o.cta.x, o.cta.y, o.cta.z);
+  d["rank"] = o.rank;
+  d["warp"] = o.warp;
+  d["lane"] = o.lane;
+  return d;
+}
+
+py::dict launch(const Program& program, const std::vector<std::tuple<uint64_t, uint64_t, uint64_t, uint64_t, bool, std::string>>& buffers,
+                const std::tuple<uint32_t, uint32_t, uint32_t>& grid, const std::tuple<uint32_t, uint32_t, uint32_t>& block,
+                const std::tuple<uint32_t, uint32_t, uint32_t>& cluster, uint32_t dynamic_shared, py::bytes params, int policy,
+                uint64_t seed, int mma, uint64_t livelock_limit,
+                const std::vector<std::tuple<std::string, uint32_t, bool, int32_t, int32_t, uint32_t, uint32_t>>& taps) {
+  GlobalMemory memory;
+  for (const auto& [address, size, data, written, writable, name] : buffers) {
+    GlobalBuffer b;
+    b.address = address;
+    b.size = size;
+    b.data = reinterpret_cast<uint8_t*>(data);
+    b.written = reinterpret_cast<uint8_t*>(written);
+    b.writable = writable;
+    b.name = name;
+    memory.add(b);
+  }
+  Config c;
+  c.grid = dim3(grid);
+  c.block = dim3(block);
+  c.cluster = dim3(cluster);
+  c.dynamic_shared = dynamic_shared;
+  c.policy = static_cast<Policy>(policy);
+  c.seed = seed;
+  c.mma = static_cast<MmaMode>(mma);
+  c.livelock_limit = livelock_limit;
+  const std::string bytes = params;
+  c.params.assign(bytes.begin(), bytes.end());
+  for (const auto& [name, barrier, tmem, column, columns, offset, size] : taps)
+    c.taps.push_back({name, barrier, tmem, column, columns, offset, size});
+  Engine engine(program, memory, c);
+  {
+    py::gil_scoped_release release;
+    engine.run();
+  }
+  py::list findings;
+  for (const Finding& f : engine.sink.findings) {
+    py::dict d = origin_dict(program, f.at);
+    d["severity"] = static_cast<int>(f.severity);
+    d["code"] = f.code;
+    d["message"] = f.message;
+    d["address"] = f.address;
+    d["count"] = f.count;
+    py::list waiters;
+    for (const Waiter& w : f.waiters) {
+      py::dict e = origin_dict(program, w.at);
+      e["lanes"] = w.lanes;
+      e["waits_for"] = w.waits_for;
+      e["barrier"] = w.barrier;
+      e["parity"] = w.parity;
+      e["phase"] = w.phase;
+      e["pending"] = w.pending;
+      e["tx"] = w.tx;
+      waiters.append(e);
+    }
+    d["waiters"] = waiters;
+    findings.append(d);
+  }
+  const Counters& n = engine.counters;
+  py::dict counters;
+  counters["warp_instructions"] = n.warp_instructions;
+  counters["barrier_phases"] = n.barrier_phases;
+  counters["tma_load_bytes"] = n.tma_load_bytes;
+  counters["tma_store_bytes"] = n.tma_store_bytes;
+  counters["bulk_bytes"] = n.bulk_bytes;
+  counters["shared_bytes"] = n.shared_bytes;
+  counters["global_bytes"] = n.global_bytes;
+  counters["tmem_bytes"] = n.tmem_bytes;
+  counters["atomic_bytes"] = n.atomic_bytes;
+  counters["mma_instructions"] = n.mma_instructions;
+  counters["mma_macs"] = n.mma_macs;
+  counters["async_operations"] = n.async_operations;
+  counters["divergent_releases"] = n.divergent_releases;
+  py::list records;
+  for (const TapRecord& r : engine.tap_records) {
+    py::dict d;
+    d["tap"] = r.tap;
+    d["cta"] = py::make_tuple(r.cta.x, r.cta.y, r.cta.z);
+    d["rank"] = r.rank;
+    d["phase"] = r.phase;
+    d["data"] = py::bytes(reinterpret_cast<const char*>(r.data.data()), r.data.size());
+    d["valid"] = py::bytes(reinterpret_cast<const char*>(r.valid.data()), r.valid.size());
+    records.append(d);
+  }
+  py::dict result;
+  result["findings"] = findings;
+  result["printf"] = py::bytes(engine.printf_text);
+  result["counters"] = counters;
+  result["taps"] = records;
+  return result;
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_engine, m) {
+  m.doc() = "The SM100 engine: executes decoded PTX.";
+  py::class_<Program>(m, "Program")
+      .def(py::init(&make_program), py::arg("kernel"), py::arg("code"), py::arg("vec"), py::arg("constants"), py::arg("names"),
+           py::arg("sources"), py::arg("specials"), py::arg("register_bytes"), py::arg("local_bytes"), py::arg("static_shared_bytes"));
+  m.def("launch", &launch, py::arg("program"), py::arg("buffers"), py::arg("grid"), py::arg("block"), py::arg("cluster"),
+        py::arg("dynamic_shared"), py::arg("params"), py::arg("policy"), py::arg("seed"), py::arg("mma"), py::arg("livelock_limit"),
+        py::arg("taps"));
+  m.def("handlers", &handler_ids, "Handler names and their numbers.");
+  m.attr("PACKED_INSTR_BYTES") = sizeof(PackedInstr);
+  // For tests against spec/machine:
+  m.def("tensor_core_block", [](float c, const std::vector<float>& a, const std::vector<float>& b) {
+    if (a.size() != 16 || b.size() != 16) throw py::value_error("a block has 16 products");
+    return tensor_core_block(c, a.data(), b.data());
+  });
+  m.def("chunk_address", [](uint64_t desc, bool mn_major, int mn, int k) {
+    return chunk_address(decode_smem_desc(desc), mn_major, mn, k);
+  });
+  m.def("tmem_place", [](int shape, int t, int i, int second) { return tmem_place(static_cast<TmemShape>(shape), t, i, second); });
+  m.def("check_mma", [](uint32_t idesc, int cta_group, bool ws, uint64_t a, uint64_t b, bool a_in_tmem, uint32_t d) {
+    MmaRequest r;
+    r.idesc = idesc;
+    r.cta_group = cta_group;
+    r.ws = ws;
+    r.a = a;
+    r.b = b;
+    r.a_in_tmem = a_in_tmem;
+    r.d_taddr = d;
+    return check_mma(r);
+  });
+}

@@ -1,0 +1,504 @@
+// Launch, clusters and the scheduler: which lanes run next, where diverged lanes meet, when nothing can move.
+#include <algorithm>
+#include <cstdio>
+
+#include "machine.hpp"
+
+namespace tileproof {
+
+std::string hex(uint64_t v) {
+  char b[32];
+  std::snprintf(b, sizeof b, "0x%llx", static_cast<unsigned long long>(v));
+  return b;
+}
+
+Engine::Engine(const Program& p, GlobalMemory& m, Config c)
+    : program(p), memory(m), config(std::move(c)), rng(config.seed * 0x9e3779b97f4a7c15ull + 1) {}
+
+void Engine::run() {
+  std::vector<Dim3> firsts;
+  const Dim3 g = config.grid, c = config.cluster;
+  for (uint32_t z = 0; z < g.z; z += c.z)
+    for (uint32_t y = 0; y < g.y; y += c.y)
+      for (uint32_t x = 0; x < g.x; x += c.x) firsts.push_back({x, y, z});
+  // Clusters run one after another; their order is unspecified in CUDA, so a random schedule shuffles it.
+  if (config.policy == Policy::Random) std::shuffle(firsts.begin(), firsts.end(), rng);
+  for (const Dim3& f : firsts) {
+    if (stopped) break;
+    start_cluster(f);
+    run_cluster();
+    finish_cluster();
+  }
+}
+
+void Engine::start_cluster(Dim3 first) {
+  if (!cluster) cluster = std::make_unique<Cluster>();
+  const Dim3 c = config.cluster;
+  cluster->first = first;
+  cluster->ctas.resize(c.volume());
+  cluster->barrier_generation = cluster->barrier_arrived = 0;
+  cluster->live_threads = 0;
+  unordered_.clear();
+  queues_.clear();
+  const uint32_t threads = config.block.volume();
+  const int warps = static_cast<int>((threads + 31) / 32);
+  for (uint32_t r = 0; r < c.volume(); ++r) {
+    if (!cluster->ctas[r]) cluster->ctas[r] = std::make_unique<Cta>();
+    Cta& cta = *cluster->ctas[r];
+    cta.cluster = cluster.get();
+    cta.rank = static_cast<int32_t>(r);
+    cta.id = {first.x + r % c.x, first.y + r / c.x % c.y, first.z + r / (c.x * c.y)};
+    cta.shared.reset(kSharedReserved + static_cast<size_t>(program.static_shared_bytes) + config.dynamic_shared + 1024);
+    cta.shared.data.resize(kSharedReserved + static_cast<size_t>(program.static_shared_bytes) + config.dynamic_shared);
+    cta.tmem.reset();
+    cta.named.fill(NamedBarrier{});
+    cta.pair_ops.clear();
+    cta.live_threads = threads;
+    cluster->live_threads += threads;
+    cta.warps.resize(static_cast<size_t>(warps));
+    for (int i = 0; i < warps; ++i) start_warp(cta, cta.warps[static_cast<size_t>(i)], i);
+  }
+}
+
+void Engine::start_warp(Cta& cta, Warp& w, int index) {
+  const uint32_t threads = config.block.volume();
+  const uint32_t first = static_cast<uint32_t>(index) * 32;
+  const uint32_t lanes = std::min(32u, threads - first);
+  w.cta = &cta;
+  w.index = index;
+  w.live = lanes == 32 ? ~0u : (1u << lanes) - 1;
+  w.registers.resize(static_cast<size_t>(program.register_bytes + 63) / 64);
+  w.load_of_register.assign(w.registers.size(), 0);
+  w.splits.clear();
+  w.joins.clear();
+  w.bulk.clear();
+  w.tmem_loads.clear();
+  w.open_loads = 0;
+  w.slow = false;
+  w.tmem_stores_pending = 0;
+  w.cluster_arrived = 0;
+  w.cluster_token = 0;
+  w.local.resize(static_cast<size_t>(program.local_bytes) * 32);
+  Split s;
+  s.mask = w.live;
+  w.splits.push_back(s);
+
+  const Dim3 b = config.block, g = config.grid, c = config.cluster;
+  for (const SpecialSlot& slot : program.specials) {
+    uint32_t* v = reinterpret_cast<uint32_t*>(w.regs() + slot.offset);
+    for (uint32_t l = 0; l < 32; ++l) {
+      const uint32_t t = first + l;
+      uint32_t x = 0;
+      switch (slot.kind) {
+        case Special::TidX: x = t % b.x; break;
+        case Special::TidY: x = t / b.x % b.y; break;
+        case Special::TidZ: x = t / (b.x * b.y); break;
+        case Special::NtidX: x = b.x; break;
+        case Special::NtidY: x = b.y; break;
+        case Special::NtidZ: x = b.z; break;
+        case Special::CtaidX: x = cta.id.x; break;
+        case Special::CtaidY: x = cta.id.y; break;
+        case Special::CtaidZ: x = cta.id.z; break;
+        case Special::NctaidX: x = g.x; break;
+        case Special::NctaidY: x = g.y; break;
+        case Special::NctaidZ: x = g.z; break;
+        case Special::ClusterCtaidX: x = cta.id.x - cluster->first.x; break;
+        case Special::ClusterCtaidY: x = cta.id.y - cluster->first.y; break;
+        case Special::ClusterCtaidZ: x = cta.id.z - cluster->first.z; break;
+        case Special::ClusterNctaidX: x = c.x; break;
+        case Special::ClusterNctaidY: x = c.y; break;
+        case Special::ClusterNctaidZ: x = c.z; break;
+        case Special::ClusterCtarank: x = static_cast<uint32_t>(cta.rank); break;
+        case Special::ClusterNctarank: x = c.volume(); break;
+        case Special::ClusteridX: x = cluster->first.x / c.x; break;
+        case Special::ClusteridY: x = cluster->first.y / c.y; break;
+        case Special::ClusteridZ: x = cluster->first.z / c.z; break;
+        case Special::NclusteridX: x = g.x / c.x; break;
+        case Special::NclusteridY: x = g.y / c.y; break;
+        case Special::NclusteridZ: x = g.z / c.z; break;
+        case Special::Laneid: x = l; break;
+        case Special::Warpid: x = static_cast<uint32_t>(index); break;
+        case Special::Nwarpid: x = (threads + 31) / 32; break;
+        case Special::LanemaskEq: x = 1u << l; break;
+        case Special::LanemaskLt: x = (1u << l) - 1; break;
+        case Special::LanemaskLe: x = (2u << l) - 1; break;
+        case Special::LanemaskGt: x = ~((2u << l) - 1); break;
+        case Special::LanemaskGe: x = ~((1u << l) - 1); break;
+        case Special::DynamicSmemSize: x = config.dynamic_shared; break;
+        case Special::TotalSmemSize:
+          x = config.dynamic_shared + static_cast<uint32_t>(program.static_shared_bytes);
+          break;
+        case Special::SharedBase32: x = static_cast<uint32_t>(cta.rank) << kRankShift; break;
+        case Special::SharedBase64:
+          reinterpret_cast<uint64_t*>(v)[l] = static_cast<uint64_t>(cta.rank) << kRankShift;
+          continue;
+      }
+      v[l] = x;
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------
+// Scheduling
+
+bool Engine::ready(Warp& w, Split& s) {
+  Cta& cta = *w.cta;
+  switch (s.wait) {
+    case Wait::None: return true;
+    case Wait::MbarrierParity: {
+      if (s.timed_out) return true;
+      Mbarrier* b = cta.shared.barrier(s.bar_offset);
+      return !b || (b->phase & 1) != s.parity;
+    }
+    case Wait::NamedBarrier: return cta.named[s.bar_offset].generation != s.token;
+    case Wait::ClusterBarrier: return cluster->barrier_generation != s.token;
+    case Wait::BulkGroup: {
+      for (uint32_t m = s.lanes_wanted; m; m &= m - 1) {
+        int left = 0;
+        for (auto& g : w.bulk[__builtin_ctz(m)].committed)
+          if (g->reads_left || (!s.bulk_read_only && g->writes_left)) ++left;
+        if (left > s.bulk_allowed) return false;
+      }
+      return true;
+    }
+    case Wait::TmemAlloc: return s.token != static_cast<uint32_t>(cta.tmem.allocations.size());
+    case Wait::TmemPair: {
+      Cta* twin = cta_of_rank(cta.rank ^ 1);
+      return !twin || twin->pair_ops.size() >= s.token;
+    }
+    case Wait::WarpLanes: return s.gathered || (s.lanes_wanted & w.live & ~s.mask) == 0;
+    case Wait::Join: return false;
+  }
+  return false;
+}
+
+void Engine::run_cluster() {
+  const bool random = config.policy == Policy::Random;
+  std::vector<std::pair<Warp*, size_t>> runnable;
+  int idle_rounds = 0;
+  uint64_t idle_progress = ~0ull;
+  while (!stopped && cluster->live_threads) {
+    if (random) {
+      runnable.clear();
+      for (auto& cta : cluster->ctas)
+        for (Warp& w : cta->warps)
+          for (size_t i = 0; i < w.splits.size(); ++i)
+            if (!w.splits[i].dead && ready(w, w.splits[i])) runnable.push_back({&w, i});
+      const size_t async = pending_count();
+      if (async && (runnable.empty() || rng() % 4 == 0)) {
+        complete_one();
+        continue;
+      }
+      if (!runnable.empty()) {
+        auto [w, i] = runnable[rng() % runnable.size()];
+        run_split(*w, i, 1 + rng() % 64);
+        continue;
+      }
+    } else {
+      bool ran = false;
+      const uint64_t before = progress;
+      for (auto& cta : cluster->ctas)
+        for (Warp& w : cta->warps)
+          for (size_t i = 0; i < w.splits.size() && !stopped; ++i)
+            if (!w.splits[i].dead && ready(w, w.splits[i])) {
+              run_split(w, i, 20000);
+              ran = true;
+            }
+      // Warps that only spin must not keep asynchronous operations from completing.
+      if (ran && progress != before) continue;
+      if (complete_one() || ran) continue;
+    }
+    // Nothing can move. Lanes parked at a post-dominator may have been needed by their own warp's other lanes.
+    if (release_joins()) continue;
+    if (idle_progress != progress) idle_rounds = 0;
+    idle_progress = progress;
+    // A suspended try_wait returns false after a time limit; three rounds without any effect are a hang.
+    if (idle_rounds++ < 3 && expire_try_waits()) continue;
+    report_hang();
+  }
+}
+
+bool Engine::release_joins() {
+  bool any = false;
+  for (auto& cta : cluster->ctas)
+    for (Warp& w : cta->warps)
+      for (size_t j = 0; j < w.joins.size(); ++j) {
+        Join& join = w.joins[j];
+        if (!join.arrived) continue;
+        const uint32_t lanes = join.arrived;
+        join.expected &= ~lanes;
+        join.arrived = 0;
+        Split s;
+        s.pc = join.rpc;
+        s.mask = lanes;
+        s.join = join.parent;
+        s.rpc = s.join >= 0 ? w.joins[static_cast<size_t>(s.join)].rpc : -1;
+        w.splits.push_back(s);
+        counters.divergent_releases++;
+        any = true;
+      }
+  return any;
+}
+
+bool Engine::expire_try_waits() {
+  bool any = false;
+  for (auto& cta : cluster->ctas)
+    for (Warp& w : cta->warps)
+      for (Split& s : w.splits)
+        if (!s.dead && s.wait == Wait::MbarrierParity) s.timed_out = any = true;
+  return any;
+}
+
+// Lanes of split `index` have reached their join: park or, when all are there, merge. The split is gone.
+void Engine::enter_join(Warp& w, size_t index) {
+  Split& s = w.splits[index];
+  const int32_t j = s.join;
+  w.joins[static_cast<size_t>(j)].arrived |= s.mask;
+  s.dead = true;
+  leave_join(w, j);
+}
+
+// Creates the merged split once every lane that has not exited is there.
+void Engine::leave_join(Warp& w, int32_t j) {
+  Join& join = w.joins[static_cast<size_t>(j)];
+  join.expected &= w.live;
+  join.arrived &= w.live;
+  if (!join.arrived || join.arrived != join.expected) return;
+  Split s;
+  s.pc = join.rpc;
+  s.mask = join.arrived;
+  s.join = join.parent;
+  s.rpc = s.join >= 0 ? w.joins[static_cast<size_t>(s.join)].rpc : -1;
+  join.expected = join.arrived = 0;
+  for (Split& dead : w.splits)
+    if (dead.dead) {
+      dead = s;
+      return;
+    }
+  w.splits.push_back(s);
+}
+
+bool Engine::gather_lanes(Warp& w, Split& s, uint32_t wanted) {
+  wanted &= w.live;
+  if ((s.mask & wanted) == wanted) {
+    s.gathered = false;
+    return true;
+  }
+  uint32_t there = s.mask;
+  for (const Split& o : w.splits)
+    if (&o != &s && !o.dead && o.wait == Wait::WarpLanes && o.pc == s.pc) there |= o.mask;
+  s.lanes_wanted = wanted;
+  if ((there & wanted) != wanted) {
+    s.wait = Wait::WarpLanes;
+    s.gathered = false;
+    return false;
+  }
+  // Merge: the joined lanes leave every join below the innermost one that all of them share.
+  auto chain = [&](int32_t j) {
+    std::vector<int32_t> c;
+    for (; j >= 0; j = w.joins[static_cast<size_t>(j)].parent) c.push_back(j);
+    return c;
+  };
+  for (Split& o : w.splits) {
+    if (&o == &s || o.dead || o.wait != Wait::WarpLanes || o.pc != s.pc) continue;
+    const std::vector<int32_t> mine = chain(s.join), theirs = chain(o.join);
+    int32_t common = -1;
+    for (int32_t j : mine)
+      if (std::find(theirs.begin(), theirs.end(), j) != theirs.end()) {
+        common = j;
+        break;
+      }
+    for (int32_t j : mine) {
+      if (j == common) break;
+      w.joins[static_cast<size_t>(j)].expected &= ~s.mask;
+    }
+    for (int32_t j : theirs) {
+      if (j == common) break;
+      w.joins[static_cast<size_t>(j)].expected &= ~o.mask;
+    }
+    s.mask |= o.mask;
+    s.join = common;
+    s.rpc = common >= 0 ? w.joins[static_cast<size_t>(common)].rpc : -1;
+    o.dead = true;
+  }
+  s.gathered = false;
+  return true;
+}
+
+void Engine::diverge(Warp& w, size_t index, const Instr& i, uint32_t taken) {
+  const uint32_t rest = w.splits[index].mask & ~taken;
+  int32_t join = w.splits[index].join;
+  if (i.rpc >= 0 && w.splits[index].rpc != i.rpc) {
+    Join fresh;
+    fresh.rpc = i.rpc;
+    fresh.expected = w.splits[index].mask;
+    fresh.parent = join;
+    size_t slot = w.joins.size();
+    for (size_t k = 0; k < w.joins.size(); ++k)
+      if (!w.joins[k].expected && !w.joins[k].arrived) {
+        bool used = false;
+        for (const Join& other : w.joins) used |= other.expected && other.parent == static_cast<int32_t>(k);
+        for (const Split& sp : w.splits) used |= !sp.dead && sp.join == static_cast<int32_t>(k);
+        if (!used) {
+          slot = k;
+          break;
+        }
+      }
+    if (slot == w.joins.size())
+      w.joins.push_back(fresh);
+    else
+      w.joins[slot] = fresh;
+    join = static_cast<int32_t>(slot);
+  }
+  const int32_t rpc = join >= 0 ? w.joins[static_cast<size_t>(join)].rpc : -1;
+  Split other = w.splits[index];
+  other.mask = rest;
+  other.pc = w.splits[index].pc + 1;
+  other.join = join;
+  other.rpc = rpc;
+  Split& s = w.splits[index];
+  s.mask = taken;
+  s.pc = i.target;
+  s.join = join;
+  s.rpc = rpc;
+  for (Split& dead : w.splits)
+    if (dead.dead) {
+      dead = other;
+      return;
+    }
+  w.splits.push_back(other);
+}
+
+void Engine::run_split(Warp& w, size_t index, uint64_t budget) {
+  static const Handler branch = handler_table()[static_cast<size_t>(branch_handler())];
+  Cta& cta = *w.cta;
+  const Instr* code = program.code.data();
+  Exec x{*this, cta, w, nullptr, w.regs(), program.constants.data(), 0, nullptr};
+  w.splits[index].wait = Wait::None;
+  for (; budget && !stopped; --budget) {
+    Split* s = &w.splits[index];
+    if (s->pc == s->rpc) {
+      enter_join(w, index);
+      return;
+    }
+    const Instr& i = code[s->pc];
+    uint32_t mask = s->mask;
+    if (i.pred >= 0) {
+      const uint32_t p = *reinterpret_cast<const uint32_t*>(x.regs + i.pred);
+      mask &= i.pred_neg ? ~p : p;
+    }
+    ++counters.warp_instructions;
+    if (i.fn == branch) {
+      if (mask == s->mask) {
+        s->pc = i.target;
+      } else if (!mask) {
+        s->pc++;
+      } else {
+        diverge(w, index, i, mask);
+        // Both sides are schedulable now; the taken side goes on here.
+      }
+      if (counters.warp_instructions - last_effect_ > config.livelock_limit) {
+        if (progress != last_progress_) {
+          last_progress_ = progress;
+          last_effect_ = counters.warp_instructions;
+        } else {
+          report_livelock(Origin{&i, cta.id, cta.rank, w.index, static_cast<int32_t>(__builtin_ctz(s->mask))});
+          return;
+        }
+      }
+      continue;
+    }
+    if (!mask) {
+      s->pc++;
+      continue;
+    }
+    x.s = s;
+    x.mask = mask;
+    x.instr = &i;
+    if (w.slow) check_tmem_load_use(w, i, Origin{&i, cta.id, cta.rank, w.index, __builtin_ctz(mask)});
+    const Step step = i.fn(x, i);
+    s = &w.splits[index];
+    switch (step) {
+      case Step::Next:
+        s->pc++;
+        break;
+      case Step::Jump:
+        if (s->dead) return;
+        break;
+      case Step::Block:
+        return;
+      case Step::Stop:
+        stopped = true;
+        return;
+    }
+  }
+}
+
+void Engine::exit_lanes(Warp& w, uint32_t lanes) {
+  lanes &= w.live;
+  w.live &= ~lanes;
+  const uint32_t n = static_cast<uint32_t>(__builtin_popcount(lanes));
+  w.cta->live_threads -= n;
+  cluster->live_threads -= n;
+  ++progress;
+  for (size_t j = 0; j < w.joins.size(); ++j)
+    if (w.joins[j].expected) leave_join(w, static_cast<int32_t>(j));
+  for (int id = 0; id < 16; ++id) named_barrier_check(*w.cta, id);
+  cluster_barrier_check();
+}
+
+void Engine::cluster_barrier_check() {
+  if (cluster->barrier_arrived && cluster->barrier_arrived >= cluster->live_threads) {
+    cluster->barrier_arrived = 0;
+    cluster->barrier_generation++;
+    counters.barrier_phases++;
+    ++progress;
+    for (auto& cta : cluster->ctas)
+      for (Warp& w : cta->warps) w.cluster_arrived = 0;
+  }
+}
+
+void Engine::named_barrier_check(Cta& cta, int id) {
+  NamedBarrier& b = cta.named[static_cast<size_t>(id)];
+  if (!b.arrived) return;
+  uint32_t expected = b.expected;
+  if (expected == ~0u) {  // the whole CTA: exited warps are no longer expected
+    expected = 0;
+    for (Warp& w : cta.warps) expected += w.live ? 32 : 0;
+  }
+  if (b.arrived >= expected) {
+    b.arrived = 0;
+    b.expected = 0;
+    b.generation++;
+    counters.barrier_phases++;
+    ++progress;
+  }
+}
+
+void Engine::drain() {
+  while (!stopped && complete_one()) {
+  }
+}
+
+void Engine::finish_cluster() {
+  if (!stopped) {
+    for (const auto& q : queues_)
+      for (const AsyncOp& op : q.second)
+        warn("async-pending-at-exit",
+             std::string(op.engine) + " issued here was still in flight when the last thread of the cluster exited", op.origin);
+    drain();
+  }
+  if (stopped) return;
+  for (auto& cta : cluster->ctas)
+    if (!cta->tmem.allocations.empty()) {
+      int columns = 0;
+      for (auto& a : cta->tmem.allocations) columns += a.second;
+      Origin at{nullptr, cta->id, cta->rank, -1, -1};
+      error("tmem-leak",
+            "the CTA exited with " + std::to_string(columns) +
+                " TMEM columns still allocated; every tcgen05.alloc needs its tcgen05.dealloc (PTX ISA 9.7.16.7.1)",
+            at);
+    }
+}
+
+}  // namespace tileproof

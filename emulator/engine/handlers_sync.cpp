@@ -1,0 +1,350 @@
+// Control flow, warp-level operations, named and cluster barriers, mbarriers, bulk-group waits.
+#include "machine.hpp"
+
+namespace tileproof {
+namespace {
+
+// The interpreter runs branches itself; this entry only gives them an identity in the table.
+Step bra(Exec&, const Instr&) { return Step::Stop; }
+
+Step ret(Exec& x, const Instr& i) {
+  (void)i;
+  const uint32_t lanes = x.mask;
+  x.s->mask &= ~lanes;
+  if (!x.s->mask) {
+    x.s->dead = true;
+    x.e.exit_lanes(x.w, lanes);
+    return Step::Jump;
+  }
+  Split* s = x.s;
+  s->pc++;
+  x.e.exit_lanes(x.w, lanes);
+  return Step::Jump;
+}
+
+Step trap(Exec& x, const Instr&) {
+  x.e.fault("trap", "the kernel executed trap", x.origin(x.lane()));
+  return Step::Stop;
+}
+
+// .aligned: every live thread of the warp executes it together.
+bool whole_warp(Exec& x) {
+  if (!x.e.gather_lanes(x.w, *x.s, x.w.live)) return false;
+  x.mask = x.s->mask;
+  return true;
+}
+
+// The member mask of a .sync instruction: register or immediate in slot `off`.
+bool members(Exec& x, int32_t off) {
+  const uint32_t wanted = x.src<uint32_t>(off)[x.lane()];
+  if (!(wanted >> x.lane() & 1)) {
+    x.e.fault("sync-mask", "a lane executes a .sync instruction whose member mask " + hex(wanted) + " does not name it",
+              x.origin(x.lane()));
+    return false;
+  }
+  if (!x.e.gather_lanes(x.w, *x.s, wanted)) return false;
+  x.mask = x.s->mask;
+  return true;
+}
+#define TP_MEMBERS(off)                                   \
+  if (!members(x, off)) return x.e.stopped ? Step::Stop : Step::Block
+
+// elect.sync d|p, mask: the lowest lane of the mask, always the same one (PTX ISA 9.7.13.14).
+Step elect(Exec& x, const Instr& i) {
+  TP_MEMBERS(i.o[2]);
+  const int leader = __builtin_ctz(x.src<uint32_t>(i.o[2])[x.lane()] & x.mask);
+  if (i.o[0] != INT32_MIN)
+    for (uint32_t m = x.mask; m; m &= m - 1) x.dst<uint32_t>(i.o[0])[__builtin_ctz(m)] = static_cast<uint32_t>(leader);
+  uint32_t& p = *x.dst<uint32_t>(i.o[1]);
+  p = (p & ~x.mask) | (1u << leader);
+  return Step::Next;
+}
+
+// shfl.sync d|p, a, b, c, mask: m[0] 0 up, 1 down, 2 bfly, 3 idx (PTX ISA 9.7.9.6).
+Step shfl(Exec& x, const Instr& i) {
+  TP_MEMBERS(i.o[5]);
+  uint32_t a[32];
+  std::memcpy(a, x.src<uint32_t>(i.o[2]), sizeof a);
+  const uint32_t *b = x.src<uint32_t>(i.o[3]), *c = x.src<uint32_t>(i.o[4]);
+  uint32_t* d = x.dst<uint32_t>(i.o[0]);
+  uint32_t p = 0;
+  for (uint32_t m = x.mask; m; m &= m - 1) {
+    const int l = __builtin_ctz(m);
+    const int bval = static_cast<int>(b[l] & 31), clamp = static_cast<int>(c[l] & 31), seg = static_cast<int>(c[l] >> 8 & 31);
+    const int max_lane = (l & seg) | (clamp & ~seg), min_lane = l & seg;
+    int j = 0;
+    bool ok = false;
+    switch (i.m[0]) {
+      case 0: j = l - bval; ok = j >= max_lane; break;
+      case 1: j = l + bval; ok = j <= max_lane; break;
+      case 2: j = l ^ bval; ok = j <= max_lane; break;
+      default: j = min_lane | (bval & ~seg); ok = j <= max_lane; break;
+    }
+    if (!ok) j = l;
+    if (!(x.mask >> j & 1))
+      x.e.error("shfl-inactive", "shfl.sync reads lane " + std::to_string(j) + ", which does not take part", x.origin(l));
+    d[l] = a[j];
+    p |= static_cast<uint32_t>(ok) << l;
+  }
+  if (i.o[1] != INT32_MIN) {
+    uint32_t& q = *x.dst<uint32_t>(i.o[1]);
+    q = (q & ~x.mask) | (p & x.mask);
+  }
+  return Step::Next;
+}
+
+// vote.sync: m[0] 0 all, 1 any, 2 uni, 3 ballot; m[1] 1 when the source predicate is negated.
+Step vote(Exec& x, const Instr& i) {
+  TP_MEMBERS(i.o[2]);
+  uint32_t v = *x.src<uint32_t>(i.o[1]);
+  if (i.m[1]) v = ~v;
+  v &= x.mask;
+  if (i.m[0] == 3) {
+    for (uint32_t m = x.mask; m; m &= m - 1) x.dst<uint32_t>(i.o[0])[__builtin_ctz(m)] = v;
+    return Step::Next;
+  }
+  const bool r = i.m[0] == 0 ? v == x.mask : i.m[0] == 1 ? v != 0 : v == 0 || v == x.mask;
+  uint32_t& p = *x.dst<uint32_t>(i.o[0]);
+  p = r ? p | x.mask : p & ~x.mask;
+  return Step::Next;
+}
+
+Step activemask(Exec& x, const Instr& i) {
+  for (uint32_t m = x.mask; m; m &= m - 1) x.dst<uint32_t>(i.o[0])[__builtin_ctz(m)] = x.mask;
+  return Step::Next;
+}
+
+Step warp_sync(Exec& x, const Instr& i) {
+  TP_MEMBERS(i.o[0]);
+  return Step::Next;
+}
+
+// bar.sync / bar.arrive: o[0] id, o[1] thread count or none; m[0] 1 for arrive, m[1] 1 for .aligned (PTX ISA 9.7.13.1).
+Step bar(Exec& x, const Instr& i) {
+  Split& s = *x.s;
+  if (s.arrived) {
+    if (x.cta.named[s.bar_offset].generation == s.token) {
+      s.wait = Wait::NamedBarrier;
+      return Step::Block;
+    }
+    s.arrived = false;
+    return Step::Next;
+  }
+  if (!whole_warp(x)) return Step::Block;
+  const int l = x.lane();
+  const uint32_t id = x.src<uint32_t>(i.o[0])[l];
+  const uint32_t count = i.o[1] == INT32_MIN ? ~0u : x.src<uint32_t>(i.o[1])[l];
+  if (id > 15 || (count != ~0u && (count % 32 || !count))) {
+    x.e.fault("barrier-operands",
+              "named barrier " + std::to_string(id) + " with " + std::to_string(count) +
+                  " threads; ids are 0..15, counts multiples of 32",
+              x.origin(l));
+    return Step::Stop;
+  }
+  NamedBarrier& b = x.cta.named[id];
+  if (b.arrived && b.expected != count) {
+    x.e.fault("barrier-count-mismatch",
+              "named barrier " + std::to_string(id) + " is used with " + std::to_string(count) + " threads while warps wait on it with " +
+                  std::to_string(b.expected),
+              x.origin(l));
+    return Step::Stop;
+  }
+  b.expected = count;
+  b.arrived += 32;
+  ++x.e.progress;
+  Split& s2 = *x.s;
+  s2.token = b.generation;
+  s2.bar_offset = id;
+  x.e.named_barrier_check(x.cta, static_cast<int>(id));
+  if (i.m[0]) return Step::Next;
+  if (b.generation != s2.token) return Step::Next;
+  s2.arrived = true;
+  s2.wait = Wait::NamedBarrier;
+  return Step::Block;
+}
+
+// barrier.cluster.arrive / wait: each thread arrives once a round (PTX ISA 9.7.13.3).
+Step cluster_arrive(Exec& x, const Instr& i) {
+  if (i.m[0] && !whole_warp(x)) return Step::Block;
+  if (x.w.cluster_arrived & x.mask) {
+    x.e.fault("cluster-barrier-twice", "a thread arrives at the cluster barrier again before it waited", x.origin(x.lane()));
+    return Step::Stop;
+  }
+  x.w.cluster_arrived |= x.mask;
+  x.w.cluster_token = x.e.cluster->barrier_generation;
+  x.e.cluster->barrier_arrived += static_cast<uint32_t>(__builtin_popcount(x.mask));
+  ++x.e.progress;
+  x.e.cluster_barrier_check();
+  return Step::Next;
+}
+Step cluster_wait(Exec& x, const Instr& i) {
+  if (i.m[0] && !whole_warp(x)) return Step::Block;
+  if (x.e.cluster->barrier_generation != x.w.cluster_token) return Step::Next;
+  if ((x.w.cluster_arrived & x.mask) != x.mask) {
+    x.e.fault("cluster-barrier-wait", "a thread waits at the cluster barrier without having arrived", x.origin(x.lane()));
+    return Step::Stop;
+  }
+  x.s->wait = Wait::ClusterBarrier;
+  x.s->token = x.w.cluster_token;
+  return Step::Block;
+}
+
+// ---- mbarrier. o[1] address, imm displacement, m[0] 1 for .shared::cluster, m[5] bytes of the address register.
+uint64_t bar_address(const Exec& x, const Instr& i, int lane) {
+  uint64_t a = static_cast<uint64_t>(i.imm);
+  if (i.o[1] != INT32_MIN) a += i.m[5] == 4 ? x.src<uint32_t>(i.o[1])[lane] : x.src<uint64_t>(i.o[1])[lane];
+  if (i.m[5] == 8 && a - kSharedWindow < kWindowSize) a -= kSharedWindow;  // a generic address
+  return a;
+}
+
+Step mbarrier_init(Exec& x, const Instr& i) {
+  for (uint32_t m = x.mask; m; m &= m - 1) {
+    const int l = __builtin_ctz(m);
+    const uint64_t a = bar_address(x, i, l);
+    Cta* owner = x.shared_owner(a, l, false);
+    if (!owner) return Step::Stop;
+    const uint32_t offset = static_cast<uint32_t>(a) & kOffsetMask;
+    const uint32_t count = x.src<uint32_t>(i.o[2])[l];
+    if (offset % 8 || !x.e.shared_range(*owner, offset, 8, x.origin(l), "mbarrier.init")) {
+      if (offset % 8) x.e.fault("misaligned", "an mbarrier object at " + hex(offset) + " is not 8-byte aligned", x.origin(l), offset);
+      return Step::Stop;
+    }
+    if (count == 0 || count > (1u << 20) - 1) {
+      x.e.fault("mbarrier-count", "mbarrier.init with " + std::to_string(count) + " arrivals; 1 to 2^20-1 are legal", x.origin(l), offset);
+      return Step::Stop;
+    }
+    SharedMemory& sh = owner->shared;
+    int16_t& index = sh.bar_index[offset / 8];
+    if (index >= 0 && sh.bars[static_cast<size_t>(index)].live)
+      x.e.error("mbarrier-reinit", "mbarrier.init on a live mbarrier; mbarrier.inval must come first", x.origin(l), offset);
+    if (index < 0) {
+      index = static_cast<int16_t>(sh.bars.size());
+      sh.bars.emplace_back();
+    }
+    Mbarrier& b = sh.bars[static_cast<size_t>(index)];
+    b = Mbarrier{};
+    b.offset = offset;
+    b.expected = b.pending = static_cast<int32_t>(count);
+    b.live = true;
+    for (uint32_t k = 0; k < 8; ++k) sh.state[offset + k] = kMbarrier | kValid;
+    ++x.e.progress;
+  }
+  return Step::Next;
+}
+
+Step mbarrier_inval(Exec& x, const Instr& i) {
+  for (uint32_t m = x.mask; m; m &= m - 1) {
+    const int l = __builtin_ctz(m);
+    const uint32_t offset = static_cast<uint32_t>(bar_address(x, i, l)) & kOffsetMask;
+    Mbarrier* b = x.e.barrier_at(x.cta, offset, x.origin(l));
+    if (!b) return Step::Stop;
+    b->live = false;
+    for (uint32_t k = 0; k < 8; ++k) x.cta.shared.state[offset + k] = 0;
+    ++x.e.progress;
+  }
+  return Step::Next;
+}
+
+// m[1]: 0 arrive, 1 arrive.expect_tx, 2 expect_tx, 3 complete_tx; o[2] count or bytes (INT32_MIN: 1);
+// o[0] the state nobody may interpret, or none.
+Step mbarrier_arrive(Exec& x, const Instr& i) {
+  for (uint32_t m = x.mask; m; m &= m - 1) {
+    const int l = __builtin_ctz(m);
+    const uint64_t a = bar_address(x, i, l);
+    Cta* owner = x.shared_owner(a, l, i.m[0] == 1 || i.m[5] == 8);
+    if (!owner) return Step::Stop;
+    const uint32_t offset = static_cast<uint32_t>(a) & kOffsetMask;
+    const uint32_t value = i.o[2] == INT32_MIN ? 1 : x.src<uint32_t>(i.o[2])[l];
+    const Origin at = x.origin(l);
+    if (i.o[0] != INT32_MIN) {
+      const Mbarrier* b = x.e.barrier_at(*owner, offset, at);
+      x.dst<uint64_t>(i.o[0])[l] = b ? b->phase : 0;
+    }
+    switch (i.m[1]) {
+      case 0: x.e.barrier_arrive(*owner, offset, value, at); break;
+      case 1:
+        x.e.barrier_expect(*owner, offset, value, at);
+        if (!x.e.stopped) x.e.barrier_arrive(*owner, offset, 1, at);
+        break;
+      case 2: x.e.barrier_expect(*owner, offset, value, at); break;
+      default: x.e.barrier_complete_tx(*owner, offset, value, at); break;
+    }
+    if (x.e.stopped) return Step::Stop;
+  }
+  return Step::Next;
+}
+
+// mbarrier.try_wait / test_wait: o[0] predicate, o[2] parity or state, m[1] 1 for .parity, m[2] 1 for try_wait.
+// A failed try_wait suspends the thread until the phase completes or a time limit passes (PTX ISA 9.7.13.15.16).
+Step mbarrier_wait(Exec& x, const Instr& i) {
+  uint32_t done = 0;
+  uint32_t first_offset = 0, first_parity = 0;
+  bool uniform = true;
+  for (uint32_t m = x.mask; m; m &= m - 1) {
+    const int l = __builtin_ctz(m);
+    const uint64_t a = bar_address(x, i, l);
+    Cta* owner = x.shared_owner(a, l, false);
+    if (!owner) return Step::Stop;
+    const uint32_t offset = static_cast<uint32_t>(a) & kOffsetMask;
+    Mbarrier* b = x.e.barrier_at(*owner, offset, x.origin(l));
+    if (!b) return Step::Stop;
+    const uint32_t parity = i.m[1] ? x.src<uint32_t>(i.o[2])[l] & 1 : static_cast<uint32_t>(x.src<uint64_t>(i.o[2])[l]) & 1;
+    if ((b->phase & 1) != parity) done |= 1u << l;
+    if (m == x.mask) {
+      first_offset = offset;
+      first_parity = parity;
+    } else {
+      uniform &= offset == first_offset && parity == first_parity;
+    }
+  }
+  if (!done && uniform && i.m[2] && !x.s->timed_out) {
+    x.s->wait = Wait::MbarrierParity;
+    x.s->bar_offset = first_offset;
+    x.s->parity = first_parity;
+    return Step::Block;
+  }
+  x.s->timed_out = false;
+  uint32_t& p = *x.dst<uint32_t>(i.o[0]);
+  p = (p & ~x.mask) | done;
+  return Step::Next;
+}
+
+// ---- bulk async-groups (PTX ISA 9.7.9.27.2)
+Step bulk_commit(Exec& x, const Instr&) {
+  for (uint32_t m = x.mask; m; m &= m - 1) {
+    BulkThread& t = x.w.bulk[__builtin_ctz(m)];
+    t.committed.push_back(t.open ? t.open : std::make_shared<BulkGroup>());
+    t.open.reset();
+  }
+  ++x.e.progress;
+  return Step::Next;
+}
+
+Step bulk_wait(Exec& x, const Instr& i) {
+  const bool read_only = i.m[0] == 1;
+  for (uint32_t m = x.mask; m; m &= m - 1) {
+    BulkThread& t = x.w.bulk[__builtin_ctz(m)];
+    while (!t.committed.empty() && !t.committed.front()->reads_left && !t.committed.front()->writes_left) t.committed.pop_front();
+    int left = 0;
+    for (auto& g : t.committed)
+      if (g->reads_left || (!read_only && g->writes_left)) ++left;
+    if (left > static_cast<int>(i.imm)) {
+      x.s->wait = Wait::BulkGroup;
+      x.s->lanes_wanted = x.mask;
+      x.s->bulk_allowed = static_cast<int32_t>(i.imm);
+      x.s->bulk_read_only = read_only;
+      return Step::Block;
+    }
+  }
+  return Step::Next;
+}
+
+const Registrar sync({
+    {"bra", bra}, {"ret", ret}, {"trap", trap}, {"elect", elect}, {"shfl", shfl}, {"vote", vote}, {"activemask", activemask},
+    {"bar.warp.sync", warp_sync}, {"bar", bar}, {"barrier.cluster.arrive", cluster_arrive},
+    {"barrier.cluster.wait", cluster_wait}, {"mbarrier.init", mbarrier_init}, {"mbarrier.inval", mbarrier_inval},
+    {"mbarrier.arrive", mbarrier_arrive}, {"mbarrier.wait", mbarrier_wait}, {"bulk.commit", bulk_commit}, {"bulk.wait", bulk_wait},
+});
+
+}  // namespace
+}  // namespace tileproof

@@ -1,0 +1,446 @@
+// tcgen05: allocation, ld / st / wait, mma, commit, cp, fences (PTX ISA 9.7.16).
+#include "mma.hpp"
+#include "tmem_map.hpp"
+
+namespace tileproof {
+namespace {
+
+// Queues of the asynchronous engines: the tensor pipeline of one thread, the TMEM stores of one warp.
+uint64_t tensor_queue(const Cta& cta, int warp, int lane) {
+  return 1 + 2 * ((static_cast<uint64_t>(cta.rank) << 16) | static_cast<uint64_t>(warp * 32 + lane));
+}
+uint64_t store_queue(const Cta& cta, int warp) {
+  return 2 + 2 * ((static_cast<uint64_t>(cta.rank) << 16) | static_cast<uint64_t>(warp));
+}
+
+bool whole_warp(Exec& x) {
+  if (!x.e.gather_lanes(x.w, *x.s, x.w.live)) return false;
+  x.mask = x.s->mask;
+  return true;
+}
+
+// A cta_group::2 allocation instruction is run by one warp of each CTA of the pair: wait for the twin.
+Step meet_pair(Exec& x, const Instr& i) {
+  Cta* twin = x.e.cta_of_rank(x.cta.rank ^ 1);
+  if (!twin) {
+    x.e.fault("cta-pair", "a cta_group::2 instruction needs a cluster with CTA pairs; this cluster has " +
+                              std::to_string(x.e.cluster->ctas.size()) + " CTA", x.origin(x.lane()));
+    return Step::Stop;
+  }
+  if (!x.s->arrived) {
+    x.cta.pair_ops.push_back(&i);
+    x.s->token = static_cast<uint32_t>(x.cta.pair_ops.size());
+    x.s->arrived = true;
+    ++x.e.progress;
+  }
+  if (twin->pair_ops.size() < x.s->token) {
+    x.s->wait = Wait::TmemPair;
+    return Step::Block;
+  }
+  if (twin->pair_ops[x.s->token - 1]->fn != i.fn) {
+    x.e.fault("cta-pair", "the two CTAs of a pair run different cta_group::2 allocation instructions", x.origin(x.lane()));
+    return Step::Stop;
+  }
+  return Step::Next;
+}
+
+int find_columns(Engine& e, Cta& cta, int columns, bool pair) {
+  const int units = columns / 32;
+  auto fits = [&](int u) {
+    for (int k = 0; k < units; ++k)
+      if (u + k >= 16 || cta.tmem.owner[static_cast<size_t>(u + k)]) return false;
+    return true;
+  };
+  std::vector<int> starts;
+  for (int u = 0; u + units <= 16; ++u)
+    if (fits(u)) starts.push_back(u);
+  if (starts.empty()) return -1;
+  if (e.config.policy != Policy::Random) return starts[0] * 32;
+  // The base need not be 0 where CTAs share an SM; both CTAs of a pair get the same one.
+  std::mt19937_64 r(e.config.seed ^ (pair ? static_cast<uint64_t>(cta.pair_ops.size()) * 77777 : e.rng()));
+  return starts[r() % starts.size()] * 32;
+}
+
+// o[1] shared address of the result, o[2] columns, m[0] cta_group.
+Step alloc(Exec& x, const Instr& i) {
+  if (!whole_warp(x)) return Step::Block;
+  const int l = x.lane();
+  const uint32_t columns = x.src<uint32_t>(i.o[2])[l];
+  TensorMemory& t = x.cta.tmem;
+  if (columns < 32 || columns > 512 || (columns & (columns - 1))) {
+    x.e.fault("tmem-alloc", "tcgen05.alloc of " + std::to_string(columns) + " columns; 32, 64, 128, 256 and 512 are legal", x.origin(l));
+    return Step::Stop;
+  }
+  if (t.relinquished) {
+    x.e.fault("tmem-alloc", "tcgen05.alloc after relinquish_alloc_permit", x.origin(l));
+    return Step::Stop;
+  }
+  if (static_cast<int>(columns) > t.smallest) {
+    x.e.fault("tmem-alloc", "tcgen05.alloc of " + std::to_string(columns) + " columns after one of " + std::to_string(t.smallest) +
+                                "; sizes must not increase inside a CTA", x.origin(l));
+    return Step::Stop;
+  }
+  if (i.m[0] == 2) {
+    const Step s = meet_pair(x, i);
+    if (s != Step::Next) return s;
+  }
+  const int base = find_columns(x.e, x.cta, static_cast<int>(columns), i.m[0] == 2);
+  if (base < 0) {
+    x.s->wait = Wait::TmemAlloc;
+    if (i.m[0] != 2) x.s->token = static_cast<uint32_t>(t.allocations.size());
+    return Step::Block;
+  }
+  x.s->arrived = false;
+  t.smallest = static_cast<int>(columns);
+  t.allocations.push_back({base, static_cast<int>(columns)});
+  if (t.first_base < 0) t.first_base = base;
+  for (uint32_t u = 0; u < columns / 32; ++u) t.owner[static_cast<size_t>(base) / 32 + u] = 1;
+  uint8_t* p = x.store(Space::SharedCta, x.src<uint32_t>(i.o[1])[l], 4, l);
+  if (!p) return Step::Stop;
+  std::memcpy(p, &base, 4);
+  return Step::Next;
+}
+
+// o[1] address, o[2] columns, m[0] cta_group.
+Step dealloc(Exec& x, const Instr& i) {
+  if (!whole_warp(x)) return Step::Block;
+  if (i.m[0] == 2) {
+    const Step s = meet_pair(x, i);
+    if (s != Step::Next) return s;
+    x.s->arrived = false;
+  }
+  const int l = x.lane();
+  const uint32_t taddr = x.src<uint32_t>(i.o[1])[l], columns = x.src<uint32_t>(i.o[2])[l];
+  auto& a = x.cta.tmem.allocations;
+  for (size_t k = 0; k < a.size(); ++k) {
+    if (static_cast<uint32_t>(a[k].first) != taddr || static_cast<uint32_t>(a[k].second) != columns) continue;
+    for (int c = a[k].first; c < a[k].first + a[k].second; c += 32) x.cta.tmem.owner[static_cast<size_t>(c / 32)] = 0;
+    for (int lane = 0; lane < kTmemLanes; ++lane) {
+      uint8_t* state = x.cta.tmem.state_at(lane, a[k].first);
+      for (int c = 0; c < a[k].second; ++c)
+        if (state[c] & kPendingMask) {
+          x.e.error("tmem-dealloc-in-flight", "tcgen05.dealloc of columns that an asynchronous operation is still going to write", x.origin(l), taddr);
+          break;
+        }
+      std::memset(state, 0, static_cast<size_t>(a[k].second));
+    }
+    a.erase(a.begin() + static_cast<std::ptrdiff_t>(k));
+    ++x.e.progress;
+    return Step::Next;
+  }
+  x.e.fault("tmem-dealloc", "tcgen05.dealloc of " + std::to_string(columns) + " columns at " + hex(taddr) + ", which is no live allocation",
+            x.origin(l), taddr);
+  return Step::Stop;
+}
+
+Step relinquish(Exec& x, const Instr& i) {
+  if (!whole_warp(x)) return Step::Block;
+  if (i.m[0] == 2) {
+    const Step s = meet_pair(x, i);
+    if (s != Step::Next) return s;
+    x.s->arrived = false;
+  }
+  x.cta.tmem.relinquished = true;
+  return Step::Next;
+}
+
+// Lane and column that a warp's ld / st starts from. Warp w reaches lanes 32 (w % 4) .. +31 whatever the address says.
+bool tmem_address(Exec& x, const Instr& i, uint32_t taddr, int& lane0, int& column) {
+  const TmemShape shape = static_cast<TmemShape>(i.m[0]);
+  const int quarter = 32 * (x.w.index % 4);
+  const int said = static_cast<int>(taddr >> 16);
+  column = static_cast<int>(taddr & 0xffff);
+  lane0 = quarter + (shape != TmemShape::k32x32b && (said & 16) ? 16 : 0);
+  if (said / 32 != x.w.index % 4)
+    x.e.warn("tmem-lane-quarter",
+             "the address names TMEM lane " + std::to_string(said) + ", but warp " + std::to_string(x.w.index) + " reaches lanes " +
+                 std::to_string(quarter) + ".." + std::to_string(quarter + 31) + " only",
+             x.origin(x.lane()));
+  const int width = tmem_width(shape, i.m[1], static_cast<int>(i.imm)) * (i.m[2] ? 2 : 1);
+  if (!x.cta.tmem.allocated(column, width)) {
+    x.e.fault("tmem-not-allocated",
+              "TMEM columns [" + std::to_string(column) + ", " + std::to_string(column + width) + ") are not all allocated",
+              x.origin(x.lane()), taddr);
+    return false;
+  }
+  return true;
+}
+
+// tcgen05.ld. o[1] address, vec registers, m[0] shape, m[1] N, m[2] pack::16b, imm second column offset of .16x32bx2.
+Step tmem_ld(Exec& x, const Instr& i) {
+  if (!whole_warp(x)) return Step::Block;
+  const uint32_t* taddr = x.src<uint32_t>(i.o[1]);
+  const int l = x.lane();
+  for (uint32_t m = x.mask; m; m &= m - 1) {
+    if ((taddr[__builtin_ctz(m)] & 0xffff) != (taddr[l] & 0xffff)) {
+      x.e.fault("tmem-address-uniform", "the threads of a warp pass different TMEM columns to tcgen05.ld", x.origin(l), taddr[l]);
+      return Step::Stop;
+    }
+  }
+  int lane0, column;
+  if (!tmem_address(x, i, taddr[l], lane0, column)) return Step::Stop;
+  PendingTmemLoad load{&i, x.mask, static_cast<uint32_t>(lane0) << 16 | static_cast<uint32_t>(column)};
+  // Late and random schedules read TMEM only when the registers are needed: at wait::ld or at the first use.
+  if (x.e.early()) x.e.finish_tmem_load(x.w, load);
+  x.w.tmem_loads.push_back(load);
+  x.w.open_loads++;
+  x.w.slow = true;
+  const uint16_t mark = static_cast<uint16_t>(x.w.tmem_loads.size());
+  for (int32_t k = 0; k < i.nvec; ++k) {
+    const size_t off = static_cast<size_t>(x.e.program.vec[static_cast<size_t>(i.vec + k)]);
+    x.w.load_of_register[off / 64] = x.w.load_of_register[off / 64 + 1] = mark;
+  }
+  return Step::Next;
+}
+
+// tcgen05.st: same operands; the source registers are read now, the cells change at completion.
+Step tmem_st(Exec& x, const Instr& i) {
+  if (!whole_warp(x)) return Step::Block;
+  const int l = x.lane();
+  int lane0, column;
+  if (!tmem_address(x, i, x.src<uint32_t>(i.o[1])[l], lane0, column)) return Step::Stop;
+  const TmemShape shape = static_cast<TmemShape>(i.m[0]);
+  struct Cell { int lane, column; uint32_t value; };
+  auto cells = std::make_shared<std::vector<Cell>>();
+  for (int32_t k = 0; k < i.nvec; ++k) {
+    const uint32_t* v = x.src<uint32_t>(x.e.program.vec[static_cast<size_t>(i.vec + k)]);
+    for (int t = 0; t < 32; ++t) {
+      auto [dl, dc] = tmem_place(shape, t, k, static_cast<int>(i.imm));
+      cells->push_back({lane0 + dl, column + dc, v[t]});
+    }
+  }
+  const bool pending = !x.e.early();
+  if (pending)
+    for (const Cell& c : *cells) add_pending(x.cta.tmem.state_at(c.lane, c.column), 1);
+  Cta* cta = &x.cta;
+  x.e.counters.tmem_bytes += cells->size() * 4;
+  x.e.issue("TMEM store", store_queue(x.cta, x.w.index), x.origin(l), [cta, cells] {
+    for (const auto& c : *cells) {
+      *cta->tmem.at(c.lane, c.column) = c.value;
+      complete_pending(cta->tmem.state_at(c.lane, c.column), 1);
+    }
+  });
+  return Step::Next;
+}
+
+Step wait_ld(Exec& x, const Instr&) {
+  if (!whole_warp(x)) return Step::Block;
+  x.e.finish_tmem_loads(x.w);
+  return x.e.stopped ? Step::Stop : Step::Next;
+}
+Step wait_st(Exec& x, const Instr&) {
+  if (!whole_warp(x)) return Step::Block;
+  x.e.complete_queue(store_queue(x.cta, x.w.index));
+  return Step::Next;
+}
+
+// m[0] cta_group, m[1] .ws, m[2] A in TMEM; o[1] d, o[2] A, o[3] B, o[4] idesc, o[5] enable-input-d; vec lane mask; imm scale.
+Step mma(Exec& x, const Instr& i) {
+  if (__builtin_popcount(x.mask) > 1)
+    x.e.warn("mma-many-threads", "tcgen05.mma is issued by " + std::to_string(__builtin_popcount(x.mask)) +
+                                     " threads of a warp: each of them issues one", x.origin(x.lane()));
+  for (uint32_t m = x.mask; m; m &= m - 1) {
+    const int l = __builtin_ctz(m);
+    MmaRequest r;
+    r.origin = x.origin(l);
+    r.cta_group = i.m[0];
+    r.ws = i.m[1];
+    r.a_in_tmem = i.m[2];
+    r.d_taddr = x.src<uint32_t>(i.o[1])[l];
+    r.a = r.a_in_tmem ? x.src<uint32_t>(i.o[2])[l] : x.src<uint64_t>(i.o[2])[l];
+    r.b = x.src<uint64_t>(i.o[3])[l];
+    r.idesc = x.src<uint32_t>(i.o[4])[l];
+    r.accumulate = *x.src<uint32_t>(i.o[5]) >> l & 1;
+    r.scale_d = static_cast<int>(i.imm);
+    r.mask_words = i.nvec;
+    for (int32_t k = 0; k < i.nvec; ++k)
+      r.lane_mask[static_cast<size_t>(k)] = x.src<uint32_t>(x.e.program.vec[static_cast<size_t>(i.vec + k)])[l];
+    if (r.cta_group == 2) {
+      r.even = x.e.cta_of_rank(x.cta.rank & ~1);
+      r.odd = x.e.cta_of_rank(x.cta.rank | 1);
+      if (!r.odd) {
+        x.e.fault("cta-pair", "tcgen05.mma cta_group::2 in a cluster without CTA pairs", r.origin);
+        return Step::Stop;
+      }
+    } else {
+      r.even = &x.cta;
+    }
+    const std::string wrong = check_mma(r);
+    if (!wrong.empty()) {
+      const bool unsupported = wrong.rfind("unsupported", 0) == 0;
+      x.e.fault(unsupported ? "unsupported" : "mma-operands", "tcgen05.mma: " + wrong, r.origin, r.d_taddr);
+      return Step::Stop;
+    }
+    mark_mma(x.e, r);
+    if (x.e.stopped) return Step::Stop;
+    Engine* e = &x.e;
+    e->issue("MMA", tensor_queue(x.cta, x.w.index, l), r.origin, [e, r] { execute_mma(*e, r); });
+  }
+  return x.e.stopped ? Step::Stop : Step::Next;
+}
+
+// o[1] mbarrier, o[2] CTA mask or none; m[0] cta_group, m[5] bytes of the address register.
+Step commit(Exec& x, const Instr& i) {
+  for (uint32_t m = x.mask; m; m &= m - 1) {
+    const int l = __builtin_ctz(m);
+    uint64_t a = i.m[5] == 8 ? x.src<uint64_t>(i.o[1])[l] : x.src<uint32_t>(i.o[1])[l];
+    if (i.m[5] == 8 && a - kSharedWindow < kWindowSize) a -= kSharedWindow;
+    const uint32_t offset = static_cast<uint32_t>(a) & kOffsetMask;
+    std::vector<Cta*> to;
+    if (i.o[2] != INT32_MIN) {
+      const uint32_t mask = x.src<uint16_t>(i.o[2])[l];
+      for (int r = 0; r < 16; ++r) {
+        if (!(mask >> r & 1)) continue;
+        Cta* cta = x.e.cta_of_rank(r);
+        if (!cta) {
+          x.e.fault("shared-no-such-cta", "the commit mask " + hex(mask) + " names CTA rank " + std::to_string(r), x.origin(l));
+          return Step::Stop;
+        }
+        to.push_back(cta);
+      }
+    } else {
+      Cta* owner = x.shared_owner(a, l, true);
+      if (!owner) return Step::Stop;
+      to.push_back(owner);
+    }
+    Engine* e = &x.e;
+    const Origin at = x.origin(l);
+    e->issue("commit", tensor_queue(x.cta, x.w.index, l), at, [e, to, offset, at] {
+      for (Cta* cta : to) e->barrier_arrive(*cta, offset, 1, at);
+    });
+  }
+  return x.e.stopped ? Step::Stop : Step::Next;
+}
+
+// tcgen05.cp (PTX ISA 9.7.16.9.2): o[1] taddr, o[2] descriptor; m[0] cta_group, m[1] rows, m[2] chunks of 16 bytes a row,
+// m[3] copies: 0 one, 1 warpx2::02_13, 2 warpx2::01_23, 3 warpx4.
+Step cp(Exec& x, const Instr& i) {
+  for (uint32_t m = x.mask; m; m &= m - 1) {
+    const int l = __builtin_ctz(m);
+    const Origin at = x.origin(l);
+    const uint32_t taddr = x.src<uint32_t>(i.o[1])[l];
+    const uint64_t desc = x.src<uint64_t>(i.o[2])[l];
+    const int column = static_cast<int>(taddr & 0xffff), columns = 4 * i.m[2];
+    std::vector<Cta*> ctas;
+    for (int r = 0; r < i.m[0]; ++r) {
+      Cta* c = x.e.cta_of_rank(i.m[0] == 2 ? (x.cta.rank & ~1) | r : x.cta.rank);
+      if (!c) {
+        x.e.fault("cta-pair", "tcgen05.cp cta_group::2 in a cluster without CTA pairs", at);
+        return Step::Stop;
+      }
+      if (!c->tmem.allocated(column, columns)) {
+        x.e.fault("tmem-not-allocated", "tcgen05.cp writes TMEM columns that are not allocated", at, taddr);
+        return Step::Stop;
+      }
+      ctas.push_back(c);
+    }
+    const int rows = i.m[1], wide = i.m[2], copies = i.m[3];
+    auto lanes_of = [copies](int row) -> std::vector<int> {
+      switch (copies) {
+        case 1: return {row, row + 64};
+        case 2: return row < 32 ? std::vector<int>{row, row + 32} : std::vector<int>{row + 32, row + 64};
+        case 3: return {row, row + 32, row + 64, row + 96};
+        default: return {row};
+      }
+    };
+    const bool pending = !x.e.early();
+    if (pending)
+      for (Cta* c : ctas)
+        for (int row = 0; row < rows; ++row)
+          for (int lane : lanes_of(row)) add_pending(c->tmem.state_at(lane, column), static_cast<size_t>(columns));
+    Engine* e = &x.e;
+    e->issue("tcgen05.cp", tensor_queue(x.cta, x.w.index, l), at, [=] {
+      const MatrixDescriptor d = decode_smem_desc(desc);
+      for (Cta* c : ctas)
+        for (int row = 0; row < rows; ++row)
+          for (int k = 0; k < wide; ++k) {
+            uint32_t words[4];
+            std::memset(words, kPoisonByte, 16);
+            e->async_read_shared(*c, chunk_address(d, false, row, 8 * k), 16, reinterpret_cast<uint8_t*>(words), at, "tcgen05.cp");
+            for (int lane : lanes_of(row))
+              for (int j = 0; j < 4; ++j) {
+                *c->tmem.at(lane, column + 4 * k + j) = words[j];
+                complete_pending(c->tmem.state_at(lane, column + 4 * k + j), 1);
+              }
+          }
+    });
+  }
+  return x.e.stopped ? Step::Stop : Step::Next;
+}
+
+const Registrar tcgen05({
+    {"tcgen05.alloc", alloc}, {"tcgen05.dealloc", dealloc}, {"tcgen05.relinquish", relinquish}, {"tcgen05.ld", tmem_ld},
+    {"tcgen05.st", tmem_st}, {"tcgen05.wait.ld", wait_ld}, {"tcgen05.wait.st", wait_st}, {"tcgen05.mma", mma},
+    {"tcgen05.commit", commit}, {"tcgen05.cp", cp},
+});
+
+}  // namespace
+
+void Engine::finish_tmem_load(Warp& w, PendingTmemLoad& load) {
+  if (load.done) return;
+  load.done = true;
+  const Instr& i = *load.instr;
+  const TmemShape shape = static_cast<TmemShape>(i.m[0]);
+  const int lane0 = static_cast<int>(load.taddr >> 16), column = static_cast<int>(load.taddr & 0xffff);
+  TensorMemory& tm = w.cta->tmem;
+  counters.tmem_bytes += static_cast<uint64_t>(i.nvec) * 128;
+  for (int32_t k = 0; k < i.nvec; ++k) {
+    uint32_t* d = reinterpret_cast<uint32_t*>(w.regs() + program.vec[static_cast<size_t>(i.vec + k)]);
+    for (int t = 0; t < 32; ++t) {
+      if (!(load.mask >> t & 1)) continue;
+      auto [dl, dc] = tmem_place(shape, t, k, static_cast<int>(i.imm));
+      const int lane = lane0 + dl;
+      const int first = column + (i.m[2] ? 2 * dc : dc);
+      uint32_t v = 0;
+      for (int half = 0; half < (i.m[2] ? 2 : 1); ++half) {
+        const int c = first + half;
+        const uint8_t state = *tm.state_at(lane, c);
+        uint32_t cell = *tm.at(lane, c);
+        if (state != kValid) {
+          cell = kPoisonWord;
+          const bool in_flight = state & kPendingMask;
+          error(in_flight ? "tmem-pending" : "tmem-uninitialised",
+                "tcgen05.ld reads TMEM lane " + std::to_string(lane) + " column " + std::to_string(c) + " of CTA rank " +
+                    std::to_string(w.cta->rank) +
+                    (in_flight ? ", whose asynchronous write has not completed: a wait is missing" : ", which was never written"),
+                Origin{&i, w.cta->id, w.cta->rank, w.index, t}, static_cast<uint64_t>(lane) << 16 | static_cast<uint64_t>(c));
+        }
+        v = i.m[2] ? v | (cell & 0xffff) << (16 * half) : cell;
+      }
+      d[t] = v;
+    }
+  }
+}
+
+void Engine::release_tmem_load(Warp& w, PendingTmemLoad& load) {
+  finish_tmem_load(w, load);
+  if (load.released) return;
+  load.released = true;
+  for (int32_t k = 0; k < load.instr->nvec; ++k) {
+    const size_t off = static_cast<size_t>(program.vec[static_cast<size_t>(load.instr->vec + k)]);
+    w.load_of_register[off / 64] = w.load_of_register[off / 64 + 1] = 0;
+  }
+  if (--w.open_loads == 0) {
+    w.tmem_loads.clear();
+    w.slow = false;
+  }
+}
+
+void Engine::finish_tmem_loads(Warp& w) {
+  for (size_t k = 0; k < w.tmem_loads.size(); ++k) release_tmem_load(w, w.tmem_loads[k]);
+}
+
+// A register that an instruction really depends on is waited for by the hardware; the missing wait::ld is a note.
+void Engine::check_tmem_load_use(Warp& w, const Instr& i, const Origin& at) {
+  auto look = [&](int32_t off) {
+    if (off < 0) return;
+    const uint16_t mark = w.load_of_register[static_cast<size_t>(off) / 64];
+    if (!mark) return;
+    note("tmem-ld-not-waited", "a register of tcgen05.ld is used without tcgen05.wait::ld", at);
+    release_tmem_load(w, w.tmem_loads[mark - 1u]);
+  };
+  for (int32_t off : i.o) look(off);
+  for (int32_t k = 0; k < i.nvec; ++k) look(program.vec[static_cast<size_t>(i.vec + k)]);
+}
+
+}  // namespace tileproof

@@ -1,0 +1,77 @@
+// What is said when nothing can move, or everything moves and nothing happens.
+#include "machine.hpp"
+
+namespace tileproof {
+
+namespace {
+
+std::string describe(const Engine& e, const Warp& w, const Split& s, const Join* join, Waiter& out) {
+  (void)e;
+  Cta& cta = *w.cta;
+  switch (s.wait) {
+    case Wait::MbarrierParity: {
+      out.barrier = s.bar_offset;
+      out.barrier_rank = cta.rank;
+      out.parity = static_cast<int32_t>(s.parity);
+      if (const Mbarrier* b = cta.shared.barrier(s.bar_offset)) {
+        out.phase = b->phase;
+        out.pending = b->pending;
+        out.tx = b->tx;
+        return "mbarrier at shared offset " + hex(s.bar_offset) + ", parity " + std::to_string(s.parity) + ": phase " +
+               std::to_string(b->phase) + " lacks " + std::to_string(b->pending) + " of " + std::to_string(b->expected) +
+               " arrivals and " + std::to_string(b->tx) + " bytes";
+      }
+      return "mbarrier at shared offset " + hex(s.bar_offset) + ", which is not initialised";
+    }
+    case Wait::NamedBarrier: {
+      const NamedBarrier& b = cta.named[s.bar_offset];
+      return "named barrier " + std::to_string(s.bar_offset) + ": " + std::to_string(b.arrived) + " threads of " +
+             (b.expected == ~0u ? std::string("the whole CTA") : std::to_string(b.expected)) + " have arrived";
+    }
+    case Wait::ClusterBarrier:
+      return "cluster barrier: " + std::to_string(cta.cluster->barrier_arrived) + " of " +
+             std::to_string(cta.cluster->live_threads) + " live threads have arrived";
+    case Wait::BulkGroup: return "bulk async-groups that do not complete";
+    case Wait::TmemAlloc: return "free TMEM columns";
+    case Wait::TmemPair: return "the other CTA of the pair to run the same cta_group::2 instruction";
+    case Wait::WarpLanes: return "the other lanes of its warp (" + hex(s.lanes_wanted & ~s.mask) + ") at this instruction";
+    case Wait::Join:
+    case Wait::None: break;
+  }
+  return join ? "the other lanes of its warp to reach the point where they meet" : "nothing that is known";
+}
+
+}  // namespace
+
+void Engine::report_hang() {
+  Finding f;
+  f.code = "hang";
+  for (auto& cta : cluster->ctas)
+    for (Warp& w : cta->warps)
+      for (Split& s : w.splits) {
+        if (s.dead) continue;
+        Waiter waiter;
+        waiter.at = Origin{&program.code[static_cast<size_t>(s.pc)], cta->id, cta->rank, w.index,
+                           static_cast<int32_t>(__builtin_ctz(s.mask))};
+        waiter.lanes = s.mask;
+        waiter.waits_for = describe(*this, w, s, nullptr, waiter);
+        f.waiters.push_back(waiter);
+      }
+  f.message = "no warp and no asynchronous operation can proceed; " + std::to_string(f.waiters.size()) +
+              " groups of lanes wait";
+  if (!f.waiters.empty()) {
+    f.at = f.waiters[0].at;
+    if (f.waiters[0].barrier >= 0) f.address = static_cast<uint64_t>(f.waiters[0].barrier);
+  }
+  sink.findings.push_back(std::move(f));
+  stopped = true;
+}
+
+void Engine::report_livelock(const Origin& at) {
+  fault("livelock",
+        "warps ran " + std::to_string(config.livelock_limit) +
+            " instructions without a store, an arrival, an asynchronous operation or an exit: they spin",
+        at);
+}
+
+}  // namespace tileproof

@@ -1,0 +1,325 @@
+// The machine while it runs one cluster: warps, CTAs, asynchronous operations, and the engine that drives them.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "findings.hpp"
+#include "memory.hpp"
+#include "program.hpp"
+#include "shared.hpp"
+#include "tensormap.hpp"
+
+namespace tileproof {
+
+class Engine;
+struct Cta;
+struct Warp;
+struct Cluster;
+
+enum class Policy : int32_t { Early = 0, Late = 1, Random = 2 };
+enum class MmaMode : int32_t { Fast = 0, Exact = 1 };
+
+enum class Wait : uint8_t {
+  None,
+  MbarrierParity,
+  NamedBarrier,
+  ClusterBarrier,
+  BulkGroup,
+  TmemAlloc,
+  TmemPair,
+  WarpLanes,  // a .sync instruction waits for the other lanes that it names
+  Join,       // arrived at a post-dominator before the other lanes
+};
+
+// Lanes of a diverged warp that must meet again at rpc (the branch's immediate post-dominator).
+struct Join {
+  int32_t rpc = -1;
+  uint32_t expected = 0;
+  uint32_t arrived = 0;
+  int32_t parent = -1;
+};
+
+// A group of lanes of one warp that share a pc. Each is scheduled on its own, as with independent thread scheduling.
+struct Split {
+  int32_t pc = 0;
+  int32_t rpc = -1;  // of its join, -1 when there is none
+  int32_t join = -1;
+  uint32_t mask = 0;
+  Wait wait = Wait::None;
+  bool dead = false;
+  bool timed_out = false;   // the suspended try_wait may return false now
+  bool gathered = false;    // a .sync instruction has all its lanes
+  // what it waits for
+  int32_t bar_rank = -1;
+  uint32_t bar_offset = 0;
+  uint32_t parity = 0;
+  uint32_t token = 0;  // generation of a named or cluster barrier at arrival
+  bool arrived = false;
+  uint32_t lanes_wanted = 0;
+  int32_t bulk_allowed = 0;
+  bool bulk_read_only = false;
+};
+
+struct BulkGroup {
+  int reads_left = 0;
+  int writes_left = 0;
+};
+
+struct BulkThread {  // bulk async-groups of one thread (PTX ISA 9.7.9.27.2)
+  std::shared_ptr<BulkGroup> open;
+  std::deque<std::shared_ptr<BulkGroup>> committed;
+};
+
+struct PendingTmemLoad {
+  const Instr* instr = nullptr;
+  uint32_t mask = 0;
+  uint32_t taddr = 0;
+  bool done = false;      // the registers hold the values
+  bool released = false;  // no longer waited for
+};
+
+struct alignas(64) RegisterBlock {
+  uint8_t bytes[64];
+};
+
+struct Warp {
+  Cta* cta = nullptr;
+  int32_t index = 0;
+  uint32_t live = 0;
+  std::vector<RegisterBlock> registers;
+  std::vector<Split> splits;
+  std::vector<Join> joins;
+  std::map<int, BulkThread> bulk;              // by lane
+  std::vector<PendingTmemLoad> tmem_loads;     // not waited for
+  std::vector<uint16_t> load_of_register;      // by offset / 64: index + 1 into tmem_loads
+  int open_loads = 0;                          // of tmem_loads, those not released
+  bool slow = false;                           // open_loads > 0
+  int tmem_stores_pending = 0;
+  uint32_t cluster_arrived = 0;                // lanes that arrived in this cluster-barrier round
+  uint32_t cluster_token = 0;
+  std::vector<uint8_t> local;                  // [lane][local_bytes]
+  uint8_t* regs() { return registers.empty() ? nullptr : registers[0].bytes; }
+};
+
+struct Cta {
+  Cluster* cluster = nullptr;
+  Dim3 id{0, 0, 0};
+  int32_t rank = 0;
+  std::vector<Warp> warps;
+  SharedMemory shared;
+  TensorMemory tmem;
+  std::array<NamedBarrier, 16> named{};
+  uint32_t live_threads = 0;
+  bool exited() const { return live_threads == 0; }
+  // cta_group::2 alloc / dealloc / relinquish reached so far, in order: the n-th of both CTAs of a pair belong together
+  std::vector<const Instr*> pair_ops;
+};
+
+struct Cluster {
+  std::vector<std::unique_ptr<Cta>> ctas;
+  Dim3 first{0, 0, 0};
+  uint32_t barrier_generation = 0;
+  uint32_t barrier_arrived = 0;  // threads
+  uint32_t live_threads = 0;
+};
+
+// An asynchronous operation between issue and completion. Operations with the same queue complete in order
+// (the tcgen05 pipeline of one thread); queue 0 is unordered.
+struct AsyncOp {
+  uint64_t seq = 0;
+  uint64_t queue = 0;
+  const char* engine = "";
+  Origin origin;
+  int32_t source_rank = 0;
+  std::function<void()> complete;
+};
+
+struct Counters {
+  uint64_t warp_instructions = 0;
+  uint64_t barrier_phases = 0;
+  uint64_t tma_load_bytes = 0;
+  uint64_t tma_store_bytes = 0;
+  uint64_t bulk_bytes = 0;
+  uint64_t shared_bytes = 0;
+  uint64_t global_bytes = 0;
+  uint64_t tmem_bytes = 0;
+  uint64_t atomic_bytes = 0;
+  uint64_t mma_instructions = 0;
+  uint64_t mma_macs = 0;
+  uint64_t async_operations = 0;
+  uint64_t divergent_releases = 0;
+};
+
+struct Tap {
+  std::string name;
+  uint32_t barrier = 0;  // absolute shared offset
+  bool tmem = true;
+  int32_t column = 0, columns = 0;  // TMEM
+  uint32_t offset = 0, bytes = 0;   // shared memory, absolute offset
+};
+
+struct TapRecord {
+  int32_t tap = 0;
+  Dim3 cta{0, 0, 0};
+  int32_t rank = 0;
+  uint32_t phase = 0;
+  std::vector<uint8_t> data;
+  std::vector<uint8_t> valid;
+};
+
+struct Config {
+  Dim3 grid, block, cluster;
+  uint32_t dynamic_shared = 0;
+  Policy policy = Policy::Early;
+  uint64_t seed = 0;
+  MmaMode mma = MmaMode::Fast;
+  uint64_t livelock_limit = 20'000'000;  // warp instructions without any effect on memory or a barrier
+  std::vector<uint8_t> params;
+  std::vector<Tap> taps;
+};
+
+// One executing instruction: the handler's view of the machine.
+struct Exec {
+  Engine& e;
+  Cta& cta;
+  Warp& w;
+  Split* s;
+  uint8_t* regs;
+  const uint8_t* consts;
+  uint32_t mask;
+  const Instr* instr;
+
+  template <class T>
+  const T* src(int32_t off) const {
+    return reinterpret_cast<const T*>(off >= 0 ? regs + off : consts + ~off);
+  }
+  template <class T>
+  T* dst(int32_t off) const {
+    return reinterpret_cast<T*>(regs + off);
+  }
+  int lane() const { return __builtin_ctz(mask); }
+  Origin origin(int l) const { return Origin{instr, cta.id, cta.rank, w.index, l}; }
+
+  // One thread's access, checked: bounds, alignment, initialisation, pending asynchronous writes.
+  // Null after a fault that stops the launch.
+  const uint8_t* load(Space space, uint64_t address, uint32_t size, int lane);
+  uint8_t* store(Space space, uint64_t address, uint32_t size, int lane);
+  uint8_t* global(uint64_t address, uint32_t size, int lane, bool write, bool read);
+  uint8_t* shared(uint64_t address, uint32_t size, int lane, bool write, bool cluster_window);
+  // The CTA that a shared address names; null (with a finding) when there is none.
+  Cta* shared_owner(uint64_t address, int lane, bool cluster_window);
+};
+
+class Engine {
+ public:
+  Engine(const Program& program, GlobalMemory& memory, Config config);
+
+  void run();
+
+  const Program& program;
+  GlobalMemory& memory;
+  Config config;
+  FindingSink sink;
+  Counters counters;
+  std::string printf_text;
+  std::vector<TapRecord> tap_records;
+  TensorMapCache maps;
+  std::mt19937_64 rng;
+  std::unique_ptr<Cluster> cluster;
+  bool stopped = false;
+  uint64_t progress = 0;  // counts effects that another thread could see
+
+  void error(const std::string& code, const std::string& message, const Origin& at, uint64_t address = 0) {
+    sink.report(Severity::Error, code, message, at, address);
+  }
+  // An error after which real hardware would not go on: the launch stops.
+  void fault(const std::string& code, const std::string& message, const Origin& at, uint64_t address = 0) {
+    error(code, message, at, address);
+    stopped = true;
+  }
+  void note(const std::string& code, const std::string& message, const Origin& at) {
+    sink.report(Severity::Note, code, message, at);
+  }
+  void warn(const std::string& code, const std::string& message, const Origin& at) {
+    sink.report(Severity::Warning, code, message, at);
+  }
+
+  // The one door for asynchronous operations: the schedule policy decides when `complete` runs.
+  void issue(const char* engine, uint64_t queue, const Origin& origin, std::function<void()> complete);
+  bool early() const { return config.policy == Policy::Early; }
+  bool complete_one();
+  void complete_queue(uint64_t queue);
+  size_t pending_count() const;
+
+  // mbarrier state machine (PTX ISA 9.7.13.15).
+  void barrier_arrive(Cta& cta, uint32_t offset, uint32_t count, const Origin& at);
+  void barrier_expect(Cta& cta, uint32_t offset, int64_t bytes, const Origin& at);
+  void barrier_complete_tx(Cta& cta, uint32_t offset, int64_t bytes, const Origin& at);
+  Mbarrier* barrier_at(Cta& cta, uint32_t offset, const Origin& at);
+
+  // Checked accesses of the asynchronous engines.
+  const uint8_t* async_read_global(uint64_t address, uint32_t size, const Origin& at);
+  uint8_t* async_write_global(uint64_t address, uint32_t size, const Origin& at);
+  bool async_read_shared(Cta& cta, uint32_t offset, uint32_t size, uint8_t* out, const Origin& at, const char* who);
+  bool shared_range(Cta& cta, uint32_t offset, uint32_t size, const Origin& at, const char* who);
+  void async_write_shared(Cta& cta, uint32_t offset, const uint8_t* data, uint32_t size, bool was_pending);
+
+  Cta* cta_of_rank(int32_t rank) {
+    return rank >= 0 && static_cast<size_t>(rank) < cluster->ctas.size() ? cluster->ctas[static_cast<size_t>(rank)].get()
+                                                                          : nullptr;
+  }
+  void exit_lanes(Warp& w, uint32_t lanes);
+  // Lanes `wanted` must execute this instruction together: true when split s has them all (others waiting at the
+  // same pc are merged into it), else s is parked.
+  bool gather_lanes(Warp& w, Split& s, uint32_t wanted);
+  void cluster_barrier_check();
+  void named_barrier_check(Cta& cta, int id);
+  // Reads TMEM for a tcgen05.ld whose registers are now needed.
+  void finish_tmem_load(Warp& w, PendingTmemLoad& load);
+  void finish_tmem_loads(Warp& w);
+  void release_tmem_load(Warp& w, PendingTmemLoad& load);
+
+ private:
+  void start_cluster(Dim3 first);
+  void start_warp(Cta& cta, Warp& w, int index);
+  void run_cluster();
+  void finish_cluster();
+  void drain();
+  bool ready(Warp& w, Split& s);
+  void run_split(Warp& w, size_t index, uint64_t budget);
+  void enter_join(Warp& w, size_t index);
+  void leave_join(Warp& w, int32_t join);
+  void diverge(Warp& w, size_t index, const Instr& i, uint32_t taken);
+  bool release_joins();
+  bool expire_try_waits();
+  void report_hang();
+  void report_livelock(const Origin& at);
+  void phase_complete(Cta& cta, Mbarrier& b);
+  void try_complete(Cta& cta, Mbarrier& b);
+  void check_tmem_load_use(Warp& w, const Instr& i, const Origin& at);
+
+  std::deque<AsyncOp> unordered_;
+  std::map<uint64_t, std::deque<AsyncOp>> queues_;
+  uint64_t seq_ = 0;
+  uint64_t last_effect_ = 0;  // warp instruction count at the last progress
+  uint64_t last_progress_ = 0;
+};
+
+// name -> handler, filled by the handlers_*.cpp files.
+const std::unordered_map<std::string, int32_t>& handler_ids();
+const std::vector<Handler>& handler_table();
+int32_t branch_handler();
+struct Registrar {
+  Registrar(std::initializer_list<std::pair<const char*, Handler>> entries);
+};
+
+std::string hex(uint64_t v);
+
+}  // namespace tileproof

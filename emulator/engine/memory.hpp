@@ -1,0 +1,60 @@
+// Global memory: buffers with guard space between them, bounds-checked and init-tracked per byte.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tileproof {
+
+struct GlobalBuffer {
+  uint64_t address = 0;
+  uint64_t size = 0;
+  uint8_t* data = nullptr;
+  uint8_t* written = nullptr;  // one byte a byte, null when the buffer began initialised
+  bool writable = true;
+  std::string name;
+};
+
+class GlobalMemory {
+ public:
+  void add(const GlobalBuffer& b) {
+    auto it = std::upper_bound(buffers_.begin(), buffers_.end(), b.address,
+                               [](uint64_t a, const GlobalBuffer& x) { return a < x.address; });
+    buffers_.insert(it, b);
+    last_ = 0;
+  }
+
+  // The buffer that holds all of [address, address + size), or null.
+  GlobalBuffer* find(uint64_t address, uint64_t size) {
+    if (last_ < buffers_.size()) {
+      GlobalBuffer& b = buffers_[last_];
+      if (address >= b.address && address + size <= b.address + b.size && address + size >= address) return &b;
+    }
+    GlobalBuffer* b = nearest(address);
+    if (!b || address + size > b->address + b->size || address + size < address) return nullptr;
+    last_ = static_cast<size_t>(b - buffers_.data());
+    return b;
+  }
+
+  // The last buffer that starts at or before address: what an out-of-bounds access most likely ran past.
+  GlobalBuffer* nearest(uint64_t address) {
+    auto it = std::upper_bound(buffers_.begin(), buffers_.end(), address,
+                               [](uint64_t a, const GlobalBuffer& x) { return a < x.address; });
+    return it == buffers_.begin() ? nullptr : &*(it - 1);
+  }
+
+  GlobalBuffer* following(uint64_t address) {
+    auto it = std::upper_bound(buffers_.begin(), buffers_.end(), address,
+                               [](uint64_t a, const GlobalBuffer& x) { return a < x.address; });
+    return it == buffers_.end() ? nullptr : &*it;
+  }
+
+ private:
+  std::vector<GlobalBuffer> buffers_;
+  size_t last_ = 0;
+};
+
+}  // namespace tileproof

@@ -1,0 +1,57 @@
+// tcgen05.mma kind::f16: descriptors, operand fetch, data-path layouts, and the two product modes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "machine.hpp"
+
+namespace tileproof {
+
+// Instruction descriptor fields (PTX ISA table 42).
+struct InstructionDescriptor {
+  int m, n;
+  int a_type, b_type, d_type;  // 0 f16, 1 bf16; d: 0 f16, 1 f32
+  bool a_mn_major, b_mn_major, negate_a, negate_b, sparse;
+};
+InstructionDescriptor decode_idesc(uint32_t v);
+
+// Shared-memory matrix descriptor fields (PTX ISA table 40), offsets in bytes.
+struct MatrixDescriptor {
+  uint32_t start, lbo, sbo;
+  int swizzle;  // 0 none, 1 32B, 2 64B, 3 128B, -1 not a legal code for 16-bit types
+  int base_offset, lbo_mode, constant;
+};
+MatrixDescriptor decode_smem_desc(uint64_t v);
+
+// Byte address of the 16-byte chunk that holds 8 elements: along k for K-major (mn, k0 = 0 or 8), along mn for
+// MN-major (mn a multiple of 8, k). Canonical layouts of PTX ISA 9.7.16.3, swizzle on the absolute address.
+uint32_t chunk_address(const MatrixDescriptor& d, bool mn_major, int mn, int k);
+
+struct MmaRequest {
+  Origin origin;
+  int cta_group = 1;
+  bool ws = false;
+  bool a_in_tmem = false;
+  uint32_t d_taddr = 0;
+  uint64_t a = 0, b = 0;
+  uint32_t idesc = 0;
+  bool accumulate = false;
+  int scale_d = 0;
+  int mask_words = 0;
+  std::array<uint32_t, 8> lane_mask{};
+  Cta* even = nullptr;  // the issuing CTA for cta_group::1
+  Cta* odd = nullptr;
+};
+
+// Legal? Returns an empty string or what is wrong.
+std::string check_mma(const MmaRequest& r);
+// Marks the D cells as being written (issue), and computes (completion).
+void mark_mma(Engine& e, const MmaRequest& r);
+void execute_mma(Engine& e, const MmaRequest& r);
+
+// One K=16 block of the published tensor-core arithmetic: 16 products and the accumulator aligned to the largest
+// exponent with 2 extra bits, truncated, summed exactly, truncated to 24 bits (arXiv 2512.07004).
+float tensor_core_block(float c, const float* a, const float* b);
+
+}  // namespace tileproof

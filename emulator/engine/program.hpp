@@ -1,0 +1,93 @@
+// The decoded program: what the Python front end hands to the engine, one Instr per PTX instruction.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace tileproof {
+
+constexpr int kWarpSize = 32;
+
+// Generic address map. The shared window holds (cluster rank << 24) | offset, as seen on silicon: kernels clear
+// or flip bit 24 of such an address to name the other CTA of a pair.
+constexpr uint64_t kSharedWindow = 0x700000000000ull;
+constexpr uint64_t kLocalWindow = 0x710000000000ull;
+constexpr uint64_t kParamWindow = 0x720000000000ull;
+constexpr uint64_t kWindowSize = 0x010000000000ull;
+constexpr uint32_t kRankShift = 24;
+constexpr uint32_t kOffsetMask = (1u << kRankShift) - 1;
+// The first KiB of a CTA's shared memory belongs to the system (Blackwell tuning guide 1.4).
+constexpr uint32_t kSharedReserved = 0x400;
+constexpr uint32_t kSharedLimit = 232448;
+
+enum class Space : int32_t { Global = 0, SharedCta = 1, SharedCluster = 2, Local = 3, Param = 4, Generic = 5 };
+
+struct Exec;
+struct Instr;
+
+// What the interpreter does after a handler: fall through, take the pc the handler set, try the same
+// instruction again later, or stop the launch.
+enum class Step : uint8_t { Next, Jump, Block, Stop };
+
+using Handler = Step (*)(Exec&, const Instr&);
+
+// Operands are byte offsets into the warp's register file, or, when negative, ~offset into the constant bank.
+struct Instr {
+  Handler fn;
+  int32_t pred;      // offset of the guard predicate, -1 when there is none
+  int32_t pred_neg;  // 1 for @!p
+  int32_t o[8];
+  int64_t imm;
+  int32_t m[8];  // modifiers, as each handler defines them
+  int32_t vec, nvec;
+  int32_t target, rpc;  // branch target; immediate post-dominator where diverged lanes meet again
+  int32_t line, source;
+  int32_t name;
+};
+
+// The layout of one instruction in the array that the front end packs (numpy structured dtype in decode.py).
+struct PackedInstr {
+  int64_t imm;
+  int32_t handler, pred, pred_neg;
+  int32_t o[8];
+  int32_t m[8];
+  int32_t vec, nvec, target, rpc, line, source, name;
+  int32_t pad[2];
+};
+static_assert(sizeof(PackedInstr) == 8 + 4 * (3 + 8 + 8 + 9));
+
+enum class Special : int32_t {
+  TidX, TidY, TidZ, NtidX, NtidY, NtidZ, CtaidX, CtaidY, CtaidZ, NctaidX, NctaidY, NctaidZ,
+  ClusterCtaidX, ClusterCtaidY, ClusterCtaidZ, ClusterNctaidX, ClusterNctaidY, ClusterNctaidZ,
+  ClusterCtarank, ClusterNctarank, ClusteridX, ClusteridY, ClusteridZ, NclusteridX, NclusteridY, NclusteridZ,
+  Laneid, Warpid, Nwarpid, LanemaskEq, LanemaskLt, LanemaskLe, LanemaskGt, LanemaskGe,
+  DynamicSmemSize, TotalSmemSize,
+  SharedBase32, SharedBase64,  // not PTX: (rank << 24), to which a .shared symbol's offset is added
+};
+
+struct SpecialSlot {
+  int32_t offset;
+  Special kind;
+};
+
+struct Program {
+  std::string kernel;
+  std::vector<Instr> code;
+  std::vector<int32_t> vec;
+  std::vector<uint8_t> constants;
+  std::vector<std::string> names;    // full mnemonics, for messages
+  std::vector<std::string> sources;  // "file:line"
+  std::vector<SpecialSlot> specials;
+  int64_t register_bytes = 0;
+  int64_t local_bytes = 0;
+  int64_t static_shared_bytes = 0;
+};
+
+struct Dim3 {
+  uint32_t x = 1, y = 1, z = 1;
+  uint32_t volume() const { return x * y * z; }
+};
+
+}  // namespace tileproof

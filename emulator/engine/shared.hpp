@@ -1,0 +1,116 @@
+// Per-CTA on-chip state: shared memory with its mbarriers, tensor memory, named barriers.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "program.hpp"
+
+namespace tileproof {
+
+// State byte of a shared-memory byte or a TMEM cell.
+//   bit 0      written and visible
+//   bit 7      part of a live mbarrier object (shared memory only)
+//   bits 1..6  asynchronous writes issued and not yet complete
+constexpr uint8_t kValid = 1;
+constexpr uint8_t kMbarrier = 0x80;
+constexpr uint8_t kPendingOne = 2;
+constexpr uint8_t kPendingMask = 0x7e;
+
+// What a read of something never written yields: a NaN in bf16, f16 and f32 alike.
+constexpr uint8_t kPoisonByte = 0xff;
+constexpr uint32_t kPoisonWord = 0xffffffffu;
+
+inline void add_pending(uint8_t* state, size_t n) {
+  for (size_t i = 0; i < n; ++i)
+    if ((state[i] & kPendingMask) != kPendingMask) state[i] = static_cast<uint8_t>(state[i] + kPendingOne);
+}
+
+inline void complete_pending(uint8_t* state, size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    if (state[i] & kPendingMask) state[i] = static_cast<uint8_t>(state[i] - kPendingOne);
+    state[i] |= kValid;
+  }
+}
+
+inline bool all_valid(const uint8_t* state, size_t n) {
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    uint64_t w;
+    std::memcpy(&w, state + i, 8);
+    if (w != 0x0101010101010101ull) return false;
+  }
+  for (; i < n; ++i)
+    if (state[i] != kValid) return false;
+  return true;
+}
+
+// mbarrier object (PTX ISA 9.7.13.15): phase c, expected E, pending P, transaction count X.
+struct Mbarrier {
+  uint32_t offset = 0;
+  uint32_t phase = 0;
+  int32_t expected = 0;
+  int32_t pending = 0;
+  int64_t tx = 0;
+  bool live = false;
+};
+
+constexpr int kTmemLanes = 128;
+constexpr int kTmemColumns = 512;
+
+struct TensorMemory {
+  std::vector<uint32_t> cell;   // [lane][column]
+  std::vector<uint8_t> state;   // [lane][column]
+  std::array<int16_t, 16> owner{};  // allocation id of each 32-column unit, 0 when free
+  std::vector<std::pair<int, int>> allocations;  // (first column, columns), in order of allocation
+  int first_base = -1;
+  int smallest = 1024;
+  bool relinquished = false;
+
+  void reset() {
+    cell.assign(kTmemLanes * kTmemColumns, kPoisonWord);
+    state.assign(kTmemLanes * kTmemColumns, 0);
+    owner.fill(0);
+    allocations.clear();
+    first_base = -1;
+    smallest = 1024;
+    relinquished = false;
+  }
+  bool allocated(int column, int columns) const {
+    if (column < 0 || columns <= 0 || column + columns > kTmemColumns) return false;
+    for (int u = column / 32; u <= (column + columns - 1) / 32; ++u)
+      if (!owner[static_cast<size_t>(u)]) return false;
+    return true;
+  }
+  uint32_t* at(int lane, int column) { return &cell[static_cast<size_t>(lane * kTmemColumns + column)]; }
+  uint8_t* state_at(int lane, int column) { return &state[static_cast<size_t>(lane * kTmemColumns + column)]; }
+};
+
+struct NamedBarrier {
+  uint32_t generation = 0;
+  uint32_t arrived = 0;   // threads
+  uint32_t expected = 0;  // threads, 0 while nobody has arrived
+};
+
+struct SharedMemory {
+  std::vector<uint8_t> data;
+  std::vector<uint8_t> state;
+  std::vector<int16_t> bar_index;  // by offset / 8
+  std::vector<Mbarrier> bars;
+
+  void reset(size_t bytes) {
+    data.assign(bytes, kPoisonByte);
+    state.assign(bytes, 0);
+    bar_index.assign(bytes / 8 + 1, -1);
+    bars.clear();
+  }
+  Mbarrier* barrier(uint32_t offset) {
+    if (offset % 8 || offset / 8 >= bar_index.size() || bar_index[offset / 8] < 0) return nullptr;
+    Mbarrier* b = &bars[static_cast<size_t>(bar_index[offset / 8])];
+    return b->live ? b : nullptr;
+  }
+};
+
+}  // namespace tileproof

@@ -1,0 +1,88 @@
+// Tensor maps as the engine sees them: the 128 bytes that emulator/tensormap.py encodes, decoded and cached.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <unordered_map>
+#include <vector>
+
+namespace tileproof {
+
+struct TensorMap {
+  uint64_t address = 0;
+  int32_t rank = 0;
+  int32_t element_size = 0;
+  int32_t dtype = 0;
+  int32_t swizzle = 0;  // 0 none, 1 32B, 2 64B, 3 128B
+  int32_t oob_nan = 0;
+  std::array<int64_t, 5> shape{};
+  std::array<int64_t, 5> stride{};  // bytes; stride[0] = element_size
+  std::array<int32_t, 5> box{};
+  std::array<int32_t, 5> element_stride{};
+};
+
+// Byte image of emulator/tensormap.py `encode`: see its docstring for the fields.
+struct EncodedTensorMap {
+  char magic[8];
+  uint64_t address;
+  uint8_t rank, element_size, dtype, swizzle, oob_nan, pad0[3];
+  uint32_t shape_minus_1[5];
+  uint32_t pad1;
+  uint64_t stride[4];
+  uint16_t box[5];
+  uint8_t element_stride[5];
+  uint8_t pad2[25];
+  uint32_t checksum;
+  uint32_t pad3;
+};
+static_assert(sizeof(EncodedTensorMap) == 128);
+
+inline uint32_t tensor_map_checksum(const uint8_t* bytes, size_t n) {
+  uint32_t h = 2166136261u;  // FNV-1a
+  for (size_t i = 0; i < n; ++i) h = (h ^ bytes[i]) * 16777619u;
+  return h;
+}
+
+class TensorMapCache {
+ public:
+  // Null when the bytes are not an encoded map.
+  const TensorMap* get(const uint8_t* bytes) {
+    auto it = cache_.find(bytes);
+    if (it != cache_.end() && std::memcmp(it->second.raw.data(), bytes, 128) == 0) return &it->second.map;
+    EncodedTensorMap e;
+    std::memcpy(&e, bytes, 128);
+    if (std::memcmp(e.magic, "TPTMAP1", 8) != 0 || e.checksum != tensor_map_checksum(bytes, 120)) return nullptr;
+    Entry entry;
+    std::memcpy(entry.raw.data(), bytes, 128);
+    TensorMap& m = entry.map;
+    m.address = e.address;
+    m.rank = e.rank;
+    m.element_size = e.element_size;
+    m.dtype = e.dtype;
+    m.swizzle = e.swizzle;
+    m.oob_nan = e.oob_nan;
+    m.stride[0] = e.element_size;
+    for (size_t d = 0; d < 5; ++d) {
+      m.shape[d] = static_cast<int64_t>(e.shape_minus_1[d]) + 1;
+      m.box[d] = e.box[d];
+      m.element_stride[d] = e.element_stride[d];
+      if (d) m.stride[d] = static_cast<int64_t>(e.stride[d - 1]);
+    }
+    auto& slot = cache_[bytes];
+    slot = entry;
+    return &slot.map;
+  }
+
+ private:
+  struct Entry {
+    std::array<uint8_t, 128> raw;
+    TensorMap map;
+  };
+  std::unordered_map<const uint8_t*, Entry> cache_;
+};
+
+// Address bits [7, 7+B) are XORed onto bits [4, 4+B) (PTX ISA 5.5.7; B = 1, 2, 3 for 32B, 64B, 128B).
+inline uint32_t swizzle_address(uint32_t x, int32_t b) { return x ^ ((x & (((1u << b) - 1) << 7)) >> 3); }
+
+}  // namespace tileproof

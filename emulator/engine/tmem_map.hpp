@@ -1,0 +1,37 @@
+// tcgen05.ld / st data movement shapes: which lane and column register i of thread t touches
+// (PTX ISA 9.7.16.2.3; Copy_Traits in cute/atom/copy_traits_sm100.hpp).
+#pragma once
+
+#include <utility>
+
+namespace tileproof {
+
+enum class TmemShape : int { k32x32b = 0, k16x64b = 1, k16x128b = 2, k16x256b = 3, k16x32bx2 = 4 };
+
+// Lane and column offsets relative to the address.
+inline std::pair<int, int> tmem_place(TmemShape shape, int t, int i, int second) {
+  switch (shape) {
+    case TmemShape::k16x64b: return {t / 4 + 8 * (t % 2), 2 * i + t / 2 % 2};
+    case TmemShape::k16x128b: return {t / 4 + 8 * (i % 2), t % 4 + 4 * (i / 2)};
+    case TmemShape::k16x256b: return {t / 4 + 8 * (i / 2 % 2), 2 * (t % 4) + i % 2 + 8 * (i / 4)};
+    case TmemShape::k16x32bx2: return {t % 16, i + second * (t / 16)};
+    default: return {t, i};
+  }
+}
+
+inline int tmem_registers(TmemShape shape, int n) {
+  return shape == TmemShape::k16x128b ? 2 * n : shape == TmemShape::k16x256b ? 4 * n : n;
+}
+
+// Columns touched, counted from the address's column.
+inline int tmem_width(TmemShape shape, int n, int second) {
+  switch (shape) {
+    case TmemShape::k16x64b: return 2 * n;
+    case TmemShape::k16x128b: return 4 * n;
+    case TmemShape::k16x256b: return 8 * n;
+    case TmemShape::k16x32bx2: return second + n;
+    default: return n;
+  }
+}
+
+}  // namespace tileproof

@@ -1,0 +1,160 @@
+"""Loads, stores, atomics and address conversion (PTX ISA 9.7.9, 9.7.13.5)."""
+
+from __future__ import annotations
+
+from tileproof.emulator.decode import LOCAL_WINDOW, NONE, PARAM_WINDOW, SHARED_WINDOW, TYPE_BYTES, Decoder, Register
+from tileproof.emulator.ptx import Address, Immediate, Instruction, Operand, Sink
+from tileproof.emulator.registry import Modifiers, Unknown, instruction
+
+GLOBAL, SHARED, CLUSTER, LOCAL, PARAM, GENERIC = range(6)
+_SPACES = {
+    "global": GLOBAL, "const": GLOBAL, "shared": SHARED, "shared::cta": SHARED, "shared::cluster": CLUSTER,
+    "local": LOCAL, "param": PARAM, "param::entry": PARAM,
+}  # fmt: skip
+
+
+def _access(m: Modifiers) -> tuple[int, int, str]:
+    """(space, elements, type) of an ld or st; ordering and cache words change no value in this machine."""
+    m.drop("weak", "relaxed", "acquire", "release", "volatile", "nc", "cta", "cluster", "gpu", "sys", "ca", "cg", "cs", "lu",
+           "cv", "wb", "wt")  # fmt: skip
+    m.drop_prefix("L1::", "L2::")
+    space = next((word for word in m.left if word in _SPACES), None)
+    if space:
+        m.left.remove(space)
+    vector = m.take("v2", "v4", "v8")
+    types = m.types()
+    if len(types) != 1 or types[0] not in TYPE_BYTES or types[0] in ("pred", "f32x2"):
+        raise Unknown(f"does not know the type .{'.'.join(types)}")
+    return (_SPACES[space] if space else GENERIC), int(vector[1:]) if vector else 1, types[0]
+
+
+def _call_parameter(d: Decoder, operand: Operand) -> Register | None:
+    """The register that stands for a call's .param variable, when `operand` addresses one."""
+    if isinstance(operand, Address) and operand.base:
+        found = d.lookup(operand.base)
+        if isinstance(found, Register) and operand.base in d.call_parameters:
+            if operand.offset:
+                raise Unknown("a displaced call parameter")
+            return found
+    return None
+
+
+@instruction("ld", group="memory", forms=".[weak,relaxed,acquire,volatile].[space].[nc].[cache hints].[v2,v4,v8].TYPE",
+             section="9.7.9.8", note="checked: bounds, alignment, never written, pending asynchronous writes; "
+             "memory ordering is order only: each access takes effect at once")  # fmt: skip
+def ld(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    space, elements, type_ = _access(m)
+    dst, source = i.operands
+    if space == PARAM and (parameter := _call_parameter(d, source)):
+        d.emit(f"mov.{8 * parameter.bytes}", [d.register(dst, parameter.bytes).offset, parameter.offset])
+        return
+    parts = d.vector(dst)
+    if len(parts) != elements:
+        raise ValueError(f"{elements} destinations are needed")
+    registers = [None if isinstance(part, Sink) else d.register(part) for part in parts]
+    size = next((r.bytes for r in registers if r), TYPE_BYTES[type_])
+    if size < TYPE_BYTES[type_]:
+        raise d.bad("the destination register is narrower than the type")
+    base, displacement, width = d.address(source)
+    signed = int(type_[0] == "s")
+    d.emit("ld", [NONE, base], m=[space, TYPE_BYTES[type_], elements, size, signed, width],
+           vec=[r.offset if r else NONE for r in registers], imm=displacement)  # fmt: skip
+
+
+@instruction("st", group="memory", forms=".[weak,relaxed,release,volatile].[space].[cache hints].[v2,v4,v8].TYPE",
+             section="9.7.9.11", note="checked: bounds, alignment, live mbarriers, pending asynchronous writes")  # fmt: skip
+def st(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    space, elements, type_ = _access(m)
+    target, source = i.operands
+    if space == PARAM:
+        parameter = _call_parameter(d, target)
+        if not parameter:
+            raise Unknown("a store to a kernel parameter")
+        kind = f"b{8 * parameter.bytes}"
+        d.emit(f"mov.{8 * parameter.bytes}", [parameter.offset, d.src(source, kind)])
+        return
+    parts = d.vector(source)
+    if len(parts) != elements:
+        raise ValueError(f"{elements} sources are needed")
+    slots, size = [], 0
+    for part in parts:
+        if isinstance(part, Immediate):
+            slots.append(d.src(part, type_))
+            size = size or TYPE_BYTES[type_]
+        else:
+            register = d.register(part)
+            slots.append(register.offset)
+            size = register.bytes
+    if any(isinstance(part, Immediate) for part in parts) and size != TYPE_BYTES[type_]:
+        raise Unknown("a vector of literals and wider registers")
+    if size < TYPE_BYTES[type_]:
+        raise d.bad("the source register is narrower than the type")
+    base, displacement, width = d.address(target)
+    d.emit("st", [NONE, base], m=[space, TYPE_BYTES[type_], elements, size, 0, width], vec=slots, imm=displacement)
+
+
+_ATOM = {"add": 0, "min": 1, "max": 2, "and": 3, "or": 4, "xor": 5, "exch": 6, "inc": 7, "dec": 8}
+_ATOM_TYPES = {"u32": 0, "b32": 0, "s32": 1, "u64": 2, "b64": 2, "s64": 3, "f32": 4}
+
+
+@instruction("red", group="memory", forms=".[sem].[scope].[space].OP.{u,s,b}{32,64}, .add.[v2,v4].f32", section="9.7.13.6",
+             note="atomic, in the order in which warps run; global f32 adds flush subnormals, as on silicon")  # fmt: skip
+@instruction("atom", group="memory", forms=".[sem].[scope].[space].OP.{u,s,b}{32,64}, .{add,exch}.f32", section="9.7.13.5",
+             note="as red, and returns the old value")  # fmt: skip
+def atomic(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    returns = i.opcode.startswith("atom")
+    m.drop("relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "gpu", "sys")
+    m.drop_prefix("L2::")
+    space = m.take("global", "shared", "shared::cta", "shared::cluster")
+    vector = m.take("v2", "v4")
+    operation = m.need(*_ATOM)
+    types = m.types()
+    if len(types) != 1 or types[0] not in _ATOM_TYPES:
+        raise Unknown(f"does not know the type .{'.'.join(types)}")
+    type_ = types[0]
+    elements = int(vector[1:]) if vector else 1
+    if type_ == "f32" and operation not in ("add", "exch") or (elements > 1 and (returns or type_ != "f32")):
+        raise Unknown("does not know this operation on this type")
+    operands = list(i.operands)
+    dst = operands.pop(0) if returns else Sink()
+    target, source = operands
+    values = [d.src(part, type_) for part in d.vector(source)]
+    if len(values) != elements:
+        raise ValueError(f"{elements} values are needed")
+    base, displacement, width = d.address(target)
+    out = NONE if isinstance(dst, Sink) else d.dst(dst, type_)
+    d.emit("atom", [out, base], vec=values, imm=displacement,
+           m=[_SPACES[space] if space else GENERIC, TYPE_BYTES[type_], elements, TYPE_BYTES[type_], 0, width,
+              _ATOM[operation], _ATOM_TYPES[type_]])  # fmt: skip
+
+
+_WINDOWS = {"global": 0, "const": 0, "shared": SHARED_WINDOW, "shared::cta": SHARED_WINDOW,
+            "shared::cluster": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAM_WINDOW, "param::entry": PARAM_WINDOW}  # fmt: skip
+
+
+@instruction("cvta", group="memory", forms=".[to].{global,const,shared,local,param}.u64", section="9.7.9.20",
+             note="generic windows are the emulator's own; shared addresses carry the CTA rank in bits 24 and up, as on silicon")  # fmt: skip
+def cvta(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    to = m.take("to")
+    space = m.need(*_WINDOWS)
+    m.need("u64")
+    dst, a = i.operands
+    window = _WINDOWS[space]
+    d.emit("cvta", [d.dst(dst, "u64"), d.src(a, "u64")], imm=-window if to else window)
+
+
+@instruction("mapa", group="memory", forms=".shared::cluster.{u32,u64}, .u64", section="9.7.9.23")
+def mapa(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    m.drop("shared::cluster")
+    type_ = m.need("u32", "u64")
+    dst, a, rank = i.operands
+    d.emit(f"mapa.{type_}", [d.dst(dst, type_), d.src(a, type_), d.src(rank, "u32")])
+
+
+@instruction("prefetch", group="hints", forms="any", section="9.7.9.15", grade="order only", note="no effect")
+@instruction("prefetchu", group="hints", forms="any", section="9.7.9.15", grade="order only", note="no effect")
+@instruction("applypriority", group="hints", forms="any", section="9.7.9.16", grade="order only", note="no effect")
+@instruction("discard", group="hints", forms="any", section="9.7.9.17", grade="order only", note="no effect")
+def hint(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    m.types()
+    d.emit("nop")

@@ -1,0 +1,187 @@
+"""tcgen05: tensor memory and the fifth-generation tensor core (PTX ISA 9.7.16)."""
+
+from __future__ import annotations
+
+from tileproof.emulator.decode import NONE, Decoder
+from tileproof.emulator.ptx import Address, Immediate, Instruction, Operand, Vector
+from tileproof.emulator.registry import Modifiers, Unknown, instruction, refused
+
+
+def _group(d: Decoder, m: Modifiers) -> int:
+    group = int(m.need("cta_group::1", "cta_group::2")[-1])
+    d.uses_pairs |= group == 2
+    return group
+
+
+def _collective(m: Modifiers) -> None:
+    m.need("sync")
+    m.need("aligned")
+
+
+@instruction("tcgen05.alloc", group="tcgen05", forms=".cta_group::{1,2}.sync.aligned[.shared::cta].b32", section="9.7.16.7.1",
+             note="blocks while columns are missing; a random schedule returns non-zero bases too")  # fmt: skip
+def alloc(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    group = _group(d, m)
+    _collective(m)
+    m.drop("shared::cta")
+    m.need("b32")
+    target, columns = i.operands
+    d.emit("tcgen05.alloc", [NONE, d.address_slot(target, 4), d.src(columns, "u32")], m=[group])
+
+
+@instruction("tcgen05.dealloc", group="tcgen05", forms=".cta_group::{1,2}.sync.aligned.b32", section="9.7.16.7.1",
+             note="columns still allocated at exit are a finding")  # fmt: skip
+def dealloc(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    group = _group(d, m)
+    _collective(m)
+    m.need("b32")
+    address, columns = i.operands
+    d.emit("tcgen05.dealloc", [NONE, d.src(address, "b32"), d.src(columns, "u32")], m=[group])
+
+
+@instruction("tcgen05.relinquish_alloc_permit", group="tcgen05", forms=".cta_group::{1,2}.sync.aligned", section="9.7.16.7.1")
+def relinquish(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    group = _group(d, m)
+    _collective(m)
+    d.emit("tcgen05.relinquish", m=[group])
+
+
+_SHAPES = ("32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2")
+_COUNTS = ("x1", "x2", "x4", "x8", "x16", "x32", "x64", "x128")
+
+
+def _movement(d: Decoder, m: Modifiers, registers: Operand, pack: str) -> tuple[list[int], list[int]]:
+    """(modifiers, register slots) of tcgen05.ld or .st."""
+    _collective(m)
+    shape = m.need(*_SHAPES)
+    count = int(m.need(*_COUNTS)[1:])
+    packed = bool(m.take(pack))
+    m.need("b32")
+    wanted = {"16x128b": 2 * count, "16x256b": 4 * count}.get(shape, count)
+    slots = [d.dst(part, "b32") for part in d.vector(registers)]
+    if len(slots) != wanted:
+        raise ValueError(f"{wanted} registers are needed")
+    return [_SHAPES.index(shape), count, int(packed)], slots
+
+
+@instruction("tcgen05.ld", group="tcgen05", forms=".sync.aligned.{32x32b,16x64b,16x128b,16x256b,16x32bx2}.xN[.pack::16b].b32",
+             section="9.7.16.8.1", note="late and random schedules read TMEM only at wait::ld or at the first use of a register")  # fmt: skip
+def ld(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    registers, address, *second = i.operands
+    modifiers, slots = _movement(d, m, registers, "pack::16b")
+    d.emit("tcgen05.ld", [NONE, d.address_slot(address, 4)], m=modifiers, vec=slots, imm=_second(second))
+
+
+@instruction("tcgen05.st", group="tcgen05", forms=".sync.aligned.{32x32b,16x64b,16x128b,16x256b,16x32bx2}.xN.b32", section="9.7.16.8.2",
+             note="the cells are pending until wait::st or the schedule completes the store; unpack::16b is refused")  # fmt: skip
+def st(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    address, *second, registers = i.operands
+    modifiers, slots = _movement(d, m, registers, "")
+    d.emit("tcgen05.st", [NONE, d.address_slot(address, 4)], m=modifiers, vec=slots, imm=_second(second))
+
+
+def _second(operands: list[Operand]) -> int:
+    """The immediate second column offset of .16x32bx2."""
+    if not operands:
+        return 0
+    if not isinstance(operands[0], Immediate):
+        raise ValueError("the second column offset must be immediate")
+    return operands[0].value
+
+
+@instruction("tcgen05.wait::ld", group="tcgen05", forms=".sync.aligned", section="9.7.16.8.3")
+def wait_ld(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    _collective(m)
+    d.emit("tcgen05.wait.ld")
+
+
+@instruction("tcgen05.wait::st", group="tcgen05", forms=".sync.aligned", section="9.7.16.8.3")
+def wait_st(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    _collective(m)
+    d.emit("tcgen05.wait.st")
+
+
+@instruction("tcgen05.mma", group="tcgen05",
+             forms="[.ws].cta_group::{1,2}.kind::f16[.collector::...], A in shared or tensor memory, lane mask, scale-input-d",
+             section="9.7.16.10.9", note="bf16 and f16 operands, f32 accumulator; fast mode: f32 products and sums; exact mode: the "
+             "published block arithmetic (arXiv 2512.07004). Other kinds, sparsity and block scaling are refused")  # fmt: skip
+def mma(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    ws = bool(m.take("ws"))
+    if m.take("sp"):
+        raise Unknown("sparse MMA")
+    group = _group(d, m)
+    kind = next((word for word in m.left if word.startswith("kind::")), "")
+    if kind != "kind::f16":
+        raise Unknown(f"does not know .{kind or 'no kind'} (only kind::f16)")
+    m.left.remove(kind)
+    m.drop_prefix("collector::")
+    operands = list(i.operands)
+    target, a, b, idesc = operands[:4]
+    rest = operands[4:]
+    masks: list[int] = []
+    if rest and isinstance(rest[0], Vector):
+        masks = [d.src(part, "b32") for part in rest.pop(0).parts]  # type: ignore[union-attr]
+        if len(masks) != 4 * group or ws:
+            raise ValueError(f"{4 * group} lane-mask registers are needed")
+    enable = d.predicate(rest.pop(0))
+    if enable[1]:
+        raise Unknown("a negated enable-input-d")
+    scale = 0
+    if rest:
+        if not isinstance(rest[0], Immediate):
+            raise Unknown("a zero-column mask descriptor in a register")
+        if ws and rest[0].value:
+            raise Unknown("a zero-column mask")
+        scale = 0 if ws else rest[0].value
+    in_tmem = isinstance(a, Address)
+    o = [NONE, d.address_slot(target, 4), d.address_slot(a, 4) if in_tmem else d.src(a, "b64"), d.src(b, "b64"),
+         d.src(idesc, "b32"), enable[0]]  # fmt: skip
+    d.emit("tcgen05.mma", o, m=[group, int(ws), int(in_tmem)], vec=masks, imm=scale)
+
+
+@instruction("tcgen05.commit", group="tcgen05",
+             forms=".cta_group::{1,2}.mbarrier::arrive::one[.shared::cluster][.multicast::cluster].b64", section="9.7.16.11",
+             note="arrives when all earlier mma and cp of the issuing thread are complete")  # fmt: skip
+def commit(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    group = _group(d, m)
+    m.need("mbarrier::arrive::one")
+    m.drop("shared::cluster")
+    multicast = m.take("multicast::cluster")
+    m.need("b64")
+    target, *mask = i.operands
+    if len(mask) != bool(multicast):
+        raise ValueError("a CTA mask is missing or surplus")
+    slot, displacement, width = d.address(target)
+    if displacement or slot == NONE:
+        slot, width = d.address_slot(target, width), width
+    d.emit("tcgen05.commit", [NONE, slot, d.src(mask[0], "b16") if mask else NONE], m=[group, 0, 0, 0, 0, width])
+
+
+_CP = {"128x256b": (128, 2), "128x128b": (128, 1), "64x128b": (64, 1), "32x128b": (32, 1)}
+_COPIES = {"warpx2::02_13": 1, "warpx2::01_23": 2, "warpx4": 3}
+
+
+@instruction("tcgen05.cp", group="tcgen05", forms=".cta_group::{1,2}.{128x256b,128x128b,64x128b.warpx2::..,32x128b.warpx4}",
+             section="9.7.16.9.2", note="4x256b and decompression are refused")  # fmt: skip
+def cp(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    group = _group(d, m)
+    shape = m.need(*_CP)
+    copies = m.take(*_COPIES)
+    if (shape in ("64x128b", "32x128b")) != bool(copies):
+        raise Unknown("this shape without its warp multicast")
+    rows, chunks = _CP[shape]
+    target, descriptor = i.operands
+    o = [NONE, d.address_slot(target, 4), d.src(descriptor, "b64")]
+    d.emit("tcgen05.cp", o, m=[group, rows, chunks, _COPIES.get(copies or "", 0)])
+
+
+@instruction("tcgen05.fence::before_thread_sync", group="tcgen05", forms="", section="9.7.16.12", grade="order only",
+             note="asynchronous operations complete whole; a fence changes nothing here")  # fmt: skip
+@instruction("tcgen05.fence::after_thread_sync", group="tcgen05", forms="", section="9.7.16.12", grade="order only", note="as before_thread_sync")
+def fence(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    m.types()
+    d.emit("nop")
+
+
+refused("tcgen05.shift", group="tcgen05", forms="any", section="9.7.16.9.3", note="row shifts of TMEM")
+refused("tcgen05.ld.red", group="tcgen05", forms="any", section="9.7.16.8.1", note="not on sm_100a")

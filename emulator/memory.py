@@ -1,0 +1,90 @@
+"""Device memory of one launch or several: buffers over numpy arrays, with guard space between them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tileproof.emulator.errors import LaunchError
+
+_BASE = 0x1000_0000_0000
+_GUARD = 1 << 20
+_POISON = 0xFF
+
+
+class Buffer:
+    """A device buffer: `address` is what a kernel sees, `numpy()` the array behind it."""
+
+    def __init__(self, array: np.ndarray, address: int, name: str, written: np.ndarray | None, writable: bool) -> None:
+        self._array = array
+        self.address = address
+        self.name = name
+        self._written = written
+        self.writable = writable
+
+    @property
+    def bytes(self) -> int:
+        return int(self._array.nbytes)
+
+    def numpy(self) -> np.ndarray:
+        """The array itself, not a copy. Bytes never written by a kernel read 0xFF (NaN in every float type)."""
+        return self._array
+
+    def written(self) -> np.ndarray:
+        """bool per element, shape of the array: every byte of it was written (all True for `Memory.buffer`)."""
+        if self._written is None:
+            return np.ones(self._array.shape, dtype=bool)
+        size = self._array.dtype.itemsize
+        return (self._written.reshape(-1, size) == 1).all(axis=1).reshape(self._array.shape)
+
+    def __repr__(self) -> str:
+        return f"Buffer({self.name}, {self._array.dtype}{list(self._array.shape)} at {self.address:#x})"
+
+
+class Memory:
+    """Allocates buffers at addresses that are far apart, so that running past one is found."""
+
+    def __init__(self) -> None:
+        self._next = _BASE
+        self.buffers: list[Buffer] = []
+
+    def _place(self, size: int) -> int:
+        address = self._next
+        self._next += -(-(size + _GUARD) // _GUARD) * _GUARD
+        return address
+
+    def buffer(self, array: np.ndarray, name: str = "") -> Buffer:
+        """A buffer over `array` itself: kernels read and write the array's own memory.
+
+        The array must be C-contiguous. A read-only array makes a read-only buffer: a store into it is a finding.
+        """
+        if not isinstance(array, np.ndarray):
+            raise LaunchError("a buffer needs a numpy array", expected="numpy.ndarray", found=type(array).__name__)
+        if not array.flags.c_contiguous:
+            raise LaunchError(
+                "a buffer needs a C-contiguous array",
+                where=name or "Memory.buffer",
+                found=f"strides {array.strides} of shape {array.shape}",
+                do="pass numpy.ascontiguousarray(array)",
+            )
+        name = name or f"buffer {len(self.buffers)}"
+        out = Buffer(array, self._place(array.nbytes), name, None, array.flags.writeable)
+        self.buffers.append(out)
+        return out
+
+    def empty(self, shape: int | tuple[int, ...], dtype: Any, name: str = "") -> Buffer:
+        """A buffer of unwritten memory: poisoned with 0xFF bytes, and a read before a write is a finding."""
+        array = np.empty(shape, dtype=dtype)
+        array.reshape(-1).view(np.uint8)[...] = _POISON
+        name = name or f"buffer {len(self.buffers)}"
+        out = Buffer(array, self._place(array.nbytes), name, np.zeros(array.nbytes, dtype=np.uint8), True)
+        self.buffers.append(out)
+        return out
+
+    def engine_table(self) -> list[tuple[int, int, int, int, bool, str]]:
+        """(address, bytes, data pointer, written pointer or 0, writable, name) a buffer, for the engine."""
+        return [
+            (b.address, b.bytes, b._array.ctypes.data, 0 if b._written is None else b._written.ctypes.data, b.writable, b.name)
+            for b in self.buffers
+        ]

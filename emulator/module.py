@@ -1,0 +1,247 @@
+"""Module and launch: the emulator's front door."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from tileproof.emulator import _engine, isa  # noqa: F401 - importing isa fills the registry
+from tileproof.emulator.decode import SHARED_RESERVED, Decoded, Decoder
+from tileproof.emulator.errors import LaunchError, PtxError, UnsupportedInstruction
+from tileproof.emulator.memory import Buffer, Memory
+from tileproof.emulator.ptx import PtxModule, parse_module
+from tileproof.emulator.result import Counters, LaunchResult, Schedule, Tap, TapRecord, TmemRegion, finding
+from tileproof.emulator.tensormap import TensorMap
+
+Argument = Buffer | TensorMap | int | float | bytes | np.generic
+_POLICIES = ("early", "late", "random")
+_SHARED_LIMIT = 232448  # bytes one CTA may use on SM100 (cutlass/arch/arch.h)
+_GLOBALS_BASE = 0x0800_0000_0000
+
+
+class Module:
+    """A PTX module. Entries are decoded when first launched and kept."""
+
+    def __init__(self, parsed: PtxModule) -> None:
+        self._parsed = parsed
+        self._decoded: dict[str, Decoded] = {}
+        self._globals: dict[str, tuple[int, np.ndarray]] = {}
+        at = _GLOBALS_BASE
+        for variable in parsed.variables.values():
+            if variable.space == "shared":
+                continue
+            data = np.zeros(max(1, variable.bytes), dtype=np.uint8)
+            if variable.data:
+                data[: len(variable.data)] = np.frombuffer(variable.data, dtype=np.uint8)
+            self._globals[variable.name] = (at, data)
+            at += -(-(variable.bytes + 65536) // 65536) * 65536
+        for variable in parsed.variables.values():
+            for offset, symbol in variable.addresses:
+                if symbol in self._globals:
+                    address = np.asarray([self._globals[symbol][0]], dtype="<u8").view(np.uint8)
+                    self._globals[variable.name][1][offset : offset + 8] = address
+
+    @classmethod
+    def from_ptx(cls, text: str) -> Module:
+        """Parses PTX text; raises PtxError with line and token."""
+        return cls(parse_module(text))
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Module:
+        """Parses a file of PTX text; raises PtxError, also when it cannot be read."""
+        try:
+            return cls.from_ptx(Path(path).read_text())
+        except (OSError, UnicodeDecodeError) as error:
+            raise PtxError("the file cannot be read as PTX", where=str(path), found=str(error)) from None
+
+    @property
+    def entries(self) -> dict[str, list[tuple[str, int, int]]]:
+        """Kernels: name -> [(parameter name, bytes, alignment), ...]."""
+        return {
+            entry.name: [(p.name, p.bytes, p.align) for p in entry.parameters] for entry in self._parsed.entries.values()
+        }
+
+    def decode(self, entry: str) -> Decoded:
+        """The decoded entry; raises UnsupportedInstruction or PtxError for what it contains."""
+        if entry not in self._parsed.entries:
+            known = ", ".join(name[:60] for name in self._parsed.entries) or "none"
+            raise LaunchError("the module has no such entry", where=entry, expected=f"one of: {known}")
+        if entry not in self._decoded:
+            addresses = {name: at for name, (at, _) in self._globals.items()}
+            self._decoded[entry] = Decoder(self._parsed, self._parsed.entries[entry], addresses).run()
+        return self._decoded[entry]
+
+    def launch(
+        self,
+        entry: str,
+        *,
+        grid: Sequence[int],
+        block: Sequence[int],
+        cluster: Sequence[int] | None = None,
+        shared_bytes: int = 0,
+        args: Sequence[Argument] = (),
+        memory: Memory | None = None,
+        schedule: Schedule | None = None,
+        mma: Literal["fast", "exact"] = "fast",
+        taps: Sequence[Tap] = (),
+        livelock_limit: int = 20_000_000,
+    ) -> LaunchResult:
+        """Runs one grid to its end or to the finding that stops it.
+
+        Parameters
+        ----------
+        grid, block, cluster: (x, y, z); clusters run one after another. `cluster` defaults to the entry's
+            `.reqnctapercluster`, else 1.
+        shared_bytes: dynamic shared memory.
+        args: one a parameter: a Buffer (its address), a TensorMap (its 128 bytes), a number, or the bytes of a
+            struct in which addresses and encoded tensor maps are embedded.
+        mma: "fast" computes tcgen05.mma as f32 products summed in f32; "exact" follows the published block arithmetic.
+        taps: regions to capture when barrier phases complete.
+        livelock_limit: warp instructions without any effect after which the launch counts as spinning.
+
+        Raises LaunchError, PtxError or UnsupportedInstruction; defects of the kernel are findings.
+        """
+        decoded = self.decode(entry)
+        memory = memory or Memory()
+        schedule = schedule or Schedule()
+        grid3, block3 = _three(grid, "grid"), _three(block, "block")
+        directives = decoded.entry.directives
+        stated = directives.get("reqnctapercluster")
+        cluster3 = _three(cluster if cluster is not None else stated or (1, 1, 1), "cluster")
+        _check_shape(entry, directives, grid3, block3, cluster3)
+        if decoded.uses_pairs and cluster3[0] * cluster3[1] * cluster3[2] % 2:
+            raise LaunchError(
+                "the kernel uses cta_group::2 but the cluster has no CTA pairs",
+                where=entry[:80], expected="an even number of CTAs a cluster", found=str(cluster3),
+            )  # fmt: skip
+        used = decoded.static_shared + shared_bytes
+        if shared_bytes < 0 or used > _SHARED_LIMIT:
+            raise LaunchError(
+                "the launch asks for more shared memory than a CTA has",
+                where=entry[:80], expected=f"at most {_SHARED_LIMIT} bytes, static and dynamic together",
+                found=f"{decoded.static_shared} static + {shared_bytes} dynamic",
+            )  # fmt: skip
+        if schedule.policy not in _POLICIES:
+            raise LaunchError("unknown schedule policy", expected=", ".join(_POLICIES), found=repr(schedule.policy))
+        if mma not in ("fast", "exact"):
+            raise LaunchError("unknown MMA mode", expected="fast or exact", found=repr(mma))
+        table = memory.engine_table()
+        table += [
+            (at, data.nbytes, data.ctypes.data, 0, self._parsed.variables[name].space == "global", name)
+            for name, (at, data) in self._globals.items()
+        ]
+        dynamic = SHARED_RESERVED + decoded.static_shared
+        raw = _engine.launch(
+            program=decoded.program, buffers=table, grid=grid3, block=block3, cluster=cluster3,
+            dynamic_shared=shared_bytes, params=_pack(decoded, args), policy=_POLICIES.index(schedule.policy),
+            seed=schedule.seed & ((1 << 64) - 1), mma=int(mma == "exact"), livelock_limit=livelock_limit,
+            taps=[_tap(tap, dynamic) for tap in taps],
+        )  # fmt: skip
+        findings = tuple(finding(entry, f) for f in raw["findings"])
+        for f in findings:
+            if f.code == "unsupported":
+                raise UnsupportedInstruction(
+                    f.message, where=f"line {f.ptx_line}, {f.instruction}, in {entry[:80]}",
+                    do="see docs/instructions.md for what is executed",
+                )  # fmt: skip
+        return LaunchResult(
+            printf=raw["printf"].decode("utf-8", "replace"),
+            findings=findings,
+            counters=Counters(**raw["counters"]),
+            taps=tuple(_records(raw["taps"], taps)),
+        )
+
+
+def _three(value: Sequence[int], name: str) -> tuple[int, int, int]:
+    numbers = tuple(int(n) for n in value)
+    if not 1 <= len(numbers) <= 3 or any(n < 1 for n in numbers):
+        raise LaunchError(f"{name} is not a launch dimension", expected="one to three positive numbers", found=str(value))
+    x, y, z = (*numbers, 1, 1)[:3]
+    return x, y, z
+
+
+def _check_shape(
+    entry: str, directives: dict[str, tuple[int, ...]], grid: tuple[int, int, int], block: tuple[int, int, int],
+    cluster: tuple[int, int, int],
+) -> None:  # fmt: skip
+    threads = block[0] * block[1] * block[2]
+    if threads > 1024:
+        raise LaunchError("a block has too many threads", where=entry[:80], expected="at most 1024", found=str(block))
+    required, most = directives.get("reqntid"), directives.get("maxntid")
+    if required and (*required, 1, 1)[:3] != block:
+        raise LaunchError("the block is not the one that .reqntid asks for", where=entry[:80], expected=str(required), found=str(block))
+    if most:
+        allowed = 1
+        for extent in most:
+            allowed *= extent
+        if threads > allowed:
+            raise LaunchError("the block is larger than .maxntid allows", where=entry[:80], expected=f"{allowed} threads", found=f"{threads}")
+    stated = directives.get("reqnctapercluster")
+    if stated and (*stated, 1, 1)[:3] != cluster:
+        raise LaunchError("the cluster is not the one that .reqnctapercluster asks for", where=entry[:80], expected=str(stated), found=str(cluster))
+    if any(g % c for g, c in zip(grid, cluster, strict=True)):
+        raise LaunchError("the grid is not a whole number of clusters", where=entry[:80], expected=f"a multiple of {cluster}", found=str(grid))
+    if cluster[0] * cluster[1] * cluster[2] > 16:
+        raise LaunchError("a cluster has too many CTAs", where=entry[:80], expected="at most 16", found=str(cluster))
+
+
+def _pack(decoded: Decoded, args: Sequence[Argument]) -> bytes:
+    """The parameter block, each argument at its parameter's offset."""
+    parameters = decoded.entry.parameters
+    name = decoded.entry.name[:80]
+    if len(args) != len(parameters):
+        raise LaunchError(
+            "the launch has the wrong number of arguments", where=name, expected=str(len(parameters)), found=str(len(args))
+        )
+    out = bytearray()
+    for index, (parameter, argument) in enumerate(zip(parameters, args, strict=True)):
+        out += bytes(-len(out) % parameter.align)
+        data = _bytes_of(argument, parameter.bytes)
+        if data is None or len(data) != parameter.bytes:
+            found = f"{type(argument).__name__}" + (f" of {len(data)} bytes" if data is not None else "")
+            raise LaunchError(
+                f"argument {index} does not fit its parameter", where=name, expected=f"{parameter.bytes} bytes", found=found
+            )
+        out += data
+    return bytes(out)
+
+
+def _bytes_of(argument: Argument, size: int) -> bytes | None:
+    if isinstance(argument, Buffer):
+        return argument.address.to_bytes(8, "little")
+    if isinstance(argument, TensorMap):
+        return argument.encode()
+    if isinstance(argument, (bytes, bytearray, memoryview)):
+        return bytes(argument)
+    if isinstance(argument, np.generic):
+        return argument.tobytes()
+    if isinstance(argument, bool | int):
+        try:
+            return int(argument).to_bytes(size, "little", signed=argument < 0)
+        except OverflowError:
+            return None
+    if isinstance(argument, float):
+        return np.asarray(argument, dtype=np.float32 if size == 4 else np.float64).tobytes()
+    return None
+
+
+def _tap(tap: Tap, dynamic: int) -> tuple[str, int, bool, int, int, int, int]:
+    region = tap.region
+    if isinstance(region, TmemRegion):
+        return (tap.name, dynamic + tap.barrier_offset, True, region.column, region.columns, 0, 0)
+    return (tap.name, dynamic + tap.barrier_offset, False, 0, 0, dynamic + region.offset, region.bytes)
+
+
+def _records(raw: Sequence[dict[str, Any]], taps: Sequence[Tap]) -> Iterator[TapRecord]:
+    for record in raw:
+        tap = taps[record["tap"]]
+        valid = np.frombuffer(record["valid"], dtype=np.uint8).astype(bool)
+        if isinstance(tap.region, TmemRegion):
+            data = np.frombuffer(record["data"], dtype="<u4").reshape(128, tap.region.columns)
+            valid = valid.reshape(128, tap.region.columns)
+        else:
+            data = np.frombuffer(record["data"], dtype=np.uint8)
+        yield TapRecord(tap.name, tuple(record["cta"]), record["rank"], record["phase"], data, valid)

@@ -1,0 +1,179 @@
+"""What a launch returns: findings with their place, printed text, counters, captured regions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+Policy = Literal["early", "late", "random"]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """When asynchronous operations complete and which warp runs next, among what is legal.
+
+    "early": each operation completes when issued; "late": only when no warp can go on without it; "random": warps,
+    clusters, completions and TMEM bases drawn from `seed`. A launch is a function of its inputs, policy and seed.
+    """
+
+    policy: Policy = "early"
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class TmemRegion:
+    """All 128 lanes of `columns` TMEM columns, counted from the CTA's first allocation."""
+
+    column: int
+    columns: int
+
+
+@dataclass(frozen=True)
+class SmemRegion:
+    """`bytes` bytes from `offset` in the CTA's dynamic shared memory."""
+
+    offset: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Tap:
+    """Captures `region` of a CTA each time the mbarrier at `barrier_offset` (in its dynamic shared memory) completes a phase."""
+
+    name: str
+    barrier_offset: int
+    region: TmemRegion | SmemRegion
+
+
+@dataclass(frozen=True)
+class TapRecord:
+    """One capture. `data` is uint32 [128, columns] (TMEM) or uint8 [bytes]; `valid` marks what had been written.
+
+    `phase` counts the completed phases of the barrier from 0; `cta` is the CTA's grid coordinate.
+    """
+
+    name: str
+    cta: tuple[int, int, int]
+    cluster_rank: int
+    phase: int
+    data: np.ndarray
+    valid: np.ndarray
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A group of lanes that could not proceed when the launch hung."""
+
+    ptx_line: int
+    source: str
+    instruction: str
+    cta: tuple[int, int, int]
+    cluster_rank: int
+    warp: int
+    lanes: int
+    waits_for: str
+    barrier: int | None
+    parity: int | None
+    phase: int
+    pending: int
+    tx: int
+
+    def __str__(self) -> str:
+        place = f"line {self.ptx_line}" + (f" ({self.source})" if self.source else "")
+        return f"CTA {self.cta} warp {self.warp} lanes {self.lanes:#010x} at {place}: waits for {self.waits_for}"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A defect, or a remark, with its place.
+
+    `severity` is "error", "warning" or "note"; `code` names the class; `count` how often the same instruction of the
+    same CTA rank did it; `lane` and `warp` are -1 where the finding is about a whole CTA.
+    """
+
+    severity: str
+    code: str
+    message: str
+    kernel: str
+    ptx_line: int
+    source: str
+    instruction: str
+    cta: tuple[int, int, int]
+    cluster_rank: int
+    warp: int
+    lane: int
+    address: int
+    count: int
+    waiting: tuple[Waiting, ...] = ()
+
+    def __str__(self) -> str:
+        place = [f"PTX line {self.ptx_line}"] if self.ptx_line else []
+        if self.source:
+            place.append(self.source)
+        place.append(f"CTA {self.cta}")
+        if self.warp >= 0:
+            place.append(f"warp {self.warp}")
+        if self.lane >= 0:
+            place.append(f"lane {self.lane}")
+        times = f" ({self.count} times)" if self.count > 1 else ""
+        lines = [f"{self.severity} {self.code}: {self.message}{times}", f"  at {', '.join(place)}: {self.instruction}"]
+        lines += [f"  {waiting}" for waiting in self.waiting]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What the launch did: instructions, barrier phases, bytes by engine."""
+
+    warp_instructions: int = 0
+    barrier_phases: int = 0
+    tma_load_bytes: int = 0
+    tma_store_bytes: int = 0
+    bulk_bytes: int = 0
+    shared_bytes: int = 0
+    global_bytes: int = 0
+    tmem_bytes: int = 0
+    atomic_bytes: int = 0
+    mma_instructions: int = 0
+    mma_macs: int = 0
+    async_operations: int = 0
+    divergent_releases: int = 0
+
+
+@dataclass(frozen=True)
+class LaunchResult:
+    """Result of `Module.launch`."""
+
+    printf: str
+    findings: tuple[Finding, ...]
+    counters: Counters
+    taps: tuple[TapRecord, ...] = field(default=())
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """The findings that are defects."""
+        return tuple(f for f in self.findings if f.severity == "error")
+
+
+_SEVERITY = ("note", "warning", "error")
+
+
+def finding(kernel: str, raw: dict[str, Any]) -> Finding:
+    """A Finding from the engine's dictionary."""
+    waiting = tuple(
+        Waiting(
+            ptx_line=w["line"], source=w["source"], instruction=w["instruction"], cta=tuple(w["cta"]),
+            cluster_rank=w["rank"], warp=w["warp"], lanes=w["lanes"], waits_for=w["waits_for"],
+            barrier=w["barrier"] if w["barrier"] >= 0 else None, parity=w["parity"] if w["parity"] >= 0 else None,
+            phase=w["phase"], pending=w["pending"], tx=w["tx"],
+        )
+        for w in raw["waiters"]
+    )  # fmt: skip
+    return Finding(
+        severity=_SEVERITY[raw["severity"]], code=raw["code"], message=raw["message"], kernel=kernel,
+        ptx_line=raw["line"], source=raw["source"], instruction=raw["instruction"], cta=tuple(raw["cta"]),
+        cluster_rank=raw["rank"], warp=raw["warp"], lane=raw["lane"], address=raw["address"], count=raw["count"],
+        waiting=waiting,
+    )  # fmt: skip

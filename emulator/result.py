@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -140,6 +140,13 @@ class Counters:
     mma_macs: int = 0
     async_operations: int = 0
     divergent_releases: int = 0
+
+    def keys(self) -> list[str]:
+        """With `[]`, lets `dict(counters)` work."""
+        return [f.name for f in fields(self)]
+
+    def __getitem__(self, name: str) -> int:
+        return int(getattr(self, name))
 
 
 @dataclass(frozen=True)

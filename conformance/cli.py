@@ -7,6 +7,7 @@ progress and errors to standard error (errors as JSON to standard output with `-
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 import traceback
@@ -14,6 +15,10 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NoReturn
 
 import click
+
+# Tiles are small products: threads of numpy's BLAS would only wait for each other. Must precede numpy's import.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 from rich.console import Console
 from rich.markup import escape
 from tileproof.conformance import report as text

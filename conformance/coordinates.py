@@ -5,8 +5,8 @@ nonzero element a head, in a column that walks through all column tiles as the h
 product, exact in f32, and names the kv row, the column tile and a class of the head. o and dO do the same for
 delta.
 
-Codes use even exponents of two only: a doubled or halved contribution has an odd one and names nothing, as
-does almost every sum of two codes.
+Codes use even exponents of two only: a doubled or halved contribution has an odd one and names nothing, nor
+does the sum of two codes of one magnitude; most other sums have too many bits to be a code.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 COLUMN_TILE = 64
 HEAD_CLASSES = 6
-HEAD_STRIDE = 5  # coprime to 512 and 576: 128 heads visit every column tile
+HEAD_STRIDE = 19  # coprime to 512 and 576: every 32 heads visit every column tile
 _MANTISSAS = 128  # bf16 has 8 significant bits: 128 .. 255 are its normalised integers
 _EXPONENTS = 22  # code exponents 2 * (0 .. 21): 2816 codes
 _GROUP = 2 * _EXPONENTS
@@ -40,7 +40,7 @@ def code(number: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     """The value of code `number` (0 .. 2815), exactly representable in bf16."""
     mantissa = _MANTISSAS + number % _MANTISSAS
     exponent = 2 * ((number // _MANTISSAS) % _EXPONENTS)
-    return mantissa * np.exp2(exponent - 7 - _EXPONENTS)
+    return np.ldexp(mantissa.astype(np.float64), exponent - 7 - _EXPONENTS)
 
 
 def rows(count: int, columns: int) -> npt.NDArray[np.float64]:
@@ -53,7 +53,7 @@ def rows(count: int, columns: int) -> npt.NDArray[np.float64]:
 
 
 def one_hot(tokens: int, heads: int, columns: int, offset: int) -> npt.NDArray[np.float64]:
-    """``[tokens, heads, columns]``: head h of token t is nonzero in column (5 h + offset + t) % columns
+    """``[tokens, heads, columns]``: head h of token t is nonzero in column (19 h + offset + t) % columns
     only.
     """
     head = np.arange(heads)

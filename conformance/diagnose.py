@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
+from tileproof.conformance import coordinates
 from tileproof.conformance.compare import Divergence
-from tileproof.conformance.finding import Finding
+from tileproof.conformance.finding import Finding, Kind
 from tileproof.conformance.gathers import explain_rows
 from tileproof.conformance.patterns import arrangement, permutation_words
 from tileproof.conformance.suspects import Family, Product, Suspect, families, whole_tiles
@@ -21,13 +22,24 @@ from tileproof.spec import numerics
 Region = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 
-def diagnose(chain: Chain, divergence: Divergence, build: str, ctas: int = 2, others: int = 0) -> Finding:
-    """The finding of one wrong tile: the place of its first wrong element, the pattern and the cause."""
+def diagnose(
+    chain: Chain,
+    divergence: Divergence,
+    build: str,
+    *,
+    ctas: int = 2,
+    others: int = 0,
+    coded: bool = False,
+) -> Finding:
+    """The finding of one wrong tile: the place of its first wrong element, the pattern and the cause.
+
+    `coded`: the inputs encode their coordinates (`conformance.coordinates`), so values name their origin.
+    """
     tile, reference, wrong = divergence.tile, divergence.reference, divergence.wrong
     row, col = (int(i) for i in np.argwhere(wrong)[0])
     written = bool(tile.written[row, col])
     found = float(tile.value[row, col]) if written else None
-    kind = "value" if (tile.written & wrong).any() else "missing"
+    kind: Kind = "value" if (tile.written & wrong).any() else "missing"
     return Finding(
         kind=kind,
         message=f"{tile.stage} differs from the spec"
@@ -49,8 +61,26 @@ def diagnose(chain: Chain, divergence: Divergence, build: str, ctas: int = 2, ot
         elements=int(wrong.size),
         pattern=arrangement(wrong, rows_first=tile.rows.start, cols_first=tile.cols.start, ctas=ctas),
         cause=cause(chain, divergence, ctas),
+        names=_names(chain, tile.stage, found) if coded and found is not None else "",
         others=others,
     )
+
+
+def _names(chain: Chain, name: str, found: float) -> str:
+    """What the first wrong value says of its origin, for the stages whose products carry codes."""
+    p = chain.inputs.problem
+    if name not in ("P", "delta"):
+        return ""
+    origin = coordinates.decode(found, p.d_qk if name == "P" else p.d_v)
+    if origin is None:
+        return "the value found is no single coordinate: zero, a sum or a scaled value"
+    first = origin.column_tile * coordinates.COLUMN_TILE
+    tile = f"columns {first}..{first + coordinates.COLUMN_TILE - 1}"
+    heads = f"a head congruent to {origin.head_class} modulo {coordinates.HEAD_CLASSES}"
+    if name == "P":
+        return f"the value found comes from kv row {origin.row}, {tile}, and {heads}"
+    token, head = divmod(origin.row, p.h_q)
+    return f"the value found comes from dO of token {token}, head {head}, {tile}, and o of {heads}"
 
 
 def cause(chain: Chain, divergence: Divergence, ctas: int = 2) -> str:
@@ -66,19 +96,22 @@ def cause(chain: Chain, divergence: Divergence, ctas: int = 2) -> str:
     product = Product.of(tile.stage, reference)
     whole = list(whole_tiles(chain, tile))
     parts = list(families(chain, tile, product, ctas)) if product else []
+    gathered = product if product is not None and product.kind == "matmul" else None
     for region in regions(wrong):
+        part_of_slots = region[1].size < wrong.shape[1]
         verdict = (
             _first(whole, found, region)
+            or (explain_rows(chain, tile, gathered, found, wrong) if gathered and part_of_slots else "")
             or _scaled(chain, reference.value, reference.bound, found, region)
             or (_by_columns(product, parts, found, reference.bound, region) if product else "")
         )
         if verdict:
             return verdict
-        if region[0].size == wrong.shape[0] and product is not None and product.kind == "matmul":
-            rows = explain_rows(chain, tile, product, found, wrong)
-            if rows:
-                return rows
-    return _permuted(reference.value, reference.bound, found) or _zeros(found, wrong)
+    return (
+        _permuted(reference.value, reference.bound, found)
+        or (explain_rows(chain, tile, gathered, found, wrong) if gathered else "")
+        or _zeros(found, wrong)
+    )
 
 
 def regions(wrong: npt.NDArray[np.bool_]) -> Iterator[Region]:

@@ -15,8 +15,9 @@ class Finding:
     """One defect. `row` is the head and `column` the slot of the first wrong element, both within the token.
 
     `lane` and `tmem_column` are where that element lies in tensor memory, when it was read there. `pattern`
-    says how the wrong elements are arranged, `cause` what reproduces the values found. `others` counts
-    further tiles of the same stage that are wrong as well.
+    says how the wrong elements are arranged, `names` what a value that encodes coordinates says of itself,
+    `cause` what reproduces the values found. `others` counts further tiles of the same stage that are wrong
+    as well.
     """
 
     kind: Kind
@@ -37,6 +38,7 @@ class Finding:
     elements: int = 0
     pattern: str = ""
     cause: str = ""
+    names: str = ""
     code: str = ""
     ptx_line: int | None = None
     source: str = ""
@@ -80,6 +82,8 @@ class Finding:
             out.append(f"found:    {self.found!r}")
         if self.elements:
             out.append(f"wrong:    {self.wrong} of {self.elements} elements of the tile; {self.pattern}")
+        if self.names:
+            out.append(f"names:    {self.names}")
         if self.cause:
             out.append(f"cause:    {self.cause}")
         if self.ptx_line or self.source:

@@ -22,15 +22,18 @@ def explain_rows(chain: Chain, tile: StageTile, product: Product, found: F64, wr
     width = product.a.shape[1]
     pool = np.zeros((chain.inputs.problem.s_kv + 1, width))
     pool[:-1] = chain.inputs.kv[:, :width].astype(np.float64)
-    finite = np.isfinite(pool).all(axis=1)
+    finite = np.flatnonzero(np.isfinite(pool).all(axis=1))
     columns = [int(j) for j in np.flatnonzero(wrong.any(axis=0))]
     tiles = [slice(0, width), *(slice(k, k + COLUMN_TILE) for k in range(0, width, COLUMN_TILE))]
     for part in tiles:
-        sources = {j: _source(chain, tile, product, found[:, j], j, part, pool, finite) for j in columns}
-        if all(row is not None for row in sources.values()):
-            return _words(
-                chain, tile, {j: int(row) for j, row in sources.items() if row is not None}, part, width
-            )
+        sources: dict[int, int] = {}
+        for j in columns:
+            row = _source(chain, tile, product, found[:, j], j, part, pool, finite)
+            if row is None:
+                break
+            sources[j] = row
+        else:
+            return _words(chain, tile, sources, part, width)
     return ""
 
 
@@ -42,12 +45,11 @@ def _source(
     j: int,
     part: slice,
     pool: F64,
-    finite: np.ndarray,
+    candidates: np.ndarray,
 ) -> int | None:
     """The kv row (s_kv: a zero row) that, used for `part` of column j, gives the values found; None if
     none does.
     """
-    candidates = np.flatnonzero(finite)
     rows = np.repeat(product.b[j : j + 1], candidates.size, axis=0)
     rows[:, part] = pool[candidates][:, part]
     value = product.a @ rows.T

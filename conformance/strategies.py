@@ -44,16 +44,17 @@ def cases(draw: st.DrawFn, d_qk: int, h_q: int = 128) -> Case:
     """A `Case` for one value of d_qk and h_q."""
     blocks = draw(st.integers(1, MAX_BLOCKS))
     s_kv = draw(st.one_of(st.just(B_TOPK), st.integers(1, MAX_KV)))
-    count = draw(st.integers(1, MAX_TOKENS))
-    tokens = tuple(draw(index_patterns(s_kv, blocks)) for _ in range(count))
     with_lengths = draw(st.booleans())
-    row_lengths = tuple(draw(lengths(blocks * B_TOPK)) for _ in range(count)) if with_lengths else None
+    length = lengths(blocks * B_TOPK) if with_lengths else st.none()
+    # A token's pattern and length are drawn together, so that shrinking can drop a token.
+    token = st.tuples(index_patterns(s_kv, blocks), length)
+    drawn = draw(st.lists(token, min_size=1, max_size=MAX_TOKENS))
     return Case(
         d_qk=d_qk,
         s_kv=s_kv,
         blocks=blocks,
-        tokens=tokens,
-        lengths=row_lengths,
+        tokens=tuple(pattern for pattern, _ in drawn),
+        lengths=tuple(one for _, one in drawn if one is not None) if with_lengths else None,
         values=draw(st.sampled_from(VALUES)),
         poison=draw(st.booleans()),
         garbage_tail=with_lengths and draw(st.booleans()),

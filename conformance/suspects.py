@@ -85,13 +85,14 @@ def whole_tiles(chain: Chain, tile: StageTile) -> Iterator[Suspect]:
     here = chain.reference(name, coord, tile.rows, tile.cols)
     size = tile.cols.stop - tile.cols.start
     if coord.k_block is not None:
-        for other in sorted(range(k_blocks(chain.inputs, coord.token)), key=lambda k: abs(k - coord.k_block)):
-            if other == coord.k_block:
+        here_k = coord.k_block
+        for other in sorted(range(k_blocks(chain.inputs, coord.token)), key=lambda k: abs(k - here_k)):
+            if other == here_k:
                 continue
             there = chain.reference(
                 name, replace(coord, k_block=other), tile.rows, slice(other * size, (other + 1) * size)
             )
-            off = other - coord.k_block
+            off = other - here_k
             how = f"{abs(off)} k-block{'s' if abs(off) > 1 else ''} {'behind' if off < 0 else 'ahead'}"
             yield Suspect(
                 f"the tile is that of k-block {other}, {how} (stale buffer or k-block off by {off})",

@@ -12,11 +12,12 @@ from tileproof.reference import stages as formulas
 from tileproof.spec import numerics
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.problem import Inputs, key_mask
-from tileproof.spec.stages import STAGES, stage
+from tileproof.spec.stages import STAGES, stage, upstream
 from tileproof.spec.tiles import TileCoord, gather
 
 F64 = npt.NDArray[np.float64]
 Key = tuple[str, TileCoord]
+Place = tuple[str, TileCoord, int, int]
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,11 @@ class Chain:
 
     inputs: Inputs
     observed: Mapping[Key, StageTile] = field(default_factory=dict)
+    # References of stages without an earlier stage among their inputs; launches on the same inputs can share
+    # them.
+    ground: dict[Place, Reference] = field(default_factory=dict)
     _mask: npt.NDArray[np.bool_] = field(init=False)
-    _known: dict[tuple[str, TileCoord, int, int], Reference] = field(init=False, default_factory=dict)
+    _known: dict[Place, Reference] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._mask = key_mask(self.inputs)
@@ -69,7 +73,8 @@ class Chain:
     def reference(self, name: str, coord: TileCoord, rows: slice, cols: slice) -> Reference:
         """Value and bound of stage `name` for heads `rows` and slots `cols` of token `coord.token`, 2-D."""
         key = (name, coord, rows.start, cols.start)
-        if key not in self._known:
+        known = self._known if upstream(name) else self.ground
+        if key not in known:
             if stage(name).kind in ("accumulate", "scatter"):
                 raise TileproofError(
                     f"stage {name} is not compared tile by tile yet",
@@ -79,8 +84,8 @@ class Chain:
                 )
             operands = {source: self.operand(source, coord, rows, cols) for source in stage(name).inputs}
             value = _columns(getattr(formulas, name)(**operands))
-            self._known[key] = Reference(value, _columns(numerics.bound(name, **operands)), operands)
-        return self._known[key]
+            known[key] = Reference(value, _columns(numerics.bound(name, **operands)), operands)
+        return known[key]
 
     def operand(self, name: str, coord: TileCoord, rows: slice, cols: slice) -> Any:
         """One input of a tile's stage, as its formula takes it."""

@@ -13,7 +13,7 @@ from tileproof.conformance.finding import Finding
 from tileproof.conformance.machine import attribute
 from tileproof.conformance.observe import Observation, observe
 from tileproof.conformance.observed import Observed, Schedule
-from tileproof.conformance.tiles import Chain, StageTile
+from tileproof.conformance.tiles import Chain, Place, Reference, StageTile
 from tileproof.kernels.compile import Built
 from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.launch import Launch
@@ -70,11 +70,18 @@ def run_trial(subject: Subject, case: Case, schedule: Schedule) -> Verdict:
     for build, built, probe in (("production", subject.production, False), ("probe", subject.probe, True)):
         launch = subject.kernel.launch(inputs, built, probe)
         seen[build] = subject.driver(launch, plan, schedule, not probe)
-    return judge(plan, inputs, seen["production"], seen["probe"], subject.stages)
+    coded = case.values == "coordinates"
+    return judge(plan, inputs, seen["production"], seen["probe"], subject.stages, coded=coded)
 
 
 def judge(
-    plan: KernelPlan, inputs: Inputs, production: Observed, probe: Observed, stages: Sequence[str] = ()
+    plan: KernelPlan,
+    inputs: Inputs,
+    production: Observed,
+    probe: Observed,
+    stages: Sequence[str] = (),
+    *,
+    coded: bool = False,
 ) -> Verdict:
     """Everything wrong with two launches on the same inputs; `stages` restricts the stages that are
     compared.
@@ -83,14 +90,15 @@ def judge(
     wanted = [name for name in STAGES if name in (stages or plan.stages)]
     faults: list[Finding] = []
     views: dict[str, Observation] = {}
+    ground: dict[Place, Reference] = {}
     for build, observed in (("production", production), ("probe", probe)):
         view = observe(plan, inputs, observed, build, probe=build == "probe")
         tiles = tuple(tile for tile in view.tiles if tile.stage in wanted)
         views[build] = replace(view, tiles=tiles)
-        chain = Chain(inputs, index(view.tiles))
+        chain = Chain(inputs, index(view.tiles), ground)
         result = compare(chain, tiles)
         _count(verdict, result)
-        faults += _wrong_tiles(chain, plan, result, build)
+        faults += _wrong_tiles(chain, plan, result, build, coded)
         faults += [finding for finding in view.findings if finding.stage in wanted]
         machine = [f for f in observed.findings if f.severity == "error"]
         faults += [attribute(plan, inputs, observed, finding, build) for finding in machine]
@@ -108,7 +116,9 @@ def _count(verdict: Verdict, result: Comparison) -> None:
         verdict.scores.setdefault(name, StageScore()).add(score)
 
 
-def _wrong_tiles(chain: Chain, plan: KernelPlan, result: Comparison, build: str) -> list[Finding]:
+def _wrong_tiles(
+    chain: Chain, plan: KernelPlan, result: Comparison, build: str, coded: bool
+) -> list[Finding]:
     """One finding a stage: its first wrong tile, with the number of the others."""
     first: dict[str, Divergence] = {}
     number: dict[str, int] = {}
@@ -117,7 +127,7 @@ def _wrong_tiles(chain: Chain, plan: KernelPlan, result: Comparison, build: str)
         first.setdefault(name, divergence)
         number[name] = number.get(name, 0) + 1
     return [
-        diagnose(chain, divergence, build, plan.cluster, number[name] - 1)
+        diagnose(chain, divergence, build, ctas=plan.cluster, others=number[name] - 1, coded=coded)
         for name, divergence in first.items()
     ]
 

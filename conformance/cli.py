@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import click
 
-# Tiles are small products: threads of numpy's BLAS would only wait for each other. Must precede numpy's import.
+# Before numpy is imported: tiles are small products, and BLAS threads would only wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from rich.console import Console

@@ -44,11 +44,14 @@ class Finding:
     source: str = ""
     warp: str = ""
     others: int = 0
+    waiting: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """The fields that are set, for `--json`."""
         return {
-            key: value for key, value in asdict(self).items() if value not in (None, "") or key == "message"
+            key: value
+            for key, value in asdict(self).items()
+            if value not in (None, "", ()) or key == "message"
         }
 
     @property
@@ -89,6 +92,7 @@ class Finding:
         if self.ptx_line or self.source:
             line = f"PTX line {self.ptx_line}" if self.ptx_line else ""
             out.append("code:     " + ", ".join(part for part in (self.source, line) if part))
+        out += [f"waits:    {line}" for line in self.waiting]
         if self.others:
             out.append(f"also:     {self.others} more tile(s) of this stage are wrong")
         return out

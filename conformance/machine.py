@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tileproof.conformance.finding import Finding
-from tileproof.conformance.observed import MachineFinding, Observed
+from tileproof.conformance.observed import MachineFinding, Observed, Waiter
 from tileproof.spec.plan import KernelPlan, TmemObservation
 from tileproof.spec.problem import Inputs
 from tileproof.spec.stages import STAGES
@@ -37,7 +37,30 @@ def attribute(
         ptx_line=seen.ptx_line or None,
         source=seen.source,
         warp=_warp(plan, seen),
+        waiting=tuple(_waits(plan, one) for one in seen.waiting),
     )
+
+
+def _waits(plan: KernelPlan, one: Waiter) -> str:
+    """A waiting warp in the plan's words: its role, the barrier by name, what the phase still lacks."""
+    role = _role(plan, one.warp)
+    who = f"token {one.cta[0] // plan.cluster} CTA {one.cta[0] % plan.cluster} warp {one.warp}"
+    who += f" ({role})" if role else ""
+    name = _barrier_at(plan, one.barrier)
+    lacks = [f"{one.pending} arrivals"] if one.pending > 0 else []
+    lacks += [f"{one.tx_bytes} bytes"] if one.tx_bytes else []
+    what = f"{name} parity {one.parity}" if name else one.waits_for
+    what += f", which lacks {' and '.join(lacks)}" if name and lacks else ""
+    at = one.source or (f"PTX line {one.ptx_line}" if one.ptx_line else "")
+    return f"{who} for {what}" + (f" at {at}" if at else "")
+
+
+def _barrier_at(plan: KernelPlan, offset: int | None) -> str:
+    for barrier in plan.barriers:
+        for stage in range(barrier.stages):
+            if offset == barrier.offset_of(stage):
+                return f"{barrier.name}[{stage}]" if barrier.stages > 1 else barrier.name
+    return ""
 
 
 def _warp(plan: KernelPlan, seen: MachineFinding) -> str:

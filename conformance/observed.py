@@ -40,6 +40,26 @@ class Capture:
 
 
 @dataclass(frozen=True)
+class Waiter:
+    """A warp that could not go on when the launch hung.
+
+    `barrier` is the mbarrier's byte offset in the dynamic shared memory, None when it
+    waits for something else; `pending` arrivals and `tx_bytes` were still missing from the phase with
+    `parity`.
+    """
+
+    cta: tuple[int, int, int]
+    warp: int
+    waits_for: str
+    ptx_line: int = 0
+    source: str = ""
+    barrier: int | None = None
+    parity: int | None = None
+    pending: int = 0
+    tx_bytes: int = 0
+
+
+@dataclass(frozen=True)
 class MachineFinding:
     """A defect that the machine itself saw (out of bounds, never-written memory, a hang, ...)."""
 
@@ -53,6 +73,7 @@ class MachineFinding:
     lane: int | None = None
     address: int | None = None
     count: int = 1
+    waiting: tuple[Waiter, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
-from tileproof.conformance.observed import Capture, MachineFinding, Observed, Output, Schedule
-from tileproof.emulator import Memory, Module, Tap, TensorMap, TmemRegion
+from tileproof.conformance.observed import Capture, MachineFinding, Observed, Output, Schedule, Waiter
+from tileproof.emulator import Finding, Memory, Module, Tap, TapRecord, TensorMap, TmemRegion, Waiting
 from tileproof.emulator import Schedule as EmulatorSchedule
+from tileproof.emulator.decode import SHARED_RESERVED
 from tileproof.kernels.launch import ADDRESS_BYTES, Buffer, Launch, Scalar, Struct, TensorMapSpec
 from tileproof.spec.plan import KernelPlan, TmemObservation
 
@@ -31,8 +33,9 @@ def run(
     does not fit the launch.
     """
     memory = Memory()
+    module = module_of(launch.image)
     buffers = {name: _place(memory, buffer) for name, buffer in launch.buffers().items()}
-    result = module_of(launch.image).launch(
+    result = module.launch(
         launch.entry,
         grid=launch.grid,
         block=launch.block,
@@ -44,6 +47,7 @@ def run(
         taps=_taps(plan) if taps else [],
         mma=mma,
     )
+    dynamic = SHARED_RESERVED + module.decode(launch.entry).static_shared
     outputs = {
         name: Output(np.array(buffers[name].numpy()), np.array(buffers[name].written()))
         for name, buffer in launch.buffers().items()
@@ -52,14 +56,16 @@ def run(
     return Observed(
         outputs=outputs,
         captures=tuple(_capture(record) for record in result.taps),
-        findings=tuple(_finding(finding) for finding in result.findings),
+        findings=tuple(_finding(finding, dynamic) for finding in result.findings),
         printf=result.printf,
-        counters=dict(result.counters),
+        counters=asdict(result.counters),
     )
 
 
 def _place(memory: Memory, buffer: Buffer) -> Any:
-    return memory.empty(buffer.shape, buffer.dtype) if buffer.array is None else memory.buffer(buffer.array)
+    if buffer.array is None:
+        return memory.empty(buffer.shape, buffer.dtype, name=buffer.name)
+    return memory.buffer(buffer.array, name=buffer.name)
 
 
 def _argument(item: Buffer | Scalar | TensorMapSpec | Struct, buffers: dict[str, Any]) -> Any:
@@ -109,23 +115,37 @@ def _taps(plan: KernelPlan) -> list[Tap]:
     return taps
 
 
-def _capture(record: Any) -> Capture:
+def _capture(record: TapRecord) -> Capture:
     tile, stage = record.name.rstrip("]").split("[")
-    return Capture(
-        tile, int(stage), tuple(record.cta), record.cluster_rank, record.phase, record.data, record.valid
-    )
+    return Capture(tile, int(stage), record.cta, record.cluster_rank, record.phase, record.data, record.valid)
 
 
-def _finding(finding: Any) -> MachineFinding:
+def _finding(finding: Finding, dynamic: int) -> MachineFinding:
+    """The emulator's finding; `dynamic` is where dynamic shared memory starts in a CTA's shared memory."""
     return MachineFinding(
         severity=finding.severity,
         code=finding.code,
         message=finding.message,
-        ptx_line=finding.ptx_line or 0,
-        source=finding.source or "",
-        cta=None if finding.cta is None else tuple(finding.cta),
-        warp=finding.warp,
-        lane=finding.lane,
+        ptx_line=finding.ptx_line,
+        source=finding.source,
+        cta=finding.cta,
+        warp=None if finding.warp < 0 else finding.warp,
+        lane=None if finding.lane < 0 else finding.lane,
         address=finding.address,
         count=finding.count,
+        waiting=tuple(_waiter(one, dynamic) for one in finding.waiting),
+    )
+
+
+def _waiter(one: Waiting, dynamic: int) -> Waiter:
+    return Waiter(
+        cta=one.cta,
+        warp=one.warp,
+        waits_for=one.waits_for,
+        ptx_line=one.ptx_line,
+        source=one.source,
+        barrier=None if one.barrier is None else one.barrier - dynamic,
+        parity=one.parity,
+        pending=one.pending,
+        tx_bytes=one.tx,
     )

@@ -82,7 +82,7 @@ def test_every_feature_is_found_and_shrunk_alone(wanted, expected):
 def test_features_are_reached():
     seen = {"orders": set(), "values": set(), "tokens": set(), "kv below topk": set(), "lengths": set()}
 
-    @settings(max_examples=300, database=None, deadline=None, phases=(Phase.generate,))
+    @settings(max_examples=1500, database=None, deadline=None, phases=(Phase.generate,))
     @given(cases(576))
     def collect(case):
         seen["orders"] |= {token.order for token in case.tokens}

@@ -8,7 +8,7 @@ import pytest
 from doubles import honest, machine
 from tileproof.conformance import check as engine
 from tileproof.conformance.case import Case
-from tileproof.conformance.observed import MachineFinding, Observed, Schedule
+from tileproof.conformance.observed import MachineFinding, Observed, Schedule, Waiter
 from tileproof.conformance.trial import Subject
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plans import head128_part0
@@ -83,7 +83,9 @@ def test_error_of_the_machine_is_not_shrunk_but_passed_on():
 
 
 def hang(observed, schedule):
-    finding = MachineFinding("error", "hang", "4 warps wait", ptx_line=12, cta=(0, 0, 0), warp=12)
+    barrier = head128_part0.plan(576).barrier("kv_ready").offset_of(1)
+    waiter = Waiter((0, 0, 0), 12, "a barrier", 12, "kernel.cuh:7", barrier=barrier, parity=0, pending=1)
+    finding = MachineFinding("error", "hang", "one warp waits", cta=(0, 0, 0), warp=12, waiting=(waiter,))
     return Observed(observed.outputs, observed.captures, (finding,))
 
 
@@ -96,6 +98,9 @@ def test_hang_names_the_first_unpublished_k_block():
     if case.blocks > 1:
         assert finding.k_block == 1 and "p_ready[1] never completed for k-block 1" in finding.cause
     assert finding.warp == "12 (role mma)"
+    assert finding.waiting == (
+        "token 0 CTA 0 warp 12 (mma) for kv_ready[1] parity 0, which lacks 1 arrivals at kernel.cuh:7",
+    )
 
 
 def test_finding_of_the_machine_alone_is_a_defect():

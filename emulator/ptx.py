@@ -416,7 +416,7 @@ def parse_operand(text: str) -> Operand:
 _SPACE = re.compile(r"\s*")
 _LABEL = re.compile(rf"({IDENTIFIER})\s*:(?!:)")
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)[^\n]*")
-_LINE_DIRECTIVE = re.compile(r"\.(?:file|loc)[^\n]*")
+_LINE_DIRECTIVE = re.compile(r"\.(?:file|loc)\b[^\n]*")
 _GUARDED = re.compile(rf"(?:@(!?)\s*({IDENTIFIER})\s+)?([A-Za-z][A-Za-z0-9_.:]*)\s*(.*)$", re.S)
 _DECLARE = re.compile(
     rf"\.(reg|local|shared|param)\s+(?:\.align\s+(\d+)\s+)?\.([a-z0-9]+)\s+(.*)$",

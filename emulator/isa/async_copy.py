@@ -26,7 +26,8 @@ def tensor(d: Decoder, i: Instruction, m: Modifiers) -> None:
     hint = m.take("L2::cache_hint")
     if m.take("im2col", "im2col::w", "im2col::w::128", "im2col_no_offs"):
         raise Unknown("im2col modes")
-    first = m.need("shared::cluster", "shared::cta", "global")
+    first = next((word for word in m.left if word in ("shared::cluster", "shared::cta", "global")), "")
+    m.need(first or "global")
     operands = list(i.operands)
     if hint:
         operands.pop()

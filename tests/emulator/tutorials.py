@@ -1,0 +1,162 @@
+"""NVIDIA's CuTe Blackwell tutorial kernels: compiled from the installed package, described for a launch.
+
+The kernels are D = alpha A B^T + beta C, A [M, K] and B [N, K] f16, C and D [M, N] f32, row-major. Their parameters
+are CuTe objects passed by value; the layouts below were read off the sources and the compiled loads of parameters.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from tileproof.emulator import Buffer, LaunchResult, Memory, Module, Schedule, TensorMap
+from tileproof.kernels import toolchain
+from tileproof.kernels.compile import cache_root
+from tileproof.spec.machine.descriptors import InstructionDescriptor
+
+FLAGS = ("-ptx", "-arch=sm_100a", "-std=c++17", "--expt-relaxed-constexpr", "-lineinfo")
+
+
+@dataclass(frozen=True)
+class Tutorial:
+    """One tutorial: MMA shape (of the pair for 2 SMs), TMA boxes (rows), cluster and shared memory."""
+
+    number: int
+    source: str
+    mma_m: int
+    cluster: tuple[int, int, int]
+    pair: bool
+    a_rows: int  # rows of one TMA box of A and of B; 0: no TMA
+    b_rows: int
+    shared_bytes: int
+    epilogue_tma: bool = False
+
+    @property
+    def step_m(self) -> int:
+        """Rows of D that one cluster covers."""
+        return self.mma_m * self.cluster[0] // (2 if self.pair else 1)
+
+    @property
+    def step_n(self) -> int:
+        return 256 * self.cluster[1]
+
+
+# One CTA holds a 128 x 64 tile of A and of B 256 x 64 (128 x 64 with two SMs), then two barriers and the TMEM base.
+# Multicast splits a tile among the CTAs that share it: 4 along N and 4 along M (2 pairs along M with two SMs).
+TUTORIALS = (
+    Tutorial(1, "01_mma_sm100.cu", 128, (1, 1, 1), False, 0, 0, 49152 + 128),
+    Tutorial(2, "02_mma_tma_sm100.cu", 128, (1, 1, 1), False, 128, 256, 49152 + 128),
+    Tutorial(3, "03_mma_tma_multicast_sm100.cu", 128, (4, 4, 1), False, 32, 64, 49152 + 128),
+    Tutorial(4, "04_mma_tma_2sm_sm100.cu", 256, (4, 4, 1), True, 32, 64, 32768 + 128),
+    Tutorial(5, "05_mma_tma_epi_sm100.cu", 256, (4, 4, 1), True, 32, 64, 32768 + 128, True),
+)
+
+
+@lru_cache
+def compiled(tutorial: Tutorial) -> Module:
+    """The tutorial's module."""
+    return Module.from_file(ptx_of(tutorial))
+
+
+def ptx_of(tutorial: Tutorial) -> Path:
+    """The tutorial's PTX, compiled when it is not cached; the cache stands beside the kernels'."""
+    tools = toolchain.find()
+    root = tools.cutlass_include.parent
+    folder = root / "examples/cute/tutorial/blackwell"
+    source = folder / tutorial.source
+    content = source.read_bytes() + (folder / "example_utils.hpp").read_bytes()
+    key = hashlib.sha256(content + " ".join((tools.version, *FLAGS)).encode()).hexdigest()[:24]
+    target = cache_root() / "tutorials" / f"{key}.ptx"
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent) as work:
+            fresh = Path(work) / "tutorial.ptx"
+            includes = [f"-I{tools.cutlass_include}", f"-I{root / 'tools/util/include'}", f"-I{folder}"]
+            done = subprocess.run(
+                [tools.nvcc, *FLAGS, *includes, str(source), "-o", str(fresh)], capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, done.stderr[-2000:]
+            os.replace(fresh, target)
+    return target
+
+
+def _coordinates(rows: int, columns: int) -> bytes:
+    """A TMA coordinate tensor: its shape, and a layout with nothing dynamic."""
+    return struct.pack("<ii4x", rows, columns)
+
+
+def _tensor(buffer: Buffer) -> bytes:
+    """A row-major global tensor: shape, stride, pointer."""
+    rows, columns = buffer.numpy().shape
+    return struct.pack("<iii4xQ", rows, columns, columns, buffer.address)
+
+
+def _atom(buffer: Buffer, columns: int, rows: int) -> bytes:
+    """A TMA copy atom: the tensor map, then strides that these kernels do not read."""
+    extent, inner = buffer.numpy().shape
+    size = buffer.numpy().dtype.itemsize
+    tensor_map = TensorMap.tiled(buffer, shape=(inner, extent), strides=(inner * size,), box=(columns, rows), swizzle="128B")
+    return tensor_map.encode() + bytes(128)
+
+
+@dataclass(frozen=True)
+class Gemm:
+    """Inputs of one run and what it must give, exactly: all values are small integers."""
+
+    a: np.ndarray
+    b: np.ndarray
+    c: np.ndarray
+    alpha: float
+    beta: float
+
+    @property
+    def expected(self) -> np.ndarray:
+        product = self.a.astype(np.float64) @ self.b.astype(np.float64).T
+        return self.alpha * product + self.beta * self.c.astype(np.float64)
+
+
+def run(
+    tutorial: Tutorial, gemm: Gemm, schedule: Schedule | None = None, mma: str = "fast"
+) -> tuple[np.ndarray, LaunchResult]:
+    """D and the launch's result."""
+    module = compiled(tutorial)
+    (entry,) = [name for name in module.entries if "gemm_device" in name]
+    memory = Memory()
+    (m, k), n = gemm.a.shape, gemm.b.shape[0]
+    a, b, c = (memory.buffer(array, name) for array, name in ((gemm.a, "A"), (gemm.b, "B"), (gemm.c, "C")))
+    d = memory.empty((m, n), np.float32, "D")
+    idesc = InstructionDescriptor(m=tutorial.mma_m, n=256, a_type="f16", b_type="f16").encode()
+    mma_object = struct.pack("<I4x", idesc)
+    scales = [np.float32(gemm.alpha), np.float32(gemm.beta)]
+    empty = b"\0"
+    if not tutorial.a_rows:
+        args = [_tensor(a), _tensor(b), _tensor(c), _tensor(d), empty, mma_object, empty, *scales]
+    else:
+        atoms = [_atom(a, 64, tutorial.a_rows), _atom(b, 64, tutorial.b_rows)]
+        inputs = [_coordinates(m, k), _coordinates(n, k)]
+        if tutorial.epilogue_tma:
+            outputs = [_coordinates(m, n), _coordinates(m, n), empty]
+            atoms += [_atom(c, 32, 128), _atom(d, 32, 128)]
+        else:
+            outputs = [_tensor(c), _tensor(d)]
+        args = [*inputs, *outputs, empty, mma_object, empty, *atoms, *scales]
+    x, y, _ = tutorial.cluster
+    result = module.launch(
+        entry,
+        grid=(m // tutorial.step_m * x, n // tutorial.step_n * y, 1),
+        block=(128, 1, 1),
+        cluster=tutorial.cluster,
+        shared_bytes=tutorial.shared_bytes,
+        args=args,
+        memory=memory,
+        schedule=schedule or Schedule(),
+        mma=mma,  # type: ignore[arg-type]
+    )
+    return d.numpy(), result

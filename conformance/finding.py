@@ -48,11 +48,7 @@ class Finding:
 
     def as_dict(self) -> dict[str, Any]:
         """The fields that are set, for `--json`."""
-        return {
-            key: value
-            for key, value in asdict(self).items()
-            if value not in (None, "", ()) or key == "message"
-        }
+        return {key: value for key, value in asdict(self).items() if value not in (None, "", ())}
 
     @property
     def place(self) -> str:

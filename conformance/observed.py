@@ -63,7 +63,7 @@ class Waiter:
 class MachineFinding:
     """A defect that the machine itself saw (out of bounds, never-written memory, a hang, ...)."""
 
-    severity: Literal["error", "warning", "note"]
+    severity: str  # "error", "warning" or "note"
     code: str
     message: str
     ptx_line: int = 0

@@ -171,10 +171,10 @@ PYBIND11_MODULE(_engine, m) {
   m.def("handlers", &handler_ids, "Handler names and their numbers.");
   m.attr("PACKED_INSTR_BYTES") = sizeof(PackedInstr);
   // For tests against spec/machine:
-  m.def("tensor_core_block", [](float c, const std::vector<float>& a, const std::vector<float>& b) {
+  m.def("tensor_core_block", [](float c, const std::vector<float>& a, const std::vector<float>& b, bool f16) {
     if (a.size() != 16 || b.size() != 16) throw py::value_error("a block has 16 products");
-    return tensor_core_block(c, a.data(), b.data());
-  });
+    return tensor_core_block(c, a.data(), b.data(), f16);
+  }, py::arg("c"), py::arg("a"), py::arg("b"), py::arg("f16") = false);
   m.def("chunk_address", [](uint64_t desc, bool mn_major, int mn, int k) {
     return chunk_address(decode_smem_desc(desc), mn_major, mn, k);
   });

@@ -1,7 +1,8 @@
 #include "mma.hpp"
 
 #include <cmath>
-#include <limits>
+
+#include "tensor_core.hpp"
 
 namespace tileproof {
 
@@ -80,19 +81,24 @@ void segments(const MmaRequest& r, const InstructionDescriptor& d, std::vector<S
   }
 }
 
-float to_f32(uint16_t v, int type) {
-  if (type == 1) {
+constexpr int32_t kBf16Emin = -126, kF16Emin = -14;
+
+template <int Type>
+inline float to_f32(uint16_t v) {
+  if constexpr (Type == 1) {
     const uint32_t u = static_cast<uint32_t>(v) << 16;
     float f;
     std::memcpy(&f, &u, 4);
     return f;
+  } else {
+    _Float16 h;
+    std::memcpy(&h, &v, 2);
+    return static_cast<float>(h);
   }
-  _Float16 h;
-  std::memcpy(&h, &v, 2);
-  return static_cast<float>(h);
 }
 
-const uint8_t* fetch_chunk(Engine& e, Cta& cta, uint32_t offset, const Origin& at, uint8_t* scratch) {
+// The 16 bytes at a shared offset; bytes that may not be read are poison (and reported) in `scratch`.
+inline const uint8_t* fetch_chunk(Engine& e, Cta& cta, uint32_t offset, const Origin& at, uint8_t* scratch) {
   if (offset >= kSharedReserved && offset + 16 <= cta.shared.data.size() && all_valid(&cta.shared.state[offset], 16))
     return &cta.shared.data[offset];
   std::memset(scratch, kPoisonByte, 16);
@@ -100,50 +106,37 @@ const uint8_t* fetch_chunk(Engine& e, Cta& cta, uint32_t offset, const Origin& a
   return scratch;
 }
 
-// rows x 16 elements as f32, row stride `stride_row`, k stride `stride_k`.
-void fetch_operand(Engine& e, Cta& cta, uint64_t desc, bool mn_major, int rows, int type, bool negate, const Origin& at,
-                   float* out, int stride_row, int stride_k) {
-  const MatrixDescriptor d = decode_smem_desc(desc);
+// rows x 16 elements as f32: out[row * stride_row + k * stride_k].
+template <int Type>
+void fetch_typed(Engine& e, Cta& cta, const MatrixDescriptor& d, bool mn_major, int rows, float sign, const Origin& at,
+                 float* out, int stride_row, int stride_k) {
   uint8_t scratch[16];
   uint16_t v[8];
-  const float sign = negate ? -1.0f : 1.0f;
   if (!mn_major) {
     for (int mn = 0; mn < rows; ++mn)
       for (int k = 0; k < 16; k += 8) {
         std::memcpy(v, fetch_chunk(e, cta, chunk_address(d, false, mn, k), at, scratch), 16);
-        for (int j = 0; j < 8; ++j) out[mn * stride_row + (k + j) * stride_k] = sign * to_f32(v[j], type);
+        float* to = out + mn * stride_row + k * stride_k;
+        for (int j = 0; j < 8; ++j) to[j * stride_k] = sign * to_f32<Type>(v[j]);
       }
   } else {
     for (int k = 0; k < 16; ++k)
       for (int mn = 0; mn < rows; mn += 8) {
         std::memcpy(v, fetch_chunk(e, cta, chunk_address(d, true, mn, k), at, scratch), 16);
-        for (int j = 0; j < 8; ++j) out[(mn + j) * stride_row + k * stride_k] = sign * to_f32(v[j], type);
+        float* to = out + mn * stride_row + k * stride_k;
+        for (int j = 0; j < 8; ++j) to[j * stride_row] = sign * to_f32<Type>(v[j]);
       }
   }
 }
 
-// D row: c[0..n) += sum over k of a[k] * b[k][0..n). Blocks of 64 columns stay in vector registers.
-void product_row(float* __restrict c, const float* __restrict a, const float* __restrict b, int n, int ldb) {
-  int n0 = 0;
-  for (; n0 + 64 <= n; n0 += 64) {
-    float acc[64];
-    for (int j = 0; j < 64; ++j) acc[j] = c[n0 + j];
-    for (int k = 0; k < 16; ++k) {
-      const float ak = a[k];
-      const float* bk = b + k * ldb + n0;
-      for (int j = 0; j < 64; ++j) acc[j] = __builtin_fmaf(ak, bk[j], acc[j]);
-    }
-    for (int j = 0; j < 64; ++j) c[n0 + j] = acc[j];
-  }
-  for (; n0 + 8 <= n; n0 += 8) {
-    float acc[8];
-    for (int j = 0; j < 8; ++j) acc[j] = c[n0 + j];
-    for (int k = 0; k < 16; ++k)
-      for (int j = 0; j < 8; ++j) acc[j] = __builtin_fmaf(a[k], b[k * ldb + n0 + j], acc[j]);
-    for (int j = 0; j < 8; ++j) c[n0 + j] = acc[j];
-  }
-  for (; n0 < n; ++n0)
-    for (int k = 0; k < 16; ++k) c[n0] = __builtin_fmaf(a[k], b[k * ldb + n0], c[n0]);
+void fetch_operand(Engine& e, Cta& cta, uint64_t desc, bool mn_major, int rows, int type, bool negate, const Origin& at,
+                   float* out, int stride_row, int stride_k) {
+  const MatrixDescriptor d = decode_smem_desc(desc);
+  const float sign = negate ? -1.0f : 1.0f;
+  if (type == 1)
+    fetch_typed<1>(e, cta, d, mn_major, rows, sign, at, out, stride_row, stride_k);
+  else
+    fetch_typed<0>(e, cta, d, mn_major, rows, sign, at, out, stride_row, stride_k);
 }
 
 }  // namespace
@@ -211,17 +204,88 @@ void mark_mma(Engine& e, const MmaRequest& r) {
   }
 }
 
+namespace {
+
+// Working storage of one MMA; too large for the stack, kept from one to the next.
+struct Workspace {
+  alignas(64) float a[128 * kBlockK];
+  alignas(64) float b[kBlockK * kMaxN];
+  SplitOperand a_split, b_split;
+  bool b_special[kMaxN];
+  std::vector<Segment> segments;
+};
+
+// A of one lane, from TMEM: every data path multiplies the A found in its own lane.
+bool fetch_tmem_row(Engine& e, Cta& cta, const MmaRequest& r, const InstructionDescriptor& d, int lane, float* out) {
+  const int column = static_cast<int>(r.a & 0xffff);
+  if (!cta.tmem.allocated(column, 8)) {
+    e.fault("tmem-not-allocated", "tcgen05.mma reads A from TMEM columns that are not allocated", r.origin, r.a);
+    return false;
+  }
+  for (int k = 0; k < kBlockK; ++k) {
+    const uint8_t state = *cta.tmem.state_at(lane, column + k / 2);
+    uint32_t cell = *cta.tmem.at(lane, column + k / 2);
+    if (state != kValid) {
+      cell = kPoisonWord;
+      e.error(state & kPendingMask ? "tmem-pending" : "tmem-uninitialised",
+              "tcgen05.mma reads A from TMEM lane " + std::to_string(lane) + " column " + std::to_string(column + k / 2) +
+                  (state & kPendingMask ? ", whose write has not completed" : ", which was never written"),
+              r.origin, static_cast<uint64_t>(lane) << 16 | static_cast<uint64_t>(column + k / 2));
+    }
+    const uint16_t v = static_cast<uint16_t>(k % 2 ? cell >> 16 : cell);
+    out[k] = (d.a_type == 1 ? to_f32<1>(v) : to_f32<0>(v)) * (d.negate_a ? -1.0f : 1.0f);
+  }
+  return true;
+}
+
+// The accumulators of one segment before the products: zero, or the old D, scaled.
+void prepare_d(Engine& e, const MmaRequest& r, Cta& cta, const Segment& s) {
+  float* c = reinterpret_cast<float*>(cta.tmem.at(s.lane, s.column));
+  if (!r.accumulate) {
+    std::memset(c, 0, static_cast<size_t>(s.columns) * 4);
+    return;
+  }
+  const uint8_t* state = cta.tmem.state_at(s.lane, s.column);
+  uint8_t all = kValid;
+  for (int j = 0; j < s.columns; ++j) all &= state[j];
+  if (!all)
+    for (int j = 0; j < s.columns; ++j)
+      if (!(state[j] & kValid)) {
+        e.error("tmem-uninitialised",
+                "tcgen05.mma accumulates onto TMEM lane " + std::to_string(s.lane) + " column " + std::to_string(s.column + j) +
+                    " of CTA rank " + std::to_string(cta.rank) + ", which was never written",
+                r.origin, static_cast<uint64_t>(s.lane) << 16 | static_cast<uint64_t>(s.column + j));
+        break;
+      }
+  if (r.scale_d)
+    for (int j = 0; j < s.columns; ++j) c[j] = std::ldexp(c[j], -r.scale_d);
+}
+
+void exact_segment(Workspace& w, const float* a, int row, float* c, const Segment& s, int32_t emin) {
+  alignas(64) float old[kMaxN];
+  bool a_special = false, c_special = false;
+  for (int k = 0; k < kBlockK; ++k) a_special |= !std::isfinite(a[k]);
+  for (int j = 0; j < s.columns; ++j) c_special |= !std::isfinite(c[j]) || w.b_special[s.n0 + j];
+  if (a_special || c_special) std::memcpy(old, c, static_cast<size_t>(s.columns) * 4);
+  int32_t* sa = w.a_split.significand + row * kBlockK;
+  int32_t* ea = w.a_split.exponent + row * kBlockK;
+  split_operand(a, kBlockK, emin, sa, ea);
+  product_exact(c, sa, ea, w.b_split.significand + s.n0, w.b_split.exponent + s.n0, kMaxN, s.columns);
+  if (a_special || c_special)
+    for (int j = 0; j < s.columns; ++j)
+      if (product_special(&old[j], a, w.b + s.n0 + j, kMaxN)) c[j] = old[j];
+}
+
+}  // namespace
+
 void execute_mma(Engine& e, const MmaRequest& r) {
+  static thread_local Workspace w;
   const InstructionDescriptor d = decode_idesc(r.idesc);
-  thread_local std::vector<Segment> segs;
-  segments(r, d, segs);
-  alignas(64) static thread_local float a[128 * 16];
-  alignas(64) static thread_local float b[16 * 256];
-  alignas(64) static thread_local float bt[256 * 16];
   const bool exact = e.config.mma == MmaMode::Exact;
   const int rows = d.m / r.cta_group, n_part = d.n / r.cta_group;
+  segments(r, d, w.segments);
   e.counters.mma_instructions++;
-  e.counters.mma_macs += static_cast<uint64_t>(d.m) * static_cast<uint64_t>(d.n) * 16;
+  e.counters.mma_macs += static_cast<uint64_t>(d.m) * static_cast<uint64_t>(d.n) * kBlockK;
   for (Cta* cta : members(r)) {
     if (!cta) continue;
     if (cta->exited()) {
@@ -231,112 +295,65 @@ void execute_mma(Engine& e, const MmaRequest& r) {
     if (!d_allocated(e, r, *cta, d)) return;
   }
   int part = 0;
-  for (Cta* cta : members(r)) {  // B: even CTA rows [0, N/2), odd CTA rows [N/2, N)
-    if (!cta) continue;
-    fetch_operand(e, *cta, r.b, d.b_mn_major, n_part, d.b_type, d.negate_b, r.origin, b + part * n_part, 1, 256);
-    ++part;
-  }
+  for (Cta* cta : members(r))  // B: even CTA rows [0, N/2), odd CTA rows [N/2, N)
+    if (cta) fetch_operand(e, *cta, r.b, d.b_mn_major, n_part, d.b_type, d.negate_b, r.origin, w.b + n_part * part++, 1, kMaxN);
   if (exact)
-    for (int n = 0; n < d.n; ++n)
-      for (int k = 0; k < 16; ++k) bt[n * 16 + k] = b[k * 256 + n];
+    for (int k = 0; k < kBlockK; ++k) {
+      split_operand(w.b + k * kMaxN, d.n, d.b_type == 1 ? kBf16Emin : kF16Emin, w.b_split.significand + k * kMaxN,
+                    w.b_split.exponent + k * kMaxN);
+      for (int n = 0; n < d.n; ++n) w.b_special[n] = (k && w.b_special[n]) || !std::isfinite(w.b[k * kMaxN + n]);
+    }
   int member = -1;
   for (Cta* cta : members(r)) {
     ++member;
     if (!cta) continue;
-    if (!r.a_in_tmem) fetch_operand(e, *cta, r.a, d.a_mn_major, rows, d.a_type, d.negate_a, r.origin, a, 16, 1);
-    for (const Segment& s : segs) {
+    if (!r.a_in_tmem) fetch_operand(e, *cta, r.a, d.a_mn_major, rows, d.a_type, d.negate_a, r.origin, w.a, kBlockK, 1);
+    // Rows with the same columns of B are multiplied together, so that B stays in registers.
+    constexpr int kBatch = 4;
+    float* c_rows[kBatch];
+    const float* a_rows[kBatch];
+    const Segment* first = nullptr;
+    int batched = 0;
+    auto flush = [&] {
+      if (batched) product_fast(c_rows, a_rows, batched, w.b + first->n0, kMaxN, first->columns);
+      batched = 0;
+    };
+    for (const Segment& s : w.segments) {
       uint8_t* state = cta->tmem.state_at(s.lane, s.column);
-      float* c = reinterpret_cast<float*>(cta->tmem.at(s.lane, s.column));
       const int word = s.lane / 32 + 4 * member;
       if (word < r.mask_words && (r.lane_mask[static_cast<size_t>(word)] >> (s.lane % 32) & 1)) {
         for (int j = 0; j < s.columns; ++j)  // a masked lane keeps its D
           if (state[j] & kPendingMask) state[j] = static_cast<uint8_t>(state[j] - kPendingOne);
         continue;
       }
-      const float* arow = a + s.row * 16;
-      float own[16];
-      if (r.a_in_tmem) {  // every data path multiplies the A found in its own lane
-        const int a_col = static_cast<int>(r.a & 0xffff);
-        if (!cta->tmem.allocated(a_col, 8)) {
-          e.fault("tmem-not-allocated", "tcgen05.mma reads A from TMEM columns that are not allocated", r.origin, r.a);
-          return;
-        }
-        for (int k = 0; k < 16; ++k) {
-          const uint8_t st = *cta->tmem.state_at(s.lane, a_col + k / 2);
-          if (st != kValid)
-            e.error(st & kPendingMask ? "tmem-pending" : "tmem-uninitialised",
-                    "tcgen05.mma reads A from TMEM lane " + std::to_string(s.lane) + " column " + std::to_string(a_col + k / 2) +
-                        (st & kPendingMask ? ", whose write has not completed" : ", which was never written"),
-                    r.origin, static_cast<uint64_t>(s.lane) << 16 | static_cast<uint64_t>(a_col + k / 2));
-          const uint32_t cell = *cta->tmem.at(s.lane, a_col + k / 2);
-          own[k] = to_f32(static_cast<uint16_t>(k % 2 ? cell >> 16 : cell), d.a_type) * (d.negate_a ? -1.0f : 1.0f);
-        }
-        arow = own;
+      float* a = w.a + s.row * kBlockK;
+      if (r.a_in_tmem) {
+        a = w.a + s.lane * kBlockK;
+        if (!fetch_tmem_row(e, *cta, r, d, s.lane, a)) return;
       }
-      if (!r.accumulate) {
-        std::memset(c, 0, static_cast<size_t>(s.columns) * 4);
+      prepare_d(e, r, *cta, s);
+      float* c = reinterpret_cast<float*>(cta->tmem.at(s.lane, s.column));
+      if (exact) {
+        exact_segment(w, a, r.a_in_tmem ? s.lane : s.row, c, s, d.a_type == 1 ? kBf16Emin : kF16Emin);
       } else {
-        for (int j = 0; j < s.columns; ++j)
-          if (!(state[j] & kValid)) {
-            e.error("tmem-uninitialised",
-                    "tcgen05.mma accumulates onto TMEM lane " + std::to_string(s.lane) + " column " + std::to_string(s.column + j) +
-                        " of CTA rank " + std::to_string(cta->rank) + ", which was never written",
-                    r.origin, static_cast<uint64_t>(s.lane) << 16 | static_cast<uint64_t>(s.column + j));
-            break;
-          }
-        if (r.scale_d)
-          for (int j = 0; j < s.columns; ++j) c[j] = std::ldexp(c[j], -r.scale_d);
+        if (batched && (batched == kBatch || first->n0 != s.n0)) flush();
+        if (!batched) first = &s;
+        c_rows[batched] = c;
+        a_rows[batched++] = a;
       }
-      if (exact)
-        for (int j = 0; j < s.columns; ++j) c[j] = tensor_core_block(c[j], arow, bt + (s.n0 + j) * 16);
-      else
-        product_row(c, arow, b + s.n0, s.columns, 256);
       complete_pending(state, static_cast<size_t>(s.columns));
     }
+    flush();
   }
 }
 
-float tensor_core_block(float c, const float* a, const float* b) {
-  // Products of two 16-bit floats are exact in f64, and so is c; scan for special values first.
-  double p[17];
-  bool special = false;
-  int e_max = -133;
-  for (int k = 0; k < 16; ++k) {
-    p[k] = static_cast<double>(a[k]) * static_cast<double>(b[k]);
-    special |= !std::isfinite(a[k]) || !std::isfinite(b[k]);
-    if (p[k] != 0) {
-      // exp(a) + exp(b) of the unnormalised product, whose significand lies in [1, 4)
-      const int ek = std::ilogb(a[k]) + std::ilogb(b[k]);
-      if (ek > e_max) e_max = ek;
-    }
-  }
-  p[16] = static_cast<double>(c);
-  special |= !std::isfinite(c);
-  if (special) {
-    float sum = c;
-    for (int k = 0; k < 16; ++k) sum += a[k] * b[k];
-    return sum;
-  }
-  if (c != 0.0f && std::ilogb(c) > e_max) e_max = std::ilogb(c);
-  // Each term truncated toward zero to a multiple of 2^(E-25); at most 17 terms below 2^28 units: exact in int64.
-  int64_t sum = 0;
-  for (int k = 0; k < 17; ++k)
-    if (p[k] != 0) sum += static_cast<int64_t>(std::ldexp(p[k], 25 - e_max));
-  if (sum == 0) return 0.0f;
-  // Truncate toward zero to 24 significant bits, or to multiples of 2^-149.
-  const bool negative = sum < 0;
-  uint64_t mag = negative ? static_cast<uint64_t>(-sum) : static_cast<uint64_t>(sum);
-  int exponent = e_max - 25;  // value = mag * 2^exponent
-  const int bits = 64 - __builtin_clzll(mag);
-  int drop = bits > 24 ? bits - 24 : 0;
-  if (exponent + drop < -149) drop = -149 - exponent;
-  if (drop >= 64) return negative ? -0.0f : 0.0f;
-  mag >>= drop;
-  exponent += drop;
-  double v = std::ldexp(static_cast<double>(mag), exponent);
-  const double max = static_cast<double>(std::numeric_limits<float>::max());
-  if (v > max) v = std::numeric_limits<double>::infinity();
-  return static_cast<float>(negative ? -v : v);
+float tensor_core_block(float c, const float* a, const float* b, bool f16) {
+  if (product_special(&c, a, b, 1)) return c;
+  int32_t sa[kBlockK], ea[kBlockK], sb[kBlockK], eb[kBlockK];
+  split_operand(a, kBlockK, f16 ? kF16Emin : kBf16Emin, sa, ea);
+  split_operand(b, kBlockK, f16 ? kF16Emin : kBf16Emin, sb, eb);
+  product_exact(&c, sa, ea, sb, eb, 1, 1);
+  return c;
 }
 
 }  // namespace tileproof

@@ -50,8 +50,7 @@ std::string check_mma(const MmaRequest& r);
 void mark_mma(Engine& e, const MmaRequest& r);
 void execute_mma(Engine& e, const MmaRequest& r);
 
-// One K=16 block of the published tensor-core arithmetic: 16 products and the accumulator aligned to the largest
-// exponent with 2 extra bits, truncated, summed exactly, truncated to 24 bits (arXiv 2512.07004).
-float tensor_core_block(float c, const float* a, const float* b);
+// One block of the exact mode, for tests: c + sum of 16 products; f16 subnormals when `f16`.
+float tensor_core_block(float c, const float* a, const float* b, bool f16);
 
 }  // namespace tileproof

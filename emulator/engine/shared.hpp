@@ -29,10 +29,8 @@ inline void add_pending(uint8_t* state, size_t n) {
 }
 
 inline void complete_pending(uint8_t* state, size_t n) {
-  for (size_t i = 0; i < n; ++i) {
-    if (state[i] & kPendingMask) state[i] = static_cast<uint8_t>(state[i] - kPendingOne);
-    state[i] |= kValid;
-  }
+  for (size_t i = 0; i < n; ++i)
+    state[i] = static_cast<uint8_t>((state[i] - (state[i] & kPendingMask ? kPendingOne : 0)) | kValid);
 }
 
 inline bool all_valid(const uint8_t* state, size_t n) {

@@ -4,6 +4,10 @@
 #include <cstring>
 #include <limits>
 
+// Products of 16-bit floats are exact in f32, so contraction changes no result short of under- and overflow.
+#pragma GCC push_options
+#pragma GCC optimize("fp-contract=fast")
+
 namespace tileproof {
 namespace {
 
@@ -19,9 +23,8 @@ inline void block(float* const* c, const float* const* a, const float* b, int ld
     Lanes bk[Groups];
     for (int g = 0; g < Groups; ++g) bk[g] = *reinterpret_cast<const Lanes*>(b + k * ldb + n0 + 16 * g);
     for (int r = 0; r < Rows; ++r) {
-      const float ak = a[r][k];
-      for (int g = 0; g < Groups; ++g)
-        for (int j = 0; j < 16; ++j) acc[r][g][j] = __builtin_fmaf(ak, bk[g][j], acc[r][g][j]);
+      const Lanes ak = a[r][k] - Lanes{};
+      for (int g = 0; g < Groups; ++g) acc[r][g] += ak * bk[g];
     }
   }
   for (int r = 0; r < Rows; ++r)
@@ -36,8 +39,23 @@ inline void rows_of(float* const* c, const float* const* a, const float* b, int 
   for (; n0 + 16 <= n; n0 += 16) block<Rows, 1>(c, a, b, ldb, n0);
   for (; n0 < n; ++n0)
     for (int r = 0; r < Rows; ++r)
-      for (int k = 0; k < kBlockK; ++k) c[r][n0] = __builtin_fmaf(a[r][k], b[k * ldb + n0], c[r][n0]);
+      for (int k = 0; k < kBlockK; ++k) c[r][n0] += a[r][k] * b[k * ldb + n0];
 }
+
+}  // namespace
+
+void product_fast(float* const* c, const float* const* a, int rows, const float* b, int ldb, int n) {
+  int r = 0;
+  for (; r + 4 <= rows; r += 4) rows_of<4>(c + r, a + r, b, ldb, n);
+  for (; r < rows; ++r) rows_of<1>(c + r, a + r, b, ldb, n);
+}
+
+}  // namespace tileproof
+
+#pragma GCC pop_options
+
+namespace tileproof {
+namespace {
 
 constexpr int kFraction = 25;  // 23 bits of f32 and 2 extra alignment bits
 constexpr int kMinAlignment = -133;
@@ -50,12 +68,6 @@ inline int32_t align(int32_t significand, int32_t shift) {
 }
 
 }  // namespace
-
-void product_fast(float* const* c, const float* const* a, int rows, const float* b, int ldb, int n) {
-  int r = 0;
-  for (; r + 4 <= rows; r += 4) rows_of<4>(c + r, a + r, b, ldb, n);
-  for (; r < rows; ++r) rows_of<1>(c + r, a + r, b, ldb, n);
-}
 
 void split_operand(const float* x, int count, int32_t emin, int32_t* significand, int32_t* exponent) {
   for (int i = 0; i < count; ++i) {

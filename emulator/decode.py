@@ -223,7 +223,7 @@ class Decoder:
 
     def register(self, operand: Operand, bytes_: int | None = None) -> Register:
         """A declared register; `bytes_` 0 asks for a predicate."""
-        if not isinstance(operand, Name):
+        if not isinstance(operand, Name) or operand.negated or operand.offset:
             raise self.bad("an operand must be a register", "a register", str(operand))
         found = self.lookup(operand.name)
         if not isinstance(found, Register):
@@ -248,8 +248,10 @@ class Decoder:
         return self._constant_at[key]
 
     def immediate(self, operand: Immediate, type_: str) -> int:
-        """The bits of a literal for an operand of PTX type `type_`."""
-        if type_ in ("f32", "ftz.f32") or type_ == "f64":
+        """The bits of a literal for an operand of PTX type `type_`; a float literal fits float and same-width bit types."""
+        if operand.float_bits and type_[0] in "su" or type_[0] == "b" and operand.float_bits not in (0, 8 * TYPE_BYTES[type_]):
+            raise self.bad("a literal does not fit its operand", f"a literal of type .{type_}", "a floating-point literal")
+        if type_ in ("f32", "f64"):
             value = operand
             if value.float_bits == 0:
                 number = float(value.value)
@@ -261,7 +263,8 @@ class Decoder:
                 number = struct.unpack("<d", struct.pack("<Q", value.value))[0]
             if type_ == "f64":
                 return struct.unpack("<Q", struct.pack("<d", number))[0]
-            return struct.unpack("<I", struct.pack("<f", number))[0]
+            with np.errstate(over="ignore"):
+                return int(np.float32(number).view(np.uint32))
         return operand.value
 
     def src(self, operand: Operand, type_: str) -> int:
@@ -296,7 +299,8 @@ class Decoder:
     def address_value(self, operand: Name, bytes_: int) -> int:
         """Offset of a slot that holds a symbol's address in its own state space."""
         found = self.lookup(operand.name)
-        assert isinstance(found, Symbol)
+        if not isinstance(found, Symbol):
+            raise self.bad("only the address of a variable can be displaced", "a variable", repr(operand.name))
         if found.space == "shared":
             slot = self.temporary(bytes_)
             base = self.special("shared_base64" if bytes_ == 8 else "shared_base32")
@@ -307,7 +311,7 @@ class Decoder:
 
     def address(self, operand: Operand) -> tuple[int, int, int]:
         """(slot or NONE, displacement, bytes of the address register) of `[base+offset]`."""
-        if not isinstance(operand, Address):
+        if not isinstance(operand, Address) or operand.coordinates:
             raise self.bad("an operand must be an address", "[register+offset]", str(operand))
         if operand.base is None:
             return NONE, operand.offset, 8

@@ -29,9 +29,9 @@ def _emit3(d: Decoder, i: Instruction, handler: str, type_: str, *, last: str | 
 @instruction("sub", group="integer and f32 arithmetic", forms="as add", section="9.7.1.2, 9.7.3.4")
 def add_sub(d: Decoder, i: Instruction, m: Modifiers) -> None:
     base = i.opcode.split(".")[0]
-    m.drop("rn")
+    rounding = m.take("rn")
     ftz = "ftz." if m.take("ftz") else ""
-    type_ = _type(m, _INTEGERS | {"f32", "f32x2"})
+    type_ = _type(m, {"f32", "f32x2"} if rounding or ftz else _INTEGERS | {"f32", "f32x2"})
     if type_ in ("f32", "f32x2"):
         _emit3(d, i, f"{base}.{ftz}{type_}", type_)
     else:
@@ -42,12 +42,13 @@ def add_sub(d: Decoder, i: Instruction, m: Modifiers) -> None:
              forms=".{lo,hi,wide}.{s,u}{16,32,64}, .[rn].[ftz].f32, .[rn].[ftz].f32x2", section="9.7.1.3, 9.7.3.5")  # fmt: skip
 def mul(d: Decoder, i: Instruction, m: Modifiers) -> None:
     part = m.take("lo", "hi", "wide")
-    m.drop("rn")
-    ftz = "ftz." if m.take("ftz") else ""
-    type_ = _type(m, _INTEGERS | {"f32", "f32x2"})
     if part is None:
-        if type_ not in ("f32", "f32x2"):
-            raise Unknown("needs .lo, .hi or .wide for integers")
+        m.drop("rn")
+        ftz = "ftz." if m.take("ftz") else ""
+        type_ = _type(m, {"f32", "f32x2"})  # integers need .lo, .hi or .wide
+    else:
+        type_ = _type(m, _INTEGERS - {"s64", "u64"} if part == "wide" else _INTEGERS)
+    if part is None:
         _emit3(d, i, f"mul.{ftz}{type_}", type_)
     elif part == "lo":
         _emit3(d, i, f"mul.lo.{8 * TYPE_BYTES[type_]}", type_)
@@ -62,7 +63,7 @@ def mul(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction("mad", group="integer and f32 arithmetic", forms=".lo.{s,u}{16,32,64}, .wide.{s,u}{16,32}", section="9.7.1.4")
 def mad(d: Decoder, i: Instruction, m: Modifiers) -> None:
     part = m.need("lo", "wide")
-    type_ = _type(m, _INTEGERS)
+    type_ = _type(m, _INTEGERS - {"s64", "u64"} if part == "wide" else _INTEGERS)
     dst, a, b, c = i.operands
     if part == "lo":
         d.emit(f"mad.lo.{8 * TYPE_BYTES[type_]}", [d.dst(dst, type_), d.src(a, type_), d.src(b, type_), d.src(c, type_)])
@@ -86,9 +87,9 @@ def fma(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction("rem", group="integer and f32 arithmetic", forms=".{s,u}{16,32,64}", section="9.7.1.8")
 def div_rem(d: Decoder, i: Instruction, m: Modifiers) -> None:
     base = i.opcode.split(".")[0]
-    m.drop("rn", "full", "approx")
-    ftz = "ftz." if m.take("ftz") else ""
-    type_ = _type(m, _INTEGERS | ({"f32"} if base == "div" else set()))
+    rounding = m.take("rn", "full", "approx") if base == "div" else None
+    ftz = "ftz." if rounding and m.take("ftz") else ""
+    type_ = _type(m, {"f32"} if rounding else _INTEGERS)
     _emit3(d, i, f"{base}.{ftz}{type_}", type_)
 
 
@@ -121,7 +122,7 @@ def neg_abs(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction("rcp", group="integer and f32 arithmetic", forms=".{rn,approx}.[ftz].f32", section="9.7.3.13", note="as ex2")
 def unary_f32(d: Decoder, i: Instruction, m: Modifiers) -> None:
     base = i.opcode.split(".")[0]
-    m.need("approx", "rn")
+    m.need("approx", "rn") if base in ("sqrt", "rcp") else m.need("approx")
     ftz = "ftz." if m.take("ftz") else ""
     type_ = _type(m, {"f32"})
     dst, a = i.operands
@@ -136,7 +137,7 @@ def bitwise(d: Decoder, i: Instruction, m: Modifiers) -> None:
     type_ = _type(m, _BITS | {"pred"})
     if type_ == "pred":
         dst, a, b = i.operands
-        d.emit(f"{base}.pred", [d.dst(dst, "pred"), d.predicate(a)[0], d.predicate(b)[0]])
+        d.emit(f"{base}.pred", [d.dst(dst, "pred"), d.dst(a, "pred"), d.dst(b, "pred")])
     else:
         _emit3(d, i, f"{base}.{8 * TYPE_BYTES[type_]}", type_)
 
@@ -146,7 +147,7 @@ def not_(d: Decoder, i: Instruction, m: Modifiers) -> None:
     type_ = _type(m, _BITS | {"pred"})
     dst, a = i.operands
     if type_ == "pred":
-        d.emit("not.pred", [d.dst(dst, "pred"), d.predicate(a)[0]])
+        d.emit("not.pred", [d.dst(dst, "pred"), d.dst(a, "pred")])
     else:
         d.emit(f"not.{8 * TYPE_BYTES[type_]}", [d.dst(dst, type_), d.src(a, type_)])
 
@@ -221,7 +222,7 @@ def setp(d: Decoder, i: Instruction, m: Modifiers) -> None:
 def selp(d: Decoder, i: Instruction, m: Modifiers) -> None:
     type_ = _type(m, _BITS | _INTEGERS | {"f32", "f64"})
     dst, a, b, p = i.operands
-    d.emit(f"selp.{8 * TYPE_BYTES[type_]}", [d.dst(dst, type_), d.src(a, type_), d.src(b, type_), d.predicate(p)[0]])
+    d.emit(f"selp.{8 * TYPE_BYTES[type_]}", [d.dst(dst, type_), d.src(a, type_), d.src(b, type_), d.dst(p, "pred")])
 
 
 @instruction("mov", group="moves and conversions", forms=".{b,s,u}{16,32,64}, .f32, .f64, .b128, .pred, pack and unpack",
@@ -232,9 +233,12 @@ def mov(d: Decoder, i: Instruction, m: Modifiers) -> None:
     if type_ == "pred":
         if isinstance(a, Immediate):
             raise Unknown("an immediate predicate")
-        d.emit("mov.pred", [d.dst(dst, "pred"), d.predicate(a)[0]])
+        d.emit("mov.pred", [d.dst(dst, "pred"), d.dst(a, "pred")])
         return
     whole = TYPE_BYTES[type_]
+    for side in (dst, a):
+        if isinstance(side, Vector) and (len(side.parts) not in (2, 4) or whole // len(side.parts) < 2):
+            raise Unknown(f"a vector of {len(side.parts)} parts")
     if isinstance(a, Vector):
         part = whole // len(a.parts)
         parts = [d.src(p, f"b{8 * part}") for p in a.parts]

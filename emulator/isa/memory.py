@@ -25,7 +25,18 @@ def _access(m: Modifiers) -> tuple[int, int, str]:
     types = m.types()
     if len(types) != 1 or types[0] not in TYPE_BYTES or types[0] in ("pred", "f32x2"):
         raise Unknown(f"does not know the type .{'.'.join(types)}")
-    return (_SPACES[space] if space else GENERIC), int(vector[1:]) if vector else 1, types[0]
+    elements = int(vector[1:]) if vector else 1
+    if elements * TYPE_BYTES[types[0]] > 32:
+        raise Unknown("more than 32 bytes a thread")
+    return (_SPACES[space] if space else GENERIC), elements, types[0]
+
+
+def _register_size(d: Decoder, sizes: list[int], type_: str) -> int:
+    """Bytes of each register of an access, which must be alike and hold the type."""
+    size = sizes[0] if sizes else TYPE_BYTES[type_]
+    if any(s != size for s in sizes) or size < TYPE_BYTES[type_] or (size == 16 and type_ != "b128"):
+        raise d.bad("the registers do not fit the type", f"registers of one size, at least {TYPE_BYTES[type_]} bytes", str(sizes))
+    return size
 
 
 def _call_parameter(d: Decoder, operand: Operand) -> Register | None:
@@ -52,9 +63,7 @@ def ld(d: Decoder, i: Instruction, m: Modifiers) -> None:
     if len(parts) != elements:
         raise ValueError(f"{elements} destinations are needed")
     registers = [None if isinstance(part, Sink) else d.register(part) for part in parts]
-    size = next((r.bytes for r in registers if r), TYPE_BYTES[type_])
-    if size < TYPE_BYTES[type_]:
-        raise d.bad("the destination register is narrower than the type")
+    size = _register_size(d, [r.bytes for r in registers if r], type_)
     base, displacement, width = d.address(source)
     signed = int(type_[0] == "s")
     d.emit("ld", [NONE, base], m=[space, TYPE_BYTES[type_], elements, size, signed, width],
@@ -76,19 +85,9 @@ def st(d: Decoder, i: Instruction, m: Modifiers) -> None:
     parts = d.vector(source)
     if len(parts) != elements:
         raise ValueError(f"{elements} sources are needed")
-    slots, size = [], 0
-    for part in parts:
-        if isinstance(part, Immediate):
-            slots.append(d.src(part, type_))
-            size = size or TYPE_BYTES[type_]
-        else:
-            register = d.register(part)
-            slots.append(register.offset)
-            size = register.bytes
-    if any(isinstance(part, Immediate) for part in parts) and size != TYPE_BYTES[type_]:
-        raise Unknown("a vector of literals and wider registers")
-    if size < TYPE_BYTES[type_]:
-        raise d.bad("the source register is narrower than the type")
+    sizes = [TYPE_BYTES[type_] if isinstance(part, Immediate) else d.register(part).bytes for part in parts]
+    slots = [d.src(part, type_) if isinstance(part, Immediate) else d.register(part).offset for part in parts]
+    size = _register_size(d, sizes, type_)
     base, displacement, width = d.address(target)
     d.emit("st", [NONE, base], m=[space, TYPE_BYTES[type_], elements, size, 0, width], vec=slots, imm=displacement)
 

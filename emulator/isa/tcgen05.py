@@ -58,6 +58,8 @@ def _movement(d: Decoder, m: Modifiers, registers: Operand, pack: str) -> tuple[
     packed = bool(m.take(pack))
     m.need("b32")
     wanted = {"16x128b": 2 * count, "16x256b": 4 * count}.get(shape, count)
+    if wanted > 128:
+        raise Unknown(f".{shape}.x{count}: more than 128 registers")
     slots = [d.dst(part, "b32") for part in d.vector(registers)]
     if len(slots) != wanted:
         raise ValueError(f"{wanted} registers are needed")
@@ -69,7 +71,7 @@ def _movement(d: Decoder, m: Modifiers, registers: Operand, pack: str) -> tuple[
 def ld(d: Decoder, i: Instruction, m: Modifiers) -> None:
     registers, address, *second = i.operands
     modifiers, slots = _movement(d, m, registers, "pack::16b")
-    d.emit("tcgen05.ld", [NONE, d.address_slot(address, 4)], m=modifiers, vec=slots, imm=_second(second))
+    d.emit("tcgen05.ld", [NONE, d.address_slot(address, 4)], m=modifiers, vec=slots, imm=_second(modifiers, second))
 
 
 @instruction("tcgen05.st", group="tcgen05", forms=".sync.aligned.{32x32b,16x64b,16x128b,16x256b,16x32bx2}.xN.b32", section="9.7.16.8.2",
@@ -77,15 +79,17 @@ def ld(d: Decoder, i: Instruction, m: Modifiers) -> None:
 def st(d: Decoder, i: Instruction, m: Modifiers) -> None:
     address, *second, registers = i.operands
     modifiers, slots = _movement(d, m, registers, "")
-    d.emit("tcgen05.st", [NONE, d.address_slot(address, 4)], m=modifiers, vec=slots, imm=_second(second))
+    d.emit("tcgen05.st", [NONE, d.address_slot(address, 4)], m=modifiers, vec=slots, imm=_second(modifiers, second))
 
 
-def _second(operands: list[Operand]) -> int:
-    """The immediate second column offset of .16x32bx2."""
+def _second(modifiers: list[int], operands: list[Operand]) -> int:
+    """The immediate second column offset of .16x32bx2, which no other shape has."""
+    if len(operands) != (_SHAPES[modifiers[0]] == "16x32bx2"):
+        raise ValueError("a second column offset is missing or surplus")
     if not operands:
         return 0
-    if not isinstance(operands[0], Immediate):
-        raise ValueError("the second column offset must be immediate")
+    if not isinstance(operands[0], Immediate) or not 0 <= operands[0].value < 512:
+        raise ValueError("the second column offset must be an immediate from 0 to 511")
     return operands[0].value
 
 
@@ -133,6 +137,8 @@ def mma(d: Decoder, i: Instruction, m: Modifiers) -> None:
         if ws and rest[0].value:
             raise Unknown("a zero-column mask")
         scale = 0 if ws else rest[0].value
+        if not 0 <= scale <= 15:
+            raise ValueError("scale-input-d is an immediate from 0 to 15")
     in_tmem = isinstance(a, Address)
     o = [NONE, d.address_slot(target, 4), d.address_slot(a, 4) if in_tmem else d.src(a, "b64"), d.src(b, "b64"),
          d.src(idesc, "b32"), enable[0]]  # fmt: skip

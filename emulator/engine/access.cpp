@@ -10,18 +10,31 @@ const uint8_t* poison() {
 }
 }  // namespace
 
+bool Exec::whole_warp() {
+  if (mask != s->mask) {
+    e.fault("aligned-partial",
+            "lanes " + hex(mask) + " execute an .aligned instruction that their warp's lanes " + hex(s->mask & ~mask) +
+                " skip by a predicate",
+            origin(lane()));
+    return false;
+  }
+  if (!e.gather_lanes(w, *s, w.live)) return false;
+  mask = s->mask;
+  return true;
+}
+
 Cta* Exec::shared_owner(uint64_t address, int lane, bool cluster_window) {
-  const int32_t rank = static_cast<int32_t>(address >> kRankShift);
+  const uint64_t rank = address >> kRankShift;
   if (!cluster_window) {
     // A .shared::cta access: the own window, with or without the own rank in the upper bits.
-    if (rank == 0 || rank == cta.rank) return &cta;
+    if (rank == 0 || rank == static_cast<uint64_t>(cta.rank)) return &cta;
     e.fault("shared-wrong-window",
             "a .shared::cta access uses the address " + hex(address) + " of CTA rank " + std::to_string(rank) +
                 "; only .shared::cluster accesses reach another CTA",
             origin(lane), address);
     return nullptr;
   }
-  Cta* owner = e.cta_of_rank(rank);
+  Cta* owner = rank < e.cluster->ctas.size() ? e.cta_of_rank(static_cast<int32_t>(rank)) : nullptr;
   if (!owner) {
     e.fault("shared-no-such-cta",
             "the shared address " + hex(address) + " names CTA rank " + std::to_string(rank) + " of a cluster of " +
@@ -139,9 +152,13 @@ const uint8_t* Exec::load(Space space, uint64_t address, uint32_t size, int lane
     case Space::SharedCta: return shared(address, size, lane, false, false);
     case Space::SharedCluster: return shared(address, size, lane, false, true);
     case Space::Param:
-      if (address + size > e.config.params.size()) {
+      if (address > e.config.params.size() || size > e.config.params.size() - address) {
         e.fault("param-out-of-bounds", "a load of " + std::to_string(size) + " bytes at parameter offset " + hex(address),
                 origin(lane), address);
+        return nullptr;
+      }
+      if (size <= 32 && address % size) {
+        e.fault("misaligned", "a " + std::to_string(size) + "-byte access at parameter offset " + hex(address), origin(lane), address);
         return nullptr;
       }
       return e.config.params.data() + address;
@@ -149,7 +166,7 @@ const uint8_t* Exec::load(Space space, uint64_t address, uint32_t size, int lane
     case Space::Generic: break;
   }
   const uint64_t bytes = static_cast<uint64_t>(e.program.local_bytes);
-  if (address + size > bytes || address % size) {
+  if (address > bytes || size > bytes - address || address % size) {
     e.fault(address % size ? "misaligned" : "local-out-of-bounds",
             "a local access of " + std::to_string(size) + " bytes at " + hex(address), origin(lane), address);
     return nullptr;

@@ -108,6 +108,10 @@ void Engine::barrier_arrive(Cta& cta, uint32_t offset, uint32_t count, const Ori
   Mbarrier* b = barrier_at(cta, offset, at);
   if (!b) return;
   ++progress;
+  if (count == 0 || count > (1u << 20) - 1) {
+    fault("mbarrier-count", "an arrival of count " + std::to_string(count) + "; 1 to 2^20-1 are legal", at, offset);
+    return;
+  }
   if (b->pending < static_cast<int32_t>(count)) {
     fault("mbarrier-over-arrival",
           "phase " + std::to_string(b->phase) + " of the mbarrier at shared offset " + hex(offset) + " expects " +
@@ -256,13 +260,20 @@ bool Engine::async_read_shared(Cta& cta, uint32_t offset, uint32_t size, uint8_t
   return true;
 }
 
-void Engine::async_write_shared(Cta& cta, uint32_t offset, const uint8_t* data, uint32_t size, bool was_pending) {
+void Engine::async_write_shared(Cta& cta, uint32_t offset, const uint8_t* data, uint32_t size, bool was_pending,
+                                const Origin& at) {
   std::memcpy(&cta.shared.data[offset], data, size);
   uint8_t* state = &cta.shared.state[offset];
+  for (uint32_t i = 0; i < size; i += 8)
+    if (state[i] & kMbarrier) {
+      error("mbarrier-overwritten", "an asynchronous copy overwrites a live mbarrier of CTA rank " + std::to_string(cta.rank), at,
+            offset + i);
+      break;
+    }
   if (was_pending)
     complete_pending(state, size);
   else
-    std::memset(state, kValid, size);
+    for (uint32_t i = 0; i < size; ++i) state[i] |= kValid;
 }
 
 }  // namespace tileproof

@@ -161,7 +161,7 @@ bool Engine::ready(Warp& w, Split& s) {
       }
       return true;
     }
-    case Wait::TmemAlloc: return s.token != static_cast<uint32_t>(cta.tmem.allocations.size());
+    case Wait::TmemAlloc: return s.allocations_seen != static_cast<uint32_t>(cta.tmem.allocations.size());
     case Wait::TmemPair: {
       Cta* twin = cta_of_rank(cta.rank ^ 1);
       return !twin || twin->pair_ops.size() >= s.token;
@@ -437,6 +437,9 @@ void Engine::run_split(Warp& w, size_t index, uint64_t budget) {
 void Engine::exit_lanes(Warp& w, uint32_t lanes) {
   lanes &= w.live;
   w.live &= ~lanes;
+  // A thread that arrived at the cluster barrier and exited is no longer waited for, and no longer counts.
+  cluster->barrier_arrived -= static_cast<uint32_t>(__builtin_popcount(lanes & w.cluster_arrived));
+  w.cluster_arrived &= ~lanes;
   const uint32_t n = static_cast<uint32_t>(__builtin_popcount(lanes));
   w.cta->live_threads -= n;
   cluster->live_threads -= n;

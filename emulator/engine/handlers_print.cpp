@@ -45,7 +45,7 @@ std::string format(Exec& x, const std::string& f, uint64_t args, int lane) {
       }
     }
     if (k >= f.size()) break;
-    char buffer[512];
+    char buffer[512] = "";
     const char c = f[k];
     switch (c) {
       case '%': out.push_back('%'); continue;

@@ -27,23 +27,22 @@ Step trap(Exec& x, const Instr&) {
   return Step::Stop;
 }
 
-// .aligned: every live thread of the warp executes it together.
-bool whole_warp(Exec& x) {
-  if (!x.e.gather_lanes(x.w, *x.s, x.w.live)) return false;
-  x.mask = x.s->mask;
-  return true;
-}
 
 // The member mask of a .sync instruction: register or immediate in slot `off`.
 bool members(Exec& x, int32_t off) {
-  const uint32_t wanted = x.src<uint32_t>(off)[x.lane()];
-  if (!(wanted >> x.lane() & 1)) {
-    x.e.fault("sync-mask", "a lane executes a .sync instruction whose member mask " + hex(wanted) + " does not name it",
-              x.origin(x.lane()));
-    return false;
+  const uint32_t* masks = x.src<uint32_t>(off);
+  for (uint32_t m = x.mask; m; m &= m - 1) {
+    const int l = __builtin_ctz(m);
+    const uint32_t idle = masks[l] & x.s->mask & ~x.mask;
+    if (!(masks[l] >> l & 1) || idle) {
+      x.e.fault("sync-mask", "a lane executes a .sync instruction whose member mask " + hex(masks[l]) +
+                                 (idle ? " names lanes " + hex(idle) + " that do not execute it" : " does not name it"),
+                x.origin(l));
+      return false;
+    }
   }
-  if (!x.e.gather_lanes(x.w, *x.s, wanted)) return false;
-  x.mask = x.s->mask;
+  if (!x.e.gather_lanes(x.w, *x.s, masks[x.lane()])) return false;
+  x.mask = x.s->mask & x.guard();
   return true;
 }
 #define TP_MEMBERS(off)                                   \
@@ -52,11 +51,15 @@ bool members(Exec& x, int32_t off) {
 // elect.sync d|p, mask: the lowest lane of the mask, always the same one (PTX ISA 9.7.13.14).
 Step elect(Exec& x, const Instr& i) {
   TP_MEMBERS(i.o[2]);
-  const int leader = __builtin_ctz(x.src<uint32_t>(i.o[2])[x.lane()] & x.mask);
-  if (i.o[0] != INT32_MIN)
-    for (uint32_t m = x.mask; m; m &= m - 1) x.dst<uint32_t>(i.o[0])[__builtin_ctz(m)] = static_cast<uint32_t>(leader);
+  const uint32_t* masks = x.src<uint32_t>(i.o[2]);  // groups of lanes with masks of their own may run together
+  uint32_t elected = 0;
+  for (uint32_t m = x.mask; m; m &= m - 1) {
+    const int l = __builtin_ctz(m), leader = __builtin_ctz(masks[l] & x.mask);
+    elected |= static_cast<uint32_t>(leader == l) << l;
+    if (i.o[0] != INT32_MIN) x.dst<uint32_t>(i.o[0])[l] = static_cast<uint32_t>(leader);
+  }
   uint32_t& p = *x.dst<uint32_t>(i.o[1]);
-  p = (p & ~x.mask) | (1u << leader);
+  p = (p & ~x.mask) | elected;
   return Step::Next;
 }
 
@@ -81,7 +84,7 @@ Step shfl(Exec& x, const Instr& i) {
       default: j = min_lane | (bval & ~seg); ok = j <= max_lane; break;
     }
     if (!ok) j = l;
-    if (!(x.mask >> j & 1))
+    if (!(x.mask >> j & 1) || !(x.src<uint32_t>(i.o[5])[l] >> j & 1))
       x.e.error("shfl-inactive", "shfl.sync reads lane " + std::to_string(j) + ", which does not take part", x.origin(l));
     d[l] = a[j];
     p |= static_cast<uint32_t>(ok) << l;
@@ -98,14 +101,19 @@ Step vote(Exec& x, const Instr& i) {
   TP_MEMBERS(i.o[2]);
   uint32_t v = *x.src<uint32_t>(i.o[1]);
   if (i.m[1]) v = ~v;
-  v &= x.mask;
-  if (i.m[0] == 3) {
-    for (uint32_t m = x.mask; m; m &= m - 1) x.dst<uint32_t>(i.o[0])[__builtin_ctz(m)] = v;
-    return Step::Next;
+  const uint32_t* masks = x.src<uint32_t>(i.o[2]);
+  uint32_t result = 0;
+  for (uint32_t m = x.mask; m; m &= m - 1) {
+    const int l = __builtin_ctz(m);
+    const uint32_t group = masks[l] & x.mask, yes = v & group;
+    if (i.m[0] == 3)
+      x.dst<uint32_t>(i.o[0])[l] = yes;
+    else
+      result |= static_cast<uint32_t>(i.m[0] == 0 ? yes == group : i.m[0] == 1 ? yes != 0 : yes == 0 || yes == group) << l;
   }
-  const bool r = i.m[0] == 0 ? v == x.mask : i.m[0] == 1 ? v != 0 : v == 0 || v == x.mask;
+  if (i.m[0] == 3) return Step::Next;
   uint32_t& p = *x.dst<uint32_t>(i.o[0]);
-  p = r ? p | x.mask : p & ~x.mask;
+  p = (p & ~x.mask) | result;
   return Step::Next;
 }
 
@@ -130,7 +138,7 @@ Step bar(Exec& x, const Instr& i) {
     s.arrived = false;
     return Step::Next;
   }
-  if (!whole_warp(x)) return Step::Block;
+  if (!x.whole_warp()) return Step::Block;
   const int l = x.lane();
   const uint32_t id = x.src<uint32_t>(i.o[0])[l];
   const uint32_t count = i.o[1] == INT32_MIN ? ~0u : x.src<uint32_t>(i.o[1])[l];
@@ -165,7 +173,7 @@ Step bar(Exec& x, const Instr& i) {
 
 // barrier.cluster.arrive / wait: each thread arrives once a round (PTX ISA 9.7.13.3).
 Step cluster_arrive(Exec& x, const Instr& i) {
-  if (i.m[0] && !whole_warp(x)) return Step::Block;
+  if (i.m[0] && !x.whole_warp()) return Step::Block;
   if (x.w.cluster_arrived & x.mask) {
     x.e.fault("cluster-barrier-twice", "a thread arrives at the cluster barrier again before it waited", x.origin(x.lane()));
     return Step::Stop;
@@ -178,7 +186,7 @@ Step cluster_arrive(Exec& x, const Instr& i) {
   return Step::Next;
 }
 Step cluster_wait(Exec& x, const Instr& i) {
-  if (i.m[0] && !whole_warp(x)) return Step::Block;
+  if (i.m[0] && !x.whole_warp()) return Step::Block;
   if (x.e.cluster->barrier_generation != x.w.cluster_token) return Step::Next;
   if ((x.w.cluster_arrived & x.mask) != x.mask) {
     x.e.fault("cluster-barrier-wait", "a thread waits at the cluster barrier without having arrived", x.origin(x.lane()));
@@ -235,7 +243,9 @@ Step mbarrier_init(Exec& x, const Instr& i) {
 Step mbarrier_inval(Exec& x, const Instr& i) {
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
-    const uint32_t offset = static_cast<uint32_t>(bar_address(x, i, l)) & kOffsetMask;
+    const uint64_t a = bar_address(x, i, l);
+    if (!x.shared_owner(a, l, false)) return Step::Stop;
+    const uint32_t offset = static_cast<uint32_t>(a) & kOffsetMask;
     Mbarrier* b = x.e.barrier_at(x.cta, offset, x.origin(l));
     if (!b) return Step::Stop;
     b->live = false;

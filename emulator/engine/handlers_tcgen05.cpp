@@ -13,12 +13,6 @@ uint64_t store_queue(const Cta& cta, int warp) {
   return 2 + 2 * ((static_cast<uint64_t>(cta.rank) << 16) | static_cast<uint64_t>(warp));
 }
 
-bool whole_warp(Exec& x) {
-  if (!x.e.gather_lanes(x.w, *x.s, x.w.live)) return false;
-  x.mask = x.s->mask;
-  return true;
-}
-
 // A cta_group::2 allocation instruction is run by one warp of each CTA of the pair: wait for the twin.
 Step meet_pair(Exec& x, const Instr& i) {
   Cta* twin = x.e.cta_of_rank(x.cta.rank ^ 1);
@@ -63,7 +57,7 @@ int find_columns(Engine& e, Cta& cta, int columns, bool pair) {
 
 // o[1] shared address of the result, o[2] columns, m[0] cta_group.
 Step alloc(Exec& x, const Instr& i) {
-  if (!whole_warp(x)) return Step::Block;
+  if (!x.whole_warp()) return Step::Block;
   const int l = x.lane();
   const uint32_t columns = x.src<uint32_t>(i.o[2])[l];
   TensorMemory& t = x.cta.tmem;
@@ -87,7 +81,7 @@ Step alloc(Exec& x, const Instr& i) {
   const int base = find_columns(x.e, x.cta, static_cast<int>(columns), i.m[0] == 2);
   if (base < 0) {
     x.s->wait = Wait::TmemAlloc;
-    if (i.m[0] != 2) x.s->token = static_cast<uint32_t>(t.allocations.size());
+    x.s->allocations_seen = static_cast<uint32_t>(t.allocations.size());
     return Step::Block;
   }
   x.s->arrived = false;
@@ -103,7 +97,7 @@ Step alloc(Exec& x, const Instr& i) {
 
 // o[1] address, o[2] columns, m[0] cta_group.
 Step dealloc(Exec& x, const Instr& i) {
-  if (!whole_warp(x)) return Step::Block;
+  if (!x.whole_warp()) return Step::Block;
   if (i.m[0] == 2) {
     const Step s = meet_pair(x, i);
     if (s != Step::Next) return s;
@@ -134,7 +128,7 @@ Step dealloc(Exec& x, const Instr& i) {
 }
 
 Step relinquish(Exec& x, const Instr& i) {
-  if (!whole_warp(x)) return Step::Block;
+  if (!x.whole_warp()) return Step::Block;
   if (i.m[0] == 2) {
     const Step s = meet_pair(x, i);
     if (s != Step::Next) return s;
@@ -168,7 +162,7 @@ bool tmem_address(Exec& x, const Instr& i, uint32_t taddr, int& lane0, int& colu
 
 // tcgen05.ld. o[1] address, vec registers, m[0] shape, m[1] N, m[2] pack::16b, imm second column offset of .16x32bx2.
 Step tmem_ld(Exec& x, const Instr& i) {
-  if (!whole_warp(x)) return Step::Block;
+  if (!x.whole_warp()) return Step::Block;
   const uint32_t* taddr = x.src<uint32_t>(i.o[1]);
   const int l = x.lane();
   for (uint32_t m = x.mask; m; m &= m - 1) {
@@ -182,10 +176,13 @@ Step tmem_ld(Exec& x, const Instr& i) {
   PendingTmemLoad load{&i, x.mask, static_cast<uint32_t>(lane0) << 16 | static_cast<uint32_t>(column)};
   // Late and random schedules read TMEM only when the registers are needed: at wait::ld or at the first use.
   if (x.e.early()) x.e.finish_tmem_load(x.w, load);
-  x.w.tmem_loads.push_back(load);
+  size_t slot = 0;
+  while (slot < x.w.tmem_loads.size() && !x.w.tmem_loads[slot].released) ++slot;
+  if (slot == x.w.tmem_loads.size()) x.w.tmem_loads.emplace_back();
+  x.w.tmem_loads[slot] = load;
   x.w.open_loads++;
   x.w.slow = true;
-  const uint16_t mark = static_cast<uint16_t>(x.w.tmem_loads.size());
+  const uint16_t mark = static_cast<uint16_t>(slot + 1);
   for (int32_t k = 0; k < i.nvec; ++k) {
     const size_t off = static_cast<size_t>(x.e.program.vec[static_cast<size_t>(i.vec + k)]);
     x.w.load_of_register[off / 64] = x.w.load_of_register[off / 64 + 1] = mark;
@@ -195,7 +192,7 @@ Step tmem_ld(Exec& x, const Instr& i) {
 
 // tcgen05.st: same operands; the source registers are read now, the cells change at completion.
 Step tmem_st(Exec& x, const Instr& i) {
-  if (!whole_warp(x)) return Step::Block;
+  if (!x.whole_warp()) return Step::Block;
   const int l = x.lane();
   int lane0, column;
   if (!tmem_address(x, i, x.src<uint32_t>(i.o[1])[l], lane0, column)) return Step::Stop;
@@ -224,12 +221,12 @@ Step tmem_st(Exec& x, const Instr& i) {
 }
 
 Step wait_ld(Exec& x, const Instr&) {
-  if (!whole_warp(x)) return Step::Block;
+  if (!x.whole_warp()) return Step::Block;
   x.e.finish_tmem_loads(x.w);
   return x.e.stopped ? Step::Stop : Step::Next;
 }
 Step wait_st(Exec& x, const Instr&) {
-  if (!whole_warp(x)) return Step::Block;
+  if (!x.whole_warp()) return Step::Block;
   x.e.complete_queue(store_queue(x.cta, x.w.index));
   return Step::Next;
 }
@@ -321,6 +318,13 @@ Step cp(Exec& x, const Instr& i) {
     const uint32_t taddr = x.src<uint32_t>(i.o[1])[l];
     const uint64_t desc = x.src<uint64_t>(i.o[2])[l];
     const int column = static_cast<int>(taddr & 0xffff), columns = 4 * i.m[2];
+    const std::string wrong = taddr >> 16 ? "the address names TMEM lane " + std::to_string(taddr >> 16) + "; lane 0 is needed"
+                                          : check_matrix_descriptor(desc, "the source");
+    if (!wrong.empty()) {
+      const bool unsupported = wrong.rfind("unsupported", 0) == 0;
+      x.e.fault(unsupported ? "unsupported" : "mma-operands", "tcgen05.cp: " + wrong, at, taddr);
+      return Step::Stop;
+    }
     std::vector<Cta*> ctas;
     for (int r = 0; r < i.m[0]; ++r) {
       Cta* c = x.e.cta_of_rank(i.m[0] == 2 ? (x.cta.rank & ~1) | r : x.cta.rank);

@@ -61,6 +61,7 @@ struct Split {
   uint32_t bar_offset = 0;
   uint32_t parity = 0;
   uint32_t token = 0;  // generation of a named or cluster barrier at arrival
+  uint32_t allocations_seen = 0;  // live TMEM allocations when an alloc found no room
   bool arrived = false;
   uint32_t lanes_wanted = 0;
   int32_t bulk_allowed = 0;
@@ -205,6 +206,14 @@ struct Exec {
     return reinterpret_cast<T*>(regs + off);
   }
   int lane() const { return __builtin_ctz(mask); }
+  // Lanes whose guard predicate lets the instruction execute.
+  uint32_t guard() const {
+    if (instr->pred < 0) return ~0u;
+    const uint32_t p = *reinterpret_cast<const uint32_t*>(regs + instr->pred);
+    return instr->pred_neg ? ~p : p;
+  }
+  // .aligned: every live thread of the warp executes it together. False: wait for the others, or a fault.
+  bool whole_warp();
   Origin origin(int l) const { return Origin{instr, cta.id, cta.rank, w.index, l}; }
 
   // One thread's access, checked: bounds, alignment, initialisation, pending asynchronous writes.
@@ -269,7 +278,8 @@ class Engine {
   uint8_t* async_write_global(uint64_t address, uint32_t size, const Origin& at);
   bool async_read_shared(Cta& cta, uint32_t offset, uint32_t size, uint8_t* out, const Origin& at, const char* who);
   bool shared_range(Cta& cta, uint32_t offset, uint32_t size, const Origin& at, const char* who);
-  void async_write_shared(Cta& cta, uint32_t offset, const uint8_t* data, uint32_t size, bool was_pending);
+  void async_write_shared(Cta& cta, uint32_t offset, const uint8_t* data, uint32_t size, bool was_pending,
+                          const Origin& at);
 
   Cta* cta_of_rank(int32_t rank) {
     return rank >= 0 && static_cast<size_t>(rank) < cluster->ctas.size() ? cluster->ctas[static_cast<size_t>(rank)].get()

@@ -141,6 +141,16 @@ void fetch_operand(Engine& e, Cta& cta, uint64_t desc, bool mn_major, int rows, 
 
 }  // namespace
 
+std::string check_matrix_descriptor(uint64_t v, const std::string& name) {
+  const MatrixDescriptor m = decode_smem_desc(v);
+  if (m.constant != 1)
+    return "bits 46-48 of the shared-memory descriptor of " + name + " are " + std::to_string(m.constant) + ", not 0b001";
+  if (m.swizzle < 0) return "the swizzle code of the shared-memory descriptor of " + name + " is not legal for 16-bit types";
+  if (m.base_offset) return "unsupported: base offset " + std::to_string(m.base_offset) + " in the descriptor of " + name;
+  if (m.lbo_mode) return "the LBO mode bit of the descriptor of " + name + " is set, which sm_100a does not have";
+  return "";
+}
+
 std::string check_mma(const MmaRequest& r) {
   const InstructionDescriptor d = decode_idesc(r.idesc);
   const std::string shape = "M=" + std::to_string(d.m) + " N=" + std::to_string(d.n);
@@ -162,13 +172,8 @@ std::string check_mma(const MmaRequest& r) {
   if (lane != 0 && !(layout_f && lane == 16)) return "D lane " + std::to_string(lane) + " is not allowed for " + shape;
   if (r.a_in_tmem && d.a_mn_major) return "A in TMEM must be K-major (bit 15 of the instruction descriptor is set)";
   for (int which = r.a_in_tmem ? 1 : 0; which < 2; ++which) {
-    const MatrixDescriptor m = decode_smem_desc(which ? r.b : r.a);
-    const std::string name = which ? "B" : "A";
-    if (m.constant != 1)
-      return "bits 46-48 of the shared-memory descriptor of " + name + " are " + std::to_string(m.constant) + ", not 0b001";
-    if (m.swizzle < 0) return "the swizzle code of the shared-memory descriptor of " + name + " is not legal for 16-bit types";
-    if (m.base_offset) return "unsupported: base offset " + std::to_string(m.base_offset) + " in the descriptor of " + name;
-    if (m.lbo_mode) return "the LBO mode bit of the descriptor of " + name + " is set, which sm_100a does not have";
+    const std::string wrong = check_matrix_descriptor(which ? r.b : r.a, which ? "B" : "A");
+    if (!wrong.empty()) return wrong;
   }
   return "";
 }

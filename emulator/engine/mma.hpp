@@ -44,6 +44,8 @@ struct MmaRequest {
   Cta* odd = nullptr;
 };
 
+// What is wrong with a shared-memory matrix descriptor (empty: nothing); `name` is the operand in the message.
+std::string check_matrix_descriptor(uint64_t v, const std::string& name);
 // Legal? Returns an empty string or what is wrong.
 std::string check_mma(const MmaRequest& r);
 // Marks the D cells as being written (issue), and computes (completion).

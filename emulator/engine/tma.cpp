@@ -22,29 +22,34 @@ const uint32_t kAlign = 128;
 
 // The tensor map behind a generic address; null after a fault.
 const TensorMap* map_at(Exec& x, uint64_t address, int lane) {
-  const uint8_t* p = address - kParamWindow < kWindowSize ? x.load(Space::Param, address - kParamWindow, 128, lane)
-                                                          : x.load(Space::Global, address, 64, lane);
-  if (!p) return nullptr;
   if (address % 64) {
     x.e.fault("misaligned", "a tensor map at " + hex(address) + "; 64-byte alignment is required", x.origin(lane), address);
     return nullptr;
   }
-  const TensorMap* m = x.e.maps.get(p);
+  const bool param = address - kParamWindow < kWindowSize;
+  const uint8_t* p = param ? x.load(Space::Param, address - kParamWindow, 128, lane) : x.load(Space::Global, address, 64, lane);
+  if (!p) return nullptr;
+  if (!param) {  // the second half may lie outside the buffer, or never have been written
+    const uint8_t* q = x.load(Space::Global, address + 64, 64, lane);
+    if (!q) return nullptr;
+    if (q != p + 64) p = nullptr;
+  }
+  const TensorMap* m = p ? x.e.maps.get(p) : nullptr;
   if (!m) x.e.fault("tensormap-invalid", "the 128 bytes at " + hex(address) + " are not an encoded tensor map", x.origin(lane), address);
   return m;
 }
 
-void shape_rows(Tensor& t) {
+// False when the box is larger than any shared memory.
+bool shape_rows(Tensor& t) {
   t.row_bytes = static_cast<uint32_t>(t.map.box[0] * t.map.element_size);
-  t.rows = 1;
-  if (t.gather4) {
-    t.rows = 4;
-    return;
-  }
-  for (int d = 1; d < t.map.rank; ++d) {
-    const int e = t.map.element_stride[static_cast<size_t>(d)];
-    t.rows *= static_cast<uint32_t>((t.map.box[static_cast<size_t>(d)] + e - 1) / e);
-  }
+  uint64_t rows = t.gather4 ? 4 : 1;
+  if (!t.gather4)
+    for (int d = 1; d < t.map.rank; ++d) {
+      const int e = t.map.element_stride[static_cast<size_t>(d)];
+      rows *= static_cast<uint64_t>((t.map.box[static_cast<size_t>(d)] + e - 1) / e);
+    }
+  t.rows = static_cast<uint32_t>(rows);
+  return rows * t.row_bytes <= kSharedLimit;
 }
 
 // Global address of image row `index` and whether its outer coordinates lie inside the tensor.
@@ -52,7 +57,7 @@ bool row_address(const Tensor& t, uint32_t index, uint64_t& address) {
   address = t.map.address;
   if (t.gather4) {
     const int64_t r = t.row[index];
-    address += static_cast<uint64_t>(r * t.map.stride[1]);
+    address += static_cast<uint64_t>(r) * static_cast<uint64_t>(t.map.stride[1]);
     return r >= 0 && r < t.map.shape[1];
   }
   bool inside = true;
@@ -63,7 +68,7 @@ bool row_address(const Tensor& t, uint32_t index, uint64_t& address) {
     const int64_t c = t.at[k] + static_cast<int64_t>(index % n) * e;
     index /= n;
     inside &= c >= 0 && c < t.map.shape[k];
-    address += static_cast<uint64_t>(c * t.map.stride[k]);
+    address += static_cast<uint64_t>(c) * static_cast<uint64_t>(t.map.stride[k]);
   }
   return inside;
 }
@@ -134,7 +139,10 @@ bool read_coordinates(Exec& x, const Instr& i, int lane, Tensor& t, int dims, bo
                                        std::to_string(t.map.box[1]) + " rows", x.origin(lane));
     return false;
   }
-  shape_rows(t);
+  if (!shape_rows(t)) {
+    x.e.fault("shared-out-of-bounds", "the box of this tensor map is larger than a CTA's shared memory", x.origin(lane));
+    return false;
+  }
   return true;
 }
 
@@ -200,7 +208,7 @@ Step tensor_load(Exec& x, const Instr& i) {
           return;
         }
         chunks(*t, offset, [&](uint32_t o, uint32_t a, uint32_t n) {
-          e->async_write_shared(*target.first, a, &image[o], n, pending);
+          e->async_write_shared(*target.first, a, &image[o], n, pending, t->origin);
         });
         e->counters.tma_load_bytes += t->bytes();
         e->barrier_complete_tx(*target.second, bar_offset, t->bytes(), t->origin);
@@ -374,7 +382,7 @@ Step bulk_copy(Exec& x, const Instr& i) {
         e->fault("access-after-exit", "a bulk copy writes shared memory of a CTA that has exited", at, dst);
         return;
       }
-      e->async_write_shared(*to, to_offset, image.data(), size, pending);
+      e->async_write_shared(*to, to_offset, image.data(), size, pending, at);
       e->counters.bulk_bytes += size;
       e->barrier_complete_tx(*to, bar_offset, size, at);
     });

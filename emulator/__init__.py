@@ -1,4 +1,6 @@
-"""Runs compiled SM100 PTX on a CPU: TMA, mbarriers, tcgen05, tensor memory and CTA pairs, with values and findings."""
+"""Runs compiled SM100 PTX on a CPU: TMA, mbarriers, tcgen05, tensor memory and CTA pairs, with values
+and findings.
+"""
 
 from tileproof.emulator.errors import LaunchError, PtxError, UnsupportedInstruction
 from tileproof.emulator.memory import Buffer, Memory
@@ -17,6 +19,20 @@ from tileproof.emulator.result import (
 from tileproof.emulator.tensormap import TensorMap
 
 __all__ = [
-    "Buffer", "Counters", "Finding", "LaunchError", "LaunchResult", "Memory", "Module", "PtxError", "Schedule",
-    "SmemRegion", "Tap", "TapRecord", "TensorMap", "TmemRegion", "UnsupportedInstruction", "Waiting",
-]  # fmt: skip
+    "Buffer",
+    "Counters",
+    "Finding",
+    "LaunchError",
+    "LaunchResult",
+    "Memory",
+    "Module",
+    "PtxError",
+    "Schedule",
+    "SmemRegion",
+    "Tap",
+    "TapRecord",
+    "TensorMap",
+    "TmemRegion",
+    "UnsupportedInstruction",
+    "Waiting",
+]

@@ -1,6 +1,7 @@
 """Where diverged lanes meet again: immediate post-dominators of conditional branches.
 
-PTX does not write convergence down; compilers and hardware reconverge at the immediate post-dominator. Algorithm:
+PTX does not write convergence down; compilers and hardware reconverge at the immediate post-dominator.
+Algorithm:
 iterative dominance on the reversed graph (Cooper, Harvey, Kennedy, "A Simple, Fast Dominance Algorithm").
 """
 
@@ -24,7 +25,7 @@ def immediate_post_dominators(code: list[tuple[str, int, bool]]) -> dict[int, in
     exit_block = len(starts)
     successors: list[list[int]] = []
     last: list[int] = []
-    for block, start in enumerate(starts):
+    for block in range(len(starts)):
         end = (starts[block + 1] if block + 1 < len(starts) else count) - 1
         last.append(end)
         kind, target, conditional = code[end]
@@ -43,7 +44,8 @@ def immediate_post_dominators(code: list[tuple[str, int, bool]]) -> dict[int, in
     for block, out in enumerate(successors):
         for to in out:
             predecessors[to].append(block)
-    # Postorder of the reversed graph from the exit; blocks in endless loops never reach it and keep no dominator.
+    # Postorder of the reversed graph from the exit; blocks in endless loops never reach it and keep no
+    # dominator.
     order: list[int] = []
     seen = {exit_block}
     stack = [(exit_block, iter(predecessors[exit_block]))]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
 from tileproof.emulator.errors import LaunchError
 
 _BASE = 0x1000_0000_0000
@@ -16,7 +15,9 @@ _POISON = 0xFF
 class Buffer:
     """A device buffer: `address` is what a kernel sees, `numpy()` the array behind it."""
 
-    def __init__(self, array: np.ndarray, address: int, name: str, written: np.ndarray | None, writable: bool) -> None:
+    def __init__(
+        self, array: np.ndarray, address: int, name: str, written: np.ndarray | None, writable: bool
+    ) -> None:
         self._array = array
         self.address = address
         self.name = name
@@ -28,11 +29,15 @@ class Buffer:
         return int(self._array.nbytes)
 
     def numpy(self) -> np.ndarray:
-        """The array itself, not a copy. Bytes never written by a kernel read 0xFF (NaN in every float type)."""
+        """The array itself, not a copy. Bytes never written by a kernel read 0xFF (NaN in every float
+        type).
+        """
         return self._array
 
     def written(self) -> np.ndarray:
-        """bool per element, shape of the array: every byte of it was written (all True for `Memory.buffer`)."""
+        """bool per element, shape of the array: every byte of it was written (all True for
+        `Memory.buffer`).
+        """
         if self._written is None:
             return np.ones(self._array.shape, dtype=bool)
         size = self._array.dtype.itemsize
@@ -57,10 +62,13 @@ class Memory:
     def buffer(self, array: np.ndarray, name: str = "") -> Buffer:
         """A buffer over `array` itself: kernels read and write the array's own memory.
 
-        The array must be C-contiguous. A read-only array makes a read-only buffer: a store into it is a finding.
+        The array must be C-contiguous. A read-only array makes a read-only buffer: a store into it is a
+        finding.
         """
         if not isinstance(array, np.ndarray):
-            raise LaunchError("a buffer needs a numpy array", expected="numpy.ndarray", found=type(array).__name__)
+            raise LaunchError(
+                "a buffer needs a numpy array", expected="numpy.ndarray", found=type(array).__name__
+            )
         if not array.flags.c_contiguous:
             raise LaunchError(
                 "a buffer needs a C-contiguous array",
@@ -85,6 +93,13 @@ class Memory:
     def engine_table(self) -> list[tuple[int, int, int, int, bool, str]]:
         """(address, bytes, data pointer, written pointer or 0, writable, name) a buffer, for the engine."""
         return [
-            (b.address, b.bytes, b._array.ctypes.data, 0 if b._written is None else b._written.ctypes.data, b.writable, b.name)
+            (
+                b.address,
+                b.bytes,
+                b._array.ctypes.data,
+                0 if b._written is None else b._written.ctypes.data,
+                b.writable,
+                b.name,
+            )
             for b in self.buffers
         ]

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-
 from tileproof.emulator import _engine, isa  # noqa: F401 - importing isa fills the registry
-from tileproof.emulator.decode import SHARED_RESERVED, Decoded, Decoder
+from tileproof.emulator.decode import Decoder
 from tileproof.emulator.errors import LaunchError, PtxError, UnsupportedInstruction
 from tileproof.emulator.memory import Buffer, Memory
+from tileproof.emulator.program import SHARED_RESERVED, Decoded
 from tileproof.emulator.ptx import PtxModule, parse_module
 from tileproof.emulator.result import Counters, LaunchResult, Schedule, Tap, TapRecord, TmemRegion, finding
 from tileproof.emulator.tensormap import TensorMap
@@ -40,9 +40,15 @@ class Module:
             at += -(-(variable.bytes + 65536) // 65536) * 65536
         for variable in parsed.variables.values():
             for offset, symbol in variable.addresses:
-                if symbol in self._globals:
-                    address = np.asarray([self._globals[symbol][0]], dtype="<u8").view(np.uint8)
-                    self._globals[variable.name][1][offset : offset + 8] = address
+                if symbol not in self._globals:
+                    raise PtxError(
+                        f"the initialiser of {variable.name} names {symbol}, which is no variable of the module",
+                        where=f"line {variable.line}",
+                        expected="a .global or .const variable",
+                        found=repr(symbol),
+                    )
+                address = np.asarray([self._globals[symbol][0]], dtype="<u8").view(np.uint8)
+                self._globals[variable.name][1][offset : offset + 8] = address
 
     @classmethod
     def from_ptx(cls, text: str) -> Module:
@@ -61,7 +67,8 @@ class Module:
     def entries(self) -> dict[str, list[tuple[str, int, int]]]:
         """Kernels: name -> [(parameter name, bytes, alignment), ...]."""
         return {
-            entry.name: [(p.name, p.bytes, p.align) for p in entry.parameters] for entry in self._parsed.entries.values()
+            entry.name: [(p.name, p.bytes, p.align) for p in entry.parameters]
+            for entry in self._parsed.entries.values()
         }
 
     def decode(self, entry: str) -> Decoded:
@@ -96,9 +103,11 @@ class Module:
         grid, block, cluster: (x, y, z); clusters run one after another. `cluster` defaults to the entry's
             `.reqnctapercluster`, else 1.
         shared_bytes: dynamic shared memory.
-        args: one a parameter: a Buffer (its address), a TensorMap (its 128 bytes), a number, or the bytes of a
+        args: one a parameter: a Buffer (its address), a TensorMap (its 128 bytes), a number, or the bytes
+        of a
             struct in which addresses and encoded tensor maps are embedded.
-        mma: "fast" computes tcgen05.mma as f32 products summed in f32; "exact" follows the published block arithmetic.
+        mma: "fast" computes tcgen05.mma as f32 products summed in f32; "exact" follows the published block
+        arithmetic.
         taps: regions to capture when barrier phases complete.
         livelock_limit: warp instructions without any effect after which the launch counts as spinning.
 
@@ -115,17 +124,22 @@ class Module:
         if decoded.uses_pairs and cluster3[0] * cluster3[1] * cluster3[2] % 2:
             raise LaunchError(
                 "the kernel uses cta_group::2 but the cluster has no CTA pairs",
-                where=entry[:80], expected="an even number of CTAs a cluster", found=str(cluster3),
-            )  # fmt: skip
+                where=entry[:80],
+                expected="an even number of CTAs a cluster",
+                found=str(cluster3),
+            )
         used = decoded.static_shared + shared_bytes
         if shared_bytes < 0 or used > _SHARED_LIMIT:
             raise LaunchError(
                 "the launch asks for more shared memory than a CTA has",
-                where=entry[:80], expected=f"at most {_SHARED_LIMIT} bytes, static and dynamic together",
+                where=entry[:80],
+                expected=f"at most {_SHARED_LIMIT} bytes, static and dynamic together",
                 found=f"{decoded.static_shared} static + {shared_bytes} dynamic",
-            )  # fmt: skip
+            )
         if schedule.policy not in _POLICIES:
-            raise LaunchError("unknown schedule policy", expected=", ".join(_POLICIES), found=repr(schedule.policy))
+            raise LaunchError(
+                "unknown schedule policy", expected=", ".join(_POLICIES), found=repr(schedule.policy)
+            )
         if mma not in ("fast", "exact"):
             raise LaunchError("unknown MMA mode", expected="fast or exact", found=repr(mma))
         table = memory.engine_table()
@@ -135,18 +149,27 @@ class Module:
         ]
         dynamic = SHARED_RESERVED + decoded.static_shared
         raw = _engine.launch(
-            program=decoded.program, buffers=table, grid=grid3, block=block3, cluster=cluster3,
-            dynamic_shared=shared_bytes, params=_pack(decoded, args), policy=_POLICIES.index(schedule.policy),
-            seed=schedule.seed & ((1 << 64) - 1), mma=int(mma == "exact"), livelock_limit=livelock_limit,
+            program=decoded.program,
+            buffers=table,
+            grid=grid3,
+            block=block3,
+            cluster=cluster3,
+            dynamic_shared=shared_bytes,
+            params=_pack(decoded, args),
+            policy=_POLICIES.index(schedule.policy),
+            seed=schedule.seed & ((1 << 64) - 1),
+            mma=int(mma == "exact"),
+            livelock_limit=livelock_limit,
             taps=[_tap(tap, dynamic) for tap in taps],
-        )  # fmt: skip
+        )
         findings = tuple(finding(entry, f) for f in raw["findings"])
         for f in findings:
             if f.code == "unsupported":
                 raise UnsupportedInstruction(
-                    f.message, where=f"line {f.ptx_line}, {f.instruction}, in {entry[:80]}",
+                    f.message,
+                    where=f"line {f.ptx_line}, {f.instruction}, in {entry[:80]}",
                     do="see docs/instructions.md for what is executed",
-                )  # fmt: skip
+                )
         return LaunchResult(
             printf=raw["printf"].decode("utf-8", "replace"),
             findings=findings,
@@ -158,34 +181,63 @@ class Module:
 def _three(value: Sequence[int], name: str) -> tuple[int, int, int]:
     numbers = tuple(int(n) for n in value)
     if not 1 <= len(numbers) <= 3 or any(n < 1 for n in numbers):
-        raise LaunchError(f"{name} is not a launch dimension", expected="one to three positive numbers", found=str(value))
+        raise LaunchError(
+            f"{name} is not a launch dimension", expected="one to three positive numbers", found=str(value)
+        )
     x, y, z = (*numbers, 1, 1)[:3]
     return x, y, z
 
 
 def _check_shape(
-    entry: str, directives: dict[str, tuple[int, ...]], grid: tuple[int, int, int], block: tuple[int, int, int],
+    entry: str,
+    directives: dict[str, tuple[int, ...]],
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
     cluster: tuple[int, int, int],
-) -> None:  # fmt: skip
+) -> None:
     threads = block[0] * block[1] * block[2]
     if threads > 1024:
-        raise LaunchError("a block has too many threads", where=entry[:80], expected="at most 1024", found=str(block))
+        raise LaunchError(
+            "a block has too many threads", where=entry[:80], expected="at most 1024", found=str(block)
+        )
     required, most = directives.get("reqntid"), directives.get("maxntid")
     if required and (*required, 1, 1)[:3] != block:
-        raise LaunchError("the block is not the one that .reqntid asks for", where=entry[:80], expected=str(required), found=str(block))
+        raise LaunchError(
+            "the block is not the one that .reqntid asks for",
+            where=entry[:80],
+            expected=str(required),
+            found=str(block),
+        )
     if most:
         allowed = 1
         for extent in most:
             allowed *= extent
         if threads > allowed:
-            raise LaunchError("the block is larger than .maxntid allows", where=entry[:80], expected=f"{allowed} threads", found=f"{threads}")
+            raise LaunchError(
+                "the block is larger than .maxntid allows",
+                where=entry[:80],
+                expected=f"{allowed} threads",
+                found=f"{threads}",
+            )
     stated = directives.get("reqnctapercluster")
     if stated and (*stated, 1, 1)[:3] != cluster:
-        raise LaunchError("the cluster is not the one that .reqnctapercluster asks for", where=entry[:80], expected=str(stated), found=str(cluster))
+        raise LaunchError(
+            "the cluster is not the one that .reqnctapercluster asks for",
+            where=entry[:80],
+            expected=str(stated),
+            found=str(cluster),
+        )
     if any(g % c for g, c in zip(grid, cluster, strict=True)):
-        raise LaunchError("the grid is not a whole number of clusters", where=entry[:80], expected=f"a multiple of {cluster}", found=str(grid))
+        raise LaunchError(
+            "the grid is not a whole number of clusters",
+            where=entry[:80],
+            expected=f"a multiple of {cluster}",
+            found=str(grid),
+        )
     if cluster[0] * cluster[1] * cluster[2] > 16:
-        raise LaunchError("a cluster has too many CTAs", where=entry[:80], expected="at most 16", found=str(cluster))
+        raise LaunchError(
+            "a cluster has too many CTAs", where=entry[:80], expected="at most 16", found=str(cluster)
+        )
 
 
 def _pack(decoded: Decoded, args: Sequence[Argument]) -> bytes:
@@ -194,7 +246,10 @@ def _pack(decoded: Decoded, args: Sequence[Argument]) -> bytes:
     name = decoded.entry.name[:80]
     if len(args) != len(parameters):
         raise LaunchError(
-            "the launch has the wrong number of arguments", where=name, expected=str(len(parameters)), found=str(len(args))
+            "the launch has the wrong number of arguments",
+            where=name,
+            expected=str(len(parameters)),
+            found=str(len(args)),
         )
     out = bytearray()
     for index, (parameter, argument) in enumerate(zip(parameters, args, strict=True)):
@@ -203,7 +258,10 @@ def _pack(decoded: Decoded, args: Sequence[Argument]) -> bytes:
         if data is None or len(data) != parameter.bytes:
             found = f"{type(argument).__name__}" + (f" of {len(data)} bytes" if data is not None else "")
             raise LaunchError(
-                f"argument {index} does not fit its parameter", where=name, expected=f"{parameter.bytes} bytes", found=found
+                f"argument {index} does not fit its parameter",
+                where=name,
+                expected=f"{parameter.bytes} bytes",
+                found=found,
             )
         out += data
     return bytes(out)

@@ -1,6 +1,7 @@
 """The instruction registry: what the emulator executes, how faithfully, and what it refuses.
 
-Each row names a family of spellings, the function that decodes it, a fidelity grade and the section of the PTX ISA
+Each row names a family of spellings, the function that decodes it, a fidelity grade and the section of the
+PTX ISA
 that defines it. `docs/instructions.md` is generated from these rows, so that table and behaviour cannot part.
 """
 
@@ -19,7 +20,9 @@ Grade = Literal["modelled", "order only", "refused"]
 
 @dataclass(frozen=True)
 class Row:
-    """One family: `forms` are the accepted modifiers in words, `note` says what is modelled and what is not."""
+    """One family: `forms` are the accepted modifiers in words, `note` says what is modelled and what
+    is not.
+    """
 
     base: str
     group: str

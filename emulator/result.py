@@ -14,8 +14,9 @@ Policy = Literal["early", "late", "random"]
 class Schedule:
     """When asynchronous operations complete and which warp runs next, among what is legal.
 
-    "early": each operation completes when issued; "late": only when no warp can go on without it; "random": warps,
-    clusters, completions and TMEM bases drawn from `seed`. A launch is a function of its inputs, policy and seed.
+    "early": each operation completes when issued; "late": only when no warp can go on without it; "random":
+    warps, clusters, completions and TMEM bases drawn from `seed`. A launch is a function of its inputs,
+    policy and seed.
     """
 
     policy: Policy = "early"
@@ -40,7 +41,9 @@ class SmemRegion:
 
 @dataclass(frozen=True)
 class Tap:
-    """Captures `region` of a CTA each time the mbarrier at `barrier_offset` (in its dynamic shared memory) completes a phase."""
+    """Captures `region` of a CTA each time the mbarrier at `barrier_offset` (in its dynamic shared
+    memory) completes a phase.
+    """
 
     name: str
     barrier_offset: int
@@ -49,7 +52,8 @@ class Tap:
 
 @dataclass(frozen=True)
 class TapRecord:
-    """One capture. `data` is uint32 [128, columns] (TMEM) or uint8 [bytes]; `valid` marks what had been written.
+    """One capture. `data` is uint32 [128, columns] (TMEM) or uint8 [bytes]; `valid` marks what had been
+    written.
 
     `phase` counts the completed phases of the barrier from 0; `cta` is the CTA's grid coordinate.
     """
@@ -82,14 +86,17 @@ class Waiting:
 
     def __str__(self) -> str:
         place = f"line {self.ptx_line}" + (f" ({self.source})" if self.source else "")
-        return f"CTA {self.cta} warp {self.warp} lanes {self.lanes:#010x} at {place}: waits for {self.waits_for}"
+        return (
+            f"CTA {self.cta} warp {self.warp} lanes {self.lanes:#010x} at {place}: waits for {self.waits_for}"
+        )
 
 
 @dataclass(frozen=True)
 class Finding:
     """A defect, or a remark, with its place.
 
-    `severity` is "error", "warning" or "note"; `code` names the class; `count` how often the same instruction of the
+    `severity` is "error", "warning" or "note"; `code` names the class; `count` how often the same
+    instruction of the
     same CTA rank did it; `lane` and `warp` are -1 where the finding is about a whole CTA.
     """
 
@@ -118,7 +125,10 @@ class Finding:
         if self.lane >= 0:
             place.append(f"lane {self.lane}")
         times = f" ({self.count} times)" if self.count > 1 else ""
-        lines = [f"{self.severity} {self.code}: {self.message}{times}", f"  at {', '.join(place)}: {self.instruction}"]
+        lines = [
+            f"{self.severity} {self.code}: {self.message}{times}",
+            f"  at {', '.join(place)}: {self.instruction}",
+        ]
         lines += [f"  {waiting}" for waiting in self.waiting]
         return "\n".join(lines)
 
@@ -171,16 +181,35 @@ def finding(kernel: str, raw: dict[str, Any]) -> Finding:
     """A Finding from the engine's dictionary."""
     waiting = tuple(
         Waiting(
-            ptx_line=w["line"], source=w["source"], instruction=w["instruction"], cta=tuple(w["cta"]),
-            cluster_rank=w["rank"], warp=w["warp"], lanes=w["lanes"], waits_for=w["waits_for"],
-            barrier=w["barrier"] if w["barrier"] >= 0 else None, parity=w["parity"] if w["parity"] >= 0 else None,
-            phase=w["phase"], pending=w["pending"], tx=w["tx"],
+            ptx_line=w["line"],
+            source=w["source"],
+            instruction=w["instruction"],
+            cta=tuple(w["cta"]),
+            cluster_rank=w["rank"],
+            warp=w["warp"],
+            lanes=w["lanes"],
+            waits_for=w["waits_for"],
+            barrier=w["barrier"] if w["barrier"] >= 0 else None,
+            parity=w["parity"] if w["parity"] >= 0 else None,
+            phase=w["phase"],
+            pending=w["pending"],
+            tx=w["tx"],
         )
         for w in raw["waiters"]
-    )  # fmt: skip
+    )
     return Finding(
-        severity=_SEVERITY[raw["severity"]], code=raw["code"], message=raw["message"], kernel=kernel,
-        ptx_line=raw["line"], source=raw["source"], instruction=raw["instruction"], cta=tuple(raw["cta"]),
-        cluster_rank=raw["rank"], warp=raw["warp"], lane=raw["lane"], address=raw["address"], count=raw["count"],
+        severity=_SEVERITY[raw["severity"]],
+        code=raw["code"],
+        message=raw["message"],
+        kernel=kernel,
+        ptx_line=raw["line"],
+        source=raw["source"],
+        instruction=raw["instruction"],
+        cta=tuple(raw["cta"]),
+        cluster_rank=raw["rank"],
+        warp=raw["warp"],
+        lane=raw["lane"],
+        address=raw["address"],
+        count=raw["count"],
         waiting=waiting,
-    )  # fmt: skip
+    )

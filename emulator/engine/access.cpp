@@ -13,8 +13,8 @@ const uint8_t* poison() {
 bool Exec::whole_warp() {
   if (mask != s->mask) {
     e.fault("aligned-partial",
-            "lanes " + hex(mask) + " execute an .aligned instruction that their warp's lanes " + hex(s->mask & ~mask) +
-                " skip by a predicate",
+            "lanes " + hex(mask) + " execute an .aligned instruction that their warp's lanes " +
+                hex(s->mask & ~mask) + " skip by a predicate",
             origin(lane()));
     return false;
   }
@@ -29,16 +29,16 @@ Cta* Exec::shared_owner(uint64_t address, int lane, bool cluster_window) {
     // A .shared::cta access: the own window, with or without the own rank in the upper bits.
     if (rank == 0 || rank == static_cast<uint64_t>(cta.rank)) return &cta;
     e.fault("shared-wrong-window",
-            "a .shared::cta access uses the address " + hex(address) + " of CTA rank " + std::to_string(rank) +
-                "; only .shared::cluster accesses reach another CTA",
+            "a .shared::cta access uses the address " + hex(address) + " of CTA rank " +
+                std::to_string(rank) + "; only .shared::cluster accesses reach another CTA",
             origin(lane), address);
     return nullptr;
   }
   Cta* owner = rank < e.cluster->ctas.size() ? e.cta_of_rank(static_cast<int32_t>(rank)) : nullptr;
   if (!owner) {
     e.fault("shared-no-such-cta",
-            "the shared address " + hex(address) + " names CTA rank " + std::to_string(rank) + " of a cluster of " +
-                std::to_string(e.cluster->ctas.size()),
+            "the shared address " + hex(address) + " names CTA rank " + std::to_string(rank) +
+                " of a cluster of " + std::to_string(e.cluster->ctas.size()),
             origin(lane), address);
     return nullptr;
   }
@@ -51,7 +51,8 @@ uint8_t* Exec::shared(uint64_t address, uint32_t size, int lane, bool write, boo
   const uint32_t offset = static_cast<uint32_t>(address) & kOffsetMask;
   if (!e.shared_range(*owner, offset, size, origin(lane), write ? "a store" : "a load")) return nullptr;
   if (address % size) {
-    e.fault("misaligned", "a " + std::to_string(size) + "-byte shared access at " + hex(address), origin(lane), address);
+    e.fault("misaligned", "a " + std::to_string(size) + "-byte shared access at " + hex(address),
+            origin(lane), address);
     return nullptr;
   }
   e.counters.shared_bytes += size;
@@ -65,7 +66,8 @@ uint8_t* Exec::shared(uint64_t address, uint32_t size, int lane, bool write, boo
           e.error("mbarrier-overwritten", "a store overwrites a live mbarrier", origin(lane), address);
         else
           e.error("shared-write-under-copy",
-                  "a store hits shared bytes at " + hex(offset) + " that an asynchronous copy is still going to write",
+                  "a store hits shared bytes at " + hex(offset) +
+                      " that an asynchronous copy is still going to write",
                   origin(lane), address);
       }
       state[i] |= kValid;
@@ -79,7 +81,8 @@ uint8_t* Exec::shared(uint64_t address, uint32_t size, int lane, bool write, boo
     pending |= (state[i] & kPendingMask) != 0;
     never |= !(state[i] & (kPendingMask | kMbarrier | kValid));
   }
-  if (barrier) e.error("mbarrier-read-as-data", "a load reads the bytes of a live mbarrier", origin(lane), address);
+  if (barrier)
+    e.error("mbarrier-read-as-data", "a load reads the bytes of a live mbarrier", origin(lane), address);
   if (pending)
     e.error("shared-pending",
             "a load reads shared bytes at " + hex(offset) + " of CTA rank " + std::to_string(owner->rank) +
@@ -105,12 +108,14 @@ uint8_t* Exec::global(uint64_t address, uint32_t size, int lane, bool write, boo
     else if (after && after->address - address <= 65536)
       where = std::to_string(after->address - address) + " bytes before " + after->name;
     e.fault("global-out-of-bounds",
-            std::string(write ? "a store of " : "a load of ") + std::to_string(size) + " bytes at " + hex(address) + ", " + where,
+            std::string(write ? "a store of " : "a load of ") + std::to_string(size) + " bytes at " +
+                hex(address) + ", " + where,
             origin(lane), address);
     return nullptr;
   }
   if (address % size) {
-    e.fault("misaligned", "a " + std::to_string(size) + "-byte global access at " + hex(address) + " in " + b->name,
+    e.fault("misaligned",
+            "a " + std::to_string(size) + "-byte global access at " + hex(address) + " in " + b->name,
             origin(lane), address);
     return nullptr;
   }
@@ -119,7 +124,8 @@ uint8_t* Exec::global(uint64_t address, uint32_t size, int lane, bool write, boo
   uint8_t* written = b->written ? b->written + (address - b->address) : nullptr;
   if (read && written && !all_valid(written, size)) {
     e.error("global-uninitialised",
-            "a load reads bytes of " + b->name + " at offset " + std::to_string(address - b->address) + " that were never written",
+            "a load reads bytes of " + b->name + " at offset " + std::to_string(address - b->address) +
+                " that were never written",
             origin(lane), address);
     if (!write) return const_cast<uint8_t*>(poison());
   }
@@ -136,7 +142,8 @@ uint8_t* Exec::global(uint64_t address, uint32_t size, int lane, bool write, boo
 
 const uint8_t* Exec::load(Space space, uint64_t address, uint32_t size, int lane) {
   if (space == Space::Generic) {
-    if (address - kSharedWindow < kWindowSize) return shared(address - kSharedWindow, size, lane, false, true);
+    if (address - kSharedWindow < kWindowSize)
+      return shared(address - kSharedWindow, size, lane, false, true);
     if (address - kLocalWindow < kWindowSize) {
       space = Space::Local;
       address -= kLocalWindow;
@@ -148,22 +155,29 @@ const uint8_t* Exec::load(Space space, uint64_t address, uint32_t size, int lane
     }
   }
   switch (space) {
-    case Space::Global: return global(address, size, lane, false, true);
-    case Space::SharedCta: return shared(address, size, lane, false, false);
-    case Space::SharedCluster: return shared(address, size, lane, false, true);
+    case Space::Global:
+      return global(address, size, lane, false, true);
+    case Space::SharedCta:
+      return shared(address, size, lane, false, false);
+    case Space::SharedCluster:
+      return shared(address, size, lane, false, true);
     case Space::Param:
       if (address > e.config.params.size() || size > e.config.params.size() - address) {
-        e.fault("param-out-of-bounds", "a load of " + std::to_string(size) + " bytes at parameter offset " + hex(address),
+        e.fault("param-out-of-bounds",
+                "a load of " + std::to_string(size) + " bytes at parameter offset " + hex(address),
                 origin(lane), address);
         return nullptr;
       }
       if (size <= 32 && address % size) {
-        e.fault("misaligned", "a " + std::to_string(size) + "-byte access at parameter offset " + hex(address), origin(lane), address);
+        e.fault("misaligned",
+                "a " + std::to_string(size) + "-byte access at parameter offset " + hex(address),
+                origin(lane), address);
         return nullptr;
       }
       return e.config.params.data() + address;
     case Space::Local:
-    case Space::Generic: break;
+    case Space::Generic:
+      break;
   }
   const uint64_t bytes = static_cast<uint64_t>(e.program.local_bytes);
   if (address > bytes || size > bytes - address || address % size) {
@@ -187,14 +201,18 @@ uint8_t* Exec::store(Space space, uint64_t address, uint32_t size, int lane) {
     }
   }
   switch (space) {
-    case Space::Global: return global(address, size, lane, true, false);
-    case Space::SharedCta: return shared(address, size, lane, true, false);
-    case Space::SharedCluster: return shared(address, size, lane, true, true);
+    case Space::Global:
+      return global(address, size, lane, true, false);
+    case Space::SharedCta:
+      return shared(address, size, lane, true, false);
+    case Space::SharedCluster:
+      return shared(address, size, lane, true, true);
     case Space::Param:
       e.fault("param-written", "a store into the kernel's parameters", origin(lane), address);
       return nullptr;
     case Space::Local:
-    case Space::Generic: break;
+    case Space::Generic:
+      break;
   }
   return const_cast<uint8_t*>(load(Space::Local, address, size, lane));
 }

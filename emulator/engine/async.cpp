@@ -99,8 +99,9 @@ Mbarrier* Engine::barrier_at(Cta& cta, uint32_t offset, const Origin& at) {
   Mbarrier* b = cta.shared.barrier(offset);
   if (!b)
     fault("mbarrier-uninitialised",
-          "no mbarrier was initialised at shared offset " + hex(offset) + " of CTA rank " + std::to_string(cta.rank), at,
-          offset);
+          "no mbarrier was initialised at shared offset " + hex(offset) + " of CTA rank " +
+              std::to_string(cta.rank),
+          at, offset);
   return b;
 }
 
@@ -109,14 +110,16 @@ void Engine::barrier_arrive(Cta& cta, uint32_t offset, uint32_t count, const Ori
   if (!b) return;
   ++progress;
   if (count == 0 || count > (1u << 20) - 1) {
-    fault("mbarrier-count", "an arrival of count " + std::to_string(count) + "; 1 to 2^20-1 are legal", at, offset);
+    fault("mbarrier-count", "an arrival of count " + std::to_string(count) + "; 1 to 2^20-1 are legal", at,
+          offset);
     return;
   }
   if (b->pending < static_cast<int32_t>(count)) {
     fault("mbarrier-over-arrival",
-          "phase " + std::to_string(b->phase) + " of the mbarrier at shared offset " + hex(offset) + " expects " +
-              std::to_string(b->expected) + " arrivals and has " + std::to_string(b->pending) + " left, but " +
-              std::to_string(count) + " more arrive" + (b->tx ? " (" + std::to_string(b->tx) + " bytes are outstanding)" : ""),
+          "phase " + std::to_string(b->phase) + " of the mbarrier at shared offset " + hex(offset) +
+              " expects " + std::to_string(b->expected) + " arrivals and has " + std::to_string(b->pending) +
+              " left, but " + std::to_string(count) + " more arrive" +
+              (b->tx ? " (" + std::to_string(b->tx) + " bytes are outstanding)" : ""),
           at, offset);
     return;
   }
@@ -130,7 +133,8 @@ void Engine::barrier_expect(Cta& cta, uint32_t offset, int64_t bytes, const Orig
   ++progress;
   b->tx += bytes;
   if (b->tx > (1 << 20) - 1)
-    fault("mbarrier-tx-range", "the transaction count " + std::to_string(b->tx) + " exceeds 2^20-1", at, offset);
+    fault("mbarrier-tx-range", "the transaction count " + std::to_string(b->tx) + " exceeds 2^20-1", at,
+          offset);
 }
 
 void Engine::barrier_complete_tx(Cta& cta, uint32_t offset, int64_t bytes, const Origin& at) {
@@ -138,7 +142,8 @@ void Engine::barrier_complete_tx(Cta& cta, uint32_t offset, int64_t bytes, const
   if (!b) return;
   b->tx -= bytes;
   if (b->tx < -((1 << 20) - 1)) {
-    fault("mbarrier-tx-range", "the transaction count " + std::to_string(b->tx) + " is below -(2^20-1)", at, offset);
+    fault("mbarrier-tx-range", "the transaction count " + std::to_string(b->tx) + " is below -(2^20-1)", at,
+          offset);
     return;
   }
   try_complete(cta, *b);
@@ -192,12 +197,14 @@ const uint8_t* Engine::async_read_global(uint64_t address, uint32_t size, const 
   GlobalBuffer* b = memory.find(address, size);
   if (!b) {
     fault("global-out-of-bounds",
-          "an asynchronous copy reads " + std::to_string(size) + " bytes at " + hex(address) + ", outside every buffer", at,
-          address);
+          "an asynchronous copy reads " + std::to_string(size) + " bytes at " + hex(address) +
+              ", outside every buffer",
+          at, address);
     return nullptr;
   }
   if (b->written && !all_valid(b->written + (address - b->address), size))
-    error("global-uninitialised", "an asynchronous copy reads bytes of " + b->name + " that were never written", at, address);
+    error("global-uninitialised",
+          "an asynchronous copy reads bytes of " + b->name + " that were never written", at, address);
   return b->data + (address - b->address);
 }
 
@@ -217,20 +224,24 @@ uint8_t* Engine::async_write_global(uint64_t address, uint32_t size, const Origi
 bool Engine::shared_range(Cta& cta, uint32_t offset, uint32_t size, const Origin& at, const char* who) {
   if (cta.exited()) {
     fault("access-after-exit",
-          std::string(who) + " touches shared memory of CTA rank " + std::to_string(cta.rank) + " after it exited", at, offset);
+          std::string(who) + " touches shared memory of CTA rank " + std::to_string(cta.rank) +
+              " after it exited",
+          at, offset);
     return false;
   }
   if (offset < kSharedReserved || static_cast<uint64_t>(offset) + size > cta.shared.data.size()) {
     fault("shared-out-of-bounds",
-          std::string(who) + " touches shared bytes [" + hex(offset) + ", " + hex(offset + size) + ") of CTA rank " +
-              std::to_string(cta.rank) + ", which has [0x400, " + hex(cta.shared.data.size()) + ")",
+          std::string(who) + " touches shared bytes [" + hex(offset) + ", " + hex(offset + size) +
+              ") of CTA rank " + std::to_string(cta.rank) + ", which has [0x400, " +
+              hex(cta.shared.data.size()) + ")",
           at, offset);
     return false;
   }
   return true;
 }
 
-bool Engine::async_read_shared(Cta& cta, uint32_t offset, uint32_t size, uint8_t* out, const Origin& at, const char* who) {
+bool Engine::async_read_shared(Cta& cta, uint32_t offset, uint32_t size, uint8_t* out, const Origin& at,
+                               const char* who) {
   if (!shared_range(cta, offset, size, at, who)) return false;
   const uint8_t* state = &cta.shared.state[offset];
   if (all_valid(state, size)) {
@@ -252,21 +263,26 @@ bool Engine::async_read_shared(Cta& cta, uint32_t offset, uint32_t size, uint8_t
   if (barrier)
     error("mbarrier-read-as-data", std::string(who) + " reads the bytes of a live mbarrier", at, offset);
   if (pending)
-    error("shared-pending", std::string(who) + " reads shared bytes at " + hex(offset) + " of CTA rank " +
-              std::to_string(cta.rank) + " whose asynchronous copy has not completed: a wait is missing", at, offset);
+    error("shared-pending",
+          std::string(who) + " reads shared bytes at " + hex(offset) + " of CTA rank " +
+              std::to_string(cta.rank) + " whose asynchronous copy has not completed: a wait is missing",
+          at, offset);
   if (never)
-    error("shared-uninitialised", std::string(who) + " reads shared bytes at " + hex(offset) + " of CTA rank " +
-              std::to_string(cta.rank) + " that were never written", at, offset);
+    error("shared-uninitialised",
+          std::string(who) + " reads shared bytes at " + hex(offset) + " of CTA rank " +
+              std::to_string(cta.rank) + " that were never written",
+          at, offset);
   return true;
 }
 
-void Engine::async_write_shared(Cta& cta, uint32_t offset, const uint8_t* data, uint32_t size, bool was_pending,
-                                const Origin& at) {
+void Engine::async_write_shared(Cta& cta, uint32_t offset, const uint8_t* data, uint32_t size,
+                                bool was_pending, const Origin& at) {
   std::memcpy(&cta.shared.data[offset], data, size);
   uint8_t* state = &cta.shared.state[offset];
   for (uint32_t i = 0; i < size; i += 8)
     if (state[i] & kMbarrier) {
-      error("mbarrier-overwritten", "an asynchronous copy overwrites a live mbarrier of CTA rank " + std::to_string(cta.rank), at,
+      error("mbarrier-overwritten",
+            "an asynchronous copy overwrites a live mbarrier of CTA rank " + std::to_string(cta.rank), at,
             offset + i);
       break;
     }

@@ -12,12 +12,16 @@ using namespace tileproof;
 
 namespace {
 
-Dim3 dim3(const std::tuple<uint32_t, uint32_t, uint32_t>& t) { return {std::get<0>(t), std::get<1>(t), std::get<2>(t)}; }
+Dim3 dim3(const std::tuple<uint32_t, uint32_t, uint32_t>& t) {
+  return {std::get<0>(t), std::get<1>(t), std::get<2>(t)};
+}
 
-std::unique_ptr<Program> make_program(const std::string& kernel, py::bytes code, py::bytes vec, py::bytes constants,
-                                      std::vector<std::string> names, std::vector<std::string> sources,
-                                      const std::vector<std::pair<int32_t, int32_t>>& specials, int64_t register_bytes,
-                                      int64_t local_bytes, int64_t static_shared_bytes) {
+std::unique_ptr<Program> make_program(const std::string& kernel, py::bytes code, py::bytes vec,
+                                      py::bytes constants, std::vector<std::string> names,
+                                      std::vector<std::string> sources,
+                                      const std::vector<std::pair<int32_t, int32_t>>& specials,
+                                      int64_t register_bytes, int64_t local_bytes,
+                                      int64_t static_shared_bytes) {
   auto p = std::make_unique<Program>();
   p->kernel = kernel;
   p->names = std::move(names);
@@ -26,7 +30,8 @@ std::unique_ptr<Program> make_program(const std::string& kernel, py::bytes code,
   p->local_bytes = local_bytes;
   p->static_shared_bytes = static_shared_bytes;
   const std::string c = code, v = vec, k = constants;
-  if (c.size() % sizeof(PackedInstr)) throw py::value_error("code is not a whole number of packed instructions");
+  if (c.size() % sizeof(PackedInstr))
+    throw py::value_error("code is not a whole number of packed instructions");
   p->vec.resize(v.size() / 4 + 1);
   std::memcpy(p->vec.data(), v.data(), v.size());
   p->constants.assign(k.begin(), k.end());
@@ -67,11 +72,14 @@ py::dict origin_dict(const Program& p, const Origin& o) {
   return d;
 }
 
-py::dict launch(const Program& program, const std::vector<std::tuple<uint64_t, uint64_t, uint64_t, uint64_t, bool, std::string>>& buffers,
-                const std::tuple<uint32_t, uint32_t, uint32_t>& grid, const std::tuple<uint32_t, uint32_t, uint32_t>& block,
-                const std::tuple<uint32_t, uint32_t, uint32_t>& cluster, uint32_t dynamic_shared, py::bytes params, int policy,
-                uint64_t seed, int mma, uint64_t livelock_limit,
-                const std::vector<std::tuple<std::string, uint32_t, bool, int32_t, int32_t, uint32_t, uint32_t>>& taps) {
+py::dict launch(
+    const Program& program,
+    const std::vector<std::tuple<uint64_t, uint64_t, uint64_t, uint64_t, bool, std::string>>& buffers,
+    const std::tuple<uint32_t, uint32_t, uint32_t>& grid,
+    const std::tuple<uint32_t, uint32_t, uint32_t>& block,
+    const std::tuple<uint32_t, uint32_t, uint32_t>& cluster, uint32_t dynamic_shared, py::bytes params,
+    int policy, uint64_t seed, int mma, uint64_t livelock_limit,
+    const std::vector<std::tuple<std::string, uint32_t, bool, int32_t, int32_t, uint32_t, uint32_t>>& taps) {
   GlobalMemory memory;
   for (const auto& [address, size, data, written, writable, name] : buffers) {
     GlobalBuffer b;
@@ -163,31 +171,38 @@ py::dict launch(const Program& program, const std::vector<std::tuple<uint64_t, u
 PYBIND11_MODULE(_engine, m) {
   m.doc() = "The SM100 engine: executes decoded PTX.";
   py::class_<Program>(m, "Program")
-      .def(py::init(&make_program), py::arg("kernel"), py::arg("code"), py::arg("vec"), py::arg("constants"), py::arg("names"),
-           py::arg("sources"), py::arg("specials"), py::arg("register_bytes"), py::arg("local_bytes"), py::arg("static_shared_bytes"));
-  m.def("launch", &launch, py::arg("program"), py::arg("buffers"), py::arg("grid"), py::arg("block"), py::arg("cluster"),
-        py::arg("dynamic_shared"), py::arg("params"), py::arg("policy"), py::arg("seed"), py::arg("mma"), py::arg("livelock_limit"),
-        py::arg("taps"));
+      .def(py::init(&make_program), py::arg("kernel"), py::arg("code"), py::arg("vec"), py::arg("constants"),
+           py::arg("names"), py::arg("sources"), py::arg("specials"), py::arg("register_bytes"),
+           py::arg("local_bytes"), py::arg("static_shared_bytes"));
+  m.def("launch", &launch, py::arg("program"), py::arg("buffers"), py::arg("grid"), py::arg("block"),
+        py::arg("cluster"), py::arg("dynamic_shared"), py::arg("params"), py::arg("policy"), py::arg("seed"),
+        py::arg("mma"), py::arg("livelock_limit"), py::arg("taps"));
   m.def("handlers", &handler_ids, "Handler names and their numbers.");
   m.attr("PACKED_INSTR_BYTES") = sizeof(PackedInstr);
   // For tests against spec/machine:
-  m.def("tensor_core_block", [](float c, const std::vector<float>& a, const std::vector<float>& b, bool f16) {
-    if (a.size() != 16 || b.size() != 16) throw py::value_error("a block has 16 products");
-    return tensor_core_block(c, a.data(), b.data(), f16);
-  }, py::arg("c"), py::arg("a"), py::arg("b"), py::arg("f16") = false);
+  m.def(
+      "tensor_core_block",
+      [](float c, const std::vector<float>& a, const std::vector<float>& b, bool f16) {
+        if (a.size() != 16 || b.size() != 16) throw py::value_error("a block has 16 products");
+        return tensor_core_block(c, a.data(), b.data(), f16);
+      },
+      py::arg("c"), py::arg("a"), py::arg("b"), py::arg("f16") = false);
   m.def("chunk_address", [](uint64_t desc, bool mn_major, int mn, int k) {
     return chunk_address(decode_smem_desc(desc), mn_major, mn, k);
   });
-  m.def("tmem_place", [](int shape, int t, int i, int second) { return tmem_place(static_cast<TmemShape>(shape), t, i, second); });
-  m.def("check_mma", [](uint32_t idesc, int cta_group, bool ws, uint64_t a, uint64_t b, bool a_in_tmem, uint32_t d) {
-    MmaRequest r;
-    r.idesc = idesc;
-    r.cta_group = cta_group;
-    r.ws = ws;
-    r.a = a;
-    r.b = b;
-    r.a_in_tmem = a_in_tmem;
-    r.d_taddr = d;
-    return check_mma(r);
+  m.def("tmem_place", [](int shape, int t, int i, int second) {
+    return tmem_place(static_cast<TmemShape>(shape), t, i, second);
   });
+  m.def("check_mma",
+        [](uint32_t idesc, int cta_group, bool ws, uint64_t a, uint64_t b, bool a_in_tmem, uint32_t d) {
+          MmaRequest r;
+          r.idesc = idesc;
+          r.cta_group = cta_group;
+          r.ws = ws;
+          r.a = a;
+          r.b = b;
+          r.a_in_tmem = a_in_tmem;
+          r.d_taddr = d;
+          return check_mma(r);
+        });
 }

@@ -48,8 +48,10 @@ void Engine::start_cluster(Dim3 first) {
     cta.cluster = cluster.get();
     cta.rank = static_cast<int32_t>(r);
     cta.id = {first.x + r % c.x, first.y + r / c.x % c.y, first.z + r / (c.x * c.y)};
-    cta.shared.reset(kSharedReserved + static_cast<size_t>(program.static_shared_bytes) + config.dynamic_shared + 1024);
-    cta.shared.data.resize(kSharedReserved + static_cast<size_t>(program.static_shared_bytes) + config.dynamic_shared);
+    cta.shared.reset(kSharedReserved + static_cast<size_t>(program.static_shared_bytes) +
+                     config.dynamic_shared + 1024);
+    cta.shared.data.resize(kSharedReserved + static_cast<size_t>(program.static_shared_bytes) +
+                           config.dynamic_shared);
     cta.tmem.reset();
     cta.named.fill(NamedBarrier{});
     cta.pair_ops.clear();
@@ -90,45 +92,117 @@ void Engine::start_warp(Cta& cta, Warp& w, int index) {
       const uint32_t t = first + l;
       uint32_t x = 0;
       switch (slot.kind) {
-        case Special::TidX: x = t % b.x; break;
-        case Special::TidY: x = t / b.x % b.y; break;
-        case Special::TidZ: x = t / (b.x * b.y); break;
-        case Special::NtidX: x = b.x; break;
-        case Special::NtidY: x = b.y; break;
-        case Special::NtidZ: x = b.z; break;
-        case Special::CtaidX: x = cta.id.x; break;
-        case Special::CtaidY: x = cta.id.y; break;
-        case Special::CtaidZ: x = cta.id.z; break;
-        case Special::NctaidX: x = g.x; break;
-        case Special::NctaidY: x = g.y; break;
-        case Special::NctaidZ: x = g.z; break;
-        case Special::ClusterCtaidX: x = cta.id.x - cluster->first.x; break;
-        case Special::ClusterCtaidY: x = cta.id.y - cluster->first.y; break;
-        case Special::ClusterCtaidZ: x = cta.id.z - cluster->first.z; break;
-        case Special::ClusterNctaidX: x = c.x; break;
-        case Special::ClusterNctaidY: x = c.y; break;
-        case Special::ClusterNctaidZ: x = c.z; break;
-        case Special::ClusterCtarank: x = static_cast<uint32_t>(cta.rank); break;
-        case Special::ClusterNctarank: x = c.volume(); break;
-        case Special::ClusteridX: x = cluster->first.x / c.x; break;
-        case Special::ClusteridY: x = cluster->first.y / c.y; break;
-        case Special::ClusteridZ: x = cluster->first.z / c.z; break;
-        case Special::NclusteridX: x = g.x / c.x; break;
-        case Special::NclusteridY: x = g.y / c.y; break;
-        case Special::NclusteridZ: x = g.z / c.z; break;
-        case Special::Laneid: x = l; break;
-        case Special::Warpid: x = static_cast<uint32_t>(index); break;
-        case Special::Nwarpid: x = (threads + 31) / 32; break;
-        case Special::LanemaskEq: x = 1u << l; break;
-        case Special::LanemaskLt: x = (1u << l) - 1; break;
-        case Special::LanemaskLe: x = (2u << l) - 1; break;
-        case Special::LanemaskGt: x = ~((2u << l) - 1); break;
-        case Special::LanemaskGe: x = ~((1u << l) - 1); break;
-        case Special::DynamicSmemSize: x = config.dynamic_shared; break;
+        case Special::TidX:
+          x = t % b.x;
+          break;
+        case Special::TidY:
+          x = t / b.x % b.y;
+          break;
+        case Special::TidZ:
+          x = t / (b.x * b.y);
+          break;
+        case Special::NtidX:
+          x = b.x;
+          break;
+        case Special::NtidY:
+          x = b.y;
+          break;
+        case Special::NtidZ:
+          x = b.z;
+          break;
+        case Special::CtaidX:
+          x = cta.id.x;
+          break;
+        case Special::CtaidY:
+          x = cta.id.y;
+          break;
+        case Special::CtaidZ:
+          x = cta.id.z;
+          break;
+        case Special::NctaidX:
+          x = g.x;
+          break;
+        case Special::NctaidY:
+          x = g.y;
+          break;
+        case Special::NctaidZ:
+          x = g.z;
+          break;
+        case Special::ClusterCtaidX:
+          x = cta.id.x - cluster->first.x;
+          break;
+        case Special::ClusterCtaidY:
+          x = cta.id.y - cluster->first.y;
+          break;
+        case Special::ClusterCtaidZ:
+          x = cta.id.z - cluster->first.z;
+          break;
+        case Special::ClusterNctaidX:
+          x = c.x;
+          break;
+        case Special::ClusterNctaidY:
+          x = c.y;
+          break;
+        case Special::ClusterNctaidZ:
+          x = c.z;
+          break;
+        case Special::ClusterCtarank:
+          x = static_cast<uint32_t>(cta.rank);
+          break;
+        case Special::ClusterNctarank:
+          x = c.volume();
+          break;
+        case Special::ClusteridX:
+          x = cluster->first.x / c.x;
+          break;
+        case Special::ClusteridY:
+          x = cluster->first.y / c.y;
+          break;
+        case Special::ClusteridZ:
+          x = cluster->first.z / c.z;
+          break;
+        case Special::NclusteridX:
+          x = g.x / c.x;
+          break;
+        case Special::NclusteridY:
+          x = g.y / c.y;
+          break;
+        case Special::NclusteridZ:
+          x = g.z / c.z;
+          break;
+        case Special::Laneid:
+          x = l;
+          break;
+        case Special::Warpid:
+          x = static_cast<uint32_t>(index);
+          break;
+        case Special::Nwarpid:
+          x = (threads + 31) / 32;
+          break;
+        case Special::LanemaskEq:
+          x = 1u << l;
+          break;
+        case Special::LanemaskLt:
+          x = (1u << l) - 1;
+          break;
+        case Special::LanemaskLe:
+          x = (2u << l) - 1;
+          break;
+        case Special::LanemaskGt:
+          x = ~((2u << l) - 1);
+          break;
+        case Special::LanemaskGe:
+          x = ~((1u << l) - 1);
+          break;
+        case Special::DynamicSmemSize:
+          x = config.dynamic_shared;
+          break;
         case Special::TotalSmemSize:
           x = config.dynamic_shared + static_cast<uint32_t>(program.static_shared_bytes);
           break;
-        case Special::SharedBase32: x = static_cast<uint32_t>(cta.rank) << kRankShift; break;
+        case Special::SharedBase32:
+          x = static_cast<uint32_t>(cta.rank) << kRankShift;
+          break;
         case Special::SharedBase64:
           reinterpret_cast<uint64_t*>(v)[l] = static_cast<uint64_t>(cta.rank) << kRankShift;
           continue;
@@ -144,14 +218,17 @@ void Engine::start_warp(Cta& cta, Warp& w, int index) {
 bool Engine::ready(Warp& w, Split& s) {
   Cta& cta = *w.cta;
   switch (s.wait) {
-    case Wait::None: return true;
+    case Wait::None:
+      return true;
     case Wait::MbarrierParity: {
       if (s.timed_out) return true;
       Mbarrier* b = cta.shared.barrier(s.bar_offset);
       return !b || (b->phase & 1) != s.parity;
     }
-    case Wait::NamedBarrier: return cta.named[s.bar_offset].generation != s.token;
-    case Wait::ClusterBarrier: return cluster->barrier_generation != s.token;
+    case Wait::NamedBarrier:
+      return cta.named[s.bar_offset].generation != s.token;
+    case Wait::ClusterBarrier:
+      return cluster->barrier_generation != s.token;
     case Wait::BulkGroup: {
       for (uint32_t m = s.lanes_wanted; m; m &= m - 1) {
         int left = 0;
@@ -161,13 +238,16 @@ bool Engine::ready(Warp& w, Split& s) {
       }
       return true;
     }
-    case Wait::TmemAlloc: return s.allocations_seen != static_cast<uint32_t>(cta.tmem.allocations.size());
+    case Wait::TmemAlloc:
+      return s.allocations_seen != static_cast<uint32_t>(cta.tmem.allocations.size());
     case Wait::TmemPair: {
       Cta* twin = cta_of_rank(cta.rank ^ 1);
       return !twin || twin->pair_ops.size() >= s.token;
     }
-    case Wait::WarpLanes: return s.gathered || (s.lanes_wanted & w.live & ~s.mask) == 0;
-    case Wait::Join: return false;
+    case Wait::WarpLanes:
+      return s.gathered || (s.lanes_wanted & w.live & ~s.mask) == 0;
+    case Wait::Join:
+      return false;
   }
   return false;
 }
@@ -208,7 +288,8 @@ void Engine::run_cluster() {
       if (ran && progress != before) continue;
       if (complete_one() || ran) continue;
     }
-    // Nothing can move. Lanes parked at a post-dominator may have been needed by their own warp's other lanes.
+    // Nothing can move. Lanes parked at a post-dominator may have been needed by their own warp's other
+    // lanes.
     if (release_joins()) continue;
     if (idle_progress != progress) idle_rounds = 0;
     idle_progress = progress;
@@ -218,28 +299,6 @@ void Engine::run_cluster() {
   }
 }
 
-bool Engine::release_joins() {
-  bool any = false;
-  for (auto& cta : cluster->ctas)
-    for (Warp& w : cta->warps)
-      for (size_t j = 0; j < w.joins.size(); ++j) {
-        Join& join = w.joins[j];
-        if (!join.arrived) continue;
-        const uint32_t lanes = join.arrived;
-        join.expected &= ~lanes;
-        join.arrived = 0;
-        Split s;
-        s.pc = join.rpc;
-        s.mask = lanes;
-        s.join = join.parent;
-        s.rpc = s.join >= 0 ? w.joins[static_cast<size_t>(s.join)].rpc : -1;
-        w.splits.push_back(s);
-        counters.divergent_releases++;
-        any = true;
-      }
-  return any;
-}
-
 bool Engine::expire_try_waits() {
   bool any = false;
   for (auto& cta : cluster->ctas)
@@ -247,126 +306,6 @@ bool Engine::expire_try_waits() {
       for (Split& s : w.splits)
         if (!s.dead && s.wait == Wait::MbarrierParity) s.timed_out = any = true;
   return any;
-}
-
-// Lanes of split `index` have reached their join: park or, when all are there, merge. The split is gone.
-void Engine::enter_join(Warp& w, size_t index) {
-  Split& s = w.splits[index];
-  const int32_t j = s.join;
-  w.joins[static_cast<size_t>(j)].arrived |= s.mask;
-  s.dead = true;
-  leave_join(w, j);
-}
-
-// Creates the merged split once every lane that has not exited is there.
-void Engine::leave_join(Warp& w, int32_t j) {
-  Join& join = w.joins[static_cast<size_t>(j)];
-  join.expected &= w.live;
-  join.arrived &= w.live;
-  if (!join.arrived || join.arrived != join.expected) return;
-  Split s;
-  s.pc = join.rpc;
-  s.mask = join.arrived;
-  s.join = join.parent;
-  s.rpc = s.join >= 0 ? w.joins[static_cast<size_t>(s.join)].rpc : -1;
-  join.expected = join.arrived = 0;
-  for (Split& dead : w.splits)
-    if (dead.dead) {
-      dead = s;
-      return;
-    }
-  w.splits.push_back(s);
-}
-
-bool Engine::gather_lanes(Warp& w, Split& s, uint32_t wanted) {
-  wanted &= w.live;
-  if ((s.mask & wanted) == wanted) {
-    s.gathered = false;
-    return true;
-  }
-  uint32_t there = s.mask;
-  for (const Split& o : w.splits)
-    if (&o != &s && !o.dead && o.wait == Wait::WarpLanes && o.pc == s.pc) there |= o.mask;
-  s.lanes_wanted = wanted;
-  if ((there & wanted) != wanted) {
-    s.wait = Wait::WarpLanes;
-    s.gathered = false;
-    return false;
-  }
-  // Merge: the joined lanes leave every join below the innermost one that all of them share.
-  auto chain = [&](int32_t j) {
-    std::vector<int32_t> c;
-    for (; j >= 0; j = w.joins[static_cast<size_t>(j)].parent) c.push_back(j);
-    return c;
-  };
-  for (Split& o : w.splits) {
-    if (&o == &s || o.dead || o.wait != Wait::WarpLanes || o.pc != s.pc) continue;
-    const std::vector<int32_t> mine = chain(s.join), theirs = chain(o.join);
-    int32_t common = -1;
-    for (int32_t j : mine)
-      if (std::find(theirs.begin(), theirs.end(), j) != theirs.end()) {
-        common = j;
-        break;
-      }
-    for (int32_t j : mine) {
-      if (j == common) break;
-      w.joins[static_cast<size_t>(j)].expected &= ~s.mask;
-    }
-    for (int32_t j : theirs) {
-      if (j == common) break;
-      w.joins[static_cast<size_t>(j)].expected &= ~o.mask;
-    }
-    s.mask |= o.mask;
-    s.join = common;
-    s.rpc = common >= 0 ? w.joins[static_cast<size_t>(common)].rpc : -1;
-    o.dead = true;
-  }
-  s.gathered = false;
-  return true;
-}
-
-void Engine::diverge(Warp& w, size_t index, const Instr& i, uint32_t taken) {
-  const uint32_t rest = w.splits[index].mask & ~taken;
-  int32_t join = w.splits[index].join;
-  if (i.rpc >= 0 && w.splits[index].rpc != i.rpc) {
-    Join fresh;
-    fresh.rpc = i.rpc;
-    fresh.expected = w.splits[index].mask;
-    fresh.parent = join;
-    size_t slot = w.joins.size();
-    for (size_t k = 0; k < w.joins.size(); ++k)
-      if (!w.joins[k].expected && !w.joins[k].arrived) {
-        bool used = false;
-        for (const Join& other : w.joins) used |= other.expected && other.parent == static_cast<int32_t>(k);
-        for (const Split& sp : w.splits) used |= !sp.dead && sp.join == static_cast<int32_t>(k);
-        if (!used) {
-          slot = k;
-          break;
-        }
-      }
-    if (slot == w.joins.size())
-      w.joins.push_back(fresh);
-    else
-      w.joins[slot] = fresh;
-    join = static_cast<int32_t>(slot);
-  }
-  const int32_t rpc = join >= 0 ? w.joins[static_cast<size_t>(join)].rpc : -1;
-  Split other = w.splits[index];
-  other.mask = rest;
-  other.pc = w.splits[index].pc + 1;
-  other.join = join;
-  other.rpc = rpc;
-  Split& s = w.splits[index];
-  s.mask = taken;
-  s.pc = i.target;
-  s.join = join;
-  s.rpc = rpc;
-  for (Split& dead : w.splits)
-    if (dead.dead) {
-      dead = other;
-      return;
-    }
-  w.splits.push_back(other);
 }
 
 void Engine::run_split(Warp& w, size_t index, uint64_t budget) {
@@ -402,7 +341,8 @@ void Engine::run_split(Warp& w, size_t index, uint64_t budget) {
           last_progress_ = progress;
           last_effect_ = counters.warp_instructions;
         } else {
-          report_livelock(Origin{&i, cta.id, cta.rank, w.index, static_cast<int32_t>(__builtin_ctz(s->mask))});
+          report_livelock(
+              Origin{&i, cta.id, cta.rank, w.index, static_cast<int32_t>(__builtin_ctz(s->mask))});
           return;
         }
       }
@@ -488,7 +428,9 @@ void Engine::finish_cluster() {
     for (const auto& q : queues_)
       for (const AsyncOp& op : q.second)
         warn("async-pending-at-exit",
-             std::string(op.engine) + " issued here was still in flight when the last thread of the cluster exited", op.origin);
+             std::string(op.engine) +
+                 " issued here was still in flight when the last thread of the cluster exited",
+             op.origin);
     drain();
   }
   if (stopped) return;
@@ -499,7 +441,8 @@ void Engine::finish_cluster() {
       Origin at{nullptr, cta->id, cta->rank, -1, -1};
       error("tmem-leak",
             "the CTA exited with " + std::to_string(columns) +
-                " TMEM columns still allocated; every tcgen05.alloc needs its tcgen05.dealloc (PTX ISA 9.7.16.7.1)",
+                " TMEM columns still allocated; every tcgen05.alloc needs its tcgen05.dealloc (PTX ISA "
+                "9.7.16.7.1)",
             at);
     }
 }

@@ -1,4 +1,5 @@
-// Findings: defects with their place. One sink per launch; the same defect at the same instruction is counted, not repeated.
+// Findings: defects with their place. One sink per launch; the same defect at the same instruction is
+// counted, not repeated.
 #pragma once
 
 #include <cstdint>

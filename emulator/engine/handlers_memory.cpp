@@ -1,7 +1,8 @@
 // ld, st, atom, red, address conversion.
 //
 // Common operands: o[1] address base (INT32_MIN: none), imm displacement, m[0] Space, m[1] bytes an element,
-// m[2] elements, m[3] register bytes, m[4] 1 to sign-extend, m[5] bytes of the address register; registers in vec.
+// m[2] elements, m[3] register bytes, m[4] 1 to sign-extend, m[5] bytes of the address register; registers in
+// vec.
 #include <cmath>
 
 #include "machine.hpp"
@@ -11,8 +12,7 @@ namespace {
 
 uint64_t address_of(const Exec& x, const Instr& i, int lane) {
   uint64_t base = 0;
-  if (i.o[1] != INT32_MIN)
-    base = i.m[5] == 4 ? x.src<uint32_t>(i.o[1])[lane] : x.src<uint64_t>(i.o[1])[lane];
+  if (i.o[1] != INT32_MIN) base = i.m[5] == 4 ? x.src<uint32_t>(i.o[1])[lane] : x.src<uint64_t>(i.o[1])[lane];
   const uint64_t a = base + static_cast<uint64_t>(i.imm);
   return i.m[5] == 4 ? a & 0xffffffffu : a;
 }
@@ -52,15 +52,17 @@ Step st(Exec& x, const Instr& i) {
     uint8_t* p = x.store(space, address_of(x, i, l), size, l);
     if (!p) return Step::Stop;
     for (int32_t k = 0; k < i.m[2]; ++k)
-      std::memcpy(p + static_cast<uint32_t>(k) * element, x.src<uint8_t>(regs[k]) + static_cast<uint32_t>(l) * reg, element);
+      std::memcpy(p + static_cast<uint32_t>(k) * element,
+                  x.src<uint8_t>(regs[k]) + static_cast<uint32_t>(l) * reg, element);
   }
   return Step::Next;
 }
 
 inline float flush(float v) { return std::fabs(v) < 1.17549435e-38f ? std::copysign(0.0f, v) : v; }
 
-// red / atom .add.f32 on global memory rounds to nearest even and flushes subnormals to signed zero; on shared memory it
-// keeps them (PTX ISA 9.7.13.5, seen on silicon). A NaN result is canonical (0x7fffffff, seen on silicon).
+// red / atom .add.f32 on global memory rounds to nearest even and flushes subnormals to signed zero; on
+// shared memory it keeps them (PTX ISA 9.7.13.5, seen on silicon). A NaN result is canonical (0x7fffffff,
+// seen on silicon).
 float add_f32(float a, float b, bool global) {
   if (global) a = flush(a), b = flush(b);
   float r = a + b;
@@ -77,15 +79,24 @@ enum AtomOp : int32_t { kAdd = 0, kMin, kMax, kAnd, kOr, kXor, kExch, kInc, kDec
 template <class T>
 T integer_op(int32_t op, T a, T b) {
   switch (op) {
-    case kAdd: return static_cast<T>(a + b);
-    case kMin: return a < b ? a : b;
-    case kMax: return a < b ? b : a;
-    case kAnd: return static_cast<T>(a & b);
-    case kOr: return static_cast<T>(a | b);
-    case kXor: return static_cast<T>(a ^ b);
-    case kInc: return a >= b ? T(0) : static_cast<T>(a + 1);
-    case kDec: return a == 0 || a > b ? b : static_cast<T>(a - 1);
-    default: return b;
+    case kAdd:
+      return static_cast<T>(a + b);
+    case kMin:
+      return a < b ? a : b;
+    case kMax:
+      return a < b ? b : a;
+    case kAnd:
+      return static_cast<T>(a & b);
+    case kOr:
+      return static_cast<T>(a | b);
+    case kXor:
+      return static_cast<T>(a ^ b);
+    case kInc:
+      return a >= b ? T(0) : static_cast<T>(a + 1);
+    case kDec:
+      return a == 0 || a > b ? b : static_cast<T>(a - 1);
+    default:
+      return b;
   }
 }
 
@@ -108,7 +119,8 @@ Step atom(Exec& x, const Instr& i) {
     for (int32_t k = 0; k < i.m[2]; ++k) {
       uint8_t* cell = p + static_cast<uint32_t>(k) * element;
       const uint8_t* value = x.src<uint8_t>(regs[k]) + static_cast<uint32_t>(l) * element;
-      if (i.o[0] != INT32_MIN) std::memcpy(x.dst<uint8_t>(i.o[0]) + static_cast<uint32_t>(l) * element, cell, element);
+      if (i.o[0] != INT32_MIN)
+        std::memcpy(x.dst<uint8_t>(i.o[0]) + static_cast<uint32_t>(l) * element, cell, element);
       auto apply = [&](auto tag) {
         using T = decltype(tag);
         T a, b;
@@ -118,10 +130,18 @@ Step atom(Exec& x, const Instr& i) {
         std::memcpy(cell, &a, sizeof(T));
       };
       switch (i.m[7]) {
-        case 0: apply(uint32_t{}); break;
-        case 1: apply(int32_t{}); break;
-        case 2: apply(uint64_t{}); break;
-        case 3: apply(int64_t{}); break;
+        case 0:
+          apply(uint32_t{});
+          break;
+        case 1:
+          apply(int32_t{});
+          break;
+        case 2:
+          apply(uint64_t{});
+          break;
+        case 3:
+          apply(int64_t{});
+          break;
         default: {
           float a, b;
           std::memcpy(&a, cell, 4);
@@ -135,7 +155,8 @@ Step atom(Exec& x, const Instr& i) {
   return Step::Next;
 }
 
-// cvta: imm is added (to generic) or subtracted (to a state space); m[0] = 1 for shared, where the window is checked.
+// cvta: imm is added (to generic) or subtracted (to a state space); m[0] = 1 for shared, where the window is
+// checked.
 Step cvta(Exec& x, const Instr& i) {
   const uint64_t* a = x.src<uint64_t>(i.o[1]);
   uint64_t* d = x.dst<uint64_t>(i.o[0]);
@@ -154,7 +175,8 @@ Step mapa32(Exec& x, const Instr& i) {
     const int l = __builtin_ctz(m);
     if (r[l] >= x.e.cluster->ctas.size()) {
       x.e.fault("shared-no-such-cta",
-                "mapa asks for CTA rank " + std::to_string(r[l]) + " of a cluster of " + std::to_string(x.e.cluster->ctas.size()),
+                "mapa asks for CTA rank " + std::to_string(r[l]) + " of a cluster of " +
+                    std::to_string(x.e.cluster->ctas.size()),
                 x.origin(l), a[l]);
       return Step::Stop;
     }
@@ -176,7 +198,13 @@ Step mapa64(Exec& x, const Instr& i) {
 Step nop(Exec&, const Instr&) { return Step::Next; }
 
 const Registrar memory({
-    {"ld", ld}, {"st", st}, {"atom", atom}, {"cvta", cvta}, {"mapa.u32", mapa32}, {"mapa.u64", mapa64}, {"nop", nop},
+    {"ld", ld},
+    {"st", st},
+    {"atom", atom},
+    {"cvta", cvta},
+    {"mapa.u32", mapa32},
+    {"mapa.u64", mapa64},
+    {"nop", nop},
 });
 
 }  // namespace

@@ -48,26 +48,52 @@ std::string format(Exec& x, const std::string& f, uint64_t args, int lane) {
     char buffer[512] = "";
     const char c = f[k];
     switch (c) {
-      case '%': out.push_back('%'); continue;
-      case 'd': case 'i':
-        if (longs) std::snprintf(buffer, sizeof buffer, (spec + "lld").c_str(), static_cast<long long>(take(8)));
-        else std::snprintf(buffer, sizeof buffer, (spec + "d").c_str(), static_cast<int32_t>(take(4)));
+      case '%':
+        out.push_back('%');
+        continue;
+      case 'd':
+      case 'i':
+        if (longs)
+          std::snprintf(buffer, sizeof buffer, (spec + "lld").c_str(), static_cast<long long>(take(8)));
+        else
+          std::snprintf(buffer, sizeof buffer, (spec + "d").c_str(), static_cast<int32_t>(take(4)));
         break;
-      case 'u': case 'x': case 'X': case 'o':
-        if (longs) std::snprintf(buffer, sizeof buffer, (spec + "ll" + c).c_str(), static_cast<unsigned long long>(take(8)));
-        else std::snprintf(buffer, sizeof buffer, (spec + c).c_str(), static_cast<uint32_t>(take(4)));
+      case 'u':
+      case 'x':
+      case 'X':
+      case 'o':
+        if (longs)
+          std::snprintf(buffer, sizeof buffer, (spec + "ll" + c).c_str(),
+                        static_cast<unsigned long long>(take(8)));
+        else
+          std::snprintf(buffer, sizeof buffer, (spec + c).c_str(), static_cast<uint32_t>(take(4)));
         break;
-      case 'c': std::snprintf(buffer, sizeof buffer, (spec + "c").c_str(), static_cast<int>(take(4))); break;
-      case 'p': std::snprintf(buffer, sizeof buffer, "0x%llx", static_cast<unsigned long long>(take(8))); break;
-      case 's': out += string_at(x, take(8), lane); continue;
-      case 'f': case 'F': case 'e': case 'E': case 'g': case 'G': case 'a': case 'A': {
+      case 'c':
+        std::snprintf(buffer, sizeof buffer, (spec + "c").c_str(), static_cast<int>(take(4)));
+        break;
+      case 'p':
+        std::snprintf(buffer, sizeof buffer, "0x%llx", static_cast<unsigned long long>(take(8)));
+        break;
+      case 's':
+        out += string_at(x, take(8), lane);
+        continue;
+      case 'f':
+      case 'F':
+      case 'e':
+      case 'E':
+      case 'g':
+      case 'G':
+      case 'a':
+      case 'A': {
         const uint64_t bits = take(8);
         double v;
         std::memcpy(&v, &bits, 8);
         std::snprintf(buffer, sizeof buffer, (spec + c).c_str(), v);
         break;
       }
-      default: out += spec + c; continue;
+      default:
+        out += spec + c;
+        continue;
     }
     out += buffer;
   }
@@ -90,7 +116,8 @@ Step assertfail_call(Exec& x, const Instr& i) {
   const int l = x.lane();
   x.e.fault("device-assert",
             "device assertion failed: " + string_at(x, x.src<uint64_t>(i.o[1])[l], l) + " at " +
-                string_at(x, x.src<uint64_t>(i.o[2])[l], l) + ":" + std::to_string(x.src<uint32_t>(i.o[3])[l]) + " in " +
+                string_at(x, x.src<uint64_t>(i.o[2])[l], l) + ":" +
+                std::to_string(x.src<uint32_t>(i.o[3])[l]) + " in " +
                 string_at(x, x.src<uint64_t>(i.o[4])[l], l),
             x.origin(l));
   return Step::Stop;

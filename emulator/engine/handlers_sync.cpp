@@ -27,7 +27,6 @@ Step trap(Exec& x, const Instr&) {
   return Step::Stop;
 }
 
-
 // The member mask of a .sync instruction: register or immediate in slot `off`.
 bool members(Exec& x, int32_t off) {
   const uint32_t* masks = x.src<uint32_t>(off);
@@ -35,8 +34,9 @@ bool members(Exec& x, int32_t off) {
     const int l = __builtin_ctz(m);
     const uint32_t idle = masks[l] & x.s->mask & ~x.mask;
     if (!(masks[l] >> l & 1) || idle) {
-      x.e.fault("sync-mask", "a lane executes a .sync instruction whose member mask " + hex(masks[l]) +
-                                 (idle ? " names lanes " + hex(idle) + " that do not execute it" : " does not name it"),
+      x.e.fault("sync-mask",
+                "a lane executes a .sync instruction whose member mask " + hex(masks[l]) +
+                    (idle ? " names lanes " + hex(idle) + " that do not execute it" : " does not name it"),
                 x.origin(l));
       return false;
     }
@@ -45,13 +45,14 @@ bool members(Exec& x, int32_t off) {
   x.mask = x.s->mask & x.guard();
   return true;
 }
-#define TP_MEMBERS(off)                                   \
+#define TP_MEMBERS(off) \
   if (!members(x, off)) return x.e.stopped ? Step::Stop : Step::Block
 
 // elect.sync d|p, mask: the lowest lane of the mask, always the same one (PTX ISA 9.7.13.14).
 Step elect(Exec& x, const Instr& i) {
   TP_MEMBERS(i.o[2]);
-  const uint32_t* masks = x.src<uint32_t>(i.o[2]);  // groups of lanes with masks of their own may run together
+  const uint32_t* masks =
+      x.src<uint32_t>(i.o[2]);  // groups of lanes with masks of their own may run together
   uint32_t elected = 0;
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m), leader = __builtin_ctz(masks[l] & x.mask);
@@ -73,19 +74,33 @@ Step shfl(Exec& x, const Instr& i) {
   uint32_t p = 0;
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
-    const int bval = static_cast<int>(b[l] & 31), clamp = static_cast<int>(c[l] & 31), seg = static_cast<int>(c[l] >> 8 & 31);
+    const int bval = static_cast<int>(b[l] & 31), clamp = static_cast<int>(c[l] & 31),
+              seg = static_cast<int>(c[l] >> 8 & 31);
     const int max_lane = (l & seg) | (clamp & ~seg), min_lane = l & seg;
     int j = 0;
     bool ok = false;
     switch (i.m[0]) {
-      case 0: j = l - bval; ok = j >= max_lane; break;
-      case 1: j = l + bval; ok = j <= max_lane; break;
-      case 2: j = l ^ bval; ok = j <= max_lane; break;
-      default: j = min_lane | (bval & ~seg); ok = j <= max_lane; break;
+      case 0:
+        j = l - bval;
+        ok = j >= max_lane;
+        break;
+      case 1:
+        j = l + bval;
+        ok = j <= max_lane;
+        break;
+      case 2:
+        j = l ^ bval;
+        ok = j <= max_lane;
+        break;
+      default:
+        j = min_lane | (bval & ~seg);
+        ok = j <= max_lane;
+        break;
     }
     if (!ok) j = l;
     if (!(x.mask >> j & 1) || !(x.src<uint32_t>(i.o[5])[l] >> j & 1))
-      x.e.error("shfl-inactive", "shfl.sync reads lane " + std::to_string(j) + ", which does not take part", x.origin(l));
+      x.e.error("shfl-inactive", "shfl.sync reads lane " + std::to_string(j) + ", which does not take part",
+                x.origin(l));
     d[l] = a[j];
     p |= static_cast<uint32_t>(ok) << l;
   }
@@ -109,7 +124,10 @@ Step vote(Exec& x, const Instr& i) {
     if (i.m[0] == 3)
       x.dst<uint32_t>(i.o[0])[l] = yes;
     else
-      result |= static_cast<uint32_t>(i.m[0] == 0 ? yes == group : i.m[0] == 1 ? yes != 0 : yes == 0 || yes == group) << l;
+      result |= static_cast<uint32_t>(i.m[0] == 0   ? yes == group
+                                      : i.m[0] == 1 ? yes != 0
+                                                    : yes == 0 || yes == group)
+                << l;
   }
   if (i.m[0] == 3) return Step::Next;
   uint32_t& p = *x.dst<uint32_t>(i.o[0]);
@@ -127,7 +145,8 @@ Step warp_sync(Exec& x, const Instr& i) {
   return Step::Next;
 }
 
-// bar.sync / bar.arrive: o[0] id, o[1] thread count or none; m[0] 1 for arrive, m[1] 1 for .aligned (PTX ISA 9.7.13.1).
+// bar.sync / bar.arrive: o[0] id, o[1] thread count or none; m[0] 1 for arrive, m[1] 1 for .aligned (PTX
+// ISA 9.7.13.1).
 Step bar(Exec& x, const Instr& i) {
   Split& s = *x.s;
   if (s.arrived) {
@@ -152,8 +171,8 @@ Step bar(Exec& x, const Instr& i) {
   NamedBarrier& b = x.cta.named[id];
   if (b.arrived && b.expected != count) {
     x.e.fault("barrier-count-mismatch",
-              "named barrier " + std::to_string(id) + " is used with " + std::to_string(count) + " threads while warps wait on it with " +
-                  std::to_string(b.expected),
+              "named barrier " + std::to_string(id) + " is used with " + std::to_string(count) +
+                  " threads while warps wait on it with " + std::to_string(b.expected),
               x.origin(l));
     return Step::Stop;
   }
@@ -175,7 +194,8 @@ Step bar(Exec& x, const Instr& i) {
 Step cluster_arrive(Exec& x, const Instr& i) {
   if (i.m[0] && !x.whole_warp()) return Step::Block;
   if (x.w.cluster_arrived & x.mask) {
-    x.e.fault("cluster-barrier-twice", "a thread arrives at the cluster barrier again before it waited", x.origin(x.lane()));
+    x.e.fault("cluster-barrier-twice", "a thread arrives at the cluster barrier again before it waited",
+              x.origin(x.lane()));
     return Step::Stop;
   }
   x.w.cluster_arrived |= x.mask;
@@ -189,7 +209,8 @@ Step cluster_wait(Exec& x, const Instr& i) {
   if (i.m[0] && !x.whole_warp()) return Step::Block;
   if (x.e.cluster->barrier_generation != x.w.cluster_token) return Step::Next;
   if ((x.w.cluster_arrived & x.mask) != x.mask) {
-    x.e.fault("cluster-barrier-wait", "a thread waits at the cluster barrier without having arrived", x.origin(x.lane()));
+    x.e.fault("cluster-barrier-wait", "a thread waits at the cluster barrier without having arrived",
+              x.origin(x.lane()));
     return Step::Stop;
   }
   x.s->wait = Wait::ClusterBarrier;
@@ -197,7 +218,8 @@ Step cluster_wait(Exec& x, const Instr& i) {
   return Step::Block;
 }
 
-// ---- mbarrier. o[1] address, imm displacement, m[0] 1 for .shared::cluster, m[5] bytes of the address register.
+// ---- mbarrier. o[1] address, imm displacement, m[0] 1 for .shared::cluster, m[5] bytes of the address
+// register.
 uint64_t bar_address(const Exec& x, const Instr& i, int lane) {
   uint64_t a = static_cast<uint64_t>(i.imm);
   if (i.o[1] != INT32_MIN) a += i.m[5] == 4 ? x.src<uint32_t>(i.o[1])[lane] : x.src<uint64_t>(i.o[1])[lane];
@@ -214,17 +236,22 @@ Step mbarrier_init(Exec& x, const Instr& i) {
     const uint32_t offset = static_cast<uint32_t>(a) & kOffsetMask;
     const uint32_t count = x.src<uint32_t>(i.o[2])[l];
     if (offset % 8 || !x.e.shared_range(*owner, offset, 8, x.origin(l), "mbarrier.init")) {
-      if (offset % 8) x.e.fault("misaligned", "an mbarrier object at " + hex(offset) + " is not 8-byte aligned", x.origin(l), offset);
+      if (offset % 8)
+        x.e.fault("misaligned", "an mbarrier object at " + hex(offset) + " is not 8-byte aligned",
+                  x.origin(l), offset);
       return Step::Stop;
     }
     if (count == 0 || count > (1u << 20) - 1) {
-      x.e.fault("mbarrier-count", "mbarrier.init with " + std::to_string(count) + " arrivals; 1 to 2^20-1 are legal", x.origin(l), offset);
+      x.e.fault("mbarrier-count",
+                "mbarrier.init with " + std::to_string(count) + " arrivals; 1 to 2^20-1 are legal",
+                x.origin(l), offset);
       return Step::Stop;
     }
     SharedMemory& sh = owner->shared;
     int16_t& index = sh.bar_index[offset / 8];
     if (index >= 0 && sh.bars[static_cast<size_t>(index)].live)
-      x.e.error("mbarrier-reinit", "mbarrier.init on a live mbarrier; mbarrier.inval must come first", x.origin(l), offset);
+      x.e.error("mbarrier-reinit", "mbarrier.init on a live mbarrier; mbarrier.inval must come first",
+                x.origin(l), offset);
     if (index < 0) {
       index = static_cast<int16_t>(sh.bars.size());
       sh.bars.emplace_back();
@@ -271,21 +298,28 @@ Step mbarrier_arrive(Exec& x, const Instr& i) {
       x.dst<uint64_t>(i.o[0])[l] = b ? b->phase : 0;
     }
     switch (i.m[1]) {
-      case 0: x.e.barrier_arrive(*owner, offset, value, at); break;
+      case 0:
+        x.e.barrier_arrive(*owner, offset, value, at);
+        break;
       case 1:
         x.e.barrier_expect(*owner, offset, value, at);
         if (!x.e.stopped) x.e.barrier_arrive(*owner, offset, 1, at);
         break;
-      case 2: x.e.barrier_expect(*owner, offset, value, at); break;
-      default: x.e.barrier_complete_tx(*owner, offset, value, at); break;
+      case 2:
+        x.e.barrier_expect(*owner, offset, value, at);
+        break;
+      default:
+        x.e.barrier_complete_tx(*owner, offset, value, at);
+        break;
     }
     if (x.e.stopped) return Step::Stop;
   }
   return Step::Next;
 }
 
-// mbarrier.try_wait / test_wait: o[0] predicate, o[2] parity or state, m[1] 1 for .parity, m[2] 1 for try_wait.
-// A failed try_wait suspends the thread until the phase completes or a time limit passes (PTX ISA 9.7.13.15.16).
+// mbarrier.try_wait / test_wait: o[0] predicate, o[2] parity or state, m[1] 1 for .parity, m[2] 1 for
+// try_wait. A failed try_wait suspends the thread until the phase completes or a time limit passes (PTX
+// ISA 9.7.13.15.16).
 Step mbarrier_wait(Exec& x, const Instr& i) {
   uint32_t done = 0;
   uint32_t first_offset = 0, first_parity = 0;
@@ -298,7 +332,8 @@ Step mbarrier_wait(Exec& x, const Instr& i) {
     const uint32_t offset = static_cast<uint32_t>(a) & kOffsetMask;
     Mbarrier* b = x.e.barrier_at(*owner, offset, x.origin(l));
     if (!b) return Step::Stop;
-    const uint32_t parity = i.m[1] ? x.src<uint32_t>(i.o[2])[l] & 1 : static_cast<uint32_t>(x.src<uint64_t>(i.o[2])[l]) & 1;
+    const uint32_t parity =
+        i.m[1] ? x.src<uint32_t>(i.o[2])[l] & 1 : static_cast<uint32_t>(x.src<uint64_t>(i.o[2])[l]) & 1;
     if ((b->phase & 1) != parity) done |= 1u << l;
     if (m == x.mask) {
       first_offset = offset;
@@ -334,7 +369,8 @@ Step bulk_wait(Exec& x, const Instr& i) {
   const bool read_only = i.m[0] == 1;
   for (uint32_t m = x.mask; m; m &= m - 1) {
     BulkThread& t = x.w.bulk[__builtin_ctz(m)];
-    while (!t.committed.empty() && !t.committed.front()->reads_left && !t.committed.front()->writes_left) t.committed.pop_front();
+    while (!t.committed.empty() && !t.committed.front()->reads_left && !t.committed.front()->writes_left)
+      t.committed.pop_front();
     int left = 0;
     for (auto& g : t.committed)
       if (g->reads_left || (!read_only && g->writes_left)) ++left;
@@ -350,10 +386,23 @@ Step bulk_wait(Exec& x, const Instr& i) {
 }
 
 const Registrar sync({
-    {"bra", bra}, {"ret", ret}, {"trap", trap}, {"elect", elect}, {"shfl", shfl}, {"vote", vote}, {"activemask", activemask},
-    {"bar.warp.sync", warp_sync}, {"bar", bar}, {"barrier.cluster.arrive", cluster_arrive},
-    {"barrier.cluster.wait", cluster_wait}, {"mbarrier.init", mbarrier_init}, {"mbarrier.inval", mbarrier_inval},
-    {"mbarrier.arrive", mbarrier_arrive}, {"mbarrier.wait", mbarrier_wait}, {"bulk.commit", bulk_commit}, {"bulk.wait", bulk_wait},
+    {"bra", bra},
+    {"ret", ret},
+    {"trap", trap},
+    {"elect", elect},
+    {"shfl", shfl},
+    {"vote", vote},
+    {"activemask", activemask},
+    {"bar.warp.sync", warp_sync},
+    {"bar", bar},
+    {"barrier.cluster.arrive", cluster_arrive},
+    {"barrier.cluster.wait", cluster_wait},
+    {"mbarrier.init", mbarrier_init},
+    {"mbarrier.inval", mbarrier_inval},
+    {"mbarrier.arrive", mbarrier_arrive},
+    {"mbarrier.wait", mbarrier_wait},
+    {"bulk.commit", bulk_commit},
+    {"bulk.wait", bulk_wait},
 });
 
 }  // namespace

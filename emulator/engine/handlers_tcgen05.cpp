@@ -17,8 +17,10 @@ uint64_t store_queue(const Cta& cta, int warp) {
 Step meet_pair(Exec& x, const Instr& i) {
   Cta* twin = x.e.cta_of_rank(x.cta.rank ^ 1);
   if (!twin) {
-    x.e.fault("cta-pair", "a cta_group::2 instruction needs a cluster with CTA pairs; this cluster has " +
-                              std::to_string(x.e.cluster->ctas.size()) + " CTA", x.origin(x.lane()));
+    x.e.fault("cta-pair",
+              "a cta_group::2 instruction needs a cluster with CTA pairs; this cluster has " +
+                  std::to_string(x.e.cluster->ctas.size()) + " CTA",
+              x.origin(x.lane()));
     return Step::Stop;
   }
   if (!x.s->arrived) {
@@ -32,7 +34,8 @@ Step meet_pair(Exec& x, const Instr& i) {
     return Step::Block;
   }
   if (twin->pair_ops[x.s->token - 1]->fn != i.fn) {
-    x.e.fault("cta-pair", "the two CTAs of a pair run different cta_group::2 allocation instructions", x.origin(x.lane()));
+    x.e.fault("cta-pair", "the two CTAs of a pair run different cta_group::2 allocation instructions",
+              x.origin(x.lane()));
     return Step::Stop;
   }
   return Step::Next;
@@ -62,7 +65,9 @@ Step alloc(Exec& x, const Instr& i) {
   const uint32_t columns = x.src<uint32_t>(i.o[2])[l];
   TensorMemory& t = x.cta.tmem;
   if (columns < 32 || columns > 512 || (columns & (columns - 1))) {
-    x.e.fault("tmem-alloc", "tcgen05.alloc of " + std::to_string(columns) + " columns; 32, 64, 128, 256 and 512 are legal", x.origin(l));
+    x.e.fault("tmem-alloc",
+              "tcgen05.alloc of " + std::to_string(columns) + " columns; 32, 64, 128, 256 and 512 are legal",
+              x.origin(l));
     return Step::Stop;
   }
   if (t.relinquished) {
@@ -70,8 +75,10 @@ Step alloc(Exec& x, const Instr& i) {
     return Step::Stop;
   }
   if (static_cast<int>(columns) > t.smallest) {
-    x.e.fault("tmem-alloc", "tcgen05.alloc of " + std::to_string(columns) + " columns after one of " + std::to_string(t.smallest) +
-                                "; sizes must not increase inside a CTA", x.origin(l));
+    x.e.fault("tmem-alloc",
+              "tcgen05.alloc of " + std::to_string(columns) + " columns after one of " +
+                  std::to_string(t.smallest) + "; sizes must not increase inside a CTA",
+              x.origin(l));
     return Step::Stop;
   }
   if (i.m[0] == 2) {
@@ -108,12 +115,15 @@ Step dealloc(Exec& x, const Instr& i) {
   auto& a = x.cta.tmem.allocations;
   for (size_t k = 0; k < a.size(); ++k) {
     if (static_cast<uint32_t>(a[k].first) != taddr || static_cast<uint32_t>(a[k].second) != columns) continue;
-    for (int c = a[k].first; c < a[k].first + a[k].second; c += 32) x.cta.tmem.owner[static_cast<size_t>(c / 32)] = 0;
+    for (int c = a[k].first; c < a[k].first + a[k].second; c += 32)
+      x.cta.tmem.owner[static_cast<size_t>(c / 32)] = 0;
     for (int lane = 0; lane < kTmemLanes; ++lane) {
       uint8_t* state = x.cta.tmem.state_at(lane, a[k].first);
       for (int c = 0; c < a[k].second; ++c)
         if (state[c] & kPendingMask) {
-          x.e.error("tmem-dealloc-in-flight", "tcgen05.dealloc of columns that an asynchronous operation is still going to write", x.origin(l), taddr);
+          x.e.error("tmem-dealloc-in-flight",
+                    "tcgen05.dealloc of columns that an asynchronous operation is still going to write",
+                    x.origin(l), taddr);
           break;
         }
       std::memset(state, 0, static_cast<size_t>(a[k].second));
@@ -122,7 +132,9 @@ Step dealloc(Exec& x, const Instr& i) {
     ++x.e.progress;
     return Step::Next;
   }
-  x.e.fault("tmem-dealloc", "tcgen05.dealloc of " + std::to_string(columns) + " columns at " + hex(taddr) + ", which is no live allocation",
+  x.e.fault("tmem-dealloc",
+            "tcgen05.dealloc of " + std::to_string(columns) + " columns at " + hex(taddr) +
+                ", which is no live allocation",
             x.origin(l), taddr);
   return Step::Stop;
 }
@@ -138,7 +150,8 @@ Step relinquish(Exec& x, const Instr& i) {
   return Step::Next;
 }
 
-// Lane and column that a warp's ld / st starts from. Warp w reaches lanes 32 (w % 4) .. +31 whatever the address says.
+// Lane and column that a warp's ld / st starts from. Warp w reaches lanes 32 (w % 4) .. +31 whatever the
+// address says.
 bool tmem_address(Exec& x, const Instr& i, uint32_t taddr, int& lane0, int& column) {
   const TmemShape shape = static_cast<TmemShape>(i.m[0]);
   const int quarter = 32 * (x.w.index % 4);
@@ -147,27 +160,31 @@ bool tmem_address(Exec& x, const Instr& i, uint32_t taddr, int& lane0, int& colu
   lane0 = quarter + (shape != TmemShape::k32x32b && (said & 16) ? 16 : 0);
   if (said / 32 != x.w.index % 4)
     x.e.warn("tmem-lane-quarter",
-             "the address names TMEM lane " + std::to_string(said) + ", but warp " + std::to_string(x.w.index) + " reaches lanes " +
-                 std::to_string(quarter) + ".." + std::to_string(quarter + 31) + " only",
+             "the address names TMEM lane " + std::to_string(said) + ", but warp " +
+                 std::to_string(x.w.index) + " reaches lanes " + std::to_string(quarter) + ".." +
+                 std::to_string(quarter + 31) + " only",
              x.origin(x.lane()));
   const int width = tmem_width(shape, i.m[1], static_cast<int>(i.imm)) * (i.m[2] ? 2 : 1);
   if (!x.cta.tmem.allocated(column, width)) {
     x.e.fault("tmem-not-allocated",
-              "TMEM columns [" + std::to_string(column) + ", " + std::to_string(column + width) + ") are not all allocated",
+              "TMEM columns [" + std::to_string(column) + ", " + std::to_string(column + width) +
+                  ") are not all allocated",
               x.origin(x.lane()), taddr);
     return false;
   }
   return true;
 }
 
-// tcgen05.ld. o[1] address, vec registers, m[0] shape, m[1] N, m[2] pack::16b, imm second column offset of .16x32bx2.
+// tcgen05.ld. o[1] address, vec registers, m[0] shape, m[1] N, m[2] pack::16b, imm second column offset of
+// .16x32bx2.
 Step tmem_ld(Exec& x, const Instr& i) {
   if (!x.whole_warp()) return Step::Block;
   const uint32_t* taddr = x.src<uint32_t>(i.o[1]);
   const int l = x.lane();
   for (uint32_t m = x.mask; m; m &= m - 1) {
     if ((taddr[__builtin_ctz(m)] & 0xffff) != (taddr[l] & 0xffff)) {
-      x.e.fault("tmem-address-uniform", "the threads of a warp pass different TMEM columns to tcgen05.ld", x.origin(l), taddr[l]);
+      x.e.fault("tmem-address-uniform", "the threads of a warp pass different TMEM columns to tcgen05.ld",
+                x.origin(l), taddr[l]);
       return Step::Stop;
     }
   }
@@ -197,7 +214,10 @@ Step tmem_st(Exec& x, const Instr& i) {
   int lane0, column;
   if (!tmem_address(x, i, x.src<uint32_t>(i.o[1])[l], lane0, column)) return Step::Stop;
   const TmemShape shape = static_cast<TmemShape>(i.m[0]);
-  struct Cell { int lane, column; uint32_t value; };
+  struct Cell {
+    int lane, column;
+    uint32_t value;
+  };
   auto cells = std::make_shared<std::vector<Cell>>();
   for (int32_t k = 0; k < i.nvec; ++k) {
     const uint32_t* v = x.src<uint32_t>(x.e.program.vec[static_cast<size_t>(i.vec + k)]);
@@ -231,11 +251,14 @@ Step wait_st(Exec& x, const Instr&) {
   return Step::Next;
 }
 
-// m[0] cta_group, m[1] .ws, m[2] A in TMEM; o[1] d, o[2] A, o[3] B, o[4] idesc, o[5] enable-input-d; vec lane mask; imm scale.
+// m[0] cta_group, m[1] .ws, m[2] A in TMEM; o[1] d, o[2] A, o[3] B, o[4] idesc, o[5] enable-input-d; vec lane
+// mask; imm scale.
 Step mma(Exec& x, const Instr& i) {
   if (__builtin_popcount(x.mask) > 1)
-    x.e.warn("mma-many-threads", "tcgen05.mma is issued by " + std::to_string(__builtin_popcount(x.mask)) +
-                                     " threads of a warp: each of them issues one", x.origin(x.lane()));
+    x.e.warn("mma-many-threads",
+             "tcgen05.mma is issued by " + std::to_string(__builtin_popcount(x.mask)) +
+                 " threads of a warp: each of them issues one",
+             x.origin(x.lane()));
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
     MmaRequest r;
@@ -251,7 +274,8 @@ Step mma(Exec& x, const Instr& i) {
     r.scale_d = static_cast<int>(i.imm);
     r.mask_words = i.nvec;
     for (int32_t k = 0; k < i.nvec; ++k)
-      r.lane_mask[static_cast<size_t>(k)] = x.src<uint32_t>(x.e.program.vec[static_cast<size_t>(i.vec + k)])[l];
+      r.lane_mask[static_cast<size_t>(k)] =
+          x.src<uint32_t>(x.e.program.vec[static_cast<size_t>(i.vec + k)])[l];
     if (r.cta_group == 2) {
       r.even = x.e.cta_of_rank(x.cta.rank & ~1);
       r.odd = x.e.cta_of_rank(x.cta.rank | 1);
@@ -290,7 +314,8 @@ Step commit(Exec& x, const Instr& i) {
         if (!(mask >> r & 1)) continue;
         Cta* cta = x.e.cta_of_rank(r);
         if (!cta) {
-          x.e.fault("shared-no-such-cta", "the commit mask " + hex(mask) + " names CTA rank " + std::to_string(r), x.origin(l));
+          x.e.fault("shared-no-such-cta",
+                    "the commit mask " + hex(mask) + " names CTA rank " + std::to_string(r), x.origin(l));
           return Step::Stop;
         }
         to.push_back(cta);
@@ -309,8 +334,8 @@ Step commit(Exec& x, const Instr& i) {
   return x.e.stopped ? Step::Stop : Step::Next;
 }
 
-// tcgen05.cp (PTX ISA 9.7.16.9.2): o[1] taddr, o[2] descriptor; m[0] cta_group, m[1] rows, m[2] chunks of 16 bytes a row,
-// m[3] copies: 0 one, 1 warpx2::02_13, 2 warpx2::01_23, 3 warpx4.
+// tcgen05.cp (PTX ISA 9.7.16.9.2): o[1] taddr, o[2] descriptor; m[0] cta_group, m[1] rows, m[2] chunks of 16
+// bytes a row, m[3] copies: 0 one, 1 warpx2::02_13, 2 warpx2::01_23, 3 warpx4.
 Step cp(Exec& x, const Instr& i) {
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
@@ -318,8 +343,9 @@ Step cp(Exec& x, const Instr& i) {
     const uint32_t taddr = x.src<uint32_t>(i.o[1])[l];
     const uint64_t desc = x.src<uint64_t>(i.o[2])[l];
     const int column = static_cast<int>(taddr & 0xffff), columns = 4 * i.m[2];
-    const std::string wrong = taddr >> 16 ? "the address names TMEM lane " + std::to_string(taddr >> 16) + "; lane 0 is needed"
-                                          : check_matrix_descriptor(desc, "the source");
+    const std::string wrong =
+        taddr >> 16 ? "the address names TMEM lane " + std::to_string(taddr >> 16) + "; lane 0 is needed"
+                    : check_matrix_descriptor(desc, "the source");
     if (!wrong.empty()) {
       const bool unsupported = wrong.rfind("unsupported", 0) == 0;
       x.e.fault(unsupported ? "unsupported" : "mma-operands", "tcgen05.cp: " + wrong, at, taddr);
@@ -341,17 +367,22 @@ Step cp(Exec& x, const Instr& i) {
     const int rows = i.m[1], wide = i.m[2], copies = i.m[3];
     auto lanes_of = [copies](int row) -> std::vector<int> {
       switch (copies) {
-        case 1: return {row, row + 64};
-        case 2: return row < 32 ? std::vector<int>{row, row + 32} : std::vector<int>{row + 32, row + 64};
-        case 3: return {row, row + 32, row + 64, row + 96};
-        default: return {row};
+        case 1:
+          return {row, row + 64};
+        case 2:
+          return row < 32 ? std::vector<int>{row, row + 32} : std::vector<int>{row + 32, row + 64};
+        case 3:
+          return {row, row + 32, row + 64, row + 96};
+        default:
+          return {row};
       }
     };
     const bool pending = !x.e.early();
     if (pending)
       for (Cta* c : ctas)
         for (int row = 0; row < rows; ++row)
-          for (int lane : lanes_of(row)) add_pending(c->tmem.state_at(lane, column), static_cast<size_t>(columns));
+          for (int lane : lanes_of(row))
+            add_pending(c->tmem.state_at(lane, column), static_cast<size_t>(columns));
     Engine* e = &x.e;
     e->issue("tcgen05.cp", tensor_queue(x.cta, x.w.index, l), at, [=] {
       const MatrixDescriptor d = decode_smem_desc(desc);
@@ -360,7 +391,8 @@ Step cp(Exec& x, const Instr& i) {
           for (int k = 0; k < wide; ++k) {
             uint32_t words[4];
             std::memset(words, kPoisonByte, 16);
-            e->async_read_shared(*c, chunk_address(d, false, row, 8 * k), 16, reinterpret_cast<uint8_t*>(words), at, "tcgen05.cp");
+            e->async_read_shared(*c, chunk_address(d, false, row, 8 * k), 16,
+                                 reinterpret_cast<uint8_t*>(words), at, "tcgen05.cp");
             for (int lane : lanes_of(row))
               for (int j = 0; j < 4; ++j) {
                 *c->tmem.at(lane, column + 4 * k + j) = words[j];
@@ -373,9 +405,16 @@ Step cp(Exec& x, const Instr& i) {
 }
 
 const Registrar tcgen05({
-    {"tcgen05.alloc", alloc}, {"tcgen05.dealloc", dealloc}, {"tcgen05.relinquish", relinquish}, {"tcgen05.ld", tmem_ld},
-    {"tcgen05.st", tmem_st}, {"tcgen05.wait.ld", wait_ld}, {"tcgen05.wait.st", wait_st}, {"tcgen05.mma", mma},
-    {"tcgen05.commit", commit}, {"tcgen05.cp", cp},
+    {"tcgen05.alloc", alloc},
+    {"tcgen05.dealloc", dealloc},
+    {"tcgen05.relinquish", relinquish},
+    {"tcgen05.ld", tmem_ld},
+    {"tcgen05.st", tmem_st},
+    {"tcgen05.wait.ld", wait_ld},
+    {"tcgen05.wait.st", wait_st},
+    {"tcgen05.mma", mma},
+    {"tcgen05.commit", commit},
+    {"tcgen05.cp", cp},
 });
 
 }  // namespace
@@ -404,10 +443,12 @@ void Engine::finish_tmem_load(Warp& w, PendingTmemLoad& load) {
           cell = kPoisonWord;
           const bool in_flight = state & kPendingMask;
           error(in_flight ? "tmem-pending" : "tmem-uninitialised",
-                "tcgen05.ld reads TMEM lane " + std::to_string(lane) + " column " + std::to_string(c) + " of CTA rank " +
-                    std::to_string(w.cta->rank) +
-                    (in_flight ? ", whose asynchronous write has not completed: a wait is missing" : ", which was never written"),
-                Origin{&i, w.cta->id, w.cta->rank, w.index, t}, static_cast<uint64_t>(lane) << 16 | static_cast<uint64_t>(c));
+                "tcgen05.ld reads TMEM lane " + std::to_string(lane) + " column " + std::to_string(c) +
+                    " of CTA rank " + std::to_string(w.cta->rank) +
+                    (in_flight ? ", whose asynchronous write has not completed: a wait is missing"
+                               : ", which was never written"),
+                Origin{&i, w.cta->id, w.cta->rank, w.index, t},
+                static_cast<uint64_t>(lane) << 16 | static_cast<uint64_t>(c));
         }
         v = i.m[2] ? v | (cell & 0xffff) << (16 * half) : cell;
       }
@@ -434,7 +475,8 @@ void Engine::finish_tmem_loads(Warp& w) {
   for (size_t k = 0; k < w.tmem_loads.size(); ++k) release_tmem_load(w, w.tmem_loads[k]);
 }
 
-// A register that an instruction really depends on is waited for by the hardware; the missing wait::ld is a note.
+// A register that an instruction really depends on is waited for by the hardware; the missing wait::ld is a
+// note.
 void Engine::check_tmem_load_use(Warp& w, const Instr& i, const Origin& at) {
   auto look = [&](int32_t off) {
     if (off < 0) return;

@@ -17,26 +17,33 @@ std::string describe(const Engine& e, const Warp& w, const Split& s, const Join*
         out.phase = b->phase;
         out.pending = b->pending;
         out.tx = b->tx;
-        return "mbarrier at shared offset " + hex(s.bar_offset) + ", parity " + std::to_string(s.parity) + ": phase " +
-               std::to_string(b->phase) + " lacks " + std::to_string(b->pending) + " of " + std::to_string(b->expected) +
-               " arrivals and " + std::to_string(b->tx) + " bytes";
+        return "mbarrier at shared offset " + hex(s.bar_offset) + ", parity " + std::to_string(s.parity) +
+               ": phase " + std::to_string(b->phase) + " lacks " + std::to_string(b->pending) + " of " +
+               std::to_string(b->expected) + " arrivals and " + std::to_string(b->tx) + " bytes";
       }
       return "mbarrier at shared offset " + hex(s.bar_offset) + ", which is not initialised";
     }
     case Wait::NamedBarrier: {
       const NamedBarrier& b = cta.named[s.bar_offset];
-      return "named barrier " + std::to_string(s.bar_offset) + ": " + std::to_string(b.arrived) + " threads of " +
-             (b.expected == ~0u ? std::string("the whole CTA") : std::to_string(b.expected)) + " have arrived";
+      return "named barrier " + std::to_string(s.bar_offset) + ": " + std::to_string(b.arrived) +
+             " threads of " +
+             (b.expected == ~0u ? std::string("the whole CTA") : std::to_string(b.expected)) +
+             " have arrived";
     }
     case Wait::ClusterBarrier:
       return "cluster barrier: " + std::to_string(cta.cluster->barrier_arrived) + " of " +
              std::to_string(cta.cluster->live_threads) + " live threads have arrived";
-    case Wait::BulkGroup: return "bulk async-groups that do not complete";
-    case Wait::TmemAlloc: return "free TMEM columns";
-    case Wait::TmemPair: return "the other CTA of the pair to run the same cta_group::2 instruction";
-    case Wait::WarpLanes: return "the other lanes of its warp (" + hex(s.lanes_wanted & ~s.mask) + ") at this instruction";
+    case Wait::BulkGroup:
+      return "bulk async-groups that do not complete";
+    case Wait::TmemAlloc:
+      return "free TMEM columns";
+    case Wait::TmemPair:
+      return "the other CTA of the pair to run the same cta_group::2 instruction";
+    case Wait::WarpLanes:
+      return "the other lanes of its warp (" + hex(s.lanes_wanted & ~s.mask) + ") at this instruction";
     case Wait::Join:
-    case Wait::None: break;
+    case Wait::None:
+      break;
   }
   return join ? "the other lanes of its warp to reach the point where they meet" : "nothing that is known";
 }

@@ -1,4 +1,5 @@
-// The machine while it runs one cluster: warps, CTAs, asynchronous operations, and the engine that drives them.
+// The machine while it runs one cluster: warps, CTAs, asynchronous operations, and the engine that drives
+// them.
 #pragma once
 
 #include <deque>
@@ -46,7 +47,8 @@ struct Join {
   int32_t parent = -1;
 };
 
-// A group of lanes of one warp that share a pc. Each is scheduled on its own, as with independent thread scheduling.
+// A group of lanes of one warp that share a pc. Each is scheduled on its own, as with independent thread
+// scheduling.
 struct Split {
   int32_t pc = 0;
   int32_t rpc = -1;  // of its join, -1 when there is none
@@ -54,13 +56,13 @@ struct Split {
   uint32_t mask = 0;
   Wait wait = Wait::None;
   bool dead = false;
-  bool timed_out = false;   // the suspended try_wait may return false now
-  bool gathered = false;    // a .sync instruction has all its lanes
+  bool timed_out = false;  // the suspended try_wait may return false now
+  bool gathered = false;   // a .sync instruction has all its lanes
   // what it waits for
   int32_t bar_rank = -1;
   uint32_t bar_offset = 0;
   uint32_t parity = 0;
-  uint32_t token = 0;  // generation of a named or cluster barrier at arrival
+  uint32_t token = 0;             // generation of a named or cluster barrier at arrival
   uint32_t allocations_seen = 0;  // live TMEM allocations when an alloc found no room
   bool arrived = false;
   uint32_t lanes_wanted = 0;
@@ -97,15 +99,15 @@ struct Warp {
   std::vector<RegisterBlock> registers;
   std::vector<Split> splits;
   std::vector<Join> joins;
-  std::map<int, BulkThread> bulk;              // by lane
-  std::vector<PendingTmemLoad> tmem_loads;     // not waited for
-  std::vector<uint16_t> load_of_register;      // by offset / 64: index + 1 into tmem_loads
-  int open_loads = 0;                          // of tmem_loads, those not released
-  bool slow = false;                           // open_loads > 0
+  std::map<int, BulkThread> bulk;           // by lane
+  std::vector<PendingTmemLoad> tmem_loads;  // not waited for
+  std::vector<uint16_t> load_of_register;   // by offset / 64: index + 1 into tmem_loads
+  int open_loads = 0;                       // of tmem_loads, those not released
+  bool slow = false;                        // open_loads > 0
   int tmem_stores_pending = 0;
-  uint32_t cluster_arrived = 0;                // lanes that arrived in this cluster-barrier round
+  uint32_t cluster_arrived = 0;  // lanes that arrived in this cluster-barrier round
   uint32_t cluster_token = 0;
-  std::vector<uint8_t> local;                  // [lane][local_bytes]
+  std::vector<uint8_t> local;  // [lane][local_bytes]
   uint8_t* regs() { return registers.empty() ? nullptr : registers[0].bytes; }
 };
 
@@ -119,7 +121,8 @@ struct Cta {
   std::array<NamedBarrier, 16> named{};
   uint32_t live_threads = 0;
   bool exited() const { return live_threads == 0; }
-  // cta_group::2 alloc / dealloc / relinquish reached so far, in order: the n-th of both CTAs of a pair belong together
+  // cta_group::2 alloc / dealloc / relinquish reached so far, in order: the n-th of both CTAs of a pair
+  // belong together
   std::vector<const Instr*> pair_ops;
 };
 
@@ -276,18 +279,20 @@ class Engine {
   // Checked accesses of the asynchronous engines.
   const uint8_t* async_read_global(uint64_t address, uint32_t size, const Origin& at);
   uint8_t* async_write_global(uint64_t address, uint32_t size, const Origin& at);
-  bool async_read_shared(Cta& cta, uint32_t offset, uint32_t size, uint8_t* out, const Origin& at, const char* who);
+  bool async_read_shared(Cta& cta, uint32_t offset, uint32_t size, uint8_t* out, const Origin& at,
+                         const char* who);
   bool shared_range(Cta& cta, uint32_t offset, uint32_t size, const Origin& at, const char* who);
   void async_write_shared(Cta& cta, uint32_t offset, const uint8_t* data, uint32_t size, bool was_pending,
                           const Origin& at);
 
   Cta* cta_of_rank(int32_t rank) {
-    return rank >= 0 && static_cast<size_t>(rank) < cluster->ctas.size() ? cluster->ctas[static_cast<size_t>(rank)].get()
-                                                                          : nullptr;
+    return rank >= 0 && static_cast<size_t>(rank) < cluster->ctas.size()
+               ? cluster->ctas[static_cast<size_t>(rank)].get()
+               : nullptr;
   }
   void exit_lanes(Warp& w, uint32_t lanes);
-  // Lanes `wanted` must execute this instruction together: true when split s has them all (others waiting at the
-  // same pc are merged into it), else s is parked.
+  // Lanes `wanted` must execute this instruction together: true when split s has them all (others waiting at
+  // the same pc are merged into it), else s is parked.
   bool gather_lanes(Warp& w, Split& s, uint32_t wanted);
   void cluster_barrier_check();
   void named_barrier_check(Cta& cta, int id);

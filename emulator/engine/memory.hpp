@@ -31,7 +31,8 @@ class GlobalMemory {
   GlobalBuffer* find(uint64_t address, uint64_t size) {
     if (last_ < buffers_.size()) {
       GlobalBuffer& b = buffers_[last_];
-      if (address >= b.address && address + size <= b.address + b.size && address + size >= address) return &b;
+      if (address >= b.address && address + size <= b.address + b.size && address + size >= address)
+        return &b;
     }
     GlobalBuffer* b = nearest(address);
     if (!b || address + size > b->address + b->size || address + size < address) return nullptr;

@@ -30,11 +30,20 @@ MatrixDescriptor decode_smem_desc(uint64_t v) {
   d.base_offset = static_cast<int>(v >> 49 & 7);
   d.lbo_mode = static_cast<int>(v >> 52 & 1);
   switch (v >> 61 & 7) {
-    case 0: d.swizzle = 0; break;
-    case 6: d.swizzle = 1; break;
-    case 4: d.swizzle = 2; break;
-    case 2: d.swizzle = 3; break;
-    default: d.swizzle = -1;
+    case 0:
+      d.swizzle = 0;
+      break;
+    case 6:
+      d.swizzle = 1;
+      break;
+    case 4:
+      d.swizzle = 2;
+      break;
+    case 2:
+      d.swizzle = 3;
+      break;
+    default:
+      d.swizzle = -1;
   }
   return d;
 }
@@ -56,7 +65,8 @@ uint32_t chunk_address(const MatrixDescriptor& d, bool mn_major, int mn_, int k_
 
 namespace {
 
-// A run of D columns in one TMEM lane: row m of the operand, columns [n0, n0 + columns) at TMEM column `column`.
+// A run of D columns in one TMEM lane: row m of the operand, columns [n0, n0 + columns) at TMEM column
+// `column`.
 struct Segment {
   int lane, row, n0, columns, column;
 };
@@ -99,7 +109,8 @@ inline float to_f32(uint16_t v) {
 
 // The 16 bytes at a shared offset; bytes that may not be read are poison (and reported) in `scratch`.
 inline const uint8_t* fetch_chunk(Engine& e, Cta& cta, uint32_t offset, const Origin& at, uint8_t* scratch) {
-  if (offset >= kSharedReserved && offset + 16 <= cta.shared.data.size() && all_valid(&cta.shared.state[offset], 16))
+  if (offset >= kSharedReserved && offset + 16 <= cta.shared.data.size() &&
+      all_valid(&cta.shared.state[offset], 16))
     return &cta.shared.data[offset];
   std::memset(scratch, kPoisonByte, 16);
   e.async_read_shared(cta, offset, 16, scratch, at, "tcgen05.mma");
@@ -108,8 +119,8 @@ inline const uint8_t* fetch_chunk(Engine& e, Cta& cta, uint32_t offset, const Or
 
 // rows x 16 elements as f32: out[row * stride_row + k * stride_k].
 template <int Type>
-void fetch_typed(Engine& e, Cta& cta, const MatrixDescriptor& d, bool mn_major, int rows, float sign, const Origin& at,
-                 float* out, int stride_row, int stride_k) {
+void fetch_typed(Engine& e, Cta& cta, const MatrixDescriptor& d, bool mn_major, int rows, float sign,
+                 const Origin& at, float* out, int stride_row, int stride_k) {
   uint8_t scratch[16];
   uint16_t v[8];
   if (!mn_major) {
@@ -129,8 +140,8 @@ void fetch_typed(Engine& e, Cta& cta, const MatrixDescriptor& d, bool mn_major, 
   }
 }
 
-void fetch_operand(Engine& e, Cta& cta, uint64_t desc, bool mn_major, int rows, int type, bool negate, const Origin& at,
-                   float* out, int stride_row, int stride_k) {
+void fetch_operand(Engine& e, Cta& cta, uint64_t desc, bool mn_major, int rows, int type, bool negate,
+                   const Origin& at, float* out, int stride_row, int stride_k) {
   const MatrixDescriptor d = decode_smem_desc(desc);
   const float sign = negate ? -1.0f : 1.0f;
   if (type == 1)
@@ -144,10 +155,14 @@ void fetch_operand(Engine& e, Cta& cta, uint64_t desc, bool mn_major, int rows, 
 std::string check_matrix_descriptor(uint64_t v, const std::string& name) {
   const MatrixDescriptor m = decode_smem_desc(v);
   if (m.constant != 1)
-    return "bits 46-48 of the shared-memory descriptor of " + name + " are " + std::to_string(m.constant) + ", not 0b001";
-  if (m.swizzle < 0) return "the swizzle code of the shared-memory descriptor of " + name + " is not legal for 16-bit types";
-  if (m.base_offset) return "unsupported: base offset " + std::to_string(m.base_offset) + " in the descriptor of " + name;
-  if (m.lbo_mode) return "the LBO mode bit of the descriptor of " + name + " is set, which sm_100a does not have";
+    return "bits 46-48 of the shared-memory descriptor of " + name + " are " + std::to_string(m.constant) +
+           ", not 0b001";
+  if (m.swizzle < 0)
+    return "the swizzle code of the shared-memory descriptor of " + name + " is not legal for 16-bit types";
+  if (m.base_offset)
+    return "unsupported: base offset " + std::to_string(m.base_offset) + " in the descriptor of " + name;
+  if (m.lbo_mode)
+    return "the LBO mode bit of the descriptor of " + name + " is set, which sm_100a does not have";
   return "";
 }
 
@@ -155,8 +170,10 @@ std::string check_mma(const MmaRequest& r) {
   const InstructionDescriptor d = decode_idesc(r.idesc);
   const std::string shape = "M=" + std::to_string(d.m) + " N=" + std::to_string(d.n);
   if (d.sparse) return "unsupported: sparse tcgen05.mma";
-  if (d.a_type > 1 || d.b_type > 1) return "unsupported: operand type code " + std::to_string(d.a_type) + "/" + std::to_string(d.b_type);
-  if (d.d_type != 1) return "unsupported: accumulator type code " + std::to_string(d.d_type) + " (only f32 is modelled)";
+  if (d.a_type > 1 || d.b_type > 1)
+    return "unsupported: operand type code " + std::to_string(d.a_type) + "/" + std::to_string(d.b_type);
+  if (d.d_type != 1)
+    return "unsupported: accumulator type code " + std::to_string(d.d_type) + " (only f32 is modelled)";
   // Legal shapes, the stricter reading where sources differ (facts: PTX ISA table 39 and the CUTLASS atoms).
   bool ok;
   if (r.ws)
@@ -166,11 +183,14 @@ std::string check_mma(const MmaRequest& r) {
   else
     ok = (d.m == 64 && d.n >= 8 && d.n <= 256) || (d.m == 128 && d.n >= 16 && d.n <= 256 && d.n % 16 == 0);
   if (!ok)
-    return "illegal shape " + shape + " for " + (r.ws ? ".ws" : ("cta_group::" + std::to_string(r.cta_group)));
+    return "illegal shape " + shape + " for " +
+           (r.ws ? ".ws" : ("cta_group::" + std::to_string(r.cta_group)));
   const int lane = static_cast<int>(r.d_taddr >> 16);
   const bool layout_f = !r.ws && r.cta_group == 1 && d.m == 64;
-  if (lane != 0 && !(layout_f && lane == 16)) return "D lane " + std::to_string(lane) + " is not allowed for " + shape;
-  if (r.a_in_tmem && d.a_mn_major) return "A in TMEM must be K-major (bit 15 of the instruction descriptor is set)";
+  if (lane != 0 && !(layout_f && lane == 16))
+    return "D lane " + std::to_string(lane) + " is not allowed for " + shape;
+  if (r.a_in_tmem && d.a_mn_major)
+    return "A in TMEM must be K-major (bit 15 of the instruction descriptor is set)";
   for (int which = r.a_in_tmem ? 1 : 0; which < 2; ++which) {
     const std::string wrong = check_matrix_descriptor(which ? r.b : r.a, which ? "B" : "A");
     if (!wrong.empty()) return wrong;
@@ -188,8 +208,8 @@ bool d_allocated(Engine& e, const MmaRequest& r, Cta& cta, const InstructionDesc
   const int columns = rows == 64 && (r.cta_group == 2 || r.ws) ? d.n / 2 : rows == 32 ? d.n / 4 : d.n;
   if (cta.tmem.allocated(c0, columns)) return true;
   e.fault("tmem-not-allocated",
-          "tcgen05.mma writes TMEM columns [" + std::to_string(c0) + ", " + std::to_string(c0 + columns) + ") of CTA rank " +
-              std::to_string(cta.rank) + ", which are not all allocated",
+          "tcgen05.mma writes TMEM columns [" + std::to_string(c0) + ", " + std::to_string(c0 + columns) +
+              ") of CTA rank " + std::to_string(cta.rank) + ", which are not all allocated",
           r.origin, r.d_taddr);
   return false;
 }
@@ -221,10 +241,12 @@ struct Workspace {
 };
 
 // A of one lane, from TMEM: every data path multiplies the A found in its own lane.
-bool fetch_tmem_row(Engine& e, Cta& cta, const MmaRequest& r, const InstructionDescriptor& d, int lane, float* out) {
+bool fetch_tmem_row(Engine& e, Cta& cta, const MmaRequest& r, const InstructionDescriptor& d, int lane,
+                    float* out) {
   const int column = static_cast<int>(r.a & 0xffff);
   if (!cta.tmem.allocated(column, 8)) {
-    e.fault("tmem-not-allocated", "tcgen05.mma reads A from TMEM columns that are not allocated", r.origin, r.a);
+    e.fault("tmem-not-allocated", "tcgen05.mma reads A from TMEM columns that are not allocated", r.origin,
+            r.a);
     return false;
   }
   for (int k = 0; k < kBlockK; ++k) {
@@ -233,7 +255,8 @@ bool fetch_tmem_row(Engine& e, Cta& cta, const MmaRequest& r, const InstructionD
     if (state != kValid) {
       cell = kPoisonWord;
       e.error(state & kPendingMask ? "tmem-pending" : "tmem-uninitialised",
-              "tcgen05.mma reads A from TMEM lane " + std::to_string(lane) + " column " + std::to_string(column + k / 2) +
+              "tcgen05.mma reads A from TMEM lane " + std::to_string(lane) + " column " +
+                  std::to_string(column + k / 2) +
                   (state & kPendingMask ? ", whose write has not completed" : ", which was never written"),
               r.origin, static_cast<uint64_t>(lane) << 16 | static_cast<uint64_t>(column + k / 2));
     }
@@ -257,8 +280,9 @@ void prepare_d(Engine& e, const MmaRequest& r, Cta& cta, const Segment& s) {
     for (int j = 0; j < s.columns; ++j)
       if (!(state[j] & kValid)) {
         e.error("tmem-uninitialised",
-                "tcgen05.mma accumulates onto TMEM lane " + std::to_string(s.lane) + " column " + std::to_string(s.column + j) +
-                    " of CTA rank " + std::to_string(cta.rank) + ", which was never written",
+                "tcgen05.mma accumulates onto TMEM lane " + std::to_string(s.lane) + " column " +
+                    std::to_string(s.column + j) + " of CTA rank " + std::to_string(cta.rank) +
+                    ", which was never written",
                 r.origin, static_cast<uint64_t>(s.lane) << 16 | static_cast<uint64_t>(s.column + j));
         break;
       }
@@ -294,25 +318,30 @@ void execute_mma(Engine& e, const MmaRequest& r) {
   for (Cta* cta : members(r)) {
     if (!cta) continue;
     if (cta->exited()) {
-      e.fault("access-after-exit", "tcgen05.mma uses CTA rank " + std::to_string(cta->rank) + " after it exited", r.origin);
+      e.fault("access-after-exit",
+              "tcgen05.mma uses CTA rank " + std::to_string(cta->rank) + " after it exited", r.origin);
       return;
     }
     if (!d_allocated(e, r, *cta, d)) return;
   }
   int part = 0;
   for (Cta* cta : members(r))  // B: even CTA rows [0, N/2), odd CTA rows [N/2, N)
-    if (cta) fetch_operand(e, *cta, r.b, d.b_mn_major, n_part, d.b_type, d.negate_b, r.origin, w.b + n_part * part++, 1, kMaxN);
+    if (cta)
+      fetch_operand(e, *cta, r.b, d.b_mn_major, n_part, d.b_type, d.negate_b, r.origin, w.b + n_part * part++,
+                    1, kMaxN);
   if (exact)
     for (int k = 0; k < kBlockK; ++k) {
-      split_operand(w.b + k * kMaxN, d.n, d.b_type == 1 ? kBf16Emin : kF16Emin, w.b_split.significand + k * kMaxN,
-                    w.b_split.exponent + k * kMaxN);
-      for (int n = 0; n < d.n; ++n) w.b_special[n] = (k && w.b_special[n]) || !std::isfinite(w.b[k * kMaxN + n]);
+      split_operand(w.b + k * kMaxN, d.n, d.b_type == 1 ? kBf16Emin : kF16Emin,
+                    w.b_split.significand + k * kMaxN, w.b_split.exponent + k * kMaxN);
+      for (int n = 0; n < d.n; ++n)
+        w.b_special[n] = (k && w.b_special[n]) || !std::isfinite(w.b[k * kMaxN + n]);
     }
   int member = -1;
   for (Cta* cta : members(r)) {
     ++member;
     if (!cta) continue;
-    if (!r.a_in_tmem) fetch_operand(e, *cta, r.a, d.a_mn_major, rows, d.a_type, d.negate_a, r.origin, w.a, kBlockK, 1);
+    if (!r.a_in_tmem)
+      fetch_operand(e, *cta, r.a, d.a_mn_major, rows, d.a_type, d.negate_a, r.origin, w.a, kBlockK, 1);
     // Rows with the same columns of B are multiplied together, so that B stays in registers.
     constexpr int kBatch = 4;
     float* c_rows[kBatch];

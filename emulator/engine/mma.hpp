@@ -24,8 +24,9 @@ struct MatrixDescriptor {
 };
 MatrixDescriptor decode_smem_desc(uint64_t v);
 
-// Byte address of the 16-byte chunk that holds 8 elements: along k for K-major (mn, k0 = 0 or 8), along mn for
-// MN-major (mn a multiple of 8, k). Canonical layouts of PTX ISA 9.7.16.3, swizzle on the absolute address.
+// Byte address of the 16-byte chunk that holds 8 elements: along k for K-major (mn, k0 = 0 or 8), along mn
+// for MN-major (mn a multiple of 8, k). Canonical layouts of PTX ISA 9.7.16.3, swizzle on the absolute
+// address.
 uint32_t chunk_address(const MatrixDescriptor& d, bool mn_major, int mn, int k);
 
 struct MmaRequest {
@@ -44,7 +45,8 @@ struct MmaRequest {
   Cta* odd = nullptr;
 };
 
-// What is wrong with a shared-memory matrix descriptor (empty: nothing); `name` is the operand in the message.
+// What is wrong with a shared-memory matrix descriptor (empty: nothing); `name` is the operand in the
+// message.
 std::string check_matrix_descriptor(uint64_t v, const std::string& name);
 // Legal? Returns an empty string or what is wrong.
 std::string check_mma(const MmaRequest& r);

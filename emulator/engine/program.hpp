@@ -10,8 +10,8 @@ namespace tileproof {
 
 constexpr int kWarpSize = 32;
 
-// Generic address map. The shared window holds (cluster rank << 24) | offset, as seen on silicon: kernels clear
-// or flip bit 24 of such an address to name the other CTA of a pair.
+// Generic address map. The shared window holds (cluster rank << 24) | offset, as seen on silicon: kernels
+// clear or flip bit 24 of such an address to name the other CTA of a pair.
 constexpr uint64_t kSharedWindow = 0x700000000000ull;
 constexpr uint64_t kLocalWindow = 0x710000000000ull;
 constexpr uint64_t kParamWindow = 0x720000000000ull;
@@ -22,7 +22,14 @@ constexpr uint32_t kOffsetMask = (1u << kRankShift) - 1;
 constexpr uint32_t kSharedReserved = 0x400;
 constexpr uint32_t kSharedLimit = 232448;
 
-enum class Space : int32_t { Global = 0, SharedCta = 1, SharedCluster = 2, Local = 3, Param = 4, Generic = 5 };
+enum class Space : int32_t {
+  Global = 0,
+  SharedCta = 1,
+  SharedCluster = 2,
+  Local = 3,
+  Param = 4,
+  Generic = 5
+};
 
 struct Exec;
 struct Instr;
@@ -59,12 +66,44 @@ struct PackedInstr {
 static_assert(sizeof(PackedInstr) == 8 + 4 * (3 + 8 + 8 + 9));
 
 enum class Special : int32_t {
-  TidX, TidY, TidZ, NtidX, NtidY, NtidZ, CtaidX, CtaidY, CtaidZ, NctaidX, NctaidY, NctaidZ,
-  ClusterCtaidX, ClusterCtaidY, ClusterCtaidZ, ClusterNctaidX, ClusterNctaidY, ClusterNctaidZ,
-  ClusterCtarank, ClusterNctarank, ClusteridX, ClusteridY, ClusteridZ, NclusteridX, NclusteridY, NclusteridZ,
-  Laneid, Warpid, Nwarpid, LanemaskEq, LanemaskLt, LanemaskLe, LanemaskGt, LanemaskGe,
-  DynamicSmemSize, TotalSmemSize,
-  SharedBase32, SharedBase64,  // not PTX: (rank << 24), to which a .shared symbol's offset is added
+  TidX,
+  TidY,
+  TidZ,
+  NtidX,
+  NtidY,
+  NtidZ,
+  CtaidX,
+  CtaidY,
+  CtaidZ,
+  NctaidX,
+  NctaidY,
+  NctaidZ,
+  ClusterCtaidX,
+  ClusterCtaidY,
+  ClusterCtaidZ,
+  ClusterNctaidX,
+  ClusterNctaidY,
+  ClusterNctaidZ,
+  ClusterCtarank,
+  ClusterNctarank,
+  ClusteridX,
+  ClusteridY,
+  ClusteridZ,
+  NclusteridX,
+  NclusteridY,
+  NclusteridZ,
+  Laneid,
+  Warpid,
+  Nwarpid,
+  LanemaskEq,
+  LanemaskLt,
+  LanemaskLe,
+  LanemaskGt,
+  LanemaskGe,
+  DynamicSmemSize,
+  TotalSmemSize,
+  SharedBase32,
+  SharedBase64,  // not PTX: (rank << 24), to which a .shared symbol's offset is added
 };
 
 struct SpecialSlot {

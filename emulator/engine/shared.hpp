@@ -59,9 +59,9 @@ constexpr int kTmemLanes = 128;
 constexpr int kTmemColumns = 512;
 
 struct TensorMemory {
-  std::vector<uint32_t> cell;   // [lane][column]
-  std::vector<uint8_t> state;   // [lane][column]
-  std::array<int16_t, 16> owner{};  // allocation id of each 32-column unit, 0 when free
+  std::vector<uint32_t> cell;                    // [lane][column]
+  std::vector<uint8_t> state;                    // [lane][column]
+  std::array<int16_t, 16> owner{};               // allocation id of each 32-column unit, 0 when free
   std::vector<std::pair<int, int>> allocations;  // (first column, columns), in order of allocation
   int first_base = -1;
   int smallest = 1024;
@@ -83,7 +83,9 @@ struct TensorMemory {
     return true;
   }
   uint32_t* at(int lane, int column) { return &cell[static_cast<size_t>(lane * kTmemColumns + column)]; }
-  uint8_t* state_at(int lane, int column) { return &state[static_cast<size_t>(lane * kTmemColumns + column)]; }
+  uint8_t* state_at(int lane, int column) {
+    return &state[static_cast<size_t>(lane * kTmemColumns + column)];
+  }
 };
 
 struct NamedBarrier {

@@ -80,7 +80,8 @@ void split_operand(const float* x, int count, int32_t emin, int32_t* significand
       exponent[i] = kDropped;
       continue;
     }
-    // |x| = mantissa * 2^(e - 23); bf16 and f16 leave the low bits of the mantissa zero at their own exponent.
+    // |x| = mantissa * 2^(e - 23); bf16 and f16 leave the low bits of the mantissa zero at their own
+    // exponent.
     int32_t e = field ? field - 127 : -126;
     int32_t s = static_cast<int32_t>(mantissa >> 13);
     if (e < emin) {  // a subnormal f16
@@ -92,7 +93,8 @@ void split_operand(const float* x, int count, int32_t emin, int32_t* significand
   }
 }
 
-void product_exact(float* c, const int32_t* sa, const int32_t* ea, const int32_t* sb, const int32_t* eb, int ldb, int n) {
+void product_exact(float* c, const int32_t* sa, const int32_t* ea, const int32_t* sb, const int32_t* eb,
+                   int ldb, int n) {
   constexpr int kLanes = 16;
   for (int n0 = 0; n0 < n; n0 += kLanes) {
     const int count = n - n0 < kLanes ? n - n0 : kLanes;

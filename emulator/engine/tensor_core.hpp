@@ -8,8 +8,8 @@ namespace tileproof {
 constexpr int kBlockK = 16;
 constexpr int kMaxN = 256;
 
-// Operand elements split for the exact mode: x = significand * 2^(exponent - 10). Subnormals are not normalised:
-// their exponent is that of the format's smallest normal. A zero has exponent kDropped.
+// Operand elements split for the exact mode: x = significand * 2^(exponent - 10). Subnormals are not
+// normalised: their exponent is that of the format's smallest normal. A zero has exponent kDropped.
 constexpr int32_t kDropped = -(1 << 20);
 
 struct SplitOperand {
@@ -17,20 +17,20 @@ struct SplitOperand {
   int32_t exponent[kBlockK * kMaxN];
 };
 
-// Fast mode. rows x n accumulators: row r is c[r][0..n) += sum over k of a[r][k] * b[k * ldb + 0..n), one fused
-// multiply-add an element in order of k, f32.
+// Fast mode. rows x n accumulators: row r is c[r][0..n) += sum over k of a[r][k] * b[k * ldb + 0..n), one
+// fused multiply-add an element in order of k, f32.
 void product_fast(float* const* c, const float* const* a, int rows, const float* b, int ldb, int n);
 
 // emin: -126 for bf16, -14 for f16. Splits `count` values.
 void split_operand(const float* x, int count, int32_t emin, int32_t* significand, int32_t* exponent);
 
-// Exact mode, one row: 16 products and the accumulator in one aligned sum with 2 extra bits, truncated toward zero
-// (arXiv 2512.07004; spec/machine/tensor_core.py states the rule). b is [k][ldb].
-void product_exact(float* c, const int32_t* a_significand, const int32_t* a_exponent, const int32_t* b_significand,
-                   const int32_t* b_exponent, int ldb, int n);
+// Exact mode, one row: 16 products and the accumulator in one aligned sum with 2 extra bits, truncated toward
+// zero (arXiv 2512.07004; spec/machine/tensor_core.py states the rule). b is [k][ldb].
+void product_exact(float* c, const int32_t* a_significand, const int32_t* a_exponent,
+                   const int32_t* b_significand, const int32_t* b_exponent, int ldb, int n);
 
-// The same where an operand is not finite: a NaN, inf times zero, or infs of both signs give 0x7fffffff, else inf wins.
-// Returns false when every term is finite.
+// The same where an operand is not finite: a NaN, inf times zero, or infs of both signs give 0x7fffffff, else
+// inf wins. Returns false when every term is finite.
 bool product_special(float* c, const float* a, const float* b, int ldb);
 
 }  // namespace tileproof

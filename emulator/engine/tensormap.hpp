@@ -52,7 +52,8 @@ class TensorMapCache {
     if (it != cache_.end() && std::memcmp(it->second.raw.data(), bytes, 128) == 0) return &it->second.map;
     EncodedTensorMap e;
     std::memcpy(&e, bytes, 128);
-    if (std::memcmp(e.magic, "TPTMAP1", 8) != 0 || e.checksum != tensor_map_checksum(bytes, 120)) return nullptr;
+    if (std::memcmp(e.magic, "TPTMAP1", 8) != 0 || e.checksum != tensor_map_checksum(bytes, 120))
+      return nullptr;
     Entry entry;
     std::memcpy(entry.raw.data(), bytes, 128);
     TensorMap& m = entry.map;

@@ -11,8 +11,8 @@ struct Tensor {
   Origin origin;
   TensorMap map;
   bool gather4 = false;
-  std::array<int64_t, 5> at{};    // box corner, innermost first; gather4: at[0] is the column
-  std::array<int64_t, 4> row{};   // gather4 rows
+  std::array<int64_t, 5> at{};   // box corner, innermost first; gather4: at[0] is the column
+  std::array<int64_t, 4> row{};  // gather4 rows
   uint32_t row_bytes = 0;
   uint32_t rows = 1;
   uint32_t bytes() const { return rows * row_bytes; }
@@ -23,11 +23,13 @@ const uint32_t kAlign = 128;
 // The tensor map behind a generic address; null after a fault.
 const TensorMap* map_at(Exec& x, uint64_t address, int lane) {
   if (address % 64) {
-    x.e.fault("misaligned", "a tensor map at " + hex(address) + "; 64-byte alignment is required", x.origin(lane), address);
+    x.e.fault("misaligned", "a tensor map at " + hex(address) + "; 64-byte alignment is required",
+              x.origin(lane), address);
     return nullptr;
   }
   const bool param = address - kParamWindow < kWindowSize;
-  const uint8_t* p = param ? x.load(Space::Param, address - kParamWindow, 128, lane) : x.load(Space::Global, address, 64, lane);
+  const uint8_t* p = param ? x.load(Space::Param, address - kParamWindow, 128, lane)
+                           : x.load(Space::Global, address, 64, lane);
   if (!p) return nullptr;
   if (!param) {  // the second half may lie outside the buffer, or never have been written
     const uint8_t* q = x.load(Space::Global, address + 64, 64, lane);
@@ -35,7 +37,9 @@ const TensorMap* map_at(Exec& x, uint64_t address, int lane) {
     if (q != p + 64) p = nullptr;
   }
   const TensorMap* m = p ? x.e.maps.get(p) : nullptr;
-  if (!m) x.e.fault("tensormap-invalid", "the 128 bytes at " + hex(address) + " are not an encoded tensor map", x.origin(lane), address);
+  if (!m)
+    x.e.fault("tensormap-invalid", "the 128 bytes at " + hex(address) + " are not an encoded tensor map",
+              x.origin(lane), address);
   return m;
 }
 
@@ -124,7 +128,8 @@ bool read_coordinates(Exec& x, const Instr& i, int lane, Tensor& t, int dims, bo
   t.gather4 = gather4;
   if (t.map.rank != dims) {
     x.e.fault("tensormap-rank",
-              "a " + std::to_string(dims) + "d tensor copy uses a map of rank " + std::to_string(t.map.rank), x.origin(lane));
+              "a " + std::to_string(dims) + "d tensor copy uses a map of rank " + std::to_string(t.map.rank),
+              x.origin(lane));
     return false;
   }
   for (int32_t k = 0; k < i.nvec; ++k) {
@@ -135,12 +140,15 @@ bool read_coordinates(Exec& x, const Instr& i, int lane, Tensor& t, int dims, bo
       t.at[static_cast<size_t>(k)] = c;
   }
   if (gather4 && (t.map.box[1] != 1 || t.map.rank != 2)) {
-    x.e.fault("tensormap-gather4", "tile::gather4 needs a rank-2 map with box {columns, 1}; this one has " +
-                                       std::to_string(t.map.box[1]) + " rows", x.origin(lane));
+    x.e.fault("tensormap-gather4",
+              "tile::gather4 needs a rank-2 map with box {columns, 1}; this one has " +
+                  std::to_string(t.map.box[1]) + " rows",
+              x.origin(lane));
     return false;
   }
   if (!shape_rows(t)) {
-    x.e.fault("shared-out-of-bounds", "the box of this tensor map is larger than a CTA's shared memory", x.origin(lane));
+    x.e.fault("shared-out-of-bounds", "the box of this tensor map is larger than a CTA's shared memory",
+              x.origin(lane));
     return false;
   }
   return true;
@@ -168,10 +176,12 @@ Step tensor_load(Exec& x, const Instr& i) {
         if (!(mask >> r & 1)) continue;
         Cta* cta = x.e.cta_of_rank(r);
         if (!cta) {
-          x.e.fault("shared-no-such-cta", "the multicast mask " + hex(mask) + " names CTA rank " + std::to_string(r), x.origin(l));
+          x.e.fault("shared-no-such-cta",
+                    "the multicast mask " + hex(mask) + " names CTA rank " + std::to_string(r), x.origin(l));
           return Step::Stop;
         }
-        // cta_group::2 signals the member of each destination's pair with the parity of the barrier's CTA (PTX 9.7.9.27.1.2).
+        // cta_group::2 signals the member of each destination's pair with the parity of the barrier's CTA
+        // (PTX 9.7.9.27.1.2).
         targets.push_back({cta, i.m[3] == 2 ? x.e.cta_of_rank((r & ~1) | (bar_owner->rank & 1)) : cta});
       }
     } else {
@@ -180,15 +190,18 @@ Step tensor_load(Exec& x, const Instr& i) {
       const bool pair = i.m[3] == 2 && (bar_owner->rank & ~1) == (owner->rank & ~1);
       if (bar_owner != owner && !pair) {
         x.e.fault("tma-barrier-cta",
-                  "the copy writes CTA rank " + std::to_string(owner->rank) + " but signals an mbarrier of rank " +
-                      std::to_string(bar_owner->rank) + "; only .cta_group::2 may signal the other CTA of the pair",
+                  "the copy writes CTA rank " + std::to_string(owner->rank) +
+                      " but signals an mbarrier of rank " + std::to_string(bar_owner->rank) +
+                      "; only .cta_group::2 may signal the other CTA of the pair",
                   x.origin(l), bar);
         return Step::Stop;
       }
       targets.push_back({owner, bar_owner});
     }
     if (offset % kAlign) {
-      x.e.fault("misaligned", "the shared destination " + hex(dst) + " of a tensor copy is not 128-byte aligned", x.origin(l), dst);
+      x.e.fault("misaligned",
+                "the shared destination " + hex(dst) + " of a tensor copy is not 128-byte aligned",
+                x.origin(l), dst);
       return Step::Stop;
     }
     const bool pending = !x.e.early();
@@ -196,7 +209,8 @@ Step tensor_load(Exec& x, const Instr& i) {
       if (!x.e.shared_range(*target.first, offset, t->bytes(), t->origin, "a tensor copy")) return Step::Stop;
       if (!x.e.barrier_at(*target.second, bar_offset, t->origin)) return Step::Stop;
       if (pending)
-        chunks(*t, offset, [&](uint32_t, uint32_t a, uint32_t n) { add_pending(&target.first->shared.state[a], n); });
+        chunks(*t, offset,
+               [&](uint32_t, uint32_t a, uint32_t n) { add_pending(&target.first->shared.state[a], n); });
     }
     Engine* e = &x.e;
     e->issue("TMA load", 0, t->origin, [e, t, targets, offset, bar_offset, pending] {
@@ -204,7 +218,8 @@ Step tensor_load(Exec& x, const Instr& i) {
       if (!build_image(*e, *t, image)) return;
       for (auto& target : targets) {
         if (target.first->exited()) {
-          e->fault("access-after-exit", "a tensor copy writes shared memory of a CTA that has exited", t->origin, offset);
+          e->fault("access-after-exit", "a tensor copy writes shared memory of a CTA that has exited",
+                   t->origin, offset);
           return;
         }
         chunks(*t, offset, [&](uint32_t o, uint32_t a, uint32_t n) {
@@ -228,7 +243,8 @@ std::shared_ptr<BulkGroup> open_group(Exec& x, int lane) {
 
 inline float flush(float v) { return std::fabs(v) < 1.17549435e-38f ? std::copysign(0.0f, v) : v; }
 
-// f32 add of the reduction engine. `flush_subnormals` follows the instruction: the tensor form flushes by the manual's text.
+// f32 add of the reduction engine. `flush_subnormals` follows the instruction: the tensor form flushes by the
+// manual's text.
 float reduce_add(float a, float b) {
   float r = a + b;
   if (r != r) {
@@ -238,7 +254,8 @@ float reduce_add(float a, float b) {
   return r;
 }
 
-// cp.async.bulk.tensor store and cp.reduce .add. o[1] source, o[2] map, vec coordinates; m[0] dimensions, m[1] scatter4, m[2] add.
+// cp.async.bulk.tensor store and cp.reduce .add. o[1] source, o[2] map, vec coordinates; m[0] dimensions,
+// m[1] scatter4, m[2] add.
 Step tensor_store(Exec& x, const Instr& i) {
   for (uint32_t lanes = x.mask; lanes; lanes &= lanes - 1) {
     const int l = __builtin_ctz(lanes);
@@ -249,7 +266,8 @@ Step tensor_store(Exec& x, const Instr& i) {
     t->map = *map;
     if (!read_coordinates(x, i, l, *t, i.m[0], i.m[1])) return Step::Stop;
     if (i.m[2] && t->map.dtype != 7) {
-      x.e.fault("unsupported", "cp.reduce.async.bulk.tensor.add on a tensor map that is not FLOAT32", x.origin(l));
+      x.e.fault("unsupported", "cp.reduce.async.bulk.tensor.add on a tensor map that is not FLOAT32",
+                x.origin(l));
       return Step::Stop;
     }
     const uint32_t src = x.src<uint32_t>(i.o[1])[l];
@@ -257,7 +275,8 @@ Step tensor_store(Exec& x, const Instr& i) {
     if (!owner) return Step::Stop;
     const uint32_t offset = src & kOffsetMask;
     if (offset % kAlign) {
-      x.e.fault("misaligned", "the shared source " + hex(src) + " of a tensor store is not 128-byte aligned", x.origin(l), src);
+      x.e.fault("misaligned", "the shared source " + hex(src) + " of a tensor store is not 128-byte aligned",
+                x.origin(l), src);
       return Step::Stop;
     }
     if (!x.e.shared_range(*owner, offset, t->bytes(), t->origin, "a tensor store")) return Step::Stop;
@@ -303,8 +322,9 @@ Step tensor_store(Exec& x, const Instr& i) {
   return Step::Next;
 }
 
-// Flat bulk copies. m[0]: 0 global -> shared, 1 shared -> shared::cluster, 2 shared -> global, 3 shared -> global add.f32.
-// o[1] destination, o[2] source, o[3] bytes, o[4] mbarrier or none; m[1] bytes of a global address register are 8.
+// Flat bulk copies. m[0]: 0 global -> shared, 1 shared -> shared::cluster, 2 shared -> global, 3 shared ->
+// global add.f32. o[1] destination, o[2] source, o[3] bytes, o[4] mbarrier or none; m[1] bytes of a global
+// address register are 8.
 Step bulk_copy(Exec& x, const Instr& i) {
   for (uint32_t lanes = x.mask; lanes; lanes &= lanes - 1) {
     const int l = __builtin_ctz(lanes);
@@ -314,8 +334,10 @@ Step bulk_copy(Exec& x, const Instr& i) {
     const uint64_t dst = kind >= 2 ? x.src<uint64_t>(i.o[1])[l] : x.src<uint32_t>(i.o[1])[l];
     const uint64_t src = kind == 0 ? x.src<uint64_t>(i.o[2])[l] : x.src<uint32_t>(i.o[2])[l];
     if (size % 16 || !size || dst % 16 || src % 16) {
-      x.e.fault("misaligned", "a bulk copy of " + std::to_string(size) + " bytes from " + hex(src) + " to " + hex(dst) +
-                                  "; size and both addresses must be multiples of 16", at, dst);
+      x.e.fault("misaligned",
+                "a bulk copy of " + std::to_string(size) + " bytes from " + hex(src) + " to " + hex(dst) +
+                    "; size and both addresses must be multiples of 16",
+                at, dst);
       return Step::Stop;
     }
     Engine* e = &x.e;
@@ -355,7 +377,8 @@ Step bulk_copy(Exec& x, const Instr& i) {
     if (!to) return Step::Stop;
     Cta* from = kind == 1 ? x.shared_owner(src, l, false) : nullptr;
     if (kind == 1 && !from) return Step::Stop;
-    const uint32_t to_offset = static_cast<uint32_t>(dst) & kOffsetMask, from_offset = static_cast<uint32_t>(src) & kOffsetMask;
+    const uint32_t to_offset = static_cast<uint32_t>(dst) & kOffsetMask,
+                   from_offset = static_cast<uint32_t>(src) & kOffsetMask;
     const uint32_t bar = x.src<uint32_t>(i.o[4])[l];
     Cta* bar_owner = x.shared_owner(bar, l, true);
     if (!bar_owner) return Step::Stop;
@@ -365,7 +388,8 @@ Step bulk_copy(Exec& x, const Instr& i) {
     }
     const uint32_t bar_offset = bar & kOffsetMask;
     if (!e->shared_range(*to, to_offset, size, at, "a bulk copy") ||
-        (from && !e->shared_range(*from, from_offset, size, at, "a bulk copy")) || !e->barrier_at(*to, bar_offset, at))
+        (from && !e->shared_range(*from, from_offset, size, at, "a bulk copy")) ||
+        !e->barrier_at(*to, bar_offset, at))
       return Step::Stop;
     const bool pending = !e->early();
     if (pending) add_pending(&to->shared.state[to_offset], size);

@@ -11,11 +11,16 @@ enum class TmemShape : int { k32x32b = 0, k16x64b = 1, k16x128b = 2, k16x256b = 
 // Lane and column offsets relative to the address.
 inline std::pair<int, int> tmem_place(TmemShape shape, int t, int i, int second) {
   switch (shape) {
-    case TmemShape::k16x64b: return {t / 4 + 8 * (t % 2), 2 * i + t / 2 % 2};
-    case TmemShape::k16x128b: return {t / 4 + 8 * (i % 2), t % 4 + 4 * (i / 2)};
-    case TmemShape::k16x256b: return {t / 4 + 8 * (i / 2 % 2), 2 * (t % 4) + i % 2 + 8 * (i / 4)};
-    case TmemShape::k16x32bx2: return {t % 16, i + second * (t / 16)};
-    default: return {t, i};
+    case TmemShape::k16x64b:
+      return {t / 4 + 8 * (t % 2), 2 * i + t / 2 % 2};
+    case TmemShape::k16x128b:
+      return {t / 4 + 8 * (i % 2), t % 4 + 4 * (i / 2)};
+    case TmemShape::k16x256b:
+      return {t / 4 + 8 * (i / 2 % 2), 2 * (t % 4) + i % 2 + 8 * (i / 4)};
+    case TmemShape::k16x32bx2:
+      return {t % 16, i + second * (t / 16)};
+    default:
+      return {t, i};
   }
 }
 
@@ -26,11 +31,16 @@ inline int tmem_registers(TmemShape shape, int n) {
 // Columns touched, counted from the address's column.
 inline int tmem_width(TmemShape shape, int n, int second) {
   switch (shape) {
-    case TmemShape::k16x64b: return 2 * n;
-    case TmemShape::k16x128b: return 4 * n;
-    case TmemShape::k16x256b: return 8 * n;
-    case TmemShape::k16x32bx2: return second + n;
-    default: return n;
+    case TmemShape::k16x64b:
+      return 2 * n;
+    case TmemShape::k16x128b:
+      return 4 * n;
+    case TmemShape::k16x256b:
+      return 8 * n;
+    case TmemShape::k16x32bx2:
+      return second + n;
+    default:
+      return n;
   }
 }
 

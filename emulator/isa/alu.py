@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tileproof.emulator.decode import NONE, TYPE_BYTES, Decoder
+from tileproof.emulator.decode import Decoder
+from tileproof.emulator.program import NONE, TYPE_BYTES
 from tileproof.emulator.ptx import Immediate, Instruction, Name, Pair, Sink, Vector
 from tileproof.emulator.registry import Modifiers, Unknown, instruction
 
@@ -24,8 +25,13 @@ def _emit3(d: Decoder, i: Instruction, handler: str, type_: str, *, last: str | 
     d.emit(handler, [d.dst(dst, type_), d.src(a, type_), d.src(b, last or type_)])
 
 
-@instruction("add", group="integer and f32 arithmetic", forms=".{s,u}{16,32,64}, .[rn].[ftz].f32, .[rn].[ftz].f32x2",
-             section="9.7.1.1, 9.7.3.3", note="f32: round to nearest even")  # fmt: skip
+@instruction(
+    "add",
+    group="integer and f32 arithmetic",
+    forms=".{s,u}{16,32,64}, .[rn].[ftz].f32, .[rn].[ftz].f32x2",
+    section="9.7.1.1, 9.7.3.3",
+    note="f32: round to nearest even",
+)
 @instruction("sub", group="integer and f32 arithmetic", forms="as add", section="9.7.1.2, 9.7.3.4")
 def add_sub(d: Decoder, i: Instruction, m: Modifiers) -> None:
     base = i.opcode.split(".")[0]
@@ -38,8 +44,12 @@ def add_sub(d: Decoder, i: Instruction, m: Modifiers) -> None:
         _emit3(d, i, f"{base}.{8 * TYPE_BYTES[type_]}", type_)
 
 
-@instruction("mul", group="integer and f32 arithmetic",
-             forms=".{lo,hi,wide}.{s,u}{16,32,64}, .[rn].[ftz].f32, .[rn].[ftz].f32x2", section="9.7.1.3, 9.7.3.5")  # fmt: skip
+@instruction(
+    "mul",
+    group="integer and f32 arithmetic",
+    forms=".{lo,hi,wide}.{s,u}{16,32,64}, .[rn].[ftz].f32, .[rn].[ftz].f32x2",
+    section="9.7.1.3, 9.7.3.5",
+)
 def mul(d: Decoder, i: Instruction, m: Modifiers) -> None:
     part = m.take("lo", "hi", "wide")
     if part is None:
@@ -60,20 +70,33 @@ def mul(d: Decoder, i: Instruction, m: Modifiers) -> None:
         d.emit(f"mul.wide.{type_}", [d.dst(dst, wide), d.src(a, type_), d.src(b, type_)])
 
 
-@instruction("mad", group="integer and f32 arithmetic", forms=".lo.{s,u}{16,32,64}, .wide.{s,u}{16,32}", section="9.7.1.4")
+@instruction(
+    "mad",
+    group="integer and f32 arithmetic",
+    forms=".lo.{s,u}{16,32,64}, .wide.{s,u}{16,32}",
+    section="9.7.1.4",
+)
 def mad(d: Decoder, i: Instruction, m: Modifiers) -> None:
     part = m.need("lo", "wide")
     type_ = _type(m, _INTEGERS - {"s64", "u64"} if part == "wide" else _INTEGERS)
     dst, a, b, c = i.operands
     if part == "lo":
-        d.emit(f"mad.lo.{8 * TYPE_BYTES[type_]}", [d.dst(dst, type_), d.src(a, type_), d.src(b, type_), d.src(c, type_)])
+        d.emit(
+            f"mad.lo.{8 * TYPE_BYTES[type_]}",
+            [d.dst(dst, type_), d.src(a, type_), d.src(b, type_), d.src(c, type_)],
+        )
     else:
         wide = type_[0] + str(16 * TYPE_BYTES[type_])
         d.emit(f"mad.wide.{type_}", [d.dst(dst, wide), d.src(a, type_), d.src(b, type_), d.src(c, wide)])
 
 
-@instruction("fma", group="integer and f32 arithmetic", forms=".rn.[ftz].f32, .rn.[ftz].f32x2", section="9.7.3.6",
-             note="one rounding")  # fmt: skip
+@instruction(
+    "fma",
+    group="integer and f32 arithmetic",
+    forms=".rn.[ftz].f32, .rn.[ftz].f32x2",
+    section="9.7.3.6",
+    note="one rounding",
+)
 def fma(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.need("rn")
     ftz = "ftz." if m.take("ftz") else ""
@@ -82,8 +105,13 @@ def fma(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit(f"fma.{ftz}{type_}", [d.dst(dst, type_), d.src(a, type_), d.src(b, type_), d.src(c, type_)])
 
 
-@instruction("div", group="integer and f32 arithmetic", forms=".{s,u}{16,32,64}, .{rn,full,approx}.[ftz].f32",
-             section="9.7.1.7, 9.7.3.8", note="the approximate forms are computed correctly rounded, inside their documented error")  # fmt: skip
+@instruction(
+    "div",
+    group="integer and f32 arithmetic",
+    forms=".{s,u}{16,32,64}, .{rn,full,approx}.[ftz].f32",
+    section="9.7.1.7, 9.7.3.8",
+    note="the approximate forms are computed correctly rounded, inside their documented error",
+)
 @instruction("rem", group="integer and f32 arithmetic", forms=".{s,u}{16,32,64}", section="9.7.1.8")
 def div_rem(d: Decoder, i: Instruction, m: Modifiers) -> None:
     base = i.opcode.split(".")[0]
@@ -93,8 +121,18 @@ def div_rem(d: Decoder, i: Instruction, m: Modifiers) -> None:
     _emit3(d, i, f"{base}.{ftz}{type_}", type_)
 
 
-@instruction("min", group="integer and f32 arithmetic", forms=".{s,u}{16,32,64}, .[ftz].[NaN].f32", section="9.7.1.11, 9.7.3.11")
-@instruction("max", group="integer and f32 arithmetic", forms=".{s,u}{16,32,64}, .[ftz].[NaN].f32", section="9.7.1.12, 9.7.3.12")
+@instruction(
+    "min",
+    group="integer and f32 arithmetic",
+    forms=".{s,u}{16,32,64}, .[ftz].[NaN].f32",
+    section="9.7.1.11, 9.7.3.11",
+)
+@instruction(
+    "max",
+    group="integer and f32 arithmetic",
+    forms=".{s,u}{16,32,64}, .[ftz].[NaN].f32",
+    section="9.7.1.12, 9.7.3.12",
+)
 def min_max(d: Decoder, i: Instruction, m: Modifiers) -> None:
     base = i.opcode.split(".")[0]
     ftz = "ftz." if m.take("ftz") else ""
@@ -103,23 +141,54 @@ def min_max(d: Decoder, i: Instruction, m: Modifiers) -> None:
     _emit3(d, i, f"{base}.{ftz}{nan}{type_}", type_)
 
 
-@instruction("neg", group="integer and f32 arithmetic", forms=".s{16,32,64}, .[ftz].f32", section="9.7.1.9, 9.7.3.10")
-@instruction("abs", group="integer and f32 arithmetic", forms=".s{16,32,64}, .[ftz].f32", section="9.7.1.10, 9.7.3.9")
+@instruction(
+    "neg", group="integer and f32 arithmetic", forms=".s{16,32,64}, .[ftz].f32", section="9.7.1.9, 9.7.3.10"
+)
+@instruction(
+    "abs", group="integer and f32 arithmetic", forms=".s{16,32,64}, .[ftz].f32", section="9.7.1.10, 9.7.3.9"
+)
 def neg_abs(d: Decoder, i: Instruction, m: Modifiers) -> None:
     base = i.opcode.split(".")[0]
     ftz = "ftz." if m.take("ftz") else ""
     type_ = _type(m, {"s16", "s32", "s64", "f32"})
     dst, a = i.operands
-    name = f"{base}.{ftz}f32" if type_ == "f32" else f"neg.{8 * TYPE_BYTES[type_]}" if base == "neg" else f"abs.{type_}"
+    name = (
+        f"{base}.{ftz}f32"
+        if type_ == "f32"
+        else f"neg.{8 * TYPE_BYTES[type_]}"
+        if base == "neg"
+        else f"abs.{type_}"
+    )
     d.emit(name, [d.dst(dst, type_), d.src(a, type_)])
 
 
-@instruction("ex2", group="integer and f32 arithmetic", forms=".approx.[ftz].f32", section="9.7.3.21",
-             note="computed in float64 and rounded once: inside the documented 2 ulp, not the hardware's bits")  # fmt: skip
-@instruction("lg2", group="integer and f32 arithmetic", forms=".approx.[ftz].f32", section="9.7.3.20", note="as ex2")
-@instruction("rsqrt", group="integer and f32 arithmetic", forms=".approx.[ftz].f32", section="9.7.3.16", note="as ex2")
-@instruction("sqrt", group="integer and f32 arithmetic", forms=".{rn,approx}.[ftz].f32", section="9.7.3.14", note="as ex2")
-@instruction("rcp", group="integer and f32 arithmetic", forms=".{rn,approx}.[ftz].f32", section="9.7.3.13", note="as ex2")
+@instruction(
+    "ex2",
+    group="integer and f32 arithmetic",
+    forms=".approx.[ftz].f32",
+    section="9.7.3.21",
+    note="computed in float64 and rounded once: inside the documented 2 ulp, not the hardware's bits",
+)
+@instruction(
+    "lg2", group="integer and f32 arithmetic", forms=".approx.[ftz].f32", section="9.7.3.20", note="as ex2"
+)
+@instruction(
+    "rsqrt", group="integer and f32 arithmetic", forms=".approx.[ftz].f32", section="9.7.3.16", note="as ex2"
+)
+@instruction(
+    "sqrt",
+    group="integer and f32 arithmetic",
+    forms=".{rn,approx}.[ftz].f32",
+    section="9.7.3.14",
+    note="as ex2",
+)
+@instruction(
+    "rcp",
+    group="integer and f32 arithmetic",
+    forms=".{rn,approx}.[ftz].f32",
+    section="9.7.3.13",
+    note="as ex2",
+)
 def unary_f32(d: Decoder, i: Instruction, m: Modifiers) -> None:
     base = i.opcode.split(".")[0]
     m.need("approx", "rn") if base in ("sqrt", "rcp") else m.need("approx")
@@ -153,7 +222,9 @@ def not_(d: Decoder, i: Instruction, m: Modifiers) -> None:
 
 
 @instruction("shl", group="logic", forms=".b{16,32,64}", section="9.7.8.8", note="amounts clamp at the width")
-@instruction("shr", group="logic", forms=".{b,s,u}{16,32,64}", section="9.7.8.9", note="amounts clamp at the width")
+@instruction(
+    "shr", group="logic", forms=".{b,s,u}{16,32,64}", section="9.7.8.9", note="amounts clamp at the width"
+)
 def shift(d: Decoder, i: Instruction, m: Modifiers) -> None:
     base = i.opcode.split(".")[0]
     type_ = _type(m, _BITS | _INTEGERS)
@@ -177,7 +248,9 @@ def lop3(d: Decoder, i: Instruction, m: Modifiers) -> None:
     dst, a, b, c, table = i.operands
     if not isinstance(table, Immediate):
         raise Unknown("needs an immediate table")
-    d.emit("lop3.b32", [d.dst(dst, type_), d.src(a, type_), d.src(b, type_), d.src(c, type_)], imm=table.value)
+    d.emit(
+        "lop3.b32", [d.dst(dst, type_), d.src(a, type_), d.src(b, type_), d.src(c, type_)], imm=table.value
+    )
 
 
 @instruction("prmt", group="logic", forms=".b32 (default mode)", section="9.7.9.7")
@@ -188,12 +261,26 @@ def prmt(d: Decoder, i: Instruction, m: Modifiers) -> None:
 
 
 _COMPARE_INT = {"eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs"}
-_COMPARE_F32 = _COMPARE_INT - {"lo", "ls", "hi", "hs"} | {"equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"}
+_COMPARE_F32 = _COMPARE_INT - {"lo", "ls", "hi", "hs"} | {
+    "equ",
+    "neu",
+    "ltu",
+    "leu",
+    "gtu",
+    "geu",
+    "num",
+    "nan",
+}
 _UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 
 
-@instruction("setp", group="comparison and selection",
-             forms=".CMP.[{and,or,xor}].{b,s,u}{16,32,64}, .CMP.[ftz].f32", section="9.7.6.2", note="also p|q and a combined predicate")  # fmt: skip
+@instruction(
+    "setp",
+    group="comparison and selection",
+    forms=".CMP.[{and,or,xor}].{b,s,u}{16,32,64}, .CMP.[ftz].f32",
+    section="9.7.6.2",
+    note="also p|q and a combined predicate",
+)
 def setp(d: Decoder, i: Instruction, m: Modifiers) -> None:
     compare = m.left.pop(0)
     combine = m.take("and", "or", "xor")
@@ -201,7 +288,11 @@ def setp(d: Decoder, i: Instruction, m: Modifiers) -> None:
     type_ = _type(m, _BITS | _INTEGERS | {"f32"})
     if compare not in (_COMPARE_F32 if type_ == "f32" else _COMPARE_INT):
         raise Unknown(f"does not know the comparison .{compare}")
-    kind = type_ if type_ == "f32" else ("u" if type_[0] == "b" or compare in _UNSIGNED else type_[0]) + type_[1:]
+    kind = (
+        type_
+        if type_ == "f32"
+        else ("u" if type_[0] == "b" or compare in _UNSIGNED else type_[0]) + type_[1:]
+    )
     first, a, b, *rest = i.operands
     p, q = (first.first, first.second) if isinstance(first, Pair) else (first, None)
     other, negated = d.predicate(rest[0]) if combine else (NONE, 0)
@@ -222,11 +313,19 @@ def setp(d: Decoder, i: Instruction, m: Modifiers) -> None:
 def selp(d: Decoder, i: Instruction, m: Modifiers) -> None:
     type_ = _type(m, _BITS | _INTEGERS | {"f32", "f64"})
     dst, a, b, p = i.operands
-    d.emit(f"selp.{8 * TYPE_BYTES[type_]}", [d.dst(dst, type_), d.src(a, type_), d.src(b, type_), d.dst(p, "pred")])
+    d.emit(
+        f"selp.{8 * TYPE_BYTES[type_]}",
+        [d.dst(dst, type_), d.src(a, type_), d.src(b, type_), d.dst(p, "pred")],
+    )
 
 
-@instruction("mov", group="moves and conversions", forms=".{b,s,u}{16,32,64}, .f32, .f64, .b128, .pred, pack and unpack",
-             section="9.7.9.1", note="also special registers and the addresses of variables")  # fmt: skip
+@instruction(
+    "mov",
+    group="moves and conversions",
+    forms=".{b,s,u}{16,32,64}, .f32, .f64, .b128, .pred, pack and unpack",
+    section="9.7.9.1",
+    note="also special registers and the addresses of variables",
+)
 def mov(d: Decoder, i: Instruction, m: Modifiers) -> None:
     type_ = _type(m, _BITS | _INTEGERS | {"f32", "f64", "b128", "pred"})
     dst, a = i.operands
@@ -255,16 +354,34 @@ def mov(d: Decoder, i: Instruction, m: Modifiers) -> None:
 
 _CVT_INT = {"s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64"}
 _CVT_FLOAT = {
-    "cvt.f32.bf16", "cvt.f32.f16", "cvt.rn.bf16.f32", "cvt.rn.f16.f32", "cvt.rn.f32.s32", "cvt.rn.f32.u32",
-    "cvt.rn.f32.s64", "cvt.rn.f32.u64", "cvt.rn.f32.u16", "cvt.rn.f32.s16", "cvt.f64.f32", "cvt.ftz.f64.f32",
-    "cvt.rn.f16.s32", "cvt.rzi.s32.f32", "cvt.rzi.u32.f32", "cvt.rni.s32.f32",
-}  # fmt: skip
+    "cvt.f32.bf16",
+    "cvt.f32.f16",
+    "cvt.rn.bf16.f32",
+    "cvt.rn.f16.f32",
+    "cvt.rn.f32.s32",
+    "cvt.rn.f32.u32",
+    "cvt.rn.f32.s64",
+    "cvt.rn.f32.u64",
+    "cvt.rn.f32.u16",
+    "cvt.rn.f32.s16",
+    "cvt.f64.f32",
+    "cvt.ftz.f64.f32",
+    "cvt.rn.f16.s32",
+    "cvt.rzi.s32.f32",
+    "cvt.rzi.u32.f32",
+    "cvt.rni.s32.f32",
+}
 
 
-@instruction("cvt", group="moves and conversions",
-             forms="between integers; .f32.{bf16,f16}; .rn.{bf16,f16}.f32; .rn.{bf16,f16}x2.f32; .rn.f32.{s,u}{16,32,64}; "
-                   ".rn.f16.s32; .[ftz].f64.f32; .{rzi,rni}.s32.f32, .rzi.u32.f32",
-             section="9.7.9.21", note="the first source of an x2 form goes to the upper half")  # fmt: skip
+@instruction(
+    "cvt",
+    group="moves and conversions",
+    forms="between integers; .f32.{bf16,f16}; .rn.{bf16,f16}.f32; .rn.{bf16,f16}x2.f32; "
+    ".rn.f32.{s,u}{16,32,64}; "
+    ".rn.f16.s32; .[ftz].f64.f32; .{rzi,rni}.s32.f32, .rzi.u32.f32",
+    section="9.7.9.21",
+    note="the first source of an x2 form goes to the upper half",
+)
 def cvt(d: Decoder, i: Instruction, m: Modifiers) -> None:
     words = list(m.left)
     spelling = "cvt." + ".".join(words)

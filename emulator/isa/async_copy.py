@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tileproof.emulator.decode import NONE, Decoder
+from tileproof.emulator.decode import Decoder
+from tileproof.emulator.program import NONE
 from tileproof.emulator.ptx import Address, Immediate, Instruction
 from tileproof.emulator.registry import Modifiers, Unknown, instruction
 
@@ -13,14 +14,21 @@ def _tensor(d: Decoder, operand: object) -> tuple[int, list[int]]:
     """Slot of the tensor map's generic address, and the coordinates' slots."""
     if not isinstance(operand, Address) or not operand.coordinates:
         raise ValueError("[map, {coordinates}] is needed")
-    return d.address_slot(Address(operand.base, operand.offset), 8), [d.src(c, "s32") for c in operand.coordinates]
+    return d.address_slot(Address(operand.base, operand.offset), 8), [
+        d.src(c, "s32") for c in operand.coordinates
+    ]
 
 
-@instruction("cp.async.bulk.tensor", group="asynchronous copies",
-             forms=".{1..5}d.{shared::cluster,shared::cta}.global.[tile,tile::gather4].mbarrier::complete_tx::bytes."
-                   "[multicast::cluster].[cta_group::{1,2}].[L2::cache_hint]; "
-                   ".{1..5}d.global.shared::cta.[tile,tile::scatter4].bulk_group.[L2::cache_hint]",
-             section="9.7.9.27.1", note="completes when the schedule policy says; until then its bytes read as poison; cache hints have no effect")  # fmt: skip
+@instruction(
+    "cp.async.bulk.tensor",
+    group="asynchronous copies",
+    forms=".{1..5}d.{shared::cluster,shared::cta}.global.[tile,tile::gather4].mbarrier::complete_tx::bytes."
+    "[multicast::cluster].[cta_group::{1,2}].[L2::cache_hint]; "
+    ".{1..5}d.global.shared::cta.[tile,tile::scatter4].bulk_group.[L2::cache_hint]",
+    section="9.7.9.27.1",
+    note="completes when the schedule policy says; until then its bytes read as poison; "
+    "cache hints have no effect",
+)
 def tensor(d: Decoder, i: Instruction, m: Modifiers) -> None:
     dimensions = int(m.need(*_DIMENSIONS)[0])
     hint = m.take("L2::cache_hint")
@@ -39,7 +47,12 @@ def tensor(d: Decoder, i: Instruction, m: Modifiers) -> None:
         target, source = operands
         slot, coordinates = _tensor(d, target)
         _count(coordinates, dimensions, scatter)
-        d.emit("tma.store", [NONE, d.address_slot(source, 4), slot], m=[dimensions, int(scatter), 0], vec=coordinates)
+        d.emit(
+            "tma.store",
+            [NONE, d.address_slot(source, 4), slot],
+            m=[dimensions, int(scatter), 0],
+            vec=coordinates,
+        )
         return
     m.need("global")
     m.need("mbarrier::complete_tx::bytes")
@@ -54,8 +67,19 @@ def tensor(d: Decoder, i: Instruction, m: Modifiers) -> None:
         raise ValueError("a CTA mask is missing or surplus")
     slot, coordinates = _tensor(d, source)
     _count(coordinates, dimensions, gather)
-    o = [NONE, d.address_slot(dst, 4), slot, d.address_slot(barrier, 4), d.src(mask[0], "b16") if mask else NONE]
-    d.emit("tma.load", o, m=[dimensions, int(gather), int(bool(multicast)), int(group[-1]) if group else 0], vec=coordinates)
+    o = [
+        NONE,
+        d.address_slot(dst, 4),
+        slot,
+        d.address_slot(barrier, 4),
+        d.src(mask[0], "b16") if mask else NONE,
+    ]
+    d.emit(
+        "tma.load",
+        o,
+        m=[dimensions, int(gather), int(bool(multicast)), int(group[-1]) if group else 0],
+        vec=coordinates,
+    )
 
 
 def _count(coordinates: list[int], dimensions: int, gather: bool) -> None:
@@ -64,9 +88,13 @@ def _count(coordinates: list[int], dimensions: int, gather: bool) -> None:
         raise ValueError(f"{wanted} coordinates are needed")
 
 
-@instruction("cp.reduce.async.bulk.tensor", group="asynchronous copies",
-             forms=".{1..5}d.global.shared::cta.add.[tile].bulk_group.[L2::cache_hint] on f32 maps", section="9.7.9.27.1.3",
-             note="subnormals are flushed, as the manual says for f32 add")  # fmt: skip
+@instruction(
+    "cp.reduce.async.bulk.tensor",
+    group="asynchronous copies",
+    forms=".{1..5}d.global.shared::cta.add.[tile].bulk_group.[L2::cache_hint] on f32 maps",
+    section="9.7.9.27.1.3",
+    note="subnormals are flushed, as the manual says for f32 add",
+)
 def reduce_tensor(d: Decoder, i: Instruction, m: Modifiers) -> None:
     dimensions = int(m.need(*_DIMENSIONS)[0])
     hint = m.take("L2::cache_hint")
@@ -81,9 +109,13 @@ def reduce_tensor(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit("tma.store", [NONE, d.address_slot(operands[1], 4), slot], m=[dimensions, 0, 1], vec=coordinates)
 
 
-@instruction("cp.async.bulk", group="asynchronous copies",
-             forms=".{shared::cluster,shared::cta}.global and .shared::cluster.shared::cta (mbarrier), .global.shared::cta (bulk_group)",
-             section="9.7.9.25.4.1")  # fmt: skip
+@instruction(
+    "cp.async.bulk",
+    group="asynchronous copies",
+    forms=".{shared::cluster,shared::cta}.global and .shared::cluster.shared::cta (mbarrier), "
+    ".global.shared::cta (bulk_group)",
+    section="9.7.9.25.4.1",
+)
 def bulk(d: Decoder, i: Instruction, m: Modifiers) -> None:
     hint = m.take("L2::cache_hint")
     m.drop_prefix("L2::")
@@ -98,16 +130,31 @@ def bulk(d: Decoder, i: Instruction, m: Modifiers) -> None:
         o = [NONE, d.address_slot(dst, 8), d.address_slot(src, 4), d.src(size, "u32")]
         d.emit("bulk.copy", o, m=[2])
         return
-    kind = {("shared::cluster", "global"): 0, ("shared::cta", "global"): 0, ("shared::cluster", "shared::cta"): 1}.get((to, source))
+    kind = {
+        ("shared::cluster", "global"): 0,
+        ("shared::cta", "global"): 0,
+        ("shared::cluster", "shared::cta"): 1,
+    }.get((to, source))
     if kind is None or completion != ["mbarrier::complete_tx::bytes"]:
         raise Unknown(f"does not know the copy .{to}.{source}.{'.'.join(completion)}")
     dst, src, size, barrier = operands
-    o = [NONE, d.address_slot(dst, 4), d.address_slot(src, 8 if kind == 0 else 4), d.src(size, "u32"), d.address_slot(barrier, 4)]
+    o = [
+        NONE,
+        d.address_slot(dst, 4),
+        d.address_slot(src, 8 if kind == 0 else 4),
+        d.src(size, "u32"),
+        d.address_slot(barrier, 4),
+    ]
     d.emit("bulk.copy", o, m=[kind])
 
 
-@instruction("cp.reduce.async.bulk", group="asynchronous copies", forms=".global.shared::cta.bulk_group.[L2::cache_hint].add.f32",
-             section="9.7.9.25.4.2", note="subnormals are kept, as seen on silicon (the manual says they are flushed)")  # fmt: skip
+@instruction(
+    "cp.reduce.async.bulk",
+    group="asynchronous copies",
+    forms=".global.shared::cta.bulk_group.[L2::cache_hint].add.f32",
+    section="9.7.9.25.4.2",
+    note="subnormals are kept, as seen on silicon (the manual says they are flushed)",
+)
 def reduce_bulk(d: Decoder, i: Instruction, m: Modifiers) -> None:
     hint = m.take("L2::cache_hint")
     for word in ("global", "shared::cta", "bulk_group", "add", "f32"):
@@ -124,8 +171,13 @@ def commit(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit("bulk.commit")
 
 
-@instruction("cp.async.bulk.wait_group", group="asynchronous copies", forms="[.read] N", section="9.7.9.25.5.2",
-             note=".read waits for the sources only; writes may still be outstanding")  # fmt: skip
+@instruction(
+    "cp.async.bulk.wait_group",
+    group="asynchronous copies",
+    forms="[.read] N",
+    section="9.7.9.25.5.2",
+    note=".read waits for the sources only; writes may still be outstanding",
+)
 def wait(d: Decoder, i: Instruction, m: Modifiers) -> None:
     read = m.take("read")
     (count,) = i.operands

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from tileproof.emulator.decode import NONE, Decoder
+from tileproof.emulator.decode import Decoder
+from tileproof.emulator.program import NONE
 from tileproof.emulator.ptx import Instruction, Name, Vector
 from tileproof.emulator.registry import Modifiers, Unknown, instruction, refused
 
 
-@instruction("bra", group="control flow", forms="[.uni]", section="9.7.12.3",
-             note="diverged lanes meet again at the immediate post-dominator; each side is scheduled on its own")  # fmt: skip
+@instruction(
+    "bra",
+    group="control flow",
+    forms="[.uni]",
+    section="9.7.12.3",
+    note="diverged lanes meet again at the immediate post-dominator; each side is scheduled on its own",
+)
 def bra(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.drop("uni")
     (target,) = i.operands
@@ -17,20 +23,29 @@ def bra(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit("bra", label=target.name)
 
 
-@instruction("ret", group="control flow", forms="[.uni]", section="9.7.12.6", note="from the kernel: the thread exits")
+@instruction(
+    "ret", group="control flow", forms="[.uni]", section="9.7.12.6", note="from the kernel: the thread exits"
+)
 @instruction("exit", group="control flow", forms="", section="9.7.12.7")
 def ret(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.drop("uni")
     d.emit("ret")
 
 
-@instruction("trap", group="control flow", forms="", section="9.7.19.4", note="stops the launch with a finding")
+@instruction(
+    "trap", group="control flow", forms="", section="9.7.19.4", note="stops the launch with a finding"
+)
 def trap(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit("trap")
 
 
-@instruction("call", group="control flow", forms="[.uni] of vprintf and __assertfail", section="9.7.12.5",
-             note="other functions are refused by name")  # fmt: skip
+@instruction(
+    "call",
+    group="control flow",
+    forms="[.uni] of vprintf and __assertfail",
+    section="9.7.12.5",
+    note="other functions are refused by name",
+)
 def call(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.drop("uni")
     operands = list(i.operands)
@@ -47,31 +62,65 @@ def call(d: Decoder, i: Instruction, m: Modifiers) -> None:
         d.emit("call.assertfail", [NONE, *slots[:4]])
 
 
-@instruction("nanosleep", group="hints", forms=".u32", section="9.7.19.2", grade="order only", note="no time passes")
+@instruction(
+    "nanosleep", group="hints", forms=".u32", section="9.7.19.2", grade="order only", note="no time passes"
+)
 @instruction("pmevent", group="hints", forms="any", section="9.7.19.3", grade="order only", note="no effect")
 def sleep(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.types()
     d.emit("nop")
 
 
-@instruction("setmaxnreg", group="hints", forms=".{inc,dec}.sync.aligned.u32", section="9.7.19.5", grade="order only",
-             note="registers are not counted: no effect")  # fmt: skip
-@instruction("griddepcontrol", group="hints", forms=".{wait,launch_dependents}", section="9.7.12.12", grade="order only",
-             note="launches are serial: no effect")  # fmt: skip
+@instruction(
+    "setmaxnreg",
+    group="hints",
+    forms=".{inc,dec}.sync.aligned.u32",
+    section="9.7.19.5",
+    grade="order only",
+    note="registers are not counted: no effect",
+)
+@instruction(
+    "griddepcontrol",
+    group="hints",
+    forms=".{wait,launch_dependents}",
+    section="9.7.12.12",
+    grade="order only",
+    note="launches are serial: no effect",
+)
 def no_effect(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.types()
     d.emit("nop")
 
 
 refused("brx", group="control flow", forms="any", section="9.7.12.4", note="indirect branches")
-refused("clusterlaunchcontrol", group="control flow", forms="any", section="9.7.13.16", note="dynamic tile claims")
+refused(
+    "clusterlaunchcontrol", group="control flow", forms="any", section="9.7.13.16", note="dynamic tile claims"
+)
 refused("wgmma", group="tensor core", forms="any", section="9.7.15", note="Hopper's warpgroup MMA")
 refused("mma", group="tensor core", forms="any", section="9.7.14", note="warp-level MMA")
 refused("wmma", group="tensor core", forms="any", section="9.7.14", note="warp-level MMA")
 refused("ldmatrix", group="tensor core", forms="any", section="9.7.14.5.15", note="warp-level matrix loads")
 refused("stmatrix", group="tensor core", forms="any", section="9.7.14.5.16", note="warp-level matrix stores")
-refused("st.async", group="asynchronous copies", forms="any", section="9.7.9.12", note="asynchronous remote stores")
-refused("red.async", group="asynchronous copies", forms="any", section="9.7.13.7", note="asynchronous remote reductions")
-refused("cp.async", group="asynchronous copies", forms="non-bulk forms", section="9.7.9.25.3", note="16-byte asynchronous copies")
+refused(
+    "st.async",
+    group="asynchronous copies",
+    forms="any",
+    section="9.7.9.12",
+    note="asynchronous remote stores",
+)
+refused(
+    "red.async",
+    group="asynchronous copies",
+    forms="any",
+    section="9.7.13.7",
+    note="asynchronous remote reductions",
+)
+refused(
+    "cp.async",
+    group="asynchronous copies",
+    forms="non-bulk forms",
+    section="9.7.9.25.3",
+    note="16-byte asynchronous copies",
+)
 refused("multimem", group="memory", forms="any", section="9.7.9.13", note="multicast memory")
 refused("tex", group="memory", forms="any", section="9.7.10", note="textures")

@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
-from tileproof.emulator.decode import LOCAL_WINDOW, NONE, PARAM_WINDOW, SHARED_WINDOW, TYPE_BYTES, Decoder, Register
+from tileproof.emulator.decode import Decoder
+from tileproof.emulator.program import LOCAL_WINDOW, NONE, PARAM_WINDOW, SHARED_WINDOW, TYPE_BYTES, Register
 from tileproof.emulator.ptx import Address, Immediate, Instruction, Operand, Sink
 from tileproof.emulator.registry import Modifiers, Unknown, instruction
 
 GLOBAL, SHARED, CLUSTER, LOCAL, PARAM, GENERIC = range(6)
 _SPACES = {
-    "global": GLOBAL, "const": GLOBAL, "shared": SHARED, "shared::cta": SHARED, "shared::cluster": CLUSTER,
-    "local": LOCAL, "param": PARAM, "param::entry": PARAM,
-}  # fmt: skip
+    "global": GLOBAL,
+    "const": GLOBAL,
+    "shared": SHARED,
+    "shared::cta": SHARED,
+    "shared::cluster": CLUSTER,
+    "local": LOCAL,
+    "param": PARAM,
+    "param::entry": PARAM,
+}
 
 
 def _access(m: Modifiers) -> tuple[int, int, str]:
     """(space, elements, type) of an ld or st; ordering and cache words change no value in this machine."""
-    m.drop("weak", "relaxed", "acquire", "release", "volatile", "nc", "cta", "cluster", "gpu", "sys", "ca", "cg", "cs", "lu",
-           "cv", "wb", "wt")  # fmt: skip
+    m.drop(
+        "weak",
+        "relaxed",
+        "acquire",
+        "release",
+        "volatile",
+        "nc",
+        "cta",
+        "cluster",
+        "gpu",
+        "sys",
+        "ca",
+        "cg",
+        "cs",
+        "lu",
+        "cv",
+        "wb",
+        "wt",
+    )
     m.drop_prefix("L1::", "L2::")
     space = next((word for word in m.left if word in _SPACES), None)
     if space:
@@ -26,7 +50,7 @@ def _access(m: Modifiers) -> tuple[int, int, str]:
     if len(types) != 1 or types[0] not in TYPE_BYTES or types[0] in ("pred", "f32x2"):
         raise Unknown(f"does not know the type .{'.'.join(types)}")
     elements = int(vector[1:]) if vector else 1
-    if elements * TYPE_BYTES[types[0]] > 32:
+    if elements * TYPE_BYTES[types[0]] > 32 or (elements > 1 and types[0] == "b128"):
         raise Unknown("more than 32 bytes a thread")
     return (_SPACES[space] if space else GENERIC), elements, types[0]
 
@@ -35,7 +59,11 @@ def _register_size(d: Decoder, sizes: list[int], type_: str) -> int:
     """Bytes of each register of an access, which must be alike and hold the type."""
     size = sizes[0] if sizes else TYPE_BYTES[type_]
     if any(s != size for s in sizes) or size < TYPE_BYTES[type_] or (size == 16 and type_ != "b128"):
-        raise d.bad("the registers do not fit the type", f"registers of one size, at least {TYPE_BYTES[type_]} bytes", str(sizes))
+        raise d.bad(
+            "the registers do not fit the type",
+            f"registers of one size, at least {TYPE_BYTES[type_]} bytes",
+            str(sizes),
+        )
     return size
 
 
@@ -50,9 +78,14 @@ def _call_parameter(d: Decoder, operand: Operand) -> Register | None:
     return None
 
 
-@instruction("ld", group="memory", forms=".[weak,relaxed,acquire,volatile].[space].[nc].[cache hints].[v2,v4,v8].TYPE",
-             section="9.7.9.8", note="checked: bounds, alignment, never written, pending asynchronous writes; "
-             "memory ordering is order only: each access takes effect at once")  # fmt: skip
+@instruction(
+    "ld",
+    group="memory",
+    forms=".[weak,relaxed,acquire,volatile].[space].[nc].[cache hints].[v2,v4,v8].TYPE",
+    section="9.7.9.8",
+    note="checked: bounds, alignment, never written, pending asynchronous writes; "
+    "memory ordering is order only: each access takes effect at once",
+)
 def ld(d: Decoder, i: Instruction, m: Modifiers) -> None:
     space, elements, type_ = _access(m)
     dst, source = i.operands
@@ -66,12 +99,22 @@ def ld(d: Decoder, i: Instruction, m: Modifiers) -> None:
     size = _register_size(d, [r.bytes for r in registers if r], type_)
     base, displacement, width = d.address(source)
     signed = int(type_[0] == "s")
-    d.emit("ld", [NONE, base], m=[space, TYPE_BYTES[type_], elements, size, signed, width],
-           vec=[r.offset if r else NONE for r in registers], imm=displacement)  # fmt: skip
+    d.emit(
+        "ld",
+        [NONE, base],
+        m=[space, TYPE_BYTES[type_], elements, size, signed, width],
+        vec=[r.offset if r else NONE for r in registers],
+        imm=displacement,
+    )
 
 
-@instruction("st", group="memory", forms=".[weak,relaxed,release,volatile].[space].[cache hints].[v2,v4,v8].TYPE",
-             section="9.7.9.11", note="checked: bounds, alignment, live mbarriers, pending asynchronous writes")  # fmt: skip
+@instruction(
+    "st",
+    group="memory",
+    forms=".[weak,relaxed,release,volatile].[space].[cache hints].[v2,v4,v8].TYPE",
+    section="9.7.9.11",
+    note="checked: bounds, alignment, live mbarriers, pending asynchronous writes",
+)
 def st(d: Decoder, i: Instruction, m: Modifiers) -> None:
     space, elements, type_ = _access(m)
     target, source = i.operands
@@ -89,17 +132,33 @@ def st(d: Decoder, i: Instruction, m: Modifiers) -> None:
     slots = [d.src(part, type_) if isinstance(part, Immediate) else d.register(part).offset for part in parts]
     size = _register_size(d, sizes, type_)
     base, displacement, width = d.address(target)
-    d.emit("st", [NONE, base], m=[space, TYPE_BYTES[type_], elements, size, 0, width], vec=slots, imm=displacement)
+    d.emit(
+        "st",
+        [NONE, base],
+        m=[space, TYPE_BYTES[type_], elements, size, 0, width],
+        vec=slots,
+        imm=displacement,
+    )
 
 
 _ATOM = {"add": 0, "min": 1, "max": 2, "and": 3, "or": 4, "xor": 5, "exch": 6, "inc": 7, "dec": 8}
 _ATOM_TYPES = {"u32": 0, "b32": 0, "s32": 1, "u64": 2, "b64": 2, "s64": 3, "f32": 4}
 
 
-@instruction("red", group="memory", forms=".[sem].[scope].[space].OP.{u,s,b}{32,64}, .add.[v2,v4].f32", section="9.7.13.6",
-             note="atomic, in the order in which warps run; global f32 adds flush subnormals, as on silicon")  # fmt: skip
-@instruction("atom", group="memory", forms=".[sem].[scope].[space].OP.{u,s,b}{32,64}, .{add,exch}.f32", section="9.7.13.5",
-             note="as red, and returns the old value")  # fmt: skip
+@instruction(
+    "red",
+    group="memory",
+    forms=".[sem].[scope].[space].OP.{u,s,b}{32,64}, .add.[v2,v4].f32",
+    section="9.7.13.6",
+    note="atomic, in the order in which warps run; global f32 adds flush subnormals, as on silicon",
+)
+@instruction(
+    "atom",
+    group="memory",
+    forms=".[sem].[scope].[space].OP.{u,s,b}{32,64}, .{add,exch}.f32",
+    section="9.7.13.5",
+    note="as red, and returns the old value",
+)
 def atomic(d: Decoder, i: Instruction, m: Modifiers) -> None:
     returns = i.opcode.startswith("atom")
     m.drop("relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "gpu", "sys")
@@ -112,7 +171,8 @@ def atomic(d: Decoder, i: Instruction, m: Modifiers) -> None:
         raise Unknown(f"does not know the type .{'.'.join(types)}")
     type_ = types[0]
     elements = int(vector[1:]) if vector else 1
-    if type_ == "f32" and operation not in ("add", "exch") or (elements > 1 and (returns or type_ != "f32")):
+    known = type_ != "f32" or operation in ("add", "exch")
+    if not known or (elements > 1 and (returns or type_ != "f32")):
         raise Unknown("does not know this operation on this type")
     operands = list(i.operands)
     dst = operands.pop(0) if returns else Sink()
@@ -122,17 +182,44 @@ def atomic(d: Decoder, i: Instruction, m: Modifiers) -> None:
         raise ValueError(f"{elements} values are needed")
     base, displacement, width = d.address(target)
     out = NONE if isinstance(dst, Sink) else d.dst(dst, type_)
-    d.emit("atom", [out, base], vec=values, imm=displacement,
-           m=[_SPACES[space] if space else GENERIC, TYPE_BYTES[type_], elements, TYPE_BYTES[type_], 0, width,
-              _ATOM[operation], _ATOM_TYPES[type_]])  # fmt: skip
+    d.emit(
+        "atom",
+        [out, base],
+        vec=values,
+        imm=displacement,
+        m=[
+            _SPACES[space] if space else GENERIC,
+            TYPE_BYTES[type_],
+            elements,
+            TYPE_BYTES[type_],
+            0,
+            width,
+            _ATOM[operation],
+            _ATOM_TYPES[type_],
+        ],
+    )
 
 
-_WINDOWS = {"global": 0, "const": 0, "shared": SHARED_WINDOW, "shared::cta": SHARED_WINDOW,
-            "shared::cluster": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAM_WINDOW, "param::entry": PARAM_WINDOW}  # fmt: skip
+_WINDOWS = {
+    "global": 0,
+    "const": 0,
+    "shared": SHARED_WINDOW,
+    "shared::cta": SHARED_WINDOW,
+    "shared::cluster": SHARED_WINDOW,
+    "local": LOCAL_WINDOW,
+    "param": PARAM_WINDOW,
+    "param::entry": PARAM_WINDOW,
+}
 
 
-@instruction("cvta", group="memory", forms=".[to].{global,const,shared,local,param}.u64", section="9.7.9.20",
-             note="generic windows are the emulator's own; shared addresses carry the CTA rank in bits 24 and up, as on silicon")  # fmt: skip
+@instruction(
+    "cvta",
+    group="memory",
+    forms=".[to].{global,const,shared,local,param}.u64",
+    section="9.7.9.20",
+    note="generic windows are the emulator's own; shared addresses carry the CTA rank in bits 24 and up, "
+    "as on silicon",
+)
 def cvta(d: Decoder, i: Instruction, m: Modifiers) -> None:
     to = m.take("to")
     space = m.need(*_WINDOWS)
@@ -151,8 +238,12 @@ def mapa(d: Decoder, i: Instruction, m: Modifiers) -> None:
 
 
 @instruction("prefetch", group="hints", forms="any", section="9.7.9.15", grade="order only", note="no effect")
-@instruction("prefetchu", group="hints", forms="any", section="9.7.9.15", grade="order only", note="no effect")
-@instruction("applypriority", group="hints", forms="any", section="9.7.9.16", grade="order only", note="no effect")
+@instruction(
+    "prefetchu", group="hints", forms="any", section="9.7.9.15", grade="order only", note="no effect"
+)
+@instruction(
+    "applypriority", group="hints", forms="any", section="9.7.9.16", grade="order only", note="no effect"
+)
 @instruction("discard", group="hints", forms="any", section="9.7.9.17", grade="order only", note="no effect")
 def hint(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.types()

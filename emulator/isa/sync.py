@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tileproof.emulator.decode import NONE, Decoder
+from tileproof.emulator.decode import Decoder
+from tileproof.emulator.program import NONE
 from tileproof.emulator.ptx import Instruction, Operand, Pair, Sink
 from tileproof.emulator.registry import Modifiers, Unknown, instruction
 
@@ -16,7 +17,13 @@ def _pair(d: Decoder, operand: Operand, type_: str) -> tuple[int, int]:
     )
 
 
-@instruction("elect.sync", group="warp", forms="d|p, mask", section="9.7.13.14", note="the lowest lane of the mask, always")
+@instruction(
+    "elect.sync",
+    group="warp",
+    forms="d|p, mask",
+    section="9.7.13.14",
+    note="the lowest lane of the mask, always",
+)
 def elect(d: Decoder, i: Instruction, m: Modifiers) -> None:
     dst, mask = i.operands
     leader, p = _pair(d, dst, "b32")
@@ -30,8 +37,11 @@ def shfl(d: Decoder, i: Instruction, m: Modifiers) -> None:
     dst, a, b, c, mask = i.operands
     value, p = _pair(d, dst, "b32")
     value = d.temporary(4) if value == NONE else value
-    d.emit("shfl", [value, p, d.src(a, "b32"), d.src(b, "u32"), d.src(c, "u32"), d.src(mask, "u32")],
-           m=[("up", "down", "bfly", "idx").index(mode)])  # fmt: skip
+    d.emit(
+        "shfl",
+        [value, p, d.src(a, "b32"), d.src(b, "u32"), d.src(c, "u32"), d.src(mask, "u32")],
+        m=[("up", "down", "bfly", "idx").index(mode)],
+    )
 
 
 @instruction("vote.sync", group="warp", forms=".{all,any,uni}.pred, .ballot.b32", section="9.7.13.9")
@@ -40,11 +50,16 @@ def vote(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.need("b32" if mode == "ballot" else "pred")
     dst, a, mask = i.operands
     p, negated = d.predicate(a)
-    d.emit("vote", [d.dst(dst, "b32" if mode == "ballot" else "pred"), p, d.src(mask, "u32")],
-           m=[("all", "any", "uni", "ballot").index(mode), negated])  # fmt: skip
+    d.emit(
+        "vote",
+        [d.dst(dst, "b32" if mode == "ballot" else "pred"), p, d.src(mask, "u32")],
+        m=[("all", "any", "uni", "ballot").index(mode), negated],
+    )
 
 
-@instruction("activemask", group="warp", forms=".b32", section="9.7.13.11", note="the lanes that run together now")
+@instruction(
+    "activemask", group="warp", forms=".b32", section="9.7.13.11", note="the lanes that run together now"
+)
 def activemask(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.need("b32")
     d.emit("activemask", [d.dst(i.operands[0], "b32")])
@@ -55,20 +70,34 @@ def warp_sync(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit("bar.warp.sync", [d.src(i.operands[0], "u32")])
 
 
-@instruction("bar", group="barriers", forms="[.cta].{sync,arrive} id[, threads]", section="9.7.13.1",
-             note="16 a CTA; without a count: all warps that have not exited")  # fmt: skip
-@instruction("barrier", group="barriers", forms="[.cta].{sync,arrive}[.aligned] id[, threads]", section="9.7.13.1")
+@instruction(
+    "bar",
+    group="barriers",
+    forms="[.cta].{sync,arrive} id[, threads]",
+    section="9.7.13.1",
+    note="16 a CTA; without a count: all warps that have not exited",
+)
+@instruction(
+    "barrier", group="barriers", forms="[.cta].{sync,arrive}[.aligned] id[, threads]", section="9.7.13.1"
+)
 def bar(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.drop("cta", "aligned")
     mode = m.need("sync", "arrive")
     name, *count = i.operands
     if mode == "arrive" and not count:
         raise ValueError("bar.arrive needs a thread count")
-    d.emit("bar", [d.src(name, "u32"), d.src(count[0], "u32") if count else NONE], m=[int(mode == "arrive"), 1])
+    d.emit(
+        "bar", [d.src(name, "u32"), d.src(count[0], "u32") if count else NONE], m=[int(mode == "arrive"), 1]
+    )
 
 
-@instruction("barrier.cluster.arrive", group="barriers", forms="[.release,.relaxed][.aligned]", section="9.7.13.3",
-             note="memory ordering: order only")  # fmt: skip
+@instruction(
+    "barrier.cluster.arrive",
+    group="barriers",
+    forms="[.release,.relaxed][.aligned]",
+    section="9.7.13.3",
+    note="memory ordering: order only",
+)
 @instruction("barrier.cluster.wait", group="barriers", forms="[.acquire][.aligned]", section="9.7.13.3")
 def cluster(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.drop("release", "relaxed", "acquire")
@@ -99,10 +128,25 @@ def mbarrier_inval(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit("mbarrier.inval", [NONE, base], m=[0, 0, 0, 0, 0, width], imm=displacement)
 
 
-@instruction("mbarrier.arrive", group="mbarrier", forms=".[expect_tx].[sem].[scope].[shared::{cta,cluster}].b64",
-             section="9.7.13.15.13", note="the returned state is an opaque phase number; over-arrival is a finding")  # fmt: skip
-@instruction("mbarrier.expect_tx", group="mbarrier", forms=".[sem].[scope].[shared::{cta,cluster}].b64", section="9.7.13.15.11")
-@instruction("mbarrier.complete_tx", group="mbarrier", forms=".[sem].[scope].[shared::{cta,cluster}].b64", section="9.7.13.15.12")
+@instruction(
+    "mbarrier.arrive",
+    group="mbarrier",
+    forms=".[expect_tx].[sem].[scope].[shared::{cta,cluster}].b64",
+    section="9.7.13.15.13",
+    note="the returned state is an opaque phase number; over-arrival is a finding",
+)
+@instruction(
+    "mbarrier.expect_tx",
+    group="mbarrier",
+    forms=".[sem].[scope].[shared::{cta,cluster}].b64",
+    section="9.7.13.15.11",
+)
+@instruction(
+    "mbarrier.complete_tx",
+    group="mbarrier",
+    forms=".[sem].[scope].[shared::{cta,cluster}].b64",
+    section="9.7.13.15.12",
+)
 def mbarrier_arrive(d: Decoder, i: Instruction, m: Modifiers) -> None:
     word = i.opcode.split(".")[1]
     kind = {"arrive": 0, "expect_tx": 2, "complete_tx": 3}[word]
@@ -112,14 +156,23 @@ def mbarrier_arrive(d: Decoder, i: Instruction, m: Modifiers) -> None:
         raise Unknown("does not know the modifier .noComplete")
     cluster_space = _state_space(m)
     operands = list(i.operands)
-    state = operands.pop(0) if kind < 2 and (isinstance(operands[0], Sink) or len(operands) > 1 and not _is_address(operands[0])) else None
+    state = (
+        operands.pop(0)
+        if kind < 2
+        and (isinstance(operands[0], Sink) or (len(operands) > 1 and not _is_address(operands[0])))
+        else None
+    )
     target, *value = operands
     if kind and not value:
         raise ValueError("a byte count is needed")
     base, displacement, width = d.address(target)
     out = NONE if state is None or isinstance(state, Sink) else d.dst(state, "b64")
-    d.emit("mbarrier.arrive", [out, base, d.src(value[0], "u32") if value else NONE],
-           m=[cluster_space, kind, 0, 0, 0, width], imm=displacement)  # fmt: skip
+    d.emit(
+        "mbarrier.arrive",
+        [out, base, d.src(value[0], "u32") if value else NONE],
+        m=[cluster_space, kind, 0, 0, 0, width],
+        imm=displacement,
+    )
 
 
 def _is_address(operand: Operand) -> bool:
@@ -128,20 +181,40 @@ def _is_address(operand: Operand) -> bool:
     return isinstance(operand, Address)
 
 
-@instruction("mbarrier.try_wait", group="mbarrier", forms="[.parity].[sem].[scope].[shared[::cta]].b64",
-             section="9.7.13.15.16", note="a failed try suspends the warp; it returns false when nothing else in the cluster can move")  # fmt: skip
-@instruction("mbarrier.test_wait", group="mbarrier", forms="[.parity].[sem].[scope].[shared[::cta]].b64", section="9.7.13.15.16")
+@instruction(
+    "mbarrier.try_wait",
+    group="mbarrier",
+    forms="[.parity].[sem].[scope].[shared[::cta]].b64",
+    section="9.7.13.15.16",
+    note="a failed try suspends the warp; it returns false when nothing else in the cluster can move",
+)
+@instruction(
+    "mbarrier.test_wait",
+    group="mbarrier",
+    forms="[.parity].[sem].[scope].[shared[::cta]].b64",
+    section="9.7.13.15.16",
+)
 def mbarrier_wait(d: Decoder, i: Instruction, m: Modifiers) -> None:
     parity = m.take("parity")
     _state_space(m)
     p, target, value, *_hint = i.operands
     base, displacement, width = d.address(target)
-    d.emit("mbarrier.wait", [d.dst(p, "pred"), base, d.src(value, "u32" if parity else "b64")],
-           m=[0, int(bool(parity)), int("try_wait" in i.opcode), 0, 0, width], imm=displacement)  # fmt: skip
+    d.emit(
+        "mbarrier.wait",
+        [d.dst(p, "pred"), base, d.src(value, "u32" if parity else "b64")],
+        m=[0, int(bool(parity)), int("try_wait" in i.opcode), 0, 0, width],
+        imm=displacement,
+    )
 
 
-@instruction("fence", group="fences", forms="any", section="9.7.13.4", grade="order only",
-             note="generic accesses take effect at once in program order; nothing is delayed for a fence to release")  # fmt: skip
+@instruction(
+    "fence",
+    group="fences",
+    forms="any",
+    section="9.7.13.4",
+    grade="order only",
+    note="generic accesses take effect at once in program order; nothing is delayed for a fence to release",
+)
 @instruction("membar", group="fences", forms="any", section="9.7.13.4", grade="order only", note="as fence")
 def fence(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.types()

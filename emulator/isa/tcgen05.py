@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tileproof.emulator.decode import NONE, Decoder
+from tileproof.emulator.decode import Decoder
+from tileproof.emulator.program import NONE
 from tileproof.emulator.ptx import Address, Immediate, Instruction, Operand, Vector
 from tileproof.emulator.registry import Modifiers, Unknown, instruction, refused
 
@@ -18,8 +19,13 @@ def _collective(m: Modifiers) -> None:
     m.need("aligned")
 
 
-@instruction("tcgen05.alloc", group="tcgen05", forms=".cta_group::{1,2}.sync.aligned[.shared::cta].b32", section="9.7.16.7.1",
-             note="blocks while columns are missing; a random schedule returns non-zero bases too")  # fmt: skip
+@instruction(
+    "tcgen05.alloc",
+    group="tcgen05",
+    forms=".cta_group::{1,2}.sync.aligned[.shared::cta].b32",
+    section="9.7.16.7.1",
+    note="blocks while columns are missing; a random schedule returns non-zero bases too",
+)
 def alloc(d: Decoder, i: Instruction, m: Modifiers) -> None:
     group = _group(d, m)
     _collective(m)
@@ -29,8 +35,13 @@ def alloc(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit("tcgen05.alloc", [NONE, d.address_slot(target, 4), d.src(columns, "u32")], m=[group])
 
 
-@instruction("tcgen05.dealloc", group="tcgen05", forms=".cta_group::{1,2}.sync.aligned.b32", section="9.7.16.7.1",
-             note="columns still allocated at exit are a finding")  # fmt: skip
+@instruction(
+    "tcgen05.dealloc",
+    group="tcgen05",
+    forms=".cta_group::{1,2}.sync.aligned.b32",
+    section="9.7.16.7.1",
+    note="columns still allocated at exit are a finding",
+)
 def dealloc(d: Decoder, i: Instruction, m: Modifiers) -> None:
     group = _group(d, m)
     _collective(m)
@@ -39,7 +50,12 @@ def dealloc(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit("tcgen05.dealloc", [NONE, d.src(address, "b32"), d.src(columns, "u32")], m=[group])
 
 
-@instruction("tcgen05.relinquish_alloc_permit", group="tcgen05", forms=".cta_group::{1,2}.sync.aligned", section="9.7.16.7.1")
+@instruction(
+    "tcgen05.relinquish_alloc_permit",
+    group="tcgen05",
+    forms=".cta_group::{1,2}.sync.aligned",
+    section="9.7.16.7.1",
+)
 def relinquish(d: Decoder, i: Instruction, m: Modifiers) -> None:
     group = _group(d, m)
     _collective(m)
@@ -66,20 +82,42 @@ def _movement(d: Decoder, m: Modifiers, registers: Operand, pack: str) -> tuple[
     return [_SHAPES.index(shape), count, int(packed)], slots
 
 
-@instruction("tcgen05.ld", group="tcgen05", forms=".sync.aligned.{32x32b,16x64b,16x128b,16x256b,16x32bx2}.xN[.pack::16b].b32",
-             section="9.7.16.8.1", note="late and random schedules read TMEM only at wait::ld or at the first use of a register")  # fmt: skip
+@instruction(
+    "tcgen05.ld",
+    group="tcgen05",
+    forms=".sync.aligned.{32x32b,16x64b,16x128b,16x256b,16x32bx2}.xN[.pack::16b].b32",
+    section="9.7.16.8.1",
+    note="late and random schedules read TMEM only at wait::ld or at the first use of a register",
+)
 def ld(d: Decoder, i: Instruction, m: Modifiers) -> None:
     registers, address, *second = i.operands
     modifiers, slots = _movement(d, m, registers, "pack::16b")
-    d.emit("tcgen05.ld", [NONE, d.address_slot(address, 4)], m=modifiers, vec=slots, imm=_second(modifiers, second))
+    d.emit(
+        "tcgen05.ld",
+        [NONE, d.address_slot(address, 4)],
+        m=modifiers,
+        vec=slots,
+        imm=_second(modifiers, second),
+    )
 
 
-@instruction("tcgen05.st", group="tcgen05", forms=".sync.aligned.{32x32b,16x64b,16x128b,16x256b,16x32bx2}.xN.b32", section="9.7.16.8.2",
-             note="the cells are pending until wait::st or the schedule completes the store; unpack::16b is refused")  # fmt: skip
+@instruction(
+    "tcgen05.st",
+    group="tcgen05",
+    forms=".sync.aligned.{32x32b,16x64b,16x128b,16x256b,16x32bx2}.xN.b32",
+    section="9.7.16.8.2",
+    note="the cells are pending until wait::st or the schedule completes the store; unpack::16b is refused",
+)
 def st(d: Decoder, i: Instruction, m: Modifiers) -> None:
     address, *second, registers = i.operands
     modifiers, slots = _movement(d, m, registers, "")
-    d.emit("tcgen05.st", [NONE, d.address_slot(address, 4)], m=modifiers, vec=slots, imm=_second(modifiers, second))
+    d.emit(
+        "tcgen05.st",
+        [NONE, d.address_slot(address, 4)],
+        m=modifiers,
+        vec=slots,
+        imm=_second(modifiers, second),
+    )
 
 
 def _second(modifiers: list[int], operands: list[Operand]) -> int:
@@ -105,10 +143,15 @@ def wait_st(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit("tcgen05.wait.st")
 
 
-@instruction("tcgen05.mma", group="tcgen05",
-             forms="[.ws].cta_group::{1,2}.kind::f16[.collector::...], A in shared or tensor memory, lane mask, scale-input-d",
-             section="9.7.16.10.9", note="bf16 and f16 operands, f32 accumulator; fast mode: f32 products and sums; exact mode: the "
-             "published block arithmetic (arXiv 2512.07004). Other kinds, sparsity and block scaling are refused")  # fmt: skip
+@instruction(
+    "tcgen05.mma",
+    group="tcgen05",
+    forms="[.ws].cta_group::{1,2}.kind::f16[.collector::...], A in shared or tensor memory, lane mask, "
+    "scale-input-d",
+    section="9.7.16.10.9",
+    note="bf16 and f16 operands, f32 accumulator; fast mode: f32 products and sums; exact mode: the "
+    "published block arithmetic (arXiv 2512.07004). Other kinds, sparsity and block scaling are refused",
+)
 def mma(d: Decoder, i: Instruction, m: Modifiers) -> None:
     ws = bool(m.take("ws"))
     if m.take("sp"):
@@ -140,14 +183,24 @@ def mma(d: Decoder, i: Instruction, m: Modifiers) -> None:
         if not 0 <= scale <= 15:
             raise ValueError("scale-input-d is an immediate from 0 to 15")
     in_tmem = isinstance(a, Address)
-    o = [NONE, d.address_slot(target, 4), d.address_slot(a, 4) if in_tmem else d.src(a, "b64"), d.src(b, "b64"),
-         d.src(idesc, "b32"), enable[0]]  # fmt: skip
+    o = [
+        NONE,
+        d.address_slot(target, 4),
+        d.address_slot(a, 4) if in_tmem else d.src(a, "b64"),
+        d.src(b, "b64"),
+        d.src(idesc, "b32"),
+        enable[0],
+    ]
     d.emit("tcgen05.mma", o, m=[group, int(ws), int(in_tmem)], vec=masks, imm=scale)
 
 
-@instruction("tcgen05.commit", group="tcgen05",
-             forms=".cta_group::{1,2}.mbarrier::arrive::one[.shared::cluster][.multicast::cluster].b64", section="9.7.16.11",
-             note="arrives when all earlier mma and cp of the issuing thread are complete")  # fmt: skip
+@instruction(
+    "tcgen05.commit",
+    group="tcgen05",
+    forms=".cta_group::{1,2}.mbarrier::arrive::one[.shared::cluster][.multicast::cluster].b64",
+    section="9.7.16.11",
+    note="arrives when all earlier mma and cp of the issuing thread are complete",
+)
 def commit(d: Decoder, i: Instruction, m: Modifiers) -> None:
     group = _group(d, m)
     m.need("mbarrier::arrive::one")
@@ -160,15 +213,22 @@ def commit(d: Decoder, i: Instruction, m: Modifiers) -> None:
     slot, displacement, width = d.address(target)
     if displacement or slot == NONE:
         slot, width = d.address_slot(target, width), width
-    d.emit("tcgen05.commit", [NONE, slot, d.src(mask[0], "b16") if mask else NONE], m=[group, 0, 0, 0, 0, width])
+    d.emit(
+        "tcgen05.commit", [NONE, slot, d.src(mask[0], "b16") if mask else NONE], m=[group, 0, 0, 0, 0, width]
+    )
 
 
 _CP = {"128x256b": (128, 2), "128x128b": (128, 1), "64x128b": (64, 1), "32x128b": (32, 1)}
 _COPIES = {"warpx2::02_13": 1, "warpx2::01_23": 2, "warpx4": 3}
 
 
-@instruction("tcgen05.cp", group="tcgen05", forms=".cta_group::{1,2}.{128x256b,128x128b,64x128b.warpx2::..,32x128b.warpx4}",
-             section="9.7.16.9.2", note="4x256b and decompression are refused")  # fmt: skip
+@instruction(
+    "tcgen05.cp",
+    group="tcgen05",
+    forms=".cta_group::{1,2}.{128x256b,128x128b,64x128b.warpx2::..,32x128b.warpx4}",
+    section="9.7.16.9.2",
+    note="4x256b and decompression are refused",
+)
 def cp(d: Decoder, i: Instruction, m: Modifiers) -> None:
     group = _group(d, m)
     shape = m.need(*_CP)
@@ -181,9 +241,22 @@ def cp(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit("tcgen05.cp", o, m=[group, rows, chunks, _COPIES.get(copies or "", 0)])
 
 
-@instruction("tcgen05.fence::before_thread_sync", group="tcgen05", forms="", section="9.7.16.12", grade="order only",
-             note="asynchronous operations complete whole; a fence changes nothing here")  # fmt: skip
-@instruction("tcgen05.fence::after_thread_sync", group="tcgen05", forms="", section="9.7.16.12", grade="order only", note="as before_thread_sync")
+@instruction(
+    "tcgen05.fence::before_thread_sync",
+    group="tcgen05",
+    forms="",
+    section="9.7.16.12",
+    grade="order only",
+    note="asynchronous operations complete whole; a fence changes nothing here",
+)
+@instruction(
+    "tcgen05.fence::after_thread_sync",
+    group="tcgen05",
+    forms="",
+    section="9.7.16.12",
+    grade="order only",
+    note="as before_thread_sync",
+)
 def fence(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.types()
     d.emit("nop")

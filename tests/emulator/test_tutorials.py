@@ -21,7 +21,11 @@ def gemm(tutorial: tutorials.Tutorial, tiles_k: int, seed: int, alpha: float, be
         return rng.integers(-4, 5, shape)
 
     return tutorials.Gemm(
-        draw(m, k).astype(np.float16), draw(n, k).astype(np.float16), draw(m, n).astype(np.float32), alpha, beta
+        draw(m, k).astype(np.float16),
+        draw(n, k).astype(np.float16),
+        draw(m, n).astype(np.float32),
+        alpha,
+        beta,
     )
 
 
@@ -73,7 +77,7 @@ def planted(tutorial: tutorials.Tutorial, find: str, replace: str, monkeypatch: 
 def test_a_kernel_that_never_frees_tmem_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     tutorial = tutorials.TUTORIALS[1]
     planted(tutorial, "tcgen05.dealloc.cta_group::1", "// tcgen05.dealloc.cta_group::1", monkeypatch)
-    d, result = tutorials.run(tutorial, gemm(tutorial, 1, 0, 1.0, 0.0))
+    _, result = tutorials.run(tutorial, gemm(tutorial, 1, 0, 1.0, 0.0))
     assert [f.code for f in result.errors] == ["tmem-leak"]
 
 

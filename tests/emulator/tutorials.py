@@ -1,7 +1,9 @@
 """NVIDIA's CuTe Blackwell tutorial kernels: compiled from the installed package, described for a launch.
 
-The kernels are D = alpha A B^T + beta C, A [M, K] and B [N, K] f16, C and D [M, N] f32, row-major. Their parameters
-are CuTe objects passed by value; the layouts below were read off the sources and the compiled loads of parameters.
+The kernels are D = alpha A B^T + beta C, A [M, K] and B [N, K] f16, C and D [M, N] f32, row-major. Their
+parameters
+are CuTe objects passed by value; the layouts below were read off the sources and the compiled loads of
+parameters.
 """
 
 from __future__ import annotations
@@ -48,8 +50,10 @@ class Tutorial:
         return 256 * self.cluster[1]
 
 
-# One CTA holds a 128 x 64 tile of A and of B 256 x 64 (128 x 64 with two SMs), then two barriers and the TMEM base.
-# Multicast splits a tile among the CTAs that share it: 4 along N and 4 along M (2 pairs along M with two SMs).
+# One CTA holds a 128 x 64 tile of A and of B 256 x 64 (128 x 64 with two SMs), then two barriers and the
+# TMEM base.
+# Multicast splits a tile among the CTAs that share it: 4 along N and 4 along M (2 pairs along M with two
+# SMs).
 TUTORIALS = (
     Tutorial(1, "01_mma_sm100.cu", 128, (1, 1, 1), False, 0, 0, 49152 + 128),
     Tutorial(2, "02_mma_tma_sm100.cu", 128, (1, 1, 1), False, 128, 256, 49152 + 128),
@@ -80,7 +84,10 @@ def ptx_of(tutorial: Tutorial) -> Path:
             fresh = Path(work) / "tutorial.ptx"
             includes = [f"-I{tools.cutlass_include}", f"-I{root / 'tools/util/include'}", f"-I{folder}"]
             done = subprocess.run(
-                [tools.nvcc, *FLAGS, *includes, str(source), "-o", str(fresh)], capture_output=True, text=True, check=False
+                [tools.nvcc, *FLAGS, *includes, str(source), "-o", str(fresh)],
+                capture_output=True,
+                text=True,
+                check=False,
             )
             assert done.returncode == 0, done.stderr[-2000:]
             os.replace(fresh, target)
@@ -102,7 +109,9 @@ def _atom(buffer: Buffer, columns: int, rows: int) -> bytes:
     """A TMA copy atom: the tensor map, then strides that these kernels do not read."""
     extent, inner = buffer.numpy().shape
     size = buffer.numpy().dtype.itemsize
-    tensor_map = TensorMap.tiled(buffer, shape=(inner, extent), strides=(inner * size,), box=(columns, rows), swizzle="128B")
+    tensor_map = TensorMap.tiled(
+        buffer, shape=(inner, extent), strides=(inner * size,), box=(columns, rows), swizzle="128B"
+    )
     return tensor_map.encode() + bytes(128)
 
 

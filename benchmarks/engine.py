@@ -1,0 +1,93 @@
+"""How fast the emulator runs a real kernel: `python benchmarks/engine.py [--topk 2048] [--runs 9] [--json]`.
+
+One query token of head128-part0 (a cluster of 2 CTAs, 26 warps), random inputs, schedule policy "early",
+one thread.
+The rates are of whole launches: warp instructions, TMA, mbarriers and MMAs together, Python's part
+included. Each
+figure is the median of the runs, with the fastest and slowest beside it; machines differ and drift.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+
+import ml_dtypes
+import numpy as np
+from tileproof.conformance.drivers import emulator
+from tileproof.conformance.observed import Schedule
+from tileproof.kernels.registry import kernel
+from tileproof.spec.problem import Inputs, Problem
+
+
+def inputs(d_qk: int, topk: int) -> Inputs:
+    """One token over 4096 keys, standard normal values."""
+    rng = np.random.default_rng(0)
+    s_kv = 4096
+
+    def draw(*shape: int) -> np.ndarray:
+        return rng.standard_normal(shape, dtype=np.float32).astype(ml_dtypes.bfloat16)
+
+    problem = Problem(s_q=1, s_kv=s_kv, h_q=128, d_qk=d_qk, topk=topk, sm_scale=d_qk**-0.5)
+    indices = rng.integers(0, s_kv, (1, topk)).astype(np.int32)
+    return Inputs(
+        problem, draw(1, 128, d_qk), draw(s_kv, d_qk), draw(1, 128, 512), draw(1, 128, 512),
+        np.zeros((1, 128), np.float32), indices,
+    )  # fmt: skip
+
+
+def measure(d_qk: int, topk: int, mma: str, runs: int) -> dict[str, float]:
+    """Seconds of a launch (median, fastest, slowest) and the rates at the median."""
+    entry = kernel("head128-part0")
+    launch = entry.launch(inputs(d_qk, topk), entry.build(d_qk))
+    plan = entry.plan(d_qk)
+    seconds = []
+    counters: dict[str, int] = {}
+    for run in range(runs + 1):
+        start = time.perf_counter()
+        observed = emulator.run(launch, plan, schedule=Schedule("early"), taps=False, mma=mma)  # type: ignore[arg-type]
+        took = time.perf_counter() - start
+        if run:  # the first run parses and decodes the PTX
+            seconds.append(took)
+        counters = dict(observed.counters)
+    median = statistics.median(seconds)
+    return {
+        "seconds": median,
+        "fastest": min(seconds),
+        "slowest": max(seconds),
+        "warp_instructions": counters["warp_instructions"],
+        "warp_instructions_per_second": counters["warp_instructions"] / median,
+        "multiply_adds": counters["mma_macs"],
+        "multiply_adds_per_second": counters["mma_macs"] / median,
+    }
+
+
+def main() -> None:
+    """Prints a line a mode, or JSON."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--d-qk", type=int, default=576, choices=(512, 576))
+    parser.add_argument("--topk", type=int, default=2048, help="keys of the token, a multiple of 64")
+    parser.add_argument("--runs", type=int, default=9)
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    figures = {mma: measure(args.d_qk, args.topk, mma, args.runs) for mma in ("fast", "exact")}
+    if args.json:
+        print(
+            json.dumps({"d_qk": args.d_qk, "topk": args.topk, "runs": args.runs, "modes": figures}, indent=1)
+        )
+        return
+    print(f"head128-part0, d_qk {args.d_qk}, one token, topk {args.topk}, median of {args.runs} runs")
+    for mma, f in figures.items():
+        print(
+            f"  {mma:<5}  {f['seconds'] * 1e3:8.1f} ms ({f['fastest'] * 1e3:.1f} .. {f['slowest'] * 1e3:.1f})"
+            f"  {f['warp_instructions_per_second'] / 1e6:6.2f} M warp instructions/s"
+            f"  {f['multiply_adds_per_second'] / 1e9:6.2f} G multiply-adds/s"
+        )
+
+
+if __name__ == "__main__":
+    main()

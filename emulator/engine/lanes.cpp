@@ -1,0 +1,151 @@
+// Diverged lanes of a warp: where they part, where they meet again, and when a .sync instruction needs them
+// together.
+#include <algorithm>
+
+#include "machine.hpp"
+
+namespace tileproof {
+
+// Lanes of split `index` have reached their join: park or, when all are there, merge. The split is gone.
+void Engine::enter_join(Warp& w, size_t index) {
+  Split& s = w.splits[index];
+  const int32_t j = s.join;
+  w.joins[static_cast<size_t>(j)].arrived |= s.mask;
+  s.dead = true;
+  leave_join(w, j);
+}
+
+// Creates the merged split once every lane that has not exited is there.
+void Engine::leave_join(Warp& w, int32_t j) {
+  Join& join = w.joins[static_cast<size_t>(j)];
+  join.expected &= w.live;
+  join.arrived &= w.live;
+  if (!join.arrived || join.arrived != join.expected) return;
+  Split s;
+  s.pc = join.rpc;
+  s.mask = join.arrived;
+  s.join = join.parent;
+  s.rpc = s.join >= 0 ? w.joins[static_cast<size_t>(s.join)].rpc : -1;
+  join.expected = join.arrived = 0;
+  for (Split& dead : w.splits)
+    if (dead.dead) {
+      dead = s;
+      return;
+    }
+  w.splits.push_back(s);
+}
+
+bool Engine::gather_lanes(Warp& w, Split& s, uint32_t wanted) {
+  wanted &= w.live;
+  if ((s.mask & wanted) == wanted) {
+    s.gathered = false;
+    return true;
+  }
+  uint32_t there = s.mask;
+  for (const Split& o : w.splits)
+    if (&o != &s && !o.dead && o.wait == Wait::WarpLanes && o.pc == s.pc) there |= o.mask;
+  s.lanes_wanted = wanted;
+  if ((there & wanted) != wanted) {
+    s.wait = Wait::WarpLanes;
+    s.gathered = false;
+    return false;
+  }
+  // Merge: the joined lanes leave every join below the innermost one that all of them share.
+  auto chain = [&](int32_t j) {
+    std::vector<int32_t> c;
+    for (; j >= 0; j = w.joins[static_cast<size_t>(j)].parent) c.push_back(j);
+    return c;
+  };
+  for (Split& o : w.splits) {
+    if (&o == &s || o.dead || o.wait != Wait::WarpLanes || o.pc != s.pc) continue;
+    const std::vector<int32_t> mine = chain(s.join), theirs = chain(o.join);
+    int32_t common = -1;
+    for (int32_t j : mine)
+      if (std::find(theirs.begin(), theirs.end(), j) != theirs.end()) {
+        common = j;
+        break;
+      }
+    for (int32_t j : mine) {
+      if (j == common) break;
+      w.joins[static_cast<size_t>(j)].expected &= ~s.mask;
+    }
+    for (int32_t j : theirs) {
+      if (j == common) break;
+      w.joins[static_cast<size_t>(j)].expected &= ~o.mask;
+    }
+    s.mask |= o.mask;
+    s.join = common;
+    s.rpc = common >= 0 ? w.joins[static_cast<size_t>(common)].rpc : -1;
+    o.dead = true;
+  }
+  s.gathered = false;
+  return true;
+}
+
+void Engine::diverge(Warp& w, size_t index, const Instr& i, uint32_t taken) {
+  const uint32_t rest = w.splits[index].mask & ~taken;
+  int32_t join = w.splits[index].join;
+  if (i.rpc >= 0 && w.splits[index].rpc != i.rpc) {
+    Join fresh;
+    fresh.rpc = i.rpc;
+    fresh.expected = w.splits[index].mask;
+    fresh.parent = join;
+    size_t slot = w.joins.size();
+    for (size_t k = 0; k < w.joins.size(); ++k)
+      if (!w.joins[k].expected && !w.joins[k].arrived) {
+        bool used = false;
+        for (const Join& other : w.joins) used |= other.expected && other.parent == static_cast<int32_t>(k);
+        for (const Split& sp : w.splits) used |= !sp.dead && sp.join == static_cast<int32_t>(k);
+        if (!used) {
+          slot = k;
+          break;
+        }
+      }
+    if (slot == w.joins.size())
+      w.joins.push_back(fresh);
+    else
+      w.joins[slot] = fresh;
+    join = static_cast<int32_t>(slot);
+  }
+  const int32_t rpc = join >= 0 ? w.joins[static_cast<size_t>(join)].rpc : -1;
+  Split other = w.splits[index];
+  other.mask = rest;
+  other.pc = w.splits[index].pc + 1;
+  other.join = join;
+  other.rpc = rpc;
+  Split& s = w.splits[index];
+  s.mask = taken;
+  s.pc = i.target;
+  s.join = join;
+  s.rpc = rpc;
+  for (Split& dead : w.splits)
+    if (dead.dead) {
+      dead = other;
+      return;
+    }
+  w.splits.push_back(other);
+}
+
+bool Engine::release_joins() {
+  bool any = false;
+  for (auto& cta : cluster->ctas)
+    for (Warp& w : cta->warps)
+      for (size_t j = 0; j < w.joins.size(); ++j) {
+        Join& join = w.joins[j];
+        if (!join.arrived) continue;
+        const uint32_t lanes = join.arrived;
+        join.expected &= ~lanes;
+        join.arrived = 0;
+        Split s;
+        s.pc = join.rpc;
+        s.mask = lanes;
+        s.join = join.parent;
+        s.rpc = s.join >= 0 ? w.joins[static_cast<size_t>(s.join)].rpc : -1;
+        w.splits.push_back(s);
+        counters.divergent_releases++;
+        any = true;
+      }
+  return any;
+}
+
+}  // namespace tileproof

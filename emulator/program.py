@@ -1,0 +1,107 @@
+"""The engine's view of a program: packed instructions, special registers, address windows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from tileproof.emulator.ptx import Entry
+
+NONE = -(2**31)
+PARAM_WINDOW = 0x720000000000
+LOCAL_WINDOW = 0x710000000000
+SHARED_WINDOW = 0x700000000000
+SHARED_RESERVED = 0x400
+
+PACKED = np.dtype(
+    [
+        ("imm", "<i8"),
+        ("handler", "<i4"),
+        ("pred", "<i4"),
+        ("pred_neg", "<i4"),
+        ("o", "<i4", 8),
+        ("m", "<i4", 8),
+        ("vec", "<i4"),
+        ("nvec", "<i4"),
+        ("target", "<i4"),
+        ("rpc", "<i4"),
+        ("line", "<i4"),
+        ("source", "<i4"),
+        ("name", "<i4"),
+        ("pad", "<i4", 2),
+    ]
+)
+
+# Order of `enum class Special` in engine/program.hpp.
+_SPECIALS = (
+    *(
+        f"%{n}.{a}"
+        for n in ("tid", "ntid", "ctaid", "nctaid", "cluster_ctaid", "cluster_nctaid")
+        for a in "xyz"
+    ),
+    "%cluster_ctarank",
+    "%cluster_nctarank",
+    *(f"%{n}.{a}" for n in ("clusterid", "nclusterid") for a in "xyz"),
+    "%laneid",
+    "%warpid",
+    "%nwarpid",
+    *(f"%lanemask_{c}" for c in ("eq", "lt", "le", "gt", "ge")),
+    "%dynamic_smem_size",
+    "%total_smem_size",
+    "shared_base32",
+    "shared_base64",
+)
+SPECIALS = {name: index for index, name in enumerate(_SPECIALS)}
+
+TYPE_BYTES = {
+    "pred": 0,
+    "b8": 1,
+    "u8": 1,
+    "s8": 1,
+    "b16": 2,
+    "u16": 2,
+    "s16": 2,
+    "f16": 2,
+    "bf16": 2,
+    "b32": 4,
+    "u32": 4,
+    "s32": 4,
+    "f32": 4,
+    "f16x2": 4,
+    "bf16x2": 4,
+    "b64": 8,
+    "u64": 8,
+    "s64": 8,
+    "f64": 8,
+    "f32x2": 8,
+    "b128": 16,
+}
+
+
+@dataclass(frozen=True)
+class Register:
+    """A register's slot: byte offset in the warp's file, bytes a lane (0 for a predicate)."""
+
+    offset: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A variable's address: `space` and offset, or absolute address for global and const."""
+
+    space: str
+    address: int
+
+
+@dataclass
+class Decoded:
+    """A decoded entry: what the engine runs, and what a launch must provide."""
+
+    entry: Entry
+    program: object
+    instructions: int
+    static_shared: int
+    dynamic_align: int
+    opcodes: dict[str, int]
+    uses_pairs: bool

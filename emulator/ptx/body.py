@@ -1,0 +1,121 @@
+"""Reads the statements of one entry (PTX ISA 4.3).
+
+The grammar is known here, the instructions are not: an instruction is an opcode string and operands.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tileproof.emulator.errors import PtxError
+from tileproof.emulator.ptx.operands import parse_operand, split_operands
+from tileproof.emulator.ptx.syntax import (
+    IDENTIFIER,
+    TYPE_BYTES,
+    Declaration,
+    Entry,
+    Instruction,
+    Label,
+    PtxModule,
+    Scope,
+    Statement,
+    alignment,
+    fail,
+)
+
+_SPACE = re.compile(r"\s*")
+_LABEL = re.compile(rf"({IDENTIFIER})\s*:(?!:)")
+_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)[^\n]*")
+_LINE_DIRECTIVE = re.compile(r"\.(?:file|loc)\b[^\n]*")
+_GUARDED = re.compile(rf"(?:@(!?)\s*({IDENTIFIER})\s+)?([A-Za-z][A-Za-z0-9_.:]*)\s*(.*)$", re.S)
+_DECLARE = re.compile(
+    r"\.(reg|local|shared|param)\s+(?:\.align\s+(\d+)\s+)?\.([a-z0-9]+)\s+(.*)$",
+    re.S,
+)
+_DECLARED = re.compile(rf"({IDENTIFIER})\s*(?:<(\d+)>|\[(\d+)\])?$")
+
+
+def parse_body(module: PtxModule, entry: Entry) -> list[Statement]:
+    """The statements of an entry, in order; raises `PtxError` with line and token."""
+    text, at, end = module.text, entry.body_start, entry.body_end
+    out: list[Statement] = []
+    line, counted = module.line_of(at), at
+    source = ""
+    names: dict[int, str] = {number: path.rsplit("/", 1)[-1] for number, path in module.files.items()}
+    while True:
+        at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+        if at >= end:
+            return out
+        line += text.count("\n", counted, at)
+        counted = at
+        char = text[at]
+        if char in "{}":
+            out.append(Scope(line, char == "{"))
+            at += 1
+            continue
+        if char == ";":
+            at += 1
+            continue
+        if label := _LABEL.match(text, at):
+            out.append(Label(line, label.group(1)))
+            at = label.end()
+            continue
+        if directive := _LINE_DIRECTIVE.match(text, at):
+            if loc := _LOC.match(text, at):
+                source = f"{names.get(int(loc.group(1)), loc.group(1))}:{loc.group(2)}"
+            at = directive.end()
+            continue
+        stop = text.find(";", at, end)
+        if stop < 0:
+            raise fail(module, at, "a statement has no ';'", "';'")
+        statement = text[at:stop]
+        if char == ".":
+            if not statement.startswith(".pragma"):
+                out.extend(_declaration(module, at, line, statement))
+        else:
+            out.append(_instruction(module, at, line, source, statement))
+        at = stop + 1
+
+
+def _declaration(module: PtxModule, at: int, line: int, statement: str) -> list[Declaration]:
+    match = _DECLARE.match(statement.strip())
+    if not match or (match.group(3) != "pred" and match.group(3) not in TYPE_BYTES):
+        raise fail(module, at, "a declaration cannot be read", ".reg, .local, .shared or .param with a type")
+    size = TYPE_BYTES.get(match.group(3), 4)
+    out = []
+    for part in split_operands(match.group(4)):
+        found = _DECLARED.match(part)
+        if not found:
+            raise fail(module, at, f"the declared name {part!r} cannot be read")
+        out.append(
+            Declaration(
+                line,
+                match.group(1),
+                match.group(3),
+                found.group(1),
+                int(found.group(2)) if found.group(2) else None,
+                alignment(module, at, match.group(2), size),
+                size * int(found.group(3) or 1),
+            )
+        )
+    return out
+
+
+def _instruction(module: PtxModule, at: int, line: int, source: str, statement: str) -> Instruction:
+    match = _GUARDED.match(statement.strip())
+    if not match:
+        raise fail(module, at, "this is not an instruction", "[@p] opcode operands;")
+    # Modifiers may be separated from the opcode by nothing only; `mov.b64 {a,b}` and `ld.x1.b32{%r}` both
+    # occur.
+    opcode, rest = match.group(3), match.group(4)
+    try:
+        operands = tuple(parse_operand(part) for part in split_operands(rest))
+    except (ValueError, IndexError):
+        raise PtxError(
+            f"an operand of {opcode} cannot be read",
+            where=f"line {line}",
+            found=repr(rest.strip()[:80]),
+            expected="registers, numbers, {vectors} or [addresses]",
+            do="is the file complete PTX, as nvcc -ptx writes it?",
+        ) from None
+    return Instruction(line, source, match.group(2) or "", bool(match.group(1)), opcode, operands)

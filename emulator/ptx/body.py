@@ -25,7 +25,7 @@ from tileproof.emulator.ptx.syntax import (
 
 _SPACE = re.compile(r"\s*")
 _LABEL = re.compile(rf"({IDENTIFIER})\s*:(?!:)")
-_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)[^\n]*")
+_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:[^\n]*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?[^\n]*")
 _LINE_DIRECTIVE = re.compile(r"\.(?:file|loc)\b[^\n]*")
 _GUARDED = re.compile(rf"(?:@(!?)\s*({IDENTIFIER})\s+)?([A-Za-z][A-Za-z0-9_.:]*)\s*(.*)$", re.S)
 _DECLARE = re.compile(
@@ -35,13 +35,37 @@ _DECLARE = re.compile(
 _DECLARED = re.compile(rf"({IDENTIFIER})\s*(?:<(\d+)>|\[(\d+)\])?$")
 
 
+class _Sources:
+    """Source places of a body: "file:line", and for inlined code the chain of its call sites."""
+
+    def __init__(self, module: PtxModule) -> None:
+        self._names = {number: path.rsplit("/", 1)[-1] for number, path in module.files.items()}
+        self._callers: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    def _name(self, place: tuple[str, ...]) -> str:
+        return f"{self._names.get(int(place[0]), place[0])}:{place[1]}"
+
+    def at(self, loc: re.Match[str]) -> str:
+        """The place that a .loc names. An `inlined_at` is the place of an earlier .loc (PTX ISA 11.5.1)."""
+        place, caller = loc.group(1, 2, 3), loc.group(4, 5, 6)
+        if caller[0] is None:
+            self._callers.pop(place, None)
+            return self._name(place)
+        self._callers[place] = caller
+        chain: list[str] = []
+        while caller and len(chain) < 8:
+            chain.append(self._name(caller))
+            caller = self._callers.get(caller, ())
+        return f"{self._name(place)} (inlined at {', '.join(chain)})"
+
+
 def parse_body(module: PtxModule, entry: Entry) -> list[Statement]:
     """The statements of an entry, in order; raises `PtxError` with line and token."""
     text, at, end = module.text, entry.body_start, entry.body_end
     out: list[Statement] = []
     line, counted = module.line_of(at), at
     source = ""
-    names: dict[int, str] = {number: path.rsplit("/", 1)[-1] for number, path in module.files.items()}
+    sources = _Sources(module)
     while True:
         at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
         if at >= end:
@@ -62,7 +86,7 @@ def parse_body(module: PtxModule, entry: Entry) -> list[Statement]:
             continue
         if directive := _LINE_DIRECTIVE.match(text, at):
             if loc := _LOC.match(text, at):
-                source = f"{names.get(int(loc.group(1)), loc.group(1))}:{loc.group(2)}"
+                source = sources.at(loc)
             at = directive.end()
             continue
         stop = text.find(";", at, end)

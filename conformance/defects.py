@@ -43,12 +43,16 @@ class Defect:
     count: int = 1
 
 
-DEFECTS: Mapping[str, Defect] = MappingProxyType({})
+def defects() -> Mapping[str, Defect]:
+    """All planted defects by id."""
+    from tileproof.conformance.planted import DEFECTS
+
+    return MappingProxyType({planted.id: planted for planted in DEFECTS})
 
 
 def defect(name: str, known: Mapping[str, Defect] | None = None) -> Defect:
     """The defect with id `name`; TileproofError lists the known ones."""
-    known = DEFECTS if known is None else known
+    known = defects() if known is None else known
     if name not in known:
         raise TileproofError(
             "there is no such planted defect",

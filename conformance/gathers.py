@@ -75,6 +75,9 @@ def _words(chain: Chain, tile: StageTile, sources: dict[int, int], part: slice, 
         if row == s_kv:
             told.append(f"slot {slot} ({want}) holds zeros")
             continue
+        if row == own[slot] and not mask[slot]:
+            told.append(f"slot {slot} ({want}) holds that row all the same")
+            continue
         other = [int(s) for s in np.flatnonzero((own == row) & mask)]
         nearest = min(other, key=lambda s: abs(s - slot), default=None)
         whose = f", the row of slot {nearest}" if nearest is not None else ", a row that no slot names"

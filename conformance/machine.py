@@ -37,22 +37,47 @@ def attribute(
         ptx_line=seen.ptx_line or None,
         source=seen.source,
         warp=_warp(plan, seen),
-        waiting=tuple(_waits(plan, one) for one in seen.waiting),
+        waiting=_waits(plan, seen.waiting),
     )
 
 
-def _waits(plan: KernelPlan, one: Waiter) -> str:
-    """A waiting warp in the plan's words: its role, the barrier by name, what the phase still lacks."""
-    role = _role(plan, one.warp)
-    who = f"token {one.cta[0] // plan.cluster} CTA {one.cta[0] % plan.cluster} warp {one.warp}"
-    who += f" ({role})" if role else ""
+def _waits(plan: KernelPlan, waiting: tuple[Waiter, ...]) -> tuple[str, ...]:
+    """Who waits for what, warps with the same wait together; barriers that lack bytes first, then arrivals.
+
+    The lanes of a warp that only wait for its other lanes say nothing more and are left out.
+    """
+    blocked = {(one.cta, one.warp) for one in waiting if one.barrier is not None}
+    together: dict[tuple[int, int, str, str], list[int]] = {}
+    ranks: dict[tuple[int, int, str, str], int] = {}
+    for one in waiting:
+        if one.barrier is None and (one.cta, one.warp) in blocked:
+            continue
+        place = (
+            one.cta[0] // plan.cluster,
+            one.cta[0] % plan.cluster,
+            _role(plan, one.warp),
+            _what(plan, one),
+        )
+        together.setdefault(place, []).append(one.warp)
+        ranks[place] = 0 if one.tx_bytes else 1 if one.barrier is not None else 2
+    lines = []
+    for place in sorted(together, key=lambda p: (ranks[p], p)):
+        token, cta, role, what = place
+        warps = sorted(set(together[place]))
+        who = f"warp {warps[0]}" if len(warps) == 1 else f"warps {', '.join(map(str, warps))}"
+        lines.append(f"token {token} CTA {cta} {who}" + (f" ({role})" if role else "") + f" for {what}")
+    return tuple(lines)
+
+
+def _what(plan: KernelPlan, one: Waiter) -> str:
+    """What a warp waits for: the barrier by its name in the plan, and what its phase still lacks."""
     name = _barrier_at(plan, one.barrier)
     lacks = [f"{one.pending} arrivals"] if one.pending > 0 else []
     lacks += [f"{one.tx_bytes} bytes"] if one.tx_bytes else []
     what = f"{name} parity {one.parity}" if name else one.waits_for
     what += f", which lacks {' and '.join(lacks)}" if name and lacks else ""
     at = one.source or (f"PTX line {one.ptx_line}" if one.ptx_line else "")
-    return f"{who} for {what}" + (f" at {at}" if at else "")
+    return what + (f" at {at}" if at else "")
 
 
 def _barrier_at(plan: KernelPlan, offset: int | None) -> str:
@@ -96,10 +121,11 @@ def _first_unpublished(
 ) -> tuple[str, int | None, int | None, str]:
     """The first tile, token by token, whose barrier never completed: where a hang began to show."""
     tokens = range(inputs.problem.s_q) if token is None else [token]
+    last = ""
     for at in plan.observations:
         if not isinstance(at, TmemObservation):
             continue
-        barrier = plan.barrier(at.barrier)
+        barrier, last = plan.barrier(at.barrier), at.stage
         for one in tokens:
             for k_block in range(k_blocks(inputs, one, plan.b_topk)):
                 seen = {
@@ -118,4 +144,5 @@ def _first_unpublished(
                         f"{barrier.name}[{k_block % barrier.stages}] never completed for k-block {k_block} "
                         f"in CTA {' and '.join(map(str, missing))}; k-blocks before it were published",
                     )
-    return "", token, None, "every tile was published; the wait is after the last k-block"
+    # Nothing is missing, so the protocol of the last observed stage was left half-way.
+    return last, token, None, "every tile was published; the wait is after the last k-block"

@@ -2,62 +2,75 @@
 
 They shrink towards one token, one k-block of B_TOPK keys, indices 0, 1, 2, ..., no topk_length, and zeros;
 every draw is a small structure (`Case`), the arrays come from its seed.
+
+So that every part shrinks on its own, no draw decides how many choices another one makes: lengths and
+k-blocks are drawn as plain numbers and fitted to the problem afterwards, and a token without holes is five
+choices, the most that Hypothesis deletes in one go.
 """
 
 from __future__ import annotations
 
 from hypothesis import strategies as st
-from tileproof.conformance.case import INT_MAX, INT_MIN, ORDERS, VALUES, Case, Indices
+from tileproof.conformance.case import INT_MAX, INT_MIN, ORDERS, VALUES, Case, Indices, Order
 from tileproof.spec.problem import B_TOPK, Inputs
 
 MAX_TOKENS = 3
 MAX_BLOCKS = 4
 MAX_KV = 300
+MAX_HOLES = 6
+MAX_TOPK = MAX_BLOCKS * B_TOPK
+
+_EDGES = 10
+_EDGE_DRAWS = 120  # of these and MAX_TOPK + 1 plain lengths, about a third are edges
+_NO_DEAD_BLOCK = 48  # of 64: a quarter of the tokens have k-blocks without any key
 
 
-def sentinels(s_kv: int) -> st.SearchStrategy[int]:
+def sentinel(number: int, s_kv: int) -> int:
     """Index values that are no key: the customary ones, their neighbours and the ends of int32."""
-    return st.sampled_from((-1, s_kv, s_kv + 1, -2, INT_MAX, INT_MIN))
+    return (-1, s_kv, s_kv + 1, -2, INT_MAX, INT_MIN)[number]
+
+
+def length(number: int, topk: int) -> int:
+    """A topk_length: the whole row, its ends, a tile's edges, values that must be clamped, anything
+    between.
+    """
+    edges = (topk, 0, 1, B_TOPK - 1, B_TOPK, B_TOPK + 1, topk - 1, topk + 1, -1, INT_MAX)
+    return edges[number % _EDGES] if number < _EDGE_DRAWS else min(number - _EDGE_DRAWS, topk)
 
 
 @st.composite
-def index_patterns(draw: st.DrawFn, s_kv: int, blocks: int) -> Indices:
-    """One token's indices: an order, sprinkled non-keys, sometimes whole k-blocks without any key."""
-    topk = blocks * B_TOPK
+def _tokens(draw: st.DrawFn) -> tuple[Order, list[tuple[int, int]], int, int]:
+    """Order, holes (slot, sentinel), k-blocks without keys as bits, and length, all still to be fitted."""
     order = draw(st.sampled_from(ORDERS))
-    where = draw(st.lists(st.integers(0, topk - 1), max_size=6, unique=True))
-    holes = tuple((slot, draw(sentinels(s_kv))) for slot in sorted(where))
-    dead = draw(st.sets(st.integers(0, blocks - 1), max_size=blocks)) if draw(st.integers(0, 3)) == 3 else ()
-    return Indices(order, holes, tuple(sorted(dead)))
-
-
-def lengths(topk: int) -> st.SearchStrategy[int]:
-    """A topk_length: the whole row, its ends, a tile's edges, anything between, and values that must be
-    clamped.
-    """
-    edges = [topk, 0, 1, B_TOPK - 1, B_TOPK, B_TOPK + 1, topk - 1, topk + 1, -1, INT_MAX]
-    return st.one_of(st.sampled_from(edges), st.integers(0, topk))
+    hole = st.tuples(st.integers(0, MAX_TOPK - 1), st.integers(0, 5))
+    holes = draw(st.lists(hole, max_size=MAX_HOLES))
+    dead = max(0, draw(st.integers(0, _NO_DEAD_BLOCK + 2**MAX_BLOCKS - 1)) - _NO_DEAD_BLOCK)
+    return order, holes, dead, draw(st.integers(0, _EDGE_DRAWS + MAX_TOPK))
 
 
 @st.composite
 def cases(draw: st.DrawFn, d_qk: int, h_q: int = 128) -> Case:
     """A `Case` for one value of d_qk and h_q."""
     blocks = draw(st.integers(1, MAX_BLOCKS))
+    topk = blocks * B_TOPK
     s_kv = draw(st.one_of(st.just(B_TOPK), st.integers(1, MAX_KV)))
     with_lengths = draw(st.booleans())
-    length = lengths(blocks * B_TOPK) if with_lengths else st.none()
-    # A token's pattern and length are drawn together, so that shrinking can drop a token.
-    token = st.tuples(index_patterns(s_kv, blocks), length)
-    drawn = draw(st.lists(token, min_size=1, max_size=MAX_TOKENS))
+    garbage_tail = draw(st.booleans())
+    drawn = draw(st.lists(_tokens(), min_size=1, max_size=MAX_TOKENS))
+    tokens = []
+    for order, holes, dead, _ in drawn:
+        placed = {slot % topk: sentinel(number, s_kv) for slot, number in holes}
+        blocks_without = tuple(block for block in range(blocks) if dead >> block & 1)
+        tokens.append(Indices(order, tuple(sorted(placed.items())), blocks_without))
     return Case(
         d_qk=d_qk,
         s_kv=s_kv,
         blocks=blocks,
-        tokens=tuple(pattern for pattern, _ in drawn),
-        lengths=tuple(one for _, one in drawn if one is not None) if with_lengths else None,
+        tokens=tuple(tokens),
+        lengths=tuple(length(number, topk) for *_, number in drawn) if with_lengths else None,
         values=draw(st.sampled_from(VALUES)),
         poison=draw(st.booleans()),
-        garbage_tail=with_lengths and draw(st.booleans()),
+        garbage_tail=with_lengths and garbage_tail,
         seed=draw(st.integers(0, 2**16 - 1)),
         h_q=h_q,
     )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Literal
 
 from tileproof.conformance.defects import Defect, plant_ptx, source_overrides
 from tileproof.conformance.observed import Observed, Schedule
 from tileproof.conformance.trial import Subject
+from tileproof.kernels.compile import Built
 from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.launch import Launch
 from tileproof.spec.machine.errors import TileproofError
@@ -37,10 +39,11 @@ def on_emulator(
         return emulator.run(launch, plan, schedule=schedule, taps=taps, mma=mma)
 
     overrides = source_overrides(planted)
-    production, probe = (
-        plant_ptx(planted, kernel.build(d_qk, probe=probe, source_overrides=overrides))
-        for probe in (False, True)
-    )
-    subject = Subject(kernel, production, probe, driver, tuple(stages))
+
+    @cache
+    def build(probe: bool) -> Built:
+        return plant_ptx(planted, kernel.build(d_qk, probe=probe, source_overrides=overrides))
+
+    subject = Subject(kernel, build(False), lambda: build(True), driver, tuple(stages))
     subject.plan(d_qk)
     return subject

@@ -33,7 +33,7 @@ class Subject:
 
     kernel: Kernel
     production: Built
-    probe: Built
+    probe: Callable[[], Built] = field(repr=False)
     driver: Driver = field(repr=False)
     stages: tuple[str, ...] = ()
 
@@ -63,35 +63,45 @@ class Verdict:
 
 
 def run_trial(subject: Subject, case: Case, schedule: Schedule) -> Verdict:
-    """Runs both builds on the case and judges stage after stage, then the builds against each other."""
+    """Runs production, then the probe build; judges stage after stage, then one build against the other."""
     inputs = case.inputs()
     plan = subject.plan(case.d_qk)
-    seen = {}
-    for build, built, probe in (("production", subject.production, False), ("probe", subject.probe, True)):
-        launch = subject.kernel.launch(inputs, built, probe)
-        seen[build] = subject.driver(launch, plan, schedule, not probe)
-    coded = case.values == "coordinates"
-    return judge(plan, inputs, seen["production"], seen["probe"], subject.stages, coded=coded)
+
+    def launch(built: Built, probe: bool) -> Observed:
+        return subject.driver(subject.kernel.launch(inputs, built, probe), plan, schedule, not probe)
+
+    return judge(
+        plan,
+        inputs,
+        launch(subject.production, False),
+        lambda: launch(subject.probe(), True),
+        subject.stages,
+        coded=case.values == "coordinates",
+    )
 
 
 def judge(
     plan: KernelPlan,
     inputs: Inputs,
     production: Observed,
-    probe: Observed,
+    probe: Callable[[], Observed],
     stages: Sequence[str] = (),
     *,
     coded: bool = False,
 ) -> Verdict:
-    """Everything wrong with two launches on the same inputs; `stages` restricts the stages that are
-    compared.
+    """Everything wrong with two launches on the same inputs; the probe build runs when production is clean.
+
+    `stages` restricts the stages that are compared.
     """
     verdict = Verdict()
     wanted = [name for name in STAGES if name in (stages or plan.stages)]
     faults: list[Finding] = []
     views: dict[str, Observation] = {}
     ground: dict[Place, Reference] = {}
-    for build, observed in (("production", production), ("probe", probe)):
+    for build in ("production", "probe"):
+        if faults:
+            break
+        observed = production if build == "production" else probe()
         view = observe(plan, inputs, observed, build, probe=build == "probe")
         tiles = tuple(tile for tile in view.tiles if tile.stage in wanted)
         views[build] = replace(view, tiles=tiles)
@@ -107,7 +117,8 @@ def judge(
                 verdict.remarks[remark.code] = verdict.remarks.get(remark.code, 0) + remark.count
     if not faults:
         faults += _disagreements(plan, views["production"], views["probe"], verdict)
-    verdict.findings = sorted(faults, key=_rank)
+    stopped = any(fault.kind == "machine" for fault in faults)
+    verdict.findings = sorted(faults, key=lambda fault: _rank(fault, stopped))
     return verdict
 
 
@@ -168,10 +179,12 @@ def _bits(tile: StageTile) -> np.ndarray:
     return np.ascontiguousarray(tile.value, dtype=np.float32).view(np.uint32)
 
 
-def _rank(finding: Finding) -> tuple[bool, int, int, bool]:
-    """A hang first, for it explains what is missing; then stage graph order, wrong values, production
-    build.
+def _rank(finding: Finding, stopped: bool) -> tuple[bool, bool, int, int, bool]:
+    """Stage graph order, wrong values before machine findings, production before probe build.
+
+    When the machine `stopped` on an error, a hang comes first and what is missing last: it only follows.
     """
     place = list(STAGES).index(finding.stage) if finding.stage in STAGES else len(STAGES)
     kind = {"value": 0, "machine": 1}.get(finding.kind, 2)
-    return (finding.code != "hang", place, kind, finding.build == "probe")
+    follows = stopped and finding.kind == "missing"
+    return (finding.code != "hang", follows, place, kind, finding.build == "probe")

@@ -10,7 +10,7 @@ import numpy as np
 from tileproof.conformance.observed import Capture, MachineFinding, Observed, Output, Schedule, Waiter
 from tileproof.emulator import Finding, Memory, Module, Tap, TapRecord, TensorMap, TmemRegion, Waiting
 from tileproof.emulator import Schedule as EmulatorSchedule
-from tileproof.emulator.decode import SHARED_RESERVED
+from tileproof.emulator.program import SHARED_RESERVED
 from tileproof.kernels.launch import ADDRESS_BYTES, Buffer, Launch, Scalar, Struct, TensorMapSpec
 from tileproof.spec.plan import KernelPlan, TmemObservation
 

@@ -23,7 +23,7 @@ def subject(plant=honest, stages=(), finish=lambda observed, schedule: observed,
         inputs, probe = launch
         return finish(machine(plan, inputs, plant, probe=probe, **options), schedule)
 
-    return Subject(KERNEL, None, None, driver, stages)
+    return Subject(KERNEL, None, lambda: None, driver, stages)
 
 
 def run(under_test, examples=60, seed=1, **options):

@@ -1,0 +1,50 @@
+"""Each planted defect is caught by `check` on the emulator, at the stage where it was planted."""
+
+from __future__ import annotations
+
+import pytest
+from tileproof.conformance import check as engine
+from tileproof.conformance.defects import defects, planted_reference
+from tileproof.conformance.subject import on_emulator
+from tileproof.kernels.registry import kernel
+
+EXAMPLES = 100
+# What the cause, pattern or code of the first finding must say, beyond stage and place.
+SAYS = {
+    "rope-not-multiplied": "columns 512..575 (RoPE) is missing",
+    "rope-not-loaded": "p_ready[0] never completed for k-block 0 in CTA 0 and 1",
+    "swizzle-of-kv": "operand k: read with the 64B instead of the 128B swizzle",
+    "swizzle-of-q": "operand q: read without the 128B swizzle",
+    "transposed-kv": "operand k: read transposed",
+    "accumulator-not-cleared": "NaN",
+    "p-ready-not-committed": "p_ready[0] never completed for k-block 0 in CTA 0 and 1",
+    "p-ready-to-one-cta": "p_ready[0] never completed for k-block 0 in CTA 1;",
+    "kv-free-not-committed": "the wait is after the last k-block",
+    "kv-free-not-waited-for": "mbarrier-over-arrival",
+    "one-index-of-four": "slot 2 (index 2) holds kv row 1, the row of slot 1",
+    "index-clamped": "holds kv row 0",
+    "length-ignored-in-gather": "holds that row all the same",
+    "length-not-clamped": "global-out-of-bounds",
+    "delta-half-row": "columns 256..511 (second half of the row) is missing",
+    "delta-half-warp": "columns 128..255, 384..511 is missing",
+    "delta-not-stored": "nothing was ever written there",
+    "delta-without-wait": "NaN",
+    "scale-in-p": "the expected one times 1 / sm_scale",
+    "tmem-not-freed": "tmem-leak",
+}
+
+
+@pytest.mark.parametrize("planted", defects().values(), ids=lambda one: one.id)
+def test_planted_defect_is_caught(planted):
+    with planted_reference(planted):
+        subject = on_emulator(kernel(planted.kernel), 576, planted=planted)
+        report = engine.check(subject, 576, examples=EXAMPLES, seed=0, shrink_seconds=5.0)
+        assert report.failure is not None, f"{planted.id} was not caught in {EXAMPLES} examples"
+        finding = report.failure.findings[0]
+        assert finding.stage == planted.stage
+        assert SAYS.get(planted.id, "") in f"{finding.cause}; {finding.pattern}; {finding.code}"
+        again = engine.replay(subject, report.failure.case, report.failure.schedule)
+    assert again.failure is not None
+    # As text, for a NaN found is not equal to itself.
+    assert again.failure.findings[0].lines() == finding.lines()
+    assert len(report.failure.case.tokens) == 1

@@ -85,10 +85,10 @@ def immediate_post_dominators(code: list[tuple[str, int, bool]]) -> dict[int, in
                 idom[block] = new
                 changed = True
 
-    out: dict[int, int] = {}
+    meets: dict[int, int] = {}
     for block in range(exit_block):
         kind, _, conditional = code[last[block]]
         if kind == "branch" and conditional:
             meet = idom.get(block, exit_block)
-            out[last[block]] = starts[meet] if meet != exit_block else -1
-    return out
+            meets[last[block]] = starts[meet] if meet != exit_block else -1
+    return meets

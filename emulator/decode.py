@@ -8,7 +8,7 @@ from tileproof.emulator.cfg import immediate_post_dominators
 from tileproof.emulator.errors import PtxError
 from tileproof.emulator.operands import Operands
 from tileproof.emulator.program import NONE, PACKED, SHARED_RESERVED, SPECIALS, Decoded, Symbol
-from tileproof.emulator.ptx import Declaration, Instruction, Label, Name, Scope, parse_body
+from tileproof.emulator.ptx import Declaration, Instruction, Label, Name, Scope, Statement, parse_body
 
 
 class Decoder(Operands):
@@ -131,7 +131,7 @@ class Decoder(Operands):
             self.uses_pairs,
         )
 
-    def _static_shared(self, statements: list) -> int:
+    def _static_shared(self, statements: list[Statement]) -> int:
         """Bytes of static shared memory: module-level variables so far plus those declared in the body."""
         total = self.shared_bytes
         for statement in statements:

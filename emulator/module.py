@@ -42,7 +42,7 @@ class Module:
             for offset, symbol in variable.addresses:
                 if symbol not in self._globals:
                     raise PtxError(
-                        f"the initialiser of {variable.name} names {symbol}, which is no variable of the module",
+                        f"the initialiser of {variable.name} names {symbol}, which is no variable here",
                         where=f"line {variable.line}",
                         expected="a .global or .const variable",
                         found=repr(symbol),

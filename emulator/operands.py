@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import struct
+from abc import ABC, abstractmethod
 
 import numpy as np
-
 from tileproof.emulator.errors import PtxError, UnsupportedInstruction
-from tileproof.emulator.program import NONE, SHARED_RESERVED, SPECIALS, TYPE_BYTES, Register, Symbol
+from tileproof.emulator.program import (
+    NONE,
+    SHARED_RESERVED,
+    SPECIALS,
+    TYPE_BYTES,
+    Register,
+    Symbol,
+)
 from tileproof.emulator.ptx import (
     Address,
     Declaration,
@@ -20,18 +27,32 @@ from tileproof.emulator.ptx import (
     Vector,
 )
 
-# A warp's register file as this engine holds it; local memory of a thread (CUDA programming guide, technical specifications).
+# A warp's register file as this engine holds it; local memory of a thread (CUDA programming guide, technical
+# specifications).
 MAX_REGISTER_BYTES = 1 << 26
 MAX_LOCAL_BYTES = 512 * 1024
 
 
-class Operands:
+class Operands(ABC):
     """The operand side of a decoder: declarations, scopes, operand offsets."""
+
+    @abstractmethod
+    def emit(
+        self,
+        handler: str,
+        o: list[int] | tuple[int, ...] = (),
+        *,
+        m: list[int] | tuple[int, ...] = (),
+        vec: list[int] | tuple[int, ...] = (),
+        imm: int = 0,
+        label: str | None = None,
+    ) -> None:
+        """Appends one engine instruction (`Decoder.emit`): an address may need arithmetic first."""
 
     def __init__(self, module: PtxModule, entry: Entry, globals_: dict[str, int]) -> None:
         self.module = module
         self.entry = entry
-        self.rows: list[tuple] = []
+        self.rows: list[tuple[object, ...]] = []
         self.vec: list[int] = []
         self.constants = bytearray()
         self._constant_at: dict[tuple[int, int], int] = {}
@@ -46,7 +67,7 @@ class Operands:
         self.dynamic_align = 16
         self.opcodes: dict[str, int] = {}
         self.uses_pairs = False
-        self.scopes: list[dict[str, Register | Symbol | list]] = [{}]
+        self.scopes: list[dict[str, Register | Symbol | list[int]]] = [{}]
         self.label_scopes: list[int] = []
         self.labels: dict[tuple[int, str], int] = {}
         self.scope_parent: dict[int, int] = {}
@@ -113,7 +134,11 @@ class Operands:
         if self.register_bytes > MAX_REGISTER_BYTES:
             raise self.bad("too many registers are declared", f"at most {MAX_REGISTER_BYTES // 128} a thread")
         if self.local_bytes > MAX_LOCAL_BYTES:
-            raise self.bad("too much local memory is declared", f"at most {MAX_LOCAL_BYTES} bytes a thread", str(self.local_bytes))
+            raise self.bad(
+                "too much local memory is declared",
+                f"at most {MAX_LOCAL_BYTES} bytes a thread",
+                str(self.local_bytes),
+            )
 
     def lookup(self, name: str) -> Register | Symbol | None:
         """The innermost register or symbol of that name."""

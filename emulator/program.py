@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from tileproof.emulator import _engine
 from tileproof.emulator.ptx import Entry
 
 NONE = -(2**31)
@@ -99,7 +100,7 @@ class Decoded:
     """A decoded entry: what the engine runs, and what a launch must provide."""
 
     entry: Entry
-    program: object
+    program: _engine.Program
     instructions: int
     static_shared: int
     dynamic_align: int

@@ -136,7 +136,7 @@ class TensorMap:
                 box=out.box,
                 element_strides=out.element_strides,
                 swizzle=swizzle,
-                oob_fill=oob_fill,
+                oob_fill="nan" if oob_fill == "nan" else "zero",
             )
         )
         return out

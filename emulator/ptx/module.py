@@ -112,7 +112,11 @@ def _bits(value: Immediate, type_: str) -> int:
             code = "<If" if value.float_bits == 32 else "<Qd"
             number = struct.unpack("<" + code[2], struct.pack(code[:2], value.value))[0]
         with np.errstate(over="ignore"):
-            return int(np.float32(number).view(np.uint32)) if type_ == "f32" else int(np.float64(number).view(np.uint64))
+            return (
+                int(np.float32(number).view(np.uint32))
+                if type_ == "f32"
+                else int(np.float64(number).view(np.uint64))
+            )
     return value.value
 
 
@@ -219,12 +223,17 @@ def _variable(module: PtxModule, at: int, space: str) -> int:
             except ValueError:
                 symbol = re.sub(r"^generic\((.*)\)$", r"\1", value)
                 if size != 8 or not re.fullmatch(IDENTIFIER, symbol):
-                    raise fail(module, text.find(value, match.end()), "an initialiser cannot be read", "numbers or 64-bit addresses") from None
+                    raise fail(
+                        module,
+                        text.find(value, match.end()),
+                        "an initialiser cannot be read",
+                        "numbers or 64-bit addresses",
+                    ) from None
                 addresses.append((len(out), symbol))
                 number = Immediate(0)
             out += (_bits(number, match.group(2)) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
         out += bytes(max(0, size * count - len(out)))
-        data, count = bytes(out), max(count, len(out) // size)
+        data, count = out, max(count, len(out) // size)
     name = match.group(3)
     module.variables[name] = Variable(
         name,

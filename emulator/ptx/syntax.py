@@ -126,7 +126,7 @@ class Variable:
     space: str
     align: int
     bytes: int
-    data: bytes | None
+    data: bytearray | None
     line: int
     addresses: tuple[tuple[int, str], ...] = ()  # (offset, symbol) of initialisers that are addresses
 

@@ -1,0 +1,40 @@
+"""Types of the C++ engine (emulator/engine/bindings.cpp)."""
+
+from typing import Any
+
+PACKED_INSTR_BYTES: int
+
+class Program:
+    def __init__(
+        self,
+        kernel: str,
+        code: bytes,
+        vec: bytes,
+        constants: bytes,
+        names: list[str],
+        sources: list[str],
+        specials: list[tuple[int, int]],
+        register_bytes: int,
+        local_bytes: int,
+        static_shared_bytes: int,
+    ) -> None: ...
+
+def launch(
+    program: Program,
+    buffers: list[tuple[int, int, int, int, bool, str]],
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    cluster: tuple[int, int, int],
+    dynamic_shared: int,
+    params: bytes,
+    policy: int,
+    seed: int,
+    mma: int,
+    livelock_limit: int,
+    taps: list[tuple[str, int, bool, int, int, int, int]],
+) -> dict[str, Any]: ...
+def handlers() -> dict[str, int]: ...
+def tensor_core_block(c: float, a: list[float], b: list[float], f16: bool = False) -> float: ...
+def chunk_address(desc: int, mn_major: bool, mn: int, k: int) -> int: ...
+def tmem_place(shape: int, t: int, i: int, second: int) -> tuple[int, int]: ...
+def check_mma(idesc: int, cta_group: int, ws: bool, a: int, b: int, a_in_tmem: bool, d: int) -> str: ...

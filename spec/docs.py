@@ -17,7 +17,7 @@ from dataclasses import astuple
 from pathlib import Path
 
 from tileproof.spec import numerics, plans, problem
-from tileproof.spec.plan import KernelPlan, TmemObservation
+from tileproof.spec.plan import KernelPlan, SmemObservation, TmemObservation
 from tileproof.spec.stages import STAGES
 
 _BARRIER_HEAD = (
@@ -169,11 +169,11 @@ def _plan(p: KernelPlan) -> list[str]:
             [
                 (
                     m.name,
-                    f"cta_group::{m.cta_group} kind::{m.kind}",
-                    f"{m.m} x {m.n}",
+                    f"cta_group::{m.cta_group} kind::{m.kind}{' ws' if m.ws else ''}",
+                    f"{m.m} x {m.n}" + (f", {m.parts} times" if m.parts > 1 else ""),
                     str(m.k),
                     f"{m.a}, {m.a_major}-major",
-                    f"{m.b}, {m.b_major}-major",
+                    f"{m.b}{_columns(m.b_cols)}, {m.b_major}-major",
                     m.d,
                 )
                 for m in p.mmas
@@ -184,7 +184,13 @@ def _plan(p: KernelPlan) -> list[str]:
     seen = []
     for o in p.observations:
         if isinstance(o, TmemObservation):
-            seen.append((o.stage, "production", f"TMEM tile {o.tile} when barrier {o.barrier} completes"))
+            part = f", {o.parts} parts a k-block" if o.parts > 1 else ""
+            part += f", columns from {o.first_col}" if o.first_col else ""
+            seen.append((o.stage, "production", f"TMEM tile {o.tile} when barrier {o.barrier} completes{part}"))
+        elif isinstance(o, SmemObservation):
+            seen.append(
+                (o.stage, "production", f"shared-memory tile {o.tile} when barrier {o.barrier} completes")
+            )
         else:
             seen.append((o.stage, "production", f"output {o.parameter} {o.indexed}"))
     seen += [(o.stage, "probe", f"output {o.parameter} {o.indexed}") for o in p.probes]
@@ -204,6 +210,10 @@ def _sentences(doc: str | None) -> str:
 
 def _range(first: int, count: int) -> str:
     return str(first) if count == 1 else f"{first}-{first + count - 1}"
+
+
+def _columns(cols: tuple[int, int] | None) -> str:
+    return "" if cols is None else f" columns {cols[0]}-{cols[1] - 1}"
 
 
 def _ranks(ctas: tuple[int, ...]) -> str:

@@ -81,7 +81,12 @@ class TmemTile:
 
 @dataclass(frozen=True)
 class Mma:
-    """One MMA chain: D += A B over `k` elements in steps of 16, shape (m, n) of the whole instruction."""
+    """One MMA chain: D += A B over `k` elements in steps of 16, shape (m, n) of the whole instruction.
+
+    The chain is repeated for `parts` consecutive windows of n columns of D. `b_cols` is the range of columns of
+    B's tile that all parts together read (None: all of it). An operand whose major is not its tile's is read
+    transposed. `ws`: the weight-stationary form (tcgen05.mma.ws).
+    """
 
     name: str
     kind: str
@@ -94,11 +99,31 @@ class Mma:
     d: str
     a_major: Literal["K", "MN"]
     b_major: Literal["K", "MN"]
+    parts: int = 1
+    b_cols: tuple[int, int] | None = None
+    ws: bool = False
 
 
 @dataclass(frozen=True)
 class TmemObservation:
-    """Stage `stage` of k-block phase * barrier.stages + b lies in `tile` stage b when `barrier`[b] completes."""
+    """Stage `stage` lies in `tile` stage b when `barrier`[b] completes: publication i = phase * barrier.stages + b.
+
+    Publication i is k-block i // parts and there the columns [first_col + n (i % parts), + n) of the stage's
+    tile, with n the columns of the MMA that writes `tile`.
+    """
+
+    stage: str
+    tile: str
+    barrier: str
+    parts: int = 1
+    first_col: int = 0
+
+
+@dataclass(frozen=True)
+class SmemObservation:
+    """Stage `stage` of k-block phase * barrier.stages + b lies in shared-memory `tile` stage b when `barrier`[b]
+    completes, in the tile's dtype and layout.
+    """
 
     stage: str
     tile: str
@@ -133,7 +158,7 @@ class KernelPlan:
     smem: tuple[SmemTile, ...]
     tmem: tuple[TmemTile, ...]
     mmas: tuple[Mma, ...]
-    observations: tuple[TmemObservation | OutputObservation, ...]
+    observations: tuple[TmemObservation | SmemObservation | OutputObservation, ...]
     probes: tuple[OutputObservation, ...] = field(default=())
 
     def barrier(self, name: str) -> Barrier:

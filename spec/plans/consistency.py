@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import pairwise
 
-from tileproof.spec.plan import KernelPlan, OutputObservation, SmemTile, TmemObservation
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.mma import check_shape, layout_of
+from tileproof.spec.plan import KernelPlan, OutputObservation, SmemObservation, SmemTile
 
 MAX_SMEM_BYTES = 232448  # one CTA's shared memory on sm_100 (cutlass/arch/arch.h, sm100_smem_capacity_bytes)
 MBARRIER_BYTES = 8  # PTX ISA, mbarrier object: 64 bits, 8-byte aligned
@@ -87,13 +89,28 @@ def _mmas(plan: KernelPlan) -> Iterable[str]:
         if not {mma.a, mma.b} <= {*smem, *tmem} or mma.d not in tmem:
             yield f"MMA {mma.name} names a tile that is not in the plan"
             continue
-        for operand, extent in ((mma.a, mma.m), (mma.b, mma.n)):
+        for operand, major, extent, window in (
+            (mma.a, mma.a_major, mma.m, None),
+            (mma.b, mma.b_major, mma.n * (mma.parts if mma.b_major == "MN" else 1), mma.b_cols),
+        ):
             if operand not in smem:
                 continue
             tile = smem[operand]
-            rows, depth = (tile.rows, tile.cols) if tile.major == "K" else (tile.cols, tile.rows)
+            first, end = window or (0, tile.cols)
+            if not 0 <= first < end <= tile.cols:
+                yield f"MMA {mma.name} reads columns {first} to {end} of {operand}, which has {tile.cols}"
+            cols = end - first
+            rows, depth = (tile.rows, cols) if tile.major == major else (cols, tile.rows)
             if (rows * mma.cta_group, depth) != (extent, mma.k):
                 yield f"MMA {mma.name} reads {extent} x {mma.k} of {operand}: a CTA holds {rows} x {depth}"
+        shape = (mma.m, mma.n, mma.cta_group)
+        try:
+            check_shape(*shape, ws=mma.ws)
+        except TileproofError as error:
+            yield f"MMA {mma.name} has no legal shape: {error.what}, {error.found}"
+        else:
+            if (layout := layout_of(mma.m, mma.cta_group, ws=mma.ws)) != tmem[mma.d].layout:
+                yield f"MMA {mma.name} writes layout {layout}, but {mma.d} is in layout {tmem[mma.d].layout}"
         # Layouts B and E fold the N columns in two (PTX ISA, tcgen05 data path layouts), G in four.
         folds = {"B": 2, "E": 2, "G": 4}.get(tmem[mma.d].layout, 1)
         if tmem[mma.d].columns * folds != mma.n:
@@ -101,16 +118,18 @@ def _mmas(plan: KernelPlan) -> Iterable[str]:
 
 
 def _observations(plan: KernelPlan) -> Iterable[str]:
-    tiles = {tile.name: tile for tile in plan.tmem}
-    barriers = {barrier.name: barrier for barrier in plan.barriers}
+    tmem = {tile.name: tile.stages for tile in plan.tmem}
+    smem = {tile.name: tile.stages for tile in plan.smem}
+    barriers = {barrier.name: barrier.stages for barrier in plan.barriers}
     for observation in (*plan.observations, *plan.probes):
         if observation.stage not in plan.stages:
             yield f"{observation.stage} is observed but is no stage of the plan"
         if isinstance(observation, OutputObservation):
             continue
+        tiles = smem if isinstance(observation, SmemObservation) else tmem
         if observation.tile not in tiles or observation.barrier not in barriers:
             yield f"{observation.stage} is observed in a tile or by a barrier that is not in the plan"
-        elif tiles[observation.tile].stages != barriers[observation.barrier].stages:
+        elif tiles[observation.tile] != barriers[observation.barrier]:
             yield f"{observation.barrier} does not have one stage per stage of {observation.tile}"
-    seen = {o.stage for o in plan.observations if isinstance(o, (TmemObservation, OutputObservation))}
+    seen = {observation.stage for observation in plan.observations}
     yield from (f"stage {stage} is never observed" for stage in plan.stages if stage not in seen)

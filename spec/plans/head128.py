@@ -1,0 +1,222 @@
+"""The plan of `head128`: all seven stages of the backward for 128 heads, one 2-CTA cluster a token.
+
+Rank r of the cluster owns heads [64 r, 64 r + 64): their Q, dO, O, delta, P, S, dP, dS and dQ, and their partial
+sum of dKV. Both ranks hold the whole tile of 64 keys; each gathers half of its rows and multicasts them to both.
+Every MMA is `cta_group::1` with M = 64 in the weight-stationary form, whose accumulators fill all 128 TMEM lanes
+(data path layout E). docs/limits.md says what was rejected and why.
+
+Shared-memory tiles are cut into column tiles of 64 bf16 (128 bytes, the swizzle's span), each column tile
+contiguous with 128-byte rows. Read along its rows such a tile is a K-major operand, read along its columns an
+MN-major one (PTX ISA, tcgen05 canonical layouts), so Q, dO, KV, S and dS each lie in shared memory once and serve
+both their products. dQ is staged in KV's bytes after the last k-block.
+
+The barriers kv_lo_free and kv_hi_free free the tile's first and last 32 keys, so that the next tile's first half is
+gathered while dQ still multiplies with this tile's second half.
+"""
+
+from __future__ import annotations
+
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.plan import (
+    Barrier,
+    KernelPlan,
+    Mma,
+    OutputObservation,
+    SmemObservation,
+    SmemTile,
+    TmemObservation,
+    TmemTile,
+    WarpRole,
+)
+
+NAME = "head128"
+D_QKS = (576, 512)
+
+H_Q = 128
+D_V = 512
+B_TOPK = 64
+CLUSTER = 2
+WARPGROUP = 128
+BF16_BYTES = 2
+F32_BYTES = 4
+MBARRIER_BYTES = 8
+SMEM_ALIGNMENT = 1024  # where a 128-byte swizzle pattern starts (PTX ISA, tcgen05 matrix descriptor)
+BOTH = (0, 1)
+
+H_CTA = H_Q // CLUSTER
+DQ_N = 256
+DKV_N = 128
+DKV_STAGES = 2
+DKV_PARTS = D_V // DKV_N
+
+
+def plan(d_qk: int) -> KernelPlan:
+    """The plan for rows of `d_qk` columns; TileproofError when there is none."""
+    if d_qk not in D_QKS:
+        raise TileproofError(
+            f"{NAME} has no plan for this d_qk",
+            where="d_qk",
+            expected=" or ".join(map(str, D_QKS)),
+            found=str(d_qk),
+            do="choose one of the supported widths",
+        )
+    rope = d_qk > D_V
+    smem, barriers, smem_bytes = _shared_memory(d_qk)
+    return KernelPlan(
+        name=NAME,
+        h_q=H_Q,
+        d_qk=d_qk,
+        d_v=D_V,
+        b_topk=B_TOPK,
+        cluster=CLUSTER,
+        threads=416,
+        smem_bytes=smem_bytes,
+        tmem_columns=512,
+        stages=("delta", "P", "S", "dP", "dS", "dQ", "dKV"),
+        roles=_ROLES,
+        barriers=barriers,
+        smem=smem,
+        tmem=_tensor_memory(rope),
+        mmas=_mmas(d_qk),
+        observations=(
+            OutputObservation("delta", "delta", "[s_q, h_q]"),
+            TmemObservation("P", tile="P", barrier="p_ready"),
+            SmemObservation("S", tile="S", barrier="s_ready"),
+            TmemObservation("dP", tile="dP", barrier="dp_ready"),
+            SmemObservation("dS", tile="dS", barrier="ds_ready"),
+            OutputObservation("dQ", "dQ", "[s_q, h_q, d_qk]"),
+            TmemObservation("dKV", tile="dKV", barrier="dkv_ready", parts=DKV_PARTS),
+            *((TmemObservation("dKV", tile="dKV_rope", barrier="rope_ready", first_col=D_V),) if rope else ()),
+            OutputObservation("dKV", "dKV", "[s_kv, d_qk]"),
+        ),
+        probes=tuple(
+            OutputObservation(stage, stage, "[s_q, h_q, topk]") for stage in ("P", "S", "dP", "dS")
+        ),
+    )
+
+
+_ROLES = (
+    WarpRole(
+        "load",
+        first_warp=0,
+        warps=4,
+        ctas=BOTH,
+        does="warp 0 loads Q and dO by TMA; each warp gathers 4 rows of each half of every k-block for both CTAs",
+    ),
+    WarpRole(
+        "softmax",
+        first_warp=4,
+        warps=4,
+        ctas=BOTH,
+        does="S and dS from P and dP in TMEM to shared memory; at the end dQ from TMEM to global memory",
+    ),
+    WarpRole(
+        "export",
+        first_warp=8,
+        warps=4,
+        ctas=BOTH,
+        does="delta first; then adds each part of the dKV tile to the rows `indices` of dKV",
+    ),
+    WarpRole(
+        "mma",
+        first_warp=12,
+        warps=1,
+        ctas=BOTH,
+        does="allocates and frees TMEM; one thread issues every MMA of its CTA",
+    ),
+)
+
+
+def _tensor_memory(rope: bool) -> tuple[TmemTile, ...]:
+    """All 512 columns; layout E folds the N columns of a tile in two: row m in lanes m and m + 64."""
+    tiles: list[TmemTile] = []
+
+    def add(name: str, n: int, stages: int, holds: str) -> None:
+        column = sum(tile.columns * tile.stages for tile in tiles)
+        tiles.append(TmemTile(name, column, n // 2, stages, "E", holds))
+
+    add("dQ", DQ_N, D_V // DQ_N, "the sum over k-blocks of dS k, NoPE columns, f32")
+    if rope:
+        add("dQ_rope", 64, 1, "the same, RoPE columns")
+    add("P", B_TOPK, 1, "q k^T, f32")
+    add("dP", B_TOPK, 1, "dO v^T, f32")
+    add("dKV", DKV_N, DKV_STAGES, "128 columns of S^T dO + dS^T q over the CTA's heads, f32")
+    if rope:
+        add("dKV_rope", 64, 1, "dS^T q over the CTA's heads, RoPE columns")
+    return tuple(tiles)
+
+
+def _mmas(d_qk: int) -> tuple[Mma, ...]:
+    """In the order of the first issue; every one M = 64, cta_group::1, weight-stationary."""
+
+    def chain(
+        name: str, n: int, k: int, a: str, b: str, d: str, majors: str, parts: int, b_cols: tuple[int, int]
+    ) -> Mma:
+        a_major, b_major = ("K", "K") if majors == "K K" else ("K", "MN") if majors == "K MN" else ("MN", "MN")
+        return Mma(name, "f16", 1, 64, n, k, a, b, d, a_major, b_major, parts, b_cols, ws=True)  # type: ignore[arg-type]
+
+    v, rope = (0, D_V), (D_V, d_qk)
+    chains = [
+        chain("P", B_TOPK, d_qk, "Q", "KV", "P", "K K", 1, (0, d_qk)),
+        chain("dP", B_TOPK, D_V, "dO", "KV", "dP", "K K", 1, v),
+        chain("dKV_S", DKV_N, H_CTA, "S", "dO", "dKV", "MN MN", DKV_PARTS, v),
+        chain("dQ", DQ_N, B_TOPK, "dS", "KV", "dQ", "K MN", D_V // DQ_N, v),
+        chain("dKV_dS", DKV_N, H_CTA, "dS", "Q", "dKV", "MN MN", DKV_PARTS, v),
+    ]
+    if d_qk > D_V:
+        chains.append(chain("dQ_rope", 64, B_TOPK, "dS", "KV", "dQ_rope", "K MN", 1, rope))
+        chains.append(chain("dKV_rope", 64, H_CTA, "dS", "Q", "dKV_rope", "MN MN", 1, rope))
+    return tuple(chains)
+
+
+def _shared_memory(d_qk: int) -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...], int]:
+    """Tiles, then delta, then barriers, then the TMEM base word, each operand tile on a 1024-byte boundary."""
+    tiles: list[SmemTile] = []
+    end = 0
+
+    def add_tile(name: str, rows: int, cols: int, holds: str) -> None:
+        nonlocal end
+        tiles.append(SmemTile(name, end, rows * cols * BF16_BYTES, 1, rows, cols, "bf16", "128B", "K", holds))
+        end += tiles[-1].bytes
+
+    add_tile("Q", H_CTA, d_qk, "the CTA's 64 heads of q")
+    add_tile("dO", H_CTA, D_V, "the CTA's 64 heads of dO")
+    add_tile("KV", B_TOPK, d_qk, "the k-block's 64 keys, zero where no key; after the last one dQ in bf16")
+    add_tile("S", H_CTA, B_TOPK, "S of the CTA's heads, rounded to bf16")
+    add_tile("dS", H_CTA, B_TOPK, "dS of the CTA's heads, rounded to bf16")
+    tiles.append(
+        SmemTile("delta", end, H_CTA * F32_BYTES, 1, 1, H_CTA, "f32", "none", "K", "delta of the CTA's heads")
+    )
+    end += tiles[-1].bytes
+
+    barriers: list[Barrier] = []
+
+    def add(name: str, stages: int, count: int, tx: int, by: str, to: str, *, once: bool = False) -> None:
+        nonlocal end
+        barriers.append(Barrier(name, end, stages, count, tx, BOTH, by, to, not once))
+        end += MBARRIER_BYTES * stages
+
+    q, dO, kv = (tile.bytes for tile in tiles[:3])
+    add("q_ready", 1, 1, q, "TMA of Q", "mma", once=True)
+    add("do_ready", 1, 1, dO, "TMA of dO", "mma, export", once=True)
+    add("delta_ready", 1, WARPGROUP, 0, "every export thread", "softmax", once=True)
+    add("kv_ready", 1, 1, kv, "gather4 of both CTAs, multicast", "mma")
+    add("kv_lo_free", 1, CLUSTER, 0, "commit of each CTA's mma, multicast", "load")
+    add("kv_hi_free", 1, CLUSTER, 0, "commit of each CTA's mma, multicast", "load")
+    add("p_ready", 1, 1, 0, "commit of mma", "softmax")
+    add("dp_ready", 1, 1, 0, "commit of mma", "softmax")
+    add("s_ready", 1, WARPGROUP, 0, "every softmax thread", "mma")
+    add("ds_ready", 1, WARPGROUP, 0, "every softmax thread", "mma")
+    add("s_free", 1, 1, 0, "commit of mma: S and dS have been read", "softmax")
+    # A part is published and freed DKV_PARTS times a k-block, in turn over the two stages.
+    add("dkv_ready", DKV_STAGES, 1, 0, "commit of mma", "export")
+    add("dkv_free", DKV_STAGES, WARPGROUP, 0, "every export thread", "mma")
+    if d_qk > D_V:
+        add("rope_ready", 1, 1, 0, "commit of mma", "export")
+        add("rope_free", 1, WARPGROUP, 0, "every export thread", "mma")
+    add("dq_ready", 1, 1, 0, "commit of mma, after the last k-block", "softmax", once=True)
+
+    tiles.append(SmemTile("tmem_base", end, 4, 1, 1, 1, "u32", "none", "K", "what tcgen05.alloc returned"))
+    end += tiles[-1].bytes
+    smem_bytes = -(-end // SMEM_ALIGNMENT) * SMEM_ALIGNMENT
+    return tuple(tiles), tuple(barriers), smem_bytes

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tileproof.conformance import coordinates
 from tileproof.conformance.compare import Divergence
 from tileproof.conformance.finding import Finding, Kind
-from tileproof.conformance.gathers import explain_rows
+from tileproof.conformance.gathers import explain_poison, explain_rows
 from tileproof.conformance.patterns import arrangement, permutation_words
 from tileproof.conformance.suspects import Family, Product, Suspect, families, whole_tiles
 from tileproof.conformance.tiles import F64, Chain
@@ -92,7 +92,8 @@ def cause(chain: Chain, divergence: Divergence, ctas: int = 2) -> str:
     if not found.any() and reference.value.any():
         return "the tile is all zeros"
     if np.isnan(found[wrong]).all():
-        return "every wrong element is NaN: a poisoned or never-written operand entered the sum"
+        poisoned = explain_poison(chain, tile, wrong)
+        return poisoned or "every wrong element is NaN: a poisoned or never-written operand entered the sum"
     product = Product.of(tile.stage, reference)
     whole = list(whole_tiles(chain, tile))
     parts = list(families(chain, tile, product, ctas)) if product else []

@@ -37,6 +37,22 @@ def explain_rows(chain: Chain, tile: StageTile, product: Product, found: F64, wr
     return ""
 
 
+def explain_poison(chain: Chain, tile: StageTile, wrong: np.ndarray) -> str:
+    """Words when each column that became NaN belongs to a slot that is no key but names a kv row with NaN."""
+    if tile.coord.k_block is None:
+        return ""
+    own, mask = chain.inputs.indices[tile.coord.token], key_mask(chain.inputs)[tile.coord.token]
+    slots = tile.cols.start + np.flatnonzero(wrong.any(axis=0))
+    index = own[slots]
+    if mask[slots].any() or ((index < 0) | (index >= chain.inputs.problem.s_kv)).any():
+        return ""
+    if not np.isnan(chain.inputs.kv[index].astype(np.float32)).any(axis=1).all():
+        return ""
+    told = [f"slot {int(s)} (no key, index {int(own[s])}) holds that row all the same" for s in slots[:SHOWN]]
+    more = f"; {slots.size - SHOWN} more slots likewise" if slots.size > SHOWN else ""
+    return "the NaN of kv rows that no token selects was gathered: " + "; ".join(told) + more
+
+
 def _source(
     chain: Chain,
     tile: StageTile,

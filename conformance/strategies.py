@@ -20,8 +20,8 @@ MAX_KV = 300
 MAX_HOLES = 6
 MAX_TOPK = MAX_BLOCKS * B_TOPK
 
-_EDGES = 10
-_EDGE_DRAWS = 120  # of these and MAX_TOPK + 1 plain lengths, about a third are edges
+_EDGES = 12
+_EDGE_DRAWS = 24 * _EDGES  # beside MAX_TOPK + 1 plain lengths: half of the draws are edges
 _NO_DEAD_BLOCK = 48  # of 64: a quarter of the tokens have k-blocks without any key
 
 
@@ -34,7 +34,8 @@ def length(number: int, topk: int) -> int:
     """A topk_length: the whole row, its ends, a tile's edges, values that must be clamped, anything
     between.
     """
-    edges = (topk, 0, 1, B_TOPK - 1, B_TOPK, B_TOPK + 1, topk - 1, topk + 1, -1, INT_MAX)
+    short = (topk, 0, 1, B_TOPK - 1, B_TOPK, B_TOPK + 1, topk - 1)
+    edges = (*short, topk + 1, -1, INT_MAX, topk + B_TOPK, INT_MIN)
     return edges[number % _EDGES] if number < _EDGE_DRAWS else min(number - _EDGE_DRAWS, topk)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import pkgutil
 
 import tileproof.kernels
@@ -17,7 +17,7 @@ def _discover() -> dict[str, Kernel]:
             continue
         package = importlib.import_module(target.name)
         for folder in pkgutil.iter_modules(package.__path__, f"{target.name}."):
-            if folder.ispkg:
+            if folder.ispkg and importlib.util.find_spec(f"{folder.name}.host"):
                 kernel: Kernel = importlib.import_module(f"{folder.name}.host").KERNEL
                 found[kernel.name] = kernel
     return found

@@ -256,7 +256,8 @@ void Engine::run_cluster() {
   const bool random = config.policy == Policy::Random;
   std::vector<std::pair<Warp*, size_t>> runnable;
   int idle_rounds = 0;
-  uint64_t idle_progress = ~0ull;
+  int expirations = 0;
+  uint64_t idle_progress = ~0ull, phases = 0;
   while (!stopped && cluster->live_threads) {
     if (random) {
       runnable.clear();
@@ -293,8 +294,11 @@ void Engine::run_cluster() {
     if (release_joins()) continue;
     if (idle_progress != progress) idle_rounds = 0;
     idle_progress = progress;
-    // A suspended try_wait returns false after a time limit; three rounds without any effect are a hang.
-    if (idle_rounds++ < 3 && expire_try_waits()) continue;
+    if (phases != counters.barrier_phases) expirations = 0;
+    phases = counters.barrier_phases;
+    // A suspended try_wait returns false after a time limit. Three rounds without any effect are a hang, and
+    // so are many in which waiters only count or print their failed tries.
+    if (idle_rounds++ < 3 && expirations++ < 10000 && expire_try_waits()) continue;
     report_hang();
   }
 }

@@ -218,22 +218,32 @@ Step cluster_wait(Exec& x, const Instr& i) {
   return Step::Block;
 }
 
-// ---- mbarrier. o[1] address, imm displacement, m[0] 1 for .shared::cluster, m[5] bytes of the address
-// register.
-uint64_t bar_address(const Exec& x, const Instr& i, int lane) {
+// ---- mbarrier. o[1] address, imm displacement, m[0] 0 .shared::cta, 1 .shared::cluster, 2 generic, m[5] bytes of the
+// address register.
+
+// The CTA and the offset of an mbarrier operand; null after a fault. Only arrivals and byte counts may go to a peer.
+Cta* bar_at(Exec& x, const Instr& i, int lane, bool remote, uint32_t& offset) {
   uint64_t a = static_cast<uint64_t>(i.imm);
   if (i.o[1] != INT32_MIN) a += i.m[5] == 4 ? x.src<uint32_t>(i.o[1])[lane] : x.src<uint64_t>(i.o[1])[lane];
-  if (i.m[5] == 8 && a - kSharedWindow < kWindowSize) a -= kSharedWindow;  // a generic address
-  return a;
+  const bool window = i.m[0] == 2 && a - kSharedWindow < kWindowSize;
+  if (window) a -= kSharedWindow;
+  offset = static_cast<uint32_t>(a) & kOffsetMask;
+  Cta* owner = x.shared_owner(a, lane, i.m[0] == 1 || window);
+  if (owner && owner != &x.cta && !remote) {
+    x.e.fault("shared-wrong-window",
+              "this mbarrier instruction reaches the own CTA only, and the address is of CTA rank " + std::to_string(owner->rank),
+              x.origin(lane), a);
+    return nullptr;
+  }
+  return owner;
 }
 
 Step mbarrier_init(Exec& x, const Instr& i) {
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
-    const uint64_t a = bar_address(x, i, l);
-    Cta* owner = x.shared_owner(a, l, false);
+    uint32_t offset;
+    Cta* owner = bar_at(x, i, l, false, offset);
     if (!owner) return Step::Stop;
-    const uint32_t offset = static_cast<uint32_t>(a) & kOffsetMask;
     const uint32_t count = x.src<uint32_t>(i.o[2])[l];
     if (offset % 8 || !x.e.shared_range(*owner, offset, 8, x.origin(l), "mbarrier.init")) {
       if (offset % 8)
@@ -270,9 +280,8 @@ Step mbarrier_init(Exec& x, const Instr& i) {
 Step mbarrier_inval(Exec& x, const Instr& i) {
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
-    const uint64_t a = bar_address(x, i, l);
-    if (!x.shared_owner(a, l, false)) return Step::Stop;
-    const uint32_t offset = static_cast<uint32_t>(a) & kOffsetMask;
+    uint32_t offset;
+    if (!bar_at(x, i, l, false, offset)) return Step::Stop;
     Mbarrier* b = x.e.barrier_at(x.cta, offset, x.origin(l));
     if (!b) return Step::Stop;
     b->live = false;
@@ -287,10 +296,9 @@ Step mbarrier_inval(Exec& x, const Instr& i) {
 Step mbarrier_arrive(Exec& x, const Instr& i) {
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
-    const uint64_t a = bar_address(x, i, l);
-    Cta* owner = x.shared_owner(a, l, i.m[0] == 1 || i.m[5] == 8);
+    uint32_t offset;
+    Cta* owner = bar_at(x, i, l, true, offset);
     if (!owner) return Step::Stop;
-    const uint32_t offset = static_cast<uint32_t>(a) & kOffsetMask;
     const uint32_t value = i.o[2] == INT32_MIN ? 1 : x.src<uint32_t>(i.o[2])[l];
     const Origin at = x.origin(l);
     if (i.o[0] != INT32_MIN) {
@@ -326,10 +334,9 @@ Step mbarrier_wait(Exec& x, const Instr& i) {
   bool uniform = true;
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
-    const uint64_t a = bar_address(x, i, l);
-    Cta* owner = x.shared_owner(a, l, false);
+    uint32_t offset;
+    Cta* owner = bar_at(x, i, l, false, offset);
     if (!owner) return Step::Stop;
-    const uint32_t offset = static_cast<uint32_t>(a) & kOffsetMask;
     Mbarrier* b = x.e.barrier_at(*owner, offset, x.origin(l));
     if (!b) return Step::Stop;
     const uint32_t parity =

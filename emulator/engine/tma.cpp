@@ -155,7 +155,7 @@ bool read_coordinates(Exec& x, const Instr& i, int lane, Tensor& t, int dims, bo
 }
 
 // cp.async.bulk.tensor load. o[1] dst, o[2] map, o[3] mbarrier, o[4] CTA mask or none, vec coordinates;
-// m[0] dimensions, m[1] gather4, m[2] multicast, m[3] cta_group (0: none).
+// m[0] dimensions, m[1] gather4, m[2] multicast, m[3] cta_group (0: none), m[4] 1 for .shared::cta.
 Step tensor_load(Exec& x, const Instr& i) {
   for (uint32_t lanes = x.mask; lanes; lanes &= lanes - 1) {
     const int l = __builtin_ctz(lanes);
@@ -168,7 +168,8 @@ Step tensor_load(Exec& x, const Instr& i) {
     const uint32_t dst = x.src<uint32_t>(i.o[1])[l], bar = x.src<uint32_t>(i.o[3])[l];
     const uint32_t offset = dst & kOffsetMask, bar_offset = bar & kOffsetMask;
     std::vector<std::pair<Cta*, Cta*>> targets;  // data, barrier
-    Cta* bar_owner = x.shared_owner(bar, l, true);
+    // .shared::cta names the own CTA, whether or not the address carries its rank.
+    Cta* bar_owner = x.shared_owner(bar, l, !i.m[4] || i.m[3] == 2);
     if (!bar_owner) return Step::Stop;
     if (i.m[2]) {
       const uint32_t mask = x.src<uint16_t>(i.o[4])[l];
@@ -185,7 +186,7 @@ Step tensor_load(Exec& x, const Instr& i) {
         targets.push_back({cta, i.m[3] == 2 ? x.e.cta_of_rank((r & ~1) | (bar_owner->rank & 1)) : cta});
       }
     } else {
-      Cta* owner = x.shared_owner(dst, l, true);
+      Cta* owner = x.shared_owner(dst, l, !i.m[4]);
       if (!owner) return Step::Stop;
       const bool pair = i.m[3] == 2 && (bar_owner->rank & ~1) == (owner->rank & ~1);
       if (bar_owner != owner && !pair) {
@@ -373,14 +374,14 @@ Step bulk_copy(Exec& x, const Instr& i) {
       });
       continue;
     }
-    Cta* to = x.shared_owner(dst, l, true);
+    Cta* to = x.shared_owner(dst, l, !i.m[1]);
     if (!to) return Step::Stop;
     Cta* from = kind == 1 ? x.shared_owner(src, l, false) : nullptr;
     if (kind == 1 && !from) return Step::Stop;
     const uint32_t to_offset = static_cast<uint32_t>(dst) & kOffsetMask,
                    from_offset = static_cast<uint32_t>(src) & kOffsetMask;
     const uint32_t bar = x.src<uint32_t>(i.o[4])[l];
-    Cta* bar_owner = x.shared_owner(bar, l, true);
+    Cta* bar_owner = x.shared_owner(bar, l, !i.m[1]);
     if (!bar_owner) return Step::Stop;
     if (bar_owner != to) {
       e->fault("tma-barrier-cta", "a bulk copy must signal an mbarrier of its destination CTA", at, bar);

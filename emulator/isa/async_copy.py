@@ -77,7 +77,13 @@ def tensor(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit(
         "tma.load",
         o,
-        m=[dimensions, int(gather), int(bool(multicast)), int(group[-1]) if group else 0],
+        m=[
+            dimensions,
+            int(gather),
+            int(bool(multicast)),
+            int(group[-1]) if group else 0,
+            int(first == "shared::cta"),
+        ],
         vec=coordinates,
     )
 
@@ -145,7 +151,7 @@ def bulk(d: Decoder, i: Instruction, m: Modifiers) -> None:
         d.src(size, "u32"),
         d.address_slot(barrier, 4),
     ]
-    d.emit("bulk.copy", o, m=[kind])
+    d.emit("bulk.copy", o, m=[kind, int(to == "shared::cta")])
 
 
 @instruction(

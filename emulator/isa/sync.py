@@ -106,26 +106,38 @@ def cluster(d: Decoder, i: Instruction, m: Modifiers) -> None:
 
 
 def _state_space(m: Modifiers) -> int:
-    """1 for .shared::cluster; other ordering and scope words change nothing here."""
+    """0 for .shared::cta, 1 for .shared::cluster, 2 for none (a generic address); orderings and scopes change
+    nothing here.
+    """
     m.drop("release", "acquire", "relaxed", "cta", "cluster")
     space = m.take("shared", "shared::cta", "shared::cluster")
     m.need("b64")
-    return int(space == "shared::cluster")
+    return 2 if space is None else int(space == "shared::cluster")
+
+
+def _own_space(m: Modifiers) -> int:
+    """As `_state_space`, where only the own CTA's barriers may be named."""
+    space = _state_space(m)
+    if space == 1:
+        raise Unknown("does not know the modifier .shared::cluster here")
+    return space
 
 
 @instruction("mbarrier.init", group="mbarrier", forms=".[shared[::cta]].b64", section="9.7.13.15.9")
 def mbarrier_init(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    _state_space(m)
+    space = _own_space(m)
     target, count = i.operands
     base, displacement, width = d.address(target)
-    d.emit("mbarrier.init", [NONE, base, d.src(count, "u32")], m=[0, 0, 0, 0, 0, width], imm=displacement)
+    d.emit(
+        "mbarrier.init", [NONE, base, d.src(count, "u32")], m=[space, 0, 0, 0, 0, width], imm=displacement
+    )
 
 
 @instruction("mbarrier.inval", group="mbarrier", forms=".[shared[::cta]].b64", section="9.7.13.15.10")
 def mbarrier_inval(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    _state_space(m)
+    space = _own_space(m)
     base, displacement, width = d.address(i.operands[0])
-    d.emit("mbarrier.inval", [NONE, base], m=[0, 0, 0, 0, 0, width], imm=displacement)
+    d.emit("mbarrier.inval", [NONE, base], m=[space, 0, 0, 0, 0, width], imm=displacement)
 
 
 @instruction(
@@ -196,13 +208,13 @@ def _is_address(operand: Operand) -> bool:
 )
 def mbarrier_wait(d: Decoder, i: Instruction, m: Modifiers) -> None:
     parity = m.take("parity")
-    _state_space(m)
+    space = _own_space(m)
     p, target, value, *_hint = i.operands
     base, displacement, width = d.address(target)
     d.emit(
         "mbarrier.wait",
         [d.dst(p, "pred"), base, d.src(value, "u32" if parity else "b64")],
-        m=[0, int(bool(parity)), int("try_wait" in i.opcode), 0, 0, width],
+        m=[space, int(bool(parity)), int("try_wait" in i.opcode), 0, 0, width],
         imm=displacement,
     )
 

@@ -1,0 +1,190 @@
+"""mbarrier instructions against the state machine of spec.machine.mbarrier."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ptx_kit import CLUSTER_SYNC, POLICIES, Memory, clean, init_barrier, only, outputs, run, store, wait
+from tileproof.emulator import Schedule
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.mbarrier import MBarrier
+
+AT = 1024 + 16
+OPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("arrive"), st.integers(1, 3)),
+        st.tuples(st.just("expect"), st.integers(0, 64)),
+        st.tuples(st.just("complete"), st.integers(0, 64)),
+        st.tuples(st.just("arrive_expect"), st.integers(0, 64)),
+        st.tuples(st.just("settle"), st.just(0)),
+    ),
+    max_size=14,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(count=st.integers(1, 5), operations=OPS)
+def test_any_sequence_of_operations(count: int, operations: list[tuple[str, int]]) -> None:
+    """After each operation both parities and the state token test as the model says; a misuse is a finding there."""
+    model = MBarrier(count)
+    lines = [f"mbarrier.init.shared.b64 [{AT}], {count};"]
+    want: list[int] = []
+    misuse = False
+    for kind, value in operations:
+        amount = model.tx if kind == "settle" else value
+        if kind == "settle" and amount < 0:
+            continue
+        line, act = {
+            "arrive": (f"mbarrier.arrive.shared.b64 %rd1, [{AT}], {value};", lambda v: model.arrive(v)),
+            "expect": (f"mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [{AT}], {value};", lambda v: model.expect_tx(v)),
+            "complete": (f"mbarrier.complete_tx.shared::cluster.b64 [{AT}], {value};", lambda v: model.complete_tx(v)),
+            "settle": (f"mbarrier.complete_tx.relaxed.cluster.shared::cta.b64 [{AT}], {amount};", lambda v: model.complete_tx(amount)),
+            "arrive_expect": (f"mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 %rd1, [{AT}], {value};", lambda v: model.arrive_expect_tx(v)),
+        }[kind]
+        lines.append(line)
+        try:
+            token = act(value)
+        except TileproofError:
+            misuse = True
+            break
+        if kind in ("arrive", "arrive_expect"):
+            lines.append(f"mbarrier.test_wait.shared.b64 %p3, [{AT}], %rd1; selp.b32 %r3, 4, 0, %p3;")
+        else:
+            lines.append("mov.u32 %r3, 0;")
+        lines.append(
+            f"mbarrier.test_wait.parity.shared::cta.b64 %p1, [{AT}], 0; mbarrier.try_wait.parity.acquire.cta.shared.b64 %p2, [{AT}], 1, 1000;\n"
+            "selp.b32 %r1, 1, 0, %p1; selp.b32 %r2, 2, 0, %p2; or.b32 %r1, %r1, %r2; or.b32 %r1, %r1, %r3;\n"
+            f"st.global.u32 [%a0+{4 * len(want)}], %r1;"
+        )
+        want.append(model.test_parity(0) + 2 * model.test_parity(1) + 4 * (token is not None and model.test_state(token)))
+    memory = Memory()
+    out = memory.empty(max(1, len(want)), np.uint32)
+    result = run("\n".join(lines), [out], memory=memory, threads=1, shared_bytes=64)
+    if misuse:
+        assert only(result, "mbarrier-over-arrival").address == AT
+    else:
+        clean(result)
+        assert result.counters["barrier_phases"] == model.phase
+    assert out.numpy()[: len(want)].tolist() == want
+
+
+@pytest.mark.parametrize("schedule", POLICIES)
+def test_every_thread_arrives_and_waits(schedule: Schedule) -> None:
+    body = f"""
+    {init_barrier(AT, 128)}
+    mov.u32 %r1, 1280; mad.lo.u32 %r2, %t, 4, %r1; mov.u32 %r9, 0; mov.u32 %r8, 0;
+    ROUND: add.u32 %r7, %t, %r9; st.shared.u32 [%r2], %r7;
+    mbarrier.arrive.shared.b64 _, [{AT}];
+    and.b32 %r6, %r9, 1;
+    {wait(AT, "%r6")}
+    xor.b32 %r3, %t, 127; mad.lo.u32 %r3, %r3, 4, %r1; ld.shared.u32 %r4, [%r3]; add.u32 %r8, %r8, %r4;
+    bar.sync 1;
+    add.u32 %r9, %r9, 1; setp.lt.u32 %p1, %r9, 3; @%p1 bra ROUND;
+    {store("%r8")}"""
+    got = outputs(body, 128, threads=128, schedule=schedule, shared_bytes=2048)
+    assert (got == 3 * (np.arange(128) ^ 127) + 3).all()
+
+
+def test_generic_and_register_addresses() -> None:
+    body = f"""
+    .shared .align 8 .b64 bar[2];
+    setp.eq.u32 %p0, %t, 0; mov.u64 %rd1, bar; cvta.shared.u64 %rd1, %rd1; mov.u32 %r1, bar;
+    @%p0 mbarrier.init.b64 [%rd1+8], 1; bar.sync 0;
+    @%p0 mbarrier.arrive.expect_tx.b64 _, [%rd1+8], 16; @%p0 mbarrier.complete_tx.b64 [%r1+8], 16;
+    W: mbarrier.try_wait.parity.b64 %p1, [bar+8], 0; @!%p1 bra W;
+    @%p0 mbarrier.inval.b64 [%rd1+8]; bar.sync 0; @%p0 mbarrier.init.shared.b64 [%r1+8], 3; {store("%t")}"""
+    assert (outputs(body) == np.arange(32)).all()
+
+
+@pytest.mark.parametrize("schedule", POLICIES)
+def test_arrive_on_the_peer(schedule: Schedule) -> None:
+    body = f"""
+    {init_barrier(AT, 1)} {CLUSTER_SYNC}
+    mov.u32 %r1, %cluster_ctarank; xor.b32 %r2, %r1, 1; mapa.shared::cluster.u32 %r3, {AT}, %r2;
+    @%p0 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r3];
+    {wait(AT)} {CLUSTER_SYNC}
+    @%p0 mad.wide.u32 %rd39, %r1, 4, %a0; @%p0 st.global.u32 [%rd39], %r1;"""
+    assert outputs(body, 2, cluster=2, schedule=schedule, shared_bytes=64).tolist() == [0, 1]
+
+
+def test_lanes_may_wait_on_different_barriers() -> None:
+    body = f"""
+    setp.lt.u32 %p1, %t, 2; mad.lo.u32 %r1, %t, 8, {AT}; @%p1 mbarrier.init.shared.b64 [%r1], 1; bar.sync 0;
+    and.b32 %r2, %t, 1; mad.lo.u32 %r3, %r2, 8, {AT};
+    mbarrier.arrive.shared.b64 _, [{AT}], 1;
+    W: mbarrier.try_wait.parity.shared.b64 %p2, [%r3], 0; @!%p2 bra W; """
+    body = body.replace(f"mbarrier.arrive.shared.b64 _, [{AT}], 1;", "@%p1 mbarrier.arrive.shared.b64 _, [%r1], 1;")
+    for schedule in POLICIES:
+        assert (outputs(body + store("%r2"), schedule=schedule, shared_bytes=64) == np.arange(32) % 2).all()
+
+
+FAULTS = [
+    (f"mbarrier.init.shared.b64 [{AT}], 0;", "mbarrier-count", AT),
+    (f"mbarrier.init.shared.b64 [{AT}], 0x100000;", "mbarrier-count", AT),
+    (f"mbarrier.init.shared.b64 [{AT + 4}], 1;", "misaligned", AT + 4),
+    (f"mbarrier.init.shared.b64 [{AT}], 1;\nmbarrier.init.shared.b64 [{AT}], 1;", "mbarrier-reinit", AT),
+    (f"mbarrier.arrive.shared.b64 _, [{AT}];", "mbarrier-uninitialised", AT),
+    (f"mbarrier.try_wait.parity.shared.b64 %p1, [{AT}], 0;", "mbarrier-uninitialised", AT),
+    (f"mbarrier.inval.shared.b64 [{AT}];", "mbarrier-uninitialised", AT),
+    (f"mbarrier.init.shared.b64 [{AT}], 1;\nmbarrier.inval.shared.b64 [{AT}];\nmbarrier.arrive.shared.b64 _, [{AT}];", "mbarrier-uninitialised", AT),
+    (f"mbarrier.init.shared.b64 [{AT}], 2;\nmbarrier.arrive.shared.b64 _, [{AT}], 3;", "mbarrier-over-arrival", AT),
+    (f"mbarrier.init.shared.b64 [{AT}], 2;\nmbarrier.arrive.shared.b64 _, [{AT}], -1;", "mbarrier-count", AT),
+    (f"mbarrier.init.shared.b64 [{AT}], 2;\nmbarrier.arrive.shared.b64 _, [{AT}], 0;", "mbarrier-count", AT),
+    (f"mbarrier.init.shared.b64 [{AT}], 2;\nmbarrier.expect_tx.shared.b64 [{AT}], 0x100000;", "mbarrier-tx-range", AT),
+    (f"mbarrier.init.shared.b64 [{AT}], 2;\nmbarrier.complete_tx.shared.b64 [{AT}], 0x100000;", "mbarrier-tx-range", AT),
+    (f"mbarrier.init.shared.b64 [{AT}], 2;\nst.shared.b32 [{AT}], 0;", "mbarrier-overwritten", AT),
+    (f"mbarrier.init.shared.b64 [{AT}], 2;\nld.shared.b32 %r1, [{AT + 4}];", "mbarrier-read-as-data", AT + 4),
+    ("mbarrier.init.shared.b64 [2048], 1;", "shared-out-of-bounds", 2048),
+    ("mbarrier.init.shared.b64 [512], 1;", "shared-out-of-bounds", 512),
+    ("mbarrier.init.shared.b64 [0x1000410], 1;", "shared-wrong-window", 0x1000410),
+    (f"mbarrier.init.shared.b64 [{AT}], 1;\nmbarrier.inval.shared.b64 [0x1000410];", "shared-wrong-window", 0x1000410),
+    ("mbarrier.arrive.shared::cluster.b64 _, [0x1000410];", "shared-no-such-cta", 0x1000410),
+    ("mov.u64 %rd1, 0x700001000410;\nmbarrier.arrive.b64 _, [%rd1];", "shared-no-such-cta", 0x1000410),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "code", "address"), FAULTS)
+def test_misuse(body: str, code: str, address: int) -> None:
+    finding = only(run(body, threads=1, shared_bytes=64), code)
+    assert finding.severity == "error" and finding.address == address and (finding.warp, finding.lane) == (0, 0)
+    last = body.split("\n")[-1]
+    assert finding.instruction == last.split()[0]
+
+
+def test_the_clean_twin_of_the_misuses() -> None:
+    body = f"""
+    mbarrier.init.shared.b64 [{AT}], 2; mbarrier.expect_tx.shared.b64 [{AT}], 0xfffff; mbarrier.arrive.shared.b64 _, [{AT}], 2;
+    mbarrier.complete_tx.shared.b64 [{AT}], 0xfffff;
+    W: mbarrier.try_wait.parity.shared.b64 %p1, [{AT}], 0; @!%p1 bra W;
+    mbarrier.inval.shared.b64 [{AT}]; mbarrier.init.shared.b64 [{AT}], 1; mbarrier.inval.shared.b64 [{AT}]; st.shared.b64 [{AT}], %rd1;"""
+    clean(run(body, threads=1, shared_bytes=64))
+
+
+def test_a_hang_says_what_is_missing() -> None:
+    body = f"{init_barrier(AT, 3)}\n@%p0 mbarrier.arrive.expect_tx.shared.b64 _, [{AT}], 96;\n{wait(AT, 0)}"
+    finding = only(run(body, shared_bytes=64), "hang")
+    (waiting,) = finding.waiting
+    assert (waiting.barrier, waiting.parity, waiting.phase, waiting.pending, waiting.tx) == (AT, 0, 0, 2, 96)
+    assert waiting.instruction.startswith("mbarrier.try_wait") and waiting.lanes == 0xFFFFFFFF
+    assert finding.address == AT and "lacks 2 of 3 arrivals and 96 bytes" in str(finding)
+
+
+def test_a_wrong_parity_hangs_in_the_second_phase() -> None:
+    body = f"{init_barrier(AT, 1)}\n@%p0 mbarrier.arrive.shared.b64 _, [{AT}];\n{wait(AT, 0)}\n{wait(AT, 1)}"
+    (waiting,) = only(run(body, shared_bytes=64), "hang").waiting
+    assert (waiting.parity, waiting.phase, waiting.pending) == (1, 1, 1)
+
+
+def test_only_arrivals_may_name_a_peer() -> None:
+    """A generic address of the peer's barrier: arriving is legal, waiting is not."""
+    body = f"""
+    {init_barrier(AT, 1)} {CLUSTER_SYNC}
+    mov.u32 %r1, %cluster_ctarank; setp.eq.u32 %p1, %r1, 0; and.pred %p1, %p1, %p0;
+    mov.u64 %rd1, {0x700000000000 + (1 << 24) + AT};
+    @%p1 mbarrier.arrive.b64 _, [%rd1];
+    {CLUSTER_SYNC}"""
+    assert clean(run(body, cluster=2, shared_bytes=64)).counters["barrier_phases"] == 5  # 2 bar.sync, 2 rounds of the cluster, the arrival
+    wrong = body.replace("mbarrier.arrive.b64 _, [%rd1];", "mbarrier.test_wait.parity.b64 %p2, [%rd1], 0;")
+    assert only(run(wrong, cluster=2, shared_bytes=64), "shared-wrong-window").cluster_rank == 0

@@ -1,0 +1,350 @@
+"""TMA tile loads and stores, gather4, scatter4, multicast and cta_group::2, against spec.machine.tma."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ptx_kit import BF16, CLUSTER_SYNC, POLICIES, Memory, clean, init_barrier, only, run, wait
+from tileproof.emulator import Schedule, TensorMap
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.swizzle import swizzle
+from tileproof.spec.machine.tma import TensorMapFields, gather4_image, tile_image
+
+BAR, DATA = 1024, 2048  # shared addresses of the mbarrier and of the tile
+NAMES = {np.dtype(np.uint8): "uint8", np.dtype(np.float32): "float32", BF16: "bfloat16", np.dtype(np.int64): "int64"}
+
+
+def dump(count: int, at: int = DATA) -> str:
+    """Thread t stores the shared bytes t, t + 128, ... of the tile to `%a0`."""
+    return f"""
+    mov.u32 %r90, %t;
+    DUMP: setp.ge.u32 %p9, %r90, {count}; @%p9 bra DUMPED;
+    add.u32 %r91, %r90, {at}; ld.shared.u8 %r92, [%r91]; cvt.u64.u32 %rd30, %r90; add.u64 %rd30, %rd30, %a0; st.global.u8 [%rd30], %r92;
+    add.u32 %r90, %r90, 128; bra.uni DUMP;
+    DUMPED:"""
+
+
+def clear(count: int, at: int = DATA) -> str:
+    """All threads write zeros to the tile's bytes."""
+    return f"""
+    mov.u32 %r90, %t;
+    CLEAR: setp.ge.u32 %p9, %r90, {count}; @%p9 bra CLEARED;
+    add.u32 %r91, %r90, {at}; st.shared.u8 [%r91], 0; add.u32 %r90, %r90, 128; bra.uni CLEAR;
+    CLEARED: bar.sync 0;"""
+
+
+def fields_of(m: TensorMap) -> TensorMapFields:
+    return TensorMapFields(
+        dtype=m.dtype, address=0, shape=m.shape, strides=m.strides, box=m.box, element_strides=m.element_strides,
+        swizzle=m.swizzle, oob_fill=m.oob_fill,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def load(m: TensorMap, corner: tuple[int, ...], memory: Memory, size: int, schedule: Schedule, mode: str = "", at: int = DATA,
+         dumped: int | None = None) -> np.ndarray:  # fmt: skip
+    rank = 2 if mode else len(corner)
+    coordinates = ", ".join(map(str, corner))
+    count = dumped or size
+    body = f"""
+    {clear(count, at)} {init_barrier(BAR)}
+    @%p0 mbarrier.arrive.expect_tx.shared.b64 _, [{BAR}], {size};
+    @%p0 cp.async.bulk.tensor.{rank}d.shared::cta.global{mode or ".tile"}.mbarrier::complete_tx::bytes [{at}], [%a1, {{{coordinates}}}], [{BAR}];
+    {wait(BAR)}
+    {dump(count, at)}"""
+    out = memory.empty(count, np.uint8)
+    result = clean(run(body, [out, m], memory=memory, threads=128, shared_bytes=at - 1024 + count, schedule=schedule))
+    assert result.counters["tma_load_bytes"] == size
+    return out.numpy()
+
+
+@st.composite
+def tilings(draw: st.DrawFn) -> dict[str, Any]:
+    """A tensor of rank 1 to 5, a box that may leave it on any side, a swizzle that fits."""
+    kind = draw(st.sampled_from(list(NAMES)))
+    rank = draw(st.integers(1, 5))
+    swizzle = draw(st.sampled_from(["none", "32B", "64B", "128B"]))
+    most = {"none": 64, "32B": 32, "64B": 64, "128B": 128}[swizzle]
+    row = draw(st.integers(1, most // 16)) * 16 // kind.itemsize
+    shape = (draw(st.integers(1, 40)), *(draw(st.integers(1, 6)) for _ in range(rank - 1)))
+    box = (row, *(draw(st.integers(1, 4)) for _ in range(rank - 1)))
+    steps = (1, *(draw(st.integers(1, 3)) for _ in range(rank - 1)))
+    corner = tuple(draw(st.integers(-b - 1, s + 1)) for b, s in zip(box, shape, strict=True))
+    strides, extent = [], -(-shape[0] * kind.itemsize // 16) * 16
+    for s in shape[1:]:
+        strides.append(extent)
+        extent = extent * s + 16 * draw(st.integers(0, 1))
+    fill = draw(st.sampled_from(["zero", "nan"])) if kind == BF16 else "zero"
+    return dict(kind=kind, shape=shape, strides=strides, box=box, element_strides=steps, swizzle=swizzle, oob_fill=fill,
+                corner=corner, bytes=extent + 1024, offset=draw(st.sampled_from([0, 16, 64])))  # fmt: skip
+
+
+def make(t: dict[str, Any], memory: Memory, fresh: bool = False) -> tuple[TensorMap, np.ndarray]:
+    raw = np.random.default_rng(5).integers(0, 256, t["bytes"], dtype=np.uint8)
+    buffer = memory.buffer(raw)
+    m = TensorMap.tiled(
+        buffer, dtype=t["kind"], shape=t["shape"], strides=t["strides"], box=t["box"],
+        element_strides=t["element_strides"], swizzle=t["swizzle"], oob_fill=t["oob_fill"], offset=t["offset"],
+    )  # fmt: skip
+    return m, raw
+
+
+@settings(max_examples=80, deadline=None)
+@given(t=tilings(), policy=st.sampled_from(POLICIES), at=st.sampled_from([DATA, DATA + 128, DATA + 384]))
+def test_tile_load(t: dict[str, Any], policy: Schedule, at: int) -> None:
+    memory = Memory()
+    m, raw = make(t, memory)
+    fields = fields_of(m)
+    size = -(-fields.box_bytes // 128) * 128
+    got = load(m, t["corner"], memory, fields.box_bytes, policy, at=at, dumped=size)
+    want = placed(fields, raw[t["offset"] :], t["corner"], at)
+    assert (got == want).all()
+    if fields.box_bytes % 128 == 0:  # whole swizzle lines
+        assert (got == tile_image(fields, raw[t["offset"] :], t["corner"], at)).all()
+
+
+def placed(fields: TensorMapFields, memory: np.ndarray, corner: tuple[int, ...], at: int) -> np.ndarray:
+    """The box in its 128-byte lines, zeros where a swizzled box leaves parts of its last line alone."""
+    linear = tile_image(replace(fields, swizzle="none"), memory, corner)
+    image = np.zeros(-(-linear.size // 128) * 128, np.uint8)
+    image[swizzle(fields.swizzle, at + np.arange(linear.size, dtype=np.int64)) - at] = linear
+    return image
+
+
+@settings(max_examples=60, deadline=None)
+@given(t=tilings(), policy=st.sampled_from(POLICIES), add=st.booleans())
+def test_tile_store_and_reduce(t: dict[str, Any], policy: Schedule, add: bool) -> None:
+    """A store writes what a load of the same box would read back, and nothing else; .add adds."""
+    add = add and t["kind"] == np.float32
+    memory = Memory()
+    m, raw = make(t, memory)
+    fields = fields_of(m)
+    size = -(-fields.box_bytes // 128) * 128
+    if add:
+        raw[...] = np.frombuffer(np.random.default_rng(6).standard_normal(-(-raw.size // 4)).astype(np.float32).tobytes(), np.uint8)[: raw.size]
+    tile = np.random.default_rng(7).standard_normal(-(-size // 4)).astype(np.float32).view(np.uint8)[:size].copy()
+    before = raw.copy()
+    coordinates = ", ".join(map(str, t["corner"]))
+    spelling = "cp.reduce.async.bulk.tensor.{r}d.global.shared::cta.add.tile" if add else "cp.async.bulk.tensor.{r}d.global.shared::cta.tile"
+    body = f"""
+    mov.u32 %r90, %t;
+    FILL: setp.ge.u32 %p9, %r90, {size}; @%p9 bra FILLED;
+    cvt.u64.u32 %rd30, %r90; add.u64 %rd30, %rd30, %a0; ld.global.u8 %r92, [%rd30]; add.u32 %r91, %r90, {DATA}; st.shared.u8 [%r91], %r92;
+    add.u32 %r90, %r90, 128; bra.uni FILL;
+    FILLED: fence.proxy.async; bar.sync 0;
+    setp.ne.u32 %p0, %t, 0; @%p0 bra DONE;
+    {spelling.format(r=len(t["corner"]))}.bulk_group [%a1, {{{coordinates}}}], [{DATA}];
+    cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
+    DONE:"""
+    result = clean(run(body, [memory.buffer(tile), m], memory=memory, threads=128, shared_bytes=1024 + size, schedule=policy))
+    want = before.copy()
+    # Place by the model: the image of a tensor whose bytes are their own addresses tells where each box byte lies.
+    plain = replace(fields, oob_fill="zero")
+    index = np.arange(raw.size - t["offset"])
+    planes = [placed(plain, (index >> 8 * k & 255).astype(np.uint8), t["corner"], DATA).astype(np.int64) for k in range(3)]
+    inside = placed(plain, np.ones(index.size, np.uint8), t["corner"], DATA) == 1
+    where = (planes[0] | planes[1] << 8 | planes[2] << 16) + t["offset"]
+    if add:
+        cells = where[inside].reshape(-1, 4)[:, 0]
+        values = tile[inside].view(np.float32)
+        for cell, value in zip(cells, values, strict=True):
+            want[cell : cell + 4] = np.frombuffer((before[cell : cell + 4].view(np.float32) + value).tobytes(), np.uint8)
+    else:
+        want[where[inside]] = tile[inside]
+    assert (raw == want).all()
+    assert result.counters["tma_store_bytes"] == int(inside.sum())
+
+
+ROWS = [(0, 1, 2, 3), (9, 0, 9, 4), (-1, 5, 10, 1), (2**31 - 1, -(2**31), 3, 3)]
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("swizzle", ["none", "32B", "64B", "128B"])
+@pytest.mark.parametrize("schedule", POLICIES[:2])
+def test_gather4(rows: tuple[int, int, int, int], swizzle: str, schedule: Schedule) -> None:
+    memory = Memory()
+    table = np.random.default_rng(8).integers(0, 2**16, (10, 96), dtype=np.uint16)
+    columns = {"none": 64, "32B": 16, "64B": 32, "128B": 64}[swizzle]
+    m = TensorMap.tiled(memory.buffer(table.view(BF16)), shape=(96, 10), strides=(192,), box=(columns, 1), swizzle=swizzle)
+    for column, at in ((0, DATA), (48, DATA + 512), (-8, DATA)):
+        got = load(m, (column, *rows), memory, 8 * columns, schedule, ".tile::gather4", at)
+        want = gather4_image(fields_of(m), table.view(np.uint8).ravel(), column, rows, at)
+        assert (got == want).all()
+
+
+def test_scatter4_writes_four_rows() -> None:
+    memory = Memory()
+    table = np.zeros((10, 64), np.uint16)
+    m = TensorMap.tiled(memory.buffer(table), shape=(64, 10), strides=(128,), box=(32, 1))
+    body = """
+    mov.u32 %r1, 2048; mad.lo.u32 %r1, %t, 2, %r1; add.u32 %r2, %t, 1; st.shared.u16 [%r1], %r2; fence.proxy.async; bar.sync 0;
+    setp.ne.u32 %p0, %t, 0; @%p0 bra DONE;
+    cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group [%a0, {16, 7, -1, 2, 10}], [2048];
+    cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
+    DONE:"""
+    for schedule in POLICIES:
+        table[...] = 0
+        clean(run(body, [m], memory=memory, threads=128, shared_bytes=2048, schedule=schedule))
+        want = np.zeros_like(table)
+        want[7, 16:48], want[2, 16:48] = np.arange(1, 33), np.arange(65, 97)
+        assert (table == want).all()
+
+
+PAIR = """
+mov.u32 %r20, %cluster_ctarank;
+"""
+
+
+@pytest.mark.parametrize("schedule", POLICIES)
+def test_multicast_reaches_every_named_cta(schedule: Schedule) -> None:
+    memory = Memory()
+    data = np.random.default_rng(9).integers(0, 256, 256, dtype=np.uint8)
+    m = TensorMap.tiled(memory.buffer(data), shape=(256,), strides=(), box=(256,))
+    out = memory.empty((4, 256), np.uint8)
+    body = f"""
+    {init_barrier(BAR)} {PAIR} setp.ne.u32 %p2, %r20, 2;
+    @%p0 mbarrier.arrive.expect_tx.shared.b64 _, [{BAR}], 256; {CLUSTER_SYNC}
+    setp.eq.u32 %p1, %r20, 1; and.pred %p1, %p1, %p0;
+    @%p1 cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [{DATA}], [%a1, {{0}}], [{BAR}], 0xb;
+    setp.eq.u32 %p3, %r20, 2; @%p3 bra SKIP;
+    {wait(BAR)}
+    mad.wide.u32 %rd31, %r20, 256, %a0; mov.u64 %a0, %rd31; {dump(256)}
+    SKIP: {CLUSTER_SYNC}"""
+    clean(run(body, [out, m], memory=memory, cluster=4, threads=128, shared_bytes=2048, schedule=schedule))
+    assert (out.numpy()[[0, 1, 3]] == data).all() and not out.written()[2].any()
+
+
+@pytest.mark.parametrize("schedule", POLICIES)
+@pytest.mark.parametrize("multicast", [False, True])
+def test_cta_group_2_signals_the_even_cta(schedule: Schedule, multicast: bool) -> None:
+    """Both CTAs of each pair load their own half; the bytes of both complete the even CTA's barrier."""
+    memory = Memory()
+    data = np.random.default_rng(10).integers(0, 256, 256, dtype=np.uint8)
+    m = TensorMap.tiled(memory.buffer(data), shape=(256,), strides=(), box=(128,))
+    out = memory.empty((4, 128), np.uint8)
+    mask = "mov.u32 %r21, 1; shl.b32 %r21, %r21, %r20; cvt.u16.u32 %h1, %r21;"
+    words, extra = (".multicast::cluster.cta_group::2", ", %h1") if multicast else (".cta_group::2", "")
+    body = f"""
+    {init_barrier(BAR)} {PAIR} {mask} {CLUSTER_SYNC}
+    and.b32 %r22, %r20, 1; setp.eq.u32 %p1, %r22, 0; and.pred %p2, %p1, %p0;
+    @%p2 mbarrier.arrive.expect_tx.shared.b64 _, [{BAR}], 256; {CLUSTER_SYNC}
+    shl.b32 %r23, %r20, 24; add.u32 %r23, %r23, {BAR}; and.b32 %r23, %r23, 0xFEFFFFFF; mul.lo.u32 %r24, %r22, 128;
+    shl.b32 %r25, %r20, 24; add.u32 %r25, %r25, {DATA};
+    @%p0 cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes{words} [%r25], [%a1, {{%r24}}], [%r23]{extra};
+    @!%p1 bra ODD;
+    {wait(BAR)}
+    ODD: {CLUSTER_SYNC}
+    mad.wide.u32 %rd31, %r20, 128, %a0; mov.u64 %a0, %rd31; {dump(128)}
+    {CLUSTER_SYNC}"""
+    clean(run(body, [out, m], memory=memory, cluster=4, threads=128, shared_bytes=2048, schedule=schedule))
+    assert (out.numpy().reshape(2, 256) == data).all()
+
+
+LOAD = "cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes"
+
+
+def one_load(line: str, memory: Memory, m: TensorMap, cluster: int = 1, **launch: Any) -> Any:
+    body = f"{init_barrier(BAR)}\n{CLUSTER_SYNC}\n@%p0 {line}"
+    return run(body, [m], memory=memory, cluster=cluster, shared_bytes=2048, **launch)
+
+
+def simple_map(memory: Memory, count: int = 64) -> TensorMap:
+    return TensorMap.tiled(memory.buffer(np.zeros(256, np.uint8)), shape=(256,), strides=(), box=(count,))
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "cluster"),
+    [
+        (f"{LOAD} [{DATA + 64}], [%a0, {{0}}], [{BAR}];", "misaligned", 1),
+        (f"{LOAD} [{DATA}], [%a0, {{0}}], [{BAR + 8}];", "mbarrier-uninitialised", 1),
+        (f"{LOAD} [3072], [%a0, {{0}}], [{BAR}];", "shared-out-of-bounds", 1),
+        (f"{LOAD} [{DATA}], [%a0, {{0}}], [0x1000400];", "tma-barrier-cta", 2),
+        (f"{LOAD} [0x5000800], [%a0, {{0}}], [{BAR}];", "shared-no-such-cta", 2),
+        (f"{LOAD}.multicast::cluster [{DATA}], [%a0, {{0}}], [{BAR}], 4;", "shared-no-such-cta", 2),
+        (f"{LOAD.replace('1d', '2d')} [{DATA}], [%a0, {{0, 0}}], [{BAR}];", "tensormap-rank", 1),
+        (f"{LOAD} [{DATA}], [%a0+64, {{0}}], [{BAR}];", "param-out-of-bounds", 1),
+        (f"{LOAD} [{DATA}], [%a0+8, {{0}}], [{BAR}];", "misaligned", 1),
+        (f"{LOAD} [{BAR}], [%a0, {{0}}], [{BAR}];", "mbarrier-overwritten", 1),
+        ("cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%a0, {0}], [2049];", "misaligned", 1),
+        ("cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%a0, {0}], [2048];", "shared-uninitialised", 1),
+        ("cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%a0, {0}], [3072];", "shared-out-of-bounds", 1),
+        ("cp.reduce.async.bulk.tensor.1d.global.shared::cta.add.bulk_group [%a0, {0}], [2048];", "unsupported", 1),
+    ],
+)
+def test_misuse(line: str, code: str, cluster: int) -> None:
+    from tileproof.emulator import UnsupportedInstruction
+
+    memory = Memory()
+    m = simple_map(memory)
+    if code == "unsupported":
+        with pytest.raises(UnsupportedInstruction, match="FLOAT32"):
+            one_load(line, memory, m, cluster)
+        return
+    finding = only(one_load(line, memory, m, cluster), code)
+    assert finding.instruction == line.split()[0] and finding.lane == 0
+
+
+def test_gather4_needs_a_box_of_one_row() -> None:
+    memory = Memory()
+    m = TensorMap.tiled(memory.buffer(np.zeros((4, 64), np.uint8)), shape=(64, 4), strides=(64,), box=(64, 2))
+    line = f"{LOAD.replace('1d', '2d').replace('.global.', '.global.tile::gather4.')} [{DATA}], [%a0, {{0, 0, 1, 2, 3}}], [{BAR}];"
+    only(one_load(line, memory, m), "tensormap-gather4")
+
+
+def test_a_box_larger_than_shared_memory() -> None:
+    memory = Memory()
+    m = TensorMap.tiled(memory.buffer(np.zeros(1 << 20, np.uint8)), shape=(256, 64, 64, 1, 1), strides=(256, 16384, 2**20, 2**20),
+                        box=(256, 256, 256, 256, 256))  # fmt: skip
+    line = f"{LOAD.replace('1d', '5d')} [{DATA}], [%a0, {{0, 0, 0, 0, 0}}], [{BAR}];"
+    only(one_load(line, memory, m), "shared-out-of-bounds")
+
+
+def test_a_tensor_past_its_buffer_and_unwritten_memory() -> None:
+    memory = Memory()
+    small = TensorMap.tiled(memory.buffer(np.zeros(32, np.uint8)), shape=(64,), strides=(), box=(64,))
+    line = f"{LOAD} [{DATA}], [%a0, {{0}}], [{BAR}];"
+    only(one_load(line, memory, small), "global-out-of-bounds")
+    unwritten = TensorMap.tiled(memory.empty(64, np.uint8), shape=(64,), strides=(), box=(64,))
+    only(one_load(line, memory, unwritten), "global-uninitialised")
+    constant = np.zeros(64, np.uint8)
+    constant.flags.writeable = False
+    fixed = TensorMap.tiled(memory.buffer(constant), shape=(64,), strides=(), box=(64,))
+    line = "st.shared.v4.b32 [2048], {0, 0, 0, 0};\ncp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%a0, {-48}], [2048];"
+    found = one_load(line, memory, fixed)
+    assert "global-read-only" in {f.code for f in found.findings}
+
+
+def test_a_map_in_global_memory() -> None:
+    memory = Memory()
+    data = np.arange(64, dtype=np.uint8)
+    encoded = np.frombuffer(TensorMap.tiled(memory.buffer(data), shape=(64,), strides=(), box=(64,)).encode(), np.uint8).copy()
+    body = f"{init_barrier(BAR)}\n@%p0 mbarrier.arrive.expect_tx.shared.b64 _, [{BAR}], 64;\n@%p0 {LOAD} [{DATA}], [%a1, {{0}}], [{BAR}];\n{wait(BAR)}\n{dump(64)}"
+    out = memory.empty(64, np.uint8)
+    clean(run(body, [out, memory.buffer(encoded)], memory=memory, threads=128, shared_bytes=2048))
+    assert (out.numpy() == data).all()
+    encoded[20] ^= 1
+    only(run(body, [out, memory.buffer(encoded)], memory=memory, threads=128, shared_bytes=2048), "tensormap-invalid")
+    only(run(body, [out, memory.buffer(np.zeros(64, np.uint8))], memory=memory, threads=128, shared_bytes=2048), "global-out-of-bounds")
+
+
+@pytest.mark.parametrize(
+    ("change", "names"),
+    [
+        (dict(shape=(0,)), "shape"), (dict(box=(257,)), "box"), (dict(box=(24,)), "box"), (dict(element_strides=(9,)), "element_strides"),
+        (dict(swizzle="256B"), "swizzle"), (dict(oob_fill="nan"), "oob_fill"), (dict(offset=8), "address"), (dict(strides=(64,)), "strides"),
+        (dict(shape=(64, 2), box=(64, 1), strides=(24,)), "strides"), (dict(swizzle="32B", box=(64,)), "box"), (dict(dtype=np.int8), "int8"),
+        (dict(shape=(1,) * 6, box=(16,) * 6, strides=(16,) * 5), "rank"),
+    ],
+)  # fmt: skip
+def test_fields_that_the_driver_refuses(change: dict[str, Any], names: str) -> None:
+    good = dict(shape=(64,), strides=(), box=(64,))
+    memory = Memory()
+    buffer = memory.buffer(np.zeros(256, np.uint8))
+    TensorMap.tiled(buffer, **good)
+    with pytest.raises(TileproofError) as error:
+        TensorMap.tiled(buffer, **{**good, **change})
+    assert names in str(error.value)

@@ -4,7 +4,7 @@
 # PYTHON (3.11 or newer), CXX, PIP_ARGS, EXAMPLES, PYTEST_ARGS can be given on the command line.
 
 PYTHON   ?= python3
-EXAMPLES ?= 25
+EXAMPLES ?= 200
 PIP_ARGS ?=
 VENV     := .venv
 PY       := $(VENV)/bin/python

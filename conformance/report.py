@@ -15,6 +15,7 @@ from rich.table import Table
 from tileproof.conformance.check import Report
 
 REFRESH_S = 0.2
+PIPE_WIDTH = 160
 LOG_S = 30.0  # without a terminal: one line in this time
 
 
@@ -104,4 +105,7 @@ def print_rows(title: str, rows: Sequence[Mapping[str, Any]], as_json: bool) -> 
     table = Table(*rows[0], title=title)
     for row in rows:
         table.add_row(*(escape(str(value)) for value in row.values()))
-    Console(highlight=False).print(table)
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=PIPE_WIDTH)
+    console.print(table)

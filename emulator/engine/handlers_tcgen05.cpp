@@ -49,7 +49,8 @@ int find_columns(Engine& e, Cta& cta, int columns, bool pair) {
     return true;
   };
   std::vector<int> starts;
-  for (int u = 0; u + units <= 16; ++u)
+  // Multiples of the size: with sizes that never increase, no legal sequence of allocations is then blocked by holes.
+  for (int u = 0; u + units <= 16; u += units)
     if (fits(u)) starts.push_back(u);
   if (starts.empty()) return -1;
   if (e.config.policy != Policy::Random) return starts[0] * 32;
@@ -153,6 +154,12 @@ Step relinquish(Exec& x, const Instr& i) {
 // Lane and column that a warp's ld / st starts from. Warp w reaches lanes 32 (w % 4) .. +31 whatever the
 // address says.
 bool tmem_address(Exec& x, const Instr& i, uint32_t taddr, int& lane0, int& column) {
+  const uint32_t* taddrs = x.src<uint32_t>(i.o[1]);
+  for (uint32_t m = x.mask; m; m &= m - 1)
+    if ((taddrs[__builtin_ctz(m)] & 0xffff) != (taddr & 0xffff)) {
+      x.e.fault("tmem-address-uniform", "the threads of a warp pass different TMEM columns", x.origin(x.lane()), taddr);
+      return false;
+    }
   const TmemShape shape = static_cast<TmemShape>(i.m[0]);
   const int quarter = 32 * (x.w.index % 4);
   const int said = static_cast<int>(taddr >> 16);
@@ -181,13 +188,6 @@ Step tmem_ld(Exec& x, const Instr& i) {
   if (!x.whole_warp()) return Step::Block;
   const uint32_t* taddr = x.src<uint32_t>(i.o[1]);
   const int l = x.lane();
-  for (uint32_t m = x.mask; m; m &= m - 1) {
-    if ((taddr[__builtin_ctz(m)] & 0xffff) != (taddr[l] & 0xffff)) {
-      x.e.fault("tmem-address-uniform", "the threads of a warp pass different TMEM columns to tcgen05.ld",
-                x.origin(l), taddr[l]);
-      return Step::Stop;
-    }
-  }
   int lane0, column;
   if (!tmem_address(x, i, taddr[l], lane0, column)) return Step::Stop;
   PendingTmemLoad load{&i, x.mask, static_cast<uint32_t>(lane0) << 16 | static_cast<uint32_t>(column)};

@@ -33,6 +33,11 @@ struct Barrier {
                  : "memory");
   }
 
+  // Arrive once, by a thread of this CTA.
+  __device__ __forceinline__ void arrive() {
+    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" : : "r"(address()) : "memory");
+  }
+
   // Arrive once on this barrier's twin in the CTA `rank`.
   __device__ __forceinline__ void arrive_in(uint32_t rank) {
     asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];"

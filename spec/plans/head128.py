@@ -86,12 +86,14 @@ def plan(d_qk: int) -> KernelPlan:
             SmemObservation("dS", tile="dS", barrier="ds_ready"),
             OutputObservation("dQ", "dQ", "[s_q, h_q, d_qk]"),
             TmemObservation("dKV", tile="dKV", barrier="dkv_ready", parts=DKV_PARTS),
-            *((TmemObservation("dKV", tile="dKV_rope", barrier="rope_ready", first_col=D_V),) if rope else ()),
+            *(
+                (TmemObservation("dKV", tile="dKV_rope", barrier="rope_ready", first_col=D_V),)
+                if rope
+                else ()
+            ),
             OutputObservation("dKV", "dKV", "[s_kv, d_qk]"),
         ),
-        probes=tuple(
-            OutputObservation(stage, stage, "[s_q, h_q, topk]") for stage in ("P", "S", "dP", "dS")
-        ),
+        probes=tuple(OutputObservation(stage, stage, "[s_q, h_q, topk]") for stage in ("P", "S", "dP", "dS")),
     )
 
 
@@ -111,7 +113,7 @@ _ROLES = (
         does="S and dS from P and dP in TMEM to shared memory; at the end dQ from TMEM to global memory",
     ),
     WarpRole(
-        "export",
+        "dkv_export",
         first_warp=8,
         warps=4,
         ctas=BOTH,
@@ -152,7 +154,9 @@ def _mmas(d_qk: int) -> tuple[Mma, ...]:
     def chain(
         name: str, n: int, k: int, a: str, b: str, d: str, majors: str, parts: int, b_cols: tuple[int, int]
     ) -> Mma:
-        a_major, b_major = ("K", "K") if majors == "K K" else ("K", "MN") if majors == "K MN" else ("MN", "MN")
+        a_major, b_major = (
+            ("K", "K") if majors == "K K" else ("K", "MN") if majors == "K MN" else ("MN", "MN")
+        )
         return Mma(name, "f16", 1, 64, n, k, a, b, d, a_major, b_major, parts, b_cols, ws=True)  # type: ignore[arg-type]
 
     v, rope = (0, D_V), (D_V, d_qk)
@@ -198,8 +202,8 @@ def _shared_memory(d_qk: int) -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...]
 
     q, dO, kv = (tile.bytes for tile in tiles[:3])
     add("q_ready", 1, 1, q, "TMA of Q", "mma", once=True)
-    add("do_ready", 1, 1, dO, "TMA of dO", "mma, export", once=True)
-    add("delta_ready", 1, WARPGROUP, 0, "every export thread", "softmax", once=True)
+    add("do_ready", 1, 1, dO, "TMA of dO", "mma, dkv_export", once=True)
+    add("delta_ready", 1, WARPGROUP, 0, "every dkv_export thread", "softmax", once=True)
     add("kv_ready", 1, 1, kv, "gather4 of both CTAs, multicast", "mma")
     add("kv_lo_free", 1, CLUSTER, 0, "commit of each CTA's mma, multicast", "load")
     add("kv_hi_free", 1, CLUSTER, 0, "commit of each CTA's mma, multicast", "load")
@@ -209,11 +213,11 @@ def _shared_memory(d_qk: int) -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...]
     add("ds_ready", 1, WARPGROUP, 0, "every softmax thread", "mma")
     add("s_free", 1, 1, 0, "commit of mma: S and dS have been read", "softmax")
     # A part is published and freed DKV_PARTS times a k-block, in turn over the two stages.
-    add("dkv_ready", DKV_STAGES, 1, 0, "commit of mma", "export")
-    add("dkv_free", DKV_STAGES, WARPGROUP, 0, "every export thread", "mma")
+    add("dkv_ready", DKV_STAGES, 1, 0, "commit of mma", "dkv_export")
+    add("dkv_free", DKV_STAGES, WARPGROUP, 0, "every dkv_export thread", "mma")
     if d_qk > D_V:
-        add("rope_ready", 1, 1, 0, "commit of mma", "export")
-        add("rope_free", 1, WARPGROUP, 0, "every export thread", "mma")
+        add("rope_ready", 1, 1, 0, "commit of mma", "dkv_export")
+        add("rope_free", 1, WARPGROUP, 0, "every dkv_export thread", "mma")
     add("dq_ready", 1, 1, 0, "commit of mma, after the last k-block", "softmax", once=True)
 
     tiles.append(SmemTile("tmem_base", end, 4, 1, 1, 1, "u32", "none", "K", "what tcgen05.alloc returned"))

@@ -1,0 +1,164 @@
+// Parameters, layouts and the shared-memory map of head128, each asserted against the generated plan.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <cute/arch/copy_sm90_desc.hpp>
+#include <cute/tensor.hpp>
+#include <cutlass/numeric_types.h>
+
+#include "sm100/barrier.cuh"
+#include "sm100/operand.cuh"
+
+namespace tileproof::head128 {
+
+using namespace cute;
+
+using bf16 = cutlass::bfloat16_t;
+
+// What the host passes, by value. Tensor maps first: CUtensorMap is 128 bytes, aligned 128 since CUDA 13.
+struct Params {
+  TmaDescriptor q_map;     // [s_q * h_q, d_qk], box 64 x 64, 128B swizzle
+  TmaDescriptor dO_map;    // [s_q * h_q, d_v],  box 64 x 64, 128B swizzle
+  TmaDescriptor kv_map;    // [s_kv, d_qk],      box 1 x 64 for gather4, 128B swizzle, zero fill
+  TmaDescriptor dQ_map;    // [s_q * h_q, d_qk], box 64 x 64, 128B swizzle
+  const bf16* o;           // [s_q, h_q, d_v]
+  const float* lse;        // [s_q, h_q], base 2
+  const int* indices;      // [s_q, topk]
+  const int* topk_length;  // [s_q], or null: topk everywhere
+  float* delta;            // [s_q, h_q]
+  float* dKV;              // [s_kv, d_qk], added to
+  float* P;                // [s_q, h_q, topk] and so the next three, probe build only
+  float* S;                // before its rounding to bf16
+  float* dP;
+  bf16* dS;
+  int s_kv;
+  int topk;
+  float sm_scale;
+  float sm_scale_log2e;  // sm_scale * log2(e)
+};
+static_assert(offsetof(Params, dO_map) == 128);
+static_assert(offsetof(Params, kv_map) == 256);
+static_assert(offsetof(Params, dQ_map) == 384);
+static_assert(offsetof(Params, o) == 512);
+static_assert(offsetof(Params, dKV) == 552);
+static_assert(offsetof(Params, dS) == 584);
+static_assert(offsetof(Params, sm_scale_log2e) == 604);
+static_assert(sizeof(Params) == 640);
+
+template <class Plan>
+struct Config {
+  static constexpr int kHeads = Plan::h_q / Plan::cluster;  // 64 heads a CTA
+  static constexpr int kKeys = Plan::b_topk;                // 64 keys a k-block, all of them in each CTA
+  static constexpr int kHalf = kKeys / 2;                   // keys that are freed together
+  static constexpr int kRope = Plan::d_qk - Plan::d_v;      // 64 or 0
+  static constexpr int kQkTiles = Plan::d_qk / kColTile;    // 9 or 8
+  static constexpr int kVTiles = Plan::d_v / kColTile;      // 8
+
+  // Every operand tile has 64 rows, so each column tile is 8 KiB.
+  static constexpr int kColTileBytes = 64 * kRowBytes;
+  static_assert(kHeads == 64 && kKeys == 64);
+
+  static constexpr int kDqN = Plan::mma::dQ::n;                  // 256
+  static constexpr int kDqParts = Plan::d_v / kDqN;              // 2
+  static constexpr int kDkvN = Plan::mma::dKV_S::n;              // 128
+  static constexpr int kDkvParts = Plan::d_v / kDkvN;            // 4
+  static constexpr int kDkvStages = Plan::tmem::dKV::stages;     // 2
+  static constexpr int kPartsPerStage = kDkvParts / kDkvStages;  // uses of a stage in one k-block
+
+  struct SharedStorage {
+    alignas(1024) bf16 q[kHeads * Plan::d_qk];
+    alignas(1024) bf16 dO[kHeads * Plan::d_v];
+    alignas(1024) bf16 kv[kKeys * Plan::d_qk];  // and, after the last k-block, dQ [kHeads, d_qk]
+    alignas(1024) bf16 s[kHeads * kKeys];
+    alignas(1024) bf16 ds[kHeads * kKeys];
+    float delta[kHeads];
+    Barrier q_ready;
+    Barrier do_ready;
+    Barrier delta_ready;
+    Barrier kv_ready;
+    Barrier kv_lo_free;
+    Barrier kv_hi_free;
+    Barrier p_ready;
+    Barrier dp_ready;
+    Barrier s_ready;
+    Barrier ds_ready;
+    Barrier s_free;
+    Barrier dkv_ready[kDkvStages];
+    Barrier dkv_free[kDkvStages];
+    Barrier rope_ready[kRope != 0 ? 1 : 0];
+    Barrier rope_free[kRope != 0 ? 1 : 0];
+    Barrier dq_ready;
+    uint32_t tmem_base;
+  };
+
+  // The problem's shape.
+  static_assert(Plan::cluster == 2 && Plan::d_v == 512 && (kRope == 64 || kRope == 0));
+  static_assert(kHeads == kKeys, "dQ is staged in KV's bytes");
+
+  // Read along rows a column tile is the K-major layout that CuTe builds from the same atom, read along
+  // columns the MN-major one: element (row, col) lies at the same offset in both.
+  using KAtom = UMMA::Layout_K_SW128_Atom<bf16>;
+  using MnAtom = UMMA::Layout_MN_SW128_Atom<bf16>;
+  using KTile = decltype(tile_to_shape(KAtom{}, Shape<Int<kKeys>, Int<Plan::d_qk>>{}));
+  using MnTile = decltype(tile_to_shape(MnAtom{}, Shape<Int<Plan::d_qk>, Int<kKeys>>{}, Step<_2, _1>{}));
+  static_assert(int(sizeof(bf16)) * int(KTile{}.layout_b()(0, kColTile)) == kColTileBytes);
+  static_assert(int(sizeof(bf16)) * int(MnTile{}.layout_b()(kColTile, 0)) == kColTileBytes);
+  static_assert(int(sizeof(bf16)) * int(KTile{}.layout_b()(8, 0)) == kAtomBytes);
+  static_assert(int(sizeof(bf16)) * int(MnTile{}.layout_b()(0, 8)) == kAtomBytes);
+  static_assert(int(sizeof(bf16)) * int(KTile{}.layout_b()(1, 0)) == kRowBytes);
+  static_assert(int(sizeof(bf16)) * int(MnTile{}.layout_b()(0, 1)) == kRowBytes);
+  static_assert(Swizzle<3, 4, 3>{}(3 * kRowBytes + 2 * 16) == int(swizzled_chunk(3, 2)));
+
+  // The shared-memory map.
+  static_assert(offsetof(SharedStorage, q) == Plan::smem::Q::offset, "Q is not where the plan puts it");
+  static_assert(offsetof(SharedStorage, dO) == Plan::smem::dO::offset, "dO is not where the plan puts it");
+  static_assert(offsetof(SharedStorage, kv) == Plan::smem::KV::offset, "KV is not where the plan puts it");
+  static_assert(offsetof(SharedStorage, s) == Plan::smem::S::offset, "S is not where the plan puts it");
+  static_assert(offsetof(SharedStorage, ds) == Plan::smem::dS::offset, "dS is not where the plan puts it");
+  static_assert(offsetof(SharedStorage, delta) == Plan::smem::delta::offset);
+  static_assert(offsetof(SharedStorage, tmem_base) == Plan::smem::tmem_base::offset);
+  static_assert(sizeof(SharedStorage) == Plan::smem_bytes, "the plan's shared-memory size differs");
+
+  // The barriers.
+  static_assert(offsetof(SharedStorage, q_ready) == Plan::barrier::q_ready::offset);
+  static_assert(offsetof(SharedStorage, do_ready) == Plan::barrier::do_ready::offset);
+  static_assert(offsetof(SharedStorage, delta_ready) == Plan::barrier::delta_ready::offset);
+  static_assert(offsetof(SharedStorage, kv_ready) == Plan::barrier::kv_ready::offset);
+  static_assert(offsetof(SharedStorage, kv_lo_free) == Plan::barrier::kv_lo_free::offset);
+  static_assert(offsetof(SharedStorage, kv_hi_free) == Plan::barrier::kv_hi_free::offset);
+  static_assert(offsetof(SharedStorage, p_ready) == Plan::barrier::p_ready::offset);
+  static_assert(offsetof(SharedStorage, dp_ready) == Plan::barrier::dp_ready::offset);
+  static_assert(offsetof(SharedStorage, s_ready) == Plan::barrier::s_ready::offset);
+  static_assert(offsetof(SharedStorage, ds_ready) == Plan::barrier::ds_ready::offset);
+  static_assert(offsetof(SharedStorage, s_free) == Plan::barrier::s_free::offset);
+  static_assert(offsetof(SharedStorage, dkv_ready) == Plan::barrier::dkv_ready::offset);
+  static_assert(offsetof(SharedStorage, dkv_free) == Plan::barrier::dkv_free::offset);
+  static_assert(offsetof(SharedStorage, dq_ready) == Plan::barrier::dq_ready::offset);
+  static_assert(Plan::barrier::kv_ready::tx_bytes == sizeof(SharedStorage::kv));
+  static_assert(Plan::barrier::q_ready::tx_bytes == sizeof(SharedStorage::q));
+  static_assert(Plan::barrier::do_ready::tx_bytes == sizeof(SharedStorage::dO));
+  static_assert(Plan::barrier::kv_lo_free::count == Plan::cluster);
+  static_assert(Plan::barrier::s_ready::count == 32 * Plan::role::softmax::warps);
+  static_assert(Plan::barrier::ds_ready::count == 32 * Plan::role::softmax::warps);
+  static_assert(Plan::barrier::dkv_free::count == 32 * Plan::role::dkv_export::warps);
+  static_assert(Plan::barrier::delta_ready::count == 32 * Plan::role::dkv_export::warps);
+  static_assert(Plan::barrier::dkv_ready::stages == kDkvStages &&
+                Plan::barrier::dkv_free::stages == kDkvStages);
+
+  // The accumulators: layout E holds half of a tile's N columns in each half of the lanes.
+  static_assert(2 * Plan::tmem::P::columns == kKeys && 2 * Plan::tmem::dP::columns == kKeys);
+  static_assert(2 * Plan::tmem::dQ::columns == kDqN && Plan::tmem::dQ::stages == kDqParts);
+  static_assert(2 * Plan::tmem::dKV::columns == kDkvN && kDkvParts % kDkvStages == 0);
+
+  // The warp roles.
+  static_assert(Plan::role::load::first_warp == 0 && Plan::role::load::warps == 4);
+  static_assert(Plan::role::softmax::first_warp % 4 == 0 && Plan::role::softmax::warps == 4 &&
+                    Plan::role::dkv_export::first_warp % 4 == 0 && Plan::role::dkv_export::warps == 4,
+                "a warp reaches the TMEM lanes of its rank in its warpgroup");
+  static_assert(Plan::role::mma::warps == 1);
+  static_assert(Plan::threads == 32 * (Plan::role::mma::first_warp + Plan::role::mma::warps));
+};
+
+}  // namespace tileproof::head128

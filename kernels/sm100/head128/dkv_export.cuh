@@ -1,0 +1,139 @@
+// The dkv_export role: 128 threads. First delta of the CTA's heads, then, part by part, the dKV accumulators
+// to global memory: thread t holds key t % 64 and half t / 64 of the part's columns, as layout E lays them.
+//
+// The additions are vectors of red.global.add straight from registers. cp.reduce.async.bulk would need the
+// part in shared memory, of which the operands leave nothing, and adds no faster (docs/limits.md). A slot
+// that is no key issues nothing: an added zero would still rewrite memory (red flushes subnormals and quiets
+// NaNs).
+#pragma once
+
+#include "sm100/head128/context.cuh"
+
+namespace tileproof::head128 {
+
+template <class Plan>
+struct DkvExport : Context<Plan> {
+  using Base = Context<Plan>;
+  using Base::indices, Base::k_blocks, Base::lane, Base::params, Base::smem, Base::warp;
+  using typename Base::Cfg;
+
+  static constexpr int kThreads = 32 * Plan::role::dkv_export::warps;
+
+  __device__ __forceinline__ explicit DkvExport(const Base& base) : Base(base) {}
+
+  __device__ __forceinline__ void run() {
+    compute_delta();
+
+    const int key = threadIdx.x % kThreads % Cfg::kKeys;
+    const int half = threadIdx.x % kThreads / Cfg::kKeys;
+    CUTE_NO_UNROLL
+    for (int k = 0; k < k_blocks; ++k) {
+      const int slot = k * Plan::b_topk + key;
+      const int row = this->key_row(__ldg(indices + slot), slot);
+      float* to = params.dKV + int64_t(row) * Plan::d_qk;
+
+      // The order in which the parts are published.
+      CUTE_UNROLL
+      for (int part = 0; part < Cfg::kDkvParts; ++part) {
+        if (Cfg::kRope != 0 && part == Cfg::kDkvStages) add_rope(k, row, to, half);
+        const int b = part % Cfg::kDkvStages;
+        const int use = k * Cfg::kPartsPerStage + part / Cfg::kDkvStages;
+        constexpr int kColumns = Plan::tmem::dKV::columns;
+        smem.dkv_ready[b].wait(use & 1);
+        add_columns<kColumns>(Plan::tmem::dKV::column + b * kColumns, smem.dkv_free[b], row,
+                              to + part * Cfg::kDkvN + half * kColumns);
+      }
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void add_rope(int k, int row, float* to, int half) {
+    if constexpr (Cfg::kRope != 0) {
+      constexpr int kColumns = Plan::tmem::dKV_rope::columns;
+      smem.rope_ready[0].wait(k & 1);
+      add_columns<kColumns>(Plan::tmem::dKV_rope::column, smem.rope_free[0], row,
+                            to + Plan::d_v + half * kColumns);
+    }
+  }
+
+  // Columns [column, column + Columns) of this thread's lane, freed once read, are added from `to` on.
+  template <int Columns>
+  __device__ __forceinline__ void add_columns(int column, Barrier& free, int row, float* to) {
+    float v[Columns / 32][32];
+    ptx::fence_after_thread_sync();
+    CUTE_UNROLL
+    for (int i = 0; i < Columns / 32; ++i) ptx::load_tmem_32_columns(this->tmem(column + 32 * i), v[i]);
+    ptx::wait_tmem_loads();
+    ptx::fence_before_thread_sync();
+    free.arrive();
+    if (row < 0) return;
+    CUTE_UNROLL
+    for (int i = 0; i < Columns / 32; ++i) {
+      CUTE_UNROLL
+      for (int j = 0; j < 32; j += 4) {
+        ptx::red_add_v4(to + 32 * i + j, v[i][j], v[i][j + 1], v[i][j + 2], v[i][j + 3]);
+      }
+    }
+  }
+
+  // 16 heads a warp, one head at a time over 32 lanes.
+  __device__ __forceinline__ void compute_delta() {
+    constexpr int kHeadsPerWarp = Cfg::kHeads / Plan::role::dkv_export::warps;  // 16
+    constexpr int kVector = 8;                                                  // bf16 in a 16-byte access
+    constexpr int kVectors = Plan::d_v / (32 * kVector);                        // 2 a lane and head
+    constexpr int kBatch = 4;                                                   // heads whose o is in flight
+    const int warp_head = kHeadsPerWarp * (warp - Plan::role::dkv_export::first_warp);
+    const int64_t first_row = int64_t(this->first_head()) + warp_head;
+    const bf16* o = params.o + first_row * Plan::d_v;
+
+    float delta = 0.0f;  // lane h keeps head h of the warp
+    CUTE_NO_UNROLL
+    for (int batch = 0; batch < kHeadsPerWarp; batch += kBatch) {
+      uint4 o_bits[kBatch][kVectors];
+      CUTE_UNROLL
+      for (int h = 0; h < kBatch; ++h) {
+        CUTE_UNROLL
+        for (int v = 0; v < kVectors; ++v) {
+          const int col = kVector * (32 * v + lane);
+          o_bits[h][v] = __ldg(reinterpret_cast<const uint4*>(o + (batch + h) * Plan::d_v + col));
+        }
+      }
+      smem.do_ready.wait(0);
+      CUTE_UNROLL
+      for (int h = 0; h < kBatch; ++h) {
+        const int head = warp_head + batch + h;
+        float sum = 0.0f;
+        CUTE_UNROLL
+        for (int v = 0; v < kVectors; ++v) {
+          const int col = kVector * (32 * v + lane);
+          const uint32_t tile = cast_smem_ptr_to_uint(smem.dO) + col / kColTile * Cfg::kColTileBytes;
+          sum = dot(o_bits[h][v], ptx::load_shared_16(tile + swizzled_chunk(head, col % kColTile / kVector)),
+                    sum);
+        }
+        CUTE_UNROLL
+        for (int mask = 16; mask > 0; mask /= 2) sum += __shfl_xor_sync(0xffffffff, sum, mask);
+        if (lane == batch + h) delta = sum;
+      }
+    }
+    if (lane < kHeadsPerWarp) {
+      params.delta[first_row + lane] = delta;
+      smem.delta[warp_head + lane] = delta;
+    }
+    smem.delta_ready.arrive();
+  }
+
+  // sum + eight products of bf16 pairs, by f32 FMA.
+  __device__ __forceinline__ static float dot(uint4 a, uint4 b, float sum) {
+    const uint32_t x[4] = {a.x, a.y, a.z, a.w};
+    const uint32_t y[4] = {b.x, b.y, b.z, b.w};
+    CUTE_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      // A bf16 is the upper half of the f32 of the same value.
+      sum = fmaf(__uint_as_float(x[i] << 16), __uint_as_float(y[i] << 16), sum);
+      sum = fmaf(__uint_as_float(x[i] & 0xffff0000u), __uint_as_float(y[i] & 0xffff0000u), sum);
+    }
+    return sum;
+  }
+};
+
+}  // namespace tileproof::head128

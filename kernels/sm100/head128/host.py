@@ -1,0 +1,97 @@
+"""head128 as seen from the host: its launch description."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import ml_dtypes
+import numpy as np
+from tileproof.kernels.compile import Built
+from tileproof.kernels.kernel import Kernel
+from tileproof.kernels.launch import Buffer, Launch, Scalar, Struct, TensorMapSpec
+from tileproof.spec.numerics import LOG2_E
+from tileproof.spec.plan import KernelPlan
+from tileproof.spec.plans import head128
+
+if TYPE_CHECKING:
+    from tileproof.spec.problem import Inputs
+
+COL_TILE = 64  # bf16 columns of one 128-byte swizzle span
+BF16_BYTES = 2
+PARAMS_BYTES = 640  # sizeof(Params) in config.cuh, which asserts it and the offsets below
+
+
+def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Launch:
+    """Grid of one 2-CTA cluster a token; one by-value struct of tensor maps, addresses and sizes.
+
+    Outputs: `delta [s_q, h_q]` f32, `dQ [s_q, h_q, d_qk]` bf16, and `dKV [s_kv, d_qk]` f32, which starts as zeros
+    and is added to. The probe build also writes `P`, `S`, `dP` f32 and `dS` bf16 `[s_q, h_q, topk]`, of which the
+    k-blocks below ceil(clamped topk_length / b_topk) are written; S is the value before its rounding to bf16.
+    """
+    problem = inputs.problem
+    q = Buffer.input("q", inputs.q)
+    kv = Buffer.input("kv", inputs.kv)
+    dO = Buffer.input("dO", inputs.dO)
+    dQ = Buffer.output("dQ", (problem.s_q, plan.h_q, plan.d_qk), ml_dtypes.bfloat16)
+    dkv_shape = (problem.s_kv, plan.d_qk)
+    dKV = Buffer("dKV", "out", dkv_shape, np.dtype(np.float32), np.zeros(dkv_shape, np.float32))
+    null = Scalar("topk_length", "u64", 0)
+    length = null if inputs.topk_length is None else Buffer.input("topk_length", inputs.topk_length)
+    probe_shape = (problem.s_q, plan.h_q, problem.topk)
+    probe_dtypes = {"P": np.float32, "S": np.float32, "dP": np.float32, "dS": ml_dtypes.bfloat16}
+    probes: list[Buffer | Scalar] = [
+        Buffer.output(name, probe_shape, dtype) if probe else Scalar(name, "u64", 0)
+        for name, dtype in probe_dtypes.items()
+    ]
+    heads = plan.h_q // plan.cluster
+    fields: tuple[tuple[int, Buffer | Scalar | TensorMapSpec], ...] = (
+        (0, _map("q_map", q, problem.s_q * plan.h_q, plan.d_qk, heads)),
+        (128, _map("dO_map", dO, problem.s_q * plan.h_q, plan.d_v, heads)),
+        (256, _map("kv_map", kv, problem.s_kv, plan.d_qk, 1)),
+        (384, _map("dQ_map", dQ, problem.s_q * plan.h_q, plan.d_qk, heads)),
+        (512, Buffer.input("o", inputs.o)),
+        (520, Buffer.input("lse", inputs.lse)),
+        (528, Buffer.input("indices", inputs.indices)),
+        (536, length),
+        (544, Buffer.output("delta", (problem.s_q, plan.h_q), np.float32)),
+        (552, dKV),
+        *((560 + 8 * i, item) for i, item in enumerate(probes)),
+        (592, Scalar("s_kv", "s32", problem.s_kv)),
+        (596, Scalar("topk", "s32", problem.topk)),
+        (600, Scalar("sm_scale", "f32", problem.sm_scale)),
+        (604, Scalar("sm_scale_log2e", "f32", problem.sm_scale * LOG2_E)),
+    )
+    return Launch(
+        image=built.ptx,
+        entry=built.entry,
+        grid=(plan.cluster * problem.s_q, 1, 1),
+        cluster=(plan.cluster, 1, 1),
+        block=(plan.threads, 1, 1),
+        shared_bytes=plan.smem_bytes,
+        params=(Struct("params", PARAMS_BYTES, fields),),
+    )
+
+
+def _map(name: str, buffer: Buffer, rows: int, cols: int, box_rows: int) -> TensorMapSpec:
+    """A [rows, cols] bf16 map with boxes of `box_rows` x 64, 128-byte swizzled, zeros out of bounds."""
+    return TensorMapSpec(
+        name,
+        buffer,
+        "bfloat16",
+        shape=(cols, rows),
+        strides=(cols * BF16_BYTES,),
+        box=(COL_TILE, box_rows),
+        element_strides=(1, 1),
+        swizzle="128B",
+        oob_fill="zero",
+    )
+
+
+KERNEL = Kernel(
+    name=head128.NAME,
+    d_qks=head128.D_QKS,
+    plan=head128.plan,
+    main="sm100/head128/kernel.cu",
+    folders=("sm100", "sm100/head128"),
+    describe=describe,
+)

@@ -1,0 +1,114 @@
+// head128: the sparse MLA attention backward for 128 heads.
+//
+// A cluster of two CTAs works on one query token. Rank r owns heads [64 r, 64 r + 64) and computes for them,
+// per k-block of 64 gathered keys, P, S, dP, dS, its dQ and its share of dKV; each rank gathers half of the
+// keys and multicasts them to both.
+//
+// | warps | role       | does                                                                             |
+// |-------|------------|----------------------------------------------------------------------------------|
+// | 0-3   | load       | TMA of Q and dO; gather4 of KV                                                   |
+// | 4-7   | softmax    | S and dS, from TMEM to shared memory; at the end dQ                              |
+// | 8-11  | dkv_export | delta; then dKV from TMEM to rows of global memory                               |
+// | 12    | mma        | TMEM alloc, every MMA, TMEM free                                                 |
+//
+// Barriers (offsets, counts and bytes in the generated plan), one of each in every CTA:
+//   q_ready, do_ready          bytes of Q, of dO                      load       -> mma, dkv_export
+//   delta_ready                128 arrivals                           dkv_export -> softmax
+//   kv_ready                   bytes of the tile, from both CTAs      load       -> mma
+//   kv_lo_free, kv_hi_free     commits of both CTAs                   mma        -> load
+//   p_ready, dp_ready          commits                                mma        -> softmax
+//   s_ready, ds_ready          128 arrivals; P, dP have been read     softmax    -> mma
+//   s_free                     commit: S and dS have been read        mma        -> softmax
+//   dkv_ready[2], rope_ready   commits                                mma        -> dkv_export
+//   dkv_free[2], rope_free     128 arrivals                           dkv_export -> mma
+//   dq_ready                   commit, once                           mma        -> softmax
+#pragma once
+
+#include <cute/arch/cluster_sm90.hpp>
+#include <cute/arch/tmem_allocator_sm100.hpp>
+#include <cutlass/arch/barrier.h>
+
+#include "sm100/head128/dkv_export.cuh"
+#include "sm100/head128/load.cuh"
+#include "sm100/head128/mma.cuh"
+#include "sm100/head128/softmax.cuh"
+
+namespace tileproof::head128 {
+
+template <class Plan, bool Probe>
+struct Kernel : Context<Plan> {
+  using Base = Context<Plan>;
+  using Base::params, Base::smem, Base::warp;
+  using typename Base::Cfg;
+  using typename Base::Storage;
+
+  __device__ __forceinline__ Kernel(const Params& params_, Storage& smem_) : Base(params_, smem_) {}
+
+  __device__ __forceinline__ void run() {
+    prologue();
+    if (this->template has_role<typename Plan::role::load>()) {
+      if (elect_one_sync()) Load<Plan>(*this).run();
+    } else if (this->template has_role<typename Plan::role::softmax>()) {
+      Softmax<Plan, Probe>(*this).run();
+    } else if (this->template has_role<typename Plan::role::dkv_export>()) {
+      DkvExport<Plan>(*this).run();
+    } else {
+      if (elect_one_sync()) IssueMmas<Plan>(*this).run();
+    }
+    __syncwarp();
+    epilogue();
+  }
+
+ private:
+  // Barriers exist in both CTAs before either signals the other.
+  __device__ __forceinline__ void prologue() {
+    if (warp == Plan::role::load::first_warp && elect_one_sync()) {
+      using B = typename Plan::barrier;
+      smem.q_ready.init(B::q_ready::count);
+      smem.do_ready.init(B::do_ready::count);
+      smem.delta_ready.init(B::delta_ready::count);
+      smem.kv_ready.init(B::kv_ready::count);
+      smem.kv_lo_free.init(B::kv_lo_free::count);
+      smem.kv_hi_free.init(B::kv_hi_free::count);
+      smem.p_ready.init(B::p_ready::count);
+      smem.dp_ready.init(B::dp_ready::count);
+      smem.s_ready.init(B::s_ready::count);
+      smem.ds_ready.init(B::ds_ready::count);
+      smem.s_free.init(B::s_free::count);
+      CUTE_UNROLL
+      for (int b = 0; b < Cfg::kDkvStages; ++b) {
+        smem.dkv_ready[b].init(B::dkv_ready::count);
+        smem.dkv_free[b].init(B::dkv_free::count);
+      }
+      if constexpr (Cfg::kRope != 0) {
+        smem.rope_ready[0].init(B::rope_ready::count);
+        smem.rope_free[0].init(B::rope_free::count);
+      }
+      smem.dq_ready.init(B::dq_ready::count);
+      cutlass::arch::fence_barrier_init();
+      prefetch_tma_descriptor(&params.q_map);
+      prefetch_tma_descriptor(&params.dO_map);
+      prefetch_tma_descriptor(&params.kv_map);
+      prefetch_tma_descriptor(&params.dQ_map);
+    }
+    if (this->template has_role<typename Plan::role::mma>()) {
+      TMEM::Allocator1Sm allocator;
+      allocator.allocate(Plan::tmem_columns, &smem.tmem_base);
+      allocator.release_allocation_lock();
+    }
+    __syncwarp();
+    cluster_sync();
+  }
+
+  // No CTA exits while its peer may still signal its barriers; TMEM is free of readers.
+  __device__ __forceinline__ void epilogue() {
+    ptx::fence_before_thread_sync();
+    cluster_sync();
+    ptx::fence_after_thread_sync();
+    if (this->template has_role<typename Plan::role::mma>()) {
+      TMEM::Allocator1Sm{}.free(smem.tmem_base, Plan::tmem_columns);
+    }
+  }
+};
+
+}  // namespace tileproof::head128

@@ -1,0 +1,58 @@
+// Matrix descriptors of bf16 operands that lie in shared memory as column tiles: 64 columns (128 bytes, one
+// span of the 128-byte swizzle) wide, all rows deep, one column tile after another.
+//
+// Such a tile is a K-major operand when k runs along its columns and an MN-major one when k runs along its
+// rows (PTX ISA, tcgen05 canonical layouts): the same bytes, two descriptors.
+#pragma once
+
+#include <cstdint>
+
+#include <cute/arch/mma_sm100_desc.hpp>
+#include <cutlass/numeric_types.h>
+
+namespace tileproof {
+
+constexpr int kColTile = 64;      // bf16 columns of a column tile
+constexpr int kRowBytes = 128;    // one row of it
+constexpr int kAtomBytes = 1024;  // eight rows: the period of the swizzle
+constexpr int kMmaK = 16;         // k of one tcgen05.mma of 16-bit operands
+
+// A column tile's 16-byte chunk `chunk` (0..7) of row `row`, as a byte offset from the tile's start.
+__host__ __device__ constexpr uint32_t swizzled_chunk(uint32_t row, uint32_t chunk) {
+  return row * kRowBytes + ((chunk ^ (row % 8)) << 4);
+}
+
+// Both strides a descriptor has: between 8-row groups, and (MN-major only) between column tiles.
+__device__ __forceinline__ uint64_t operand_descriptor(uint32_t start, uint32_t col_tile_bytes) {
+  cute::UMMA::SmemDescriptor desc;
+  desc.desc_ = 0;
+  desc.start_address_ = (start & 0x3ffff) >> 4;
+  desc.leading_byte_offset_ = col_tile_bytes >> 4;
+  desc.stride_byte_offset_ = kAtomBytes >> 4;
+  desc.version_ = 1;
+  desc.layout_type_ = uint8_t(cute::UMMA::LayoutType::SWIZZLE_128B);
+  return desc.desc_;
+}
+
+// K-major operand whose first row is the tile's and whose k starts at column `k` of it (a multiple of 16).
+template <int Rows>
+__device__ __forceinline__ uint64_t k_major(uint32_t tile, int k) {
+  constexpr uint32_t kColTileBytes = Rows * kRowBytes;
+  return operand_descriptor(tile + (k / kColTile) * kColTileBytes + (k % kColTile) * 2, 16);
+}
+
+// MN-major operand that starts at column `mn` of the tile (a multiple of 64) and whose k starts at row `k` (a
+// multiple of 16).
+template <int Rows>
+__device__ __forceinline__ uint64_t mn_major(uint32_t tile, int mn, int k) {
+  constexpr uint32_t kColTileBytes = Rows * kRowBytes;
+  return operand_descriptor(tile + (mn / kColTile) * kColTileBytes + k * kRowBytes, kColTileBytes);
+}
+
+template <int M, int N, cute::UMMA::Major MajorA, cute::UMMA::Major MajorB>
+__device__ __forceinline__ uint32_t bf16_mma_descriptor() {
+  using bf16 = cutlass::bfloat16_t;
+  return uint32_t(cute::UMMA::make_instr_desc<bf16, bf16, float, M, N, MajorA, MajorB>());
+}
+
+}  // namespace tileproof

@@ -1,0 +1,187 @@
+"""Runs of head128 on the emulator, and every stage of a run against its bound, assume-guarantee.
+
+A stage is judged on the inputs that the kernel itself had for it: S on the kernel's P, dS on its S and dP, dQ and
+dKV on the bf16 copies that its MMAs read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from tileproof.conformance.drivers.emulator import _argument, _place, module_of
+from tileproof.emulator import Finding, Memory, Schedule, SmemRegion, Tap, TapRecord, TmemRegion
+from tileproof.kernels.registry import kernel
+from tileproof.reference import stages as ref
+from tileproof.spec import numerics
+from tileproof.spec.machine import smem_layout, tmem
+from tileproof.spec.plan import KernelPlan, OutputObservation, SmemObservation, TmemObservation
+from tileproof.spec.problem import Inputs, key_mask
+from tileproof.spec.tiles import gather, k_blocks, rows_of
+
+KERNEL = kernel("head128")
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one launch showed: outputs, and per (token, cta, k_block) the tiles of P, S, dP, dS and dKV, of which S and
+    dS are the bf16 operands."""
+
+    inputs: Inputs
+    plan: KernelPlan
+    outputs: Mapping[str, Array]
+    written: Mapping[str, Array]
+    tiles: Mapping[tuple[str, int, int, int], Array]
+    findings: tuple[Finding, ...]
+    counters: Mapping[str, int]
+
+
+def run(
+    inputs: Inputs,
+    *,
+    probe: bool = False,
+    schedule: Schedule | None = None,
+    mma: str = "fast",
+    taps: bool = True,
+    source_overrides: Mapping[str, str] | None = None,
+) -> Run:
+    """Launch `inputs`; with `taps` capture every observation of the plan."""
+    plan = KERNEL.plan(inputs.problem.d_qk)
+    built = KERNEL.build(inputs.problem.d_qk, probe, source_overrides)
+    launch = KERNEL.launch(inputs, built, probe)
+    memory = Memory()
+    buffers = {name: _place(memory, buffer) for name, buffer in launch.buffers().items()}
+    places = list(_taps(plan)) if taps else []
+    result = module_of(launch.image).launch(
+        launch.entry,
+        grid=launch.grid,
+        block=launch.block,
+        cluster=launch.cluster,
+        shared_bytes=launch.shared_bytes,
+        args=[_argument(parameter, buffers) for parameter in launch.params],
+        memory=memory,
+        schedule=schedule or Schedule(),
+        taps=[tap for tap, _, _ in places],
+        mma=mma,  # type: ignore[arg-type]
+    )
+    outs = [name for name, buffer in launch.buffers().items() if buffer.direction == "out"]
+    by_name = {tap.name: (at, stage) for tap, at, stage in places}
+    return Run(
+        inputs,
+        plan,
+        {name: np.array(buffers[name].numpy()) for name in outs},
+        {name: np.array(buffers[name].written()) for name in outs},
+        _tiles(plan, result.taps, by_name),
+        result.findings,
+        dict(result.counters),
+    )
+
+
+def _taps(plan: KernelPlan):  # type: ignore[no-untyped-def]
+    for at in plan.observations:
+        if isinstance(at, OutputObservation):
+            continue
+        barrier = plan.barrier(at.barrier)
+        for stage in range(barrier.stages):
+            if isinstance(at, TmemObservation):
+                tile = plan.tmem_tile(at.tile)
+                region: Any = TmemRegion(tile.column + tile.columns * stage, tile.columns)
+            else:
+                smem = plan.smem_tile(at.tile)
+                region = SmemRegion(smem.offset + smem.bytes * stage, smem.bytes)
+            yield Tap(f"{at.tile}[{stage}]", barrier.offset_of(stage), region), at, stage
+
+
+def _tiles(
+    plan: KernelPlan, records: tuple[TapRecord, ...], places: Mapping[str, Any]
+) -> dict[tuple[str, int, int, int], Array]:
+    found: dict[tuple[str, int, int, int], Array] = {}
+    for record in records:
+        at, stage = places[record.name]
+        token = record.cta[0] // plan.cluster
+        publication = record.phase * plan.barrier(at.barrier).stages + stage
+        if isinstance(at, SmemObservation):
+            tile = plan.smem_tile(at.tile)
+            assert record.valid.all(), f"{at.stage} has bytes that were never written"
+            rows, cols = np.arange(tile.rows)[:, None], np.arange(tile.cols)[None, :]
+            offset = smem_layout.address("K", tile.swizzle, tile.offset, 16, 1024, rows, cols) - tile.offset
+            value = record.data.view(ml_dtypes.bfloat16)[offset // 2]
+            found[at.stage, token, record.cluster_rank, publication] = value
+            continue
+        place = plan.tmem_tile(at.tile)
+        n = next(mma.n for mma in plan.mmas if mma.d == at.tile)
+        lane, column = tmem.cells_of_cta(place.layout, n)
+        assert record.valid[lane, column].all(), f"{at.stage} has cells that were never written"
+        value = np.ascontiguousarray(record.data[lane, column]).view(np.float32)
+        key = (at.stage, token, record.cluster_rank, publication // at.parts)
+        first = at.first_col + n * (publication % at.parts)
+        if at.parts == 1 and at.first_col == 0:
+            found[key] = value
+        else:
+            tile_of_dkv = found.setdefault(key, np.full((plan.b_topk, plan.d_qk), np.nan, np.float32))
+            tile_of_dkv[:, first : first + n] = value
+    return found
+
+
+def ratio(value: Array, expected: Array, bound: Array) -> float:
+    """Largest |value - expected| / bound; inf where a bound of 0 is missed or a value is not a number."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = np.abs(value.astype(np.float64) - expected)
+        out = np.where(error == 0, 0.0, error / bound)
+    return float(np.where(np.isnan(out), np.inf, out).max(initial=0.0))
+
+
+def ratios(run: Run) -> dict[str, float]:
+    """Stage -> the largest |error| / bound over its tiles; at most 1 for a correct kernel."""
+    inputs, plan = run.inputs, run.plan
+    p = inputs.problem
+    mask = key_mask(inputs)
+    worst: dict[str, float] = dict.fromkeys(plan.stages, 0.0)
+    worst["dKV rows"] = 0.0
+
+    def note(stage: str, value: Array, expected: Array, bound: Array) -> None:
+        worst[stage] = max(worst[stage], ratio(value, expected, bound))
+
+    magnitude, tile_bounds, exact = (np.zeros((p.s_kv, p.d_qk)) for _ in range(3))
+    additions = np.zeros((p.s_kv, 1))
+    for token in range(p.s_q):
+        blocks = k_blocks(inputs, token, plan.b_topk)
+        for cta in range(plan.cluster):
+            rows = rows_of(p, cta, plan.cluster)
+            q, dO, o, lse = (a[token, rows] for a in (inputs.q, inputs.dO, inputs.o, inputs.lse))
+            delta = run.outputs["delta"][token, rows]
+            note("delta", delta, ref.delta(o, dO), numerics.bound_delta(o, dO))
+            all_ds, all_k = [np.zeros((q.shape[0], 0))], [np.zeros((0, p.d_qk))]
+            for k_block in range(blocks):
+                cols = slice(k_block * plan.b_topk, (k_block + 1) * plan.b_topk)
+                key = mask[token, cols]
+                k = gather(inputs, token, cols).astype(np.float64)
+                P, S, dP, dS, dKV = (
+                    run.tiles[stage, token, cta, k_block].astype(np.float64)
+                    for stage in ("P", "S", "dP", "dS", "dKV")
+                )
+                note("P", P, ref.P(q, k), numerics.bound_P(q, k))
+                s_exact = ref.S(P, lse, key, p.sm_scale)
+                note("S", S, s_exact, numerics.bound_S(P, lse, key, p.sm_scale, operand=True))
+                note("dP", dP, ref.dP(dO, k[:, : p.d_v]), numerics.bound_dP(dO, k[:, : p.d_v]))
+                # The f32 S that dS was made of is not to be seen: it is within its own bound of s_exact.
+                ds_exact = ref.dS(s_exact, dP, delta, p.sm_scale)
+                s_bound = numerics.bound_S(P, lse, key, p.sm_scale)
+                slack = s_bound * np.abs(dP - delta[:, None]) * p.sm_scale * (1 + 2**-7)
+                note("dS", dS, ds_exact, numerics.bound_dS(s_exact, dP, delta, p.sm_scale) + slack)
+                note("dKV", dKV, ref.dKV(S, dO, dS, q), numerics.bound_dKV(S, dO, dS, q))
+                all_ds.append(dS)
+                all_k.append(k)
+                at = inputs.indices[token, cols][key]
+                np.add.at(magnitude, at, np.abs(dKV[key]))
+                np.add.at(exact, at, dKV[key])
+                np.add.at(additions, at, 1.0)
+            ds, ks = np.concatenate(all_ds, axis=1), np.concatenate(all_k)
+            dQ = run.outputs["dQ"][token, rows].astype(np.float64)
+            note("dQ", dQ, ref.dQ(ds, ks), numerics.bound_dQ(ds, ks))
+    note("dKV rows", run.outputs["dKV"], exact, numerics.bound_scatter(magnitude, tile_bounds, additions))
+    return worst

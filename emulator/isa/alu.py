@@ -330,8 +330,10 @@ def mov(d: Decoder, i: Instruction, m: Modifiers) -> None:
     type_ = _type(m, _BITS | _INTEGERS | {"f32", "f64", "b128", "pred"})
     dst, a = i.operands
     if type_ == "pred":
-        if isinstance(a, Immediate):
-            raise Unknown("an immediate predicate")
+        if isinstance(a, Immediate):  # true unless 0 (nvcc writes 0 and -1): the comparison with 0
+            bits, zero = d.src(a, "b32"), d.constant(0, 4)
+            d.emit("setp.ne.u32", [d.dst(dst, "pred"), bits, zero, NONE, NONE], m=[0, 0])
+            return
         d.emit("mov.pred", [d.dst(dst, "pred"), d.dst(a, "pred")])
         return
     whole = TYPE_BYTES[type_]

@@ -186,7 +186,8 @@ def _plan(p: KernelPlan) -> list[str]:
         if isinstance(o, TmemObservation):
             part = f", {o.parts} parts a k-block" if o.parts > 1 else ""
             part += f", columns from {o.first_col}" if o.first_col else ""
-            seen.append((o.stage, "production", f"TMEM tile {o.tile} when barrier {o.barrier} completes{part}"))
+            place = f"TMEM tile {o.tile} when barrier {o.barrier} completes{part}"
+            seen.append((o.stage, "production", place))
         elif isinstance(o, SmemObservation):
             seen.append(
                 (o.stage, "production", f"shared-memory tile {o.tile} when barrier {o.barrier} completes")

@@ -83,9 +83,9 @@ class TmemTile:
 class Mma:
     """One MMA chain: D += A B over `k` elements in steps of 16, shape (m, n) of the whole instruction.
 
-    The chain is repeated for `parts` consecutive windows of n columns of D. `b_cols` is the range of columns of
-    B's tile that all parts together read (None: all of it). An operand whose major is not its tile's is read
-    transposed. `ws`: the weight-stationary form (tcgen05.mma.ws).
+    The chain is repeated for `parts` consecutive windows of n columns of D. `b_cols` is the range of columns
+    of B's tile that all parts together read (None: all of it). An operand whose major is not its tile's is
+    read transposed. `ws`: the weight-stationary form (tcgen05.mma.ws).
     """
 
     name: str
@@ -106,7 +106,8 @@ class Mma:
 
 @dataclass(frozen=True)
 class TmemObservation:
-    """Stage `stage` lies in `tile` stage b when `barrier`[b] completes: publication i = phase * barrier.stages + b.
+    """Stage `stage` lies in `tile` stage b when `barrier`[b] completes: publication i = phase *
+    barrier.stages + b.
 
     Publication i is k-block i // parts and there the columns [first_col + n (i % parts), + n) of the stage's
     tile, with n the columns of the MMA that writes `tile`.
@@ -121,8 +122,8 @@ class TmemObservation:
 
 @dataclass(frozen=True)
 class SmemObservation:
-    """Stage `stage` of k-block phase * barrier.stages + b lies in shared-memory `tile` stage b when `barrier`[b]
-    completes, in the tile's dtype and layout.
+    """Stage `stage` of k-block phase * barrier.stages + b lies in shared-memory `tile` stage b when
+    `barrier`[b] completes, in the tile's dtype and layout.
     """
 
     stage: str

@@ -1,20 +1,22 @@
 """The plan of `head128`: all seven stages of the backward for 128 heads, one 2-CTA cluster a token.
 
-Rank r of the cluster owns heads [64 r, 64 r + 64): their Q, dO, O, delta, P, S, dP, dS and dQ, and their partial
-sum of dKV. Both ranks hold the whole tile of 64 keys; each gathers half of its rows and multicasts them to both.
-Every MMA is `cta_group::1` with M = 64 in the weight-stationary form, whose accumulators fill all 128 TMEM lanes
-(data path layout E). docs/limits.md says what was rejected and why.
+Rank r of the cluster owns heads [64 r, 64 r + 64): their Q, dO, O, delta, P, S, dP, dS and dQ, and their
+partial sum of dKV. Both ranks hold the whole tile of 64 keys; each gathers half of its rows and multicasts
+them to both. Every MMA is `cta_group::1` with M = 64 in the weight-stationary form, whose accumulators fill
+all 128 TMEM lanes (data path layout E). docs/limits.md says what was rejected and why.
 
 Shared-memory tiles are cut into column tiles of 64 bf16 (128 bytes, the swizzle's span), each column tile
 contiguous with 128-byte rows. Read along its rows such a tile is a K-major operand, read along its columns an
-MN-major one (PTX ISA, tcgen05 canonical layouts), so Q, dO, KV, S and dS each lie in shared memory once and serve
-both their products. dQ is staged in KV's bytes after the last k-block.
+MN-major one (PTX ISA, tcgen05 canonical layouts), so Q, dO, KV, S and dS each lie in shared memory once and
+serve both their products. dQ is staged in KV's bytes after the last k-block.
 
-The barriers kv_lo_free and kv_hi_free free the tile's first and last 32 keys, so that the next tile's first half is
-gathered while dQ still multiplies with this tile's second half.
+The barriers kv_lo_free and kv_hi_free free the tile's first and last 32 keys, so that the next tile's first
+half is gathered while dQ still multiplies with this tile's second half.
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import (
@@ -42,6 +44,7 @@ F32_BYTES = 4
 MBARRIER_BYTES = 8
 SMEM_ALIGNMENT = 1024  # where a 128-byte swizzle pattern starts (PTX ISA, tcgen05 matrix descriptor)
 BOTH = (0, 1)
+Majors = tuple[Literal["K", "MN"], Literal["K", "MN"]]
 
 H_CTA = H_Q // CLUSTER
 DQ_N = 256
@@ -103,7 +106,7 @@ _ROLES = (
         first_warp=0,
         warps=4,
         ctas=BOTH,
-        does="warp 0 loads Q and dO by TMA; each warp gathers 4 rows of each half of every k-block for both CTAs",
+        does="warp 0 loads Q and dO by TMA; each warp gathers 4 rows of each half-tile for both CTAs",
     ),
     WarpRole(
         "softmax",
@@ -152,29 +155,27 @@ def _mmas(d_qk: int) -> tuple[Mma, ...]:
     """In the order of the first issue; every one M = 64, cta_group::1, weight-stationary."""
 
     def chain(
-        name: str, n: int, k: int, a: str, b: str, d: str, majors: str, parts: int, b_cols: tuple[int, int]
+        name: str, n: int, k: int, a: str, b: str, d: str, majors: Majors, parts: int, b_cols: tuple[int, int]
     ) -> Mma:
-        a_major, b_major = (
-            ("K", "K") if majors == "K K" else ("K", "MN") if majors == "K MN" else ("MN", "MN")
-        )
-        return Mma(name, "f16", 1, 64, n, k, a, b, d, a_major, b_major, parts, b_cols, ws=True)  # type: ignore[arg-type]
+        a_major, b_major = majors
+        return Mma(name, "f16", 1, 64, n, k, a, b, d, a_major, b_major, parts, b_cols, ws=True)
 
     v, rope = (0, D_V), (D_V, d_qk)
     chains = [
-        chain("P", B_TOPK, d_qk, "Q", "KV", "P", "K K", 1, (0, d_qk)),
-        chain("dP", B_TOPK, D_V, "dO", "KV", "dP", "K K", 1, v),
-        chain("dKV_S", DKV_N, H_CTA, "S", "dO", "dKV", "MN MN", DKV_PARTS, v),
-        chain("dQ", DQ_N, B_TOPK, "dS", "KV", "dQ", "K MN", D_V // DQ_N, v),
-        chain("dKV_dS", DKV_N, H_CTA, "dS", "Q", "dKV", "MN MN", DKV_PARTS, v),
+        chain("P", B_TOPK, d_qk, "Q", "KV", "P", ("K", "K"), 1, (0, d_qk)),
+        chain("dP", B_TOPK, D_V, "dO", "KV", "dP", ("K", "K"), 1, v),
+        chain("dKV_S", DKV_N, H_CTA, "S", "dO", "dKV", ("MN", "MN"), DKV_PARTS, v),
+        chain("dQ", DQ_N, B_TOPK, "dS", "KV", "dQ", ("K", "MN"), D_V // DQ_N, v),
+        chain("dKV_dS", DKV_N, H_CTA, "dS", "Q", "dKV", ("MN", "MN"), DKV_PARTS, v),
     ]
     if d_qk > D_V:
-        chains.append(chain("dQ_rope", 64, B_TOPK, "dS", "KV", "dQ_rope", "K MN", 1, rope))
-        chains.append(chain("dKV_rope", 64, H_CTA, "dS", "Q", "dKV_rope", "MN MN", 1, rope))
+        chains.append(chain("dQ_rope", 64, B_TOPK, "dS", "KV", "dQ_rope", ("K", "MN"), 1, rope))
+        chains.append(chain("dKV_rope", 64, H_CTA, "dS", "Q", "dKV_rope", ("MN", "MN"), 1, rope))
     return tuple(chains)
 
 
 def _shared_memory(d_qk: int) -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...], int]:
-    """Tiles, then delta, then barriers, then the TMEM base word, each operand tile on a 1024-byte boundary."""
+    """Tiles, delta, barriers, the TMEM base word; each operand tile on a 1024-byte boundary."""
     tiles: list[SmemTile] = []
     end = 0
 

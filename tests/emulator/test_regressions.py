@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-
 from ptx_kit import outputs, store
 
 
 def test_a_predicate_may_be_moved_from_a_literal() -> None:
-    """nvcc writes `mov.pred %p, 0` and `mov.pred %p, -1` for a condition that one branch settles (head128)."""
+    """nvcc writes `mov.pred %p, 0` and `mov.pred %p, -1` for a condition that one branch settles."""
     body = f"""
     setp.lt.u32 %p1, %t, 7; mov.pred %p2, -1; mov.pred %p3, 0;
     @%p1 mov.pred %p2, 0;

@@ -1,7 +1,7 @@
 """Runs of head128 on the emulator, and every stage of a run against its bound, assume-guarantee.
 
-A stage is judged on the inputs that the kernel itself had for it: S on the kernel's P, dS on its S and dP, dQ and
-dKV on the bf16 copies that its MMAs read.
+A stage is judged on the inputs that the kernel itself had for it: S on the kernel's P, dS on its S and dP, dQ
+and dKV on the bf16 copies that its MMAs read.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Run:
-    """What one launch showed: outputs, and per (token, cta, k_block) the tiles of P, S, dP, dS and dKV, of which S and
-    dS are the bf16 operands."""
+    """What one launch showed: outputs, and per (token, cta, k_block) the tiles of P, S, dP, dS and dKV, of
+    which S and dS are the bf16 operands."""
 
     inputs: Inputs
     plan: KernelPlan

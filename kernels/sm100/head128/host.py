@@ -24,9 +24,10 @@ PARAMS_BYTES = 640  # sizeof(Params) in config.cuh, which asserts it and the off
 def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Launch:
     """Grid of one 2-CTA cluster a token; one by-value struct of tensor maps, addresses and sizes.
 
-    Outputs: `delta [s_q, h_q]` f32, `dQ [s_q, h_q, d_qk]` bf16, and `dKV [s_kv, d_qk]` f32, which starts as zeros
-    and is added to. The probe build also writes `P`, `S`, `dP` f32 and `dS` bf16 `[s_q, h_q, topk]`, of which the
-    k-blocks below ceil(clamped topk_length / b_topk) are written; S is the value before its rounding to bf16.
+    Outputs: `delta [s_q, h_q]` f32, `dQ [s_q, h_q, d_qk]` bf16, and `dKV [s_kv, d_qk]` f32, which starts as
+    zeros and is added to. The probe build also writes `P`, `S`, `dP` f32 and `dS` bf16 `[s_q, h_q, topk]`, of
+    which the k-blocks below ceil(clamped topk_length / b_topk) are written; S is the value before its
+    rounding to bf16.
     """
     problem = inputs.problem
     q = Buffer.input("q", inputs.q)

@@ -48,11 +48,14 @@ build/types/tileproof: $(STAMP)
 	@for folder in $(FOLDERS); do ln -sfn ../../../$$folder $@/$$folder; done
 	@touch $@
 
+# Every linter runs, so that one run shows all there is to mend.
 lint: setup build/types/tileproof
-	$(PY) -m ruff check .
-	$(PY) -m ruff format --check .
-	$(PY) -m mypy -p tileproof
-	@test -z "$(CXX_FILES)" || $(VENV)/bin/clang-format --dry-run --Werror $(CXX_FILES)
+	@failed=0; \
+	$(PY) -m ruff check . || failed=1; \
+	$(PY) -m ruff format --check . || failed=1; \
+	$(PY) -m mypy -p tileproof || failed=1; \
+	test -z "$(CXX_FILES)" || $(VENV)/bin/clang-format --dry-run --Werror $(CXX_FILES) || failed=1; \
+	exit $$failed
 
 format: setup
 	$(PY) -m ruff check --fix .

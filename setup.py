@@ -56,7 +56,11 @@ class BuildEngine(build_ext):
 
         cxx = shlex.split(os.environ.get("CXX", "g++"))
         flags = shlex.split(os.environ.get("TILEPROOF_CXXFLAGS", OPTIMISE)) + REQUIRED.split()
-        flags += [f"-I{ENGINE}", f"-isystem{pybind11.get_include()}", f"-isystem{sysconfig.get_path('include')}"]
+        flags += [
+            f"-I{ENGINE}",
+            f"-isystem{pybind11.get_include()}",
+            f"-isystem{sysconfig.get_path('include')}",
+        ]
         # -march=native means another thing on another processor: the resolved flags belong to the key.
         resolved = subprocess.run(
             [*cxx, *flags, "-x", "c++", "-E", "-v", os.devnull], capture_output=True, text=True, check=False
@@ -68,14 +72,18 @@ class BuildEngine(build_ext):
         cache.mkdir(parents=True, exist_ok=True)
 
         with ThreadPoolExecutor(int(os.environ.get("TILEPROOF_JOBS", "2"))) as pool:
-            objects = list(pool.map(lambda source: compile_one(cxx, flags, key, Path(source), cache), ext.sources))
+            objects = list(
+                pool.map(lambda source: compile_one(cxx, flags, key, Path(source), cache), ext.sources)
+            )
 
         target = Path(self.get_ext_fullpath(ext.name))
         linked = cache / "linked.json"
         want = digest("".join([key, *(digest(path.read_bytes()) for path in objects)]).encode())
         built = cache / target.name
         if not built.exists() or not linked.exists() or json.loads(linked.read_text()) != want:
-            run([*cxx, "-shared", "-pthread", *map(str, objects), "-o", f"{built}.new"], f"link {target.name}")
+            run(
+                [*cxx, "-shared", "-pthread", *map(str, objects), "-o", f"{built}.new"], f"link {target.name}"
+            )
             os.replace(f"{built}.new", built)
             linked.write_text(json.dumps(want))
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -92,7 +100,8 @@ def compile_one(cxx: list[str], flags: list[str], key: str, source: Path, cache:
     if target.exists() and record.exists():
         known = json.loads(record.read_text())
         if known["key"] == key and all(
-            Path(name).exists() and digest(Path(name).read_bytes()) == value for name, value in known["files"].items()
+            Path(name).exists() and digest(Path(name).read_bytes()) == value
+            for name, value in known["files"].items()
         ):
             return target
     fresh, depends = cache / f"{source.stem}.new.o", cache / f"{source.stem}.d"
@@ -101,7 +110,9 @@ def compile_one(cxx: list[str], flags: list[str], key: str, source: Path, cache:
     names = depends.read_text().replace("\\\n", " ").split(":", 1)[1].split()
     record.unlink(missing_ok=True)
     os.replace(fresh, target)
-    record.write_text(json.dumps({"key": key, "files": {name: digest(Path(name).read_bytes()) for name in names}}))
+    record.write_text(
+        json.dumps({"key": key, "files": {name: digest(Path(name).read_bytes()) for name in names}})
+    )
     return target
 
 

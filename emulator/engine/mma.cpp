@@ -179,7 +179,7 @@ std::string check_mma(const MmaRequest& r) {
   if (r.ws)
     ok = (d.m == 32 || d.m == 64 || d.m == 128) && (d.n == 64 || d.n == 128 || d.n == 256);
   else if (r.cta_group == 2)
-    ok = (d.m == 128 || d.m == 256) && d.n >= 16 && d.n <= 256 && d.n % 16 == 0;
+    ok = (d.m == 128 || d.m == 256) && d.n >= 16 && d.n <= 256 && d.n % (r.a_in_tmem ? 32 : 16) == 0;
   else
     ok = (d.m == 64 && d.n >= 8 && d.n <= 256) || (d.m == 128 && d.n >= 16 && d.n <= 256 && d.n % 16 == 0);
   if (!ok)

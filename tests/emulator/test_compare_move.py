@@ -162,7 +162,7 @@ def test_vector_moves_that_do_not_fit_are_refused() -> None:
 SPECIALS = {
     "%tid.x": lambda i: i % 4, "%tid.y": lambda i: i // 4 % 3, "%tid.z": lambda i: i // 12, "%ntid.x": lambda i: 4,
     "%ntid.y": lambda i: 3, "%ntid.z": lambda i: 4, "%laneid": lambda i: i % 32, "%warpid": lambda i: i // 32,
-    "%nwarpid": lambda i: 2, "%lanemask_eq": lambda i: 1 << i % 32, "%lanemask_lt": lambda i: (1 << i % 32) - 1,
+    "%nwarpid": lambda i: 64, "%lanemask_eq": lambda i: 1 << i % 32, "%lanemask_lt": lambda i: (1 << i % 32) - 1,
     "%lanemask_le": lambda i: (2 << i % 32) - 1, "%lanemask_gt": lambda i: ~((2 << i % 32) - 1) & 0xFFFFFFFF,
     "%lanemask_ge": lambda i: ~((1 << i % 32) - 1) & 0xFFFFFFFF, "%dynamic_smem_size": lambda i: 512,
 }  # fmt: skip

@@ -1,0 +1,81 @@
+"""The findings that the engine can report: one row a code, with its severity and what it means.
+
+`docs/instructions.md` prints this table; a test holds it against the C++ sources and against the tests of findings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Severity = Literal["error", "warning", "note"]
+
+
+@dataclass(frozen=True)
+class Code:
+    """`stops` tells whether the launch ends there: hardware would trap, hang or go on undefined."""
+
+    code: str
+    group: str
+    severity: Severity
+    stops: bool
+    meaning: str
+
+
+_ROWS = """
+memory|global-out-of-bounds|error|stops|an access, also of a copy engine, is not inside one buffer
+memory|global-uninitialised|error|goes on|a read of bytes of a buffer that nothing has written
+memory|global-read-only|error|stops|a write into a buffer over a read-only array, or into .const memory
+memory|local-out-of-bounds|error|stops|an access outside the thread's local memory
+memory|param-out-of-bounds|error|stops|a read outside the kernel's parameters
+memory|param-written|error|stops|a generic store into the parameter window
+memory|misaligned|error|stops|an address that is not a multiple of what the access, mbarrier, copy or tensor map needs
+memory|shared-out-of-bounds|error|stops|shared bytes outside [0x400, end) of the CTA
+memory|shared-uninitialised|error|goes on|a read of shared bytes that nothing has written
+memory|shared-pending|error|goes on|a read of shared bytes whose asynchronous copy has not completed: a wait is missing
+memory|shared-write-under-copy|error|goes on|a store into shared bytes that a copy in flight is going to write
+memory|shared-wrong-window|error|stops|a .shared::cta access, or a wait, with an address of another CTA
+memory|shared-no-such-cta|error|stops|an address, mapa or CTA mask that names a rank which the cluster does not have
+memory|access-after-exit|error|stops|shared memory, an mbarrier or TMEM of a CTA is used after that CTA exited
+mbarrier|mbarrier-uninitialised|error|stops|an mbarrier operation where no mbarrier was initialised
+mbarrier|mbarrier-reinit|error|goes on|mbarrier.init on a live mbarrier
+mbarrier|mbarrier-count|error|stops|an arrival count outside 1 .. 2^20-1
+mbarrier|mbarrier-over-arrival|error|stops|more arrivals than the phase still expects
+mbarrier|mbarrier-tx-range|error|stops|a transaction count beyond +-(2^20-1)
+mbarrier|mbarrier-overwritten|error|goes on|a store or a copy hits the bytes of a live mbarrier
+mbarrier|mbarrier-read-as-data|error|goes on|a load, a copy or the tensor core reads the bytes of a live mbarrier
+barriers|barrier-operands|error|stops|a named barrier beyond 15, or a thread count that is no multiple of 32
+barriers|barrier-count-mismatch|error|stops|a named barrier used with two thread counts in one round
+barriers|cluster-barrier-twice|error|stops|a thread arrives at the cluster barrier again without having waited
+barriers|cluster-barrier-wait|error|stops|a thread waits at the cluster barrier without having arrived
+barriers|sync-mask|error|stops|a .sync instruction whose member mask misses a lane that executes it, or names one that skips it
+barriers|aligned-partial|error|stops|an .aligned instruction that lanes of the warp skip by a predicate
+barriers|shfl-inactive|error|goes on|shfl.sync reads a lane that does not take part
+copies|tensormap-invalid|error|stops|the 128 bytes are no encoded tensor map
+copies|tensormap-rank|error|stops|the dimension of the instruction is not the rank of the map
+copies|tensormap-gather4|error|stops|gather4 or scatter4 with a map that is not rank 2 with one row a box
+copies|tma-barrier-cta|error|stops|a copy signals an mbarrier in a CTA that this form cannot signal
+tensor memory|tmem-alloc|error|stops|an illegal tcgen05.alloc: columns, growing sizes, after relinquish
+tensor memory|tmem-dealloc|error|stops|tcgen05.dealloc of what is no live allocation
+tensor memory|tmem-dealloc-in-flight|error|goes on|tcgen05.dealloc of columns that an operation in flight is going to write
+tensor memory|tmem-leak|error|goes on|a CTA exits with columns allocated
+tensor memory|tmem-not-allocated|error|stops|an access of columns that are not allocated
+tensor memory|tmem-uninitialised|error|goes on|a read of a cell that nothing has written
+tensor memory|tmem-pending|error|goes on|a read of a cell whose asynchronous write has not completed: a wait is missing
+tensor memory|tmem-address-uniform|error|stops|the threads of a warp pass different columns to tcgen05.ld or st
+tensor memory|tmem-lane-quarter|warning|goes on|the address names lanes that the warp cannot reach
+tensor memory|tmem-ld-not-waited|note|goes on|a register of tcgen05.ld is used without wait::ld; the hardware waits for it
+tensor core|mma-operands|error|stops|an illegal shape, descriptor or address of tcgen05.mma or cp
+tensor core|mma-many-threads|warning|goes on|several threads of a warp each issue the same tcgen05.mma
+tensor core|cta-pair|error|stops|a cta_group::2 instruction without a pair, or other than its twin's
+end|async-pending-at-exit|warning|goes on|an operation was in flight when the last thread of the cluster exited
+end|hang|error|stops|nothing can move; the finding lists who waits for what
+end|livelock|error|stops|warps run and nothing happens
+end|trap|error|stops|the kernel executed trap
+end|device-assert|error|stops|the kernel called __assertfail
+"""
+
+CODES: dict[str, Code] = {
+    fields[1]: Code(fields[1], fields[0], fields[2], fields[3] == "stops", fields[4])  # type: ignore[arg-type]
+    for fields in (line.split("|") for line in _ROWS.strip().splitlines())
+}

@@ -172,7 +172,7 @@ def _plan(p: KernelPlan) -> list[str]:
                     f"cta_group::{m.cta_group} kind::{m.kind}{' ws' if m.ws else ''}",
                     f"{m.m} x {m.n}" + (f", {m.parts} times" if m.parts > 1 else ""),
                     str(m.k),
-                    f"{m.a}, {m.a_major}-major",
+                    f"{m.a}{_columns(m.a_cols)}, {m.a_major}-major",
                     f"{m.b}{_columns(m.b_cols)}, {m.b_major}-major",
                     m.d,
                 )
@@ -186,6 +186,7 @@ def _plan(p: KernelPlan) -> list[str]:
         if isinstance(o, TmemObservation):
             part = f", {o.parts} parts a k-block" if o.parts > 1 else ""
             part += f", columns from {o.first_col}" if o.first_col else ""
+            part += ", transposed" if o.transposed else ""
             place = f"TMEM tile {o.tile} when barrier {o.barrier} completes{part}"
             seen.append((o.stage, "production", place))
         elif isinstance(o, SmemObservation):

@@ -83,9 +83,10 @@ class TmemTile:
 class Mma:
     """One MMA chain: D += A B over `k` elements in steps of 16, shape (m, n) of the whole instruction.
 
-    The chain is repeated for `parts` consecutive windows of n columns of D. `b_cols` is the range of columns
-    of B's tile that all parts together read (None: all of it). An operand whose major is not its tile's is
-    read transposed. `ws`: the weight-stationary form (tcgen05.mma.ws).
+    The chain is repeated for `parts` consecutive windows of the operand that is read along its tile's columns
+    for m or n. `a_cols` and `b_cols` are the ranges of columns of the operands' tiles that all parts together
+    read (None: all of them). An operand whose major is not its tile's is read transposed. `ws`: the
+    weight-stationary form (tcgen05.mma.ws).
     """
 
     name: str
@@ -100,17 +101,17 @@ class Mma:
     a_major: Literal["K", "MN"]
     b_major: Literal["K", "MN"]
     parts: int = 1
+    a_cols: tuple[int, int] | None = None
     b_cols: tuple[int, int] | None = None
     ws: bool = False
 
 
 @dataclass(frozen=True)
 class TmemObservation:
-    """Stage `stage` lies in `tile` stage b when `barrier`[b] completes: publication i = phase *
-    barrier.stages + b.
+    """Stage `stage` lies in `tile` stage b when `barrier`[b] completes phase p: publication i = p * stages + b.
 
-    Publication i is k-block i // parts and there the columns [first_col + n (i % parts), + n) of the stage's
-    tile, with n the columns of the MMA that writes `tile`.
+    Publication i is k-block i // parts and there the columns [first_col + w (i % parts), + w) of the stage's
+    tile. The MMA that writes `tile` is [stage's rows, w], or when `transposed` [w, stage's rows].
     """
 
     stage: str
@@ -118,6 +119,7 @@ class TmemObservation:
     barrier: str
     parts: int = 1
     first_col: int = 0
+    transposed: bool = False
 
 
 @dataclass(frozen=True)

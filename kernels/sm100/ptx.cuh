@@ -108,12 +108,8 @@ __device__ __forceinline__ uint4 load_shared_16(uint32_t address) {
   return value;
 }
 
-// Four f32 additions to global memory, 16-byte aligned, each atomic by itself.
-__device__ __forceinline__ void red_add_v4(float* address, float x, float y, float z, float w) {
-  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};"
-               :
-               : "l"(address), "f"(x), "f"(y), "f"(z), "f"(w)
-               : "memory");
+__device__ __forceinline__ void red_add(float* address, float x) {
+  asm volatile("red.global.add.f32 [%0], %1;" : : "l"(address), "f"(x) : "memory");
 }
 
 // ---- scalar arithmetic --------------------------------------------------------------------------------
@@ -133,7 +129,21 @@ __device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
 
 // ---- tcgen05 ------------------------------------------------------------------------------------------
 
-// D[tmem_d] = A B (+ D when accumulate) in this CTA, weight-stationary form. One thread issues it.
+// D[tmem_d] = A B (+ D when accumulate) in this CTA. One thread issues it.
+__device__ __forceinline__ void mma_f16_ss(uint32_t tmem_d, uint64_t desc_a, uint64_t desc_b, uint32_t idesc,
+                                           bool accumulate) {
+  asm volatile(
+      "{\n\t"
+      ".reg .pred accumulate;\n\t"
+      "setp.ne.b32 accumulate, %4, 0;\n\t"
+      "tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, accumulate;\n\t"
+      "}"
+      :
+      : "r"(tmem_d), "l"(desc_a), "l"(desc_b), "r"(idesc), "r"(static_cast<uint32_t>(accumulate))
+      : "memory");
+}
+
+// The weight-stationary form: with M = 64 its D fills all lanes.
 __device__ __forceinline__ void mma_ws_f16_ss(uint32_t tmem_d, uint64_t desc_a, uint64_t desc_b,
                                               uint32_t idesc, bool accumulate) {
   asm volatile(

@@ -90,8 +90,8 @@ def _mmas(plan: KernelPlan) -> Iterable[str]:
             yield f"MMA {mma.name} names a tile that is not in the plan"
             continue
         for operand, major, extent, window in (
-            (mma.a, mma.a_major, mma.m, None),
-            (mma.b, mma.b_major, mma.n * (mma.parts if mma.b_major == "MN" else 1), mma.b_cols),
+            (mma.a, mma.a_major, mma.m, mma.a_cols),
+            (mma.b, mma.b_major, mma.n, mma.b_cols),
         ):
             if operand not in smem:
                 continue
@@ -99,10 +99,13 @@ def _mmas(plan: KernelPlan) -> Iterable[str]:
             first, end = window or (0, tile.cols)
             if not 0 <= first < end <= tile.cols:
                 yield f"MMA {mma.name} reads columns {first} to {end} of {operand}, which has {tile.cols}"
-            cols = end - first
-            rows, depth = (tile.rows, cols) if tile.major == major else (cols, tile.rows)
-            if (rows * mma.cta_group, depth) != (extent, mma.k):
-                yield f"MMA {mma.name} reads {extent} x {mma.k} of {operand}: a CTA holds {rows} x {depth}"
+            along_rows = tile.major == major
+            rows, depth = (tile.rows, end - first) if along_rows else (end - first, tile.rows)
+            wanted = extent if along_rows or window is None else extent * mma.parts
+            if (rows * mma.cta_group, depth) != (wanted, mma.k):
+                yield f"MMA {mma.name} reads {wanted} x {mma.k} of {operand}: a CTA holds {rows} x {depth}"
+        if mma.parts > 1 and (mma.a_cols is None) == (mma.b_cols is None):
+            yield f"MMA {mma.name} has {mma.parts} parts of neither or both operands"
         shape = (mma.m, mma.n, mma.cta_group)
         try:
             check_shape(*shape, ws=mma.ws)

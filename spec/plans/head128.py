@@ -2,8 +2,8 @@
 
 Rank r of the cluster owns heads [64 r, 64 r + 64): their Q, dO, O, delta, P, S, dP, dS and dQ, and their
 partial sum of dKV. Both ranks hold the whole tile of 64 keys; each gathers half of its rows and multicasts
-them to both. Every MMA is `cta_group::1` with M = 64 in the weight-stationary form, whose accumulators fill
-all 128 TMEM lanes (data path layout E). docs/limits.md says what was rejected and why.
+them to both. Every MMA is `cta_group::1`; those with M = 64 are weight-stationary, so that their accumulators
+fill all 128 TMEM lanes (data path layout E). docs/limits.md says what was rejected and why.
 
 Shared-memory tiles are cut into column tiles of 64 bf16 (128 bytes, the swizzle's span), each column tile
 contiguous with 128-byte rows. Read along its rows such a tile is a K-major operand, read along its columns an
@@ -48,9 +48,9 @@ Majors = tuple[Literal["K", "MN"], Literal["K", "MN"]]
 
 H_CTA = H_Q // CLUSTER
 DQ_N = 256
-DKV_N = 128
+DKV_M = 128
 DKV_STAGES = 2
-DKV_PARTS = D_V // DKV_N
+DKV_PARTS = D_V // DKV_M
 
 
 def plan(d_qk: int) -> KernelPlan:
@@ -88,12 +88,8 @@ def plan(d_qk: int) -> KernelPlan:
             TmemObservation("dP", tile="dP", barrier="dp_ready"),
             SmemObservation("dS", tile="dS", barrier="ds_ready"),
             OutputObservation("dQ", "dQ", "[s_q, h_q, d_qk]"),
-            TmemObservation("dKV", tile="dKV", barrier="dkv_ready", parts=DKV_PARTS),
-            *(
-                (TmemObservation("dKV", tile="dKV_rope", barrier="rope_ready", first_col=D_V),)
-                if rope
-                else ()
-            ),
+            TmemObservation("dKV", tile="dKV", barrier="dkv_ready", parts=DKV_PARTS, transposed=True),
+            *(_DKV_ROPE if rope else ()),
             OutputObservation("dKV", "dKV", "[s_kv, d_qk]"),
         ),
         probes=tuple(OutputObservation(stage, stage, "[s_q, h_q, topk]") for stage in ("P", "S", "dP", "dS")),
@@ -132,45 +128,56 @@ _ROLES = (
 )
 
 
+_DKV_ROPE = (TmemObservation("dKV", tile="dKV_rope", barrier="rope_ready", first_col=D_V, transposed=True),)
+
+
 def _tensor_memory(rope: bool) -> tuple[TmemTile, ...]:
-    """All 512 columns; layout E folds the N columns of a tile in two: row m in lanes m and m + 64."""
+    """Layout E (M = 64) folds a tile's N columns in two: row m in lanes m and m + 64. Layout D (M = 128) does not.
+
+    dKV is kept transposed, one lane a column of kv: a warp then adds 32 neighbouring columns of one row of dKV
+    with each instruction, which is what the atomic units want (docs/limits.md).
+    """
     tiles: list[TmemTile] = []
 
-    def add(name: str, n: int, stages: int, holds: str) -> None:
+    def add(name: str, columns: int, stages: int, layout: Literal["D", "E"], holds: str) -> None:
         column = sum(tile.columns * tile.stages for tile in tiles)
-        tiles.append(TmemTile(name, column, n // 2, stages, "E", holds))
+        tiles.append(TmemTile(name, column, columns, stages, layout, holds))
 
-    add("dQ", DQ_N, D_V // DQ_N, "the sum over k-blocks of dS k, NoPE columns, f32")
+    add("dQ", DQ_N // 2, D_V // DQ_N, "E", "the sum over k-blocks of dS k, NoPE columns, f32")
     if rope:
-        add("dQ_rope", 64, 1, "the same, RoPE columns")
-    add("P", B_TOPK, 1, "q k^T, f32")
-    add("dP", B_TOPK, 1, "dO v^T, f32")
-    add("dKV", DKV_N, DKV_STAGES, "128 columns of S^T dO + dS^T q over the CTA's heads, f32")
+        add("dQ_rope", 32, 1, "E", "the same, RoPE columns")
+    add("P", B_TOPK // 2, 1, "E", "q k^T, f32")
+    add("dP", B_TOPK // 2, 1, "E", "dO v^T, f32")
+    add("dKV", B_TOPK, DKV_STAGES, "D", "dO^T S + q^T dS over the CTA's heads, 128 columns of kv, f32")
     if rope:
-        add("dKV_rope", 64, 1, "dS^T q over the CTA's heads, RoPE columns")
+        add("dKV_rope", B_TOPK // 2, 1, "E", "q^T dS over the CTA's heads, RoPE columns of kv")
     return tuple(tiles)
 
 
 def _mmas(d_qk: int) -> tuple[Mma, ...]:
-    """In the order of the first issue; every one M = 64, cta_group::1, weight-stationary."""
-
-    def chain(
-        name: str, n: int, k: int, a: str, b: str, d: str, majors: Majors, parts: int, b_cols: tuple[int, int]
-    ) -> Mma:
-        a_major, b_major = majors
-        return Mma(name, "f16", 1, 64, n, k, a, b, d, a_major, b_major, parts, b_cols, ws=True)
+    """In the order of the first issue; every one of cta_group::1."""
 
     v, rope = (0, D_V), (D_V, d_qk)
+
+    def scores(name: str, k: int, a: str) -> Mma:
+        return Mma(name, "f16", 1, H_CTA, B_TOPK, k, a, "KV", name, "K", "K", b_cols=(0, k), ws=True)
+
+    def dq(name: str, n: int, parts: int, cols: tuple[int, int]) -> Mma:
+        return Mma(name, "f16", 1, H_CTA, n, B_TOPK, "dS", "KV", name, "K", "MN", parts, b_cols=cols, ws=True)
+
+    def dkv(name: str, m: int, a: str, b: str, d: str, parts: int, cols: tuple[int, int]) -> Mma:
+        ws = m == 64  # as M = 64 without .ws leaves half of the lanes idle
+        return Mma(name, "f16", 1, m, B_TOPK, H_CTA, a, b, d, "MN", "MN", parts, a_cols=cols, ws=ws)
+
     chains = [
-        chain("P", B_TOPK, d_qk, "Q", "KV", "P", ("K", "K"), 1, (0, d_qk)),
-        chain("dP", B_TOPK, D_V, "dO", "KV", "dP", ("K", "K"), 1, v),
-        chain("dKV_S", DKV_N, H_CTA, "S", "dO", "dKV", ("MN", "MN"), DKV_PARTS, v),
-        chain("dQ", DQ_N, B_TOPK, "dS", "KV", "dQ", ("K", "MN"), D_V // DQ_N, v),
-        chain("dKV_dS", DKV_N, H_CTA, "dS", "Q", "dKV", ("MN", "MN"), DKV_PARTS, v),
+        scores("P", d_qk, "Q"),
+        scores("dP", D_V, "dO"),
+        dkv("dKV_S", DKV_M, "dO", "S", "dKV", DKV_PARTS, v),
+        dq("dQ", DQ_N, D_V // DQ_N, v),
+        dkv("dKV_dS", DKV_M, "Q", "dS", "dKV", DKV_PARTS, v),
     ]
     if d_qk > D_V:
-        chains.append(chain("dQ_rope", 64, B_TOPK, "dS", "KV", "dQ_rope", ("K", "MN"), 1, rope))
-        chains.append(chain("dKV_rope", 64, H_CTA, "dS", "Q", "dKV_rope", ("MN", "MN"), 1, rope))
+        chains += [dq("dQ_rope", 64, 1, rope), dkv("dKV_rope", 64, "Q", "dS", "dKV_rope", 1, rope)]
     return tuple(chains)
 
 

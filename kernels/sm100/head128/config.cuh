@@ -62,8 +62,8 @@ struct Config {
 
   static constexpr int kDqN = Plan::mma::dQ::n;                  // 256
   static constexpr int kDqParts = Plan::d_v / kDqN;              // 2
-  static constexpr int kDkvN = Plan::mma::dKV_S::n;              // 128
-  static constexpr int kDkvParts = Plan::d_v / kDkvN;            // 4
+  static constexpr int kDkvM = Plan::mma::dKV_S::m;              // 128
+  static constexpr int kDkvParts = Plan::d_v / kDkvM;            // 4
   static constexpr int kDkvStages = Plan::tmem::dKV::stages;     // 2
   static constexpr int kPartsPerStage = kDkvParts / kDkvStages;  // uses of a stage in one k-block
 
@@ -147,10 +147,10 @@ struct Config {
   static_assert(Plan::barrier::dkv_ready::stages == kDkvStages &&
                 Plan::barrier::dkv_free::stages == kDkvStages);
 
-  // The accumulators: layout E holds half of a tile's N columns in each half of the lanes.
+  // The accumulators: layout E holds half of a tile's N columns in each half of the lanes, layout D all.
   static_assert(2 * Plan::tmem::P::columns == kKeys && 2 * Plan::tmem::dP::columns == kKeys);
   static_assert(2 * Plan::tmem::dQ::columns == kDqN && Plan::tmem::dQ::stages == kDqParts);
-  static_assert(2 * Plan::tmem::dKV::columns == kDkvN && kDkvParts % kDkvStages == 0);
+  static_assert(Plan::tmem::dKV::columns == kKeys && kDkvM == 128 && kDkvParts % kDkvStages == 0);
 
   // The warp roles.
   static_assert(Plan::role::load::first_warp == 0 && Plan::role::load::warps == 4);

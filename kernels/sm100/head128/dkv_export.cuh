@@ -1,10 +1,12 @@
-// The dkv_export role: 128 threads. First delta of the CTA's heads, then, part by part, the dKV accumulators
-// to global memory: thread t holds key t % 64 and half t / 64 of the part's columns, as layout E lays them.
+// The dkv_export role: 128 threads. First delta of the CTA's heads, then, part by part, the transposed dKV
+// accumulators to global memory: a TMEM lane, and so a thread, holds one column of kv, its registers hold
+// keys.
 //
-// The additions are vectors of red.global.add straight from registers. cp.reduce.async.bulk would need the
-// part in shared memory, of which the operands leave nothing, and adds no faster (docs/limits.md). A slot
-// that is no key issues nothing: an added zero would still rewrite memory (red flushes subnormals and quiets
-// NaNs).
+// One red.global.add.f32 of a warp then adds 32 neighbouring columns of one row, 128 bytes. With keys in the
+// lanes a vector of 16 bytes a lane would touch 32 rows, at less than half the rate; cp.reduce.async.bulk
+// would need the part in shared memory, of which the operands leave nothing, and adds no faster
+// (docs/limits.md). A slot that is no key issues nothing: an added zero would still rewrite memory (red
+// flushes subnormals, quiets NaNs).
 #pragma once
 
 #include "sm100/head128/context.cuh"
@@ -24,55 +26,56 @@ struct DkvExport : Context<Plan> {
   __device__ __forceinline__ void run() {
     compute_delta();
 
-    const int key = threadIdx.x % kThreads % Cfg::kKeys;
-    const int half = threadIdx.x % kThreads / Cfg::kKeys;
+    const int t = threadIdx.x % kThreads;
     CUTE_NO_UNROLL
     for (int k = 0; k < k_blocks; ++k) {
-      const int slot = k * Plan::b_topk + key;
-      const int row = this->key_row(__ldg(indices + slot), slot);
-      float* to = params.dKV + int64_t(row) * Plan::d_qk;
+      // Lane l keeps the rows of keys l and 32 + l.
+      const int slot = k * Plan::b_topk + lane;
+      const int rows[2] = {this->key_row(__ldg(indices + slot), slot),
+                           this->key_row(__ldg(indices + slot + 32), slot + 32)};
 
       // The order in which the parts are published.
       CUTE_UNROLL
       for (int part = 0; part < Cfg::kDkvParts; ++part) {
-        if (Cfg::kRope != 0 && part == Cfg::kDkvStages) add_rope(k, row, to, half);
+        if (Cfg::kRope != 0 && part == Cfg::kDkvStages) add_rope(k, rows, t);
         const int b = part % Cfg::kDkvStages;
         const int use = k * Cfg::kPartsPerStage + part / Cfg::kDkvStages;
-        constexpr int kColumns = Plan::tmem::dKV::columns;
         smem.dkv_ready[b].wait(use & 1);
-        add_columns<kColumns>(Plan::tmem::dKV::column + b * kColumns, smem.dkv_free[b], row,
-                              to + part * Cfg::kDkvN + half * kColumns);
+        float v[2][32];
+        const int column = Plan::tmem::dKV::column + b * Plan::tmem::dKV::columns;
+        ptx::fence_after_thread_sync();
+        ptx::load_tmem_32_columns(this->tmem(column), v[0]);
+        ptx::load_tmem_32_columns(this->tmem(column + 32), v[1]);
+        ptx::wait_tmem_loads();
+        ptx::fence_before_thread_sync();
+        smem.dkv_free[b].arrive();
+        CUTE_UNROLL
+        for (int half = 0; half < 2; ++half) add(v[half], rows[half], part * Cfg::kDkvM + t);
       }
     }
   }
 
  private:
-  __device__ __forceinline__ void add_rope(int k, int row, float* to, int half) {
+  // RoPE columns: layout E, lane = column t % 64, the keys of half t / 64.
+  __device__ __forceinline__ void add_rope(int k, const int (&rows)[2], int t) {
     if constexpr (Cfg::kRope != 0) {
-      constexpr int kColumns = Plan::tmem::dKV_rope::columns;
+      float v[32];
       smem.rope_ready[0].wait(k & 1);
-      add_columns<kColumns>(Plan::tmem::dKV_rope::column, smem.rope_free[0], row,
-                            to + Plan::d_v + half * kColumns);
+      ptx::fence_after_thread_sync();
+      ptx::load_tmem_32_columns(this->tmem(Plan::tmem::dKV_rope::column), v);
+      ptx::wait_tmem_loads();
+      ptx::fence_before_thread_sync();
+      smem.rope_free[0].arrive();
+      add(v, t < Cfg::kRope ? rows[0] : rows[1], Plan::d_v + t % Cfg::kRope);
     }
   }
 
-  // Columns [column, column + Columns) of this thread's lane, freed once read, are added from `to` on.
-  template <int Columns>
-  __device__ __forceinline__ void add_columns(int column, Barrier& free, int row, float* to) {
-    float v[Columns / 32][32];
-    ptx::fence_after_thread_sync();
+  // Value j is added to column `column` of the row that lane j keeps, where there is one.
+  __device__ __forceinline__ void add(const float (&v)[32], int rows, int column) {
     CUTE_UNROLL
-    for (int i = 0; i < Columns / 32; ++i) ptx::load_tmem_32_columns(this->tmem(column + 32 * i), v[i]);
-    ptx::wait_tmem_loads();
-    ptx::fence_before_thread_sync();
-    free.arrive();
-    if (row < 0) return;
-    CUTE_UNROLL
-    for (int i = 0; i < Columns / 32; ++i) {
-      CUTE_UNROLL
-      for (int j = 0; j < 32; j += 4) {
-        ptx::red_add_v4(to + 32 * i + j, v[i][j], v[i][j + 1], v[i][j + 2], v[i][j + 3]);
-      }
+    for (int j = 0; j < 32; ++j) {
+      const int row = __shfl_sync(0xffffffff, rows, j);
+      if (row >= 0) ptx::red_add(params.dKV + int64_t(row) * Plan::d_qk + column, v[j]);
     }
   }
 

@@ -2,10 +2,10 @@
 //
 //   P  = Q K^T                                        -> p_ready
 //   dP = dO V^T                                       -> dp_ready
-//   dKV parts 0, 1 = S^T dO                           while dS is computed
+//   dKV^T parts 0, 1 = dO^T S                         while dS is computed
 //   dQ += dS K, first the lower 32 keys, then the upper -> kv_lo_free, kv_hi_free (and at the end dq_ready)
-//   dKV parts 0, 1 += dS^T Q, RoPE = dS^T Q           -> dkv_ready, rope_ready
-//   dKV parts 2, 3 = S^T dO + dS^T Q                  -> dkv_ready, then s_free
+//   dKV^T parts 0, 1 += Q^T dS, RoPE = Q^T dS         -> dkv_ready, rope_ready
+//   dKV^T parts 2, 3 = dO^T S + Q^T dS                -> dkv_ready, then s_free
 //
 // The next k-block's keys are gathered from the first half of dQ on.
 #pragma once
@@ -54,7 +54,7 @@ struct IssueMmas : Context<Plan> {
       CUTE_UNROLL
       for (int part = 0; part < Cfg::kDkvStages; ++part) {
         wait_part_free(k, part);
-        dkv_part(s, dO, part, false);
+        dkv_part(dO, s, part, false);
       }
 
       smem.ds_ready.wait(parity);
@@ -67,7 +67,7 @@ struct IssueMmas : Context<Plan> {
 
       CUTE_UNROLL
       for (int part = 0; part < Cfg::kDkvStages; ++part) {
-        dkv_part(ds, q, part, true);
+        dkv_part(q, ds, part, true);
         ptx::commit(smem.dkv_ready[part].address());
       }
       if constexpr (Cfg::kRope != 0) {
@@ -79,8 +79,8 @@ struct IssueMmas : Context<Plan> {
       CUTE_UNROLL
       for (int part = Cfg::kDkvStages; part < Cfg::kDkvParts; ++part) {
         wait_part_free(k, part);
-        dkv_part(s, dO, part, false);
-        dkv_part(ds, q, part, true);
+        dkv_part(dO, s, part, false);
+        dkv_part(q, ds, part, true);
         ptx::commit(smem.dkv_ready[part % Cfg::kDkvStages].address());
       }
       ptx::commit(smem.s_free.address());
@@ -129,25 +129,25 @@ struct IssueMmas : Context<Plan> {
     }
   }
 
-  // dKV [keys, 128 columns of part `part`] = A^T [keys, heads] B[:, those columns]
+  // dKV^T [128 columns of part `part`, keys] = A[:, those columns]^T [.., heads] B [heads, keys]
   __device__ __forceinline__ void dkv_part(uint32_t a, uint32_t b, int part, bool accumulate) {
-    const uint32_t idesc = bf16_mma_descriptor<Cfg::kKeys, Cfg::kDkvN, Major::MN, Major::MN>();
+    const uint32_t idesc = bf16_mma_descriptor<Cfg::kDkvM, Cfg::kKeys, Major::MN, Major::MN>();
     const uint32_t d =
         smem.tmem_base + Plan::tmem::dKV::column + part % Cfg::kDkvStages * Plan::tmem::dKV::columns;
     CUTE_UNROLL
     for (int head = 0; head < Cfg::kHeads; head += kMmaK) {
-      ptx::mma_ws_f16_ss(d, mn_major<kRows>(a, 0, head), mn_major<kRows>(b, part * Cfg::kDkvN, head), idesc,
-                         accumulate || head != 0);
+      ptx::mma_f16_ss(d, mn_major<kRows>(a, part * Cfg::kDkvM, head), mn_major<kRows>(b, 0, head), idesc,
+                      accumulate || head != 0);
     }
   }
 
   __device__ __forceinline__ void dkv_rope() {
     if constexpr (Cfg::kRope != 0) {
-      const uint32_t idesc = bf16_mma_descriptor<Cfg::kKeys, Cfg::kRope, Major::MN, Major::MN>();
+      const uint32_t idesc = bf16_mma_descriptor<Cfg::kRope, Cfg::kKeys, Major::MN, Major::MN>();
       CUTE_UNROLL
       for (int head = 0; head < Cfg::kHeads; head += kMmaK) {
-        ptx::mma_ws_f16_ss(smem.tmem_base + Plan::tmem::dKV_rope::column, mn_major<kRows>(ds, 0, head),
-                           mn_major<kRows>(q, Plan::d_v, head), idesc, head != 0);
+        ptx::mma_ws_f16_ss(smem.tmem_base + Plan::tmem::dKV_rope::column, mn_major<kRows>(q, Plan::d_v, head),
+                           mn_major<kRows>(ds, 0, head), idesc, head != 0);
       }
     }
   }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +19,7 @@ from tileproof.emulator.tensormap import TensorMap
 
 Argument = Buffer | TensorMap | int | float | bytes | np.generic
 _POLICIES = ("early", "late", "random")
+_MOST_CTAS = 1 << 24
 _SHARED_LIMIT = 232448  # bytes one CTA may use on SM100 (cutlass/arch/arch.h)
 _GLOBALS_BASE = 0x0800_0000_0000
 
@@ -128,6 +130,13 @@ class Module:
                 expected="an even number of CTAs a cluster",
                 found=str(cluster3),
             )
+        if not isinstance(shared_bytes, int) or not isinstance(livelock_limit, int) or livelock_limit < 0:
+            raise LaunchError(
+                "shared_bytes and livelock_limit are counts",
+                where=entry[:80],
+                expected="integers from 0",
+                found=f"shared_bytes {shared_bytes!r}, livelock_limit {livelock_limit!r}",
+            )
         used = decoded.static_shared + shared_bytes
         if shared_bytes < 0 or used > _SHARED_LIMIT:
             raise LaunchError(
@@ -179,7 +188,10 @@ class Module:
 
 
 def _three(value: Sequence[int], name: str) -> tuple[int, int, int]:
-    numbers = tuple(int(n) for n in value)
+    try:
+        numbers = tuple(operator.index(n) for n in value)
+    except TypeError:
+        numbers = ()
     if not 1 <= len(numbers) <= 3 or any(n < 1 for n in numbers):
         raise LaunchError(
             f"{name} is not a launch dimension", expected="one to three positive numbers", found=str(value)
@@ -199,6 +211,19 @@ def _check_shape(
     if threads > 1024:
         raise LaunchError(
             "a block has too many threads", where=entry[:80], expected="at most 1024", found=str(block)
+        )
+    limits = {"grid": (grid, (2**31 - 1, 65535, 65535)), "block": (block, (1024, 1024, 64))}
+    for name, (extents, limit) in limits.items():
+        if any(e > most for e, most in zip(extents, limit, strict=True)):
+            raise LaunchError(
+                f"the {name} is too large", where=entry[:80], expected=f"at most {limit}", found=str(extents)
+            )
+    if grid[0] * grid[1] * grid[2] > _MOST_CTAS:
+        raise LaunchError(
+            "the grid is larger than this emulator runs",
+            where=entry[:80],
+            expected=f"at most {_MOST_CTAS} CTAs",
+            found=str(grid),
         )
     required, most = directives.get("reqntid"), directives.get("maxntid")
     if required and (*required, 1, 1)[:3] != block:
@@ -288,6 +313,16 @@ def _bytes_of(argument: Argument, size: int) -> bytes | None:
 
 def _tap(tap: Tap, dynamic: int) -> tuple[str, int, bool, int, int, int, int]:
     region = tap.region
+    if isinstance(region, TmemRegion):
+        fits = region.column >= 0 and region.columns > 0 and region.column + region.columns <= 512
+    else:
+        fits = region.offset >= 0 and region.bytes > 0 and region.offset + region.bytes <= _SHARED_LIMIT
+    if not fits or not SHARED_RESERVED <= dynamic + tap.barrier_offset <= _SHARED_LIMIT:
+        raise LaunchError(
+            f"the tap {tap.name!r} lies outside the CTA's memory",
+            expected=f"columns inside 512, bytes inside {_SHARED_LIMIT}, a barrier in shared memory",
+            found=f"barrier offset {tap.barrier_offset}, {region}",
+        )
     if isinstance(region, TmemRegion):
         return (tap.name, dynamic + tap.barrier_offset, True, region.column, region.columns, 0, 0)
     return (tap.name, dynamic + tap.barrier_offset, False, 0, 0, dynamic + region.offset, region.bytes)

@@ -77,6 +77,15 @@ DEFECTS: tuple[Defect, ...] = (
         "k-block 0 on",
     ),
     _source(
+        "q-not-waited-for",
+        "the MMA does not wait for Q",
+        "smem.q_ready.wait(0);  // also with no k-block: Q's bytes must have landed before the CTAs exit",
+        "",
+        "P",
+        "k-block 0, when Q lands after KV",
+        "N9",
+    ),
+    _source(
         "kv-ready-bytes",
         "the barrier of KV expects half of the bytes",
         "arrive_and_expect_tx(Plan::barrier::kv_ready::tx_bytes)",

@@ -13,8 +13,9 @@
 
 namespace tileproof {
 
-template <class T>
-inline T bits_as(uint32_t v) {
+template <class T, class B>
+inline T bits_as(B v) {
+  static_assert(sizeof(T) == sizeof(B));
   T t;
   std::memcpy(&t, &v, sizeof t);
   return t;

@@ -34,7 +34,9 @@ size_t Engine::pending_count() const {
   return n;
 }
 
-// Early and late complete the oldest operation; random takes any head of a queue or any unordered one.
+// Early and late complete the oldest operation. Random takes any head of a queue or any unordered one; in
+// half of the launches by a priority drawn for each issuing instruction, so that the copies of one
+// instruction can starve while all others complete: what a missing wait needs to show.
 bool Engine::complete_one() {
   std::deque<AsyncOp>* from = nullptr;
   size_t index = 0;
@@ -42,16 +44,29 @@ bool Engine::complete_one() {
   if (config.policy == Policy::Random) {
     const size_t choices = unordered_.size() + queues_.size();
     if (!choices) return false;
-    size_t pick = rng() % choices;
-    if (pick < unordered_.size()) {
-      from = &unordered_;
-      index = pick;
-    } else {
-      auto it = queues_.begin();
-      std::advance(it, static_cast<std::ptrdiff_t>(pick - unordered_.size()));
-      from = &it->second;
-      key = it->first;
-    }
+    auto priority = [&](const AsyncOp& op) {
+      uint64_t h =
+          (static_cast<uint64_t>(op.origin.instr - program.code.data()) + 1) * 0x9e3779b97f4a7c15ull ^
+          starve_;
+      h = (h ^ (h >> 29)) * 0xbf58476d1ce4e5b9ull;
+      return h ^ (h >> 32);
+    };
+    const size_t pick = rng() % choices;
+    size_t at = 0;
+    uint64_t best = ~0ull;
+    auto offer = [&](std::deque<AsyncOp>& queue, size_t i, uint64_t name) {
+      const uint64_t p = starve_ ? priority(queue[i]) : (at == pick ? 0 : ~0ull);
+      ++at;
+      if (from && p >= best) return;
+      if (!from || p < best) {
+        best = p;
+        from = &queue;
+        index = i;
+        key = name;
+      }
+    };
+    for (size_t i = 0; i < unordered_.size(); ++i) offer(unordered_, i, 0);
+    for (auto& q : queues_) offer(q.second, 0, q.first);
   } else {
     uint64_t oldest = ~0ull;
     if (!unordered_.empty()) {

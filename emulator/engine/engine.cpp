@@ -13,7 +13,9 @@ std::string hex(uint64_t v) {
 }
 
 Engine::Engine(const Program& p, GlobalMemory& m, Config c)
-    : program(p), memory(m), config(std::move(c)), rng(config.seed * 0x9e3779b97f4a7c15ull + 1) {}
+    : program(p), memory(m), config(std::move(c)), rng(config.seed * 0x9e3779b97f4a7c15ull + 1) {
+  if (config.policy == Policy::Random && rng() % 2) starve_ = rng() | 1;
+}
 
 void Engine::run() {
   std::vector<Dim3> firsts;
@@ -177,7 +179,7 @@ void Engine::start_warp(Cta& cta, Warp& w, int index) {
           x = static_cast<uint32_t>(index);
           break;
         case Special::Nwarpid:
-          x = (threads + 31) / 32;
+          x = 64;  // the most a processor holds, not this CTA's (PTX ISA 10.5; seen on silicon)
           break;
         case Special::LanemaskEq:
           x = 1u << l;
@@ -266,7 +268,7 @@ void Engine::run_cluster() {
           for (size_t i = 0; i < w.splits.size(); ++i)
             if (!w.splits[i].dead && ready(w, w.splits[i])) runnable.push_back({&w, i});
       const size_t async = pending_count();
-      if (async && (runnable.empty() || rng() % 4 == 0)) {
+      if (async && (runnable.empty() || rng() % (starve_ ? 64 : 4) == 0)) {
         complete_one();
         continue;
       }

@@ -4,42 +4,45 @@
 namespace tileproof {
 namespace {
 
+// A NaN result is canonical: 0x7fffffff, whatever the inputs' payloads (seen on silicon, docs/evidence).
+inline float canonical(float r) { return r != r ? bits_as<float>(0x7fffffffu) : r; }
+
 template <bool Z>
 struct FAdd {
-  static float f(float a, float b) { return Z ? ftz(ftz(a) + ftz(b)) : a + b; }
+  static float f(float a, float b) { return canonical(Z ? ftz(ftz(a) + ftz(b)) : a + b); }
 };
 template <bool Z>
 struct FSub {
-  static float f(float a, float b) { return Z ? ftz(ftz(a) - ftz(b)) : a - b; }
+  static float f(float a, float b) { return canonical(Z ? ftz(ftz(a) - ftz(b)) : a - b); }
 };
 template <bool Z>
 struct FMul {
-  static float f(float a, float b) { return Z ? ftz(ftz(a) * ftz(b)) : a * b; }
+  static float f(float a, float b) { return canonical(Z ? ftz(ftz(a) * ftz(b)) : a * b); }
 };
 template <bool Z>
 struct FFma {
   static float f(float a, float b, float c) {
-    return Z ? ftz(std::fma(ftz(a), ftz(b), ftz(c))) : std::fma(a, b, c);
+    return canonical(Z ? ftz(std::fma(ftz(a), ftz(b), ftz(c))) : std::fma(a, b, c));
   }
 };
 template <bool Z>
 struct FDiv {
-  static float f(float a, float b) { return Z ? ftz(ftz(a) / ftz(b)) : a / b; }
+  static float f(float a, float b) { return canonical(Z ? ftz(ftz(a) / ftz(b)) : a / b); }
 };
 template <bool Z>
 struct FNeg {
-  static float f(float a) { return Z ? -ftz(a) : -a; }
+  static float f(float a) { return canonical(Z ? -ftz(a) : -a); }
 };
 template <bool Z>
 struct FAbs {
-  static float f(float a) { return Z ? std::fabs(ftz(a)) : std::fabs(a); }
+  static float f(float a) { return canonical(Z ? std::fabs(ftz(a)) : std::fabs(a)); }
 };
 template <bool Z, bool NaN, bool IsMax>
 struct FMinMax {
   static float f(float a, float b) {
     if (Z) a = ftz(a), b = ftz(b);
     if (a != a || b != b)
-      return NaN ? bits_as<float>(0x7fffffff) : (a != a ? (b != b ? bits_as<float>(0x7fffffff) : b) : a);
+      return NaN ? bits_as<float>(0x7fffffffu) : (a != a ? (b != b ? bits_as<float>(0x7fffffffu) : b) : a);
     if (a == b) return std::signbit(a) == IsMax ? b : a;
     return (a < b) == IsMax ? b : a;
   }
@@ -50,24 +53,28 @@ template <bool Z>
 struct Ex2 {
   static float f(float a) {
     const float r = static_cast<float>(std::exp2(static_cast<double>(Z ? ftz(a) : a)));
-    return Z ? ftz(r) : r;
+    return canonical(Z ? ftz(r) : r);
   }
 };
 template <bool Z>
 struct Lg2 {
-  static float f(float a) { return static_cast<float>(std::log2(static_cast<double>(Z ? ftz(a) : a))); }
+  static float f(float a) {
+    return canonical(static_cast<float>(std::log2(static_cast<double>(Z ? ftz(a) : a))));
+  }
 };
 template <bool Z>
 struct Rsqrt {
-  static float f(float a) { return static_cast<float>(1.0 / std::sqrt(static_cast<double>(Z ? ftz(a) : a))); }
+  static float f(float a) {
+    return canonical(static_cast<float>(1.0 / std::sqrt(static_cast<double>(Z ? ftz(a) : a))));
+  }
 };
 template <bool Z>
 struct Sqrt {
-  static float f(float a) { return Z ? ftz(std::sqrt(ftz(a))) : std::sqrt(a); }
+  static float f(float a) { return canonical(Z ? ftz(std::sqrt(ftz(a))) : std::sqrt(a)); }
 };
 template <bool Z>
 struct Rcp {
-  static float f(float a) { return Z ? ftz(1.0f / ftz(a)) : 1.0f / a; }
+  static float f(float a) { return canonical(Z ? ftz(1.0f / ftz(a)) : 1.0f / a); }
 };
 
 // Packed pairs in a 64-bit register: two independent f32 operations (.f32x2).
@@ -123,7 +130,7 @@ struct CvtF32Bf16 {
   static float f(uint16_t a) { return bf16_to_f32(a); }
 };
 struct CvtF32F16 {
-  static float f(uint16_t a) { return f16_to_f32(a); }
+  static float f(uint16_t a) { return canonical(f16_to_f32(a)); }
 };
 struct CvtBf16F32 {
   static uint16_t f(float a) { return f32_to_bf16(a); }
@@ -146,8 +153,12 @@ template <class S>
 struct ToF32 {
   static float f(S a) { return static_cast<float>(a); }
 };
+// With .ftz a NaN becomes the canonical f32 NaN, widened; without, it keeps its payload (seen on silicon).
+inline double widen(float a) {
+  return a != a ? bits_as<double>(uint64_t{0x7fffffffe0000000}) : static_cast<double>(a);
+}
 struct F64FromF32Ftz {
-  static double f(float a) { return static_cast<double>(ftz(a)); }
+  static double f(float a) { return widen(ftz(a)); }
 };
 struct F64FromF32 {
   static double f(float a) { return static_cast<double>(a); }

@@ -218,10 +218,11 @@ Step cluster_wait(Exec& x, const Instr& i) {
   return Step::Block;
 }
 
-// ---- mbarrier. o[1] address, imm displacement, m[0] 0 .shared::cta, 1 .shared::cluster, 2 generic, m[5] bytes of the
-// address register.
+// ---- mbarrier. o[1] address, imm displacement, m[0] 0 .shared::cta, 1 .shared::cluster, 2 generic, m[5]
+// bytes of the address register.
 
-// The CTA and the offset of an mbarrier operand; null after a fault. Only arrivals and byte counts may go to a peer.
+// The CTA and the offset of an mbarrier operand; null after a fault. Only arrivals and byte counts may go to
+// a peer.
 Cta* bar_at(Exec& x, const Instr& i, int lane, bool remote, uint32_t& offset) {
   uint64_t a = static_cast<uint64_t>(i.imm);
   if (i.o[1] != INT32_MIN) a += i.m[5] == 4 ? x.src<uint32_t>(i.o[1])[lane] : x.src<uint64_t>(i.o[1])[lane];
@@ -231,7 +232,8 @@ Cta* bar_at(Exec& x, const Instr& i, int lane, bool remote, uint32_t& offset) {
   Cta* owner = x.shared_owner(a, lane, i.m[0] == 1 || window);
   if (owner && owner != &x.cta && !remote) {
     x.e.fault("shared-wrong-window",
-              "this mbarrier instruction reaches the own CTA only, and the address is of CTA rank " + std::to_string(owner->rank),
+              "this mbarrier instruction reaches the own CTA only, and the address is of CTA rank " +
+                  std::to_string(owner->rank),
               x.origin(lane), a);
     return nullptr;
   }

@@ -49,7 +49,8 @@ int find_columns(Engine& e, Cta& cta, int columns, bool pair) {
     return true;
   };
   std::vector<int> starts;
-  // Multiples of the size: with sizes that never increase, no legal sequence of allocations is then blocked by holes.
+  // Multiples of the size: with sizes that never increase, no legal sequence of allocations is then blocked
+  // by holes.
   for (int u = 0; u + units <= 16; u += units)
     if (fits(u)) starts.push_back(u);
   if (starts.empty()) return -1;
@@ -157,7 +158,8 @@ bool tmem_address(Exec& x, const Instr& i, uint32_t taddr, int& lane0, int& colu
   const uint32_t* taddrs = x.src<uint32_t>(i.o[1]);
   for (uint32_t m = x.mask; m; m &= m - 1)
     if ((taddrs[__builtin_ctz(m)] & 0xffff) != (taddr & 0xffff)) {
-      x.e.fault("tmem-address-uniform", "the threads of a warp pass different TMEM columns", x.origin(x.lane()), taddr);
+      x.e.fault("tmem-address-uniform", "the threads of a warp pass different TMEM columns",
+                x.origin(x.lane()), taddr);
       return false;
     }
   const TmemShape shape = static_cast<TmemShape>(i.m[0]);

@@ -323,6 +323,7 @@ class Engine {
   std::deque<AsyncOp> unordered_;
   std::map<uint64_t, std::deque<AsyncOp>> queues_;
   uint64_t seq_ = 0;
+  uint64_t starve_ = 0;       // random schedules: salt of the priorities, 0 for a uniform choice
   uint64_t last_effect_ = 0;  // warp instruction count at the last progress
   uint64_t last_progress_ = 0;
 };

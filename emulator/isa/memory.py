@@ -143,6 +143,12 @@ def st(d: Decoder, i: Instruction, m: Modifiers) -> None:
 
 _ATOM = {"add": 0, "min": 1, "max": 2, "and": 3, "or": 4, "xor": 5, "exch": 6, "inc": 7, "dec": 8}
 _ATOM_TYPES = {"u32": 0, "b32": 0, "s32": 1, "u64": 2, "b64": 2, "s64": 3, "f32": 4}
+_ATOM_ALLOWED = {
+    "add": {"u32", "s32", "u64", "f32"},
+    **dict.fromkeys(("min", "max"), {"u32", "s32", "u64", "s64"}),
+    **dict.fromkeys(("and", "or", "xor", "exch"), {"b32", "b64"}),
+    **dict.fromkeys(("inc", "dec"), {"u32"}),
+}
 
 
 @instruction(
@@ -155,7 +161,7 @@ _ATOM_TYPES = {"u32": 0, "b32": 0, "s32": 1, "u64": 2, "b64": 2, "s64": 3, "f32"
 @instruction(
     "atom",
     group="memory",
-    forms=".[sem].[scope].[space].OP.{u,s,b}{32,64}, .{add,exch}.f32",
+    forms=".[sem].[scope].[space].OP.{u,s,b}{32,64}, .add.f32",
     section="9.7.13.5",
     note="as red, and returns the old value",
 )
@@ -171,8 +177,7 @@ def atomic(d: Decoder, i: Instruction, m: Modifiers) -> None:
         raise Unknown(f"does not know the type .{'.'.join(types)}")
     type_ = types[0]
     elements = int(vector[1:]) if vector else 1
-    known = type_ != "f32" or operation in ("add", "exch")
-    if not known or (elements > 1 and (returns or type_ != "f32")):
+    if type_ not in _ATOM_ALLOWED[operation] or (elements > 1 and (returns or type_ != "f32")):
         raise Unknown("does not know this operation on this type")
     operands = list(i.operands)
     dst = operands.pop(0) if returns else Sink()

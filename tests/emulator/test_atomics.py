@@ -21,7 +21,7 @@ OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "inc": lambda a, b: 0 if a >= b else a + 1,
     "dec": lambda a, b: b if a == 0 or a > b else a - 1,
 }
-TYPES = {op: ("u32", "s32", "u64", "s64") for op in ("add", "min", "max")}
+TYPES = {op: ("u32", "s32", "u64", "s64") for op in ("min", "max")} | {"add": ("u32", "s32", "u64")}
 TYPES |= {op: ("b32", "b64") for op in ("and", "or", "xor", "exch")} | {"inc": ("u32",), "dec": ("u32",)}
 FORMS = [(op, type_) for op, types in TYPES.items() for type_ in types]
 
@@ -116,7 +116,7 @@ def test_vector_adds(count: int) -> None:
 
 def test_exchange_and_add_of_floats() -> None:
     cells = np.array([1.5], np.float32)
-    body = "atom.global.exch.f32 %f1, [%a1], 0f40000000;\natom.global.add.f32 %f2, [%a1], 0f3F800000;\nst.global.v2.f32 [%a0], {%f1, %f2};"
+    body = "atom.global.exch.b32 %f1, [%a1], 0x40000000;\natom.global.add.f32 %f2, [%a1], 0f3F800000;\nst.global.v2.f32 [%a0], {%f1, %f2};"
     assert outputs(body, 2, np.float32, [cells], threads=1).tolist() == [1.5, 2.0] and cells[0] == 3.0
 
 

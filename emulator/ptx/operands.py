@@ -8,6 +8,8 @@ import struct
 from tileproof.emulator.ptx.syntax import IDENTIFIER, Address, Immediate, Name, Operand, Pair, Sink, Vector
 
 _INTEGER = re.compile(r"([+-]?)(0[xX][0-9a-fA-F]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*)U?$")
+_FLOAT_BITS = re.compile(r"0[fF]([0-9a-fA-F]{8})$|0[dD]([0-9a-fA-F]{16})$")
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$")
 
 
 def parse_number(text: str) -> Immediate:
@@ -25,10 +27,11 @@ def parse_number(text: str) -> Immediate:
         )
         value = int(digits[2:] if base in (2, 16) else digits, base)
         return Immediate(-value if match.group(1) == "-" else value)
-    if text[:2] in ("0f", "0F") and len(text) == 10:
-        return Immediate(int(text[2:], 16), 32)
-    if text[:2] in ("0d", "0D") and len(text) == 18:
-        return Immediate(int(text[2:], 16), 64)
+    if match := _FLOAT_BITS.match(text):
+        digits = match.group(1) or match.group(2)
+        return Immediate(int(digits, 16), 4 * len(digits))
+    if not _DECIMAL.match(text):
+        raise ValueError(text)
     return Immediate(struct.unpack("<Q", struct.pack("<d", float(text)))[0], 64)
 
 

@@ -33,7 +33,7 @@ def test_the_good_text_decodes() -> None:
         (HEADER + ".visible .entry k(\n.param .u64 p0\n", 5, ".param"), (HEADER + ".visible .entry k(.param .q64 p0)\n{\n}", 4, ".param"),
         (HEADER + ".visible .entry k()\n{\nadd.u32 %r1, %r2", 5, "the end of the text"), (HEADER + ".visible .entry k()", 4, "the end"),
         (HEADER + ".visible .entry ()\n{}", 4, "'()'"), (HEADER + ".global .u99 x;", 4, ".u99"), (HEADER + ".global .u32 x = 5", 4, "5"),
-        (HEADER + ".pragma \"x\"", 4, '"x"'), (HEADER + ".global .u32 x = zebra;", 4, "zebra"), (HEADER + ".global .align 3 .u32 x;", 4, ".align"),
+        (HEADER + ".pragma \"x\"", 4, '"x"'), (HEADER + ".global .u32 x = zebra;", 4, "zebra"), (HEADER + ".global .align 3 .u32 x;", 4, ".align"), (HEADER + ".global .f32 x = 0f-3F00000;", 4, "0f-3F00000"),
         (HEADER + ".global .b8 x[99999999999];", 4, "x[99999999999]"), (HEADER + '.file 1 kernel.cu\n', 4, "1"),
         (HEADER + ".section .debug_str\n", 5, "the end"), ("\x00\x01\x02\xff\xfe", 1, ""), ("\x7fELF\x02\x01\x01", 1, "ELF"),
         (".visible .entry k()\n{\nret;\n}\n", 1, ".visible"), (HEADER + "}\n", 4, "'}'"), (HEADER + ".shared .align 0 .b8 x[4];", 4, ".align"),
@@ -50,7 +50,7 @@ def test_module_level(text: str, line: int, token: str) -> None:
 @pytest.mark.parametrize(
     ("line", "token"),
     [
-        ("add.u32 %r1, %r2, ];", "]"), ("add.u32 %r1, %r2, 0x;", "0x"), ("ld.global.u32 %r1, [%a0+];", "%a0+"), 
+        ("add.u32 %r1, %r2, ];", "]"), ("add.u32 %r1, %r2, 0x;", "0x"), ("mov.f32 %f1, 0f+3F00000;", "0f+3F00000"), ("mov.f32 %f1, 1_0.5;", "1_0.5"), ("ld.global.u32 %r1, [%a0+];", "%a0+"), 
         ("add.u32 %r1, nobody, %r2;", "nobody"), ("bra NOWHERE;", "NOWHERE"), ("add.u32 %r1, %r2;", "2 operands"), ("add.u32 %r1, %r2, %r3, %r4;", "4 operands"),
         ("add.u32 %rd1, %r2, %r3;", "%rd1"), ("add.u64 %rd1, %r2, %rd3;", "%r2"), ("@%r1 add.u32 %r1, %r2, %r3;", "%r1"), ("setp.eq.u32 %r1, %r2, %r3;", "%r1"),
         ("ret", "}"), (".reg .b77 %x;", ".reg"), (".reg .b32 <5>;", "<5>"), ("5 + 5;", "5"), ("ld.global.u32 5, [%a0];", "Immediate"), ("ld.global.u32 %r1, %a0;", "%a0"),

@@ -154,3 +154,9 @@ def test_random_structured_programs(program: list[tuple[str, int, int]], seed: i
     want = [interpret(t) for t in range(32)]
     for schedule in (Schedule("early"), Schedule("random", seed)):
         assert outputs(body, schedule=schedule).tolist() == want
+
+
+@pytest.mark.parametrize("leave", ["ret;", "ret.uni;", "exit;"])
+def test_leaving_under_a_guard(leave: str) -> None:
+    body = f"{store('%t')}\nsetp.lt.u32 %p1, %t, 20; @%p1 {leave}\nadd.u32 %r1, %t, 100; {store('%r1')}"
+    assert (outputs(body) == np.where(LANES < 20, LANES, LANES + 100)).all()

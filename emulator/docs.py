@@ -1,0 +1,98 @@
+"""Prints the instruction table: ``python -m tileproof.emulator.docs`` writes docs/instructions.md, ``--check``
+compares.
+
+The page is the registry and the table of findings, so that what it says is what the emulator does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tileproof.emulator import isa
+from tileproof.emulator.codes import CODES, Code
+from tileproof.emulator.registry import ROWS, Row
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "instructions.md"
+GRADES = {
+    "modelled": "values, and completion where it is asynchronous, follow the PTX ISA",
+    "order only": "accepted; it changes no value here, since what it orders or hints at happens in order anyway",
+    "refused": "known and not executed: a kernel that contains it is refused by name",
+}
+
+
+def page(rows: Iterable[Row], codes: Iterable[Code]) -> str:
+    """The page of these rows and codes."""
+    known = list(rows)
+    executed = [row for row in known if row.grade != "refused"]
+    lines = [
+        "# What the emulator executes",
+        "",
+        "Generated from `emulator/isa/` and `emulator/codes.py` by `python -m tileproof.emulator.docs`. Edit",
+        "those, not this page. Sections are of the PTX ISA manual, 9.x numbering. An instruction, modifier or",
+        "operand form that is not listed here is refused by name; nothing is skipped.",
+        "",
+        *_table(("grade", "means"), GRADES.items()),
+    ]
+    groups = list(dict.fromkeys(row.group for row in executed))
+    for group in groups:
+        members = [row for row in executed if row.group == group]
+        lines += ["", f"## {group[0].upper() + group[1:]}", ""]
+        lines += _table(
+            ("instruction", "forms", "grade", "ISA", "note"),
+            ((f"`{r.base}`", _forms(r.forms), r.grade, r.section, r.note) for r in sorted(members, key=lambda r: r.base)),
+        )
+    lines += ["", "## Refused", ""]
+    lines += _table(
+        ("instruction", "what it is", "ISA"),
+        ((f"`{r.base}`", r.note, r.section) for r in sorted(known, key=lambda r: r.base) if r.grade == "refused"),
+    )
+    lines += [
+        "",
+        "## Findings",
+        "",
+        'A finding that "stops" ends the launch: hardware would trap, hang or go on undefined.',
+        "",
+        *_table(
+            ("code", "about", "severity", "launch", "meaning"),
+            ((f"`{c.code}`", c.group, c.severity, "stops" if c.stops else "goes on", c.meaning) for c in codes),
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _forms(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+    return [line(head), "|" + "---|" * len(head), *map(line, rows)]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the page, or with --check return 1 when the one on disk is stale."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tileproof.emulator.docs", description="Write docs/instructions.md."
+    )
+    parser.add_argument("--check", action="store_true", help="only compare; exit 1 when the page is stale")
+    parser.add_argument("--output", type=Path, default=PAGE, help="the page (default: docs/instructions.md)")
+    options = parser.parse_args(arguments)
+    assert isa  # importing it fills the registry
+    text = page(ROWS, CODES.values())
+    if not options.check:
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+        options.output.write_text(text, encoding="utf-8")
+        return 0
+    if options.output.exists() and options.output.read_text(encoding="utf-8") == text:
+        return 0
+    print(f"{options.output} is stale; run python -m tileproof.emulator.docs", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

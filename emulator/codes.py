@@ -1,6 +1,6 @@
 """The findings that the engine can report: one row a code, with its severity and what it means.
 
-`docs/instructions.md` prints this table; a test holds it against the C++ sources and against the tests of findings.
+`docs/instructions.md` prints this table; a test holds it against the C++ sources and the tests of findings.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ end|hang|error|stops|nothing can move; the finding lists who waits for what
 end|livelock|error|stops|warps run and nothing happens
 end|trap|error|stops|the kernel executed trap
 end|device-assert|error|stops|the kernel called __assertfail
-"""
+"""  # noqa: E501
 
 CODES: dict[str, Code] = {
     fields[1]: Code(fields[1], fields[0], fields[2], fields[3] == "stops", fields[4])  # type: ignore[arg-type]

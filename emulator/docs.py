@@ -1,5 +1,4 @@
-"""Prints the instruction table: ``python -m tileproof.emulator.docs`` writes docs/instructions.md, ``--check``
-compares.
+"""Prints the instruction table: ``python -m tileproof.emulator.docs`` writes docs/instructions.md.
 
 The page is the registry and the table of findings, so that what it says is what the emulator does.
 """
@@ -18,7 +17,7 @@ from tileproof.emulator.registry import ROWS, Row
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "instructions.md"
 GRADES = {
     "modelled": "values, and completion where it is asynchronous, follow the PTX ISA",
-    "order only": "accepted; it changes no value here, since what it orders or hints at happens in order anyway",
+    "order only": "accepted; changes no value here, since what it orders happens in order anyway",
     "refused": "known and not executed: a kernel that contains it is refused by name",
 }
 
@@ -42,12 +41,19 @@ def page(rows: Iterable[Row], codes: Iterable[Code]) -> str:
         lines += ["", f"## {group[0].upper() + group[1:]}", ""]
         lines += _table(
             ("instruction", "forms", "grade", "ISA", "note"),
-            ((f"`{r.base}`", _forms(r.forms), r.grade, r.section, r.note) for r in sorted(members, key=lambda r: r.base)),
+            (
+                (f"`{r.base}`", _forms(r.forms), r.grade, r.section, r.note)
+                for r in sorted(members, key=lambda r: r.base)
+            ),
         )
     lines += ["", "## Refused", ""]
     lines += _table(
         ("instruction", "what it is", "ISA"),
-        ((f"`{r.base}`", r.note, r.section) for r in sorted(known, key=lambda r: r.base) if r.grade == "refused"),
+        (
+            (f"`{r.base}`", r.note, r.section)
+            for r in sorted(known, key=lambda r: r.base)
+            if r.grade == "refused"
+        ),
     )
     lines += [
         "",
@@ -57,7 +63,10 @@ def page(rows: Iterable[Row], codes: Iterable[Code]) -> str:
         "",
         *_table(
             ("code", "about", "severity", "launch", "meaning"),
-            ((f"`{c.code}`", c.group, c.severity, "stops" if c.stops else "goes on", c.meaning) for c in codes),
+            (
+                (f"`{c.code}`", c.group, c.severity, "stops" if c.stops else "goes on", c.meaning)
+                for c in codes
+            ),
         ),
     ]
     return "\n".join(lines) + "\n"

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - PTX lines and case tables are kept whole
 """One tcgen05.mma on chosen operands: images placed by spec.machine, the kernel, and D read back."""
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ def strides(major: str, swizzle: str, rows: int) -> tuple[int, int]:
 def place(image: np.ndarray, at: int, operand: np.ndarray, major: smem_layout.Major, swizzle: str) -> int:
     """Writes `operand` [rows, 16] of 16-bit words into the image; returns its descriptor."""
     lbo, sbo = strides(major, swizzle, len(operand))
-    address = smem_layout.address(major, swizzle, at, lbo, sbo, np.arange(len(operand))[:, None], np.arange(16)[None, :])
+    address = smem_layout.address(
+        major, swizzle, at, lbo, sbo, np.arange(len(operand))[:, None], np.arange(16)[None, :]
+    )
     image[(address - 1024) // 2] = operand.view(np.uint16)
     return SmemDescriptor(at, lbo, sbo, swizzle).encode()
 
@@ -70,7 +73,9 @@ def kernel(form: Form, columns: int, enable: bool) -> str:
     a = "[%r52]" if form.a_in_tmem else "%a3"
     ws = ".ws" if form.ws else ""
     mask, scale = form.extra.get("mask", ""), form.extra.get("scale", "")
-    commit = f"tcgen05.commit.cta_group::{g}.mbarrier::arrive::one.shared::cluster" + (".multicast::cluster.b64 [1024], 3;" if g == 2 else ".b64 [%r70];")
+    commit = f"tcgen05.commit.cta_group::{g}.mbarrier::arrive::one.shared::cluster" + (
+        ".multicast::cluster.b64 [1024], 3;" if g == 2 else ".b64 [%r70];"
+    )
     bytes_ = 0xF000
     return f"""
     mov.u32 %r20, %cluster_ctarank; shl.b32 %r70, %r20, 24; add.u32 %r70, %r70, 1024;
@@ -130,7 +135,15 @@ def multiply(
                 a_cells[cta, lane] = np.ascontiguousarray(a[m]).view(np.uint32)
     memory = Memory()
     out = memory.empty(cells.shape, np.float32)
-    args = [out, memory.buffer(image), memory.buffer(a_cells), a_desc, b_desc, form.idesc, memory.buffer(cells)]
+    args = [
+        out,
+        memory.buffer(image),
+        memory.buffer(a_cells),
+        a_desc,
+        b_desc,
+        form.idesc,
+        memory.buffer(cells),
+    ]
     result = run(
         kernel(form, columns, d is not None), args, memory=memory, threads=128, cluster=ctas, shared_bytes=0xF000,
         mma=mode, schedule=schedule,

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - PTX lines and case tables are kept whole
 """Small hand-written kernels for the emulator's tests: text around a body, one launch, arrays in and out."""
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def clean(result: LaunchResult) -> LaunchResult:
 def only(result: LaunchResult, code: str) -> Finding:
     """The first finding, which must have this code."""
     assert result.findings, f"no finding, expected {code}"
-    assert [f.code for f in result.findings][0] == code, "\n".join(map(str, result.findings))
+    assert result.findings[0].code == code, "\n".join(map(str, result.findings))
     return result.findings[0]
 
 
@@ -154,7 +155,9 @@ def wait(offset: int | str, parity: int | str = 0) -> str:
     )
 
 
-def alloc(columns: int = 512, register: str = "%r100", slot: int = 1024 + 64, group: int = 1, warp: int = 0) -> str:
+def alloc(
+    columns: int = 512, register: str = "%r100", slot: int = 1024 + 64, group: int = 1, warp: int = 0
+) -> str:
     """Warp `warp` allocates TMEM; every thread then holds the base in `register`."""
     return f"""
 shr.u32 %r101, %t, 5;

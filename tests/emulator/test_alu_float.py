@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - PTX lines and case tables are kept whole
 """f32 arithmetic: rounding, subnormals, NaN rules, packed pairs and the approximations, against numpy."""
 
 from __future__ import annotations
@@ -97,7 +98,9 @@ def test_min_and_max(op: str, flush: str, nan: str) -> None:
     want = []
     for p, q in zip(x, y, strict=True):
         if np.isnan(p) or np.isnan(q):
-            want.append(np.float32("nan") if nan or (np.isnan(p) and np.isnan(q)) else q if np.isnan(p) else p)
+            want.append(
+                np.float32("nan") if nan or (np.isnan(p) and np.isnan(q)) else q if np.isnan(p) else p
+            )
         else:
             key = [(float(v), not np.signbit(v), v) for v in (p, q)]
             want.append((min(key) if op == "min" else max(key))[2])
@@ -161,7 +164,9 @@ def test_special_values_of_the_approximations() -> None:
     got = elementwise("sqrt.approx.ftz.f32 d, x0;", [a], np.float32)
     same_f32(got[[0, 2, 3, 4, 9]], np.array([np.inf, 0.0, -0.0, np.nan, 0.0], np.float32))
     for spelling in ("div.full.f32", "div.approx.f32"):
-        same_f32(elementwise(f"{spelling} d, x0, x1;", [a[:3], np.full(3, 4, np.float32)], np.float32), a[:3] / 4)
+        same_f32(
+            elementwise(f"{spelling} d, x0, x1;", [a[:3], np.full(3, 4, np.float32)], np.float32), a[:3] / 4
+        )
 
 
 @pytest.mark.parametrize("line", ["add.rz.f32 d, x0, x1;", "add.f64 d, x0, x1;", "fma.f32 d, x0, x1, x1;", "tanh.approx.f32 d, x0;",

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - PTX lines and case tables are kept whole
 """Integer arithmetic and bit operations against numpy and Python's own integers."""
 
 from __future__ import annotations
@@ -22,7 +23,11 @@ def np_type(name: str) -> np.dtype:
 
 def wrapped(values: list[int], kind: np.dtype) -> np.ndarray:
     bits = 8 * kind.itemsize
-    return np.array([v & ((1 << bits) - 1) for v in values], dtype=np.uint64).astype(f"u{kind.itemsize}").view(kind)
+    return (
+        np.array([v & ((1 << bits) - 1) for v in values], dtype=np.uint64)
+        .astype(f"u{kind.itemsize}")
+        .view(kind)
+    )
 
 
 def expect(function: Callable[..., int], arrays: list[np.ndarray], kind: np.dtype) -> np.ndarray:
@@ -58,10 +63,16 @@ def test_mul_hi_and_wide(type_: str) -> None:
     kind = np_type(type_)
     a, b = crossed(integer_edges(kind), 2, 3)
     bits = 8 * kind.itemsize
-    assert (elementwise(f"mul.hi.{type_} d, x0, x1;", [a, b], kind) == expect(lambda x, y: x * y >> bits, [a, b], kind)).all()
+    assert (
+        elementwise(f"mul.hi.{type_} d, x0, x1;", [a, b], kind)
+        == expect(lambda x, y: x * y >> bits, [a, b], kind)
+    ).all()
     if bits < 64:
         wide = np.dtype(f"{kind.kind}{2 * kind.itemsize}")
-        assert (elementwise(f"mul.wide.{type_} d, x0, x1;", [a, b], wide) == expect(lambda x, y: x * y, [a, b], wide)).all()
+        assert (
+            elementwise(f"mul.wide.{type_} d, x0, x1;", [a, b], wide)
+            == expect(lambda x, y: x * y, [a, b], wide)
+        ).all()
 
 
 @pytest.mark.parametrize("type_", TYPES)
@@ -109,7 +120,9 @@ def test_shifts_clamp_at_the_width(type_: str) -> None:
     kind = np_type(type_)
     bits = 8 * kind.itemsize
     (a,) = crossed(integer_edges(kind), 1, 9)
-    amount = np.resize(np.array([0, 1, bits - 1, bits, bits + 1, 255, 256, 2**31, 2**32 - 1, 7], np.uint32), a.shape)
+    amount = np.resize(
+        np.array([0, 1, bits - 1, bits, bits + 1, 255, 256, 2**31, 2**32 - 1, 7], np.uint32), a.shape
+    )
     want = expect(lambda x, n: x >> min(n, 127), [a, amount], kind)
     assert (elementwise(f"shr.{type_} d, x0, x1;", [a, amount], kind) == want).all()
     want = expect(lambda x, n: x << n if n < bits else 0, [a, amount], kind)
@@ -124,7 +137,9 @@ def test_counting_bits() -> None:
     values = [int(v) for v in a]
     assert elementwise("popc.b32 d, x0;", [a], np.uint32).tolist() == [v.bit_count() for v in values]
     assert elementwise("clz.b32 d, x0;", [a], np.uint32).tolist() == [32 - v.bit_length() for v in values]
-    assert elementwise("brev.b32 d, x0;", [a], np.uint32).tolist() == [int(f"{v:032b}"[::-1], 2) for v in values]
+    assert elementwise("brev.b32 d, x0;", [a], np.uint32).tolist() == [
+        int(f"{v:032b}"[::-1], 2) for v in values
+    ]
 
 
 @settings(max_examples=10, deadline=None)

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - PTX lines and case tables are kept whole
 """red and atom: every operation and type, vectors, subnormals, NaN, spaces, against Python integers and numpy."""
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "inc": lambda a, b: 0 if a >= b else a + 1,
     "dec": lambda a, b: b if a == 0 or a > b else a - 1,
 }
-TYPES = {op: ("u32", "s32", "u64", "s64") for op in ("min", "max")} | {"add": ("u32", "s32", "u64")}
-TYPES |= {op: ("b32", "b64") for op in ("and", "or", "xor", "exch")} | {"inc": ("u32",), "dec": ("u32",)}
+TYPES = dict.fromkeys(("min", "max"), ("u32", "s32", "u64", "s64")) | {"add": ("u32", "s32", "u64")}
+TYPES |= dict.fromkeys(("and", "or", "xor", "exch"), ("b32", "b64")) | {"inc": ("u32",), "dec": ("u32",)}
 FORMS = [(op, type_) for op, types in TYPES.items() for type_ in types]
 
 
@@ -77,10 +78,19 @@ def test_many_lanes_on_one_cell() -> None:
 SPECIALS = np.array([0x00000001, 0x80000001, 0x7FC12345, 0x7F812345, 0x80000000], np.uint32).view(np.float32)
 
 
-@pytest.mark.parametrize("spelling", ["red.global.add.f32 [%rd1], 0f00000000;", "atom.global.add.f32 %r1, [%rd1], 0f00000000;"])
+@pytest.mark.parametrize(
+    "spelling", ["red.global.add.f32 [%rd1], 0f00000000;", "atom.global.add.f32 %r1, [%rd1], 0f00000000;"]
+)
 def test_adding_zero_in_global_memory_as_on_silicon(spelling: str) -> None:
     cells = SPECIALS.copy()
-    clean(run(f"mad.wide.u32 %rd1, %t, 4, %a0;\n{spelling}", [m := (memory := Memory()).buffer(cells)], memory=memory, threads=5))
+    clean(
+        run(
+            f"mad.wide.u32 %rd1, %t, 4, %a0;\n{spelling}",
+            [m := (memory := Memory()).buffer(cells)],
+            memory=memory,
+            threads=5,
+        )
+    )
     assert cells.view(np.uint32).tolist() == [0, 0, 0x7FFFFFFF, 0x7FFFFFFF, 0] and m.bytes == 20
 
 

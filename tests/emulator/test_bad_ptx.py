@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - PTX lines and case tables are kept whole
 """Text that is not PTX, or not this machine's: one clear error each, naming line and token."""
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def test_module_level(text: str, line: int, token: str) -> None:
 @pytest.mark.parametrize(
     ("line", "token"),
     [
-        ("add.u32 %r1, %r2, ];", "]"), ("add.u32 %r1, %r2, 0x;", "0x"), ("mov.f32 %f1, 0f+3F00000;", "0f+3F00000"), ("mov.f32 %f1, 1_0.5;", "1_0.5"), ("ld.global.u32 %r1, [%a0+];", "%a0+"), 
+        ("add.u32 %r1, %r2, ];", "]"), ("add.u32 %r1, %r2, 0x;", "0x"), ("mov.f32 %f1, 0f+3F00000;", "0f+3F00000"), ("mov.f32 %f1, 1_0.5;", "1_0.5"), ("ld.global.u32 %r1, [%a0+];", "%a0+"),
         ("add.u32 %r1, nobody, %r2;", "nobody"), ("bra NOWHERE;", "NOWHERE"), ("add.u32 %r1, %r2;", "2 operands"), ("add.u32 %r1, %r2, %r3, %r4;", "4 operands"),
         ("add.u32 %rd1, %r2, %r3;", "%rd1"), ("add.u64 %rd1, %r2, %rd3;", "%r2"), ("@%r1 add.u32 %r1, %r2, %r3;", "%r1"), ("setp.eq.u32 %r1, %r2, %r3;", "%r1"),
         ("ret", "}"), (".reg .b77 %x;", ".reg"), (".reg .b32 <5>;", "<5>"), ("5 + 5;", "5"), ("ld.global.u32 5, [%a0];", "Immediate"), ("ld.global.u32 %r1, %a0;", "%a0"),
@@ -93,7 +94,9 @@ def test_instructions_that_are_refused(line: str, why: str) -> None:
     with pytest.raises(UnsupportedInstruction) as error:
         decode(text)
     assert line.split()[0].removeprefix("@") in str(error.value) and why in str(error.value)
-    assert f"line {text.split(chr(10)).index(line) + 1}" in error.value.where and ", in k" in error.value.where
+    assert (
+        f"line {text.split(chr(10)).index(line) + 1}" in error.value.where and ", in k" in error.value.where
+    )
 
 
 def test_every_refused_row_refuses() -> None:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - PTX lines and case tables are kept whole
 """Named barriers with counts, and the cluster barrier."""
 
 from __future__ import annotations
@@ -9,7 +10,16 @@ from tileproof.emulator import Schedule
 
 
 @pytest.mark.parametrize("schedule", POLICIES)
-@pytest.mark.parametrize("spelling", ["bar.sync 0;", "bar.cta.sync 3;", "barrier.sync 1;", "barrier.cta.sync.aligned 2, 128;", "bar.sync %r50, %r51;"])
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "bar.sync 0;",
+        "bar.cta.sync 3;",
+        "barrier.sync 1;",
+        "barrier.cta.sync.aligned 2, 128;",
+        "bar.sync %r50, %r51;",
+    ],
+)
 def test_sync_publishes_shared_memory(schedule: Schedule, spelling: str) -> None:
     body = f"""
     .shared .b32 tile[128];
@@ -51,7 +61,9 @@ def test_warps_that_exited_are_not_waited_for_without_a_count() -> None:
 def test_a_hang_at_a_named_barrier_names_it() -> None:
     body = "setp.ge.u32 %p1, %t, 32;\n@%p1 exit;\nbar.sync 3, 64;"
     finding = only(run(body, threads=64), "hang")
-    assert "named barrier 3: 32 threads of 64" in finding.waiting[0].waits_for and finding.waiting[0].warp == 0
+    assert (
+        "named barrier 3: 32 threads of 64" in finding.waiting[0].waits_for and finding.waiting[0].warp == 0
+    )
 
 
 def test_bad_operands() -> None:
@@ -100,7 +112,10 @@ def test_a_thread_that_arrives_and_exits_stands_for_nobody_else() -> None:
 
 
 def test_cluster_barrier_misuse() -> None:
-    only(run("barrier.cluster.arrive;\nbarrier.cluster.arrive;\nbarrier.cluster.wait;", cluster=2), "cluster-barrier-twice")
+    only(
+        run("barrier.cluster.arrive;\nbarrier.cluster.arrive;\nbarrier.cluster.wait;", cluster=2),
+        "cluster-barrier-twice",
+    )
     only(run("barrier.cluster.wait;", cluster=2), "cluster-barrier-wait")
     clean(run(f"{CLUSTER_SYNC}\n{CLUSTER_SYNC}", cluster=2))
 

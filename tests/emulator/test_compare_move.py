@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - PTX lines and case tables are kept whole
 """setp, selp, predicate logic, mov and its packing, special registers, against numpy."""
 
 from __future__ import annotations
@@ -10,7 +11,14 @@ from ptx_kit import BF16, elementwise, outputs, store
 from tileproof.emulator import PtxError, UnsupportedInstruction
 from values import F32_EDGES, crossed, ftz, integer_edges
 
-COMPARE = {"eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
+COMPARE = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+}
 TAKE = "selp.b32 d, 1, 0, %p1;"
 
 
@@ -78,7 +86,9 @@ def test_sinks_of_setp() -> None:
 def test_selp(type_: str) -> None:
     kind = np.dtype(f"u{int(type_[1:]) // 8}")
     a, b = crossed(integer_edges(kind), 2, 6)
-    got = elementwise(f"and.b32 %r1, %t, 5;\nsetp.eq.u32 %p1, %r1, 4;\nselp.{type_} d, x0, x1, %p1;", [a, b], kind)
+    got = elementwise(
+        f"and.b32 %r1, %t, 5;\nsetp.eq.u32 %p1, %r1, 4;\nselp.{type_} d, x0, x1, %p1;", [a, b], kind
+    )
     t = np.arange(len(a))
     assert (got == np.where(t & 5 == 4, a, b)).all()
 
@@ -102,10 +112,14 @@ def test_a_guard_leaves_other_lanes_alone() -> None:
     assert (outputs(body) == np.where(np.arange(32) & 3 == 2, 9, 8)).all()
 
 
-@pytest.mark.parametrize(("whole", "part", "count"), [(32, 16, 2), (64, 32, 2), (64, 16, 4), (128, 64, 2), (128, 32, 4)])
+@pytest.mark.parametrize(
+    ("whole", "part", "count"), [(32, 16, 2), (64, 32, 2), (64, 16, 4), (128, 64, 2), (128, 32, 4)]
+)
 def test_pack_and_unpack(whole: int, part: int, count: int) -> None:
     rng = np.random.default_rng(7)
-    words = [rng.integers(0, 2 ** min(part, 63), 64, dtype=np.uint64).astype(f"u{part // 8}") for _ in range(count)]
+    words = [
+        rng.integers(0, 2 ** min(part, 63), 64, dtype=np.uint64).astype(f"u{part // 8}") for _ in range(count)
+    ]
     names = ", ".join(f"x{i}" for i in range(count))
     for pick in range(count):
         fresh = ", ".join("d" if i == pick else "_" for i in range(count))
@@ -132,7 +146,9 @@ def test_plain_moves(type_: str) -> None:
 
 def test_b128_moves() -> None:
     a, b = crossed(integer_edges(np.uint64), 2, 9)
-    got = elementwise("mov.b128 %q0, {x0, x1};\nmov.b128 %q1, %q0;\nmov.b128 {%rd8, d}, %q1;", [a, b], np.uint64)
+    got = elementwise(
+        "mov.b128 %q0, {x0, x1};\nmov.b128 %q1, %q0;\nmov.b128 {%rd8, d}, %q1;", [a, b], np.uint64
+    )
     assert (got == b).all()
 
 
@@ -154,7 +170,12 @@ def test_operands_that_ptx_does_not_have(line: str) -> None:
 
 
 def test_vector_moves_that_do_not_fit_are_refused() -> None:
-    for line in ("mov.b64 %rd1, {%r1, %r2, %r3};", "mov.b32 %r1, {%r2};", "mov.b64 %rd1, {};", "mov.b16 %h1, {%h2, %h3};"):
+    for line in (
+        "mov.b64 %rd1, {%r1, %r2, %r3};",
+        "mov.b32 %r1, {%r2};",
+        "mov.b64 %rd1, {};",
+        "mov.b16 %h1, {%h2, %h3};",
+    ):
         with pytest.raises(UnsupportedInstruction):
             outputs(line)
 
@@ -203,7 +224,28 @@ def test_special_registers_of_clusters() -> None:
     for z in range(2):
         for y in range(4):
             for x in range(6):
-                want = [x, y, z, 6, 4, 2, x % 3, y % 2, 0, 3, 2, 1, x % 3 + 3 * (y % 2), 6, x // 3, y // 2, z, 2, 2, 2]
+                want = [
+                    x,
+                    y,
+                    z,
+                    6,
+                    4,
+                    2,
+                    x % 3,
+                    y % 2,
+                    0,
+                    3,
+                    2,
+                    1,
+                    x % 3 + 3 * (y % 2),
+                    6,
+                    x // 3,
+                    y // 2,
+                    z,
+                    2,
+                    2,
+                    2,
+                ]
                 assert out.numpy()[z, y, x].tolist() == want
 
 

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - PTX lines and case tables are kept whole
 """cvt in all its registered forms, against numpy and ml_dtypes."""
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ def test_a_wider_register_is_extended() -> None:
 
 def half_way(type_: np.dtype, seed: int) -> np.ndarray:
     """f32 values at, just below and just above the middle of neighbouring 16-bit floats, and edges."""
-    bits = np.random.default_rng(seed).integers(0, 0x7C00 if type_ == np.float16 else 0x7F80, 128, dtype=np.uint16)
+    bits = np.random.default_rng(seed).integers(
+        0, 0x7C00 if type_ == np.float16 else 0x7F80, 128, dtype=np.uint16
+    )
     low, high = bits.view(type_).astype(np.float32), (bits + 1).view(type_).astype(np.float32)
     finite = np.isfinite(high)
     middle = ((low.astype(np.float64) + high) / 2).astype(np.float32)[finite]
@@ -67,7 +70,9 @@ def test_f32_to_half_rounds_to_nearest_even(name: str, type_: np.dtype, seed: in
 def test_half_to_f32_is_exact(name: str, type_: np.dtype) -> None:
     for first in range(0, 65536, 8192):
         bits = np.arange(first, first + 8192, 8, dtype=np.uint16)
-        same_f32(elementwise(f"cvt.f32.{name} d, x0;", [bits], np.float32), bits.view(type_).astype(np.float32))
+        same_f32(
+            elementwise(f"cvt.f32.{name} d, x0;", [bits], np.float32), bits.view(type_).astype(np.float32)
+        )
 
 
 @pytest.mark.parametrize("source", ["s16", "u16", "s32", "u32", "s64", "u64"])

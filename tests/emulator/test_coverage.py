@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - PTX lines and case tables are kept whole
 """Every registered instruction has a test: the table names it, and the test exists and spells the instruction's base."""
 
 from __future__ import annotations
@@ -62,5 +63,9 @@ def test_a_new_instruction_without_a_test_is_noticed() -> None:
 
 @pytest.mark.parametrize("row", registry.ROWS, ids=lambda row: row.base)
 def test_rows_are_complete(row: registry.Row) -> None:
-    assert row.grade in ("modelled", "order only", "refused") and row.group and re.fullmatch(r"9\.7[\d., ]*", row.section)
+    assert (
+        row.grade in ("modelled", "order only", "refused")
+        and row.group
+        and re.fullmatch(r"9\.7[\d., ]*", row.section)
+    )
     assert (row.decode is None) == (row.grade == "refused")

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - PTX lines and case tables are kept whole
 """A launch is a function of its inputs, policy and seed; correct kernels give the same outputs under every schedule."""
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ def pipeline(schedule: Schedule) -> tuple[bytes, LaunchResult]:
     mad.wide.u32 %rd2, %r1, 256, %a0; mad.wide.u32 %rd2, %t, 4, %rd2; st.global.u32 [%rd2], %r8;
     mbarrier.arrive.shared.b64 _, [%r5+16];
     add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 16; @%p1 bra LOOP;"""
-    result = clean(run(body, [out, memory.buffer(data)], memory=memory, threads=64, shared_bytes=2048, schedule=schedule))
+    result = clean(
+        run(body, [out, memory.buffer(data)], memory=memory, threads=64, shared_bytes=2048, schedule=schedule)
+    )
     assert (out.numpy() == 3 * data).all()
     return out.numpy().tobytes(), result
 

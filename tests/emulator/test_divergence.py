@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - PTX lines and case tables are kept whole
 """Diverged control flow: what every lane computes must be what it would compute alone, and no lane may starve another."""
 
 from __future__ import annotations
@@ -97,7 +98,9 @@ def test_sides_of_one_warp_talk_through_shared_memory(schedule: Schedule, first:
     mov.u32 %r9, 22;
     MEET: activemask.b32 %r2; setp.ne.u32 %p3, %r2, -1; @%p3 add.u32 %r9, %r9, 100; {store("%r9")}"""
     side = (LANES == 5) == bool(first)
-    assert (outputs(body, schedule=schedule, shared_bytes=0, livelock_limit=500_000) == np.where(side, 22, 11)).all()
+    assert (
+        outputs(body, schedule=schedule, shared_bytes=0, livelock_limit=500_000) == np.where(side, 22, 11)
+    ).all()
 
 
 def test_lanes_needed_before_the_join_are_released() -> None:
@@ -115,7 +118,11 @@ def test_lanes_needed_before_the_join_are_released() -> None:
     assert clean(result).counters["divergent_releases"] == 1
 
 
-OPS = st.lists(st.tuples(st.sampled_from(["add", "if", "loop"]), st.integers(1, 31), st.integers(1, 7)), min_size=1, max_size=7)
+OPS = st.lists(
+    st.tuples(st.sampled_from(["add", "if", "loop"]), st.integers(1, 31), st.integers(1, 7)),
+    min_size=1,
+    max_size=7,
+)
 
 
 @settings(max_examples=40, deadline=None)
@@ -150,7 +157,9 @@ def test_random_structured_programs(program: list[tuple[str, int, int]], seed: i
 
         return block(0, t)
 
-    body = "\n".join([*lines, *reversed(closers), "activemask.b32 %r3; setp.ne.u32 %p2, %r3, -1; @%p2 trap;", store("%r1")])
+    body = "\n".join(
+        [*lines, *reversed(closers), "activemask.b32 %r3; setp.ne.u32 %p2, %r3, -1; @%p2 trap;", store("%r1")]
+    )
     want = [interpret(t) for t in range(32)]
     for schedule in (Schedule("early"), Schedule("random", seed)):
         assert outputs(body, schedule=schedule).tolist() == want

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - PTX lines and case tables are kept whole
 """Every code that the engine reports has a test; places, counts, source lines, hang and livelock."""
 
 from __future__ import annotations
@@ -99,9 +100,18 @@ def test_the_clean_twin_of_the_accesses() -> None:
 def test_messages_say_where_in_which_buffer() -> None:
     memory = Memory()
     x = memory.buffer(np.zeros(16, np.uint32), "weights")
-    assert "64 bytes into weights, which has 64" in only(run("ld.global.u32 %r1, [%a0+64];", [x], memory=memory), "global-out-of-bounds").message
-    assert "4 bytes before weights" in only(run("ld.global.u32 %r1, [%a0-4];", [x], memory=memory), "global-out-of-bounds").message
-    assert "outside every buffer" in only(run("ld.global.u32 %r1, [16];", [x], memory=memory), "global-out-of-bounds").message
+    assert (
+        "64 bytes into weights, which has 64"
+        in only(run("ld.global.u32 %r1, [%a0+64];", [x], memory=memory), "global-out-of-bounds").message
+    )
+    assert (
+        "4 bytes before weights"
+        in only(run("ld.global.u32 %r1, [%a0-4];", [x], memory=memory), "global-out-of-bounds").message
+    )
+    assert (
+        "outside every buffer"
+        in only(run("ld.global.u32 %r1, [16];", [x], memory=memory), "global-out-of-bounds").message
+    )
 
 
 def test_source_lines_and_counts() -> None:
@@ -113,7 +123,12 @@ def test_source_lines_and_counts() -> None:
     .loc 1 44 3
     add.u32 %r9, %r9, 1; setp.lt.u32 %p1, %r9, 3; @%p1 bra LOOP;"""
     finding = only(run(body, module='.file 1 "/src/kernel.cu"', shared_bytes=64), "shared-uninitialised")
-    assert finding.source == "kernel.cu:43" and finding.count == 96 and "kernel.cu:43" in str(finding) and "(96 times)" in str(finding)
+    assert (
+        finding.source == "kernel.cu:43"
+        and finding.count == 96
+        and "kernel.cu:43" in str(finding)
+        and "(96 times)" in str(finding)
+    )
 
 
 def test_the_same_defect_in_two_ctas_is_two_findings() -> None:

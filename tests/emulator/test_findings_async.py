@@ -1,10 +1,23 @@
+# ruff: noqa: E501 - PTX lines and case tables are kept whole
 """Missing waits: found when operations complete late, silent twins when the wait is there."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from ptx_kit import CLUSTER_SYNC, POLICIES, Memory, alloc, clean, codes, dealloc, init_barrier, only, run, wait
+from ptx_kit import (
+    CLUSTER_SYNC,
+    POLICIES,
+    Memory,
+    alloc,
+    clean,
+    codes,
+    dealloc,
+    init_barrier,
+    only,
+    run,
+    wait,
+)
 from tileproof.emulator import Finding, LaunchResult, Schedule, TensorMap
 from tileproof.spec.machine.descriptors import InstructionDescriptor, SmemDescriptor
 
@@ -18,7 +31,9 @@ COMMIT = f"@%p0 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluste
 ZERO = """mov.u32 %r1, 4096; mad.lo.u32 %r1, %t, 32, %r1; st.shared.v4.b32 [%r1], {0, 0, 0, 0}; st.shared.v4.b32 [%r1+16], {0, 0, 0, 0};
 fence.proxy.async; bar.sync 0;"""
 CLEAR = "mov.b32 %r60, 0; mov.b32 %r61, 0; mov.b32 %r62, 0; mov.b32 %r63, 0; mov.b32 %r64, 0; mov.b32 %r65, 0; mov.b32 %r66, 0; mov.b32 %r67, 0;"
-QUARTER = "and.b32 %r50, %r101, 3; shl.b32 %r50, %r50, 21; add.u32 %r51, %r100, %r50; setp.ne.u32 %p5, %t, %t;"
+QUARTER = (
+    "and.b32 %r50, %r101, 3; shl.b32 %r50, %r50, 21; add.u32 %r51, %r100, %r50; setp.ne.u32 %p5, %t, %t;"
+)
 LD = f"tcgen05.ld.sync.aligned.32x32b.x8.b32 {EIGHT}, [%r51];"
 WAIT_LD, WAIT_ST = "tcgen05.wait::ld.sync.aligned;", "tcgen05.wait::st.sync.aligned;"
 
@@ -127,13 +142,23 @@ def test_mma_misuse() -> None:
     assert "0b001" in only(tensor(MMA.replace(str(DESC), "5", 1)), "mma-operands").message
     only(tensor(MMA.replace("@%p0 ", "")), "mma-many-threads")
     assert tensor(f"{MMA}\n{COMMIT}\n{wait(BAR)}", Schedule("early")).findings == ()
-    only(tensor(MMA.replace("[%r100]", "[%r53]").replace("@%p0", "add.u32 %r53, %r100, 32;\n@%p0")), "tmem-not-allocated")
+    only(
+        tensor(MMA.replace("[%r100]", "[%r53]").replace("@%p0", "add.u32 %r53, %r100, 32;\n@%p0")),
+        "tmem-not-allocated",
+    )
     accumulate = f"setp.eq.u32 %p5, %t, %t;\n{MMA}\n{COMMIT}\n{wait(BAR)}"
     only(tensor(accumulate), "tmem-uninitialised")
-    in_tmem = MMA.replace(f"{DESC}, {DESC}, {IDESC}", f"[%r53], {DESC}, {InstructionDescriptor(128, 16).encode()}")
-    assert "tmem-uninitialised" in codes(tensor(f"add.u32 %r53, %r100, 16;\n{in_tmem}\n{COMMIT}\n{wait(BAR)}"))
+    in_tmem = MMA.replace(
+        f"{DESC}, {DESC}, {IDESC}", f"[%r53], {DESC}, {InstructionDescriptor(128, 16).encode()}"
+    )
+    assert "tmem-uninitialised" in codes(
+        tensor(f"add.u32 %r53, %r100, 16;\n{in_tmem}\n{COMMIT}\n{wait(BAR)}")
+    )
     only(tensor(f"add.u32 %r53, %r100, 28;\n{in_tmem}\n{COMMIT}\n{wait(BAR)}"), "tmem-not-allocated")
-    only(tensor(f"{MMA}\n{COMMIT.replace('.b64', '.multicast::cluster.b64').replace('];', '], 2;')}"), "shared-no-such-cta")
+    only(
+        tensor(f"{MMA}\n{COMMIT.replace('.b64', '.multicast::cluster.b64').replace('];', '], 2;')}"),
+        "shared-no-such-cta",
+    )
 
 
 def test_a_pair_instruction_in_a_cluster_without_pairs_does_not_launch() -> None:
@@ -145,7 +170,11 @@ def test_a_pair_instruction_in_a_cluster_without_pairs_does_not_launch() -> None
 
 @pytest.mark.parametrize("kind", ["mma", "st"])
 def test_operations_in_flight_at_exit(kind: str) -> None:
-    body = f"{MMA}\n{COMMIT}" if kind == "mma" else f"{CLEAR}\ntcgen05.st.sync.aligned.32x32b.x8.b32 [%r51], {EIGHT};"
+    body = (
+        f"{MMA}\n{COMMIT}"
+        if kind == "mma"
+        else f"{CLEAR}\ntcgen05.st.sync.aligned.32x32b.x8.b32 [%r51], {EIGHT};"
+    )
     text = f"{init_barrier(BAR)} {alloc(32)} {QUARTER} {ZERO}\n{body}"
     result = run(text, threads=128, shared_bytes=0x3000, schedule=LATE)
     finding = only(result, "async-pending-at-exit")
@@ -165,7 +194,13 @@ def test_a_peer_that_exits_too_early() -> None:
     finding = only(run(body, cluster=2), "access-after-exit")
     assert finding.instruction == "ld.shared::cluster.u32" and "rank 1" in finding.message
     clean(run(body + CLUSTER_SYNC, cluster=2))
-    arrive = body.replace("ld.shared::cluster.u32 %r5, [%r4];", "mbarrier.arrive.shared::cluster.b64 _, [%r4];").replace(".b32 word", ".b64 word").replace("st.shared.u32 [word], 1;", "setp.eq.u32 %p3, %t, 0; @%p3 mbarrier.init.shared.b64 [word], 32;")
+    arrive = (
+        body.replace("ld.shared::cluster.u32 %r5, [%r4];", "mbarrier.arrive.shared::cluster.b64 _, [%r4];")
+        .replace(".b32 word", ".b64 word")
+        .replace(
+            "st.shared.u32 [word], 1;", "setp.eq.u32 %p3, %t, 0; @%p3 mbarrier.init.shared.b64 [word], 32;"
+        )
+    )
     only(run(arrive, cluster=2), "access-after-exit")
     clean(run(arrive + CLUSTER_SYNC, cluster=2))
 
@@ -175,5 +210,17 @@ def test_a_finding_carries_its_issuer() -> None:
     memory = Memory()
     body = f"{init_barrier(BAR)}\nsetp.eq.u32 %p3, %t, 37;\n@%p3 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [2048], [%a0+512], 256, [{BAR}];\n{wait(BAR)}"
     for schedule in POLICIES:
-        finding: Finding = only(run(body, [memory.buffer(np.zeros(256, np.uint8))], memory=memory, threads=64, shared_bytes=2048, schedule=schedule), "global-out-of-bounds")
-        assert (finding.warp, finding.lane) == (1, 5) and finding.instruction.startswith("cp.async.bulk.shared::cta")
+        finding: Finding = only(
+            run(
+                body,
+                [memory.buffer(np.zeros(256, np.uint8))],
+                memory=memory,
+                threads=64,
+                shared_bytes=2048,
+                schedule=schedule,
+            ),
+            "global-out-of-bounds",
+        )
+        assert (finding.warp, finding.lane) == (1, 5) and finding.instruction.startswith(
+            "cp.async.bulk.shared::cta"
+        )

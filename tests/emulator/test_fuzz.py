@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - PTX lines and case tables are kept whole
 """Damaged PTX and random operand values: errors of this package or findings, never a crash, a traceback or an endless run.
 
 EMULATOR_FUZZ sets the number of examples (default 150 a test).
@@ -63,7 +64,15 @@ def attempt(text: str, seed: int = 0) -> str:
     try:
         module = Module.from_ptx(text)
         for name in module.entries:
-            module.launch(name, grid=(1,), block=(32,), args=args, memory=memory, livelock_limit=2000, schedule=Schedule(("early", "late", "random")[seed % 3], seed))
+            module.launch(
+                name,
+                grid=(1,),
+                block=(32,),
+                args=args,
+                memory=memory,
+                livelock_limit=2000,
+                schedule=Schedule(("early", "late", "random")[seed % 3], seed),
+            )
     except TileproofError as error:
         assert error.what
         return "error"
@@ -73,7 +82,9 @@ def attempt(text: str, seed: int = 0) -> str:
 def test_the_kernel_of_the_fuzz_runs() -> None:
     memory, args = memory_and_args()
     for policy in ("early", "late", "random"):
-        result = Module.from_ptx(KERNEL).launch("k", grid=(1,), block=(32,), args=args, memory=memory, schedule=Schedule(policy))  # type: ignore[arg-type]
+        result = Module.from_ptx(KERNEL).launch(
+            "k", grid=(1,), block=(32,), args=args, memory=memory, schedule=Schedule(policy)
+        )  # type: ignore[arg-type]
         assert not result.errors, result.errors
 
 
@@ -164,14 +175,19 @@ def test_random_operand_values(seed: int) -> None:
 
     lines = []
     for _ in range(rng.randint(1, 5)):
-        lines.append(f"mov.b64 %rd10, {value(64)}; mov.b64 %rd11, {value(64)}; mov.b32 %r20, {value(32)}; mov.b32 %r21, {value(32)}; mov.b16 %h1, {value(16)};")
+        lines.append(
+            f"mov.b64 %rd10, {value(64)}; mov.b64 %rd11, {value(64)}; mov.b32 %r20, {value(32)}; mov.b32 %r21, {value(32)}; mov.b16 %h1, {value(16)};"
+        )
         if rng.random() < 0.2:
             lines.append(f"add.u64 %rd10, %a1, {rng.randrange(-64, 600)};")
-        line = rng.choice(LINES).format(s=rng.choice(["global", "shared", "shared::cluster", "local", "param"]) , a=rng.choice(["global", "shared", "shared::cluster"]))
+        line = rng.choice(LINES).format(
+            s=rng.choice(["global", "shared", "shared::cluster", "local", "param"]),
+            a=rng.choice(["global", "shared", "shared::cluster"]),
+        )
         if line.startswith(("st.param", "ld.param.v")):
             continue
-        names = {"X": "%rd10", "Y": "%rd11", "W": "%r20", "V": "%r21"}
-        line = re.sub(r"\b[XYWV]\b", lambda m: names[m.group()], line)
+        for name, register in (("X", "%rd10"), ("Y", "%rd11"), ("W", "%r20"), ("V", "%r21")):
+            line = re.sub(rf"\b{name}\b", register, line)
         guard = "" if ".aligned" in line or rng.random() < 0.3 else "@%p0 "
         lines.append(guard + line)
     prepare = rng.random() < 0.5
@@ -182,8 +198,16 @@ def test_random_operand_values(seed: int) -> None:
     {chr(10).join(lines)}
     {"tcgen05.dealloc.cta_group::1.sync.aligned.b32 0, 256;" if prepare else ""}"""
     memory = Memory()
-    m = TensorMap.tiled(memory.buffer(np.zeros((8, 32), np.float32)), shape=(32, 8), strides=(128,), box=(16, 4), swizzle="64B")
-    row = TensorMap.tiled(memory.buffer(np.zeros((8, 32), np.float32)), shape=(32, 8), strides=(2**39 + 16,), box=(16, 1))
+    m = TensorMap.tiled(
+        memory.buffer(np.zeros((8, 32), np.float32)),
+        shape=(32, 8),
+        strides=(128,),
+        box=(16, 4),
+        swizzle="64B",
+    )
+    row = TensorMap.tiled(
+        memory.buffer(np.zeros((8, 32), np.float32)), shape=(32, 8), strides=(2**39 + 16,), box=(16, 1)
+    )
     try:
         result = run(text, [m, memory.buffer(np.zeros(512, np.uint8)), row], memory=memory, shared_bytes=8192, livelock_limit=2000, cluster=rng.choice([1, 2]),
                      mma=rng.choice(["fast", "exact"]), schedule=Schedule(rng.choice(["early", "late", "random"]), seed))  # fmt: skip

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - PTX lines and case tables are kept whole
 """A launch that does not fit its kernel or the machine is a LaunchError that says what was expected."""
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tileproof.emulator import (
 )
 
 TEXT = kernel_text(".shared .b8 s[1024];", [False])
-FITS: dict[str, Any] = dict(grid=(1, 1, 1), block=(32, 1, 1), args=[7])
+FITS: dict[str, Any] = {"grid": (1, 1, 1), "block": (32, 1, 1), "args": [7]}
 
 
 def launch(**change: Any) -> None:
@@ -38,14 +39,14 @@ def test_it_fits() -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (dict(block=(1025,)), "at most 1024"), (dict(block=(32, 32, 2)), "at most 1024"), (dict(block=(0,)), "block"), (dict(grid=(-1,)), "grid"),
-        (dict(grid=()), "grid"), (dict(grid=(1, 1, 1, 1)), "grid"), (dict(cluster=(2,)), "whole number of clusters"), (dict(grid=(32,), cluster=(32,)), "at most 16"),
-        (dict(shared_bytes=232448 - 1023), "232448"), (dict(shared_bytes=-1), "shared memory"), (dict(args=[]), "number of arguments"), (dict(args=[1, 2]), "number of arguments"),
-        (dict(args=[2**64]), "8 bytes"), (dict(args=[-(2**63) - 1]), "8 bytes"), (dict(args=[b"1234"]), "4 bytes"), (dict(args=[np.float32(1)]), "4 bytes"), (dict(args=[None]), "NoneType"),
-        (dict(args=["text"]), "str"), (dict(schedule=Schedule("sometimes")), "early, late, random"), (dict(mma="slow"), "fast or exact"),
-        (dict(block="abc"), "block"), (dict(grid=(2**31,)), "grid"), (dict(grid=(1, 70000)), "grid"), (dict(livelock_limit=-1), "livelock_limit"),
-        (dict(taps=[Tap("t", -2000, TmemRegion(0, 32))]), "tap"), (dict(taps=[Tap("t", 0, TmemRegion(-1, 32))]), "tap"), (dict(taps=[Tap("t", 0, TmemRegion(0, 513))]), "tap"),
-        (dict(taps=[Tap("t", 0, SmemRegion(-1, 16))]), "tap"), (dict(taps=[Tap("t", 0, SmemRegion(0, 1 << 40))]), "tap"), (dict(shared_bytes="many"), "shared"),
+        ({"block": (1025,)}, "at most 1024"), ({"block": (32, 32, 2)}, "at most 1024"), ({"block": (0,)}, "block"), ({"grid": (-1,)}, "grid"),
+        ({"grid": ()}, "grid"), ({"grid": (1, 1, 1, 1)}, "grid"), ({"cluster": (2,)}, "whole number of clusters"), ({"grid": (32,), "cluster": (32,)}, "at most 16"),
+        ({"shared_bytes": 232448 - 1023}, "232448"), ({"shared_bytes": -1}, "shared memory"), ({"args": []}, "number of arguments"), ({"args": [1, 2]}, "number of arguments"),
+        ({"args": [2**64]}, "8 bytes"), ({"args": [-(2**63) - 1]}, "8 bytes"), ({"args": [b"1234"]}, "4 bytes"), ({"args": [np.float32(1)]}, "4 bytes"), ({"args": [None]}, "NoneType"),
+        ({"args": ["text"]}, "str"), ({"schedule": Schedule("sometimes")}, "early, late, random"), ({"mma": "slow"}, "fast or exact"),
+        ({"block": "abc"}, "block"), ({"grid": (2**31,)}, "grid"), ({"grid": (1, 70000)}, "grid"), ({"livelock_limit": -1}, "livelock_limit"),
+        ({"taps": [Tap("t", -2000, TmemRegion(0, 32))]}, "tap"), ({"taps": [Tap("t", 0, TmemRegion(-1, 32))]}, "tap"), ({"taps": [Tap("t", 0, TmemRegion(0, 513))]}, "tap"),
+        ({"taps": [Tap("t", 0, SmemRegion(-1, 16))]}, "tap"), ({"taps": [Tap("t", 0, SmemRegion(0, 1 << 40))]}, "tap"), ({"shared_bytes": "many"}, "shared"),
     ],
 )  # fmt: skip
 def test_it_does_not_fit(change: dict[str, Any], says: str) -> None:
@@ -69,8 +70,14 @@ def test_directives_of_the_entry() -> None:
     with pytest.raises(LaunchError, match=r"\.maxntid"):
         directed(".maxntid 16, 1, 1").launch("k", **FITS)
     with pytest.raises(LaunchError, match=r"\.reqnctapercluster"):
-        directed(".explicitcluster\n.reqnctapercluster 2, 1, 1").launch("k", **{**FITS, "grid": (2,), "cluster": (1,)})
-    clean(directed(".reqntid 32\n.maxntid 32, 1, 1\n.reqnctapercluster 2, 1, 1").launch("k", **{**FITS, "grid": (2,)}))
+        directed(".explicitcluster\n.reqnctapercluster 2, 1, 1").launch(
+            "k", **{**FITS, "grid": (2,), "cluster": (1,)}
+        )
+    clean(
+        directed(".reqntid 32\n.maxntid 32, 1, 1\n.reqnctapercluster 2, 1, 1").launch(
+            "k", **{**FITS, "grid": (2,)}
+        )
+    )
 
 
 def test_pairs_need_an_even_cluster() -> None:

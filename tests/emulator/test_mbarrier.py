@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - PTX lines and case tables are kept whole
 """mbarrier instructions against the state machine of spec.machine.mbarrier."""
 
 from __future__ import annotations
@@ -38,14 +39,26 @@ def test_any_sequence_of_operations(count: int, operations: list[tuple[str, int]
             continue
         line, act = {
             "arrive": (f"mbarrier.arrive.shared.b64 %rd1, [{AT}], {value};", lambda v: model.arrive(v)),
-            "expect": (f"mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [{AT}], {value};", lambda v: model.expect_tx(v)),
-            "complete": (f"mbarrier.complete_tx.shared::cluster.b64 [{AT}], {value};", lambda v: model.complete_tx(v)),
-            "settle": (f"mbarrier.complete_tx.relaxed.cluster.shared::cta.b64 [{AT}], {amount};", lambda v: model.complete_tx(amount)),
-            "arrive_expect": (f"mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 %rd1, [{AT}], {value};", lambda v: model.arrive_expect_tx(v)),
+            "expect": (
+                f"mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [{AT}], {value};",
+                lambda v: model.expect_tx(v),
+            ),
+            "complete": (
+                f"mbarrier.complete_tx.shared::cluster.b64 [{AT}], {value};",
+                lambda v: model.complete_tx(v),
+            ),
+            "settle": (
+                f"mbarrier.complete_tx.relaxed.cluster.shared::cta.b64 [{AT}], {amount};",
+                lambda v: model.complete_tx(v),
+            ),
+            "arrive_expect": (
+                f"mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 %rd1, [{AT}], {value};",
+                lambda v: model.arrive_expect_tx(v),
+            ),
         }[kind]
         lines.append(line)
         try:
-            token = act(value)
+            token = act(amount)
         except TileproofError:
             misuse = True
             break
@@ -58,7 +71,11 @@ def test_any_sequence_of_operations(count: int, operations: list[tuple[str, int]
             "selp.b32 %r1, 1, 0, %p1; selp.b32 %r2, 2, 0, %p2; or.b32 %r1, %r1, %r2; or.b32 %r1, %r1, %r3;\n"
             f"st.global.u32 [%a0+{4 * len(want)}], %r1;"
         )
-        want.append(model.test_parity(0) + 2 * model.test_parity(1) + 4 * (token is not None and model.test_state(token)))
+        want.append(
+            model.test_parity(0)
+            + 2 * model.test_parity(1)
+            + 4 * (token is not None and model.test_state(token))
+        )
     memory = Memory()
     out = memory.empty(max(1, len(want)), np.uint32)
     result = run("\n".join(lines), [out], memory=memory, threads=1, shared_bytes=64)
@@ -115,7 +132,9 @@ def test_lanes_may_wait_on_different_barriers() -> None:
     and.b32 %r2, %t, 1; mad.lo.u32 %r3, %r2, 8, {AT};
     mbarrier.arrive.shared.b64 _, [{AT}], 1;
     W: mbarrier.try_wait.parity.shared.b64 %p2, [%r3], 0; @!%p2 bra W; """
-    body = body.replace(f"mbarrier.arrive.shared.b64 _, [{AT}], 1;", "@%p1 mbarrier.arrive.shared.b64 _, [%r1], 1;")
+    body = body.replace(
+        f"mbarrier.arrive.shared.b64 _, [{AT}], 1;", "@%p1 mbarrier.arrive.shared.b64 _, [%r1], 1;"
+    )
     for schedule in POLICIES:
         assert (outputs(body + store("%r2"), schedule=schedule, shared_bytes=64) == np.arange(32) % 2).all()
 
@@ -148,7 +167,9 @@ FAULTS = [
 @pytest.mark.parametrize(("body", "code", "address"), FAULTS)
 def test_misuse(body: str, code: str, address: int) -> None:
     finding = only(run(body, threads=1, shared_bytes=64), code)
-    assert finding.severity == "error" and finding.address == address and (finding.warp, finding.lane) == (0, 0)
+    assert (
+        finding.severity == "error" and finding.address == address and (finding.warp, finding.lane) == (0, 0)
+    )
     last = body.split("\n")[-1]
     assert finding.instruction == last.split()[0]
 
@@ -185,6 +206,8 @@ def test_only_arrivals_may_name_a_peer() -> None:
     mov.u64 %rd1, {0x700000000000 + (1 << 24) + AT};
     @%p1 mbarrier.arrive.b64 _, [%rd1];
     {CLUSTER_SYNC}"""
-    assert clean(run(body, cluster=2, shared_bytes=64)).counters["barrier_phases"] == 5  # 2 bar.sync, 2 rounds of the cluster, the arrival
+    assert (
+        clean(run(body, cluster=2, shared_bytes=64)).counters["barrier_phases"] == 5
+    )  # 2 bar.sync, 2 rounds of the cluster, the arrival
     wrong = body.replace("mbarrier.arrive.b64 _, [%rd1];", "mbarrier.test_wait.parity.b64 %p2, [%rd1], 0;")
     assert only(run(wrong, cluster=2, shared_bytes=64), "shared-wrong-window").cluster_rank == 0

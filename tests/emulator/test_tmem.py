@@ -1,10 +1,23 @@
+# ruff: noqa: E501 - PTX lines and case tables are kept whole
 """Tensor memory: allocation, ld and st of all shapes, cp, against spec.machine.tmem."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from ptx_kit import CLUSTER_SYNC, POLICIES, Memory, alloc, clean, codes, dealloc, init_barrier, only, run, wait
+from ptx_kit import (
+    CLUSTER_SYNC,
+    POLICIES,
+    Memory,
+    alloc,
+    clean,
+    codes,
+    dealloc,
+    init_barrier,
+    only,
+    run,
+    wait,
+)
 from tileproof.emulator import Schedule, UnsupportedInstruction, _engine
 from tileproof.spec.machine import smem_layout, tmem
 from tileproof.spec.machine.descriptors import SmemDescriptor
@@ -22,10 +35,14 @@ def registers(count: int, name: str = "%v") -> str:
 
 def fill(columns: int = 512) -> str:
     """Every cell gets lane << 16 | column."""
-    lines = [".reg .b32 %v<128>; and.b32 %r50, %r101, 3; shl.b32 %r50, %r50, 21; add.u32 %r51, %r100, %r50; and.b32 %r52, %t, 127; shl.b32 %r52, %r52, 16;"]
+    lines = [
+        ".reg .b32 %v<128>; and.b32 %r50, %r101, 3; shl.b32 %r50, %r50, 21; add.u32 %r51, %r100, %r50; and.b32 %r52, %t, 127; shl.b32 %r52, %r52, 16;"
+    ]
     for first in range(0, columns, 128):
         lines += [f"add.u32 %v{i}, %r52, {first + i};" for i in range(min(128, columns))]
-        lines.append(f"tcgen05.st.sync.aligned.32x32b.x{min(128, columns)}.b32 [%r51+{first}], {registers(min(128, columns))};")
+        lines.append(
+            f"tcgen05.st.sync.aligned.32x32b.x{min(128, columns)}.b32 [%r51+{first}], {registers(min(128, columns))};"
+        )
     return "\n".join([*lines, "tcgen05.wait::st.sync.aligned;"])
 
 
@@ -77,7 +94,9 @@ def test_st(shape: str, num: int) -> None:
     out = memory.empty((32, 384), np.uint32)
     reads = []
     for first in range(0, 384, 128):
-        reads.append(f"tcgen05.ld.sync.aligned.32x32b.x128.b32 {WIDE}, [%r51+{first}]; tcgen05.wait::ld.sync.aligned; mad.wide.u32 %rd1, %t, 1536, %a0;")
+        reads.append(
+            f"tcgen05.ld.sync.aligned.32x32b.x128.b32 {WIDE}, [%r51+{first}]; tcgen05.wait::ld.sync.aligned; mad.wide.u32 %rd1, %t, 1536, %a0;"
+        )
         reads += [f"st.global.u32 [%rd1+{4 * (first + i)}], %v{i};" for i in range(128)]
     values = "\n".join(f"mad.lo.u32 %v{i}, %t, 1000, {i + 0x1000000};" for i in range(count))
     body = f"""{alloc(512)}\n{fill()}\n{values}
@@ -136,7 +155,15 @@ def test_random_schedules_give_non_zero_bases() -> None:
     memory = Memory()
     out = memory.empty(1, np.uint32)
     for seed in range(12):
-        clean(run(f"{alloc(64)}\nst.global.u32 [%a0], %r100;\n{dealloc(64)}", [out], memory=memory, shared_bytes=256, schedule=Schedule("random", seed)))
+        clean(
+            run(
+                f"{alloc(64)}\nst.global.u32 [%a0], %r100;\n{dealloc(64)}",
+                [out],
+                memory=memory,
+                shared_bytes=256,
+                schedule=Schedule("random", seed),
+            )
+        )
         bases.add(int(out.numpy()[0]))
     assert len(bases) > 3 and all(b % 32 == 0 and b <= 448 for b in bases)
 
@@ -250,10 +277,17 @@ def test_cp(shape: str, swizzle: str, schedule: Schedule) -> None:
 
 @pytest.mark.parametrize(
     ("descriptor", "code"),
-    [(1 << 61 | 1 << 46, "mma-operands"), (0, "mma-operands"), (1 << 46 | 0x80, "shared-uninitialised"), (1 << 46 | 0x3FFF, "shared-out-of-bounds")],
+    [
+        (1 << 61 | 1 << 46, "mma-operands"),
+        (0, "mma-operands"),
+        (1 << 46 | 0x80, "shared-uninitialised"),
+        (1 << 46 | 0x3FFF, "shared-out-of-bounds"),
+    ],
 )
 def test_bad_descriptors_of_cp(descriptor: int, code: str) -> None:
-    body = f"{alloc(32)}\nsetp.eq.u32 %p0, %t, 0;\n@%p0 tcgen05.cp.cta_group::1.128x256b [%r100], {descriptor};"
+    body = (
+        f"{alloc(32)}\nsetp.eq.u32 %p0, %t, 0;\n@%p0 tcgen05.cp.cta_group::1.128x256b [%r100], {descriptor};"
+    )
     assert code in codes(run(body, shared_bytes=16384))
     only(run(body.replace("[%r100]", "[0x100000]"), shared_bytes=16384), "mma-operands")
     outside = body.replace(f"[%r100], {descriptor};", f"[32], {1 << 46};")

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - PTX lines and case tables are kept whole
 """elect, shfl, vote, activemask, bar.warp.sync: converged, diverged, guarded, with groups of lanes."""
 
 from __future__ import annotations
@@ -28,19 +29,28 @@ def test_shfl_formula(mode: str, b: int, clamp: int, segment: int) -> None:
     for lane in range(32):
         bval = b & 31
         maximum, minimum = lane & segment | clamp & ~segment & 31, lane & segment
-        j = {"up": lane - bval, "down": lane + bval, "bfly": lane ^ bval, "idx": minimum | bval & ~segment & 31}[mode]
+        j = {
+            "up": lane - bval,
+            "down": lane + bval,
+            "bfly": lane ^ bval,
+            "idx": minimum | bval & ~segment & 31,
+        }[mode]
         ok = j >= maximum if mode == "up" else j <= maximum
         want.append((3 * (j if ok else lane) + 100) | (0x10000 if ok else 0))
     assert outputs(body).tolist() == want
 
 
 def test_shfl_of_a_lane_by_lane_index_in_place() -> None:
-    body = f"sub.u32 %r1, 31, %t;\nmov.u32 %r2, %t;\nshfl.sync.idx.b32 %r2, %r2, %r1, 31, {ALL};\n{store('%r2')}"
+    body = (
+        f"sub.u32 %r1, 31, %t;\nmov.u32 %r2, %t;\nshfl.sync.idx.b32 %r2, %r2, %r1, 31, {ALL};\n{store('%r2')}"
+    )
     assert (outputs(body) == 31 - LANES).all()
 
 
 def test_a_butterfly_sum() -> None:
-    steps = "\n".join(f"shfl.sync.bfly.b32 %r2, %r1, {n}, 31, {ALL}; add.u32 %r1, %r1, %r2;" for n in (16, 8, 4, 2, 1))
+    steps = "\n".join(
+        f"shfl.sync.bfly.b32 %r2, %r1, {n}, 31, {ALL}; add.u32 %r1, %r1, %r2;" for n in (16, 8, 4, 2, 1)
+    )
     assert (outputs(f"mul.lo.u32 %r1, %t, %t;\n{steps}\n{store('%r1')}") == (LANES**2).sum()).all()
 
 
@@ -94,7 +104,10 @@ def test_groups_with_masks_of_their_own(schedule: Schedule) -> None:
     got = outputs(body, extra=[second], schedule=schedule)
     votes = sum(1 << lane for lane in range(32) if lane & 5 == 5)
     assert got.tolist() == [votes & 0xFFFF] * 16 + [votes & 0xFFFF0000] * 16
-    want = [(16 if lane > 15 else 0) + 64 * (lane % 16 == 0) + 128 * (lane < 16) + 256 * (lane ^ 15) for lane in range(32)]
+    want = [
+        (16 if lane > 15 else 0) + 64 * (lane % 16 == 0) + 128 * (lane < 16) + 256 * (lane ^ 15)
+        for lane in range(32)
+    ]
     assert second.tolist() == want
 
 
@@ -169,5 +182,12 @@ def test_shfl_from_a_lane_outside_the_mask() -> None:
 def test_registers_of_different_warps_are_their_own() -> None:
     memory = Memory()
     out = memory.empty(256, np.uint32)
-    clean(run(f"mov.u32 %r1, %t;\nshfl.sync.idx.b32 %r2, %r1, 0, 31, {ALL};\n{store('%r2')}", [out], memory=memory, threads=256))
+    clean(
+        run(
+            f"mov.u32 %r1, %t;\nshfl.sync.idx.b32 %r2, %r1, 0, 31, {ALL};\n{store('%r2')}",
+            [out],
+            memory=memory,
+            threads=256,
+        )
+    )
     assert (out.numpy() == np.arange(256) // 32 * 32).all()

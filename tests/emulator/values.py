@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - PTX lines and case tables are kept whole
 """Operand values that find faults: the edges of each type, crossed, and raw random bits."""
 
 from __future__ import annotations
@@ -28,7 +29,11 @@ def crossed(edges: np.ndarray, operands: int, seed: int, count: int = 1024) -> l
     rng = np.random.default_rng(seed)
     raw = edges.dtype.itemsize
     combos = list(itertools.product(range(len(edges)), repeat=operands))
-    chosen = combos if len(combos) <= count - 128 else [combos[i] for i in rng.permutation(len(combos))[: count - 128]]
+    chosen = (
+        combos
+        if len(combos) <= count - 128
+        else [combos[i] for i in rng.permutation(len(combos))[: count - 128]]
+    )
     picked = np.array(chosen)
     out = []
     for k in range(operands):
@@ -43,7 +48,9 @@ def same_f32(got: np.ndarray, want: np.ndarray) -> None:
     nan = np.isnan(want)
     assert (np.isnan(got) == nan).all(), f"NaN at {np.nonzero(np.isnan(got) != nan)[0][:5]}"
     different = (got.view(np.uint32) != want.view(np.uint32)) & ~nan
-    assert not different.any(), f"at {np.nonzero(different)[0][:5]}: {got[different][:5]} != {want[different][:5]}"
+    assert not different.any(), (
+        f"at {np.nonzero(different)[0][:5]}: {got[different][:5]} != {want[different][:5]}"
+    )
 
 
 def ftz(x: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ class Finding:
     `lane` and `tmem_column` are where that element lies in tensor memory, when it was read there. `pattern`
     says how the wrong elements are arranged, `names` what a value that encodes coordinates says of itself,
     `cause` what reproduces the values found. `others` counts further tiles of the same stage that are wrong
-    as well.
+    as well. `instructions` counts further instructions of the same warp that report the same machine finding.
     """
 
     kind: Kind
@@ -44,6 +44,7 @@ class Finding:
     source: str = ""
     warp: str = ""
     others: int = 0
+    instructions: int = 0
     waiting: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
@@ -89,6 +90,8 @@ class Finding:
             line = f"PTX line {self.ptx_line}" if self.ptx_line else ""
             out.append("code:     " + ", ".join(part for part in (self.source, line) if part))
         out += [f"waits:    {line}" for line in self.waiting]
+        if self.instructions:
+            out.append(f"also:     {self.instructions} more instruction(s) of this warp do the same")
         if self.others:
             out.append(f"also:     {self.others} more tile(s) of this stage are wrong")
         return out

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tileproof.conformance.finding import Finding
 from tileproof.conformance.observed import MachineFinding, Observed, Waiter
 from tileproof.spec.plan import KernelPlan, TmemObservation
 from tileproof.spec.problem import Inputs
 from tileproof.spec.stages import STAGES
 from tileproof.spec.tiles import k_blocks
+
+
+def machine_findings(plan: KernelPlan, inputs: Inputs, observed: Observed, build: str) -> list[Finding]:
+    """The machine's errors, one a defect: an unrolled loop repeats the same one in many instructions."""
+    together: dict[tuple[object, ...], list[MachineFinding]] = {}
+    for seen in observed.findings:
+        if seen.severity == "error":
+            together.setdefault((seen.code, seen.cta, seen.warp), []).append(seen)
+    return [
+        replace(attribute(plan, inputs, observed, group[0], build), instructions=len(group) - 1)
+        for group in together.values()
+    ]
 
 
 def attribute(

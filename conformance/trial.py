@@ -10,7 +10,7 @@ from tileproof.conformance.case import Case
 from tileproof.conformance.compare import Comparison, Divergence, StageScore, compare, index, order
 from tileproof.conformance.diagnose import diagnose
 from tileproof.conformance.finding import Finding
-from tileproof.conformance.machine import attribute
+from tileproof.conformance.machine import machine_findings
 from tileproof.conformance.observe import Observation, observe
 from tileproof.conformance.observed import Observed, Schedule
 from tileproof.conformance.tiles import Chain, Place, Reference, StageTile
@@ -110,8 +110,7 @@ def judge(
         _count(verdict, result)
         faults += _wrong_tiles(chain, plan, result, build, coded)
         faults += [finding for finding in view.findings if finding.stage in wanted]
-        machine = [f for f in observed.findings if f.severity == "error"]
-        faults += [attribute(plan, inputs, observed, finding, build) for finding in machine]
+        faults += machine_findings(plan, inputs, observed, build)
         for remark in observed.findings:
             if remark.severity != "error":
                 verdict.remarks[remark.code] = verdict.remarks.get(remark.code, 0) + remark.count

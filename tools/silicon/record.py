@@ -2,7 +2,8 @@
 
     python -m pytest -p tools.silicon.record tests/emulator -q --silicon-out build/silicon.npz
 
-A launch is kept when it gave no finding, its arguments are buffers, tensor maps and numbers, and its PTX holds nothing
+A launch is kept when it gave no finding, its arguments are buffers, tensor maps and numbers, and its PTX
+holds nothing
 that only SM100 has. `tools/silicon/replay.py` runs the file on a GPU and compares the buffers bit for bit.
 """
 
@@ -20,7 +21,8 @@ import pytest
 from tileproof.emulator import Buffer, Memory, Module, TensorMap
 
 ONLY_SM100 = re.compile(r"tcgen05|gather4|scatter4|cta_group|f32x2|\.target (?!sm_100a)")
-# Replayed this way, most tensor copies and peer accesses end in "illegal instruction" on the card, some do not, with the
+# Replayed this way, most tensor copies and peer accesses end in "illegal instruction" on the card, some do
+# not, with the
 # same maps: the cause is in the replay and not known, so they are left out rather than counted.
 NOT_REPLAYED = re.compile(r"\.tensor\.|mapa|shared::cluster\.shared::cta")
 MOST = 6000
@@ -33,7 +35,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def portable(text: str) -> str:
-    """Shared addresses that are written as numbers, which the emulator takes and ptxas does not, go into registers."""
+    """Shared addresses that are written as numbers, which the emulator takes and ptxas does not, go
+    into registers.
+    """
     numbers = sorted({int(n) for n in re.findall(r"(?<=[\s,])\[(\d+)[\],+]", text)})
     if not numbers:
         return text
@@ -76,20 +80,35 @@ def _record(request: pytest.FixtureRequest) -> Any:
         before = [b.numpy().reshape(-1).view(np.uint8).copy() for b in memory.buffers] if memory else []
         result = original(self, entry, **given)
         text = texts.get(id(self), "")
-        if not text or ONLY_SM100.search(text) or NOT_REPLAYED.search(text) or result.findings or given.get("taps") or not memory:
+        if (
+            not text
+            or ONLY_SM100.search(text)
+            or NOT_REPLAYED.search(text)
+            or result.findings
+            or given.get("taps")
+            or not memory
+        ):
             return result
         described = [_argument(argument, memory) for argument in args]
         if None in described or sum(len(b) for b in before) > 1 << 20 or len(_kept) >= MOST:
             return result
         sizes = [size for _, size, _ in self.entries[entry]]
         case = {
-            "entry": entry, "text": portable(text), "args": described, "sizes": sizes, "grid": list(given["grid"]),
-            "block": list(given["block"]), "cluster": list(given.get("cluster") or (1, 1, 1)),
-            "shared": given.get("shared_bytes", 0), "test": os.environ.get("PYTEST_CURRENT_TEST", "").split(" ")[0],
+            "entry": entry,
+            "text": portable(text),
+            "args": described,
+            "sizes": sizes,
+            "grid": list(given["grid"]),
+            "block": list(given["block"]),
+            "cluster": list(given.get("cluster") or (1, 1, 1)),
+            "shared": given.get("shared_bytes", 0),
+            "test": os.environ.get("PYTEST_CURRENT_TEST", "").split(" ")[0],
             "policy": getattr(given.get("schedule"), "policy", "early"),
-        }  # fmt: skip
+        }
         after = [b.numpy().reshape(-1).view(np.uint8).copy() for b in memory.buffers]
-        key = hashlib.sha256(json.dumps(case, default=str).encode() + b"".join(b.tobytes() for b in before)).hexdigest()
+        key = hashlib.sha256(
+            json.dumps(case, default=str).encode() + b"".join(b.tobytes() for b in before)
+        ).hexdigest()
         _kept.setdefault(key, (case, [*before, *after]))
         return result
 

@@ -2,8 +2,10 @@
 
     python tools/silicon/replay.py build/silicon.npz evidence.json
 
-Needs numpy and a CUDA driver; PTX is retargeted to the card's own architecture. Launches whose PTX the driver does not
-assemble for this card are counted by the assembler's words. A launch that breaks the context ends its worker process;
+Needs numpy and a CUDA driver; PTX is retargeted to the card's own architecture. Launches whose PTX the
+driver does not
+assemble for this card are counted by the assembler's words. A launch that breaks the context ends its
+worker process;
 the parent goes on with the next one.
 """
 
@@ -18,7 +20,18 @@ from typing import Any
 
 import numpy as np
 
-DTYPES = ("uint8", "uint16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64", "bfloat16")
+DTYPES = (
+    "uint8",
+    "uint16",
+    "uint32",
+    "int32",
+    "uint64",
+    "int64",
+    "float16",
+    "float32",
+    "float64",
+    "bfloat16",
+)
 SWIZZLES = ("none", "32B", "64B", "128B")
 CLUSTER_DIMENSION = 4  # CUlaunchAttributeID
 MAX_DYNAMIC_SHARED = 8  # CUfunction_attribute
@@ -35,9 +48,13 @@ class Attribute(ctypes.Structure):
 
 class LaunchConfig(ctypes.Structure):
     _fields_ = (
-        ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared", ctypes.c_uint),
-        ("stream", ctypes.c_void_p), ("attributes", ctypes.POINTER(Attribute)), ("count", ctypes.c_uint),
-    )  # fmt: skip
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(Attribute)),
+        ("count", ctypes.c_uint),
+    )
 
 
 class Card:
@@ -88,13 +105,22 @@ class Card:
         for array in before:
             pointer = ctypes.c_uint64()
             self.call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(array.nbytes + 2 * GUARD))
-            self.call("cuMemcpyHtoD_v2", ctypes.c_uint64(pointer.value + GUARD), array.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(array.nbytes))
+            self.call(
+                "cuMemcpyHtoD_v2",
+                ctypes.c_uint64(pointer.value + GUARD),
+                array.ctypes.data_as(ctypes.c_void_p),
+                ctypes.c_size_t(array.nbytes),
+            )
             addresses.append(pointer.value + GUARD)
-        keep = [self.argument(a, addresses, size) for a, size in zip(case["args"], case["sizes"], strict=True)]
+        keep = [
+            self.argument(a, addresses, size) for a, size in zip(case["args"], case["sizes"], strict=True)
+        ]
         pointers = (ctypes.c_void_p * max(1, len(keep)))(*[k.ctypes.data for k in keep])
         attribute = Attribute(id=CLUSTER_DIMENSION)
         attribute.value[0:3] = case["cluster"]
-        config = LaunchConfig(tuple(case["grid"]), tuple(case["block"]), case["shared"], None, ctypes.pointer(attribute), 1)
+        config = LaunchConfig(
+            tuple(case["grid"]), tuple(case["block"]), case["shared"], None, ctypes.pointer(attribute), 1
+        )
         if case["shared"] > 48 * 1024:
             self.call("cuFuncSetAttribute", function, MAX_DYNAMIC_SHARED, case["shared"])
         self.call("cuLaunchKernelEx", ctypes.byref(config), function, pointers, None)
@@ -102,7 +128,12 @@ class Card:
         out = []
         for array, address in zip(before, addresses, strict=True):
             result = np.empty_like(array)
-            self.call("cuMemcpyDtoH_v2", result.ctypes.data_as(ctypes.c_void_p), ctypes.c_uint64(address), ctypes.c_size_t(array.nbytes))
+            self.call(
+                "cuMemcpyDtoH_v2",
+                result.ctypes.data_as(ctypes.c_void_p),
+                ctypes.c_uint64(address),
+                ctypes.c_size_t(array.nbytes),
+            )
             self.call("cuMemFree_v2", ctypes.c_uint64(address - GUARD))
             out.append(result)
         self.call("cuModuleUnload", module)
@@ -120,19 +151,29 @@ class Card:
         elif item["kind"] == "f":
             out[:] = np.array([item["number"]], dtype="<f4" if size == 4 else "<f8").view(np.uint8)
         else:
-            out[:] = np.frombuffer(int(item["number"]).to_bytes(size, "little", signed=item["number"] < 0), dtype=np.uint8)
+            out[:] = np.frombuffer(
+                int(item["number"]).to_bytes(size, "little", signed=item["number"] < 0), dtype=np.uint8
+            )
         return out
 
     def encode(self, fields: dict[str, Any], address: int, out: np.ndarray) -> None:
         """cuTensorMapEncodeTiled."""
         rank = len(fields["shape"])
         self.call(
-            "cuTensorMapEncodeTiled", out.ctypes.data_as(ctypes.c_void_p), DTYPES.index(fields["dtype"]), rank,
-            ctypes.c_void_p(address), (ctypes.c_uint64 * rank)(*fields["shape"]),
-            (ctypes.c_uint64 * max(1, rank - 1))(*fields["strides"]), (ctypes.c_uint32 * rank)(*fields["box"]),
-            (ctypes.c_uint32 * rank)(*fields["element_strides"]), 0, SWIZZLES.index(fields["swizzle"]), 0,
+            "cuTensorMapEncodeTiled",
+            out.ctypes.data_as(ctypes.c_void_p),
+            DTYPES.index(fields["dtype"]),
+            rank,
+            ctypes.c_void_p(address),
+            (ctypes.c_uint64 * rank)(*fields["shape"]),
+            (ctypes.c_uint64 * max(1, rank - 1))(*fields["strides"]),
+            (ctypes.c_uint32 * rank)(*fields["box"]),
+            (ctypes.c_uint32 * rank)(*fields["element_strides"]),
+            0,
+            SWIZZLES.index(fields["swizzle"]),
+            0,
             int(fields["oob_fill"] == "nan"),
-        )  # fmt: skip
+        )
 
 
 def differing(case: dict[str, Any], want: list[np.ndarray], got: list[np.ndarray]) -> list[dict[str, Any]]:
@@ -211,12 +252,24 @@ def main() -> None:
     for number, (verdict, detail) in sorted(verdicts.items()):
         if verdict == "differs":
             case = cases[number]
-            unlike.setdefault(case["test"], {"launches": 0, "example": detail, "text": case["text"][-500:]})["launches"] += 1
+            unlike.setdefault(case["test"], {"launches": 0, "example": detail, "text": case["text"][-500:]})[
+                "launches"
+            ] += 1
     report = {
-        "date": datetime.date.today().isoformat(), "card": card, "launches": len(cases), "verdicts": tally,
-        "tests": sorted({case["test"].split("[")[0] for n, case in enumerate(cases) if verdicts.get(n, ("",))[0] == "same"}),
-        "differs": unlike, "not run": reasons,
-    }  # fmt: skip
+        "date": datetime.date.today().isoformat(),
+        "card": card,
+        "launches": len(cases),
+        "verdicts": tally,
+        "tests": sorted(
+            {
+                case["test"].split("[")[0]
+                for n, case in enumerate(cases)
+                if verdicts.get(n, ("",))[0] == "same"
+            }
+        ),
+        "differs": unlike,
+        "not run": reasons,
+    }
     if "--all" in sys.argv:
         report["each"] = [[case["test"], verdicts.get(n, ("?", ""))[0]] for n, case in enumerate(cases)]
     with open(out, "w") as file:

@@ -1,8 +1,8 @@
 """Where diverged lanes meet again: immediate post-dominators of conditional branches.
 
 PTX does not write convergence down; compilers and hardware reconverge at the immediate post-dominator.
-Algorithm:
-iterative dominance on the reversed graph (Cooper, Harvey, Kennedy, "A Simple, Fast Dominance Algorithm").
+Algorithm: iterative dominance on the reversed graph (Cooper, Harvey, Kennedy, "A Simple, Fast Dominance
+Algorithm").
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The instruction registry: what the emulator executes, how faithfully, and what it refuses.
 
 Each row names a family of spellings, the function that decodes it, a fidelity grade and the section of the
-PTX ISA
-that defines it. `docs/instructions.md` is generated from these rows, so that table and behaviour cannot part.
+PTX ISA that defines it. `docs/instructions.md` is generated from these rows, so that table and behaviour
+cannot part.
 """
 
 from __future__ import annotations

@@ -96,8 +96,7 @@ class Finding:
     """A defect, or a remark, with its place.
 
     `severity` is "error", "warning" or "note"; `code` names the class; `count` how often the same
-    instruction of the
-    same CTA rank did it; `lane` and `warp` are -1 where the finding is about a whole CTA.
+    instruction of the same CTA rank did it; `lane` and `warp` are -1 where the finding is about a whole CTA.
     """
 
     severity: str

@@ -38,11 +38,9 @@ class TensorMap:
     and up.
 
     The 128 bytes of `encode()` are the emulator's own: NVIDIA's encoding is opaque. Layout, little-endian:
-    magic
-    "TPTMAP1\\0"; u64 address; u8 rank, element size, CUtensorMapDataType, swizzle (0 none .. 3 128B),
-    NaN fill; 3 pad;
-    5 x u32 shape-1; 4 pad; 4 x u64 stride; 5 x u16 box; 5 x u8 element stride; 25 pad; u32 FNV-1a of the
-    first 120.
+    magic "TPTMAP1\\0"; u64 address; u8 rank, element size, CUtensorMapDataType, swizzle (0 none .. 3 128B),
+    NaN fill; 3 pad; 5 x u32 shape-1; 4 pad; 4 x u64 stride; 5 x u16 box; 5 x u8 element stride; 25 pad; u32
+    FNV-1a of the first 120.
     """
 
     address: int

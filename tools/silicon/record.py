@@ -3,8 +3,8 @@
     python -m pytest -p tools.silicon.record tests/emulator -q --silicon-out build/silicon.npz
 
 A launch is kept when it gave no finding, its arguments are buffers, tensor maps and numbers, and its PTX
-holds nothing
-that only SM100 has. `tools/silicon/replay.py` runs the file on a GPU and compares the buffers bit for bit.
+holds nothing that only SM100 has. `tools/silicon/replay.py` runs the file on a GPU and compares the buffers
+bit for bit.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from tileproof.emulator import Buffer, Memory, Module, TensorMap
 
 ONLY_SM100 = re.compile(r"tcgen05|gather4|scatter4|cta_group|f32x2|\.target (?!sm_100a)")
 # Replayed this way, most tensor copies and peer accesses end in "illegal instruction" on the card, some do
-# not, with the
-# same maps: the cause is in the replay and not known, so they are left out rather than counted.
+# not, with the same maps: the cause is in the replay and not known, so they are left out rather than
+# counted.
 NOT_REPLAYED = re.compile(r"\.tensor\.|mapa|shared::cluster\.shared::cta")
 MOST = 6000
 _kept: dict[str, tuple[dict[str, Any], list[np.ndarray]]] = {}

@@ -3,10 +3,8 @@
     python tools/silicon/replay.py build/silicon.npz evidence.json
 
 Needs numpy and a CUDA driver; PTX is retargeted to the card's own architecture. Launches whose PTX the
-driver does not
-assemble for this card are counted by the assembler's words. A launch that breaks the context ends its
-worker process;
-the parent goes on with the next one.
+driver does not assemble for this card are counted by the assembler's words. A launch that breaks the context
+ends its worker process; the parent goes on with the next one.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@
 // m[2] elements, m[3] register bytes, m[4] 1 to sign-extend, m[5] bytes of the address register; registers in
 // vec.
 #include <cmath>
+#include <type_traits>
 
 #include "machine.hpp"
 
@@ -80,7 +81,7 @@ template <class T>
 T integer_op(int32_t op, T a, T b) {
   switch (op) {
     case kAdd:
-      return static_cast<T>(a + b);
+      return static_cast<T>(std::make_unsigned_t<T>(a) + std::make_unsigned_t<T>(b));
     case kMin:
       return a < b ? a : b;
     case kMax:

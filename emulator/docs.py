@@ -30,8 +30,8 @@ def page(rows: Iterable[Row], codes: Iterable[Code]) -> str:
         "# What the emulator executes",
         "",
         "Generated from `emulator/isa/` and `emulator/codes.py` by `python -m tileproof.emulator.docs`. Edit",
-        "those, not this page. Sections are of the PTX ISA manual, 9.x numbering. An instruction, modifier or",
-        "operand form that is not listed here is refused by name; nothing is skipped.",
+        "those, not this page. Sections are of the PTX ISA manual, 9.x numbering. An instruction, a modifier",
+        "or an operand form that is not listed here is refused by name; nothing is skipped.",
         "",
         *_table(("grade", "means"), GRADES.items()),
     ]

@@ -145,9 +145,9 @@ _ATOM = {"add": 0, "min": 1, "max": 2, "and": 3, "or": 4, "xor": 5, "exch": 6, "
 _ATOM_TYPES = {"u32": 0, "b32": 0, "s32": 1, "u64": 2, "b64": 2, "s64": 3, "f32": 4}
 _ATOM_ALLOWED = {
     "add": {"u32", "s32", "u64", "f32"},
-    **dict.fromkeys(("min", "max"), {"u32", "s32", "u64", "s64"}),
-    **dict.fromkeys(("and", "or", "xor", "exch"), {"b32", "b64"}),
-    **dict.fromkeys(("inc", "dec"), {"u32"}),
+    **dict.fromkeys(("min", "max"), frozenset({"u32", "s32", "u64", "s64"})),
+    **dict.fromkeys(("and", "or", "xor", "exch"), frozenset({"b32", "b64"})),
+    **dict.fromkeys(("inc", "dec"), frozenset({"u32"})),
 }
 
 

@@ -128,9 +128,7 @@ def mbarrier_init(d: Decoder, i: Instruction, m: Modifiers) -> None:
     space = _own_space(m)
     target, count = i.operands
     base, displacement, width = d.address(target)
-    d.emit(
-        "mbarrier.init", [NONE, base, d.src(count, "u32")], m=[space, 0, 0, 0, 0, width], imm=displacement
-    )
+    d.emit("mbarrier.init", [NONE, base, d.src(count, "u32")], m=[space, 0, 0, 0, 0, width], imm=displacement)
 
 
 @instruction("mbarrier.inval", group="mbarrier", forms=".[shared[::cta]].b64", section="9.7.13.15.10")

@@ -108,9 +108,9 @@ class Mma:
 
 @dataclass(frozen=True)
 class TmemObservation:
-    """Stage `stage` lies in `tile` stage b when `barrier`[b] completes phase p: publication i = p * stages + b.
+    """Stage `stage` lies in `tile` stage b when `barrier`[b] completes phase p: publication p * stages + b.
 
-    Publication i is k-block i // parts and there the columns [first_col + w (i % parts), + w) of the stage's
+    Publication i is k-block i // parts, and of it the columns [first_col + w (i % parts), + w) of the stage's
     tile. The MMA that writes `tile` is [stage's rows, w], or when `transposed` [w, stage's rows].
     """
 

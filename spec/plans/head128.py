@@ -10,6 +10,10 @@ contiguous with 128-byte rows. Read along its rows such a tile is a K-major oper
 MN-major one (PTX ISA, tcgen05 canonical layouts), so Q, dO, KV, S and dS each lie in shared memory once and
 serve both their products. dQ is staged in KV's bytes after the last k-block.
 
+Some buffers need no barrier of their own. A commit tells that every earlier MMA of its thread is complete, so
+p_ready of the next k-block tells that S and dS have been read; s_ready and ds_ready tell that P and dP have;
+and the RoPE part of dKV is read between its second and third part, so dkv_free of the third tells of it too.
+
 The barriers kv_lo_free and kv_hi_free free the tile's first and last 32 keys, so that the next tile's first
 half is gathered while dQ still multiplies with this tile's second half.
 """
@@ -132,10 +136,10 @@ _DKV_ROPE = (TmemObservation("dKV", tile="dKV_rope", barrier="rope_ready", first
 
 
 def _tensor_memory(rope: bool) -> tuple[TmemTile, ...]:
-    """Layout E (M = 64) folds a tile's N columns in two: row m in lanes m and m + 64. Layout D (M = 128) does not.
+    """Layout E (M = 64) folds a tile's N columns in two, row m in lanes m and m + 64; layout D (M = 128) not.
 
-    dKV is kept transposed, one lane a column of kv: a warp then adds 32 neighbouring columns of one row of dKV
-    with each instruction, which is what the atomic units want (docs/limits.md).
+    dKV is kept transposed, one lane a column of kv: a warp then adds 32 neighbouring columns of one row of
+    dKV with each instruction, which is what the atomic units want (docs/limits.md).
     """
     tiles: list[TmemTile] = []
 
@@ -219,13 +223,11 @@ def _shared_memory(d_qk: int) -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...]
     add("dp_ready", 1, 1, 0, "commit of mma", "softmax")
     add("s_ready", 1, WARPGROUP, 0, "every softmax thread", "mma")
     add("ds_ready", 1, WARPGROUP, 0, "every softmax thread", "mma")
-    add("s_free", 1, 1, 0, "commit of mma: S and dS have been read", "softmax")
     # A part is published and freed DKV_PARTS times a k-block, in turn over the two stages.
     add("dkv_ready", DKV_STAGES, 1, 0, "commit of mma", "dkv_export")
     add("dkv_free", DKV_STAGES, WARPGROUP, 0, "every dkv_export thread", "mma")
     if d_qk > D_V:
         add("rope_ready", 1, 1, 0, "commit of mma", "dkv_export")
-        add("rope_free", 1, WARPGROUP, 0, "every dkv_export thread", "mma")
     add("dq_ready", 1, 1, 0, "commit of mma, after the last k-block", "softmax", once=True)
 
     tiles.append(SmemTile("tmem_base", end, 4, 1, 1, 1, "u32", "none", "K", "what tcgen05.alloc returned"))

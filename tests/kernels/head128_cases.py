@@ -1,4 +1,4 @@
-"""Inputs for head128: consistent ones from the reference's forward, and ones on which every stage is exact."""
+"""Inputs for head128: consistent ones from the reference's forward, and ones that make every stage exact."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def random_case(
     indices: Array | None = None,
     topk_length: Array | None = None,
 ) -> Inputs:
-    """Normal values of standard deviation `scale`; a tenth of the indices invalid unless `indices` are given."""
+    """Normal values of standard deviation `scale`; a tenth of the indices invalid unless they are given."""
     rng = np.random.default_rng(seed)
 
     def values(*shape: int) -> Array:

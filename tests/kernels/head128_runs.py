@@ -28,8 +28,10 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Run:
-    """What one launch showed: outputs, and per (token, cta, k_block) the tiles of P, S, dP, dS and dKV, of
-    which S and dS are the bf16 operands."""
+    """What one launch showed: outputs, and per (stage, token, cta, k_block) a tile of P, S, dP, dS and dKV.
+
+    S and dS are the bf16 operands; what was never written is NaN.
+    """
 
     inputs: Inputs
     plan: KernelPlan
@@ -109,18 +111,18 @@ def _tiles(
         publication = record.phase * plan.barrier(at.barrier).stages + stage
         if isinstance(at, SmemObservation):
             tile = plan.smem_tile(at.tile)
-            assert record.valid.all(), f"{at.stage} has bytes that were never written"
             rows, cols = np.arange(tile.rows)[:, None], np.arange(tile.cols)[None, :]
             offset = smem_layout.address("K", tile.swizzle, tile.offset, 16, 1024, rows, cols) - tile.offset
             value = record.data.view(ml_dtypes.bfloat16)[offset // 2]
+            value[~record.valid[offset]] = np.nan
             found[at.stage, token, record.cluster_rank, publication] = value
             continue
         place = plan.tmem_tile(at.tile)
         mma = next(mma for mma in plan.mmas if mma.d == at.tile)
         n = mma.n
         lane, column = tmem.cells_of_cta(place.layout, n)
-        assert record.valid[lane, column].all(), f"{at.stage} has cells that were never written"
         value = np.ascontiguousarray(record.data[lane, column]).view(np.float32)
+        value[~record.valid[lane, column]] = np.nan
         if at.transposed:
             value, n = value.T, mma.m
         key = (at.stage, token, record.cluster_rank, publication // at.parts)

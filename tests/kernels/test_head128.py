@@ -6,8 +6,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-from .head128_cases import INT_MAX, INT_MIN, exact_case, random_case
-from .head128_runs import KERNEL, first_wrong, ratios, run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tileproof.emulator import Schedule
@@ -16,6 +14,9 @@ from tileproof.reference import walk
 from tileproof.reference.rounding import KernelRounding
 from tileproof.spec.plans.head128 import D_QKS, plan
 from tileproof.spec.problem import Inputs, key_mask
+
+from .head128_cases import INT_MAX, INT_MIN, exact_case, random_case
+from .head128_runs import KERNEL, first_wrong, ratios, run
 
 SCHEDULES = [Schedule("early"), Schedule("late"), *(Schedule("random", seed) for seed in range(3))]
 

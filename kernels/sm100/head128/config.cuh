@@ -84,11 +84,9 @@ struct Config {
     Barrier dp_ready;
     Barrier s_ready;
     Barrier ds_ready;
-    Barrier s_free;
     Barrier dkv_ready[kDkvStages];
     Barrier dkv_free[kDkvStages];
     Barrier rope_ready[kRope != 0 ? 1 : 0];
-    Barrier rope_free[kRope != 0 ? 1 : 0];
     Barrier dq_ready;
     uint32_t tmem_base;
   };
@@ -132,7 +130,6 @@ struct Config {
   static_assert(offsetof(SharedStorage, dp_ready) == Plan::barrier::dp_ready::offset);
   static_assert(offsetof(SharedStorage, s_ready) == Plan::barrier::s_ready::offset);
   static_assert(offsetof(SharedStorage, ds_ready) == Plan::barrier::ds_ready::offset);
-  static_assert(offsetof(SharedStorage, s_free) == Plan::barrier::s_free::offset);
   static_assert(offsetof(SharedStorage, dkv_ready) == Plan::barrier::dkv_ready::offset);
   static_assert(offsetof(SharedStorage, dkv_free) == Plan::barrier::dkv_free::offset);
   static_assert(offsetof(SharedStorage, dq_ready) == Plan::barrier::dq_ready::offset);

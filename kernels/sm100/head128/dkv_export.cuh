@@ -64,8 +64,7 @@ struct DkvExport : Context<Plan> {
       ptx::fence_after_thread_sync();
       ptx::load_tmem_32_columns(this->tmem(Plan::tmem::dKV_rope::column), v);
       ptx::wait_tmem_loads();
-      ptx::fence_before_thread_sync();
-      smem.rope_free[0].arrive();
+      ptx::fence_before_thread_sync();  // of the arrival on the next part's dkv_free
       add(v, t < Cfg::kRope ? rows[0] : rows[1], Plan::d_v + t % Cfg::kRope);
     }
   }

@@ -18,9 +18,8 @@
 //   kv_lo_free, kv_hi_free     commits of both CTAs                   mma        -> load
 //   p_ready, dp_ready          commits                                mma        -> softmax
 //   s_ready, ds_ready          128 arrivals; P, dP have been read     softmax    -> mma
-//   s_free                     commit: S and dS have been read        mma        -> softmax
 //   dkv_ready[2], rope_ready   commits                                mma        -> dkv_export
-//   dkv_free[2], rope_free     128 arrivals                           dkv_export -> mma
+//   dkv_free[2]                128 arrivals                           dkv_export -> mma
 //   dq_ready                   commit, once                           mma        -> softmax
 #pragma once
 
@@ -74,7 +73,6 @@ struct Kernel : Context<Plan> {
       smem.dp_ready.init(B::dp_ready::count);
       smem.s_ready.init(B::s_ready::count);
       smem.ds_ready.init(B::ds_ready::count);
-      smem.s_free.init(B::s_free::count);
       CUTE_UNROLL
       for (int b = 0; b < Cfg::kDkvStages; ++b) {
         smem.dkv_ready[b].init(B::dkv_ready::count);
@@ -82,7 +80,6 @@ struct Kernel : Context<Plan> {
       }
       if constexpr (Cfg::kRope != 0) {
         smem.rope_ready[0].init(B::rope_ready::count);
-        smem.rope_free[0].init(B::rope_free::count);
       }
       smem.dq_ready.init(B::dq_ready::count);
       cutlass::arch::fence_barrier_init();

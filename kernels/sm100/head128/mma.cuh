@@ -7,7 +7,8 @@
 //   dKV^T parts 0, 1 += Q^T dS, RoPE = Q^T dS         -> dkv_ready, rope_ready
 //   dKV^T parts 2, 3 = dO^T S + Q^T dS                -> dkv_ready, then s_free
 //
-// The next k-block's keys are gathered from the first half of dQ on.
+// The next k-block's keys are gathered from the first half of dQ on. Every commit is waited for by its
+// consumer, so that nothing is in flight when the roles end.
 #pragma once
 
 #include <cute/arch/mma_sm100_desc.hpp>
@@ -44,7 +45,8 @@ struct IssueMmas : Context<Plan> {
       const uint32_t parity = k & 1;
       smem.kv_ready.wait(parity);
       ptx::fence_after_thread_sync();
-      // s_ready and ds_ready of the previous k-block have told that P and dP were read.
+      // Of the previous k-block s_ready and ds_ready have told that P and dP were read, and dkv_free of parts
+      // 0 and 1 will tell that the RoPE part was.
       scores<Plan::mma::P::k>(q, smem.tmem_base + Plan::tmem::P::column);
       ptx::commit(smem.p_ready.address());
       scores<Plan::mma::dP::k>(dO, smem.tmem_base + Plan::tmem::dP::column);
@@ -71,8 +73,6 @@ struct IssueMmas : Context<Plan> {
         ptx::commit(smem.dkv_ready[part].address());
       }
       if constexpr (Cfg::kRope != 0) {
-        smem.rope_free[0].wait(parity ^ 1);
-        ptx::fence_after_thread_sync();
         dkv_rope();
         ptx::commit(smem.rope_ready[0].address());
       }
@@ -83,18 +83,6 @@ struct IssueMmas : Context<Plan> {
         dkv_part(q, ds, part, true);
         ptx::commit(smem.dkv_ready[part % Cfg::kDkvStages].address());
       }
-      ptx::commit(smem.s_free.address());
-    }
-
-    // The last commits must have arrived, and all of TMEM have been read, before TMEM is freed.
-    if (k_blocks > 0) {
-      const uint32_t parity = (k_blocks - 1) & 1;
-      smem.s_free.wait(parity);
-      smem.dq_ready.wait(0);
-      CUTE_UNROLL
-      for (int b = 0; b < Cfg::kDkvStages; ++b)
-        smem.dkv_free[b].wait((k_blocks * Cfg::kPartsPerStage - 1) & 1);
-      if constexpr (Cfg::kRope != 0) smem.rope_free[0].wait(parity);
     }
   }
 

@@ -6,7 +6,10 @@ of a gradient. torch is imported here and nowhere else in the reference.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import torch
 from tileproof.reference.walk import Outputs
 from tileproof.spec.problem import Inputs, key_mask
@@ -14,6 +17,19 @@ from tileproof.spec.problem import Inputs, key_mask
 
 def gradients(inputs: Inputs) -> Outputs:
     """delta, dQ and dKV of `inputs` (o and lse are not used); tokens without a key give zeros."""
+    return _gradients(inputs, None)
+
+
+def gradients_with_sink(inputs: Inputs, sink: npt.NDArray[Any]) -> tuple[Outputs, npt.NDArray[np.float64]]:
+    """The same, and d_sink ``[h_q]``, where sink ``[h_q]`` (finite or -inf, natural units) is one more logit
+    of each head's softmax, with a value of 0.
+    """
+    logits = torch.tensor(np.asarray(sink, dtype=np.float64), requires_grad=True)
+    outputs = _gradients(inputs, logits)
+    return outputs, np.zeros(logits.shape) if logits.grad is None else logits.grad.numpy()
+
+
+def _gradients(inputs: Inputs, sink: torch.Tensor | None) -> Outputs:
     p = inputs.problem
     mask = key_mask(inputs)
     q = torch.tensor(inputs.q.astype(np.float64), requires_grad=True)
@@ -26,7 +42,10 @@ def gradients(inputs: Inputs) -> Outputs:
             outs.append(torch.zeros(p.h_q, p.d_v, dtype=torch.float64))
             continue
         k = kv[keys]
-        outs.append(torch.softmax(q[token] @ k.T * p.sm_scale, dim=-1) @ k[:, : p.d_v])
+        scores = q[token] @ k.T * p.sm_scale
+        if sink is not None:
+            scores = torch.cat([scores, sink[:, None]], dim=-1)
+        outs.append(torch.softmax(scores, dim=-1)[:, : len(keys)] @ k[:, : p.d_v])
     o = torch.stack(outs)
     (o * dO).sum().backward() if o.requires_grad else None  # type: ignore[no-untyped-call]
     return Outputs(

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple
 from pathlib import Path
 
-from tileproof.spec import numerics, plans, problem
+from tileproof.spec import numerics, plans, problem, sink
 from tileproof.spec.plan import KernelPlan, SmemObservation, TmemObservation
 from tileproof.spec.stages import STAGES
 
@@ -52,6 +52,7 @@ def page(kernel_plans: Iterable[KernelPlan]) -> str:
         *_problem(),
         *_stages(),
         *_bounds(),
+        *_sink(),
     ]
     for plan in kernel_plans:
         parts += _plan(plan)
@@ -108,6 +109,16 @@ def _bounds() -> list[str]:
         text,
         _table(("constant", "value", "stands for", "source"), constants),
         _table(("stage", "bound, per element"), bounds),
+    ]
+
+
+def _sink() -> list[str]:
+    steps = astuple(sink.STEPS)
+    return [
+        "## The attention sink",
+        (inspect.getdoc(sink) or "").replace("``", "`"),
+        _table(("value", "LOAD", "COMPUTE", "ROUND", "STORE"), [("**d_sink**", *steps)]),
+        "Bound: " + _sentences(inspect.getdoc(sink.bound_d_sink)),
     ]
 
 

@@ -94,11 +94,14 @@ def key_mask(inputs: Inputs) -> npt.NDArray[np.bool_]:
     return inside & counted
 
 
-def validate(inputs: Inputs, b_topk: int = B_TOPK, *, poisoned_rows: bool = False) -> None:
+def validate(
+    inputs: Inputs, b_topk: int = B_TOPK, *, poisoned_rows: bool = False, owned: Array | None = None
+) -> None:
     """Raise TileproofError unless a kernel with tiles of `b_topk` keys may be given these inputs.
 
     With ``poisoned_rows`` the rows of kv that no token selects may hold NaN or inf (a test that they are not
-    read into any result).
+    read into any result). `owned` is ``bool [h_q]``: heads whose attention sink owns all mass, where lse is
+    +inf (`spec.sink`).
     """
     validate_problem(inputs.problem, b_topk)
     for name, (shape, dtype) in inputs.problem.shapes().items():
@@ -106,7 +109,7 @@ def validate(inputs: Inputs, b_topk: int = B_TOPK, *, poisoned_rows: bool = Fals
         if array is None and name == "topk_length":
             continue
         _check_array(name, array, shape, dtype)
-    _check_finite(inputs, poisoned_rows)
+    _check_finite(inputs, poisoned_rows, owned)
 
 
 def validate_problem(problem: Problem, b_topk: int = B_TOPK) -> None:
@@ -177,7 +180,7 @@ def _check_array(name: str, array: Any, shape: tuple[int, ...], dtype: np.dtype[
         )
 
 
-def _check_finite(inputs: Inputs, poisoned_rows: bool) -> None:
+def _check_finite(inputs: Inputs, poisoned_rows: bool, owned: Array | None) -> None:
     mask = key_mask(inputs)
     for name in ("q", "kv", "o", "dO", "lse"):
         values = getattr(inputs, name).astype(np.float32)
@@ -189,6 +192,8 @@ def _check_finite(inputs: Inputs, poisoned_rows: bool) -> None:
         if name == "lse":
             empty = ~mask.any(axis=1, keepdims=True)
             bad &= ~(np.isinf(values) & empty)
+            if owned is not None:
+                bad &= ~(np.isposinf(values) & owned[None, :])
         if bad.any():
             at = tuple(int(i) for i in np.argwhere(bad)[0])
             raise TileproofError(

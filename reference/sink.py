@@ -1,0 +1,48 @@
+"""The attention sink in float64: the forward with it, and its gradient (contract: `spec.sink`)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tileproof.reference import walk
+from tileproof.spec import sink as contract
+from tileproof.spec.problem import Inputs, Problem
+
+F64 = npt.NDArray[np.float64]
+Array = npt.NDArray[Any]
+
+
+def d_sink(lse: Array, delta: Array, sink: Array) -> F64:
+    """``[h_q]``: -sum over tokens of 2^(sink log2(e) - lse) delta.
+
+    lse (base 2, with the sink in it) and delta ``[s_q, h_q]``, sink ``[h_q]`` in natural units.
+    """
+    # LOAD, COMPUTE
+    terms = contract.share(lse, sink) * np.asarray(delta, dtype=np.float64)
+    # ROUND, STORE
+    return -terms.sum(axis=0)
+
+
+def forward(inputs: Inputs, sink: Array) -> tuple[F64, F64]:
+    """``o [s_q, h_q, d_v]`` and base-2 ``lse [s_q, h_q]`` in float64 of the forward with a sink ``[h_q]``."""
+    o, keys = walk.forward(inputs)
+    lse = contract.fold_lse(keys, sink)
+    gone = np.isposinf(lse) | np.isposinf(keys)
+    scale = np.where(gone, 0.0, np.exp2(np.where(gone, 0.0, keys) - np.where(gone, 0.0, lse)))
+    return o * scale[:, :, None], lse
+
+
+def with_forward(problem: Problem, sink: Array, *, exact: bool = False, **arrays: Any) -> Inputs:
+    """As `walk.with_forward`, with a sink: o and lse in the kernel's dtypes, or in float64 when `exact`.
+
+    An lse past the f32 range becomes +inf, as a forward in f32 has it.
+    """
+    inputs = walk.with_forward(problem, exact=True, **arrays)
+    o, lse = forward(inputs, sink)
+    if exact:
+        return replace(inputs, o=o, lse=lse)
+    with np.errstate(over="ignore"):
+        return replace(inputs, o=o.astype(arrays["q"].dtype), lse=lse.astype(np.float32))

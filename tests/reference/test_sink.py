@@ -1,0 +1,200 @@
+"""The attention sink: the reference agrees with autograd, d_sink in f32 with its bound; no limit is a NaN."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mla_problems import problems
+from tileproof.kernels import sink as host
+from tileproof.reference import oracle, sink, walk
+from tileproof.spec import sink as contract
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.numerics import LOG2_E
+from tileproof.spec.problem import Inputs, Problem, validate
+
+TOLERANCE = 1e-11
+LIMITS = [-np.inf, -2.4e38, 0.5, 2e38, 2.4e38, np.inf]  # corpus H8 and N4
+
+quick = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def logits(seed: int, h_q: int, spread: float) -> np.ndarray:  # type: ignore[type-arg]
+    """``[h_q]``: normal logits of standard deviation `spread`, one in eight of them -inf (no sink)."""
+    rng = np.random.default_rng(seed)
+    values = rng.standard_normal(h_q) * spread
+    return np.where(rng.random(h_q) < 1 / 8, -np.inf, values)
+
+
+def with_sink(inputs: Inputs, values: np.ndarray, exact: bool) -> Inputs:  # type: ignore[type-arg]
+    return sink.with_forward(
+        inputs.problem,
+        values,
+        exact=exact,
+        q=inputs.q,
+        kv=inputs.kv,
+        dO=inputs.dO,
+        indices=inputs.indices,
+        topk_length=inputs.topk_length,
+    )
+
+
+def far(got: np.ndarray, want: np.ndarray, terms: np.ndarray) -> float:  # type: ignore[type-arg]
+    """Largest difference relative to the largest value, or to a thousandth of the terms it is a sum of."""
+    scale = max(np.abs(want).max(), 1e-3 * np.abs(terms).max())
+    return float(np.abs(got - want).max() / scale) if scale else float(np.abs(got - want).max())
+
+
+def disagreement(inputs: Inputs, values: np.ndarray) -> float:  # type: ignore[type-arg]
+    """Of delta, dQ, dKV and d_sink by the reference and by autograd."""
+    got = walk.outputs(inputs)
+    want, want_sink = oracle.gradients_with_sink(inputs, values)
+    delta = np.abs(inputs.o * inputs.dO.astype(np.float64)).sum(-1)
+    worst = far(sink.d_sink(inputs.lse, got.delta, values), want_sink, delta.sum(0))
+    worst = max(worst, far(got.delta, want.delta, delta))
+    # The terms of dQ and dKV: a gradient that cancels is measured against what a token's dO and scores allow.
+    p = inputs.problem
+    scale = delta.max() * p.sm_scale
+    worst = max(worst, far(got.dQ, want.dQ, scale * np.abs(inputs.kv.astype(np.float64)).max()))
+    dO_size = np.abs(inputs.dO.astype(np.float64)).max() + scale * np.abs(inputs.q.astype(np.float64)).max()
+    return max(worst, far(got.dKV, want.dKV, dO_size))
+
+
+@quick
+@given(problems(exact=True), st.integers(0, 2**32 - 1), st.sampled_from([1.0, 8.0, 60.0]))
+def test_reference_equals_autograd(inputs: Inputs, seed: int, spread: float) -> None:
+    values = logits(seed, inputs.problem.h_q, spread)
+    assert disagreement(with_sink(inputs, values, True), values) <= TOLERANCE
+
+
+def one(seed: int = 0, **changes: object) -> Inputs:
+    rng = np.random.default_rng(seed)
+
+    def values(*shape: int) -> np.ndarray:  # type: ignore[type-arg]
+        return rng.standard_normal(shape).astype(ml_dtypes.bfloat16)
+
+    indices = rng.integers(-1, 40, (3, 64)).astype(np.int32)
+    arrays = {"q": values(3, 64, 512), "kv": values(40, 512), "dO": values(3, 64, 512), "indices": indices}
+    return walk.with_forward(Problem(3, 40, 64, 512, 64, 512**-0.5), **{**arrays, **changes})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda lse, delta, s: -sink.d_sink(lse, delta, s),
+        lambda lse, delta, s: sink.d_sink(lse, delta, s / LOG2_E),
+        lambda lse, delta, s: sink.d_sink(lse / LOG2_E, delta, s),
+        lambda lse, delta, s: sink.d_sink(lse[:1], delta[:1], s),
+        lambda lse, delta, s: sink.d_sink(lse, delta, s) * (1 + 1e-10),
+    ],
+    ids=["sign", "sink in base 2", "lse in base e", "one token only", "off by 1e-10"],
+)
+def test_a_wrong_d_sink_disagrees(wrong: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = logits(1, 64, 1.0)
+    inputs = with_sink(one(), values, True)
+    delta = walk.outputs(inputs).delta
+    want = oracle.gradients_with_sink(inputs, values)[1]
+    terms = np.abs(inputs.o * inputs.dO.astype(np.float64)).sum((0, 2))
+    assert far(sink.d_sink(inputs.lse, delta, values), want, terms) <= TOLERANCE
+    assert far(wrong(inputs.lse, delta, values), want, terms) > TOLERANCE  # type: ignore[operator]
+
+
+@quick
+@given(problems(), st.integers(0, 2**32 - 1), st.sampled_from([1.0, 8.0, 60.0]))
+def test_f32_on_the_host_is_inside_its_bound(inputs: Inputs, seed: int, spread: float) -> None:
+    values = logits(seed, inputs.problem.h_q, spread).astype(np.float32)
+    inputs = with_sink(inputs, values, False)
+    delta = walk.outputs(inputs).delta.astype(np.float32)
+    got = host.d_sink(inputs.lse, delta, values)
+    exact, bound = sink.d_sink(inputs.lse, delta, values), contract.bound_d_sink(inputs.lse, delta, values)
+    assert got.dtype == np.float32
+    assert (np.abs(got - exact) <= bound).all()
+    assert (bound <= 2.0**-12 * np.abs(delta).sum(axis=0) + 2.0**-100).all()
+
+
+def test_the_bound_catches_a_share_rounded_to_bf16() -> None:
+    values = logits(2, 64, 1.0).astype(np.float32)
+    inputs = with_sink(one(2), values, False)
+    delta = walk.outputs(inputs).delta.astype(np.float32)
+    coarse = -(contract.share(inputs.lse, values).astype(inputs.q.dtype).astype(np.float64) * delta).sum(0)
+    error = np.abs(coarse - sink.d_sink(inputs.lse, delta, values))
+    assert (error > contract.bound_d_sink(inputs.lse, delta, values)).any()
+
+
+@pytest.mark.parametrize("value", LIMITS)
+def test_the_limits_of_the_sink(value: float) -> None:
+    values = np.full(64, value, dtype=np.float32)
+    plain = one(3)
+    inputs = with_sink(plain, values, False)
+    owned = np.isposinf(contract.base2(values))
+    validate(inputs, owned=owned)
+    outputs = walk.outputs(inputs)
+    for delta in (outputs.delta.astype(np.float32), np.ones((3, 64), np.float32)):
+        got, exact = host.d_sink(inputs.lse, delta, values), sink.d_sink(inputs.lse, delta, values)
+        assert np.isfinite(got).all() and np.isfinite(exact).all()
+        assert (np.abs(got - exact) <= contract.bound_d_sink(inputs.lse, delta, values)).all()
+        if np.isposinf(contract.base2(values)).all():  # all of the mass, whatever delta says
+            assert (exact == -delta.astype(np.float64).sum(0)).all()
+        if value < 0:
+            assert not exact.any() and not got.any()
+    if value > 1:
+        assert not outputs.delta.any() and not outputs.dQ.any() and not outputs.dKV.any()
+    if value < 0:
+        assert (inputs.lse == plain.lse).all() and (inputs.o == plain.o).all()
+    assert np.isfinite(outputs.dQ).all() and np.isfinite(outputs.dKV).all()
+
+
+def test_a_token_without_keys_adds_nothing() -> None:
+    values = logits(4, 64, 1.0).astype(np.float32)
+    indices = np.full((3, 64), -1, np.int32)
+    inputs = with_sink(one(4, indices=indices), values, False)
+    assert np.isposinf(inputs.lse[:, np.isneginf(values)]).all()
+    np.testing.assert_array_equal(
+        contract.share(inputs.lse, values) > 0.99, np.isfinite(values)[None].repeat(3, 0)
+    )
+    assert not host.d_sink(inputs.lse, walk.outputs(inputs).delta.astype(np.float32), values).any()
+
+
+def test_an_lse_without_the_sink_is_refused() -> None:
+    values = np.full(64, 9.0, np.float32)
+    keys = one(5)
+    delta = np.ones((3, 64), np.float32)
+    with pytest.raises(TileproofError, match="lse of the keys alone"):
+        host.d_sink(keys.lse, delta, values)
+    folded = contract.fold_lse(keys.lse, values).astype(np.float32)
+    host.d_sink(folded, delta, values)
+    np.testing.assert_allclose(folded, with_sink(keys, values, False).lse, rtol=2**-22)
+
+
+def test_bad_input_of_d_sink() -> None:
+    lse, delta, values = (
+        np.zeros((3, 64), np.float32),
+        np.zeros((3, 64), np.float32),
+        np.zeros(64, np.float32),
+    )
+    for wrong in (
+        (lse.astype(np.float64), delta, values),
+        (lse, delta[:2], values),
+        (lse, delta, values[:1]),
+        (lse, delta, np.full(64, np.nan, np.float32)),
+    ):
+        with pytest.raises(TileproofError):
+            host.d_sink(*wrong)
+
+
+def test_an_infinite_lse_with_keys_needs_a_sink_that_owns_the_head() -> None:
+    values = np.full(64, np.inf, np.float32)
+    inputs = with_sink(one(6), values, False)
+    with pytest.raises(TileproofError, match="lse holds"):
+        validate(inputs)
+    owned = np.ones(64, bool)
+    owned[3] = False
+    with pytest.raises(TileproofError, match="lse holds"):
+        validate(inputs, owned=owned)
+    validate(inputs, owned=np.ones(64, bool))
+    with pytest.raises(TileproofError, match="lse holds"):
+        validate(replace(inputs, lse=-inputs.lse), owned=np.ones(64, bool))

@@ -31,6 +31,7 @@ def launch(
     seed: int,
     mma: int,
     livelock_limit: int,
+    instruction_limit: int,
     taps: list[tuple[str, int, bool, int, int, int, int]],
 ) -> dict[str, Any]: ...
 def handlers() -> dict[str, int]: ...

@@ -71,6 +71,7 @@ tensor core|cta-pair|error|stops|a cta_group::2 instruction without a pair, or o
 end|async-pending-at-exit|warning|goes on|an operation was in flight when the last thread of the cluster exited
 end|hang|error|stops|nothing can move; the finding lists who waits for what
 end|livelock|error|stops|warps run and nothing happens
+end|instruction-limit|error|stops|the launch ran longer than its instruction_limit
 end|trap|error|stops|the kernel executed trap
 end|device-assert|error|stops|the kernel called __assertfail
 """  # noqa: E501

@@ -97,6 +97,7 @@ class Module:
         mma: Literal["fast", "exact"] = "fast",
         taps: Sequence[Tap] = (),
         livelock_limit: int = 20_000_000,
+        instruction_limit: int = 10_000_000_000,
     ) -> LaunchResult:
         """Runs one grid to its end or to the finding that stops it.
 
@@ -112,6 +113,7 @@ class Module:
         arithmetic.
         taps: regions to capture when barrier phases complete.
         livelock_limit: warp instructions without any effect after which the launch counts as spinning.
+        instruction_limit: warp instructions after which the launch is stopped with a finding.
 
         Raises LaunchError, PtxError or UnsupportedInstruction; defects of the kernel are findings.
         """
@@ -130,13 +132,16 @@ class Module:
                 expected="an even number of CTAs a cluster",
                 found=str(cluster3),
             )
-        if not isinstance(shared_bytes, int) or not isinstance(livelock_limit, int) or livelock_limit < 0:
-            raise LaunchError(
-                "shared_bytes and livelock_limit are counts",
-                where=entry[:80],
-                expected="integers from 0",
-                found=f"shared_bytes {shared_bytes!r}, livelock_limit {livelock_limit!r}",
-            )
+        counts = {
+            "shared_bytes": shared_bytes,
+            "livelock_limit": livelock_limit,
+            "instruction_limit": instruction_limit,
+        }
+        for name, value in counts.items():
+            if not isinstance(value, int) or (value < 0 and name != "shared_bytes"):
+                raise LaunchError(
+                    f"{name} is a count", where=entry[:80], expected="an integer from 0", found=repr(value)
+                )
         used = decoded.static_shared + shared_bytes
         if shared_bytes < 0 or used > _SHARED_LIMIT:
             raise LaunchError(
@@ -169,6 +174,7 @@ class Module:
             seed=schedule.seed & ((1 << 64) - 1),
             mma=int(mma == "exact"),
             livelock_limit=livelock_limit,
+            instruction_limit=instruction_limit,
             taps=[_tap(tap, dynamic) for tap in taps],
         )
         findings = tuple(finding(entry, f) for f in raw["findings"])

@@ -78,7 +78,7 @@ py::dict launch(
     const std::tuple<uint32_t, uint32_t, uint32_t>& grid,
     const std::tuple<uint32_t, uint32_t, uint32_t>& block,
     const std::tuple<uint32_t, uint32_t, uint32_t>& cluster, uint32_t dynamic_shared, py::bytes params,
-    int policy, uint64_t seed, int mma, uint64_t livelock_limit,
+    int policy, uint64_t seed, int mma, uint64_t livelock_limit, uint64_t instruction_limit,
     const std::vector<std::tuple<std::string, uint32_t, bool, int32_t, int32_t, uint32_t, uint32_t>>& taps) {
   GlobalMemory memory;
   for (const auto& [address, size, data, written, writable, name] : buffers) {
@@ -100,6 +100,7 @@ py::dict launch(
   c.seed = seed;
   c.mma = static_cast<MmaMode>(mma);
   c.livelock_limit = livelock_limit;
+  c.instruction_limit = instruction_limit;
   const std::string bytes = params;
   c.params.assign(bytes.begin(), bytes.end());
   for (const auto& [name, barrier, tmem, column, columns, offset, size] : taps)
@@ -176,7 +177,7 @@ PYBIND11_MODULE(_engine, m) {
            py::arg("local_bytes"), py::arg("static_shared_bytes"));
   m.def("launch", &launch, py::arg("program"), py::arg("buffers"), py::arg("grid"), py::arg("block"),
         py::arg("cluster"), py::arg("dynamic_shared"), py::arg("params"), py::arg("policy"), py::arg("seed"),
-        py::arg("mma"), py::arg("livelock_limit"), py::arg("taps"));
+        py::arg("mma"), py::arg("livelock_limit"), py::arg("instruction_limit"), py::arg("taps"));
   m.def("handlers", &handler_ids, "Handler names and their numbers.");
   m.attr("PACKED_INSTR_BYTES") = sizeof(PackedInstr);
   // For tests against spec/machine:

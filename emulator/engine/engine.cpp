@@ -342,6 +342,12 @@ void Engine::run_split(Warp& w, size_t index, uint64_t budget) {
         diverge(w, index, i, mask);
         // Both sides are schedulable now; the taken side goes on here.
       }
+      if (counters.warp_instructions > config.instruction_limit) {
+        fault("instruction-limit",
+              "the launch ran " + std::to_string(config.instruction_limit) + " warp instructions and goes on",
+              Origin{&i, cta.id, cta.rank, w.index, static_cast<int32_t>(__builtin_ctz(s->mask))});
+        return;
+      }
       if (counters.warp_instructions - last_effect_ > config.livelock_limit) {
         if (progress != last_progress_) {
           last_progress_ = progress;

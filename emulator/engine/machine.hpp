@@ -184,7 +184,8 @@ struct Config {
   Policy policy = Policy::Early;
   uint64_t seed = 0;
   MmaMode mma = MmaMode::Fast;
-  uint64_t livelock_limit = 20'000'000;  // warp instructions without any effect on memory or a barrier
+  uint64_t livelock_limit = 20'000'000;         // warp instructions without any effect on memory or a barrier
+  uint64_t instruction_limit = 10'000'000'000;  // warp instructions of a whole launch
   std::vector<uint8_t> params;
   std::vector<Tap> taps;
 };

@@ -159,6 +159,16 @@ def test_work_is_no_livelock() -> None:
     clean(run(body, [memory.buffer(np.zeros(1, np.uint32))], memory=memory, threads=1, livelock_limit=1000))
 
 
+def test_endless_work_ends() -> None:
+    body = "L: st.global.u32 [%a0], %r1;\nbra.uni L;"
+    memory = Memory()
+    finding = only(
+        run(body, [memory.buffer(np.zeros(1, np.uint32))], memory=memory, threads=1, instruction_limit=5000),
+        "instruction-limit",
+    )
+    assert finding.ptx_line == line_of(body, "bra.uni L", [False])
+
+
 def test_a_hang_lists_every_waiting_group() -> None:
     body = """
     setp.eq.u32 %p0, %t, 0; @%p0 mbarrier.init.shared.b64 [1024], 2; bar.sync 0;

@@ -1,6 +1,6 @@
 """How fast the emulator runs a real kernel: `python benchmarks/engine.py [--topk 2048] [--runs 9] [--json]`.
 
-One query token of head128-part0 (a cluster of 2 CTAs, 26 warps), random inputs, schedule policy "early", one
+One query token of a kernel (head128-part0: a cluster of 2 CTAs, 26 warps), random inputs, schedule policy "early", one
 thread. The rates are of whole launches: warp instructions, TMA, mbarriers and MMAs together, Python's part
 included. Each figure is the median of the runs, with the fastest and slowest beside it; machines differ and
 drift.
@@ -17,7 +17,7 @@ import ml_dtypes
 import numpy as np
 from tileproof.conformance.drivers import emulator
 from tileproof.conformance.observed import Schedule
-from tileproof.kernels.registry import kernel
+from tileproof.kernels.registry import KERNELS, kernel
 from tileproof.spec.problem import Inputs, Problem
 
 
@@ -37,9 +37,9 @@ def inputs(d_qk: int, topk: int) -> Inputs:
     )  # fmt: skip
 
 
-def measure(d_qk: int, topk: int, mma: str, runs: int) -> dict[str, float]:
+def measure(name: str, d_qk: int, topk: int, mma: str, runs: int) -> dict[str, float]:
     """Seconds of a launch (median, fastest, slowest) and the rates at the median."""
-    entry = kernel("head128-part0")
+    entry = kernel(name)
     launch = entry.launch(inputs(d_qk, topk), entry.build(d_qk))
     plan = entry.plan(d_qk)
     seconds = []
@@ -68,18 +68,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--kernel", default="head128-part0", choices=sorted(KERNELS))
     parser.add_argument("--d-qk", type=int, default=576, choices=(512, 576))
     parser.add_argument("--topk", type=int, default=2048, help="keys of the token, a multiple of 64")
     parser.add_argument("--runs", type=int, default=9)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    figures = {mma: measure(args.d_qk, args.topk, mma, args.runs) for mma in ("fast", "exact")}
+    figures = {mma: measure(args.kernel, args.d_qk, args.topk, mma, args.runs) for mma in ("fast", "exact")}
     if args.json:
         print(
-            json.dumps({"d_qk": args.d_qk, "topk": args.topk, "runs": args.runs, "modes": figures}, indent=1)
+            json.dumps(
+                {
+                    "kernel": args.kernel,
+                    "d_qk": args.d_qk,
+                    "topk": args.topk,
+                    "runs": args.runs,
+                    "modes": figures,
+                },
+                indent=1,
+            )
         )
         return
-    print(f"head128-part0, d_qk {args.d_qk}, one token, topk {args.topk}, median of {args.runs} runs")
+    print(f"{args.kernel}, d_qk {args.d_qk}, one token, topk {args.topk}, median of {args.runs} runs")
     for mma, f in figures.items():
         print(
             f"  {mma:<5}  {f['seconds'] * 1e3:8.1f} ms ({f['fastest'] * 1e3:.1f} .. {f['slowest'] * 1e3:.1f})"

@@ -17,7 +17,7 @@ from dataclasses import astuple
 from pathlib import Path
 
 from tileproof.spec import numerics, plans, problem, sink
-from tileproof.spec.plan import KernelPlan, SmemObservation, TmemObservation
+from tileproof.spec.plan import Barrier, KernelPlan, SmemObservation, TmemObservation
 from tileproof.spec.stages import STAGES
 
 _BARRIER_HEAD = (
@@ -146,7 +146,7 @@ def _plan(p: KernelPlan) -> list[str]:
                     _ranks(b.ctas),
                     b.producers,
                     b.consumers,
-                    "a k-block" if b.per_k_block else "once",
+                    _phase(b),
                 )
                 for b in p.barriers
             ],
@@ -223,6 +223,12 @@ def _sentences(doc: str | None) -> str:
 
 def _range(first: int, count: int) -> str:
     return str(first) if count == 1 else f"{first}-{first + count - 1}"
+
+
+def _phase(b: Barrier) -> str:
+    if not b.per_k_block:
+        return "once"
+    return "a k-block" if b.parts == 1 else f"one of {b.parts} parts of a k-block"
 
 
 def _columns(cols: tuple[int, int] | None) -> str:

@@ -30,8 +30,8 @@ class Barrier:
     """An mbarrier (or an array of `stages` of them), its arrivals and bytes per phase.
 
     `count` is the mbarrier's expected arrival count, `tx_bytes` the bytes that complete_tx delivers per
-    phase (0: none), `ctas` the ranks whose copy is used. Phase n of stage b belongs to k-block
-    n * stages + b when `per_k_block`, else the barrier completes once.
+    phase (0: none), `ctas` the ranks whose copy is used. When `per_k_block`, phase n of stage b belongs to
+    k-block (n * stages + b) // parts, else the barrier completes once.
     """
 
     name: str
@@ -43,6 +43,7 @@ class Barrier:
     producers: str
     consumers: str
     per_k_block: bool
+    parts: int = 1
 
     def offset_of(self, stage: int) -> int:
         """Byte offset of stage `stage`'s 8-byte mbarrier object."""

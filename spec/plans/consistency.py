@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.mma import check_shape, layout_of
-from tileproof.spec.plan import KernelPlan, OutputObservation, SmemObservation, SmemTile
+from tileproof.spec.plan import KernelPlan, OutputObservation, SmemObservation, SmemTile, TmemObservation
 
 MAX_SMEM_BYTES = 232448  # one CTA's shared memory on sm_100 (cutlass/arch/arch.h, sm100_smem_capacity_bytes)
 MBARRIER_BYTES = 8  # PTX ISA, mbarrier object: 64 bits, 8-byte aligned
@@ -134,5 +134,10 @@ def _observations(plan: KernelPlan) -> Iterable[str]:
             yield f"{observation.stage} is observed in a tile or by a barrier that is not in the plan"
         elif tiles[observation.tile] != barriers[observation.barrier]:
             yield f"{observation.barrier} does not have one stage per stage of {observation.tile}"
+        elif isinstance(observation, TmemObservation):
+            barrier = plan.barrier(observation.barrier)
+            if observation.parts != barrier.parts:
+                seen_in = f"{observation.tile} is observed in {observation.parts} parts"
+                yield f"{seen_in}, {barrier.name} has {barrier.parts}"
     seen = {observation.stage for observation in plan.observations}
     yield from (f"stage {stage} is never observed" for stage in plan.stages if stage not in seen)

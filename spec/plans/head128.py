@@ -207,9 +207,11 @@ def _shared_memory(d_qk: int) -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...]
 
     barriers: list[Barrier] = []
 
-    def add(name: str, stages: int, count: int, tx: int, by: str, to: str, *, once: bool = False) -> None:
+    def add(
+        name: str, stages: int, count: int, tx: int, by: str, to: str, *, once: bool = False, parts: int = 1
+    ) -> None:
         nonlocal end
-        barriers.append(Barrier(name, end, stages, count, tx, BOTH, by, to, not once))
+        barriers.append(Barrier(name, end, stages, count, tx, BOTH, by, to, not once, parts))
         end += MBARRIER_BYTES * stages
 
     q, dO, kv = (tile.bytes for tile in tiles[:3])
@@ -223,9 +225,8 @@ def _shared_memory(d_qk: int) -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...]
     add("dp_ready", 1, 1, 0, "commit of mma", "softmax")
     add("s_ready", 1, WARPGROUP, 0, "every softmax thread", "mma")
     add("ds_ready", 1, WARPGROUP, 0, "every softmax thread", "mma")
-    # A part is published and freed DKV_PARTS times a k-block, in turn over the two stages.
-    add("dkv_ready", DKV_STAGES, 1, 0, "commit of mma", "dkv_export")
-    add("dkv_free", DKV_STAGES, WARPGROUP, 0, "every dkv_export thread", "mma")
+    add("dkv_ready", DKV_STAGES, 1, 0, "commit of mma", "dkv_export", parts=DKV_PARTS)
+    add("dkv_free", DKV_STAGES, WARPGROUP, 0, "every dkv_export thread", "mma", parts=DKV_PARTS)
     if d_qk > D_V:
         add("rope_ready", 1, 1, 0, "commit of mma", "dkv_export")
     add("dq_ready", 1, 1, 0, "commit of mma, after the last k-block", "softmax", once=True)

@@ -12,13 +12,13 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from tileproof.conformance.drivers.emulator import _argument, _place, module_of
-from tileproof.emulator import Finding, Memory, Schedule, SmemRegion, Tap, TapRecord, TmemRegion
+from tileproof.conformance.drivers import emulator
+from tileproof.conformance.observed import Capture, MachineFinding, Schedule
 from tileproof.kernels.registry import kernel
 from tileproof.reference import stages as ref
 from tileproof.spec import numerics
 from tileproof.spec.machine import smem_layout, tmem
-from tileproof.spec.plan import KernelPlan, OutputObservation, SmemObservation, TmemObservation
+from tileproof.spec.plan import KernelPlan, OutputObservation, SmemObservation
 from tileproof.spec.problem import Inputs, key_mask
 from tileproof.spec.tiles import gather, k_blocks, rows_of
 
@@ -38,7 +38,7 @@ class Run:
     outputs: Mapping[str, Array]
     written: Mapping[str, Array]
     tiles: Mapping[tuple[str, int, int, int], Array]
-    findings: tuple[Finding, ...]
+    findings: tuple[MachineFinding, ...]
     counters: Mapping[str, int]
 
 
@@ -47,7 +47,7 @@ def run(
     *,
     probe: bool = False,
     schedule: Schedule | None = None,
-    mma: str = "fast",
+    mma: emulator.Mma = "fast",
     taps: bool = True,
     dkv: Array | None = None,
     source_overrides: Mapping[str, str] | None = None,
@@ -58,80 +58,48 @@ def run(
     launch = KERNEL.launch(inputs, built, probe)
     if dkv is not None:
         launch.buffers()["dKV"].array[...] = dkv  # type: ignore[index]
-    memory = Memory()
-    buffers = {name: _place(memory, buffer) for name, buffer in launch.buffers().items()}
-    places = list(_taps(plan)) if taps else []
-    result = module_of(launch.image).launch(
-        launch.entry,
-        grid=launch.grid,
-        block=launch.block,
-        cluster=launch.cluster,
-        shared_bytes=launch.shared_bytes,
-        args=[_argument(parameter, buffers) for parameter in launch.params],
-        memory=memory,
-        schedule=schedule or Schedule(),
-        taps=[tap for tap, _, _ in places],
-        mma=mma,  # type: ignore[arg-type]
-    )
-    outs = [name for name, buffer in launch.buffers().items() if buffer.direction == "out"]
-    by_name = {tap.name: (at, stage) for tap, at, stage in places}
+    seen = emulator.run(launch, plan, schedule=schedule or Schedule(), taps=taps, mma=mma)
     return Run(
         inputs,
         plan,
-        {name: np.array(buffers[name].numpy()) for name in outs},
-        {name: np.array(buffers[name].written()) for name in outs},
-        _tiles(plan, result.taps, by_name),
-        result.findings,
-        dict(result.counters),
+        {name: output.values for name, output in seen.outputs.items()},
+        {name: output.written for name, output in seen.outputs.items()},
+        _tiles(plan, seen.captures),
+        seen.findings,
+        seen.counters,
     )
 
 
-def _taps(plan: KernelPlan):  # type: ignore[no-untyped-def]
-    for at in plan.observations:
-        if isinstance(at, OutputObservation):
-            continue
-        barrier = plan.barrier(at.barrier)
-        for stage in range(barrier.stages):
-            if isinstance(at, TmemObservation):
-                tile = plan.tmem_tile(at.tile)
-                region: Any = TmemRegion(tile.column + tile.columns * stage, tile.columns)
-            else:
-                smem = plan.smem_tile(at.tile)
-                region = SmemRegion(smem.offset + smem.bytes * stage, smem.bytes)
-            yield Tap(f"{at.tile}[{stage}]", barrier.offset_of(stage), region), at, stage
-
-
-def _tiles(
-    plan: KernelPlan, records: tuple[TapRecord, ...], places: Mapping[str, Any]
-) -> dict[tuple[str, int, int, int], Array]:
+def _tiles(plan: KernelPlan, captures: tuple[Capture, ...]) -> dict[tuple[str, int, int, int], Array]:
     found: dict[tuple[str, int, int, int], Array] = {}
-    for record in records:
-        at, stage = places[record.name]
-        token = record.cta[0] // plan.cluster
-        publication = record.phase * plan.barrier(at.barrier).stages + stage
+    places = {at.tile: at for at in plan.observations if not isinstance(at, OutputObservation)}
+    for capture in captures:
+        at = places[capture.tile]
+        token = capture.cta[0] // plan.cluster
+        publication = capture.phase * plan.barrier(at.barrier).stages + capture.stage
         if isinstance(at, SmemObservation):
             tile = plan.smem_tile(at.tile)
             rows, cols = np.arange(tile.rows)[:, None], np.arange(tile.cols)[None, :]
             offset = smem_layout.address("K", tile.swizzle, tile.offset, 16, 1024, rows, cols) - tile.offset
-            value = record.data.view(ml_dtypes.bfloat16)[offset // 2]
-            value[~record.valid[offset]] = np.nan
-            found[at.stage, token, record.cluster_rank, publication] = value
+            value = capture.data.view(ml_dtypes.bfloat16)[offset // 2]
+            value[~capture.valid[offset]] = np.nan
+            found[at.stage, token, capture.cluster_rank, publication] = value
             continue
         place = plan.tmem_tile(at.tile)
         mma = next(mma for mma in plan.mmas if mma.d == at.tile)
-        n = mma.n
-        lane, column = tmem.cells_of_cta(place.layout, n)
-        value = np.ascontiguousarray(record.data[lane, column]).view(np.float32)
-        value[~record.valid[lane, column]] = np.nan
+        lane, column = tmem.cells_of_cta(place.layout, mma.n)
+        value = np.ascontiguousarray(capture.data[lane, column]).view(np.float32)
+        value[~capture.valid[lane, column]] = np.nan
+        width = mma.n
         if at.transposed:
-            value, n = value.T, mma.m
-        key = (at.stage, token, record.cluster_rank, publication // at.parts)
-        first = at.first_col + n * (publication % at.parts)
+            value, width = value.T, mma.m
+        key = (at.stage, token, capture.cluster_rank, publication // at.parts)
+        first = at.first_col + width * (publication % at.parts)
         if at.parts == 1 and at.first_col == 0:
             found[key] = value
         else:
             tile_of_dkv = found.setdefault(key, np.full((plan.b_topk, plan.d_qk), np.nan, np.float32))
-            tile_of_dkv[:, first : first + n] = value
+            tile_of_dkv[:, first : first + width] = value
     return found
 
 

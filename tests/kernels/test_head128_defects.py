@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from tileproof.emulator import Schedule
+from tileproof.conformance.observed import Schedule
 from tileproof.kernels.compile import ROOT
 from tileproof.spec.problem import key_mask
 

@@ -1,4 +1,6 @@
-"""docs/limits.md counts what head128 does: its first table is what the plan and the emulator's counters say."""
+"""docs/limits.md counts what head128 does: its first table is what the plan and the emulator's counters
+say.
+"""
 
 from __future__ import annotations
 

@@ -13,9 +13,9 @@ from tileproof.spec.plans.consistency import faults
 from tileproof.spec.plans.head128 import D_QKS, plan
 
 
-def _with(parts: tuple[Any, ...], name: str, **changes: Any) -> tuple[Any, ...]:
-    assert any(part.name == name for part in parts)
-    return tuple(replace(part, **changes) if part.name == name else part for part in parts)
+def _with(items: tuple[Any, ...], name: str, **changes: Any) -> tuple[Any, ...]:
+    assert any(part.name == name for part in items)
+    return tuple(replace(part, **changes) if part.name == name else part for part in items)
 
 
 @pytest.mark.parametrize("d_qk", D_QKS)
@@ -69,6 +69,9 @@ DEFECTS: dict[str, Callable[[KernelPlan], KernelPlan]] = {
     "s_ready does not have": lambda p: replace(p, smem=_with(p.smem, "S", stages=2)),
     "observed in a tile": lambda p: _seen(p, "S", tile="P"),
     "or by a barrier that is not": lambda p: _seen(p, "dS", barrier="ds_full"),
+    "observed in 4 parts, dkv_ready has 2": lambda p: replace(
+        p, barriers=_with(p.barriers, "dkv_ready", parts=2)
+    ),
     "stage dS is never observed": lambda p: replace(
         p, observations=tuple(at for at in p.observations if at.stage != "dS")
     ),

@@ -220,3 +220,9 @@ def test_a_permutation_inside_one_k_block_moves_columns_only() -> None:
     for stage in ("P", "S", "dP", "dS"):
         for cta in range(2):
             assert (a.tiles[stage, 0, cta, 0][:, order] == b.tiles[stage, 0, cta, 0]).all(), stage
+
+
+@pytest.mark.parametrize("d_qk", D_QKS)
+def test_stages_stay_inside_their_bounds_with_the_tensor_cores_own_arithmetic(d_qk: int) -> None:
+    seen = run(random_case(12, s_q=1, d_qk=d_qk), mma="exact")
+    assert first_wrong(seen) is None

@@ -1,9 +1,9 @@
 """How fast the emulator runs a real kernel: `python benchmarks/engine.py [--topk 2048] [--runs 9] [--json]`.
 
 One query token of a kernel (head128-part0: a cluster of 2 CTAs, 26 warps), random inputs, schedule policy
-"early", one thread. The rates are of whole launches: warp instructions, TMA, mbarriers and MMAs together, Python's
-part included. Each figure is the median of the runs, with the fastest and slowest beside it; machines differ and
-drift.
+"early", one thread. The rates are of whole launches: warp instructions, TMA, mbarriers and MMAs together,
+Python's part included. Each figure is the median of the runs, with the fastest and slowest beside it;
+machines differ and drift.
 """
 
 from __future__ import annotations

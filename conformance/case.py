@@ -16,18 +16,22 @@ import numpy.typing as npt
 from tileproof.conformance import coordinates
 from tileproof.reference.walk import forward
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.problem import B_TOPK, Inputs, Problem, validate
+from tileproof.spec.problem import B_TOPK, Inputs, Problem, key_mask, validate
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
 Order = Literal["identity", "reversed", "same", "permuted", "repeated", "random"]
-Values = Literal["zeros", "coordinates", "integers", "normal", "large", "tiny"]
+Values = Literal["zeros", "coordinates", "integers", "exact", "normal", "large", "tiny"]
 ORDERS: tuple[Order, ...] = get_args(Order)
 VALUES: tuple[Values, ...] = get_args(Values)
 
 # Magnitudes: the largest P is below 2^12 * 2^12 * 2^10, far under the f32 maximum; tiny products reach f32's
 # subnormal range (2^-70 * 2^-66), which the tensor core keeps.
 SCALES = {"normal": 1.0, "large": 2.0**10, "tiny": 2.0**-68}
+
+# Coordinate codes span 2^-22 .. 2^22 and their products far more: a small scale keeps S near 1 / keys. With
+# "exact" every factor is a power of two.
+SM_SCALES = {"coordinates": 2.0**-64, "exact": 2.0**-3}
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class Case:
     """One problem: sizes, index patterns (one a token), lengths, value class and seed of the arrays.
 
     `lengths` may hold values outside 0..topk, which a kernel clamps. `poison`: kv rows that no token selects
-    hold NaN.
+    hold NaN or inf. `nan_key`: the first key of the first token that has one holds NaN.
     `garbage_tail`: slots past topk_length hold arbitrary int32.
     """
 
@@ -55,6 +59,7 @@ class Case:
     lengths: tuple[int, ...] | None = None
     values: Values = "zeros"
     poison: bool = False
+    nan_key: bool = False
     garbage_tail: bool = False
     seed: int = 0
     h_q: int = 128
@@ -68,18 +73,24 @@ class Case:
         """The arrays of this case, validated; equal cases give equal arrays."""
         rng = np.random.default_rng(self.seed)
         s_q = len(self.tokens)
-        problem = Problem(s_q, self.s_kv, self.h_q, self.d_qk, self.topk, float(self.d_qk) ** -0.5)
+        sm_scale = SM_SCALES.get(self.values, float(self.d_qk) ** -0.5)
+        problem = Problem(s_q, self.s_kv, self.h_q, self.d_qk, self.topk, sm_scale)
         indices = np.stack([self._row(token, rng) for token in range(s_q)]).astype(np.int32)
         lengths = None if self.lengths is None else np.array(self.lengths, dtype=np.int32)
         q, kv, o, dO = self._arrays(problem, rng)
         blank = np.zeros((s_q, self.h_q), dtype=np.float32)
         clean = Inputs(problem, q, kv, o, dO, blank, indices, lengths)
         lse = forward(clean)[1].astype(np.float32)
+        if self.values == "exact":
+            lse = np.where(np.isfinite(lse), rng.integers(0, 4, lse.shape), lse).astype(np.float32)
         if self.poison:
-            kv = kv.copy()
-            kv[~selected(clean)] = np.nan
+            bad = np.where(np.arange(self.s_kv) % 2, np.inf, np.nan)[:, None]
+            kv = np.where(selected(clean)[:, None], kv, bad).astype(kv.dtype)
         result = Inputs(problem, q, kv, o, dO, lse, indices, lengths)
         validate(result, B_TOPK, poisoned_rows=self.poison)
+        if self.nan_key and selected(clean).any():
+            row = int(indices[key_mask(clean)][0])
+            kv[row, int(rng.integers(self.d_qk))] = np.nan
         return result
 
     def _row(self, token: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
@@ -116,6 +127,8 @@ class Case:
             )
         if self.values == "integers":
             return tuple(rng.integers(-3, 4, shape).astype(ml_dtypes.bfloat16) for shape in shapes)
+        if self.values == "exact":
+            return _exact(p, rng)
         scale = SCALES[self.values]
         return tuple(
             (rng.standard_normal(shape, dtype=np.float32) * np.float32(scale)).astype(ml_dtypes.bfloat16)
@@ -167,6 +180,20 @@ class Case:
         return case
 
 
+def _exact(p: Problem, rng: np.random.Generator) -> tuple[npt.NDArray[Any], ...]:
+    """q, kv, o, dO on which every stage is exact in f32 and bf16, given an integer lse.
+
+    Neighbouring columns of q cancel against equal ones of kv, so that P = 0 and S = 2^-lse; few columns of dO
+    are not zero, so that dS keeps 8 bits.
+    """
+    half = rng.integers(-3, 4, (p.s_q, p.h_q, p.d_qk // 2))
+    q = np.stack([half, -half], axis=-1).reshape(p.s_q, p.h_q, p.d_qk)
+    kv = np.repeat(rng.integers(-2, 3, (p.s_kv, p.d_qk // 2)), 2, axis=-1)
+    shape = (p.s_q, p.h_q, p.d_v)
+    o, dO = rng.integers(-1, 2, shape), rng.integers(-1, 2, shape) * (rng.random(shape) < 1 / 16)
+    return tuple(x.astype(np.float32).astype(ml_dtypes.bfloat16) for x in (q, kv, o, dO))
+
+
 def _check(case: Case) -> None:
     hints = get_type_hints(Case)
     for name in ("d_qk", "s_kv", "blocks", "seed", "h_q"):
@@ -188,8 +215,6 @@ def _check(case: Case) -> None:
 
 def selected(inputs: Inputs) -> npt.NDArray[np.bool_]:
     """``bool [s_kv]``: which kv rows some token has as a key."""
-    from tileproof.spec.problem import key_mask
-
     rows = np.zeros(inputs.problem.s_kv, dtype=bool)
     rows[inputs.indices[key_mask(inputs)]] = True
     return rows

@@ -172,6 +172,7 @@ def as_dict(report: Report, command: str = "") -> dict[str, Any]:
                 "elements": score.elements,
                 "exact_elements": score.exact,
                 "worst_error_over_bound": score.worst,
+                "elements_without_bound": score.unbounded,
             }
             for name, score in report.scores.items()
         },

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.tiles import Chain, Key, Reference, StageTile
+from tileproof.conformance.tiles import F64, Chain, Key, Reference, StageTile
 from tileproof.spec.stages import STAGES
 
 
@@ -25,13 +26,14 @@ class Divergence:
 @dataclass
 class StageScore:
     """What was compared of one stage: tiles, elements, elements compared for equality, largest error /
-    bound.
+    bound, elements without a finite bound.
     """
 
     tiles: int = 0
     elements: int = 0
     exact: int = 0
     worst: float = 0.0
+    unbounded: int = 0
 
     def add(self, other: StageScore) -> None:
         """Counts `other` in."""
@@ -39,6 +41,7 @@ class StageScore:
         self.elements += other.elements
         self.exact += other.exact
         self.worst = max(self.worst, other.worst)
+        self.unbounded += other.unbounded
 
 
 @dataclass
@@ -55,8 +58,7 @@ def compare(chain: Chain, tiles: Iterable[StageTile]) -> Comparison:
     for tile in sorted(tiles, key=lambda t: order(t.key)):
         reference = chain.reference(tile.stage, tile.coord, tile.rows, tile.cols)
         wrong = wrong_elements(tile, reference)
-        score = result.scores.setdefault(tile.stage, StageScore())
-        score.add(_score(tile, reference))
+        result.scores.setdefault(tile.stage, StageScore()).add(_score(tile, reference))
         if wrong.any():
             result.divergences.append(Divergence(tile, reference, wrong))
     return result
@@ -66,23 +68,38 @@ def wrong_elements(tile: StageTile, reference: Reference) -> npt.NDArray[np.bool
     """``bool [rows, cols]``: not written, or further from the reference than the bound (equality where it is
     0).
 
-    Where the bound is infinite (an f32 overflow is possible) any written value is accepted; NaN never is,
-    unless the reference is NaN itself.
+    Where the bound is infinite (an f32 overflow is possible) any written value is accepted, but NaN only if
+    the reference is NaN itself or an operand may be infinite. NaN that an operand brought in must be found.
     """
-    found = tile.value.astype(np.float64)
+    return ~(tile.written & honest(tile.value, reference.value, reference.bound, reference.nan_allowed))
+
+
+def honest(
+    value: npt.NDArray[Any], expected: F64, bound: F64, nan_allowed: bool = False
+) -> npt.NDArray[np.bool_]:
+    """Elementwise: `value` is within `bound` of `expected`, by the rules of `wrong_elements`."""
+    with np.errstate(invalid="ignore"):  # signalling NaNs
+        found = value.astype(np.float64)
+    no_number, must = np.isnan(found), np.isnan(expected)
     with np.errstate(invalid="ignore"):
-        error = np.abs(found - reference.value)
-        close = (error <= reference.bound) | (found == reference.value)
-    unbounded = np.isinf(reference.bound) & (~np.isnan(found) | np.isnan(reference.value))
-    return ~(tile.written & (close | unbounded))
+        close = (np.abs(found - expected) <= bound) | (found == expected)
+    if nan_allowed:
+        return close | np.isinf(bound)
+    return np.where(must, no_number, close | (np.isinf(bound) & ~no_number))
 
 
 def _score(tile: StageTile, reference: Reference) -> StageScore:
-    error = np.abs(tile.value.astype(np.float64) - reference.value)[tile.written]
-    bound = reference.bound[tile.written]
+    return score(tile.value, tile.written, reference.value, reference.bound)
+
+
+def score(value: npt.NDArray[Any], written: npt.NDArray[np.bool_], expected: F64, bounds: F64) -> StageScore:
+    """The score of one tile of any shape."""
+    with np.errstate(invalid="ignore"):
+        error = np.abs(value.astype(np.float64) - expected)[written]
+    bound = bounds[written]
     bounded = (bound > 0) & np.isfinite(bound) & np.isfinite(error)
     worst = float((error[bounded] / bound[bounded]).max()) if bounded.any() else 0.0
-    return StageScore(1, int(tile.value.size), int((bound == 0).sum()), worst)
+    return StageScore(1, int(value.size), int((bound == 0).sum()), worst, int(np.isinf(bound).sum()))
 
 
 def order(key: Key) -> tuple[int, int, int, int]:

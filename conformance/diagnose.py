@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 from tileproof.conformance import coordinates
+from tileproof.conformance.alternatives import alternatives
 from tileproof.conformance.compare import Divergence
 from tileproof.conformance.finding import Finding, Kind
 from tileproof.conformance.gathers import explain_poison, explain_rows
@@ -19,6 +20,8 @@ from tileproof.conformance.suspects import Family, Product, Suspect, families, w
 from tileproof.conformance.tiles import F64, Chain
 from tileproof.spec import numerics
 
+# What the rows and columns of a stage's tiles count, where they are not heads and slots.
+AXES = {"dQ": ("head", "column"), "dKV": ("slot", "column")}
 Region = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 
@@ -38,6 +41,7 @@ def diagnose(
     tile, reference, wrong = divergence.tile, divergence.reference, divergence.wrong
     row, col = (int(i) for i in np.argwhere(wrong)[0])
     written = bool(tile.written[row, col])
+    axes = AXES.get(tile.stage, Finding.axes)
     found = float(tile.value[row, col]) if written else None
     kind: Kind = "value" if (tile.written & wrong).any() else "missing"
     return Finding(
@@ -51,15 +55,19 @@ def diagnose(
         cta=tile.coord.cta,
         k_block=tile.coord.k_block,
         row=tile.rows.start + row,
-        column=None if tile.coord.k_block is None else tile.cols.start + col,
+        column=None if tile.value.shape[1] == 1 else tile.cols.start + col,
         lane=None if tile.lane is None else int(tile.lane[row, col]),
         tmem_column=None if tile.tmem_column is None else int(tile.tmem_column[row, col]),
+        smem=None if tile.smem is None else int(tile.smem[row, col]),
+        axes=axes,
         expected=float(reference.value[row, col]),
         found=found,
         bound=float(reference.bound[row, col]),
         wrong=int(wrong.sum()),
         elements=int(wrong.size),
-        pattern=arrangement(wrong, rows_first=tile.rows.start, cols_first=tile.cols.start, ctas=ctas),
+        pattern=arrangement(
+            wrong, rows_first=tile.rows.start, cols_first=tile.cols.start, ctas=ctas, units=axes
+        ),
         cause=cause(chain, divergence, ctas),
         names=_names(chain, tile.stage, found) if coded and found is not None else "",
         others=others,
@@ -91,11 +99,15 @@ def cause(chain: Chain, divergence: Divergence, ctas: int = 2) -> str:
     found = np.where(tile.written, tile.value.astype(np.float64), np.nan)
     if not found.any() and reference.value.any():
         return "the tile is all zeros"
-    if np.isnan(found[wrong]).all():
+    if not np.isfinite(found[wrong]).any():
         poisoned = explain_poison(chain, tile, wrong)
-        return poisoned or "every wrong element is NaN: a poisoned or never-written operand entered the sum"
+        if poisoned:
+            return poisoned
+    if np.isnan(found[wrong]).all():
+        return "every wrong element is NaN: a poisoned or never-written operand entered the sum"
     product = Product.of(tile.stage, reference)
-    whole = list(whole_tiles(chain, tile))
+    others = list(alternatives(chain, tile, reference))
+    whole = [*whole_tiles(chain, tile), *(Suspect(one.cause, one.value, one.bound) for one in others)]
     parts = list(families(chain, tile, product, ctas)) if product else []
     gathered = product if product is not None and product.kind == "matmul" else None
     for region in regions(wrong):
@@ -161,6 +173,8 @@ def _scaled(chain: Chain, value: F64, bound: F64, found: F64, region: Region) ->
         "1 / sm_scale": 1 / scale,
         "log2(e)": numerics.LOG2_E,
         "sm_scale * log2(e)": scale * numerics.LOG2_E,
+        "1 / sqrt(d_qk)": chain.inputs.problem.d_qk**-0.5,
+        "sqrt(d_qk)": chain.inputs.problem.d_qk**0.5,
     }
     for name, factor in named.items():
         # The factor itself is rounded to f32, and so is the product.

@@ -7,14 +7,16 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-Kind = Literal["value", "missing", "surplus", "disagree", "machine"]
+Kind = Literal["value", "missing", "surplus", "disagree", "machine", "chain"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One defect. `row` is the head and `column` the slot of the first wrong element, both within the token.
+    """One defect. `row` and `column` are the first wrong element's, counted along what `axes` names.
 
-    `lane` and `tmem_column` are where that element lies in tensor memory, when it was read there. `pattern`
+    `lane` and `tmem_column` are where that element lies in tensor memory, `smem` its byte offset in the
+    CTA's dynamic shared memory, when it was read there. Kind "chain": an output is wrong by the float64 chain
+    as a whole. `pattern`
     says how the wrong elements are arranged, `names` what a value that encodes coordinates says of itself,
     `cause` what reproduces the values found. `others` counts further tiles of the same stage that are wrong
     as well. `instructions` counts further instructions of the same warp that report the same machine finding.
@@ -31,6 +33,8 @@ class Finding:
     column: int | None = None
     lane: int | None = None
     tmem_column: int | None = None
+    smem: int | None = None
+    axes: tuple[str, str] = ("head", "slot")
     expected: float | None = None
     found: float | None = None
     bound: float | None = None
@@ -59,14 +63,19 @@ class Finding:
             ("token", self.token),
             ("CTA", self.cta),
             ("k-block", self.k_block),
-            ("head", self.row),
-            ("slot", self.column),
+            (self.axes[0], self.row),
+            (self.axes[1], self.column),
         ):
             if value is not None:
                 parts.append(f"{label} {value}")
         if self.lane is not None:
             parts.append(f"TMEM lane {self.lane} column {self.tmem_column}")
+        if self.smem is not None:
+            parts.append(f"shared memory at byte {self.smem}")
         return ", ".join(parts)
+
+    def _of_what(self) -> str:
+        return " of the tile" if self.cta is not None and self.kind != "chain" else ""
 
     def lines(self) -> list[str]:
         """The finding as text, one fact a line, most important first."""
@@ -81,7 +90,7 @@ class Finding:
             )
             out.append(f"found:    {self.found!r}")
         if self.elements:
-            out.append(f"wrong:    {self.wrong} of {self.elements} elements of the tile; {self.pattern}")
+            out.append(f"wrong:    {self.wrong} of {self.elements} elements{self._of_what()}; {self.pattern}")
         if self.names:
             out.append(f"names:    {self.names}")
         if self.cause:

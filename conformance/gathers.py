@@ -7,6 +7,7 @@ from tileproof.conformance.suspects import COLUMN_TILE, Product
 from tileproof.conformance.tiles import F64, Chain, StageTile
 from tileproof.spec import numerics
 from tileproof.spec.problem import key_mask
+from tileproof.spec.stages import stage
 
 SHOWN = 3
 
@@ -33,24 +34,26 @@ def explain_rows(chain: Chain, tile: StageTile, product: Product, found: F64, wr
                 break
             sources[j] = row
         else:
+            if all(_is_own(chain, tile, j, row) for j, row in sources.items()):
+                return ""  # the right rows: something else is wrong
             return _words(chain, tile, sources, part, width)
     return ""
 
 
 def explain_poison(chain: Chain, tile: StageTile, wrong: np.ndarray) -> str:
-    """Words when each column that became NaN belongs to a slot that is no key but names a kv row with NaN."""
-    if tile.coord.k_block is None:
+    """Words when each column that is not finite belongs to a slot that is no key, but names such a kv row."""
+    if stage(tile.stage).tile != ("h_q", "B_TOPK"):
         return ""
     own, mask = chain.inputs.indices[tile.coord.token], key_mask(chain.inputs)[tile.coord.token]
     slots = tile.cols.start + np.flatnonzero(wrong.any(axis=0))
     index = own[slots]
     if mask[slots].any() or ((index < 0) | (index >= chain.inputs.problem.s_kv)).any():
         return ""
-    if not np.isnan(chain.inputs.kv[index].astype(np.float32)).any(axis=1).all():
+    if np.isfinite(chain.inputs.kv[index].astype(np.float32)).all(axis=1).any():
         return ""
     told = [f"slot {int(s)} (no key, index {int(own[s])}) holds that row all the same" for s in slots[:SHOWN]]
     more = f"; {slots.size - SHOWN} more slots likewise" if slots.size > SHOWN else ""
-    return "the NaN of kv rows that no token selects was gathered: " + "; ".join(told) + more
+    return "the NaN or inf of kv rows that no token selects was gathered: " + "; ".join(told) + more
 
 
 def _source(
@@ -79,6 +82,12 @@ def _source(
     near = sorted(range(own.size), key=lambda slot: abs(slot - (tile.cols.start + j)))
     named = [int(own[slot]) for slot in near if own[slot] in fits]
     return named[0] if named else int(fits[0])
+
+
+def _is_own(chain: Chain, tile: StageTile, j: int, row: int) -> bool:
+    slot = tile.cols.start + j
+    own, mask = (x[tile.coord.token] for x in (chain.inputs.indices, key_mask(chain.inputs)))
+    return bool(mask[slot]) and row == int(own[slot])
 
 
 def _words(chain: Chain, tile: StageTile, sources: dict[int, int], part: slice, width: int) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tileproof.conformance.captures import captured, parts_of, publication
 from tileproof.conformance.finding import Finding
 from tileproof.conformance.observed import MachineFinding, Observed, Waiter
-from tileproof.spec.plan import KernelPlan, TmemObservation
+from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problem import Inputs
 from tileproof.spec.stages import STAGES
-from tileproof.spec.tiles import k_blocks
+from tileproof.spec.tiles import TileCoord, k_blocks
 
 
 def machine_findings(plan: KernelPlan, inputs: Inputs, observed: Observed, build: str) -> list[Finding]:
@@ -123,7 +124,7 @@ def _stage_of_warp(plan: KernelPlan, warp: int | None) -> str:
     if role in STAGES:
         return role
     # A role such as p_consumer or mma serves the stages that are observed in TMEM.
-    watched = [at.stage for at in plan.observations if isinstance(at, TmemObservation)]
+    watched = list(dict.fromkeys(at.stage for at in captured(plan)))
     own = [name for name in watched if role.lower().startswith(f"{name.lower()}_")]
     if own:
         return own[0]
@@ -135,28 +136,33 @@ def _first_unpublished(
 ) -> tuple[str, int | None, int | None, str]:
     """The first tile, token by token, whose barrier never completed: where a hang began to show."""
     tokens = range(inputs.problem.s_q) if token is None else [token]
-    last = ""
-    for at in plan.observations:
-        if not isinstance(at, TmemObservation):
-            continue
-        barrier, last = plan.barrier(at.barrier), at.stage
-        for one in tokens:
-            for k_block in range(k_blocks(inputs, one, plan.b_topk)):
-                seen = {
-                    capture.cluster_rank
-                    for capture in observed.captures
-                    if capture.tile == at.tile
-                    and capture.cta[0] // plan.cluster == one
-                    and capture.phase * barrier.stages + capture.stage == k_block
-                }
-                missing = [rank for rank in range(plan.cluster) if rank not in seen]
-                if missing:
-                    return (
-                        at.stage,
-                        one,
-                        k_block,
-                        f"{barrier.name}[{k_block % barrier.stages}] never completed for k-block {k_block} "
-                        f"in CTA {' and '.join(map(str, missing))}; k-blocks before it were published",
-                    )
+    watched = sorted(captured(plan), key=lambda at: list(STAGES).index(at.stage))
+    seen = {
+        (at, place.coord, place.part)
+        for at in watched
+        for capture in observed.captures
+        if (place := publication(plan, at, capture)) is not None
+    }
+    for one in tokens:
+        for k_block in range(k_blocks(inputs, one, plan.b_topk)):
+            for at in watched:
+                for part in range(parts_of(at)):
+                    missing = [
+                        rank
+                        for rank in range(plan.cluster)
+                        if (at, TileCoord(one, rank, k_block), part) not in seen
+                    ]
+                    if missing:
+                        barrier = plan.barrier(at.barrier)
+                        stage = (k_block * parts_of(at) + part) % barrier.stages
+                        which = f"k-block {k_block}" + (f", part {part}" if parts_of(at) > 1 else "")
+                        return (
+                            at.stage,
+                            one,
+                            k_block,
+                            f"{barrier.name}[{stage}] never completed for {which} in CTA "
+                            f"{' and '.join(map(str, missing))}; k-blocks before it were published",
+                        )
+    last = watched[-1].stage if watched else ""
     # Nothing is missing, so the protocol of the last observed stage was left half-way.
     return last, token, None, "every tile was published; the wait is after the last k-block"

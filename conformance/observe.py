@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from tileproof.conformance.captures import captured_tiles
 from tileproof.conformance.finding import Finding
-from tileproof.conformance.observed import Capture, Observed, Output
+from tileproof.conformance.observed import Observed, Output
 from tileproof.conformance.tiles import StageTile
-from tileproof.spec.machine import tmem
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.plan import KernelPlan, OutputObservation, TmemObservation
-from tileproof.spec.problem import Inputs
-from tileproof.spec.tiles import Tile, TileCoord, k_blocks, rows_of, walk
+from tileproof.spec.plan import KernelPlan, OutputObservation
+from tileproof.spec.problem import BF16, Inputs
+from tileproof.spec.tiles import Tile, TileCoord, rows_of, walk
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Observation:
 def observe(
     plan: KernelPlan, inputs: Inputs, observed: Observed, build: str, *, probe: bool = False
 ) -> Observation:
-    """Every stage tile that the plan says can be seen: in TMEM and outputs, or in the probe build's
+    """Every stage tile that the plan says can be seen: in TMEM, SMEM and outputs, or in the probe build's
     outputs.
     """
     tiles: list[StageTile] = []
@@ -42,61 +42,29 @@ def observe(
                 found=", ".join(observed.outputs) or "no output",
             )
         output = observed.outputs[seen.parameter]
+        if axes_of(seen)[0] == "s_kv":
+            continue  # rows that several tiles add up to: conformance.rows judges them
         tiles += output_tiles(plan, inputs, seen, output)
         findings += surplus_writes(plan, inputs, seen, output, build)
     if not probe:
-        for at in plan.observations:
-            if isinstance(at, TmemObservation):
-                found, faults = tmem_tiles(plan, inputs, at, observed.captures, build)
-                tiles += found
-                findings += faults
+        found, faults = captured_tiles(plan, inputs, observed.captures, build)
+        tiles += found
+        findings += faults
     return Observation(tuple(tiles), tuple(findings))
-
-
-def tmem_tiles(
-    plan: KernelPlan, inputs: Inputs, at: TmemObservation, captures: tuple[Capture, ...], build: str
-) -> tuple[list[StageTile], list[Finding]]:
-    """Tiles of one TMEM observation; a tile that was never published is all unwritten."""
-    place, barrier = plan.tmem_tile(at.tile), plan.barrier(at.barrier)
-    mma = next(m for m in plan.mmas if m.d == at.tile)
-    taken: dict[TileCoord, Capture] = {}
-    findings: list[Finding] = []
-    for capture in captures:
-        if capture.tile != at.tile:
-            continue
-        token = capture.cta[0] // plan.cluster
-        k_block = capture.phase * barrier.stages + capture.stage
-        if k_block >= k_blocks(inputs, token, plan.b_topk):
-            findings.append(_surplus(at.stage, token, capture.cluster_rank, k_block, barrier.name, build))
-            continue
-        taken[TileCoord(token, capture.cluster_rank, k_block)] = capture
-
-    tiles = []
-    for tile in walk(inputs, plan.b_topk, plan.cluster):
-        lane, column = tmem.cells_of_cta(place.layout, mma.n)
-        first = place.column + place.columns * (tile.k_block % place.stages)
-        got = taken.get(tile.coord)
-        if got is None:
-            value, written = np.zeros(lane.shape, np.float32), np.zeros(lane.shape, bool)
-        else:
-            value = np.ascontiguousarray(got.data[lane, column]).view(np.float32)
-            written = got.valid[lane, column]
-        tiles.append(
-            StageTile(at.stage, tile.coord, tile.rows, tile.cols, value, written, lane, column + first)
-        )
-    return tiles, findings
 
 
 def output_tiles(
     plan: KernelPlan, inputs: Inputs, at: OutputObservation, output: Output
 ) -> Iterator[StageTile]:
-    """Tiles of one output parameter, which is indexed [s_q, h_q] or [s_q, h_q, topk]."""
+    """Tiles of one output parameter, which is indexed [s_q, h_q], [s_q, h_q, topk] or [s_q, h_q, d_qk]."""
+    per_block = axes_of(at)[-1] == "topk"
     for tile in _walk_of(plan, inputs, at):
-        where = (
-            (tile.token, tile.rows, tile.cols) if output.values.ndim == 3 else (tile.token, tile.rows, None)
-        )
-        coord = tile.coord if output.values.ndim == 3 else TileCoord(tile.token, tile.cta, None)
-        yield StageTile(at.stage, coord, tile.rows, tile.cols, output.values[where], output.written[where])
+        where = (tile.token, tile.rows, tile.cols if output.values.ndim == 3 else None)
+        coord = tile.coord if per_block else TileCoord(tile.token, tile.cta, None)
+        value, written = output.values[where], output.written[where]
+        # What an MMA reads is a bf16 copy; dQ is bf16 as well, but nobody's operand.
+        copy = per_block and output.values.dtype == BF16
+        yield StageTile(at.stage, coord, tile.rows, tile.cols, value, written, operand=copy)
 
 
 def surplus_writes(
@@ -124,32 +92,24 @@ def surplus_writes(
         )
 
 
+def axes_of(at: OutputObservation) -> list[str]:
+    """The axes of an output, as names of sizes."""
+    return at.indexed.strip("[] ").replace(" ", "").split(",")
+
+
 def _walk_of(plan: KernelPlan, inputs: Inputs, at: OutputObservation) -> Iterator[Tile]:
-    axes = at.indexed.strip("[] ").replace(" ", "").split(",")
+    axes = axes_of(at)
     if axes == ["s_q", "h_q", "topk"]:
         yield from walk(inputs, plan.b_topk, plan.cluster)
-    elif axes == ["s_q", "h_q"]:
+    elif axes in (["s_q", "h_q"], ["s_q", "h_q", "d_qk"]):
+        columns = slice(0, plan.d_qk if len(axes) == 3 else 1)
         for token in range(inputs.problem.s_q):
             for cta in range(plan.cluster):
-                rows = rows_of(inputs.problem, cta, plan.cluster)
-                yield Tile(token, cta, 0, rows, slice(0, 1))
+                yield Tile(token, cta, 0, rows_of(inputs.problem, cta, plan.cluster), columns)
     else:
         raise TileproofError(
             "an output with these axes cannot be cut into tiles",
             where=f"plan {plan.name}, parameter {at.parameter}",
-            expected="[s_q, h_q] or [s_q, h_q, topk]",
+            expected="[s_q, h_q], [s_q, h_q, topk], [s_q, h_q, d_qk] or [s_kv, d_qk]",
             found=at.indexed,
         )
-
-
-def _surplus(stage: str, token: int, cta: int, k_block: int, barrier: str, build: str) -> Finding:
-    return Finding(
-        kind="surplus",
-        message=f"{barrier} completed for a k-block that the token does not have",
-        stage=stage,
-        build=build,
-        token=token,
-        cta=cta,
-        k_block=k_block,
-        pattern="a k-block beyond the last one",
-    )

@@ -24,10 +24,11 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Capture:
-    """The TMEM columns of one CTA as an mbarrier of it completed phase `phase` (0 is the first).
+    """A tile of one CTA as an mbarrier of it completed phase `phase` (0 is the first).
 
-    `tile` and `stage` name the plan's TMEM tile and its buffer; `data` is uint32 [128 lanes, columns],
-    `valid` says which cells held a value that was legally visible at that moment.
+    `tile` names the plan's TMEM or SMEM tile, `stage` the barrier's; `data` is uint32 [128 lanes, columns] of
+    TMEM or uint8 [bytes] of SMEM, `valid` says which cells held a value that was legally visible at that
+    moment.
     """
 
     tile: str
@@ -35,7 +36,7 @@ class Capture:
     cta: tuple[int, int, int]
     cluster_rank: int
     phase: int
-    data: npt.NDArray[np.uint32]
+    data: npt.NDArray[Any]
     valid: npt.NDArray[np.bool_]
 
 

@@ -8,27 +8,35 @@ import numpy.typing as npt
 ATOM_ROWS = 8  # rows of a swizzle atom
 GATHER_ROWS = 4  # kv rows of one tile::gather4
 WARP_LANES = 32
+D_V = 512
 
 Mask = npt.NDArray[np.bool_]
 
 
-def arrangement(wrong: Mask, *, rows_first: int, cols_first: int, ctas: int = 2) -> str:
-    """Words for the mask `wrong` [rows, cols], whose element (0, 0) is head `rows_first`, slot
-    `cols_first`.
+def arrangement(
+    wrong: Mask,
+    *,
+    rows_first: int,
+    cols_first: int,
+    ctas: int = 2,
+    units: tuple[str, str] = ("head", "slot"),
+) -> str:
+    """Words for the mask `wrong` [rows, cols], whose element (0, 0) is number `rows_first`, `cols_first` of
+    `units`.
     """
     if wrong.all():
         return "the whole tile"
     rows, cols = np.flatnonzero(wrong.any(axis=1)), np.flatnonzero(wrong.any(axis=0))
     dense = wrong[np.ix_(rows, cols)].mean()
-    row_words = axis_words(rows, wrong.shape[0], rows_first, "head", ctas)
+    row_words = axis_words(rows, wrong.shape[0], rows_first, units[0], ctas)
     if wrong.shape[1] == 1:
         return row_words
-    column_words = axis_words(cols, wrong.shape[1], cols_first, "slot", ctas)
+    column_words = axis_words(cols, wrong.shape[1], cols_first, units[1], ctas)
     filled = "" if dense == 1.0 else f" ({dense:.0%} of the elements there)"
     if rows.size == wrong.shape[0]:
-        return f"{column_words}, all heads{filled}"
+        return f"{column_words}, all {units[0]}s{filled}"
     if cols.size == wrong.shape[1]:
-        return f"{row_words}, all slots{filled}"
+        return f"{row_words}, all {units[1]}s{filled}"
     if dense < 0.25:
         return f"scattered over {row_words} and {column_words}{filled}"
     return f"{row_words}, {column_words}{filled}"
@@ -59,6 +67,8 @@ def _block_words(low: int, count: int, size: int, unit: str, ctas: int) -> str:
         return f" (the half of the keys that CTA {low // count} loads)"
     if unit == "slot" and count == GATHER_ROWS and low % GATHER_ROWS == 0:
         return " (one gather4)"
+    if unit == "column" and low == D_V and low + count == size:
+        return " (RoPE)"
     if count == ATOM_ROWS and low % ATOM_ROWS == 0:
         return " (one swizzle atom)"
     if unit == "head" and count == WARP_LANES and low % WARP_LANES == 0:

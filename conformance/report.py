@@ -87,10 +87,11 @@ def print_report(report: Report, replay: str) -> None:
 
 
 def _stage_table(report: Report) -> Table:
-    table = Table("stage", "tiles", "elements", "of these exact", "largest error / bound")
+    table = Table("stage", "tiles", "elements", "of these exact", "largest error / bound", "without a bound")
     for name, score in report.scores.items():
         worst = f"{score.worst:.3g}" if score.exact < score.elements else "-"
-        table.add_row(name, f"{score.tiles}", f"{score.elements}", f"{score.exact}", worst)
+        counts = (str(number) for number in (score.tiles, score.elements, score.exact))
+        table.add_row(name, *counts, worst, str(score.unbounded))
     return table
 
 

@@ -16,7 +16,7 @@ from tileproof.spec.machine import smem_layout
 from tileproof.spec.machine.smem_layout import Major
 from tileproof.spec.machine.swizzle import swizzle
 from tileproof.spec.stages import stage
-from tileproof.spec.tiles import k_blocks, rows_of
+from tileproof.spec.tiles import TileCoord, k_blocks
 
 COLUMN_TILE = 64
 K_STEP = 16
@@ -83,15 +83,16 @@ def whole_tiles(chain: Chain, tile: StageTile) -> Iterator[Suspect]:
     """
     name, coord, p = tile.stage, tile.coord, chain.inputs.problem
     here = chain.reference(name, coord, tile.rows, tile.cols)
-    size = tile.cols.stop - tile.cols.start
+
+    def at(other: TileCoord) -> Reference:
+        return chain.reference(name, other, *chain.region(name, other))
+
     if coord.k_block is not None:
         here_k = coord.k_block
         for other in sorted(range(k_blocks(chain.inputs, coord.token)), key=lambda k: abs(k - here_k)):
             if other == here_k:
                 continue
-            there = chain.reference(
-                name, replace(coord, k_block=other), tile.rows, slice(other * size, (other + 1) * size)
-            )
+            there = at(replace(coord, k_block=other))
             off = other - here_k
             how = f"{abs(off)} k-block{'s' if abs(off) > 1 else ''} {'behind' if off < 0 else 'ahead'}"
             yield Suspect(
@@ -106,18 +107,17 @@ def whole_tiles(chain: Chain, tile: StageTile) -> Iterator[Suspect]:
             )
     for token in range(p.s_q):
         if token != coord.token and (coord.k_block is None or coord.k_block < k_blocks(chain.inputs, token)):
-            there = chain.reference(name, replace(coord, token=token), tile.rows, tile.cols)
+            there = at(replace(coord, token=token))
             yield Suspect(f"the tile is that of token {token}", there.value, there.bound)
-    heads = tile.rows.stop - tile.rows.start
-    for cta in range(p.h_q // heads):
+    for cta in range(chain.ctas):
         if cta != coord.cta:
-            there = chain.reference(name, replace(coord, cta=cta), rows_of(p, cta, p.h_q // heads), tile.cols)
+            there = at(replace(coord, cta=cta))
             yield Suspect(
                 f"the tile is that of CTA {cta}: the halves of the heads are swapped",
                 there.value,
                 there.bound,
             )
-    if here.value.shape[0] == here.value.shape[1]:
+    if here.value.shape[0] == here.value.shape[1] and stage(name).tile == ("h_q", "B_TOPK"):
         yield Suspect(
             "the tile is transposed: rows are slots and columns are heads", here.value.T, here.bound.T
         )

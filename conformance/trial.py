@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from tileproof.conformance import rows
 from tileproof.conformance.case import Case
 from tileproof.conformance.compare import Comparison, Divergence, StageScore, compare, index, order
-from tileproof.conformance.diagnose import diagnose
+from tileproof.conformance.diagnose import AXES, diagnose
+from tileproof.conformance.endtoend import EndToEnd
 from tileproof.conformance.finding import Finding
 from tileproof.conformance.machine import machine_findings
 from tileproof.conformance.observe import Observation, observe
 from tileproof.conformance.observed import Observed, Schedule
+from tileproof.conformance.repeat import outputs_differ
+from tileproof.conformance.rows import Rows, judge_rows, plant_canaries
 from tileproof.conformance.tiles import Chain, Place, Reference, StageTile
 from tileproof.kernels.compile import Built
 from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.launch import Launch
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.plan import KernelPlan
-from tileproof.spec.problem import Inputs
+from tileproof.spec.plan import KernelPlan, OutputObservation
+from tileproof.spec.problem import BF16, Inputs
 from tileproof.spec.stages import STAGES, stage
 
 Driver = Callable[[Launch, KernelPlan, Schedule, bool], Observed]
@@ -54,12 +58,16 @@ class Subject:
 
 @dataclass
 class Verdict:
-    """What one trial showed. `findings` come in order: the first diverging stage first."""
+    """What one trial showed. `findings` come in order: the first diverging stage first.
+
+    `unrepeated`: nothing is wrong but that another schedule gives other outputs.
+    """
 
     findings: list[Finding] = field(default_factory=list)
     scores: dict[str, StageScore] = field(default_factory=dict)
     remarks: dict[str, int] = field(default_factory=dict)
     agreed: int = 0
+    unrepeated: bool = False
 
 
 def run_trial(subject: Subject, case: Case, schedule: Schedule) -> Verdict:
@@ -67,17 +75,32 @@ def run_trial(subject: Subject, case: Case, schedule: Schedule) -> Verdict:
     inputs = case.inputs()
     plan = subject.plan(case.d_qk)
 
-    def launch(built: Built, probe: bool) -> Observed:
-        return subject.driver(subject.kernel.launch(inputs, built, probe), plan, schedule, not probe)
+    def launch(built: Built, probe: bool, when: Schedule, taps: bool) -> Observed:
+        described = subject.kernel.launch(inputs, built, probe)
+        plant_canaries(plan, inputs, described)
+        return subject.driver(described, plan, when, taps)
 
-    return judge(
-        plan,
-        inputs,
-        launch(subject.production, False),
-        lambda: launch(subject.probe(), True),
-        subject.stages,
-        coded=case.values == "coordinates",
-    )
+    def under(when: Schedule, again: Callable[[], Observed] | None = None) -> Verdict:
+        return judge(
+            plan,
+            inputs,
+            launch(subject.production, False, when, True),
+            lambda: launch(subject.probe(), True, when, False),
+            subject.stages,
+            coded=case.values == "coordinates",
+            again=again,
+        )
+
+    other = Schedule("early" if schedule.policy == "late" else "late", schedule.seed)
+    verdict = under(schedule, lambda: launch(subject.production, False, other, False))
+    if verdict.unrepeated:
+        # Where the other schedule went wrong says more than that it did.
+        seen = [
+            replace(one, message=f"{one.message}, under schedule {other.policy}")
+            for one in under(other).findings
+        ]
+        verdict.findings = [*seen, *verdict.findings]
+    return verdict
 
 
 def judge(
@@ -88,27 +111,39 @@ def judge(
     stages: Sequence[str] = (),
     *,
     coded: bool = False,
+    again: Callable[[], Observed] | None = None,
 ) -> Verdict:
     """Everything wrong with two launches on the same inputs; the probe build runs when production is clean.
 
-    `stages` restricts the stages that are compared.
+    `stages` restricts the stages that are compared. `again` launches the production build under another
+    schedule; it runs when both builds are clean, and its outputs must be the same (`disagree`).
     """
     verdict = Verdict()
     wanted = [name for name in STAGES if name in (stages or plan.stages)]
     faults: list[Finding] = []
     views: dict[str, Observation] = {}
+    sums: dict[str, list[Rows]] = {}
     ground: dict[Place, Reference] = {}
+    whole = EndToEnd(inputs, plan.cluster, plan.b_topk)
     for build in ("production", "probe"):
         if faults:
             break
-        observed = production if build == "production" else probe()
+        observed = production if build == "production" else (last := probe())
         view = observe(plan, inputs, observed, build, probe=build == "probe")
         tiles = tuple(tile for tile in view.tiles if tile.stage in wanted)
         views[build] = replace(view, tiles=tiles)
-        chain = Chain(inputs, index(view.tiles), ground)
+        chain = Chain(inputs, index(view.tiles), ground, plan.cluster, plan.b_topk)
         result = compare(chain, tiles)
-        _count(verdict, result)
+        _count(verdict, result.scores)
         faults += _wrong_tiles(chain, plan, result, build, coded)
+        sums[build] = [one for one in judge_rows(plan, chain, observed, build) if one.at.stage in wanted]
+        for one in sums[build]:
+            _count(verdict, {rows.SCORE.format(stage=one.at.stage): one.score})
+            faults += one.findings
+        if build == "production":
+            scores, wrong = whole.judge(plan, observed, build, wanted)
+            _count(verdict, scores)
+            faults += wrong
         faults += [finding for finding in view.findings if finding.stage in wanted]
         faults += machine_findings(plan, inputs, observed, build)
         for remark in observed.findings:
@@ -116,13 +151,19 @@ def judge(
                 verdict.remarks[remark.code] = verdict.remarks.get(remark.code, 0) + remark.count
     if not faults:
         faults += _disagreements(plan, views["production"], views["probe"], verdict)
+        added = [one.at for one in sums["production"]]
+        faults += outputs_differ(plan, added, production, last, sums["production"], "the probe build")
+    if not faults and again is not None:
+        outputs = [at for at in plan.observations if isinstance(at, OutputObservation) and at.stage in wanted]
+        faults += outputs_differ(plan, outputs, production, again(), sums["production"], "another schedule")
+        verdict.unrepeated = bool(faults)
     stopped = any(fault.kind == "machine" for fault in faults)
     verdict.findings = sorted(faults, key=lambda fault: _rank(fault, stopped))
     return verdict
 
 
-def _count(verdict: Verdict, result: Comparison) -> None:
-    for name, score in result.scores.items():
+def _count(verdict: Verdict, scores: Mapping[str, StageScore]) -> None:
+    for name, score in scores.items():
         verdict.scores.setdefault(name, StageScore()).add(score)
 
 
@@ -153,7 +194,7 @@ def _disagreements(
         if twin is None:
             continue
         verdict.agreed += 1
-        differ = (_bits(tile) != _bits(twin)) | (tile.written != twin.written)
+        differ = (_bits(tile, twin.operand) != _bits(twin, tile.operand)) | (tile.written != twin.written)
         if differ.any() and tile.stage not in findings:
             row, column = (int(i) for i in np.argwhere(differ)[0])
             findings[tile.stage] = Finding(
@@ -164,7 +205,8 @@ def _disagreements(
                 cta=tile.coord.cta,
                 k_block=tile.coord.k_block,
                 row=tile.rows.start + row,
-                column=None if tile.coord.k_block is None else tile.cols.start + column,
+                column=None if tile.value.shape[1] == 1 else tile.cols.start + column,
+                axes=AXES.get(tile.stage, Finding.axes),
                 expected=float(tile.value[row, column]),
                 found=float(twin.value[row, column]),
                 wrong=int(differ.sum()),
@@ -174,8 +216,13 @@ def _disagreements(
     return list(findings.values())
 
 
-def _bits(tile: StageTile) -> np.ndarray:
-    return np.ascontiguousarray(tile.value, dtype=np.float32).view(np.uint32)
+def _bits(tile: StageTile, operand: bool) -> np.ndarray:
+    """The tile's values as bits, as the MMA's bf16 copy when `operand` asks for that; every NaN is alike."""
+    value = tile.value
+    if operand and not tile.operand:
+        value = value.astype(BF16)
+    value = np.ascontiguousarray(value, dtype=np.float32)
+    return np.where(np.isnan(value), np.float32(np.nan), value).view(np.uint32)
 
 
 def _rank(finding: Finding, stopped: bool) -> tuple[bool, bool, int, int, bool]:
@@ -184,6 +231,7 @@ def _rank(finding: Finding, stopped: bool) -> tuple[bool, bool, int, int, bool]:
     When the machine `stopped` on an error, a hang comes first and what is missing last: it only follows.
     """
     place = list(STAGES).index(finding.stage) if finding.stage in STAGES else len(STAGES)
-    kind = {"value": 0, "machine": 1}.get(finding.kind, 2)
+    kind = {"value": 0, "machine": 1, "chain": 3}.get(finding.kind, 2)
     follows = stopped and finding.kind == "missing"
-    return (finding.code != "hang", follows, place, kind, finding.build == "probe")
+    # What the whole chain gives is wrong wherever one stage is.
+    return (finding.code != "hang", finding.kind == "chain" or follows, place, kind, finding.build == "probe")

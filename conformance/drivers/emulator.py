@@ -8,11 +8,21 @@ from typing import Any, Literal
 
 import numpy as np
 from tileproof.conformance.observed import Capture, MachineFinding, Observed, Output, Schedule, Waiter
-from tileproof.emulator import Finding, Memory, Module, Tap, TapRecord, TensorMap, TmemRegion, Waiting
+from tileproof.emulator import (
+    Finding,
+    Memory,
+    Module,
+    SmemRegion,
+    Tap,
+    TapRecord,
+    TensorMap,
+    TmemRegion,
+    Waiting,
+)
 from tileproof.emulator import Schedule as EmulatorSchedule
 from tileproof.emulator.program import SHARED_RESERVED
 from tileproof.kernels.launch import ADDRESS_BYTES, Buffer, Launch, Scalar, Struct, TensorMapSpec
-from tileproof.spec.plan import KernelPlan, TmemObservation
+from tileproof.spec.plan import KernelPlan, OutputObservation, TmemObservation
 
 Mma = Literal["fast", "exact"]
 SCALAR_FORMATS = {"s32": "<i4", "u32": "<u4", "s64": "<i8", "u64": "<u8", "f32": "<f4"}
@@ -27,7 +37,7 @@ def module_of(ptx: str) -> Module:
 def run(
     launch: Launch, plan: KernelPlan, *, schedule: Schedule, taps: bool = True, mma: Mma = "fast"
 ) -> Observed:
-    """Executes `launch`; with `taps` every TMEM observation of the plan is captured.
+    """Executes `launch`; with `taps` every observation of the plan is captured.
 
     TileproofError when the module cannot be parsed, holds an instruction that the emulator does not know, or
     does not fit the launch.
@@ -106,12 +116,18 @@ def _tensor_map(item: TensorMapSpec, buffers: dict[str, Any]) -> TensorMap:
 def _taps(plan: KernelPlan) -> list[Tap]:
     taps = []
     for at in plan.observations:
-        if isinstance(at, TmemObservation):
-            tile, barrier = plan.tmem_tile(at.tile), plan.barrier(at.barrier)
-            for stage in range(barrier.stages):
-                first = tile.column + tile.columns * (stage % tile.stages)
-                region = TmemRegion(column=first, columns=tile.columns)
-                taps.append(Tap(f"{at.tile}[{stage}]", barrier.offset_of(stage), region))
+        if isinstance(at, OutputObservation):
+            continue
+        barrier = plan.barrier(at.barrier)
+        for stage in range(barrier.stages):
+            region: TmemRegion | SmemRegion
+            if isinstance(at, TmemObservation):
+                tile = plan.tmem_tile(at.tile)
+                region = TmemRegion(tile.column + tile.columns * (stage % tile.stages), tile.columns)
+            else:
+                smem = plan.smem_tile(at.tile)
+                region = SmemRegion(smem.offset + smem.bytes * (stage % smem.stages), smem.bytes)
+            taps.append(Tap(f"{at.tile}[{stage}]", barrier.offset_of(stage), region))
     return taps
 
 

@@ -29,7 +29,7 @@ SAYS = {
     "delta-half-warp": "columns 128..255, 384..511 is missing",
     "delta-not-stored": "nothing was ever written there",
     "delta-without-wait": "NaN",
-    "scale-in-p": "the expected one times 1 / sm_scale",
+    "scale-in-p": "the expected one times sqrt(d_qk)",
     "tmem-not-freed": "tmem-leak",
 }
 

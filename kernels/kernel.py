@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tileproof.kernels.compile import ROOT, Built, Unit, compile_unit
-from tileproof.kernels.launch import Launch
+from tileproof.kernels.launch import Launch, Struct
 from tileproof.spec import header
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
@@ -94,3 +94,16 @@ class Kernel:
                 do="pad the indices with -1",
             )
         return self.describe(inputs, plan, built, probe)
+
+
+def one_cluster_a_token(built: Built, plan: KernelPlan, tokens: int, params: Struct) -> Launch:
+    """The launch of kernels that give each query token one cluster and take one by-value struct."""
+    return Launch(
+        image=built.ptx,
+        entry=built.entry,
+        grid=(plan.cluster * tokens, 1, 1),
+        cluster=(plan.cluster, 1, 1),
+        block=(plan.threads, 1, 1),
+        shared_bytes=plan.smem_bytes,
+        params=(params,),
+    )

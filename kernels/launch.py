@@ -1,8 +1,7 @@
 """A kernel launch as data: image, entry, grid, cluster, block, dynamic shared memory and typed parameters.
 
-Nothing here knows who executes the launch. The emulator's driver and the CUDA driver's each turn the same
-`Launch` into arguments: they place every buffer, write its address where the parameters name it, and encode
-every tensor map from its fields.
+Nothing here knows who executes the launch. A driver turns it into arguments: it places every buffer, writes
+its address where the parameters name it, and encodes every tensor map from its fields.
 """
 
 from __future__ import annotations
@@ -92,6 +91,21 @@ class TensorMapSpec:
     element_strides: tuple[int, ...]
     swizzle: Swizzle
     oob_fill: OobFill = "zero"
+
+    @classmethod
+    def bf16_rows(cls, name: str, buffer: Buffer, rows: int, cols: int, box_rows: int) -> TensorMapSpec:
+        """A [rows, cols] bf16 map, boxes of `box_rows` x 64 (the 128-byte swizzle's span), zero fill."""
+        return cls(
+            name,
+            buffer,
+            "bfloat16",
+            shape=(cols, rows),
+            strides=(2 * cols,),
+            box=(64, box_rows),
+            element_strides=(1, 1),
+            swizzle="128B",
+            oob_fill="zero",
+        )
 
     def __post_init__(self) -> None:
         try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import ml_dtypes
 import numpy as np
 from tileproof.kernels.compile import Built
-from tileproof.kernels.kernel import Kernel
+from tileproof.kernels.kernel import Kernel, one_cluster_a_token
 from tileproof.kernels.launch import Buffer, Launch, Scalar, Struct, TensorMapSpec
 from tileproof.spec.numerics import LOG2_E
 from tileproof.spec.plan import KernelPlan
@@ -16,8 +16,6 @@ from tileproof.spec.plans import head128
 if TYPE_CHECKING:
     from tileproof.spec.problem import Inputs
 
-COL_TILE = 64  # bf16 columns of one 128-byte swizzle span
-BF16_BYTES = 2
 PARAMS_BYTES = 640  # sizeof(Params) in config.cuh, which asserts it and the offsets below
 
 
@@ -46,10 +44,10 @@ def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Lau
     ]
     heads = plan.h_q // plan.cluster
     fields: tuple[tuple[int, Buffer | Scalar | TensorMapSpec], ...] = (
-        (0, _map("q_map", q, problem.s_q * plan.h_q, plan.d_qk, heads)),
-        (128, _map("dO_map", dO, problem.s_q * plan.h_q, plan.d_v, heads)),
-        (256, _map("kv_map", kv, problem.s_kv, plan.d_qk, 1)),
-        (384, _map("dQ_map", dQ, problem.s_q * plan.h_q, plan.d_qk, heads)),
+        (0, TensorMapSpec.bf16_rows("q_map", q, problem.s_q * plan.h_q, plan.d_qk, heads)),
+        (128, TensorMapSpec.bf16_rows("dO_map", dO, problem.s_q * plan.h_q, plan.d_v, heads)),
+        (256, TensorMapSpec.bf16_rows("kv_map", kv, problem.s_kv, plan.d_qk, 1)),
+        (384, TensorMapSpec.bf16_rows("dQ_map", dQ, problem.s_q * plan.h_q, plan.d_qk, heads)),
         (512, Buffer.input("o", inputs.o)),
         (520, Buffer.input("lse", inputs.lse)),
         (528, Buffer.input("indices", inputs.indices)),
@@ -62,30 +60,7 @@ def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Lau
         (600, Scalar("sm_scale", "f32", problem.sm_scale)),
         (604, Scalar("sm_scale_log2e", "f32", problem.sm_scale * LOG2_E)),
     )
-    return Launch(
-        image=built.ptx,
-        entry=built.entry,
-        grid=(plan.cluster * problem.s_q, 1, 1),
-        cluster=(plan.cluster, 1, 1),
-        block=(plan.threads, 1, 1),
-        shared_bytes=plan.smem_bytes,
-        params=(Struct("params", PARAMS_BYTES, fields),),
-    )
-
-
-def _map(name: str, buffer: Buffer, rows: int, cols: int, box_rows: int) -> TensorMapSpec:
-    """A [rows, cols] bf16 map with boxes of `box_rows` x 64, 128-byte swizzled, zeros out of bounds."""
-    return TensorMapSpec(
-        name,
-        buffer,
-        "bfloat16",
-        shape=(cols, rows),
-        strides=(cols * BF16_BYTES,),
-        box=(COL_TILE, box_rows),
-        element_strides=(1, 1),
-        swizzle="128B",
-        oob_fill="zero",
-    )
+    return one_cluster_a_token(built, plan, problem.s_q, Struct("params", PARAMS_BYTES, fields))
 
 
 KERNEL = Kernel(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from tileproof.kernels.compile import Built
-from tileproof.kernels.kernel import Kernel
+from tileproof.kernels.kernel import Kernel, one_cluster_a_token
 from tileproof.kernels.launch import Buffer, Launch, Scalar, Struct, TensorMapSpec
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.plans import head128_part0
@@ -14,8 +14,6 @@ from tileproof.spec.plans import head128_part0
 if TYPE_CHECKING:
     from tileproof.spec.problem import Inputs
 
-COL_TILE = 64  # bf16 columns of one 128-byte swizzle span
-BF16_BYTES = 2
 PARAMS_BYTES = 512  # sizeof(Params) in config.cuh, which asserts it and every offset below
 
 
@@ -34,9 +32,9 @@ def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Lau
     probe_shape = (problem.s_q, plan.h_q, problem.topk)
     heads = plan.h_q // plan.cluster
     fields: tuple[tuple[int, Buffer | Scalar | TensorMapSpec], ...] = (
-        (0, _map("q_map", q, problem.s_q * plan.h_q, plan.d_qk, heads)),
-        (128, _map("dO_map", dO, problem.s_q * plan.h_q, plan.d_v, heads)),
-        (256, _map("kv_map", kv, problem.s_kv, plan.d_qk, 1)),
+        (0, TensorMapSpec.bf16_rows("q_map", q, problem.s_q * plan.h_q, plan.d_qk, heads)),
+        (128, TensorMapSpec.bf16_rows("dO_map", dO, problem.s_q * plan.h_q, plan.d_v, heads)),
+        (256, TensorMapSpec.bf16_rows("kv_map", kv, problem.s_kv, plan.d_qk, 1)),
         (384, Buffer.input("o", inputs.o)),
         (392, Buffer.input("indices", inputs.indices)),
         (400, length),
@@ -45,30 +43,7 @@ def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Lau
         (424, Scalar("s_kv", "s32", problem.s_kv)),
         (428, Scalar("topk", "s32", problem.topk)),
     )
-    return Launch(
-        image=built.ptx,
-        entry=built.entry,
-        grid=(plan.cluster * problem.s_q, 1, 1),
-        cluster=(plan.cluster, 1, 1),
-        block=(plan.threads, 1, 1),
-        shared_bytes=plan.smem_bytes,
-        params=(Struct("params", PARAMS_BYTES, fields),),
-    )
-
-
-def _map(name: str, buffer: Buffer, rows: int, cols: int, box_rows: int) -> TensorMapSpec:
-    """A [rows, cols] bf16 map with boxes of `box_rows` x 64, 128-byte swizzled, zeros out of bounds."""
-    return TensorMapSpec(
-        name,
-        buffer,
-        "bfloat16",
-        shape=(cols, rows),
-        strides=(cols * BF16_BYTES,),
-        box=(COL_TILE, box_rows),
-        element_strides=(1, 1),
-        swizzle="128B",
-        oob_fill="zero",
-    )
+    return one_cluster_a_token(built, plan, problem.s_q, Struct("params", PARAMS_BYTES, fields))
 
 
 KERNEL = Kernel(

@@ -1,4 +1,4 @@
-"""The command line: `tileproof check | build | kernels | stages | defects`.
+"""The command line: `tileproof check | build | kernels | stages | defects | corpus`.
 
 Exit codes: 0 nothing wrong, 1 a defect was found, 2 it could not be checked. Results go to standard output,
 progress and errors to standard error (errors as JSON to standard output with `--json`).
@@ -22,6 +22,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from rich.console import Console
 from rich.markup import escape
 from tileproof.conformance import report as text
+from tileproof.conformance.corpus_cli import corpus
 from tileproof.spec.machine.errors import TileproofError
 
 PASS, DEFECT, COULD_NOT_CHECK = 0, 1, 2
@@ -269,6 +270,9 @@ def defects(as_json: bool) -> int:
     ]
     text.print_rows("Planted defects", rows, as_json)
     return PASS
+
+
+main.add_command(corpus)
 
 
 if __name__ == "__main__":

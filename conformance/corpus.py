@@ -394,7 +394,7 @@ def page(rows: Sequence[Coverage]) -> str:
         "Generated from `conformance/corpus.py` and the marks of the tests by `python -m "
         "tileproof.conformance.corpus`. Edit those, not this page; `tileproof corpus` prints the same table.",
         "",
-        "A tested row has a test in which a kernel (or its launch, or the reference) with this defect planted "
+        "A tested row has a test in which a kernel (its launch, or the reference) with this defect planted "
         "fails where it should, and ours passes.",
         "",
         f"{len(rows)} rows: {counts['tested']} tested, {counts['later']} belong to later checks, "

@@ -1,4 +1,4 @@
-"""The command line: `tileproof check | build | kernels | stages | defects | corpus`.
+"""The command line: `tileproof check | build | kernels | stages | defects | corpus | explain`.
 
 Exit codes: 0 nothing wrong, 1 a defect was found, 2 it could not be checked. Results go to standard output,
 progress and errors to standard error (errors as JSON to standard output with `--json`).
@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.markup import escape
 from tileproof.conformance import report as text
 from tileproof.conformance.corpus_cli import corpus
+from tileproof.conformance.explain.render import explain
 from tileproof.spec.machine.errors import TileproofError
 
 PASS, DEFECT, COULD_NOT_CHECK = 0, 1, 2
@@ -273,6 +274,7 @@ def defects(as_json: bool) -> int:
 
 
 main.add_command(corpus)
+main.add_command(explain)
 
 
 if __name__ == "__main__":

@@ -67,6 +67,7 @@ def _gradient(chain: Chain, tile: StageTile, reference: Reference) -> Iterator[A
         ("delta is that of the neighbouring head", S, e_S, dP - neighbours[:, None], scale),
         ("sm_scale is missing", S, e_S, D, 1.0),
         ("sm_scale is applied twice", S, e_S, D, scale * scale),
+        ("the scale is 1 / sqrt(d_qk), not sm_scale", S, e_S, D, chain.inputs.problem.d_qk**-0.5),
         ("it is made from the bf16 copy of S", copy, zero, D, scale),
     ):
         yield Alternative(

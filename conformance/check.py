@@ -108,7 +108,8 @@ def check(
             if time.monotonic() > deadline:
                 return
             try:
-                verdict = run_trial(subject, case, schedule)
+                # Shrinking asks only whether a case fails: what caused it is told of the last one.
+                verdict = run_trial(subject, case, schedule, explain=False)
             except Exception as error:
                 raise _Abort from error
             if not failures:
@@ -141,7 +142,7 @@ def check(
     except DefectFound:
         # The last failing call that Hypothesis makes is the replay of the smallest example.
         case, schedule = last[0]
-        report.failure = Failure(case, schedule, failures[case, schedule])
+        report.failure = Failure(case, schedule, run_trial(subject, case, schedule).findings)
     report.seconds = time.monotonic() - began
     return report
 

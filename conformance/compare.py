@@ -26,7 +26,7 @@ class Divergence:
 @dataclass
 class StageScore:
     """What was compared of one stage: tiles, elements, elements compared for equality, largest error /
-    bound, elements without a finite bound.
+    bound, elements that are numbers without a finite bound.
     """
 
     tiles: int = 0
@@ -96,10 +96,12 @@ def score(value: npt.NDArray[Any], written: npt.NDArray[np.bool_], expected: F64
     """The score of one tile of any shape."""
     with np.errstate(invalid="ignore"):
         error = np.abs(value.astype(np.float64) - expected)[written]
-    bound = bounds[written]
+    bound, number = bounds[written], ~np.isnan(expected[written])
     bounded = (bound > 0) & np.isfinite(bound) & np.isfinite(error)
     worst = float((error[bounded] / bound[bounded]).max()) if bounded.any() else 0.0
-    return StageScore(1, int(value.size), int((bound == 0).sum()), worst, int(np.isinf(bound).sum()))
+    return StageScore(
+        1, int(value.size), int((bound == 0).sum()), worst, int((np.isinf(bound) & number).sum())
+    )
 
 
 def order(key: Key) -> tuple[int, int, int, int]:

@@ -19,6 +19,7 @@ from tileproof.kernels.compile import Built
 from tileproof.spec.machine.errors import TileproofError
 
 Kind = Literal["source", "ptx", "reference"]
+ANY = -1
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,8 @@ class Defect:
     """One planted defect.
 
     `file` is relative to kernels/ (source), a module of tileproof (reference), or empty (ptx). `find` must
-    occur exactly `count` times in its text. `stage` and `place` are what the finding must name; `corpus` is
-    the id of the public bug that it stands for.
+    occur exactly `count` times in its text (`ANY`: at least once). `stage` and `place` are what the finding
+    must name; `corpus` holds the ids of the public bugs that it stands for.
     """
 
     id: str
@@ -45,9 +46,10 @@ class Defect:
 
 def defects() -> Mapping[str, Defect]:
     """All planted defects by id."""
-    from tileproof.conformance.planted import DEFECTS
+    from tileproof.conformance import planted, planted_head128
 
-    return MappingProxyType({planted.id: planted for planted in DEFECTS})
+    every = (*planted.DEFECTS, *planted_head128.DEFECTS)
+    return MappingProxyType({one.id: one for one in every})
 
 
 def defect(name: str, known: Mapping[str, Defect] | None = None) -> Defect:
@@ -67,11 +69,11 @@ def defect(name: str, known: Mapping[str, Defect] | None = None) -> Defect:
 def apply(planted: Defect, text: str) -> str:
     """`text` with the defect in it; TileproofError unless `find` occurs as often as the defect says."""
     seen = text.count(planted.find)
-    if not planted.find or seen != planted.count:
+    if not planted.find or (seen != planted.count and not (planted.count == ANY and seen)):
         raise TileproofError(
             "the planted defect does not fit the text any more",
             where=f"defect {planted.id}, {planted.file or 'PTX'}",
-            expected=f"{planted.count} occurrence(s) of {planted.find!r}",
+            expected=f"{'some' if planted.count == ANY else planted.count} occurrence(s) of {planted.find!r}",
             found=f"{seen}",
             do="bring the defect up to date with the source",
         )

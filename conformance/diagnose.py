@@ -19,6 +19,7 @@ from tileproof.conformance.patterns import arrangement, permutation_words
 from tileproof.conformance.suspects import Family, Product, Suspect, families, whole_tiles
 from tileproof.conformance.tiles import F64, Chain
 from tileproof.spec import numerics
+from tileproof.spec.stages import stage
 
 # What the rows and columns of a stage's tiles count, where they are not heads and slots.
 AXES = {"dQ": ("head", "column"), "dKV": ("slot", "column")}
@@ -33,10 +34,12 @@ def diagnose(
     ctas: int = 2,
     others: int = 0,
     coded: bool = False,
+    explain: bool = True,
 ) -> Finding:
     """The finding of one wrong tile: the place of its first wrong element, the pattern and the cause.
 
-    `coded`: the inputs encode their coordinates (`conformance.coordinates`), so values name their origin.
+    `explain` false leaves the cause out, which takes most of the time. `coded`: the inputs encode their
+    coordinates (`conformance.coordinates`), so values name their origin.
     """
     tile, reference, wrong = divergence.tile, divergence.reference, divergence.wrong
     row, col = (int(i) for i in np.argwhere(wrong)[0])
@@ -68,7 +71,7 @@ def diagnose(
         pattern=arrangement(
             wrong, rows_first=tile.rows.start, cols_first=tile.cols.start, ctas=ctas, units=axes
         ),
-        cause=cause(chain, divergence, ctas),
+        cause=cause(chain, divergence, ctas) if explain else "",
         names=_names(chain, tile.stage, found) if coded and found is not None else "",
         others=others,
     )
@@ -107,7 +110,10 @@ def cause(chain: Chain, divergence: Divergence, ctas: int = 2) -> str:
         return "every wrong element is NaN: a poisoned or never-written operand entered the sum"
     product = Product.of(tile.stage, reference)
     others = list(alternatives(chain, tile, reference))
-    whole = [*whole_tiles(chain, tile), *(Suspect(one.cause, one.value, one.bound) for one in others)]
+    formulas = [Suspect(one.cause, one.value, one.bound) for one in others]
+    whole = list(whole_tiles(chain, tile))
+    # Elementwise tiles of different k-blocks are often alike; sums of products seldom are.
+    whole = [*formulas, *whole] if stage(tile.stage).kind == "elementwise" else [*whole, *formulas]
     parts = list(families(chain, tile, product, ctas)) if product else []
     gathered = product if product is not None and product.kind == "matmul" else None
     for region in regions(wrong):
@@ -121,7 +127,7 @@ def cause(chain: Chain, divergence: Divergence, ctas: int = 2) -> str:
         if verdict:
             return verdict
     return (
-        _permuted(reference.value, reference.bound, found)
+        _permuted(reference.value, reference.bound, found, AXES.get(tile.stage, Finding.axes))
         or (explain_rows(chain, tile, gathered, found, wrong) if gathered else "")
         or _zeros(found, wrong)
     )
@@ -258,11 +264,11 @@ def _columns(chosen: list[int], width: int, length: int) -> str:
     return text
 
 
-def _permuted(value: F64, bound: F64, found: F64) -> str:
+def _permuted(value: F64, bound: F64, found: F64, axes: tuple[str, str]) -> str:
     """Whether rows or columns of the right tile are in another order."""
     for unit, expected, limit, seen in (
-        ("rows (heads)", value, bound, found),
-        ("columns (slots)", value.T, bound.T, found.T),
+        (f"rows ({axes[0]}s)", value, bound, found),
+        ("columns" if axes[1] == "column" else f"columns ({axes[1]}s)", value.T, bound.T, found.T),
     ):
         source = _match(expected, limit, seen)
         if source is not None:

@@ -128,7 +128,8 @@ def _stage_of_warp(plan: KernelPlan, warp: int | None) -> str:
     own = [name for name in watched if role.lower().startswith(f"{name.lower()}_")]
     if own:
         return own[0]
-    return watched[0] if role in ("mma", "load") and len(watched) == 1 else ""
+    # What is loaded is first read by the first of them; an MMA warp serves them all.
+    return watched[0] if watched and (role == "load" or (role == "mma" and len(watched) == 1)) else ""
 
 
 def _first_unpublished(

@@ -58,12 +58,21 @@ def plant_canaries(plan: KernelPlan, inputs: Inputs, launch: Launch) -> None:
             buffer.array.view(np.uint32)[unselected] = canaries(buffer.shape)[unselected]
 
 
-def judge_rows(plan: KernelPlan, chain: Chain, observed: Observed, build: str) -> list[Rows]:
-    """Every accumulated output against the sums of the kernel's own tiles (or of its tiles' references)."""
-    return [_judge(plan, chain, at, observed.outputs[at.parameter], build) for at in accumulated(plan)]
+def judge_rows(
+    plan: KernelPlan, chain: Chain, observed: Observed, build: str, *, explain: bool = True
+) -> list[Rows]:
+    """Every accumulated output against the sums of the kernel's own tiles (or of its tiles' references).
+
+    `explain` false leaves out what caused a wrong row.
+    """
+    return [
+        _judge(plan, chain, at, observed.outputs[at.parameter], build, explain) for at in accumulated(plan)
+    ]
 
 
-def _judge(plan: KernelPlan, chain: Chain, at: OutputObservation, output: Output, build: str) -> Rows:
+def _judge(
+    plan: KernelPlan, chain: Chain, at: OutputObservation, output: Output, build: str, explain: bool
+) -> Rows:
     keys = selected(chain.inputs)
     sums = row_sums(plan, chain, at.stage)
     with np.errstate(invalid="ignore"):
@@ -73,7 +82,8 @@ def _judge(plan: KernelPlan, chain: Chain, at: OutputObservation, output: Output
     wrong[~keys] = False
     findings = list(_touched(at, output, keys, build))
     if wrong.any():
-        findings.append(_wrong(plan, chain, at, output, sums, bound, wrong, build))
+        cause = _cause(plan, chain, at.stage, output, sums, wrong) if explain else ""
+        findings.append(_wrong(at, output, sums, bound, wrong, build, cause))
     counted = score(output.values[keys], output.written[keys], sums.value[keys], bound[keys])
     return Rows(at, sums, tuple(findings), counted)
 
@@ -99,14 +109,18 @@ def row_sums(
     *,
     ctas: tuple[int, ...] | None = None,
     send: Send = lambda slots: slots,
+    behind: int = 0,
 ) -> RowSums:
-    """Sums by rows of kv over the tiles of `ctas` (all); slot j adds to the row of slot ``send(j)``."""
+    """Sums by rows of kv over the tiles of `ctas` (all); slot j adds to the row of slot ``send(j)``.
+
+    `behind`: the rows are those of so many k-blocks before (the first k-block's at least).
+    """
     p, mask = chain.inputs.problem, key_mask(chain.inputs)
     sums = RowSums.of(p.s_kv, p.d_qk)
     for coord, value, error in _contributions(plan, chain, stage):
         if ctas is not None and coord.cta not in ctas:
             continue
-        first = (coord.k_block or 0) * plan.b_topk
+        first = max((coord.k_block or 0) - behind, 0) * plan.b_topk
         index, key = (x[coord.token, first : first + plan.b_topk] for x in (chain.inputs.indices, mask))
         target = send(np.arange(plan.b_topk))
         live = key[target]
@@ -139,14 +153,13 @@ def _touched(
 
 
 def _wrong(
-    plan: KernelPlan,
-    chain: Chain,
     at: OutputObservation,
     output: Output,
     sums: RowSums,
     bound: F64,
     wrong: npt.NDArray[np.bool_],
     build: str,
+    cause: str,
 ) -> Finding:
     row, column = (int(i) for i in np.argwhere(wrong)[0])
     return Finding(
@@ -163,7 +176,7 @@ def _wrong(
         wrong=int(wrong.sum()),
         elements=int(wrong.size),
         pattern=arrangement(wrong, rows_first=0, cols_first=0, units=("row", "column")),
-        cause=_cause(plan, chain, at.stage, output, sums, wrong),
+        cause=cause,
     )
 
 
@@ -194,6 +207,8 @@ def _suspects(plan: KernelPlan, chain: Chain, stage: str, sums: RowSums) -> Iter
     for cta in range(plan.cluster):
         alone = row_sums(plan, chain, stage, ctas=(cta,))
         yield f"only CTA {cta} added its heads' contributions", alone.value, alone.bound()
+    late = row_sums(plan, chain, stage, behind=1)
+    yield "each tile was added to the rows of the k-block before it", late.value, late.bound()
     size = plan.b_topk
     moves: Mapping[str, Send] = {
         "slot j's contribution went to the row of slot j XOR 1": lambda j: j ^ 1,

@@ -100,6 +100,8 @@ def whole_tiles(chain: Chain, tile: StageTile) -> Iterator[Suspect]:
                 there.value,
                 there.bound,
             )
+            if stage(name).kind == "elementwise":
+                continue
             yield Suspect(
                 f"k-block {other} was added to this one: the accumulator was not cleared",
                 here.value + there.value,

@@ -70,8 +70,11 @@ class Verdict:
     unrepeated: bool = False
 
 
-def run_trial(subject: Subject, case: Case, schedule: Schedule) -> Verdict:
-    """Runs production, then the probe build; judges stage after stage, then one build against the other."""
+def run_trial(subject: Subject, case: Case, schedule: Schedule, *, explain: bool = True) -> Verdict:
+    """Runs production, then the probe build; judges stage after stage, then one build against the other.
+
+    `explain` false leaves the causes of wrong values out.
+    """
     inputs = case.inputs()
     plan = subject.plan(case.d_qk)
 
@@ -89,6 +92,7 @@ def run_trial(subject: Subject, case: Case, schedule: Schedule) -> Verdict:
             subject.stages,
             coded=case.values == "coordinates",
             again=again,
+            explain=explain,
         )
 
     other = Schedule("early" if schedule.policy == "late" else "late", schedule.seed)
@@ -112,6 +116,7 @@ def judge(
     *,
     coded: bool = False,
     again: Callable[[], Observed] | None = None,
+    explain: bool = True,
 ) -> Verdict:
     """Everything wrong with two launches on the same inputs; the probe build runs when production is clean.
 
@@ -135,8 +140,9 @@ def judge(
         chain = Chain(inputs, index(view.tiles), ground, plan.cluster, plan.b_topk)
         result = compare(chain, tiles)
         _count(verdict, result.scores)
-        faults += _wrong_tiles(chain, plan, result, build, coded)
-        sums[build] = [one for one in judge_rows(plan, chain, observed, build) if one.at.stage in wanted]
+        faults += _wrong_tiles(chain, plan, result, build, coded, explain)
+        rows_seen = judge_rows(plan, chain, observed, build, explain=explain)
+        sums[build] = [one for one in rows_seen if one.at.stage in wanted]
         for one in sums[build]:
             _count(verdict, {rows.SCORE.format(stage=one.at.stage): one.score})
             faults += one.findings
@@ -168,7 +174,7 @@ def _count(verdict: Verdict, scores: Mapping[str, StageScore]) -> None:
 
 
 def _wrong_tiles(
-    chain: Chain, plan: KernelPlan, result: Comparison, build: str, coded: bool
+    chain: Chain, plan: KernelPlan, result: Comparison, build: str, coded: bool, explain: bool
 ) -> list[Finding]:
     """One finding a stage: its first wrong tile, with the number of the others."""
     first: dict[str, Divergence] = {}
@@ -178,7 +184,9 @@ def _wrong_tiles(
         first.setdefault(name, divergence)
         number[name] = number.get(name, 0) + 1
     return [
-        diagnose(chain, divergence, build, ctas=plan.cluster, others=number[name] - 1, coded=coded)
+        diagnose(
+            chain, divergence, build, ctas=plan.cluster, others=number[name] - 1, coded=coded, explain=explain
+        )
         for name, divergence in first.items()
     ]
 

@@ -1,0 +1,71 @@
+"""Each defect planted in head128 is caught by `check` on the emulator, at the stage where it shows first."""
+
+from __future__ import annotations
+
+import pytest
+from tileproof.conformance import check as engine
+from tileproof.conformance.planted_head128 import DEFECTS
+from tileproof.conformance.subject import on_emulator
+from tileproof.kernels.registry import kernel
+
+EXAMPLES = 100
+# What the message, cause, pattern or code of the first finding must say, beyond its stage.
+SAYS = {
+    "h128-added-zero": "a row of dKV that no key selects was written",
+    "h128-s-not-masked": "slots that are no key are not masked",
+    "h128-slot-against-s-kv": "zero",
+    "h128-length-ignored": "slots that are no key are not masked",
+    "h128-length-not-clamped": "global-out-of-bounds",
+    "h128-stored-not-added": "rows of dKV are not the sums of the kernel's own dKV tiles",
+    "h128-pad-is-s-kv": "slots that are no key are not masked",
+    "h128-index-clamped": "holds kv row 0",
+    "h128-second-half-gathered-twice": "wrong kv row gathered: slot",
+    "h128-delta-half-row": "columns 256..511 (second half of the row) is missing",
+    "h128-rope-not-multiplied": "the contribution of columns 512..575 (RoPE) is missing",
+    "h128-p-not-cleared": "NaN",
+    "h128-half-the-bytes": "NaN",
+    "h128-lse-of-the-neighbour": "lse is that of the neighbouring head",
+    "h128-without-log2e": "the factor log2(e) is missing",
+    "h128-lse-base-e": "lse is taken as a natural logarithm",
+    "h128-dp-column-tile": "the contribution of columns 448..511 is missing",
+    "h128-ds-from-rounded-s": "it is made from the bf16 copy of S",
+    "h128-ds-without-scale": "sm_scale is missing",
+    "h128-ds-fixed-scale": "the scale is 1 / sqrt(d_qk), not sm_scale",
+    "h128-ds-without-delta": "delta is not subtracted",
+    "h128-delta-of-the-neighbour": "delta is that of the neighbouring head",
+    "h128-one-lane-arrives": "s_ready[0] never completed for k-block 0 in CTA 0 and 1",
+    "h128-dq-cleared": "only the last k-block counts: each one cleared the accumulator",
+    "h128-dq-columns-swapped": "the columns of the tile are permuted",
+    "h128-empty-token-forgotten": "nothing was ever written there",
+    "h128-dkv-without-s": "S^T dO is missing",
+    "h128-dkv-s-for-ds": "S stands in the place of dS",
+    "h128-dkv-not-cleared": "NaN",
+    "h128-dkv-rope-forgotten": "nothing was added there",
+    "h128-dkv-one-slot-off": "slot j XOR 1",
+    "h128-dkv-one-block-off": "the rows of the k-block before it",
+    "h128-tmem-not-freed": "tmem-leak",
+}
+# With other values than zeros these show one stage earlier.
+BEFORE = {
+    ("P", "h128-slot-against-s-kv"): "holds zeros",
+    ("P", "h128-length-ignored"): "holds that row all the same",
+}
+
+
+def test_every_defect_named_above_exists():
+    assert set(SAYS) <= {planted.id for planted in DEFECTS} and len(DEFECTS) >= 25
+
+
+@pytest.mark.parametrize("planted", DEFECTS, ids=lambda one: one.id)
+def test_planted_defect_is_caught(planted):
+    subject = on_emulator(kernel(planted.kernel), 576, planted=planted)
+    # Unshrunk: shrinking ends by the clock, and the first failing example is the same everywhere.
+    report = engine.check(subject, 576, examples=EXAMPLES, seed=0, shrink_seconds=0.0)
+    assert report.failure is not None, f"{planted.id} was not caught in {EXAMPLES} examples"
+    finding = report.failure.findings[0]
+    said = f"{finding.message}; {finding.cause}; {finding.pattern}; {finding.code}"
+    if (finding.stage, planted.id) in BEFORE:
+        assert BEFORE[finding.stage, planted.id] in said, said
+        return
+    assert finding.stage == planted.stage, finding.lines()
+    assert SAYS.get(planted.id, "") in said, said

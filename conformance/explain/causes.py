@@ -36,6 +36,9 @@ def causes(graph: Graph) -> list[Cause]:
     """Causes of the first root, most plausible first; other roots with the same cause are named with it."""
     if not graph.roots:
         return []
+    if graph.cycle:
+        # Any wait of a cycle could be called the root: the one with the most telling cause is.
+        graph.roots.sort(key=lambda root: -of_wait(graph, root)[0].weight if root.actor in graph.cycle else 0)
     found = of_wait(graph, graph.roots[0])
     for other in graph.roots[1:]:
         if other.actor in graph.cycle:

@@ -80,6 +80,7 @@ class Graph:
     plan: KernelPlan | None
     histories: dict[Actor, History]
     says_done: bool
+    says_wait: bool
     blocked: list[Wait] = field(default_factory=list)
     edges: dict[Actor, list[Edge]] = field(default_factory=dict)
     producers: dict[tuple[int, str], set[Actor]] = field(default_factory=dict)
@@ -88,19 +89,32 @@ class Graph:
     dependents: dict[Actor, set[Actor]] = field(default_factory=dict)
 
     @property
+    def verdict(self) -> str:
+        """ "hang", "no hang seen", or "unclear" when the log prints one side of its waits only."""
+        if not self.blocked:
+            return "no hang seen" if self.says_wait else "unclear"
+        return "hang" if self.says_done or self.edges_between else "unclear"
+
+    @property
     def edges_between(self) -> bool:
         """Whether some blocked wait lacks an arrival."""
         return any(self.edges.values())
 
     def free_first(self, group: int, place: Place) -> int:
         """1 when the first wait on `place` needs no arrival, because it is for the phase before the first."""
-        waits = [h.on(place) for a, h in self.histories.items() if a.group == group]
-        firsts = [one[0].event.phase for one in waits if one and one[0].event.phase is not None]
+        mine = [h for a, h in self.histories.items() if a.group == group]
+        firsts = [
+            waits[0].event.phase for h in mine if (waits := h.on(place)) and waits[0].event.phase is not None
+        ]
         if firsts:
             return int(sum(phase == 1 for phase in firsts) > len(firsts) / 2)
-        passes = max((sum(w.passed for w in one) for one in waits), default=0)
-        made = max((len(h.arrives[place]) for a, h in self.histories.items() if a.group == group), default=0)
-        return int(made > 0 and passes > made)
+        # Without phases: more waits passed than arrivals were made, on this stage or another of the barrier.
+        for stage in {one for h in mine for barrier, one in h.arrives if barrier == place[0]}:
+            at = place[0], stage
+            made = max((len(h.arrives[at]) for h in mine if at in h.arrives), default=0)
+            if made and max(sum(wait.passed for wait in h.on(at)) for h in mine) > made:
+                return 1
+        return 0
 
     def need(self, wait: Wait) -> int:
         """How many arrivals of each producer `wait` needs."""
@@ -129,7 +143,8 @@ def build(log: Log, plan: KernelPlan | None = None) -> Graph:
     """The graph of a log; with a plan, its producers are known even where none logged an arrival."""
     says_done = {(e.actor.role, e.barrier) for e in log.events if e.kind == "done"}
     histories = _histories(log, says_done)
-    graph = Graph(log, plan, histories, bool(says_done))
+    says_wait = any(event.kind == "wait" for event in log.events)
+    graph = Graph(log, plan, histories, bool(says_done), says_wait)
     graph.blocked = [wait for history in histories.values() if (wait := history.blocked)]
     for event in log.events:
         if event.kind == "arrive":

@@ -111,6 +111,7 @@ class _Parse:
             return self._keyed(at, word.field, word.short)
         elif word.kind == "verbs":
             self._verbs(at, word.verbs)
+            line.bytes |= any(part in token.lower() for part in ("tx", "expect"))
         elif word.kind == "barrier":
             if word.verbs:
                 self._verbs(at, word.verbs)

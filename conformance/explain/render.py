@@ -18,21 +18,14 @@ WIDTH = 150
 def diagnose(path: Path, plan: KernelPlan | None = None) -> dict[str, Any]:
     """The diagnosis of the log in `path`, as data; TileproofError when there is nothing to diagnose.
 
-    `verdict` is "hang", "no hang seen" or "unclear" (no line of the log ever says that a wait ended). Lines
-    are numbers from 1; an actor is {"role", "cta", "cluster"}.
+    `verdict` is "hang", "no hang seen" or "unclear" (no line ever says that a wait began, or none that one
+    ended). Lines are numbers from 1; an actor is {"role", "cta", "cluster"}.
     """
     graph = build(read(path, plan), plan)
     found = causes(graph)
     log = graph.log
-    verdict = (
-        "no hang seen"
-        if not graph.blocked
-        else "hang"
-        if graph.says_done or graph.edges_between
-        else "unclear"
-    )
     return {
-        "verdict": verdict,
+        "verdict": graph.verdict,
         "root": _root(graph) if graph.roots else None,
         "causes": [_cause(graph, cause) for cause in found],
         "blocked": [_blocked(graph, wait) for wait in graph.blocked],
@@ -171,7 +164,9 @@ def _asymmetries(graph: Graph) -> list[str]:
 
 def _remarks(graph: Graph) -> list[str]:
     remarks = []
-    if not graph.says_done:
+    if not graph.says_wait:
+        remarks.append("print a line before each wait too: what a role waits for at the end is then known")
+    elif not graph.says_done:
         remarks.append(
             "no line says that a wait ended: each role's last wait is taken as open, and a run that ended "
             "well would look the same"
@@ -213,7 +208,9 @@ def text(result: dict[str, Any]) -> str:
     """The diagnosis in words."""
     out: list[str] = []
     root = result["root"]
-    if root is None:
+    if root is None and result["verdict"] == "unclear":
+        out.append("UNCLEAR: no line is printed before a wait, so nothing shows who is in one.")
+    elif root is None:
         out.append("NO HANG SEEN: every wait that began was done, or its role went on.")
     else:
         title = "HANG" if result["verdict"] == "hang" else "UNCLEAR, but if this run hung"

@@ -84,6 +84,8 @@ NOISE = set(
     )
 )
 
+STATEMENT = {"is", "was", "are", "all", "not", "it", "kernel"}  # first word of what is no name: `all_done`
+
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 _NUMBERED = re.compile(r"([A-Za-z_]*[A-Za-z])_?(\d+)$")
 _BAR_PREFIX = re.compile(
@@ -182,4 +184,4 @@ class Vocabulary:
         if re.fullmatch(r"(?:full|empty)_?\d*", token, re.IGNORECASE):
             return True
         words = [part for part in parts if not part.isdigit()]
-        return len(words) > 1 and words[-1] in STATES and words[0] not in VERBS and words[0] not in NOISE
+        return len(words) > 1 and words[-1] in STATES and words[0] not in VERBS and words[0] not in STATEMENT

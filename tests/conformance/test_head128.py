@@ -1,0 +1,154 @@
+"""head128 on the emulator: all stages, every schedule, edges of the inputs; and checks that must fail."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tileproof.conformance import check as engine
+from tileproof.conformance.case import Case, Indices, selected
+from tileproof.conformance.drivers import emulator
+from tileproof.conformance.observe import observe
+from tileproof.conformance.observed import Observed, Schedule
+from tileproof.conformance.rows import plant_canaries
+from tileproof.conformance.subject import on_emulator
+from tileproof.conformance.trial import judge, run_trial
+from tileproof.kernels.registry import kernel
+from tileproof.spec.numerics import round_bf16
+
+KERNEL = kernel("head128")
+STAGES = ("delta", "P", "S", "dP", "dS", "dQ", "dKV")
+SCHEDULES = (Schedule("early"), Schedule("late"), Schedule("random", 1), Schedule("random", 2))
+WHOLE = Case(
+    576,
+    s_kv=300,
+    blocks=4,
+    tokens=(Indices("permuted"), Indices("random", holes=((5, -1), (7, 300))), Indices("repeated")),
+    lengths=(256, 130, 0),
+    values="normal",
+    poison=True,
+    garbage_tail=True,
+)
+
+
+def launch(case: Case, schedule: Schedule = SCHEDULES[0], probe: bool = False, taps: bool = True) -> Observed:
+    inputs, plan = case.inputs(), KERNEL.plan(case.d_qk)
+    described = KERNEL.launch(inputs, KERNEL.build(case.d_qk, probe), probe)
+    plant_canaries(plan, inputs, described)
+    return emulator.run(described, plan, schedule=schedule, taps=taps)
+
+
+def findings(case: Case, production: Observed, stages=()) -> list:
+    return judge(
+        KERNEL.plan(case.d_qk), case.inputs(), production, lambda: launch(case, probe=True), stages
+    ).findings
+
+
+@pytest.mark.parametrize("d_qk", (576, 512))
+def test_clean_kernel_gives_no_finding(d_qk):
+    report = engine.check(on_emulator(KERNEL, d_qk), d_qk, examples=25, seed=3)
+    assert report.failure is None, report.failure
+    assert set(STAGES) <= set(report.scores) and report.agreed
+    assert {"dKV rows", "dQ from end to end", "dKV from end to end"} <= set(report.scores)
+    assert all(report.scores[name].worst <= 1 for name in report.scores)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda s: f"{s.policy}{s.seed}")
+def test_every_schedule_and_every_stage(schedule):
+    verdict = run_trial(on_emulator(KERNEL, 576), WHOLE, schedule)
+    assert verdict.findings == []
+    # Tokens of 256, 130 and 0 slots have 4, 3 and 0 k-blocks; two CTAs, two builds (dKV tiles: production).
+    assert [verdict.scores[x].tiles for x in STAGES] == [12, 28, 28, 28, 28, 12, 14]
+    assert all(verdict.scores[name].unbounded == 0 for name in verdict.scores)
+
+
+def test_dq_and_delta_are_the_same_bits_and_dkv_the_same_sums_under_every_schedule():
+    for values in ("normal", "exact"):
+        case = replace(WHOLE, values=values)
+        runs = [launch(case, schedule, taps=False).outputs for schedule in SCHEDULES]
+        for other in runs[1:]:
+            for name in ("delta", "dQ", *(["dKV"] if values == "exact" else [])):
+                assert other[name].values.tobytes() == runs[0][name].values.tobytes(), (name, values)
+    assert np.abs(runs[0]["dKV"].values[selected(case.inputs())]).max() > 0
+
+
+def test_s_and_ds_in_shared_memory_are_those_of_the_probe_build():
+    plan, inputs = KERNEL.plan(576), WHOLE.inputs()
+    seen = observe(plan, inputs, launch(WHOLE), "production").tiles
+    probe = {t.key: t for t in observe(plan, inputs, launch(WHOLE, probe=True), "probe", probe=True).tiles}
+    compared = 0
+    for tile in seen:
+        if tile.stage in ("S", "dS"):
+            twin = probe[tile.key]
+            assert tile.operand and tile.smem is not None and tile.written.all()
+            assert twin.operand == (tile.stage == "dS")
+            assert (round_bf16(twin.value.astype(np.float64)) == tile.value.astype(np.float64)).all()
+            assert np.unique(tile.smem).size == tile.smem.size
+            compared += 1
+    assert compared == 2 * 2 * 7
+
+
+@pytest.mark.parametrize("lse", (np.inf, -np.inf))
+def test_tokens_without_a_key(lse):
+    case = replace(WHOLE, tokens=(Indices("identity", dead_blocks=(0, 1, 2, 3)), *WHOLE.tokens[1:]))
+    plan, inputs = KERNEL.plan(576), case.inputs()
+    empty = np.isinf(inputs.lse)
+    assert empty[0].all()
+    inputs = replace(inputs, lse=np.where(empty, np.float32(lse), inputs.lse))
+    runs = []
+    for probe in (False, True):
+        described = KERNEL.launch(inputs, KERNEL.build(576, probe), probe)
+        plant_canaries(plan, inputs, described)
+        runs.append(emulator.run(described, plan, schedule=SCHEDULES[2], taps=not probe))
+    assert judge(plan, inputs, runs[0], lambda: runs[1]).findings == []
+
+
+def test_nan_in_a_selected_row_must_come_out():
+    case = Case(576, s_kv=80, tokens=(Indices("permuted"), Indices("same")), values="normal", nan_key=True)
+    seen = launch(case)
+    assert findings(case, seen) == []
+    dQ, dKV = seen.outputs["dQ"].values, seen.outputs["dKV"].values
+    bad = np.isnan(dQ.astype(np.float32)).any(axis=(1, 2))
+    assert bad[0] and np.isnan(dKV).any()
+    # A kernel that hides the NaN is wrong in the outputs.
+    dQ[0] = 0
+    hidden = findings(case, seen)
+    assert [(f.kind, f.stage) for f in hidden] == [("value", "dQ"), ("chain", "dQ")]
+    again = launch(case)
+    again.outputs["dKV"].values[np.isnan(again.outputs["dKV"].values) & selected(case.inputs())[:, None]] = 0
+    assert {(f.kind, f.stage) for f in findings(case, again)} == {("value", "dKV"), ("chain", "dKV")}
+
+
+def test_an_output_wrong_by_more_than_its_bound_is_found_in_the_stage_and_in_the_chain():
+    seen = launch(WHOLE)
+    seen.outputs["dKV"].values[int(np.flatnonzero(selected(WHOLE.inputs()))[0]), 520] += 1
+    kinds = [(f.kind, f.stage, f.axes[0]) for f in findings(WHOLE, seen)]
+    assert kinds == [("value", "dKV", "kv row"), ("chain", "dKV", "kv row")]
+    assert findings(WHOLE, seen, ("dQ", "S")) == []
+
+
+def test_a_touched_row_that_no_key_selects_is_found():
+    seen = launch(WHOLE)
+    row = int(np.flatnonzero(~selected(WHOLE.inputs()))[0])
+    words = seen.outputs["dKV"].values.view(np.uint32)
+    column = int(np.flatnonzero(words[row] == 1)[0])
+    words[row, column] = 0  # what red.add of a zero makes of a subnormal
+    (finding,) = findings(WHOLE, seen)
+    assert (finding.kind, finding.stage, finding.row, finding.column) == ("surplus", "dKV", row, column)
+    assert "0x00000001 became 0x00000000" in finding.cause
+
+
+def test_outputs_that_depend_on_the_schedule_are_found():
+    subject = on_emulator(KERNEL, 576)
+
+    def driver(described, plan, schedule, taps):
+        observed = subject.driver(described, plan, schedule, taps)
+        if schedule.policy == "late" and not taps:
+            observed.outputs["dQ"].values[0, 0, 0] = 7
+        return observed
+
+    verdict = run_trial(replace(subject, driver=driver), WHOLE, Schedule("early"))
+    assert verdict.unrepeated
+    (finding,) = (f for f in verdict.findings if f.kind == "disagree")
+    assert finding.stage == "dQ" and "another schedule" in finding.message

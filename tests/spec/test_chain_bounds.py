@@ -1,0 +1,87 @@
+"""The composed bounds hold for the rounding model of a whole kernel, and are not so wide that errors pass."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tileproof.conformance.case import Case, Indices
+from tileproof.reference import walk
+from tileproof.reference.rounding import KernelRounding
+from tileproof.spec import chain_bounds
+from tileproof.spec.chain_bounds import RowSums
+
+TOKENS = (Indices("random", holes=((3, -1),)), Indices("repeated"))
+
+
+def case(values, seed, **changes):
+    return Case(576, s_kv=90, blocks=2, tokens=TOKENS, values=values, seed=seed, **changes).inputs()
+
+
+@pytest.mark.parametrize("values", ("zeros", "integers", "exact", "normal", "tiny"))
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_the_rounding_model_of_a_kernel_stays_inside(values, seed):
+    inputs = case(values, seed, lengths=(128, 70))
+    found, known = walk.outputs(inputs, rounding=KernelRounding()), chain_bounds.outputs(inputs)
+    exact = walk.outputs(inputs)
+    for name in ("delta", "dQ", "dKV"):
+        one = getattr(known, name)
+        # The walk adds in another order; float64 is far finer than any bound.
+        assert (np.abs(one.value - getattr(exact, name)) <= 1e-6 * one.error).all(), name
+        assert np.isfinite(one.error).all()
+        assert (np.abs(getattr(found, name) - one.value) <= one.error).all(), name
+
+
+def test_the_bound_is_a_few_roundings_wide():
+    known = chain_bounds.outputs(case("normal", 1))
+    for one, most in ((known.dQ, 0.05), (known.dKV, 0.02)):
+        assert np.median(one.error) < most * np.abs(one.value).max()
+
+
+@pytest.mark.parametrize("what", ("dQ", "dKV"))
+def test_a_dropped_key_or_a_wrong_scale_is_outside(what):
+    inputs = case("normal", 2)
+    known = getattr(chain_bounds.outputs(inputs), what)
+    fewer = case("normal", 2, lengths=(127, 128))
+    for wrong in (getattr(walk.outputs(fewer), what), 1.05 * known.value):
+        assert (np.abs(wrong - known.value) > known.error).any()
+
+
+def test_nan_of_a_key_reaches_what_depends_on_it_only():
+    inputs = case("normal", 3, nan_key=True)
+    row = int(np.flatnonzero(np.isnan(inputs.kv.astype(np.float32)).any(axis=1))[0])
+    users = (inputs.indices == row).any(axis=1)
+    known = chain_bounds.outputs(inputs)
+    assert np.isnan(known.dQ.value[users]).all() and np.isfinite(known.dQ.value[~users]).all()
+    assert np.isnan(known.dKV.value[row]).all() and np.isfinite(np.delete(known.dKV.value, row, axis=0)).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), integers=st.booleans(), scale=st.sampled_from([0, -60, -124, -130]))
+def test_reordered_sums_stay_inside_and_exact_ones_are_equal(seed, integers, scale):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 40))
+    parts = rng.integers(-9, 10, (n, 5)) if integers else rng.standard_normal((n, 5))
+    parts = np.ldexp(parts.astype(np.float32), scale).astype(np.float64)
+    sums = RowSums.of(2, 5)
+    sums.add(np.zeros(n, dtype=np.int64), parts)
+    bound = sums.bound()
+    assert sums.exact()[0].all() if integers and scale >= -124 else True
+    assert (bound[1] == 0).all()
+    for order in (np.arange(n), rng.permutation(n)):
+        total = np.zeros(5, dtype=np.float32)
+        for part in parts[order].astype(np.float32):
+            total = total + part
+            # red.add.f32 on global memory may flush subnormals.
+            total[np.abs(total) < 2.0**-126] = 0
+        assert (np.abs(total - sums.value[0]) <= bound[0]).all()
+
+
+def test_a_missing_contribution_is_outside_the_reordering_bound():
+    rng = np.random.default_rng(0)
+    parts = rng.standard_normal((20, 5)).astype(np.float32).astype(np.float64)
+    sums = RowSums.of(1, 5)
+    sums.add(np.zeros(20, dtype=np.int64), parts)
+    assert (np.abs(parts[:-1].sum(axis=0) - sums.value[0]) > sums.bound()[0]).all()

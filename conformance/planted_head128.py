@@ -177,15 +177,18 @@ _SCORES = (
         "S",
         "every head",
     ),
-    _source(
+    Defect(
         "h128-without-log2e",
-        "the exponent lacks the factor log2(e)",
-        "softmax.cuh",
-        "params.sm_scale_log2e",
-        "params.sm_scale",
+        "the exponent lacks the factor log2(e): sm_scale is read where sm_scale_log2e is wanted",
+        KERNEL,
+        "ptx",
+        "",
+        "+604];",
+        "+600];",
         "S",
         "every tile",
         "N6",
+        ANY,
     ),
     _source(
         "h128-lse-base-e",

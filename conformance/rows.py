@@ -189,7 +189,8 @@ def _cause(
     wrong: npt.NDArray[np.bool_],
 ) -> str:
     """Which known mistake of a scatter gives the values found in every wrong row."""
-    found = output.values.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # signalling NaNs among the canaries
+        found = output.values.astype(np.float64)
     if not found[wrong].any():
         return "nothing was added there"
     columns = np.flatnonzero(wrong.any(axis=0))

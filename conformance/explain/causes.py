@@ -151,6 +151,8 @@ def _deviation(graph: Graph, history_waits: list[Wait]) -> Wait | None:
         first, then = before.event.phase, after.event.phase
         if first is None or then is None:
             continue
+        if before.event.k is not None and after.event.k is not None and after.event.k < before.event.k:
+            continue  # another tile or launch: its barriers may be new
         if then != (first + 1 if running else 1 - first):
             return after
     return None
@@ -177,13 +179,17 @@ def _wrong_parity(graph: Graph, root: Wait) -> Cause | None:
                 f"{unlike[0].actor} waits for phase {unlike[0].event.phase}"
             )
             return Cause("wrong-parity", what, [root.event.line, unlike[0].event.line], 96)
-        if made >= max(need, 1) and phase == made & 1 and (need < 1 or phase != (need - 1) & 1):
+        usual = all(w.event.phase in (None, (graph.need(w) - 1) & 1) for w in own[:-1])
+        if usual and made >= max(need, 1) and phase == made & 1 and (need < 1 or phase != (need - 1) & 1):
             what = (
                 f"wrong parity: {made} phases of {copy(graph, root)} were arrived on, so a wait for parity "
                 f"{1 - phase} would pass; {root.actor} waits for parity {phase}, which is the phase under way"
             )
             lines = [root.event.line, *(event.line for event in _arrivals(graph, root))]
             return Cause("wrong-parity", what, lines, 94)
+    if phase is None and _satisfied(graph, root):
+        what = f"wrong parity, perhaps: the log does not say for which phase {root.actor} waits"
+        return Cause("wrong-parity", what, [root.event.line], 45)
     return _parity_elsewhere(graph, root)
 
 

@@ -49,6 +49,7 @@ class History:
     waits: list[Wait] = field(default_factory=list)
     arrives: dict[Place, list[Event]] = field(default_factory=lambda: defaultdict(list))
     dones: dict[Place, list[Event]] = field(default_factory=lambda: defaultdict(list))
+    _by_place: dict[Place, list[Wait]] = field(default_factory=lambda: defaultdict(list))
     last_line: int = 0
     last_k: int | None = None
 
@@ -59,7 +60,12 @@ class History:
 
     def on(self, place: Place) -> list[Wait]:
         """Its waits on a barrier's stage."""
-        return [wait for wait in self.waits if wait.place == place]
+        return self._by_place.get(place, [])
+
+    def add(self, wait: Wait) -> None:
+        """Appends a wait."""
+        self.waits.append(wait)
+        self._by_place[wait.place].append(wait)
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,7 @@ class Graph:
     roots: list[Wait] = field(default_factory=list)
     cycle: list[Actor] = field(default_factory=list)
     dependents: dict[Actor, set[Actor]] = field(default_factory=dict)
+    _free: dict[tuple[int, Place], int] = field(default_factory=dict)
 
     @property
     def verdict(self) -> str:
@@ -102,6 +109,11 @@ class Graph:
 
     def free_first(self, group: int, place: Place) -> int:
         """1 when the first wait on `place` needs no arrival, because it is for the phase before the first."""
+        if (group, place) not in self._free:
+            self._free[group, place] = self._free_first(group, place)
+        return self._free[group, place]
+
+    def _free_first(self, group: int, place: Place) -> int:
         mine = [h for a, h in self.histories.items() if a.group == group]
         firsts = [
             waits[0].event.phase for h in mine if (waits := h.on(place)) and waits[0].event.phase is not None
@@ -181,7 +193,7 @@ def _histories(log: Log, says_done: set[tuple[str, str]]) -> dict[Actor, History
             if open_wait:
                 open_wait.moved_on = line
             place = event.barrier, event.stage
-            history.waits.append(Wait(event, counts[actor, place]))
+            history.add(Wait(event, counts[actor, place]))
             counts[actor, place] += 1
         elif event.kind == "done":
             _done(history, open_wait, event, counts)
@@ -224,7 +236,7 @@ def _done(
     repeated = history.waits and history.waits[-1].done and history.waits[-1].done.k == event.k
     if repeated and history.waits[-1].place == place and event.k is not None:
         return
-    history.waits.append(Wait(event, counts[history.actor, place], done=event))
+    history.add(Wait(event, counts[history.actor, place], done=event))
     counts[history.actor, place] += 1
 
 

@@ -91,10 +91,20 @@ class _Parse:
         if not line.has_actor:
             self._role_beside_cta()
         line.said = len(self._unknown)
-        line.clauses = [clause for clause in line.clauses if clause.barrier or clause.verbs]
+        self._join_clauses()
         if not any(clause.strong for clause in line.clauses):
             self._find_spaced()
         return line
+
+    def _join_clauses(self) -> None:
+        """A clause without a barrier belongs to the one before it: `wait(p_ready, stage=1) returned`."""
+        joined: list[Clause] = []
+        for clause in self._line.clauses:
+            if joined and not clause.barrier:
+                joined[-1].verbs += clause.verbs
+            elif clause.barrier or clause.verbs:
+                joined.append(clause)
+        self._line.clauses = joined
 
     def _step(self, at: int) -> int:
         token, line = self._tokens[at], self._line
@@ -170,6 +180,15 @@ class _Parse:
         end, stage = at + 1, None
         if end + 1 < len(tokens) and tokens[end] in ("[", "(") and tokens[end + 1].isdigit():
             stage, end = int(tokens[end + 1]), min(end + 3, len(tokens))
+        if (
+            tokens[end : end + 1] == [","]
+            and tokens[end + 2 : end + 3] == [")"]
+            and tokens[end + 1] in ("0", "1")
+        ):
+            line.fields.setdefault("phase", int(tokens[end + 1]))  # wait(p_ready, 1)
+        between = tokens[max(clause.last_verb_at, 0) : at]
+        if "done" in clause.verbs and len(between) <= 3 and not {",", ";"} & set(between):
+            clause.adjacent_done = True
         if not clause.barrier or (strong and not clause.strong):
             clause.barrier, clause.strong, clause.barrier_end = name, strong, end
             clause.stage = stage
@@ -181,7 +200,7 @@ class _Parse:
         then = at + 1
         while then < len(tokens) and tokens[then] in (":", "=", "#", "(", "[", '"', "'", "`", "<", "@"):
             then += 1
-        if then >= len(tokens):
+        if then >= len(tokens) or not (tokens[then][0].isalnum() or tokens[then][0] == "_"):
             return at + 1
         value = tokens[then]
         if value[0].isdigit():

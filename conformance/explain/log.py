@@ -307,7 +307,8 @@ class _Reader:
         """A barrier whose lines give a stage only sometimes is followed without stages."""
         without = {event.barrier for event in self._log.events if event.stage is None}
         self._log.events = [
-            replace(event, stage=None) if event.barrier in without else event for event in self._log.events
+            replace(event, stage=None) if event.stage is not None and event.barrier in without else event
+            for event in self._log.events
         ]
 
     def _look_at_head(self) -> None:
@@ -356,6 +357,8 @@ def _kind(verbs: list[str]) -> Literal["wait", "done", "arrive", "touch"] | None
     has = set(verbs)
     if "waited" in has:
         return "wait" if "not" in has else "done"
+    if verbs and verbs[0] == "arrive" and {"after", "wait"} <= has:
+        return "arrive"
     if "wait" in has:
         ended = ("done" in has and "begin" not in has) or "after" in has
         return "done" if ended and "not" not in has else "wait"

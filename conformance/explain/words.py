@@ -27,7 +27,25 @@ FIELDS: dict[str, str] = {
     "role": "role",
 }
 NEEDS_SIGN = {"w", "t", "i", "j", "p"}  # too short to be a keyword unless '=' or ':' follows
-BETWEEN = {":", "=", "#", "(", "[", "-", ".", "x", "rank", "id", "idx", "index", "number", "no", "bit"}
+BETWEEN = {
+    ":",
+    "=",
+    "#",
+    "(",
+    "[",
+    "-",
+    ".",
+    "x",
+    "rank",
+    "id",
+    "idx",
+    "index",
+    "number",
+    "no",
+    "bit",
+    '"',
+    "'",
+}
 
 
 def _listed(words: str) -> list[str]:
@@ -37,7 +55,8 @@ def _listed(words: str) -> list[str]:
 VERBS: dict[str, str] = {
     **dict.fromkeys(
         _listed(
-            "wait waits waiting blocked blocks blocking spin spins spinning stuck polling trywait timeout"
+            "wait waits waiting blocked blocks blocking spin spins spinning stuck polling trywait timeout "
+            "acquire acquires acquiring"
         ),
         "wait",
     ),

@@ -146,7 +146,7 @@ COUNTS = {"kv_full": 2, "kv_empty": 1, "p_ready": 1, "s_ready": 2, "o_done": 1, 
 
 
 def kernel(defect: str = "") -> Machine:
-    """A 2-CTA pipeline: both CTAs load and do softmax, CTA 0's mma issues for both and multicasts its commits.
+    """A 2-CTA pipeline: both CTAs load and do softmax, CTA 0's mma issues for both and multicasts.
 
     kv_full and s_ready of CTA 0 hear both CTAs; kv_empty and p_ready are multicast to both.
     """
@@ -195,16 +195,14 @@ def _softmax(cta: int, defect: str) -> Program:
     for k in range(BLOCKS):
         parity = k & 1
         if defect == "wrong-parity" and cta == 1 and k == 2:
-            yield Op(
-                "silent", "p_ready", parity=parity
-            )  # late, so that the wrong parity blocks and does not race
+            yield Op("silent", "p_ready", parity=parity)  # late: then the wrong parity blocks
             parity = 1 - parity
         yield Op("wait", "p_ready", k, parity=parity)
         yield Op("arrive", "s_ready", k, to=(0,))
     yield Op("wait", "o_done", BLOCKS - 1, parity=0)
 
 
-# Defect: the actors that a careful reader would call the root, their barrier, and the causes that may come first.
+# Defect: the actors that a careful reader would call the root, its barrier, the causes that may come first.
 DEFECTS: dict[str, tuple[tuple[Who, ...], tuple[str, ...], tuple[str, ...]]] = {
     "one-cta": ((("softmax", 1),), ("p_ready",), ("one-cta",)),
     "wrong-parity": ((("softmax", 1),), ("p_ready",), ("wrong-parity",)),

@@ -43,9 +43,8 @@ def prose(one: Said) -> list[str]:
     stage = f" stage {one.stage}" if one.stage is not None else ""
     verb = {"wait": "is waiting for", "done": "has passed", "arrive": "signalled"}[one.kind]
     phase = f" (phase {one.phase})" if one.phase is not None else ""
-    return [
-        f"{text} {verb} the barrier {one.barrier}{stage}{phase}{when}{' with 64 bytes expected' if one.tx else ''}"
-    ]
+    tx = " with 64 bytes expected" if one.tx else ""
+    return [f"{text} {verb} the barrier {one.barrier}{stage}{phase}{when}{tx}"]
 
 
 def piped(one: Said) -> list[str]:

@@ -138,7 +138,8 @@ def _contrast(graph: Graph, root: Wait, producers: set[Actor]) -> list[Wait]:
             continue
         for wait in history.waits:
             made = graph.producers.get((actor.group, wait.event.barrier), set())
-            if wait.passed and made and made <= producers and wait.event.barrier != root.event.barrier:
+            other = wait.event.barrier != root.event.barrier and graph.need(wait) > 0
+            if wait.passed and other and made and made <= producers:
                 found.append(wait)
     return found[:4]
 
@@ -391,6 +392,23 @@ def _bytes(graph: Graph, root: Wait) -> Cause | None:
     return Cause("bytes-missing", what, [root.event.line, *(event.line for event in arrivals)], 88)
 
 
+def _wrong_copy(graph: Graph, root: Wait) -> Cause | None:
+    """An arrival that was meant for another CTA's copy and stayed in its own."""
+    if not _satisfied(graph, root) or _passed_elsewhere(graph, root):
+        return None
+    remote = [event for event in _arrivals(graph, root) if event.actor.cta != root.actor.cta]
+    if not remote:
+        return None
+    what = (
+        f"an arrival went to the wrong copy: {remote[0].actor} arrived, perhaps on its own CTA's copy "
+        f"and not on {copy(graph, root)}"
+    )
+    local = len(remote) < len(_arrivals(graph, root))
+    lines = [root.event.line, *(event.line for event in remote)]
+    weight = 87 if not local else 60 if graph.leads(root.actor) else 54
+    return Cause("wrong-copy", what, lines, weight)
+
+
 def _too_few(graph: Graph, root: Wait) -> Cause | None:
     if not _satisfied(graph, root):
         return None
@@ -418,6 +436,7 @@ _RULES: tuple[Callable[[Graph, Wait], Cause | None], ...] = (
     _k_count,
     _one_cta,
     _never_arrived,
+    _wrong_copy,
     _bytes,
     _lapped,
     _stopped,

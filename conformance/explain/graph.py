@@ -316,9 +316,11 @@ def _find_roots(graph: Graph) -> None:
     graph.dependents = {a: {b for b in blocked if a in reach[b] and b != a} for a in blocked}
     sinks = [a for a in blocked if all(a in reach[b] for b in reach[a])]
 
-    def rank(actor: Actor) -> tuple[int, int, int]:
+    def rank(actor: Actor) -> tuple[int, bool, int, int]:
         wait = blocked[actor].event
-        return -len(graph.dependents[actor]), wait.k if wait.k is not None else 0, wait.line
+        # Who would have arrived is unknown, so this wait may be behind another one.
+        unknown = (actor.group, wait.barrier) not in graph.producers
+        return -len(graph.dependents[actor]), unknown, wait.k if wait.k is not None else 0, wait.line
 
     sinks.sort(key=rank)
     graph.roots = [blocked[a] for a in sinks]

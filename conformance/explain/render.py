@@ -239,9 +239,10 @@ def text(result: dict[str, Any]) -> str:
             out.append(f"  {_who(actor)}{planned}: {did}; {last}")
     counts = result["read"]
     out += ["", *(f"Remark: {remark}." for remark in result["remarks"])]
+    did = f"{counts['events']} events, {counts['progress']} of progress"
+    did += f", {counts['not_understood']} not understood"
     out.append(
-        f"Read {counts['lines']} lines: {counts['events']} events, {counts['progress']} of progress, "
-        f"{counts['not_understood']} not understood" + (", such as:" if counts["examples"] else ".")
+        f"Read {counts['lines']} lines with text: {did}" + (", such as:" if counts["examples"] else ".")
     )
     out += [f"    {quote['line']:>6} | {quote['text']}" for quote in counts["examples"]]
     return "\n".join(out)

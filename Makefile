@@ -1,10 +1,12 @@
 # make verify   set up, build the kernels, check them, print the verdict
 # make test     set up, run the tests
+# make test-all the same, with the tests that are marked slow
 # make lint     ruff, mypy, clang-format
-# PYTHON (3.11 or newer), CXX, PIP_ARGS, EXAMPLES, PYTEST_ARGS can be given on the command line.
+# PYTHON (3.11 or newer), CXX, PIP_ARGS, EXAMPLES, HEAD128_EXAMPLES, PYTEST_ARGS can be given on the command line.
 
 PYTHON   ?= python3
 EXAMPLES ?= 200
+HEAD128_EXAMPLES ?= 25
 PIP_ARGS ?=
 VENV     := .venv
 PY       := $(VENV)/bin/python
@@ -15,7 +17,7 @@ INPUTS   := setup.py pyproject.toml requirements.txt requirements-nodeps.txt con
 STAMP    := $(VENV)/tileproof-$(shell cat $(INPUTS) | sha256sum | cut -c1-16)
 CXX_FILES = $(shell find emulator kernels -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: setup engine verify test lint format clean
+.PHONY: setup engine verify test test-all lint format clean
 
 setup: $(STAMP) engine
 
@@ -38,8 +40,12 @@ engine: $(STAMP)
 verify: setup
 	@$(VENV)/bin/tileproof build
 	@$(VENV)/bin/tileproof check head128-part0 --d-qk all --examples $(EXAMPLES)
+	@$(VENV)/bin/tileproof check head128 --d-qk all --examples $(HEAD128_EXAMPLES)
 
 test: setup
+	$(PY) -m pytest -n 2 -m "not slow" $(PYTEST_ARGS)
+
+test-all: setup
 	$(PY) -m pytest -n 2 $(PYTEST_ARGS)
 
 # Type checkers do not follow an editable install of mapped folders: they get a tree of links instead.

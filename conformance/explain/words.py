@@ -172,7 +172,7 @@ class Vocabulary:
         if low in VERBS:
             return Word("verbs", verbs=(VERBS[low],))
         parts = [part.lower() for part in _PARTS.findall(token)]
-        return self._compound(token, low, parts)
+        return self._compound(token, low, parts) if parts else Word("noise")
 
     def _compound(self, token: str, low: str, parts: list[str]) -> Word:
         """Identifiers of several parts: `wait_done`, `arrive_p_ready`, `kv_ready`, `mbarrier_try_wait`."""

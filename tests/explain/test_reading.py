@@ -169,6 +169,17 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
             read(path)
 
 
+def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tileproof.conformance.explain.log.MAX_BYTES", 1000)
+    path = tmp_path / "log.txt"
+    line = "[WG0 CTA0] wait bar_a\n"
+    path.write_text(line * 40)
+    assert read(path).events
+    path.write_text(line * 60)
+    with pytest.raises(TileproofError, match="too large"):
+        read(path)
+
+
 def test_other_encodings_and_line_ends(tmp_path: Path) -> None:
     line = "[WG0 CTA0] wait bar_a phase=0\r\n[WG1 CTA0] arrive bar_b\r\n"
     for encoding in ("utf-8-sig", "utf-16", "latin-1"):

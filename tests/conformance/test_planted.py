@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from tileproof.conformance import check as engine
-from tileproof.conformance.defects import defects, planted_reference
+from tileproof.conformance.defects import planted_reference
+from tileproof.conformance.planted import DEFECTS
 from tileproof.conformance.subject import on_emulator
 from tileproof.kernels.registry import kernel
 
@@ -34,7 +35,7 @@ SAYS = {
 }
 
 
-@pytest.mark.parametrize("planted", defects().values(), ids=lambda one: one.id)
+@pytest.mark.parametrize("planted", DEFECTS, ids=lambda one: one.id)
 def test_planted_defect_is_caught(planted):
     with planted_reference(planted):
         subject = on_emulator(kernel(planted.kernel), 576, planted=planted)

@@ -24,6 +24,7 @@ from rich.markup import escape
 from tileproof.conformance import report as text
 from tileproof.conformance.corpus_cli import corpus
 from tileproof.conformance.explain.render import explain
+from tileproof.conformance.trace_cli import trace
 from tileproof.spec.machine.errors import TileproofError
 
 PASS, DEFECT, COULD_NOT_CHECK = 0, 1, 2
@@ -275,6 +276,7 @@ def defects(as_json: bool) -> int:
 
 main.add_command(corpus)
 main.add_command(explain)
+main.add_command(trace)
 
 
 if __name__ == "__main__":

@@ -50,6 +50,7 @@ class Finding:
     others: int = 0
     instructions: int = 0
     waiting: tuple[str, ...] = ()
+    root: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """The fields that are set, for `--json`."""
@@ -98,6 +99,7 @@ class Finding:
         if self.ptx_line or self.source:
             line = f"PTX line {self.ptx_line}" if self.ptx_line else ""
             out.append("code:     " + ", ".join(part for part in (self.source, line) if part))
+        out += [f"{'root:' if not n else '':<9} {line}" for n, line in enumerate(self.root)]
         out += [f"waits:    {line}" for line in self.waiting]
         if self.instructions:
             out.append(f"also:     {self.instructions} more instruction(s) of this warp do the same")

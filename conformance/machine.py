@@ -53,6 +53,7 @@ def attribute(
         source=seen.source,
         warp=_warp(plan, seen),
         waiting=_waits(plan, seen.waiting),
+        root=seen.root,
     )
 
 

@@ -75,6 +75,7 @@ class MachineFinding:
     address: int | None = None
     count: int = 1
     waiting: tuple[Waiter, ...] = ()
+    root: tuple[str, ...] = ()  # of a hang: its cause in words, and the evidence
 
 
 @dataclass(frozen=True)

@@ -129,6 +129,11 @@ class Decoder(Operands):
             self.dynamic_align,
             self.opcodes,
             self.uses_pairs,
+            code,
+            self.names,
+            self.sources,
+            bytes(self.constants),
+            frozenset(self.specials.values()),
         )
 
     def _static_shared(self, statements: list[Statement]) -> int:

@@ -11,11 +11,14 @@ import numpy as np
 from tileproof.emulator import _engine, isa  # noqa: F401 - importing isa fills the registry
 from tileproof.emulator.decode import Decoder
 from tileproof.emulator.errors import LaunchError, PtxError, UnsupportedInstruction
+from tileproof.emulator.hang import Hang
 from tileproof.emulator.memory import Buffer, Memory
 from tileproof.emulator.program import SHARED_RESERVED, Decoded
 from tileproof.emulator.ptx import PtxModule, parse_module
+from tileproof.emulator.reach import ProgramView
 from tileproof.emulator.result import Counters, LaunchResult, Schedule, Tap, TapRecord, TmemRegion, finding
 from tileproof.emulator.tensormap import TensorMap
+from tileproof.emulator.trace import Trace
 
 Argument = Buffer | TensorMap | int | float | bytes | np.generic
 _POLICIES = ("early", "late", "random")
@@ -98,6 +101,8 @@ class Module:
         taps: Sequence[Tap] = (),
         livelock_limit: int = 20_000_000,
         instruction_limit: int = 10_000_000_000,
+        trace: bool = False,
+        trace_limit: int = 1_000_000,
     ) -> LaunchResult:
         """Runs one grid to its end or to the finding that stops it.
 
@@ -114,6 +119,7 @@ class Module:
         taps: regions to capture when barrier phases complete.
         livelock_limit: warp instructions without any effect after which the launch counts as spinning.
         instruction_limit: warp instructions after which the launch is stopped with a finding.
+        trace: records events (`LaunchResult.trace`), the first `trace_limit` of them.
 
         Raises LaunchError, PtxError or UnsupportedInstruction; defects of the kernel are findings.
         """
@@ -136,6 +142,7 @@ class Module:
             "shared_bytes": shared_bytes,
             "livelock_limit": livelock_limit,
             "instruction_limit": instruction_limit,
+            "trace_limit": trace_limit,
         }
         for name, value in counts.items():
             if not isinstance(value, int) or (value < 0 and name != "shared_bytes"):
@@ -176,8 +183,10 @@ class Module:
             livelock_limit=livelock_limit,
             instruction_limit=instruction_limit,
             taps=[_tap(tap, dynamic) for tap in taps],
+            trace_limit=trace_limit if trace else 0,
         )
-        findings = tuple(finding(entry, f) for f in raw["findings"])
+        hang = Hang(raw["hang"], ProgramView(decoded)) if "hang" in raw else None
+        findings = tuple(finding(entry, f, hang) for f in raw["findings"])
         for f in findings:
             if f.code == "unsupported":
                 raise UnsupportedInstruction(
@@ -190,6 +199,9 @@ class Module:
             findings=findings,
             counters=Counters(**raw["counters"]),
             taps=tuple(_records(raw["taps"], taps)),
+            trace=Trace(raw["events"], raw["events_dropped"], ProgramView(decoded), dynamic)
+            if trace
+            else None,
         )
 
 

@@ -106,3 +106,8 @@ class Decoded:
     dynamic_align: int
     opcodes: dict[str, int]
     uses_pairs: bool
+    code: np.ndarray
+    names: list[str]
+    sources: list[str]
+    constants: bytes
+    special_slots: frozenset[int]

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 import numpy as np
+from tileproof.emulator.hang import Graph, Hang, Root
+from tileproof.emulator.trace import Trace
 
 Policy = Literal["early", "late", "random"]
 
@@ -113,6 +115,13 @@ class Finding:
     address: int
     count: int
     waiting: tuple[Waiting, ...] = ()
+    graph: Graph = field(default_factory=Graph)
+    hang: Hang | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def root(self) -> Root | None:
+        """Of a hang or livelock: its likeliest cause."""
+        return self.graph.roots[0] if self.graph.roots else None
 
     def __str__(self) -> str:
         place = [f"PTX line {self.ptx_line}"] if self.ptx_line else []
@@ -128,6 +137,10 @@ class Finding:
             f"{self.severity} {self.code}: {self.message}{times}",
             f"  at {', '.join(place)}: {self.instruction}",
         ]
+        for root in self.graph.roots:
+            message, *evidence = root.lines()
+            lines.append(f"  root: {message} ({root.followers} groups of lanes wait for it)")
+            lines += [f"    {line}" for line in evidence]
         lines += [f"  {waiting}" for waiting in self.waiting]
         return "\n".join(lines)
 
@@ -166,6 +179,7 @@ class LaunchResult:
     findings: tuple[Finding, ...]
     counters: Counters
     taps: tuple[TapRecord, ...] = field(default=())
+    trace: Trace | None = None
 
     @property
     def errors(self) -> tuple[Finding, ...]:
@@ -176,8 +190,9 @@ class LaunchResult:
 _SEVERITY = ("note", "warning", "error")
 
 
-def finding(kernel: str, raw: dict[str, Any]) -> Finding:
-    """A Finding from the engine's dictionary."""
+def finding(kernel: str, raw: dict[str, Any], hang: Hang | None = None) -> Finding:
+    """A Finding from the engine's dictionary; `hang` is the state in which the launch stopped."""
+    hang = hang if raw["code"] in ("hang", "livelock") else None
     waiting = tuple(
         Waiting(
             ptx_line=w["line"],
@@ -211,4 +226,6 @@ def finding(kernel: str, raw: dict[str, Any]) -> Finding:
         address=raw["address"],
         count=raw["count"],
         waiting=waiting,
+        graph=hang.explain() if hang else Graph(),
+        hang=hang,
     )

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
+from tileproof.conformance.names import PlanNames, barrier_at
 from tileproof.conformance.observed import Capture, MachineFinding, Observed, Output, Schedule, Waiter
 from tileproof.emulator import (
     Finding,
@@ -21,6 +22,7 @@ from tileproof.emulator import (
 )
 from tileproof.emulator import Schedule as EmulatorSchedule
 from tileproof.emulator.program import SHARED_RESERVED
+from tileproof.emulator.trace import Trace
 from tileproof.kernels.launch import ADDRESS_BYTES, Buffer, Launch, Scalar, Struct, TensorMapSpec
 from tileproof.spec.plan import KernelPlan, OutputObservation, TmemObservation
 
@@ -42,6 +44,21 @@ def run(
     TileproofError when the module cannot be parsed, holds an instruction that the emulator does not know, or
     does not fit the launch.
     """
+    return _run(launch, plan, schedule, taps, mma, 0)[0]
+
+
+def run_traced(
+    launch: Launch, plan: KernelPlan, *, schedule: Schedule, limit: int = 1_000_000
+) -> tuple[Observed, Trace]:
+    """As `run`, without captures, and the launch's first `limit` events."""
+    observed, trace = _run(launch, plan, schedule, False, "fast", limit)
+    assert trace is not None
+    return observed, trace
+
+
+def _run(
+    launch: Launch, plan: KernelPlan, schedule: Schedule, taps: bool, mma: Mma, limit: int
+) -> tuple[Observed, Trace | None]:
     memory = Memory()
     module = module_of(launch.image)
     buffers = {name: _place(memory, buffer) for name, buffer in launch.buffers().items()}
@@ -56,6 +73,8 @@ def run(
         schedule=EmulatorSchedule(policy=schedule.policy, seed=schedule.seed),
         taps=_taps(plan) if taps else [],
         mma=mma,
+        trace=limit > 0,
+        trace_limit=limit,
     )
     dynamic = SHARED_RESERVED + module.decode(launch.entry).static_shared
     outputs = {
@@ -63,13 +82,14 @@ def run(
         for name, buffer in launch.buffers().items()
         if buffer.direction == "out"
     }
-    return Observed(
+    observed = Observed(
         outputs=outputs,
         captures=tuple(_capture(record) for record in result.taps),
-        findings=tuple(_finding(finding, dynamic) for finding in result.findings),
+        findings=tuple(_finding(plan, finding, dynamic) for finding in result.findings),
         printf=result.printf,
         counters=asdict(result.counters),
     )
+    return observed, result.trace
 
 
 def _place(memory: Memory, buffer: Buffer) -> Any:
@@ -136,7 +156,7 @@ def _capture(record: TapRecord) -> Capture:
     return Capture(tile, int(stage), record.cta, record.cluster_rank, record.phase, record.data, record.valid)
 
 
-def _finding(finding: Finding, dynamic: int) -> MachineFinding:
+def _finding(plan: KernelPlan, finding: Finding, dynamic: int) -> MachineFinding:
     """The emulator's finding; `dynamic` is where dynamic shared memory starts in a CTA's shared memory."""
     return MachineFinding(
         severity=finding.severity,
@@ -150,7 +170,28 @@ def _finding(finding: Finding, dynamic: int) -> MachineFinding:
         address=finding.address,
         count=finding.count,
         waiting=tuple(_waiter(one, dynamic) for one in finding.waiting),
+        root=_root(plan, finding, dynamic),
     )
+
+
+def _root(plan: KernelPlan, finding: Finding, dynamic: int) -> tuple[str, ...]:
+    """The cause of a hang in the plan's names, with what the plan says of the barrier."""
+    roots = finding.hang.explain(PlanNames(plan, dynamic)).roots if finding.hang else ()
+    if not roots:
+        return ()
+    lines = roots[0].lines()
+    node = roots[0].node
+    found = barrier_at(plan, node.offset - dynamic) if node.kind == "mbarrier" and node.offset else None
+    if found is not None:
+        barrier = found[0]
+        size = f", {barrier.tx_bytes} bytes" if barrier.tx_bytes else ""
+        lines.append(
+            f"by the plan a phase of {barrier.name} takes: {barrier.producers} (count {barrier.count}{size})"
+        )
+    lines.append(
+        f"{roots[0].followers} of {len(finding.waiting)} waiting groups of lanes wait for this, or follow"
+    )
+    return tuple(lines)
 
 
 def _waiter(one: Waiting, dynamic: int) -> Waiter:

@@ -18,14 +18,22 @@ void Engine::issue(const char* engine, uint64_t queue, const Origin& origin, std
   op.origin = origin;
   op.source_rank = origin.rank;
   op.complete = std::move(complete);
+  if (tracing) [[unlikely]]
+    trace_event(Event::Issue, Object::None, origin, 0, -1, origin.rank, -1, 0, op.seq, engine);
   if (early() && (queue == 0 || queues_.find(queue) == queues_.end())) {
-    op.complete();
+    finish(op);
     return;
   }
   if (queue == 0)
     unordered_.push_back(std::move(op));
   else
     queues_[queue].push_back(std::move(op));
+}
+
+void Engine::finish(AsyncOp& op) {
+  op.complete();
+  if (tracing) [[unlikely]]
+    trace_event(Event::Complete, Object::None, op.origin, 0, -1, op.origin.rank, -1, 0, op.seq, op.engine);
 }
 
 size_t Engine::pending_count() const {
@@ -85,7 +93,7 @@ bool Engine::complete_one() {
   from->erase(from->begin() + static_cast<std::ptrdiff_t>(index));
   if (key && from->empty()) queues_.erase(key);
   ++progress;
-  op.complete();
+  finish(op);
   return true;
 }
 
@@ -96,7 +104,7 @@ void Engine::complete_queue(uint64_t queue) {
     AsyncOp op = std::move(it->second.front());
     it->second.pop_front();
     if (it->second.empty()) queues_.erase(it);
-    op.complete();
+    finish(op);
   }
 }
 
@@ -138,14 +146,20 @@ void Engine::barrier_arrive(Cta& cta, uint32_t offset, uint32_t count, const Ori
           at, offset);
     return;
   }
+  b->history.record(Deed::Arrive, at, count, b->phase, counters.warp_instructions);
+  if (tracing) [[unlikely]]
+    trace_event(Event::Arrive, Object::Mbarrier, at, 0, offset, cta.rank, b->phase, count, 0, nullptr);
   b->pending -= static_cast<int32_t>(count);
-  try_complete(cta, *b);
+  try_complete(cta, *b, at);
 }
 
 void Engine::barrier_expect(Cta& cta, uint32_t offset, int64_t bytes, const Origin& at) {
   Mbarrier* b = barrier_at(cta, offset, at);
   if (!b) return;
   ++progress;
+  b->history.record(Deed::Expect, at, bytes, b->phase, counters.warp_instructions);
+  if (tracing) [[unlikely]]
+    trace_event(Event::Expect, Object::Mbarrier, at, 0, offset, cta.rank, b->phase, bytes, 0, nullptr);
   b->tx += bytes;
   if (b->tx > (1 << 20) - 1)
     fault("mbarrier-tx-range", "the transaction count " + std::to_string(b->tx) + " exceeds 2^20-1", at,
@@ -155,26 +169,31 @@ void Engine::barrier_expect(Cta& cta, uint32_t offset, int64_t bytes, const Orig
 void Engine::barrier_complete_tx(Cta& cta, uint32_t offset, int64_t bytes, const Origin& at) {
   Mbarrier* b = barrier_at(cta, offset, at);
   if (!b) return;
+  b->history.record(Deed::Deliver, at, bytes, b->phase, counters.warp_instructions);
+  if (tracing) [[unlikely]]
+    trace_event(Event::Deliver, Object::Mbarrier, at, 0, offset, cta.rank, b->phase, bytes, 0, nullptr);
   b->tx -= bytes;
   if (b->tx < -((1 << 20) - 1)) {
     fault("mbarrier-tx-range", "the transaction count " + std::to_string(b->tx) + " is below -(2^20-1)", at,
           offset);
     return;
   }
-  try_complete(cta, *b);
+  try_complete(cta, *b, at);
 }
 
-void Engine::try_complete(Cta& cta, Mbarrier& b) {
+void Engine::try_complete(Cta& cta, Mbarrier& b, const Origin& at) {
   if (b.pending != 0 || b.tx != 0) return;
   b.phase++;
   b.pending = b.expected;
   ++counters.barrier_phases;
   ++progress;
-  phase_complete(cta, b);
+  phase_complete(cta, b, at);
 }
 
 // Taps listen here: what a phase publishes is captured at the moment it completes.
-void Engine::phase_complete(Cta& cta, Mbarrier& b) {
+void Engine::phase_complete(Cta& cta, Mbarrier& b, const Origin& at) {
+  if (tracing) [[unlikely]]
+    trace_event(Event::Phase, Object::Mbarrier, at, 0, b.offset, cta.rank, b.phase - 1, 0, 0, nullptr);
   for (size_t t = 0; t < config.taps.size(); ++t) {
     const Tap& tap = config.taps[t];
     if (tap.barrier != b.offset) continue;

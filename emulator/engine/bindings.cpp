@@ -10,6 +10,10 @@
 namespace py = pybind11;
 using namespace tileproof;
 
+namespace tileproof {
+py::dict hang_state(const Engine& engine);  // hang_state.cpp
+}
+
 namespace {
 
 Dim3 dim3(const std::tuple<uint32_t, uint32_t, uint32_t>& t) {
@@ -79,7 +83,8 @@ py::dict launch(
     const std::tuple<uint32_t, uint32_t, uint32_t>& block,
     const std::tuple<uint32_t, uint32_t, uint32_t>& cluster, uint32_t dynamic_shared, py::bytes params,
     int policy, uint64_t seed, int mma, uint64_t livelock_limit, uint64_t instruction_limit,
-    const std::vector<std::tuple<std::string, uint32_t, bool, int32_t, int32_t, uint32_t, uint32_t>>& taps) {
+    const std::vector<std::tuple<std::string, uint32_t, bool, int32_t, int32_t, uint32_t, uint32_t>>& taps,
+    uint64_t trace_limit) {
   GlobalMemory memory;
   for (const auto& [address, size, data, written, writable, name] : buffers) {
     GlobalBuffer b;
@@ -101,6 +106,7 @@ py::dict launch(
   c.mma = static_cast<MmaMode>(mma);
   c.livelock_limit = livelock_limit;
   c.instruction_limit = instruction_limit;
+  c.trace_limit = trace_limit;
   const std::string bytes = params;
   c.params.assign(bytes.begin(), bytes.end());
   for (const auto& [name, barrier, tmem, column, columns, offset, size] : taps)
@@ -164,6 +170,10 @@ py::dict launch(
   result["printf"] = py::bytes(engine.printf_text);
   result["counters"] = counters;
   result["taps"] = records;
+  result["events"] = py::bytes(reinterpret_cast<const char*>(engine.events.data()),
+                               engine.events.size() * sizeof(TraceEvent));
+  result["events_dropped"] = engine.events_dropped;
+  if (engine.hung) result["hang"] = hang_state(engine);
   return result;
 }
 
@@ -177,7 +187,8 @@ PYBIND11_MODULE(_engine, m) {
            py::arg("local_bytes"), py::arg("static_shared_bytes"));
   m.def("launch", &launch, py::arg("program"), py::arg("buffers"), py::arg("grid"), py::arg("block"),
         py::arg("cluster"), py::arg("dynamic_shared"), py::arg("params"), py::arg("policy"), py::arg("seed"),
-        py::arg("mma"), py::arg("livelock_limit"), py::arg("instruction_limit"), py::arg("taps"));
+        py::arg("mma"), py::arg("livelock_limit"), py::arg("instruction_limit"), py::arg("taps"),
+        py::arg("trace_limit"));
   m.def("handlers", &handler_ids, "Handler names and their numbers.");
   m.attr("PACKED_INSTR_BYTES") = sizeof(PackedInstr);
   // For tests against spec/machine:

@@ -13,7 +13,11 @@ std::string hex(uint64_t v) {
 }
 
 Engine::Engine(const Program& p, GlobalMemory& m, Config c)
-    : program(p), memory(m), config(std::move(c)), rng(config.seed * 0x9e3779b97f4a7c15ull + 1) {
+    : program(p),
+      memory(m),
+      config(std::move(c)),
+      rng(config.seed * 0x9e3779b97f4a7c15ull + 1),
+      tracing(config.trace_limit > 0) {
   if (config.policy == Policy::Random && rng() % 2) starve_ = rng() | 1;
 }
 
@@ -80,6 +84,8 @@ void Engine::start_warp(Cta& cta, Warp& w, int index) {
   w.open_loads = 0;
   w.slow = false;
   w.tmem_stores_pending = 0;
+  w.exits.clear();
+  w.passes.clear();
   w.cluster_arrived = 0;
   w.cluster_token = 0;
   w.local.resize(static_cast<size_t>(program.local_bytes) * 32);
@@ -319,6 +325,10 @@ void Engine::run_split(Warp& w, size_t index, uint64_t budget) {
   Cta& cta = *w.cta;
   const Instr* code = program.code.data();
   Exec x{*this, cta, w, nullptr, w.regs(), program.constants.data(), 0, nullptr};
+  if (tracing) [[unlikely]] {
+    Split& s = w.splits[index];  // mbarrier_wait itself says when its wait is over
+    if (s.wait != Wait::None && s.wait != Wait::MbarrierParity) trace_wait(w, s, code + s.pc, false);
+  }
   w.splits[index].wait = Wait::None;
   for (; budget && !stopped; --budget) {
     Split* s = &w.splits[index];
@@ -378,6 +388,8 @@ void Engine::run_split(Warp& w, size_t index, uint64_t budget) {
         if (s->dead) return;
         break;
       case Step::Block:
+        if (tracing) [[unlikely]]
+          if (!s->dead) trace_wait(w, *s, &i, true);
         return;
       case Step::Stop:
         stopped = true;
@@ -386,8 +398,16 @@ void Engine::run_split(Warp& w, size_t index, uint64_t budget) {
   }
 }
 
-void Engine::exit_lanes(Warp& w, uint32_t lanes) {
+void Engine::exit_lanes(Warp& w, uint32_t lanes, const Instr* at) {
   lanes &= w.live;
+  if (!w.exits.empty() && w.exits.back().second == at)
+    w.exits.back().first |= lanes;
+  else
+    w.exits.push_back({lanes, at});
+  if (tracing) [[unlikely]]
+    trace_event(Event::Exit, Object::None,
+                Origin{at, w.cta->id, w.cta->rank, w.index, lanes ? __builtin_ctz(lanes) : -1}, lanes, -1,
+                w.cta->rank, -1, 0, 0, nullptr);
   w.live &= ~lanes;
   // A thread that arrived at the cluster barrier and exited is no longer waited for, and no longer counts.
   cluster->barrier_arrived -= static_cast<uint32_t>(__builtin_popcount(lanes & w.cluster_arrived));
@@ -424,6 +444,8 @@ void Engine::named_barrier_check(Cta& cta, int id) {
   if (b.arrived >= expected) {
     b.arrived = 0;
     b.expected = 0;
+    b.before = b.warps;
+    b.warps = 0;
     b.generation++;
     counters.barrier_phases++;
     ++progress;

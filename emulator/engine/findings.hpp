@@ -21,6 +21,7 @@ struct Origin {
   int32_t rank = 0;
   int32_t warp = -1;
   int32_t lane = -1;
+  uint64_t time = 0;  // order stamp of the instruction, 0 when not known
 };
 
 struct Waiter {  // one blocked group of lanes, in a hang

@@ -8,17 +8,16 @@ namespace {
 Step bra(Exec&, const Instr&) { return Step::Stop; }
 
 Step ret(Exec& x, const Instr& i) {
-  (void)i;
   const uint32_t lanes = x.mask;
   x.s->mask &= ~lanes;
   if (!x.s->mask) {
     x.s->dead = true;
-    x.e.exit_lanes(x.w, lanes);
+    x.e.exit_lanes(x.w, lanes, &i);
     return Step::Jump;
   }
   Split* s = x.s;
   s->pc++;
-  x.e.exit_lanes(x.w, lanes);
+  x.e.exit_lanes(x.w, lanes, &i);
   return Step::Jump;
 }
 
@@ -155,6 +154,7 @@ Step bar(Exec& x, const Instr& i) {
       return Step::Block;
     }
     s.arrived = false;
+    x.w.pass(&i, x.e.counters.warp_instructions);
     return Step::Next;
   }
   if (!x.whole_warp()) return Step::Block;
@@ -178,13 +178,20 @@ Step bar(Exec& x, const Instr& i) {
   }
   b.expected = count;
   b.arrived += 32;
+  b.warps |= 1u << x.w.index;
+  if (x.e.tracing) [[unlikely]]
+    x.e.trace_event(Event::Arrive, Object::Named, x.origin(l), x.s->mask, id, x.cta.rank, b.generation, 32, 0,
+                    nullptr);
   ++x.e.progress;
   Split& s2 = *x.s;
   s2.token = b.generation;
   s2.bar_offset = id;
   x.e.named_barrier_check(x.cta, static_cast<int>(id));
   if (i.m[0]) return Step::Next;
-  if (b.generation != s2.token) return Step::Next;
+  if (b.generation != s2.token) {
+    x.w.pass(&i, x.e.counters.warp_instructions);
+    return Step::Next;
+  }
   s2.arrived = true;
   s2.wait = Wait::NamedBarrier;
   return Step::Block;
@@ -200,6 +207,9 @@ Step cluster_arrive(Exec& x, const Instr& i) {
   }
   x.w.cluster_arrived |= x.mask;
   x.w.cluster_token = x.e.cluster->barrier_generation;
+  if (x.e.tracing) [[unlikely]]
+    x.e.trace_event(Event::Arrive, Object::ClusterBarrier, x.origin(x.lane()), x.mask, -1, x.cta.rank,
+                    x.w.cluster_token, __builtin_popcount(x.mask), 0, nullptr);
   x.e.cluster->barrier_arrived += static_cast<uint32_t>(__builtin_popcount(x.mask));
   ++x.e.progress;
   x.e.cluster_barrier_check();
@@ -207,7 +217,10 @@ Step cluster_arrive(Exec& x, const Instr& i) {
 }
 Step cluster_wait(Exec& x, const Instr& i) {
   if (i.m[0] && !x.whole_warp()) return Step::Block;
-  if (x.e.cluster->barrier_generation != x.w.cluster_token) return Step::Next;
+  if (x.e.cluster->barrier_generation != x.w.cluster_token) {
+    x.w.pass(&i, x.e.counters.warp_instructions);
+    return Step::Next;
+  }
   if ((x.w.cluster_arrived & x.mask) != x.mask) {
     x.e.fault("cluster-barrier-wait", "a thread waits at the cluster barrier without having arrived",
               x.origin(x.lane()));
@@ -273,6 +286,8 @@ Step mbarrier_init(Exec& x, const Instr& i) {
     b.offset = offset;
     b.expected = b.pending = static_cast<int32_t>(count);
     b.live = true;
+    b.history.init = &i;
+    b.history.init_warp = static_cast<int16_t>(x.w.index);
     for (uint32_t k = 0; k < 8; ++k) sh.state[offset + k] = kMbarrier | kValid;
     ++x.e.progress;
   }
@@ -343,7 +358,10 @@ Step mbarrier_wait(Exec& x, const Instr& i) {
     if (!b) return Step::Stop;
     const uint32_t parity =
         i.m[1] ? x.src<uint32_t>(i.o[2])[l] & 1 : static_cast<uint32_t>(x.src<uint64_t>(i.o[2])[l]) & 1;
-    if ((b->phase & 1) != parity) done |= 1u << l;
+    if ((b->phase & 1) != parity) {
+      done |= 1u << l;
+      b->history.pass(x.w.index, &i, static_cast<int64_t>(b->phase) - 1, x.e.counters.warp_instructions);
+    }
     if (m == x.mask) {
       first_offset = offset;
       first_parity = parity;
@@ -358,6 +376,19 @@ Step mbarrier_wait(Exec& x, const Instr& i) {
     return Step::Block;
   }
   x.s->timed_out = false;
+  x.s->polled = done != x.mask;
+  if (x.e.tracing && !x.s->polled) [[unlikely]] {
+    if (x.s->wait_traced)
+      x.e.trace_wait(x.w, *x.s, &i, false);
+    else
+      x.e.trace_event(Event::Pass, Object::Mbarrier, x.origin(x.lane()), x.mask, first_offset, x.cta.rank,
+                      static_cast<int64_t>(x.cta.shared.barrier(first_offset)->phase) - 1, first_parity, 0,
+                      nullptr);
+  }
+  if (x.s->polled) {
+    x.s->bar_offset = first_offset;
+    x.s->parity = first_parity;
+  }
   uint32_t& p = *x.dst<uint32_t>(i.o[0]);
   p = (p & ~x.mask) | done;
   return Step::Next;

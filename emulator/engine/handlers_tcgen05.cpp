@@ -96,6 +96,7 @@ Step alloc(Exec& x, const Instr& i) {
   x.s->arrived = false;
   t.smallest = static_cast<int>(columns);
   t.allocations.push_back({base, static_cast<int>(columns)});
+  t.allocators.push_back({&i, x.w.index});
   if (t.first_base < 0) t.first_base = base;
   for (uint32_t u = 0; u < columns / 32; ++u) t.owner[static_cast<size_t>(base) / 32 + u] = 1;
   uint8_t* p = x.store(Space::SharedCta, x.src<uint32_t>(i.o[1])[l], 4, l);
@@ -131,6 +132,7 @@ Step dealloc(Exec& x, const Instr& i) {
       std::memset(state, 0, static_cast<size_t>(a[k].second));
     }
     a.erase(a.begin() + static_cast<std::ptrdiff_t>(k));
+    x.cta.tmem.allocators.erase(x.cta.tmem.allocators.begin() + static_cast<std::ptrdiff_t>(k));
     ++x.e.progress;
     return Step::Next;
   }
@@ -192,6 +194,9 @@ Step tmem_ld(Exec& x, const Instr& i) {
   const int l = x.lane();
   int lane0, column;
   if (!tmem_address(x, i, taddr[l], lane0, column)) return Step::Stop;
+  if (x.e.tracing) [[unlikely]]
+    x.e.trace_event(Event::TmemLoad, Object::None, x.origin(l), x.mask, -1, x.cta.rank, -1, column, 0,
+                    nullptr);
   PendingTmemLoad load{&i, x.mask, static_cast<uint32_t>(lane0) << 16 | static_cast<uint32_t>(column)};
   // Late and random schedules read TMEM only when the registers are needed: at wait::ld or at the first use.
   if (x.e.early()) x.e.finish_tmem_load(x.w, load);

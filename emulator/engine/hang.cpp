@@ -50,20 +50,30 @@ std::string describe(const Engine& e, const Warp& w, const Split& s, const Join*
 
 }  // namespace
 
-void Engine::report_hang() {
-  Finding f;
-  f.code = "hang";
+std::vector<Waiter> Engine::waiters() {
+  std::vector<Waiter> found;
   for (auto& cta : cluster->ctas)
     for (Warp& w : cta->warps)
-      for (Split& s : w.splits) {
-        if (s.dead) continue;
+      for (const Split& split : w.splits) {
+        if (split.dead) continue;
+        Split s = split;
+        // Of warps that spin, those that poll an mbarrier wait for it.
+        if (s.wait == Wait::None && s.polled) s.wait = Wait::MbarrierParity;
         Waiter waiter;
         waiter.at = Origin{&program.code[static_cast<size_t>(s.pc)], cta->id, cta->rank, w.index,
                            static_cast<int32_t>(__builtin_ctz(s.mask))};
         waiter.lanes = s.mask;
         waiter.waits_for = describe(*this, w, s, nullptr, waiter);
-        f.waiters.push_back(waiter);
+        found.push_back(waiter);
       }
+  return found;
+}
+
+void Engine::report_hang() {
+  Finding f;
+  f.code = "hang";
+  f.waiters = waiters();
+  hung = true;
   f.message = "no warp and no asynchronous operation can proceed; " + std::to_string(f.waiters.size()) +
               " groups of lanes wait";
   if (!f.waiters.empty()) {
@@ -79,6 +89,9 @@ void Engine::report_livelock(const Origin& at) {
         "warps ran " + std::to_string(config.livelock_limit) +
             " instructions without a store, an arrival, an asynchronous operation or an exit: they spin",
         at);
+  for (Finding& f : sink.findings)
+    if (f.code == "livelock") f.waiters = waiters();
+  hung = true;
 }
 
 }  // namespace tileproof

@@ -68,6 +68,13 @@ struct Split {
   uint32_t lanes_wanted = 0;
   int32_t bulk_allowed = 0;
   bool bulk_read_only = false;
+  bool polled = false;  // its last test of an mbarrier failed: bar_offset and parity say which
+  // the wait that the trace shows as begun
+  bool wait_traced = false;
+  struct {
+    Object object;
+    int32_t barrier, phase, parity;
+  } traced{Object::None, -1, -1, 0};
 };
 
 struct BulkGroup {
@@ -107,7 +114,17 @@ struct Warp {
   int tmem_stores_pending = 0;
   uint32_t cluster_arrived = 0;  // lanes that arrived in this cluster-barrier round
   uint32_t cluster_token = 0;
-  std::vector<uint8_t> local;  // [lane][local_bytes]
+  std::vector<uint8_t> local;                             // [lane][local_bytes]
+  std::vector<std::pair<uint32_t, const Instr*>> exits;   // lanes that exited, and where
+  std::vector<std::pair<const Instr*, uint64_t>> passes;  // barrier waits passed, and when last
+  void pass(const Instr* at, uint64_t now) {
+    for (auto& p : passes)
+      if (p.first == at) {
+        p.second = now;
+        return;
+      }
+    passes.push_back({at, now});
+  }
   uint8_t* regs() { return registers.empty() ? nullptr : registers[0].bytes; }
 };
 
@@ -186,6 +203,7 @@ struct Config {
   MmaMode mma = MmaMode::Fast;
   uint64_t livelock_limit = 20'000'000;         // warp instructions without any effect on memory or a barrier
   uint64_t instruction_limit = 10'000'000'000;  // warp instructions of a whole launch
+  uint64_t trace_limit = 0;                     // events kept; 0: no trace
   std::vector<uint8_t> params;
   std::vector<Tap> taps;
 };
@@ -218,7 +236,7 @@ struct Exec {
   }
   // .aligned: every live thread of the warp executes it together. False: wait for the others, or a fault.
   bool whole_warp();
-  Origin origin(int l) const { return Origin{instr, cta.id, cta.rank, w.index, l}; }
+  inline Origin origin(int l) const;
 
   // One thread's access, checked: bounds, alignment, initialisation, pending asynchronous writes.
   // Null after a fault that stops the launch.
@@ -248,6 +266,10 @@ class Engine {
   std::unique_ptr<Cluster> cluster;
   bool stopped = false;
   uint64_t progress = 0;  // counts effects that another thread could see
+  bool hung = false;      // the cluster is as it was when a hang or a livelock was found
+  const bool tracing;
+  std::vector<TraceEvent> events;
+  uint64_t events_dropped = 0;
 
   void error(const std::string& code, const std::string& message, const Origin& at, uint64_t address = 0) {
     sink.report(Severity::Error, code, message, at, address);
@@ -291,7 +313,10 @@ class Engine {
                ? cluster->ctas[static_cast<size_t>(rank)].get()
                : nullptr;
   }
-  void exit_lanes(Warp& w, uint32_t lanes);
+  void trace_event(Event kind, Object object, const Origin& at, uint32_t lanes, int64_t barrier,
+                   int32_t to_rank, int64_t phase, int64_t value, uint64_t op, const char* engine);
+  void trace_wait(const Warp& w, Split& s, const Instr* instr, bool begins);
+  void exit_lanes(Warp& w, uint32_t lanes, const Instr* at);
   // Lanes `wanted` must execute this instruction together: true when split s has them all (others waiting at
   // the same pc are merged into it), else s is parked.
   bool gather_lanes(Warp& w, Split& s, uint32_t wanted);
@@ -316,9 +341,11 @@ class Engine {
   bool release_joins();
   bool expire_try_waits();
   void report_hang();
+  std::vector<Waiter> waiters();
   void report_livelock(const Origin& at);
-  void phase_complete(Cta& cta, Mbarrier& b);
-  void try_complete(Cta& cta, Mbarrier& b);
+  void finish(AsyncOp& op);
+  void phase_complete(Cta& cta, Mbarrier& b, const Origin& at);
+  void try_complete(Cta& cta, Mbarrier& b, const Origin& at);
   void check_tmem_load_use(Warp& w, const Instr& i, const Origin& at);
 
   std::deque<AsyncOp> unordered_;
@@ -328,6 +355,10 @@ class Engine {
   uint64_t last_effect_ = 0;  // warp instruction count at the last progress
   uint64_t last_progress_ = 0;
 };
+
+inline Origin Exec::origin(int l) const {
+  return Origin{instr, cta.id, cta.rank, w.index, l, e.counters.warp_instructions};
+}
 
 // name -> handler, filled by the handlers_*.cpp files.
 const std::unordered_map<std::string, int32_t>& handler_ids();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "program.hpp"
+#include "trace.hpp"
 
 namespace tileproof {
 
@@ -53,16 +54,18 @@ struct Mbarrier {
   int32_t pending = 0;
   int64_t tx = 0;
   bool live = false;
+  BarrierHistory history;
 };
 
 constexpr int kTmemLanes = 128;
 constexpr int kTmemColumns = 512;
 
 struct TensorMemory {
-  std::vector<uint32_t> cell;                    // [lane][column]
-  std::vector<uint8_t> state;                    // [lane][column]
-  std::array<int16_t, 16> owner{};               // allocation id of each 32-column unit, 0 when free
-  std::vector<std::pair<int, int>> allocations;  // (first column, columns), in order of allocation
+  std::vector<uint32_t> cell;                            // [lane][column]
+  std::vector<uint8_t> state;                            // [lane][column]
+  std::array<int16_t, 16> owner{};                       // allocation id of each 32-column unit, 0 when free
+  std::vector<std::pair<int, int>> allocations;          // (first column, columns), in order of allocation
+  std::vector<std::pair<const Instr*, int>> allocators;  // instruction and warp of each allocation
   int first_base = -1;
   int smallest = 1024;
   bool relinquished = false;
@@ -72,6 +75,7 @@ struct TensorMemory {
     state.assign(kTmemLanes * kTmemColumns, 0);
     owner.fill(0);
     allocations.clear();
+    allocators.clear();
     first_base = -1;
     smallest = 1024;
     relinquished = false;
@@ -92,6 +96,8 @@ struct NamedBarrier {
   uint32_t generation = 0;
   uint32_t arrived = 0;   // threads
   uint32_t expected = 0;  // threads, 0 while nobody has arrived
+  uint32_t warps = 0;     // that arrived in this generation
+  uint32_t before = 0;    // in the generation before
 };
 
 struct SharedMemory {

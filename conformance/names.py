@@ -1,0 +1,84 @@
+"""A plan's names for what the emulator's reports and traces show by number."""
+
+from __future__ import annotations
+
+from tileproof.emulator.hang import Names
+from tileproof.emulator.trace import Event, TraceNames
+from tileproof.spec.plan import Barrier, KernelPlan
+
+
+def barrier_at(plan: KernelPlan, offset: int) -> tuple[Barrier, int] | None:
+    """The plan's barrier and its stage at byte `offset` of the dynamic shared memory."""
+    for barrier in plan.barriers:
+        for stage in range(barrier.stages):
+            if offset == barrier.offset_of(stage):
+                return barrier, stage
+    return None
+
+
+def barrier_name(plan: KernelPlan, offset: int) -> str:
+    """`name[stage]` of the barrier at `offset`, empty when the plan has none there."""
+    found = barrier_at(plan, offset)
+    if found is None:
+        return ""
+    barrier, stage = found
+    return f"{barrier.name}[{stage}]" if barrier.stages > 1 else barrier.name
+
+
+def k_block(plan: KernelPlan, offset: int, phase: int) -> int | None:
+    """The k-block that `phase` of a barrier belongs to, None when it belongs to none."""
+    found = barrier_at(plan, offset)
+    if found is None or not found[0].per_k_block or phase < 0:
+        return None
+    return (phase * found[0].stages + found[1]) // found[0].parts
+
+
+def role_of(plan: KernelPlan, warp: int, rank: int | None = None) -> str:
+    """The role of a warp, in the CTA of that rank where roles differ; empty when it has none."""
+    for role in plan.roles:
+        here = rank is None or rank in role.ctas
+        if here and role.first_warp <= warp < role.first_warp + role.warps:
+            return role.name
+    return ""
+
+
+class PlanNames(Names):
+    """Names for the diagnosis of a hang; its offsets count from the start of the CTA's shared memory,
+    `dynamic` bytes before the plan's.
+    """
+
+    def __init__(self, plan: KernelPlan, dynamic: int) -> None:
+        self._plan, self._dynamic = plan, dynamic
+
+    def warp(self, rank: int, warp: int) -> str:
+        role = role_of(self._plan, warp, rank)
+        return f"warp {warp}" + (f" ({role})" if role else "") + f" of CTA {rank}"
+
+    def mbarrier(self, rank: int, offset: int) -> str:
+        name = barrier_name(self._plan, offset - self._dynamic)
+        return f"{name} of CTA {rank}" if name else super().mbarrier(rank, offset)
+
+    def phase(self, offset: int, phase: int) -> str:
+        block = k_block(self._plan, offset - self._dynamic, phase)
+        return super().phase(offset, phase) + (f" (k-block {block})" if block is not None else "")
+
+
+class PlanTraceNames(TraceNames):
+    """Names for a trace; its offsets are the plan's."""
+
+    def __init__(self, plan: KernelPlan) -> None:
+        self._plan = plan
+
+    def cta(self, event: Event) -> str:
+        return f"token {event.cta[0] // self._plan.cluster} CTA {event.rank}"
+
+    def warp(self, rank: int, warp: int) -> str:
+        role = role_of(self._plan, warp, rank)
+        return f"{role} (warp {warp})" if role else f"warp {warp}"
+
+    def mbarrier(self, offset: int) -> str:
+        return barrier_name(self._plan, offset) or super().mbarrier(offset)
+
+    def about(self, offset: int, phase: int) -> str:
+        block = k_block(self._plan, offset, phase)
+        return "" if block is None else f"k-block {block}"

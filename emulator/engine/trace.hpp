@@ -1,0 +1,78 @@
+// What a launch leaves behind: the producers of each mbarrier (always), and a list of events (when asked
+// for).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "program.hpp"
+
+namespace tileproof {
+
+struct Origin;
+
+// What a producer does to an mbarrier.
+enum class Deed : uint8_t { Arrive, Expect, Deliver };
+
+// One instruction of one warp that acted on an mbarrier: in the phase of its last deed, and in the one
+// before.
+struct Producer {
+  const Instr* instr = nullptr;
+  int16_t rank = 0;
+  int16_t warp = 0;
+  Deed deed = Deed::Arrive;
+  uint32_t phase = 0;
+  uint32_t lanes[2] = {0, 0};  // this phase, the phase before
+  int64_t amount[2] = {0, 0};  // arrivals or bytes
+  uint64_t deeds = 0;          // in all phases
+  uint64_t last = 0;           // order stamp
+};
+
+// The last successful wait of a warp of the barrier's own CTA.
+struct PassedWait {
+  const Instr* instr = nullptr;
+  int64_t phase = -2;  // -1: the phase before the first; -2: never
+  uint64_t last = 0;   // order stamp
+};
+
+struct BarrierHistory {
+  const Instr* init = nullptr;
+  int16_t init_warp = -1;
+  std::vector<Producer> producers;
+  std::vector<PassedWait> passed;  // by warp
+
+  void record(Deed deed, const Origin& at, int64_t amount, uint32_t phase, uint64_t now);
+  void pass(int warp, const Instr* instr, int64_t phase, uint64_t now) {
+    if (passed.size() <= static_cast<size_t>(warp)) passed.resize(static_cast<size_t>(warp) + 1);
+    passed[static_cast<size_t>(warp)] = {instr, phase, now};
+  }
+
+ private:
+  uint32_t hint_ = 0;  // the producer found last
+};
+
+// Order of KINDS in emulator/trace.py.
+enum class Event : uint8_t { Wait, Pass, Arrive, Expect, Deliver, Phase, Issue, Complete, TmemLoad, Exit };
+// Order of OBJECTS in emulator/trace.py.
+enum class Object : uint8_t { None, Mbarrier, Named, ClusterBarrier, Bulk, TmemAlloc, TmemPair };
+
+// One event; the layout is EVENT in emulator/trace.py.
+struct TraceEvent {
+  uint64_t time;  // warp instructions executed so far
+  uint64_t op;    // asynchronous operation, 0 when none
+  int64_t value;  // arrivals, bytes, parity or TMEM column
+  int32_t pc;
+  uint32_t cta[3];
+  int32_t barrier;  // byte offset of an mbarrier, id of a named barrier, -1 when none
+  int32_t phase;
+  uint32_t lanes;
+  int16_t rank, warp, lane;
+  int16_t to_rank;  // of the barrier
+  uint8_t kind, object, engine, pad;
+};
+static_assert(sizeof(TraceEvent) == 64);
+
+// Order of ENGINES in emulator/trace.py; 0 for none.
+uint8_t engine_number(const char* name);
+
+}  // namespace tileproof

@@ -1,0 +1,204 @@
+"""Why a launch hung: the wait-for graph of its last state, and the root that everything else follows from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tileproof.emulator.reach import ProgramView
+
+NodeKind = Literal["warp", "mbarrier", "named barrier", "cluster barrier", "TMEM", "pair"]
+RootKind = Literal["unsatisfiable", "lapped", "cycle", "spin"]
+# Order of `enum class Wait` in engine/machine.hpp.
+WAITS = ("none", "mbarrier", "named", "cluster", "bulk", "alloc", "pair", "lanes", "join")
+
+
+class Names:
+    """How a report calls warps and barriers; a plan's names replace these (see `Hang.explain`)."""
+
+    def warp(self, rank: int, warp: int) -> str:
+        """A warp of the cluster's CTA `rank`."""
+        return f"warp {warp} of CTA {rank}"
+
+    def mbarrier(self, rank: int, offset: int) -> str:
+        """An mbarrier by its byte offset in the shared memory of CTA `rank`."""
+        return f"the mbarrier at shared offset {offset:#x} of CTA {rank}"
+
+    def phase(self, offset: int, phase: int) -> str:
+        """What a phase of an mbarrier is about."""
+        del offset
+        return f"phase {phase}"
+
+
+@dataclass(frozen=True)
+class Node:
+    """A waiting group of lanes, or what it waits for. `rank` is the CTA's in its cluster."""
+
+    id: str
+    kind: NodeKind
+    what: str
+    rank: int
+    warp: int | None = None
+    lanes: int = 0
+    offset: int | None = None
+    phase: int | None = None
+    ptx_line: int = 0
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Edge:
+    """`waiter` cannot go on before `needs` does; `why` gives the evidence."""
+
+    waiter: str
+    needs: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Root:
+    """What no one can still bring about. `followers` counts the groups of lanes that wait for it, directly or
+    through others.
+    """
+
+    kind: RootKind
+    node: Node
+    message: str
+    evidence: tuple[str, ...]
+    followers: int
+
+    def lines(self) -> list[str]:
+        """The root in words, one fact a line."""
+        return [self.message, *self.evidence]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The wait-for graph of a hung cluster; `roots` are its causes, the likeliest first."""
+
+    nodes: tuple[Node, ...] = ()
+    edges: tuple[Edge, ...] = ()
+    roots: tuple[Root, ...] = ()
+
+    def node(self, id: str) -> Node:
+        """The node of that id; KeyError when there is none."""
+        return next(node for node in self.nodes if node.id == id)
+
+
+@dataclass
+class Group:
+    """Lanes of one warp that share a pc."""
+
+    id: str
+    rank: int
+    warp: int
+    pc: int
+    lanes: int
+    wait: str
+    offset: int
+    parity: int
+    token: int
+    wanted: int
+    registers: bytes
+
+
+@dataclass
+class Verdict:
+    """Whether what a node waits for can still come: edges to those who could bring it, and the evidence."""
+
+    dead: bool
+    message: str
+    evidence: list[str] = field(default_factory=list)
+    edges: list[tuple[str, str]] = field(default_factory=list)
+    last: int = 0  # order stamp of the last thing that happened to it
+
+
+class Hang:
+    """The state of a cluster in which nothing moves, as the engine reports it."""
+
+    def __init__(self, raw: dict[str, Any], view: ProgramView) -> None:
+        self.raw = raw
+        self.view = view
+        self.ctas: list[dict[str, Any]] = raw["ctas"]
+        self.groups = [
+            Group(
+                id=f"warp {rank}.{index}" + (f".{k}" if len(warp["groups"]) > 1 else ""),
+                rank=rank,
+                warp=index,
+                pc=one["pc"],
+                lanes=one["lanes"],
+                wait=WAITS[one["wait"]],
+                offset=one["offset"],
+                parity=one["parity"],
+                token=one["token"],
+                wanted=one["wanted"],
+                registers=warp["registers"],
+            )
+            for rank, cta in enumerate(self.ctas)
+            for index, warp in enumerate(cta["warps"])
+            for k, one in enumerate(warp["groups"])
+        ]
+        self.barriers: dict[tuple[int, int], dict[str, Any]] = {
+            (rank, b["offset"]): b for rank, cta in enumerate(self.ctas) for b in cta["barriers"]
+        }
+
+    def explain(self, names: Names | None = None) -> Graph:
+        """The graph and its roots, in the words of `names`."""
+        from tileproof.emulator.hang_graph import build
+
+        return build(self, names or Names())
+
+    def live(self, rank: int, warp: int, lanes: int) -> list[Group]:
+        """The groups of a warp that hold some of `lanes`."""
+        return [g for g in self.groups if (g.rank, g.warp) == (rank, warp) and g.lanes & lanes]
+
+    def some_registers(self, rank: int) -> bytes:
+        """The registers of a live warp of that CTA, for addresses that all its warps share."""
+        return next((g.registers for g in self.groups if g.rank == rank), b"")
+
+    def last_pass(self, group: Group) -> int:
+        """The order stamp at which the group's warp last passed its present wait, 0 for never."""
+        cta = self.ctas[group.rank]
+        stamps = [last for pc, last in cta["warps"][group.warp]["passes"] if pc == group.pc]
+        for barrier in cta["barriers"]:
+            stamps += [
+                last for pc, _, last in barrier["passed"][group.warp : group.warp + 1] if pc == group.pc
+            ]
+        return max(stamps, default=0)
+
+    def exit_of(self, rank: int, warp: int, lanes: int) -> int | None:
+        """The instruction at which some of `lanes` exited, None when none did."""
+        if 0 <= rank < len(self.ctas) and 0 <= warp < len(self.ctas[rank]["warps"]):
+            for gone, pc in self.ctas[rank]["warps"][warp]["exits"]:
+                if gone & lanes:
+                    return int(pc)
+        return None
+
+
+def lanes_text(lanes: int) -> str:
+    """Lanes of a mask in words: "lane 9", "lanes 0-3 and 9", empty for a whole warp."""
+    if lanes == 0xFFFFFFFF or not lanes:
+        return ""
+    numbers = [lane for lane in range(32) if lanes >> lane & 1]
+    runs: list[list[int]] = []
+    for lane in numbers:
+        if runs and runs[-1][1] == lane - 1:
+            runs[-1][1] = lane
+        else:
+            runs.append([lane, lane])
+    parts = [str(a) if a == b else f"{a}-{b}" for a, b in runs]
+    return ("lane " if len(numbers) == 1 else "lanes ") + join(parts)
+
+
+def join(parts: Iterable[str], most: int = 6) -> str:
+    """Words in a row: "a, b and c"; what exceeds `most` is counted."""
+    words = list(dict.fromkeys(parts))
+    if len(words) > most:
+        words = [*words[: most - 1], f"{len(words) - most + 1} more"]
+    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1] if words else ""
+
+
+def count_text(count: int, what: str) -> str:
+    """A number with its noun in the right form."""
+    return f"{count} {what}" + ("" if count == 1 else "s")

@@ -1,0 +1,191 @@
+"""The wait-for graph of a hung cluster: nodes, edges, and which of them is the root."""
+
+from __future__ import annotations
+
+from tileproof.emulator import hang_others as others
+from tileproof.emulator.hang import Edge, Graph, Group, Hang, Names, Node, Root, Verdict, join, lanes_text
+from tileproof.emulator.hang_mbarrier import MbarrierVerdict
+
+MOST_ROOTS = 4
+
+
+class _Builder:
+    def __init__(self, hang: Hang, names: Names) -> None:
+        self.hang, self.names, self.view = hang, names, hang.view
+        self.nodes: dict[str, Node] = {}
+        self.verdicts: dict[str, Verdict] = {}
+        self.edges: list[Edge] = []
+
+    def run(self) -> Graph:
+        for g in self.hang.groups:
+            self.nodes[g.id] = Node(
+                g.id, "warp", self._group(g), g.rank, g.warp, g.lanes,
+                ptx_line=self.view.line(g.pc), source=self.view.source(g.pc),
+            )  # fmt: skip
+        for g in self.hang.groups:
+            self._edges_of(g)
+        return Graph(tuple(self.nodes.values()), tuple(self.edges), tuple(self._roots()))
+
+    def _group(self, g: Group) -> str:
+        lanes = lanes_text(g.lanes)
+        return (
+            (lanes + " of " if lanes else "") + self.names.warp(g.rank, g.warp) + f" at {self.view.at(g.pc)}"
+        )
+
+    def _edges_of(self, g: Group) -> None:
+        here = self.view.at(g.pc)
+        match g.wait:
+            case "mbarrier" if (g.rank, g.offset) in self.hang.barriers:
+                id = f"mbarrier {g.rank}.{g.offset:#x}"
+                b = self.hang.barriers[g.rank, g.offset]
+                self._edge(g.id, id, f"waits for parity {g.parity} at {here}")
+                if id not in self.nodes:
+                    verdict = MbarrierVerdict(self.hang, self.names, g.rank, g.offset).judge()
+                    self._add(
+                        Node(id, "mbarrier", verdict.message, g.rank, offset=g.offset, phase=b["phase"]),
+                        verdict,
+                    )
+                self._waiter_hints(g, b)
+            case "named":
+                id = f"named barrier {g.rank}.{g.offset}"
+                self._edge(g.id, id, f"waits at {here}")
+                if id not in self.nodes:
+                    verdict = others.named_barrier(self.hang, self.names, g.rank, g.offset)
+                    self._add(Node(id, "named barrier", verdict.message, g.rank, offset=g.offset), verdict)
+            case "cluster":
+                self._edge(g.id, "cluster barrier", f"waits at {here}")
+                if "cluster barrier" not in self.nodes:
+                    verdict = others.cluster_barrier(self.hang, self.names)
+                    self._add(Node("cluster barrier", "cluster barrier", verdict.message, 0), verdict)
+            case "alloc":
+                id = f"TMEM {g.rank}"
+                self._edge(g.id, id, f"waits for columns at {here}")
+                if id not in self.nodes:
+                    verdict = others.tensor_memory(self.hang, self.names, g)
+                    self._add(Node(id, "TMEM", verdict.message, g.rank), verdict)
+            case "pair":
+                id = f"pair {g.rank}.{g.token}"
+                self._edge(g.id, id, f"waits for its twin at {here}")
+                verdict = others.pair(self.hang, self.names, g)
+                self._add(Node(id, "pair", verdict.message, g.rank), verdict)
+            case "lanes" | "join":
+                for other in others.other_lanes(self.hang, g):
+                    self._edge(
+                        g.id, other.id, f"waits for {lanes_text(other.lanes) or 'all lanes'} at {here}"
+                    )
+
+    def _add(self, node: Node, verdict: Verdict) -> None:
+        self.nodes[node.id] = node
+        self.verdicts[node.id] = verdict
+        for needs, why in verdict.edges:
+            self._edge(node.id, needs, why)
+
+    def _edge(self, waiter: str, needs: str, why: str) -> None:
+        if not any((e.waiter, e.needs) == (waiter, needs) for e in self.edges):
+            self.edges.append(Edge(waiter, needs, why))
+
+    def _waiter_hints(self, g: Group, b: dict) -> None:  # type: ignore[type-arg]
+        """A waiter that a barrier has lapped, or whose parity names a phase it cannot have meant."""
+        phase, verdict = b["phase"], self.verdicts[f"mbarrier {g.rank}.{g.offset:#x}"]
+        passed = b["passed"][g.warp][1] if g.warp < len(b["passed"]) else -2
+        if passed >= 0 and passed + 2 < phase:
+            meant = passed + 1
+            self.verdicts[g.id] = Verdict(
+                True,
+                f"{self._group(g)} waits for phase {meant} of {self.names.mbarrier(g.rank, g.offset)}, which "
+                f"has completed: before the wait saw it the barrier went on to phase {phase}, of the same "
+                "parity",
+                [f"the last phase that this warp waited for is {passed}: it is lapped by {phase - meant}"],
+                last=verdict.last,
+            )
+        elif passed == -2 and phase > 0:
+            hint = (
+                f"{self.names.warp(g.rank, g.warp)} has never waited for phase {phase - 1}, which is "
+                f"complete: parity {(phase - 1) & 1} would let it pass, parity {g.parity} waits for phase "
+                f"{phase}"
+            )
+            if hint not in verdict.evidence:
+                verdict.evidence.append(hint)
+
+    # --- roots
+
+    def _roots(self) -> list[Root]:
+        after: dict[str, list[str]] = {id: [] for id in self.nodes}
+        for edge in self.edges:
+            # What a lapped wait looks at now says nothing: the phase that it meant has completed.
+            if edge.waiter not in self.verdicts or self.nodes[edge.waiter].kind != "warp":
+                after[edge.waiter].append(edge.needs)
+        reach = {id: _closure(id, after) for id in self.nodes}
+        dead = [id for id, verdict in self.verdicts.items() if verdict.dead]
+        roots = [
+            id
+            for id in dead
+            if all(id in reach[other] for other in dead if other in reach[id] and other != id)
+        ]
+        groups = {g.id for g in self.hang.groups}
+        waiting = {id: sum(1 for g in groups if id in reach[g] or id == g) for id in self.nodes}
+        roots = [id for id in roots if waiting[id]] or roots
+        if roots:
+            roots.sort(
+                key=lambda id: (self.nodes[id].kind != "warp", -waiting[id], self.verdicts[id].last, id)
+            )
+            return [self._unsatisfiable(id, waiting[id]) for id in roots[:MOST_ROOTS]]
+        cycles = {frozenset(n for n in reach[id] if id in reach[n]) for id in self.nodes if id in reach[id]}
+        final = [c for c in cycles if all(reach[id] <= c for id in c)]
+        if final:
+            return [
+                self._cycle(c, max(waiting[id] for id in c))
+                for c in sorted(final, key=lambda c: (-len(c), min(c)))
+            ]
+        running = [g for g in self.hang.groups if g.wait == "none"]
+        message = "spins and brings about nothing that others wait for"
+        spins = [
+            Root("spin", self.nodes[g.id], f"{self._group(g)} {message}", (), waiting[g.id]) for g in running
+        ]
+        return spins[:MOST_ROOTS]
+
+    def _unsatisfiable(self, id: str, followers: int) -> Root:
+        verdict, node = self.verdicts[id], self.nodes[id]
+        kind = "lapped" if node.kind == "warp" else "unsatisfiable"
+        tail = "" if kind == "lapped" else ", and no one can still bring it"
+        return Root(kind, node, verdict.message + tail, tuple(verdict.evidence), followers)  # type: ignore[arg-type]
+
+    def _cycle(self, members: frozenset[str], followers: int) -> Root:
+        edges = [e for e in self.edges if e.waiter in members and e.needs in members]
+        barriers = [self.nodes[id] for id in sorted(members) if self.nodes[id].kind != "warp"]
+        first = barriers[0] if barriers else self.nodes[min(members)]
+        evidence = []
+        for node in [self.nodes[id] for id in sorted(members) if self.nodes[id].kind == "warp"]:
+            needs = join(self.nodes[e.needs].what for e in edges if e.waiter == node.id)
+            evidence.append(f"{node.what} waits: {needs}")
+        for node in barriers:
+            held = join((self.nodes[e.needs].what for e in edges if e.waiter == node.id), most=4)
+            evidence.append(f"{node.what}; it depends on {held}")
+            if node.kind != "mbarrier":
+                evidence += self.verdicts[node.id].evidence
+            if node.kind == "mbarrier" and node.phase == 0 and not self._touched(node):
+                evidence.append(
+                    f"nothing has arrived at {self.names.mbarrier(node.rank, node.offset or 0)} yet: if its "
+                    "first wait is for a buffer that is free from the start, that wait takes parity 1"
+                )
+        return Root("cycle", first, "a cycle of waits: each waits for what another brings only later",
+                    tuple(evidence), followers)  # fmt: skip
+
+    def _touched(self, node: Node) -> bool:
+        return bool(self.hang.barriers[node.rank, node.offset or 0]["producers"])
+
+
+def _closure(start: str, after: dict[str, list[str]]) -> set[str]:
+    seen: set[str] = set()
+    stack = list(after[start])
+    while stack:
+        id = stack.pop()
+        if id not in seen:
+            seen.add(id)
+            stack += after[id]
+    return seen
+
+
+def build(hang: Hang, names: Names) -> Graph:
+    """The graph of `hang` in the words of `names`."""
+    return _Builder(hang, names).run()

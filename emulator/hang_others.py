@@ -1,0 +1,131 @@
+"""Named and cluster barriers, TMEM allocation, pair instructions, lanes of a warp: who holds them up."""
+
+from __future__ import annotations
+
+from tileproof.emulator.hang import Group, Hang, Names, Verdict, count_text, join, lanes_text
+
+
+def named_barrier(hang: Hang, names: Names, rank: int, number: int) -> Verdict:
+    """A named barrier waits for a count of threads, whole warps at a time (PTX ISA 9.7.13.1)."""
+    cta = hang.ctas[rank]
+    b = cta["named"][number]
+    warps = [index for index, warp in enumerate(cta["warps"]) if warp["live"]]
+    expected = b["expected"] if b["expected"] >= 0 else 32 * len(warps)
+    verdict = Verdict(
+        False,
+        f"named barrier {number} of CTA {rank} has {b['arrived']} of {expected} threads, from "
+        + join(names.warp(rank, warp) for warp in range(32) if b["warps"] >> warp & 1),
+    )
+    came_before = [w for w in range(32) if b["before"] >> w & 1 and not b["warps"] >> w & 1]
+    able = 0
+    for index, warp in enumerate(cta["warps"]):
+        if b["warps"] >> index & 1:
+            continue
+        word = "which came the time before" if index in came_before else "which has not come"
+        who = names.warp(rank, index)
+        groups = [g for g in hang.groups if (g.rank, g.warp) == (rank, index)]
+        coming = [g for g in groups if _reaches_barrier(hang, g, number)]
+        if coming:
+            able += 32
+            for g in coming:
+                verdict.edges.append((g.id, f"{who}, {word}, is at {hang.view.at(g.pc)}"))
+            verdict.evidence.append(f"{who}, {word}, {_doing(hang, coming[0])}")
+        elif groups and (index in came_before or not came_before):
+            verdict.evidence.append(
+                f"{who}, {word}, is at {hang.view.at(groups[0].pc)} and can no longer come to it"
+            )
+        elif not warp["live"] and (index in came_before or not came_before):
+            verdict.evidence.append(f"{who}, {word}, exited at {hang.view.at(warp['exits'][-1][1])}")
+    verdict.dead = b["arrived"] + able < expected
+    if 32 * len(cta["warps"]) < expected:
+        verdict.evidence.append(
+            f"the CTA has {count_text(len(cta['warps']), 'warp')} only: the count is wrong"
+        )
+    return verdict
+
+
+def _reaches_barrier(hang: Hang, g: Group, number: int) -> bool:
+    view = hang.view
+    return any(view.handler[pc] == "bar" and view.operand(pc, 0) in (None, number) for pc in view.reach(g.pc))
+
+
+def cluster_barrier(hang: Hang, names: Names) -> Verdict:
+    """The cluster barrier waits for every thread that has not exited (PTX ISA 9.7.13.3)."""
+    verdict = Verdict(
+        False,
+        f"the cluster barrier has {hang.raw['cluster_arrived']} of {hang.raw['live_threads']} live threads",
+    )
+    for g in hang.groups:
+        missing = g.lanes & ~hang.ctas[g.rank]["warps"][g.warp]["cluster_arrived"]
+        if not missing:
+            continue
+        lanes = lanes_text(missing)
+        who = (lanes + " of " if lanes else "") + names.warp(g.rank, g.warp)
+        reaches = any(hang.view.handler[pc] == "barrier.cluster.arrive" for pc in hang.view.reach(g.pc))
+        # A thread that comes to no arrival would release it by its exit: what holds it up is the cause.
+        way = "" if reaches else ", comes to no barrier.cluster.arrive"
+        verdict.edges.append((g.id, f"{who} has neither arrived nor exited"))
+        verdict.evidence.append(f"{who} has not arrived{way} and {_doing(hang, g)}")
+    return verdict
+
+
+def tensor_memory(hang: Hang, names: Names, waiter: Group) -> Verdict:
+    """An allocation waits until another warp frees columns (PTX ISA 9.7.16.7.1)."""
+    cta = hang.ctas[waiter.rank]
+    verdict = Verdict(False, f"tensor memory of CTA {waiter.rank} has no free block of the size asked for")
+    for column, columns, pc, warp in cta["allocations"]:
+        verdict.evidence.append(
+            f"columns {column}-{column + columns - 1} were allocated by {names.warp(waiter.rank, warp)} at "
+            f"{hang.view.at(pc)} and are not freed"
+        )
+    for g in hang.groups:
+        if g.rank != waiter.rank or (g.warp, g.wait) == (waiter.warp, "alloc"):
+            continue
+        if any(hang.view.handler[pc] == "tcgen05.dealloc" for pc in hang.view.reach(g.pc)):
+            verdict.edges.append((g.id, f"{names.warp(g.rank, g.warp)} may free them"))
+            verdict.evidence.append(f"{names.warp(g.rank, g.warp)} may free them and {_doing(hang, g)}")
+    if not verdict.edges:
+        verdict.dead = True
+        own = any(hang.view.handler[pc] == "tcgen05.dealloc" for pc in hang.view.reach(waiter.pc))
+        verdict.evidence.append(
+            "only the warp that waits comes to a tcgen05.dealloc"
+            if own
+            else "no live warp of the CTA comes to a tcgen05.dealloc"
+        )
+    return verdict
+
+
+def pair(hang: Hang, names: Names, waiter: Group) -> Verdict:
+    """A cta_group::2 allocation instruction waits for its twin in the other CTA of the pair."""
+    view, twin = hang.view, waiter.rank ^ 1
+    what = view.instruction(waiter.pc)
+    verdict = Verdict(
+        False,
+        f"{what} of {names.warp(waiter.rank, waiter.warp)} at {view.at(waiter.pc)} waits for CTA {twin} to "
+        "run the same instruction",
+    )
+    for g in hang.groups:
+        if g.rank == twin and any(view.handler[pc] == view.handler[waiter.pc] for pc in view.reach(g.pc)):
+            verdict.edges.append((g.id, f"{names.warp(twin, g.warp)} may still come to it"))
+            verdict.evidence.append(f"{names.warp(twin, g.warp)} may still come to it and {_doing(hang, g)}")
+    if not verdict.edges:
+        verdict.dead = True
+        exit_at = hang.exit_of(twin, waiter.warp, 0xFFFFFFFF)
+        verdict.evidence.append(
+            f"no live warp of CTA {twin} comes to it"
+            + (
+                f"; {names.warp(twin, waiter.warp)} exited at {view.at(exit_at)}"
+                if exit_at is not None
+                else ""
+            )
+        )
+    return verdict
+
+
+def other_lanes(hang: Hang, waiter: Group) -> list[Group]:
+    """The groups of the same warp that hold the lanes a .sync instruction waits for."""
+    return [g for g in hang.live(waiter.rank, waiter.warp, waiter.wanted) if g.id != waiter.id]
+
+
+def _doing(hang: Hang, g: Group) -> str:
+    return f"{'runs' if g.wait == 'none' else 'waits'} at {hang.view.at(g.pc)}"

@@ -1,0 +1,148 @@
+"""What a program can still do from a place: reachable instructions, and the mbarriers that they name."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Literal
+
+from tileproof.emulator import _engine
+from tileproof.emulator.program import NONE, SHARED_WINDOW, Decoded
+
+RANK_SHIFT = 24
+OFFSET_MASK = (1 << RANK_SHIFT) - 1
+_WINDOW_BYTES = 0x010000000000
+Deed = Literal["arrive", "expect", "deliver"]
+
+
+class ProgramView:
+    """A decoded kernel as the diagnosis of a hang reads it. `pc` counts instructions from 0."""
+
+    def __init__(self, decoded: Decoded) -> None:
+        self._decoded = decoded
+        code = decoded.code
+        names = {number: name for name, number in _engine.handlers().items()}
+        self.handler = [names[number] for number in code["handler"].tolist()]
+        self._target = code["target"].tolist()
+        self._guarded = [predicate >= 0 for predicate in code["pred"].tolist()]
+        self._reach: dict[int, frozenset[int]] = {}
+
+    def line(self, pc: int) -> int:
+        """PTX line of an instruction, 0 when there is none."""
+        return int(self._decoded.code[pc]["line"]) if pc >= 0 else 0
+
+    def source(self, pc: int) -> str:
+        """file:line of an instruction, empty without .loc."""
+        source = int(self._decoded.code[pc]["source"]) if pc >= 0 else -1
+        return self._decoded.sources[source] if source >= 0 else ""
+
+    def at(self, pc: int) -> str:
+        """The place of an instruction in words; of inlined calls the innermost caller only."""
+        source, *further = self.source(pc).split(", ")
+        source += ")" if further else ""
+        return f"line {self.line(pc)}" + (f" ({source})" if source else "")
+
+    def instruction(self, pc: int) -> str:
+        """The mnemonic."""
+        return self._decoded.names[int(self._decoded.code[pc]["name"])] if pc >= 0 else ""
+
+    def reach(self, pc: int) -> frozenset[int]:
+        """Every instruction that a thread at `pc` may still execute, whatever its predicates."""
+        if pc not in self._reach:
+            seen = {pc}
+            queue = deque(seen)
+            while queue:
+                at = queue.popleft()
+                for after in self._after(at):
+                    if after not in seen and after < len(self.handler):
+                        seen.add(after)
+                        queue.append(after)
+            self._reach[pc] = frozenset(seen)
+        return self._reach[pc]
+
+    def _after(self, pc: int) -> tuple[int, ...]:
+        if self.handler[pc] == "bra":
+            return (self._target[pc], pc + 1) if self._guarded[pc] else (self._target[pc],)
+        if self.handler[pc] in ("ret", "trap") and not self._guarded[pc]:
+            return ()
+        return (pc + 1,)
+
+    def deeds(self, pc: int) -> frozenset[Deed]:
+        """What an instruction does to the mbarrier that it names."""
+        row = self._decoded.code[pc]
+        match self.handler[pc]:
+            case "mbarrier.arrive":
+                kinds: tuple[tuple[Deed, ...], ...] = (
+                    ("arrive",),
+                    ("arrive", "expect"),
+                    ("expect",),
+                    ("deliver",),
+                )
+                return frozenset(kinds[min(3, int(row["m"][1]))])
+            case "tcgen05.commit":
+                return frozenset({"arrive"})
+            case "tma.load":
+                return frozenset({"deliver"})
+            case "bulk.copy" if int(row["m"][0]) < 2:
+                return frozenset({"deliver"})
+        return frozenset()
+
+    def several_ctas(self, pc: int) -> bool:
+        """A commit or copy that names several CTAs by a mask."""
+        row = self._decoded.code[pc]
+        if self.handler[pc] == "tcgen05.commit":
+            return int(row["o"][2]) != NONE
+        return self.handler[pc] == "tma.load" and bool(row["m"][2])
+
+    def barrier_named(self, pc: int, rank: int, lane: int, registers: bytes) -> tuple[int, int, bool] | None:
+        """(CTA rank, byte offset, exact) of the mbarrier named; exact when its address is constant.
+
+        An address held in a register is taken as the register stands now.
+        """
+        row = self._decoded.code[pc]
+        handler = self.handler[pc]
+        slot = {"tma.load": 3, "bulk.copy": 4}.get(handler, 1)
+        wide = handler in ("mbarrier.arrive", "tcgen05.commit") and int(row["m"][5]) == 8
+        operand = int(row["o"][slot])
+        address = int(row["imm"]) if handler == "mbarrier.arrive" else 0
+        exact = True
+        if operand != NONE:
+            value, exact = self._computed(pc, operand, lane, 8 if wide else 4, registers)
+            address += value
+        if address - SHARED_WINDOW in range(_WINDOW_BYTES):
+            address -= SHARED_WINDOW
+        named, offset = address >> RANK_SHIFT, address & OFFSET_MASK
+        own = handler == "mbarrier.arrive" and int(row["m"][0]) == 0
+        own = own or (handler == "tma.load" and bool(row["m"][4]))
+        own = own or (handler == "bulk.copy" and bool(row["m"][1]))
+        return (rank if own else named, offset, exact)
+
+    def _computed(self, pc: int, operand: int, lane: int, size: int, registers: bytes) -> tuple[int, bool]:
+        """An operand's value, and whether it is constant: displacements are added just before their use."""
+        if operand < 0 or operand in self._decoded.special_slots:
+            return self.value(operand, lane, size, registers), True
+        for before in range(pc - 1, max(-1, pc - 4), -1):
+            row = self._decoded.code[before]
+            handler = self.handler[before]
+            if int(row["o"][0]) != operand:
+                continue
+            if handler in ("add.32", "add.64"):
+                width = 4 if handler == "add.32" else 8
+                one, sure = self._computed(before, int(row["o"][1]), lane, width, registers)
+                two, certain = self._computed(before, int(row["o"][2]), lane, width, registers)
+                return (one + two) & ((1 << 8 * size) - 1), sure and certain
+            break
+        return self.value(operand, lane, size, registers), False
+
+    def value(self, operand: int, lane: int, size: int, registers: bytes) -> int:
+        """An operand's value in one lane: from the constant bank, or from a warp's registers."""
+        data, at = (self._decoded.constants, ~operand) if operand < 0 else (registers, operand)
+        return int.from_bytes(data[at + size * lane : at + size * (lane + 1)], "little")
+
+    def operand(self, pc: int, slot: int) -> int | None:
+        """Operand `slot` when it is a 32-bit constant."""
+        operand = int(self._decoded.code[pc]["o"][slot])
+        return self.value(operand, 0, 4, b"") if operand < 0 and operand != NONE else None
+
+    def modifier(self, pc: int, slot: int) -> Any:
+        """Modifier `slot` as the decoder packed it."""
+        return int(self._decoded.code[pc]["m"][slot])

@@ -1,0 +1,190 @@
+"""The events of a launch, in order: waits, arrivals, phases, asynchronous operations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from tileproof.emulator.reach import ProgramView
+
+# The layout of TraceEvent, and the orders of its enumerations, in engine/trace.hpp.
+EVENT = np.dtype(
+    [
+        ("time", "<u8"),
+        ("op", "<u8"),
+        ("value", "<i8"),
+        ("pc", "<i4"),
+        ("cta", "<u4", 3),
+        ("barrier", "<i4"),
+        ("phase", "<i4"),
+        ("lanes", "<u4"),
+        ("rank", "<i2"),
+        ("warp", "<i2"),
+        ("lane", "<i2"),
+        ("to_rank", "<i2"),
+        ("kind", "u1"),
+        ("object", "u1"),
+        ("engine", "u1"),
+        ("pad", "u1"),
+    ]
+)
+KINDS = ("wait", "pass", "arrive", "expect", "deliver", "phase", "issue", "complete", "tmem-ld", "exit")
+OBJECTS = ("", "mbarrier", "named barrier", "cluster barrier", "bulk groups", "TMEM columns", "CTA pair")
+ENGINES = ("", "TMA load", "TMA store", "bulk copy", "MMA", "commit", "TMEM store", "tcgen05.cp")
+# What an engine's operations are called in `kind`: "tma-issue", "mma-complete", ...
+_PREFIX = ("async", "tma", "tma-store", "bulk", "mma", "commit", "tmem-st", "cp")
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event. `time` counts warp instructions executed in the launch: an order, no duration.
+
+    `kind`: wait and pass (a wait begins, is over), arrive, expect (of bytes), deliver (of bytes), phase (an
+    mbarrier completes phase `phase`), exit, tmem-ld, and an issue and a complete for each engine: tma-,
+    tma-store-, bulk-, mma-, commit-, tmem-st-, cp-. `rank`, `warp`, `lane` did it, or issued the operation
+    `op` that did. `barrier` is an mbarrier's byte offset in dynamic shared memory (below 0: static) of CTA
+    `to_rank`, or a named barrier's number, None for neither; `value` the arrivals, bytes, parity (of a wait)
+    or TMEM column.
+    """
+
+    time: int
+    kind: str
+    object: str
+    engine: str
+    cta: tuple[int, int, int]
+    rank: int
+    warp: int
+    lane: int
+    lanes: int
+    barrier: int | None
+    to_rank: int
+    phase: int
+    value: int
+    op: int
+    ptx_line: int
+    source: str
+    instruction: str
+
+
+class Trace:
+    """The events of one launch, kept packed; iterating yields `Event`s in order."""
+
+    def __init__(self, raw: bytes, dropped: int, view: ProgramView, dynamic: int) -> None:
+        self.raw = np.frombuffer(raw, dtype=EVENT)
+        self.dropped = dropped
+        self._view = view
+        self._dynamic = dynamic
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    def __iter__(self) -> Iterator[Event]:
+        for row in self.raw:
+            yield self._event(row)
+
+    def __getitem__(self, index: int) -> Event:
+        return self._event(self.raw[index])
+
+    def _event(self, row: np.void) -> Event:
+        kind, object_, engine = KINDS[row["kind"]], OBJECTS[row["object"]], ENGINES[row["engine"]]
+        if kind in ("issue", "complete"):
+            kind = f"{_PREFIX[row['engine']]}-{kind}"
+        pc, barrier = int(row["pc"]), int(row["barrier"])
+        if object_ == "mbarrier":
+            barrier -= self._dynamic
+        return Event(
+            time=int(row["time"]),
+            kind=kind,
+            object=object_,
+            engine=engine,
+            cta=(int(row["cta"][0]), int(row["cta"][1]), int(row["cta"][2])),
+            rank=int(row["rank"]),
+            warp=int(row["warp"]),
+            lane=int(row["lane"]),
+            lanes=int(row["lanes"]),
+            barrier=barrier if object_ in ("mbarrier", "named barrier") else None,
+            to_rank=int(row["to_rank"]),
+            phase=int(row["phase"]),
+            value=int(row["value"]),
+            op=int(row["op"]),
+            ptx_line=self._view.line(pc),
+            source=self._view.source(pc),
+            instruction=self._view.instruction(pc),
+        )
+
+    @property
+    def note(self) -> str:
+        """What is not in the trace; empty when it is whole."""
+        if not self.dropped:
+            return ""
+        return (
+            f"{self.dropped} later events are left out: the trace keeps the first {len(self)}; "
+            "launch with a larger trace_limit, or a smaller problem"
+        )
+
+    def to_chrome(self, names: TraceNames | None = None) -> dict[str, object]:
+        """Chrome's JSON format, which Perfetto reads: for each CTA a track a warp, and one an engine.
+
+        Times are warp-instruction counts, shown as microseconds.
+        """
+        from tileproof.emulator.trace_chrome import chrome
+
+        return chrome(self, names or TraceNames())
+
+    def to_text(self, names: TraceNames | None = None) -> str:
+        """A timeline, one event a line."""
+        names = names or TraceNames()
+        lines = [f"{event.time:>10}  {names.place(event)}  {names.what(event)}" for event in self]
+        return "\n".join([*lines, *([self.note] if self.note else [])]) + "\n"
+
+
+class TraceNames:
+    """How warps, barriers and phases are called; a plan's names replace these."""
+
+    def cta(self, event: Event) -> str:
+        """The CTA of an event."""
+        return f"CTA {','.join(map(str, event.cta))}"
+
+    def warp(self, rank: int, warp: int) -> str:
+        """A warp."""
+        del rank
+        return f"warp {warp}"
+
+    def mbarrier(self, offset: int) -> str:
+        """An mbarrier by its offset in dynamic shared memory."""
+        return f"mbarrier {offset:#x}" if offset >= 0 else f"static mbarrier {offset + (1 << 18):#x}"
+
+    def about(self, offset: int, phase: int) -> str:
+        """What a phase of an mbarrier is about, such as its k-block; may be empty."""
+        del offset, phase
+        return ""
+
+    def place(self, event: Event) -> str:
+        """CTA, warp and lane."""
+        lane = f" lane {event.lane}" if event.lane >= 0 and event.lanes.bit_count() != 32 else ""
+        return f"{self.cta(event)}, {self.warp(event.rank, event.warp)}{lane}"
+
+    def target(self, event: Event) -> str:
+        """The barrier of an event, its CTA where that is another one, and what its phase is about."""
+        if event.object == "mbarrier" and event.barrier is not None:
+            where = f" of rank {event.to_rank}" if event.to_rank != event.rank else ""
+            about = self.about(event.barrier, event.phase)
+            return f"{self.mbarrier(event.barrier)}{where} phase {event.phase}" + (
+                f" ({about})" if about else ""
+            )
+        if event.object == "named barrier":
+            return f"named barrier {event.barrier}"
+        return event.object
+
+    def what(self, event: Event) -> str:
+        """The event without its place."""
+        at = f"line {event.ptx_line}" + (f" ({event.source})" if event.source else "")
+        value = {
+            "arrive": f"{event.value} to",
+            "expect": f"{event.value} bytes at",
+            "deliver": f"{event.value} bytes to",
+            "tmem-ld": f"column {event.value}",
+        }.get(event.kind, "")
+        op = f"#{event.op}" if event.op else ""
+        return " ".join(part for part in (event.kind, op, value, self.target(event), f"at {at}") if part)

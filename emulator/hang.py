@@ -112,6 +112,8 @@ class Verdict:
     evidence: list[str] = field(default_factory=list)
     edges: list[tuple[str, str]] = field(default_factory=list)
     last: int = 0  # order stamp of the last thing that happened to it
+    # Groups that may act on it by an instruction that never ran and whose address is not known yet.
+    perhaps: int = 0
 
 
 class Hang:

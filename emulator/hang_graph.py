@@ -125,6 +125,8 @@ class _Builder:
         groups = {g.id for g in self.hang.groups}
         waiting = {id: sum(1 for g in groups if id in reach[g] or id == g) for id in self.nodes}
         roots = [id for id in roots if waiting[id]] or roots
+        # Of barriers that nothing has ever touched, those to which someone may still come are followers.
+        roots = [id for id in roots if not self.verdicts[id].perhaps] or roots
         if roots:
             roots.sort(
                 key=lambda id: (self.nodes[id].kind != "warp", -waiting[id], self.verdicts[id].last, id)

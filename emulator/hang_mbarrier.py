@@ -272,9 +272,20 @@ class MbarrierVerdict:
                 "live warp can come to it" + (f"; {join(gone, most=4)}" if gone else "")
             )
         elif not anywhere:
+            self.verdict.perhaps = self._perhaps(deed)
             self._say(f"nothing has ever {'arrived at' if deed == ARRIVE else 'delivered to'} it, in any CTA")
         else:
             self._say(f"no other warp is known to bring one: no {_WORD[deed]} is under way")
+
+    def _perhaps(self, deed: int) -> int:
+        """How many groups can reach such an instruction that never ran; waiters for any copy do not count."""
+        ran = {p["pc"] for b in self.hang.barriers.values() for p in b["producers"]}
+        new = {pc for pc in range(len(self.view.handler)) if _DEED[deed] in self.view.deeds(pc)} - ran
+        return sum(
+            bool(new & self.view.reach(g.pc))
+            for g in self.hang.groups
+            if (g.wait, g.offset) != ("mbarrier", self.offset)
+        )
 
     def _never_run(self, deed: int) -> list[int]:
         """Instructions with a constant address that name this barrier, and that never acted on it."""

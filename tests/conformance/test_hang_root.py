@@ -1,0 +1,87 @@
+"""Hangs planted in head128-part0: the root, in the plan's names, and what only follows from it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+from tileproof.conformance.case import Case, Indices
+from tileproof.conformance.cli import main
+from tileproof.conformance.defects import defect, source_overrides
+from tileproof.conformance.drivers import emulator
+from tileproof.conformance.observed import Schedule
+from tileproof.kernels.registry import kernel
+
+PART0 = "head128-part0"
+# The first line of the root, and what its evidence says.
+ROOTS = {
+    "p-ready-to-one-cta": (
+        "phase 0 (k-block 0) of p_ready[0] of CTA 1 lacks 1 of 1 arrival",
+        "reached CTA 0 only",
+    ),
+    "p-ready-not-committed": (
+        "phase 0 (k-block 0) of p_ready[0] of CTA",
+        "nothing has ever arrived at it, in any CTA",
+    ),
+    "kv-free-not-committed": (
+        "phase 0 (k-block 0) of kv_free[0] of CTA",
+        "commit of rank 0's mma, multicast",
+    ),
+    "kv-ready-bytes": ("of kv_ready[0] of CTA 0 lacks nothing, but", "bytes more came than it expects"),
+    "rope-not-loaded": (
+        "phase 0 (k-block 0) of kv_ready[0] of CTA 0 lacks 8192 bytes",
+        "73728 bytes were expected by",
+    ),
+}
+
+
+def root(planted: str, schedule: Schedule) -> tuple[str, ...]:
+    """The root of the hang of a planted defect on four k-blocks."""
+    entry, plan = kernel(PART0), kernel(PART0).plan(576)
+    inputs = Case(576, s_kv=256, blocks=4, tokens=(Indices(),), values="integers").inputs()
+    built = entry.build(576, source_overrides=source_overrides(defect(planted)))
+    seen = emulator.run(entry.launch(inputs, built), plan, schedule=schedule, taps=False)
+    hangs = [finding for finding in seen.findings if finding.code == "hang"]
+    assert len(hangs) == 1, [finding.message for finding in seen.findings]
+    return hangs[0].root
+
+
+@pytest.mark.parametrize("policy", ["early", "late", "random"])
+@pytest.mark.parametrize("planted", sorted(ROOTS))
+def test_root_of_a_planted_hang(planted: str, policy: str) -> None:
+    if planted == "kv-ready-bytes" and policy != "early":
+        return  # half of the bytes complete the phase then: the tile is wrong, and nothing hangs
+    first, evidence = ROOTS[planted]
+    lines = root(planted, Schedule(policy, 1))  # type: ignore[arg-type]
+    assert first in lines[0], lines
+    assert evidence in "\n".join(lines), lines
+
+
+def test_check_prints_the_root_before_the_waits() -> None:
+    args = ["check", PART0, "--d-qk=576", "--examples=2", "--policy=early", "--plant=p-ready-to-one-cta"]
+    shown = CliRunner().invoke(main, args)
+    assert shown.exit_code == 1 and shown.stdout.index("root:") < shown.stdout.index("waits:")
+    assert "p_ready[0] of CTA 1" in shown.stdout
+
+
+def test_trace_of_a_clean_run(tmp_path: pytest.TempPathFactory) -> None:
+    out = f"{tmp_path}/trace.json"
+    shown = CliRunner().invoke(main, ["trace", PART0, "--blocks=2", f"--out={out}", "--text"])
+    assert shown.exit_code == 0, shown.output
+    assert "p_ready[1] phase 0 (k-block 1)" in shown.stdout and "mma (warp 12)" in shown.stdout
+    with open(out) as file:
+        events = json.load(file)["traceEvents"]
+    tracks = {event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    assert {"mma (warp 12)", "TMA", "tensor core"} <= tracks
+
+
+def test_trace_of_a_hang_exits_with_1() -> None:
+    shown = CliRunner().invoke(main, ["trace", PART0, "--blocks=2", "--plant=p-ready-to-one-cta", "--text"])
+    assert shown.exit_code == 1 and "p_ready[0] of CTA 1 lacks 1 of 1 arrival" in shown.stderr
+
+
+def test_trace_refuses_what_it_cannot_do() -> None:
+    for options in (["--d-qk=77"], ["--plant=nothing"], ["--out=/nowhere/trace.json"]):
+        shown = CliRunner().invoke(main, ["trace", PART0, *options])
+        assert shown.exit_code == 2, options

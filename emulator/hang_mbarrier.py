@@ -144,7 +144,7 @@ class MbarrierVerdict:
         """What completed this phase of the same barrier in other CTAs of the cluster."""
         found = []
         for (rank, offset), copy in self.hang.barriers.items():
-            if offset != self.offset or rank == self.rank:
+            if offset != self.offset or rank == self.rank or copy["phase"] <= self.phase:
                 continue
             for p in copy["producers"]:
                 if p["deed"] != deed or p["deeds"] == 0 or p["phase"] < self.phase:

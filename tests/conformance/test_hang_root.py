@@ -85,3 +85,10 @@ def test_trace_refuses_what_it_cannot_do() -> None:
     for options in (["--d-qk=77"], ["--plant=nothing"], ["--out=/nowhere/trace.json"]):
         shown = CliRunner().invoke(main, ["trace", PART0, *options])
         assert shown.exit_code == 2, options
+
+
+def test_a_copy_that_is_no_further_is_no_evidence() -> None:
+    """One lane of each softmax warp arrives, in both CTAs: neither copy explains the other."""
+    shown = CliRunner().invoke(main, ["trace", "head128", "--plant=h128-one-lane-arrives"])
+    assert shown.exit_code == 1 and "of s_ready of CTA 0 lacks 124 of 128 arrivals" in shown.stderr
+    assert "in this phase 4 arrivals came" in shown.stderr and "of the copy in CTA" not in shown.stderr

@@ -35,17 +35,33 @@ SAYS = {
 }
 
 
+SEEDS = 4
+# What shows only when Q's copy lands after KV's: one random schedule in a few dozen.
+RARE = {"q-not-waited-for": {"examples": 400, "policy": "random"}}
+
+
 @pytest.mark.parametrize("planted", DEFECTS, ids=lambda one: one.id)
 def test_planted_defect_is_caught(planted):
+    """Caught whatever the seed, at its stage, and replayed; explained for one of a few seeds at least.
+
+    Which example fails first depends on more than the seed: Hypothesis draws on the modules that happen to be
+    loaded.
+    """
+    heard = []
     with planted_reference(planted):
         subject = on_emulator(kernel(planted.kernel), 576, planted=planted)
-        report = engine.check(subject, 576, examples=EXAMPLES, seed=0, shrink_seconds=5.0)
-        assert report.failure is not None, f"{planted.id} was not caught in {EXAMPLES} examples"
-        finding = report.failure.findings[0]
-        assert finding.stage == planted.stage
-        assert SAYS.get(planted.id, "") in f"{finding.cause}; {finding.pattern}; {finding.code}"
-        again = engine.replay(subject, report.failure.case, report.failure.schedule)
-    assert again.failure is not None
-    # As text, for a NaN found is not equal to itself.
-    assert again.failure.findings[0].lines() == finding.lines()
-    assert len(report.failure.case.tokens) == 1
+        for seed in range(SEEDS):
+            how = {"examples": EXAMPLES, "policy": "all"} | RARE.get(planted.id, {})
+            report = engine.check(subject, 576, seed=seed, shrink_seconds=5.0, **how)
+            assert report.failure is not None, f"{planted.id} was not caught in {how['examples']} examples"
+            finding = report.failure.findings[0]
+            assert finding.stage == planted.stage
+            again = engine.replay(subject, report.failure.case, report.failure.schedule)
+            assert again.failure is not None
+            # As text, for a NaN found is not equal to itself.
+            assert again.failure.findings[0].lines() == finding.lines()
+            said = f"{finding.cause}; {finding.pattern}; {finding.code}"
+            heard.append(said)
+            if SAYS.get(planted.id, "") in said and len(report.failure.case.tokens) == 1:
+                return
+    raise AssertionError(f"{planted.id} was never explained on one token: {heard}")

@@ -7,7 +7,6 @@ shorthands of `REPOSITORIES`.
 
 from __future__ import annotations
 
-import argparse
 import ast
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.pages import write_or_check
 
 Status = Literal["tested", "no test", "later", "does not apply"]
 
@@ -414,21 +414,7 @@ def page(rows: Sequence[Coverage]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the page, or with --check return 1 when the one on disk is stale."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tileproof.conformance.corpus", description="Write docs/corpus.md."
-    )
-    parser.add_argument("--check", action="store_true", help="only compare; exit 1 when the page is stale")
-    parser.add_argument("--output", type=Path, default=PAGE, help="the page (default: docs/corpus.md)")
-    options = parser.parse_args(arguments)
-    text = page(coverage())
-    if not options.check:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        options.output.write_text(text, encoding="utf-8")
-        return 0
-    if options.output.exists() and options.output.read_text(encoding="utf-8") == text:
-        return 0
-    print(f"{options.output} is stale; run python -m tileproof.conformance.corpus", file=sys.stderr)
-    return 1
+    return write_or_check("tileproof.conformance.corpus", PAGE, lambda: page(coverage()), arguments)
 
 
 if __name__ == "__main__":

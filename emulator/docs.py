@@ -5,7 +5,6 @@ The page is the registry and the table of findings, so that what it says is what
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 from tileproof.emulator import isa
 from tileproof.emulator.codes import CODES, Code
 from tileproof.emulator.registry import ROWS, Row
+from tileproof.spec.machine.pages import write_or_check
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "instructions.md"
 GRADES = {
@@ -85,22 +85,8 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the page, or with --check return 1 when the one on disk is stale."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tileproof.emulator.docs", description="Write docs/instructions.md."
-    )
-    parser.add_argument("--check", action="store_true", help="only compare; exit 1 when the page is stale")
-    parser.add_argument("--output", type=Path, default=PAGE, help="the page (default: docs/instructions.md)")
-    options = parser.parse_args(arguments)
     assert isa  # importing it fills the registry
-    text = page(ROWS, CODES.values())
-    if not options.check:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        options.output.write_text(text, encoding="utf-8")
-        return 0
-    if options.output.exists() and options.output.read_text(encoding="utf-8") == text:
-        return 0
-    print(f"{options.output} is stale; run python -m tileproof.emulator.docs", file=sys.stderr)
-    return 1
+    return write_or_check("tileproof.emulator.docs", PAGE, lambda: page(ROWS, CODES.values()), arguments)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ found in `spec.plans` (a module with ``D_QKS`` and ``plan(d_qk)``).
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import inspect
 import pkgutil
@@ -17,6 +16,7 @@ from dataclasses import astuple
 from pathlib import Path
 
 from tileproof.spec import numerics, plans, problem, sink
+from tileproof.spec.machine.pages import write_or_check
 from tileproof.spec.plan import Barrier, KernelPlan, SmemObservation, TmemObservation
 from tileproof.spec.stages import STAGES
 
@@ -241,21 +241,7 @@ def _ranks(ctas: tuple[int, ...]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the page, or with --check return 1 when the one on disk is not what the spec says."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tileproof.spec.docs", description="Write docs/stages.md."
-    )
-    parser.add_argument("--check", action="store_true", help="only compare; exit 1 when the page is stale")
-    parser.add_argument("--output", type=Path, default=PAGE, help="the page (default: docs/stages.md)")
-    options = parser.parse_args(arguments)
-    text = page(known_plans())
-    if not options.check:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        options.output.write_text(text, encoding="utf-8")
-        return 0
-    if options.output.exists() and options.output.read_text(encoding="utf-8") == text:
-        return 0
-    print(f"{options.output} is stale; run python -m tileproof.spec.docs", file=sys.stderr)
-    return 1
+    return write_or_check("tileproof.spec.docs", PAGE, lambda: page(known_plans()), arguments)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,15 @@ inline float ftz(float x) {
   return std::fabs(x) < std::numeric_limits<float>::min() ? std::copysign(0.0f, x) : x;
 }
 
+// A NaN result is canonical: 0x7fffffff, whatever the inputs' payloads (seen on silicon, docs/evidence).
+inline float canonical(float r) { return r != r ? bits_as<float>(0x7fffffffu) : r; }
+
+// The f32 add of atomics and of the copy engine's reductions; `flushes` says whether subnormals become signed
+// zero.
+inline float add_f32(float a, float b, bool flushes) {
+  return canonical(flushes ? ftz(ftz(a) + ftz(b)) : a + b);
+}
+
 // Runs f(lane) for every active lane, with a plain loop for the full mask so that it vectorises.
 template <class F>
 inline void lanes(uint32_t mask, F&& f) {

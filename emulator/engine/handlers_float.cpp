@@ -4,9 +4,6 @@
 namespace tileproof {
 namespace {
 
-// A NaN result is canonical: 0x7fffffff, whatever the inputs' payloads (seen on silicon, docs/evidence).
-inline float canonical(float r) { return r != r ? bits_as<float>(0x7fffffffu) : r; }
-
 template <bool Z>
 struct FAdd {
   static float f(float a, float b) { return canonical(Z ? ftz(ftz(a) + ftz(b)) : a + b); }

@@ -3,10 +3,9 @@
 // Common operands: o[1] address base (INT32_MIN: none), imm displacement, m[0] Space, m[1] bytes an element,
 // m[2] elements, m[3] register bytes, m[4] 1 to sign-extend, m[5] bytes of the address register; registers in
 // vec.
-#include <cmath>
 #include <type_traits>
 
-#include "machine.hpp"
+#include "alu.hpp"
 
 namespace tileproof {
 namespace {
@@ -57,22 +56,6 @@ Step st(Exec& x, const Instr& i) {
                   x.src<uint8_t>(regs[k]) + static_cast<uint32_t>(l) * reg, element);
   }
   return Step::Next;
-}
-
-inline float flush(float v) { return std::fabs(v) < 1.17549435e-38f ? std::copysign(0.0f, v) : v; }
-
-// red / atom .add.f32 on global memory rounds to nearest even and flushes subnormals to signed zero; on
-// shared memory it keeps them (PTX ISA 9.7.13.5, seen on silicon). A NaN result is canonical (0x7fffffff,
-// seen on silicon).
-float add_f32(float a, float b, bool global) {
-  if (global) a = flush(a), b = flush(b);
-  float r = a + b;
-  if (global) r = flush(r);
-  if (r != r) {
-    const uint32_t nan = 0x7fffffff;
-    std::memcpy(&r, &nan, 4);
-  }
-  return r;
 }
 
 enum AtomOp : int32_t { kAdd = 0, kMin, kMax, kAnd, kOr, kXor, kExch, kInc, kDec };
@@ -147,7 +130,7 @@ Step atom(Exec& x, const Instr& i) {
           float a, b;
           std::memcpy(&a, cell, 4);
           std::memcpy(&b, value, 4);
-          a = i.m[6] == kExch ? b : add_f32(a, b, !shared);
+          a = add_f32(a, b, !shared);  // global adds flush, shared ones do not (PTX ISA 9.7.13.5)
           std::memcpy(cell, &a, 4);
         }
       }

@@ -1,7 +1,6 @@
 // TMA tile and gather4 loads, tile stores and reductions, flat bulk copies (PTX ISA 9.7.9.25, 9.7.9.27).
-#include <cmath>
 
-#include "machine.hpp"
+#include "alu.hpp"
 
 namespace tileproof {
 namespace {
@@ -242,19 +241,6 @@ std::shared_ptr<BulkGroup> open_group(Exec& x, int lane) {
   return t.open;
 }
 
-inline float flush(float v) { return std::fabs(v) < 1.17549435e-38f ? std::copysign(0.0f, v) : v; }
-
-// f32 add of the reduction engine. `flush_subnormals` follows the instruction: the tensor form flushes by the
-// manual's text.
-float reduce_add(float a, float b) {
-  float r = a + b;
-  if (r != r) {
-    const uint32_t nan = 0x7fffffff;
-    std::memcpy(&r, &nan, 4);
-  }
-  return r;
-}
-
 // cp.async.bulk.tensor store and cp.reduce .add. o[1] source, o[2] map, vec coordinates; m[0] dimensions,
 // m[1] scatter4, m[2] add.
 Step tensor_store(Exec& x, const Instr& i) {
@@ -310,7 +296,7 @@ Step tensor_store(Exec& x, const Instr& i) {
               float a, b;
               std::memcpy(&a, out + k, 4);
               std::memcpy(&b, in + k, 4);
-              a = flush(reduce_add(flush(a), flush(b)));
+              a = add_f32(a, b, true);
               std::memcpy(out + k, &a, 4);
             }
           }
@@ -364,7 +350,7 @@ Step bulk_copy(Exec& x, const Instr& i) {
               float a, b;
               std::memcpy(&a, out + k, 4);
               std::memcpy(&b, image->data() + k, 4);
-              a = reduce_add(a, b);
+              a = add_f32(a, b, false);
               std::memcpy(out + k, &a, 4);
             }
           }

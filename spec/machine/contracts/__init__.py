@@ -1,0 +1,8 @@
+"""Layout contracts: whether the operands of a tcgen05.mma fit it, and in one sentence why not."""
+
+from tileproof.spec.machine.contracts.check import check, fits
+from tileproof.spec.machine.contracts.form import MmaForm
+from tileproof.spec.machine.contracts.misfit import CODES, Misfit
+from tileproof.spec.machine.contracts.view import OperandView
+
+__all__ = ["CODES", "Misfit", "MmaForm", "OperandView", "check", "fits"]

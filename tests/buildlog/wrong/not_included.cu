@@ -1,0 +1,14 @@
+// A tensor-memory load without the header that has it.
+#include <cute/layout.hpp>
+#ifdef RIGHT
+#include <cute/arch/copy_sm100.hpp>
+#endif
+
+namespace wrong {
+
+__global__ void not_included() {
+  using Load = cute::SM100_TMEM_LOAD_32dp32b16x;
+  print(Load{} , cute::make_layout(1));
+}
+
+}  // namespace wrong

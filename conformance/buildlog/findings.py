@@ -1,0 +1,230 @@
+"""From diagnostics to findings: places in the user's files, causes, repeated errors told once."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tileproof.conformance.buildlog import rules_copy, rules_mma
+from tileproof.conformance.buildlog.cause import Case, Cause
+from tileproof.conformance.buildlog.diagnostics import Diagnostic, Parsed, Place
+from tileproof.conformance.buildlog.evidence import ROLES, Evidence, gather
+from tileproof.conformance.buildlog.rules_text import by_message, traits
+
+# Files of CUTLASS, the CUDA toolkit, the C++ library and PyTorch: not the user's.
+_LIBRARY = re.compile(
+    r"(?:^|/)cute/(?:algorithm|arch|atom|container|numeric|util)/|(?:^|/)cute/[a-z_]+\.hpp$"
+    r"|(?:^|/)cutlass/(?:arch|atom|conv|coord|detail|device|epilogue|experimental|gemm|layout|pipeline|platform|reduction"
+    r"|thread|transform|util)/|(?:^|/)include/cutlass/|(?:^|/)cutlass/[a-z_0-9]+\.h(?:pp)?$"
+    r"|^/usr/(?:include|lib)|/c\+\+/\d+|/cuda[^/]*/(?:include|targets)|/targets/[^/]+/include|/nvidia/\w+/include/"
+    r"|(?:^|/)(?:cccl|cub|thrust|libcudacxx|crt|cooperative_groups)/|(?:^|/)cuda/std/"
+    r"|/torch/include/|(?:^|/)(?:ATen|c10)/|/pybind11/"
+)
+# What follows from an error before it, and says nothing by itself.
+_FOLLOWS = re.compile(
+    r'cannot deduce "?auto|<error-type>|<error-constant>|name followed by "::" must be|too many initializer values'
+    r"|incomplete type|cannot deduce class template arguments|invalid type conversion|aborted due to errors"
+    r"|function \"\S+\" cannot be referenced -- it is a deleted|cannot be used to initialize|cannot be assigned to"
+    r"|has no member \"(?:type|value)\"|tuple index must be in range|Index out of range|expression must have a constant value"
+)
+SOURCE_BYTES = 4 << 20
+
+
+@dataclass
+class Finding:
+    """One cause, with all errors that tell of it.
+
+    at: the innermost place in the user's files. callers: the places that led there, each outermost last.
+    errors: compiler errors that this finding stands for; instantiations: different instantiation trails among
+    them; follow: errors that only follow from it.
+    """
+
+    cause: Cause
+    message: str
+    diagnostic: Diagnostic
+    evidence: Evidence
+    at: Place | None
+    callers: list[tuple[Place, ...]] = field(default_factory=list)
+    errors: int = 0
+    follow: int = 0
+    trails: set[Any] = field(default_factory=set)
+    paths: set[Any] = field(default_factory=set)
+    arguments: list[str] = field(default_factory=list)
+
+    @property
+    def understood(self) -> bool:
+        """Whether a rule knew the cause."""
+        return self.cause.code not in ("unknown", "assertion")
+
+
+def is_library(file: str) -> bool:
+    """Whether a file belongs to CUTLASS, the toolkit, the C++ library or PyTorch rather than to the user."""
+    return _LIBRARY.search(file.replace("\\", "/")) is not None
+
+
+def user_path(diagnostic: Diagnostic) -> tuple[Place, ...]:
+    """The places in the user's files that led to an error, innermost first."""
+    places = [diagnostic.place, *(frame.place for frame in diagnostic.frames)]
+    if diagnostic.tool == "ptxas":
+        return ()
+    found: list[Place] = []
+    for place in places:
+        if place is not None and not is_library(place.file) and place not in found:
+            found.append(place)
+    return tuple(found)
+
+
+class Sources:
+    """Reads lines of the user's source files, where they can be found: from here, or from the log's folder."""
+
+    def __init__(self, log: Path | None = None) -> None:
+        self._folders = [Path(), *([log.parent] if log is not None else [])]
+        self._files: dict[str, list[str]] = {}
+
+    def line(self, place: Place | None) -> str:
+        """The text of a source line, "" when it cannot be read."""
+        if place is None or place.line < 1:
+            return ""
+        if place.file not in self._files:
+            self._files[place.file] = self._read(place.file)
+        lines = self._files[place.file]
+        return lines[place.line - 1].strip()[:200] if place.line <= len(lines) else ""
+
+    def _read(self, file: str) -> list[str]:
+        for folder in self._folders:
+            try:
+                path = folder / file
+                if path.is_file() and path.stat().st_size <= SOURCE_BYTES:
+                    return path.read_text(errors="replace").splitlines()
+            except (OSError, ValueError):
+                continue
+        return []
+
+
+def findings(parsed: Parsed, sources: Sources) -> list[Finding]:
+    """The findings of a log, in the order in which their first errors stand."""
+    found: list[Finding] = []
+    seen: dict[Any, Finding] = {}
+    by_path: dict[Any, Finding] = {}
+    causes: dict[Any, Finding] = {}
+    for diagnostic in parsed.diagnostics:
+        key = diagnostic.tool, diagnostic.text, diagnostic.place, _trail(diagnostic)
+        if key in seen:
+            seen[key].errors += 1
+            continue
+        path = user_path(diagnostic)
+        before = by_path.get(path) or next((by_path[(place,)] for place in path[::-1] if (place,) in by_path), None)
+        if before is None and not path and found and diagnostic.tool == found[-1].diagnostic.tool == "ptxas":
+            before = found[-1]
+        if before is not None and _FOLLOWS.search(diagnostic.text):
+            before.follow += 1
+            seen[key] = before
+            continue
+        made = _finding(diagnostic, path, sources)
+        if before is not None and before.understood and not made.understood:
+            before.follow += 1
+            seen[key] = before
+            continue
+        same = made.cause.code, made.cause.operand, made.cause.what, made.at
+        if same in causes:
+            _merge(causes[same], made)
+            made = causes[same]
+        elif before is not None and before.understood and _tells_no_more(before, made):
+            before.follow += 1
+            seen[key] = before
+            continue
+        else:
+            causes[same] = made
+            found.append(made)
+        seen[key] = made
+        by_path.setdefault(path, made)
+    return found
+
+
+def _tells_no_more(before: Finding, made: Finding) -> bool:
+    """Whether an error at the same place has the cause of the one before it."""
+    one, other = before.cause, made.cause
+    if one.code == other.code and one.operand == other.operand:
+        return True
+    # One mistake of a call makes CuTe fail in several of its layers, of which the first is the nearest.
+    return bool(before.diagnostic.frames) and bool(made.diagnostic.frames)
+
+
+def _trail(diagnostic: Diagnostic) -> Any:
+    return tuple((frame.entity, frame.inside, frame.place) for frame in diagnostic.frames)
+
+
+def _merge(into: Finding, made: Finding) -> None:
+    into.errors += made.errors
+    into.trails |= made.trails
+    into.callers += [caller for caller in made.callers if caller not in into.callers]
+
+
+def _finding(diagnostic: Diagnostic, path: tuple[Place, ...], sources: Sources) -> Finding:
+    texts = [sources.line(place) for place in path[:2]]
+    evidence = gather(diagnostic, texts)
+    case = Case(diagnostic, evidence)
+    made = Finding(
+        _cause(case), diagnostic.text, diagnostic, evidence, path[0] if path else None, [path[1:]] if path[1:] else [],
+        errors=1, trails={_trail(diagnostic)}, arguments=rules_copy.arguments(case),
+    )  # fmt: skip
+    return made
+
+
+_RULES = (
+    by_message,
+    traits,
+    rules_mma.swizzle_span,
+    rules_copy.cluster,
+    rules_copy.tma,
+    rules_copy.tensor_memory,
+    rules_copy.copy,
+    rules_copy.ranks,
+    rules_mma.mma,
+)
+
+
+def _cause(case: Case) -> Cause:
+    for rule in _RULES:
+        if (found := rule(case)) is not None:
+            return found
+    return _unknown(case)
+
+
+def _unknown(case: Case) -> Cause:
+    text = case.diagnostic.text
+    values = _values(case)
+    if re.search(r"Divisibility|shape_div|must be divisible|not divisible", case.text):
+        return Cause("divide", f"a layout is cut by a tile that does not divide it{values}", "extents that divide")
+    if re.search(r"Mismatched ranks|rank mismatch|Index out of range", case.text):
+        return Cause("rank", f"shapes or layouts of different ranks are combined{values}", "equal ranks")
+    if re.search(r"no instance of (?:overloaded )?(?:function|constructor)|no matching function", text):
+        return Cause("no-overload", f"no function takes these arguments: {text}", "the arguments that one of them takes")
+    if "assert" in text:
+        return Cause("assertion", f"the assertion does not hold{values}")
+    return Cause("unknown", text)
+
+
+def _values(case: Case) -> str:
+    """What the trail says of the names that an assertion uses."""
+    from tileproof.conformance.buildlog.cute import int_tuple, layout_of, text_of
+
+    said = []
+    names = set(re.findall(r"[A-Za-z_]\w*", case.text))
+    for frame in case.frames[:3]:
+        for name, value in frame.args.items():
+            if name in names or (len(said) < 4 and layout_of(value) is not None):
+                layout = layout_of(value)
+                meaning = str(layout) if layout is not None else text_of(int_tuple(value))
+                if meaning != "?" and f"{name} = {meaning}" not in said:
+                    said.append(f"{name} = {meaning}")
+    return ": " + ", ".join(said[:6]) if said else ""
+
+
+def operand_rows(evidence: Evidence) -> list[dict[str, str]]:
+    """Each operand that is known, in words."""
+    return [
+        {"operand": role, "text": evidence.operands[role].text()} for role in ROLES if role in evidence.operands
+    ]

@@ -65,6 +65,20 @@ tensor memory|tmem-pending|error|goes on|a read of a cell whose asynchronous wri
 tensor memory|tmem-address-uniform|error|stops|the threads of a warp pass different columns to tcgen05.ld or st
 tensor memory|tmem-lane-quarter|warning|goes on|the address names lanes that the warp cannot reach
 tensor memory|tmem-ld-not-waited|note|goes on|a register of tcgen05.ld is used without wait::ld; the hardware waits for it
+races|race-unordered|error|goes on|two accesses of threads that no barrier orders (or lanes that no bar.warp.sync does)
+races|race-copy-unwaited|error|goes on|an access to bytes of a TMA or bulk copy whose completion its thread has not seen
+races|race-mma-unwaited|error|goes on|an access to what tcgen05.mma or cp reads or writes, without its commit and a wait for it
+races|race-tmem-unwaited|error|goes on|an access to what tcgen05.ld or st of another warp touches, without wait::ld or wait::st
+races|race-proxy-fence|error|goes on|generic writes and an asynchronous access, with a barrier but without fence.proxy.async
+races|race-proxy-reader|note|goes on|as race-proxy-fence, with the fence on the reading side only
+races|race-proxy-read|note|goes on|generic reads, then an asynchronous write, with a barrier only: what CUTLASS pipelines do
+races|race-tcgen05-fence|error|goes on|TMEM accesses of two threads with a barrier, without tcgen05.fence before or after it
+races|race-operand-fence|warning|goes on|tcgen05.mma or cp reads shared memory after a wait, without tcgen05.fence::after_thread_sync
+races|race-mma-pipeline|error|goes on|two tcgen05 operations of one thread on the same cells that the pipeline does not keep in order
+races|race-mbarrier-init|error|goes on|an mbarrier is used by who is not ordered after its mbarrier.init
+races|race-mbarrier-init-fence|warning|goes on|a copy, a commit or another CTA uses an mbarrier whose init no fence.mbarrier_init followed
+races|race-exit|error|goes on|a CTA exits while an access of another CTA to its shared memory may still come
+races|race-clusters|error|goes on|two clusters access the same global bytes, and nothing orders them
 tensor core|mma-operands|error|stops|an illegal shape, descriptor or address of tcgen05.mma or cp
 tensor core|mma-many-threads|warning|goes on|several threads of a warp each issue the same tcgen05.mma
 tensor core|cta-pair|error|stops|a cta_group::2 instruction without a pair, or other than its twin's

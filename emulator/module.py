@@ -103,6 +103,7 @@ class Module:
         instruction_limit: int = 10_000_000_000,
         trace: bool = False,
         trace_limit: int = 1_000_000,
+        races: bool = False,
     ) -> LaunchResult:
         """Runs one grid to its end or to the finding that stops it.
 
@@ -119,6 +120,7 @@ class Module:
         taps: regions to capture when barrier phases complete.
         livelock_limit: warp instructions without any effect after which the launch counts as spinning.
         instruction_limit: warp instructions after which the launch is stopped with a finding.
+        races: checks that conflicting accesses are ordered by happens-before (`docs/races.md`).
         trace: records events (`LaunchResult.trace`), the first `trace_limit` of them.
 
         Raises LaunchError, PtxError or UnsupportedInstruction; defects of the kernel are findings.
@@ -184,6 +186,7 @@ class Module:
             instruction_limit=instruction_limit,
             taps=[_tap(tap, dynamic) for tap in taps],
             trace_limit=trace_limit if trace else 0,
+            races=races,
         )
         hang = Hang(raw["hang"], ProgramView(decoded)) if "hang" in raw else None
         findings = tuple(finding(entry, f, hang) for f in raw["findings"])

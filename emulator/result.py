@@ -94,6 +94,35 @@ class Waiting:
 
 
 @dataclass(frozen=True)
+class Race:
+    """The other side of a race: the access that came before in this run, and what should stand between.
+
+    `execution` counts the executions of its instruction by its warp from 1, `then_execution` those of the
+    finding's own instruction; `lanes` is the mask of the lanes that executed it.
+    """
+
+    ptx_line: int
+    source: str
+    instruction: str
+    cta: tuple[int, int, int]
+    cluster_rank: int
+    warp: int
+    lanes: int
+    writes: bool
+    execution: int
+    then_writes: bool
+    then_execution: int
+    missing: str
+
+    def __str__(self) -> str:
+        place = f"PTX line {self.ptx_line}" + (f", {self.source}" if self.source else "")
+        return (
+            f"{'write' if self.writes else 'read'} at {place}, CTA {self.cta} warp {self.warp} lanes "
+            f"{self.lanes:#010x}, execution {self.execution}: {self.instruction}"
+        )
+
+
+@dataclass(frozen=True)
 class Finding:
     """A defect, or a remark, with its place.
 
@@ -115,6 +144,7 @@ class Finding:
     address: int
     count: int
     waiting: tuple[Waiting, ...] = ()
+    race: Race | None = None
     graph: Graph = field(default_factory=Graph)
     hang: Hang | None = field(default=None, compare=False, repr=False)
 
@@ -137,6 +167,10 @@ class Finding:
             f"{self.severity} {self.code}: {self.message}{times}",
             f"  at {', '.join(place)}: {self.instruction}",
         ]
+        if self.race:
+            kind = "write" if self.race.then_writes else "read"
+            lines[-1] += f" ({kind}, execution {self.race.then_execution})"
+            lines.append(f"  before it: {self.race}")
         for root in self.graph.roots:
             message, *evidence = root.lines()
             lines.append(f"  root: {message} ({root.followers} groups of lanes wait for it)")
@@ -190,6 +224,25 @@ class LaunchResult:
 _SEVERITY = ("note", "warning", "error")
 
 
+def _race(raw: dict[str, Any] | None) -> Race | None:
+    if raw is None:
+        return None
+    return Race(
+        ptx_line=raw["line"],
+        source=raw["source"],
+        instruction=raw["instruction"],
+        cta=tuple(raw["cta"]),
+        cluster_rank=raw["rank"],
+        warp=raw["warp"],
+        lanes=raw["lanes"],
+        writes=raw["writes"],
+        execution=raw["nth"],
+        then_writes=raw["then_writes"],
+        then_execution=raw["then_nth"],
+        missing=raw["missing"],
+    )
+
+
 def finding(kernel: str, raw: dict[str, Any], hang: Hang | None = None) -> Finding:
     """A Finding from the engine's dictionary; `hang` is the state in which the launch stopped."""
     hang = hang if raw["code"] in ("hang", "livelock") else None
@@ -226,6 +279,7 @@ def finding(kernel: str, raw: dict[str, Any], hang: Hang | None = None) -> Findi
         address=raw["address"],
         count=raw["count"],
         waiting=waiting,
+        race=_race(raw.get("race")),
         graph=hang.explain() if hang else Graph(),
         hang=hang,
     )

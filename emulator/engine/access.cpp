@@ -58,6 +58,8 @@ uint8_t* Exec::shared(uint64_t address, uint32_t size, int lane, bool write, boo
   e.counters.shared_bytes += size;
   uint8_t* data = &owner->shared.data[offset];
   uint8_t* state = &owner->shared.state[offset];
+  if (e.races && (write || !(order & kAtomic))) [[unlikely]]
+    e.races->generic_shared(*this, *owner, offset, size, lane, write);
   if (write) {
     ++e.progress;
     for (uint32_t i = 0; i < size; ++i) {
@@ -122,6 +124,8 @@ uint8_t* Exec::global(uint64_t address, uint32_t size, int lane, bool write, boo
   e.counters.global_bytes += size;
   uint8_t* data = b->data + (address - b->address);
   uint8_t* written = b->written ? b->written + (address - b->address) : nullptr;
+  if (e.races && b->writable && (write || !(order & kAtomic))) [[unlikely]]
+    e.races->generic_global(*this, address, size, lane, write);
   if (read && written && !all_valid(written, size)) {
     e.error("global-uninitialised",
             "a load reads bytes of " + b->name + " at offset " + std::to_string(address - b->address) +

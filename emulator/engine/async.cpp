@@ -18,6 +18,8 @@ void Engine::issue(const char* engine, uint64_t queue, const Origin& origin, std
   op.origin = origin;
   op.source_rank = origin.rank;
   op.complete = std::move(complete);
+  if (races) [[unlikely]]
+    op.view = races->issue(origin, engine, queue);
   if (tracing) [[unlikely]]
     trace_event(Event::Issue, Object::None, origin, 0, -1, origin.rank, -1, 0, op.seq, engine);
   if (early() && (queue == 0 || queues_.find(queue) == queues_.end())) {
@@ -31,7 +33,13 @@ void Engine::issue(const char* engine, uint64_t queue, const Origin& origin, std
 }
 
 void Engine::finish(AsyncOp& op) {
-  op.complete();
+  if (races) [[unlikely]] {
+    auto outer = races->swap(op.view);
+    op.complete();
+    races->swap(std::move(outer));
+  } else {
+    op.complete();
+  }
   if (tracing) [[unlikely]]
     trace_event(Event::Complete, Object::None, op.origin, 0, -1, op.origin.rank, -1, 0, op.seq, op.engine);
 }
@@ -170,6 +178,8 @@ void Engine::barrier_complete_tx(Cta& cta, uint32_t offset, int64_t bytes, const
   Mbarrier* b = barrier_at(cta, offset, at);
   if (!b) return;
   b->history.record(Deed::Deliver, at, bytes, b->phase, counters.warp_instructions);
+  if (races) [[unlikely]]
+    races->mbarrier_deliver(cta, offset, b->phase);
   if (tracing) [[unlikely]]
     trace_event(Event::Deliver, Object::Mbarrier, at, 0, offset, cta.rank, b->phase, bytes, 0, nullptr);
   b->tx -= bytes;
@@ -185,6 +195,8 @@ void Engine::try_complete(Cta& cta, Mbarrier& b, const Origin& at) {
   if (b.pending != 0 || b.tx != 0) return;
   b.phase++;
   b.pending = b.expected;
+  if (races) [[unlikely]]
+    races->mbarrier_phase(cta, b.offset, b.phase);
   ++counters.barrier_phases;
   ++progress;
   phase_complete(cta, b, at);
@@ -239,10 +251,12 @@ const uint8_t* Engine::async_read_global(uint64_t address, uint32_t size, const 
   if (b->written && !all_valid(b->written + (address - b->address), size))
     error("global-uninitialised",
           "an asynchronous copy reads bytes of " + b->name + " that were never written", at, address);
+  if (races && b->writable) [[unlikely]]
+    races->async_global(address, size, false, false);
   return b->data + (address - b->address);
 }
 
-uint8_t* Engine::async_write_global(uint64_t address, uint32_t size, const Origin& at) {
+uint8_t* Engine::async_write_global(uint64_t address, uint32_t size, const Origin& at, bool add) {
   GlobalBuffer* b = memory.find(address, size);
   if (!b || !b->writable) {
     fault(b ? "global-read-only" : "global-out-of-bounds",
@@ -251,7 +265,12 @@ uint8_t* Engine::async_write_global(uint64_t address, uint32_t size, const Origi
           at, address);
     return nullptr;
   }
+  if (add && b->written && !all_valid(b->written + (address - b->address), size))
+    error("global-uninitialised",
+          "an asynchronous copy adds to bytes of " + b->name + " that were never written", at, address);
   if (b->written) std::memset(b->written + (address - b->address), kValid, size);
+  if (races) [[unlikely]]
+    races->async_global(address, size, true, add);
   return b->data + (address - b->address);
 }
 
@@ -277,6 +296,8 @@ bool Engine::shared_range(Cta& cta, uint32_t offset, uint32_t size, const Origin
 bool Engine::async_read_shared(Cta& cta, uint32_t offset, uint32_t size, uint8_t* out, const Origin& at,
                                const char* who) {
   if (!shared_range(cta, offset, size, at, who)) return false;
+  if (races) [[unlikely]]
+    races->async_shared(cta, offset, size, false);
   const uint8_t* state = &cta.shared.state[offset];
   if (all_valid(state, size)) {
     std::memcpy(out, &cta.shared.data[offset], size);
@@ -312,6 +333,8 @@ bool Engine::async_read_shared(Cta& cta, uint32_t offset, uint32_t size, uint8_t
 void Engine::async_write_shared(Cta& cta, uint32_t offset, const uint8_t* data, uint32_t size,
                                 bool was_pending, const Origin& at) {
   std::memcpy(&cta.shared.data[offset], data, size);
+  if (races) [[unlikely]]
+    races->async_shared(cta, offset, size, true);
   uint8_t* state = &cta.shared.state[offset];
   for (uint32_t i = 0; i < size; i += 8)
     if (state[i] & kMbarrier) {

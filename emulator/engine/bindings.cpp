@@ -84,7 +84,7 @@ py::dict launch(
     const std::tuple<uint32_t, uint32_t, uint32_t>& cluster, uint32_t dynamic_shared, py::bytes params,
     int policy, uint64_t seed, int mma, uint64_t livelock_limit, uint64_t instruction_limit,
     const std::vector<std::tuple<std::string, uint32_t, bool, int32_t, int32_t, uint32_t, uint32_t>>& taps,
-    uint64_t trace_limit) {
+    uint64_t trace_limit, bool races) {
   GlobalMemory memory;
   for (const auto& [address, size, data, written, writable, name] : buffers) {
     GlobalBuffer b;
@@ -107,6 +107,7 @@ py::dict launch(
   c.livelock_limit = livelock_limit;
   c.instruction_limit = instruction_limit;
   c.trace_limit = trace_limit;
+  c.races = races;
   const std::string bytes = params;
   c.params.assign(bytes.begin(), bytes.end());
   for (const auto& [name, barrier, tmem, column, columns, offset, size] : taps)
@@ -137,6 +138,16 @@ py::dict launch(
       waiters.append(e);
     }
     d["waiters"] = waiters;
+    if (f.has_race) {
+      py::dict r = origin_dict(program, f.race.first);
+      r["lanes"] = f.race.first_lanes;
+      r["nth"] = f.race.first_nth;
+      r["writes"] = f.race.first_writes;
+      r["then_nth"] = f.race.second_nth;
+      r["then_writes"] = f.race.second_writes;
+      r["missing"] = f.race.missing;
+      d["race"] = r;
+    }
     findings.append(d);
   }
   const Counters& n = engine.counters;
@@ -188,7 +199,7 @@ PYBIND11_MODULE(_engine, m) {
   m.def("launch", &launch, py::arg("program"), py::arg("buffers"), py::arg("grid"), py::arg("block"),
         py::arg("cluster"), py::arg("dynamic_shared"), py::arg("params"), py::arg("policy"), py::arg("seed"),
         py::arg("mma"), py::arg("livelock_limit"), py::arg("instruction_limit"), py::arg("taps"),
-        py::arg("trace_limit"));
+        py::arg("trace_limit"), py::arg("races"));
   m.def("handlers", &handler_ids, "Handler names and their numbers.");
   m.attr("PACKED_INSTR_BYTES") = sizeof(PackedInstr);
   // For tests against spec/machine:

@@ -19,6 +19,7 @@ Engine::Engine(const Program& p, GlobalMemory& m, Config c)
       rng(config.seed * 0x9e3779b97f4a7c15ull + 1),
       tracing(config.trace_limit > 0) {
   if (config.policy == Policy::Random && rng() % 2) starve_ = rng() | 1;
+  if (config.races) races = std::make_unique<Races>(*this);
 }
 
 void Engine::run() {
@@ -66,6 +67,7 @@ void Engine::start_cluster(Dim3 first) {
     cta.warps.resize(static_cast<size_t>(warps));
     for (int i = 0; i < warps; ++i) start_warp(cta, cta.warps[static_cast<size_t>(i)], i);
   }
+  if (races) races->start_cluster();
 }
 
 void Engine::start_warp(Cta& cta, Warp& w, int index) {
@@ -416,6 +418,8 @@ void Engine::exit_lanes(Warp& w, uint32_t lanes, const Instr* at) {
   w.cta->live_threads -= n;
   cluster->live_threads -= n;
   ++progress;
+  if (races) [[unlikely]]
+    races->exit(w, lanes);
   for (size_t j = 0; j < w.joins.size(); ++j)
     if (w.joins[j].expected) leave_join(w, static_cast<int32_t>(j));
   for (int id = 0; id < 16; ++id) named_barrier_check(*w.cta, id);
@@ -426,6 +430,8 @@ void Engine::cluster_barrier_check() {
   if (cluster->barrier_arrived && cluster->barrier_arrived >= cluster->live_threads) {
     cluster->barrier_arrived = 0;
     cluster->barrier_generation++;
+    if (races) [[unlikely]]
+      races->cluster_done();
     counters.barrier_phases++;
     ++progress;
     for (auto& cta : cluster->ctas)
@@ -447,6 +453,8 @@ void Engine::named_barrier_check(Cta& cta, int id) {
     b.before = b.warps;
     b.warps = 0;
     b.generation++;
+    if (races) [[unlikely]]
+      races->named_done(cta, static_cast<uint32_t>(id));
     counters.barrier_phases++;
     ++progress;
   }
@@ -467,6 +475,7 @@ void Engine::finish_cluster() {
              op.origin);
     drain();
   }
+  if (races) races->finish_cluster();
   if (stopped) return;
   for (auto& cta : cluster->ctas)
     if (!cta->tmem.allocations.empty()) {

@@ -36,6 +36,16 @@ struct Waiter {  // one blocked group of lanes, in a hang
   int64_t tx = 0;
 };
 
+struct Race {  // the access before, and what should stand between
+  Origin first;
+  uint32_t first_lanes = 0;
+  uint32_t first_nth = 0;  // execution of the instruction by its warp, from 1
+  bool first_writes = false;
+  uint32_t second_nth = 0;
+  bool second_writes = false;
+  std::string missing;
+};
+
 struct Finding {
   Severity severity = Severity::Error;
   std::string code;
@@ -44,18 +54,19 @@ struct Finding {
   uint64_t address = 0;
   uint64_t count = 1;
   std::vector<Waiter> waiters;
+  bool has_race = false;
+  Race race;
 };
 
 class FindingSink {
  public:
-  // Returns true the first time this (code, instruction) is seen in a CTA rank.
-  bool report(Severity severity, const std::string& code, const std::string& message, const Origin& at,
-              uint64_t address = 0) {
-    auto key = std::make_tuple(code, at.instr, at.rank);
-    auto [it, fresh] = seen_.try_emplace(key, findings.size());
+  // The finding: a new one the first time this (code, instruction, other instruction) is seen in a CTA rank.
+  Finding* add(Severity severity, const std::string& code, const std::string& message, const Origin& at,
+               uint64_t address = 0, const Instr* other = nullptr) {
+    auto [it, fresh] = seen_.try_emplace(std::make_tuple(code, at.instr, other, at.rank), findings.size());
     if (!fresh) {
       findings[it->second].count++;
-      return false;
+      return &findings[it->second];
     }
     Finding f;
     f.severity = severity;
@@ -64,13 +75,23 @@ class FindingSink {
     f.at = at;
     f.address = address;
     findings.push_back(std::move(f));
-    return true;
+    return &findings.back();
+  }
+  // Counts one more of a finding that is already there.
+  bool again(const std::string& code, const Origin& at, const Instr* other) {
+    auto it = seen_.find(std::make_tuple(code, at.instr, other, at.rank));
+    if (it != seen_.end()) findings[it->second].count++;
+    return it != seen_.end();
+  }
+  void report(Severity severity, const std::string& code, const std::string& message, const Origin& at,
+              uint64_t address = 0) {
+    add(severity, code, message, at, address);
   }
 
   std::vector<Finding> findings;
 
  private:
-  std::map<std::tuple<std::string, const Instr*, int32_t>, size_t> seen_;
+  std::map<std::tuple<std::string, const Instr*, const Instr*, int32_t>, size_t> seen_;
 };
 
 }  // namespace tileproof

@@ -22,6 +22,7 @@ Step ld(Exec& x, const Instr& i) {
   const uint32_t element = static_cast<uint32_t>(i.m[1]), reg = static_cast<uint32_t>(i.m[3]);
   const uint32_t size = element * static_cast<uint32_t>(i.m[2]);
   const int32_t* regs = &x.e.program.vec[static_cast<size_t>(i.vec)];
+  x.order = static_cast<uint8_t>(i.m[6]);
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
     const uint8_t* p = x.load(space, address_of(x, i, l), size, l);
@@ -39,6 +40,7 @@ Step ld(Exec& x, const Instr& i) {
       }
     }
   }
+  x.order = 0;
   return Step::Next;
 }
 
@@ -47,6 +49,7 @@ Step st(Exec& x, const Instr& i) {
   const uint32_t element = static_cast<uint32_t>(i.m[1]), reg = static_cast<uint32_t>(i.m[3]);
   const uint32_t size = element * static_cast<uint32_t>(i.m[2]);
   const int32_t* regs = &x.e.program.vec[static_cast<size_t>(i.vec)];
+  x.order = static_cast<uint8_t>(i.m[6]);
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
     uint8_t* p = x.store(space, address_of(x, i, l), size, l);
@@ -55,6 +58,7 @@ Step st(Exec& x, const Instr& i) {
       std::memcpy(p + static_cast<uint32_t>(k) * element,
                   x.src<uint8_t>(regs[k]) + static_cast<uint32_t>(l) * reg, element);
   }
+  x.order = 0;
   return Step::Next;
 }
 
@@ -91,6 +95,7 @@ Step atom(Exec& x, const Instr& i) {
   const uint32_t element = static_cast<uint32_t>(i.m[1]);
   const uint32_t size = element * static_cast<uint32_t>(i.m[2]);
   const int32_t* regs = &x.e.program.vec[static_cast<size_t>(i.vec)];
+  x.order = static_cast<uint8_t>(i.m[4] | kStrong | kAtomic);
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
     const uint64_t address = address_of(x, i, l);
@@ -136,6 +141,7 @@ Step atom(Exec& x, const Instr& i) {
       }
     }
   }
+  x.order = 0;
   return Step::Next;
 }
 

@@ -141,6 +141,8 @@ Step activemask(Exec& x, const Instr& i) {
 
 Step warp_sync(Exec& x, const Instr& i) {
   TP_MEMBERS(i.o[0]);
+  if (x.e.races) [[unlikely]]
+    x.e.races->warp_sync(x.w, x.mask);
   return Step::Next;
 }
 
@@ -154,6 +156,8 @@ Step bar(Exec& x, const Instr& i) {
       return Step::Block;
     }
     s.arrived = false;
+    if (x.e.races) [[unlikely]]
+      x.e.races->named_pass(x.w, s.bar_offset);
     x.w.pass(&i, x.e.counters.warp_instructions);
     return Step::Next;
   }
@@ -183,12 +187,16 @@ Step bar(Exec& x, const Instr& i) {
     x.e.trace_event(Event::Arrive, Object::Named, x.origin(l), x.s->mask, id, x.cta.rank, b.generation, 32, 0,
                     nullptr);
   ++x.e.progress;
+  if (x.e.races) [[unlikely]]
+    x.e.races->named_arrive(x.w, id);
   Split& s2 = *x.s;
   s2.token = b.generation;
   s2.bar_offset = id;
   x.e.named_barrier_check(x.cta, static_cast<int>(id));
   if (i.m[0]) return Step::Next;
   if (b.generation != s2.token) {
+    if (x.e.races) [[unlikely]]
+      x.e.races->named_pass(x.w, id);
     x.w.pass(&i, x.e.counters.warp_instructions);
     return Step::Next;
   }
@@ -210,6 +218,8 @@ Step cluster_arrive(Exec& x, const Instr& i) {
   if (x.e.tracing) [[unlikely]]
     x.e.trace_event(Event::Arrive, Object::ClusterBarrier, x.origin(x.lane()), x.mask, -1, x.cta.rank,
                     x.w.cluster_token, __builtin_popcount(x.mask), 0, nullptr);
+  if (x.e.races) [[unlikely]]
+    x.e.races->cluster_arrive(x.w, x.mask, !i.m[1]);
   x.e.cluster->barrier_arrived += static_cast<uint32_t>(__builtin_popcount(x.mask));
   ++x.e.progress;
   x.e.cluster_barrier_check();
@@ -218,6 +228,8 @@ Step cluster_arrive(Exec& x, const Instr& i) {
 Step cluster_wait(Exec& x, const Instr& i) {
   if (i.m[0] && !x.whole_warp()) return Step::Block;
   if (x.e.cluster->barrier_generation != x.w.cluster_token) {
+    if (x.e.races) [[unlikely]]
+      x.e.races->cluster_pass(x.w, x.mask);
     x.w.pass(&i, x.e.counters.warp_instructions);
     return Step::Next;
   }
@@ -289,6 +301,8 @@ Step mbarrier_init(Exec& x, const Instr& i) {
     b.history.init = &i;
     b.history.init_warp = static_cast<int16_t>(x.w.index);
     for (uint32_t k = 0; k < 8; ++k) sh.state[offset + k] = kMbarrier | kValid;
+    if (x.e.races) [[unlikely]]
+      x.e.races->mbarrier_init(x, *owner, offset, l);
     ++x.e.progress;
   }
   return Step::Next;
@@ -308,9 +322,33 @@ Step mbarrier_inval(Exec& x, const Instr& i) {
   return Step::Next;
 }
 
-// m[1]: 0 arrive, 1 arrive.expect_tx, 2 expect_tx, 3 complete_tx; o[2] count or bytes (INT32_MIN: 1);
-// o[0] the state nobody may interpret, or none.
+// Arrivals of one instruction on one barrier are one release.
+void tell_arrivals(Exec& x, const Instr& i) {
+  uint32_t left = x.mask;
+  while (left) {
+    Cta* owner = nullptr;
+    uint32_t lanes = 0, offset = 0;
+    for (uint32_t m = left; m; m &= m - 1) {
+      const int l = __builtin_ctz(m);
+      uint32_t at;
+      Cta* cta = bar_at(x, i, l, true, at);
+      if (!cta) return;
+      if (!lanes) {
+        owner = cta;
+        offset = at;
+      }
+      if (cta == owner && at == offset) lanes |= 1u << l;
+    }
+    left &= ~lanes;
+    x.e.races->mbarrier_arrive(x, *owner, offset, lanes, i.m[1] < 2 && !i.m[3]);
+  }
+}
+
+// m[3] 1 for .relaxed; m[1]: 0 arrive, 1 arrive.expect_tx, 2 expect_tx, 3 complete_tx; o[2] count or bytes
+// (INT32_MIN: 1); o[0] the state nobody may interpret, or none.
 Step mbarrier_arrive(Exec& x, const Instr& i) {
+  if (x.e.races) [[unlikely]]
+    tell_arrivals(x, i);
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
     uint32_t offset;
@@ -369,6 +407,16 @@ Step mbarrier_wait(Exec& x, const Instr& i) {
       uniform &= offset == first_offset && parity == first_parity;
     }
   }
+  if (x.e.races && done) [[unlikely]] {
+    if (uniform)
+      x.e.races->mbarrier_pass(x, x.cta, first_offset, done);
+    else
+      for (uint32_t m = done; m; m &= m - 1) {
+        uint32_t offset;
+        if (bar_at(x, i, __builtin_ctz(m), false, offset))
+          x.e.races->mbarrier_pass(x, x.cta, offset, m & (0u - m));
+      }
+  }
   if (!done && uniform && i.m[2] && !x.s->timed_out) {
     x.s->wait = Wait::MbarrierParity;
     x.s->bar_offset = first_offset;
@@ -400,6 +448,8 @@ Step bulk_commit(Exec& x, const Instr&) {
     BulkThread& t = x.w.bulk[__builtin_ctz(m)];
     t.committed.push_back(t.open ? t.open : std::make_shared<BulkGroup>());
     t.open.reset();
+    if (x.e.races) [[unlikely]]
+      x.e.races->bulk_commit(x.w, __builtin_ctz(m));
   }
   ++x.e.progress;
   return Step::Next;
@@ -422,6 +472,37 @@ Step bulk_wait(Exec& x, const Instr& i) {
       return Step::Block;
     }
   }
+  if (x.e.races) [[unlikely]]
+    for (uint32_t m = x.mask; m; m &= m - 1)
+      x.e.races->bulk_pass(x.w, __builtin_ctz(m), static_cast<int64_t>(i.imm), read_only);
+  return Step::Next;
+}
+
+// Generic accesses take effect at once in program order here, so that fences change no value: only what the
+// race checker knows. m[0]: 0 nothing, 1 thread fence, 2 proxy.async (m[1] 1 shared, 2 global, 3 both),
+// 3 mbarrier_init, 4 tcgen05 before_thread_sync, 5 after_thread_sync.
+Step fence(Exec& x, const Instr& i) {
+  if (!x.e.races) return Step::Next;
+  Races& r = *x.e.races;
+  switch (i.m[0]) {
+    case 1:
+      r.thread_fence(x.w, x.mask);
+      break;
+    case 2:
+      r.proxy_fence(x.w, x.mask, i.m[1] & 1, i.m[1] & 2);
+      break;
+    case 3:
+      r.init_fence(x.w, x.mask);
+      break;
+    case 4:
+      r.before_thread_sync(x.w, x.mask);
+      break;
+    case 5:
+      r.after_thread_sync(x.w, x.mask);
+      break;
+    default:
+      break;
+  }
   return Step::Next;
 }
 
@@ -443,6 +524,7 @@ const Registrar sync({
     {"mbarrier.wait", mbarrier_wait},
     {"bulk.commit", bulk_commit},
     {"bulk.wait", bulk_wait},
+    {"fence", fence},
 });
 
 }  // namespace

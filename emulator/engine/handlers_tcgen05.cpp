@@ -118,6 +118,8 @@ Step dealloc(Exec& x, const Instr& i) {
   auto& a = x.cta.tmem.allocations;
   for (size_t k = 0; k < a.size(); ++k) {
     if (static_cast<uint32_t>(a[k].first) != taddr || static_cast<uint32_t>(a[k].second) != columns) continue;
+    if (x.e.races) [[unlikely]]
+      x.e.races->tmem_dealloc(x, a[k].first, a[k].second);
     for (int c = a[k].first; c < a[k].first + a[k].second; c += 32)
       x.cta.tmem.owner[static_cast<size_t>(c / 32)] = 0;
     for (int lane = 0; lane < kTmemLanes; ++lane) {
@@ -198,6 +200,8 @@ Step tmem_ld(Exec& x, const Instr& i) {
     x.e.trace_event(Event::TmemLoad, Object::None, x.origin(l), x.mask, -1, x.cta.rank, -1, column, 0,
                     nullptr);
   PendingTmemLoad load{&i, x.mask, static_cast<uint32_t>(lane0) << 16 | static_cast<uint32_t>(column)};
+  if (x.e.races) [[unlikely]]
+    load.view = x.e.races->tmem_load(x);
   // Late and random schedules read TMEM only when the registers are needed: at wait::ld or at the first use.
   if (x.e.early()) x.e.finish_tmem_load(x.w, load);
   size_t slot = 0;
@@ -212,6 +216,27 @@ Step tmem_ld(Exec& x, const Instr& i) {
     x.w.load_of_register[off / 64] = x.w.load_of_register[off / 64 + 1] = mark;
   }
   return Step::Next;
+}
+
+// The cells of an ld or st, for the race checker: per column, the lanes of each sixteenth.
+void touch_cells(Engine& e, const View& view, Cta& cta, const Instr& i, int lane0, int column, bool write) {
+  const TmemShape shape = static_cast<TmemShape>(i.m[0]);
+  if (shape == TmemShape::k32x32b) {
+    const int columns = i.nvec * (i.m[2] ? 2 : 1);
+    for (int half = 0; half < 2; ++half)
+      e.races->tmem(view, cta, lane0 / 16 + half, 0xffff, column, columns, write);
+    return;
+  }
+  std::map<int, uint32_t> lanes;  // by column; bit of the lane counted from lane0
+  for (int32_t k = 0; k < i.nvec; ++k)
+    for (int t = 0; t < 32; ++t) {
+      auto [dl, dc] = tmem_place(shape, t, k, static_cast<int>(i.imm));
+      for (int half = 0; half < (i.m[2] ? 2 : 1); ++half) lanes[(i.m[2] ? 2 * dc : dc) + half] |= 1u << dl;
+    }
+  for (auto [c, mask] : lanes)
+    for (int half = 0; half < 2; ++half)
+      if (const uint16_t units = static_cast<uint16_t>(mask >> 16 * half))
+        e.races->tmem(view, cta, lane0 / 16 + half, units, column + c, 1, write);
 }
 
 // tcgen05.st: same operands; the source registers are read now, the cells change at completion.
@@ -237,8 +262,12 @@ Step tmem_st(Exec& x, const Instr& i) {
   if (pending)
     for (const Cell& c : *cells) add_pending(x.cta.tmem.state_at(c.lane, c.column), 1);
   Cta* cta = &x.cta;
+  Engine* e = &x.e;
+  const Instr* instr = &i;
   x.e.counters.tmem_bytes += cells->size() * 4;
-  x.e.issue("TMEM store", store_queue(x.cta, x.w.index), x.origin(l), [cta, cells] {
+  x.e.issue("TMEM store", store_queue(x.cta, x.w.index), x.origin(l), [=] {
+    if (e->races) [[unlikely]]
+      touch_cells(*e, e->races->op(), *cta, *instr, lane0, column, true);
     for (const auto& c : *cells) {
       *cta->tmem.at(c.lane, c.column) = c.value;
       complete_pending(cta->tmem.state_at(c.lane, c.column), 1);
@@ -255,6 +284,8 @@ Step wait_ld(Exec& x, const Instr&) {
 Step wait_st(Exec& x, const Instr&) {
   if (!x.whole_warp()) return Step::Block;
   x.e.complete_queue(store_queue(x.cta, x.w.index));
+  if (x.e.races) [[unlikely]]
+    x.e.races->tmem_stores_done(x.w);
   return Step::Next;
 }
 
@@ -335,7 +366,11 @@ Step commit(Exec& x, const Instr& i) {
     Engine* e = &x.e;
     const Origin at = x.origin(l);
     e->issue("commit", tensor_queue(x.cta, x.w.index, l), at, [e, to, offset, at] {
-      for (Cta* cta : to) e->barrier_arrive(*cta, offset, 1, at);
+      for (Cta* cta : to) {
+        if (e->races) [[unlikely]]
+          e->races->mbarrier_commit(*cta, offset);
+        e->barrier_arrive(*cta, offset, 1, at);
+      }
     });
   }
   return x.e.stopped ? Step::Stop : Step::Next;
@@ -396,6 +431,10 @@ Step cp(Exec& x, const Instr& i) {
       for (Cta* c : ctas)
         for (int row = 0; row < rows; ++row)
           for (int k = 0; k < wide; ++k) {
+            if (e->races) [[unlikely]]
+              for (int lane : lanes_of(row))
+                e->races->tmem(e->races->op(), *c, lane / 16, static_cast<uint16_t>(1u << lane % 16),
+                               column + 4 * k, 4, true);
             uint32_t words[4];
             std::memset(words, kPoisonByte, 16);
             e->async_read_shared(*c, chunk_address(d, false, row, 8 * k), 16,
@@ -433,6 +472,8 @@ void Engine::finish_tmem_load(Warp& w, PendingTmemLoad& load) {
   const TmemShape shape = static_cast<TmemShape>(i.m[0]);
   const int lane0 = static_cast<int>(load.taddr >> 16), column = static_cast<int>(load.taddr & 0xffff);
   TensorMemory& tm = w.cta->tmem;
+  if (load.view) [[unlikely]]
+    touch_cells(*this, *load.view, *w.cta, i, lane0, column, false);
   counters.tmem_bytes += static_cast<uint64_t>(i.nvec) * 128;
   for (int32_t k = 0; k < i.nvec; ++k) {
     uint32_t* d = reinterpret_cast<uint32_t*>(w.regs() + program.vec[static_cast<size_t>(i.vec + k)]);
@@ -468,6 +509,8 @@ void Engine::release_tmem_load(Warp& w, PendingTmemLoad& load) {
   finish_tmem_load(w, load);
   if (load.released) return;
   load.released = true;
+  if (load.view) [[unlikely]]
+    races->tmem_load_done(w, *load.view);
   for (int32_t k = 0; k < load.instr->nvec; ++k) {
     const size_t off = static_cast<size_t>(program.vec[static_cast<size_t>(load.instr->vec + k)]);
     w.load_of_register[off / 64] = w.load_of_register[off / 64 + 1] = 0;

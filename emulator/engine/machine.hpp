@@ -14,6 +14,7 @@
 #include "findings.hpp"
 #include "memory.hpp"
 #include "program.hpp"
+#include "race.hpp"
 #include "shared.hpp"
 #include "tensormap.hpp"
 
@@ -91,8 +92,9 @@ struct PendingTmemLoad {
   const Instr* instr = nullptr;
   uint32_t mask = 0;
   uint32_t taddr = 0;
-  bool done = false;      // the registers hold the values
-  bool released = false;  // no longer waited for
+  std::shared_ptr<View> view = nullptr;  // for race checking
+  bool done = false;                     // the registers hold the values
+  bool released = false;                 // no longer waited for
 };
 
 struct alignas(64) RegisterBlock {
@@ -160,7 +162,11 @@ struct AsyncOp {
   Origin origin;
   int32_t source_rank = 0;
   std::function<void()> complete;
+  std::shared_ptr<View> view;  // for race checking
 };
+
+// How strong a memory access is (PTX ISA 8.5, 8.7).
+enum : uint8_t { kStrong = 1, kAcquires = 2, kReleases = 4, kAtomic = 8 };
 
 struct Counters {
   uint64_t warp_instructions = 0;
@@ -204,6 +210,7 @@ struct Config {
   uint64_t livelock_limit = 20'000'000;         // warp instructions without any effect on memory or a barrier
   uint64_t instruction_limit = 10'000'000'000;  // warp instructions of a whole launch
   uint64_t trace_limit = 0;                     // events kept; 0: no trace
+  bool races = false;                           // check happens-before
   std::vector<uint8_t> params;
   std::vector<Tap> taps;
 };
@@ -218,6 +225,7 @@ struct Exec {
   const uint8_t* consts;
   uint32_t mask;
   const Instr* instr;
+  uint8_t order = 0;  // of the access that the handler makes: kStrong and so on
 
   template <class T>
   const T* src(int32_t off) const {
@@ -264,6 +272,7 @@ class Engine {
   TensorMapCache maps;
   std::mt19937_64 rng;
   std::unique_ptr<Cluster> cluster;
+  std::unique_ptr<Races> races;  // null: not checked
   bool stopped = false;
   uint64_t progress = 0;  // counts effects that another thread could see
   bool hung = false;      // the cluster is as it was when a hang or a livelock was found
@@ -301,7 +310,7 @@ class Engine {
 
   // Checked accesses of the asynchronous engines.
   const uint8_t* async_read_global(uint64_t address, uint32_t size, const Origin& at);
-  uint8_t* async_write_global(uint64_t address, uint32_t size, const Origin& at);
+  uint8_t* async_write_global(uint64_t address, uint32_t size, const Origin& at, bool add);
   bool async_read_shared(Cta& cta, uint32_t offset, uint32_t size, uint8_t* out, const Origin& at,
                          const char* who);
   bool shared_range(Cta& cta, uint32_t offset, uint32_t size, const Origin& at, const char* who);

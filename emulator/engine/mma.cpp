@@ -110,8 +110,11 @@ inline float to_f32(uint16_t v) {
 // The 16 bytes at a shared offset; bytes that may not be read are poison (and reported) in `scratch`.
 inline const uint8_t* fetch_chunk(Engine& e, Cta& cta, uint32_t offset, const Origin& at, uint8_t* scratch) {
   if (offset >= kSharedReserved && offset + 16 <= cta.shared.data.size() &&
-      all_valid(&cta.shared.state[offset], 16))
+      all_valid(&cta.shared.state[offset], 16)) {
+    if (e.races) [[unlikely]]
+      e.races->async_shared(cta, offset, 16, false);
     return &cta.shared.data[offset];
+  }
   std::memset(scratch, kPoisonByte, 16);
   e.async_read_shared(cta, offset, 16, scratch, at, "tcgen05.mma");
   return scratch;
@@ -266,6 +269,36 @@ bool fetch_tmem_row(Engine& e, Cta& cta, const MmaRequest& r, const InstructionD
   return true;
 }
 
+// The TMEM cells of an MMA, for the race checker: D and, with A in TMEM, A, by sixteenths of the lanes.
+void touch_tmem(Engine& e, const MmaRequest& r, const std::vector<Segment>& segments) {
+  const View& v = e.races->op();
+  e.races->mma_shape(1 + (r.idesc & ~0x1ff80u) * 8u + static_cast<uint32_t>(r.cta_group * 2 + r.ws));
+  int member = -1;
+  for (Cta* cta : members(r)) {
+    ++member;
+    if (!cta) continue;
+    struct Block {
+      uint16_t units = 0;
+      int column = 0, columns = 0;
+    };
+    std::array<Block, kTmemLanes / 16> blocks;
+    for (const Segment& s : segments) {
+      const int word = s.lane / 32 + 4 * member;
+      if (word < r.mask_words && (r.lane_mask[static_cast<size_t>(word)] >> (s.lane % 32) & 1)) continue;
+      Block& b = blocks[static_cast<size_t>(s.lane / 16)];
+      b.units = static_cast<uint16_t>(b.units | 1u << s.lane % 16);
+      b.column = s.column;
+      b.columns = s.columns;
+    }
+    for (int k = 0; k < kTmemLanes / 16; ++k) {
+      const Block& b = blocks[static_cast<size_t>(k)];
+      if (!b.units) continue;
+      if (r.a_in_tmem) e.races->tmem(v, *cta, k, b.units, static_cast<int>(r.a & 0xffff), kBlockK / 2, false);
+      e.races->tmem(v, *cta, k, b.units, b.column, b.columns, true);
+    }
+  }
+}
+
 // The accumulators of one segment before the products: zero, or the old D, scaled.
 void prepare_d(Engine& e, const MmaRequest& r, Cta& cta, const Segment& s) {
   float* c = reinterpret_cast<float*>(cta.tmem.at(s.lane, s.column));
@@ -324,6 +357,8 @@ void execute_mma(Engine& e, const MmaRequest& r) {
     }
     if (!d_allocated(e, r, *cta, d)) return;
   }
+  if (e.races) [[unlikely]]
+    touch_tmem(e, r, w.segments);
   int part = 0;
   for (Cta* cta : members(r))  // B: even CTA rows [0, N/2), odd CTA rows [N/2, N)
     if (cta)

@@ -238,6 +238,7 @@ std::shared_ptr<BulkGroup> open_group(Exec& x, int lane) {
   if (!t.open) t.open = std::make_shared<BulkGroup>();
   t.open->reads_left++;
   t.open->writes_left++;
+  if (x.e.races) x.e.races->bulk_open();
   return t.open;
 }
 
@@ -286,8 +287,7 @@ Step tensor_store(Exec& x, const Instr& i) {
           const uint32_t n = static_cast<uint32_t>((last - first) * size);
           const uint64_t to = address + static_cast<uint64_t>((t->at[0] + first) * size);
           const uint8_t* in = &(*image)[r * t->row_bytes + static_cast<uint32_t>(first * size)];
-          if (add && !e->async_read_global(to, n, t->origin)) return;
-          uint8_t* out = e->async_write_global(to, n, t->origin);
+          uint8_t* out = e->async_write_global(to, n, t->origin, add);
           if (!out) return;
           if (!add) {
             std::memcpy(out, in, n);
@@ -339,8 +339,7 @@ Step bulk_copy(Exec& x, const Instr& i) {
         e->async_read_shared(*owner, offset, size, image->data(), at, "a bulk copy");
         group->reads_left--;
         e->issue("bulk copy", 0, at, [=] {
-          if (kind == 3 && !e->async_read_global(dst, size, at)) return;
-          uint8_t* out = e->async_write_global(dst, size, at);
+          uint8_t* out = e->async_write_global(dst, size, at, kind == 3);
           if (!out) return;
           if (kind == 2) {
             std::memcpy(out, image->data(), size);

@@ -20,14 +20,18 @@ _SPACES = {
 }
 
 
+# How strong an access is, as the race checker reads it: 1 strong, 2 acquires, 4 releases.
+_ORDER = {"weak": 0, "relaxed": 1, "volatile": 1, "acquire": 3, "release": 5, "acq_rel": 7}
+
+
+def _order(m: Modifiers) -> int:
+    return next((_ORDER[word] for word in m.left if word in _ORDER), 0)
+
+
 def _access(m: Modifiers) -> tuple[int, int, str]:
-    """(space, elements, type) of an ld or st; ordering and cache words change no value in this machine."""
+    """(space, elements, type) of an ld or st; scopes and cache words change nothing in this machine."""
     m.drop(
-        "weak",
-        "relaxed",
-        "acquire",
-        "release",
-        "volatile",
+        *_ORDER,
         "nc",
         "cta",
         "cluster",
@@ -87,6 +91,7 @@ def _call_parameter(d: Decoder, operand: Operand) -> Register | None:
     "memory ordering is order only: each access takes effect at once",
 )
 def ld(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    order = _order(m)
     space, elements, type_ = _access(m)
     dst, source = i.operands
     if space == PARAM and (parameter := _call_parameter(d, source)):
@@ -102,7 +107,7 @@ def ld(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit(
         "ld",
         [NONE, base],
-        m=[space, TYPE_BYTES[type_], elements, size, signed, width],
+        m=[space, TYPE_BYTES[type_], elements, size, signed, width, order],
         vec=[r.offset if r else NONE for r in registers],
         imm=displacement,
     )
@@ -116,6 +121,7 @@ def ld(d: Decoder, i: Instruction, m: Modifiers) -> None:
     note="checked: bounds, alignment, live mbarriers, pending asynchronous writes",
 )
 def st(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    order = _order(m)
     space, elements, type_ = _access(m)
     target, source = i.operands
     if space == PARAM:
@@ -135,7 +141,7 @@ def st(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit(
         "st",
         [NONE, base],
-        m=[space, TYPE_BYTES[type_], elements, size, 0, width],
+        m=[space, TYPE_BYTES[type_], elements, size, 0, width, order],
         vec=slots,
         imm=displacement,
     )
@@ -167,6 +173,7 @@ _ATOM_ALLOWED = {
 )
 def atomic(d: Decoder, i: Instruction, m: Modifiers) -> None:
     returns = i.opcode.startswith("atom")
+    order = _order(m)
     m.drop("relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "gpu", "sys")
     m.drop_prefix("L2::")
     space = m.take("global", "shared", "shared::cta", "shared::cluster")
@@ -197,7 +204,7 @@ def atomic(d: Decoder, i: Instruction, m: Modifiers) -> None:
             TYPE_BYTES[type_],
             elements,
             TYPE_BYTES[type_],
-            0,
+            order,
             width,
             _ATOM[operation],
             _ATOM_TYPES[type_],

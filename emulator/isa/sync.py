@@ -100,14 +100,14 @@ def bar(d: Decoder, i: Instruction, m: Modifiers) -> None:
 )
 @instruction("barrier.cluster.wait", group="barriers", forms="[.acquire][.aligned]", section="9.7.13.3")
 def cluster(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    m.drop("release", "relaxed", "acquire")
+    relaxed = m.take("release", "relaxed", "acquire") == "relaxed"
     aligned = m.take("aligned")
-    d.emit(".".join(i.opcode.split(".")[:3]), m=[int(bool(aligned))])
+    d.emit(".".join(i.opcode.split(".")[:3]), m=[int(bool(aligned)), int(relaxed)])
 
 
 def _state_space(m: Modifiers) -> int:
-    """0 for .shared::cta, 1 for .shared::cluster, 2 for none (a generic address); orderings and scopes change
-    nothing here.
+    """0 for .shared::cta, 1 for .shared::cluster, 2 for none (a generic address); scopes change nothing
+    here.
     """
     m.drop("release", "acquire", "relaxed", "cta", "cluster")
     space = m.take("shared", "shared::cta", "shared::cluster")
@@ -164,6 +164,7 @@ def mbarrier_arrive(d: Decoder, i: Instruction, m: Modifiers) -> None:
         kind = 1
     if m.take("noComplete"):
         raise Unknown("does not know the modifier .noComplete")
+    relaxed = "relaxed" in m.left
     cluster_space = _state_space(m)
     operands = list(i.operands)
     state = (
@@ -180,7 +181,7 @@ def mbarrier_arrive(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit(
         "mbarrier.arrive",
         [out, base, d.src(value[0], "u32") if value else NONE],
-        m=[cluster_space, kind, 0, 0, 0, width],
+        m=[cluster_space, kind, 0, int(relaxed), 0, width],
         imm=displacement,
     )
 
@@ -227,5 +228,23 @@ def mbarrier_wait(d: Decoder, i: Instruction, m: Modifiers) -> None:
 )
 @instruction("membar", group="fences", forms="any", section="9.7.13.4", grade="order only", note="as fence")
 def fence(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    words = i.opcode.split(".")[1:]
     m.types()
-    d.emit("nop")
+    if "mbarrier_init" in words:
+        d.emit("fence", m=[_INIT_FENCE, 0])
+    elif "proxy" not in words:
+        d.emit("fence", m=[_THREAD_FENCE, 0])
+    elif "tensormap" in " ".join(words) or "alias" in words:
+        d.emit("fence", m=[_NO_FENCE, 0])
+    else:
+        d.emit("fence", m=[_PROXY_FENCE, _proxy_spaces(words)])
+
+
+_NO_FENCE, _THREAD_FENCE, _PROXY_FENCE, _INIT_FENCE = range(4)
+
+
+def _proxy_spaces(words: list[str]) -> int:
+    """1 for shared memory, 2 for global memory, 3 for both."""
+    if "global" in words:
+        return 2
+    return 1 if any(word.startswith("shared") or "shared::" in word for word in words) else 3

@@ -259,7 +259,7 @@ def cp(d: Decoder, i: Instruction, m: Modifiers) -> None:
 )
 def fence(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.types()
-    d.emit("nop")
+    d.emit("fence", m=[4 if "before_thread_sync" in i.opcode else 5, 0])
 
 
 refused("tcgen05.shift", group="tcgen05", forms="any", section="9.7.16.9.3", note="row shifts of TMEM")

@@ -30,6 +30,8 @@ def reported() -> dict[str, set[str]]:
                 found.setdefault(code, set()).add(match.group(1))
         for code in re.findall(r'\.code = "([a-z-]+)"', text):
             found.setdefault(code, set()).add("fault")
+        for severity, code in re.findall(r'Severity::(\w+)[^";]*"(race-[a-z0-9-]+)"', text):
+            found.setdefault(code, set()).add({"Warning": "warn", "Note": "note"}.get(severity, "error"))
     return found
 
 

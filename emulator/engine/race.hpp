@@ -1,0 +1,232 @@
+// Happens-before race checking over bytes of shared and global memory and cells of tensor memory.
+//
+// race_threads.cpp keeps who knows what (vector clocks), race_access.cpp keeps who touched what (shadow
+// memory), race_rules.cpp decides whether two accesses are ordered as the PTX ISA asks, and reports.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "findings.hpp"
+#include "race_clock.hpp"
+#include "race_shadow.hpp"
+
+namespace tileproof {
+
+class Engine;
+struct Cta;
+struct Exec;
+struct Warp;
+struct Mbarrier;
+
+// Through what an access goes (PTX ISA 8.6, 9.7.16.6.5).
+enum class Path : uint8_t {
+  Generic,  // ld, st, atom, red
+  Copy,     // TMA and bulk copies: the async proxy
+  Tensor,   // tcgen05.mma and cp: the async proxy in shared memory, the tcgen05 pipeline in TMEM
+  Warp      // tcgen05.ld, st, alloc and dealloc
+};
+
+enum class Place : uint8_t { Shared, Global, Tmem };
+
+// One executed instruction, or asynchronous operation, that touched memory.
+struct Access {
+  uint32_t agent = 0;
+  Tick tick = kUnfinished;
+  uint32_t lanes = 0;
+  uint32_t nth = 0;    // execution of this instruction by this warp, from 1
+  uint32_t shape = 0;  // of an MMA: what two pipelined ones must share
+  uint32_t cluster = 0;
+  Origin at;
+  Path path = Path::Generic;
+  bool strong = false;  // atomic, relaxed, volatile or stronger
+};
+
+// What the thread behind an access knows: of a running instruction, or kept from the issue of an
+// asynchronous operation.
+struct View {
+  std::shared_ptr<const Knowledge> know;
+  uint32_t agent = 0;  // its warp
+  uint32_t lanes = 0;
+  Tick now = 0;
+  std::array<Tick, kOrders> own{};  // own accesses of each lane up to here have passed such a fence
+  uint32_t pipe = 0;                // the tensor pipeline that an MMA, cp or commit goes through
+  Tick pipe_tick = 0;
+  Path path = Path::Generic;
+  uint32_t reads = 0, writes = 0;  // records
+  Origin at;
+};
+
+class Races {
+ public:
+  explicit Races(Engine& engine);
+
+  void start_cluster();
+  void finish_cluster();
+
+  // ---- threads
+  void acquire(const Warp& w, uint32_t lanes, const Knowledge& from);
+  void release(const Warp& w, uint32_t lanes, Knowledge& to);
+  void warp_sync(const Warp& w, uint32_t lanes);
+  void proxy_fence(const Warp& w, uint32_t lanes, bool shared, bool global);
+  void init_fence(const Warp& w, uint32_t lanes);
+  void thread_fence(const Warp& w, uint32_t lanes);
+  void before_thread_sync(const Warp& w, uint32_t lanes);
+  void after_thread_sync(const Warp& w, uint32_t lanes);
+  void exit(const Warp& w, uint32_t lanes);
+
+  // ---- barriers
+  void mbarrier_init(const Exec& x, Cta& cta, uint32_t offset, int lane);
+  // A thread arrives (or expects bytes), or waited with success.
+  void mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, bool releases);
+  void mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes);
+  // An asynchronous operation delivers bytes, or a commit arrives; call before the phase can complete.
+  void mbarrier_deliver(Cta& cta, uint32_t offset, uint32_t phase);
+  void mbarrier_commit(Cta& cta, uint32_t offset);
+  void mbarrier_phase(Cta& cta, uint32_t offset, uint32_t phases_done);
+  void named_arrive(const Warp& w, uint32_t id);
+  void named_done(const Cta& cta, uint32_t id);
+  void named_pass(const Warp& w, uint32_t id);
+  void cluster_arrive(const Warp& w, uint32_t lanes, bool releases);
+  void cluster_done();
+  void cluster_pass(const Warp& w, uint32_t lanes);
+
+  // ---- asynchronous operations
+  std::shared_ptr<View> issue(const Origin& at, const char* engine, uint64_t queue);
+  // The operation that completes now; returns the one that was completing before.
+  std::shared_ptr<View> swap(std::shared_ptr<View> op) {
+    op_.swap(op);
+    return op;
+  }
+  // Bulk groups of one thread.
+  void bulk_open() { grouped_ = true; }  // the next operation issued joins its thread's open group
+  void bulk_commit(const Warp& w, int lane);
+  void bulk_pass(const Warp& w, int lane, int64_t allowed, bool reads_only);
+  // tcgen05.ld and st of a warp are over: wait::ld, wait::st.
+  std::shared_ptr<View> tmem_load(const Exec& x);
+  void tmem_load_done(const Warp& w, const View& load);
+  void tmem_stores_done(const Warp& w);
+
+  // ---- accesses
+  void generic_shared(const Exec& x, Cta& cta, uint32_t offset, uint32_t size, int lane, bool write);
+  void generic_global(const Exec& x, uint64_t address, uint32_t size, int lane, bool write);
+  void flag(const Exec& x, uint64_t key, int lane, bool write);  // of a strong access
+  void async_shared(Cta& cta, uint32_t offset, uint32_t size, bool write);
+  void async_global(uint64_t address, uint32_t size, bool write, bool add);
+  void remote_signal(Cta& cta);  // an mbarrier of another CTA is signalled by op_
+  // Lanes of `units` from 16 * sixteenth on, in each of `columns` columns.
+  void tmem(const View& v, Cta& cta, int sixteenth, uint16_t units, int column, int columns, bool write);
+  void tmem_dealloc(const Exec& x, int column, int columns);
+  const View& op() const { return *op_; }
+  bool busy() const { return op_ != nullptr; }
+  void mma_shape(uint32_t shape) { accesses_[op_->writes].shape = shape; }
+
+ private:
+  struct Group {  // lanes of a warp that know the same
+    uint32_t lanes = 0;
+    std::shared_ptr<Knowledge> know;
+    std::array<Tick, kOrders> own{};
+    std::shared_ptr<Knowledge> fenced;  // at the last thread fence: what strong writes after it release
+    std::vector<uint64_t> seen;         // flags read since: what the next thread fence acquires
+  };
+  struct BulkThread {
+    int64_t committed = 0;
+    std::vector<std::pair<int64_t, std::shared_ptr<View>>> pending;  // group, operation
+  };
+  struct Thread {  // one warp
+    uint32_t agent = 0;
+    uint32_t all = ~0u;
+    Tick now = 1;
+    std::vector<Group> groups;
+    std::vector<std::shared_ptr<View>> stores;  // tcgen05.st not waited for
+    std::map<int, BulkThread> bulk;             // by lane
+    std::vector<uint32_t> nth;                  // by instruction
+  };
+  struct Barrier {
+    uint32_t agent = 0;
+    uint32_t init = 0;  // access
+    uint8_t init_lane = 0;
+    Knowledge gather;
+    std::shared_ptr<Knowledge> done;
+    std::set<uint32_t> checked;  // warps that know of the init
+  };
+  struct Meeting {  // a named or cluster barrier
+    Knowledge gather;
+    std::shared_ptr<Knowledge> done;
+  };
+  struct Pipe {
+    uint32_t agent = 0;
+    Tick tick = 0;
+  };
+  struct CtaState {
+    std::vector<Thread> warps;
+    std::unordered_map<uint32_t, Barrier> barriers;
+    std::array<Meeting, 16> named;
+    Shadow shared, tmem;
+    Clock at_exit;
+    std::vector<std::pair<uint32_t, uint8_t>> remote;  // accesses of other CTAs, with their lanes
+  };
+
+  Thread& thread(const Warp& w);
+  CtaState& state(const Cta& cta);
+  Knowledge& mutable_knowledge(Group& g);
+  void split(Thread& t, uint32_t lanes);
+  Group& group_of(Thread& t, int lane);
+  void publish(Thread& t, const Group& g, uint32_t lanes, Knowledge& to);
+  View view_of(Thread& t, const Group& g, uint32_t lanes);
+  std::shared_ptr<const Knowledge> joined(Thread& t);
+  Barrier* barrier(Cta& cta, uint32_t offset);
+  uint32_t record(Thread& t, const Origin& at, uint32_t lanes, Path path);
+  const View& running(const Exec& x, int lane);
+  void finish(uint32_t id, uint32_t agent, Tick tick, uint32_t lanes);
+  void remote(Cta& cta, uint32_t id, uint8_t lane);
+  void forget_view() {
+    view_stamp_ = ~0ull;
+    view_.know.reset();
+  }
+  void knows_init(const View& v, uint32_t id, uint8_t lane, Cta& cta, uint32_t offset, bool from_afar);
+
+  template <class S>
+  void visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, uint8_t lane, bool write, const View& v,
+             Place place, int rank, uint64_t address);
+  template <class S>
+  void add_read(S& shadow, Cell& cell, Slot fresh, const View& v, Place place);
+  bool replaces(const Slot& old, Slot& fresh, const View& v, Place place) const;
+  void check(const Slot& first, bool first_writes, uint32_t second, uint8_t lane, bool second_writes,
+             const View& v, Place place, int rank, uint64_t address);
+  bool covered(const View& v, Order order, const Access& a, uint8_t lane) const;
+  bool seen(uint32_t id) const { return memo_[id & 7] == id; }
+  void report(Severity severity, const char* code, uint32_t first, bool first_writes, uint32_t second,
+              bool second_writes, Place place, int rank, uint64_t address, const std::string& missing);
+  std::string describe(Place place, int rank, uint64_t address) const;
+
+  Engine& e_;
+  std::vector<CtaState> ctas_;
+  Meeting cluster_;
+  std::vector<Access> accesses_;
+  std::unordered_map<uint64_t, Pipe> pipes_;
+  std::unordered_map<uint64_t, Knowledge> flags_;
+  std::unordered_map<uint64_t, std::set<uint32_t>> flag_clusters_;
+  std::set<uint32_t> earlier_;  // clusters whose release this cluster has acquired
+  PagedShadow global_;
+  uint32_t agents_ = 0;
+  uint32_t clusters_ = 0;
+  size_t retired_ = 1;  // accesses below belong to clusters that are over
+  std::shared_ptr<View> op_;
+  View view_;
+  uint64_t view_stamp_ = ~0ull;
+  const Warp* view_warp_ = nullptr;
+  const Group* view_group_ = nullptr;
+  bool grouped_ = false;
+  // Accesses already found ordered before the current one.
+  uint32_t memo_for_ = 0;
+  std::array<uint32_t, 8> memo_{};
+};
+
+}  // namespace tileproof

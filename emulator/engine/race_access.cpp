@@ -1,0 +1,284 @@
+// Who touched what: records of accesses, and the shadow of each memory that holds the latest of them.
+#include "machine.hpp"
+#include "race.hpp"
+
+namespace tileproof {
+
+namespace {
+const uint64_t kGlobalFlag = 0, kSharedFlag = 1ull << 63;
+const size_t kMostSlots = 256;  // of one granule
+}  // namespace
+
+uint32_t Races::record(Thread& t, const Origin& at, uint32_t lanes, Path path) {
+  const size_t pc = at.instr ? static_cast<size_t>(at.instr - e_.program.code.data()) : 0;
+  if (t.nth.empty()) t.nth.resize(e_.program.code.size() + 1, 0);
+  Access a;
+  a.at = at;
+  a.lanes = lanes;
+  a.path = path;
+  a.cluster = clusters_;
+  a.nth = ++t.nth[pc];
+  accesses_.push_back(a);
+  return static_cast<uint32_t>(accesses_.size() - 1);
+}
+
+void Races::finish(uint32_t id, uint32_t agent, Tick tick, uint32_t lanes) {
+  Access& a = accesses_[id];
+  a.agent = agent;
+  a.tick = tick;
+  if (lanes) a.lanes = lanes;
+}
+
+// The view of one lane of the running instruction, and its record, made once an instruction.
+const View& Races::running(const Exec& x, int lane) {
+  const uint64_t stamp = e_.counters.warp_instructions;
+  const bool same = stamp == view_stamp_ && &x.w == view_warp_;
+  if (same && (view_.lanes >> lane & 1)) return view_;
+  Thread& t = thread(x.w);
+  const Group& g = group_of(t, lane);
+  if (!same || view_group_ != &g) {
+    const uint32_t id = same ? view_.writes : 0;
+    view_ = view_of(t, g, 0);
+    view_.writes = id;
+    memo_for_ = 0;
+    view_stamp_ = stamp;
+    view_warp_ = &x.w;
+    view_group_ = &g;
+  }
+  if (!view_.writes) {
+    view_.writes = record(t, x.origin(lane), x.mask, Path::Generic);
+    finish(view_.writes, t.agent, t.now, x.mask);
+    accesses_[view_.writes].strong = x.order != 0;
+  }
+  view_.lanes = 1u << lane;
+  view_.at = x.origin(lane);
+  return view_;
+}
+
+void Races::generic_shared(const Exec& x, Cta& cta, uint32_t offset, uint32_t size, int lane, bool write) {
+  const View& v = running(x, lane);
+  const uint32_t id = v.writes;
+  Shadow& shadow = state(cta).shared;
+  for (uint32_t a = offset; a < offset + size;) {
+    const uint32_t first = a & 15, n = std::min(16 - first, offset + size - a);
+    visit(shadow, shadow.at(a >> 4), static_cast<uint16_t>(((1u << n) - 1) << first), id,
+          static_cast<uint8_t>(lane), write, v, Place::Shared, cta.rank, a);
+    a += n;
+  }
+  if (&cta != &x.cta) remote(cta, id, static_cast<uint8_t>(lane));
+  if (x.order) flag(x, kSharedFlag | static_cast<uint64_t>(cta.rank) << 32 | offset, lane, write);
+}
+
+void Races::generic_global(const Exec& x, uint64_t address, uint32_t size, int lane, bool write) {
+  const View& v = running(x, lane);
+  const uint32_t id = v.writes;
+  for (uint64_t a = address; a < address + size;) {
+    const uint32_t first = a & 15,
+                   n = static_cast<uint32_t>(std::min<uint64_t>(16 - first, address + size - a));
+    visit(global_, global_.at(a >> 4), static_cast<uint16_t>(((1u << n) - 1) << first), id,
+          static_cast<uint8_t>(lane), write, v, Place::Global, x.cta.rank, a);
+    a += n;
+  }
+  if (x.order) flag(x, kGlobalFlag | address, lane, write);
+}
+
+void Races::async_shared(Cta& cta, uint32_t offset, uint32_t size, bool write) {
+  if (!op_) return;
+  View& v = *op_;
+  if (write && !v.writes) {
+    accesses_.push_back(accesses_[v.reads]);
+    v.writes = static_cast<uint32_t>(accesses_.size() - 1);
+    accesses_[v.writes].tick = kUnfinished;
+  }
+  const uint32_t id = write ? v.writes : v.reads;
+  if (!id) return;
+  Shadow& shadow = state(cta).shared;
+  for (uint32_t a = offset; a < offset + size;) {
+    const uint32_t first = a & 15, n = std::min(16 - first, offset + size - a);
+    visit(shadow, shadow.at(a >> 4), static_cast<uint16_t>(((1u << n) - 1) << first), id, kWholeWarp, write,
+          v, Place::Shared, cta.rank, a);
+    a += n;
+  }
+  if (!write && cta.rank != v.at.rank) remote(cta, id, kWholeWarp);
+}
+
+void Races::async_global(uint64_t address, uint32_t size, bool write, bool add) {
+  if (!op_) return;
+  const View& v = *op_;
+  const uint32_t id = write ? v.writes : v.reads;
+  if (!id) return;
+  if (add) accesses_[id].strong = true;
+  for (uint64_t a = address; a < address + size;) {
+    const uint32_t first = a & 15,
+                   n = static_cast<uint32_t>(std::min<uint64_t>(16 - first, address + size - a));
+    visit(global_, global_.at(a >> 4), static_cast<uint16_t>(((1u << n) - 1) << first), id, kWholeWarp, write,
+          v, Place::Global, v.at.rank, a);
+    a += n;
+  }
+}
+
+void Races::tmem(const View& v, Cta& cta, int sixteenth, uint16_t units, int column, int columns,
+                 bool write) {
+  Shadow& shadow = state(cta).tmem;
+  const uint32_t id = write ? v.writes : v.reads;
+  for (int c = column; c < column + columns; ++c)
+    visit(shadow, shadow.at(static_cast<size_t>(c * (kTmemLanes / 16) + sixteenth)), units, id, kWholeWarp,
+          write, v, Place::Tmem, cta.rank,
+          static_cast<uint64_t>(sixteenth * 16 + __builtin_ctz(units)) << 16 | static_cast<uint64_t>(c));
+}
+
+void Races::tmem_dealloc(const Exec& x, int column, int columns) {
+  Thread& t = thread(x.w);
+  View v = view_of(t, t.groups[0], t.all);
+  v.know = joined(t);
+  v.path = Path::Generic;  // no tcgen05 fence is asked for, only completion and order
+  v.at = x.origin(x.lane());
+  v.writes = record(t, v.at, t.all, Path::Warp);
+  finish(v.writes, t.agent, t.now, t.all);
+  Shadow& shadow = state(x.cta).tmem;
+  for (int part = 0; part < kTmemLanes / 16; ++part) {
+    tmem(v, x.cta, part, 0xffff, column, columns, true);
+    for (int c = column; c < column + columns; ++c) {
+      Cell& cell = shadow.at(static_cast<size_t>(c * (kTmemLanes / 16) + part));
+      if (cell.more()) shadow.drop(cell);
+      cell = Cell{};
+    }
+  }
+}
+
+// Keeps an access to memory of another CTA: that CTA must not exit before it.
+void Races::remote(Cta& cta, uint32_t id, uint8_t lane) {
+  auto& all = state(cta).remote;
+  if (!all.empty() && all.back().first == id) {
+    if (all.back().second != lane) all.back().second = kSeveralLanes;
+    return;
+  }
+  all.push_back({id, lane});
+  if (all.size() < 4096) return;
+  // Of each agent and lane the last one stands for the earlier ones.
+  std::map<std::pair<uint32_t, uint8_t>, std::pair<uint32_t, uint8_t>> last;
+  std::vector<std::pair<uint32_t, uint8_t>> kept;
+  for (auto& r : all) {
+    if (accesses_[r.first].tick == kUnfinished)
+      kept.push_back(r);
+    else
+      last[{accesses_[r.first].agent, r.second}] = r;
+  }
+  for (auto& r : last) kept.push_back(r.second);
+  all = std::move(kept);
+}
+
+// ---------------------------------------------------------------------------------------------------------
+
+template <class S>
+void Races::visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, uint8_t lane, bool write, const View& v,
+                  Place place, int rank, uint64_t address) {
+  if (memo_for_ != id) {
+    memo_for_ = id;
+    memo_.fill(0);
+  }
+  auto look = [&](const Slot& s, bool first_writes) {
+    if (!(s.units & units) || s.record == id || seen(s.record)) return;
+    check(s, first_writes, id, lane, write, v, place, rank, address);
+  };
+  look(cell.write, true);
+  if (cell.more()) [[unlikely]]
+    for (const Slot& s : shadow.overflow(cell))
+      if (write || s.write) look(s, s.write);
+  if (!write) {
+    add_read(shadow, cell, Slot{id, units, lane, 0}, v, place);
+    return;
+  }
+  look(cell.read, false);
+  const uint16_t others = static_cast<uint16_t>(~units);
+  cell.read.units &= others;
+  if (cell.more()) [[unlikely]] {
+    auto& list = shadow.overflow(cell);
+    for (Slot& s : list) s.units &= others;
+    std::erase_if(list, [](const Slot& s) { return !s.units; });
+    if (list.empty()) {
+      shadow.drop(cell);
+      cell.more(false);
+    }
+  }
+  if (cell.write.record == id) {
+    if (cell.write.lane != lane) cell.write.lane = kSeveralLanes;
+    cell.write.units |= units;
+    return;
+  }
+  Slot old = cell.write;
+  old.units &= others;
+  const uint8_t more = cell.write.write;
+  cell.write = {id, units, lane, more};
+  if (old.units && old.record) {
+    old.write = 1;
+    shadow.overflow(cell).push_back(old);
+    cell.more(true);
+  }
+}
+
+// Whether `fresh` stands for `old` as well: what is ordered after the one is ordered after the other.
+bool Races::replaces(const Slot& old, Slot& fresh, const View& v, Place place) const {
+  if (!old.units) return true;
+  if (old.units & ~fresh.units) return false;
+  const Access &a = accesses_[old.record], &b = accesses_[fresh.record];
+  if (a.tick == kUnfinished) return false;
+  if (a.agent == b.agent) {
+    if (old.lane == fresh.lane) return true;
+    const uint32_t lanes = old.lane < 32 ? 1u << old.lane : a.lanes;
+    if (lanes & ~b.lanes) return false;
+    fresh.lane = kSeveralLanes;
+    return true;
+  }
+  return covered(v, place == Place::Tmem ? kAfterSync : kHappens, a, old.lane);
+}
+
+template <class S>
+void Races::add_read(S& shadow, Cell& cell, Slot fresh, const View& v, Place place) {
+  Slot& r = cell.read;
+  if (r.record == fresh.record) {
+    if (r.lane != fresh.lane) r.lane = kSeveralLanes;
+    r.units |= fresh.units;
+    return;
+  }
+  if (!r.units || (seen(r.record) && !(r.units & ~fresh.units) && place != Place::Tmem) ||
+      replaces(r, fresh, v, place)) {
+    r = fresh;
+    if (!cell.more()) return;
+  }
+  if (cell.more()) {
+    auto& list = shadow.overflow(cell);
+    std::erase_if(list, [&](const Slot& s) { return !s.write && replaces(s, fresh, v, place); });
+    if (r.record == fresh.record) {
+      r.lane = fresh.lane;
+      return;
+    }
+    for (Slot& s : list)
+      if (!s.write && s.record == fresh.record) {
+        if (s.lane != fresh.lane) s.lane = kSeveralLanes;
+        s.units |= fresh.units;
+        return;
+      }
+    if (list.size() > kMostSlots) list.erase(list.begin());
+  }
+  shadow.overflow(cell).push_back(fresh);
+  cell.more(true);
+}
+
+// What the finished cluster did to global memory stays; which of its threads did it no longer matters.
+void Races::finish_cluster() {
+  std::vector<Access> kept(accesses_.begin(), accesses_.begin() + static_cast<std::ptrdiff_t>(retired_));
+  std::map<std::pair<const Instr*, bool>, uint32_t> ids;
+  global_.each_touched([&](Slot& s) {
+    if (s.record < retired_) return;
+    const Access& a = accesses_[s.record];
+    auto [it, fresh] = ids.try_emplace({a.at.instr, a.strong}, static_cast<uint32_t>(kept.size()));
+    if (fresh) kept.push_back(a);
+    s.record = it->second;
+  });
+  accesses_ = std::move(kept);
+  retired_ = accesses_.size();
+  op_.reset();
+}
+
+}  // namespace tileproof

@@ -1,0 +1,165 @@
+// Whether two conflicting accesses are ordered as the PTX ISA asks (facts/sm100.md section 7.2), and the
+// finding when they are not.
+#include "machine.hpp"
+#include "race.hpp"
+
+namespace tileproof {
+
+bool Races::covered(const View& v, Order order, const Access& a, uint8_t lane) const {
+  if (a.agent == v.agent) {  // the same warp: a thread's own accesses are in program order
+    const uint32_t lanes = lane < 32 ? 1u << lane : a.lanes;
+    const bool mine = lane == kWholeWarp || (lanes & ~v.lanes) == 0;
+    const bool fenced =
+        order == kProxyShared || order == kProxySharedOwn || order == kProxyGlobal || order == kInitFence;
+    if (mine && a.tick <= (fenced ? v.own[order] : v.now)) return true;
+  }
+  return v.know->of[order].covers(a.agent, a.tick, lane, a.lanes);
+}
+
+void Races::check(const Slot& first, bool first_writes, uint32_t second, uint8_t, bool second_writes,
+                  const View& v, Place place, int rank, uint64_t address) {
+  const Access& a = accesses_[first.record];
+  const Access& b = accesses_[second];
+  if (a.strong && b.strong) return;
+  auto say = [&](Severity severity, const char* code, const std::string& missing) {
+    report(severity, code, first.record, first_writes, second, second_writes, place, rank, address, missing);
+  };
+  if (a.cluster != clusters_) {
+    if (!earlier_.count(a.cluster))
+      say(Severity::Error, "race-clusters",
+          "clusters run in any order and at once: only a release and an acquire at gpu scope order them, or "
+          "atomics on both sides");
+    return;
+  }
+  const bool tensor = v.path == Path::Tensor;
+  if (tensor && a.agent == v.pipe) {
+    // Two operations of one tensor pipeline: in order only for the pairs of PTX ISA 9.7.16.6.2.
+    if (place != Place::Tmem || a.shape == b.shape || !a.shape) return;
+    if (covered(v, kHappens, a, kWholeWarp) && covered(v, kAfterSync, a, kWholeWarp)) return;
+    say(first_writes ? Severity::Error : Severity::Warning, "race-mma-pipeline",
+        "tcgen05.commit, a wait on its mbarrier and tcgen05.fence::after_thread_sync between them: only MMAs "
+        "with one accumulator of one shape and kind follow each other in order");
+    return;
+  }
+  if (!covered(v, kHappens, a, first.lane)) {
+    switch (a.path) {
+      case Path::Generic:
+        say(Severity::Error, "race-unordered",
+            a.agent == v.agent ? "bar.warp.sync between the lanes of the warp, or a barrier"
+                               : "a barrier (mbarrier, named or cluster) from the first to the second");
+        break;
+      case Path::Copy:
+        say(Severity::Error, "race-copy-unwaited",
+            a.tick == kUnfinished && a.nth && first_writes
+                ? "a wait for the copy: its mbarrier phase, or its bulk group, then a barrier"
+                : "the completion of the copy (its mbarrier phase or its bulk group), seen by the second");
+        break;
+      case Path::Tensor:
+        say(Severity::Error, "race-mma-unwaited",
+            "tcgen05.commit by the issuing thread and a wait on that mbarrier phase before the second");
+        break;
+      case Path::Warp:
+        if (a.tick == kUnfinished)
+          say(Severity::Error, "race-tmem-unwaited",
+              first_writes ? "tcgen05.wait::st by the first warp" : "tcgen05.wait::ld by the first warp");
+        else
+          say(Severity::Error, "race-unordered",
+              "a barrier (mbarrier, named or cluster) from the first to the second");
+        break;
+    }
+    return;
+  }
+  if (a.agent != v.agent && memo_for_ == second) memo_[first.record & 7] = first.record;
+  if (place == Place::Tmem) {
+    const bool fences = v.path != Path::Generic && (a.agent != v.agent || a.path == Path::Tensor);
+    if (!fences || covered(v, kAfterSync, a, first.lane)) return;
+    say(Severity::Error, "race-tcgen05-fence",
+        covered(v, kBeforeSync, a, first.lane)
+            ? "tcgen05.fence::after_thread_sync between the wait and the second"
+            : "tcgen05.fence::before_thread_sync between the first and its arrival");
+    return;
+  }
+  if (v.path == Path::Generic) return;
+  if (a.path == Path::Generic) {
+    const bool shared = place == Place::Shared;
+    const char* fence = shared ? "fence.proxy.async (shared memory)" : "fence.proxy.async (global memory)";
+    if (!covered(v, shared ? kProxyShared : kProxyGlobal, a, first.lane)) {
+      if (first_writes)
+        say(Severity::Error, "race-proxy-fence",
+            std::string(fence) + " by the writing threads, before their barrier");
+      else
+        say(Severity::Note, "race-proxy-read",
+            std::string(fence) + " by the reading threads, as the strict reading of PTX ISA 8.9.5 asks");
+      return;
+    }
+    if (shared && first_writes && !covered(v, kProxySharedOwn, a, first.lane))
+      say(Severity::Note, "race-proxy-reader",
+          std::string(fence) + " by the writing threads; one stands on the reading side only");
+  }
+  if (tensor && place == Place::Shared && first_writes && a.agent != v.agent &&
+      !covered(v, kAfterHappens, a, first.lane))
+    say(Severity::Warning, "race-operand-fence",
+        "tcgen05.fence::after_thread_sync between the wait and the second (PTX ISA 9.7.16.12)");
+}
+
+void Races::knows_init(const View& v, uint32_t id, uint8_t lane, Cta& cta, uint32_t offset, bool from_afar) {
+  const Barrier* b = barrier(cta, offset);
+  if (!b || !b->init || !id) return;
+  const Access& a = accesses_[b->init];
+  (void)lane;
+  if (!covered(v, kHappens, a, b->init_lane)) {
+    report(Severity::Error, "race-mbarrier-init", b->init, true, id, true, Place::Shared, cta.rank, offset,
+           from_afar ? "fence.mbarrier_init and a cluster barrier between them" : "a barrier between them");
+  } else if (from_afar && !covered(v, kInitFence, a, b->init_lane) &&
+             !covered(v, kProxyShared, a, b->init_lane)) {
+    report(Severity::Warning, "race-mbarrier-init-fence", b->init, true, id, true, Place::Shared, cta.rank,
+           offset, "fence.mbarrier_init after the init, before the barrier");
+  }
+}
+
+std::string Races::describe(Place place, int rank, uint64_t address) const {
+  switch (place) {
+    case Place::Shared:
+      return "shared byte " + hex(address) + " of CTA rank " + std::to_string(rank);
+    case Place::Tmem:
+      return "TMEM lane " + std::to_string(address >> 16) + " column " + std::to_string(address & 0xffff) +
+             " of CTA rank " + std::to_string(rank);
+    case Place::Global:
+      break;
+  }
+  const GlobalBuffer* b = e_.memory.find(address, 1);
+  return b ? "byte " + std::to_string(address - b->address) + " of " + b->name
+           : "global byte " + hex(address);
+}
+
+void Races::report(Severity severity, const char* code, uint32_t first, bool first_writes, uint32_t second,
+                   bool second_writes, Place place, int rank, uint64_t address, const std::string& missing) {
+  const Access &a = accesses_[first], &b = accesses_[second];
+  const std::string name(code);
+  if (e_.sink.again(name, b.at, a.at.instr)) return;
+  auto mnemonic = [&](const Access& x) {
+    if (!x.at.instr) return std::string("an access");
+    const std::string& full = e_.program.names[static_cast<size_t>(x.at.instr->name)];
+    return full.substr(0, full.find(' '));
+  };
+  std::string message;
+  if (name == "race-exit")
+    message = "CTA rank " + std::to_string(rank) + " exits while " + mnemonic(a) + " of CTA rank " +
+              std::to_string(a.at.rank) + " warp " + std::to_string(a.at.warp) +
+              " may still reach its shared memory";
+  else if (name.rfind("race-mbarrier-init", 0) == 0)
+    message = mnemonic(b) + " uses the mbarrier at shared byte " + hex(address) + " of CTA rank " +
+              std::to_string(rank) + ", whose mbarrier.init by CTA rank " + std::to_string(a.at.rank) +
+              " warp " + std::to_string(a.at.warp) + " is not ordered before it";
+  else
+    message = mnemonic(b) + (second_writes ? " writes " : " reads ") + describe(place, rank, address) +
+              ", which " + mnemonic(a) + " of CTA rank " + std::to_string(a.at.rank) + " warp " +
+              std::to_string(a.at.warp) + (first_writes ? " wrote" : " read") +
+              "; nothing orders the one before the other";
+  Finding* f = e_.sink.add(severity, name, message + "; missing: " + missing, b.at, address, a.at.instr);
+  if (!f || f->has_race) return;
+  f->has_race = true;
+  f->race = {a.at, a.lanes, a.nth, first_writes, b.nth, second_writes, missing};
+}
+
+}  // namespace tileproof

@@ -1,0 +1,90 @@
+// What the race checker keeps about memory: for each granule of 16 units the accesses that a later one may
+// conflict with. A unit is a byte of shared or global memory, or one lane of a TMEM column.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+namespace tileproof {
+
+struct Slot {
+  uint32_t record = 0;  // 0: none
+  uint16_t units = 0;
+  uint8_t lane = 0;   // or kSeveralLanes, kWholeWarp
+  uint8_t write = 0;  // in the overflow list
+};
+
+struct Cell {
+  Slot write, read;
+  // Further slots of the granule are in the shadow's overflow list.
+  bool more() const { return write.write; }
+  void more(bool v) { write.write = v; }
+};
+static_assert(sizeof(Cell) == 16);
+
+class Shadow {
+ public:
+  void resize(size_t granules) {
+    cells_.assign(granules, Cell{});
+    overflow_.clear();
+  }
+  Cell& at(size_t granule) { return cells_[granule]; }
+  std::vector<Slot>& overflow(const Cell& c) { return overflow_[&c]; }
+  void drop(const Cell& c) { overflow_.erase(&c); }
+
+ private:
+  std::vector<Cell> cells_;
+  std::unordered_map<const Cell*, std::vector<Slot>> overflow_;
+};
+
+// Global memory: pages of granules, made when first touched.
+class PagedShadow {
+ public:
+  Cell& at(uint64_t granule) {
+    const uint64_t number = granule / kPage;
+    if (number != last_number_ || !last_) {
+      auto& p = pages_[number];
+      if (!p) p = std::make_unique<Page>();
+      last_ = p.get();
+      last_number_ = number;
+      if (!last_->touched) {
+        last_->touched = true;
+        touched_.push_back(last_);
+      }
+    }
+    return last_->cells[granule % kPage];
+  }
+  std::vector<Slot>& overflow(const Cell& c) { return overflow_[&c]; }
+  void drop(const Cell& c) { overflow_.erase(&c); }
+  // Calls f for every slot of the pages touched since the last call.
+  template <class F>
+  void each_touched(F&& f) {
+    for (Page* p : touched_) {
+      p->touched = false;
+      for (Cell& c : p->cells) {
+        f(c.write);
+        f(c.read);
+        if (c.more())
+          for (Slot& s : overflow_[&c]) f(s);
+      }
+    }
+    touched_.clear();
+    last_ = nullptr;
+  }
+
+ private:
+  static constexpr uint64_t kPage = 256;
+  struct Page {
+    Cell cells[kPage];
+    bool touched = false;
+  };
+  std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
+  std::unordered_map<const Cell*, std::vector<Slot>> overflow_;
+  std::vector<Page*> touched_;
+  uint64_t last_number_ = 0;
+  Page* last_ = nullptr;
+};
+
+}  // namespace tileproof

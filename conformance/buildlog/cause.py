@@ -39,13 +39,17 @@ CODES = {
 
 @dataclass(frozen=True)
 class Cause:
-    """Why: `code` is a key of CODES; `operand` A, B, C, MMA or "" ; `what` one sentence; `fits` what would."""
+    """Why: `code` is a key of CODES; `operand` A, B, C, MMA or ""; `what` one sentence; `fits` what would fit.
+
+    Two errors with one code, operand and `key` (`what`, where it is "") have one cause.
+    """
 
     code: str
     what: str
     fits: str = ""
     operand: str = ""
     also: tuple[str, ...] = ()
+    key: str = ""
 
     def __post_init__(self) -> None:
         assert self.code in CODES, self.code

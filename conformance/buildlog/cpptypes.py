@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 MAX_DEPTH = 120  # CuTe types nest a few tens deep; deeper text is skipped as a whole
 
 _TOKEN = re.compile(
-    r"\s+|<(?:error-type|error-constant|unnamed[^<>]*|unnamed>|lambda[^<>]*)>|\{lambda[^{}]*\}"
+    r"\s+|<auto-\d+>|<(?:error-type|error-constant|unnamed[^<>]*|unnamed>|lambda[^<>]*)>|\{lambda[^{}]*\}"
     r"|\"[^\"]*\"|'[^']*'|::|->|\.\.\.|[A-Za-z_~$][\w$]*|\d[\w.']*|."
 )
 _OPEN = {"(": ")", "[": "]", "{": "}"}
@@ -97,7 +97,7 @@ def bindings(text: str) -> dict[str, Type]:
     found: dict[str, Type] = {}
     while tokens.at < len(tokens.items):
         name = tokens.next()
-        if not re.fullmatch(r"[A-Za-z_$][\w$]*", name):
+        if not re.fullmatch(r"[A-Za-z_$][\w$]*|<auto-\d+>", name):
             continue
         if tokens.peek() == "...":
             tokens.next()

@@ -8,7 +8,6 @@ the nvcc driver, the linker, and the CUDA runtime's errors where a program ends 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -58,7 +57,9 @@ class Frame:
 
 @dataclass
 class Diagnostic:
-    """One error. `tool`: nvcc, host, ptxas, link, driver or run; `echo`: the source lines that it showed."""
+    """One error. `tool`: nvcc, host, ptxas, link, driver or run; `echo`: the source lines that it showed;
+    `line`, `end`: its first line in the log and the one after its last, from 1.
+    """
 
     tool: str
     severity: str
@@ -69,6 +70,7 @@ class Diagnostic:
     echo: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     cut: bool = False
+    end: int = 0
 
     @property
     def is_error(self) -> bool:
@@ -84,11 +86,27 @@ class Parsed:
     diagnostics: list[Diagnostic] = field(default_factory=list)
     warnings: int = 0
     announced: int = 0
-    commands: list[str] = field(default_factory=list)
+    commands: int = 0
+
+    @property
+    def is_build_log(self) -> bool:
+        """Whether anything in it looks like a build's output."""
+        return bool(self.diagnostics or self.warnings or self.announced or self.commands)
+
+    def rest(self) -> str:
+        """The text with the diagnostics' lines left empty."""
+        lines = list(self.lines)
+        for one in self.diagnostics:
+            lines[one.line - 1 : one.end - 1] = [""] * (min(one.end, len(lines) + 1) - one.line)
+        return "\n".join(lines)
 
 
 _EDG = re.compile(
     r"(?P<file>(?:[A-Za-z]:)?[^\s()<>|\"':,;][^()<>|\"',;]*?)\((?P<line>\d+)(?:,\s*\d+)?\)\s*:\s+"
+    r"(?P<severity>(?:catastrophic |fatal |internal )?error|warning|remark|note)(?:\s+#?[\w-]+)?\s*:\s*(?P<text>.*)$"
+)
+_EDG_LONG = re.compile(
+    r"\"?(?P<file>[^\s\"]+)\", line (?P<line>\d+)\s*:\s+"
     r"(?P<severity>(?:catastrophic |fatal |internal )?error|warning|remark|note)(?:\s+#?[\w-]+)?\s*:\s*(?P<text>.*)$"
 )
 _GNU = re.compile(
@@ -103,6 +121,7 @@ _TOOL = re.compile(
     r"\s*(?P<text>.*)$"
 )
 _DRIVER = re.compile(r"(?:^|\s|/)(?P<tool>g\+\+|gcc|c\+\+|cc1plus|clang\+\+|clang)\S*: (?:fatal )?error: (?P<text>.*)$")
+_DIED = re.compile(r"(?P<text>'(?P<tool>[\w.+]+)' died (?:due to signal|with status).*)$")
 _LINKER = re.compile(r"(?P<text>undefined reference to [`'].*|cannot find -l\S+.*|multiple definition of [`'].*)$")
 _RUN = re.compile(
     r"(?P<text>cluster misconfiguration|an illegal instruction was encountered|misaligned address"
@@ -113,7 +132,10 @@ _RUN = re.compile(
 _SPILL = re.compile(r"(?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads")
 _PROPERTIES = re.compile(r"Function properties for (?P<entry>\S+)|Compiling entry function '(?P<name>[^']+)'")
 _ANNOUNCED = re.compile(r"(?P<count>\d+) errors? detected in the compilation")
-_COMMAND = re.compile(r"(?:^|\s|/)nvcc\s+.*\s-")
+_COMMAND = re.compile(
+    r"(?:^|\s|/)(?:nvcc|g\+\+|gcc|c\+\+|clang\+\+|ptxas|cmake|cicc)\s+.*\s-|\b(?:ninja|make(?:\[\d+\])?): |Building wheel"
+    r"|Building (?:CUDA|CXX) object|running build_ext|Emitting ninja build file|Compiling objects|detected in the compilation"
+)
 
 _DURING = re.compile(r"\bdetected during:?\s*")
 _FRAME = re.compile(r"\b(?:instantiation of|processing of|generation of|substitution of)\b")
@@ -162,6 +184,7 @@ class _Reader:
         found.line = at + 1
         found.frames, self._context = self._context, []
         end = self._body(found, at + 1)
+        found.end = end + 1
         if found.is_error or found.severity == "spill":
             self._parsed.diagnostics.append(found)
         else:
@@ -173,16 +196,16 @@ class _Reader:
             self._entry = match["entry"] or match["name"]
         if (match := _SPILL.search(line)) and (int(match["stores"]) or int(match["loads"])):
             text = f"{match['stores']} bytes spill stores, {match['loads']} bytes spill loads in {self._entry or '?'}"
-            self._parsed.diagnostics.append(Diagnostic("ptxas", "spill", None, text, at + 1))
+            self._parsed.diagnostics.append(Diagnostic("ptxas", "spill", None, text, at + 1, end=at + 2))
         elif match := _GNU_FRAME.match(line.strip()):
             self._context.append(gnu_frame(match))
             del self._context[:-200]
         elif match := _LINKER.search(line):
-            self._parsed.diagnostics.append(Diagnostic("link", "error", None, match["text"], at + 1))
+            self._parsed.diagnostics.append(Diagnostic("link", "error", None, match["text"], at + 1, end=at + 2))
         elif match := _RUN.search(line):
-            self._parsed.diagnostics.append(Diagnostic("run", "error", None, match["text"], at + 1))
+            self._parsed.diagnostics.append(Diagnostic("run", "error", None, match["text"], at + 1, end=at + 2))
         elif _COMMAND.search(line):
-            self._parsed.commands.append(line.strip()[:4000])
+            self._parsed.commands += 1
         elif line.strip() and not line.startswith((" ", "\t")):
             self._context.clear()
 
@@ -270,14 +293,14 @@ def starts(line: str) -> Diagnostic | None:
     if match := _PTXAS_LINE.search(line):
         place = Place(match["file"].strip(), _number(match["line"]))
         return Diagnostic("ptxas", match["severity"], place, match["text"].strip(), 0)
-    if match := _EDG.search(line) or _GNU.search(line):
-        tool = "nvcc" if match.re is _EDG else "host"
+    if match := _EDG.search(line) or _EDG_LONG.search(line) or _GNU.search(line):
+        tool = "host" if match.re is _GNU else "nvcc"
         place = Place(_file(match["file"]), _number(match["line"]))
         return Diagnostic(tool, match["severity"], place, match["text"].strip(), 0)
     if match := _TOOL.search(line):
         tool = {"ptxas": "ptxas", "nvlink": "link"}.get(match["tool"], "driver")
         return Diagnostic(tool, match["severity"], None, match["text"].strip(), 0)
-    if match := _DRIVER.search(line):
+    if match := _DRIVER.search(line) or _DIED.search(line):
         return Diagnostic("driver", "error", None, match["text"].strip(), 0)
     if match := _LINKER.search(line) or _RUN.search(line):
         return Diagnostic("link" if match.re is _LINKER else "run", "error", None, match["text"].strip(), 0)
@@ -337,8 +360,3 @@ def _without_templates(text: str) -> str:
         elif not depth:
             kept.append(piece)
     return "".join(kept)
-
-
-def iter_errors(parsed: Parsed) -> Iterator[Diagnostic]:
-    """The diagnostics for which the build failed."""
-    return (one for one in parsed.diagnostics if one.is_error)

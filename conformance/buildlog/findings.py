@@ -36,7 +36,7 @@ SOURCE_BYTES = 4 << 20
 class Finding:
     """One cause, with all errors that tell of it.
 
-    at: the innermost place in the user's files. callers: the places that led there, each outermost last.
+    at: the innermost place in the user's files, others: those of further errors of the same cause. callers: the places that led there, each outermost last.
     errors: compiler errors that this finding stands for; instantiations: different instantiation trails among
     them; follow: errors that only follow from it.
     """
@@ -46,11 +46,11 @@ class Finding:
     diagnostic: Diagnostic
     evidence: Evidence
     at: Place | None
+    others: list[Place] = field(default_factory=list)
     callers: list[tuple[Place, ...]] = field(default_factory=list)
     errors: int = 0
     follow: int = 0
     trails: set[Any] = field(default_factory=set)
-    paths: set[Any] = field(default_factory=set)
     arguments: list[str] = field(default_factory=list)
 
     @property
@@ -118,7 +118,9 @@ def findings(parsed: Parsed, sources: Sources) -> list[Finding]:
         before = by_path.get(path) or next((by_path[(place,)] for place in path[::-1] if (place,) in by_path), None)
         if before is None and not path and found and diagnostic.tool == found[-1].diagnostic.tool == "ptxas":
             before = found[-1]
-        if before is not None and _FOLLOWS.search(diagnostic.text):
+        if before is None and found and _broken_argument(diagnostic):
+            before = found[-1]
+        if before is not None and (_FOLLOWS.search(diagnostic.text) or _broken_argument(diagnostic)):
             before.follow += 1
             seen[key] = before
             continue
@@ -127,7 +129,7 @@ def findings(parsed: Parsed, sources: Sources) -> list[Finding]:
             before.follow += 1
             seen[key] = before
             continue
-        same = made.cause.code, made.cause.operand, made.cause.what, made.at
+        same = made.cause.code, made.cause.operand, made.cause.key or made.cause.what
         if same in causes:
             _merge(causes[same], made)
             made = causes[same]
@@ -141,6 +143,11 @@ def findings(parsed: Parsed, sources: Sources) -> list[Finding]:
         seen[key] = made
         by_path.setdefault(path, made)
     return found
+
+
+def _broken_argument(diagnostic: Diagnostic) -> bool:
+    """Whether an argument of the call has no type, because an earlier error took it."""
+    return any(note.startswith("argument types are:") and "<error-type>" in note for note in diagnostic.notes)
 
 
 def _tells_no_more(before: Finding, made: Finding) -> bool:
@@ -159,7 +166,10 @@ def _trail(diagnostic: Diagnostic) -> Any:
 def _merge(into: Finding, made: Finding) -> None:
     into.errors += made.errors
     into.trails |= made.trails
-    into.callers += [caller for caller in made.callers if caller not in into.callers]
+    if made.at == into.at:
+        into.callers += [caller for caller in made.callers if caller not in into.callers]
+    elif made.at is not None and made.at not in into.others:
+        into.others.append(made.at)
 
 
 def _finding(diagnostic: Diagnostic, path: tuple[Place, ...], sources: Sources) -> Finding:
@@ -167,10 +177,17 @@ def _finding(diagnostic: Diagnostic, path: tuple[Place, ...], sources: Sources) 
     evidence = gather(diagnostic, texts)
     case = Case(diagnostic, evidence)
     made = Finding(
-        _cause(case), diagnostic.text, diagnostic, evidence, path[0] if path else None, [path[1:]] if path[1:] else [],
-        errors=1, trails={_trail(diagnostic)}, arguments=rules_copy.arguments(case),
+        _cause(case), _message(diagnostic), diagnostic, evidence, path[0] if path else None,
+        callers=[path[1:]] if path[1:] else [], errors=1, trails={_trail(diagnostic)}, arguments=rules_copy.arguments(case),
     )  # fmt: skip
     return made
+
+
+def _message(diagnostic: Diagnostic) -> str:
+    """The compiler's text, with the asserted expression where the assertion has no text of its own."""
+    if diagnostic.text.rstrip(".").endswith("static assertion failed") and diagnostic.echo:
+        return f"{diagnostic.text}: {diagnostic.echo[0]}"
+    return diagnostic.text
 
 
 _RULES = (
@@ -196,8 +213,10 @@ def _cause(case: Case) -> Cause:
 def _unknown(case: Case) -> Cause:
     text = case.diagnostic.text
     values = _values(case)
-    if re.search(r"Divisibility|shape_div|must be divisible|not divisible", case.text):
-        return Cause("divide", f"a layout is cut by a tile that does not divide it{values}", "extents that divide")
+    if re.search(r"[Dd]ivisibility|shape_div|must be divisible|[Nn]ot divisible|must be a multiple|does not divide", case.text):
+        said = re.search(r'failed with "([^"]*)', text)
+        what = "one extent does not divide another" if said is None or len(said[1]) < 32 else said[1].rstrip(".")
+        return Cause("divide", what + values, "extents of which one divides the other")
     if re.search(r"Mismatched ranks|rank mismatch|Index out of range", case.text):
         return Cause("rank", f"shapes or layouts of different ranks are combined{values}", "equal ranks")
     if re.search(r"no instance of (?:overloaded )?(?:function|constructor)|no matching function", text):

@@ -14,18 +14,21 @@ WIDTH = 200
 MAX_FINDINGS = 100
 
 
-def explain_text(text: str, log: Path | None = None) -> dict[str, Any]:
-    """What a build log's text tells, as data.
+def parse(text: str) -> Parsed:
+    """The diagnostics of a log's text."""
+    return diagnostics.read(clean(text))
+
+
+def explain(parsed: Parsed, log: Path | None = None) -> dict[str, Any]:
+    """What a build log tells, as data. `log`: where it lies, near which sources are looked for.
 
     `verdict`: "explained" (some cause is known), "not understood" (there are errors, and none is known) or "no
-    errors". Each finding: code, what, fits, operand, also, message, at, callers, mma, operands, errors,
+    errors". Each finding: code, what, fits, operand, also, message, at, others, callers, mma, operands, errors,
     instantiations, follow, understood.
     """
-    parsed = diagnostics.read(clean(text))
     sources = Sources(log)
     found = findings(parsed, sources)
     known = [one for one in found if one.understood]
-    # Spills alone fail no build.
     return {
         "verdict": "explained" if known else "not understood" if found else "no errors",
         "findings": [_row(one, sources) for one in _ordered(found)[:MAX_FINDINGS]],
@@ -52,6 +55,7 @@ def _row(one: Finding, sources: Sources) -> dict[str, Any]:
         "message": one.message[:WIDTH],
         "understood": one.understood,
         "at": _place(one.at, sources, one),
+        "others": [_place(place, sources) for place in one.others],
         "callers": [[_place(place, sources) for place in path] for path in one.callers],
         "library": None if one.diagnostic.place == one.at else _place(one.diagnostic.place, None),
         "mma": evidence.atom,
@@ -119,6 +123,10 @@ def _finding_lines(number: int, row: dict[str, Any]) -> list[str]:
     for path in row["callers"][:5]:
         for place in path:
             lines += _place_lines("from", place)
+    for place in row["others"][:5]:
+        lines += _place_lines("and", place)
+    if len(row["others"]) > 5:
+        lines.append(f"   and:    {len(row['others']) - 5} more places")
     if len(row["callers"]) > 5:
         lines.append(f"   from:   {len(row['callers']) - 5} more places")
     if row["mma"]:

@@ -184,7 +184,7 @@ def tensor_memory(case: Case) -> Cause | None:
             fits = "an operation of the accumulator's lanes (32dp for M = 128), or a tensor cut as the MMA lays it"
     elif layout is not None:
         sentence += f", which the tensor's layout {layout} does not have"
-    return Cause("tmem-copy", sentence, fits, "C")
+    return Cause("tmem-copy", sentence, fits, "C", key=op.base)
 
 
 def _tmem_layout(case: Case) -> CuteLayout | None:

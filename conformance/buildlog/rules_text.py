@@ -117,12 +117,14 @@ def _unsupported_gpu(match: re.Match[str], case: Case) -> Cause:
 
 def _shared(match: re.Match[str], case: Case) -> Cause:
     used, most = int(match["used"], 16), int(match["most"], 16)
-    return Cause(
-        "shared-memory",
-        f"{match['entry']} declares {used} bytes of static shared memory; the target allows {most}",
-        "extern __shared__ and cudaFuncSetAttribute(MaxDynamicSharedMemorySize), at most "
-        f"{SMEM_LIMIT} bytes on sm_90 and sm_100, or fewer stages",
-    )
+    fits = f"fewer stages or smaller tiles: no CTA of sm_90 or sm_100 has more than {SMEM_LIMIT} bytes"
+    if used <= SMEM_LIMIT:
+        fits = (
+            "dynamic shared memory: extern __shared__, its size in the launch and in cudaFuncSetAttribute("
+            f"cudaFuncAttributeMaxDynamicSharedMemorySize), at most {SMEM_LIMIT} bytes on sm_90 and sm_100"
+        )
+    what = f"{match['entry']} declares {used} bytes of static shared memory; the target allows {most}"
+    return Cause("shared-memory", what, fits)
 
 
 def _registers(match: re.Match[str], case: Case) -> Cause:
@@ -214,6 +216,11 @@ _RULES = _compile(
          _fixed("link", "`{name}` is defined in more than one object file", "inline (or static) before a function that a header defines")),
         (r"cannot find -l(?P<name>\S+)", "link",
          _fixed("link", "no library lib{name} is on the linker's path", "-L<folder> that has it")),
+        (r"Unexpected instruction types specified for '(?P<name>[^']+)'", "ptxas",
+         _fixed("arch", "the compiled target has `{name}`, but not for these types (8-bit floats need sm_89 or newer)",
+                "a target that has them, or a toolkit whose ptxas knows them")),
+        (r"died with status", "driver",
+         _fixed("compiler", "a part of the compiler crashed", "another toolkit release; the same command with fewer jobs at once, where memory is short")),
         (r"died due to signal|(?:Killed|signal terminated program)|out of memory", "driver",
          _fixed("compiler", "the compiler was killed, most often because memory ran out", "fewer jobs at once (ninja -j, MAX_JOBS), smaller translation units")),
         (r"cluster misconfiguration|cudaErrorInvalidClusterSize", "run",

@@ -73,15 +73,20 @@ class Log:
 
 def read(path: Path, plan: KernelPlan | None = None) -> Log:
     """The log in `path`; TileproofError when it cannot be read, is no text, or tells of no barrier."""
+    return read_text(load(path), str(path), plan)
+
+
+def load(path: Path) -> str:
+    """The text of the log in `path`; TileproofError when it cannot be read, is too large, empty or no text."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise TileproofError(
             "the log cannot be read",
             where=str(path),
-            found=error.strerror or str(error),
-            do="give a text file that the run printed",
+            found=getattr(error, "strerror", None) or str(error),
+            do="give a text file that the run or the build printed",
         ) from None
     if len(data) > MAX_BYTES:
         raise TileproofError(
@@ -89,14 +94,14 @@ def read(path: Path, plan: KernelPlan | None = None) -> Log:
             where=str(path),
             expected=f"at most {MAX_BYTES >> 20} MiB",
             found="more than that",
-            do="keep its end, where the hang is",
+            do="keep its end, where the hang is, or the part with the first errors",
         )
-    return read_text(_decode(data, str(path)), str(path), plan)
+    return _decode(data, str(path))
 
 
 def _decode(data: bytes, path: str) -> str:
     if not data.strip():
-        raise TileproofError("the log is empty", where=path, do="give the text that the kernel's printf made")
+        raise TileproofError("the log is empty", where=path, do="give the text that the kernel's printf or the build printed")
     encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     text = data.decode(encoding, errors="replace")
     strange = len(_CONTROL.findall(text[: 1 << 16]))
@@ -104,7 +109,7 @@ def _decode(data: bytes, path: str) -> str:
         raise TileproofError(
             "the log is not text",
             where=path,
-            expected="lines that a kernel's printf made",
+            expected="lines that a kernel's printf or a build made",
             found=f"{strange} control or undecodable characters at its beginning",
             do="give the text log, not a binary trace or a core file",
         )

@@ -1,29 +1,31 @@
-"""The diagnosis as data and as text, and the command `tileproof explain`."""
+"""The diagnosis of a hang as data and as text."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-import click
 from tileproof.conformance.explain.causes import Cause, causes, copy
 from tileproof.conformance.explain.graph import Graph, Wait, build, plan_role
-from tileproof.conformance.explain.log import EXAMPLES, Actor, read
+from tileproof.conformance.explain.log import EXAMPLES, Actor, Log, read
 from tileproof.spec.plan import KernelPlan
 
 WIDTH = 150
 
 
 def diagnose(path: Path, plan: KernelPlan | None = None) -> dict[str, Any]:
-    """The diagnosis of the log in `path`, as data; TileproofError when there is nothing to diagnose.
+    """The diagnosis of the log in `path`, as data; TileproofError when there is nothing to diagnose."""
+    return diagnosis(read(path, plan), plan)
+
+
+def diagnosis(log: Log, plan: KernelPlan | None = None) -> dict[str, Any]:
+    """The diagnosis of a log that was read, as data.
 
     `verdict` is "hang", "no hang seen" or "unclear" (no line ever says that a wait began, or none that one
     ended). Lines are numbers from 1; an actor is {"role", "cta", "cluster"}.
     """
-    graph = build(read(path, plan), plan)
+    graph = build(log, plan)
     found = causes(graph)
-    log = graph.log
     return {
         "verdict": graph.verdict,
         "root": _root(graph) if graph.roots else None,
@@ -266,22 +268,3 @@ def _blocked_lines(blocked: dict[str, Any]) -> list[str]:
         state = "which is blocked itself" if edge["blocked"] else "which waits for nothing that is printed"
         lines.append(f"  -> {_who(edge)}, {state}: {edge['arrivals']} of {edge['needed']} arrivals")
     return lines
-
-
-@click.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "--kernel", metavar="NAME", help="The kernel that printed it: its plan tells who arrives where."
-)
-@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
-def explain(file: Path, kernel: str | None, as_json: bool) -> int:
-    """Explain a hang from FILE, the printf log of a real run: who waits for whom, the root, likely causes."""
-    plan = None
-    if kernel is not None:
-        from tileproof.kernels.registry import kernel as find_kernel
-
-        found = find_kernel(kernel)
-        plan = found.plan(found.d_qks[0])
-    result = diagnose(file, plan)
-    click.echo(json.dumps(result, indent=1) if as_json else text(result))
-    return 0

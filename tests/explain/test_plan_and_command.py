@@ -8,7 +8,8 @@ import pytest
 from click.testing import CliRunner
 from pipelines import kernel
 from tileproof.conformance.cli import main
-from tileproof.conformance.explain.render import diagnose, explain, text
+from tileproof.conformance.explain.command import explain
+from tileproof.conformance.explain.render import diagnose, text
 from tileproof.spec.plans import head128
 from wordings import log
 

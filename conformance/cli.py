@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.markup import escape
 from tileproof.conformance import report as text
 from tileproof.conformance.corpus_cli import corpus
-from tileproof.conformance.explain.render import explain
+from tileproof.conformance.explain.command import explain
 from tileproof.conformance.trace_cli import trace
 from tileproof.spec.machine.errors import TileproofError
 

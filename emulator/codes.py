@@ -76,7 +76,7 @@ races|race-tcgen05-fence|error|goes on|TMEM accesses of two threads with a barri
 races|race-operand-fence|warning|goes on|tcgen05.mma or cp reads shared memory after a wait, without tcgen05.fence::after_thread_sync
 races|race-mma-pipeline|error|goes on|two tcgen05 operations of one thread on the same cells that the pipeline does not keep in order
 races|race-mbarrier-init|error|goes on|an mbarrier is used by who is not ordered after its mbarrier.init
-races|race-mbarrier-init-fence|warning|goes on|a copy, a commit or another CTA uses an mbarrier whose init no fence.mbarrier_init followed
+races|race-mbarrier-init-fence|note|goes on|as race-mbarrier-init, ordered by a releasing barrier, without fence.mbarrier_init
 races|race-exit|error|goes on|a CTA exits while an access of another CTA to its shared memory may still come
 races|race-clusters|error|goes on|two clusters access the same global bytes, and nothing orders them
 tensor core|mma-operands|error|stops|an illegal shape, descriptor or address of tcgen05.mma or cp

@@ -107,13 +107,15 @@ void Races::knows_init(const View& v, uint32_t id, uint8_t lane, Cta& cta, uint3
   if (!b || !b->init || !id) return;
   const Access& a = accesses_[b->init];
   (void)lane;
-  if (!covered(v, kHappens, a, b->init_lane)) {
+  // A fence.mbarrier_init releases the init even through a relaxed arrival (PTX ISA 9.7.13.4).
+  if (!covered(v, kHappens, a, b->init_lane) && !covered(v, kInitFence, a, b->init_lane)) {
     report(Severity::Error, "race-mbarrier-init", b->init, true, id, true, Place::Shared, cta.rank, offset,
            from_afar ? "fence.mbarrier_init and a cluster barrier between them" : "a barrier between them");
   } else if (from_afar && !covered(v, kInitFence, a, b->init_lane) &&
              !covered(v, kProxyShared, a, b->init_lane)) {
-    report(Severity::Warning, "race-mbarrier-init-fence", b->init, true, id, true, Place::Shared, cta.rank,
-           offset, "fence.mbarrier_init after the init, before the barrier");
+    report(Severity::Note, "race-mbarrier-init-fence", b->init, true, id, true, Place::Shared, cta.rank,
+           offset,
+           "fence.mbarrier_init after the init, before the barrier; a releasing barrier orders as well");
   }
 }
 

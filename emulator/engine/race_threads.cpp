@@ -232,7 +232,16 @@ void Races::named_pass(const Warp& w, uint32_t id) {
 }
 
 void Races::cluster_arrive(const Warp& w, uint32_t lanes, bool releases) {
-  if (releases) release(w, lanes, cluster_.gather);
+  if (releases) {
+    release(w, lanes, cluster_.gather);
+    return;
+  }
+  // A relaxed arrival carries what a fence.mbarrier_init has released, and nothing else.
+  Thread& t = thread(w);
+  Knowledge known;
+  for (const Group& g : t.groups)
+    if (g.lanes & lanes) publish(t, g, lanes, known);
+  cluster_.gather.of[kInitFence].join(known.of[kInitFence]);
 }
 void Races::cluster_done() {
   cluster_.done = std::make_shared<Knowledge>(std::move(cluster_.gather));

@@ -24,6 +24,7 @@ from rich.markup import escape
 from tileproof.conformance import report as text
 from tileproof.conformance.corpus_cli import corpus
 from tileproof.conformance.explain.command import explain
+from tileproof.conformance.prove_cli import prove
 from tileproof.conformance.trace_cli import trace
 from tileproof.spec.machine.errors import TileproofError
 
@@ -116,6 +117,12 @@ def _d_qks(kernel: Any, wanted: str) -> list[int]:
     type=click.Choice(["fast", "exact"]),
     help="Tensor core: blocked f32 product, or its block arithmetic bit for bit.",
 )
+@click.option(
+    "--races/--no-races",
+    default=True,
+    show_default=True,
+    help="Check that conflicting accesses are ordered (docs/races.md).",
+)
 @click.option("--case", "case_json", metavar="JSON", help="Replay one case of a finding.")
 @click.option("--schedule-seed", default=0, metavar="N", help="With --case: seed of the random schedule.")
 @click.option("--plant", metavar="ID", help="Plant a defect first (see `tileproof defects`).")
@@ -128,6 +135,7 @@ def check(
     seed: int,
     policy: Any,
     mma: Any,
+    races: bool,
     case_json: str | None,
     schedule_seed: int,
     plant: str | None,
@@ -154,12 +162,13 @@ def check(
     widths = _d_qks(found, d_qk) if case is None else _d_qks(found, str(case.d_qk))
     extra = [*(f"--stage={name}" for name in stages), *([f"--plant={plant}"] if plant else [])]
     extra += ["--mma=exact"] if mma == "exact" else []
+    extra += [] if races else ["--no-races"]
 
     reports = []
     with planted_reference(planted), text.Progress(examples) as progress:
         for width in widths:
             progress.start(f"{found.name} d_qk {width}: building")
-            subject = on_emulator(found, width, stages=stages, mma=mma, planted=planted)
+            subject = on_emulator(found, width, stages=stages, mma=mma, planted=planted, races=races)
             progress.start(f"{found.name} d_qk {width}")
             if case is not None:
                 reports.append(engine.replay(subject, case, Schedule(policy, schedule_seed)))
@@ -276,6 +285,7 @@ def defects(as_json: bool) -> int:
 
 main.add_command(corpus)
 main.add_command(explain)
+main.add_command(prove)
 main.add_command(trace)
 
 

@@ -18,7 +18,7 @@ def machine_findings(plan: KernelPlan, inputs: Inputs, observed: Observed, build
     together: dict[tuple[object, ...], list[MachineFinding]] = {}
     for seen in observed.findings:
         if seen.severity == "error":
-            together.setdefault((seen.code, seen.cta, seen.warp), []).append(seen)
+            together.setdefault((seen.code, seen.cta, seen.warp, seen.before), []).append(seen)
     return [
         replace(attribute(plan, inputs, observed, group[0], build), instructions=len(group) - 1)
         for group in together.values()

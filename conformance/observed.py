@@ -75,7 +75,8 @@ class MachineFinding:
     address: int | None = None
     count: int = 1
     waiting: tuple[Waiter, ...] = ()
-    root: tuple[str, ...] = ()  # of a hang: its cause in words, and the evidence
+    root: tuple[str, ...] = ()  # of a hang or a race: its cause in words, and the evidence
+    before: str = ""  # of a race: where the earlier access stands
 
 
 @dataclass(frozen=True)

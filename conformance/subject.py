@@ -23,8 +23,11 @@ def on_emulator(
     stages: Sequence[str] = (),
     mma: Literal["fast", "exact"] = "fast",
     planted: Defect | None = None,
+    races: bool = True,
 ) -> Subject:
-    """Builds `kernel` (cached) and pairs it with the emulator's driver."""
+    """Builds `kernel` (cached) and pairs it with the emulator's driver; `races` checks the order of all
+    accesses in the launches that are judged stage by stage.
+    """
     from tileproof.conformance.drivers import emulator
 
     if planted is not None and planted.kernel != kernel.name:
@@ -36,7 +39,7 @@ def on_emulator(
         )
 
     def driver(launch: Launch, plan: KernelPlan, schedule: Schedule, taps: bool) -> Observed:
-        return emulator.run(launch, plan, schedule=schedule, taps=taps, mma=mma)
+        return emulator.run(launch, plan, schedule=schedule, taps=taps, mma=mma, races=races and taps)
 
     overrides = source_overrides(planted)
 

@@ -98,7 +98,9 @@ class Race:
     """The other side of a race: the access that came before in this run, and what should stand between.
 
     `execution` counts the executions of its instruction by its warp from 1, `then_execution` those of the
-    finding's own instruction; `lanes` is the mask of the lanes that executed it.
+    finding's own instruction; `lanes` is the mask of the lanes that executed it. `after` is the mbarrier
+    phase that its warp had last waited for (byte offset in the CTA's shared memory, phase from 0, -1 for the
+    one before the first), `then_after` the same of the finding's own warp.
     """
 
     ptx_line: int
@@ -113,6 +115,8 @@ class Race:
     then_writes: bool
     then_execution: int
     missing: str
+    after: tuple[int, int] | None = None
+    then_after: tuple[int, int] | None = None
 
     def __str__(self) -> str:
         place = f"PTX line {self.ptx_line}" + (f", {self.source}" if self.source else "")
@@ -240,6 +244,8 @@ def _race(raw: dict[str, Any] | None) -> Race | None:
         then_writes=raw["then_writes"],
         then_execution=raw["then_nth"],
         missing=raw["missing"],
+        after=tuple(raw["after"]) if raw["after"][0] >= 0 else None,
+        then_after=tuple(raw["then_after"]) if raw["then_after"][0] >= 0 else None,
     )
 
 

@@ -37,27 +37,34 @@ def module_of(ptx: str) -> Module:
 
 
 def run(
-    launch: Launch, plan: KernelPlan, *, schedule: Schedule, taps: bool = True, mma: Mma = "fast"
+    launch: Launch,
+    plan: KernelPlan,
+    *,
+    schedule: Schedule,
+    taps: bool = True,
+    mma: Mma = "fast",
+    races: bool = False,
 ) -> Observed:
-    """Executes `launch`; with `taps` every observation of the plan is captured.
+    """Executes `launch`; with `taps` every observation of the plan is captured, with `races` the order of
+    all accesses is checked.
 
     TileproofError when the module cannot be parsed, holds an instruction that the emulator does not know, or
     does not fit the launch.
     """
-    return _run(launch, plan, schedule, taps, mma, 0)[0]
+    return _run(launch, plan, schedule, taps, mma, 0, races)[0]
 
 
 def run_traced(
     launch: Launch, plan: KernelPlan, *, schedule: Schedule, limit: int = 1_000_000
 ) -> tuple[Observed, Trace]:
     """As `run`, without captures, and the launch's first `limit` events."""
-    observed, trace = _run(launch, plan, schedule, False, "fast", limit)
+    observed, trace = _run(launch, plan, schedule, False, "fast", limit, False)
     assert trace is not None
     return observed, trace
 
 
 def _run(
-    launch: Launch, plan: KernelPlan, schedule: Schedule, taps: bool, mma: Mma, limit: int
+    launch: Launch, plan: KernelPlan, schedule: Schedule, taps: bool, mma: Mma, limit: int, races: bool
 ) -> tuple[Observed, Trace | None]:
     memory = Memory()
     module = module_of(launch.image)
@@ -75,6 +82,7 @@ def _run(
         mma=mma,
         trace=limit > 0,
         trace_limit=limit,
+        races=races,
     )
     dynamic = SHARED_RESERVED + module.decode(launch.entry).static_shared
     outputs = {
@@ -170,8 +178,36 @@ def _finding(plan: KernelPlan, finding: Finding, dynamic: int) -> MachineFinding
         address=finding.address,
         count=finding.count,
         waiting=tuple(_waiter(one, dynamic) for one in finding.waiting),
-        root=_root(plan, finding, dynamic),
+        root=_race(plan, finding, dynamic) if finding.race else _root(plan, finding, dynamic),
+        before=finding.race.source or f"PTX line {finding.race.ptx_line}" if finding.race else "",
     )
+
+
+def _race(plan: KernelPlan, finding: Finding, dynamic: int) -> tuple[str, ...]:
+    """Both accesses of a race in the plan's names, and what should stand between them."""
+    race = finding.race
+    assert race is not None
+    names = PlanNames(plan, dynamic)
+
+    def access(
+        writes: bool, rank: int, warp: int, source: str, line: int, what: str, after: tuple[int, int] | None
+    ) -> str:
+        where = source.split(" (inlined")[0] or f"PTX line {line}"
+        kind = "write" if writes else "read"
+        text = f"{kind} by {names.warp(rank, warp)} at {where}: {what.split('.L2::')[0]}"
+        if after is None:
+            return text
+        waited = f"{names.mbarrier(rank, after[0])}, {names.phase(*after)}" if after[1] >= 0 else ""
+        return text + (f"; its last wait was for {waited}" if waited else "")
+
+    first = access(
+        race.writes, race.cluster_rank, race.warp, race.source, race.ptx_line, race.instruction, race.after
+    )
+    second = access(
+        race.then_writes, finding.cluster_rank, finding.warp, finding.source, finding.ptx_line,
+        finding.instruction, race.then_after,
+    )  # fmt: skip
+    return (f"first {first}", f"then {second}", f"missing: {race.missing}")
 
 
 def _root(plan: KernelPlan, finding: Finding, dynamic: int) -> tuple[str, ...]:

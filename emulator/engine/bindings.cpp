@@ -146,6 +146,8 @@ py::dict launch(
       r["then_nth"] = f.race.second_nth;
       r["then_writes"] = f.race.second_writes;
       r["missing"] = f.race.missing;
+      r["after"] = py::make_tuple(f.race.first_barrier, f.race.first_phase);
+      r["then_after"] = py::make_tuple(f.race.second_barrier, f.race.second_phase);
       d["race"] = r;
     }
     findings.append(d);

@@ -43,6 +43,9 @@ struct Race {  // the access before, and what should stand between
   bool first_writes = false;
   uint32_t second_nth = 0;
   bool second_writes = false;
+  // The mbarrier phase that each warp had last waited for: byte offset (-1: none) and number.
+  int32_t first_barrier = -1, first_phase = 0;
+  int32_t second_barrier = -1, second_phase = 0;
   std::string missing;
 };
 

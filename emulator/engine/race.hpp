@@ -43,6 +43,7 @@ struct Access {
   uint32_t nth = 0;    // execution of this instruction by this warp, from 1
   uint32_t shape = 0;  // of an MMA: what two pipelined ones must share
   uint32_t cluster = 0;
+  int32_t barrier = -1, phase = 0;  // the last mbarrier wait of its warp
   Origin at;
   Path path = Path::Generic;
   bool strong = false;  // atomic, relaxed, volatile or stronger
@@ -147,11 +148,13 @@ class Races {
     std::vector<std::shared_ptr<View>> stores;  // tcgen05.st not waited for
     std::map<int, BulkThread> bulk;             // by lane
     std::vector<uint32_t> nth;                  // by instruction
+    int32_t barrier = -1, phase = 0;            // its last successful mbarrier wait
   };
   struct Barrier {
     uint32_t agent = 0;
     uint32_t init = 0;  // access
     uint8_t init_lane = 0;
+    uint32_t phases = 0;  // complete
     Knowledge gather;
     std::shared_ptr<Knowledge> done;
     std::set<uint32_t> checked;  // warps that know of the init

@@ -17,6 +17,8 @@ uint32_t Races::record(Thread& t, const Origin& at, uint32_t lanes, Path path) {
   a.lanes = lanes;
   a.path = path;
   a.cluster = clusters_;
+  a.barrier = t.barrier;
+  a.phase = t.phase;
   a.nth = ++t.nth[pc];
   accesses_.push_back(a);
   return static_cast<uint32_t>(accesses_.size() - 1);

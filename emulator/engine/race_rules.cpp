@@ -161,7 +161,8 @@ void Races::report(Severity severity, const char* code, uint32_t first, bool fir
   Finding* f = e_.sink.add(severity, name, message + "; missing: " + missing, b.at, address, a.at.instr);
   if (!f || f->has_race) return;
   f->has_race = true;
-  f->race = {a.at, a.lanes, a.nth, first_writes, b.nth, second_writes, missing};
+  f->race = {a.at,      a.lanes, a.nth,     first_writes, b.nth,  second_writes,
+             a.barrier, a.phase, b.barrier, b.phase,      missing};
 }
 
 }  // namespace tileproof

@@ -286,6 +286,7 @@ void Races::mbarrier_init(const Exec& x, Cta& cta, uint32_t offset, int lane) {
   finish(b.init, t.agent, t.now, 1u << lane);
   b.init_lane = static_cast<uint8_t>(lane);
   b.checked.clear();
+  b.phases = 0;
 }
 
 void Races::mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, bool releases) {
@@ -320,6 +321,8 @@ void Races::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lan
     if (t.groups.size() == 1) b->checked.insert(t.agent);
   }
   if (b->done) acquire(x.w, lanes, *b->done);
+  t.barrier = static_cast<int32_t>(offset);
+  t.phase = static_cast<int32_t>(b->phases) - 1;
 }
 
 // The bytes of a copy are visible to whoever sees the phase that they count in; nothing else that its thread
@@ -353,6 +356,7 @@ void Races::mbarrier_commit(Cta& cta, uint32_t offset) {
 void Races::mbarrier_phase(Cta& cta, uint32_t offset, uint32_t phases_done) {
   Barrier* b = barrier(cta, offset);
   if (!b) return;
+  b->phases = phases_done;
   b->gather.of[kHappens].raise(b->agent, phases_done);
   b->done = std::make_shared<Knowledge>(b->gather);
 }

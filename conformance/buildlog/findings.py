@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +108,7 @@ def findings(parsed: Parsed, sources: Sources) -> list[Finding]:
     found: list[Finding] = []
     seen: dict[Any, Finding] = {}
     by_path: dict[Any, Finding] = {}
+    by_call: dict[Any, Finding] = {}
     causes: dict[Any, Finding] = {}
     for diagnostic in parsed.diagnostics:
         key = diagnostic.tool, diagnostic.text, diagnostic.place, _trail(diagnostic)
@@ -118,9 +119,10 @@ def findings(parsed: Parsed, sources: Sources) -> list[Finding]:
         before = by_path.get(path) or next((by_path[(place,)] for place in path[::-1] if (place,) in by_path), None)
         if before is None and not path and found and diagnostic.tool == found[-1].diagnostic.tool == "ptxas":
             before = found[-1]
-        if before is None and found and _broken_argument(diagnostic):
+        broken = _broken_argument(diagnostic)
+        if before is None and found and broken:
             before = found[-1]
-        if before is not None and (_FOLLOWS.search(diagnostic.text) or _broken_argument(diagnostic)):
+        if before is not None and (broken or _FOLLOWS.search(diagnostic.text)):
             before.follow += 1
             seen[key] = before
             continue
@@ -137,8 +139,13 @@ def findings(parsed: Parsed, sources: Sources) -> list[Finding]:
             before.follow += 1
             seen[key] = before
             continue
+        elif made.understood and (call := (made.evidence.atom, path[1:])) in by_call and all(call):
+            # A helper that is called once checks its operands in several ways: one call, one finding.
+            _add_misfit(by_call[call], made)
+            causes[same] = made = by_call[call]
         else:
             causes[same] = made
+            by_call.setdefault((made.evidence.atom, path[1:]), made)
             found.append(made)
         seen[key] = made
         by_path.setdefault(path, made)
@@ -146,8 +153,9 @@ def findings(parsed: Parsed, sources: Sources) -> list[Finding]:
 
 
 def _broken_argument(diagnostic: Diagnostic) -> bool:
-    """Whether an argument of the call has no type, because an earlier error took it."""
-    return any(note.startswith("argument types are:") and "<error-type>" in note for note in diagnostic.notes)
+    """Whether a type or an argument in the message is missing, because an earlier error took it."""
+    notes = (note for note in diagnostic.notes if note.startswith("argument types are:"))
+    return any("<error-" in text for text in (diagnostic.text, *notes))
 
 
 def _tells_no_more(before: Finding, made: Finding) -> bool:
@@ -170,6 +178,14 @@ def _merge(into: Finding, made: Finding) -> None:
         into.callers += [caller for caller in made.callers if caller not in into.callers]
     elif made.at is not None and made.at not in into.others:
         into.others.append(made.at)
+
+
+def _add_misfit(into: Finding, made: Finding) -> None:
+    into.errors += made.errors
+    into.trails |= made.trails
+    said = made.cause.what + (f"; what fits: {made.cause.fits}" if made.cause.fits else "")
+    if said not in into.cause.also:
+        into.cause = replace(into.cause, also=(*into.cause.also, said), key=into.cause.key or into.cause.what)
 
 
 def _finding(diagnostic: Diagnostic, path: tuple[Place, ...], sources: Sources) -> Finding:

@@ -133,7 +133,7 @@ def _finding_lines(number: int, row: dict[str, Any]) -> list[str]:
         lines.append(f"   MMA:    {row['mma']}")
     lines += [f"   {one['operand']}:      {one['text']}" for one in row["operands"]]
     lines += [f"   given:  {argument}" for argument in row["arguments"]]
-    lines.append(f"   nvcc:   {row['message']}" if row["message"] != row["what"] else "")
+    lines.append(f"   said:   {row['message']}" if row["message"] != row["what"] else "")
     if row["library"]:
         lines.append(f"           {row['library']['file']}:{row['library']['line']}")
     counts = []

@@ -79,6 +79,8 @@ def copy(case: Case) -> Cause | None:
         return _values(case)
     if match := re.search(r"TiledCopy uses too few (thrs|vals)", text):
         return _tiled(case, match[1])
+    if "Unrecognized CopyPolicy" in text:
+        return _policy(case)
     if re.search(r"CopyOperation is not valid for|CopyAtom with the same type-width", text):
         return _width(case)
     if "rank-mismatch" in text or "Expected rank-1" in text:
@@ -124,6 +126,14 @@ def _tiled(case: Case, what: str) -> Cause:
     kind = {"thrs": "threads", "vals": "values"}[what]
     have = threads if what == "thrs" else values
     return Cause("copy-values", f"{name} needs more {kind} than the {have} that the tiled copy has", f"more {kind}")
+
+
+def _policy(case: Case) -> Cause:
+    policy = next((frame.args["CopyPolicy"] for frame in case.frames if "CopyPolicy" in frame.args), None)
+    name = policy.base if policy is not None else "the first argument"
+    return Cause(
+        "no-overload", f"copy takes no {name} as its policy", f"Copy_Atom<{name}, T>, or a tiled copy made of it"
+    )
 
 
 def _width(case: Case) -> Cause:

@@ -43,6 +43,9 @@ def _undefined(match: re.Match[str], case: Case) -> Cause:
         return Cause(
             "host-function", f"`{short}` exists on the host only and is used in device code", "a __device__ definition"
         )
+    if number := re.fullmatch(r"_(\d+)", short):
+        what = f"CuTe has names such as _64 for some integers only, and none for {number[1]}"
+        return Cause("undefined", what, f"Int<{number[1]}>")
     headers = _headers_of(short)
     if headers:
         return Cause(

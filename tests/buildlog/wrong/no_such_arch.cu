@@ -1,0 +1,6 @@
+// A target that does not exist.
+namespace wrong {
+
+__global__ void no_such_arch() {}
+
+}  // namespace wrong

@@ -32,13 +32,20 @@ def _wrap(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
+def _coalesce_outside(layout: Layout) -> Layout:
+    """coalesce that keeps the layout's values past its end too (coalesce_x): a last mode of size 1 stays."""
+    shapes, strides = flatten(layout.shape), flatten(layout.stride)
+    last = 2 if shapes[-1] == 1 else shapes[-1]
+    return pycute.coalesce(pycute.Layout((*shapes[:-1], last), tuple(strides)))
+
+
 def composition(layout: Layout, rhs: Layout) -> Layout:
     """`layout` o `rhs`; Refused where CuTe's divisibility conditions do not hold."""
     if isinstance(rhs.shape, tuple):
         return pycute.make_layout(*(composition(layout, mode) for mode in rhs)) if rhs.shape else rhs
     if rhs.stride == 0:
         return pycute.Layout(rhs.shape, 0)
-    flat = pycute.coalesce(layout)
+    flat = _coalesce_outside(layout)
     shapes, strides = _wrap(flat.shape), _wrap(flat.stride)
     shape: list[int] = []
     stride: list[int] = []
@@ -120,6 +127,6 @@ def atom_tile(shape: tuple[int, int], stride: tuple[int, int], extents: tuple[in
     counts = (extents[0] // shape[0], extents[1] // shape[1])
     steps = (atom_size, atom_size * counts[0])
     return pycute.Layout(
-        tuple((shape[i], counts[i]) if counts[i] > 1 else shape[i] for i in (0, 1)),
-        tuple((stride[i], steps[i]) if counts[i] > 1 else stride[i] for i in (0, 1)),
+        tuple((shape[i], counts[i]) for i in (0, 1)),
+        tuple((stride[i], steps[i] if counts[i] > 1 else 0) for i in (0, 1)),
     )

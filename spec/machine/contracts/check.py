@@ -42,6 +42,8 @@ def _all(
 ) -> Iterator[Misfit]:
     yield from shapes(form)
     yield from types(form, a, b, c)
+    if form.m % form.cta_group or form.n % form.cta_group:
+        return  # no CTA's share to check against; shapes() has said so
     if a is not None and form.a_space == "smem":
         yield from descriptor(form, "A", a)
     if b is not None:

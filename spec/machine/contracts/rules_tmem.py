@@ -46,11 +46,12 @@ def tensor_memory(form: MmaForm, a: OperandView | None, c: OperandView | None) -
             yield Misfit(
                 "space",
                 "A",
-                f"A is {a.text} in {a.space}, but this MMA reads it from tensor memory",
+                f"A is {a.text} in {a.space}, but this MMA reads it from tensor memory: CuTe makes a "
+                "fragment of A's shape there and forgets the buffer",
                 "tensor memory",
                 a.space,
                 "the form with A in shared memory (SM100_MMA_..._SS), or a copy to TMEM",
-                ("CuTe", "machine"),
+                ("machine",),
             )
     if c is not None and c.space != "tmem":
         yield Misfit(

@@ -122,7 +122,9 @@ class OperandView:
             layout = algebra.atom_tile(atom_shape, atom_stride, (mn, k))
         except Refused as why:
             refused = str(why)
-        return OperandView(mn, k, dtype, "smem", major, swizzle, layout, refused, address)
+        return OperandView(
+            mn, k, dtype, "smem", major, swizzle, layout=layout, refused=refused, address=address
+        )
 
     @staticmethod
     def in_tmem(

@@ -1,0 +1,133 @@
+"""The layout contracts against nvcc: ``python -m tileproof.conformance.contract_data`` writes the verdicts.
+
+The file holds every combination of `contract_rows`, whether the pinned nvcc compiles it, and the first
+error where it does not. `--sample N` compiles N rows of the file again and compares. Both need about a
+quarter of a second a row and compilation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tileproof.conformance import contract_nvcc
+from tileproof.conformance.contract_nvcc import Verdict
+from tileproof.conformance.contract_rows import Row, row_of, rows
+from tileproof.kernels import toolchain
+from tileproof.spec.machine.errors import TileproofError
+
+MODULE = "tileproof.conformance.contract_data"
+FILE = Path(__file__).resolve().parent.parent / "tests" / "contracts" / "data" / "nvcc_verdicts.json"
+
+
+def write(path: Path, made: Sequence[Row], found: Sequence[Verdict]) -> None:
+    """The data file: one row a line."""
+    head = {
+        "what": "operand combinations of tcgen05.mma in CuTe, and whether nvcc compiles them",
+        "made_by": f"python -m {MODULE}",
+        "command": " ".join(contract_nvcc.command()),
+        "toolchain": toolchain.find().version,
+    }
+    lines = [f' "{key}": {json.dumps(value)},' for key, value in head.items()]
+    body = []
+    for row, verdict in sorted(zip(made, found, strict=True), key=lambda pair: _key(pair[0])):
+        data = row.as_dict() | {"compiles": verdict.compiles}
+        data |= {} if verdict.compiles else {"error": verdict.error}
+        body.append("  " + json.dumps(data))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        "\n".join(["{", *lines, ' "rows": [', ",\n".join(body), " ]", "}"]) + "\n", encoding="utf-8"
+    )
+
+
+def read(path: Path = FILE) -> tuple[dict[str, str], list[tuple[Row, Verdict]]]:
+    """(head, rows with their verdicts) of the data file."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        pairs = [(row_of(row), Verdict(row["compiles"], row.get("error", ""))) for row in data.pop("rows")]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise TileproofError(
+            "the verdicts cannot be read",
+            where=path.name,
+            found=str(error),
+            do=f"write them: python -m {MODULE}",
+        ) from error
+    return data, pairs
+
+
+def agrees(row: Row, verdict: Verdict) -> bool:
+    """Whether the contracts say of `row` what nvcc said."""
+    return verdict.compiles == all(misfit.at != "compile" for misfit in row.misfits())
+
+
+def _key(row: Row) -> str:
+    return json.dumps(row.as_dict(), sort_keys=True)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the file, or compare a sample of it; 1 when a verdict or the contracts disagree."""
+    parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument(
+        "--sample", type=int, metavar="N", help="compile N rows of the file again and compare"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="which rows the sample takes (default: 0)")
+    parser.add_argument("--output", type=Path, default=FILE, help=f"the file (default: {FILE.name})")
+    options = parser.parse_args(arguments)
+    start = time.monotonic()
+    pairs: list[tuple[Row, Verdict]]
+    if options.sample is None:
+        made = rows()
+        found = contract_nvcc.verdicts(made, progress=_say)
+        write(options.output, made, found)
+        pairs, known = list(zip(made, found, strict=True)), found
+    else:
+        head, everything = read(options.output)
+        if head["toolchain"] != toolchain.find().version:
+            raise TileproofError(
+                "the verdicts are of another compiler",
+                expected=head["toolchain"],
+                found=toolchain.find().version,
+            )
+        pairs = random.Random(options.seed).sample(everything, min(options.sample, len(everything)))
+        known = contract_nvcc.verdicts([row for row, _ in pairs], progress=_say)
+    stale = [(row, new) for (row, old), new in zip(pairs, known, strict=True) if old != new]
+    wrong = [(row, verdict) for row, verdict in pairs if not agrees(row, verdict)]
+    for row, verdict in [*stale, *wrong]:
+        _say(
+            f"{json.dumps(row.as_dict())}\n  nvcc: {verdict}\n"
+            f"  contracts: {[misfit.sentence for misfit in row.misfits()]}"
+        )
+    _say(_summary(pairs, len(stale), len(wrong), time.monotonic() - start))
+    return 1 if stale or wrong else 0
+
+
+def _summary(pairs: list[tuple[Row, Verdict]], stale: int, wrong: int, seconds: float) -> str:
+    compiles = sum(verdict.compiles for _, verdict in pairs)
+    return (
+        f"{len(pairs)} rows: {compiles} compile, {len(pairs) - compiles} do not; "
+        f"the contracts disagree on {wrong}, "
+        f"{stale} verdicts changed; {seconds:.0f} s"
+    )
+
+
+def summary(pairs: Sequence[tuple[Row, Verdict]]) -> dict[str, Any]:
+    """Rows by what the contracts and nvcc say of them, for docs and tests."""
+    counts = {"fits": 0, "compiles but does not fit": 0, "does not compile": 0}
+    for row, verdict in pairs:
+        misfit = bool(row.misfits())
+        counts["does not compile" if not verdict.compiles else list(counts)[misfit]] += 1
+    return counts
+
+
+if __name__ == "__main__":
+    sys.exit(main())

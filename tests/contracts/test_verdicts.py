@@ -1,0 +1,144 @@
+"""The contracts say what nvcc says, on every combination of the data file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from importlib import import_module
+from typing import Any
+
+import pytest
+from tileproof.conformance import contract_data
+from tileproof.conformance.contract_data import agrees, read
+from tileproof.conformance.contract_nvcc import Verdict, attribute, source, verdicts
+from tileproof.conformance.contract_rows import Row, row_of, rows
+from tileproof.kernels import toolchain
+from tileproof.spec.machine.contracts import algebra, canonical
+from tileproof.spec.machine.errors import TileproofError
+
+HEAD, PAIRS = read()
+
+
+def disagreements() -> list[Row]:
+    return [row for row, verdict in PAIRS if not agrees(row, verdict)]
+
+
+def test_the_contracts_agree_with_nvcc_on_every_row() -> None:
+    assert disagreements() == []
+
+
+def test_the_rows_are_those_of_the_generator_and_of_the_pinned_compiler() -> None:
+    assert sorted(map(str, rows())) == sorted(str(row) for row, _ in PAIRS)
+    assert HEAD["toolchain"] == toolchain.find().version
+    assert HEAD["made_by"].endswith(contract_data.MODULE)
+
+
+def test_both_verdicts_are_well_represented() -> None:
+    counts = Counter(verdict.compiles for _, verdict in PAIRS)
+    assert len(PAIRS) >= 300 and min(counts[True], counts[False]) >= 150
+    forms = Counter(
+        (row.form.ws, row.form.cta_group, row.form.a_space, verdict.compiles) for row, verdict in PAIRS
+    )
+    assert len(forms) == 12 and min(forms.values()) >= 10
+    # Compiled, and wrong all the same: what only the contracts say.
+    assert contract_data.summary(PAIRS)["compiles but does not fit"] >= 30
+
+
+def test_a_row_that_does_not_compile_has_its_error_and_its_misfits_a_sentence() -> None:
+    for row, verdict in PAIRS:
+        assert bool(verdict.error) != verdict.compiles
+        for misfit in row.misfits():
+            assert misfit.sentence and misfit.fits and misfit.expected != misfit.found, misfit
+
+
+def test_rows_survive_the_file() -> None:
+    for row, _ in PAIRS:
+        assert row_of(row.as_dict()) == row
+
+
+def _upcast_without_assertion(layout: Any, n: int) -> Any:
+    try:
+        return ORIGINAL_UPCAST(layout, n)
+    except algebra.Refused:
+        return layout
+
+
+ORIGINAL_UPCAST = algebra.upcast
+
+
+def _any_tile(layout: Any, tile: int) -> Any:
+    return algebra.pycute.Layout(tile, 1), algebra.pycute.Layout(1, 0)
+
+
+CONTRACTS = "tileproof.spec.machine.contracts"
+PLANTED: dict[str, tuple[str, Any]] = {
+    "any M and N exist": ("rules_form.cute_shapes", lambda form: {form.m: (form.n,)}),
+    "no shape is illegal": ("check.shapes", lambda form: iter(())),
+    "any type multiplies": ("check.types", lambda *views: iter(())),
+    "any operand has a descriptor": ("check.descriptor", lambda *operand: iter(())),
+    "extents need not agree": ("check.extents", lambda *operands: iter(())),
+    "tensor memory is endless": ("check.tensor_memory", lambda *operands: iter(())),
+    "an atom's width is not asked": ("canonical.ATOM_MN", dict.fromkeys(canonical.ATOM_MN, 8)),
+    "units of 16 bytes always divide": ("algebra.upcast", _upcast_without_assertion),
+    "a tile need not divide": ("algebra.divide", _any_tile),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_flipped_rule_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    where, wrong = PLANTED[name]
+    module, attribute_name = where.split(".")
+    # The package's `check` is the function: the module of that name is found by its full name.
+    monkeypatch.setattr(import_module(f"{CONTRACTS}.{module}"), attribute_name, wrong)
+    assert disagreements()
+
+
+def test_a_flipped_verdict_is_caught() -> None:
+    for row, verdict in PAIRS:
+        assert not agrees(row, Verdict(not verdict.compiles, "flipped"))
+
+
+LOG = """\
+/x/cute/layout.hpp(1792): error: static assertion failed with "block shape does not divide"
+          detected during:
+            instantiation of "auto cute::tile_to_shape(...)" at line 5
+            instantiation of type "Tile_<A, B>" at line 42 of /tmp/q/rows.cu
+
+/tmp/q/rows.cu(43): error #20: identifier "x" is undefined
+
+/x/cute/layout.hpp(9): warning #1: nothing
+          detected during instantiation of "void row<3>()" at line 44 of /tmp/q/rows.cu
+
+2 errors detected in the compilation of "rows.cu".
+"""
+
+
+def test_errors_are_attributed_to_the_line_that_the_trail_names() -> None:
+    found = attribute(LOG, {42: 7, 43: 8, 44: 9})
+    assert set(found) == {7, 8} and "does not divide" in found[7] and "undefined" in found[8]
+    assert attribute(LOG, {5: 1}) == {}
+
+
+def test_the_source_has_one_line_a_row() -> None:
+    chosen = dict(enumerate(rows()[:5]))
+    text, at = source(chosen)
+    lines = text.splitlines()
+    assert [lines[number - 1].split(",")[0] for number in at] == [
+        f"template __global__ void row<{index}" for index in chosen
+    ]
+
+
+def test_a_file_that_is_no_data_is_told(tmp_path: Any) -> None:
+    path = tmp_path / "verdicts.json"
+    for text in ("", "[]", '{"rows": [{}]}', '{"rows": 3}'):
+        path.write_text(text)
+        with pytest.raises(TileproofError):
+            read(path)
+
+
+@pytest.mark.slow
+def test_a_sample_compiled_again_has_the_same_verdicts() -> None:
+    sample = [PAIRS[i] for i in range(3, len(PAIRS), len(PAIRS) // 20)]
+    assert len({verdict.compiles for _, verdict in sample}) == 2
+    assert [new.compiles for new in verdicts([row for row, _ in sample])] == [
+        old.compiles for _, old in sample
+    ]

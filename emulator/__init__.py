@@ -9,19 +9,21 @@ from tileproof.emulator.result import (
     Counters,
     Finding,
     LaunchResult,
-    Schedule,
     SmemRegion,
     Tap,
     TapRecord,
     TmemRegion,
     Waiting,
 )
+from tileproof.emulator.schedule import HeldBack, Hold, Schedule
 from tileproof.emulator.tensormap import TensorMap
 
 __all__ = [
     "Buffer",
     "Counters",
     "Finding",
+    "HeldBack",
+    "Hold",
     "LaunchError",
     "LaunchResult",
     "Memory",

@@ -16,12 +16,12 @@ from tileproof.emulator.memory import Buffer, Memory
 from tileproof.emulator.program import SHARED_RESERVED, Decoded
 from tileproof.emulator.ptx import PtxModule, parse_module
 from tileproof.emulator.reach import ProgramView
-from tileproof.emulator.result import Counters, LaunchResult, Schedule, Tap, TapRecord, TmemRegion, finding
+from tileproof.emulator.result import Counters, LaunchResult, Tap, TapRecord, TmemRegion, finding
+from tileproof.emulator.schedule import POLICIES, BaseOrder, Schedule, decisions_of, held_back
 from tileproof.emulator.tensormap import TensorMap
 from tileproof.emulator.trace import Trace
 
 Argument = Buffer | TensorMap | int | float | bytes | np.generic
-_POLICIES = ("early", "late", "random")
 _MOST_CTAS = 1 << 24
 _SHARED_LIMIT = 232448  # bytes one CTA may use on SM100 (cutlass/arch/arch.h)
 _GLOBALS_BASE = 0x0800_0000_0000
@@ -104,6 +104,7 @@ class Module:
         trace: bool = False,
         trace_limit: int = 1_000_000,
         races: bool = False,
+        record: BaseOrder | None = None,
     ) -> LaunchResult:
         """Runs one grid to its end or to the finding that stops it.
 
@@ -122,6 +123,8 @@ class Module:
         instruction_limit: warp instructions after which the launch is stopped with a finding.
         races: checks that conflicting accesses are ordered by happens-before (`docs/races.md`).
         trace: records events (`LaunchResult.trace`), the first `trace_limit` of them.
+        record: keeps `LaunchResult.decisions`, with which a replay over this base does the same; not of
+        "early".
 
         Raises LaunchError, PtxError or UnsupportedInstruction; defects of the kernel are findings.
         """
@@ -159,10 +162,12 @@ class Module:
                 expected=f"at most {_SHARED_LIMIT} bytes, static and dynamic together",
                 found=f"{decoded.static_shared} static + {shared_bytes} dynamic",
             )
-        if schedule.policy not in _POLICIES:
+        schedule.check()
+        if record is not None and schedule.policy == "early":
             raise LaunchError(
-                "unknown schedule policy", expected=", ".join(_POLICIES), found=repr(schedule.policy)
-            )
+                'an "early" launch has no decisions', where=entry[:80], expected="another policy",
+                found="record", do="replay it by its name",
+            )  # fmt: skip
         if mma not in ("fast", "exact"):
             raise LaunchError("unknown MMA mode", expected="fast or exact", found=repr(mma))
         table = memory.engine_table()
@@ -179,7 +184,7 @@ class Module:
             cluster=cluster3,
             dynamic_shared=shared_bytes,
             params=_pack(decoded, args),
-            policy=_POLICIES.index(schedule.policy),
+            policy=POLICIES.index(schedule.policy),
             seed=schedule.seed & ((1 << 64) - 1),
             mma=int(mma == "exact"),
             livelock_limit=livelock_limit,
@@ -187,6 +192,7 @@ class Module:
             taps=[_tap(tap, dynamic) for tap in taps],
             trace_limit=trace_limit if trace else 0,
             races=races,
+            schedule=schedule.for_engine(record),
         )
         hang = Hang(raw["hang"], ProgramView(decoded)) if "hang" in raw else None
         findings = tuple(finding(entry, f, hang) for f in raw["findings"])
@@ -205,6 +211,10 @@ class Module:
             trace=Trace(raw["events"], raw["events_dropped"], ProgramView(decoded), dynamic)
             if trace
             else None,
+            decisions=decisions_of(raw["decisions"]),
+            held_back=held_back(raw["holds"], ProgramView(decoded), cluster3[0] * cluster3[1] * cluster3[2])
+            if raw["holds"]
+            else (),
         )
 
 

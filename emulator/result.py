@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from tileproof.emulator.hang import Graph, Hang, Root
+from tileproof.emulator.schedule import HeldBack, Hold
 from tileproof.emulator.trace import Trace
-
-Policy = Literal["early", "late", "random"]
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """When asynchronous operations complete and which warp runs next, among what is legal.
-
-    "early": each operation completes when issued; "late": only when no warp can go on without it; "random":
-    warps, clusters, completions and TMEM bases drawn from `seed`. A launch is a function of its inputs,
-    policy and seed.
-    """
-
-    policy: Policy = "early"
-    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -185,7 +171,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Counters:
-    """What the launch did: instructions, barrier phases, bytes by engine."""
+    """What the launch did: instructions, barrier phases, bytes by engine, scheduling points."""
 
     warp_instructions: int = 0
     barrier_phases: int = 0
@@ -200,6 +186,7 @@ class Counters:
     mma_macs: int = 0
     async_operations: int = 0
     divergent_releases: int = 0
+    schedule_points: int = 0
 
     def keys(self) -> list[str]:
         """With `[]`, lets `dict(counters)` work."""
@@ -211,13 +198,19 @@ class Counters:
 
 @dataclass(frozen=True)
 class LaunchResult:
-    """Result of `Module.launch`."""
+    """Result of `Module.launch`.
+
+    `decisions`: with `record`, those with which a replay does the same. `held_back`: the decisions of a
+    replay that the launch came to.
+    """
 
     printf: str
     findings: tuple[Finding, ...]
     counters: Counters
     taps: tuple[TapRecord, ...] = field(default=())
     trace: Trace | None = None
+    decisions: tuple[Hold, ...] = field(default=(), repr=False)
+    held_back: tuple[HeldBack, ...] = ()
 
     @property
     def errors(self) -> tuple[Finding, ...]:

@@ -1,7 +1,7 @@
 // Asynchronous operations, mbarriers, and the checked memory accesses of the asynchronous engines.
 #include <algorithm>
 
-#include "machine.hpp"
+#include "schedule.hpp"
 
 namespace tileproof {
 
@@ -26,6 +26,8 @@ void Engine::issue(const char* engine, uint64_t queue, const Origin& origin, std
     finish(op);
     return;
   }
+  scheduler->name(op);
+  scheduler->pending_changed();
   if (queue == 0)
     unordered_.push_back(std::move(op));
   else
@@ -33,6 +35,7 @@ void Engine::issue(const char* engine, uint64_t queue, const Origin& origin, std
 }
 
 void Engine::finish(AsyncOp& op) {
+  scheduler->completing(&op);
   if (races) [[unlikely]] {
     auto outer = races->swap(op.view);
     op.complete();
@@ -40,69 +43,18 @@ void Engine::finish(AsyncOp& op) {
   } else {
     op.complete();
   }
+  scheduler->completing(nullptr);
   if (tracing) [[unlikely]]
     trace_event(Event::Complete, Object::None, op.origin, 0, -1, op.origin.rank, -1, 0, op.seq, op.engine);
 }
 
-size_t Engine::pending_count() const {
-  size_t n = unordered_.size();
-  for (const auto& q : queues_) n += q.second.size();
-  return n;
-}
-
-// Early and late complete the oldest operation. Random takes any head of a queue or any unordered one; in
-// half of the launches by a priority drawn for each issuing instruction, so that the copies of one
-// instruction can starve while all others complete: what a missing wait needs to show.
-bool Engine::complete_one() {
-  std::deque<AsyncOp>* from = nullptr;
-  size_t index = 0;
-  uint64_t key = 0;
-  if (config.policy == Policy::Random) {
-    const size_t choices = unordered_.size() + queues_.size();
-    if (!choices) return false;
-    auto priority = [&](const AsyncOp& op) {
-      uint64_t h =
-          (static_cast<uint64_t>(op.origin.instr - program.code.data()) + 1) * 0x9e3779b97f4a7c15ull ^
-          starve_;
-      h = (h ^ (h >> 29)) * 0xbf58476d1ce4e5b9ull;
-      return h ^ (h >> 32);
-    };
-    const size_t pick = rng() % choices;
-    size_t at = 0;
-    uint64_t best = ~0ull;
-    auto offer = [&](std::deque<AsyncOp>& queue, size_t i, uint64_t name) {
-      const uint64_t p = starve_ ? priority(queue[i]) : (at == pick ? 0 : ~0ull);
-      ++at;
-      if (from && p >= best) return;
-      if (!from || p < best) {
-        best = p;
-        from = &queue;
-        index = i;
-        key = name;
-      }
-    };
-    for (size_t i = 0; i < unordered_.size(); ++i) offer(unordered_, i, 0);
-    for (auto& q : queues_) offer(q.second, 0, q.first);
-  } else {
-    uint64_t oldest = ~0ull;
-    if (!unordered_.empty()) {
-      from = &unordered_;
-      oldest = unordered_.front().seq;
-    }
-    for (auto& q : queues_)
-      if (q.second.front().seq < oldest) {
-        oldest = q.second.front().seq;
-        from = &q.second;
-        key = q.first;
-      }
-    if (!from) return false;
-  }
-  AsyncOp op = std::move((*from)[index]);
-  from->erase(from->begin() + static_cast<std::ptrdiff_t>(index));
-  if (key && from->empty()) queues_.erase(key);
+void Engine::complete(std::deque<AsyncOp>& from, size_t index) {
+  AsyncOp op = std::move(from[index]);
+  from.erase(from.begin() + static_cast<std::ptrdiff_t>(index));
+  if (op.queue && from.empty()) queues_.erase(op.queue);
+  scheduler->pending_changed();
   ++progress;
   finish(op);
-  return true;
 }
 
 void Engine::complete_queue(uint64_t queue) {
@@ -112,6 +64,7 @@ void Engine::complete_queue(uint64_t queue) {
     AsyncOp op = std::move(it->second.front());
     it->second.pop_front();
     if (it->second.empty()) queues_.erase(it);
+    scheduler->pending_changed();
     finish(op);
   }
 }

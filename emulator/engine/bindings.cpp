@@ -5,6 +5,7 @@
 
 #include "machine.hpp"
 #include "mma.hpp"
+#include "schedule.hpp"
 #include "tmem_map.hpp"
 
 namespace py = pybind11;
@@ -12,7 +13,10 @@ using namespace tileproof;
 
 namespace tileproof {
 py::dict hang_state(const Engine& engine);  // hang_state.cpp
-}
+// schedule_state.cpp
+void read_schedule(const py::dict& from, Config& config);
+void write_schedule(const Engine& engine, py::dict& result);
+}  // namespace tileproof
 
 namespace {
 
@@ -58,6 +62,7 @@ std::unique_ptr<Program> make_program(const std::string& kernel, py::bytes code,
     out.line = in.line;
     out.source = in.source;
     out.name = in.name;
+    out.visible = visible(out);
     p->code.push_back(out);
   }
   return p;
@@ -84,7 +89,7 @@ py::dict launch(
     const std::tuple<uint32_t, uint32_t, uint32_t>& cluster, uint32_t dynamic_shared, py::bytes params,
     int policy, uint64_t seed, int mma, uint64_t livelock_limit, uint64_t instruction_limit,
     const std::vector<std::tuple<std::string, uint32_t, bool, int32_t, int32_t, uint32_t, uint32_t>>& taps,
-    uint64_t trace_limit, bool races) {
+    uint64_t trace_limit, bool races, const py::dict& schedule) {
   GlobalMemory memory;
   for (const auto& [address, size, data, written, writable, name] : buffers) {
     GlobalBuffer b;
@@ -108,6 +113,7 @@ py::dict launch(
   c.instruction_limit = instruction_limit;
   c.trace_limit = trace_limit;
   c.races = races;
+  read_schedule(schedule, c);
   const std::string bytes = params;
   c.params.assign(bytes.begin(), bytes.end());
   for (const auto& [name, barrier, tmem, column, columns, offset, size] : taps)
@@ -167,6 +173,7 @@ py::dict launch(
   counters["mma_macs"] = n.mma_macs;
   counters["async_operations"] = n.async_operations;
   counters["divergent_releases"] = n.divergent_releases;
+  counters["schedule_points"] = n.schedule_points;
   py::list records;
   for (const TapRecord& r : engine.tap_records) {
     py::dict d;
@@ -187,6 +194,7 @@ py::dict launch(
                                engine.events.size() * sizeof(TraceEvent));
   result["events_dropped"] = engine.events_dropped;
   if (engine.hung) result["hang"] = hang_state(engine);
+  write_schedule(engine, result);
   return result;
 }
 
@@ -201,7 +209,7 @@ PYBIND11_MODULE(_engine, m) {
   m.def("launch", &launch, py::arg("program"), py::arg("buffers"), py::arg("grid"), py::arg("block"),
         py::arg("cluster"), py::arg("dynamic_shared"), py::arg("params"), py::arg("policy"), py::arg("seed"),
         py::arg("mma"), py::arg("livelock_limit"), py::arg("instruction_limit"), py::arg("taps"),
-        py::arg("trace_limit"), py::arg("races"));
+        py::arg("trace_limit"), py::arg("races"), py::arg("schedule") = py::dict());
   m.def("handlers", &handler_ids, "Handler names and their numbers.");
   m.attr("PACKED_INSTR_BYTES") = sizeof(PackedInstr);
   // For tests against spec/machine:

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "machine.hpp"
+#include "schedule.hpp"
 
 namespace tileproof {
 
@@ -17,10 +17,12 @@ Engine::Engine(const Program& p, GlobalMemory& m, Config c)
       memory(m),
       config(std::move(c)),
       rng(config.seed * 0x9e3779b97f4a7c15ull + 1),
-      tracing(config.trace_limit > 0) {
-  if (config.policy == Policy::Random && rng() % 2) starve_ = rng() | 1;
+      tracing(config.trace_limit > 0),
+      scheduler(Scheduler::make(*this)) {
   if (config.races) races = std::make_unique<Races>(*this);
 }
+
+Engine::~Engine() = default;
 
 void Engine::run() {
   std::vector<Dim3> firsts;
@@ -28,12 +30,16 @@ void Engine::run() {
   for (uint32_t z = 0; z < g.z; z += c.z)
     for (uint32_t y = 0; y < g.y; y += c.y)
       for (uint32_t x = 0; x < g.x; x += c.x) firsts.push_back({x, y, z});
-  // Clusters run one after another; their order is unspecified in CUDA, so a random schedule shuffles it.
-  if (config.policy == Policy::Random) std::shuffle(firsts.begin(), firsts.end(), rng);
+  // Clusters run one after another; their order is unspecified in CUDA, so a random environment shuffles it.
+  if (config.environment) {
+    std::mt19937_64 draw(config.environment);
+    std::shuffle(firsts.begin(), firsts.end(), draw);
+  }
   for (const Dim3& f : firsts) {
     if (stopped) break;
     start_cluster(f);
-    run_cluster();
+    scheduler->start_cluster();
+    scheduler->run();
     finish_cluster();
   }
 }
@@ -90,6 +96,7 @@ void Engine::start_warp(Cta& cta, Warp& w, int index) {
   w.passes.clear();
   w.cluster_arrived = 0;
   w.cluster_token = 0;
+  w.steps.fill(0);
   w.local.resize(static_cast<size_t>(program.local_bytes) * 32);
   Split s;
   s.mask = w.live;
@@ -223,106 +230,9 @@ void Engine::start_warp(Cta& cta, Warp& w, int index) {
 }
 
 // ---------------------------------------------------------------------------------------------------------
-// Scheduling
+// Running
 
-bool Engine::ready(Warp& w, Split& s) {
-  Cta& cta = *w.cta;
-  switch (s.wait) {
-    case Wait::None:
-      return true;
-    case Wait::MbarrierParity: {
-      if (s.timed_out) return true;
-      Mbarrier* b = cta.shared.barrier(s.bar_offset);
-      return !b || (b->phase & 1) != s.parity;
-    }
-    case Wait::NamedBarrier:
-      return cta.named[s.bar_offset].generation != s.token;
-    case Wait::ClusterBarrier:
-      return cluster->barrier_generation != s.token;
-    case Wait::BulkGroup: {
-      for (uint32_t m = s.lanes_wanted; m; m &= m - 1) {
-        int left = 0;
-        for (auto& g : w.bulk[__builtin_ctz(m)].committed)
-          if (g->reads_left || (!s.bulk_read_only && g->writes_left)) ++left;
-        if (left > s.bulk_allowed) return false;
-      }
-      return true;
-    }
-    case Wait::TmemAlloc:
-      return s.allocations_seen != static_cast<uint32_t>(cta.tmem.allocations.size());
-    case Wait::TmemPair: {
-      Cta* twin = cta_of_rank(cta.rank ^ 1);
-      return !twin || twin->pair_ops.size() >= s.token;
-    }
-    case Wait::WarpLanes:
-      return s.gathered || (s.lanes_wanted & w.live & ~s.mask) == 0;
-    case Wait::Join:
-      return false;
-  }
-  return false;
-}
-
-void Engine::run_cluster() {
-  const bool random = config.policy == Policy::Random;
-  std::vector<std::pair<Warp*, size_t>> runnable;
-  int idle_rounds = 0;
-  int expirations = 0;
-  uint64_t idle_progress = ~0ull, phases = 0;
-  while (!stopped && cluster->live_threads) {
-    if (random) {
-      runnable.clear();
-      for (auto& cta : cluster->ctas)
-        for (Warp& w : cta->warps)
-          for (size_t i = 0; i < w.splits.size(); ++i)
-            if (!w.splits[i].dead && ready(w, w.splits[i])) runnable.push_back({&w, i});
-      const size_t async = pending_count();
-      if (async && (runnable.empty() || rng() % (starve_ ? 64 : 4) == 0)) {
-        complete_one();
-        continue;
-      }
-      if (!runnable.empty()) {
-        auto [w, i] = runnable[rng() % runnable.size()];
-        run_split(*w, i, 1 + rng() % 64);
-        continue;
-      }
-    } else {
-      bool ran = false;
-      const uint64_t before = progress;
-      for (auto& cta : cluster->ctas)
-        for (Warp& w : cta->warps)
-          for (size_t i = 0; i < w.splits.size() && !stopped; ++i)
-            if (!w.splits[i].dead && ready(w, w.splits[i])) {
-              run_split(w, i, 20000);
-              ran = true;
-            }
-      // Warps that only spin must not keep asynchronous operations from completing.
-      if (ran && progress != before) continue;
-      if (complete_one() || ran) continue;
-    }
-    // Nothing can move. Lanes parked at a post-dominator may have been needed by their own warp's other
-    // lanes.
-    if (release_joins()) continue;
-    if (idle_progress != progress) idle_rounds = 0;
-    idle_progress = progress;
-    if (phases != counters.barrier_phases) expirations = 0;
-    phases = counters.barrier_phases;
-    // A suspended try_wait returns false after a time limit. Three rounds without any effect are a hang, and
-    // so are many in which waiters only count or print their failed tries.
-    if (idle_rounds++ < 3 && expirations++ < 10000 && expire_try_waits()) continue;
-    report_hang();
-  }
-}
-
-bool Engine::expire_try_waits() {
-  bool any = false;
-  for (auto& cta : cluster->ctas)
-    for (Warp& w : cta->warps)
-      for (Split& s : w.splits)
-        if (!s.dead && s.wait == Wait::MbarrierParity) s.timed_out = any = true;
-  return any;
-}
-
-void Engine::run_split(Warp& w, size_t index, uint64_t budget) {
+Engine::Ran Engine::run_split(Warp& w, size_t index, uint32_t most, bool consult) {
   static const Handler branch = handler_table()[static_cast<size_t>(branch_handler())];
   Cta& cta = *w.cta;
   const Instr* code = program.code.data();
@@ -332,17 +242,35 @@ void Engine::run_split(Warp& w, size_t index, uint64_t budget) {
     if (s.wait != Wait::None && s.wait != Wait::MbarrierParity) trace_wait(w, s, code + s.pc, false);
   }
   w.splits[index].wait = Wait::None;
-  for (; budget && !stopped; --budget) {
+  Ran ran;
+  const uint64_t before = progress;
+  const Split& first = w.splits[index];
+  const int leader = __builtin_ctz(first.mask);
+  const bool spins = first.seen_progress == progress && first.idle >= kSpin;
+  const uint32_t idle_limit = kSpin + (spins ? first.idle : 0);
+  uint64_t quiet = 0;  // instructions since the last visible operation
+  while (!stopped) {
     Split* s = &w.splits[index];
     if (s->pc == s->rpc) {
       enter_join(w, index);
-      return;
+      return ran;
     }
     const Instr& i = code[s->pc];
     uint32_t mask = s->mask;
     if (i.pred >= 0) {
       const uint32_t p = *reinterpret_cast<const uint32_t*>(x.regs + i.pred);
       mask &= i.pred_neg ? ~p : p;
+    }
+    if (i.visible && mask) {
+      if (ran.steps == most || (consult && (progress != before || __builtin_ctz(s->mask) != leader))) {
+        ran.resumable = true;
+        return ran;
+      }
+      quiet = 0;
+    } else if (++quiet > 20000) {
+      s->idle = idle_limit;
+      s->seen_progress = progress;
+      return ran;
     }
     ++counters.warp_instructions;
     if (i.fn == branch) {
@@ -358,7 +286,7 @@ void Engine::run_split(Warp& w, size_t index, uint64_t budget) {
         fault("instruction-limit",
               "the launch ran " + std::to_string(config.instruction_limit) + " warp instructions and goes on",
               Origin{&i, cta.id, cta.rank, w.index, static_cast<int32_t>(__builtin_ctz(s->mask))});
-        return;
+        return ran;
       }
       if (counters.warp_instructions - last_effect_ > config.livelock_limit) {
         if (progress != last_progress_) {
@@ -367,7 +295,7 @@ void Engine::run_split(Warp& w, size_t index, uint64_t budget) {
         } else {
           report_livelock(
               Origin{&i, cta.id, cta.rank, w.index, static_cast<int32_t>(__builtin_ctz(s->mask))});
-          return;
+          return ran;
         }
       }
       continue;
@@ -379,6 +307,7 @@ void Engine::run_split(Warp& w, size_t index, uint64_t budget) {
     x.s = s;
     x.mask = mask;
     x.instr = &i;
+    const size_t lead = static_cast<size_t>(__builtin_ctz(s->mask));
     if (w.slow) check_tmem_load_use(w, i, Origin{&i, cta.id, cta.rank, w.index, __builtin_ctz(mask)});
     const Step step = i.fn(x, i);
     s = &w.splits[index];
@@ -387,17 +316,28 @@ void Engine::run_split(Warp& w, size_t index, uint64_t budget) {
         s->pc++;
         break;
       case Step::Jump:
-        if (s->dead) return;
         break;
       case Step::Block:
         if (tracing) [[unlikely]]
           if (!s->dead) trace_wait(w, *s, &i, true);
-        return;
+        s->tries++;
+        return ran;
       case Step::Stop:
         stopped = true;
-        return;
+        return ran;
     }
+    if (i.visible) {
+      ++w.steps[lead];
+      ++ran.steps;
+      ++counters.schedule_points;
+      s->tries = 0;
+      s->idle = s->seen_progress == progress ? s->idle + 1 : 0;
+      s->seen_progress = progress;
+      if (s->idle >= idle_limit) return ran;
+    }
+    if (step == Step::Jump && s->dead) return ran;
   }
+  return ran;
 }
 
 void Engine::exit_lanes(Warp& w, uint32_t lanes, const Instr* at) {
@@ -460,11 +400,6 @@ void Engine::named_barrier_check(Cta& cta, int id) {
   }
 }
 
-void Engine::drain() {
-  while (!stopped && complete_one()) {
-  }
-}
-
 void Engine::finish_cluster() {
   if (!stopped) {
     for (const auto& q : queues_)
@@ -473,7 +408,7 @@ void Engine::finish_cluster() {
              std::string(op.engine) +
                  " issued here was still in flight when the last thread of the cluster exited",
              op.origin);
-    drain();
+    scheduler->drain();
   }
   if (races) races->finish_cluster();
   if (stopped) return;

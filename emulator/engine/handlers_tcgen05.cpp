@@ -54,9 +54,12 @@ int find_columns(Engine& e, Cta& cta, int columns, bool pair) {
   for (int u = 0; u + units <= 16; u += units)
     if (fits(u)) starts.push_back(u);
   if (starts.empty()) return -1;
-  if (e.config.policy != Policy::Random) return starts[0] * 32;
+  if (!e.config.environment) return starts[0] * 32;
   // The base need not be 0 where CTAs share an SM; both CTAs of a pair get the same one.
-  std::mt19937_64 r(e.config.seed ^ (pair ? static_cast<uint64_t>(cta.pair_ops.size()) * 77777 : e.rng()));
+  const uint64_t which = pair ? cta.pair_ops.size() * 77777
+                              : 1 + cta.tmem.allocators.size() * 64 + static_cast<uint64_t>(cta.rank) +
+                                    (static_cast<uint64_t>(cta.id.x) << 32 ^ cta.id.y << 16 ^ cta.id.z);
+  std::mt19937_64 r(e.config.environment ^ which);
   return starts[r() % starts.size()] * 32;
 }
 

@@ -24,8 +24,22 @@ class Engine;
 struct Cta;
 struct Warp;
 struct Cluster;
+class Scheduler;
 
-enum class Policy : int32_t { Early = 0, Late = 1, Random = 2 };
+// Order of POLICIES in emulator/schedule.py.
+enum class Policy : int32_t {
+  Early = 0,
+  Late = 1,
+  Random = 2,
+  LateNewest = 3,
+  LateRandom = 4,
+  Starve = 5,
+  Pct = 6,
+  Replay = 7
+};
+// Where completions stand among what can move, and which of them comes first. Order of BASES in
+// emulator/schedule.py.
+enum class CompletionOrder : int32_t { LastOldest = 0, FirstOldest = 1, LastNewest = 2 };
 enum class MmaMode : int32_t { Fast = 0, Exact = 1 };
 
 enum class Wait : uint8_t {
@@ -70,6 +84,10 @@ struct Split {
   int32_t bulk_allowed = 0;
   bool bulk_read_only = false;
   bool polled = false;  // its last test of an mbarrier failed: bar_offset and parity say which
+  // for the scheduler
+  uint32_t tries = 0;          // of the visible operation at pc that ended in a wait
+  uint32_t idle = 0;           // visible operations since anybody's progress
+  uint64_t seen_progress = 0;  // Engine::progress at the last of them
   // the wait that the trace shows as begun
   bool wait_traced = false;
   struct {
@@ -116,7 +134,8 @@ struct Warp {
   int tmem_stores_pending = 0;
   uint32_t cluster_arrived = 0;  // lanes that arrived in this cluster-barrier round
   uint32_t cluster_token = 0;
-  std::vector<uint8_t> local;                             // [lane][local_bytes]
+  std::array<uint32_t, 32> steps{};  // visible operations done, by the group's lowest lane
+  std::vector<uint8_t> local;        // [lane][local_bytes]
   std::vector<std::pair<uint32_t, const Instr*>> exits;   // lanes that exited, and where
   std::vector<std::pair<const Instr*, uint64_t>> passes;  // barrier waits passed, and when last
   void pass(const Instr* at, uint64_t now) {
@@ -157,6 +176,8 @@ struct Cluster {
 // (the tcgen05 pipeline of one thread); queue 0 is unordered.
 struct AsyncOp {
   uint64_t seq = 0;
+  uint64_t actor = 0;  // its name in a schedule (schedule.hpp)
+  uint64_t step = 0;   // place in its pipeline; of an unordered one, 1 for the second half of a store
   uint64_t queue = 0;
   const char* engine = "";
   Origin origin;
@@ -182,6 +203,13 @@ struct Counters {
   uint64_t mma_macs = 0;
   uint64_t async_operations = 0;
   uint64_t divergent_releases = 0;
+  uint64_t schedule_points = 0;  // visible operations and completions, not counted under "early"
+};
+
+// In a replay: `actor` is held back from `step` on.
+struct Decision {
+  uint64_t actor;
+  uint64_t step;
 };
 
 struct Tap {
@@ -206,6 +234,13 @@ struct Config {
   uint32_t dynamic_shared = 0;
   Policy policy = Policy::Early;
   uint64_t seed = 0;
+  uint64_t environment = 0;  // seed of the order of clusters and of TMEM bases; 0: first come, first fit
+  uint32_t depth = 3;        // pct
+  uint64_t points = 4096;    // pct: scheduling points expected
+  bool record = false;       // keep the decisions with which a replay does the same
+  // The order of completions in the base of a replay, and of the record.
+  CompletionOrder base = CompletionOrder::LastOldest, record_base = CompletionOrder::LastOldest;
+  std::vector<Decision> decisions;
   MmaMode mma = MmaMode::Fast;
   uint64_t livelock_limit = 20'000'000;         // warp instructions without any effect on memory or a barrier
   uint64_t instruction_limit = 10'000'000'000;  // warp instructions of a whole launch
@@ -259,6 +294,7 @@ struct Exec {
 class Engine {
  public:
   Engine(const Program& program, GlobalMemory& memory, Config config);
+  ~Engine();
 
   void run();
 
@@ -279,6 +315,7 @@ class Engine {
   const bool tracing;
   std::vector<TraceEvent> events;
   uint64_t events_dropped = 0;
+  std::unique_ptr<Scheduler> scheduler;
 
   void error(const std::string& code, const std::string& message, const Origin& at, uint64_t address = 0) {
     sink.report(Severity::Error, code, message, at, address);
@@ -298,9 +335,7 @@ class Engine {
   // The one door for asynchronous operations: the schedule policy decides when `complete` runs.
   void issue(const char* engine, uint64_t queue, const Origin& origin, std::function<void()> complete);
   bool early() const { return config.policy == Policy::Early; }
-  bool complete_one();
   void complete_queue(uint64_t queue);
-  size_t pending_count() const;
 
   // mbarrier state machine (PTX ISA 9.7.13.15).
   void barrier_arrive(Cta& cta, uint32_t offset, uint32_t count, const Origin& at);
@@ -337,18 +372,24 @@ class Engine {
   void release_tmem_load(Warp& w, PendingTmemLoad& load);
 
  private:
+  friend class Scheduler;
+  // What a group of lanes ran: visible operations, and whether it could go on at once.
+  struct Ran {
+    uint32_t steps = 0;
+    bool resumable = false;
+  };
   void start_cluster(Dim3 first);
   void start_warp(Cta& cta, Warp& w, int index);
-  void run_cluster();
   void finish_cluster();
-  void drain();
-  bool ready(Warp& w, Split& s);
-  void run_split(Warp& w, size_t index, uint64_t budget);
+  // Runs a group until it must wait, spins, or would begin its visible operation number `most` + 1; with
+  // `consult` also before the first visible operation after one that others may notice, or by other lanes.
+  Ran run_split(Warp& w, size_t index, uint32_t most, bool consult);
+  // Completes from[index], the oldest operation of a pipeline or any unordered one.
+  void complete(std::deque<AsyncOp>& from, size_t index);
   void enter_join(Warp& w, size_t index);
   void leave_join(Warp& w, int32_t join);
   void diverge(Warp& w, size_t index, const Instr& i, uint32_t taken);
   bool release_joins();
-  bool expire_try_waits();
   void report_hang();
   std::vector<Waiter> waiters();
   void report_livelock(const Origin& at);
@@ -360,10 +401,12 @@ class Engine {
   std::deque<AsyncOp> unordered_;
   std::map<uint64_t, std::deque<AsyncOp>> queues_;
   uint64_t seq_ = 0;
-  uint64_t starve_ = 0;       // random schedules: salt of the priorities, 0 for a uniform choice
   uint64_t last_effect_ = 0;  // warp instruction count at the last progress
   uint64_t last_progress_ = 0;
 };
+
+// Visible operations, all without progress, after which a group of lanes counts as spinning.
+constexpr uint32_t kSpin = 256;
 
 inline Origin Exec::origin(int l) const {
   return Origin{instr, cta.id, cta.rank, w.index, l, e.counters.warp_instructions};

@@ -52,6 +52,7 @@ struct Instr {
   int32_t target, rpc;  // branch target; immediate post-dominator where diverged lanes meet again
   int32_t line, source;
   int32_t name;
+  bool visible;  // other threads or engines can tell that it ran: the scheduler may choose before it
 };
 
 // The layout of one instruction in the array that the front end packs (numpy structured dtype in decode.py).

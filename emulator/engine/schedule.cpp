@@ -1,0 +1,302 @@
+// The scheduling loop: who can move, what a move is, and when nothing can.
+#include "schedule.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+namespace tileproof {
+
+uint64_t mix(uint64_t a, uint64_t b) {  // the finaliser of splitmix64
+  uint64_t h = (a + 0x9e3779b97f4a7c15ull) ^ (b * 0xff51afd7ed558ccdull);
+  h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9ull;
+  h = (h ^ (h >> 27)) * 0x94d049bb133111ebull;
+  return h ^ (h >> 31);
+}
+
+bool visible(const Instr& i) {
+  static const std::unordered_map<Handler, bool> known = [] {
+    std::unordered_map<Handler, bool> m;
+    for (const auto& [name, id] : handler_ids()) {
+      const std::string_view n = name;
+      bool seen = n == "ld" || n == "st" || n == "atom" || n == "bar" || n == "ret" || n == "bulk.copy" ||
+                  n == "bulk.wait" || n == "call.vprintf";
+      for (const char* family : {"barrier.cluster.", "mbarrier.", "tma.", "tcgen05."})
+        seen |= n.starts_with(family);
+      m[handler_table()[static_cast<size_t>(id)]] = seen;
+    }
+    return m;
+  }();
+  static const Handler ld = handler_table()[static_cast<size_t>(handler_ids().at("ld"))];
+  static const Handler st = handler_table()[static_cast<size_t>(handler_ids().at("st"))];
+  if (i.fn == ld || i.fn == st) {  // a thread's own memory
+    const Space space = static_cast<Space>(i.m[0]);
+    return space != Space::Local && space != Space::Param;
+  }
+  return known.at(i.fn);
+}
+
+// ---------------------------------------------------------------------------------------------------------
+// The base
+
+void Base::start_cluster(size_t ctas) {
+  groups_.assign(ctas << 10, 0);
+  ops_.clear();
+  turn_ = {};
+}
+
+uint32_t Base::held(const Candidate& c) const {
+  if (c.group()) return groups_[c.position];
+  if (ops_.empty()) return 0;
+  const auto it = ops_.find(c.actor);
+  return it == ops_.end() ? 0 : it->second;
+}
+
+size_t Base::pick(const Candidates& c) const {
+  const size_t free = pick_in_order(c, order_, turn_, [&](const Candidate& x) { return !held(x); });
+  if (free != c.size()) return free;
+  size_t best = 0;
+  for (size_t i = 1; i < c.size(); ++i)
+    if (held(c[i]) < held(c[best])) best = i;
+  return best;
+}
+
+void Base::hold(const Candidate& c) {
+  ++holds_;
+  if (!c.group()) {
+    ops_[c.actor] = holds_;
+    return;
+  }
+  for (uint32_t m = c.lanes; m; m &= m - 1)
+    groups_[(c.position & ~31u) | static_cast<uint32_t>(__builtin_ctz(m))] = holds_;
+}
+
+// ---------------------------------------------------------------------------------------------------------
+// Actors
+
+Scheduler::Scheduler(Engine& engine) : e(engine) {
+  if (e.config.record) recorder_ = std::make_unique<Base>(Preference::of(e.config.record_base));
+}
+
+void Scheduler::start_cluster() {
+  if (recorder_) recorder_->start_cluster(e.cluster->ctas.size());
+  serials_.clear();
+  ops_known_ = false;
+  last_ = nullptr;
+  resumable_ = false;
+  run_length_ = ran_ = 0;
+  idle_rounds_ = expirations_ = 0;
+  idle_progress_ = ~0ull;
+}
+
+namespace {
+uint64_t cta_number(const Engine& e, Dim3 id) {
+  const Dim3 g = e.config.grid;
+  return id.x + static_cast<uint64_t>(g.x) * (id.y + static_cast<uint64_t>(g.y) * id.z);
+}
+}  // namespace
+
+void Scheduler::name(AsyncOp& op) {
+  if (completing_ && op.queue == 0) {  // the second half of a store, issued by the completion of the first
+    op.actor = completing_->actor;
+    op.step = completing_->step + 1;
+    return;
+  }
+  const uint64_t cta = cta_number(e, op.origin.cta);
+  const int warp = op.origin.warp, lane = std::max(op.origin.lane, 0);
+  const ActorKind kind = op.queue == 0 ? ActorKind::Copy : op.queue % 2 ? ActorKind::Pipe : ActorKind::Stores;
+  const uint64_t issuer = actor_key(cta, kind, warp, kind == ActorKind::Stores ? 0 : lane, 0);
+  const uint32_t serial = serials_[issuer]++;
+  op.actor = kind == ActorKind::Copy ? issuer | (serial & 0xfffffff) : issuer;
+  op.step = kind == ActorKind::Copy ? 0 : serial;
+}
+
+// ---------------------------------------------------------------------------------------------------------
+// Who can move
+
+bool Scheduler::ready(Warp& w, Split& s) {
+  Cta& cta = *w.cta;
+  switch (s.wait) {
+    case Wait::None:
+      return true;
+    case Wait::MbarrierParity: {
+      if (s.timed_out) return true;
+      Mbarrier* b = cta.shared.barrier(s.bar_offset);
+      return !b || (b->phase & 1) != s.parity;
+    }
+    case Wait::NamedBarrier:
+      return cta.named[s.bar_offset].generation != s.token;
+    case Wait::ClusterBarrier:
+      return e.cluster->barrier_generation != s.token;
+    case Wait::BulkGroup: {
+      for (uint32_t m = s.lanes_wanted; m; m &= m - 1) {
+        int left = 0;
+        for (auto& g : w.bulk[__builtin_ctz(m)].committed)
+          if (g->reads_left || (!s.bulk_read_only && g->writes_left)) ++left;
+        if (left > s.bulk_allowed) return false;
+      }
+      return true;
+    }
+    case Wait::TmemAlloc:
+      return s.allocations_seen != static_cast<uint32_t>(cta.tmem.allocations.size());
+    case Wait::TmemPair: {
+      Cta* twin = e.cta_of_rank(cta.rank ^ 1);
+      return !twin || twin->pair_ops.size() >= s.token;
+    }
+    case Wait::WarpLanes:
+      return s.gathered || (s.lanes_wanted & w.live & ~s.mask) == 0;
+    case Wait::Join:
+      return false;
+  }
+  return false;
+}
+
+void Scheduler::collect_ops() {
+  ops_.clear();
+  ops_known_ = true;
+  auto offer = [&](std::deque<AsyncOp>& queue, size_t i) {
+    Candidate c;
+    c.op = &queue[i];
+    c.actor = c.op->actor;
+    c.step = c.op->step;
+    c.from = &queue;
+    c.index = static_cast<uint32_t>(i);
+    ops_.push_back(c);
+  };
+  for (size_t i = 0; i < e.unordered_.size(); ++i) offer(e.unordered_, i);
+  for (auto& q : e.queues_) offer(q.second, 0);
+}
+
+// Groups that only spin, and one that used up its quantum, can move only when nobody else can.
+void Scheduler::collect() {
+  if (!ops_known_) collect_ops();
+  candidates_.clear();
+  uint32_t least_idle = ~0u;
+  bool spinning = false, tired = false;
+  for (auto& cta : e.cluster->ctas)
+    for (Warp& w : cta->warps)
+      for (size_t i = 0; i < w.splits.size(); ++i) {
+        Split& s = w.splits[i];
+        if (s.dead || !ready(w, s)) continue;
+        const int lane = __builtin_ctz(s.mask);
+        Candidate c;
+        c.warp = &w;
+        c.split = static_cast<uint32_t>(i);
+        c.lanes = s.mask;
+        c.position = static_cast<uint32_t>(cta->rank << 10 | w.index << 5 | lane);
+        const bool own = last_ && last_->group() && last_->position == c.position;
+        if (s.seen_progress == e.progress && s.idle >= kSpin) {
+          spinning = true;
+          least_idle = std::min(least_idle, s.idle);
+        } else if (own && run_length_ >= kQuantum) {
+          tired = true;
+        }
+        candidates_.push_back(c);
+      }
+  if (spinning || tired) {
+    auto spins = [&](const Candidate& c) {
+      const Split& s = c.warp->splits[c.split];
+      return s.seen_progress == e.progress && s.idle >= kSpin;
+    };
+    auto rests = [&](const Candidate& c) { return tired && last_->position == c.position; };
+    const size_t others = ops_.size() + static_cast<size_t>(std::count_if(
+                                            candidates_.begin(), candidates_.end(),
+                                            [&](const Candidate& c) { return !spins(c) && !rests(c); }));
+    if (others)
+      std::erase_if(candidates_, [&](const Candidate& c) { return spins(c) || rests(c); });
+    else if (spinning && !tired)
+      std::erase_if(candidates_,
+                    [&](const Candidate& c) { return c.warp->splits[c.split].idle >= least_idle + kSpin; });
+  }
+  for (Candidate& c : candidates_) {
+    const int lane = static_cast<int>(c.position & 31);
+    c.actor = actor_key(cta_number(e, c.warp->cta->id), ActorKind::Warp, c.warp->index, lane, 0);
+    c.step = static_cast<uint64_t>(c.warp->steps[static_cast<size_t>(lane)]) << 8 |
+             std::min<uint32_t>(c.warp->splits[c.split].tries, 255);
+  }
+  candidates_.insert(candidates_.end(), ops_.begin(), ops_.end());
+}
+
+// ---------------------------------------------------------------------------------------------------------
+// Moves
+
+void Scheduler::move(const Candidate& c) {
+  if (!c.group()) {
+    ++e.counters.schedule_points;
+    moved_ = c;
+    moved_.op = nullptr;
+    last_ = &moved_;
+    resumable_ = false;
+    ran_ = 0;
+    e.complete(*c.from, c.index);
+    return;
+  }
+  const bool again = last_ && last_->group() && last_->position == c.position;
+  if (!again || run_length_ >= kQuantum) run_length_ = 0;
+  moved_ = c;
+  const uint32_t most = std::min(limit(c), kQuantum - run_length_);
+  const bool consult = recorder_ || !sticky(c);
+  last_ = &moved_;
+  const auto [ran, resumable] = e.run_split(*c.warp, c.split, most, consult);
+  ran_ = ran;
+  resumable_ = resumable;
+  run_length_ += ran;
+  if (const Split& s = c.warp->splits[c.split]; !s.dead && s.mask)
+    moved_.position = (c.position & ~31u) | static_cast<uint32_t>(__builtin_ctz(s.mask));
+}
+
+void Scheduler::choose_and_move() {
+  const size_t n = pick(candidates_);
+  const Candidate chosen = candidates_[n];
+  if (recorder_) {
+    for (size_t base = recorder_->pick(candidates_); base != n; base = recorder_->pick(candidates_)) {
+      decisions.push_back({candidates_[base].actor, candidates_[base].step});
+      recorder_->hold(candidates_[base]);
+    }
+  }
+  move(chosen);
+  moved(moved_);
+  if (recorder_) recorder_->moved(moved_, resumable_);
+}
+
+void Scheduler::run() {
+  while (!e.stopped && e.cluster->live_threads) {
+    collect();
+    if (!candidates_.empty())
+      choose_and_move();
+    else if (!unstick())
+      e.report_hang();
+  }
+}
+
+void Scheduler::drain() {
+  while (!e.stopped) {
+    candidates_.clear();
+    if (!ops_known_) collect_ops();
+    if (ops_.empty()) return;
+    candidates_ = ops_;
+    choose_and_move();
+  }
+}
+
+// Nothing can move. Lanes parked at a post-dominator may have been needed by their own warp's other lanes. A
+// suspended try_wait returns false after a time limit. Three rounds without any effect are a hang, and so are
+// many in which waiters only count or print their failed tries.
+bool Scheduler::unstick() {
+  if (e.release_joins()) return true;
+  if (idle_progress_ != e.progress) idle_rounds_ = 0;
+  idle_progress_ = e.progress;
+  if (phases_ != e.counters.barrier_phases) expirations_ = 0;
+  phases_ = e.counters.barrier_phases;
+  return idle_rounds_++ < 3 && expirations_++ < 10000 && expire_try_waits();
+}
+
+bool Scheduler::expire_try_waits() {
+  bool any = false;
+  for (auto& cta : e.cluster->ctas)
+    for (Warp& w : cta->warps)
+      for (Split& s : w.splits)
+        if (!s.dead && s.wait == Wait::MbarrierParity) s.timed_out = any = true;
+  return any;
+}
+
+}  // namespace tileproof

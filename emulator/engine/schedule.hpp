@@ -1,0 +1,176 @@
+// The scheduler: which runnable group of lanes, or which pending completion, moves next.
+//
+// A scheduling point lies before each visible operation (memory, barrier, asynchronous issue, exit): what a
+// warp does between two of them no other thread can tell.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "machine.hpp"
+
+namespace tileproof {
+
+// What moves. The name is the same in every schedule of a launch, as far as the thread that issues an
+// operation takes the same way. Order of KINDS in emulator/schedule.py.
+enum class ActorKind : uint8_t { Warp, Pipe, Stores, Copy };
+
+// CTA of the grid : 24, kind : 2, warp : 5, lane : 5, serial : 28. `lane` is the lowest of a group of lanes,
+// or the issuing one; `serial` counts the unordered operations of one thread.
+constexpr uint64_t actor_key(uint64_t cta, ActorKind kind, int warp, int lane, uint64_t serial) {
+  return cta << 40 | static_cast<uint64_t>(kind) << 38 | static_cast<uint64_t>(warp & 31) << 33 |
+         static_cast<uint64_t>(lane & 31) << 28 | (serial & 0xfffffff);
+}
+
+// One that can move now: a group of lanes, or the oldest operation of a pipeline, or any unordered operation.
+struct Candidate {
+  uint64_t actor = 0;
+  uint64_t step = 0;  // of a group: visible operations done << 8 | tries of the next one; see AsyncOp::step
+  Warp* warp = nullptr;   // null: an operation
+  uint32_t split = 0;     // index in warp->splits
+  uint32_t position = 0;  // of a group: rank << 10 | warp << 5 | lowest lane
+  uint32_t lanes = 0;
+  const AsyncOp* op = nullptr;
+  std::deque<AsyncOp>* from = nullptr;
+  uint32_t index = 0;  // in *from
+  bool group() const { return warp != nullptr; }
+};
+using Candidates = std::vector<Candidate>;
+
+// A decision that was followed: who was held back, where, and for how long.
+struct Held {
+  Decision decision;
+  const Instr* instr = nullptr;  // the operation that waits, or that issued the completion
+  const char* engine = nullptr;
+  Wait wait = Wait::None;  // what the group had waited for, where its wait was over
+  int32_t barrier = -1;    // byte offset of an mbarrier or id of a named one
+  int64_t phase = -1;      // of that mbarrier
+  uint64_t from = 0;       // scheduling points
+  uint64_t to = 0;         // 0: it never moved again
+};
+
+// How an order of candidates is chosen where nothing is held back: the running group goes on until it must
+// wait, then the next in turn; completions before any group or only when no group can move.
+struct Preference {
+  bool completions_first = false;
+  bool newest_first = false;
+  static Preference of(CompletionOrder o) {
+    return {o == CompletionOrder::FirstOldest, o == CompletionOrder::LastNewest};
+  }
+};
+
+// The group that ran last. It goes on while it can; once it had to wait, or its lanes met others, it is the
+// last in turn.
+struct Turn {
+  uint32_t position = 0;
+  bool over = false;
+  // Groups in the order of their positions, from this one or from the one after it; wraps around.
+  uint32_t distance(uint32_t to) const { return to - position - (over ? 1 : 0); }
+  void moved(const Candidate& c, bool resumable) {
+    if (!c.group()) return;
+    position = c.position;
+    over = !resumable;
+  }
+};
+
+// The deterministic base of replays: candidates in that order; those held back come last, the longest held
+// first, and stay so.
+class Base {
+ public:
+  explicit Base(Preference order) : order_(order) {}
+  void start_cluster(size_t ctas);
+  size_t pick(const Candidates& c) const;
+  void hold(const Candidate& c);
+  void moved(const Candidate& c, bool resumable) { turn_.moved(c, resumable); }
+
+ private:
+  uint32_t held(const Candidate& c) const;
+  Preference order_;
+  Turn turn_;
+  uint32_t holds_ = 0;            // so far
+  std::vector<uint32_t> groups_;  // by position: when held back, 0 when not
+  std::unordered_map<uint64_t, uint32_t> ops_;
+};
+
+// Next group in turn or next completion among those for which `free` holds; c.size() when there is none.
+template <class Free>
+size_t pick_in_order(const Candidates& c, Preference order, Turn turn, Free free) {
+  size_t group = c.size(), op = c.size();
+  uint32_t nearest = ~0u;
+  for (size_t i = 0; i < c.size(); ++i) {
+    const Candidate& x = c[i];
+    if (!free(x)) continue;
+    if (x.group()) {
+      const uint32_t distance = turn.distance(x.position);
+      if (group == c.size() || distance < nearest) {
+        nearest = distance;
+        group = i;
+      }
+    } else if (op == c.size() || (x.op->seq < c[op].op->seq) != order.newest_first) {
+      op = i;
+    }
+  }
+  if (order.completions_first) return op != c.size() ? op : group;
+  return group != c.size() ? group : op;
+}
+
+class Scheduler {
+ public:
+  explicit Scheduler(Engine& engine);
+  virtual ~Scheduler() = default;
+  static std::unique_ptr<Scheduler> make(Engine& engine);
+
+  virtual void start_cluster();
+  void run();              // until the last thread has exited or the launch stops
+  void drain();            // completes what is pending
+  void name(AsyncOp& op);  // gives an operation that is being issued its actor and step
+  void pending_changed() { ops_known_ = false; }
+  void completing(const AsyncOp* op) { completing_ = op; }
+
+  std::vector<Decision> decisions;  // recorded
+  std::vector<Held> holds;          // followed
+
+ protected:
+  virtual size_t pick(const Candidates& c) = 0;
+  // After a move; a group that diverged may lead with another lane than before.
+  virtual void moved(const Candidate&) {}
+  // Visible operations that the candidate may run before the next choice.
+  virtual uint32_t limit(const Candidate&) { return kQuantum; }
+  // The candidate runs on whatever its operations do to others.
+  virtual bool sticky(const Candidate&) const { return false; }
+
+  static constexpr uint32_t kQuantum = 4096;  // visible operations without a wait, then others come first
+  Engine& e;
+  const Candidate* last_ = nullptr;  // moved last
+  bool resumable_ = false;           // it could go on at once
+  uint32_t ran_ = 0;                 // visible operations that it ran
+
+ private:
+  void collect();
+  void collect_ops();
+  void move(const Candidate& c);
+  void choose_and_move();
+  bool ready(Warp& w, Split& s);
+  bool expire_try_waits();
+  bool unstick();
+
+  Candidates candidates_;
+  Candidates ops_;
+  bool ops_known_ = false;
+  Candidate moved_;
+  uint32_t run_length_ = 0;  // visible operations of the last group in a row
+  std::unique_ptr<Base> recorder_;
+  const AsyncOp* completing_ = nullptr;
+  std::unordered_map<uint64_t, uint32_t> serials_;  // issued so far, by thread or pipeline
+  int idle_rounds_ = 0, expirations_ = 0;
+  uint64_t idle_progress_ = ~0ull, phases_ = 0;
+};
+
+// Handlers whose effect or result depends on, or is seen by, other threads or asynchronous engines.
+bool visible(const Instr& i);
+
+uint64_t mix(uint64_t a, uint64_t b);  // a hash
+
+}  // namespace tileproof

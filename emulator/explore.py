@@ -1,0 +1,174 @@
+"""Runs a launch under many schedules: what they find, and whether its outputs depend on the schedule.
+
+Nothing here knows what the launch computes: it is a function that takes a schedule.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, get_args
+
+import numpy as np
+from tileproof.emulator.errors import LaunchError
+from tileproof.emulator.forked import forked
+from tileproof.emulator.hang import Names
+from tileproof.emulator.judge import (
+    Compare,
+    Judge,
+    Launch,
+    Outcome,
+    Outputs,
+    Seen,
+    Signature,
+    differing_bits,
+    with_names,
+)
+from tileproof.emulator.schedule import SEEDED, Policy, Schedule
+from tileproof.emulator.shrink import Shrunk, shrink
+
+Progress = Callable[[str, int, int], None]
+EXPLORED: tuple[Policy, ...] = tuple(policy for policy in get_args(Policy) if policy != "replay")
+# Of the schedules with a seed, how many of each policy come in one round.
+_ROUND: tuple[Policy, ...] = (
+    "starve", "pct", "random", "starve", "pct", "random", "starve", "pct", "late-random",
+)  # fmt: skip
+_DEPTHS = (2, 3, 4, 3, 5)
+
+
+@dataclass(frozen=True)
+class Defect:
+    """One distinct finding: the schedules that showed it, its words in the first, and a small one."""
+
+    signature: Signature
+    severity: str
+    text: str
+    schedules: tuple[Schedule, ...]
+    shrunk: Shrunk | None = None
+
+    @property
+    def runs(self) -> int:
+        """How many schedules showed it."""
+        return len(self.schedules)
+
+    @property
+    def by_policy(self) -> dict[str, int]:
+        """How many schedules of each policy showed it."""
+        return dict(Counter(schedule.policy for schedule in self.schedules))
+
+
+@dataclass
+class Exploration:
+    """What `explore` found: `defects` with the errors first, and the schedules that ran."""
+
+    schedules: int = 0
+    seconds: float = 0.0
+    policies: dict[str, int] = field(default_factory=dict)
+    defects: list[Defect] = field(default_factory=list)
+    points: int = 0
+
+    @property
+    def failed(self) -> bool:
+        """Whether a schedule showed an error."""
+        return any(defect.severity == "error" for defect in self.defects)
+
+
+def planned(
+    count: int, policies: Sequence[Policy] = EXPLORED, seed: int = 0, points: int = 4096
+) -> list[Schedule]:
+    """`count` schedules of these policies: those without a seed once, then rounds of the others.
+
+    `points`: scheduling points of a run, for "pct". LaunchError for a policy that cannot be explored.
+    """
+    for policy in policies:
+        if policy not in EXPLORED:
+            raise LaunchError("unknown schedule policy", expected=", ".join(EXPLORED), found=repr(policy))
+    schedules = [Schedule(policy) for policy in EXPLORED if policy in policies and policy not in SEEDED]
+    turns = [policy for policy in _ROUND if policy in policies]
+    number: Counter[str] = Counter()
+    while turns and len(schedules) < count:
+        policy = turns[sum(number.values()) % len(turns)]
+        at = seed + number[policy]
+        depth = _DEPTHS[number[policy] % len(_DEPTHS)]
+        number[policy] += 1
+        pct = policy == "pct"
+        schedules.append(Schedule(policy, at, depth, points) if pct else Schedule(policy, at))
+    return schedules[:count]
+
+
+def collect(outcomes: Iterable[Outcome]) -> list[Defect]:
+    """The distinct findings, errors first, then by how many schedules showed them."""
+    schedules: dict[Signature, list[Schedule]] = {}
+    first: dict[Signature, Seen] = {}
+    for outcome in outcomes:
+        for seen in outcome.seen:
+            schedules.setdefault(seen.signature, []).append(outcome.schedule)
+            first.setdefault(seen.signature, seen)
+    order = {"error": 0, "warning": 1, "note": 2}
+    found = [Defect(s, first[s].severity, first[s].text, tuple(where)) for s, where in schedules.items()]
+    return sorted(found, key=lambda d: (order[d.severity], -d.runs, d.signature))
+
+
+def first_outputs(launch: Launch, **how: Any) -> tuple[Outputs, int]:
+    """Outputs of the first schedule that has no error (early, late, late-newest; none when each has one), and
+    the scheduling points of a late run.
+    """
+    outputs: Outputs = {}
+    points = 0
+    for policy in ("early", "late", "late-newest"):
+        result, out = launch(schedule=Schedule(policy), **how)  # type: ignore[arg-type]
+        if not outputs and not result.errors:
+            outputs = {name: np.array(array) for name, array in out.items()}
+        points = max(points, result.counters.schedule_points)
+    return outputs, points
+
+
+def explore(
+    launch: Launch,
+    *,
+    schedules: int | Sequence[Schedule] = 100,
+    policies: Sequence[Policy] = EXPLORED,
+    seed: int = 0,
+    compare: Compare = differing_bits,
+    names: Names | None = None,
+    processes: int = 2,
+    shrink_seconds: float = 20.0,
+    progress: Progress = lambda what, done, total: None,
+    **how: Any,
+) -> Exploration:
+    """Runs `launch` under that many schedules, or under those given, and makes one that shows each error or
+    warning small.
+
+    `launch(schedule=..., **how)` makes fresh buffers, runs `Module.launch` with what it is given and returns
+    the result and the arrays that must not depend on the schedule; `compare` says which elements differ too
+    much. Runs are spread over `processes` forked ones. `shrink_seconds`: CPU time a finding, 0 for none.
+    The same arguments give the same findings, except where shrinking ran out of time. A TileproofError of the
+    launch passes through.
+    """
+    began = time.monotonic()
+    first, points = first_outputs(launch, **how)
+    plan = planned(schedules, policies, seed, points) if isinstance(schedules, int) else list(schedules)
+    judge = Judge(launch, first, compare, with_names(names or Names()))
+    outcomes: list[Outcome] = []
+    for outcome in forked(lambda schedule: judge.run(schedule, **how)[0], plan, processes):
+        outcomes.append(outcome)
+        progress("schedules", len(outcomes), len(plan))
+    defects = collect(outcomes)
+    wanted = [defect for defect in defects if defect.severity != "note" and shrink_seconds > 0]
+
+    def small(defect: Defect) -> Shrunk:
+        return shrink(judge, defect.signature, defect.schedules, seconds=shrink_seconds, **how)
+
+    for number, shrunk in enumerate(forked(small, wanted, processes), 1):
+        at = next(i for i, defect in enumerate(defects) if defect.signature == shrunk.signature)
+        defects[at] = replace(defects[at], shrunk=shrunk)
+        progress("shrinking", number, len(wanted))
+    return Exploration(
+        schedules=len(plan),
+        seconds=time.monotonic() - began,
+        policies=dict(Counter(schedule.policy for schedule in plan)),
+        defects=defects,
+        points=points,
+    )

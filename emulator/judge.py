@@ -1,0 +1,120 @@
+"""One run of a launch under a schedule: its findings, and outputs that are not those of the first run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from tileproof.emulator.hang import Names
+from tileproof.emulator.result import Finding, LaunchResult
+from tileproof.emulator.schedule import Schedule
+
+Outputs = Mapping[str, npt.NDArray[Any]]
+# (name, first run's array, another run's array) -> bool array of the elements that differ too much.
+Compare = Callable[[str, npt.NDArray[Any], npt.NDArray[Any]], npt.NDArray[np.bool_]]
+OUTPUT = "schedule-dependent-output"
+
+
+class Launch(Protocol):
+    """One launch on fresh buffers: passes `schedule`, `record` and what else comes on to `Module.launch`."""
+
+    def __call__(self, **how: Any) -> tuple[LaunchResult, Outputs]:
+        """The result, and the arrays that must not depend on the schedule."""
+
+
+@dataclass(frozen=True, order=True)
+class Signature:
+    """What makes two findings of two schedules one defect: the code and the place.
+
+    The place is the source line of the instruction, its PTX line where there is none; of a hang its root; of
+    an output its name.
+    """
+
+    code: str
+    place: str
+
+    @classmethod
+    def of(cls, finding: Finding) -> Signature:
+        """The signature of a finding."""
+        root = finding.root
+        if root is not None:
+            node = root.node
+            line = node.source or (f"PTX line {node.ptx_line}" if node.ptx_line else "")
+            where = f"{node.offset:#x}" if node.offset is not None else line
+            return cls(finding.code, f"{root.kind} {node.kind} {where}".strip())
+        return cls(finding.code, finding.source or f"PTX line {finding.ptx_line}")
+
+    def __str__(self) -> str:
+        return f"{self.code} at {self.place}" if self.place else self.code
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One finding of one run, in words."""
+
+    signature: Signature
+    severity: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One run: its schedule, what it found, and how many scheduling points it had."""
+
+    schedule: Schedule
+    seen: tuple[Seen, ...]
+    points: int = 0
+
+
+def differing_bits(name: str, one: npt.NDArray[Any], two: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Elements whose bytes differ."""
+    del name
+    size = one.dtype.itemsize
+    a, b = (np.ascontiguousarray(x).view(np.uint8).reshape(-1, size) for x in (one, two))
+    return (a != b).any(axis=1).reshape(one.shape)
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Runs one schedule and names what is wrong with it; every run must repeat the outputs `first`."""
+
+    launch: Launch
+    first: Outputs = field(default_factory=dict)
+    compare: Compare = differing_bits
+    names: Callable[[Finding], str] = str
+
+    def run(self, schedule: Schedule, **how: Any) -> tuple[Outcome, LaunchResult]:
+        """One run; `how` goes to the launch."""
+        result, outputs = self.launch(schedule=schedule, **how)
+        seen = [Seen(Signature.of(f), f.severity, self.names(f)) for f in result.findings]
+        if not result.errors:
+            seen += self._outputs(outputs)
+        unique = {one.signature: one for one in reversed(seen)}
+        return Outcome(schedule, tuple(unique.values()), result.counters.schedule_points), result
+
+    def _outputs(self, outputs: Outputs) -> Iterable[Seen]:
+        for name, one in self.first.items():
+            differ = self.compare(name, one, outputs[name])
+            if differ.any():
+                at = tuple(int(i) for i in np.argwhere(differ)[0])
+                text = (
+                    f"error {OUTPUT}: {int(differ.sum())} of {differ.size} elements of {name} are not those "
+                    f"of the first schedule: at {list(at)} {outputs[name][at]} stands for {one[at]}"
+                )
+                yield Seen(Signature(OUTPUT, name), "error", text)
+
+
+def with_names(names: Names) -> Callable[[Finding], str]:
+    """A finding in words, with the root of a hang in these names."""
+
+    def text(finding: Finding) -> str:
+        if finding.hang is None:
+            return str(finding)
+        roots = finding.hang.explain(names).roots
+        head = str(finding).split("\n", 1)[0]
+        return "\n".join([head, *(f"  {line}" for root in roots[:1] for line in root.lines())])
+
+    return text

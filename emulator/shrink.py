@@ -1,0 +1,159 @@
+"""Makes a schedule that shows a finding small: the fewest decisions over a deterministic base.
+
+Delta debugging (Zeller, Hildebrandt: Simplifying and Isolating Failure-Inducing Input, IEEE TSE 2002) over
+the recorded decisions; each try is one launch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tileproof.emulator.hang import Names
+from tileproof.emulator.judge import Judge, Signature
+from tileproof.emulator.result import LaunchResult
+from tileproof.emulator.schedule import BASES, BaseOrder, HeldBack, Hold, Policy, Schedule
+
+_FIXED: tuple[Policy, ...] = ("early", "late", "late-newest")
+_FEW: tuple[Policy, ...] = ("replay", "starve", "pct", "late-random", "random")  # few decisions come first
+_STARTS = 3  # recorded schedules that are made smaller; the smallest result counts
+_WORDS: dict[BaseOrder, str] = {
+    "late": "warps run in turn until they must wait; when none can, the oldest operation completes",
+    "late-newest": "warps run in turn until they must wait; when none can, the newest operation completes",
+    "early": "warps run in turn until they must wait; every operation completes before a warp goes on",
+}
+
+
+@dataclass(frozen=True)
+class Shrunk:
+    """A small schedule that shows a finding. `recorded` decisions were shrunk in `tries` launches; `minimal`:
+    the finding needs each decision that is left.
+    """
+
+    signature: Signature
+    schedule: Schedule
+    held_back: tuple[HeldBack, ...]
+    text: str
+    recorded: int
+    tries: int
+    minimal: bool
+
+    def lines(self, names: Names | None = None) -> list[str]:
+        """The schedule in words: its base, then a decision a line."""
+        if self.schedule.policy == "early":
+            return ["warps run in turn until they must wait; every operation completes as it is issued"]
+        if self.schedule.policy in _FIXED:
+            return [_WORDS[self.schedule.policy]]  # type: ignore[index]
+        if self.schedule.policy != "replay":
+            return [f"as the policy {self.schedule.policy} chooses from its seed"]
+        return [_WORDS[self.schedule.base], *(one.text(names) for one in self.held_back)]
+
+
+class _Search:
+    def __init__(self, judge: Judge, signature: Signature, seconds: float, how: dict[str, Any]) -> None:
+        self.judge, self.signature, self.how = judge, signature, how
+        self.deadline = time.process_time() + seconds
+        self.tries = 0
+
+    @property
+    def over(self) -> bool:
+        return time.process_time() > self.deadline
+
+    def shows(self, schedule: Schedule) -> LaunchResult | None:
+        """The run's result when it has the finding."""
+        self.tries += 1
+        outcome, result = self.judge.run(schedule, **self.how)
+        return result if any(seen.signature == self.signature for seen in outcome.seen) else None
+
+    def kept(self, like: Schedule, holds: Sequence[Hold]) -> tuple[Hold, ...] | None:
+        """The decisions that the replay came to when it has the finding."""
+        result = self.shows(replace(like, decisions=tuple(holds)))
+        return None if result is None else tuple(held.hold for held in result.held_back)
+
+    def minimise(self, start: Schedule) -> tuple[Schedule, bool]:
+        """The replay with fewer decisions; true when none of them can be left out."""
+        like, holds = start, start.decisions
+        plain = replace(like, environment=0)
+        if plain != like and self.kept(plain, holds) is not None:
+            like = plain
+        holds = self._prefix(like, holds)
+        # Before the first try of a wait rather than after it: that does not depend on who was late before.
+        first = tuple(Hold(h.actor, h.step & ~255) if h.kind == "w" else h for h in holds)
+        if first != holds and (kept := self.kept(like, first)) is not None and len(kept) <= len(holds):
+            holds = kept
+        holds, minimal = self._ddmin(like, holds)
+        return replace(like, decisions=holds), minimal
+
+    def _prefix(self, like: Schedule, holds: tuple[Hold, ...]) -> tuple[Hold, ...]:
+        """What came after the finding does not matter; found by halving, as if it were monotonic."""
+        low, high = 0, len(holds)
+        while low < high and not self.over:
+            middle = (low + high) // 2
+            if (kept := self.kept(like, holds[:middle])) is not None:
+                holds, high = kept, min(middle, len(kept))
+            else:
+                low = middle + 1
+        return holds
+
+    def _ddmin(self, like: Schedule, holds: tuple[Hold, ...]) -> tuple[tuple[Hold, ...], bool]:
+        parts = 2
+        while holds:
+            size = -(-len(holds) // parts)
+            for at in range(0, len(holds), size):
+                if self.over:
+                    return holds, False
+                if (kept := self.kept(like, holds[:at] + holds[at + size :])) is not None:
+                    holds, parts = kept, max(parts - 1, 2)
+                    break
+            else:
+                if size == 1:
+                    return holds, True
+                parts = min(parts * 2, len(holds))
+        return holds, True
+
+
+def shrink(
+    judge: Judge, signature: Signature, schedules: Sequence[Schedule], *, seconds: float = 20.0, **how: Any
+) -> Shrunk:
+    """The smallest schedule found that shows `signature`, starting from `schedules`, which do.
+
+    Ends after `seconds` of CPU time with what it has by then.
+    """
+    search = _Search(judge, signature, seconds, how)
+    for policy in _FIXED:
+        if any(s.policy == policy for s in schedules) and search.shows(Schedule(policy)):
+            return _result(search, Schedule(policy), 0, True)
+    best: tuple[Schedule, int, bool] | None = None
+    for start in _recorded(search, schedules)[:_STARTS]:
+        if best is not None and search.over:
+            break
+        small, minimal = search.minimise(start)
+        if best is None or len(small.decisions) < len(best[0].decisions):
+            best = small, len(start.decisions), minimal
+        if len(small.decisions) <= 1:
+            break
+    return _result(search, *(best or (schedules[0], 0, False)))
+
+
+def _recorded(search: _Search, schedules: Sequence[Schedule]) -> list[Schedule]:
+    """Replays that do what the schedules did, those with the fewest decisions first."""
+    found: list[Schedule] = []
+    for schedule in sorted(schedules, key=lambda s: _FEW.index(s.policy))[: 2 * _STARTS]:
+        if schedule.policy == "replay":
+            found.append(schedule)
+            continue
+        for base in BASES:
+            result, _ = search.judge.launch(schedule=schedule, record=base, **search.how)
+            search.tries += 1
+            found.append(schedule.replayed(result.decisions, base))
+    return sorted(found, key=lambda s: len(s.decisions))
+
+
+def _result(search: _Search, schedule: Schedule, recorded: int, minimal: bool) -> Shrunk:
+    outcome, result = search.judge.run(schedule, **search.how)
+    text = next((seen.text for seen in outcome.seen if seen.signature == search.signature), "")
+    return Shrunk(
+        search.signature, schedule, result.held_back, text, recorded, search.tries, minimal and bool(text)
+    )

@@ -83,7 +83,7 @@ def sentryward_version() -> str:
         found = ""
     if not found or find_spec("sentryward") is None:
         raise TileproofError(
-            "sentryward is not installed", expected="the extra `prove`", do="pip install 'tileproof[prove]'"
+            "sentryward is not installed", expected="the extra `prove`", do="pip install sentryward==0.1.1"
         )
     return found
 

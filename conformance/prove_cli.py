@@ -54,7 +54,7 @@ def prove(
     """
     from tileproof.conformance.prove import Budget, second_opinion, sentryward_version
     from tileproof.conformance.prove_ours import first_opinion
-    from tileproof.conformance.prove_programs import launch_of, programs
+    from tileproof.conformance.prove_programs import launch_of, programs, title_of
 
     if not math.isfinite(seconds):
         raise TileproofError("a time budget is finite", where="--seconds", found=str(seconds))
@@ -63,7 +63,7 @@ def prove(
     if kernel in programs():
         if case_json or plant:
             raise TileproofError("a small program has no cases and no planted defects", where=kernel)
-        launch, about = launch_of(programs()[kernel]), programs()[kernel].title
+        launch, about = launch_of(programs()[kernel]), title_of(programs()[kernel])
     else:
         launch, plan, about = _kernel_launch(kernel, d_qk, blocks, case_json, plant)
     ours = first_opinion(launch, plan, schedules)

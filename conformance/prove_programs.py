@@ -217,6 +217,12 @@ def programs() -> dict[str, Program]:
     return {one.id: one for one in PROGRAMS}
 
 
+def title_of(program: Program) -> str:
+    """What it is, with the name of its right base for "the same"."""
+    right = next(one.id for one in PROGRAMS if one.base == program.base and not one.edits)
+    return program.title.replace("the same", right, 1)
+
+
 def launch_of(program: Program) -> Launch:
     """Its launch: one cluster, `out` of 4-byte words, and where the base asks for it a tensor map over f32.
 

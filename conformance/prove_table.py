@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tileproof.conformance.prove import Opinion, second_opinion, sentryward_version
 from tileproof.conformance.prove_ours import first_opinion, schedules
-from tileproof.conformance.prove_programs import PROGRAMS, launch_of, programs
+from tileproof.conformance.prove_programs import PROGRAMS, launch_of, programs, title_of
 from tileproof.spec.machine.errors import TileproofError
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "prove.md"
@@ -43,9 +43,8 @@ def row(name: str) -> Row:
     """Runs both on a program."""
     program = programs()[name]
     launch = launch_of(program)
-    right = next(one.id for one in PROGRAMS if one.base == program.base and not one.edits)
-    title = program.title.replace("the same", f"`{right}`", 1)
-    return Row(name, title, program.wrong, first_opinion(launch, None, RANDOM), second_opinion(launch))
+    ours, theirs = first_opinion(launch, None, RANDOM), second_opinion(launch)
+    return Row(name, title_of(program), program.wrong, ours, theirs)
 
 
 def kernel_rows() -> Iterator[Row]:

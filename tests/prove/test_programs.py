@@ -1,0 +1,182 @@
+"""What the emulator and sentryward each say of the small programs; docs/prove.md is measured the same way."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+from tileproof.conformance import prove_table
+from tileproof.conformance.prove import Opinion, second_opinion
+from tileproof.conformance.prove_ours import first_opinion
+from tileproof.conformance.prove_programs import PROGRAMS, Program, launch_of, programs
+from tileproof.kernels.launch import Launch
+from tileproof.spec.machine.errors import TileproofError
+
+INSTALLED = importlib.util.find_spec("sentryward") is not None
+needs_sentryward = pytest.mark.skipif(not INSTALLED, reason="sentryward, the extra `prove`, is not installed")
+
+# The emulator's code for each wrong program; a note where it finds no error. "" is a miss.
+OURS = {
+    "missing-arrive": "hang",
+    "count-too-high": "hang",
+    "count-too-low": "",
+    "never-initialised": "mbarrier-uninitialised",
+    "named-count": "barrier-count-mismatch",
+    "read-without-wait": "race-unordered",
+    "overwrite-without-wait": "race-unordered",
+    "wrong-parity": "race-unordered",
+    "never-written": "shared-uninitialised",
+    "tma-read-early": "race-copy-unwaited",
+    "tma-bytes-too-many": "hang",
+    "tma-bytes-too-few": "hang",
+    "bulk-overwrite": "race-copy-unwaited",
+    "bulk-proxy-fence": "race-proxy-fence",
+    "mma-read-early": "race-mma-unwaited",
+    "mma-overwrite": "race-unordered",
+    "mma-no-commit": "hang",
+    "mma-not-freed": "tmem-leak",
+    "mma-wait-ld": "race-tmem-unwaited",
+    "mma-use-before-wait-ld": "note: tmem-ld-not-waited",
+    "mma-fence-before": "race-tcgen05-fence",
+    "mma-fence-after": "race-tcgen05-fence",
+    "mma-proxy-fence": "race-proxy-fence",
+    "global-race": "race-unordered",
+    "out-of-bounds": "global-out-of-bounds",
+    "cluster-no-init-sync": "race-mbarrier-init",
+    "cluster-init-fence": "race-mbarrier-init",
+    "cluster-early-exit": "access-after-exit",
+    "cluster-one-address": "race-unordered",
+}
+# The same of sentryward 0.1.1: its result, and the diagnostic's code where it has no opinion.
+THEIRS = {
+    "missing-arrive": "not_wellsynced",
+    "count-too-high": "not_wellsynced",
+    "count-too-low": "not_wellsynced",
+    "never-initialised": "no opinion: missing-barrier-initialization",
+    "unwaited-phase": "not_wellsynced",  # right by the PTX ISA: it asks for more
+    "named-count": "no opinion: invalid_named_barrier",
+    "read-without-wait": "not_wellsynced",
+    "overwrite-without-wait": "not_wellsynced",
+    "wrong-parity": "not_wellsynced",
+    "never-written": "race_free",
+    "tma-read-early": "potential_race",
+    "tma-bytes-too-many": "not_wellsynced",
+    "tma-bytes-too-few": "not_wellsynced",
+    "bulk-overwrite": "potential_race",
+    "bulk-proxy-fence": "race_free",
+    "mma-read-early": "not_wellsynced",
+    "mma-overwrite": "not_wellsynced",
+    "mma-no-commit": "not_wellsynced",
+    "mma-not-freed": "no opinion: tmem_missing_dealloc",
+    "mma-wait-ld": "potential_race",
+    "mma-use-before-wait-ld": "race_free",
+    "mma-fence-before": "race_free",
+    "mma-fence-after": "race_free",
+    "mma-proxy-fence": "race_free",
+    "global-race": "potential_race",
+    "out-of-bounds": "race_free",
+    "cluster-no-init-sync": "not_wellsynced",
+    "cluster-init-fence": "race_free",
+    "cluster-early-exit": "race_free",
+    "cluster-one-address": "potential_race",
+    "red": "no opinion: atomic_add_memory_semantics_unsupported",
+    "gather4": "no opinion: tma_opcode_variant",
+    "mma-ws": "no opinion: tcgen_mma_variant",
+    "bulk-copy-out": "no opinion: unsupported_async_instruction",
+    "printf": "no opinion: ptx_execution_not_supported",
+}
+NAMES = [one.id for one in PROGRAMS]
+
+
+def said(opinion: Opinion) -> str:
+    """`result`, or `no opinion: code`."""
+    return f"no opinion: {opinion.kinds[1]}" if opinion.verdict == "no opinion" else opinion.kinds[0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_emulator(name: str) -> None:
+    program = programs()[name]
+    opinion = first_opinion(launch_of(program), None, prove_table.RANDOM)
+    expected = OURS[name] if program.wrong else ""
+    if not expected or expected.startswith("note: "):
+        assert opinion.verdict == "fine", opinion.lines
+        remarks = opinion.remarks[1:]
+        assert all(remark.startswith(expected or "-") for remark in remarks) and bool(remarks) == bool(
+            expected
+        )
+    else:
+        assert opinion.verdict == "error" and expected in opinion.kinds
+
+
+@needs_sentryward
+@pytest.mark.parametrize("name", NAMES)
+def test_sentryward(name: str) -> None:
+    opinion = second_opinion(launch_of(programs()[name]))
+    assert said(opinion) == THEIRS.get(name, "race_free")
+    assert (opinion.verdict == "fine") == (opinion.kinds[0] == "race_free")
+
+
+def test_every_wrong_program_has_an_answer_of_both() -> None:
+    wrong = {one.id for one in PROGRAMS if one.wrong}
+    assert set(OURS) == wrong and wrong <= set(THEIRS)
+    assert len({one.id for one in PROGRAMS}) == len(PROGRAMS)
+
+
+def test_a_race_names_both_accesses_and_a_deadlock_its_wait() -> None:
+    pytest.importorskip("sentryward", reason="the extra `prove` is not installed")
+    race = second_opinion(launch_of(programs()["mma-wait-ld"]))
+    assert any("write by tcgen05.mma" in line and "read by tcgen05.ld" in line for line in race.lines)
+    stuck = second_opinion(launch_of(programs()["missing-arrive"]))
+    assert any("blocked: mbarrier.try_wait" in line for line in stuck.lines)
+
+
+def test_an_edit_that_does_not_fit_is_refused() -> None:
+    program = Program("x", "barriers", "pipeline", "", "wrong", (("no such text", ""),))
+    with pytest.raises(TileproofError, match="does not fit its base"):
+        launch_of(program)
+
+
+def test_an_instruction_that_the_emulator_refuses_is_no_opinion() -> None:
+    text = launch_of(programs()["red"]).image.replace("red.global.add.f32", "red.global.add.f64")
+    launch = Launch(text.replace("0f3F800000", "0d3FF0000000"), "k", (1, 1, 1), (1, 1, 1), (64, 1, 1), 0, ())
+    opinion = first_opinion(launch, None, 0)
+    assert opinion.verdict == "no opinion" and opinion.kinds == ("refused",)
+
+
+@needs_sentryward
+def test_the_page_says_what_is_measured() -> None:
+    page = prove_table.PAGE.read_text(encoding="utf-8")
+    rows = [prove_table.row(name) for name in NAMES]
+    new = prove_table.tables(rows, [], prove_table.date.today())
+    tables = prove_table.fixed(new.partition("\n### The kernels")[0])
+    old = prove_table.fixed(prove_table.parts(prove_table.PAGE)[1])
+    assert old.startswith(tables), "run python -m tileproof.conformance.prove_table"
+    assert page.index(prove_table.BEGIN) < page.index(prove_table.END)
+
+
+@needs_sentryward
+def test_a_stale_table_is_noticed(tmp_path, monkeypatch, capsys) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{prove_table.BEGIN}\n{prove_table.END}\nafter\n")
+    monkeypatch.setattr(
+        prove_table, "PROGRAMS", tuple(programs()[name] for name in ("pipeline", "mma-wait-ld"))
+    )
+    monkeypatch.setattr(prove_table, "kernel_rows", lambda: iter(()))
+    arguments = ["--output", str(page)]
+    assert prove_table.main([*arguments, "--check"]) == 1
+    assert prove_table.main(arguments) == 0 and prove_table.main([*arguments, "--check"]) == 0
+    text = page.read_text()
+    assert text.startswith("before\n") and text.endswith("after\n") and "`mma-wait-ld`" in text
+    page.write_text(text.replace("potential_race", "race_free"))
+    assert prove_table.main([*arguments, "--check"]) == 1
+    assert "stale" in capsys.readouterr().err
+    page.write_text("no marks")
+    with pytest.raises(TileproofError, match="no place for the tables"):
+        prove_table.main(arguments)
+
+
+def test_launches_are_of_one_cluster_and_small() -> None:
+    for program in PROGRAMS:
+        launch = launch_of(program)
+        assert launch.grid == launch.cluster and np.prod(launch.block) <= 128

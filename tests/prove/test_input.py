@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tileproof.conformance.case import Case, Indices
 from tileproof.conformance.drivers import emulator
 from tileproof.conformance.observed import Schedule
+from tileproof.conformance.prove import second_opinion
 from tileproof.conformance.prove_input import respell_waits, sentryward_input
 from tileproof.conformance.trace_cli import problem
 from tileproof.kernels.kernel import Kernel
@@ -124,10 +125,7 @@ def test_every_wait_of_a_kernel_is_respelled_and_it_computes_the_same(name: str)
 
 def test_sentryward_takes_indices_that_are_no_key() -> None:
     """-1 and a length decide branches as they do on the machine: what it lacks are instructions."""
-    prove = pytest.importorskip("sentryward", reason="sentryward, the extra `prove`, is not installed")
-    assert prove
-    from tileproof.conformance.prove import second_opinion
-
+    pytest.importorskip("sentryward", reason="sentryward, the extra `prove`, is not installed")
     found = kernel("head128")
     case = Case(512, blocks=1, tokens=(Indices("identity", holes=((3, -1), (9, 2**31 - 1))),), lengths=(40,))
     opinion = second_opinion(found.launch(case.inputs(), found.build(512)))

@@ -28,7 +28,7 @@ def run(*arguments: str) -> Any:
 @pytest.mark.parametrize("swizzle", ["none", "32B", "64B", "128B"])
 @pytest.mark.parametrize("major", ["K", "MN"])
 def test_an_operand_lies_where_the_descriptor_formula_says(major: Any, swizzle: str) -> None:
-    """The table against PTX ISA 9.7.16.3 with the strides of a tile whose atoms are stacked along MN first."""
+    """The table against PTX ISA 9.7.16.3, with the strides of a tile whose atoms are stacked along MN."""
     mn, k = 128, 64
     width = sw.width(swizzle)
     table = of_operand(mn, k, major, swizzle)
@@ -114,9 +114,9 @@ def test_shared_indices_are_told() -> None:
     "spec",
     [
         "", "(", "(8,64", "8,64)", "(8,64):(64)", "(8,64):(64,1,2)", "(8,x):(1,8)", "(8,64):(64,1) o", "()",
-        "(0,8):(1,8)", "(-8,8):(1,8)", "(8,8):(-1,8)", "Sw<3,4> o (8,8)", "Sw<4,3,3> o (8,8)", "Sw<3,4,3> (8,8)",
-        "Sw<3,4,3> o smem_ptr[7b] o (8,8)", "Sw<3,4,3> o 5 o (8,8)", "(100000,100000)", "(" * 50 + "8" + ")" * 50,
-        "(8,64):(64,1):(1,2)", "hello", "(99999999999999999999,8)", "\N{BELL}",
+        "(0,8):(1,8)", "(-8,8):(1,8)", "(8,8):(-1,8)", "Sw<3,4> o (8,8)", "Sw<4,3,3> o (8,8)",
+        "Sw<3,4,3> (8,8)", "Sw<3,4,3> o smem_ptr[7b] o (8,8)", "Sw<3,4,3> o 5 o (8,8)", "(100000,100000)",
+        "(" * 50 + "8" + ")" * 50, "(8,64):(64,1):(1,2)", "hello", "(99999999999999999999,8)", "\N{BELL}",
     ],
 )  # fmt: skip
 def test_what_is_no_layout_is_told(spec: str) -> None:

@@ -39,6 +39,7 @@ def attribute(
         stage, token, k_block, note = _first_unpublished(plan, inputs, observed, token)
     else:
         stage = _stage_of_warp(plan, seen.warp)
+        k_block = seen.k_block
     return Finding(
         kind="machine",
         message=f"{seen.code}: {seen.message}",

@@ -35,6 +35,7 @@ def launch(
     taps: list[tuple[str, int, bool, int, int, int, int]],
     trace_limit: int,
     races: bool,
+    races: bool,
     schedule: dict[str, Any] = ...,
 ) -> dict[str, Any]: ...
 def handlers() -> dict[str, int]: ...

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
-from tileproof.conformance.names import PlanNames, barrier_at
+from tileproof.conformance.names import PlanNames, barrier_at, k_block
 from tileproof.conformance.observed import Capture, MachineFinding, Observed, Output, Schedule, Waiter
 from tileproof.emulator import (
     Finding,
@@ -179,8 +179,15 @@ def _finding(plan: KernelPlan, finding: Finding, dynamic: int) -> MachineFinding
         count=finding.count,
         waiting=tuple(_waiter(one, dynamic) for one in finding.waiting),
         root=_race(plan, finding, dynamic) if finding.race else _root(plan, finding, dynamic),
+        k_block=_k_block(plan, finding, dynamic),
         before=finding.race.source or f"PTX line {finding.race.ptx_line}" if finding.race else "",
     )
+
+
+def _k_block(plan: KernelPlan, finding: Finding, dynamic: int) -> int | None:
+    """The k-block of the mbarrier phase that the warp of a race had last waited for."""
+    after = finding.race.then_after if finding.race else None
+    return None if after is None else k_block(plan, after[0] - dynamic, after[1])
 
 
 def _race(plan: KernelPlan, finding: Finding, dynamic: int) -> tuple[str, ...]:
@@ -192,7 +199,9 @@ def _race(plan: KernelPlan, finding: Finding, dynamic: int) -> tuple[str, ...]:
     def access(
         writes: bool, rank: int, warp: int, source: str, line: int, what: str, after: tuple[int, int] | None
     ) -> str:
-        where = source.split(" (inlined")[0] or f"PTX line {line}"
+        # A wrapper of one instruction says less than its caller.
+        own, _, callers = source.rstrip(")").partition(" (inlined at ")
+        where = " from ".join([own, *callers.split(", ")[:1]]).removesuffix(" from ") or f"PTX line {line}"
         kind = "write" if writes else "read"
         text = f"{kind} by {names.warp(rank, warp)} at {where}: {what.split('.L2::')[0]}"
         if after is None:

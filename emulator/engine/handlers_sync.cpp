@@ -322,9 +322,10 @@ Step mbarrier_inval(Exec& x, const Instr& i) {
   return Step::Next;
 }
 
-// Arrivals of one instruction on one barrier are one release.
-void tell_arrivals(Exec& x, const Instr& i) {
-  uint32_t left = x.mask;
+// For the race checker the arrivals of one instruction on one barrier are one release. Returns the lanes that
+// come after the phase is complete: they release for themselves.
+uint32_t tell_arrivals(Exec& x, const Instr& i) {
+  uint32_t left = x.mask, late = 0;
   while (left) {
     Cta* owner = nullptr;
     uint32_t lanes = 0, offset = 0;
@@ -332,7 +333,7 @@ void tell_arrivals(Exec& x, const Instr& i) {
       const int l = __builtin_ctz(m);
       uint32_t at;
       Cta* cta = bar_at(x, i, l, true, at);
-      if (!cta) return;
+      if (!cta) return 0;
       if (!lanes) {
         owner = cta;
         offset = at;
@@ -340,15 +341,25 @@ void tell_arrivals(Exec& x, const Instr& i) {
       if (cta == owner && at == offset) lanes |= 1u << l;
     }
     left &= ~lanes;
+    if (const Mbarrier* b = owner->shared.barrier(offset); b && i.m[1] < 2) {
+      int64_t room = b->pending;
+      for (uint32_t m = lanes; m; m &= m - 1) {
+        const int l = __builtin_ctz(m);
+        if (room <= 0) late |= 1u << l;
+        room -= i.m[1] || i.o[2] == INT32_MIN ? 1 : x.src<uint32_t>(i.o[2])[l];
+      }
+      lanes &= ~late;
+      if (!lanes) continue;
+    }
     x.e.races->mbarrier_arrive(x, *owner, offset, lanes, i.m[1] < 2 && !i.m[3]);
   }
+  return late;
 }
 
 // m[3] 1 for .relaxed; m[1]: 0 arrive, 1 arrive.expect_tx, 2 expect_tx, 3 complete_tx; o[2] count or bytes
 // (INT32_MIN: 1); o[0] the state nobody may interpret, or none.
 Step mbarrier_arrive(Exec& x, const Instr& i) {
-  if (x.e.races) [[unlikely]]
-    tell_arrivals(x, i);
+  const uint32_t late = x.e.races ? tell_arrivals(x, i) : 0;
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
     uint32_t offset;
@@ -356,6 +367,8 @@ Step mbarrier_arrive(Exec& x, const Instr& i) {
     if (!owner) return Step::Stop;
     const uint32_t value = i.o[2] == INT32_MIN ? 1 : x.src<uint32_t>(i.o[2])[l];
     const Origin at = x.origin(l);
+    if (late >> l & 1) [[unlikely]]
+      x.e.races->mbarrier_arrive(x, *owner, offset, 1u << l, !i.m[3]);
     if (i.o[0] != INT32_MIN) {
       const Mbarrier* b = x.e.barrier_at(*owner, offset, at);
       x.dst<uint64_t>(i.o[0])[l] = b ? b->phase : 0;

@@ -153,7 +153,7 @@ class Races {
   struct Barrier {
     uint32_t agent = 0;
     uint32_t init = 0;  // access
-    uint8_t init_lane = 0;
+    int8_t init_lane = 0;
     uint32_t phases = 0;  // complete
     Knowledge gather;
     std::shared_ptr<Knowledge> done;
@@ -173,7 +173,7 @@ class Races {
     std::array<Meeting, 16> named;
     Shadow shared, tmem;
     Clock at_exit;
-    std::vector<std::pair<uint32_t, uint8_t>> remote;  // accesses of other CTAs, with their lanes
+    std::vector<std::pair<uint32_t, int8_t>> remote;  // accesses of other CTAs, with their lanes
   };
 
   Thread& thread(const Warp& w);
@@ -188,22 +188,26 @@ class Races {
   uint32_t record(Thread& t, const Origin& at, uint32_t lanes, Path path);
   const View& running(const Exec& x, int lane);
   void finish(uint32_t id, uint32_t agent, Tick tick, uint32_t lanes);
-  void remote(Cta& cta, uint32_t id, uint8_t lane);
+  void remote(Cta& cta, uint32_t id, int8_t lane);
   void forget_view() {
     view_stamp_ = ~0ull;
     view_.know.reset();
   }
-  void knows_init(const View& v, uint32_t id, uint8_t lane, Cta& cta, uint32_t offset, bool from_afar);
+  void knows_init(const View& v, uint32_t id, Cta& cta, uint32_t offset, bool from_afar);
 
   template <class S>
-  void visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, uint8_t lane, bool write, const View& v,
+  void visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lane, bool write, const View& v,
              Place place, int rank, uint64_t address);
   template <class S>
   void add_read(S& shadow, Cell& cell, Slot fresh, const View& v, Place place);
   bool replaces(const Slot& old, Slot& fresh, const View& v, Place place) const;
-  void check(const Slot& first, bool first_writes, uint32_t second, uint8_t lane, bool second_writes,
-             const View& v, Place place, int rank, uint64_t address);
-  bool covered(const View& v, Order order, const Access& a, uint8_t lane) const;
+  void check(const Slot& first, bool first_writes, uint32_t second, bool second_writes, const View& v,
+             Place place, int rank, uint64_t address);
+  void compare(const Slot& first, int8_t lane, bool first_writes, uint32_t second, bool second_writes,
+               const View& v, Place place, int rank, uint64_t address);
+  void unwaited(uint32_t first, bool first_writes, uint32_t second, bool second_writes, Place place, int rank,
+                uint64_t address);
+  bool covered(const View& v, Order order, const Access& a, int8_t lane) const;
   bool seen(uint32_t id) const { return memo_[id & 7] == id; }
   void report(Severity severity, const char* code, uint32_t first, bool first_writes, uint32_t second,
               bool second_writes, Place place, int rank, uint64_t address, const std::string& missing);
@@ -230,6 +234,7 @@ class Races {
   // Accesses already found ordered before the current one.
   uint32_t memo_for_ = 0;
   std::array<uint32_t, 8> memo_{};
+  mutable bool for_all_lanes_ = false;  // what covered() said holds for all lanes of the warp
 };
 
 }  // namespace tileproof

@@ -64,10 +64,10 @@ void Races::generic_shared(const Exec& x, Cta& cta, uint32_t offset, uint32_t si
   for (uint32_t a = offset; a < offset + size;) {
     const uint32_t first = a & 15, n = std::min(16 - first, offset + size - a);
     visit(shadow, shadow.at(a >> 4), static_cast<uint16_t>(((1u << n) - 1) << first), id,
-          static_cast<uint8_t>(lane), write, v, Place::Shared, cta.rank, a);
+          static_cast<int8_t>(lane), write, v, Place::Shared, cta.rank, a);
     a += n;
   }
-  if (&cta != &x.cta) remote(cta, id, static_cast<uint8_t>(lane));
+  if (&cta != &x.cta) remote(cta, id, static_cast<int8_t>(lane));
   if (x.order) flag(x, kSharedFlag | static_cast<uint64_t>(cta.rank) << 32 | offset, lane, write);
 }
 
@@ -78,7 +78,7 @@ void Races::generic_global(const Exec& x, uint64_t address, uint32_t size, int l
     const uint32_t first = a & 15,
                    n = static_cast<uint32_t>(std::min<uint64_t>(16 - first, address + size - a));
     visit(global_, global_.at(a >> 4), static_cast<uint16_t>(((1u << n) - 1) << first), id,
-          static_cast<uint8_t>(lane), write, v, Place::Global, x.cta.rank, a);
+          static_cast<int8_t>(lane), write, v, Place::Global, x.cta.rank, a);
     a += n;
   }
   if (x.order) flag(x, kGlobalFlag | address, lane, write);
@@ -149,7 +149,7 @@ void Races::tmem_dealloc(const Exec& x, int column, int columns) {
 }
 
 // Keeps an access to memory of another CTA: that CTA must not exit before it.
-void Races::remote(Cta& cta, uint32_t id, uint8_t lane) {
+void Races::remote(Cta& cta, uint32_t id, int8_t lane) {
   auto& all = state(cta).remote;
   if (!all.empty() && all.back().first == id) {
     if (all.back().second != lane) all.back().second = kSeveralLanes;
@@ -158,8 +158,8 @@ void Races::remote(Cta& cta, uint32_t id, uint8_t lane) {
   all.push_back({id, lane});
   if (all.size() < 4096) return;
   // Of each agent and lane the last one stands for the earlier ones.
-  std::map<std::pair<uint32_t, uint8_t>, std::pair<uint32_t, uint8_t>> last;
-  std::vector<std::pair<uint32_t, uint8_t>> kept;
+  std::map<std::pair<uint32_t, int8_t>, std::pair<uint32_t, int8_t>> last;
+  std::vector<std::pair<uint32_t, int8_t>> kept;
   for (auto& r : all) {
     if (accesses_[r.first].tick == kUnfinished)
       kept.push_back(r);
@@ -173,7 +173,7 @@ void Races::remote(Cta& cta, uint32_t id, uint8_t lane) {
 // ---------------------------------------------------------------------------------------------------------
 
 template <class S>
-void Races::visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, uint8_t lane, bool write, const View& v,
+void Races::visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lane, bool write, const View& v,
                   Place place, int rank, uint64_t address) {
   if (memo_for_ != id) {
     memo_for_ = id;
@@ -181,14 +181,16 @@ void Races::visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, uint8_t la
   }
   auto look = [&](const Slot& s, bool first_writes) {
     if (!(s.units & units) || s.record == id || seen(s.record)) return;
-    check(s, first_writes, id, lane, write, v, place, rank, address);
+    Slot both = s;
+    both.units &= units;
+    check(both, first_writes, id, write, v, place, rank, address);
   };
   look(cell.write, true);
   if (cell.more()) [[unlikely]]
     for (const Slot& s : shadow.overflow(cell))
       if (write || s.write) look(s, s.write);
   if (!write) {
-    add_read(shadow, cell, Slot{id, units, lane, 0}, v, place);
+    add_read(shadow, cell, Slot{id, units, lane}, v, place);
     return;
   }
   look(cell.read, false);
@@ -204,14 +206,14 @@ void Races::visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, uint8_t la
     }
   }
   if (cell.write.record == id) {
-    if (cell.write.lane != lane) cell.write.lane = kSeveralLanes;
-    cell.write.units |= units;
+    cell.write.add(units, lane, kSeveralLanes);
     return;
   }
   Slot old = cell.write;
   old.units &= others;
-  const uint8_t more = cell.write.write;
-  cell.write = {id, units, lane, more};
+  const bool more = cell.more();
+  cell.write = {id, units, lane};
+  cell.more(more);
   if (old.units && old.record) {
     old.write = 1;
     shadow.overflow(cell).push_back(old);
@@ -226,21 +228,21 @@ bool Races::replaces(const Slot& old, Slot& fresh, const View& v, Place place) c
   const Access &a = accesses_[old.record], &b = accesses_[fresh.record];
   if (a.tick == kUnfinished) return false;
   if (a.agent == b.agent) {
-    if (old.lane == fresh.lane) return true;
-    const uint32_t lanes = old.lane < 32 ? 1u << old.lane : a.lanes;
+    if (old.lane == fresh.lane && old.stride == fresh.stride) return true;
+    const uint32_t lanes = old.lane < 32 && !old.stride ? 1u << old.lane : a.lanes;
     if (lanes & ~b.lanes) return false;
     fresh.lane = kSeveralLanes;
+    fresh.stride = 0;
     return true;
   }
-  return covered(v, place == Place::Tmem ? kAfterSync : kHappens, a, old.lane);
+  return covered(v, place == Place::Tmem ? kAfterSync : kHappens, a, old.stride ? kSeveralLanes : old.lane);
 }
 
 template <class S>
 void Races::add_read(S& shadow, Cell& cell, Slot fresh, const View& v, Place place) {
   Slot& r = cell.read;
   if (r.record == fresh.record) {
-    if (r.lane != fresh.lane) r.lane = kSeveralLanes;
-    r.units |= fresh.units;
+    r.add(fresh.units, fresh.lane, kSeveralLanes);
     return;
   }
   if (!r.units || (seen(r.record) && !(r.units & ~fresh.units) && place != Place::Tmem) ||
@@ -257,8 +259,7 @@ void Races::add_read(S& shadow, Cell& cell, Slot fresh, const View& v, Place pla
     }
     for (Slot& s : list)
       if (!s.write && s.record == fresh.record) {
-        if (s.lane != fresh.lane) s.lane = kSeveralLanes;
-        s.units |= fresh.units;
+        s.add(fresh.units, fresh.lane, kSeveralLanes);
         return;
       }
     if (list.size() > kMostSlots) list.erase(list.begin());

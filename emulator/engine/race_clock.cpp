@@ -46,7 +46,7 @@ void Clock::join(const Clock& other) {
   for (const Partial& p : other.partial_) raise(p.agent, p.lanes, p.tick);
 }
 
-bool Clock::covers_partly(uint32_t agent, Tick tick, uint8_t lane, uint32_t lanes) const {
+bool Clock::covers_partly(uint32_t agent, Tick tick, int8_t lane, uint32_t lanes) const {
   uint32_t wanted = lane < 32 ? 1u << lane : lanes;
   for (const Partial& p : partial_) {
     if (p.agent != agent || p.tick < tick) continue;

@@ -29,8 +29,8 @@ enum Order : int {
 };
 
 // Which lanes of a warp an access is of, when not just one.
-constexpr uint8_t kSeveralLanes = 254;  // all that executed the instruction, for lack of anything finer
-constexpr uint8_t kWholeWarp = 255;     // a collective access: any lane stands for all
+constexpr int8_t kSeveralLanes = 126;  // all that executed the instruction, for lack of anything finer
+constexpr int8_t kWholeWarp = 127;     // a collective access: any lane stands for all
 
 class Clock {
  public:
@@ -41,8 +41,10 @@ class Clock {
   // Only for some lanes of a warp; lanes that the warp does not have count as present.
   void raise(uint32_t agent, uint32_t lanes, Tick tick);
   void join(const Clock& other);
-  bool covers(uint32_t agent, Tick tick, uint8_t lane, uint32_t lanes) const {
-    if (agent < whole_.size() && whole_[agent] >= tick) return true;
+  // For all lanes.
+  bool covers(uint32_t agent, Tick tick) const { return agent < whole_.size() && whole_[agent] >= tick; }
+  bool covers(uint32_t agent, Tick tick, int8_t lane, uint32_t lanes) const {
+    if (covers(agent, tick)) return true;
     return !partial_.empty() && covers_partly(agent, tick, lane, lanes);
   }
   void clear() {
@@ -55,7 +57,7 @@ class Clock {
     uint32_t agent, lanes;
     Tick tick;
   };
-  bool covers_partly(uint32_t agent, Tick tick, uint8_t lane, uint32_t lanes) const;
+  bool covers_partly(uint32_t agent, Tick tick, int8_t lane, uint32_t lanes) const;
 
   std::vector<Tick> whole_;
   std::vector<Partial> partial_;

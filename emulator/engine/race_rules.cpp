@@ -5,7 +5,9 @@
 
 namespace tileproof {
 
-bool Races::covered(const View& v, Order order, const Access& a, uint8_t lane) const {
+bool Races::covered(const View& v, Order order, const Access& a, int8_t lane) const {
+  if (v.know->of[order].covers(a.agent, a.tick)) return true;
+  for_all_lanes_ = false;
   if (a.agent == v.agent) {  // the same warp: a thread's own accesses are in program order
     const uint32_t lanes = lane < 32 ? 1u << lane : a.lanes;
     const bool mine = lane == kWholeWarp || (lanes & ~v.lanes) == 0;
@@ -16,8 +18,24 @@ bool Races::covered(const View& v, Order order, const Access& a, uint8_t lane) c
   return v.know->of[order].covers(a.agent, a.tick, lane, a.lanes);
 }
 
-void Races::check(const Slot& first, bool first_writes, uint32_t second, uint8_t, bool second_writes,
-                  const View& v, Place place, int rank, uint64_t address) {
+// Lane by lane where the units of the granule are of several.
+void Races::check(const Slot& first, bool first_writes, uint32_t second, bool second_writes, const View& v,
+                  Place place, int rank, uint64_t address) {
+  for_all_lanes_ = true;
+  int last = -1;
+  for (uint32_t units = first.units; units; units &= units - 1) {
+    const int8_t lane = first.lane_of(__builtin_ctz(units));
+    if (lane == last) continue;
+    last = lane;
+    compare(first, lane, first_writes, second, second_writes, v, place, rank, address);
+    if (!first.stride) break;
+  }
+  if (for_all_lanes_ && accesses_[first.record].agent != v.agent && memo_for_ == second)
+    memo_[first.record & 7] = first.record;
+}
+
+void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t second, bool second_writes,
+                    const View& v, Place place, int rank, uint64_t address) {
   const Access& a = accesses_[first.record];
   const Access& b = accesses_[second];
   if (a.strong && b.strong) return;
@@ -41,40 +59,37 @@ void Races::check(const Slot& first, bool first_writes, uint32_t second, uint8_t
         "with one accumulator of one shape and kind follow each other in order");
     return;
   }
-  if (!covered(v, kHappens, a, first.lane)) {
+  if (!covered(v, kHappens, a, lane)) {
+    if (v.path != Path::Generic && a.at.time > b.at.time) {
+      // The operation was issued before the other access and ran after it: the wait for it is missing.
+      unwaited(second, second_writes, first.record, first_writes, place, rank, address);
+      return;
+    }
     switch (a.path) {
       case Path::Generic:
         say(Severity::Error, "race-unordered",
             a.agent == v.agent ? "bar.warp.sync between the lanes of the warp, or a barrier"
                                : "a barrier (mbarrier, named or cluster) from the first to the second");
         break;
-      case Path::Copy:
-        say(Severity::Error, "race-copy-unwaited",
-            a.tick == kUnfinished && a.nth && first_writes
-                ? "a wait for the copy: its mbarrier phase, or its bulk group, then a barrier"
-                : "the completion of the copy (its mbarrier phase or its bulk group), seen by the second");
-        break;
-      case Path::Tensor:
-        say(Severity::Error, "race-mma-unwaited",
-            "tcgen05.commit by the issuing thread and a wait on that mbarrier phase before the second");
-        break;
       case Path::Warp:
-        if (a.tick == kUnfinished)
-          say(Severity::Error, "race-tmem-unwaited",
-              first_writes ? "tcgen05.wait::st by the first warp" : "tcgen05.wait::ld by the first warp");
-        else
+        if (a.tick != kUnfinished) {
           say(Severity::Error, "race-unordered",
               "a barrier (mbarrier, named or cluster) from the first to the second");
+          break;
+        }
+        [[fallthrough]];
+      case Path::Copy:
+      case Path::Tensor:
+        unwaited(first.record, first_writes, second, second_writes, place, rank, address);
         break;
     }
     return;
   }
-  if (a.agent != v.agent && memo_for_ == second) memo_[first.record & 7] = first.record;
   if (place == Place::Tmem) {
     const bool fences = v.path != Path::Generic && (a.agent != v.agent || a.path == Path::Tensor);
-    if (!fences || covered(v, kAfterSync, a, first.lane)) return;
+    if (!fences || covered(v, kAfterSync, a, lane)) return;
     say(Severity::Error, "race-tcgen05-fence",
-        covered(v, kBeforeSync, a, first.lane)
+        covered(v, kBeforeSync, a, lane)
             ? "tcgen05.fence::after_thread_sync between the wait and the second"
             : "tcgen05.fence::before_thread_sync between the first and its arrival");
     return;
@@ -83,7 +98,7 @@ void Races::check(const Slot& first, bool first_writes, uint32_t second, uint8_t
   if (a.path == Path::Generic) {
     const bool shared = place == Place::Shared;
     const char* fence = shared ? "fence.proxy.async (shared memory)" : "fence.proxy.async (global memory)";
-    if (!covered(v, shared ? kProxyShared : kProxyGlobal, a, first.lane)) {
+    if (!covered(v, shared ? kProxyShared : kProxyGlobal, a, lane)) {
       if (first_writes)
         say(Severity::Error, "race-proxy-fence",
             std::string(fence) + " by the writing threads, before their barrier");
@@ -92,21 +107,45 @@ void Races::check(const Slot& first, bool first_writes, uint32_t second, uint8_t
             std::string(fence) + " by the reading threads, as the strict reading of PTX ISA 8.9.5 asks");
       return;
     }
-    if (shared && first_writes && !covered(v, kProxySharedOwn, a, first.lane))
+    if (shared && first_writes && !covered(v, kProxySharedOwn, a, lane))
       say(Severity::Note, "race-proxy-reader",
           std::string(fence) + " by the writing threads; one stands on the reading side only");
   }
   if (tensor && place == Place::Shared && first_writes && a.agent != v.agent &&
-      !covered(v, kAfterHappens, a, first.lane))
+      !covered(v, kAfterHappens, a, lane))
     say(Severity::Warning, "race-operand-fence",
         "tcgen05.fence::after_thread_sync between the wait and the second (PTX ISA 9.7.16.12)");
 }
 
-void Races::knows_init(const View& v, uint32_t id, uint8_t lane, Cta& cta, uint32_t offset, bool from_afar) {
+// `second` touches what the asynchronous `first` reads or writes, and its thread has not seen that complete.
+void Races::unwaited(uint32_t first, bool first_writes, uint32_t second, bool second_writes, Place place,
+                     int rank, uint64_t address) {
+  const char *code = "", *missing = "";
+  switch (accesses_[first].path) {
+    case Path::Generic:
+      return;
+    case Path::Copy:
+      code = "race-copy-unwaited";
+      missing =
+          "the completion of the copy (its mbarrier phase, or its bulk group and a barrier), seen by the "
+          "second";
+      break;
+    case Path::Tensor:
+      code = "race-mma-unwaited";
+      missing = "tcgen05.commit by the issuing thread and a wait on that mbarrier phase before the second";
+      break;
+    case Path::Warp:
+      code = "race-tmem-unwaited";
+      missing = first_writes ? "tcgen05.wait::st by the first warp" : "tcgen05.wait::ld by the first warp";
+      break;
+  }
+  report(Severity::Error, code, first, first_writes, second, second_writes, place, rank, address, missing);
+}
+
+void Races::knows_init(const View& v, uint32_t id, Cta& cta, uint32_t offset, bool from_afar) {
   const Barrier* b = barrier(cta, offset);
   if (!b || !b->init || !id) return;
   const Access& a = accesses_[b->init];
-  (void)lane;
   // A fence.mbarrier_init releases the init even through a relaxed arrival (PTX ISA 9.7.13.4).
   if (!covered(v, kHappens, a, b->init_lane) && !covered(v, kInitFence, a, b->init_lane)) {
     report(Severity::Error, "race-mbarrier-init", b->init, true, id, true, Place::Shared, cta.rank, offset,

@@ -284,7 +284,7 @@ void Races::mbarrier_init(const Exec& x, Cta& cta, uint32_t offset, int lane) {
   if (!b.agent) b.agent = ++agents_;
   b.init = record(t, x.origin(lane), 1u << lane, Path::Generic);
   finish(b.init, t.agent, t.now, 1u << lane);
-  b.init_lane = static_cast<uint8_t>(lane);
+  b.init_lane = static_cast<int8_t>(lane);
   b.checked.clear();
   b.phases = 0;
 }
@@ -300,9 +300,9 @@ void Races::mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t l
     View v = view_of(t, group_of(t, lane), 1u << lane);
     const uint32_t id = record(t, at, lanes, Path::Generic);
     finish(id, t.agent, t.now, lanes);
-    knows_init(v, id, static_cast<uint8_t>(lane), cta, offset, far);
+    knows_init(v, id, cta, offset, far);
     if (far)
-      remote(cta, id, (lanes & (lanes - 1)) ? kSeveralLanes : static_cast<uint8_t>(lane));
+      remote(cta, id, (lanes & (lanes - 1)) ? kSeveralLanes : static_cast<int8_t>(lane));
     else if (t.groups.size() == 1)
       b->checked.insert(t.agent);
   }
@@ -317,7 +317,7 @@ void Races::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lan
     const int lane = __builtin_ctz(lanes);
     const uint32_t id = record(t, x.origin(lane), lanes, Path::Generic);
     finish(id, t.agent, t.now, lanes);
-    knows_init(view_of(t, group_of(t, lane), 1u << lane), id, static_cast<uint8_t>(lane), cta, offset, false);
+    knows_init(view_of(t, group_of(t, lane), 1u << lane), id, cta, offset, false);
     if (t.groups.size() == 1) b->checked.insert(t.agent);
   }
   if (b->done) acquire(x.w, lanes, *b->done);
@@ -330,7 +330,7 @@ void Races::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lan
 void Races::mbarrier_deliver(Cta& cta, uint32_t offset, uint32_t phase) {
   Barrier* b = barrier(cta, offset);
   if (!b || !op_) return;
-  knows_init(*op_, op_->reads, static_cast<uint8_t>(op_->at.lane), cta, offset, true);
+  knows_init(*op_, op_->reads, cta, offset, true);
   for (uint32_t id : {op_->reads, op_->writes})
     if (id && accesses_[id].tick == kUnfinished) finish(id, b->agent, phase + 1, 0);
   if (cta.rank != op_->at.rank && op_->writes) remote(cta, op_->writes, kWholeWarp);
@@ -341,7 +341,7 @@ void Races::mbarrier_deliver(Cta& cta, uint32_t offset, uint32_t phase) {
 void Races::mbarrier_commit(Cta& cta, uint32_t offset) {
   Barrier* b = barrier(cta, offset);
   if (!b || !op_) return;
-  knows_init(*op_, op_->reads, static_cast<uint8_t>(op_->at.lane), cta, offset, true);
+  knows_init(*op_, op_->reads, cta, offset, true);
   const View& v = *op_;
   b->gather.join(*v.know);
   for (int k = 0; k < kPublished; ++k) {
@@ -387,6 +387,8 @@ std::shared_ptr<View> Races::issue(const Origin& at, const char* engine, uint64_
   const std::string name = engine;
   auto v = std::make_shared<View>(view_of(t, group_of(t, at.lane), 1u << at.lane));
   v->at = at;
+  t.now++;  // what the warp does from here on is not before the operation
+  forget_view();
   if (name == "MMA" || name == "commit" || name == "tcgen05.cp") {
     Pipe& p = pipes_[queue];
     if (!p.agent) p.agent = ++agents_;
@@ -436,6 +438,8 @@ std::shared_ptr<View> Races::tmem_load(const Exec& x) {
   v->path = Path::Warp;
   v->at = x.origin(x.lane());
   v->reads = record(t, v->at, t.all, v->path);
+  t.now++;
+  forget_view();
   return v;
 }
 

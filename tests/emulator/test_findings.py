@@ -28,8 +28,10 @@ def reported() -> dict[str, set[str]]:
             assert argument
             for code in re.findall(r'"([a-z]+(?:-[a-z0-9]+)*)"', argument.group(0)):
                 found.setdefault(code, set()).add(match.group(1))
-        for code in re.findall(r'\.code = "([a-z-]+)"', text):
+        for code in re.findall(r'f\.code = "([a-z-]+)"', text):
             found.setdefault(code, set()).add("fault")
+        for code in re.findall(r'code = "(race-[a-z-]+)"', text):
+            found.setdefault(code, set()).add("error")
         for severity, code in re.findall(r'Severity::(\w+)[^";]*"(race-[a-z0-9-]+)"', text):
             found.setdefault(code, set()).add({"Warning": "warn", "Note": "note"}.get(severity, "error"))
     return found

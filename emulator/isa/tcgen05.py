@@ -247,7 +247,7 @@ def cp(d: Decoder, i: Instruction, m: Modifiers) -> None:
     forms="",
     section="9.7.16.12",
     grade="order only",
-    note="asynchronous operations complete whole; a fence changes nothing here",
+    note="changes no value: asynchronous operations complete whole; the race checker misses it where needed",
 )
 @instruction(
     "tcgen05.fence::after_thread_sync",

@@ -326,3 +326,15 @@ def test_lanes_with_words_of_their_own_in_one_granule() -> None:
     halves = "mad.lo.u32 %r2, %t, 2, 1024; st.shared.b16 [%r2], 1; setp.lt.u32 %p1, %t, 16;"
     assert at(f"bar.warp.sync -1;\n{halves}\nbar.warp.sync -1;\n@%p1 ld.shared.u32 %r3, [%r1];") == set()
     assert at(f"bar.warp.sync -1;\n{halves}\n@%p1 ld.shared.u32 %r3, [%r1];") == {"race-unordered"}
+
+
+def test_unrolled_copies_of_a_finding_are_told_once() -> None:
+    body = "\n".join(f".loc 1 7 0\nst.shared.u32 [{1024 + 4 * i}], 0;" for i in range(4))
+    result = run(body, threads=64, shared_bytes=64, races=True, module='.file 1 "kernel.cu"')
+    assert len(result.findings) == 4
+    (one,) = result.distinct
+    assert (one.code, one.source, one.count) == (
+        "race-unordered",
+        "kernel.cu:7",
+        sum(f.count for f in result.findings),
+    )

@@ -35,7 +35,6 @@ def launch(
     taps: list[tuple[str, int, bool, int, int, int, int]],
     trace_limit: int,
     races: bool,
-    races: bool,
     schedule: dict[str, Any] = ...,
 ) -> dict[str, Any]: ...
 def handlers() -> dict[str, int]: ...

@@ -224,8 +224,8 @@ def mbarrier_wait(d: Decoder, i: Instruction, m: Modifiers) -> None:
     forms="any",
     section="9.7.13.4",
     grade="order only",
-    note="changes no value: generic accesses take effect at once in program order; the race checker misses it "
-    "where it is needed",
+    note="changes no value: generic accesses take effect at once in program order; the race checker "
+    "misses it where it is needed",
 )
 @instruction("membar", group="fences", forms="any", section="9.7.13.4", grade="order only", note="as fence")
 def fence(d: Decoder, i: Instruction, m: Modifiers) -> None:

@@ -4,35 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import tutorials
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tileproof.conformance import tutorials
 from tileproof.emulator import Module, Schedule
 
 POLICIES = ("early", "late", "random")
 
 
-def gemm(tutorial: tutorials.Tutorial, tiles_k: int, seed: int, alpha: float, beta: float) -> tutorials.Gemm:
-    """Small integers: every product and sum is exact in f32."""
-    rng = np.random.default_rng(seed)
-    m, n, k = tutorial.step_m, tutorial.step_n, 64 * tiles_k
-
-    def draw(*shape: int) -> np.ndarray:
-        return rng.integers(-4, 5, shape)
-
-    return tutorials.Gemm(
-        draw(m, k).astype(np.float16),
-        draw(n, k).astype(np.float16),
-        draw(m, n).astype(np.float32),
-        alpha,
-        beta,
-    )
-
-
 @pytest.mark.parametrize("tutorial", tutorials.TUTORIALS, ids=lambda t: t.source[:2])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_exact_product(tutorial: tutorials.Tutorial, policy: str) -> None:
-    problem = gemm(tutorial, 2, 7, 2.0, -1.0)
+    problem = tutorials.problem(tutorial, 2, 7, 2.0, -1.0)
     d, result = tutorials.run(tutorial, problem, Schedule(policy, seed=3))  # type: ignore[arg-type]
     assert not result.errors
     np.testing.assert_array_equal(d, problem.expected)
@@ -43,7 +26,7 @@ def test_exact_product(tutorial: tutorials.Tutorial, policy: str) -> None:
 
 @pytest.mark.parametrize("tutorial", tutorials.TUTORIALS[:2], ids=lambda t: t.source[:2])
 def test_exact_mode_agrees_on_integers(tutorial: tutorials.Tutorial) -> None:
-    problem = gemm(tutorial, 1, 11, 1.0, 0.0)
+    problem = tutorials.problem(tutorial, 1, 11, 1.0, 0.0)
     d, _ = tutorials.run(tutorial, problem, mma="exact")
     np.testing.assert_array_equal(d, problem.expected)
 
@@ -60,7 +43,7 @@ def test_exact_mode_agrees_on_integers(tutorial: tutorials.Tutorial) -> None:
 def test_products_of_any_depth(
     tutorial: tutorials.Tutorial, tiles_k: int, seed: int, alpha: float, beta: float, policy: str
 ) -> None:
-    problem = gemm(tutorial, tiles_k, seed, alpha, beta)
+    problem = tutorials.problem(tutorial, tiles_k, seed, alpha, beta)
     d, result = tutorials.run(tutorial, problem, Schedule(policy, seed))  # type: ignore[arg-type]
     assert not result.errors
     np.testing.assert_array_equal(d, problem.expected)
@@ -77,14 +60,14 @@ def planted(tutorial: tutorials.Tutorial, find: str, replace: str, monkeypatch: 
 def test_a_kernel_that_never_frees_tmem_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     tutorial = tutorials.TUTORIALS[1]
     planted(tutorial, "tcgen05.dealloc.cta_group::1", "// tcgen05.dealloc.cta_group::1", monkeypatch)
-    _, result = tutorials.run(tutorial, gemm(tutorial, 1, 0, 1.0, 0.0))
+    _, result = tutorials.run(tutorial, tutorials.problem(tutorial, 1, 0, 1.0, 0.0))
     assert [f.code for f in result.errors] == ["tmem-leak"]
 
 
 def test_a_commit_of_the_wrong_pair_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     tutorial = tutorials.TUTORIALS[1]
     planted(tutorial, "tcgen05.commit.cta_group::1", "// tcgen05.commit.cta_group::1", monkeypatch)
-    _, result = tutorials.run(tutorial, gemm(tutorial, 1, 0, 1.0, 0.0))
+    _, result = tutorials.run(tutorial, tutorials.problem(tutorial, 1, 0, 1.0, 0.0))
     (hang,) = result.errors
     assert hang.code == "hang"
     assert all(w.barrier is not None and w.pending == 1 for w in hang.waiting if "mbarrier" in w.waits_for)
@@ -104,7 +87,7 @@ def test_a_wrong_swizzle_of_one_operand_gives_a_wrong_product(monkeypatch: pytes
         ).encode() + bytes(128)
 
     monkeypatch.setattr(tutorials, "_atom", unswizzled)
-    problem = gemm(tutorial, 1, 0, 1.0, 0.0)
+    problem = tutorials.problem(tutorial, 1, 0, 1.0, 0.0)
     d, result = tutorials.run(tutorial, problem)
     assert not result.errors
     assert (d != problem.expected).mean() > 0.5

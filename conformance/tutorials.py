@@ -16,12 +16,14 @@ import tempfile
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tileproof.emulator import Buffer, LaunchResult, Memory, Module, Schedule, TensorMap
 from tileproof.kernels import toolchain
-from tileproof.kernels.compile import cache_root
+from tileproof.kernels.compile import cache_root, compile_error
 from tileproof.spec.machine.descriptors import InstructionDescriptor
+from tileproof.spec.machine.errors import TileproofError
 
 FLAGS = ("-ptx", "-arch=sm_100a", "-std=c++17", "--expt-relaxed-constexpr", "-lineinfo")
 
@@ -39,6 +41,11 @@ class Tutorial:
     b_rows: int
     shared_bytes: int
     epilogue_tma: bool = False
+
+    @property
+    def name(self) -> str:
+        """What the command line calls it."""
+        return f"tutorial-{self.number:02}"
 
     @property
     def step_m(self) -> int:
@@ -89,7 +96,8 @@ def ptx_of(tutorial: Tutorial) -> Path:
                 text=True,
                 check=False,
             )
-            assert done.returncode == 0, done.stderr[-2000:]
+            if done.returncode:
+                raise compile_error("nvcc", done.stderr)
             os.replace(fresh, target)
     return target
 
@@ -131,10 +139,50 @@ class Gemm:
         return self.alpha * product + self.beta * self.c.astype(np.float64)
 
 
+def problem(tutorial: Tutorial, tiles_k: int, seed: int = 0, alpha: float = 1.0, beta: float = 0.0) -> Gemm:
+    """One cluster's product over `tiles_k` tiles of 64 along K, of small integers."""
+    rng = np.random.default_rng(seed)
+    m, n, k = tutorial.step_m, tutorial.step_n, 64 * tiles_k
+
+    def draw(*shape: int) -> np.ndarray:
+        return rng.integers(-4, 5, shape)
+
+    return Gemm(
+        draw(m, k).astype(np.float16),
+        draw(n, k).astype(np.float16),
+        draw(m, n).astype(np.float32),
+        alpha,
+        beta,
+    )
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A tutorial on one problem, as `tileproof.emulator.explore` takes it."""
+
+    tutorial: Tutorial
+    gemm: Gemm
+
+    def __call__(self, **how: Any) -> tuple[LaunchResult, dict[str, np.ndarray]]:
+        """One run on fresh buffers, and D."""
+        d, result = run(self.tutorial, self.gemm, **how)
+        return result, {"D": d}
+
+
+def named(name: str) -> Tutorial:
+    """The tutorial "tutorial-01" .. "tutorial-05"; TileproofError lists them."""
+    for one in TUTORIALS:
+        if name == one.name:
+            return one
+    raise TileproofError(
+        "there is no such tutorial", expected=", ".join(one.name for one in TUTORIALS), found=name
+    )
+
+
 def run(
-    tutorial: Tutorial, gemm: Gemm, schedule: Schedule | None = None, mma: str = "fast"
+    tutorial: Tutorial, gemm: Gemm, schedule: Schedule | None = None, **how: Any
 ) -> tuple[np.ndarray, LaunchResult]:
-    """D and the launch's result."""
+    """D and the launch's result; `how` goes on to `Module.launch`."""
     module = compiled(tutorial)
     (entry,) = [name for name in module.entries if "gemm_device" in name]
     memory = Memory()
@@ -166,6 +214,6 @@ def run(
         args=args,
         memory=memory,
         schedule=schedule or Schedule(),
-        mma=mma,  # type: ignore[arg-type]
+        **how,
     )
     return d.numpy(), result

@@ -13,6 +13,7 @@ from functools import cached_property
 
 from tileproof.conformance.buildlog.cpptypes import Type, bindings
 
+MAX_TEXT = 2000  # characters of a message that are looked at
 MAX_JOINED = 400  # lines that a terminal may have made of one
 
 
@@ -57,8 +58,8 @@ class Frame:
 
 @dataclass
 class Diagnostic:
-    """One error. `tool`: nvcc, host, ptxas, link, driver or run; `echo`: the source lines that it showed;
-    `line`, `end`: its first line in the log and the one after its last, from 1.
+    """One error. `tool`: nvcc, host, ptxas, link, driver or run; `echo`: the source lines that it showed; `line`: its first line
+    in the log, from 1.
     """
 
     tool: str
@@ -70,7 +71,6 @@ class Diagnostic:
     echo: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     cut: bool = False
-    end: int = 0
 
     @property
     def is_error(self) -> bool:
@@ -80,13 +80,16 @@ class Diagnostic:
 
 @dataclass
 class Parsed:
-    """A log's diagnostics; `warnings` counts those that were left out, `announced` the errors it counts itself."""
+    """A log's diagnostics; `warnings` counts those that were left out, `announced` the errors it counts itself;
+    `spans` are the lines, from 0, that belong to errors and warnings.
+    """
 
     lines: list[str]
     diagnostics: list[Diagnostic] = field(default_factory=list)
     warnings: int = 0
     announced: int = 0
     commands: int = 0
+    spans: list[tuple[int, int]] = field(default_factory=list)
 
     @property
     def is_build_log(self) -> bool:
@@ -94,25 +97,20 @@ class Parsed:
         return bool(self.diagnostics or self.warnings or self.announced or self.commands)
 
     def rest(self) -> str:
-        """The text with the diagnostics' lines left empty."""
+        """The text with the lines of errors and warnings left empty."""
         lines = list(self.lines)
-        for one in self.diagnostics:
-            lines[one.line - 1 : one.end - 1] = [""] * (min(one.end, len(lines) + 1) - one.line)
+        for start, end in self.spans:
+            lines[start:end] = [""] * (end - start)
         return "\n".join(lines)
 
 
-_EDG = re.compile(
-    r"(?P<file>(?:[A-Za-z]:)?[^\s()<>|\"':,;][^()<>|\"',;]*?)\((?P<line>\d+)(?:,\s*\d+)?\)\s*:\s+"
-    r"(?P<severity>(?:catastrophic |fatal |internal )?error|warning|remark|note)(?:\s+#?[\w-]+)?\s*:\s*(?P<text>.*)$"
-)
-_EDG_LONG = re.compile(
-    r"\"?(?P<file>[^\s\"]+)\", line (?P<line>\d+)\s*:\s+"
-    r"(?P<severity>(?:catastrophic |fatal |internal )?error|warning|remark|note)(?:\s+#?[\w-]+)?\s*:\s*(?P<text>.*)$"
-)
-_GNU = re.compile(
-    r"(?P<file>(?:[A-Za-z]:)?[^\s:()<>|\"',;][^:()<>|\"',;]*):(?P<line>\d+):(?:\d+:)?\s+"
-    r"(?P<severity>(?:fatal )?error|warning|note)\s*:\s+(?P<text>.*)$"
-)
+# The mark of an error's place; the file stands before it. So a search stays linear in the length of the line.
+_SEVERITY = r"(?P<severity>(?:catastrophic |fatal |internal )?error|warning|remark|note)"
+_EDG = re.compile(rf"\((?P<line>\d+)(?:,\s*\d+)?\)\s?:\s{{1,4}}{_SEVERITY}(?:\s#?[\w-]{{1,20}})?\s?:\s*(?P<text>.*)$")
+_EDG_LONG = re.compile(rf"\", line (?P<line>\d+)\s?:\s{{1,4}}{_SEVERITY}(?:\s#?[\w-]{{1,20}})?\s?:\s*(?P<text>.*)$")
+_GNU = re.compile(rf":(?P<line>\d+):(?:\d+:)?\s{{1,4}}{_SEVERITY}\s?:\s*(?P<text>.*)$")
+_FILE = re.compile(r"[^()<>|\"',;]*$")
+MAX_PATH = 1000  # characters of a line before the mark in which the file's name is looked for
 _PTXAS_LINE = re.compile(
     r"ptxas\s+(?P<file>[^,]+),\s+line\s+(?P<line>\d+);\s+(?P<severity>error|fatal|warning)\s*:\s*(?P<text>.*)$"
 )
@@ -184,7 +182,7 @@ class _Reader:
         found.line = at + 1
         found.frames, self._context = self._context, []
         end = self._body(found, at + 1)
-        found.end = end + 1
+        self._parsed.spans.append((at, end))
         if found.is_error or found.severity == "spill":
             self._parsed.diagnostics.append(found)
         else:
@@ -196,14 +194,14 @@ class _Reader:
             self._entry = match["entry"] or match["name"]
         if (match := _SPILL.search(line)) and (int(match["stores"]) or int(match["loads"])):
             text = f"{match['stores']} bytes spill stores, {match['loads']} bytes spill loads in {self._entry or '?'}"
-            self._parsed.diagnostics.append(Diagnostic("ptxas", "spill", None, text, at + 1, end=at + 2))
+            self._parsed.diagnostics.append(Diagnostic("ptxas", "spill", None, text, at + 1))
         elif match := _GNU_FRAME.match(line.strip()):
             self._context.append(gnu_frame(match))
             del self._context[:-200]
         elif match := _LINKER.search(line):
-            self._parsed.diagnostics.append(Diagnostic("link", "error", None, match["text"], at + 1, end=at + 2))
+            self._parsed.diagnostics.append(Diagnostic("link", "error", None, match["text"][:MAX_TEXT], at + 1))
         elif match := _RUN.search(line):
-            self._parsed.diagnostics.append(Diagnostic("run", "error", None, match["text"], at + 1, end=at + 2))
+            self._parsed.diagnostics.append(Diagnostic("run", "error", None, match["text"][:MAX_TEXT], at + 1))
         elif _COMMAND.search(line):
             self._parsed.commands += 1
         elif line.strip() and not line.startswith((" ", "\t")):
@@ -248,6 +246,8 @@ class _Reader:
                     found.notes.append(stripped)
             elif found.tool != "nvcc" or in_trail:
                 break
+            elif not (found.echo or found.frames or note or _COMMAND.search(line)) and len(found.text) < MAX_TEXT:
+                found.text += line  # the message's own line was broken
             elif len(found.notes) > 60 or _COMMAND.search(line) or stripped.startswith(("FAILED:", "ninja:", "make")):
                 break
             at += 1
@@ -264,14 +264,17 @@ class _Reader:
         at += 1
         if not _FRAME.search(text):
             return at
-        joined = 0
-        while not _AT.search(text) and at < len(self._lines) and joined < MAX_JOINED:
+        pieces = [text]
+        while not _AT.search(pieces[-1]) and at < len(self._lines) and len(pieces) < MAX_JOINED:
             line = self._lines[at]
-            if not line.strip() or _may_start(line) and starts(line) or _FRAME.search(line) or _CONTEXTS.search(line):
+            if not line.strip() or (_may_start(line) and starts(line)) or _FRAME.search(line) or _CONTEXTS.search(line):
                 break
-            text += line if line[:1].isspace() else _broken(text) + line
+            pieces.append(line)
             at += 1
-            joined += 1
+            # The place may be broken too: it is looked for in the last two pieces together.
+            if len(pieces) > 2 and _AT.search(pieces[-2] + pieces[-1]):
+                break
+        text = _joined(pieces)
         found.frames.append(edg_frame(text, found.place))
         return at
 
@@ -279,9 +282,13 @@ class _Reader:
 _GNU_SOURCE = re.compile(r"\s*\d*\s+\|\s?")
 
 
-def _broken(text: str) -> str:
-    """What stood between two halves of a line that was wrapped: nothing inside a word."""
-    return "" if text[-1:].isalnum() or text[-1:] in "_:<" else " "
+def _joined(pieces: list[str]) -> str:
+    """The line that `pieces` were: cut at a fixed width, inside words too, or else between words."""
+    widths = {len(piece) for piece in pieces[1:-1]}
+    return ("" if len(widths) <= 1 else " ").join(pieces)
+
+
+_SIGN = re.compile(r"error|fatal|warning|remark|note|died|undefined|cannot find|multiple definition|" + _RUN.pattern)
 
 
 def _may_start(line: str) -> bool:
@@ -290,26 +297,38 @@ def _may_start(line: str) -> bool:
 
 def starts(line: str) -> Diagnostic | None:
     """The diagnostic that begins on this line, or None."""
+    if not _SIGN.search(line):
+        return None
     if match := _PTXAS_LINE.search(line):
         place = Place(match["file"].strip(), _number(match["line"]))
-        return Diagnostic("ptxas", match["severity"], place, match["text"].strip(), 0)
+        return Diagnostic("ptxas", match["severity"], place, match["text"].strip()[:MAX_TEXT], 0)
     if match := _EDG.search(line) or _EDG_LONG.search(line) or _GNU.search(line):
-        tool = "host" if match.re is _GNU else "nvcc"
-        place = Place(_file(match["file"]), _number(match["line"]))
-        return Diagnostic(tool, match["severity"], place, match["text"].strip(), 0)
+        file = _file(line[max(0, match.start() - MAX_PATH) : match.start()])
+        if file:
+            tool = "host" if match.re is _GNU else "nvcc"
+            place = Place(file, _number(match["line"]))
+            return Diagnostic(tool, match["severity"], place, match["text"].strip()[:MAX_TEXT], 0)
     if match := _TOOL.search(line):
         tool = {"ptxas": "ptxas", "nvlink": "link"}.get(match["tool"], "driver")
-        return Diagnostic(tool, match["severity"], None, match["text"].strip(), 0)
+        return Diagnostic(tool, match["severity"], None, match["text"].strip()[:MAX_TEXT], 0)
     if match := _DRIVER.search(line) or _DIED.search(line):
-        return Diagnostic("driver", "error", None, match["text"].strip(), 0)
+        return Diagnostic("driver", "error", None, match["text"].strip()[:MAX_TEXT], 0)
     if match := _LINKER.search(line) or _RUN.search(line):
-        return Diagnostic("link" if match.re is _LINKER else "run", "error", None, match["text"].strip(), 0)
+        return Diagnostic("link" if match.re is _LINKER else "run", "error", None, match["text"].strip()[:MAX_TEXT], 0)
     return None
 
 
-def _file(text: str) -> str:
-    """A file's name without the words that a builder put before it; names with spaces lose their beginning."""
-    return text.strip().rsplit(" ", 1)[-1] if " /" in text or ": " in text else text.strip()
+def _file(before: str) -> str:
+    """The file's name at the end of `before`, without the words that a builder put there.
+
+    A name with spaces is kept whole when nothing else stands on the line; otherwise its last word counts.
+    """
+    found = _FILE.search(before)
+    text = found[0].strip() if found else ""
+    words = text.split(" ")
+    if len(words) > 1 and (": " in text or not re.match(r"[\w./~\\-]*[/\\.]|[A-Za-z]:", words[0]) or " /" in text):
+        return words[-1]
+    return text
 
 
 def _number(text: str) -> int:

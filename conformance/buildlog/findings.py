@@ -20,6 +20,7 @@ _LIBRARY = re.compile(
     r"|thread|transform|util)/|(?:^|/)include/cutlass/|(?:^|/)cutlass/[a-z_0-9]+\.h(?:pp)?$"
     r"|^/usr/(?:include|lib)|/c\+\+/\d+|/cuda[^/]*/(?:include|targets)|/targets/[^/]+/include|/nvidia/\w+/include/"
     r"|(?:^|/)(?:cccl|cub|thrust|libcudacxx|crt|cooperative_groups)/|(?:^|/)cuda/std/"
+    r"|(?:^|/)(?:(?:mma|copy)_(?:traits_|atom)?(?:sm\d+\w*)?|tensor_impl|layout_composed|int_tuple|tuple_algorithms)\.hpp$"
     r"|/torch/include/|(?:^|/)(?:ATen|c10)/|/pybind11/"
 )
 # What follows from an error before it, and says nothing by itself.
@@ -116,7 +117,7 @@ def findings(parsed: Parsed, sources: Sources) -> list[Finding]:
             seen[key].errors += 1
             continue
         path = user_path(diagnostic)
-        before = by_path.get(path) or next((by_path[(place,)] for place in path[::-1] if (place,) in by_path), None)
+        before = _before(path, by_path)
         if before is None and not path and found and diagnostic.tool == found[-1].diagnostic.tool == "ptxas":
             before = found[-1]
         broken = _broken_argument(diagnostic)
@@ -148,8 +149,16 @@ def findings(parsed: Parsed, sources: Sources) -> list[Finding]:
             by_call.setdefault((made.evidence.atom, path[1:]), made)
             found.append(made)
         seen[key] = made
-        by_path.setdefault(path, made)
+        if path:
+            by_path.setdefault(path, made)
     return found
+
+
+def _before(path: tuple[Place, ...], by_path: dict[Any, Finding]) -> Finding | None:
+    """The finding of an earlier error at the same place, or at a place that led to this one."""
+    if path in by_path:
+        return by_path[path]
+    return next((by_path[(place,)] for place in path[::-1] if (place,) in by_path), None)
 
 
 def _broken_argument(diagnostic: Diagnostic) -> bool:

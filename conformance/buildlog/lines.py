@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[()][0-9A-B]|\x1b[=>]")
+_GAP = re.compile(r"[ \t]{64,}")
 _BREAK = re.compile(r"\r\n|\n|\r|\x0b|\x0c")
 
 # Timestamps of CI and containers, BuildKit's step and seconds, Ninja's and CMake's progress, pip's frame, pytest's
@@ -17,7 +18,7 @@ _PREFIX = re.compile(
     r"|\[\s*\d+(?:/\d+|%)\]\s"
     r"|[│┃|╰╭]─?>?\s"
     r"|E\s{3}"
-    r"|\d+>"
+    r"|\d+>(?=[A-Za-z/])"
     r"|\[?std(?:err|out)\]?:?\s"
     r"|[\w.-]+\s+\|\s"
     r")"
@@ -25,7 +26,10 @@ _PREFIX = re.compile(
 
 
 def clean(text: str) -> list[str]:
-    """The lines of `text` without colours, control characters, prefixes and trailing space."""
+    """The lines of `text` without colours, control characters and prefixes.
+
+    Space at their ends stays: where a terminal broke a line, it was inside.
+    """
     return [_clean(line) for line in _BREAK.split(_ANSI.sub("", text))]
 
 
@@ -37,7 +41,7 @@ def _clean(line: str) -> str:
         if not found or _is_source(line, found.end()):
             break
         line = line[found.end() :]
-    return line.rstrip()
+    return _GAP.sub(" " * 8, line)
 
 
 _GCC_SOURCE = re.compile(r"\s*\d*\s*\|\s")

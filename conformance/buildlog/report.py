@@ -85,7 +85,7 @@ def _remarks(parsed: Parsed, found: list[Finding]) -> list[str]:
         remarks.append(
             f"the compiler counted {parsed.announced} errors and the log shows {errors} of them: lines are missing"
         )
-    if any(one.diagnostic.cut for one in found):
+    if any(one.cut for one in parsed.diagnostics):
         remarks.append("the log ends inside an instantiation trail: what stood after it is not known")
     if len(found) > MAX_FINDINGS:
         remarks.append(f"{len(found) - MAX_FINDINGS} more findings are left out")

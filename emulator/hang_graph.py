@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 from tileproof.emulator import hang_others as others
-from tileproof.emulator.hang import Edge, Graph, Group, Hang, Names, Node, Root, Verdict, join, lanes_text
-from tileproof.emulator.hang_mbarrier import MbarrierVerdict
+from tileproof.emulator.hang import (
+    Edge,
+    Graph,
+    Group,
+    Hang,
+    Names,
+    Node,
+    Root,
+    Verdict,
+    count_text,
+    join,
+    lanes_text,
+)
+from tileproof.emulator.hang_mbarrier import ARRIVE, MbarrierVerdict
 
 MOST_ROOTS = 4
 
@@ -88,14 +100,22 @@ class _Builder:
         """A waiter that a barrier has lapped, or whose parity names a phase it cannot have meant."""
         phase, verdict = b["phase"], self.verdicts[f"mbarrier {g.rank}.{g.offset:#x}"]
         passed = b["passed"][g.warp][1] if g.warp < len(b["passed"]) else -2
-        if passed >= 0 and passed + 2 < phase:
+        if passed >= -1 and passed + 2 < phase:
             meant = passed + 1
             self.verdicts[g.id] = Verdict(
                 True,
                 f"{self._group(g)} waits for phase {meant} of {self.names.mbarrier(g.rank, g.offset)}, which "
                 f"has completed: before the wait saw it the barrier went on to phase {phase}, of the same "
                 "parity",
-                [f"the last phase that this warp waited for is {passed}: it is lapped by {phase - meant}"],
+                [
+                    (
+                        f"the last phase that this warp waited for is {passed}"
+                        if passed >= 0
+                        else "this warp has passed it only as free from the start"
+                    )
+                    + f": it is lapped by {phase - meant}",
+                    *self._arrivals(b),
+                ],
                 last=verdict.last,
             )
         elif passed == -2 and phase > 0:
@@ -106,6 +126,19 @@ class _Builder:
             )
             if hint not in verdict.evidence:
                 verdict.evidence.append(hint)
+
+    def _arrivals(self, b: dict) -> list[str]:  # type: ignore[type-arg]
+        """Who has arrived at the barrier, of those whose arrivals went on after its waiter's phase."""
+        came = [p for p in b["producers"] if p["deed"] == ARRIVE]
+        who = join(
+            (
+                f"{lanes_text(p['last_lanes']) or 'all lanes'} of {self.names.warp(p['rank'], p['warp'])} at "
+                f"{self.view.at(p['pc'])}"
+                for p in sorted(came, key=lambda p: p["last"])
+            ),
+            most=4,
+        )
+        return [f"a phase takes {count_text(b['expected'], 'arrival')}; they came from {who}"] if came else []
 
     # --- roots
 

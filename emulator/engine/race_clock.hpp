@@ -47,6 +47,11 @@ class Clock {
     if (covers(agent, tick)) return true;
     return !partial_.empty() && covers_partly(agent, tick, lane, lanes);
   }
+  // Whether some lanes of the warp are covered, of an access whose own lane is not.
+  bool covers_other_lanes(uint32_t agent, Tick tick) const {
+    return std::any_of(partial_.begin(), partial_.end(),
+                       [&](const Partial& p) { return p.agent == agent && p.tick >= tick; });
+  }
   void clear() {
     whole_.clear();
     partial_.clear();

@@ -52,7 +52,9 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
   const bool tensor = v.path == Path::Tensor;
   if (tensor && a.agent == v.pipe) {
     // Two operations of one tensor pipeline: in order only for the pairs of PTX ISA 9.7.16.6.2.
-    if (place != Place::Tmem || a.shape == b.shape || !a.shape) return;
+    // Of an MMA only D is written, so that what it reads of another's cells is its A.
+    const bool same_accumulator = first_writes && second_writes && a.shape == b.shape;
+    if (place != Place::Tmem || same_accumulator || !a.shape) return;
     if (covered(v, kHappens, a, kWholeWarp) && covered(v, kAfterSync, a, kWholeWarp)) return;
     say(first_writes ? Severity::Error : Severity::Warning, "race-mma-pipeline",
         "tcgen05.commit, a wait on its mbarrier and tcgen05.fence::after_thread_sync between them: only MMAs "
@@ -69,7 +71,10 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
       case Path::Generic:
         say(Severity::Error, "race-unordered",
             a.agent == v.agent ? "bar.warp.sync between the lanes of the warp, or a barrier"
-                               : "a barrier (mbarrier, named or cluster) from the first to the second");
+            : v.know->of[kHappens].covers_other_lanes(a.agent, a.tick)
+                ? "bar.warp.sync by the first's warp: the lane that arrives for the others does not wait for "
+                  "them"
+                : "a barrier (mbarrier, named or cluster) from the first to the second");
         break;
       case Path::Warp:
         if (a.tick != kUnfinished) {
@@ -111,7 +116,8 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
       say(Severity::Note, "race-proxy-reader",
           std::string(fence) + " by the writing threads; one stands on the reading side only");
   }
-  if (tensor && place == Place::Shared && first_writes && a.agent != v.agent &&
+  // Of a copy the wait on its mbarrier is enough, as in CUTLASS's mainloops.
+  if (tensor && place == Place::Shared && first_writes && a.path == Path::Generic && a.agent != v.agent &&
       !covered(v, kAfterHappens, a, lane))
     say(Severity::Warning, "race-operand-fence",
         "tcgen05.fence::after_thread_sync between the wait and the second (PTX ISA 9.7.16.12)");

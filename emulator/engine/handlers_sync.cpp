@@ -322,6 +322,11 @@ Step mbarrier_inval(Exec& x, const Instr& i) {
   return Step::Next;
 }
 
+// .relaxed never releases, .cta not to another CTA.
+bool releases(const Exec& x, const Cta& owner, const Instr& i) {
+  return i.m[3] == 0 || (i.m[3] == 2 && &owner == &x.cta);
+}
+
 // For the race checker the arrivals of one instruction on one barrier are one release. Returns the lanes that
 // come after the phase is complete: they release for themselves.
 uint32_t tell_arrivals(Exec& x, const Instr& i) {
@@ -351,13 +356,13 @@ uint32_t tell_arrivals(Exec& x, const Instr& i) {
       lanes &= ~late;
       if (!lanes) continue;
     }
-    x.e.races->mbarrier_arrive(x, *owner, offset, lanes, i.m[1] < 2 && !i.m[3]);
+    x.e.races->mbarrier_arrive(x, *owner, offset, lanes, i.m[1] < 2 && releases(x, *owner, i));
   }
   return late;
 }
 
-// m[3] 1 for .relaxed; m[1]: 0 arrive, 1 arrive.expect_tx, 2 expect_tx, 3 complete_tx; o[2] count or bytes
-// (INT32_MIN: 1); o[0] the state nobody may interpret, or none.
+// m[3] 1 for .relaxed, 2 for .cta; m[1]: 0 arrive, 1 arrive.expect_tx, 2 expect_tx, 3 complete_tx; o[2] count
+// or bytes (INT32_MIN: 1); o[0] the state nobody may interpret, or none.
 Step mbarrier_arrive(Exec& x, const Instr& i) {
   const uint32_t late = x.e.races ? tell_arrivals(x, i) : 0;
   for (uint32_t m = x.mask; m; m &= m - 1) {
@@ -368,7 +373,7 @@ Step mbarrier_arrive(Exec& x, const Instr& i) {
     const uint32_t value = i.o[2] == INT32_MIN ? 1 : x.src<uint32_t>(i.o[2])[l];
     const Origin at = x.origin(l);
     if (late >> l & 1) [[unlikely]]
-      x.e.races->mbarrier_arrive(x, *owner, offset, 1u << l, !i.m[3]);
+      x.e.races->mbarrier_arrive(x, *owner, offset, 1u << l, releases(x, *owner, i));
     if (i.o[0] != INT32_MIN) {
       const Mbarrier* b = x.e.barrier_at(*owner, offset, at);
       x.dst<uint64_t>(i.o[0])[l] = b ? b->phase : 0;
@@ -394,8 +399,8 @@ Step mbarrier_arrive(Exec& x, const Instr& i) {
 }
 
 // mbarrier.try_wait / test_wait: o[0] predicate, o[2] parity or state, m[1] 1 for .parity, m[2] 1 for
-// try_wait. A failed try_wait suspends the thread until the phase completes or a time limit passes (PTX
-// ISA 9.7.13.15.16).
+// try_wait, m[3] 1 for .relaxed. A failed try_wait suspends the thread until the phase completes or a time
+// limit passes (PTX ISA 9.7.13.15.16).
 Step mbarrier_wait(Exec& x, const Instr& i) {
   uint32_t done = 0;
   uint32_t first_offset = 0, first_parity = 0;
@@ -422,12 +427,12 @@ Step mbarrier_wait(Exec& x, const Instr& i) {
   }
   if (x.e.races && done) [[unlikely]] {
     if (uniform)
-      x.e.races->mbarrier_pass(x, x.cta, first_offset, done);
+      x.e.races->mbarrier_pass(x, x.cta, first_offset, done, i.m[3]);
     else
       for (uint32_t m = done; m; m &= m - 1) {
         uint32_t offset;
         if (bar_at(x, i, __builtin_ctz(m), false, offset))
-          x.e.races->mbarrier_pass(x, x.cta, offset, m & (0u - m));
+          x.e.races->mbarrier_pass(x, x.cta, offset, m & (0u - m), i.m[3]);
       }
   }
   if (!done && uniform && i.m[2] && !x.s->timed_out) {

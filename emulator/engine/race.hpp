@@ -86,7 +86,7 @@ class Races {
   void mbarrier_init(const Exec& x, Cta& cta, uint32_t offset, int lane);
   // A thread arrives (or expects bytes), or waited with success.
   void mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, bool releases);
-  void mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes);
+  void mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, bool relaxed);
   // An asynchronous operation delivers bytes, or a commit arrives; call before the phase can complete.
   void mbarrier_deliver(Cta& cta, uint32_t offset, uint32_t phase);
   void mbarrier_commit(Cta& cta, uint32_t offset);

@@ -170,6 +170,7 @@ void Races::after_thread_sync(const Warp& w, uint32_t lanes) {
   for (Group& g : t.groups) {
     if (!(g.lanes & lanes)) continue;
     Knowledge& know = mutable_knowledge(g);
+    know.of[kHappens].join(know.of[kBeforeSync]);
     know.of[kAfterHappens].join(know.of[kHappens]);
     know.of[kAfterSync].join(know.of[kBeforeSync]);
   }
@@ -195,27 +196,28 @@ void Races::thread_fence(const Warp& w, uint32_t lanes) {
   t.now++;
 }
 
+// A red does not read for its thread: it acquires nothing (PTX ISA 8.11.1).
 void Races::flag(const Exec& x, uint64_t key, int lane, bool write) {
   Thread& t = thread(x.w);
-  Group& g = group_of(t, lane);
-  if (write) {
-    if (x.order & kReleases) {
-      release(x.w, 1u << lane, flags_[key]);
-      flag_clusters_[key].insert(clusters_);
-    } else if (g.fenced) {
-      flags_[key].join(*g.fenced);
-      flag_clusters_[key].insert(clusters_);
-    }
-    return;
-  }
   auto clusters = flag_clusters_.find(key);
-  if (clusters == flag_clusters_.end()) return;
-  if (!(x.order & kAcquires)) {
-    if (g.seen.empty() || g.seen.back() != key) g.seen.push_back(key);
-    return;
+  const bool reads = !write || ((x.order & kAtomic) && x.instr->o[0] != INT32_MIN);
+  if (reads && clusters != flag_clusters_.end()) {
+    if (x.order & kAcquires) {
+      earlier_.insert(clusters->second.begin(), clusters->second.end());
+      if (auto f = flags_.find(key); f != flags_.end()) acquire(x.w, 1u << lane, f->second);
+    } else {
+      auto& seen = group_of(t, lane).seen;
+      if (seen.empty() || seen.back() != key) seen.push_back(key);
+    }
   }
-  earlier_.insert(clusters->second.begin(), clusters->second.end());
-  if (auto f = flags_.find(key); f != flags_.end()) acquire(x.w, 1u << lane, f->second);
+  if (!write) return;
+  if (x.order & kReleases) {
+    release(x.w, 1u << lane, flags_[key]);
+    flag_clusters_[key].insert(clusters_);
+  } else if (const Group& g = group_of(t, lane); g.fenced) {
+    flags_[key].join(*g.fenced);
+    flag_clusters_[key].insert(clusters_);
+  }
 }
 
 // ---- named and cluster barriers
@@ -309,7 +311,7 @@ void Races::mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t l
   if (releases) release(x.w, lanes, b->gather);
 }
 
-void Races::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes) {
+void Races::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, bool relaxed) {
   Barrier* b = barrier(cta, offset);
   if (!b) return;
   Thread& t = thread(x.w);
@@ -320,7 +322,14 @@ void Races::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lan
     knows_init(view_of(t, group_of(t, lane), 1u << lane), id, cta, offset, false);
     if (t.groups.size() == 1) b->checked.insert(t.agent);
   }
-  if (b->done) acquire(x.w, lanes, *b->done);
+  if (b->done && !relaxed) {
+    acquire(x.w, lanes, *b->done);
+  } else if (b->done) {
+    // A relaxed wait orders tcgen05 operations only, from the next after_thread_sync on.
+    split(t, lanes);
+    for (Group& g : t.groups)
+      if (g.lanes & lanes) mutable_knowledge(g).of[kBeforeSync].join(b->done->of[kBeforeSync]);
+  }
   t.barrier = static_cast<int32_t>(offset);
   t.phase = static_cast<int32_t>(b->phases) - 1;
 }

@@ -164,7 +164,8 @@ def mbarrier_arrive(d: Decoder, i: Instruction, m: Modifiers) -> None:
         kind = 1
     if m.take("noComplete"):
         raise Unknown("does not know the modifier .noComplete")
-    relaxed = "relaxed" in m.left
+    # 1: no release at all; 2: none for another CTA.
+    weak = 1 if "relaxed" in m.left else 2 if "cta" in m.left else 0
     cluster_space = _state_space(m)
     operands = list(i.operands)
     state = (
@@ -181,7 +182,7 @@ def mbarrier_arrive(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit(
         "mbarrier.arrive",
         [out, base, d.src(value[0], "u32") if value else NONE],
-        m=[cluster_space, kind, 0, int(relaxed), 0, width],
+        m=[cluster_space, kind, 0, weak, 0, width],
         imm=displacement,
     )
 
@@ -207,13 +208,14 @@ def _is_address(operand: Operand) -> bool:
 )
 def mbarrier_wait(d: Decoder, i: Instruction, m: Modifiers) -> None:
     parity = m.take("parity")
+    relaxed = "relaxed" in m.left
     space = _own_space(m)
     p, target, value, *_hint = i.operands
     base, displacement, width = d.address(target)
     d.emit(
         "mbarrier.wait",
         [d.dst(p, "pred"), base, d.src(value, "u32" if parity else "b64")],
-        m=[space, int(bool(parity)), int("try_wait" in i.opcode), 0, 0, width],
+        m=[space, int(bool(parity)), int("try_wait" in i.opcode), int(relaxed), 0, width],
         imm=displacement,
     )
 

@@ -188,6 +188,34 @@ def test_distributed_shared_memory(schedule: Schedule) -> None:
     assert {"race-unordered"} <= severe(at(relaxed))
 
 
+@pytest.mark.parametrize(
+    ("release", "acquire", "expected"),
+    [
+        ("", "", set()), (".release.cluster", ".acquire.cluster", set()),
+        (".relaxed.cluster", "", {"race-unordered"}), ("", ".relaxed.cluster", {"race-unordered"}),
+        (".release.cta", "", {"race-unordered"}),
+    ],
+)  # fmt: skip
+def test_order_and_scope_of_a_remote_arrival(release: str, acquire: str, expected: set[str]) -> None:
+    # cutlass#3643: an arrival at the peer's barrier with .cta scope does not release to it.
+    body = f"""{ELECT_INIT}\n{CLUSTER_SYNC}\nmov.u32 %r1, %cluster_ctarank; xor.b32 %r1, %r1, 1; mov.u32 %r2, 4096;
+mapa.shared::cluster.u32 %r3, %r2, %r1; mov.u32 %r2, {BAR}; mapa.shared::cluster.u32 %r4, %r2, %r1;
+@%p0 st.shared::cluster.u32 [%r3], 1;\n@%p0 mbarrier.arrive{release}.shared::cluster.b64 _, [%r4];
+{wait(BAR).replace("try_wait.parity", "try_wait.parity" + acquire)}\nld.shared.u32 %r5, [4096];\n{CLUSTER_SYNC}"""
+    result = run(body, cluster=2, shared_bytes=0x2000, races=True, schedule=Schedule("random", 3))
+    assert severe(result) == expected
+
+
+def test_a_relaxed_wait_orders_tensor_operations_only() -> None:
+    relaxed = wait(BAR).replace("try_wait.parity", "try_wait.parity.relaxed.cluster")
+    body = f"{READY}\n{MMA}\n{COMMIT}\n{relaxed}\n<<{AFTER}>>\n{LD} {WAIT_LD}"
+    right, wrong = split(body)
+    assert severe(tensor(right, Schedule())) == set()
+    assert severe(tensor(wrong, Schedule())) == {"race-mma-unwaited"}
+    copied = f"{LOAD}\n{relaxed}\n{READ}\n{SYNC}"
+    assert severe(copies(copied, Schedule())) == {"race-copy-unwaited"}
+
+
 def exits(last: str) -> LaunchResult:
     body = "mov.u32 %r1, %cluster_ctarank; xor.b32 %r1, %r1, 1; mov.u32 %r2, 4096; mapa.shared::cluster.u32 %r3, %r2, %r1;"
     body += f"\n{CLUSTER_SYNC}\nst.shared::cluster.u32 [%r3], 1;\n{last}"

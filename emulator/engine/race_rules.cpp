@@ -116,8 +116,9 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
       say(Severity::Note, "race-proxy-reader",
           std::string(fence) + " by the writing threads; one stands on the reading side only");
   }
-  // Of a copy the wait on its mbarrier is enough, as in CUTLASS's mainloops.
-  if (tensor && place == Place::Shared && first_writes && a.path == Path::Generic && a.agent != v.agent &&
+  // Rows 2 and 7 of facts/sm100.md section 7.2: a warning, since CUTLASS's mainloops leave it out after a
+  // copy.
+  if (tensor && place == Place::Shared && first_writes && a.agent != v.agent &&
       !covered(v, kAfterHappens, a, lane))
     say(Severity::Warning, "race-operand-fence",
         "tcgen05.fence::after_thread_sync between the wait and the second (PTX ISA 9.7.16.12)");

@@ -142,6 +142,22 @@ def test_copy_rows(name: str, schedule: Schedule) -> None:
     assert code in found if schedule.policy == "early" or "fence" in code else found
 
 
+def test_an_mma_after_the_wait_for_its_operands() -> None:
+    # Row 7: the wait orders, its missing tcgen05 fence is a warning.
+    def at(edge: str) -> set[str]:
+        memory = Memory()
+        table = memory.buffer(np.zeros((32, 32), np.float32), name="table")
+        tiles = TensorMap.tiled(table, shape=(32, 32), strides=(128,), box=(32, 32))
+        body = f"{init_barrier(BAR)} @%p0 mbarrier.init.shared::cta.b64 [{BAR2}], 1;\n{alloc(32)} {QUARTER} {ISSUER}\n{LOAD}\n{edge}\n{MMA}\n"
+        body += f"@%p0 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [{BAR2}];\n{wait(BAR2)}\n{AFTER}\n{dealloc(32)}"
+        result = run(body, [tiles], memory=memory, threads=128, shared_bytes=0x4000, races=True)
+        return severe(result)
+
+    assert at(f"{wait(BAR)}\n{AFTER}") == set()
+    assert at(wait(BAR)) == {"race-operand-fence"}
+    assert "race-copy-unwaited" in at(AFTER)
+
+
 def test_the_wrong_kind_of_proxy_fence_does_not_help() -> None:
     body = COPIES["4 proxy fence"][0].replace(f"<<{P}>>", "fence.proxy.async.global;")
     assert "race-proxy-fence" in severe(copies(body, Schedule()))

@@ -75,7 +75,7 @@ MISTAKES: dict[str, Mistake] = {
         "major", ("A is [128, 64] K-major", "descriptor says MN-major"), ("a_major = K",), "A", "partition_fragment_A"
     ),
     "plain_rows": Mistake(
-        "canonical", ("A is [128, 64] K-major, no swizzle", "strides"), ("tile_to_shape",), "A", "partition_fragment_A"
+        "canonical", ("A is [128, 64] K-major, no swizzle", "strides"), ("UMMA::Layout_K_SW128_Atom",), "A", "partition_fragment_A"
     ),
     "operand_in_global": Mistake(
         "space", ("A lies in global memory",), ("shared memory",), "A", "partition_fragment_A",

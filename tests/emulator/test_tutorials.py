@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -47,6 +50,36 @@ def test_products_of_any_depth(
     d, result = tutorials.run(tutorial, problem, Schedule(policy, seed))  # type: ignore[arg-type]
     assert not result.errors
     np.testing.assert_array_equal(d, problem.expected)
+
+
+FINDINGS = Path(__file__).parents[2] / "docs" / "findings.md"
+EXPLORED = (Schedule(), Schedule("late"), Schedule("random", 3), Schedule("starve", 1), Schedule("pct", 2))
+
+
+def written_up() -> set[tuple[str, str, str]]:
+    """(tutorial, severity, code) of each finding in the table of docs/findings.md."""
+    rows = re.findall(r"^\| ([\d ]+) \| `([\w-]+)` \| (\w+) \|", FINDINGS.read_text(), re.M)
+    return {(number, severity, code) for numbers, code, severity in rows for number in numbers.split()}
+
+
+@pytest.mark.parametrize("tutorial", tutorials.TUTORIALS, ids=lambda t: t.source[:2])
+@pytest.mark.parametrize("tiles_k", [1, 3])
+def test_every_finding_is_written_up(tutorial: tutorials.Tutorial, tiles_k: int) -> None:
+    number = tutorial.source[:2]
+    launch = tutorials.Launched(tutorial, tutorials.problem(tutorial, tiles_k, 7, 2.0, -1.0))
+    found = {
+        (number, finding.severity, finding.code)
+        for schedule in EXPLORED
+        for finding in launch(schedule=schedule, races=True)[0].distinct
+    }
+    assert found == {row for row in written_up() if row[0] == number}
+
+
+def test_tutorial_01_with_its_proxy_fence(monkeypatch: pytest.MonkeyPatch) -> None:
+    tutorial = tutorials.TUTORIALS[0]
+    planted(tutorial, "bar.sync \t0;", "fence.proxy.async.shared::cta;\nbar.sync \t0;", monkeypatch)
+    _, result = tutorials.run(tutorial, tutorials.problem(tutorial, 2), races=True)
+    assert {finding.code for finding in result.errors} == {"race-tcgen05-fence"}
 
 
 def planted(tutorial: tutorials.Tutorial, find: str, replace: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,11 +39,24 @@ def write(path: Path, made: Sequence[Row], found: Sequence[Verdict]) -> None:
     for row, verdict in sorted(zip(made, found, strict=True), key=lambda pair: _key(pair[0])):
         data = row.as_dict() | {"compiles": verdict.compiles}
         data |= {} if verdict.compiles else {"error": verdict.error}
-        body.append("  " + json.dumps(data))
+        body.append("  " + json.dumps(data | machine(row, verdict)))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(
         "\n".join(["{", *lines, ' "rows": [', ",\n".join(body), " ]", "}"]) + "\n", encoding="utf-8"
     )
+
+
+def machine(row: Row, verdict: Verdict) -> dict[str, Any]:
+    """The machine's side of a row: whether it multiplies these operands rightly, as the contracts have it.
+
+    Where nvcc says otherwise, "but" says why in a sentence.
+    """
+    misfits = row.misfits()
+    wrong = [misfit for misfit in misfits if "machine" in misfit.refused_by]
+    found: dict[str, Any] = {"machine": not wrong}
+    if verdict.compiles == bool(wrong):
+        found["but"] = (wrong or misfits)[0].sentence
+    return found
 
 
 def read(path: Path = FILE) -> tuple[dict[str, str], list[tuple[Row, Verdict]]]:

@@ -116,6 +116,22 @@ struct Gmem {
   template <class Mma>
   __device__ static auto b(Mma const& mma) { return mma.get_slice(_0{}).partition_fragment_B(tensor(mma)); }
 };
+template <class T, class Atom, class MN, class K>
+struct Cut {
+  template <class S>
+  __device__ static auto tensor(S const& shape) {
+    extern __shared__ __align__(1024) char smem[];
+    return make_tensor(make_smem_ptr(reinterpret_cast<T*>(smem)), UMMA::tile_to_mma_shape(Atom{}, shape));
+  }
+  template <class Mma>
+  __device__ static auto a(Mma const& mma) {
+    return mma.make_fragment_A(tensor(partition_shape_A(mma, Shape<MN, K>{})));
+  }
+  template <class Mma>
+  __device__ static auto b(Mma const& mma) {
+    return mma.make_fragment_B(tensor(partition_shape_B(mma, Shape<MN, K>{})));
+  }
+};
 // A in tensor memory: the atom's own fragment for its shape.
 template <class S>
 struct Tmem {
@@ -262,9 +278,10 @@ def _operand(operand: Operand, form: MmaForm) -> str:
     mn, k = operand.extents
     if operand.how == "tmem":
         return f"Tmem<Shape<Int<{mn * form.cta_group}>, Int<{k}>>>"
-    layout = (
-        f"Tile_<UMMA::Layout_{operand.major}_{ATOMS[operand.swizzle]}_Atom<{dtype}>, Int<{mn}>, Int<{k}>>"
-    )
+    atom = f"UMMA::Layout_{operand.major}_{ATOMS[operand.swizzle]}_Atom<{dtype}>"
+    if operand.how == "cut":
+        return f"Cut<{dtype}, {atom}, Int<{mn * form.cta_group}>, Int<{k}>>"
+    layout = f"Tile_<{atom}, Int<{mn}>, Int<{k}>>"
     return f"Smem<{dtype}, {f'Turned_<{layout}>' if operand.transposed else layout}>"
 
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tileproof.spec.machine.contracts import Misfit, MmaForm, OperandView, check
-from tileproof.spec.machine.contracts.view import atom
+from tileproof.spec.machine.contracts import Misfit, MmaForm, OperandView, algebra, check
+from tileproof.spec.machine.contracts.view import MODES, atom
 
 SEED = 20
 SWIZZLES = ("none", "32B", "64B", "128B")
@@ -25,7 +25,8 @@ class Operand:
     """How a test program makes an operand.
 
     tile: `extents` ``[mn, k]`` cut into `major`'s atoms of `swizzle`. raw: shape, stride and Swizzle<B,M,S>.
-    tmem: `extents` in tensor memory. `transposed`: the tile's modes are swapped afterwards.
+    cut: as tile, and cut for the MMA by tile_to_mma_shape. tmem: `extents` in tensor memory.
+    transposed: the tile's modes are swapped afterwards.
     """
 
     how: str
@@ -39,8 +40,8 @@ class Operand:
     stride: Any = None
     bits: tuple[int, int, int] | None = None
 
-    def view(self) -> OperandView:
-        """The operand as the contracts see it."""
+    def view(self, rows: int, k: int) -> OperandView:
+        """The operand as the contracts see it; `rows` and `k` of one instruction, for what is cut for it."""
         if self.how == "raw":
             assert self.bits is not None
             return OperandView.from_cute(
@@ -54,6 +55,8 @@ class Operand:
         if self.how == "tmem":
             return OperandView.in_tmem(*self.extents, dtype=self.dtype)
         view = OperandView.tile(*self.extents, self.major, self.swizzle, dtype=self.dtype)  # type: ignore[arg-type]
+        if self.how == "cut" and view.layout is not None:
+            return _cut(view, rows, k)
         return view.transposed() if self.transposed else view
 
 
@@ -70,7 +73,15 @@ class Row:
     def misfits(self) -> list[Misfit]:
         """What the contracts say of it."""
         c = OperandView.in_tmem(*self.c, dtype=self.form.c_type)
-        return check(self.form, self.a.view(), self.b.view(), c)
+        return check(self.form, self.a_view(), self.b_view(), c)
+
+    def a_view(self) -> OperandView:
+        """Operand A as the contracts see it."""
+        return self.a.view(self.form.a_rows, self.form.instruction_k)
+
+    def b_view(self) -> OperandView:
+        """Operand B as the contracts see it."""
+        return self.b.view(self.form.b_rows, self.form.instruction_k)
 
     def as_dict(self) -> dict[str, Any]:
         """The row as JSON data; what is as everywhere is left out."""
@@ -81,6 +92,21 @@ class Row:
             "b": _operand(self.b),
             "c": list(self.c),
         }
+
+
+def _cut(view: OperandView, rows: int, k: int) -> OperandView:
+    """((rows, k), tiles, tiles) of a tile, as UMMA::tile_to_mma_shape gives it (mma_traits_sm100.hpp)."""
+    assert view.layout is not None and view.swizzle is not None
+    (mn_in, mn_out), (k_in, k_out) = (
+        algebra.divide(mode, tile) for mode, tile in zip(algebra.modes(view.layout), (rows, k), strict=True)
+    )
+    return OperandView.from_cute(
+        ((mn_in.shape, k_in.shape), mn_out.shape, k_out.shape),
+        ((mn_in.stride, k_in.stride), mn_out.stride, k_out.stride),
+        swizzle=next(bits for bits, mode in MODES.items() if mode == view.swizzle),
+        dtype=view.dtype,
+        partitioned=True,
+    )
 
 
 def _operand(operand: Operand) -> dict[str, Any]:
@@ -105,7 +131,8 @@ def rows() -> list[Row]:
     """All rows, each once, in a fixed order."""
     pick = random.Random(SEED)
     families = (
-        _fitting, _shapes, _extents, _majors, _spans, _raw, _swizzles, _types, _spaces, _columns,
+        _fitting, _shapes, _extents, _majors, _spans, _raw, _swizzles, _types, _spaces, _columns, _cuts,
+        _random,
     )  # fmt: skip
     made = [row for family in families for row in family(pick)]
     return list(dict.fromkeys(made))
@@ -379,3 +406,56 @@ def _columns(pick: random.Random) -> Iterator[Row]:
     for k in (512, 1024, 2048):
         form = MmaForm(128, 64, a_space="tmem")
         yield Row("columns", form, _a(form, k), _b(form, k), _c(form))
+
+
+def _cuts(pick: random.Random) -> Iterator[Row]:
+    """Tiles cut for the MMA before, as NVIDIA's tutorials do: several tiles, other majors, other extents."""
+    for options in FORMS:
+        for b_major, tiles in itertools.product(MAJORS, (1, 2)):
+            form = MmaForm(_ms(options)[-1], 128, b_major=b_major, **options)  # type: ignore[arg-type]
+            k = pick.choice((32, 64, 128))
+            mode = _swizzles_for(pick, form.b_rows, k, b_major)
+            a = _a(form, k) if form.a_space == "tmem" else Operand("cut", (form.a_rows, k), "K", "64B")
+            b = Operand("cut", (tiles * form.b_rows, k), b_major, mode)
+            yield Row("cut", form, a, b, _c(form, 1, tiles))
+        turned = Operand("cut", (form.b_rows, 64), "K" if b_major == "MN" else "MN", "64B")
+        yield Row("cut", form, _a(form, 64), turned, _c(form))
+        yield Row("cut", form, _a(form, 64), Operand("cut", (form.b_rows, 32), b_major, "64B"), _c(form))
+        yield Row(
+            "cut", form, _a(form, 64), Operand("cut", (form.b_rows, 64), b_major, "64B"), _c(form, 1, 2)
+        )
+
+
+def _random(pick: random.Random) -> Iterator[Row]:
+    """Forms, tiles and nested layouts drawn without regard to what fits."""
+    for _ in range(200):
+        options = pick.choice(FORMS)
+        n = 64 if options.get("ws") else 16 * pick.randint(1, 16)
+        b_major = pick.choice(MAJORS)
+        form = MmaForm(pick.choice(_ms(options)), n, b_major=b_major, **options)  # type: ignore[arg-type]
+        k = pick.choice((16, 32, 48, 64, 96, 128))
+        a = _a(form, k if pick.random() < 0.9 else pick.choice((16, 64)))
+        tiles_m = 2 if form.cta_group == 1 and pick.random() < 0.1 else 1
+        b = _random_operand(pick, form.b_rows, k, b_major)
+        yield Row("random", form, a, b, _c(form, tiles_m))
+
+
+def _random_operand(pick: random.Random, mn: int, k: int, major: str) -> Operand:
+    if pick.random() < 0.3:
+        extents = (
+            (mn, k) if pick.random() < 0.7 else (pick.choice((32, 64, 128, 256)), pick.choice((32, 64, 128)))
+        )
+        return _tile(*extents, pick.choice(MAJORS), pick.choice(SWIZZLES), transposed=pick.random() < 0.2)
+    mode = pick.choice(SWIZZLES)
+    along, across = atom(major, mode, "bf16")  # type: ignore[arg-type]
+    contiguous, other = (k, mn) if major == "K" else (mn, k)
+    inner = pick.choice([d for d in (8, along, contiguous) if contiguous % d == 0] or [contiguous])
+    rows = pick.choice([d for d in (across, other, 16) if other % d == 0] or [other])
+    step = pick.choice((along, along, inner, contiguous, along + 8, 2 * along))
+    ahead = pick.choice((rows * step, rows * step, 512, 1024, 8 * contiguous, 24))
+    further = pick.choice((other * step, inner * rows, inner, 512, 4096))
+    mode_c = ((inner, contiguous // inner), (1, further)) if inner < contiguous else (contiguous, 1)
+    mode_o = ((rows, other // rows), (step, ahead)) if rows < other else (other, step)
+    first, second = (mode_o, mode_c) if major == "K" else (mode_c, mode_o)
+    bits = ({"none": 0, "32B": 1, "64B": 2, "128B": 3}[mode], 4, 3)
+    return _raw_of((first[0], second[0]), (first[1], second[1]), bits)

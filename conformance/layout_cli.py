@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from tileproof.conformance.layout_table import Table, of_layout, of_operand, of_tmem
 from tileproof.spec.machine.errors import TileproofError
+
+if TYPE_CHECKING:
+    from tileproof.conformance.layout_table import Table
 
 MOST_ROWS = 64
 MOST_COLUMNS = 32
@@ -97,6 +100,9 @@ def _table(
     n: int,
     lane_offset: int | None,
 ) -> Table:
+    # Not at the top: the other commands run without numpy tables and without CuTe's algebra installed.
+    from tileproof.conformance.layout_table import of_layout, of_operand, of_tmem
+
     if spec is not None:
         return of_layout(spec, dtype)
     if tmem_name is not None:

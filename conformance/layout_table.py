@@ -13,10 +13,9 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import pycute
 from tileproof.spec.machine import swizzle as sw
 from tileproof.spec.machine import tmem
-from tileproof.spec.machine.contracts import OperandView
+from tileproof.spec.machine.contracts import OperandView, algebra
 from tileproof.spec.machine.contracts.form import BITS
 from tileproof.spec.machine.contracts.view import MODES, SwizzleBits, atom
 from tileproof.spec.machine.errors import TileproofError
@@ -116,7 +115,7 @@ def parse(text: str) -> LayoutText:
                 raise _unreadable(text, "elements of 8, 16, 32 or 64 bits", f"{pointer} bits")
     shape_text, colon, stride_text = rest.partition(":")
     shape = _tuple(shape_text, text)
-    stride = _tuple(stride_text, text) if colon else pycute.Layout(shape).stride
+    stride = _tuple(stride_text, text) if colon else algebra.compact(shape)
     if not _alike(shape, stride):
         raise _unreadable(text, "shape and stride nested alike", rest.strip())
     if any(extent < 1 for extent in _leaves(shape)):

@@ -28,10 +28,12 @@ I64 = npt.NDArray[np.int64]
 def both_addresses(form: MmaForm, name: str, view: OperandView, strides: Strides) -> tuple[I64, I64]:
     """(what the machine reads, where the elements lie), for every element that an instruction reads."""
     rows, k = rows_of(form, name) // form.cta_group, form.instruction_k
-    mn, depth = np.arange(view.mn), np.arange(view.k)
-    offset = np.array(
-        [[pycute.crd2idx((i, j), view.layout.shape, view.layout.stride) for j in depth] for i in mn]
+    # A layout's offset is the sum of its modes' offsets.
+    mn, depth = (
+        np.array([pycute.crd2idx(i, mode.shape, mode.stride) for i in range(extent)])
+        for mode, extent in zip((view.layout[0], view.layout[1]), (view.mn, view.k), strict=True)
     )
+    offset = mn[:, None] + depth[None, :]
     lies = sw.swizzle(view.swizzle, START + 2 * offset)
     reads = np.empty_like(lies)
     for i in range(0, view.mn, rows):
@@ -49,7 +51,7 @@ def both_addresses(form: MmaForm, name: str, view: OperandView, strides: Strides
 
 
 def smem_operands(row: Row) -> list[tuple[str, OperandView]]:
-    views = [("A", row.a.view()), ("B", row.b.view())]
+    views = [("A", row.a_view()), ("B", row.b_view())]
     return [(name, view) for name, view in views if view.space == "smem" and view.dtype != "tf32"]
 
 

@@ -46,7 +46,7 @@ MISFITS = [
     (MmaForm(64, 96, ws=True), tile(64, 64), tile(96, 64), c(64, 96),
      [("shape", "MMA", "compile")], "has N = 64, 128, 256, not 96"),
     (MmaForm(128, 24), tile(128, 64), tile(24, 64), c(128, 24),
-     [("shape", "MMA", "run")], "CuTe compiles it, the instruction does not have it"),
+     [("shape", "MMA", "run")], "CuTe compiles it; texts disagree"),
     (MmaForm(128, 64, a_space="tmem", a_major="MN"), in_tmem(128, 64), tile(64, 64), c(128, 64),
      [("major", "A", "compile")], "A comes from tensor memory"),
     (MmaForm(128, 64, a_space="tmem"), tile(128, 64), tile(64, 64), c(128, 64),
@@ -233,3 +233,14 @@ def test_tiles_made_for_a_form_fit_it(m: int, n: int, k: int, data: st.DataObjec
     form = MmaForm(m, n, k, a_major=a_major, b_major=b_major)
     assert check(form, operand(m, a_major), operand(n, b_major), c(m, n)) == []
     assert not fits(replace(form, k=k + 16), operand(m, a_major), operand(n, b_major), c(m, n))
+
+
+def test_a_buffer_of_plain_rows_is_the_swizzle_of_its_row_width() -> None:
+    """[64, 64] bf16 in rows of 128 bytes: strides of the 128B swizzle; [64, 32]: of the 64B swizzle."""
+    for k, mode in ((64, "128B"), (32, "64B"), (16, "32B")):
+        (found,) = check(MmaForm(128, 64), b=OperandView.from_cute((64, k), (k, 1)))
+        assert (found.code, found.fits.split(",")[0]) == ("canonical", f"the {mode} swizzle")
+        b: int = {"128B": 3, "64B": 2, "32B": 1}[mode]
+        assert check(MmaForm(128, 64), b=OperandView.from_cute((64, k), (k, 1), swizzle=(b, 4, 3))) == []
+    (found,) = check(MmaForm(128, 64), b=OperandView.from_cute((64, 64), (72, 1)))
+    assert found.fits == "tile_to_shape of UMMA::Layout_K_INTER_Atom"

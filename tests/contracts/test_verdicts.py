@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from importlib import import_module
 from typing import Any
@@ -48,6 +49,15 @@ def test_a_row_that_does_not_compile_has_its_error_and_its_misfits_a_sentence() 
         assert bool(verdict.error) != verdict.compiles
         for misfit in row.misfits():
             assert misfit.sentence and misfit.fits and misfit.expected != misfit.found, misfit
+
+
+def test_the_file_tells_both_verdicts_where_they_differ() -> None:
+    lines = json.loads(contract_data.FILE.read_text(encoding="utf-8"))["rows"]
+    differ = [line for line in lines if line["compiles"] != line["machine"]]
+    assert {line["compiles"] for line in differ} == {True, False}
+    for line, (row, verdict) in zip(lines, PAIRS, strict=True):
+        assert contract_data.machine(row, verdict).items() <= line.items()
+        assert ("but" in line) == (line["compiles"] != line["machine"])
 
 
 def test_rows_survive_the_file() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -221,3 +223,15 @@ def test_the_command_writes_each_format(tmp_path: Path) -> None:
         done = run("--tmem", "E", "-o", str(path))
         assert done.exit_code == 0 and str(path) in done.output
         assert path.read_bytes().startswith(magic)
+
+
+def test_without_cutes_algebra_the_command_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['pycute'] = None\n"
+        "from tileproof.conformance.layout_cli import layout\n"
+        "from tileproof.spec.machine.errors import TileproofError\n"
+        "try:\n    layout.main(['--tmem', 'E'], standalone_mode=False)\n"
+        "except TileproofError as error:\n    print(error.do)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "tileproof[kernels]" in done.stdout

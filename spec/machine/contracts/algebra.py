@@ -9,8 +9,19 @@ from __future__ import annotations
 
 from typing import Any
 
-import pycute
-from pycute.int_tuple import flatten
+from tileproof.spec.machine.errors import TileproofError
+
+try:
+    import pycute
+    from pycute.int_tuple import flatten
+except ImportError as error:
+    raise TileproofError(
+        "CuTe's layout algebra is not installed",
+        where="package pycute",
+        expected="pycute, which the PyPI package nvidia-cutlass brings",
+        found=str(error),
+        do="pip install 'tileproof[kernels]', or make setup",
+    ) from error
 
 IntTuple = int | tuple["IntTuple", ...]
 Layout = Any  # pycute.Layout, which has no types
@@ -18,6 +29,12 @@ Layout = Any  # pycute.Layout, which has no types
 
 class Refused(Exception):
     """A static assertion of CuTe's layout algebra fails; the message says which, in CuTe's words."""
+
+
+def compact(shape: IntTuple) -> IntTuple:
+    """The strides of the compact layout of `shape`, first extent fastest: CuTe's default."""
+    stride: IntTuple = pycute.Layout(shape).stride
+    return stride
 
 
 def size(shape: IntTuple) -> int:

@@ -47,8 +47,9 @@ def _wanted_k(
     """K that A and B should have: the form's, else the other's; of two that differ the odd one is told."""
     if form.k is not None or a is None or b is None or a.k == b.k:
         return form.k, form.k
-    a_odd = want_a is not None and a.mn != want_a
-    b_odd = want_b is not None and b.mn != want_b
+    step = form.instruction_k
+    a_odd = (want_a is not None and a.mn != want_a) or a.k % step != 0
+    b_odd = (want_b is not None and b.mn != want_b) or b.k % step != 0
     return (b.k, None) if a_odd and not b_odd else (None, a.k)
 
 

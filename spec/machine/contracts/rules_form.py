@@ -158,7 +158,9 @@ def _form(form: MmaForm) -> str:
 def _only(refused: tuple[str, ...]) -> str:
     if refused == ("CuTe",):
         return " in CuTe's atoms, though the instruction has it"
-    return " (CuTe compiles it, the instruction does not have it)" if refused == ("machine",) else ""
+    if refused == ("machine",):
+        return " (CuTe compiles it; texts disagree on the instruction, the stricter is taken)"
+    return ""
 
 
 def _other_form(form: MmaForm) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tileproof.spec.machine import swizzle as sw
 from tileproof.spec.machine.contracts import algebra, canonical
@@ -162,9 +162,24 @@ def _not_canonical(form: MmaForm, operand: str, view: OperandView, want: Major, 
         sentence,
         "strides of UMMA::make_umma_desc",
         seen,
-        f"tile_to_shape of UMMA::Layout_{want}_{_atom_name(view.swizzle)}_Atom",
+        _canonical_fits(form, operand, view, want),
         BOTH,
     )
+
+
+def _canonical_fits(form: MmaForm, operand: str, view: OperandView, want: Major) -> str:
+    """The swizzle that has these strides, where there is one; else the tile to build instead."""
+    for mode in sw.BITS:
+        if (
+            mode != view.swizzle
+            and view.part is None
+            and cut(form, operand, replace(view, swizzle=mode)).strides
+        ):
+            return (
+                f"the {mode} swizzle, whose strides these are (UMMA::Layout_{want}_{_atom_name(mode)}_Atom)"
+            )
+    assert view.swizzle is not None
+    return f"tile_to_shape of UMMA::Layout_{want}_{_atom_name(view.swizzle)}_Atom"
 
 
 def _swizzle_words(mode: str) -> str:

@@ -1,7 +1,8 @@
 // Happens-before race checking over bytes of shared and global memory and cells of tensor memory.
 //
-// race_threads.cpp keeps who knows what (vector clocks), race_access.cpp keeps who touched what (shadow
-// memory), race_rules.cpp decides whether two accesses are ordered as the PTX ISA asks, and reports.
+// race_threads.cpp, race_barriers.cpp and race_async.cpp keep who knows what (vector clocks), race_access.cpp
+// keeps who touched what (shadow memory), race_rules.cpp decides whether two accesses are ordered as the PTX
+// ISA asks, and reports.
 #pragma once
 
 #include <array>
@@ -39,6 +40,7 @@ enum class Place : uint8_t { Shared, Global, Tmem };
 struct Access {
   uint32_t agent = 0;
   Tick tick = kUnfinished;
+  Tick issued = 0;  // of its warp; it may complete later
   uint32_t lanes = 0;
   uint32_t nth = 0;    // execution of this instruction by this warp, from 1
   uint32_t shape = 0;  // of an MMA: what two pipelined ones must share
@@ -120,12 +122,10 @@ class Races {
   void flag(const Exec& x, uint64_t key, int lane, bool write);  // of a strong access
   void async_shared(Cta& cta, uint32_t offset, uint32_t size, bool write);
   void async_global(uint64_t address, uint32_t size, bool write, bool add);
-  void remote_signal(Cta& cta);  // an mbarrier of another CTA is signalled by op_
   // Lanes of `units` from 16 * sixteenth on, in each of `columns` columns.
   void tmem(const View& v, Cta& cta, int sixteenth, uint16_t units, int column, int columns, bool write);
   void tmem_dealloc(const Exec& x, int column, int columns);
   const View& op() const { return *op_; }
-  bool busy() const { return op_ != nullptr; }
   void mma_shape(uint32_t shape) { accesses_[op_->writes].shape = shape; }
 
  private:

@@ -14,6 +14,7 @@ uint32_t Races::record(Thread& t, const Origin& at, uint32_t lanes, Path path) {
   if (t.nth.empty()) t.nth.resize(e_.program.code.size() + 1, 0);
   Access a;
   a.at = at;
+  a.issued = t.now;
   a.lanes = lanes;
   a.path = path;
   a.cluster = clusters_;

@@ -67,6 +67,12 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
       unwaited(second, second_writes, first.record, first_writes, place, rank, address);
       return;
     }
+    // What the second writes at its completion the first may have been meant to see.
+    const char* barrier =
+        v.path == Path::Generic || v.path == Path::Warp || first_writes
+            ? "a barrier (mbarrier, named or cluster) from the first to the second"
+            : "a barrier (mbarrier, named or cluster) from the first to the second; or, if the first should "
+              "see what the second writes, a wait for its completion before the first";
     switch (a.path) {
       case Path::Generic:
         say(Severity::Error, "race-unordered",
@@ -74,12 +80,12 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
             : v.know->of[kHappens].covers_other_lanes(a.agent, a.tick)
                 ? "bar.warp.sync by the first's warp: the lane that arrives for the others does not wait for "
                   "them"
-                : "a barrier (mbarrier, named or cluster) from the first to the second");
+                : barrier);
         break;
       case Path::Warp:
-        if (a.tick != kUnfinished) {
-          say(Severity::Error, "race-unordered",
-              "a barrier (mbarrier, named or cluster) from the first to the second");
+        // Its issue was released to the second, its completion not.
+        if (a.tick != kUnfinished && !v.know->of[kHappens].covers(a.agent, a.issued, lane, a.lanes)) {
+          say(Severity::Error, "race-unordered", barrier);
           break;
         }
         [[fallthrough]];

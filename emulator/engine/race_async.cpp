@@ -1,0 +1,98 @@
+// Asynchronous operations: what their thread knew at issue, and when their accesses count as complete.
+#include "machine.hpp"
+#include "race.hpp"
+
+namespace tileproof {
+
+View Races::view_of(Thread& t, const Group& g, uint32_t lanes) {
+  View v;
+  v.know = g.know;
+  v.agent = t.agent;
+  v.lanes = lanes;
+  v.now = t.now;
+  v.own = g.own;
+  return v;
+}
+
+std::shared_ptr<const Knowledge> Races::joined(Thread& t) {
+  if (t.groups.size() == 1) return t.groups[0].know;
+  auto all = std::make_shared<Knowledge>(*t.groups[0].know);
+  for (const Group& g : t.groups)
+    for (int k = 0; k < kOrders; ++k) all->of[k].join(g.know->of[k]);
+  return all;
+}
+
+std::shared_ptr<View> Races::issue(const Origin& at, const char* engine, uint64_t queue) {
+  if (op_) return op_;  // the second half of the operation that completes now
+  Thread& t = ctas_[static_cast<size_t>(at.rank)].warps[static_cast<size_t>(at.warp)];
+  const std::string name = engine;
+  auto v = std::make_shared<View>(view_of(t, group_of(t, at.lane), 1u << at.lane));
+  v->at = at;
+  t.now++;  // what the warp does from here on is not before the operation
+  forget_view();
+  if (name == "MMA" || name == "commit" || name == "tcgen05.cp") {
+    Pipe& p = pipes_[queue];
+    if (!p.agent) p.agent = ++agents_;
+    v->path = Path::Tensor;
+    v->pipe = p.agent;
+    v->pipe_tick = ++p.tick;
+    v->reads = v->writes = record(t, at, v->lanes, v->path);
+    finish(v->reads, p.agent, p.tick, 0);
+  } else if (name == "TMEM store") {
+    v->path = Path::Warp;
+    v->know = joined(t);
+    v->lanes = t.all;
+    v->reads = v->writes = record(t, at, t.all, v->path);
+    t.stores.push_back(v);
+  } else {
+    v->path = Path::Copy;
+    v->reads = record(t, at, v->lanes, v->path);
+    v->writes = grouped_ ? record(t, at, v->lanes, v->path) : 0;
+    if (grouped_) {
+      BulkThread& b = t.bulk[at.lane];
+      b.pending.push_back({b.committed, v});
+      grouped_ = false;
+    }
+  }
+  return v;
+}
+
+void Races::bulk_commit(const Warp& w, int lane) { thread(w).bulk[lane].committed++; }
+
+void Races::bulk_pass(const Warp& w, int lane, int64_t allowed, bool reads_only) {
+  Thread& t = thread(w);
+  BulkThread& b = t.bulk[lane];
+  forget_view();
+  for (auto& [group, op] : b.pending) {
+    if (group >= b.committed - allowed) continue;
+    if (op->reads) finish(op->reads, t.agent, t.now, 1u << lane);
+    op->reads = 0;
+    if (!reads_only && op->writes) finish(op->writes, t.agent, t.now, 1u << lane);
+  }
+  if (!reads_only) std::erase_if(b.pending, [&](const auto& p) { return p.first < b.committed - allowed; });
+}
+
+std::shared_ptr<View> Races::tmem_load(const Exec& x) {
+  Thread& t = thread(x.w);
+  auto v = std::make_shared<View>(view_of(t, t.groups[0], t.all));
+  v->know = joined(t);
+  v->path = Path::Warp;
+  v->at = x.origin(x.lane());
+  v->reads = record(t, v->at, t.all, v->path);
+  t.now++;
+  forget_view();
+  return v;
+}
+
+void Races::tmem_load_done(const Warp& w, const View& load) {
+  Thread& t = thread(w);
+  finish(load.reads, t.agent, t.now, t.all);
+}
+
+void Races::tmem_stores_done(const Warp& w) {
+  Thread& t = thread(w);
+  for (auto& v : t.stores) finish(v->writes, t.agent, t.now, t.all);
+  t.stores.clear();
+}
+
+}  // namespace tileproof

@@ -1,0 +1,157 @@
+// What barriers of all kinds pass on, and what their misuse breaks.
+#include "machine.hpp"
+#include "race.hpp"
+
+namespace tileproof {
+
+// ---- named and cluster barriers
+
+void Races::named_arrive(const Warp& w, uint32_t id) { release(w, ~0u, state(*w.cta).named[id].gather); }
+void Races::named_done(const Cta& cta, uint32_t id) {
+  Meeting& m = state(cta).named[id];
+  m.done = std::make_shared<Knowledge>(std::move(m.gather));
+  m.gather = Knowledge{};
+}
+void Races::named_pass(const Warp& w, uint32_t id) {
+  warp_sync(w, ~0u);
+  if (auto& done = state(*w.cta).named[id].done) acquire(w, ~0u, *done);
+}
+
+void Races::cluster_arrive(const Warp& w, uint32_t lanes, bool releases) {
+  if (releases) {
+    release(w, lanes, cluster_.gather);
+    return;
+  }
+  // A relaxed arrival carries what a fence.mbarrier_init has released, and nothing else.
+  Thread& t = thread(w);
+  Knowledge known;
+  for (const Group& g : t.groups)
+    if (g.lanes & lanes) publish(t, g, lanes, known);
+  cluster_.gather.of[kInitFence].join(known.of[kInitFence]);
+}
+void Races::cluster_done() {
+  cluster_.done = std::make_shared<Knowledge>(std::move(cluster_.gather));
+  cluster_.gather = Knowledge{};
+}
+void Races::cluster_pass(const Warp& w, uint32_t lanes) {
+  if (cluster_.done) acquire(w, lanes, *cluster_.done);
+}
+
+void Races::exit(const Warp& w, uint32_t lanes) {
+  Thread& t = thread(w);
+  CtaState& s = state(*w.cta);
+  for (const Group& g : t.groups) {
+    if (!(g.lanes & lanes)) continue;
+    s.at_exit.join(g.know->of[kHappens]);
+    s.at_exit.raise(t.agent, (lanes & t.all) == t.all ? ~0u : lanes & g.lanes, t.now);
+  }
+  if (!w.cta->exited()) return;
+  Origin at{w.exits.empty() ? nullptr : w.exits.back().second, w.cta->id, w.cta->rank, w.index, -1};
+  for (auto [id, lane] : s.remote) {
+    const Access& a = accesses_[id];
+    if (s.at_exit.covers(a.agent, a.tick, lane, a.lanes)) continue;
+    const uint32_t here = record(t, at, lanes, Path::Generic);
+    report(Severity::Error, "race-exit", id, true, here, true, Place::Shared, w.cta->rank, 0,
+           "a cluster barrier, or a wait of this CTA for that access, before it exits");
+  }
+}
+
+// ---- mbarriers
+
+Races::Barrier* Races::barrier(Cta& cta, uint32_t offset) {
+  auto& all = state(cta).barriers;
+  auto it = all.find(offset);
+  return it == all.end() ? nullptr : &it->second;
+}
+
+void Races::mbarrier_init(const Exec& x, Cta& cta, uint32_t offset, int lane) {
+  Thread& t = thread(x.w);
+  Barrier& b = state(cta).barriers[offset];
+  if (!b.agent) b.agent = ++agents_;
+  b.init = record(t, x.origin(lane), 1u << lane, Path::Generic);
+  finish(b.init, t.agent, t.now, 1u << lane);
+  b.init_lane = static_cast<int8_t>(lane);
+  b.checked.clear();
+  b.phases = 0;
+}
+
+void Races::mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, bool releases) {
+  Barrier* b = barrier(cta, offset);
+  if (!b) return;
+  Thread& t = thread(x.w);
+  const bool far = &cta != &x.cta;
+  if (far || !b->checked.count(t.agent)) {
+    const int lane = __builtin_ctz(lanes);
+    const Origin at = x.origin(lane);
+    View v = view_of(t, group_of(t, lane), 1u << lane);
+    const uint32_t id = record(t, at, lanes, Path::Generic);
+    finish(id, t.agent, t.now, lanes);
+    knows_init(v, id, cta, offset, far);
+    if (far)
+      remote(cta, id, (lanes & (lanes - 1)) ? kSeveralLanes : static_cast<int8_t>(lane));
+    else if (t.groups.size() == 1)
+      b->checked.insert(t.agent);
+  }
+  if (releases) release(x.w, lanes, b->gather);
+}
+
+void Races::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, bool relaxed) {
+  Barrier* b = barrier(cta, offset);
+  if (!b) return;
+  Thread& t = thread(x.w);
+  if (!b->checked.count(t.agent)) {
+    const int lane = __builtin_ctz(lanes);
+    const uint32_t id = record(t, x.origin(lane), lanes, Path::Generic);
+    finish(id, t.agent, t.now, lanes);
+    knows_init(view_of(t, group_of(t, lane), 1u << lane), id, cta, offset, false);
+    if (t.groups.size() == 1) b->checked.insert(t.agent);
+  }
+  if (b->done && !relaxed) {
+    acquire(x.w, lanes, *b->done);
+  } else if (b->done) {
+    // A relaxed wait orders tcgen05 operations only, from the next after_thread_sync on.
+    split(t, lanes);
+    for (Group& g : t.groups)
+      if (g.lanes & lanes) mutable_knowledge(g).of[kBeforeSync].join(b->done->of[kBeforeSync]);
+  }
+  t.barrier = static_cast<int32_t>(offset);
+  t.phase = static_cast<int32_t>(b->phases) - 1;
+}
+
+// The bytes of a copy are visible to whoever sees the phase that they count in; nothing else that its thread
+// did is (PTX ISA 8.9.1.1).
+void Races::mbarrier_deliver(Cta& cta, uint32_t offset, uint32_t phase) {
+  Barrier* b = barrier(cta, offset);
+  if (!b || !op_) return;
+  knows_init(*op_, op_->reads, cta, offset, true);
+  for (uint32_t id : {op_->reads, op_->writes})
+    if (id && accesses_[id].tick == kUnfinished) finish(id, b->agent, phase + 1, 0);
+  if (cta.rank != op_->at.rank && op_->writes) remote(cta, op_->writes, kWholeWarp);
+  op_->writes = 0;  // the next destination completes on a barrier of its own
+}
+
+// A commit arrives when the operations before it are complete; they began after what their thread did before.
+void Races::mbarrier_commit(Cta& cta, uint32_t offset) {
+  Barrier* b = barrier(cta, offset);
+  if (!b || !op_) return;
+  knows_init(*op_, op_->reads, cta, offset, true);
+  const View& v = *op_;
+  b->gather.join(*v.know);
+  for (int k = 0; k < kPublished; ++k) {
+    const Tick tick = k == kHappens ? v.now : v.own[static_cast<size_t>(k)];
+    if (tick) b->gather.of[k].raise(v.agent, v.lanes, tick);
+  }
+  b->gather.of[kHappens].raise(v.pipe, v.pipe_tick);
+  b->gather.of[kBeforeSync].raise(v.pipe, v.pipe_tick);  // implied by the commit (PTX ISA 9.7.16.12)
+  if (cta.rank != v.at.rank) remote(cta, v.reads, kWholeWarp);
+}
+
+void Races::mbarrier_phase(Cta& cta, uint32_t offset, uint32_t phases_done) {
+  Barrier* b = barrier(cta, offset);
+  if (!b) return;
+  b->phases = phases_done;
+  b->gather.of[kHappens].raise(b->agent, phases_done);
+  b->done = std::make_shared<Knowledge>(b->gather);
+}
+
+}  // namespace tileproof

@@ -100,22 +100,22 @@ class _Builder:
         """A waiter that a barrier has lapped, or whose parity names a phase it cannot have meant."""
         phase, verdict = b["phase"], self.verdicts[f"mbarrier {g.rank}.{g.offset:#x}"]
         passed = b["passed"][g.warp][1] if g.warp < len(b["passed"]) else -2
-        if passed >= -1 and passed + 2 < phase:
-            meant = passed + 1
+        # A phase that no warp saw before the next was complete: PTX ISA 9.7.13.15.4 asks for a wait between.
+        unseen = passed == -2 and phase >= 2 and all(one[1] < 0 for one in b["passed"])
+        if (passed >= -1 and passed + 2 < phase) or unseen:
+            meant = g.parity if unseen else passed + 1
+            if unseen:
+                last = "no warp has waited for any phase of it yet"
+            elif passed == -1:
+                last = "this warp has passed it only as free from the start"
+            else:
+                last = f"the last phase that this warp waited for is {passed}"
             self.verdicts[g.id] = Verdict(
                 True,
                 f"{self._group(g)} waits for phase {meant} of {self.names.mbarrier(g.rank, g.offset)}, which "
                 f"has completed: before the wait saw it the barrier went on to phase {phase}, of the same "
                 "parity",
-                [
-                    (
-                        f"the last phase that this warp waited for is {passed}"
-                        if passed >= 0
-                        else "this warp has passed it only as free from the start"
-                    )
-                    + f": it is lapped by {phase - meant}",
-                    *self._arrivals(b),
-                ],
+                [f"{last}: it is lapped by {phase - meant}", *self._arrivals(b)],
                 last=verdict.last,
             )
         elif passed == -2 and phase > 0:
@@ -190,6 +190,11 @@ class _Builder:
         barriers = [self.nodes[id] for id in sorted(members) if self.nodes[id].kind != "warp"]
         first = barriers[0] if barriers else self.nodes[min(members)]
         evidence = []
+        if not barriers:
+            evidence.append(
+                "a .sync or .aligned instruction waits until all the lanes that it names are at that very "
+                "instruction; these have diverged"
+            )
         for node in [self.nodes[id] for id in sorted(members) if self.nodes[id].kind == "warp"]:
             needs = join(self.nodes[e.needs].what for e in edges if e.waiter == node.id)
             evidence.append(f"{node.what} waits: {needs}")

@@ -133,7 +133,10 @@ class MbarrierVerdict:
                 if pc in done or _DEED[deed] not in self.view.deeds(pc):
                     continue
                 named = self.view.barrier_named(pc, g.rank, lane, g.registers)
-                if named and named[:2] == (self.rank, self.offset):
+                if not named or named[1] != self.offset:
+                    continue
+                own = named[0] == self.rank and not self.view.several_ctas(pc)
+                if own or self.view.reaches_cta(pc, self.rank, lane, g.registers):
                     pcs.append(pc)
             if pcs:
                 why = f"{self._who(g.rank, g.warp, lanes, tuple(pcs))} may still come to it"

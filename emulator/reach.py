@@ -93,6 +93,14 @@ class ProgramView:
             return int(row["o"][2]) != NONE
         return self.handler[pc] == "tma.load" and bool(row["m"][2])
 
+    def reaches_cta(self, pc: int, rank: int, lane: int, registers: bytes) -> bool:
+        """Whether a commit or copy that names several CTAs names this one; a mask that is still 0 may."""
+        if not self.several_ctas(pc):
+            return False
+        slot = 2 if self.handler[pc] == "tcgen05.commit" else 4
+        mask = self.value(int(self._decoded.code[pc]["o"][slot]), lane, 2, registers)
+        return not mask or bool(mask >> rank & 1)
+
     def barrier_named(self, pc: int, rank: int, lane: int, registers: bytes) -> tuple[int, int, bool] | None:
         """(CTA rank, byte offset, exact) of the mbarrier named; exact when its address is constant.
 

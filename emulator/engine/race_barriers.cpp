@@ -54,6 +54,15 @@ void Races::exit(const Warp& w, uint32_t lanes) {
     report(Severity::Error, "race-exit", id, true, here, true, Place::Shared, w.cta->rank, 0,
            "a cluster barrier, or a wait of this CTA for that access, before it exits");
   }
+  // Its own bulk operations must have read their sources.
+  for (Thread& own : s.warps)
+    for (auto& [lane, bulk] : own.bulk)
+      for (auto& [group, op] : bulk.pending) {
+        if (!op->reads) continue;
+        const uint32_t here = record(t, at, lanes, Path::Generic);
+        report(Severity::Error, "race-exit", op->reads, false, here, true, Place::Shared, w.cta->rank, 0,
+               "cp.async.bulk.wait_group or wait_group.read by the thread that issued it");
+      }
 }
 
 // ---- mbarriers

@@ -24,6 +24,7 @@ from rich.markup import escape
 from tileproof.conformance import report as text
 from tileproof.conformance.corpus_cli import corpus
 from tileproof.conformance.explain.command import explain
+from tileproof.conformance.explore_cli import explore
 from tileproof.conformance.layout_cli import layout
 from tileproof.conformance.prove_cli import prove
 from tileproof.conformance.trace_cli import trace
@@ -286,6 +287,7 @@ def defects(as_json: bool) -> int:
 
 main.add_command(corpus)
 main.add_command(explain)
+main.add_command(explore)
 main.add_command(layout)
 main.add_command(prove)
 main.add_command(trace)

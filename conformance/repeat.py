@@ -30,15 +30,16 @@ def outputs_differ(
     for at in outputs:
         one, two = (seen.outputs[at.parameter].values for seen in (first, second))
         own = next((rows for rows in sums if rows.at == at), None)
-        differ = _differ(one, two, None if own is None else 2 * own.sums.bound())
+        differ = differing(one, two, None if own is None else 2 * own.sums.bound())
         if differ.any():
             findings.append(_finding(plan, at, one, two, differ, what))
     return findings
 
 
-def _differ(
+def differing(
     one: npt.NDArray[np.generic], two: npt.NDArray[np.generic], bound: npt.NDArray[np.float64] | None
 ) -> npt.NDArray[np.bool_]:
+    """Elements that are not the same value; with `bound` those that are further apart than that."""
     with np.errstate(invalid="ignore"):  # signalling NaNs
         a, b = one.astype(np.float64), two.astype(np.float64)
     same = (a == b) & (np.signbit(a) == np.signbit(b)) | (np.isnan(a) & np.isnan(b))

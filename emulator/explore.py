@@ -14,7 +14,6 @@ from typing import Any, get_args
 import numpy as np
 from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.forked import forked
-from tileproof.emulator.hang import Names
 from tileproof.emulator.judge import (
     Compare,
     Judge,
@@ -24,8 +23,8 @@ from tileproof.emulator.judge import (
     Seen,
     Signature,
     differing_bits,
-    with_names,
 )
+from tileproof.emulator.result import Finding
 from tileproof.emulator.schedule import SEEDED, Policy, Schedule
 from tileproof.emulator.shrink import Shrunk, shrink
 
@@ -132,7 +131,7 @@ def explore(
     policies: Sequence[Policy] = EXPLORED,
     seed: int = 0,
     compare: Compare = differing_bits,
-    names: Names | None = None,
+    names: Callable[[Finding], str] = str,
     processes: int = 2,
     shrink_seconds: float = 20.0,
     progress: Progress = lambda what, done, total: None,
@@ -143,14 +142,14 @@ def explore(
 
     `launch(schedule=..., **how)` makes fresh buffers, runs `Module.launch` with what it is given and returns
     the result and the arrays that must not depend on the schedule; `compare` says which elements differ too
-    much. Runs are spread over `processes` forked ones. `shrink_seconds`: CPU time a finding, 0 for none.
-    The same arguments give the same findings, except where shrinking ran out of time. A TileproofError of the
-    launch passes through.
+    much, `names` puts a finding into words. Runs are spread over `processes` forked ones. `shrink_seconds`:
+    CPU time a finding, 0 for none. The same arguments give the same findings, except where shrinking ran out
+    of time. A TileproofError of the launch passes through.
     """
     began = time.monotonic()
     first, points = first_outputs(launch, **how)
     plan = planned(schedules, policies, seed, points) if isinstance(schedules, int) else list(schedules)
-    judge = Judge(launch, first, compare, with_names(names or Names()))
+    judge = Judge(launch, first, compare, names)
     outcomes: list[Outcome] = []
     for outcome in forked(lambda schedule: judge.run(schedule, **how)[0], plan, processes):
         outcomes.append(outcome)

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.emulator.hang import Names
 from tileproof.emulator.result import Finding, LaunchResult
 from tileproof.emulator.schedule import Schedule
 
@@ -29,8 +28,8 @@ class Launch(Protocol):
 class Signature:
     """What makes two findings of two schedules one defect: the code and the place.
 
-    The place is the source line of the instruction, its PTX line where there is none; of a hang its root; of
-    an output its name.
+    The place is the source line of the instruction, its PTX line where there is none; of a race those of
+    both accesses; of a hang its root; of an output its name.
     """
 
     code: str
@@ -45,7 +44,10 @@ class Signature:
             line = node.source or (f"PTX line {node.ptx_line}" if node.ptx_line else "")
             where = f"{node.offset:#x}" if node.offset is not None else line
             return cls(finding.code, f"{root.kind} {node.kind} {where}".strip())
-        return cls(finding.code, finding.source or f"PTX line {finding.ptx_line}")
+        places = {finding.source or f"PTX line {finding.ptx_line}"}
+        if finding.race is not None:  # either access may be the later one
+            places.add(finding.race.source or f"PTX line {finding.race.ptx_line}")
+        return cls(finding.code, " and ".join(sorted(places)))
 
     def __str__(self) -> str:
         return f"{self.code} at {self.place}" if self.place else self.code
@@ -105,16 +107,3 @@ class Judge:
                     f"of the first schedule: at {list(at)} {outputs[name][at]} stands for {one[at]}"
                 )
                 yield Seen(Signature(OUTPUT, name), "error", text)
-
-
-def with_names(names: Names) -> Callable[[Finding], str]:
-    """A finding in words, with the root of a hang in these names."""
-
-    def text(finding: Finding) -> str:
-        if finding.hang is None:
-            return str(finding)
-        roots = finding.hang.explain(names).roots
-        head = str(finding).split("\n", 1)[0]
-        return "\n".join([head, *(f"  {line}" for root in roots[:1] for line in root.lines())])
-
-    return text

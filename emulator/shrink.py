@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 from tileproof.emulator.hang import Names
@@ -19,6 +20,9 @@ from tileproof.emulator.schedule import BASES, BaseOrder, HeldBack, Hold, Policy
 _FIXED: tuple[Policy, ...] = ("early", "late", "late-newest")
 _FEW: tuple[Policy, ...] = ("replay", "starve", "pct", "late-random", "random")  # few decisions come first
 _STARTS = 3  # recorded schedules that are made smaller; the smallest result counts
+_SEVERAL = 7  # from so few decisions on, every subset is tried
+_MANY = 2000  # with more decisions than that, a policy that takes few is tried first
+_OTHERS = 40  # schedules of that policy
 _WORDS: dict[BaseOrder, str] = {
     "late": "warps run in turn until they must wait; when none can, the oldest operation completes",
     "late-newest": "warps run in turn until they must wait; when none can, the newest operation completes",
@@ -84,6 +88,8 @@ class _Search:
         if first != holds and (kept := self.kept(like, first)) is not None and len(kept) <= len(holds):
             holds = kept
         holds, minimal = self._ddmin(like, holds)
+        if minimal and 2 <= len(holds) <= _SEVERAL:
+            holds = self._least(like, holds)
         return replace(like, decisions=holds), minimal
 
     def _prefix(self, like: Schedule, holds: tuple[Hold, ...]) -> tuple[Hold, ...]:
@@ -95,6 +101,16 @@ class _Search:
                 holds, high = kept, min(middle, len(kept))
             else:
                 low = middle + 1
+        return holds
+
+    def _least(self, like: Schedule, holds: tuple[Hold, ...]) -> tuple[Hold, ...]:
+        """The smallest subset that shows the finding; those with all but one are known not to."""
+        for size in range(len(holds) - 1):
+            for some in combinations(holds, size):
+                if self.over:
+                    return holds
+                if self.kept(like, some) is not None:
+                    return some
         return holds
 
     def _ddmin(self, like: Schedule, holds: tuple[Hold, ...]) -> tuple[tuple[Hold, ...], bool]:
@@ -148,7 +164,20 @@ def _recorded(search: _Search, schedules: Sequence[Schedule]) -> list[Schedule]:
             result, _ = search.judge.launch(schedule=schedule, record=base, **search.how)
             search.tries += 1
             found.append(schedule.replayed(result.decisions, base))
+    if found and min(len(s.decisions) for s in found) > _MANY:
+        found += _others(search)
     return sorted(found, key=lambda s: len(s.decisions))
+
+
+def _others(search: _Search) -> list[Schedule]:
+    """A replay of a "pct" schedule that shows the finding too, when a few seeds find one."""
+    points = search.judge.launch(schedule=Schedule("late"), **search.how)[0].counters.schedule_points
+    for seed in range(_OTHERS):
+        schedule = Schedule("pct", seed, 2 + seed % 3, max(points, 1))
+        if search.shows(schedule) is not None:
+            result, _ = search.judge.launch(schedule=schedule, record="late", **search.how)
+            return [schedule.replayed(result.decisions, "late")]
+    return []
 
 
 def _result(search: _Search, schedule: Schedule, recorded: int, minimal: bool) -> Shrunk:

@@ -9,8 +9,10 @@ from typing import Any, Literal
 import numpy as np
 from tileproof.conformance.names import PlanNames, barrier_at, k_block
 from tileproof.conformance.observed import Capture, MachineFinding, Observed, Output, Schedule, Waiter
+from tileproof.emulator import Buffer as PlacedBuffer
 from tileproof.emulator import (
     Finding,
+    LaunchResult,
     Memory,
     Module,
     SmemRegion,
@@ -66,17 +68,8 @@ def run_traced(
 def _run(
     launch: Launch, plan: KernelPlan, schedule: Schedule, taps: bool, mma: Mma, limit: int, races: bool
 ) -> tuple[Observed, Trace | None]:
-    memory = Memory()
-    module = module_of(launch.image)
-    buffers = {name: _place(memory, buffer) for name, buffer in launch.buffers().items()}
-    result = module.launch(
-        launch.entry,
-        grid=launch.grid,
-        block=launch.block,
-        cluster=launch.cluster,
-        shared_bytes=launch.shared_bytes,
-        args=[_argument(parameter, buffers) for parameter in launch.params],
-        memory=memory,
+    result, buffers = launch_on(
+        launch,
         schedule=EmulatorSchedule(policy=schedule.policy, seed=schedule.seed),
         taps=_taps(plan) if taps else [],
         mma=mma,
@@ -84,7 +77,7 @@ def _run(
         trace_limit=limit,
         races=races,
     )
-    dynamic = SHARED_RESERVED + module.decode(launch.entry).static_shared
+    dynamic = shared_offset(launch)
     outputs = {
         name: Output(np.array(buffers[name].numpy()), np.array(buffers[name].written()))
         for name, buffer in launch.buffers().items()
@@ -100,7 +93,35 @@ def _run(
     return observed, result.trace
 
 
-def _place(memory: Memory, buffer: Buffer) -> Any:
+def launch_on(launch: Launch, **how: Any) -> tuple[LaunchResult, dict[str, PlacedBuffer]]:
+    """The emulator's own result of `launch`, and its buffers; `how` goes to `Module.launch`."""
+    memory = Memory()
+    buffers = {name: _place(memory, buffer) for name, buffer in launch.buffers().items()}
+    result = module_of(launch.image).launch(
+        launch.entry,
+        grid=launch.grid,
+        block=launch.block,
+        cluster=launch.cluster,
+        shared_bytes=launch.shared_bytes,
+        args=[_argument(parameter, buffers) for parameter in launch.params],
+        memory=memory,
+        **how,
+    )
+    return result, buffers
+
+
+def shared_offset(launch: Launch) -> int:
+    """Where dynamic shared memory starts in a CTA's shared memory."""
+    return SHARED_RESERVED + module_of(launch.image).decode(launch.entry).static_shared
+
+
+def in_words(plan: KernelPlan, finding: Finding, dynamic: int) -> list[str]:
+    """A finding's message and, of a hang or a race, its cause in the plan's names."""
+    seen = _finding(plan, finding, dynamic)
+    return [f"{seen.code}: {seen.message}", *seen.root]
+
+
+def _place(memory: Memory, buffer: Buffer) -> PlacedBuffer:
     if buffer.array is None:
         return memory.empty(buffer.shape, buffer.dtype, name=buffer.name)
     return memory.buffer(buffer.array, name=buffer.name)

@@ -77,6 +77,7 @@ class Random : public Scheduler {
  public:
   explicit Random(Engine& engine) : Scheduler(engine) {
     if (e.rng() % 2) salt_ = e.rng() | 1;
+    longest_ = 1u << e.rng() % 6;
   }
 
  protected:
@@ -97,7 +98,7 @@ class Random : public Scheduler {
         if (priority(c[i]) > priority(c[best])) best = i;
       return best;
     }
-    left_ = static_cast<uint32_t>(1 + e.rng() % 16);
+    left_ = static_cast<uint32_t>(1 + e.rng() % longest_);
     return e.rng() % groups;
   }
   uint32_t limit(const Candidate&) override { return left_; }
@@ -107,8 +108,9 @@ class Random : public Scheduler {
   uint64_t priority(const Candidate& c) const {
     return mix(static_cast<uint64_t>(c.op->origin.instr - e.program.code.data()), salt_);
   }
-  uint64_t salt_ = 0;  // 0 for a uniform choice
-  uint32_t left_ = 0;  // visible operations of the present stretch
+  uint64_t salt_ = 0;     // 0 for a uniform choice
+  uint32_t longest_ = 1;  // stretch of this schedule, in visible operations
+  uint32_t left_ = 0;     // of the present stretch
 };
 
 // One warp, all warps of one CTA, or one engine moves only when nothing else can; the others in turn, with

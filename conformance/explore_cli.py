@@ -1,0 +1,201 @@
+"""`tileproof explore`: a kernel under many schedules, each finding with the least schedule that shows it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from tileproof.spec.machine.errors import TileproofError
+
+DEFECT = 1
+LONG = 24  # decisions; a longer schedule goes into a file
+
+
+@click.command()
+@click.argument("kernel")
+@click.option("--schedules", default=100, show_default=True, type=click.IntRange(1), help="How many.")
+@click.option("--policies", metavar="A,B", help="Of these policies only; all without it.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="First seed.")
+@click.option("--d-qk", default=576, show_default=True, help="Width of q and kv rows.")
+@click.option(
+    "--blocks", default=2, show_default=True, type=click.IntRange(1, 64), help="k-blocks of the one token."
+)
+@click.option("--case", "case_json", metavar="JSON", help="Explore this case (see `tileproof check`).")
+@click.option("--plant", metavar="ID", help="Plant a defect first (see `tileproof defects`).")
+@click.option(
+    "--schedule", "given", multiple=True, metavar="SCHEDULE|@FILE", help="Run this one only (repeatable)."
+)
+@click.option(
+    "--races/--no-races", default=True, show_default=True, help="Check the order of all accesses as well."
+)
+@click.option(
+    "--shrink", "shrink_seconds", default=20.0, show_default=True, metavar="SECONDS",
+    help="CPU time for making the schedule of one finding small; 0 for none.",
+)  # fmt: skip
+@click.option("--processes", default=2, show_default=True, type=click.IntRange(1, 64))
+@click.option(
+    "--out", default=".", show_default=True, type=click.Path(file_okay=False),
+    help="Folder for schedules that are too long for a command line.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
+def explore(
+    kernel: str,
+    schedules: int,
+    policies: str | None,
+    seed: int,
+    d_qk: int,
+    blocks: int,
+    case_json: str | None,
+    plant: str | None,
+    given: tuple[str, ...],
+    races: bool,
+    shrink_seconds: float,
+    processes: int,
+    out: str,
+    as_json: bool,
+) -> int:
+    """Run one problem of KERNEL under many schedules; findings and outputs must not depend on the schedule.
+
+    Each distinct finding is shown once, with the smallest schedule that shows it, in words, and the command
+    that replays it. Exit code 1 when there is an error.
+    """
+    from tileproof.conformance.case import Case, Indices
+    from tileproof.conformance.defects import defect, plant_ptx, source_overrides
+    from tileproof.conformance.explore import Explored
+    from tileproof.conformance.report import Progress
+    from tileproof.emulator.explore import EXPLORED
+    from tileproof.emulator.explore import explore as run
+    from tileproof.emulator.schedule import Schedule
+    from tileproof.kernels.registry import kernel as find_kernel
+    from tileproof.spec.problem import B_TOPK
+
+    found = find_kernel(kernel)
+    planted = None if plant is None else defect(plant)
+    if planted is not None and planted.kernel != found.name:
+        raise TileproofError(
+            "the defect belongs to another kernel", where=f"--plant {plant}", expected=planted.kernel,
+            found=found.name,
+        )  # fmt: skip
+    case = (
+        Case(d_qk, blocks * B_TOPK, blocks, (Indices("permuted"),), values="normal")
+        if case_json is None
+        else Case.from_json(case_json)
+    )
+    if case.d_qk not in found.d_qks:
+        raise TileproofError(
+            f"{found.name} has no such d_qk", where="--d-qk", expected=", ".join(map(str, found.d_qks)),
+            found=str(case.d_qk),
+        )  # fmt: skip
+    chosen: Any = EXPLORED if policies is None else tuple(policies.split(","))
+    words = [*(["--case", case_json] if case_json else ["--d-qk", str(d_qk), "--blocks", str(blocks)])]
+    words += [*(["--plant", plant] if plant else []), *([] if races else ["--no-races"])]
+
+    with Progress(schedules) as progress:
+        progress.start(f"{found.name} d_qk {case.d_qk}: building")
+        built = plant_ptx(planted, found.build(case.d_qk, source_overrides=source_overrides(planted)))
+        explored = Explored.of(found, built, case)
+
+        def show(what: str, done: int, total: int) -> None:
+            progress.start(f"{found.name} d_qk {case.d_qk}: {what} of {total}")
+            progress.show(done, what == "shrinking")
+
+        result = run(
+            explored,
+            schedules=[Schedule.parse(_read(one)) for one in given] if given else schedules,
+            policies=chosen,
+            seed=seed,
+            compare=explored.compare,
+            names=explored.words,
+            processes=processes,
+            shrink_seconds=shrink_seconds,
+            progress=show,
+            races=races,
+        )
+    rows = [
+        _row(number, one, explored.names, ["tileproof", "explore", found.name, *words], out)
+        for number, one in enumerate(result.defects, 1)
+    ]
+    if as_json:
+        verdict = "defect" if result.failed else "pass"
+        whole = {
+            "verdict": verdict, "kernel": found.name, "case": case.as_json(), "schedules": result.schedules,
+            "policies": result.policies, "scheduling_points": result.points,
+            "seconds": round(result.seconds, 3), "findings": rows,
+        }  # fmt: skip
+        print(json.dumps(whole, indent=1))
+    else:
+        _print(f"{found.name} d_qk {case.d_qk}", result, rows)
+    return DEFECT if result.failed else 0
+
+
+def _read(text: str) -> str:
+    """A schedule given on the command line, or as @FILE."""
+    if not text.startswith("@"):
+        return text
+    try:
+        return Path(text[1:]).read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise TileproofError("the schedule cannot be read", where=text[1:], found=str(error)) from None
+
+
+def _row(number: int, one: Any, names: Any, command: Sequence[str], out: str) -> dict[str, Any]:
+    """One finding as data; a long schedule is written into `out`."""
+    schedule = one.shrunk.schedule if one.shrunk else one.schedules[0]
+    text = str(schedule)
+    if len(schedule.decisions) > LONG:
+        path = Path(out) / f"explore-{number}.schedule"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text + "\n")
+        except OSError as error:
+            raise TileproofError(
+                "the schedule cannot be written", where=str(path), found=str(error)
+            ) from None
+        text = f"@{path}"
+    row = {
+        "code": one.signature.code,
+        "place": one.signature.place,
+        "severity": one.severity,
+        "runs": one.runs,
+        "by_policy": one.by_policy,
+        "text": one.shrunk.text if one.shrunk and one.shrunk.text else one.text,
+        "schedule": text,
+        "preemptions": len(schedule.decisions),
+        "replay": shlex.join([*command, "--schedule", text]),
+    }
+    if one.shrunk:
+        row["in_words"] = one.shrunk.lines(names)
+        row["recorded"] = one.shrunk.recorded
+        row["launches_of_shrinking"] = one.shrunk.tries
+        row["minimal"] = one.shrunk.minimal
+    return row
+
+
+def _print(title: str, result: Any, rows: Sequence[dict[str, Any]]) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    verdict = "[bold red]DEFECT[/]" if result.failed else "[bold green]PASS[/]"
+    of = ", ".join(f"{number} {policy}" for policy, number in result.policies.items())
+    console.print(
+        f"{verdict} {title}: {result.schedules} schedules ({of}) of {result.points} scheduling points in "
+        f"{result.seconds:.1f} s"
+    )
+    for number, row in enumerate(rows, 1):
+        seen = ", ".join(f"{count} {policy}" for policy, count in row["by_policy"].items())
+        head, *more = str(row["text"]).split("\n")
+        console.print(f"[bold]{number}. {escape(head)}[/]")
+        for line in more:
+            console.print("   " + escape(line.strip()))
+        console.print(f"   seen under {seen}")
+        if "in_words" in row:
+            least = "" if row["minimal"] else " (not known to be the least)"
+            many = f"{row['preemptions']} preemption" + ("" if row["preemptions"] == 1 else "s")
+            console.print(f"   smallest schedule, {many}{least}:")
+            for line in row["in_words"]:
+                console.print("     " + escape(line))
+        console.print("   replay: " + escape(row["replay"]))

@@ -1,0 +1,97 @@
+"""`tileproof explore`: verdict, exit code, replay."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from tileproof.conformance.explore_cli import explore
+from tileproof.spec.machine.errors import TileproofError
+
+
+def explored(*args: str) -> tuple[int, Any]:
+    """Exit code and the JSON of a run in this process."""
+    done = CliRunner().invoke(explore, [*args, "--json"], standalone_mode=False)
+    if done.exception is not None:
+        raise done.exception
+    return done.return_value, json.loads(done.stdout)
+
+
+def test_a_clean_kernel_passes_under_every_policy() -> None:
+    code, result = explored("head128", "--blocks", "1", "--schedules", "20")
+    assert code == 0 and result["verdict"] == "pass" and result["findings"] == []
+    assert result["schedules"] == 20 and len(result["policies"]) == 7
+
+
+def test_added_rows_may_differ_by_their_order_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All 64 keys are one row: dKV sums in the order of the schedule, and with no bound that is a finding."""
+    case = '{"d_qk":576,"s_kv":64,"blocks":2,"tokens":[{"order":"same"}],"values":"normal"}'
+    args = ("head128", "--case", case, "--schedules", "12", "--shrink", "0", "--no-races")
+    assert explored(*args)[0] == 0
+    from tileproof.conformance.explore import Explored
+
+    monkeypatch.setattr(Explored, "_bound", lambda self, name: None)
+    code, result = explored(*args)
+    assert code == 1 and {one["place"] for one in result["findings"]} == {"dKV"}
+
+
+PLANTED = ("head128-part0", "--plant", "q-not-waited-for", "--no-races")
+
+
+def test_a_defect_is_found_named_and_replayed() -> None:
+    code, result = explored(*PLANTED, "--policies", "starve", "--schedules", "16")
+    assert code == 1 and result["verdict"] == "defect"
+    (pending,) = [one for one in result["findings"] if one["code"] == "shared-pending"]
+    assert pending["preemptions"] == 1 and pending["minimal"]
+    assert "TMA load" in pending["in_words"][1] and "warp 0 (load) of CTA" in pending["in_words"][1]
+    words = shlex.split(pending["replay"])
+    assert words[:3] == ["tileproof", "explore", "head128-part0"]
+    code, again = explored(*words[2:])
+    assert code == 1 and pending["place"] in {one["place"] for one in again["findings"]}
+    # Without its one decision the replay shows nothing.
+    assert explored(*words[2:-1], "replay:base=late")[0] == 0
+
+
+def test_a_hang_is_told_in_the_names_of_the_plan() -> None:
+    code, result = explored("head128-part0", "--plant", "p-ready-to-one-cta", "--schedules", "6")
+    assert code == 1
+    (hang,) = result["findings"]
+    assert hang["code"] == "hang" and hang["runs"] == 6 and "p_ready[0] of CTA 1" in hang["text"]
+    assert hang["schedule"] == "early" and hang["preemptions"] == 0
+
+
+def test_a_long_schedule_goes_into_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tileproof.conformance.explore_cli.LONG", 0)
+    folder = tmp_path / "new"
+    code, result = explored(*PLANTED, "--policies", "starve", "--schedules", "16", "--out", str(folder))
+    path = result["findings"][0]["schedule"]
+    assert code == 1 and path.startswith(f"@{folder}")
+    assert Path(path[1:]).read_text().startswith("replay:base=")
+    assert explored(*shlex.split(result["findings"][0]["replay"])[2:])[0] == 1
+
+
+def test_the_text_shows_verdict_findings_and_replay() -> None:
+    done = CliRunner().invoke(explore, [*PLANTED, "--schedules", "12"], standalone_mode=False)
+    assert done.return_value == 1 and done.stdout.startswith("DEFECT head128-part0 d_qk 576: 12 schedules")
+    for text in ("1. error ", "seen under", "smallest schedule", "replay: tileproof explore head128-part0"):
+        assert text in done.stdout
+    done = CliRunner().invoke(explore, ["head128-part0", "--schedules", "12"], standalone_mode=False)
+    assert done.return_value == 0 and done.stdout.startswith("PASS head128-part0 d_qk 576: 12 schedules")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("head512",), ("head128", "--d-qk", "100"), ("head128", "--plant", "nothing"),
+        ("head128", "--plant", "q-not-waited-for"), ("head128", "--policies", "sometimes"),
+        ("head128", "--schedule", "replay:x"), ("head128", "--schedule", "@/nowhere/at/all"),
+        ("head128", "--case", "{}"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_explored_is_an_error(args: tuple[str, ...]) -> None:
+    with pytest.raises(TileproofError):
+        explored(*args)

@@ -21,7 +21,7 @@ SAYS = {
     "p-ready-not-committed": "p_ready[0] never completed for k-block 0 in CTA 0 and 1",
     "p-ready-to-one-cta": "p_ready[0] never completed for k-block 0 in CTA 1;",
     "kv-free-not-committed": "the wait is after the last k-block",
-    "kv-free-not-waited-for": "mbarrier-over-arrival",
+    "kv-free-not-waited-for": "p_ready[0] never completed for k-block 0",
     "one-index-of-four": "slot 2 (index 2) holds kv row 1, the row of slot 1",
     "index-clamped": "holds kv row 0",
     "length-ignored-in-gather": "holds that row all the same",

@@ -152,7 +152,7 @@ __global__ void row() {
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether nvcc compiles a row to PTX; the first error of it where it does not."""
+    """Whether nvcc compiles a row to PTX; where it does not, the first error that names it."""
 
     compiles: bool
     error: str = ""

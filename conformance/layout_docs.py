@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tileproof.conformance import contract_data
+from tileproof.conformance.contract_families import rows
 from tileproof.conformance.contract_nvcc import Verdict
-from tileproof.conformance.contract_rows import Row, rows
+from tileproof.conformance.contract_rows import Row
 from tileproof.conformance.layout_picture import draw
 from tileproof.conformance.layout_table import Table, of_operand, of_tmem
 from tileproof.spec.machine.contracts import CODES, Misfit, MmaForm, OperandView, check

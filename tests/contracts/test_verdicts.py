@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from tileproof.conformance import contract_data
 from tileproof.conformance.contract_data import agrees, read
-from tileproof.conformance.contract_nvcc import Verdict, attribute, source, verdicts
-from tileproof.conformance.contract_rows import Row, row_of, rows
+from tileproof.conformance.contract_families import rows
+from tileproof.conformance.contract_nvcc import Verdict, attribute, source
+from tileproof.conformance.contract_rows import Row, row_of
 from tileproof.kernels import toolchain
 from tileproof.spec.machine.contracts import algebra, canonical
 from tileproof.spec.machine.errors import TileproofError
@@ -146,9 +147,19 @@ def test_a_file_that_is_no_data_is_told(tmp_path: Any) -> None:
 
 
 @pytest.mark.slow
-def test_a_sample_compiled_again_has_the_same_verdicts() -> None:
-    sample = [PAIRS[i] for i in range(3, len(PAIRS), len(PAIRS) // 20)]
-    assert len({verdict.compiles for _, verdict in sample}) == 2
-    assert [new.compiles for new in verdicts([row for row, _ in sample])] == [
-        old.compiles for _, old in sample
-    ]
+def test_a_sample_compiled_again_has_the_same_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert contract_data.main(["--sample", "20", "--seed", "3"]) == 0
+    assert "20 rows" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compiles", [True, False])
+def test_a_file_with_a_wrong_verdict_is_found_out(
+    compiles: bool, tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Flipped verdicts of rows that do and of rows that do not compile."""
+    row, verdict = next(pair for pair in PAIRS if pair[1].compiles == compiles)
+    path = tmp_path / "verdicts.json"
+    contract_data.write(path, [row], [Verdict(not verdict.compiles, "" if not compiles else "planted")])
+    assert contract_data.main(["--sample", "1", "--output", str(path)]) == 1
+    assert "1 verdicts changed" in capsys.readouterr().err

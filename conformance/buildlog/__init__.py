@@ -1,1 +1,1 @@
-"""Explains a failed build: reads compiler output, CuTe types and all, and says what does not fit and what would."""
+"""Explains a failed build: reads compiler output, CuTe types and all, and says what does not fit."""

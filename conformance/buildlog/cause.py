@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tileproof.conformance.buildlog.diagnostics import Diagnostic, Frame
 from tileproof.conformance.buildlog.evidence import Evidence
+from tileproof.conformance.buildlog.frames import Frame
+from tileproof.conformance.buildlog.messages import Diagnostic
 from tileproof.spec.machine.contracts import CODES as CONTRACT_CODES
 
 CODES = {
@@ -39,7 +40,7 @@ CODES = {
 
 @dataclass(frozen=True)
 class Cause:
-    """Why: `code` is a key of CODES; `operand` A, B, C, MMA or ""; `what` one sentence; `fits` what would fit.
+    """Why: `code` is a key of CODES; `operand` A, B, C, MMA or ""; `what` one sentence; `fits` what would.
 
     Two errors with one code, operand and `key` (`what`, where it is "") have one cause.
     """

@@ -49,7 +49,9 @@ class Type:
 
     def __str__(self) -> str:
         inner = ", ".join(map(str, self.args)) + (" ..." if self.cut else "")
-        text = f"{self.name}<{inner}>" if self.args or not self.name else self.name + ("..." if self.cut else "")
+        text = (
+            f"{self.name}<{inner}>" if self.args or not self.name else self.name + ("..." if self.cut else "")
+        )
         return text + (f" {self.tail}" if self.tail else "")
 
 
@@ -119,7 +121,9 @@ def _tokens(text: str) -> _Tokens:
 
 
 _STOP = frozenset({",", ";", ">", ")", "]", "}", "="})
-_QUALIFIERS = frozenset({"const", "volatile", "class", "struct", "enum", "typename", "__restrict__", "__restrict"})
+_QUALIFIERS = frozenset(
+    {"const", "volatile", "class", "struct", "enum", "typename", "__restrict__", "__restrict"}
+)
 _POINTER = frozenset({"*", "&", "...", "^"})
 
 

@@ -1,7 +1,7 @@
-"""What CuTe's types mean: integer tuples, layouts, swizzles, tensors and their memory, MMA and copy operations.
+"""What CuTe's types mean: integer tuples, layouts, swizzles, tensors and their memory, MMA operations.
 
 Reads the spellings of CUTLASS 3 and 4 (`cute/layout.hpp`, `cute/swizzle.hpp`, `cute/pointer*.hpp`,
-`cute/tensor_impl.hpp`, `cute/arch/mma_sm100_umma.hpp`). Whatever is not known reads as None, never as a guess.
+`cute/tensor_impl.hpp`, `cute/arch/mma_sm100_umma.hpp`). What is not known reads as None, never as a guess.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from tileproof.spec.machine.contracts.view import MODES
 Space = Literal["smem", "gmem", "rmem", "tmem", "descriptor", "coordinates", ""]
 IntTuple = Any  # int, None (only known at run time, or not readable), Basis, or a tuple of these
 
-_DYNAMIC = frozenset("int uint32_t int32_t int64_t uint64_t long unsigned size_t short".split())
-_TUPLES = frozenset("tuple Shape Stride Coord Tile Step ArithmeticTuple".split())
+_DYNAMIC = frozenset(
+    {"int", "uint32_t", "int32_t", "int64_t", "uint64_t", "long", "unsigned", "size_t", "short"}
+)
+_TUPLES = frozenset({"tuple", "Shape", "Stride", "Coord", "Tile", "Step", "ArithmeticTuple"})
 _CONSTANTS = frozenset({"C", "Int", "constant", "integral_constant"})
 _ELEMENTS = {
     "bf16": "bf16", "bfloat16_t": "bf16", "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16", "BFloat16": "bf16",
@@ -29,7 +31,8 @@ _ELEMENTS = {
     "uint16_t": "u16", "uint64_t": "u64", "uint128_t": "u128", "signed char": "s8", "unsigned char": "u8",
 }  # fmt: skip
 BITS = {
-    "bf16": 16, "f16": 16, "f32": 32, "tf32": 32, "f64": 64, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8, "s32": 32,
+    "bf16": 16, "f16": 16, "f32": 32, "tf32": 32, "f64": 64, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8,
+    "s32": 32,
     "u32": 32, "u16": 16, "u64": 64, "u128": 128,
 }  # fmt: skip
 _SPACES: dict[str, Space] = {"smem_ptr": "smem", "gmem_ptr": "gmem", "rmem_ptr": "rmem", "tmem_ptr": "tmem"}
@@ -47,7 +50,7 @@ class Basis:
 
 
 def value_of(one: Type) -> int | None:
-    """The integer that a value or a constant's type spells: `64UL`, `_64`, `C<64>`, `integral_constant<int, 64>`."""
+    """The integer that a value or a constant's type spells: `64UL`, `_64`, `C<64>`, `constant<int, 64>`."""
     name = one.name.removeprefix("-")
     if name[:1].isdigit():
         digits = re.match(r"(0x[0-9a-fA-F]+|\d+)[uUlLzZ]*$", name)
@@ -159,7 +162,7 @@ def layout_of(one: Type) -> CuteLayout | None:
 
 
 def dtype_of(one: Type) -> str:
-    """The element type in the PTX ISA's words, or the type's own name when it is an alias of something else."""
+    """The element type in the PTX ISA's words, or the type's own name when it is an alias."""
     if one.base in ("subbyte_iterator", "recast_ptr") and one.args:
         return dtype_of(one.args[0])
     return _ELEMENTS.get(one.base, one.base)
@@ -292,7 +295,9 @@ class MmaOp:
     def text(self) -> str:
         """In words."""
         shape = " x ".join("?" if extent is None else str(extent) for extent in (self.m, self.n, self.k))
-        majors = [f"{who} {major}-major" for who, major in (("A", self.a_major), ("B", self.b_major)) if major]
+        majors = [
+            f"{who} {major}-major" for who, major in (("A", self.a_major), ("B", self.b_major)) if major
+        ]
         place = {"smem": "shared memory", "tmem": "tensor memory", "rmem": "registers"}[self.a_space]
         parts = [f"{self.name} ({self.instruction}): M x N x K = {shape}", f"A from {place}", *majors]
         return ", ".join(parts)
@@ -317,7 +322,9 @@ def mma_of(one: Type) -> MmaOp | None:
             b_major=majors[1] if len(majors) > 1 else None,
         )  # fmt: skip
     if match := _OLD_OP.match(one.base):
-        return MmaOp(one.base, int(match["sm"]), *(int(match[name]) for name in "mnk"), a_space="rmem")
+        return MmaOp(
+            one.base, int(match["sm"]), int(match["m"]), int(match["n"]), int(match["k"]), a_space="rmem"
+        )
     return None
 
 
@@ -342,7 +349,7 @@ def _sm100(one: Type, match: re.Match[str]) -> MmaOp:
 
 
 def major_of(one: Type) -> Literal["K", "MN"] | None:
-    """`Major::K` or `Major::MN`, as an enumerator or as a number cast to it (`UMMA::Major` of mma_sm100_desc.hpp)."""
+    """`Major::K` or `Major::MN`, as an enumerator or as a number cast to it (`mma_sm100_desc.hpp`)."""
     if "Major" in one.cast:
         return {"0": "K", "1": "MN"}.get(one.name)  # type: ignore[return-value]
     return {"K": "K", "MN": "MN"}.get(one.base) if "Major" in one.name else None  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""What an error's instantiation trail tells about an MMA: its form, and each operand as the user's code has it."""
+"""What an error's instantiation trail tells about an MMA: its form, and each operand as the code has it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from tileproof.conformance.buildlog.cute import (
     tensor_of,
     text_of,
 )
-from tileproof.conformance.buildlog.diagnostics import Diagnostic, Frame
+from tileproof.conformance.buildlog.frames import Frame
+from tileproof.conformance.buildlog.messages import Diagnostic
 from tileproof.spec.machine.contracts import MmaForm, OperandView, algebra
 from tileproof.spec.machine.contracts.form import BITS as CONTRACT_TYPES
 from tileproof.spec.machine.contracts.view import MODES
@@ -39,7 +40,7 @@ _FRAGMENT = re.compile(r"(?:partition_fragment|make_fragment|partition|partition
 
 @dataclass(frozen=True)
 class Operand:
-    """One operand. `tensor`: as the code has it. `view`: what the contract of the MMA sees, when all is known.
+    """One operand. `tensor`: as the code has it. `view`: what the MMA's contract sees, when all is known.
 
     `tile`: the tensor is the whole ``[MN, K]`` tile; otherwise it is cut for the MMA, ``((MN, K), MNs, Ks)``.
     """
@@ -63,13 +64,18 @@ class Operand:
             words += f", {view.major}-major" if view.major != "neither" else ", contiguous along neither mode"
         if space == "smem":
             words += f", {swizzle_words(tensor.engine.swizzle)}"
-        where = {"smem": "shared memory", "gmem": "global memory", "rmem": "registers", "tmem": "tensor memory"}
+        where = {
+            "smem": "shared memory",
+            "gmem": "global memory",
+            "rmem": "registers",
+            "tmem": "tensor memory",
+        }
         return f"{words}, in {where[space]}" if space in where else words
 
 
 @dataclass
 class Evidence:
-    """What was found: `part` is the tensor that a matrix descriptor was to be made of, `part_role` whose it is."""
+    """What was found; `part`: the tensor that a matrix descriptor was to be made of, `part_role`: whose."""
 
     mma: MmaOp | None = None
     form: MmaForm | None = None
@@ -81,7 +87,7 @@ class Evidence:
 
 
 def gather(diagnostic: Diagnostic, sources: list[str]) -> Evidence:
-    """The MMA and operands of a diagnostic. `sources`: the user's source lines along its trail, if readable."""
+    """The MMA and operands of a diagnostic. `sources`: the user's source lines along its trail."""
     found = Evidence()
     found.mma, found.atom = _mma(diagnostic)
     found.form = form_of(found.mma)
@@ -176,7 +182,11 @@ def _of_bindings(frame: Frame, role: Role, found: Evidence) -> list[tuple[int, O
     args = frame.args
     if {f"T{role}", f"{role}Layout"} <= args.keys():  # cute::gemm and MMA_Atom::call
         tensor = tensor_from(args[f"T{role}"], args[f"{role}Layout"])
-        return [] if tensor is None else [(4 if tensor.engine.space == "descriptor" else 3, _operand(role, tensor, found))]
+        return (
+            []
+            if tensor is None
+            else [(4 if tensor.engine.space == "descriptor" else 3, _operand(role, tensor, found))]
+        )
     tensors = {name: tensor for name, value in args.items() if (tensor := tensor_of(value)) is not None}
     named = [tensor for name, tensor in tensors.items() if role_of(name) == role]
     if not named and len(tensors) == 3 and all(re.fullmatch(r"\w*[012]", name) for name in tensors):
@@ -222,7 +232,15 @@ def _view(role: Role, tensor: CuteTensor, tile: bool, found: Evidence) -> Operan
             space=engine.space,
             partitioned=not tile,
         )
-    except (TileproofError, algebra.Refused, ArithmeticError, AssertionError, LookupError, TypeError, ValueError):
+    except (
+        TileproofError,
+        algebra.Refused,
+        ArithmeticError,
+        AssertionError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ):
         return None
 
 
@@ -246,7 +264,9 @@ def _product(first: int | None, second: int | None) -> int | None:
     return None if first is None or second is None else first * second
 
 
-def _of_shape(layout: CuteLayout, tile: bool, space: Literal["rmem", "tmem"], dtype: str) -> OperandView | None:
+def _of_shape(
+    layout: CuteLayout, tile: bool, space: Literal["rmem", "tmem"], dtype: str
+) -> OperandView | None:
     extents = _extents(layout, tile) if layout.rank >= (2 if tile else 3) else None
     if extents is None:
         return None
@@ -256,7 +276,11 @@ def _of_shape(layout: CuteLayout, tile: bool, space: Literal["rmem", "tmem"], dt
 
 
 def _unplaced(
-    layout: CuteLayout, tile: bool, space: Literal["smem", "gmem"], dtype: str, swizzle: tuple[int, int, int] | None
+    layout: CuteLayout,
+    tile: bool,
+    space: Literal["smem", "gmem"],
+    dtype: str,
+    swizzle: tuple[int, int, int] | None,
 ) -> OperandView | None:
     """A view of which only the extents, and the contiguous mode, are known."""
     extents = _extents(layout, tile)
@@ -264,7 +288,9 @@ def _unplaced(
         return None
     mode = contiguous(layout) if tile else None
     major: Literal["K", "MN"] | None = None if mode not in (0, 1) else ("MN", "K")[mode]  # type: ignore[assignment]
-    return OperandView(*extents, dtype=dtype, space=space, major=major, swizzle=MODES.get(swizzle or (0, 0, 0)))
+    return OperandView(
+        *extents, dtype=dtype, space=space, major=major, swizzle=MODES.get(swizzle or (0, 0, 0))
+    )
 
 
 def _of_descriptors(role: Role, layout: CuteLayout, found: Evidence) -> OperandView | None:
@@ -290,7 +316,9 @@ def _add_accumulator(frames: list[Frame], found: Evidence) -> None:
         if isinstance(extents, tuple) and len(extents) >= 2:
             rows, columns = size_of(extents[0]), size_of(extents[1])
             if rows and columns:
-                view = OperandView.in_tmem(max(1, rows // found.form.cta_group), columns, dtype=found.form.c_type)
+                view = OperandView.in_tmem(
+                    max(1, rows // found.form.cta_group), columns, dtype=found.form.c_type
+                )
                 found.operands["C"] = Operand("C", None, view, True)
 
 

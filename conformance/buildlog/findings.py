@@ -9,8 +9,11 @@ from typing import Any
 
 from tileproof.conformance.buildlog import rules_copy, rules_mma
 from tileproof.conformance.buildlog.cause import Case, Cause
-from tileproof.conformance.buildlog.diagnostics import Diagnostic, Parsed, Place
+from tileproof.conformance.buildlog.cute import int_tuple, layout_of, text_of
+from tileproof.conformance.buildlog.diagnostics import Parsed
 from tileproof.conformance.buildlog.evidence import ROLES, Evidence, gather
+from tileproof.conformance.buildlog.frames import Place
+from tileproof.conformance.buildlog.messages import Diagnostic
 from tileproof.conformance.buildlog.rules_text import by_message, traits
 
 # Files of CUTLASS, the CUDA toolkit, the C++ library and PyTorch: not the user's.
@@ -25,10 +28,12 @@ _LIBRARY = re.compile(
 )
 # What follows from an error before it, and says nothing by itself.
 _FOLLOWS = re.compile(
-    r'cannot deduce "?auto|<error-type>|<error-constant>|name followed by "::" must be|too many initializer values'
+    r'cannot deduce "?auto|<error-type>|<error-constant>|name followed by "::" must be'
+    r"|too many initializer values"
     r"|incomplete type|cannot deduce class template arguments|invalid type conversion|aborted due to errors"
-    r"|function \"\S+\" cannot be referenced -- it is a deleted|cannot be used to initialize|cannot be assigned to"
-    r"|has no member \"(?:type|value)\"|tuple index must be in range|Index out of range|expression must have a constant value"
+    r"|function \"\S+\" cannot be referenced -- it is a deleted|cannot be used to initialize"
+    r"|cannot be assigned to|has no member \"(?:type|value)\"|tuple index must be in range|Index out of range"
+    r"|expression must have a constant value"
 )
 SOURCE_BYTES = 4 << 20
 
@@ -37,7 +42,8 @@ SOURCE_BYTES = 4 << 20
 class Finding:
     """One cause, with all errors that tell of it.
 
-    at: the innermost place in the user's files, others: those of further errors of the same cause. callers: the places that led there, each outermost last.
+    at: the innermost place in the user's files. others: those of further errors of the same cause.
+    callers: the places that led to `at`, each outermost last.
     errors: compiler errors that this finding stands for; instantiations: different instantiation trails among
     them; follow: errors that only follow from it.
     """
@@ -78,7 +84,7 @@ def user_path(diagnostic: Diagnostic) -> tuple[Place, ...]:
 
 
 class Sources:
-    """Reads lines of the user's source files, where they can be found: from here, or from the log's folder."""
+    """Reads lines of the user's source files, looked for from here and from the log's folder."""
 
     def __init__(self, log: Path | None = None) -> None:
         self._folders = [Path(), *([log.parent] if log is not None else [])]
@@ -201,11 +207,17 @@ def _finding(diagnostic: Diagnostic, path: tuple[Place, ...], sources: Sources) 
     texts = [sources.line(place) for place in path[:2]]
     evidence = gather(diagnostic, texts)
     case = Case(diagnostic, evidence)
-    made = Finding(
-        _cause(case), _message(diagnostic), diagnostic, evidence, path[0] if path else None,
-        callers=[path[1:]] if path[1:] else [], errors=1, trails={_trail(diagnostic)}, arguments=rules_copy.arguments(case),
-    )  # fmt: skip
-    return made
+    return Finding(
+        cause=_cause(case),
+        message=_message(diagnostic),
+        diagnostic=diagnostic,
+        evidence=evidence,
+        at=path[0] if path else None,
+        callers=[path[1:]] if path[1:] else [],
+        errors=1,
+        trails={_trail(diagnostic)},
+        arguments=rules_copy.arguments(case),
+    )
 
 
 def _message(diagnostic: Diagnostic) -> str:
@@ -238,14 +250,23 @@ def _cause(case: Case) -> Cause:
 def _unknown(case: Case) -> Cause:
     text = case.diagnostic.text
     values = _values(case)
-    if re.search(r"[Dd]ivisibility|shape_div|must be divisible|[Nn]ot divisible|must be a multiple|does not divide", case.text):
+    if re.search(
+        r"[Dd]ivisibility|shape_div|must be divisible|[Nn]ot divisible|must be a multiple|does not divide",
+        case.text,
+    ):
         said = re.search(r'failed with "([^"]*)', text)
-        what = "one extent does not divide another" if said is None or len(said[1]) < 32 else said[1].rstrip(".")
+        what = (
+            "one extent does not divide another" if said is None or len(said[1]) < 32 else said[1].rstrip(".")
+        )
         return Cause("divide", what + values, "extents of which one divides the other")
     if re.search(r"Mismatched ranks|rank mismatch|Index out of range", case.text):
         return Cause("rank", f"shapes or layouts of different ranks are combined{values}", "equal ranks")
     if re.search(r"no instance of (?:overloaded )?(?:function|constructor)|no matching function", text):
-        return Cause("no-overload", f"no function takes these arguments: {text}", "the arguments that one of them takes")
+        return Cause(
+            "no-overload",
+            f"no function takes these arguments: {text}",
+            "the arguments that one of them takes",
+        )
     if "assert" in text:
         return Cause("assertion", f"the assertion does not hold{values}")
     return Cause("unknown", text)
@@ -253,9 +274,7 @@ def _unknown(case: Case) -> Cause:
 
 def _values(case: Case) -> str:
     """What the trail says of the names that an assertion uses."""
-    from tileproof.conformance.buildlog.cute import int_tuple, layout_of, text_of
-
-    said = []
+    said: list[str] = []
     names = set(re.findall(r"[A-Za-z_]\w*", case.text))
     for frame in case.frames[:3]:
         for name, value in frame.args.items():
@@ -270,5 +289,7 @@ def _values(case: Case) -> str:
 def operand_rows(evidence: Evidence) -> list[dict[str, str]]:
     """Each operand that is known, in words."""
     return [
-        {"operand": role, "text": evidence.operands[role].text()} for role in ROLES if role in evidence.operands
+        {"operand": role, "text": evidence.operands[role].text()}
+        for role in ROLES
+        if role in evidence.operands
     ]

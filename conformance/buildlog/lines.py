@@ -8,8 +8,8 @@ _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x
 _GAP = re.compile(r"[ \t]{64,}")
 _BREAK = re.compile(r"\r\n|\n|\r|\x0b|\x0c")
 
-# Timestamps of CI and containers, BuildKit's step and seconds, Ninja's and CMake's progress, pip's frame, pytest's
-# E, MSBuild's and GNU parallel's job, the name of the stream, Docker Compose's service.
+# Timestamps of CI and containers, BuildKit's step and seconds, Ninja's and CMake's progress, pip's frame,
+# pytest's E, MSBuild's and GNU parallel's job, the name of the stream, Docker Compose's service.
 _PREFIX = re.compile(
     r"\s*(?:"
     r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,]*(?:Z|[+-]\d\d:?\d\d)?\]?\s"

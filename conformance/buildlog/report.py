@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from tileproof.conformance.buildlog import diagnostics
-from tileproof.conformance.buildlog.diagnostics import Parsed, Place
+from tileproof.conformance.buildlog.diagnostics import Parsed
 from tileproof.conformance.buildlog.findings import Finding, Sources, findings, operand_rows
+from tileproof.conformance.buildlog.frames import Place
 from tileproof.conformance.buildlog.lines import clean
 
 WIDTH = 200
@@ -22,9 +23,9 @@ def parse(text: str) -> Parsed:
 def explain(parsed: Parsed, log: Path | None = None) -> dict[str, Any]:
     """What a build log tells, as data. `log`: where it lies, near which sources are looked for.
 
-    `verdict`: "explained" (some cause is known), "not understood" (there are errors, and none is known) or "no
-    errors". Each finding: code, what, fits, operand, also, message, at, others, callers, mma, operands, errors,
-    instantiations, follow, understood.
+    `verdict`: "explained" (some cause is known), "not understood" (there are errors, and none is known) or
+    "no errors". Each finding: code, what, fits, operand, also, message, at, others, callers, mma, operands,
+    errors, instantiations, follow, understood.
     """
     sources = Sources(log)
     found = findings(parsed, sources)
@@ -83,7 +84,8 @@ def _remarks(parsed: Parsed, found: list[Finding]) -> list[str]:
     errors = sum(one.errors + one.follow for one in found if one.diagnostic.tool == "nvcc")
     if parsed.announced > errors:
         remarks.append(
-            f"the compiler counted {parsed.announced} errors and the log shows {errors} of them: lines are missing"
+            f"the compiler counted {parsed.announced} errors and the log shows {errors} of them: "
+            "lines are missing"
         )
     if any(one.cut for one in parsed.diagnostics):
         remarks.append("the log ends inside an instantiation trail: what stood after it is not known")
@@ -138,9 +140,14 @@ def _finding_lines(number: int, row: dict[str, Any]) -> list[str]:
         lines.append(f"           {row['library']['file']}:{row['library']['line']}")
     counts = []
     if row["errors"] > 1:
-        counts.append(f"{row['errors']} errors" + (f" from {row['instantiations']} instantiations" if row["instantiations"] > 1 else ""))
+        counts.append(
+            f"{row['errors']} errors"
+            + (f" from {row['instantiations']} instantiations" if row["instantiations"] > 1 else "")
+        )
     if row["follow"]:
-        counts.append(f"{_count(row['follow'], 'error')} that {'follows' if row['follow'] == 1 else 'follow'} from it")
+        counts.append(
+            f"{_count(row['follow'], 'error')} that {'follows' if row['follow'] == 1 else 'follow'} from it"
+        )
     if counts:
         lines.append(f"   count:  {', '.join(counts)}")
     if row["cut"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tileproof.conformance.buildlog.cause import Case, Cause
-from tileproof.conformance.buildlog.cpptypes import Type
+from tileproof.conformance.buildlog.cpptypes import Type, parse
 from tileproof.conformance.buildlog.cute import (
     BITS,
     CuteLayout,
@@ -18,7 +18,7 @@ from tileproof.conformance.buildlog.cute import (
     text_of,
     value_of,
 )
-from tileproof.conformance.buildlog.diagnostics import Frame
+from tileproof.conformance.buildlog.frames import Frame
 
 _TMEM_OP = re.compile(r"SM100_TMEM_(?P<what>LOAD|STORE)_(?P<lanes>\d+)dp(?P<bits>\d+)b(?P<repeat>\d+)x")
 _LDSM = re.compile(r"SM\d+_U(?P<bits>\d+)x(?P<count>\d+)_(?:LDSM|STSM)")
@@ -87,7 +87,11 @@ def copy(case: Case) -> Cause | None:
         return _rank(case)
     if "subbit write" in text or "copy vector size align to 16B" in text:
         op = _op(case)
-        return Cause("bulk-size", f"{op.base if op else 'a bulk copy'} moves whole units of 16 bytes", "a size of 16 bytes")
+        return Cause(
+            "bulk-size",
+            f"{op.base if op else 'a bulk copy'} moves whole units of 16 bytes",
+            "a size of 16 bytes",
+        )
     return None
 
 
@@ -95,7 +99,9 @@ def _values(case: Case) -> Cause:
     op = _op(case)
     dtype, source, target = _sides(case)
     bits, width = atom_bits(op) if op is not None else None, BITS.get(dtype)
-    have = [f"{who} {layout.extents()}" for who, layout in (("source", source), ("destination", target)) if layout]
+    have = [
+        f"{who} {layout.extents()}" for who, layout in (("source", source), ("destination", target)) if layout
+    ]
     name = str(op) if op is not None else "the copy atom"
     moves = f" moves {bits} bits" if bits else " has a fixed size"
     if bits and width:
@@ -103,8 +109,11 @@ def _values(case: Case) -> Cause:
     sizes = {size for layout in (source, target) if layout and (size := layout.size()) is not None}
     fits = "a partition of as many contiguous elements as the atom moves"
     if len(sizes) == 1 and width and bits and next(iter(sizes)) * width < bits:
-        fits = f"an atom of {next(iter(sizes)) * width} bits, or {bits // width} contiguous elements for each thread"
-    return Cause("copy-values", f"{name}{moves} at once, but is given {' and '.join(have) or 'something else'}", fits)
+        each = next(iter(sizes)) * width
+        fits = f"an atom of {each} bits, or {bits // width} contiguous elements for each thread"
+    return Cause(
+        "copy-values", f"{name}{moves} at once, but is given {' and '.join(have) or 'something else'}", fits
+    )
 
 
 def _tiled(case: Case, what: str) -> Cause:
@@ -120,19 +129,24 @@ def _tiled(case: Case, what: str) -> Cause:
         need = bits // width
         return Cause(
             "copy-values",
-            f"{name} moves {need} values of {dtype} for each thread, but the value layout gives each thread {values}",
+            f"{name} moves {need} values of {dtype} for each thread, but the value layout gives each thread "
+            f"{values}",
             f"a value layout of a multiple of {need}, or an atom of {values * width} bits",
         )
     kind = {"thrs": "threads", "vals": "values"}[what]
     have = threads if what == "thrs" else values
-    return Cause("copy-values", f"{name} needs more {kind} than the {have} that the tiled copy has", f"more {kind}")
+    return Cause(
+        "copy-values", f"{name} needs more {kind} than the {have} that the tiled copy has", f"more {kind}"
+    )
 
 
 def _policy(case: Case) -> Cause:
     policy = next((frame.args["CopyPolicy"] for frame in case.frames if "CopyPolicy" in frame.args), None)
     name = policy.base if policy is not None else "the first argument"
     return Cause(
-        "no-overload", f"copy takes no {name} as its policy", f"Copy_Atom<{name}, T>, or a tiled copy made of it"
+        "no-overload",
+        f"copy takes no {name} as its policy",
+        f"Copy_Atom<{name}, T>, or a tiled copy made of it",
     )
 
 
@@ -147,8 +161,8 @@ def _width(case: Case) -> Cause:
     name = str(op) if op is not None else "the copy operation"
     return Cause(
         "copy-type",
-        f"{name} cannot copy elements of {', '.join(sorted(widths)) or 'this type'}: their bits do not fit what it "
-        "moves for each thread",
+        f"{name} cannot copy elements of {', '.join(sorted(widths)) or 'this type'}: their bits do not fit "
+        "what it moves for each thread",
         "the element type of the tensor, or another operation",
     )
 
@@ -176,7 +190,9 @@ def tensor_memory(case: Case) -> Cause | None:
     match = _TMEM_OP.search(op.base) if op is not None else None
     if match is None or op is None:
         return Cause(
-            "tmem-copy", "the copy atom reaches elements that the tensor does not have", "an atom no larger than the tensor"
+            "tmem-copy",
+            "the copy atom reaches elements that the tensor does not have",
+            "an atom no larger than the tensor",
         )
     lanes, columns = int(match["lanes"]), _SLICES.get(match["bits"], 1) * int(match["repeat"])
     what = {"LOAD": "reads", "STORE": "writes"}[match["what"]]
@@ -191,7 +207,7 @@ def tensor_memory(case: Case) -> Cause | None:
             name = f"SM100_TMEM_{match['what']}_{lanes}dp{match['bits']}b{repeat}x"
             fits = f"{name} or fewer repeats, or an accumulator of {columns} columns"
         else:
-            fits = "an operation of the accumulator's lanes (32dp for M = 128), or a tensor cut as the MMA lays it"
+            fits = "an operation of the accumulator's lanes (32dp for M = 128), or the MMA's own tensor"
     elif layout is not None:
         sentence += f", which the tensor's layout {layout} does not have"
     return Cause("tmem-copy", sentence, fits, "C", key=op.base)
@@ -206,6 +222,8 @@ def _tmem_layout(case: Case) -> CuteLayout | None:
     for frame in case.frames:
         if frame.name == "copy" and {"SrcEngine", "SrcLayout"} <= frame.args.keys():
             for side in ("Src", "Dst"):
+                if not {f"{side}Engine", f"{side}Layout"} <= frame.args.keys():
+                    continue
                 made = tensor_from(frame.args[f"{side}Engine"], frame.args[f"{side}Layout"])
                 if made is not None and made.engine.space == "tmem":
                     return made.layout
@@ -241,7 +259,10 @@ def _wrong_space(case: Case) -> Cause:
         for engine, layout in (("TEngine", "TLayout"), ("TS", "SLayout"), ("TD", "DLayout")):
             if {engine, layout} <= frame.args.keys() and tensor is None:
                 made = tensor_from(frame.args[engine], frame.args[layout])
-                if made is not None and made.engine.space not in ("tmem" if want == "tensor memory" else "rmem", ""):
+                if made is not None and made.engine.space not in (
+                    "tmem" if want == "tensor memory" else "rmem",
+                    "",
+                ):
                     tensor = made
     found = tensor.text() if tensor is not None else "elsewhere"
     return Cause(
@@ -260,7 +281,7 @@ def tma(case: Case) -> Cause | None:
         return Cause(
             "tma-major",
             f"no mode is contiguous in the tile, in shared and in global memory alike{_tma_words(case)}",
-            "a tile that spans the contiguous mode of the global tensor, and a shared-memory layout contiguous along it",
+            "a tile that spans the contiguous mode of global memory, and shared memory contiguous along it",
         )
     if "Set .with() before use" in text:
         return Cause("traits", "the TMA copy was given no mbarrier", "copy(tma.with(barrier), ...)")
@@ -289,11 +310,14 @@ def _box(case: Case) -> Cause:
     shape = int_tuple(tiler) if tiler is not None else None
     tile = text_of(tuple(map(size_of, shape))) if isinstance(shape, tuple) else text_of(shape)
     if smem is None or tiler is None:
-        return Cause("tma-box", "the tile of the tensor map and the shared-memory layout differ in size", "equal sizes")
+        return Cause(
+            "tma-box", "the tile of the tensor map and the shared-memory layout differ in size", "equal sizes"
+        )
     return Cause(
         "tma-box",
         f"the tensor map's tile is {tile.replace('(', '[').replace(')', ']').replace(',', ', ')}, "
-        f"{size_of(shape)} elements, but the shared-memory layout is {smem.extents()}, {smem.size()} elements",
+        f"{size_of(shape)} elements, but the shared-memory layout is {smem.extents()}, {smem.size()} "
+        "elements",
         f"a tile of {smem.extents()}, or a shared-memory layout of the tile's size",
     )
 
@@ -316,20 +340,22 @@ def cluster(case: Case) -> Cause | None:
 
 def ranks(case: Case) -> Cause | None:
     """A function of CuTe that no operand of this rank fits."""
-    if 'no instance of overloaded function' not in case.text and "no matching function" not in case.text:
+    if "no instance of overloaded function" not in case.text and "no matching function" not in case.text:
         return None
     if not re.search(r'"(?:\w+::)*(gemm|copy)"', case.text):
         return None
     operands = case.evidence.operands
     deep = [
-        (role, one.tensor.layout) for role, one in operands.items() if one.tensor is not None and one.tensor.layout.rank > 3
+        (role, one.tensor.layout)
+        for role, one in operands.items()
+        if one.tensor is not None and one.tensor.layout.rank > 3
     ]
     if deep:
         role, layout = deep[0]
         return Cause(
             "rank",
-            f"{role} has {layout.rank} modes, {layout.extents()}, where an MMA takes three, (MMA, MNs, Ks): a mode is left "
-            "over, such as pipeline stages",
+            f"{role} has {layout.rank} modes, {layout.extents()}, where an MMA takes three, (MMA, MNs, Ks): "
+            "a mode is left over, such as pipeline stages",
             f"one stage of it: {role}(_, _, _, stage)",
             role,
         )
@@ -341,8 +367,6 @@ def arguments(case: Case) -> list[str]:
     for note in case.diagnostic.notes:
         start = note.find("argument types are: (")
         if start >= 0:
-            from tileproof.conformance.buildlog.cpptypes import parse
-
             listed = parse("arguments<" + note[start + 21 :].rstrip(")") + ">").args
             return [made.text() if (made := tensor_of(one)) else _short(str(one)) for one in listed]
     return []

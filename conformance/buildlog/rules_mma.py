@@ -8,8 +8,18 @@ import re
 from collections.abc import Sequence
 
 from tileproof.conformance.buildlog.cause import Case, Cause
-from tileproof.conformance.buildlog.cute import contiguous, size_of, swizzle_of, swizzle_words
-from tileproof.conformance.buildlog.evidence import ROLES, Evidence, Operand
+from tileproof.conformance.buildlog.cute import (
+    CuteLayout,
+    CuteTensor,
+    Swizzle,
+    contiguous,
+    int_tuple,
+    layout_of,
+    size_of,
+    swizzle_of,
+    swizzle_words,
+)
+from tileproof.conformance.buildlog.evidence import ROLES, Evidence
 from tileproof.spec.machine.contracts import Misfit, check
 from tileproof.spec.machine.contracts.view import MODES, atom
 
@@ -55,7 +65,8 @@ def mma(case: Case) -> Cause | None:
         fitting = [
             one
             for one in found
-            if one.code in codes and (not operands or one.operand in (*operands, "MMA"))
+            if one.code in codes
+            and (not operands or one.operand in (*operands, "MMA"))
             and (role is None or one.operand in (role, "MMA") or one.code.startswith("extent"))
         ]
         if fitting:
@@ -83,55 +94,63 @@ def _about_mma(case: Case) -> bool:
 
 def _cause(found: Sequence[Misfit]) -> Cause:
     first = found[0]
-    others = tuple(f"{one.sentence}; what fits: {one.fits}" for one in found[1:] if one.sentence != first.sentence)
+    others = tuple(
+        f"{one.sentence}; what fits: {one.fits}" for one in found[1:] if one.sentence != first.sentence
+    )
     return Cause(first.code, first.sentence, first.fits, first.operand, others)
 
 
 def _plain_fragment(case: Case) -> Cause | None:
-    """A weight-stationary MMA whose accumulator is laid out as a plain MMA's (`tmem_frg` for `tmem_frg_ws`)."""
+    """A weight-stationary MMA whose accumulator has a plain MMA's fragment (`tmem_frg` for `tmem_frg_ws`)."""
     mma = case.evidence.mma
     frame = next((frame for frame in case.frames if frame.owner == "tmem_frg"), None)
     if mma is None or not mma.ws or frame is None or not re.search(r"UMMA_\dSM\w* M-mode size", case.text):
         return None
     return Cause(
         "shape",
-        f"M = {mma.m}: the accumulator of this weight-stationary MMA is described by UMMA::tmem_frg, the fragment of "
-        "the MMA that is not, whose M on one SM is 64 or 128",
+        f"M = {mma.m}: the accumulator of this weight-stationary MMA is described by UMMA::tmem_frg, the "
+        "fragment of the MMA that is not, whose M on one SM is 64 or 128",
         "UMMA::tmem_frg_ws_1sm as the fragment's type (M = 32, 64 or 128; N = 64, 128 or 256)",
         "C",
     )
 
 
 def _alone(case: Case, codes: tuple[str, ...]) -> Cause | None:
-    """The cause when the trail names no MMA, or one that the contract does not know, from what it does name."""
+    """The cause when the trail names no MMA that the contract knows, from what it does name."""
     evidence = case.evidence
     part = evidence.part
     if part is not None and evidence.part_major is not None:
-        who = evidence.part_role or "the operand"
-        if part.engine.space not in ("smem", ""):
-            return Cause("space", f"{who} is {part.text()}, where no matrix descriptor reaches", "shared memory", who)
-        mode = contiguous(part.layout)
-        if mode is not None and ("MN", "K")[min(mode, 1)] != evidence.part_major:
-            lies = ("MN", "K")[min(mode, 1)]
-            return Cause(
-                "major",
-                f"{who} lies {lies}-major ({part.text()}, layout {part.layout}), but the descriptor is made for "
-                f"{evidence.part_major}-major",
-                f"Major::{lies} for this operand in the MMA's type, or a buffer that lies {evidence.part_major}-major",
-                evidence.part_role or "",
-            )
-        return Cause(
-            "canonical",
-            f"{who} is {part.text()}, layout {part.layout}: these are not the strides of a canonical "
-            f"{evidence.part_major}-major layout with {swizzle_words(part.engine.swizzle)}",
-            f"tile_to_shape of a UMMA::Layout_{evidence.part_major}_..._Atom",
-            evidence.part_role or "",
-        )
+        return _part(evidence, part, evidence.part_major)
     if "type" in codes and evidence.mma is not None and "supports" in case.text:
         return _wrong_types(case)
     if any(code.startswith("extent") for code in codes):
         return _disagreement(case)
     return None
+
+
+def _part(evidence: Evidence, part: CuteTensor, wanted: str) -> Cause:
+    """The tensor that was to become a matrix descriptor, when nothing is known of the MMA."""
+    role = evidence.part_role or ""
+    who = role or "the operand"
+    if part.engine.space not in ("smem", ""):
+        what = f"{who} is {part.text()}, where no matrix descriptor reaches"
+        return Cause("space", what, "shared memory", role)
+    mode = contiguous(part.layout)
+    if mode is not None and (lies := ("MN", "K")[min(mode, 1)]) != wanted:
+        return Cause(
+            "major",
+            f"{who} lies {lies}-major ({part.text()}, layout {part.layout}), but the descriptor is made for "
+            f"{wanted}-major",
+            f"Major::{lies} for this operand in the MMA's type, or a buffer that lies {wanted}-major",
+            role,
+        )
+    return Cause(
+        "canonical",
+        f"{who} is {part.text()}, layout {part.layout}: these are not the strides of a canonical "
+        f"{wanted}-major layout with {swizzle_words(part.engine.swizzle)}",
+        f"tile_to_shape of a UMMA::Layout_{wanted}_..._Atom",
+        role,
+    )
 
 
 def _wrong_types(case: Case) -> Cause:
@@ -159,9 +178,13 @@ def _disagreement(case: Case) -> Cause | None:
             role = name if name in ROLES else None
             layout = frame.args.get(f"{name}Layout")
             operand = case.evidence.operands.get(role) if role else None
-            from tileproof.conformance.buildlog.cute import layout_of
-
-            known = layout_of(layout) if layout is not None else operand.tensor.layout if operand and operand.tensor else None
+            known = (
+                layout_of(layout)
+                if layout is not None
+                else operand.tensor.layout
+                if operand and operand.tensor
+                else None
+            )
             size = known.size(*map(int, modes.split(","))) if known is not None else None
             if size is not None:
                 sides.append(f"size<{modes}>({name}) is {size} (layout {known})")
@@ -176,8 +199,6 @@ def swizzle_span(case: Case) -> Cause | None:
     """tile_to_shape of a swizzle's atom over a tile that the atom does not divide."""
     if "block shape does not divide" not in case.text:
         return None
-    from tileproof.conformance.buildlog.cute import int_tuple, layout_of
-
     for frame in case.frames:
         target = frame.args.get("Shape") or frame.args.get("TrgShape")
         block = frame.args.get("B")
@@ -190,14 +211,20 @@ def swizzle_span(case: Case) -> Cause | None:
         for mode, (extent, span) in enumerate(zip(shape, layout.shape, strict=False)):
             have, need = size_of(extent), size_of(span)
             if have and need and have % need:
-                return _too_wide(case, layout, swizzle, mode, have, need)
+                return _too_wide(layout, swizzle, mode, have, need)
     return None
 
 
-def _too_wide(case: Case, layout, swizzle, mode: int, have: int, need: int) -> Cause:  # type: ignore[no-untyped-def]
+def _too_wide(layout: CuteLayout, swizzle: Swizzle | None, mode: int, have: int, need: int) -> Cause:
     along = contiguous(layout) == mode
     name = MODES.get(swizzle) if swizzle else None
-    words = f"the {name} swizzle" if name and name != "none" else "the layout without swizzle" if name else "this layout"
+    words = (
+        f"the {name} swizzle"
+        if name and name != "none"
+        else "the layout without swizzle"
+        if name
+        else "this layout"
+    )
     fits = f"an extent that is a multiple of {need}"
     if along and name in ("128B", "64B", "32B"):
         bits = (16 << {"32B": 1, "64B": 2, "128B": 3}[name]) * 8 // need
@@ -212,8 +239,3 @@ def _too_wide(case: Case, layout, swizzle, mode: int, have: int, need: int) -> C
         f"which {need} does not divide",
         fits,
     )
-
-
-def describe(operand: Operand) -> str:
-    """An operand in words, with its layout where that says more."""
-    return operand.text()

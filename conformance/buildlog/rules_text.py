@@ -1,4 +1,4 @@
-"""Causes that a message alone says: names, headers, host and device, targets, resources, linking, launches."""
+"""Causes that a message alone says: names, headers, host and device, targets, resources."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ import re
 from collections.abc import Callable
 
 from tileproof.conformance.buildlog.cause import Case, Cause
+from tileproof.conformance.buildlog.frames import QUOTES
+from tileproof.conformance.buildlog.rules_known import known_message
 from tileproof.spec.machine.errors import TileproofError
 
 Make = Callable[[re.Match[str], Case], Cause]
 
-SMEM_LIMIT = 227 << 10  # dynamic shared memory of one CTA, bytes, sm_90 and sm_100 (CUDA C++ Programming Guide)
+SMEM_LIMIT = (
+    227 << 10
+)  # dynamic shared memory of one CTA, bytes, sm_90 and sm_100 (CUDA C++ Programming Guide)
 
 
 def by_message(case: Case) -> Cause | None:
@@ -21,7 +25,7 @@ def by_message(case: Case) -> Cause | None:
             continue
         if match := pattern.search(case.diagnostic.text):
             return make(match, case)
-    return None
+    return known_message(case.diagnostic)
 
 
 def _ambiguous(match: re.Match[str], case: Case) -> Cause:
@@ -41,7 +45,9 @@ def _undefined(match: re.Match[str], case: Case) -> Cause:
     short = name.rsplit("::", 1)[-1]
     if "device code" in match.string:
         return Cause(
-            "host-function", f"`{short}` exists on the host only and is used in device code", "a __device__ definition"
+            "host-function",
+            f"`{short}` exists on the host only and is used in device code",
+            "a __device__ definition",
         )
     if number := re.fullmatch(r"_(\d+)", short):
         what = f"CuTe has names such as _64 for some integers only, and none for {number[1]}"
@@ -49,10 +55,14 @@ def _undefined(match: re.Match[str], case: Case) -> Cause:
     headers = _headers_of(short)
     if headers:
         return Cause(
-            "undefined", f"`{name}` is declared in {headers[0]}, which is not included", f"#include <{headers[0]}>"
+            "undefined",
+            f"`{name}` is declared in {headers[0]}, which is not included",
+            f"#include <{headers[0]}>",
         )
     return Cause(
-        "undefined", f"no header that is included declares `{name}`", "the header or the namespace that has it"
+        "undefined",
+        f"no header that is included declares `{name}`",
+        "the header or the namespace that has it",
     )
 
 
@@ -91,8 +101,12 @@ def _missing_header(match: re.Match[str], case: Case) -> Cause:
         "thrust/": "CCCL: -I<cuda>/include/cccl",
         "Python.h": "Python's headers (python3-dev)",
     }
-    fits = next((known[start] for start in sorted(known, key=len, reverse=True) if header.startswith(start)), "")
-    return Cause("missing-header", f"`{header}` is on no include path", fits or "an -I for the folder that has it")
+    fits = next(
+        (known[start] for start in sorted(known, key=len, reverse=True) if header.startswith(start)), ""
+    )
+    return Cause(
+        "missing-header", f"`{header}` is on no include path", fits or "an -I for the folder that has it"
+    )
 
 
 def _arch(match: re.Match[str], case: Case) -> Cause:
@@ -100,13 +114,20 @@ def _arch(match: re.Match[str], case: Case) -> Cause:
     base = re.match(r"sm_(\d+)", target)
     number = int(base[1]) if base else 0
     fits = "a target that has it"
-    if re.search(r"tcgen05|cta_group|tensormap|\.multicast|collector|block_scale|setmaxnreg|wgmma", thing) and number >= 90:
+    if (
+        re.search(r"tcgen05|cta_group|tensormap|\.multicast|collector|block_scale|setmaxnreg|wgmma", thing)
+        and number >= 90
+    ):
         fits = f"-arch=sm_{number}a (-gencode arch=compute_{number}a,code=sm_{number}a)"
         if "wgmma" in thing and number >= 100:
             fits = "-arch=sm_90a: wgmma exists there only; sm_100a has tcgen05"
         elif "tcgen05" in thing and number < 100:
             fits = "-arch=sm_100a: tcgen05 exists from there on"
-    suffix = ", which leaves out what only the architecture-specific target has" if not target.endswith(("a", "f")) else ""
+    suffix = (
+        ", which leaves out what only the architecture-specific target has"
+        if not target.endswith(("a", "f"))
+        else ""
+    )
     return Cause("arch", f"{thing} does not exist for the compiled target {target}{suffix}", fits)
 
 
@@ -114,7 +135,7 @@ def _unsupported_gpu(match: re.Match[str], case: Case) -> Cause:
     return Cause(
         "arch",
         f"this nvcc does not know the target {match['target']}",
-        "a CUDA toolkit that knows it (sm_90a: 12.0, sm_100a: 12.8 or newer), or a target that this one knows",
+        "a CUDA toolkit that knows it (sm_90a: 12.0, sm_100a: 12.8 or newer), or a target that this knows",
     )
 
 
@@ -130,19 +151,11 @@ def _shared(match: re.Match[str], case: Case) -> Cause:
     return Cause("shared-memory", what, fits)
 
 
-def _registers(match: re.Match[str], case: Case) -> Cause:
-    return Cause(
-        "registers",
-        match.string.strip(),
-        "fewer live values for each thread, smaller tiles, or another __launch_bounds__ or -maxrregcount",
-    )
-
-
 def _spills(match: re.Match[str], case: Case) -> Cause:
     return Cause(
         "registers",
-        f"registers do not suffice: {match['stores']} bytes of spill stores and {match['loads']} of spill loads in "
-        f"{match['entry']}; it runs, slower",
+        f"registers do not suffice: {match['stores']} bytes of spill stores and {match['loads']} of spill "
+        f"loads in {match['entry']}; it runs, slower",
         "fewer live values for each thread, smaller tiles, or more registers (__launch_bounds__, setmaxnreg)",
     )
 
@@ -164,45 +177,47 @@ def _host_function(match: re.Match[str], case: Case) -> Cause:
     )
 
 
-def _fixed(code: str, what: str, fits: str) -> Make:
-    return lambda match, case: Cause(code, what.format(**match.groupdict()), fits)
-
-
 def _no_member(match: re.Match[str], case: Case) -> Cause:
     made = _undefined(match, case)
     if made.code == "undefined" and "is declared in" not in made.what:
-        return Cause("undefined", f"{match['owner']} has no `{match['name']}`", "the spelling of this CUTLASS release")
+        return Cause(
+            "undefined", f"{match['owner']} has no `{match['name']}`", "the spelling of this CUTLASS release"
+        )
     return made
 
 
-def _compile(rules: list[tuple[str, str, Make]]) -> list[tuple[re.Pattern[str], frozenset[str], Make]]:
-    return [(re.compile(pattern), frozenset(tools.split()), make) for pattern, tools, make in rules]
-
-
-_RULES = _compile(
-    [
+_RULES: list[tuple[re.Pattern[str], frozenset[str], Make]] = [
+    (re.compile(pattern), frozenset(tools.split()), make)
+    for pattern, tools, make in (
         (r'"(?P<name>[\w:]+)" is ambiguous', "nvcc", _ambiguous),
-        (r"reference to [‘'](?P<name>[\w:]+)[’'] is ambiguous", "host", _ambiguous),
+        (rf"reference to [{QUOTES}](?P<name>[\w:]+)[{QUOTES}] is ambiguous", "host", _ambiguous),
         (r'identifier "(?P<name>[\w:~]+)" is undefined', "nvcc", _undefined),
-        (r"[‘'](?P<name>[\w:~]+)[’'] (?:was not declared|has not been declared|does not name a type)", "host", _undefined),
-        (r'(?P<owner>namespace "[\w:]+"|class "[^"]+") has no member(?: class)? "(?P<name>[\w:~]+)"', "nvcc", _no_member),
-        (r"(?P<header>\S+): No such file or directory", "host nvcc", _missing_header),
-        (r'cannot open source file "(?P<header>[^"]+)"', "nvcc", _missing_header),
         (
-            r'calling a constexpr __host__ function(?:\("(?P<name>[^"]+)"\))? from',
-            "nvcc",
-            _constexpr,
+            rf"[{QUOTES}](?P<name>[\w:~]+)[{QUOTES}] "
+            "(?:was not declared|has not been declared|does not name a type)",
+            "host",
+            _undefined,
         ),
         (
-            r'calling a __host__ function(?:\("(?P<name>[^"]+)"\)) from a __\w+(?:__ __\w+)?__ function\("(?P<caller>[^"]+)"\)',
+            r'(?P<owner>namespace "[\w:]+"|class "[^"]+") has no member(?: class)? "(?P<name>[\w:~]+)"',
+            "nvcc",
+            _no_member,
+        ),
+        (r"(?P<header>\S+): No such file or directory", "host nvcc", _missing_header),
+        (r'cannot open source file "(?P<header>[^"]+)"', "nvcc", _missing_header),
+        (r'calling a constexpr __host__ function(?:\("(?P<name>[^"]+)"\))? from', "nvcc", _constexpr),
+        (
+            r'calling a __host__ function(?:\("(?P<name>[^"]+)"\)) from a __\w+(?:__ __\w+)?__ '
+            r'function\("(?P<caller>[^"]+)"\)',
             "nvcc",
             _host_function,
         ),
-        (r"(?P<thing>(?:Instruction|Feature|Modifier|Type) '[^']+').* not supported on \.target '(?P<target>\w+)'", "ptxas", _arch),
-        (r"(?P<thing>(?:Instruction|Feature|Modifier) '[^']+').*requires \.target '?(?:sm_\w+)'?.*(?P<target>sm_\w+)?", "ptxas",
-         lambda match, case: Cause("arch", match.string.strip(), "the target that the message names")),
-        (r"requires PTX ISA \.version (?P<version>[\d.]+)", "ptxas",
-         _fixed("arch", "an instruction needs PTX ISA {version}, newer than this compiler's", "a newer CUDA toolkit")),
+        (
+            r"(?P<thing>(?:Instruction|Feature|Modifier|Type) '[^']+').* not supported on "
+            r"\.target '(?P<target>\w+)'",
+            "ptxas",
+            _arch,
+        ),
         (r"Unsupported gpu architecture '(?P<target>\w+)'", "driver", _unsupported_gpu),
         (
             r"Entry function '(?P<entry>[^']+)' uses too much shared data \((?P<used>0x[0-9a-fA-F]+) bytes, "
@@ -210,38 +225,13 @@ _RULES = _compile(
             "",
             _shared,
         ),
-        (r"(?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads in (?P<entry>\S+)", "ptxas", _spills),
-        (r"too many resources requested for launch|Register allocation failed|maximum register", "", _registers),
-        (r"(?i)undefined reference to [`'\"]?(?P<name>[^`'\"]+)", "link",
-         _fixed("link", "`{name}` is declared and called, but no object file or library on the linker's line defines it",
-                "the object or library that defines it (for device code: -rdc=true, and the object in the device link)")),
-        (r"(?i)multiple definition of [`'\"]?(?P<name>[^`'\"]+)", "link",
-         _fixed("link", "`{name}` is defined in more than one object file", "inline (or static) before a function that a header defines")),
-        (r"cannot find -l(?P<name>\S+)", "link",
-         _fixed("link", "no library lib{name} is on the linker's path", "-L<folder> that has it")),
-        (r"Unexpected instruction types specified for '(?P<name>[^']+)'", "ptxas",
-         _fixed("arch", "the compiled target has `{name}`, but not for these types (8-bit floats need sm_89 or newer)",
-                "a target that has them, or a toolkit whose ptxas knows them")),
-        (r"died with status", "driver",
-         _fixed("compiler", "a part of the compiler crashed", "another toolkit release; the same command with fewer jobs at once, where memory is short")),
-        (r"died due to signal|(?:Killed|signal terminated program)|out of memory", "driver",
-         _fixed("compiler", "the compiler was killed, most often because memory ran out", "fewer jobs at once (ninja -j, MAX_JOBS), smaller translation units")),
-        (r"cluster misconfiguration|cudaErrorInvalidClusterSize", "run",
-         _fixed("launch", "the launch's cluster shape is not one that the kernel or the device takes (cudaErrorInvalidClusterSize)",
-                "the cluster shape of __cluster_dims__ (or the launch attribute) that divides the grid, at most 8 CTAs without cudaFuncAttributeNonPortableClusterSizeAllowed")),
-        (r"no kernel image is available", "run",
-         _fixed("launch", "nothing was compiled for the device that the program runs on", "-gencode for that device, sm_100a for a B200, sm_90a for an H100 or H200")),
-        (r"illegal instruction was encountered", "run",
-         _fixed("launch", "the device met an instruction with operands or in a state that it does not take, such as a tcgen05.mma with an illegal shape or descriptor, or a trap",
-                "compute-sanitizer for the place; `tileproof check` for a kernel that is registered")),
-        (r"unsupported toolchain", "run",
-         _fixed("launch", "the driver is older than the PTX that the compiler made", "a newer driver, or SASS for the device in the binary")),
-        (r"illegal memory access|misaligned address|unspecified launch failure", "run",
-         lambda match, case: Cause("launch", f"the run ended with: {match.string.strip()}", "compute-sanitizer for the place")),
-    ]
-)  # fmt: skip
-
-
+        (
+            r"(?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads in (?P<entry>\S+)",
+            "ptxas",
+            _spills,
+        ),
+    )
+]
 
 
 def traits(case: Case) -> Cause | None:
@@ -255,7 +245,11 @@ def traits(case: Case) -> Cause | None:
     name = op.base if op is not None else "this operation"
     header = "copy" if match[1] == "Copy" else "mma"
     generation = re.match(r"SM(\d+)", name)
-    fits = f"#include <cute/atom/{header}_traits_sm{generation[1]}.hpp>" if generation else "its traits, included"
+    fits = (
+        f"#include <cute/atom/{header}_traits_sm{generation[1]}.hpp>"
+        if generation
+        else "its traits, included"
+    )
     if generation and "TMA" in name:
         fits = f"#include <cute/atom/{header}_traits_sm{generation[1]}_tma.hpp>"
     return Cause("traits", f"no included header has {match[1]}_Traits<{name}>", fits)

@@ -77,7 +77,7 @@ def read(path: Path, plan: KernelPlan | None = None) -> Log:
 
 
 def load(path: Path) -> str:
-    """The text of the log in `path`; TileproofError when it cannot be read, is too large, empty or no text."""
+    """The text of the log in `path`; TileproofError when it cannot be read, is too large or no text."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -101,7 +101,9 @@ def load(path: Path) -> str:
 
 def _decode(data: bytes, path: str) -> str:
     if not data.strip():
-        raise TileproofError("the log is empty", where=path, do="give the text that the kernel's printf or the build printed")
+        raise TileproofError(
+            "the log is empty", where=path, do="give the text that the kernel's printf or the build printed"
+        )
     encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     text = data.decode(encoding, errors="replace")
     strange = len(_CONTROL.findall(text[: 1 << 16]))

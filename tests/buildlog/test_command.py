@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import WRONG, Compiled
 from tileproof.conformance.cli import main
 from tileproof.conformance.explain.command import explanation
+from wrong_kernels import WRONG, Compiled
 
 HUNG = """[LOAD CTA0] k=0 kv_full arrive
 [MMA CTA0] k=0 wait kv_full phase=0
@@ -28,7 +28,10 @@ def run(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str,
 
 
 def test_a_build_log_is_explained(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], compiled: Callable[[str], Compiled]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    compiled: Callable[[str], Compiled],
 ) -> None:
     monkeypatch.chdir(WRONG)
     log = tmp_path / "build.log"
@@ -83,8 +86,12 @@ def test_nothing_to_explain_exits_1(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert 'expected a ";"' in out and "a.cu:3" in out
 
 
-@pytest.mark.parametrize("content", [None, b"", b"\x7fELF\x02\x01\x01" + bytes(range(32)) * 40, b"hello\n", "folder"])
-def test_bad_input_exits_2(tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | str | None) -> None:
+@pytest.mark.parametrize(
+    "content", [None, b"", b"\x7fELF\x02\x01\x01" + bytes(range(32)) * 40, b"hello\n", "folder"]
+)
+def test_bad_input_exits_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | str | None
+) -> None:
     log = tmp_path / "x.log"
     if content == "folder":
         log.mkdir()

@@ -1,13 +1,13 @@
-"""Every wrong kernel, compiled here, is told its mistake by name, operand, extents and place; right ones none."""
+"""Every wrong kernel, compiled here, is told its mistake: code, operand, extents, place; right ones none."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import COMMAND, WRONG, Compiled, command, run
 from mistakes import MISTAKES, Mistake, differs
 from tileproof.conformance.buildlog import report
 from tileproof.conformance.buildlog.cause import CODES
+from wrong_kernels import COMMAND, WRONG, Compiled, command, run
 
 NO_FAILURE = {"spills"}  # it compiles, and is slower
 
@@ -26,6 +26,30 @@ def test_the_mistake_is_named(name: str, compiled: Callable[[str], Compiled]) ->
     assert [row["code"] for row in result["findings"]] == [MISTAKES[name].code]
     assert result["findings"][0]["code"] in CODES
     assert report.text(result).count("\n") < 40
+
+
+def named_rightly(names: list[str], compiled: Callable[[str], Compiled]) -> bool:
+    return all(differs(MISTAKES[name], explained(compiled(name).log)) == [] for name in names)
+
+
+@pytest.mark.corpus("L1")
+def test_a_shape_that_does_not_exist_is_said_with_those_that_do(compiled: Callable[[str], Compiled]) -> None:
+    assert named_rightly(["m32", "ws_m32_plain_fragment", "ws_n96", "pair_m64", "ts_n24"], compiled)
+    assert differs(MISTAKES["m32"], explained(compiled("pair_m64").log))
+
+
+@pytest.mark.corpus("L3")
+def test_clusters_without_pairs_and_names_of_two_libraries(compiled: Callable[[str], Compiled]) -> None:
+    assert named_rightly(["cluster_of_one", "layout_ambiguous"], compiled)
+    run_time = report.explain(report.parse("RuntimeError: CUDA error: cluster misconfiguration\n"))
+    assert run_time["findings"][0]["code"] == "launch"
+    assert differs(MISTAKES["cluster_of_one"], run_time)
+
+
+@pytest.mark.corpus("L4")
+def test_layout_errors_are_said_in_extents_and_words(compiled: Callable[[str], Compiled]) -> None:
+    assert named_rightly(["b_not_transposed", "n_against_c", "major_of_b", "plain_rows"], compiled)
+    assert differs(MISTAKES["n_against_c"], explained(compiled("m_against_c").log))
 
 
 def test_every_wrong_kernel_has_its_mistake() -> None:
@@ -77,7 +101,9 @@ def test_right_kernels_compile_without_a_finding(tmp_path: Path) -> None:
     names += ["constexpr_host", "arch_without_a"]
     source = tmp_path / "right.cu"
     source.write_text("#define RIGHT\n" + "".join(f'#include "{name}.cu"\n' for name in names))
-    words = [word if word != "-ptx" else "-cubin" for word in command("right", str(source), tmp_path / "right.out")]
+    words = [
+        word if word != "-ptx" else "-cubin" for word in command("right", str(source), tmp_path / "right.out")
+    ]
     done = run(words)
     assert done.status == 0, done.log
     assert explained(done.log)["verdict"] == "no errors"

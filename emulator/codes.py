@@ -46,6 +46,7 @@ mbarrier|mbarrier-overwritten|error|goes on|a store or a copy hits the bytes of 
 mbarrier|mbarrier-read-as-data|error|goes on|a load, a copy or the tensor core reads the bytes of a live mbarrier
 barriers|barrier-operands|error|stops|a named barrier beyond 15, or a thread count that is no multiple of 32
 barriers|barrier-count-mismatch|error|stops|a named barrier used with two thread counts in one round
+barriers|barrier-arrived-twice|error|goes on|a warp arrives at a named barrier twice in one round: bar.arrive runs ahead
 barriers|cluster-barrier-twice|error|stops|a thread arrives at the cluster barrier again without having waited
 barriers|cluster-barrier-wait|error|stops|a thread waits at the cluster barrier without having arrived
 barriers|sync-mask|error|stops|a .sync instruction whose member mask misses a lane that executes it, or names one that skips it
@@ -77,8 +78,9 @@ races|race-operand-fence|warning|goes on|tcgen05.mma or cp reads shared memory a
 races|race-mma-pipeline|error|goes on|two tcgen05 operations of one thread on the same cells that the pipeline does not keep in order
 races|race-mbarrier-init|error|goes on|an mbarrier is used by who is not ordered after its mbarrier.init
 races|race-mbarrier-init-fence|note|goes on|as race-mbarrier-init, ordered by a releasing barrier, without fence.mbarrier_init
-races|race-exit|error|goes on|a CTA exits while an access of another CTA to its shared memory may still come
+races|race-exit|error|goes on|a CTA exits while an access of another CTA, or of its own bulk copies, to its shared memory may still come
 races|race-clusters|error|goes on|two clusters access the same global bytes, and nothing orders them
+end|setmaxnreg-count|error|stops|setmaxnreg.inc to fewer registers than the warp has, or .dec to more
 tensor core|mma-operands|error|stops|an illegal shape, descriptor or address of tcgen05.mma or cp
 tensor core|mma-many-threads|warning|goes on|several threads of a warp each issue the same tcgen05.mma
 tensor core|cta-pair|error|stops|a cta_group::2 instruction without a pair, or other than its twin's

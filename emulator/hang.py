@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from tileproof.emulator.reach import ProgramView
 
-NodeKind = Literal["warp", "mbarrier", "named barrier", "cluster barrier", "TMEM", "pair"]
+NodeKind = Literal["warp", "mbarrier", "named barrier", "cluster barrier", "TMEM", "pair", "registers"]
 RootKind = Literal["unsatisfiable", "lapped", "cycle", "spin"]
 # Order of `enum class Wait` in engine/machine.hpp.
-WAITS = ("none", "mbarrier", "named", "cluster", "bulk", "alloc", "pair", "lanes", "join")
+WAITS = ("none", "mbarrier", "named", "cluster", "bulk", "alloc", "pair", "lanes", "join", "registers")
 
 
 class Names:

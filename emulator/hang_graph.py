@@ -80,6 +80,12 @@ class _Builder:
                 self._edge(g.id, id, f"waits for its twin at {here}")
                 verdict = others.pair(self.hang, self.names, g)
                 self._add(Node(id, "pair", verdict.message, g.rank), verdict)
+            case "registers":
+                id = f"registers {g.rank}"
+                self._edge(g.id, id, f"waits for registers at {here}")
+                if id not in self.nodes:
+                    verdict = others.registers(self.hang, self.names, g)
+                    self._add(Node(id, "registers", verdict.message, g.rank), verdict)
             case "lanes" | "join":
                 for other in others.other_lanes(self.hang, g):
                     self._edge(

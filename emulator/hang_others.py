@@ -95,6 +95,40 @@ def tensor_memory(hang: Hang, names: Names, waiter: Group) -> Verdict:
     return verdict
 
 
+def registers(hang: Hang, names: Names, waiter: Group) -> Verdict:
+    """setmaxnreg.inc waits until other warps of the CTA have given registers back (PTX ISA 9.7.19.5)."""
+    cta, view = hang.ctas[waiter.rank], hang.view
+    wanted = max(g.token for g in hang.groups if (g.rank, g.wait) == (waiter.rank, "registers"))
+    free = cta["register_pool"]
+    verdict = Verdict(
+        False, f"the register pool of CTA {waiter.rank} has {free} registers where {wanted} are wanted"
+    )
+    coming = 0
+    for index, warp in enumerate(cta["warps"]):
+        for g in hang.groups:
+            if (g.rank, g.warp) != (waiter.rank, index) or g.wait == "registers":
+                continue
+            counts = [
+                view.immediate(pc)
+                for pc in view.reach(g.pc)
+                if view.handler[pc] == "setmaxnreg" and not view.modifier(pc, 0)
+            ]
+            if counts and min(counts) < warp["maxnreg"]:
+                coming += 32 * (warp["maxnreg"] - min(counts))
+                verdict.edges.append((g.id, f"{names.warp(g.rank, index)} may give registers back"))
+    holders: dict[tuple[int, str], list[str]] = {}
+    for index, warp in enumerate(cta["warps"]):
+        state = "" if warp["live"] else f" and exited at {view.at(warp['exits'][-1][1])}"
+        holders.setdefault((warp["maxnreg"], state), []).append(names.warp(waiter.rank, index))
+    for (count, state), who in holders.items():
+        have = "holds" if len(who) == 1 else "hold"
+        verdict.evidence.append(f"{join(who)} {have} {count} registers a thread{state}")
+    verdict.dead = free + coming < wanted
+    if verdict.dead and not verdict.edges:
+        verdict.evidence.append("no warp that still runs comes to a setmaxnreg.dec")
+    return verdict
+
+
 def pair(hang: Hang, names: Names, waiter: Group) -> Verdict:
     """A cta_group::2 allocation instruction waits for its twin in the other CTA of the pair."""
     view, twin = hang.view, waiter.rank ^ 1

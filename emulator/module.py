@@ -16,6 +16,7 @@ from tileproof.emulator.memory import Buffer, Memory
 from tileproof.emulator.program import SHARED_RESERVED, Decoded
 from tileproof.emulator.ptx import PtxModule, parse_module
 from tileproof.emulator.reach import ProgramView
+from tileproof.emulator.registers import launch_registers
 from tileproof.emulator.result import Counters, LaunchResult, Tap, TapRecord, TmemRegion, finding
 from tileproof.emulator.schedule import POLICIES, BaseOrder, Schedule, decisions_of, held_back
 from tileproof.emulator.tensormap import TensorMap
@@ -193,6 +194,7 @@ class Module:
             trace_limit=trace_limit if trace else 0,
             races=races,
             schedule=schedule.for_engine(record),
+            launch_registers=launch_registers(directives, block3[0] * block3[1] * block3[2], entry),
         )
         hang = Hang(raw["hang"], ProgramView(decoded)) if "hang" in raw else None
         findings = tuple(finding(entry, f, hang) for f in raw["findings"])

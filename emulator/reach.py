@@ -151,6 +151,10 @@ class ProgramView:
         operand = int(self._decoded.code[pc]["o"][slot])
         return self.value(operand, 0, 4, b"") if operand < 0 and operand != NONE else None
 
+    def immediate(self, pc: int) -> int:
+        """The immediate that the decoder packed into the instruction."""
+        return int(self._decoded.code[pc]["imm"])
+
     def modifier(self, pc: int, slot: int) -> Any:
         """Modifier `slot` as the decoder packed it."""
         return int(self._decoded.code[pc]["m"][slot])

@@ -89,7 +89,7 @@ py::dict launch(
     const std::tuple<uint32_t, uint32_t, uint32_t>& cluster, uint32_t dynamic_shared, py::bytes params,
     int policy, uint64_t seed, int mma, uint64_t livelock_limit, uint64_t instruction_limit,
     const std::vector<std::tuple<std::string, uint32_t, bool, int32_t, int32_t, uint32_t, uint32_t>>& taps,
-    uint64_t trace_limit, bool races, const py::dict& schedule) {
+    uint64_t trace_limit, bool races, const py::dict& schedule, int32_t launch_registers) {
   GlobalMemory memory;
   for (const auto& [address, size, data, written, writable, name] : buffers) {
     GlobalBuffer b;
@@ -113,6 +113,7 @@ py::dict launch(
   c.instruction_limit = instruction_limit;
   c.trace_limit = trace_limit;
   c.races = races;
+  c.launch_registers = launch_registers;
   read_schedule(schedule, c);
   const std::string bytes = params;
   c.params.assign(bytes.begin(), bytes.end());
@@ -209,7 +210,8 @@ PYBIND11_MODULE(_engine, m) {
   m.def("launch", &launch, py::arg("program"), py::arg("buffers"), py::arg("grid"), py::arg("block"),
         py::arg("cluster"), py::arg("dynamic_shared"), py::arg("params"), py::arg("policy"), py::arg("seed"),
         py::arg("mma"), py::arg("livelock_limit"), py::arg("instruction_limit"), py::arg("taps"),
-        py::arg("trace_limit"), py::arg("races"), py::arg("schedule") = py::dict());
+        py::arg("trace_limit"), py::arg("races"), py::arg("schedule") = py::dict(),
+        py::arg("launch_registers") = 0);
   m.def("handlers", &handler_ids, "Handler names and their numbers.");
   m.attr("PACKED_INSTR_BYTES") = sizeof(PackedInstr);
   // For tests against spec/machine:

@@ -68,6 +68,7 @@ void Engine::start_cluster(Dim3 first) {
     cta.tmem.reset();
     cta.named.fill(NamedBarrier{});
     cta.pair_ops.clear();
+    cta.register_pool = 0;
     cta.live_threads = threads;
     cluster->live_threads += threads;
     cta.warps.resize(static_cast<size_t>(warps));
@@ -96,6 +97,7 @@ void Engine::start_warp(Cta& cta, Warp& w, int index) {
   w.passes.clear();
   w.cluster_arrived = 0;
   w.cluster_token = 0;
+  w.maxnreg = config.launch_registers;
   w.steps.fill(0);
   w.local.resize(static_cast<size_t>(program.local_bytes) * 32);
   Split s;

@@ -180,6 +180,14 @@ Step bar(Exec& x, const Instr& i) {
               x.origin(l));
     return Step::Stop;
   }
+  // Its two arrivals would stand for a warp that has not come.
+  if (b.warps >> x.w.index & 1)
+    x.e.error("barrier-arrived-twice",
+              "warp " + std::to_string(x.w.index) + " arrives at named barrier " + std::to_string(id) +
+                  " again before the round that it has arrived in is complete: " + std::to_string(b.arrived) +
+                  (count == ~0u ? std::string(" threads") : " of " + std::to_string(count) + " threads") +
+                  " have come",
+              x.origin(l));
   b.expected = count;
   b.arrived += 32;
   b.warps |= 1u << x.w.index;
@@ -187,8 +195,12 @@ Step bar(Exec& x, const Instr& i) {
     x.e.trace_event(Event::Arrive, Object::Named, x.origin(l), x.s->mask, id, x.cta.rank, b.generation, 32, 0,
                     nullptr);
   ++x.e.progress;
-  if (x.e.races) [[unlikely]]
-    x.e.races->named_arrive(x.w, id);
+  if (x.e.races && !x.e.races->named_arrive(x.w, id)) [[unlikely]]
+    x.e.error("barrier-arrived-twice",
+              "warp " + std::to_string(x.w.index) + " arrives at named barrier " + std::to_string(id) +
+                  " again, and no barrier tells it that the round before is complete: under another schedule "
+                  "both arrivals fall into one round",
+              x.origin(l));
   Split& s2 = *x.s;
   s2.token = b.generation;
   s2.bar_offset = id;

@@ -41,6 +41,9 @@ std::string describe(const Engine& e, const Warp& w, const Split& s, const Join*
       return "the other CTA of the pair to run the same cta_group::2 instruction";
     case Wait::WarpLanes:
       return "the other lanes of its warp (" + hex(s.lanes_wanted & ~s.mask) + ") at this instruction";
+    case Wait::Registers:
+      return std::to_string(s.token) + " registers; " + std::to_string(cta.register_pool) +
+             " are free in the CTA's pool";
     case Wait::Join:
     case Wait::None:
       break;

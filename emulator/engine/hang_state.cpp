@@ -48,6 +48,7 @@ py::dict barrier_state(const Program& p, const Mbarrier& b) {
 py::dict warp_state(const Engine& e, const Warp& w) {
   py::dict d;
   d["live"] = w.live;
+  d["maxnreg"] = w.maxnreg;
   d["cluster_arrived"] = w.cluster_arrived;
   py::list exits;
   for (const auto& [lanes, instr] : w.exits) exits.append(py::make_tuple(lanes, index_of(e.program, instr)));
@@ -80,6 +81,7 @@ py::dict hang_state(const Engine& e) {
   for (const auto& cta : e.cluster->ctas) {
     py::dict d;
     d["cta"] = py::make_tuple(cta->id.x, cta->id.y, cta->id.z);
+    d["register_pool"] = cta->register_pool;
     py::list barriers, named, allocations, pair_ops, warps;
     for (const Mbarrier& b : cta->shared.bars)
       if (b.live) barriers.append(barrier_state(e.program, b));

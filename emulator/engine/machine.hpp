@@ -52,6 +52,7 @@ enum class Wait : uint8_t {
   TmemPair,
   WarpLanes,  // a .sync instruction waits for the other lanes that it names
   Join,       // arrived at a post-dominator before the other lanes
+  Registers,  // setmaxnreg.inc: the pool has too few
 };
 
 // Lanes of a diverged warp that must meet again at rpc (the branch's immediate post-dominator).
@@ -131,6 +132,7 @@ struct Warp {
   std::vector<uint16_t> load_of_register;   // by offset / 64: index + 1 into tmem_loads
   int open_loads = 0;                       // of tmem_loads, those not released
   bool slow = false;                        // open_loads > 0
+  int32_t maxnreg = 0;                      // registers of a thread, 0 when the launch fixes none
   int tmem_stores_pending = 0;
   uint32_t cluster_arrived = 0;  // lanes that arrived in this cluster-barrier round
   uint32_t cluster_token = 0;
@@ -158,6 +160,7 @@ struct Cta {
   TensorMemory tmem;
   std::array<NamedBarrier, 16> named{};
   uint32_t live_threads = 0;
+  int32_t register_pool = 0;  // given back by setmaxnreg.dec
   bool exited() const { return live_threads == 0; }
   // cta_group::2 alloc / dealloc / relinquish reached so far, in order: the n-th of both CTAs of a pair
   // belong together
@@ -246,6 +249,7 @@ struct Config {
   uint64_t instruction_limit = 10'000'000'000;  // warp instructions of a whole launch
   uint64_t trace_limit = 0;                     // events kept; 0: no trace
   bool races = false;                           // check happens-before
+  int32_t launch_registers = 0;                 // of a thread, 0: not fixed
   std::vector<uint8_t> params;
   std::vector<Tap> taps;
 };

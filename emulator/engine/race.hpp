@@ -93,7 +93,8 @@ class Races {
   void mbarrier_deliver(Cta& cta, uint32_t offset, uint32_t phase);
   void mbarrier_commit(Cta& cta, uint32_t offset);
   void mbarrier_phase(Cta& cta, uint32_t offset, uint32_t phases_done);
-  void named_arrive(const Warp& w, uint32_t id);
+  // False: the warp has arrived in the last round as well, and does not know that it is complete.
+  bool named_arrive(const Warp& w, uint32_t id);
   void named_done(const Cta& cta, uint32_t id);
   void named_pass(const Warp& w, uint32_t id);
   void cluster_arrive(const Warp& w, uint32_t lanes, bool releases);
@@ -161,6 +162,7 @@ class Races {
   };
   struct Meeting {  // a named or cluster barrier
     Knowledge gather;
+    std::vector<std::pair<uint32_t, Tick>> came, last;  // agents, of a named one: this round, the last one
     std::shared_ptr<Knowledge> done;
   };
   struct Pipe {

@@ -6,11 +6,25 @@ namespace tileproof {
 
 // ---- named and cluster barriers
 
-void Races::named_arrive(const Warp& w, uint32_t id) { release(w, ~0u, state(*w.cta).named[id].gather); }
+bool Races::named_arrive(const Warp& w, uint32_t id) {
+  Thread& t = thread(w);
+  Meeting& m = state(*w.cta).named[id];
+  const auto know = joined(t);
+  bool again = false, known = true;
+  for (auto [agent, tick] : m.last) {
+    again |= agent == t.agent;
+    known &= agent == t.agent || know->of[kHappens].covers(agent, tick, kWholeWarp, ~0u);
+  }
+  m.came.push_back({t.agent, t.now});
+  release(w, ~0u, m.gather);
+  return !again || known;
+}
 void Races::named_done(const Cta& cta, uint32_t id) {
   Meeting& m = state(cta).named[id];
   m.done = std::make_shared<Knowledge>(std::move(m.gather));
   m.gather = Knowledge{};
+  m.last = std::move(m.came);
+  m.came.clear();
 }
 void Races::named_pass(const Warp& w, uint32_t id) {
   warp_sync(w, ~0u);

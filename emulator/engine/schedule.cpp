@@ -146,6 +146,8 @@ bool Scheduler::ready(Warp& w, Split& s) {
       return s.gathered || (s.lanes_wanted & w.live & ~s.mask) == 0;
     case Wait::Join:
       return false;
+    case Wait::Registers:
+      return cta.register_pool >= static_cast<int32_t>(s.token);
   }
   return false;
 }

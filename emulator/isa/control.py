@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tileproof.emulator.decode import Decoder
 from tileproof.emulator.program import NONE
-from tileproof.emulator.ptx import Instruction, Name, Vector
+from tileproof.emulator.ptx import Immediate, Instruction, Name, Vector
 from tileproof.emulator.registry import Modifiers, Unknown, instruction, refused
 
 
@@ -72,14 +72,6 @@ def sleep(d: Decoder, i: Instruction, m: Modifiers) -> None:
 
 
 @instruction(
-    "setmaxnreg",
-    group="hints",
-    forms=".{inc,dec}.sync.aligned.u32",
-    section="9.7.19.5",
-    grade="order only",
-    note="registers are not counted: no effect",
-)
-@instruction(
     "griddepcontrol",
     group="hints",
     forms=".{wait,launch_dependents}",
@@ -90,6 +82,26 @@ def sleep(d: Decoder, i: Instruction, m: Modifiers) -> None:
 def no_effect(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.types()
     d.emit("nop")
+
+
+@instruction(
+    "setmaxnreg",
+    group="control flow",
+    forms=".{inc,dec}.sync.aligned.u32",
+    section="9.7.19.5",
+    note=".inc waits for the CTA's register pool; no effect without .maxnreg, or .maxntid with .minnctapersm",
+)
+def setmaxnreg(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    way = m.need("inc", "dec")
+    for word in ("sync", "aligned", "u32"):
+        m.need(word)
+    (count,) = i.operands
+    if not isinstance(count, Immediate):
+        raise Unknown("takes its count as a literal")
+    value = d.immediate(count, "u32")
+    if value % 8 or not 24 <= value <= 256:
+        raise Unknown(f"takes multiples of 8 from 24 to 256, not {value}")
+    d.emit("setmaxnreg", m=[int(way == "inc")], imm=value)
 
 
 refused("brx", group="control flow", forms="any", section="9.7.12.4", note="indirect branches")

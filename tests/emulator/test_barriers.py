@@ -131,3 +131,32 @@ def test_phases_are_counted() -> None:
     assert clean(run("bar.sync 0;\nbar.sync 0;", threads=64)).counters["barrier_phases"] == 2
     assert clean(run(CLUSTER_SYNC, cluster=2)).counters["barrier_phases"] == 1
     assert clean(run(CLUSTER_SYNC, [Memory().empty(1, np.uint8)], cluster=1)).counters["barrier_phases"] == 1
+
+
+def test_a_warp_that_arrives_again_before_its_round_is_complete() -> None:
+    """bar.arrive twice in one round: found as such, though the count comes out right."""
+    body = "setp.ge.u32 %p1, %t, 32; @%p1 bra ARRIVES; bar.sync 2, 96; bra DONE;\nARRIVES: bar.arrive 2, 96; TWICE\nDONE:"
+    for schedule in POLICIES:
+        found = only(
+            run(body.replace("TWICE", "bar.arrive 2, 96;"), threads=64, schedule=schedule),
+            "barrier-arrived-twice",
+        )
+        assert (
+            "warp 1 arrives at named barrier 2 again" in found.message and found.instruction == "bar.arrive"
+        )
+        clean(run(body.replace("TWICE", ""), threads=96, schedule=schedule))
+
+
+def test_an_arrival_that_runs_ahead_of_its_round_is_found_by_order() -> None:
+    """Whether both arrivals fall into one round depends on the schedule; the race checker does not."""
+    body = """setp.ge.u32 %p1, %t, 32; @%p1 bra ARRIVES;
+    bar.sync 2, 64; bar.sync 2, 64; bra DONE;
+    ARRIVES: bar.arrive 2, 64; BACK bar.arrive 2, 64;
+    DONE:"""
+    for schedule in POLICIES:
+        ahead = run(body.replace("BACK", ""), threads=64, schedule=schedule, races=True)
+        assert only(ahead, "barrier-arrived-twice").severity == "error"
+        told = body.replace("BACK", "bar.sync 3, 64;").replace(
+            "64; bar.sync 2, 64; bra", "64; bar.sync 3, 64; bar.sync 2, 64; bra"
+        )
+        clean(run(told, threads=64, schedule=schedule, races=True))

@@ -12,6 +12,7 @@ from tileproof.spec.machine.contracts import CODES as CONTRACT_CODES
 CODES = {
     **CONTRACT_CODES,
     "rank": "a tensor with more or fewer modes than the operation takes",
+    "dynamic": "an extent that must be known at compile time",
     "divide": "a tile that does not divide what it is laid over",
     "copy-values": "what a copy atom moves at once against what it is given",
     "copy-type": "the element type of a copy atom against the tensor's",

@@ -109,7 +109,7 @@ def _mma(diagnostic: Diagnostic) -> tuple[MmaOp | None, str]:
                 return made, made.text()
         for value in frame.args.values():
             for one in value.walk():
-                if "MMA" not in one.base and not atom:
+                if "MMA" not in one.base and not one.base.startswith("SM"):
                     continue
                 made = mma_of(one)
                 if made is not None:
@@ -218,6 +218,8 @@ def _view(role: Role, tensor: CuteTensor, tile: bool, found: Evidence) -> Operan
     try:
         if engine.space == "descriptor":
             return _of_descriptors(role, layout, found)
+        if engine.space == "rmem" and found.form is None:
+            return None  # one thread's part of it
         if engine.space in ("tmem", "rmem") or role == "C":
             return _of_shape(layout, tile, "rmem" if engine.space == "rmem" else "tmem", dtype)
         if engine.space not in ("smem", "gmem"):

@@ -63,7 +63,12 @@ class Finding:
     @property
     def understood(self) -> bool:
         """Whether a rule knew the cause."""
-        return self.cause.code not in ("unknown", "assertion")
+        return self.weight > 1
+
+    @property
+    def weight(self) -> int:
+        """How much is said: 0 nothing, 1 an assertion's words, 2 that a call fits nothing, 3 a cause."""
+        return {"unknown": 0, "assertion": 1, "no-overload": 2}.get(self.cause.code, 3)
 
 
 def is_library(file: str) -> bool:
@@ -112,59 +117,85 @@ class Sources:
 
 def findings(parsed: Parsed, sources: Sources) -> list[Finding]:
     """The findings of a log, in the order in which their first errors stand."""
-    found: list[Finding] = []
-    seen: dict[Any, Finding] = {}
-    by_path: dict[Any, Finding] = {}
-    by_call: dict[Any, Finding] = {}
-    causes: dict[Any, Finding] = {}
+    grouper = _Grouper(sources)
     for diagnostic in parsed.diagnostics:
+        grouper.take(diagnostic)
+    return grouper.found
+
+
+class _Grouper:
+    """Puts each error into a finding: a new one, one with its cause, or the one that it follows from."""
+
+    def __init__(self, sources: Sources) -> None:
+        self.found: list[Finding] = []
+        self._sources = sources
+        self._seen: dict[Any, Finding] = {}
+        self._by_path: dict[Any, Finding] = {}
+        self._by_call: dict[Any, Finding] = {}
+        self._by_cause: dict[Any, Finding] = {}
+
+    def take(self, diagnostic: Diagnostic) -> None:
+        """Counts one error."""
         key = diagnostic.tool, diagnostic.text, diagnostic.place, _trail(diagnostic)
-        if key in seen:
-            seen[key].errors += 1
-            continue
+        if key in self._seen:
+            self._seen[key].errors += 1
+            return
         path = user_path(diagnostic)
-        before = _before(path, by_path)
-        if before is None and not path and found and diagnostic.tool == found[-1].diagnostic.tool == "ptxas":
-            before = found[-1]
-        broken = _broken_argument(diagnostic)
-        if before is None and found and broken:
-            before = found[-1]
-        if before is not None and (broken or _FOLLOWS.search(diagnostic.text)):
-            before.follow += 1
-            seen[key] = before
-            continue
-        made = _finding(diagnostic, path, sources)
-        if before is not None and before.understood and not made.understood:
-            before.follow += 1
-            seen[key] = before
-            continue
-        same = made.cause.code, made.cause.operand, made.cause.key or made.cause.what
-        if same in causes:
-            _merge(causes[same], made)
-            made = causes[same]
-        elif before is not None and before.understood and _tells_no_more(before, made):
-            before.follow += 1
-            seen[key] = before
-            continue
-        elif made.understood and (call := (made.evidence.atom, path[1:])) in by_call and all(call):
-            # A helper that is called once checks its operands in several ways: one call, one finding.
-            _add_misfit(by_call[call], made)
-            causes[same] = made = by_call[call]
-        else:
-            causes[same] = made
-            by_call.setdefault((made.evidence.atom, path[1:]), made)
-            found.append(made)
-        seen[key] = made
+        self._seen[key] = finding = self._group(diagnostic, path)
         if path:
-            by_path.setdefault(path, made)
-    return found
+            self._by_path.setdefault(path, finding)
+
+    def _group(self, diagnostic: Diagnostic, path: tuple[Place, ...]) -> Finding:
+        before = self._by_path.get(path) if path else self._assembler(diagnostic)
+        broken = _broken_argument(diagnostic)
+        outer = before or self._outer(path) or (self.found[-1] if self.found and broken else None)
+        if outer is not None and (broken or _FOLLOWS.search(diagnostic.text)):
+            return _follow(outer)
+        made = _finding(diagnostic, path, self._sources)
+        if outer is not None and outer.weight > made.weight and not made.understood:
+            return _follow(outer)
+        same = made.cause.code, made.cause.operand, made.cause.key or made.cause.what
+        if same in self._by_cause:
+            return _merge(self._by_cause[same], made)
+        if before is not None and made.weight > before.weight:
+            _replace(before, made)
+            self._by_cause[same] = before
+            return before
+        if before is not None and _tells_no_more(before, made):
+            return _follow(before)
+        # A helper that is called once checks its operands in several ways: one call, one finding.
+        call = made.evidence.atom, path[1:]
+        if made.understood and all(call) and call in self._by_call:
+            self._by_cause[same] = self._by_call[call]
+            return _add_misfit(self._by_call[call], made)
+        self._by_cause[same] = made
+        self._by_call.setdefault(call, made)
+        self.found.append(made)
+        return made
+
+    def _outer(self, path: tuple[Place, ...]) -> Finding | None:
+        """The finding of an error at a place that led to this one."""
+        return next((self._by_path[(at,)] for at in path[::-1] if (at,) in self._by_path), None)
+
+    def _assembler(self, diagnostic: Diagnostic) -> Finding | None:
+        """The last finding of ptxas, which names no source line: its errors of one file come together."""
+        last = self.found[-1] if self.found else None
+        if last is None or not diagnostic.tool == last.diagnostic.tool == "ptxas":
+            return None
+        return last if diagnostic.is_error and last.diagnostic.is_error else None
 
 
-def _before(path: tuple[Place, ...], by_path: dict[Any, Finding]) -> Finding | None:
-    """The finding of an earlier error at the same place, or at a place that led to this one."""
-    if path in by_path:
-        return by_path[path]
-    return next((by_path[(place,)] for place in path[::-1] if (place,) in by_path), None)
+def _follow(finding: Finding) -> Finding:
+    finding.follow += 1
+    return finding
+
+
+def _replace(before: Finding, made: Finding) -> None:
+    """Gives a finding the cause of a later error at its place, which says more."""
+    before.follow += before.errors
+    before.errors = made.errors
+    before.cause, before.message, before.arguments = made.cause, made.message, made.arguments
+    before.diagnostic, before.evidence, before.trails = made.diagnostic, made.evidence, made.trails
 
 
 def _broken_argument(diagnostic: Diagnostic) -> bool:
@@ -186,21 +217,23 @@ def _trail(diagnostic: Diagnostic) -> Any:
     return tuple((frame.entity, frame.inside, frame.place) for frame in diagnostic.frames)
 
 
-def _merge(into: Finding, made: Finding) -> None:
+def _merge(into: Finding, made: Finding) -> Finding:
     into.errors += made.errors
     into.trails |= made.trails
     if made.at == into.at:
         into.callers += [caller for caller in made.callers if caller not in into.callers]
     elif made.at is not None and made.at not in into.others:
         into.others.append(made.at)
+    return into
 
 
-def _add_misfit(into: Finding, made: Finding) -> None:
+def _add_misfit(into: Finding, made: Finding) -> Finding:
     into.errors += made.errors
     into.trails |= made.trails
     said = made.cause.what + (f"; what fits: {made.cause.fits}" if made.cause.fits else "")
     if said not in into.cause.also:
         into.cause = replace(into.cause, also=(*into.cause.also, said), key=into.cause.key or into.cause.what)
+    return into
 
 
 def _finding(diagnostic: Diagnostic, path: tuple[Place, ...], sources: Sources) -> Finding:
@@ -259,8 +292,14 @@ def _unknown(case: Case) -> Cause:
             "one extent does not divide another" if said is None or len(said[1]) < 32 else said[1].rstrip(".")
         )
         return Cause("divide", what + values, "extents of which one divides the other")
-    if re.search(r"Mismatched ranks|rank mismatch|Index out of range", case.text):
+    if re.search(r"(?i)mismatched ranks|rank.mismatch|index out of range|too many modes", case.text):
         return Cause("rank", f"shapes or layouts of different ranks are combined{values}", "equal ranks")
+    if "Dynamic owning tensors not supported" in text:
+        return Cause(
+            "dynamic",
+            f"a tensor that owns its registers has extents that only the run knows{values}",
+            "constants for all extents (Int<4>{} or _4{} in place of 4)",
+        )
     if re.search(r"no instance of (?:overloaded )?(?:function|constructor)|no matching function", text):
         return Cause(
             "no-overload",

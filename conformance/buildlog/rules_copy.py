@@ -81,6 +81,8 @@ def copy(case: Case) -> Cause | None:
         return _tiled(case, match[1])
     if "Unrecognized CopyPolicy" in text:
         return _policy(case)
+    if re.search(r"size<1>\(src_\w+\) ?== ?size<1>\(dst_\w+\)|shape<0>\((?:src|dst)_c\)", text):
+        return _partitions(case)
     if re.search(r"CopyOperation is not valid for|CopyAtom with the same type-width", text):
         return _width(case)
     if "rank-mismatch" in text or "Expected rank-1" in text:
@@ -138,6 +140,14 @@ def _tiled(case: Case, what: str) -> Cause:
     return Cause(
         "copy-values", f"{name} needs more {kind} than the {have} that the tiled copy has", f"more {kind}"
     )
+
+
+def _partitions(case: Case) -> Cause:
+    _, source, target = _sides(case)
+    what = "source and destination of the copy are partitioned differently"
+    if source is not None and target is not None:
+        what += f": source {source.extents()}, destination {target.extents()} (layouts {source} and {target})"
+    return Cause("copy-values", what, "both sides partitioned, or retiled, by the same tiled copy")
 
 
 def _policy(case: Case) -> Cause:

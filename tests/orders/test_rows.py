@@ -1,0 +1,139 @@
+# ruff: noqa: E501 - case tables are kept whole
+"""Every planted order defect is found and named; what it is planted in is clean; the runner can fail."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tileproof.conformance import orders, orders_run
+from tileproof.conformance.orders import CLASSES, Expected, PtxEdit, Row, Sizes, SourceEdit, TextEdit
+from tileproof.conformance.orders_run import SCHEDULES, faults, launch, programs, run
+from tileproof.emulator import Schedule
+from tileproof.kernels.registry import kernel
+from tileproof.spec.machine.errors import TileproofError
+
+ROWS = orders.catalogue()
+# More schedules than a row is judged under: a right program must be clean under each.
+CLEAN = (
+    *SCHEDULES,
+    *(Schedule("starve", seed) for seed in range(1, 5)),
+    *(Schedule("pct", seed) for seed in range(4)),
+)
+
+
+@pytest.mark.corpus(
+    "H1", "H2", "H3", "H4", "H5", "H6", "H7", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "R11",
+    "R12", "R13", "R14",
+)  # fmt: skip
+@pytest.mark.parametrize("name", ROWS)
+def test_planted_order_is_found_and_named(name: str) -> None:
+    outcome = run(ROWS[name])
+    assert not outcome.wrong, outcome.wrong
+
+
+@pytest.mark.parametrize("name", programs())
+def test_program_as_it_should_be_is_clean(name: str) -> None:
+    text = programs()[name].text()
+    for schedule in CLEAN:
+        shown = faults(*launch(name, text, schedule), schedule)
+        assert not shown, f"{schedule}: {shown[0].finding}"
+
+
+@pytest.mark.parametrize("name", ["head128-part0", "head128"])
+@pytest.mark.parametrize(
+    "sizes", [Sizes(), Sizes(blocks=2, lengths=(0, None, 65)), Sizes(d_qk=512, blocks=1)]
+)
+def test_kernel_is_clean(name: str, sizes: Sizes) -> None:
+    built = kernel(name).build(sizes.d_qk)
+    for schedule in CLEAN[::2]:
+        shown = faults(*launch(name, built.ptx, schedule, sizes, built), schedule)
+        assert not shown, f"{schedule}: {shown[0].finding}"
+
+
+def test_each_class_is_planted_at_least_twice() -> None:
+    counts = orders.per_class(tuple(ROWS.values()))
+    assert set(counts) == set(CLASSES) and min(counts.values()) >= 2, counts
+    assert {name for row in ROWS.values() for name in row.classes} <= set(CLASSES)
+    assert len(ROWS) >= 45
+
+
+def test_at_least_eight_are_planted_in_kernel_sources() -> None:
+    in_source = [row for row in ROWS.values() if any(isinstance(edit, SourceEdit) for edit in row.edits)]
+    in_ptx = [row for row in ROWS.values() if any(isinstance(edit, PtxEdit) for edit in row.edits)]
+    assert len(in_source) >= 8 and {row.target for row in in_source + in_ptx} == {"head128-part0", "head128"}
+
+
+def test_every_program_has_a_wrong_twin() -> None:
+    assert {row.target for row in ROWS.values() if isinstance(row.edits[0], TextEdit)} == set(programs())
+
+
+# ---- the runner itself: what is wrong must come out as wrong
+
+GOOD = ROWS["store-without-proxy-fence"]
+KERNEL = ROWS["p0-read-without-fence"]
+HANG = ROWS["ring-count-too-large"]
+
+
+def expecting(row: Row, **changed: object) -> str:
+    """What `run` says of the row when it expects something else."""
+    return run(replace(row, expected=replace(row.expected, **changed))).wrong  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("row", "changed", "says"),
+    [
+        (GOOD, {"code": "race-unordered"}, "race-proxy-fence"),
+        (GOOD, {"severity": "warning"}, "error race-proxy-fence"),
+        (GOOD, {"second": "ld.shared"}, "the finding is at cp.async.bulk"),
+        (GOOD, {"first": "ld.shared"}, "the access before it is st.shared"),
+        (GOOD, {"missing": "wait_group"}, "missing is 'fence.proxy.async"),
+        (GOOD, {"first_at": "bar.sync 0;"}, "occurrence"),
+        (GOOD, {"first_at": "xor.b32 %r2, %t, 33;"}, "the access before it stands at PTX line"),
+        (GOOD, {"says": ("TMEM",)}, "'TMEM' is not said"),
+        (HANG, {"says": ("lacks 2 of 3",)}, "is not said"),
+        (HANG, {"code": "livelock"}, "error hang"),
+        (HANG, {"missing": "a barrier"}, "does not say which access came before"),
+        (
+            KERNEL,
+            {"second_at": "sm100/head128_part0/kernel.cuh: ptx::wait_tmem_loads();"},
+            "it stands at PTX line",
+        ),
+    ],
+)
+def test_a_finding_under_another_name_is_a_failure(row: Row, changed: dict[str, object], says: str) -> None:
+    if says == "occurrence":
+        with pytest.raises(TileproofError, match="does not fit"):
+            expecting(row, **changed)
+    else:
+        assert says in expecting(row, **changed)
+
+
+def test_a_defect_that_is_no_defect_is_missed() -> None:
+    harmless = replace(GOOD, edits=(TextEdit("xor.b32 %r2, %t, 33;", "xor.b32 %r2, %t, 34;"),))
+    assert run(harmless).wrong == "nothing is found"
+
+
+def test_a_defect_under_another_schedule_is_a_failure() -> None:
+    assert "early first" in run(replace(GOOD, policy="random")).wrong
+
+
+@pytest.mark.parametrize(
+    ("target", "edit", "says"),
+    [
+        ("ring", TextEdit("there is no such text"), "does not fit"),
+        ("ring", TextEdit("mad.lo.u32 %r6, %r2, 256, %r6;"), "does not fit"),  # it occurs twice
+        ("ring", SourceEdit("sm100/head128/mma.cuh", "x"), "text edits only"),
+        ("nowhere", TextEdit("x"), "no such kernel or program"),
+        ("head128", TextEdit("x"), "source and PTX edits"),
+        ("head128", SourceEdit("sm100/head128/mma.cuh", "there is no such text"), "does not fit"),
+        ("head128", SourceEdit("sm100/head128/none.cuh", "x"), "does not fit"),
+        ("head128", PtxEdit("sm100/head128/mma.cuh", "there is no such line", "bar"), "does not fit"),
+        ("head128", PtxEdit("sm100/head128/mma.cuh", "smem.q_ready.wait(0);", "bar.sync"), "does not fit"),
+        ("head128", PtxEdit("sm100/head128/mma.cuh", "smem.q_ready.wait(0);", "mbarrier.try_wait", "", "zzz"), "does not fit"),
+    ],
+)  # fmt: skip
+def test_an_anchor_that_is_gone_is_an_error(target: str, edit: orders.Edit, says: str) -> None:
+    row = Row("planted-for-the-test", "", "", target, (edit,), Expected("hang"))
+    with pytest.raises(TileproofError, match=says):
+        orders_run.run(row)

@@ -26,6 +26,7 @@ from tileproof.conformance.corpus_cli import corpus
 from tileproof.conformance.explain.command import explain
 from tileproof.conformance.explore_cli import explore
 from tileproof.conformance.layout_cli import layout
+from tileproof.conformance.orders_cli import orders
 from tileproof.conformance.prove_cli import prove
 from tileproof.conformance.trace_cli import trace
 from tileproof.spec.machine.errors import TileproofError
@@ -289,6 +290,7 @@ main.add_command(corpus)
 main.add_command(explain)
 main.add_command(explore)
 main.add_command(layout)
+main.add_command(orders)
 main.add_command(prove)
 main.add_command(trace)
 

@@ -205,12 +205,14 @@ def _broken_argument(diagnostic: Diagnostic) -> bool:
 
 
 def _tells_no_more(before: Finding, made: Finding) -> bool:
-    """Whether an error at the same place has the cause of the one before it."""
-    one, other = before.cause, made.cause
-    if one.code == other.code and one.operand == other.operand:
+    """Whether an error at the place of another adds nothing to it.
+
+    One mistake of a call makes CuTe fail in several of its layers, of which the first is the nearest. Without
+    trails they are two mistakes on one line; ptxas names no line, but repeats itself for each operand.
+    """
+    if before.diagnostic.frames and made.diagnostic.frames:
         return True
-    # One mistake of a call makes CuTe fail in several of its layers, of which the first is the nearest.
-    return bool(before.diagnostic.frames) and bool(made.diagnostic.frames)
+    return made.diagnostic.tool == "ptxas" and before.cause.code == made.cause.code
 
 
 def _trail(diagnostic: Diagnostic) -> Any:

@@ -44,11 +44,8 @@ def _undefined(match: re.Match[str], case: Case) -> Cause:
     name = match["name"]
     short = name.rsplit("::", 1)[-1]
     if "device code" in match.string:
-        return Cause(
-            "host-function",
-            f"`{short}` exists on the host only and is used in device code",
-            "a __device__ definition",
-        )
+        what = f"`{short}` exists on the host only and is used in device code"
+        return Cause("host-function", what, "a __device__ definition", key=short)
     if number := re.fullmatch(r"_(\d+)", short):
         what = f"CuTe has names such as _64 for some integers only, and none for {number[1]}"
         return Cause("undefined", what, f"Int<{number[1]}>")
@@ -174,6 +171,7 @@ def _host_function(match: re.Match[str], case: Case) -> Cause:
         "host-function",
         f"`{match['name']}` is a host function, and the device function `{match['caller']}` calls it",
         "__device__ (or __host__ __device__, CUTE_HOST_DEVICE) before it",
+        key=match["name"].split("(")[0].rsplit("::", 1)[-1],
     )
 
 

@@ -1,8 +1,9 @@
 """The layout contracts against nvcc: ``python -m tileproof.conformance.contract_data`` writes the verdicts.
 
-The file holds every combination of `contract_families`, whether the pinned nvcc compiles it, and where it
-does not one of its errors (of a cause that several rows of a batch share, nvcc reports the first only).
-`--sample N` compiles N rows of the file again and compares. Both need about half a second a row.
+The file holds every combination of `contract_families` (operands of an MMA, and loads of its accumulator),
+whether the pinned nvcc compiles it, and where it does not one of its errors (of a cause that several rows of
+a batch share, nvcc reports the first only). `--sample N` compiles N rows of the file again and compares. Both
+need about half a second a row.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from tileproof.conformance import contract_nvcc
-from tileproof.conformance.contract_families import rows
+from tileproof.conformance.contract_families import load_rows, rows
 from tileproof.conformance.contract_nvcc import Verdict
-from tileproof.conformance.contract_rows import Row, row_of
+from tileproof.conformance.contract_rows import LoadRow, Row, row_of
 from tileproof.kernels import toolchain
 from tileproof.spec.machine.errors import TileproofError
 
@@ -27,10 +28,13 @@ MODULE = "tileproof.conformance.contract_data"
 FILE = Path(__file__).resolve().parent.parent / "tests" / "contracts" / "data" / "nvcc_verdicts.json"
 
 
-def write(path: Path, made: Sequence[Row], found: Sequence[Verdict]) -> None:
+AnyRow = Row | LoadRow
+
+
+def write(path: Path, made: Sequence[AnyRow], found: Sequence[Verdict]) -> None:
     """The data file: one row a line."""
     head = {
-        "what": "operand combinations of tcgen05.mma in CuTe, and whether nvcc compiles them",
+        "what": "operands of tcgen05.mma and loads of accumulators in CuTe: does nvcc compile them?",
         "made_by": f"python -m {MODULE}",
         "command": " ".join(contract_nvcc.command()),
         "toolchain": toolchain.find().version,
@@ -47,7 +51,7 @@ def write(path: Path, made: Sequence[Row], found: Sequence[Verdict]) -> None:
     )
 
 
-def machine(row: Row, verdict: Verdict) -> dict[str, Any]:
+def machine(row: AnyRow, verdict: Verdict) -> dict[str, Any]:
     """The machine's side of a row: whether it multiplies these operands rightly, as the contracts have it.
 
     Where nvcc says otherwise, "but" says why in a sentence.
@@ -61,7 +65,7 @@ def machine(row: Row, verdict: Verdict) -> dict[str, Any]:
     return found
 
 
-def read(path: Path = FILE) -> tuple[dict[str, str], list[tuple[Row, Verdict]]]:
+def read(path: Path = FILE) -> tuple[dict[str, str], list[tuple[AnyRow, Verdict]]]:
     """(head, rows with their verdicts) of the data file."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -76,12 +80,17 @@ def read(path: Path = FILE) -> tuple[dict[str, str], list[tuple[Row, Verdict]]]:
     return data, pairs
 
 
-def agrees(row: Row, verdict: Verdict) -> bool:
+def all_rows() -> list[AnyRow]:
+    """The operand combinations, then the loads of accumulators."""
+    return [*rows(), *load_rows()]
+
+
+def agrees(row: AnyRow, verdict: Verdict) -> bool:
     """Whether the contracts say of `row` what nvcc said."""
     return verdict.compiles == all(misfit.at != "compile" for misfit in row.misfits())
 
 
-def _key(row: Row) -> str:
+def _key(row: AnyRow) -> str:
     return json.dumps(row.as_dict(), sort_keys=True)
 
 
@@ -99,9 +108,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, default=FILE, help=f"the file (default: {FILE.name})")
     options = parser.parse_args(arguments)
     start = time.monotonic()
-    pairs: list[tuple[Row, Verdict]]
+    pairs: list[tuple[AnyRow, Verdict]]
     if options.sample is None:
-        made = rows()
+        made = all_rows()
         found = contract_nvcc.verdicts(made, progress=_say)
         write(options.output, made, found)
         pairs, known = list(zip(made, found, strict=True)), found
@@ -126,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if stale or wrong else 0
 
 
-def _summary(pairs: list[tuple[Row, Verdict]], stale: int, wrong: int, seconds: float) -> str:
+def _summary(pairs: list[tuple[AnyRow, Verdict]], stale: int, wrong: int, seconds: float) -> str:
     compiles = sum(verdict.compiles for _, verdict in pairs)
     return (
         f"{len(pairs)} rows: {compiles} compile, {len(pairs) - compiles} do not; "
@@ -135,7 +144,7 @@ def _summary(pairs: list[tuple[Row, Verdict]], stale: int, wrong: int, seconds: 
     )
 
 
-def summary(pairs: Sequence[tuple[Row, Verdict]]) -> dict[str, Any]:
+def summary(pairs: Sequence[tuple[AnyRow, Verdict]]) -> dict[str, Any]:
     """Rows by what the contracts and nvcc say of them, for docs and tests."""
     counts = {"fits": 0, "compiles but does not fit": 0, "does not compile": 0}
     for row, verdict in pairs:

@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from tileproof.conformance.contract_rows import Operand, Row
+from tileproof.conformance.contract_rows import LoadRow, Operand, Row
 from tileproof.spec.machine.contracts import MmaForm
 from tileproof.spec.machine.contracts.view import atom
 
@@ -28,6 +28,17 @@ def rows() -> list[Row]:
     )  # fmt: skip
     made = [row for family in families for row in family(pick)]
     return list(dict.fromkeys(made))
+
+
+def load_rows() -> list[LoadRow]:
+    """Accumulators of every data path under loads of every shape."""
+    forms = [MmaForm(64, n) for n in (16, 64, 96, 256)]
+    forms += [MmaForm(128, n) for n in (16, 64, 96, 256)]
+    forms += [MmaForm(m, n, cta_group=2) for m in (128, 256) for n in (32, 96, 256)]
+    forms += [MmaForm(m, n, ws=True) for m in (32, 64) for n in (64, 128, 256)]
+    loads = [("32x32b", n) for n in (1, 16, 64, 128)] + [("16x256b", n) for n in (1, 4, 16)]
+    loads += [("16x128b", n) for n in (2, 16)] + [("16x64b", n) for n in (4, 32)] + [("16x32bx2", 16)]
+    return [LoadRow(form, *load) for form in forms for load in loads]
 
 
 def _tile(mn: int, k: int, major: str = "K", swizzle: str = "128B", **more: Any) -> Operand:

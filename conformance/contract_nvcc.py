@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tileproof.conformance.contract_rows import Operand, Row
+from tileproof.conformance.contract_rows import LoadRow, Operand, Row
 from tileproof.kernels import toolchain
 from tileproof.kernels.compile import FLAGS
 from tileproof.spec.machine.contracts import MmaForm
@@ -147,7 +147,24 @@ __global__ void row() {
   Tensor c = partition_fragment_C(mma, C{});
   gemm(mma, a, b, c);
 }
+
+template <int Row, class Atom, class Op, class C>
+__global__ void load() {
+  auto mma = make_tiled_mma(Atom{});
+  Tensor c = partition_fragment_C(mma, C{});
+  auto tiled = make_tmem_copy(Op{}, c);
+  auto mine = tiled.get_slice(threadIdx.x);
+  Tensor to = make_tensor<float>(shape(mine.partition_D(c)));
+  copy(tiled, mine.partition_S(c), to);
+}
 """
+LOADS = {
+    "32x32b": "32dp32b",
+    "16x64b": "16dp64b",
+    "16x128b": "16dp128b",
+    "16x256b": "16dp256b",
+    "16x32bx2": "16dp32b",
+}
 
 
 @dataclass(frozen=True)
@@ -164,7 +181,7 @@ def command() -> list[str]:
 
 
 def verdicts(
-    rows: Sequence[Row], *, batch: int = BATCH, progress: Callable[[str], None] = lambda text: None
+    rows: Sequence[Row | LoadRow], *, batch: int = BATCH, progress: Callable[[str], None] = lambda text: None
 ) -> list[Verdict]:
     """nvcc's verdict on each row, in order.
 
@@ -193,19 +210,27 @@ def verdicts(
     return [found[i] for i in range(len(rows))]
 
 
-def source(rows: dict[int, Row]) -> tuple[str, dict[int, int]]:
+def source(rows: dict[int, Row | LoadRow]) -> tuple[str, dict[int, int]]:
     """The translation unit, and line -> row."""
     lines = PRELUDE.splitlines()
     at: dict[int, int] = {}
     for index, row in rows.items():
-        a, b = _operand(row.a, row.form), _operand(row.b, row.form)
-        c = f"Shape<Int<{row.c[0] * row.form.cta_group}>, Int<{row.c[1]}>>"
-        lines.append(f"template __global__ void row<{index}, {_atom(row.form)}, {a}, {b}, {c}>();")
+        lines.append(f"template __global__ void {_instance(index, row)}();")
         at[len(lines)] = index
     return "\n".join(lines) + "\n", at
 
 
-def compile_rows(rows: dict[int, Row]) -> dict[int, str]:
+def _instance(index: int, row: Row | LoadRow) -> str:
+    form = row.form
+    if isinstance(row, LoadRow):
+        operation = f"SM100_TMEM_LOAD_{LOADS[row.shape]}{row.repeat}x"
+        return f"load<{index}, {_atom(form)}, {operation}, Shape<Int<{form.m}>, Int<{form.n}>>>"
+    a, b = _operand(row.a, form), _operand(row.b, form)
+    c = f"Shape<Int<{row.c[0] * form.cta_group}>, Int<{row.c[1]}>>"
+    return f"row<{index}, {_atom(form)}, {a}, {b}, {c}>"
+
+
+def compile_rows(rows: dict[int, Row | LoadRow]) -> dict[int, str]:
     """Row -> its first error, of the rows whose line an error names; empty when all compiled to PTX."""
     text, at = source(rows)
     tools = toolchain.find()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tileproof.spec.machine.contracts import Misfit, MmaForm, OperandView, algebra, check
+from tileproof.spec.machine.contracts import Misfit, MmaForm, OperandView, algebra, check, check_load
 from tileproof.spec.machine.contracts.view import MODES
 
 
@@ -87,6 +87,25 @@ class Row:
         }
 
 
+@dataclass(frozen=True)
+class LoadRow:
+    """An accumulator of `form` read by four warps with ``tcgen05.ld.<shape>.x<repeat>``."""
+
+    form: MmaForm
+    shape: str
+    repeat: int
+    family: str = "load"
+
+    def misfits(self) -> list[Misfit]:
+        """What the contracts say of it."""
+        return check_load(self.form, self.shape, self.repeat)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The row as JSON data."""
+        form = _given(asdict(self.form), asdict(MmaForm(1, 1)), ("m", "n"))
+        return {"family": self.family, "form": form, "shape": self.shape, "repeat": self.repeat}
+
+
 def _cut(view: OperandView, rows: int, k: int) -> OperandView:
     """((rows, k), tiles, tiles) of a tile, as UMMA::tile_to_mma_shape gives it (mma_traits_sm100.hpp)."""
     assert view.layout is not None and view.swizzle is not None
@@ -110,8 +129,10 @@ def _given(values: dict[str, Any], usual: dict[str, Any], always: tuple[str, ...
     return {key: value for key, value in values.items() if key in always or value != usual[key]}
 
 
-def row_of(data: dict[str, Any]) -> Row:
+def row_of(data: dict[str, Any]) -> Row | LoadRow:
     """The row that `as_dict` wrote."""
+    if data["family"] == "load":
+        return LoadRow(MmaForm(**data["form"]), data["shape"], data["repeat"])
     a, b = (Operand(**{key: _tuples(value) for key, value in data[name].items()}) for name in "ab")
     return Row(data["family"], MmaForm(**data["form"]), a, b, (data["c"][0], data["c"][1]))
 

@@ -12,12 +12,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tileproof.conformance import contract_data
-from tileproof.conformance.contract_families import rows
 from tileproof.conformance.contract_nvcc import Verdict
-from tileproof.conformance.contract_rows import Row
 from tileproof.conformance.layout_picture import draw
 from tileproof.conformance.layout_table import Table, of_operand, of_tmem
-from tileproof.spec.machine.contracts import CODES, Misfit, MmaForm, OperandView, check
+from tileproof.spec.machine.contracts import CODES, Misfit, MmaForm, OperandView, check, check_load
 from tileproof.spec.machine.contracts.rules_form import cute_shapes, isa_shapes
 from tileproof.spec.machine.pages import write_or_check
 
@@ -65,6 +63,12 @@ EXAMPLES: tuple[Example, ...] = (
     ),
     (MmaForm(128, 64), tile(128, 64), tile(64, 64), _accumulator(128, 64, lane=16)),
     (MmaForm(128, 64), tile(128, 64, address=0x600), tile(64, 64), _accumulator(128, 64)),
+)
+
+LOADS = (
+    (MmaForm(64, 64), "32x32b", 16),
+    (MmaForm(128, 64), "32x32b", 128),
+    (MmaForm(128, 96), "32x32b", 64),
 )
 
 PICTURES: dict[str, tuple[str, Table, str]] = {
@@ -123,6 +127,11 @@ def _contracts() -> list[str]:
     for form, a, b, c in EXAMPLES:
         for misfit in check(form, a, b, c):
             rows.append((f"`{misfit.code}`", misfit.at, _call(form), _sentence(misfit), misfit.fits))
+    loads = [
+        (f"`{misfit.code}`", misfit.at, _call(form), _sentence(misfit), misfit.fits)
+        for form, shape, repeat in LOADS
+        for misfit in check_load(form, shape, repeat)
+    ]
     return [
         "## Contracts",
         "`tileproof.spec.machine.contracts.check(form, a, b, c)` says whether operands fit an MMA: `form` "
@@ -140,6 +149,10 @@ def _contracts() -> list[str]:
         "compiles "
         "it all the same and the result is wrong or the instruction illegal.",
         _table(("code", "at", "MMA", "what does not fit", "what would"), rows),
+        "`check_load(form, shape, repeat)` says the same of `tcgen05.ld` (or `.st`) of an accumulator by "
+        "four "
+        "warps, as `make_tmem_copy` builds it:",
+        _table(("code", "at", "MMA", "what does not fit", "what would"), loads),
     ]
 
 
@@ -164,8 +177,8 @@ def _shapes() -> list[str]:
     ]
 
 
-def _verdicts(head: dict[str, str], pairs: Sequence[tuple[Row, Verdict]]) -> list[str]:
-    families = list(dict.fromkeys(row.family for row in rows()))
+def _verdicts(head: dict[str, str], pairs: Sequence[tuple[contract_data.AnyRow, Verdict]]) -> list[str]:
+    families = list(dict.fromkeys(row.family for row in contract_data.all_rows()))
     counts: Counter[tuple[str, str]] = Counter()
     for row, verdict in pairs:
         compiled = "wrong" if row.misfits() else "fits"
@@ -177,7 +190,7 @@ def _verdicts(head: dict[str, str], pairs: Sequence[tuple[Row, Verdict]]) -> lis
     ]
     return [
         "## Against nvcc",
-        f"`tests/contracts/data/nvcc_verdicts.json` holds {len(pairs)} operand combinations, each compiled "
+        f"`tests/contracts/data/nvcc_verdicts.json` holds {len(pairs)} combinations, each compiled "
         f"by nvcc "
         f"({head['toolchain']}); `{head['made_by']}` writes it again, with `--sample N` it compiles N of "
         f"them again "

@@ -20,7 +20,9 @@ from tileproof.spec.machine.contracts import MmaForm, OperandView
 from tileproof.spec.machine.contracts.canonical import Strides
 from tileproof.spec.machine.contracts.rules_smem import cut, major_in, rows_of
 
-ACCEPTED = [row for row, verdict in read()[1] if verdict.compiles and not row.misfits()]
+ACCEPTED = [
+    row for row, verdict in read()[1] if isinstance(row, Row) and verdict.compiles and not row.misfits()
+]
 START = 0x4000
 I64 = npt.NDArray[np.int64]
 

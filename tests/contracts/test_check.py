@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tileproof.spec.machine.contracts import CODES, MmaForm, OperandView, check, fits
+from tileproof.spec.machine.contracts import CODES, MmaForm, OperandView, check, check_load, fits
 from tileproof.spec.machine.errors import TileproofError
 
 tile, in_tmem = OperandView.tile, OperandView.in_tmem
@@ -244,3 +244,30 @@ def test_a_buffer_of_plain_rows_is_the_swizzle_of_its_row_width() -> None:
         assert check(MmaForm(128, 64), b=OperandView.from_cute((64, k), (k, 1), swizzle=(b, 4, 3))) == []
     (found,) = check(MmaForm(128, 64), b=OperandView.from_cute((64, 64), (72, 1)))
     assert found.fits == "tile_to_shape of UMMA::Layout_K_INTER_Atom"
+
+
+@pytest.mark.parametrize(
+    ("form", "shape", "repeat", "expected", "fitting"),
+    [
+        (MmaForm(64, 64), "32x32b", 16, [("tmem-lanes", "compile")], "16x256b"),
+        (MmaForm(128, 64), "32x32b", 128, [("tmem-columns", "compile")], "x64"),
+        (MmaForm(128, 96), "32x32b", 64, [("tmem-columns", "run")], "x32"),
+        (MmaForm(64, 64, ws=True), "32x32b", 64, [("tmem-columns", "compile")], "x32"),
+        (MmaForm(128, 64, cta_group=2), "16x256b", 4, [], ""),
+        (MmaForm(64, 64), "16x256b", 8, [], ""),
+    ],
+)
+def test_loads_of_an_accumulator(
+    form: MmaForm, shape: str, repeat: int, expected: list[tuple[str, str]], fitting: str
+) -> None:
+    found = check_load(form, shape, repeat)
+    assert [(misfit.code, misfit.at) for misfit in found] == expected
+    assert all(fitting in misfit.fits for misfit in found)
+
+
+@pytest.mark.parametrize("load", [("32x32b", 3), ("16x256b", 64), ("8x8b", 1)])
+def test_what_is_no_load_is_told(load: tuple[str, int]) -> None:
+    with pytest.raises(TileproofError):
+        check_load(MmaForm(128, 64), *load)
+    with pytest.raises(TileproofError):
+        check_load(MmaForm(96, 64), "32x32b", 1)

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 from tileproof.conformance import contract_data
-from tileproof.conformance.contract_data import agrees, read
-from tileproof.conformance.contract_families import rows
+from tileproof.conformance.contract_data import AnyRow, agrees, all_rows, read
+from tileproof.conformance.contract_families import load_rows, rows
 from tileproof.conformance.contract_nvcc import Verdict, attribute, source
-from tileproof.conformance.contract_rows import Row, row_of
+from tileproof.conformance.contract_rows import LoadRow, row_of
 from tileproof.kernels import toolchain
-from tileproof.spec.machine.contracts import algebra, canonical
+from tileproof.spec.machine.contracts import algebra, canonical, load
 from tileproof.spec.machine.errors import TileproofError
 
 HEAD, PAIRS = read()
 
 
-def disagreements() -> list[Row]:
+def disagreements() -> list[AnyRow]:
     return [row for row, verdict in PAIRS if not agrees(row, verdict)]
 
 
@@ -29,7 +29,7 @@ def test_the_contracts_agree_with_nvcc_on_every_row() -> None:
 
 
 def test_the_rows_are_those_of_the_generator_and_of_the_pinned_compiler() -> None:
-    assert sorted(map(str, rows())) == sorted(str(row) for row, _ in PAIRS)
+    assert sorted(map(str, all_rows())) == sorted(str(row) for row, _ in PAIRS)
     assert HEAD["toolchain"] == toolchain.find().version
     assert HEAD["made_by"].endswith(contract_data.MODULE)
 
@@ -91,6 +91,11 @@ PLANTED: dict[str, tuple[str, Any]] = {
     "an atom's width is not asked": ("canonical.ATOM_MN", dict.fromkeys(canonical.ATOM_MN, 8)),
     "units of 16 bytes always divide": ("algebra.upcast", _upcast_without_assertion),
     "a tile need not divide": ("algebra.divide", _any_tile),
+    "a load has one column a repeat": ("load.SHAPES", dict.fromkeys(load.SHAPES, (32, 1))),
+    "a load of 32 lanes is one of 16": (
+        "load.SHAPES",
+        {name: (16, n) for name, (_, n) in load.SHAPES.items()},
+    ),
 }
 
 
@@ -130,11 +135,12 @@ def test_errors_are_attributed_to_the_line_that_the_trail_names() -> None:
 
 
 def test_the_source_has_one_line_a_row() -> None:
-    chosen = dict(enumerate(rows()[:5]))
+    chosen = dict(enumerate([*rows()[:5], *load_rows()[:2]]))
     text, at = source(chosen)
     lines = text.splitlines()
     assert [lines[number - 1].split(",")[0] for number in at] == [
-        f"template __global__ void row<{index}" for index in chosen
+        f"template __global__ void {'load' if isinstance(row, LoadRow) else 'row'}<{index}"
+        for index, row in chosen.items()
     ]
 
 
@@ -148,8 +154,8 @@ def test_a_file_that_is_no_data_is_told(tmp_path: Any) -> None:
 
 @pytest.mark.slow
 def test_a_sample_compiled_again_has_the_same_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
-    assert contract_data.main(["--sample", "20", "--seed", "3"]) == 0
-    assert "20 rows" in capsys.readouterr().err
+    assert contract_data.main(["--sample", "24", "--seed", "3"]) == 0
+    assert "24 rows" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -26,6 +26,7 @@ DEFECT = 1
     help="When asynchronous operations complete.",
 )
 @click.option("--schedule-seed", default=0, show_default=True, help="Seed of the random schedule.")
+@click.option("--schedule", "given", metavar="SCHEDULE", help="Of `tileproof explore`, in place of both.")
 @click.option("--plant", metavar="ID", help="Plant a defect first (see `tileproof defects`).")
 @click.option("--limit", default=1_000_000, show_default=True, type=click.IntRange(1), help="Events kept.")
 @click.option("--out", type=click.Path(dir_okay=False), help="Write Chrome trace JSON (for ui.perfetto.dev).")
@@ -37,6 +38,7 @@ def trace(
     blocks: int,
     policy: Any,
     schedule_seed: int,
+    given: str | None,
     plant: str | None,
     limit: int,
     out: str | None,
@@ -51,6 +53,7 @@ def trace(
     from tileproof.conformance.drivers import emulator
     from tileproof.conformance.names import PlanTraceNames
     from tileproof.conformance.observed import Schedule
+    from tileproof.emulator import Schedule as EmulatorSchedule
     from tileproof.kernels.registry import kernel as find_kernel
 
     found = find_kernel(kernel)
@@ -68,16 +71,16 @@ def trace(
     plan = found.plan(d_qk)
     built = plant_ptx(planted, found.build(d_qk, source_overrides=source_overrides(planted)))
     launch = found.launch(problem(d_qk, blocks), built)
-    observed, events = emulator.run_traced(
-        launch, plan, schedule=Schedule(policy, schedule_seed), limit=limit
-    )
+    schedule = Schedule(policy, schedule_seed) if given is None else EmulatorSchedule.parse(given)
+    observed, events = emulator.run_traced(launch, plan, schedule=schedule, limit=limit)
     names = PlanTraceNames(plan)
     if out:
         write(out, json.dumps(events.to_chrome(names)))
     if picture:
         from tileproof.conformance.trace_picture import draw
 
-        draw(events, names, Path(picture), f"{found.name}, d_qk {d_qk}, {blocks} k-blocks, schedule {policy}")
+        how = given or policy
+        draw(events, names, Path(picture), f"{found.name}, d_qk {d_qk}, {blocks} k-blocks, schedule {how}")
     if as_text:
         click.echo(events.to_text(names), nl=False)
     errors = [one for one in observed.findings if one.severity == "error"]

@@ -214,9 +214,7 @@ class Module:
             if trace
             else None,
             decisions=decisions_of(raw["decisions"]),
-            held_back=held_back(raw["holds"], ProgramView(decoded), cluster3[0] * cluster3[1] * cluster3[2])
-            if raw["holds"]
-            else (),
+            held_back=held_back(raw["holds"], ProgramView(decoded), grid3, cluster3) if raw["holds"] else (),
         )
 
 

@@ -197,11 +197,14 @@ class HeldBack:
 
     `start` and `end` count scheduling points; `end` None: it never moved again. `waited` names what a group
     of lanes had waited for where it was held back after that wait was over; `barrier` is the mbarrier's byte
-    offset in the CTA's shared memory, or the number of a named one. `at` is PTX line and source in words.
+    offset in the CTA's shared memory, or the number of a named one. `at` is PTX line and source in words;
+    `others`: the grid has several clusters.
     """
 
     hold: Hold
+    cta: tuple[int, int, int]
     rank: int
+    others: bool
     ptx_line: int
     at: str
     instruction: str
@@ -216,38 +219,45 @@ class HeldBack:
         """One sentence."""
         names = names or Names()
         who = names.warp(self.rank, self.hold.warp)
-        lanes = f" (lanes from {self.hold.lane})" if self.hold.lane else ""
+        who += f" (CTA {','.join(map(str, self.cta))} of the grid)" if self.others else ""
         if self.hold.kind == "w":
-            over = ""
+            who += f" (lanes from {self.hold.lane})" if self.hold.lane else ""
             if self.waited == "mbarrier" and self.barrier is not None and self.phase is not None:
                 phase = names.phase(self.barrier, self.phase - 1)
-                over = f", whose wait for {phase} of {names.mbarrier(self.rank, self.barrier)} was over"
+                who += f", its wait for {phase} of {names.mbarrier(self.rank, self.barrier)} over,"
             elif self.waited == "named":
-                over = f", whose wait at named barrier {self.barrier} was over"
-            what = f"{who}{lanes}{over}, is held back before {self.instruction} at {self.at}"
+                who += f", its wait at named barrier {self.barrier} over,"
+            what = f"{who} is held back before {self.instruction} at {self.at}"
         else:
-            number = f"number {self.hold.serial}" if self.hold.kind == "c" else f"number {self.hold.step}"
-            half = ", its write to global memory," if self.hold.kind == "c" and self.hold.step else ""
-            what = f"the {self.engine} {number} of {who}{lanes}{half} issued at {self.at}, is not completed"
-        moved = f"for {self.end - self.start - 1} moves of others" if self.end is not None else "to the end"
-        return f"{what} {moved}"
+            number = self.hold.serial if self.hold.kind == "c" else self.hold.step
+            half = "the write to global memory of " if self.hold.kind == "c" and self.hold.step else ""
+            issued = f"issued at {self.at}, does not complete"
+            what = f"{half}{self.engine} number {number} of {who}, {issued}"
+        return what + (
+            " before the end" if self.end is None else f" for {self.end - self.start - 1} moves of others"
+        )
 
 
-def held_back(raw: list[dict[str, Any]], view: ProgramView, ctas: int) -> tuple[HeldBack, ...]:
-    """The engine's record of the decisions that a replay came to; `ctas` of a cluster give the ranks."""
+def held_back(
+    raw: list[dict[str, Any]], view: ProgramView, grid: tuple[int, int, int], cluster: tuple[int, int, int]
+) -> tuple[HeldBack, ...]:
+    """The engine's record of the decisions that a replay came to."""
     found = []
     for one in raw:
         hold = Hold(one["actor"], one["step"])
-        waited = WAITS[one["wait"]]
+        cta = (hold.cta % grid[0], hold.cta // grid[0] % grid[1], hold.cta // (grid[0] * grid[1]))
+        x, y, z = (at % size for at, size in zip(cta, cluster, strict=True))
         found.append(
             HeldBack(
                 hold=hold,
-                rank=hold.cta % ctas,
+                cta=cta,
+                rank=x + cluster[0] * (y + cluster[1] * z),
+                others=grid != cluster,
                 ptx_line=view.line(one["pc"]),
                 at=view.at(one["pc"]),
                 instruction=view.instruction(one["pc"]),
                 engine=one["engine"],
-                waited=waited,
+                waited=WAITS[one["wait"]],
                 barrier=one["barrier"] if one["barrier"] >= 0 else None,
                 phase=one["phase"] if one["phase"] >= 0 else None,
                 start=one["from"],

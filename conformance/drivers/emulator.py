@@ -57,7 +57,7 @@ def run(
 
 
 def run_traced(
-    launch: Launch, plan: KernelPlan, *, schedule: Schedule, limit: int = 1_000_000
+    launch: Launch, plan: KernelPlan, *, schedule: Schedule | EmulatorSchedule, limit: int = 1_000_000
 ) -> tuple[Observed, Trace]:
     """As `run`, without captures, and the launch's first `limit` events."""
     observed, trace = _run(launch, plan, schedule, False, "fast", limit, False)
@@ -66,11 +66,19 @@ def run_traced(
 
 
 def _run(
-    launch: Launch, plan: KernelPlan, schedule: Schedule, taps: bool, mma: Mma, limit: int, races: bool
+    launch: Launch,
+    plan: KernelPlan,
+    schedule: Schedule | EmulatorSchedule,
+    taps: bool,
+    mma: Mma,
+    limit: int,
+    races: bool,
 ) -> tuple[Observed, Trace | None]:
     result, buffers = launch_on(
         launch,
-        schedule=EmulatorSchedule(policy=schedule.policy, seed=schedule.seed),
+        schedule=schedule
+        if isinstance(schedule, EmulatorSchedule)
+        else EmulatorSchedule(policy=schedule.policy, seed=schedule.seed),
         taps=_taps(plan) if taps else [],
         mma=mma,
         trace=limit > 0,

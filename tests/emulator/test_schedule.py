@@ -138,7 +138,24 @@ def test_held_back_says_who_and_where() -> None:
     copy = Schedule("replay", base="early", decisions=(Hold.parse("c0.0.0.0@0"),))
     result, _ = programs.IN_ORDER(schedule=copy)
     assert {f.code for f in result.errors} == {"shared-pending"}
-    assert "bulk copy number 0 of warp 0 of CTA 0 issued at" in result.held_back[0].text()
+    text = result.held_back[0].text()
+    assert (
+        text.startswith("bulk copy number 0 of warp 0 of CTA 0, issued at line")
+        and "does not complete" in text
+    )
+
+
+def test_a_decision_about_one_cluster_of_several() -> None:
+    held = Schedule("replay", decisions=(Hold.parse("w1.2.0@1"),))
+    result, _ = programs.LAPPED(schedule=held, grid=2)
+    assert [f.cta for f in result.errors] == [(1, 0, 0)]
+    assert "(CTA 1,0,0 of the grid)" in result.held_back[0].text()
+    assert not programs.LAPPED(schedule=Schedule("replay"), grid=2)[0].errors
+    for schedule in (s for s in EVERY if s.policy in ("random", "starve")):
+        plain, _ = programs.NOT_LAPPED(schedule=schedule, grid=3, trace=True)
+        recorded, _ = programs.NOT_LAPPED(schedule=schedule, grid=3, record="late")
+        again, _ = programs.NOT_LAPPED(schedule=schedule.replayed(recorded.decisions), grid=3, trace=True)
+        assert again.trace.to_text() == plain.trace.to_text()  # type: ignore[union-attr]
 
 
 def test_a_decision_that_never_comes_up_is_not_among_those_followed() -> None:

@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from tileproof.conformance.explore_cli import explore
+from tileproof.conformance.trace_cli import trace
 from tileproof.spec.machine.errors import TileproofError
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long schedules are written into the working folder."""
+    monkeypatch.chdir(tmp_path)
 
 
 def explored(*args: str) -> tuple[int, Any]:
@@ -54,6 +61,16 @@ def test_a_defect_is_found_named_and_replayed() -> None:
     assert code == 1 and pending["place"] in {one["place"] for one in again["findings"]}
     # Without its one decision the replay shows nothing.
     assert explored(*words[2:-1], "replay:base=late")[0] == 0
+
+
+def test_a_schedule_can_be_traced() -> None:
+    args = ["head128-part0", "--plant", "q-not-waited-for", "--blocks", "2", "--text"]
+    texts = []
+    for schedule in ("replay:base=late:c0.0.0.5@0", "replay:base=late"):
+        done = CliRunner().invoke(trace, [*args, "--schedule", schedule], standalone_mode=False)
+        texts.append(done.stdout)
+        assert done.return_value == (1 if "@" in schedule else 0)
+    assert texts[0] != texts[1]
 
 
 def test_a_hang_is_told_in_the_names_of_the_plan() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -62,20 +63,81 @@ def explore(
 ) -> int:
     """Run one problem of KERNEL under many schedules; findings and outputs must not depend on the schedule.
 
+    KERNEL is one of `tileproof kernels`, or tutorial-01 to tutorial-05: NVIDIA's, with `--blocks` tiles
+    along K.
     Each distinct finding is shown once, with the smallest schedule that shows it, in words, and the command
     that replays it. Exit code 1 when there is an error.
     """
-    from tileproof.conformance.case import Case, Indices
-    from tileproof.conformance.defects import defect, plant_ptx, source_overrides
-    from tileproof.conformance.explore import Explored
     from tileproof.conformance.report import Progress
     from tileproof.emulator.explore import EXPLORED
     from tileproof.emulator.explore import explore as run
     from tileproof.emulator.schedule import Schedule
+
+    chosen: Any = EXPLORED if policies is None else tuple(policies.split(","))
+    words = ["--case", case_json] if case_json else ["--d-qk", str(d_qk), "--blocks", str(blocks)]
+    if kernel.startswith("tutorial-"):
+        words = ["--blocks", str(blocks)]
+    words += [*(["--plant", plant] if plant else []), *([] if races else ["--no-races"])]
+
+    with Progress(schedules) as progress:
+        progress.start(f"{kernel}: building")
+        subject = (
+            _tutorial(kernel, blocks, case_json, plant)
+            if kernel.startswith("tutorial-")
+            else _kernel(kernel, d_qk, blocks, case_json, plant)
+        )
+
+        def show(what: str, done: int, total: int) -> None:
+            progress.start(f"{subject.title}: {what} of {total}")
+            progress.show(done, what == "shrinking")
+
+        result = run(
+            subject.launch,
+            schedules=[Schedule.parse(_read(one)) for one in given] if given else schedules,
+            policies=chosen,
+            seed=seed,
+            compare=subject.compare,
+            names=subject.words,
+            processes=processes,
+            shrink_seconds=shrink_seconds,
+            progress=show,
+            races=races,
+        )
+    rows = [
+        _row(number, one, subject.names, ["tileproof", "explore", kernel, *words], out)
+        for number, one in enumerate(result.defects, 1)
+    ]
+    if as_json:
+        verdict = "defect" if result.failed else "pass"
+        whole = {
+            "verdict": verdict, "kernel": kernel, "problem": subject.problem, "schedules": result.schedules,
+            "policies": result.policies, "scheduling_points": result.points,
+            "seconds": round(result.seconds, 3), "findings": rows,
+        }  # fmt: skip
+        print(json.dumps(whole, indent=1))
+    else:
+        _print(subject.title, result, rows)
+    return DEFECT if result.failed else 0
+
+
+@dataclass(frozen=True)
+class _Subject:
+    title: str
+    problem: str
+    launch: Any
+    compare: Any
+    words: Any
+    names: Any
+
+
+def _kernel(name: str, d_qk: int, blocks: int, case_json: str | None, plant: str | None) -> _Subject:
+    from tileproof.conformance.case import Case, Indices
+    from tileproof.conformance.defects import defect, plant_ptx, source_overrides
+    from tileproof.conformance.explore import Explored
     from tileproof.kernels.registry import kernel as find_kernel
     from tileproof.spec.problem import B_TOPK
 
-    found = find_kernel(kernel)
+    found = find_kernel(name)
     planted = None if plant is None else defect(plant)
     if planted is not None and planted.kernel != found.name:
         raise TileproofError(
@@ -92,46 +154,22 @@ def explore(
             f"{found.name} has no such d_qk", where="--d-qk", expected=", ".join(map(str, found.d_qks)),
             found=str(case.d_qk),
         )  # fmt: skip
-    chosen: Any = EXPLORED if policies is None else tuple(policies.split(","))
-    words = [*(["--case", case_json] if case_json else ["--d-qk", str(d_qk), "--blocks", str(blocks)])]
-    words += [*(["--plant", plant] if plant else []), *([] if races else ["--no-races"])]
+    built = plant_ptx(planted, found.build(case.d_qk, source_overrides=source_overrides(planted)))
+    one = Explored.of(found, built, case)
+    return _Subject(f"{found.name} d_qk {case.d_qk}", case.as_json(), one, one.compare, one.words, one.names)
 
-    with Progress(schedules) as progress:
-        progress.start(f"{found.name} d_qk {case.d_qk}: building")
-        built = plant_ptx(planted, found.build(case.d_qk, source_overrides=source_overrides(planted)))
-        explored = Explored.of(found, built, case)
 
-        def show(what: str, done: int, total: int) -> None:
-            progress.start(f"{found.name} d_qk {case.d_qk}: {what} of {total}")
-            progress.show(done, what == "shrinking")
+def _tutorial(name: str, tiles: int, case_json: str | None, plant: str | None) -> _Subject:
+    from tileproof.conformance.tutorials import Launched, named, problem
+    from tileproof.emulator.hang import Names
+    from tileproof.emulator.judge import differing_bits
 
-        result = run(
-            explored,
-            schedules=[Schedule.parse(_read(one)) for one in given] if given else schedules,
-            policies=chosen,
-            seed=seed,
-            compare=explored.compare,
-            names=explored.words,
-            processes=processes,
-            shrink_seconds=shrink_seconds,
-            progress=show,
-            races=races,
-        )
-    rows = [
-        _row(number, one, explored.names, ["tileproof", "explore", found.name, *words], out)
-        for number, one in enumerate(result.defects, 1)
-    ]
-    if as_json:
-        verdict = "defect" if result.failed else "pass"
-        whole = {
-            "verdict": verdict, "kernel": found.name, "case": case.as_json(), "schedules": result.schedules,
-            "policies": result.policies, "scheduling_points": result.points,
-            "seconds": round(result.seconds, 3), "findings": rows,
-        }  # fmt: skip
-        print(json.dumps(whole, indent=1))
-    else:
-        _print(f"{found.name} d_qk {case.d_qk}", result, rows)
-    return DEFECT if result.failed else 0
+    if case_json or plant:
+        raise TileproofError("a tutorial has no cases and no planted defects", where=name)
+    one = Launched(named(name), problem(named(name), tiles))
+    return _Subject(
+        f"{name}, {tiles} tiles along K", f"{tiles} tiles along K", one, differing_bits, str, Names()
+    )
 
 
 def _read(text: str) -> str:
@@ -196,6 +234,8 @@ def _print(title: str, result: Any, rows: Sequence[dict[str, Any]]) -> None:
             least = "" if row["minimal"] else " (not known to be the least)"
             many = f"{row['preemptions']} preemption" + ("" if row["preemptions"] == 1 else "s")
             console.print(f"   smallest schedule, {many}{least}:")
-            for line in row["in_words"]:
+            for line in row["in_words"][:LONG]:
                 console.print("     " + escape(line))
+            if len(row["in_words"]) > LONG:
+                console.print(f"     and {len(row['in_words']) - LONG} more")
         console.print("   replay: " + escape(row["replay"]))

@@ -198,7 +198,8 @@ class HeldBack:
     `start` and `end` count scheduling points; `end` None: it never moved again. `waited` names what a group
     of lanes had waited for where it was held back after that wait was over; `barrier` is the mbarrier's byte
     offset in the CTA's shared memory, or the number of a named one. `at` is PTX line and source in words;
-    `others`: the grid has several clusters.
+    `others`: the grid has several clusters; `visible`: the instruction is the operation that waits, not one
+    before it.
     """
 
     hold: Hold
@@ -208,6 +209,7 @@ class HeldBack:
     ptx_line: int
     at: str
     instruction: str
+    visible: bool
     engine: str
     waited: str
     barrier: int | None
@@ -227,7 +229,11 @@ class HeldBack:
                 who += f", its wait for {phase} of {names.mbarrier(self.rank, self.barrier)} over,"
             elif self.waited == "named":
                 who += f", its wait at named barrier {self.barrier} over,"
-            what = f"{who} is held back before {self.instruction} at {self.at}"
+            what = (
+                f"{who} is held back "
+                + (f"before {self.instruction} " if self.visible else "")
+                + f"at {self.at}"
+            )
         else:
             number = self.hold.serial if self.hold.kind == "c" else self.hold.step
             half = "the write to global memory of " if self.hold.kind == "c" and self.hold.step else ""
@@ -256,6 +262,7 @@ def held_back(
                 ptx_line=view.line(one["pc"]),
                 at=view.at(one["pc"]),
                 instruction=view.instruction(one["pc"]),
+                visible=one["visible"],
                 engine=one["engine"],
                 waited=WAITS[one["wait"]],
                 barrier=one["barrier"] if one["barrier"] >= 0 else None,

@@ -21,6 +21,7 @@ _FIXED: tuple[Policy, ...] = ("early", "late", "late-newest")
 _FEW: tuple[Policy, ...] = ("replay", "starve", "pct", "late-random", "random")  # few decisions come first
 _STARTS = 3  # recorded schedules that are made smaller; the smallest result counts
 _SEVERAL = 7  # from so few decisions on, every subset is tried
+_SINGLES = 64  # actors of which it is tried whether holding back that one alone is enough
 _MANY = 2000  # with more decisions than that, a policy that takes few is tried first
 _OTHERS = 40  # schedules of that policy
 _WORDS: dict[BaseOrder, str] = {
@@ -82,7 +83,7 @@ class _Search:
         plain = replace(like, environment=0)
         if plain != like and self.kept(plain, holds) is not None:
             like = plain
-        holds = self._prefix(like, holds)
+        holds = self._single(like, self._prefix(like, holds))
         # Before the first try of a wait rather than after it: that does not depend on who was late before.
         first = tuple(Hold(h.actor, h.step & ~255) if h.kind == "w" else h for h in holds)
         if first != holds and (kept := self.kept(like, first)) is not None and len(kept) <= len(holds):
@@ -101,6 +102,16 @@ class _Search:
                 holds, high = kept, min(middle, len(kept))
             else:
                 low = middle + 1
+        return holds
+
+    def _single(self, like: Schedule, holds: tuple[Hold, ...]) -> tuple[Hold, ...]:
+        """One actor held back from its first decision on, when that alone shows the finding; else `holds`."""
+        first = {hold.actor: hold for hold in reversed(holds)}
+        for hold in sorted(first.values(), key=holds.index, reverse=True)[:_SINGLES]:
+            if len(holds) <= _SEVERAL or self.over:
+                break
+            if (kept := self.kept(like, [hold])) is not None:
+                return kept
         return holds
 
     def _least(self, like: Schedule, holds: tuple[Hold, ...]) -> tuple[Hold, ...]:

@@ -100,10 +100,20 @@ def test_the_text_shows_verdict_findings_and_replay() -> None:
     assert done.return_value == 0 and done.stdout.startswith("PASS head128-part0 d_qk 576: 12 schedules")
 
 
+def test_a_tutorial_of_nvidia_whose_slow_warp_is_lapped() -> None:
+    """All warps wait on the mbarriers, and only warp 0 keeps the loop from going on (02_mma_tma_sm100.cu)."""
+    tutorial = ("tutorial-02", "--blocks", "5", "--no-races", "--schedule")
+    assert explored(*tutorial, "late")[0] == 0
+    code, result = explored(*tutorial, "replay:base=late:w0.1.0@0")
+    assert code == 1 and {one["code"] for one in result["findings"] if one["severity"] == "error"} == {"hang"}
+    with pytest.raises(TileproofError):
+        explored("tutorial-02", "--plant", "q-not-waited-for")
+
+
 @pytest.mark.parametrize(
     "args",
     [
-        ("head512",), ("head128", "--d-qk", "100"), ("head128", "--plant", "nothing"),
+        ("head512",), ("tutorial-09",), ("head128", "--d-qk", "100"), ("head128", "--plant", "nothing"),
         ("head128", "--plant", "q-not-waited-for"), ("head128", "--policies", "sometimes"),
         ("head128", "--schedule", "replay:x"), ("head128", "--schedule", "@/nowhere/at/all"),
         ("head128", "--case", "{}"),

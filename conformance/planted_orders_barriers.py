@@ -193,7 +193,7 @@ ROWS = (
     Row(
         "empty-token-waits", "the wait for the last k-block is made for a token without any", "H1",
         "empty-token", (TextEdit("@%p2 bra NEXT;\n"), TextEdit("sub.u32 %r6, %r2, 1;", "add.u32 %r6, %r2, 0;")),
-        Expected("hang", says=("phase 0 of ready of CTA 0 lacks 1 of 1 arrival",)),
+        Expected("hang", says=("phase 0 of ready of CTA 0 lacks 1 of 1 arrival", "arrive")),
     ),
     Row(
         "odd-tiles", "a CTA without a tile in the last round does not signal", "H5", "pair-tiles",
@@ -208,7 +208,7 @@ ROWS = (
     Row(
         "lock-once-a-pair", "the lock is signalled once a pair and counted once a CTA", "H5", "pair-lock",
         (TextEdit("atom.add", "setp.eq.u32 %p2, %rank, 0;\n@%p2 atom.add"),),
-        Expected("livelock", says=("spins",)),
+        Expected("livelock", says=("lane 0 of warp 0 of CTA 0", "spins")),
     ),
     Row(
         "registers-not-given-back", "the producer warpgroup has no setmaxnreg.dec", "H4", "registers",

@@ -195,7 +195,7 @@ _LOADS = (
     Row(
         "copy-too-few-bytes", "128 of the 256 bytes are expected", "", "bulk-load",
         (TextEdit("_, [full], 256;", "_, [full], 128;"),),
-        Expected("hang", says=("full of CTA 0 lacks nothing, but 128 bytes more came than it expects",)),
+        Expected("hang", says=("full of CTA 0 lacks nothing, but 128 bytes more came than it expects", "128 bytes were expected by lane 0")),
     ),
     Row(
         "copy-too-many-bytes", "512 bytes are expected, 256 come", "", "bulk-load",
@@ -205,7 +205,7 @@ _LOADS = (
     Row(
         "copy-by-whole-warp", "the copy has lost its elected thread", "R12 H7", "bulk-load",
         (TextEdit(f"@%one {LOAD}", f"@%last {LOAD}"),),
-        Expected("race-copy-unwaited", "cp.async.bulk", "cp.async.bulk"),
+        Expected("race-copy-unwaited", "cp.async.bulk", "cp.async.bulk", "the completion of the copy"),
     ),
     Row(
         "init-without-barrier", "the CTA does not meet after mbarrier.init", "R10", "bulk-load",
@@ -229,6 +229,11 @@ _RING = (
         "ring-parity-of-one-stage", "the parity turns with every tile, as with one stage", "R2", "ring",
         (TextEdit("shr.u32 %r3, %r1, 1;\n", "mov.u32 %r3, %r1;\n", 2),),
         Expected("shared-uninitialised", "ld.shared"),
+    ),
+    Row(
+        "ring-buffers-swapped", "the producer fills the other buffer than the one that it publishes", "R8",
+        "ring", (TextEdit("mad.wide.u32 %rd1, %r1, 256, %in;", "xor.b32 %r6, %r6, 256;\nmad.wide.u32 %rd1, %r1, 256, %in;"),),
+        Expected("race-copy-unwaited", "ld.shared", "cp.async.bulk", "the completion of the copy"),
     ),
     Row(
         "ring-two-ahead", "the producer does not wait for the buffer to be free", "R2", "ring",
@@ -302,7 +307,7 @@ _STORES = (
     Row(
         "warp-stores", "every lane issues the store of the whole tile", "R12", "warp-store",
         (TextEdit("@!%lane0 bra DONE;\n"),),
-        Expected("race-copy-unwaited", "cp.async.bulk.global", "cp.async.bulk.global"),
+        Expected("race-copy-unwaited", "cp.async.bulk.global", "cp.async.bulk.global", "the completion of the copy"),
     ),
     Row(
         "lane-publishes-early", "lane 0 arrives before its warp has joined", "R12", "warp-publish",

@@ -240,7 +240,7 @@ _MULTIPLY = (
     Row(
         "mma-over-others-result", "the warp syncs where the warpgroup should before the next MMA", "R5 R1",
         "multiply", (TextEdit(f"{FENCE_PROXY}\nbar.sync 0;\n{AFTER}\n{mma()}\n{COMMIT_AGAIN}", f"{FENCE_PROXY}\nbar.warp.sync -1;\n{AFTER}\n{mma()}\n{COMMIT_AGAIN}"),),
-        Expected("race-unordered", "tcgen05.mma", "", "a barrier"),
+        Expected("race-unordered", "tcgen05.mma", "tcgen05.ld", "a barrier"),
     ),
     Row(
         "mma-operand-without-fence", "no tcgen05.fence::after_thread_sync between the barrier and the MMA", "",

@@ -64,6 +64,19 @@ def test_at_least_eight_are_planted_in_kernel_sources() -> None:
     assert len(in_source) >= 8 and {row.target for row in in_source + in_ptx} == {"head128-part0", "head128"}
 
 
+def test_rows_say_what_must_be_named() -> None:
+    for row in ROWS.values():
+        expected = row.expected
+        if expected.code.startswith("race-"):
+            assert expected.first and expected.second and expected.missing, row.id
+            at = expected.first_at or expected.second_at
+            assert at or isinstance(row.edits[0], TextEdit), row.id
+        elif expected.code in ("hang", "livelock"):
+            assert len(expected.says) >= 2, row.id
+        else:
+            assert expected.second, row.id
+
+
 def test_every_program_has_a_wrong_twin() -> None:
     assert {row.target for row in ROWS.values() if isinstance(row.edits[0], TextEdit)} == set(programs())
 

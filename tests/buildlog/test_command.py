@@ -39,11 +39,11 @@ def test_a_build_log_is_explained(
     code, out, _ = run([str(log)], capsys)
     assert code == 0
     assert "it needs N = 256, K = 64: view the same buffer transposed, MN-major" in out
-    assert "common.cuh:43\n" in out and "mma_ss(mma, sA, sB, tC);" in out
+    assert "common.cuh:45\n" in out and "mma_ss(mma, sA, sB, tC);" in out
     code, out, _ = run([str(log), "--json"], capsys)
     assert code == 0 and json.loads(out)["kind"] == "build"
     assert json.loads(out)["findings"][0]["at"] == {
-        "file": "common.cuh", "line": 43, "text": "static_assert(size<2>(sA_frag) == size<2>(sB_frag));"
+        "file": "common.cuh", "line": 45, "text": "static_assert(size<2>(sA_frag) == size<2>(sB_frag));"
     }  # fmt: skip
 
 

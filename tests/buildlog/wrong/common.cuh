@@ -1,4 +1,5 @@
-// What the wrong kernels of this folder share: operand tiles in shared memory and a gemm over k, as a user writes it.
+// What the wrong kernels of this folder share: operand tiles in shared memory and a gemm over k, as a user
+// writes it.
 #pragma once
 
 #include <cute/tensor.hpp>
@@ -21,7 +22,8 @@ using SS = SM100_MMA_F16BF16_SS<bf16, bf16, float, M, N, A, B>;
 // A tile [Rows, Cols] in shared memory, of atom `Atom` repeated.
 template <class Atom, int Rows, int Cols>
 __device__ auto smem_tile(void* at) {
-  return make_tensor(make_smem_ptr(static_cast<bf16*>(at)), tile_to_shape(Atom{}, Shape<Int<Rows>, Int<Cols>>{}));
+  return make_tensor(make_smem_ptr(static_cast<bf16*>(at)),
+                     tile_to_shape(Atom{}, Shape<Int<Rows>, Int<Cols>>{}));
 }
 
 template <int Rows, int Cols>

@@ -1,12 +1,13 @@
 // A host function called in a kernel.
-#include <cstdlib>
+#ifdef RIGHT
+#define ON_DEVICE __device__
+#else
+#define ON_DEVICE
+#endif
 
 namespace wrong {
 
-#ifdef RIGHT
-__device__
-#endif
-inline int host_scale(int value) { return value * 3; }
+ON_DEVICE inline int host_scale(int value) { return value * 3; }
 
 __global__ void host_function(int* out) { *out = host_scale(*out); }
 

@@ -9,7 +9,7 @@ __global__ void operand_in_global(bf16* a, void* b) {
 #ifdef RIGHT
   auto A = k_major<128, 64>(a);
 #else
-  auto A = make_tensor(make_gmem_ptr(a), Layout<Shape<_128, _64>, Stride<_64, _1>>{});
+  auto A = make_tensor(make_gmem_ptr(a), Layout<Shape<_128, _64>, Stride<_64, _1> >{});
 #endif
   mma_ss(mma, A, k_major<64, 64>(b), tC);
 }

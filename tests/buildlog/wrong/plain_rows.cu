@@ -9,7 +9,7 @@ __global__ void plain_rows(void* a, void* b) {
 #ifdef RIGHT
   auto sA = k_major<128, 64>(a);
 #else
-  auto sA = make_tensor(make_smem_ptr(static_cast<bf16*>(a)), Layout<Shape<_128, _64>, Stride<_64, _1>>{});
+  auto sA = make_tensor(make_smem_ptr(static_cast<bf16*>(a)), Layout<Shape<_128, _64>, Stride<_64, _1> >{});
 #endif
   mma_ss(mma, sA, k_major<128, 64>(b), tC);
 }

@@ -12,7 +12,8 @@ __global__ void spills(float* at) {
   for (int i = 0; i < kValues; ++i) v[i] = at[i * 32 + threadIdx.x];
   __syncthreads();
 #pragma unroll
-  for (int i = 0; i < kValues; ++i) at[(kValues - 1 - i) * 32 + threadIdx.x] = v[i] * v[(i * 7 + 3) % kValues];
+  for (int i = 0; i < kValues; ++i)
+    at[(kValues - 1 - i) * 32 + threadIdx.x] = v[i] * v[(i * 7 + 3) % kValues];
 }
 
 }  // namespace wrong

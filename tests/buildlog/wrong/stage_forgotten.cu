@@ -1,4 +1,5 @@
-// The buffer has two pipeline stages and none is chosen before its part is multiplied: [128, 64, 2] for [128, 64].
+// The buffer has two pipeline stages and none is chosen before its part is multiplied: [128, 64, 2]
+// for [128, 64].
 #include "common.cuh"
 
 namespace wrong {

@@ -9,7 +9,8 @@ __global__ void tmem_registers() {
   auto load = make_tmem_copy(SM100_TMEM_LOAD_32dp32b16x{}, tC);
   auto from = load.get_slice(threadIdx.x).partition_S(tC);
 #ifdef RIGHT
-  auto into = make_tensor<float>(shape(load.get_slice(threadIdx.x).partition_D(make_identity_tensor(shape(tC)))));
+  auto into =
+      make_tensor<float>(shape(load.get_slice(threadIdx.x).partition_D(make_identity_tensor(shape(tC)))));
 #else
   auto into = make_tensor<float>(Shape<_16>{});
 #endif

@@ -1,4 +1,5 @@
-// One helper, called with the same mistake from two kernels whose A differ in swizzle, and with another from a third.
+// One helper, called with the same mistake from two kernels whose A differ in swizzle, and with another from
+// a third.
 #include "common.cuh"
 
 namespace wrong {

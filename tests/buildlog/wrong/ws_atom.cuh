@@ -13,7 +13,6 @@ struct SM100_MMA_F16BF16_WS_TS {
   using DRegisters = void;
 };
 
-
 }  // namespace wrong
 
 namespace cute {

@@ -259,7 +259,7 @@ def _extents(layout: CuteLayout, tile: bool) -> tuple[int, int] | None:
         else [_product(layout.size(0, 0), layout.size(1)), _product(layout.size(0, 1), layout.size(2))]
     )
     first, second = sizes
-    return None if not first or not second else (first, second)
+    return None if first is None or second is None or first < 1 or second < 1 else (first, second)
 
 
 def _product(first: int | None, second: int | None) -> int | None:
@@ -317,7 +317,7 @@ def _add_accumulator(frames: list[Frame], found: Evidence) -> None:
         extents = int_tuple(shape)
         if isinstance(extents, tuple) and len(extents) >= 2:
             rows, columns = size_of(extents[0]), size_of(extents[1])
-            if rows and columns:
+            if rows is not None and columns is not None and rows > 0 and columns > 0:
                 view = OperandView.in_tmem(
                     max(1, rows // found.form.cta_group), columns, dtype=found.form.c_type
                 )

@@ -97,6 +97,15 @@ def test_real_logs_with_other_numbers(data: st.DataObject, compiled: Callable[[s
     survives(text.replace(old, new, data.draw(st.integers(1, 30))))
 
 
+def test_extents_below_one_are_no_operands(compiled: Callable[[str], Compiled]) -> None:
+    log = compiled("too_much_tmem").log
+    shape = "Shape_MN=cute::tuple<cute::_128"
+    assert shape in log
+    for new in ("cute::C<-128>", "cute::C<0>"):
+        survives(log.replace(shape, f"Shape_MN=cute::tuple<{new}"))
+        survives(log.replace("cute::_128", new))
+
+
 @SETTINGS
 @given(data=st.data())
 def test_cut_anywhere(data: st.DataObject, compiled: Callable[[str], Compiled]) -> None:

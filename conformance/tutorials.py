@@ -194,7 +194,9 @@ def run(
     scales = [np.float32(gemm.alpha), np.float32(gemm.beta)]
     empty = b"\0"
     if not tutorial.a_rows:
-        args = [_tensor(a), _tensor(b), _tensor(c), _tensor(d), empty, mma_object, empty, *scales]
+        args: list[Any] = [
+            _tensor(a), _tensor(b), _tensor(c), _tensor(d), empty, mma_object, empty, *scales
+        ]  # fmt: skip
     else:
         atoms = [_atom(a, 64, tutorial.a_rows), _atom(b, 64, tutorial.b_rows)]
         inputs = [_coordinates(m, k), _coordinates(n, k)]

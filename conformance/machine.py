@@ -7,7 +7,7 @@ from dataclasses import replace
 from tileproof.conformance.captures import captured, parts_of, publication
 from tileproof.conformance.finding import Finding
 from tileproof.conformance.observed import MachineFinding, Observed, Waiter
-from tileproof.spec.plan import KernelPlan
+from tileproof.spec.plan import KernelPlan, OutputObservation
 from tileproof.spec.problem import Inputs
 from tileproof.spec.stages import STAGES
 from tileproof.spec.tiles import TileCoord, k_blocks
@@ -38,7 +38,7 @@ def attribute(
     if seen.code == "hang":
         stage, token, k_block, note = _first_unpublished(plan, inputs, observed, token)
     else:
-        stage = _stage_of_warp(plan, seen.warp)
+        stage = _stage_of_tile(plan, seen.tile) if seen.tile else _stage_of_warp(plan, seen.warp)
         k_block = seen.k_block
     return Finding(
         kind="machine",
@@ -117,6 +117,14 @@ def _role(plan: KernelPlan, warp: int) -> str:
     for role in plan.roles:
         if role.first_warp <= warp < role.first_warp + role.warps:
             return role.name
+    return ""
+
+
+def _stage_of_tile(plan: KernelPlan, tile: str) -> str:
+    """The stage that is observed in this tile or output; empty for what no stage is observed in."""
+    for at in plan.observations:
+        if tile == (at.parameter if isinstance(at, OutputObservation) else at.tile):
+            return at.stage
     return ""
 
 

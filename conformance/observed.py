@@ -76,6 +76,7 @@ class MachineFinding:
     count: int = 1
     waiting: tuple[Waiter, ...] = ()
     root: tuple[str, ...] = ()  # of a hang or a race: its cause in words, and the evidence
+    tile: str = ""  # of a race: the plan's tile or the output that both accesses have in common
     k_block: int | None = None  # of a race: that of the last barrier phase its warp waited for
     before: str = ""  # of a race: where the earlier access stands
 

@@ -87,6 +87,10 @@ class Race:
     finding's own instruction; `lanes` is the mask of the lanes that executed it. `after` is the mbarrier
     phase that its warp had last waited for (byte offset in the CTA's shared memory, phase from 0, -1 for the
     one before the first), `then_after` the same of the finding's own warp.
+
+    `space` is "shared", "tmem" or "global", `space_rank` the CTA whose memory it is, `buffer` the global
+    buffer, `tmem_base` the first column of that CTA's first allocation; the finding's `address` is the byte
+    offset in shared memory, TMEM lane << 16 | column, or the global address.
     """
 
     ptx_line: int
@@ -103,6 +107,10 @@ class Race:
     missing: str
     after: tuple[int, int] | None = None
     then_after: tuple[int, int] | None = None
+    space: str = ""
+    space_rank: int = 0
+    tmem_base: int = 0
+    buffer: str = ""
 
     def __str__(self) -> str:
         place = f"PTX line {self.ptx_line}" + (f", {self.source}" if self.source else "")
@@ -254,6 +262,10 @@ def _race(raw: dict[str, Any] | None) -> Race | None:
         missing=raw["missing"],
         after=tuple(raw["after"]) if raw["after"][0] >= 0 else None,
         then_after=tuple(raw["then_after"]) if raw["then_after"][0] >= 0 else None,
+        space=raw["space"],
+        space_rank=raw["space_rank"],
+        tmem_base=raw["tmem_base"],
+        buffer=raw["buffer"],
     )
 
 

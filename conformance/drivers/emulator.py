@@ -208,6 +208,7 @@ def _finding(plan: KernelPlan, finding: Finding, dynamic: int) -> MachineFinding
         count=finding.count,
         waiting=tuple(_waiter(one, dynamic) for one in finding.waiting),
         root=_race(plan, finding, dynamic) if finding.race else _root(plan, finding, dynamic),
+        tile=_tile(plan, finding, dynamic),
         k_block=_k_block(plan, finding, dynamic),
         before=finding.race.source or f"PTX line {finding.race.ptx_line}" if finding.race else "",
     )
@@ -217,6 +218,21 @@ def _k_block(plan: KernelPlan, finding: Finding, dynamic: int) -> int | None:
     """The k-block of the mbarrier phase that the warp of a race had last waited for."""
     after = finding.race.then_after if finding.race else None
     return None if after is None else k_block(plan, after[0] - dynamic, after[1])
+
+
+def _tile(plan: KernelPlan, finding: Finding, dynamic: int) -> str:
+    """The plan's tile, or the output parameter, that the accesses of a race have in common."""
+    race = finding.race
+    if race is None:
+        return ""
+    if race.space == "global":
+        return race.buffer
+    if race.space == "tmem":
+        column = (finding.address & 0xFFFF) - race.tmem_base
+        tmem = (t.name for t in plan.tmem if 0 <= column - t.column < t.columns * t.stages)
+        return next(tmem, "")
+    offset = finding.address - dynamic
+    return next((t.name for t in plan.smem if 0 <= offset - t.offset < t.bytes * t.stages), "")
 
 
 def _race(plan: KernelPlan, finding: Finding, dynamic: int) -> tuple[str, ...]:
@@ -245,7 +261,8 @@ def _race(plan: KernelPlan, finding: Finding, dynamic: int) -> tuple[str, ...]:
         race.then_writes, finding.cluster_rank, finding.warp, finding.source, finding.ptx_line,
         finding.instruction, race.then_after,
     )  # fmt: skip
-    return (f"first {first}", f"then {second}", f"missing: {race.missing}")
+    tile = _tile(plan, finding, dynamic)
+    return (f"first {first}", f"then {second}", f"missing: {race.missing}", *([f"in {tile}"] if tile else []))
 
 
 def _root(plan: KernelPlan, finding: Finding, dynamic: int) -> tuple[str, ...]:

@@ -153,6 +153,10 @@ py::dict launch(
       r["then_nth"] = f.race.second_nth;
       r["then_writes"] = f.race.second_writes;
       r["missing"] = f.race.missing;
+      r["space"] = f.race.space;
+      r["space_rank"] = f.race.space_rank;
+      r["tmem_base"] = f.race.tmem_base;
+      r["buffer"] = f.race.buffer;
       r["after"] = py::make_tuple(f.race.first_barrier, f.race.first_phase);
       r["then_after"] = py::make_tuple(f.race.second_barrier, f.race.second_phase);
       d["race"] = r;

@@ -46,6 +46,10 @@ struct Race {  // the access before, and what should stand between
   // The mbarrier phase that each warp had last waited for: byte offset (-1: none) and number.
   int32_t first_barrier = -1, first_phase = 0;
   int32_t second_barrier = -1, second_phase = 0;
+  std::string space;       // "shared", "tmem" or "global"
+  int32_t space_rank = 0;  // of the CTA whose memory it is
+  int32_t tmem_base = 0;   // first column of that CTA's first allocation
+  std::string buffer;      // in global memory
   std::string missing;
 };
 

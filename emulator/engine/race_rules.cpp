@@ -213,8 +213,23 @@ void Races::report(Severity severity, const char* code, uint32_t first, bool fir
   Finding* f = e_.sink.add(severity, name, message + "; missing: " + missing, b.at, address, a.at.instr);
   if (!f || f->has_race) return;
   f->has_race = true;
-  f->race = {a.at,      a.lanes, a.nth,     first_writes, b.nth,  second_writes,
-             a.barrier, a.phase, b.barrier, b.phase,      missing};
+  Race& r = f->race;
+  r.first = a.at;
+  r.first_lanes = a.lanes;
+  r.first_nth = a.nth;
+  r.first_writes = first_writes;
+  r.second_nth = b.nth;
+  r.second_writes = second_writes;
+  r.first_barrier = a.barrier;
+  r.first_phase = a.phase;
+  r.second_barrier = b.barrier;
+  r.second_phase = b.phase;
+  r.missing = missing;
+  r.space = place == Place::Shared ? "shared" : place == Place::Tmem ? "tmem" : "global";
+  r.space_rank = rank;
+  if (place == Place::Tmem) r.tmem_base = std::max(0, e_.cta_of_rank(rank)->tmem.first_base);
+  if (place == Place::Global)
+    if (const GlobalBuffer* buffer = e_.memory.find(address, 1)) r.buffer = buffer->name;
 }
 
 }  // namespace tileproof

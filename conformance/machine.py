@@ -121,11 +121,14 @@ def _role(plan: KernelPlan, warp: int) -> str:
 
 
 def _stage_of_tile(plan: KernelPlan, tile: str) -> str:
-    """The stage that is observed in this tile or output; empty for what no stage is observed in."""
+    """The stage observed in this tile or output, else that of the first MMA which reads the tile; empty
+    for what no stage has to do with.
+    """
     for at in plan.observations:
         if tile == (at.parameter if isinstance(at, OutputObservation) else at.tile):
             return at.stage
-    return ""
+    results = [mma.d for mma in plan.mmas if tile in (mma.a, mma.b)]
+    return next((at.stage for d in results for at in captured(plan) if at.tile == d), "")
 
 
 def _stage_of_warp(plan: KernelPlan, warp: int | None) -> str:

@@ -1,0 +1,57 @@
+"""Races in the plan's words: who, in which tile, after which wait, what is missing; and that they can be left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tileproof.conformance.case import Case, Indices
+from tileproof.conformance.drivers import emulator
+from tileproof.conformance.finding import Finding
+from tileproof.conformance.machine import machine_findings
+from tileproof.conformance.observed import Schedule
+from tileproof.kernels.registry import kernel
+
+FENCE = "fence.proxy.async.shared::cta;"
+
+
+def findings(edit: tuple[str, str] = ("", ""), races: bool = True) -> list[Finding]:
+    """What the machine says of head128 on two k-blocks with one text of its PTX replaced."""
+    head128 = kernel("head128")
+    inputs = Case(512, 128, 2, (Indices("permuted"),), values="normal").inputs()
+    launch = head128.launch(inputs, head128.build(512))
+    assert edit[0] in launch.image
+    plan = head128.plan(512)
+    planted = replace(launch, image=launch.image.replace(*edit))
+    observed = emulator.run(planted, plan, schedule=Schedule(), taps=False, races=races)
+    return machine_findings(plan, inputs, observed, "production")
+
+
+def test_the_kernel_itself_has_none() -> None:
+    assert not findings()
+
+
+def test_a_missing_proxy_fence_is_told_in_the_plans_words() -> None:
+    found = findings((FENCE, ""))
+    assert {one.code for one in found} == {"race-proxy-fence"}
+    by_tile = {one.root[-1].removeprefix("in "): one for one in found}
+    assert {"S", "dS"} <= set(by_tile)
+    one = by_tile["dS"]
+    assert (one.stage, one.k_block) == ("dS", 0)
+    first, then, missing, _ = one.root
+    assert first.startswith("first write by warp ") and "(softmax)" in first and "st.shared" in first
+    assert then.startswith("then read by warp ") and "(mma)" in then and "mma.cuh" in then
+    assert "its last wait was for ds_ready" in then and "(k-block 0)" in then
+    assert (
+        missing == "missing: fence.proxy.async (shared memory) by the writing threads, before their barrier"
+    )
+
+
+def test_unrolled_copies_are_one_finding() -> None:
+    one = next(one for one in findings((FENCE, "")) if one.root[-1] == "in dS")
+    assert one.instructions > 1
+
+
+@pytest.mark.parametrize("races", [True, False])
+def test_races_can_be_left_out(races: bool) -> None:
+    assert bool(findings((FENCE, ""), races)) == races

@@ -25,9 +25,9 @@ from tileproof.conformance import report as text
 from tileproof.conformance.corpus_cli import corpus
 from tileproof.conformance.explain.command import explain
 from tileproof.conformance.explore_cli import explore
-from tileproof.conformance.layout_cli import layout
-from tileproof.conformance.orders_cli import orders
-from tileproof.conformance.prove_cli import prove
+from tileproof.conformance.layout.command import layout
+from tileproof.conformance.orders.command import orders
+from tileproof.conformance.prove.command import prove
 from tileproof.conformance.trace_cli import trace
 from tileproof.spec.machine.errors import TileproofError
 

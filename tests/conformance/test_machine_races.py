@@ -1,4 +1,4 @@
-"""Races in the plan's words: who, in which tile, after which wait, what is missing; and that they can be left out."""
+"""Races in the plan's words: who, in which tile, after which wait, what is missing."""
 
 from __future__ import annotations
 

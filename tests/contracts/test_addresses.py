@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pycute
 import pytest
-from tileproof.conformance.contract_data import read
-from tileproof.conformance.contract_rows import Row
+from tileproof.conformance.contracts.data import read
+from tileproof.conformance.contracts.rows import Row
 from tileproof.spec.machine import smem_layout
 from tileproof.spec.machine import swizzle as sw
 from tileproof.spec.machine.contracts import MmaForm, OperandView

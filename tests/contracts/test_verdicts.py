@@ -8,11 +8,11 @@ from importlib import import_module
 from typing import Any
 
 import pytest
-from tileproof.conformance import contract_data
-from tileproof.conformance.contract_data import AnyRow, agrees, all_rows, read
-from tileproof.conformance.contract_families import load_rows, rows
-from tileproof.conformance.contract_nvcc import Verdict, attribute, source
-from tileproof.conformance.contract_rows import LoadRow, row_of
+from tileproof.conformance.contracts import data as contract_data
+from tileproof.conformance.contracts.data import AnyRow, agrees, all_rows, read
+from tileproof.conformance.contracts.families import load_rows, rows
+from tileproof.conformance.contracts.nvcc import Verdict, attribute, source
+from tileproof.conformance.contracts.rows import LoadRow, row_of
 from tileproof.kernels import toolchain
 from tileproof.spec.machine.contracts import algebra, canonical, load
 from tileproof.spec.machine.errors import TileproofError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tileproof.conformance import layout_docs
-from tileproof.conformance.layout_picture import draw
+from tileproof.conformance.layout import docs as layout_docs
+from tileproof.conformance.layout.picture import draw
 from tileproof.spec.machine.contracts import CODES, check
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tileproof.conformance import orders
 from tileproof.conformance.cli import main
+from tileproof.conformance.orders import catalogue as orders
 
 
 def test_table_of_one_class() -> None:

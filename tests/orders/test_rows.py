@@ -6,9 +6,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tileproof.conformance import orders, orders_run
-from tileproof.conformance.orders import CLASSES, Expected, PtxEdit, Row, Sizes, SourceEdit, TextEdit
-from tileproof.conformance.orders_run import SCHEDULES, faults, launch, programs, run
+from tileproof.conformance.orders import catalogue as orders
+from tileproof.conformance.orders import run as orders_run
+from tileproof.conformance.orders.catalogue import (
+    CLASSES,
+    Expected,
+    PtxEdit,
+    Row,
+    Sizes,
+    SourceEdit,
+    TextEdit,
+)
+from tileproof.conformance.orders.run import SCHEDULES, faults, launch, programs, run
 from tileproof.emulator import Schedule
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tileproof.conformance.case import Case, Indices
 from tileproof.conformance.drivers import emulator
 from tileproof.conformance.observed import Schedule
-from tileproof.conformance.prove import second_opinion
-from tileproof.conformance.prove_input import respell_waits, sentryward_input
+from tileproof.conformance.prove.input import respell_waits, sentryward_input
+from tileproof.conformance.prove.opinion import second_opinion
 from tileproof.conformance.trace_cli import problem
 from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.launch import Buffer, Launch, Scalar, Struct, TensorMapSpec

@@ -6,10 +6,10 @@ import importlib.util
 
 import numpy as np
 import pytest
-from tileproof.conformance import prove_table
-from tileproof.conformance.prove import Opinion, second_opinion
-from tileproof.conformance.prove_ours import first_opinion
-from tileproof.conformance.prove_programs import PROGRAMS, Program, launch_of, programs
+from tileproof.conformance.prove import table as prove_table
+from tileproof.conformance.prove.opinion import Opinion, second_opinion
+from tileproof.conformance.prove.ours import first_opinion
+from tileproof.conformance.prove.programs import PROGRAMS, Program, launch_of, programs
 from tileproof.kernels.launch import Launch
 from tileproof.spec.machine.errors import TileproofError
 
@@ -151,7 +151,7 @@ def test_the_page_says_what_is_measured() -> None:
     new = prove_table.tables(rows, [], prove_table.date.today())
     tables = prove_table.fixed(new.partition("\n### The kernels")[0])
     old = prove_table.fixed(prove_table.parts(prove_table.PAGE)[1])
-    assert old.startswith(tables), "run python -m tileproof.conformance.prove_table"
+    assert old.startswith(tables), "run python -m tileproof.conformance.prove.table"
     assert page.index(prove_table.BEGIN) < page.index(prove_table.END)
 
 

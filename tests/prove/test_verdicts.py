@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tileproof.conformance import cli, prove
-from tileproof.conformance.prove import Budget, Ended, Opinion, judged, run_limited, second_opinion
-from tileproof.conformance.prove_cli import conclusion
-from tileproof.conformance.prove_programs import launch_of, programs
+from tileproof.conformance import cli
+from tileproof.conformance.prove import opinion as prove
+from tileproof.conformance.prove.command import conclusion
+from tileproof.conformance.prove.opinion import Budget, Ended, Opinion, judged, run_limited, second_opinion
+from tileproof.conformance.prove.programs import launch_of, programs
 from tileproof.conformance.trace_cli import problem
 from tileproof.kernels.registry import kernel
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from tileproof.conformance.orders import Expected, PtxEdit, Row, Sizes, SourceEdit
+from tileproof.conformance.orders.catalogue import Expected, PtxEdit, Row, Sizes, SourceEdit
 
 KERNEL = "head128-part0"
 FILE = "sm100/head128_part0/kernel.cuh"

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from tileproof.conformance.orders import Expected, Row, TextEdit
-from tileproof.conformance.orders_ptx import FENCE_PROXY, Program, at, init, wait, word_of
+from tileproof.conformance.orders.catalogue import Expected, Row, TextEdit
+from tileproof.conformance.orders.ptx import FENCE_PROXY, Program, at, init, wait, word_of
 
 LOAD = "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes"
 STORE = "cp.async.bulk.global.shared::cta.bulk_group"

@@ -1,4 +1,4 @@
-"""The layout contracts against nvcc: ``python -m tileproof.conformance.contract_data`` writes the verdicts.
+"""The layout contracts against nvcc: ``python -m tileproof.conformance.contracts.data`` writes the verdicts.
 
 The file holds every combination of `contract_families` (operands of an MMA, and loads of its accumulator),
 whether the pinned nvcc compiles it, and where it does not one of its errors (of a cause that several rows of
@@ -17,15 +17,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tileproof.conformance import contract_nvcc
-from tileproof.conformance.contract_families import load_rows, rows
-from tileproof.conformance.contract_nvcc import Verdict
-from tileproof.conformance.contract_rows import LoadRow, Row, row_of
+from tileproof.conformance.contracts import nvcc as contract_nvcc
+from tileproof.conformance.contracts.families import load_rows, rows
+from tileproof.conformance.contracts.nvcc import Verdict
+from tileproof.conformance.contracts.rows import LoadRow, Row, row_of
 from tileproof.kernels import toolchain
 from tileproof.spec.machine.errors import TileproofError
 
-MODULE = "tileproof.conformance.contract_data"
-FILE = Path(__file__).resolve().parent.parent / "tests" / "contracts" / "data" / "nvcc_verdicts.json"
+MODULE = "tileproof.conformance.contracts.data"
+FILE = Path(__file__).resolve().parents[2] / "tests" / "contracts" / "data" / "nvcc_verdicts.json"
 
 
 AnyRow = Row | LoadRow

@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from tileproof.conformance.contract_rows import LoadRow, Operand, Row
+from tileproof.conformance.contracts.rows import LoadRow, Operand, Row
 from tileproof.spec.machine.contracts import MmaForm
 from tileproof.spec.machine.contracts.view import atom
 

@@ -18,7 +18,7 @@ from typing import Literal
 from tileproof.spec.machine.pages import write_or_check
 
 Policy = Literal["early", "late", "random"]
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "orders.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "orders.md"
 CLASSES = (*(f"H{n}" for n in range(1, 8)), *(f"R{n}" for n in range(1, 15)))
 
 
@@ -129,22 +129,15 @@ NEAREST = MappingProxyType(
 
 def catalogue() -> Mapping[str, Row]:
     """All rows by id, in the order of the table."""
-    from tileproof.conformance import (
-        planted_orders_barriers,
-        planted_orders_copies,
-        planted_orders_head128,
-        planted_orders_memory,
-        planted_orders_part0,
-        planted_orders_tensor,
-    )
+    from tileproof.conformance.orders import barriers, copies, head128, memory, part0, tensor
 
     every = (
-        *planted_orders_part0.ROWS,
-        *planted_orders_head128.ROWS,
-        *planted_orders_copies.ROWS,
-        *planted_orders_memory.ROWS,
-        *planted_orders_tensor.ROWS,
-        *planted_orders_barriers.ROWS,
+        *part0.ROWS,
+        *head128.ROWS,
+        *copies.ROWS,
+        *memory.ROWS,
+        *tensor.ROWS,
+        *barriers.ROWS,
     )
     rows = {row.id: row for row in every}
     assert len(rows) == len(every), "two rows have the same id"
@@ -192,7 +185,7 @@ def page(rows: Sequence[Row]) -> str:
     lines = [
         "# Planted races and hangs",
         "",
-        "Generated from `conformance/planted_orders_*.py` by `python -m tileproof.conformance.orders`. Edit "
+        "Generated from `conformance/orders/` by `python -m tileproof.conformance.orders.catalogue`. Edit "
         "those, not this page. `tileproof orders` plants every row, runs it with race checking and prints "
         "what was found; it fails when a row is missed or found under another name.",
         "",
@@ -223,10 +216,10 @@ def page(rows: Sequence[Row]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the page, or with --check return 1 when the one on disk is stale."""
     # With `python -m` this module runs under another name than the rows import it by.
-    from tileproof.conformance import orders
+    from tileproof.conformance.orders import catalogue as orders
 
     return write_or_check(
-        "tileproof.conformance.orders",
+        "tileproof.conformance.orders.catalogue",
         PAGE,
         lambda: orders.page(tuple(orders.catalogue().values())),
         arguments,

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from tileproof.conformance.orders import Expected, Row, TextEdit
-from tileproof.conformance.orders_ptx import CLUSTER_SYNC, Program, at, init, wait, word_of
+from tileproof.conformance.orders.catalogue import Expected, Row, TextEdit
+from tileproof.conformance.orders.ptx import CLUSTER_SYNC, Program, at, init, wait, word_of
 
 HANDOFF = Program(
     "named-handoff",

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from tileproof.conformance.orders import Expected, Row, TextEdit
-from tileproof.conformance.orders_ptx import CLUSTER_SYNC, Program, at, init, wait, word_of
-from tileproof.conformance.planted_orders_copies import LOAD, WAIT_FULL
+from tileproof.conformance.orders.catalogue import Expected, Row, TextEdit
+from tileproof.conformance.orders.copies import LOAD, WAIT_FULL
+from tileproof.conformance.orders.ptx import CLUSTER_SYNC, Program, at, init, wait, word_of
 
 TWO_TILES = Program(
     "two-tiles",

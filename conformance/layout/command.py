@@ -10,7 +10,7 @@ import click
 from tileproof.spec.machine.errors import TileproofError
 
 if TYPE_CHECKING:
-    from tileproof.conformance.layout_table import Table
+    from tileproof.conformance.layout.table import Table
 
 MOST_ROWS = 64
 MOST_COLUMNS = 32
@@ -77,7 +77,7 @@ def layout(
         spec, mn, k, major or "K", swizzle or "128B", dtype, tmem_name, 64 if n is None else n, lane_offset
     )
     if output is not None:
-        from tileproof.conformance.layout_picture import draw
+        from tileproof.conformance.layout.picture import draw
 
         draw(table, output)
     if as_json:
@@ -101,7 +101,7 @@ def _table(
     lane_offset: int | None,
 ) -> Table:
     # Not at the top: the other commands run without numpy tables and without CuTe's algebra installed.
-    from tileproof.conformance.layout_table import of_layout, of_operand, of_tmem
+    from tileproof.conformance.layout.table import of_layout, of_operand, of_tmem
 
     if spec is not None:
         return of_layout(spec, dtype)

@@ -19,8 +19,8 @@ def orders(only: tuple[str, ...], as_json: bool) -> int:
     """Plant races and hangs one by one and print what the emulator finds; exit 1 when one is missed or
     misnamed.
     """
-    from tileproof.conformance.orders import catalogue, where
-    from tileproof.conformance.orders_run import run
+    from tileproof.conformance.orders.catalogue import catalogue, where
+    from tileproof.conformance.orders.run import run
 
     known = catalogue()
     rows = [row for row in known.values() if not only or {row.id, *row.classes} & set(only)]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tileproof.conformance.contract_rows import LoadRow, Operand, Row
+from tileproof.conformance.contracts.rows import LoadRow, Operand, Row
 from tileproof.kernels import toolchain
 from tileproof.kernels.compile import FLAGS
 from tileproof.spec.machine.contracts import MmaForm

@@ -1,4 +1,4 @@
-"""What the emulator and sentryward each see: ``python -m tileproof.conformance.prove_table`` measures it.
+"""What the emulator and sentryward each see: ``python -m tileproof.conformance.prove.table`` measures it.
 
 It runs both tools on the programs of `prove_programs` and on the kernels, and writes the tables between two
 marks of docs/prove.md. With --check they are compared with those on the page, but for their date and seconds.
@@ -15,15 +15,15 @@ from datetime import date
 from functools import cache
 from pathlib import Path
 
-from tileproof.conformance.prove import Opinion, second_opinion, sentryward_version
-from tileproof.conformance.prove_ours import first_opinion, schedules
-from tileproof.conformance.prove_programs import PROGRAMS, launch_of, programs, title_of
+from tileproof.conformance.prove.opinion import Opinion, second_opinion, sentryward_version
+from tileproof.conformance.prove.ours import first_opinion, schedules
+from tileproof.conformance.prove.programs import PROGRAMS, launch_of, programs, title_of
 from tileproof.spec.machine.errors import TileproofError
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "prove.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "prove.md"
 RANDOM = 8  # random schedules of a program, beside early and late
 KERNEL_BLOCKS = 2
-BEGIN, END = "<!-- tables: python -m tileproof.conformance.prove_table -->", "<!-- end of tables -->"
+BEGIN, END = "<!-- tables: python -m tileproof.conformance.prove.table -->", "<!-- end of tables -->"
 _VARIES = re.compile(r"\d+\.\d s\b|\d{4}-\d\d-\d\d")
 
 
@@ -147,7 +147,7 @@ def _instructions(one: Opinion) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the tables into the page, or with --check return 1 when those on it are stale."""
-    parser = argparse.ArgumentParser(prog="python -m tileproof.conformance.prove_table")
+    parser = argparse.ArgumentParser(prog="python -m tileproof.conformance.prove.table")
     parser.add_argument("--check", action="store_true", help="only compare; exit 1 when the page is stale")
     parser.add_argument("--output", type=Path, default=PAGE, help="the page (default: docs/prove.md)")
     options = parser.parse_args(arguments)
@@ -158,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if fixed(old) == fixed(new):
         return 0
-    print(f"{options.output} is stale; run python -m tileproof.conformance.prove_table", file=sys.stderr)
+    print(f"{options.output} is stale; run python -m tileproof.conformance.prove.table", file=sys.stderr)
     return 1
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from tileproof.conformance.prove_ptx import BASES, Base, text_of
+from tileproof.conformance.prove.ptx import BASES, Base, text_of
 from tileproof.kernels.launch import Buffer, Launch, TensorMapSpec
 from tileproof.spec.machine.errors import TileproofError
 

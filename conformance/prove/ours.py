@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tileproof.conformance.drivers import emulator
 from tileproof.conformance.observed import MachineFinding, Schedule
-from tileproof.conformance.prove import Opinion
+from tileproof.conformance.prove.opinion import Opinion
 from tileproof.kernels.launch import Launch
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan

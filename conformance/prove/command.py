@@ -10,7 +10,7 @@ import click
 from tileproof.spec.machine.errors import TileproofError
 
 if TYPE_CHECKING:
-    from tileproof.conformance.prove import Opinion
+    from tileproof.conformance.prove.opinion import Opinion
     from tileproof.kernels.launch import Launch
     from tileproof.spec.plan import KernelPlan
 
@@ -52,9 +52,9 @@ def prove(
     KERNEL is a kernel (`tileproof kernels`) or a small program of docs/prove.md. Exit code 0: the emulator
     finds no error, and sentryward proves the launch or has no opinion. 1: one of them finds an error.
     """
-    from tileproof.conformance.prove import Budget, second_opinion, sentryward_version
-    from tileproof.conformance.prove_ours import first_opinion
-    from tileproof.conformance.prove_programs import launch_of, programs, title_of
+    from tileproof.conformance.prove.opinion import Budget, second_opinion, sentryward_version
+    from tileproof.conformance.prove.ours import first_opinion
+    from tileproof.conformance.prove.programs import launch_of, programs, title_of
 
     if not math.isfinite(seconds):
         raise TileproofError("a time budget is finite", where="--seconds", found=str(seconds))

@@ -11,8 +11,8 @@ from functools import lru_cache
 from tileproof.conformance.case import Case, Indices
 from tileproof.conformance.drivers import emulator as driver
 from tileproof.conformance.names import PlanNames
-from tileproof.conformance.orders import Edit, Expected, PtxEdit, Row, Sizes, SourceEdit, TextEdit
-from tileproof.conformance.orders_ptx import Program
+from tileproof.conformance.orders.catalogue import Edit, Expected, PtxEdit, Row, Sizes, SourceEdit, TextEdit
+from tileproof.conformance.orders.ptx import Program
 from tileproof.emulator import Finding, Memory, Module, Schedule
 from tileproof.emulator.hang import Names, Root
 from tileproof.emulator.program import SHARED_RESERVED
@@ -66,18 +66,13 @@ class Outcome:
 @lru_cache(maxsize=1)
 def programs() -> Mapping[str, Program]:
     """All small programs by name."""
-    from tileproof.conformance import (
-        planted_orders_barriers,
-        planted_orders_copies,
-        planted_orders_memory,
-        planted_orders_tensor,
-    )
+    from tileproof.conformance.orders import barriers, copies, memory, tensor
 
     every = (
-        *planted_orders_copies.PROGRAMS,
-        *planted_orders_memory.PROGRAMS,
-        *planted_orders_tensor.PROGRAMS,
-        *planted_orders_barriers.PROGRAMS,
+        *copies.PROGRAMS,
+        *memory.PROGRAMS,
+        *tensor.PROGRAMS,
+        *barriers.PROGRAMS,
     )
     return {program.name: program for program in every}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tileproof.conformance.layout_table import I64, Table
+from tileproof.conformance.layout.table import I64, Table
 from tileproof.spec.machine.errors import TileproofError
 
 SUFFIXES = (".svg", ".png", ".pdf")

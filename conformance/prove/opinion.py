@@ -21,8 +21,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tileproof.conformance.prove_input import sentryward_input
-from tileproof.conformance.prove_report import Verdict, kinds_of, lines_of, remarks_of, verdict_of
+from tileproof.conformance.prove.input import sentryward_input
+from tileproof.conformance.prove.report import Verdict, kinds_of, lines_of, remarks_of, verdict_of
 from tileproof.kernels.launch import Launch
 from tileproof.spec.machine.errors import TileproofError
 

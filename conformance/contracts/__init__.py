@@ -1,0 +1,1 @@
+"""The MMA contracts against nvcc: operand combinations, and the verdicts on them."""

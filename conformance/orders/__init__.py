@@ -1,0 +1,1 @@
+"""Planted races and hangs, each with the finding that must name its root."""

@@ -1,0 +1,1 @@
+"""A second opinion: sentryward on one cluster, beside the emulator."""

@@ -32,6 +32,7 @@ from tileproof.spec.machine.errors import TileproofError
 
 Role = Literal["A", "B", "C"]
 ROLES: tuple[Role, ...] = ("A", "B", "C")
+STEP_UNITS = 2  # one instruction's K of a row: 32 bytes, in units of 16
 
 _KINDS = {"F16BF16": ("f16", "bf16"), "TF32": ("tf32", "tf32")}
 _FILLERS = re.compile(r"tensor|fragment|frag|engine|layout|smem|tmem|type|view|type", re.IGNORECASE)
@@ -296,14 +297,41 @@ def _unplaced(
 
 
 def _of_descriptors(role: Role, layout: CuteLayout, found: Evidence) -> OperandView | None:
-    """Tiles of descriptors, (1, MNs, Ks): each stands for one instruction's part of the operand."""
+    """Tiles of descriptors, (1, MNs, Ks): each stands for one instruction's part of the operand, unless their
+    strides tell how many rows lie in the buffer.
+    """
     if found.form is None or role == "C" or layout.rank < 2:
         return None
     rows = found.form.a_rows if role == "A" else found.form.b_rows
     tiles, depth = layout.size(1), layout.size(2) if layout.rank > 2 else 1
     if not tiles or not depth:
         return None
+    held = _rows_held(role, layout, found.form) if tiles == 1 else None
+    if held is not None and held[0] != rows:
+        k, dtype = found.form.instruction_k * depth, _default_type(role, found)
+        return OperandView(held[0], k, dtype=dtype, major="K", swizzle=held[1])
     return OperandView(rows * tiles, found.form.instruction_k * depth, dtype=_default_type(role, found))
+
+
+def _rows_held(role: Role, layout: CuteLayout, form: MmaForm) -> tuple[int, str] | None:
+    """Rows and swizzle of a K-major buffer, from the steps of its descriptors along K.
+
+    A row has as many steps of one instruction side by side as its swizzle spans; the next ones lie behind all
+    rows of the buffer (canonical layouts, PTX ISA 9.7.16.3). Strides are in units of 16 bytes.
+    """
+    if (form.a_major if role == "A" else form.b_major) != "K" or layout.rank < 3:
+        return None
+    shape, stride = layout.shape[2], layout.stride[2]  # type: ignore[index]
+    if not isinstance(shape, tuple) or not isinstance(stride, tuple) or not len(shape) == len(stride) == 2:
+        return None
+    steps, behind = shape[0], stride[1]
+    if not all(isinstance(one, int) for one in (steps, behind, stride[0])) or stride[0] != STEP_UNITS:
+        return None
+    span = steps * STEP_UNITS * 16
+    swizzle: dict[int, str] = {32: "32B", 64: "64B", 128: "128B"}
+    if span not in swizzle or behind * 16 % (8 * span):
+        return None
+    return behind * 16 // span, swizzle[span]
 
 
 def _add_accumulator(frames: list[Frame], found: Evidence) -> None:

@@ -37,6 +37,13 @@ MISTAKES: dict[str, Mistake] = {
         ),
         "L4",
     ),
+    "b_descriptors": Mistake(
+        "extent-k",
+        ("B is [64, 256] K-major, 128B swizzle", "N = 64 and K = 256", "needs N = 256, K = 64"),
+        ("transposed", "MN-major"),
+        "B",
+        "cute::gemm(mma, fA, fB, tC)",
+    ),
     "k_differs": Mistake(
         "extent-k", ("B is [256, 128] K-major", "K = 128", "K of A is 64"), ("[256, 64]",), "B", "size<2>"
     ),

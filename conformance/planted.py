@@ -94,6 +94,15 @@ DEFECTS: tuple[Defect, ...] = (
         "k-block 0 on",
     ),
     _source(
+        "both-gather-the-first-half",
+        "both CTAs of the pair gather the first half of the keys",
+        "const int slot_in_block = Cfg::kKeys * int(rank) + row_in_tile;",
+        "const int slot_in_block = row_in_tile;",
+        "P",
+        "the second half of the columns",
+        "L2",
+    ),
+    _source(
         "kv-free-not-waited-for",
         "the gather does not wait until the MMA has read the buffer",
         "smem.kv_free[b].wait(((k / Cfg::kKvStages) & 1) ^ 1);",

@@ -1,0 +1,299 @@
+// mbarriers, bulk-group waits, fences.
+#include "machine.hpp"
+
+namespace tileproof {
+namespace {
+
+// ---- mbarrier. o[1] address, imm displacement, m[0] 0 .shared::cta, 1 .shared::cluster, 2 generic, m[5]
+// bytes of the address register.
+
+// The CTA and the offset of an mbarrier operand; null after a fault. Only arrivals and byte counts may go to
+// a peer.
+Cta* bar_at(Exec& x, const Instr& i, int lane, bool remote, uint32_t& offset) {
+  uint64_t a = static_cast<uint64_t>(i.imm);
+  if (i.o[1] != INT32_MIN) a += i.m[5] == 4 ? x.src<uint32_t>(i.o[1])[lane] : x.src<uint64_t>(i.o[1])[lane];
+  const bool window = i.m[0] == 2 && a - kSharedWindow < kWindowSize;
+  if (window) a -= kSharedWindow;
+  offset = static_cast<uint32_t>(a) & kOffsetMask;
+  Cta* owner = x.shared_owner(a, lane, i.m[0] == 1 || window);
+  if (owner && owner != &x.cta && !remote) {
+    x.e.fault("shared-wrong-window",
+              "this mbarrier instruction reaches the own CTA only, and the address is of CTA rank " +
+                  std::to_string(owner->rank),
+              x.origin(lane), a);
+    return nullptr;
+  }
+  return owner;
+}
+
+Step mbarrier_init(Exec& x, const Instr& i) {
+  for (uint32_t m = x.mask; m; m &= m - 1) {
+    const int l = __builtin_ctz(m);
+    uint32_t offset;
+    Cta* owner = bar_at(x, i, l, false, offset);
+    if (!owner) return Step::Stop;
+    const uint32_t count = x.src<uint32_t>(i.o[2])[l];
+    if (offset % 8 || !x.e.shared_range(*owner, offset, 8, x.origin(l), "mbarrier.init")) {
+      if (offset % 8)
+        x.e.fault("misaligned", "an mbarrier object at " + hex(offset) + " is not 8-byte aligned",
+                  x.origin(l), offset);
+      return Step::Stop;
+    }
+    if (count == 0 || count > (1u << 20) - 1) {
+      x.e.fault("mbarrier-count",
+                "mbarrier.init with " + std::to_string(count) + " arrivals; 1 to 2^20-1 are legal",
+                x.origin(l), offset);
+      return Step::Stop;
+    }
+    SharedMemory& sh = owner->shared;
+    int16_t& index = sh.bar_index[offset / 8];
+    if (index >= 0 && sh.bars[static_cast<size_t>(index)].live)
+      x.e.error("mbarrier-reinit", "mbarrier.init on a live mbarrier; mbarrier.inval must come first",
+                x.origin(l), offset);
+    if (index < 0) {
+      index = static_cast<int16_t>(sh.bars.size());
+      sh.bars.emplace_back();
+    }
+    Mbarrier& b = sh.bars[static_cast<size_t>(index)];
+    b = Mbarrier{};
+    b.offset = offset;
+    b.expected = b.pending = static_cast<int32_t>(count);
+    b.live = true;
+    b.history.init = &i;
+    b.history.init_warp = static_cast<int16_t>(x.w.index);
+    for (uint32_t k = 0; k < 8; ++k) sh.state[offset + k] = kMbarrier | kValid;
+    if (x.e.races) [[unlikely]]
+      x.e.races->mbarrier_init(x, *owner, offset, l);
+    ++x.e.progress;
+  }
+  return Step::Next;
+}
+
+Step mbarrier_inval(Exec& x, const Instr& i) {
+  for (uint32_t m = x.mask; m; m &= m - 1) {
+    const int l = __builtin_ctz(m);
+    uint32_t offset;
+    if (!bar_at(x, i, l, false, offset)) return Step::Stop;
+    Mbarrier* b = x.e.barrier_at(x.cta, offset, x.origin(l));
+    if (!b) return Step::Stop;
+    b->live = false;
+    for (uint32_t k = 0; k < 8; ++k) x.cta.shared.state[offset + k] = 0;
+    ++x.e.progress;
+  }
+  return Step::Next;
+}
+
+// .relaxed never releases, .cta not to another CTA.
+bool releases(const Exec& x, const Cta& owner, const Instr& i) {
+  return i.m[3] == 0 || (i.m[3] == 2 && &owner == &x.cta);
+}
+
+// For the race checker the arrivals of one instruction on one barrier are one release. Returns the lanes that
+// come after the phase is complete: they release for themselves.
+uint32_t tell_arrivals(Exec& x, const Instr& i) {
+  uint32_t left = x.mask, late = 0;
+  while (left) {
+    Cta* owner = nullptr;
+    uint32_t lanes = 0, offset = 0;
+    for (uint32_t m = left; m; m &= m - 1) {
+      const int l = __builtin_ctz(m);
+      uint32_t at;
+      Cta* cta = bar_at(x, i, l, true, at);
+      if (!cta) return 0;
+      if (!lanes) {
+        owner = cta;
+        offset = at;
+      }
+      if (cta == owner && at == offset) lanes |= 1u << l;
+    }
+    left &= ~lanes;
+    if (const Mbarrier* b = owner->shared.barrier(offset); b && i.m[1] < 2) {
+      int64_t room = b->pending;
+      for (uint32_t m = lanes; m; m &= m - 1) {
+        const int l = __builtin_ctz(m);
+        if (room <= 0) late |= 1u << l;
+        room -= i.m[1] || i.o[2] == INT32_MIN ? 1 : x.src<uint32_t>(i.o[2])[l];
+      }
+      lanes &= ~late;
+      if (!lanes) continue;
+    }
+    x.e.races->mbarrier_arrive(x, *owner, offset, lanes, i.m[1] < 2 && releases(x, *owner, i));
+  }
+  return late;
+}
+
+// m[3] 1 for .relaxed, 2 for .cta; m[1]: 0 arrive, 1 arrive.expect_tx, 2 expect_tx, 3 complete_tx; o[2] count
+// or bytes (INT32_MIN: 1); o[0] the state nobody may interpret, or none.
+Step mbarrier_arrive(Exec& x, const Instr& i) {
+  const uint32_t late = x.e.races ? tell_arrivals(x, i) : 0;
+  for (uint32_t m = x.mask; m; m &= m - 1) {
+    const int l = __builtin_ctz(m);
+    uint32_t offset;
+    Cta* owner = bar_at(x, i, l, true, offset);
+    if (!owner) return Step::Stop;
+    const uint32_t value = i.o[2] == INT32_MIN ? 1 : x.src<uint32_t>(i.o[2])[l];
+    const Origin at = x.origin(l);
+    if (late >> l & 1) [[unlikely]]
+      x.e.races->mbarrier_arrive(x, *owner, offset, 1u << l, releases(x, *owner, i));
+    if (i.o[0] != INT32_MIN) {
+      const Mbarrier* b = x.e.barrier_at(*owner, offset, at);
+      x.dst<uint64_t>(i.o[0])[l] = b ? b->phase : 0;
+    }
+    switch (i.m[1]) {
+      case 0:
+        x.e.barrier_arrive(*owner, offset, value, at);
+        break;
+      case 1:
+        x.e.barrier_expect(*owner, offset, value, at);
+        if (!x.e.stopped) x.e.barrier_arrive(*owner, offset, 1, at);
+        break;
+      case 2:
+        x.e.barrier_expect(*owner, offset, value, at);
+        break;
+      default:
+        x.e.barrier_complete_tx(*owner, offset, value, at);
+        break;
+    }
+    if (x.e.stopped) return Step::Stop;
+  }
+  return Step::Next;
+}
+
+// mbarrier.try_wait / test_wait: o[0] predicate, o[2] parity or state, m[1] 1 for .parity, m[2] 1 for
+// try_wait, m[3] 1 for .relaxed. A failed try_wait suspends the thread until the phase completes or a time
+// limit passes (PTX ISA 9.7.13.15.16).
+Step mbarrier_wait(Exec& x, const Instr& i) {
+  uint32_t done = 0;
+  uint32_t first_offset = 0, first_parity = 0;
+  bool uniform = true;
+  for (uint32_t m = x.mask; m; m &= m - 1) {
+    const int l = __builtin_ctz(m);
+    uint32_t offset;
+    Cta* owner = bar_at(x, i, l, false, offset);
+    if (!owner) return Step::Stop;
+    Mbarrier* b = x.e.barrier_at(*owner, offset, x.origin(l));
+    if (!b) return Step::Stop;
+    const uint32_t parity =
+        i.m[1] ? x.src<uint32_t>(i.o[2])[l] & 1 : static_cast<uint32_t>(x.src<uint64_t>(i.o[2])[l]) & 1;
+    if ((b->phase & 1) != parity) {
+      done |= 1u << l;
+      b->history.pass(x.w.index, &i, static_cast<int64_t>(b->phase) - 1, x.e.counters.warp_instructions);
+    }
+    if (m == x.mask) {
+      first_offset = offset;
+      first_parity = parity;
+    } else {
+      uniform &= offset == first_offset && parity == first_parity;
+    }
+  }
+  if (x.e.races && done) [[unlikely]] {
+    if (uniform)
+      x.e.races->mbarrier_pass(x, x.cta, first_offset, done, i.m[3]);
+    else
+      for (uint32_t m = done; m; m &= m - 1) {
+        uint32_t offset;
+        if (bar_at(x, i, __builtin_ctz(m), false, offset))
+          x.e.races->mbarrier_pass(x, x.cta, offset, m & (0u - m), i.m[3]);
+      }
+  }
+  if (!done && uniform && i.m[2] && !x.s->timed_out) {
+    x.s->wait = Wait::MbarrierParity;
+    x.s->bar_offset = first_offset;
+    x.s->parity = first_parity;
+    return Step::Block;
+  }
+  x.s->timed_out = false;
+  x.s->polled = done != x.mask;
+  if (x.e.tracing && !x.s->polled) [[unlikely]] {
+    if (x.s->wait_traced)
+      x.e.trace_wait(x.w, *x.s, &i, false);
+    else
+      x.e.trace_event(Event::Pass, Object::Mbarrier, x.origin(x.lane()), x.mask, first_offset, x.cta.rank,
+                      static_cast<int64_t>(x.cta.shared.barrier(first_offset)->phase) - 1, first_parity, 0,
+                      nullptr);
+  }
+  if (x.s->polled) {
+    x.s->bar_offset = first_offset;
+    x.s->parity = first_parity;
+  }
+  uint32_t& p = *x.dst<uint32_t>(i.o[0]);
+  p = (p & ~x.mask) | done;
+  return Step::Next;
+}
+
+// ---- bulk async-groups (PTX ISA 9.7.9.27.2)
+Step bulk_commit(Exec& x, const Instr&) {
+  for (uint32_t m = x.mask; m; m &= m - 1) {
+    BulkThread& t = x.w.bulk[__builtin_ctz(m)];
+    t.committed.push_back(t.open ? t.open : std::make_shared<BulkGroup>());
+    t.open.reset();
+    if (x.e.races) [[unlikely]]
+      x.e.races->bulk_commit(x.w, __builtin_ctz(m));
+  }
+  ++x.e.progress;
+  return Step::Next;
+}
+
+Step bulk_wait(Exec& x, const Instr& i) {
+  const bool read_only = i.m[0] == 1;
+  for (uint32_t m = x.mask; m; m &= m - 1) {
+    BulkThread& t = x.w.bulk[__builtin_ctz(m)];
+    while (!t.committed.empty() && !t.committed.front()->reads_left && !t.committed.front()->writes_left)
+      t.committed.pop_front();
+    int left = 0;
+    for (auto& g : t.committed)
+      if (g->reads_left || (!read_only && g->writes_left)) ++left;
+    if (left > static_cast<int>(i.imm)) {
+      x.s->wait = Wait::BulkGroup;
+      x.s->lanes_wanted = x.mask;
+      x.s->bulk_allowed = static_cast<int32_t>(i.imm);
+      x.s->bulk_read_only = read_only;
+      return Step::Block;
+    }
+  }
+  if (x.e.races) [[unlikely]]
+    for (uint32_t m = x.mask; m; m &= m - 1)
+      x.e.races->bulk_pass(x.w, __builtin_ctz(m), static_cast<int64_t>(i.imm), read_only);
+  return Step::Next;
+}
+
+// Generic accesses take effect at once in program order here, so that fences change no value: only what the
+// race checker knows. m[0]: 0 nothing, 1 thread fence, 2 proxy.async (m[1] 1 shared, 2 global, 3 both),
+// 3 mbarrier_init, 4 tcgen05 before_thread_sync, 5 after_thread_sync.
+Step fence(Exec& x, const Instr& i) {
+  if (!x.e.races) return Step::Next;
+  Races& r = *x.e.races;
+  switch (i.m[0]) {
+    case 1:
+      r.thread_fence(x.w, x.mask);
+      break;
+    case 2:
+      r.proxy_fence(x.w, x.mask, i.m[1] & 1, i.m[1] & 2);
+      break;
+    case 3:
+      r.init_fence(x.w, x.mask);
+      break;
+    case 4:
+      r.before_thread_sync(x.w, x.mask);
+      break;
+    case 5:
+      r.after_thread_sync(x.w, x.mask);
+      break;
+    default:
+      break;
+  }
+  return Step::Next;
+}
+
+const Registrar mbarriers({
+    {"mbarrier.init", mbarrier_init},
+    {"mbarrier.inval", mbarrier_inval},
+    {"mbarrier.arrive", mbarrier_arrive},
+    {"mbarrier.wait", mbarrier_wait},
+    {"bulk.commit", bulk_commit},
+    {"bulk.wait", bulk_wait},
+    {"fence", fence},
+});
+
+}  // namespace
+}  // namespace tileproof

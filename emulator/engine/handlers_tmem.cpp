@@ -1,0 +1,374 @@
+// Tensor memory: allocation, tcgen05.ld, st and their waits (PTX ISA 9.7.16.7, 9.7.16.8).
+#include "mma.hpp"
+#include "queues.hpp"
+#include "tmem_map.hpp"
+
+namespace tileproof {
+namespace {
+
+// A cta_group::2 allocation instruction is run by one warp of each CTA of the pair: wait for the twin.
+Step meet_pair(Exec& x, const Instr& i) {
+  Cta* twin = x.e.cta_of_rank(x.cta.rank ^ 1);
+  if (!twin) {
+    x.e.fault("cta-pair",
+              "a cta_group::2 instruction needs a cluster with CTA pairs; this cluster has " +
+                  std::to_string(x.e.cluster->ctas.size()) + " CTA",
+              x.origin(x.lane()));
+    return Step::Stop;
+  }
+  if (!x.s->arrived) {
+    x.cta.pair_ops.push_back(&i);
+    x.s->token = static_cast<uint32_t>(x.cta.pair_ops.size());
+    x.s->arrived = true;
+    ++x.e.progress;
+  }
+  if (twin->pair_ops.size() < x.s->token) {
+    x.s->wait = Wait::TmemPair;
+    return Step::Block;
+  }
+  if (twin->pair_ops[x.s->token - 1]->fn != i.fn) {
+    x.e.fault("cta-pair", "the two CTAs of a pair run different cta_group::2 allocation instructions",
+              x.origin(x.lane()));
+    return Step::Stop;
+  }
+  return Step::Next;
+}
+
+int find_columns(Engine& e, Cta& cta, int columns, bool pair) {
+  const int units = columns / 32;
+  auto fits = [&](int u) {
+    for (int k = 0; k < units; ++k)
+      if (u + k >= 16 || cta.tmem.owner[static_cast<size_t>(u + k)]) return false;
+    return true;
+  };
+  std::vector<int> starts;
+  // Multiples of the size: with sizes that never increase, no legal sequence of allocations is then blocked
+  // by holes.
+  for (int u = 0; u + units <= 16; u += units)
+    if (fits(u)) starts.push_back(u);
+  if (starts.empty()) return -1;
+  if (!e.config.environment) return starts[0] * 32;
+  // The base need not be 0 where CTAs share an SM; both CTAs of a pair get the same one.
+  const uint64_t which = pair ? cta.pair_ops.size() * 77777
+                              : 1 + cta.tmem.allocators.size() * 64 + static_cast<uint64_t>(cta.rank) +
+                                    (static_cast<uint64_t>(cta.id.x) << 32 ^ cta.id.y << 16 ^ cta.id.z);
+  std::mt19937_64 r(e.config.environment ^ which);
+  return starts[r() % starts.size()] * 32;
+}
+
+// o[1] shared address of the result, o[2] columns, m[0] cta_group.
+Step alloc(Exec& x, const Instr& i) {
+  if (!x.whole_warp()) return Step::Block;
+  const int l = x.lane();
+  const uint32_t columns = x.src<uint32_t>(i.o[2])[l];
+  TensorMemory& t = x.cta.tmem;
+  if (columns < 32 || columns > 512 || (columns & (columns - 1))) {
+    x.e.fault("tmem-alloc",
+              "tcgen05.alloc of " + std::to_string(columns) + " columns; 32, 64, 128, 256 and 512 are legal",
+              x.origin(l));
+    return Step::Stop;
+  }
+  if (t.relinquished) {
+    x.e.fault("tmem-alloc", "tcgen05.alloc after relinquish_alloc_permit", x.origin(l));
+    return Step::Stop;
+  }
+  if (static_cast<int>(columns) > t.smallest) {
+    x.e.fault("tmem-alloc",
+              "tcgen05.alloc of " + std::to_string(columns) + " columns after one of " +
+                  std::to_string(t.smallest) + "; sizes must not increase inside a CTA",
+              x.origin(l));
+    return Step::Stop;
+  }
+  if (i.m[0] == 2) {
+    const Step s = meet_pair(x, i);
+    if (s != Step::Next) return s;
+  }
+  const int base = find_columns(x.e, x.cta, static_cast<int>(columns), i.m[0] == 2);
+  if (base < 0) {
+    x.s->wait = Wait::TmemAlloc;
+    x.s->allocations_seen = static_cast<uint32_t>(t.allocations.size());
+    return Step::Block;
+  }
+  x.s->arrived = false;
+  t.smallest = static_cast<int>(columns);
+  t.allocations.push_back({base, static_cast<int>(columns)});
+  t.allocators.push_back({&i, x.w.index});
+  if (t.first_base < 0) t.first_base = base;
+  for (uint32_t u = 0; u < columns / 32; ++u) t.owner[static_cast<size_t>(base) / 32 + u] = 1;
+  uint8_t* p = x.store(Space::SharedCta, x.src<uint32_t>(i.o[1])[l], 4, l);
+  if (!p) return Step::Stop;
+  std::memcpy(p, &base, 4);
+  return Step::Next;
+}
+
+// o[1] address, o[2] columns, m[0] cta_group.
+Step dealloc(Exec& x, const Instr& i) {
+  if (!x.whole_warp()) return Step::Block;
+  if (i.m[0] == 2) {
+    const Step s = meet_pair(x, i);
+    if (s != Step::Next) return s;
+    x.s->arrived = false;
+  }
+  const int l = x.lane();
+  const uint32_t taddr = x.src<uint32_t>(i.o[1])[l], columns = x.src<uint32_t>(i.o[2])[l];
+  auto& a = x.cta.tmem.allocations;
+  for (size_t k = 0; k < a.size(); ++k) {
+    if (static_cast<uint32_t>(a[k].first) != taddr || static_cast<uint32_t>(a[k].second) != columns) continue;
+    if (x.e.races) [[unlikely]]
+      x.e.races->tmem_dealloc(x, a[k].first, a[k].second);
+    for (int c = a[k].first; c < a[k].first + a[k].second; c += 32)
+      x.cta.tmem.owner[static_cast<size_t>(c / 32)] = 0;
+    for (int lane = 0; lane < kTmemLanes; ++lane) {
+      uint8_t* state = x.cta.tmem.state_at(lane, a[k].first);
+      for (int c = 0; c < a[k].second; ++c)
+        if (state[c] & kPendingMask) {
+          x.e.error("tmem-dealloc-in-flight",
+                    "tcgen05.dealloc of columns that an asynchronous operation is still going to write",
+                    x.origin(l), taddr);
+          break;
+        }
+      std::memset(state, 0, static_cast<size_t>(a[k].second));
+    }
+    a.erase(a.begin() + static_cast<std::ptrdiff_t>(k));
+    x.cta.tmem.allocators.erase(x.cta.tmem.allocators.begin() + static_cast<std::ptrdiff_t>(k));
+    ++x.e.progress;
+    return Step::Next;
+  }
+  x.e.fault("tmem-dealloc",
+            "tcgen05.dealloc of " + std::to_string(columns) + " columns at " + hex(taddr) +
+                ", which is no live allocation",
+            x.origin(l), taddr);
+  return Step::Stop;
+}
+
+Step relinquish(Exec& x, const Instr& i) {
+  if (!x.whole_warp()) return Step::Block;
+  if (i.m[0] == 2) {
+    const Step s = meet_pair(x, i);
+    if (s != Step::Next) return s;
+    x.s->arrived = false;
+  }
+  x.cta.tmem.relinquished = true;
+  return Step::Next;
+}
+
+// Lane and column that a warp's ld / st starts from. Warp w reaches lanes 32 (w % 4) .. +31 whatever the
+// address says.
+bool tmem_address(Exec& x, const Instr& i, uint32_t taddr, int& lane0, int& column) {
+  const uint32_t* taddrs = x.src<uint32_t>(i.o[1]);
+  for (uint32_t m = x.mask; m; m &= m - 1)
+    if ((taddrs[__builtin_ctz(m)] & 0xffff) != (taddr & 0xffff)) {
+      x.e.fault("tmem-address-uniform", "the threads of a warp pass different TMEM columns",
+                x.origin(x.lane()), taddr);
+      return false;
+    }
+  const TmemShape shape = static_cast<TmemShape>(i.m[0]);
+  const int quarter = 32 * (x.w.index % 4);
+  const int said = static_cast<int>(taddr >> 16);
+  column = static_cast<int>(taddr & 0xffff);
+  lane0 = quarter + (shape != TmemShape::k32x32b && (said & 16) ? 16 : 0);
+  if (said / 32 != x.w.index % 4)
+    x.e.warn("tmem-lane-quarter",
+             "the address names TMEM lane " + std::to_string(said) + ", but warp " +
+                 std::to_string(x.w.index) + " reaches lanes " + std::to_string(quarter) + ".." +
+                 std::to_string(quarter + 31) + " only",
+             x.origin(x.lane()));
+  const int width = tmem_width(shape, i.m[1], static_cast<int>(i.imm)) * (i.m[2] ? 2 : 1);
+  if (!x.cta.tmem.allocated(column, width)) {
+    x.e.fault("tmem-not-allocated",
+              "TMEM columns [" + std::to_string(column) + ", " + std::to_string(column + width) +
+                  ") are not all allocated",
+              x.origin(x.lane()), taddr);
+    return false;
+  }
+  return true;
+}
+
+// tcgen05.ld. o[1] address, vec registers, m[0] shape, m[1] N, m[2] pack::16b, imm second column offset of
+// .16x32bx2.
+Step tmem_ld(Exec& x, const Instr& i) {
+  if (!x.whole_warp()) return Step::Block;
+  const uint32_t* taddr = x.src<uint32_t>(i.o[1]);
+  const int l = x.lane();
+  int lane0, column;
+  if (!tmem_address(x, i, taddr[l], lane0, column)) return Step::Stop;
+  if (x.e.tracing) [[unlikely]]
+    x.e.trace_event(Event::TmemLoad, Object::None, x.origin(l), x.mask, -1, x.cta.rank, -1, column, 0,
+                    nullptr);
+  PendingTmemLoad load{&i, x.mask, static_cast<uint32_t>(lane0) << 16 | static_cast<uint32_t>(column)};
+  if (x.e.races) [[unlikely]]
+    load.view = x.e.races->tmem_load(x);
+  // Late and random schedules read TMEM only when the registers are needed: at wait::ld or at the first use.
+  if (x.e.early()) x.e.finish_tmem_load(x.w, load);
+  size_t slot = 0;
+  while (slot < x.w.tmem_loads.size() && !x.w.tmem_loads[slot].released) ++slot;
+  if (slot == x.w.tmem_loads.size()) x.w.tmem_loads.emplace_back();
+  x.w.tmem_loads[slot] = load;
+  x.w.open_loads++;
+  x.w.slow = true;
+  const uint16_t mark = static_cast<uint16_t>(slot + 1);
+  for (int32_t k = 0; k < i.nvec; ++k) {
+    const size_t off = static_cast<size_t>(x.e.program.vec[static_cast<size_t>(i.vec + k)]);
+    x.w.load_of_register[off / 64] = x.w.load_of_register[off / 64 + 1] = mark;
+  }
+  return Step::Next;
+}
+
+// The cells of an ld or st, for the race checker: per column, the lanes of each sixteenth.
+void touch_cells(Engine& e, const View& view, Cta& cta, const Instr& i, int lane0, int column, bool write) {
+  const TmemShape shape = static_cast<TmemShape>(i.m[0]);
+  if (shape == TmemShape::k32x32b) {
+    const int columns = i.nvec * (i.m[2] ? 2 : 1);
+    for (int half = 0; half < 2; ++half)
+      e.races->tmem(view, cta, lane0 / 16 + half, 0xffff, column, columns, write);
+    return;
+  }
+  std::map<int, uint32_t> lanes;  // by column; bit of the lane counted from lane0
+  for (int32_t k = 0; k < i.nvec; ++k)
+    for (int t = 0; t < 32; ++t) {
+      auto [dl, dc] = tmem_place(shape, t, k, static_cast<int>(i.imm));
+      for (int half = 0; half < (i.m[2] ? 2 : 1); ++half) lanes[(i.m[2] ? 2 * dc : dc) + half] |= 1u << dl;
+    }
+  for (auto [c, mask] : lanes)
+    for (int half = 0; half < 2; ++half)
+      if (const uint16_t units = static_cast<uint16_t>(mask >> 16 * half))
+        e.races->tmem(view, cta, lane0 / 16 + half, units, column + c, 1, write);
+}
+
+// tcgen05.st: same operands; the source registers are read now, the cells change at completion.
+Step tmem_st(Exec& x, const Instr& i) {
+  if (!x.whole_warp()) return Step::Block;
+  const int l = x.lane();
+  int lane0, column;
+  if (!tmem_address(x, i, x.src<uint32_t>(i.o[1])[l], lane0, column)) return Step::Stop;
+  const TmemShape shape = static_cast<TmemShape>(i.m[0]);
+  struct Cell {
+    int lane, column;
+    uint32_t value;
+  };
+  auto cells = std::make_shared<std::vector<Cell>>();
+  for (int32_t k = 0; k < i.nvec; ++k) {
+    const uint32_t* v = x.src<uint32_t>(x.e.program.vec[static_cast<size_t>(i.vec + k)]);
+    for (int t = 0; t < 32; ++t) {
+      auto [dl, dc] = tmem_place(shape, t, k, static_cast<int>(i.imm));
+      cells->push_back({lane0 + dl, column + dc, v[t]});
+    }
+  }
+  const bool pending = !x.e.early();
+  if (pending)
+    for (const Cell& c : *cells) add_pending(x.cta.tmem.state_at(c.lane, c.column), 1);
+  Cta* cta = &x.cta;
+  Engine* e = &x.e;
+  const Instr* instr = &i;
+  x.e.counters.tmem_bytes += cells->size() * 4;
+  x.e.issue("TMEM store", store_queue(x.cta, x.w.index), x.origin(l), [=] {
+    if (e->races) [[unlikely]]
+      touch_cells(*e, e->races->op(), *cta, *instr, lane0, column, true);
+    for (const auto& c : *cells) {
+      *cta->tmem.at(c.lane, c.column) = c.value;
+      complete_pending(cta->tmem.state_at(c.lane, c.column), 1);
+    }
+  });
+  return Step::Next;
+}
+
+Step wait_ld(Exec& x, const Instr&) {
+  if (!x.whole_warp()) return Step::Block;
+  x.e.finish_tmem_loads(x.w);
+  return x.e.stopped ? Step::Stop : Step::Next;
+}
+Step wait_st(Exec& x, const Instr&) {
+  if (!x.whole_warp()) return Step::Block;
+  x.e.complete_queue(store_queue(x.cta, x.w.index));
+  if (x.e.races) [[unlikely]]
+    x.e.races->tmem_stores_done(x.w);
+  return Step::Next;
+}
+
+const Registrar tmem({
+    {"tcgen05.alloc", alloc},
+    {"tcgen05.dealloc", dealloc},
+    {"tcgen05.relinquish", relinquish},
+    {"tcgen05.ld", tmem_ld},
+    {"tcgen05.st", tmem_st},
+    {"tcgen05.wait.ld", wait_ld},
+    {"tcgen05.wait.st", wait_st},
+});
+
+}  // namespace
+
+void Engine::finish_tmem_load(Warp& w, PendingTmemLoad& load) {
+  if (load.done) return;
+  load.done = true;
+  const Instr& i = *load.instr;
+  const TmemShape shape = static_cast<TmemShape>(i.m[0]);
+  const int lane0 = static_cast<int>(load.taddr >> 16), column = static_cast<int>(load.taddr & 0xffff);
+  TensorMemory& tm = w.cta->tmem;
+  if (load.view) [[unlikely]]
+    touch_cells(*this, *load.view, *w.cta, i, lane0, column, false);
+  counters.tmem_bytes += static_cast<uint64_t>(i.nvec) * 128;
+  for (int32_t k = 0; k < i.nvec; ++k) {
+    uint32_t* d = reinterpret_cast<uint32_t*>(w.regs() + program.vec[static_cast<size_t>(i.vec + k)]);
+    for (int t = 0; t < 32; ++t) {
+      if (!(load.mask >> t & 1)) continue;
+      auto [dl, dc] = tmem_place(shape, t, k, static_cast<int>(i.imm));
+      const int lane = lane0 + dl;
+      const int first = column + (i.m[2] ? 2 * dc : dc);
+      uint32_t v = 0;
+      for (int half = 0; half < (i.m[2] ? 2 : 1); ++half) {
+        const int c = first + half;
+        const uint8_t state = *tm.state_at(lane, c);
+        uint32_t cell = *tm.at(lane, c);
+        if (state != kValid) {
+          cell = kPoisonWord;
+          const bool in_flight = state & kPendingMask;
+          error(in_flight ? "tmem-pending" : "tmem-uninitialised",
+                "tcgen05.ld reads TMEM lane " + std::to_string(lane) + " column " + std::to_string(c) +
+                    " of CTA rank " + std::to_string(w.cta->rank) +
+                    (in_flight ? ", whose asynchronous write has not completed: a wait is missing"
+                               : ", which was never written"),
+                Origin{&i, w.cta->id, w.cta->rank, w.index, t},
+                static_cast<uint64_t>(lane) << 16 | static_cast<uint64_t>(c));
+        }
+        v = i.m[2] ? v | (cell & 0xffff) << (16 * half) : cell;
+      }
+      d[t] = v;
+    }
+  }
+}
+
+void Engine::release_tmem_load(Warp& w, PendingTmemLoad& load) {
+  finish_tmem_load(w, load);
+  if (load.released) return;
+  load.released = true;
+  if (load.view) [[unlikely]]
+    races->tmem_load_done(w, *load.view);
+  for (int32_t k = 0; k < load.instr->nvec; ++k) {
+    const size_t off = static_cast<size_t>(program.vec[static_cast<size_t>(load.instr->vec + k)]);
+    w.load_of_register[off / 64] = w.load_of_register[off / 64 + 1] = 0;
+  }
+  if (--w.open_loads == 0) {
+    w.tmem_loads.clear();
+    w.slow = false;
+  }
+}
+
+void Engine::finish_tmem_loads(Warp& w) {
+  for (size_t k = 0; k < w.tmem_loads.size(); ++k) release_tmem_load(w, w.tmem_loads[k]);
+}
+
+// A register that an instruction really depends on is waited for by the hardware; the missing wait::ld is a
+// note.
+void Engine::check_tmem_load_use(Warp& w, const Instr& i, const Origin& at) {
+  auto look = [&](int32_t off) {
+    if (off < 0) return;
+    const uint16_t mark = w.load_of_register[static_cast<size_t>(off) / 64];
+    if (!mark) return;
+    note("tmem-ld-not-waited", "a register of tcgen05.ld is used without tcgen05.wait::ld", at);
+    release_tmem_load(w, w.tmem_loads[mark - 1u]);
+  };
+  for (int32_t off : i.o) look(off);
+  for (int32_t k = 0; k < i.nvec; ++k) look(program.vec[static_cast<size_t>(i.vec + k)]);
+}
+
+}  // namespace tileproof

@@ -95,14 +95,16 @@ void Races::async_shared(Cta& cta, uint32_t offset, uint32_t size, bool write) {
   }
   const uint32_t id = write ? v.writes : v.reads;
   if (!id) return;
+  // A bulk group completes for the thread that issued it, not for its warp.
+  const int8_t lane = v.path == Path::Copy ? static_cast<int8_t>(v.at.lane) : kWholeWarp;
   Shadow& shadow = state(cta).shared;
   for (uint32_t a = offset; a < offset + size;) {
     const uint32_t first = a & 15, n = std::min(16 - first, offset + size - a);
-    visit(shadow, shadow.at(a >> 4), static_cast<uint16_t>(((1u << n) - 1) << first), id, kWholeWarp, write,
-          v, Place::Shared, cta.rank, a);
+    visit(shadow, shadow.at(a >> 4), static_cast<uint16_t>(((1u << n) - 1) << first), id, lane, write, v,
+          Place::Shared, cta.rank, a);
     a += n;
   }
-  if (!write && cta.rank != v.at.rank) remote(cta, id, kWholeWarp);
+  if (!write && cta.rank != v.at.rank) remote(cta, id, lane);
 }
 
 void Races::async_global(uint64_t address, uint32_t size, bool write, bool add) {
@@ -110,12 +112,14 @@ void Races::async_global(uint64_t address, uint32_t size, bool write, bool add) 
   const View& v = *op_;
   const uint32_t id = write ? v.writes : v.reads;
   if (!id) return;
+  // A bulk group completes for the thread that issued it, not for its warp.
+  const int8_t lane = v.path == Path::Copy ? static_cast<int8_t>(v.at.lane) : kWholeWarp;
   if (add) accesses_[id].strong = true;
   for (uint64_t a = address; a < address + size;) {
     const uint32_t first = a & 15,
                    n = static_cast<uint32_t>(std::min<uint64_t>(16 - first, address + size - a));
-    visit(global_, global_.at(a >> 4), static_cast<uint16_t>(((1u << n) - 1) << first), id, kWholeWarp, write,
-          v, Place::Global, v.at.rank, a);
+    visit(global_, global_.at(a >> 4), static_cast<uint16_t>(((1u << n) - 1) << first), id, lane, write, v,
+          Place::Global, v.at.rank, a);
     a += n;
   }
 }

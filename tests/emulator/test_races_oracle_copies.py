@@ -88,9 +88,8 @@ def ptx(steps: list[Step]) -> str:
     # At the end every copy is over before its CTA exits.
     last = "".join(wait(BARRIERS + 8 * n) + "\n" for n in range(loads)) + "cp.async.bulk.wait_group 0;"
     return (
-        f"setp.eq.u32 %p9, %t, 0;\n{first}{zeros}fence.proxy.async;\nfence.mbarrier_init.release.cluster;\nbar.sync 0;\n"
-        + "\n".join(lines)
-        + f"\n{last}"
+        f"setp.eq.u32 %p9, %t, 0;\n{first}{zeros}fence.proxy.async;\n"
+        "fence.mbarrier_init.release.cluster;\nbar.sync 0;\n" + "\n".join(lines) + f"\n{last}"
     )
 
 

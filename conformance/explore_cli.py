@@ -132,29 +132,20 @@ class _Subject:
 
 def _kernel(name: str, d_qk: int, blocks: int, case_json: str | None, plant: str | None) -> _Subject:
     from tileproof.conformance.case import Case, Indices
-    from tileproof.conformance.defects import defect, plant_ptx, source_overrides
     from tileproof.conformance.explore import Explored
+    from tileproof.conformance.subject import build_planted, planted_on, require_width
     from tileproof.kernels.registry import kernel as find_kernel
     from tileproof.spec.problem import B_TOPK
 
     found = find_kernel(name)
-    planted = None if plant is None else defect(plant)
-    if planted is not None and planted.kernel != found.name:
-        raise TileproofError(
-            "the defect belongs to another kernel", where=f"--plant {plant}", expected=planted.kernel,
-            found=found.name,
-        )  # fmt: skip
+    planted = planted_on(found, plant)
     case = (
         Case(d_qk, blocks * B_TOPK, blocks, (Indices("permuted"),), values="normal")
         if case_json is None
         else Case.from_json(case_json)
     )
-    if case.d_qk not in found.d_qks:
-        raise TileproofError(
-            f"{found.name} has no such d_qk", where="--d-qk", expected=", ".join(map(str, found.d_qks)),
-            found=str(case.d_qk),
-        )  # fmt: skip
-    built = plant_ptx(planted, found.build(case.d_qk, source_overrides=source_overrides(planted)))
+    require_width(found, case.d_qk)
+    built = build_planted(found, case.d_qk, planted)
     one = Explored.of(found, built, case)
     return _Subject(f"{found.name} d_qk {case.d_qk}", case.as_json(), one, one.compare, one.words, one.names)
 

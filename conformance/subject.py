@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Literal
 
-from tileproof.conformance.defects import Defect, plant_ptx, source_overrides
+from tileproof.conformance.defects import Defect, defect, plant_ptx, source_overrides
 from tileproof.conformance.observed import Observed, Schedule
 from tileproof.conformance.trial import Subject
 from tileproof.kernels.compile import Built
@@ -14,6 +14,38 @@ from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.launch import Launch
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
+
+
+def require_width(kernel: Kernel, d_qk: int) -> None:
+    """TileproofError when the kernel is not made for this d_qk."""
+    if d_qk not in kernel.d_qks:
+        raise TileproofError(
+            f"{kernel.name} has no such d_qk",
+            where="--d-qk",
+            expected=", ".join(map(str, kernel.d_qks)),
+            found=str(d_qk),
+        )
+
+
+def planted_on(kernel: Kernel, plant: str | None) -> Defect | None:
+    """The defect with this id, which must be one of the kernel's; TileproofError otherwise."""
+    return None if plant is None else _own(kernel, defect(plant))
+
+
+def _own(kernel: Kernel, planted: Defect) -> Defect:
+    if planted.kernel != kernel.name:
+        raise TileproofError(
+            "the defect belongs to another kernel",
+            where=f"--plant {planted.id}",
+            expected=planted.kernel,
+            found=kernel.name,
+        )
+    return planted
+
+
+def build_planted(kernel: Kernel, d_qk: int, planted: Defect | None, probe: bool = False) -> Built:
+    """The kernel's build (cached), with the defect in its source or its PTX."""
+    return plant_ptx(planted, kernel.build(d_qk, probe=probe, source_overrides=source_overrides(planted)))
 
 
 def on_emulator(
@@ -30,22 +62,15 @@ def on_emulator(
     """
     from tileproof.conformance.drivers import emulator
 
-    if planted is not None and planted.kernel != kernel.name:
-        raise TileproofError(
-            "the defect belongs to another kernel",
-            where=f"--plant {planted.id}",
-            expected=planted.kernel,
-            found=kernel.name,
-        )
+    if planted is not None:
+        _own(kernel, planted)
 
     def driver(launch: Launch, plan: KernelPlan, schedule: Schedule, taps: bool) -> Observed:
         return emulator.run(launch, plan, schedule=schedule, taps=taps, mma=mma, races=races and taps)
 
-    overrides = source_overrides(planted)
-
     @cache
     def build(probe: bool) -> Built:
-        return plant_ptx(planted, kernel.build(d_qk, probe=probe, source_overrides=overrides))
+        return build_planted(kernel, d_qk, planted, probe)
 
     subject = Subject(kernel, build(False), lambda: build(True), driver, tuple(stages))
     subject.plan(d_qk)

@@ -49,27 +49,18 @@ def trace(
 
     Exit code 1 when the launch has an error, such as a hang: the trace then shows the waits never over.
     """
-    from tileproof.conformance.defects import defect, plant_ptx, source_overrides
     from tileproof.conformance.drivers import emulator
     from tileproof.conformance.names import PlanTraceNames
     from tileproof.conformance.observed import Schedule
+    from tileproof.conformance.subject import build_planted, planted_on, require_width
     from tileproof.emulator import Schedule as EmulatorSchedule
     from tileproof.kernels.registry import kernel as find_kernel
 
     found = find_kernel(kernel)
-    if d_qk not in found.d_qks:
-        expected = ", ".join(map(str, found.d_qks))
-        raise TileproofError(
-            f"{found.name} has no such d_qk", where="--d-qk", expected=expected, found=str(d_qk)
-        )
-    planted = None if plant is None else defect(plant)
-    if planted is not None and planted.kernel != found.name:
-        raise TileproofError(
-            "the defect belongs to another kernel", where=f"--plant {plant}", expected=planted.kernel,
-            found=found.name,
-        )  # fmt: skip
+    require_width(found, d_qk)
+    planted = planted_on(found, plant)
     plan = found.plan(d_qk)
-    built = plant_ptx(planted, found.build(d_qk, source_overrides=source_overrides(planted)))
+    built = build_planted(found, d_qk, planted)
     launch = found.launch(problem(d_qk, blocks), built)
     schedule = Schedule(policy, schedule_seed) if given is None else EmulatorSchedule.parse(given)
     observed, events = emulator.run_traced(launch, plan, schedule=schedule, limit=limit)

@@ -244,16 +244,23 @@ class LaunchResult:
 _SEVERITY = ("note", "warning", "error")
 
 
+def _place(raw: dict[str, Any]) -> dict[str, Any]:
+    """Where an instruction stands and who executed it."""
+    return {
+        "ptx_line": raw["line"],
+        "source": raw["source"],
+        "instruction": raw["instruction"],
+        "cta": tuple(raw["cta"]),
+        "cluster_rank": raw["rank"],
+        "warp": raw["warp"],
+    }
+
+
 def _race(raw: dict[str, Any] | None) -> Race | None:
     if raw is None:
         return None
     return Race(
-        ptx_line=raw["line"],
-        source=raw["source"],
-        instruction=raw["instruction"],
-        cta=tuple(raw["cta"]),
-        cluster_rank=raw["rank"],
-        warp=raw["warp"],
+        **_place(raw),
         lanes=raw["lanes"],
         writes=raw["writes"],
         execution=raw["nth"],
@@ -274,12 +281,7 @@ def finding(kernel: str, raw: dict[str, Any], hang: Hang | None = None) -> Findi
     hang = hang if raw["code"] in ("hang", "livelock") else None
     waiting = tuple(
         Waiting(
-            ptx_line=w["line"],
-            source=w["source"],
-            instruction=w["instruction"],
-            cta=tuple(w["cta"]),
-            cluster_rank=w["rank"],
-            warp=w["warp"],
+            **_place(w),
             lanes=w["lanes"],
             waits_for=w["waits_for"],
             barrier=w["barrier"] if w["barrier"] >= 0 else None,
@@ -295,12 +297,7 @@ def finding(kernel: str, raw: dict[str, Any], hang: Hang | None = None) -> Findi
         code=raw["code"],
         message=raw["message"],
         kernel=kernel,
-        ptx_line=raw["line"],
-        source=raw["source"],
-        instruction=raw["instruction"],
-        cta=tuple(raw["cta"]),
-        cluster_rank=raw["rank"],
-        warp=raw["warp"],
+        **_place(raw),
         lane=raw["lane"],
         address=raw["address"],
         count=raw["count"],

@@ -109,7 +109,7 @@ def _kernel_launch(
 ) -> tuple[Launch, KernelPlan, str]:
     """The launch of one token, the plan, and what it is in words."""
     from tileproof.conformance.case import Case
-    from tileproof.conformance.defects import defect, plant_ptx, source_overrides
+    from tileproof.conformance.subject import build_planted, planted_on, require_width
     from tileproof.conformance.trace_cli import problem
     from tileproof.kernels.registry import KERNELS
     from tileproof.kernels.registry import kernel as find_kernel
@@ -123,11 +123,7 @@ def _kernel_launch(
     found = find_kernel(kernel)
     case: Any = None if case_json is None else Case.from_json(case_json)
     d_qk = d_qk if case is None else case.d_qk
-    if d_qk not in found.d_qks:
-        widths = ", ".join(map(str, found.d_qks))
-        raise TileproofError(
-            f"{found.name} has no such d_qk", where="--d-qk", expected=widths, found=str(d_qk)
-        )
+    require_width(found, d_qk)
     if case is not None and len(case.tokens) != 1:
         raise TileproofError(
             "prove looks at one cluster at a time",
@@ -135,13 +131,8 @@ def _kernel_launch(
             expected="one token",
             found=f"{len(case.tokens)} tokens",
         )
-    planted = None if plant is None else defect(plant)
-    if planted is not None and planted.kernel != found.name:
-        raise TileproofError(
-            "the defect belongs to another kernel", where=f"--plant {plant}", expected=planted.kernel,
-            found=found.name,
-        )  # fmt: skip
-    built = plant_ptx(planted, found.build(d_qk, source_overrides=source_overrides(planted)))
+    planted = planted_on(found, plant)
+    built = build_planted(found, d_qk, planted)
     inputs = problem(d_qk, blocks) if case is None else case.inputs()
     about = f"{found.name}, d_qk {d_qk}, one token" + ("" if case else f" over {blocks} k-blocks")
     return found.launch(inputs, built), found.plan(d_qk), about + (f", with {plant} planted" if plant else "")

@@ -42,6 +42,14 @@ def role_of(plan: KernelPlan, warp: int, rank: int | None = None) -> str:
     return ""
 
 
+def code_place(source: str, ptx_line: int) -> str:
+    """Where an instruction stands: its source line and that of its caller, since a wrapper of one instruction
+    says little; its PTX line where there is none.
+    """
+    own, _, callers = source.rstrip(")").partition(" (inlined at ")
+    return " from ".join(part for part in (own, callers.split(", ")[0]) if part) or f"PTX line {ptx_line}"
+
+
 class PlanNames(Names):
     """Names for the diagnosis of a hang; its offsets count from the start of the CTA's shared memory,
     `dynamic` bytes before the plan's.

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
-from tileproof.conformance.names import PlanNames, barrier_at, k_block
+from tileproof.conformance.names import PlanNames, barrier_at, code_place, k_block
 from tileproof.conformance.observed import Capture, MachineFinding, Observed, Output, Schedule, Waiter
 from tileproof.emulator import Buffer as PlacedBuffer
 from tileproof.emulator import (
@@ -244,9 +244,7 @@ def _race(plan: KernelPlan, finding: Finding, dynamic: int) -> tuple[str, ...]:
     def access(
         writes: bool, rank: int, warp: int, source: str, line: int, what: str, after: tuple[int, int] | None
     ) -> str:
-        # A wrapper of one instruction says less than its caller.
-        own, _, callers = source.rstrip(")").partition(" (inlined at ")
-        where = " from ".join([own, *callers.split(", ")[:1]]).removesuffix(" from ") or f"PTX line {line}"
+        where = code_place(source, line)
         kind = "write" if writes else "read"
         text = f"{kind} by {names.warp(rank, warp)} at {where}: {what.split('.L2::')[0]}"
         if after is None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 from tileproof.conformance import report as text
+from tileproof.conformance.names import code_place
 from tileproof.spec.machine.errors import TileproofError
 
 MISSED = 1
@@ -61,11 +62,21 @@ def orders(only: tuple[str, ...], as_json: bool) -> int:
     if as_json:
         print(json.dumps({"verdict": "missed" if wrong else "pass", "rows": table}, indent=1))
     else:
-        text.print_rows("Planted races and hangs", table, False)
+        text.print_rows("Planted races and hangs", [_cells(row) for row in table], False)
         click.echo(f"{len(rows) - len(wrong)} of {len(rows)} found and named")
     for line in wrong:
         click.echo(line, err=True)
     return MISSED if wrong else 0
+
+
+def _cells(row: dict[str, Any]) -> dict[str, str]:
+    """A row for people: what belongs together in one cell."""
+    return {
+        "row": f"{row['id']}\n{row['corpus']}".strip(),
+        "planted": f"{row['planted']} ({row['where']})",
+        "found as": f"{row['found as']}\n{row['shown under']}".strip(),
+        "named": str(row["root"]),
+    }
 
 
 def _root(finding: Any, root: tuple[str, ...]) -> str:
@@ -82,4 +93,4 @@ def _root(finding: Any, root: tuple[str, ...]) -> str:
 def _place(access: Any) -> str:
     """An access by its opcode and place."""
     opcode = ".".join(access.instruction.split(" ")[0].split(".")[:3])
-    return f"{opcode} at {access.source.split(' (')[0] or f'PTX line {access.ptx_line}'}"
+    return f"{opcode} at {code_place(access.source, access.ptx_line)}"

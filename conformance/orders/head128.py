@@ -114,6 +114,11 @@ ROWS = (
         Expected("race-exit", "ret", "tcgen05.commit", "a cluster barrier", first_at="sm100/head128/mma.cuh: ptx::commit_multicast(smem.kv_lo_free.address(), kBothRanks);"),
     ),
     Row(
+        "h128-exit-before-commits", "a CTA meets its peer before it exits, without waiting for the peer's commits", "H5", KERNEL,
+        (PtxEdit(LOAD, "smem.kv_lo_free.wait((k_blocks - 1) & 1);", "mbarrier.try_wait", PASSES),),
+        Expected("race-exit", "ret", "tcgen05.commit", "a wait of this CTA", first_at="sm100/head128/mma.cuh: ptx::commit_multicast(smem.kv_lo_free.address(), kBothRanks);"),
+    ),
+    Row(
         "h128-delta-not-waited-for", "softmax reads delta without waiting for the warps that sum it", "R6",
         KERNEL, (PtxEdit(SOFTMAX, "smem.delta_ready.wait(0);", "mbarrier.try_wait", PASSES),),
         Expected("race-unordered", "st.shared", "ld.shared", "a barrier", second_at="sm100/head128/dkv_export.cuh: smem.delta[warp_head + lane] = delta;", first_at="sm100/head128/softmax.cuh: const float delta = smem.delta[head];"),

@@ -166,7 +166,13 @@ void Races::mbarrier_commit(Cta& cta, uint32_t offset) {
   }
   b->gather.of[kHappens].raise(v.pipe, v.pipe_tick);
   b->gather.of[kBeforeSync].raise(v.pipe, v.pipe_tick);  // implied by the commit (PTX ISA 9.7.16.12)
-  if (cta.rank != v.at.rank) remote(cta, v.reads, kWholeWarp);
+  if (cta.rank == v.at.rank) return;
+  // The arrival itself is over for who has seen the phase that it counts in; a later commit says nothing of
+  // it.
+  accesses_.push_back(accesses_[v.reads]);
+  const uint32_t arrival = static_cast<uint32_t>(accesses_.size() - 1);
+  finish(arrival, b->agent, b->phases + 1, 0);
+  remote(cta, arrival, kWholeWarp);
 }
 
 void Races::mbarrier_phase(Cta& cta, uint32_t offset, uint32_t phases_done) {

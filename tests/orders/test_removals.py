@@ -1,0 +1,66 @@
+"""Each synchronising instruction of both kernels taken away on its own: found, unless it is redundant."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from tileproof.conformance.case import Case, Indices
+from tileproof.conformance.drivers import emulator
+from tileproof.conformance.observed import Schedule
+from tileproof.kernels.launch import Launch
+from tileproof.kernels.registry import kernel
+
+SYNC = re.compile(
+    r"\s*(?:@!?%\w+\s+)?(?P<opcode>fence|tcgen05\.(?:fence|wait|commit)|mbarrier\.(?:init|arrive|try_wait)"
+    r"|bar\.(?:sync|warp\.sync)|barrier\.cluster|cp\.async\.bulk\.(?:wait|commit)_group)"
+)
+SCHEDULES = (Schedule("early"), Schedule("late"), Schedule("random", 1))
+# Without these the kernel is still right, or what is missing is a note.
+REDUNDANT = {
+    "head128-part0": {
+        "fence": 1,  # mbarrier_init: a releasing cluster barrier follows
+        "bar.warp.sync": 2,  # lanes meet again; no memory passes between them
+        "tcgen05.fence": 2,  # around the cluster barrier before dealloc, which asks for completion and order only
+        "mbarrier.try_wait": 1,  # for p_free at the end: the cluster barrier before dealloc orders as well
+    },
+    "head128": {
+        "fence": 1,
+        "bar.warp.sync": 2,
+        # Two as above; P's, dKV's last part's and dQ's before_thread_sync have another before the next arrival.
+        "tcgen05.fence": 5,
+        "tcgen05.wait": 5,  # the registers are used before the arrival, which the hardware waits for: a note
+    },
+}
+
+
+def without(launch: Launch, line: int) -> Launch:
+    """The launch with one line of its PTX gone; a wait passes at once."""
+    lines = launch.image.split("\n")
+    passing = re.search(r"try_wait\S* (\S+),", lines[line].replace("\t", " "))
+    lines[line] = f"setp.eq.u32 {passing[1]}, 0, 0;" if passing else ""
+    return replace(launch, image="\n".join(lines))
+
+
+@pytest.mark.parametrize("name", REDUNDANT)
+def test_every_removal_is_found_but_the_redundant_ones(name: str) -> None:
+    subject = kernel(name)
+    inputs = Case(576, 256, 4, (Indices("permuted"),), values="normal").inputs()
+    launch, plan = subject.launch(inputs, subject.build(576)), subject.plan(576)
+    sites = [
+        (number, match["opcode"])
+        for number, text in enumerate(launch.image.split("\n"))
+        if (match := SYNC.match(text))
+    ]
+    assert len(sites) >= 30
+    survived: Counter[str] = Counter()
+    for number, opcode in sites:
+        planted = without(launch, number)
+        seen = (
+            emulator.run(planted, plan, schedule=schedule, taps=False, races=True) for schedule in SCHEDULES
+        )
+        if not any(finding.severity != "note" for observed in seen for finding in observed.findings):
+            survived[opcode] += 1
+    assert survived == REDUNDANT[name]

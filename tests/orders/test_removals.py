@@ -23,13 +23,13 @@ REDUNDANT = {
     "head128-part0": {
         "fence": 1,  # mbarrier_init: a releasing cluster barrier follows
         "bar.warp.sync": 2,  # lanes meet again; no memory passes between them
-        "tcgen05.fence": 2,  # around the cluster barrier before dealloc, which asks for completion and order only
+        "tcgen05.fence": 2,  # around the barrier before dealloc, which asks for order only
         "mbarrier.try_wait": 1,  # for p_free at the end: the cluster barrier before dealloc orders as well
     },
     "head128": {
         "fence": 1,
         "bar.warp.sync": 2,
-        # Two as above; P's, dKV's last part's and dQ's before_thread_sync have another before the next arrival.
+        # Two as above; those after P, dQ and dKV's last part have another before the next arrival.
         "tcgen05.fence": 5,
         "tcgen05.wait": 5,  # the registers are used before the arrival, which the hardware waits for: a note
     },

@@ -71,7 +71,7 @@ def test_lines_that_are_no_diagnostics(line: str) -> None:
         ("/e/site-packages/torch/include/ATen/core/Tensor.h", True),
         ("/home/me/cutlass/examples/my_kernel.cu", False),
         ("csrc/sm100/helpers.cuh", False),
-        ("/work/cute_kernels/attention.hpp", False),
+        ("/src/cute_kernels/attention.hpp", False),
         ("kernel.cu", False),
     ],
 )

@@ -92,7 +92,6 @@ void Engine::start_warp(Cta& cta, Warp& w, int index) {
   w.tmem_loads.clear();
   w.open_loads = 0;
   w.slow = false;
-  w.tmem_stores_pending = 0;
   w.exits.clear();
   w.passes.clear();
   w.cluster_arrived = 0;

@@ -271,10 +271,10 @@ Step fence(Exec& x, const Instr& i) {
       r.proxy_fence(x.w, x.mask, i.m[1] & 1, i.m[1] & 2);
       break;
     case 3:
-      r.init_fence(x.w, x.mask);
+      r.own_fence(x.w, x.mask, kInitFence);
       break;
     case 4:
-      r.before_thread_sync(x.w, x.mask);
+      r.own_fence(x.w, x.mask, kBeforeSync);
       break;
     case 5:
       r.after_thread_sync(x.w, x.mask);

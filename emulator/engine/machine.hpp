@@ -133,8 +133,7 @@ struct Warp {
   int open_loads = 0;                       // of tmem_loads, those not released
   bool slow = false;                        // open_loads > 0
   int32_t maxnreg = 0;                      // registers of a thread, 0 when the launch fixes none
-  int tmem_stores_pending = 0;
-  uint32_t cluster_arrived = 0;  // lanes that arrived in this cluster-barrier round
+  uint32_t cluster_arrived = 0;             // lanes that arrived in this cluster-barrier round
   uint32_t cluster_token = 0;
   std::array<uint32_t, 32> steps{};  // visible operations done, by the group's lowest lane
   std::vector<uint8_t> local;        // [lane][local_bytes]

@@ -78,9 +78,8 @@ class Races {
   void release(const Warp& w, uint32_t lanes, Knowledge& to);
   void warp_sync(const Warp& w, uint32_t lanes);
   void proxy_fence(const Warp& w, uint32_t lanes, bool shared, bool global);
-  void init_fence(const Warp& w, uint32_t lanes);
+  void own_fence(const Warp& w, uint32_t lanes, Order order);
   void thread_fence(const Warp& w, uint32_t lanes);
-  void before_thread_sync(const Warp& w, uint32_t lanes);
   void after_thread_sync(const Warp& w, uint32_t lanes);
   void exit(const Warp& w, uint32_t lanes);
 
@@ -184,6 +183,8 @@ class Races {
   void split(Thread& t, uint32_t lanes);
   Group& group_of(Thread& t, int lane);
   void publish(Thread& t, const Group& g, uint32_t lanes, Knowledge& to);
+  static void raise_own(Knowledge& to, uint32_t agent, uint32_t lanes, Tick now,
+                        const std::array<Tick, kOrders>& own);
   View view_of(Thread& t, const Group& g, uint32_t lanes);
   std::shared_ptr<const Knowledge> joined(Thread& t);
   Barrier* barrier(Cta& cta, uint32_t offset);

@@ -7,6 +7,20 @@ namespace tileproof {
 namespace {
 const uint64_t kGlobalFlag = 0, kSharedFlag = 1ull << 63;
 const size_t kMostSlots = 256;  // of one granule
+
+// Calls f(address, bytes of the granule) for each granule of 16 bytes that a range touches.
+template <class F>
+void granules(uint64_t address, uint32_t size, F&& f) {
+  for (const uint64_t end = address + size; address < end;) {
+    const uint32_t first = address & 15,
+                   n = static_cast<uint32_t>(std::min<uint64_t>(16 - first, end - address));
+    f(address, static_cast<uint16_t>(((1u << n) - 1) << first));
+    address += n;
+  }
+}
+
+// A bulk group completes for the thread that issued it, not for its warp.
+int8_t lane_of(const View& v) { return v.path == Path::Copy ? static_cast<int8_t>(v.at.lane) : kWholeWarp; }
 }  // namespace
 
 uint32_t Races::record(Thread& t, const Origin& at, uint32_t lanes, Path path) {
@@ -62,12 +76,10 @@ void Races::generic_shared(const Exec& x, Cta& cta, uint32_t offset, uint32_t si
   const View& v = running(x, lane);
   const uint32_t id = v.writes;
   Shadow& shadow = state(cta).shared;
-  for (uint32_t a = offset; a < offset + size;) {
-    const uint32_t first = a & 15, n = std::min(16 - first, offset + size - a);
-    visit(shadow, shadow.at(a >> 4), static_cast<uint16_t>(((1u << n) - 1) << first), id,
-          static_cast<int8_t>(lane), write, v, Place::Shared, cta.rank, a);
-    a += n;
-  }
+  granules(offset, size, [&](uint64_t a, uint16_t units) {
+    visit(shadow, shadow.at(a >> 4), units, id, static_cast<int8_t>(lane), write, v, Place::Shared, cta.rank,
+          a);
+  });
   if (&cta != &x.cta) remote(cta, id, static_cast<int8_t>(lane));
   if (x.order) flag(x, kSharedFlag | static_cast<uint64_t>(cta.rank) << 32 | offset, lane, write);
 }
@@ -75,13 +87,10 @@ void Races::generic_shared(const Exec& x, Cta& cta, uint32_t offset, uint32_t si
 void Races::generic_global(const Exec& x, uint64_t address, uint32_t size, int lane, bool write) {
   const View& v = running(x, lane);
   const uint32_t id = v.writes;
-  for (uint64_t a = address; a < address + size;) {
-    const uint32_t first = a & 15,
-                   n = static_cast<uint32_t>(std::min<uint64_t>(16 - first, address + size - a));
-    visit(global_, global_.at(a >> 4), static_cast<uint16_t>(((1u << n) - 1) << first), id,
-          static_cast<int8_t>(lane), write, v, Place::Global, x.cta.rank, a);
-    a += n;
-  }
+  granules(address, size, [&](uint64_t a, uint16_t units) {
+    visit(global_, global_.at(a >> 4), units, id, static_cast<int8_t>(lane), write, v, Place::Global,
+          x.cta.rank, a);
+  });
   if (x.order) flag(x, kGlobalFlag | address, lane, write);
 }
 
@@ -95,15 +104,11 @@ void Races::async_shared(Cta& cta, uint32_t offset, uint32_t size, bool write) {
   }
   const uint32_t id = write ? v.writes : v.reads;
   if (!id) return;
-  // A bulk group completes for the thread that issued it, not for its warp.
-  const int8_t lane = v.path == Path::Copy ? static_cast<int8_t>(v.at.lane) : kWholeWarp;
+  const int8_t lane = lane_of(v);
   Shadow& shadow = state(cta).shared;
-  for (uint32_t a = offset; a < offset + size;) {
-    const uint32_t first = a & 15, n = std::min(16 - first, offset + size - a);
-    visit(shadow, shadow.at(a >> 4), static_cast<uint16_t>(((1u << n) - 1) << first), id, lane, write, v,
-          Place::Shared, cta.rank, a);
-    a += n;
-  }
+  granules(offset, size, [&](uint64_t a, uint16_t units) {
+    visit(shadow, shadow.at(a >> 4), units, id, lane, write, v, Place::Shared, cta.rank, a);
+  });
   if (!write && cta.rank != v.at.rank) remote(cta, id, lane);
 }
 
@@ -112,16 +117,11 @@ void Races::async_global(uint64_t address, uint32_t size, bool write, bool add) 
   const View& v = *op_;
   const uint32_t id = write ? v.writes : v.reads;
   if (!id) return;
-  // A bulk group completes for the thread that issued it, not for its warp.
-  const int8_t lane = v.path == Path::Copy ? static_cast<int8_t>(v.at.lane) : kWholeWarp;
+  const int8_t lane = lane_of(v);
   if (add) accesses_[id].strong = true;
-  for (uint64_t a = address; a < address + size;) {
-    const uint32_t first = a & 15,
-                   n = static_cast<uint32_t>(std::min<uint64_t>(16 - first, address + size - a));
-    visit(global_, global_.at(a >> 4), static_cast<uint16_t>(((1u << n) - 1) << first), id, lane, write, v,
-          Place::Global, v.at.rank, a);
-    a += n;
-  }
+  granules(address, size, [&](uint64_t a, uint16_t units) {
+    visit(global_, global_.at(a >> 4), units, id, lane, write, v, Place::Global, v.at.rank, a);
+  });
 }
 
 void Races::tmem(const View& v, Cta& cta, int sixteenth, uint16_t units, int column, int columns,

@@ -160,10 +160,7 @@ void Races::mbarrier_commit(Cta& cta, uint32_t offset) {
   knows_init(*op_, op_->reads, cta, offset, true);
   const View& v = *op_;
   b->gather.join(*v.know);
-  for (int k = 0; k < kPublished; ++k) {
-    const Tick tick = k == kHappens ? v.now : v.own[static_cast<size_t>(k)];
-    if (tick) b->gather.of[k].raise(v.agent, v.lanes, tick);
-  }
+  raise_own(b->gather, v.agent, v.lanes, v.now, v.own);
   b->gather.of[kHappens].raise(v.pipe, v.pipe_tick);
   b->gather.of[kBeforeSync].raise(v.pipe, v.pipe_tick);  // implied by the commit (PTX ISA 9.7.16.12)
   if (cta.rank == v.at.rank) return;

@@ -73,11 +73,15 @@ Races::Group& Races::group_of(Thread& t, int lane) {
 void Races::publish(Thread& t, const Group& g, uint32_t lanes, Knowledge& to) {
   lanes &= g.lanes;
   to.join(*g.know);
-  const uint32_t as = (lanes & t.all) == t.all ? ~0u : lanes;
-  for (int k = 0; k < kPublished; ++k) {
-    const Tick tick = k == kHappens ? t.now : g.own[static_cast<size_t>(k)];
-    if (tick) to.of[k].raise(t.agent, as, tick);
-  }
+  raise_own(to, t.agent, (lanes & t.all) == t.all ? ~0u : lanes, t.now, g.own);
+}
+
+// The lanes' own accesses up to `now`, and those that have passed their own fences.
+void Races::raise_own(Knowledge& to, uint32_t agent, uint32_t lanes, Tick now,
+                      const std::array<Tick, kOrders>& own) {
+  for (int k = 0; k < kPublished; ++k)
+    if (const Tick tick = k == kHappens ? now : own[static_cast<size_t>(k)])
+      to.of[k].raise(agent, lanes, tick);
 }
 
 void Races::release(const Warp& w, uint32_t lanes, Knowledge& to) {
@@ -98,12 +102,7 @@ void Races::acquire(const Warp& w, uint32_t lanes, const Knowledge& from) {
 void Races::warp_sync(const Warp& w, uint32_t lanes) {
   Thread& t = thread(w);
   if (t.groups.size() == 1 && (t.groups[0].lanes & ~lanes) == 0) {
-    Group& g = t.groups[0];
-    Knowledge& know = mutable_knowledge(g);
-    for (int k = 0; k < kPublished; ++k) {
-      const Tick tick = k == kHappens ? t.now : g.own[static_cast<size_t>(k)];
-      if (tick) know.of[k].raise(t.agent, ~0u, tick);
-    }
+    raise_own(mutable_knowledge(t.groups[0]), t.agent, ~0u, t.now, t.groups[0].own);
     t.now++;
     return;
   }
@@ -146,21 +145,12 @@ void Races::proxy_fence(const Warp& w, uint32_t lanes, bool shared, bool global)
   t.now++;
 }
 
-void Races::init_fence(const Warp& w, uint32_t lanes) {
+// A fence.mbarrier_init or a before_thread_sync: it is about the thread's own accesses only.
+void Races::own_fence(const Warp& w, uint32_t lanes, Order order) {
   Thread& t = thread(w);
   split(t, lanes);
   for (Group& g : t.groups)
-    if (g.lanes & lanes) g.own[kInitFence] = t.now;
-  t.now++;
-}
-
-void Races::before_thread_sync(const Warp& w, uint32_t lanes) {
-  Thread& t = thread(w);
-  split(t, lanes);
-  for (Group& g : t.groups) {
-    if (!(g.lanes & lanes)) continue;
-    g.own[kBeforeSync] = t.now;
-  }
+    if (g.lanes & lanes) g.own[order] = t.now;
   t.now++;
 }
 

@@ -213,6 +213,11 @@ def _check(case: Case) -> None:
             raise ValueError("a hole lies outside the indices or is no int32")
 
 
+def one_token(d_qk: int, blocks: int) -> Case:
+    """One token that selects every row of kv once, in some order, over `blocks` k-blocks; normal values."""
+    return Case(d_qk, blocks * B_TOPK, blocks, (Indices("permuted"),), values="normal")
+
+
 def selected(inputs: Inputs) -> npt.NDArray[np.bool_]:
     """``bool [s_kv]``: which kv rows some token has as a key."""
     rows = np.zeros(inputs.problem.s_kv, dtype=bool)

@@ -131,19 +131,14 @@ class _Subject:
 
 
 def _kernel(name: str, d_qk: int, blocks: int, case_json: str | None, plant: str | None) -> _Subject:
-    from tileproof.conformance.case import Case, Indices
+    from tileproof.conformance.case import Case, one_token
     from tileproof.conformance.explore import Explored
     from tileproof.conformance.subject import build_planted, planted_on, require_width
     from tileproof.kernels.registry import kernel as find_kernel
-    from tileproof.spec.problem import B_TOPK
 
     found = find_kernel(name)
     planted = planted_on(found, plant)
-    case = (
-        Case(d_qk, blocks * B_TOPK, blocks, (Indices("permuted"),), values="normal")
-        if case_json is None
-        else Case.from_json(case_json)
-    )
+    case = one_token(d_qk, blocks) if case_json is None else Case.from_json(case_json)
     require_width(found, case.d_qk)
     built = build_planted(found, case.d_qk, planted)
     one = Explored.of(found, built, case)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tileproof.conformance.captures import captured, parts_of, publication
 from tileproof.conformance.finding import Finding
+from tileproof.conformance.names import barrier_name, role_of
 from tileproof.conformance.observed import MachineFinding, Observed, Waiter
 from tileproof.spec.plan import KernelPlan, OutputObservation
 from tileproof.spec.problem import Inputs
@@ -72,7 +73,7 @@ def _waits(plan: KernelPlan, waiting: tuple[Waiter, ...]) -> tuple[str, ...]:
         place = (
             one.cta[0] // plan.cluster,
             one.cta[0] % plan.cluster,
-            _role(plan, one.warp),
+            role_of(plan, one.warp),
             _what(plan, one),
         )
         together.setdefault(place, []).append(one.warp)
@@ -88,7 +89,7 @@ def _waits(plan: KernelPlan, waiting: tuple[Waiter, ...]) -> tuple[str, ...]:
 
 def _what(plan: KernelPlan, one: Waiter) -> str:
     """What a warp waits for: the barrier by its name in the plan, and what its phase still lacks."""
-    name = _barrier_at(plan, one.barrier)
+    name = "" if one.barrier is None else barrier_name(plan, one.barrier)
     lacks = [f"{one.pending} arrivals"] if one.pending > 0 else []
     lacks += [f"{one.tx_bytes} bytes"] if one.tx_bytes else []
     what = f"{name} parity {one.parity}" if name else one.waits_for
@@ -97,27 +98,12 @@ def _what(plan: KernelPlan, one: Waiter) -> str:
     return what + (f" at {at}" if at else "")
 
 
-def _barrier_at(plan: KernelPlan, offset: int | None) -> str:
-    for barrier in plan.barriers:
-        for stage in range(barrier.stages):
-            if offset == barrier.offset_of(stage):
-                return f"{barrier.name}[{stage}]" if barrier.stages > 1 else barrier.name
-    return ""
-
-
 def _warp(plan: KernelPlan, seen: MachineFinding) -> str:
     if seen.warp is None or seen.warp < 0:
         return ""
-    role = _role(plan, seen.warp)
+    role = role_of(plan, seen.warp)
     lane = f", lane {seen.lane}" if seen.lane is not None and seen.lane >= 0 else ""
     return f"{seen.warp}{lane}" + (f" (role {role})" if role else "")
-
-
-def _role(plan: KernelPlan, warp: int) -> str:
-    for role in plan.roles:
-        if role.first_warp <= warp < role.first_warp + role.warps:
-            return role.name
-    return ""
 
 
 def _stage_of_tile(plan: KernelPlan, tile: str) -> str:
@@ -133,7 +119,7 @@ def _stage_of_tile(plan: KernelPlan, tile: str) -> str:
 
 def _stage_of_warp(plan: KernelPlan, warp: int | None) -> str:
     """The stage that a warp's role is named after; a role that serves several stages names none."""
-    role = "" if warp is None else _role(plan, warp)
+    role = "" if warp is None else role_of(plan, warp)
     if role in STAGES:
         return role
     # A role such as p_consumer or mma serves the stages that are observed in TMEM.

@@ -49,6 +49,7 @@ def trace(
 
     Exit code 1 when the launch has an error, such as a hang: the trace then shows the waits never over.
     """
+    from tileproof.conformance.case import one_token
     from tileproof.conformance.drivers import emulator
     from tileproof.conformance.names import PlanTraceNames
     from tileproof.conformance.observed import Schedule
@@ -61,7 +62,7 @@ def trace(
     planted = planted_on(found, plant)
     plan = found.plan(d_qk)
     built = build_planted(found, d_qk, planted)
-    launch = found.launch(problem(d_qk, blocks), built)
+    launch = found.launch(one_token(d_qk, blocks).inputs(), built)
     schedule = Schedule(policy, schedule_seed) if given is None else EmulatorSchedule.parse(given)
     observed, events = emulator.run_traced(launch, plan, schedule=schedule, limit=limit)
     names = PlanTraceNames(plan)
@@ -82,16 +83,6 @@ def trace(
     for one in errors:
         click.echo("\n  ".join([f"{one.code}: {one.message}", *one.root]), err=True)
     return DEFECT if errors else 0
-
-
-def problem(d_qk: int, blocks: int) -> Any:
-    """The inputs of one token over `blocks` k-blocks."""
-    from tileproof.conformance.case import Case, Indices
-    from tileproof.spec.problem import B_TOPK
-
-    return Case(
-        d_qk, s_kv=blocks * B_TOPK, blocks=blocks, tokens=(Indices("permuted"),), values="normal"
-    ).inputs()
 
 
 def write(path: str, text: str) -> None:

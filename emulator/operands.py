@@ -81,7 +81,6 @@ class Operands(ABC):
             offset = -(-offset // parameter.align) * parameter.align
             self.parameter_offsets[parameter.name] = offset
             offset += parameter.bytes
-        self.parameter_bytes = offset
         for name, at in self.parameter_offsets.items():
             self.scopes[0][name] = Symbol("param", at)
         dynamic = []

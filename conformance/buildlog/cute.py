@@ -17,9 +17,6 @@ from tileproof.spec.machine.contracts.view import MODES
 Space = Literal["smem", "gmem", "rmem", "tmem", "descriptor", "coordinates", ""]
 IntTuple = Any  # int, None (only known at run time, or not readable), Basis, or a tuple of these
 
-_DYNAMIC = frozenset(
-    {"int", "uint32_t", "int32_t", "int64_t", "uint64_t", "long", "unsigned", "size_t", "short"}
-)
 _TUPLES = frozenset({"tuple", "Shape", "Stride", "Coord", "Tile", "Step", "ArithmeticTuple"})
 _CONSTANTS = frozenset({"C", "Int", "constant", "integral_constant"})
 _ELEMENTS = {
@@ -75,11 +72,6 @@ def int_tuple(one: Type) -> IntTuple:
     if one.base == "ScaledBasis" and one.args:
         return Basis(int_tuple(one.args[0]), tuple(value_of(mode) or 0 for mode in one.args[1:]))
     return None
-
-
-def is_dynamic(one: Type) -> bool:
-    """Whether the type is an integer's, known only at run time."""
-    return all(word in _DYNAMIC for word in one.base.split())
 
 
 def text_of(value: IntTuple) -> str:

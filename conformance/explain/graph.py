@@ -26,7 +26,6 @@ class Wait:
     ordinal: int
     done: Event | None = None
     moved_on: int = 0  # line at which the actor went on without a done line
-    repeats: int = 0
 
     @property
     def actor(self) -> Actor:
@@ -188,7 +187,6 @@ def _histories(log: Log, says_done: set[tuple[str, str]]) -> dict[Actor, History
             continue
         if event.kind == "wait":
             if open_wait and _same(open_wait.event, event, says_done):
-                open_wait.repeats += 1
                 continue
             if open_wait:
                 open_wait.moved_on = line

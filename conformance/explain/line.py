@@ -81,7 +81,6 @@ class _Parse:
         self._line = Line(0, indented=indented, clauses=[Clause()])
         self._unknown: list[int] = []
         self._ctas: list[tuple[int, int]] = []
-        self._role_named = False
 
     def run(self) -> Line:
         tokens, line = self._tokens, self._line

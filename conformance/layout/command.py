@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 64
 MOST_COLUMNS = 32
-OPERAND = ("mn", "k", "major", "swizzle")
 
 
 @click.command()

@@ -8,7 +8,6 @@ from tileproof.conformance.orders.catalogue import Expected, PtxEdit, Row, Sizes
 KERNEL = "head128-part0"
 FILE = "sm100/head128_part0/kernel.cuh"
 PASSES = "setp.eq.u32 complete, 0, 0;"  # a wait that does not wait
-NOT_EXECUTED = ""
 EMPTY = Sizes(lengths=(0,))
 
 LD_FENCE = "smem.p_ready[s].wait((k / Cfg::kPStages) & 1);\nptx::fence_after_thread_sync();"

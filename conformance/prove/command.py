@@ -108,9 +108,8 @@ def _kernel_launch(
     kernel: str, d_qk: int, blocks: int, case_json: str | None, plant: str | None
 ) -> tuple[Launch, KernelPlan, str]:
     """The launch of one token, the plan, and what it is in words."""
-    from tileproof.conformance.case import Case
+    from tileproof.conformance.case import Case, one_token
     from tileproof.conformance.subject import build_planted, planted_on, require_width
-    from tileproof.conformance.trace_cli import problem
     from tileproof.kernels.registry import KERNELS
     from tileproof.kernels.registry import kernel as find_kernel
 
@@ -133,6 +132,6 @@ def _kernel_launch(
         )
     planted = planted_on(found, plant)
     built = build_planted(found, d_qk, planted)
-    inputs = problem(d_qk, blocks) if case is None else case.inputs()
+    inputs = (case or one_token(d_qk, blocks)).inputs()
     about = f"{found.name}, d_qk {d_qk}, one token" + ("" if case else f" over {blocks} k-blocks")
     return found.launch(inputs, built), found.plan(d_qk), about + (f", with {plant} planted" if plant else "")

@@ -49,12 +49,12 @@ def row(name: str) -> Row:
 
 def kernel_rows() -> Iterator[Row]:
     """Runs both on one cluster of every kernel and width."""
-    from tileproof.conformance.trace_cli import problem
+    from tileproof.conformance.case import one_token
     from tileproof.kernels.registry import KERNELS
 
     for found in KERNELS.values():
         for d_qk in found.d_qks:
-            launch = found.launch(problem(d_qk, KERNEL_BLOCKS), found.build(d_qk))
+            launch = found.launch(one_token(d_qk, KERNEL_BLOCKS).inputs(), found.build(d_qk))
             ours = first_opinion(launch, found.plan(d_qk), 1)
             title = f"d_qk {d_qk}, {KERNEL_BLOCKS} k-blocks"
             yield Row(found.name, title, "", ours, second_opinion(launch))

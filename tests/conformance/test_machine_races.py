@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tileproof.conformance.case import Case, Indices
+from tileproof.conformance.case import one_token
 from tileproof.conformance.drivers import emulator
 from tileproof.conformance.finding import Finding
 from tileproof.conformance.machine import machine_findings
@@ -18,7 +18,7 @@ FENCE = "fence.proxy.async.shared::cta;"
 def findings(edit: tuple[str, str] = ("", ""), races: bool = True) -> list[Finding]:
     """What the machine says of head128 on two k-blocks with one text of its PTX replaced."""
     head128 = kernel("head128")
-    inputs = Case(512, 128, 2, (Indices("permuted"),), values="normal").inputs()
+    inputs = one_token(512, 2).inputs()
     launch = head128.launch(inputs, head128.build(512))
     assert edit[0] in launch.image
     plan = head128.plan(512)

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tileproof.conformance.case import Case, Indices
+from tileproof.conformance.case import Case, Indices, one_token
 from tileproof.conformance.drivers import emulator
 from tileproof.conformance.observed import Schedule
 from tileproof.conformance.prove.input import respell_waits, sentryward_input
 from tileproof.conformance.prove.opinion import second_opinion
-from tileproof.conformance.trace_cli import problem
 from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.launch import Buffer, Launch, Scalar, Struct, TensorMapSpec
 from tileproof.kernels.registry import kernel
@@ -109,12 +108,13 @@ def test_any_text_keeps_its_lines(text: str) -> None:
 @pytest.mark.parametrize("name", ["head128-part0", "head128"])
 def test_every_wait_of_a_kernel_is_respelled_and_it_computes_the_same(name: str) -> None:
     found: Kernel = kernel(name)
-    first = found.launch(problem(576, 1), found.build(576))
+    first = found.launch(one_token(576, 1).inputs(), found.build(576))
     given_ = sentryward_input(first)
     assert given_.respelled == first.image.count("mbarrier.try_wait")
     # Outputs that are added to live in the launch's arrays: each run gets its own.
     launches = [
-        replace(found.launch(problem(576, 1), found.build(576)), image=x) for x in (first.image, given_.ptx)
+        replace(found.launch(one_token(576, 1).inputs(), found.build(576)), image=x)
+        for x in (first.image, given_.ptx)
     ]
     runs = [emulator.run(one, found.plan(576), schedule=Schedule("late"), taps=False) for one in launches]
     assert not runs[1].findings

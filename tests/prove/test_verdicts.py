@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from tileproof.conformance import cli
+from tileproof.conformance.case import one_token
 from tileproof.conformance.prove import opinion as prove
 from tileproof.conformance.prove.command import conclusion
 from tileproof.conformance.prove.opinion import Budget, Ended, Opinion, judged, run_limited, second_opinion
 from tileproof.conformance.prove.programs import launch_of, programs
-from tileproof.conformance.trace_cli import problem
 from tileproof.kernels.registry import kernel
 
 PASSED = {"synchronization": "passed", "memory": "passed", "equivalence": "not_requested"}
@@ -121,19 +121,23 @@ class TestWithSentryward:
 
     def test_too_little_time_is_no_opinion(self) -> None:
         found = kernel("head128")
-        opinion = second_opinion(found.launch(problem(576, 4), found.build(576)), Budget(seconds=0.3))
+        opinion = second_opinion(
+            found.launch(one_token(576, 4).inputs(), found.build(576)), Budget(seconds=0.3)
+        )
         assert opinion.verdict == "no opinion" and opinion.kinds[0] == "timeout"
         assert "0.3 seconds" in opinion.lines[0] or "ended after" in opinion.lines[0]
 
     @pytest.mark.parametrize("memory", [24, 160])
     def test_too_little_memory_is_no_opinion(self, memory: int) -> None:
         found = kernel("head128")
-        opinion = second_opinion(found.launch(problem(576, 4), found.build(576)), Budget(memory=memory))
+        opinion = second_opinion(
+            found.launch(one_token(576, 4).inputs(), found.build(576)), Budget(memory=memory)
+        )
         assert opinion.verdict == "no opinion" and opinion.kinds[0] != "unsupported"
 
     def test_our_kernels_get_no_opinion_for_the_instructions_it_lacks(self) -> None:
         found = kernel("head128-part0")
-        opinion = second_opinion(found.launch(problem(576, 1), found.build(576)))
+        opinion = second_opinion(found.launch(one_token(576, 1).inputs(), found.build(576)))
         assert opinion.verdict == "no opinion" and opinion.kinds[0] == "unsupported"
         assert any("tile::gather4" in line for line in opinion.lines)
         assert opinion.remarks[0].startswith("8 wait loops")

@@ -8,6 +8,7 @@ Environment: `CXX` (g++), `TILEPROOF_CXXFLAGS` (replaces the optimisation flags)
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
 import shlex
@@ -16,6 +17,7 @@ import sys
 import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import ModuleType
 
 from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
@@ -43,6 +45,16 @@ def extensions() -> list[Extension]:
     return [Extension("tileproof.emulator._engine", sources, language="c++")] if sources else []
 
 
+def standalone(path: str) -> ModuleType:
+    """A module that imports the standard library only, loaded before the package is built."""
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
 def digest(data: bytes) -> str:
     """Content key of a file or a text."""
     return hashlib.sha256(data).hexdigest()
@@ -58,6 +70,7 @@ class BuildEngine(build_ext):
         flags = shlex.split(os.environ.get("TILEPROOF_CXXFLAGS", OPTIMISE)) + REQUIRED.split()
         flags += [
             f"-I{ENGINE}",
+            "-Ibuild/engine",
             f"-isystem{pybind11.get_include()}",
             f"-isystem{sysconfig.get_path('include')}",
         ]
@@ -70,6 +83,7 @@ class BuildEngine(build_ext):
         key = digest("\n".join([*cxx, *flags, resolved.stderr, pybind11.__version__]).encode())
         cache = Path("build/engine")
         cache.mkdir(parents=True, exist_ok=True)
+        standalone("emulator/slots.py").generate(Path("emulator/isa"), cache / "slots")
 
         with ThreadPoolExecutor(int(os.environ.get("TILEPROOF_JOBS", "2"))) as pool:
             objects = list(

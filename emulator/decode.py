@@ -9,6 +9,7 @@ from tileproof.emulator.errors import PtxError
 from tileproof.emulator.operands import Operands
 from tileproof.emulator.program import NONE, PACKED, SHARED_RESERVED, SPECIALS, Decoded, Symbol
 from tileproof.emulator.ptx import Declaration, Instruction, Label, Name, Scope, Statement, parse_body
+from tileproof.emulator.slots import place
 
 
 class Decoder(Operands):
@@ -23,8 +24,11 @@ class Decoder(Operands):
         vec: list[int] | tuple[int, ...] = (),
         imm: int = 0,
         label: str | None = None,
+        **slots: int,
     ) -> None:
-        """Appends one engine instruction with the guard and place of the current PTX instruction."""
+        """Appends one engine instruction with the guard and place of the current PTX instruction; `slots` are
+        operands and modifiers by name (`emulator/slots.py`).
+        """
         ins = self.current
         assert ins is not None
         number = _HANDLERS.get(handler)
@@ -42,6 +46,9 @@ class Decoder(Operands):
                 self._source_at[ins.source] = len(self.sources)
                 self.sources.append(ins.source)
             source = self._source_at[ins.source]
+        if slots:
+            assert not (o or m), "named and positional slots in one instruction"
+            o, m = place(handler, slots, NONE)
         operands = (*o, *(NONE,) * (8 - len(o)))
         modifiers = (*m, *(0,) * (8 - len(m)))
         first = len(self.vec)

@@ -46,6 +46,7 @@ class Operands(ABC):
         vec: list[int] | tuple[int, ...] = (),
         imm: int = 0,
         label: str | None = None,
+        **slots: int,
     ) -> None:
         """Appends one engine instruction (`Decoder.emit`): an address may need arithmetic first."""
 

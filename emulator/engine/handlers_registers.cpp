@@ -1,19 +1,21 @@
 // setmaxnreg: warps give registers back to their CTA's pool, or wait for them (PTX ISA 9.7.19.5).
 #include "machine.hpp"
+#include "slots/control.hpp"
 
 namespace tileproof {
 namespace {
 
-// imm registers of a thread, m[0] 1 for .inc. Without a register count that the launch fixes ptxas leaves the
+// imm: registers of a thread. Without a register count that the launch fixes ptxas leaves the
 // instruction out. What a warp holds when it exits is taken to stay out of the pool: no source says that it
 // returns before the CTA is over.
 Step setmaxnreg(Exec& x, const Instr& i) {
   if (!x.e.config.launch_registers) return Step::Next;
   if (!x.whole_warp()) return Step::Block;
+  const bool inc = i.m[slot::setmaxnreg::inc];
   const int32_t count = static_cast<int32_t>(i.imm), change = count - x.w.maxnreg;
-  if (i.m[0] ? change < 0 : change > 0) {
+  if (inc ? change < 0 : change > 0) {
     x.e.fault("setmaxnreg-count",
-              std::string("setmaxnreg.") + (i.m[0] ? "inc" : "dec") + " to " + std::to_string(count) +
+              std::string("setmaxnreg.") + (inc ? "inc" : "dec") + " to " + std::to_string(count) +
                   " registers by a warp that has " + std::to_string(x.w.maxnreg),
               x.origin(x.lane()));
     return Step::Stop;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "slots/visible.hpp"
+
 namespace tileproof {
 
 uint64_t mix(uint64_t a, uint64_t b) {  // the finaliser of splitmix64
@@ -22,6 +24,8 @@ bool visible(const Instr& i) {
                   n == "bulk.wait" || n == "call.vprintf";
       for (const char* family : {"barrier.cluster.", "mbarrier.", "tma.", "tcgen05."})
         seen |= n.starts_with(family);
+      for (const slot::Visible& declared : slot::kVisible)
+        if (n == declared.handler) seen = declared.visible;
       m[handler_table()[static_cast<size_t>(id)]] = seen;
     }
     return m;

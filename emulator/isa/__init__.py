@@ -1,5 +1,7 @@
-"""Decoders of PTX instructions, by family; importing this package fills the registry."""
+"""Decoders of PTX instructions, a file a family; importing this package fills the registry."""
 
-from tileproof.emulator.isa import alu, async_copy, control, memory, sync, tcgen05
+import importlib
+import pkgutil
 
-__all__ = ["alu", "async_copy", "control", "memory", "sync", "tcgen05"]
+for _family in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_family.name}")

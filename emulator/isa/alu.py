@@ -6,6 +6,9 @@ from tileproof.emulator.decode import Decoder
 from tileproof.emulator.program import NONE, TYPE_BYTES
 from tileproof.emulator.ptx import Immediate, Instruction, Name, Pair, Sink, Vector
 from tileproof.emulator.registry import Modifiers, Unknown, instruction
+from tileproof.emulator.slots import slots
+
+slots("alu", operands="dst a b c d")  # every handler that declares none of its own
 
 _INT16 = {"s16", "u16", "b16"}
 _INTEGERS = {"s16", "u16", "s32", "u32", "s64", "u64"}

@@ -6,6 +6,7 @@ from tileproof.emulator.decode import Decoder
 from tileproof.emulator.program import NONE
 from tileproof.emulator.ptx import Immediate, Instruction, Name, Vector
 from tileproof.emulator.registry import Modifiers, Unknown, instruction, refused
+from tileproof.emulator.slots import slots
 
 
 @instruction(
@@ -84,6 +85,9 @@ def no_effect(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit("nop")
 
 
+slots("setmaxnreg", modifiers="inc")
+
+
 @instruction(
     "setmaxnreg",
     group="control flow",
@@ -101,7 +105,7 @@ def setmaxnreg(d: Decoder, i: Instruction, m: Modifiers) -> None:
     value = d.immediate(count, "u32")
     if value % 8 or not 24 <= value <= 256:
         raise Unknown(f"takes multiples of 8 from 24 to 256, not {value}")
-    d.emit("setmaxnreg", m=[int(way == "inc")], imm=value)
+    d.emit("setmaxnreg", inc=int(way == "inc"), imm=value)
 
 
 refused("brx", group="control flow", forms="any", section="9.7.12.4", note="indirect branches")

@@ -14,6 +14,8 @@ from tileproof.spec.machine import smem_layout, tmem
 from tileproof.spec.machine.descriptors import InstructionDescriptor, SmemDescriptor
 from tileproof.spec.machine.swizzle import width
 
+COVERS = "tcgen05.mma"
+
 A_AT, B_AT, A_COLUMN = 0x1000, 0x6000, 256
 _EIGHT = "{%r60, %r61, %r62, %r63, %r64, %r65, %r66, %r67}"
 

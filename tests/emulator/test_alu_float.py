@@ -13,6 +13,8 @@ from ptx_kit import elementwise
 from tileproof.emulator import UnsupportedInstruction
 from values import F32_EDGES, crossed, ftz, same_f32
 
+COVERS = "fma ex2 lg2 rsqrt sqrt rcp"
+
 SEEDS = st.integers(0, 2**32 - 1)
 # An f32 sum, difference, product or quotient rounded from float64 is the correctly rounded one (53 >= 2*24+2).
 BINARY = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div.rn": np.divide}

@@ -13,6 +13,8 @@ from ptx_kit import elementwise
 from tileproof.emulator import UnsupportedInstruction
 from values import crossed, integer_edges
 
+COVERS = "add sub mul mad div rem min max neg abs and or xor not shl shr popc clz brev lop3 prmt"
+
 TYPES = ["s16", "u16", "s32", "u32", "s64", "u64"]
 SEEDS = st.integers(0, 2**32 - 1)
 

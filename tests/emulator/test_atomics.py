@@ -11,6 +11,8 @@ from ptx_kit import CLUSTER_SYNC, Memory, clean, outputs, run, store
 from tileproof.emulator import UnsupportedInstruction
 from values import integer_edges, same_f32
 
+COVERS = "atom red"
+
 OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "add": lambda a, b: a + b,
     "min": min,

@@ -8,6 +8,8 @@ import pytest
 from ptx_kit import CLUSTER_SYNC, POLICIES, Memory, clean, only, outputs, run, store
 from tileproof.emulator import Schedule
 
+COVERS = "bar barrier barrier.cluster.arrive barrier.cluster.wait"
+
 
 @pytest.mark.parametrize("schedule", POLICIES)
 @pytest.mark.parametrize(

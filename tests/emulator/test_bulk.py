@@ -9,6 +9,8 @@ from ptx_kit import CLUSTER_SYNC, POLICIES, Memory, clean, codes, init_barrier, 
 from tileproof.emulator import Schedule, UnsupportedInstruction
 from values import same_f32
 
+COVERS = "cp.async.bulk cp.reduce.async.bulk cp.async.bulk.commit_group cp.async.bulk.wait_group"
+
 BAR = 1024
 DONE = "mbarrier::complete_tx::bytes"
 FILL = "mad.lo.u32 %r1, %t, 4, 2048; mad.wide.u32 %rd1, %t, 4, %a1; ld.global.u32 %r2, [%rd1]; st.shared.u32 [%r1], %r2; fence.proxy.async; bar.sync 0;"

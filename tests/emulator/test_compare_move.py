@@ -11,6 +11,8 @@ from ptx_kit import BF16, elementwise, outputs, store
 from tileproof.emulator import PtxError, UnsupportedInstruction
 from values import F32_EDGES, crossed, ftz, integer_edges
 
+COVERS = "setp selp mov"
+
 COMPARE = {
     "eq": operator.eq,
     "ne": operator.ne,

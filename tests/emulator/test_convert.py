@@ -11,6 +11,8 @@ from ptx_kit import BF16, elementwise
 from tileproof.emulator import UnsupportedInstruction
 from values import F32_EDGES, crossed, ftz, integer_edges, same_f32
 
+COVERS = "cvt"
+
 INTS = ["s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64"]
 SEEDS = st.integers(0, 2**32 - 1)
 

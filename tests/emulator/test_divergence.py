@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from ptx_kit import POLICIES, Memory, clean, outputs, run, store
 from tileproof.emulator import Schedule
 
+COVERS = "bra exit ret"
+
 LANES = np.arange(32)
 
 

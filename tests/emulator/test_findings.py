@@ -11,6 +11,8 @@ import pytest
 from ptx_kit import Memory, clean, line_of, only, run, store
 from tileproof.emulator.codes import CODES
 
+COVERS = "trap"
+
 HERE = Path(__file__).parent
 ENGINE = Path(__file__).parents[2] / "emulator" / "engine"
 _CALL = re.compile(r"\b(error|fault|warn|note)\(\s*([^;]*?),\s*\n?", re.S)

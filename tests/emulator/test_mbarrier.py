@@ -12,6 +12,11 @@ from tileproof.emulator import Schedule
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.mbarrier import MBarrier
 
+COVERS = (
+    "mbarrier.init mbarrier.inval mbarrier.arrive mbarrier.expect_tx mbarrier.complete_tx "
+    "mbarrier.try_wait mbarrier.test_wait"
+)
+
 AT = 1024 + 16
 OPS = st.lists(
     st.one_of(

@@ -8,6 +8,10 @@ import pytest
 from ptx_kit import CLUSTER_SYNC, Memory, clean, kernel_text, only, outputs, parsed, run, store
 from tileproof.emulator import PtxError, UnsupportedInstruction
 
+COVERS = (
+    "ld st cvta mapa prefetch prefetchu applypriority discard fence membar nanosleep pmevent griddepcontrol"
+)
+
 WIDTHS = [("b8", 1, 1), ("b16", 2, 1), ("b32", 4, 1), ("b64", 8, 1), ("b16", 2, 2), ("b16", 2, 4), ("b32", 4, 2), ("b32", 4, 4),
           ("b64", 8, 2), ("b32", 4, 8), ("b64", 8, 4), ("b8", 1, 4), ("f32", 4, 4), ("b128", 16, 1)]  # fmt: skip
 PREFIX = {1: "%h", 2: "%h", 4: "%r", 8: "%rd", 16: "%q"}

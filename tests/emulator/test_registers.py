@@ -7,6 +7,8 @@ from ptx_kit import REGISTERS, clean, only
 from tileproof.emulator import LaunchError, LaunchResult, Module, PtxError, Schedule, UnsupportedInstruction
 from tileproof.emulator.registers import launch_registers
 
+COVERS = "setmaxnreg"
+
 BOUNDS = ".maxntid 384, 1, 1 .minnctapersm 1"
 
 

@@ -15,6 +15,8 @@ from tileproof.emulator import Schedule, TensorMap
 from tileproof.spec.machine.swizzle import swizzle
 from tileproof.spec.machine.tma import TensorMapFields, gather4_image, tile_image
 
+COVERS = "cp.async.bulk.tensor cp.reduce.async.bulk.tensor"
+
 BAR, DATA = 1024, 2048  # shared addresses of the mbarrier and of the tile
 NAMES = {
     np.dtype(np.uint8): "uint8",

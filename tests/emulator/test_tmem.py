@@ -22,6 +22,12 @@ from tileproof.emulator import Schedule, UnsupportedInstruction, _engine
 from tileproof.spec.machine import smem_layout, tmem
 from tileproof.spec.machine.descriptors import SmemDescriptor
 
+COVERS = (
+    "tcgen05.alloc tcgen05.dealloc tcgen05.relinquish_alloc_permit tcgen05.ld tcgen05.st "
+    "tcgen05.wait::ld tcgen05.wait::st tcgen05.cp tcgen05.commit tcgen05.fence::before_thread_sync "
+    "tcgen05.fence::after_thread_sync"
+)
+
 SHAPES = ["32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2"]
 COUNTS = [(s, n) for s in SHAPES for n in (1, 2, 4, 8, 16, 32, 64, 128) if n <= tmem._REGISTERS[s][1]]
 WIDE = "{" + ", ".join(f"%v{i}" for i in range(128)) + "}"

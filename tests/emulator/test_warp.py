@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from ptx_kit import POLICIES, Memory, clean, only, outputs, run, store
 from tileproof.emulator import Schedule
 
+COVERS = "elect.sync shfl.sync vote.sync activemask bar.warp.sync"
+
 ALL = "0xffffffff"
 LANES = np.arange(32)
 

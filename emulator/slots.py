@@ -1,0 +1,130 @@
+"""Operand and modifier slots of the engine's handlers, by name.
+
+A family's file in `emulator/isa/` declares the slots of its handlers at module level, with literals only:
+
+    slots("tma.load", operands="dst map barrier mask", modifiers="dimensions gather", visible=True)
+
+The decoder then emits by name, `d.emit("tma.load", dst=..., gather=1)`. `setup.py` reads the same lines
+without importing anything and generates `build/engine/slots/<family>.hpp`, in which `slot::tma_load::dst` and
+`slot::tma_load::gather` index the engine's `Instr::o` and `Instr::m`. So a slot stands once.
+
+This module is also what `setup.py` runs: it imports the standard library only.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+MOST = 8  # of each kind in one instruction (engine/program.hpp)
+DEFAULT = "alu"  # the layout of handlers that declare none
+_RESERVED = {"imm", "vec", "label"}
+
+
+@dataclass(frozen=True)
+class Slots:
+    """`visible`: other threads or engines can tell that it ran, so the scheduler may choose before it."""
+
+    handler: str
+    operands: tuple[str, ...]
+    modifiers: tuple[str, ...]
+    visible: bool
+
+    @property
+    def namespace(self) -> str:
+        """The handler's name as a C++ identifier."""
+        return re.sub(r"\W+", "_", self.handler)
+
+
+SLOTS: dict[str, Slots] = {}
+
+
+def slots(handler: str, *, operands: str = "", modifiers: str = "", visible: bool = False) -> Slots:
+    """Declares a handler's slots: names separated by spaces, in the order of `Instr::o` and `Instr::m`."""
+    made = Slots(handler, tuple(operands.split()), tuple(modifiers.split()), visible)
+    names = made.operands + made.modifiers
+    if len(set(names)) != len(names) or _RESERVED & set(names):
+        raise ValueError(f"the slots of {handler} are not distinct, or use one of {sorted(_RESERVED)}")
+    if len(made.operands) > MOST or len(made.modifiers) > MOST:
+        raise ValueError(f"{handler} has more than {MOST} operands or modifiers")
+    if SLOTS.get(handler, made) != made:
+        raise ValueError(f"the slots of {handler} are declared twice")
+    SLOTS[handler] = made
+    return made
+
+
+def place(handler: str, given: dict[str, int], none: int) -> tuple[list[int], list[int]]:
+    """The o and m arrays of named values: an operand not given is `none`, a modifier 0.
+
+    Raises TypeError for a name that the handler has no slot of: a mistake of the decoder, not of the PTX.
+    """
+    layout = SLOTS.get(handler) or SLOTS[DEFAULT]
+    left = dict(given)
+    o = [left.pop(name, none) for name in layout.operands]
+    m = [left.pop(name, 0) for name in layout.modifiers]
+    if left:
+        raise TypeError(f"the handler {handler} has no slot {', '.join(left)}: see {layout}")
+    return o + [none] * (MOST - len(o)), m + [0] * (MOST - len(m))
+
+
+def declared(family: Path) -> list[Slots]:
+    """The declarations of one family's file, read without importing it."""
+    found = []
+    for node in ast.parse(family.read_text()).body:
+        value = getattr(node, "value", None)
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "slots":
+            args = [ast.literal_eval(a) for a in value.args]
+            words = {k.arg: ast.literal_eval(k.value) for k in value.keywords if k.arg}
+            found.append(slots(*args, **words))
+    return found
+
+
+def generate(folder: Path, into: Path) -> None:
+    """Writes one header a family, and `visible.hpp`; a header that would not change keeps its time stamp."""
+    into.mkdir(parents=True, exist_ok=True)
+    every: list[Slots] = []
+    kept = {"visible.hpp"}
+    for family in sorted(folder.glob("*.py")):
+        found = declared(family)
+        if found:
+            every += found
+            kept.add(f"{family.stem}.hpp")
+            _write(into / f"{family.stem}.hpp", "\n".join(_header(family.stem, found)))
+    lines = [
+        "// Generated from emulator/isa/ by emulator/slots.py: handlers with slots of their own, and whether",
+        "// others can tell that they ran.",
+        "#pragma once",
+        "",
+        "namespace slot {",
+        "struct Visible {",
+        "  const char* handler;",
+        "  bool visible;",
+        "};",
+        "constexpr Visible kVisible[] = {",
+        *(f'    {{"{s.handler}", {str(s.visible).lower()}}},' for s in every),
+        "};",
+        "}  // namespace slot",
+        "",
+    ]
+    _write(into / "visible.hpp", "\n".join(lines))
+    for stale in into.glob("*.hpp"):
+        if stale.name not in kept:
+            stale.unlink()
+
+
+def _header(family: str, found: list[Slots]) -> list[str]:
+    lines = [f"// Generated from emulator/isa/{family}.py by emulator/slots.py.", "#pragma once", ""]
+    for s in found:
+        lines.append(f"namespace slot::{s.namespace} {{")
+        for kind, names in (("Operand", s.operands), ("Modifier", s.modifiers)):
+            if names:
+                lines.append(f"enum {kind} {{ {', '.join(f'{n} = {k}' for k, n in enumerate(names))} }};")
+        lines += ["}", ""]
+    return lines
+
+
+def _write(path: Path, text: str) -> None:
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)

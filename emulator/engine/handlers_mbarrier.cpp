@@ -1,4 +1,4 @@
-// mbarriers, bulk-group waits, fences.
+// mbarriers and fences.
 #include "machine.hpp"
 
 namespace tileproof {
@@ -221,42 +221,6 @@ Step mbarrier_wait(Exec& x, const Instr& i) {
   return Step::Next;
 }
 
-// ---- bulk async-groups (PTX ISA 9.7.9.27.2)
-Step bulk_commit(Exec& x, const Instr&) {
-  for (uint32_t m = x.mask; m; m &= m - 1) {
-    BulkThread& t = x.w.bulk[__builtin_ctz(m)];
-    t.committed.push_back(t.open ? t.open : std::make_shared<BulkGroup>());
-    t.open.reset();
-    if (x.e.races) [[unlikely]]
-      x.e.races->bulk_commit(x.w, __builtin_ctz(m));
-  }
-  ++x.e.progress;
-  return Step::Next;
-}
-
-Step bulk_wait(Exec& x, const Instr& i) {
-  const bool read_only = i.m[0] == 1;
-  for (uint32_t m = x.mask; m; m &= m - 1) {
-    BulkThread& t = x.w.bulk[__builtin_ctz(m)];
-    while (!t.committed.empty() && !t.committed.front()->reads_left && !t.committed.front()->writes_left)
-      t.committed.pop_front();
-    int left = 0;
-    for (auto& g : t.committed)
-      if (g->reads_left || (!read_only && g->writes_left)) ++left;
-    if (left > static_cast<int>(i.imm)) {
-      x.s->wait = Wait::BulkGroup;
-      x.s->lanes_wanted = x.mask;
-      x.s->bulk_allowed = static_cast<int32_t>(i.imm);
-      x.s->bulk_read_only = read_only;
-      return Step::Block;
-    }
-  }
-  if (x.e.races) [[unlikely]]
-    for (uint32_t m = x.mask; m; m &= m - 1)
-      x.e.races->bulk_pass(x.w, __builtin_ctz(m), static_cast<int64_t>(i.imm), read_only);
-  return Step::Next;
-}
-
 // Generic accesses take effect at once in program order here, so that fences change no value: only what the
 // race checker knows. m[0]: 0 nothing, 1 thread fence, 2 proxy.async (m[1] 1 shared, 2 global, 3 both),
 // 3 mbarrier_init, 4 tcgen05 before_thread_sync, 5 after_thread_sync.
@@ -290,8 +254,6 @@ const Registrar mbarriers({
     {"mbarrier.inval", mbarrier_inval},
     {"mbarrier.arrive", mbarrier_arrive},
     {"mbarrier.wait", mbarrier_wait},
-    {"bulk.commit", bulk_commit},
-    {"bulk.wait", bulk_wait},
     {"fence", fence},
 });
 

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "bulk_groups.hpp"
 #include "findings.hpp"
 #include "memory.hpp"
 #include "program.hpp"
@@ -95,16 +96,6 @@ struct Split {
     Object object;
     int32_t barrier, phase, parity;
   } traced{Object::None, -1, -1, 0};
-};
-
-struct BulkGroup {
-  int reads_left = 0;
-  int writes_left = 0;
-};
-
-struct BulkThread {  // bulk async-groups of one thread (PTX ISA 9.7.9.27.2)
-  std::shared_ptr<BulkGroup> open;
-  std::deque<std::shared_ptr<BulkGroup>> committed;
 };
 
 struct PendingTmemLoad {

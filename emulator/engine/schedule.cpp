@@ -132,12 +132,8 @@ bool Scheduler::ready(Warp& w, Split& s) {
     case Wait::ClusterBarrier:
       return e.cluster->barrier_generation != s.token;
     case Wait::BulkGroup: {
-      for (uint32_t m = s.lanes_wanted; m; m &= m - 1) {
-        int left = 0;
-        for (auto& g : w.bulk[__builtin_ctz(m)].committed)
-          if (g->reads_left || (!s.bulk_read_only && g->writes_left)) ++left;
-        if (left > s.bulk_allowed) return false;
-      }
+      for (uint32_t m = s.lanes_wanted; m; m &= m - 1)
+        if (!w.bulk[__builtin_ctz(m)].waited(s.bulk_allowed, s.bulk_read_only)) return false;
       return true;
     }
     case Wait::TmemAlloc:

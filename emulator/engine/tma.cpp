@@ -234,12 +234,8 @@ Step tensor_load(Exec& x, const Instr& i) {
 }
 
 std::shared_ptr<BulkGroup> open_group(Exec& x, int lane) {
-  BulkThread& t = x.w.bulk[lane];
-  if (!t.open) t.open = std::make_shared<BulkGroup>();
-  t.open->reads_left++;
-  t.open->writes_left++;
   if (x.e.races) x.e.races->bulk_open();
-  return t.open;
+  return x.w.bulk[lane].join();
 }
 
 // cp.async.bulk.tensor store and cp.reduce .add. o[1] source, o[2] map, vec coordinates; m[0] dimensions,

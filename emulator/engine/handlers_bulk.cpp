@@ -1,0 +1,40 @@
+// cp.async.bulk.commit_group and wait_group (PTX ISA 9.7.9.27.2).
+#include "machine.hpp"
+
+namespace tileproof {
+namespace {
+
+Step bulk_commit(Exec& x, const Instr&) {
+  for (uint32_t m = x.mask; m; m &= m - 1) {
+    const int l = __builtin_ctz(m);
+    x.w.bulk[l].commit();
+    if (x.e.races) [[unlikely]]
+      x.e.races->bulk_commit(x.w, l);
+  }
+  ++x.e.progress;
+  return Step::Next;
+}
+
+// imm N, m[0] 1 for .read.
+Step bulk_wait(Exec& x, const Instr& i) {
+  const bool reads_only = i.m[0] == 1;
+  const int newest = static_cast<int>(i.imm);
+  for (uint32_t m = x.mask; m; m &= m - 1) {
+    BulkThread& t = x.w.bulk[__builtin_ctz(m)];
+    t.drop_finished();
+    if (t.waited(newest, reads_only)) continue;
+    x.s->wait = Wait::BulkGroup;
+    x.s->lanes_wanted = x.mask;
+    x.s->bulk_allowed = newest;
+    x.s->bulk_read_only = reads_only;
+    return Step::Block;
+  }
+  if (x.e.races) [[unlikely]]
+    for (uint32_t m = x.mask; m; m &= m - 1) x.e.races->bulk_pass(x.w, __builtin_ctz(m), newest, reads_only);
+  return Step::Next;
+}
+
+const Registrar bulk({{"bulk.commit", bulk_commit}, {"bulk.wait", bulk_wait}});
+
+}  // namespace
+}  // namespace tileproof

@@ -138,5 +138,4 @@ refused(
     section="9.7.9.25.3",
     note="16-byte asynchronous copies",
 )
-refused("multimem", group="memory", forms="any", section="9.7.9.13", note="multicast memory")
 refused("tex", group="memory", forms="any", section="9.7.10", note="textures")

@@ -1,4 +1,4 @@
-"""Loads, stores, atomics and address conversion (PTX ISA 9.7.9, 9.7.13.5)."""
+"""Loads, stores and address conversion (PTX ISA 9.7.9)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tileproof.emulator.ptx import Address, Immediate, Instruction, Operand, Sin
 from tileproof.emulator.registry import Modifiers, Unknown, instruction
 
 GLOBAL, SHARED, CLUSTER, LOCAL, PARAM, GENERIC = range(6)
-_SPACES = {
+SPACES = {
     "global": GLOBAL,
     "const": GLOBAL,
     "shared": SHARED,
@@ -17,6 +17,7 @@ _SPACES = {
     "local": LOCAL,
     "param": PARAM,
     "param::entry": PARAM,
+    "generic": GENERIC,
 }
 
 
@@ -24,7 +25,8 @@ _SPACES = {
 _ORDER = {"weak": 0, "relaxed": 1, "volatile": 1, "acquire": 3, "release": 5, "acq_rel": 7}
 
 
-def _order(m: Modifiers) -> int:
+def access_order(m: Modifiers) -> int:
+    """The strength of an access, from words that stay in `m`."""
     return next((_ORDER[word] for word in m.left if word in _ORDER), 0)
 
 
@@ -46,7 +48,7 @@ def _access(m: Modifiers) -> tuple[int, int, str]:
         "wt",
     )
     m.drop_prefix("L1::", "L2::")
-    space = next((word for word in m.left if word in _SPACES), None)
+    space = next((word for word in m.left if word in SPACES), None)
     if space:
         m.left.remove(space)
     vector = m.take("v2", "v4", "v8")
@@ -56,7 +58,7 @@ def _access(m: Modifiers) -> tuple[int, int, str]:
     elements = int(vector[1:]) if vector else 1
     if elements * TYPE_BYTES[types[0]] > 32 or (elements > 1 and types[0] == "b128"):
         raise Unknown("more than 32 bytes a thread")
-    return (_SPACES[space] if space else GENERIC), elements, types[0]
+    return (SPACES[space] if space else GENERIC), elements, types[0]
 
 
 def _register_size(d: Decoder, sizes: list[int], type_: str) -> int:
@@ -91,7 +93,7 @@ def _call_parameter(d: Decoder, operand: Operand) -> Register | None:
     "memory ordering is order only: each access takes effect at once",
 )
 def ld(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    order = _order(m)
+    order = access_order(m)
     space, elements, type_ = _access(m)
     dst, source = i.operands
     if space == PARAM and (parameter := _call_parameter(d, source)):
@@ -121,7 +123,7 @@ def ld(d: Decoder, i: Instruction, m: Modifiers) -> None:
     note="checked: bounds, alignment, live mbarriers, pending asynchronous writes",
 )
 def st(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    order = _order(m)
+    order = access_order(m)
     space, elements, type_ = _access(m)
     target, source = i.operands
     if space == PARAM:
@@ -144,71 +146,6 @@ def st(d: Decoder, i: Instruction, m: Modifiers) -> None:
         m=[space, TYPE_BYTES[type_], elements, size, 0, width, order],
         vec=slots,
         imm=displacement,
-    )
-
-
-_ATOM = {"add": 0, "min": 1, "max": 2, "and": 3, "or": 4, "xor": 5, "exch": 6, "inc": 7, "dec": 8}
-_ATOM_TYPES = {"u32": 0, "b32": 0, "s32": 1, "u64": 2, "b64": 2, "s64": 3, "f32": 4}
-_ATOM_ALLOWED = {
-    "add": {"u32", "s32", "u64", "f32"},
-    **dict.fromkeys(("min", "max"), frozenset({"u32", "s32", "u64", "s64"})),
-    **dict.fromkeys(("and", "or", "xor", "exch"), frozenset({"b32", "b64"})),
-    **dict.fromkeys(("inc", "dec"), frozenset({"u32"})),
-}
-
-
-@instruction(
-    "red",
-    group="memory",
-    forms=".[sem].[scope].[space].OP.{u,s,b}{32,64}, .add.[v2,v4].f32",
-    section="9.7.13.6",
-    note="atomic, in the order in which warps run; global f32 adds flush subnormals, as on silicon",
-)
-@instruction(
-    "atom",
-    group="memory",
-    forms=".[sem].[scope].[space].OP.{u,s,b}{32,64}, .add.f32",
-    section="9.7.13.5",
-    note="as red, and returns the old value",
-)
-def atomic(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    returns = i.opcode.startswith("atom")
-    order = _order(m)
-    m.drop("relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "gpu", "sys")
-    m.drop_prefix("L2::")
-    space = m.take("global", "shared", "shared::cta", "shared::cluster")
-    vector = m.take("v2", "v4")
-    operation = m.need(*_ATOM)
-    types = m.types()
-    if len(types) != 1 or types[0] not in _ATOM_TYPES:
-        raise Unknown(f"does not know the type .{'.'.join(types)}")
-    type_ = types[0]
-    elements = int(vector[1:]) if vector else 1
-    if type_ not in _ATOM_ALLOWED[operation] or (elements > 1 and (returns or type_ != "f32")):
-        raise Unknown("does not know this operation on this type")
-    operands = list(i.operands)
-    dst = operands.pop(0) if returns else Sink()
-    target, source = operands
-    values = [d.src(part, type_) for part in d.vector(source)]
-    if len(values) != elements:
-        raise ValueError(f"{elements} values are needed")
-    base, displacement, width = d.address(target)
-    out = NONE if isinstance(dst, Sink) else d.dst(dst, type_)
-    d.emit(
-        "atom",
-        [out, base],
-        vec=values,
-        imm=displacement,
-        m=[
-            _SPACES[space] if space else GENERIC,
-            TYPE_BYTES[type_],
-            elements,
-            TYPE_BYTES[type_],
-            order,
-            width,
-            _ATOM[operation],
-            _ATOM_TYPES[type_],
-        ],
     )
 
 

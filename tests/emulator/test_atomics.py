@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from ptx_kit import CLUSTER_SYNC, Memory, clean, outputs, run, store
+from ptx_kit import BF16, CLUSTER_SYNC, Memory, clean, outputs, run, store
 from tileproof.emulator import UnsupportedInstruction
 from values import integer_edges, same_f32
 
@@ -143,9 +143,156 @@ def test_atomics_on_the_peer() -> None:
     assert outputs(body, 2, cluster=2, threads=1).tolist() == [256 + (10 | 32), 11 | 32]
 
 
-@pytest.mark.parametrize("line", ["atom.global.cas.b32 %r1, [%a0], 0, 1;", "red.global.add.f16x2 [%a0], %r1;", "red.global.min.f32 [%a0], %f1;",
-                                  "atom.global.add.v4.f32 %r1, [%a0], {%f1, %f2, %f3, %f4};", "red.global.add.v4.u32 [%a0], {%r1, %r2, %r3, %r4};",
-                                  "red.global.add.noftz.bf16x2 [%a0], %r1;", "multimem.red.global.add.u32 [%a0], %r1;"])  # fmt: skip
+@pytest.mark.parametrize("line", ["red.global.add.f16x2 [%a0], %r1;", "red.global.min.f32 [%a0], %f1;", "red.global.add.v8.f32 [%a0], {%f1, %f2, %f3, %f4, %f5, %f6, %f7, %f8};",
+                                  "red.global.add.v4.u32 [%a0], {%r1, %r2, %r3, %r4};", "red.shared.add.v2.f32 [%a0], {%f1, %f2};", "red.global.cas.b32 [%a0], %r1, %r2;",
+                                  "red.global.acquire.add.u32 [%a0], %r1;", "red.global.min.noftz.f16 [%a0], %h1;", "multimem.red.global.add.u32 [%a0], %r1;"])  # fmt: skip
 def test_other_forms_are_refused(line: str) -> None:
     with pytest.raises(UnsupportedInstruction):
         outputs(line)
+
+
+HALF = {"f16": np.dtype(np.float16), "bf16": BF16}
+HALF_BITS = np.array([0x0000, 0x8000, 0x0001, 0x8001, 0x03FF, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7E01, 0x7F80, 0xFF80, 0x7FC1, 0x3C00, 0x3F80, 0x0080], np.uint16)  # fmt: skip
+
+
+def half_reference(op: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """uint16 bits of an f16 or bf16 operation; NaN is 0x7fff, min and max prefer numbers and order the zeros."""
+    with np.errstate(all="ignore"):
+        x, y = a.astype(np.float64), b.astype(np.float64)
+        if op == "add":
+            out = (x + y).astype(a.dtype).view(np.uint16)
+            return np.where(np.isnan(x + y), 0x7FFF, out).astype(np.uint16)
+        low = (x < y) | ((x == y) & np.signbit(x))
+        first = np.isnan(y) | (~np.isnan(x) & (low if op == "min" else ~low | ((x == y) & ~np.signbit(x))))
+        first &= ~(np.isnan(x) & ~np.isnan(y))
+        if op == "max":
+            first = np.where(x == y, ~np.signbit(x), first)
+        out = np.where(first, a.view(np.uint16), b.view(np.uint16))
+    return np.where(np.isnan(x) & np.isnan(y), 0x7FFF, out).astype(np.uint16)
+
+
+HALF_FORMS = [
+    (type_, op, count)
+    for type_ in ("f16", "bf16", "f16x2", "bf16x2")
+    for op in ("add", "min", "max")
+    for count in ((1, 2, 4) if "x2" in type_ else (1, 2, 4, 8))
+    if count > 1 or op == "add"
+]
+
+
+@pytest.mark.parametrize(("type_", "op", "count"), HALF_FORMS)
+def test_vectors_of_halves(type_: str, op: str, count: int) -> None:
+    """A lane's vector is as many elements; every pair of edge values, and random ones."""
+    kind = HALF[type_.removesuffix("x2")]
+    width = count * (2 if "x2" in type_ else 1)
+    rng = np.random.default_rng(5)
+    a, b = (rng.integers(0, 1 << 16, 32 * width).astype(np.uint16) for _ in range(2))
+    grid = np.stack(np.meshgrid(HALF_BITS, HALF_BITS), -1).reshape(-1, 2)[: 32 * width]
+    a[: len(grid)], b[: len(grid)] = grid[:, 0], grid[:, 1]
+    register = "%r" if "x2" in type_ else "%h"
+    names = lambda first: ", ".join(f"{register}{first + k}" for k in range(count))  # noqa: E731
+    braces = (lambda text: "{" + text + "}") if count > 1 else (lambda text: text)
+    bits = "b32" if "x2" in type_ else "b16"
+    vector = f".v{count}" if count > 1 else ""
+    size = 2 * width
+    loads = " ".join(f"ld.global.{bits} {register}{k}, [%rd2+{k * size // count}];" for k in range(count))
+    stores = " ".join(
+        f"st.global.{bits} [%rd3+{k * size // count}], {register}{20 + k};" for k in range(count)
+    )
+    body = f"""
+    mad.wide.u32 %rd1, %t, {size}, %a1; mad.wide.u32 %rd2, %t, {size}, %a2; mad.wide.u32 %rd3, %t, {size}, %a0;
+    {loads} atom.global.{op}.noftz{vector}.{type_} {braces(names(20))}, [%rd1], {braces(names(0))}; {stores}
+    red.relaxed.gpu.global.{op}.noftz{vector}.{type_} [%rd1], {braces(names(0))};"""
+    cells = a.copy()
+    old = outputs(body, 32 * width, np.uint16, [cells, b])
+    once = half_reference(op, a.view(kind), b.view(kind))
+    assert old.tolist() == a.tolist()
+    assert cells.tolist() == half_reference(op, once.view(kind), b.view(kind)).tolist()
+
+
+def test_vectors_return_old_values_and_may_drop_some() -> None:
+    cells = np.arange(4, dtype=np.float32)
+    body = """
+    mov.f32 %f0, 0f3F800000; mov.f32 %f1, 0f40000000;
+    atom.global.add.v4.f32 {%f1, _, %f0, %f3}, [%a1], {%f0, %f1, 0f40400000, %f1};
+    st.global.v4.f32 [%a0], {%f1, %f0, %f3, %f3};"""
+    assert outputs(body, 4, np.float32, [cells], threads=1).tolist() == [0, 2, 3, 3]
+    assert cells.tolist() == [1, 3, 5, 5]
+
+
+def test_doubles_keep_subnormals() -> None:
+    rng = np.random.default_rng(3)
+    values, cells = rng.standard_normal(32), rng.standard_normal(32)
+    values[:3], cells[:3] = [5e-324, np.inf, -0.0], [5e-324, 1.0, -0.0]
+    table = cells.copy()
+    body = f"""
+    mad.wide.u32 %rd1, %t, 8, %a1; mad.wide.u32 %rd2, %t, 8, %a2; ld.global.f64 %fd1, [%rd2];
+    atom.global.add.f64 %fd2, [%rd1], %fd1; mov.b64 %rd3, %fd2; {store("%rd3", type_="b64")}"""
+    old = outputs(body, 32, np.float64, [table, values])
+    assert (old == cells).all() and table.tobytes() == (cells + values).tobytes()
+
+
+@pytest.mark.parametrize("bits", [16, 32, 64, 128])
+@pytest.mark.parametrize("space", ["global", "shared"])
+def test_compare_and_swap(bits: int, space: str) -> None:
+    """Even lanes find what they expect and swap; odd lanes leave the cell alone. All get the old bytes."""
+    size = bits // 8
+    rng = np.random.default_rng(7)
+    cells, new = (rng.integers(0, 256, (32, size), dtype=np.uint8) for _ in range(2))
+    expected = cells.copy()
+    expected[1::2, -1] ^= 1
+    register = {16: "%h", 32: "%r", 64: "%rd", 128: "%q"}[bits]
+    base = 10 if bits < 128 else 0
+    r = [f"{register}{base + k}" for k in range(4)]
+    at, setup = "[%rd1]", ""
+    if space == "shared":
+        setup = f"mov.u32 %r5, tile; mad.lo.u32 %r5, %t, {size}, %r5; st.shared.b{bits} [%r5], {r[0]};"
+        at = "[%r5]"
+    body = f"""
+    .shared .align 16 .b8 tile[512];
+    mad.wide.u32 %rd1, %t, {size}, %a1; mad.wide.u32 %rd2, %t, {size}, %a2; mad.wide.u32 %rd3, %t, {size}, %a3; mad.wide.u32 %rd4, %t, {size}, %a0;
+    ld.global.b{bits} {r[0]}, [%rd1]; ld.global.b{bits} {r[1]}, [%rd2]; ld.global.b{bits} {r[2]}, [%rd3]; {setup}
+    atom.acq_rel.gpu.{space}.cas.b{bits} {r[3]}, {at}, {r[1]}, {r[2]};
+    ld.{space}.b{bits} {r[0]}, {at}; st.global.b{bits} [%rd4], {r[3]}; st.global.b{bits} [%rd4+{32 * size}], {r[0]};"""
+    got = outputs(body, (64, size), np.uint8, [cells.copy(), expected, new])
+    assert (got[:32] == cells).all()
+    assert (got[32::2] == new[::2]).all() and (got[33::2] == cells[1::2]).all()
+
+
+def test_a_lock_by_compare_and_swap() -> None:
+    """Every thread adds under a spin lock; without the lock's acquire the plain additions race."""
+    body = """
+    mov.u32 %r9, 0;
+    AGAIN:
+    setp.ne.u32 %p2, %r9, 0; @%p2 bra DONE;
+    atom.acquire.gpu.global.cas.b32 %r1, [%a1], 0, 1; setp.ne.u32 %p1, %r1, 0; @%p1 bra AGAIN;
+    ld.global.u32 %r2, [%a0]; add.u32 %r2, %r2, 1; st.global.u32 [%a0], %r2;
+    atom.release.gpu.global.exch.b32 %r3, [%a1], 0; mov.u32 %r9, 1; bra AGAIN;
+    DONE:"""
+    for text, found in (
+        (body, set()),
+        (body.replace("atom.acquire.gpu", "atom.relaxed.gpu"), {"race-unordered"}),
+    ):
+        memory = Memory()
+        total = np.zeros(1, np.uint32)
+        result = run(
+            text,
+            [memory.buffer(total), memory.buffer(np.zeros(1, np.uint32))],
+            memory=memory,
+            threads=64,
+            races=True,
+        )
+        assert {f.code for f in result.errors} == found and total[0] == 64
+
+
+def test_exchange_of_16_bytes() -> None:
+    cells = np.arange(4, dtype=np.uint32)
+    body = """
+    mov.b64 %rd1, 0x0000000200000001; mov.b64 %rd2, 0x0000000400000003; mov.b128 %q1, {%rd1, %rd2};
+    atom.global.exch.b128 %q2, [%a1], %q1; st.global.b128 [%a0], %q2;"""
+    assert outputs(body, 4, np.uint32, [cells], threads=1).tolist() == [0, 1, 2, 3] and cells.tolist() == [
+        1,
+        2,
+        3,
+        4,
+    ]

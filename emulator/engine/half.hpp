@@ -1,0 +1,21 @@
+// f16 and bf16 values as their 16 bits.
+#pragma once
+
+#include "alu.hpp"
+
+namespace tileproof::half {
+
+inline float from_bf16(uint16_t v) { return bits_as<float>(static_cast<uint32_t>(v) << 16); }
+// Round to nearest even; NaN is canonical (PTX ISA 9.7.9.21).
+inline uint16_t to_bf16(float f) {
+  if (f != f) return 0x7fff;
+  const uint32_t u = bits_as<uint32_t>(f);
+  return static_cast<uint16_t>((u + 0x7fff + ((u >> 16) & 1)) >> 16);
+}
+inline float from_f16(uint16_t v) { return static_cast<float>(bits_as<_Float16>(v)); }
+inline uint16_t to_f16(float f) {
+  if (f != f) return 0x7fff;
+  return bits_as<uint16_t>(static_cast<_Float16>(f));
+}
+
+}  // namespace tileproof::half

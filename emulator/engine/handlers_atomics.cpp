@@ -1,0 +1,54 @@
+// atom and red: each lane in turn (PTX ISA 9.7.13.5, 9.7.13.6).
+#include "address.hpp"
+#include "reduce.hpp"
+#include "slots/atomics.hpp"
+
+namespace tileproof {
+namespace {
+
+// vec: the values of all elements, then, for cas, the values that replace them, then the destinations of atom
+// (INT32_MIN: none).
+Step atom(Exec& x, const Instr& i) {
+  namespace s = slot::atom;
+  const Space space = static_cast<Space>(i.m[s::space]);
+  const Reduction op = static_cast<Reduction>(i.m[s::operation]);
+  const Element type = static_cast<Element>(i.m[s::type]);
+  const uint32_t element = bytes_of(type);
+  const int32_t elements = i.m[s::elements];
+  const uint32_t size = element * static_cast<uint32_t>(elements);
+  const int32_t* values = &x.e.program.vec[static_cast<size_t>(i.vec)];
+  const int32_t* swaps = values + elements;
+  const int32_t* results = op == Reduction::Cas ? swaps + elements : swaps;
+  const bool returns = i.o[s::dst] != INT32_MIN;
+  x.order = static_cast<uint8_t>(i.m[s::order] | kStrong | kAtomic);
+  for (uint32_t m = x.mask; m; m &= m - 1) {
+    const int l = __builtin_ctz(m);
+    const uint64_t address = address_of(x, i.o[s::address], i.imm, i.m[s::width], l);
+    const bool shared = space == Space::SharedCta || space == Space::SharedCluster ||
+                        (space == Space::Generic && address - kSharedWindow < kWindowSize);
+    if (!x.load(space, address, size, l)) return Step::Stop;
+    uint8_t* p = x.store(space, address, size, l);
+    if (!p) return Step::Stop;
+    x.e.counters.atomic_bytes += size;
+    auto lane = [&](int32_t slot) { return x.src<uint8_t>(slot) + static_cast<uint32_t>(l) * element; };
+    uint8_t value[8][16], swap[16];  // a destination may be a source
+    for (int32_t k = 0; k < elements; ++k) std::memcpy(value[k], lane(values[k]), element);
+    if (op == Reduction::Cas) std::memcpy(swap, lane(swaps[0]), element);
+    for (int32_t k = 0; k < elements; ++k) {
+      uint8_t* cell = p + static_cast<uint32_t>(k) * element;
+      if (returns && results[k] != INT32_MIN)
+        std::memcpy(x.dst<uint8_t>(results[k]) + static_cast<uint32_t>(l) * element, cell, element);
+      if (op != Reduction::Cas)  // global adds flush, shared ones do not (PTX ISA 9.7.13.5)
+        reduce(op, type, cell, value[k], !shared);
+      else if (std::memcmp(cell, value[k], element) == 0)
+        std::memcpy(cell, swap, element);
+    }
+  }
+  x.order = 0;
+  return Step::Next;
+}
+
+const Registrar atomics({{"atom", atom}});
+
+}  // namespace
+}  // namespace tileproof

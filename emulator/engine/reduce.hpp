@@ -1,0 +1,115 @@
+// The read-modify-write of one element: atom, red, red.async, cp.reduce.async.bulk and its tensor form (PTX
+// ISA 9.7.13.5, 9.7.13.6, 9.7.9.25.4.2, 9.7.9.27.1.3).
+#pragma once
+
+#include <cstring>
+#include <type_traits>
+
+#include "half.hpp"
+
+namespace tileproof {
+
+// Order of OPERATIONS in emulator/isa/atomics.py.
+enum class Reduction : int32_t { Add, Min, Max, And, Or, Xor, Exch, Inc, Dec, Cas };
+// Order of TYPES there.
+enum class Element : int32_t { U32, S32, U64, S64, F32, F64, F16, Bf16, F16x2, Bf16x2, B16, B32, B64, B128 };
+
+inline uint32_t bytes_of(Element e) {
+  static constexpr uint32_t kBytes[] = {4, 4, 8, 8, 4, 8, 2, 2, 4, 4, 2, 4, 8, 16};
+  return kBytes[static_cast<int32_t>(e)];
+}
+
+namespace reduction {
+
+template <class T>
+T integer(Reduction op, T a, T b) {
+  switch (op) {
+    case Reduction::Add:
+      return static_cast<T>(std::make_unsigned_t<T>(a) + std::make_unsigned_t<T>(b));
+    case Reduction::Min:
+      return a < b ? a : b;
+    case Reduction::Max:
+      return a < b ? b : a;
+    case Reduction::And:
+      return static_cast<T>(a & b);
+    case Reduction::Or:
+      return static_cast<T>(a | b);
+    case Reduction::Xor:
+      return static_cast<T>(a ^ b);
+    case Reduction::Inc:
+      return a >= b ? T(0) : static_cast<T>(a + 1);
+    case Reduction::Dec:
+      return a == 0 || a > b ? b : static_cast<T>(a - 1);
+    default:
+      return b;
+  }
+}
+
+// The sum of two f16 or bf16 rounded to f32 and then again is the sum rounded once: f32 has more than twice
+// their bits, and two. min and max give the operand that is a number, and -0 before +0 (PTX ISA 9.7.4.5).
+template <float From(uint16_t), uint16_t To(float)>
+uint16_t halves(Reduction op, uint16_t a, uint16_t b) {
+  const float x = From(a), y = From(b);
+  if (op == Reduction::Add) return To(x + y);
+  if (x != x || y != y) return x == x ? a : y == y ? b : 0x7fff;
+  if (x == y) return op == Reduction::Min ? (a & 0x8000 ? a : b) : (a & 0x8000 ? b : a);
+  return (x < y) == (op == Reduction::Min) ? a : b;
+}
+
+template <class T, class F>
+void apply(uint8_t* cell, const uint8_t* value, F&& f) {
+  T a, b;
+  std::memcpy(&a, cell, sizeof(T));
+  std::memcpy(&b, value, sizeof(T));
+  a = f(a, b);
+  std::memcpy(cell, &a, sizeof(T));
+}
+
+}  // namespace reduction
+
+// cell = cell op value. `flushes`: f32 additions flush subnormals.
+inline void reduce(Reduction op, Element type, uint8_t* cell, const uint8_t* value, bool flushes) {
+  using namespace reduction;
+  auto whole = [&](auto tag) {
+    apply<decltype(tag)>(cell, value, [&](auto a, auto b) { return integer(op, a, b); });
+  };
+  auto f16 = [&](int k) {
+    apply<uint16_t>(cell + k, value + k,
+                    [&](uint16_t a, uint16_t b) { return halves<half::from_f16, half::to_f16>(op, a, b); });
+  };
+  auto bf16 = [&](int k) {
+    apply<uint16_t>(cell + k, value + k,
+                    [&](uint16_t a, uint16_t b) { return halves<half::from_bf16, half::to_bf16>(op, a, b); });
+  };
+  switch (type) {
+    case Element::U32:
+    case Element::B32:
+      return whole(uint32_t{});
+    case Element::S32:
+      return whole(int32_t{});
+    case Element::U64:
+    case Element::B64:
+      return whole(uint64_t{});
+    case Element::S64:
+      return whole(int64_t{});
+    case Element::F32:
+      return apply<float>(cell, value, [&](float a, float b) { return add_f32(a, b, flushes); });
+    case Element::F64:
+      return apply<double>(cell, value, [](double a, double b) { return a + b; });
+    case Element::F16x2:
+      f16(2);
+      [[fallthrough]];
+    case Element::F16:
+      return f16(0);
+    case Element::Bf16x2:
+      bf16(2);
+      [[fallthrough]];
+    case Element::Bf16:
+      return bf16(0);
+    case Element::B16:
+    case Element::B128:  // exch only
+      std::memcpy(cell, value, bytes_of(type));
+  }
+}
+
+}  // namespace tileproof

@@ -95,7 +95,10 @@ Step alloc(Exec& x, const Instr& i) {
   t.allocators.push_back({&i, x.w.index});
   if (t.first_base < 0) t.first_base = base;
   for (uint32_t u = 0; u < columns / 32; ++u) t.owner[static_cast<size_t>(base) / 32 + u] = 1;
+  // The warp writes as one: any of its lanes may read the address back (PTX ISA 9.7.16.7.1, example).
+  x.order = kCollective;
   uint8_t* p = x.store(Space::SharedCta, x.src<uint32_t>(i.o[1])[l], 4, l);
+  x.order = 0;
   if (!p) return Step::Stop;
   std::memcpy(p, &base, 4);
   return Step::Next;

@@ -180,7 +180,8 @@ struct AsyncOp {
 };
 
 // How strong a memory access is (PTX ISA 8.5, 8.7).
-enum : uint8_t { kStrong = 1, kAcquires = 2, kReleases = 4, kAtomic = 8 };
+// kCollective: one access that stands for all lanes of the warp.
+enum : uint8_t { kStrong = 1, kAcquires = 2, kReleases = 4, kAtomic = 8, kCollective = 16 };
 
 struct Counters {
   uint64_t warp_instructions = 0;

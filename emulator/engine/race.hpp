@@ -104,6 +104,7 @@ class Races {
   std::shared_ptr<View> issue(const Origin& at, const char* engine, uint64_t queue);
   // The operation that completes now; returns the one that was completing before.
   std::shared_ptr<View> swap(std::shared_ptr<View> op) {
+    if (!questions_.empty()) answer();
     op_.swap(op);
     return op;
   }
@@ -129,6 +130,19 @@ class Races {
   void mma_shape(uint32_t shape) { accesses_[op_->writes].shape = shape; }
 
  private:
+  // Two generic writes that nothing orders: an error, unless the second leaves the bytes as they were. Its
+  // handler writes them after it has told of the access.
+  struct Question {
+    const char* code;
+    uint32_t first, second;
+    Place place;
+    int rank;
+    uint64_t address;
+    std::string missing;
+    const uint8_t* memory;  // of the granule
+    uint16_t units;
+    std::array<uint8_t, 16> before;
+  };
   struct Group {  // lanes of a warp that know the same
     uint32_t lanes = 0;
     std::shared_ptr<Knowledge> know;
@@ -208,6 +222,10 @@ class Races {
              Place place, int rank, uint64_t address);
   void compare(const Slot& first, int8_t lane, bool first_writes, uint32_t second, bool second_writes,
                const View& v, Place place, int rank, uint64_t address);
+  // Of a pair of generic writes the finding waits for the value; true then.
+  bool ask(const char* code, const Slot& first, uint32_t second, Place place, int rank, uint64_t address,
+           const std::string& missing);
+  void answer();
   void unwaited(uint32_t first, bool first_writes, uint32_t second, bool second_writes, Place place, int rank,
                 uint64_t address);
   bool covered(const View& v, Order order, const Access& a, int8_t lane) const;
@@ -234,6 +252,7 @@ class Races {
   const Warp* view_warp_ = nullptr;
   const Group* view_group_ = nullptr;
   bool grouped_ = false;
+  std::vector<Question> questions_;
   // Accesses already found ordered before the current one.
   uint32_t memo_for_ = 0;
   std::array<uint32_t, 8> memo_{};

@@ -65,33 +65,36 @@ const View& Races::running(const Exec& x, int lane) {
   if (!view_.writes) {
     view_.writes = record(t, x.origin(lane), x.mask, Path::Generic);
     finish(view_.writes, t.agent, t.now, x.mask);
-    accesses_[view_.writes].strong = x.order != 0;
+    accesses_[view_.writes].strong = x.order & kStrong;
   }
-  view_.lanes = 1u << lane;
+  view_.lanes = x.order & kCollective ? t.all : 1u << lane;
+  if (x.order & kCollective) view_.know = joined(t);
   view_.at = x.origin(lane);
   return view_;
 }
 
 void Races::generic_shared(const Exec& x, Cta& cta, uint32_t offset, uint32_t size, int lane, bool write) {
+  if (!questions_.empty()) answer();
   const View& v = running(x, lane);
   const uint32_t id = v.writes;
+  const int8_t by = x.order & kCollective ? kWholeWarp : static_cast<int8_t>(lane);
   Shadow& shadow = state(cta).shared;
   granules(offset, size, [&](uint64_t a, uint16_t units) {
-    visit(shadow, shadow.at(a >> 4), units, id, static_cast<int8_t>(lane), write, v, Place::Shared, cta.rank,
-          a);
+    visit(shadow, shadow.at(a >> 4), units, id, by, write, v, Place::Shared, cta.rank, a);
   });
-  if (&cta != &x.cta) remote(cta, id, static_cast<int8_t>(lane));
-  if (x.order) flag(x, kSharedFlag | static_cast<uint64_t>(cta.rank) << 32 | offset, lane, write);
+  if (&cta != &x.cta) remote(cta, id, by);
+  if (x.order & kStrong) flag(x, kSharedFlag | static_cast<uint64_t>(cta.rank) << 32 | offset, lane, write);
 }
 
 void Races::generic_global(const Exec& x, uint64_t address, uint32_t size, int lane, bool write) {
+  if (!questions_.empty()) answer();
   const View& v = running(x, lane);
   const uint32_t id = v.writes;
   granules(address, size, [&](uint64_t a, uint16_t units) {
     visit(global_, global_.at(a >> 4), units, id, static_cast<int8_t>(lane), write, v, Place::Global,
           x.cta.rank, a);
   });
-  if (x.order) flag(x, kGlobalFlag | address, lane, write);
+  if (x.order & kStrong) flag(x, kGlobalFlag | address, lane, write);
 }
 
 void Races::async_shared(Cta& cta, uint32_t offset, uint32_t size, bool write) {
@@ -184,44 +187,52 @@ void Races::visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lan
     memo_for_ = id;
     memo_.fill(0);
   }
+  // True: the value will tell whether the two writes race; both stay, since a reader must know of both.
   auto look = [&](const Slot& s, bool first_writes) {
-    if (!(s.units & units) || s.record == id || seen(s.record)) return;
+    if (!(s.units & units) || s.record == id || seen(s.record)) return false;
     Slot both = s;
     both.units &= units;
+    const size_t asked = questions_.size();
     check(both, first_writes, id, write, v, place, rank, address);
+    return questions_.size() != asked;
   };
-  look(cell.write, true);
-  if (cell.more()) [[unlikely]]
-    for (const Slot& s : shadow.overflow(cell))
-      if (write || s.write) look(s, s.write);
+  const bool both_stay = look(cell.write, true);
+  const uint16_t others = static_cast<uint16_t>(~units);
+  if (cell.more()) [[unlikely]] {
+    auto& list = shadow.overflow(cell);
+    for (Slot& s : list)
+      if (write || s.write) {
+        const bool stays = look(s, s.write);
+        if (write && !stays) s.units &= others;
+      }
+    if (write) {
+      std::erase_if(list, [](const Slot& s) { return !s.units; });
+      if (list.empty()) {
+        shadow.drop(cell);
+        cell.more(false);
+      }
+    }
+  }
   if (!write) {
     add_read(shadow, cell, Slot{id, units, lane}, v, place);
     return;
   }
   look(cell.read, false);
-  const uint16_t others = static_cast<uint16_t>(~units);
   cell.read.units &= others;
-  if (cell.more()) [[unlikely]] {
-    auto& list = shadow.overflow(cell);
-    for (Slot& s : list) s.units &= others;
-    std::erase_if(list, [](const Slot& s) { return !s.units; });
-    if (list.empty()) {
-      shadow.drop(cell);
-      cell.more(false);
-    }
-  }
   if (cell.write.record == id) {
     cell.write.add(units, lane, kSeveralLanes);
     return;
   }
   Slot old = cell.write;
-  old.units &= others;
+  if (!both_stay) old.units &= others;
   const bool more = cell.more();
   cell.write = {id, units, lane};
   cell.more(more);
   if (old.units && old.record) {
     old.write = 1;
-    shadow.overflow(cell).push_back(old);
+    auto& list = shadow.overflow(cell);
+    if (list.size() > kMostSlots) list.erase(list.begin());
+    list.push_back(old);
     cell.more(true);
   }
 }
@@ -275,6 +286,7 @@ void Races::add_read(S& shadow, Cell& cell, Slot fresh, const View& v, Place pla
 
 // What the finished cluster did to global memory stays; which of its threads did it no longer matters.
 void Races::finish_cluster() {
+  answer();
   std::vector<Access> kept(accesses_.begin(), accesses_.begin() + static_cast<std::ptrdiff_t>(retired_));
   std::map<std::pair<const Instr*, bool>, uint32_t> ids;
   global_.each_touched([&](Slot& s) {

@@ -42,11 +42,15 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
   auto say = [&](Severity severity, const char* code, const std::string& missing) {
     report(severity, code, first.record, first_writes, second, second_writes, place, rank, address, missing);
   };
+  const bool writes = a.path == Path::Generic && v.path == Path::Generic && place != Place::Tmem &&
+                      first_writes && second_writes;
   if (a.cluster != clusters_) {
-    if (!earlier_.count(a.cluster))
-      say(Severity::Error, "race-clusters",
-          "clusters run in any order and at once: only a release and an acquire at gpu scope order them, or "
-          "atomics on both sides");
+    const char* missing =
+        "clusters run in any order and at once: only a release and an acquire at gpu scope order them, or "
+        "atomics on both sides";
+    if (earlier_.count(a.cluster)) return;
+    if (!writes || !ask("race-clusters", first, second, place, rank, address, missing))
+      say(Severity::Error, "race-clusters", missing);
     return;
   }
   const bool tensor = v.path == Path::Tensor;
@@ -74,14 +78,17 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
             : "a barrier (mbarrier, named or cluster) from the first to the second; or, if the first should "
               "see what the second writes, a wait for its completion before the first";
     switch (a.path) {
-      case Path::Generic:
-        say(Severity::Error, "race-unordered",
+      case Path::Generic: {
+        const char* missing =
             a.agent == v.agent ? "bar.warp.sync between the lanes of the warp, or a barrier"
             : v.know->of[kHappens].covers_other_lanes(a.agent, a.tick)
                 ? "bar.warp.sync by the first's warp: the lane that arrives for the others does not wait for "
                   "them"
-                : barrier);
+                : barrier;
+        if (!writes || !ask("race-unordered", first, second, place, rank, address, missing))
+          say(Severity::Error, "race-unordered", missing);
         break;
+      }
       case Path::Warp:
         // Its issue was released to the second, its completion not.
         if (a.tick != kUnfinished && !v.know->of[kHappens].covers(a.agent, a.issued, lane, a.lanes)) {
@@ -128,6 +135,36 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
       !covered(v, kAfterHappens, a, lane))
     say(Severity::Warning, "race-operand-fence",
         "tcgen05.fence::after_thread_sync between the wait and the second (PTX ISA 9.7.16.12)");
+}
+
+bool Races::ask(const char* code, const Slot& first, uint32_t second, Place place, int rank, uint64_t address,
+                const std::string& missing) {
+  const uint64_t granule = address & ~uint64_t{15};
+  const uint8_t* memory = nullptr;
+  if (place == Place::Shared) {
+    memory = &e_.cta_of_rank(rank)->shared.data[granule];
+  } else if (const GlobalBuffer* b = e_.memory.find(address, 1)) {
+    memory = b->data + static_cast<std::ptrdiff_t>(granule - b->address);
+  }
+  if (!memory) return false;
+  Question q{code, first.record, second, place, rank, address, missing, memory, first.units, {}};
+  for (uint32_t m = q.units; m; m &= m - 1) q.before[__builtin_ctz(m)] = memory[__builtin_ctz(m)];
+  questions_.push_back(std::move(q));
+  return true;
+}
+
+// The second write of each pair has been made.
+void Races::answer() {
+  for (const Question& q : questions_) {
+    uint64_t at = q.address & ~uint64_t{15};
+    bool same = true;
+    for (uint32_t m = q.units; m; m &= m - 1)
+      same &= q.memory[__builtin_ctz(m)] == q.before[__builtin_ctz(m)];
+    at = std::max(q.address, at + static_cast<uint64_t>(__builtin_ctz(q.units)));
+    report(same ? Severity::Note : Severity::Error, same ? "race-same-value" : q.code, q.first, true,
+           q.second, true, q.place, q.rank, at, q.missing);
+  }
+  questions_.clear();
 }
 
 // `second` touches what the asynchronous `first` reads or writes, and its thread has not seen that complete.

@@ -304,7 +304,7 @@ def test_clusters_that_share_memory() -> None:
 
     assert severe(at("red.global.add.u32 [%rd1], 1;")) == set()
     assert severe(at("ld.global.u32 %r1, [%rd1];")) == set()
-    assert severe(at("st.global.u32 [%rd1], %t;")) == {"race-clusters"}
+    assert severe(at("mov.u32 %r1, %ctaid.x; st.global.u32 [%rd1], %r1;")) == {"race-clusters"}
     assert severe(at("red.global.add.u32 [%rd1], 1; ld.global.u32 %r1, [%rd1];")) == {"race-clusters"}
 
 
@@ -373,7 +373,7 @@ def test_lanes_with_words_of_their_own_in_one_granule() -> None:
 
 
 def test_unrolled_copies_of_a_finding_are_told_once() -> None:
-    body = "\n".join(f".loc 1 7 0\nst.shared.u32 [{1024 + 4 * i}], 0;" for i in range(4))
+    body = "\n".join(f".loc 1 7 0\nst.shared.u32 [{1024 + 4 * i}], %t;" for i in range(4))
     result = run(body, threads=64, shared_bytes=64, races=True, module='.file 1 "kernel.cu"')
     assert len(result.findings) == 4
     (one,) = result.distinct

@@ -1,0 +1,90 @@
+# ruff: noqa: E501 - PTX lines are kept whole
+"""Words that are written for others: the address of tcgen05.alloc, a value that several warps write alike."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ptx_kit import POLICIES, Memory, dealloc, run
+from tileproof.emulator import LaunchResult, Schedule
+
+ALLOC = "setp.lt.u32 %p1, %t, 32;\n@%p1 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [1088], 32;"
+
+
+def codes(result: LaunchResult) -> set[str]:
+    return {f.code for f in result.findings}
+
+
+@pytest.mark.parametrize("schedule", POLICIES, ids=str)
+def test_the_address_of_an_allocation_is_there_for_its_warp(schedule: Schedule) -> None:
+    # PTX ISA 9.7.16.7.1, example: alloc, then ld.shared of the address by the same warp, without a barrier.
+    def at(readers: str, edge: str) -> LaunchResult:
+        body = f"{ALLOC}\n{edge}\n{readers} ld.shared.u32 %r100, [1088];\nbar.sync 0;\nld.shared.u32 %r100, [1088];\n{dealloc(32)}"
+        return run(body, threads=64, shared_bytes=256, schedule=schedule, races=True)
+
+    assert codes(at("@%p1", "")) == set()
+    assert codes(at("", "bar.sync 0;")) == set()
+    assert codes(at("@!%p1", "")) & {"race-unordered", "shared-uninitialised"}
+
+
+def test_one_lane_publishes_the_address_for_its_warp() -> None:
+    # Lane 5 of the allocating warp arrives; lane 0 need not have joined it.
+    body = f"""setp.eq.u32 %p0, %t, 0;\n@%p0 mbarrier.init.shared::cta.b64 [1024], 1;\nbar.sync 0;\n{ALLOC}
+setp.eq.u32 %p2, %t, 5;\n@%p2 mbarrier.arrive.shared::cta.b64 _, [1024];
+W: mbarrier.try_wait.parity.shared::cta.b64 %p3, [1024], 0;\n@!%p3 bra W;\nld.shared.u32 %r100, [1088];\n{dealloc(32)}"""
+    assert codes(run(body, threads=64, shared_bytes=256, races=True)) == set()
+
+
+def replicated(value: str, then: str = "", space: str = "shared") -> LaunchResult:
+    """Both warps store `value` to a word of each lane, then do `then`."""
+    memory = Memory()
+    data = memory.buffer(np.zeros(32, np.uint32))
+    body = "and.b32 %r1, %t, 31; shr.u32 %r9, %t, 5; setp.lt.u32 %p1, %t, 32;\n"
+    if space == "shared":
+        body += (
+            f"mad.lo.u32 %r2, %r1, 4, 1024; st.shared.u32 [%r2], {value};\n{then}\nld.shared.u32 %r3, [%r2];"
+        )
+    else:
+        body += f"mad.wide.u32 %rd2, %r1, 4, %a0; st.global.u32 [%rd2], {value};\n{then}\nld.global.u32 %r3, [%rd2];"
+    return run(body, [data], memory=memory, threads=64, shared_bytes=256, races=True)
+
+
+@pytest.mark.parametrize("space", ["shared", "global"])
+def test_the_same_value_written_by_two_warps_is_a_note(space: str) -> None:
+    same = replicated("%r1", "bar.sync 0;", space)
+    assert {(f.code, f.severity) for f in same.findings} == {("race-same-value", "note")}
+    differs = replicated("%t", "bar.sync 0;", space)
+    assert {(f.code, f.severity) for f in differs.findings} == {("race-unordered", "error")}
+
+
+def test_one_byte_of_many_that_differs_is_a_race() -> None:
+    body = """and.b32 %r1, %t, 31; shr.u32 %r9, %t, 5; setp.eq.u32 %p2, %t, 40; mov.u32 %r5, %r1; @%p2 mov.u32 %r5, 0x01000008;
+mad.lo.u32 %r2, %r1, 4, 1024; st.shared.u32 [%r2], %r5;"""
+    result = run(body, threads=64, shared_bytes=256, races=True)
+    assert codes(result) == {"race-same-value", "race-unordered"}
+    (race,) = [f for f in result.findings if f.code == "race-unordered"]
+    assert race.count == 1 and 1024 + 32 <= race.address < 1024 + 36
+
+
+def test_a_reader_must_be_ordered_after_each_of_the_writers() -> None:
+    # Warp 0 and warp 1 write alike; warp 1 alone releases to the reader, which so knows of one of the two.
+    def at(count: int) -> LaunchResult:
+        body = f"""setp.eq.u32 %p0, %t, 0;\n@%p0 mbarrier.init.shared::cta.b64 [1024], {count};\nbar.sync 0;
+setp.ge.u32 %p1, %t, 64;\n@%p1 bra READER;\nst.shared.u32 [1088], 7;\nshr.u32 %r9, %t, 5; setp.ge.u32 %p2, %r9, {2 - count // 32};
+@%p2 mbarrier.arrive.shared::cta.b64 _, [1024];\nbra END;
+READER:\nW: mbarrier.try_wait.parity.shared::cta.b64 %p3, [1024], 0;\n@!%p3 bra W;\nld.shared.u32 %r3, [1088];\nEND:"""
+        return run(body, threads=96, shared_bytes=256, races=True, schedule=Schedule("early"))
+
+    assert codes(at(64)) == {"race-same-value"}
+    assert codes(at(32)) == {"race-same-value", "race-unordered"}
+
+
+def test_clusters_that_write_the_same_value() -> None:
+    def at(value: str) -> LaunchResult:
+        memory = Memory()
+        data = memory.buffer(np.zeros(32, np.uint32))
+        body = f"mov.u32 %r1, %ctaid.x; mad.wide.u32 %rd1, %t, 4, %a0; st.global.u32 [%rd1], {value};"
+        return run(body, [data], memory=memory, grid=3, races=True)
+
+    assert codes(at("%t")) == {"race-same-value"}
+    assert codes(at("%r1")) == {"race-clusters"}

@@ -55,7 +55,7 @@ struct DkvExport : Context<Plan> {
     }
   }
 
- private:
+ protected:
   // RoPE columns: layout E, lane = column t % 64, the keys of half t / 64.
   __device__ __forceinline__ void add_rope(int k, const int (&rows)[2], int t) {
     if constexpr (Cfg::kRope != 0) {

@@ -15,8 +15,11 @@ from tileproof.emulator.result import (
     TmemRegion,
     Waiting,
 )
+from tileproof.emulator.rules import hand_over
 from tileproof.emulator.schedule import HeldBack, Hold, Schedule
 from tileproof.emulator.tensormap import TensorMap
+
+hand_over()
 
 __all__ = [
     "Buffer",

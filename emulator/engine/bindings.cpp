@@ -203,6 +203,44 @@ py::dict launch(
   return result;
 }
 
+// The table of spec/machine/descriptor_rules.py, as its `handed_over` gives it.
+using Field = std::tuple<std::string, int, int, std::vector<int>, std::string>;
+using Conflict = std::tuple<std::string, std::vector<int>, std::string, std::vector<int>, std::string>;
+
+uint64_t mask_of(const std::vector<int>& codes) {
+  uint64_t mask = 0;
+  for (int code : codes) mask |= 1ull << code;
+  return mask;
+}
+
+DescriptorRules rules_of(const std::vector<Field>& fields, const std::vector<Conflict>& conflicts) {
+  DescriptorRules r;
+  for (const auto& [name, low, bits, codes, only] : fields)
+    r.fields.push_back({name, low, bits, mask_of(codes), only});
+  auto named = [&](const std::string& name) {
+    for (const DescriptorField& f : r.fields)
+      if (f.name == name) return f;
+    throw py::value_error("no field " + name);
+  };
+  for (const auto& [first, first_codes, second, second_codes, why] : conflicts)
+    r.conflicts.push_back({named(first), named(second), mask_of(first_codes), mask_of(second_codes), why});
+  return r;
+}
+
+void set_mma_rules(
+    const std::vector<std::tuple<std::string, int, int, std::vector<Field>, std::vector<Conflict>>>& formats,
+    const std::vector<std::tuple<std::vector<Field>, std::vector<Conflict>>>& matrix,
+    const std::vector<std::tuple<int, int, bool, bool, bool, int, uint64_t>>& shapes) {
+  if (formats.size() != kFormats || matrix.size() != 2) throw py::value_error("not the rules of this engine");
+  MmaRules made;
+  for (const auto& [name, k, scales, fields, conflicts] : formats)
+    made.formats.push_back({name, k, scales, rules_of(fields, conflicts)});
+  for (size_t n = 0; n < 2; ++n) made.matrix[n] = rules_of(std::get<0>(matrix[n]), std::get<1>(matrix[n]));
+  for (const auto& [format, group, ws, a_in_tmem, transposed, rows, ns] : shapes)
+    made.shapes.push_back({static_cast<Format>(format), group, ws, a_in_tmem, transposed, rows, ns});
+  mma_rules() = std::move(made);
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_engine, m) {
@@ -217,6 +255,15 @@ PYBIND11_MODULE(_engine, m) {
         py::arg("trace_limit"), py::arg("races"), py::arg("schedule") = py::dict(),
         py::arg("launch_registers") = 0);
   m.def("handlers", &handler_ids, "Handler names and their numbers.");
+  m.def("set_mma_rules", &set_mma_rules, "Hands over spec.machine.descriptor_rules.");
+  m.def(
+      "wrong_instruction",
+      [](uint32_t word, int format, bool ws, bool sparse, bool a_in_tmem) {
+        return wrong_instruction(word, {static_cast<Format>(format), 1, ws, sparse, a_in_tmem});
+      },
+      py::arg("word"), py::arg("format"), py::kw_only(), py::arg("ws") = false, py::arg("sparse") = false,
+      py::arg("a_in_tmem") = false);
+  m.def("wrong_matrix", &wrong_matrix, py::arg("word"), py::kw_only(), py::arg("transposed_tf32") = false);
   m.attr("PACKED_INSTR_BYTES") = sizeof(PackedInstr);
   // For tests against spec/machine:
   m.def(

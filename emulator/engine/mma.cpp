@@ -155,45 +155,25 @@ void fetch_operand(Engine& e, Cta& cta, uint64_t desc, bool mn_major, int rows, 
 
 }  // namespace
 
-std::string check_matrix_descriptor(uint64_t v, const std::string& name) {
-  const MatrixDescriptor m = decode_smem_desc(v);
-  if (m.constant != 1)
-    return "bits 46-48 of the shared-memory descriptor of " + name + " are " + std::to_string(m.constant) +
-           ", not 0b001";
-  if (m.swizzle < 0)
-    return "the swizzle code of the shared-memory descriptor of " + name + " is not legal for 16-bit types";
-  if (m.base_offset)
-    return "unsupported: base offset " + std::to_string(m.base_offset) + " in the descriptor of " + name;
-  if (m.lbo_mode)
-    return "the LBO mode bit of the descriptor of " + name + " is set, which sm_100a does not have";
+std::string check_matrix_descriptor(uint64_t v, const std::string& name, bool transposed_tf32) {
+  if (std::string wrong = wrong_matrix(v, transposed_tf32); !wrong.empty())
+    return "the descriptor of " + name + ": " + wrong;
+  if (const int offset = decode_smem_desc(v).base_offset)
+    return "unsupported: base offset " + std::to_string(offset) + " in the descriptor of " + name;
   return "";
 }
 
 std::string check_mma(const MmaRequest& r) {
+  if (std::string wrong = wrong_instruction(r.idesc, r.form()); !wrong.empty()) return wrong;
   const InstructionDescriptor d = decode_idesc(r.idesc);
-  const std::string shape = "M=" + std::to_string(d.m) + " N=" + std::to_string(d.n);
-  if (d.sparse) return "unsupported: sparse tcgen05.mma";
-  if (d.a_type > 1 || d.b_type > 1)
-    return "unsupported: operand type code " + std::to_string(d.a_type) + "/" + std::to_string(d.b_type);
   if (d.d_type != 1)
     return "unsupported: accumulator type code " + std::to_string(d.d_type) + " (only f32 is modelled)";
-  // Legal shapes, the stricter reading where sources differ (facts: PTX ISA table 39 and the CUTLASS atoms).
-  bool ok;
-  if (r.ws)
-    ok = (d.m == 32 || d.m == 64 || d.m == 128) && (d.n == 64 || d.n == 128 || d.n == 256);
-  else if (r.cta_group == 2)
-    ok = (d.m == 128 || d.m == 256) && d.n >= 16 && d.n <= 256 && d.n % (r.a_in_tmem ? 32 : 16) == 0;
-  else
-    ok = (d.m == 64 && d.n >= 8 && d.n <= 256) || (d.m == 128 && d.n >= 16 && d.n <= 256 && d.n % 16 == 0);
-  if (!ok)
-    return "illegal shape " + shape + " for " +
-           (r.ws ? ".ws" : ("cta_group::" + std::to_string(r.cta_group)));
+  if (std::string wrong = wrong_shape(d.m, d.n, r.form(), d.b_mn_major); !wrong.empty()) return wrong;
   const int lane = static_cast<int>(r.d_taddr >> 16);
   const bool layout_f = !r.ws && r.cta_group == 1 && d.m == 64;
   if (lane != 0 && !(layout_f && lane == 16))
-    return "D lane " + std::to_string(lane) + " is not allowed for " + shape;
-  if (r.a_in_tmem && d.a_mn_major)
-    return "A in TMEM must be K-major (bit 15 of the instruction descriptor is set)";
+    return "D lane " + std::to_string(lane) + " is not allowed for M=" + std::to_string(d.m) +
+           " N=" + std::to_string(d.n);
   for (int which = r.a_in_tmem ? 1 : 0; which < 2; ++which) {
     const std::string wrong = check_matrix_descriptor(which ? r.b : r.a, which ? "B" : "A");
     if (!wrong.empty()) return wrong;

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "machine.hpp"
+#include "mma_rules.hpp"
 
 namespace tileproof {
 
@@ -43,11 +44,12 @@ struct MmaRequest {
   std::array<uint32_t, 8> lane_mask{};
   Cta* even = nullptr;  // the issuing CTA for cta_group::1
   Cta* odd = nullptr;
+  MmaForm form() const { return {Format::F16, cta_group, ws, false, a_in_tmem}; }
 };
 
 // What is wrong with a shared-memory matrix descriptor (empty: nothing); `name` is the operand in the
 // message.
-std::string check_matrix_descriptor(uint64_t v, const std::string& name);
+std::string check_matrix_descriptor(uint64_t v, const std::string& name, bool transposed_tf32 = false);
 // Legal? Returns an empty string or what is wrong.
 std::string check_mma(const MmaRequest& r);
 // Marks the D cells as being written (issue), and computes (completion).

@@ -1,7 +1,8 @@
-"""The instruction descriptor and the shared-memory matrix descriptor of tcgen05.mma, bit by bit.
+"""The instruction descriptors and the shared-memory matrix descriptor of tcgen05.mma, bit by bit.
 
-Sources: PTX ISA table 42 (instruction descriptor, kind::f16 and kind::tf32), table 40 (matrix descriptor),
-table 41 (base offset); unions InstrDescriptor and SmemDescriptor in CUTLASS 4.2 `mma_sm100_desc.hpp`.
+Sources: PTX ISA tables 42 to 44 (instruction descriptors), table 40 (matrix descriptor), table 41 (base
+offset); unions InstrDescriptor, InstrDescriptorBlockScaled and SmemDescriptor in CUTLASS 4.2
+`mma_sm100_desc.hpp`. Which bits are legal is `descriptor_rules`.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeVar
 
+from tileproof.spec.machine import descriptor_rules as rules
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.kinds import D_TYPES, SCALE_TYPES, format_of
 
-D_TYPES = {"f16": 0, "f32": 1, "s32": 2}
-AB_TYPES = {"f16": 0, "bf16": 1, "tf32": 2}
 SWIZZLES = {"none": 0, "128B_ATOM_32B": 1, "128B": 2, "64B": 4, "32B": 6}
 WS_SHIFTS = {0: 0, 8: 1, 16: 2, 32: 3}
 _VERSION = 0b001
@@ -37,6 +38,7 @@ class InstructionDescriptor:
     sparse: bool = False
     sparsity_selector: int = 0
     ws_max_shift: int = 0
+    format: str = "f16"
 
     def encode(self) -> int:
         """The 32-bit word."""
@@ -46,8 +48,8 @@ class InstructionDescriptor:
             | int(self.sparse) << 2
             | int(self.saturate) << 3
             | _code(D_TYPES, self.d_type, "D type") << 4
-            | _code(AB_TYPES, self.a_type, "A type") << 7
-            | _code(AB_TYPES, self.b_type, "B type") << 10
+            | _code(format_of(self.format).types, self.a_type, "A type") << 7
+            | _code(format_of(self.format).types, self.b_type, "B type") << 10
             | int(self.negate_a) << 13
             | int(self.negate_b) << 14
             | int(self.a_mn_major) << 15
@@ -58,23 +60,22 @@ class InstructionDescriptor:
         )
 
     @staticmethod
-    def decode(word: int) -> InstructionDescriptor:
-        """The fields of a word; TileproofError when a reserved bit is set or a code is not defined."""
+    def decode(
+        word: int, format_: str = "f16", *, ws: bool = True, a_in_tmem: bool = False
+    ) -> InstructionDescriptor:
+        """The fields of a word; TileproofError when a bit is set that means nothing in this form."""
         if not 0 <= word < 1 << 32:
             raise TileproofError("an instruction descriptor has 32 bits", found=hex(word))
-        for bit in (6, 23, 29):
-            if word >> bit & 1:
-                raise TileproofError(
-                    "reserved bit set in the instruction descriptor",
-                    where=f"bit {bit}",
-                    expected="0",
-                    found=hex(word),
-                )
+        _refuse(
+            rules.wrong_instruction(word, format_, ws=ws, sparse=bool(word >> 2 & 1), a_in_tmem=a_in_tmem),
+            word,
+        )
+        types = format_of(format_).types
         return InstructionDescriptor(
             m=(word >> 24 & 31) * 16,
             n=(word >> 17 & 63) * 8,
-            a_type=_name(AB_TYPES, word >> 7 & 7, "A type"),
-            b_type=_name(AB_TYPES, word >> 10 & 7, "B type"),
+            a_type=_name(types, word >> 7 & 7, "A type"),
+            b_type=_name(types, word >> 10 & 7, "B type"),
             d_type=_name(D_TYPES, word >> 4 & 3, "D type"),
             a_mn_major=bool(word >> 15 & 1),
             b_mn_major=bool(word >> 16 & 1),
@@ -84,6 +85,67 @@ class InstructionDescriptor:
             sparse=bool(word >> 2 & 1),
             sparsity_selector=word & 3,
             ws_max_shift={code: shift for shift, code in WS_SHIFTS.items()}[word >> 30 & 3],
+            format=format_,
+        )
+
+
+@dataclass(frozen=True)
+class BlockScaledDescriptor:
+    """Fields of the 32-bit descriptor of kinds mxf8f6f4, mxf4 and mxf4nvf4; `a_scale_id`, `b_scale_id`: the
+    byte of the tensor memory word where a row's scale factors start."""
+
+    m: int
+    n: int
+    format: str
+    a_type: str = "e2m1"
+    b_type: str = "e2m1"
+    scale_type: str = "ue8m0"
+    a_scale_id: int = 0
+    b_scale_id: int = 0
+    a_mn_major: bool = False
+    b_mn_major: bool = False
+    negate_a: bool = False
+    negate_b: bool = False
+
+    def encode(self) -> int:
+        """The 32-bit word."""
+        types = format_of(self.format).types
+        word = (
+            _code({k: k for k in range(4)}, self.b_scale_id, "scale factor id") << 4
+            | _code(types, self.a_type, "A type") << 7
+            | _code(types, self.b_type, "B type") << 10
+            | int(self.negate_a) << 13
+            | int(self.negate_b) << 14
+            | int(self.a_mn_major) << 15
+            | int(self.b_mn_major) << 16
+            | _step(self.n, 8, 63, "N") << 17
+            | _code(SCALE_TYPES, self.scale_type, "scale type") << 23
+            | _step(self.m, 128, 3, "M") << 27
+            | _code({k: k for k in range(4)}, self.a_scale_id, "scale factor id") << 29
+        )
+        _refuse(rules.wrong_instruction(word, self.format), word)
+        return word
+
+    @staticmethod
+    def decode(word: int, format_: str) -> BlockScaledDescriptor:
+        """The fields of a word; TileproofError when a bit is set that means nothing in this form."""
+        if not 0 <= word < 1 << 32:
+            raise TileproofError("an instruction descriptor has 32 bits", found=hex(word))
+        _refuse(rules.wrong_instruction(word, format_), word)
+        types = format_of(format_).types
+        return BlockScaledDescriptor(
+            m=(word >> 27 & 3) * 128,
+            n=(word >> 17 & 63) * 8,
+            format=format_,
+            a_type=_name(types, word >> 7 & 7, "A type"),
+            b_type=_name(types, word >> 10 & 7, "B type"),
+            scale_type=_name(SCALE_TYPES, word >> 23 & 1, "scale type"),
+            a_scale_id=word >> 29 & 3,
+            b_scale_id=word >> 4 & 3,
+            a_mn_major=bool(word >> 15 & 1),
+            b_mn_major=bool(word >> 16 & 1),
+            negate_a=bool(word >> 13 & 1),
+            negate_b=bool(word >> 14 & 1),
         )
 
 
@@ -121,21 +183,7 @@ class SmemDescriptor:
         """The fields of a word; TileproofError when a constant field or the swizzle code is wrong."""
         if not 0 <= word < 1 << 64:
             raise TileproofError("a matrix descriptor has 64 bits", found=hex(word))
-        if word >> 46 & 7 != _VERSION:
-            raise TileproofError(
-                "constant field wrong in the matrix descriptor",
-                where="bits 46-48",
-                expected="0b001",
-                found=bin(word >> 46 & 7),
-            )
-        for low, high in ((14, 15), (30, 31), (53, 60)):
-            if word >> low & ((1 << (high - low + 1)) - 1):
-                raise TileproofError(
-                    "reserved bits set in the matrix descriptor",
-                    where=f"bits {low}-{high}",
-                    expected="0",
-                    found=hex(word),
-                )
+        _refuse(rules.wrong_matrix(word, transposed_tf32=word >> 61 == SWIZZLES["128B_ATOM_32B"]), word)
         return SmemDescriptor(
             start=(word & 0x3FFF) << 4,
             lbo=(word >> 16 & 0x3FFF) << 4,
@@ -149,6 +197,11 @@ class SmemDescriptor:
 def base_offset(pattern_start: int) -> int:
     """Base offset field of a swizzle pattern that starts at `pattern_start` (PTX ISA table 41)."""
     return pattern_start >> 7 & 7
+
+
+def _refuse(wrong: str, word: int) -> None:
+    if wrong:
+        raise TileproofError(wrong, found=hex(word))
 
 
 def _step(value: int, step: int, most: int, name: str) -> int:

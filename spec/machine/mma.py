@@ -8,27 +8,53 @@ of N the stricter one is taken (table 39 of newer texts and the CUTLASS asserts 
 from __future__ import annotations
 
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.kinds import format_of
 
 K = 16  # elements of k per instruction for 16-bit operands; never encoded
 
+_STEPS = {8: tuple(range(8, 257, 8)), 16: tuple(range(16, 257, 16)), 32: tuple(range(32, 257, 32))}
+_I8 = (8, 16, 24, *range(32, 257, 16))
 
-def legal_shapes(cta_group: int, *, a_in_tmem: bool = False, ws: bool = False) -> dict[int, tuple[int, ...]]:
-    """M -> legal N of a form of tcgen05.mma kind::f16 with f32 accumulator, dense."""
+
+def legal_shapes(
+    cta_group: int,
+    *,
+    a_in_tmem: bool = False,
+    ws: bool = False,
+    format_: str = "f16",
+    b_mn_major: bool = False,
+) -> dict[int, tuple[int, ...]]:
+    """M -> legal N of a form of tcgen05.mma, dense (table 39; `b_mn_major` with 8-bit operands: table 52)."""
+    f = format_of(format_)
     if cta_group not in (1, 2):
         raise TileproofError("unknown cta_group", expected="1 or 2", found=str(cta_group))
     if ws:
         if cta_group == 2:
             raise TileproofError("tcgen05.mma.ws has no cta_group::2", expected="cta_group 1", found="2")
-        return dict.fromkeys((32, 64, 128), (64, 128, 256))
+        return {} if f.scales else dict.fromkeys((32, 64, 128), (64, 128, 256))
+    if format_ == "f16":
+        if cta_group == 1:
+            return {64: _STEPS[8], 128: _STEPS[16]}
+        return dict.fromkeys((128, 256), _STEPS[32 if a_in_tmem else 16])
+    eight_bit = b_mn_major and f.k == 32
     if cta_group == 1:
-        return {64: tuple(range(8, 257, 8)), 128: tuple(range(16, 257, 16))}
-    step = 32 if a_in_tmem else 16
-    return {m: tuple(range(step, 257, step)) for m in (128, 256)}
+        ns = _STEPS[16] if eight_bit else _I8 if format_ == "i8" else _STEPS[8]
+        return dict.fromkeys((128,) if f.scales else (64, 128), ns)
+    return dict.fromkeys((128, 256), _STEPS[32 if eight_bit or format_ == "i8" else 16])
 
 
-def check_shape(m: int, n: int, cta_group: int, *, a_in_tmem: bool = False, ws: bool = False) -> None:
+def check_shape(
+    m: int,
+    n: int,
+    cta_group: int,
+    *,
+    a_in_tmem: bool = False,
+    ws: bool = False,
+    format_: str = "f16",
+    b_mn_major: bool = False,
+) -> None:
     """Raise TileproofError unless (m, n) is a legal shape of that form."""
-    shapes = legal_shapes(cta_group, a_in_tmem=a_in_tmem, ws=ws)
+    shapes = legal_shapes(cta_group, a_in_tmem=a_in_tmem, ws=ws, format_=format_, b_mn_major=b_mn_major)
     form = f"cta_group::{cta_group}{'.ws' if ws else ''}, A in {'TMEM' if a_in_tmem else 'SMEM'}"
     if m not in shapes:
         raise TileproofError("illegal M", where=form, expected=" or ".join(map(str, shapes)), found=str(m))

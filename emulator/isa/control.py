@@ -113,10 +113,6 @@ refused(
     "clusterlaunchcontrol", group="control flow", forms="any", section="9.7.13.16", note="dynamic tile claims"
 )
 refused("wgmma", group="tensor core", forms="any", section="9.7.15", note="Hopper's warpgroup MMA")
-refused("mma", group="tensor core", forms="any", section="9.7.14", note="warp-level MMA")
-refused("wmma", group="tensor core", forms="any", section="9.7.14", note="warp-level MMA")
-refused("ldmatrix", group="tensor core", forms="any", section="9.7.14.5.15", note="warp-level matrix loads")
-refused("stmatrix", group="tensor core", forms="any", section="9.7.14.5.16", note="warp-level matrix stores")
 refused(
     "st.async",
     group="asynchronous copies",

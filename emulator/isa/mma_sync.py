@@ -1,0 +1,131 @@
+"""Warp-level matrix multiplication (PTX ISA 9.7.14.5)."""
+
+from __future__ import annotations
+
+import re
+
+from tileproof.emulator.decode import Decoder
+from tileproof.emulator.ptx import Immediate, Instruction
+from tileproof.emulator.registry import Modifiers, Unknown, instruction, refused
+from tileproof.emulator.slots import slots
+
+# vec: registers of D, A, B, C in this order.
+slots("mma.sync", modifiers="rows k a_type b_type d_type saturates rounding")
+
+# Order of `enum class Operand` in engine/handlers_mma_sync.cpp; bits.
+_TYPES = {
+    "f16": 16,
+    "bf16": 16,
+    "tf32": 32,
+    "e4m3": 8,
+    "e5m2": 8,
+    "s8": 8,
+    "u8": 8,
+    "s4": 4,
+    "u4": 4,
+    "f64": 64,
+}
+_CODE = {name: code for code, name in enumerate(_TYPES)}
+_RESULTS = ("f32", "f16", "s32", "f64")
+_EIGHT, _BYTES, _NIBBLES = {"e4m3", "e5m2"}, {"s8", "u8"}, {"s4", "u4"}
+# Shape -> the operand types that ptxas takes with it.
+_SHAPES = {
+    (8, 16): _BYTES,
+    (8, 32): _NIBBLES,
+    (8, 4): {"f64"},
+    (16, 4): {"tf32", "f64"},
+    (16, 8): {"f16", "bf16", "tf32", "f64"},
+    (16, 16): {"f16", "bf16", "f64"} | _EIGHT | _BYTES,
+    (16, 32): _EIGHT | _BYTES | _NIBBLES,
+    (16, 64): _NIBBLES,
+}
+_ROUNDINGS = ("rn", "rz", "rm", "rp")
+
+_FORMS = (
+    ".m16n8k8.row.col.f16.f16.f16.f16; .m16n8k16.row.col.f16.f16.f16.f16; "
+    ".m16n8k8.row.col.f32.{f16.f16,bf16.bf16,tf32.tf32}.f32; .m16n8k4.row.col.f32.tf32.tf32.f32; "
+    ".m16n8k16.row.col.f32.{f16.f16,bf16.bf16}.f32; "
+    ".m16n8k16.row.col[.kind::f8f6f4].f16.{e4m3,e5m2}.{e4m3,e5m2}.f16 @ptx8.7; "
+    ".m16n8k16.row.col[.kind::f8f6f4].f32.{e4m3,e5m2}.{e4m3,e5m2}.f32 @ptx8.7; "
+    ".m16n8k32.row.col[.kind::f8f6f4].f16.{e4m3,e5m2}.{e4m3,e5m2}.f16 @ptx8.7; "
+    ".m16n8k32.row.col[.kind::f8f6f4].f32.{e4m3,e5m2}.{e4m3,e5m2}.f32; "
+    ".{m8n8k16,m16n8k16,m16n8k32}.row.col[.satfinite].s32.{s8,u8}.{s8,u8}.s32; "
+    ".{m8n8k32,m16n8k32,m16n8k64}.row.col[.satfinite].s32.{s4,u4}.{s4,u4}.s32; "
+    ".{m8n8k4,m16n8k4,m16n8k8,m16n8k16}.row.col[{.rn,.rz,.rm,.rp}].f64.f64.f64.f64"
+)
+
+
+@instruction(
+    "mma.sync.aligned",
+    group="warp-level matrices",
+    forms=_FORMS,
+    section="9.7.14.5.14",
+    note="`exact` follows recorded B200 words (spec/machine/warp_mma.py); `fast` sums in f32 in order of k; "
+    "f64 one fused multiply-add after the other",
+)
+def mma(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    shape = re.fullmatch(r"m(8|16)n8k(4|8|16|32|64)", m.left.pop(0))
+    if not shape:
+        raise Unknown("does not know this shape")
+    rows, k = int(shape.group(1)), int(shape.group(2))
+    m.need("row")
+    m.need("col")
+    kind = m.take("kind::f8f6f4")
+    saturates = m.take("satfinite")
+    rounding = m.take(*_ROUNDINGS)
+    types = m.types()
+    if len(types) != 4 or types[0] != types[3]:
+        raise Unknown(f"does not know the types .{'.'.join(types)}")
+    result, a, b, _ = types
+    if a not in _SHAPES.get((rows, k), set()) or b not in _SHAPES[(rows, k)]:
+        raise Unknown(f"does not multiply .{a} by .{b} in this shape")
+    family = next((f for f in (_EIGHT, _BYTES, _NIBBLES) if a in f), {a})
+    integer = a in _BYTES | _NIBBLES
+    results = (
+        {"s32"}
+        if integer
+        else {"f64"}
+        if a == "f64"
+        else {"f32"}
+        if a in ("bf16", "tf32")
+        else {"f32", "f16"}
+    )
+    if b not in family or result not in results:
+        raise Unknown(f"does not know the types .{'.'.join(types)}")
+    if (kind and a not in _EIGHT) or (saturates and not integer) or (rounding and a != "f64"):
+        raise Unknown("does not know this modifier for these types")
+    per = max(1, 32 // _TYPES[a])
+    counts = (rows * 8 // (64 if result == "f16" else 32), rows * k // (32 * per), 8 * k // (32 * per))
+    kinds = ("b64",) * 3 if a == "f64" else ("b32",) * 3
+    registers: list[int] = []
+    for operand, count, type_ in zip(i.operands[:3], counts, kinds, strict=True):
+        parts = d.vector(operand)
+        if len(parts) != count:
+            raise ValueError(f"{count} registers are needed, not {len(parts)}")
+        registers += [d.dst(part, type_) for part in parts]
+    initial = d.vector(i.operands[3])
+    if len(initial) != counts[0]:
+        raise ValueError(f"{counts[0]} accumulators are needed, not {len(initial)}")
+    literal = {"f16": "b32"}.get(result, result)
+    registers += [d.src(p, literal) if isinstance(p, Immediate) else d.dst(p, kinds[0]) for p in initial]
+    d.emit(
+        "mma.sync",
+        rows=rows,
+        k=k,
+        a_type=_CODE[a],
+        b_type=_CODE[b],
+        d_type=_RESULTS.index(result),
+        saturates=int(bool(saturates)),
+        rounding=_ROUNDINGS.index(rounding or "rn"),
+        vec=registers,
+    )
+
+
+refused(
+    "mma", group="warp-level matrices", forms="any", section="9.7.14.5.14",
+    note="other spellings of the warp-level MMA: only mma.sync.aligned in the order of the ISA",
+)  # fmt: skip
+refused("mma.sp", group="warp-level matrices", forms="any", section="9.7.14.6", note="sparse warp-level MMA")
+refused(
+    "wmma", group="warp-level matrices", forms="any", section="9.7.14.4", note="opaque warp-level fragments"
+)

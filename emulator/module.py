@@ -106,6 +106,7 @@ class Module:
         trace_limit: int = 1_000_000,
         races: bool = False,
         record: BaseOrder | None = None,
+        clc: Literal["refuse", "grant"] = "refuse",
     ) -> LaunchResult:
         """Runs one grid to its end or to the finding that stops it.
 
@@ -126,6 +127,8 @@ class Module:
         trace: records events (`LaunchResult.trace`), the first `trace_limit` of them.
         record: keeps `LaunchResult.decisions`, with which a replay over this base does the same; not of
         "early".
+        clc: what clusterlaunchcontrol.try_cancel is told: always no, which is legal, or a cluster that has
+        not started, while there are any; that cluster then does not run.
 
         Raises LaunchError, PtxError or UnsupportedInstruction; defects of the kernel are findings.
         """
@@ -169,6 +172,8 @@ class Module:
                 'an "early" launch has no decisions', where=entry[:80], expected="another policy",
                 found="record", do="replay it by its name",
             )  # fmt: skip
+        if clc not in ("refuse", "grant"):
+            raise LaunchError("unknown answer to claims", expected="refuse or grant", found=repr(clc))
         if mma not in ("fast", "exact"):
             raise LaunchError("unknown MMA mode", expected="fast or exact", found=repr(mma))
         table = memory.engine_table()
@@ -194,6 +199,7 @@ class Module:
             trace_limit=trace_limit if trace else 0,
             races=races,
             schedule=schedule.for_engine(record),
+            grant_claims=clc == "grant",
             launch_registers=launch_registers(directives, block3[0] * block3[1] * block3[2], entry),
         )
         hang = Hang(raw["hang"], ProgramView(decoded)) if "hang" in raw else None

@@ -195,6 +195,7 @@ class Counters:
     async_operations: int = 0
     divergent_releases: int = 0
     schedule_points: int = 0
+    claimed_clusters: int = 0
 
     def keys(self) -> list[str]:
         """With `[]`, lets `dict(counters)` work."""

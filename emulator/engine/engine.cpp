@@ -25,7 +25,7 @@ Engine::Engine(const Program& p, GlobalMemory& m, Config c)
 Engine::~Engine() = default;
 
 void Engine::run() {
-  std::vector<Dim3> firsts;
+  std::deque<Dim3>& firsts = clusters_;
   const Dim3 g = config.grid, c = config.cluster;
   for (uint32_t z = 0; z < g.z; z += c.z)
     for (uint32_t y = 0; y < g.y; y += c.y)
@@ -35,13 +35,23 @@ void Engine::run() {
     std::mt19937_64 draw(config.environment);
     std::shuffle(firsts.begin(), firsts.end(), draw);
   }
-  for (const Dim3& f : firsts) {
-    if (stopped) break;
+  while (!clusters_.empty() && !stopped) {
+    const Dim3 f = clusters_.front();
+    clusters_.pop_front();
     start_cluster(f);
     scheduler->start_cluster();
     scheduler->run();
     finish_cluster();
   }
+}
+
+// Which one is unspecified: the one that would start next, in the order that the environment has drawn.
+std::optional<Dim3> Engine::claim_cluster() {
+  if (!config.grant_claims || clusters_.empty()) return std::nullopt;
+  const Dim3 claimed = clusters_.front();
+  clusters_.pop_front();
+  ++counters.claimed_clusters;
+  return claimed;
 }
 
 void Engine::start_cluster(Dim3 first) {
@@ -69,6 +79,7 @@ void Engine::start_cluster(Dim3 first) {
     cta.named.fill(NamedBarrier{});
     cta.pair_ops.clear();
     cta.register_pool = 0;
+    cta.claim_refused = false;
     cta.live_threads = threads;
     cluster->live_threads += threads;
     cta.warps.resize(static_cast<size_t>(warps));

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <unordered_map>
@@ -150,7 +151,8 @@ struct Cta {
   TensorMemory tmem;
   std::array<NamedBarrier, 16> named{};
   uint32_t live_threads = 0;
-  int32_t register_pool = 0;  // given back by setmaxnreg.dec
+  int32_t register_pool = 0;   // given back by setmaxnreg.dec
+  bool claim_refused = false;  // it has seen a clusterlaunchcontrol request refused
   bool exited() const { return live_threads == 0; }
   // cta_group::2 alloc / dealloc / relinquish reached so far, in order: the n-th of both CTAs of a pair
   // belong together
@@ -197,7 +199,8 @@ struct Counters {
   uint64_t mma_macs = 0;
   uint64_t async_operations = 0;
   uint64_t divergent_releases = 0;
-  uint64_t schedule_points = 0;  // visible operations and completions, not counted under "early"
+  uint64_t claimed_clusters = 0;  // by clusterlaunchcontrol
+  uint64_t schedule_points = 0;   // visible operations and completions, not counted under "early"
 };
 
 // In a replay: `actor` is held back from `step` on.
@@ -240,6 +243,7 @@ struct Config {
   uint64_t instruction_limit = 10'000'000'000;  // warp instructions of a whole launch
   uint64_t trace_limit = 0;                     // events kept; 0: no trace
   bool races = false;                           // check happens-before
+  bool grant_claims = false;                    // clusterlaunchcontrol requests succeed while clusters wait
   int32_t launch_registers = 0;                 // of a thread, 0: not fixed
   std::vector<uint8_t> params;
   std::vector<Tap> taps;
@@ -292,6 +296,8 @@ class Engine {
   ~Engine();
 
   void run();
+  // Takes a cluster that has not started off the grid, where the launch grants such claims.
+  std::optional<Dim3> claim_cluster();
 
   const Program& program;
   GlobalMemory& memory;
@@ -393,6 +399,7 @@ class Engine {
   void try_complete(Cta& cta, Mbarrier& b, const Origin& at);
   void check_tmem_load_use(Warp& w, const Instr& i, const Origin& at);
 
+  std::deque<Dim3> clusters_;  // not started: their first CTAs
   std::deque<AsyncOp> unordered_;
   std::map<uint64_t, std::deque<AsyncOp>> queues_;
   uint64_t seq_ = 0;

@@ -109,9 +109,6 @@ def setmaxnreg(d: Decoder, i: Instruction, m: Modifiers) -> None:
 
 
 refused("brx", group="control flow", forms="any", section="9.7.12.4", note="indirect branches")
-refused(
-    "clusterlaunchcontrol", group="control flow", forms="any", section="9.7.13.16", note="dynamic tile claims"
-)
 refused("wgmma", group="tensor core", forms="any", section="9.7.15", note="Hopper's warpgroup MMA")
 refused(
     "st.async",

@@ -34,6 +34,23 @@ class Buffer:
         """
         return self._array
 
+    def write(self, data: np.ndarray, offset: int = 0) -> None:
+        """Puts the bytes of `data` at `offset`, as a host's copy does: they count as written.
+
+        Raises LaunchError when they do not fit.
+        """
+        bytes_ = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+        if offset < 0 or offset + bytes_.size > self.bytes:
+            raise LaunchError(
+                "a copy does not fit its buffer",
+                where=repr(self),
+                expected=f"at most {self.bytes} bytes",
+                found=f"{bytes_.size} bytes at {offset}",
+            )
+        self._array.reshape(-1).view(np.uint8)[offset : offset + bytes_.size] = bytes_
+        if self._written is not None:
+            self._written[offset : offset + bytes_.size] = 1
+
     def written(self) -> np.ndarray:
         """bool per element, shape of the array: every byte of it was written (all True for
         `Memory.buffer`).
@@ -54,7 +71,18 @@ class Memory:
         self._next = _BASE
         self.buffers: list[Buffer] = []
 
-    def _place(self, size: int) -> int:
+    def _place(self, size: int, at: int | None = None) -> int:
+        if at is not None:
+            for other in self.buffers:
+                if at < other.address + other.bytes + _GUARD and other.address < at + size + _GUARD:
+                    raise LaunchError(
+                        "a buffer lies on another one or in its guard space",
+                        where=f"address {at:#x}, {size} bytes",
+                        found=repr(other),
+                        do=f"leave {_GUARD} bytes between two buffers",
+                    )
+            self._next = max(self._next, -(-(at + size + _GUARD) // _GUARD) * _GUARD)
+            return at
         address = self._next
         self._next += -(-(size + _GUARD) // _GUARD) * _GUARD
         return address
@@ -81,14 +109,24 @@ class Memory:
         self.buffers.append(out)
         return out
 
-    def empty(self, shape: int | tuple[int, ...], dtype: Any, name: str = "") -> Buffer:
-        """A buffer of unwritten memory: poisoned with 0xFF bytes, and a read before a write is a finding."""
+    def empty(
+        self, shape: int | tuple[int, ...], dtype: Any, name: str = "", address: int | None = None
+    ) -> Buffer:
+        """A buffer of unwritten memory: poisoned with 0xFF bytes, and a read before a write is a finding.
+
+        `address`: where it lies, for a launch that was recorded with its addresses.
+        """
         array = np.empty(shape, dtype=dtype)
         array.reshape(-1).view(np.uint8)[...] = _POISON
         name = name or f"buffer {len(self.buffers)}"
-        out = Buffer(array, self._place(array.nbytes), name, np.zeros(array.nbytes, dtype=np.uint8), True)
+        written = np.zeros(array.nbytes, dtype=np.uint8)
+        out = Buffer(array, self._place(array.nbytes, address), name, written, True)
         self.buffers.append(out)
         return out
+
+    def free(self, buffer: Buffer) -> None:
+        """Takes the buffer away: a later launch that touches its addresses has a finding."""
+        self.buffers.remove(buffer)
 
     def engine_table(self) -> list[tuple[int, int, int, int, bool, str]]:
         """(address, bytes, data pointer, written pointer or 0, writable, name) a buffer, for the engine."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from tileproof.emulator import _engine, registry
 from tileproof.emulator.cfg import immediate_post_dominators
-from tileproof.emulator.errors import PtxError
+from tileproof.emulator.errors import PtxError, UnsupportedInstruction
 from tileproof.emulator.operands import Operands
 from tileproof.emulator.program import NONE, PACKED, SHARED_RESERVED, SPECIALS, Decoded, Symbol
 from tileproof.emulator.ptx import Declaration, Instruction, Label, Name, Scope, Statement, parse_body
 from tileproof.emulator.slots import place
+from tileproof.emulator.spelling import Target
 
 
 class Decoder(Operands):
@@ -79,6 +82,7 @@ class Decoder(Operands):
 
     def run(self) -> Decoded:
         """Decodes the whole body."""
+        self.target = Target.of(self.module.target, self.module.version)
         statements = parse_body(self.module, self.entry)
         for variable in self._dynamic:
             self.dynamic_align = max(self.dynamic_align, variable.align)
@@ -110,6 +114,13 @@ class Decoder(Operands):
         # Falling off the end is a return.
         self.current = Instruction(self.module.line_of(self.entry.body_end), "", "", False, "ret", ())
         self.emit("ret")
+        if not self.target.loads_on_sm100():
+            raise PtxError(
+                "the module is for another machine",
+                where=f".target {self.module.target}",
+                expected="a target that loads on SM100: one of its family, or a generic one up to sm_103",
+                found=f"a module for {self.target}",
+            )
         code = np.zeros(len(self.rows), dtype=PACKED)
         for index, row in enumerate(self.rows):
             code[index] = row
@@ -152,14 +163,18 @@ class Decoder(Operands):
         return total
 
     def _instruction(self, ins: Instruction) -> None:
-        found = registry.find(ins.opcode)
-        if found is None:
-            raise self._unsupported("it is not in the instruction table")
-        row, rest = found
+        spelled = registry.spell(ins.opcode, self.target)
+        if spelled is None:
+            raise self._no_spelling()
+        row = spelled.row
+        if spelled.requires:
+            raise self._wrong_target(spelled.requires)
         if row.decode is None:
-            raise self._unsupported(row.note)
+            raise self._unsupported(f"PTX has it, but it is not executed here: {row.note}")
         self.opcodes[ins.opcode] = self.opcodes.get(ins.opcode, 0) + 1
-        modifiers = registry.Modifiers(rest)
+        modifiers = registry.Modifiers(spelled.modifiers)
+        if spelled.opcode != ins.opcode:  # decoders see the words in the order of the ISA
+            ins = replace(ins, opcode=spelled.opcode)
         try:
             row.decode(self, ins, modifiers)
             modifiers.done()
@@ -169,6 +184,25 @@ class Decoder(Operands):
             raise self.bad(
                 f"the operands of {ins.opcode} do not fit it", found=f"{len(ins.operands)} operands ({error})"
             ) from None
+
+    def _no_spelling(self) -> UnsupportedInstruction:
+        assert self.current is not None
+        opcode = self.current.opcode
+        near = registry.nearest(opcode)
+        hint = f"; the nearest that is known is {near}" if near else ""
+        rows = registry.rows_of(opcode)
+        if not rows:
+            return self._unsupported(f"it is not in the instruction table{hint}")
+        return self._unsupported(f"no known spelling of {rows[0].base}{hint}")
+
+    def _wrong_target(self, requires: str) -> PtxError:
+        assert self.current is not None
+        need = requires.replace("ptx", "PTX ").replace("|", " or ").replace("=", "exactly ")
+        return self.bad(
+            f"{self.current.opcode} is not available for the module's target",
+            f"{need} (`.target`, `.version`)",
+            f"a module for {self.target}",
+        )
 
     def _resolve(self, scope: int, name: str, line: int) -> int:
         at = scope

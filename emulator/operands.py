@@ -26,6 +26,7 @@ from tileproof.emulator.ptx import (
     PtxModule,
     Vector,
 )
+from tileproof.emulator.spelling import Target
 
 # A warp's register file as this engine holds it; local memory of a thread (CUDA programming guide, technical
 # specifications).
@@ -75,6 +76,7 @@ class Operands(ABC):
         self.pending_targets: list[tuple[int, int, str, int]] = []
         self.current: Instruction | None = None
         self.call_parameters: set[str] = set()
+        self.target: Target | None = None
 
         offset = 0
         self.parameter_offsets: dict[str, int] = {}

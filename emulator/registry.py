@@ -7,9 +7,13 @@ cannot part.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Literal
+
+from tileproof.emulator.spelling import Forms, Target
 
 if TYPE_CHECKING:
     from tileproof.emulator.decode import Decoder
@@ -20,8 +24,9 @@ Grade = Literal["modelled", "order only", "refused"]
 
 @dataclass(frozen=True)
 class Row:
-    """One family: `forms` are the accepted modifiers in words, `note` says what is modelled and what
-    is not.
+    """One family: `forms` are its spellings in the grammar of `spelling.py`, `note` says what is modelled
+    and what is not. A refused row may share its base with an executed one: it then lists what PTX has and the
+    emulator does not execute.
     """
 
     base: str
@@ -32,9 +37,26 @@ class Row:
     note: str
     decode: Callable[[Decoder, Instruction, Modifiers], None] | None
 
+    @cached_property
+    def spellings(self) -> Forms:
+        """The forms, parsed; raises ValueError for what breaks the grammar."""
+        return Forms(self.forms)
+
 
 ROWS: list[Row] = []
-_BY_BASE: dict[str, Row] = {}
+_BY_BASE: dict[str, list[Row]] = {}
+
+
+def add(row: Row) -> None:
+    """Enters a row, whose forms must parse; executed rows come before refused ones of their base."""
+    try:
+        row.spellings  # noqa: B018 - parsed now, so that a bad pattern fails where it is written
+    except ValueError as error:
+        raise ValueError(f"the row of {row.base}: {error}") from None
+    ROWS.append(row)
+    _BY_BASE.setdefault(row.base, []).append(row)
+    _BY_BASE[row.base].sort(key=lambda r: r.decode is None)
+    spell.cache_clear()
 
 
 def instruction(
@@ -42,34 +64,92 @@ def instruction(
 ) -> Callable[
     [Callable[[Decoder, Instruction, Modifiers], None]], Callable[[Decoder, Instruction, Modifiers], None]
 ]:
-    """Registers the decoder of every opcode whose leading words are `base` (longest match wins)."""
+    """Registers the decoder of the opcodes that are `base` and one of `forms` (the longest base wins)."""
 
     def register(
         decode: Callable[[Decoder, Instruction, Modifiers], None],
     ) -> Callable[[Decoder, Instruction, Modifiers], None]:
-        row = Row(base, group, forms, grade, section, note, decode)
-        ROWS.append(row)
-        _BY_BASE[base] = row
+        add(Row(base, group, forms, grade, section, note, decode))
         return decode
 
     return register
 
 
 def refused(base: str, *, group: str, forms: str, section: str, note: str) -> None:
-    """Registers a family that is known and not executed, with the reason."""
-    row = Row(base, group, forms, "refused", section, note, None)
-    ROWS.append(row)
-    _BY_BASE[base] = row
+    """Registers spellings that PTX has and the emulator does not execute, with what they are."""
+    add(Row(base, group, forms, "refused", section, note, None))
 
 
-def find(opcode: str) -> tuple[Row, str] | None:
-    """The row of an opcode and the modifiers after its base; None when nothing matches."""
+@dataclass(frozen=True)
+class Spelled:
+    """An opcode that a row has: `opcode` in the order of the ISA, `modifiers` what follows the base.
+
+    `requires` is what the target lacks, "" when it lacks nothing.
+    """
+
+    row: Row
+    opcode: str
+    modifiers: str
+    requires: str
+
+
+@lru_cache(maxsize=4096)
+def spell(opcode: str, target: Target | None) -> Spelled | None:
+    """The row of an opcode under a module's target; None when no row has this spelling."""
+    words = tuple(opcode.split("."))
+    lacking = None
+    longest = True
+    for length in range(len(words), 0, -1):
+        base = ".".join(words[:length])
+        rows = _BY_BASE.get(base, [])
+        for row in rows:
+            if row.spellings.any and not longest:  # `cp.async` refused whole says nothing of `cp.async.bulk`
+                continue
+            for found in row.spellings.find(base, words[length:]):
+                missing = [need for need in found.requires if target and not target.meets(need)]
+                spelled = Spelled(row, base + found.text, found.text[1:], " and ".join(missing))
+                if not missing:
+                    return spelled
+                lacking = lacking or spelled
+        longest = longest and not rows
+    return lacking
+
+
+def rows_of(opcode: str) -> list[Row]:
+    """The rows of the longest base that leads `opcode`."""
     words = opcode.split(".")
     for length in range(len(words), 0, -1):
-        row = _BY_BASE.get(".".join(words[:length]))
-        if row:
-            return row, ".".join(words[length:])
-    return None
+        if rows := _BY_BASE.get(".".join(words[:length])):
+            return rows
+    return []
+
+
+def nearest(opcode: str) -> str:
+    """The known spelling that is nearest to an unknown one, "" when none is near."""
+    rows = rows_of(opcode)
+    if not rows:
+        first = opcode.split(".")[0]
+        close = difflib.get_close_matches(first, {base.split(".")[0] for base in _BY_BASE}, 1, 0.7)
+        rows = [row for row in ROWS if close and row.base.split(".")[0] == close[0]]
+    best = (1 << 30, "")
+    for row in rows:
+        if not row.spellings.any:
+            rest = opcode[len(row.base) :] if opcode.startswith(row.base) else None
+            cost, text = row.spellings.nearest(rest if rest is not None else _tail(opcode, row.base))
+            cost += 0 if rest is not None else _edits(opcode, row.base)
+            best = min(best, (cost, row.base + text))
+    return best[1]
+
+
+def _tail(opcode: str, base: str) -> str:
+    """What follows the base when the opcode's first words are taken for it."""
+    rest = opcode.split(".")[base.count(".") + 1 :]
+    return "".join("." + word for word in rest)
+
+
+def _edits(opcode: str, base: str) -> int:
+    head = ".".join(opcode.split(".")[: base.count(".") + 1])
+    return round((1 - difflib.SequenceMatcher(None, head, base).ratio()) * len(base))
 
 
 class Unknown(Exception):

@@ -31,11 +31,16 @@ def _emit3(d: Decoder, i: Instruction, handler: str, type_: str, *, last: str | 
 @instruction(
     "add",
     group="integer and f32 arithmetic",
-    forms=".{s,u}{16,32,64}, .[rn].[ftz].f32, .[rn].[ftz].f32x2",
+    forms=".{s,u}{16,32,64}; [.rn][.ftz].f32; [.rn][.ftz].f32x2 @sm_100 @ptx8.6",
     section="9.7.1.1, 9.7.3.3",
     note="f32: round to nearest even",
 )
-@instruction("sub", group="integer and f32 arithmetic", forms="as add", section="9.7.1.2, 9.7.3.4")
+@instruction(
+    "sub",
+    group="integer and f32 arithmetic",
+    forms=".{s,u}{16,32,64}; [.rn][.ftz].f32; [.rn][.ftz].f32x2 @sm_100 @ptx8.6",
+    section="9.7.1.2, 9.7.3.4",
+)
 def add_sub(d: Decoder, i: Instruction, m: Modifiers) -> None:
     base = i.opcode.split(".")[0]
     rounding = m.take("rn")
@@ -50,7 +55,7 @@ def add_sub(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "mul",
     group="integer and f32 arithmetic",
-    forms=".{lo,hi,wide}.{s,u}{16,32,64}, .[rn].[ftz].f32, .[rn].[ftz].f32x2",
+    forms=".{lo,hi}.{s,u}{16,32,64}; .wide.{s,u}{16,32}; [.rn][.ftz].f32; [.rn][.ftz].f32x2 @sm_100 @ptx8.6",
     section="9.7.1.3, 9.7.3.5",
 )
 def mul(d: Decoder, i: Instruction, m: Modifiers) -> None:
@@ -76,7 +81,7 @@ def mul(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "mad",
     group="integer and f32 arithmetic",
-    forms=".lo.{s,u}{16,32,64}, .wide.{s,u}{16,32}",
+    forms=".lo.{s,u}{16,32,64}; .wide.{s,u}{16,32}",
     section="9.7.1.4",
 )
 def mad(d: Decoder, i: Instruction, m: Modifiers) -> None:
@@ -96,7 +101,7 @@ def mad(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "fma",
     group="integer and f32 arithmetic",
-    forms=".rn.[ftz].f32, .rn.[ftz].f32x2",
+    forms=".rn[.ftz].f32; .rn[.ftz].f32x2 @sm_100 @ptx8.6",
     section="9.7.3.6",
     note="one rounding",
 )
@@ -111,7 +116,7 @@ def fma(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "div",
     group="integer and f32 arithmetic",
-    forms=".{s,u}{16,32,64}, .{rn,full,approx}.[ftz].f32",
+    forms=".{s,u}{16,32,64}; .{rn,full,approx}[.ftz].f32",
     section="9.7.1.7, 9.7.3.8",
     note="the approximate forms are computed correctly rounded, inside their documented error",
 )
@@ -127,13 +132,13 @@ def div_rem(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "min",
     group="integer and f32 arithmetic",
-    forms=".{s,u}{16,32,64}, .[ftz].[NaN].f32",
+    forms=".{s,u}{16,32,64}; [.ftz].f32; [.ftz].NaN.f32 @sm_80 @ptx7.0",
     section="9.7.1.11, 9.7.3.11",
 )
 @instruction(
     "max",
     group="integer and f32 arithmetic",
-    forms=".{s,u}{16,32,64}, .[ftz].[NaN].f32",
+    forms=".{s,u}{16,32,64}; [.ftz].f32; [.ftz].NaN.f32 @sm_80 @ptx7.0",
     section="9.7.1.12, 9.7.3.12",
 )
 def min_max(d: Decoder, i: Instruction, m: Modifiers) -> None:
@@ -145,10 +150,10 @@ def min_max(d: Decoder, i: Instruction, m: Modifiers) -> None:
 
 
 @instruction(
-    "neg", group="integer and f32 arithmetic", forms=".s{16,32,64}, .[ftz].f32", section="9.7.1.9, 9.7.3.10"
+    "neg", group="integer and f32 arithmetic", forms=".s{16,32,64}; [.ftz].f32", section="9.7.1.9, 9.7.3.10"
 )
 @instruction(
-    "abs", group="integer and f32 arithmetic", forms=".s{16,32,64}, .[ftz].f32", section="9.7.1.10, 9.7.3.9"
+    "abs", group="integer and f32 arithmetic", forms=".s{16,32,64}; [.ftz].f32", section="9.7.1.10, 9.7.3.9"
 )
 def neg_abs(d: Decoder, i: Instruction, m: Modifiers) -> None:
     base = i.opcode.split(".")[0]
@@ -168,27 +173,27 @@ def neg_abs(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "ex2",
     group="integer and f32 arithmetic",
-    forms=".approx.[ftz].f32",
+    forms=".approx[.ftz].f32",
     section="9.7.3.21",
     note="computed in float64 and rounded once: inside the documented 2 ulp, not the hardware's bits",
 )
 @instruction(
-    "lg2", group="integer and f32 arithmetic", forms=".approx.[ftz].f32", section="9.7.3.20", note="as ex2"
+    "lg2", group="integer and f32 arithmetic", forms=".approx[.ftz].f32", section="9.7.3.20", note="as ex2"
 )
 @instruction(
-    "rsqrt", group="integer and f32 arithmetic", forms=".approx.[ftz].f32", section="9.7.3.16", note="as ex2"
+    "rsqrt", group="integer and f32 arithmetic", forms=".approx[.ftz].f32", section="9.7.3.16", note="as ex2"
 )
 @instruction(
     "sqrt",
     group="integer and f32 arithmetic",
-    forms=".{rn,approx}.[ftz].f32",
+    forms=".{rn,approx}[.ftz].f32",
     section="9.7.3.14",
     note="as ex2",
 )
 @instruction(
     "rcp",
     group="integer and f32 arithmetic",
-    forms=".{rn,approx}.[ftz].f32",
+    forms=".{rn,approx}[.ftz].f32",
     section="9.7.3.13",
     note="as ex2",
 )
@@ -201,9 +206,9 @@ def unary_f32(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit(f"{base}.{ftz}f32", [d.dst(dst, type_), d.src(a, type_)])
 
 
-@instruction("and", group="logic", forms=".b{16,32,64}, .pred", section="9.7.8.1")
-@instruction("or", group="logic", forms=".b{16,32,64}, .pred", section="9.7.8.2")
-@instruction("xor", group="logic", forms=".b{16,32,64}, .pred", section="9.7.8.3")
+@instruction("and", group="logic", forms=".b{16,32,64}; .pred", section="9.7.8.1")
+@instruction("or", group="logic", forms=".b{16,32,64}; .pred", section="9.7.8.2")
+@instruction("xor", group="logic", forms=".b{16,32,64}; .pred", section="9.7.8.3")
 def bitwise(d: Decoder, i: Instruction, m: Modifiers) -> None:
     base = i.opcode.split(".")[0]
     type_ = _type(m, _BITS | {"pred"})
@@ -214,7 +219,7 @@ def bitwise(d: Decoder, i: Instruction, m: Modifiers) -> None:
         _emit3(d, i, f"{base}.{8 * TYPE_BYTES[type_]}", type_)
 
 
-@instruction("not", group="logic", forms=".b{16,32,64}, .pred", section="9.7.8.4")
+@instruction("not", group="logic", forms=".b{16,32,64}; .pred", section="9.7.8.4")
 def not_(d: Decoder, i: Instruction, m: Modifiers) -> None:
     type_ = _type(m, _BITS | {"pred"})
     dst, a = i.operands
@@ -256,7 +261,7 @@ def lop3(d: Decoder, i: Instruction, m: Modifiers) -> None:
     )
 
 
-@instruction("prmt", group="logic", forms=".b32 (default mode)", section="9.7.9.7")
+@instruction("prmt", group="logic", forms=".b32", section="9.7.9.7")
 def prmt(d: Decoder, i: Instruction, m: Modifiers) -> None:
     type_ = _type(m, {"b32"})
     dst, a, b, c = i.operands
@@ -280,7 +285,9 @@ _UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 @instruction(
     "setp",
     group="comparison and selection",
-    forms=".CMP.[{and,or,xor}].{b,s,u}{16,32,64}, .CMP.[ftz].f32",
+    forms=".{eq,ne}[.{and,or,xor}].{b,s,u}{16,32,64}; .{lt,le,gt,ge}[.{and,or,xor}].{s,u}{16,32,64}; "
+    ".{lo,ls,hi,hs}[.{and,or,xor}].u{16,32,64}; "
+    ".{eq,ne,lt,le,gt,ge,equ,neu,ltu,leu,gtu,geu,num,nan}[.{and,or,xor}][.ftz].f32",
     section="9.7.6.2",
     note="also p|q and a combined predicate",
 )
@@ -312,7 +319,9 @@ def setp(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit(f"setp.{_UNSIGNED.get(compare, compare)}.{ftz}{kind}", o, m=[code, negated])
 
 
-@instruction("selp", group="comparison and selection", forms=".{b,s,u}{16,32,64}, .f32", section="9.7.6.3")
+@instruction(
+    "selp", group="comparison and selection", forms=".{b,s,u}{16,32,64}; .f{32,64}", section="9.7.6.3"
+)
 def selp(d: Decoder, i: Instruction, m: Modifiers) -> None:
     type_ = _type(m, _BITS | _INTEGERS | {"f32", "f64"})
     dst, a, b, p = i.operands
@@ -325,7 +334,7 @@ def selp(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "mov",
     group="moves and conversions",
-    forms=".{b,s,u}{16,32,64}, .f32, .f64, .b128, .pred, pack and unpack",
+    forms=".{b,s,u}{16,32,64}; .f{32,64}; .pred; .b128 @sm_70 @ptx8.3",
     section="9.7.9.1",
     note="also special registers and the addresses of variables",
 )
@@ -381,9 +390,9 @@ _CVT_FLOAT = {
 @instruction(
     "cvt",
     group="moves and conversions",
-    forms="between integers; .f32.{bf16,f16}; .rn.{bf16,f16}.f32; .rn.{bf16,f16}x2.f32; "
-    ".rn.f32.{s,u}{16,32,64}; "
-    ".rn.f16.s32; .[ftz].f64.f32; .{rzi,rni}.s32.f32, .rzi.u32.f32",
+    forms=".{s,u}{8,16,32,64}.{s,u}{8,16,32,64}; .f32.f16; .f32.bf16 @sm_90 @ptx7.8; .rn.f16.f32; "
+    ".rn.bf16.f32 @sm_80 @ptx7.0; .rn.{bf16,f16}x2.f32 @sm_80 @ptx7.0; .rn.f32.{s,u}{16,32,64}; .rn.f16.s32; "
+    "[.ftz].f64.f32; .{rzi,rni}.s32.f32; .rzi.u32.f32",
     section="9.7.9.21",
     note="the first source of an x2 form goes to the upper half",
 )

@@ -10,6 +10,22 @@ from tileproof.emulator.registry import Modifiers, Unknown, instruction
 _DIMENSIONS = ("1d", "2d", "3d", "4d", "5d")
 
 
+_TENSOR = (
+    ".{1,2,3,4,5}d.shared::cluster.global[.tile].mbarrier::complete_tx::bytes[.multicast::cluster]"
+    "[.L2::cache_hint] "
+    "@sm_90 @ptx8.0; "
+    ".{1,2,3,4,5}d.shared::cta.global[.tile].mbarrier::complete_tx::bytes[.L2::cache_hint] @sm_90 @ptx8.6; "
+    ".{1,2,3,4,5}d.{shared::cluster.global[.tile].mbarrier::complete_tx::bytes[.multicast::cluster],"
+    "shared::cta.global[.tile].mbarrier::complete_tx::bytes}.cta_group::{1,2}[.L2::cache_hint] @sm_100a "
+    "@ptx8.6; "
+    ".2d.{shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes[.multicast::cluster],"
+    "shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes}[.cta_group::{1,2}][.L2::cache_hint] "
+    "@sm_100a @ptx8.6; "
+    ".{1,2,3,4,5}d.global.shared::cta[.tile].bulk_group[.L2::cache_hint] @sm_90 @ptx8.0; "
+    ".2d.global.shared::cta.tile::scatter4.bulk_group[.L2::cache_hint] @sm_100a @ptx8.6"
+)
+
+
 def _tensor(d: Decoder, operand: object) -> tuple[int, list[int]]:
     """Slot of the tensor map's generic address, and the coordinates' slots."""
     if not isinstance(operand, Address) or not operand.coordinates:
@@ -22,9 +38,7 @@ def _tensor(d: Decoder, operand: object) -> tuple[int, list[int]]:
 @instruction(
     "cp.async.bulk.tensor",
     group="asynchronous copies",
-    forms=".{1..5}d.{shared::cluster,shared::cta}.global.[tile,tile::gather4].mbarrier::complete_tx::bytes."
-    "[multicast::cluster].[cta_group::{1,2}].[L2::cache_hint]; "
-    ".{1..5}d.global.shared::cta.[tile,tile::scatter4].bulk_group.[L2::cache_hint]",
+    forms=_TENSOR,
     section="9.7.9.27.1",
     note="completes when the schedule policy says; until then its bytes read as poison; "
     "cache hints have no effect",
@@ -97,7 +111,7 @@ def _count(coordinates: list[int], dimensions: int, gather: bool) -> None:
 @instruction(
     "cp.reduce.async.bulk.tensor",
     group="asynchronous copies",
-    forms=".{1..5}d.global.shared::cta.add.[tile].bulk_group.[L2::cache_hint] on f32 maps",
+    forms=".{1,2,3,4,5}d.global.shared::cta.add[.tile].bulk_group[.L2::cache_hint] @sm_90 @ptx8.0",
     section="9.7.9.27.1.3",
     note="subnormals are flushed, as the manual says for f32 add",
 )
@@ -118,8 +132,10 @@ def reduce_tensor(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "cp.async.bulk",
     group="asynchronous copies",
-    forms=".{shared::cluster,shared::cta}.global and .shared::cluster.shared::cta (mbarrier), "
-    ".global.shared::cta (bulk_group)",
+    forms=".shared::cluster.{global,shared::cta}.mbarrier::complete_tx::bytes @sm_90 @ptx8.0; "
+    ".shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint @sm_90 @ptx8.0; "
+    ".shared::cta.global.mbarrier::complete_tx::bytes[.L2::cache_hint] @sm_90 @ptx8.6; "
+    ".global.shared::cta.bulk_group[.L2::cache_hint] @sm_90 @ptx8.0",
     section="9.7.9.25.4.1",
 )
 def bulk(d: Decoder, i: Instruction, m: Modifiers) -> None:
@@ -157,7 +173,7 @@ def bulk(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "cp.reduce.async.bulk",
     group="asynchronous copies",
-    forms=".global.shared::cta.bulk_group.[L2::cache_hint].add.f32",
+    forms=".global.shared::cta.bulk_group[.L2::cache_hint].add.f32 @sm_90 @ptx8.0",
     section="9.7.9.25.4.2",
     note="subnormals are kept, as seen on silicon (the manual says they are flushed)",
 )
@@ -172,7 +188,9 @@ def reduce_bulk(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit("bulk.copy", [NONE, d.address_slot(dst, 8), d.address_slot(src, 4), d.src(size, "u32")], m=[3])
 
 
-@instruction("cp.async.bulk.commit_group", group="asynchronous copies", forms="", section="9.7.9.25.5.1")
+@instruction(
+    "cp.async.bulk.commit_group", group="asynchronous copies", forms="@sm_90 @ptx8.0", section="9.7.9.25.5.1"
+)
 def commit(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit("bulk.commit")
 
@@ -180,7 +198,7 @@ def commit(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "cp.async.bulk.wait_group",
     group="asynchronous copies",
-    forms="[.read] N",
+    forms="[.read] @sm_90 @ptx8.0",
     section="9.7.9.25.5.2",
     note=".read waits for the sources only; writes may still be outstanding",
 )

@@ -56,15 +56,22 @@ _VECTOR = (
     ".{add,min,max}.noftz.{v2,v4}.{f16x2,bf16x2}}"
 )
 _RED_FORMS = (
-    "[.{relaxed,release}][.{cta,cluster,gpu,sys}][.{global,shared,shared::cta,shared::cluster}]"
-    f"{_SCALAR}}}[.L2::cache_hint] @sm_90; "
-    f"[.{{relaxed,release}}][.{{cta,cluster,gpu,sys}}][.global]{_VECTOR}[.L2::cache_hint] @sm_90"
+    f"[.{{relaxed,release}}][.{{cta,cluster,gpu,sys}}]"
+    f"[.{{global,shared,shared::cta,shared::cluster}}]{_SCALAR}}}; "
+    f"[.{{relaxed,release}}][.{{cta,cluster,gpu,sys}}][.global]{_SCALAR}}}.L2::cache_hint @sm_80 @ptx7.4; "
+    f"[.{{relaxed,release}}][.{{cta,cluster,gpu,sys}}][.global]{_VECTOR}[.L2::cache_hint] @sm_90 @ptx8.1"
 )
 _ATOM_FORMS = (
     "[.{relaxed,acquire,release,acq_rel}][.{cta,cluster,gpu,sys}][.{global,shared,shared::cta,shared::cluster}]"
-    f"{_SCALAR},.exch.{{b32,b64,b128}},.cas.{{b16,b32,b64,b128}}}}[.L2::cache_hint] @sm_90; "
+    f"{_SCALAR},.exch.{{b32,b64}},.cas.{{b16,b32,b64}}}}; "
+    "[.{relaxed,acquire,release,acq_rel}][.{cta,cluster,gpu,sys}][.{global,shared,shared::cta,shared::cluster}]"
+    ".{exch,cas}.b128 @sm_90 @ptx8.3; "
     "[.{relaxed,acquire,release,acq_rel}][.{cta,cluster,gpu,sys}][.global]"
-    f"{_VECTOR}[.L2::cache_hint] @sm_90"
+    f"{{{_SCALAR},.exch.{{b32,b64}}}}}}.L2::cache_hint @sm_80 @ptx7.4; "
+    "[.{relaxed,acquire,release,acq_rel}][.{cta,cluster,gpu,sys}][.global].exch.b128.L2::cache_hint "
+    "@sm_90 @ptx8.3; "
+    "[.{relaxed,acquire,release,acq_rel}][.{cta,cluster,gpu,sys}][.global]"
+    f"{_VECTOR}[.L2::cache_hint] @sm_90 @ptx8.1"
 )
 
 
@@ -145,4 +152,4 @@ def atomic(d: Decoder, i: Instruction, m: Modifiers) -> None:
     )
 
 
-refused("multimem", group="memory", forms="any", section="9.7.9.13", note="multicast memory")
+refused("multimem", group="memory", forms="*", section="9.7.9.13", note="multicast memory")

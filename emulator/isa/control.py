@@ -43,7 +43,7 @@ def trap(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "call",
     group="control flow",
-    forms="[.uni] of vprintf and __assertfail",
+    forms="[.uni]",
     section="9.7.12.5",
     note="other functions are refused by name",
 )
@@ -64,9 +64,16 @@ def call(d: Decoder, i: Instruction, m: Modifiers) -> None:
 
 
 @instruction(
-    "nanosleep", group="hints", forms=".u32", section="9.7.19.2", grade="order only", note="no time passes"
+    "nanosleep",
+    group="hints",
+    forms=".u32 @sm_70",
+    section="9.7.19.2",
+    grade="order only",
+    note="no time passes",
 )
-@instruction("pmevent", group="hints", forms="any", section="9.7.19.3", grade="order only", note="no effect")
+@instruction(
+    "pmevent", group="hints", forms="[.mask]", section="9.7.19.3", grade="order only", note="no effect"
+)
 def sleep(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.types()
     d.emit("nop")
@@ -75,7 +82,7 @@ def sleep(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "griddepcontrol",
     group="hints",
-    forms=".{wait,launch_dependents}",
+    forms=".{wait,launch_dependents} @sm_90 @ptx7.8",
     section="9.7.12.12",
     grade="order only",
     note="launches are serial: no effect",
@@ -91,7 +98,7 @@ slots("setmaxnreg", modifiers="inc")
 @instruction(
     "setmaxnreg",
     group="control flow",
-    forms=".{inc,dec}.sync.aligned.u32",
+    forms=".{inc,dec}.sync.aligned.u32 @sm_90a|sm_100a|sm_120a @ptx8.0",
     section="9.7.19.5",
     note=".inc waits for the CTA's register pool; no effect without .maxnreg, or .maxntid with .minnctapersm",
 )
@@ -108,27 +115,27 @@ def setmaxnreg(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit("setmaxnreg", inc=int(way == "inc"), imm=value)
 
 
-refused("brx", group="control flow", forms="any", section="9.7.12.4", note="indirect branches")
-refused("wgmma", group="tensor core", forms="any", section="9.7.15", note="Hopper's warpgroup MMA")
+refused("brx", group="control flow", forms=".idx[.uni]", section="9.7.12.4", note="indirect branches")
+refused("wgmma", group="tensor core", forms="*", section="9.7.15", note="Hopper's warpgroup MMA")
 refused(
     "st.async",
     group="asynchronous copies",
-    forms="any",
+    forms="*",
     section="9.7.9.12",
     note="asynchronous remote stores",
 )
 refused(
     "red.async",
     group="asynchronous copies",
-    forms="any",
+    forms="*",
     section="9.7.13.7",
     note="asynchronous remote reductions",
 )
 refused(
     "cp.async",
     group="asynchronous copies",
-    forms="non-bulk forms",
+    forms="*",
     section="9.7.9.25.3",
     note="16-byte asynchronous copies",
 )
-refused("tex", group="memory", forms="any", section="9.7.10", note="textures")
+refused("tex", group="memory", forms="*", section="9.7.10", note="textures")

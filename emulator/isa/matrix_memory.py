@@ -117,6 +117,6 @@ for _base, _section in (
     ("movmatrix", "9.7.14.5.17"),
 ):
     refused(
-        _base, group="warp-level matrices", forms="any", section=_section,
+        _base, group="warp-level matrices", forms="*", section=_section,
         note=f"other spellings: only {_base}.sync.aligned in the order of the ISA",
     )  # fmt: skip

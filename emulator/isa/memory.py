@@ -21,6 +21,38 @@ SPACES = {
 }
 
 
+_SCOPE = ".{cta,cluster,gpu,sys}"
+_LOADED = "{.{b,u,s}{8,16,32,64},.f{32,64},.v{2,4}{.{b,u,s}{8,16,32},.f32},.v2{.{b,u,s}64,.f64}}"
+_WIDE = "{.v8{.{b,u,s}32,.f32},.v4{.{b,u,s}64,.f64}}"
+_EVICT = ".L1::{evict_normal,evict_unchanged,evict_first,evict_last,no_allocate}"
+_PREFETCHED = "[.L2::cache_hint][.L2::{64B,128B,256B}]"
+_SHARED = ".{shared,shared::cta,shared::cluster}"
+_PARAM = ".{param,param::entry,param::func}"
+_LOADS = (
+    f"[.weak][.{{global,const,local,shared,shared::cta,param,param::entry,param::func}}]"
+    f"[.{{ca,cg,cs,lu,cv}}]{_LOADED}; "
+    f"[.weak][.global][.{{ca,cg,cs,lu,cv}}]{_PREFETCHED}{_LOADED}; "
+    f"[.weak][.global][{_EVICT}]{_PREFETCHED}{_LOADED}; "
+    f"[.weak].shared::cluster{_LOADED} @sm_90 @ptx7.8; "
+    f".global[.{{ca,cg,cs}}].nc{_PREFETCHED}{_LOADED}; .global.nc[{_EVICT}]{_PREFETCHED}{_LOADED}; "
+    f".volatile[.{{global,shared,shared::cta}}]{_LOADED}; .volatile[.global].L2::{{64B,128B,256B}}{_LOADED}; "
+    f".{{relaxed,acquire}}{_SCOPE}[.global][{_EVICT}]{_PREFETCHED}{_LOADED}; "
+    f".{{relaxed,acquire}}{_SCOPE}{_SHARED}{_LOADED}; "
+    f"[.weak].global[{_EVICT}][.L2::{{evict_last,evict_normal,evict_first}}]{_PREFETCHED}{_WIDE} @sm_100 "
+    f"@ptx8.8; "
+    "[.weak][.{global,shared,shared::cta,local,const,param}].b128 @sm_70 @ptx8.3"
+)
+_STORES = (
+    f"[.weak][.{{global,local,shared,shared::cta,param,param::func}}][.{{wb,cg,cs,wt}}]{_LOADED}; "
+    f"[.weak][.global][.{{wb,cg,cs,wt}}][.L2::cache_hint]{_LOADED}; "
+    f"[.weak][.global][{_EVICT}][.L2::cache_hint]{_LOADED}; "
+    f"[.weak].shared::cluster{_LOADED} @sm_90 @ptx7.8; .volatile[.{{global,shared,shared::cta}}]{_LOADED}; "
+    f".{{relaxed,release}}{_SCOPE}[.global][{_EVICT}][.L2::cache_hint]{_LOADED}; "
+    f".{{relaxed,release}}{_SCOPE}{_SHARED}{_LOADED}; "
+    f"[.weak].global[{_EVICT}][.L2::{{evict_last,evict_normal,evict_first}}][.L2::cache_hint]{_WIDE} "
+    f"@sm_100 @ptx8.8; "
+    "[.weak][.{global,shared,shared::cta,local}].b128 @sm_70 @ptx8.3"
+)
 # How strong an access is, as the race checker reads it: 1 strong, 2 acquires, 4 releases.
 _ORDER = {"weak": 0, "relaxed": 1, "volatile": 1, "acquire": 3, "release": 5, "acq_rel": 7}
 
@@ -87,7 +119,7 @@ def _call_parameter(d: Decoder, operand: Operand) -> Register | None:
 @instruction(
     "ld",
     group="memory",
-    forms=".[weak,relaxed,acquire,volatile].[space].[nc].[cache hints].[v2,v4,v8].TYPE",
+    forms=_LOADS,
     section="9.7.9.8",
     note="checked: bounds, alignment, never written, pending asynchronous writes; "
     "memory ordering is order only: each access takes effect at once",
@@ -118,7 +150,7 @@ def ld(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "st",
     group="memory",
-    forms=".[weak,relaxed,release,volatile].[space].[cache hints].[v2,v4,v8].TYPE",
+    forms=_STORES,
     section="9.7.9.11",
     note="checked: bounds, alignment, live mbarriers, pending asynchronous writes",
 )
@@ -164,7 +196,8 @@ _WINDOWS = {
 @instruction(
     "cvta",
     group="memory",
-    forms=".[to].{global,const,shared,local,param}.u64",
+    forms="[.to].{global,const,shared,local,shared::cta,param,param::entry}.u64; "
+    "[.to].shared::cluster.u64 @sm_90 @ptx7.8",
     section="9.7.9.20",
     note="generic windows are the emulator's own; shared addresses carry the CTA rank in bits 24 and up, "
     "as on silicon",
@@ -178,7 +211,7 @@ def cvta(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit("cvta", [d.dst(dst, "u64"), d.src(a, "u64")], imm=-window if to else window)
 
 
-@instruction("mapa", group="memory", forms=".shared::cluster.{u32,u64}, .u64", section="9.7.9.23")
+@instruction("mapa", group="memory", forms="[.shared::cluster].{u32,u64} @sm_90 @ptx7.8", section="9.7.9.23")
 def mapa(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.drop("shared::cluster")
     type_ = m.need("u32", "u64")
@@ -186,14 +219,34 @@ def mapa(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit(f"mapa.{type_}", [d.dst(dst, type_), d.src(a, type_), d.src(rank, "u32")])
 
 
-@instruction("prefetch", group="hints", forms="any", section="9.7.9.15", grade="order only", note="no effect")
 @instruction(
-    "prefetchu", group="hints", forms="any", section="9.7.9.15", grade="order only", note="no effect"
+    "prefetch",
+    group="hints",
+    forms="[.{global,local}].{L1,L2}; .global.L2::{evict_last,evict_normal} @sm_80 @ptx7.4; "
+    "[.{const,param}].tensormap @sm_90 @ptx8.0",
+    section="9.7.9.15",
+    grade="order only",
+    note="no effect",
 )
 @instruction(
-    "applypriority", group="hints", forms="any", section="9.7.9.16", grade="order only", note="no effect"
+    "prefetchu", group="hints", forms=".L1", section="9.7.9.15", grade="order only", note="no effect"
 )
-@instruction("discard", group="hints", forms="any", section="9.7.9.17", grade="order only", note="no effect")
+@instruction(
+    "applypriority",
+    group="hints",
+    forms="[.global].L2::evict_normal @sm_80 @ptx7.4",
+    section="9.7.9.16",
+    grade="order only",
+    note="no effect",
+)
+@instruction(
+    "discard",
+    group="hints",
+    forms="[.global].L2 @sm_80 @ptx7.4",
+    section="9.7.9.17",
+    grade="order only",
+    note="no effect",
+)
 def hint(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.types()
     d.emit("nop")

@@ -122,10 +122,10 @@ def mma(d: Decoder, i: Instruction, m: Modifiers) -> None:
 
 
 refused(
-    "mma", group="warp-level matrices", forms="any", section="9.7.14.5.14",
+    "mma", group="warp-level matrices", forms="*", section="9.7.14.5.14",
     note="other spellings of the warp-level MMA: only mma.sync.aligned in the order of the ISA",
 )  # fmt: skip
-refused("mma.sp", group="warp-level matrices", forms="any", section="9.7.14.6", note="sparse warp-level MMA")
+refused("mma.sp", group="warp-level matrices", forms="*", section="9.7.14.6", note="sparse warp-level MMA")
 refused(
-    "wmma", group="warp-level matrices", forms="any", section="9.7.14.4", note="opaque warp-level fragments"
+    "wmma", group="warp-level matrices", forms="*", section="9.7.14.4", note="opaque warp-level fragments"
 )

@@ -20,7 +20,7 @@ def _pair(d: Decoder, operand: Operand, type_: str) -> tuple[int, int]:
 @instruction(
     "elect.sync",
     group="warp",
-    forms="d|p, mask",
+    forms="@sm_90 @ptx8.0",
     section="9.7.13.14",
     note="the lowest lane of the mask, always",
 )
@@ -44,7 +44,7 @@ def shfl(d: Decoder, i: Instruction, m: Modifiers) -> None:
     )
 
 
-@instruction("vote.sync", group="warp", forms=".{all,any,uni}.pred, .ballot.b32", section="9.7.13.9")
+@instruction("vote.sync", group="warp", forms=".{all,any,uni}.pred; .ballot.b32", section="9.7.13.9")
 def vote(d: Decoder, i: Instruction, m: Modifiers) -> None:
     mode = m.need("all", "any", "uni", "ballot")
     m.need("b32" if mode == "ballot" else "pred")
@@ -65,7 +65,7 @@ def activemask(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit("activemask", [d.dst(i.operands[0], "b32")])
 
 
-@instruction("bar.warp.sync", group="barriers", forms="mask", section="9.7.13.2")
+@instruction("bar.warp.sync", group="barriers", forms="", section="9.7.13.2")
 def warp_sync(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit("bar.warp.sync", [d.src(i.operands[0], "u32")])
 
@@ -73,13 +73,11 @@ def warp_sync(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "bar",
     group="barriers",
-    forms="[.cta].{sync,arrive} id[, threads]",
+    forms="[.cta].{sync,arrive}",
     section="9.7.13.1",
     note="16 a CTA; without a count: all warps that have not exited",
 )
-@instruction(
-    "barrier", group="barriers", forms="[.cta].{sync,arrive}[.aligned] id[, threads]", section="9.7.13.1"
-)
+@instruction("barrier", group="barriers", forms="[.cta].{sync,arrive}[.aligned]", section="9.7.13.1")
 def bar(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.drop("cta", "aligned")
     mode = m.need("sync", "arrive")
@@ -94,15 +92,37 @@ def bar(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "barrier.cluster.arrive",
     group="barriers",
-    forms="[.release,.relaxed][.aligned]",
+    forms="[.{release,relaxed}][.aligned] @sm_90 @ptx7.8",
     section="9.7.13.3",
     note="memory ordering: order only",
 )
-@instruction("barrier.cluster.wait", group="barriers", forms="[.acquire][.aligned]", section="9.7.13.3")
+@instruction(
+    "barrier.cluster.wait", group="barriers", forms="[.acquire][.aligned] @sm_90 @ptx7.8", section="9.7.13.3"
+)
 def cluster(d: Decoder, i: Instruction, m: Modifiers) -> None:
     relaxed = m.take("release", "relaxed", "acquire") == "relaxed"
     aligned = m.take("aligned")
     d.emit(".".join(i.opcode.split(".")[:3]), m=[int(bool(aligned)), int(relaxed)])
+
+
+_ARRIVE = (
+    "[.{release,relaxed}.{cta,cluster}][.shared[::cta]].b64 @sm_80 @ptx7.0; "
+    "[.{release,relaxed}.{cta,cluster}].shared::cluster.b64 @sm_90 @ptx8.0; "
+    ".expect_tx[.{release,relaxed}.{cta,cluster}][.shared[::{cta,cluster}]].b64 @sm_90 @ptx8.0"
+)
+_TX = "[.relaxed.{cta,cluster}][.shared[::{cta,cluster}]].b64 @sm_90 @ptx8.0"
+_WAIT = "[.parity][.{acquire,relaxed}.{cta,cluster}][.shared[::cta]].b64 @sm_90 @ptx7.8"
+_FENCES = (
+    "[.{sc,acq_rel}].{cta,gpu,sys}; [.{sc,acq_rel}].cluster @sm_90 @ptx7.8; "
+    ".{acquire,release}.{cta,cluster,gpu,sys} @sm_90 @ptx8.6; "
+    ".acquire.sync_restrict::shared::cluster.cluster @sm_90 @ptx8.6; "
+    ".release.sync_restrict::shared::cta.cluster @sm_90 @ptx8.6; "
+    ".mbarrier_init.release.cluster @sm_90 @ptx8.0; "
+    ".proxy.alias @sm_70 @ptx7.5; .proxy.async[.{global,shared::cta,shared::cluster}] @sm_90 @ptx8.0; "
+    ".proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster @sm_90 @ptx8.6; "
+    ".proxy.async::generic.release.sync_restrict::shared::cta.cluster @sm_90 @ptx8.6; "
+    ".proxy.tensormap::generic.{acquire,release}.{cta,cluster,gpu,sys} @sm_90 @ptx8.3"
+)
 
 
 def _state_space(m: Modifiers) -> int:
@@ -123,7 +143,9 @@ def _own_space(m: Modifiers) -> int:
     return space
 
 
-@instruction("mbarrier.init", group="mbarrier", forms=".[shared[::cta]].b64", section="9.7.13.15.9")
+@instruction(
+    "mbarrier.init", group="mbarrier", forms="[.shared[::cta]].b64 @sm_80 @ptx7.0", section="9.7.13.15.9"
+)
 def mbarrier_init(d: Decoder, i: Instruction, m: Modifiers) -> None:
     space = _own_space(m)
     target, count = i.operands
@@ -131,7 +153,9 @@ def mbarrier_init(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit("mbarrier.init", [NONE, base, d.src(count, "u32")], m=[space, 0, 0, 0, 0, width], imm=displacement)
 
 
-@instruction("mbarrier.inval", group="mbarrier", forms=".[shared[::cta]].b64", section="9.7.13.15.10")
+@instruction(
+    "mbarrier.inval", group="mbarrier", forms="[.shared[::cta]].b64 @sm_80 @ptx7.0", section="9.7.13.15.10"
+)
 def mbarrier_inval(d: Decoder, i: Instruction, m: Modifiers) -> None:
     space = _own_space(m)
     base, displacement, width = d.address(i.operands[0])
@@ -141,20 +165,20 @@ def mbarrier_inval(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "mbarrier.arrive",
     group="mbarrier",
-    forms=".[expect_tx].[sem].[scope].[shared::{cta,cluster}].b64",
+    forms=_ARRIVE,
     section="9.7.13.15.13",
     note="the returned state is an opaque phase number; over-arrival is a finding",
 )
 @instruction(
     "mbarrier.expect_tx",
     group="mbarrier",
-    forms=".[sem].[scope].[shared::{cta,cluster}].b64",
+    forms=_TX,
     section="9.7.13.15.11",
 )
 @instruction(
     "mbarrier.complete_tx",
     group="mbarrier",
-    forms=".[sem].[scope].[shared::{cta,cluster}].b64",
+    forms=_TX,
     section="9.7.13.15.12",
 )
 def mbarrier_arrive(d: Decoder, i: Instruction, m: Modifiers) -> None:
@@ -196,14 +220,14 @@ def _is_address(operand: Operand) -> bool:
 @instruction(
     "mbarrier.try_wait",
     group="mbarrier",
-    forms="[.parity].[sem].[scope].[shared[::cta]].b64",
+    forms=_WAIT,
     section="9.7.13.15.16",
     note="a failed try suspends the warp; it returns false when nothing else in the cluster can move",
 )
 @instruction(
     "mbarrier.test_wait",
     group="mbarrier",
-    forms="[.parity].[sem].[scope].[shared[::cta]].b64",
+    forms=_WAIT,
     section="9.7.13.15.16",
 )
 def mbarrier_wait(d: Decoder, i: Instruction, m: Modifiers) -> None:
@@ -223,13 +247,20 @@ def mbarrier_wait(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "fence",
     group="fences",
-    forms="any",
+    forms=_FENCES,
     section="9.7.13.4",
     grade="order only",
     note="changes no value: generic accesses take effect at once in program order; the race checker "
     "misses it where it is needed",
 )
-@instruction("membar", group="fences", forms="any", section="9.7.13.4", grade="order only", note="as fence")
+@instruction(
+    "membar",
+    group="fences",
+    forms=".{cta,gl,sys}; .proxy.alias @sm_70 @ptx7.5",
+    section="9.7.13.4",
+    grade="order only",
+    note="as fence",
+)
 def fence(d: Decoder, i: Instruction, m: Modifiers) -> None:
     words = i.opcode.split(".")[1:]
     m.types()

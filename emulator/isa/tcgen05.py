@@ -7,6 +7,17 @@ from tileproof.emulator.program import NONE
 from tileproof.emulator.ptx import Address, Immediate, Instruction, Operand, Vector
 from tileproof.emulator.registry import Modifiers, Unknown, instruction, refused
 
+_MOVED = (
+    "{{.32x32b,.16x64b,.16x32bx2}.{x1,x2,x4,x8,x16,x32,x64,x128},.16x128b.{x1,x2,x4,x8,x16,x32,x64},"
+    ".16x256b.{x1,x2,x4,x8,x16,x32}}"
+)
+_LD = f".sync.aligned{_MOVED}[.pack::16b].b32 @sm_100a @ptx8.6"
+_ST = f".sync.aligned{_MOVED}.b32 @sm_100a @ptx8.6"
+_MMA = (
+    ".cta_group::{1,2}.kind::f16[.collector::a::{fill,use,lastuse,discard}] @sm_100a @ptx8.6; "
+    ".ws.cta_group::1.kind::f16[.collector::b{0,1,2,3}::{fill,use,lastuse,discard}] @sm_100a @ptx8.6"
+)
+
 
 def _group(d: Decoder, m: Modifiers) -> int:
     group = int(m.need("cta_group::1", "cta_group::2")[-1])
@@ -22,7 +33,7 @@ def _collective(m: Modifiers) -> None:
 @instruction(
     "tcgen05.alloc",
     group="tcgen05",
-    forms=".cta_group::{1,2}.sync.aligned[.shared::cta].b32",
+    forms=".cta_group::{1,2}.sync.aligned[.shared::cta].b32 @sm_100a @ptx8.6",
     section="9.7.16.7.1",
     note="blocks while columns are missing; a random schedule returns non-zero bases too",
 )
@@ -38,7 +49,7 @@ def alloc(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "tcgen05.dealloc",
     group="tcgen05",
-    forms=".cta_group::{1,2}.sync.aligned.b32",
+    forms=".cta_group::{1,2}.sync.aligned.b32 @sm_100a @ptx8.6",
     section="9.7.16.7.1",
     note="columns still allocated at exit are a finding",
 )
@@ -53,7 +64,7 @@ def dealloc(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "tcgen05.relinquish_alloc_permit",
     group="tcgen05",
-    forms=".cta_group::{1,2}.sync.aligned",
+    forms=".cta_group::{1,2}.sync.aligned @sm_100a @ptx8.6",
     section="9.7.16.7.1",
 )
 def relinquish(d: Decoder, i: Instruction, m: Modifiers) -> None:
@@ -85,7 +96,7 @@ def _movement(d: Decoder, m: Modifiers, registers: Operand, pack: str) -> tuple[
 @instruction(
     "tcgen05.ld",
     group="tcgen05",
-    forms=".sync.aligned.{32x32b,16x64b,16x128b,16x256b,16x32bx2}.xN[.pack::16b].b32",
+    forms=_LD,
     section="9.7.16.8.1",
     note="late and random schedules read TMEM only at wait::ld or at the first use of a register",
 )
@@ -104,7 +115,7 @@ def ld(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "tcgen05.st",
     group="tcgen05",
-    forms=".sync.aligned.{32x32b,16x64b,16x128b,16x256b,16x32bx2}.xN.b32",
+    forms=_ST,
     section="9.7.16.8.2",
     note="the cells are pending until wait::st or the schedule completes the store; unpack::16b is refused",
 )
@@ -131,13 +142,17 @@ def _second(modifiers: list[int], operands: list[Operand]) -> int:
     return operands[0].value
 
 
-@instruction("tcgen05.wait::ld", group="tcgen05", forms=".sync.aligned", section="9.7.16.8.3")
+@instruction(
+    "tcgen05.wait::ld", group="tcgen05", forms=".sync.aligned @sm_100a @ptx8.6", section="9.7.16.8.3"
+)
 def wait_ld(d: Decoder, i: Instruction, m: Modifiers) -> None:
     _collective(m)
     d.emit("tcgen05.wait.ld")
 
 
-@instruction("tcgen05.wait::st", group="tcgen05", forms=".sync.aligned", section="9.7.16.8.3")
+@instruction(
+    "tcgen05.wait::st", group="tcgen05", forms=".sync.aligned @sm_100a @ptx8.6", section="9.7.16.8.3"
+)
 def wait_st(d: Decoder, i: Instruction, m: Modifiers) -> None:
     _collective(m)
     d.emit("tcgen05.wait.st")
@@ -146,8 +161,7 @@ def wait_st(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "tcgen05.mma",
     group="tcgen05",
-    forms="[.ws].cta_group::{1,2}.kind::f16[.collector::...], A in shared or tensor memory, lane mask, "
-    "scale-input-d",
+    forms=_MMA,
     section="9.7.16.10.9",
     note="bf16 and f16 operands, f32 accumulator; fast mode: f32 products and sums; exact mode: the "
     "published block arithmetic (arXiv 2512.07004). Other kinds, sparsity and block scaling are refused",
@@ -197,7 +211,8 @@ def mma(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "tcgen05.commit",
     group="tcgen05",
-    forms=".cta_group::{1,2}.mbarrier::arrive::one[.shared::cluster][.multicast::cluster].b64",
+    forms=".cta_group::{1,2}.mbarrier::arrive::one[.shared::cluster][.multicast::cluster].b64 @sm_100a "
+    "@ptx8.6",
     section="9.7.16.11",
     note="arrives when all earlier mma and cp of the issuing thread are complete",
 )
@@ -225,7 +240,8 @@ _COPIES = {"warpx2::02_13": 1, "warpx2::01_23": 2, "warpx4": 3}
 @instruction(
     "tcgen05.cp",
     group="tcgen05",
-    forms=".cta_group::{1,2}.{128x256b,128x128b,64x128b.warpx2::..,32x128b.warpx4}",
+    forms=".cta_group::{1,2}{.128x256b,.128x128b,.64x128b.warpx2::{02_13,01_23},.32x128b.warpx4} "
+    "@sm_100a @ptx8.6",
     section="9.7.16.9.2",
     note="4x256b and decompression are refused",
 )
@@ -244,7 +260,7 @@ def cp(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "tcgen05.fence::before_thread_sync",
     group="tcgen05",
-    forms="",
+    forms="@sm_100a @ptx8.6",
     section="9.7.16.12",
     grade="order only",
     note="changes no value: asynchronous operations complete whole; the race checker misses it where needed",
@@ -252,7 +268,7 @@ def cp(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "tcgen05.fence::after_thread_sync",
     group="tcgen05",
-    forms="",
+    forms="@sm_100a @ptx8.6",
     section="9.7.16.12",
     grade="order only",
     note="as before_thread_sync",
@@ -262,5 +278,5 @@ def fence(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit("fence", m=[4 if "before_thread_sync" in i.opcode else 5, 0])
 
 
-refused("tcgen05.shift", group="tcgen05", forms="any", section="9.7.16.9.3", note="row shifts of TMEM")
-refused("tcgen05.ld.red", group="tcgen05", forms="any", section="9.7.16.8.1", note="not on sm_100a")
+refused("tcgen05.shift", group="tcgen05", forms="*", section="9.7.16.9.3", note="row shifts of TMEM")
+refused("tcgen05.ld.red", group="tcgen05", forms="*", section="9.7.16.8.1", note="not on sm_100a")

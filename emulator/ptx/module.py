@@ -23,6 +23,7 @@ from tileproof.emulator.ptx.syntax import (
     alignment,
     fail,
 )
+from tileproof.emulator.spelling import Target
 
 # What one module-level variable may take here; device memory is larger, a host's need not be.
 MAX_VARIABLE = 1 << 32
@@ -36,6 +37,33 @@ def strip_comments(text: str) -> str:
         return found if found[0] == '"' else re.sub(r"[^\n]", " ", found)
 
     return re.sub(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', blank, text, flags=re.S)
+
+
+# The values of the directives that lead a module (PTX ISA 11.1); a `.target` may carry options after commas.
+_VALUE = {
+    ".version": re.compile(r"\s*(\d+\.\d+)(?![\w.])"),
+    ".target": re.compile(r"\s*([A-Za-z]\w*(?:\s*,\s*[A-Za-z]\w*)*)"),
+    ".address_size": re.compile(r"\s*(64)(?!\w)"),
+}
+_EXPECTED = {".version": "MAJOR.MINOR", ".target": "sm_NUMBER, as in sm_100a", ".address_size": "64"}
+
+
+def _check_target(module: PtxModule, at: int) -> None:
+    """A target that PTX has, in a version that knows it."""
+    try:
+        target = Target.of(module.target, module.version)
+    except ValueError:
+        raise fail(
+            module, at, ".target cannot be read (.version comes first)", _EXPECTED[".target"]
+        ) from None
+    since = target.since
+    if since and target.version < since:
+        raise fail(
+            module,
+            at,
+            f"PTX {module.version} has no target sm_{target.number}{target.suffix}",
+            f".version {since[0]}.{since[1]} or newer",
+        )
 
 
 _TOP = re.compile(r"\s*(\.[a-z_]+|;)")
@@ -57,14 +85,15 @@ def parse_module(text: str) -> PtxModule:
         if word == ";":
             at = match.end()
         elif word in (".version", ".target", ".address_size"):
-            line_end = text.find("\n", match.end())
-            line_end = end if line_end < 0 else line_end
-            value = text[match.end() : line_end].strip()
+            given = _VALUE[word].match(text, match.end())
+            if not given:
+                raise fail(module, match.end(), f"{word} cannot be read", _EXPECTED[word])
             if word == ".version":
-                module.version = value
+                module.version = given.group(1)
             elif word == ".target":
-                module.target = value
-            at = line_end
+                module.target = given.group(1)
+                _check_target(module, given.start(1))
+            at = given.end()
         elif word == ".file":
             found = re.compile(r'\s*(\d+)\s+"((?:[^"\\]|\\.)*)"[^\n]*').match(text, match.end())
             if not found:
@@ -85,14 +114,15 @@ def parse_module(text: str) -> PtxModule:
             at = _statement_end(module, match.end())
         else:
             raise fail(module, match.start(1), f"unknown directive {word}")
-    if not module.version:
-        raise PtxError(
-            "the text has no .version directive",
-            where="line 1",
-            expected=".version MAJOR.MINOR",
-            found=repr(text.strip()[:40]),
-            do="give PTX text, as nvcc -ptx writes it",
-        )
+    for word, value in ((".version", module.version), (".target", module.target)):
+        if not value:
+            raise PtxError(
+                f"the text has no {word} directive",
+                where="line 1",
+                expected=f"{word} {_EXPECTED[word]}",
+                found=repr(text.strip()[:40]),
+                do="give PTX text, as nvcc -ptx writes it",
+            )
     return module
 
 

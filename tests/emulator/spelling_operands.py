@@ -1,0 +1,202 @@
+# ruff: noqa: E501 - tables are kept whole
+"""Operands of the right kinds for any spelling of the table, so that ptxas judges the spelling."""
+
+from __future__ import annotations
+
+import re
+
+from tileproof.emulator.spelling import SPACE, TYPE
+
+DECLARATIONS = (
+    ".reg .pred %p<9>; .reg .b16 %h<40>; .reg .b32 %r<140>; .reg .f32 %f<40>; .reg .b64 %rd<40>; "
+    ".reg .f64 %fd<40>; "
+    ".reg .b128 %q<9>; .param .b64 slot;"
+)
+# The widths of types that are not in their name.
+_BITS = {"pred": 1, "bf16x2": 32, "f16x2": 32, "f32x2": 64, "tf32": 32, "ue8m0": 8}
+
+
+def bits(type_: str) -> int:
+    """Bits of a PTX type: of its register, at least 16."""
+    if type_ in _BITS:
+        return _BITS[type_]
+    if packed := re.match(r"(?:s|u|ue|e)(\d+)(?:m\d)?x(\d)$", type_):
+        width = int(packed.group(1)) if type_[0] in "su" and type_[1] != "e" else 8
+        return max(16, width * int(packed.group(2)))
+    return max(16, int(re.search(r"\d+", type_).group()))  # type: ignore[union-attr]
+
+
+def register(type_: str, number: int = 1) -> str:
+    """A register for a value of this type."""
+    if type_ == "pred":
+        return f"%p{number % 9}"
+    if type_ in ("f32", "f64"):
+        return f"%f{'d' if type_ == 'f64' else ''}{number % 40}"
+    return {
+        16: f"%h{number % 40}",
+        32: f"%r{number % 140}",
+        64: f"%rd{number % 40}",
+        128: f"%q{number % 9}",
+    }.get(bits(type_), f"%r{number % 140}")
+
+
+def _group(names: list[str]) -> str:
+    return "{" + ", ".join(names) + "}"
+
+
+def _address(words: list[str], where: int = 0) -> str:
+    spaces = [word for word in words if SPACE.match(word)]
+    space = spaces[where] if where < len(spaces) else ""
+    return "[%r8]" if space.startswith("shared") else "[%rd8]"
+
+
+def operands(opcode: str) -> str | None:
+    """The operands to write after `opcode`, None when its base has no entry here."""
+    words = opcode.split(".")
+    base, rest = words[0], words[1:]
+    types = [word for word in rest if TYPE.match(word)]
+    vector = next((int(word[1:]) for word in rest if re.match(r"v\d$", word)), 1)
+    type_ = types[-1] if types else "b32"
+    hint = ", %rd9" if "L2::cache_hint" in rest else ""
+    if base in _COUNTS:
+        return ", ".join(register(type_, k) for k in range(_COUNTS[base]))
+    if base in ("mul", "mad"):
+        wide = register(type_[0] + str(2 * bits(type_)), 1) if "wide" in rest else register(type_, 1)
+        last = [wide] if base == "mad" else []
+        return ", ".join([wide, register(type_, 2), register(type_, 3), *last])
+    if base in ("shl", "shr"):
+        return f"{register(type_, 1)}, {register(type_, 2)}, %r3"
+    if base in ("popc", "clz"):
+        return f"%r1, {register(type_, 2)}"
+    if base == "lop3":
+        return "%r1, %r2, %r3, %r4, 5"
+    if base == "setp":
+        tail = ", %p3" if {"and", "or", "xor"} & set(rest) else ""
+        return f"%p1, {register(type_, 2)}, {register(type_, 3)}{tail}"
+    if base == "selp":
+        return f"{register(type_, 1)}, {register(type_, 2)}, {register(type_, 3)}, %p1"
+    if base == "cvt":
+        if len(types) != 2:
+            return f"{register(type_, 1)}, {register(type_, 2)}"
+        two = types[0].endswith("x2") and not types[1].endswith("x2")
+        return ", ".join(
+            [register(types[0], 1), register(types[1], 2), *([register(types[1], 3)] if two else [])]
+        )
+    if base in ("ld", "st"):
+        names = [register(type_, k) for k in range(vector)]
+        value = _group(names) if vector > 1 else names[0]
+        address = "[slot]" if any(word.startswith("param") for word in rest) else _address(rest)
+        return f"{value}, {address}{hint}" if base == "ld" else f"{address}, {value}{hint}"
+    if base in ("atom", "red"):
+        names = [register(type_, k) for k in range(vector)]
+        value = _group(names) if vector > 1 else names[0]
+        more = f", {register(type_, 5)}" if "cas" in rest else ""
+        return (f"{value}, " if base == "atom" else "") + f"{_address(rest)}, {value}{more}{hint}"
+    if base in ("cvta", "mapa"):
+        return f"{register(type_, 1)}, {register(type_, 2)}" + (", %r3" if base == "mapa" else "")
+    if base == "prefetch" or base == "prefetchu":
+        return "[%rd8]"
+    if base in ("applypriority", "discard"):
+        return "[%rd8], 128"
+    if base in ("bra", "ret", "exit", "trap", "griddepcontrol", "call"):
+        return {"bra": "END", "call": "nothing"}.get(base, "")
+    if base == "setmaxnreg":
+        return "64"
+    if base == "nanosleep":
+        return "%r1"
+    if base == "pmevent":
+        return "1"
+    if base == "elect":
+        return "%r1|%p1, %r2"
+    if base == "shfl":
+        return "%r1|%p1, %r2, %r3, %r4, %r5"
+    if base == "vote":
+        return f"{register(type_, 1)}, %p2, %r2"
+    if base == "activemask":
+        return "%r1"
+    if base in ("bar", "barrier"):
+        if "cluster" in rest:
+            return ""
+        if "warp" in rest:
+            return "%r1"
+        if "red" in rest:
+            return f"{'%p2' if type_ == 'pred' else '%r2'}, 0, %p1"
+        return "0, 64" if "arrive" in rest else "0"
+    if base == "mbarrier":
+        return _mbarrier(rest)
+    if base in ("fence", "membar"):
+        return "[%rd8], 128" if "tensormap::generic" in rest and "acquire" in rest else ""
+    if base == "cp":
+        return _copy(rest, hint)
+    if base == "tcgen05":
+        return _tcgen05(rest)
+    return None
+
+
+_COUNTS = {
+    "add": 3, "sub": 3, "div": 3, "rem": 3, "min": 3, "max": 3, "neg": 2, "abs": 2, "fma": 4, "ex2": 2, "lg2": 2, "rsqrt": 2,
+    "sqrt": 2, "rcp": 2, "and": 3, "or": 3, "xor": 3, "not": 2, "brev": 2, "prmt": 4, "mov": 2,
+}  # fmt: skip
+
+
+def _mbarrier(rest: list[str]) -> str:
+    address = _address(rest)
+    if rest[0] == "init":
+        return f"{address}, 1"
+    if rest[0] == "inval":
+        return address
+    if rest[0] in ("expect_tx", "complete_tx"):
+        return f"{address}, 16"
+    if rest[0] in ("try_wait", "test_wait"):
+        return f"%p1, {address}, {'%r2' if 'parity' in rest else '%rd2'}"
+    state = "%rd3" if "noComplete" in rest else "_"
+    return f"{state}, {address}, 16"
+
+
+def _copy(rest: list[str], hint: str) -> str | None:
+    if "commit_group" in rest:
+        return ""
+    if "wait_group" in rest:
+        return "0"
+    if "bulk" not in rest:
+        return None
+    spaces = [word for word in rest if SPACE.match(word)]
+    loads = bool(spaces) and spaces[0].startswith("shared")
+    if "tensor" in rest:
+        dimensions = next((int(word[0]) for word in rest if re.match(r"\dd$", word)), 1)
+        count = 5 if {"tile::gather4", "tile::scatter4"} & set(rest) else dimensions
+        coordinates = _group([f"%r{k + 10}" for k in range(count)])
+        if loads:
+            return (
+                f"[%r8], [%rd8, {coordinates}], [%r9]"
+                + (", %h1" if "multicast::cluster" in rest else "")
+                + hint
+            )
+        return f"[%rd8, {coordinates}], [%r8]{hint}"
+    source = "%rd8" if "global" in spaces[1:] else "%r8"
+    barrier = ", [%r9]" if "mbarrier::complete_tx::bytes" in rest else ""
+    return f"[{'%r7' if loads else '%rd7'}], [{source}], %r6{barrier}{hint}"
+
+
+def _tcgen05(rest: list[str]) -> str | None:
+    kind = rest[0]
+    if kind == "alloc":
+        return "[%r8], 32"
+    if kind == "dealloc":
+        return "%r8, 32"
+    if kind in ("ld", "st"):
+        count = next((int(word[1:]) for word in rest if re.match(r"x\d+$", word)), 1)
+        shape = next((word for word in rest if re.match(r"\d+x\d+b", word)), "32x32b")
+        many = count * {"16x128b": 2, "16x256b": 4}.get(shape, 1)
+        second = ", 8" if shape == "16x32bx2" else ""
+        values = _group([f"%r{k + 10}" for k in range(many)])
+        return f"{values}, [%r8]{second}" if kind == "ld" else f"[%r8]{second}, {values}"
+    if kind == "mma":
+        return f"[%r8], %rd1, %rd2, {'[%r7], ' if 'sp' in rest else ''}%r9, %p1"
+    if kind == "commit":
+        return "[%r8]" + (", %h1" if "multicast::cluster" in rest else "")
+    if kind == "cp":
+        return "[%r8], %rd1"
+    if kind.startswith(("wait", "fence", "relinquish")):
+        return ""
+    return None

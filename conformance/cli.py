@@ -129,6 +129,10 @@ def _d_qks(kernel: Any, wanted: str) -> list[int]:
 @click.option("--case", "case_json", metavar="JSON", help="Replay one case of a finding.")
 @click.option("--schedule-seed", default=0, metavar="N", help="With --case: seed of the random schedule.")
 @click.option("--plant", metavar="ID", help="Plant a defect first (see `tileproof defects`).")
+@click.option(
+    "--allow", multiple=True, metavar="CODE[:PLACE]",
+    help="Accept this machine finding on purpose; it is listed, and is no defect (repeatable).",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
 def check(
     kernel: str,
@@ -142,6 +146,7 @@ def check(
     case_json: str | None,
     schedule_seed: int,
     plant: str | None,
+    allow: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Check KERNEL against the spec over generated problems; on a defect, print the smallest failing one."""
@@ -150,6 +155,7 @@ def check(
     from tileproof.conformance.defects import defect, planted_reference
     from tileproof.conformance.observed import Schedule
     from tileproof.conformance.subject import on_emulator
+    from tileproof.emulator.causes import Allow
     from tileproof.kernels.registry import kernel as find_kernel
     from tileproof.spec.stages import stage
 
@@ -166,12 +172,16 @@ def check(
     extra = [*(f"--stage={name}" for name in stages), *([f"--plant={plant}"] if plant else [])]
     extra += ["--mma=exact"] if mma == "exact" else []
     extra += [] if races else ["--no-races"]
+    extra += [f"--allow={one}" for one in allow]
+    accepted = [Allow.parse(one) for one in allow]
 
     reports = []
     with planted_reference(planted), text.Progress(examples) as progress:
         for width in widths:
             progress.start(f"{found.name} d_qk {width}: building")
-            subject = on_emulator(found, width, stages=stages, mma=mma, planted=planted, races=races)
+            subject = on_emulator(
+                found, width, stages=stages, mma=mma, planted=planted, races=races, allow=accepted
+            )
             progress.start(f"{found.name} d_qk {width}")
             if case is not None:
                 reports.append(engine.replay(subject, case, Schedule(policy, schedule_seed)))

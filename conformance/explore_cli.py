@@ -44,6 +44,10 @@ LONG = 24  # decisions; a longer schedule goes into a file
     "--out", default=".", show_default=True, type=click.Path(file_okay=False),
     help="Folder for schedules that are too long for a command line.",
 )  # fmt: skip
+@click.option(
+    "--allow", multiple=True, metavar="CODE[:PLACE]",
+    help="Accept this finding on purpose; it is listed, and is no defect (repeatable).",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
 def explore(
     kernel: str,
@@ -59,6 +63,7 @@ def explore(
     shrink_seconds: float,
     processes: int,
     out: str,
+    allow: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Run one problem of KERNEL under many schedules; findings and outputs must not depend on the schedule.
@@ -69,6 +74,7 @@ def explore(
     that replays it. Exit code 1 when there is an error.
     """
     from tileproof.conformance.report import Progress
+    from tileproof.emulator.causes import Allow
     from tileproof.emulator.explore import EXPLORED
     from tileproof.emulator.explore import explore as run
     from tileproof.emulator.schedule import Schedule
@@ -78,6 +84,7 @@ def explore(
     if kernel.startswith("tutorial-"):
         words = ["--blocks", str(blocks)]
     words += [*(["--plant", plant] if plant else []), *([] if races else ["--no-races"])]
+    words += [f"--allow={one}" for one in allow]
 
     with Progress(schedules) as progress:
         progress.start(f"{kernel}: building")
@@ -102,6 +109,7 @@ def explore(
             shrink_seconds=shrink_seconds,
             progress=show,
             races=races,
+            allow=[Allow.parse(one) for one in allow],
         )
     rows = [
         _row(number, one, subject.names, ["tileproof", "explore", kernel, *words], out)
@@ -186,6 +194,7 @@ def _row(number: int, one: Any, names: Any, command: Sequence[str], out: str) ->
         "code": one.signature.code,
         "place": one.signature.place,
         "severity": one.severity,
+        "places": list(one.places) or [one.signature.place],
         "runs": one.runs,
         "by_policy": one.by_policy,
         "text": one.shrunk.text if one.shrunk and one.shrunk.text else one.text,
@@ -215,6 +224,8 @@ def _print(title: str, result: Any, rows: Sequence[dict[str, Any]]) -> None:
         console.print(f"[bold]{number}. {escape(head)}[/]")
         for line in more:
             console.print("   " + escape(line.strip()))
+        if len(row["places"]) > 1:
+            console.print(f"   the same at {len(row['places']) - 1} more place(s): --json lists them")
         console.print(f"   seen under {seen}")
         if "in_words" in row:
             least = "" if row["minimal"] else " (not known to be the least)"

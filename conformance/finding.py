@@ -19,7 +19,7 @@ class Finding:
     as a whole. `pattern`
     says how the wrong elements are arranged, `names` what a value that encodes coordinates says of itself,
     `cause` what reproduces the values found. `others` counts further tiles of the same stage that are wrong
-    as well. `instructions` counts further instructions of the same warp that report the same machine finding.
+    as well. `instructions` counts further machine findings with the same cause.
     """
 
     kind: Kind
@@ -102,7 +102,7 @@ class Finding:
         out += [f"{'root:' if not n else '':<9} {line}" for n, line in enumerate(self.root)]
         out += [f"waits:    {line}" for line in self.waiting]
         if self.instructions:
-            out.append(f"also:     {self.instructions} more instruction(s) of this warp do the same")
+            out.append(f"also:     {self.instructions} more finding(s) have the same cause")
         if self.others:
             out.append(f"also:     {self.others} more tile(s) of this stage are wrong")
         return out

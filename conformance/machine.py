@@ -15,11 +15,11 @@ from tileproof.spec.tiles import TileCoord, k_blocks
 
 
 def machine_findings(plan: KernelPlan, inputs: Inputs, observed: Observed, build: str) -> list[Finding]:
-    """The machine's errors, one a defect: an unrolled loop repeats the same one in many instructions."""
+    """The machine's errors, one per cause: unrolled code, CTAs and warps repeat it in many instructions."""
     together: dict[tuple[object, ...], list[MachineFinding]] = {}
     for seen in observed.findings:
         if seen.severity == "error":
-            together.setdefault((seen.code, seen.cta, seen.warp, seen.before), []).append(seen)
+            together.setdefault(seen.cause or (seen.code, seen.source or seen.ptx_line), []).append(seen)
     return [
         replace(attribute(plan, inputs, observed, group[0], build), instructions=len(group) - 1)
         for group in together.values()

@@ -79,6 +79,7 @@ class MachineFinding:
     tile: str = ""  # of a race: the plan's tile or the output that both accesses have in common
     k_block: int | None = None  # of a race: that of the last barrier phase its warp waited for
     before: str = ""  # of a race: where the earlier access stands
+    cause: tuple[str, ...] = ()  # what findings of one cause have in common
 
 
 @dataclass(frozen=True)
@@ -98,3 +99,4 @@ class Observed:
     findings: tuple[MachineFinding, ...] = ()
     printf: str = ""
     counters: Mapping[str, int] = field(default_factory=dict)
+    allowed: tuple[MachineFinding, ...] = ()  # accepted on purpose: no defects, but reported

@@ -9,6 +9,7 @@ from typing import Literal
 from tileproof.conformance.defects import Defect, defect, plant_ptx, source_overrides
 from tileproof.conformance.observed import Observed, Schedule
 from tileproof.conformance.trial import Subject
+from tileproof.emulator.causes import Allow
 from tileproof.kernels.compile import Built
 from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.launch import Launch
@@ -56,9 +57,10 @@ def on_emulator(
     mma: Literal["fast", "exact"] = "fast",
     planted: Defect | None = None,
     races: bool = True,
+    allow: Sequence[Allow] = (),
 ) -> Subject:
     """Builds `kernel` (cached) and pairs it with the emulator's driver; `races` checks the order of all
-    accesses in the launches that are judged stage by stage.
+    accesses in the launches that are judged stage by stage; `allow` are findings accepted on purpose.
     """
     from tileproof.conformance.drivers import emulator
 
@@ -66,7 +68,9 @@ def on_emulator(
         _own(kernel, planted)
 
     def driver(launch: Launch, plan: KernelPlan, schedule: Schedule, taps: bool) -> Observed:
-        return emulator.run(launch, plan, schedule=schedule, taps=taps, mma=mma, races=races and taps)
+        return emulator.run(
+            launch, plan, schedule=schedule, taps=taps, mma=mma, races=races and taps, allow=allow
+        )
 
     @cache
     def build(probe: bool) -> Built:

@@ -2,6 +2,7 @@
 and findings.
 """
 
+from tileproof.emulator.causes import Allow, Cause
 from tileproof.emulator.errors import LaunchError, PtxError, UnsupportedInstruction
 from tileproof.emulator.memory import Buffer, Memory
 from tileproof.emulator.module import Module
@@ -22,7 +23,9 @@ from tileproof.emulator.tensormap import TensorMap
 hand_over()
 
 __all__ = [
+    "Allow",
     "Buffer",
+    "Cause",
     "Counters",
     "Finding",
     "HeldBack",

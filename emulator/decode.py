@@ -91,6 +91,7 @@ class Decoder(Operands):
         base = -(-base // self.dynamic_align) * self.dynamic_align
         for variable in self._dynamic:
             self.scopes[0][variable.name] = Symbol("shared", base)
+            self.shared_symbols[variable.name] = (base, 0)
         scope_count = 0
         self.label_scopes = [-1]
         for statement in statements:
@@ -152,6 +153,7 @@ class Decoder(Operands):
             self.sources,
             bytes(self.constants),
             frozenset(self.specials.values()),
+            self.shared_symbols,
         )
 
     def _static_shared(self, statements: list[Statement]) -> int:

@@ -15,6 +15,7 @@ import numpy as np
 from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.forked import forked
 from tileproof.emulator.judge import (
+    ALLOWED,
     Compare,
     Judge,
     Launch,
@@ -39,23 +40,29 @@ _DEPTHS = (2, 3, 4, 3, 5)
 
 @dataclass(frozen=True)
 class Defect:
-    """One distinct finding: the schedules that showed it, its words in the first, and a small one."""
+    """One cause: the schedules that showed `signature`, its words in the first, and a small one.
+
+    Where several signatures have this cause, `places` are theirs, `seen_by` the schedules that showed any.
+    """
 
     signature: Signature
     severity: str
     text: str
     schedules: tuple[Schedule, ...]
     shrunk: Shrunk | None = None
+    cause: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
+    seen_by: tuple[Schedule, ...] = ()
 
     @property
     def runs(self) -> int:
         """How many schedules showed it."""
-        return len(self.schedules)
+        return len(self.seen_by or self.schedules)
 
     @property
     def by_policy(self) -> dict[str, int]:
         """How many schedules of each policy showed it."""
-        return dict(Counter(schedule.policy for schedule in self.schedules))
+        return dict(Counter(schedule.policy for schedule in self.seen_by or self.schedules))
 
 
 @dataclass
@@ -105,9 +112,27 @@ def collect(outcomes: Iterable[Outcome]) -> list[Defect]:
         for seen in outcome.seen:
             schedules.setdefault(seen.signature, []).append(outcome.schedule)
             first.setdefault(seen.signature, seen)
-    order = {"error": 0, "warning": 1, "note": 2}
-    found = [Defect(s, first[s].severity, first[s].text, tuple(where)) for s, where in schedules.items()]
-    return sorted(found, key=lambda d: (order[d.severity], -d.runs, d.signature))
+    order = {"error": 0, "warning": 1, "note": 2, ALLOWED: 3}
+    found = [
+        Defect(s, first[s].severity, first[s].text, tuple(where), cause=first[s].cause)
+        for s, where in schedules.items()
+    ]
+    causes: dict[object, list[Defect]] = {}
+    for defect in sorted(found, key=lambda d: (order[d.severity], -d.runs, d.signature)):
+        causes.setdefault((defect.severity, defect.cause) if defect.cause else defect.signature, []).append(
+            defect
+        )
+    return [_together(alike) for alike in causes.values()]
+
+
+def _together(alike: Sequence[Defect]) -> Defect:
+    """Findings of one cause as one: the first, with the schedules and places of all."""
+    if len(alike) == 1:
+        return alike[0]
+    schedules = dict.fromkeys(schedule for defect in alike for schedule in defect.schedules)
+    return replace(
+        alike[0], places=tuple(defect.signature.place for defect in alike), seen_by=tuple(schedules)
+    )
 
 
 def first_outputs(launch: Launch, **how: Any) -> tuple[Outputs, int]:
@@ -155,7 +180,7 @@ def explore(
         outcomes.append(outcome)
         progress("schedules", len(outcomes), len(plan))
     defects = collect(outcomes)
-    wanted = [defect for defect in defects if defect.severity != "note" and shrink_seconds > 0]
+    wanted = [defect for defect in defects if defect.severity in ("error", "warning") and shrink_seconds > 0]
 
     def small(defect: Defect) -> Shrunk:
         return shrink(judge, defect.signature, defect.schedules, seconds=shrink_seconds, **how)

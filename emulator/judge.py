@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from tileproof.emulator.causes import key
 from tileproof.emulator.result import Finding, LaunchResult
 from tileproof.emulator.schedule import Schedule
 
@@ -15,6 +16,7 @@ Outputs = Mapping[str, npt.NDArray[Any]]
 # (name, first run's array, another run's array) -> bool array of the elements that differ too much.
 Compare = Callable[[str, npt.NDArray[Any], npt.NDArray[Any]], npt.NDArray[np.bool_]]
 OUTPUT = "schedule-dependent-output"
+ALLOWED = "allowed"  # the severity of a finding that the caller accepts
 
 
 class Launch(Protocol):
@@ -55,11 +57,12 @@ class Signature:
 
 @dataclass(frozen=True)
 class Seen:
-    """One finding of one run, in words."""
+    """One finding of one run, in words; `cause` groups findings (`causes.key`)."""
 
     signature: Signature
     severity: str
     text: str
+    cause: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,8 @@ class Judge:
     def run(self, schedule: Schedule, **how: Any) -> tuple[Outcome, LaunchResult]:
         """One run; `how` goes to the launch."""
         result, outputs = self.launch(schedule=schedule, **how)
-        seen = [Seen(Signature.of(f), f.severity, self.names(f)) for f in result.findings]
+        seen = [Seen(Signature.of(f), f.severity, self.names(f), key(f)) for f in result.findings]
+        seen += [Seen(Signature.of(f), ALLOWED, self.names(f), key(f)) for f in result.allowed]
         if not result.errors:
             seen += self._outputs(outputs)
         unique = {one.signature: one for one in reversed(seen)}
@@ -106,4 +110,4 @@ class Judge:
                     f"error {OUTPUT}: {int(differ.sum())} of {differ.size} elements of {name} are not those "
                     f"of the first schedule: at {list(at)} {outputs[name][at]} stands for {one[at]}"
                 )
-                yield Seen(Signature(OUTPUT, name), "error", text)
+                yield Seen(Signature(OUTPUT, name), "error", text, ("error", OUTPUT, name))

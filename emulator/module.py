@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from tileproof.emulator import _engine, isa  # noqa: F401 - importing isa fills the registry
+from tileproof.emulator.causes import Allow, divide
 from tileproof.emulator.decode import Decoder
 from tileproof.emulator.errors import LaunchError, PtxError, UnsupportedInstruction
 from tileproof.emulator.hang import Hang
@@ -19,6 +20,7 @@ from tileproof.emulator.reach import ProgramView
 from tileproof.emulator.registers import launch_registers
 from tileproof.emulator.result import Counters, LaunchResult, Tap, TapRecord, TmemRegion, finding
 from tileproof.emulator.schedule import POLICIES, BaseOrder, Schedule, decisions_of, held_back
+from tileproof.emulator.symbols import SharedNames
 from tileproof.emulator.tensormap import TensorMap
 from tileproof.emulator.trace import Trace
 
@@ -107,6 +109,8 @@ class Module:
         races: bool = False,
         record: BaseOrder | None = None,
         clc: Literal["refuse", "grant"] = "refuse",
+        allow: Sequence[Allow | str] = (),
+        symbols: Mapping[int, str] | None = None,
     ) -> LaunchResult:
         """Runs one grid to its end or to the finding that stops it.
 
@@ -125,6 +129,8 @@ class Module:
         instruction_limit: warp instructions after which the launch is stopped with a finding.
         races: checks that conflicting accesses are ordered by happens-before (`docs/races.md`).
         trace: records events (`LaunchResult.trace`), the first `trace_limit` of them.
+        allow: findings accepted on purpose, as `Allow` or "CODE[:PLACE]"; they go to `LaunchResult.allowed`.
+        symbols: names by offset in the dynamic shared memory, beside the PTX's own, for reports.
         record: keeps `LaunchResult.decisions`, with which a replay over this base does the same; not of
         "early".
         clc: what clusterlaunchcontrol.try_cancel is told: always no, which is legal, or a cluster that has
@@ -167,6 +173,7 @@ class Module:
                 found=f"{decoded.static_shared} static + {shared_bytes} dynamic",
             )
         schedule.check()
+        accepted = [Allow.parse(one) if isinstance(one, str) else one for one in allow]
         if record is not None and schedule.policy == "early":
             raise LaunchError(
                 'an "early" launch has no decisions', where=entry[:80], expected="another policy",
@@ -203,7 +210,8 @@ class Module:
             launch_registers=launch_registers(directives, block3[0] * block3[1] * block3[2], entry),
         )
         hang = Hang(raw["hang"], ProgramView(decoded)) if "hang" in raw else None
-        findings = tuple(finding(entry, f, hang) for f in raw["findings"])
+        names = SharedNames(decoded.shared_symbols, {dynamic + at: n for at, n in (symbols or {}).items()})
+        findings = tuple(finding(entry, f, hang, names) for f in raw["findings"])
         for f in findings:
             if f.code == "unsupported":
                 raise UnsupportedInstruction(
@@ -211,12 +219,14 @@ class Module:
                     where=f"line {f.ptx_line}, {f.instruction}, in {entry[:80]}",
                     do="see docs/instructions.md for what is executed",
                 )
+        findings, allowed = divide(findings, accepted)
         return LaunchResult(
+            allowed=allowed,
             printf=raw["printf"].decode("utf-8", "replace"),
             findings=findings,
             counters=Counters(**raw["counters"]),
             taps=tuple(_records(raw["taps"], taps)),
-            trace=Trace(raw["events"], raw["events_dropped"], ProgramView(decoded), dynamic)
+            trace=Trace(raw["events"], raw["events_dropped"], ProgramView(decoded), dynamic, names)
             if trace
             else None,
             decisions=decisions_of(raw["decisions"]),

@@ -66,6 +66,7 @@ class Operands(ABC):
         self.register_bytes = 0
         self.local_bytes = 0
         self.shared_bytes = 0
+        self.shared_symbols: dict[str, tuple[int, int]] = {}
         self.dynamic_align = 16
         self.opcodes: dict[str, int] = {}
         self.uses_pairs = False
@@ -101,6 +102,7 @@ class Operands(ABC):
     def _shared(self, name: str, size: int, align: int) -> None:
         self.shared_bytes = -(-self.shared_bytes // align) * align
         self.scopes[-1][name] = Symbol("shared", SHARED_RESERVED + self.shared_bytes)
+        self.shared_symbols.setdefault(name, (SHARED_RESERVED + self.shared_bytes, size))
         self.shared_bytes += size
 
     def _allocate(self, bytes_: int) -> int:

@@ -111,3 +111,4 @@ class Decoded:
     sources: list[str]
     constants: bytes
     special_slots: frozenset[int]
+    shared_symbols: dict[str, tuple[int, int]]  # name -> (offset in the CTA's shared memory, bytes)

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
+from tileproof.emulator.causes import Cause, by_cause
 from tileproof.emulator.hang import Graph, Hang, Root
 from tileproof.emulator.schedule import HeldBack, Hold
+from tileproof.emulator.symbols import SharedNames
 from tileproof.emulator.trace import Trace
 
 
@@ -210,7 +212,7 @@ class LaunchResult:
     """Result of `Module.launch`.
 
     `decisions`: with `record`, those with which a replay does the same. `held_back`: the decisions of a
-    replay that the launch came to.
+    replay that the launch came to. `allowed`: findings that the caller accepts; the others are `findings`.
     """
 
     printf: str
@@ -220,6 +222,12 @@ class LaunchResult:
     trace: Trace | None = None
     decisions: tuple[Hold, ...] = field(default=(), repr=False)
     held_back: tuple[HeldBack, ...] = ()
+    allowed: tuple[Finding, ...] = ()
+
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        """The findings by cause: one row a lapped barrier or missing fence, with a count and a sample."""
+        return by_cause(self.findings)
 
     @property
     def errors(self) -> tuple[Finding, ...]:
@@ -277,14 +285,19 @@ def _race(raw: dict[str, Any] | None) -> Race | None:
     )
 
 
-def finding(kernel: str, raw: dict[str, Any], hang: Hang | None = None) -> Finding:
-    """A Finding from the engine's dictionary; `hang` is the state in which the launch stopped."""
+def finding(
+    kernel: str, raw: dict[str, Any], hang: Hang | None = None, names: SharedNames | None = None
+) -> Finding:
+    """A Finding from the engine's dictionary; `hang` is the state in which the launch stopped, `names` say
+    how shared memory is called.
+    """
+    names = names or SharedNames({}, {})
     hang = hang if raw["code"] in ("hang", "livelock") else None
     waiting = tuple(
         Waiting(
             **_place(w),
             lanes=w["lanes"],
-            waits_for=w["waits_for"],
+            waits_for=names.annotate(w["waits_for"]),
             barrier=w["barrier"] if w["barrier"] >= 0 else None,
             parity=w["parity"] if w["parity"] >= 0 else None,
             phase=w["phase"],
@@ -296,7 +309,7 @@ def finding(kernel: str, raw: dict[str, Any], hang: Hang | None = None) -> Findi
     return Finding(
         severity=_SEVERITY[raw["severity"]],
         code=raw["code"],
-        message=raw["message"],
+        message=names.annotate(raw["message"]),
         kernel=kernel,
         **_place(raw),
         lane=raw["lane"],
@@ -304,6 +317,6 @@ def finding(kernel: str, raw: dict[str, Any], hang: Hang | None = None) -> Findi
         count=raw["count"],
         waiting=waiting,
         race=_race(raw.get("race")),
-        graph=hang.explain() if hang else Graph(),
+        graph=hang.explain(names) if hang else Graph(),
         hang=hang,
     )

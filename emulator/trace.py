@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from tileproof.emulator.reach import ProgramView
+from tileproof.emulator.symbols import SharedNames
 
 # The layout of TraceEvent, and the orders of its enumerations, in engine/trace.hpp.
 EVENT = np.dtype(
@@ -70,11 +71,14 @@ class Event:
 class Trace:
     """The events of one launch, kept packed; iterating yields `Event`s in order."""
 
-    def __init__(self, raw: bytes, dropped: int, view: ProgramView, dynamic: int) -> None:
+    def __init__(
+        self, raw: bytes, dropped: int, view: ProgramView, dynamic: int, shared: SharedNames | None = None
+    ) -> None:
         self.raw = np.frombuffer(raw, dtype=EVENT)
         self.dropped = dropped
         self._view = view
         self._dynamic = dynamic
+        self._shared = shared
 
     def __len__(self) -> int:
         return len(self.raw)
@@ -130,17 +134,26 @@ class Trace:
         """
         from tileproof.emulator.trace_chrome import chrome
 
-        return chrome(self, names or TraceNames())
+        return chrome(self, names or self._names())
+
+    def _names(self) -> TraceNames:
+        names, shared = TraceNames(), self._shared
+        if shared is not None:
+            names.symbol = lambda offset: shared.name(offset + self._dynamic)
+        return names
 
     def to_text(self, names: TraceNames | None = None) -> str:
         """A timeline, one event a line."""
-        names = names or TraceNames()
+        names = names or self._names()
         lines = [f"{event.time:>10}  {names.place(event)}  {names.what(event)}" for event in self]
         return "\n".join([*lines, *([self.note] if self.note else [])]) + "\n"
 
 
 class TraceNames:
     """How warps, barriers and phases are called; a plan's names replace these."""
+
+    symbol: Callable[[int], str] = staticmethod(lambda offset: "")
+    """The name of what lies at an offset in dynamic shared memory, empty where nothing is named."""
 
     def cta(self, event: Event) -> str:
         """The CTA of an event."""
@@ -153,6 +166,8 @@ class TraceNames:
 
     def mbarrier(self, offset: int) -> str:
         """An mbarrier by its offset in dynamic shared memory."""
+        if name := self.symbol(offset):
+            return f"mbarrier {name}"
         return f"mbarrier {offset:#x}" if offset >= 0 else f"static mbarrier {offset + (1 << 18):#x}"
 
     def about(self, offset: int, phase: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from typing import Any, Literal
@@ -23,6 +24,7 @@ from tileproof.emulator import (
     Waiting,
 )
 from tileproof.emulator import Schedule as EmulatorSchedule
+from tileproof.emulator.causes import Allow, key
 from tileproof.emulator.program import SHARED_RESERVED
 from tileproof.emulator.trace import Trace
 from tileproof.kernels.launch import ADDRESS_BYTES, Buffer, Launch, Scalar, Struct, TensorMapSpec
@@ -46,14 +48,15 @@ def run(
     taps: bool = True,
     mma: Mma = "fast",
     races: bool = False,
+    allow: Sequence[Allow] = (),
 ) -> Observed:
     """Executes `launch`; with `taps` every observation of the plan is captured, with `races` the order of
-    all accesses is checked.
+    all accesses is checked. `allow`: findings accepted on purpose, which go to `Observed.allowed`.
 
     TileproofError when the module cannot be parsed, holds an instruction that the emulator does not know, or
     does not fit the launch.
     """
-    return _run(launch, plan, schedule, taps, mma, 0, races)[0]
+    return _run(launch, plan, schedule, taps, mma, 0, races, allow)[0]
 
 
 def run_traced(
@@ -73,6 +76,7 @@ def _run(
     mma: Mma,
     limit: int,
     races: bool,
+    allow: Sequence[Allow] = (),
 ) -> tuple[Observed, Trace | None]:
     result, buffers = launch_on(
         launch,
@@ -84,6 +88,7 @@ def _run(
         trace=limit > 0,
         trace_limit=limit,
         races=races,
+        allow=allow,
     )
     dynamic = shared_offset(launch)
     outputs = {
@@ -95,6 +100,7 @@ def _run(
         outputs=outputs,
         captures=tuple(_capture(record) for record in result.taps),
         findings=tuple(_finding(plan, finding, dynamic) for finding in result.findings),
+        allowed=tuple(_finding(plan, finding, dynamic) for finding in result.allowed),
         printf=result.printf,
         counters=asdict(result.counters),
     )
@@ -210,6 +216,7 @@ def _finding(plan: KernelPlan, finding: Finding, dynamic: int) -> MachineFinding
         root=_race(plan, finding, dynamic) if finding.race else _root(plan, finding, dynamic),
         tile=_tile(plan, finding, dynamic),
         k_block=_k_block(plan, finding, dynamic),
+        cause=key(finding),
         before=finding.race.source or f"PTX line {finding.race.ptx_line}" if finding.race else "",
     )
 

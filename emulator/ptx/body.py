@@ -34,6 +34,9 @@ _DECLARE = re.compile(
 )
 _DECLARED = re.compile(rf"({IDENTIFIER})\s*(?:<(\d+)>|\[(\d+)\])?$")
 
+_DEEPEST = 256  # of an inline chain; a longer one goes in circles
+_KEPT = 4  # call sites at each end of a long chain
+
 
 class _Sources:
     """Source places of a body: "file:line", and for inlined code the chain of its call sites."""
@@ -53,9 +56,11 @@ class _Sources:
             return self._name(place)
         self._callers[place] = caller
         chain: list[str] = []
-        while caller and len(chain) < 8:
+        while caller and len(chain) < _DEEPEST:
             chain.append(self._name(caller))
             caller = self._callers.get(caller, ())
+        if len(chain) > 2 * _KEPT:  # the innermost say what it is, the outermost where in the user's kernel
+            chain = [*chain[:_KEPT], "...", *chain[-_KEPT:]]
         return f"{self._name(place)} (inlined at {', '.join(chain)})"
 
 

@@ -34,11 +34,11 @@ Cta* Exec::shared_owner(uint64_t address, int lane, bool cluster_window) {
             origin(lane), address);
     return nullptr;
   }
-  Cta* owner = rank < e.cluster->ctas.size() ? e.cta_of_rank(static_cast<int32_t>(rank)) : nullptr;
+  Cta* owner = rank < cta.cluster->ctas.size() ? cta.cluster->cta(static_cast<int32_t>(rank)) : nullptr;
   if (!owner) {
     e.fault("shared-no-such-cta",
             "the shared address " + hex(address) + " names CTA rank " + std::to_string(rank) +
-                " of a cluster of " + std::to_string(e.cluster->ctas.size()),
+                " of a cluster of " + std::to_string(cta.cluster->ctas.size()),
             origin(lane), address);
     return nullptr;
   }
@@ -58,8 +58,7 @@ uint8_t* Exec::shared(uint64_t address, uint32_t size, int lane, bool write, boo
   e.counters.shared_bytes += size;
   uint8_t* data = &owner->shared.data[offset];
   uint8_t* state = &owner->shared.state[offset];
-  if (e.races && (write || !(order & kAtomic))) [[unlikely]]
-    e.races->generic_shared(*this, *owner, offset, size, lane, write);
+  e.tell(&Listener::generic_shared, *this, *owner, offset, size, lane, write);
   if (write) {
     ++e.progress;
     for (uint32_t i = 0; i < size; ++i) {
@@ -123,10 +122,8 @@ uint8_t* Exec::global(uint64_t address, uint32_t size, int lane, bool write, boo
   }
   e.counters.global_bytes += size;
   uint8_t* data = b->data + (address - b->address);
-  uint8_t* written = b->written ? b->written + (address - b->address) : nullptr;
-  if (e.races && b->writable && (write || !(order & kAtomic))) [[unlikely]]
-    e.races->generic_global(*this, address, size, lane, write);
-  if (read && written && !all_valid(written, size)) {
+  e.tell(&Listener::generic_global, *this, *b, address, size, lane, write);
+  if (read && !b->initialised(address, size)) {
     e.error("global-uninitialised",
             "a load reads bytes of " + b->name + " at offset " + std::to_string(address - b->address) +
                 " that were never written",
@@ -139,7 +136,7 @@ uint8_t* Exec::global(uint64_t address, uint32_t size, int lane, bool write, boo
       e.fault("global-read-only", "a store into the read-only buffer " + b->name, origin(lane), address);
       return nullptr;
     }
-    if (written) std::memset(written, kValid, size);
+    b->mark(address, size);
   }
   return data;
 }

@@ -18,10 +18,7 @@ void Engine::issue(const char* engine, uint64_t queue, const Origin& origin, std
   op.origin = origin;
   op.source_rank = origin.rank;
   op.complete = std::move(complete);
-  if (races) [[unlikely]]
-    op.view = races->issue(origin, engine, queue);
-  if (tracing) [[unlikely]]
-    trace_event(Event::Issue, Object::None, origin, 0, -1, origin.rank, -1, 0, op.seq, engine);
+  tell(&Listener::issue, op);
   if (early() && (queue == 0 || queues_.find(queue) == queues_.end())) {
     finish(op);
     return;
@@ -36,16 +33,10 @@ void Engine::issue(const char* engine, uint64_t queue, const Origin& origin, std
 
 void Engine::finish(AsyncOp& op) {
   scheduler->completing(&op);
-  if (races) [[unlikely]] {
-    auto outer = races->swap(op.view);
-    op.complete();
-    races->swap(std::move(outer));
-  } else {
-    op.complete();
-  }
+  tell(&Listener::completing, op);
+  op.complete();
   scheduler->completing(nullptr);
-  if (tracing) [[unlikely]]
-    trace_event(Event::Complete, Object::None, op.origin, 0, -1, op.origin.rank, -1, 0, op.seq, op.engine);
+  tell(&Listener::completed, op);
 }
 
 void Engine::complete(std::deque<AsyncOp>& from, size_t index) {
@@ -108,8 +99,7 @@ void Engine::barrier_arrive(Cta& cta, uint32_t offset, uint32_t count, const Ori
     return;
   }
   b->history.record(Deed::Arrive, at, count, b->phase, counters.warp_instructions);
-  if (tracing) [[unlikely]]
-    trace_event(Event::Arrive, Object::Mbarrier, at, 0, offset, cta.rank, b->phase, count, 0, nullptr);
+  tell(&Listener::mbarrier_arrived, cta, *b, count, at);
   b->pending -= static_cast<int32_t>(count);
   try_complete(cta, *b, at);
 }
@@ -119,8 +109,7 @@ void Engine::barrier_expect(Cta& cta, uint32_t offset, int64_t bytes, const Orig
   if (!b) return;
   ++progress;
   b->history.record(Deed::Expect, at, bytes, b->phase, counters.warp_instructions);
-  if (tracing) [[unlikely]]
-    trace_event(Event::Expect, Object::Mbarrier, at, 0, offset, cta.rank, b->phase, bytes, 0, nullptr);
+  tell(&Listener::mbarrier_expected, cta, *b, bytes, at);
   b->tx += bytes;
   if (b->tx > (1 << 20) - 1)
     fault("mbarrier-tx-range", "the transaction count " + std::to_string(b->tx) + " exceeds 2^20-1", at,
@@ -131,10 +120,7 @@ void Engine::barrier_complete_tx(Cta& cta, uint32_t offset, int64_t bytes, const
   Mbarrier* b = barrier_at(cta, offset, at);
   if (!b) return;
   b->history.record(Deed::Deliver, at, bytes, b->phase, counters.warp_instructions);
-  if (races) [[unlikely]]
-    races->mbarrier_deliver(cta, offset, b->phase);
-  if (tracing) [[unlikely]]
-    trace_event(Event::Deliver, Object::Mbarrier, at, 0, offset, cta.rank, b->phase, bytes, 0, nullptr);
+  tell(&Listener::mbarrier_deliver, cta, *b, bytes, at);
   b->tx -= bytes;
   if (b->tx < -((1 << 20) - 1)) {
     fault("mbarrier-tx-range", "the transaction count " + std::to_string(b->tx) + " is below -(2^20-1)", at,
@@ -148,17 +134,14 @@ void Engine::try_complete(Cta& cta, Mbarrier& b, const Origin& at) {
   if (b.pending != 0 || b.tx != 0) return;
   b.phase++;
   b.pending = b.expected;
-  if (races) [[unlikely]]
-    races->mbarrier_phase(cta, b.offset, b.phase);
+  tell(&Listener::mbarrier_done, cta, b, at);
   ++counters.barrier_phases;
   ++progress;
-  phase_complete(cta, b, at);
+  phase_complete(cta, b);
 }
 
 // Taps listen here: what a phase publishes is captured at the moment it completes.
-void Engine::phase_complete(Cta& cta, Mbarrier& b, const Origin& at) {
-  if (tracing) [[unlikely]]
-    trace_event(Event::Phase, Object::Mbarrier, at, 0, b.offset, cta.rank, b.phase - 1, 0, 0, nullptr);
+void Engine::phase_complete(Cta& cta, Mbarrier& b) {
   for (size_t t = 0; t < config.taps.size(); ++t) {
     const Tap& tap = config.taps[t];
     if (tap.barrier != b.offset) continue;
@@ -201,11 +184,10 @@ const uint8_t* Engine::async_read_global(uint64_t address, uint32_t size, const 
           at, address);
     return nullptr;
   }
-  if (b->written && !all_valid(b->written + (address - b->address), size))
+  if (!b->initialised(address, size))
     error("global-uninitialised",
           "an asynchronous copy reads bytes of " + b->name + " that were never written", at, address);
-  if (races && b->writable) [[unlikely]]
-    races->async_global(address, size, false, false);
+  tell(&Listener::async_global, *b, address, size, false, false);
   return b->data + (address - b->address);
 }
 
@@ -218,12 +200,11 @@ uint8_t* Engine::async_write_global(uint64_t address, uint32_t size, const Origi
           at, address);
     return nullptr;
   }
-  if (add && b->written && !all_valid(b->written + (address - b->address), size))
+  if (add && !b->initialised(address, size))
     error("global-uninitialised",
           "an asynchronous copy adds to bytes of " + b->name + " that were never written", at, address);
-  if (b->written) std::memset(b->written + (address - b->address), kValid, size);
-  if (races) [[unlikely]]
-    races->async_global(address, size, true, add);
+  b->mark(address, size);
+  tell(&Listener::async_global, *b, address, size, true, add);
   return b->data + (address - b->address);
 }
 
@@ -249,8 +230,7 @@ bool Engine::shared_range(Cta& cta, uint32_t offset, uint32_t size, const Origin
 bool Engine::async_read_shared(Cta& cta, uint32_t offset, uint32_t size, uint8_t* out, const Origin& at,
                                const char* who) {
   if (!shared_range(cta, offset, size, at, who)) return false;
-  if (races) [[unlikely]]
-    races->async_shared(cta, offset, size, false);
+  tell(&Listener::async_shared, cta, offset, size, false);
   const uint8_t* state = &cta.shared.state[offset];
   if (all_valid(state, size)) {
     std::memcpy(out, &cta.shared.data[offset], size);
@@ -286,8 +266,7 @@ bool Engine::async_read_shared(Cta& cta, uint32_t offset, uint32_t size, uint8_t
 void Engine::async_write_shared(Cta& cta, uint32_t offset, const uint8_t* data, uint32_t size,
                                 bool was_pending, const Origin& at) {
   std::memcpy(&cta.shared.data[offset], data, size);
-  if (races) [[unlikely]]
-    races->async_shared(cta, offset, size, true);
+  tell(&Listener::async_shared, cta, offset, size, true);
   uint8_t* state = &cta.shared.state[offset];
   for (uint32_t i = 0; i < size; i += 8)
     if (state[i] & kMbarrier) {

@@ -197,9 +197,11 @@ py::dict launch(
   result["printf"] = py::bytes(engine.printf_text);
   result["counters"] = counters;
   result["taps"] = records;
-  result["events"] = py::bytes(reinterpret_cast<const char*>(engine.events.data()),
-                               engine.events.size() * sizeof(TraceEvent));
-  result["events_dropped"] = engine.events_dropped;
+  const Trace* trace = engine.trace.get();
+  result["events"] = trace ? py::bytes(reinterpret_cast<const char*>(trace->events.data()),
+                                       trace->events.size() * sizeof(TraceEvent))
+                           : py::bytes();
+  result["events_dropped"] = trace ? trace->dropped : 0;
   if (engine.hung) result["hang"] = hang_state(engine);
   write_schedule(engine, result);
   return result;

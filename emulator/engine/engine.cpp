@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "race.hpp"
 #include "schedule.hpp"
 
 namespace tileproof {
@@ -17,9 +18,15 @@ Engine::Engine(const Program& p, GlobalMemory& m, Config c)
       memory(m),
       config(std::move(c)),
       rng(config.seed * 0x9e3779b97f4a7c15ull + 1),
-      tracing(config.trace_limit > 0),
       scheduler(Scheduler::make(*this)) {
-  if (config.races) races = std::make_unique<Races>(*this);
+  if (config.trace_limit) {
+    trace = std::make_unique<Trace>(*this);
+    listeners_.push_back(trace.get());
+  }
+  if (config.races) {
+    races_ = std::make_unique<Races>(*this);
+    listeners_.push_back(races_.get());
+  }
 }
 
 Engine::~Engine() = default;
@@ -85,7 +92,7 @@ void Engine::start_cluster(Dim3 first) {
     cta.warps.resize(static_cast<size_t>(warps));
     for (int i = 0; i < warps; ++i) start_warp(cta, cta.warps[static_cast<size_t>(i)], i);
   }
-  if (races) races->start_cluster();
+  tell(&Listener::start_cluster, *cluster);
 }
 
 void Engine::start_warp(Cta& cta, Warp& w, int index) {
@@ -249,10 +256,9 @@ Engine::Ran Engine::run_split(Warp& w, size_t index, uint32_t most, bool consult
   Cta& cta = *w.cta;
   const Instr* code = program.code.data();
   Exec x{*this, cta, w, nullptr, w.regs(), program.constants.data(), 0, nullptr};
-  if (tracing) [[unlikely]] {
-    Split& s = w.splits[index];  // mbarrier_wait itself says when its wait is over
-    if (s.wait != Wait::None && s.wait != Wait::MbarrierParity) trace_wait(w, s, code + s.pc, false);
-  }
+  // mbarrier_wait itself says when its wait is over.
+  if (Split& s = w.splits[index]; s.wait != Wait::None && s.wait != Wait::MbarrierParity)
+    tell(&Listener::wait_ends, w, s, code + s.pc);
   w.splits[index].wait = Wait::None;
   Ran ran;
   const uint64_t before = progress;
@@ -330,8 +336,7 @@ Engine::Ran Engine::run_split(Warp& w, size_t index, uint32_t most, bool consult
       case Step::Jump:
         break;
       case Step::Block:
-        if (tracing) [[unlikely]]
-          if (!s->dead) trace_wait(w, *s, &i, true);
+        if (!s->dead) tell(&Listener::wait_begins, w, *s, &i);
         s->tries++;
         return ran;
       case Step::Stop:
@@ -358,35 +363,30 @@ void Engine::exit_lanes(Warp& w, uint32_t lanes, const Instr* at) {
     w.exits.back().first |= lanes;
   else
     w.exits.push_back({lanes, at});
-  if (tracing) [[unlikely]]
-    trace_event(Event::Exit, Object::None,
-                Origin{at, w.cta->id, w.cta->rank, w.index, lanes ? __builtin_ctz(lanes) : -1}, lanes, -1,
-                w.cta->rank, -1, 0, 0, nullptr);
   w.live &= ~lanes;
+  Cluster& cluster = *w.cta->cluster;
   // A thread that arrived at the cluster barrier and exited is no longer waited for, and no longer counts.
-  cluster->barrier_arrived -= static_cast<uint32_t>(__builtin_popcount(lanes & w.cluster_arrived));
+  cluster.barrier_arrived -= static_cast<uint32_t>(__builtin_popcount(lanes & w.cluster_arrived));
   w.cluster_arrived &= ~lanes;
   const uint32_t n = static_cast<uint32_t>(__builtin_popcount(lanes));
   w.cta->live_threads -= n;
-  cluster->live_threads -= n;
+  cluster.live_threads -= n;
   ++progress;
-  if (races) [[unlikely]]
-    races->exit(w, lanes);
+  tell(&Listener::exit, w, lanes, at);
   for (size_t j = 0; j < w.joins.size(); ++j)
     if (w.joins[j].expected) leave_join(w, static_cast<int32_t>(j));
   for (int id = 0; id < 16; ++id) named_barrier_check(*w.cta, id);
-  cluster_barrier_check();
+  cluster_barrier_check(cluster);
 }
 
-void Engine::cluster_barrier_check() {
-  if (cluster->barrier_arrived && cluster->barrier_arrived >= cluster->live_threads) {
-    cluster->barrier_arrived = 0;
-    cluster->barrier_generation++;
-    if (races) [[unlikely]]
-      races->cluster_done();
+void Engine::cluster_barrier_check(Cluster& cluster) {
+  if (cluster.barrier_arrived && cluster.barrier_arrived >= cluster.live_threads) {
+    cluster.barrier_arrived = 0;
+    cluster.barrier_generation++;
+    tell(&Listener::cluster_done, cluster);
     counters.barrier_phases++;
     ++progress;
-    for (auto& cta : cluster->ctas)
+    for (auto& cta : cluster.ctas)
       for (Warp& w : cta->warps) w.cluster_arrived = 0;
   }
 }
@@ -405,8 +405,7 @@ void Engine::named_barrier_check(Cta& cta, int id) {
     b.before = b.warps;
     b.warps = 0;
     b.generation++;
-    if (races) [[unlikely]]
-      races->named_done(cta, static_cast<uint32_t>(id));
+    tell(&Listener::named_done, cta, static_cast<uint32_t>(id));
     counters.barrier_phases++;
     ++progress;
   }
@@ -422,7 +421,7 @@ void Engine::finish_cluster() {
              op.origin);
     scheduler->drain();
   }
-  if (races) races->finish_cluster();
+  tell(&Listener::finish_cluster, *cluster);
   if (stopped) return;
   for (auto& cta : cluster->ctas)
     if (!cta->tmem.allocations.empty()) {

@@ -8,8 +8,7 @@ Step bulk_commit(Exec& x, const Instr&) {
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
     x.w.bulk[l].commit();
-    if (x.e.races) [[unlikely]]
-      x.e.races->bulk_commit(x.w, l);
+    x.e.tell(&Listener::bulk_commit, x.w, l);
   }
   ++x.e.progress;
   return Step::Next;
@@ -29,8 +28,8 @@ Step bulk_wait(Exec& x, const Instr& i) {
     x.s->bulk_read_only = reads_only;
     return Step::Block;
   }
-  if (x.e.races) [[unlikely]]
-    for (uint32_t m = x.mask; m; m &= m - 1) x.e.races->bulk_pass(x.w, __builtin_ctz(m), newest, reads_only);
+  for (uint32_t m = x.mask; m; m &= m - 1)
+    x.e.tell(&Listener::bulk_pass, x.w, __builtin_ctz(m), newest, reads_only);
   return Step::Next;
 }
 

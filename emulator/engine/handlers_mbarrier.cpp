@@ -62,8 +62,7 @@ Step mbarrier_init(Exec& x, const Instr& i) {
     b.history.init = &i;
     b.history.init_warp = static_cast<int16_t>(x.w.index);
     for (uint32_t k = 0; k < 8; ++k) sh.state[offset + k] = kMbarrier | kValid;
-    if (x.e.races) [[unlikely]]
-      x.e.races->mbarrier_init(x, *owner, offset, l);
+    x.e.tell(&Listener::mbarrier_init, x, *owner, offset, l);
     ++x.e.progress;
   }
   return Step::Next;
@@ -88,7 +87,7 @@ bool releases(const Exec& x, const Cta& owner, const Instr& i) {
   return i.m[3] == 0 || (i.m[3] == 2 && &owner == &x.cta);
 }
 
-// For the race checker the arrivals of one instruction on one barrier are one release. Returns the lanes that
+// The arrivals of one instruction on one barrier are told as one release. Returns the lanes that
 // come after the phase is complete: they release for themselves.
 uint32_t tell_arrivals(Exec& x, const Instr& i) {
   uint32_t left = x.mask, late = 0;
@@ -117,7 +116,7 @@ uint32_t tell_arrivals(Exec& x, const Instr& i) {
       lanes &= ~late;
       if (!lanes) continue;
     }
-    x.e.races->mbarrier_arrive(x, *owner, offset, lanes, i.m[1] < 2 && releases(x, *owner, i));
+    x.e.tell(&Listener::mbarrier_arrive, x, *owner, offset, lanes, i.m[1] < 2 && releases(x, *owner, i));
   }
   return late;
 }
@@ -125,7 +124,7 @@ uint32_t tell_arrivals(Exec& x, const Instr& i) {
 // m[3] 1 for .relaxed, 2 for .cta; m[1]: 0 arrive, 1 arrive.expect_tx, 2 expect_tx, 3 complete_tx; o[2] count
 // or bytes (INT32_MIN: 1); o[0] the state nobody may interpret, or none.
 Step mbarrier_arrive(Exec& x, const Instr& i) {
-  const uint32_t late = x.e.races ? tell_arrivals(x, i) : 0;
+  const uint32_t late = x.e.heard() ? tell_arrivals(x, i) : 0;
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
     uint32_t offset;
@@ -134,7 +133,7 @@ Step mbarrier_arrive(Exec& x, const Instr& i) {
     const uint32_t value = i.o[2] == INT32_MIN ? 1 : x.src<uint32_t>(i.o[2])[l];
     const Origin at = x.origin(l);
     if (late >> l & 1) [[unlikely]]
-      x.e.races->mbarrier_arrive(x, *owner, offset, 1u << l, releases(x, *owner, i));
+      x.e.tell(&Listener::mbarrier_arrive, x, *owner, offset, 1u << l, releases(x, *owner, i));
     if (i.o[0] != INT32_MIN) {
       const Mbarrier* b = x.e.barrier_at(*owner, offset, at);
       x.dst<uint64_t>(i.o[0])[l] = b ? b->phase : 0;
@@ -186,14 +185,14 @@ Step mbarrier_wait(Exec& x, const Instr& i) {
       uniform &= offset == first_offset && parity == first_parity;
     }
   }
-  if (x.e.races && done) [[unlikely]] {
+  if (done) {
     if (uniform)
-      x.e.races->mbarrier_pass(x, x.cta, first_offset, done, i.m[3]);
+      x.e.tell(&Listener::mbarrier_pass, x, x.cta, first_offset, done, i.m[3] != 0);
     else
       for (uint32_t m = done; m; m &= m - 1) {
         uint32_t offset;
         if (bar_at(x, i, __builtin_ctz(m), false, offset))
-          x.e.races->mbarrier_pass(x, x.cta, offset, m & (0u - m), i.m[3]);
+          x.e.tell(&Listener::mbarrier_pass, x, x.cta, offset, m & (0u - m), i.m[3] != 0);
       }
   }
   if (!done && uniform && i.m[2] && !x.s->timed_out) {
@@ -204,48 +203,21 @@ Step mbarrier_wait(Exec& x, const Instr& i) {
   }
   x.s->timed_out = false;
   x.s->polled = done != x.mask;
-  if (x.e.tracing && !x.s->polled) [[unlikely]] {
-    if (x.s->wait_traced)
-      x.e.trace_wait(x.w, *x.s, &i, false);
-    else
-      x.e.trace_event(Event::Pass, Object::Mbarrier, x.origin(x.lane()), x.mask, first_offset, x.cta.rank,
-                      static_cast<int64_t>(x.cta.shared.barrier(first_offset)->phase) - 1, first_parity, 0,
-                      nullptr);
-  }
   if (x.s->polled) {
     x.s->bar_offset = first_offset;
     x.s->parity = first_parity;
+  } else {
+    x.e.tell(&Listener::mbarrier_passed, x, first_offset, first_parity);
   }
   uint32_t& p = *x.dst<uint32_t>(i.o[0]);
   p = (p & ~x.mask) | done;
   return Step::Next;
 }
 
-// Generic accesses take effect at once in program order here, so that fences change no value: only what the
-// race checker knows. m[0]: 0 nothing, 1 thread fence, 2 proxy.async (m[1] 1 shared, 2 global, 3 both),
-// 3 mbarrier_init, 4 tcgen05 before_thread_sync, 5 after_thread_sync.
+// Generic accesses take effect at once in program order here, so that fences change no value: only what a
+// listener knows. m[0] is a Fence, m[1] the state spaces of a proxy.async one: 1 shared, 2 global, 3 both.
 Step fence(Exec& x, const Instr& i) {
-  if (!x.e.races) return Step::Next;
-  Races& r = *x.e.races;
-  switch (i.m[0]) {
-    case 1:
-      r.thread_fence(x.w, x.mask);
-      break;
-    case 2:
-      r.proxy_fence(x.w, x.mask, i.m[1] & 1, i.m[1] & 2);
-      break;
-    case 3:
-      r.own_fence(x.w, x.mask, kInitFence);
-      break;
-    case 4:
-      r.own_fence(x.w, x.mask, kBeforeSync);
-      break;
-    case 5:
-      r.after_thread_sync(x.w, x.mask);
-      break;
-    default:
-      break;
-  }
+  x.e.tell(&Listener::fence, x, static_cast<Fence>(i.m[0]), i.m[1]);
   return Step::Next;
 }
 

@@ -71,10 +71,10 @@ Step mapa32(Exec& x, const Instr& i) {
   uint32_t* d = x.dst<uint32_t>(i.o[0]);
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
-    if (r[l] >= x.e.cluster->ctas.size()) {
+    if (r[l] >= x.cta.cluster->ctas.size()) {
       x.e.fault("shared-no-such-cta",
                 "mapa asks for CTA rank " + std::to_string(r[l]) + " of a cluster of " +
-                    std::to_string(x.e.cluster->ctas.size()),
+                    std::to_string(x.cta.cluster->ctas.size()),
                 x.origin(l), a[l]);
       return Step::Stop;
     }

@@ -141,8 +141,7 @@ Step activemask(Exec& x, const Instr& i) {
 
 Step warp_sync(Exec& x, const Instr& i) {
   TP_MEMBERS(i.o[0]);
-  if (x.e.races) [[unlikely]]
-    x.e.races->warp_sync(x.w, x.mask);
+  x.e.tell(&Listener::warp_sync, x.w, x.mask);
   return Step::Next;
 }
 
@@ -156,8 +155,7 @@ Step bar(Exec& x, const Instr& i) {
       return Step::Block;
     }
     s.arrived = false;
-    if (x.e.races) [[unlikely]]
-      x.e.races->named_pass(x.w, s.bar_offset);
+    x.e.tell(&Listener::named_pass, x.w, s.bar_offset);
     x.w.pass(&i, x.e.counters.warp_instructions);
     return Step::Next;
   }
@@ -191,24 +189,15 @@ Step bar(Exec& x, const Instr& i) {
   b.expected = count;
   b.arrived += 32;
   b.warps |= 1u << x.w.index;
-  if (x.e.tracing) [[unlikely]]
-    x.e.trace_event(Event::Arrive, Object::Named, x.origin(l), x.s->mask, id, x.cta.rank, b.generation, 32, 0,
-                    nullptr);
   ++x.e.progress;
-  if (x.e.races && !x.e.races->named_arrive(x.w, id)) [[unlikely]]
-    x.e.error("barrier-arrived-twice",
-              "warp " + std::to_string(x.w.index) + " arrives at named barrier " + std::to_string(id) +
-                  " again, and no barrier tells it that the round before is complete: under another schedule "
-                  "both arrivals fall into one round",
-              x.origin(l));
+  x.e.tell(&Listener::named_arrive, x, id);
   Split& s2 = *x.s;
   s2.token = b.generation;
   s2.bar_offset = id;
   x.e.named_barrier_check(x.cta, static_cast<int>(id));
   if (i.m[0]) return Step::Next;
   if (b.generation != s2.token) {
-    if (x.e.races) [[unlikely]]
-      x.e.races->named_pass(x.w, id);
+    x.e.tell(&Listener::named_pass, x.w, id);
     x.w.pass(&i, x.e.counters.warp_instructions);
     return Step::Next;
   }
@@ -226,22 +215,17 @@ Step cluster_arrive(Exec& x, const Instr& i) {
     return Step::Stop;
   }
   x.w.cluster_arrived |= x.mask;
-  x.w.cluster_token = x.e.cluster->barrier_generation;
-  if (x.e.tracing) [[unlikely]]
-    x.e.trace_event(Event::Arrive, Object::ClusterBarrier, x.origin(x.lane()), x.mask, -1, x.cta.rank,
-                    x.w.cluster_token, __builtin_popcount(x.mask), 0, nullptr);
-  if (x.e.races) [[unlikely]]
-    x.e.races->cluster_arrive(x.w, x.mask, !i.m[1]);
-  x.e.cluster->barrier_arrived += static_cast<uint32_t>(__builtin_popcount(x.mask));
+  x.w.cluster_token = x.cta.cluster->barrier_generation;
+  x.e.tell(&Listener::cluster_arrive, x, !i.m[1]);
+  x.cta.cluster->barrier_arrived += static_cast<uint32_t>(__builtin_popcount(x.mask));
   ++x.e.progress;
-  x.e.cluster_barrier_check();
+  x.e.cluster_barrier_check(*x.cta.cluster);
   return Step::Next;
 }
 Step cluster_wait(Exec& x, const Instr& i) {
   if (i.m[0] && !x.whole_warp()) return Step::Block;
-  if (x.e.cluster->barrier_generation != x.w.cluster_token) {
-    if (x.e.races) [[unlikely]]
-      x.e.races->cluster_pass(x.w, x.mask);
+  if (x.cta.cluster->barrier_generation != x.w.cluster_token) {
+    x.e.tell(&Listener::cluster_pass, x.w, x.mask);
     x.w.pass(&i, x.e.counters.warp_instructions);
     return Step::Next;
   }

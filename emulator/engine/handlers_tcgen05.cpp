@@ -31,8 +31,8 @@ Step mma(Exec& x, const Instr& i) {
       r.lane_mask[static_cast<size_t>(k)] =
           x.src<uint32_t>(x.e.program.vec[static_cast<size_t>(i.vec + k)])[l];
     if (r.cta_group == 2) {
-      r.even = x.e.cta_of_rank(x.cta.rank & ~1);
-      r.odd = x.e.cta_of_rank(x.cta.rank | 1);
+      r.even = x.cta.cluster->cta(x.cta.rank & ~1);
+      r.odd = x.cta.cluster->cta(x.cta.rank | 1);
       if (!r.odd) {
         x.e.fault("cta-pair", "tcgen05.mma cta_group::2 in a cluster without CTA pairs", r.origin);
         return Step::Stop;
@@ -66,7 +66,7 @@ Step commit(Exec& x, const Instr& i) {
       const uint32_t mask = x.src<uint16_t>(i.o[2])[l];
       for (int r = 0; r < 16; ++r) {
         if (!(mask >> r & 1)) continue;
-        Cta* cta = x.e.cta_of_rank(r);
+        Cta* cta = x.cta.cluster->cta(r);
         if (!cta) {
           x.e.fault("shared-no-such-cta",
                     "the commit mask " + hex(mask) + " names CTA rank " + std::to_string(r), x.origin(l));
@@ -83,8 +83,7 @@ Step commit(Exec& x, const Instr& i) {
     const Origin at = x.origin(l);
     e->issue("commit", tensor_queue(x.cta, x.w.index, l), at, [e, to, offset, at] {
       for (Cta* cta : to) {
-        if (e->races) [[unlikely]]
-          e->races->mbarrier_commit(*cta, offset);
+        e->tell(&Listener::mbarrier_commit, *cta, offset);
         e->barrier_arrive(*cta, offset, 1, at);
       }
     });
@@ -111,7 +110,7 @@ Step cp(Exec& x, const Instr& i) {
     }
     std::vector<Cta*> ctas;
     for (int r = 0; r < i.m[0]; ++r) {
-      Cta* c = x.e.cta_of_rank(i.m[0] == 2 ? (x.cta.rank & ~1) | r : x.cta.rank);
+      Cta* c = x.cta.cluster->cta(i.m[0] == 2 ? (x.cta.rank & ~1) | r : x.cta.rank);
       if (!c) {
         x.e.fault("cta-pair", "tcgen05.cp cta_group::2 in a cluster without CTA pairs", at);
         return Step::Stop;
@@ -147,10 +146,10 @@ Step cp(Exec& x, const Instr& i) {
       for (Cta* c : ctas)
         for (int row = 0; row < rows; ++row)
           for (int k = 0; k < wide; ++k) {
-            if (e->races) [[unlikely]]
+            if (e->heard()) [[unlikely]]
               for (int lane : lanes_of(row))
-                e->races->tmem(e->races->op(), *c, lane / 16, static_cast<uint16_t>(1u << lane % 16),
-                               column + 4 * k, 4, true);
+                e->tell(&Listener::tmem, *c, lane / 16, static_cast<uint16_t>(1u << lane % 16),
+                        column + 4 * k, 4, true, nullptr);
             uint32_t words[4];
             std::memset(words, kPoisonByte, 16);
             e->async_read_shared(*c, chunk_address(d, false, row, 8 * k), 16,

@@ -8,11 +8,11 @@ namespace {
 
 // A cta_group::2 allocation instruction is run by one warp of each CTA of the pair: wait for the twin.
 Step meet_pair(Exec& x, const Instr& i) {
-  Cta* twin = x.e.cta_of_rank(x.cta.rank ^ 1);
+  Cta* twin = x.cta.cluster->cta(x.cta.rank ^ 1);
   if (!twin) {
     x.e.fault("cta-pair",
               "a cta_group::2 instruction needs a cluster with CTA pairs; this cluster has " +
-                  std::to_string(x.e.cluster->ctas.size()) + " CTA",
+                  std::to_string(x.cta.cluster->ctas.size()) + " CTA",
               x.origin(x.lane()));
     return Step::Stop;
   }
@@ -117,8 +117,7 @@ Step dealloc(Exec& x, const Instr& i) {
   auto& a = x.cta.tmem.allocations;
   for (size_t k = 0; k < a.size(); ++k) {
     if (static_cast<uint32_t>(a[k].first) != taddr || static_cast<uint32_t>(a[k].second) != columns) continue;
-    if (x.e.races) [[unlikely]]
-      x.e.races->tmem_dealloc(x, a[k].first, a[k].second);
+    x.e.tell(&Listener::tmem_dealloc, x, a[k].first, a[k].second);
     for (int c = a[k].first; c < a[k].first + a[k].second; c += 32)
       x.cta.tmem.owner[static_cast<size_t>(c / 32)] = 0;
     for (int lane = 0; lane < kTmemLanes; ++lane) {
@@ -195,12 +194,8 @@ Step tmem_ld(Exec& x, const Instr& i) {
   const int l = x.lane();
   int lane0, column;
   if (!tmem_address(x, i, taddr[l], lane0, column)) return Step::Stop;
-  if (x.e.tracing) [[unlikely]]
-    x.e.trace_event(Event::TmemLoad, Object::None, x.origin(l), x.mask, -1, x.cta.rank, -1, column, 0,
-                    nullptr);
   PendingTmemLoad load{&i, x.mask, static_cast<uint32_t>(lane0) << 16 | static_cast<uint32_t>(column)};
-  if (x.e.races) [[unlikely]]
-    load.view = x.e.races->tmem_load(x);
+  x.e.tell(&Listener::tmem_load, x, load, column);
   // Late and random schedules read TMEM only when the registers are needed: at wait::ld or at the first use.
   if (x.e.early()) x.e.finish_tmem_load(x.w, load);
   size_t slot = 0;
@@ -217,13 +212,17 @@ Step tmem_ld(Exec& x, const Instr& i) {
   return Step::Next;
 }
 
-// The cells of an ld or st, for the race checker: per column, the lanes of each sixteenth.
-void touch_cells(Engine& e, const View& view, Cta& cta, const Instr& i, int lane0, int column, bool write) {
+// The cells of a `load`, or of the st that completes now: per column, the lanes of each sixteenth.
+void tell_cells(Engine& e, Cta& cta, const Instr& i, int lane0, int column, const PendingTmemLoad* load) {
+  if (!e.heard()) [[likely]]
+    return;
+  const bool write = !load;
   const TmemShape shape = static_cast<TmemShape>(i.m[0]);
   if (shape == TmemShape::k32x32b) {
     const int columns = i.nvec * (i.m[2] ? 2 : 1);
     for (int half = 0; half < 2; ++half)
-      e.races->tmem(view, cta, lane0 / 16 + half, 0xffff, column, columns, write);
+      e.tell(&Listener::tmem, cta, lane0 / 16 + half, static_cast<uint16_t>(0xffff), column, columns, write,
+             load);
     return;
   }
   std::map<int, uint32_t> lanes;  // by column; bit of the lane counted from lane0
@@ -235,7 +234,7 @@ void touch_cells(Engine& e, const View& view, Cta& cta, const Instr& i, int lane
   for (auto [c, mask] : lanes)
     for (int half = 0; half < 2; ++half)
       if (const uint16_t units = static_cast<uint16_t>(mask >> 16 * half))
-        e.races->tmem(view, cta, lane0 / 16 + half, units, column + c, 1, write);
+        e.tell(&Listener::tmem, cta, lane0 / 16 + half, units, column + c, 1, write, load);
 }
 
 // tcgen05.st: same operands; the source registers are read now, the cells change at completion.
@@ -265,8 +264,7 @@ Step tmem_st(Exec& x, const Instr& i) {
   const Instr* instr = &i;
   x.e.counters.tmem_bytes += cells->size() * 4;
   x.e.issue("TMEM store", store_queue(x.cta, x.w.index), x.origin(l), [=] {
-    if (e->races) [[unlikely]]
-      touch_cells(*e, e->races->op(), *cta, *instr, lane0, column, true);
+    tell_cells(*e, *cta, *instr, lane0, column, nullptr);
     for (const auto& c : *cells) {
       *cta->tmem.at(c.lane, c.column) = c.value;
       complete_pending(cta->tmem.state_at(c.lane, c.column), 1);
@@ -283,8 +281,7 @@ Step wait_ld(Exec& x, const Instr&) {
 Step wait_st(Exec& x, const Instr&) {
   if (!x.whole_warp()) return Step::Block;
   x.e.complete_queue(store_queue(x.cta, x.w.index));
-  if (x.e.races) [[unlikely]]
-    x.e.races->tmem_stores_done(x.w);
+  x.e.tell(&Listener::tmem_stores_done, x.w);
   return Step::Next;
 }
 
@@ -307,8 +304,7 @@ void Engine::finish_tmem_load(Warp& w, PendingTmemLoad& load) {
   const TmemShape shape = static_cast<TmemShape>(i.m[0]);
   const int lane0 = static_cast<int>(load.taddr >> 16), column = static_cast<int>(load.taddr & 0xffff);
   TensorMemory& tm = w.cta->tmem;
-  if (load.view) [[unlikely]]
-    touch_cells(*this, *load.view, *w.cta, i, lane0, column, false);
+  tell_cells(*this, *w.cta, i, lane0, column, &load);
   counters.tmem_bytes += static_cast<uint64_t>(i.nvec) * 128;
   for (int32_t k = 0; k < i.nvec; ++k) {
     uint32_t* d = reinterpret_cast<uint32_t*>(w.regs() + program.vec[static_cast<size_t>(i.vec + k)]);
@@ -344,8 +340,7 @@ void Engine::release_tmem_load(Warp& w, PendingTmemLoad& load) {
   finish_tmem_load(w, load);
   if (load.released) return;
   load.released = true;
-  if (load.view) [[unlikely]]
-    races->tmem_load_done(w, *load.view);
+  tell(&Listener::tmem_load_done, w, load);
   for (int32_t k = 0; k < load.instr->nvec; ++k) {
     const size_t off = static_cast<size_t>(program.vec[static_cast<size_t>(load.instr->vec + k)]);
     w.load_of_register[off / 64] = w.load_of_register[off / 64 + 1] = 0;

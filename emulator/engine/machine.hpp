@@ -14,18 +14,16 @@
 
 #include "bulk_groups.hpp"
 #include "findings.hpp"
+#include "listener.hpp"
 #include "memory.hpp"
 #include "program.hpp"
-#include "race.hpp"
 #include "shared.hpp"
 #include "tensormap.hpp"
 
 namespace tileproof {
 
 class Engine;
-struct Cta;
-struct Warp;
-struct Cluster;
+class Races;
 class Scheduler;
 
 // Order of POLICIES in emulator/schedule.py.
@@ -103,7 +101,7 @@ struct PendingTmemLoad {
   const Instr* instr = nullptr;
   uint32_t mask = 0;
   uint32_t taddr = 0;
-  std::shared_ptr<View> view = nullptr;  // for race checking
+  std::shared_ptr<View> view = nullptr;  // the race checker's
   bool done = false;                     // the registers hold the values
   bool released = false;                 // no longer waited for
 };
@@ -165,6 +163,11 @@ struct Cluster {
   uint32_t barrier_generation = 0;
   uint32_t barrier_arrived = 0;  // threads
   uint32_t live_threads = 0;
+  // Null when the cluster has no such rank.
+  Cta* cta(int32_t rank) {
+    return rank >= 0 && static_cast<size_t>(rank) < ctas.size() ? ctas[static_cast<size_t>(rank)].get()
+                                                                : nullptr;
+  }
 };
 
 // An asynchronous operation between issue and completion. Operations with the same queue complete in order
@@ -178,7 +181,7 @@ struct AsyncOp {
   Origin origin;
   int32_t source_rank = 0;
   std::function<void()> complete;
-  std::shared_ptr<View> view;  // for race checking
+  std::shared_ptr<View> view;  // the race checker's
 };
 
 // How strong a memory access is (PTX ISA 8.5, 8.7).
@@ -309,13 +312,10 @@ class Engine {
   TensorMapCache maps;
   std::mt19937_64 rng;
   std::unique_ptr<Cluster> cluster;
-  std::unique_ptr<Races> races;  // null: not checked
+  std::unique_ptr<Trace> trace;  // null: not asked for
   bool stopped = false;
   uint64_t progress = 0;  // counts effects that another thread could see
   bool hung = false;      // the cluster is as it was when a hang or a livelock was found
-  const bool tracing;
-  std::vector<TraceEvent> events;
-  uint64_t events_dropped = 0;
   std::unique_ptr<Scheduler> scheduler;
 
   void error(const std::string& code, const std::string& message, const Origin& at, uint64_t address = 0) {
@@ -353,19 +353,20 @@ class Engine {
   void async_write_shared(Cta& cta, uint32_t offset, const uint8_t* data, uint32_t size, bool was_pending,
                           const Origin& at);
 
-  Cta* cta_of_rank(int32_t rank) {
-    return rank >= 0 && static_cast<size_t>(rank) < cluster->ctas.size()
-               ? cluster->ctas[static_cast<size_t>(rank)].get()
-               : nullptr;
+  // Tells an event to all who listen.
+  template <class... P, class... A>
+  [[gnu::always_inline]] void tell(void (Listener::*event)(P...), A&&... args) {
+    if (listeners_.empty()) [[likely]]
+      return;
+    for (Listener* l : listeners_) (l->*event)(args...);
   }
-  void trace_event(Event kind, Object object, const Origin& at, uint32_t lanes, int64_t barrier,
-                   int32_t to_rank, int64_t phase, int64_t value, uint64_t op, const char* engine);
-  void trace_wait(const Warp& w, Split& s, const Instr* instr, bool begins);
+  // Whether anybody listens: to be asked only where making the arguments takes work.
+  bool heard() const { return !listeners_.empty(); }
   void exit_lanes(Warp& w, uint32_t lanes, const Instr* at);
   // Lanes `wanted` must execute this instruction together: true when split s has them all (others waiting at
   // the same pc are merged into it), else s is parked.
   bool gather_lanes(Warp& w, Split& s, uint32_t wanted);
-  void cluster_barrier_check();
+  void cluster_barrier_check(Cluster& cluster);
   void named_barrier_check(Cta& cta, int id);
   // Reads TMEM for a tcgen05.ld whose registers are now needed.
   void finish_tmem_load(Warp& w, PendingTmemLoad& load);
@@ -395,11 +396,13 @@ class Engine {
   std::vector<Waiter> waiters();
   void report_livelock(const Origin& at);
   void finish(AsyncOp& op);
-  void phase_complete(Cta& cta, Mbarrier& b, const Origin& at);
+  void phase_complete(Cta& cta, Mbarrier& b);
   void try_complete(Cta& cta, Mbarrier& b, const Origin& at);
   void check_tmem_load_use(Warp& w, const Instr& i, const Origin& at);
 
   std::deque<Dim3> clusters_;  // not started: their first CTAs
+  std::unique_ptr<Races> races_;
+  std::vector<Listener*> listeners_;
   std::deque<AsyncOp> unordered_;
   std::map<uint64_t, std::deque<AsyncOp>> queues_;
   uint64_t seq_ = 0;

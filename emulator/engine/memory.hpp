@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "shared.hpp"
+
 namespace tileproof {
 
 struct GlobalBuffer {
@@ -16,6 +18,12 @@ struct GlobalBuffer {
   uint8_t* written = nullptr;  // one byte a byte, null when the buffer began initialised
   bool writable = true;
   std::string name;
+
+  // Whether all bytes of a range inside the buffer were written; and marks them so.
+  bool initialised(uint64_t at, size_t n) const { return !written || all_valid(written + (at - address), n); }
+  void mark(uint64_t at, size_t n) {
+    if (written) std::memset(written + (at - address), kValid, n);
+  }
 };
 
 class GlobalMemory {

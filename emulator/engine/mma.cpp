@@ -111,8 +111,7 @@ inline float to_f32(uint16_t v) {
 inline const uint8_t* fetch_chunk(Engine& e, Cta& cta, uint32_t offset, const Origin& at, uint8_t* scratch) {
   if (offset >= kSharedReserved && offset + 16 <= cta.shared.data.size() &&
       all_valid(&cta.shared.state[offset], 16)) {
-    if (e.races) [[unlikely]]
-      e.races->async_shared(cta, offset, 16, false);
+    e.tell(&Listener::async_shared, cta, offset, 16u, false);
     return &cta.shared.data[offset];
   }
   std::memset(scratch, kPoisonByte, 16);
@@ -249,10 +248,10 @@ bool fetch_tmem_row(Engine& e, Cta& cta, const MmaRequest& r, const InstructionD
   return true;
 }
 
-// The TMEM cells of an MMA, for the race checker: D and, with A in TMEM, A, by sixteenths of the lanes.
-void touch_tmem(Engine& e, const MmaRequest& r, const std::vector<Segment>& segments) {
-  const View& v = e.races->op();
-  e.races->mma_shape(1 + (r.idesc & ~0x1ff80u) * 8u + static_cast<uint32_t>(r.cta_group * 2 + r.ws));
+// The TMEM cells of an MMA: D and, with A in TMEM, A, by sixteenths of the lanes.
+void tell_tmem(Engine& e, const MmaRequest& r, const std::vector<Segment>& segments) {
+  e.tell(&Listener::mma_shape,
+         1 + (r.idesc & ~0x1ff80u) * 8u + static_cast<uint32_t>(r.cta_group * 2 + r.ws));
   int member = -1;
   for (Cta* cta : members(r)) {
     ++member;
@@ -273,8 +272,10 @@ void touch_tmem(Engine& e, const MmaRequest& r, const std::vector<Segment>& segm
     for (int k = 0; k < kTmemLanes / 16; ++k) {
       const Block& b = blocks[static_cast<size_t>(k)];
       if (!b.units) continue;
-      if (r.a_in_tmem) e.races->tmem(v, *cta, k, b.units, static_cast<int>(r.a & 0xffff), kBlockK / 2, false);
-      e.races->tmem(v, *cta, k, b.units, b.column, b.columns, true);
+      if (r.a_in_tmem)
+        e.tell(&Listener::tmem, *cta, k, b.units, static_cast<int>(r.a & 0xffff), kBlockK / 2, false,
+               nullptr);
+      e.tell(&Listener::tmem, *cta, k, b.units, b.column, b.columns, true, nullptr);
     }
   }
 }
@@ -337,8 +338,8 @@ void execute_mma(Engine& e, const MmaRequest& r) {
     }
     if (!d_allocated(e, r, *cta, d)) return;
   }
-  if (e.races) [[unlikely]]
-    touch_tmem(e, r, w.segments);
+  if (e.heard()) [[unlikely]]
+    tell_tmem(e, r, w.segments);
   int part = 0;
   for (Cta* cta : members(r))  // B: even CTA rows [0, N/2), odd CTA rows [N/2, N)
     if (cta)

@@ -15,16 +15,13 @@
 #include <vector>
 
 #include "findings.hpp"
+#include "listener.hpp"
 #include "race_clock.hpp"
 #include "race_shadow.hpp"
 
 namespace tileproof {
 
 class Engine;
-struct Cta;
-struct Exec;
-struct Warp;
-struct Mbarrier;
 
 // Through what an access goes (PTX ISA 8.6, 9.7.16.6.5).
 enum class Path : uint8_t {
@@ -66,68 +63,50 @@ struct View {
   Origin at;
 };
 
-class Races {
+class Races : public Listener {
  public:
   explicit Races(Engine& engine);
 
-  void start_cluster();
-  void finish_cluster();
+  void start_cluster(Cluster& cluster) override;
+  void finish_cluster(Cluster& cluster) override;
 
-  // ---- threads
-  void acquire(const Warp& w, uint32_t lanes, const Knowledge& from);
-  void release(const Warp& w, uint32_t lanes, Knowledge& to);
-  void warp_sync(const Warp& w, uint32_t lanes);
-  void proxy_fence(const Warp& w, uint32_t lanes, bool shared, bool global);
-  void own_fence(const Warp& w, uint32_t lanes, Order order);
-  void thread_fence(const Warp& w, uint32_t lanes);
-  void after_thread_sync(const Warp& w, uint32_t lanes);
-  void exit(const Warp& w, uint32_t lanes);
+  void exit(const Warp& w, uint32_t lanes, const Instr* at) override;
+  void warp_sync(const Warp& w, uint32_t lanes) override;
+  void fence(const Exec& x, Fence kind, int32_t spaces) override;
 
-  // ---- barriers
-  void mbarrier_init(const Exec& x, Cta& cta, uint32_t offset, int lane);
-  // A thread arrives (or expects bytes), or waited with success.
-  void mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, bool releases);
-  void mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, bool relaxed);
-  // An asynchronous operation delivers bytes, or a commit arrives; call before the phase can complete.
-  void mbarrier_deliver(Cta& cta, uint32_t offset, uint32_t phase);
-  void mbarrier_commit(Cta& cta, uint32_t offset);
-  void mbarrier_phase(Cta& cta, uint32_t offset, uint32_t phases_done);
-  // False: the warp has arrived in the last round as well, and does not know that it is complete.
-  bool named_arrive(const Warp& w, uint32_t id);
-  void named_done(const Cta& cta, uint32_t id);
-  void named_pass(const Warp& w, uint32_t id);
-  void cluster_arrive(const Warp& w, uint32_t lanes, bool releases);
-  void cluster_done();
-  void cluster_pass(const Warp& w, uint32_t lanes);
+  void mbarrier_init(const Exec& x, Cta& cta, uint32_t offset, int lane) override;
+  void mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, bool releases) override;
+  void mbarrier_commit(Cta& cta, uint32_t offset) override;
+  void mbarrier_deliver(Cta& cta, const Mbarrier& b, int64_t bytes, const Origin& at) override;
+  void mbarrier_done(Cta& cta, const Mbarrier& b, const Origin& at) override;
+  void mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, bool relaxed) override;
 
-  // ---- asynchronous operations
-  std::shared_ptr<View> issue(const Origin& at, const char* engine, uint64_t queue);
-  // The operation that completes now; returns the one that was completing before.
-  std::shared_ptr<View> swap(std::shared_ptr<View> op) {
-    if (!questions_.empty()) answer();
-    op_.swap(op);
-    return op;
-  }
-  // Bulk groups of one thread.
-  void bulk_open() { grouped_ = true; }  // the next operation issued joins its thread's open group
-  void bulk_commit(const Warp& w, int lane);
-  void bulk_pass(const Warp& w, int lane, int64_t allowed, bool reads_only);
-  // tcgen05.ld and st of a warp are over: wait::ld, wait::st.
-  std::shared_ptr<View> tmem_load(const Exec& x);
-  void tmem_load_done(const Warp& w, const View& load);
-  void tmem_stores_done(const Warp& w);
+  void named_arrive(const Exec& x, uint32_t id) override;
+  void named_done(const Cta& cta, uint32_t id) override;
+  void named_pass(const Warp& w, uint32_t id) override;
+  void cluster_arrive(const Exec& x, bool releases) override;
+  void cluster_done(const Cluster& cluster) override;
+  void cluster_pass(const Warp& w, uint32_t lanes) override;
 
-  // ---- accesses
-  void generic_shared(const Exec& x, Cta& cta, uint32_t offset, uint32_t size, int lane, bool write);
-  void generic_global(const Exec& x, uint64_t address, uint32_t size, int lane, bool write);
-  void flag(const Exec& x, uint64_t key, int lane, bool write);  // of a strong access
-  void async_shared(Cta& cta, uint32_t offset, uint32_t size, bool write);
-  void async_global(uint64_t address, uint32_t size, bool write, bool add);
-  // Lanes of `units` from 16 * sixteenth on, in each of `columns` columns.
-  void tmem(const View& v, Cta& cta, int sixteenth, uint16_t units, int column, int columns, bool write);
-  void tmem_dealloc(const Exec& x, int column, int columns);
-  const View& op() const { return *op_; }
-  void mma_shape(uint32_t shape) { accesses_[op_->writes].shape = shape; }
+  void issue(AsyncOp& op) override;
+  void completing(const AsyncOp& op) override;
+  void completed(const AsyncOp& op) override;
+  void bulk_open(const Warp&, int) override { grouped_ = true; }
+  void bulk_commit(const Warp& w, int lane) override;
+  void bulk_pass(const Warp& w, int lane, int64_t allowed, bool reads_only) override;
+  void tmem_load(const Exec& x, PendingTmemLoad& load, int column) override;
+  void tmem_load_done(const Warp& w, const PendingTmemLoad& load) override;
+  void tmem_stores_done(const Warp& w) override;
+  void tmem_dealloc(const Exec& x, int column, int columns) override;
+
+  void generic_shared(const Exec& x, Cta& cta, uint32_t offset, uint32_t size, int lane, bool write) override;
+  void generic_global(const Exec& x, const GlobalBuffer& b, uint64_t address, uint32_t size, int lane,
+                      bool write) override;
+  void async_shared(Cta& cta, uint32_t offset, uint32_t size, bool write) override;
+  void async_global(const GlobalBuffer& b, uint64_t address, uint32_t size, bool write, bool add) override;
+  void mma_shape(uint32_t shape) override { accesses_[op_->writes].shape = shape; }
+  void tmem(Cta& cta, int sixteenth, uint16_t units, int column, int columns, bool write,
+            const PendingTmemLoad* load) override;
 
  private:
   // Two generic writes that nothing orders: an error, unless the second leaves the bytes as they were. Its
@@ -191,6 +170,17 @@ class Races {
     std::vector<std::pair<uint32_t, int8_t>> remote;  // accesses of other CTAs, with their lanes
   };
 
+  void acquire(const Warp& w, uint32_t lanes, const Knowledge& from);
+  void release(const Warp& w, uint32_t lanes, Knowledge& to);
+  void proxy_fence(const Warp& w, uint32_t lanes, bool shared, bool global);
+  void own_fence(const Warp& w, uint32_t lanes, Order order);
+  void thread_fence(const Warp& w, uint32_t lanes);
+  void after_thread_sync(const Warp& w, uint32_t lanes);
+  void flag(const Exec& x, uint64_t key, int lane, bool write);  // of a strong access
+  void touch_tmem(const View& v, Cta& cta, int sixteenth, uint16_t units, int column, int columns,
+                  bool write);
+  std::shared_ptr<View> issued(const Origin& at, const char* engine, uint64_t queue);
+
   Thread& thread(const Warp& w);
   CtaState& state(const Cta& cta);
   Knowledge& mutable_knowledge(Group& g);
@@ -245,8 +235,9 @@ class Races {
   PagedShadow global_;
   uint32_t agents_ = 0;
   uint32_t clusters_ = 0;
-  size_t retired_ = 1;  // accesses below belong to clusters that are over
-  std::shared_ptr<View> op_;
+  size_t retired_ = 1;                        // accesses below belong to clusters that are over
+  std::shared_ptr<View> op_;                  // of the operation that completes now
+  std::vector<std::shared_ptr<View>> outer_;  // those whose completion issued it
   View view_;
   uint64_t view_stamp_ = ~0ull;
   const Warp* view_warp_ = nullptr;

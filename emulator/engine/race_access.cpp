@@ -75,6 +75,7 @@ const View& Races::running(const Exec& x, int lane) {
 
 void Races::generic_shared(const Exec& x, Cta& cta, uint32_t offset, uint32_t size, int lane, bool write) {
   if (!questions_.empty()) answer();
+  if (!write && (x.order & kAtomic)) return;  // its write counts for both
   const View& v = running(x, lane);
   const uint32_t id = v.writes;
   const int8_t by = x.order & kCollective ? kWholeWarp : static_cast<int8_t>(lane);
@@ -86,8 +87,10 @@ void Races::generic_shared(const Exec& x, Cta& cta, uint32_t offset, uint32_t si
   if (x.order & kStrong) flag(x, kSharedFlag | static_cast<uint64_t>(cta.rank) << 32 | offset, lane, write);
 }
 
-void Races::generic_global(const Exec& x, uint64_t address, uint32_t size, int lane, bool write) {
+void Races::generic_global(const Exec& x, const GlobalBuffer& b, uint64_t address, uint32_t size, int lane,
+                           bool write) {
   if (!questions_.empty()) answer();
+  if (!b.writable || (!write && (x.order & kAtomic))) return;
   const View& v = running(x, lane);
   const uint32_t id = v.writes;
   granules(address, size, [&](uint64_t a, uint16_t units) {
@@ -115,8 +118,8 @@ void Races::async_shared(Cta& cta, uint32_t offset, uint32_t size, bool write) {
   if (!write && cta.rank != v.at.rank) remote(cta, id, lane);
 }
 
-void Races::async_global(uint64_t address, uint32_t size, bool write, bool add) {
-  if (!op_) return;
+void Races::async_global(const GlobalBuffer& b, uint64_t address, uint32_t size, bool write, bool add) {
+  if (!op_ || !b.writable) return;
   const View& v = *op_;
   const uint32_t id = write ? v.writes : v.reads;
   if (!id) return;
@@ -127,8 +130,13 @@ void Races::async_global(uint64_t address, uint32_t size, bool write, bool add) 
   });
 }
 
-void Races::tmem(const View& v, Cta& cta, int sixteenth, uint16_t units, int column, int columns,
-                 bool write) {
+void Races::tmem(Cta& cta, int sixteenth, uint16_t units, int column, int columns, bool write,
+                 const PendingTmemLoad* load) {
+  touch_tmem(load ? *load->view : *op_, cta, sixteenth, units, column, columns, write);
+}
+
+void Races::touch_tmem(const View& v, Cta& cta, int sixteenth, uint16_t units, int column, int columns,
+                       bool write) {
   Shadow& shadow = state(cta).tmem;
   const uint32_t id = write ? v.writes : v.reads;
   for (int c = column; c < column + columns; ++c)
@@ -147,7 +155,7 @@ void Races::tmem_dealloc(const Exec& x, int column, int columns) {
   finish(v.writes, t.agent, t.now, t.all);
   Shadow& shadow = state(x.cta).tmem;
   for (int part = 0; part < kTmemLanes / 16; ++part) {
-    tmem(v, x.cta, part, 0xffff, column, columns, true);
+    touch_tmem(v, x.cta, part, 0xffff, column, columns, true);
     for (int c = column; c < column + columns; ++c) {
       Cell& cell = shadow.at(static_cast<size_t>(c * (kTmemLanes / 16) + part));
       if (cell.more()) shadow.drop(cell);
@@ -285,7 +293,7 @@ void Races::add_read(S& shadow, Cell& cell, Slot fresh, const View& v, Place pla
 }
 
 // What the finished cluster did to global memory stays; which of its threads did it no longer matters.
-void Races::finish_cluster() {
+void Races::finish_cluster(Cluster&) {
   answer();
   std::vector<Access> kept(accesses_.begin(), accesses_.begin() + static_cast<std::ptrdiff_t>(retired_));
   std::map<std::pair<const Instr*, bool>, uint32_t> ids;

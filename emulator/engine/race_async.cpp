@@ -22,7 +22,20 @@ std::shared_ptr<const Knowledge> Races::joined(Thread& t) {
   return all;
 }
 
-std::shared_ptr<View> Races::issue(const Origin& at, const char* engine, uint64_t queue) {
+void Races::issue(AsyncOp& op) { op.view = issued(op.origin, op.engine, op.queue); }
+
+void Races::completing(const AsyncOp& op) {
+  if (!questions_.empty()) answer();
+  outer_.push_back(std::move(op_));
+  op_ = op.view;
+}
+void Races::completed(const AsyncOp&) {
+  if (!questions_.empty()) answer();
+  op_ = std::move(outer_.back());
+  outer_.pop_back();
+}
+
+std::shared_ptr<View> Races::issued(const Origin& at, const char* engine, uint64_t queue) {
   if (op_) return op_;  // the second half of the operation that completes now
   Thread& t = ctas_[static_cast<size_t>(at.rank)].warps[static_cast<size_t>(at.warp)];
   const std::string name = engine;
@@ -72,7 +85,7 @@ void Races::bulk_pass(const Warp& w, int lane, int64_t allowed, bool reads_only)
   if (!reads_only) std::erase_if(b.pending, [&](const auto& p) { return p.first < b.committed - allowed; });
 }
 
-std::shared_ptr<View> Races::tmem_load(const Exec& x) {
+void Races::tmem_load(const Exec& x, PendingTmemLoad& load, int) {
   Thread& t = thread(x.w);
   auto v = std::make_shared<View>(view_of(t, t.groups[0], t.all));
   v->know = joined(t);
@@ -81,12 +94,12 @@ std::shared_ptr<View> Races::tmem_load(const Exec& x) {
   v->reads = record(t, v->at, t.all, v->path);
   t.now++;
   forget_view();
-  return v;
+  load.view = std::move(v);
 }
 
-void Races::tmem_load_done(const Warp& w, const View& load) {
+void Races::tmem_load_done(const Warp& w, const PendingTmemLoad& load) {
   Thread& t = thread(w);
-  finish(load.reads, t.agent, t.now, t.all);
+  finish(load.view->reads, t.agent, t.now, t.all);
 }
 
 void Races::tmem_stores_done(const Warp& w) {

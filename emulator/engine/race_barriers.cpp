@@ -6,9 +6,9 @@ namespace tileproof {
 
 // ---- named and cluster barriers
 
-bool Races::named_arrive(const Warp& w, uint32_t id) {
-  Thread& t = thread(w);
-  Meeting& m = state(*w.cta).named[id];
+void Races::named_arrive(const Exec& x, uint32_t id) {
+  Thread& t = thread(x.w);
+  Meeting& m = state(x.cta).named[id];
   const auto know = joined(t);
   bool again = false, known = true;
   for (auto [agent, tick] : m.last) {
@@ -16,8 +16,13 @@ bool Races::named_arrive(const Warp& w, uint32_t id) {
     known &= agent == t.agent || know->of[kHappens].covers(agent, tick, kWholeWarp, ~0u);
   }
   m.came.push_back({t.agent, t.now});
-  release(w, ~0u, m.gather);
-  return !again || known;
+  release(x.w, ~0u, m.gather);
+  if (again && !known)
+    e_.error("barrier-arrived-twice",
+             "warp " + std::to_string(x.w.index) + " arrives at named barrier " + std::to_string(id) +
+                 " again, and no barrier tells it that the round before is complete: under another schedule "
+                 "both arrivals fall into one round",
+             x.origin(x.lane()));
 }
 void Races::named_done(const Cta& cta, uint32_t id) {
   Meeting& m = state(cta).named[id];
@@ -31,19 +36,19 @@ void Races::named_pass(const Warp& w, uint32_t id) {
   if (auto& done = state(*w.cta).named[id].done) acquire(w, ~0u, *done);
 }
 
-void Races::cluster_arrive(const Warp& w, uint32_t lanes, bool releases) {
+void Races::cluster_arrive(const Exec& x, bool releases) {
   if (releases) {
-    release(w, lanes, cluster_.gather);
+    release(x.w, x.mask, cluster_.gather);
     return;
   }
   // A relaxed arrival carries what a fence.mbarrier_init has released, and nothing else.
-  Thread& t = thread(w);
+  Thread& t = thread(x.w);
   Knowledge known;
   for (const Group& g : t.groups)
-    if (g.lanes & lanes) publish(t, g, lanes, known);
+    if (g.lanes & x.mask) publish(t, g, x.mask, known);
   cluster_.gather.of[kInitFence].join(known.of[kInitFence]);
 }
-void Races::cluster_done() {
+void Races::cluster_done(const Cluster&) {
   cluster_.done = std::make_shared<Knowledge>(std::move(cluster_.gather));
   cluster_.gather = Knowledge{};
 }
@@ -51,7 +56,7 @@ void Races::cluster_pass(const Warp& w, uint32_t lanes) {
   if (cluster_.done) acquire(w, lanes, *cluster_.done);
 }
 
-void Races::exit(const Warp& w, uint32_t lanes) {
+void Races::exit(const Warp& w, uint32_t lanes, const Instr*) {
   Thread& t = thread(w);
   CtaState& s = state(*w.cta);
   for (const Group& g : t.groups) {
@@ -143,12 +148,12 @@ void Races::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lan
 
 // The bytes of a copy are visible to whoever sees the phase that they count in; nothing else that its thread
 // did is (PTX ISA 8.9.1.1).
-void Races::mbarrier_deliver(Cta& cta, uint32_t offset, uint32_t phase) {
-  Barrier* b = barrier(cta, offset);
+void Races::mbarrier_deliver(Cta& cta, const Mbarrier& bar, int64_t, const Origin&) {
+  Barrier* b = barrier(cta, bar.offset);
   if (!b || !op_) return;
-  knows_init(*op_, op_->reads, cta, offset, true);
+  knows_init(*op_, op_->reads, cta, bar.offset, true);
   for (uint32_t id : {op_->reads, op_->writes})
-    if (id && accesses_[id].tick == kUnfinished) finish(id, b->agent, phase + 1, 0);
+    if (id && accesses_[id].tick == kUnfinished) finish(id, b->agent, bar.phase + 1, 0);
   if (cta.rank != op_->at.rank && op_->writes) remote(cta, op_->writes, kWholeWarp);
   op_->writes = 0;  // the next destination completes on a barrier of its own
 }
@@ -172,11 +177,11 @@ void Races::mbarrier_commit(Cta& cta, uint32_t offset) {
   remote(cta, arrival, kWholeWarp);
 }
 
-void Races::mbarrier_phase(Cta& cta, uint32_t offset, uint32_t phases_done) {
-  Barrier* b = barrier(cta, offset);
+void Races::mbarrier_done(Cta& cta, const Mbarrier& bar, const Origin&) {
+  Barrier* b = barrier(cta, bar.offset);
   if (!b) return;
-  b->phases = phases_done;
-  b->gather.of[kHappens].raise(b->agent, phases_done);
+  b->phases = bar.phase;
+  b->gather.of[kHappens].raise(b->agent, bar.phase);
   b->done = std::make_shared<Knowledge>(b->gather);
 }
 

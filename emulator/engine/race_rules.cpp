@@ -142,7 +142,7 @@ bool Races::ask(const char* code, const Slot& first, uint32_t second, Place plac
   const uint64_t granule = address & ~uint64_t{15};
   const uint8_t* memory = nullptr;
   if (place == Place::Shared) {
-    memory = &e_.cta_of_rank(rank)->shared.data[granule];
+    memory = &e_.cluster->cta(rank)->shared.data[granule];
   } else if (const GlobalBuffer* b = e_.memory.find(address, 1)) {
     memory = b->data + static_cast<std::ptrdiff_t>(granule - b->address);
   }
@@ -264,7 +264,7 @@ void Races::report(Severity severity, const char* code, uint32_t first, bool fir
   r.missing = missing;
   r.space = place == Place::Shared ? "shared" : place == Place::Tmem ? "tmem" : "global";
   r.space_rank = rank;
-  if (place == Place::Tmem) r.tmem_base = std::max(0, e_.cta_of_rank(rank)->tmem.first_base);
+  if (place == Place::Tmem) r.tmem_base = std::max(0, e_.cluster->cta(rank)->tmem.first_base);
   if (place == Place::Global)
     if (const GlobalBuffer* buffer = e_.memory.find(address, 1)) r.buffer = buffer->name;
 }

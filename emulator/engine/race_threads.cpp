@@ -6,7 +6,7 @@ namespace tileproof {
 
 Races::Races(Engine& engine) : e_(engine) { accesses_.resize(1); }
 
-void Races::start_cluster() {
+void Races::start_cluster(Cluster& cluster) {
   ++clusters_;
   agents_ = 0;
   pipes_.clear();
@@ -16,9 +16,9 @@ void Races::start_cluster() {
   forget_view();
   view_warp_ = nullptr;
   memo_for_ = 0;
-  ctas_.resize(e_.cluster->ctas.size());
+  ctas_.resize(cluster.ctas.size());
   for (size_t r = 0; r < ctas_.size(); ++r) {
-    Cta& cta = *e_.cluster->ctas[r];
+    Cta& cta = *cluster.ctas[r];
     CtaState& s = ctas_[r];
     s.barriers.clear();
     s.named.fill(Meeting{});
@@ -126,6 +126,28 @@ void Races::warp_sync(const Warp& w, uint32_t lanes) {
 }
 
 // ---- fences
+
+void Races::fence(const Exec& x, Fence kind, int32_t spaces) {
+  switch (kind) {
+    case Fence::None:
+      break;
+    case Fence::Thread:
+      thread_fence(x.w, x.mask);
+      break;
+    case Fence::ProxyAsync:
+      proxy_fence(x.w, x.mask, spaces & 1, spaces & 2);
+      break;
+    case Fence::MbarrierInit:
+      own_fence(x.w, x.mask, kInitFence);
+      break;
+    case Fence::BeforeThreadSync:
+      own_fence(x.w, x.mask, kBeforeSync);
+      break;
+    case Fence::AfterThreadSync:
+      after_thread_sync(x.w, x.mask);
+      break;
+  }
+}
 
 void Races::proxy_fence(const Warp& w, uint32_t lanes, bool shared, bool global) {
   Thread& t = thread(w);

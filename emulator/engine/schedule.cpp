@@ -130,7 +130,7 @@ bool Scheduler::ready(Warp& w, Split& s) {
     case Wait::NamedBarrier:
       return cta.named[s.bar_offset].generation != s.token;
     case Wait::ClusterBarrier:
-      return e.cluster->barrier_generation != s.token;
+      return cta.cluster->barrier_generation != s.token;
     case Wait::BulkGroup: {
       for (uint32_t m = s.lanes_wanted; m; m &= m - 1)
         if (!w.bulk[__builtin_ctz(m)].waited(s.bulk_allowed, s.bulk_read_only)) return false;
@@ -139,7 +139,7 @@ bool Scheduler::ready(Warp& w, Split& s) {
     case Wait::TmemAlloc:
       return s.allocations_seen != static_cast<uint32_t>(cta.tmem.allocations.size());
     case Wait::TmemPair: {
-      Cta* twin = e.cta_of_rank(cta.rank ^ 1);
+      Cta* twin = cta.cluster->cta(cta.rank ^ 1);
       return !twin || twin->pair_ops.size() >= s.token;
     }
     case Wait::WarpLanes:

@@ -174,7 +174,7 @@ Step tensor_load(Exec& x, const Instr& i) {
       const uint32_t mask = x.src<uint16_t>(i.o[4])[l];
       for (int r = 0; r < 16; ++r) {
         if (!(mask >> r & 1)) continue;
-        Cta* cta = x.e.cta_of_rank(r);
+        Cta* cta = x.cta.cluster->cta(r);
         if (!cta) {
           x.e.fault("shared-no-such-cta",
                     "the multicast mask " + hex(mask) + " names CTA rank " + std::to_string(r), x.origin(l));
@@ -182,7 +182,7 @@ Step tensor_load(Exec& x, const Instr& i) {
         }
         // cta_group::2 signals the member of each destination's pair with the parity of the barrier's CTA
         // (PTX 9.7.9.27.1.2).
-        targets.push_back({cta, i.m[3] == 2 ? x.e.cta_of_rank((r & ~1) | (bar_owner->rank & 1)) : cta});
+        targets.push_back({cta, i.m[3] == 2 ? x.cta.cluster->cta((r & ~1) | (bar_owner->rank & 1)) : cta});
       }
     } else {
       Cta* owner = x.shared_owner(dst, l, !i.m[4]);
@@ -234,7 +234,7 @@ Step tensor_load(Exec& x, const Instr& i) {
 }
 
 std::shared_ptr<BulkGroup> open_group(Exec& x, int lane) {
-  if (x.e.races) x.e.races->bulk_open();
+  x.e.tell(&Listener::bulk_open, x.w, lane);
   return x.w.bulk[lane].join();
 }
 

@@ -5,11 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "listener.hpp"
 #include "program.hpp"
 
 namespace tileproof {
-
-struct Origin;
 
 // What a producer does to an mbarrier.
 enum class Deed : uint8_t { Arrive, Expect, Deliver };
@@ -71,6 +70,37 @@ struct TraceEvent {
   uint8_t kind, object, engine, pad;
 };
 static_assert(sizeof(TraceEvent) == 64);
+
+class Engine;
+
+// Keeps the events of a launch.
+class Trace : public Listener {
+ public:
+  explicit Trace(const Engine& engine) : e_(engine) {}
+  std::vector<TraceEvent> events;
+  uint64_t dropped = 0;
+
+  void exit(const Warp& w, uint32_t lanes, const Instr* at) override;
+  void wait_begins(const Warp& w, Split& s, const Instr* instr) override;
+  void wait_ends(const Warp& w, Split& s, const Instr* instr) override;
+  void mbarrier_arrived(const Cta& cta, const Mbarrier& b, uint32_t count, const Origin& at) override;
+  void mbarrier_expected(const Cta& cta, const Mbarrier& b, int64_t bytes, const Origin& at) override;
+  void mbarrier_deliver(Cta& cta, const Mbarrier& b, int64_t bytes, const Origin& at) override;
+  void mbarrier_done(Cta& cta, const Mbarrier& b, const Origin& at) override;
+  void mbarrier_passed(const Exec& x, uint32_t offset, uint32_t parity) override;
+  void named_arrive(const Exec& x, uint32_t id) override;
+  void cluster_arrive(const Exec& x, bool releases) override;
+  void issue(AsyncOp& op) override;
+  void completed(const AsyncOp& op) override;
+  void tmem_load(const Exec& x, PendingTmemLoad& load, int column) override;
+
+ private:
+  TraceEvent* event(Event kind, Object object, const Origin& at);
+  void on_wait(Event kind, const Warp& w, const Split& s, const Instr* instr);
+  void on_barrier(Event kind, const Cta& cta, const Mbarrier& b, int64_t phase, int64_t value,
+                  const Origin& at);
+  const Engine& e_;
+};
 
 // Order of ENGINES in emulator/trace.py; 0 for none.
 uint8_t engine_number(const char* name);

@@ -1,0 +1,107 @@
+// Who wants to know what the engine does: the race checker and the trace. The engine and its handlers tell
+// every event through Engine::tell, and never ask who listens.
+#pragma once
+
+#include <cstdint>
+
+namespace tileproof {
+
+struct AsyncOp;
+struct Cluster;
+struct Cta;
+struct Exec;
+struct GlobalBuffer;
+struct Instr;
+struct Mbarrier;
+struct Origin;
+struct PendingTmemLoad;
+struct Split;
+struct View;
+struct Warp;
+
+// What a fence instruction orders. The numbers are the modifier of the handler "fence".
+enum class Fence : int32_t {
+  None = 0,              // nothing that is modelled
+  Thread = 1,            // fence.acq_rel, fence.sc, membar
+  ProxyAsync = 2,        // fence.proxy.async
+  MbarrierInit = 3,      // fence.mbarrier_init
+  BeforeThreadSync = 4,  // tcgen05.fence::before_thread_sync
+  AfterThreadSync = 5,   // tcgen05.fence::after_thread_sync
+};
+
+// One virtual an event. Where the tense matters, "arrive" comes before the barrier counts the arrival, "done"
+// when a round or phase is complete, "pass" when a thread's wait for it has succeeded.
+class Listener {
+ public:
+  virtual ~Listener() = default;
+
+  // ---- clusters
+  virtual void start_cluster(Cluster&) {}
+  virtual void finish_cluster(Cluster&) {}
+
+  // ---- threads
+  virtual void exit(const Warp&, uint32_t /*lanes*/, const Instr*) {}
+  virtual void warp_sync(const Warp&, uint32_t /*lanes*/) {}
+  // `spaces` of fence.proxy.async: 1 shared, 2 global memory.
+  virtual void fence(const Exec&, Fence, int32_t /*spaces*/) {}
+  // A group of lanes begins to wait, at the instruction that it will run again; and its wait is over.
+  virtual void wait_begins(const Warp&, Split&, const Instr*) {}
+  virtual void wait_ends(const Warp&, Split&, const Instr*) {}
+
+  // ---- mbarriers
+  virtual void mbarrier_init(const Exec&, Cta&, uint32_t /*offset*/, int /*lane*/) {}
+  // Lanes of the running instruction are about to arrive at one mbarrier, or to expect bytes there.
+  virtual void mbarrier_arrive(const Exec&, Cta&, uint32_t /*offset*/, uint32_t /*lanes*/,
+                               bool /*releases*/) {}
+  // A tcgen05.commit is about to arrive.
+  virtual void mbarrier_commit(Cta&, uint32_t /*offset*/) {}
+  // Counted: arrivals, expected bytes, and bytes that an asynchronous operation delivers, of the phase under
+  // way.
+  virtual void mbarrier_arrived(const Cta&, const Mbarrier&, uint32_t /*count*/, const Origin&) {}
+  virtual void mbarrier_expected(const Cta&, const Mbarrier&, int64_t /*bytes*/, const Origin&) {}
+  virtual void mbarrier_deliver(Cta&, const Mbarrier&, int64_t /*bytes*/, const Origin&) {}
+  virtual void mbarrier_done(Cta&, const Mbarrier&, const Origin&) {}
+  // Lanes waited for one mbarrier with success.
+  virtual void mbarrier_pass(const Exec&, Cta&, uint32_t /*offset*/, uint32_t /*lanes*/, bool /*relaxed*/) {}
+  // All lanes of the group did.
+  virtual void mbarrier_passed(const Exec&, uint32_t /*offset*/, uint32_t /*parity*/) {}
+
+  // ---- named and cluster barriers
+  virtual void named_arrive(const Exec&, uint32_t /*id*/) {}
+  virtual void named_done(const Cta&, uint32_t /*id*/) {}
+  virtual void named_pass(const Warp&, uint32_t /*id*/) {}
+  virtual void cluster_arrive(const Exec&, bool /*releases*/) {}
+  virtual void cluster_done(const Cluster&) {}
+  virtual void cluster_pass(const Warp&, uint32_t /*lanes*/) {}
+
+  // ---- asynchronous operations
+  virtual void issue(AsyncOp&) {}
+  virtual void completing(const AsyncOp&) {}  // they nest: a completion may issue what completes at once
+  virtual void completed(const AsyncOp&) {}
+  // Bulk groups of one thread: the next operation issued joins the open group; commit; a wait is over.
+  virtual void bulk_open(const Warp&, int /*lane*/) {}
+  virtual void bulk_commit(const Warp&, int /*lane*/) {}
+  virtual void bulk_pass(const Warp&, int /*lane*/, int64_t /*allowed*/, bool /*reads_only*/) {}
+  // tcgen05.ld at its issue and when it is waited for; tcgen05.wait::st.
+  virtual void tmem_load(const Exec&, PendingTmemLoad&, int /*column*/) {}
+  virtual void tmem_load_done(const Warp&, const PendingTmemLoad&) {}
+  virtual void tmem_stores_done(const Warp&) {}
+  virtual void tmem_dealloc(const Exec&, int /*column*/, int /*columns*/) {}
+
+  // ---- accesses: of a thread, and of the asynchronous operation that completes now
+  virtual void generic_shared(const Exec&, Cta&, uint32_t /*offset*/, uint32_t /*size*/, int /*lane*/,
+                              bool /*write*/) {}
+  virtual void generic_global(const Exec&, const GlobalBuffer&, uint64_t /*address*/, uint32_t /*size*/,
+                              int /*lane*/, bool /*write*/) {}
+  virtual void async_shared(Cta&, uint32_t /*offset*/, uint32_t /*size*/, bool /*write*/) {}
+  virtual void async_global(const GlobalBuffer&, uint64_t /*address*/, uint32_t /*size*/, bool /*write*/,
+                            bool /*add*/) {}
+  // What two MMAs of one pipeline must share to follow each other in order; before its accesses.
+  virtual void mma_shape(uint32_t) {}
+  // TMEM lanes `units` from 16 * sixteenth on, in each of the columns; by a tcgen05.ld when `load` is not
+  // null.
+  virtual void tmem(Cta&, int /*sixteenth*/, uint16_t /*units*/, int /*column*/, int /*columns*/,
+                    bool /*write*/, const PendingTmemLoad* /*load*/) {}
+};
+
+}  // namespace tileproof

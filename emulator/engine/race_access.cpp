@@ -11,6 +11,10 @@ const size_t kMostSlots = 256;  // of one granule
 // Calls f(address, bytes of the granule) for each granule of 16 bytes that a range touches.
 template <class F>
 void granules(uint64_t address, uint32_t size, F&& f) {
+  if (size == 16 && !(address & 15)) {
+    f(address, uint16_t{0xffff});
+    return;
+  }
   for (const uint64_t end = address + size; address < end;) {
     const uint32_t first = address & 15,
                    n = static_cast<uint32_t>(std::min<uint64_t>(16 - first, end - address));

@@ -25,6 +25,7 @@ from tileproof.conformance import report as text
 from tileproof.conformance.corpus_cli import corpus
 from tileproof.conformance.explain.command import explain
 from tileproof.conformance.explore_cli import explore
+from tileproof.conformance.inspect_cli import inspect, instructions
 from tileproof.conformance.layout.command import layout
 from tileproof.conformance.orders.command import orders
 from tileproof.conformance.prove.command import prove
@@ -299,6 +300,8 @@ def defects(as_json: bool) -> int:
 main.add_command(corpus)
 main.add_command(explain)
 main.add_command(explore)
+main.add_command(inspect)
+main.add_command(instructions)
 main.add_command(layout)
 main.add_command(orders)
 main.add_command(prove)

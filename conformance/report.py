@@ -103,7 +103,9 @@ def print_rows(title: str, rows: Sequence[Mapping[str, Any]], as_json: bool) -> 
     if not rows:
         print(f"{title}: none")
         return
-    table = Table(*rows[0], title=title)
+    table = Table(title=title)
+    for name in rows[0]:
+        table.add_column(name, overflow="fold")  # nothing is cut
     for row in rows:
         table.add_row(*(escape(str(value)) for value in row.values()))
     console = Console(highlight=False)

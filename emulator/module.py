@@ -13,6 +13,7 @@ from tileproof.emulator.causes import Allow, divide
 from tileproof.emulator.decode import Decoder
 from tileproof.emulator.errors import LaunchError, PtxError, UnsupportedInstruction
 from tileproof.emulator.hang import Hang
+from tileproof.emulator.inspect import ModuleInfo, inspect_entry
 from tileproof.emulator.memory import Buffer, Memory
 from tileproof.emulator.program import SHARED_RESERVED, Decoded
 from tileproof.emulator.ptx import PtxModule, parse_module
@@ -78,6 +79,16 @@ class Module:
             entry.name: [(p.name, p.bytes, p.align) for p in entry.parameters]
             for entry in self._parsed.entries.values()
         }
+
+    def inspect(self) -> ModuleInfo:
+        """What every kernel holds, and each form that is not executed, without running anything."""
+        addresses = {name: at for name, (at, _) in self._globals.items()}
+        entries = self._parsed.entries.values()
+        return ModuleInfo(
+            self._parsed.version,
+            self._parsed.target,
+            tuple(inspect_entry(self._parsed, entry, addresses) for entry in entries),
+        )
 
     def decode(self, entry: str) -> Decoded:
         """The decoded entry; raises UnsupportedInstruction or PtxError for what it contains."""

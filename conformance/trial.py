@@ -155,9 +155,9 @@ def judge(
         for remark in observed.findings:
             if remark.severity != "error":
                 verdict.remarks[remark.code] = verdict.remarks.get(remark.code, 0) + remark.count
-        for one in observed.allowed:
-            name = f"allowed: {one.code} at {one.source or f'PTX line {one.ptx_line}'}"
-            verdict.remarks[name] = verdict.remarks.get(name, 0) + one.count
+        for accepted in observed.allowed:
+            name = f"allowed: {accepted.code} at {accepted.source or f'PTX line {accepted.ptx_line}'}"
+            verdict.remarks[name] = verdict.remarks.get(name, 0) + accepted.count
     if not faults:
         faults += _disagreements(plan, views["production"], views["probe"], verdict)
         added = [one.at for one in sums["production"]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tileproof.emulator.decode import Decoder
 from tileproof.emulator.program import NONE
 from tileproof.emulator.ptx import Instruction, Sink
@@ -58,7 +60,7 @@ def query_cancel(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.need("b32")
     m.need("b128")
     if single:
-        places = {single[-1]: d.dst(dst, "b32")}
+        places: Any = {single[-1]: d.dst(dst, "b32")}
     else:
         parts = d.vector(dst)
         if len(parts) != 4:

@@ -95,7 +95,7 @@ def block(a: Array, b: Array, c: float, type_: str, d_type: str = "f32") -> np.f
     if not all(np.isfinite([*a, *b, c])):
         bad = [v for v in special if not np.isfinite(v)]
         if any(np.isnan(bad)) or len(set(bad)) != 1:
-            return np.array(0x7FFFFFFF, np.uint32).view(np.float32)[()]
+            return np.float32(np.array(0x7FFFFFFF, np.uint32).view(np.float32))
         return np.float32(bad[0])
     direct = d_type == "f16" and type_ == "f16"
     terms = []

@@ -127,6 +127,7 @@ def _d_qks(kernel: Any, wanted: str) -> list[int]:
     show_default=True,
     help="Check that conflicting accesses are ordered (docs/races.md).",
 )
+@click.option("--strict", is_flag=True, help="Take the PTX ISA by the letter: some findings weigh more.")
 @click.option("--case", "case_json", metavar="JSON", help="Replay one case of a finding.")
 @click.option("--schedule-seed", default=0, metavar="N", help="With --case: seed of the random schedule.")
 @click.option("--plant", metavar="ID", help="Plant a defect first (see `tileproof defects`).")
@@ -144,6 +145,7 @@ def check(
     policy: Any,
     mma: Any,
     races: bool,
+    strict: bool,
     case_json: str | None,
     schedule_seed: int,
     plant: str | None,
@@ -173,6 +175,7 @@ def check(
     extra = [*(f"--stage={name}" for name in stages), *([f"--plant={plant}"] if plant else [])]
     extra += ["--mma=exact"] if mma == "exact" else []
     extra += [] if races else ["--no-races"]
+    extra += ["--strict"] if strict else []
     extra += [f"--allow={one}" for one in allow]
     accepted = [Allow.parse(one) for one in allow]
 
@@ -181,7 +184,14 @@ def check(
         for width in widths:
             progress.start(f"{found.name} d_qk {width}: building")
             subject = on_emulator(
-                found, width, stages=stages, mma=mma, planted=planted, races=races, allow=accepted
+                found,
+                width,
+                stages=stages,
+                mma=mma,
+                planted=planted,
+                races=races,
+                allow=accepted,
+                strict=strict,
             )
             progress.start(f"{found.name} d_qk {width}")
             if case is not None:

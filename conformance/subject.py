@@ -58,9 +58,11 @@ def on_emulator(
     planted: Defect | None = None,
     races: bool = True,
     allow: Sequence[Allow] = (),
+    strict: bool = False,
 ) -> Subject:
     """Builds `kernel` (cached) and pairs it with the emulator's driver; `races` checks the order of all
-    accesses in the launches that are judged stage by stage; `allow` are findings accepted on purpose.
+    accesses in the launches that are judged stage by stage; `allow` are findings accepted on purpose;
+    `strict` takes the ISA by the letter.
     """
     from tileproof.conformance.drivers import emulator
 
@@ -69,7 +71,14 @@ def on_emulator(
 
     def driver(launch: Launch, plan: KernelPlan, schedule: Schedule, taps: bool) -> Observed:
         return emulator.run(
-            launch, plan, schedule=schedule, taps=taps, mma=mma, races=races and taps, allow=allow
+            launch,
+            plan,
+            schedule=schedule,
+            taps=taps,
+            mma=mma,
+            races=races and taps,
+            allow=allow,
+            strict=strict,
         )
 
     @cache

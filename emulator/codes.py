@@ -13,13 +13,18 @@ Severity = Literal["error", "warning", "note"]
 
 @dataclass(frozen=True)
 class Code:
-    """`stops` tells whether the launch ends there: hardware would trap, hang or go on undefined."""
+    """`stops` tells whether the launch ends there: hardware would trap, hang or go on undefined.
+
+    `strict` and `strict_stops` are what `launch(strict=True)` makes of it: the ISA by the letter.
+    """
 
     code: str
     group: str
     severity: Severity
     stops: bool
     meaning: str
+    strict: Severity
+    strict_stops: bool
 
 
 _ROWS = """
@@ -77,7 +82,7 @@ races|race-proxy-fence|error|goes on|generic writes and an asynchronous access, 
 races|race-proxy-reader|note|goes on|as race-proxy-fence, with the fence on the reading side only
 races|race-proxy-read|note|goes on|generic reads, then an asynchronous write, with a barrier only: what CUTLASS pipelines do
 races|race-tcgen05-fence|error|goes on|TMEM accesses of two threads with a barrier, without tcgen05.fence before or after it
-races|race-operand-fence|warning|goes on|tcgen05.mma or cp reads shared memory after a wait, without tcgen05.fence::after_thread_sync
+races|race-operand-fence|warning>error|goes on|tcgen05.mma or cp reads shared memory after a wait, without tcgen05.fence::after_thread_sync
 races|race-mma-pipeline|error|goes on|two tcgen05 operations of one thread on the same cells that the pipeline does not keep in order
 races|race-mbarrier-init|error|goes on|an mbarrier is used by who is not ordered after its mbarrier.init
 races|race-mbarrier-init-fence|note|goes on|as race-mbarrier-init, ordered by a releasing barrier, without fence.mbarrier_init
@@ -95,7 +100,23 @@ end|trap|error|stops|the kernel executed trap
 end|device-assert|error|stops|the kernel called __assertfail
 """  # noqa: E501
 
-CODES: dict[str, Code] = {
-    fields[1]: Code(fields[1], fields[0], fields[2], fields[3] == "stops", fields[4])  # type: ignore[arg-type]
-    for fields in (line.split("|") for line in _ROWS.strip().splitlines())
-}
+
+def _code(line: str) -> Code:
+    """A row: code group, code, severity, stops or goes on, meaning; "a>b" is b when strict."""
+    group, code, severity, end, meaning = line.split("|")
+    usual, _, strict = severity.partition(">")
+    ends, _, strictly = end.partition(">")
+    return Code(code, group, usual, ends == "stops", meaning, strict or usual, (strictly or ends) == "stops")  # type: ignore[arg-type]
+
+
+CODES: dict[str, Code] = {code.code: code for code in map(_code, _ROWS.strip().splitlines())}
+SEVERITIES: tuple[Severity, ...] = ("note", "warning", "error")  # the engine's numbers
+
+
+def strict_weights() -> list[tuple[str, int, bool]]:
+    """(code, severity number, stops) of the codes that weigh otherwise in a strict launch."""
+    return [
+        (c.code, SEVERITIES.index(c.strict), c.strict_stops)
+        for c in CODES.values()
+        if (c.strict, c.strict_stops) != (c.severity, c.stops)
+    ]

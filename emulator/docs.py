@@ -60,16 +60,26 @@ def page(rows: Iterable[Row], codes: Iterable[Code]) -> str:
         "## Findings",
         "",
         'A finding that "stops" ends the launch: hardware would trap, hang or go on undefined.',
+        "`launch(strict=True)` takes the ISA by the letter: the finding is then what stands in brackets.",
         "",
         *_table(
             ("code", "about", "severity", "launch", "meaning"),
             (
-                (f"`{c.code}`", c.group, c.severity, "stops" if c.stops else "goes on", c.meaning)
+                (
+                    f"`{c.code}`",
+                    c.group,
+                    c.severity + (f" ({c.strict})" if c.strict != c.severity else ""),
+                    _END[c.stops] + (f" ({_END[c.strict_stops]})" if c.strict_stops != c.stops else ""),
+                    c.meaning,
+                )
                 for c in codes
             ),
         ),
     ]
     return "\n".join(lines) + "\n"
+
+
+_END = {True: "stops", False: "goes on"}
 
 
 def _forms(text: str) -> str:

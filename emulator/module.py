@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from tileproof.emulator import _engine, isa  # noqa: F401 - importing isa fills the registry
 from tileproof.emulator.causes import Allow, divide
+from tileproof.emulator.codes import strict_weights
 from tileproof.emulator.decode import Decoder
 from tileproof.emulator.errors import LaunchError, PtxError, UnsupportedInstruction
 from tileproof.emulator.hang import Hang
@@ -122,6 +123,7 @@ class Module:
         clc: Literal["refuse", "grant"] = "refuse",
         allow: Sequence[Allow | str] = (),
         symbols: Mapping[int, str] | None = None,
+        strict: bool = False,
     ) -> LaunchResult:
         """Runs one grid to its end or to the finding that stops it.
 
@@ -142,6 +144,7 @@ class Module:
         trace: records events (`LaunchResult.trace`), the first `trace_limit` of them.
         allow: findings accepted on purpose, as `Allow` or "CODE[:PLACE]"; they go to `LaunchResult.allowed`.
         symbols: names by offset in the dynamic shared memory, beside the PTX's own, for reports.
+        strict: the ISA by the letter: the severities in brackets of docs/instructions.md hold.
         record: keeps `LaunchResult.decisions`, with which a replay over this base does the same; not of
         "early".
         clc: what clusterlaunchcontrol.try_cancel is told: always no, which is legal, or a cluster that has
@@ -218,6 +221,7 @@ class Module:
             races=races,
             schedule=schedule.for_engine(record),
             grant_claims=clc == "grant",
+            strict=strict_weights() if strict else None,
             launch_registers=launch_registers(directives, block3[0] * block3[1] * block3[2], entry),
         )
         hang = Hang(raw["hang"], ProgramView(decoded)) if "hang" in raw else None

@@ -49,14 +49,16 @@ def run(
     mma: Mma = "fast",
     races: bool = False,
     allow: Sequence[Allow] = (),
+    strict: bool = False,
 ) -> Observed:
     """Executes `launch`; with `taps` every observation of the plan is captured, with `races` the order of
-    all accesses is checked. `allow`: findings accepted on purpose, which go to `Observed.allowed`.
+    all accesses is checked. `allow`: findings accepted on purpose, which go to `Observed.allowed`;
+    `strict` takes the ISA by the letter.
 
     TileproofError when the module cannot be parsed, holds an instruction that the emulator does not know, or
     does not fit the launch.
     """
-    return _run(launch, plan, schedule, taps, mma, 0, races, allow)[0]
+    return _run(launch, plan, schedule, taps, mma, 0, races, allow, strict)[0]
 
 
 def run_traced(
@@ -77,6 +79,7 @@ def _run(
     limit: int,
     races: bool,
     allow: Sequence[Allow] = (),
+    strict: bool = False,
 ) -> tuple[Observed, Trace | None]:
     result, buffers = launch_on(
         launch,
@@ -89,6 +92,7 @@ def _run(
         trace_limit=limit,
         races=races,
         allow=allow,
+        strict=strict,
     )
     dynamic = shared_offset(launch)
     outputs = {

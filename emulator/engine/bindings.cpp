@@ -89,7 +89,8 @@ py::dict launch(
     const std::tuple<uint32_t, uint32_t, uint32_t>& cluster, uint32_t dynamic_shared, py::bytes params,
     int policy, uint64_t seed, int mma, uint64_t livelock_limit, uint64_t instruction_limit,
     const std::vector<std::tuple<std::string, uint32_t, bool, int32_t, int32_t, uint32_t, uint32_t>>& taps,
-    uint64_t trace_limit, bool races, const py::dict& schedule, int32_t launch_registers, bool grant_claims) {
+    uint64_t trace_limit, bool races, const py::dict& schedule, int32_t launch_registers, bool grant_claims,
+    const std::optional<std::vector<std::tuple<std::string, int, bool>>>& strict) {
   GlobalMemory memory;
   for (const auto& [address, size, data, written, writable, name] : buffers) {
     GlobalBuffer b;
@@ -113,6 +114,10 @@ py::dict launch(
   c.instruction_limit = instruction_limit;
   c.trace_limit = trace_limit;
   c.races = races;
+  c.strict = strict.has_value();
+  if (strict)
+    for (const auto& [code, severity, stops] : *strict)
+      c.weights[code] = {static_cast<Severity>(severity), stops};
   c.launch_registers = launch_registers;
   c.grant_claims = grant_claims;
   read_schedule(schedule, c);
@@ -257,7 +262,7 @@ PYBIND11_MODULE(_engine, m) {
         py::arg("cluster"), py::arg("dynamic_shared"), py::arg("params"), py::arg("policy"), py::arg("seed"),
         py::arg("mma"), py::arg("livelock_limit"), py::arg("instruction_limit"), py::arg("taps"),
         py::arg("trace_limit"), py::arg("races"), py::arg("schedule") = py::dict(),
-        py::arg("launch_registers") = 0, py::arg("grant_claims") = false);
+        py::arg("launch_registers") = 0, py::arg("grant_claims") = false, py::arg("strict") = py::none());
   m.def("handlers", &handler_ids, "Handler names and their numbers.");
   m.def("set_mma_rules", &set_mma_rules, "Hands over spec.machine.descriptor_rules.");
   m.def(

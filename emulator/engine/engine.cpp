@@ -19,6 +19,8 @@ Engine::Engine(const Program& p, GlobalMemory& m, Config c)
       config(std::move(c)),
       rng(config.seed * 0x9e3779b97f4a7c15ull + 1),
       scheduler(Scheduler::make(*this)) {
+  sink.weights = config.weights;
+  sink.stopped = &stopped;
   if (config.trace_limit) {
     trace = std::make_unique<Trace>(*this);
     listeners_.push_back(trace.get());

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "program.hpp"
@@ -65,11 +66,25 @@ struct Finding {
   Race race;
 };
 
+// What a finding of some code counts as in this launch, and whether the launch stops there.
+struct Weight {
+  Severity severity = Severity::Error;
+  bool stops = false;
+};
+
 class FindingSink {
  public:
+  std::unordered_map<std::string, Weight> weights;  // of codes that weigh otherwise than they are reported
+  bool* stopped = nullptr;                          // the launch's
+
   // The finding: a new one the first time this (code, instruction, other instruction) is seen in a CTA rank.
   Finding* add(Severity severity, const std::string& code, const std::string& message, const Origin& at,
                uint64_t address = 0, const Instr* other = nullptr) {
+    if (!weights.empty())
+      if (const auto w = weights.find(code); w != weights.end()) {
+        severity = w->second.severity;
+        *stopped |= w->second.stops;
+      }
     auto [it, fresh] = seen_.try_emplace(std::make_tuple(code, at.instr, other, at.rank), findings.size());
     if (!fresh) {
       findings[it->second].count++;

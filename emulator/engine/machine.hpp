@@ -246,8 +246,10 @@ struct Config {
   uint64_t instruction_limit = 10'000'000'000;  // warp instructions of a whole launch
   uint64_t trace_limit = 0;                     // events kept; 0: no trace
   bool races = false;                           // check happens-before
-  bool grant_claims = false;                    // clusterlaunchcontrol requests succeed while clusters wait
-  int32_t launch_registers = 0;                 // of a thread, 0: not fixed
+  bool strict = false;                          // the ISA by the letter
+  std::unordered_map<std::string, Weight> weights;  // of codes that weigh otherwise then
+  bool grant_claims = false;     // clusterlaunchcontrol requests succeed while clusters wait
+  int32_t launch_registers = 0;  // of a thread, 0: not fixed
   std::vector<uint8_t> params;
   std::vector<Tap> taps;
 };

@@ -27,7 +27,7 @@ def test_a_stale_page_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 def test_every_row_and_code_is_on_the_page() -> None:
     row = registry.Row("frob.nicate", "logic", ".b32|.b64", "modelled", "9.7.1", "a note", lambda *_: None)
-    code = Code("frob-error", "memory", "error", True, "it frobs")
+    code = Code("frob-error", "memory", "error", True, "it frobs", "error", True)
     text = docs.page([*registry.ROWS, row], [*CODES.values(), code])
     for name in [*(r.base for r in registry.ROWS), *CODES, "frob.nicate", "frob-error"]:
         assert f"| `{name}` |" in text

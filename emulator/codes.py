@@ -97,6 +97,7 @@ end|hang|error|stops|nothing can move; the finding lists who waits for what
 end|livelock|error|stops|warps run and nothing happens
 end|instruction-limit|error|stops|the launch ran longer than its instruction_limit
 end|trap|error|stops|the kernel executed trap
+end|branch-index|error|stops|the index of brx.idx lies outside its list of targets
 end|device-assert|error|stops|the kernel called __assertfail
 """  # noqa: E501
 

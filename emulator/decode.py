@@ -10,7 +10,16 @@ from tileproof.emulator.cfg import immediate_post_dominators
 from tileproof.emulator.errors import PtxError, UnsupportedInstruction
 from tileproof.emulator.operands import Operands
 from tileproof.emulator.program import NONE, PACKED, SHARED_RESERVED, SPECIALS, Decoded, Symbol
-from tileproof.emulator.ptx import Declaration, Instruction, Label, Name, Scope, Statement, parse_body
+from tileproof.emulator.ptx import (
+    BranchTargets,
+    Declaration,
+    Instruction,
+    Label,
+    Name,
+    Scope,
+    Statement,
+    parse_body,
+)
 from tileproof.emulator.slots import place
 from tileproof.emulator.spelling import Target
 
@@ -27,10 +36,11 @@ class Decoder(Operands):
         vec: list[int] | tuple[int, ...] = (),
         imm: int = 0,
         label: str | None = None,
+        predicate: int | None = None,
         **slots: int,
     ) -> None:
         """Appends one engine instruction with the guard and place of the current PTX instruction; `slots` are
-        operands and modifiers by name (`emulator/slots.py`).
+        operands and modifiers by name (`emulator/slots.py`). `predicate`: a register in place of the guard.
         """
         ins = self.current
         assert ins is not None
@@ -38,7 +48,9 @@ class Decoder(Operands):
         if number is None:
             raise self._unsupported(f"no handler {handler}")
         pred, negated = -1, 0
-        if ins.guard:
+        if predicate is not None:
+            pred = predicate
+        elif ins.guard:
             pred, negated = self.predicate(Name(ins.guard))[0], int(ins.guard_negated)
         if ins.opcode not in self._name_at:
             self._name_at[ins.opcode] = len(self.names)
@@ -92,6 +104,7 @@ class Decoder(Operands):
         for variable in self._dynamic:
             self.scopes[0][variable.name] = Symbol("shared", base)
             self.shared_symbols[variable.name] = (base, 0)
+        self.branch_targets = {s.name: s.labels for s in statements if isinstance(s, BranchTargets)}
         scope_count = 0
         self.label_scopes = [-1]
         for statement in statements:
@@ -106,6 +119,8 @@ class Decoder(Operands):
                     self.label_scopes.pop()
             elif isinstance(statement, Label):
                 self.labels[(self.label_scopes[-1], statement.name)] = len(self.rows)
+            elif isinstance(statement, BranchTargets):
+                continue  # collected before
             elif isinstance(statement, Declaration):
                 self.current = Instruction(statement.line, "", "", False, f".{statement.space}", ())
                 self.declare(statement)
@@ -223,7 +238,7 @@ class Decoder(Operands):
     def _reconvergence(self, code: np.ndarray) -> None:
         """Sets `rpc` of every conditional branch to its immediate post-dominator."""
         branch, leave = _HANDLERS["bra"], _HANDLERS["ret"]
-        trap = _HANDLERS["trap"]
+        stops, astray = (leave, _HANDLERS["trap"]), _HANDLERS["brx.none"]
         kinds = []
         handlers, predicates, targets = (
             code["handler"].tolist(),
@@ -233,7 +248,11 @@ class Decoder(Operands):
         for handler, predicate, target in zip(handlers, predicates, targets, strict=True):
             if handler == branch:
                 kinds.append(("branch", target, predicate >= 0))
-            elif handler in (leave, trap) and predicate < 0:
+            elif (
+                handler == astray
+            ):  # stops the launch: as if it were the last target, so that lanes meet behind
+                kinds.append(("branch", target, False))
+            elif handler in stops and predicate < 0:
                 kinds.append(("exit", -1, False))
             else:
                 kinds.append(("next", -1, False))

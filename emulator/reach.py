@@ -62,7 +62,7 @@ class ProgramView:
     def _after(self, pc: int) -> tuple[int, ...]:
         if self.handler[pc] == "bra":
             return (self._target[pc], pc + 1) if self._guarded[pc] else (self._target[pc],)
-        if self.handler[pc] in ("ret", "trap") and not self._guarded[pc]:
+        if self.handler[pc] in ("ret", "trap", "brx.none") and not self._guarded[pc]:
             return ()
         return (pc + 1,)
 

@@ -155,6 +155,15 @@ CUresult encode_im2col(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t ra
                            common(type, rank, address, shape, strides, steps, interleave, swizzle, fill));
 }
 
+CUresult fill(CUdeviceptr to, const void* value, std::size_t size, std::size_t count) {
+  auto& r = recorder();
+  auto* at = reinterpret_cast<char*>(to);
+  if (!r.device(at, size * count)) return CUDA_ERROR_INVALID_VALUE;
+  for (std::size_t i = 0; i < count; ++i) std::memcpy(at + i * size, value, size);
+  r.event("\"event\":\"write\",\"address\":" + address_of(at) + "," + r.bytes(at, size * count));
+  return CUDA_SUCCESS;
+}
+
 // What `kernel<<<...>>>` pushes and its host function pops.
 struct Configuration {
   dim3 grid, block;
@@ -268,6 +277,25 @@ cudaError_t cudaMemset(void* to, int value, size_t bytes) {
 }
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t) {
   return cudaMemset(to, value, bytes);
+}
+
+// The driver's memsets by width, which programs call directly.
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream) {
+  return fill(to, &value, sizeof value, count);
+}
+CUresult cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count, CUstream) {
+  return fill(to, &value, sizeof value, count);
+}
+CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream) {
+  return fill(to, &value, sizeof value, count);
+}
+CUresult cuGetErrorString(CUresult error, const char** out) {
+  *out = error == CUDA_SUCCESS ? "no error" : "recording failed";
+  return CUDA_SUCCESS;
+}
+CUresult cuGetErrorName(CUresult error, const char** out) {
+  *out = error == CUDA_SUCCESS ? "CUDA_SUCCESS" : "CUDA_ERROR";
+  return CUDA_SUCCESS;
 }
 
 cudaError_t cudaGetDevice(int* device) {

@@ -1,11 +1,36 @@
 // Control flow, warp-level operations, named and cluster barriers.
 #include "machine.hpp"
+#include "slots/control.hpp"
 
 namespace tileproof {
 namespace {
 
 // The interpreter runs branches itself; this entry only gives them an identity in the table.
 Step bra(Exec&, const Instr&) { return Step::Stop; }
+
+// One target of brx.idx: whether the index is the target's place in the list.
+Step brx_case(Exec& x, const Instr& i) {
+  const uint32_t* index = x.src<uint32_t>(i.o[slot::brx_case::index]);
+  uint32_t hits = 0;
+  for (uint32_t m = x.mask; m; m &= m - 1) {
+    const int l = __builtin_ctz(m);
+    hits |= static_cast<uint32_t>(index[l] == static_cast<uint64_t>(i.imm)) << l;
+  }
+  uint32_t& matches = *x.dst<uint32_t>(i.o[slot::brx_case::matches]);
+  matches = (matches & ~x.mask) | hits;
+  return Step::Next;
+}
+
+// After the last target: the behaviour is undefined (PTX ISA 9.7.12.4).
+Step brx_none(Exec& x, const Instr& i) {
+  const int l = x.lane();
+  const uint32_t found = x.src<uint32_t>(i.o[slot::brx_none::index])[l];
+  x.e.fault("branch-index",
+            "brx.idx with index " + std::to_string(found) + ", and its list has " +
+                std::to_string(i.m[slot::brx_none::targets]) + " targets",
+            x.origin(l));
+  return Step::Stop;
+}
 
 Step ret(Exec& x, const Instr& i) {
   const uint32_t lanes = x.mask;
@@ -241,6 +266,8 @@ Step cluster_wait(Exec& x, const Instr& i) {
 
 const Registrar sync({
     {"bra", bra},
+    {"brx.case", brx_case},
+    {"brx.none", brx_none},
     {"ret", ret},
     {"trap", trap},
     {"elect", elect},

@@ -24,6 +24,39 @@ def bra(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit("bra", label=target.name)
 
 
+slots("brx.case", operands="matches index")
+slots("brx.none", operands="index", modifiers="targets")
+
+
+@instruction(
+    "brx",
+    group="control flow",
+    forms=".idx[.uni] @sm_30 @ptx6.0",
+    section="9.7.12.4",
+    note="as one branch a target in the order of the list; an index outside the list is a finding",
+)
+def brx(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    m.need("idx")
+    m.drop("uni")
+    index, table = i.operands
+    if not isinstance(table, Name) or table.name not in d.branch_targets:
+        raise ValueError("a label of a .branchtargets list is needed")
+    labels = d.branch_targets[table.name]
+    after = f"after brx {len(d.rows)}"  # no label of PTX has a space
+    if i.guard:
+        skip = guard = d.predicate(Name(i.guard))[0]
+        if not i.guard_negated:
+            skip = d.temporary(4)
+            d.emit("not.pred", [skip, guard], predicate=-1)
+        d.emit("bra", label=after, predicate=skip)
+    slot, matches = d.src(index, "u32"), d.temporary(4)
+    for number, label in enumerate(labels):
+        d.emit("brx.case", matches=matches, index=slot, imm=number, predicate=-1)
+        d.emit("bra", label=label, predicate=matches)
+    d.emit("brx.none", index=slot, targets=len(labels), label=labels[-1], predicate=-1)
+    d.labels[(d.label_scopes[-1], after)] = len(d.rows)
+
+
 @instruction(
     "ret", group="control flow", forms="[.uni]", section="9.7.12.6", note="from the kernel: the thread exits"
 )
@@ -115,7 +148,6 @@ def setmaxnreg(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit("setmaxnreg", inc=int(way == "inc"), imm=value)
 
 
-refused("brx", group="control flow", forms=".idx[.uni]", section="9.7.12.4", note="indirect branches")
 refused("wgmma", group="tensor core", forms="*", section="9.7.15", note="Hopper's warpgroup MMA")
 refused(
     "st.async",

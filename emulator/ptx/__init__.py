@@ -5,6 +5,7 @@ from tileproof.emulator.ptx.module import parse_module
 from tileproof.emulator.ptx.operands import parse_number, parse_operand
 from tileproof.emulator.ptx.syntax import (
     Address,
+    BranchTargets,
     Declaration,
     Entry,
     Immediate,
@@ -24,6 +25,7 @@ from tileproof.emulator.ptx.syntax import (
 
 __all__ = [
     "Address",
+    "BranchTargets",
     "Declaration",
     "Entry",
     "Immediate",

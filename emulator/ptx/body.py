@@ -12,6 +12,7 @@ from tileproof.emulator.ptx.operands import parse_operand, split_operands
 from tileproof.emulator.ptx.syntax import (
     IDENTIFIER,
     TYPE_BYTES,
+    BranchTargets,
     Declaration,
     Entry,
     Instruction,
@@ -98,7 +99,12 @@ def parse_body(module: PtxModule, entry: Entry) -> list[Statement]:
         if stop < 0:
             raise fail(module, at, "a statement has no ';'", "';'")
         statement = text[at:stop]
-        if char == ".":
+        if statement.startswith(".branchtargets"):
+            if not out or not isinstance(out[-1], Label):
+                raise fail(module, at, "a list of branch targets has no label", "name: .branchtargets a, b;")
+            names = tuple(name.strip() for name in statement.removeprefix(".branchtargets").split(","))
+            out[-1] = BranchTargets(line, out[-1].name, names)
+        elif char == ".":
             if not statement.startswith(".pragma"):
                 out.extend(_declaration(module, at, line, statement))
         else:

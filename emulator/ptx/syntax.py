@@ -108,7 +108,16 @@ class Scope:
     opens: bool
 
 
-Statement = Instruction | Label | Declaration | Scope
+@dataclass(frozen=True)
+class BranchTargets:
+    """`name: .branchtargets a, b, ...;`: what `brx.idx` may branch to, by index."""
+
+    line: int
+    name: str
+    labels: tuple[str, ...]
+
+
+Statement = Instruction | Label | Declaration | Scope | BranchTargets
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,7 @@ copies|tensormap-invalid|error|stops|the 128 bytes are no encoded tensor map
 copies|tensormap-rank|error|stops|the dimension of the instruction is not the rank of the map
 copies|tensormap-gather4|error|stops|gather4 or scatter4 with a map that is not rank 2 with one row a box
 copies|tma-barrier-cta|error|stops|a copy signals an mbarrier in a CTA that this form cannot signal
+copies|copy-size|error|stops|cp.async with a src-size beyond its cp-size
 copies|clc-after-refusal|error|goes on|clusterlaunchcontrol.try_cancel by a CTA that has seen a request refused
 copies|clc-response|error|goes on|clusterlaunchcontrol.query_cancel of what is no response, or the first CTA of a refused one
 tensor memory|tmem-alloc|error|stops|an illegal tcgen05.alloc: columns, growing sizes, after relinquish

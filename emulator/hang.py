@@ -11,7 +11,19 @@ from tileproof.emulator.reach import ProgramView
 NodeKind = Literal["warp", "mbarrier", "named barrier", "cluster barrier", "TMEM", "pair", "registers"]
 RootKind = Literal["unsatisfiable", "lapped", "cycle", "spin"]
 # Order of `enum class Wait` in engine/machine.hpp.
-WAITS = ("none", "mbarrier", "named", "cluster", "bulk", "alloc", "pair", "lanes", "join", "registers")
+WAITS = (
+    "none",
+    "mbarrier",
+    "named",
+    "cluster",
+    "bulk",
+    "alloc",
+    "pair",
+    "lanes",
+    "join",
+    "registers",
+    "copies",
+)
 
 
 class Names:

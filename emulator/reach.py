@@ -78,7 +78,7 @@ class ProgramView:
                     ("deliver",),
                 )
                 return frozenset(kinds[min(3, int(row["m"][1]))])
-            case "tcgen05.commit":
+            case "cp.async.arrive" | "tcgen05.commit":
                 return frozenset({"arrive"})
             case "tma.load":
                 return frozenset({"deliver"})
@@ -108,7 +108,7 @@ class ProgramView:
         """
         row = self._decoded.code[pc]
         handler = self.handler[pc]
-        slot = {"tma.load": 3, "bulk.copy": 4}.get(handler, 1)
+        slot = {"tma.load": 3, "bulk.copy": 4, "cp.async.arrive": 0}.get(handler, 1)
         wide = handler in ("mbarrier.arrive", "tcgen05.commit") and int(row["m"][5]) == 8
         operand = int(row["o"][slot])
         address = int(row["imm"]) if handler == "mbarrier.arrive" else 0
@@ -120,6 +120,7 @@ class ProgramView:
             address -= SHARED_WINDOW
         named, offset = address >> RANK_SHIFT, address & OFFSET_MASK
         own = handler == "mbarrier.arrive" and int(row["m"][0]) == 0
+        own = own or handler == "cp.async.arrive"
         own = own or (handler == "tma.load" and bool(row["m"][4]))
         own = own or (handler == "bulk.copy" and bool(row["m"][1]))
         return (rank if own else named, offset, exact)

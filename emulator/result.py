@@ -198,6 +198,7 @@ class Counters:
     divergent_releases: int = 0
     schedule_points: int = 0
     claimed_clusters: int = 0
+    cp_async_bytes: int = 0
 
     def keys(self) -> list[str]:
         """With `[]`, lets `dict(counters)` work."""

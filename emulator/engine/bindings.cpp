@@ -184,6 +184,7 @@ py::dict launch(
   counters["mma_macs"] = n.mma_macs;
   counters["async_operations"] = n.async_operations;
   counters["divergent_releases"] = n.divergent_releases;
+  counters["cp_async_bytes"] = n.cp_async_bytes;
   counters["claimed_clusters"] = n.claimed_clusters;
   counters["schedule_points"] = n.schedule_points;
   py::list records;

@@ -109,6 +109,7 @@ void Engine::start_warp(Cta& cta, Warp& w, int index) {
   w.splits.clear();
   w.joins.clear();
   w.bulk.clear();
+  w.copies.reset();
   w.tmem_loads.clear();
   w.open_loads = 0;
   w.slow = false;
@@ -365,6 +366,16 @@ void Engine::exit_lanes(Warp& w, uint32_t lanes, const Instr* at) {
     w.exits.back().first |= lanes;
   else
     w.exits.push_back({lanes, at});
+  if (w.copies)
+    for (uint32_t m = lanes; m; m &= m - 1) {
+      const size_t l = static_cast<size_t>(__builtin_ctz(m));
+      if (w.copies->issued[l] > w.copies->tracked[l])
+        warn(
+            "async-pending-at-exit",
+            "a thread exits without having waited for its last cp.async (cp.async.wait_group, or an mbarrier "
+            "that tracks it)",
+            Origin{at, w.cta->id, w.cta->rank, w.index, static_cast<int32_t>(l)});
+    }
   w.live &= ~lanes;
   Cluster& cluster = *w.cta->cluster;
   // A thread that arrived at the cluster barrier and exited is no longer waited for, and no longer counts.

@@ -35,6 +35,8 @@ std::string describe(const Engine& e, const Warp& w, const Split& s, const Join*
              std::to_string(cta.cluster->live_threads) + " live threads have arrived";
     case Wait::BulkGroup:
       return "bulk async-groups that do not complete";
+    case Wait::CopyGroup:
+      return "groups of cp.async that do not complete";
     case Wait::TmemAlloc:
       return "free TMEM columns";
     case Wait::TmemPair:

@@ -8,6 +8,7 @@ namespace tileproof {
 
 struct AsyncOp;
 struct Cluster;
+struct CopyArrival;
 struct Cta;
 struct Exec;
 struct GlobalBuffer;
@@ -82,6 +83,14 @@ class Listener {
   virtual void bulk_open(const Warp&, int /*lane*/) {}
   virtual void bulk_commit(const Warp&, int /*lane*/) {}
   virtual void bulk_pass(const Warp&, int /*lane*/, int64_t /*allowed*/, bool /*reads_only*/) {}
+  // cp.async: the next operation issued is the copies of the running instruction; the lane whose part
+  // completes now; groups; an arrival that tracks the copies so far, and that comes now.
+  virtual void copy_open(const Exec&) {}
+  virtual void copy_lane(int /*lane*/) {}
+  virtual void copy_commit(const Warp&, uint32_t /*lanes*/) {}
+  virtual void copy_pass(const Warp&, uint32_t /*lanes*/, int64_t /*allowed*/) {}
+  virtual void copy_track(const Exec&, CopyArrival&) {}
+  virtual void copy_arrive(Cta&, uint32_t /*offset*/, const CopyArrival&, int /*lane*/) {}
   // tcgen05.ld at its issue and when it is waited for; tcgen05.wait::st.
   virtual void tmem_load(const Exec&, PendingTmemLoad&, int /*column*/) {}
   virtual void tmem_load_done(const Warp&, const PendingTmemLoad&) {}

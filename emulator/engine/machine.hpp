@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bulk_groups.hpp"
+#include "cp_async.hpp"
 #include "findings.hpp"
 #include "listener.hpp"
 #include "memory.hpp"
@@ -53,6 +54,7 @@ enum class Wait : uint8_t {
   WarpLanes,  // a .sync instruction waits for the other lanes that it names
   Join,       // arrived at a post-dominator before the other lanes
   Registers,  // setmaxnreg.inc: the pool has too few
+  CopyGroup,  // cp.async.wait_group
 };
 
 // Lanes of a diverged warp that must meet again at rpc (the branch's immediate post-dominator).
@@ -118,6 +120,7 @@ struct Warp {
   std::vector<Split> splits;
   std::vector<Join> joins;
   std::map<int, BulkThread> bulk;           // by lane
+  std::unique_ptr<CopyState> copies;        // cp.async; null before the first
   std::vector<PendingTmemLoad> tmem_loads;  // not waited for
   std::vector<uint16_t> load_of_register;   // by offset / 64: index + 1 into tmem_loads
   int open_loads = 0;                       // of tmem_loads, those not released
@@ -202,6 +205,7 @@ struct Counters {
   uint64_t mma_macs = 0;
   uint64_t async_operations = 0;
   uint64_t divergent_releases = 0;
+  uint64_t cp_async_bytes = 0;
   uint64_t claimed_clusters = 0;  // by clusterlaunchcontrol
   uint64_t schedule_points = 0;   // visible operations and completions, not counted under "early"
 };

@@ -25,10 +25,11 @@ class Engine;
 
 // Through what an access goes (PTX ISA 8.6, 9.7.16.6.5).
 enum class Path : uint8_t {
-  Generic,  // ld, st, atom, red
-  Copy,     // TMA and bulk copies: the async proxy
-  Tensor,   // tcgen05.mma and cp: the async proxy in shared memory, the tcgen05 pipeline in TMEM
-  Warp      // tcgen05.ld, st, alloc and dealloc
+  Generic,    // ld, st, atom, red
+  Copy,       // TMA and bulk copies: the async proxy
+  Tensor,     // tcgen05.mma and cp: the async proxy in shared memory, the tcgen05 pipeline in TMEM
+  Warp,       // tcgen05.ld, st, alloc and dealloc
+  ThreadCopy  // cp.async: the generic proxy, not in program order
 };
 
 enum class Place : uint8_t { Shared, Global, Tmem };
@@ -48,6 +49,8 @@ struct Access {
   bool strong = false;  // atomic, relaxed, volatile or stronger
 };
 
+struct CopyParts;
+
 // What the thread behind an access knows: of a running instruction, or kept from the issue of an
 // asynchronous operation.
 struct View {
@@ -61,6 +64,17 @@ struct View {
   Path path = Path::Generic;
   uint32_t reads = 0, writes = 0;  // records
   Origin at;
+  // cp.async: the agent of the warp's copies; up to where this lane has waited for its own, and has fenced
+  // since.
+  uint32_t copies = 0;
+  Tick copies_waited = 0, copies_fenced = 0;
+  std::shared_ptr<const CopyParts> parts;  // of a cp.async of several lanes
+};
+
+// What the lanes of one cp.async knew at its issue.
+struct CopyParts {
+  std::vector<View> views;  // a group of lanes that know alike
+  std::array<Tick, 32> waited{}, fenced{};
 };
 
 class Races : public Listener {
@@ -94,6 +108,12 @@ class Races : public Listener {
   void bulk_open(const Warp&, int) override { grouped_ = true; }
   void bulk_commit(const Warp& w, int lane) override;
   void bulk_pass(const Warp& w, int lane, int64_t allowed, bool reads_only) override;
+  void copy_open(const Exec& x) override;
+  void copy_lane(int lane) override;
+  void copy_commit(const Warp& w, uint32_t lanes) override;
+  void copy_pass(const Warp& w, uint32_t lanes, int64_t allowed) override;
+  void copy_track(const Exec& x, CopyArrival& arrival) override;
+  void copy_arrive(Cta& cta, uint32_t offset, const CopyArrival& arrival, int lane) override;
   void tmem_load(const Exec& x, PendingTmemLoad& load, int column) override;
   void tmem_load_done(const Warp& w, const PendingTmemLoad& load) override;
   void tmem_stores_done(const Warp& w) override;
@@ -133,6 +153,11 @@ class Races : public Listener {
     int64_t committed = 0;
     std::vector<std::pair<int64_t, std::shared_ptr<View>>> pending;  // group, operation
   };
+  struct OwnCopies {  // cp.async of one warp, in its ticks
+    uint32_t agent = 0;
+    std::array<std::vector<Tick>, 32> commits;
+    std::array<Tick, 32> waited{}, fenced{};
+  };
   struct Thread {  // one warp
     uint32_t agent = 0;
     uint32_t all = ~0u;
@@ -140,6 +165,7 @@ class Races : public Listener {
     std::vector<Group> groups;
     std::vector<std::shared_ptr<View>> stores;  // tcgen05.st not waited for
     std::map<int, BulkThread> bulk;             // by lane
+    std::shared_ptr<OwnCopies> copies;          // null before the first
     std::vector<uint32_t> nth;                  // by instruction
     int32_t barrier = -1, phase = 0;            // its last successful mbarrier wait
   };
@@ -190,6 +216,13 @@ class Races : public Listener {
   static void raise_own(Knowledge& to, uint32_t agent, uint32_t lanes, Tick now,
                         const std::array<Tick, kOrders>& own);
   View view_of(Thread& t, const Group& g, uint32_t lanes);
+  OwnCopies& own_copies(Thread& t);
+  void issue_copies(Thread& t, View& v);
+  static void publish_copies(const Thread& t, uint32_t lanes, Knowledge& to);
+  static void fence_copies(Thread& t, uint32_t lanes);
+  static void look_at_copies(const Thread& t, int lane, View& v);
+  bool copy_covered(const View& v, Order order, const Access& a, uint32_t lanes) const;
+  bool copy_waited(const Access& a, int8_t lane) const;
   std::shared_ptr<const Knowledge> joined(Thread& t);
   Barrier* barrier(Cta& cta, uint32_t offset);
   uint32_t record(Thread& t, const Origin& at, uint32_t lanes, Path path);
@@ -243,6 +276,7 @@ class Races : public Listener {
   const Warp* view_warp_ = nullptr;
   const Group* view_group_ = nullptr;
   bool grouped_ = false;
+  uint32_t copy_lanes_ = 0;  // of the cp.async issued next
   std::vector<Question> questions_;
   // Accesses already found ordered before the current one.
   uint32_t memo_for_ = 0;

@@ -24,7 +24,9 @@ void granules(uint64_t address, uint32_t size, F&& f) {
 }
 
 // A bulk group completes for the thread that issued it, not for its warp.
-int8_t lane_of(const View& v) { return v.path == Path::Copy ? static_cast<int8_t>(v.at.lane) : kWholeWarp; }
+int8_t lane_of(const View& v) {
+  return v.path == Path::Copy || v.path == Path::ThreadCopy ? static_cast<int8_t>(v.at.lane) : kWholeWarp;
+}
 }  // namespace
 
 uint32_t Races::record(Thread& t, const Origin& at, uint32_t lanes, Path path) {
@@ -74,6 +76,7 @@ const View& Races::running(const Exec& x, int lane) {
   view_.lanes = x.order & kCollective ? t.all : 1u << lane;
   if (x.order & kCollective) view_.know = joined(t);
   view_.at = x.origin(lane);
+  if (t.copies) look_at_copies(t, lane, view_);
   return view_;
 }
 

@@ -11,6 +11,7 @@ View Races::view_of(Thread& t, const Group& g, uint32_t lanes) {
   v.lanes = lanes;
   v.now = t.now;
   v.own = g.own;
+  if (t.copies && lanes) look_at_copies(t, __builtin_ctz(lanes), v);
   return v;
 }
 
@@ -41,6 +42,11 @@ std::shared_ptr<View> Races::issued(const Origin& at, const char* engine, uint64
   const std::string name = engine;
   auto v = std::make_shared<View>(view_of(t, group_of(t, at.lane), 1u << at.lane));
   v->at = at;
+  if (name == "cp.async") {
+    issue_copies(t, *v);
+    forget_view();
+    return v;
+  }
   t.now++;  // what the warp does from here on is not before the operation
   forget_view();
   if (name == "MMA" || name == "commit" || name == "tcgen05.cp") {

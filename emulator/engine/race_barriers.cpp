@@ -166,6 +166,7 @@ void Races::mbarrier_commit(Cta& cta, uint32_t offset) {
   const View& v = *op_;
   b->gather.join(*v.know);
   raise_own(b->gather, v.agent, v.lanes, v.now, v.own);
+  if (v.copies_waited) b->gather.of[kHappens].raise(v.copies, v.lanes, v.copies_waited);
   b->gather.of[kHappens].raise(v.pipe, v.pipe_tick);
   b->gather.of[kBeforeSync].raise(v.pipe, v.pipe_tick);  // implied by the commit (PTX ISA 9.7.16.12)
   if (cta.rank == v.at.rank) return;

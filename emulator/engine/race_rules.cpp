@@ -15,6 +15,7 @@ bool Races::covered(const View& v, Order order, const Access& a, int8_t lane) co
         order == kProxyShared || order == kProxySharedOwn || order == kProxyGlobal || order == kInitFence;
     if (mine && a.tick <= (fenced ? v.own[order] : v.now)) return true;
   }
+  if (v.copies && copy_covered(v, order, a, lane < 32 ? 1u << lane : a.lanes)) return true;
   return v.know->of[order].covers(a.agent, a.tick, lane, a.lanes);
 }
 
@@ -96,6 +97,12 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
           break;
         }
         [[fallthrough]];
+      case Path::ThreadCopy:
+        if (a.path == Path::ThreadCopy && copy_waited(a, lane)) {
+          say(Severity::Error, "race-unordered", barrier);
+          break;
+        }
+        [[fallthrough]];
       case Path::Copy:
       case Path::Tensor:
         unwaited(first.record, first_writes, second, second_writes, place, rank, address);
@@ -112,8 +119,8 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
             : "tcgen05.fence::before_thread_sync between the first and its arrival");
     return;
   }
-  if (v.path == Path::Generic) return;
-  if (a.path == Path::Generic) {
+  if (v.path == Path::Generic || v.path == Path::ThreadCopy) return;
+  if (a.path == Path::Generic || a.path == Path::ThreadCopy) {
     const bool shared = place == Place::Shared;
     const char* fence = shared ? "fence.proxy.async (shared memory)" : "fence.proxy.async (global memory)";
     if (!covered(v, shared ? kProxyShared : kProxyGlobal, a, lane)) {
@@ -125,7 +132,8 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
             std::string(fence) + " by the reading threads, as the strict reading of PTX ISA 8.9.5 asks");
       return;
     }
-    if (shared && first_writes && !covered(v, kProxySharedOwn, a, lane))
+    // Who waits for copies that an mbarrier tracks can only fence on the reading side.
+    if (shared && first_writes && a.path == Path::Generic && !covered(v, kProxySharedOwn, a, lane))
       say(Severity::Note, "race-proxy-reader",
           std::string(fence) + " by the writing threads; one stands on the reading side only");
   }
@@ -179,6 +187,12 @@ void Races::unwaited(uint32_t first, bool first_writes, uint32_t second, bool se
       missing =
           "the completion of the copy (its mbarrier phase, or its bulk group and a barrier), seen by the "
           "second";
+      break;
+    case Path::ThreadCopy:
+      code = "race-copy-unwaited";
+      missing =
+          "cp.async.wait_group or wait_all by the copying thread, and a barrier for others; or "
+          "cp.async.mbarrier.arrive and a wait for that phase";
       break;
     case Path::Tensor:
       code = "race-mma-unwaited";

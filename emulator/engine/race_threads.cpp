@@ -74,6 +74,7 @@ void Races::publish(Thread& t, const Group& g, uint32_t lanes, Knowledge& to) {
   lanes &= g.lanes;
   to.join(*g.know);
   raise_own(to, t.agent, (lanes & t.all) == t.all ? ~0u : lanes, t.now, g.own);
+  if (t.copies) publish_copies(t, lanes, to);
 }
 
 // The lanes' own accesses up to `now`, and those that have passed their own fences.
@@ -103,6 +104,7 @@ void Races::warp_sync(const Warp& w, uint32_t lanes) {
   Thread& t = thread(w);
   if (t.groups.size() == 1 && (t.groups[0].lanes & ~lanes) == 0) {
     raise_own(mutable_knowledge(t.groups[0]), t.agent, ~0u, t.now, t.groups[0].own);
+    if (t.copies) publish_copies(t, t.all, mutable_knowledge(t.groups[0]));
     t.now++;
     return;
   }
@@ -156,6 +158,7 @@ void Races::proxy_fence(const Warp& w, uint32_t lanes, bool shared, bool global)
     if (!(g.lanes & lanes)) continue;
     Knowledge& know = mutable_knowledge(g);
     if (shared) {
+      if (t.copies) fence_copies(t, g.lanes & lanes);
       know.of[kProxyShared].join(know.of[kHappens]);
       g.own[kProxyShared] = g.own[kProxySharedOwn] = t.now;
     }

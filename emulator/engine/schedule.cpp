@@ -136,6 +136,10 @@ bool Scheduler::ready(Warp& w, Split& s) {
         if (!w.bulk[__builtin_ctz(m)].waited(s.bulk_allowed, s.bulk_read_only)) return false;
       return true;
     }
+    case Wait::CopyGroup:
+      for (uint32_t m = s.lanes_wanted; m; m &= m - 1)
+        if (w.copies->waits(__builtin_ctz(m), s.bulk_allowed)) return false;
+      return true;
     case Wait::TmemAlloc:
       return s.allocations_seen != static_cast<uint32_t>(cta.tmem.allocations.size());
     case Wait::TmemPair: {

@@ -163,11 +163,4 @@ refused(
     section="9.7.13.7",
     note="asynchronous remote reductions",
 )
-refused(
-    "cp.async",
-    group="asynchronous copies",
-    forms="*",
-    section="9.7.9.25.3",
-    note="16-byte asynchronous copies",
-)
 refused("tex", group="memory", forms="*", section="9.7.10", note="textures")

@@ -81,7 +81,7 @@ def test_statements(line: str, token: str) -> None:
     [
         ("frobnicate.u32 %r1;", "not in the instruction table"), ("add.rm.f32 %f1, %f2, %f3;", "rm"), ("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f1}, %rd1;", "Hopper"),
         ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {%f1}, {%r1}, {%r2}, {%f2};", "opaque"), ("bar.red.popc.u32 %r1, 0, %p1;", "reductions"),
-        ("cp.async.cg.shared.global [%r1], [%a0], 16;", "16-byte"), ("tcgen05.mma.cta_group::1.kind::tf32 [%r1], %rd1, %rd2, %r2, %p1;", "kind::tf32"),
+        ("tcgen05.mma.cta_group::1.kind::tf32 [%r1], %rd1, %rd2, %r2, %p1;", "kind::tf32"),
         ("tcgen05.mma.sp.cta_group::1.kind::f16 [%r1], %rd1, %rd2, [%r4], %r2, %p1;", "sparse"), ("brx.idx %r1, table;", "indirect"),
         ("add.u32 %r1, %clock, 1;", "unknown register %clock"), ("mbarrier.arrive.noComplete.shared.b64 %rd1, [%r1], 1;", "noComplete"),
         ("mbarrier.try_wait.parity.shared::cluster.b64 %p1, [%r1], 0;", "shared::cluster"), ("tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%a0, {%f1, %f2}];", "textures"),

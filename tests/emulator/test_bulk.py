@@ -177,7 +177,7 @@ def test_misuse(line: str, code: str) -> None:
 
 
 @pytest.mark.parametrize("line", [f"cp.async.bulk.shared::cluster.global.{DONE}.multicast::cluster [2048], [%a0], 16, [{BAR}], 3;",
-                                  "cp.async.ca.shared.global [2048], [%a0], 16;", "cp.reduce.async.bulk.global.shared::cta.bulk_group.min.s32 [%a0], [2048], 16;",
+                                  "cp.reduce.async.bulk.global.shared::cta.bulk_group.min.s32 [%a0], [2048], 16;",
                                   "cp.async.bulk.prefetch.L2.global [%a0], 16;"])  # fmt: skip
 def test_other_copies_are_refused(line: str) -> None:
     memory = Memory()

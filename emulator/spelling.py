@@ -36,17 +36,38 @@ _SINCE = {
 }  # fmt: skip
 
 TYPE = re.compile(r"(?:[bsu]\d+|b?f\d+|tf32|ue\dm\d|e\dm\d)(?:x\d+)?(?:_p\d+)?$|pred$")
+_LAYOUTS = ("row", "col")
 SPACE = re.compile(r"(?:global|shared|local|const|param|generic)(?:::\w+)?$")
+# What a word needs wherever it stands (PTX ISA, the notes of 5.1, 9.7.9 and 9.7.13).
+_WORDS = {
+    "cluster": ("sm_90", "ptx7.8"), "shared::cluster": ("sm_90", "ptx7.8"), "shared::cta": ("ptx7.8",),
+    "param::entry": ("ptx8.3",), "param::func": ("ptx8.3",), "L2::cache_hint": ("sm_80", "ptx7.4"),
+    "L2::256B": ("sm_80", "ptx7.4"), "L2::128B": ("sm_75", "ptx7.4"), "L2::64B": ("sm_75", "ptx7.4"),
+    "b128": ("sm_70", "ptx8.3"),
+    **dict.fromkeys(
+        ("L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate"),
+        ("sm_70", "ptx7.4"),
+    ),
+}  # fmt: skip
 # Where a word belongs to the name for ptxas 13, so that it cannot move: what follows a base.
 _NAMES = {
     "mul": "lo hi wide", "mad": "lo hi wide", "mul24": "lo hi", "mad24": "lo hi", "shf": "l r", "cvta": "to",
     "setmaxnreg": "inc dec", "mbarrier.arrive": "expect_tx", "mbarrier.arrive_drop": "expect_tx",
     "mbarrier.try_wait": "parity", "mbarrier.test_wait": "parity", "fence": "proxy",
-    "tcgen05.mma": "ws sp ws.sp",
+    "membar": "proxy", "div": "full", "brx": "idx",
+    "clusterlaunchcontrol.try_cancel": "async",
+    "tcgen05.mma": "ws",
     "bar": "sync arrive red cta.sync cta.arrive cta.red warp.sync",
-    "barrier": "sync arrive red cta.sync cta.arrive cta.red cluster.arrive cluster.wait",
+    "barrier": "arrive red cta cta.sync cta.arrive cta.red cluster.arrive cluster.wait",
 }  # fmt: skip
 NAMES = {base: [tuple(name.split(".")) for name in names.split()] for base, names in _NAMES.items()}
+
+
+def _kind(word: str) -> object:
+    """What keeps its order: words of one kind do not overtake each other."""
+    return (
+        TYPE if TYPE.match(word) else SPACE if SPACE.match(word) else _LAYOUTS if word in _LAYOUTS else word
+    )
 
 
 def name_words(base: str, words: tuple[str, ...]) -> int:
@@ -225,7 +246,7 @@ class Pattern:
                 return None
             held: set[object] = set()
             for index, word in enumerate(left):
-                kind = TYPE if TYPE.match(word) else SPACE if SPACE.match(word) else word
+                kind = _kind(word)
                 if kind in held:
                     continue
                 held.add(kind)
@@ -315,14 +336,15 @@ class Forms:
             yield Found(text, ())
             return
         exact = [pattern for pattern in self.patterns if pattern.has(text)]
+        needs = tuple(dict.fromkeys(need for word in words for need in _WORDS.get(word, ())))
         for pattern in exact:
-            yield Found(text, pattern.requires)
+            yield Found(text, (*pattern.requires, *needs))
         if not exact and len(words) <= 16:
             fixed = name_words(base, words)
             for pattern in self.patterns:
                 order = pattern.ordered(words, fixed)
                 if order is not None and name_words(base, order) == fixed:
-                    yield Found("".join("." + word for word in order), pattern.requires)
+                    yield Found("".join("." + word for word in order), (*pattern.requires, *needs))
 
     def nearest(self, text: str) -> tuple[int, str]:
         """(edits, spelling) of the nearest one; words in another order first (no edit)."""

@@ -390,7 +390,7 @@ _CVT_FLOAT = {
 @instruction(
     "cvt",
     group="moves and conversions",
-    forms=".{s,u}{8,16,32,64}.{s,u}{8,16,32,64}; .f32.f16; .f32.bf16 @sm_90 @ptx7.8; .rn.f16.f32; "
+    forms=".{s,u}{8,16,32,64}.{s,u}{8,16,32,64}; .f32.f16; .f32.bf16 @sm_80 @ptx7.1; .rn.f16.f32; "
     ".rn.bf16.f32 @sm_80 @ptx7.0; .rn.{bf16,f16}x2.f32 @sm_80 @ptx7.0; .rn.f32.{s,u}{16,32,64}; .rn.f16.s32; "
     "[.ftz].f64.f32; .{rzi,rni}.s32.f32; .rzi.u32.f32",
     section="9.7.9.21",

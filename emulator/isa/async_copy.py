@@ -18,9 +18,10 @@ _TENSOR = (
     ".{1,2,3,4,5}d.{shared::cluster.global[.tile].mbarrier::complete_tx::bytes[.multicast::cluster],"
     "shared::cta.global[.tile].mbarrier::complete_tx::bytes}.cta_group::{1,2}[.L2::cache_hint] @sm_100a "
     "@ptx8.6; "
-    ".2d.{shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes[.multicast::cluster],"
-    "shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes}[.cta_group::{1,2}][.L2::cache_hint] "
+    ".2d.{shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes[.multicast::cluster][.cta_group::{1,2}],"
+    "shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes.cta_group::{1,2}}[.L2::cache_hint] "
     "@sm_100a @ptx8.6; "
+    ".2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes[.L2::cache_hint] @sm_100 @ptx8.6; "
     ".{1,2,3,4,5}d.global.shared::cta[.tile].bulk_group[.L2::cache_hint] @sm_90 @ptx8.0; "
     ".2d.global.shared::cta.tile::scatter4.bulk_group[.L2::cache_hint] @sm_100a @ptx8.6"
 )

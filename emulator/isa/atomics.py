@@ -48,30 +48,32 @@ _ALLOWED = {
     **dict.fromkeys(("inc", "dec"), ("u32",)),
 }
 _SCALAR = (
-    "{.add.{u32,s32,u64,f32,f64},.add.noftz.{f16,bf16,f16x2,bf16x2},.{min,max}.{u32,s32,u64,s64},"
+    "{.add.{u32,s32,u64,f32,f64},.add.noftz.{f16,f16x2},.{min,max}.{u32,s32,u64,s64},"
     ".{and,or,xor}.{b32,b64},.{inc,dec}.u32"
 )
+_BRAIN = ".add.noftz.{bf16,bf16x2}"
 _VECTOR = (
     "{.add.{v2,v4}.f32,.{add,min,max}.noftz.{v2,v4,v8}.{f16,bf16},"
     ".{add,min,max}.noftz.{v2,v4}.{f16x2,bf16x2}}"
 )
+_ANY = ".{global,shared,shared::cta,shared::cluster}"
+_RED = "[.{relaxed,release}][.{cta,cluster,gpu,sys}]"
 _RED_FORMS = (
-    f"[.{{relaxed,release}}][.{{cta,cluster,gpu,sys}}]"
-    f"[.{{global,shared,shared::cta,shared::cluster}}]{_SCALAR}}}; "
-    f"[.{{relaxed,release}}][.{{cta,cluster,gpu,sys}}][.global]{_SCALAR}}}.L2::cache_hint @sm_80 @ptx7.4; "
-    f"[.{{relaxed,release}}][.{{cta,cluster,gpu,sys}}][.global]{_VECTOR}[.L2::cache_hint] @sm_90 @ptx8.1"
+    f"{_RED}[{_ANY}]{_SCALAR}}}; {_RED}[.global]{_SCALAR}}}.L2::cache_hint; "
+    f"{_RED}[{_ANY}]{_BRAIN} @sm_90 @ptx7.8; "
+    f"{_RED}[.global]{_BRAIN}.L2::cache_hint @sm_90 @ptx7.8; "
+    f"{_RED}[.global]{_VECTOR}[.L2::cache_hint] @sm_90 @ptx8.1"
 )
+_SEM = "[.{relaxed,acquire,release,acq_rel}]"
+_ATOM = f"{_SEM}[.{{cta,cluster,gpu,sys}}]"
 _ATOM_FORMS = (
-    "[.{relaxed,acquire,release,acq_rel}][.{cta,cluster,gpu,sys}][.{global,shared,shared::cta,shared::cluster}]"
-    f"{_SCALAR},.exch.{{b32,b64}},.cas.{{b16,b32,b64}}}}; "
-    "[.{relaxed,acquire,release,acq_rel}][.{cta,cluster,gpu,sys}][.{global,shared,shared::cta,shared::cluster}]"
-    ".{exch,cas}.b128 @sm_90 @ptx8.3; "
-    "[.{relaxed,acquire,release,acq_rel}][.{cta,cluster,gpu,sys}][.global]"
-    f"{{{_SCALAR},.exch.{{b32,b64}}}}}}.L2::cache_hint @sm_80 @ptx7.4; "
-    "[.{relaxed,acquire,release,acq_rel}][.{cta,cluster,gpu,sys}][.global].exch.b128.L2::cache_hint "
-    "@sm_90 @ptx8.3; "
-    "[.{relaxed,acquire,release,acq_rel}][.{cta,cluster,gpu,sys}][.global]"
-    f"{_VECTOR}[.L2::cache_hint] @sm_90 @ptx8.1"
+    f"{_ATOM}[{_ANY}]{_SCALAR},.exch.{{b32,b64}},.cas.{{b16,b32,b64}}}}; "
+    f"{_ATOM}[.global]{_SCALAR},.exch.{{b32,b64}}}}.L2::cache_hint; {_ATOM}[{_ANY}]{_BRAIN} @sm_90 @ptx7.8; "
+    f"{_ATOM}[.global]{_BRAIN}.L2::cache_hint @sm_90 @ptx7.8; "
+    f"{_ATOM}[.global]{_VECTOR}[.L2::cache_hint] @sm_90 @ptx8.1; "
+    f"{_SEM}[.{{cta,cluster,gpu}}]{{[{_ANY}].{{exch,cas}}.b128,[.global].exch.b128.L2::cache_hint}} "
+    f"@sm_90 @ptx8.3; "
+    f"{_SEM}.sys{{[{_ANY}].{{exch,cas}}.b128,[.global].exch.b128.L2::cache_hint}} @sm_90 @ptx8.4"
 )
 
 

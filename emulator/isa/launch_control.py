@@ -19,7 +19,7 @@ slots("clc.first_ctaid", operands="x y z w response")
     "clusterlaunchcontrol.try_cancel",
     group="control flow",
     forms=".async[.shared::cta].mbarrier::complete_tx::bytes.b128 @sm_100; "
-    ".async[.shared::cta].mbarrier::complete_tx::bytes.multicast::cluster::all.b128 @sm_100a",
+    ".async[.shared::cta].mbarrier::complete_tx::bytes.multicast::cluster::all.b128 @sm_100a|sm_120a",
     section="9.7.13.16.1",
     note="every request is refused, which is a legal answer, unless the launch says clc='grant'; the "
     "16 bytes arrive when the schedule policy says",

@@ -31,9 +31,10 @@ def _registers(d: Decoder, parts: tuple[object, ...], count: int) -> list[int]:
 @instruction(
     "ldmatrix.sync.aligned",
     group="warp-level matrices",
-    forms=".m8n8.{x1,x2,x4}[.trans][.shared[::cta]].b16; .m16n16.{x1,x2}.trans[.shared[::cta]].b8 @sm_100a; "
-    ".m8n16.{x1,x2,x4}[.shared[::cta]].b8x16.{b6x16_p32,b4x16_p64} @sm_100a; "
-    ".m16n16.{x1,x2}.trans[.shared[::cta]].b8x16.{b6x16_p32,b4x16_p64} @sm_100a",
+    forms=".m8n8.{x1,x2,x4}[.trans][.shared[::cta]].b16; "
+    ".m16n16.{x1,x2}.trans[.shared[::cta]].b8 @sm_100a|sm_120a; "
+    ".m8n16.{x1,x2,x4}[.shared[::cta]].b8x16.{b6x16_p32,b4x16_p64} @sm_100a|sm_120a; "
+    ".m16n16.{x1,x2}.trans[.shared[::cta]].b8x16.{b6x16_p32,b4x16_p64} @sm_100a|sm_120a",
     section="9.7.14.5.15",
     note="each row is a checked read of the lane that names it; 4- and 6-bit elements are widened with zeros",
 )
@@ -74,7 +75,8 @@ def ldmatrix(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "stmatrix.sync.aligned",
     group="warp-level matrices",
-    forms=".m8n8.{x1,x2,x4}[.trans][.shared[::cta]].b16; .m16n8.{x1,x2,x4}.trans[.shared[::cta]].b8 @sm_100a",
+    forms=".m8n8.{x1,x2,x4}[.trans][.shared[::cta]].b16 @sm_90 @ptx7.8; "
+    ".m16n8.{x1,x2,x4}.trans[.shared[::cta]].b8 @sm_100a|sm_120a",
     section="9.7.14.5.16",
     note="each row is a checked write of the lane that names it",
 )
@@ -102,7 +104,10 @@ def stmatrix(d: Decoder, i: Instruction, m: Modifiers) -> None:
 
 
 @instruction(
-    "movmatrix.sync.aligned", group="warp-level matrices", forms=".m8n8.trans.b16", section="9.7.14.5.17"
+    "movmatrix.sync.aligned",
+    group="warp-level matrices",
+    forms=".m8n8.trans.b16 @sm_75 @ptx7.8",
+    section="9.7.14.5.17",
 )
 def movmatrix(d: Decoder, i: Instruction, m: Modifiers) -> None:
     for word in ("m8n8", "trans", "b16"):

@@ -22,9 +22,10 @@ SPACES = {
 
 
 _SCOPE = ".{cta,cluster,gpu,sys}"
-_LOADED = "{.{b,u,s}{8,16,32,64},.f{32,64},.v{2,4}{.{b,u,s}{8,16,32},.f32},.v2{.{b,u,s}64,.f64}}"
+_LOADED = "{.b128,.{b,u,s}{8,16,32,64},.f{32,64},.v{2,4}{.{b,u,s}{8,16,32},.f32},.v2{.{b,u,s}64,.f64}}"
 _WIDE = "{.v8{.{b,u,s}32,.f32},.v4{.{b,u,s}64,.f64}}"
 _EVICT = ".L1::{evict_normal,evict_unchanged,evict_first,evict_last,no_allocate}"
+_EVICT_L2 = ".L2::{evict_last,evict_normal,evict_first}"
 _PREFETCHED = "[.L2::cache_hint][.L2::{64B,128B,256B}]"
 _SHARED = ".{shared,shared::cta,shared::cluster}"
 _PARAM = ".{param,param::entry,param::func}"
@@ -38,9 +39,10 @@ _LOADS = (
     f".volatile[.{{global,shared,shared::cta}}]{_LOADED}; .volatile[.global].L2::{{64B,128B,256B}}{_LOADED}; "
     f".{{relaxed,acquire}}{_SCOPE}[.global][{_EVICT}]{_PREFETCHED}{_LOADED}; "
     f".{{relaxed,acquire}}{_SCOPE}{_SHARED}{_LOADED}; "
-    f"[.weak].global[{_EVICT}][.L2::{{evict_last,evict_normal,evict_first}}]{_PREFETCHED}{_WIDE} @sm_100 "
-    f"@ptx8.8; "
-    "[.weak][.{global,shared,shared::cta,local,const,param}].b128 @sm_70 @ptx8.3"
+    f"[.weak][.global]{{[.{{ca,cg,cs,lu,cv}}],{_EVICT}}}[{_EVICT_L2}]{_PREFETCHED}{_WIDE} @sm_100 @ptx8.8; "
+    f".global{{[.{{ca,cg,cs}}],{_EVICT}}}.nc[{_EVICT_L2}]{_PREFETCHED}{_WIDE} @sm_100 @ptx8.8; "
+    f"{{.volatile[.global],.{{relaxed,acquire}}{_SCOPE}[.global][{_EVICT}][.L2::cache_hint]}}[{_EVICT_L2}]"
+    f"[.L2::{{64B,128B,256B}}]{_WIDE} @sm_100 @ptx8.8"
 )
 _STORES = (
     f"[.weak][.{{global,local,shared,shared::cta,param,param::func}}][.{{wb,cg,cs,wt}}]{_LOADED}; "
@@ -49,9 +51,10 @@ _STORES = (
     f"[.weak].shared::cluster{_LOADED} @sm_90 @ptx7.8; .volatile[.{{global,shared,shared::cta}}]{_LOADED}; "
     f".{{relaxed,release}}{_SCOPE}[.global][{_EVICT}][.L2::cache_hint]{_LOADED}; "
     f".{{relaxed,release}}{_SCOPE}{_SHARED}{_LOADED}; "
-    f"[.weak].global[{_EVICT}][.L2::{{evict_last,evict_normal,evict_first}}][.L2::cache_hint]{_WIDE} "
-    f"@sm_100 @ptx8.8; "
-    "[.weak][.{global,shared,shared::cta,local}].b128 @sm_70 @ptx8.3"
+    f"[.weak][.global]{{[.{{wb,cg,cs,wt}}],{_EVICT}}}[{_EVICT_L2}][.L2::cache_hint]{_WIDE} @sm_100 @ptx8.8; "
+    f"{{.volatile[.global],.{{relaxed,release}}{_SCOPE}[.global][{_EVICT}]"
+    f"[.L2::cache_hint]}}[{_EVICT_L2}]{_WIDE} "
+    "@sm_100 @ptx8.8"
 )
 # How strong an access is, as the race checker reads it: 1 strong, 2 acquires, 4 releases.
 _ORDER = {"weak": 0, "relaxed": 1, "volatile": 1, "acquire": 3, "release": 5, "acq_rel": 7}
@@ -60,6 +63,11 @@ _ORDER = {"weak": 0, "relaxed": 1, "volatile": 1, "acquire": 3, "release": 5, "a
 def access_order(m: Modifiers) -> int:
     """The strength of an access, from words that stay in `m`."""
     return next((_ORDER[word] for word in m.left if word in _ORDER), 0)
+
+
+def _operands(i: Instruction) -> tuple[Operand, ...]:
+    """The operands without a cache policy, which changes nothing here."""
+    return i.operands[:-1] if "L2::cache_hint" in i.opcode.split(".") else i.operands
 
 
 def _access(m: Modifiers) -> tuple[int, int, str]:
@@ -127,7 +135,7 @@ def _call_parameter(d: Decoder, operand: Operand) -> Register | None:
 def ld(d: Decoder, i: Instruction, m: Modifiers) -> None:
     order = access_order(m)
     space, elements, type_ = _access(m)
-    dst, source = i.operands
+    dst, source = _operands(i)
     if space == PARAM and (parameter := _call_parameter(d, source)):
         d.emit(f"mov.{8 * parameter.bytes}", [d.register(dst, parameter.bytes).offset, parameter.offset])
         return
@@ -157,7 +165,7 @@ def ld(d: Decoder, i: Instruction, m: Modifiers) -> None:
 def st(d: Decoder, i: Instruction, m: Modifiers) -> None:
     order = access_order(m)
     space, elements, type_ = _access(m)
-    target, source = i.operands
+    target, source = _operands(i)
     if space == PARAM:
         parameter = _call_parameter(d, target)
         if not parameter:
@@ -196,8 +204,8 @@ _WINDOWS = {
 @instruction(
     "cvta",
     group="memory",
-    forms="[.to].{global,const,shared,local,shared::cta,param,param::entry}.u64; "
-    "[.to].shared::cluster.u64 @sm_90 @ptx7.8",
+    forms="[.to].{global,const,shared,local,shared::cta,shared::cluster}.u64; "
+    "[.to].{param,param::entry}.u64 @sm_70 @ptx7.7",
     section="9.7.9.20",
     note="generic windows are the emulator's own; shared addresses carry the CTA rank in bits 24 and up, "
     "as on silicon",
@@ -222,7 +230,7 @@ def mapa(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "prefetch",
     group="hints",
-    forms="[.{global,local}].{L1,L2}; .global.L2::{evict_last,evict_normal} @sm_80 @ptx7.4; "
+    forms="[.{global,local}].{L1,L2}; [.global].L2::{evict_last,evict_normal} @sm_80 @ptx7.4; "
     "[.{const,param}].tensormap @sm_90 @ptx8.0",
     section="9.7.9.15",
     grade="order only",

@@ -45,13 +45,16 @@ _FORMS = (
     ".m16n8k8.row.col.f16.f16.f16.f16; .m16n8k16.row.col.f16.f16.f16.f16; "
     ".m16n8k8.row.col.f32.{f16.f16,bf16.bf16,tf32.tf32}.f32; .m16n8k4.row.col.f32.tf32.tf32.f32; "
     ".m16n8k16.row.col.f32.{f16.f16,bf16.bf16}.f32; "
-    ".m16n8k16.row.col[.kind::f8f6f4].f16.{e4m3,e5m2}.{e4m3,e5m2}.f16 @ptx8.7; "
-    ".m16n8k16.row.col[.kind::f8f6f4].f32.{e4m3,e5m2}.{e4m3,e5m2}.f32 @ptx8.7; "
-    ".m16n8k32.row.col[.kind::f8f6f4].f16.{e4m3,e5m2}.{e4m3,e5m2}.f16 @ptx8.7; "
-    ".m16n8k32.row.col[.kind::f8f6f4].f32.{e4m3,e5m2}.{e4m3,e5m2}.f32; "
+    ".{m16n8k16,m16n8k32}.row.col.f16.{e4m3,e5m2}.{e4m3,e5m2}.f16 @sm_89 @ptx8.7; "
+    ".m16n8k16.row.col.f32.{e4m3,e5m2}.{e4m3,e5m2}.f32 @sm_89 @ptx8.7; "
+    ".m16n8k32.row.col.f32.{e4m3,e5m2}.{e4m3,e5m2}.f32 @sm_89 @ptx8.4; "
+    ".{m16n8k16,m16n8k32}.row.col.kind::f8f6f4.f16.{e4m3,e5m2}.{e4m3,e5m2}.f16 @sm_100a|sm_120a @ptx8.7; "
+    ".m16n8k16.row.col.kind::f8f6f4.f32.{e4m3,e5m2}.{e4m3,e5m2}.f32 @sm_100a|sm_120a @ptx8.7; "
+    ".m16n8k32.row.col.kind::f8f6f4.f32.{e4m3,e5m2}.{e4m3,e5m2}.f32 @sm_100a|sm_120a; "
     ".{m8n8k16,m16n8k16,m16n8k32}.row.col[.satfinite].s32.{s8,u8}.{s8,u8}.s32; "
     ".{m8n8k32,m16n8k32,m16n8k64}.row.col[.satfinite].s32.{s4,u4}.{s4,u4}.s32; "
-    ".{m8n8k4,m16n8k4,m16n8k8,m16n8k16}.row.col[{.rn,.rz,.rm,.rp}].f64.f64.f64.f64"
+    ".m8n8k4.row.col[{.rn,.rz,.rm,.rp}].f64.f64.f64.f64; "
+    ".{m16n8k4,m16n8k8,m16n8k16}.row.col[{.rn,.rz,.rm,.rp}].f64.f64.f64.f64 @sm_90 @ptx7.8"
 )
 
 

@@ -73,11 +73,16 @@ def warp_sync(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "bar",
     group="barriers",
-    forms="[.cta].{sync,arrive}",
+    forms=".{sync,arrive}; .cta.{sync,arrive} @ptx7.8",
     section="9.7.13.1",
     note="16 a CTA; without a count: all warps that have not exited",
 )
-@instruction("barrier", group="barriers", forms="[.cta].{sync,arrive}[.aligned]", section="9.7.13.1")
+@instruction(
+    "barrier",
+    group="barriers",
+    forms=".{sync,arrive}[.aligned]; .cta.{sync,arrive}[.aligned] @ptx7.8",
+    section="9.7.13.1",
+)
 def bar(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.drop("cta", "aligned")
     mode = m.need("sync", "arrive")
@@ -92,12 +97,15 @@ def bar(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "barrier.cluster.arrive",
     group="barriers",
-    forms="[.{release,relaxed}][.aligned] @sm_90 @ptx7.8",
+    forms="[.aligned] @sm_90 @ptx7.8; .{release,relaxed}[.aligned] @sm_90 @ptx8.0",
     section="9.7.13.3",
     note="memory ordering: order only",
 )
 @instruction(
-    "barrier.cluster.wait", group="barriers", forms="[.acquire][.aligned] @sm_90 @ptx7.8", section="9.7.13.3"
+    "barrier.cluster.wait",
+    group="barriers",
+    forms="[.aligned] @sm_90 @ptx7.8; .acquire[.aligned] @sm_90 @ptx8.0",
+    section="9.7.13.3",
 )
 def cluster(d: Decoder, i: Instruction, m: Modifiers) -> None:
     relaxed = m.take("release", "relaxed", "acquire") == "relaxed"
@@ -106,15 +114,25 @@ def cluster(d: Decoder, i: Instruction, m: Modifiers) -> None:
 
 
 _ARRIVE = (
-    "[.{release,relaxed}.{cta,cluster}][.shared[::cta]].b64 @sm_80 @ptx7.0; "
-    "[.{release,relaxed}.{cta,cluster}].shared::cluster.b64 @sm_90 @ptx8.0; "
-    ".expect_tx[.{release,relaxed}.{cta,cluster}][.shared[::{cta,cluster}]].b64 @sm_90 @ptx8.0"
+    "[.shared[::cta]].b64 @sm_80 @ptx7.0; .release.{cta,cluster}[.shared[::cta]].b64 @sm_90 @ptx8.0; "
+    ".relaxed.{cta,cluster}[.shared[::{cta,cluster}]].b64 @sm_90 @ptx8.6; "
+    "[.release.{cta,cluster}].shared::cluster.b64 @sm_90 @ptx8.0; "
+    ".expect_tx[.release.{cta,cluster}][.shared[::{cta,cluster}]].b64 @sm_90 @ptx8.0; "
+    ".expect_tx.relaxed.{cta,cluster}[.shared[::{cta,cluster}]].b64 @sm_90 @ptx8.6"
 )
 _TX = "[.relaxed.{cta,cluster}][.shared[::{cta,cluster}]].b64 @sm_90 @ptx8.0"
-_WAIT = "[.parity][.{acquire,relaxed}.{cta,cluster}][.shared[::cta]].b64 @sm_90 @ptx7.8"
+_TRY_WAIT = (
+    "[.parity][.shared[::cta]].b64 @sm_90 @ptx7.8; "
+    "[.parity].acquire.{cta,cluster}[.shared[::cta]].b64 @sm_90 @ptx8.0; "
+    "[.parity].relaxed.{cta,cluster}[.shared[::cta]].b64 @sm_90 @ptx8.6"
+)
+_TEST_WAIT = (
+    "[.shared[::cta]].b64 @sm_80 @ptx7.0; .parity[.shared[::cta]].b64 @sm_80 @ptx7.1; "
+    "[.parity].acquire.{cta,cluster}[.shared[::cta]].b64 @sm_80 @ptx8.0; "
+    "[.parity].relaxed.{cta,cluster}[.shared[::cta]].b64 @sm_90 @ptx8.6"
+)
 _FENCES = (
-    "[.{sc,acq_rel}].{cta,gpu,sys}; [.{sc,acq_rel}].cluster @sm_90 @ptx7.8; "
-    ".{acquire,release}.{cta,cluster,gpu,sys} @sm_90 @ptx8.6; "
+    "[.{sc,acq_rel,acquire,release}].{cta,cluster,gpu,sys} @sm_70; "
     ".acquire.sync_restrict::shared::cluster.cluster @sm_90 @ptx8.6; "
     ".release.sync_restrict::shared::cta.cluster @sm_90 @ptx8.6; "
     ".mbarrier_init.release.cluster @sm_90 @ptx8.0; "
@@ -220,14 +238,14 @@ def _is_address(operand: Operand) -> bool:
 @instruction(
     "mbarrier.try_wait",
     group="mbarrier",
-    forms=_WAIT,
+    forms=_TRY_WAIT,
     section="9.7.13.15.16",
     note="a failed try suspends the warp; it returns false when nothing else in the cluster can move",
 )
 @instruction(
     "mbarrier.test_wait",
     group="mbarrier",
-    forms=_WAIT,
+    forms=_TEST_WAIT,
     section="9.7.13.15.16",
 )
 def mbarrier_wait(d: Decoder, i: Instruction, m: Modifiers) -> None:

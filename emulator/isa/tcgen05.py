@@ -7,12 +7,12 @@ from tileproof.emulator.program import NONE
 from tileproof.emulator.ptx import Address, Immediate, Instruction, Operand, Vector
 from tileproof.emulator.registry import Modifiers, Unknown, instruction, refused
 
-_MOVED = (
+MOVED = (
     "{{.32x32b,.16x64b,.16x32bx2}.{x1,x2,x4,x8,x16,x32,x64,x128},.16x128b.{x1,x2,x4,x8,x16,x32,x64},"
     ".16x256b.{x1,x2,x4,x8,x16,x32}}"
 )
-_LD = f".sync.aligned{_MOVED}[.pack::16b].b32 @sm_100a @ptx8.6"
-_ST = f".sync.aligned{_MOVED}.b32 @sm_100a @ptx8.6"
+_LD = f".sync.aligned{MOVED}[.pack::16b].b32 @sm_100a @ptx8.6"
+_ST = f".sync.aligned{MOVED}.b32 @sm_100a @ptx8.6"
 _MMA = (
     ".cta_group::{1,2}.kind::f16[.collector::a::{fill,use,lastuse,discard}] @sm_100a @ptx8.6; "
     ".ws.cta_group::1.kind::f16[.collector::b{0,1,2,3}::{fill,use,lastuse,discard}] @sm_100a @ptx8.6"

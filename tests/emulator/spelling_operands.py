@@ -5,13 +5,22 @@ from __future__ import annotations
 
 import re
 
-from tileproof.emulator.spelling import SPACE, TYPE
+from tileproof.emulator.spelling import SPACE, TYPE, Target
 
-DECLARATIONS = (
-    ".reg .pred %p<9>; .reg .b16 %h<40>; .reg .b32 %r<140>; .reg .f32 %f<40>; .reg .b64 %rd<40>; "
-    ".reg .f64 %fd<40>; "
-    ".reg .b128 %q<9>; .param .b64 slot;"
-)
+TABLE = "table: .branchtargets END;"
+BEFORE = ".func nothing() { ret; }"
+AFTER = "END:"
+
+
+def declarations(target: Target) -> str:
+    """Registers and variables that the operands name."""
+    wide = ".reg .b128 %q<9>; " if target.version >= (8, 3) and target.number >= 70 else ""
+    return (
+        ".reg .pred %p<9>; .reg .b16 %h<40>; .reg .b32 %r<140>; .reg .f32 %f<40>; .reg .b64 %rd<40>; "
+        f".reg .f64 %fd<40>; {wide}.param .b64 slot;"
+    )
+
+
 # The widths of types that are not in their name.
 _BITS = {"pred": 1, "bf16x2": 32, "f16x2": 32, "f32x2": 64, "tf32": 32, "ue8m0": 8}
 
@@ -58,6 +67,14 @@ def operands(opcode: str) -> str | None:
     vector = next((int(word[1:]) for word in rest if re.match(r"v\d$", word)), 1)
     type_ = types[-1] if types else "b32"
     hint = ", %rd9" if "L2::cache_hint" in rest else ""
+    if base in ("add", "sub", "fma") and len(types) == 2:  # the addend has the type of the result
+        return ", ".join(
+            [
+                register(types[0], 1),
+                *(register(types[1], k) for k in range(2, _COUNTS[base])),
+                register(types[0], 8),
+            ]
+        )
     if base in _COUNTS:
         return ", ".join(register(type_, k) for k in range(_COUNTS[base]))
     if base in ("mul", "mad"):
@@ -69,10 +86,11 @@ def operands(opcode: str) -> str | None:
     if base in ("popc", "clz"):
         return f"%r1, {register(type_, 2)}"
     if base == "lop3":
-        return "%r1, %r2, %r3, %r4, 5"
+        return "%r1|%p1, %r2, %r3, %r4, 5, %p2" if {"and", "or"} & set(rest) else "%r1, %r2, %r3, %r4, 5"
     if base == "setp":
         tail = ", %p3" if {"and", "or", "xor"} & set(rest) else ""
-        return f"%p1, {register(type_, 2)}, {register(type_, 3)}{tail}"
+        pair = "|%p4" if type_ in ("f16x2", "bf16x2") else ""
+        return f"%p1{pair}, {register(type_, 2)}, {register(type_, 3)}{tail}"
     if base == "selp":
         return f"{register(type_, 1)}, {register(type_, 2)}, {register(type_, 3)}, %p1"
     if base == "cvt":
@@ -85,7 +103,9 @@ def operands(opcode: str) -> str | None:
     if base in ("ld", "st"):
         names = [register(type_, k) for k in range(vector)]
         value = _group(names) if vector > 1 else names[0]
-        address = "[slot]" if any(word.startswith("param") for word in rest) else _address(rest)
+        spaces = [word for word in rest if word.startswith("param")]
+        called = base == "st" or "param::func" in spaces
+        address = ("[slot]" if called else "[whole]") if spaces else _address(rest)
         return f"{value}, {address}{hint}" if base == "ld" else f"{address}, {value}{hint}"
     if base in ("atom", "red"):
         names = [register(type_, k) for k in range(vector)]
@@ -100,6 +120,23 @@ def operands(opcode: str) -> str | None:
         return "[%rd8], 128"
     if base in ("bra", "ret", "exit", "trap", "griddepcontrol", "call"):
         return {"bra": "END", "call": "nothing"}.get(base, "")
+    if base == "brx":
+        return "%r1, table"
+    if base == "clusterlaunchcontrol":
+        if rest[0] == "try_cancel":
+            return "[%r8], [%r9]"
+        if "is_canceled" in rest:
+            return "%p1, %q1"
+        return "{%r1, %r2, %r3, _}, %q1" if "v4" in rest else "%r1, %q1"
+    if base in ("ldmatrix", "stmatrix"):
+        count = next((int(word[1]) for word in rest if re.match(r"x\d$", word)), 1)
+        count *= 2 if "m16n16" in rest else 1
+        values = _group([f"%r{k + 10}" for k in range(count)])
+        return f"{values}, [%r8]" if base == "ldmatrix" else f"[%r8], {values}"
+    if base == "movmatrix":
+        return "%r1, %r2"
+    if base == "mma":
+        return _mma(rest, types)
     if base == "setmaxnreg":
         return "64"
     if base == "nanosleep":
@@ -139,6 +176,26 @@ _COUNTS = {
 }  # fmt: skip
 
 
+def _mma(rest: list[str], types: list[str]) -> str | None:
+    shape = next(
+        (re.fullmatch(r"m(\d+)n8k(\d+)", word) for word in rest if word.startswith(("m1", "m8"))),
+        None,
+    )
+    if not shape or len(types) != 4:
+        return None
+    rows, k = int(shape.group(1)), int(shape.group(2))
+    result, a = types[0], types[1]
+    width = {"tf32": 32, "f64": 64, "e4m3": 8, "e5m2": 8, "u4": 4, "s4": 4, "b1": 1}.get(a) or int(
+        re.search(r"\d+", a).group()
+    )  # type: ignore[union-attr]
+    per = 32 * max(1, 32 // width)
+    names = "%fd" if a == "f64" else "%r"
+    sums = {"f64": "%fd", "f32": "%f"}.get(result, "%r")
+    many = rows * 8 // (64 if result == "f16" else 32)
+    groups = [(sums, many, 0), (names, rows * k // per, 4), (names, 8 * k // per, 20), (sums, many, 8)]
+    return ", ".join(_group([f"{n}{first + i}" for i in range(c)]) for n, c, first in groups)
+
+
 def _mbarrier(rest: list[str]) -> str:
     address = _address(rest)
     if rest[0] == "init":
@@ -149,6 +206,8 @@ def _mbarrier(rest: list[str]) -> str:
         return f"{address}, 16"
     if rest[0] in ("try_wait", "test_wait"):
         return f"%p1, {address}, {'%r2' if 'parity' in rest else '%rd2'}"
+    if not {"expect_tx", "release", "relaxed", "noComplete", "shared::cluster"} & set(rest):
+        return f"%rd3, {address}"
     state = "%rd3" if "noComplete" in rest else "_"
     return f"{state}, {address}, 16"
 

@@ -1,0 +1,177 @@
+# ruff: noqa: E501 - case tables are kept whole
+"""The instruction table against ptxas: what one takes the other takes, for generated spellings, both ways.
+
+Every spelling is assembled live (without code generation a process takes thousands of lines in well under a
+second). EMULATOR_SPELLINGS sets how many of each row (default 60).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+from ptx_kit import HEADER
+from ptxas_oracle import refusals
+from spelling_operands import BEFORE, declarations, operands
+from tileproof.emulator import Module, PtxError, UnsupportedInstruction, isa, registry
+from tileproof.emulator.spelling import SPACE, TYPE, Target
+
+assert isa
+COUNT = int(os.environ.get("EMULATOR_SPELLINGS", "60"))
+SM100A = Target.of("sm_100a", "9.0")
+ROWS = [row for row in registry.ROWS if not row.spellings.any]
+TARGETS = [
+    Target.of(name, version)
+    for name, version in (
+        ("sm_80", "9.0"), ("sm_90", "9.0"), ("sm_90a", "9.0"), ("sm_100", "9.0"), ("sm_100a", "9.0"), ("sm_100f", "9.0"), ("sm_103", "9.0"), ("sm_103a", "9.0"), ("sm_120a", "9.0"),
+        ("sm_80", "7.0"), ("sm_80", "7.4"), ("sm_90", "7.8"), ("sm_90a", "8.0"), ("sm_90a", "8.3"), ("sm_100a", "8.6"), ("sm_100a", "8.7"), ("sm_100a", "8.8"), ("sm_100f", "8.8"),
+    )
+]  # fmt: skip
+
+
+def line(opcode: str) -> str:
+    given = operands(opcode)
+    assert given is not None, f"spelling_operands.py has no operands for {opcode}"
+    return f"{opcode} {given};"
+
+
+def sample(row: registry.Row, count: int = COUNT) -> list[str]:
+    return [row.base + spelling for spelling, _ in row.spellings.sample(count, seed=len(row.base))]
+
+
+def taken(opcode: str, target: Target) -> bool:
+    """Whether the table has this spelling for this target, executed or not."""
+    spelled = registry.spell(opcode, target)
+    return spelled is not None and not spelled.requires
+
+
+def disagreements(opcodes: list[str], target: Target) -> list[str]:
+    """What the table and ptxas do not judge alike."""
+    lines = {opcode: line(opcode) for opcode in opcodes}
+    why = refusals(list(lines.values()), target)
+    out = []
+    for opcode, text in lines.items():
+        if taken(opcode, target) == (text in why):
+            out.append(
+                f"{opcode}: " + (f"ptxas refuses it ({why[text]})" if text in why else "ptxas takes it")
+            )
+    return out
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+def test_every_row_under_every_target(target: Target) -> None:
+    """A form with its requirement is taken exactly where ptxas takes it."""
+    opcodes = [opcode for row in ROWS for opcode in sample(row)]
+    assert len(opcodes) > 500
+    found = disagreements(opcodes, target)
+    assert not found, f"{len(found)} spellings\n" + "\n".join(found[:60])
+
+
+def mutations(row: registry.Row, rng: random.Random, words: list[str], count: int) -> list[str]:
+    """Spellings of the row with words permuted, dropped, doubled, replaced or moved."""
+    out = []
+    spellings = sample(row)
+    head = row.base.count(".") + 1
+    for _ in range(count):
+        spelled = rng.choice(spellings).split(".")
+        base, rest = spelled[:head], spelled[head:]
+        action = rng.randrange(5)
+        if action == 0:
+            rng.shuffle(rest)
+        elif action == 1 and rest:
+            del rest[rng.randrange(len(rest))]
+        elif action == 2 and rest:
+            rest.insert(rng.randrange(len(rest) + 1), rng.choice(rest))
+        elif action == 3 and rest:
+            rest[rng.randrange(len(rest))] = rng.choice(words)
+        else:
+            rest.insert(rng.randrange(len(rest) + 1), rng.choice(words))
+        out.append(".".join(base + rest))
+    return list(dict.fromkeys(out))
+
+
+def mutants(seed: int, each: int) -> list[str]:
+    rng = random.Random(seed)
+    vocabulary = {
+        w for row in ROWS for opcode in sample(row, 40) for w in opcode.split(".")[row.base.count(".") + 1 :]
+    }
+    everything = sorted(vocabulary)
+    out = []
+    for row in ROWS:
+        own = sorted({w for opcode in sample(row) for w in opcode.split(".")[row.base.count(".") + 1 :]})
+        out += mutations(row, rng, own + rng.sample(everything, 12), each)
+    return [opcode for opcode in dict.fromkeys(out) if _has_operands(opcode)]
+
+
+def _has_operands(opcode: str) -> bool:
+    """Operands are known, and no row of whole refusal takes the spelling without looking."""
+    rows = registry.rows_of(opcode)
+    try:
+        return operands(opcode) is not None and not any(row.spellings.any for row in rows)
+    except (ValueError, AttributeError, IndexError):
+        return False
+
+
+def surplus(opcode: str) -> bool:
+    """Whether a word is there once too often: ptxas passes over many of these, the table refuses them all."""
+    words = opcode.split(".")
+    return any(
+        taken(".".join(words[:at] + words[at + 1 :]), SM100A)
+        for at in range(1, len(words))
+        if TYPE.match(words[at])
+        or SPACE.match(words[at])
+        or words[at] in ("all", "any", "row", "col")
+        or words[at] in words[:at]
+        or words[at] in words[at + 1 :]
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_mutated_spellings(seed: int) -> None:
+    """A word moved, dropped, doubled or replaced: the table refuses what ptxas refuses and knows what it takes."""
+    opcodes = mutants(seed, COUNT // 3)
+    found = [
+        text
+        for text in disagreements(opcodes, SM100A)
+        if "ptxas refuses" in text or not surplus(text.split(": ptxas")[0])
+    ]
+    assert not found, f"{len(found)} of {len(opcodes)}\n" + "\n".join(found[:80])
+
+
+def test_the_mutants_are_of_both_kinds() -> None:
+    opcodes = mutants(7, 10)
+    accepted = sum(taken(opcode, SM100A) for opcode in opcodes)
+    assert accepted > 50 and len(opcodes) - accepted > 50
+
+
+def test_the_decoders_take_what_their_forms_say() -> None:
+    """No executed row lists a spelling that its decoder refuses."""
+    refused = []
+    for row in ROWS:
+        if row.decode is None or row.base in ("call", "brx"):
+            continue
+        for opcode in sample(row, 20):
+            if not taken(opcode, SM100A) or "[slot]" in line(opcode):  # a call's parameters come with calls
+                continue
+            body = f"{HEADER.replace('8.8', '9.0')}{BEFORE}.visible .entry k(.param .align 16 .b8 whole[64]) {{ {declarations(SM100A)}\n{line(opcode)}\nEND: ret; }}"
+            try:
+                Module.from_ptx(body).decode("k")
+            except (UnsupportedInstruction, PtxError) as error:
+                refused.append(f"{opcode}: {error.what}")
+    assert not refused, f"{len(refused)}\n" + "\n".join(refused[:40])
+
+
+def test_a_wrong_form_is_noticed() -> None:
+    """The comparison finds a form that ptxas does not have, and one that the table lacks."""
+    row = registry.Row("ex2", "logic", ".exact.f32", "modelled", "9.7", "", lambda *_: None)
+    rows = registry._BY_BASE["ex2"]
+    try:
+        registry._BY_BASE["ex2"] = [row]
+        registry.spell.cache_clear()
+        assert [
+            text.split(":")[0] for text in disagreements(["ex2.exact.f32", "ex2.approx.f32"], SM100A)
+        ] == ["ex2.exact.f32", "ex2.approx.f32"]
+    finally:
+        registry._BY_BASE["ex2"] = rows
+        registry.spell.cache_clear()

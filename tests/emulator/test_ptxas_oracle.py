@@ -113,6 +113,21 @@ def _has_operands(opcode: str) -> bool:
         return False
 
 
+# Words that ptxas passes over where they mean nothing.
+_PASSED_OVER = (
+    "all",
+    "any",
+    "row",
+    "col",
+    "cta",
+    "cluster",
+    "gpu",
+    "sys",
+    "sync_restrict::shared::cta",
+    "sync_restrict::shared::cluster",
+)
+
+
 def surplus(opcode: str) -> bool:
     """Whether a word is there once too often: ptxas passes over many of these, the table refuses them all."""
     words = opcode.split(".")
@@ -121,7 +136,7 @@ def surplus(opcode: str) -> bool:
         for at in range(1, len(words))
         if TYPE.match(words[at])
         or SPACE.match(words[at])
-        or words[at] in ("all", "any", "row", "col")
+        or words[at] in _PASSED_OVER
         or words[at] in words[:at]
         or words[at] in words[at + 1 :]
     )

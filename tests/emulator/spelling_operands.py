@@ -85,6 +85,16 @@ def operands(opcode: str) -> str | None:
         return f"{register(type_, 1)}, {register(type_, 2)}, %r3"
     if base in ("popc", "clz"):
         return f"%r1, {register(type_, 2)}"
+    if base == "bfe":
+        return f"{register(type_, 1)}, {register(type_, 2)}, %r3, %r4"
+    if base == "bfi":
+        return f"{register(type_, 1)}, {register(type_, 2)}, {register(type_, 3)}, %r3, %r4"
+    if base == "redux":
+        return f"{register(type_, 1)}, {register(type_, 2)}, %r3"
+    if base == "match":
+        return f"%r1{'|%p1' if 'all' in rest else ''}, {register(type_, 2)}, %r3"
+    if base == "testp":
+        return f"%p1, {register(type_, 2)}"
     if base == "lop3":
         return "%r1|%p1, %r2, %r3, %r4, 5, %p2" if {"and", "or"} & set(rest) else "%r1, %r2, %r3, %r4, 5"
     if base == "setp":
@@ -172,7 +182,8 @@ def operands(opcode: str) -> str | None:
 
 _COUNTS = {
     "add": 3, "sub": 3, "div": 3, "rem": 3, "min": 3, "max": 3, "neg": 2, "abs": 2, "fma": 4, "ex2": 2, "lg2": 2, "rsqrt": 2,
-    "sqrt": 2, "rcp": 2, "and": 3, "or": 3, "xor": 3, "not": 2, "brev": 2, "prmt": 4, "mov": 2,
+    "sqrt": 2, "tanh": 2, "sin": 2, "cos": 2, "copysign": 3, "addc": 3, "subc": 3, "madc": 4, "shf": 4, "cnot": 2, "sad": 4,
+    "mul24": 3, "mad24": 4, "rcp": 2, "and": 3, "or": 3, "xor": 3, "not": 2, "brev": 2, "prmt": 4, "mov": 2,
 }  # fmt: skip
 
 
@@ -217,8 +228,10 @@ def _copy(rest: list[str], hint: str) -> str | None:
         return ""
     if "wait_group" in rest:
         return "0"
+    if "wait_all" in rest:
+        return ""
     if "bulk" not in rest:
-        return None
+        return _address(rest) if "arrive" in rest else f"[%r8], [%rd8], 16{hint}"
     spaces = [word for word in rest if SPACE.match(word)]
     loads = bool(spaces) and spaces[0].startswith("shared")
     if "tensor" in rest:

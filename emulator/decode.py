@@ -192,6 +192,8 @@ class Decoder(Operands):
         modifiers = registry.Modifiers(spelled.modifiers)
         if spelled.opcode != ins.opcode:  # decoders see the words in the order of the ISA
             ins = replace(ins, opcode=spelled.opcode)
+        if self.vectors:
+            ins = replace(ins, operands=tuple(map(self.expanded, ins.operands)))
         try:
             row.decode(self, ins, modifiers)
             modifiers.done()

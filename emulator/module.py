@@ -70,7 +70,7 @@ class Module:
         """Parses a file of PTX text; raises PtxError, also when it cannot be read."""
         try:
             return cls.from_ptx(Path(path).read_text())
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, UnicodeDecodeError, TypeError) as error:
             raise PtxError("the file cannot be read as PTX", where=str(path), found=str(error)) from None
 
     @property

@@ -78,6 +78,7 @@ class Operands(ABC):
         self.current: Instruction | None = None
         self.call_parameters: set[str] = set()
         self.target: Target | None = None
+        self.vectors: dict[str, Vector] = {}
 
         offset = 0
         self.parameter_offsets: dict[str, int] = {}
@@ -115,7 +116,9 @@ class Operands(ABC):
     def declare(self, declaration: Declaration) -> None:
         """Adds the declared names to the innermost scope."""
         scope = self.scopes[-1]
-        if declaration.space == "reg":
+        if declaration.elements > 1:
+            self._declare_vector(declaration)
+        elif declaration.space == "reg":
             size = TYPE_BYTES[declaration.type]
             if declaration.count is None:
                 scope[declaration.name] = Register(self._allocate(size), size)
@@ -143,6 +146,26 @@ class Operands(ABC):
                 f"at most {MAX_LOCAL_BYTES} bytes a thread",
                 str(self.local_bytes),
             )
+
+    def _declare_vector(self, declaration: Declaration) -> None:
+        """`.reg .v4 .f32 v` is four registers, v.x to v.w, also v.r to v.a (PTX ISA 5.4.2)."""
+        size = TYPE_BYTES[declaration.type]
+        if (declaration.count or 0) * size * 128 > MAX_REGISTER_BYTES:
+            raise self.bad("too many registers are declared", f"at most {MAX_REGISTER_BYTES // 128} a thread")
+        stem = declaration.name
+        names = [stem] if declaration.count is None else [f"{stem}{k}" for k in range(declaration.count)]
+        for name in names:
+            parts = [f"{name}.{part}" for part in "xyzw"[: declaration.elements]]
+            for part, other in zip(parts, "rgba", strict=False):
+                register = Register(self._allocate(size), size)
+                self.scopes[-1][part] = self.scopes[-1][f"{name}.{other}"] = register
+            self.vectors[name] = Vector(tuple(Name(part) for part in parts))
+
+    def expanded(self, operand: Operand) -> Operand:
+        """A vector register's name as the list of its registers; other operands stay."""
+        if isinstance(operand, Name) and not operand.offset:
+            return self.vectors.get(operand.name, operand)
+        return operand
 
     def lookup(self, name: str) -> Register | Symbol | None:
         """The innermost register or symbol of that name."""

@@ -5,6 +5,7 @@ The grammar is known here, the instructions are not: an instruction is an opcode
 
 from __future__ import annotations
 
+import math
 import re
 
 from tileproof.emulator.errors import PtxError
@@ -28,12 +29,14 @@ _SPACE = re.compile(r"\s*")
 _LABEL = re.compile(rf"({IDENTIFIER})\s*:(?!:)")
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:[^\n]*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?[^\n]*")
 _LINE_DIRECTIVE = re.compile(r"\.(?:file|loc)\b[^\n]*")
-_GUARDED = re.compile(rf"(?:@(!?)\s*({IDENTIFIER})\s+)?([A-Za-z][A-Za-z0-9_.:]*)\s*(.*)$", re.S)
+_GUARDED = re.compile(
+    rf"(?:@(!?)\s*({IDENTIFIER})\s+)?([A-Za-z][A-Za-z0-9_:]*(?:\s*\.[A-Za-z0-9_:]+)*)\s*(.*)$", re.S
+)
 _DECLARE = re.compile(
-    r"\.(reg|local|shared|param)\s+(?:\.align\s+(\d+)\s+)?\.([a-z0-9]+)\s+(.*)$",
+    r"\.(reg|local|shared|param)\s+(?:\.align\s+(\d+)\s+)?(?:\.v([24])\s+)?\.([a-z0-9]+)\s+(.*)$",
     re.S,
 )
-_DECLARED = re.compile(rf"({IDENTIFIER})\s*(?:<(\d+)>|\[(\d+)\])?$")
+_DECLARED = re.compile(rf"({IDENTIFIER})\s*(?:<(\d+)>|((?:\[\d+\]\s*)+))?$")
 
 _DEEPEST = 256  # of an inline chain; a longer one goes in circles
 _KEPT = 4  # call sites at each end of a long chain
@@ -104,6 +107,9 @@ def parse_body(module: PtxModule, entry: Entry) -> list[Statement]:
                 raise fail(module, at, "a list of branch targets has no label", "name: .branchtargets a, b;")
             names = tuple(name.strip() for name in statement.removeprefix(".branchtargets").split(","))
             out[-1] = BranchTargets(line, out[-1].name, names)
+        elif statement.startswith((".callprototype", ".calltargets")):
+            if not out or not isinstance(out.pop(), Label):
+                raise fail(module, at, "a call's prototype has no label", "name: .callprototype ...;")
         elif char == ".":
             if not statement.startswith(".pragma"):
                 out.extend(_declaration(module, at, line, statement))
@@ -114,11 +120,16 @@ def parse_body(module: PtxModule, entry: Entry) -> list[Statement]:
 
 def _declaration(module: PtxModule, at: int, line: int, statement: str) -> list[Declaration]:
     match = _DECLARE.match(statement.strip())
-    if not match or (match.group(3) != "pred" and match.group(3) not in TYPE_BYTES):
+    if not match or (match.group(4) != "pred" and match.group(4) not in TYPE_BYTES):
         raise fail(module, at, "a declaration cannot be read", ".reg, .local, .shared or .param with a type")
-    size = TYPE_BYTES.get(match.group(3), 4)
+    elements = int(match.group(3) or 1)
+    size = TYPE_BYTES.get(match.group(4), 4) * (1 if match.group(1) == "reg" else elements)
     out = []
-    for part in split_operands(match.group(4)):
+    try:
+        parts = split_operands(match.group(5))
+    except ValueError:
+        raise fail(module, at, "a declaration cannot be read", "names, separated by commas") from None
+    for part in parts:
         found = _DECLARED.match(part)
         if not found:
             raise fail(module, at, f"the declared name {part!r} cannot be read")
@@ -126,11 +137,12 @@ def _declaration(module: PtxModule, at: int, line: int, statement: str) -> list[
             Declaration(
                 line,
                 match.group(1),
-                match.group(3),
+                match.group(4),
                 found.group(1),
                 int(found.group(2)) if found.group(2) else None,
                 alignment(module, at, match.group(2), size),
-                size * int(found.group(3) or 1),
+                size * math.prod(map(int, re.findall(r"\d+", found.group(3) or ""))),
+                elements if match.group(1) == "reg" else 1,
             )
         )
     return out
@@ -140,9 +152,8 @@ def _instruction(module: PtxModule, at: int, line: int, source: str, statement: 
     match = _GUARDED.match(statement.strip())
     if not match:
         raise fail(module, at, "this is not an instruction", "[@p] opcode operands;")
-    # Modifiers may be separated from the opcode by nothing only; `mov.b64 {a,b}` and `ld.x1.b32{%r}` both
-    # occur.
-    opcode, rest = match.group(3), match.group(4)
+    # ptxas takes blanks before a modifier, and nvcc prints one before .L2::cache_hint in one place.
+    opcode, rest = re.sub(r"\s+", "", match.group(3)), match.group(4)
     try:
         operands = tuple(parse_operand(part) for part in split_operands(rest))
     except (ValueError, IndexError):

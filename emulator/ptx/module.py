@@ -72,6 +72,13 @@ _BRACE = re.compile(r"[{}]")
 
 def parse_module(text: str) -> PtxModule:
     """The module's entries and variables; raises `PtxError` with line and token."""
+    if not isinstance(text, str):
+        raise PtxError(
+            "PTX is text",
+            expected="a str",
+            found=f"{type(text).__name__}",
+            do="decode bytes, or give the path to Module.from_file",
+        )
     module = PtxModule(strip_comments(text))
     text = module.text
     at, end = 0, len(text.rstrip().rstrip("\0"))

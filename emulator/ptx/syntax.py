@@ -89,7 +89,9 @@ class Label:
 
 @dataclass(frozen=True)
 class Declaration:
-    """`.reg`, `.local`, `.shared` or `.param` inside a body. `count` is set for `name<count>` families."""
+    """`.reg`, `.local`, `.shared` or `.param` inside a body. `count` is set for `name<count>` families,
+    `elements` is 2 or 4 for a vector of registers.
+    """
 
     line: int
     space: str
@@ -98,6 +100,7 @@ class Declaration:
     count: int | None
     align: int
     bytes: int
+    elements: int = 1
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ KERNEL = kernel_text(
 TOKENS = re.findall(r"\s+|[\w.%:$]+|.", KERNEL)
 SPARE = ["", ";", "{", "}", "[", "]", ",", "|", "!", "@", "_", "-1", "0", "0xffffffff", "99999999999999999999", "1.5", "0f7F800000", "%p1", "%r1",
          "%rd1", "%f1", "%h1", "%q1", "tile", "LOOP", "SKIP", ".b64", ".v4", ".global", ".reg", ".align", "<", ">", "//", "/*", '"', "(", ")", "+", "=",
-         "%tid.x", "ret", "tcgen05.mma.cta_group::1.kind::f16", "é", "\0", "inf", "nan", "0x", "1e400"]  # fmt: skip
+         "%tid.x", "ret", "tcgen05.mma.cta_group::1.kind::f16", "é", "\0", "~", "<<", "((1))", "(" * 99, " .L2::cache_hint", ".v4 .b32", "%r1.x", "WARP_SZ", ".branchtargets", "1+2*3", "/0", "inf", "nan", "0x", "1e400"]  # fmt: skip
 
 
 def memory_and_args() -> tuple[Memory, list]:

@@ -60,6 +60,8 @@ barriers|shfl-inactive|error|goes on|shfl.sync reads a lane that does not take p
 copies|tensormap-invalid|error|stops|the 128 bytes are no encoded tensor map
 copies|tensormap-rank|error|stops|the dimension of the instruction is not the rank of the map
 copies|tensormap-gather4|error|stops|gather4 or scatter4 with a map that is not rank 2 with one row a box
+copies|tma-coordinate|error|stops|the innermost coordinate of a tensor copy is no multiple of 16 bytes, or one of a store is below 0: an illegal instruction on the card
+copies|tma-store-tail|warning|goes on|a tensor store writes past the end of the innermost dimension: the card clips it in units of 16 bytes
 copies|tma-barrier-cta|error|stops|a copy signals an mbarrier in a CTA that this form cannot signal
 copies|copy-size|error|stops|cp.async with a src-size beyond its cp-size
 copies|clc-after-refusal|error|goes on|clusterlaunchcontrol.try_cancel by a CTA that has seen a request refused

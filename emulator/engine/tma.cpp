@@ -15,6 +15,9 @@ struct Tensor {
   uint32_t row_bytes = 0;
   uint32_t rows = 1;
   uint32_t bytes() const { return rows * row_bytes; }
+  // In shared memory: with a swizzle each row of the box starts a row of the atom (seen on silicon).
+  uint32_t pitch() const { return map.swizzle ? 16u << map.swizzle : row_bytes; }
+  uint32_t footprint() const { return (rows - 1) * pitch() + row_bytes; }
 };
 
 const uint32_t kAlign = 128;
@@ -52,7 +55,7 @@ bool shape_rows(Tensor& t) {
       rows *= static_cast<uint64_t>((t.map.box[static_cast<size_t>(d)] + e - 1) / e);
     }
   t.rows = static_cast<uint32_t>(rows);
-  return rows * t.row_bytes <= kSharedLimit;
+  return rows * t.pitch() <= kSharedLimit;
 }
 
 // Global address of image row `index` and whether its outer coordinates lie inside the tensor.
@@ -81,6 +84,33 @@ void clip(const Tensor& t, int64_t& first, int64_t& last) {
   const int64_t n = t.map.box[0];
   first = std::min(n, std::max<int64_t>(0, -t.at[0]));
   last = std::max(first, std::min(n, t.map.shape[0] - t.at[0]));
+}
+
+// Bytes of a row that a store writes: the card clips the innermost dimension in units of 16 bytes, and so may
+// write past the tensor's end (seen on silicon).
+uint32_t stored_bytes(const Tensor& t) {
+  const int64_t inside = std::max<int64_t>(0, t.map.shape[0] - t.at[0]) * t.map.element_size;
+  return static_cast<uint32_t>(std::min<int64_t>(t.row_bytes, (inside + 15) / 16 * 16));
+}
+
+// A store from a corner below 0 is an illegal instruction (seen on silicon); a load from there is filled.
+bool check_stored_corner(Exec& x, const Tensor& t, int lane) {
+  for (int d = 0; d < t.map.rank; ++d)
+    if (t.at[static_cast<size_t>(d)] < 0) {
+      x.e.fault("tma-coordinate",
+                "coordinate " + std::to_string(d) + " of a tensor store is " +
+                    std::to_string(t.at[static_cast<size_t>(d)]) +
+                    ": below 0 a store is an illegal instruction on the card; past the end it is clipped",
+                x.origin(lane));
+      return false;
+    }
+  const int64_t n = stored_bytes(t), past = n - (t.map.shape[0] - t.at[0]) * t.map.element_size;
+  if (n && past > 0)
+    x.e.warn("tma-store-tail",
+             "a tensor store writes " + std::to_string(past) +
+                 " bytes past the end of the innermost dimension: the card clips in units of 16 bytes",
+             x.origin(lane));
+  return true;
 }
 
 void fill(const Tensor& t, uint8_t* p, uint32_t bytes) {
@@ -119,8 +149,11 @@ bool build_image(Engine& e, const Tensor& t, std::vector<uint8_t>& image) {
 // Calls f(image offset, shared offset, bytes) for each 16-byte chunk of the swizzled image at `base`.
 template <class F>
 void chunks(const Tensor& t, uint32_t base, F&& f) {
-  for (uint32_t o = 0; o < t.bytes(); o += 16)
-    f(o, t.map.swizzle ? swizzle_address(base + o, t.map.swizzle) : base + o, std::min(16u, t.bytes() - o));
+  for (uint32_t r = 0; r < t.rows; ++r)
+    for (uint32_t c = 0; c < t.row_bytes; c += 16) {
+      const uint32_t a = base + r * t.pitch() + c;
+      f(r * t.row_bytes + c, t.map.swizzle ? swizzle_address(a, t.map.swizzle) : a, 16u);
+    }
 }
 
 bool read_coordinates(Exec& x, const Instr& i, int lane, Tensor& t, int dims, bool gather4) {
@@ -137,6 +170,14 @@ bool read_coordinates(Exec& x, const Instr& i, int lane, Tensor& t, int dims, bo
       t.row[static_cast<size_t>(k - 1)] = c;
     else
       t.at[static_cast<size_t>(k)] = c;
+  }
+  if (t.at[0] * t.map.element_size % 16) {
+    x.e.fault("tma-coordinate",
+              "the innermost coordinate " + std::to_string(t.at[0]) + " of a tensor copy lies " +
+                  std::to_string(t.at[0] * t.map.element_size) +
+                  " bytes into its row, which is no multiple of 16: an illegal instruction on the card",
+              x.origin(lane));
+    return false;
   }
   if (gather4 && (t.map.box[1] != 1 || t.map.rank != 2)) {
     x.e.fault("tensormap-gather4",
@@ -206,7 +247,8 @@ Step tensor_load(Exec& x, const Instr& i) {
     }
     const bool pending = !x.e.early();
     for (auto& target : targets) {
-      if (!x.e.shared_range(*target.first, offset, t->bytes(), t->origin, "a tensor copy")) return Step::Stop;
+      if (!x.e.shared_range(*target.first, offset, t->footprint(), t->origin, "a tensor copy"))
+        return Step::Stop;
       if (!x.e.barrier_at(*target.second, bar_offset, t->origin)) return Step::Stop;
       if (pending)
         chunks(*t, offset,
@@ -248,7 +290,7 @@ Step tensor_store(Exec& x, const Instr& i) {
     const TensorMap* map = map_at(x, x.src<uint64_t>(i.o[2])[l], l);
     if (!map) return Step::Stop;
     t->map = *map;
-    if (!read_coordinates(x, i, l, *t, i.m[0], i.m[1])) return Step::Stop;
+    if (!read_coordinates(x, i, l, *t, i.m[0], i.m[1]) || !check_stored_corner(x, *t, l)) return Step::Stop;
     if (i.m[2] && t->map.dtype != 7) {
       x.e.fault("unsupported", "cp.reduce.async.bulk.tensor.add on a tensor map that is not FLOAT32",
                 x.origin(l));
@@ -263,7 +305,7 @@ Step tensor_store(Exec& x, const Instr& i) {
                 x.origin(l), src);
       return Step::Stop;
     }
-    if (!x.e.shared_range(*owner, offset, t->bytes(), t->origin, "a tensor store")) return Step::Stop;
+    if (!x.e.shared_range(*owner, offset, t->footprint(), t->origin, "a tensor store")) return Step::Stop;
     auto group = open_group(x, l);
     Engine* e = &x.e;
     const bool add = i.m[2];
@@ -274,15 +316,12 @@ Step tensor_store(Exec& x, const Instr& i) {
       });
       group->reads_left--;
       e->issue("TMA store", 0, t->origin, [e, t, image, group, add] {
-        int64_t first, last;
-        clip(*t, first, last);
-        const int64_t size = t->map.element_size;
+        const uint32_t n = stored_bytes(*t);
         for (uint32_t r = 0; r < t->rows; ++r) {
           uint64_t address;
-          if (!row_address(*t, r, address) || first >= last) continue;
-          const uint32_t n = static_cast<uint32_t>((last - first) * size);
-          const uint64_t to = address + static_cast<uint64_t>((t->at[0] + first) * size);
-          const uint8_t* in = &(*image)[r * t->row_bytes + static_cast<uint32_t>(first * size)];
+          if (!row_address(*t, r, address) || !n) continue;
+          const uint64_t to = address + static_cast<uint64_t>(t->at[0] * t->map.element_size);
+          const uint8_t* in = &(*image)[r * t->row_bytes];
           uint8_t* out = e->async_write_global(to, n, t->origin, add);
           if (!out) return;
           if (!add) {

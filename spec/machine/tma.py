@@ -4,12 +4,15 @@ memory.
 Sources: CUDA driver API, tensor map object management (cuTensorMapEncodeTiled); PTX ISA 5.5.3 (tile mode),
 5.5.3.4 (gather4), 5.5.7 (swizzle), 9.7.9.27.1.2 (cp.async.bulk.tensor). Dimensions are innermost first;
 `strides` are bytes of dimensions 1 and up. The bit pattern of the NaN fill is undocumented; 0x7ff7 for bf16
-was seen on an H200 by this project, other types are refused.
+was seen on an H200 by this project, other types are refused. Seen there too (docs/evidence): with a swizzle
+each row of a box starts a row of the swizzle atom, however short it is; a copy whose innermost coordinate is
+no multiple of 16 bytes ends in an illegal instruction, and so does a store with a coordinate below 0; a store
+clips the innermost dimension in units of 16 bytes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -66,6 +69,16 @@ class TensorMapFields:
         """Bytes that a tile load writes and completes on its mbarrier, out-of-bounds elements included."""
         return int(np.prod(self.loaded)) * self.element_size
 
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row of a box."""
+        return self.box[0] * self.element_size
+
+    @property
+    def pitch(self) -> int:
+        """Bytes from one row of a box to the next in shared memory."""
+        return self.row_bytes if self.swizzle == "none" else sw.width(self.swizzle)
+
 
 def check_tensor_map(fields: TensorMapFields) -> None:
     """Raise TileproofError unless cuTensorMapEncodeTiled would accept these fields."""
@@ -102,13 +115,26 @@ def check_tensor_map(fields: TensorMapFields) -> None:
         _require(fields.dtype in _FLOATING, "oob_fill", "a floating type for nan", fields.dtype)
 
 
-def tile_image(fields: TensorMapFields, memory: Bytes, corner: tuple[int, ...], dst: int = 0) -> Bytes:
-    """The bytes that a tile load with box corner `corner` puts at shared address `dst` and after, ``[box
-    bytes]``.
+def check_coordinate(fields: TensorMapFields, innermost: int) -> None:
+    """Raise TileproofError for an innermost coordinate, in elements, at which the card does not copy."""
+    at = innermost * fields.element_size
+    _require(at % 16 == 0, "innermost coordinate", "a multiple of 16 bytes", f"{innermost} ({at} bytes)")
 
-    `memory` is the global memory from the map's address on. Byte i of the result lies at ``dst + i``.
+
+def as_stored(fields: TensorMapFields) -> TensorMapFields:
+    """The map with the innermost extent up to which a store really writes: whole units of 16 bytes."""
+    unit = 16 // fields.element_size
+    return replace(fields, shape=(-(-fields.shape[0] // unit) * unit, *fields.shape[1:]))
+
+
+def tile_image(fields: TensorMapFields, memory: Bytes, corner: tuple[int, ...], dst: int = 0) -> Bytes:
+    """The bytes that a tile load with box corner `corner` puts at shared address `dst` and after.
+
+    `memory` is the global memory from the map's address on. Byte i of the result lies at ``dst + i``: the
+    box's bytes, with a swizzle whole lines of 128 bytes, in which what the copy leaves alone is 0.
     """
     check_tensor_map(fields)
+    check_coordinate(fields, corner[0])
     if len(corner) != len(fields.shape):
         raise TileproofError(
             "wrong number of coordinates", expected=str(len(fields.shape)), found=str(len(corner))
@@ -132,6 +158,7 @@ def gather4_image(
     _require(len(fields.shape) == 2, "rank", "2 for gather4", len(fields.shape))
     _require(fields.box[1] == 1, "box[1]", "1 for gather4", fields.box[1])
     _require(len(rows) == 4, "rows", "4 row coordinates", len(rows))
+    check_coordinate(fields, column)
     cols = column + np.arange(fields.box[0], dtype=np.int64)
     x0, x1 = np.tile(cols, 4), np.repeat(np.array(rows, dtype=np.int64), fields.box[0])
     return _image(fields, memory, [x0, x1], dst)
@@ -155,8 +182,12 @@ def _image(fields: TensorMapFields, memory: Bytes, coords: list[I64], dst: int) 
         )
     elements = np.tile(_fill(fields), (coords[0].size, 1))
     elements[inside] = memory[offset[inside][:, None] + np.arange(size)]
-    linear = dst + np.arange(elements.size, dtype=np.int64)
-    image = np.empty(elements.size, dtype=np.uint8)
+    within = np.arange(elements.size, dtype=np.int64)
+    linear = dst + within // fields.row_bytes * fields.pitch + within % fields.row_bytes
+    size_in_shared = elements.size // fields.row_bytes * fields.pitch
+    image = np.zeros(
+        size_in_shared if fields.swizzle == "none" else -(-size_in_shared // 128) * 128, np.uint8
+    )
     image[sw.swizzle(fields.swizzle, linear) - dst] = elements.ravel()
     return image
 

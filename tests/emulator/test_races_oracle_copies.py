@@ -59,7 +59,8 @@ def ptx(steps: list[Step]) -> str:
         word, barrier = BASE + 16 * step.word, BARRIERS + 8 * step.which
         match step.kind:
             case "write":
-                lines.append(f"@%p1 st.shared.v4.u32 [{word}], {{%r9, %r9, %r9, %r9}};")
+                # Each its own value: the same one twice is a note.
+                lines.append(f"@%p1 st.shared.v4.u32 [{word}], {{{', '.join([str(number + 1)] * 4)}}};")
             case "read":
                 lines.append(f"@%p1 ld.shared.v4.u32 {{%r3, %r4, %r5, %r6}}, [{word}];")
             case "load":

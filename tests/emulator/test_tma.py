@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ptx_kit import BF16, CLUSTER_SYNC, POLICIES, Memory, clean, init_barrier, run, wait
 from tileproof.emulator import Schedule, TensorMap
 from tileproof.spec.machine.swizzle import swizzle
-from tileproof.spec.machine.tma import TensorMapFields, gather4_image, tile_image
+from tileproof.spec.machine.tma import TensorMapFields, as_stored, gather4_image, tile_image
 
 COVERS = "cp.async.bulk.tensor cp.reduce.async.bulk.tensor"
 
@@ -83,6 +83,7 @@ def tilings(draw: st.DrawFn) -> dict[str, Any]:
     box = (row, *(draw(st.integers(1, 4)) for _ in range(rank - 1)))
     steps = (1, *(draw(st.integers(1, 3)) for _ in range(rank - 1)))
     corner = tuple(draw(st.integers(-b - 1, s + 1)) for b, s in zip(box, shape, strict=True))
+    corner = (corner[0] * kind.itemsize // 16 * 16 // kind.itemsize, *corner[1:])
     strides, extent = [], -(-shape[0] * kind.itemsize // 16) * 16
     for s in shape[1:]:
         strides.append(extent)
@@ -108,31 +109,35 @@ def test_tile_load(t: dict[str, Any], policy: Schedule, at: int) -> None:
     memory = Memory()
     m, raw = make(t, memory)
     fields = fields_of(m)
-    size = -(-fields.box_bytes // 128) * 128
+    size = -(-fields.box_bytes // fields.row_bytes * fields.pitch // 128) * 128
     got = load(m, t["corner"], memory, fields.box_bytes, policy, at=at, dumped=size)
     want = placed(fields, raw[t["offset"] :], t["corner"], at)
     assert (got == want).all()
-    if fields.box_bytes % 128 == 0:  # whole swizzle lines
-        assert (got == tile_image(fields, raw[t["offset"] :], t["corner"], at)).all()
+    spec = tile_image(fields, raw[t["offset"] :], t["corner"], at)
+    assert (got[: spec.size] == spec).all() and not got[spec.size :].any()
 
 
 def placed(fields: TensorMapFields, memory: np.ndarray, corner: tuple[int, ...], at: int) -> np.ndarray:
     """The box in its 128-byte lines, zeros where a swizzled box leaves parts of its last line alone."""
     linear = tile_image(replace(fields, swizzle="none"), memory, corner)
-    image = np.zeros(-(-linear.size // 128) * 128, np.uint8)
-    image[swizzle(fields.swizzle, at + np.arange(linear.size, dtype=np.int64)) - at] = linear
+    rows = linear.reshape(-1, fields.row_bytes)
+    pitched = np.zeros((len(rows), fields.pitch), np.uint8)
+    pitched[:, : fields.row_bytes] = rows
+    image = np.zeros(-(-pitched.size // 128) * 128, np.uint8)
+    image[swizzle(fields.swizzle, at + np.arange(pitched.size, dtype=np.int64)) - at] = pitched.ravel()
     return image
 
 
 @settings(max_examples=60, deadline=None)
 @given(t=tilings(), policy=st.sampled_from(POLICIES), add=st.booleans())
 def test_tile_store_and_reduce(t: dict[str, Any], policy: Schedule, add: bool) -> None:
-    """A store writes what a load of the same box would read back, and nothing else; .add adds."""
+    """A store writes what a load of the same box would read back, in whole units of 16 bytes; .add adds."""
     add = add and t["kind"] == np.float32
+    t = t | {"corner": tuple(max(0, c) for c in t["corner"])}
     memory = Memory()
     m, raw = make(t, memory)
-    fields = fields_of(m)
-    size = -(-fields.box_bytes // 128) * 128
+    fields = as_stored(fields_of(m))
+    size = -(-fields.box_bytes // fields.row_bytes * fields.pitch // 128) * 128
     if add:
         raw[...] = np.frombuffer(
             np.random.default_rng(6).standard_normal(-(-raw.size // 4)).astype(np.float32).tobytes(), np.uint8
@@ -169,8 +174,12 @@ def test_tile_store_and_reduce(t: dict[str, Any], policy: Schedule, add: bool) -
             threads=128,
             shared_bytes=1024 + size,
             schedule=policy,
+            allow=["tma-store-tail"],
         )
     )
+    inner, extent = t["corner"][0], t["shape"][0]
+    past = inner < extent < fields.shape[0] and inner + t["box"][0] > extent
+    assert {f.code for f in result.allowed} == ({"tma-store-tail"} if past else set())
     want = before.copy()
     # Place by the model: the image of a tensor whose bytes are their own addresses tells where each box byte lies.
     plain = replace(fields, oob_fill="zero")
@@ -192,6 +201,52 @@ def test_tile_store_and_reduce(t: dict[str, Any], policy: Schedule, add: bool) -
         want[where[inside]] = tile[inside]
     assert (raw == want).all()
     assert result.counters["tma_store_bytes"] == int(inside.sum())
+
+
+def test_a_store_below_zero_is_an_illegal_instruction_and_a_load_is_filled() -> None:
+    memory = Memory()
+    m = TensorMap.tiled(memory.buffer(np.zeros((4, 8), np.float32)), shape=(8, 4), strides=(32,), box=(4, 2))
+    store = f"""
+    {clear(128)} fence.proxy.async; bar.sync 0;
+    @%p0 cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%a1, {{0, CORNER}}], [{DATA}];
+    @%p0 cp.async.bulk.commit_group; @%p0 cp.async.bulk.wait_group 0;"""
+    out = memory.empty(16, np.uint8)
+    for corner, codes in ((3, set()), (9, set()), (-1, {"tma-coordinate"})):
+        body = "setp.eq.u32 %p0, %t, 0;" + store.replace("CORNER", str(corner))
+        result = run(body, [out, m], memory=memory, threads=128, shared_bytes=1024 + 128)
+        assert {f.code for f in result.findings} == codes
+    assert not load(m, (0, -2), memory, 32, Schedule("late")).any()
+
+
+@pytest.mark.parametrize("direction", ["load", "store", "gather4"])
+@pytest.mark.parametrize(("column", "right"), [(8, True), (16, True), (4, False), (-1, False)])
+def test_an_innermost_coordinate_off_16_bytes_is_an_illegal_instruction(
+    direction: str, column: int, right: bool
+) -> None:
+    memory = Memory()
+    m = TensorMap.tiled(
+        memory.buffer(np.zeros((10, 96), np.uint16).view(BF16)), shape=(96, 10), strides=(192,),
+        box=(8, 1), swizzle="none",
+    )  # fmt: skip
+    rows = ", 0, 1, 2, 3" if direction == "gather4" else ", 0"
+    mode = ".tile::gather4" if direction == "gather4" else ""
+    copy = (
+        f"cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%a1, {{{column}{rows}}}], [{DATA}];\n"
+        "@%p0 cp.async.bulk.commit_group; @%p0 cp.async.bulk.wait_group 0;"
+        if direction == "store"
+        else f"cp.async.bulk.tensor.2d.shared::cta.global{mode}.mbarrier::complete_tx::bytes [{DATA}], "
+        f"[%a1, {{{column}{rows}}}], [{BAR}];\n{wait(BAR)}"
+    )
+    size = 64 if direction == "gather4" else 16
+    body = f"""
+    {clear(128)} {init_barrier(BAR)} fence.proxy.async; bar.sync 0;
+    @%p0 mbarrier.arrive.expect_tx.shared.b64 _, [{BAR}], {0 if direction == "store" else size};
+    @%p0 {copy}"""
+    out = memory.empty(16, np.uint8)
+    result = run(body, [out, m], memory=memory, threads=128, shared_bytes=1024 + 128)
+    assert ({f.code for f in result.errors} == set()) == right
+    if not right:
+        assert {f.code for f in result.errors} == {"tma-coordinate"}
 
 
 ROWS = [(0, 1, 2, 3), (9, 0, 9, 4), (-1, 5, 10, 1), (2**31 - 1, -(2**31), 3, 3)]

@@ -93,7 +93,7 @@ def test_a_tensor_past_its_buffer_and_unwritten_memory() -> None:
     constant = np.zeros(64, np.uint8)
     constant.flags.writeable = False
     fixed = TensorMap.tiled(memory.buffer(constant), shape=(64,), strides=(), box=(64,))
-    line = "st.shared.v4.b32 [2048], {0, 0, 0, 0};\ncp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%a0, {-48}], [2048];"
+    line = "st.shared.v4.b32 [2048], {0, 0, 0, 0};\ncp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%a0, {48}], [2048];"
     found = one_load(line, memory, fixed)
     assert "global-read-only" in {f.code for f in found.findings}
 

@@ -62,6 +62,7 @@ copies|tensormap-rank|error|stops|the dimension of the instruction is not the ra
 copies|tensormap-gather4|error|stops|gather4 or scatter4 with a map that is not rank 2 with one row a box
 copies|tma-coordinate|error|stops|the innermost coordinate of a tensor copy is no multiple of 16 bytes, or one of a store is below 0: an illegal instruction on the card
 copies|tma-store-tail|warning|goes on|a tensor store writes past the end of the innermost dimension: the card clips it in units of 16 bytes
+copies|bulk-store-at-exit|error|goes on>stops|a CTA exits while its bulk store still reads shared memory: wait_group.read is missing
 copies|tma-barrier-cta|error|stops|a copy signals an mbarrier in a CTA that this form cannot signal
 copies|copy-size|error|stops|cp.async with a src-size beyond its cp-size
 copies|clc-after-refusal|error|goes on|clusterlaunchcontrol.try_cancel by a CTA that has seen a request refused
@@ -71,7 +72,7 @@ tensor memory|tmem-dealloc|error|stops|tcgen05.dealloc of what is no live alloca
 tensor memory|tmem-dealloc-in-flight|error|goes on|tcgen05.dealloc of columns that an operation in flight is going to write
 tensor memory|tmem-leak|error|goes on|a CTA exits with columns allocated
 tensor memory|tmem-not-allocated|error|stops|an access of columns that are not allocated
-tensor memory|tmem-uninitialised|error|goes on|a read of a cell that nothing has written
+tensor memory|tmem-uninitialised|error|goes on|a cell that nothing has written is read by the tensor core, or a register that tcgen05.ld took it to is used
 tensor memory|tmem-pending|error|goes on|a read of a cell whose asynchronous write has not completed: a wait is missing
 tensor memory|tmem-address-uniform|error|stops|the threads of a warp pass different columns to tcgen05.ld or st
 tensor memory|tmem-lane-quarter|warning|goes on|the address names lanes that the warp cannot reach
@@ -99,6 +100,7 @@ end|async-pending-at-exit|warning|goes on|an operation was in flight when the la
 end|hang|error|stops|nothing can move; the finding lists who waits for what
 end|livelock|error|stops|warps run and nothing happens
 end|instruction-limit|error|stops|the launch ran longer than its instruction_limit
+end|time-limit|error|stops|the launch ran longer than its seconds_limit
 end|trap|error|stops|the kernel executed trap
 end|branch-index|error|stops|the index of brx.idx lies outside its list of targets
 end|device-assert|error|stops|the kernel called __assertfail

@@ -116,6 +116,7 @@ class Module:
         taps: Sequence[Tap] = (),
         livelock_limit: int = 20_000_000,
         instruction_limit: int = 10_000_000_000,
+        seconds_limit: float = 0.0,
         trace: bool = False,
         trace_limit: int = 1_000_000,
         races: bool = False,
@@ -140,6 +141,8 @@ class Module:
         taps: regions to capture when barrier phases complete.
         livelock_limit: warp instructions without any effect after which the launch counts as spinning.
         instruction_limit: warp instructions after which the launch is stopped with a finding.
+        seconds_limit: seconds after which it is; 0 for none. Ctrl-C ends a launch with KeyboardInterrupt, and
+            what it had found is lost.
         races: checks that conflicting accesses are ordered by happens-before (`docs/races.md`).
         trace: records events (`LaunchResult.trace`), the first `trace_limit` of them.
         allow: findings accepted on purpose, as `Allow` or "CODE[:PLACE]"; they go to `LaunchResult.allowed`.
@@ -178,6 +181,11 @@ class Module:
                 raise LaunchError(
                     f"{name} is a count", where=entry[:80], expected="an integer from 0", found=repr(value)
                 )
+        if not 0 <= seconds_limit < float("inf"):
+            raise LaunchError(
+                "seconds_limit is a time", where=entry[:80], expected="seconds, 0 for no limit",
+                found=repr(seconds_limit),
+            )  # fmt: skip
         used = decoded.static_shared + shared_bytes
         if shared_bytes < 0 or used > _SHARED_LIMIT:
             raise LaunchError(
@@ -223,6 +231,7 @@ class Module:
             grant_claims=clc == "grant",
             strict=strict_weights() if strict else None,
             launch_registers=launch_registers(directives, block3[0] * block3[1] * block3[2], entry),
+            seconds_limit=seconds_limit,
         )
         hang = Hang(raw["hang"], ProgramView(decoded)) if "hang" in raw else None
         names = SharedNames(decoded.shared_symbols, {dynamic + at: n for at, n in (symbols or {}).items()})

@@ -22,12 +22,14 @@ POLICIES: tuple[Policy, ...] = get_args(Policy)  # order of `enum class Policy` 
 SEEDED: tuple[Policy, ...] = ("random", "late-random", "starve", "pct")
 BASES: tuple[BaseOrder, ...] = get_args(BaseOrder)  # order of `enum class CompletionOrder` there
 KINDS = "wqsc"  # warp, pipeline, TMEM stores, copy: order of `enum class ActorKind` in engine/schedule.hpp
-_HOLD = re.compile(r"([wqsc])(\d+)\.(\d+)\.(\d+)(?:\.(\d+))?@(\d+)(?:\+(\d+))?")
+GIVES_UP = 1 << 63  # in the step of a decision (engine/schedule.hpp)
+_HOLD = re.compile(r"([wqsc])(\d+)\.(\d+)\.(\d+)(?:\.(\d+))?@(\d+)(?:\+(\d+))?(!)?")
 _DEPTH, _POINTS = 3, 4096
 
 
 class Hold(NamedTuple):
-    """One decision of a replay: from `step` on, `actor` moves only when nothing else can.
+    """One decision of a replay: from `step` on, `actor` moves only when nothing else can; or, marked "!", its
+    mbarrier.try_wait of that step returns false where it would be suspended.
 
     `actor` and `step` are packed as in engine/schedule.hpp. As text: kind, CTA, warp and lane, for a copy its
     number among those of its thread, `@` step, and for a group of lanes that had to wait `+` how often it
@@ -62,27 +64,38 @@ class Hold(NamedTuple):
         """Of a copy: how many copies its thread had issued before."""
         return self.actor & 0xFFFFFFF
 
+    @property
+    def gives_up(self) -> bool:
+        """A try_wait that returns false."""
+        return bool(self.step & GIVES_UP)
+
     def __str__(self) -> str:
         serial = f".{self.serial}" if self.kind == "c" else ""
-        step, tries = (self.step >> 8, self.step & 255) if self.kind == "w" else (self.step, 0)
-        return f"{self.kind}{self.cta}.{self.warp}.{self.lane}{serial}@{step}" + (
-            f"+{tries}" if tries else ""
+        step = self.step & ~GIVES_UP
+        step, tries = (step >> 8, step & 255) if self.kind == "w" else (step, 0)
+        return (
+            f"{self.kind}{self.cta}.{self.warp}.{self.lane}{serial}@{step}"
+            + (f"+{tries}" if tries else "")
+            + ("!" if self.gives_up else "")
         )
 
     @classmethod
     def parse(cls, text: str) -> Hold:
         """The hold of `str(hold)`."""
         found = _HOLD.fullmatch(text.strip())
-        if found is None or (found[1] == "c") != (found[5] is not None) or (found[7] and found[1] != "w"):
+        groups_only = found is not None and (found[7] or found[8])
+        if found is None or (found[1] == "c") != (found[5] is not None) or (groups_only and found[1] != "w"):
             raise LaunchError(
                 "a decision of a schedule cannot be read",
                 where="schedule",
                 expected='a hold such as "w0.5.0@41" or "c0.3.0.7@0"',
                 found=repr(text[:60]),
             )
-        cta, warp, lane, serial, step, tries = (int(part or 0) for part in found.groups()[1:])
+        cta, warp, lane, serial, step, tries = (int(part or 0) for part in found.groups()[1:7])
         actor = cta << 40 | KINDS.index(found[1]) << 38 | warp << 33 | lane << 28 | serial
-        return cls(actor, step << 8 | tries if found[1] == "w" else step)
+        if found[1] != "w":
+            return cls(actor, step)
+        return cls(actor, step << 8 | tries | (GIVES_UP if found[8] else 0))
 
 
 @dataclass(frozen=True)
@@ -224,6 +237,9 @@ class HeldBack:
         who += f" (CTA {','.join(map(str, self.cta))} of the grid)" if self.others else ""
         if self.hold.kind == "w":
             who += f" (lanes from {self.hold.lane})" if self.hold.lane else ""
+            if self.hold.gives_up and self.barrier is not None:
+                barrier = names.mbarrier(self.rank, self.barrier)
+                return f"{who} tries {barrier} once: {self.instruction} at {self.at} returns false"
             if self.waited == "mbarrier" and self.barrier is not None and self.phase is not None:
                 phase = names.phase(self.barrier, self.phase - 1)
                 who += f", its wait for {phase} of {names.mbarrier(self.rank, self.barrier)} over,"

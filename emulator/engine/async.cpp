@@ -8,7 +8,8 @@ namespace tileproof {
 // ---------------------------------------------------------------------------------------------------------
 // Issue and completion
 
-void Engine::issue(const char* engine, uint64_t queue, const Origin& origin, std::function<void()> complete) {
+void Engine::issue(const char* engine, uint64_t queue, const Origin& origin, std::function<void()> complete,
+                   std::vector<TmemWrite> writes) {
   ++counters.async_operations;
   ++progress;
   AsyncOp op;
@@ -18,6 +19,7 @@ void Engine::issue(const char* engine, uint64_t queue, const Origin& origin, std
   op.origin = origin;
   op.source_rank = origin.rank;
   op.complete = std::move(complete);
+  op.writes = std::move(writes);
   tell(&Listener::issue, op);
   if (early() && (queue == 0 || queues_.find(queue) == queues_.end())) {
     finish(op);
@@ -32,10 +34,10 @@ void Engine::issue(const char* engine, uint64_t queue, const Origin& origin, std
 }
 
 void Engine::finish(AsyncOp& op) {
-  scheduler->completing(&op);
+  const AsyncOp* outer = scheduler->completing(&op);  // a read may complete the stores that it needs
   tell(&Listener::completing, op);
   op.complete();
-  scheduler->completing(nullptr);
+  scheduler->completing(outer);
   tell(&Listener::completed, op);
 }
 
@@ -46,6 +48,7 @@ void Engine::complete(std::deque<AsyncOp>& from, size_t index) {
   scheduler->pending_changed();
   ++progress;
   finish(op);
+  if (++looks_ % 64 == 0) look_at_the_clock(op.origin);
 }
 
 void Engine::complete_queue(uint64_t queue) {
@@ -227,9 +230,22 @@ bool Engine::shared_range(Cta& cta, uint32_t offset, uint32_t size, const Origin
   return true;
 }
 
+bool Engine::store_may_read(Cta& cta, uint32_t offset, const Origin& at, const char* who) {
+  if (cta.exited())
+    error("bulk-store-at-exit",
+          std::string(who) + " still reads shared memory of CTA rank " + std::to_string(cta.rank) +
+              ", which has exited: cp.async.bulk.wait_group.read is missing",
+          at, offset);
+  return !stopped;
+}
+
 bool Engine::async_read_shared(Cta& cta, uint32_t offset, uint32_t size, uint8_t* out, const Origin& at,
                                const char* who) {
-  if (!shared_range(cta, offset, size, at, who)) return false;
+  return shared_range(cta, offset, size, at, who) && read_shared(cta, offset, size, out, at, who);
+}
+
+bool Engine::read_shared(Cta& cta, uint32_t offset, uint32_t size, uint8_t* out, const Origin& at,
+                         const char* who) {
   tell(&Listener::async_shared, cta, offset, size, false);
   const uint8_t* state = &cta.shared.state[offset];
   if (all_valid(state, size)) {

@@ -90,7 +90,7 @@ py::dict launch(
     int policy, uint64_t seed, int mma, uint64_t livelock_limit, uint64_t instruction_limit,
     const std::vector<std::tuple<std::string, uint32_t, bool, int32_t, int32_t, uint32_t, uint32_t>>& taps,
     uint64_t trace_limit, bool races, const py::dict& schedule, int32_t launch_registers, bool grant_claims,
-    const std::optional<std::vector<std::tuple<std::string, int, bool>>>& strict) {
+    const std::optional<std::vector<std::tuple<std::string, int, bool>>>& strict, double seconds_limit) {
   GlobalMemory memory;
   for (const auto& [address, size, data, written, writable, name] : buffers) {
     GlobalBuffer b;
@@ -120,6 +120,11 @@ py::dict launch(
       c.weights[code] = {static_cast<Severity>(severity), stops};
   c.launch_registers = launch_registers;
   c.grant_claims = grant_claims;
+  c.seconds_limit = seconds_limit;
+  c.interrupted = [] {
+    py::gil_scoped_acquire hold;
+    return PyErr_CheckSignals() != 0;  // what the signal raised is thrown when the engine has returned
+  };
   read_schedule(schedule, c);
   const std::string bytes = params;
   c.params.assign(bytes.begin(), bytes.end());
@@ -130,6 +135,7 @@ py::dict launch(
     py::gil_scoped_release release;
     engine.run();
   }
+  if (engine.interrupted) throw py::error_already_set();
   py::list findings;
   for (const Finding& f : engine.sink.findings) {
     py::dict d = origin_dict(program, f.at);
@@ -263,7 +269,8 @@ PYBIND11_MODULE(_engine, m) {
         py::arg("cluster"), py::arg("dynamic_shared"), py::arg("params"), py::arg("policy"), py::arg("seed"),
         py::arg("mma"), py::arg("livelock_limit"), py::arg("instruction_limit"), py::arg("taps"),
         py::arg("trace_limit"), py::arg("races"), py::arg("schedule") = py::dict(),
-        py::arg("launch_registers") = 0, py::arg("grant_claims") = false, py::arg("strict") = py::none());
+        py::arg("launch_registers") = 0, py::arg("grant_claims") = false, py::arg("strict") = py::none(),
+        py::arg("seconds_limit") = 0.0);
   m.def("handlers", &handler_ids, "Handler names and their numbers.");
   m.def("set_mma_rules", &set_mma_rules, "Hands over spec.machine.descriptor_rules.");
   m.def(

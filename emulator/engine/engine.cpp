@@ -18,7 +18,8 @@ Engine::Engine(const Program& p, GlobalMemory& m, Config c)
       memory(m),
       config(std::move(c)),
       rng(config.seed * 0x9e3779b97f4a7c15ull + 1),
-      scheduler(Scheduler::make(*this)) {
+      scheduler(Scheduler::make(*this)),
+      watch_(config.seconds_limit, config.interrupted) {
   sink.weights = config.weights;
   sink.stopped = &stopped;
   if (config.trace_limit) {
@@ -112,6 +113,7 @@ void Engine::start_warp(Cta& cta, Warp& w, int index) {
   w.copies.reset();
   w.tmem_loads.clear();
   w.open_loads = 0;
+  w.poison.clear();
   w.slow = false;
   w.exits.clear();
   w.passes.clear();
@@ -303,6 +305,9 @@ Engine::Ran Engine::run_split(Warp& w, size_t index, uint32_t most, bool consult
         diverge(w, index, i, mask);
         // Both sides are schedulable now; the taken side goes on here.
       }
+      if (++looks_ % 1024 == 0) [[unlikely]]
+        look_at_the_clock(
+            Origin{&i, cta.id, cta.rank, w.index, static_cast<int32_t>(__builtin_ctz(s->mask))});
       if (counters.warp_instructions > config.instruction_limit) {
         fault("instruction-limit",
               "the launch ran " + std::to_string(config.instruction_limit) + " warp instructions and goes on",
@@ -329,7 +334,7 @@ Engine::Ran Engine::run_split(Warp& w, size_t index, uint32_t most, bool consult
     x.mask = mask;
     x.instr = &i;
     const size_t lead = static_cast<size_t>(__builtin_ctz(s->mask));
-    if (w.slow) check_tmem_load_use(w, i, Origin{&i, cta.id, cta.rank, w.index, __builtin_ctz(mask)});
+    if (w.slow) check_tmem_registers(w, i, Origin{&i, cta.id, cta.rank, w.index, __builtin_ctz(mask)}, mask);
     const Step step = i.fn(x, i);
     s = &w.splits[index];
     switch (step) {
@@ -358,6 +363,22 @@ Engine::Ran Engine::run_split(Warp& w, size_t index, uint32_t most, bool consult
     if (step == Step::Jump && s->dead) return ran;
   }
   return ran;
+}
+
+void Engine::look_at_the_clock(const Origin& at) {
+  switch (watch_.look()) {
+    case Watch::Verdict::GoOn:
+      return;
+    case Watch::Verdict::TimeLimit: {
+      char seconds[32];
+      std::snprintf(seconds, sizeof seconds, "%g", config.seconds_limit);
+      fault("time-limit", std::string("the launch ran for ") + seconds + " seconds and goes on", at);
+      return;
+    }
+    case Watch::Verdict::Interrupted:
+      interrupted = stopped = true;
+      return;
+  }
 }
 
 void Engine::exit_lanes(Warp& w, uint32_t lanes, const Instr* at) {

@@ -1,5 +1,5 @@
 // mbarriers and fences.
-#include "machine.hpp"
+#include "schedule.hpp"
 
 namespace tileproof {
 namespace {
@@ -196,10 +196,12 @@ Step mbarrier_wait(Exec& x, const Instr& i) {
       }
   }
   if (!done && uniform && i.m[2] && !x.s->timed_out) {
-    x.s->wait = Wait::MbarrierParity;
     x.s->bar_offset = first_offset;
     x.s->parity = first_parity;
-    return Step::Block;
+    if (!x.e.scheduler->gives_up(x.w, *x.s)) {
+      x.s->wait = Wait::MbarrierParity;
+      return Step::Block;
+    }
   }
   x.s->timed_out = false;
   x.s->polled = done != x.mask;

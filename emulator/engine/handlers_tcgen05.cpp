@@ -17,6 +17,7 @@ Step mma(Exec& x, const Instr& i) {
     const int l = __builtin_ctz(m);
     MmaRequest r;
     r.origin = x.origin(l);
+    r.queue = tensor_queue(x.cta, x.w.index, l);
     r.cta_group = i.m[0];
     r.ws = i.m[1];
     r.a_in_tmem = i.m[2];
@@ -46,10 +47,10 @@ Step mma(Exec& x, const Instr& i) {
       x.e.fault(unsupported ? "unsupported" : "mma-operands", "tcgen05.mma: " + wrong, r.origin, r.d_taddr);
       return Step::Stop;
     }
-    mark_mma(x.e, r);
+    std::vector<TmemWrite> writes = mark_mma(x.e, r);
     if (x.e.stopped) return Step::Stop;
     Engine* e = &x.e;
-    e->issue("MMA", tensor_queue(x.cta, x.w.index, l), r.origin, [e, r] { execute_mma(*e, r); });
+    e->issue("MMA", r.queue, r.origin, [e, r] { execute_mma(*e, r); }, std::move(writes));
   }
   return x.e.stopped ? Step::Stop : Step::Next;
 }
@@ -134,14 +135,19 @@ Step cp(Exec& x, const Instr& i) {
           return {row};
       }
     };
-    const bool pending = !x.e.early();
-    if (pending)
-      for (Cta* c : ctas)
+    std::vector<TmemWrite> writes;
+    if (!x.e.early())
+      for (Cta* c : ctas) {
+        TmemWrite w{c, {}, column, columns};
         for (int row = 0; row < rows; ++row)
-          for (int lane : lanes_of(row))
+          for (int lane : lanes_of(row)) {
             add_pending(c->tmem.state_at(lane, column), static_cast<size_t>(columns));
+            w.add_lane(lane);
+          }
+        writes.push_back(w);
+      }
     Engine* e = &x.e;
-    e->issue("tcgen05.cp", tensor_queue(x.cta, x.w.index, l), at, [=] {
+    auto effect = [=] {
       const MatrixDescriptor d = decode_smem_desc(desc);
       for (Cta* c : ctas)
         for (int row = 0; row < rows; ++row)
@@ -160,7 +166,8 @@ Step cp(Exec& x, const Instr& i) {
                 complete_pending(c->tmem.state_at(lane, column + 4 * k + j), 1);
               }
           }
-    });
+    };
+    e->issue("tcgen05.cp", tensor_queue(x.cta, x.w.index, l), at, effect, std::move(writes));
   }
   return x.e.stopped ? Step::Stop : Step::Next;
 }

@@ -237,6 +237,21 @@ void tell_cells(Engine& e, Cta& cta, const Instr& i, int lane0, int column, cons
         e.tell(&Listener::tmem, cta, lane0 / 16 + half, units, column + c, 1, write, load);
 }
 
+// The cells that a tcgen05.st is going to write.
+std::vector<TmemWrite> written_cells(const Cta& cta, const Instr& i, int lane0, int column) {
+  const TmemShape shape = static_cast<TmemShape>(i.m[0]);
+  const bool split = shape == TmemShape::k16x32bx2;
+  const int second = static_cast<int>(i.imm);
+  TmemWrite w{&cta, {}, column, split ? i.m[1] : tmem_width(shape, i.m[1], second)};
+  for (int lane = 0; lane < (shape == TmemShape::k32x32b ? 32 : 16); ++lane) w.add_lane(lane0 + lane);
+  std::vector<TmemWrite> writes{w};
+  if (split) {
+    w.column += second;
+    writes.push_back(w);
+  }
+  return writes;
+}
+
 // tcgen05.st: same operands; the source registers are read now, the cells change at completion.
 Step tmem_st(Exec& x, const Instr& i) {
   if (!x.whole_warp()) return Step::Block;
@@ -263,13 +278,15 @@ Step tmem_st(Exec& x, const Instr& i) {
   Engine* e = &x.e;
   const Instr* instr = &i;
   x.e.counters.tmem_bytes += cells->size() * 4;
-  x.e.issue("TMEM store", store_queue(x.cta, x.w.index), x.origin(l), [=] {
+  auto effect = [=] {
     tell_cells(*e, *cta, *instr, lane0, column, nullptr);
     for (const auto& c : *cells) {
       *cta->tmem.at(c.lane, c.column) = c.value;
       complete_pending(cta->tmem.state_at(c.lane, c.column), 1);
     }
-  });
+  };
+  x.e.issue("TMEM store", store_queue(x.cta, x.w.index), x.origin(l), effect,
+            pending ? written_cells(*cta, i, lane0, column) : std::vector<TmemWrite>{});
   return Step::Next;
 }
 
@@ -320,14 +337,18 @@ void Engine::finish_tmem_load(Warp& w, PendingTmemLoad& load) {
         uint32_t cell = *tm.at(lane, c);
         if (state != kValid) {
           cell = kPoisonWord;
-          const bool in_flight = state & kPendingMask;
-          error(in_flight ? "tmem-pending" : "tmem-uninitialised",
-                "tcgen05.ld reads TMEM lane " + std::to_string(lane) + " column " + std::to_string(c) +
-                    " of CTA rank " + std::to_string(w.cta->rank) +
-                    (in_flight ? ", whose asynchronous write has not completed: a wait is missing"
-                               : ", which was never written"),
-                Origin{&i, w.cta->id, w.cta->rank, w.index, t},
-                static_cast<uint64_t>(lane) << 16 | static_cast<uint64_t>(c));
+          const Origin at{&i, w.cta->id, w.cta->rank, w.index, t};
+          if (state & kPendingMask) {
+            error("tmem-pending",
+                  "tcgen05.ld reads TMEM lane " + std::to_string(lane) + " column " + std::to_string(c) +
+                      " of CTA rank " + std::to_string(w.cta->rank) +
+                      ", whose asynchronous write has not completed: a wait is missing",
+                  at, static_cast<uint64_t>(lane) << 16 | static_cast<uint64_t>(c));
+            if (finish_stores_to(*w.cta, lane, c)) cell = *tm.at(lane, c);
+          } else {  // legal until something uses it
+            w.poison.mark(w.registers.size(), {static_cast<int32_t>(reinterpret_cast<uint8_t*>(d) - w.regs()),
+                                               1u << t, at, lane, c});
+          }
         }
         v = i.m[2] ? v | (cell & 0xffff) << (16 * half) : cell;
       }
@@ -347,7 +368,7 @@ void Engine::release_tmem_load(Warp& w, PendingTmemLoad& load) {
   }
   if (--w.open_loads == 0) {
     w.tmem_loads.clear();
-    w.slow = false;
+    w.slow = w.poison.any();
   }
 }
 

@@ -20,6 +20,9 @@
 #include "program.hpp"
 #include "shared.hpp"
 #include "tensormap.hpp"
+#include "tmem_poison.hpp"
+#include "tmem_writes.hpp"
+#include "watch.hpp"
 
 namespace tileproof {
 
@@ -124,7 +127,8 @@ struct Warp {
   std::vector<PendingTmemLoad> tmem_loads;  // not waited for
   std::vector<uint16_t> load_of_register;   // by offset / 64: index + 1 into tmem_loads
   int open_loads = 0;                       // of tmem_loads, those not released
-  bool slow = false;                        // open_loads > 0
+  PoisonRegisters poison;                   // loaded from TMEM cells that nothing has written
+  bool slow = false;                        // open_loads > 0, or some register is poison
   int32_t maxnreg = 0;                      // registers of a thread, 0 when the launch fixes none
   uint32_t cluster_arrived = 0;             // lanes that arrived in this cluster-barrier round
   uint32_t cluster_token = 0;
@@ -184,7 +188,8 @@ struct AsyncOp {
   Origin origin;
   int32_t source_rank = 0;
   std::function<void()> complete;
-  std::shared_ptr<View> view;  // the race checker's
+  std::vector<TmemWrite> writes;  // cells of tensor memory that it marked
+  std::shared_ptr<View> view;     // the race checker's
 };
 
 // How strong a memory access is (PTX ISA 8.5, 8.7).
@@ -252,8 +257,10 @@ struct Config {
   bool races = false;                           // check happens-before
   bool strict = false;                          // the ISA by the letter
   std::unordered_map<std::string, Weight> weights;  // of codes that weigh otherwise then
-  bool grant_claims = false;     // clusterlaunchcontrol requests succeed while clusters wait
-  int32_t launch_registers = 0;  // of a thread, 0: not fixed
+  bool grant_claims = false;          // clusterlaunchcontrol requests succeed while clusters wait
+  int32_t launch_registers = 0;       // of a thread, 0: not fixed
+  double seconds_limit = 0;           // of a launch; 0: none
+  std::function<bool()> interrupted;  // whether Python has a signal; may be empty
   std::vector<uint8_t> params;
   std::vector<Tap> taps;
 };
@@ -320,8 +327,9 @@ class Engine {
   std::unique_ptr<Cluster> cluster;
   std::unique_ptr<Trace> trace;  // null: not asked for
   bool stopped = false;
-  uint64_t progress = 0;  // counts effects that another thread could see
-  bool hung = false;      // the cluster is as it was when a hang or a livelock was found
+  bool interrupted = false;  // by a signal: Python raises its exception
+  uint64_t progress = 0;     // counts effects that another thread could see
+  bool hung = false;         // the cluster is as it was when a hang or a livelock was found
   std::unique_ptr<Scheduler> scheduler;
 
   void error(const std::string& code, const std::string& message, const Origin& at, uint64_t address = 0) {
@@ -340,9 +348,14 @@ class Engine {
   }
 
   // The one door for asynchronous operations: the schedule policy decides when `complete` runs.
-  void issue(const char* engine, uint64_t queue, const Origin& origin, std::function<void()> complete);
+  void issue(const char* engine, uint64_t queue, const Origin& origin, std::function<void()> complete,
+             std::vector<TmemWrite> writes = {});
   bool early() const { return config.policy == Policy::Early; }
   void complete_queue(uint64_t queue);
+  // The cells that the operations of a queue are still going to write.
+  void each_write_to_come(uint64_t queue, const std::function<void(const TmemWrite&)>& f) const;
+  // Completes the TMEM stores that are going to write a cell; false when there are none, and under strict.
+  bool finish_stores_to(const Cta& cta, int lane, int column);
 
   // mbarrier state machine (PTX ISA 9.7.13.15).
   void barrier_arrive(Cta& cta, uint32_t offset, uint32_t count, const Origin& at);
@@ -356,6 +369,11 @@ class Engine {
   bool async_read_shared(Cta& cta, uint32_t offset, uint32_t size, uint8_t* out, const Origin& at,
                          const char* who);
   bool shared_range(Cta& cta, uint32_t offset, uint32_t size, const Origin& at, const char* who);
+  // Before a bulk store reads its source: its CTA may have exited, which is told and, but under strict, not
+  // the end: the bytes are still there for read_shared. False: the launch stops.
+  bool store_may_read(Cta& cta, uint32_t offset, const Origin& at, const char* who);
+  // Bytes inside a CTA's shared memory, checked but for the CTA's exit.
+  bool read_shared(Cta& cta, uint32_t offset, uint32_t size, uint8_t* out, const Origin& at, const char* who);
   void async_write_shared(Cta& cta, uint32_t offset, const uint8_t* data, uint32_t size, bool was_pending,
                           const Origin& at);
 
@@ -405,6 +423,13 @@ class Engine {
   void phase_complete(Cta& cta, Mbarrier& b);
   void try_complete(Cta& cta, Mbarrier& b, const Origin& at);
   void check_tmem_load_use(Warp& w, const Instr& i, const Origin& at);
+  void check_poison_use(Warp& w, const Instr& i, uint32_t mask);
+  void check_tmem_registers(Warp& w, const Instr& i, const Origin& at, uint32_t mask) {
+    if (w.open_loads) check_tmem_load_use(w, i, at);
+    if (w.poison.any()) check_poison_use(w, i, mask);
+  }
+  // Ends the launch when its time is over, or for a signal.
+  void look_at_the_clock(const Origin& at);
 
   std::deque<Dim3> clusters_;  // not started: their first CTAs
   std::unique_ptr<Races> races_;
@@ -412,6 +437,8 @@ class Engine {
   std::deque<AsyncOp> unordered_;
   std::map<uint64_t, std::deque<AsyncOp>> queues_;
   uint64_t seq_ = 0;
+  Watch watch_;
+  uint32_t looks_ = 0;        // branches and completions since the launch began
   uint64_t last_effect_ = 0;  // warp instruction count at the last progress
   uint64_t last_progress_ = 0;
 };

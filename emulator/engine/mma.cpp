@@ -198,17 +198,23 @@ bool d_allocated(Engine& e, const MmaRequest& r, Cta& cta, const InstructionDesc
 
 }  // namespace
 
-void mark_mma(Engine& e, const MmaRequest& r) {
-  if (e.early()) return;
+std::vector<TmemWrite> mark_mma(Engine& e, const MmaRequest& r) {
+  std::vector<TmemWrite> writes;
+  if (e.early()) return writes;
   const InstructionDescriptor d = decode_idesc(r.idesc);
   std::vector<Segment> segs;
   segments(r, d, segs);
   for (Cta* cta : members(r)) {
     if (!cta) continue;
-    if (!d_allocated(e, r, *cta, d)) return;
-    for (const Segment& s : segs)
+    if (!d_allocated(e, r, *cta, d)) return writes;
+    TmemWrite w{cta, {}, segs[0].column, segs[0].columns};  // all segments have the same columns
+    for (const Segment& s : segs) {
       add_pending(cta->tmem.state_at(s.lane, s.column), static_cast<size_t>(s.columns));
+      w.add_lane(s.lane);
+    }
+    writes.push_back(w);
   }
+  return writes;
 }
 
 namespace {
@@ -224,7 +230,7 @@ struct Workspace {
 
 // A of one lane, from TMEM: every data path multiplies the A found in its own lane.
 bool fetch_tmem_row(Engine& e, Cta& cta, const MmaRequest& r, const InstructionDescriptor& d, int lane,
-                    float* out) {
+                    LaterWrites& later, float* out) {
   const int column = static_cast<int>(r.a & 0xffff);
   if (!cta.tmem.allocated(column, 8)) {
     e.fault("tmem-not-allocated", "tcgen05.mma reads A from TMEM columns that are not allocated", r.origin,
@@ -235,12 +241,16 @@ bool fetch_tmem_row(Engine& e, Cta& cta, const MmaRequest& r, const InstructionD
     const uint8_t state = *cta.tmem.state_at(lane, column + k / 2);
     uint32_t cell = *cta.tmem.at(lane, column + k / 2);
     if (state != kValid) {
-      cell = kPoisonWord;
-      e.error(state & kPendingMask ? "tmem-pending" : "tmem-uninitialised",
-              "tcgen05.mma reads A from TMEM lane " + std::to_string(lane) + " column " +
-                  std::to_string(column + k / 2) +
-                  (state & kPendingMask ? ", whose write has not completed" : ", which was never written"),
-              r.origin, static_cast<uint64_t>(lane) << 16 | static_cast<uint64_t>(column + k / 2));
+      const bool pending = later.pending(state, cta, lane, column + k / 2);
+      if (pending || !(state & kValid)) {
+        e.error(pending ? "tmem-pending" : "tmem-uninitialised",
+                "tcgen05.mma reads A from TMEM lane " + std::to_string(lane) + " column " +
+                    std::to_string(column + k / 2) +
+                    (pending ? ", whose write has not completed" : ", which was never written"),
+                r.origin, static_cast<uint64_t>(lane) << 16 | static_cast<uint64_t>(column + k / 2));
+        const bool now = pending && e.finish_stores_to(cta, lane, column + k / 2);
+        cell = now ? *cta.tmem.at(lane, column + k / 2) : kPoisonWord;
+      }
     }
     const uint16_t v = static_cast<uint16_t>(k % 2 ? cell >> 16 : cell);
     out[k] = (d.a_type == 1 ? to_f32<1>(v) : to_f32<0>(v)) * (d.negate_a ? -1.0f : 1.0f);
@@ -352,6 +362,7 @@ void execute_mma(Engine& e, const MmaRequest& r) {
       for (int n = 0; n < d.n; ++n)
         w.b_special[n] = (k && w.b_special[n]) || !std::isfinite(w.b[k * kMaxN + n]);
     }
+  LaterWrites later(e, r.queue);
   int member = -1;
   for (Cta* cta : members(r)) {
     ++member;
@@ -379,7 +390,7 @@ void execute_mma(Engine& e, const MmaRequest& r) {
       float* a = w.a + s.row * kBlockK;
       if (r.a_in_tmem) {
         a = w.a + s.lane * kBlockK;
-        if (!fetch_tmem_row(e, *cta, r, d, s.lane, a)) return;
+        if (!fetch_tmem_row(e, *cta, r, d, s.lane, later, a)) return;
       }
       prepare_d(e, r, *cta, s);
       float* c = reinterpret_cast<float*>(cta->tmem.at(s.lane, s.column));

@@ -32,6 +32,7 @@ uint32_t chunk_address(const MatrixDescriptor& d, bool mn_major, int mn, int k);
 
 struct MmaRequest {
   Origin origin;
+  uint64_t queue = 0;  // its pipeline (queues.hpp)
   int cta_group = 1;
   bool ws = false;
   bool a_in_tmem = false;
@@ -52,8 +53,8 @@ struct MmaRequest {
 std::string check_matrix_descriptor(uint64_t v, const std::string& name, bool transposed_tf32 = false);
 // Legal? Returns an empty string or what is wrong.
 std::string check_mma(const MmaRequest& r);
-// Marks the D cells as being written (issue), and computes (completion).
-void mark_mma(Engine& e, const MmaRequest& r);
+// Marks the D cells as being written (issue) and says which, and computes (completion).
+std::vector<TmemWrite> mark_mma(Engine& e, const MmaRequest& r);
 void execute_mma(Engine& e, const MmaRequest& r);
 
 // One block of the exact mode, for tests: c + sum of 16 products; f16 subnormals when `f16`.

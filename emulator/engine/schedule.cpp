@@ -172,6 +172,35 @@ void Scheduler::collect_ops() {
   for (auto& q : e.queues_) offer(q.second, 0);
 }
 
+Candidate Scheduler::group(Warp& w, size_t index) const {
+  Candidate c;
+  c.warp = &w;
+  c.split = static_cast<uint32_t>(index);
+  c.lanes = w.splits[index].mask;
+  c.position = static_cast<uint32_t>(w.cta->rank << 10 | w.index << 5 | __builtin_ctz(c.lanes));
+  return c;
+}
+
+void Scheduler::name(Candidate& c) const {
+  const int lane = static_cast<int>(c.position & 31);
+  c.actor = actor_key(cta_number(e, c.warp->cta->id), ActorKind::Warp, c.warp->index, lane, 0);
+  c.step = static_cast<uint64_t>(c.warp->steps[static_cast<size_t>(lane)]) << 8 |
+           std::min<uint32_t>(c.warp->splits[c.split].tries, 255);
+}
+
+bool Scheduler::gives_up(Warp& w, const Split& s) {
+  Candidate c = group(w, static_cast<size_t>(&s - w.splits.data()));
+  name(c);
+  if (!expires(c)) return false;
+  if (recorder_) decisions.push_back({c.actor, c.step | kGivesUp});
+  return true;
+}
+
+bool Scheduler::drawn_expiry(const Candidate& c) const {
+  const uint64_t rate = mix(e.config.seed, 5) % 4;
+  return rate && mix(mix(c.actor, c.step), e.config.seed) % (1u << rate) == 0;
+}
+
 // Groups that only spin, and one that used up its quantum, can move only when nobody else can.
 void Scheduler::collect() {
   if (!ops_known_) collect_ops();
@@ -183,12 +212,7 @@ void Scheduler::collect() {
       for (size_t i = 0; i < w.splits.size(); ++i) {
         Split& s = w.splits[i];
         if (s.dead || !ready(w, s)) continue;
-        const int lane = __builtin_ctz(s.mask);
-        Candidate c;
-        c.warp = &w;
-        c.split = static_cast<uint32_t>(i);
-        c.lanes = s.mask;
-        c.position = static_cast<uint32_t>(cta->rank << 10 | w.index << 5 | lane);
+        const Candidate c = group(w, i);
         const bool own = last_ && last_->group() && last_->position == c.position;
         if (s.seen_progress == e.progress && s.idle >= kSpin) {
           spinning = true;
@@ -213,12 +237,7 @@ void Scheduler::collect() {
       std::erase_if(candidates_,
                     [&](const Candidate& c) { return c.warp->splits[c.split].idle >= least_idle + kSpin; });
   }
-  for (Candidate& c : candidates_) {
-    const int lane = static_cast<int>(c.position & 31);
-    c.actor = actor_key(cta_number(e, c.warp->cta->id), ActorKind::Warp, c.warp->index, lane, 0);
-    c.step = static_cast<uint64_t>(c.warp->steps[static_cast<size_t>(lane)]) << 8 |
-             std::min<uint32_t>(c.warp->splits[c.split].tries, 255);
-  }
+  for (Candidate& c : candidates_) name(c);
   candidates_.insert(candidates_.end(), ops_.begin(), ops_.end());
 }
 

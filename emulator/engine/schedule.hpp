@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "machine.hpp"
@@ -39,9 +40,14 @@ struct Candidate {
 };
 using Candidates = std::vector<Candidate>;
 
+// In the step of a decision: not held back, but its try_wait returns false where it would be suspended (its
+// time limit passes at once, PTX ISA 9.7.13.15.16).
+constexpr uint64_t kGivesUp = 1ull << 63;
+
 // A decision that was followed: who was held back, where, and for how long.
 struct Held {
   Decision decision;
+  bool gave_up = false;          // kGivesUp, not held back
   const Instr* instr = nullptr;  // the operation that waits, or that issued the completion
   const char* engine = nullptr;
   Wait wait = Wait::None;  // what the group had waited for, where its wait was over
@@ -127,7 +133,11 @@ class Scheduler {
   void drain();            // completes what is pending
   void name(AsyncOp& op);  // gives an operation that is being issued its actor and step
   void pending_changed() { ops_known_ = false; }
-  void completing(const AsyncOp* op) { completing_ = op; }
+  // The operation that completes from here on; returns the one before.
+  const AsyncOp* completing(const AsyncOp* op) { return std::exchange(completing_, op); }
+
+  // A try_wait whose phase is not complete: does it return false rather than suspend the group?
+  bool gives_up(Warp& w, const Split& s);
 
   std::vector<Decision> decisions;  // recorded
   std::vector<Held> holds;          // followed
@@ -138,6 +148,11 @@ class Scheduler {
   virtual void moved(const Candidate&) {}
   // Visible operations that the candidate may run before the next choice.
   virtual uint32_t limit(const Candidate&) { return kQuantum; }
+  // A time limit that passes at once, of the group's next visible operation.
+  virtual bool expires(const Candidate&) { return false; }
+  // Drawn from the launch's seed, for policies that are: in a quarter of the schedules never, in the others
+  // one try in 2, 4 or 8. A function of the group and its step, not of what was drawn before.
+  bool drawn_expiry(const Candidate& c) const;
   // The candidate runs on whatever its operations do to others.
   virtual bool sticky(const Candidate&) const { return false; }
 
@@ -148,6 +163,8 @@ class Scheduler {
   uint32_t ran_ = 0;                 // visible operations that it ran
 
  private:
+  Candidate group(Warp& w, size_t index) const;
+  void name(Candidate& c) const;
   void collect();
   void collect_ops();
   void move(const Candidate& c);

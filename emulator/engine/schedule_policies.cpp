@@ -103,6 +103,7 @@ class Random : public Scheduler {
   }
   uint32_t limit(const Candidate&) override { return left_; }
   bool sticky(const Candidate&) const override { return true; }
+  bool expires(const Candidate& c) override { return drawn_expiry(c); }
 
  private:
   uint64_t priority(const Candidate& c) const {
@@ -135,6 +136,7 @@ class Starve : public InTurn {
     return n != c.size() ? n : InTurn::pick(c);
   }
   bool sticky(const Candidate& c) const override { return !order_.completions_first && !held(c); }
+  bool expires(const Candidate& c) override { return drawn_expiry(c); }
 
  private:
   enum class Victim { Warp, Engine, Cta };
@@ -192,6 +194,7 @@ class Pct : public Scheduler {
     const uint64_t left = changes_[next_].first - e.counters.schedule_points - 1;
     return static_cast<uint32_t>(std::clamp<uint64_t>(left, 1, kQuantum));
   }
+  bool expires(const Candidate& c) override { return drawn_expiry(c); }
 
  private:
   // Two groups of one warp share a priority: the first in the list moves.
@@ -252,6 +255,13 @@ class Replay : public Scheduler {
                ? kQuantum
                : static_cast<uint32_t>(std::min<uint64_t>((*next >> 8) - (c.step >> 8), kQuantum));
   }
+  bool expires(const Candidate& c) override {
+    Candidate at = c;
+    at.step |= kGivesUp;
+    if (!take(at)) return false;
+    note_hold(at);
+    return true;
+  }
   bool sticky(const Candidate&) const override {
     return left_.empty() && holds.empty() && e.config.base != CompletionOrder::FirstOldest;
   }
@@ -269,20 +279,24 @@ class Replay : public Scheduler {
   void note_hold(const Candidate& c) {
     Held h;
     h.decision = {c.actor, c.step};
+    h.gave_up = c.step & kGivesUp;
     h.from = e.counters.schedule_points;
     if (c.group()) {
       const Split& s = c.warp->splits[c.split];
       h.instr = &e.program.code[static_cast<size_t>(s.pc)];
-      h.wait = s.wait;
-      if (s.wait == Wait::MbarrierParity || s.wait == Wait::NamedBarrier)
+      h.wait = h.gave_up ? Wait::MbarrierParity : s.wait;
+      if (h.wait == Wait::MbarrierParity || h.wait == Wait::NamedBarrier)
         h.barrier = static_cast<int32_t>(s.bar_offset);
-      if (s.wait == Wait::MbarrierParity)
+      if (h.wait == Wait::MbarrierParity)
         if (const Mbarrier* b = c.warp->cta->shared.barrier(s.bar_offset)) h.phase = b->phase;
     } else {
       h.instr = c.op->origin.instr;
       h.engine = c.op->engine;
     }
-    open_[c.actor].push_back(holds.size());
+    if (h.gave_up)
+      h.to = h.from + 1;
+    else
+      open_[c.actor].push_back(holds.size());
     holds.push_back(h);
   }
   void note_move(const Candidate& c) {

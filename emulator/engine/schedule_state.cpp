@@ -35,6 +35,7 @@ void write_schedule(const Engine& e, py::dict& result) {
     d["step"] = h.decision.step;
     d["pc"] = h.instr ? h.instr - e.program.code.data() : -1;
     d["engine"] = h.engine ? h.engine : "";
+    d["gave_up"] = h.gave_up;
     d["visible"] = h.instr && h.instr->visible;
     d["wait"] = static_cast<int>(h.wait);
     d["barrier"] = h.barrier;

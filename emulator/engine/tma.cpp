@@ -311,8 +311,9 @@ Step tensor_store(Exec& x, const Instr& i) {
     const bool add = i.m[2];
     e->issue("TMA store", 0, t->origin, [e, t, owner, offset, group, add] {
       auto image = std::make_shared<std::vector<uint8_t>>(t->bytes());
+      if (!e->store_may_read(*owner, offset, t->origin, "a tensor store")) return;
       chunks(*t, offset, [&](uint32_t o, uint32_t a, uint32_t n) {
-        e->async_read_shared(*owner, a, n, &(*image)[o], t->origin, "a tensor store");
+        e->read_shared(*owner, a, n, &(*image)[o], t->origin, "a tensor store");
       });
       group->reads_left--;
       e->issue("TMA store", 0, t->origin, [e, t, image, group, add] {
@@ -371,7 +372,8 @@ Step bulk_copy(Exec& x, const Instr& i) {
       auto group = open_group(x, l);
       e->issue("bulk copy", 0, at, [=] {
         auto image = std::make_shared<std::vector<uint8_t>>(size);
-        e->async_read_shared(*owner, offset, size, image->data(), at, "a bulk copy");
+        if (!e->store_may_read(*owner, offset, at, "a bulk copy")) return;
+        e->read_shared(*owner, offset, size, image->data(), at, "a bulk copy");
         group->reads_left--;
         e->issue("bulk copy", 0, at, [=] {
           uint8_t* out = e->async_write_global(dst, size, at, kind == 3);

@@ -215,7 +215,7 @@ LD1 = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r1}"
         (f"{alloc(64)}\ntcgen05.st.sync.aligned.32x32b.x1.b32 [63], {{%r1}};\n{LD1}, [600];", "tmem-not-allocated"),
         (f"{alloc(64)}\n{LD1}, [%t];", "tmem-address-uniform"),
         (f"{alloc(64)}\ntcgen05.st.sync.aligned.32x32b.x1.b32 [%t], {{%r1}};", "tmem-address-uniform"),
-        (f"{alloc(64)}\n{LD1}, [3];", "tmem-uninitialised"),
+        (f"{alloc(64)}\n{LD1}, [3];\ntcgen05.wait::ld.sync.aligned;\nadd.u32 %r2, %r1, 1;", "tmem-uninitialised"),
         ("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [4096], 32;", "shared-out-of-bounds"),
     ],
 )  # fmt: skip
@@ -235,7 +235,7 @@ def test_a_lane_of_another_quarter_is_a_warning() -> None:
 
 
 def test_a_tmem_read_at_the_wrong_cell_says_which() -> None:
-    body = f"{alloc(64)}\ntcgen05.st.sync.aligned.32x32b.x4.b32 [0], {registers(4, '%r')};\ntcgen05.wait::st.sync.aligned;\ntcgen05.ld.sync.aligned.32x32b.x2.b32 {{%r1, %r2}}, [3];\ntcgen05.wait::ld.sync.aligned;\n{dealloc(64)}"
+    body = f"{alloc(64)}\ntcgen05.st.sync.aligned.32x32b.x4.b32 [0], {registers(4, '%r')};\ntcgen05.wait::st.sync.aligned;\ntcgen05.ld.sync.aligned.32x32b.x2.b32 {{%r1, %r2}}, [3];\ntcgen05.wait::ld.sync.aligned;\nadd.u32 %r3, %r1, %r2;\n{dealloc(64)}"
     finding = only(run(body, shared_bytes=256), "tmem-uninitialised")
     assert finding.address == 4 and "lane 0 column 4" in finding.message and finding.count == 32
 

@@ -28,7 +28,7 @@ _DTYPES = {
     np.dtype(np.float64): ("float64", 8),
     np.dtype(ml_dtypes.bfloat16): ("bfloat16", 9),
 }
-_SWIZZLES = ("none", "32B", "64B", "128B")
+_SWIZZLES = ("none", "32B", "64B", "128B", "128B_ATOM_32B")
 _FORMAT = struct.Struct("<8sQ5B3x5I4x4Q5H5B25x")
 
 

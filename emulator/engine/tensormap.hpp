@@ -14,7 +14,7 @@ struct TensorMap {
   int32_t rank = 0;
   int32_t element_size = 0;
   int32_t dtype = 0;
-  int32_t swizzle = 0;  // 0 none, 1 32B, 2 64B, 3 128B
+  int32_t swizzle = 0;  // 0 none, 1 32B, 2 64B, 3 128B, 4 128B_ATOM_32B
   int32_t oob_nan = 0;
   std::array<int64_t, 5> shape{};
   std::array<int64_t, 5> stride{};  // bytes; stride[0] = element_size
@@ -85,5 +85,11 @@ class TensorMapCache {
 
 // Address bits [7, 7+B) are XORed onto bits [4, 4+B) (PTX ISA 5.5.7; B = 1, 2, 3 for 32B, 64B, 128B).
 inline uint32_t swizzle_address(uint32_t x, int32_t b) { return x ^ ((x & (((1u << b) - 1) << 7)) >> 3); }
+
+// Where a tensor copy puts the byte at x: number 4, 128B_ATOM_32B, XORs bits [7, 9) onto bits [5, 7).
+inline uint32_t swizzle_copy(uint32_t x, int32_t swizzle) {
+  if (swizzle == 4) return x ^ ((x & (3u << 7)) >> 2);
+  return swizzle ? swizzle_address(x, swizzle) : x;
+}
 
 }  // namespace tileproof

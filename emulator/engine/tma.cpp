@@ -152,7 +152,7 @@ void chunks(const Tensor& t, uint32_t base, F&& f) {
   for (uint32_t r = 0; r < t.rows; ++r)
     for (uint32_t c = 0; c < t.row_bytes; c += 16) {
       const uint32_t a = base + r * t.pitch() + c;
-      f(r * t.row_bytes + c, t.map.swizzle ? swizzle_address(a, t.map.swizzle) : a, 16u);
+      f(r * t.row_bytes + c, swizzle_copy(a, t.map.swizzle), 16u);
     }
 }
 

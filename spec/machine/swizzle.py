@@ -2,7 +2,9 @@
 
 Source: PTX ISA 5.5.7 (the tensor-map swizzle modes, 16-byte chunks inside 128-byte lines) and 9.7.16.3
 (matrix operand layouts of tcgen05.mma); both are the XOR of address bits [7, 7+B) onto bits [4, 4+B). It acts
-on the absolute address.
+on the absolute address. Tensor maps have the 128-byte swizzle with 32-byte chunks too (CUDA driver API,
+CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B; PTX ISA 5.5.7, swizzle-atomicity): bits [7, 9) onto bits [5, 7), which is
+CuTe's Swizzle<2,5,2>. Those with 64-byte chunks and with flipped halves are not known well enough.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from tileproof.spec.machine.errors import TileproofError
 Address = TypeVar("Address", int, npt.NDArray[np.int64])
 
 BITS = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
+ATOM_32B = "128B_ATOM_32B"  # of tensor maps only
 LINE = 128
 CHUNK = 16
 
@@ -30,16 +33,20 @@ def bits(mode: str) -> int:
 
 def width(mode: str) -> int:
     """W, the bytes of one row of the swizzle atom: 16 (none), 32, 64 or 128."""
-    return 16 << bits(mode)
+    return LINE if mode == ATOM_32B else 16 << bits(mode)
 
 
 def span(mode: str) -> int:
     """Bytes after which the pattern repeats: 16 (none), 256, 512 or 1024 (PTX ISA table 41)."""
+    if mode == ATOM_32B:
+        return 4 * LINE
     return CHUNK if mode == "none" else 8 * width(mode)
 
 
 def swizzle(mode: str, address: Address) -> Address:
     """Where the byte at unswizzled `address` really lies; its own inverse."""
+    if mode == ATOM_32B:
+        return address ^ ((address & (3 << 7)) >> 2)
     mask = ((1 << bits(mode)) - 1) << 7
     return address ^ ((address & mask) >> 3)
 

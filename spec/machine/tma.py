@@ -103,7 +103,7 @@ def check_tensor_map(fields: TensorMapFields) -> None:
         _require(1 <= step <= 8, f"element_strides[{i}]", "1..8", step)
     row = fields.box[0] * fields.element_size
     _require(row % 16 == 0, "box[0]", "a multiple of 16 bytes", f"{row} bytes")
-    sw.bits(fields.swizzle)
+    sw.width(fields.swizzle)
     if fields.swizzle != "none":
         most = sw.width(fields.swizzle)
         _require(row <= most, "box[0]", f"at most {most} bytes with {fields.swizzle} swizzle", f"{row} bytes")

@@ -76,8 +76,8 @@ def tilings(draw: st.DrawFn) -> dict[str, Any]:
     """A tensor of rank 1 to 5, a box that may leave it on any side, a swizzle that fits."""
     kind = draw(st.sampled_from(list(NAMES)))
     rank = draw(st.integers(1, 5))
-    swizzle = draw(st.sampled_from(["none", "32B", "64B", "128B"]))
-    most = {"none": 64, "32B": 32, "64B": 64, "128B": 128}[swizzle]
+    swizzle = draw(st.sampled_from(["none", "32B", "64B", "128B", "128B_ATOM_32B"]))
+    most = {"none": 64, "32B": 32, "64B": 64, "128B": 128, "128B_ATOM_32B": 128}[swizzle]
     row = draw(st.integers(1, most // 16)) * 16 // kind.itemsize
     shape = (draw(st.integers(1, 40)), *(draw(st.integers(1, 6)) for _ in range(rank - 1)))
     box = (row, *(draw(st.integers(1, 4)) for _ in range(rank - 1)))
@@ -253,12 +253,12 @@ ROWS = [(0, 1, 2, 3), (9, 0, 9, 4), (-1, 5, 10, 1), (2**31 - 1, -(2**31), 3, 3)]
 
 
 @pytest.mark.parametrize("rows", ROWS)
-@pytest.mark.parametrize("swizzle", ["none", "32B", "64B", "128B"])
+@pytest.mark.parametrize("swizzle", ["none", "32B", "64B", "128B", "128B_ATOM_32B"])
 @pytest.mark.parametrize("schedule", POLICIES[:2])
 def test_gather4(rows: tuple[int, int, int, int], swizzle: str, schedule: Schedule) -> None:
     memory = Memory()
     table = np.random.default_rng(8).integers(0, 2**16, (10, 96), dtype=np.uint16)
-    columns = {"none": 64, "32B": 16, "64B": 32, "128B": 64}[swizzle]
+    columns = {"none": 64, "32B": 16, "64B": 32, "128B": 64, "128B_ATOM_32B": 64}[swizzle]
     m = TensorMap.tiled(
         memory.buffer(table.view(BF16)), shape=(96, 10), strides=(192,), box=(columns, 1), swizzle=swizzle
     )

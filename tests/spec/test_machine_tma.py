@@ -24,7 +24,9 @@ def value(x: int, y: int) -> int:
 
 @settings(deadline=None)
 @given(
-    st.sampled_from([("none", 64), ("128B", 64), ("64B", 32), ("32B", 16), ("128B", 32)]),
+    st.sampled_from(
+        [("none", 64), ("128B", 64), ("64B", 32), ("32B", 16), ("128B", 32), ("128B_ATOM_32B", 64)]
+    ),
     st.integers(-9, 12).map(lambda eight: 8 * eight),
     st.integers(-10, 40),
     st.integers(1, 3),
@@ -138,3 +140,15 @@ def test_bad_use_is_refused() -> None:
     ):
         with pytest.raises(TileproofError):
             broken()
+
+
+def test_chunks_of_32_bytes() -> None:
+    """Pairs of 16-byte chunks of lines 0 to 3 change places; it repeats after 512 bytes, its own inverse."""
+    mode = "128B_ATOM_32B"
+    table = [[swizzle.swizzle(mode, 128 * line + 32 * c) // 32 % 4 for c in range(4)] for line in range(8)]
+    assert table == [[c ^ (line % 4) for c in range(4)] for line in range(8)]
+    at = np.arange(4096, dtype=np.int64)
+    assert (swizzle.swizzle(mode, swizzle.swizzle(mode, at)) == at).all()
+    assert (swizzle.swizzle(mode, at) % 32 == at % 32).all()
+    assert swizzle.span(mode) == 512
+    assert swizzle.width(mode) == 128

@@ -70,6 +70,7 @@ class Operands(ABC):
         self.dynamic_align = 16
         self.opcodes: dict[str, int] = {}
         self.uses_pairs = False
+        self._carry = -1
         self.scopes: list[dict[str, Register | Symbol | list[int]]] = [{}]
         self.label_scopes: list[int] = []
         self.labels: dict[tuple[int, str], int] = {}
@@ -298,6 +299,12 @@ class Operands(ABC):
         if not isinstance(operand, Name):
             raise self.bad("an operand must be a predicate", "a predicate register", str(operand))
         return self.register(Name(operand.name), 0).offset, int(operand.negated)
+
+    def carry_flag(self) -> int:
+        """The slot of the thread's condition code CC.CF, a predicate (PTX ISA 9.7.2)."""
+        if self._carry < 0:
+            self._carry = self._allocate(0)
+        return self._carry
 
     def temporary(self, bytes_: int) -> int:
         """A scratch slot for values computed between two emitted instructions."""

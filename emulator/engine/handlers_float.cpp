@@ -44,6 +44,14 @@ struct FMinMax {
     return (a < b) == IsMax ? b : a;
   }
 };
+// .xorsign.abs: the extreme of the magnitudes, with the product of the signs (PTX ISA 9.7.3.11).
+template <bool Z, bool NaN, bool IsMax>
+struct FMinMaxXorsign {
+  static float f(float a, float b) {
+    const float r = FMinMax<Z, NaN, IsMax>::f(std::fabs(a), std::fabs(b));
+    return r != r ? r : std::copysign(r, std::signbit(a) != std::signbit(b) ? -1.0f : 1.0f);
+  }
+};
 // Approximations are computed in float64 and rounded once: inside the documented error (ex2: 2 ulp, PTX
 // ISA 9.7.3.21).
 template <bool Z>
@@ -231,6 +239,14 @@ const Registrar floating({
     {"min.ftz.f32", binary<float, float, float, FMinMax<true, false, false>>},
     {"min.NaN.f32", binary<float, float, float, FMinMax<false, true, false>>},
     {"min.ftz.NaN.f32", binary<float, float, float, FMinMax<true, true, false>>},
+    {"max.xorsign.f32", binary<float, float, float, FMinMaxXorsign<false, false, true>>},
+    {"max.NaN.xorsign.f32", binary<float, float, float, FMinMaxXorsign<false, true, true>>},
+    {"max.ftz.xorsign.f32", binary<float, float, float, FMinMaxXorsign<true, false, true>>},
+    {"max.ftz.NaN.xorsign.f32", binary<float, float, float, FMinMaxXorsign<true, true, true>>},
+    {"min.xorsign.f32", binary<float, float, float, FMinMaxXorsign<false, false, false>>},
+    {"min.NaN.xorsign.f32", binary<float, float, float, FMinMaxXorsign<false, true, false>>},
+    {"min.ftz.xorsign.f32", binary<float, float, float, FMinMaxXorsign<true, false, false>>},
+    {"min.ftz.NaN.xorsign.f32", binary<float, float, float, FMinMaxXorsign<true, true, false>>},
     {"add.f32x2", binary<uint64_t, uint64_t, uint64_t, Pair2<FAdd<false>>>},
     {"add.ftz.f32x2", binary<uint64_t, uint64_t, uint64_t, Pair2<FAdd<true>>>},
     {"sub.f32x2", binary<uint64_t, uint64_t, uint64_t, Pair2<FSub<false>>>},

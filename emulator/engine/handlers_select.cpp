@@ -153,9 +153,10 @@ Step mov_unpack(Exec& x, const Instr& i) {
     "setp." CMP ".u64", setp<uint64_t, OP<uint64_t>, false>        \
   }
 
-#define TP_SETP_F32(CMP, OP)                             \
-  {"setp." CMP ".f32", setp<float, OP<float>, false>}, { \
-    "setp." CMP ".ftz.f32", setp<float, OP<float>, true> \
+#define TP_SETP_F32(CMP, OP)                                    \
+  {"setp." CMP ".f32", setp<float, OP<float>, false>},          \
+      {"setp." CMP ".ftz.f32", setp<float, OP<float>, true>}, { \
+    "setp." CMP ".f64", setp<double, OP<double>, false>         \
   }
 
 const Registrar comparisons({

@@ -457,6 +457,10 @@ int32_t branch_handler();
 struct Registrar {
   Registrar(std::initializer_list<std::pair<const char*, Handler>> entries);
 };
+// As Registrar, for families whose names are made by a loop.
+struct GeneratedRegistrar {
+  explicit GeneratedRegistrar(const std::vector<std::pair<std::string, Handler>>& entries);
+};
 
 std::string hex(uint64_t v);
 

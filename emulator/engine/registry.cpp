@@ -15,12 +15,19 @@ std::vector<Handler>& table() {
 }
 }  // namespace
 
+namespace {
+void enter(const std::string& name, Handler handler) {
+  if (!ids().emplace(name, static_cast<int32_t>(table().size())).second)
+    throw std::logic_error("handler registered twice: " + name);
+  table().push_back(handler);
+}
+}  // namespace
+
 Registrar::Registrar(std::initializer_list<std::pair<const char*, Handler>> entries) {
-  for (const auto& e : entries) {
-    if (!ids().emplace(e.first, static_cast<int32_t>(table().size())).second)
-      throw std::logic_error(std::string("handler registered twice: ") + e.first);
-    table().push_back(e.second);
-  }
+  for (const auto& e : entries) enter(e.first, e.second);
+}
+GeneratedRegistrar::GeneratedRegistrar(const std::vector<std::pair<std::string, Handler>>& entries) {
+  for (const auto& e : entries) enter(e.first, e.second);
 }
 
 const std::unordered_map<std::string, int32_t>& handler_ids() { return ids(); }

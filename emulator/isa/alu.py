@@ -28,184 +28,6 @@ def _emit3(d: Decoder, i: Instruction, handler: str, type_: str, *, last: str | 
     d.emit(handler, [d.dst(dst, type_), d.src(a, type_), d.src(b, last or type_)])
 
 
-@instruction(
-    "add",
-    group="integer and f32 arithmetic",
-    forms=".{s,u}{16,32,64}; [.rn][.ftz].f32; [.rn][.ftz].f32x2 @sm_100 @ptx8.6",
-    section="9.7.1.1, 9.7.3.3",
-    note="f32: round to nearest even",
-)
-@instruction(
-    "sub",
-    group="integer and f32 arithmetic",
-    forms=".{s,u}{16,32,64}; [.rn][.ftz].f32; [.rn][.ftz].f32x2 @sm_100 @ptx8.6",
-    section="9.7.1.2, 9.7.3.4",
-)
-def add_sub(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    base = i.opcode.split(".")[0]
-    rounding = m.take("rn")
-    ftz = "ftz." if m.take("ftz") else ""
-    type_ = _type(m, {"f32", "f32x2"} if rounding or ftz else _INTEGERS | {"f32", "f32x2"})
-    if type_ in ("f32", "f32x2"):
-        _emit3(d, i, f"{base}.{ftz}{type_}", type_)
-    else:
-        _emit3(d, i, f"{base}.{8 * TYPE_BYTES[type_]}", type_)
-
-
-@instruction(
-    "mul",
-    group="integer and f32 arithmetic",
-    forms=".{lo,hi}.{s,u}{16,32,64}; .wide.{s,u}{16,32}; [.rn][.ftz].f32; [.rn][.ftz].f32x2 @sm_100 @ptx8.6",
-    section="9.7.1.3, 9.7.3.5",
-)
-def mul(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    part = m.take("lo", "hi", "wide")
-    if part is None:
-        m.drop("rn")
-        ftz = "ftz." if m.take("ftz") else ""
-        type_ = _type(m, {"f32", "f32x2"})  # integers need .lo, .hi or .wide
-    else:
-        type_ = _type(m, _INTEGERS - {"s64", "u64"} if part == "wide" else _INTEGERS)
-    if part is None:
-        _emit3(d, i, f"mul.{ftz}{type_}", type_)
-    elif part == "lo":
-        _emit3(d, i, f"mul.lo.{8 * TYPE_BYTES[type_]}", type_)
-    elif part == "hi":
-        _emit3(d, i, f"mul.hi.{type_}", type_)
-    else:
-        wide = type_[0] + str(16 * TYPE_BYTES[type_])
-        dst, a, b = i.operands
-        d.emit(f"mul.wide.{type_}", [d.dst(dst, wide), d.src(a, type_), d.src(b, type_)])
-
-
-@instruction(
-    "mad",
-    group="integer and f32 arithmetic",
-    forms=".lo.{s,u}{16,32,64}; .wide.{s,u}{16,32}",
-    section="9.7.1.4",
-)
-def mad(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    part = m.need("lo", "wide")
-    type_ = _type(m, _INTEGERS - {"s64", "u64"} if part == "wide" else _INTEGERS)
-    dst, a, b, c = i.operands
-    if part == "lo":
-        d.emit(
-            f"mad.lo.{8 * TYPE_BYTES[type_]}",
-            [d.dst(dst, type_), d.src(a, type_), d.src(b, type_), d.src(c, type_)],
-        )
-    else:
-        wide = type_[0] + str(16 * TYPE_BYTES[type_])
-        d.emit(f"mad.wide.{type_}", [d.dst(dst, wide), d.src(a, type_), d.src(b, type_), d.src(c, wide)])
-
-
-@instruction(
-    "fma",
-    group="integer and f32 arithmetic",
-    forms=".rn[.ftz].f32; .rn[.ftz].f32x2 @sm_100 @ptx8.6",
-    section="9.7.3.6",
-    note="one rounding",
-)
-def fma(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    m.need("rn")
-    ftz = "ftz." if m.take("ftz") else ""
-    type_ = _type(m, {"f32", "f32x2"})
-    dst, a, b, c = i.operands
-    d.emit(f"fma.{ftz}{type_}", [d.dst(dst, type_), d.src(a, type_), d.src(b, type_), d.src(c, type_)])
-
-
-@instruction(
-    "div",
-    group="integer and f32 arithmetic",
-    forms=".{s,u}{16,32,64}; .{rn,full,approx}[.ftz].f32",
-    section="9.7.1.7, 9.7.3.8",
-    note="the approximate forms are computed correctly rounded, inside their documented error",
-)
-@instruction("rem", group="integer and f32 arithmetic", forms=".{s,u}{16,32,64}", section="9.7.1.8")
-def div_rem(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    base = i.opcode.split(".")[0]
-    rounding = m.take("rn", "full", "approx") if base == "div" else None
-    ftz = "ftz." if rounding and m.take("ftz") else ""
-    type_ = _type(m, {"f32"} if rounding else _INTEGERS)
-    _emit3(d, i, f"{base}.{ftz}{type_}", type_)
-
-
-@instruction(
-    "min",
-    group="integer and f32 arithmetic",
-    forms=".{s,u}{16,32,64}; [.ftz].f32; [.ftz].NaN.f32 @sm_80 @ptx7.0",
-    section="9.7.1.11, 9.7.3.11",
-)
-@instruction(
-    "max",
-    group="integer and f32 arithmetic",
-    forms=".{s,u}{16,32,64}; [.ftz].f32; [.ftz].NaN.f32 @sm_80 @ptx7.0",
-    section="9.7.1.12, 9.7.3.12",
-)
-def min_max(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    base = i.opcode.split(".")[0]
-    ftz = "ftz." if m.take("ftz") else ""
-    nan = "NaN." if m.take("NaN") else ""
-    type_ = _type(m, _INTEGERS | {"f32"})
-    _emit3(d, i, f"{base}.{ftz}{nan}{type_}", type_)
-
-
-@instruction(
-    "neg", group="integer and f32 arithmetic", forms=".s{16,32,64}; [.ftz].f32", section="9.7.1.9, 9.7.3.10"
-)
-@instruction(
-    "abs", group="integer and f32 arithmetic", forms=".s{16,32,64}; [.ftz].f32", section="9.7.1.10, 9.7.3.9"
-)
-def neg_abs(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    base = i.opcode.split(".")[0]
-    ftz = "ftz." if m.take("ftz") else ""
-    type_ = _type(m, {"s16", "s32", "s64", "f32"})
-    dst, a = i.operands
-    name = (
-        f"{base}.{ftz}f32"
-        if type_ == "f32"
-        else f"neg.{8 * TYPE_BYTES[type_]}"
-        if base == "neg"
-        else f"abs.{type_}"
-    )
-    d.emit(name, [d.dst(dst, type_), d.src(a, type_)])
-
-
-@instruction(
-    "ex2",
-    group="integer and f32 arithmetic",
-    forms=".approx[.ftz].f32",
-    section="9.7.3.21",
-    note="computed in float64 and rounded once: inside the documented 2 ulp, not the hardware's bits",
-)
-@instruction(
-    "lg2", group="integer and f32 arithmetic", forms=".approx[.ftz].f32", section="9.7.3.20", note="as ex2"
-)
-@instruction(
-    "rsqrt", group="integer and f32 arithmetic", forms=".approx[.ftz].f32", section="9.7.3.16", note="as ex2"
-)
-@instruction(
-    "sqrt",
-    group="integer and f32 arithmetic",
-    forms=".{rn,approx}[.ftz].f32",
-    section="9.7.3.14",
-    note="as ex2",
-)
-@instruction(
-    "rcp",
-    group="integer and f32 arithmetic",
-    forms=".{rn,approx}[.ftz].f32",
-    section="9.7.3.13",
-    note="as ex2",
-)
-def unary_f32(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    base = i.opcode.split(".")[0]
-    m.need("approx", "rn") if base in ("sqrt", "rcp") else m.need("approx")
-    ftz = "ftz." if m.take("ftz") else ""
-    type_ = _type(m, {"f32"})
-    dst, a = i.operands
-    d.emit(f"{base}.{ftz}f32", [d.dst(dst, type_), d.src(a, type_)])
-
-
 @instruction("and", group="logic", forms=".b{16,32,64}; .pred", section="9.7.8.1")
 @instruction("or", group="logic", forms=".b{16,32,64}; .pred", section="9.7.8.2")
 @instruction("xor", group="logic", forms=".b{16,32,64}; .pred", section="9.7.8.3")
@@ -240,16 +62,6 @@ def shift(d: Decoder, i: Instruction, m: Modifiers) -> None:
     _emit3(d, i, f"{base}.{kind}", type_, last="u32")
 
 
-@instruction("popc", group="logic", forms=".b32", section="9.7.1.16")
-@instruction("clz", group="logic", forms=".b32", section="9.7.1.17")
-@instruction("brev", group="logic", forms=".b32", section="9.7.1.20")
-def count_bits(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    base = i.opcode.split(".")[0]
-    type_ = _type(m, {"b32"})
-    dst, a = i.operands
-    d.emit(f"{base}.b32", [d.dst(dst, type_), d.src(a, type_)])
-
-
 @instruction("lop3", group="logic", forms=".b32", section="9.7.8.6")
 def lop3(d: Decoder, i: Instruction, m: Modifiers) -> None:
     type_ = _type(m, {"b32"})
@@ -261,14 +73,8 @@ def lop3(d: Decoder, i: Instruction, m: Modifiers) -> None:
     )
 
 
-@instruction("prmt", group="logic", forms=".b32", section="9.7.9.7")
-def prmt(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    type_ = _type(m, {"b32"})
-    dst, a, b, c = i.operands
-    d.emit("prmt.b32", [d.dst(dst, type_), d.src(a, type_), d.src(b, type_), d.src(c, type_)])
-
-
 _COMPARE_INT = {"eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs"}
+_FLOATS = {"f32", "f64", "f16", "bf16", "f16x2", "bf16x2"}
 _COMPARE_F32 = _COMPARE_INT - {"lo", "ls", "hi", "hs"} | {
     "equ",
     "neu",
@@ -282,41 +88,81 @@ _COMPARE_F32 = _COMPARE_INT - {"lo", "ls", "hi", "hs"} | {
 _UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 
 
+_INT_CMP, _FLOAT_CMP = ".{eq,ne,lt,le,gt,ge}", ".{eq,ne,lt,le,gt,ge,equ,neu,ltu,leu,gtu,geu,num,nan}"
+_COMBINE = "[{.and,.or,.xor}]"
+_SETP_FORMS = (
+    f"{_INT_CMP}{_COMBINE}.{{s,u}}{{16,32,64}}; .{{lo,ls,hi,hs}}{_COMBINE}.u{{16,32,64}}; "
+    f".{{eq,ne}}{_COMBINE}.b{{16,32,64}}; {_FLOAT_CMP}{_COMBINE}[.ftz].f32; {_FLOAT_CMP}{_COMBINE}.f64; "
+    f"{_FLOAT_CMP}{_COMBINE}[.ftz].{{f16,f16x2}} @sm_53; "
+    f"{_FLOAT_CMP}{_COMBINE}.{{bf16,bf16x2}} @sm_90 @ptx7.8"
+)
+
+
 @instruction(
     "setp",
     group="comparison and selection",
-    forms=".{eq,ne}[.{and,or,xor}].{b,s,u}{16,32,64}; .{lt,le,gt,ge}[.{and,or,xor}].{s,u}{16,32,64}; "
-    ".{lo,ls,hi,hs}[.{and,or,xor}].u{16,32,64}; "
-    ".{eq,ne,lt,le,gt,ge,equ,neu,ltu,leu,gtu,geu,num,nan}[.{and,or,xor}][.ftz].f32",
-    section="9.7.6.2",
+    forms=_SETP_FORMS,
+    section="9.7.6.2, 9.7.7.2",
     note="also p|q and a combined predicate",
 )
 def setp(d: Decoder, i: Instruction, m: Modifiers) -> None:
     compare = m.left.pop(0)
     combine = m.take("and", "or", "xor")
     ftz = "ftz." if m.take("ftz") else ""
-    type_ = _type(m, _BITS | _INTEGERS | {"f32"})
-    if compare not in (_COMPARE_F32 if type_ == "f32" else _COMPARE_INT):
+    type_ = _type(m, {"f32", "f16", "f16x2"} if ftz else _BITS | _INTEGERS | _FLOATS)
+    if compare not in (_COMPARE_F32 if type_ in _FLOATS else _COMPARE_INT):
         raise Unknown(f"does not know the comparison .{compare}")
-    kind = (
-        type_
-        if type_ == "f32"
-        else ("u" if type_[0] == "b" or compare in _UNSIGNED else type_[0]) + type_[1:]
-    )
+    if type_[0] == "b" and type_ in _BITS and compare not in ("eq", "ne"):
+        raise Unknown(f"does not know the comparison .{compare} of bits")
     first, a, b, *rest = i.operands
     p, q = (first.first, first.second) if isinstance(first, Pair) else (first, None)
     other, negated = d.predicate(rest[0]) if combine else (NONE, 0)
     if len(rest) != bool(combine):
         raise ValueError("a combined predicate is missing or surplus")
-    o = [
-        d.temporary(0) if isinstance(p, Sink) else d.dst(p, "pred"),
-        d.src(a, type_),
-        d.src(b, type_),
-        NONE if q is None or isinstance(q, Sink) else d.dst(q, "pred"),
-        other,
-    ]
+    first_slot = d.temporary(0) if isinstance(p, Sink) else d.dst(p, "pred")
+    second_slot = NONE if q is None or isinstance(q, Sink) else d.dst(q, "pred")
     code = {None: 0, "and": 1, "or": 2, "xor": 3}[combine]
+    if type_ in _FLOATS - {"f32", "f64"}:
+        # Widened without error and compared as f32; the halves of a pair are p and q (PTX ISA 9.7.7.2).
+        packed = type_.endswith("x2")
+        carrier, narrow = "b32" if packed else "b16", type_.removesuffix("x2")
+        sources = d.dst(a, carrier), d.dst(b, carrier)
+        for half in range(2 if packed else 1):
+            wide = [_widened(d, slot, narrow, half if packed else None, ftz) for slot in sources]
+            to = first_slot if half == 0 else second_slot
+            if to != NONE:
+                # With both halves the second must not see a predicate that the first has overwritten.
+                kept = other
+                if packed and combine and half == 0 and other == first_slot and second_slot != NONE:
+                    other = d.temporary(0)
+                    d.emit("mov.pred", [other, kept])
+                    kept = first_slot
+                no_second = NONE if packed else second_slot
+                d.emit(f"setp.{compare}.f32", [to, *wide, no_second, kept], m=[code, negated])
+        return
+    kind = (
+        type_
+        if type_ in _FLOATS
+        else ("u" if type_[0] == "b" or compare in _UNSIGNED else type_[0]) + type_[1:]
+    )
+    o = [first_slot, d.src(a, type_), d.src(b, type_), second_slot, other]
     d.emit(f"setp.{_UNSIGNED.get(compare, compare)}.{ftz}{kind}", o, m=[code, negated])
+
+
+def _widened(d: Decoder, slot: int, narrow: str, half: int | None, ftz: str) -> int:
+    """A slot that holds an f16 or bf16, one half of a pair when asked, as f32; "
+    "subnormals flushed with .ftz."""
+    if half is not None:
+        parts = [d.temporary(2), NONE] if half == 0 else [NONE, d.temporary(2)]
+        d.emit("mov.unpack", [NONE, slot], m=[2, 4], vec=parts)
+        slot = parts[half]
+    if ftz:
+        flushed = d.temporary(2)
+        d.emit("half.flush", [flushed, slot])
+        slot = flushed
+    wide = d.temporary(4)
+    d.emit(f"cvt.f32.{narrow}", [wide, slot])
+    return wide
 
 
 @instruction(

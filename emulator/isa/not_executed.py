@@ -9,88 +9,24 @@ from __future__ import annotations
 from tileproof.emulator.isa.tcgen05 import MOVED
 from tileproof.emulator.registry import refused
 
-_ARITHMETIC = "integer and f32 arithmetic"
-_ROUNDED = "[.{rn,rz,rm,rp}]"
-_MIXED = "[.{rn,rz,rm,rp}][.sat].f32.{f16,bf16} @sm_100 @ptx8.6"
-_HALF = "[.rn][.ftz][.sat].{f16,f16x2} @sm_53; [.rn].{bf16,bf16x2} @sm_90 @ptx7.8"
-_SUM = (
-    f".sat.s32; .cc.{{u,s}}{{32,64}}; {_ROUNDED}[.ftz][.sat].f32; "
-    f"{_ROUNDED}.f64; "
-    f"{_ROUNDED}[.ftz].f32x2 @sm_100 @ptx8.6; {_HALF}; {_MIXED}"
-)
-_EXTREME = (
-    ".relu.s32 @sm_90 @ptx8.0; .u16x2 @sm_90 @ptx8.0; .s16x2[.relu] @sm_90 @ptx8.0; "
-    "[.ftz][.NaN].xorsign.abs.f32 @sm_86 @ptx7.2; .f64; "
-    "[.ftz][.NaN].{f16,f16x2} @sm_80 @ptx7.0; [.NaN].{bf16,bf16x2} @sm_80 @ptx7.0; "
-    "[.ftz][.NaN].xorsign.abs.{f16,f16x2} @sm_86 @ptx7.2; [.NaN].xorsign.abs.{bf16,bf16x2} @sm_86 @ptx7.2"
-)
-_SIGN = ".f64; [.ftz].{f16,f16x2}; .{bf16,bf16x2} @sm_80 @ptx7.0"
-_INVERSE = "{.approx,.rn,.rz,.rm,.rp}[.ftz].f32; .{rn,rz,rm,rp}.f64"
-_COMPARED = "{eq,ne,lt,le,gt,ge,equ,neu,ltu,leu,gtu,geu,num,nan}[.{and,or,xor}]"
 _KINDS = "kind::{tf32,f8f6f4}"
 _A = "[.collector::a::{fill,use,lastuse,discard}]"
 _B = "[.collector::b{0,1,2,3}::{fill,use,lastuse,discard}]"
 
 for _base, _group, _forms, _section, _note in (
     (
-        "add",
-        _ARITHMETIC,
-        f".{{u16x2,s16x2}} @sm_90 @ptx8.0; {_SUM}",
-        "9.7.1.1, 9.7.3.3",
-        "other types, roundings and carries",
-    ),
-    ("sub", _ARITHMETIC, _SUM, "9.7.1.2, 9.7.3.4", "other types, roundings and carries"),
-    (
-        "mul",
-        _ARITHMETIC,
-        f"{_ROUNDED}[.ftz][.sat].f32; {_ROUNDED}.f64; {_ROUNDED}[.ftz].f32x2 @sm_100 @ptx8.6; {_HALF}",
-        "9.7.1.3, 9.7.3.5",
-        "other types and roundings",
-    ),
-    (
-        "mad",
-        _ARITHMETIC,
-        ".hi.{s,u}{16,32,64}; .hi.sat.s32; .{lo,hi}.cc.{s,u}{32,64}; "
-        ".{rn,rz,rm,rp}[.ftz][.sat].f32; .{rn,rz,rm,rp}.f64",
-        "9.7.1.4",
-        "high halves, carries, f32 and f64",
-    ),
-    (
         "fma",
-        _ARITHMETIC,
-        ".{rn,rz,rm,rp}[.ftz][.sat].f32; .{rn,rz,rm,rp}.f64; .{rn,rz,rm,rp}[.ftz].f32x2 @sm_100 @ptx8.6; "
-        ".rn[.ftz][.{sat,relu}].{f16,f16x2} @sm_53; .{rn,rz,rm,rp}[.relu].{bf16,bf16x2} @sm_80 @ptx7.0; "
-        ".{rn,rz,rm,rp}[.sat].f32.{f16,bf16} @sm_100 @ptx8.6",
-        "9.7.3.6",
-        "other types and roundings",
+        "arithmetic",
+        ".rn.oob[.relu].{f16,f16x2,bf16,bf16x2} @sm_90 @ptx8.1",
+        "9.7.4.4",
+        "which NaN stands for out of bounds is not published",
     ),
-    ("div", _ARITHMETIC, ".{rn,rz,rm,rp}[.ftz].f32; .{rn,rz,rm,rp}.f64", "9.7.3.8", "other roundings, f64"),
-    ("min", _ARITHMETIC, _EXTREME, "9.7.1.11, 9.7.3.11", "other types, .relu and .xorsign.abs"),
-    ("max", _ARITHMETIC, _EXTREME, "9.7.1.12, 9.7.3.12", "other types, .relu and .xorsign.abs"),
-    ("neg", _ARITHMETIC, _SIGN, "9.7.3.10", "f64 and half precision"),
-    ("abs", _ARITHMETIC, _SIGN, "9.7.3.9", "f64 and half precision"),
-    (
-        "ex2",
-        _ARITHMETIC,
-        ".approx.{f16,f16x2} @sm_75 @ptx7.0; .approx.ftz.{bf16,bf16x2} @sm_90 @ptx7.8",
-        "9.7.3.21",
-        "half precision",
-    ),
-    ("rsqrt", _ARITHMETIC, ".approx[.ftz].f64", "9.7.3.16", "f64"),
-    ("sqrt", _ARITHMETIC, _INVERSE.replace(",.approx", ""), "9.7.3.14", "other roundings, f64"),
-    (
-        "rcp",
-        _ARITHMETIC,
-        f"{_INVERSE}; .approx.ftz.f64; .{{rn,rz,rm,rp}}.ftz.f64",
-        "9.7.3.13",
-        "other roundings, f64",
-    ),
+    ("rcp", "arithmetic", ".{rn,rz,rm,rp}.ftz.f64", "9.7.3.13", "f64 with .ftz, which the ISA does not list"),
     (
         "cvt",
         "moves and conversions",
         ".{rn,rz,rm,rp}.f32.bf16 @sm_80 @ptx7.1; .{rn,rz,rm,rp}.{f16,f64}.bf16 @sm_90 @ptx7.8; "
-        ".{rn,rz,rm,rp}.bf16.{f16,f64,{s,u}{16,32,64}} @sm_90 @ptx7.8; "
-        ".{rz,rm,rp}.bf16.f32 @sm_80 @ptx7.0; .{f16,f64}.bf16 @sm_90 @ptx7.8; .bf16.f16 @sm_90 @ptx7.8; "
+        ".{rn,rz,rm,rp}.bf16.{f16,f64,{s,u}{16,32,64}} @sm_90 @ptx7.8; .{rz,rm,rp}.bf16.f32 @sm_80 @ptx7.0; "
         ".{rn,rz,rm,rp}.f{16,32,64}.{s,u}{8,16,32,64}",
         "9.7.9.21",
         "this conversion",
@@ -102,19 +38,7 @@ for _base, _group, _forms, _section, _note in (
         "9.7.9.23",
         "a signed address, which the ISA does not list",
     ),
-    ("popc", "logic", ".b64", "9.7.1.16", "64 bits"),
-    ("clz", "logic", ".b64", "9.7.1.17", "64 bits"),
-    ("brev", "logic", ".b64", "9.7.1.20", "64 bits"),
-    ("prmt", "logic", ".b32.{f4e,b4e,rc8,ecl,ecr,rc16}", "9.7.9.7", "the named modes"),
     ("lop3", "logic", ".{and,or}.b32 @ptx8.2", "9.7.8.6", "with a predicate"),
-    (
-        "setp",
-        "comparison and selection",
-        f".{_COMPARED}.f64; .{_COMPARED}[.ftz].{{f16,f16x2}} @sm_53; "
-        f".{_COMPARED}.{{bf16,bf16x2}} @sm_90 @ptx7.8",
-        "9.7.6.2",
-        "f64 and half precision",
-    ),
     (
         "bar",
         "barriers",

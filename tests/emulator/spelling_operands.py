@@ -66,6 +66,8 @@ def operands(opcode: str) -> str | None:
     types = [word for word in rest if TYPE.match(word)]
     vector = next((int(word[1:]) for word in rest if re.match(r"v\d$", word)), 1)
     type_ = types[-1] if types else "b32"
+    if (of_mine := _arithmetic(base, rest, types)) is not None:
+        return of_mine
     hint = ", %rd9" if "L2::cache_hint" in rest else ""
     if base in ("add", "sub", "fma") and len(types) == 2:  # the addend has the type of the result
         return ", ".join(
@@ -85,16 +87,6 @@ def operands(opcode: str) -> str | None:
         return f"{register(type_, 1)}, {register(type_, 2)}, %r3"
     if base in ("popc", "clz"):
         return f"%r1, {register(type_, 2)}"
-    if base == "bfe":
-        return f"{register(type_, 1)}, {register(type_, 2)}, %r3, %r4"
-    if base == "bfi":
-        return f"{register(type_, 1)}, {register(type_, 2)}, {register(type_, 3)}, %r3, %r4"
-    if base == "redux":
-        return f"{register(type_, 1)}, {register(type_, 2)}, %r3"
-    if base == "match":
-        return f"%r1{'|%p1' if 'all' in rest else ''}, {register(type_, 2)}, %r3"
-    if base == "testp":
-        return f"%p1, {register(type_, 2)}"
     if base == "lop3":
         return "%r1|%p1, %r2, %r3, %r4, 5, %p2" if {"and", "or"} & set(rest) else "%r1, %r2, %r3, %r4, 5"
     if base == "setp":
@@ -180,10 +172,38 @@ def operands(opcode: str) -> str | None:
     return None
 
 
+def _arithmetic(base: str, rest: list[str], types: list[str]) -> str | None:
+    """Instructions whose sources are not all of their last type."""
+    type_ = types[-1] if types else "b32"
+    one, two, three, four = (register(type_, k) for k in range(1, 5))
+    if base in ("min", "max") and type_ == "f32" and "abs" in rest and "xorsign" not in rest:
+        return f"{one}, {two}, {three}, {four}"
+    if base in ("add", "sub", "fma") and len(types) == 2:
+        return f"%f1, {two}, " + (f"{three}, %f4" if base == "fma" else "%f3")
+    if base == "mad" and not {"lo", "hi", "wide"} & set(rest):
+        return f"{one}, {two}, {three}, {four}"
+    if base == "testp":
+        return f"%p1, {two}"
+    if base == "bfe":
+        return f"{one}, {two}, %r3, %r4"
+    if base == "bfi":
+        return f"{one}, {two}, {three}, %r4, %r5"
+    if base == "bfind":
+        return f"%r1, {two}"
+    if base in ("mad24", "shf", "dp4a", "dp2a", "fns", "sad", "madc", "prmt"):
+        return f"{one}, {two}, {three}, {four}"
+    if base in ("mul24", "szext", "bmsk", "addc", "subc", "copysign"):
+        return f"{one}, {two}, {three}"
+    if base == "setp" and type_.endswith("x2"):
+        return f"%p1|%p2, {two}, {three}" + (", %p3" if {"and", "or", "xor"} & set(rest) else "")
+    if base in ("sin", "cos", "tanh", "cnot"):
+        return f"{one}, {two}"
+    return None
+
+
 _COUNTS = {
     "add": 3, "sub": 3, "div": 3, "rem": 3, "min": 3, "max": 3, "neg": 2, "abs": 2, "fma": 4, "ex2": 2, "lg2": 2, "rsqrt": 2,
-    "sqrt": 2, "tanh": 2, "sin": 2, "cos": 2, "copysign": 3, "addc": 3, "subc": 3, "madc": 4, "shf": 4, "cnot": 2, "sad": 4,
-    "mul24": 3, "mad24": 4, "rcp": 2, "and": 3, "or": 3, "xor": 3, "not": 2, "brev": 2, "prmt": 4, "mov": 2,
+    "sqrt": 2, "rcp": 2, "and": 3, "or": 3, "xor": 3, "not": 2, "brev": 2, "prmt": 4, "mov": 2,
 }  # fmt: skip
 
 
@@ -228,10 +248,8 @@ def _copy(rest: list[str], hint: str) -> str | None:
         return ""
     if "wait_group" in rest:
         return "0"
-    if "wait_all" in rest:
-        return ""
     if "bulk" not in rest:
-        return _address(rest) if "arrive" in rest else f"[%r8], [%rd8], 16{hint}"
+        return None
     spaces = [word for word in rest if SPACE.match(word)]
     loads = bool(spaces) and spaces[0].startswith("shared")
     if "tensor" in rest:

@@ -1,0 +1,118 @@
+// f16 and bf16 arithmetic, single and packed in pairs (PTX ISA 9.7.4, 9.7.3.21, 9.7.3.22).
+#include "alu.hpp"
+#include "rounding.hpp"
+#include "slots/arithmetic.hpp"
+
+namespace tileproof {
+namespace {
+
+namespace slot = ::slot::half;
+
+// Order of _HALF_OPERATIONS in isa/arithmetic.py.
+enum class Op : int32_t { Add, Sub, Mul, Fma, Neg, Abs, Min, Max, Ex2, Tanh };
+
+struct Flags {
+  Round round;
+  bool ftz, sat, relu, nan, xorsign;
+};
+
+template <bool B>
+struct Half {
+  static constexpr const SmallFloat& kFormat = B ? kBf16 : kF16;
+  static constexpr uint16_t kNan = 0x7fff, kSign = 0x8000;
+  static double value(uint16_t v) {
+    if constexpr (B) return bits_as<float>(static_cast<uint32_t>(v) << 16);
+    return static_cast<double>(bits_as<_Float16>(v));
+  }
+  static bool is_nan(uint16_t v) { return (v & 0x7fff) > kFormat.infinity(); }
+  static uint16_t flushed(uint16_t v) {
+    return (v & 0x7fff) < (1u << kFormat.mantissa_bits) ? static_cast<uint16_t>(v & kSign) : v;
+  }
+};
+
+template <bool B>
+uint16_t compute(Op op, uint16_t a, uint16_t b, uint16_t c, const Flags& f) {
+  using H = Half<B>;
+  if (f.ftz) a = H::flushed(a), b = H::flushed(b), c = H::flushed(c);
+  double r = 0;
+  switch (op) {
+    case Op::Neg:
+      return static_cast<uint16_t>(a ^ H::kSign);
+    case Op::Abs:
+      return static_cast<uint16_t>(a & ~H::kSign);
+    case Op::Min:
+    case Op::Max: {
+      const uint16_t sign = static_cast<uint16_t>((a ^ b) & H::kSign);
+      if (f.xorsign) a &= 0x7fff, b &= 0x7fff;
+      uint16_t d;
+      if (H::is_nan(a) || H::is_nan(b)) {
+        if (f.nan || (H::is_nan(a) && H::is_nan(b))) return H::kNan;
+        d = H::is_nan(a) ? b : a;
+      } else {
+        // -0 is below +0
+        const double x = H::value(a), y = H::value(b);
+        const bool less = x < y || (x == y && (a & H::kSign) && !(b & H::kSign));
+        d = less == (op == Op::Min) ? a : b;
+      }
+      return f.xorsign ? static_cast<uint16_t>((d & 0x7fff) | sign) : d;
+    }
+    case Op::Add:
+      r = sum_to_odd(H::value(a), H::value(b), f.round);
+      break;
+    case Op::Sub:
+      r = sum_to_odd(H::value(a), -H::value(b), f.round);
+      break;
+    case Op::Mul:
+      r = H::value(a) * H::value(b);
+      break;
+    case Op::Fma:
+      r = sum_to_odd(H::value(a) * H::value(b), H::value(c), f.round);
+      break;
+    case Op::Ex2:  // computed in float64 and rounded once, inside the documented error
+      r = std::exp2(H::value(a));
+      break;
+    case Op::Tanh:
+      r = std::tanh(H::value(a));
+      break;
+  }
+  uint16_t d = static_cast<uint16_t>(round_to(H::kFormat, r, f.round));
+  if (f.ftz) d = H::flushed(d);
+  if (f.sat) {  // [0, 1]; NaN gives +0
+    const uint16_t one = static_cast<uint16_t>(H::kFormat.bias << H::kFormat.mantissa_bits);
+    return H::is_nan(d) || (d & H::kSign) ? uint16_t{0} : d > one ? one : d;
+  }
+  if (f.relu && (d & H::kSign) && !H::is_nan(d)) return 0;
+  return d;
+}
+
+template <bool B>
+Step run(Exec& x, const Instr& i) {
+  const int per = i.m[slot::packed] ? 2 : 1;
+  const uint16_t* a = x.src<uint16_t>(i.o[slot::a]);
+  const uint16_t* b = i.o[slot::b] == INT32_MIN ? a : x.src<uint16_t>(i.o[slot::b]);
+  const uint16_t* c = i.o[slot::c] == INT32_MIN ? a : x.src<uint16_t>(i.o[slot::c]);
+  uint16_t* d = x.dst<uint16_t>(i.o[slot::dst]);
+  const Op op = static_cast<Op>(i.m[slot::operation]);
+  const int32_t limit = i.m[slot::limit], nan = i.m[slot::nan];
+  const Flags f{static_cast<Round>(i.m[slot::rounding]),
+                i.m[slot::ftz] != 0,
+                limit == 1,
+                limit == 2,
+                (nan & 1) != 0,
+                (nan & 2) != 0};
+  lanes(x.mask, [&](int l) {
+    for (int h = per * l; h < per * l + per; ++h) d[h] = compute<B>(op, a[h], b[h], c[h], f);
+  });
+  return Step::Next;
+}
+
+Step half(Exec& x, const Instr& i) { return i.m[slot::brain] ? run<true>(x, i) : run<false>(x, i); }
+
+struct Flush {
+  static uint16_t f(uint16_t a) { return Half<false>::flushed(a); }
+};
+
+const Registrar halves({{"half", half}, {"half.flush", unary<uint16_t, uint16_t, Flush>}});
+
+}  // namespace
+}  // namespace tileproof

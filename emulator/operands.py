@@ -321,7 +321,7 @@ class Operands(ABC):
             slot = self.temporary(bytes_)
             base = self.special("shared_base64" if bytes_ == 8 else "shared_base32")
             offset = self.constant(found.address + operand.offset, bytes_)
-            self.emit(f"add.{8 * bytes_}", [slot, base, offset])
+            self.emit(f"add.{8 * bytes_}", dst=slot, a=base, b=offset)
             return slot
         return self.constant(found.address + operand.offset, bytes_)
 
@@ -358,7 +358,7 @@ class Operands(ABC):
                 slot = wide
         if displacement:
             out = self.temporary(bytes_)
-            self.emit(f"add.{8 * bytes_}", [out, slot, self.constant(displacement, bytes_)])
+            self.emit(f"add.{8 * bytes_}", dst=out, a=slot, b=self.constant(displacement, bytes_))
             return out
         return slot
 

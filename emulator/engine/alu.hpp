@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "machine.hpp"
+#include "slots/alu.hpp"
 
 namespace tileproof {
 
@@ -47,25 +48,25 @@ inline void lanes(uint32_t mask, F&& f) {
 
 template <class D, class A, class F>
 Step unary(Exec& x, const Instr& i) {
-  const A* a = x.src<A>(i.o[1]);
-  D* d = x.dst<D>(i.o[0]);
+  const A* a = x.src<A>(i.o[slot::alu::a]);
+  D* d = x.dst<D>(i.o[slot::alu::dst]);
   lanes(x.mask, [&](int l) { d[l] = F::f(a[l]); });
   return Step::Next;
 }
 template <class D, class A, class B, class F>
 Step binary(Exec& x, const Instr& i) {
-  const A* a = x.src<A>(i.o[1]);
-  const B* b = x.src<B>(i.o[2]);
-  D* d = x.dst<D>(i.o[0]);
+  const A* a = x.src<A>(i.o[slot::alu::a]);
+  const B* b = x.src<B>(i.o[slot::alu::b]);
+  D* d = x.dst<D>(i.o[slot::alu::dst]);
   lanes(x.mask, [&](int l) { d[l] = F::f(a[l], b[l]); });
   return Step::Next;
 }
 template <class D, class A, class C, class F>
 Step ternary(Exec& x, const Instr& i) {
-  const A* a = x.src<A>(i.o[1]);
-  const A* b = x.src<A>(i.o[2]);
-  const C* c = x.src<C>(i.o[3]);
-  D* d = x.dst<D>(i.o[0]);
+  const A* a = x.src<A>(i.o[slot::alu::a]);
+  const A* b = x.src<A>(i.o[slot::alu::b]);
+  const C* c = x.src<C>(i.o[slot::alu::c]);
+  D* d = x.dst<D>(i.o[slot::alu::dst]);
   lanes(x.mask, [&](int l) { d[l] = F::f(a[l], b[l], c[l]); });
   return Step::Next;
 }

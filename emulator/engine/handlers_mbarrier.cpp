@@ -1,21 +1,33 @@
 // mbarriers and fences.
 #include "schedule.hpp"
+#include "slots/sync.hpp"
 
 namespace tileproof {
 namespace {
 
-// ---- mbarrier. o[1] address, imm displacement, m[0] 0 .shared::cta, 1 .shared::cluster, 2 generic, m[5]
-// bytes of the address register.
+// ---- mbarrier. The address is base + imm; `space` 0 .shared::cta, 1 .shared::cluster, 2 generic, `width`
+// bytes of the address register. All handlers have these slots in the same places.
+static_assert(+slot::mbarrier_init::base == +slot::mbarrier_arrive::base &&
+              +slot::mbarrier_inval::base == +slot::mbarrier_arrive::base &&
+              +slot::mbarrier_wait::base == +slot::mbarrier_arrive::base);
+static_assert(+slot::mbarrier_init::space == +slot::mbarrier_arrive::space &&
+              +slot::mbarrier_inval::space == +slot::mbarrier_arrive::space &&
+              +slot::mbarrier_wait::space == +slot::mbarrier_arrive::space);
+static_assert(+slot::mbarrier_init::width == +slot::mbarrier_arrive::width &&
+              +slot::mbarrier_inval::width == +slot::mbarrier_arrive::width &&
+              +slot::mbarrier_wait::width == +slot::mbarrier_arrive::width);
 
 // The CTA and the offset of an mbarrier operand; null after a fault. Only arrivals and byte counts may go to
 // a peer.
 Cta* bar_at(Exec& x, const Instr& i, int lane, bool remote, uint32_t& offset) {
   uint64_t a = static_cast<uint64_t>(i.imm);
-  if (i.o[1] != INT32_MIN) a += i.m[5] == 4 ? x.src<uint32_t>(i.o[1])[lane] : x.src<uint64_t>(i.o[1])[lane];
-  const bool window = i.m[0] == 2 && a - kSharedWindow < kWindowSize;
+  if (i.o[slot::mbarrier_arrive::base] != INT32_MIN)
+    a += i.m[slot::mbarrier_arrive::width] == 4 ? x.src<uint32_t>(i.o[slot::mbarrier_arrive::base])[lane]
+                                                : x.src<uint64_t>(i.o[slot::mbarrier_arrive::base])[lane];
+  const bool window = i.m[slot::mbarrier_arrive::space] == 2 && a - kSharedWindow < kWindowSize;
   if (window) a -= kSharedWindow;
   offset = static_cast<uint32_t>(a) & kOffsetMask;
-  Cta* owner = x.shared_owner(a, lane, i.m[0] == 1 || window);
+  Cta* owner = x.shared_owner(a, lane, i.m[slot::mbarrier_arrive::space] == 1 || window);
   if (owner && owner != &x.cta && !remote) {
     x.e.fault("shared-wrong-window",
               "this mbarrier instruction reaches the own CTA only, and the address is of CTA rank " +
@@ -32,7 +44,7 @@ Step mbarrier_init(Exec& x, const Instr& i) {
     uint32_t offset;
     Cta* owner = bar_at(x, i, l, false, offset);
     if (!owner) return Step::Stop;
-    const uint32_t count = x.src<uint32_t>(i.o[2])[l];
+    const uint32_t count = x.src<uint32_t>(i.o[slot::mbarrier_init::value])[l];
     if (offset % 8 || !x.e.shared_range(*owner, offset, 8, x.origin(l), "mbarrier.init")) {
       if (offset % 8)
         x.e.fault("misaligned", "an mbarrier object at " + hex(offset) + " is not 8-byte aligned",
@@ -84,7 +96,7 @@ Step mbarrier_inval(Exec& x, const Instr& i) {
 
 // .relaxed never releases, .cta not to another CTA.
 bool releases(const Exec& x, const Cta& owner, const Instr& i) {
-  return i.m[3] == 0 || (i.m[3] == 2 && &owner == &x.cta);
+  return i.m[slot::mbarrier_arrive::weak] == 0 || (i.m[slot::mbarrier_arrive::weak] == 2 && &owner == &x.cta);
 }
 
 // The arrivals of one instruction on one barrier are told as one release. Returns the lanes that
@@ -106,23 +118,26 @@ uint32_t tell_arrivals(Exec& x, const Instr& i) {
       if (cta == owner && at == offset) lanes |= 1u << l;
     }
     left &= ~lanes;
-    if (const Mbarrier* b = owner->shared.barrier(offset); b && i.m[1] < 2) {
+    if (const Mbarrier* b = owner->shared.barrier(offset); b && i.m[slot::mbarrier_arrive::kind] < 2) {
       int64_t room = b->pending;
       for (uint32_t m = lanes; m; m &= m - 1) {
         const int l = __builtin_ctz(m);
         if (room <= 0) late |= 1u << l;
-        room -= i.m[1] || i.o[2] == INT32_MIN ? 1 : x.src<uint32_t>(i.o[2])[l];
+        room -= i.m[slot::mbarrier_arrive::kind] || i.o[slot::mbarrier_arrive::value] == INT32_MIN
+                    ? 1
+                    : x.src<uint32_t>(i.o[slot::mbarrier_arrive::value])[l];
       }
       lanes &= ~late;
       if (!lanes) continue;
     }
-    x.e.tell(&Listener::mbarrier_arrive, x, *owner, offset, lanes, i.m[1] < 2 && releases(x, *owner, i));
+    x.e.tell(&Listener::mbarrier_arrive, x, *owner, offset, lanes,
+             i.m[slot::mbarrier_arrive::kind] < 2 && releases(x, *owner, i));
   }
   return late;
 }
 
-// m[3] 1 for .relaxed, 2 for .cta; m[1]: 0 arrive, 1 arrive.expect_tx, 2 expect_tx, 3 complete_tx; o[2] count
-// or bytes (INT32_MIN: 1); o[0] the state nobody may interpret, or none.
+// `weak` 1 for .relaxed, 2 for .cta; `kind` 0 arrive, 1 arrive.expect_tx, 2 expect_tx, 3 complete_tx; `value`
+// count or bytes (INT32_MIN: 1); `dst` the state nobody may interpret, or none.
 Step mbarrier_arrive(Exec& x, const Instr& i) {
   const uint32_t late = x.e.heard() ? tell_arrivals(x, i) : 0;
   for (uint32_t m = x.mask; m; m &= m - 1) {
@@ -130,15 +145,17 @@ Step mbarrier_arrive(Exec& x, const Instr& i) {
     uint32_t offset;
     Cta* owner = bar_at(x, i, l, true, offset);
     if (!owner) return Step::Stop;
-    const uint32_t value = i.o[2] == INT32_MIN ? 1 : x.src<uint32_t>(i.o[2])[l];
+    const uint32_t value = i.o[slot::mbarrier_arrive::value] == INT32_MIN
+                               ? 1
+                               : x.src<uint32_t>(i.o[slot::mbarrier_arrive::value])[l];
     const Origin at = x.origin(l);
     if (late >> l & 1) [[unlikely]]
       x.e.tell(&Listener::mbarrier_arrive, x, *owner, offset, 1u << l, releases(x, *owner, i));
-    if (i.o[0] != INT32_MIN) {
+    if (i.o[slot::mbarrier_arrive::dst] != INT32_MIN) {
       const Mbarrier* b = x.e.barrier_at(*owner, offset, at);
-      x.dst<uint64_t>(i.o[0])[l] = b ? b->phase : 0;
+      x.dst<uint64_t>(i.o[slot::mbarrier_arrive::dst])[l] = b ? b->phase : 0;
     }
-    switch (i.m[1]) {
+    switch (i.m[slot::mbarrier_arrive::kind]) {
       case 0:
         x.e.barrier_arrive(*owner, offset, value, at);
         break;
@@ -158,9 +175,8 @@ Step mbarrier_arrive(Exec& x, const Instr& i) {
   return Step::Next;
 }
 
-// mbarrier.try_wait / test_wait: o[0] predicate, o[2] parity or state, m[1] 1 for .parity, m[2] 1 for
-// try_wait, m[3] 1 for .relaxed. A failed try_wait suspends the thread until the phase completes or a time
-// limit passes (PTX ISA 9.7.13.15.16).
+// mbarrier.try_wait / test_wait: `value` is a parity or a state, `suspends` 1 for try_wait. A failed try_wait
+// suspends the thread until the phase completes or a time limit passes (PTX ISA 9.7.13.15.16).
 Step mbarrier_wait(Exec& x, const Instr& i) {
   uint32_t done = 0;
   uint32_t first_offset = 0, first_parity = 0;
@@ -173,7 +189,9 @@ Step mbarrier_wait(Exec& x, const Instr& i) {
     Mbarrier* b = x.e.barrier_at(*owner, offset, x.origin(l));
     if (!b) return Step::Stop;
     const uint32_t parity =
-        i.m[1] ? x.src<uint32_t>(i.o[2])[l] & 1 : static_cast<uint32_t>(x.src<uint64_t>(i.o[2])[l]) & 1;
+        i.m[slot::mbarrier_wait::parity]
+            ? x.src<uint32_t>(i.o[slot::mbarrier_wait::value])[l] & 1
+            : static_cast<uint32_t>(x.src<uint64_t>(i.o[slot::mbarrier_wait::value])[l]) & 1;
     if ((b->phase & 1) != parity) {
       done |= 1u << l;
       b->history.pass(x.w.index, &i, static_cast<int64_t>(b->phase) - 1, x.e.counters.warp_instructions);
@@ -187,15 +205,17 @@ Step mbarrier_wait(Exec& x, const Instr& i) {
   }
   if (done) {
     if (uniform)
-      x.e.tell(&Listener::mbarrier_pass, x, x.cta, first_offset, done, i.m[3] != 0);
+      x.e.tell(&Listener::mbarrier_pass, x, x.cta, first_offset, done,
+               i.m[slot::mbarrier_wait::relaxed] != 0);
     else
       for (uint32_t m = done; m; m &= m - 1) {
         uint32_t offset;
         if (bar_at(x, i, __builtin_ctz(m), false, offset))
-          x.e.tell(&Listener::mbarrier_pass, x, x.cta, offset, m & (0u - m), i.m[3] != 0);
+          x.e.tell(&Listener::mbarrier_pass, x, x.cta, offset, m & (0u - m),
+                   i.m[slot::mbarrier_wait::relaxed] != 0);
       }
   }
-  if (!done && uniform && i.m[2] && !x.s->timed_out) {
+  if (!done && uniform && i.m[slot::mbarrier_wait::suspends] && !x.s->timed_out) {
     x.s->bar_offset = first_offset;
     x.s->parity = first_parity;
     if (!x.e.scheduler->gives_up(x.w, *x.s)) {
@@ -211,15 +231,16 @@ Step mbarrier_wait(Exec& x, const Instr& i) {
   } else {
     x.e.tell(&Listener::mbarrier_passed, x, first_offset, first_parity);
   }
-  uint32_t& p = *x.dst<uint32_t>(i.o[0]);
+  uint32_t& p = *x.dst<uint32_t>(i.o[slot::mbarrier_wait::dst]);
   p = (p & ~x.mask) | done;
   return Step::Next;
 }
 
 // Generic accesses take effect at once in program order here, so that fences change no value: only what a
-// listener knows. m[0] is a Fence, m[1] the state spaces of a proxy.async one: 1 shared, 2 global, 3 both.
+// listener knows. `kind` is a Fence, `spaces` the state spaces of a proxy.async one: 1 shared, 2 global, 3
+// both.
 Step fence(Exec& x, const Instr& i) {
-  x.e.tell(&Listener::fence, x, static_cast<Fence>(i.m[0]), i.m[1]);
+  x.e.tell(&Listener::fence, x, static_cast<Fence>(i.m[slot::fence::kind]), i.m[slot::fence::spaces]);
   return Step::Next;
 }
 

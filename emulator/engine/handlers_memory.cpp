@@ -1,24 +1,27 @@
 // ld, st, address conversion.
 //
-// Common operands: o[1] address base (INT32_MIN: none), imm displacement, m[0] Space, m[1] bytes an element,
-// m[2] elements, m[3] register bytes, m[4] 1 to sign-extend, m[5] bytes of the address register; registers in
-// vec.
+// ld and st: the address is base (INT32_MIN: none) + imm; `bytes` of an element in memory, `register_bytes`
+// of it in a register, `sign` 1 to sign-extend, `width` bytes of the address register; registers in vec.
 #include "address.hpp"
+#include "slots/alu.hpp"
+#include "slots/memory.hpp"
 
 namespace tileproof {
 namespace {
 
 Step ld(Exec& x, const Instr& i) {
-  const Space space = static_cast<Space>(i.m[0]);
-  const uint32_t element = static_cast<uint32_t>(i.m[1]), reg = static_cast<uint32_t>(i.m[3]);
-  const uint32_t size = element * static_cast<uint32_t>(i.m[2]);
+  const Space space = static_cast<Space>(i.m[slot::ld::space]);
+  const uint32_t element = static_cast<uint32_t>(i.m[slot::ld::bytes]),
+                 reg = static_cast<uint32_t>(i.m[slot::ld::register_bytes]);
+  const uint32_t size = element * static_cast<uint32_t>(i.m[slot::ld::elements]);
   const int32_t* regs = &x.e.program.vec[static_cast<size_t>(i.vec)];
-  x.order = static_cast<uint8_t>(i.m[6]);
+  x.order = static_cast<uint8_t>(i.m[slot::ld::order]);
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
-    const uint8_t* p = x.load(space, address_of(x, i.o[1], i.imm, i.m[5], l), size, l);
+    const uint8_t* p =
+        x.load(space, address_of(x, i.o[slot::ld::base], i.imm, i.m[slot::ld::width], l), size, l);
     if (!p) return Step::Stop;
-    for (int32_t k = 0; k < i.m[2]; ++k) {
+    for (int32_t k = 0; k < i.m[slot::ld::elements]; ++k) {
       if (regs[k] == INT32_MIN) continue;
       uint8_t* d = x.dst<uint8_t>(regs[k]) + static_cast<uint32_t>(l) * reg;
       if (element == reg) {
@@ -26,7 +29,7 @@ Step ld(Exec& x, const Instr& i) {
       } else {  // a wider register: extend
         uint64_t v = 0;
         std::memcpy(&v, p + static_cast<uint32_t>(k) * element, element);
-        if (i.m[4] && element < 8 && (v >> (8 * element - 1)) & 1) v |= ~0ull << (8 * element);
+        if (i.m[slot::ld::sign] && element < 8 && (v >> (8 * element - 1)) & 1) v |= ~0ull << (8 * element);
         std::memcpy(d, &v, reg);
       }
     }
@@ -36,16 +39,17 @@ Step ld(Exec& x, const Instr& i) {
 }
 
 Step st(Exec& x, const Instr& i) {
-  const Space space = static_cast<Space>(i.m[0]);
-  const uint32_t element = static_cast<uint32_t>(i.m[1]), reg = static_cast<uint32_t>(i.m[3]);
-  const uint32_t size = element * static_cast<uint32_t>(i.m[2]);
+  const Space space = static_cast<Space>(i.m[slot::st::space]);
+  const uint32_t element = static_cast<uint32_t>(i.m[slot::st::bytes]),
+                 reg = static_cast<uint32_t>(i.m[slot::st::register_bytes]);
+  const uint32_t size = element * static_cast<uint32_t>(i.m[slot::st::elements]);
   const int32_t* regs = &x.e.program.vec[static_cast<size_t>(i.vec)];
-  x.order = static_cast<uint8_t>(i.m[6]);
+  x.order = static_cast<uint8_t>(i.m[slot::st::order]);
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
-    uint8_t* p = x.store(space, address_of(x, i.o[1], i.imm, i.m[5], l), size, l);
+    uint8_t* p = x.store(space, address_of(x, i.o[slot::st::base], i.imm, i.m[slot::st::width], l), size, l);
     if (!p) return Step::Stop;
-    for (int32_t k = 0; k < i.m[2]; ++k)
+    for (int32_t k = 0; k < i.m[slot::st::elements]; ++k)
       std::memcpy(p + static_cast<uint32_t>(k) * element,
                   x.src<uint8_t>(regs[k]) + static_cast<uint32_t>(l) * reg, element);
   }
@@ -53,11 +57,11 @@ Step st(Exec& x, const Instr& i) {
   return Step::Next;
 }
 
-// cvta: imm is added (to generic) or subtracted (to a state space); m[0] = 1 for shared, where the window is
+// cvta: imm is added (to generic) or subtracted (to a state space); for shared the window is
 // checked.
 Step cvta(Exec& x, const Instr& i) {
-  const uint64_t* a = x.src<uint64_t>(i.o[1]);
-  uint64_t* d = x.dst<uint64_t>(i.o[0]);
+  const uint64_t* a = x.src<uint64_t>(i.o[slot::alu::a]);
+  uint64_t* d = x.dst<uint64_t>(i.o[slot::alu::dst]);
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
     d[l] = a[l] + static_cast<uint64_t>(i.imm);
@@ -67,8 +71,8 @@ Step cvta(Exec& x, const Instr& i) {
 
 // mapa.shared::cluster.u32 d, a, rank: the same offset in the CTA of that rank (PTX ISA 9.7.9.23).
 Step mapa32(Exec& x, const Instr& i) {
-  const uint32_t *a = x.src<uint32_t>(i.o[1]), *r = x.src<uint32_t>(i.o[2]);
-  uint32_t* d = x.dst<uint32_t>(i.o[0]);
+  const uint32_t *a = x.src<uint32_t>(i.o[slot::alu::a]), *r = x.src<uint32_t>(i.o[slot::alu::b]);
+  uint32_t* d = x.dst<uint32_t>(i.o[slot::alu::dst]);
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
     if (r[l] >= x.cta.cluster->ctas.size()) {
@@ -83,9 +87,9 @@ Step mapa32(Exec& x, const Instr& i) {
   return Step::Next;
 }
 Step mapa64(Exec& x, const Instr& i) {
-  const uint64_t* a = x.src<uint64_t>(i.o[1]);
-  const uint32_t* r = x.src<uint32_t>(i.o[2]);
-  uint64_t* d = x.dst<uint64_t>(i.o[0]);
+  const uint64_t* a = x.src<uint64_t>(i.o[slot::alu::a]);
+  const uint32_t* r = x.src<uint32_t>(i.o[slot::alu::b]);
+  uint64_t* d = x.dst<uint64_t>(i.o[slot::alu::dst]);
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
     d[l] = (a[l] & ~(0xffull << kRankShift)) | static_cast<uint64_t>(r[l]) << kRankShift;

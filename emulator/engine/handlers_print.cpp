@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "machine.hpp"
+#include "slots/control.hpp"
 
 namespace tileproof {
 namespace {
@@ -100,26 +101,26 @@ std::string format(Exec& x, const std::string& f, uint64_t args, int lane) {
   return out;
 }
 
-// o[0] return value or none, o[1] format address, o[2] argument buffer (0: none).
+// The return value may be none; the argument buffer is 0 where there are none.
 Step vprintf_call(Exec& x, const Instr& i) {
   for (uint32_t m = x.mask; m && !x.e.stopped; m &= m - 1) {
     const int l = __builtin_ctz(m);
-    const std::string f = string_at(x, x.src<uint64_t>(i.o[1])[l], l);
-    x.e.printf_text += format(x, f, x.src<uint64_t>(i.o[2])[l], l);
-    if (i.o[0] != INT32_MIN) x.dst<uint32_t>(i.o[0])[l] = 0;
+    const std::string f = string_at(x, x.src<uint64_t>(i.o[slot::call_vprintf::format])[l], l);
+    x.e.printf_text += format(x, f, x.src<uint64_t>(i.o[slot::call_vprintf::arguments])[l], l);
+    if (i.o[slot::call_vprintf::dst] != INT32_MIN) x.dst<uint32_t>(i.o[slot::call_vprintf::dst])[l] = 0;
   }
   return x.e.stopped ? Step::Stop : Step::Next;
 }
 
-// o[1] message, o[2] file, o[3] line, o[4] function.
 Step assertfail_call(Exec& x, const Instr& i) {
   const int l = x.lane();
-  x.e.fault("device-assert",
-            "device assertion failed: " + string_at(x, x.src<uint64_t>(i.o[1])[l], l) + " at " +
-                string_at(x, x.src<uint64_t>(i.o[2])[l], l) + ":" +
-                std::to_string(x.src<uint32_t>(i.o[3])[l]) + " in " +
-                string_at(x, x.src<uint64_t>(i.o[4])[l], l),
-            x.origin(l));
+  x.e.fault(
+      "device-assert",
+      "device assertion failed: " + string_at(x, x.src<uint64_t>(i.o[slot::call_assertfail::message])[l], l) +
+          " at " + string_at(x, x.src<uint64_t>(i.o[slot::call_assertfail::file])[l], l) + ":" +
+          std::to_string(x.src<uint32_t>(i.o[slot::call_assertfail::line])[l]) + " in " +
+          string_at(x, x.src<uint64_t>(i.o[slot::call_assertfail::function])[l], l),
+      x.origin(l));
   return Step::Stop;
 }
 

@@ -1,5 +1,6 @@
 // Control flow, warp-level operations, named and cluster barriers.
 #include "machine.hpp"
+#include "slots/sync.hpp"
 #include "slots/control.hpp"
 
 namespace tileproof {
@@ -74,27 +75,28 @@ bool members(Exec& x, int32_t off) {
 
 // elect.sync d|p, mask: the lowest lane of the mask, always the same one (PTX ISA 9.7.13.14).
 Step elect(Exec& x, const Instr& i) {
-  TP_MEMBERS(i.o[2]);
+  TP_MEMBERS(i.o[slot::elect::mask]);
   const uint32_t* masks =
-      x.src<uint32_t>(i.o[2]);  // groups of lanes with masks of their own may run together
+      x.src<uint32_t>(i.o[slot::elect::mask]);  // groups of lanes with masks of their own may run together
   uint32_t elected = 0;
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m), leader = __builtin_ctz(masks[l] & x.mask);
     elected |= static_cast<uint32_t>(leader == l) << l;
-    if (i.o[0] != INT32_MIN) x.dst<uint32_t>(i.o[0])[l] = static_cast<uint32_t>(leader);
+    if (i.o[slot::elect::leader] != INT32_MIN)
+      x.dst<uint32_t>(i.o[slot::elect::leader])[l] = static_cast<uint32_t>(leader);
   }
-  uint32_t& p = *x.dst<uint32_t>(i.o[1]);
+  uint32_t& p = *x.dst<uint32_t>(i.o[slot::elect::chosen]);
   p = (p & ~x.mask) | elected;
   return Step::Next;
 }
 
-// shfl.sync d|p, a, b, c, mask: m[0] 0 up, 1 down, 2 bfly, 3 idx (PTX ISA 9.7.9.6).
+// shfl.sync d|p, a, b, c, mask: `mode` 0 up, 1 down, 2 bfly, 3 idx (PTX ISA 9.7.9.6).
 Step shfl(Exec& x, const Instr& i) {
-  TP_MEMBERS(i.o[5]);
+  TP_MEMBERS(i.o[slot::shfl::mask]);
   uint32_t a[32];
-  std::memcpy(a, x.src<uint32_t>(i.o[2]), sizeof a);
-  const uint32_t *b = x.src<uint32_t>(i.o[3]), *c = x.src<uint32_t>(i.o[4]);
-  uint32_t* d = x.dst<uint32_t>(i.o[0]);
+  std::memcpy(a, x.src<uint32_t>(i.o[slot::shfl::a]), sizeof a);
+  const uint32_t *b = x.src<uint32_t>(i.o[slot::shfl::b]), *c = x.src<uint32_t>(i.o[slot::shfl::c]);
+  uint32_t* d = x.dst<uint32_t>(i.o[slot::shfl::dst]);
   uint32_t p = 0;
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
@@ -103,7 +105,7 @@ Step shfl(Exec& x, const Instr& i) {
     const int max_lane = (l & seg) | (clamp & ~seg), min_lane = l & seg;
     int j = 0;
     bool ok = false;
-    switch (i.m[0]) {
+    switch (i.m[slot::shfl::mode]) {
       case 0:
         j = l - bval;
         ok = j >= max_lane;
@@ -122,55 +124,56 @@ Step shfl(Exec& x, const Instr& i) {
         break;
     }
     if (!ok) j = l;
-    if (!(x.mask >> j & 1) || !(x.src<uint32_t>(i.o[5])[l] >> j & 1))
+    if (!(x.mask >> j & 1) || !(x.src<uint32_t>(i.o[slot::shfl::mask])[l] >> j & 1))
       x.e.error("shfl-inactive", "shfl.sync reads lane " + std::to_string(j) + ", which does not take part",
                 x.origin(l));
     d[l] = a[j];
     p |= static_cast<uint32_t>(ok) << l;
   }
-  if (i.o[1] != INT32_MIN) {
-    uint32_t& q = *x.dst<uint32_t>(i.o[1]);
+  if (i.o[slot::shfl::inside] != INT32_MIN) {
+    uint32_t& q = *x.dst<uint32_t>(i.o[slot::shfl::inside]);
     q = (q & ~x.mask) | (p & x.mask);
   }
   return Step::Next;
 }
 
-// vote.sync: m[0] 0 all, 1 any, 2 uni, 3 ballot; m[1] 1 when the source predicate is negated.
+// vote.sync: `mode` 0 all, 1 any, 2 uni, 3 ballot; `negated` 1 when the source predicate is negated.
 Step vote(Exec& x, const Instr& i) {
-  TP_MEMBERS(i.o[2]);
-  uint32_t v = *x.src<uint32_t>(i.o[1]);
-  if (i.m[1]) v = ~v;
-  const uint32_t* masks = x.src<uint32_t>(i.o[2]);
+  TP_MEMBERS(i.o[slot::vote::mask]);
+  uint32_t v = *x.src<uint32_t>(i.o[slot::vote::source]);
+  if (i.m[slot::vote::negated]) v = ~v;
+  const uint32_t* masks = x.src<uint32_t>(i.o[slot::vote::mask]);
   uint32_t result = 0;
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
     const uint32_t group = masks[l] & x.mask, yes = v & group;
-    if (i.m[0] == 3)
-      x.dst<uint32_t>(i.o[0])[l] = yes;
+    if (i.m[slot::vote::mode] == 3)
+      x.dst<uint32_t>(i.o[slot::vote::dst])[l] = yes;
     else
-      result |= static_cast<uint32_t>(i.m[0] == 0   ? yes == group
-                                      : i.m[0] == 1 ? yes != 0
-                                                    : yes == 0 || yes == group)
+      result |= static_cast<uint32_t>(i.m[slot::vote::mode] == 0   ? yes == group
+                                      : i.m[slot::vote::mode] == 1 ? yes != 0
+                                                                   : yes == 0 || yes == group)
                 << l;
   }
-  if (i.m[0] == 3) return Step::Next;
-  uint32_t& p = *x.dst<uint32_t>(i.o[0]);
+  if (i.m[slot::vote::mode] == 3) return Step::Next;
+  uint32_t& p = *x.dst<uint32_t>(i.o[slot::vote::dst]);
   p = (p & ~x.mask) | result;
   return Step::Next;
 }
 
 Step activemask(Exec& x, const Instr& i) {
-  for (uint32_t m = x.mask; m; m &= m - 1) x.dst<uint32_t>(i.o[0])[__builtin_ctz(m)] = x.mask;
+  for (uint32_t m = x.mask; m; m &= m - 1)
+    x.dst<uint32_t>(i.o[slot::activemask::dst])[__builtin_ctz(m)] = x.mask;
   return Step::Next;
 }
 
 Step warp_sync(Exec& x, const Instr& i) {
-  TP_MEMBERS(i.o[0]);
+  TP_MEMBERS(i.o[slot::bar_warp_sync::mask]);
   x.e.tell(&Listener::warp_sync, x.w, x.mask);
   return Step::Next;
 }
 
-// bar.sync / bar.arrive: o[0] id, o[1] thread count or none; m[0] 1 for arrive, m[1] 1 for .aligned (PTX
+// bar.sync / bar.arrive: `threads` may be none; `arrive` 1 for bar.arrive (PTX
 // ISA 9.7.13.1).
 Step bar(Exec& x, const Instr& i) {
   Split& s = *x.s;
@@ -186,8 +189,9 @@ Step bar(Exec& x, const Instr& i) {
   }
   if (!x.whole_warp()) return Step::Block;
   const int l = x.lane();
-  const uint32_t id = x.src<uint32_t>(i.o[0])[l];
-  const uint32_t count = i.o[1] == INT32_MIN ? ~0u : x.src<uint32_t>(i.o[1])[l];
+  const uint32_t id = x.src<uint32_t>(i.o[slot::bar::id])[l];
+  const uint32_t count =
+      i.o[slot::bar::threads] == INT32_MIN ? ~0u : x.src<uint32_t>(i.o[slot::bar::threads])[l];
   if (id > 15 || (count != ~0u && (count % 32 || !count))) {
     x.e.fault("barrier-operands",
               "named barrier " + std::to_string(id) + " with " + std::to_string(count) +
@@ -220,7 +224,7 @@ Step bar(Exec& x, const Instr& i) {
   s2.token = b.generation;
   s2.bar_offset = id;
   x.e.named_barrier_check(x.cta, static_cast<int>(id));
-  if (i.m[0]) return Step::Next;
+  if (i.m[slot::bar::arrive]) return Step::Next;
   if (b.generation != s2.token) {
     x.e.tell(&Listener::named_pass, x.w, id);
     x.w.pass(&i, x.e.counters.warp_instructions);
@@ -233,7 +237,7 @@ Step bar(Exec& x, const Instr& i) {
 
 // barrier.cluster.arrive / wait: each thread arrives once a round (PTX ISA 9.7.13.3).
 Step cluster_arrive(Exec& x, const Instr& i) {
-  if (i.m[0] && !x.whole_warp()) return Step::Block;
+  if (i.m[slot::barrier_cluster_arrive::aligned] && !x.whole_warp()) return Step::Block;
   if (x.w.cluster_arrived & x.mask) {
     x.e.fault("cluster-barrier-twice", "a thread arrives at the cluster barrier again before it waited",
               x.origin(x.lane()));
@@ -241,14 +245,14 @@ Step cluster_arrive(Exec& x, const Instr& i) {
   }
   x.w.cluster_arrived |= x.mask;
   x.w.cluster_token = x.cta.cluster->barrier_generation;
-  x.e.tell(&Listener::cluster_arrive, x, !i.m[1]);
+  x.e.tell(&Listener::cluster_arrive, x, !i.m[slot::barrier_cluster_arrive::relaxed]);
   x.cta.cluster->barrier_arrived += static_cast<uint32_t>(__builtin_popcount(x.mask));
   ++x.e.progress;
   x.e.cluster_barrier_check(*x.cta.cluster);
   return Step::Next;
 }
 Step cluster_wait(Exec& x, const Instr& i) {
-  if (i.m[0] && !x.whole_warp()) return Step::Block;
+  if (i.m[slot::barrier_cluster_wait::aligned] && !x.whole_warp()) return Step::Block;
   if (x.cta.cluster->barrier_generation != x.w.cluster_token) {
     x.e.tell(&Listener::cluster_pass, x.w, x.mask);
     x.w.pass(&i, x.e.counters.warp_instructions);

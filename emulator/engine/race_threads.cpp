@@ -1,6 +1,7 @@
 // What each thread knows to have happened: lanes that know alike, releases and acquires, fences, flags.
 #include "machine.hpp"
 #include "race.hpp"
+#include "slots/atomics.hpp"
 
 namespace tileproof {
 
@@ -215,7 +216,7 @@ void Races::thread_fence(const Warp& w, uint32_t lanes) {
 void Races::flag(const Exec& x, uint64_t key, int lane, bool write) {
   Thread& t = thread(x.w);
   auto clusters = flag_clusters_.find(key);
-  const bool reads = !write || ((x.order & kAtomic) && x.instr->o[0] != INT32_MIN);
+  const bool reads = !write || ((x.order & kAtomic) && x.instr->o[slot::atom::dst] != INT32_MIN);
   if (reads && clusters != flag_clusters_.end()) {
     if (x.order & kAcquires) {
       earlier_.insert(clusters->second.begin(), clusters->second.end());

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "slots/memory.hpp"
 #include "slots/visible.hpp"
 
 namespace tileproof {
@@ -32,8 +33,9 @@ bool visible(const Instr& i) {
   }();
   static const Handler ld = handler_table()[static_cast<size_t>(handler_ids().at("ld"))];
   static const Handler st = handler_table()[static_cast<size_t>(handler_ids().at("st"))];
+  static_assert(+slot::ld::space == +slot::st::space);
   if (i.fn == ld || i.fn == st) {  // a thread's own memory
-    const Space space = static_cast<Space>(i.m[0]);
+    const Space space = static_cast<Space>(i.m[slot::ld::space]);
     return space != Space::Local && space != Space::Param;
   }
   return known.at(i.fn);

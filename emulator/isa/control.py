@@ -24,6 +24,8 @@ def bra(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit("bra", label=target.name)
 
 
+slots("call.vprintf", operands="dst format arguments", visible=True)
+slots("call.assertfail", operands="message file line function")
 slots("brx.case", operands="matches index")
 slots("brx.none", operands="index", modifiers="targets")
 
@@ -47,7 +49,7 @@ def brx(d: Decoder, i: Instruction, m: Modifiers) -> None:
         skip = guard = d.predicate(Name(i.guard))[0]
         if not i.guard_negated:
             skip = d.temporary(4)
-            d.emit("not.pred", [skip, guard], predicate=-1)
+            d.emit("not.pred", dst=skip, a=guard, predicate=-1)
         d.emit("bra", label=after, predicate=skip)
     slot, matches = d.src(index, "u32"), d.temporary(4)
     for number, label in enumerate(labels):
@@ -88,12 +90,13 @@ def call(d: Decoder, i: Instruction, m: Modifiers) -> None:
     arguments = operands[1].parts if len(operands) > 1 and isinstance(operands[1], Vector) else ()
     if not isinstance(target, Name) or target.name not in ("vprintf", "__assertfail"):
         raise Unknown(f"only vprintf and __assertfail can be called, not {getattr(target, 'name', target)}")
-    slots = [d.register(argument).offset for argument in arguments]
+    values = [d.register(argument).offset for argument in arguments]
     out = d.register(result.parts[0]).offset if isinstance(result, Vector) and result.parts else NONE
     if target.name == "vprintf":
-        d.emit("call.vprintf", [out, slots[0], slots[1]])
+        d.emit("call.vprintf", dst=out, format=values[0], arguments=values[1])
     else:
-        d.emit("call.assertfail", [NONE, *slots[:4]])
+        message, file, line, function, *_ = values
+        d.emit("call.assertfail", message=message, file=file, line=line, function=function)
 
 
 @instruction(

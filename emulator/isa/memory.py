@@ -6,6 +6,21 @@ from tileproof.emulator.decode import Decoder
 from tileproof.emulator.program import LOCAL_WINDOW, NONE, PARAM_WINDOW, SHARED_WINDOW, TYPE_BYTES, Register
 from tileproof.emulator.ptx import Address, Immediate, Instruction, Operand, Sink
 from tileproof.emulator.registry import Modifiers, Unknown, instruction
+from tileproof.emulator.slots import slots
+
+# `ld` and `st` share their layout; registers stand in vec.
+slots(
+    "ld",
+    operands="base",
+    modifiers="space bytes elements register_bytes sign width order",
+    visible=True,
+)
+slots(
+    "st",
+    operands="base",
+    modifiers="space bytes elements register_bytes sign width order",
+    visible=True,
+)
 
 GLOBAL, SHARED, CLUSTER, LOCAL, PARAM, GENERIC = range(6)
 SPACES = {
@@ -137,7 +152,11 @@ def ld(d: Decoder, i: Instruction, m: Modifiers) -> None:
     space, elements, type_ = _access(m)
     dst, source = _operands(i)
     if space == PARAM and (parameter := _call_parameter(d, source)):
-        d.emit(f"mov.{8 * parameter.bytes}", [d.register(dst, parameter.bytes).offset, parameter.offset])
+        d.emit(
+            f"mov.{8 * parameter.bytes}",
+            dst=d.register(dst, parameter.bytes).offset,
+            a=parameter.offset,
+        )
         return
     parts = d.vector(dst)
     if len(parts) != elements:
@@ -148,8 +167,14 @@ def ld(d: Decoder, i: Instruction, m: Modifiers) -> None:
     signed = int(type_[0] == "s")
     d.emit(
         "ld",
-        [NONE, base],
-        m=[space, TYPE_BYTES[type_], elements, size, signed, width, order],
+        base=base,
+        space=space,
+        bytes=TYPE_BYTES[type_],
+        elements=elements,
+        register_bytes=size,
+        sign=signed,
+        width=width,
+        order=order,
         vec=[r.offset if r else NONE for r in registers],
         imm=displacement,
     )
@@ -171,20 +196,27 @@ def st(d: Decoder, i: Instruction, m: Modifiers) -> None:
         if not parameter:
             raise Unknown("a store to a kernel parameter")
         kind = f"b{8 * parameter.bytes}"
-        d.emit(f"mov.{8 * parameter.bytes}", [parameter.offset, d.src(source, kind)])
+        d.emit(f"mov.{8 * parameter.bytes}", dst=parameter.offset, a=d.src(source, kind))
         return
     parts = d.vector(source)
     if len(parts) != elements:
         raise ValueError(f"{elements} sources are needed")
     sizes = [TYPE_BYTES[type_] if isinstance(part, Immediate) else d.register(part).bytes for part in parts]
-    slots = [d.src(part, type_) if isinstance(part, Immediate) else d.register(part).offset for part in parts]
+    values = [
+        d.src(part, type_) if isinstance(part, Immediate) else d.register(part).offset for part in parts
+    ]
     size = _register_size(d, sizes, type_)
     base, displacement, width = d.address(target)
     d.emit(
         "st",
-        [NONE, base],
-        m=[space, TYPE_BYTES[type_], elements, size, 0, width, order],
-        vec=slots,
+        base=base,
+        space=space,
+        bytes=TYPE_BYTES[type_],
+        elements=elements,
+        register_bytes=size,
+        width=width,
+        order=order,
+        vec=values,
         imm=displacement,
     )
 
@@ -216,7 +248,7 @@ def cvta(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.need("u64")
     dst, a = i.operands
     window = _WINDOWS[space]
-    d.emit("cvta", [d.dst(dst, "u64"), d.src(a, "u64")], imm=-window if to else window)
+    d.emit("cvta", dst=d.dst(dst, "u64"), a=d.src(a, "u64"), imm=-window if to else window)
 
 
 @instruction("mapa", group="memory", forms="[.shared::cluster].{u32,u64} @sm_90 @ptx7.8", section="9.7.9.23")
@@ -224,7 +256,7 @@ def mapa(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.drop("shared::cluster")
     type_ = m.need("u32", "u64")
     dst, a, rank = i.operands
-    d.emit(f"mapa.{type_}", [d.dst(dst, type_), d.src(a, type_), d.src(rank, "u32")])
+    d.emit(f"mapa.{type_}", dst=d.dst(dst, type_), a=d.src(a, type_), b=d.src(rank, "u32"))
 
 
 @instruction(

@@ -6,6 +6,27 @@ from tileproof.emulator.decode import Decoder
 from tileproof.emulator.program import NONE
 from tileproof.emulator.ptx import Instruction, Operand, Pair, Sink
 from tileproof.emulator.registry import Modifiers, Unknown, instruction
+from tileproof.emulator.slots import slots
+
+slots("elect", operands="leader chosen mask")
+slots("shfl", operands="dst inside a b c mask", modifiers="mode")
+slots("vote", operands="dst source mask", modifiers="mode negated")
+slots("activemask", operands="dst")
+slots("bar.warp.sync", operands="mask")
+slots("bar", operands="id threads", modifiers="arrive", visible=True)
+slots("barrier.cluster.arrive", modifiers="aligned relaxed", visible=True)
+slots("barrier.cluster.wait", modifiers="aligned relaxed", visible=True)
+# The first slots of an mbarrier's handlers are those of its address.
+slots("mbarrier.init", operands="dst base value", modifiers="space width", visible=True)
+slots("mbarrier.inval", operands="dst base", modifiers="space width", visible=True)
+slots("mbarrier.arrive", operands="dst base value", modifiers="space width kind weak", visible=True)
+slots(
+    "mbarrier.wait",
+    operands="dst base value",
+    modifiers="space width parity suspends relaxed",
+    visible=True,
+)
+slots("fence", modifiers="kind spaces")
 
 
 def _pair(d: Decoder, operand: Operand, type_: str) -> tuple[int, int]:
@@ -27,7 +48,7 @@ def _pair(d: Decoder, operand: Operand, type_: str) -> tuple[int, int]:
 def elect(d: Decoder, i: Instruction, m: Modifiers) -> None:
     dst, mask = i.operands
     leader, p = _pair(d, dst, "b32")
-    d.emit("elect", [leader, d.temporary(0) if p == NONE else p, d.src(mask, "u32")])
+    d.emit("elect", leader=leader, chosen=d.temporary(0) if p == NONE else p, mask=d.src(mask, "u32"))
 
 
 @instruction("shfl.sync", group="warp", forms=".{up,down,bfly,idx}.b32", section="9.7.9.6")
@@ -39,8 +60,13 @@ def shfl(d: Decoder, i: Instruction, m: Modifiers) -> None:
     value = d.temporary(4) if value == NONE else value
     d.emit(
         "shfl",
-        [value, p, d.src(a, "b32"), d.src(b, "u32"), d.src(c, "u32"), d.src(mask, "u32")],
-        m=[("up", "down", "bfly", "idx").index(mode)],
+        dst=value,
+        inside=p,
+        a=d.src(a, "b32"),
+        b=d.src(b, "u32"),
+        c=d.src(c, "u32"),
+        mask=d.src(mask, "u32"),
+        mode=("up", "down", "bfly", "idx").index(mode),
     )
 
 
@@ -52,8 +78,11 @@ def vote(d: Decoder, i: Instruction, m: Modifiers) -> None:
     p, negated = d.predicate(a)
     d.emit(
         "vote",
-        [d.dst(dst, "b32" if mode == "ballot" else "pred"), p, d.src(mask, "u32")],
-        m=[("all", "any", "uni", "ballot").index(mode), negated],
+        dst=d.dst(dst, "b32" if mode == "ballot" else "pred"),
+        source=p,
+        mask=d.src(mask, "u32"),
+        mode=("all", "any", "uni", "ballot").index(mode),
+        negated=negated,
     )
 
 
@@ -62,12 +91,12 @@ def vote(d: Decoder, i: Instruction, m: Modifiers) -> None:
 )
 def activemask(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.need("b32")
-    d.emit("activemask", [d.dst(i.operands[0], "b32")])
+    d.emit("activemask", dst=d.dst(i.operands[0], "b32"))
 
 
 @instruction("bar.warp.sync", group="barriers", forms="", section="9.7.13.2")
 def warp_sync(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    d.emit("bar.warp.sync", [d.src(i.operands[0], "u32")])
+    d.emit("bar.warp.sync", mask=d.src(i.operands[0], "u32"))
 
 
 @instruction(
@@ -90,7 +119,10 @@ def bar(d: Decoder, i: Instruction, m: Modifiers) -> None:
     if mode == "arrive" and not count:
         raise ValueError("bar.arrive needs a thread count")
     d.emit(
-        "bar", [d.src(name, "u32"), d.src(count[0], "u32") if count else NONE], m=[int(mode == "arrive"), 1]
+        "bar",
+        id=d.src(name, "u32"),
+        threads=d.src(count[0], "u32") if count else NONE,
+        arrive=int(mode == "arrive"),
     )
 
 
@@ -110,7 +142,7 @@ def bar(d: Decoder, i: Instruction, m: Modifiers) -> None:
 def cluster(d: Decoder, i: Instruction, m: Modifiers) -> None:
     relaxed = m.take("release", "relaxed", "acquire") == "relaxed"
     aligned = m.take("aligned")
-    d.emit(".".join(i.opcode.split(".")[:3]), m=[int(bool(aligned)), int(relaxed)])
+    d.emit(".".join(i.opcode.split(".")[:3]), aligned=int(bool(aligned)), relaxed=int(relaxed))
 
 
 _ARRIVE = (
@@ -168,7 +200,7 @@ def mbarrier_init(d: Decoder, i: Instruction, m: Modifiers) -> None:
     space = _own_space(m)
     target, count = i.operands
     base, displacement, width = d.address(target)
-    d.emit("mbarrier.init", [NONE, base, d.src(count, "u32")], m=[space, 0, 0, 0, 0, width], imm=displacement)
+    d.emit("mbarrier.init", base=base, value=d.src(count, "u32"), space=space, width=width, imm=displacement)
 
 
 @instruction(
@@ -177,7 +209,7 @@ def mbarrier_init(d: Decoder, i: Instruction, m: Modifiers) -> None:
 def mbarrier_inval(d: Decoder, i: Instruction, m: Modifiers) -> None:
     space = _own_space(m)
     base, displacement, width = d.address(i.operands[0])
-    d.emit("mbarrier.inval", [NONE, base], m=[space, 0, 0, 0, 0, width], imm=displacement)
+    d.emit("mbarrier.inval", base=base, space=space, width=width, imm=displacement)
 
 
 @instruction(
@@ -223,8 +255,13 @@ def mbarrier_arrive(d: Decoder, i: Instruction, m: Modifiers) -> None:
     out = NONE if state is None or isinstance(state, Sink) else d.dst(state, "b64")
     d.emit(
         "mbarrier.arrive",
-        [out, base, d.src(value[0], "u32") if value else NONE],
-        m=[cluster_space, kind, 0, weak, 0, width],
+        dst=out,
+        base=base,
+        value=d.src(value[0], "u32") if value else NONE,
+        space=cluster_space,
+        width=width,
+        kind=kind,
+        weak=weak,
         imm=displacement,
     )
 
@@ -256,8 +293,14 @@ def mbarrier_wait(d: Decoder, i: Instruction, m: Modifiers) -> None:
     base, displacement, width = d.address(target)
     d.emit(
         "mbarrier.wait",
-        [d.dst(p, "pred"), base, d.src(value, "u32" if parity else "b64")],
-        m=[space, int(bool(parity)), int("try_wait" in i.opcode), int(relaxed), 0, width],
+        dst=d.dst(p, "pred"),
+        base=base,
+        value=d.src(value, "u32" if parity else "b64"),
+        space=space,
+        width=width,
+        parity=int(bool(parity)),
+        suspends=int("try_wait" in i.opcode),
+        relaxed=int(relaxed),
         imm=displacement,
     )
 
@@ -283,16 +326,16 @@ def fence(d: Decoder, i: Instruction, m: Modifiers) -> None:
     words = i.opcode.split(".")[1:]
     m.types()
     if "mbarrier_init" in words:
-        d.emit("fence", m=[_INIT_FENCE, 0])
+        d.emit("fence", kind=INIT_FENCE)
     elif "proxy" not in words:
-        d.emit("fence", m=[_THREAD_FENCE, 0])
+        d.emit("fence", kind=THREAD_FENCE)
     elif "tensormap" in " ".join(words) or "alias" in words:
-        d.emit("fence", m=[_NO_FENCE, 0])
+        d.emit("fence", kind=NO_FENCE)
     else:
-        d.emit("fence", m=[_PROXY_FENCE, _proxy_spaces(words)])
+        d.emit("fence", kind=PROXY_FENCE, spaces=_proxy_spaces(words))
 
 
-_NO_FENCE, _THREAD_FENCE, _PROXY_FENCE, _INIT_FENCE = range(4)
+NO_FENCE, THREAD_FENCE, PROXY_FENCE, INIT_FENCE, BEFORE_FENCE, AFTER_FENCE = range(6)
 
 
 def _proxy_spaces(words: list[str]) -> int:

@@ -16,7 +16,7 @@ struct Tensor {
   uint32_t rows = 1;
   uint32_t bytes() const { return rows * row_bytes; }
   // In shared memory: with a swizzle each row of the box starts a row of the atom (seen on silicon).
-  uint32_t pitch() const { return map.swizzle ? 16u << map.swizzle : row_bytes; }
+  uint32_t pitch() const { return map.swizzle ? 16u << std::min(map.swizzle, 3) : row_bytes; }
   uint32_t footprint() const { return (rows - 1) * pitch() + row_bytes; }
 };
 

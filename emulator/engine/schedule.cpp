@@ -199,8 +199,11 @@ bool Scheduler::gives_up(Warp& w, const Split& s) {
 }
 
 bool Scheduler::drawn_expiry(const Candidate& c) const {
-  const uint64_t rate = mix(e.config.seed, 5) % 4;
-  return rate && mix(mix(c.actor, c.step), e.config.seed) % (1u << rate) == 0;
+  const uint64_t draw = mix(e.config.seed, 5) % 8;
+  if (draw < 2) return false;
+  if (draw < 5) return mix(mix(c.actor, c.step), e.config.seed) % (1u << (draw - 1)) == 0;
+  const Split& s = c.warp->splits[c.split];
+  return !s.polled && mix(static_cast<uint64_t>(s.pc), e.config.seed) % (1u << (draw - 5)) == 0;
 }
 
 // Groups that only spin, and one that used up its quantum, can move only when nobody else can.

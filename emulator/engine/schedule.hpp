@@ -150,8 +150,9 @@ class Scheduler {
   virtual uint32_t limit(const Candidate&) { return kQuantum; }
   // A time limit that passes at once, of the group's next visible operation.
   virtual bool expires(const Candidate&) { return false; }
-  // Drawn from the launch's seed, for policies that are: in a quarter of the schedules never, in the others
-  // one try in 2, 4 or 8. A function of the group and its step, not of what was drawn before.
+  // Drawn from the launch's seed, for policies that are: in a quarter of the schedules never; else one try
+  // in 2, 4 or 8; else the first try of every wait, or of half or a quarter of the instructions, for all
+  // warps alike. A function of the group and its step, not of what was drawn before.
   bool drawn_expiry(const Candidate& c) const;
   // The candidate runs on whatever its operations do to others.
   virtual bool sticky(const Candidate&) const { return false; }

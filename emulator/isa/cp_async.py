@@ -24,8 +24,7 @@ def _is_predicate(d: Decoder, operand: Operand) -> bool:
 @instruction(
     "cp.async",
     group="asynchronous copies",
-    forms=".{ca,cg}.{shared,shared::cta}.global[.L2::cache_hint][.{L2::64B,L2::128B,L2::256B}]"
-    "[.L2::cache_hint] @sm_80",
+    forms=".{ca,cg}.{shared,shared::cta}.global[.L2::cache_hint][.{L2::64B,L2::128B,L2::256B}] @sm_80",
     section="9.7.9.25.3.1",
     note="an operation of the generic proxy that completes when the schedule policy says; until then its "
     "bytes read as poison; bytes beyond src-size are zero, and all are when ignore-src holds",
@@ -62,7 +61,7 @@ def copy(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "cp.async.commit_group",
     group="asynchronous copies",
-    forms=" @sm_80",
+    forms="@sm_80",
     section="9.7.9.25.3.2",
 )
 def commit(d: Decoder, i: Instruction, m: Modifiers) -> None:
@@ -72,11 +71,11 @@ def commit(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "cp.async.wait_group",
     group="asynchronous copies",
-    forms=" @sm_80",
+    forms="@sm_80",
     section="9.7.9.25.3.3",
     note="the executing thread sees its copies; others need a barrier",
 )
-@instruction("cp.async.wait_all", group="asynchronous copies", forms=" @sm_80", section="9.7.9.25.3.3")
+@instruction("cp.async.wait_all", group="asynchronous copies", forms="@sm_80", section="9.7.9.25.3.3")
 def wait(d: Decoder, i: Instruction, m: Modifiers) -> None:
     if i.opcode == "cp.async.wait_all":
         d.emit("cp.async.wait", all=1)

@@ -87,6 +87,10 @@ def operands(opcode: str) -> str | None:
         return f"{register(type_, 1)}, {register(type_, 2)}, %r3"
     if base in ("popc", "clz"):
         return f"%r1, {register(type_, 2)}"
+    if base == "redux":
+        return f"{register(type_, 1)}, {register(type_, 2)}, %r3"
+    if base == "match":
+        return f"%r1{'|%p1' if 'all' in rest else ''}, {register(type_, 2)}, %r3"
     if base == "lop3":
         return "%r1|%p1, %r2, %r3, %r4, 5, %p2" if {"and", "or"} & set(rest) else "%r1, %r2, %r3, %r4, 5"
     if base == "setp":
@@ -248,8 +252,10 @@ def _copy(rest: list[str], hint: str) -> str | None:
         return ""
     if "wait_group" in rest:
         return "0"
+    if "wait_all" in rest:
+        return ""
     if "bulk" not in rest:
-        return None
+        return _address(rest) if "arrive" in rest else f"[%r8], [%rd8], 16{hint}"
     spaces = [word for word in rest if SPACE.match(word)]
     loads = bool(spaces) and spaces[0].startswith("shared")
     if "tensor" in rest:

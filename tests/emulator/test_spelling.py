@@ -41,7 +41,7 @@ def test_a_bad_row_names_itself() -> None:
     ("written", "read"),
     [
         ("mul.lo.u32", "mul.lo.u32"), ("mul.u32.lo", None), ("add.f32.ftz.rn", "add.rn.ftz.f32"), ("red.global.v4.f32.add", "red.global.add.v4.f32"),
-        ("cvt.f32.bf16.rn", None), ("cvt.bf16.rn.f32", "cvt.rn.bf16.f32"), ("cp.async.bulk.bulk_group.global.shared::cta", "cp.async.bulk.global.shared::cta.bulk_group"),
+        ("cvt.f32.f16.rn", None), ("cvt.bf16.rn.f32", "cvt.rn.bf16.f32"), ("cp.async.bulk.bulk_group.global.shared::cta", "cp.async.bulk.global.shared::cta.bulk_group"),
         ("cp.async.bulk.shared::cta.global.bulk_group", None), ("mbarrier.arrive.release.expect_tx.cta.b64", None), ("fence.async.proxy", None),
         ("add.ftz.ftz.f32", None), ("ld.gpu.u32", None), ("ld.relaxed.u32", None), ("ld.volatile.gpu.u32", None), ("tcgen05.alloc.sync.aligned.cta_group::1.b32", "tcgen05.alloc.cta_group::1.sync.aligned.b32"),
     ],
@@ -56,7 +56,7 @@ def test_the_order_of_words(written: str, read: str | None) -> None:
     ("opcode", "near"),
     [
         ("mul.u32.lo", "mul.lo.u32"), ("add.f32.rnn", "add.f32"), ("mbarrier.arive.b64", "mbarrier.arrive.b64"), ("tcgen05.alloc.sync.aligned.b32", "tcgen05.alloc.cta_group::1.sync.aligned.b32"),
-        ("cvt.f32.bf16.rn", "cvt.rn.bf16.f32"), ("shl.u32", "shl.b32"), ("frobnicate", ""),
+        ("cvt.f32.f16.rn", "cvt.rn.f16.f32"), ("shl.u32", "shl.b32"), ("frobnicate", ""),
     ],
 )  # fmt: skip
 def test_the_nearest_spelling(opcode: str, near: str) -> None:

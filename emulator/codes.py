@@ -63,6 +63,8 @@ copies|tensormap-gather4|error|stops|gather4 or scatter4 with a map that is not 
 copies|tma-coordinate|error|stops|the innermost coordinate of a tensor copy is no multiple of 16 bytes, or one of a store is below 0: an illegal instruction on the card
 copies|tma-store-tail|warning|goes on|a tensor store writes past the end of the innermost dimension: the card clips it in units of 16 bytes
 copies|bulk-store-at-exit|error|goes on>stops|a CTA exits while its bulk store still reads shared memory: wait_group.read is missing
+copies|tensormap-mode|error|stops|a tile copy with an im2col map, or the other way round
+copies|tensormap-type|error|stops|a tensor reduction that the element type of the map does not have
 copies|tma-barrier-cta|error|stops|a copy signals an mbarrier in a CTA that this form cannot signal
 copies|copy-size|error|stops|cp.async with a src-size beyond its cp-size
 copies|clc-after-refusal|error|goes on|clusterlaunchcontrol.try_cancel by a CTA that has seen a request refused

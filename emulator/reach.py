@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from tileproof.emulator import _engine
 from tileproof.emulator.program import NONE, SHARED_WINDOW, Decoded
+from tileproof.emulator.slots import SLOTS
 
 RANK_SHIFT = 24
 OFFSET_MASK = (1 << RANK_SHIFT) - 1
@@ -80,25 +81,36 @@ class ProgramView:
                 return frozenset(kinds[min(3, int(row["m"][1]))])
             case "cp.async.arrive" | "tcgen05.commit":
                 return frozenset({"arrive"})
-            case "tma.load":
-                return frozenset({"deliver"})
-            case "bulk.copy" if int(row["m"][0]) < 2:
+            case "tma.load" | "bulk.copy" | "st.async" | "clc.try_cancel":
                 return frozenset({"deliver"})
         return frozenset()
 
+    def _operand_of(self, pc: int, name: str) -> int:
+        """The operand in the slot of that name; NONE when its handler has no such slot."""
+        layout = SLOTS.get(self.handler[pc])
+        if not layout or name not in layout.operands:
+            return NONE
+        return int(self._decoded.code[pc]["o"][layout.operands.index(name)])
+
+    def _modifier_of(self, pc: int, name: str) -> int:
+        layout = SLOTS.get(self.handler[pc])
+        if not layout or name not in layout.modifiers:
+            return 0
+        return int(self._decoded.code[pc]["m"][layout.modifiers.index(name)])
+
+    def _cta_mask(self, pc: int) -> int:
+        row = self._decoded.code[pc]
+        return int(row["o"][2]) if self.handler[pc] == "tcgen05.commit" else self._operand_of(pc, "mask")
+
     def several_ctas(self, pc: int) -> bool:
         """A commit or copy that names several CTAs by a mask."""
-        row = self._decoded.code[pc]
-        if self.handler[pc] == "tcgen05.commit":
-            return int(row["o"][2]) != NONE
-        return self.handler[pc] == "tma.load" and bool(row["m"][2])
+        return self.handler[pc] in ("tcgen05.commit", "tma.load", "bulk.copy") and self._cta_mask(pc) != NONE
 
     def reaches_cta(self, pc: int, rank: int, lane: int, registers: bytes) -> bool:
         """Whether a commit or copy that names several CTAs names this one; a mask that is still 0 may."""
         if not self.several_ctas(pc):
             return False
-        slot = 2 if self.handler[pc] == "tcgen05.commit" else 4
-        mask = self.value(int(self._decoded.code[pc]["o"][slot]), lane, 2, registers)
+        mask = self.value(self._cta_mask(pc), lane, 2, registers)
         return not mask or bool(mask >> rank & 1)
 
     def barrier_named(self, pc: int, rank: int, lane: int, registers: bytes) -> tuple[int, int, bool] | None:
@@ -108,9 +120,10 @@ class ProgramView:
         """
         row = self._decoded.code[pc]
         handler = self.handler[pc]
-        slot = {"tma.load": 3, "bulk.copy": 4, "cp.async.arrive": 0}.get(handler, 1)
         wide = handler in ("mbarrier.arrive", "tcgen05.commit") and int(row["m"][5]) == 8
-        operand = int(row["o"][slot])
+        operand = self._operand_of(pc, "barrier")
+        if operand == NONE:
+            operand = int(row["o"][1])
         address = int(row["imm"]) if handler == "mbarrier.arrive" else 0
         exact = True
         if operand != NONE:
@@ -120,9 +133,8 @@ class ProgramView:
             address -= SHARED_WINDOW
         named, offset = address >> RANK_SHIFT, address & OFFSET_MASK
         own = handler == "mbarrier.arrive" and int(row["m"][0]) == 0
-        own = own or handler == "cp.async.arrive"
-        own = own or (handler == "tma.load" and bool(row["m"][4]))
-        own = own or (handler == "bulk.copy" and bool(row["m"][1]))
+        own = own or handler in ("cp.async.arrive", "clc.try_cancel")
+        own = own or bool(self._modifier_of(pc, "own_window"))
         return (rank if own else named, offset, exact)
 
     def _computed(self, pc: int, operand: int, lane: int, size: int, registers: bytes) -> tuple[int, bool]:

@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.memory import Buffer
-from tileproof.spec.machine.tma import TensorMapFields, check_tensor_map
+from tileproof.spec.machine.tma import SIZES, TensorMapFields, check_tensor_map
 
 # CUtensorMapDataType of the CUDA driver API, by numpy dtype.
 _DTYPES = {
@@ -28,8 +28,12 @@ _DTYPES = {
     np.dtype(np.float64): ("float64", 8),
     np.dtype(ml_dtypes.bfloat16): ("bfloat16", 9),
 }
-_SWIZZLES = ("none", "32B", "64B", "128B", "128B_ATOM_32B")
-_FORMAT = struct.Struct("<8sQ5B3x5I4x4Q5H5B25x")
+# All of CUtensorMapDataType that is copied here; the packed types of 4 and 6 bits (13 to 15) are not.
+_CODES = dict(_DTYPES.values()) | {"float32_ftz": 10, "tfloat32": 11, "tfloat32_ftz": 12}
+_PACKED = {13: "16U4_ALIGN8B", 14: "16U4_ALIGN16B", 15: "16U6_ALIGN16B"}
+# Order of CUtensorMapSwizzle.
+_SWIZZLES = ("none", "32B", "64B", "128B", "128B_ATOM_32B", "128B_ATOM_32B_FLIP_8B", "128B_ATOM_64B")
+_FORMAT = struct.Struct("<8sQ7Bx5I4x4Q5H5Bx6h12x")
 
 
 @dataclass(frozen=True)
@@ -39,8 +43,9 @@ class TensorMap:
 
     The 128 bytes of `encode()` are the emulator's own: NVIDIA's encoding is opaque. Layout, little-endian:
     magic "TPTMAP1\\0"; u64 address; u8 rank, element size, CUtensorMapDataType, swizzle (0 none .. 3 128B),
-    NaN fill; 3 pad; 5 x u32 shape-1; 4 pad; 4 x u64 stride; 5 x u16 box; 5 x u8 element stride; 25 pad; u32
-    FNV-1a of the first 120.
+    NaN fill, atoms of the 128B swizzle (0 16B, 1 32B, 2 32B and flip, 3 64B), mode (0 tiled, 1 im2col);
+    1 pad; 5 x u32 shape-1; 4 pad; 4 x u64 stride; 5 x u16 box; 5 x u8 element stride; 1 pad; 3 x i16 lower
+    corner, 3 x i16 upper corner, W first; 12 pad; u32 FNV-1a of the first 120.
     """
 
     address: int
@@ -51,6 +56,8 @@ class TensorMap:
     element_strides: tuple[int, ...]
     swizzle: str
     oob_fill: str
+    lower: tuple[int, ...] = ()
+    upper: tuple[int, ...] = ()
 
     @classmethod
     def tiled(
@@ -70,20 +77,91 @@ class TensorMap:
 
         Raises LaunchError for fields that cuTensorMapEncodeTiled would refuse (CUDA driver API).
         """
-        kind = np.dtype(dtype) if dtype is not None else buffer.numpy().dtype
-        if kind not in _DTYPES:
-            raise LaunchError(
-                "a tensor map cannot have this element type", found=str(kind), expected="a TMA data type"
-            )
         return cls.fields(
             address=buffer.address + offset,
-            dtype=_DTYPES[kind][0],
+            dtype=_name_of(buffer, dtype),
             shape=shape,
             strides=strides,
             box=box,
             element_strides=element_strides,
             swizzle=swizzle,
             oob_fill=oob_fill,
+        )
+
+    @classmethod
+    def im2col(
+        cls,
+        buffer: Buffer,
+        *,
+        shape: Sequence[int],
+        strides: Sequence[int],
+        lower: Sequence[int],
+        upper: Sequence[int],
+        channels: int,
+        pixels: int,
+        element_strides: Sequence[int] | None = None,
+        swizzle: str = "none",
+        oob_fill: str = "zero",
+        dtype: Any = None,
+        offset: int = 0,
+    ) -> TensorMap:
+        """The map of cuTensorMapEncodeIm2col: dimensions C, W[, H[, D]], N; corners W first."""
+        return cls.fields(
+            address=buffer.address + offset,
+            dtype=_name_of(buffer, dtype),
+            shape=shape,
+            strides=strides,
+            box=(channels, pixels),
+            element_strides=element_strides,
+            swizzle=swizzle,
+            oob_fill=oob_fill,
+            lower=lower,
+            upper=upper,
+        )
+
+    @classmethod
+    def of_driver(
+        cls,
+        *,
+        data_type: int,
+        address: int,
+        global_dim: Sequence[int],
+        global_strides: Sequence[int],
+        box_dim: Sequence[int],
+        element_strides: Sequence[int],
+        interleave: int = 0,
+        swizzle: int = 0,
+        l2_promotion: int = 0,
+        oob_fill: int = 0,
+    ) -> TensorMap:
+        """From the arguments of cuTensorMapEncodeTiled, enums as numbers; L2 promotion has no effect.
+
+        Raises LaunchError for what the driver would refuse, and for interleaved layouts and packed types.
+        """
+        names = {number: name for name, number in _CODES.items()}
+        for name, code, known in (
+            ("tensorDataType", data_type, names),
+            ("interleave", interleave, {0: "NONE"}),
+            ("swizzle", swizzle, range(len(_SWIZZLES))),
+            ("l2Promotion", l2_promotion, range(4)),
+            ("oobFill", oob_fill, range(2)),
+        ):
+            if code not in known:
+                raise LaunchError(
+                    "a tensor map has an argument that is not known here",
+                    where=name,
+                    expected=f"one of {', '.join(map(str, known))}",
+                    found=_PACKED.get(code, str(code)) if name == "tensorDataType" else str(code),
+                )
+        return cls.fields(
+            address=address,
+            dtype=names[data_type],
+            shape=global_dim,
+            strides=global_strides,
+            box=box_dim,
+            element_strides=element_strides,
+            swizzle=_SWIZZLES[swizzle],
+            oob_fill="nan" if oob_fill else "zero",
         )
 
     @classmethod
@@ -98,19 +176,21 @@ class TensorMap:
         element_strides: Sequence[int] | None = None,
         swizzle: str = "none",
         oob_fill: str = "zero",
+        lower: Sequence[int] = (),
+        upper: Sequence[int] = (),
     ) -> TensorMap:
-        """As `tiled`, from an address and a CUtensorMapDataType name in lower case ("bfloat16")."""
+        """As `tiled`, or `im2col` with corners; from an address and a name of a type ("bfloat16")."""
         rank = len(shape)
-        names = {name for name, _ in _DTYPES.values()}
+        names = set(_CODES)
         wrong = []
         if dtype not in names:
             wrong.append(("dtype", f"one of {', '.join(sorted(names))}", dtype))
         if swizzle not in _SWIZZLES:
             wrong.append(("swizzle", f"one of {', '.join(_SWIZZLES)}", swizzle))
-        if oob_fill not in ("zero", "nan") or (oob_fill == "nan" and dtype != "bfloat16"):
-            wrong.append(
-                ("oob_fill", "zero, or nan for bfloat16 (whose NaN is known from silicon)", oob_fill)
-            )
+        if oob_fill not in ("zero", "nan") or (
+            oob_fill == "nan" and dtype not in ("bfloat16", "float16", "float32")
+        ):
+            wrong.append(("oob_fill", "zero, or nan for bfloat16, float16 and float32", oob_fill))
         for name, expected, found in wrong:
             raise LaunchError(
                 f"a tensor map has a bad {name}", where=f"TensorMap {name}", expected=expected, found=found
@@ -124,6 +204,8 @@ class TensorMap:
             tuple(map(int, element_strides)) if element_strides is not None else (1,) * rank,
             swizzle,
             oob_fill,
+            tuple(map(int, lower)),
+            tuple(map(int, upper)),
         )
         check_tensor_map(
             TensorMapFields(
@@ -135,13 +217,15 @@ class TensorMap:
                 element_strides=out.element_strides,
                 swizzle=swizzle,
                 oob_fill="nan" if oob_fill == "nan" else "zero",
+                lower=out.lower,
+                upper=out.upper,
             )
         )
         return out
 
     @property
     def element_size(self) -> int:
-        return next(kind.itemsize for kind, (name, _) in _DTYPES.items() if name == self.dtype)
+        return SIZES[self.dtype]
 
     def encode(self) -> bytes:
         """The 128 bytes that a kernel parameter embeds."""
@@ -150,22 +234,38 @@ class TensorMap:
         def padded(values: Sequence[int], length: int, fill: int) -> list[int]:
             return [*values, *[fill] * (length - len(values))]
 
-        code = next(number for name, number in _DTYPES.values() if name == self.dtype)
+        swizzle = _SWIZZLES.index(self.swizzle)
         body = _FORMAT.pack(
             b"TPTMAP1\0",
             self.address,
             rank,
             self.element_size,
-            code,
-            _SWIZZLES.index(self.swizzle),
+            _CODES[self.dtype],
+            min(swizzle, 3),
             int(self.oob_fill == "nan"),
+            max(swizzle - 3, 0),
+            int(bool(self.lower)),
             *[n - 1 for n in padded(self.shape, 5, 1)],
             *padded(self.strides, 4, 0),
             *padded(self.box, 5, 1),
             *padded(self.element_strides, 5, 1),
+            *padded(self.lower, 3, 0),
+            *padded(self.upper, 3, 0),
         )
         assert len(body) == 120
         return body + struct.pack("<I4x", _fnv1a(body))
+
+
+def _name_of(buffer: Buffer, dtype: Any) -> str:
+    """The name of a map's element type: `dtype`, which may be such a name, or the buffer's."""
+    if isinstance(dtype, str) and dtype in _CODES:
+        return dtype
+    kind = np.dtype(dtype) if dtype is not None else buffer.numpy().dtype
+    if kind not in _DTYPES:
+        raise LaunchError(
+            "a tensor map cannot have this element type", found=str(kind), expected="a TMA data type"
+        )
+    return _DTYPES[kind][0]
 
 
 def _fnv1a(data: bytes) -> int:

@@ -1,5 +1,6 @@
 // cp.async.bulk.commit_group and wait_group (PTX ISA 9.7.9.27.2).
 #include "machine.hpp"
+#include "slots/bulk_copy.hpp"
 
 namespace tileproof {
 namespace {
@@ -14,9 +15,9 @@ Step bulk_commit(Exec& x, const Instr&) {
   return Step::Next;
 }
 
-// imm N, m[0] 1 for .read.
+// imm N.
 Step bulk_wait(Exec& x, const Instr& i) {
-  const bool reads_only = i.m[0] == 1;
+  const bool reads_only = i.m[slot::bulk_wait::reads_only];
   const int newest = static_cast<int>(i.imm);
   for (uint32_t m = x.mask; m; m &= m - 1) {
     BulkThread& t = x.w.bulk[__builtin_ctz(m)];

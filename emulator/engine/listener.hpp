@@ -105,6 +105,8 @@ class Listener {
   virtual void async_shared(Cta&, uint32_t /*offset*/, uint32_t /*size*/, bool /*write*/) {}
   virtual void async_global(const GlobalBuffer&, uint64_t /*address*/, uint32_t /*size*/, bool /*write*/,
                             bool /*add*/) {}
+  // The operation that completes now changes its bytes atomically; before its accesses.
+  virtual void async_atomic() {}
   // What two MMAs of one pipeline must share to follow each other in order; before its accesses.
   virtual void mma_shape(uint32_t) {}
   // TMEM lanes `units` from 16 * sixteenth on, in each of the columns; by a tcgen05.ld when `load` is not

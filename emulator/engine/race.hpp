@@ -124,6 +124,9 @@ class Races : public Listener {
                       bool write) override;
   void async_shared(Cta& cta, uint32_t offset, uint32_t size, bool write) override;
   void async_global(const GlobalBuffer& b, uint64_t address, uint32_t size, bool write, bool add) override;
+  void async_atomic() override {
+    if (op_) accesses_[op_->reads].strong = true;
+  }
   void mma_shape(uint32_t shape) override { accesses_[op_->writes].shape = shape; }
   void tmem(Cta& cta, int sixteenth, uint16_t units, int column, int columns, bool write,
             const PendingTmemLoad* load) override;

@@ -14,8 +14,10 @@ struct TensorMap {
   int32_t rank = 0;
   int32_t element_size = 0;
   int32_t dtype = 0;
-  int32_t swizzle = 0;  // 0 none, 1 32B, 2 64B, 3 128B, 4 128B_ATOM_32B
+  int32_t swizzle = 0;  // CUtensorMapSwizzle: 0 none, 1 32B, 2 64B, 3 128B, 4 to 6 128B in other atoms
   int32_t oob_nan = 0;
+  bool im2col = false;                      // box[0] channels a pixel, box[1] pixels a column
+  std::array<int32_t, 3> lower{}, upper{};  // im2col: corners of the pixel box, W first
   std::array<int64_t, 5> shape{};
   std::array<int64_t, 5> stride{};  // bytes; stride[0] = element_size
   std::array<int32_t, 5> box{};
@@ -26,15 +28,17 @@ struct TensorMap {
 struct EncodedTensorMap {
   char magic[8];
   uint64_t address;
-  uint8_t rank, element_size, dtype, swizzle, oob_nan, pad0[3];
+  uint8_t rank, element_size, dtype, swizzle, oob_nan, atomicity, mode, pad0;
   uint32_t shape_minus_1[5];
   uint32_t pad1;
   uint64_t stride[4];
   uint16_t box[5];
   uint8_t element_stride[5];
-  uint8_t pad2[25];
+  uint8_t pad2;
+  int16_t lower[3], upper[3];
+  uint8_t pad3[12];
   uint32_t checksum;
-  uint32_t pad3;
+  uint32_t pad4;
 };
 static_assert(sizeof(EncodedTensorMap) == 128);
 
@@ -61,7 +65,12 @@ class TensorMapCache {
     m.rank = e.rank;
     m.element_size = e.element_size;
     m.dtype = e.dtype;
-    m.swizzle = e.swizzle;
+    m.swizzle = e.swizzle == 3 ? 3 + e.atomicity : e.swizzle;
+    m.im2col = e.mode == 1;
+    for (size_t d = 0; d < 3; ++d) {
+      m.lower[d] = e.lower[d];
+      m.upper[d] = e.upper[d];
+    }
     m.oob_nan = e.oob_nan;
     m.stride[0] = e.element_size;
     for (size_t d = 0; d < 5; ++d) {
@@ -83,13 +92,13 @@ class TensorMapCache {
   std::unordered_map<const uint8_t*, Entry> cache_;
 };
 
-// Address bits [7, 7+B) are XORed onto bits [4, 4+B) (PTX ISA 5.5.7; B = 1, 2, 3 for 32B, 64B, 128B).
-inline uint32_t swizzle_address(uint32_t x, int32_t b) { return x ^ ((x & (((1u << b) - 1) << 7)) >> 3); }
-
-// Where a tensor copy puts the byte at x: number 4, 128B_ATOM_32B, XORs bits [7, 9) onto bits [5, 7).
-inline uint32_t swizzle_copy(uint32_t x, int32_t swizzle) {
-  if (swizzle == 4) return x ^ ((x & (3u << 7)) >> 2);
-  return swizzle ? swizzle_address(x, swizzle) : x;
+// Where the byte at unswizzled address x lies. Address bits [7, 7+B) are XORed onto bits [4, 4+B) (PTX
+// ISA 5.5.7; B = 1, 2, 3 for 32B, 64B, 128B). With atoms of 32 or 64 bytes the bits from 7 on go onto those
+// from 5 or 6 on; the flip swaps the halves of 16 bytes in every other line.
+inline uint32_t swizzle_address(uint32_t x, int32_t mode) {
+  if (mode <= 3) return x ^ ((x & (((1u << mode) - 1) << 7)) >> 3);
+  if (mode == 6) return x ^ ((x >> 7 & 1) << 6);
+  return x ^ ((x >> 7 & 3) << 5) ^ (mode == 5 ? (x >> 7 & 1) << 3 : 0);
 }
 
 }  // namespace tileproof

@@ -1,17 +1,21 @@
-// TMA tile and gather4 loads, tile stores and reductions, flat bulk copies (PTX ISA 9.7.9.25, 9.7.9.27).
-
-#include "alu.hpp"
+// TMA: tiles, gather4 and scatter4, im2col; loads, stores, reductions and prefetches (PTX ISA 9.7.9.27).
+#include "reduce.hpp"
+#include "slots/async_copy.hpp"
 
 namespace tileproof {
 namespace {
+
+// Order of MODES in emulator/isa/async_copy.py.
+enum class TensorMode : int32_t { Tile, Four, Im2col, Im2colNoOffsets };
 
 // One tensor copy between issue and completion.
 struct Tensor {
   Origin origin;
   TensorMap map;
-  bool gather4 = false;
-  std::array<int64_t, 5> at{};   // box corner, innermost first; gather4: at[0] is the column
-  std::array<int64_t, 4> row{};  // gather4 rows
+  bool four = false;
+  std::array<int64_t, 5> at{};   // box corner, innermost first; of four rows at[0] is the column
+  std::array<int64_t, 4> row{};  // of gather4 or scatter4
+  std::vector<std::array<int64_t, 5>> pixels;  // im2col: coordinates of each
   uint32_t row_bytes = 0;
   uint32_t rows = 1;
   uint32_t bytes() const { return rows * row_bytes; }
@@ -48,8 +52,8 @@ const TensorMap* map_at(Exec& x, uint64_t address, int lane) {
 // False when the box is larger than any shared memory.
 bool shape_rows(Tensor& t) {
   t.row_bytes = static_cast<uint32_t>(t.map.box[0] * t.map.element_size);
-  uint64_t rows = t.gather4 ? 4 : 1;
-  if (!t.gather4)
+  uint64_t rows = t.four ? 4 : t.map.im2col ? t.pixels.size() : 1;
+  if (!t.four && !t.map.im2col)
     for (int d = 1; d < t.map.rank; ++d) {
       const int e = t.map.element_stride[static_cast<size_t>(d)];
       rows *= static_cast<uint64_t>((t.map.box[static_cast<size_t>(d)] + e - 1) / e);
@@ -61,7 +65,16 @@ bool shape_rows(Tensor& t) {
 // Global address of image row `index` and whether its outer coordinates lie inside the tensor.
 bool row_address(const Tensor& t, uint32_t index, uint64_t& address) {
   address = t.map.address;
-  if (t.gather4) {
+  if (t.map.im2col) {
+    bool inside = true;
+    for (size_t k = 1; k < static_cast<size_t>(t.map.rank); ++k) {
+      const int64_t c = t.pixels[index][k];
+      inside &= c >= 0 && c < t.map.shape[k];
+      address += static_cast<uint64_t>(c) * static_cast<uint64_t>(t.map.stride[k]);
+    }
+    return inside;
+  }
+  if (t.four) {
     const int64_t r = t.row[index];
     address += static_cast<uint64_t>(r) * static_cast<uint64_t>(t.map.stride[1]);
     return r >= 0 && r < t.map.shape[1];
@@ -113,14 +126,27 @@ bool check_stored_corner(Exec& x, const Tensor& t, int lane) {
   return true;
 }
 
+// What the NaN request writes: 0x7ff7 for bf16, seen on silicon; of f16 and f32 the canonical NaN is taken.
 void fill(const Tensor& t, uint8_t* p, uint32_t bytes) {
   if (!t.map.oob_nan) {
     std::memset(p, 0, bytes);
     return;
   }
-  for (uint32_t k = 0; k < bytes; k += 2) {  // bf16: 0x7ff7, seen on silicon; encode() admits no other type
-    p[k] = 0xf7;
-    p[k + 1] = 0x7f;
+  const uint32_t size = static_cast<uint32_t>(t.map.element_size);
+  const uint32_t pattern = size == 4 ? 0x7fffffffu : t.map.dtype == 9 ? 0x7ff7u : 0x7fffu;
+  for (uint32_t k = 0; k < bytes; k += size) std::memcpy(p + k, &pattern, size);
+}
+
+// FLOAT32_FTZ flushes subnormals, the TFLOAT32 types round to 10 bits of mantissa (CUDA driver API).
+void convert(const Tensor& t, uint8_t* p, uint32_t bytes) {
+  if (t.map.dtype < 10 || t.map.dtype > 12) return;
+  for (uint32_t k = 0; k < bytes; k += 4) {
+    float f;
+    std::memcpy(&f, p + k, 4);
+    if (t.map.dtype != 11) f = ftz(f);
+    uint32_t u = bits_as<uint32_t>(f);
+    if (t.map.dtype >= 11) u = f != f ? 0x7fffe000u : (u + 0xfff + (u >> 13 & 1)) & ~0x1fffu;
+    std::memcpy(p + k, &u, 4);
   }
 }
 
@@ -141,78 +167,114 @@ bool build_image(Engine& e, const Tensor& t, std::vector<uint8_t>& image) {
     if (!in) return false;
     fill(t, out, static_cast<uint32_t>(first * size));
     std::memcpy(out + first * size, in, static_cast<size_t>((last - first) * size));
+    convert(t, out + first * size, static_cast<uint32_t>((last - first) * size));
     fill(t, out + last * size, t.row_bytes - static_cast<uint32_t>(last * size));
   }
   return true;
 }
 
-// Calls f(image offset, shared offset, bytes) for each 16-byte chunk of the swizzled image at `base`.
+// Calls f(image offset, shared offset, bytes) for each chunk of the swizzled image at `base` that stays
+// whole.
 template <class F>
 void chunks(const Tensor& t, uint32_t base, F&& f) {
+  const uint32_t chunk = t.map.swizzle == 5 ? 8 : 16;
   for (uint32_t r = 0; r < t.rows; ++r)
-    for (uint32_t c = 0; c < t.row_bytes; c += 16) {
+    for (uint32_t c = 0; c < t.row_bytes; c += chunk) {
       const uint32_t a = base + r * t.pitch() + c;
-      f(r * t.row_bytes + c, swizzle_copy(a, t.map.swizzle), 16u);
+      f(r * t.row_bytes + c, t.map.swizzle ? swizzle_address(a, t.map.swizzle) : a, chunk);
     }
 }
 
-bool read_coordinates(Exec& x, const Instr& i, int lane, Tensor& t, int dims, bool gather4) {
-  t.gather4 = gather4;
+// The pixels of a column (PTX ISA 5.5.4): from the given one on, along W, H, D inside the box, then to the
+// next image; the offsets are added to each.
+void walk_pixels(Tensor& t, const std::array<int64_t, 3>& offsets) {
+  const size_t spatial = static_cast<size_t>(t.map.rank - 2);
+  std::array<int64_t, 5> c = t.at;
+  for (int32_t n = 0; n < t.map.box[1]; ++n) {
+    std::array<int64_t, 5> at = c;
+    for (size_t k = 0; k < spatial; ++k) at[k + 1] += offsets[k];
+    t.pixels.push_back(at);
+    size_t k = 0;
+    for (; k < spatial; ++k) {
+      c[k + 1] += t.map.element_stride[k + 1];
+      if (c[k + 1] < t.map.shape[k + 1] + t.map.upper[k]) break;
+      c[k + 1] = t.map.lower[k];
+    }
+    if (k == spatial) ++c[spatial + 1];
+  }
+}
+
+// Reads the map and the coordinates; false after a fault.
+bool prepare(Exec& x, const Instr& i, int32_t map_slot, int32_t dims, int32_t mode_code, int lane,
+             Tensor& t) {
+  t.origin = x.origin(lane);
+  const TensorMap* map = map_at(x, x.src<uint64_t>(map_slot)[lane], lane);
+  if (!map) return false;
+  t.map = *map;
+  const TensorMode mode = static_cast<TensorMode>(mode_code);
+  t.four = mode == TensorMode::Four;
   if (t.map.rank != dims) {
     x.e.fault("tensormap-rank",
               "a " + std::to_string(dims) + "d tensor copy uses a map of rank " + std::to_string(t.map.rank),
-              x.origin(lane));
+              t.origin);
     return false;
   }
+  const bool im2col = mode == TensorMode::Im2col || mode == TensorMode::Im2colNoOffsets;
+  if (im2col != t.map.im2col) {
+    x.e.fault("tensormap-mode",
+              std::string("a copy in ") + (im2col ? "im2col" : "tile") + " mode uses a map of the other kind",
+              t.origin);
+    return false;
+  }
+  std::array<int64_t, 3> offsets{};
   for (int32_t k = 0; k < i.nvec; ++k) {
-    const int64_t c = x.src<int32_t>(x.e.program.vec[static_cast<size_t>(i.vec + k)])[lane];
-    if (gather4 && k)
-      t.row[static_cast<size_t>(k - 1)] = c;
+    const int32_t slot = x.e.program.vec[static_cast<size_t>(i.vec + k)];
+    if (im2col && k >= dims)
+      offsets[static_cast<size_t>(k - dims)] = x.src<uint16_t>(slot)[lane];
+    else if (t.four && k)
+      t.row[static_cast<size_t>(k - 1)] = x.src<int32_t>(slot)[lane];
     else
-      t.at[static_cast<size_t>(k)] = c;
+      t.at[static_cast<size_t>(k)] = x.src<int32_t>(slot)[lane];
   }
   if (t.at[0] * t.map.element_size % 16) {
     x.e.fault("tma-coordinate",
               "the innermost coordinate " + std::to_string(t.at[0]) + " of a tensor copy lies " +
                   std::to_string(t.at[0] * t.map.element_size) +
                   " bytes into its row, which is no multiple of 16: an illegal instruction on the card",
-              x.origin(lane));
+              t.origin);
     return false;
   }
-  if (gather4 && (t.map.box[1] != 1 || t.map.rank != 2)) {
+  if (t.four && (t.map.box[1] != 1 || t.map.rank != 2)) {
     x.e.fault("tensormap-gather4",
-              "tile::gather4 needs a rank-2 map with box {columns, 1}; this one has " +
+              "tile::gather4 and scatter4 need a rank-2 map with box {columns, 1}; this one has " +
                   std::to_string(t.map.box[1]) + " rows",
-              x.origin(lane));
+              t.origin);
     return false;
   }
+  if (im2col) walk_pixels(t, offsets);
   if (!shape_rows(t)) {
     x.e.fault("shared-out-of-bounds", "the box of this tensor map is larger than a CTA's shared memory",
-              x.origin(lane));
+              t.origin);
     return false;
   }
   return true;
 }
 
-// cp.async.bulk.tensor load. o[1] dst, o[2] map, o[3] mbarrier, o[4] CTA mask or none, vec coordinates;
-// m[0] dimensions, m[1] gather4, m[2] multicast, m[3] cta_group (0: none), m[4] 1 for .shared::cta.
 Step tensor_load(Exec& x, const Instr& i) {
+  namespace s = slot::tma_load;
+  const bool own = i.m[s::own_window], pairs = i.m[s::cta_group] == 2;
   for (uint32_t lanes = x.mask; lanes; lanes &= lanes - 1) {
     const int l = __builtin_ctz(lanes);
     auto t = std::make_shared<Tensor>();
-    t->origin = x.origin(l);
-    const TensorMap* map = map_at(x, x.src<uint64_t>(i.o[2])[l], l);
-    if (!map) return Step::Stop;
-    t->map = *map;
-    if (!read_coordinates(x, i, l, *t, i.m[0], i.m[1])) return Step::Stop;
-    const uint32_t dst = x.src<uint32_t>(i.o[1])[l], bar = x.src<uint32_t>(i.o[3])[l];
+    if (!prepare(x, i, i.o[s::map], i.m[s::dimensions], i.m[s::mode], l, *t)) return Step::Stop;
+    const uint32_t dst = x.src<uint32_t>(i.o[s::dst])[l], bar = x.src<uint32_t>(i.o[s::barrier])[l];
     const uint32_t offset = dst & kOffsetMask, bar_offset = bar & kOffsetMask;
     std::vector<std::pair<Cta*, Cta*>> targets;  // data, barrier
     // .shared::cta names the own CTA, whether or not the address carries its rank.
-    Cta* bar_owner = x.shared_owner(bar, l, !i.m[4] || i.m[3] == 2);
+    Cta* bar_owner = x.shared_owner(bar, l, !own || pairs);
     if (!bar_owner) return Step::Stop;
-    if (i.m[2]) {
-      const uint32_t mask = x.src<uint16_t>(i.o[4])[l];
+    if (i.o[s::mask] != INT32_MIN) {
+      const uint32_t mask = x.src<uint16_t>(i.o[s::mask])[l];
       for (int r = 0; r < 16; ++r) {
         if (!(mask >> r & 1)) continue;
         Cta* cta = x.cta.cluster->cta(r);
@@ -223,12 +285,12 @@ Step tensor_load(Exec& x, const Instr& i) {
         }
         // cta_group::2 signals the member of each destination's pair with the parity of the barrier's CTA
         // (PTX 9.7.9.27.1.2).
-        targets.push_back({cta, i.m[3] == 2 ? x.cta.cluster->cta((r & ~1) | (bar_owner->rank & 1)) : cta});
+        targets.push_back({cta, pairs ? x.cta.cluster->cta((r & ~1) | (bar_owner->rank & 1)) : cta});
       }
     } else {
-      Cta* owner = x.shared_owner(dst, l, !i.m[4]);
+      Cta* owner = x.shared_owner(dst, l, !own);
       if (!owner) return Step::Stop;
-      const bool pair = i.m[3] == 2 && (bar_owner->rank & ~1) == (owner->rank & ~1);
+      const bool pair = pairs && (bar_owner->rank & ~1) == (owner->rank & ~1);
       if (bar_owner != owner && !pair) {
         x.e.fault("tma-barrier-cta",
                   "the copy writes CTA rank " + std::to_string(owner->rank) +
@@ -280,23 +342,60 @@ std::shared_ptr<BulkGroup> open_group(Exec& x, int lane) {
   return x.w.bulk[lane].join();
 }
 
-// cp.async.bulk.tensor store and cp.reduce .add. o[1] source, o[2] map, vec coordinates; m[0] dimensions,
-// m[1] scatter4, m[2] add.
+// The element type of a reduction in a map's type, where the ISA has it (PTX ISA 9.7.9.27.1.3).
+std::optional<Element> reducible(int32_t dtype, Reduction op) {
+  const bool bits = op == Reduction::And || op == Reduction::Or || op == Reduction::Xor;
+  const bool steps = op == Reduction::Inc || op == Reduction::Dec;
+  switch (dtype) {  // CUtensorMapDataType
+    case 2:
+      return Element::U32;
+    case 3:
+      if (steps) return std::nullopt;
+      return bits ? Element::B32 : Element::S32;
+    case 4:
+      if (steps) return std::nullopt;
+      return Element::U64;
+    case 5:
+      if (steps || op == Reduction::Add) return std::nullopt;
+      return bits ? Element::B64 : Element::S64;
+    case 6:
+      if (steps || bits) return std::nullopt;
+      return Element::F16;
+    case 7:
+    case 10:
+      if (op != Reduction::Add) return std::nullopt;
+      return Element::F32;
+    case 9:
+      if (steps || bits) return std::nullopt;
+      return Element::Bf16;
+    default:
+      return std::nullopt;
+  }
+}
+
 Step tensor_store(Exec& x, const Instr& i) {
+  namespace s = slot::tma_store;
+  std::optional<Reduction> op;
+  if (i.m[s::operation]) op = static_cast<Reduction>(i.m[s::operation] - 1);
   for (uint32_t lanes = x.mask; lanes; lanes &= lanes - 1) {
     const int l = __builtin_ctz(lanes);
     auto t = std::make_shared<Tensor>();
-    t->origin = x.origin(l);
-    const TensorMap* map = map_at(x, x.src<uint64_t>(i.o[2])[l], l);
-    if (!map) return Step::Stop;
-    t->map = *map;
-    if (!read_coordinates(x, i, l, *t, i.m[0], i.m[1]) || !check_stored_corner(x, *t, l)) return Step::Stop;
-    if (i.m[2] && t->map.dtype != 7) {
-      x.e.fault("unsupported", "cp.reduce.async.bulk.tensor.add on a tensor map that is not FLOAT32",
-                x.origin(l));
+    if (!prepare(x, i, i.o[s::map], i.m[s::dimensions], i.m[s::mode], l, *t) ||
+        (!t->map.im2col && !check_stored_corner(x, *t, l)))
       return Step::Stop;
+    Element type = Element::U32;
+    if (op) {
+      const auto found = reducible(t->map.dtype, *op);
+      if (!found) {
+        x.e.fault("tensormap-type",
+                  "the element type of this tensor map (CUtensorMapDataType " + std::to_string(t->map.dtype) +
+                      ") does not have this reduction",
+                  t->origin);
+        return Step::Stop;
+      }
+      type = *found;
     }
-    const uint32_t src = x.src<uint32_t>(i.o[1])[l];
+    const uint32_t src = x.src<uint32_t>(i.o[s::src])[l];
     Cta* owner = x.shared_owner(src, l, false);
     if (!owner) return Step::Stop;
     const uint32_t offset = src & kOffsetMask;
@@ -308,33 +407,27 @@ Step tensor_store(Exec& x, const Instr& i) {
     if (!x.e.shared_range(*owner, offset, t->footprint(), t->origin, "a tensor store")) return Step::Stop;
     auto group = open_group(x, l);
     Engine* e = &x.e;
-    const bool add = i.m[2];
-    e->issue("TMA store", 0, t->origin, [e, t, owner, offset, group, add] {
+    e->issue("TMA store", 0, t->origin, [=] {
       auto image = std::make_shared<std::vector<uint8_t>>(t->bytes());
       if (!e->store_may_read(*owner, offset, t->origin, "a tensor store")) return;
       chunks(*t, offset, [&](uint32_t o, uint32_t a, uint32_t n) {
         e->read_shared(*owner, a, n, &(*image)[o], t->origin, "a tensor store");
       });
       group->reads_left--;
-      e->issue("TMA store", 0, t->origin, [e, t, image, group, add] {
+      e->issue("TMA store", 0, t->origin, [=] {
         const uint32_t n = stored_bytes(*t);
         for (uint32_t r = 0; r < t->rows; ++r) {
           uint64_t address;
           if (!row_address(*t, r, address) || !n) continue;
           const uint64_t to = address + static_cast<uint64_t>(t->at[0] * t->map.element_size);
           const uint8_t* in = &(*image)[r * t->row_bytes];
-          uint8_t* out = e->async_write_global(to, n, t->origin, add);
+          uint8_t* out = e->async_write_global(to, n, t->origin, op.has_value());
           if (!out) return;
-          if (!add) {
+          if (!op) {
             std::memcpy(out, in, n);
           } else {
-            for (uint32_t k = 0; k < n; k += 4) {
-              float a, b;
-              std::memcpy(&a, out + k, 4);
-              std::memcpy(&b, in + k, 4);
-              a = add_f32(a, b, true);
-              std::memcpy(out + k, &a, 4);
-            }
+            const uint32_t width = bytes_of(type);
+            for (uint32_t k = 0; k < n; k += width) reduce(*op, type, out + k, in + k, true);
           }
           e->counters.tma_store_bytes += n;
         }
@@ -345,99 +438,19 @@ Step tensor_store(Exec& x, const Instr& i) {
   return Step::Next;
 }
 
-// Flat bulk copies. m[0]: 0 global -> shared, 1 shared -> shared::cluster, 2 shared -> global, 3 shared ->
-// global add.f32. o[1] destination, o[2] source, o[3] bytes, o[4] mbarrier or none; m[1] bytes of a global
-// address register are 8.
-Step bulk_copy(Exec& x, const Instr& i) {
+Step tensor_prefetch(Exec& x, const Instr& i) {
+  namespace s = slot::tma_prefetch;
   for (uint32_t lanes = x.mask; lanes; lanes &= lanes - 1) {
-    const int l = __builtin_ctz(lanes);
-    const Origin at = x.origin(l);
-    const uint32_t size = x.src<uint32_t>(i.o[3])[l];
-    const int kind = i.m[0];
-    const uint64_t dst = kind >= 2 ? x.src<uint64_t>(i.o[1])[l] : x.src<uint32_t>(i.o[1])[l];
-    const uint64_t src = kind == 0 ? x.src<uint64_t>(i.o[2])[l] : x.src<uint32_t>(i.o[2])[l];
-    if (size % 16 || !size || dst % 16 || src % 16) {
-      x.e.fault("misaligned",
-                "a bulk copy of " + std::to_string(size) + " bytes from " + hex(src) + " to " + hex(dst) +
-                    "; size and both addresses must be multiples of 16",
-                at, dst);
+    Tensor t;
+    if (!prepare(x, i, i.o[s::map], i.m[s::dimensions], i.m[s::mode], __builtin_ctz(lanes), t))
       return Step::Stop;
-    }
-    Engine* e = &x.e;
-    if (kind >= 2) {
-      Cta* owner = x.shared_owner(src, l, false);
-      if (!owner) return Step::Stop;
-      const uint32_t offset = static_cast<uint32_t>(src) & kOffsetMask;
-      if (!e->shared_range(*owner, offset, size, at, "a bulk copy")) return Step::Stop;
-      auto group = open_group(x, l);
-      e->issue("bulk copy", 0, at, [=] {
-        auto image = std::make_shared<std::vector<uint8_t>>(size);
-        if (!e->store_may_read(*owner, offset, at, "a bulk copy")) return;
-        e->read_shared(*owner, offset, size, image->data(), at, "a bulk copy");
-        group->reads_left--;
-        e->issue("bulk copy", 0, at, [=] {
-          uint8_t* out = e->async_write_global(dst, size, at, kind == 3);
-          if (!out) return;
-          if (kind == 2) {
-            std::memcpy(out, image->data(), size);
-          } else {
-            // Subnormals are kept: seen on silicon, against the manual's text (facts/sm100.md section 14).
-            for (uint32_t k = 0; k < size; k += 4) {
-              float a, b;
-              std::memcpy(&a, out + k, 4);
-              std::memcpy(&b, image->data() + k, 4);
-              a = add_f32(a, b, false);
-              std::memcpy(out + k, &a, 4);
-            }
-          }
-          e->counters.bulk_bytes += size;
-          group->writes_left--;
-        });
-      });
-      continue;
-    }
-    Cta* to = x.shared_owner(dst, l, !i.m[1]);
-    if (!to) return Step::Stop;
-    Cta* from = kind == 1 ? x.shared_owner(src, l, false) : nullptr;
-    if (kind == 1 && !from) return Step::Stop;
-    const uint32_t to_offset = static_cast<uint32_t>(dst) & kOffsetMask,
-                   from_offset = static_cast<uint32_t>(src) & kOffsetMask;
-    const uint32_t bar = x.src<uint32_t>(i.o[4])[l];
-    Cta* bar_owner = x.shared_owner(bar, l, !i.m[1]);
-    if (!bar_owner) return Step::Stop;
-    if (bar_owner != to) {
-      e->fault("tma-barrier-cta", "a bulk copy must signal an mbarrier of its destination CTA", at, bar);
-      return Step::Stop;
-    }
-    const uint32_t bar_offset = bar & kOffsetMask;
-    if (!e->shared_range(*to, to_offset, size, at, "a bulk copy") ||
-        (from && !e->shared_range(*from, from_offset, size, at, "a bulk copy")) ||
-        !e->barrier_at(*to, bar_offset, at))
-      return Step::Stop;
-    const bool pending = !e->early();
-    if (pending) add_pending(&to->shared.state[to_offset], size);
-    e->issue("bulk copy", 0, at, [=] {
-      std::vector<uint8_t> image(size);
-      if (from) {
-        e->async_read_shared(*from, from_offset, size, image.data(), at, "a bulk copy");
-      } else {
-        const uint8_t* in = e->async_read_global(src, size, at);
-        if (!in) return;
-        std::memcpy(image.data(), in, size);
-      }
-      if (to->exited()) {
-        e->fault("access-after-exit", "a bulk copy writes shared memory of a CTA that has exited", at, dst);
-        return;
-      }
-      e->async_write_shared(*to, to_offset, image.data(), size, pending, at);
-      e->counters.bulk_bytes += size;
-      e->barrier_complete_tx(*to, bar_offset, size, at);
-    });
   }
   return Step::Next;
 }
 
-const Registrar tma({{"tma.load", tensor_load}, {"tma.store", tensor_store}, {"bulk.copy", bulk_copy}});
+const Registrar tma({{"tma.load", tensor_load},
+                     {"tma.store", tensor_store},
+                     {"tma.prefetch", tensor_prefetch}});
 
 }  // namespace
 }  // namespace tileproof

@@ -152,18 +152,4 @@ def setmaxnreg(d: Decoder, i: Instruction, m: Modifiers) -> None:
 
 
 refused("wgmma", group="tensor core", forms="*", section="9.7.15", note="Hopper's warpgroup MMA")
-refused(
-    "st.async",
-    group="asynchronous copies",
-    forms="*",
-    section="9.7.9.12",
-    note="asynchronous remote stores",
-)
-refused(
-    "red.async",
-    group="asynchronous copies",
-    forms="*",
-    section="9.7.13.7",
-    note="asynchronous remote reductions",
-)
 refused("tex", group="memory", forms="*", section="9.7.10", note="textures")

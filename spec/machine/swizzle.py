@@ -18,9 +18,16 @@ from tileproof.spec.machine.errors import TileproofError
 Address = TypeVar("Address", int, npt.NDArray[np.int64])
 
 BITS = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
-ATOM_32B = "128B_ATOM_32B"  # of tensor maps only
 LINE = 128
 CHUNK = 16
+# 128-byte rows in atoms of 32 or 64 bytes, of tensor maps only: (first bit that moves, how many), and whether
+# the halves of 16 bytes change places in every other line (CUtensorMapSwizzle; CuTe's Swizzle<2,5,2> for the
+# first).
+ATOMS = {
+    "128B_ATOM_32B": (5, 2, False),
+    "128B_ATOM_32B_FLIP_8B": (5, 2, True),
+    "128B_ATOM_64B": (6, 1, False),
+}
 
 
 def bits(mode: str) -> int:
@@ -33,20 +40,23 @@ def bits(mode: str) -> int:
 
 def width(mode: str) -> int:
     """W, the bytes of one row of the swizzle atom: 16 (none), 32, 64 or 128."""
-    return LINE if mode == ATOM_32B else 16 << bits(mode)
+    return LINE if mode in ATOMS else 16 << bits(mode)
 
 
 def span(mode: str) -> int:
     """Bytes after which the pattern repeats: 16 (none), 256, 512 or 1024 (PTX ISA table 41)."""
-    if mode == ATOM_32B:
-        return 4 * LINE
+    if mode in ATOMS:
+        return LINE << ATOMS[mode][1]
     return CHUNK if mode == "none" else 8 * width(mode)
 
 
 def swizzle(mode: str, address: Address) -> Address:
     """Where the byte at unswizzled `address` really lies; its own inverse."""
-    if mode == ATOM_32B:
-        return address ^ ((address & (3 << 7)) >> 2)
+    if mode in ATOMS:
+        low, count, flips = ATOMS[mode]
+        lines = address >> 7
+        out = address ^ ((lines & ((1 << count) - 1)) << low)
+        return out ^ ((lines & 1) << 3) if flips else out
     mask = ((1 << bits(mode)) - 1) << 7
     return address ^ ((address & mask) >> 3)
 

@@ -2,12 +2,14 @@
 memory.
 
 Sources: CUDA driver API, tensor map object management (cuTensorMapEncodeTiled); PTX ISA 5.5.3 (tile mode),
-5.5.3.4 (gather4), 5.5.7 (swizzle), 9.7.9.27.1.2 (cp.async.bulk.tensor). Dimensions are innermost first;
-`strides` are bytes of dimensions 1 and up. The bit pattern of the NaN fill is undocumented; 0x7ff7 for bf16
-was seen on an H200 by this project, other types are refused. Seen there too (docs/evidence): with a swizzle
-each row of a box starts a row of the swizzle atom, however short it is; a copy whose innermost coordinate is
-no multiple of 16 bytes ends in an illegal instruction, and so does a store with a coordinate below 0; a store
-clips the innermost dimension in units of 16 bytes.
+5.5.3.4 (gather4), 5.5.4 (im2col), 5.5.7 (swizzle), 9.7.9.27.1.2 (cp.async.bulk.tensor). Dimensions are
+innermost first; `strides` are bytes of dimensions 1 and up. The bit pattern of the NaN fill is undocumented;
+0x7ff7 for bf16 was seen on an H200 by this project, for float16 and float32 the canonical NaN is taken, other
+types are refused. TFLOAT32 rounds to the nearest of 10 bits of mantissa, FLOAT32_FTZ flushes subnormals (the
+driver API gives only the names). Seen on that card too (docs/evidence): with a swizzle each row of a box
+starts a row of the swizzle atom, however short it is; a copy whose innermost coordinate is no multiple of 16
+bytes ends in an illegal instruction, and so does a store with a coordinate below 0; a store clips the
+innermost dimension in units of 16 bytes.
 """
 
 from __future__ import annotations
@@ -34,9 +36,17 @@ SIZES = {
     "float32": 4,
     "float64": 8,
     "bfloat16": 2,
+    "float32_ftz": 4,
+    "tfloat32": 4,
+    "tfloat32_ftz": 4,
 }
-_FLOATING = ("float16", "float32", "float64", "bfloat16")
-_NAN_FILL = {"bfloat16": np.array([0xF7, 0x7F], dtype=np.uint8)}
+_FLOATING = ("float16", "float32", "float64", "bfloat16", "float32_ftz", "tfloat32", "tfloat32_ftz")
+_NAN_FILL = {
+    "bfloat16": np.array([0xF7, 0x7F], dtype=np.uint8),
+    "float16": np.array([0xFF, 0x7F], dtype=np.uint8),
+    "float32": np.array([0xFF, 0xFF, 0xFF, 0x7F], dtype=np.uint8),
+}
+SWIZZLES = (*sw.BITS, *sw.ATOMS)
 
 
 @dataclass(frozen=True)
@@ -51,6 +61,13 @@ class TensorMapFields:
     swizzle: str = "none"
     oob_fill: Literal["zero", "nan"] = "zero"
     address: int = 0
+    # im2col: the corners of the pixel box, W first; the box is then {channels a pixel, pixels a column}.
+    lower: tuple[int, ...] = ()
+    upper: tuple[int, ...] = ()
+
+    @property
+    def im2col(self) -> bool:
+        return bool(self.lower)
 
     @property
     def element_size(self) -> int:
@@ -59,6 +76,8 @@ class TensorMapFields:
     @property
     def loaded(self) -> tuple[int, ...]:
         """Elements that a box loads in each dimension: ceil(box / element stride), dimension 0 always all."""
+        if self.im2col:
+            return self.box
         return (
             self.box[0],
             *(-(-b // e) for b, e in zip(self.box[1:], self.element_strides[1:], strict=True)),
@@ -88,7 +107,16 @@ def check_tensor_map(fields: TensorMapFields) -> None:
         )
     rank = len(fields.shape)
     _require(1 <= rank <= 5, "rank", "1..5", rank)
-    for name, want in (("strides", rank - 1), ("box", rank), ("element_strides", rank)):
+    if fields.im2col:
+        _require(3 <= rank <= 5, "rank", "3..5 for im2col", rank)
+        for name in ("lower", "upper"):
+            corner = getattr(fields, name)
+            _require(len(corner) == rank - 2, name, f"{rank - 2} entries", len(corner))
+            limit = {3: 1 << 15, 4: 1 << 7, 5: 1 << 4}[rank]
+            for at in corner:
+                _require(-limit <= at < limit, name, f"{-limit}..{limit - 1}", at)
+    shape = 2 if fields.im2col else rank
+    for name, want in (("strides", rank - 1), ("box", shape), ("element_strides", rank)):
         _require(len(getattr(fields, name)) == want, name, f"{want} entries", len(getattr(fields, name)))
     _require(fields.address % 16 == 0, "address", "a multiple of 16", hex(fields.address))
     for i, extent in enumerate(fields.shape):
@@ -98,12 +126,14 @@ def check_tensor_map(fields: TensorMapFields) -> None:
             stride % 16 == 0 and 0 <= stride < 2**40, f"strides[{i}]", "a multiple of 16 below 2^40", stride
         )
     for i, extent in enumerate(fields.box):
-        _require(1 <= extent <= 256, f"box[{i}]", "1..256", extent)
+        most = 1024 if fields.im2col and i else 256
+        _require(1 <= extent <= most, f"box[{i}]", f"1..{most}", extent)
     for i, step in enumerate(fields.element_strides):
         _require(1 <= step <= 8, f"element_strides[{i}]", "1..8", step)
     row = fields.box[0] * fields.element_size
     _require(row % 16 == 0, "box[0]", "a multiple of 16 bytes", f"{row} bytes")
-    sw.width(fields.swizzle)
+    if fields.swizzle not in SWIZZLES:
+        sw.bits(fields.swizzle)
     if fields.swizzle != "none":
         most = sw.width(fields.swizzle)
         _require(row <= most, "box[0]", f"at most {most} bytes with {fields.swizzle} swizzle", f"{row} bytes")
@@ -164,6 +194,37 @@ def gather4_image(
     return _image(fields, memory, [x0, x1], dst)
 
 
+def im2col_image(
+    fields: TensorMapFields,
+    memory: Bytes,
+    corner: tuple[int, ...],
+    offsets: tuple[int, ...],
+    dst: int = 0,
+) -> Bytes:
+    """The bytes of one column: pixel after pixel, each with its channels (PTX ISA 5.5.4).
+
+    `corner` is (c, w[, h[, d]], n), where the walk begins: along W, then H, then D inside the box from
+    `lower` to ``shape - 1 + upper``, then to the next image. `offsets` (w[, h[, d]]) are added to all.
+    """
+    check_tensor_map(fields)
+    rank, (channels, pixels) = len(fields.shape), fields.box
+    spatial = rank - 2
+    _require(len(corner) == rank and len(offsets) == spatial, "corner", f"{rank} and {spatial}", corner)
+    now, walked = list(corner[1:]), []
+    for _ in range(pixels):
+        walked.append([*(at + o for at, o in zip(now, offsets, strict=False)), now[-1]])
+        for k in range(spatial):
+            now[k] += fields.element_strides[k + 1]
+            if now[k] <= fields.shape[k + 1] - 1 + fields.upper[k]:
+                break
+            now[k] = fields.lower[k]
+        else:
+            now[-1] += 1
+    coords = [np.tile(corner[0] + np.arange(channels, dtype=np.int64), pixels)]
+    coords += [np.repeat(np.array(c, dtype=np.int64), channels) for c in zip(*walked, strict=True)]
+    return _image(fields, memory, coords, dst)
+
+
 def _image(fields: TensorMapFields, memory: Bytes, coords: list[I64], dst: int) -> Bytes:
     size = fields.element_size
     align = 128 if fields.swizzle != "none" else 16
@@ -181,7 +242,7 @@ def _image(fields: TensorMapFields, memory: Bytes, coords: list[I64], dst: int) 
             found=str(int(offset[inside].max())),
         )
     elements = np.tile(_fill(fields), (coords[0].size, 1))
-    elements[inside] = memory[offset[inside][:, None] + np.arange(size)]
+    elements[inside] = _converted(fields, memory[offset[inside][:, None] + np.arange(size)])
     within = np.arange(elements.size, dtype=np.int64)
     linear = dst + within // fields.row_bytes * fields.pitch + within % fields.row_bytes
     size_in_shared = elements.size // fields.row_bytes * fields.pitch
@@ -190,6 +251,19 @@ def _image(fields: TensorMapFields, memory: Bytes, coords: list[I64], dst: int) 
     )
     image[sw.swizzle(fields.swizzle, linear) - dst] = elements.ravel()
     return image
+
+
+def _converted(fields: TensorMapFields, elements: Bytes) -> Bytes:
+    """``[n, size]`` elements as a load of this type leaves them."""
+    if fields.dtype not in ("float32_ftz", "tfloat32", "tfloat32_ftz"):
+        return elements
+    bits = np.ascontiguousarray(elements).view(np.uint32).copy()
+    if fields.dtype.endswith("_ftz"):
+        bits[(bits & 0x7F800000) == 0] &= 0x80000000
+    if fields.dtype.startswith("tfloat32"):
+        nan = (bits & 0x7FFFFFFF) > 0x7F800000
+        bits = np.where(nan, 0x7FFFE000, (bits + 0xFFF + ((bits >> 13) & 1)) & ~np.uint32(0x1FFF))
+    return bits.astype(np.uint32).view(np.uint8).reshape(elements.shape)
 
 
 def _fill(fields: TensorMapFields) -> Bytes:

@@ -1,0 +1,88 @@
+"""Asynchronous stores and reductions to shared memory, bulk stores of zero (PTX ISA 9.7.9.12)."""
+
+from __future__ import annotations
+
+from tileproof.emulator.decode import Decoder
+from tileproof.emulator.isa.atomics import OPERATIONS, TYPES
+from tileproof.emulator.isa.memory import SPACES
+from tileproof.emulator.program import TYPE_BYTES
+from tileproof.emulator.ptx import Immediate, Instruction
+from tileproof.emulator.registry import Modifiers, instruction
+from tileproof.emulator.slots import slots
+
+# `operation` is 0 for a store, else 1 + the place in OPERATIONS; the values are in vec.
+slots("st.async", operands="dst barrier", modifiers="bytes elements operation type", visible=True)
+slots("st.bulk", operands="dst bytes", modifiers="space", visible=True)
+
+_DONE = "mbarrier::complete_tx::bytes"
+
+
+@instruction(
+    "st.async",
+    group="asynchronous copies",
+    forms=f"[.weak][.shared::cluster].{_DONE}{{.{{b32,b64,u32,u64,s32,s64,f32,f64}},"
+    ".v2.{b32,b64,u32,u64,s32,s64,f32,f64},.v4.{b32,u32,s32,f32}} @sm_90 @ptx8.1",
+    section="9.7.9.12",
+    note="lands when the schedule policy says; its bytes count on the mbarrier, which lies in the same CTA; "
+    "the .mmio.release forms to global memory are refused",
+)
+def store(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    m.take("weak")
+    m.take("shared::cluster")
+    m.need(_DONE)
+    vector = m.take("v2", "v4")
+    (type_,) = m.types()
+    elements = int(vector[1:]) if vector else 1
+    dst, source, barrier = i.operands
+    values = [d.src(part, type_) for part in d.vector(source)]
+    if len(values) != elements:
+        raise ValueError(f"{elements} values are needed")
+    d.emit(
+        "st.async",
+        dst=d.address_slot(dst, 4),
+        barrier=d.address_slot(barrier, 4),
+        bytes=TYPE_BYTES[type_],
+        elements=elements,
+        vec=values,
+    )
+
+
+@instruction(
+    "red.async",
+    group="asynchronous copies",
+    forms=f".relaxed.cluster[.shared::cluster].{_DONE}{{.add.{{u32,s32,u64,s64}},.{{min,max}}.{{u32,s32}},"
+    ".{inc,dec}.u32,.{and,or,xor}.b32} @sm_90 @ptx8.1",
+    section="9.7.13.7",
+    note="as st.async, atomically; the .mmio.release forms to global memory are refused",
+)
+def reduce(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    m.drop("relaxed", "cluster", "shared::cluster", _DONE)
+    operation = m.need(*OPERATIONS)
+    (type_,) = m.types()
+    dst, source, barrier = i.operands
+    d.emit(
+        "st.async",
+        dst=d.address_slot(dst, 4),
+        barrier=d.address_slot(barrier, 4),
+        bytes=TYPE_BYTES[type_],
+        elements=1,
+        operation=1 + OPERATIONS.index(operation),
+        type=TYPES.index(type_),
+        vec=[d.src(source, type_)],
+    )
+
+
+@instruction(
+    "st.bulk",
+    group="memory",
+    forms="[.weak][.shared::cta] @sm_100 @ptx8.6",
+    section="9.7.9.14",
+    note="an ordinary store of zeros: a multiple of 8 bytes at a multiple of 8",
+)
+def bulk(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    m.take("weak")
+    space = m.take("shared::cta") or "generic"
+    dst, size, value = i.operands
+    if not isinstance(value, Immediate) or value.value != 0:
+        raise ValueError("the value is 0")
+    d.emit("st.bulk", dst=d.address_slot(dst, 8), bytes=d.src(size, "u64"), space=SPACES[space])

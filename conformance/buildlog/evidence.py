@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
-import pycute
 from tileproof.conformance.buildlog.cpptypes import Type
 from tileproof.conformance.buildlog.cute import (
     CuteLayout,
@@ -26,6 +25,7 @@ from tileproof.conformance.buildlog.cute import (
 from tileproof.conformance.buildlog.frames import Frame
 from tileproof.conformance.buildlog.messages import Diagnostic
 from tileproof.spec.machine.contracts import MmaForm, OperandView, algebra
+from tileproof.spec.machine.contracts.algebra import pycute
 from tileproof.spec.machine.contracts.form import BITS as CONTRACT_TYPES
 from tileproof.spec.machine.contracts.view import MODES
 from tileproof.spec.machine.errors import TileproofError

@@ -11,17 +11,26 @@ from typing import Any
 
 from tileproof.spec.machine.errors import TileproofError
 
-try:
-    import pycute
-    from pycute.int_tuple import flatten
-except ImportError as error:
-    raise TileproofError(
-        "CuTe's layout algebra is not installed",
-        where="package pycute",
-        expected="pycute, which the PyPI package nvidia-cutlass brings",
-        found=str(error),
-        do="pip install 'tileproof[kernels]', or make setup",
-    ) from error
+
+class _Pycute:
+    """pycute, imported when it is first used: most commands do without it."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            import pycute
+            import pycute.int_tuple  # not a name of the package itself
+        except ImportError as error:
+            raise TileproofError(
+                "CuTe's layout algebra is not installed",
+                where="package pycute",
+                expected="pycute, which the PyPI package nvidia-cutlass brings",
+                found=str(error),
+                do="pip install 'tileproof[kernels]', or make setup",
+            ) from error
+        return getattr(pycute, name)
+
+
+pycute = _Pycute()
 
 IntTuple = int | tuple["IntTuple", ...]
 Layout = Any  # pycute.Layout, which has no types
@@ -40,7 +49,7 @@ def compact(shape: IntTuple) -> IntTuple:
 def size(shape: IntTuple) -> int:
     """The product of all extents of `shape`."""
     total = 1
-    for extent in flatten(shape):
+    for extent in pycute.int_tuple.flatten(shape):
         total *= extent
     return total
 
@@ -51,7 +60,7 @@ def _wrap(value: Any) -> tuple[Any, ...]:
 
 def _coalesce_outside(layout: Layout) -> Layout:
     """coalesce that keeps the layout's values past its end too (coalesce_x): a last mode of size 1 stays."""
-    shapes, strides = flatten(layout.shape), flatten(layout.stride)
+    shapes, strides = pycute.int_tuple.flatten(layout.shape), pycute.int_tuple.flatten(layout.stride)
     last = 2 if shapes[-1] == 1 else shapes[-1]
     return pycute.coalesce(pycute.Layout((*shapes[:-1], last), tuple(strides)))
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import pycute
 from tileproof.spec.machine import swizzle as sw
 from tileproof.spec.machine.contracts import algebra
-from tileproof.spec.machine.contracts.algebra import IntTuple, Layout, Refused
+from tileproof.spec.machine.contracts.algebra import IntTuple, Layout, Refused, pycute
 from tileproof.spec.machine.contracts.form import BITS, Major
 from tileproof.spec.machine.errors import TileproofError
 

@@ -1,6 +1,7 @@
 # make verify   set up, build the kernels, check them, print the verdict
 # make test     set up, run the tests
 # make test-all the same, with the tests that are marked slow
+# make outside  set up, and install the compilers that tests/outside needs
 # make lint     ruff, mypy, clang-format
 # PYTHON (3.11 or newer), CXX, PIP_ARGS, EXAMPLES, HEAD128_EXAMPLES, PYTEST_ARGS can be given on the command line.
 
@@ -17,7 +18,7 @@ INPUTS   := setup.py pyproject.toml requirements.txt requirements-nodeps.txt con
 STAMP    := $(VENV)/tileproof-$(shell cat $(INPUTS) | sha256sum | cut -c1-16)
 CXX_FILES = $(shell find emulator kernels -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: setup engine verify test test-all lint format clean
+.PHONY: setup outside engine verify test test-all lint format clean
 
 setup: $(STAMP) engine
 
@@ -36,6 +37,10 @@ $(STAMP):
 
 engine: $(STAMP)
 	@$(PY) setup.py -q build_ext --inplace
+
+# What tests/outside needs beside.
+outside: setup
+	$(PY) -m pip install -q --disable-pip-version-check $(PIP_ARGS) -r requirements-outside.txt -c constraints.txt
 
 verify: setup
 	@$(VENV)/bin/tileproof build

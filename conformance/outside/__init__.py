@@ -1,0 +1,1 @@
+"""Kernels that were not written for Tileproof, and other compilers' output, on the emulator."""

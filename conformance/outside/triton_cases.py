@@ -1,0 +1,129 @@
+"""The Triton and Gluon kernels as problems: inputs, launch, and what must come out, in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from tileproof.conformance.outside import gluon_kernels, triton_kernels
+from tileproof.conformance.outside.triton_host import Launched, emulated
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as GluonDescriptor
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One run: the launch, each output with its expected value, and the bound of their difference."""
+
+    launched: Launched
+    outputs: dict[str, tuple[np.ndarray, np.ndarray, float]]  # found, expected, most difference
+
+    @property
+    def right(self) -> bool:
+        return all(np.abs(found - want).max() <= most for found, want, most in self.outputs.values())
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kernel and its run under a schedule and other options of `Module.launch`."""
+
+    name: str
+    run: Callable[..., Ran]
+
+
+def _small(*shape: int, seed: int) -> torch.Tensor:
+    """f16 of small integers: products and sums of them are exact in f32."""
+    return torch.from_numpy(np.random.default_rng(seed).integers(-4, 5, shape).astype(np.float16))
+
+
+def _product(
+    launch: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Any],
+    m: int,
+    n: int,
+    k: int,
+    how: dict[str, Any],
+) -> Ran:
+    a, b, c = _small(m, k, seed=1), _small(n, k, seed=2), torch.full((m, n), float("nan"))
+    with emulated(**how) as run:
+        launch(a, b, c)
+    expected = a.double().numpy() @ b.double().numpy().T
+    return Ran(run.last, {"C": (c.double().numpy(), expected, 0.0)})
+
+
+def _triton_matmul(specialised: bool, m: int = 256, n: int = 256, k: int = 256, **how: Any) -> Ran:
+    def launch(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
+        maps = [
+            TensorDescriptor.from_tensor(t, list(box))
+            for t, box in ((a, (128, 64)), (b, (128, 64)), (c, (128, 128)))
+        ]
+        triton_kernels.matmul[(m // 128, n // 128)](*maps, k, 128, 128, 64, specialised, num_warps=4)
+
+    return _product(launch, m, n, k, how)
+
+
+def _descriptor(tensor: torch.Tensor, *box: int, split: tuple[int, int] | None = None) -> GluonDescriptor:
+    kind = {torch.float16: gl.float16, torch.float32: gl.float32}[tensor.dtype]
+    layout = gl.NVMMASharedLayout.get_default_for(
+        list(box), kind, cga_layout=[list(split)] if split else None
+    )
+    return GluonDescriptor.from_tensor(tensor, list(box), layout)
+
+
+def _gluon_matmul(m: int = 256, n: int = 256, k: int = 256, **how: Any) -> Ran:
+    def launch(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
+        maps = _descriptor(a, 128, 64), _descriptor(b, 128, 64), _descriptor(c, 128, 128)
+        gluon_kernels.matmul[(m // 128, n // 128)](*maps, k, 3, num_warps=4)
+
+    return _product(launch, m, n, k, how)
+
+
+def _gluon_pair(m: int = 512, n: int = 256, k: int = 256, **how: Any) -> Ran:
+    def launch(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
+        maps = (
+            _descriptor(a, 256, 64, split=(1, 0)),
+            _descriptor(b.T.contiguous(), 64, 128, split=(0, 1)),
+            _descriptor(c, 256, 128, split=(1, 0)),
+        )
+        gluon_kernels.matmul_pair[(m // 256, n // 128)](*maps, k, 3, num_warps=4, num_ctas=2)
+
+    return _product(launch, m, n, k, how)
+
+
+def _attention(specialised: bool, rows: int = 256, keys: int = 256, d: int = 128, **how: Any) -> Ran:
+    rng = np.random.default_rng(3)
+    q, k, v = (torch.from_numpy(rng.standard_normal((n, d)).astype(np.float16)) for n in (rows, keys, keys))
+    o, lse = torch.full((rows, d), float("nan"), dtype=torch.float16), torch.full((rows,), float("nan"))
+    scale = 1 / np.sqrt(d)
+    with emulated(**how) as run:
+        maps = [
+            TensorDescriptor.from_tensor(t, [box, d]) for t, box in ((q, 128), (k, 64), (v, 64), (o, 128))
+        ]
+        triton_kernels.attention[(rows // 128,)](
+            *maps, lse, keys, float(scale * np.log2(np.e)), 128, 64, d, specialised, num_warps=4
+        )
+    s = q.double().numpy() @ k.double().numpy().T * scale
+    best = s.max(1, keepdims=True)
+    p = np.exp(s - best)
+    total = p.sum(1, keepdims=True)
+    # P is rounded to f16 (relative 2^-11) before its product, O at its end; |v| stays under 5 here.
+    return Ran(
+        run.last,
+        {
+            "O": (o.double().numpy(), p @ v.double().numpy() / total, 2.0**-10),
+            "lse": (lse.double().numpy(), ((best + np.log(total))[:, 0]) * np.log2(np.e), 1e-5),
+        },
+    )
+
+
+CASES = (
+    Case("triton-matmul", lambda **how: _triton_matmul(False, **how)),
+    Case("triton-matmul-ws", lambda **how: _triton_matmul(True, **how)),
+    Case("triton-attention", lambda **how: _attention(False, **how)),
+    Case("triton-attention-ws", lambda **how: _attention(True, **how)),
+    Case("gluon-matmul-ws", _gluon_matmul),
+    Case("gluon-matmul-pair", _gluon_pair),
+)

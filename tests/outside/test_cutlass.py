@@ -1,0 +1,33 @@
+"""CUTLASS's Blackwell examples as they ship: right values under every policy, every finding explained."""
+
+from __future__ import annotations
+
+import pytest
+from outside_kit import POLICIES, written_up
+from tileproof.conformance.outside.cutlass_cases import EXAMPLES, Example, curand
+from tileproof.emulator.errors import LaunchError
+
+try:
+    curand()
+except LaunchError as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+RUNS = ("70-fp16", "77-forward", "77-forward-causal")
+# All but the first compile for minutes.
+CASES = [
+    pytest.param(one, id=one.name, marks=[] if one.name == "70-fp16" else [pytest.mark.slow])
+    for one in EXAMPLES
+    if one.name in RUNS
+]
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("example", CASES)
+def test_right_and_every_finding_explained(example: Example) -> None:
+    found = set()
+    for schedule in POLICIES:
+        for races in (False, True):
+            ran = example.run(schedule=schedule, races=races)
+            assert ran.right, str(schedule)
+            found |= {finding.code for result in ran.results for finding in result.distinct}
+    assert found == written_up(example.name)

@@ -27,18 +27,18 @@ struct Bfe {
 };
 template <class T>
 Step bfe(Exec& x, const Instr& i) {
-  const T* a = x.src<T>(i.o[1]);
-  const uint32_t *b = x.src<uint32_t>(i.o[2]), *c = x.src<uint32_t>(i.o[3]);
-  T* d = x.dst<T>(i.o[0]);
+  const T* a = x.src<T>(i.o[slot::alu::a]);
+  const uint32_t *b = x.src<uint32_t>(i.o[slot::alu::b]), *c = x.src<uint32_t>(i.o[slot::alu::c]);
+  T* d = x.dst<T>(i.o[slot::alu::dst]);
   lanes(x.mask, [&](int l) { d[l] = Bfe<T>::f(a[l], b[l], c[l]); });
   return Step::Next;
 }
 // bfi: the low bits of a over those of b from a position on (9.7.1.20).
 template <class T>
 Step bfi(Exec& x, const Instr& i) {
-  const T *a = x.src<T>(i.o[1]), *b = x.src<T>(i.o[2]);
-  const uint32_t *at = x.src<uint32_t>(i.o[3]), *length = x.src<uint32_t>(i.o[4]);
-  T* d = x.dst<T>(i.o[0]);
+  const T *a = x.src<T>(i.o[slot::alu::a]), *b = x.src<T>(i.o[slot::alu::b]);
+  const uint32_t *at = x.src<uint32_t>(i.o[slot::alu::c]), *length = x.src<uint32_t>(i.o[slot::alu::d]);
+  T* d = x.dst<T>(i.o[slot::alu::dst]);
   lanes(x.mask, [&](int l) {
     const int pos = at[l] & 0xff, len = std::min<int>(length[l] & 0xff, kBits<T>);
     const T low = len >= kBits<T> ? ~T{0} : (T{1} << len) - 1;
@@ -181,9 +181,9 @@ Step dot(Exec& x, const Instr& i) {
 }
 
 Step fns(Exec& x, const Instr& i) {
-  const uint32_t *mask = x.src<uint32_t>(i.o[1]), *base = x.src<uint32_t>(i.o[2]);
-  const int32_t* offset = x.src<int32_t>(i.o[3]);
-  uint32_t* d = x.dst<uint32_t>(i.o[0]);
+  const uint32_t *mask = x.src<uint32_t>(i.o[slot::alu::a]), *base = x.src<uint32_t>(i.o[slot::alu::b]);
+  const int32_t* offset = x.src<int32_t>(i.o[slot::alu::c]);
+  uint32_t* d = x.dst<uint32_t>(i.o[slot::alu::dst]);
   lanes(x.mask, [&](int l) {
     uint32_t found = ~0u;
     if (offset[l] == 0) {

@@ -118,8 +118,9 @@ struct Brev32 {
 
 // prmt.b32 d, a, b, c in its default mode (PTX ISA 9.7.9.7).
 Step prmt(Exec& x, const Instr& i) {
-  const uint32_t *a = x.src<uint32_t>(i.o[1]), *b = x.src<uint32_t>(i.o[2]), *c = x.src<uint32_t>(i.o[3]);
-  uint32_t* d = x.dst<uint32_t>(i.o[0]);
+  const uint32_t *a = x.src<uint32_t>(i.o[slot::alu::a]), *b = x.src<uint32_t>(i.o[slot::alu::b]),
+                 *c = x.src<uint32_t>(i.o[slot::alu::c]);
+  uint32_t* d = x.dst<uint32_t>(i.o[slot::alu::dst]);
   lanes(x.mask, [&](int l) {
     const uint64_t v = a[l] | static_cast<uint64_t>(b[l]) << 32;
     uint32_t r = 0;
@@ -135,8 +136,9 @@ Step prmt(Exec& x, const Instr& i) {
 }
 // lop3.b32 d, a, b, c, immLut (PTX ISA 9.7.8.6); the table is in imm.
 Step lop3(Exec& x, const Instr& i) {
-  const uint32_t *a = x.src<uint32_t>(i.o[1]), *b = x.src<uint32_t>(i.o[2]), *c = x.src<uint32_t>(i.o[3]);
-  uint32_t* d = x.dst<uint32_t>(i.o[0]);
+  const uint32_t *a = x.src<uint32_t>(i.o[slot::alu::a]), *b = x.src<uint32_t>(i.o[slot::alu::b]),
+                 *c = x.src<uint32_t>(i.o[slot::alu::c]);
+  uint32_t* d = x.dst<uint32_t>(i.o[slot::alu::dst]);
   lanes(x.mask, [&](int l) {
     uint32_t r = 0;
     for (int k = 0; k < 8; ++k)
@@ -148,20 +150,20 @@ Step lop3(Exec& x, const Instr& i) {
 
 template <class F>
 Step pred_binary(Exec& x, const Instr& i) {
-  const uint32_t r = F::f(*x.src<uint32_t>(i.o[1]), *x.src<uint32_t>(i.o[2]));
-  uint32_t& p = *x.dst<uint32_t>(i.o[0]);
+  const uint32_t r = F::f(*x.src<uint32_t>(i.o[slot::alu::a]), *x.src<uint32_t>(i.o[slot::alu::b]));
+  uint32_t& p = *x.dst<uint32_t>(i.o[slot::alu::dst]);
   p = (p & ~x.mask) | (r & x.mask);
   return Step::Next;
 }
 Step pred_not(Exec& x, const Instr& i) {
-  const uint32_t r = ~*x.src<uint32_t>(i.o[1]);
-  uint32_t& p = *x.dst<uint32_t>(i.o[0]);
+  const uint32_t r = ~*x.src<uint32_t>(i.o[slot::alu::a]);
+  uint32_t& p = *x.dst<uint32_t>(i.o[slot::alu::dst]);
   p = (p & ~x.mask) | (r & x.mask);
   return Step::Next;
 }
 Step pred_mov(Exec& x, const Instr& i) {
-  const uint32_t r = *x.src<uint32_t>(i.o[1]);
-  uint32_t& p = *x.dst<uint32_t>(i.o[0]);
+  const uint32_t r = *x.src<uint32_t>(i.o[slot::alu::a]);
+  uint32_t& p = *x.dst<uint32_t>(i.o[slot::alu::dst]);
   p = (p & ~x.mask) | (r & x.mask);
   return Step::Next;
 }

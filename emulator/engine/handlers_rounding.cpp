@@ -69,10 +69,10 @@ float one(float a, float b, float c) {
 
 template <class Op, Round R, bool Z, bool S>
 Step single(Exec& x, const Instr& i) {
-  const float* a = x.src<float>(i.o[1]);
-  const float* b = Op::kSources > 1 ? x.src<float>(i.o[2]) : a;
-  const float* c = Op::kSources > 2 ? x.src<float>(i.o[3]) : a;
-  float* d = x.dst<float>(i.o[0]);
+  const float* a = x.src<float>(i.o[slot::alu::a]);
+  const float* b = Op::kSources > 1 ? x.src<float>(i.o[slot::alu::b]) : a;
+  const float* c = Op::kSources > 2 ? x.src<float>(i.o[slot::alu::c]) : a;
+  float* d = x.dst<float>(i.o[slot::alu::dst]);
   const RoundingMode mode(R);
   lanes(x.mask, [&](int l) { d[l] = one<Op, Z, S>(a[l], b[l], c[l]); });
   return Step::Next;
@@ -80,10 +80,10 @@ Step single(Exec& x, const Instr& i) {
 
 template <class Op, Round R, bool Z>
 Step packed(Exec& x, const Instr& i) {
-  const float* a = x.src<float>(i.o[1]);
-  const float* b = x.src<float>(i.o[2]);
-  const float* c = Op::kSources > 2 ? x.src<float>(i.o[3]) : a;
-  float* d = x.dst<float>(i.o[0]);
+  const float* a = x.src<float>(i.o[slot::alu::a]);
+  const float* b = x.src<float>(i.o[slot::alu::b]);
+  const float* c = Op::kSources > 2 ? x.src<float>(i.o[slot::alu::c]) : a;
+  float* d = x.dst<float>(i.o[slot::alu::dst]);
   const RoundingMode mode(R);
   lanes(x.mask, [&](int l) {
     for (int h = 2 * l; h < 2 * l + 2; ++h) d[h] = one<Op, Z, false>(a[h], b[h], c[h]);
@@ -94,10 +94,10 @@ Step packed(Exec& x, const Instr& i) {
 // A NaN of f64 keeps its payload or is the processor's own; PTX leaves it open.
 template <class Op, Round R>
 Step wide(Exec& x, const Instr& i) {
-  const double* a = x.src<double>(i.o[1]);
-  const double* b = Op::kSources > 1 ? x.src<double>(i.o[2]) : a;
-  const double* c = Op::kSources > 2 ? x.src<double>(i.o[3]) : a;
-  double* d = x.dst<double>(i.o[0]);
+  const double* a = x.src<double>(i.o[slot::alu::a]);
+  const double* b = Op::kSources > 1 ? x.src<double>(i.o[slot::alu::b]) : a;
+  const double* c = Op::kSources > 2 ? x.src<double>(i.o[slot::alu::c]) : a;
+  double* d = x.dst<double>(i.o[slot::alu::dst]);
   const RoundingMode mode(R);
   lanes(x.mask, [&](int l) { d[l] = Op::f(a[l], b[l], c[l]); });
   return Step::Next;
@@ -190,10 +190,10 @@ struct CopySign64 {
 // testp: one class of numbers (PTX ISA 9.7.3.1).
 template <class T, class F>
 Step testp(Exec& x, const Instr& i) {
-  const T* a = x.src<T>(i.o[1]);
+  const T* a = x.src<T>(i.o[slot::alu::a]);
   uint32_t r = 0;
   lanes(x.mask, [&](int l) { r |= static_cast<uint32_t>(F::f(a[l])) << l; });
-  uint32_t& p = *x.dst<uint32_t>(i.o[0]);
+  uint32_t& p = *x.dst<uint32_t>(i.o[slot::alu::dst]);
   p = (p & ~x.mask) | (r & x.mask);
   return Step::Next;
 }

@@ -61,12 +61,12 @@ struct Nan {
   static bool f(T a, T b) { return a != a || b != b; }
 };
 
-// setp: o[0] p, o[3] second destination (complement) or none, o[4] predicate combined by m[0] (1 and, 2 or, 3
-// xor).
+// setp: `inverse` is the second destination or none, `other` the predicate combined by `combine` (1 and, 2
+// or, 3 xor).
 template <class T, class F, bool Z>
 Step setp(Exec& x, const Instr& i) {
-  const T* a = x.src<T>(i.o[1]);
-  const T* b = x.src<T>(i.o[2]);
+  const T* a = x.src<T>(i.o[slot::setp::a]);
+  const T* b = x.src<T>(i.o[slot::setp::b]);
   uint32_t r = 0;
   auto test = [&](int l) -> uint32_t {
     if constexpr (Z)
@@ -83,16 +83,18 @@ Step setp(Exec& x, const Instr& i) {
     }
   }
   uint32_t second = ~r;
-  if (i.m[0]) {
-    uint32_t c = *x.src<uint32_t>(i.o[4]);
-    if (i.m[1]) c = ~c;
-    r = i.m[0] == 1 ? r & c : i.m[0] == 2 ? r | c : r ^ c;
-    second = i.m[0] == 1 ? second & c : i.m[0] == 2 ? second | c : second ^ c;
+  if (i.m[slot::setp::combine]) {
+    uint32_t c = *x.src<uint32_t>(i.o[slot::setp::other]);
+    if (i.m[slot::setp::negated]) c = ~c;
+    r = i.m[slot::setp::combine] == 1 ? r & c : i.m[slot::setp::combine] == 2 ? r | c : r ^ c;
+    second = i.m[slot::setp::combine] == 1   ? second & c
+             : i.m[slot::setp::combine] == 2 ? second | c
+                                             : second ^ c;
   }
-  uint32_t& p = *x.dst<uint32_t>(i.o[0]);
+  uint32_t& p = *x.dst<uint32_t>(i.o[slot::setp::dst]);
   p = (p & ~x.mask) | (r & x.mask);
-  if (i.o[3] != INT32_MIN) {
-    uint32_t& q = *x.dst<uint32_t>(i.o[3]);
+  if (i.o[slot::setp::inverse] != INT32_MIN) {
+    uint32_t& q = *x.dst<uint32_t>(i.o[slot::setp::inverse]);
     q = (q & ~x.mask) | (second & x.mask);
   }
   return Step::Next;
@@ -100,10 +102,10 @@ Step setp(Exec& x, const Instr& i) {
 
 template <class T>
 Step selp(Exec& x, const Instr& i) {
-  const T* a = x.src<T>(i.o[1]);
-  const T* b = x.src<T>(i.o[2]);
-  const uint32_t p = *x.src<uint32_t>(i.o[3]);
-  T* d = x.dst<T>(i.o[0]);
+  const T* a = x.src<T>(i.o[slot::alu::a]);
+  const T* b = x.src<T>(i.o[slot::alu::b]);
+  const uint32_t p = *x.src<uint32_t>(i.o[slot::alu::c]);
+  T* d = x.dst<T>(i.o[slot::alu::dst]);
   lanes(x.mask, [&](int l) { d[l] = (p >> l) & 1 ? a[l] : b[l]; });
   return Step::Next;
 }
@@ -117,10 +119,10 @@ struct Wide128 {
   uint64_t lo, hi;
 };
 
-// mov d, {a, b, ...}: m[0] part bytes, m[1] whole bytes; parts in vec.
+// mov d, {a, b, ...}: `part` and `whole` are bytes; parts in vec.
 Step mov_pack(Exec& x, const Instr& i) {
-  const int32_t part = i.m[0], whole = i.m[1];
-  uint8_t* d = x.dst<uint8_t>(i.o[0]);
+  const int32_t part = i.m[slot::mov_pack::part], whole = i.m[slot::mov_pack::whole];
+  uint8_t* d = x.dst<uint8_t>(i.o[slot::mov_pack::dst]);
   for (int32_t k = 0; k < i.nvec; ++k) {
     const uint8_t* a = x.src<uint8_t>(x.e.program.vec[static_cast<size_t>(i.vec + k)]);
     lanes(x.mask,
@@ -130,8 +132,8 @@ Step mov_pack(Exec& x, const Instr& i) {
 }
 // mov {a, b, ...}, s: INT32_MIN marks the sink `_`.
 Step mov_unpack(Exec& x, const Instr& i) {
-  const int32_t part = i.m[0], whole = i.m[1];
-  const uint8_t* a = x.src<uint8_t>(i.o[1]);
+  const int32_t part = i.m[slot::mov_unpack::part], whole = i.m[slot::mov_unpack::whole];
+  const uint8_t* a = x.src<uint8_t>(i.o[slot::mov_unpack::a]);
   uint8_t copy[512];
   std::memcpy(copy, a, static_cast<size_t>(whole) * 32);
   for (int32_t k = 0; k < i.nvec; ++k) {

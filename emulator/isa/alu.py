@@ -9,6 +9,9 @@ from tileproof.emulator.registry import Modifiers, Unknown, instruction
 from tileproof.emulator.slots import slots
 
 slots("alu", operands="dst a b c d")  # every handler that declares none of its own
+slots("setp", operands="dst a b inverse other", modifiers="combine negated")
+slots("mov.pack", operands="dst", modifiers="part whole")  # parts in vec
+slots("mov.unpack", operands="dst a", modifiers="part whole")
 
 _INT16 = {"s16", "u16", "b16"}
 _INTEGERS = {"s16", "u16", "s32", "u32", "s64", "u64"}
@@ -138,15 +141,32 @@ def setp(d: Decoder, i: Instruction, m: Modifiers) -> None:
                     d.emit("mov.pred", [other, kept])
                     kept = first_slot
                 no_second = NONE if packed else second_slot
-                d.emit(f"setp.{compare}.f32", [to, *wide, no_second, kept], m=[code, negated])
+                d.emit(
+                    f"setp.{compare}.f32",
+                    dst=to,
+                    a=wide[0],
+                    b=wide[1],
+                    inverse=no_second,
+                    other=kept,
+                    combine=code,
+                    negated=negated,
+                )
         return
     kind = (
         type_
         if type_ in _FLOATS
         else ("u" if type_[0] == "b" or compare in _UNSIGNED else type_[0]) + type_[1:]
     )
-    o = [first_slot, d.src(a, type_), d.src(b, type_), second_slot, other]
-    d.emit(f"setp.{_UNSIGNED.get(compare, compare)}.{ftz}{kind}", o, m=[code, negated])
+    d.emit(
+        f"setp.{_UNSIGNED.get(compare, compare)}.{ftz}{kind}",
+        dst=first_slot,
+        a=d.src(a, type_),
+        b=d.src(b, type_),
+        inverse=second_slot,
+        other=other,
+        combine=code,
+        negated=negated,
+    )
 
 
 def _widened(d: Decoder, slot: int, narrow: str, half: int | None, ftz: str) -> int:
@@ -154,7 +174,7 @@ def _widened(d: Decoder, slot: int, narrow: str, half: int | None, ftz: str) -> 
     "subnormals flushed with .ftz."""
     if half is not None:
         parts = [d.temporary(2), NONE] if half == 0 else [NONE, d.temporary(2)]
-        d.emit("mov.unpack", [NONE, slot], m=[2, 4], vec=parts)
+        d.emit("mov.unpack", a=slot, part=2, whole=4, vec=parts)
         slot = parts[half]
     if ftz:
         flushed = d.temporary(2)
@@ -190,7 +210,7 @@ def mov(d: Decoder, i: Instruction, m: Modifiers) -> None:
     if type_ == "pred":
         if isinstance(a, Immediate):  # true unless 0 (nvcc writes 0 and -1): the comparison with 0
             bits, zero = d.src(a, "b32"), d.constant(0, 4)
-            d.emit("setp.ne.u32", [d.dst(dst, "pred"), bits, zero, NONE, NONE], m=[0, 0])
+            d.emit("setp.ne.u32", dst=d.dst(dst, "pred"), a=bits, b=zero)
             return
         d.emit("mov.pred", [d.dst(dst, "pred"), d.dst(a, "pred")])
         return
@@ -201,11 +221,11 @@ def mov(d: Decoder, i: Instruction, m: Modifiers) -> None:
     if isinstance(a, Vector):
         part = whole // len(a.parts)
         parts = [d.src(p, f"b{8 * part}") for p in a.parts]
-        d.emit("mov.pack", [d.dst(dst, type_)], m=[part, whole], vec=parts)
+        d.emit("mov.pack", dst=d.dst(dst, type_), part=part, whole=whole, vec=parts)
     elif isinstance(dst, Vector):
         part = whole // len(dst.parts)
         parts = [NONE if isinstance(p, Sink) else d.dst(p, f"b{8 * part}") for p in dst.parts]
-        d.emit("mov.unpack", [NONE, d.src(a, type_)], m=[part, whole], vec=parts)
+        d.emit("mov.unpack", a=d.src(a, type_), part=part, whole=whole, vec=parts)
     elif isinstance(a, Name) and a.offset:
         d.emit(f"mov.{8 * whole}", [d.dst(dst, type_), d.address_value(a, whole)])
     else:

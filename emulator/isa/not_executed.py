@@ -25,7 +25,8 @@ for _base, _group, _forms, _section, _note in (
     (
         "cvt",
         "moves and conversions",
-        ".{rn,rz,rm,rp}[.ftz].f32.bf16 @sm_80 @ptx7.1; .{rn,rz,rm,rp}.{f16,f64}.bf16 @sm_90 @ptx7.8; "
+        ".{rn,rz,rm,rp}.f32.bf16 @sm_80 @ptx7.1; .{rn,rz,rm,rp}.ftz.f32.bf16 @sm_90 @ptx7.8; "
+        ".{rn,rz,rm,rp}.{f16,f64}.bf16 @sm_90 @ptx7.8; "
         ".{rn,rz,rm,rp}.bf16.{f16,f64,{s,u}{16,32,64}} @sm_90 @ptx7.8; .{rz,rm,rp}.bf16.f32 @sm_80 @ptx7.0; "
         ".{rn,rz,rm,rp}.f{16,32,64}.{s,u}{8,16,32,64}",
         "9.7.9.21",

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - tables are kept whole
 """Handlers' slots by name: what a decoder emits is what the generated C++ enums index."""
 
 from __future__ import annotations
@@ -67,3 +68,29 @@ def test_slots_that_cannot_be_told_apart_or_are_too_many(words: str) -> None:
 def test_a_handler_has_one_declaration() -> None:
     with pytest.raises(ValueError, match="declared twice"):
         slots.slots("setmaxnreg", modifiers="dec")
+
+
+# Files that still index slots by number; none may join them.
+POSITIONAL = {
+    "handlers_bulk.cpp", "handlers_convert.cpp", "handlers_float.cpp", "handlers_tcgen05.cpp", "handlers_tmem.cpp", "tma.cpp", "tmem_poison.cpp",
+    "mma.cpp",
+}  # fmt: skip
+
+
+def positional(text: str) -> list[str]:
+    """Uses of an instruction's slots by number."""
+    return re.findall(r"(?:\bi\.|instr->)[om]\[\d\]", text)
+
+
+def test_slots_are_indexed_by_name() -> None:
+    engine = Path(slots.__file__).parent / "engine"
+    found = {path.name for path in engine.glob("*.[ch]pp") if positional(path.read_text())}
+    assert found <= POSITIONAL, found - POSITIONAL
+    assert positional("x = i.o[3] + w.instr->m[0];") == ["i.o[3]", "instr->m[0]"] and not positional(
+        "i.o[slot::ld::base]"
+    )
+
+
+def test_a_handler_without_slots_has_those_of_its_first_word() -> None:
+    o, m = slots.place("setp.lt.u32", {"inverse": 9, "negated": 1}, -1)
+    assert o[3] == 9 and m[1] == 1 and slots.place("add.32", {"dst": 1, "b": 2}, -1)[0][:3] == [1, -1, 2]

@@ -97,6 +97,7 @@ races|race-clusters|error|goes on|two clusters access the same global bytes, and
 end|setmaxnreg-count|error|stops|setmaxnreg.inc to fewer registers than the warp has, or .dec to more
 tensor core|mma-operands|error|stops|an illegal shape, descriptor or address of tcgen05.mma or cp
 tensor core|mma-many-threads|warning|goes on|several threads of a warp each issue the same tcgen05.mma
+tensor core|mma-collector|warning|goes on|tcgen05.mma uses a collector buffer that holds another matrix, or none
 tensor core|cta-pair|error|stops|a cta_group::2 instruction without a pair, or other than its twin's
 end|async-pending-at-exit|warning|goes on|an operation was in flight when the last thread of the cluster exited
 end|hang|error|stops|nothing can move; the finding lists who waits for what

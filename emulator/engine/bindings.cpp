@@ -290,22 +290,34 @@ PYBIND11_MODULE(_engine, m) {
         return tensor_core_block(c, a.data(), b.data(), f16);
       },
       py::arg("c"), py::arg("a"), py::arg("b"), py::arg("f16") = false);
-  m.def("chunk_address", [](uint64_t desc, bool mn_major, int mn, int k) {
-    return chunk_address(decode_smem_desc(desc), mn_major, mn, k);
-  });
+  // The chunk that holds the element; `bits` is what an element takes, padding included.
+  m.def(
+      "chunk_address",
+      [](uint64_t desc, bool mn_major, int mn, int k, int bits) {
+        const MatrixDescriptor d = decode_smem_desc(desc);
+        return mn_major ? mn_chunk(d, mn * bits / 128, k) : k_chunk(d, mn, k * bits / 128);
+      },
+      py::arg("descriptor"), py::arg("mn_major"), py::arg("mn"), py::arg("k"), py::arg("bits") = 16);
+  m.def("zero_columns", &zero_columns);
   m.def("tmem_place", [](int shape, int t, int i, int second) {
     return tmem_place(static_cast<TmemShape>(shape), t, i, second);
   });
-  m.def("check_mma",
-        [](uint32_t idesc, int cta_group, bool ws, uint64_t a, uint64_t b, bool a_in_tmem, uint32_t d) {
-          MmaRequest r;
-          r.idesc = idesc;
-          r.cta_group = cta_group;
-          r.ws = ws;
-          r.a = a;
-          r.b = b;
-          r.a_in_tmem = a_in_tmem;
-          r.d_taddr = d;
-          return check_mma(r);
-        });
+  m.def(
+      "check_mma",
+      [](uint32_t idesc, int cta_group, bool ws, uint64_t a, uint64_t b, bool a_in_tmem, uint32_t d,
+         int format, uint64_t zero_mask) {
+        MmaRequest r;
+        r.format = static_cast<Format>(format);
+        r.idesc = idesc;
+        r.cta_group = cta_group;
+        r.ws = ws;
+        r.a = a;
+        r.b = b;
+        r.a_in_tmem = a_in_tmem;
+        r.d_taddr = d;
+        r.zero_mask = zero_mask;
+        return check_mma(r);
+      },
+      py::arg("idesc"), py::arg("cta_group"), py::arg("ws"), py::arg("a"), py::arg("b"), py::arg("a_in_tmem"),
+      py::arg("d"), py::arg("format") = 0, py::arg("zero_mask") = 0);
 }

@@ -1,13 +1,38 @@
 // tcgen05.mma, commit and cp (PTX ISA 9.7.16.9, 9.7.16.10, 9.7.16.12).
 #include "mma.hpp"
 #include "queues.hpp"
+#include "slots/tcgen05_mma.hpp"
 
 namespace tileproof {
 namespace {
 
-// m[0] cta_group, m[1] .ws, m[2] A in TMEM; o[1] d, o[2] A, o[3] B, o[4] idesc, o[5] enable-input-d; vec lane
-// mask; imm scale.
+// Order of _USAGE in isa/tcgen05_mma.py.
+enum Usage { kDiscard, kFill, kUse, kLastUse };
+
+// A collector buffer may be read only while it holds the same matrix (PTX ISA 9.7.16.10, collector_usage).
+void use_collector(Exec& x, const MmaRequest& r, int buffer, int usage) {
+  const bool is_b = buffer > 0;
+  const InstructionDescriptor d = r.descriptor();
+  Collector now;
+  now.filled = usage == kFill || usage == kUse;
+  now.matrix = is_b ? r.b : r.a;
+  now.shape = static_cast<uint32_t>(is_b ? d.n : d.m) << 8 |
+              static_cast<uint32_t>(is_b ? d.b_type | d.b_mn_major << 3 : d.a_type | d.a_mn_major << 3) << 4 |
+              static_cast<uint32_t>(r.format) << 1 | r.a_in_tmem;
+  Collector& held = x.cta.collectors[static_cast<size_t>(buffer)];
+  if ((usage == kUse || usage == kLastUse) &&
+      (!held.filled || held.matrix != now.matrix || held.shape != now.shape))
+    x.e.warn(
+        "mma-collector",
+        std::string("tcgen05.mma uses the collector buffer of ") + (is_b ? "B" : "A") +
+            (held.filled ? ", which was filled with another matrix" : ", which no earlier one has filled"),
+        r.origin);
+  held = now;
+}
+
+// imm: scale-input-d; vec: lane mask.
 Step mma(Exec& x, const Instr& i) {
+  namespace s = slot::tcgen05_mma;
   if (__builtin_popcount(x.mask) > 1)
     x.e.warn("mma-many-threads",
              "tcgen05.mma is issued by " + std::to_string(__builtin_popcount(x.mask)) +
@@ -18,14 +43,18 @@ Step mma(Exec& x, const Instr& i) {
     MmaRequest r;
     r.origin = x.origin(l);
     r.queue = tensor_queue(x.cta, x.w.index, l);
-    r.cta_group = i.m[0];
-    r.ws = i.m[1];
-    r.a_in_tmem = i.m[2];
-    r.d_taddr = x.src<uint32_t>(i.o[1])[l];
-    r.a = r.a_in_tmem ? x.src<uint32_t>(i.o[2])[l] : x.src<uint64_t>(i.o[2])[l];
-    r.b = x.src<uint64_t>(i.o[3])[l];
-    r.idesc = x.src<uint32_t>(i.o[4])[l];
-    r.accumulate = *x.src<uint32_t>(i.o[5]) >> l & 1;
+    r.format = static_cast<Format>(i.m[s::format]);
+    r.cta_group = i.m[s::cta_group];
+    r.ws = i.m[s::ws];
+    r.a_in_tmem = i.m[s::a_in_tmem];
+    r.d_taddr = x.src<uint32_t>(i.o[s::d])[l];
+    r.a = r.a_in_tmem ? x.src<uint32_t>(i.o[s::a])[l] : x.src<uint64_t>(i.o[s::a])[l];
+    r.b = x.src<uint64_t>(i.o[s::b])[l];
+    r.idesc = x.src<uint32_t>(i.o[s::idesc])[l];
+    r.accumulate = (*x.src<uint32_t>(i.o[s::enable]) >> l & 1) != static_cast<uint32_t>(i.m[s::enable_not]);
+    if (i.o[s::scale_a] != INT32_MIN) r.scale_a = x.src<uint32_t>(i.o[s::scale_a])[l];
+    if (i.o[s::scale_b] != INT32_MIN) r.scale_b = x.src<uint32_t>(i.o[s::scale_b])[l];
+    if (i.o[s::zero_mask] != INT32_MIN) r.zero_mask = x.src<uint64_t>(i.o[s::zero_mask])[l];
     r.scale_d = static_cast<int>(i.imm);
     r.mask_words = i.nvec;
     for (int32_t k = 0; k < i.nvec; ++k)
@@ -41,12 +70,11 @@ Step mma(Exec& x, const Instr& i) {
     } else {
       r.even = &x.cta;
     }
-    const std::string wrong = check_mma(r);
-    if (!wrong.empty()) {
-      const bool unsupported = wrong.rfind("unsupported", 0) == 0;
-      x.e.fault(unsupported ? "unsupported" : "mma-operands", "tcgen05.mma: " + wrong, r.origin, r.d_taddr);
+    if (const std::string wrong = check_mma(r); !wrong.empty()) {
+      x.e.fault("mma-operands", "tcgen05.mma: " + wrong, r.origin, r.d_taddr);
       return Step::Stop;
     }
+    use_collector(x, r, i.m[s::collector] >> 2, i.m[s::collector] & 3);
     std::vector<TmemWrite> writes = mark_mma(x.e, r);
     if (x.e.stopped) return Step::Stop;
     Engine* e = &x.e;
@@ -105,8 +133,7 @@ Step cp(Exec& x, const Instr& i) {
         taddr >> 16 ? "the address names TMEM lane " + std::to_string(taddr >> 16) + "; lane 0 is needed"
                     : check_matrix_descriptor(desc, "the source");
     if (!wrong.empty()) {
-      const bool unsupported = wrong.rfind("unsupported", 0) == 0;
-      x.e.fault(unsupported ? "unsupported" : "mma-operands", "tcgen05.cp: " + wrong, at, taddr);
+      x.e.fault("mma-operands", "tcgen05.cp: " + wrong, at, taddr);
       return Step::Stop;
     }
     std::vector<Cta*> ctas;
@@ -158,8 +185,8 @@ Step cp(Exec& x, const Instr& i) {
                         column + 4 * k, 4, true, nullptr);
             uint32_t words[4];
             std::memset(words, kPoisonByte, 16);
-            e->async_read_shared(*c, chunk_address(d, false, row, 8 * k), 16,
-                                 reinterpret_cast<uint8_t*>(words), at, "tcgen05.cp");
+            e->async_read_shared(*c, k_chunk(d, row, k), 16, reinterpret_cast<uint8_t*>(words), at,
+                                 "tcgen05.cp");
             for (int lane : lanes_of(row))
               for (int j = 0; j < 4; ++j) {
                 *c->tmem.at(lane, column + 4 * k + j) = words[j];

@@ -147,6 +147,13 @@ struct Warp {
   uint8_t* regs() { return registers.empty() ? nullptr : registers[0].bytes; }
 };
 
+// A collector buffer of the tensor core, as the program may rely on it.
+struct Collector {
+  bool filled = false;
+  uint64_t matrix = 0;  // descriptor or address
+  uint32_t shape = 0;
+};
+
 struct Cta {
   Cluster* cluster = nullptr;
   Dim3 id{0, 0, 0};
@@ -155,6 +162,7 @@ struct Cta {
   SharedMemory shared;
   TensorMemory tmem;
   std::array<NamedBarrier, 16> named{};
+  std::array<Collector, 5> collectors{};  // a, b0 .. b3
   uint32_t live_threads = 0;
   int32_t register_pool = 0;   // given back by setmaxnreg.dec
   bool claim_refused = false;  // it has seen a clusterlaunchcontrol request refused

@@ -1,75 +1,12 @@
+// tcgen05.mma carried out: layouts of D, marks, and the products of each kind.
 #include "mma.hpp"
 
 #include <cmath>
 
-#include "tensor_core.hpp"
+#include "mma_operands.hpp"
+#include "small_float.hpp"
 
 namespace tileproof {
-
-InstructionDescriptor decode_idesc(uint32_t v) {
-  InstructionDescriptor d;
-  d.sparse = v >> 2 & 1;
-  d.d_type = static_cast<int>(v >> 4 & 3);
-  d.a_type = static_cast<int>(v >> 7 & 7);
-  d.b_type = static_cast<int>(v >> 10 & 7);
-  d.negate_a = v >> 13 & 1;
-  d.negate_b = v >> 14 & 1;
-  d.a_mn_major = v >> 15 & 1;
-  d.b_mn_major = v >> 16 & 1;
-  d.n = static_cast<int>(v >> 17 & 63) << 3;
-  d.m = static_cast<int>(v >> 24 & 31) << 4;
-  return d;
-}
-
-MatrixDescriptor decode_smem_desc(uint64_t v) {
-  MatrixDescriptor d;
-  d.start = static_cast<uint32_t>(v & 0x3fff) << 4;
-  d.lbo = static_cast<uint32_t>(v >> 16 & 0x3fff) << 4;
-  d.sbo = static_cast<uint32_t>(v >> 32 & 0x3fff) << 4;
-  d.constant = static_cast<int>(v >> 46 & 7);
-  d.base_offset = static_cast<int>(v >> 49 & 7);
-  d.lbo_mode = static_cast<int>(v >> 52 & 1);
-  switch (v >> 61 & 7) {
-    case 0:
-      d.swizzle = 0;
-      break;
-    case 6:
-      d.swizzle = 1;
-      break;
-    case 4:
-      d.swizzle = 2;
-      break;
-    case 2:
-      d.swizzle = 3;
-      break;
-    default:
-      d.swizzle = -1;
-  }
-  return d;
-}
-
-uint32_t chunk_address(const MatrixDescriptor& d, bool mn_major, int mn_, int k_) {
-  const uint32_t mn = static_cast<uint32_t>(mn_), k = static_cast<uint32_t>(k_);
-  const uint32_t w = 16u << d.swizzle;
-  uint32_t a = d.start;
-  if (!mn_major) {
-    a += (mn / 8) * d.sbo;
-    a += d.swizzle ? (mn % 8) * w + 2 * k : (mn % 8) * 16 + (k / 8) * d.lbo;
-  } else if (d.swizzle) {
-    a += (mn / (w / 2)) * d.lbo + (mn % (w / 2)) * 2 + (k / 8) * d.sbo + (k % 8) * w;
-  } else {
-    a += (mn / 8) * d.sbo + (k / 8) * d.lbo + (k % 8) * 16;
-  }
-  return d.swizzle ? swizzle_address(a, d.swizzle) : a;
-}
-
-namespace {
-
-// A run of D columns in one TMEM lane: row m of the operand, columns [n0, n0 + columns) at TMEM column
-// `column`.
-struct Segment {
-  int lane, row, n0, columns, column;
-};
 
 // Data-path layouts A..G of one CTA (PTX ISA 9.7.16.10.5): rows of this CTA are 0 .. rows-1.
 void segments(const MmaRequest& r, const InstructionDescriptor& d, std::vector<Segment>& out) {
@@ -91,98 +28,7 @@ void segments(const MmaRequest& r, const InstructionDescriptor& d, std::vector<S
   }
 }
 
-constexpr int32_t kBf16Emin = -126, kF16Emin = -14;
-
-template <int Type>
-inline float to_f32(uint16_t v) {
-  if constexpr (Type == 1) {
-    const uint32_t u = static_cast<uint32_t>(v) << 16;
-    float f;
-    std::memcpy(&f, &u, 4);
-    return f;
-  } else {
-    _Float16 h;
-    std::memcpy(&h, &v, 2);
-    return static_cast<float>(h);
-  }
-}
-
-// The 16 bytes at a shared offset; bytes that may not be read are poison (and reported) in `scratch`.
-inline const uint8_t* fetch_chunk(Engine& e, Cta& cta, uint32_t offset, const Origin& at, uint8_t* scratch) {
-  if (offset >= kSharedReserved && offset + 16 <= cta.shared.data.size() &&
-      all_valid(&cta.shared.state[offset], 16)) {
-    e.tell(&Listener::async_shared, cta, offset, 16u, false);
-    return &cta.shared.data[offset];
-  }
-  std::memset(scratch, kPoisonByte, 16);
-  e.async_read_shared(cta, offset, 16, scratch, at, "tcgen05.mma");
-  return scratch;
-}
-
-// rows x 16 elements as f32: out[row * stride_row + k * stride_k].
-template <int Type>
-void fetch_typed(Engine& e, Cta& cta, const MatrixDescriptor& d, bool mn_major, int rows, float sign,
-                 const Origin& at, float* out, int stride_row, int stride_k) {
-  uint8_t scratch[16];
-  uint16_t v[8];
-  if (!mn_major) {
-    for (int mn = 0; mn < rows; ++mn)
-      for (int k = 0; k < 16; k += 8) {
-        std::memcpy(v, fetch_chunk(e, cta, chunk_address(d, false, mn, k), at, scratch), 16);
-        float* to = out + mn * stride_row + k * stride_k;
-        for (int j = 0; j < 8; ++j) to[j * stride_k] = sign * to_f32<Type>(v[j]);
-      }
-  } else {
-    for (int k = 0; k < 16; ++k)
-      for (int mn = 0; mn < rows; mn += 8) {
-        std::memcpy(v, fetch_chunk(e, cta, chunk_address(d, true, mn, k), at, scratch), 16);
-        float* to = out + mn * stride_row + k * stride_k;
-        for (int j = 0; j < 8; ++j) to[j * stride_row] = sign * to_f32<Type>(v[j]);
-      }
-  }
-}
-
-void fetch_operand(Engine& e, Cta& cta, uint64_t desc, bool mn_major, int rows, int type, bool negate,
-                   const Origin& at, float* out, int stride_row, int stride_k) {
-  const MatrixDescriptor d = decode_smem_desc(desc);
-  const float sign = negate ? -1.0f : 1.0f;
-  if (type == 1)
-    fetch_typed<1>(e, cta, d, mn_major, rows, sign, at, out, stride_row, stride_k);
-  else
-    fetch_typed<0>(e, cta, d, mn_major, rows, sign, at, out, stride_row, stride_k);
-}
-
-}  // namespace
-
-std::string check_matrix_descriptor(uint64_t v, const std::string& name, bool transposed_tf32) {
-  if (std::string wrong = wrong_matrix(v, transposed_tf32); !wrong.empty())
-    return "the descriptor of " + name + ": " + wrong;
-  if (const int offset = decode_smem_desc(v).base_offset)
-    return "unsupported: base offset " + std::to_string(offset) + " in the descriptor of " + name;
-  return "";
-}
-
-std::string check_mma(const MmaRequest& r) {
-  if (std::string wrong = wrong_instruction(r.idesc, r.form()); !wrong.empty()) return wrong;
-  const InstructionDescriptor d = decode_idesc(r.idesc);
-  if (d.d_type != 1)
-    return "unsupported: accumulator type code " + std::to_string(d.d_type) + " (only f32 is modelled)";
-  if (std::string wrong = wrong_shape(d.m, d.n, r.form(), d.b_mn_major); !wrong.empty()) return wrong;
-  const int lane = static_cast<int>(r.d_taddr >> 16);
-  const bool layout_f = !r.ws && r.cta_group == 1 && d.m == 64;
-  if (lane != 0 && !(layout_f && lane == 16))
-    return "D lane " + std::to_string(lane) + " is not allowed for M=" + std::to_string(d.m) +
-           " N=" + std::to_string(d.n);
-  for (int which = r.a_in_tmem ? 1 : 0; which < 2; ++which) {
-    const std::string wrong = check_matrix_descriptor(which ? r.b : r.a, which ? "B" : "A");
-    if (!wrong.empty()) return wrong;
-  }
-  return "";
-}
-
 namespace {
-
-std::array<Cta*, 2> members(const MmaRequest& r) { return {r.even, r.cta_group == 2 ? r.odd : nullptr}; }
 
 bool d_allocated(Engine& e, const MmaRequest& r, Cta& cta, const InstructionDescriptor& d) {
   const int c0 = static_cast<int>(r.d_taddr & 0xffff);
@@ -201,10 +47,10 @@ bool d_allocated(Engine& e, const MmaRequest& r, Cta& cta, const InstructionDesc
 std::vector<TmemWrite> mark_mma(Engine& e, const MmaRequest& r) {
   std::vector<TmemWrite> writes;
   if (e.early()) return writes;
-  const InstructionDescriptor d = decode_idesc(r.idesc);
+  const InstructionDescriptor d = r.descriptor();
   std::vector<Segment> segs;
   segments(r, d, segs);
-  for (Cta* cta : members(r)) {
+  for (Cta* cta : r.members()) {
     if (!cta) continue;
     if (!d_allocated(e, r, *cta, d)) return writes;
     TmemWrite w{cta, {}, segs[0].column, segs[0].columns};  // all segments have the same columns
@@ -219,51 +65,22 @@ std::vector<TmemWrite> mark_mma(Engine& e, const MmaRequest& r) {
 
 namespace {
 
-// Working storage of one MMA; too large for the stack, kept from one to the next.
-struct Workspace {
-  alignas(64) float a[128 * kBlockK];
-  alignas(64) float b[kBlockK * kMaxN];
-  SplitOperand a_split, b_split;
-  bool b_special[kMaxN];
-  std::vector<Segment> segments;
-};
-
-// A of one lane, from TMEM: every data path multiplies the A found in its own lane.
-bool fetch_tmem_row(Engine& e, Cta& cta, const MmaRequest& r, const InstructionDescriptor& d, int lane,
-                    LaterWrites& later, float* out) {
-  const int column = static_cast<int>(r.a & 0xffff);
-  if (!cta.tmem.allocated(column, 8)) {
-    e.fault("tmem-not-allocated", "tcgen05.mma reads A from TMEM columns that are not allocated", r.origin,
-            r.a);
-    return false;
-  }
-  for (int k = 0; k < kBlockK; ++k) {
-    const uint8_t state = *cta.tmem.state_at(lane, column + k / 2);
-    uint32_t cell = *cta.tmem.at(lane, column + k / 2);
-    if (state != kValid) {
-      const bool pending = later.pending(state, cta, lane, column + k / 2);
-      if (pending || !(state & kValid)) {
-        e.error(pending ? "tmem-pending" : "tmem-uninitialised",
-                "tcgen05.mma reads A from TMEM lane " + std::to_string(lane) + " column " +
-                    std::to_string(column + k / 2) +
-                    (pending ? ", whose write has not completed" : ", which was never written"),
-                r.origin, static_cast<uint64_t>(lane) << 16 | static_cast<uint64_t>(column + k / 2));
-        const bool now = pending && e.finish_stores_to(cta, lane, column + k / 2);
-        cell = now ? *cta.tmem.at(lane, column + k / 2) : kPoisonWord;
-      }
-    }
-    const uint16_t v = static_cast<uint16_t>(k % 2 ? cell >> 16 : cell);
-    out[k] = (d.a_type == 1 ? to_f32<1>(v) : to_f32<0>(v)) * (d.negate_a ? -1.0f : 1.0f);
-  }
-  return true;
+// What two MMAs of a pipeline must share: kind, shape and form, whatever their element types (PTX ISA
+// 9.7.16.6.2).
+uint32_t shape_of(const MmaRequest& r, const InstructionDescriptor& d) {
+  return 1 + static_cast<uint32_t>(r.format) + 8 * static_cast<uint32_t>(r.cta_group * 2 + r.ws) +
+         64 * static_cast<uint32_t>(d.d_type) + 256 * static_cast<uint32_t>(d.n / 8) +
+         (static_cast<uint32_t>(d.m / 16) << 16);
 }
 
-// The TMEM cells of an MMA: D and, with A in TMEM, A, by sixteenths of the lanes.
-void tell_tmem(Engine& e, const MmaRequest& r, const std::vector<Segment>& segments) {
-  e.tell(&Listener::mma_shape,
-         1 + (r.idesc & ~0x1ff80u) * 8u + static_cast<uint32_t>(r.cta_group * 2 + r.ws));
+// The TMEM cells of an MMA: D and what else lies there, by sixteenths of the lanes.
+void tell_tmem(Engine& e, const MmaRequest& r, const InstructionDescriptor& d,
+               const std::vector<Segment>& segments) {
+  e.tell(&Listener::mma_shape, shape_of(r, d));
+  const bool scaled = r.format >= Format::Mxf8f6f4;
+  const auto [a_columns, b_columns] = scale_columns(segments);
   int member = -1;
-  for (Cta* cta : members(r)) {
+  for (Cta* cta : r.members()) {
     ++member;
     if (!cta) continue;
     struct Block {
@@ -272,8 +89,7 @@ void tell_tmem(Engine& e, const MmaRequest& r, const std::vector<Segment>& segme
     };
     std::array<Block, kTmemLanes / 16> blocks;
     for (const Segment& s : segments) {
-      const int word = s.lane / 32 + 4 * member;
-      if (word < r.mask_words && (r.lane_mask[static_cast<size_t>(word)] >> (s.lane % 32) & 1)) continue;
+      if (r.masked(member, s.lane)) continue;
       Block& b = blocks[static_cast<size_t>(s.lane / 16)];
       b.units = static_cast<uint16_t>(b.units | 1u << s.lane % 16);
       b.column = s.column;
@@ -283,63 +99,255 @@ void tell_tmem(Engine& e, const MmaRequest& r, const std::vector<Segment>& segme
       const Block& b = blocks[static_cast<size_t>(k)];
       if (!b.units) continue;
       if (r.a_in_tmem)
-        e.tell(&Listener::tmem, *cta, k, b.units, static_cast<int>(r.a & 0xffff), kBlockK / 2, false,
-               nullptr);
+        e.tell(&Listener::tmem, *cta, k, b.units, static_cast<int>(r.a & 0xffff), 8, false, nullptr);
+      if (scaled) {
+        const int wide = std::min(32, b.columns) - 16 * (k % 2);
+        e.tell(&Listener::tmem, *cta, k, uint16_t{0xffff}, static_cast<int>(r.scale_a & 0xffff), a_columns,
+               false, nullptr);
+        if (wide > 0)
+          e.tell(&Listener::tmem, *cta, k, static_cast<uint16_t>((1u << std::min(wide, 16)) - 1),
+                 static_cast<int>(r.scale_b & 0xffff), b_columns, false, nullptr);
+      }
       e.tell(&Listener::tmem, *cta, k, b.units, b.column, b.columns, true, nullptr);
     }
   }
 }
 
-// The accumulators of one segment before the products: zero, or the old D, scaled.
-void prepare_d(Engine& e, const MmaRequest& r, Cta& cta, const Segment& s) {
-  float* c = reinterpret_cast<float*>(cta.tmem.at(s.lane, s.column));
-  if (!r.accumulate) {
-    std::memset(c, 0, static_cast<size_t>(s.columns) * 4);
-    return;
-  }
+void check_accumulator(Engine& e, const MmaRequest& r, Cta& cta, const Segment& s) {
   const uint8_t* state = cta.tmem.state_at(s.lane, s.column);
   uint8_t all = kValid;
   for (int j = 0; j < s.columns; ++j) all &= state[j];
-  if (!all)
-    for (int j = 0; j < s.columns; ++j)
-      if (!(state[j] & kValid)) {
-        e.error("tmem-uninitialised",
-                "tcgen05.mma accumulates onto TMEM lane " + std::to_string(s.lane) + " column " +
-                    std::to_string(s.column + j) + " of CTA rank " + std::to_string(cta.rank) +
-                    ", which was never written",
-                r.origin, static_cast<uint64_t>(s.lane) << 16 | static_cast<uint64_t>(s.column + j));
-        break;
-      }
-  if (r.scale_d)
-    for (int j = 0; j < s.columns; ++j) c[j] = std::ldexp(c[j], -r.scale_d);
+  if (all) return;
+  for (int j = 0; j < s.columns; ++j)
+    if (!(state[j] & kValid)) {
+      e.error("tmem-uninitialised",
+              "tcgen05.mma accumulates onto TMEM lane " + std::to_string(s.lane) + " column " +
+                  std::to_string(s.column + j) + " of CTA rank " + std::to_string(cta.rank) +
+                  ", which was never written",
+              r.origin, static_cast<uint64_t>(s.lane) << 16 | static_cast<uint64_t>(s.column + j));
+      return;
+    }
 }
 
-void exact_segment(Workspace& w, const float* a, int row, float* c, const Segment& s, int32_t emin) {
+// How the products reach D.
+enum class Into { F32, F16, Scaled, S32 };
+
+Into into(const MmaRequest& r, const InstructionDescriptor& d) {
+  if (r.format >= Format::Mxf8f6f4) return Into::Scaled;
+  return d.d_type == 0 ? Into::F16 : d.d_type == 2 ? Into::S32 : Into::F32;
+}
+
+// D before the products, as f32: zero, or the old D, scaled.
+void load_d(const MmaRequest& r, const uint32_t* cells, int columns, bool half, float* c) {
+  if (!r.accumulate) {
+    std::memset(c, 0, static_cast<size_t>(columns) * 4);
+    return;
+  }
+  if (half) {
+    for (int j = 0; j < columns; ++j) {
+      _Float16 h;
+      std::memcpy(&h, cells + j, 2);
+      c[j] = static_cast<float>(h);
+    }
+  } else if (static_cast<const void*>(c) != cells) {
+    std::memcpy(c, cells, static_cast<size_t>(columns) * 4);
+  }
+  if (r.scale_d)
+    for (int j = 0; j < columns; ++j) c[j] = std::ldexp(c[j], -r.scale_d);
+}
+
+// An f16 fills the lower half of its cell; the ISA says nothing of the upper one, which is left poison.
+void store_half(uint32_t* cells, int columns, const float* c) {
+  for (int j = 0; j < columns; ++j) {
+    const _Float16 h = static_cast<_Float16>(c[j]);
+    uint16_t bits;
+    std::memcpy(&bits, &h, 2);
+    cells[j] = 0xffff0000u | bits;
+  }
+}
+
+void add_integers(const MmaRequest& r, bool saturate, uint32_t* cells, int columns, const float* sum) {
+  for (int j = 0; j < columns; ++j) {
+    const int64_t d = (r.accumulate ? static_cast<int32_t>(cells[j]) : 0) + static_cast<int64_t>(sum[j]);
+    const int64_t kept = saturate ? std::clamp<int64_t>(d, INT32_MIN, INT32_MAX) : d;
+    cells[j] = static_cast<uint32_t>(kept);
+  }
+}
+
+// Rows with the same columns of B, multiplied together so that B stays in registers.
+struct Batch {
+  static constexpr int kMost = 4;
+  int count = 0;
+  const Segment* segment[kMost];
+  const float* a[kMost];
+  uint32_t* cells[kMost];
+};
+
+void products(float* const* c, const float* const* a, int count, const Workspace& w, int k0, int k1, int n0,
+              int columns) {
+  const float* slab[Batch::kMost];
+  for (int k = k0; k < k1; k += kBlockK) {
+    for (int i = 0; i < count; ++i) slab[i] = a[i] + k;
+    product_fast(c, slab, count, w.b + k * kMaxN + n0, kMaxN, columns);
+  }
+}
+
+void multiply_fast(Workspace& w, const MmaRequest& r, const InstructionDescriptor& d, Into mode, Batch& b) {
+  if (!b.count) return;
+  const Segment& first = *b.segment[0];
+  const int k = padded_k(r.format), columns = first.columns;
+  float* c[Batch::kMost];
+  if (mode == Into::F32) {
+    for (int i = 0; i < b.count; ++i) c[i] = reinterpret_cast<float*>(b.cells[i]);
+    products(c, b.a, b.count, w, 0, k, first.n0, columns);
+    b.count = 0;
+    return;
+  }
+  alignas(64) static thread_local float sums[Batch::kMost][kMaxN];
+  for (int i = 0; i < b.count; ++i) c[i] = sums[i];
+  auto clear = [&] {
+    for (int i = 0; i < b.count; ++i) std::memset(c[i], 0, static_cast<size_t>(columns) * 4);
+  };
+  if (mode == Into::Scaled) {
+    const int scales = mma_rules().formats[static_cast<size_t>(r.format)].scales;
+    for (int block = 0; block < scales; ++block) {
+      clear();
+      products(c, b.a, b.count, w, block * k / scales, (block + 1) * k / scales, first.n0, columns);
+      for (int i = 0; i < b.count; ++i) {
+        const Segment& s = *b.segment[i];
+        const double scale = w.scale_a[s.lane][block];
+        const float* by = w.scale_b[s.lane / 32][block];
+        float* out = reinterpret_cast<float*>(b.cells[i]);
+        for (int j = 0; j < columns; ++j)
+          out[j] = static_cast<float>(out[j] + c[i][j] * (scale * static_cast<double>(by[j])));
+      }
+    }
+  } else {
+    if (mode == Into::F16)
+      for (int i = 0; i < b.count; ++i) load_d(r, b.cells[i], columns, true, c[i]);
+    else
+      clear();
+    products(c, b.a, b.count, w, 0, k, first.n0, columns);
+    for (int i = 0; i < b.count; ++i) {
+      if (mode == Into::F16)
+        store_half(b.cells[i], columns, c[i]);
+      else
+        add_integers(r, d.saturate, b.cells[i], columns, c[i]);
+    }
+  }
+  b.count = 0;
+}
+
+int32_t emin_of(Format f, int code) {
+  switch (f) {
+    case Format::F16:
+      return code ? kBf16.emin() : kF16.emin();
+    case Format::Tf32:
+      return kTf32.emin();
+    case Format::F8F6F4:
+    case Format::Mxf8f6f4:
+      return code == 0   ? kE4m3.emin()
+             : code == 1 ? kE5m2.emin()
+             : code == 3 ? kE2m3.emin()
+             : code == 4 ? kE3m2.emin()
+                         : kE2m1.emin();
+    default:
+      return kE2m1.emin();
+  }
+}
+
+void split_b(Workspace& w, const MmaRequest& r, const InstructionDescriptor& d) {
+  for (int k = 0; k < padded_k(r.format); ++k) {
+    split_operand(w.b + k * kMaxN, d.n, emin_of(r.format, d.b_type), w.b_split.significand + k * kMaxN,
+                  w.b_split.exponent + k * kMaxN);
+    for (int n = 0; n < d.n; ++n)
+      w.b_special[n] = (k && w.b_special[n]) || !std::isfinite(w.b[k * kMaxN + n]);
+  }
+}
+
+// kind::f16 with an f32 accumulator.
+void exact_segment(Workspace& w, const float* a, float* c, const Segment& s, int32_t emin) {
   alignas(64) float old[kMaxN];
+  int32_t sa[kBlockK], ea[kBlockK];
   bool a_special = false, c_special = false;
   for (int k = 0; k < kBlockK; ++k) a_special |= !std::isfinite(a[k]);
   for (int j = 0; j < s.columns; ++j) c_special |= !std::isfinite(c[j]) || w.b_special[s.n0 + j];
   if (a_special || c_special) std::memcpy(old, c, static_cast<size_t>(s.columns) * 4);
-  int32_t* sa = w.a_split.significand + row * kBlockK;
-  int32_t* ea = w.a_split.exponent + row * kBlockK;
   split_operand(a, kBlockK, emin, sa, ea);
   product_exact(c, sa, ea, w.b_split.significand + s.n0, w.b_split.exponent + s.n0, kMaxN, s.columns);
   if (a_special || c_special)
     for (int j = 0; j < s.columns; ++j)
-      if (product_special(&old[j], a, w.b + s.n0 + j, kMaxN)) c[j] = old[j];
+      if (product_special(&old[j], a, w.b + s.n0 + j, kMaxN, kBlockK)) c[j] = old[j];
+}
+
+// Every other kind of floats: one aligned sum of all products of the instruction and the accumulator.
+void exact_wide(Workspace& w, const MmaRequest& r, const InstructionDescriptor& d, const float* a,
+                uint32_t* cells, const Segment& s) {
+  const int k = padded_k(r.format);
+  const int scales = mma_rules().formats[static_cast<size_t>(r.format)].scales;
+  const bool half = d.d_type == 0;
+  float c[kMaxN];
+  int32_t sa[kMaxK], ea[kMaxK];
+  load_d(r, cells, s.columns, half, c);
+  split_operand(a, k, emin_of(r.format, d.a_type), sa, ea);
+  for (int j = 0; j < s.columns; ++j) {
+    const int n = s.n0 + j;
+    WideSum sum(half);
+    float special_a[kMaxK], special_b[kMaxK];
+    for (int i = 0; i < k; ++i) {
+      const int at = i * kMaxN + n;
+      float by_a = 1, by_b = 1;
+      if (scales) by_a = w.scale_a[s.lane][i * scales / k], by_b = w.scale_b[s.lane / 32][i * scales / k][j];
+      sum.add(sa[i], ea[i], w.b_split.significand[at], w.b_split.exponent[at], by_a, by_b);
+      // Finite factors change neither a NaN nor an infinity.
+      special_a[i] = std::isfinite(by_a) ? a[i] : NAN;
+      special_b[i] = std::isfinite(by_b) ? w.b[at] : NAN;
+    }
+    float out = c[j];
+    if (!product_special(&out, special_a, special_b, 1, k)) out = sum.result(c[j]);
+    c[j] = out;
+  }
+  if (half)
+    store_half(cells, s.columns, c);
+  else
+    std::memcpy(cells, c, static_cast<size_t>(s.columns) * 4);
+}
+
+// B of both CTAs, [k][n]: even CTA rows [0, N/2), odd CTA rows [N/2, N); a zero-column mask moves and clears
+// columns.
+void fetch_b(Engine& e, const MmaRequest& r, const InstructionDescriptor& d, Workspace& w) {
+  const int n_part = d.n / r.cta_group, k = padded_k(r.format), shift = column_shift(r.zero_mask);
+  int part = 0;
+  if (shift) {
+    const int rows = d.n + (shift + 15) / 16 * 16;
+    std::vector<float> wide(static_cast<size_t>(rows * k));
+    fetch_operand(e, *r.even, r.b, r, true, rows, wide.data(), k, 1);
+    for (int i = 0; i < k; ++i)
+      for (int n = 0; n < d.n; ++n) w.b[i * kMaxN + n] = wide[static_cast<size_t>((n + shift) * k + i)];
+  } else {
+    for (Cta* cta : r.members())
+      if (cta) fetch_operand(e, *cta, r.b, r, true, n_part, w.b + n_part * part++, 1, kMaxN);
+  }
+  if (!r.zero_mask) return;
+  const std::vector<bool> zero = zero_columns(r.zero_mask, d.m, d.n);
+  for (int n = 0; n < d.n; ++n)
+    if (zero[static_cast<size_t>(n)])
+      for (int i = 0; i < k; ++i) w.b[i * kMaxN + n] = 0;
 }
 
 }  // namespace
 
 void execute_mma(Engine& e, const MmaRequest& r) {
   static thread_local Workspace w;
-  const InstructionDescriptor d = decode_idesc(r.idesc);
-  const bool exact = e.config.mma == MmaMode::Exact;
-  const int rows = d.m / r.cta_group, n_part = d.n / r.cta_group;
+  const InstructionDescriptor d = r.descriptor();
+  const Into mode = into(r, d);
+  const bool exact = e.config.mma == MmaMode::Exact && mode != Into::S32;
+  const int rows = d.m / r.cta_group, k = padded_k(r.format);
   segments(r, d, w.segments);
   e.counters.mma_instructions++;
-  e.counters.mma_macs += static_cast<uint64_t>(d.m) * static_cast<uint64_t>(d.n) * kBlockK;
-  for (Cta* cta : members(r)) {
+  e.counters.mma_macs += static_cast<uint64_t>(d.m) * static_cast<uint64_t>(d.n) *
+                         static_cast<uint64_t>(mma_rules().formats[static_cast<size_t>(r.format)].k);
+  for (Cta* cta : r.members()) {
     if (!cta) continue;
     if (cta->exited()) {
       e.fault("access-after-exit",
@@ -349,70 +357,57 @@ void execute_mma(Engine& e, const MmaRequest& r) {
     if (!d_allocated(e, r, *cta, d)) return;
   }
   if (e.heard()) [[unlikely]]
-    tell_tmem(e, r, w.segments);
-  int part = 0;
-  for (Cta* cta : members(r))  // B: even CTA rows [0, N/2), odd CTA rows [N/2, N)
-    if (cta)
-      fetch_operand(e, *cta, r.b, d.b_mn_major, n_part, d.b_type, d.negate_b, r.origin, w.b + n_part * part++,
-                    1, kMaxN);
-  if (exact)
-    for (int k = 0; k < kBlockK; ++k) {
-      split_operand(w.b + k * kMaxN, d.n, d.b_type == 1 ? kBf16Emin : kF16Emin,
-                    w.b_split.significand + k * kMaxN, w.b_split.exponent + k * kMaxN);
-      for (int n = 0; n < d.n; ++n)
-        w.b_special[n] = (k && w.b_special[n]) || !std::isfinite(w.b[k * kMaxN + n]);
-    }
+    tell_tmem(e, r, d, w.segments);
+  fetch_b(e, r, d, w);
+  if (exact) split_b(w, r, d);
   LaterWrites later(e, r.queue);
   int member = -1;
-  for (Cta* cta : members(r)) {
+  for (Cta* cta : r.members()) {
     ++member;
     if (!cta) continue;
-    if (!r.a_in_tmem)
-      fetch_operand(e, *cta, r.a, d.a_mn_major, rows, d.a_type, d.negate_a, r.origin, w.a, kBlockK, 1);
-    // Rows with the same columns of B are multiplied together, so that B stays in registers.
-    constexpr int kBatch = 4;
-    float* c_rows[kBatch];
-    const float* a_rows[kBatch];
-    const Segment* first = nullptr;
-    int batched = 0;
-    auto flush = [&] {
-      if (batched) product_fast(c_rows, a_rows, batched, w.b + first->n0, kMaxN, first->columns);
-      batched = 0;
-    };
+    if (!r.a_in_tmem) fetch_operand(e, *cta, r.a, r, false, rows, w.a, k, 1);
+    if (mode == Into::Scaled && !fetch_scales(e, *cta, r, d, later, w)) return;
+    Batch batch;
     for (const Segment& s : w.segments) {
       uint8_t* state = cta->tmem.state_at(s.lane, s.column);
-      const int word = s.lane / 32 + 4 * member;
-      if (word < r.mask_words && (r.lane_mask[static_cast<size_t>(word)] >> (s.lane % 32) & 1)) {
+      if (r.masked(member, s.lane)) {
         for (int j = 0; j < s.columns; ++j)  // a masked lane keeps its D
           if (state[j] & kPendingMask) state[j] = static_cast<uint8_t>(state[j] - kPendingOne);
         continue;
       }
-      float* a = w.a + s.row * kBlockK;
+      float* a = w.a + s.row * k;
       if (r.a_in_tmem) {
-        a = w.a + s.lane * kBlockK;
+        a = w.a + s.lane * k;
         if (!fetch_tmem_row(e, *cta, r, d, s.lane, later, a)) return;
       }
-      prepare_d(e, r, *cta, s);
-      float* c = reinterpret_cast<float*>(cta->tmem.at(s.lane, s.column));
-      if (exact) {
-        exact_segment(w, a, r.a_in_tmem ? s.lane : s.row, c, s, d.a_type == 1 ? kBf16Emin : kF16Emin);
+      if (r.accumulate) check_accumulator(e, r, *cta, s);
+      uint32_t* cells = cta->tmem.at(s.lane, s.column);
+      const bool wide = exact && (r.format != Format::F16 || mode == Into::F16);
+      if ((mode == Into::F32 || mode == Into::Scaled) && !wide)
+        load_d(r, cells, s.columns, false, reinterpret_cast<float*>(cells));
+      if (wide) {
+        exact_wide(w, r, d, a, cells, s);
+      } else if (exact) {
+        exact_segment(w, a, reinterpret_cast<float*>(cells), s, emin_of(r.format, d.a_type));
       } else {
-        if (batched && (batched == kBatch || first->n0 != s.n0)) flush();
-        if (!batched) first = &s;
-        c_rows[batched] = c;
-        a_rows[batched++] = a;
+        if (batch.count && (batch.count == Batch::kMost || batch.segment[0]->n0 != s.n0))
+          multiply_fast(w, r, d, mode, batch);
+        batch.segment[batch.count] = &s;
+        batch.cells[batch.count] = cells;
+        batch.a[batch.count++] = a;
       }
       complete_pending(state, static_cast<size_t>(s.columns));
     }
-    flush();
+    multiply_fast(w, r, d, mode, batch);
   }
 }
 
 float tensor_core_block(float c, const float* a, const float* b, bool f16) {
-  if (product_special(&c, a, b, 1)) return c;
+  if (product_special(&c, a, b, 1, kBlockK)) return c;
+  const int32_t emin = f16 ? kF16.emin() : kBf16.emin();
   int32_t sa[kBlockK], ea[kBlockK], sb[kBlockK], eb[kBlockK];
-  split_operand(a, kBlockK, f16 ? kF16Emin : kBf16Emin, sa, ea);
-  split_operand(b, kBlockK, f16 ? kF16Emin : kBf16Emin, sb, eb);
+  split_operand(a, kBlockK, emin, sa, ea);
+  split_operand(b, kBlockK, emin, sb, eb);
   product_exact(&c, sa, ea, sb, eb, 1, 1);
   return c;
 }

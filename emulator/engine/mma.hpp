@@ -1,4 +1,4 @@
-// tcgen05.mma kind::f16: descriptors, operand fetch, data-path layouts, and the two product modes.
+// tcgen05.mma of all dense kinds: the request, its descriptors, and the parts that carry it out.
 #pragma once
 
 #include <array>
@@ -9,55 +9,79 @@
 
 namespace tileproof {
 
-// Instruction descriptor fields (PTX ISA table 42).
+// Instruction descriptor fields (PTX ISA tables 42 to 44).
 struct InstructionDescriptor {
   int m, n;
-  int a_type, b_type, d_type;  // 0 f16, 1 bf16; d: 0 f16, 1 f32
-  bool a_mn_major, b_mn_major, negate_a, negate_b, sparse;
+  int a_type, b_type, d_type;  // codes of the kind; d: 0 f16, 1 f32, 2 s32
+  bool a_mn_major, b_mn_major, negate_a, negate_b, saturate;
+  bool ue8m0;
+  int a_scale_id, b_scale_id, max_shift;
 };
-InstructionDescriptor decode_idesc(uint32_t v);
+InstructionDescriptor decode_idesc(uint32_t v, Format format);
 
 // Shared-memory matrix descriptor fields (PTX ISA table 40), offsets in bytes.
+constexpr int kAtoms32 = 4;
 struct MatrixDescriptor {
   uint32_t start, lbo, sbo;
-  int swizzle;  // 0 none, 1 32B, 2 64B, 3 128B, -1 not a legal code for 16-bit types
-  int base_offset, lbo_mode, constant;
+  int swizzle;  // 0 none, 1 32B, 2 64B, 3 128B, kAtoms32 128B with atoms of 32 bytes, -1 no code
+  int base_offset;
 };
 MatrixDescriptor decode_smem_desc(uint64_t v);
 
-// Byte address of the 16-byte chunk that holds 8 elements: along k for K-major (mn, k0 = 0 or 8), along mn
-// for MN-major (mn a multiple of 8, k). Canonical layouts of PTX ISA 9.7.16.3, swizzle on the absolute
-// address.
-uint32_t chunk_address(const MatrixDescriptor& d, bool mn_major, int mn, int k);
+// Byte address of a 16-byte chunk (canonical layouts of PTX ISA 9.7.16.3, swizzle on the absolute address):
+// K- major, chunk c along k of row mn; MN-major, chunk g along mn at k.
+uint32_t k_chunk(const MatrixDescriptor& d, int mn, int c);
+uint32_t mn_chunk(const MatrixDescriptor& d, int g, int k);
 
 struct MmaRequest {
   Origin origin;
   uint64_t queue = 0;  // its pipeline (queues.hpp)
+  Format format = Format::F16;
   int cta_group = 1;
   bool ws = false;
   bool a_in_tmem = false;
   uint32_t d_taddr = 0;
   uint64_t a = 0, b = 0;
   uint32_t idesc = 0;
+  uint32_t scale_a = 0, scale_b = 0;  // tensor memory addresses
+  uint64_t zero_mask = 0;             // zero-column mask descriptor of .ws
   bool accumulate = false;
   int scale_d = 0;
   int mask_words = 0;
   std::array<uint32_t, 8> lane_mask{};
   Cta* even = nullptr;  // the issuing CTA for cta_group::1
   Cta* odd = nullptr;
-  MmaForm form() const { return {Format::F16, cta_group, ws, false, a_in_tmem}; }
+  MmaForm form() const { return {format, cta_group, ws, false, a_in_tmem}; }
+  InstructionDescriptor descriptor() const { return decode_idesc(idesc, format); }
+  std::array<Cta*, 2> members() const { return {even, cta_group == 2 ? odd : nullptr}; }
+  bool masked(int member, int lane) const {
+    const int word = lane / 32 + 4 * member;
+    return word < mask_words && (lane_mask[static_cast<size_t>(word)] >> (lane % 32) & 1);
+  }
 };
+
+// A run of D columns in one TMEM lane: row m of the operand, columns [n0, n0 + columns) at TMEM column
+// `column`.
+struct Segment {
+  int lane, row, n0, columns, column;
+};
+// Data-path layouts A..G of one CTA (PTX ISA 9.7.16.10.5): rows of this CTA are 0 .. rows-1.
+void segments(const MmaRequest& r, const InstructionDescriptor& d, std::vector<Segment>& out);
 
 // What is wrong with a shared-memory matrix descriptor (empty: nothing); `name` is the operand in the
 // message.
 std::string check_matrix_descriptor(uint64_t v, const std::string& name, bool transposed_tf32 = false);
 // Legal? Returns an empty string or what is wrong.
 std::string check_mma(const MmaRequest& r);
-// Marks the D cells as being written (issue) and says which, and computes (completion).
+// Marks the D cells as being written (issue), and computes (completion).
 std::vector<TmemWrite> mark_mma(Engine& e, const MmaRequest& r);
 void execute_mma(Engine& e, const MmaRequest& r);
 
 // One block of the exact mode, for tests: c + sum of 16 products; f16 subnormals when `f16`.
 float tensor_core_block(float c, const float* a, const float* b, bool f16);
+
+// The zero-column mask (PTX ISA 9.7.16.4.3): true where a column of B counts as zero.
+std::vector<bool> zero_columns(uint64_t descriptor, int m, int n);
+inline int column_shift(uint64_t descriptor) { return static_cast<int>(descriptor >> 56 & 63); }
 
 }  // namespace tileproof

@@ -1,8 +1,11 @@
 #include "tensor_core.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
+
+#include "small_float.hpp"
 
 // Products of 16-bit floats are exact in f32, so contraction changes no result short of under- and overflow.
 #pragma GCC push_options
@@ -58,7 +61,7 @@ namespace tileproof {
 namespace {
 
 constexpr int kFraction = 25;  // 23 bits of f32 and 2 extra alignment bits
-constexpr int kMinAlignment = -133;
+constexpr int32_t kMinAlignment = -133, kMinAlignmentHalf = -21;
 
 inline int32_t align(int32_t significand, int32_t shift) {
   const int32_t magnitude = significand < 0 ? -significand : significand;
@@ -135,11 +138,11 @@ void product_exact(float* c, const int32_t* sa, const int32_t* ea, const int32_t
   }
 }
 
-bool product_special(float* c, const float* a, const float* b, int ldb) {
+bool product_special(float* c, const float* a, const float* b, int ldb, int count) {
   bool special = !std::isfinite(*c);
   bool nan = std::isnan(*c), plus = *c == std::numeric_limits<float>::infinity(),
        minus = *c == -std::numeric_limits<float>::infinity();
-  for (int k = 0; k < kBlockK; ++k) {
+  for (int k = 0; k < count; ++k) {
     const float x = a[k], y = b[k * ldb];
     if (std::isfinite(x) && std::isfinite(y)) continue;
     special = true;
@@ -156,6 +159,64 @@ bool product_special(float* c, const float* a, const float* b, int ldb) {
     *c = plus ? std::numeric_limits<float>::infinity() : -std::numeric_limits<float>::infinity();
   }
   return true;
+}
+
+namespace {
+
+int64_t align_wide(int64_t significand, int32_t shift) {
+  const uint64_t magnitude = static_cast<uint64_t>(significand < 0 ? -significand : significand);
+  const uint64_t moved = shift >= 0 ? magnitude << shift : shift > -64 ? magnitude >> -shift : 0;
+  return significand < 0 ? -static_cast<int64_t>(moved) : static_cast<int64_t>(moved);
+}
+
+// A scale factor as 4 bits, 3 of them fraction, and an exponent (e4m3 has 4 bits, a power of two 1).
+void split_scale(float scale, int64_t& significand, int32_t& exponent) {
+  int32_t s, e;
+  split_operand(&scale, 1, -150, &s, &e);
+  significand = s >> 7;
+  exponent = e;
+}
+
+}  // namespace
+
+void WideSum::add(int32_t sa, int32_t ea, int32_t sb, int32_t eb, float scale_a, float scale_b) {
+  if (!sa || !sb) return;
+  Term t{static_cast<int64_t>(sa) * sb, ea + eb, 20};
+  for (float scale : {scale_a, scale_b}) {
+    if (scale == 1) continue;
+    if (scale == 0) return;
+    int64_t s;
+    int32_t e;
+    split_scale(scale, s, e);
+    t.significand *= s;
+    t.exponent += e;
+    t.fraction += 3;
+  }
+  terms_[count_++] = t;
+}
+
+float WideSum::result(float c) const {
+  int32_t sc = 0, ec = kDropped;
+  uint32_t u;
+  std::memcpy(&u, &c, 4);
+  if (c != 0) {
+    const int32_t field = static_cast<int32_t>(u >> 23 & 255);
+    sc = static_cast<int32_t>((u & 0x7fffff) | (field ? 1u << 23 : 0));
+    ec = field ? field - 127 : -126;
+    if (half_ && ec < kF16.emin()) sc >>= kF16.emin() - ec, ec = kF16.emin();
+    if (u >> 31) sc = -sc;
+  }
+  int32_t top = std::max(ec, half_ ? kMinAlignmentHalf : kMinAlignment);
+  for (int i = 0; i < count_; ++i) top = std::max(top, terms_[i].exponent);
+  int64_t total = sc ? align_wide(sc, kFraction - 23 - (top - ec)) : 0;
+  for (int i = 0; i < count_; ++i)
+    total += align_wide(terms_[i].significand, kFraction - terms_[i].fraction - (top - terms_[i].exponent));
+  const Magnitude sum{static_cast<uint64_t>(total < 0 ? -total : total), top - kFraction, false};
+  if (!sum.significand) return 0;
+  const SmallFloat& to = half_ ? kF16 : kF32;
+  const uint32_t bits = round_magnitude(to, sum, total < 0, half_ ? Round::Rn : Round::Rz);
+  const double value = small_value(to, bits);
+  return static_cast<float>(total < 0 ? -value : value);
 }
 
 }  // namespace tileproof

@@ -13,15 +13,15 @@ constexpr int kMaxN = 256;
 constexpr int32_t kDropped = -(1 << 20);
 
 struct SplitOperand {
-  int32_t significand[kBlockK * kMaxN];
-  int32_t exponent[kBlockK * kMaxN];
+  int32_t significand[64 * kMaxN];
+  int32_t exponent[64 * kMaxN];
 };
 
 // Fast mode. rows x n accumulators: row r is c[r][0..n) += sum over k of a[r][k] * b[k * ldb + 0..n), one
 // fused multiply-add an element in order of k, f32.
 void product_fast(float* const* c, const float* const* a, int rows, const float* b, int ldb, int n);
 
-// emin: -126 for bf16, -14 for f16. Splits `count` values.
+// emin: exponent of the format's smallest normal. Splits `count` values.
 void split_operand(const float* x, int count, int32_t emin, int32_t* significand, int32_t* exponent);
 
 // Exact mode, one row: 16 products and the accumulator in one aligned sum with 2 extra bits, truncated toward
@@ -31,6 +31,26 @@ void product_exact(float* c, const int32_t* a_significand, const int32_t* a_expo
 
 // The same where an operand is not finite: a NaN, inf times zero, or infs of both signs give 0x7fffffff, else
 // inf wins. Returns false when every term is finite.
-bool product_special(float* c, const float* a, const float* b, int ldb);
+bool product_special(float* c, const float* a, const float* b, int ldb, int k);
+
+// One element of the exact mode for any number of products, scaled or not: the same aligned sum. An f16
+// result is aligned down to 2^-21 and rounded once, to nearest even (spec/machine/tensor_core.py).
+class WideSum {
+ public:
+  explicit WideSum(bool half) : half_(half) {}
+  // Split operands, and the scale factors of their blocks (1: none).
+  void add(int32_t sa, int32_t ea, int32_t sb, int32_t eb, float scale_a, float scale_b);
+  // c plus the products; everything is finite.
+  float result(float c) const;
+
+ private:
+  struct Term {
+    int64_t significand;
+    int32_t exponent, fraction;  // the value is significand * 2^(exponent - fraction)
+  };
+  bool half_;
+  int count_ = 0;
+  Term terms_[64];
+};
 
 }  // namespace tileproof

@@ -85,16 +85,17 @@ for _base, _group, _forms, _section, _note in (
         f"{{.sp.cta_group::{{1,2}}.kind::i8{_A},.ws.sp.cta_group::1.kind::i8{_B}}} "
         f"@=sm_100a|=sm_101a|=sm_110a @ptx8.6",
         "9.7.16.10.9",
-        "sparse MMA",
+        "sparse MMA: where its metadata lies in tensor memory is published in pictures only",
     ),
     (
         "tcgen05.mma",
         "tcgen05",
-        f".cta_group::{{1,2}}.{_KINDS}{_A} @sm_100a @ptx8.6; .ws.cta_group::1.{_KINDS}{_B} @sm_100a @ptx8.6; "
-        f"{{.cta_group::{{1,2}}.kind::i8{_A},.ws.cta_group::1.kind::i8{_B}}} @=sm_100a|=sm_101a|=sm_110a "
-        f"@ptx8.6",
+        ".cta_group::{1,2}.kind::{f16,tf32,f8f6f4}.ashift[.collector::a::{lastuse,discard}] @sm_100a "
+        "@ptx8.6; "
+        ".cta_group::{1,2}.kind::i8.ashift[.collector::a::{lastuse,discard}] "
+        "@=sm_100a|=sm_101a|=sm_110a @ptx8.6",
         "9.7.16.10.9",
-        "MMA of this kind",
+        ".ashift: no text says which way the rows move",
     ),
 ):
     refused(_base, group=_group, forms=_forms, section=_section, note=_note)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tileproof.emulator.decode import Decoder
 from tileproof.emulator.program import NONE
-from tileproof.emulator.ptx import Address, Immediate, Instruction, Operand, Vector
+from tileproof.emulator.ptx import Immediate, Instruction, Operand
 from tileproof.emulator.registry import Modifiers, Unknown, instruction, refused
 
 MOVED = (
@@ -13,13 +13,9 @@ MOVED = (
 )
 _LD = f".sync.aligned{MOVED}[.pack::16b].b32 @sm_100a @ptx8.6"
 _ST = f".sync.aligned{MOVED}.b32 @sm_100a @ptx8.6"
-_MMA = (
-    ".cta_group::{1,2}.kind::f16[.collector::a::{fill,use,lastuse,discard}] @sm_100a @ptx8.6; "
-    ".ws.cta_group::1.kind::f16[.collector::b{0,1,2,3}::{fill,use,lastuse,discard}] @sm_100a @ptx8.6"
-)
 
 
-def _group(d: Decoder, m: Modifiers) -> int:
+def group_of(d: Decoder, m: Modifiers) -> int:
     group = int(m.need("cta_group::1", "cta_group::2")[-1])
     d.uses_pairs |= group == 2
     return group
@@ -38,7 +34,7 @@ def _collective(m: Modifiers) -> None:
     note="blocks while columns are missing; a random schedule returns non-zero bases too",
 )
 def alloc(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    group = _group(d, m)
+    group = group_of(d, m)
     _collective(m)
     m.drop("shared::cta")
     m.need("b32")
@@ -54,7 +50,7 @@ def alloc(d: Decoder, i: Instruction, m: Modifiers) -> None:
     note="columns still allocated at exit are a finding",
 )
 def dealloc(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    group = _group(d, m)
+    group = group_of(d, m)
     _collective(m)
     m.need("b32")
     address, columns = i.operands
@@ -68,7 +64,7 @@ def dealloc(d: Decoder, i: Instruction, m: Modifiers) -> None:
     section="9.7.16.7.1",
 )
 def relinquish(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    group = _group(d, m)
+    group = group_of(d, m)
     _collective(m)
     d.emit("tcgen05.relinquish", m=[group])
 
@@ -159,56 +155,6 @@ def wait_st(d: Decoder, i: Instruction, m: Modifiers) -> None:
 
 
 @instruction(
-    "tcgen05.mma",
-    group="tcgen05",
-    forms=_MMA,
-    section="9.7.16.10.9",
-    note="bf16 and f16 operands, f32 accumulator; fast mode: f32 products and sums; exact mode: the "
-    "published block arithmetic (arXiv 2512.07004). Other kinds, sparsity and block scaling are refused",
-)
-def mma(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    ws = bool(m.take("ws"))
-    if m.take("sp"):
-        raise Unknown("sparse MMA")
-    group = _group(d, m)
-    kind = next((word for word in m.left if word.startswith("kind::")), "")
-    if kind != "kind::f16":
-        raise Unknown(f"does not know .{kind or 'no kind'} (only kind::f16)")
-    m.left.remove(kind)
-    m.drop_prefix("collector::")
-    operands = list(i.operands)
-    target, a, b, idesc = operands[:4]
-    rest = operands[4:]
-    masks: list[int] = []
-    if rest and isinstance(rest[0], Vector):
-        masks = [d.src(part, "b32") for part in rest.pop(0).parts]  # type: ignore[union-attr]
-        if len(masks) != 4 * group or ws:
-            raise ValueError(f"{4 * group} lane-mask registers are needed")
-    enable = d.predicate(rest.pop(0))
-    if enable[1]:
-        raise Unknown("a negated enable-input-d")
-    scale = 0
-    if rest:
-        if not isinstance(rest[0], Immediate):
-            raise Unknown("a zero-column mask descriptor in a register")
-        if ws and rest[0].value:
-            raise Unknown("a zero-column mask")
-        scale = 0 if ws else rest[0].value
-        if not 0 <= scale <= 15:
-            raise ValueError("scale-input-d is an immediate from 0 to 15")
-    in_tmem = isinstance(a, Address)
-    o = [
-        NONE,
-        d.address_slot(target, 4),
-        d.address_slot(a, 4) if in_tmem else d.src(a, "b64"),
-        d.src(b, "b64"),
-        d.src(idesc, "b32"),
-        enable[0],
-    ]
-    d.emit("tcgen05.mma", o, m=[group, int(ws), int(in_tmem)], vec=masks, imm=scale)
-
-
-@instruction(
     "tcgen05.commit",
     group="tcgen05",
     forms=".cta_group::{1,2}.mbarrier::arrive::one[.shared::cluster][.multicast::cluster].b64 @sm_100a "
@@ -217,7 +163,7 @@ def mma(d: Decoder, i: Instruction, m: Modifiers) -> None:
     note="arrives when all earlier mma and cp of the issuing thread are complete",
 )
 def commit(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    group = _group(d, m)
+    group = group_of(d, m)
     m.need("mbarrier::arrive::one")
     m.drop("shared::cluster")
     multicast = m.take("multicast::cluster")
@@ -246,7 +192,7 @@ _COPIES = {"warpx2::02_13": 1, "warpx2::01_23": 2, "warpx4": 3}
     note="4x256b and decompression are refused",
 )
 def cp(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    group = _group(d, m)
+    group = group_of(d, m)
     shape = m.need(*_CP)
     copies = m.take(*_COPIES)
     if (shape in ("64x128b", "32x128b")) != bool(copies):

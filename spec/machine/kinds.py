@@ -91,3 +91,7 @@ def contained(code: int, type_: str) -> int:
     """The byte that holds an element of A in tensor memory in kinds f8f6f4 and mxf8f6f4, and what tcgen05.cp
     decompresses to: 4 bits lie in bits 2 to 5, 6 bits in bits 0 to 5 (PTX ISA 9.7.16.10.4.3, 9.7.16.9.1)."""
     return code << 2 if BITS[type_] == 4 else code
+
+
+# Exponent of the smallest normal number.
+EMIN = {"f16": -14, "bf16": -126, "tf32": -126, "e4m3": -6, "e5m2": -14, "e2m3": 0, "e3m2": -2, "e2m1": 0}

@@ -20,9 +20,9 @@ Address = TypeVar("Address", int, npt.NDArray[np.int64])
 BITS = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
 LINE = 128
 CHUNK = 16
-# 128-byte rows in atoms of 32 or 64 bytes, of tensor maps only: (first bit that moves, how many), and whether
-# the halves of 16 bytes change places in every other line (CUtensorMapSwizzle; CuTe's Swizzle<2,5,2> for the
-# first).
+# 128-byte rows in atoms of 32 or 64 bytes, of tensor maps (32B: also of transposed tf32 operands): (first
+# bit that moves, how many), and whether the halves of 16 bytes change places in every other line
+# (CUtensorMapSwizzle; CuTe's Swizzle<2,5,2> for the first).
 ATOMS = {
     "128B_ATOM_32B": (5, 2, False),
     "128B_ATOM_32B_FLIP_8B": (5, 2, True),
@@ -50,15 +50,18 @@ def span(mode: str) -> int:
     return CHUNK if mode == "none" else 8 * width(mode)
 
 
-def swizzle(mode: str, address: Address) -> Address:
-    """Where the byte at unswizzled `address` really lies; its own inverse."""
+def swizzle(mode: str, address: Address, base_offset: int = 0) -> Address:
+    """Where the byte at unswizzled `address` really lies; its own inverse.
+
+    `base_offset`, of matrix descriptors: the 128-byte line, modulo 8, at which the pattern starts (PTX ISA
+    table 41); lines are counted from there.
+    """
+    lines = (address >> 7) - base_offset
     if mode in ATOMS:
         low, count, flips = ATOMS[mode]
-        lines = address >> 7
         out = address ^ ((lines & ((1 << count) - 1)) << low)
         return out ^ ((lines & 1) << 3) if flips else out
-    mask = ((1 << bits(mode)) - 1) << 7
-    return address ^ ((address & mask) >> 3)
+    return address ^ (lines & (1 << bits(mode)) - 1) << 4
 
 
 def chunk(mode: str, line: int, index: int) -> int:

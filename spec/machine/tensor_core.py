@@ -26,6 +26,7 @@ from tileproof.spec.machine.errors import TileproofError
 
 K_BLOCK = 16
 MIN_ALIGNMENT = -133
+HALF_MIN_ALIGNMENT = -21
 EXTRA_BITS = 2
 BF16_EMIN = -126
 F16_EMIN = -14
@@ -108,3 +109,58 @@ def matmul(a: Array, b: Array, c: Array | None = None, input_emin: int = BF16_EM
         stop = start + K_BLOCK
         result = block(a[:, start:stop], b[:, start:stop], result, input_emin)
     return result
+
+
+def instruction(
+    a: Array,
+    b: Array,
+    c: Array,
+    *,
+    a_emin: int,
+    b_emin: int,
+    scale_a: Array | None = None,
+    scale_b: Array | None = None,
+    half: bool = False,
+) -> F32:
+    """``[m, n]`` f32: one dense instruction of any kind of floats, ``c + (a sa) [m, k] @ (b sb) [n, k]^T``.
+
+    scale_a ``[m, s]``, scale_b ``[n, s]``: factors of blocks of k / s elements. half: an f16 accumulator.
+
+    All k products of the instruction and the accumulator go into one aligned sum. For tf32 (8 products) and
+    for f16 with an f16 accumulator (16; aligned down to 2^-21, rounded once to nearest even) that is the
+    authors' model (B200TC.m) and gives all 5000 words recorded on a B200; for 8-bit floats (32) it is their
+    model, and no words of tcgen05 are published; for narrower and scaled operands it is taken over by
+    analogy, a product's exponent being the sum of its factors' exponents.
+    """
+    a64, b64, c64 = (np.asarray(x, dtype=np.float64) for x in (a, b, c))
+    ones = np.ones((1, 1))
+    sa64 = np.asarray(ones if scale_a is None else scale_a, dtype=np.float64)
+    sb64 = np.asarray(ones if scale_b is None else scale_b, dtype=np.float64)
+    k = a64.shape[1]
+    sa64 = np.broadcast_to(np.repeat(sa64, k // sa64.shape[1], axis=1), a64.shape)
+    sb64 = np.broadcast_to(np.repeat(sb64, k // sb64.shape[1], axis=1), b64.shape)
+    bad_a, bad_b = (np.where(np.isfinite(s), x, np.nan) for x, s in ((a64, sa64), (b64, sb64)))
+    special = ~(
+        np.isfinite(bad_a).all(axis=1, keepdims=True)
+        & np.isfinite(bad_b).all(axis=1, keepdims=True).T
+        & np.isfinite(c64)
+    )
+    parts = []
+    for value, scale, emin in ((bad_a, sa64, a_emin), (bad_b, sb64, b_emin)):
+        clean = np.where(np.isfinite(value), value, 0.0)
+        s, e = _split(clean, 11, emin)
+        t, f = _split(np.where(np.isfinite(scale), scale, 0.0), 4, -2000)
+        parts.append((s * t, np.where((s == 0) | (t == 0), _DROPPED, e + f)))
+    (s_a, e_a), (s_b, e_b) = parts
+    clean_c = np.where(np.isfinite(c64), c64, 0.0)
+    s_c, e_c = _split(clean_c, 24, F16_EMIN if half else BF16_EMIN)
+    exponent = e_a[:, None, :] + e_b[None, :, :]
+    top = np.maximum(np.maximum(exponent.max(axis=2), e_c), HALF_MIN_ALIGNMENT if half else MIN_ALIGNMENT)
+    products = _align(s_a[:, None, :] * s_b[None, :, :], _FRACTION - 26 - (top[:, :, None] - exponent))
+    total = products.sum(axis=2) + _align(s_c, EXTRA_BITS - (top - e_c))
+    if half:
+        with np.errstate(over="ignore"):
+            result = np.ldexp(total.astype(np.float64), top - _FRACTION).astype(np.float16).astype(np.float32)
+    else:
+        result = _truncate(total, top - _FRACTION)
+    return _with_specials(result, special, bad_a, bad_b, c64) if special.any() else result

@@ -165,6 +165,25 @@ def a_column(k: int) -> tuple[int, int]:
     return k // 2, k % 2
 
 
+# scale factors of block-scaled kinds (CUTLASS tmem_sf_frg; PTX ISA 9.7.16.10.7.2, 9.7.16.10.7.3)
+
+
+def scale_cell(name: str, n_total: int, index: int, copy: int, *, of_b: bool = False) -> tuple[int, int]:
+    """(lane, byte from the address on) of the first scale factor of a row, in the copy of lanes 32 * copy ...
+
+    index: row of A counted inside the CTA, or, `of_b`, column of B. Each quarter of the lanes has its copy.
+    Where the lanes are cut over N (layout B) a half of them holds the factors of the columns it computes,
+    counted from 0; for a column of the other half the lane is -1.
+    """
+    parts = layout(name).parts if of_b else 1
+    width = n_total // parts if of_b else 0
+    if of_b and parts > 1:
+        if index // width != copy * parts // 4:
+            return -1, 0
+        index %= width
+    return index % 32 + 32 * copy, index // 32 * 4
+
+
 # tcgen05.ld and .st
 
 _REGISTERS = {

@@ -287,6 +287,10 @@ def _tcgen05(rest: list[str]) -> str | None:
         second = ", 8" if shape == "16x32bx2" else ""
         values = _group([f"%r{k + 10}" for k in range(many)])
         return f"{values}, [%r8]{second}" if kind == "ld" else f"[%r8]{second}, {values}"
+    if kind == "mma" and "block_scale" in rest:
+        return "[%r8], %rd1, %rd2, %r9, [%r6], [%r7], %p1"
+    if kind == "mma" and "ashift" in rest:
+        return "[%r8], [%r6], %rd2, %r9, %p1"
     if kind == "mma":
         return f"[%r8], %rd1, %rd2, {'[%r7], ' if 'sp' in rest else ''}%r9, %p1"
     if kind == "commit":

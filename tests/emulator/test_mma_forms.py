@@ -192,7 +192,7 @@ def test_legal_shapes_are_the_specification_s() -> None:
     [
         (0x08200490 | 4, 0, 0, 0, "bit 2 of the instruction descriptor (sparsity, without .sp)"), (0x08200490 | 2 << 7, 0, 0, 0, "bits 7-9 of the instruction descriptor (A type) are 3"),
         (0x08200490 & ~0x30, 0, 0, 0, "an f16 accumulator takes f16 operands only"), (0x08200490, 1 << 46, 0, 0, "the descriptor of A: bits 46-48"),
-        (0x08200490, 0, 3 << 61, 0, "the descriptor of B: bits 61-63"), (0x08200490, 1 << 49, 0, 0, "unsupported: base offset"),
+        (0x08200490, 0, 3 << 61, 0, "the descriptor of B: bits 61-63"),
         (0x08200490, 0, 1 << 52, 0, "bit 52 of the shared-memory descriptor (absolute leading address, sm_103a only)"), (0x08200490, 0, 0, 16 << 16, "D lane 16"), (0x04200490, 0, 0, 8 << 16, "D lane 8"),
     ],
 )  # fmt: skip

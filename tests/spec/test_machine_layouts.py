@@ -284,3 +284,66 @@ def test_cp_lanes() -> None:
         assert sorted(lane for r in range(rows) for lane in tmem.cp_lanes(shape, r)) == list(range(128))
     with pytest.raises(TileproofError):
         tmem.cp_lanes("4x256b", 0)
+
+
+# --- block scales and narrow operands ----------------------------------------------------------
+
+
+def test_scale_factor_cells_equal_pycute() -> None:
+    """tmem_sf_frg of CUTLASS 4.2: in units of bytes, 128 of them a lane step, four copies 32 lanes apart."""
+    for rows in (64, 128, 256):
+        cute = pycute.Layout(((32, rows // 32), 4), ((1, 512), 32))
+        for row in range(rows):
+            for copy in range(4):
+                at = cute(row + rows * copy)
+                want = at % 128, at // 128
+                assert tmem.scale_cell("A", 256, row, copy, of_b=False) == want
+                assert rows != 256 or tmem.scale_cell("A", 256, row, copy, of_b=True) == want
+    # Layout B cuts N over the lanes (ScaleFactorDuplicated2by2): 64 lanes between the halves of N.
+    cute = pycute.Layout(((32, 128 // 2 // 32), 2, 2), ((1, 512), 64, 32))
+    for n in range(128):
+        places = {(at % 128, at // 128) for at in (cute(n + 128 * copy) for copy in range(2))}
+        cells = {tmem.scale_cell("B", 128, n, copy, of_b=True) for copy in range(4)}
+        assert places == cells - {(-1, 0)}
+
+
+def test_swizzle_with_32_byte_atoms_equals_pycute() -> None:
+    cute = pycute.Swizzle(2, 5, 2)
+    assert [swizzle.swizzle("128B_ATOM_32B", x) for x in range(2048)] == [cute(x) for x in range(2048)]
+    # MN-major tf32: ((T,8,m),(4,k)):((1,T,LBO),(8T,SBO)) with T = 4.
+    lbo, sbo, start = 4096, 512, 0x4000
+    layout = pycute.Layout(((32, 4), (4, 2)), ((1, lbo // 4), (32, sbo // 4)))
+    for mn in range(128):
+        for k in range(8):
+            got = smem_layout.address("MN", "128B_ATOM_32B", start, lbo, sbo, mn, k, bits=32)
+            assert got == cute(start + 4 * layout(mn + 128 * k))
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32])
+def test_operands_of_other_widths_equal_pycute(bits: int) -> None:
+    t, start, lbo, sbo = 128 // bits, 0x4000, 4096, 2048
+    size = bits // 8
+    for mode in MODES:
+        cute, w = pycute.Swizzle(swizzle.bits(mode), 4, 3), swizzle.width(mode) // size
+        step = lbo // size if mode == "none" else t
+        k_major = pycute.Layout(((8, 4), (t, 2)), ((t if mode == "none" else w, sbo // size), (1, step)))
+        mn_major = pycute.Layout(((w, 2), (8, 2)), ((1, lbo // size), (w, sbo // size)))
+        if mode == "none":
+            mn_major = pycute.Layout(((t, 2), (8, 2)), ((1, sbo // size), (t, lbo // size)))
+        for name, layout, ks in (("K", k_major, 2 * t), ("MN", mn_major, 16)):
+            rows = pycute.size(layout) // ks
+            for mn in range(0, rows, 3):
+                for k in range(ks):
+                    got = smem_layout.address(name, mode, start, lbo, sbo, mn, k, bits=bits)
+                    assert got == cute(start + size * layout(mn + rows * k)), (name, mode, mn, k)
+
+
+def test_a_base_offset_counts_lines_from_the_start_of_the_pattern() -> None:
+    """A pattern that starts off its boundary looks, counted from there, as one that starts on it."""
+    for mode in ("32B", "64B", "128B"):
+        start = 0x4000 + 3 * 128
+        offset = descriptors.base_offset(start)
+        for x in range(0, 1024, 16):
+            assert (
+                swizzle.swizzle(mode, start + x, offset) - start == swizzle.swizzle(mode, 0x4000 + x) - 0x4000
+            )

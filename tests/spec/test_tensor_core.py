@@ -103,3 +103,37 @@ def test_special_values() -> None:
         assert (np.isnan(got) and np.isnan(want)) or got == want
     big = np.full((1, 16), 2.0**63)
     assert tensor_core.block(big, 2 * big, np.zeros((1, 1), np.float32))[0, 0] == inf
+
+
+def test_one_instruction_of_tf32_and_of_f16_with_an_f16_result() -> None:
+    """The wider rule against recorded B200 words (data/b200_mma_words.txt)."""
+    lines = (WORDS.parent / "b200_mma_words.txt").read_text().splitlines()
+    seen = {"tf32": 0, "f16": 0}
+    for line in lines:
+        kind, *rest = line.split()
+        if kind not in seen:
+            continue
+        width = (np.uint16, np.float16) if kind == "f16" else (np.uint32, np.float32)
+        a, b = (
+            np.array([int(w, 16) for w in part.split(",")], width[0]).view(width[1])[None]
+            for part in rest[:2]
+        )
+        c, d = (np.array([[int(w, 16)]], np.uint32).view(np.float32) for w in rest[2:4])
+        emin = {"a_emin": -14, "b_emin": -14} if kind == "f16" else {"a_emin": -126, "b_emin": -126}
+        assert tensor_core.instruction(a, b, c, **emin) == d
+        if kind == "f16":
+            half = tensor_core.instruction(a, b, c.astype(np.float16), **emin, half=True)
+            assert half.astype(np.float16).view(np.uint16) == int(rest[4], 16)
+        seen[kind] += 1
+    assert min(seen.values()) >= 90
+
+
+def test_scales_multiply_products_exactly() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-6, 7, (8, 64)), rng.integers(-6, 7, (5, 64))
+    sa, sb = 2.0 ** rng.integers(-9, 9, (8, 4)), rng.integers(1, 16, (5, 4)) / 8
+    want = (a * np.repeat(sa, 16, axis=1)) @ (b * np.repeat(sb, 16, axis=1)).T
+    got = tensor_core.instruction(a, b, np.zeros((8, 5)), a_emin=0, b_emin=0, scale_a=sa, scale_b=sb)
+    assert (np.abs(got - want) <= 2.0**-19 * (np.abs(a) @ np.abs(b).T) * 256).all()
+    ones = tensor_core.instruction(a, b, np.zeros((8, 5)), a_emin=0, b_emin=0)
+    assert (ones == a @ b.T).all()

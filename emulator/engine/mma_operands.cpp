@@ -1,0 +1,289 @@
+#include "mma_operands.hpp"
+
+#include "small_float.hpp"
+
+namespace tileproof {
+namespace {
+
+// What an element is and how it lies in memory (PTX ISA 9.7.16.10.4): 16 bytes hold 4, 8 or 16 elements,
+// those of 6 and 4 bits followed by padding; E2m1Dense, of kinds mxf4 and mxf4nvf4, 32.
+enum class Element { F16, Bf16, Tf32, S8, U8, E4m3, E5m2, E2m3, E3m2, E2m1, E2m1Dense };
+
+Element element_of(Format f, int code) {
+  switch (f) {
+    case Format::F16:
+      return code ? Element::Bf16 : Element::F16;
+    case Format::Tf32:
+      return Element::Tf32;
+    case Format::I8:
+      return code ? Element::S8 : Element::U8;
+    case Format::F8F6F4:
+    case Format::Mxf8f6f4:
+      return code == 0   ? Element::E4m3
+             : code == 1 ? Element::E5m2
+             : code == 3 ? Element::E2m3
+             : code == 4 ? Element::E3m2
+                         : Element::E2m1;
+    default:
+      return Element::E2m1Dense;
+  }
+}
+
+constexpr int per_chunk(Element e) {
+  switch (e) {
+    case Element::Tf32:
+      return 4;
+    case Element::F16:
+    case Element::Bf16:
+      return 8;
+    case Element::E2m1Dense:
+      return 32;
+    default:
+      return 16;
+  }
+}
+
+struct Table {
+  float value[256];
+};
+template <const SmallFloat& F>
+const Table& table() {
+  static const Table made = [] {
+    Table t{};
+    for (uint32_t v = 0; v < 1u << F.bits(); ++v) t.value[v] = static_cast<float>(small_value(F, v));
+    return t;
+  }();
+  return made;
+}
+
+template <class T>
+T at(const uint8_t* p, int index) {
+  T v;
+  std::memcpy(&v, p + static_cast<size_t>(index) * sizeof(T), sizeof(T));
+  return v;
+}
+
+template <Element E>
+inline float element(const uint8_t* p, int j) {
+  if constexpr (E == Element::Bf16) {
+    const uint32_t u = static_cast<uint32_t>(at<uint16_t>(p, j)) << 16;
+    float f;
+    std::memcpy(&f, &u, 4);
+    return f;
+  } else if constexpr (E == Element::F16) {
+    return static_cast<float>(at<_Float16>(p, j));
+  } else if constexpr (E == Element::Tf32) {  // the low 13 bits do not count
+    const uint32_t u = at<uint32_t>(p, j) & ~0x1fffu;
+    float f;
+    std::memcpy(&f, &u, 4);
+    return f;
+  } else if constexpr (E == Element::S8) {
+    return static_cast<int8_t>(p[j]);
+  } else if constexpr (E == Element::U8) {
+    return p[j];
+  } else if constexpr (E == Element::E4m3) {
+    return table<kE4m3>().value[p[j]];
+  } else if constexpr (E == Element::E5m2) {
+    return table<kE5m2>().value[p[j]];
+  } else if constexpr (E == Element::E2m3 || E == Element::E3m2) {
+    const int bit = 6 * j;
+    const uint32_t v = (p[bit / 8] | static_cast<uint32_t>(p[bit / 8 + 1]) << 8) >> bit % 8 & 63;
+    return E == Element::E2m3 ? table<kE2m3>().value[v] : table<kE3m2>().value[v];
+  } else {
+    return table<kE2m1>().value[p[j / 2] >> 4 * (j % 2) & 15];
+  }
+}
+
+// An element of A in tensor memory, in its container of 8 bits (PTX ISA 9.7.16.10.4.3).
+template <Element E>
+inline float contained(const uint8_t* p, int j) {
+  if constexpr (E == Element::E2m3) return table<kE2m3>().value[p[j] & 63];
+  if constexpr (E == Element::E3m2) return table<kE3m2>().value[p[j] & 63];
+  if constexpr (E == Element::E2m1) return table<kE2m1>().value[p[j] >> 2 & 15];
+  return element<E>(p, j);
+}
+
+// The 16 bytes at a shared offset; bytes that may not be read are poison (and reported) in `scratch`.
+inline const uint8_t* fetch_chunk(Engine& e, Cta& cta, uint32_t offset, const Origin& at, uint8_t* scratch) {
+  if (offset >= kSharedReserved && offset + 16 <= cta.shared.data.size() &&
+      all_valid(&cta.shared.state[offset], 16)) {
+    e.tell(&Listener::async_shared, cta, offset, 16u, false);
+    return &cta.shared.data[offset];
+  }
+  std::memset(scratch, kPoisonByte, 16);
+  e.async_read_shared(cta, offset, 16, scratch, at, "tcgen05.mma");
+  return scratch;
+}
+
+// What an element is when its bytes may not be read: 0xff is a NaN in some formats only.
+template <Element E>
+constexpr bool kPoisons =
+    E == Element::F16 || E == Element::Bf16 || E == Element::Tf32 || E == Element::E4m3 || E == Element::E5m2;
+
+template <Element E>
+void fetch_typed(Engine& e, Cta& cta, const MatrixDescriptor& d, bool mn_major, int rows, int k_count,
+                 float sign, const Origin& at, float* out, int stride_row, int stride_k) {
+  constexpr int kCount = per_chunk(E);
+  constexpr bool integer = E == Element::S8 || E == Element::U8;
+  uint8_t scratch[16];
+  auto unpack = [&](uint32_t offset, float* to, int stride) {
+    const uint8_t* p = fetch_chunk(e, cta, offset, at, scratch);
+    if (!kPoisons<E> && !integer && p == scratch) {
+      for (int j = 0; j < kCount; ++j) to[j * stride] = NAN;
+      return;
+    }
+    for (int j = 0; j < kCount; ++j) to[j * stride] = sign * element<E>(p, j);
+  };
+  if (!mn_major) {
+    for (int mn = 0; mn < rows; ++mn)
+      for (int c = 0; c < k_count / kCount; ++c)
+        unpack(k_chunk(d, mn, c), out + mn * stride_row + c * kCount * stride_k, stride_k);
+  } else {
+    for (int k = 0; k < k_count; ++k)
+      for (int g = 0; g * kCount < rows; ++g)
+        unpack(mn_chunk(d, g, k), out + g * kCount * stride_row + k * stride_k, stride_row);
+  }
+}
+
+// Calls f with the element type as a constant.
+template <class F>
+decltype(auto) with_element(Element e, F&& f) {
+  switch (e) {
+    case Element::F16:
+      return f.template operator()<Element::F16>();
+    case Element::Bf16:
+      return f.template operator()<Element::Bf16>();
+    case Element::Tf32:
+      return f.template operator()<Element::Tf32>();
+    case Element::S8:
+      return f.template operator()<Element::S8>();
+    case Element::U8:
+      return f.template operator()<Element::U8>();
+    case Element::E4m3:
+      return f.template operator()<Element::E4m3>();
+    case Element::E5m2:
+      return f.template operator()<Element::E5m2>();
+    case Element::E2m3:
+      return f.template operator()<Element::E2m3>();
+    case Element::E3m2:
+      return f.template operator()<Element::E3m2>();
+    case Element::E2m1:
+      return f.template operator()<Element::E2m1>();
+    default:
+      return f.template operator()<Element::E2m1Dense>();
+  }
+}
+
+int k_of(Format f) { return mma_rules().formats[static_cast<size_t>(f)].k; }
+
+// A cell that the instruction reads; one that may not be read is told and poison. What a later operation of
+// the same pipeline will write is not pending for this one.
+uint32_t read_cell(Engine& e, Cta& cta, const MmaRequest& r, int lane, int column, const char* what,
+                   LaterWrites& later, bool& valid) {
+  const uint8_t state = *cta.tmem.state_at(lane, column);
+  if (state != kValid) {
+    const bool pending = later.pending(state, cta, lane, column);
+    if (pending || !(state & kValid)) {
+      e.error(pending ? "tmem-pending" : "tmem-uninitialised",
+              std::string("tcgen05.mma reads ") + what + " from TMEM lane " + std::to_string(lane) +
+                  " column " + std::to_string(column) +
+                  (pending ? ", whose write has not completed" : ", which was never written"),
+              r.origin, static_cast<uint64_t>(lane) << 16 | static_cast<uint64_t>(column));
+      valid = pending && e.finish_stores_to(cta, lane, column);
+      if (!valid) return kPoisonWord;
+    }
+  }
+  return *cta.tmem.at(lane, column);
+}
+
+}  // namespace
+
+void fetch_operand(Engine& e, Cta& cta, uint64_t desc, const MmaRequest& r, bool is_b, int rows, float* out,
+                   int stride_row, int stride_k) {
+  const InstructionDescriptor i = r.descriptor();
+  const MatrixDescriptor d = decode_smem_desc(desc);
+  const float sign = (is_b ? i.negate_b : i.negate_a) ? -1.0f : 1.0f;
+  const bool mn_major = is_b ? i.b_mn_major : i.a_mn_major;
+  const int k = k_of(r.format);
+  with_element(element_of(r.format, is_b ? i.b_type : i.a_type), [&]<Element E>() {
+    fetch_typed<E>(e, cta, d, mn_major, rows, k, sign, r.origin, out, stride_row, stride_k);
+  });
+  for (int pad = k; pad < kBlockK; ++pad)
+    for (int row = 0; row < rows; ++row) out[row * stride_row + pad * stride_k] = 0;
+}
+
+bool fetch_tmem_row(Engine& e, Cta& cta, const MmaRequest& r, const InstructionDescriptor& d, int lane,
+                    LaterWrites& later, float* out) {
+  const int column = static_cast<int>(r.a & 0xffff);
+  if (!cta.tmem.allocated(column, 8)) {
+    e.fault("tmem-not-allocated", "tcgen05.mma reads A from TMEM columns that are not allocated", r.origin,
+            r.a);
+    return false;
+  }
+  uint32_t cells[8];
+  bool valid[8];
+  for (int j = 0; j < 8; ++j) {
+    valid[j] = true;
+    cells[j] = read_cell(e, cta, r, lane, column + j, "A", later, valid[j]);
+  }
+  const int k = k_of(r.format);
+  const float sign = d.negate_a ? -1.0f : 1.0f;
+  with_element(element_of(r.format, d.a_type), [&]<Element E>() {
+    const uint8_t* p = reinterpret_cast<const uint8_t*>(cells);
+    for (int j = 0; j < k; ++j) {
+      const bool read = kPoisons<E> || E == Element::S8 || E == Element::U8 || valid[j * 8 / k];
+      out[j] = read ? sign * contained<E>(p, j) : NAN;
+    }
+  });
+  for (int pad = k; pad < kBlockK; ++pad) out[pad] = 0;
+  return true;
+}
+
+std::pair<int, int> scale_columns(const std::vector<Segment>& segments) {
+  int rows = 0, columns = 0;
+  for (const Segment& s : segments) {
+    rows = std::max(rows, s.row + 1);
+    columns = std::max(columns, s.columns);
+  }
+  return {(rows + 31) / 32, (columns + 31) / 32};
+}
+
+// A row's factors lie in one word: row m in lane m % 32 of column m / 32, the same in each quarter of the
+// lanes, of which each data path reads its own; a column of B likewise, counted inside the half of N that the
+// lanes compute (tmem_sf_frg in CUTLASS's mma_traits_sm100.hpp).
+bool fetch_scales(Engine& e, Cta& cta, const MmaRequest& r, const InstructionDescriptor& d,
+                  LaterWrites& later, Workspace& w) {
+  const int scales = mma_rules().formats[static_cast<size_t>(r.format)].scales;
+  const int a_column = static_cast<int>(r.scale_a & 0xffff), b_column = static_cast<int>(r.scale_b & 0xffff);
+  const auto [a_columns, b_columns] = scale_columns(w.segments);
+  if (!cta.tmem.allocated(a_column, a_columns) || !cta.tmem.allocated(b_column, b_columns)) {
+    e.fault("tmem-not-allocated", "tcgen05.mma reads scale factors from TMEM columns that are not allocated",
+            r.origin, cta.tmem.allocated(a_column, a_columns) ? r.scale_b : r.scale_a);
+    return false;
+  }
+  auto read = [&](int quarter, int column, int index, int id, const char* what, auto&& put) {
+    bool valid = true;
+    const uint32_t word =
+        read_cell(e, cta, r, 32 * quarter + index % 32, column + index / 32, what, later, valid);
+    for (int j = 0; j < scales; ++j) {
+      const uint32_t v = word >> 8 * (id + j) & 255;
+      float scale = d.ue8m0 ? (v == 255 ? NAN : std::ldexp(1.0f, static_cast<int>(v) - 127))
+                            : static_cast<float>(small_value(kE4m3, v & 127));
+      put(j, valid ? scale : NAN);
+    }
+  };
+  int quarters = 0;
+  for (const Segment& s : w.segments) {
+    const int quarter = s.lane / 32;
+    read(quarter, a_column, s.row, d.a_scale_id, "the scale factors of A",
+         [&](int j, float v) { w.scale_a[s.lane][j] = v; });
+    if (quarters >> quarter & 1) continue;
+    quarters |= 1 << quarter;
+    for (int n = 0; n < s.columns; ++n)
+      read(quarter, b_column, n, d.b_scale_id, "the scale factors of B",
+           [&](int j, float v) { w.scale_b[quarter][j][n] = v; });
+  }
+  return true;
+}
+
+}  // namespace tileproof

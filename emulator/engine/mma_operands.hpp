@@ -1,0 +1,41 @@
+// Operands of tcgen05.mma as numbers: A and B out of shared or tensor memory, scale factors.
+#pragma once
+
+#include "mma.hpp"
+#include "tensor_core.hpp"
+
+namespace tileproof {
+
+constexpr int kMaxK = 64, kMaxScales = 4;
+
+// Working storage of one MMA; too large for the stack, kept from one to the next.
+struct Workspace {
+  alignas(64) float a[kTmemLanes * kMaxK];  // [row or lane][k of the format]
+  alignas(64) float b[kMaxK * kMaxN];       // [k][n]
+  // Scale factors: A's of each lane; B's as each quarter of the lanes finds them, by column of its segment.
+  alignas(64) float scale_a[kTmemLanes][kMaxScales];
+  alignas(64) float scale_b[4][kMaxScales][kMaxN];
+  SplitOperand a_split, b_split;
+  bool b_special[kMaxN];
+  std::vector<Segment> segments;
+};
+
+// Products of one instruction along k, in steps of kBlockK: tf32's 8 are filled up with zeros.
+inline int padded_k(Format f) {
+  const int k = mma_rules().formats[static_cast<size_t>(f)].k;
+  return k < kBlockK ? kBlockK : k;
+}
+
+// rows x k elements from shared memory: out[row * stride_row + k * stride_k].
+void fetch_operand(Engine& e, Cta& cta, uint64_t desc, const MmaRequest& r, bool is_b, int rows, float* out,
+                   int stride_row, int stride_k);
+// A of one lane, from TMEM: every data path multiplies the A found in its own lane. False after a fault.
+bool fetch_tmem_row(Engine& e, Cta& cta, const MmaRequest& r, const InstructionDescriptor& d, int lane,
+                    LaterWrites& later, float* out);
+// The scale factors that the segments of one CTA need (PTX ISA 9.7.16.10.7.2). False after a fault.
+bool fetch_scales(Engine& e, Cta& cta, const MmaRequest& r, const InstructionDescriptor& d,
+                  LaterWrites& later, Workspace& w);
+// Columns of A's and B's scale factors.
+std::pair<int, int> scale_columns(const std::vector<Segment>& segments);
+
+}  // namespace tileproof

@@ -385,10 +385,56 @@ _BUILD = _rows(
     ),
 )
 
+_SINCE_HANGS = _rows(
+    "found since: hangs and lifetimes",
+    (
+        (
+            "H20",
+            "a warp that exits early arrives once at a named barrier: the others' next round lacks it",
+            "vllm#26026",
+            "exits after each round, with an arrival for every round that is left or for one",
+        ),
+        (
+            "H21",
+            "the box of a tensor map brings fewer bytes than were announced to the mbarrier",
+            "mirage#705",
+            "every announcement 1024 bytes too large; the hang names the bytes that are missing",
+        ),
+    ),
+)
+
+_SINCE_NUMERICS = _rows(
+    "found since: numerics and inputs",
+    (
+        (
+            "N20",
+            "rows behind the last key of a partial tile hold NaN: a masked probability 0 times it is NaN",
+            "FA#2407",
+            "partial tiles whose other slots name rows of NaN",
+        ),
+        (
+            "N23",
+            "the byte offset of a row overflows 32 bits from 16K tokens on",
+            "fla-org/native-sparse-attention#6",
+            "rows 16383 and 16384 of 256 KiB each: the offset in 32 and in 64 bits",
+        ),
+    ),
+)
+
 ROWS: Mapping[str, Row] = MappingProxyType(
     {
         row.id: row
-        for table in (_INDICES, _EMPTY, _EMPTY_ORDERS, _RACES, _RACES_ORDERS, _NUMERICS, _BUILD)
+        for table in (
+            _INDICES,
+            _EMPTY,
+            _EMPTY_ORDERS,
+            _RACES,
+            _RACES_ORDERS,
+            _NUMERICS,
+            _BUILD,
+            _SINCE_HANGS,
+            _SINCE_NUMERICS,
+        )
         for row in sorted(table, key=lambda r: (r.group, int(r.id[1:])))
     }
 )

@@ -1,0 +1,116 @@
+# ruff: noqa: E501 - PTX lines are kept whole
+"""Rows H20, H21, N20 and N23 of the corpus: early exits, announced bytes, NaN in a partial tile, 32-bit offsets."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from corpus_kit import SCHEDULES, changed, in_ptx, run, source
+from head128_cases import random_case
+from test_index_validity import has_nan, selected
+from tileproof.emulator import LaunchResult, Memory
+from tileproof.emulator import Schedule as EmulatorSchedule
+
+sys.path.append(str(Path(__file__).parents[1] / "emulator"))
+from ptx_kit import run as launched
+
+ORDERS = [EmulatorSchedule(p, s) for p in ("early", "late", "random", "starve", "pct") for s in range(4)]  # type: ignore[arg-type]
+
+
+def rounds(early: str, schedule: EmulatorSchedule, limit: int) -> LaunchResult:
+    """Warp 0 meets warp 1 three times at named barrier 1; warp 1 leaves its loop after `limit` rounds."""
+    body = f"""
+    setp.ge.u32 %p1, %t, 32; mov.u32 %r1, 0; ld.global.u32 %r3, [%a0]; @%p1 bra OTHER;
+    LOOP: bar.sync 1, 64; add.u32 %r1, %r1, 1; setp.lt.u32 %p2, %r1, 3; @%p2 bra LOOP; bra.uni END;
+    OTHER: setp.ge.u32 %p3, %r1, %r3; @%p3 bra EARLY;
+    bar.sync 1, 64; add.u32 %r1, %r1, 1; setp.lt.u32 %p2, %r1, 3; @%p2 bra OTHER; bra.uni END;
+    EARLY: {early}
+    END:"""
+    memory = Memory()
+    flag = memory.buffer(np.array([limit], np.uint32))
+    return launched(body, [flag], memory=memory, threads=64, shared_bytes=64, schedule=schedule)
+
+
+@pytest.mark.corpus("H20")
+def test_H20_a_warp_that_exits_early_arrives_for_every_round_that_is_left() -> None:
+    every = "bar.sync 1, 64; add.u32 %r1, %r1, 1; setp.lt.u32 %p2, %r1, 3; @%p2 bra EARLY;"
+    once = "bar.arrive 1, 64;"
+    for schedule in ORDERS:
+        for limit in range(4):
+            assert not rounds(every, schedule, limit).findings
+            # One arrival on the way out is enough only when one round was left.
+            wrong = rounds(once, schedule, limit)
+            assert {f.code for f in wrong.errors} == ({"hang"} if limit < 2 else set())
+            if wrong.errors:
+                (waiting,) = wrong.errors[0].waiting
+                assert "named barrier 1: 32 threads of 64" in waiting.waits_for
+
+
+MORE = in_ptx(
+    r"(mbarrier\.arrive\.expect_tx\S+ _, \[%r\d+\], )(%r\d+);",
+    r"{ .reg .b32 more; add.s32 more, \2, 1024; \1more; }",
+)
+
+
+@pytest.mark.corpus("H21")
+def test_H21_a_box_smaller_than_the_announced_bytes() -> None:
+    inputs = random_case(41, topk=64)
+    for schedule in SCHEDULES:
+        assert run(inputs, schedule=schedule).clean
+        bad = run(inputs, MORE, schedule=schedule, taps=False)
+        assert "hang" in bad.codes
+        missing = {w.tx_bytes for f in bad.run.findings for w in f.waiting if w.tx_bytes}
+        assert missing == {1024}
+
+
+@pytest.mark.corpus("N20")
+def test_N20_nan_behind_the_last_key_of_a_partial_tile() -> None:
+    rng = np.random.default_rng(42)
+    indices = rng.integers(20, 60, (2, 64)).astype(np.int32)
+    lengths = np.array([37, 50], np.int32)
+    for token, length in enumerate(lengths):
+        indices[token, length:] = 0  # row 0, which holds NaN
+    inputs = random_case(43, s_kv=80, topk=64, indices=indices, topk_length=lengths)
+    kv = inputs.kv.copy()
+    kv[~selected(inputs)] = np.nan
+    poisoned = changed(inputs, kv=kv)
+    for schedule in SCHEDULES:
+        seen = run(poisoned, schedule=schedule)
+        assert seen.clean and not has_nan(seen.outputs["dQ"])
+    row_0 = source(
+        "load.cuh",
+        (
+            "c * kColTile, keys, kBothRanks",
+            "c * kColTile, int4{max(keys.x, 0), max(keys.y, 0), max(keys.z, 0), max(keys.w, 0)}, kBothRanks",
+        ),
+    )
+    bad = run(poisoned, row_0)
+    assert bad.wrong == "P" and has_nan(bad.outputs["dQ"])  # the mask makes S 0, and 0 * NaN is NaN
+
+
+ROW = 1 << 18  # bytes: 64 heads of 2048 f16
+
+
+@pytest.mark.corpus("N23")
+@pytest.mark.parametrize("wide", [True, False])
+def test_N23_rows_from_16384_on_need_64_bit_offsets(wide: bool) -> None:
+    """Pages of zeros that nobody touches are not held in memory."""
+    table = np.zeros((16385, ROW // 4), np.uint32)
+    rows = np.array([0, 1, 16383, 16384], np.uint32)
+    table[rows, 0] = 100 + rows
+    memory = Memory()
+    out = memory.empty(4, np.uint32)
+    offset = (
+        f"mad.wide.u32 %rd3, %r1, {ROW}, %a1;"
+        if wide
+        else f"mul.lo.u32 %r2, %r1, {ROW}; cvt.u64.u32 %rd2, %r2; add.u64 %rd3, %a1, %rd2;"
+    )
+    body = f"""mad.wide.u32 %rd1, %t, 4, %a2; ld.global.u32 %r1, [%rd1]; {offset}
+    ld.global.u32 %r3, [%rd3]; mad.wide.u32 %rd4, %t, 4, %a0; st.global.u32 [%rd4], %r3;"""
+    result = launched(body, [out, memory.buffer(table), memory.buffer(rows)], memory=memory, threads=4)
+    assert not result.findings
+    # In 32 bits row 16384 is row 0, inside the buffer: only the value tells.
+    assert out.numpy().tolist() == [100, 101, 100 + 16383, 100 + 16384 if wide else 100]

@@ -127,6 +127,10 @@ def _d_qks(kernel: Any, wanted: str) -> list[int]:
     show_default=True,
     help="Check that conflicting accesses are ordered (docs/races.md).",
 )
+@click.option(
+    "--seconds-limit", default=0.0, metavar="SECONDS", type=click.FloatRange(0),
+    help="Stop a launch that runs longer, with a finding; 0 for no limit.",
+)  # fmt: skip
 @click.option("--strict", is_flag=True, help="Take the PTX ISA by the letter: some findings weigh more.")
 @click.option("--case", "case_json", metavar="JSON", help="Replay one case of a finding.")
 @click.option("--schedule-seed", default=0, metavar="N", help="With --case: seed of the random schedule.")
@@ -145,6 +149,7 @@ def check(
     policy: Any,
     mma: Any,
     races: bool,
+    seconds_limit: float,
     strict: bool,
     case_json: str | None,
     schedule_seed: int,
@@ -176,6 +181,7 @@ def check(
     extra += ["--mma=exact"] if mma == "exact" else []
     extra += [] if races else ["--no-races"]
     extra += ["--strict"] if strict else []
+    extra += [f"--seconds-limit={seconds_limit:g}"] if seconds_limit else []
     extra += [f"--allow={one}" for one in allow]
     accepted = [Allow.parse(one) for one in allow]
 
@@ -192,6 +198,7 @@ def check(
                 races=races,
                 allow=accepted,
                 strict=strict,
+                seconds_limit=seconds_limit,
             )
             progress.start(f"{found.name} d_qk {width}")
             if case is not None:

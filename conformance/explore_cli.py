@@ -48,6 +48,10 @@ LONG = 24  # decisions; a longer schedule goes into a file
     "--allow", multiple=True, metavar="CODE[:PLACE]",
     help="Accept this finding on purpose; it is listed, and is no defect (repeatable).",
 )  # fmt: skip
+@click.option(
+    "--seconds-limit", default=0.0, metavar="SECONDS", type=click.FloatRange(0),
+    help="Stop a launch that runs longer, with a finding; 0 for no limit.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
 def explore(
     kernel: str,
@@ -64,6 +68,7 @@ def explore(
     processes: int,
     out: str,
     allow: tuple[str, ...],
+    seconds_limit: float,
     as_json: bool,
 ) -> int:
     """Run one problem of KERNEL under many schedules; findings and outputs must not depend on the schedule.
@@ -85,6 +90,7 @@ def explore(
         words = ["--blocks", str(blocks)]
     words += [*(["--plant", plant] if plant else []), *([] if races else ["--no-races"])]
     words += [f"--allow={one}" for one in allow]
+    words += [f"--seconds-limit={seconds_limit:g}"] if seconds_limit else []
 
     with Progress(schedules) as progress:
         progress.start(f"{kernel}: building")
@@ -110,6 +116,7 @@ def explore(
             progress=show,
             races=races,
             allow=[Allow.parse(one) for one in allow],
+            seconds_limit=seconds_limit,
         )
     rows = [
         _row(number, one, subject.names, ["tileproof", "explore", kernel, *words], out)

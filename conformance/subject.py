@@ -59,10 +59,11 @@ def on_emulator(
     races: bool = True,
     allow: Sequence[Allow] = (),
     strict: bool = False,
+    seconds_limit: float = 0.0,
 ) -> Subject:
     """Builds `kernel` (cached) and pairs it with the emulator's driver; `races` checks the order of all
     accesses in the launches that are judged stage by stage; `allow` are findings accepted on purpose;
-    `strict` takes the ISA by the letter.
+    `strict` takes the ISA by the letter; `seconds_limit` (0: none) stops a launch that runs longer.
     """
     from tileproof.conformance.drivers import emulator
 
@@ -79,6 +80,7 @@ def on_emulator(
             races=races and taps,
             allow=allow,
             strict=strict,
+            seconds_limit=seconds_limit,
         )
 
     @cache

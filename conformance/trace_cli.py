@@ -28,6 +28,10 @@ DEFECT = 1
 @click.option("--schedule-seed", default=0, show_default=True, help="Seed of the random schedule.")
 @click.option("--schedule", "given", metavar="SCHEDULE", help="Of `tileproof explore`, in place of both.")
 @click.option("--plant", metavar="ID", help="Plant a defect first (see `tileproof defects`).")
+@click.option(
+    "--seconds-limit", default=0.0, metavar="SECONDS", type=click.FloatRange(0),
+    help="Stop a launch that runs longer, with a finding; 0 for no limit.",
+)  # fmt: skip
 @click.option("--limit", default=1_000_000, show_default=True, type=click.IntRange(1), help="Events kept.")
 @click.option("--out", type=click.Path(dir_okay=False), help="Write Chrome trace JSON (for ui.perfetto.dev).")
 @click.option("--picture", type=click.Path(dir_okay=False), help="Draw the trace into an image.")
@@ -40,6 +44,7 @@ def trace(
     schedule_seed: int,
     given: str | None,
     plant: str | None,
+    seconds_limit: float,
     limit: int,
     out: str | None,
     picture: str | None,
@@ -64,7 +69,9 @@ def trace(
     built = build_planted(found, d_qk, planted)
     launch = found.launch(one_token(d_qk, blocks).inputs(), built)
     schedule = Schedule(policy, schedule_seed) if given is None else EmulatorSchedule.parse(given)
-    observed, events = emulator.run_traced(launch, plan, schedule=schedule, limit=limit)
+    observed, events = emulator.run_traced(
+        launch, plan, schedule=schedule, limit=limit, seconds_limit=seconds_limit
+    )
     names = PlanTraceNames(plan)
     if out:
         write(out, json.dumps(events.to_chrome(names)))

@@ -50,22 +50,28 @@ def run(
     races: bool = False,
     allow: Sequence[Allow] = (),
     strict: bool = False,
+    seconds_limit: float = 0.0,
 ) -> Observed:
     """Executes `launch`; with `taps` every observation of the plan is captured, with `races` the order of
     all accesses is checked. `allow`: findings accepted on purpose, which go to `Observed.allowed`;
-    `strict` takes the ISA by the letter.
+    `strict` takes the ISA by the letter; `seconds_limit` (0: none) stops a launch that runs longer.
 
     TileproofError when the module cannot be parsed, holds an instruction that the emulator does not know, or
     does not fit the launch.
     """
-    return _run(launch, plan, schedule, taps, mma, 0, races, allow, strict)[0]
+    return _run(launch, plan, schedule, taps, mma, 0, races, allow, strict, seconds_limit)[0]
 
 
 def run_traced(
-    launch: Launch, plan: KernelPlan, *, schedule: Schedule | EmulatorSchedule, limit: int = 1_000_000
+    launch: Launch,
+    plan: KernelPlan,
+    *,
+    schedule: Schedule | EmulatorSchedule,
+    limit: int = 1_000_000,
+    seconds_limit: float = 0.0,
 ) -> tuple[Observed, Trace]:
     """As `run`, without captures, and the launch's first `limit` events."""
-    observed, trace = _run(launch, plan, schedule, False, "fast", limit, False)
+    observed, trace = _run(launch, plan, schedule, False, "fast", limit, False, seconds_limit=seconds_limit)
     assert trace is not None
     return observed, trace
 
@@ -80,6 +86,7 @@ def _run(
     races: bool,
     allow: Sequence[Allow] = (),
     strict: bool = False,
+    seconds_limit: float = 0.0,
 ) -> tuple[Observed, Trace | None]:
     result, buffers = launch_on(
         launch,
@@ -93,6 +100,7 @@ def _run(
         races=races,
         allow=allow,
         strict=strict,
+        seconds_limit=seconds_limit,
     )
     dynamic = shared_offset(launch)
     outputs = {

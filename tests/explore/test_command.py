@@ -64,6 +64,16 @@ def test_a_defect_is_found_named_and_replayed() -> None:
     assert explored(*words[2:-1], "replay:base=late")[0] == 0
 
 
+def test_a_launch_that_takes_too_long_is_stopped() -> None:
+    args = ("head128", "--blocks", "8", "--schedules", "2", "--shrink", "0", "--seconds-limit")
+    assert explored(*args, "600")[0] == 0
+    code, result = explored(*args, "0.002")
+    assert code == 1 and {one["code"] for one in result["findings"]} == {"time-limit"}
+    assert "--seconds-limit=0.002" in result["findings"][0]["replay"]
+    done = CliRunner().invoke(trace, ["head128", "--seconds-limit", "0.002"], standalone_mode=False)
+    assert done.return_value == 1 and "time-limit" in done.stderr
+
+
 def test_a_schedule_can_be_traced() -> None:
     args = ["head128-part0", "--plant", "q-not-waited-for", "--blocks", "2", "--text"]
     texts = []

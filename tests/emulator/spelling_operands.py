@@ -106,6 +106,11 @@ def operands(opcode: str) -> str | None:
         return ", ".join(
             [register(types[0], 1), register(types[1], 2), *([register(types[1], 3)] if two else [])]
         )
+    if base in ("st", "red") and "async" in rest:
+        names = [register(type_, k) for k in range(vector)]
+        return f"{_address(rest)}, {_group(names) if vector > 1 else names[0]}, {_address(rest)}"
+    if base == "st" and "bulk" in rest:
+        return f"{_address(rest)}, %rd4, 0"
     if base in ("ld", "st"):
         names = [register(type_, k) for k in range(vector)]
         value = _group(names) if vector > 1 else names[0]
@@ -262,13 +267,19 @@ def _copy(rest: list[str], hint: str) -> str | None:
         dimensions = next((int(word[0]) for word in rest if re.match(r"\dd$", word)), 1)
         count = 5 if {"tile::gather4", "tile::scatter4"} & set(rest) else dimensions
         coordinates = _group([f"%r{k + 10}" for k in range(count)])
+        offsets = ", " + _group([f"%h{k + 2}" for k in range(dimensions - 2)]) if "im2col" in rest else ""
+        if "prefetch" in rest:
+            return f"[%rd8, {coordinates}]{offsets}{hint}"
         if loads:
-            return (
-                f"[%r8], [%rd8, {coordinates}], [%r9]"
-                + (", %h1" if "multicast::cluster" in rest else "")
-                + hint
-            )
+            hint = ("" if "multicast::cluster" not in rest else ", %h1") + hint
+            return f"[%r8], [%rd8, {coordinates}], [%r9]{offsets}{hint}"
         return f"[%rd8, {coordinates}], [%r8]{hint}"
+    if "prefetch" in rest:
+        return f"[%rd8], %r6{hint}"
+    if "multicast::cluster" in rest:
+        hint = f", %h1{hint}"
+    if "cp_mask" in rest:
+        hint += ", %h1"
     source = "%rd8" if "global" in spaces[1:] else "%r8"
     barrier = ", [%r9]" if "mbarrier::complete_tx::bytes" in rest else ""
     return f"[{'%r7' if loads else '%rd7'}], [{source}], %r6{barrier}{hint}"

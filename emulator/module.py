@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -28,6 +29,7 @@ from tileproof.emulator.trace import Trace
 
 Argument = Buffer | TensorMap | int | float | bytes | np.generic
 _MOST_CTAS = 1 << 24
+_PROCESSORS = 148  # of a B200
 _SHARED_LIMIT = 232448  # bytes one CTA may use on SM100 (cutlass/arch/arch.h)
 _GLOBALS_BASE = 0x0800_0000_0000
 
@@ -125,13 +127,15 @@ class Module:
         allow: Sequence[Allow | str] = (),
         symbols: Mapping[int, str] | None = None,
         strict: bool = False,
+        resident: int | None = None,
     ) -> LaunchResult:
         """Runs one grid to its end or to the finding that stops it.
 
         Parameters
         ----------
-        grid, block, cluster: (x, y, z); clusters run one after another. `cluster` defaults to the entry's
-            `.reqnctapercluster`, else 1.
+        grid, block, cluster: (x, y, z). `cluster` defaults to the entry's `.reqnctapercluster`, else 1.
+        resident: clusters that may run at once, at most; by default as many as have a processor for each of
+            their CTAs.
         shared_bytes: dynamic shared memory.
         args: one a parameter: a Buffer (its address), a TensorMap (its 128 bytes), a number, or the bytes
         of a
@@ -175,6 +179,7 @@ class Module:
             "livelock_limit": livelock_limit,
             "instruction_limit": instruction_limit,
             "trace_limit": trace_limit,
+            "resident": 1 if resident is None else resident,
         }
         for name, value in counts.items():
             if not isinstance(value, int) or (value < 0 and name != "shared_bytes"):
@@ -230,6 +235,7 @@ class Module:
             schedule=schedule.for_engine(record),
             grant_claims=clc == "grant",
             strict=strict_weights() if strict else None,
+            resident=max(resident if resident is not None else _PROCESSORS // math.prod(cluster3), 1),
             launch_registers=launch_registers(directives, block3[0] * block3[1] * block3[2], entry),
             seconds_limit=seconds_limit,
         )

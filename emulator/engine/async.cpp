@@ -17,6 +17,7 @@ void Engine::issue(const char* engine, uint64_t queue, const Origin& origin, std
   op.queue = queue;
   op.engine = engine;
   op.origin = origin;
+  op.cluster = &cluster_at(origin.cta);
   op.source_rank = origin.rank;
   op.complete = std::move(complete);
   op.writes = std::move(writes);

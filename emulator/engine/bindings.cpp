@@ -90,7 +90,8 @@ py::dict launch(
     int policy, uint64_t seed, int mma, uint64_t livelock_limit, uint64_t instruction_limit,
     const std::vector<std::tuple<std::string, uint32_t, bool, int32_t, int32_t, uint32_t, uint32_t>>& taps,
     uint64_t trace_limit, bool races, const py::dict& schedule, int32_t launch_registers, bool grant_claims,
-    const std::optional<std::vector<std::tuple<std::string, int, bool>>>& strict, double seconds_limit) {
+    const std::optional<std::vector<std::tuple<std::string, int, bool>>>& strict, double seconds_limit,
+    uint32_t resident) {
   GlobalMemory memory;
   for (const auto& [address, size, data, written, writable, name] : buffers) {
     GlobalBuffer b;
@@ -119,6 +120,7 @@ py::dict launch(
     for (const auto& [code, severity, stops] : *strict)
       c.weights[code] = {static_cast<Severity>(severity), stops};
   c.launch_registers = launch_registers;
+  c.resident = resident;
   c.grant_claims = grant_claims;
   c.seconds_limit = seconds_limit;
   c.interrupted = [] {
@@ -270,7 +272,7 @@ PYBIND11_MODULE(_engine, m) {
         py::arg("mma"), py::arg("livelock_limit"), py::arg("instruction_limit"), py::arg("taps"),
         py::arg("trace_limit"), py::arg("races"), py::arg("schedule") = py::dict(),
         py::arg("launch_registers") = 0, py::arg("grant_claims") = false, py::arg("strict") = py::none(),
-        py::arg("seconds_limit") = 0.0);
+        py::arg("seconds_limit") = 0.0, py::arg("resident") = 1);
   m.def("handlers", &handler_ids, "Handler names and their numbers.");
   m.def("set_mma_rules", &set_mma_rules, "Hands over spec.machine.descriptor_rules.");
   m.def(

@@ -40,19 +40,49 @@ void Engine::run() {
   for (uint32_t z = 0; z < g.z; z += c.z)
     for (uint32_t y = 0; y < g.y; y += c.y)
       for (uint32_t x = 0; x < g.x; x += c.x) firsts.push_back({x, y, z});
-  // Clusters run one after another; their order is unspecified in CUDA, so a random environment shuffles it.
+  // The order of clusters is unspecified in CUDA, and so is which run at once: a random environment shuffles
+  // them, and starts up to three together. Otherwise the next one starts when those that run only wait for
+  // it, or are over.
+  uint64_t together = 1;
   if (config.environment) {
     std::mt19937_64 draw(config.environment);
     std::shuffle(firsts.begin(), firsts.end(), draw);
+    together = std::min<uint64_t>(1 + mix(config.environment, 3) % 3, config.resident);
   }
   while (!clusters_.empty() && !stopped) {
-    const Dim3 f = clusters_.front();
-    clusters_.pop_front();
-    start_cluster(f);
-    scheduler->start_cluster();
+    scheduler->start_machine();
+    for (uint64_t k = 0; k < together && !clusters_.empty(); ++k) start_next();
     scheduler->run();
-    finish_cluster();
   }
+  for (auto& cluster : live) finish_cluster(*cluster);  // the launch was stopped
+}
+
+bool Engine::start_another() {
+  if (clusters_.empty() || live.size() >= config.resident) return false;
+  start_next();
+  return true;
+}
+
+void Engine::retire() {
+  ended_ = false;
+  for (size_t k = 0; k < live.size() && !stopped;) {
+    if (live[k]->live_threads) {
+      ++k;
+      continue;
+    }
+    finish_cluster(*live[k]);
+    if (stopped) return;
+    spare_.push_back(std::move(live[k]));
+    live.erase(live.begin() + static_cast<std::ptrdiff_t>(k));
+  }
+}
+
+Cluster& Engine::cluster_at(Dim3 cta) const {
+  const Dim3 c = config.cluster;
+  for (const auto& cluster : live)
+    if (cta.x - cluster->first.x < c.x && cta.y - cluster->first.y < c.y && cta.z - cluster->first.z < c.z)
+      return *cluster;
+  return *live.front();
 }
 
 // Which one is unspecified: the one that would start next, in the order that the environment has drawn.
@@ -65,20 +95,26 @@ std::optional<Dim3> Engine::claim_cluster() {
 }
 
 void Engine::start_cluster(Dim3 first) {
-  if (!cluster) cluster = std::make_unique<Cluster>();
+  if (spare_.empty()) spare_.push_back(std::make_unique<Cluster>());
+  uint32_t slot = 0;
+  while (slot < live.size() && live[slot]->slot == slot) ++slot;
+  Cluster* cluster =
+      live.insert(live.begin() + static_cast<std::ptrdiff_t>(slot), std::move(spare_.back()))->get();
+  spare_.pop_back();
+  cluster->slot = slot;
+  cluster->serial = started_++;
+  last_start_ = counters.warp_instructions;
   const Dim3 c = config.cluster;
   cluster->first = first;
   cluster->ctas.resize(c.volume());
   cluster->barrier_generation = cluster->barrier_arrived = 0;
   cluster->live_threads = 0;
-  unordered_.clear();
-  queues_.clear();
   const uint32_t threads = config.block.volume();
   const int warps = static_cast<int>((threads + 31) / 32);
   for (uint32_t r = 0; r < c.volume(); ++r) {
     if (!cluster->ctas[r]) cluster->ctas[r] = std::make_unique<Cta>();
     Cta& cta = *cluster->ctas[r];
-    cta.cluster = cluster.get();
+    cta.cluster = cluster;
     cta.rank = static_cast<int32_t>(r);
     cta.id = {first.x + r % c.x, first.y + r / c.x % c.y, first.z + r / (c.x * c.y)};
     cta.shared.reset(kSharedReserved + static_cast<size_t>(program.static_shared_bytes) +
@@ -95,6 +131,7 @@ void Engine::start_cluster(Dim3 first) {
     cta.warps.resize(static_cast<size_t>(warps));
     for (int i = 0; i < warps; ++i) start_warp(cta, cta.warps[static_cast<size_t>(i)], i);
   }
+  scheduler->start_cluster(*cluster);
   tell(&Listener::start_cluster, *cluster);
 }
 
@@ -170,13 +207,13 @@ void Engine::start_warp(Cta& cta, Warp& w, int index) {
           x = g.z;
           break;
         case Special::ClusterCtaidX:
-          x = cta.id.x - cluster->first.x;
+          x = cta.id.x - cta.cluster->first.x;
           break;
         case Special::ClusterCtaidY:
-          x = cta.id.y - cluster->first.y;
+          x = cta.id.y - cta.cluster->first.y;
           break;
         case Special::ClusterCtaidZ:
-          x = cta.id.z - cluster->first.z;
+          x = cta.id.z - cta.cluster->first.z;
           break;
         case Special::ClusterNctaidX:
           x = c.x;
@@ -194,13 +231,13 @@ void Engine::start_warp(Cta& cta, Warp& w, int index) {
           x = c.volume();
           break;
         case Special::ClusteridX:
-          x = cluster->first.x / c.x;
+          x = cta.cluster->first.x / c.x;
           break;
         case Special::ClusteridY:
-          x = cluster->first.y / c.y;
+          x = cta.cluster->first.y / c.y;
           break;
         case Special::ClusteridZ:
-          x = cluster->first.z / c.z;
+          x = cta.cluster->first.z / c.z;
           break;
         case Special::NclusteridX:
           x = g.x / c.x;
@@ -405,6 +442,7 @@ void Engine::exit_lanes(Warp& w, uint32_t lanes, const Instr* at) {
   const uint32_t n = static_cast<uint32_t>(__builtin_popcount(lanes));
   w.cta->live_threads -= n;
   cluster.live_threads -= n;
+  ended_ |= !cluster.live_threads;
   ++progress;
   tell(&Listener::exit, w, lanes, at);
   for (size_t j = 0; j < w.joins.size(); ++j)
@@ -445,19 +483,21 @@ void Engine::named_barrier_check(Cta& cta, int id) {
   }
 }
 
-void Engine::finish_cluster() {
+void Engine::finish_cluster(Cluster& cluster) {
   if (!stopped) {
     for (const auto& q : queues_)
-      for (const AsyncOp& op : q.second)
+      for (const AsyncOp& op : q.second) {
+        if (op.cluster != &cluster) continue;
         warn("async-pending-at-exit",
              std::string(op.engine) +
                  " issued here was still in flight when the last thread of the cluster exited",
              op.origin);
-    scheduler->drain();
+      }
+    scheduler->drain(cluster);
   }
-  tell(&Listener::finish_cluster, *cluster);
+  tell(&Listener::finish_cluster, cluster);
   if (stopped) return;
-  for (auto& cta : cluster->ctas)
+  for (auto& cta : cluster.ctas)
     if (!cta->tmem.allocations.empty()) {
       int columns = 0;
       for (auto& a : cta->tmem.allocations) columns += a.second;

@@ -55,9 +55,9 @@ std::string describe(const Engine& e, const Warp& w, const Split& s, const Join*
 
 }  // namespace
 
-std::vector<Waiter> Engine::waiters() {
+std::vector<Waiter> Engine::waiters(const Cluster& cluster) {
   std::vector<Waiter> found;
-  for (auto& cta : cluster->ctas)
+  for (auto& cta : cluster.ctas)
     for (Warp& w : cta->warps)
       for (const Split& split : w.splits) {
         if (split.dead) continue;
@@ -77,10 +77,13 @@ std::vector<Waiter> Engine::waiters() {
 void Engine::report_hang() {
   Finding f;
   f.code = "hang";
-  f.waiters = waiters();
-  hung = true;
+  const Cluster& first = *live.front();  // of several that hang
+  f.waiters = waiters(first);
+  hung = &first;
   f.message = "no warp and no asynchronous operation can proceed; " + std::to_string(f.waiters.size()) +
               " groups of lanes wait";
+  if (live.size() > 1)
+    f.message += " in the first of " + std::to_string(live.size()) + " clusters that are resident";
   if (!f.waiters.empty()) {
     f.at = f.waiters[0].at;
     if (f.waiters[0].barrier >= 0) f.address = static_cast<uint64_t>(f.waiters[0].barrier);
@@ -95,8 +98,8 @@ void Engine::report_livelock(const Origin& at) {
             " instructions without a store, an arrival, an asynchronous operation or an exit: they spin",
         at);
   for (Finding& f : sink.findings)
-    if (f.code == "livelock") f.waiters = waiters();
-  hung = true;
+    if (f.code == "livelock") f.waiters = waiters(cluster_at(at.cta));
+  hung = &cluster_at(at.cta);
 }
 
 }  // namespace tileproof

@@ -78,7 +78,7 @@ py::dict warp_state(const Engine& e, const Warp& w) {
 
 py::dict hang_state(const Engine& e) {
   py::list ctas;
-  for (const auto& cta : e.cluster->ctas) {
+  for (const auto& cta : e.hung->ctas) {
     py::dict d;
     d["cta"] = py::make_tuple(cta->id.x, cta->id.y, cta->id.z);
     d["register_pool"] = cta->register_pool;
@@ -104,8 +104,8 @@ py::dict hang_state(const Engine& e) {
   }
   py::dict state;
   state["ctas"] = ctas;
-  state["cluster_arrived"] = e.cluster->barrier_arrived;
-  state["live_threads"] = e.cluster->live_threads;
+  state["cluster_arrived"] = e.hung->barrier_arrived;
+  state["live_threads"] = e.hung->live_threads;
   return state;
 }
 

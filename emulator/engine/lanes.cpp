@@ -128,23 +128,24 @@ void Engine::diverge(Warp& w, size_t index, const Instr& i, uint32_t taken) {
 
 bool Engine::release_joins() {
   bool any = false;
-  for (auto& cta : cluster->ctas)
-    for (Warp& w : cta->warps)
-      for (size_t j = 0; j < w.joins.size(); ++j) {
-        Join& join = w.joins[j];
-        if (!join.arrived) continue;
-        const uint32_t lanes = join.arrived;
-        join.expected &= ~lanes;
-        join.arrived = 0;
-        Split s;
-        s.pc = join.rpc;
-        s.mask = lanes;
-        s.join = join.parent;
-        s.rpc = s.join >= 0 ? w.joins[static_cast<size_t>(s.join)].rpc : -1;
-        w.splits.push_back(s);
-        counters.divergent_releases++;
-        any = true;
-      }
+  for (auto& cluster : live)
+    for (auto& cta : cluster->ctas)
+      for (Warp& w : cta->warps)
+        for (size_t j = 0; j < w.joins.size(); ++j) {
+          Join& join = w.joins[j];
+          if (!join.arrived) continue;
+          const uint32_t lanes = join.arrived;
+          join.expected &= ~lanes;
+          join.arrived = 0;
+          Split s;
+          s.pc = join.rpc;
+          s.mask = lanes;
+          s.join = join.parent;
+          s.rpc = s.join >= 0 ? w.joins[static_cast<size_t>(s.join)].rpc : -1;
+          w.splits.push_back(s);
+          counters.divergent_releases++;
+          any = true;
+        }
   return any;
 }
 

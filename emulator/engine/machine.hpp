@@ -175,6 +175,8 @@ struct Cta {
 struct Cluster {
   std::vector<std::unique_ptr<Cta>> ctas;
   Dim3 first{0, 0, 0};
+  uint32_t slot = 0;    // among those that are resident
+  uint64_t serial = 0;  // in the launch, from 0
   uint32_t barrier_generation = 0;
   uint32_t barrier_arrived = 0;  // threads
   uint32_t live_threads = 0;
@@ -194,6 +196,7 @@ struct AsyncOp {
   uint64_t queue = 0;
   const char* engine = "";
   Origin origin;
+  Cluster* cluster = nullptr;
   int32_t source_rank = 0;
   std::function<void()> complete;
   std::vector<TmemWrite> writes;  // cells of tensor memory that it marked
@@ -269,6 +272,7 @@ struct Config {
   int32_t launch_registers = 0;       // of a thread, 0: not fixed
   double seconds_limit = 0;           // of a launch; 0: none
   std::function<bool()> interrupted;  // whether Python has a signal; may be empty
+  uint32_t resident = 1;              // clusters at once, at most
   std::vector<uint8_t> params;
   std::vector<Tap> taps;
 };
@@ -332,12 +336,12 @@ class Engine {
   std::vector<TapRecord> tap_records;
   TensorMapCache maps;
   std::mt19937_64 rng;
-  std::unique_ptr<Cluster> cluster;
-  std::unique_ptr<Trace> trace;  // null: not asked for
+  std::vector<std::unique_ptr<Cluster>> live;  // the resident clusters, by their slots
+  std::unique_ptr<Trace> trace;                // null: not asked for
   bool stopped = false;
-  bool interrupted = false;  // by a signal: Python raises its exception
-  uint64_t progress = 0;     // counts effects that another thread could see
-  bool hung = false;         // the cluster is as it was when a hang or a livelock was found
+  bool interrupted = false;       // by a signal: Python raises its exception
+  uint64_t progress = 0;          // counts effects that another thread could see
+  const Cluster* hung = nullptr;  // is as it was when a hang or a livelock was found
   std::unique_ptr<Scheduler> scheduler;
 
   void error(const std::string& code, const std::string& message, const Origin& at, uint64_t address = 0) {
@@ -385,6 +389,9 @@ class Engine {
   void async_write_shared(Cta& cta, uint32_t offset, const uint8_t* data, uint32_t size, bool was_pending,
                           const Origin& at);
 
+  // The resident cluster that has this CTA.
+  Cluster& cluster_at(Dim3 cta) const;
+
   // Tells an event to all who listen.
   template <class... P, class... A>
   [[gnu::always_inline]] void tell(void (Listener::*event)(P...), A&&... args) {
@@ -413,8 +420,18 @@ class Engine {
     bool resumable = false;
   };
   void start_cluster(Dim3 first);
+  void start_next() {
+    const Dim3 first = clusters_.front();
+    clusters_.pop_front();
+    start_cluster(first);
+  }
+  // One more cluster becomes resident, when there is one and it fits.
+  bool start_another();
+  // Time for it although those that are resident go on: they may wait for it by what counts as progress.
+  bool overdue() const { return !clusters_.empty() && counters.warp_instructions - last_start_ > kPatience; }
+  void retire();  // clusters whose last thread has exited
   void start_warp(Cta& cta, Warp& w, int index);
-  void finish_cluster();
+  void finish_cluster(Cluster& cluster);
   // Runs a group until it must wait, spins, or would begin its visible operation number `most` + 1; with
   // `consult` also before the first visible operation after one that others may notice, or by other lanes.
   Ran run_split(Warp& w, size_t index, uint32_t most, bool consult);
@@ -425,7 +442,7 @@ class Engine {
   void diverge(Warp& w, size_t index, const Instr& i, uint32_t taken);
   bool release_joins();
   void report_hang();
-  std::vector<Waiter> waiters();
+  std::vector<Waiter> waiters(const Cluster& cluster);
   void report_livelock(const Origin& at);
   void finish(AsyncOp& op);
   void phase_complete(Cta& cta, Mbarrier& b);
@@ -439,7 +456,12 @@ class Engine {
   // Ends the launch when its time is over, or for a signal.
   void look_at_the_clock(const Origin& at);
 
-  std::deque<Dim3> clusters_;  // not started: their first CTAs
+  static constexpr uint64_t kPatience = 4'000'000;  // warp instructions
+  std::deque<Dim3> clusters_;                       // not started: their first CTAs
+  std::vector<std::unique_ptr<Cluster>> spare_;     // over, to be used again
+  uint64_t started_ = 0;
+  uint64_t last_start_ = 0;  // warp instructions then
+  bool ended_ = false;       // a cluster's last thread has exited
   std::unique_ptr<Races> races_;
   std::vector<Listener*> listeners_;
   std::deque<AsyncOp> unordered_;

@@ -163,6 +163,7 @@ class Races : public Listener {
   };
   struct Thread {  // one warp
     uint32_t agent = 0;
+    uint32_t cluster = 0;
     uint32_t all = ~0u;
     Tick now = 1;
     std::vector<Group> groups;
@@ -210,7 +211,17 @@ class Races : public Listener {
                   bool write);
   std::shared_ptr<View> issued(const Origin& at, const char* engine, uint64_t queue);
 
+  struct ClusterState {
+    std::vector<CtaState> ctas;
+    Meeting meeting;
+    uint32_t serial = 0;
+    uint32_t base = 0, agents = 0;
+  };
+
   Thread& thread(const Warp& w);
+  ClusterState& cluster(const Cta& cta);
+  uint32_t new_agent(ClusterState& c);
+  void forget_clusters();
   CtaState& state(const Cta& cta);
   Knowledge& mutable_knowledge(Group& g);
   void split(Thread& t, uint32_t lanes);
@@ -261,16 +272,13 @@ class Races : public Listener {
   std::string describe(Place place, int rank, uint64_t address) const;
 
   Engine& e_;
-  std::vector<CtaState> ctas_;
-  Meeting cluster_;
+  std::vector<std::unique_ptr<ClusterState>> clusters_;  // by slot
   std::vector<Access> accesses_;
   std::unordered_map<uint64_t, Pipe> pipes_;
   std::unordered_map<uint64_t, Knowledge> flags_;
-  std::unordered_map<uint64_t, std::set<uint32_t>> flag_clusters_;
-  std::set<uint32_t> earlier_;  // clusters whose release this cluster has acquired
+  std::set<uint32_t> released_;  // clusters that have released something in global memory
   PagedShadow global_;
-  uint32_t agents_ = 0;
-  uint32_t clusters_ = 0;
+  uint32_t next_base_ = 0;                    // of the agents of the next cluster
   size_t retired_ = 1;                        // accesses below belong to clusters that are over
   std::shared_ptr<View> op_;                  // of the operation that completes now
   std::vector<std::shared_ptr<View>> outer_;  // those whose completion issued it

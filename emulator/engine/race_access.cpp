@@ -6,6 +6,10 @@ namespace tileproof {
 
 namespace {
 const uint64_t kGlobalFlag = 0, kSharedFlag = 1ull << 63;
+// The flags in shared memory of one CTA; those of a cluster differ below bit 36.
+uint64_t shared_flag(const Cta& cta) {
+  return kSharedFlag | cta.cluster->serial << 36 | static_cast<uint64_t>(cta.rank) << 32;
+}
 const size_t kMostSlots = 256;  // of one granule
 
 // Calls f(address, bytes of the granule) for each granule of 16 bytes that a range touches.
@@ -37,7 +41,7 @@ uint32_t Races::record(Thread& t, const Origin& at, uint32_t lanes, Path path) {
   a.issued = t.now;
   a.lanes = lanes;
   a.path = path;
-  a.cluster = clusters_;
+  a.cluster = t.cluster;
   a.barrier = t.barrier;
   a.phase = t.phase;
   a.nth = ++t.nth[pc];
@@ -91,7 +95,7 @@ void Races::generic_shared(const Exec& x, Cta& cta, uint32_t offset, uint32_t si
     visit(shadow, shadow.at(a >> 4), units, id, by, write, v, Place::Shared, cta.rank, a);
   });
   if (&cta != &x.cta) remote(cta, id, by);
-  if (x.order & kStrong) flag(x, kSharedFlag | static_cast<uint64_t>(cta.rank) << 32 | offset, lane, write);
+  if (x.order & kStrong) flag(x, shared_flag(cta) | offset, lane, write);
 }
 
 void Races::generic_global(const Exec& x, const GlobalBuffer& b, uint64_t address, uint32_t size, int lane,
@@ -299,20 +303,33 @@ void Races::add_read(S& shadow, Cell& cell, Slot fresh, const View& v, Place pla
   cell.more(true);
 }
 
-// What the finished cluster did to global memory stays; which of its threads did it no longer matters.
-void Races::finish_cluster(Cluster&) {
+// Once no cluster is resident, only what they did to global memory is kept: of one that released something
+// there all, so that an acquire orders it; of the others, which nothing can come after, one access an
+// instruction.
+void Races::finish_cluster(Cluster& cluster) {
   answer();
+  std::erase_if(flags_, [&](const auto& f) { return f.first >> 36 == shared_flag(*cluster.ctas[0]) >> 36; });
+  if (e_.live.size() > 1) return;
   std::vector<Access> kept(accesses_.begin(), accesses_.begin() + static_cast<std::ptrdiff_t>(retired_));
-  std::map<std::pair<const Instr*, bool>, uint32_t> ids;
+  std::map<std::tuple<const Instr*, bool, uint32_t>, uint32_t> ids;
   global_.each_touched([&](Slot& s) {
     if (s.record < retired_) return;
     const Access& a = accesses_[s.record];
-    auto [it, fresh] = ids.try_emplace({a.at.instr, a.strong}, static_cast<uint32_t>(kept.size()));
-    if (fresh) kept.push_back(a);
+    const bool released = released_.count(a.cluster) != 0;
+    auto [it, fresh] =
+        ids.try_emplace({a.at.instr, a.strong, released ? s.record : 0}, static_cast<uint32_t>(kept.size()));
+    if (fresh) {
+      kept.push_back(a);
+      if (!released) {
+        kept.back().agent = 0;
+        kept.back().tick = kUnfinished;
+      }
+    }
     s.record = it->second;
   });
   accesses_ = std::move(kept);
   retired_ = accesses_.size();
+  if (released_.empty()) next_base_ = 0;
   op_.reset();
 }
 

@@ -37,8 +37,9 @@ void Races::named_pass(const Warp& w, uint32_t id) {
 }
 
 void Races::cluster_arrive(const Exec& x, bool releases) {
+  Meeting& m = cluster(x.cta).meeting;
   if (releases) {
-    release(x.w, x.mask, cluster_.gather);
+    release(x.w, x.mask, m.gather);
     return;
   }
   // A relaxed arrival carries what a fence.mbarrier_init has released, and nothing else.
@@ -46,14 +47,15 @@ void Races::cluster_arrive(const Exec& x, bool releases) {
   Knowledge known;
   for (const Group& g : t.groups)
     if (g.lanes & x.mask) publish(t, g, x.mask, known);
-  cluster_.gather.of[kInitFence].join(known.of[kInitFence]);
+  m.gather.of[kInitFence].join(known.of[kInitFence]);
 }
-void Races::cluster_done(const Cluster&) {
-  cluster_.done = std::make_shared<Knowledge>(std::move(cluster_.gather));
-  cluster_.gather = Knowledge{};
+void Races::cluster_done(const Cluster& c) {
+  Meeting& m = clusters_[c.slot]->meeting;
+  m.done = std::make_shared<Knowledge>(std::move(m.gather));
+  m.gather = Knowledge{};
 }
 void Races::cluster_pass(const Warp& w, uint32_t lanes) {
-  if (cluster_.done) acquire(w, lanes, *cluster_.done);
+  if (auto& done = cluster(*w.cta).meeting.done) acquire(w, lanes, *done);
 }
 
 void Races::exit(const Warp& w, uint32_t lanes, const Instr*) {
@@ -95,7 +97,7 @@ Races::Barrier* Races::barrier(Cta& cta, uint32_t offset) {
 void Races::mbarrier_init(const Exec& x, Cta& cta, uint32_t offset, int lane) {
   Thread& t = thread(x.w);
   Barrier& b = state(cta).barriers[offset];
-  if (!b.agent) b.agent = ++agents_;
+  if (!b.agent) b.agent = new_agent(cluster(cta));
   b.init = record(t, x.origin(lane), 1u << lane, Path::Generic);
   finish(b.init, t.agent, t.now, 1u << lane);
   b.init_lane = static_cast<int8_t>(lane);

@@ -2,11 +2,32 @@
 
 namespace tileproof {
 
+std::vector<Tick>& Clock::segment(uint32_t base) {
+  if (whole_.empty() && far_.empty()) base_ = base;
+  if (base == base_) return whole_;
+  for (auto& [b, ticks] : far_)
+    if (b == base) return ticks;
+  return far_.emplace_back(base, std::vector<Tick>{}).second;
+}
+
+Tick& Clock::at(uint32_t agent) {
+  std::vector<Tick>& ticks = segment(agent & ~(kAgentsOfCluster - 1));
+  const uint32_t k = agent & (kAgentsOfCluster - 1);
+  if (k >= ticks.size()) ticks.resize(k + 1, 0);
+  return ticks[k];
+}
+
+Tick Clock::far(uint32_t agent) const {
+  for (const auto& [base, ticks] : far_)
+    if (const uint32_t k = agent - base; k < ticks.size()) return ticks[k];
+  return 0;
+}
+
 void Clock::raise(uint32_t agent, uint32_t lanes, Tick tick) {
-  if (agent >= whole_.size()) whole_.resize(agent + 1, 0);
-  if (whole_[agent] >= tick) return;
+  Tick& whole = at(agent);
+  if (whole >= tick) return;
   if (lanes == ~0u) {
-    whole_[agent] = tick;
+    whole = tick;
   } else {
     bool placed = false;
     for (Partial& p : partial_) {
@@ -30,19 +51,23 @@ void Clock::raise(uint32_t agent, uint32_t lanes, Tick tick) {
       uint32_t lanes_there = 0;
       for (const Partial& p : partial_)
         if (p.agent == agent && p.tick >= at.tick) lanes_there |= p.lanes;
-      if (lanes_there == ~0u) whole_[agent] = std::max(whole_[agent], at.tick);
+      if (lanes_there == ~0u) whole = std::max(whole, at.tick);
     }
   }
-  std::erase_if(partial_, [&](const Partial& p) { return p.agent == agent && p.tick <= whole_[agent]; });
+  std::erase_if(partial_, [&](const Partial& p) { return p.agent == agent && p.tick <= whole; });
 }
 
 void Clock::join(const Clock& other) {
-  const size_t n = other.whole_.size();
-  if (whole_.size() < n) whole_.resize(n, 0);
-  Tick* to = whole_.data();
-  const Tick* from = other.whole_.data();
-  for (size_t a = 0; a < n; ++a) to[a] = to[a] > from[a] ? to[a] : from[a];
-  if (!partial_.empty()) std::erase_if(partial_, [&](const Partial& p) { return p.tick <= whole_[p.agent]; });
+  auto join_ticks = [](std::vector<Tick>& mine, const std::vector<Tick>& theirs) {
+    const size_t n = theirs.size();
+    if (mine.size() < n) mine.resize(n, 0);
+    Tick* to = mine.data();
+    const Tick* from = theirs.data();
+    for (size_t a = 0; a < n; ++a) to[a] = to[a] > from[a] ? to[a] : from[a];
+  };
+  if (!other.whole_.empty()) join_ticks(segment(other.base_), other.whole_);
+  for (const auto& [base, ticks] : other.far_) join_ticks(segment(base), ticks);
+  if (!partial_.empty()) std::erase_if(partial_, [&](const Partial& p) { return covers(p.agent, p.tick); });
   for (const Partial& p : other.partial_) raise(p.agent, p.lanes, p.tick);
 }
 

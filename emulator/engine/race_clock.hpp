@@ -1,5 +1,7 @@
 // Vector clocks of the race checker: for each agent, up to which of its ticks something is ordered.
 //
+// An agent's upper bits name its cluster, or one that nobody else can know anything of.
+//
 // An agent is what orders its own accesses: a warp (with its lanes told apart), the tensor pipeline of one
 // thread, an mbarrier (whose phases publish the copies that they count).
 #pragma once
@@ -7,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace tileproof {
@@ -32,17 +35,24 @@ enum Order : int {
 constexpr int8_t kSeveralLanes = 126;  // all that executed the instruction, for lack of anything finer
 constexpr int8_t kWholeWarp = 127;     // a collective access: any lane stands for all
 
+// Agents of one cluster share their upper bits.
+constexpr uint32_t kAgentsOfCluster = 1u << 16;
+
 class Clock {
  public:
   void raise(uint32_t agent, Tick tick) {
-    if (agent >= whole_.size()) whole_.resize(agent + 1, 0);
-    whole_[agent] = std::max(whole_[agent], tick);
+    Tick& mine = at(agent);
+    mine = std::max(mine, tick);
   }
   // Only for some lanes of a warp; lanes that the warp does not have count as present.
   void raise(uint32_t agent, uint32_t lanes, Tick tick);
   void join(const Clock& other);
   // For all lanes.
-  bool covers(uint32_t agent, Tick tick) const { return agent < whole_.size() && whole_[agent] >= tick; }
+  bool covers(uint32_t agent, Tick tick) const {
+    const uint32_t k = agent - base_;  // wraps around for agents of other clusters
+    if (k < whole_.size()) return whole_[k] >= tick;
+    return !far_.empty() && far(agent) >= tick;
+  }
   bool covers(uint32_t agent, Tick tick, int8_t lane, uint32_t lanes) const {
     if (covers(agent, tick)) return true;
     return !partial_.empty() && covers_partly(agent, tick, lane, lanes);
@@ -54,6 +64,7 @@ class Clock {
   }
   void clear() {
     whole_.clear();
+    far_.clear();
     partial_.clear();
   }
 
@@ -62,9 +73,15 @@ class Clock {
     uint32_t agent, lanes;
     Tick tick;
   };
+  Tick& at(uint32_t agent);
+  Tick far(uint32_t agent) const;
+  std::vector<Tick>& segment(uint32_t base);
+
   bool covers_partly(uint32_t agent, Tick tick, int8_t lane, uint32_t lanes) const;
 
-  std::vector<Tick> whole_;
+  uint32_t base_ = 0;        // of the agents of one cluster: the first that was known
+  std::vector<Tick> whole_;  // by agent - base_
+  std::vector<std::pair<uint32_t, std::vector<Tick>>> far_;  // of other clusters, by their bases
   std::vector<Partial> partial_;
 };
 

@@ -45,11 +45,10 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
   };
   const bool writes = a.path == Path::Generic && v.path == Path::Generic && place != Place::Tmem &&
                       first_writes && second_writes;
-  if (a.cluster != clusters_) {
+  if (a.cluster != b.cluster && !covered(v, kHappens, a, lane)) {
     const char* missing =
         "clusters run in any order and at once: only a release and an acquire at gpu scope order them, or "
         "atomics on both sides";
-    if (earlier_.count(a.cluster)) return;
     if (!writes || !ask("race-clusters", first, second, place, rank, address, missing))
       say(Severity::Error, "race-clusters", missing);
     return;
@@ -150,7 +149,7 @@ bool Races::ask(const char* code, const Slot& first, uint32_t second, Place plac
   const uint64_t granule = address & ~uint64_t{15};
   const uint8_t* memory = nullptr;
   if (place == Place::Shared) {
-    memory = &e_.cluster->cta(rank)->shared.data[granule];
+    memory = &e_.cluster_at(accesses_[second].at.cta).cta(rank)->shared.data[granule];
   } else if (const GlobalBuffer* b = e_.memory.find(address, 1)) {
     memory = b->data + static_cast<std::ptrdiff_t>(granule - b->address);
   }
@@ -278,7 +277,7 @@ void Races::report(Severity severity, const char* code, uint32_t first, bool fir
   r.missing = missing;
   r.space = place == Place::Shared ? "shared" : place == Place::Tmem ? "tmem" : "global";
   r.space_rank = rank;
-  if (place == Place::Tmem) r.tmem_base = std::max(0, e_.cluster->cta(rank)->tmem.first_base);
+  if (place == Place::Tmem) r.tmem_base = std::max(0, e_.cluster_at(b.at.cta).cta(rank)->tmem.first_base);
   if (place == Place::Global)
     if (const GlobalBuffer* buffer = e_.memory.find(address, 1)) r.buffer = buffer->name;
 }

@@ -85,8 +85,19 @@ class PagedShadow {
       for (Cell& c : p->cells) {
         f(c.write);
         f(c.read);
-        if (c.more())
-          for (Slot& s : overflow_[&c]) f(s);
+        if (!c.more()) continue;
+        auto& list = overflow_[&c];
+        for (Slot& s : list) f(s);
+        // Slots that now stand for one access.
+        for (size_t k = 0; k < list.size(); ++k)
+          for (size_t n = k + 1; n < list.size(); ++n)
+            if (list[n].record == list[k].record && list[n].write == list[k].write) {
+              list[k].units |= list[n].units;
+              list[k].stride = 0;
+              list[k].lane = 126;  // several
+              list[n].units = 0;
+            }
+        std::erase_if(list, [](const Slot& s) { return !s.units; });
       }
     }
     touched_.clear();

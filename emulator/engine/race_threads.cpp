@@ -8,19 +8,25 @@ namespace tileproof {
 Races::Races(Engine& engine) : e_(engine) { accesses_.resize(1); }
 
 void Races::start_cluster(Cluster& cluster) {
-  ++clusters_;
-  agents_ = 0;
-  pipes_.clear();
-  flags_.clear();
-  earlier_.clear();
-  cluster_ = Meeting{};
+  if (e_.live.size() == 1) pipes_.clear();  // of clusters that are over
   forget_view();
   view_warp_ = nullptr;
   memo_for_ = 0;
-  ctas_.resize(cluster.ctas.size());
-  for (size_t r = 0; r < ctas_.size(); ++r) {
+  if (clusters_.size() <= cluster.slot) clusters_.resize(cluster.slot + 1);
+  if (!clusters_[cluster.slot]) clusters_[cluster.slot] = std::make_unique<ClusterState>();
+  ClusterState& c = *clusters_[cluster.slot];
+  c.meeting = Meeting{};
+  c.serial = static_cast<uint32_t>(cluster.serial);
+  c.base = next_base_;
+  c.agents = 0;
+  next_base_ += kAgentsOfCluster;
+  if (!next_base_)
+    e_.fault("unsupported", "race checking of more than 65,535 clusters that release memory to each other",
+             Origin{});
+  c.ctas.resize(cluster.ctas.size());
+  for (size_t r = 0; r < c.ctas.size(); ++r) {
     Cta& cta = *cluster.ctas[r];
-    CtaState& s = ctas_[r];
+    CtaState& s = c.ctas[r];
     s.barriers.clear();
     s.named.fill(Meeting{});
     s.shared.resize(cta.shared.data.size() / 16 + 1);
@@ -30,7 +36,8 @@ void Races::start_cluster(Cluster& cluster) {
     s.warps.assign(cta.warps.size(), Thread{});
     for (Thread& t : s.warps) {
       const Warp& w = cta.warps[static_cast<size_t>(&t - s.warps.data())];
-      t.agent = ++agents_;
+      t.agent = new_agent(c);
+      t.cluster = c.serial;
       t.all = w.live;
       Group g;
       g.lanes = w.live;
@@ -40,10 +47,10 @@ void Races::start_cluster(Cluster& cluster) {
   }
 }
 
-Races::Thread& Races::thread(const Warp& w) {
-  return ctas_[static_cast<size_t>(w.cta->rank)].warps[static_cast<size_t>(w.index)];
-}
-Races::CtaState& Races::state(const Cta& cta) { return ctas_[static_cast<size_t>(cta.rank)]; }
+Races::Thread& Races::thread(const Warp& w) { return state(*w.cta).warps[static_cast<size_t>(w.index)]; }
+Races::ClusterState& Races::cluster(const Cta& cta) { return *clusters_[cta.cluster->slot]; }
+Races::CtaState& Races::state(const Cta& cta) { return cluster(cta).ctas[static_cast<size_t>(cta.rank)]; }
+uint32_t Races::new_agent(ClusterState& c) { return c.base | ++c.agents; }
 
 Knowledge& Races::mutable_knowledge(Group& g) {
   forget_view();
@@ -203,8 +210,6 @@ void Races::thread_fence(const Warp& w, uint32_t lanes) {
     keys.swap(g.seen);
     for (uint64_t key : keys) {
       if (auto f = flags_.find(key); f != flags_.end()) mutable_knowledge(g).join(f->second);
-      if (auto c = flag_clusters_.find(key); c != flag_clusters_.end())
-        earlier_.insert(c->second.begin(), c->second.end());
     }
     g.fenced = std::make_shared<Knowledge>();
     publish(t, g, g.lanes, *g.fenced);
@@ -215,12 +220,11 @@ void Races::thread_fence(const Warp& w, uint32_t lanes) {
 // A red does not read for its thread: it acquires nothing (PTX ISA 8.11.1).
 void Races::flag(const Exec& x, uint64_t key, int lane, bool write) {
   Thread& t = thread(x.w);
-  auto clusters = flag_clusters_.find(key);
+  const auto known = flags_.find(key);
   const bool reads = !write || ((x.order & kAtomic) && x.instr->o[slot::atom::dst] != INT32_MIN);
-  if (reads && clusters != flag_clusters_.end()) {
+  if (reads && known != flags_.end()) {
     if (x.order & kAcquires) {
-      earlier_.insert(clusters->second.begin(), clusters->second.end());
-      if (auto f = flags_.find(key); f != flags_.end()) acquire(x.w, 1u << lane, f->second);
+      acquire(x.w, 1u << lane, known->second);
     } else {
       auto& seen = group_of(t, lane).seen;
       if (seen.empty() || seen.back() != key) seen.push_back(key);
@@ -229,10 +233,10 @@ void Races::flag(const Exec& x, uint64_t key, int lane, bool write) {
   if (!write) return;
   if (x.order & kReleases) {
     release(x.w, 1u << lane, flags_[key]);
-    flag_clusters_[key].insert(clusters_);
+    released_.insert(t.cluster);
   } else if (const Group& g = group_of(t, lane); g.fenced) {
     flags_[key].join(*g.fenced);
-    flag_clusters_[key].insert(clusters_);
+    released_.insert(t.cluster);
   }
 }
 

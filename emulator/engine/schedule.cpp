@@ -44,10 +44,11 @@ bool visible(const Instr& i) {
 // ---------------------------------------------------------------------------------------------------------
 // The base
 
-void Base::start_cluster(size_t ctas) {
-  groups_.assign(ctas << 10, 0);
-  ops_.clear();
-  turn_ = {};
+void Base::start_cluster(const Cluster& cluster) {
+  const size_t first = static_cast<size_t>(cluster.slot) << 14, end = first + (1 << 14);
+  if (groups_.size() < end) groups_.resize(end, 0);
+  std::fill(groups_.begin() + static_cast<std::ptrdiff_t>(first),
+            groups_.begin() + static_cast<std::ptrdiff_t>(end), 0);
 }
 
 uint32_t Base::held(const Candidate& c) const {
@@ -83,8 +84,12 @@ Scheduler::Scheduler(Engine& engine) : e(engine) {
   if (e.config.record) recorder_ = std::make_unique<Base>(Preference::of(e.config.record_base));
 }
 
-void Scheduler::start_cluster() {
-  if (recorder_) recorder_->start_cluster(e.cluster->ctas.size());
+void Scheduler::start_cluster(const Cluster& cluster) {
+  if (recorder_) recorder_->start_cluster(cluster);
+}
+
+void Scheduler::start_machine() {
+  if (recorder_) recorder_->start_machine();
   serials_.clear();
   ops_known_ = false;
   last_ = nullptr;
@@ -179,7 +184,8 @@ Candidate Scheduler::group(Warp& w, size_t index) const {
   c.warp = &w;
   c.split = static_cast<uint32_t>(index);
   c.lanes = w.splits[index].mask;
-  c.position = static_cast<uint32_t>(w.cta->rank << 10 | w.index << 5 | __builtin_ctz(c.lanes));
+  c.position = w.cta->cluster->slot << 14 |
+               static_cast<uint32_t>(w.cta->rank << 10 | w.index << 5 | __builtin_ctz(c.lanes));
   return c;
 }
 
@@ -208,25 +214,28 @@ bool Scheduler::drawn_expiry(const Candidate& c) const {
 
 // Groups that only spin, and one that used up its quantum, can move only when nobody else can.
 void Scheduler::collect() {
+  if (e.overdue()) [[unlikely]]
+    e.start_another();
   if (!ops_known_) collect_ops();
   candidates_.clear();
   uint32_t least_idle = ~0u;
   bool spinning = false, tired = false;
-  for (auto& cta : e.cluster->ctas)
-    for (Warp& w : cta->warps)
-      for (size_t i = 0; i < w.splits.size(); ++i) {
-        Split& s = w.splits[i];
-        if (s.dead || !ready(w, s)) continue;
-        const Candidate c = group(w, i);
-        const bool own = last_ && last_->group() && last_->position == c.position;
-        if (s.seen_progress == e.progress && s.idle >= kSpin) {
-          spinning = true;
-          least_idle = std::min(least_idle, s.idle);
-        } else if (own && run_length_ >= kQuantum) {
-          tired = true;
+  for (auto& cluster : e.live)
+    for (auto& cta : cluster->ctas)
+      for (Warp& w : cta->warps)
+        for (size_t i = 0; i < w.splits.size(); ++i) {
+          Split& s = w.splits[i];
+          if (s.dead || !ready(w, s)) continue;
+          const Candidate c = group(w, i);
+          const bool own = last_ && last_->group() && last_->position == c.position;
+          if (s.seen_progress == e.progress && s.idle >= kSpin) {
+            spinning = true;
+            least_idle = std::min(least_idle, s.idle);
+          } else if (own && run_length_ >= kQuantum) {
+            tired = true;
+          }
+          candidates_.push_back(c);
         }
-        candidates_.push_back(c);
-      }
   if (spinning || tired) {
     auto spins = [&](const Candidate& c) {
       const Split& s = c.warp->splits[c.split];
@@ -236,6 +245,7 @@ void Scheduler::collect() {
     const size_t others = ops_.size() + static_cast<size_t>(std::count_if(
                                             candidates_.begin(), candidates_.end(),
                                             [&](const Candidate& c) { return !spins(c) && !rests(c); }));
+    if (!others && spinning && e.start_another()) return collect();
     if (others)
       std::erase_if(candidates_, [&](const Candidate& c) { return spins(c) || rests(c); });
     else if (spinning && !tired)
@@ -289,21 +299,23 @@ void Scheduler::choose_and_move() {
 }
 
 void Scheduler::run() {
-  while (!e.stopped && e.cluster->live_threads) {
+  while (!e.stopped && !e.live.empty()) {
     collect();
     if (!candidates_.empty())
       choose_and_move();
     else if (!unstick())
       e.report_hang();
+    if (e.ended_) e.retire();
   }
 }
 
-void Scheduler::drain() {
+void Scheduler::drain(const Cluster& cluster) {
   while (!e.stopped) {
-    candidates_.clear();
     if (!ops_known_) collect_ops();
-    if (ops_.empty()) return;
-    candidates_ = ops_;
+    candidates_.clear();
+    for (const Candidate& c : ops_)
+      if (c.op->cluster == &cluster) candidates_.push_back(c);
+    if (candidates_.empty()) return;
     choose_and_move();
   }
 }
@@ -322,10 +334,11 @@ bool Scheduler::unstick() {
 
 bool Scheduler::expire_try_waits() {
   bool any = false;
-  for (auto& cta : e.cluster->ctas)
-    for (Warp& w : cta->warps)
-      for (Split& s : w.splits)
-        if (!s.dead && s.wait == Wait::MbarrierParity) s.timed_out = any = true;
+  for (auto& cluster : e.live)
+    for (auto& cta : cluster->ctas)
+      for (Warp& w : cta->warps)
+        for (Split& s : w.splits)
+          if (!s.dead && s.wait == Wait::MbarrierParity) s.timed_out = any = true;
   return any;
 }
 

@@ -31,7 +31,7 @@ struct Candidate {
   uint64_t step = 0;  // of a group: visible operations done << 8 | tries of the next one; see AsyncOp::step
   Warp* warp = nullptr;   // null: an operation
   uint32_t split = 0;     // index in warp->splits
-  uint32_t position = 0;  // of a group: rank << 10 | warp << 5 | lowest lane
+  uint32_t position = 0;  // of a group: slot << 14 | rank << 10 | warp << 5 | lowest lane
   uint32_t lanes = 0;
   const AsyncOp* op = nullptr;
   std::deque<AsyncOp>* from = nullptr;
@@ -86,7 +86,12 @@ struct Turn {
 class Base {
  public:
   explicit Base(Preference order) : order_(order) {}
-  void start_cluster(size_t ctas);
+  void start_machine() {
+    groups_.clear();
+    ops_.clear();
+    turn_ = {};
+  }
+  void start_cluster(const Cluster& cluster);
   size_t pick(const Candidates& c) const;
   void hold(const Candidate& c);
   void moved(const Candidate& c, bool resumable) { turn_.moved(c, resumable); }
@@ -128,10 +133,11 @@ class Scheduler {
   virtual ~Scheduler() = default;
   static std::unique_ptr<Scheduler> make(Engine& engine);
 
-  virtual void start_cluster();
-  void run();              // until the last thread has exited or the launch stops
-  void drain();            // completes what is pending
-  void name(AsyncOp& op);  // gives an operation that is being issued its actor and step
+  virtual void start_machine();  // no cluster is resident
+  virtual void start_cluster(const Cluster& cluster);
+  void run();                          // until no cluster is resident or the launch stops
+  void drain(const Cluster& cluster);  // completes what is pending
+  void name(AsyncOp& op);              // gives an operation that is being issued its actor and step
   void pending_changed() { ops_known_ = false; }
   // The operation that completes from here on; returns the one before.
   const AsyncOp* completing(const AsyncOp* op) { return std::exchange(completing_, op); }

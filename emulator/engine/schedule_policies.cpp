@@ -34,8 +34,8 @@ uint64_t engine_of(const Candidate& c, Grain grain, const Program& program) {
 class InTurn : public Scheduler {
  public:
   InTurn(Engine& engine, Preference order) : Scheduler(engine), order_(order) {}
-  void start_cluster() override {
-    Scheduler::start_cluster();
+  void start_machine() override {
+    Scheduler::start_machine();
     turn_ = {};
   }
 
@@ -145,9 +145,10 @@ class Starve : public InTurn {
     const uint64_t ctas = e.config.cluster.volume(), warps = (block.volume() + 31) / 32;
     switch (victim_) {
       case Victim::Warp:
-        return c.group() && (c.position >> 10) * warps + (c.position >> 5 & 31) == seed_ % (ctas * warps);
+        return c.group() &&
+               (c.position >> 10 & 15) * warps + (c.position >> 5 & 31) == seed_ % (ctas * warps);
       case Victim::Cta:
-        return c.group() && c.position >> 10 == seed_ % ctas;
+        return c.group() && (c.position >> 10 & 15) == seed_ % ctas;
       case Victim::Engine:
         // The one with the least hash of those that have issued so far.
         return !c.group() && mix(engine_of(c, grain_, e.program), seed_) == chosen_;
@@ -229,9 +230,13 @@ class Replay : public Scheduler {
   explicit Replay(Engine& engine) : Scheduler(engine), base_(Preference::of(engine.config.base)) {
     for (const Decision& d : e.config.decisions) left_[d.actor].insert(d.step);
   }
-  void start_cluster() override {
-    Scheduler::start_cluster();
-    base_.start_cluster(e.cluster->ctas.size());
+  void start_machine() override {
+    Scheduler::start_machine();
+    base_.start_machine();
+  }
+  void start_cluster(const Cluster& cluster) override {
+    Scheduler::start_cluster(cluster);
+    base_.start_cluster(cluster);
   }
 
  protected:

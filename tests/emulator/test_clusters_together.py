@@ -1,0 +1,165 @@
+"""Clusters of one grid at once: semaphores between them, their races, and hangs of one among several."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from ptx_kit import Memory, clean, init_barrier, run, wait
+from tileproof.emulator import LaunchResult, Schedule
+
+POLICIES = [
+    Schedule("early"),
+    Schedule("late"),
+    *(Schedule("random", seed) for seed in range(6)),
+    Schedule("pct", 1, environment=3),
+    Schedule("starve", 2, environment=5),
+]
+ACQUIRE, RELEASE = "ld.acquire.gpu.global.u32", "st.release.gpu.global.u32"
+CLUSTERS = 6
+
+
+def ordered(
+    load: str = ACQUIRE, store: str = RELEASE, fence: str = "", last_first: bool = False, **launch: Any
+) -> tuple[LaunchResult, np.ndarray]:
+    """Clusters append their number to a list, one after another: each waits for its turn in word 0."""
+    memory = Memory()
+    flag = memory.buffer(np.zeros(1, np.uint32), name="turn")
+    order = memory.buffer(np.zeros(CLUSTERS + 1, np.uint32), name="list")
+    turn = f"mov.u32 %r1, %ctaid.x; {f'sub.u32 %r1, {CLUSTERS - 1}, %r1;' if last_first else ''}"
+    body = f"""
+        {turn}
+        setp.ne.u32 %p0, %t, 0;
+        @%p0 bra DONE;
+    SPIN:
+        {load} %r2, [%a0];
+        setp.ne.u32 %p1, %r2, %r1;
+        @%p1 bra SPIN;
+        {fence}
+        ld.global.u32 %r3, [%a1];
+        add.u32 %r3, %r3, 1;
+        st.global.u32 [%a1], %r3;
+        mad.wide.u32 %rd1, %r3, 4, %a1;
+        mov.u32 %r4, %ctaid.x;
+        st.global.u32 [%rd1], %r4;
+        add.u32 %r2, %r2, 1;
+        {fence}
+        {store} [%a0], %r2;
+    DONE:
+    """
+    result = run(body, [flag, order], memory=memory, grid=CLUSTERS, races=True, **launch)
+    return result, order.numpy()
+
+
+@pytest.mark.parametrize("schedule", POLICIES, ids=str)
+@pytest.mark.parametrize("last_first", [False, True])
+def test_clusters_take_turns(schedule: Schedule, last_first: bool) -> None:
+    result, order = ordered(schedule=schedule, last_first=last_first)
+    clean(result)
+    numbers = list(range(CLUSTERS))
+    assert order.tolist() == [CLUSTERS, *(reversed(numbers) if last_first else numbers)]
+
+
+@pytest.mark.parametrize("schedule", POLICIES, ids=str)
+def test_a_turn_taken_without_an_acquire_or_a_release_is_a_race(schedule: Schedule) -> None:
+    relaxed = {"load": "ld.relaxed.gpu.global.u32"}, {"store": "st.relaxed.gpu.global.u32"}
+    for wrong in relaxed:
+        result, _ = ordered(schedule=schedule, **wrong)
+        assert "race-clusters" in {f.code for f in result.errors}
+
+
+def test_a_fence_on_each_side_does_as_well() -> None:
+    relaxed = {"load": "ld.relaxed.gpu.global.u32", "store": "st.relaxed.gpu.global.u32"}
+    for schedule in POLICIES:
+        clean(ordered(**relaxed, fence="fence.acq_rel.gpu;", schedule=schedule)[0])
+
+
+def test_only_what_was_released_is_ordered() -> None:
+    # Cluster 0 writes word 1 before its release, word 2 after it; cluster 1 acquires and reads one of them.
+    def read(word: int, schedule: Schedule) -> set[str]:
+        memory = Memory()
+        flag = memory.buffer(np.zeros(1, np.uint32))
+        data = memory.buffer(np.zeros(4, np.uint32))
+        body = f"""
+            mov.u32 %r1, %ctaid.x;
+            setp.ne.u32 %p0, %t, 0;
+            @%p0 bra DONE;
+            setp.ne.u32 %p1, %r1, 0;
+            @%p1 bra READER;
+            st.global.u32 [%a1+4], 1;
+            {RELEASE} [%a0], 1;
+            st.global.u32 [%a1+8], 1;
+            bra DONE;
+        READER:
+            {ACQUIRE} %r2, [%a0];
+            setp.ne.u32 %p1, %r2, 1;
+            @%p1 bra READER;
+            ld.global.u32 %r3, [%a1+{4 * word}];
+        DONE:
+        """
+        return {
+            f.code
+            for f in run(body, [flag, data], memory=memory, grid=2, races=True, schedule=schedule).errors
+        }
+
+    for schedule in POLICIES:
+        assert read(1, schedule) == set()
+        assert read(2, schedule) == {"race-clusters"}
+
+
+@pytest.mark.parametrize("schedule", POLICIES, ids=str)
+def test_a_lock_taken_by_compare_and_swap(schedule: Schedule) -> None:
+    memory = Memory()
+    lock = memory.buffer(np.zeros(1, np.uint32))
+    total = memory.buffer(np.zeros(1, np.uint32))
+    body = """
+        setp.ne.u32 %p0, %t, 0;
+        @%p0 bra DONE;
+    SPIN:
+        atom.acquire.gpu.global.cas.b32 %r1, [%a0], 0, 1;
+        setp.ne.u32 %p1, %r1, 0;
+        @%p1 bra SPIN;
+        ld.global.u32 %r2, [%a1];
+        add.u32 %r2, %r2, 3;
+        st.global.u32 [%a1], %r2;
+        atom.release.gpu.global.exch.b32 %r1, [%a0], 0;
+    DONE:
+    """
+    clean(run(body, [lock, total], memory=memory, grid=8, schedule=schedule, races=True))
+    assert total.numpy()[0] == 24
+
+
+def test_clusters_that_cannot_be_resident_together_wait_for_ever() -> None:
+    result, _ = ordered(last_first=True, resident=1, livelock_limit=100_000)
+    assert [f.code for f in result.errors] == ["livelock"]
+
+
+def test_the_cluster_that_hangs_is_told_among_others() -> None:
+    # The first cluster waits for a phase that never comes; the others run to their end.
+    body = f"""
+        mov.u32 %r1, %ctaid.x;
+        {init_barrier(1024)}
+        setp.ne.u32 %p3, %r1, 0;
+        @%p3 bra OUT;
+        {wait(1024)}
+    OUT:
+        mad.wide.u32 %rd1, %r1, 4, %a0;
+        st.global.u32 [%rd1], 1;
+    """
+    for schedule in POLICIES:
+        memory = Memory()
+        done = memory.buffer(np.zeros(4, np.uint32))
+        result = run(body, [done], memory=memory, grid=4, shared_bytes=64, schedule=schedule)
+        (finding,) = result.errors
+        assert finding.code == "hang" and finding.cta == (0, 0, 0) and finding.root
+        assert [w.lanes for w in finding.waiting] == [0xFFFFFFFF]
+
+
+def test_a_replay_of_several_clusters_does_the_same() -> None:
+    for seed in range(4):
+        schedule = Schedule("random", seed)
+        first, order = ordered(schedule=schedule, record="late")
+        again, repeated = ordered(schedule=schedule.replayed(first.decisions, "late"))
+        assert order.tolist() == repeated.tolist()
+        assert first.counters.warp_instructions == again.counters.warp_instructions

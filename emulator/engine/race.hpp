@@ -161,9 +161,10 @@ class Races : public Listener {
     std::array<std::vector<Tick>, 32> commits;
     std::array<Tick, 32> waited{}, fenced{};
   };
+  struct ClusterState;
   struct Thread {  // one warp
     uint32_t agent = 0;
-    uint32_t cluster = 0;
+    ClusterState* home = nullptr;
     uint32_t all = ~0u;
     Tick now = 1;
     std::vector<Group> groups;
@@ -219,9 +220,9 @@ class Races : public Listener {
   };
 
   Thread& thread(const Warp& w);
+  Thread& thread_at(const Origin& at) const;
   ClusterState& cluster(const Cta& cta);
   uint32_t new_agent(ClusterState& c);
-  void forget_clusters();
   CtaState& state(const Cta& cta);
   Knowledge& mutable_knowledge(Group& g);
   void split(Thread& t, uint32_t lanes);
@@ -273,6 +274,8 @@ class Races : public Listener {
 
   Engine& e_;
   std::vector<std::unique_ptr<ClusterState>> clusters_;  // by slot
+  const Cta* state_of_ = nullptr;                        // last asked for
+  CtaState* state_ = nullptr;
   std::vector<Access> accesses_;
   std::unordered_map<uint64_t, Pipe> pipes_;
   std::unordered_map<uint64_t, Knowledge> flags_;

@@ -41,7 +41,7 @@ uint32_t Races::record(Thread& t, const Origin& at, uint32_t lanes, Path path) {
   a.issued = t.now;
   a.lanes = lanes;
   a.path = path;
-  a.cluster = t.cluster;
+  a.cluster = t.home->serial;
   a.barrier = t.barrier;
   a.phase = t.phase;
   a.nth = ++t.nth[pc];

@@ -38,8 +38,7 @@ void Races::completed(const AsyncOp&) {
 
 std::shared_ptr<View> Races::issued(const Origin& at, const char* engine, uint64_t queue) {
   if (op_) return op_;  // the second half of the operation that completes now
-  ClusterState& c = *clusters_[e_.cluster_at(at.cta).slot];
-  Thread& t = c.ctas[static_cast<size_t>(at.rank)].warps[static_cast<size_t>(at.warp)];
+  Thread& t = thread_at(at);
   const std::string name = engine;
   auto v = std::make_shared<View>(view_of(t, group_of(t, at.lane), 1u << at.lane));
   v->at = at;
@@ -52,7 +51,7 @@ std::shared_ptr<View> Races::issued(const Origin& at, const char* engine, uint64
   forget_view();
   if (name == "MMA" || name == "commit" || name == "tcgen05.cp") {
     Pipe& p = pipes_[queue];
-    if (!p.agent) p.agent = new_agent(c);
+    if (!p.agent) p.agent = new_agent(*t.home);
     v->path = Path::Tensor;
     v->pipe = p.agent;
     v->pipe_tick = ++p.tick;

@@ -9,7 +9,7 @@ namespace tileproof {
 Races::OwnCopies& Races::own_copies(Thread& t) {
   if (!t.copies) {
     t.copies = std::make_shared<OwnCopies>();
-    t.copies->agent = ++agents_;
+    t.copies->agent = new_agent(*t.home);
   }
   return *t.copies;
 }
@@ -88,7 +88,7 @@ void Races::copy_arrive(Cta& cta, uint32_t offset, const CopyArrival& arrival, i
   if (!b || !arrival.view) return;
   const View& v = *arrival.view;
   knows_init(v, v.reads, cta, offset, false);
-  const uint32_t absent = ~ctas_[static_cast<size_t>(v.at.rank)].warps[static_cast<size_t>(v.at.warp)].all;
+  const uint32_t absent = ~thread_at(v.at).all;
   b->gather.of[kHappens].raise(v.pipe, 1u << lane | absent, v.pipe_tick);
 }
 
@@ -133,7 +133,7 @@ bool Races::copy_covered(const View& v, Order order, const Access& a, uint32_t l
 
 // Whether the copying thread has waited, so that only a barrier is missing.
 bool Races::copy_waited(const Access& a, int8_t lane) const {
-  const Thread& t = ctas_[static_cast<size_t>(a.at.rank)].warps[static_cast<size_t>(a.at.warp)];
+  const Thread& t = thread_at(a.at);
   return t.copies && lane < 32 && a.tick <= t.copies->waited[static_cast<size_t>(lane)];
 }
 

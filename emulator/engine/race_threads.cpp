@@ -8,6 +8,7 @@ namespace tileproof {
 Races::Races(Engine& engine) : e_(engine) { accesses_.resize(1); }
 
 void Races::start_cluster(Cluster& cluster) {
+  state_of_ = nullptr;
   if (e_.live.size() == 1) pipes_.clear();  // of clusters that are over
   forget_view();
   view_warp_ = nullptr;
@@ -37,7 +38,7 @@ void Races::start_cluster(Cluster& cluster) {
     for (Thread& t : s.warps) {
       const Warp& w = cta.warps[static_cast<size_t>(&t - s.warps.data())];
       t.agent = new_agent(c);
-      t.cluster = c.serial;
+      t.home = &c;
       t.all = w.live;
       Group g;
       g.lanes = w.live;
@@ -48,8 +49,18 @@ void Races::start_cluster(Cluster& cluster) {
 }
 
 Races::Thread& Races::thread(const Warp& w) { return state(*w.cta).warps[static_cast<size_t>(w.index)]; }
+Races::Thread& Races::thread_at(const Origin& at) const {
+  CtaState& cta = clusters_[e_.cluster_at(at.cta).slot]->ctas[static_cast<size_t>(at.rank)];
+  return cta.warps[static_cast<size_t>(at.warp)];
+}
 Races::ClusterState& Races::cluster(const Cta& cta) { return *clusters_[cta.cluster->slot]; }
-Races::CtaState& Races::state(const Cta& cta) { return cluster(cta).ctas[static_cast<size_t>(cta.rank)]; }
+Races::CtaState& Races::state(const Cta& cta) {
+  if (&cta != state_of_) {
+    state_of_ = &cta;
+    state_ = &cluster(cta).ctas[static_cast<size_t>(cta.rank)];
+  }
+  return *state_;
+}
 uint32_t Races::new_agent(ClusterState& c) { return c.base | ++c.agents; }
 
 Knowledge& Races::mutable_knowledge(Group& g) {
@@ -233,10 +244,10 @@ void Races::flag(const Exec& x, uint64_t key, int lane, bool write) {
   if (!write) return;
   if (x.order & kReleases) {
     release(x.w, 1u << lane, flags_[key]);
-    released_.insert(t.cluster);
+    released_.insert(t.home->serial);
   } else if (const Group& g = group_of(t, lane); g.fenced) {
     flags_[key].join(*g.fenced);
-    released_.insert(t.cluster);
+    released_.insert(t.home->serial);
   }
 }
 

@@ -43,6 +43,7 @@ def grid(body: str, clc: str, schedule: Schedule, **how: object) -> tuple[np.nda
         [memory.buffer(tiles)],
         memory=memory,
         grid=12,
+        resident=1,  # so that a grant claims every other cluster
         shared_bytes=1024,
         schedule=schedule,
         clc=clc,
@@ -105,6 +106,7 @@ def test_multicast_tells_all_ctas_of_the_cluster(schedule: Schedule) -> None:
             memory=memory,
             cluster=2,
             grid=8,
+            resident=1,
             shared_bytes=1024,
             schedule=schedule,
             clc="grant",

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 from outside_kit import POLICIES, written_up
 from tileproof.conformance.outside.cutlass_cases import EXAMPLES, Example, curand
+from tileproof.conformance.record.programs import record
+from tileproof.conformance.record.recording import Replay
+from tileproof.emulator import Module
 from tileproof.emulator.errors import LaunchError
 
 try:
@@ -31,3 +34,20 @@ def test_right_and_every_finding_explained(example: Example) -> None:
             assert ran.right, str(schedule)
             found |= {finding.code for result in ran.results for finding in result.distinct}
     assert found == written_up(example.name)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_backward_frees_memory_in_use_and_is_right_without() -> None:
+    (example,) = (one for one in EXAMPLES if one.name == "77-backward")
+    recording = record(example.program, example.arguments)
+    free = "tcgen05.dealloc.cta_group::1"
+    kept = Module.from_ptx(example.program.ptx.read_text().replace(free, f"// {free}"))
+    found = set()
+    for schedule in (one for one in POLICIES if one.policy not in ("late-newest", "starve")):
+        broken = example.run(schedule=schedule)
+        found |= {finding.code for result in broken.results for finding in result.errors}
+        ran = example.check(Replay(recording, kept), {"schedule": schedule})
+        assert ran.right, str(schedule)
+        assert {f.code for result in ran.results for f in result.errors} == {"tmem-leak"}, str(schedule)
+    assert found >= {"tmem-not-allocated", "tmem-dealloc-in-flight"}

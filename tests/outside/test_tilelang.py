@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+
+pytest.importorskip("tilelang", reason="tilelang is not installed: requirements-outside.txt")
+
 from outside_kit import POLICIES, written_up
 from tileproof.conformance.outside.tilelang_host import Lowered, lower
 from tileproof.conformance.outside.tilelang_kernels import matmul

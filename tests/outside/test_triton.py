@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pytest
+
+pytest.importorskip("triton", reason="triton is not installed: requirements-outside.txt")
+
 from outside_kit import POLICIES, written_up
 from tileproof.conformance.outside.triton_cases import CASES, Case
 from tileproof.conformance.outside.triton_host import emulated

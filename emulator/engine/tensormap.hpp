@@ -58,6 +58,9 @@ class TensorMapCache {
     std::memcpy(&e, bytes, 128);
     if (std::memcmp(e.magic, "TPTMAP1", 8) != 0 || e.checksum != tensor_map_checksum(bytes, 120))
       return nullptr;
+    // Maps from the host were checked there; what tensormap.replace made may lack a field.
+    const int row = e.box[0] * e.element_size;
+    if (!e.rank || !row || row % 16 || e.address % 16 || (e.swizzle && row > 16 << e.swizzle)) return nullptr;
     Entry entry;
     std::memcpy(entry.raw.data(), bytes, 128);
     TensorMap& m = entry.map;

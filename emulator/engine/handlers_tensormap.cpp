@@ -1,0 +1,140 @@
+// tensormap.replace and tensormap.cp_fenceproxy on the emulator's encoding of maps (PTX
+// ISA 9.7.9.28, 9.7.13.17).
+#include "machine.hpp"
+#include "slots/tensormap.hpp"
+
+namespace tileproof {
+namespace {
+
+// Order of FIELDS in emulator/isa/tensormap.py.
+enum class MapField : int32_t {
+  GlobalAddress,
+  Rank,
+  BoxDim,
+  GlobalDim,
+  GlobalStride,
+  ElementStride,
+  Elemtype,
+  Interleave,
+  SwizzleMode,
+  SwizzleAtomicity,
+  FillMode
+};
+
+// The instruction's codes of element types (PTX ISA 9.7.9.28) as CUtensorMapDataType, with their bytes.
+constexpr struct {
+  uint8_t code, size;
+} kTypes[] = {{0, 1}, {1, 2},  {2, 4}, {3, 4}, {4, 8},  {5, 8}, {6, 2},
+              {7, 4}, {10, 4}, {8, 8}, {9, 2}, {11, 4}, {12, 4}};
+
+bool set(EncodedTensorMap& m, MapField field, size_t ordinal, uint64_t value) {
+  const uint8_t small = static_cast<uint8_t>(value);
+  switch (field) {
+    case MapField::GlobalAddress:
+      m.address = value;
+      return true;
+    case MapField::Rank:  // one less than the rank
+      m.rank = static_cast<uint8_t>(value + 1);
+      return value < 5;
+    case MapField::BoxDim:
+      m.box[ordinal] = static_cast<uint16_t>(value);
+      return value && value <= 256;
+    case MapField::GlobalDim:
+      m.shape_minus_1[ordinal] = static_cast<uint32_t>(value - 1);
+      return value != 0;
+    case MapField::GlobalStride:
+      m.stride[ordinal] = value;
+      return value % 16 == 0 && value >> 40 == 0;
+    case MapField::ElementStride:
+      m.element_stride[ordinal] = small;
+      return value && value <= 8;
+    case MapField::Elemtype:
+      if (value >= std::size(kTypes)) return false;
+      m.dtype = kTypes[value].code;
+      m.element_size = kTypes[value].size;
+      return true;
+    case MapField::Interleave:
+      return value == 0;
+    case MapField::SwizzleMode:
+      m.swizzle = small;
+      return value <= 3;
+    case MapField::SwizzleAtomicity:
+      m.atomicity = small;
+      return value <= 3;
+    case MapField::FillMode:
+      m.oob_nan = small;
+      return value <= 1;
+  }
+  return false;
+}
+
+// The two halves of 128 bytes that a thread reads or writes.
+bool read(Exec& x, Space space, uint64_t address, int lane, uint8_t* out) {
+  for (uint32_t k = 0; k < 128; k += 64) {
+    const uint8_t* p = x.load(space, address + k, 64, lane);
+    if (!p) return false;
+    std::memcpy(out + k, p, 64);
+  }
+  return true;
+}
+bool write(Exec& x, Space space, uint64_t address, int lane, const uint8_t* in) {
+  for (uint32_t k = 0; k < 128; k += 64) {
+    uint8_t* p = x.store(space, address + k, 64, lane);
+    if (!p) return false;
+    std::memcpy(p, in + k, 64);
+  }
+  return true;
+}
+
+Step replace(Exec& x, const Instr& i) {
+  namespace s = slot::tensormap_replace;
+  const MapField field = static_cast<MapField>(i.m[s::field]);
+  const Space space = static_cast<Space>(i.m[s::space]);
+  const bool wide = field == MapField::GlobalAddress || field == MapField::GlobalStride;
+  for (uint32_t lanes = x.mask; lanes; lanes &= lanes - 1) {
+    const int l = __builtin_ctz(lanes);
+    const uint64_t address = x.src<uint64_t>(i.o[s::map])[l];
+    const uint64_t value = wide ? x.src<uint64_t>(i.o[s::value])[l] : x.src<uint32_t>(i.o[s::value])[l];
+    uint8_t bytes[128];
+    if (!read(x, space, address, l, bytes)) return Step::Stop;
+    EncodedTensorMap m;
+    std::memcpy(&m, bytes, 128);
+    if (std::all_of(bytes, bytes + 128, [](uint8_t b) { return b == 0; })) {
+      std::memcpy(m.magic, "TPTMAP1", 8);
+      std::fill(m.box, m.box + 5, uint16_t{1});
+      std::fill(m.element_stride, m.element_stride + 5, uint8_t{1});
+    } else if (std::memcmp(m.magic, "TPTMAP1", 8) != 0 || m.checksum != tensor_map_checksum(bytes, 120)) {
+      x.e.fault("tensormap-invalid", "the 128 bytes at " + hex(address) + " are not an encoded tensor map",
+                x.origin(l), address);
+      return Step::Stop;
+    }
+    if (!set(m, field, static_cast<size_t>(i.m[s::ordinal]), value)) {
+      x.e.fault("tensormap-invalid",
+                "tensormap.replace puts " + std::to_string(value) + " into a field that does not take it",
+                x.origin(l), address);
+      return Step::Stop;
+    }
+    std::memcpy(bytes, &m, 128);
+    m.checksum = tensor_map_checksum(bytes, 120);
+    std::memcpy(bytes, &m, 128);
+    if (!write(x, space, address, l, bytes)) return Step::Stop;
+  }
+  return Step::Next;
+}
+
+// All lanes together copy once.
+Step copy(Exec& x, const Instr& i) {
+  namespace s = slot::tensormap_copy;
+  if (!x.whole_warp()) return Step::Block;
+  const int l = x.lane();
+  uint8_t bytes[128];
+  if (!read(x, Space::SharedCta, x.src<uint32_t>(i.o[s::src])[l], l, bytes) ||
+      !write(x, Space::Global, x.src<uint64_t>(i.o[s::dst])[l], l, bytes))
+    return Step::Stop;
+  return Step::Next;
+}
+
+const Registrar tensormaps({{"tensormap.replace", replace}, {"tensormap.copy", copy}});
+
+}  // namespace
+}  // namespace tileproof

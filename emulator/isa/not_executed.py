@@ -22,16 +22,6 @@ for _base, _group, _forms, _section, _note in (
         "which NaN stands for out of bounds is not published",
     ),
     ("rcp", "arithmetic", ".{rn,rz,rm,rp}.ftz.f64", "9.7.3.13", "f64 with .ftz, which the ISA does not list"),
-    (
-        "cvt",
-        "moves and conversions",
-        ".{rn,rz,rm,rp}.f32.bf16 @sm_80 @ptx7.1; .{rn,rz,rm,rp}.ftz.f32.bf16 @sm_90 @ptx7.8; "
-        ".{rn,rz,rm,rp}.{f16,f64}.bf16 @sm_90 @ptx7.8; "
-        ".{rn,rz,rm,rp}.bf16.{f16,f64,{s,u}{16,32,64}} @sm_90 @ptx7.8; .{rz,rm,rp}.bf16.f32 @sm_80 @ptx7.0; "
-        ".{rn,rz,rm,rp}.f{16,32,64}.{s,u}{8,16,32,64}",
-        "9.7.9.21",
-        "this conversion",
-    ),
     ("testp", "arithmetic", ".{f32,f64}", "9.7.3.1", "without the property, which the ISA asks for"),
     (
         "mapa",

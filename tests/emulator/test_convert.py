@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ptx_kit import BF16, elementwise
+from test_alu_rounded import rounded, same
 from tileproof.emulator import UnsupportedInstruction
 from values import F32_EDGES, crossed, ftz, integer_edges, same_f32
 
@@ -121,8 +125,215 @@ def test_f32_to_integer_clamps(mode: str, to: str) -> None:
     assert (got == want.astype(np.int64)).all()
 
 
-@pytest.mark.parametrize("line", ["cvt.sat.u8.s32 d, x0;", "cvt.rz.f32.s32 d, x0;", "cvt.f16.f16 d, x0;", "cvt.f32.s32 d, x0;",
-                                  "cvt.rn.satfinite.e4m3x2.f32 d, x0, x0;", "cvt.rpi.s32.f32 d, x0;"])  # fmt: skip
+@pytest.mark.parametrize(
+    "line",
+    ["cvt.sat.rn.u8.s32 d, x0;", "cvt.f32.tf32 d, x0;", "cvt.f32.s32 d, x0;", "cvt.rn.e4m3x2.f32 d, x0, x0;", "cvt.rn.f32.f16 d, x0;", "cvt.rni.s32.s32 d, x0;", "cvt.rm.relu.f16.f32 d, x0;"],
+)  # fmt: skip
 def test_other_conversions_are_refused(line: str) -> None:
     with pytest.raises(UnsupportedInstruction, match="cvt"):
         elementwise(line, [np.ones(32, np.uint32)], np.uint32)
+
+
+F8 = {
+    "e4m3": ml_dtypes.float8_e4m3fn,
+    "e5m2": ml_dtypes.float8_e5m2,
+    "e2m3": ml_dtypes.float6_e2m3fn,
+    "e3m2": ml_dtypes.float6_e3m2fn,
+}
+MOST = {"e4m3": 448.0, "e5m2": 57344.0, "e2m3": 7.5, "e3m2": 28.0}
+
+
+def wide_values(seed: int) -> np.ndarray:
+    """f32 around the range of the small types, ties and beyond included."""
+    rng = np.random.default_rng(seed)
+    near = (rng.integers(-4096, 4097, 400) / np.float32(2) ** rng.integers(0, 14, 400)).astype(np.float32)
+    far = (rng.standard_normal(80) * np.float32(2) ** rng.integers(-30, 20, 80)).astype(np.float32)
+    return np.concatenate([near, far, F32_EDGES])
+
+
+@pytest.mark.parametrize("name", F8)
+@pytest.mark.parametrize("relu", ["", ".relu"])
+def test_to_the_small_types(name: str, relu: str) -> None:
+    a = wide_values(1)
+    b = a[::-1].copy()
+    with np.errstate(all="ignore"):
+        clamped = np.clip(a, 0 if relu else -MOST[name], MOST[name])
+        want = clamped.astype(F8[name]).view(np.uint8)
+    if relu:
+        want = np.where(a <= 0, 0, want)
+    want = np.where(np.isnan(a), {"e2m3": 0x1F, "e3m2": 0x1F}.get(name, 0x7F), want)  # largest value, or NaN
+    got = elementwise(f"cvt.rn.satfinite{relu}.{name}x2.f32 d, x0, x1;", [a, b], np.uint16)
+    assert (got >> 8 == want).all() and (got & 0xFF == want[::-1]).all()
+    if name in ("e4m3", "e5m2"):
+        with np.errstate(over="ignore"):
+            h = a.astype(np.float16)
+        two = np.stack([h, h[::-1]], axis=1).view(np.uint32).ravel()
+        got = elementwise(f"cvt.rn.satfinite{relu}.{name}x2.f16x2 d, x0;", [two], np.uint16)
+        with np.errstate(all="ignore"):
+            want = (
+                np.clip(h.astype(np.float32), 0 if relu else -MOST[name], MOST[name])
+                .astype(F8[name])
+                .view(np.uint8)
+            )
+        if relu:
+            want = np.where(h <= 0, 0, want)
+        want = np.where(np.isnan(h), 0x7F, want)
+        assert (got & 0xFF == want).all() and (got >> 8 == want[::-1]).all()
+
+
+@pytest.mark.parametrize("name", F8)
+def test_from_the_small_types(name: str) -> None:
+    bits = np.arange(256 if name in ("e4m3", "e5m2") else 64, dtype=np.uint16)
+    pairs = (bits | bits[::-1] << 8).astype(np.uint16)
+    got = elementwise(f"cvt.rn.f16x2.{name}x2 d, x0;", [pairs], np.uint32)
+    want = bits.astype(np.uint8).view(F8[name]).astype(np.float16)
+    for half, expected in ((got & 0xFFFF, want), (got >> 16, want[::-1])):
+        number = ~np.isnan(expected)
+        found = half.astype(np.uint16)
+        assert (found[number] == expected.view(np.uint16)[number]).all() and (found[~number] == 0x7FFF).all()
+    relu = (
+        elementwise(f"cvt.rn.relu.f16x2.{name}x2 d, x0;", [pairs], np.uint32)
+        .astype(np.uint16)
+        .view(np.float16)
+    )
+    assert (relu[~np.isnan(want)] == np.maximum(want, 0)[~np.isnan(want)]).all() and not np.signbit(
+        relu
+    ).any()
+
+
+def test_powers_of_two() -> None:
+    bits = np.arange(256, dtype=np.uint16)
+    got = elementwise("cvt.rn.bf16x2.ue8m0x2 d, x0;", [(bits | bits[::-1] << 8).astype(np.uint16)], np.uint32)
+    want = np.ldexp(1.0, np.arange(255) - 127).astype(BF16).view(np.uint16)
+    assert ((got & 0xFFFF)[:255] == want).all() and got[255] & 0xFFFF == 0x7FFF and (got >> 16)[0] == 0x7FFF
+
+
+NARROW = {"f16": np.dtype(np.float16), "bf16": BF16}
+
+
+@pytest.mark.parametrize("name", NARROW)
+@pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
+def test_f32_to_half_in_every_direction(name: str, mode: str) -> None:
+    kind, a = NARROW[name], half_way(NARROW[name], 9)[:512]
+    got = elementwise(f"cvt.{mode}.{name}.f32 d, x0;", [a], np.uint16).view(kind)
+    want = [float(v) if not np.isfinite(v) or v == 0 else rounded(Fraction(float(v)), kind, mode) for v in a]
+    same(got, want, kind)
+    if mode in ("rn", "rz"):
+        plain = np.array(want)
+        relu = elementwise(f"cvt.{mode}.relu.{name}.f32 d, x0;", [a], np.uint16).view(kind)
+        same(relu, list(np.where(np.isnan(plain), plain, np.where(plain > 0, plain, 0.0))), kind)
+        pair = elementwise(f"cvt.{mode}.{name}x2.f32 d, x0, x1;", [a, a[::-1].copy()], np.uint32)
+        assert (pair >> 16 == got.view(np.uint16)).all() and (
+            pair & 0xFFFF == got.view(np.uint16)[::-1]
+        ).all()
+
+
+@pytest.mark.parametrize(("spelling", "ties"), [("rna", "away"), ("rn", "even"), ("rz", "cut")])
+def test_tf32(spelling: str, ties: str) -> None:
+    (a,) = crossed(F32_EDGES, 1, 11, 256)
+    bits = a.view(np.uint32).astype(np.uint64)
+    low, kept = bits & 0x1FFF, bits >> 13
+    up = {
+        "away": low >= 0x1000,
+        "even": (low > 0x1000) | ((low == 0x1000) & (kept & 1 == 1)),
+        "cut": low < 0,
+    }[ties]
+    want = np.where(np.isfinite(a), (kept + up) << 13, bits)
+    got = elementwise(f"cvt.{spelling}.tf32.f32 d, x0;", [a], np.uint32)
+    assert (got == want)[~np.isnan(a)].all() and (got[np.isnan(a)] == 0x7FFFFFFF).all()
+
+
+@pytest.mark.parametrize("to", INTS)
+@pytest.mark.parametrize("mode", ["rni", "rzi", "rmi", "rpi"])
+def test_floats_to_integers(mode: str, to: str) -> None:
+    functions = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
+    info = np.iinfo(kind_of(to))
+    wide_nan = 0 if info.min == 0 else info.min
+    for name, kind in (
+        ("f16", np.dtype(np.float16)),
+        ("f32", np.dtype(np.float32)),
+        ("f64", np.dtype(np.float64)),
+    ):
+        with np.errstate(all="ignore"):
+            a = np.concatenate(
+                [
+                    wide_values(3),
+                    (np.arange(-40, 40) / 4).astype(np.float32),
+                    np.float32([2.0**31, -(2.0**63), 2.0**63, 2.0**64]),
+                ]
+            ).astype(kind)
+        raw = a.view(f"u{kind.itemsize}")
+        got = elementwise(f"cvt.{mode}.{to}.{name} d, x0;", [raw], kind_of(to))
+        for value, found in zip(a, got, strict=True):
+            if np.isnan(value):
+                want = (
+                    (1 << (info.bits - 1) if info.min == 0 else wide_nan)
+                    if name == "f64" or info.bits == 64
+                    else 0
+                )
+            elif np.isinf(value):
+                want = info.max if value > 0 else info.min
+            else:
+                want = min(max(int(functions[mode](np.float64(value))), info.min), info.max)
+            assert int(found) == want, (value, found, want)
+
+
+@pytest.mark.parametrize("source", INTS)
+@pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
+def test_integers_to_floats(mode: str, source: str) -> None:
+    (a,) = crossed(integer_edges(kind_of(source)), 1, 12, 256)
+    for name, kind in (
+        ("f16", np.dtype(np.float16)),
+        ("bf16", BF16),
+        ("f32", np.dtype(np.float32)),
+        ("f64", np.dtype(np.float64)),
+    ):
+        if name == "bf16" and source[1:] == "8":  # ptxas takes no bytes here
+            continue
+        got = elementwise(f"cvt.{mode}.{name}.{source} d, x0;", [a], f"u{kind.itemsize}").view(kind)
+        same(got, [rounded(Fraction(int(v)), kind, mode) for v in a], kind)
+
+
+@pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
+def test_f64_to_narrower(mode: str) -> None:
+    rng = np.random.default_rng(13)
+    a = np.concatenate(
+        [
+            rng.integers(0, 2**64, 128, dtype=np.uint64).view(np.float64),
+            rng.standard_normal(256),
+            rng.standard_normal(64) * 2.0**-140,
+            [0.0, -0.0, np.inf, np.nan],
+        ]
+    )
+    for name, kind in (("f32", np.dtype(np.float32)), ("f16", np.dtype(np.float16)), ("bf16", BF16)):
+        got = elementwise(f"cvt.{mode}.{name}.f64 d, x0;", [a], f"u{kind.itemsize}").view(kind)
+        same(
+            got,
+            [
+                float(v) if not np.isfinite(v) or v == 0 else rounded(Fraction(float(v)), kind, mode)
+                for v in a
+            ],
+            kind,
+        )
+
+
+def test_saturated_conversions() -> None:
+    for source in ("s32", "u64", "s64"):
+        (a,) = crossed(integer_edges(kind_of(source)), 1, 14, 256)
+        for to in INTS:
+            info, given = np.iinfo(kind_of(to)), np.iinfo(kind_of(source))
+            if info.min <= given.min and info.max >= given.max:  # nothing to clamp: no such form
+                continue
+            got = elementwise(f"cvt.sat.{to}.{source} d, x0;", [a], kind_of(to))
+            assert [int(v) for v in got] == [min(max(int(v), info.min), info.max) for v in a]
+    (b,) = crossed(F32_EDGES, 1, 15, 256)
+    got = elementwise("cvt.sat.f32.f32 d, x0;", [b], np.float32)
+    assert (got == np.clip(np.where(np.isnan(b), 0, b), 0, 1)).all() and not np.signbit(got).any()
+    got = elementwise("cvt.ftz.f32.f32 d, x0;", [b], np.float32)
+    same_f32(got, ftz(b))
+
+
+def test_whole_numbers_stay_floats() -> None:
+    a = wide_values(16)
+    for mode, function in (("rni", np.rint), ("rzi", np.trunc), ("rmi", np.floor), ("rpi", np.ceil)):
+        same_f32(elementwise(f"cvt.{mode}.f32.f32 d, x0;", [a], np.float32), function(a))

@@ -55,7 +55,7 @@ _NAMES = {
     "setmaxnreg": "inc dec", "mbarrier.arrive": "expect_tx", "mbarrier.arrive_drop": "expect_tx",
     "mbarrier.try_wait": "parity", "mbarrier.test_wait": "parity", "fence": "proxy",
     "membar": "proxy", "div": "full", "brx": "idx",
-    "clusterlaunchcontrol.try_cancel": "async", "madc": "lo hi lo.cc hi.cc", "dp2a": "lo hi",
+    "clusterlaunchcontrol.try_cancel": "async", "madc": "lo hi", "dp2a": "lo hi",
     "tcgen05.mma": "ws",
     "bar": "sync arrive red cta.sync cta.arrive cta.red warp.sync",
     "barrier": "arrive red cta cta.sync cta.arrive cta.red cluster.arrive cluster.wait",

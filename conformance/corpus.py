@@ -413,6 +413,12 @@ _SINCE_NUMERICS = _rows(
             "partial tiles whose other slots name rows of NaN",
         ),
         (
+            "N21",
+            "only dV is NaN: its sum starts from an accumulator that nobody cleared",
+            "HKUSTDial/flash-sparse-attention#121",
+            "NaN in the columns of dKV that hold dV and nowhere else; the stage named is dKV, dQ is right",
+        ),
+        (
             "N23",
             "the byte offset of a row overflows 32 bits from 16K tokens on",
             "fla-org/native-sparse-attention#6",

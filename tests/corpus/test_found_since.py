@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - PTX lines are kept whole
-"""Rows H20, H21, N20 and N23 of the corpus: early exits, announced bytes, NaN in a partial tile, 32-bit offsets."""
+"""Rows H20, H21, N20, N21 and N23 of the corpus: early exits, announced bytes, NaN in a partial tile, 32-bit offsets."""
 
 from __future__ import annotations
 
@@ -89,6 +89,21 @@ def test_N20_nan_behind_the_last_key_of_a_partial_tile() -> None:
     )
     bad = run(poisoned, row_0)
     assert bad.wrong == "P" and has_nan(bad.outputs["dQ"])  # the mask makes S 0, and 0 * NaN is NaN
+
+
+@pytest.mark.corpus("N21")
+def test_N21_only_the_columns_of_dV_are_nan() -> None:
+    inputs = random_case(44, topk=64)
+    selected_rows = selected(inputs)
+    plant = source("mma.cuh", ("dkv_part(dO, s, part, false);", "dkv_part(dO, s, part, true);"), times=2)
+    for schedule in SCHEDULES:
+        right = run(inputs, schedule=schedule)
+        assert right.clean
+        bad = run(inputs, plant, schedule=schedule)
+        assert bad.wrong == "dKV" and "tmem-uninitialised" in bad.codes
+        nan = np.isnan(bad.outputs["dKV"])
+        assert nan[selected_rows, :512].all() and not nan[:, 512:].any() and not nan[~selected_rows].any()
+        assert (bad.outputs["dQ"] == right.outputs["dQ"]).all() and not has_nan(bad.outputs["delta"])
 
 
 ROW = 1 << 18  # bytes: 64 heads of 2048 f16

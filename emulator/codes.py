@@ -99,6 +99,7 @@ tensor core|mma-operands|error|stops|an illegal shape, descriptor or address of 
 tensor core|mma-many-threads|warning|goes on|several threads of a warp each issue the same tcgen05.mma
 tensor core|mma-collector|warning|goes on|tcgen05.mma uses a collector buffer that holds another matrix, or none
 tensor core|cta-pair|error|stops|a cta_group::2 instruction without a pair, or other than its twin's
+end|output-unwritten|error|goes on|bytes of a buffer that the caller names as an output and that the launch did not write
 end|async-pending-at-exit|warning|goes on|an operation was in flight when the last thread of the cluster exited
 end|hang|error|stops|nothing can move; the finding lists who waits for what
 end|livelock|error|stops|warps run and nothing happens

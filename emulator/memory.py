@@ -51,6 +51,11 @@ class Buffer:
         if self._written is not None:
             self._written[offset : offset + bytes_.size] = 1
 
+    @property
+    def tracked(self) -> bool:
+        """Whether it began poisoned, so that each byte knows whether it was written."""
+        return self._written is not None
+
     def written(self) -> np.ndarray:
         """bool per element, shape of the array: every byte of it was written (all True for
         `Memory.buffer`).

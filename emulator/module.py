@@ -128,12 +128,14 @@ class Module:
         symbols: Mapping[int, str] | None = None,
         strict: bool = False,
         resident: int | None = None,
+        outputs: Sequence[Buffer] = (),
     ) -> LaunchResult:
         """Runs one grid to its end or to the finding that stops it.
 
         Parameters
         ----------
         grid, block, cluster: (x, y, z). `cluster` defaults to the entry's `.reqnctapercluster`, else 1.
+        outputs: buffers made by `Memory.empty` that the launch must write whole; what it leaves is a finding.
         resident: clusters that may run at once, at most; by default as many as have a processor for each of
             their CTAs.
         shared_bytes: dynamic shared memory.
@@ -199,6 +201,13 @@ class Module:
                 expected=f"at most {_SHARED_LIMIT} bytes, static and dynamic together",
                 found=f"{decoded.static_shared} static + {shared_bytes} dynamic",
             )
+        for output in outputs:
+            if not output.tracked:
+                raise LaunchError(
+                    "an output begins initialised, so that nobody can tell what the launch wrote",
+                    where=entry[:80], expected="a buffer of Memory.empty",
+                    found=output.name,
+                )  # fmt: skip
         schedule.check()
         accepted = [Allow.parse(one) if isinstance(one, str) else one for one in allow]
         if record is not None and schedule.policy == "early":
@@ -235,6 +244,7 @@ class Module:
             schedule=schedule.for_engine(record),
             grant_claims=clc == "grant",
             strict=strict_weights() if strict else None,
+            outputs=[output.address for output in outputs],
             resident=max(resident if resident is not None else _PROCESSORS // math.prod(cluster3), 1),
             launch_registers=launch_registers(directives, block3[0] * block3[1] * block3[2], entry),
             seconds_limit=seconds_limit,

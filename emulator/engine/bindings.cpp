@@ -91,7 +91,7 @@ py::dict launch(
     const std::vector<std::tuple<std::string, uint32_t, bool, int32_t, int32_t, uint32_t, uint32_t>>& taps,
     uint64_t trace_limit, bool races, const py::dict& schedule, int32_t launch_registers, bool grant_claims,
     const std::optional<std::vector<std::tuple<std::string, int, bool>>>& strict, double seconds_limit,
-    uint32_t resident) {
+    uint32_t resident, const std::vector<uint64_t>& outputs) {
   GlobalMemory memory;
   for (const auto& [address, size, data, written, writable, name] : buffers) {
     GlobalBuffer b;
@@ -121,6 +121,7 @@ py::dict launch(
       c.weights[code] = {static_cast<Severity>(severity), stops};
   c.launch_registers = launch_registers;
   c.resident = resident;
+  c.outputs = outputs;
   c.grant_claims = grant_claims;
   c.seconds_limit = seconds_limit;
   c.interrupted = [] {
@@ -272,7 +273,8 @@ PYBIND11_MODULE(_engine, m) {
         py::arg("mma"), py::arg("livelock_limit"), py::arg("instruction_limit"), py::arg("taps"),
         py::arg("trace_limit"), py::arg("races"), py::arg("schedule") = py::dict(),
         py::arg("launch_registers") = 0, py::arg("grant_claims") = false, py::arg("strict") = py::none(),
-        py::arg("seconds_limit") = 0.0, py::arg("resident") = 1);
+        py::arg("seconds_limit") = 0.0, py::arg("resident") = 1,
+        py::arg("outputs") = std::vector<uint64_t>{});
   m.def("handlers", &handler_ids, "Handler names and their numbers.");
   m.def("set_mma_rules", &set_mma_rules, "Hands over spec.machine.descriptor_rules.");
   m.def(

@@ -55,6 +55,24 @@ void Engine::run() {
     scheduler->run();
   }
   for (auto& cluster : live) finish_cluster(*cluster);  // the launch was stopped
+  if (!stopped) check_outputs();
+}
+
+void Engine::check_outputs() {
+  std::string missing;
+  uint64_t first_address = 0;
+  for (const uint64_t address : config.outputs) {
+    const GlobalBuffer* b = memory.find(address, 1);
+    if (!b || !b->written) continue;
+    const uint64_t left = static_cast<uint64_t>(std::count(b->written, b->written + b->size, 0));
+    if (!left) continue;
+    const uint64_t first = static_cast<uint64_t>(std::find(b->written, b->written + b->size, 0) - b->written);
+    if (missing.empty()) first_address = b->address + first;
+    missing += (missing.empty() ? "" : "; ") + b->name + ": " + std::to_string(left) + " of " +
+               std::to_string(b->size) + " bytes, the first at offset " + std::to_string(first);
+  }
+  if (!missing.empty())
+    error("output-unwritten", "outputs that the launch did not write: " + missing, Origin{}, first_address);
 }
 
 bool Engine::start_another() {

@@ -273,6 +273,7 @@ struct Config {
   double seconds_limit = 0;           // of a launch; 0: none
   std::function<bool()> interrupted;  // whether Python has a signal; may be empty
   uint32_t resident = 1;              // clusters at once, at most
+  std::vector<uint64_t> outputs;      // addresses of buffers that the launch must write whole
   std::vector<uint8_t> params;
   std::vector<Tap> taps;
 };
@@ -432,6 +433,7 @@ class Engine {
   void retire();  // clusters whose last thread has exited
   void start_warp(Cta& cta, Warp& w, int index);
   void finish_cluster(Cluster& cluster);
+  void check_outputs();
   // Runs a group until it must wait, spins, or would begin its visible operation number `most` + 1; with
   // `consult` also before the first visible operation after one that others may notice, or by other lanes.
   Ran run_split(Warp& w, size_t index, uint32_t most, bool consult);

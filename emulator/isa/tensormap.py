@@ -20,15 +20,18 @@ _LITERAL = FIELDS[6:]
 slots("tensormap.replace", operands="map value", modifiers="field ordinal space", visible=True)
 slots("tensormap.copy", operands="dst src", visible=True)
 
-_SPACE = "[.{global,shared::cta}].b1024"
+_SPACE = "[.{global,shared::cta}]"
+# ptxas takes the two types in either order.
+_B32, _B64 = "{.b1024.b32,.b32.b1024}", "{.b1024.b64,.b64.b1024}"
 
 
 @instruction(
     "tensormap.replace",
     group="tensor maps",
-    forms=f".tile.{{global_address,global_stride}}{_SPACE}.b64 @sm_90a|sm_100a @ptx8.3; "
+    forms=f".tile.{{global_address,global_stride}}{_SPACE}{_B64} @sm_90a|sm_100a|sm_120a @ptx8.3; "
     f".tile.{{rank,box_dim,global_dim,element_stride,elemtype,interleave_layout,swizzle_mode,fill_mode}}{_SPACE}"
-    f".b32 @sm_90a|sm_100a @ptx8.3; .tile.swizzle_atomicity{_SPACE}.b32 @sm_100a @ptx8.6",
+    f"{_B32} @sm_90a|sm_100a|sm_120a @ptx8.3; "
+    f".tile.swizzle_atomicity{_SPACE}{_B32} @sm_100a|sm_120a @ptx8.6",
     section="9.7.9.28",
     note="on the emulator's own encoding; 128 bytes of zeros are a map to be filled; a missing "
     " fence.proxy.tensormap is not found",

@@ -176,6 +176,8 @@ def operands(opcode: str) -> str | None:
         return "[%rd8], 128" if "tensormap::generic" in rest and "acquire" in rest else ""
     if base == "cp":
         return _copy(rest, hint)
+    if base == "tensormap":
+        return _tensormap(rest)
     if base == "tcgen05":
         return _tcgen05(rest)
     return None
@@ -250,6 +252,16 @@ def _mbarrier(rest: list[str]) -> str:
         return f"%rd3, {address}"
     state = "%rd3" if "noComplete" in rest else "_"
     return f"{state}, {address}, 16"
+
+
+def _tensormap(rest: list[str]) -> str:
+    if "replace" not in rest:
+        return "[%rd8], [%r8], 128"
+    indexed = {"box_dim", "global_dim", "global_stride", "element_stride"} & set(rest)
+    ordinal = ", 0" if indexed else ""
+    if {"elemtype", "interleave_layout", "swizzle_mode", "swizzle_atomicity", "fill_mode"} & set(rest):
+        return f"{_address(rest)}, 0"
+    return f"{_address(rest)}{ordinal}, {'%rd2' if 'b64' in rest else '%r2'}"
 
 
 def _copy(rest: list[str], hint: str) -> str | None:

@@ -131,6 +131,9 @@ _PASSED_OVER = (
     "notanumber",
     "normal",
     "subnormal",
+    # The fields of tensormap.replace.
+    *("global_address", "rank", "box_dim", "global_dim", "global_stride", "element_stride", "elemtype"),
+    *("interleave_layout", "swizzle_mode", "swizzle_atomicity", "fill_mode"),
     "sync_restrict::shared::cta",
     "sync_restrict::shared::cluster",
 )

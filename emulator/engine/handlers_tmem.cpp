@@ -104,6 +104,31 @@ Step alloc(Exec& x, const Instr& i) {
   return Step::Next;
 }
 
+// The cells of a `load`, or of the st that completes now: per column, the lanes of each sixteenth.
+void tell_cells(Engine& e, Cta& cta, const Instr& i, int lane0, int column, const PendingTmemLoad* load) {
+  if (!e.heard()) [[likely]]
+    return;
+  const bool write = !load;
+  const TmemShape shape = static_cast<TmemShape>(i.m[0]);
+  if (shape == TmemShape::k32x32b) {
+    const int columns = i.nvec * (i.m[2] ? 2 : 1);
+    for (int half = 0; half < 2; ++half)
+      e.tell(&Listener::tmem, cta, lane0 / 16 + half, static_cast<uint16_t>(0xffff), column, columns, write,
+             load);
+    return;
+  }
+  std::map<int, uint32_t> lanes;  // by column; bit of the lane counted from lane0
+  for (int32_t k = 0; k < i.nvec; ++k)
+    for (int t = 0; t < 32; ++t) {
+      auto [dl, dc] = tmem_place(shape, t, k, static_cast<int>(i.imm));
+      for (int half = 0; half < (i.m[2] ? 2 : 1); ++half) lanes[(i.m[2] ? 2 * dc : dc) + half] |= 1u << dl;
+    }
+  for (auto [c, mask] : lanes)
+    for (int half = 0; half < 2; ++half)
+      if (const uint16_t units = static_cast<uint16_t>(mask >> 16 * half))
+        e.tell(&Listener::tmem, cta, lane0 / 16 + half, units, column + c, 1, write, load);
+}
+
 // o[1] address, o[2] columns, m[0] cta_group.
 Step dealloc(Exec& x, const Instr& i) {
   if (!x.whole_warp()) return Step::Block;
@@ -117,6 +142,12 @@ Step dealloc(Exec& x, const Instr& i) {
   auto& a = x.cta.tmem.allocations;
   for (size_t k = 0; k < a.size(); ++k) {
     if (static_cast<uint32_t>(a[k].first) != taddr || static_cast<uint32_t>(a[k].second) != columns) continue;
+    if (x.e.heard()) [[unlikely]]  // loads that nothing has needed yet would read the cells only after this
+      for (Warp& w : x.cta.warps)
+        for (PendingTmemLoad& load : w.tmem_loads)
+          if (!load.done)
+            tell_cells(x.e, x.cta, *load.instr, static_cast<int>(load.taddr >> 16),
+                       static_cast<int>(load.taddr & 0xffff), &load);
     x.e.tell(&Listener::tmem_dealloc, x, a[k].first, a[k].second);
     for (int c = a[k].first; c < a[k].first + a[k].second; c += 32)
       x.cta.tmem.owner[static_cast<size_t>(c / 32)] = 0;
@@ -212,31 +243,6 @@ Step tmem_ld(Exec& x, const Instr& i) {
   return Step::Next;
 }
 
-// The cells of a `load`, or of the st that completes now: per column, the lanes of each sixteenth.
-void tell_cells(Engine& e, Cta& cta, const Instr& i, int lane0, int column, const PendingTmemLoad* load) {
-  if (!e.heard()) [[likely]]
-    return;
-  const bool write = !load;
-  const TmemShape shape = static_cast<TmemShape>(i.m[0]);
-  if (shape == TmemShape::k32x32b) {
-    const int columns = i.nvec * (i.m[2] ? 2 : 1);
-    for (int half = 0; half < 2; ++half)
-      e.tell(&Listener::tmem, cta, lane0 / 16 + half, static_cast<uint16_t>(0xffff), column, columns, write,
-             load);
-    return;
-  }
-  std::map<int, uint32_t> lanes;  // by column; bit of the lane counted from lane0
-  for (int32_t k = 0; k < i.nvec; ++k)
-    for (int t = 0; t < 32; ++t) {
-      auto [dl, dc] = tmem_place(shape, t, k, static_cast<int>(i.imm));
-      for (int half = 0; half < (i.m[2] ? 2 : 1); ++half) lanes[(i.m[2] ? 2 * dc : dc) + half] |= 1u << dl;
-    }
-  for (auto [c, mask] : lanes)
-    for (int half = 0; half < 2; ++half)
-      if (const uint16_t units = static_cast<uint16_t>(mask >> 16 * half))
-        e.tell(&Listener::tmem, cta, lane0 / 16 + half, units, column + c, 1, write, load);
-}
-
 // The cells that a tcgen05.st is going to write.
 std::vector<TmemWrite> written_cells(const Cta& cta, const Instr& i, int lane0, int column) {
   const TmemShape shape = static_cast<TmemShape>(i.m[0]);
@@ -293,6 +299,7 @@ Step tmem_st(Exec& x, const Instr& i) {
 Step wait_ld(Exec& x, const Instr&) {
   if (!x.whole_warp()) return Step::Block;
   x.e.finish_tmem_loads(x.w);
+  x.e.tell(&Listener::tmem_loads_done, x.w);
   return x.e.stopped ? Step::Stop : Step::Next;
 }
 Step wait_st(Exec& x, const Instr&) {
@@ -361,7 +368,7 @@ void Engine::release_tmem_load(Warp& w, PendingTmemLoad& load) {
   finish_tmem_load(w, load);
   if (load.released) return;
   load.released = true;
-  tell(&Listener::tmem_load_done, w, load);
+  tell(&Listener::tmem_load_used, w, load);
   for (int32_t k = 0; k < load.instr->nvec; ++k) {
     const size_t off = static_cast<size_t>(program.vec[static_cast<size_t>(load.instr->vec + k)]);
     w.load_of_register[off / 64] = w.load_of_register[off / 64 + 1] = 0;

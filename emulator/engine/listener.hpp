@@ -91,9 +91,10 @@ class Listener {
   virtual void copy_pass(const Warp&, uint32_t /*lanes*/, int64_t /*allowed*/) {}
   virtual void copy_track(const Exec&, CopyArrival&) {}
   virtual void copy_arrive(Cta&, uint32_t /*offset*/, const CopyArrival&, int /*lane*/) {}
-  // tcgen05.ld at its issue and when it is waited for; tcgen05.wait::st.
+  // tcgen05.ld at its issue and when a register of it is first used; tcgen05.wait::ld, ::st.
   virtual void tmem_load(const Exec&, PendingTmemLoad&, int /*column*/) {}
-  virtual void tmem_load_done(const Warp&, const PendingTmemLoad&) {}
+  virtual void tmem_load_used(const Warp&, const PendingTmemLoad&) {}
+  virtual void tmem_loads_done(const Warp&) {}
   virtual void tmem_stores_done(const Warp&) {}
   virtual void tmem_dealloc(const Exec&, int /*column*/, int /*columns*/) {}
 

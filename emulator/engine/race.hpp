@@ -43,6 +43,8 @@ struct Access {
   uint32_t nth = 0;    // execution of this instruction by this warp, from 1
   uint32_t shape = 0;  // of an MMA: what two pipelined ones must share
   uint32_t cluster = 0;
+  Tick used = 0;                    // of a tcgen05.ld not waited for: when its registers were first used
+  const Instr* released = nullptr;  // the warp's first release after that
   int32_t barrier = -1, phase = 0;  // the last mbarrier wait of its warp
   Origin at;
   Path path = Path::Generic;
@@ -115,7 +117,8 @@ class Races : public Listener {
   void copy_track(const Exec& x, CopyArrival& arrival) override;
   void copy_arrive(Cta& cta, uint32_t offset, const CopyArrival& arrival, int lane) override;
   void tmem_load(const Exec& x, PendingTmemLoad& load, int column) override;
-  void tmem_load_done(const Warp& w, const PendingTmemLoad& load) override;
+  void tmem_load_used(const Warp& w, const PendingTmemLoad& load) override;
+  void tmem_loads_done(const Warp& w) override;
   void tmem_stores_done(const Warp& w) override;
   void tmem_dealloc(const Exec& x, int column, int columns) override;
 
@@ -169,6 +172,7 @@ class Races : public Listener {
     Tick now = 1;
     std::vector<Group> groups;
     std::vector<std::shared_ptr<View>> stores;  // tcgen05.st not waited for
+    std::vector<uint32_t> loads;                // tcgen05.ld not waited for
     std::map<int, BulkThread> bulk;             // by lane
     std::shared_ptr<OwnCopies> copies;          // null before the first
     std::vector<uint32_t> nth;                  // by instruction
@@ -202,7 +206,7 @@ class Races : public Listener {
   };
 
   void acquire(const Warp& w, uint32_t lanes, const Knowledge& from);
-  void release(const Warp& w, uint32_t lanes, Knowledge& to);
+  void release(const Exec& x, uint32_t lanes, Knowledge& to);
   void proxy_fence(const Warp& w, uint32_t lanes, bool shared, bool global);
   void own_fence(const Warp& w, uint32_t lanes, Order order);
   void thread_fence(const Warp& w, uint32_t lanes);
@@ -270,6 +274,7 @@ class Races : public Listener {
   bool seen(uint32_t id) const { return memo_[id & 7] == id; }
   void report(Severity severity, const char* code, uint32_t first, bool first_writes, uint32_t second,
               bool second_writes, Place place, int rank, uint64_t address, const std::string& missing);
+  std::string mnemonic(const Instr* i) const;
   std::string describe(Place place, int rank, uint64_t address) const;
 
   Engine& e_;

@@ -98,14 +98,25 @@ void Races::tmem_load(const Exec& x, PendingTmemLoad& load, int) {
   v->path = Path::Warp;
   v->at = x.origin(x.lane());
   v->reads = record(t, v->at, t.all, v->path);
+  accesses_[v->reads].agent = t.agent;
+  t.loads.push_back(v->reads);
   t.now++;
   forget_view();
   load.view = std::move(v);
 }
 
-void Races::tmem_load_done(const Warp& w, const PendingTmemLoad& load) {
+void Races::tmem_load_used(const Warp& w, const PendingTmemLoad& load) {
   Thread& t = thread(w);
-  finish(load.view->reads, t.agent, t.now, t.all);
+  Access& a = accesses_[load.view->reads];
+  if (a.tick != kUnfinished || a.used) return;
+  a.used = t.now++;
+  forget_view();
+}
+
+void Races::tmem_loads_done(const Warp& w) {
+  Thread& t = thread(w);
+  for (uint32_t id : t.loads) finish(id, t.agent, t.now, t.all);
+  t.loads.clear();
 }
 
 void Races::tmem_stores_done(const Warp& w) {

@@ -16,7 +16,7 @@ void Races::named_arrive(const Exec& x, uint32_t id) {
     known &= agent == t.agent || know->of[kHappens].covers(agent, tick, kWholeWarp, ~0u);
   }
   m.came.push_back({t.agent, t.now});
-  release(x.w, ~0u, m.gather);
+  release(x, ~0u, m.gather);
   if (again && !known)
     e_.error("barrier-arrived-twice",
              "warp " + std::to_string(x.w.index) + " arrives at named barrier " + std::to_string(id) +
@@ -39,7 +39,7 @@ void Races::named_pass(const Warp& w, uint32_t id) {
 void Races::cluster_arrive(const Exec& x, bool releases) {
   Meeting& m = cluster(x.cta).meeting;
   if (releases) {
-    release(x.w, x.mask, m.gather);
+    release(x, x.mask, m.gather);
     return;
   }
   // A relaxed arrival carries what a fence.mbarrier_init has released, and nothing else.
@@ -122,7 +122,7 @@ void Races::mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t l
     else if (t.groups.size() == 1)
       b->checked.insert(t.agent);
   }
-  if (releases) release(x.w, lanes, b->gather);
+  if (releases) release(x, lanes, b->gather);
 }
 
 void Races::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, bool relaxed) {

@@ -95,6 +95,18 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
           say(Severity::Error, "race-unordered", barrier);
           break;
         }
+        // A dealloc by the warp itself (its path is Generic) is a release as well.
+        if (a.used && (a.agent == v.agent ? v.path == Path::Generic
+                                          : v.know->of[kHappens].covers(a.agent, a.used, lane, a.lanes))) {
+          say(Severity::Error, "race-tmem-released",
+              "tcgen05.wait::ld by the first warp before " +
+                  (a.released
+                       ? "its " + mnemonic(a.released) + " at PTX line " + std::to_string(a.released->line)
+                       : std::string("the second")) +
+                  ": that the loaded registers were used orders the registers, not the read of tensor memory "
+                  "(PTX ISA 9.7.16.6.4)");
+          break;
+        }
         [[fallthrough]];
       case Path::ThreadCopy:
         if (a.path == Path::ThreadCopy && copy_waited(a, lane)) {
@@ -236,30 +248,31 @@ std::string Races::describe(Place place, int rank, uint64_t address) const {
            : "global byte " + hex(address);
 }
 
+std::string Races::mnemonic(const Instr* i) const {
+  if (!i) return "an access";
+  const std::string& full = e_.program.names[static_cast<size_t>(i->name)];
+  return full.substr(0, full.find(' '));
+}
+
 void Races::report(Severity severity, const char* code, uint32_t first, bool first_writes, uint32_t second,
                    bool second_writes, Place place, int rank, uint64_t address, const std::string& missing) {
   const Access &a = accesses_[first], &b = accesses_[second];
   const std::string name(code);
   if (e_.sink.again(name, b.at, a.at.instr)) return;
-  auto mnemonic = [&](const Access& x) {
-    if (!x.at.instr) return std::string("an access");
-    const std::string& full = e_.program.names[static_cast<size_t>(x.at.instr->name)];
-    return full.substr(0, full.find(' '));
-  };
   std::string message;
   if (name == "race-exit")
-    message = "CTA rank " + std::to_string(rank) + " exits while " + mnemonic(a) + " of CTA rank " +
+    message = "CTA rank " + std::to_string(rank) + " exits while " + mnemonic(a.at.instr) + " of CTA rank " +
               std::to_string(a.at.rank) + " warp " + std::to_string(a.at.warp) +
               " may still reach its shared memory";
   else if (name.rfind("race-mbarrier-init", 0) == 0)
-    message = mnemonic(b) + " uses the mbarrier at shared byte " + hex(address) + " of CTA rank " +
+    message = mnemonic(b.at.instr) + " uses the mbarrier at shared byte " + hex(address) + " of CTA rank " +
               std::to_string(rank) + ", whose mbarrier.init by CTA rank " + std::to_string(a.at.rank) +
               " warp " + std::to_string(a.at.warp) + " is not ordered before it";
   else
-    message = mnemonic(b) + (second_writes ? " writes " : " reads ") + describe(place, rank, address) +
-              ", which " + mnemonic(a) + " of CTA rank " + std::to_string(a.at.rank) + " warp " +
-              std::to_string(a.at.warp) + (first_writes ? " wrote" : " read") +
-              "; nothing orders the one before the other";
+    message = mnemonic(b.at.instr) + (second_writes ? " writes " : " reads ") +
+              describe(place, rank, address) + ", which " + mnemonic(a.at.instr) + " of CTA rank " +
+              std::to_string(a.at.rank) + " warp " + std::to_string(a.at.warp) +
+              (first_writes ? " wrote" : " read") + "; nothing orders the one before the other";
   Finding* f = e_.sink.add(severity, name, message + "; missing: " + missing, b.at, address, a.at.instr);
   if (!f || f->has_race) return;
   f->has_race = true;

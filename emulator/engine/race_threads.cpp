@@ -104,11 +104,13 @@ void Races::raise_own(Knowledge& to, uint32_t agent, uint32_t lanes, Tick now,
       to.of[k].raise(agent, lanes, tick);
 }
 
-void Races::release(const Warp& w, uint32_t lanes, Knowledge& to) {
-  Thread& t = thread(w);
+void Races::release(const Exec& x, uint32_t lanes, Knowledge& to) {
+  Thread& t = thread(x.w);
   for (const Group& g : t.groups)
     if (g.lanes & lanes) publish(t, g, lanes, to);
   forget_view();
+  for (uint32_t id : t.loads)
+    if (Access& a = accesses_[id]; a.used && !a.released) a.released = x.instr;
   t.now++;
 }
 
@@ -243,7 +245,7 @@ void Races::flag(const Exec& x, uint64_t key, int lane, bool write) {
   }
   if (!write) return;
   if (x.order & kReleases) {
-    release(x.w, 1u << lane, flags_[key]);
+    release(x, 1u << lane, flags_[key]);
     released_.insert(t.home->serial);
   } else if (const Group& g = group_of(t, lane); g.fenced) {
     flags_[key].join(*g.fenced);

@@ -157,5 +157,8 @@ def divide(
     findings: Sequence[Finding], allow: Sequence[Allow]
 ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
     """(findings that count, findings that are accepted)."""
-    kept = tuple(f for f in findings if not any(a.covers(f) for a in allow))
-    return kept, tuple(f for f in findings if f not in kept)
+    accepted = [any(a.covers(f) for a in allow) for f in findings]
+    return (
+        tuple(f for f, yes in zip(findings, accepted, strict=True) if not yes),
+        tuple(f for f, yes in zip(findings, accepted, strict=True) if yes),
+    )

@@ -77,7 +77,8 @@ tensor memory|tmem-not-allocated|error|stops|an access of columns that are not a
 tensor memory|tmem-uninitialised|error|goes on|a cell that nothing has written is read by the tensor core, or a register that tcgen05.ld took it to is used
 tensor memory|tmem-pending|error|goes on|a read of a cell whose asynchronous write has not completed: a wait is missing
 tensor memory|tmem-address-uniform|error|stops|the threads of a warp pass different columns to tcgen05.ld or st
-tensor memory|tmem-lane-quarter|warning|goes on|the address names lanes that the warp cannot reach
+tensor memory|tmem-lane-quarter|error|goes on|the address names lanes of another warp's quarter, which the warp cannot reach
+tensor memory|tmem-lane-offset|note|goes on|the address names a lane of the warp's own quarter that the access does not start at
 tensor memory|tmem-ld-not-waited|note|goes on|a register of tcgen05.ld is used without wait::ld; the hardware waits for it
 races|race-unordered|error|goes on|two accesses of threads that no barrier orders (or lanes that no bar.warp.sync does)
 races|race-same-value|note|goes on|two generic writes that nothing orders leave the same bytes: replicated layouts; each is still ordered before its readers
@@ -89,7 +90,8 @@ races|race-proxy-fence|error|goes on|generic writes and an asynchronous access, 
 races|race-proxy-reader|note|goes on|as race-proxy-fence, with the fence on the reading side only
 races|race-proxy-read|note|goes on|generic reads, then an asynchronous write, with a barrier only: what CUTLASS pipelines do
 races|race-tcgen05-fence|error|goes on|TMEM accesses of two threads with a barrier, without tcgen05.fence before or after it
-races|race-operand-fence|warning>error|goes on|tcgen05.mma or cp reads shared memory after a wait, without tcgen05.fence::after_thread_sync
+races|race-commit-fence|warning>error|goes on|TMEM accessed after an acquiring wait on the commit, without tcgen05.fence::after_thread_sync; by the letter an error
+races|race-operand-fence|note>error|goes on|tcgen05.mma or cp reads shared memory after a wait, without tcgen05.fence::after_thread_sync
 races|race-mma-pipeline|error|goes on|two tcgen05 operations of one thread on the same cells that the pipeline does not keep in order
 races|race-mbarrier-init|error|goes on|an mbarrier is used by who is not ordered after its mbarrier.init
 races|race-mbarrier-init-fence|note|goes on|as race-mbarrier-init, ordered by a releasing barrier, without fence.mbarrier_init

@@ -69,7 +69,7 @@ class Expected:
     `first_at` say where they stand: ``file: text`` of a kernel's source, or text of a program's PTX line.
     `missing` must be part of the missing edge, each of `says` of the message, or of the root and its
     evidence.
-    `severity` is "warning" where the machine itself calls it no more than that.
+    `severity` is "warning" or "note" where the machine itself calls it no more than that.
     """
 
     code: str
@@ -79,7 +79,7 @@ class Expected:
     says: tuple[str, ...] = ()
     second_at: str = ""
     first_at: str = ""
-    severity: Literal["error", "warning"] = "error"
+    severity: Literal["error", "warning", "note"] = "error"
 
 
 @dataclass(frozen=True)
@@ -193,17 +193,20 @@ def page(rows: Sequence[Row]) -> str:
         f"{len(rows) - kernels} in small programs. Each program is also run as it should be, and must then "
         "be clean under every schedule; so must both kernels.",
         "",
-        "The first error of the first schedule that shows any (the first warning, when there is no error) "
-        "must be the expected one and name what the row says. Where it only says that something was read "
-        'before it was there, the first finding that says more may be the expected one instead. "schedule" '
-        "is that schedule: early (each asynchronous operation completes when issued), late, or random.",
+        "The first error of the first schedule that shows any (the first warning, when there is no error; "
+        "a note only where one is expected) must be the expected one and name what the row says. Where it "
+        "only says that something was read before it was there, the first finding that says more may be the "
+        'expected one instead. "schedule" is that schedule: early (each asynchronous operation completes '
+        "when issued), late, or random.",
         "",
         "| id | what is planted | corpus | where | found as | names | schedule |",
         "|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         told = "; ".join(names(row.expected)).replace("|", "\\|").replace("\n", " ")
-        code = f"`{row.expected.code}`" + (" (warning)" if row.expected.severity == "warning" else "")
+        code = f"`{row.expected.code}`" + (
+            "" if row.expected.severity == "error" else f" ({row.expected.severity})"
+        )
         cells = (f"`{row.id}`", row.title, ", ".join(row.classes), where(row), code, told, row.policy)
         lines.append("| " + " | ".join(cells) + " |")
     lines += ["", "## How often each class of the corpus is planted", "", "| class | rows |", "|---|---|"]

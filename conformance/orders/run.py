@@ -279,12 +279,14 @@ def _inputs(sizes: Sizes):  # type: ignore[no-untyped-def]
     ).inputs()
 
 
-def faults(findings: Sequence[Finding], names: Names, schedule: Schedule) -> list[Shown]:
+def faults(findings: Sequence[Finding], names: Names, schedule: Schedule, expected: Expected) -> list[Shown]:
     """What a launch is judged by: its first error or, when there is none, its first warning; and where that
-    is a mere symptom, the first that is none as well.
+    is a mere symptom, the first that is none as well. Where a note is expected, that note alone.
     """
     wanted = "error" if any(one.severity == "error" for one in findings) else "warning"
     every = [finding for finding in findings if finding.severity == wanted]
+    if expected and expected.severity == "note" and not every:
+        every = [one for one in findings if (one.severity, one.code) == ("note", expected.code)]
     first = every[:1] + [one for one in every if one.code not in SYMPTOMS][:1]
     return [_shown(finding, names, schedule) for finding in dict.fromkeys(first)]
 
@@ -346,7 +348,7 @@ def run(row: Row, schedules: Sequence[Schedule] = SCHEDULES) -> Outcome:
     policies: list[str] = []
     for schedule in schedules:
         findings, names = launch(row.target, target.text, schedule, row.sizes, target.built)
-        shown = faults(findings, names, schedule)
+        shown = faults(findings, names, schedule, row.expected)
         judged = judged or shown
         if any(not differs(row.id, row.expected, one, target.sources) for one in shown):
             policies.append(schedule.policy)

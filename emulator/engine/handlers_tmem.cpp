@@ -200,11 +200,17 @@ bool tmem_address(Exec& x, const Instr& i, uint32_t taddr, int& lane0, int& colu
   const int said = static_cast<int>(taddr >> 16);
   column = static_cast<int>(taddr & 0xffff);
   lane0 = quarter + (shape != TmemShape::k32x32b && (said & 16) ? 16 : 0);
+  auto reach = [&] {
+    return ", but warp " + std::to_string(x.w.index) + " reaches lanes " + std::to_string(quarter) + ".." +
+           std::to_string(quarter + 31) + " only";
+  };
   if (said / 32 != x.w.index % 4)
-    x.e.warn("tmem-lane-quarter",
-             "the address names TMEM lane " + std::to_string(said) + ", but warp " +
-                 std::to_string(x.w.index) + " reaches lanes " + std::to_string(quarter) + ".." +
-                 std::to_string(quarter + 31) + " only",
+    x.e.error("tmem-lane-quarter", "the address names TMEM lane " + std::to_string(said) + reach(),
+              x.origin(x.lane()), taddr);
+  else if (said != lane0)
+    x.e.note("tmem-lane-offset",
+             "the address names TMEM lane " + std::to_string(said) +
+                 " inside the warp's quarter; the access starts at lane " + std::to_string(lane0),
              x.origin(x.lane()));
   const int width = tmem_width(shape, i.m[1], static_cast<int>(i.imm)) * (i.m[2] ? 2 : 1);
   if (!x.cta.tmem.allocated(column, width)) {

@@ -184,6 +184,8 @@ class Races : public Listener {
     int8_t init_lane = 0;
     uint32_t phases = 0;  // complete
     Knowledge gather;
+    bool has_commits = false;
+    Clock commits, committed;  // arrived so far, and in complete phases
     std::shared_ptr<Knowledge> done;
     std::set<uint32_t> checked;  // warps that know of the init
   };

@@ -138,6 +138,9 @@ void Races::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lan
   }
   if (b->done && !relaxed) {
     acquire(x.w, lanes, *b->done);
+    if (b->has_commits)
+      for (Group& g : t.groups)
+        if (g.lanes & lanes) mutable_knowledge(g).of[kCommitted].join(b->committed);
   } else if (b->done) {
     // A relaxed wait orders tcgen05 operations only, from the next after_thread_sync on.
     split(t, lanes);
@@ -170,6 +173,8 @@ void Races::mbarrier_commit(Cta& cta, uint32_t offset) {
   raise_own(b->gather, v.agent, v.lanes, v.now, v.own);
   if (v.copies_waited) b->gather.of[kHappens].raise(v.copies, v.lanes, v.copies_waited);
   b->gather.of[kHappens].raise(v.pipe, v.pipe_tick);
+  b->commits.raise(v.pipe, v.pipe_tick);
+  b->has_commits = true;
   b->gather.of[kBeforeSync].raise(v.pipe, v.pipe_tick);  // implied by the commit (PTX ISA 9.7.16.12)
   if (cta.rank == v.at.rank) return;
   // The arrival itself is over for who has seen the phase that it counts in; a later commit says nothing of
@@ -186,6 +191,7 @@ void Races::mbarrier_done(Cta& cta, const Mbarrier& bar, const Origin&) {
   b->phases = bar.phase;
   b->gather.of[kHappens].raise(b->agent, bar.phase);
   b->done = std::make_shared<Knowledge>(b->gather);
+  if (b->has_commits) b->committed = b->commits;
 }
 
 }  // namespace tileproof

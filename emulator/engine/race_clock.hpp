@@ -28,6 +28,7 @@ enum Order : int {
   kPublished,                  // how many travel
   kAfterHappens = kPublished,  // kHappens at this thread's last tcgen05.fence::after_thread_sync
   kAfterSync,                  // kBeforeSync then
+  kCommitted,  // tensor pipelines of which this thread itself saw a commit, by an acquiring wait
   kOrders
 };
 

@@ -124,6 +124,14 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
   if (place == Place::Tmem) {
     const bool fences = v.path != Path::Generic && (a.agent != v.agent || a.path == Path::Tensor);
     if (!fences || covered(v, kAfterSync, a, lane)) return;
+    // The canonical patterns wait .relaxed; that an acquiring wait on the commit needs no fence is one
+    // reading (docs/assumptions.md).
+    if (covered(v, kCommitted, a, lane)) {
+      say(Severity::Warning, "race-commit-fence",
+          "tcgen05.fence::after_thread_sync between the wait on the commit and the second (PTX ISA "
+          "9.7.16.6.4)");
+      return;
+    }
     say(Severity::Error, "race-tcgen05-fence",
         covered(v, kBeforeSync, a, lane)
             ? "tcgen05.fence::after_thread_sync between the wait and the second"
@@ -148,11 +156,10 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
       say(Severity::Note, "race-proxy-reader",
           std::string(fence) + " by the writing threads; one stands on the reading side only");
   }
-  // Rows 2 and 7 of facts/sm100.md section 7.2: a warning, since CUTLASS's mainloops leave it out after a
-  // copy.
+  // Rows 2 and 7 of facts/sm100.md section 7.2: a note, since CUTLASS's mainloops leave it out after a copy.
   if (tensor && place == Place::Shared && first_writes && a.agent != v.agent &&
       !covered(v, kAfterHappens, a, lane))
-    say(Severity::Warning, "race-operand-fence",
+    say(Severity::Note, "race-operand-fence",
         "tcgen05.fence::after_thread_sync between the wait and the second (PTX ISA 9.7.16.12)");
 }
 

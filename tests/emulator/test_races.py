@@ -44,10 +44,9 @@ DONE = f"{COMMIT}\n{wait(BAR)}\n{AFTER}"
 TENSOR = {
     "2 proxy fence": (f"{ZERO}\n<<{P}>>\n{SYNC}\n{AFTER}\n{MMA}\n{DONE}", "race-proxy-fence"),
     "2 barrier": (f"{ZERO}\n{P}\n<<{SYNC}>>\n{AFTER}\n{MMA}\n{DONE}", "race-unordered"),
-    "2 after fence": (f"{ZERO}\n{P}\n{SYNC}\n<<{AFTER}>>\n{MMA}\n{DONE}", "race-operand-fence"),
     "9 commit": (f"{READY}\n{MMA}\n<<{COMMIT}\n{wait(BAR)}>>\n{SYNC}\n{ZERO}\n{COMMIT}\n{wait(BAR, 1)}", "race-mma-unwaited"),
     "10 commit": (f"{READY}\n{MMA}\n<<{COMMIT}\n{wait(BAR)}>>\n{AFTER}\n{LD} {WAIT_LD}\n{SYNC}", "race-mma-unwaited"),
-    "10 after fence": (f"{READY}\n{MMA}\n{COMMIT}\n{wait(BAR)}\n<<{AFTER}>>\n{LD} {WAIT_LD}", "race-tcgen05-fence"),
+    "10 after fence": (f"{READY}\n{MMA}\n{COMMIT}\n{wait(BAR)}\n<<{AFTER}>>\n{LD} {WAIT_LD}", "race-commit-fence"),
     "13 wait": (f"{READY}\n{MMA}\n{DONE}\n{LD}\n<<{WAIT_LD}>>\n{BEFORE}\n{SYNC}\n{AFTER}\n{MMA}\n{COMMIT}\n{wait(BAR, 1)}\nadd.u32 %r9, %r60, 1;", "race-tmem-unwaited"),
     "13 before fence": (f"{READY}\n{MMA}\n{DONE}\n{LD}\n{WAIT_LD}\n<<{BEFORE}>>\n{SYNC}\n{AFTER}\n{MMA}\n{COMMIT}\n{wait(BAR, 1)}", "race-tcgen05-fence"),
     "13 barrier": (f"{READY}\n{MMA}\n{DONE}\n{LD}\n{WAIT_LD}\n{BEFORE}\n<<{SYNC}>>\n{AFTER}\n{MMA}\n{COMMIT}\n{wait(BAR, 1)}", "hang"),
@@ -87,6 +86,19 @@ def test_tensor_rows(name: str, schedule: Schedule) -> None:
     found = severe(tensor(second + wrong, schedule))
     # A missing fence shows under every schedule; a missing wait or barrier may first show as what it leads to.
     assert code in found if schedule.policy == "early" or "fence" in code else found
+
+
+def test_the_fence_after_a_commit_is_asked_for_of_the_thread_that_waited() -> None:
+    # An acquiring wait on the commit: a warning. Behind a further barrier, or a relaxed wait, it is an error.
+    def at(wait_on: str, then: str) -> dict[str, str]:
+        body = f"{READY}\n{MMA}\n{COMMIT}\n{wait_on}\n{then}\n{LD} {WAIT_LD}"
+        return {f.code: f.severity for f in tensor(body, Schedule()).findings if f.severity != "note"}
+
+    mine = "setp.lt.u32 %p6, %t, 32;\n@!%p6 bra MEET;\n" + wait(BAR) + "\nMEET:"
+    assert at(wait(BAR), "") == {"race-commit-fence": "warning"}
+    assert at(wait(BAR), AFTER) == {}
+    assert at(mine, f"{SYNC}\n{AFTER}") == {}
+    assert at(mine, SYNC) == {"race-commit-fence": "warning", "race-tcgen05-fence": "error"}
 
 
 def copies(body: str, schedule: Schedule, threads: int = 64) -> LaunchResult:
@@ -143,7 +155,7 @@ def test_copy_rows(name: str, schedule: Schedule) -> None:
 
 
 def test_an_mma_after_the_wait_for_its_operands() -> None:
-    # Row 7: the wait orders, its missing tcgen05 fence is a warning.
+    # Rows 2 and 7: the wait orders, its missing tcgen05 fence is a note.
     def at(edge: str) -> set[str]:
         memory = Memory()
         table = memory.buffer(np.zeros((32, 32), np.float32), name="table")
@@ -151,10 +163,12 @@ def test_an_mma_after_the_wait_for_its_operands() -> None:
         body = f"{init_barrier(BAR)} @%p0 mbarrier.init.shared::cta.b64 [{BAR2}], 1;\n{alloc(32)} {QUARTER} {ISSUER}\n{LOAD}\n{edge}\n{MMA}\n"
         body += f"@%p0 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [{BAR2}];\n{wait(BAR2)}\n{AFTER}\n{dealloc(32)}"
         result = run(body, [tiles], memory=memory, threads=128, shared_bytes=0x4000, races=True)
-        return severe(result)
+        return severe(result) | {f.code for f in result.findings if f.code == "race-operand-fence"}
 
     assert at(f"{wait(BAR)}\n{AFTER}") == set()
     assert at(wait(BAR)) == {"race-operand-fence"}
+    stored = tensor(f"{ZERO}\n{P}\n{SYNC}\n{MMA}\n{DONE}", Schedule())
+    assert {f.severity for f in stored.findings if f.code == "race-operand-fence"} == {"note"}
     assert "race-copy-unwaited" in at(AFTER)
 
 

@@ -229,9 +229,22 @@ def test_the_clean_twin() -> None:
         clean(run(body, shared_bytes=256, schedule=schedule))
 
 
-def test_a_lane_of_another_quarter_is_a_warning() -> None:
-    body = f"{alloc(64)}\ntcgen05.st.sync.aligned.32x32b.x1.b32 [0x200000], {{%r1}};\ntcgen05.wait::st.sync.aligned;\n{dealloc(64)}"
-    assert only(run(body, shared_bytes=256), "tmem-lane-quarter").severity == "warning"
+@pytest.mark.parametrize(
+    ("shape", "lane", "code", "severity"),
+    [
+        ("32x32b", 32, "tmem-lane-quarter", "error"), ("16x64b", 48, "tmem-lane-quarter", "error"), ("32x32b", 5, "tmem-lane-offset", "note"),
+        ("32x32b", 16, "tmem-lane-offset", "note"), ("16x64b", 17, "tmem-lane-offset", "note"),
+    ],
+)  # fmt: skip
+def test_an_address_at_another_lane(shape: str, lane: int, code: str, severity: str) -> None:
+    """Warp 0 reaches lanes 0 to 31; a shape of 16 lanes may start at lane 16."""
+    body = f"{alloc(64)}\ntcgen05.st.sync.aligned.{shape}.x1.b32 [{lane << 16:#x}], {{%r1}};\ntcgen05.wait::st.sync.aligned;\n{dealloc(64)}"
+    assert only(run(body, shared_bytes=256), code).severity == severity
+    clean(
+        run(
+            body.replace(f"[{lane << 16:#x}]", "[0x100000]" if shape == "16x64b" else "[0]"), shared_bytes=256
+        )
+    )
 
 
 def test_a_tmem_read_at_the_wrong_cell_says_which() -> None:

@@ -84,7 +84,7 @@ def test_tutorial_01_with_its_proxy_fence(monkeypatch: pytest.MonkeyPatch) -> No
     tutorial = tutorials.TUTORIALS[0]
     planted(tutorial, "bar.sync \t0;", "fence.proxy.async.shared::cta;\nbar.sync \t0;", monkeypatch)
     _, result = tutorials.run(tutorial, tutorials.problem(tutorial, 2), races=True)
-    assert {finding.code for finding in result.errors} == {"race-tcgen05-fence"}
+    assert {finding.code for finding in result.errors} == {"race-tmem-released"}
 
 
 def planted(tutorial: tutorials.Tutorial, find: str, replace: str, monkeypatch: pytest.MonkeyPatch) -> None:

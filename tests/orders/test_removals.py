@@ -29,9 +29,10 @@ REDUNDANT = {
     "head128": {
         "fence": 1,
         "bar.warp.sync": 2,
-        # Two as above; those after P, dQ and dKV's last part have another before the next arrival.
-        "tcgen05.fence": 5,
-        "tcgen05.wait": 5,  # the registers are used before the arrival, which the hardware waits for: a note
+        # Two as above; those after P, dQ and dKV's last part have another before the next arrival; two before
+        # MMAs whose operands lie in shared memory are remarked on.
+        "tcgen05.fence": 7,
+        "tcgen05.wait": 4,  # another one stands before the next arrival that releases the cells
     },
 }
 

@@ -350,11 +350,11 @@ class Operands(ABC):
                 width == 8 and bytes_ == 4
             ):  # a generic or 64-bit shared address: its low half is the shared address
                 narrow = self.temporary(4)
-                self.emit("cvt.u32.u64", [narrow, slot], m=[4, 8])
+                self.emit("cvt.u32.u64", dst=narrow, a=slot, to_bytes=4, from_bytes=8)
                 slot = narrow
             else:
                 wide = self.temporary(8)
-                self.emit("cvt.u64.u32", [wide, slot], m=[8, 4])
+                self.emit("cvt.u64.u32", dst=wide, a=slot, to_bytes=8, from_bytes=4)
                 slot = wide
         if displacement:
             out = self.temporary(bytes_)

@@ -1,5 +1,6 @@
 // f32 arithmetic, packed pairs, conversions.
 #include "alu.hpp"
+#include "slots/convert.hpp"
 
 namespace tileproof {
 namespace {
@@ -183,12 +184,12 @@ struct FloatToInt {
   }
 };
 
-// cvt between integer types; the source type narrows the register first. m[0] = destination register bytes.
+// cvt between integer types; the source type narrows the register first.
 template <class To, class From>
 Step cvt_int(Exec& x, const Instr& i) {
-  const uint8_t* a = x.src<uint8_t>(i.o[1]);
-  uint8_t* d = x.dst<uint8_t>(i.o[0]);
-  const int32_t sb = i.m[1], db = i.m[0];
+  const uint8_t* a = x.src<uint8_t>(i.o[slot::cvt::a]);
+  uint8_t* d = x.dst<uint8_t>(i.o[slot::cvt::dst]);
+  const int32_t sb = i.m[slot::cvt::from_bytes], db = i.m[slot::cvt::to_bytes];
   lanes(x.mask, [&](int l) {
     From v;
     std::memcpy(&v, a + l * sb, sizeof v);

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "machine.hpp"
+#include "slots/alu.hpp"
 
 namespace tileproof {
 
@@ -66,7 +67,7 @@ void Engine::check_poison_use(Warp& w, const Instr& i, uint32_t mask) {
             static_cast<uint64_t>(p->tmem_lane) << 16 | static_cast<uint64_t>(p->column));
     w.poison.drop(offset, ~0u);
   };
-  for (size_t k = 1; k < std::size(i.o); ++k) look(i.o[k]);
+  for (size_t k = slot::alu::dst + 1; k < std::size(i.o); ++k) look(i.o[k]);
   if (!to_vector)
     for (int32_t k = 0; k < i.nvec; ++k) look(program.vec[static_cast<size_t>(i.vec + k)]);
   auto fill = [&](int32_t offset) {
@@ -78,7 +79,7 @@ void Engine::check_poison_use(Warp& w, const Instr& i, uint32_t mask) {
     p.lanes &= mask;
     w.poison.mark(w.registers.size(), p);
   };
-  fill(i.o[0]);
+  fill(i.o[slot::alu::dst]);
   if (to_vector)
     for (int32_t k = 0; k < i.nvec; ++k) fill(program.vec[static_cast<size_t>(i.vec + k)]);
   w.slow = w.open_loads > 0 || w.poison.any();

@@ -28,7 +28,7 @@ def _type(m: Modifiers, allowed: set[str]) -> str:
 def _emit3(d: Decoder, i: Instruction, handler: str, type_: str, *, last: str | None = None) -> None:
     """`op d, a, b`, all of one type (`last`: another type for b)."""
     dst, a, b = i.operands
-    d.emit(handler, [d.dst(dst, type_), d.src(a, type_), d.src(b, last or type_)])
+    d.emit(handler, dst=d.dst(dst, type_), a=d.src(a, type_), b=d.src(b, last or type_))
 
 
 @instruction("and", group="logic", forms=".b{16,32,64}; .pred", section="9.7.8.1")
@@ -39,7 +39,7 @@ def bitwise(d: Decoder, i: Instruction, m: Modifiers) -> None:
     type_ = _type(m, _BITS | {"pred"})
     if type_ == "pred":
         dst, a, b = i.operands
-        d.emit(f"{base}.pred", [d.dst(dst, "pred"), d.dst(a, "pred"), d.dst(b, "pred")])
+        d.emit(f"{base}.pred", dst=d.dst(dst, "pred"), a=d.dst(a, "pred"), b=d.dst(b, "pred"))
     else:
         _emit3(d, i, f"{base}.{8 * TYPE_BYTES[type_]}", type_)
 
@@ -49,9 +49,9 @@ def not_(d: Decoder, i: Instruction, m: Modifiers) -> None:
     type_ = _type(m, _BITS | {"pred"})
     dst, a = i.operands
     if type_ == "pred":
-        d.emit("not.pred", [d.dst(dst, "pred"), d.dst(a, "pred")])
+        d.emit("not.pred", dst=d.dst(dst, "pred"), a=d.dst(a, "pred"))
     else:
-        d.emit(f"not.{8 * TYPE_BYTES[type_]}", [d.dst(dst, type_), d.src(a, type_)])
+        d.emit(f"not.{8 * TYPE_BYTES[type_]}", dst=d.dst(dst, type_), a=d.src(a, type_))
 
 
 @instruction("shl", group="logic", forms=".b{16,32,64}", section="9.7.8.8", note="amounts clamp at the width")
@@ -72,7 +72,12 @@ def lop3(d: Decoder, i: Instruction, m: Modifiers) -> None:
     if not isinstance(table, Immediate):
         raise Unknown("needs an immediate table")
     d.emit(
-        "lop3.b32", [d.dst(dst, type_), d.src(a, type_), d.src(b, type_), d.src(c, type_)], imm=table.value
+        "lop3.b32",
+        dst=d.dst(dst, type_),
+        a=d.src(a, type_),
+        b=d.src(b, type_),
+        c=d.src(c, type_),
+        imm=table.value,
     )
 
 
@@ -138,7 +143,7 @@ def setp(d: Decoder, i: Instruction, m: Modifiers) -> None:
                 kept = other
                 if packed and combine and half == 0 and other == first_slot and second_slot != NONE:
                     other = d.temporary(0)
-                    d.emit("mov.pred", [other, kept])
+                    d.emit("mov.pred", dst=other, a=kept)
                     kept = first_slot
                 no_second = NONE if packed else second_slot
                 d.emit(
@@ -178,10 +183,10 @@ def _widened(d: Decoder, slot: int, narrow: str, half: int | None, ftz: str) -> 
         slot = parts[half]
     if ftz:
         flushed = d.temporary(2)
-        d.emit("half.flush", [flushed, slot])
+        d.emit("half.flush", dst=flushed, a=slot)
         slot = flushed
     wide = d.temporary(4)
-    d.emit(f"cvt.f32.{narrow}", [wide, slot])
+    d.emit(f"cvt.f32.{narrow}", dst=wide, a=slot)
     return wide
 
 
@@ -193,7 +198,10 @@ def selp(d: Decoder, i: Instruction, m: Modifiers) -> None:
     dst, a, b, p = i.operands
     d.emit(
         f"selp.{8 * TYPE_BYTES[type_]}",
-        [d.dst(dst, type_), d.src(a, type_), d.src(b, type_), d.dst(p, "pred")],
+        dst=d.dst(dst, type_),
+        a=d.src(a, type_),
+        b=d.src(b, type_),
+        c=d.dst(p, "pred"),
     )
 
 
@@ -212,7 +220,7 @@ def mov(d: Decoder, i: Instruction, m: Modifiers) -> None:
             bits, zero = d.src(a, "b32"), d.constant(0, 4)
             d.emit("setp.ne.u32", dst=d.dst(dst, "pred"), a=bits, b=zero)
             return
-        d.emit("mov.pred", [d.dst(dst, "pred"), d.dst(a, "pred")])
+        d.emit("mov.pred", dst=d.dst(dst, "pred"), a=d.dst(a, "pred"))
         return
     whole = TYPE_BYTES[type_]
     for side in (dst, a):
@@ -227,6 +235,6 @@ def mov(d: Decoder, i: Instruction, m: Modifiers) -> None:
         parts = [NONE if isinstance(p, Sink) else d.dst(p, f"b{8 * part}") for p in dst.parts]
         d.emit("mov.unpack", a=d.src(a, type_), part=part, whole=whole, vec=parts)
     elif isinstance(a, Name) and a.offset:
-        d.emit(f"mov.{8 * whole}", [d.dst(dst, type_), d.address_value(a, whole)])
+        d.emit(f"mov.{8 * whole}", dst=d.dst(dst, type_), a=d.address_value(a, whole))
     else:
-        d.emit(f"mov.{8 * whole}", [d.dst(dst, type_), d.src(a, type_)])
+        d.emit(f"mov.{8 * whole}", dst=d.dst(dst, type_), a=d.src(a, type_))

@@ -42,10 +42,13 @@ def _refuse(given: dict[str, object], *allowed: str) -> None:
 def _emit(d: Decoder, handler: str, dst: Operand, sources: tuple[Operand, ...], *types: str) -> None:
     """`types`: of the destination and the sources; the last stands for all that follow."""
     each = types + (types[-1],) * (1 + len(sources) - len(types))
-    d.emit(
-        handler,
-        [d.dst(dst, each[0]), *(d.src(s, t) for s, t in zip(sources, each[1:], strict=True))],
-    )
+    to = d.dst(dst, each[0])
+    a, b, c = _three([d.src(s, t) for s, t in zip(sources, each[1:], strict=True)])
+    d.emit(handler, dst=to, a=a, b=b, c=c)
+
+
+def _three(sources: list[int]) -> list[int]:
+    return sources + [NONE] * (3 - len(sources))
 
 
 def _half(
@@ -54,13 +57,13 @@ def _half(
 ) -> None:  # fmt: skip
     carrier = _CARRIER[type_]
     dst, *sources = operands
-    given = [d.dst(source, carrier) for source in sources] + [NONE] * (3 - len(sources))
+    a, b, c = _three([d.dst(source, carrier) for source in sources])
     d.emit(
         "half",
         dst=d.dst(dst, carrier),
-        a=given[0],
-        b=given[1],
-        c=given[2],
+        a=a,
+        b=b,
+        c=c,
         operation=_HALF_OPERATIONS.index(base),
         brain=int(type_.startswith("b")),
         packed=int(type_.endswith("x2")),
@@ -114,13 +117,15 @@ def _mixed(
 ) -> None:
     """f32 arithmetic with f16 or bf16 sources: widened without error, then one rounding (9.7.5)."""
     dst, *sources = operands
-    slots_: list[int] = []
+    given: list[int] = []
     for source in sources[:-1]:
         wide = d.temporary(4)
-        d.emit(f"cvt.f32.{type_}", [wide, d.src(source, "b16")])
-        slots_.append(wide)
+        d.emit(f"cvt.f32.{type_}", dst=wide, a=d.src(source, "b16"))
+        given.append(wide)
     words = [base, None if rounding in (None, "rn") else rounding, limit, "f32"]
-    d.emit(".".join(w for w in words if w), [d.dst(dst, "f32"), *slots_, d.src(sources[-1], "f32")])
+    to = d.dst(dst, "f32")
+    a, b, c = _three([*given, d.src(sources[-1], "f32")])
+    d.emit(".".join(w for w in words if w), dst=to, a=a, b=b, c=c)
 
 
 _ADD_FORMS = (
@@ -215,9 +220,9 @@ def mad(d: Decoder, i: Instruction, m: Modifiers) -> None:
         _emit(d, f"mad.wide.{type_}", dst, (a, b, c), wide, type_, type_, wide)
     else:
         product = d.temporary(TYPE_BYTES[type_])
-        d.emit(f"mul.hi.{type_}", [product, d.src(a, type_), d.src(b, type_)])
+        d.emit(f"mul.hi.{type_}", dst=product, a=d.src(a, type_), b=d.src(b, type_))
         add = "add.sat.s32" if saturates else f"add.{8 * TYPE_BYTES[type_]}"
-        d.emit(add, [d.dst(dst, type_), product, d.src(c, type_)])
+        d.emit(add, dst=d.dst(dst, type_), a=product, b=d.src(c, type_))
 
 
 @instruction(
@@ -282,13 +287,13 @@ def min_max(d: Decoder, i: Instruction, m: Modifiers) -> None:
         if absolute:
             made = [d.temporary(4) for _ in sources]
             for slot, source in zip(made, sources, strict=True):
-                d.emit(f"abs.{'ftz.' if ftz else ''}f32", [slot, d.src(source, "f32")])
+                d.emit(f"abs.{'ftz.' if ftz else ''}f32", dst=slot, a=d.src(source, "f32"))
         else:
             made = [d.src(source, "f32") for source in sources]
         name = f"{base}.{'ftz.' if ftz else ''}{'NaN.' if nan else ''}f32"
         first = d.temporary(4)
-        d.emit(name, [first, made[0], made[1]])
-        d.emit(name, [d.dst(dst, "f32"), first, made[2]])
+        d.emit(name, dst=first, a=made[0], b=made[1])
+        d.emit(name, dst=d.dst(dst, "f32"), a=first, b=made[2])
         return
     a, b = _count(sources, 2)
     if type_ in _HALVES:
@@ -402,7 +407,7 @@ def testp(d: Decoder, i: Instruction, m: Modifiers) -> None:
     what = m.need("finite", "infinite", "number", "notanumber", "normal", "subnormal")
     type_ = _only(m, {"f32", "f64"})
     p, a = i.operands
-    d.emit(f"testp.{what}.{type_}", [d.dst(p, "pred"), d.src(a, type_)])
+    d.emit(f"testp.{what}.{type_}", dst=d.dst(p, "pred"), a=d.src(a, type_))
 
 
 @instruction("copysign", group="arithmetic", forms=".{f32,f64}", section="9.7.3.2")

@@ -27,7 +27,7 @@ def _one(m: Modifiers, allowed: set[str]) -> str:
 def bfe(d: Decoder, i: Instruction, m: Modifiers) -> None:
     type_ = _one(m, _WORDS)
     dst, a, b, c = i.operands
-    d.emit(f"bfe.{type_}", [d.dst(dst, type_), d.src(a, type_), d.src(b, "u32"), d.src(c, "u32")])
+    d.emit(f"bfe.{type_}", dst=d.dst(dst, type_), a=d.src(a, type_), b=d.src(b, "u32"), c=d.src(c, "u32"))
 
 
 @instruction("bfi", group="integer", forms=".b{32,64}", section="9.7.1.20")
@@ -36,7 +36,11 @@ def bfi(d: Decoder, i: Instruction, m: Modifiers) -> None:
     dst, a, b, at, length = i.operands
     d.emit(
         f"bfi.{type_}",
-        [d.dst(dst, type_), d.src(a, type_), d.src(b, type_), d.src(at, "u32"), d.src(length, "u32")],
+        dst=d.dst(dst, type_),
+        a=d.src(a, type_),
+        b=d.src(b, type_),
+        c=d.src(at, "u32"),
+        d=d.src(length, "u32"),
     )
 
 
@@ -47,7 +51,11 @@ def shf(d: Decoder, i: Instruction, m: Modifiers) -> None:
     dst, *sources = i.operands
     low, high, amount = sources
     d.emit(
-        f"shf.{way}.{mode}", [d.dst(dst, "b32"), d.src(low, "b32"), d.src(high, "b32"), d.src(amount, "u32")]
+        f"shf.{way}.{mode}",
+        dst=d.dst(dst, "b32"),
+        a=d.src(low, "b32"),
+        b=d.src(high, "b32"),
+        c=d.src(amount, "u32"),
     )
 
 
@@ -97,7 +105,7 @@ def mad_with_carry(d: Decoder, i: Instruction, m: Modifiers) -> None:
     product = d.temporary(TYPE_BYTES[type_])
     name = f"mul.lo.{8 * TYPE_BYTES[type_]}" if part == "lo" else f"mul.hi.{type_}"
     addend = d.src(c, type_)
-    d.emit(name, [product, d.src(a, type_), d.src(b, type_)])
+    d.emit(name, dst=product, a=d.src(a, type_), b=d.src(b, type_))
     _carry(d, d.dst(dst, type_), product, addend, type_, False, reads, writes)
 
 
@@ -112,11 +120,11 @@ def of_24_bits(d: Decoder, i: Instruction, m: Modifiers) -> None:
     if len(c) != int(added) or (saturates and (not added or part == "lo")):
         raise Unknown("does not know this form")
     if not added:
-        d.emit(f"mul24.{part}.{type_}", [d.dst(dst, type_), d.src(a, type_), d.src(b, type_)])
+        d.emit(f"mul24.{part}.{type_}", dst=d.dst(dst, type_), a=d.src(a, type_), b=d.src(b, type_))
         return
     product = d.temporary(4)
-    d.emit(f"mul24.{part}.{type_}", [product, d.src(a, type_), d.src(b, type_)])
-    d.emit("add.sat.s32" if saturates else "add.32", [d.dst(dst, type_), product, d.src(c[0], type_)])
+    d.emit(f"mul24.{part}.{type_}", dst=product, a=d.src(a, type_), b=d.src(b, type_))
+    d.emit("add.sat.s32" if saturates else "add.32", dst=d.dst(dst, type_), a=product, b=d.src(c[0], type_))
 
 
 @instruction("sad", group="integer", forms=".{s,u}{16,32,64}", section="9.7.1.7")
@@ -124,7 +132,7 @@ def sad(d: Decoder, i: Instruction, m: Modifiers) -> None:
     type_ = _one(m, _WORDS | {"s16", "u16"})
     dst, *sources = i.operands
     a, b, c = (d.src(s, type_) for s in sources)
-    d.emit(f"sad.{type_}", [d.dst(dst, type_), a, b, c])
+    d.emit(f"sad.{type_}", dst=d.dst(dst, type_), a=a, b=b, c=c)
 
 
 @instruction("popc", group="integer", forms=".b{32,64}", section="9.7.1.16")
@@ -136,7 +144,7 @@ def count_bits(d: Decoder, i: Instruction, m: Modifiers) -> None:
     shift = "shiftamt." if base == "bfind" and m.take("shiftamt") else ""
     type_ = _one(m, _WORDS if base == "bfind" else {"b32", "b64"})
     dst, a = i.operands
-    d.emit(f"{base}.{shift}{type_}", [d.dst(dst, type_ if base == "brev" else "u32"), d.src(a, type_)])
+    d.emit(f"{base}.{shift}{type_}", dst=d.dst(dst, type_ if base == "brev" else "u32"), a=d.src(a, type_))
 
 
 _MODES = ("f4e", "b4e", "rc8", "ecl", "ecr", "rc16")
@@ -147,11 +155,11 @@ def prmt(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.need("b32")
     mode = m.take(*_MODES)
     dst, a, b, c = i.operands
-    o = [d.dst(dst, "b32"), d.src(a, "b32"), d.src(b, "b32"), d.src(c, "b32")]
+    to, low, high, choice = d.dst(dst, "b32"), d.src(a, "b32"), d.src(b, "b32"), d.src(c, "b32")
     if mode:
-        d.emit("prmt.mode", dst=o[0], a=o[1], b=o[2], c=o[3], mode=_MODES.index(mode))
+        d.emit("prmt.mode", dst=to, a=low, b=high, c=choice, mode=_MODES.index(mode))
     else:
-        d.emit("prmt.b32", o)
+        d.emit("prmt.b32", dst=to, a=low, b=high, c=choice)
 
 
 @instruction("dp4a", group="integer", forms=".{s,u}32.{s,u}32", section="9.7.1.24")
@@ -180,7 +188,7 @@ def dot_product(d: Decoder, i: Instruction, m: Modifiers) -> None:
 def fns(d: Decoder, i: Instruction, m: Modifiers) -> None:
     _one(m, {"b32"})
     dst, mask, base, offset = i.operands
-    d.emit("fns", [d.dst(dst, "b32"), d.src(mask, "b32"), d.src(base, "u32"), d.src(offset, "s32")])
+    d.emit("fns", dst=d.dst(dst, "b32"), a=d.src(mask, "b32"), b=d.src(base, "u32"), c=d.src(offset, "s32"))
 
 
 @instruction("szext", group="integer", forms=".{clamp,wrap}.{s,u}32 @sm_70 @ptx7.6", section="9.7.1.23")
@@ -190,11 +198,11 @@ def masks(d: Decoder, i: Instruction, m: Modifiers) -> None:
     mode = m.need("clamp", "wrap")
     type_ = _one(m, {"s32", "u32"} if base == "szext" else {"b32"})
     dst, a, b = i.operands
-    d.emit(f"{base}.{mode}.{type_}", [d.dst(dst, type_), d.src(a, type_), d.src(b, "u32")])
+    d.emit(f"{base}.{mode}.{type_}", dst=d.dst(dst, type_), a=d.src(a, type_), b=d.src(b, "u32"))
 
 
 @instruction("cnot", group="logic", forms=".b{16,32,64}", section="9.7.8.5")
 def cnot(d: Decoder, i: Instruction, m: Modifiers) -> None:
     type_ = _one(m, {"b16", "b32", "b64"})
     dst, a = i.operands
-    d.emit(f"cnot.{type_}", [d.dst(dst, type_), d.src(a, type_)])
+    d.emit(f"cnot.{type_}", dst=d.dst(dst, type_), a=d.src(a, type_))

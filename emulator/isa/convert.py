@@ -9,6 +9,8 @@ from tileproof.emulator.registry import Modifiers, Unknown, instruction
 from tileproof.emulator.slots import slots
 
 # `rounding`: of _ROUNDINGS; `limit`: 1 .sat, 2 .satfinite, 4 .relu.
+# Of integers: the registers may be wider than their types.
+slots("cvt", operands="dst a b", modifiers="to_bytes from_bytes")
 slots("convert", operands="dst a", modifiers="to source_kind to_bytes from_bytes rounding ftz limit")
 slots("convert.pair", operands="dst a b", modifiers="to source_kind to_bits from_bits rounding limit")
 
@@ -80,7 +82,7 @@ def cvt(d: Decoder, i: Instruction, m: Modifiers) -> None:
         return
     dst, a = i.operands
     if spelling in _DIRECT:
-        d.emit(spelling, [d.dst(dst, to), d.src(a, from_)])
+        d.emit(spelling, dst=d.dst(dst, to), a=d.src(a, from_))
         return
     integers = to in _INTEGERS and from_ in _INTEGERS
     size_to = d.register(dst).bytes
@@ -94,7 +96,7 @@ def cvt(d: Decoder, i: Instruction, m: Modifiers) -> None:
     if to not in _INTEGERS and size_to != _BYTES[to]:
         raise d.bad("a register does not fit its floating-point type")
     if integers and not limit:
-        d.emit(f"cvt.{to}.{from_}", [d.dst_any(dst), slot], m=[size_to, size_from])
+        d.emit(f"cvt.{to}.{from_}", dst=d.dst_any(dst), a=slot, to_bytes=size_to, from_bytes=size_from)
         return
     d.emit(
         "convert",
@@ -120,7 +122,7 @@ def _pair(d: Decoder, i: Instruction, spelling: str, to: str, from_: str, mode: 
     if from_ == "f32":
         a, b = sources
         if spelling in ("cvt.rn.bf16x2.f32", "cvt.rn.f16x2.f32"):
-            d.emit(spelling, [d.dst(dst, result), d.src(a, "f32"), d.src(b, "f32")])
+            d.emit(spelling, dst=d.dst(dst, result), a=d.src(a, "f32"), b=d.src(b, "f32"))
             return
         slots_ = d.src(a, "f32"), d.src(b, "f32")
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -70,7 +71,7 @@ def test_a_handler_has_one_declaration() -> None:
 
 
 # Files that still index slots by number; none may join them.
-POSITIONAL = {"handlers_float.cpp", "handlers_tcgen05.cpp", "handlers_tmem.cpp", "tmem_poison.cpp"}
+POSITIONAL = {"handlers_tcgen05.cpp", "handlers_tmem.cpp"}
 
 
 def positional(text: str) -> list[str]:
@@ -85,6 +86,28 @@ def test_slots_are_indexed_by_name() -> None:
     assert positional("x = i.o[3] + w.instr->m[0];") == ["i.o[3]", "instr->m[0]"] and not positional(
         "i.o[slot::ld::base]"
     )
+
+
+# Families whose decoders still give slots by position; none may join them.
+LISTS = {"tcgen05.py"}
+
+
+def lists(text: str) -> list[int]:
+    """Lines on which `emit` is given slots by position."""
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "attr", None) == "emit"
+        and (len(node.args) > 1 or {"o", "m"} & {word.arg for word in node.keywords})
+    ]
+
+
+def test_decoders_emit_by_name() -> None:
+    front = Path(slots.__file__).parent
+    found = {path.name for path in front.rglob("*.py") if lists(path.read_text())}
+    assert found <= LISTS, found - LISTS
+    assert lists('d.emit("a", [1])\nd.emit("a", m=[1])\nd.emit("a", dst=1)') == [1, 2]
 
 
 def test_a_handler_without_slots_has_those_of_its_first_word() -> None:

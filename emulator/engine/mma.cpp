@@ -115,10 +115,15 @@ void tell_tmem(Engine& e, const MmaRequest& r, const InstructionDescriptor& d,
 
 void check_accumulator(Engine& e, const MmaRequest& r, Cta& cta, const Segment& s) {
   const uint8_t* state = cta.tmem.state_at(s.lane, s.column);
-  uint8_t all = kValid;
-  for (int j = 0; j < s.columns; ++j) all &= state[j];
-  if (all) return;
-  for (int j = 0; j < s.columns; ++j)
+  constexpr uint64_t kEach = 0x0101010101010101ull * kValid;
+  uint64_t all = kEach;
+  int known = 0;
+  for (; known + 8 <= s.columns; known += 8) {
+    uint64_t w;
+    std::memcpy(&w, state + known, 8);
+    all &= w;
+  }
+  for (int j = all == kEach ? known : 0; j < s.columns; ++j)
     if (!(state[j] & kValid)) {
       e.error("tmem-uninitialised",
               "tcgen05.mma accumulates onto TMEM lane " + std::to_string(s.lane) + " column " +

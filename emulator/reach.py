@@ -69,7 +69,6 @@ class ProgramView:
 
     def deeds(self, pc: int) -> frozenset[Deed]:
         """What an instruction does to the mbarrier that it names."""
-        row = self._decoded.code[pc]
         match self.handler[pc]:
             case "mbarrier.arrive":
                 kinds: tuple[tuple[Deed, ...], ...] = (
@@ -78,7 +77,7 @@ class ProgramView:
                     ("expect",),
                     ("deliver",),
                 )
-                return frozenset(kinds[min(3, int(row["m"][1]))])
+                return frozenset(kinds[self._modifier_of(pc, "kind")])
             case "cp.async.arrive" | "tcgen05.commit":
                 return frozenset({"arrive"})
             case "tma.load" | "bulk.copy" | "st.async" | "clc.try_cancel":
@@ -99,8 +98,7 @@ class ProgramView:
         return int(self._decoded.code[pc]["m"][layout.modifiers.index(name)])
 
     def _cta_mask(self, pc: int) -> int:
-        row = self._decoded.code[pc]
-        return int(row["o"][2]) if self.handler[pc] == "tcgen05.commit" else self._operand_of(pc, "mask")
+        return self._operand_of(pc, "mask")
 
     def several_ctas(self, pc: int) -> bool:
         """A commit or copy that names several CTAs by a mask."""
@@ -120,7 +118,7 @@ class ProgramView:
         """
         row = self._decoded.code[pc]
         handler = self.handler[pc]
-        wide = handler in ("mbarrier.arrive", "tcgen05.commit") and int(row["m"][5]) == 8
+        wide = 8 in (self._modifier_of(pc, "address_bytes"), self._modifier_of(pc, "width"))
         operand = self._operand_of(pc, "barrier")
         if operand == NONE:
             operand = int(row["o"][1])

@@ -1,6 +1,7 @@
-// tcgen05.mma, commit and cp (PTX ISA 9.7.16.9, 9.7.16.10, 9.7.16.12).
+// tcgen05.mma and commit (PTX ISA 9.7.16.10, 9.7.16.12).
 #include "mma.hpp"
 #include "queues.hpp"
+#include "slots/tcgen05.hpp"
 #include "slots/tcgen05_mma.hpp"
 
 namespace tileproof {
@@ -83,16 +84,18 @@ Step mma(Exec& x, const Instr& i) {
   return x.e.stopped ? Step::Stop : Step::Next;
 }
 
-// o[1] mbarrier, o[2] CTA mask or none; m[0] cta_group, m[5] bytes of the address register.
+// mask: of CTAs, or none.
 Step commit(Exec& x, const Instr& i) {
+  namespace s = slot::tcgen05_commit;
+  const bool wide = i.m[s::address_bytes] == 8;
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
-    uint64_t a = i.m[5] == 8 ? x.src<uint64_t>(i.o[1])[l] : x.src<uint32_t>(i.o[1])[l];
-    if (i.m[5] == 8 && a - kSharedWindow < kWindowSize) a -= kSharedWindow;
+    uint64_t a = wide ? x.src<uint64_t>(i.o[s::barrier])[l] : x.src<uint32_t>(i.o[s::barrier])[l];
+    if (wide && a - kSharedWindow < kWindowSize) a -= kSharedWindow;
     const uint32_t offset = static_cast<uint32_t>(a) & kOffsetMask;
     std::vector<Cta*> to;
-    if (i.o[2] != INT32_MIN) {
-      const uint32_t mask = x.src<uint16_t>(i.o[2])[l];
+    if (i.o[s::mask] != INT32_MIN) {
+      const uint32_t mask = x.src<uint16_t>(i.o[s::mask])[l];
       for (int r = 0; r < 16; ++r) {
         if (!(mask >> r & 1)) continue;
         Cta* cta = x.cta.cluster->cta(r);
@@ -120,89 +123,9 @@ Step commit(Exec& x, const Instr& i) {
   return x.e.stopped ? Step::Stop : Step::Next;
 }
 
-// tcgen05.cp (PTX ISA 9.7.16.9.2): o[1] taddr, o[2] descriptor; m[0] cta_group, m[1] rows, m[2] chunks of 16
-// bytes a row, m[3] copies: 0 one, 1 warpx2::02_13, 2 warpx2::01_23, 3 warpx4.
-Step cp(Exec& x, const Instr& i) {
-  for (uint32_t m = x.mask; m; m &= m - 1) {
-    const int l = __builtin_ctz(m);
-    const Origin at = x.origin(l);
-    const uint32_t taddr = x.src<uint32_t>(i.o[1])[l];
-    const uint64_t desc = x.src<uint64_t>(i.o[2])[l];
-    const int column = static_cast<int>(taddr & 0xffff), columns = 4 * i.m[2];
-    const std::string wrong =
-        taddr >> 16 ? "the address names TMEM lane " + std::to_string(taddr >> 16) + "; lane 0 is needed"
-                    : check_matrix_descriptor(desc, "the source");
-    if (!wrong.empty()) {
-      x.e.fault("mma-operands", "tcgen05.cp: " + wrong, at, taddr);
-      return Step::Stop;
-    }
-    std::vector<Cta*> ctas;
-    for (int r = 0; r < i.m[0]; ++r) {
-      Cta* c = x.cta.cluster->cta(i.m[0] == 2 ? (x.cta.rank & ~1) | r : x.cta.rank);
-      if (!c) {
-        x.e.fault("cta-pair", "tcgen05.cp cta_group::2 in a cluster without CTA pairs", at);
-        return Step::Stop;
-      }
-      if (!c->tmem.allocated(column, columns)) {
-        x.e.fault("tmem-not-allocated", "tcgen05.cp writes TMEM columns that are not allocated", at, taddr);
-        return Step::Stop;
-      }
-      ctas.push_back(c);
-    }
-    const int rows = i.m[1], wide = i.m[2], copies = i.m[3];
-    auto lanes_of = [copies](int row) -> std::vector<int> {
-      switch (copies) {
-        case 1:
-          return {row, row + 64};
-        case 2:
-          return row < 32 ? std::vector<int>{row, row + 32} : std::vector<int>{row + 32, row + 64};
-        case 3:
-          return {row, row + 32, row + 64, row + 96};
-        default:
-          return {row};
-      }
-    };
-    std::vector<TmemWrite> writes;
-    if (!x.e.early())
-      for (Cta* c : ctas) {
-        TmemWrite w{c, {}, column, columns};
-        for (int row = 0; row < rows; ++row)
-          for (int lane : lanes_of(row)) {
-            add_pending(c->tmem.state_at(lane, column), static_cast<size_t>(columns));
-            w.add_lane(lane);
-          }
-        writes.push_back(w);
-      }
-    Engine* e = &x.e;
-    auto effect = [=] {
-      const MatrixDescriptor d = decode_smem_desc(desc);
-      for (Cta* c : ctas)
-        for (int row = 0; row < rows; ++row)
-          for (int k = 0; k < wide; ++k) {
-            if (e->heard()) [[unlikely]]
-              for (int lane : lanes_of(row))
-                e->tell(&Listener::tmem, *c, lane / 16, static_cast<uint16_t>(1u << lane % 16),
-                        column + 4 * k, 4, true, nullptr);
-            uint32_t words[4];
-            std::memset(words, kPoisonByte, 16);
-            e->async_read_shared(*c, k_chunk(d, row, k), 16, reinterpret_cast<uint8_t*>(words), at,
-                                 "tcgen05.cp");
-            for (int lane : lanes_of(row))
-              for (int j = 0; j < 4; ++j) {
-                *c->tmem.at(lane, column + 4 * k + j) = words[j];
-                complete_pending(c->tmem.state_at(lane, column + 4 * k + j), 1);
-              }
-          }
-    };
-    e->issue("tcgen05.cp", tensor_queue(x.cta, x.w.index, l), at, effect, std::move(writes));
-  }
-  return x.e.stopped ? Step::Stop : Step::Next;
-}
-
 const Registrar tcgen05({
     {"tcgen05.mma", mma},
     {"tcgen05.commit", commit},
-    {"tcgen05.cp", cp},
 });
 
 }  // namespace

@@ -1,10 +1,32 @@
 // Tensor memory: allocation, tcgen05.ld, st and their waits (PTX ISA 9.7.16.7, 9.7.16.8).
 #include "mma.hpp"
 #include "queues.hpp"
+#include "slots/tcgen05.hpp"
 #include "tmem_map.hpp"
 
 namespace tileproof {
 namespace {
+
+namespace moved = slot::tcgen05_ld;
+static_assert(+moved::address == +slot::tcgen05_st::address && +moved::shape == +slot::tcgen05_st::shape &&
+              +moved::count == +slot::tcgen05_st::count && +moved::packed == +slot::tcgen05_st::packed);
+
+// What a tcgen05.ld or st moves.
+struct Movement {
+  explicit Movement(const Instr& i)
+      : shape(static_cast<TmemShape>(i.m[moved::shape])),
+        count(i.m[moved::count]),
+        second(static_cast<int>(i.imm)),
+        packed(i.m[moved::packed]) {}
+  TmemShape shape;
+  int count, second;
+  bool packed;
+  int width() const { return tmem_width(shape, count, second, packed); }
+  int cells() const { return packed ? 2 : 1; }  // of a register
+  std::pair<int, int> place(int t, int k) const {
+    return packed ? tmem_packed_place(shape, t, k, second) : tmem_place(shape, t, k, second);
+  }
+};
 
 // A cta_group::2 allocation instruction is run by one warp of each CTA of the pair: wait for the twin.
 Step meet_pair(Exec& x, const Instr& i) {
@@ -56,11 +78,12 @@ int find_columns(Engine& e, Cta& cta, int columns, bool pair) {
   return starts[r() % starts.size()] * 32;
 }
 
-// o[1] shared address of the result, o[2] columns, m[0] cta_group.
+// base: shared address of the result.
 Step alloc(Exec& x, const Instr& i) {
+  namespace s = slot::tcgen05_alloc;
   if (!x.whole_warp()) return Step::Block;
   const int l = x.lane();
-  const uint32_t columns = x.src<uint32_t>(i.o[2])[l];
+  const uint32_t columns = x.src<uint32_t>(i.o[s::columns])[l];
   TensorMemory& t = x.cta.tmem;
   if (columns < 32 || columns > 512 || (columns & (columns - 1))) {
     x.e.fault("tmem-alloc",
@@ -79,11 +102,11 @@ Step alloc(Exec& x, const Instr& i) {
               x.origin(l));
     return Step::Stop;
   }
-  if (i.m[0] == 2) {
+  if (i.m[s::cta_group] == 2) {
     const Step s = meet_pair(x, i);
     if (s != Step::Next) return s;
   }
-  const int base = find_columns(x.e, x.cta, static_cast<int>(columns), i.m[0] == 2);
+  const int base = find_columns(x.e, x.cta, static_cast<int>(columns), i.m[s::cta_group] == 2);
   if (base < 0) {
     x.s->wait = Wait::TmemAlloc;
     x.s->allocations_seen = static_cast<uint32_t>(t.allocations.size());
@@ -97,7 +120,7 @@ Step alloc(Exec& x, const Instr& i) {
   for (uint32_t u = 0; u < columns / 32; ++u) t.owner[static_cast<size_t>(base) / 32 + u] = 1;
   // The warp writes as one: any of its lanes may read the address back (PTX ISA 9.7.16.7.1, example).
   x.order = kCollective;
-  uint8_t* p = x.store(Space::SharedCta, x.src<uint32_t>(i.o[1])[l], 4, l);
+  uint8_t* p = x.store(Space::SharedCta, x.src<uint32_t>(i.o[s::base])[l], 4, l);
   x.order = 0;
   if (!p) return Step::Stop;
   std::memcpy(p, &base, 4);
@@ -109,9 +132,9 @@ void tell_cells(Engine& e, Cta& cta, const Instr& i, int lane0, int column, cons
   if (!e.heard()) [[likely]]
     return;
   const bool write = !load;
-  const TmemShape shape = static_cast<TmemShape>(i.m[0]);
-  if (shape == TmemShape::k32x32b) {
-    const int columns = i.nvec * (i.m[2] ? 2 : 1);
+  const Movement move(i);
+  if (move.shape == TmemShape::k32x32b) {
+    const int columns = i.nvec * move.cells();
     for (int half = 0; half < 2; ++half)
       e.tell(&Listener::tmem, cta, lane0 / 16 + half, static_cast<uint16_t>(0xffff), column, columns, write,
              load);
@@ -120,8 +143,8 @@ void tell_cells(Engine& e, Cta& cta, const Instr& i, int lane0, int column, cons
   std::map<int, uint32_t> lanes;  // by column; bit of the lane counted from lane0
   for (int32_t k = 0; k < i.nvec; ++k)
     for (int t = 0; t < 32; ++t) {
-      auto [dl, dc] = tmem_place(shape, t, k, static_cast<int>(i.imm));
-      for (int half = 0; half < (i.m[2] ? 2 : 1); ++half) lanes[(i.m[2] ? 2 * dc : dc) + half] |= 1u << dl;
+      auto [dl, dc] = move.place(t, k);
+      for (int half = 0; half < move.cells(); ++half) lanes[dc + half] |= 1u << dl;
     }
   for (auto [c, mask] : lanes)
     for (int half = 0; half < 2; ++half)
@@ -129,16 +152,16 @@ void tell_cells(Engine& e, Cta& cta, const Instr& i, int lane0, int column, cons
         e.tell(&Listener::tmem, cta, lane0 / 16 + half, units, column + c, 1, write, load);
 }
 
-// o[1] address, o[2] columns, m[0] cta_group.
 Step dealloc(Exec& x, const Instr& i) {
+  namespace s = slot::tcgen05_dealloc;
   if (!x.whole_warp()) return Step::Block;
-  if (i.m[0] == 2) {
+  if (i.m[s::cta_group] == 2) {
     const Step s = meet_pair(x, i);
     if (s != Step::Next) return s;
     x.s->arrived = false;
   }
   const int l = x.lane();
-  const uint32_t taddr = x.src<uint32_t>(i.o[1])[l], columns = x.src<uint32_t>(i.o[2])[l];
+  const uint32_t taddr = x.src<uint32_t>(i.o[s::address])[l], columns = x.src<uint32_t>(i.o[s::columns])[l];
   auto& a = x.cta.tmem.allocations;
   for (size_t k = 0; k < a.size(); ++k) {
     if (static_cast<uint32_t>(a[k].first) != taddr || static_cast<uint32_t>(a[k].second) != columns) continue;
@@ -176,7 +199,7 @@ Step dealloc(Exec& x, const Instr& i) {
 
 Step relinquish(Exec& x, const Instr& i) {
   if (!x.whole_warp()) return Step::Block;
-  if (i.m[0] == 2) {
+  if (i.m[slot::tcgen05_relinquish::cta_group] == 2) {
     const Step s = meet_pair(x, i);
     if (s != Step::Next) return s;
     x.s->arrived = false;
@@ -188,18 +211,18 @@ Step relinquish(Exec& x, const Instr& i) {
 // Lane and column that a warp's ld / st starts from. Warp w reaches lanes 32 (w % 4) .. +31 whatever the
 // address says.
 bool tmem_address(Exec& x, const Instr& i, uint32_t taddr, int& lane0, int& column) {
-  const uint32_t* taddrs = x.src<uint32_t>(i.o[1]);
+  const uint32_t* taddrs = x.src<uint32_t>(i.o[moved::address]);
   for (uint32_t m = x.mask; m; m &= m - 1)
     if ((taddrs[__builtin_ctz(m)] & 0xffff) != (taddr & 0xffff)) {
       x.e.fault("tmem-address-uniform", "the threads of a warp pass different TMEM columns",
                 x.origin(x.lane()), taddr);
       return false;
     }
-  const TmemShape shape = static_cast<TmemShape>(i.m[0]);
+  const Movement move(i);
   const int quarter = 32 * (x.w.index % 4);
   const int said = static_cast<int>(taddr >> 16);
   column = static_cast<int>(taddr & 0xffff);
-  lane0 = quarter + (shape != TmemShape::k32x32b && (said & 16) ? 16 : 0);
+  lane0 = quarter + (move.shape != TmemShape::k32x32b && (said & 16) ? 16 : 0);
   auto reach = [&] {
     return ", but warp " + std::to_string(x.w.index) + " reaches lanes " + std::to_string(quarter) + ".." +
            std::to_string(quarter + 31) + " only";
@@ -212,7 +235,7 @@ bool tmem_address(Exec& x, const Instr& i, uint32_t taddr, int& lane0, int& colu
              "the address names TMEM lane " + std::to_string(said) +
                  " inside the warp's quarter; the access starts at lane " + std::to_string(lane0),
              x.origin(x.lane()));
-  const int width = tmem_width(shape, i.m[1], static_cast<int>(i.imm)) * (i.m[2] ? 2 : 1);
+  const int width = move.width();
   if (!x.cta.tmem.allocated(column, width)) {
     x.e.fault("tmem-not-allocated",
               "TMEM columns [" + std::to_string(column) + ", " + std::to_string(column + width) +
@@ -223,11 +246,9 @@ bool tmem_address(Exec& x, const Instr& i, uint32_t taddr, int& lane0, int& colu
   return true;
 }
 
-// tcgen05.ld. o[1] address, vec registers, m[0] shape, m[1] N, m[2] pack::16b, imm second column offset of
-// .16x32bx2.
 Step tmem_ld(Exec& x, const Instr& i) {
   if (!x.whole_warp()) return Step::Block;
-  const uint32_t* taddr = x.src<uint32_t>(i.o[1]);
+  const uint32_t* taddr = x.src<uint32_t>(i.o[moved::address]);
   const int l = x.lane();
   int lane0, column;
   if (!tmem_address(x, i, taddr[l], lane0, column)) return Step::Stop;
@@ -251,14 +272,13 @@ Step tmem_ld(Exec& x, const Instr& i) {
 
 // The cells that a tcgen05.st is going to write.
 std::vector<TmemWrite> written_cells(const Cta& cta, const Instr& i, int lane0, int column) {
-  const TmemShape shape = static_cast<TmemShape>(i.m[0]);
-  const bool split = shape == TmemShape::k16x32bx2;
-  const int second = static_cast<int>(i.imm);
-  TmemWrite w{&cta, {}, column, split ? i.m[1] : tmem_width(shape, i.m[1], second)};
-  for (int lane = 0; lane < (shape == TmemShape::k32x32b ? 32 : 16); ++lane) w.add_lane(lane0 + lane);
+  const Movement move(i);
+  const bool split = move.shape == TmemShape::k16x32bx2;
+  TmemWrite w{&cta, {}, column, split ? move.count * move.cells() : move.width()};
+  for (int lane = 0; lane < (move.shape == TmemShape::k32x32b ? 32 : 16); ++lane) w.add_lane(lane0 + lane);
   std::vector<TmemWrite> writes{w};
   if (split) {
-    w.column += second;
+    w.column += move.second;
     writes.push_back(w);
   }
   return writes;
@@ -269,8 +289,8 @@ Step tmem_st(Exec& x, const Instr& i) {
   if (!x.whole_warp()) return Step::Block;
   const int l = x.lane();
   int lane0, column;
-  if (!tmem_address(x, i, x.src<uint32_t>(i.o[1])[l], lane0, column)) return Step::Stop;
-  const TmemShape shape = static_cast<TmemShape>(i.m[0]);
+  if (!tmem_address(x, i, x.src<uint32_t>(i.o[moved::address])[l], lane0, column)) return Step::Stop;
+  const Movement move(i);
   struct Cell {
     int lane, column;
     uint32_t value;
@@ -279,8 +299,14 @@ Step tmem_st(Exec& x, const Instr& i) {
   for (int32_t k = 0; k < i.nvec; ++k) {
     const uint32_t* v = x.src<uint32_t>(x.e.program.vec[static_cast<size_t>(i.vec + k)]);
     for (int t = 0; t < 32; ++t) {
-      auto [dl, dc] = tmem_place(shape, t, k, static_cast<int>(i.imm));
-      cells->push_back({lane0 + dl, column + dc, v[t]});
+      auto [dl, dc] = move.place(t, k);
+      if (!move.packed) {
+        cells->push_back({lane0 + dl, column + dc, v[t]});
+        continue;
+      }
+      // Nothing says what the upper half of a cell becomes: what a 16-bit D leaves there too.
+      cells->push_back({lane0 + dl, column + dc, v[t] | 0xffff0000});
+      cells->push_back({lane0 + dl, column + dc + 1, v[t] >> 16 | 0xffff0000});
     }
   }
   const bool pending = !x.e.early();
@@ -331,7 +357,7 @@ void Engine::finish_tmem_load(Warp& w, PendingTmemLoad& load) {
   if (load.done) return;
   load.done = true;
   const Instr& i = *load.instr;
-  const TmemShape shape = static_cast<TmemShape>(i.m[0]);
+  const Movement move(i);
   const int lane0 = static_cast<int>(load.taddr >> 16), column = static_cast<int>(load.taddr & 0xffff);
   TensorMemory& tm = w.cta->tmem;
   tell_cells(*this, *w.cta, i, lane0, column, &load);
@@ -340,11 +366,10 @@ void Engine::finish_tmem_load(Warp& w, PendingTmemLoad& load) {
     uint32_t* d = reinterpret_cast<uint32_t*>(w.regs() + program.vec[static_cast<size_t>(i.vec + k)]);
     for (int t = 0; t < 32; ++t) {
       if (!(load.mask >> t & 1)) continue;
-      auto [dl, dc] = tmem_place(shape, t, k, static_cast<int>(i.imm));
-      const int lane = lane0 + dl;
-      const int first = column + (i.m[2] ? 2 * dc : dc);
+      auto [dl, dc] = move.place(t, k);
+      const int lane = lane0 + dl, first = column + dc;
       uint32_t v = 0;
-      for (int half = 0; half < (i.m[2] ? 2 : 1); ++half) {
+      for (int half = 0; half < move.cells(); ++half) {
         const int c = first + half;
         const uint8_t state = *tm.state_at(lane, c);
         uint32_t cell = *tm.at(lane, c);
@@ -363,7 +388,7 @@ void Engine::finish_tmem_load(Warp& w, PendingTmemLoad& load) {
                                                1u << t, at, lane, c});
           }
         }
-        v = i.m[2] ? v | (cell & 0xffff) << (16 * half) : cell;
+        v = move.packed ? v | (cell & 0xffff) << (16 * half) : cell;
       }
       d[t] = v;
     }

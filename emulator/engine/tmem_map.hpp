@@ -24,12 +24,20 @@ inline std::pair<int, int> tmem_place(TmemShape shape, int t, int i, int second)
   }
 }
 
+// The first of the two cells whose low halves are the register's halves with .pack::16b or .unpack::16b: the
+// columns of the shape count twice, the second column offset does not (Copy_Traits of the _16b operations).
+inline std::pair<int, int> tmem_packed_place(TmemShape shape, int t, int i, int second) {
+  auto [lane, column] = tmem_place(shape, t, i, 0);
+  return {lane, 2 * column + (shape == TmemShape::k16x32bx2 ? second * (t / 16) : 0)};
+}
+
 inline int tmem_registers(TmemShape shape, int n) {
   return shape == TmemShape::k16x128b ? 2 * n : shape == TmemShape::k16x256b ? 4 * n : n;
 }
 
-// Columns touched, counted from the address's column.
-inline int tmem_width(TmemShape shape, int n, int second) {
+// Columns touched, counted from the address's column; `packed`: .pack::16b or .unpack::16b.
+inline int tmem_width(TmemShape shape, int n, int second, bool packed = false) {
+  if (packed) n *= 2;
   switch (shape) {
     case TmemShape::k16x64b:
       return 2 * n;

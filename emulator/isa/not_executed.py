@@ -61,13 +61,6 @@ for _base, _group, _forms, _section, _note in (
         "without .aligned, which the ISA asks for",
     ),
     (
-        "tcgen05.st",
-        "tcgen05",
-        f".sync.aligned{MOVED}.unpack::16b.b32 @sm_100a @ptx8.6",
-        "9.7.16.8.2",
-        "unpacking stores",
-    ),
-    (
         "tcgen05.mma",
         "tcgen05",
         f".sp.cta_group::{{1,2}}.{{kind::f16,{_KINDS}}}{_A} @sm_100a @ptx8.6; "

@@ -6,13 +6,30 @@ from tileproof.emulator.decode import Decoder
 from tileproof.emulator.program import NONE
 from tileproof.emulator.ptx import Immediate, Instruction, Operand
 from tileproof.emulator.registry import Modifiers, Unknown, instruction, refused
+from tileproof.emulator.slots import slots
 
 MOVED = (
     "{{.32x32b,.16x64b,.16x32bx2}.{x1,x2,x4,x8,x16,x32,x64,x128},.16x128b.{x1,x2,x4,x8,x16,x32,x64},"
     ".16x256b.{x1,x2,x4,x8,x16,x32}}"
 )
 _LD = f".sync.aligned{MOVED}[.pack::16b].b32 @sm_100a @ptx8.6"
-_ST = f".sync.aligned{MOVED}.b32 @sm_100a @ptx8.6"
+_ST = f".sync.aligned{MOVED}[.unpack::16b].b32 @sm_100a @ptx8.6"
+
+slots("tcgen05.alloc", operands="base columns", modifiers="cta_group", visible=True)
+slots("tcgen05.dealloc", operands="address columns", modifiers="cta_group", visible=True)
+slots("tcgen05.relinquish", modifiers="cta_group", visible=True)
+# Registers stand in vec; imm: the second column offset of .16x32bx2. The two share their layout.
+slots("tcgen05.ld", operands="address", modifiers="shape count packed", visible=True)
+slots("tcgen05.st", operands="address", modifiers="shape count packed", visible=True)
+slots("tcgen05.wait.ld", visible=True)
+slots("tcgen05.wait.st", visible=True)
+slots("tcgen05.commit", operands="barrier mask", modifiers="cta_group address_bytes", visible=True)
+slots(
+    "tcgen05.cp",
+    operands="address descriptor",
+    modifiers="cta_group rows chunks copies packed_bits",
+    visible=True,
+)
 
 
 def group_of(d: Decoder, m: Modifiers) -> int:
@@ -39,7 +56,7 @@ def alloc(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.drop("shared::cta")
     m.need("b32")
     target, columns = i.operands
-    d.emit("tcgen05.alloc", [NONE, d.address_slot(target, 4), d.src(columns, "u32")], m=[group])
+    d.emit("tcgen05.alloc", base=d.address_slot(target, 4), columns=d.src(columns, "u32"), cta_group=group)
 
 
 @instruction(
@@ -54,7 +71,7 @@ def dealloc(d: Decoder, i: Instruction, m: Modifiers) -> None:
     _collective(m)
     m.need("b32")
     address, columns = i.operands
-    d.emit("tcgen05.dealloc", [NONE, d.src(address, "b32"), d.src(columns, "u32")], m=[group])
+    d.emit("tcgen05.dealloc", address=d.src(address, "b32"), columns=d.src(columns, "u32"), cta_group=group)
 
 
 @instruction(
@@ -66,15 +83,23 @@ def dealloc(d: Decoder, i: Instruction, m: Modifiers) -> None:
 def relinquish(d: Decoder, i: Instruction, m: Modifiers) -> None:
     group = group_of(d, m)
     _collective(m)
-    d.emit("tcgen05.relinquish", m=[group])
+    d.emit("tcgen05.relinquish", cta_group=group)
 
 
 _SHAPES = ("32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2")
 _COUNTS = ("x1", "x2", "x4", "x8", "x16", "x32", "x64", "x128")
 
 
-def _movement(d: Decoder, m: Modifiers, registers: Operand, pack: str) -> tuple[list[int], list[int]]:
-    """(modifiers, register slots) of tcgen05.ld or .st."""
+def _movement(
+    d: Decoder,
+    m: Modifiers,
+    handler: str,
+    address: Operand,
+    second: list[Operand],
+    registers: Operand,
+    pack: str,
+) -> None:
+    """tcgen05.ld or .st; `second` is .16x32bx2's second column offset, `pack` the word that moves halves."""
     _collective(m)
     shape = m.need(*_SHAPES)
     count = int(m.need(*_COUNTS)[1:])
@@ -83,10 +108,18 @@ def _movement(d: Decoder, m: Modifiers, registers: Operand, pack: str) -> tuple[
     wanted = {"16x128b": 2 * count, "16x256b": 4 * count}.get(shape, count)
     if wanted > 128:
         raise Unknown(f".{shape}.x{count}: more than 128 registers")
-    slots = [d.dst(part, "b32") for part in d.vector(registers)]
-    if len(slots) != wanted:
+    parts = [d.dst(part, "b32") for part in d.vector(registers)]
+    if len(parts) != wanted:
         raise ValueError(f"{wanted} registers are needed")
-    return [_SHAPES.index(shape), count, int(packed)], slots
+    d.emit(
+        handler,
+        address=d.address_slot(address, 4),
+        shape=_SHAPES.index(shape),
+        count=count,
+        packed=int(packed),
+        vec=parts,
+        imm=_second(shape, second),
+    )
 
 
 @instruction(
@@ -98,14 +131,7 @@ def _movement(d: Decoder, m: Modifiers, registers: Operand, pack: str) -> tuple[
 )
 def ld(d: Decoder, i: Instruction, m: Modifiers) -> None:
     registers, address, *second = i.operands
-    modifiers, slots = _movement(d, m, registers, "pack::16b")
-    d.emit(
-        "tcgen05.ld",
-        [NONE, d.address_slot(address, 4)],
-        m=modifiers,
-        vec=slots,
-        imm=_second(modifiers, second),
-    )
+    _movement(d, m, "tcgen05.ld", address, second, registers, "pack::16b")
 
 
 @instruction(
@@ -113,23 +139,17 @@ def ld(d: Decoder, i: Instruction, m: Modifiers) -> None:
     group="tcgen05",
     forms=_ST,
     section="9.7.16.8.2",
-    note="the cells are pending until wait::st or the schedule completes the store; unpack::16b is refused",
+    note="the cells are pending until wait::st or the schedule completes the store; unpack::16b leaves the "
+    "upper half of a cell undefined (0xffff)",
 )
 def st(d: Decoder, i: Instruction, m: Modifiers) -> None:
     address, *second, registers = i.operands
-    modifiers, slots = _movement(d, m, registers, "")
-    d.emit(
-        "tcgen05.st",
-        [NONE, d.address_slot(address, 4)],
-        m=modifiers,
-        vec=slots,
-        imm=_second(modifiers, second),
-    )
+    _movement(d, m, "tcgen05.st", address, second, registers, "unpack::16b")
 
 
-def _second(modifiers: list[int], operands: list[Operand]) -> int:
+def _second(shape: str, operands: list[Operand]) -> int:
     """The immediate second column offset of .16x32bx2, which no other shape has."""
-    if len(operands) != (_SHAPES[modifiers[0]] == "16x32bx2"):
+    if len(operands) != (shape == "16x32bx2"):
         raise ValueError("a second column offset is missing or surplus")
     if not operands:
         return 0
@@ -175,32 +195,49 @@ def commit(d: Decoder, i: Instruction, m: Modifiers) -> None:
     if displacement or slot == NONE:
         slot, width = d.address_slot(target, width), width
     d.emit(
-        "tcgen05.commit", [NONE, slot, d.src(mask[0], "b16") if mask else NONE], m=[group, 0, 0, 0, 0, width]
+        "tcgen05.commit",
+        barrier=slot,
+        mask=d.src(mask[0], "b16") if mask else NONE,
+        cta_group=group,
+        address_bytes=width,
     )
 
 
-_CP = {"128x256b": (128, 2), "128x128b": (128, 1), "64x128b": (64, 1), "32x128b": (32, 1)}
-_COPIES = {"warpx2::02_13": 1, "warpx2::01_23": 2, "warpx4": 3}
+# Source rows, and chunks of 16 bytes a row.
+_CP = {"128x256b": (128, 2), "4x256b": (4, 2), "128x128b": (128, 1), "64x128b": (64, 1), "32x128b": (32, 1)}
+# Order of `enum Copies` in engine/handlers_tcgen05_cp.cpp.
+_COPIES = ("", "warpx2::02_13", "warpx2::01_23", "warpx4", "quarters")
+_PACKED = {"b6x16_p32": 6, "b4x16_p64": 4}
 
 
 @instruction(
     "tcgen05.cp",
     group="tcgen05",
-    forms=".cta_group::{1,2}{.128x256b,.128x128b,.64x128b.warpx2::{02_13,01_23},.32x128b.warpx4} "
-    "@sm_100a @ptx8.6",
+    forms=".cta_group::{1,2}{.128x256b,.4x256b,.128x128b,.64x128b.warpx2::{02_13,01_23},.32x128b.warpx4}"
+    "[.b8x16.{b6x16_p32,b4x16_p64}] @sm_100a @ptx8.6",
     section="9.7.16.9.2",
-    note="4x256b and decompression are refused",
+    note="4x256b: row r to lane 32 r, counted from the address; decompressed: 6 bits to bits 0-5 of a byte, "
+    "4 bits to bits 2-5, as tcgen05.mma reads them",
 )
 def cp(d: Decoder, i: Instruction, m: Modifiers) -> None:
     group = group_of(d, m)
     shape = m.need(*_CP)
-    copies = m.take(*_COPIES)
+    copies = m.take(*_COPIES[1:4]) or ""
     if (shape in ("64x128b", "32x128b")) != bool(copies):
         raise Unknown("this shape without its warp multicast")
+    packed = m.need(*_PACKED) if m.take("b8x16") else ""
     rows, chunks = _CP[shape]
     target, descriptor = i.operands
-    o = [NONE, d.address_slot(target, 4), d.src(descriptor, "b64")]
-    d.emit("tcgen05.cp", o, m=[group, rows, chunks, _COPIES.get(copies or "", 0)])
+    d.emit(
+        "tcgen05.cp",
+        address=d.address_slot(target, 4),
+        descriptor=d.src(descriptor, "b64"),
+        cta_group=group,
+        rows=rows,
+        chunks=chunks,
+        copies=_COPIES.index("quarters" if shape == "4x256b" else copies),
+        packed_bits=_PACKED.get(packed, 0),
+    )
 
 
 @instruction(
@@ -224,5 +261,12 @@ def fence(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit("fence", m=[4 if "before_thread_sync" in i.opcode else 5, 0])
 
 
-refused("tcgen05.shift", group="tcgen05", forms="*", section="9.7.16.9.3", note="row shifts of TMEM")
+refused(
+    "tcgen05.shift",
+    group="tcgen05",
+    forms=".cta_group::{1,2}.down @=sm_100a|=sm_101a|=sm_103a|=sm_110a @ptx8.6",
+    section="9.7.16.9.3",
+    note="no text says whether row r goes to lane r + 1 or r - 1, nor whether rows cross from one quarter of "
+    "the lanes to the next",
+)
 refused("tcgen05.ld.red", group="tcgen05", forms="*", section="9.7.16.8.1", note="not on sm_100a")

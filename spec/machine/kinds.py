@@ -93,5 +93,15 @@ def contained(code: int, type_: str) -> int:
     return code << 2 if BITS[type_] == 4 else code
 
 
+def decompressed(chunk: bytes, bits: int) -> bytes:
+    """What tcgen05.cp with ``.b8x16.b6x16_p32`` (bits 6) or ``.b4x16_p64`` (4) makes of 16 bytes.
+
+    The first 12 or 8 bytes are 16 elements, lowest first; the others are padding (PTX ISA 9.7.16.9.1).
+    """
+    word = int.from_bytes(chunk[: 2 * bits], "little")
+    type_ = "e2m1" if bits == 4 else "e2m3"
+    return bytes(contained(word >> bits * k & (1 << bits) - 1, type_) for k in range(16))
+
+
 # Exponent of the smallest normal number.
 EMIN = {"f16": -14, "bf16": -126, "tf32": -126, "e4m3": -6, "e5m2": -14, "e2m3": 0, "e3m2": -2, "e2m1": 0}

@@ -226,6 +226,17 @@ def register_cell(shape: str, num: int, thread: Index, register: Index, split: i
     return t % 16, i + split * (t // 16)
 
 
+def packed_cell(shape: str, num: int, thread: Index, register: Index, split: int = 0) -> tuple[I64, I64]:
+    """(lane, column) of the cell whose low 16 bits are those of the register with .pack::16b or .unpack::16b.
+
+    The next column holds the register's high 16 bits. The shape's columns count twice, `split` does not
+    (CUTLASS 4.2 Copy_Traits of the _16b operations, which pass twice the repeat as the split).
+    """
+    lane, column = register_cell(shape, num, thread, register)
+    extra = split * (np.asarray(thread, dtype=np.int64) // 16) if shape == "16x32bx2" else 0
+    return lane, 2 * column + extra
+
+
 def warp_lanes(warp: int) -> range:
     """The lanes that warp `warp` of a CTA reaches by ld and st (PTX ISA 9.7.16.8)."""
     return range(32 * (warp % 4), 32 * (warp % 4) + 32)
@@ -235,6 +246,7 @@ def warp_lanes(warp: int) -> range:
 
 _CP_ROWS = {
     "128x256b": 128,
+    "4x256b": 4,
     "128x128b": 128,
     "64x128b.warpx2::02_13": 64,
     "64x128b.warpx2::01_23": 64,
@@ -245,8 +257,8 @@ _CP_ROWS = {
 def cp_lanes(shape: str, row: int) -> tuple[int, ...]:
     """The lanes that source row `row` of ``tcgen05.cp.<shape>`` goes to (PTX ISA 9.7.16.9.2).
 
-    ``4x256b`` is refused: no source settles its lanes; ``01_23`` follows the pair
-    names.
+    ``4x256b``: one row to each quarter, from the address's lane on (the layout of CUTLASS 4.2's Copy_Traits
+    SM100_UTCCP_4dp256bit, and the TVM TIRx documentation); ``01_23`` follows the pair names.
     """
     if shape not in _CP_ROWS:
         raise TileproofError("tcgen05.cp shape not modelled", expected=", ".join(_CP_ROWS), found=repr(shape))
@@ -259,7 +271,7 @@ def cp_lanes(shape: str, row: int) -> tuple[int, ...]:
         return first, first + 32
     if shape == "32x128b.warpx4":
         return row, row + 32, row + 64, row + 96
-    return (row,)
+    return (32 * row,) if shape == "4x256b" else (row,)
 
 
 def cp_columns(shape: str) -> int:

@@ -320,6 +320,8 @@ def _tcgen05(rest: list[str]) -> str | None:
         return "[%r8]" + (", %h1" if "multicast::cluster" in rest else "")
     if kind == "cp":
         return "[%r8], %rd1"
+    if kind == "shift":
+        return "[%r8]"
     if kind.startswith(("wait", "fence", "relinquish")):
         return ""
     return None

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - PTX lines and case tables are kept whole
-"""Tensor memory: allocation, ld and st of all shapes, cp, against spec.machine.tmem."""
+"""Tensor memory: allocation, ld and st of all shapes, against spec.machine.tmem."""
 
 from __future__ import annotations
 
@@ -11,20 +11,16 @@ from ptx_kit import (
     Memory,
     alloc,
     clean,
-    codes,
     dealloc,
-    init_barrier,
     only,
     run,
-    wait,
 )
 from tileproof.emulator import Schedule, UnsupportedInstruction, _engine
-from tileproof.spec.machine import smem_layout, tmem
-from tileproof.spec.machine.descriptors import SmemDescriptor
+from tileproof.spec.machine import tmem
 
 COVERS = (
     "tcgen05.alloc tcgen05.dealloc tcgen05.relinquish_alloc_permit tcgen05.ld tcgen05.st "
-    "tcgen05.wait::ld tcgen05.wait::st tcgen05.cp tcgen05.commit tcgen05.fence::before_thread_sync "
+    "tcgen05.wait::ld tcgen05.wait::st tcgen05.commit tcgen05.fence::before_thread_sync "
     "tcgen05.fence::after_thread_sync"
 )
 
@@ -119,18 +115,69 @@ def test_st(shape: str, num: int) -> None:
         assert (out.numpy() == want).all()
 
 
-def test_pack_16b() -> None:
-    """xN with pack::16b covers twice the columns: register i holds the low halves of cells 2i and 2i+1."""
+PACKED = [(s, n) for s, n in COUNTS if tmem.registers(s, n) <= 64 and n in (1, 2, 8, 32)]
+
+
+@pytest.mark.parametrize(("shape", "num"), PACKED)
+def test_ld_pack_16b(shape: str, num: int) -> None:
+    """Twice the columns: a register is the low halves of two neighbouring cells."""
+    count, split = tmem.registers(shape, num), 2 * num + 6
+    second = f", {split}" if shape == "16x32bx2" else ""
     memory = Memory()
-    out = memory.empty((32, 8), np.uint32)
+    out = memory.empty((32, count), np.uint32)
     body = f"""{alloc(512)}\n{fill()}
-    tcgen05.ld.sync.aligned.32x32b.x8.pack::16b.b32 {registers(8)}, [%r51+4]; tcgen05.wait::ld.sync.aligned;
-    mad.wide.u32 %rd1, %t, 32, %a0;
-    {" ".join(f"st.global.u32 [%rd1+{4 * i}], %v{i};" for i in range(8))}
+    tcgen05.ld.sync.aligned.{shape}.x{num}.pack::16b.b32 {registers(count)}, [%r51+4]{second}; tcgen05.wait::ld.sync.aligned;
+    mad.wide.u32 %rd1, %t, {4 * count}, %a0;
+    {" ".join(f"st.global.u32 [%rd1+{4 * i}], %v{i};" for i in range(count))}
     {dealloc(512)}"""
-    clean(run(body, [out], memory=memory, shared_bytes=256))
-    i = np.arange(8)
-    assert (out.numpy() == (2 * i + 4 | (2 * i + 5) << 16)).all()
+    # A cell's low half is its column: the lane shows in the upper half, so it is moved there for this test.
+    body = body.replace("shl.b32 %r52, %r52, 16;", "shl.b32 %r52, %r52, 9;")
+    for schedule in POLICIES[:2]:
+        clean(run(body, [out], memory=memory, shared_bytes=256, schedule=schedule))
+        lane, first = tmem.packed_cell(shape, num, np.arange(32)[:, None], np.arange(count)[None, :], split)
+        assert (out.numpy() == (lane * 512 + first + 4 | (lane * 512 + first + 5) << 16)).all()
+
+
+@pytest.mark.parametrize(("shape", "num"), PACKED)
+def test_st_unpack_16b(shape: str, num: int) -> None:
+    """Each register's halves go to the low halves of two neighbouring cells; other cells keep what they hold."""
+    count, split = tmem.registers(shape, num), 2 * num + 6
+    second = f", {split}" if shape == "16x32bx2" else ""
+    memory = Memory()
+    out = memory.empty((32, 512), np.uint32)
+    values = "\n".join(f"mad.lo.u32 %v{i}, %t, 70000, {i * 0x10003 + 0x12345}; " for i in range(count))
+    reads = []
+    for first in range(0, 512, 128):
+        reads.append(
+            f"tcgen05.ld.sync.aligned.32x32b.x128.b32 {WIDE}, [%r51+{first}]; tcgen05.wait::ld.sync.aligned; mad.wide.u32 %rd1, %t, 2048, %a0;"
+        )
+        reads += [f"st.global.u32 [%rd1+{4 * (first + i)}], %v{i};" for i in range(128)]
+    body = f"""{alloc(512)}\n{fill()}\n{values}
+    tcgen05.st.sync.aligned.{shape}.x{num}.unpack::16b.b32 [%r51+2]{second}, {registers(count)};
+    tcgen05.wait::st.sync.aligned;
+    {" ".join(reads)}
+    {dealloc(512)}"""
+    for schedule in POLICIES[:2]:
+        clean(run(body, [out], memory=memory, threads=32, shared_bytes=256, schedule=schedule))
+        want = np.arange(32, dtype=np.int64)[:, None] << 16 | np.arange(512)[None, :]
+        t, i = np.arange(32)[:, None], np.arange(count)[None, :]
+        value = 70000 * t + i * 0x10003 + 0x12345
+        lane, first = tmem.packed_cell(shape, num, t, i, split)
+        touched = np.zeros((32, 512), bool)
+        for half in range(2):
+            want[lane, first + 2 + half] = value >> 16 * half & 0xFFFF
+            touched[lane, first + 2 + half] = True
+        mask = np.where(touched, 0xFFFF, 0xFFFFFFFF)  # what stands above the halves is not defined
+        assert (out.numpy() & mask == want & mask).all()
+
+
+def test_an_unpacking_store_without_its_wait() -> None:
+    """Every cell that it writes is pending, also the second of a register."""
+    body = f"{alloc(64)}\ntcgen05.st.sync.aligned.32x32b.x1.unpack::16b.b32 [%r100+4], {{%r1}};\n@@{LD1}, [%r100+5];\ntcgen05.wait::ld.sync.aligned;\nadd.u32 %r2, %r1, 1;\n{dealloc(64)}"
+    only(run(body.replace("@@", ""), shared_bytes=256, schedule=POLICIES[1]), "tmem-pending")
+    right = body.replace("@@", "tcgen05.wait::st.sync.aligned;\n")
+    for schedule in POLICIES:
+        clean(run(right, shared_bytes=256, schedule=schedule))
 
 
 @pytest.mark.parametrize("schedule", POLICIES)
@@ -258,64 +305,8 @@ def test_an_unequal_pair() -> None:
     only(run(body, cluster=2, shared_bytes=256), "cta-pair")
 
 
-# --- cp --------------------------------------------------------------------------------------------------------
-
-CP = ["128x256b", "128x128b", "64x128b.warpx2::02_13", "64x128b.warpx2::01_23", "32x128b.warpx4"]
-
-
-@pytest.mark.parametrize("swizzle", ["none", "32B", "64B", "128B"])
-@pytest.mark.parametrize("shape", CP)
-@pytest.mark.parametrize("schedule", POLICIES[:2])
-def test_cp(shape: str, swizzle: str, schedule: Schedule) -> None:
-    """Shared memory holds its own word numbers; TMEM must hold what the layout of the descriptor puts there."""
-    rows, columns = int(shape.split("x")[0]), tmem.cp_columns(shape)
-    width = {"none": 16, "32B": 32, "64B": 64, "128B": 128}[swizzle]
-    sbo, lbo = (128, 4096) if swizzle == "none" else (8 * width, 16)
-    start = 4096
-    descriptor = SmemDescriptor(start, lbo, sbo, swizzle).encode()
-    memory = Memory()
-    out = memory.empty((128, 8), np.uint32)
-    body = f"""{alloc(32)} {init_barrier(1024)} {fill(8).replace("%v<128>", "%v<8>")}
-    mov.u32 %r60, %t; LOOP: mad.lo.u32 %r61, %r60, 4, 2048; st.shared.u32 [%r61], %r60; add.u32 %r60, %r60, 128; setp.lt.u32 %p1, %r60, 5120; @%p1 bra LOOP;
-    fence.proxy.async; bar.sync 0; @!%p0 bra WAITING;
-    tcgen05.cp.cta_group::1.{shape} [%r100], {descriptor}; tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [1024];
-    WAITING: {wait(1024)}
-    tcgen05.fence::after_thread_sync;
-    tcgen05.ld.sync.aligned.32x32b.x8.b32 {registers(8)}, [%r51]; tcgen05.wait::ld.sync.aligned; mad.wide.u32 %rd1, %t, 32, %a0;
-    {" ".join(f"st.global.u32 [%rd1+{4 * i}], %v{i};" for i in range(8))}
-    tcgen05.fence::before_thread_sync; {dealloc(32)}"""
-    clean(run(body, [out], memory=memory, threads=128, shared_bytes=24 * 1024, schedule=schedule))
-    want = np.arange(128, dtype=np.int64)[:, None] << 16 | np.arange(8)[None, :]
-    for row in range(rows):
-        for column in range(columns):
-            address = int(smem_layout.address("K", swizzle, start, lbo, sbo, row, 2 * column))
-            for lane in tmem.cp_lanes(shape, row):
-                want[lane, column] = (address - 2048) // 4
-    assert (out.numpy() == want).all()
-
-
-@pytest.mark.parametrize(
-    ("descriptor", "code"),
-    [
-        (1 << 61 | 1 << 46, "mma-operands"),
-        (0, "mma-operands"),
-        (1 << 46 | 0x80, "shared-uninitialised"),
-        (1 << 46 | 0x3FFF, "shared-out-of-bounds"),
-    ],
-)
-def test_bad_descriptors_of_cp(descriptor: int, code: str) -> None:
-    body = (
-        f"{alloc(32)}\nsetp.eq.u32 %p0, %t, 0;\n@%p0 tcgen05.cp.cta_group::1.128x256b [%r100], {descriptor};"
-    )
-    assert code in codes(run(body, shared_bytes=16384))
-    only(run(body.replace("[%r100]", "[0x100000]"), shared_bytes=16384), "mma-operands")
-    outside = body.replace(f"[%r100], {descriptor};", f"[32], {1 << 46};")
-    only(run(outside, shared_bytes=16384), "tmem-not-allocated")
-
-
-@pytest.mark.parametrize("line", ["tcgen05.cp.cta_group::1.4x256b [%r1], %rd1;", "tcgen05.cp.cta_group::1.64x128b [%r1], %rd1;",
+@pytest.mark.parametrize("line", ["tcgen05.cp.cta_group::1.64x128b [%r1], %rd1;",
                                   "tcgen05.shift.cta_group::1.down [%r1];", "tcgen05.ld.red.sync.aligned.32x32b.x2.min.u32 {%r1, %r2}, %r3, [%r4];",
-                                  "tcgen05.st.sync.aligned.32x32b.x2.unpack::16b.b32 [%r1], {%r2, %r3};",
                                   "tcgen05.ld.sync.aligned.16x256b.x64.b32 {%r1}, [%r2];", "tcgen05.ld.sync.aligned.8x32b.x1.b32 {%r1}, [%r2];"])  # fmt: skip
 def test_other_forms_are_refused(line: str) -> None:
     with pytest.raises(UnsupportedInstruction, match="tcgen05"):

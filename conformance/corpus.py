@@ -403,6 +403,30 @@ _SINCE_HANGS = _rows(
     ),
 )
 
+_SINCE_ORDERS = _rows(
+    "found since: ordering",
+    (
+        (
+            "R20",
+            "tensor memory is released after its registers were used, without tcgen05.wait::ld",
+            "vllm-project/flash-attention#182, flashinfer#5334",
+            "named barriers, mbarriers, cluster barriers and deallocations as the release",
+        ),
+        (
+            "R21",
+            "statistics of rows are stored to tensor memory and published without tcgen05.wait::st",
+            "CUT#3653",
+            "a store, an arrival, a load by the other warpgroup, with and without the wait",
+        ),
+        (
+            "R22",
+            "warps without rows load tensor memory all the same and never wait before it is freed",
+            "CUT#3652",
+            "loads by idle warps against the deallocation",
+        ),
+    ),
+)
+
 _SINCE_NUMERICS = _rows(
     "found since: numerics and inputs",
     (
@@ -439,6 +463,7 @@ ROWS: Mapping[str, Row] = MappingProxyType(
             _NUMERICS,
             _BUILD,
             _SINCE_HANGS,
+            _SINCE_ORDERS,
             _SINCE_NUMERICS,
         )
         for row in sorted(table, key=lambda r: (r.group, int(r.id[1:])))

@@ -38,6 +38,7 @@ def found(result: LaunchResult) -> dict[str, Finding]:
     return {f.code: f for f in result.findings}
 
 
+@pytest.mark.corpus("R20")
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("schedule", POLICIES, ids=str)
 def test_cells_are_released_after_wait_ld(release: str, schedule: Schedule) -> None:
@@ -61,6 +62,7 @@ def test_cells_are_released_after_wait_ld(release: str, schedule: Schedule) -> N
     assert f"its {edge.split()[0].rstrip(';')}" in error.race.missing and "wait::ld" in error.race.missing
 
 
+@pytest.mark.corpus("R20")
 @pytest.mark.parametrize("schedule", POLICIES, ids=str)
 def test_a_dealloc_is_a_release(schedule: Schedule) -> None:
     def at(wait_ld: str, threads: int) -> dict[str, Finding]:
@@ -94,6 +96,7 @@ def test_the_warp_itself_stores_over_what_it_loads() -> None:
     assert at("") == {"tmem-ld-not-waited", "race-tmem-unwaited"}
 
 
+@pytest.mark.corpus("R21")
 @pytest.mark.parametrize("schedule", POLICIES, ids=str)
 def test_statistics_are_published_after_wait_st(schedule: Schedule) -> None:
     # cutlass#3653: warps 0-3 store a row's statistics, arrive; warps 4-7 of the same lanes load them.
@@ -109,6 +112,7 @@ bar.sync 0;\n{WAIT_ST}\nbar.sync 0;\nsetp.lt.u32 %p14, %t, 32;\n@%p14 tcgen05.de
         assert at("") == {"race-tmem-unwaited"}
 
 
+@pytest.mark.corpus("R22")
 @pytest.mark.parametrize("schedule", POLICIES, ids=str)
 def test_a_load_by_lanes_that_have_nothing_to_do_keeps_the_columns(schedule: Schedule) -> None:
     # cutlass#3652: warps whose rows are past the end load all the same and skip the use, and with it the wait.

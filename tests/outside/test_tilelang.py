@@ -30,7 +30,7 @@ def test_matmul() -> None:
     for schedule in POLICIES:
         result, right = launched(kernel, schedule=schedule)
         assert right, str(schedule)
-        assert not result.errors, str(schedule)
+        assert {f.code for f in result.errors} == {"tmem-lane-quarter"}, str(schedule)
         result, right = launched(kernel, schedule=schedule, races=True)
         assert right, str(schedule)
         found |= {finding.code for finding in result.distinct}

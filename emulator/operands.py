@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from tileproof.emulator.errors import PtxError, UnsupportedInstruction
 from tileproof.emulator.program import (
+    CLOCKS,
     NONE,
     SHARED_RESERVED,
     SPECIALS,
@@ -71,6 +72,7 @@ class Operands(ABC):
         self.opcodes: dict[str, int] = {}
         self.uses_pairs = False
         self._carry = -1
+        self._clock_read: tuple[tuple[int, str], Register] = ((0, ""), Register(0, 0))
         self.scopes: list[dict[str, Register | Symbol | list[int]]] = [{}]
         self.label_scopes: list[int] = []
         self.labels: dict[tuple[int, str], int] = {}
@@ -185,7 +187,20 @@ class Operands(ABC):
                     return register
         if name in SPECIALS and name.startswith("%"):
             return Register(self.special(name), 4)
+        if name in CLOCKS:
+            return self._clock(name)
         return None
+
+    def _clock(self, name: str) -> Register:
+        """A clock's value as this instruction reads it: an instruction of its own comes before."""
+        assert self.current is not None
+        key = (id(self.current), name)
+        if self._clock_read[0] != key:
+            bytes_, high = CLOCKS[name]
+            register = Register(self.temporary(bytes_), bytes_)
+            self._clock_read = (key, register)
+            self.emit("clock", dst=register.offset, bytes=bytes_, high=high)
+        return self._clock_read[1]
 
     def special(self, name: str) -> int:
         """Slot of a special register; the engine fills it when a warp starts."""

@@ -49,9 +49,20 @@ _SPECIALS = (
     *(f"%lanemask_{c}" for c in ("eq", "lt", "le", "gt", "ge")),
     "%dynamic_smem_size",
     "%total_smem_size",
+    "%smid",
+    "%nsmid",
     "shared_base32",
     "shared_base64",
 )
+# Read anew each time: bytes, and whether it is the upper half (PTX ISA 10.17 to 10.24).
+CLOCKS = {
+    "%clock": (4, 0),
+    "%clock_hi": (4, 1),
+    "%clock64": (8, 0),
+    "%globaltimer": (8, 0),
+    "%globaltimer_lo": (4, 0),
+    "%globaltimer_hi": (4, 1),
+}
 SPECIALS = {name: index for index, name in enumerate(_SPECIALS)}
 
 TYPE_BYTES = {

@@ -296,6 +296,12 @@ void Engine::start_warp(Cta& cta, Warp& w, int index) {
         case Special::TotalSmemSize:
           x = config.dynamic_shared + static_cast<uint32_t>(program.static_shared_bytes);
           break;
+        case Special::Smid:  // each resident CTA has a processor to itself
+          x = cta.cluster->slot * c.volume() + static_cast<uint32_t>(cta.rank);
+          break;
+        case Special::Nsmid:
+          x = std::max(kProcessors, config.resident * c.volume());
+          break;
         case Special::SharedBase32:
           x = static_cast<uint32_t>(cta.rank) << kRankShift;
           break;
@@ -394,6 +400,7 @@ Engine::Ran Engine::run_split(Warp& w, size_t index, uint32_t most, bool consult
     s = &w.splits[index];
     switch (step) {
       case Step::Next:
+      case Step::Yield:
         s->pc++;
         break;
       case Step::Jump:
@@ -413,7 +420,7 @@ Engine::Ran Engine::run_split(Warp& w, size_t index, uint32_t most, bool consult
       s->tries = 0;
       s->idle = s->seen_progress == progress ? s->idle + 1 : 0;
       s->seen_progress = progress;
-      if (s->idle >= idle_limit) return ran;
+      if (s->idle >= idle_limit || step == Step::Yield) return ran;
     }
     if (step == Step::Jump && s->dead) return ran;
   }

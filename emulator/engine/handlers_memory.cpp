@@ -97,6 +97,46 @@ Step mapa64(Exec& x, const Instr& i) {
   return Step::Next;
 }
 
+// getctarank d, a: the rank of the CTA whose shared memory has the address (9.7.9.24).
+Step space_rank(Exec& x, const Instr& i) {
+  namespace s = slot::space_rank;
+  uint32_t* d = x.dst<uint32_t>(i.o[s::dst]);
+  const bool wide = i.m[s::bytes] == 8;
+  for (uint32_t m = x.mask; m; m &= m - 1) {
+    const int l = __builtin_ctz(m);
+    const uint64_t a = wide ? x.src<uint64_t>(i.o[s::a])[l] : x.src<uint32_t>(i.o[s::a])[l];
+    const uint64_t base = i.m[s::generic] ? kSharedWindow : 0;
+    const uint64_t rank = (a - base) >> kRankShift;
+    if (rank >= x.cta.cluster->ctas.size()) {
+      x.e.fault("shared-no-such-cta",
+                "getctarank of an address that lies in no CTA of a cluster of " +
+                    std::to_string(x.cta.cluster->ctas.size()),
+                x.origin(l), a);
+      return Step::Stop;
+    }
+    d[l] = static_cast<uint32_t>(rank);
+  }
+  return Step::Next;
+}
+
+// isspacep p, a: whether a generic address lies in a window (9.7.9.19); order of _TESTED in isa/memory.py.
+Step space_test(Exec& x, const Instr& i) {
+  const uint64_t* a = x.src<uint64_t>(i.o[slot::space_test::a]);
+  uint32_t& p = *x.dst<uint32_t>(i.o[slot::space_test::dst]);
+  uint32_t hits = 0;
+  for (uint32_t m = x.mask; m; m &= m - 1) {
+    const int l = __builtin_ctz(m);
+    const bool shared = a[l] - kSharedWindow < kWindowSize, local = a[l] - kLocalWindow < kWindowSize,
+               param = a[l] - kParamWindow < kWindowSize;
+    const uint64_t rank = (a[l] - kSharedWindow) >> kRankShift;
+    const bool in[] = {!shared && !local, local, shared && rank == static_cast<uint64_t>(x.cta.rank),
+                       shared && rank < x.cta.cluster->ctas.size(), param};
+    hits |= static_cast<uint32_t>(in[i.m[slot::space_test::space]]) << l;
+  }
+  p = (p & ~x.mask) | hits;
+  return Step::Next;
+}
+
 Step nop(Exec&, const Instr&) { return Step::Next; }
 
 const Registrar memory({
@@ -105,6 +145,8 @@ const Registrar memory({
     {"cvta", cvta},
     {"mapa.u32", mapa32},
     {"mapa.u64", mapa64},
+    {"space.rank", space_rank},
+    {"space.test", space_test},
     {"nop", nop},
 });
 

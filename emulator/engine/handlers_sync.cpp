@@ -52,26 +52,8 @@ Step trap(Exec& x, const Instr&) {
   return Step::Stop;
 }
 
-// The member mask of a .sync instruction: register or immediate in slot `off`.
-bool members(Exec& x, int32_t off) {
-  const uint32_t* masks = x.src<uint32_t>(off);
-  for (uint32_t m = x.mask; m; m &= m - 1) {
-    const int l = __builtin_ctz(m);
-    const uint32_t idle = masks[l] & x.s->mask & ~x.mask;
-    if (!(masks[l] >> l & 1) || idle) {
-      x.e.fault("sync-mask",
-                "a lane executes a .sync instruction whose member mask " + hex(masks[l]) +
-                    (idle ? " names lanes " + hex(idle) + " that do not execute it" : " does not name it"),
-                x.origin(l));
-      return false;
-    }
-  }
-  if (!x.e.gather_lanes(x.w, *x.s, masks[x.lane()])) return false;
-  x.mask = x.s->mask & x.guard();
-  return true;
-}
 #define TP_MEMBERS(off) \
-  if (!members(x, off)) return x.e.stopped ? Step::Stop : Step::Block
+  if (!sync_members(x, off)) return x.e.stopped ? Step::Stop : Step::Block
 
 // elect.sync d|p, mask: the lowest lane of the mask, always the same one (PTX ISA 9.7.13.14).
 Step elect(Exec& x, const Instr& i) {

@@ -149,4 +149,22 @@ bool Engine::release_joins() {
   return any;
 }
 
+bool sync_members(Exec& x, int32_t off) {
+  const uint32_t* masks = x.src<uint32_t>(off);
+  for (uint32_t m = x.mask; m; m &= m - 1) {
+    const int l = __builtin_ctz(m);
+    const uint32_t idle = masks[l] & x.s->mask & ~x.mask;
+    if (!(masks[l] >> l & 1) || idle) {
+      x.e.fault("sync-mask",
+                "a lane executes a .sync instruction whose member mask " + hex(masks[l]) +
+                    (idle ? " names lanes " + hex(idle) + " that do not execute it" : " does not name it"),
+                x.origin(l));
+      return false;
+    }
+  }
+  if (!x.e.gather_lanes(x.w, *x.s, masks[x.lane()])) return false;
+  x.mask = x.s->mask & x.guard();
+  return true;
+}
+
 }  // namespace tileproof

@@ -478,6 +478,10 @@ class Engine {
 // Visible operations, all without progress, after which a group of lanes counts as spinning.
 constexpr uint32_t kSpin = 256;
 
+// Gathers the lanes of the member mask of a .sync instruction (register or immediate in slot `off`); false
+// while it has to wait for them, or after a fault.
+bool sync_members(Exec& x, int32_t off);
+
 inline Origin Exec::origin(int l) const {
   return Origin{instr, cta.id, cta.rank, w.index, l, e.counters.warp_instructions};
 }

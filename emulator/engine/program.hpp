@@ -9,6 +9,7 @@
 namespace tileproof {
 
 constexpr int kWarpSize = 32;
+constexpr uint32_t kProcessors = 148;  // of a B200
 
 // Generic address map. The shared window holds (cluster rank << 24) | offset, as seen on silicon: kernels
 // clear or flip bit 24 of such an address to name the other CTA of a pair.
@@ -35,8 +36,8 @@ struct Exec;
 struct Instr;
 
 // What the interpreter does after a handler: fall through, take the pc the handler set, try the same
-// instruction again later, or stop the launch.
-enum class Step : uint8_t { Next, Jump, Block, Stop };
+// instruction again later, stop the launch, or fall through and give way to whatever else can move.
+enum class Step : uint8_t { Next, Jump, Block, Stop, Yield };
 
 using Handler = Step (*)(Exec&, const Instr&);
 
@@ -103,6 +104,8 @@ enum class Special : int32_t {
   LanemaskGe,
   DynamicSmemSize,
   TotalSmemSize,
+  Smid,
+  Nsmid,
   SharedBase32,
   SharedBase64,  // not PTX: (rank << 24), to which a .shared symbol's offset is added
 };

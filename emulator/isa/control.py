@@ -100,14 +100,6 @@ def call(d: Decoder, i: Instruction, m: Modifiers) -> None:
 
 
 @instruction(
-    "nanosleep",
-    group="hints",
-    forms=".u32 @sm_70",
-    section="9.7.19.2",
-    grade="order only",
-    note="no time passes",
-)
-@instruction(
     "pmevent", group="hints", forms="[.mask]", section="9.7.19.3", grade="order only", note="no effect"
 )
 def sleep(d: Decoder, i: Instruction, m: Modifiers) -> None:

@@ -59,7 +59,10 @@ _FORMS = (
     ".rn[.relu].f16x2.{e2m3x2,e3m2x2} @sm_100a|sm_120a @ptx8.6; "
     f"{_R}.bf16.{{f16,f64,{{s,u}}{{16,32,64}}}} @sm_90 @ptx7.8; {_R}.{{f16,f64}}.bf16 @sm_90 @ptx7.8; "
     f"{_R}.f32.bf16 @sm_80 @ptx7.1; [{_R}].ftz.f32.bf16 @sm_90 @ptx7.8; "
-    f"{_RI}.{{s,u}}{{16,32,64}}.bf16 @sm_90 @ptx7.8; "
+    f"{_RI}.{{s,u}}{{16,32,64}}.bf16 @sm_90 @ptx7.8; {_R}.ftz.bf16.f32 @sm_80 @ptx7.0; "
+    "{.rn,.rz}.satfinite[.relu].{f16,bf16,f16x2,bf16x2}.f32 @sm_80 @ptx8.1; "
+    ".rna.satfinite.tf32.f32 @sm_80 @ptx8.1; "
+    "{.rn,.rz}.satfinite[.relu].tf32.f32 @sm_100 @ptx8.6; "
     ".rn.bf16x2.ue8m0x2 @sm_100a|sm_120a @ptx8.6"
 )
 

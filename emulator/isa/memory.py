@@ -259,6 +259,52 @@ def mapa(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit(f"mapa.{type_}", dst=d.dst(dst, type_), a=d.src(a, type_), b=d.src(rank, "u32"))
 
 
+slots("space.rank", operands="dst a", modifiers="bytes generic")
+slots("space.test", operands="dst a", modifiers="space")
+
+
+@instruction(
+    "getctarank",
+    group="memory",
+    forms="[.shared::cluster].{u32,u64} @sm_90 @ptx7.8",
+    section="9.7.9.24",
+    note="a generic address outside shared memory is a finding",
+)
+def getctarank(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    generic = not m.take("shared::cluster")
+    type_ = m.need("u32", "u64")
+    dst, a = i.operands
+    d.emit(
+        "space.rank",
+        dst=d.dst(dst, "u32"),
+        a=d.src(a, type_),
+        bytes=TYPE_BYTES[type_],
+        generic=int(generic),
+    )
+
+
+# Order of the windows in handlers_memory.cpp; `.shared` is the own CTA's (PTX ISA 9.7.9.19).
+_TESTED = ("global", "local", "shared::cta", "shared::cluster", "param")
+
+
+@instruction(
+    "isspacep",
+    group="memory",
+    forms=".{global,local,shared}; .shared::cta @ptx7.8; .shared::cluster @sm_90 @ptx7.8; "
+    ".{param,param::entry} @sm_70 @ptx7.7",
+    section="9.7.9.19",
+    note="parameters lie in the global window; .global is refused in a module with .const variables, "
+    "which have no window of their own here",
+)
+def isspacep(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    (space,) = m.types()
+    space = {"shared": "shared::cta", "param::entry": "param"}.get(space, space)
+    if space == "global" and any(v.space == "const" for v in d.module.variables.values()):
+        raise Unknown("is not known of .global beside .const variables")
+    dst, a = i.operands
+    d.emit("space.test", dst=d.dst(dst, "pred"), a=d.src(a, "u64"), space=_TESTED.index(space))
+
+
 @instruction(
     "prefetch",
     group="hints",

@@ -30,6 +30,7 @@ for _base, _group, _forms, _section, _note in (
         "9.7.9.23",
         "a signed address, which the ISA does not list",
     ),
+    ("isspacep", "memory", ".const", "9.7.9.19", "constant memory has no window of its own here"),
     ("lop3", "logic", ".{and,or}.b32 @ptx8.2", "9.7.8.6", "with a predicate"),
     (
         "bar",

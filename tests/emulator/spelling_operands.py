@@ -123,6 +123,10 @@ def operands(opcode: str) -> str | None:
         value = _group(names) if vector > 1 else names[0]
         more = f", {register(type_, 5)}" if "cas" in rest else ""
         return (f"{value}, " if base == "atom" else "") + f"{_address(rest)}, {value}{more}{hint}"
+    if base == "getctarank":
+        return f"%r1, {register(type_, 2)}"
+    if base == "isspacep":
+        return "%p1, %rd2"
     if base in ("cvta", "mapa"):
         return f"{register(type_, 1)}, {register(type_, 2)}" + (", %r3" if base == "mapa" else "")
     if base == "prefetch" or base == "prefetchu":

@@ -337,3 +337,59 @@ def test_whole_numbers_stay_floats() -> None:
     a = wide_values(16)
     for mode, function in (("rni", np.rint), ("rzi", np.trunc), ("rmi", np.floor), ("rpi", np.ceil)):
         same_f32(elementwise(f"cvt.{mode}.f32.f32 d, x0;", [a], np.float32), function(a))
+
+
+_FLOATS = np.array(
+    [0, -0.0, np.nan, np.inf, -np.inf, 65504, 65519.996, 65520, -65520, 1e-40, -1e-40, 3.4e38, -3.4e38, 3.3895314e38,
+     3.3961776e38, -3.3961776e38, 1.0009765625, 1.00048828125, 1e-7, -1e-7, 6e-8, 2.0, -2.5, 1.00390625, 1.01171875, 1 / 3],
+    np.float32,
+)  # fmt: skip
+
+
+def _nearest_or_cut(x: np.ndarray, kind: np.dtype, cut: bool) -> np.ndarray:
+    """x in a 16-bit type, as float64 there is no overflow of: to the nearest, or toward zero."""
+    y = x.astype(kind)
+    if not cut:
+        return y
+    large = np.abs(y.astype(np.float64)) > np.abs(x.astype(np.float64))
+    return np.where(large, (y.view(np.uint16) - 1).view(kind), y).astype(kind)
+
+
+@pytest.mark.parametrize("rounding", ["rn", "rz"])
+@pytest.mark.parametrize("relu", ["", ".relu"])
+@pytest.mark.parametrize("name", ["f16", "bf16"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_satfinite_of_16_bits(rounding: str, relu: str, name: str, packed: bool) -> None:
+    """Infinity and what would become it are the largest value with its sign; a NaN stays one."""
+    kind = np.dtype(np.float16) if name == "f16" else BF16
+    most = float(ml_dtypes.finfo(kind).max)
+    with np.errstate(over="ignore", invalid="ignore"):
+        want = _nearest_or_cut(_FLOATS, kind, rounding == "rz").astype(np.float64)
+        want = np.where(np.isnan(_FLOATS), np.nan, np.clip(want, -most, most))
+        want = np.where(relu and np.signbit(want) & ~np.isnan(want), 0.0, want).astype(kind).view(np.uint16)
+    want[np.isnan(_FLOATS)] = 0x7FFF
+    op = f"cvt.{rounding}.satfinite{relu}.{name}"
+    if packed:
+        got = elementwise(
+            f"cvt.{rounding}.satfinite{relu}.{name}x2.f32 d, x0, x1;", [_FLOATS, _FLOATS[::-1]], np.uint32
+        )
+        assert (got >> 16 == want).all() and (got & 0xFFFF == want[::-1]).all()
+    else:
+        assert (elementwise(f"{op}.f32 d, x0;", [_FLOATS], np.uint16) == want).all()
+
+
+@pytest.mark.parametrize("rounding", ["rna", "rn", "rz"])
+def test_satfinite_of_tf32(rounding: str) -> None:
+    bits = _FLOATS.view(np.uint32).astype(np.uint64)
+    add = {"rna": 0x1000, "rn": 0xFFF + (bits >> 13 & 1), "rz": 0}[rounding]
+    want = (bits + add) & 0xFFFFE000
+    want = np.where(want & 0x7FFFFFFF >= 0x7F800000, want & 0x80000000 | 0x7F7FE000, want)
+    want[np.isnan(_FLOATS)] = 0x7FFFFFFF
+    got = elementwise(f"cvt.{rounding}.satfinite.tf32.f32 d, x0;", [_FLOATS], np.uint32)
+    assert (got == want).all()
+
+
+def test_bf16_with_ftz_flushes_its_source() -> None:
+    got = elementwise("cvt.rp.ftz.bf16.f32 d, x0;", [np.array([1e-40, -1e-40, 1e-37], np.float32)], np.uint16)
+    kept = elementwise("cvt.rp.bf16.f32 d, x0;", [np.array([1e-40, -1e-40, 1e-37], np.float32)], np.uint16)
+    assert got.tolist() == [0, 0x8000, kept[2]] and kept[0] > 0

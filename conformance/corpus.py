@@ -33,6 +33,8 @@ REPOSITORIES = {
     "TXK": "mlc-ai/TIRx-kernels",
     "vllm": "vllm-project/vllm",
     "flashinfer": "flashinfer-ai/flashinfer",
+    "sglang": "sgl-project/sglang",
+    "DeepGEMM": "deepseek-ai/DeepGEMM",
 }
 
 
@@ -400,6 +402,18 @@ _SINCE_HANGS = _rows(
             "mirage#705",
             "every announcement 1024 bytes too large; the hang names the bytes that are missing",
         ),
+        (
+            "H23",
+            "a CTA retires while its peer still arrives at an mbarrier of its shared memory",
+            "sglang#32954",
+            "a peer that leaves without the cluster barrier, under every order",
+        ),
+        (
+            "H25",
+            "rows of a group straddle a cluster, and the K loops of its CTAs differ: a hang, or lost K",
+            "DeepGEMM#415, DeepGEMM#429",
+            "a pair with unequal trip counts: one more on either side, two more, the larger for both",
+        ),
     ),
 )
 
@@ -441,6 +455,12 @@ _SINCE_NUMERICS = _rows(
             "only dV is NaN: its sum starts from an accumulator that nobody cleared",
             "HKUSTDial/flash-sparse-attention#121",
             "NaN in the columns of dKV that hold dV and nowhere else; the stage named is dKV, dQ is right",
+        ),
+        (
+            "N22",
+            "padding rows of an output are never written, and a later reduction takes them in",
+            "vllm#42426",
+            "an output whose padding rows are left, cleared, and read by a second launch",
         ),
         (
             "N23",

@@ -1,5 +1,6 @@
 # ruff: noqa: E501 - PTX lines are kept whole
-"""Rows H20, H21, N20, N21 and N23 of the corpus: early exits, announced bytes, NaN in a partial tile, 32-bit offsets."""
+"""Rows H20, H21, H23, H25 and N20 to N23 of the corpus: exits, announced bytes, unequal pairs, NaN in a partial tile,
+padding never written, 32-bit offsets."""
 
 from __future__ import annotations
 
@@ -66,6 +67,73 @@ def test_H21_a_box_smaller_than_the_announced_bytes() -> None:
         assert missing == {1024}
 
 
+# Thread 0 of each CTA works; all CTAs' mbarriers are ready when the cluster has met.
+LONE = "setp.ne.u32 %p1, %t, 0; @%p1 exit; mov.u32 %r1, %cluster_ctarank;"
+MEET = "barrier.cluster.arrive; barrier.cluster.wait;"
+
+
+def retiring(meets: str, schedule: EmulatorSchedule) -> LaunchResult:
+    """CTA 0 arrives at the mbarrier of CTA 1, which does not wait for it; `meets` stands before the exit."""
+    body = f"""{LONE} setp.ne.u32 %p2, %r1, 0; mbarrier.init.shared::cta.b64 [1024], 1;
+    fence.mbarrier_init.release.cluster; {MEET} @%p2 bra END;
+    mapa.shared::cluster.u32 %r2, 1024, 1; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r2];
+    END: {meets}"""
+    return launched(body, threads=32, cluster=2, shared_bytes=64, schedule=schedule, races=True)
+
+
+@pytest.mark.corpus("H23")
+def test_H23_a_cta_retires_under_the_arrivals_of_its_peer() -> None:
+    seen = set()
+    for schedule in ORDERS:
+        assert not [f for f in retiring(MEET, schedule).findings if f.severity != "note"]
+        wrong = {f.code for f in retiring("", schedule).errors}
+        # Where the order hides it, the race is still told.
+        assert wrong and wrong <= {"access-after-exit", "race-exit"}
+        seen |= wrong
+    assert seen == {"access-after-exit", "race-exit"}
+
+
+def pair_of_loops(count: str, steps: tuple[int, int], schedule: EmulatorSchedule) -> tuple[LaunchResult, int]:
+    """CTA 0 adds what both CTAs stage for each step of K; `count` makes the trip count of (own %r2, other %r3)."""
+    body = f"""{LONE} mov.u32 %r2, 0; mov.u32 %r3, 0; mov.u32 %r10, 0; mov.u32 %r11, 0;
+    mad.wide.u32 %rd1, %r1, 4, %a2; ld.global.u32 %r2, [%rd1];
+    xor.b32 %r4, %r1, 1; mad.wide.u32 %rd1, %r4, 4, %a2; ld.global.u32 %r3, [%rd1]; {count}
+    mbarrier.init.shared::cta.b64 [1024], 2; mbarrier.init.shared::cta.b64 [1032], 1;
+    fence.mbarrier_init.release.cluster; {MEET}
+    mapa.shared::cluster.u32 %r5, 1024, 0; mapa.shared::cluster.u32 %r6, 1032, 1; mapa.shared::cluster.u32 %r7, 1040, 1;
+    setp.ne.u32 %p2, %r1, 0;
+    STEP: setp.ge.u32 %p3, %r10, %r2; @%p3 bra DONE; and.b32 %r8, %r10, 1; xor.b32 %r9, %r8, 1;
+    FREE: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p4, [1032], %r9; @!%p4 bra FREE;
+    mad.lo.u32 %r12, %r1, 8, %r10; mad.wide.u32 %rd2, %r12, 4, %a1; ld.global.u32 %r13, [%rd2]; st.shared.u32 [1040], %r13;
+    mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r5]; add.u32 %r10, %r10, 1; @%p2 bra STEP;
+    FULL: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p4, [1024], %r8; @!%p4 bra FULL;
+    ld.shared.u32 %r14, [1040]; ld.shared::cluster.u32 %r15, [%r7]; add.u32 %r11, %r11, %r14; add.u32 %r11, %r11, %r15;
+    mbarrier.arrive.shared::cta.b64 _, [1032]; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r6]; bra STEP;
+    DONE: @!%p2 st.global.u32 [%a0], %r11; {MEET}"""
+    values = 10 ** np.arange(8, dtype=np.uint32).reshape(1, 8) * np.array([[1], [2]], np.uint32)
+    values *= np.arange(8) < np.array(steps)[:, None]  # zeros behind the group's end
+    memory = Memory()
+    out = memory.buffer(np.zeros(1, np.uint32))
+    args = [out, memory.buffer(values.astype(np.uint32)), memory.buffer(np.array(steps, np.uint32))]
+    result = launched(body, args, memory=memory, cluster=2, shared_bytes=64, schedule=schedule, races=True)
+    return result, int(out.numpy()[0]) - int(values.sum())
+
+
+@pytest.mark.corpus("H25")
+def test_H25_the_k_loops_of_a_pair_differ() -> None:
+    for schedule in ORDERS:
+        for steps in [(3, 3), (3, 4), (3, 5), (4, 3)]:
+            # The larger count for both, over zeros, is right; each CTA's own is right where they agree.
+            result, off = pair_of_loops("max.u32 %r2, %r2, %r3;", steps, schedule)
+            assert off == 0 and not [f for f in result.findings if f.severity != "note"]
+            result, off = pair_of_loops("", steps, schedule)
+            assert {f.code for f in result.errors} == ({"hang"} if steps in [(3, 5), (4, 3)] else set())
+            if steps == (3, 4):
+                assert off == -2000  # nobody waits, and the last tile of CTA 1 is lost: the value tells
+            if steps == (3, 3):
+                assert off == 0
+
+
 @pytest.mark.corpus("N20")
 def test_N20_nan_behind_the_last_key_of_a_partial_tile() -> None:
     rng = np.random.default_rng(42)
@@ -104,6 +172,29 @@ def test_N21_only_the_columns_of_dV_are_nan() -> None:
         nan = np.isnan(bad.outputs["dKV"])
         assert nan[selected_rows, :512].all() and not nan[:, 512:].any() and not nan[~selected_rows].any()
         assert (bad.outputs["dQ"] == right.outputs["dQ"]).all() and not has_nan(bad.outputs["delta"])
+
+
+@pytest.mark.corpus("N22")
+@pytest.mark.parametrize("cleared", [True, False])
+def test_N22_padding_rows_that_nobody_writes(cleared: bool) -> None:
+    """32 rows of one value, 29 of them real; a second launch takes the largest of all."""
+    value = "selp.u32 %r2, %t, 0, %p1; mov.pred %p1, 1;" if cleared else "mov.u32 %r2, %t;"
+    fill = f"setp.lt.u32 %p1, %t, 29; {value} mad.wide.u32 %rd1, %t, 4, %a0; @%p1 st.global.u32 [%rd1], %r2;"
+    largest = "mad.wide.u32 %rd1, %t, 4, %a0; ld.global.u32 %r1, [%rd1]; red.global.max.u32 [%a1], %r1;"
+    for schedule in ORDERS[:12]:
+        memory = Memory()
+        rows, top = memory.empty(32, np.uint32), memory.buffer(np.zeros(1, np.uint32))
+        first = launched(fill, [rows], memory=memory, outputs=[rows], schedule=schedule)
+        second = launched(largest, [rows, top], memory=memory, schedule=schedule)
+        if cleared:
+            assert not first.findings and not second.findings and top.numpy()[0] == 28
+        else:
+            (finding,) = first.errors
+            assert finding.code == "output-unwritten"
+            assert "12 of 128 bytes, the first at offset 116" in finding.message
+            assert {f.code for f in second.errors} == {"global-uninitialised"} and top.numpy()[
+                0
+            ] == 0xFFFFFFFF
 
 
 ROW = 1 << 18  # bytes: 64 heads of 2048 f16

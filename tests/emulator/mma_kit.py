@@ -53,6 +53,7 @@ class Form:
     scale_ids: tuple[int, int] = (0, 0)
     saturate: bool = False
     max_shift: int = 0
+    base_offset: int = 0
 
     @property
     def layout(self) -> str:
@@ -116,9 +117,12 @@ def place(
 ) -> int:  # fmt: skip
     """Writes `operand` [rows, K] into the image of bytes, by the canonical layout; returns its descriptor."""
     form = form or Form(128, 64)
+    at += 128 * form.base_offset  # the swizzle pattern starts here, off its boundary
     lbo, sbo = strides(major, swizzle, len(operand), k=form.k)
     rows, ks = np.arange(len(operand))[:, None], np.arange(form.k)[None, :]
-    chunk, index = smem_layout.chunk(major, swizzle, at, lbo, sbo, rows, ks, bits=cell_bits(form, type_))
+    chunk, index = smem_layout.chunk(
+        major, swizzle, at, lbo, sbo, rows, ks, bits=cell_bits(form, type_), base_offset=form.base_offset
+    )
     codes, chunks = codes_of(operand, type_), {}
     for where, one, code in zip(
         chunk.ravel().tolist(), index.ravel().tolist(), codes.ravel().tolist(), strict=True
@@ -128,7 +132,7 @@ def place(
     for where, found in chunks.items():
         packed = kinds.pack_chunk([found.get(j, 0) for j in range(count)], type_, form.format)
         image[where - 1024 : where - 1008] = np.frombuffer(packed, np.uint8)
-    return SmemDescriptor(at, lbo, sbo, swizzle).encode()
+    return SmemDescriptor(at, lbo, sbo, swizzle, form.base_offset).encode()
 
 
 def a_row_bytes(form: Form, row: np.ndarray) -> np.ndarray:
@@ -221,7 +225,13 @@ def multiply(
     for cta in range(ctas):
         rows_a, rows_b = rules.a_rows(form.m, ctas, cta), rules.b_rows(form.n, ctas, cta)
         b_desc = place(
-            image[cta], B_AT, b[rows_b.start : rows_b.stop], form.b_major, form.b_swizzle, form, form.types[1]
+            image[cta],
+            B_AT,
+            b if form.max_shift else b[rows_b.start : rows_b.stop],
+            form.b_major,
+            form.b_swizzle,
+            form,
+            form.types[1],
         )
         if not form.a_in_tmem:
             a_desc = place(

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mma_kit import Form, multiply
-from ptx_kit import POLICIES
+from ptx_kit import POLICIES, only
 from tileproof.emulator import _engine
 from tileproof.spec.machine import mma as rules
 from tileproof.spec.machine import smem_layout, tmem
@@ -116,6 +117,98 @@ def test_lane_mask(group: int) -> None:
         and (got[~masked] == (5 + a @ b.T)[~masked]).all()
         and 10 < masked.sum() < 118 * group
     )
+
+
+def zero_mask(
+    starts: tuple[int, ...], firsts: tuple[int, ...], nonzero: int, skip: int, use: int, shift: int
+) -> int:
+    """The word of PTX ISA table 45; sc0 and fs0 come first."""
+    word = nonzero << 39 | skip << 40 | use << 48 | shift << 56
+    return (
+        word | sum(s << 8 * k for k, s in enumerate(starts)) | sum(f << 32 + k for k, f in enumerate(firsts))
+    )
+
+
+# PTX ISA 9.7.16.4.3, examples 1 to 4: M, the descriptor, the lowest bits of each sub-mask as printed there.
+ISA_MASKS = [
+    (128, zero_mask((0, 0, 0, 0), (0, 0, 0, 0), 0, 4, 3, 0), ["0"]),
+    (128, zero_mask((0,), (0,), 1, 2, 3, 0), ["11100001110000"]),
+    (64, zero_mask((0, 0), (1, 0), 1, 2, 3, 0), ["11100001110000111", "00001110000" + "1110000"]),
+    (32, zero_mask((0, 1, 2, 1), (1, 1, 0, 0), 1, 2, 3, 2), ["00001110000111", "0000111000011", "111000011100", "1110000111000"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("m", "word", "printed"), ISA_MASKS)
+def test_zero_column_masks_of_the_isa(m: int, word: int, printed: list[str]) -> None:
+    n = 128
+    got = _engine.zero_columns(word, m, n)
+    length = n * m // 128
+    assert (len(got) == n and sum(got) > 0) or printed == ["0"]
+    for part, bits in enumerate(printed):
+        mine = got[part * length : part * length + len(bits)]
+        assert "".join(str(int(bit)) for bit in reversed(mine)) == bits
+        # Runs of 3 ones and 4 zeros go on to the end of the sub-mask.
+        assert got[part * length : (part + 1) * length - 7] == got[part * length + 7 : (part + 1) * length]
+
+
+@pytest.mark.parametrize("in_tmem", [False, True])
+@pytest.mark.parametrize("m", [32, 64, 128])
+@pytest.mark.parametrize("shift", [0, 2, 16])
+def test_mma_with_a_zero_column_mask(m: int, shift: int, in_tmem: bool) -> None:
+    """Column n of D is A times column n + shift of B, or 0 where the mask is 1."""
+    form = Form(m, 64, ws=True, a_in_tmem=in_tmem, max_shift=16)
+    word = zero_mask((0, 1, 2, 1), (1, 1, 0, 0), 1, 2, 3, shift)
+    rng = np.random.default_rng([m, shift])
+    a, b = rng.integers(-4, 5, (m, 16)).astype(np.float32), rng.integers(-4, 5, (96, 16)).astype(np.float32)
+    d = np.full((m, 64), 3.0, np.float32)
+    form = replace(form, extra={"scale": f", {word}"})
+    # The runs, written out: ones three, zeros four, begun as fs says, the first sc dropped.
+    zero = []
+    for start, first in [(0, 1), (1, 1), (2, 0), (1, 0)][: 128 // m]:
+        runs = ([1] * 3 + [0] * 4 if first else [0] * 4 + [1] * 3) * 20
+        zero += runs[start : start + 64 * m // 128]
+    want = 3 + a @ np.where(np.array(zero)[:, None] == 1, 0, b[shift : shift + 64]).T
+    for mode in ("fast", "exact"):
+        assert (multiply(form, a, b, d, mode=mode)[0] == want).all()
+    # A mask whose bit 39 is 0 shifts only.
+    plain = replace(form, extra={"scale": f", {word & ~(1 << 39)}"})
+    assert (multiply(plain, a, b, d)[0] == 3 + a @ b[shift : shift + 64].T).all()
+
+
+def test_a_shift_beyond_what_the_descriptors_allow() -> None:
+    """16 columns for M = 32, and never more than bits 30-31 of the instruction descriptor say."""
+    for m, most, shift in ((32, 32, 17), (64, 16, 17), (128, 8, 9), (128, 0, 1)):
+        desc = SmemDescriptor(0x4000, 16, 1024, "128B").encode()
+        idesc = InstructionDescriptor(m, 64, ws_max_shift=most).encode()
+        for columns, says in ((shift, "shifts B by"), (shift - 1, "")):
+            form = Form(
+                m,
+                64,
+                ws=True,
+                max_shift=most,
+                extra={"scale": f", {zero_mask((0,), (0,), 0, 0, 0, columns)}"},
+            )
+            assert form.idesc == idesc and desc
+            a, b = np.ones((m, 16), np.float32), np.ones((96, 16), np.float32)
+            result = multiply(form, a, b, check=False)[2]
+            if says:
+                assert says in only(result, "mma-operands").message
+            else:
+                assert not result.findings
+
+
+@pytest.mark.parametrize("swizzle", ["32B", "64B", "128B"])
+@pytest.mark.parametrize(("a_major", "b_major"), [("K", "K"), ("MN", "MN")])
+@pytest.mark.parametrize("offset", [1, 3, 7])
+def test_base_offset(
+    swizzle: str, a_major: smem_layout.Major, b_major: smem_layout.Major, offset: int
+) -> None:
+    """A swizzle pattern that starts `offset` lines of 128 bytes behind its boundary (PTX ISA table 41)."""
+    form = Form(
+        64, 64, a_major=a_major, b_major=b_major, a_swizzle=swizzle, b_swizzle=swizzle, base_offset=offset
+    )
+    a, b = integers(form, offset)
+    assert (multiply(form, a, b)[0] == a @ b.T).all()
 
 
 @pytest.mark.parametrize(("negate_a", "negate_b"), list(itertools.product([False, True], repeat=2)))

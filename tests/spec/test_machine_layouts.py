@@ -282,8 +282,10 @@ def test_cp_lanes() -> None:
         ("32x128b.warpx4", 32),
     ):
         assert sorted(lane for r in range(rows) for lane in tmem.cp_lanes(shape, r)) == list(range(128))
-    with pytest.raises(TileproofError):
-        tmem.cp_lanes("4x256b", 0)
+    assert [tmem.cp_lanes("4x256b", row) for row in range(4)] == [(0,), (32,), (64,), (96,)]
+    for shape, row in (("4x256b", 4), ("64x128b", 0)):
+        with pytest.raises(TileproofError):
+            tmem.cp_lanes(shape, row)
 
 
 # --- block scales and narrow operands ----------------------------------------------------------

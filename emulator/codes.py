@@ -104,6 +104,7 @@ tensor core|mma-collector|warning|goes on|tcgen05.mma uses a collector buffer th
 tensor core|cta-pair|error|stops|a cta_group::2 instruction without a pair, or other than its twin's
 end|output-unwritten|error|goes on|bytes of a buffer that the caller names as an output and that the launch did not write
 end|async-pending-at-exit|warning|goes on|an operation was in flight when the last thread of the cluster exited
+end|commit-at-exit|warning>error|goes on>stops|tcgen05.commit arrives at an mbarrier of its own CTA after that CTA exited: nothing waited for it
 end|hang|error|stops|nothing can move; the finding lists who waits for what
 end|livelock|error|stops|warps run and nothing happens
 end|instruction-limit|error|stops|the launch ran longer than its instruction_limit

@@ -1,6 +1,7 @@
 // Launch, clusters and the scheduler: which lanes run next, where diverged lanes meet, when nothing can move.
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 
 #include "race.hpp"
 #include "schedule.hpp"
@@ -512,7 +513,7 @@ void Engine::finish_cluster(Cluster& cluster) {
   if (!stopped) {
     for (const auto& q : queues_)
       for (const AsyncOp& op : q.second) {
-        if (op.cluster != &cluster) continue;
+        if (op.cluster != &cluster || !std::strcmp(op.engine, "commit")) continue;  // commit-at-exit
         warn("async-pending-at-exit",
              std::string(op.engine) +
                  " issued here was still in flight when the last thread of the cluster exited",

@@ -113,8 +113,15 @@ Step commit(Exec& x, const Instr& i) {
     }
     Engine* e = &x.e;
     const Origin at = x.origin(l);
-    e->issue("commit", tensor_queue(x.cta, x.w.index, l), at, [e, to, offset, at] {
+    e->issue("commit", tensor_queue(x.cta, x.w.index, l), at, [e, to, own = &x.cta, offset, at] {
       for (Cta* cta : to) {
+        if (cta == own && cta->exited()) {
+          e->warn("commit-at-exit",
+                  "tcgen05.commit arrives at the mbarrier at shared offset " + hex(offset) +
+                      " of its own CTA, which has exited: nothing waited for it",
+                  at);
+          continue;
+        }
         e->tell(&Listener::mbarrier_commit, *cta, offset);
         e->barrier_arrive(*cta, offset, 1, at);
       }

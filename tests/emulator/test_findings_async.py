@@ -182,6 +182,33 @@ def test_operations_in_flight_at_exit(kind: str) -> None:
     assert ("access-after-exit" if kind == "mma" else "tmem-leak") in codes(result)
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_commit_that_nothing_waits_for(strict: bool) -> None:
+    """Two commits, a wait for the first alone: what comes after the exit is told, and the next cluster runs."""
+    for waits, found in ((f"{wait(BAR)} {wait(BAR + 8)}", set()), (wait(BAR), {"commit-at-exit"})):
+        memory = Memory()
+        out = memory.empty((2,), np.uint32)
+        body = (
+            f"{init_barrier(BAR)} {init_barrier(BAR + 8)} {alloc(32)} {QUARTER} {ZERO}\n{MMA}\n{COMMIT}"
+            f"{COMMIT.replace(str(BAR), str(BAR + 8))} {waits} {dealloc(32)}\n"
+            "mov.u32 %r1, %ctaid.x; mad.wide.u32 %rd1, %r1, 4, %a0; st.global.u32 [%rd1], 1;"
+        )
+        result = run(
+            body,
+            [out],
+            memory=memory,
+            threads=128,
+            shared_bytes=0x3000,
+            grid=2,
+            schedule=Schedule("late-newest"),
+            strict=strict,
+        )
+        assert {f.code for f in result.findings} == found
+        assert all(f.severity == ("error" if strict else "warning") for f in result.findings)
+        if not strict:
+            assert (out.numpy() == 1).all()
+
+
 def test_a_peer_that_exits_too_early() -> None:
     """The even CTA reads the odd CTA's shared memory after that one has exited; a cluster barrier mends it."""
     body = """

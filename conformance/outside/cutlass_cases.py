@@ -239,13 +239,23 @@ def _backward(rows: int, keys: int, d: int, causal: bool = False) -> Callable[[R
         dq, dk, dv = (
             buffers[at].numpy().view(np.float16).reshape(-1, d).astype(np.float64) for at in (5, 6, 7)
         )
-        delta = (o.astype(np.float64) * do.astype(np.float64)).sum(1, keepdims=True)
-        ds = p * (do.astype(np.float64) @ one.v.astype(np.float64).T - delta) * scale
+        left, right = do.astype(np.float64), one.v.astype(np.float64)
+        # The example multiplies O and dO in f16 (fmha_kernel_bwd_sum_OdO.hpp, line 143).
+        delta = (o * do).astype(np.float64).sum(1, keepdims=True)
+        ds = p * (left @ right.T - delta) * scale
+        # dP and delta are sums of d terms in f32; dS, unscaled, may be a subnormal of f16.
+        sums = np.abs(left) @ np.abs(right).T + (np.abs(o * do).astype(np.float64)).sum(1, keepdims=True)
+        most = (p * sums * d * 2.0**-24 + 2.0**-25) * scale
+
+        def gradient(a: np.ndarray, b: np.ndarray, error: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            value, bound = _rounded(a, b)
+            return value, bound + error @ np.abs(b.astype(np.float64)) + 2.0**-25
+
         return Ran(
             tuple(results),
             {
-                "dQ": (dq, *_rounded(ds, one.k)),
-                "dK": (dk, *_rounded(ds.T, one.q)),
+                "dQ": (dq, *gradient(ds, one.k, most)),
+                "dK": (dk, *gradient(ds.T, one.q, most.T)),
                 "dV": (dv, *_rounded(p.T, do)),
             },
         )

@@ -19,6 +19,12 @@ bool Races::covered(const View& v, Order order, const Access& a, int8_t lane) co
   return v.know->of[order].covers(a.agent, a.tick, lane, a.lanes);
 }
 
+namespace {
+constexpr const char* kCopyUnwaited = "race-copy-unwaited";
+constexpr const char* kCopyMissing =
+    "the completion of the copy (its mbarrier phase, or its bulk group and a barrier), seen by the second";
+}  // namespace
+
 // Lane by lane where the units of the granule are of several.
 void Races::check(const Slot& first, bool first_writes, uint32_t second, bool second_writes, const View& v,
                   Place place, int rank, uint64_t address) {
@@ -66,6 +72,11 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
     return;
   }
   if (!covered(v, kHappens, a, lane)) {
+    // Every lane of a warp issues one store: copies of the same bytes, as in CUTLASS's epilogues.
+    if (first_writes && second_writes && a.path == Path::Copy && v.path == Path::Copy &&
+        a.at.instr == b.at.instr && a.agent == b.agent && a.at.lane != b.at.lane &&
+        ask(kCopyUnwaited, first, second, place, rank, address, kCopyMissing))
+      return;
     if (v.path != Path::Generic && a.at.time > b.at.time) {
       // The operation was issued before the other access and ran after it: the wait for it is missing.
       unwaited(second, second_writes, first.record, first_writes, place, rank, address);
@@ -201,10 +212,8 @@ void Races::unwaited(uint32_t first, bool first_writes, uint32_t second, bool se
     case Path::Generic:
       return;
     case Path::Copy:
-      code = "race-copy-unwaited";
-      missing =
-          "the completion of the copy (its mbarrier phase, or its bulk group and a barrier), seen by the "
-          "second";
+      code = kCopyUnwaited;
+      missing = kCopyMissing;
       break;
     case Path::ThreadCopy:
       code = "race-copy-unwaited";

@@ -88,3 +88,19 @@ def test_clusters_that_write_the_same_value() -> None:
 
     assert codes(at("%t")) == {"race-same-value"}
     assert codes(at("%r1")) == {"race-clusters"}
+
+
+@pytest.mark.parametrize("schedule", [Schedule("early"), Schedule("late"), Schedule("random", 2)])
+def test_one_store_that_every_lane_issues(schedule: Schedule) -> None:
+    """CUTLASS's epilogues let a warp's lanes issue the same bulk store: a note where the bytes are the same."""
+    for source, code in (("2048", "race-same-value"), ("%r3", "race-copy-unwaited")):
+        memory = Memory()
+        out = memory.empty((4,), np.uint32)
+        body = (
+            "mad.lo.u32 %r3, %t, 16, 2048; st.shared.v4.u32 [%r3], {%t, 1, 2, 3}; fence.proxy.async;"
+            f"bar.warp.sync -1; cp.async.bulk.global.shared::cta.bulk_group [%a0], [{source}], 16;"
+            "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"
+        )
+        result = run(body, [out], memory=memory, shared_bytes=2048, races=True, schedule=schedule)
+        assert codes(result) == {code}
+        assert all(f.severity == ("note" if code == "race-same-value" else "error") for f in result.findings)

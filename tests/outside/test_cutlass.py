@@ -15,7 +15,7 @@ try:
 except LaunchError as error:
     pytest.skip(str(error), allow_module_level=True)
 
-RUNS = ("70-fp16", "77-forward", "77-forward-causal")
+RUNS = ("70-fp16", "70-fp8", "74-split-k", "77-forward", "77-forward-causal")
 # All but the first compile for minutes.
 CASES = [
     pytest.param(one, id=one.name, marks=[] if one.name == "70-fp16" else [pytest.mark.slow])
@@ -38,16 +38,19 @@ def test_right_and_every_finding_explained(example: Example) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_backward_frees_memory_in_use_and_is_right_without() -> None:
-    (example,) = (one for one in EXAMPLES if one.name == "77-backward")
+@pytest.mark.parametrize("name", ["77-backward", "77-backward-causal"])
+def test_backward_frees_memory_in_use_and_is_right_without(name: str) -> None:
+    (example,) = (one for one in EXAMPLES if one.name == name)
     recording = record(example.program, example.arguments)
     free = "tcgen05.dealloc.cta_group::1"
     kept = Module.from_ptx(example.program.ptx.read_text().replace(free, f"// {free}"))
-    found = set()
-    for schedule in (one for one in POLICIES if one.policy not in ("late-newest", "starve")):
+    found, told = set(), set()
+    for schedule in POLICIES:
         broken = example.run(schedule=schedule)
         found |= {finding.code for result in broken.results for finding in result.errors}
         ran = example.check(Replay(recording, kept), {"schedule": schedule})
         assert ran.right, str(schedule)
         assert {f.code for result in ran.results for f in result.errors} == {"tmem-leak"}, str(schedule)
+        told |= {f.code for result in ran.results for f in result.distinct if f.severity == "warning"}
+    assert told == {"commit-at-exit"}
     assert found >= {"tmem-not-allocated", "tmem-dealloc-in-flight"}

@@ -279,7 +279,9 @@ def _inputs(sizes: Sizes):  # type: ignore[no-untyped-def]
     ).inputs()
 
 
-def faults(findings: Sequence[Finding], names: Names, schedule: Schedule, expected: Expected) -> list[Shown]:
+def faults(
+    findings: Sequence[Finding], names: Names, schedule: Schedule, expected: Expected | None = None
+) -> list[Shown]:
     """What a launch is judged by: its first error or, when there is none, its first warning; and where that
     is a mere symptom, the first that is none as well. Where a note is expected, that note alone.
     """

@@ -30,9 +30,7 @@ class Decoder(Operands):
     def emit(
         self,
         handler: str,
-        o: list[int] | tuple[int, ...] = (),
         *,
-        m: list[int] | tuple[int, ...] = (),
         vec: list[int] | tuple[int, ...] = (),
         imm: int = 0,
         label: str | None = None,
@@ -61,11 +59,7 @@ class Decoder(Operands):
                 self._source_at[ins.source] = len(self.sources)
                 self.sources.append(ins.source)
             source = self._source_at[ins.source]
-        if slots:
-            assert not (o or m), "named and positional slots in one instruction"
-            o, m = place(handler, slots, NONE)
-        operands = (*o, *(NONE,) * (8 - len(o)))
-        modifiers = (*m, *(0,) * (8 - len(m)))
+        operands, modifiers = map(tuple, place(handler, slots, NONE))
         first = len(self.vec)
         self.vec.extend(vec)
         if label is not None:

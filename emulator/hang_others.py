@@ -46,7 +46,9 @@ def named_barrier(hang: Hang, names: Names, rank: int, number: int) -> Verdict:
 
 def _reaches_barrier(hang: Hang, g: Group, number: int) -> bool:
     view = hang.view
-    return any(view.handler[pc] == "bar" and view.operand(pc, 0) in (None, number) for pc in view.reach(g.pc))
+    return any(
+        view.handler[pc] == "bar" and view.operand(pc, "id") in (None, number) for pc in view.reach(g.pc)
+    )
 
 
 def cluster_barrier(hang: Hang, names: Names) -> Verdict:
@@ -111,7 +113,7 @@ def registers(hang: Hang, names: Names, waiter: Group) -> Verdict:
             counts = [
                 view.immediate(pc)
                 for pc in view.reach(g.pc)
-                if view.handler[pc] == "setmaxnreg" and not view.modifier(pc, 0)
+                if view.handler[pc] == "setmaxnreg" and not view.modifier(pc, "inc")
             ]
             if counts and min(counts) < warp["maxnreg"]:
                 coming += 32 * (warp["maxnreg"] - min(counts))

@@ -42,9 +42,7 @@ class Operands(ABC):
     def emit(
         self,
         handler: str,
-        o: list[int] | tuple[int, ...] = (),
         *,
-        m: list[int] | tuple[int, ...] = (),
         vec: list[int] | tuple[int, ...] = (),
         imm: int = 0,
         label: str | None = None,

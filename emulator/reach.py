@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Literal
+from typing import Literal
 
 from tileproof.emulator import _engine
 from tileproof.emulator.program import NONE, SHARED_WINDOW, Decoded
-from tileproof.emulator.slots import SLOTS
+from tileproof.emulator.slots import layout_of
 
 RANK_SHIFT = 24
 OFFSET_MASK = (1 << RANK_SHIFT) - 1
@@ -77,7 +77,7 @@ class ProgramView:
                     ("expect",),
                     ("deliver",),
                 )
-                return frozenset(kinds[self._modifier_of(pc, "kind")])
+                return frozenset(kinds[self.modifier(pc, "kind")])
             case "cp.async.arrive" | "tcgen05.commit":
                 return frozenset({"arrive"})
             case "tma.load" | "bulk.copy" | "st.async" | "clc.try_cancel":
@@ -86,16 +86,10 @@ class ProgramView:
 
     def _operand_of(self, pc: int, name: str) -> int:
         """The operand in the slot of that name; NONE when its handler has no such slot."""
-        layout = SLOTS.get(self.handler[pc])
-        if not layout or name not in layout.operands:
+        layout = layout_of(self.handler[pc])
+        if name not in layout.operands:
             return NONE
         return int(self._decoded.code[pc]["o"][layout.operands.index(name)])
-
-    def _modifier_of(self, pc: int, name: str) -> int:
-        layout = SLOTS.get(self.handler[pc])
-        if not layout or name not in layout.modifiers:
-            return 0
-        return int(self._decoded.code[pc]["m"][layout.modifiers.index(name)])
 
     def _cta_mask(self, pc: int) -> int:
         return self._operand_of(pc, "mask")
@@ -118,10 +112,10 @@ class ProgramView:
         """
         row = self._decoded.code[pc]
         handler = self.handler[pc]
-        wide = 8 in (self._modifier_of(pc, "address_bytes"), self._modifier_of(pc, "width"))
+        wide = 8 in (self.modifier(pc, "address_bytes"), self.modifier(pc, "width"))
         operand = self._operand_of(pc, "barrier")
         if operand == NONE:
-            operand = int(row["o"][1])
+            operand = self._operand_of(pc, "base")
         address = int(row["imm"]) if handler == "mbarrier.arrive" else 0
         exact = True
         if operand != NONE:
@@ -130,9 +124,9 @@ class ProgramView:
         if address - SHARED_WINDOW in range(_WINDOW_BYTES):
             address -= SHARED_WINDOW
         named, offset = address >> RANK_SHIFT, address & OFFSET_MASK
-        own = handler == "mbarrier.arrive" and int(row["m"][0]) == 0
+        own = handler == "mbarrier.arrive" and self.modifier(pc, "space") == 0
         own = own or handler in ("cp.async.arrive", "clc.try_cancel")
-        own = own or bool(self._modifier_of(pc, "own_window"))
+        own = own or bool(self.modifier(pc, "own_window"))
         return (rank if own else named, offset, exact)
 
     def _computed(self, pc: int, operand: int, lane: int, size: int, registers: bytes) -> tuple[int, bool]:
@@ -140,14 +134,13 @@ class ProgramView:
         if operand < 0 or operand in self._decoded.special_slots:
             return self.value(operand, lane, size, registers), True
         for before in range(pc - 1, max(-1, pc - 4), -1):
-            row = self._decoded.code[before]
             handler = self.handler[before]
-            if int(row["o"][0]) != operand:
+            if self._operand_of(before, "dst") != operand:
                 continue
             if handler in ("add.32", "add.64"):
                 width = 4 if handler == "add.32" else 8
-                one, sure = self._computed(before, int(row["o"][1]), lane, width, registers)
-                two, certain = self._computed(before, int(row["o"][2]), lane, width, registers)
+                one, sure = self._computed(before, self._operand_of(before, "a"), lane, width, registers)
+                two, certain = self._computed(before, self._operand_of(before, "b"), lane, width, registers)
                 return (one + two) & ((1 << 8 * size) - 1), sure and certain
             break
         return self.value(operand, lane, size, registers), False
@@ -157,15 +150,18 @@ class ProgramView:
         data, at = (self._decoded.constants, ~operand) if operand < 0 else (registers, operand)
         return int.from_bytes(data[at + size * lane : at + size * (lane + 1)], "little")
 
-    def operand(self, pc: int, slot: int) -> int | None:
-        """Operand `slot` when it is a 32-bit constant."""
-        operand = int(self._decoded.code[pc]["o"][slot])
+    def operand(self, pc: int, name: str) -> int | None:
+        """The operand in the slot of that name when it is a 32-bit constant."""
+        operand = self._operand_of(pc, name)
         return self.value(operand, 0, 4, b"") if operand < 0 and operand != NONE else None
 
     def immediate(self, pc: int) -> int:
         """The immediate that the decoder packed into the instruction."""
         return int(self._decoded.code[pc]["imm"])
 
-    def modifier(self, pc: int, slot: int) -> Any:
-        """Modifier `slot` as the decoder packed it."""
-        return int(self._decoded.code[pc]["m"][slot])
+    def modifier(self, pc: int, name: str) -> int:
+        """The modifier in the slot of that name; 0 when its handler has no such slot."""
+        layout = layout_of(self.handler[pc])
+        if name not in layout.modifiers:
+            return 0
+        return int(self._decoded.code[pc]["m"][layout.modifiers.index(name)])

@@ -55,15 +55,17 @@ def slots(handler: str, *, operands: str = "", modifiers: str = "", visible: boo
     return made
 
 
+def layout_of(handler: str) -> Slots:
+    """The slots of a handler: its own, or those of its first word (`setp.lt.u32`: `setp`), or the default."""
+    return SLOTS.get(handler) or SLOTS.get(handler.split(".")[0]) or SLOTS[DEFAULT]
+
+
 def place(handler: str, given: dict[str, int], none: int) -> tuple[list[int], list[int]]:
     """The o and m arrays of named values: an operand not given is `none`, a modifier 0.
 
-    A handler without slots of its own has those of its first word (`setp.lt.u32`: `setp`), else the
-    default ones.
-
     Raises TypeError for a name that the handler has no slot of: a mistake of the decoder, not of the PTX.
     """
-    layout = SLOTS.get(handler) or SLOTS.get(handler.split(".")[0]) or SLOTS[DEFAULT]
+    layout = layout_of(handler)
     left = dict(given)
     o = [left.pop(name, none) for name in layout.operands]
     m = [left.pop(name, 0) for name in layout.modifiers]

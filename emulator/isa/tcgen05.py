@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tileproof.emulator.decode import Decoder
+from tileproof.emulator.isa.sync import AFTER_FENCE, BEFORE_FENCE
 from tileproof.emulator.program import NONE
 from tileproof.emulator.ptx import Immediate, Instruction, Operand
 from tileproof.emulator.registry import Modifiers, Unknown, instruction, refused
@@ -258,7 +259,7 @@ def cp(d: Decoder, i: Instruction, m: Modifiers) -> None:
 )
 def fence(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.types()
-    d.emit("fence", m=[4 if "before_thread_sync" in i.opcode else 5, 0])
+    d.emit("fence", kind=BEFORE_FENCE if "before_thread_sync" in i.opcode else AFTER_FENCE)
 
 
 refused(

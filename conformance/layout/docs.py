@@ -32,7 +32,7 @@ def _accumulator(m: int, n: int, lane: int | None = None, column: int | None = N
 # One example of each code, and where both happen of each time at which it shows.
 EXAMPLES: tuple[Example, ...] = (
     (MmaForm(32, 64), tile(32, 64), tile(64, 64), _accumulator(32, 64)),
-    (MmaForm(128, 24), tile(128, 64), tile(24, 64), _accumulator(128, 24)),
+    (MmaForm(128, 24, a_space="tmem"), in_tmem(128, 64), tile(24, 64), _accumulator(128, 24)),
     (MmaForm(32, 64, ws=True, a_space="tmem"), in_tmem(32, 64), tile(64, 64), _accumulator(32, 64)),
     (MmaForm(128, 64), tile(128, 64), tile(64, 64, dtype="f16"), _accumulator(128, 64)),
     (MmaForm(128, 64, c_type="f16"), tile(128, 64), tile(64, 64), in_tmem(128, 64, dtype="f16")),

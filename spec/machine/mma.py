@@ -1,8 +1,8 @@
 """Which tcgen05.mma shapes exist, and who reads and writes what.
 
 Sources: PTX ISA 9.7.16.2.1 (shapes, table 39), 9.7.16.10.9.1 (kind::f16); CUTLASS 4.2 `mma_sm100_umma.hpp`
-and `mma_traits_sm100.hpp` (SM100_MMA_F16BF16_{SS,TS,2x1SM_SS,2x1SM_TS,WS}). Where texts disagree on the step
-of N the stricter one is taken (table 39 of newer texts and the CUTLASS asserts differ).
+and `mma_traits_sm100.hpp` (SM100_MMA_F16BF16_{SS,TS,2x1SM_SS,2x1SM_TS,WS}). With A in shared memory the steps
+of N are those of PTX ISA 9.0's table 39; with A in tensor memory CUTLASS's asserts, which are stricter.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def legal_shapes(
         return {} if f.scales else dict.fromkeys((32, 64, 128), (64, 128, 256))
     if format_ == "f16":
         if cta_group == 1:
-            return {64: _STEPS[8], 128: _STEPS[16]}
+            return {64: _STEPS[8], 128: _STEPS[16 if a_in_tmem else 8]}
         return dict.fromkeys((128, 256), _STEPS[32 if a_in_tmem else 16])
     eight_bit = b_mn_major and f.k == 32
     if cta_group == 1:

@@ -149,11 +149,14 @@ def test_what_cannot_be_encoded_is_refused(broken: object) -> None:
 
 def test_mma_shapes() -> None:
     mma.check_shape(128, 64, 2)
-    for bad in ((64, 64, 2), (128, 24, 2), (128, 8, 1), (96, 64, 1), (128, 272, 1)):
+    mma.check_shape(128, 8, 1)
+    for bad in ((64, 64, 2), (128, 24, 2), (128, 12, 1), (96, 64, 1), (128, 272, 1)):
         with pytest.raises(TileproofError):
             mma.check_shape(*bad)
     with pytest.raises(TileproofError):
         mma.check_shape(128, 16, 2, a_in_tmem=True)
+    with pytest.raises(TileproofError):
+        mma.check_shape(128, 24, 1, a_in_tmem=True)
     with pytest.raises(TileproofError):
         mma.check_shape(64, 32, 1, ws=True)
     assert mma.a_rows(128, 2, 1) == range(64, 128) and mma.b_rows(64, 2, 0) == range(32)

@@ -158,8 +158,6 @@ def _form(form: MmaForm) -> str:
 def _only(refused: tuple[str, ...]) -> str:
     if refused == ("CuTe",):
         return " in CuTe's atoms, though the instruction has it"
-    if refused == ("machine",):
-        return " (CuTe compiles it; texts disagree on the instruction, the stricter is taken)"
     return ""
 
 

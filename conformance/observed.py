@@ -99,4 +99,5 @@ class Observed:
     findings: tuple[MachineFinding, ...] = ()
     printf: str = ""
     counters: Mapping[str, int] = field(default_factory=dict)
+    mbarriers: tuple[tuple[int, int, int], ...] = ()  # of each init: rank, dynamic offset, count
     allowed: tuple[MachineFinding, ...] = ()  # accepted on purpose: no defects, but reported

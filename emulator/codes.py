@@ -102,6 +102,7 @@ tensor core|mma-operands|error|stops|an illegal shape, descriptor or address of 
 tensor core|mma-many-threads|warning|goes on|several threads of a warp each issue the same tcgen05.mma
 tensor core|mma-collector|warning|goes on|tcgen05.mma uses a collector buffer that holds another matrix, or none
 tensor core|cta-pair|error|stops|a cta_group::2 instruction without a pair, or other than its twin's
+end|mbarrier-left-over|note|goes on|with strict: an mbarrier whose phase under way has some of its arrivals or bytes when its CTA has exited
 end|output-unwritten|error|goes on|bytes of a buffer that the caller names as an output and that the launch did not write
 end|async-pending-at-exit|warning|goes on|an operation was in flight when the last thread of the cluster exited
 end|commit-at-exit|warning>error|goes on>stops|tcgen05.commit arrives at an mbarrier of its own CTA after that CTA exited: nothing waited for it

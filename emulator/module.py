@@ -21,7 +21,15 @@ from tileproof.emulator.program import SHARED_RESERVED, Decoded
 from tileproof.emulator.ptx import PtxModule, parse_module
 from tileproof.emulator.reach import ProgramView
 from tileproof.emulator.registers import launch_registers
-from tileproof.emulator.result import Counters, LaunchResult, Tap, TapRecord, TmemRegion, finding
+from tileproof.emulator.result import (
+    Counters,
+    LaunchResult,
+    MbarrierInit,
+    Tap,
+    TapRecord,
+    TmemRegion,
+    finding,
+)
 from tileproof.emulator.schedule import POLICIES, BaseOrder, Schedule, decisions_of, held_back
 from tileproof.emulator.symbols import SharedNames
 from tileproof.emulator.tensormap import TensorMap
@@ -266,6 +274,7 @@ class Module:
             findings=findings,
             counters=Counters(**raw["counters"]),
             taps=tuple(_records(raw["taps"], taps)),
+            mbarriers=tuple(MbarrierInit(rank, at - dynamic, n) for rank, at, n in raw["mbarriers"]),
             trace=Trace(raw["events"], raw["events_dropped"], ProgramView(decoded), dynamic, names)
             if trace
             else None,

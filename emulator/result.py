@@ -209,6 +209,18 @@ class Counters:
 
 
 @dataclass(frozen=True)
+class MbarrierInit:
+    """What mbarrier.init was given in any CTA of a cluster rank.
+
+    `offset` is in bytes from the begin of dynamic shared memory, below 0 in static variables.
+    """
+
+    rank: int
+    offset: int
+    count: int
+
+
+@dataclass(frozen=True)
 class LaunchResult:
     """Result of `Module.launch`.
 
@@ -224,6 +236,7 @@ class LaunchResult:
     decisions: tuple[Hold, ...] = field(default=(), repr=False)
     held_back: tuple[HeldBack, ...] = ()
     allowed: tuple[Finding, ...] = ()
+    mbarriers: tuple[MbarrierInit, ...] = ()
 
     @property
     def causes(self) -> tuple[Cause, ...]:

@@ -115,6 +115,7 @@ def _run(
         allowed=tuple(_finding(plan, finding, dynamic) for finding in result.allowed),
         printf=result.printf,
         counters=asdict(result.counters),
+        mbarriers=tuple((one.rank, one.offset, one.count) for one in result.mbarriers),
     )
     return observed, result.trace
 

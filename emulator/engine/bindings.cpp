@@ -212,6 +212,9 @@ py::dict launch(
   result["printf"] = py::bytes(engine.printf_text);
   result["counters"] = counters;
   result["taps"] = records;
+  py::list inits;
+  for (const auto& [rank, offset, count] : engine.inits) inits.append(py::make_tuple(rank, offset, count));
+  result["mbarriers"] = inits;
   const Trace* trace = engine.trace.get();
   result["events"] = trace ? py::bytes(reinterpret_cast<const char*>(trace->events.data()),
                                        trace->events.size() * sizeof(TraceEvent))

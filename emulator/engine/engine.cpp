@@ -509,6 +509,24 @@ void Engine::named_barrier_check(Cta& cta, int id) {
   }
 }
 
+// The tail of a pipeline leaves its barriers of free buffers half arrived, so that this is said when strict
+// only.
+void Engine::tell_left_over(const Cluster& cluster) {
+  for (const auto& cta : cluster.ctas)
+    for (const Mbarrier& b : cta->shared.bars) {
+      if (!b.live || (b.pending == b.expected && !b.tx)) continue;
+      note("mbarrier-left-over",
+           "phase " + std::to_string(b.phase) + " of the mbarrier at shared offset " + hex(b.offset) +
+               " has " + std::to_string(b.expected - b.pending) + " of " + std::to_string(b.expected) +
+               " arrivals" +
+               (b.tx > 0   ? " and lacks " + std::to_string(b.tx) + " bytes"
+                : b.tx < 0 ? " and " + std::to_string(-b.tx) + " bytes that nobody announced"
+                           : std::string()) +
+               " as its CTA has exited",
+           Origin{b.history.init, cta->id, cta->rank, b.history.init_warp, -1});
+    }
+}
+
 void Engine::finish_cluster(Cluster& cluster) {
   if (!stopped) {
     for (const auto& q : queues_)
@@ -523,6 +541,7 @@ void Engine::finish_cluster(Cluster& cluster) {
   }
   tell(&Listener::finish_cluster, cluster);
   if (stopped) return;
+  if (config.strict) tell_left_over(cluster);
   for (auto& cta : cluster.ctas)
     if (!cta->tmem.allocations.empty()) {
       int columns = 0;

@@ -71,6 +71,7 @@ Step mbarrier_init(Exec& x, const Instr& i) {
     b.offset = offset;
     b.expected = b.pending = static_cast<int32_t>(count);
     b.live = true;
+    x.e.inits.emplace(owner->rank, offset, count);
     b.history.init = &i;
     b.history.init_warp = static_cast<int16_t>(x.w.index);
     for (uint32_t k = 0; k < 8; ++k) sh.state[offset + k] = kMbarrier | kValid;

@@ -8,7 +8,9 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -335,6 +337,7 @@ class Engine {
   Counters counters;
   std::string printf_text;
   std::vector<TapRecord> tap_records;
+  std::set<std::tuple<int32_t, uint32_t, uint32_t>> inits;  // CTA rank, offset, count of each mbarrier.init
   TensorMapCache maps;
   std::mt19937_64 rng;
   std::vector<std::unique_ptr<Cluster>> live;  // the resident clusters, by their slots
@@ -432,6 +435,7 @@ class Engine {
   bool overdue() const { return !clusters_.empty() && counters.warp_instructions - last_start_ > kPatience; }
   void retire();  // clusters whose last thread has exited
   void start_warp(Cta& cta, Warp& w, int index);
+  void tell_left_over(const Cluster& cluster);
   void finish_cluster(Cluster& cluster);
   void check_outputs();
   // Runs a group until it must wait, spins, or would begin its visible operation number `most` + 1; with

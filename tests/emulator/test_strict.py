@@ -43,3 +43,20 @@ def test_strict_never_makes_less_of_a_finding() -> None:
     assert strict_weights()
     for code, weight, stops in strict_weights():
         assert weight >= SEVERITIES.index(CODES[code].severity) and stops >= CODES[code].stops
+
+
+def test_arrivals_and_bytes_left_over_at_exit_are_a_note_when_strict() -> None:
+    init = "setp.ne.u32 %p0, %t, 0; @%p0 exit; mbarrier.init.shared::cta.b64 [1024], 2;"
+    arrive = "mbarrier.arrive.shared::cta.b64 _, [1024];"
+    expect = "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [1024], 16;"
+    left = [
+        (arrive, "phase 0 of the mbarrier at shared offset 0x400 has 1 of 2 arrivals as its"),
+        (3 * arrive, "phase 1 of the mbarrier at shared offset 0x400 has 1 of 2 arrivals as its"),
+        (expect, "has 0 of 2 arrivals and lacks 16 bytes as its"),
+    ]
+    for body, words in left:
+        (finding,) = run(init + body, shared_bytes=64, strict=True).findings
+        assert (finding.code, finding.severity) == ("mbarrier-left-over", "note") and words in finding.message
+        assert not run(init + body, shared_bytes=64).findings
+    for body in ("", 2 * arrive, arrive + "mbarrier.inval.shared::cta.b64 [1024];"):
+        assert not run(init + body, shared_bytes=64, strict=True).findings

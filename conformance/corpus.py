@@ -438,6 +438,12 @@ _SINCE_ORDERS = _rows(
             "CUT#3652",
             "loads by idle warps against the deallocation",
         ),
+        (
+            "R27",
+            "programmatic launch: a grid reads before the one before it wrote, in 0.1 to 1% of launches",
+            "FA#2756, flashinfer#2716, FA#2481",
+            "delta of a preprocess grid that triggers early, read with and without griddepcontrol.wait",
+        ),
     ),
 )
 

@@ -18,6 +18,7 @@ from tileproof.emulator.result import (
 )
 from tileproof.emulator.rules import hand_over
 from tileproof.emulator.schedule import HeldBack, Hold, Schedule
+from tileproof.emulator.stream import Stream
 from tileproof.emulator.tensormap import TensorMap
 
 hand_over()
@@ -37,6 +38,7 @@ __all__ = [
     "PtxError",
     "Schedule",
     "SmemRegion",
+    "Stream",
     "Tap",
     "TapRecord",
     "TensorMap",

@@ -19,6 +19,12 @@ class Program:
         static_shared_bytes: int,
     ) -> None: ...
 
+class GridRecord:
+    kernel: str
+    dependents: bool
+    early: bool
+    waited: bool
+
 def launch(
     program: Program,
     buffers: list[tuple[int, int, int, int, bool, str]],

@@ -49,6 +49,7 @@ SIDE = {
     "race-mma-unwaited": "second",
     "race-operand-fence": "second",
     "race-proxy-read": "second",
+    "race-grids": "second",
 }
 
 

@@ -96,6 +96,7 @@ races|race-mma-pipeline|error|goes on|two tcgen05 operations of one thread on th
 races|race-mbarrier-init|error|goes on|an mbarrier is used by who is not ordered after its mbarrier.init
 races|race-mbarrier-init-fence|note|goes on|as race-mbarrier-init, ordered by a releasing barrier, without fence.mbarrier_init
 races|race-exit|error|goes on|a CTA exits while an access of another CTA, or of its own bulk copies, to its shared memory may still come
+races|race-grids|error|goes on|a grid of a stream touches what an earlier grid in flight wrote, or writes what it read: griddepcontrol.wait is missing before it
 races|race-clusters|error|goes on|two clusters access the same global bytes, and nothing orders them
 end|setmaxnreg-count|error|stops|setmaxnreg.inc to fewer registers than the warp has, or .dec to more
 tensor core|mma-operands|error|stops|an illegal shape, descriptor or address of tcgen05.mma or cp

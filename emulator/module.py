@@ -137,6 +137,7 @@ class Module:
         strict: bool = False,
         resident: int | None = None,
         outputs: Sequence[Buffer] = (),
+        grids: tuple[_engine.GridRecord, list[tuple[_engine.GridRecord, bool]]] | None = None,
     ) -> LaunchResult:
         """Runs one grid to its end or to the finding that stops it.
 
@@ -166,6 +167,7 @@ class Module:
         "early".
         clc: what clusterlaunchcontrol.try_cancel is told: always no, which is legal, or a cluster that has
         not started, while there are any; that cluster then does not run.
+        grids: what `Stream` hands over: the record of this grid, and those that may be in flight beside it.
 
         Raises LaunchError, PtxError or UnsupportedInstruction; defects of the kernel are findings.
         """
@@ -256,6 +258,8 @@ class Module:
             resident=max(resident if resident is not None else _PROCESSORS // math.prod(cluster3), 1),
             launch_registers=launch_registers(directives, block3[0] * block3[1] * block3[2], entry),
             seconds_limit=seconds_limit,
+            grid_record=grids[0] if grids else None,
+            in_flight=grids[1] if grids else [],
         )
         hang = Hang(raw["hang"], ProgramView(decoded)) if "hang" in raw else None
         names = SharedNames(decoded.shared_symbols, {dynamic + at: n for at, n in (symbols or {}).items()})

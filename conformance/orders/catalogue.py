@@ -115,8 +115,9 @@ class Row:
 # Classes of which part cannot happen inside one launch, and the form in which they are planted here.
 NEAREST = MappingProxyType(
     {
-        "R6": "the bug is a dependent launch that starts early; launches are serial here, so that a "
-        "griddepcontrol.wait cannot be missed. Planted: a second phase of the same launch that reads what "
+        "R6": "the bug is a dependent launch that starts early; in one launch a "
+        "griddepcontrol.wait cannot be missed (in a stream it can: corpus row R27). "
+        "Planted: a second phase of the same launch that reads what "
         "other warps, or another cluster, wrote",
         "R7": "the bug is memory left over from an earlier launch. Planted: memory that this launch should "
         "have written and did not, which reads as never written",

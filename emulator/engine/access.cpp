@@ -123,6 +123,10 @@ uint8_t* Exec::global(uint64_t address, uint32_t size, int lane, bool write, boo
   e.counters.global_bytes += size;
   uint8_t* data = b->data + (address - b->address);
   e.tell(&Listener::generic_global, *this, *b, address, size, lane, write);
+  if (e.unseen) [[unlikely]] {
+    e.unseen = false;
+    return const_cast<uint8_t*>(poison());
+  }
   if (read && !b->initialised(address, size)) {
     e.error("global-uninitialised",
             "a load reads bytes of " + b->name + " at offset " + std::to_string(address - b->address) +

@@ -192,6 +192,11 @@ const uint8_t* Engine::async_read_global(uint64_t address, uint32_t size, const 
     error("global-uninitialised",
           "an asynchronous copy reads bytes of " + b->name + " that were never written", at, address);
   tell(&Listener::async_global, *b, address, size, false, false);
+  if (unseen) {
+    unseen = false;
+    if (unseen_bytes_.size() < size) unseen_bytes_.resize(size, kPoisonByte);
+    return unseen_bytes_.data();
+  }
   return b->data + (address - b->address);
 }
 

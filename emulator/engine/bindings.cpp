@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include "grids.hpp"
 #include "machine.hpp"
 #include "mma.hpp"
 #include "schedule.hpp"
@@ -91,7 +92,8 @@ py::dict launch(
     const std::vector<std::tuple<std::string, uint32_t, bool, int32_t, int32_t, uint32_t, uint32_t>>& taps,
     uint64_t trace_limit, bool races, const py::dict& schedule, int32_t launch_registers, bool grant_claims,
     const std::optional<std::vector<std::tuple<std::string, int, bool>>>& strict, double seconds_limit,
-    uint32_t resident, const std::vector<uint64_t>& outputs) {
+    uint32_t resident, const std::vector<uint64_t>& outputs, GridRecord* grid_record,
+    const std::vector<std::pair<GridRecord*, bool>>& in_flight) {
   GlobalMemory memory;
   for (const auto& [address, size, data, written, writable, name] : buffers) {
     GlobalBuffer b;
@@ -122,6 +124,8 @@ py::dict launch(
   c.launch_registers = launch_registers;
   c.resident = resident;
   c.outputs = outputs;
+  c.grid_record = grid_record;
+  c.in_flight = in_flight;
   c.grant_claims = grant_claims;
   c.seconds_limit = seconds_limit;
   c.interrupted = [] {
@@ -162,6 +166,11 @@ py::dict launch(
     d["waiters"] = waiters;
     if (f.has_race) {
       py::dict r = origin_dict(program, f.race.first);
+      if (const GridPlace* p = f.race.earlier) {
+        r["line"] = p->line;
+        r["instruction"] = p->instruction;
+        r["source"] = p->source;
+      }
       r["lanes"] = f.race.first_lanes;
       r["nth"] = f.race.first_nth;
       r["writes"] = f.race.first_writes;
@@ -271,13 +280,19 @@ PYBIND11_MODULE(_engine, m) {
       .def(py::init(&make_program), py::arg("kernel"), py::arg("code"), py::arg("vec"), py::arg("constants"),
            py::arg("names"), py::arg("sources"), py::arg("specials"), py::arg("register_bytes"),
            py::arg("local_bytes"), py::arg("static_shared_bytes"));
+  py::class_<GridRecord>(m, "GridRecord")
+      .def(py::init<>())
+      .def_readonly("kernel", &GridRecord::kernel)
+      .def_readonly("dependents", &GridRecord::dependents)
+      .def_readonly("early", &GridRecord::early)
+      .def_readonly("waited", &GridRecord::waited);
   m.def("launch", &launch, py::arg("program"), py::arg("buffers"), py::arg("grid"), py::arg("block"),
         py::arg("cluster"), py::arg("dynamic_shared"), py::arg("params"), py::arg("policy"), py::arg("seed"),
         py::arg("mma"), py::arg("livelock_limit"), py::arg("instruction_limit"), py::arg("taps"),
         py::arg("trace_limit"), py::arg("races"), py::arg("schedule") = py::dict(),
         py::arg("launch_registers") = 0, py::arg("grant_claims") = false, py::arg("strict") = py::none(),
-        py::arg("seconds_limit") = 0.0, py::arg("resident") = 1,
-        py::arg("outputs") = std::vector<uint64_t>{});
+        py::arg("seconds_limit") = 0.0, py::arg("resident") = 1, py::arg("outputs") = std::vector<uint64_t>{},
+        py::arg("grid_record") = nullptr, py::arg("in_flight") = py::list());
   m.def("handlers", &handler_ids, "Handler names and their numbers.");
   m.def("set_mma_rules", &set_mma_rules, "Hands over spec.machine.descriptor_rules.");
   m.def(

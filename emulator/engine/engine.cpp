@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "grids.hpp"
 #include "race.hpp"
 #include "schedule.hpp"
 
@@ -30,6 +31,10 @@ Engine::Engine(const Program& p, GlobalMemory& m, Config c)
   if (config.races) {
     races_ = std::make_unique<Races>(*this);
     listeners_.push_back(races_.get());
+  }
+  if (config.grid_record) {
+    grids_ = std::make_unique<Grids>(*this);
+    listeners_.push_back(grids_.get());
   }
 }
 

@@ -37,6 +37,8 @@ struct Waiter {  // one blocked group of lanes, in a hang
   int64_t tx = 0;
 };
 
+struct GridPlace;
+
 struct Race {  // the access before, and what should stand between
   Origin first;
   uint32_t first_lanes = 0;
@@ -52,6 +54,7 @@ struct Race {  // the access before, and what should stand between
   int32_t tmem_base = 0;   // first column of that CTA's first allocation
   std::string buffer;      // in global memory
   std::string missing;
+  const GridPlace* earlier = nullptr;  // the first access, when another grid made it
 };
 
 struct Finding {

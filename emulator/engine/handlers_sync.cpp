@@ -250,7 +250,15 @@ Step cluster_wait(Exec& x, const Instr& i) {
   return Step::Block;
 }
 
+// griddepcontrol.wait and .launch_dependents: who runs is decided by the stream, what they order by who
+// listens.
+Step griddepcontrol(Exec& x, const Instr& i) {
+  x.e.tell(i.m[slot::griddepcontrol::wait] ? &Listener::grid_wait : &Listener::grid_launch_dependents, x);
+  return Step::Next;
+}
+
 const Registrar sync({
+    {"griddepcontrol", griddepcontrol},
     {"bra", bra},
     {"brx.case", brx_case},
     {"brx.none", brx_none},

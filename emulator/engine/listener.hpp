@@ -43,6 +43,9 @@ class Listener {
   // ---- threads
   virtual void exit(const Warp&, uint32_t /*lanes*/, const Instr*) {}
   virtual void warp_sync(const Warp&, uint32_t /*lanes*/) {}
+  // griddepcontrol.
+  virtual void grid_wait(const Exec&) {}
+  virtual void grid_launch_dependents(const Exec&) {}
   // `spaces` of fence.proxy.async: 1 shared, 2 global memory.
   virtual void fence(const Exec&, Fence, int32_t /*spaces*/) {}
   // A group of lanes begins to wait, at the instruction that it will run again; and its wait is over.

@@ -29,6 +29,8 @@
 namespace tileproof {
 
 class Engine;
+class Grids;
+struct GridRecord;
 class Races;
 class Scheduler;
 
@@ -276,6 +278,9 @@ struct Config {
   std::function<bool()> interrupted;  // whether Python has a signal; may be empty
   uint32_t resident = 1;              // clusters at once, at most
   std::vector<uint64_t> outputs;      // addresses of buffers that the launch must write whole
+  GridRecord* grid_record = nullptr;  // what this launch does in global memory is kept there
+  // Earlier grids that may not have completed, and whether griddepcontrol.wait waits for them.
+  std::vector<std::pair<GridRecord*, bool>> in_flight;
   std::vector<uint8_t> params;
   std::vector<Tap> taps;
 };
@@ -343,6 +348,7 @@ class Engine {
   std::vector<std::unique_ptr<Cluster>> live;  // the resident clusters, by their slots
   std::unique_ptr<Trace> trace;                // null: not asked for
   bool stopped = false;
+  bool unseen = false;            // set while an access is told: what it reads is not visible, poison
   bool interrupted = false;       // by a signal: Python raises its exception
   uint64_t progress = 0;          // counts effects that another thread could see
   const Cluster* hung = nullptr;  // is as it was when a hang or a livelock was found
@@ -469,6 +475,8 @@ class Engine {
   uint64_t last_start_ = 0;  // warp instructions then
   bool ended_ = false;       // a cluster's last thread has exited
   std::unique_ptr<Races> races_;
+  std::unique_ptr<Grids> grids_;
+  std::vector<uint8_t> unseen_bytes_;
   std::vector<Listener*> listeners_;
   std::deque<AsyncOp> unordered_;
   std::map<uint64_t, std::deque<AsyncOp>> queues_;

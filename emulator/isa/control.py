@@ -107,17 +107,19 @@ def sleep(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit("nop")
 
 
+slots("griddepcontrol", modifiers="wait")
+
+
 @instruction(
     "griddepcontrol",
     group="hints",
     forms=".{wait,launch_dependents} @sm_90 @ptx7.8",
     section="9.7.12.12",
     grade="order only",
-    note="launches are serial: no effect",
+    note="what it orders between the grids of a `Stream` is judged; alone, no effect",
 )
-def no_effect(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    m.types()
-    d.emit("nop")
+def griddepcontrol(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    d.emit("griddepcontrol", wait=int(m.need("wait", "launch_dependents") == "wait"))
 
 
 slots("setmaxnreg", modifiers="inc")

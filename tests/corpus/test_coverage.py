@@ -17,7 +17,7 @@ APPLIES = (
     + [f"R{n}" for n in range(1, 15)]
     + [f"N{n}" for n in range(1, 10)]
     + [f"L{n}" for n in range(1, 5)]
-    + ["H20", "H21", "H23", "H25", "R20", "R21", "R22", "N20", "N21", "N22", "N23"]
+    + ["H20", "H21", "H23", "H25", "R20", "R21", "R22", "R27", "N20", "N21", "N22", "N23"]
 )
 MARKED = '@pytest.mark.corpus("{}")\ndef test_it() -> None: ...\n'
 

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - PTX lines are kept whole
-"""Rows H20, H21, H23, H25 and N20 to N23 of the corpus: exits, announced bytes, unequal pairs, NaN in a partial tile,
+"""Rows H20, H21, H23, H25, R27 and N20 to N23 of the corpus: exits, announced bytes, unequal pairs, NaN in a partial tile,
 padding never written, 32-bit offsets."""
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import pytest
 from corpus_kit import SCHEDULES, changed, in_ptx, run, source
 from head128_cases import random_case
 from test_index_validity import has_nan, selected
-from tileproof.emulator import LaunchResult, Memory
+from tileproof.emulator import LaunchResult, Memory, Stream
 from tileproof.emulator import Schedule as EmulatorSchedule
 
 sys.path.append(str(Path(__file__).parents[1] / "emulator"))
+from ptx_kit import kernel_text, parsed
 from ptx_kit import run as launched
 
 ORDERS = [EmulatorSchedule(p, s) for p in ("early", "late", "random", "starve", "pct") for s in range(4)]  # type: ignore[arg-type]
@@ -132,6 +133,41 @@ def test_H25_the_k_loops_of_a_pair_differ() -> None:
                 assert off == -2000  # nobody waits, and the last tile of CTA 1 is lost: the value tells
             if steps == (3, 3):
                 assert off == 0
+
+
+def backward(trigger: str, wait: str, schedule: EmulatorSchedule) -> tuple[LaunchResult, np.ndarray]:
+    """delta = rowsum(dO * O) by a preprocess grid, then dS = P * (dP - delta) by a programmatic one; 64 rows."""
+    rng = np.random.default_rng(45)
+    o, do, p, dp = (rng.integers(-4, 5, 64).astype(np.float32) for _ in range(4))
+    memory = Memory()
+    delta, ds = memory.empty(64, np.float32, "delta"), memory.empty(64, np.float32, "dS")
+    own = "".join(f"mad.wide.u32 %rd{n}, %t, 4, %a{n}; " for n in range(3))
+    preprocess = f"""{own}{trigger} ld.global.f32 %f1, [%rd1]; ld.global.f32 %f2, [%rd2];
+    mul.f32 %f3, %f1, %f2; st.global.f32 [%rd0], %f3;"""
+    main = f"""{own}mad.wide.u32 %rd3, %t, 4, %a3; ld.global.f32 %f1, [%rd1]; ld.global.f32 %f2, [%rd2]; {wait}
+    ld.global.f32 %f3, [%rd3]; sub.f32 %f2, %f2, %f3; mul.f32 %f1, %f1, %f2; st.global.f32 [%rd0], %f1;"""
+    stream = Stream(memory)
+    how = {"grid": (1,), "block": (64,), "schedule": schedule}
+    inputs = [memory.buffer(array) for array in (o, do, p, dp)]
+    first = parsed(kernel_text(preprocess, [False] * 3, name="preprocess"))
+    assert not stream.launch(first, "preprocess", args=[delta, *inputs[:2]], **how).findings
+    second = parsed(kernel_text(main, [False] * 4, name="backward"))
+    result = stream.launch(second, "backward", programmatic=True, args=[ds, *inputs[2:], delta], **how)
+    return result, ds.numpy() - p * (dp - o * do)
+
+
+@pytest.mark.corpus("R27")
+def test_R27_a_programmatic_launch_reads_before_the_grid_before_it_wrote() -> None:
+    trigger, wait = "griddepcontrol.launch_dependents;", "griddepcontrol.wait;"
+    for schedule in ORDERS:
+        for early, waits in ((trigger, wait), ("", wait), ("", "")):
+            result, error = backward(early, waits, schedule)
+            assert not result.findings and not error.any()
+        bad, error = backward(trigger, "", schedule)
+        (found,) = bad.errors
+        assert found.code == "race-grids" and np.isnan(error).all()
+        assert found.race is not None and found.race.buffer == "delta"
+        assert "preprocess" in found.message and "griddepcontrol.wait before it" in found.race.missing
 
 
 @pytest.mark.corpus("N20")

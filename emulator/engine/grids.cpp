@@ -1,0 +1,198 @@
+// PTX ISA 9.7.12.12: griddepcontrol.wait waits until the prerequisite grids in flight have completed and
+// their memory operations are visible; launch_dependents promises nothing about memory.
+#include "grids.hpp"
+
+namespace tileproof {
+
+void Grids::start_cluster(Cluster& cluster) {
+  clusters_[&cluster] = {};
+  for (auto& cta : cluster.ctas) {
+    Block& b = blocks_[cta.get()];
+    b = {};
+    b.lanes.assign(cta->warps.size(), 0);
+  }
+}
+
+void Grids::grid_wait(const Exec& x) {
+  lanes(x.w) |= x.mask;
+  e_.config.grid_record->waited = true;
+}
+
+void Grids::grid_launch_dependents(const Exec& x) {
+  e_.config.grid_record->dependents = true;
+  if (x.mask & ~lanes(x.w)) e_.config.grid_record->early = true;
+}
+
+void Grids::warp_sync(const Warp& w, uint32_t members) {
+  uint32_t& know = lanes(w);
+  if (know & members) know |= members;
+}
+
+void Grids::named_arrive(const Exec& x, uint32_t id) {
+  NamedTold& b = blocks_[&x.cta].named[id];
+  b.knows |= (lanes(x.w) & x.mask) != 0;
+  b.warps |= 1u << x.w.index;
+}
+
+void Grids::named_done(const Cta& cta, uint32_t id) {
+  NamedTold& b = blocks_[&cta].named[id];
+  b.inherit = b.knows ? b.inherit | b.warps : b.inherit & ~b.warps;
+  b.knows = false;
+  b.warps = 0;
+}
+
+void Grids::named_pass(const Warp& w, uint32_t id) {
+  if (blocks_[w.cta].named[id].inherit >> w.index & 1) lanes(w) |= w.live;
+}
+
+void Grids::cluster_arrive(const Exec& x, bool releases) {
+  if (releases && lanes(x.w) & x.mask) clusters_[x.cta.cluster].now = true;
+}
+
+void Grids::cluster_done(const Cluster& cluster) {
+  Told& b = clusters_[&cluster];
+  b.before = b.now;
+  b.now = false;
+}
+
+void Grids::cluster_pass(const Warp& w, uint32_t members) {
+  if (clusters_[w.cta->cluster].before) lanes(w) |= members;
+}
+
+void Grids::mbarrier_init(const Exec&, Cta& cta, uint32_t offset, int) {
+  blocks_[&cta].mbarriers.erase(offset);
+}
+
+void Grids::mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t members, bool releases) {
+  if (releases && lanes(x.w) & members) blocks_[&cta].mbarriers[offset].now = true;
+}
+
+void Grids::mbarrier_commit(Cta& cta, uint32_t offset) {
+  if (!running_.empty() && running_.back().lanes >> running_.back().at.lane & 1)
+    blocks_[&cta].mbarriers[offset].now = true;
+}
+
+// Who passes from here on has seen this phase or a later one, so that what was told stays told.
+void Grids::mbarrier_done(Cta& cta, const Mbarrier& b, const Origin&) {
+  auto& all = blocks_[&cta].mbarriers;
+  if (auto it = all.find(b.offset); it != all.end() && it->second.now) it->second.before = true;
+}
+
+void Grids::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t members, bool relaxed) {
+  auto& all = blocks_[&cta].mbarriers;
+  if (auto it = all.find(offset); !relaxed && it != all.end() && it->second.before) lanes(x.w) |= members;
+}
+
+void Grids::issue(AsyncOp& op) {
+  if (!running_.empty() && running_.back().at.instr == op.origin.instr) {
+    issued_[op.seq] = running_.back();  // the second half of a store
+    return;
+  }
+  const Cta* cta = op.cluster->cta(op.origin.rank);
+  const bool known = cta && op.origin.warp >= 0 && op.origin.lane >= 0;
+  issued_[op.seq] = {op.origin, known ? blocks_[cta].lanes[static_cast<size_t>(op.origin.warp)] : 0};
+}
+
+void Grids::completing(const AsyncOp& op) { running_.push_back(issued_[op.seq]); }
+
+void Grids::completed(const AsyncOp& op) {
+  running_.pop_back();
+  issued_.erase(op.seq);
+}
+
+void Grids::copy_lane(int lane) { running_.back().at.lane = lane; }
+
+void Grids::generic_global(const Exec& x, const GlobalBuffer& b, uint64_t address, uint32_t size, int lane,
+                           bool write) {
+  if (!write && (x.order & kAtomic)) return;  // its write counts for both
+  access(b, address, size, write, x.order & kAtomic, lanes(x.w) >> lane & 1, x.origin(lane));
+}
+
+void Grids::async_global(const GlobalBuffer& b, uint64_t address, uint32_t size, bool write, bool add) {
+  if (running_.empty()) return;
+  const Running& op = running_.back();
+  const bool knows = op.at.lane >= 0 && (op.lanes >> op.at.lane & 1);
+  access(b, address, size, write, add, knows, op.at);
+}
+
+void Grids::access(const GlobalBuffer& b, uint64_t address, uint32_t size, bool write, bool atomic,
+                   bool knows, const Origin& at) {
+  for (const auto& earlier : e_.config.in_flight)
+    if (!(knows && earlier.second) && check(earlier, b, address, size, write, atomic, at)) {
+      e_.unseen = !write;
+      break;
+    }
+  GridRecord& record = *e_.config.grid_record;
+  GridRecord::Bytes& bytes = record.buffers[{b.address, b.data}];
+  if (bytes.size != b.size) bytes = {b.size, nullptr, nullptr};
+  GridRecord::Ids& ids = write ? bytes.wrote : bytes.read;
+  if (!ids) ids.reset(static_cast<uint32_t*>(std::calloc(b.size, sizeof(uint32_t))));
+  if (!ids) throw std::bad_alloc();
+  const uint32_t id = place(at, atomic);
+  const uint64_t first = address - b.address;
+  for (uint64_t k = first; k < first + size; ++k)
+    if (!atomic || !ids[k]) ids[k] = id;  // a plain access conflicts with more than an atomic one
+}
+
+uint32_t Grids::place(const Origin& at, bool atomic) {
+  auto [it, fresh] = places_.try_emplace({at.instr, at.cta.x, at.cta.y, at.cta.z, at.warp, atomic}, 0);
+  if (!fresh) return it->second;
+  GridPlace p;
+  p.at = at;
+  p.atomic = atomic;
+  if (at.instr) {
+    p.instruction = e_.program.names[static_cast<size_t>(at.instr->name)];
+    if (at.instr->source >= 0) p.source = e_.program.sources[static_cast<size_t>(at.instr->source)];
+    p.line = at.instr->line;
+  }
+  auto& places = e_.config.grid_record->places;
+  places.push_back(std::move(p));
+  return it->second = static_cast<uint32_t>(places.size() - 1);
+}
+
+bool Grids::check(const std::pair<GridRecord*, bool>& earlier, const GlobalBuffer& b, uint64_t address,
+                  uint32_t size, bool write, bool atomic, const Origin& at) {
+  GridRecord& record = *earlier.first;
+  const GridRecord::Bytes* bytes = record.find(b);
+  if (!bytes) return false;
+  const uint64_t first = address - b.address;
+  for (uint64_t k = first; k < first + size; ++k) {
+    uint32_t id = bytes->wrote ? bytes->wrote[k] : 0;
+    bool wrote = id != 0;
+    if (id && atomic && record.places[id].atomic) id = 0;
+    if (!id && write && bytes->read) {
+      id = bytes->read[k];
+      wrote = false;
+    }
+    if (!id) continue;
+    const GridPlace& p = record.places[id];
+    const std::string missing =
+        earlier.second
+            ? "griddepcontrol.wait before it, by this thread or by one that a barrier orders before it"
+            : "griddepcontrol.wait in the grids between the two: one that never waits may complete "
+              "before its own prerequisites";
+    Finding* f = e_.sink.add(
+        Severity::Error, "race-grids",
+        e_.program.names[static_cast<size_t>(at.instr->name)] + (write ? " writes" : " reads") + " byte " +
+            std::to_string(k) + " of " + b.name + ", which " + p.instruction + " at PTX line " +
+            std::to_string(p.line) + " of " + record.kernel + ", an earlier grid of the stream, " +
+            (wrote ? "wrote" : "read") + "; both grids may be in flight; missing: " + missing,
+        at, b.address + k, p.at.instr);
+    if (f->has_race) return true;
+    f->has_race = true;
+    Race& r = f->race;
+    r.first = p.at;
+    r.first.instr = nullptr;  // it belongs to the other launch
+    r.earlier = &p;
+    r.first_lanes = p.at.lane >= 0 ? 1u << p.at.lane : 0;
+    r.first_writes = wrote;
+    r.second_writes = write;
+    r.space = "global";
+    r.buffer = b.name;
+    r.missing = missing;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace tileproof

@@ -1,0 +1,111 @@
+// Grids of one stream that may be in flight together (programmatic dependent launch): what a grid wrote and
+// read in global memory, and the check of the next one against it.
+#pragma once
+
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "machine.hpp"
+
+namespace tileproof {
+
+struct GridPlace {  // an instruction of one warp that accessed global memory
+  Origin at;
+  std::string instruction, source;
+  int32_t line = 0;
+  bool atomic = false;
+};
+
+// A grid's accesses, by byte, and what it did about its neighbours in the stream. It outlives the launch.
+struct GridRecord {
+  struct Free {
+    void operator()(uint32_t* p) const { std::free(p); }
+  };
+  // Places of one byte each, 0 for none; pages that nobody touches are not held.
+  using Ids = std::unique_ptr<uint32_t[], Free>;
+  struct Bytes {
+    uint64_t size = 0;
+    Ids wrote, read;
+  };
+  GridRecord() = default;
+  GridRecord(const GridRecord&) = delete;
+  std::string kernel;
+  bool dependents = false;  // griddepcontrol.launch_dependents was executed
+  bool early = false;       // by a thread that knew of no griddepcontrol.wait
+  bool waited = false;      // griddepcontrol.wait was executed
+  std::vector<GridPlace> places{1};
+  std::map<std::pair<uint64_t, const uint8_t*>, Bytes> buffers;  // by address and host address
+
+  Bytes* find(const GlobalBuffer& b) {
+    auto it = buffers.find({b.address, b.data});
+    return it != buffers.end() && it->second.size == b.size ? &it->second : nullptr;
+  }
+};
+
+class Grids : public Listener {
+ public:
+  explicit Grids(Engine& e) : e_(e) { e.config.grid_record->kernel = e.program.kernel; }
+
+  void start_cluster(Cluster&) override;
+  void grid_wait(const Exec&) override;
+  void grid_launch_dependents(const Exec&) override;
+  // What tells other threads that the wait is over.
+  void warp_sync(const Warp&, uint32_t lanes) override;
+  void named_arrive(const Exec&, uint32_t id) override;
+  void named_done(const Cta&, uint32_t id) override;
+  void named_pass(const Warp&, uint32_t id) override;
+  void cluster_arrive(const Exec&, bool releases) override;
+  void cluster_done(const Cluster&) override;
+  void cluster_pass(const Warp&, uint32_t lanes) override;
+  void mbarrier_init(const Exec&, Cta&, uint32_t offset, int lane) override;
+  void mbarrier_arrive(const Exec&, Cta&, uint32_t offset, uint32_t lanes, bool releases) override;
+  void mbarrier_commit(Cta&, uint32_t offset) override;
+  void mbarrier_done(Cta&, const Mbarrier&, const Origin&) override;
+  void mbarrier_pass(const Exec&, Cta&, uint32_t offset, uint32_t lanes, bool relaxed) override;
+  // An asynchronous operation knows what its thread knew at the issue.
+  void issue(AsyncOp&) override;
+  void completing(const AsyncOp&) override;
+  void completed(const AsyncOp&) override;
+  void copy_lane(int lane) override;
+  void generic_global(const Exec&, const GlobalBuffer&, uint64_t address, uint32_t size, int lane,
+                      bool write) override;
+  void async_global(const GlobalBuffer&, uint64_t address, uint32_t size, bool write, bool add) override;
+
+ private:
+  struct Told {  // one barrier: the round under way has been told, and who passes a later one
+    bool now = false, before = false;
+  };
+  struct NamedTold {
+    bool knows = false;
+    uint32_t warps = 0, inherit = 0;
+  };
+  struct Block {
+    std::vector<uint32_t> lanes;  // by warp: those ordered after a griddepcontrol.wait
+    std::array<NamedTold, 16> named{};
+    std::unordered_map<uint32_t, Told> mbarriers;
+  };
+  struct Running {
+    Origin at;
+    uint32_t lanes = 0;
+  };
+  uint32_t& lanes(const Warp& w) { return blocks_[w.cta].lanes[static_cast<size_t>(w.index)]; }
+  void access(const GlobalBuffer&, uint64_t address, uint32_t size, bool write, bool atomic, bool knows,
+              const Origin& at);
+  bool check(const std::pair<GridRecord*, bool>& earlier, const GlobalBuffer&, uint64_t address,
+             uint32_t size, bool write, bool atomic, const Origin& at);
+  uint32_t place(const Origin& at, bool atomic);
+
+  Engine& e_;
+  std::unordered_map<const Cta*, Block> blocks_;
+  std::unordered_map<const Cluster*, Told> clusters_;
+  std::unordered_map<uint64_t, Running> issued_;  // by AsyncOp::seq
+  std::vector<Running> running_;                  // completions nest
+  std::map<std::tuple<const Instr*, uint32_t, uint32_t, uint32_t, int32_t, bool>, uint32_t> places_;
+};
+
+}  // namespace tileproof

@@ -21,6 +21,24 @@ Step atom(Exec& x, const Instr& i) {
   const int32_t* results = op == Reduction::Cas ? swaps + elements : swaps;
   const bool returns = i.o[s::dst] != INT32_MIN;
   x.order = static_cast<uint8_t>(i.m[s::order] | kStrong | kAtomic);
+  if (op == Reduction::Add && type == Element::F32 && elements == 1 && !returns && space == Space::Global) {
+    // What gradients are accumulated with: the same as below, for one f32.
+    const float* added = x.src<float>(values[0]);
+    for (uint32_t m = x.mask; m; m &= m - 1) {
+      const int l = __builtin_ctz(m);
+      const uint64_t address = address_of(x, i.o[s::address], i.imm, i.m[s::width], l);
+      if (!x.load(space, address, 4, l)) return Step::Stop;
+      uint8_t* p = x.store(space, address, 4, l);
+      if (!p) return Step::Stop;
+      x.e.counters.atomic_bytes += 4;
+      float cell;
+      std::memcpy(&cell, p, 4);
+      cell = add_f32(cell, added[l], true);
+      std::memcpy(p, &cell, 4);
+    }
+    x.order = 0;
+    return Step::Next;
+  }
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
     const uint64_t address = address_of(x, i.o[s::address], i.imm, i.m[s::width], l);

@@ -9,19 +9,24 @@ from tileproof.emulator import _engine, registry
 from tileproof.emulator.cfg import immediate_post_dominators
 from tileproof.emulator.errors import PtxError, UnsupportedInstruction
 from tileproof.emulator.operands import Operands
-from tileproof.emulator.program import NONE, PACKED, SHARED_RESERVED, SPECIALS, Decoded, Symbol
+from tileproof.emulator.program import NONE, PACKED, SHARED_RESERVED, SPECIALS, Decoded, Register, Symbol
 from tileproof.emulator.ptx import (
     BranchTargets,
     Declaration,
     Instruction,
     Label,
     Name,
+    Operand,
     Scope,
+    Sink,
     Statement,
     parse_body,
 )
 from tileproof.emulator.slots import place
 from tileproof.emulator.spelling import Target
+
+# Of one entry, with the functions that it calls.
+MOST_ROWS = 1 << 21
 
 
 class Decoder(Operands):
@@ -99,28 +104,8 @@ class Decoder(Operands):
             self.scopes[0][variable.name] = Symbol("shared", base)
             self.shared_symbols[variable.name] = (base, 0)
         self.branch_targets = {s.name: s.labels for s in statements if isinstance(s, BranchTargets)}
-        scope_count = 0
         self.label_scopes = [-1]
-        for statement in statements:
-            if isinstance(statement, Scope):
-                if statement.opens:
-                    self.scopes.append({})
-                    self.scope_parent[scope_count] = self.label_scopes[-1]
-                    self.label_scopes.append(scope_count)
-                    scope_count += 1
-                else:
-                    self.scopes.pop()
-                    self.label_scopes.pop()
-            elif isinstance(statement, Label):
-                self.labels[(self.label_scopes[-1], statement.name)] = len(self.rows)
-            elif isinstance(statement, BranchTargets):
-                continue  # collected before
-            elif isinstance(statement, Declaration):
-                self.current = Instruction(statement.line, "", "", False, f".{statement.space}", ())
-                self.declare(statement)
-            else:
-                self.current = statement
-                self._instruction(statement)
+        self._walk(statements)
         # Falling off the end is a return.
         self.current = Instruction(self.module.line_of(self.entry.body_end), "", "", False, "ret", ())
         self.emit("ret")
@@ -164,6 +149,91 @@ class Decoder(Operands):
             frozenset(self.specials.values()),
             self.shared_symbols,
         )
+
+    def _walk(self, statements: list[Statement]) -> None:
+        for statement in statements:
+            if isinstance(statement, Scope):
+                if statement.opens:
+                    self.scopes.append({})
+                    self.scope_parent[self._label_scopes] = self.label_scopes[-1]
+                    self.label_scopes.append(self._label_scopes)
+                    self._label_scopes += 1
+                else:
+                    self.scopes.pop()
+                    self.label_scopes.pop()
+            elif isinstance(statement, Label):
+                self.labels[(self.label_scopes[-1], statement.name)] = len(self.rows)
+            elif isinstance(statement, BranchTargets):
+                continue  # collected before
+            elif isinstance(statement, Declaration):
+                self.current = Instruction(statement.line, "", "", False, f".{statement.space}", ())
+                self.declare(statement)
+            else:
+                self.current = statement
+                self._instruction(statement)
+
+    def call(self, name: str, arguments: tuple[Operand, ...], results: tuple[Operand, ...]) -> None:
+        """Decodes the body of a .func in place of a call: its registers, labels and local memory are this
+        call's own, and its `ret` branches behind it, where the lanes that came together meet again.
+        """
+        function, ins = self.module.functions[name], self.current
+        assert ins is not None
+        parameters = function.body.parameters
+        if name in self.inlined:
+            raise registry.Unknown(f"a recursive call of {name[:60]} is not executed")
+        if len(arguments) != len(parameters) or len(results) != len(function.results):
+            raise ValueError(f"{name[:60]} takes {len(parameters)} and returns {len(function.results)}")
+        statements = parse_body(self.module, function.body)
+        if any(isinstance(s, Declaration) and s.space == "shared" for s in statements):
+            raise registry.Unknown(f"{name[:60]} declares shared memory")
+        if any(p.bytes not in (1, 2, 4, 8) for p in (*parameters, *function.results)):
+            raise registry.Unknown(f"{name[:60]} passes a structure by value")
+        if len(self.rows) > MOST_ROWS:
+            raise registry.Unknown("calls in calls make the kernel too long")
+        number = self._label_scopes
+        self._label_scopes += 1
+        after = f"after call {number}"  # no label of PTX has a space
+        if ins.guard:
+            skip = guard = self.predicate(Name(ins.guard))[0]
+            if not ins.guard_negated:
+                skip = self.temporary(4)
+                self.emit("not.pred", dst=skip, a=guard, predicate=-1)
+            self.emit("bra", label=after, predicate=skip)
+        kept = self.scopes, self.label_scopes, self.branch_targets
+        scope: dict[str, Register | Symbol | list[int]] = {}
+        for parameter in (*parameters, *function.results):
+            scope[parameter.name] = Register(self._allocate(parameter.bytes), parameter.bytes)
+            self.call_parameters.add(parameter.name)
+        for parameter, argument in zip(parameters, arguments, strict=True):
+            source = self.src(argument, f"b{8 * parameter.bytes}")
+            to = scope[parameter.name]
+            assert isinstance(to, Register)
+            self.emit(f"mov.{8 * to.bytes}", [to.offset, source], predicate=-1)
+        self.scope_parent[number] = -1
+        self.scopes, self.label_scopes = [self.scopes[0], scope], [-1, number]
+        self.branch_targets = {s.name: s.labels for s in statements if isinstance(s, BranchTargets)}
+        self.inlined.append(name)
+        self._walk(statements)
+        self.inlined.pop()
+        self.labels[(number, "return")] = len(self.rows)
+        (self.scopes, self.label_scopes, self.branch_targets), self.current = kept, ins
+        for result, operand in zip(function.results, results, strict=True):
+            if not isinstance(operand, Sink):
+                made = scope[result.name]
+                assert isinstance(made, Register)
+                to = self.register(operand, result.bytes)
+                self.emit(f"mov.{8 * result.bytes}", [to.offset, made.offset], predicate=-1)
+        if ins.guard:
+            self.labels[(self.label_scopes[-1], after)] = len(self.rows)
+
+    def leave(self) -> None:
+        """`ret` of the function that is being decoded: behind its call."""
+        assert self.inlined
+        number = self.label_scopes[1]
+        self.pending_targets.append(
+            (len(self.rows), number, "return", self.current.line if self.current else 0)
+        )
+        self.emit("bra")
 
     def _static_shared(self, statements: list[Statement]) -> int:
         """Bytes of static shared memory: module-level variables so far plus those declared in the body."""

@@ -70,6 +70,9 @@ class Operands(ABC):
         self.opcodes: dict[str, int] = {}
         self.uses_pairs = False
         self._carry = -1
+        self.inlined: list[str] = []  # functions whose bodies are being decoded, the outermost first
+        self._label_scopes = 0
+        self.branch_targets: dict[str, tuple[str, ...]] = {}
         self._clock_read: tuple[tuple[int, str], Register] = ((0, ""), Register(0, 0))
         self.scopes: list[dict[str, Register | Symbol | list[int]]] = [{}]
         self.label_scopes: list[int] = []

@@ -60,12 +60,19 @@ def brx(d: Decoder, i: Instruction, m: Modifiers) -> None:
 
 
 @instruction(
-    "ret", group="control flow", forms="[.uni]", section="9.7.12.6", note="from the kernel: the thread exits"
+    "ret",
+    group="control flow",
+    forms="[.uni]",
+    section="9.7.12.6",
+    note="from the kernel: the thread exits; from a function: back to its call",
 )
 @instruction("exit", group="control flow", forms="", section="9.7.12.7")
 def ret(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.drop("uni")
-    d.emit("ret")
+    if i.opcode.startswith("ret") and d.inlined:
+        d.leave()
+    else:
+        d.emit("ret")
 
 
 @instruction(
@@ -80,7 +87,8 @@ def trap(d: Decoder, i: Instruction, m: Modifiers) -> None:
     group="control flow",
     forms="[.uni]",
     section="9.7.12.5",
-    note="other functions are refused by name",
+    note="vprintf, __assertfail and the functions of the module, decoded in place of each call; recursion, "
+    "structures by value and indirect calls are refused by name",
 )
 def call(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.drop("uni")
@@ -88,8 +96,14 @@ def call(d: Decoder, i: Instruction, m: Modifiers) -> None:
     result = operands.pop(0) if isinstance(operands[0], Vector) else None
     target = operands[0]
     arguments = operands[1].parts if len(operands) > 1 and isinstance(operands[1], Vector) else ()
+    if isinstance(target, Name) and target.name in d.module.functions:
+        d.call(target.name, arguments, result.parts if isinstance(result, Vector) else ())
+        return
     if not isinstance(target, Name) or target.name not in ("vprintf", "__assertfail"):
-        raise Unknown(f"only vprintf and __assertfail can be called, not {getattr(target, 'name', target)}")
+        raise Unknown(
+            "only vprintf and __assertfail, and functions of the module, can be called, not "
+            f"{getattr(target, 'name', target)}"
+        )
     values = [d.register(argument).offset for argument in arguments]
     out = d.register(result.parts[0]).offset if isinstance(result, Vector) and result.parts else NONE
     if target.name == "vprintf":

@@ -16,6 +16,7 @@ from tileproof.emulator.ptx.syntax import (
     IDENTIFIER,
     TYPE_BYTES,
     Entry,
+    Function,
     Immediate,
     Parameter,
     PtxModule,
@@ -225,11 +226,43 @@ def _entry(module: PtxModule, at: int) -> int:
 
 
 def _function(module: PtxModule, at: int) -> int:
-    """Skips a .func: an entry that calls one it does not know is refused at its call."""
-    semicolon, brace = module.text.find(";", at), module.text.find("{", at)
+    """Reads the head of a .func. One that cannot be read, or has no body, is refused at its call."""
+    text = module.text
+    semicolon, brace = text.find(";", at), text.find("{", at)
     if semicolon >= 0 and (brace < 0 or semicolon < brace):
         return semicolon + 1
-    return _matching_brace(module, brace)
+    end = _matching_brace(module, brace)
+    if head := _HEAD.fullmatch(text, at, brace):
+        lists = [_arguments(module, at, head.group(k) or "") for k in (1, 3)]
+        if lists[0] is not None and lists[1] is not None:
+            body = Entry(head.group(2), module.line_of(head.start(2)), lists[1], {}, brace, end)
+            module.functions[body.name] = Function(body, lists[0])
+    return end
+
+
+_HEAD = re.compile(
+    rf"\s*(?:\.attribute\([^)]*\)\s*)?(?:\(([^)]*)\)\s*)?({IDENTIFIER})\s*(?:\(([^)]*)\)\s*)?(?:\.noreturn\s*)?"
+)
+_ARGUMENT = re.compile(
+    rf"\s*\.(?:param|reg)\s+(?:\.align\s+(\d+)\s+)?\.([a-z0-9]+)\s+"
+    rf"(?:\.ptr\s*(?:\.[a-z]+\s*)*(?:\.align\s+\d+\s+)?)?({IDENTIFIER})\s*(?:\[(\d+)\])?\s*"
+)
+
+
+def _arguments(module: PtxModule, at: int, text: str) -> tuple[Parameter, ...] | None:
+    """The parameters or results of a .func; None when one of them is no number of 8 to 64 bits."""
+    found = []
+    for part in filter(str.strip, text.split(",")):
+        match = _ARGUMENT.fullmatch(part)
+        if not match or match.group(2) not in TYPE_BYTES:
+            return None
+        size = TYPE_BYTES[match.group(2)]
+        found.append(
+            Parameter(
+                match.group(3), size * int(match.group(4) or 1), alignment(module, at, match.group(1), size)
+            )
+        )
+    return tuple(found)
 
 
 _VARIABLE = re.compile(

@@ -153,6 +153,14 @@ class Entry:
     body_end: int
 
 
+@dataclass(frozen=True)
+class Function:
+    """A `.func` with a body: its parameters stand in `body`, what it returns in `results`."""
+
+    body: Entry
+    results: tuple[Parameter, ...]
+
+
 @dataclass
 class PtxModule:
     """A parsed module; `text` has its comments blanked out so that offsets keep their lines."""
@@ -162,6 +170,7 @@ class PtxModule:
     target: str = ""
     entries: dict[str, Entry] = field(default_factory=dict)
     variables: dict[str, Variable] = field(default_factory=dict)
+    functions: dict[str, Function] = field(default_factory=dict)
     files: dict[int, str] = field(default_factory=dict)
 
     def line_of(self, offset: int) -> int:

@@ -208,7 +208,7 @@ class Decoder(Operands):
             source = self.src(argument, f"b{8 * parameter.bytes}")
             to = scope[parameter.name]
             assert isinstance(to, Register)
-            self.emit(f"mov.{8 * to.bytes}", [to.offset, source], predicate=-1)
+            self.emit(f"mov.{8 * to.bytes}", dst=to.offset, a=source, predicate=-1)
         self.scope_parent[number] = -1
         self.scopes, self.label_scopes = [self.scopes[0], scope], [-1, number]
         self.branch_targets = {s.name: s.labels for s in statements if isinstance(s, BranchTargets)}
@@ -222,7 +222,7 @@ class Decoder(Operands):
                 made = scope[result.name]
                 assert isinstance(made, Register)
                 to = self.register(operand, result.bytes)
-                self.emit(f"mov.{8 * result.bytes}", [to.offset, made.offset], predicate=-1)
+                self.emit(f"mov.{8 * result.bytes}", dst=to.offset, a=made.offset, predicate=-1)
         if ins.guard:
             self.labels[(self.label_scopes[-1], after)] = len(self.rows)
 

@@ -49,7 +49,8 @@ def test_what_is_no_time_is_refused(seconds: float) -> None:
 
 
 PROGRAM = f"""
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell ignores it
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from test_interrupt import ENDLESS, launched
 print("ready", flush=True)

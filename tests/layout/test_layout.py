@@ -225,13 +225,23 @@ def test_the_command_writes_each_format(tmp_path: Path) -> None:
         assert path.read_bytes().startswith(magic)
 
 
-def test_without_cutes_algebra_the_command_says_what_to_install() -> None:
+def test_without_cutes_algebra_the_command_draws_all_the_same() -> None:
     code = (
         "import sys; sys.modules['pycute'] = None\n"
         "from tileproof.conformance.layout.command import layout\n"
+        "layout.main(['--tmem', 'E'], standalone_mode=False)\n"
+        "layout.main(['(8,8):(8,1)'], standalone_mode=False)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "TMEM layout E" in done.stdout and "(8,8):(8,1)" in done.stdout
+
+
+def test_without_cutes_algebra_what_needs_it_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['pycute'] = None\n"
+        "from tileproof.spec.machine.contracts import algebra\n"
         "from tileproof.spec.machine.errors import TileproofError\n"
-        "try:\n    layout.main(['--tmem', 'E'], standalone_mode=False)\n"
-        "except TileproofError as error:\n    print(error.do)"
+        "try:\n    algebra.compact((8, 8))\nexcept TileproofError as error:\n    print(error.do)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "tileproof[kernels]" in done.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tileproof.emulator.causes import inline_chain
 from tileproof.emulator.hang import Names
 from tileproof.emulator.trace import Event, TraceNames
 from tileproof.spec.plan import Barrier, KernelPlan
@@ -46,7 +47,7 @@ def code_place(source: str, ptx_line: int) -> str:
     """Where an instruction stands: its source line and that of its caller, since a wrapper of one instruction
     says little; its PTX line where there is none.
     """
-    own, _, callers = source.rstrip(")").partition(" (inlined at ")
+    own, callers = inline_chain(source)
     return " from ".join(part for part in (own, callers.split(", ")[0]) if part) or f"PTX line {ptx_line}"
 
 

@@ -17,11 +17,17 @@ if TYPE_CHECKING:
 INLINED = " (inlined at "
 
 
-def call_site(source: str) -> str:
-    """The callers of an inline chain "file:line (inlined at a, b, c)", else the line itself: a wrapper of one
-    instruction says little, and variants of it called from one place are one thing.
-    """
+def inline_chain(source: str) -> tuple[str, str]:
+    """(its own line, its callers "a, b, c" or "") of a source place "file:line (inlined at a, b, c)"."""
     own, _, callers = source.rstrip(")").partition(INLINED)
+    return own, callers
+
+
+def call_site(source: str) -> str:
+    """The callers of an inline chain, else the line itself: a wrapper of one instruction says little, and
+    variants of it called from one place are one thing.
+    """
+    own, callers = inline_chain(source)
     return callers or own
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from tileproof.conformance.drivers import emulator
 from tileproof.conformance.observed import Schedule
 from tileproof.kernels.registry import KERNELS, kernel
-from tileproof.spec.problem import Inputs, Problem
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem
 
 
 def inputs(d_qk: int, topk: int) -> Inputs:

@@ -17,7 +17,7 @@ from tileproof.conformance.case import Case, Indices
 from tileproof.conformance.explore import Explored
 from tileproof.emulator.explore import explore
 from tileproof.kernels.registry import KERNELS, kernel
-from tileproof.spec.problem import B_TOPK
+from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK
 
 
 def measure(name: str, d_qk: int, blocks: int, schedules: int, runs: int, races: bool) -> dict[str, float]:

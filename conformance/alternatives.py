@@ -12,7 +12,7 @@ from tileproof.conformance.tiles import F64, Chain, Reference, StageTile
 from tileproof.reference import stages as formulas
 from tileproof.spec import chain_bounds, numerics
 from tileproof.spec.numerics import LOG2_E
-from tileproof.spec.tiles import k_blocks
+from tileproof.spec.problems.sparse_mla_bwd.tiling import k_blocks
 
 
 @dataclass(frozen=True)

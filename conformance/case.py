@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tileproof.conformance import coordinates
 from tileproof.reference.walk import forward
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.problem import B_TOPK, Inputs, Problem, key_mask, validate
+from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, Inputs, Problem, key_mask, validate
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 

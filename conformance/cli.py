@@ -165,7 +165,7 @@ def check(
     from tileproof.conformance.subject import on_emulator
     from tileproof.emulator.causes import Allow
     from tileproof.kernels.registry import kernel as find_kernel
-    from tileproof.spec.stages import stage
+    from tileproof.spec.problems.sparse_mla_bwd.stages import stage
 
     for name in stages:
         stage(name)
@@ -284,7 +284,7 @@ def kernels(as_json: bool) -> int:
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
 def stages(as_json: bool) -> int:
     """List the stages of the backward, in graph order."""
-    from tileproof.spec.stages import STAGES
+    from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
 
     rows = [
         {

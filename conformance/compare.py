@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from tileproof.conformance.tiles import F64, Chain, Key, Reference, StageTile
-from tileproof.spec.stages import STAGES
+from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
 
 
 @dataclass(frozen=True)

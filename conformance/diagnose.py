@@ -19,7 +19,7 @@ from tileproof.conformance.patterns import arrangement, permutation_words
 from tileproof.conformance.suspects import Family, Product, Suspect, families, whole_tiles
 from tileproof.conformance.tiles import F64, Chain
 from tileproof.spec import numerics
-from tileproof.spec.stages import stage
+from tileproof.spec.problems.sparse_mla_bwd.stages import stage
 
 # What the rows and columns of a stage's tiles count, where they are not heads and slots.
 AXES = {"dQ": ("head", "column"), "dKV": ("slot", "column")}

@@ -13,8 +13,8 @@ from tileproof.conformance.observed import Observed
 from tileproof.conformance.patterns import arrangement
 from tileproof.spec import chain_bounds
 from tileproof.spec.plan import KernelPlan, OutputObservation
-from tileproof.spec.problem import Inputs
-from tileproof.spec.stages import upstream
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
+from tileproof.spec.problems.sparse_mla_bwd.stages import upstream
 
 SCORE = "{stage} from end to end"
 OUTPUTS = tuple(part.name for part in fields(chain_bounds.ChainOutputs))

@@ -22,7 +22,7 @@ from tileproof.kernels.compile import Built
 from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.launch import Launch
 from tileproof.spec.plan import KernelPlan, OutputObservation
-from tileproof.spec.problem import Inputs
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
 
 
 @dataclass

@@ -6,8 +6,8 @@ import numpy as np
 from tileproof.conformance.suspects import COLUMN_TILE, Product
 from tileproof.conformance.tiles import F64, Chain, StageTile
 from tileproof.spec import numerics
-from tileproof.spec.problem import key_mask
-from tileproof.spec.stages import stage
+from tileproof.spec.problems.sparse_mla_bwd.inputs import key_mask
+from tileproof.spec.problems.sparse_mla_bwd.stages import stage
 
 SHOWN = 3
 

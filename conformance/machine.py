@@ -9,9 +9,9 @@ from tileproof.conformance.finding import Finding
 from tileproof.conformance.names import barrier_at, barrier_name, role_of
 from tileproof.conformance.observed import MachineFinding, Observed, Waiter
 from tileproof.spec.plan import KernelPlan, OutputObservation
-from tileproof.spec.problem import Inputs
-from tileproof.spec.stages import STAGES
-from tileproof.spec.tiles import TileCoord, k_blocks
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
+from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
+from tileproof.spec.problems.sparse_mla_bwd.tiling import TileCoord, k_blocks
 
 
 def machine_findings(plan: KernelPlan, inputs: Inputs, observed: Observed, build: str) -> list[Finding]:

@@ -12,8 +12,8 @@ from tileproof.conformance.observed import Observed, Output
 from tileproof.conformance.tiles import StageTile
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan, OutputObservation
-from tileproof.spec.problem import BF16, Inputs
-from tileproof.spec.tiles import Tile, TileCoord, rows_of, walk
+from tileproof.spec.problems.sparse_mla_bwd.inputs import BF16, Inputs
+from tileproof.spec.problems.sparse_mla_bwd.tiling import Tile, TileCoord, rows_of, walk
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from tileproof.conformance.tiles import F64, Chain
 from tileproof.kernels.launch import Launch
 from tileproof.spec.chain_bounds import RowSums
 from tileproof.spec.plan import KernelPlan, OutputObservation
-from tileproof.spec.problem import Inputs, key_mask
-from tileproof.spec.tiles import TileCoord, k_blocks
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
+from tileproof.spec.problems.sparse_mla_bwd.tiling import TileCoord, k_blocks
 
 SCORE = "{stage} rows"
 # Subnormals, which red.add flushes, NaNs with payloads, quiet and signalling, -0, -inf, 1.

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 from tileproof.conformance.case import INT_MAX, INT_MIN, ORDERS, VALUES, Case, Indices, Order
-from tileproof.spec.problem import B_TOPK, Inputs
+from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, Inputs
 
 MAX_TOKENS = 3
 MAX_BLOCKS = 4

@@ -15,8 +15,8 @@ from tileproof.spec import numerics
 from tileproof.spec.machine import smem_layout
 from tileproof.spec.machine.smem_layout import Major
 from tileproof.spec.machine.swizzle import swizzle
-from tileproof.spec.stages import stage
-from tileproof.spec.tiles import TileCoord, k_blocks
+from tileproof.spec.problems.sparse_mla_bwd.stages import stage
+from tileproof.spec.problems.sparse_mla_bwd.tiling import TileCoord, k_blocks
 
 COLUMN_TILE = 64
 K_STEP = 16

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from tileproof.reference import stages as formulas
 from tileproof.spec import chain_bounds, numerics
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.problem import B_TOPK, Inputs, key_mask
-from tileproof.spec.stages import STAGES, stage, upstream
-from tileproof.spec.tiles import TileCoord, gather, k_blocks, rows_of
+from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, Inputs, key_mask
+from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES, stage, upstream
+from tileproof.spec.problems.sparse_mla_bwd.tiling import TileCoord, gather, k_blocks, rows_of
 
 F64 = npt.NDArray[np.float64]
 Key = tuple[str, TileCoord]

@@ -23,8 +23,8 @@ from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.launch import Launch
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan, OutputObservation
-from tileproof.spec.problem import BF16, Inputs
-from tileproof.spec.stages import STAGES, stage
+from tileproof.spec.problems.sparse_mla_bwd.inputs import BF16, Inputs
+from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES, stage
 
 Driver = Callable[[Launch, KernelPlan, Schedule, bool], Observed]
 

@@ -13,7 +13,7 @@ from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
 
 if TYPE_CHECKING:
-    from tileproof.spec.problem import Inputs
+    from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
 
 SOURCE_SUFFIXES = (".cu", ".cuh", ".h")
 

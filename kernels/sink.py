@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.spec import sink as contract
 from tileproof.spec.numerics import F32_MIN_NORMAL, LOG2_E
+from tileproof.spec.problems.sparse_mla_bwd import sink as contract
 
 F32 = npt.NDArray[np.float32]
 
@@ -19,7 +19,7 @@ F32 = npt.NDArray[np.float32]
 def d_sink(lse: npt.NDArray[Any], delta: npt.NDArray[Any], sink: npt.NDArray[Any]) -> F32:
     """``[h_q]`` f32 from lse, delta ``[s_q, h_q]`` f32 and sink ``[h_q]`` f32 (natural logits).
 
-    TileproofError on other shapes or dtypes, NaN, or an lse without the sink in it (`spec.sink.validate`).
+    TileproofError on other shapes or dtypes, NaN, or an lse without the sink in it (the problem's `sink`).
     """
     contract.validate(lse, delta, sink)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from tileproof.reference.walk import Outputs
-from tileproof.spec.problem import Inputs, key_mask
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
 
 
 def gradients(inputs: Inputs) -> Outputs:

@@ -1,4 +1,4 @@
-"""The attention sink in float64: the forward with it, and its gradient (contract: `spec.sink`)."""
+"""The attention sink in float64: the forward with it, and its gradient (contract: the problem's `sink`)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from tileproof.reference import walk
-from tileproof.spec import sink as contract
-from tileproof.spec.problem import Inputs, Problem
+from tileproof.spec.problems.sparse_mla_bwd import sink as contract
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem
 
 F64 = npt.NDArray[np.float64]
 Array = npt.NDArray[Any]

@@ -1,4 +1,4 @@
-"""The seven stages as functions: each loads, computes, rounds and stores as `spec.stages` says.
+"""The seven stages as functions: each loads, computes, rounds and stores as the stage graph says.
 
 With the default rounding all of it is float64. Functions take one tile: heads ``[h, ...]`` and slots ``[j,
 ...]``.

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from tileproof.reference import stages
 from tileproof.reference.rounding import EXACT, Rounding
 from tileproof.spec.numerics import LOG2_E
-from tileproof.spec.problem import B_TOPK, Inputs, Problem, key_mask
-from tileproof.spec.tiles import TileCoord, gather, k_blocks, rows_of
+from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, Inputs, Problem, key_mask
+from tileproof.spec.problems.sparse_mla_bwd.tiling import TileCoord, gather, k_blocks, rows_of
 
 F64 = npt.NDArray[np.float64]
 

@@ -31,8 +31,8 @@ from tileproof.spec.numerics import (
     U_F64,
     gamma,
 )
-from tileproof.spec.problem import Array, Inputs, key_mask, lengths
-from tileproof.spec.tiles import rows_of
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Array, Inputs, key_mask, lengths
+from tileproof.spec.problems.sparse_mla_bwd.tiling import rows_of
 
 F64 = npt.NDArray[np.float64]
 _NO_UNIT = 4096  # numerics.lowest_bit of 0

@@ -15,10 +15,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple
 from pathlib import Path
 
-from tileproof.spec import numerics, plans, problem, sink
+from tileproof.spec import numerics, plans
 from tileproof.spec.machine.pages import write_or_check
 from tileproof.spec.plan import Barrier, KernelPlan, SmemObservation, TmemObservation
-from tileproof.spec.stages import STAGES
+from tileproof.spec.problems.sparse_mla_bwd import inputs as problem
+from tileproof.spec.problems.sparse_mla_bwd import sink
+from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
 
 _BARRIER_HEAD = (
     "barrier",

@@ -23,9 +23,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
-from tileproof.spec import stages
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.problem import Array
+from tileproof.spec.problems.sparse_mla_bwd import stages
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Array
 
 F64 = npt.NDArray[np.float64]
 

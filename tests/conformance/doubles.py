@@ -13,8 +13,8 @@ from tileproof.reference import stages
 from tileproof.spec.machine import tmem
 from tileproof.spec.numerics import round_f32
 from tileproof.spec.plan import KernelPlan
-from tileproof.spec.problem import Inputs
-from tileproof.spec.tiles import Tile, gather, rows_of, walk
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
+from tileproof.spec.problems.sparse_mla_bwd.tiling import Tile, gather, rows_of, walk
 
 F64 = npt.NDArray[np.float64]
 Plant = Callable[[str, Tile, F64], F64 | None]

@@ -11,8 +11,8 @@ from tileproof.conformance.case import INT_MAX, INT_MIN, ORDERS, VALUES, Case, I
 from tileproof.conformance.strategies import cases, problems
 from tileproof.reference import stages
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.problem import key_mask
-from tileproof.spec.tiles import gather
+from tileproof.spec.problems.sparse_mla_bwd.inputs import key_mask
+from tileproof.spec.problems.sparse_mla_bwd.tiling import gather
 
 QUICK = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 SIMPLEST = Case(576)

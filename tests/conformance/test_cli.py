@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from tileproof.conformance import cli
-from tileproof.spec.stages import STAGES
+from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
 
 
 def run(capfd, *words):

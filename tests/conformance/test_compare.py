@@ -15,7 +15,7 @@ from tileproof.conformance.observe import observe
 from tileproof.conformance.patterns import arrangement, permutation_words
 from tileproof.conformance.tiles import Chain, Reference, StageTile
 from tileproof.spec.plans import head128_part0
-from tileproof.spec.tiles import TileCoord
+from tileproof.spec.problems.sparse_mla_bwd.tiling import TileCoord
 
 PLAN = head128_part0.plan(512)
 

@@ -17,7 +17,7 @@ from tileproof.conformance.defects import (
 from tileproof.kernels.registry import kernel
 from tileproof.reference import stages
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.stages import STAGES
+from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
 
 SAMPLE = Defect("sample", "a sample", "head128-part0", "ptx", "", "add", "sub", "P", "every tile", count=2)
 

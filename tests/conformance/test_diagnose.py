@@ -12,7 +12,7 @@ from tileproof.conformance.suspects import LAYOUTS
 from tileproof.conformance.trial import Verdict, judge
 from tileproof.reference import stages
 from tileproof.spec.plans import head128_part0
-from tileproof.spec.tiles import gather
+from tileproof.spec.problems.sparse_mla_bwd.tiling import gather
 
 PLAN = head128_part0.plan(576)
 TWO_TOKENS = (Indices("permuted"), Indices("random", holes=((3, -1), (70, 2**31 - 1))))

@@ -15,8 +15,8 @@ from tileproof.conformance.observed import Schedule
 from tileproof.kernels.compile import ROOT, Built
 from tileproof.kernels.launch import Launch, Scalar, Struct, TensorMapSpec
 from tileproof.reference.walk import with_forward
-from tileproof.spec.problem import Inputs
-from tileproof.spec.tiles import k_blocks
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
+from tileproof.spec.problems.sparse_mla_bwd.tiling import k_blocks
 
 Array = np.ndarray[Any, Any]
 FOLDER = "sm100/head128"

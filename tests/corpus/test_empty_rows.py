@@ -12,8 +12,8 @@ from head128_cases import random_case
 from tileproof.kernels import sink as host
 from tileproof.reference import sink
 from tileproof.spec.numerics import LOG2_E
-from tileproof.spec.problem import Inputs, validate
-from tileproof.spec.sink import base2, bound_d_sink
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, validate
+from tileproof.spec.problems.sparse_mla_bwd.sink import base2, bound_d_sink
 
 Array = np.ndarray[Any, Any]
 

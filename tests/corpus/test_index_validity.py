@@ -23,7 +23,7 @@ from tileproof.conformance.drivers.emulator import _argument, _place, module_of
 from tileproof.emulator import Memory
 from tileproof.reference import oracle, walk
 from tileproof.reference.walk import with_forward
-from tileproof.spec.problem import BF16, Inputs, Problem, key_mask
+from tileproof.spec.problems.sparse_mla_bwd.inputs import BF16, Inputs, Problem, key_mask
 
 RED = "ptx::red_add(params.dKV + int64_t(row) * Plan::d_qk + column, v[j]);"
 

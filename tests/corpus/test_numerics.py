@@ -11,7 +11,7 @@ from head128_cases import random_case
 from head128_runs import ratios
 from tileproof.reference.walk import with_forward
 from tileproof.spec.numerics import LOG2_E, bound_scatter
-from tileproof.spec.problem import Inputs, key_mask
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
 
 S_LINE = "ptx::exp2_approx(fmaf(x[j], params.sm_scale_log2e, -lse))"
 DS_LINE = "s[j] * (x[j] - delta) * params.sm_scale"

@@ -13,7 +13,7 @@ from tileproof.conformance.subject import on_emulator
 from tileproof.kernels.registry import kernel
 from tileproof.reference import walk
 from tileproof.spec.plans import head128 as plan_of_head128
-from tileproof.spec.problem import Inputs
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
 
 
 @pytest.mark.corpus("R2")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from tileproof.spec.problem import Inputs, Problem
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem
 
 
 def make_inputs(s_q: int = 3, s_kv: int = 100, d_qk: int = 576, topk: int = 128, h_q: int = 128) -> Inputs:

@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from tileproof.reference.walk import with_forward
-from tileproof.spec.problem import Inputs, Problem
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem
 
 Array = np.ndarray[Any, Any]
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1

@@ -19,8 +19,8 @@ from tileproof.reference import stages as ref
 from tileproof.spec import numerics
 from tileproof.spec.machine import smem_layout, tmem
 from tileproof.spec.plan import KernelPlan, OutputObservation, SmemObservation
-from tileproof.spec.problem import Inputs, key_mask
-from tileproof.spec.tiles import gather, k_blocks, rows_of
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
+from tileproof.spec.problems.sparse_mla_bwd.tiling import gather, k_blocks, rows_of
 
 KERNEL = kernel("head128")
 Array = np.ndarray[Any, Any]

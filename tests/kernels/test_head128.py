@@ -13,7 +13,7 @@ from tileproof.kernels.launch import MAX_SHARED_BYTES
 from tileproof.reference import walk
 from tileproof.reference.rounding import KernelRounding
 from tileproof.spec.plans.head128 import D_QKS, plan
-from tileproof.spec.problem import Inputs, key_mask
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
 
 from .head128_cases import INT_MAX, INT_MIN, exact_case, random_case
 from .head128_runs import KERNEL, first_wrong, ratios, run

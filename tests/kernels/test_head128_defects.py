@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tileproof.conformance.observed import Schedule
 from tileproof.kernels.compile import ROOT
-from tileproof.spec.problem import key_mask
+from tileproof.spec.problems.sparse_mla_bwd.inputs import key_mask
 
 from .head128_cases import random_case
 from .head128_runs import Run, first_wrong, run

@@ -12,7 +12,7 @@ from tileproof.kernels.launch import Buffer, Launch, Scalar, Struct, TensorMapSp
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plans.head128_part0 import plan
-from tileproof.spec.problem import Inputs
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
 
 from .conftest import make_inputs
 

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from tileproof.reference import stages as ref
 from tileproof.spec import numerics
 from tileproof.spec.numerics import LOG2_E
-from tileproof.spec.problem import Inputs, key_mask
-from tileproof.spec.tiles import gather, k_blocks, rows_of
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
+from tileproof.spec.problems.sparse_mla_bwd.tiling import gather, k_blocks, rows_of
 
 Array = np.ndarray[Any, Any]
 Relation = Callable[[int, int, Plant | None], str | None]

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 from hypothesis import strategies as st
 from tileproof.reference.walk import with_forward
-from tileproof.spec.problem import Inputs, Problem
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, example, given, settings
 from mla_problems import INT_MAX, problems
 from tileproof.reference import oracle, stages
 from tileproof.reference.walk import Outputs, outputs, walk, with_forward
-from tileproof.spec.problem import Inputs, Problem, key_mask
-from tileproof.spec.tiles import gather
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem, key_mask
+from tileproof.spec.problems.sparse_mla_bwd.tiling import gather
 
 TOLERANCE = 1e-11
 

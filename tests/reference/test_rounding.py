@@ -13,8 +13,8 @@ from tileproof.reference import stages
 from tileproof.reference.rounding import KernelRounding, Rounding
 from tileproof.reference.walk import outputs, walk, with_forward
 from tileproof.spec import numerics
-from tileproof.spec.problem import Inputs, Problem, key_mask, validate
-from tileproof.spec.tiles import gather
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem, key_mask, validate
+from tileproof.spec.problems.sparse_mla_bwd.tiling import gather
 
 F64 = np.ndarray
 

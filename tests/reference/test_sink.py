@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from mla_problems import problems
 from tileproof.kernels import sink as host
 from tileproof.reference import oracle, sink, walk
-from tileproof.spec import sink as contract
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.numerics import LOG2_E
-from tileproof.spec.problem import Inputs, Problem, validate
+from tileproof.spec.problems.sparse_mla_bwd import sink as contract
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem, validate
 
 TOLERANCE = 1e-11
 LIMITS = [-np.inf, -2.4e38, 0.5, 2e38, 2.4e38, np.inf]  # corpus H8 and N4

@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tileproof.spec import docs, stages
+from tileproof.spec import docs
+from tileproof.spec.problems.sparse_mla_bwd import stages
 
 
 def test_page_on_disk_is_current(capsys: pytest.CaptureFixture[str]) -> None:

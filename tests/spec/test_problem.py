@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.problem import Inputs, Problem, key_mask, lengths, validate
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem, key_mask, lengths, validate
 
 BF16 = ml_dtypes.bfloat16
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1

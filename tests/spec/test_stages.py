@@ -8,7 +8,7 @@ import pytest
 from tileproof.reference import stages as reference
 from tileproof.spec import numerics
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.stages import GROUND, STAGES, stage, upstream
+from tileproof.spec.problems.sparse_mla_bwd.stages import GROUND, STAGES, stage, upstream
 
 
 def test_every_input_is_ground_or_an_earlier_stage() -> None:

@@ -8,8 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.problem import Inputs, Problem, key_mask
-from tileproof.spec.tiles import Place, TileCoord, element, gather, k_blocks, locate, rows_of, walk
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem, key_mask
+from tileproof.spec.problems.sparse_mla_bwd.tiling import (
+    Place,
+    TileCoord,
+    element,
+    gather,
+    k_blocks,
+    locate,
+    rows_of,
+    walk,
+)
 
 
 def inputs_with(lengths: list[int], h_q: int = 128, topk: int = 192) -> Inputs:

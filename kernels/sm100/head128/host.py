@@ -14,7 +14,7 @@ from tileproof.spec.plan import KernelPlan
 from tileproof.spec.plans import head128
 
 if TYPE_CHECKING:
-    from tileproof.spec.problem import Inputs
+    from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
 
 PARAMS_BYTES = 640  # sizeof(Params) in config.cuh, which asserts it and the offsets below
 

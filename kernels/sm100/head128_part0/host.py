@@ -12,7 +12,7 @@ from tileproof.spec.plan import KernelPlan
 from tileproof.spec.plans import head128_part0
 
 if TYPE_CHECKING:
-    from tileproof.spec.problem import Inputs
+    from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
 
 PARAMS_BYTES = 512  # sizeof(Params) in config.cuh, which asserts it and every offset below
 

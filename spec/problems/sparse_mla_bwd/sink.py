@@ -1,7 +1,7 @@
 """The attention sink: an optional learned logit per head that joins the softmax denominator, without a value.
 
 The backward kernel does not see the sink. It enters through the inputs `lse` and `o` (and so delta), both of
-which the forward scales; every stage of `spec.stages` stays as it is. Only the sink's own gradient is new,
+which the forward scales; every stage of the stage graph stays as it is. Only the sink's own gradient is new,
 and it is a sum over tokens of values that the kernel outputs or was given, so no kernel stage computes it.
 
 With x = sink * log2(e), the sink's logit in base 2, and lse_keys the log2-sum-exp2 over the keys alone::
@@ -43,7 +43,7 @@ from tileproof.spec.numerics import (
     U_F64,
     gamma,
 )
-from tileproof.spec.stages import Steps
+from tileproof.spec.problems.sparse_mla_bwd.stages import Steps
 
 F64 = npt.NDArray[np.float64]
 Array = npt.NDArray[Any]
@@ -121,7 +121,7 @@ def validate(lse: Array, delta: Array, sink: Array) -> None:
             where=f"lse[{t}, {h}]",
             expected=f"at least sink * log2(e) = {x[t, h]:.6g}",
             found=f"{lse[t, h]:.6g}",
-            do="add the sink with tileproof.spec.sink.fold_lse(lse, sink)",
+            do="add the sink with tileproof.spec.problems.sparse_mla_bwd.sink.fold_lse(lse, sink)",
         )
 
 

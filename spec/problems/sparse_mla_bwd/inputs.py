@@ -101,7 +101,7 @@ def validate(
 
     With ``poisoned_rows`` the rows of kv that no token selects may hold NaN or inf (a test that they are not
     read into any result). `owned` is ``bool [h_q]``: heads whose attention sink owns all mass, where lse is
-    +inf (`spec.sink`).
+    +inf (see `sink`).
     """
     validate_problem(inputs.problem, b_topk)
     for name, (shape, dtype) in inputs.problem.shapes().items():

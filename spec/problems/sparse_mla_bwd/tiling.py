@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.problem import B_TOPK, Array, Inputs, Problem, key_mask, lengths
+from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, Array, Inputs, Problem, key_mask, lengths
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Sparse MLA attention backward with one KV head."""

@@ -57,6 +57,7 @@ test-all: setup
 build/types/tileproof: $(STAMP)
 	@mkdir -p $@
 	@for folder in $(FOLDERS); do ln -sfn ../../../$$folder $@/$$folder; done
+	@for file in package/*.py; do ln -sfn ../../../$$file $@/; done
 	@touch $@
 
 # Every linter runs, so that one run shows all there is to mend.
@@ -75,4 +76,4 @@ format: setup
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find $(FOLDERS) tests \( -name __pycache__ -o -name '*.so' \) -prune -exec rm -rf {} +
+	find $(FOLDERS) package tests \( -name __pycache__ -o -name '*.so' \) -prune -exec rm -rf {} +

@@ -24,6 +24,7 @@ from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
 FOLDERS = ("spec", "reference", "kernels", "emulator", "conformance")
+PACKAGE = "package"  # tileproof itself: its version, `python -m tileproof`
 ENGINE = Path("emulator/engine")
 OPTIMISE = "-O3 -march=native -ffp-contract=off -fno-math-errno"
 REQUIRED = "-std=c++20 -fPIC -fvisibility=hidden -pthread -Wall -Wextra"
@@ -31,7 +32,7 @@ REQUIRED = "-std=c++20 -fPIC -fvisibility=hidden -pthread -Wall -Wextra"
 
 def packages() -> list[str]:
     """Every importable folder, so that a new subfolder joins the package without an edit here."""
-    names = []
+    names = ["tileproof"]
     for folder in FOLDERS:
         if (ROOT / folder / "__init__.py").exists():
             names.append(f"tileproof.{folder}")
@@ -142,8 +143,13 @@ def run(command: list[str], label: str) -> None:
 os.chdir(ROOT)
 setup(
     packages=packages(),
-    package_dir={f"tileproof.{folder}": folder for folder in FOLDERS},
-    package_data={"tileproof.kernels": ["**/*.cu", "**/*.cuh", "**/*.h", "**/*.hpp"]},
+    package_dir={"tileproof": PACKAGE, **{f"tileproof.{folder}": folder for folder in FOLDERS}},
+    package_data={
+        "tileproof": ["py.typed"],
+        "tileproof.kernels": ["**/*.cu", "**/*.cuh", "**/*.h", "**/*.hpp"],
+        "tileproof.emulator": ["*.pyi"],
+        "tileproof.conformance": ["**/*.cpp"],
+    },
     ext_modules=extensions(),
     cmdclass={"build_ext": BuildEngine},
     zip_safe=False,

@@ -11,7 +11,6 @@ import os
 import shlex
 import sys
 import traceback
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NoReturn
 
 import click
@@ -21,6 +20,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from rich.console import Console
 from rich.markup import escape
+from tileproof import __version__
 from tileproof.conformance import report as text
 from tileproof.conformance.corpus_cli import corpus
 from tileproof.conformance.explain.command import explain
@@ -33,13 +33,6 @@ from tileproof.conformance.trace_cli import trace
 from tileproof.spec.machine.errors import TileproofError
 
 PASS, DEFECT, COULD_NOT_CHECK = 0, 1, 2
-
-
-def _version() -> str:
-    try:
-        return version("tileproof")
-    except PackageNotFoundError:
-        return "not installed"
 
 
 class Errors(click.Group):
@@ -81,7 +74,7 @@ def _fail(error: TileproofError, as_json: bool) -> NoReturn:
 
 
 @click.group(cls=Errors, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(_version(), prog_name="tileproof")
+@click.version_option(__version__, prog_name="tileproof")
 def main() -> None:
     """Checks GPU attention kernels stage by stage, tile by tile, without a GPU."""
 

@@ -403,6 +403,12 @@ _SINCE_HANGS = _rows(
             "every announcement 1024 bytes too large; the hang names the bytes that are missing",
         ),
         (
+            "H22",
+            "a wait names a parity that is complete already: a stage is filled again under its MMA",
+            "TL#3087",
+            "the parity of the ring for that of the step, on the one mbarrier of a loop's commits",
+        ),
+        (
             "H23",
             "a CTA retires while its peer still arrives at an mbarrier of its shared memory",
             "sglang#32954",
@@ -436,13 +442,37 @@ _SINCE_ORDERS = _rows(
             "R22",
             "warps without rows load tensor memory all the same and never wait before it is freed",
             "CUT#3652",
-            "loads by idle warps against the deallocation",
+            "loads by idle warps, and by lanes that do not take part in st.async, against the deallocation",
+        ),
+        (
+            "R24",
+            "a multicast copy is issued before the other receiver has armed its mbarrier and freed the tile",
+            "inclusionAI/humming#54, inclusionAI/humming#56",
+            "tiles to two CTAs, with arrivals of both receivers or of the sender alone",
+        ),
+        (
+            "R25",
+            "the fence.proxy.async stands in a loop that an empty sequence skips, before a bulk store",
+            "MoonshotAI/FlashKDA#24, MoonshotAI/FlashKDA#25",
+            "0, 1 and 2 tiles, with the fence at the start and without; head128 with empty rows",
         ),
         (
             "R27",
             "programmatic launch: a grid reads before the one before it wrote, in 0.1 to 1% of launches",
             "FA#2756, flashinfer#2716, FA#2481",
             "delta of a preprocess grid that triggers early, read with and without griddepcontrol.wait",
+        ),
+        (
+            "R29",
+            "a mailbox in shared memory is written again before all its readers have read it",
+            "cuda-oxide#1066",
+            "two readers, counted both or one, of words that a thread stores and that a copy brings",
+        ),
+        (
+            "R30",
+            "a histogram is cleared for the next round while others still read it",
+            "flashinfer#3529",
+            "two rounds over one histogram, with and without the barrier after the read",
         ),
     ),
 )

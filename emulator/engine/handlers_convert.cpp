@@ -27,7 +27,8 @@ enum class Kind : int32_t {
   E5m2,
   E2m3,
   E3m2,
-  Ue8m0
+  Ue8m0,
+  E2m1
 };
 
 bool is_integer(Kind k) { return k <= Kind::U64; }
@@ -50,6 +51,8 @@ const SmallFloat& format_of(Kind k) {
       return kE2m3;
     case Kind::E3m2:
       return kE3m2;
+    case Kind::E2m1:
+      return kE2m1;
     default:
       return kF32;
   }
@@ -62,10 +65,24 @@ double float_value(Kind k, uint64_t v) {
   return small_value(format_of(k), static_cast<uint32_t>(v));
 }
 
+// A power of two without sign. Cut or rounded up in magnitude; what is beyond becomes the NaN, 255, unless
+// finite.
+uint64_t power_bits(double x, Round round, bool finite) {
+  if (x != x) return 255;
+  if (x == 0) return 0;
+  const uint64_t most = finite ? 254 : 255;
+  if (std::isinf(x)) return most;
+  int exponent;
+  const double half = std::frexp(std::fabs(x), &exponent);  // in [1/2, 1)
+  const int code = exponent - 1 + (round == Round::Rp && half > 0.5) + 127;
+  return code < 0 ? 0 : std::min<uint64_t>(static_cast<uint64_t>(code), most);
+}
+
 // The pattern of a float; tf32 lies in the upper bits of its register.
 uint64_t float_bits(Kind k, double x, Round round, int32_t limit) {
   if (k == Kind::F64) return bits_as<uint64_t>(x);
   const bool finite = limit & 2, relu = limit & 4;
+  if (k == Kind::Ue8m0) return power_bits(x, round, finite);
   if (relu && x == 0) x = 0;
   const uint32_t r = round_to(format_of(k), x, round, finite, relu);
   return k == Kind::Tf32 ? (x != x ? 0x7fffffffu : r << 13) : r;
@@ -201,7 +218,66 @@ Step pair(Exec& x, const Instr& i) {
   return Step::Next;
 }
 
-const Registrar general({{"convert", scalar}, {"convert.pair", pair}});
+uint32_t reversed16(uint32_t v) {
+  uint32_t r = 0;
+  for (int k = 0; k < 16; ++k) r |= (v >> k & 1) << (15 - k);
+  return r;
+}
+
+// The random bits of source `k`, left-aligned in 32 (PTX ISA 9.7.9.21). Of f16x2 13 of a half of the
+// register, of bf16x2 a half. Of the four-packs each two sources share 16 bits: a half, for e2m1x4 one byte
+// of each half; of the two the first reads them reversed (a published measurement on a B200; the text does
+// not say how they share).
+uint32_t random_of(Kind to, uint32_t bits, int k) {
+  if (to == Kind::F16) return (k ? bits : bits >> 16) << 19;
+  if (to == Kind::Bf16) return (k ? bits : bits >> 16) << 16;
+  const bool low = k >= 2;
+  uint32_t field = low ? bits & 0xffff : bits >> 16;
+  if (to == Kind::E2m1)
+    field = low ? (bits & 0xff) | (bits >> 16 & 0xff) << 8 : (bits >> 8 & 0xff) | bits >> 24 << 8;
+  return (k & 1 ? field : reversed16(field)) << 16;
+}
+
+// cvt.rs: sources of f32, the first into the uppermost place.
+Step stochastic(Exec& x, const Instr& i) {
+  namespace s = slot::convert_random;
+  const Kind to = static_cast<Kind>(i.m[s::to]);
+  const int bits = i.m[s::to_bits], count = static_cast<int>(i.nvec), bytes = count * bits / 8;
+  const bool finite = i.m[s::limit] & 2, relu = i.m[s::limit] & 4;
+  const uint32_t* random = x.src<uint32_t>(i.o[s::random]);
+  uint8_t* d = x.dst<uint8_t>(i.o[s::dst]);
+  lanes(x.mask, [&](int l) {
+    uint32_t r = 0;
+    for (int k = 0; k < count; ++k) {
+      const double v = static_cast<double>(x.src<float>(x.e.program.vec[static_cast<size_t>(i.vec + k)])[l]);
+      const uint32_t drawn = random_of(to, random[l], k);
+      r = r << bits | round_to(format_of(to), relu && v == 0 ? 0 : v, Round::Rz, finite, relu, &drawn);
+    }
+    std::memcpy(d + l * bytes, &r, static_cast<size_t>(bytes));
+  });
+  return Step::Next;
+}
+
+// cvt.pack: two s32, clamped, a above b, below the low bits of c (9.7.9.22).
+Step packed(Exec& x, const Instr& i) {
+  namespace s = slot::cvt_pack;
+  const int32_t *a = x.src<int32_t>(i.o[s::a]), *b = x.src<int32_t>(i.o[s::b]);
+  const uint32_t* c = x.src<uint32_t>(i.o[s::c]);
+  uint32_t* d = x.dst<uint32_t>(i.o[s::dst]);
+  const int bits = i.m[s::bits];
+  const int32_t high = i.m[s::extended] ? (1 << (bits - 1)) - 1 : (1 << bits) - 1;
+  const int32_t low = i.m[s::extended] ? -high - 1 : 0;
+  const uint32_t mask = (1u << bits) - 1;
+  lanes(x.mask, [&](int l) {
+    const uint32_t two = (static_cast<uint32_t>(std::clamp(a[l], low, high)) & mask) << bits |
+                         (static_cast<uint32_t>(std::clamp(b[l], low, high)) & mask);
+    d[l] = bits == 16 ? two : c[l] << (2 * bits) | two;
+  });
+  return Step::Next;
+}
+
+const Registrar general(
+    {{"convert", scalar}, {"convert.pair", pair}, {"convert.random", stochastic}, {"cvt.pack", packed}});
 
 }  // namespace
 }  // namespace tileproof

@@ -224,7 +224,7 @@ def mov(d: Decoder, i: Instruction, m: Modifiers) -> None:
         return
     whole = TYPE_BYTES[type_]
     for side in (dst, a):
-        if isinstance(side, Vector) and (len(side.parts) not in (2, 4) or whole // len(side.parts) < 2):
+        if isinstance(side, Vector) and (len(side.parts) not in (2, 4) or whole < len(side.parts)):
             raise Unknown(f"a vector of {len(side.parts)} parts")
     if isinstance(a, Vector):
         part = whole // len(a.parts)

@@ -13,16 +13,18 @@ from tileproof.emulator.slots import slots
 slots("cvt", operands="dst a b", modifiers="to_bytes from_bytes")
 slots("convert", operands="dst a", modifiers="to source_kind to_bytes from_bytes rounding ftz limit")
 slots("convert.pair", operands="dst a b", modifiers="to source_kind to_bits from_bits rounding limit")
+# Sources in vec, the uppermost first.
+slots("convert.random", operands="dst random", modifiers="to to_bits limit")
+slots("cvt.pack", operands="dst a b c", modifiers="bits extended")
 
 _INTEGERS = ("s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64")
-_KINDS = (*_INTEGERS, "f16", "bf16", "f32", "f64", "tf32", "e4m3", "e5m2", "e2m3", "e3m2", "ue8m0")
+_KINDS = (*_INTEGERS, "f16", "bf16", "f32", "f64", "tf32", "e4m3", "e5m2", "e2m3", "e3m2", "ue8m0", "e2m1")
 _ROUNDINGS = ("rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi")
 _BYTES = {**TYPE_BYTES, "tf32": 4}
 # Handlers of their own: what compilers use most.
 _DIRECT = {
     "cvt.f32.bf16", "cvt.f32.f16", "cvt.rn.bf16.f32", "cvt.rn.f16.f32", "cvt.rn.f32.s32", "cvt.rn.f32.u32",
-    "c"
-    "vt.rn.f32.s64", "cvt.rn.f32.u64", "cvt.rn.f32.u16", "cvt.rn.f32.s16", "cvt.f64.f32", "cvt.ftz.f64.f32",
+    "cvt.rn.f32.s64", "cvt.rn.f32.u64", "cvt.rn.f32.u16", "cvt.rn.f32.s16", "cvt.f64.f32", "cvt.ftz.f64.f32",
     "cvt.rn.f16.s32", "cvt.rzi.s32.f32", "cvt.rzi.u32.f32", "cvt.rni.s32.f32",
 }  # fmt: skip
 
@@ -63,7 +65,13 @@ _FORMS = (
     "{.rn,.rz}.satfinite[.relu].{f16,bf16,f16x2,bf16x2}.f32 @sm_80 @ptx8.1; "
     ".rna.satfinite.tf32.f32 @sm_80 @ptx8.1; "
     "{.rn,.rz}.satfinite[.relu].tf32.f32 @sm_100 @ptx8.6; "
-    ".rn.bf16x2.ue8m0x2 @sm_100a|sm_120a @ptx8.6"
+    ".rn.bf16x2.ue8m0x2 @sm_100a|sm_120a @ptx8.6; "
+    ".rn.satfinite[.relu].e2m1x2.{f32,f16x2} @sm_100a|sm_120a @ptx8.6; "
+    ".rn[.relu].f16x2.e2m1x2 @sm_100a|sm_120a @ptx8.6; "
+    "{.rz,.rp}[.satfinite].ue8m0x2.{f32,bf16x2} @sm_100a|sm_120a @ptx8.6; "
+    ".rs[.relu][.satfinite].{f16x2,bf16x2}.f32 @=sm_100a|=sm_103a @ptx8.7; "
+    ".rs[.relu].satfinite.{e4m3x4,e5m2x4,e2m3x4,e3m2x4,e2m1x4}.f32 @=sm_100a|=sm_103a @ptx8.7; "
+    f"{{.f64.bf16,[{_RI}].bf16.bf16}} @sm_90 @ptx7.8"
 )
 
 
@@ -78,7 +86,11 @@ def cvt(d: Decoder, i: Instruction, m: Modifiers) -> None:
     spelling = "cvt." + ".".join(m.left)
     rounding, ftz = m.take(*_ROUNDINGS), m.take("ftz")
     limit = (1 if m.take("sat") else 0) + (2 if m.take("satfinite") else 0) + (4 if m.take("relu") else 0)
+    stochastic = m.take("rs")
     to, from_ = m.types()
+    if stochastic:
+        _random(d, i, to, limit)
+        return
     mode = _ROUNDINGS.index(rounding or "rn")
     if to.endswith("x2"):
         _pair(d, i, spelling, to.removesuffix("x2"), from_.removesuffix("x2"), mode, limit)
@@ -115,7 +127,47 @@ def cvt(d: Decoder, i: Instruction, m: Modifiers) -> None:
     )
 
 
-_WIDTH = {"f16": 16, "bf16": 16, "f32": 32}
+_WIDTH = {"f16": 16, "bf16": 16, "f32": 32, "e2m1": 4}
+
+
+def _random(d: Decoder, i: Instruction, to: str, limit: int) -> None:
+    """Stochastic rounding: two or four f32 into one register, with the bits of another."""
+    count, to = int(to[-1]), to[:-2]
+    width = _WIDTH.get(to, 8)
+    dst, *sources, bits = i.operands
+    values = sources if count == 2 else d.vector(sources[0])
+    if len(values) != count or len(sources) != (2 if count == 2 else 1):
+        raise d.bad(f"{count} values are rounded", f"{count} registers", str(len(values)))
+    d.emit(
+        "convert.random",
+        dst=d.dst(dst, f"b{count * width}"),
+        random=d.src(bits, "b32"),
+        vec=[d.src(value, "f32") for value in values],
+        to=_KINDS.index(to),
+        to_bits=width,
+        limit=limit,
+    )
+
+
+@instruction(
+    "cvt.pack",
+    group="moves and conversions",
+    forms=".sat{.{u,s}16.s32,.{u,s}{2,4,8}.s32.b32}",
+    section="9.7.9.22",
+)
+def pack(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    m.need("sat")
+    to = m.types()[0]
+    dst, a, b, *rest = i.operands
+    d.emit(
+        "cvt.pack",
+        dst=d.dst(dst, "b32"),
+        a=d.src(a, "s32"),
+        b=d.src(b, "s32"),
+        c=d.src(rest[0], "b32") if rest else d.constant(0, 4),
+        bits=int(to[1:]),
+        extended=int(to[0] == "s"),
+    )
 
 
 def _pair(d: Decoder, i: Instruction, spelling: str, to: str, from_: str, mode: int, limit: int) -> None:

@@ -31,6 +31,13 @@ for _base, _group, _forms, _section, _note in (
         "a signed address, which the ISA does not list",
     ),
     ("isspacep", "memory", ".const", "9.7.9.19", "constant memory has no window of its own here"),
+    (
+        "cvt",
+        "moves and conversions",
+        ".bf16.f16 @sm_90 @ptx7.8; .f16.bf16 @sm_90 @ptx7.8",
+        "9.7.9.21",
+        "without the rounding that the ISA asks for",
+    ),
     ("lop3", "logic", ".{and,or}.b32 @ptx8.2", "9.7.8.6", "with a predicate"),
     (
         "bar",

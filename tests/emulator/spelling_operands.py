@@ -16,13 +16,13 @@ def declarations(target: Target) -> str:
     """Registers and variables that the operands name."""
     wide = ".reg .b128 %q<9>; " if target.version >= (8, 3) and target.number >= 70 else ""
     return (
-        ".reg .pred %p<9>; .reg .b16 %h<40>; .reg .b32 %r<140>; .reg .f32 %f<40>; .reg .b64 %rd<40>; "
+        ".reg .pred %p<9>; .reg .b8 %b<9>; .reg .b16 %h<40>; .reg .b32 %r<140>; .reg .f32 %f<40>; .reg .b64 %rd<40>; "
         f".reg .f64 %fd<40>; {wide}.param .b64 slot;"
     )
 
 
 # The widths of types that are not in their name.
-_BITS = {"pred": 1, "bf16x2": 32, "f16x2": 32, "f32x2": 64, "tf32": 32, "ue8m0": 8}
+_BITS = {"pred": 1, "bf16x2": 32, "f16x2": 32, "f32x2": 64, "tf32": 32, "ue8m0": 8, "e2m1x4": 16}
 
 
 def bits(type_: str) -> int:
@@ -39,6 +39,8 @@ def register(type_: str, number: int = 1) -> str:
     """A register for a value of this type."""
     if type_ == "pred":
         return f"%p{number % 9}"
+    if type_ == "e2m1x2":
+        return f"%b{number % 9}"
     if type_ in ("f32", "f64"):
         return f"%f{'d' if type_ == 'f64' else ''}{number % 40}"
     return {
@@ -99,6 +101,11 @@ def operands(opcode: str) -> str | None:
         return f"%p1{pair}, {register(type_, 2)}, {register(type_, 3)}{tail}"
     if base == "selp":
         return f"{register(type_, 1)}, {register(type_, 2)}, {register(type_, 3)}, %p1"
+    if base == "cvt" and "pack" in rest:
+        return "%r1, %r2, %r3" + (", %r4" if "b32" in rest else "")
+    if base == "cvt" and "rs" in rest:
+        sources = "{%f1, %f2, %f3, %f4}" if types[0].endswith("x4") else "%f1, %f2"
+        return f"{register(types[0], 1)}, {sources}, %r2"
     if base == "cvt":
         if len(types) != 2:
             return f"{register(type_, 1)}, {register(type_, 2)}"

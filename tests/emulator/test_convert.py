@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from ptx_kit import BF16, elementwise
 from test_alu_rounded import rounded, same
 from tileproof.emulator import UnsupportedInstruction
-from values import F32_EDGES, crossed, ftz, integer_edges, same_f32
+from values import F32_EDGES, crossed, ftz, integer_edges, same_f32, wide_values
 
-COVERS = "cvt"
+COVERS = "cvt cvt.pack"
 
 INTS = ["s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64"]
 SEEDS = st.integers(0, 2**32 - 1)
@@ -132,80 +132,6 @@ def test_f32_to_integer_clamps(mode: str, to: str) -> None:
 def test_other_conversions_are_refused(line: str) -> None:
     with pytest.raises(UnsupportedInstruction, match="cvt"):
         elementwise(line, [np.ones(32, np.uint32)], np.uint32)
-
-
-F8 = {
-    "e4m3": ml_dtypes.float8_e4m3fn,
-    "e5m2": ml_dtypes.float8_e5m2,
-    "e2m3": ml_dtypes.float6_e2m3fn,
-    "e3m2": ml_dtypes.float6_e3m2fn,
-}
-MOST = {"e4m3": 448.0, "e5m2": 57344.0, "e2m3": 7.5, "e3m2": 28.0}
-
-
-def wide_values(seed: int) -> np.ndarray:
-    """f32 around the range of the small types, ties and beyond included."""
-    rng = np.random.default_rng(seed)
-    near = (rng.integers(-4096, 4097, 400) / np.float32(2) ** rng.integers(0, 14, 400)).astype(np.float32)
-    far = (rng.standard_normal(80) * np.float32(2) ** rng.integers(-30, 20, 80)).astype(np.float32)
-    return np.concatenate([near, far, F32_EDGES])
-
-
-@pytest.mark.parametrize("name", F8)
-@pytest.mark.parametrize("relu", ["", ".relu"])
-def test_to_the_small_types(name: str, relu: str) -> None:
-    a = wide_values(1)
-    b = a[::-1].copy()
-    with np.errstate(all="ignore"):
-        clamped = np.clip(a, 0 if relu else -MOST[name], MOST[name])
-        want = clamped.astype(F8[name]).view(np.uint8)
-    if relu:
-        want = np.where(a <= 0, 0, want)
-    want = np.where(np.isnan(a), {"e2m3": 0x1F, "e3m2": 0x1F}.get(name, 0x7F), want)  # largest value, or NaN
-    got = elementwise(f"cvt.rn.satfinite{relu}.{name}x2.f32 d, x0, x1;", [a, b], np.uint16)
-    assert (got >> 8 == want).all() and (got & 0xFF == want[::-1]).all()
-    if name in ("e4m3", "e5m2"):
-        with np.errstate(over="ignore"):
-            h = a.astype(np.float16)
-        two = np.stack([h, h[::-1]], axis=1).view(np.uint32).ravel()
-        got = elementwise(f"cvt.rn.satfinite{relu}.{name}x2.f16x2 d, x0;", [two], np.uint16)
-        with np.errstate(all="ignore"):
-            want = (
-                np.clip(h.astype(np.float32), 0 if relu else -MOST[name], MOST[name])
-                .astype(F8[name])
-                .view(np.uint8)
-            )
-        if relu:
-            want = np.where(h <= 0, 0, want)
-        want = np.where(np.isnan(h), 0x7F, want)
-        assert (got & 0xFF == want).all() and (got >> 8 == want[::-1]).all()
-
-
-@pytest.mark.parametrize("name", F8)
-def test_from_the_small_types(name: str) -> None:
-    bits = np.arange(256 if name in ("e4m3", "e5m2") else 64, dtype=np.uint16)
-    pairs = (bits | bits[::-1] << 8).astype(np.uint16)
-    got = elementwise(f"cvt.rn.f16x2.{name}x2 d, x0;", [pairs], np.uint32)
-    want = bits.astype(np.uint8).view(F8[name]).astype(np.float16)
-    for half, expected in ((got & 0xFFFF, want), (got >> 16, want[::-1])):
-        number = ~np.isnan(expected)
-        found = half.astype(np.uint16)
-        assert (found[number] == expected.view(np.uint16)[number]).all() and (found[~number] == 0x7FFF).all()
-    relu = (
-        elementwise(f"cvt.rn.relu.f16x2.{name}x2 d, x0;", [pairs], np.uint32)
-        .astype(np.uint16)
-        .view(np.float16)
-    )
-    assert (relu[~np.isnan(want)] == np.maximum(want, 0)[~np.isnan(want)]).all() and not np.signbit(
-        relu
-    ).any()
-
-
-def test_powers_of_two() -> None:
-    bits = np.arange(256, dtype=np.uint16)
-    got = elementwise("cvt.rn.bf16x2.ue8m0x2 d, x0;", [(bits | bits[::-1] << 8).astype(np.uint16)], np.uint32)
-    want = np.ldexp(1.0, np.arange(255) - 127).astype(BF16).view(np.uint16)
-    assert ((got & 0xFFFF)[:255] == want).all() and got[255] & 0xFFFF == 0x7FFF and (got >> 16)[0] == 0x7FFF
 
 
 NARROW = {"f16": np.dtype(np.float16), "bf16": BF16}
@@ -393,3 +319,37 @@ def test_bf16_with_ftz_flushes_its_source() -> None:
     got = elementwise("cvt.rp.ftz.bf16.f32 d, x0;", [np.array([1e-40, -1e-40, 1e-37], np.float32)], np.uint16)
     kept = elementwise("cvt.rp.bf16.f32 d, x0;", [np.array([1e-40, -1e-40, 1e-37], np.float32)], np.uint16)
     assert got.tolist() == [0, 0x8000, kept[2]] and kept[0] > 0
+
+
+@pytest.mark.parametrize(
+    ("mode", "function"),
+    [("", None), (".rni", np.rint), (".rzi", np.trunc), (".rmi", np.floor), (".rpi", np.ceil)],
+)
+def test_bf16_to_bf16_and_wider(mode: str, function: object) -> None:
+    bits = np.arange(0, 65536, 65, dtype=np.uint16)
+    x = bits.view(BF16).astype(np.float64)
+    number = ~np.isnan(x)
+    got = elementwise(f"cvt{mode}.bf16.bf16 d, x0;", [bits], np.uint16).view(BF16).astype(np.float64)
+    want = function(x) if callable(function) else x
+    assert (got[number] == want[number]).all() and np.isnan(got[~number]).all()
+    assert (np.signbit(got[number]) == np.signbit(x[number])).all()
+    if not mode:
+        wide = elementwise("cvt.f64.bf16 d, x0;", [bits], np.float64)
+        assert (wide[number] == x[number]).all() and np.isnan(wide[~number]).all()
+
+
+@pytest.mark.parametrize("type_", ["u2", "s2", "u4", "s4", "u8", "s8", "u16", "s16"])
+def test_pack(type_: str) -> None:
+    a, b, c = crossed(integer_edges(np.int32), 3, 9, 1024)
+    width = int(type_[1:])
+    low, high = (-(1 << width - 1), (1 << width - 1) - 1) if type_[0] == "s" else (0, (1 << width) - 1)
+    mask = (1 << width) - 1
+    two = (np.clip(a, low, high) & mask).astype(np.uint64) << width | (np.clip(b, low, high) & mask).astype(
+        np.uint64
+    )
+    if width == 16:
+        got = elementwise(f"cvt.pack.sat.{type_}.s32 d, x0, x1;", [a, b], np.uint32)
+        assert (got == two).all()
+        return
+    got = elementwise(f"cvt.pack.sat.{type_}.s32.b32 d, x0, x1, x2;", [a, b, c], np.uint32)
+    assert (got == (two | c.view(np.uint32).astype(np.uint64) << 2 * width) & 0xFFFFFFFF).all()

@@ -56,3 +56,11 @@ def same_f32(got: np.ndarray, want: np.ndarray) -> None:
 def ftz(x: np.ndarray) -> np.ndarray:
     """Subnormals to zero of the same sign."""
     return np.where(np.abs(x) < np.float32(2.0**-126), np.copysign(np.float32(0), x), x).astype(np.float32)
+
+
+def wide_values(seed: int) -> np.ndarray:
+    """f32 around the range of the small types, ties and beyond included."""
+    rng = np.random.default_rng(seed)
+    near = (rng.integers(-4096, 4097, 400) / np.float32(2) ** rng.integers(0, 14, 400)).astype(np.float32)
+    far = (rng.standard_normal(80) * np.float32(2) ** rng.integers(-30, 20, 80)).astype(np.float32)
+    return np.concatenate([near, far, F32_EDGES])

@@ -46,11 +46,14 @@ def _where(source: str, instruction: str) -> str:
 # the two, so both sides make the cause.
 SIDE = {
     "race-proxy-fence": "first",
+    "race-proxy-write": "first",
     "race-proxy-reader": "first",
     "race-tmem-unwaited": "first",
     "race-mbarrier-init": "first",
     "race-mbarrier-init-fence": "first",
+    "race-mbarrier-init-relaxed": "first",
     "race-exit": "first",
+    "race-store-exit": "first",
     "race-copy-unwaited": "second",
     "race-mma-unwaited": "second",
     "race-operand-fence": "second",
@@ -72,7 +75,7 @@ def key(finding: Finding) -> tuple[str, ...]:
         return (finding.severity, finding.code, place)
     first = _where(race.source, race.instruction)
     side = SIDE.get(finding.code)
-    if finding.code == "race-tcgen05-fence":
+    if finding.code in ("race-tcgen05-fence", "race-waited-fence"):
         side = "second" if "after_thread_sync" in race.missing else "first"
     # Where an edge between both is missing, either access of the pair may be the later one.
     places = [first] if side == "first" else [place] if side == "second" else sorted((place, first))

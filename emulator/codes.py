@@ -62,7 +62,7 @@ copies|tensormap-rank|error|stops|the dimension of the instruction is not the ra
 copies|tensormap-gather4|error|stops|gather4 or scatter4 with a map that is not rank 2 with one row a box
 copies|tma-coordinate|error|stops|the innermost coordinate of a tensor copy is no multiple of 16 bytes, or one of a store is below 0: an illegal instruction on the card
 copies|tma-store-tail|warning|goes on|a tensor store writes past the end of the innermost dimension: the card clips it in units of 16 bytes
-copies|bulk-store-at-exit|error|goes on>stops|a CTA exits while its bulk store still reads shared memory: wait_group.read is missing
+copies|bulk-store-at-exit|warning>error|goes on>stops|a CTA exits while its bulk store still reads shared memory: wait_group.read is missing
 copies|tensormap-mode|error|stops|a tile copy with an im2col map, or the other way round
 copies|tensormap-type|error|stops|a tensor reduction that the element type of the map does not have
 copies|tma-barrier-cta|error|stops|a copy signals an mbarrier in a CTA that this form cannot signal
@@ -77,7 +77,7 @@ tensor memory|tmem-not-allocated|error|stops|an access of columns that are not a
 tensor memory|tmem-uninitialised|error|goes on|a cell that nothing has written is read by the tensor core, or a register that tcgen05.ld took it to is used
 tensor memory|tmem-pending|error|goes on|a read of a cell whose asynchronous write has not completed: a wait is missing
 tensor memory|tmem-address-uniform|error|stops|the threads of a warp pass different columns to tcgen05.ld or st
-tensor memory|tmem-lane-quarter|error|goes on|the address names lanes of another warp's quarter, which the warp cannot reach
+tensor memory|tmem-lane-quarter|warning>error|goes on|the address names lanes of another warp's quarter: the warp reaches its own in any case, and traps in code compiled for debugging
 tensor memory|tmem-lane-offset|note|goes on|the address names a lane of the warp's own quarter that the access does not start at
 tensor memory|tmem-ld-not-waited|note|goes on|a register of tcgen05.ld is used without wait::ld; the hardware waits for it
 races|race-unordered|error|goes on|two accesses of threads that no barrier orders (or lanes that no bar.warp.sync does)
@@ -89,13 +89,17 @@ races|race-tmem-released|error|goes on|cells of a tcgen05.ld are released (an ar
 races|race-proxy-fence|error|goes on|generic writes and an asynchronous access, with a barrier but without fence.proxy.async
 races|race-proxy-reader|note|goes on|as race-proxy-fence, with the fence on the reading side only
 races|race-proxy-read|note|goes on|generic reads, then an asynchronous write, with a barrier only: what CUTLASS pipelines do
-races|race-tcgen05-fence|error|goes on|TMEM accesses of two threads with a barrier, without tcgen05.fence before or after it
+races|race-proxy-write|warning>error|goes on|generic writes to shared memory, then an asynchronous write over them, with a barrier but without fence.proxy.async
+races|race-tcgen05-fence|error|goes on|TMEM accessed by another thread than the one that saw the commit of tcgen05.mma or cp, with a barrier, without tcgen05.fence before or after it
+races|race-waited-fence|warning>error|goes on|TMEM accesses of two threads with a barrier, the first tcgen05.ld or st and complete by its wait, without tcgen05.fence before or after it; by the letter an error
 races|race-commit-fence|warning>error|goes on|TMEM accessed after an acquiring wait on the commit, without tcgen05.fence::after_thread_sync; by the letter an error
 races|race-operand-fence|note>error|goes on|tcgen05.mma or cp reads shared memory after a wait, without tcgen05.fence::after_thread_sync
 races|race-mma-pipeline|error|goes on|two tcgen05 operations of one thread on the same cells that the pipeline does not keep in order
 races|race-mbarrier-init|error|goes on|an mbarrier is used by who is not ordered after its mbarrier.init
+races|race-mbarrier-init-relaxed|warning>error|goes on|a thread uses an mbarrier after a relaxed cluster barrier that its mbarrier.init came before, without fence.mbarrier_init; by the letter an error
 races|race-mbarrier-init-fence|note|goes on|as race-mbarrier-init, ordered by a releasing barrier, without fence.mbarrier_init
-races|race-exit|error|goes on|a CTA exits while an access of another CTA, or of its own bulk copies, to its shared memory may still come
+races|race-exit|error|goes on|a CTA exits while an access of another CTA to its shared memory may still come
+races|race-store-exit|warning>error|goes on|a CTA exits while its own bulk store may still read shared memory: cp.async.bulk.wait_group.read is missing; by the letter an error
 races|race-grids|error|goes on|a grid of a stream touches what an earlier grid in flight wrote, or writes what it read: griddepcontrol.wait is missing before it
 races|race-clusters|error|goes on|two clusters access the same global bytes, and nothing orders them
 end|setmaxnreg-count|error|stops|setmaxnreg.inc to fewer registers than the warp has, or .dec to more

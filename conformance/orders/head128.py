@@ -43,7 +43,7 @@ ROWS = (
     Row(
         "h128-dq-store-not-waited-for", "the CTA may exit while dQ is still being stored", "R3", KERNEL,
         (PtxEdit(SOFTMAX, "ptx::commit_bulk_group();\nptx::wait_bulk_groups();", "cp.async.bulk.wait_group"),),
-        Expected("race-exit", "ret", "cp.async.bulk.tensor", "wait_group", first_at=f"{SOFTMAX}: {STORE_DQ}"),
+        Expected("race-store-exit", "ret", "cp.async.bulk.tensor", "wait_group", first_at=f"{SOFTMAX}: {STORE_DQ}", severity="warning"),
     ),
     Row(
         "h128-p-read-without-fence", "P is read without tcgen05.fence::after_thread_sync", "R5", KERNEL,
@@ -53,7 +53,7 @@ ROWS = (
     Row(
         "h128-dkv-freed-without-fence", "a dKV part is freed without tcgen05.fence::before_thread_sync", "R1",
         KERNEL, (PtxEdit(EXPORT, f"{DKV_LOAD}\nptx::wait_tmem_loads();\nptx::fence_before_thread_sync();", "tcgen05.fence", count=4),),
-        Expected("race-tcgen05-fence", "tcgen05.mma", "tcgen05.ld", "before_thread_sync", second_at="sm100/head128/mma.cuh: ptx::mma_f16_ss(d, mn_major<kRows>(a, part * Cfg::kDkvM, head), mn_major<kRows>(b, 0, head), idesc,", first_at="sm100/head128/dkv_export.cuh: ptx::load_tmem_32_columns(this->tmem(column), v[0]);"),
+        Expected("race-waited-fence", "tcgen05.mma", "tcgen05.ld", "before_thread_sync", second_at="sm100/head128/mma.cuh: ptx::mma_f16_ss(d, mn_major<kRows>(a, part * Cfg::kDkvM, head), mn_major<kRows>(b, 0, head), idesc,", first_at="sm100/head128/dkv_export.cuh: ptx::load_tmem_32_columns(this->tmem(column), v[0]);", severity="warning"),
     ),
     Row(
         "h128-dkv-not-free", "an MMA does not wait until the dKV part before it has been read", "R1 R2", KERNEL,

@@ -54,12 +54,12 @@ ROWS = (
     Row(
         "p0-freed-without-fence", "P is freed without tcgen05.fence::before_thread_sync", "R1", KERNEL,
         (_ptx("ptx::wait_tmem_loads();\nptx::fence_before_thread_sync();", "tcgen05.fence"),),
-        Expected("race-tcgen05-fence", "tcgen05.mma", "tcgen05.ld", "before_thread_sync", second_at="sm100/head128_part0/kernel.cuh: ptx::mma_f16_ss_pair(tmem_P + s * Plan::tmem::P::columns, tQ(0, 0, step), tKV(0, 0, step), idesc,", first_at="sm100/head128_part0/kernel.cuh: copy(tiled_load, thread_load.partition_S(tP), rP);"),
+        Expected("race-waited-fence", "tcgen05.mma", "tcgen05.ld", "before_thread_sync", second_at="sm100/head128_part0/kernel.cuh: ptx::mma_f16_ss_pair(tmem_P + s * Plan::tmem::P::columns, tQ(0, 0, step), tKV(0, 0, step), idesc,", first_at="sm100/head128_part0/kernel.cuh: copy(tiled_load, thread_load.partition_S(tP), rP);", severity="warning"),
     ),
     Row(
         "p0-mma-without-fence", "the MMA overwrites P without tcgen05.fence::after_thread_sync", "R1 R5",
         KERNEL, (_ptx(MMA_FENCE, "tcgen05.fence"),),
-        Expected("race-tcgen05-fence", "tcgen05.mma", "tcgen05.ld", "after_thread_sync", second_at="sm100/head128_part0/kernel.cuh: ptx::mma_f16_ss_pair(tmem_P + s * Plan::tmem::P::columns, tQ(0, 0, step), tKV(0, 0, step), idesc,", first_at="sm100/head128_part0/kernel.cuh: copy(tiled_load, thread_load.partition_S(tP), rP);"),
+        Expected("race-waited-fence", "tcgen05.mma", "tcgen05.ld", "after_thread_sync", second_at="sm100/head128_part0/kernel.cuh: ptx::mma_f16_ss_pair(tmem_P + s * Plan::tmem::P::columns, tQ(0, 0, step), tKV(0, 0, step), idesc,", first_at="sm100/head128_part0/kernel.cuh: copy(tiled_load, thread_load.partition_S(tP), rP);", severity="warning"),
     ),
     Row(
         "p0-p-not-free", "the MMA does not wait until P has been read", "R1 R2", KERNEL,

@@ -238,10 +238,10 @@ bool Engine::shared_range(Cta& cta, uint32_t offset, uint32_t size, const Origin
 
 bool Engine::store_may_read(Cta& cta, uint32_t offset, const Origin& at, const char* who) {
   if (cta.exited())
-    error("bulk-store-at-exit",
-          std::string(who) + " still reads shared memory of CTA rank " + std::to_string(cta.rank) +
-              ", which has exited: cp.async.bulk.wait_group.read is missing",
-          at, offset);
+    warn("bulk-store-at-exit",
+         std::string(who) + " still reads shared memory of CTA rank " + std::to_string(cta.rank) +
+             ", which has exited: cp.async.bulk.wait_group.read is missing",
+         at, offset);
   return !stopped;
 }
 

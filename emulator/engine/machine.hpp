@@ -365,8 +365,8 @@ class Engine {
   void note(const std::string& code, const std::string& message, const Origin& at) {
     sink.report(Severity::Note, code, message, at);
   }
-  void warn(const std::string& code, const std::string& message, const Origin& at) {
-    sink.report(Severity::Warning, code, message, at);
+  void warn(const std::string& code, const std::string& message, const Origin& at, uint64_t address = 0) {
+    sink.report(Severity::Warning, code, message, at, address);
   }
 
   // The one door for asynchronous operations: the schedule policy decides when `complete` runs.

@@ -177,12 +177,14 @@ class Races : public Listener {
     std::shared_ptr<OwnCopies> copies;          // null before the first
     std::vector<uint32_t> nth;                  // by instruction
     int32_t barrier = -1, phase = 0;            // its last successful mbarrier wait
+    uint32_t met = 0, meets = 0;                // rounds of the cluster barrier: passed, arrived at
   };
   struct Barrier {
     uint32_t agent = 0;
     uint32_t init = 0;  // access
     int8_t init_lane = 0;
-    uint32_t phases = 0;  // complete
+    uint32_t init_round = 0;  // of the cluster barrier: the first that follows the init in execution
+    uint32_t phases = 0;      // complete
     Knowledge gather;
     bool has_commits = false;
     Clock commits, committed;  // arrived so far, and in complete phases
@@ -193,6 +195,7 @@ class Races : public Listener {
     Knowledge gather;
     std::vector<std::pair<uint32_t, Tick>> came, last;  // agents, of a named one: this round, the last one
     std::shared_ptr<Knowledge> done;
+    uint32_t rounds = 0;  // complete
   };
   struct Pipe {
     uint32_t agent = 0;

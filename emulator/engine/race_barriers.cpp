@@ -38,6 +38,7 @@ void Races::named_pass(const Warp& w, uint32_t id) {
 
 void Races::cluster_arrive(const Exec& x, bool releases) {
   Meeting& m = cluster(x.cta).meeting;
+  thread(x.w).meets = m.rounds + 1;
   if (releases) {
     release(x, x.mask, m.gather);
     return;
@@ -51,11 +52,14 @@ void Races::cluster_arrive(const Exec& x, bool releases) {
 }
 void Races::cluster_done(const Cluster& c) {
   Meeting& m = clusters_[c.slot]->meeting;
+  m.rounds++;
   m.done = std::make_shared<Knowledge>(std::move(m.gather));
   m.gather = Knowledge{};
 }
 void Races::cluster_pass(const Warp& w, uint32_t lanes) {
-  if (auto& done = cluster(*w.cta).meeting.done) acquire(w, lanes, *done);
+  const Meeting& m = cluster(*w.cta).meeting;
+  thread(w).met = m.rounds;
+  if (m.done) acquire(w, lanes, *m.done);
 }
 
 void Races::exit(const Warp& w, uint32_t lanes, const Instr*) {
@@ -81,8 +85,8 @@ void Races::exit(const Warp& w, uint32_t lanes, const Instr*) {
       for (auto& [group, op] : bulk.pending) {
         if (!op->reads) continue;
         const uint32_t here = record(t, at, lanes, Path::Generic);
-        report(Severity::Error, "race-exit", op->reads, false, here, true, Place::Shared, w.cta->rank, 0,
-               "cp.async.bulk.wait_group or wait_group.read by the thread that issued it");
+        report(Severity::Warning, "race-store-exit", op->reads, false, here, true, Place::Shared, w.cta->rank,
+               0, "cp.async.bulk.wait_group or wait_group.read by the thread that issued it");
       }
 }
 
@@ -101,6 +105,7 @@ void Races::mbarrier_init(const Exec& x, Cta& cta, uint32_t offset, int lane) {
   b.init = record(t, x.origin(lane), 1u << lane, Path::Generic);
   finish(b.init, t.agent, t.now, 1u << lane);
   b.init_lane = static_cast<int8_t>(lane);
+  b.init_round = std::max(t.meets, cluster(cta).meeting.rounds) + 1;
   b.checked.clear();
   b.phases = 0;
 }

@@ -329,7 +329,7 @@ def test_reductions_to_the_peer(op: str, type_: str, schedule: Schedule) -> None
         schedule=schedule,
         races=True,
     )
-    assert codes(unwaited) & {"race-copy-unwaited", "race-exit", "access-after-exit"}
+    assert codes(unwaited) & {"race-copy-unwaited", "race-store-exit", "access-after-exit"}
 
 
 def test_a_copy_by_a_whole_warp_is_issued_once_a_lane() -> None:

@@ -30,9 +30,9 @@ def test_matmul() -> None:
     for schedule in POLICIES:
         result, right = launched(kernel, schedule=schedule)
         assert right, str(schedule)
-        assert {f.code for f in result.errors} == {"tmem-lane-quarter"}, str(schedule)
+        assert not result.errors, str(schedule)
         result, right = launched(kernel, schedule=schedule, races=True)
-        assert right, str(schedule)
+        assert right and not result.errors, str(schedule)
         found |= {finding.code for finding in result.distinct}
     assert found == written_up("tilelang-matmul")
 

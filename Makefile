@@ -11,7 +11,7 @@ HEAD128_EXAMPLES ?= 25
 PIP_ARGS ?=
 VENV     := .venv
 PY       := $(VENV)/bin/python
-FOLDERS  := spec reference kernels emulator conformance
+FOLDERS  := spec reference kernels emulator conformance tools
 
 # The environment is made again only when the content of what describes it changes.
 INPUTS   := setup.py pyproject.toml requirements.txt requirements-nodeps.txt constraints.txt

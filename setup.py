@@ -23,7 +23,7 @@ from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
-FOLDERS = ("spec", "reference", "kernels", "emulator", "conformance")
+FOLDERS = ("spec", "reference", "kernels", "emulator", "conformance", "tools")
 PACKAGE = "package"  # tileproof itself: its version, `python -m tileproof`
 ENGINE = Path("emulator/engine")
 OPTIMISE = "-O3 -march=native -ffp-contract=off -fno-math-errno"
@@ -148,7 +148,7 @@ setup(
         "tileproof": ["py.typed"],
         "tileproof.kernels": ["**/*.cu", "**/*.cuh", "**/*.h", "**/*.hpp"],
         "tileproof.emulator": ["*.pyi"],
-        "tileproof.conformance": ["**/*.cpp"],
+        "tileproof.conformance": ["**/*.cpp", "**/*.toml"],
     },
     ext_modules=extensions(),
     cmdclass={"build_ext": BuildEngine},

@@ -16,7 +16,7 @@ import time
 import ml_dtypes
 import numpy as np
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.observed import Schedule
+from tileproof.conformance.drivers.capture import Schedule
 from tileproof.kernels.registry import KERNELS, kernel
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem
 

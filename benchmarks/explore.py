@@ -13,8 +13,8 @@ import statistics
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from tileproof.conformance.case import Case, Indices
-from tileproof.conformance.explore import Explored
+from tileproof.conformance.explore.explored import Explored
+from tileproof.conformance.problems.case import Case, Indices
 from tileproof.emulator.explore import explore
 from tileproof.kernels.registry import KERNELS, kernel
 from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK

@@ -13,7 +13,7 @@ import time
 
 from engine import inputs
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.observed import Schedule
+from tileproof.conformance.drivers.capture import Schedule
 from tileproof.kernels.registry import KERNELS, kernel
 
 POLICIES = ("early", "late", "random")

@@ -1,6 +1,6 @@
 """`python -m tileproof`: the command line, also the entry point of the script `tileproof`."""
 
-from tileproof.conformance.cli import main
+from tileproof.conformance.cli.app import main
 
 __all__ = ["main"]
 

@@ -1,0 +1,1 @@
+"""Development aids: oracles, cross-checks, generators of pages, records for a card."""

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
-from tileproof.conformance.names import PlanNames, barrier_at, code_place, k_block
-from tileproof.conformance.observed import Capture, MachineFinding, Observed, Output, Schedule, Waiter
+from tileproof.conformance.drivers.capture import Capture, MachineFinding, Observed, Output, Schedule, Waiter
+from tileproof.conformance.drivers.names import PlanNames, barrier_at, code_place, k_block
 from tileproof.emulator import Buffer as PlacedBuffer
 from tileproof.emulator import (
     Finding,

@@ -17,8 +17,8 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from tileproof.conformance.record.programs import Program, build, record
-from tileproof.conformance.record.recording import Replay
+from tileproof.conformance.drivers.record.programs import Program, build, record
+from tileproof.conformance.drivers.record.recording import Replay
 from tileproof.emulator import Buffer, LaunchResult
 from tileproof.emulator.errors import LaunchError
 from tileproof.kernels import toolchain

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tileproof.conformance.cli import main
-from tileproof.conformance.explain.command import explanation
+from tileproof.conformance.cli.app import main
+from tileproof.conformance.cli.explain import explanation
 from wrong_kernels import WRONG, Compiled
 
 HUNG = """[LOAD CTA0] k=0 kv_full arrive

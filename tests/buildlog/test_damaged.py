@@ -6,9 +6,9 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tileproof.conformance.buildlog import report
-from tileproof.conformance.buildlog.cause import CODES
-from tileproof.conformance.explain.command import explanation, render
+from tileproof.conformance.cli.explain import explanation, render
+from tileproof.conformance.logs.build import report
+from tileproof.conformance.logs.build.cause import CODES
 from tileproof.spec.machine.errors import TileproofError
 from wrong_kernels import WRONG, Compiled
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from tileproof.conformance.buildlog import report
-from tileproof.conformance.buildlog.cause import CODES
+from tileproof.conformance.logs.build import report
+from tileproof.conformance.logs.build.cause import CODES
 from wrong_kernels import WRONG, Compiled
 
 DOC = (Path(__file__).resolve().parents[2] / "docs" / "build-errors.md").read_text()

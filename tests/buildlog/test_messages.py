@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from tileproof.conformance.buildlog import diagnostics, report
-from tileproof.conformance.buildlog.findings import is_library
-from tileproof.conformance.buildlog.frames import Place
-from tileproof.conformance.buildlog.lines import clean
-from tileproof.conformance.buildlog.messages import starts
+from tileproof.conformance.logs.build import diagnostics, report
+from tileproof.conformance.logs.build.findings import is_library
+from tileproof.conformance.logs.build.frames import Place
+from tileproof.conformance.logs.build.lines import clean
+from tileproof.conformance.logs.build.messages import starts
 
 PTXAS = "ptxas /tmp/k.ptx, line 9; error   : Instruction "
 

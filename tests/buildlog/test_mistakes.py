@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from mistakes import MISTAKES, Mistake, differs
-from tileproof.conformance.buildlog import report
-from tileproof.conformance.buildlog.cause import CODES
+from tileproof.conformance.logs.build import report
+from tileproof.conformance.logs.build.cause import CODES
 from wrong_kernels import COMMAND, WRONG, Compiled, command, run
 
 NO_FAILURE = {"spills"}  # it compiles, and is slower

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from mistakes import MISTAKES, differs
-from tileproof.conformance.buildlog import report
+from tileproof.conformance.logs.build import report
 from wrong_kernels import WRONG, Compiled
 
 SOME = [

@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tileproof.conformance.buildlog import cute
-from tileproof.conformance.buildlog.cpptypes import Type, bindings, parse
-from tileproof.conformance.buildlog.evidence import role_of
+from tileproof.conformance.logs.build import cute
+from tileproof.conformance.logs.build.cpptypes import Type, bindings, parse
+from tileproof.conformance.logs.build.evidence import role_of
 
 
 @pytest.mark.parametrize(

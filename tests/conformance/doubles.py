@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.observed import Capture, Observed, Output
+from tileproof.conformance.drivers.capture import Capture, Observed, Output
 from tileproof.reference import stages
 from tileproof.spec.machine import tmem
 from tileproof.spec.numerics import round_f32

@@ -10,7 +10,7 @@ import pytest
 EXTRAS = ("pycute", "cutlass_library", "torch", "matplotlib", "sentryward", "pytest")
 START = (
     "import sys; sys.modules.update(dict.fromkeys({extras!r}));"
-    "from tileproof.conformance.cli import main; main()"
+    "from tileproof.conformance.cli.app import main; main()"
 )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tileproof.conformance.case import one_token
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.machine import machine_findings
-from tileproof.conformance.observed import Schedule
+from tileproof.conformance.drivers.capture import Schedule
+from tileproof.conformance.judge.machine import machine_findings
+from tileproof.conformance.problems.case import one_token
 from tileproof.kernels.registry import kernel
 
 

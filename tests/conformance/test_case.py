@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
-from tileproof.conformance import coordinates
-from tileproof.conformance.case import INT_MAX, INT_MIN, ORDERS, VALUES, Case, Indices, selected
-from tileproof.conformance.strategies import cases, problems
+from tileproof.conformance.problems import coordinates
+from tileproof.conformance.problems.case import INT_MAX, INT_MIN, ORDERS, VALUES, Case, Indices, selected
+from tileproof.conformance.problems.strategies import cases, problems
 from tileproof.reference import stages
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.problems.sparse_mla_bwd.inputs import key_mask

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 from doubles import honest, machine
-from tileproof.conformance import check as engine
-from tileproof.conformance.case import Case
-from tileproof.conformance.observed import MachineFinding, Observed, Schedule, Waiter
-from tileproof.conformance.trial import Subject
+from tileproof.conformance.check import property as engine
+from tileproof.conformance.check.run import Subject
+from tileproof.conformance.drivers.capture import MachineFinding, Observed, Schedule, Waiter
+from tileproof.conformance.problems.case import Case
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plans import head128_part0
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from tileproof.conformance import cli
+from tileproof.conformance.cli import app as cli
 from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
 
 
@@ -46,7 +46,7 @@ def test_bad_input_is_one_message_and_exit_code_2(capfd, words, says):
 
 
 def test_internal_error_is_not_taken_for_a_defect(capfd, monkeypatch):
-    monkeypatch.setattr("tileproof.conformance.report.print_rows", lambda *rest: 1 / 0)
+    monkeypatch.setattr("tileproof.conformance.report.terminal.print_rows", lambda *rest: 1 / 0)
     code, _, err = run(capfd, "stages")
     assert code == 2 and "internal error" in err and "ZeroDivisionError" in err
 

@@ -9,11 +9,11 @@ import pytest
 from doubles import machine
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tileproof.conformance.case import Case, Indices
-from tileproof.conformance.compare import compare, index, wrong_elements
-from tileproof.conformance.observe import observe
-from tileproof.conformance.patterns import arrangement, permutation_words
-from tileproof.conformance.tiles import Chain, Reference, StageTile
+from tileproof.conformance.judge.compare import compare, index, wrong_elements
+from tileproof.conformance.judge.patterns import arrangement, permutation_words
+from tileproof.conformance.observe.observation import observe
+from tileproof.conformance.observe.tiles import Chain, Reference, StageTile
+from tileproof.conformance.problems.case import Case, Indices
 from tileproof.spec.plans import head128_part0
 from tileproof.spec.problems.sparse_mla_bwd.tiling import TileCoord
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tileproof.conformance.defects import (
+from tileproof.conformance.mutants.defects import (
     Defect,
     apply,
     defect,

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from doubles import honest, machine, p_tile
-from tileproof.conformance.case import Case, Indices
-from tileproof.conformance.suspects import LAYOUTS
-from tileproof.conformance.trial import Verdict, judge
+from tileproof.conformance.check.run import Verdict, judge
+from tileproof.conformance.diagnose.faults import LAYOUTS
+from tileproof.conformance.problems.case import Case, Indices
 from tileproof.reference import stages
 from tileproof.spec.plans import head128_part0
 from tileproof.spec.problems.sparse_mla_bwd.tiling import gather

@@ -7,11 +7,11 @@ import subprocess
 import sys
 
 import pytest
-from tileproof.conformance import check as engine
-from tileproof.conformance.case import Case, Indices
-from tileproof.conformance.observed import Schedule
-from tileproof.conformance.subject import on_emulator
-from tileproof.conformance.trial import run_trial
+from tileproof.conformance.check import property as engine
+from tileproof.conformance.check.run import run_trial
+from tileproof.conformance.check.under_test import on_emulator
+from tileproof.conformance.drivers.capture import Schedule
+from tileproof.conformance.problems.case import Case, Indices
 from tileproof.kernels.registry import kernel
 
 KERNEL = kernel("head128-part0")

@@ -6,11 +6,11 @@ import json
 
 import pytest
 from click.testing import CliRunner
-from tileproof.conformance.case import Case, Indices
-from tileproof.conformance.cli import main
-from tileproof.conformance.defects import defect, source_overrides
+from tileproof.conformance.cli.app import main
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.observed import Schedule
+from tileproof.conformance.drivers.capture import Schedule
+from tileproof.conformance.mutants.defects import defect, source_overrides
+from tileproof.conformance.problems.case import Case, Indices
 from tileproof.kernels.registry import kernel
 
 PART0 = "head128-part0"

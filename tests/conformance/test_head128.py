@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tileproof.conformance import check as engine
-from tileproof.conformance.case import Case, Indices, selected
+from tileproof.conformance.check import property as engine
+from tileproof.conformance.check.run import judge, run_trial
+from tileproof.conformance.check.under_test import on_emulator
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.observe import observe
-from tileproof.conformance.observed import Observed, Schedule
-from tileproof.conformance.rows import plant_canaries
-from tileproof.conformance.subject import on_emulator
-from tileproof.conformance.trial import judge, run_trial
+from tileproof.conformance.drivers.capture import Observed, Schedule
+from tileproof.conformance.judge.rows import plant_canaries
+from tileproof.conformance.observe.observation import observe
+from tileproof.conformance.problems.case import Case, Indices, selected
 from tileproof.kernels.registry import kernel
 from tileproof.spec.numerics import round_bf16
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tileproof.conformance.case import one_token
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.finding import Finding
-from tileproof.conformance.machine import machine_findings
-from tileproof.conformance.observed import Schedule
+from tileproof.conformance.drivers.capture import Schedule
+from tileproof.conformance.judge.machine import machine_findings
+from tileproof.conformance.observe.finding import Finding
+from tileproof.conformance.problems.case import one_token
 from tileproof.kernels.registry import kernel
 
 FENCE = "fence.proxy.async.shared::cta;"

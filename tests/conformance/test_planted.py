@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tileproof.conformance import check as engine
-from tileproof.conformance.defects import planted_reference
-from tileproof.conformance.planted import DEFECTS
-from tileproof.conformance.subject import on_emulator
+from tileproof.conformance.check import property as engine
+from tileproof.conformance.check.under_test import on_emulator
+from tileproof.conformance.mutants.defects import planted_reference
+from tileproof.conformance.mutants.planted import DEFECTS
 from tileproof.kernels.registry import kernel
 
 EXAMPLES = 100

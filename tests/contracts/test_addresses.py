@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import pycute
 import pytest
-from tileproof.conformance.contracts.data import read
-from tileproof.conformance.contracts.rows import Row
 from tileproof.spec.machine import smem_layout
 from tileproof.spec.machine import swizzle as sw
 from tileproof.spec.machine.contracts import MmaForm, OperandView
 from tileproof.spec.machine.contracts.canonical import Strides
 from tileproof.spec.machine.contracts.rules_smem import cut, major_in, rows_of
+from tileproof.tools.operand_constraints.data import read
+from tileproof.tools.operand_constraints.rows import Row
 
 ACCEPTED = [
     row for row, verdict in read()[1] if isinstance(row, Row) and verdict.compiles and not row.misfits()

@@ -8,14 +8,14 @@ from importlib import import_module
 from typing import Any
 
 import pytest
-from tileproof.conformance.contracts import data as contract_data
-from tileproof.conformance.contracts.data import AnyRow, agrees, all_rows, read
-from tileproof.conformance.contracts.families import load_rows, rows
-from tileproof.conformance.contracts.nvcc import Verdict, attribute, source
-from tileproof.conformance.contracts.rows import LoadRow, row_of
 from tileproof.kernels import toolchain
 from tileproof.spec.machine.contracts import algebra, canonical, load
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.tools.operand_constraints import data as contract_data
+from tileproof.tools.operand_constraints.data import AnyRow, agrees, all_rows, read
+from tileproof.tools.operand_constraints.families import load_rows, rows
+from tileproof.tools.operand_constraints.nvcc import Verdict, attribute, source
+from tileproof.tools.operand_constraints.rows import LoadRow, row_of
 
 HEAD, PAIRS = read()
 

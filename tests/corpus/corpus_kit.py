@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from head128_runs import KERNEL, Run, _tiles, first_wrong
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.observed import Schedule
+from tileproof.conformance.drivers.capture import Schedule
 from tileproof.kernels.compile import ROOT, Built
 from tileproof.kernels.launch import Launch, Scalar, Struct, TensorMapSpec
 from tileproof.reference.walk import with_forward

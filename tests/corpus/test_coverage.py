@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tileproof.conformance import corpus
-from tileproof.conformance.cli import main
+from tileproof.conformance.cli.app import main
+from tileproof.conformance.corpus import rows as corpus
 from tileproof.spec.machine.errors import TileproofError
 
 APPLIES = (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tileproof.conformance.case import Case, Indices
-from tileproof.conformance.check import replay
-from tileproof.conformance.defects import defect
-from tileproof.conformance.observed import Schedule
-from tileproof.conformance.subject import on_emulator
+from tileproof.conformance.check.property import replay
+from tileproof.conformance.check.under_test import on_emulator
+from tileproof.conformance.drivers.capture import Schedule
+from tileproof.conformance.mutants.defects import defect
+from tileproof.conformance.problems.case import Case, Indices
 from tileproof.kernels.registry import kernel
 
 CASE = Case(512, 64, 1, (Indices("permuted"),), values="coordinates")

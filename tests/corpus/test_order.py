@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from corpus_kit import SCHEDULES, changed, in_ptx, run, source
 from head128_cases import exact_case, random_case
-from tileproof.conformance import check
-from tileproof.conformance.defects import Defect
-from tileproof.conformance.observed import Schedule
-from tileproof.conformance.subject import on_emulator
+from tileproof.conformance.check import property as check
+from tileproof.conformance.check.under_test import on_emulator
+from tileproof.conformance.drivers.capture import Schedule
+from tileproof.conformance.mutants.defects import Defect
 from tileproof.kernels.registry import kernel
 from tileproof.reference import walk
 from tileproof.spec.plans import head128 as plan_of_head128

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tileproof.conformance import tutorials
+from tileproof.conformance.explore import tutorials
 from tileproof.emulator import Module, Schedule
 
 POLICIES = ("early", "late", "random")

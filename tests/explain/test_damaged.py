@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pipelines import DEFECTS, kernel
-from tileproof.conformance.explain.render import diagnose, text
+from tileproof.conformance.logs.hang.render import diagnose, text
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plans import head128
 from wordings import WORDINGS, log

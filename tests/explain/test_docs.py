@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from tileproof.conformance.explain import causes
-from tileproof.conformance.explain.render import diagnose, text
+from tileproof.conformance.logs.hang import causes
+from tileproof.conformance.logs.hang.render import diagnose, text
 
 DOC = (Path(__file__).resolve().parents[2] / "docs" / "explain.md").read_text()
 

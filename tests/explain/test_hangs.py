@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from pipelines import DEFECTS, kernel
-from tileproof.conformance.explain.render import diagnose, text
+from tileproof.conformance.logs.hang.render import diagnose, text
 from wordings import WORDINGS, label, log
 
 SEEDS = (0, 1, 2)

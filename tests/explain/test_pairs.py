@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 from pipelines import Machine, Op, Program, Said
-from tileproof.conformance.explain.causes import causes
-from tileproof.conformance.explain.graph import Graph, build
-from tileproof.conformance.explain.log import read_text
+from tileproof.conformance.logs.hang.causes import causes
+from tileproof.conformance.logs.hang.graph import Graph, build
+from tileproof.conformance.logs.hang.log import read_text
 from wordings import log
 
 BLOCKS = 4

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from pipelines import kernel
-from tileproof.conformance.cli import main
-from tileproof.conformance.explain.command import explain
-from tileproof.conformance.explain.render import diagnose, text
+from tileproof.conformance.cli.app import main
+from tileproof.conformance.cli.explain import explain
+from tileproof.conformance.logs.hang.render import diagnose, text
 from tileproof.spec.plans import head128
 from wordings import log
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from tileproof.conformance.explain.log import read, read_text
-from tileproof.conformance.explain.render import diagnose, text
+from tileproof.conformance.logs.hang.log import read, read_text
+from tileproof.conformance.logs.hang.render import diagnose, text
 from tileproof.spec.machine.errors import TileproofError
 
 # line: actor, kind, barrier, stage, k, phase
@@ -170,7 +170,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tileproof.conformance.explain.log.MAX_BYTES", 1000)
+    monkeypatch.setattr("tileproof.conformance.logs.hang.log.MAX_BYTES", 1000)
     path = tmp_path / "log.txt"
     line = "[WG0 CTA0] wait bar_a\n"
     path.write_text(line * 40)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from tileproof.conformance.explore_cli import explore
-from tileproof.conformance.trace_cli import trace
+from tileproof.conformance.cli.explore import explore
+from tileproof.conformance.cli.trace import trace
 from tileproof.spec.machine.errors import TileproofError
 
 
@@ -39,7 +39,7 @@ def test_added_rows_may_differ_by_their_order_only(monkeypatch: pytest.MonkeyPat
     case = '{"d_qk":576,"s_kv":64,"blocks":2,"tokens":[{"order":"same"}],"values":"normal"}'
     args = ("head128", "--case", case, "--schedules", "12", "--shrink", "0", "--no-races")
     assert explored(*args)[0] == 0
-    from tileproof.conformance.explore import Explored
+    from tileproof.conformance.explore.explored import Explored
 
     monkeypatch.setattr(Explored, "_bound", lambda self, name: None)
     code, result = explored(*args)
@@ -93,7 +93,7 @@ def test_a_hang_is_told_in_the_names_of_the_plan() -> None:
 
 
 def test_a_long_schedule_goes_into_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tileproof.conformance.explore_cli.LONG", 0)
+    monkeypatch.setattr("tileproof.conformance.cli.explore.LONG", 0)
     folder = tmp_path / "new"
     code, result = explored(*PLANTED, "--policies", "starve", "--schedules", "16", "--out", str(folder))
     found = next(one for one in result["findings"] if one["preemptions"])

@@ -8,8 +8,8 @@ import re
 import numpy as np
 import pytest
 from ptx_kit import Memory, init_barrier, run
-from tileproof.conformance.case import one_token
-from tileproof.conformance.explore import Explored
+from tileproof.conformance.explore.explored import Explored
+from tileproof.conformance.problems.case import one_token
 from tileproof.emulator import LaunchResult, Schedule
 from tileproof.emulator.explore import explore
 from tileproof.emulator.judge import Judge, Outputs

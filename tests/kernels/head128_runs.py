@@ -13,7 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.observed import Capture, MachineFinding, Schedule
+from tileproof.conformance.drivers.capture import Capture, MachineFinding, Schedule
 from tileproof.kernels.registry import kernel
 from tileproof.reference import stages as ref
 from tileproof.spec import numerics

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tileproof.conformance.observed import Schedule
+from tileproof.conformance.drivers.capture import Schedule
 from tileproof.kernels.launch import MAX_SHARED_BYTES
 from tileproof.reference import walk
 from tileproof.reference.rounding import KernelRounding

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from tileproof.conformance.observed import Schedule
+from tileproof.conformance.drivers.capture import Schedule
 from tileproof.kernels.compile import ROOT
 from tileproof.spec.problems.sparse_mla_bwd.inputs import key_mask
 
 from .head128_cases import random_case
 from .head128_runs import Run, first_wrong, run
 
-# conformance/planted_head128.py plants most of these too; here they are judged by the kernel's own tests.
+# conformance/mutants/planted_head128.py plants most of these too; here the kernel's own tests judge them.
 pytestmark = pytest.mark.slow
 FOLDER = "sm100/head128"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tileproof.conformance.layout import docs as layout_docs
-from tileproof.conformance.layout.picture import draw
+from tileproof.conformance.report.layout.picture import draw
 from tileproof.spec.machine.contracts import CODES, check
+from tileproof.tools.pages import layouts as layout_docs
 
 
 def test_the_page_is_fresh(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from tileproof.conformance.cli import main
-from tileproof.conformance.layout.command import text
-from tileproof.conformance.layout.table import Table, of_layout, of_operand, of_tmem, parse
+from tileproof.conformance.cli.app import main
+from tileproof.conformance.cli.layout import text
+from tileproof.conformance.report.layout.table import Table, of_layout, of_operand, of_tmem, parse
 from tileproof.spec.machine import smem_layout, tmem
 from tileproof.spec.machine import swizzle as sw
 from tileproof.spec.machine.errors import TileproofError
@@ -195,7 +195,7 @@ PICTURES = [
 
 @pytest.mark.parametrize(("table", "words"), PICTURES)
 def test_a_picture_holds_what_the_table_says(table: Table, words: list[str], tmp_path: Path) -> None:
-    from tileproof.conformance.layout.picture import draw
+    from tileproof.conformance.report.layout.picture import draw
 
     draw(table, tmp_path / "one.svg")
     draw(table, tmp_path / "two.svg")
@@ -210,7 +210,7 @@ def test_a_picture_holds_what_the_table_says(table: Table, words: list[str], tmp
 
 
 def test_pictures_of_different_layouts_differ(tmp_path: Path) -> None:
-    from tileproof.conformance.layout.picture import draw
+    from tileproof.conformance.report.layout.picture import draw
 
     for number, mode in enumerate(("64B", "128B")):
         draw(of_operand(16, 64, "K", mode), tmp_path / f"{number}.svg")
@@ -228,7 +228,7 @@ def test_the_command_writes_each_format(tmp_path: Path) -> None:
 def test_without_cutes_algebra_the_command_draws_all_the_same() -> None:
     code = (
         "import sys; sys.modules['pycute'] = None\n"
-        "from tileproof.conformance.layout.command import layout\n"
+        "from tileproof.conformance.cli.layout import layout\n"
         "layout.main(['--tmem', 'E'], standalone_mode=False)\n"
         "layout.main(['(8,8):(8,1)'], standalone_mode=False)"
     )

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tileproof.conformance.cli import main
-from tileproof.conformance.orders import catalogue as orders
+from tileproof.conformance.cli.app import main
+from tileproof.conformance.mutants.synchronisation import catalogue as orders
 
 
 def test_table_of_one_class() -> None:

@@ -7,9 +7,9 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from tileproof.conformance.case import one_token
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.observed import Schedule
+from tileproof.conformance.drivers.capture import Schedule
+from tileproof.conformance.problems.case import one_token
 from tileproof.kernels.launch import Launch
 from tileproof.kernels.registry import kernel
 

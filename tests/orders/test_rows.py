@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tileproof.conformance.orders import catalogue as orders
-from tileproof.conformance.orders import run as orders_run
-from tileproof.conformance.orders.catalogue import (
+from tileproof.conformance.mutants.synchronisation import catalogue as orders
+from tileproof.conformance.mutants.synchronisation import run as orders_run
+from tileproof.conformance.mutants.synchronisation.catalogue import (
     CLASSES,
     Expected,
     PtxEdit,
@@ -17,7 +17,7 @@ from tileproof.conformance.orders.catalogue import (
     SourceEdit,
     TextEdit,
 )
-from tileproof.conformance.orders.run import SCHEDULES, faults, launch, programs, run
+from tileproof.conformance.mutants.synchronisation.run import SCHEDULES, faults, launch, programs, run
 from tileproof.emulator import Schedule
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from outside_kit import POLICIES, written_up
+from tileproof.conformance.drivers.record.programs import record
+from tileproof.conformance.drivers.record.recording import Replay
 from tileproof.conformance.outside.cutlass_cases import EXAMPLES, Example, curand
-from tileproof.conformance.record.programs import record
-from tileproof.conformance.record.recording import Replay
 from tileproof.emulator import Module
 from tileproof.emulator.errors import LaunchError
 

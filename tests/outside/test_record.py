@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tileproof.conformance.record.programs import build, record
-from tileproof.conformance.record.recording import Recording, Replay
+from tileproof.conformance.drivers.record.programs import build, record
+from tileproof.conformance.drivers.record.recording import Recording, Replay
 from tileproof.emulator import Memory
 from tileproof.emulator.errors import LaunchError
 

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tileproof.conformance.case import Case, Indices, one_token
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.observed import Schedule
-from tileproof.conformance.prove.input import respell_waits, sentryward_input
-from tileproof.conformance.prove.opinion import second_opinion
+from tileproof.conformance.drivers.capture import Schedule
+from tileproof.conformance.problems.case import Case, Indices, one_token
 from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.launch import Buffer, Launch, Scalar, Struct, TensorMapSpec
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.tools.crosscheck.input import respell_waits, sentryward_input
+from tileproof.tools.crosscheck.opinion import second_opinion
 
 LOOP = """
 $L1:

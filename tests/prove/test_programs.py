@@ -6,12 +6,12 @@ import importlib.util
 
 import numpy as np
 import pytest
-from tileproof.conformance.prove import table as prove_table
-from tileproof.conformance.prove.opinion import Opinion, second_opinion
-from tileproof.conformance.prove.ours import first_opinion
-from tileproof.conformance.prove.programs import PROGRAMS, Program, launch_of, programs
 from tileproof.kernels.launch import Launch
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.tools.crosscheck import table as prove_table
+from tileproof.tools.crosscheck.opinion import Opinion, second_opinion
+from tileproof.tools.crosscheck.ours import first_opinion
+from tileproof.tools.crosscheck.programs import PROGRAMS, Program, launch_of, programs
 
 INSTALLED = importlib.util.find_spec("sentryward") is not None
 needs_sentryward = pytest.mark.skipif(not INSTALLED, reason="sentryward, the extra `prove`, is not installed")
@@ -151,7 +151,7 @@ def test_the_page_says_what_is_measured() -> None:
     new = prove_table.tables(rows, [], prove_table.date.today())
     tables = prove_table.fixed(new.partition("\n### The kernels")[0])
     old = prove_table.fixed(prove_table.parts(prove_table.PAGE)[1])
-    assert old.startswith(tables), "run python -m tileproof.conformance.prove.table"
+    assert old.startswith(tables), "run python -m tileproof.tools.crosscheck.table"
     assert page.index(prove_table.BEGIN) < page.index(prove_table.END)
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tileproof.conformance import cli
-from tileproof.conformance.case import one_token
-from tileproof.conformance.prove import opinion as prove
-from tileproof.conformance.prove.command import conclusion
-from tileproof.conformance.prove.opinion import Budget, Ended, Opinion, judged, run_limited, second_opinion
-from tileproof.conformance.prove.programs import launch_of, programs
+from tileproof.conformance.cli import app as cli
+from tileproof.conformance.cli.prove import conclusion
+from tileproof.conformance.problems.case import one_token
 from tileproof.kernels.registry import kernel
+from tileproof.tools.crosscheck import opinion as prove
+from tileproof.tools.crosscheck.opinion import Budget, Ended, Opinion, judged, run_limited, second_opinion
+from tileproof.tools.crosscheck.programs import launch_of, programs
 
 PASSED = {"synchronization": "passed", "memory": "passed", "equivalence": "not_requested"}
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tileproof.conformance.case import Case, Indices
+from tileproof.conformance.problems.case import Case, Indices
 from tileproof.reference import walk
 from tileproof.reference.rounding import KernelRounding
 from tileproof.spec import chain_bounds

@@ -117,7 +117,7 @@ def _record(request: pytest.FixtureRequest) -> Any:
     Module.launch, Module.from_ptx = original, from_ptx  # type: ignore[method-assign]
     out = Path(request.config.getoption("--silicon-out"))
     out.parent.mkdir(parents=True, exist_ok=True)
-    arrays: dict[str, np.ndarray] = {}
+    arrays: dict[str, Any] = {}
     cases = []
     for number, (case, data) in enumerate(_kept.values()):
         cases.append({**case, "buffers": len(data) // 2})

@@ -1,0 +1,248 @@
+"""One trial: a case, run on both builds of a kernel, and everything that is wrong with what they did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from tileproof.conformance.diagnose.cause import AXES, diagnose
+from tileproof.conformance.drivers.capture import Observed, Schedule
+from tileproof.conformance.judge import rows
+from tileproof.conformance.judge.compare import Comparison, Divergence, StageScore, compare, index, order
+from tileproof.conformance.judge.endtoend import EndToEnd
+from tileproof.conformance.judge.machine import machine_findings
+from tileproof.conformance.judge.repeat import outputs_differ
+from tileproof.conformance.judge.rows import Rows, judge_rows, plant_canaries
+from tileproof.conformance.observe.finding import Finding
+from tileproof.conformance.observe.observation import Observation, observe
+from tileproof.conformance.observe.tiles import Chain, Place, Reference, StageTile
+from tileproof.conformance.problems.case import Case
+from tileproof.kernels.compile import Built
+from tileproof.kernels.kernel import Kernel
+from tileproof.kernels.launch import Launch
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.plan import KernelPlan, OutputObservation
+from tileproof.spec.problems.sparse_mla_bwd.inputs import BF16, Inputs
+from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES, stage
+
+Driver = Callable[[Launch, KernelPlan, Schedule, bool], Observed]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is under test: a kernel's production and probe build for one d_qk, and the driver that runs
+    them.
+    """
+
+    kernel: Kernel
+    production: Built
+    probe: Callable[[], Built] = field(repr=False)
+    driver: Driver = field(repr=False)
+    stages: tuple[str, ...] = ()
+
+    def plan(self, d_qk: int) -> KernelPlan:
+        """The kernel's plan; TileproofError when a wanted stage is not one that it computes."""
+        plan = self.kernel.plan(d_qk)
+        for name in self.stages:
+            if stage(name).name not in plan.stages:
+                raise TileproofError(
+                    f"{plan.name} does not compute this stage",
+                    where="--stage",
+                    expected=", ".join(plan.stages),
+                    found=name,
+                    do="choose a stage of this kernel's plan",
+                )
+        return plan
+
+
+@dataclass
+class Verdict:
+    """What one trial showed. `findings` come in order: the first diverging stage first.
+
+    `unrepeated`: nothing is wrong but that another schedule gives other outputs.
+    """
+
+    findings: list[Finding] = field(default_factory=list)
+    scores: dict[str, StageScore] = field(default_factory=dict)
+    remarks: dict[str, int] = field(default_factory=dict)
+    agreed: int = 0
+    unrepeated: bool = False
+
+
+def run_trial(subject: Subject, case: Case, schedule: Schedule, *, explain: bool = True) -> Verdict:
+    """Runs production, then the probe build; judges stage after stage, then one build against the other.
+
+    `explain` false leaves the causes of wrong values out.
+    """
+    inputs = case.inputs()
+    plan = subject.plan(case.d_qk)
+
+    def launch(built: Built, probe: bool, when: Schedule, taps: bool) -> Observed:
+        described = subject.kernel.launch(inputs, built, probe)
+        plant_canaries(plan, inputs, described)
+        return subject.driver(described, plan, when, taps)
+
+    def under(when: Schedule, again: Callable[[], Observed] | None = None) -> Verdict:
+        return judge(
+            plan,
+            inputs,
+            launch(subject.production, False, when, True),
+            lambda: launch(subject.probe(), True, when, False),
+            subject.stages,
+            coded=case.values == "coordinates",
+            again=again,
+            explain=explain,
+        )
+
+    other = Schedule("early" if schedule.policy == "late" else "late", schedule.seed)
+    verdict = under(schedule, lambda: launch(subject.production, False, other, False))
+    if verdict.unrepeated:
+        # Where the other schedule went wrong says more than that it did.
+        seen = [
+            replace(one, message=f"{one.message}, under schedule {other.policy}")
+            for one in under(other).findings
+        ]
+        verdict.findings = [*seen, *verdict.findings]
+    return verdict
+
+
+def judge(
+    plan: KernelPlan,
+    inputs: Inputs,
+    production: Observed,
+    probe: Callable[[], Observed],
+    stages: Sequence[str] = (),
+    *,
+    coded: bool = False,
+    again: Callable[[], Observed] | None = None,
+    explain: bool = True,
+) -> Verdict:
+    """Everything wrong with two launches on the same inputs; the probe build runs when production is clean.
+
+    `stages` restricts the stages that are compared. `again` launches the production build under another
+    schedule; it runs when both builds are clean, and its outputs must be the same (`disagree`).
+    """
+    verdict = Verdict()
+    wanted = [name for name in STAGES if name in (stages or plan.stages)]
+    faults: list[Finding] = []
+    views: dict[str, Observation] = {}
+    sums: dict[str, list[Rows]] = {}
+    ground: dict[Place, Reference] = {}
+    whole = EndToEnd(inputs, plan.cluster, plan.b_topk)
+    for build in ("production", "probe"):
+        if faults:
+            break
+        observed = production if build == "production" else (last := probe())
+        view = observe(plan, inputs, observed, build, probe=build == "probe")
+        tiles = tuple(tile for tile in view.tiles if tile.stage in wanted)
+        views[build] = replace(view, tiles=tiles)
+        chain = Chain(inputs, index(view.tiles), ground, plan.cluster, plan.b_topk)
+        result = compare(chain, tiles)
+        _count(verdict, result.scores)
+        faults += _wrong_tiles(chain, plan, result, build, coded, explain)
+        rows_seen = judge_rows(plan, chain, observed, build, explain=explain)
+        sums[build] = [one for one in rows_seen if one.at.stage in wanted]
+        for one in sums[build]:
+            _count(verdict, {rows.SCORE.format(stage=one.at.stage): one.score})
+            faults += one.findings
+        if build == "production":
+            scores, wrong = whole.judge(plan, observed, build, wanted)
+            _count(verdict, scores)
+            faults += wrong
+        faults += [finding for finding in view.findings if finding.stage in wanted]
+        faults += machine_findings(plan, inputs, observed, build)
+        for remark in observed.findings:
+            if remark.severity != "error":
+                verdict.remarks[remark.code] = verdict.remarks.get(remark.code, 0) + remark.count
+        for accepted in observed.allowed:
+            name = f"allowed: {accepted.code} at {accepted.source or f'PTX line {accepted.ptx_line}'}"
+            verdict.remarks[name] = verdict.remarks.get(name, 0) + accepted.count
+    if not faults:
+        faults += _disagreements(plan, views["production"], views["probe"], verdict)
+        added = [one.at for one in sums["production"]]
+        faults += outputs_differ(plan, added, production, last, sums["production"], "the probe build")
+    if not faults and again is not None:
+        outputs = [at for at in plan.observations if isinstance(at, OutputObservation) and at.stage in wanted]
+        faults += outputs_differ(plan, outputs, production, again(), sums["production"], "another schedule")
+        verdict.unrepeated = bool(faults)
+    stopped = any(fault.kind == "machine" for fault in faults)
+    verdict.findings = sorted(faults, key=lambda fault: _rank(fault, stopped))
+    return verdict
+
+
+def _count(verdict: Verdict, scores: Mapping[str, StageScore]) -> None:
+    for name, score in scores.items():
+        verdict.scores.setdefault(name, StageScore()).add(score)
+
+
+def _wrong_tiles(
+    chain: Chain, plan: KernelPlan, result: Comparison, build: str, coded: bool, explain: bool
+) -> list[Finding]:
+    """One finding a stage: its first wrong tile, with the number of the others."""
+    first: dict[str, Divergence] = {}
+    number: dict[str, int] = {}
+    for divergence in result.divergences:
+        name = divergence.tile.stage
+        first.setdefault(name, divergence)
+        number[name] = number.get(name, 0) + 1
+    return [
+        diagnose(
+            chain, divergence, build, ctas=plan.cluster, others=number[name] - 1, coded=coded, explain=explain
+        )
+        for name, divergence in first.items()
+    ]
+
+
+def _disagreements(
+    plan: KernelPlan, production: Observation, probe: Observation, verdict: Verdict
+) -> list[Finding]:
+    """Tiles that both builds show but not with the same bits."""
+    other = index(probe.tiles)
+    findings: dict[str, Finding] = {}
+    for tile in sorted(production.tiles, key=lambda t: order(t.key)):
+        twin = other.get(tile.key)
+        if twin is None:
+            continue
+        verdict.agreed += 1
+        differ = (_bits(tile, twin.operand) != _bits(twin, tile.operand)) | (tile.written != twin.written)
+        if differ.any() and tile.stage not in findings:
+            row, column = (int(i) for i in np.argwhere(differ)[0])
+            findings[tile.stage] = Finding(
+                kind="disagree",
+                message=f"{tile.stage} of the production build and of the probe build are not the same bits",
+                stage=tile.stage,
+                token=tile.coord.token,
+                cta=tile.coord.cta,
+                k_block=tile.coord.k_block,
+                row=tile.rows.start + row,
+                column=None if tile.value.shape[1] == 1 else tile.cols.start + column,
+                axes=AXES.get(tile.stage, Finding.axes),
+                expected=float(tile.value[row, column]),
+                found=float(twin.value[row, column]),
+                wrong=int(differ.sum()),
+                elements=int(differ.size),
+                pattern="expected is the production build's value, found the probe build's",
+            )
+    return list(findings.values())
+
+
+def _bits(tile: StageTile, operand: bool) -> np.ndarray:
+    """The tile's values as bits, as the MMA's bf16 copy when `operand` asks for that; every NaN is alike."""
+    value = tile.value
+    if operand and not tile.operand:
+        value = value.astype(BF16)
+    value = np.ascontiguousarray(value, dtype=np.float32)
+    return np.where(np.isnan(value), np.float32(np.nan), value).view(np.uint32)
+
+
+def _rank(finding: Finding, stopped: bool) -> tuple[bool, bool, int, int, bool]:
+    """Stage graph order, wrong values before machine findings, production before probe build.
+
+    When the machine `stopped` on an error, a hang comes first and what is missing last: it only follows.
+    """
+    place = list(STAGES).index(finding.stage) if finding.stage in STAGES else len(STAGES)
+    kind = {"value": 0, "machine": 1, "chain": 3}.get(finding.kind, 2)
+    follows = stopped and finding.kind == "missing"
+    # What the whole chain gives is wrong wherever one stage is.
+    return (finding.code != "hang", finding.kind == "chain" or follows, place, kind, finding.build == "probe")

@@ -1,0 +1,92 @@
+"""The kernel under test on the emulator: both builds, with a planted defect where one is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Literal
+
+from tileproof.conformance.check.run import Subject
+from tileproof.conformance.drivers.capture import Observed, Schedule
+from tileproof.conformance.mutants.defects import Defect, defect, plant_ptx, source_overrides
+from tileproof.emulator.causes import Allow
+from tileproof.kernels.compile import Built
+from tileproof.kernels.kernel import Kernel
+from tileproof.kernels.launch import Launch
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.plan import KernelPlan
+
+
+def require_width(kernel: Kernel, d_qk: int) -> None:
+    """TileproofError when the kernel is not made for this d_qk."""
+    if d_qk not in kernel.d_qks:
+        raise TileproofError(
+            f"{kernel.name} has no such d_qk",
+            where="--d-qk",
+            expected=", ".join(map(str, kernel.d_qks)),
+            found=str(d_qk),
+        )
+
+
+def planted_on(kernel: Kernel, plant: str | None) -> Defect | None:
+    """The defect with this id, which must be one of the kernel's; TileproofError otherwise."""
+    return None if plant is None else _own(kernel, defect(plant))
+
+
+def _own(kernel: Kernel, planted: Defect) -> Defect:
+    if planted.kernel != kernel.name:
+        raise TileproofError(
+            "the defect belongs to another kernel",
+            where=f"--plant {planted.id}",
+            expected=planted.kernel,
+            found=kernel.name,
+        )
+    return planted
+
+
+def build_planted(kernel: Kernel, d_qk: int, planted: Defect | None, probe: bool = False) -> Built:
+    """The kernel's build (cached), with the defect in its source or its PTX."""
+    return plant_ptx(planted, kernel.build(d_qk, probe=probe, source_overrides=source_overrides(planted)))
+
+
+def on_emulator(
+    kernel: Kernel,
+    d_qk: int,
+    *,
+    stages: Sequence[str] = (),
+    mma: Literal["fast", "exact"] = "fast",
+    planted: Defect | None = None,
+    races: bool = True,
+    allow: Sequence[Allow] = (),
+    strict: bool = False,
+    seconds_limit: float = 0.0,
+) -> Subject:
+    """Builds `kernel` (cached) and pairs it with the emulator's driver; `races` checks the order of all
+    accesses in the launches that are judged stage by stage; `allow` are findings accepted on purpose;
+    `strict` takes the ISA by the letter; `seconds_limit` (0: none) stops a launch that runs longer.
+    """
+    from tileproof.conformance.drivers import emulator
+
+    if planted is not None:
+        _own(kernel, planted)
+
+    def driver(launch: Launch, plan: KernelPlan, schedule: Schedule, taps: bool) -> Observed:
+        return emulator.run(
+            launch,
+            plan,
+            schedule=schedule,
+            taps=taps,
+            mma=mma,
+            races=races and taps,
+            allow=allow,
+            strict=strict,
+            seconds_limit=seconds_limit,
+        )
+
+    @cache
+    def build(probe: bool) -> Built:
+        return build_planted(kernel, d_qk, planted, probe)
+
+    subject = Subject(kernel, build(False), lambda: build(True), driver, tuple(stages))
+    subject.plan(d_qk)
+    return subject

@@ -1,0 +1,322 @@
+"""The command line: `tileproof check | build | kernels | stages | defects | corpus | explain`.
+
+Exit codes: 0 nothing wrong, 1 a defect was found, 2 it could not be checked. Results go to standard output,
+progress and errors to standard error (errors as JSON to standard output with `--json`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+import traceback
+from typing import Any, NoReturn
+
+import click
+
+# Before numpy is imported: tiles are small products, and BLAS threads would only wait for each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+from rich.console import Console
+from rich.markup import escape
+from tileproof import __version__
+from tileproof.conformance.cli.corpus import corpus
+from tileproof.conformance.cli.explain import explain
+from tileproof.conformance.cli.explore import explore
+from tileproof.conformance.cli.inspect import inspect, instructions
+from tileproof.conformance.cli.layout import layout
+from tileproof.conformance.cli.orders import orders
+from tileproof.conformance.cli.prove import prove
+from tileproof.conformance.cli.trace import trace
+from tileproof.conformance.report import terminal as text
+from tileproof.spec.machine.errors import TileproofError
+
+PASS, DEFECT, COULD_NOT_CHECK = 0, 1, 2
+
+
+class Errors(click.Group):
+    """Turns every failure into one readable message and exit code 2."""
+
+    def main(self, *args: Any, **kwargs: Any) -> NoReturn:  # type: ignore[override]
+        as_json = "--json" in (kwargs.get("args") or (args[0] if args and args[0] else sys.argv[1:]))
+        kwargs["standalone_mode"] = False
+        try:
+            code = super().main(*args, **kwargs)
+        except click.exceptions.Exit as done:
+            code = done.exit_code
+        except click.ClickException as error:
+            _fail(_usage_error(error), as_json)
+        except (click.Abort, KeyboardInterrupt):
+            _fail(TileproofError("interrupted"), as_json)
+        except TileproofError as error:
+            _fail(error, as_json)
+        except Exception as error:
+            traceback.print_exc()
+            fault = TileproofError(
+                "internal error", found=f"{type(error).__name__}: {error}", do="report it with the text above"
+            )
+            _fail(fault, as_json)
+        sys.exit(code if isinstance(code, int) else PASS)
+
+
+def _usage_error(error: click.ClickException) -> TileproofError:
+    command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "tileproof"
+    return TileproofError(error.format_message(), do=f"see {command} --help")
+
+
+def _fail(error: TileproofError, as_json: bool) -> NoReturn:
+    if as_json:
+        print(json.dumps({"verdict": "could not check", "error": error.as_dict()}, indent=1))
+    else:
+        Console(stderr=True).print(f"[bold red]could not check:[/] {escape(str(error))}", highlight=False)
+    sys.exit(COULD_NOT_CHECK)
+
+
+@click.group(cls=Errors, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="tileproof")
+def main() -> None:
+    """Checks GPU attention kernels stage by stage, tile by tile, without a GPU."""
+
+
+def _d_qks(kernel: Any, wanted: str) -> list[int]:
+    if wanted == "all":
+        return list(kernel.d_qks)
+    if not wanted.isdigit() or int(wanted) not in kernel.d_qks:
+        raise TileproofError(
+            f"{kernel.name} has no such d_qk",
+            where="--d-qk",
+            expected=", ".join(map(str, kernel.d_qks)) + " or all",
+            found=wanted,
+        )
+    return [int(wanted)]
+
+
+@main.command()
+@click.argument("kernel")
+@click.option("--d-qk", default="all", show_default=True, metavar="N|all", help="Width of q and kv rows.")
+@click.option(
+    "--stage", "stages", multiple=True, metavar="NAME", help="Compare this stage only (repeatable)."
+)
+@click.option("--examples", default=100, show_default=True, type=click.IntRange(1), help="Problems per d_qk.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the generated problems.")
+@click.option(
+    "--policy",
+    default="all",
+    show_default=True,
+    type=click.Choice(["early", "late", "random", "all"]),
+    help="When asynchronous operations complete.",
+)
+@click.option(
+    "--mma",
+    default="fast",
+    show_default=True,
+    type=click.Choice(["fast", "exact"]),
+    help="Tensor core: blocked f32 product, or its block arithmetic bit for bit.",
+)
+@click.option(
+    "--races/--no-races",
+    default=True,
+    show_default=True,
+    help="Check that conflicting accesses are ordered (docs/races.md).",
+)
+@click.option(
+    "--seconds-limit", default=0.0, metavar="SECONDS", type=click.FloatRange(0),
+    help="Stop a launch that runs longer, with a finding; 0 for no limit.",
+)  # fmt: skip
+@click.option("--strict", is_flag=True, help="Take the PTX ISA by the letter: some findings weigh more.")
+@click.option("--case", "case_json", metavar="JSON", help="Replay one case of a finding.")
+@click.option("--schedule-seed", default=0, metavar="N", help="With --case: seed of the random schedule.")
+@click.option("--plant", metavar="ID", help="Plant a defect first (see `tileproof defects`).")
+@click.option(
+    "--allow", multiple=True, metavar="CODE[:PLACE]",
+    help="Accept this machine finding on purpose; it is listed, and is no defect (repeatable).",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
+def check(
+    kernel: str,
+    d_qk: str,
+    stages: tuple[str, ...],
+    examples: int,
+    seed: int,
+    policy: Any,
+    mma: Any,
+    races: bool,
+    seconds_limit: float,
+    strict: bool,
+    case_json: str | None,
+    schedule_seed: int,
+    plant: str | None,
+    allow: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Check KERNEL against the spec over generated problems; on a defect, print the smallest failing one."""
+    from tileproof.conformance.check import property as engine
+    from tileproof.conformance.check.under_test import on_emulator
+    from tileproof.conformance.drivers.capture import Schedule
+    from tileproof.conformance.mutants.defects import defect, planted_reference
+    from tileproof.conformance.problems.case import Case
+    from tileproof.emulator.causes import Allow
+    from tileproof.kernels.registry import kernel as find_kernel
+    from tileproof.spec.problems.sparse_mla_bwd.stages import stage
+
+    for name in stages:
+        stage(name)
+    found = find_kernel(kernel)
+    planted = None if plant is None else defect(plant)
+    case = None if case_json is None else Case.from_json(case_json)
+    if case is not None and policy == "all":
+        raise TileproofError(
+            "a replay needs one schedule", where="--policy", expected="early, late or random", found="all"
+        )
+    widths = _d_qks(found, d_qk) if case is None else _d_qks(found, str(case.d_qk))
+    extra = [*(f"--stage={name}" for name in stages), *([f"--plant={plant}"] if plant else [])]
+    extra += ["--mma=exact"] if mma == "exact" else []
+    extra += [] if races else ["--no-races"]
+    extra += ["--strict"] if strict else []
+    extra += [f"--seconds-limit={seconds_limit:g}"] if seconds_limit else []
+    extra += [f"--allow={one}" for one in allow]
+    accepted = [Allow.parse(one) for one in allow]
+
+    reports = []
+    with planted_reference(planted), text.Progress(examples) as progress:
+        for width in widths:
+            progress.start(f"{found.name} d_qk {width}: building")
+            subject = on_emulator(
+                found,
+                width,
+                stages=stages,
+                mma=mma,
+                planted=planted,
+                races=races,
+                allow=accepted,
+                strict=strict,
+                seconds_limit=seconds_limit,
+            )
+            progress.start(f"{found.name} d_qk {width}")
+            if case is not None:
+                reports.append(engine.replay(subject, case, Schedule(policy, schedule_seed)))
+            else:
+                reports.append(
+                    engine.check(
+                        subject, width, examples=examples, seed=seed, policy=policy, progress=progress.show
+                    )
+                )
+    failed = any(report.failure for report in reports)
+    commands = [_replay(found.name, report, extra) for report in reports]
+    if as_json:
+        results = [engine.as_dict(report, command) for report, command in zip(reports, commands, strict=True)]
+        print(json.dumps({"verdict": "defect" if failed else "pass", "results": results}, indent=1))
+    else:
+        for report, command in zip(reports, commands, strict=True):
+            text.print_report(report, command)
+    return DEFECT if failed else PASS
+
+
+def _replay(kernel: str, report: Any, extra: list[str]) -> str:
+    if report.failure is None:
+        return ""
+    schedule = report.failure.schedule
+    words = ["tileproof", "check", kernel, f"--case={report.failure.case.as_json()}"]
+    words += [f"--policy={schedule.policy}"]
+    words += [f"--schedule-seed={schedule.seed}"] if schedule.policy == "random" else []
+    return shlex.join([*words, *extra])
+
+
+@main.command()
+@click.argument("kernel", required=False)
+@click.option("--d-qk", default="all", show_default=True, metavar="N|all", help="Width of q and kv rows.")
+@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
+def build(kernel: str | None, d_qk: str, as_json: bool) -> int:
+    """Compile KERNEL (all kernels without a name), production and probe build."""
+    from tileproof.kernels.registry import KERNELS
+    from tileproof.kernels.registry import kernel as find_kernel
+
+    rows = []
+    with text.Progress(0) as progress:
+        for found in [find_kernel(kernel)] if kernel else KERNELS.values():
+            for width in _d_qks(found, d_qk):
+                for probe in (False, True):
+                    progress.start(f"building {found.entry(width, probe)}")
+                    built = found.build(width, probe)
+                    use = built.resources
+                    rows.append(
+                        {
+                            "entry": built.entry,
+                            "registers": use.registers,
+                            "spill_bytes": use.spill_stores + use.spill_loads,
+                            "dynamic_smem": found.plan(width).smem_bytes,
+                            "ptx": str(built.ptx_path),
+                        }
+                    )
+    text.print_rows("Builds", rows, as_json)
+    return PASS
+
+
+@main.command()
+@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
+def kernels(as_json: bool) -> int:
+    """List the kernels and the stages that each computes."""
+    from tileproof.kernels.registry import KERNELS
+
+    rows = [
+        {
+            "kernel": found.name,
+            "d_qk": ", ".join(map(str, found.d_qks)),
+            "stages": ", ".join(found.plan(found.d_qks[0]).stages),
+            "threads": found.plan(found.d_qks[0]).threads,
+            "cluster": found.plan(found.d_qks[0]).cluster,
+        }
+        for found in KERNELS.values()
+    ]
+    text.print_rows("Kernels", rows, as_json)
+    return PASS
+
+
+@main.command()
+@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
+def stages(as_json: bool) -> int:
+    """List the stages of the backward, in graph order."""
+    from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
+
+    rows = [
+        {
+            "stage": one.name,
+            "formula": one.formula,
+            "inputs": ", ".join(one.inputs),
+            "tile": "[" + ", ".join(one.tile) + "]",
+            "at rest": one.dtype_at_rest,
+        }
+        for one in STAGES.values()
+    ]
+    text.print_rows("Stages", rows, as_json)
+    return PASS
+
+
+@main.command()
+@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
+def defects(as_json: bool) -> int:
+    """List the planted defects that `check --plant` knows."""
+    from tileproof.conformance.mutants.defects import defects as known
+
+    rows = [
+        {"id": one.id, "defect": one.title, "kernel": one.kernel, "found in": one.stage, "corpus": one.corpus}
+        for one in known().values()
+    ]
+    text.print_rows("Planted defects", rows, as_json)
+    return PASS
+
+
+main.add_command(corpus)
+main.add_command(explain)
+main.add_command(explore)
+main.add_command(inspect)
+main.add_command(instructions)
+main.add_command(layout)
+main.add_command(orders)
+main.add_command(prove)
+main.add_command(trace)
+
+
+if __name__ == "__main__":
+    main()

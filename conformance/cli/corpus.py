@@ -1,0 +1,28 @@
+"""`tileproof corpus`: the rows of the corpus, their tests and status, without running them."""
+
+from __future__ import annotations
+
+import click
+from tileproof.conformance.report import terminal as text
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
+def corpus(as_json: bool) -> int:
+    """List the public bugs of the corpus and the tests that cover each; exit 1 when one has none."""
+    from tileproof.conformance.corpus.rows import coverage, missing
+
+    covered = coverage()
+    rows = [
+        {
+            "row": one.row.id,
+            "what went wrong": one.row.bug,
+            "links": ", ".join(one.row.links),
+            "status": one.status if as_json else one.row.why_not or one.status,
+            **({"why not": one.row.why_not} if as_json else {}),
+            "tests": list(one.tests) if as_json else "\n".join(t.rpartition("::")[2] for t in one.tests),
+        }
+        for one in covered
+    ]
+    text.print_rows("Corpus", rows, as_json)
+    return 1 if missing(covered) else 0

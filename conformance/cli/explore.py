@@ -1,0 +1,245 @@
+"""`tileproof explore`: a kernel under many schedules, each finding with the least schedule that shows it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from tileproof.spec.machine.errors import TileproofError
+
+DEFECT = 1
+LONG = 24  # decisions; a longer schedule goes into a file
+
+
+@click.command()
+@click.argument("kernel")
+@click.option("--schedules", default=100, show_default=True, type=click.IntRange(1), help="How many.")
+@click.option("--policies", metavar="A,B", help="Of these policies only; all without it.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="First seed.")
+@click.option("--d-qk", default=576, show_default=True, help="Width of q and kv rows.")
+@click.option(
+    "--blocks", default=2, show_default=True, type=click.IntRange(1, 64), help="k-blocks of the one token."
+)
+@click.option("--case", "case_json", metavar="JSON", help="Explore this case (see `tileproof check`).")
+@click.option("--plant", metavar="ID", help="Plant a defect first (see `tileproof defects`).")
+@click.option(
+    "--schedule", "given", multiple=True, metavar="SCHEDULE|@FILE", help="Run this one only (repeatable)."
+)
+@click.option(
+    "--races/--no-races", default=True, show_default=True, help="Check the order of all accesses as well."
+)
+@click.option(
+    "--shrink", "shrink_seconds", default=20.0, show_default=True, metavar="SECONDS",
+    help="CPU time for making the schedule of one finding small; 0 for none.",
+)  # fmt: skip
+@click.option("--processes", default=2, show_default=True, type=click.IntRange(1, 64))
+@click.option(
+    "--out", default=".", show_default=True, type=click.Path(file_okay=False),
+    help="Folder for schedules that are too long for a command line.",
+)  # fmt: skip
+@click.option(
+    "--allow", multiple=True, metavar="CODE[:PLACE]",
+    help="Accept this finding on purpose; it is listed, and is no defect (repeatable).",
+)  # fmt: skip
+@click.option(
+    "--seconds-limit", default=0.0, metavar="SECONDS", type=click.FloatRange(0),
+    help="Stop a launch that runs longer, with a finding; 0 for no limit.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
+def explore(
+    kernel: str,
+    schedules: int,
+    policies: str | None,
+    seed: int,
+    d_qk: int,
+    blocks: int,
+    case_json: str | None,
+    plant: str | None,
+    given: tuple[str, ...],
+    races: bool,
+    shrink_seconds: float,
+    processes: int,
+    out: str,
+    allow: tuple[str, ...],
+    seconds_limit: float,
+    as_json: bool,
+) -> int:
+    """Run one problem of KERNEL under many schedules; findings and outputs must not depend on the schedule.
+
+    KERNEL is one of `tileproof kernels`, or tutorial-01 to tutorial-05: NVIDIA's, with `--blocks` tiles
+    along K.
+    Each distinct finding is shown once, with the smallest schedule that shows it, in words, and the command
+    that replays it. Exit code 1 when there is an error.
+    """
+    from tileproof.conformance.report.terminal import Progress
+    from tileproof.emulator.causes import Allow
+    from tileproof.emulator.explore import EXPLORED
+    from tileproof.emulator.explore import explore as run
+    from tileproof.emulator.schedule import Schedule
+
+    chosen: Any = EXPLORED if policies is None else tuple(policies.split(","))
+    words = ["--case", case_json] if case_json else ["--d-qk", str(d_qk), "--blocks", str(blocks)]
+    if kernel.startswith("tutorial-"):
+        words = ["--blocks", str(blocks)]
+    words += [*(["--plant", plant] if plant else []), *([] if races else ["--no-races"])]
+    words += [f"--allow={one}" for one in allow]
+    words += [f"--seconds-limit={seconds_limit:g}"] if seconds_limit else []
+
+    with Progress(schedules) as progress:
+        progress.start(f"{kernel}: building")
+        subject = (
+            _tutorial(kernel, blocks, case_json, plant)
+            if kernel.startswith("tutorial-")
+            else _kernel(kernel, d_qk, blocks, case_json, plant)
+        )
+
+        def show(what: str, done: int, total: int) -> None:
+            progress.start(f"{subject.title}: {what} of {total}")
+            progress.show(done, what == "shrinking")
+
+        result = run(
+            subject.launch,
+            schedules=[Schedule.parse(_read(one)) for one in given] if given else schedules,
+            policies=chosen,
+            seed=seed,
+            compare=subject.compare,
+            names=subject.words,
+            processes=processes,
+            shrink_seconds=shrink_seconds,
+            progress=show,
+            races=races,
+            allow=[Allow.parse(one) for one in allow],
+            seconds_limit=seconds_limit,
+        )
+    rows = [
+        _row(number, one, subject.names, ["tileproof", "explore", kernel, *words], out)
+        for number, one in enumerate(result.defects, 1)
+    ]
+    if as_json:
+        verdict = "defect" if result.failed else "pass"
+        whole = {
+            "verdict": verdict, "kernel": kernel, "problem": subject.problem, "schedules": result.schedules,
+            "policies": result.policies, "scheduling_points": result.points,
+            "seconds": round(result.seconds, 3), "findings": rows,
+        }  # fmt: skip
+        print(json.dumps(whole, indent=1))
+    else:
+        _print(subject.title, result, rows)
+    return DEFECT if result.failed else 0
+
+
+@dataclass(frozen=True)
+class _Subject:
+    title: str
+    problem: str
+    launch: Any
+    compare: Any
+    words: Any
+    names: Any
+
+
+def _kernel(name: str, d_qk: int, blocks: int, case_json: str | None, plant: str | None) -> _Subject:
+    from tileproof.conformance.check.under_test import build_planted, planted_on, require_width
+    from tileproof.conformance.explore.explored import Explored
+    from tileproof.conformance.problems.case import Case, one_token
+    from tileproof.kernels.registry import kernel as find_kernel
+
+    found = find_kernel(name)
+    planted = planted_on(found, plant)
+    case = one_token(d_qk, blocks) if case_json is None else Case.from_json(case_json)
+    require_width(found, case.d_qk)
+    built = build_planted(found, case.d_qk, planted)
+    one = Explored.of(found, built, case)
+    return _Subject(f"{found.name} d_qk {case.d_qk}", case.as_json(), one, one.compare, one.words, one.names)
+
+
+def _tutorial(name: str, tiles: int, case_json: str | None, plant: str | None) -> _Subject:
+    from tileproof.conformance.explore.tutorials import Launched, named, problem
+    from tileproof.emulator.hang import Names
+    from tileproof.emulator.judge import differing_bits
+
+    if case_json or plant:
+        raise TileproofError("a tutorial has no cases and no planted defects", where=name)
+    one = Launched(named(name), problem(named(name), tiles))
+    return _Subject(
+        f"{name}, {tiles} tiles along K", f"{tiles} tiles along K", one, differing_bits, str, Names()
+    )
+
+
+def _read(text: str) -> str:
+    """A schedule given on the command line, or as @FILE."""
+    if not text.startswith("@"):
+        return text
+    try:
+        return Path(text[1:]).read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise TileproofError("the schedule cannot be read", where=text[1:], found=str(error)) from None
+
+
+def _row(number: int, one: Any, names: Any, command: Sequence[str], out: str) -> dict[str, Any]:
+    """One finding as data; a long schedule is written into `out`."""
+    schedule = one.shrunk.schedule if one.shrunk else one.schedules[0]
+    text = str(schedule)
+    if len(schedule.decisions) > LONG:
+        path = Path(out) / f"explore-{number}.schedule"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text + "\n")
+        except OSError as error:
+            raise TileproofError(
+                "the schedule cannot be written", where=str(path), found=str(error)
+            ) from None
+        text = f"@{path}"
+    row = {
+        "code": one.signature.code,
+        "place": one.signature.place,
+        "severity": one.severity,
+        "places": list(one.places) or [one.signature.place],
+        "runs": one.runs,
+        "by_policy": one.by_policy,
+        "text": one.shrunk.text if one.shrunk and one.shrunk.text else one.text,
+        "schedule": text,
+        "preemptions": len(schedule.decisions),
+        "replay": shlex.join([*command, "--schedule", text]),
+    }
+    if one.shrunk:
+        row["in_words"] = one.shrunk.lines(names)
+        row["recorded"] = one.shrunk.recorded
+        row["launches_of_shrinking"] = one.shrunk.tries
+        row["minimal"] = one.shrunk.minimal
+    return row
+
+
+def _print(title: str, result: Any, rows: Sequence[dict[str, Any]]) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    verdict = "[bold red]DEFECT[/]" if result.failed else "[bold green]PASS[/]"
+    of = ", ".join(f"{number} {policy}" for policy, number in result.policies.items())
+    console.print(
+        f"{verdict} {title}: {result.schedules} schedules ({of}) of {result.points} scheduling points in "
+        f"{result.seconds:.1f} s"
+    )
+    for number, row in enumerate(rows, 1):
+        seen = ", ".join(f"{count} {policy}" for policy, count in row["by_policy"].items())
+        head, *more = str(row["text"]).split("\n")
+        console.print(f"[bold]{number}. {escape(head)}[/]")
+        for line in more:
+            console.print("   " + escape(line.strip()))
+        if len(row["places"]) > 1:
+            console.print(f"   the same at {len(row['places']) - 1} more place(s): --json lists them")
+        console.print(f"   seen under {seen}")
+        if "in_words" in row:
+            least = "" if row["minimal"] else " (not known to be the least)"
+            many = f"{row['preemptions']} preemption" + ("" if row["preemptions"] == 1 else "s")
+            console.print(f"   smallest schedule, {many}{least}:")
+            for line in row["in_words"][:LONG]:
+                console.print("     " + escape(line))
+            if len(row["in_words"]) > LONG:
+                console.print(f"     and {len(row['in_words']) - LONG} more")
+        console.print("   replay: " + escape(row["replay"]))

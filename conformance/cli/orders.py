@@ -1,0 +1,96 @@
+"""`tileproof orders`: plants races and hangs, and prints what was found and named."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+from tileproof.conformance.drivers.names import code_place
+from tileproof.conformance.report import terminal as text
+from tileproof.spec.machine.errors import TileproofError
+
+MISSED = 1
+
+
+@click.command()
+@click.option("--only", metavar="ID", multiple=True, help="Only this row, or the rows of this corpus id.")
+@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
+def orders(only: tuple[str, ...], as_json: bool) -> int:
+    """Plant races and hangs one by one and print what the emulator finds; exit 1 when one is missed or
+    misnamed.
+    """
+    from tileproof.conformance.mutants.synchronisation.catalogue import catalogue, where
+    from tileproof.conformance.mutants.synchronisation.run import run
+
+    known = catalogue()
+    rows = [row for row in known.values() if not only or {row.id, *row.classes} & set(only)]
+    if not rows or set(only) - {name for row in rows for name in (row.id, *row.classes)}:
+        raise TileproofError(
+            "there is no such row or corpus id",
+            where="--only",
+            expected=", ".join(known),
+            found=", ".join(only),
+            do="list them with `tileproof orders`, or see docs/orders.md",
+        )
+    table: list[dict[str, Any]] = []
+    wrong = []
+    with text.Progress(len(rows)) as progress:
+        for done, row in enumerate(rows):
+            progress.start(f"{row.id} ({done + 1}/{len(rows)})")
+            progress.show(done, False)
+            outcome = run(row)
+            shown = outcome.shown
+            finding = shown.finding if shown else None
+            if outcome.wrong:
+                wrong.append(f"{row.id}: {outcome.wrong}")
+            named = _root(finding, shown.root) if shown else ""
+            table.append(
+                {
+                    "id": row.id,
+                    "planted": row.title,
+                    "corpus": ", ".join(row.classes),
+                    "where": where(row),
+                    "found as": finding.code if finding else "nothing",
+                    "root": named if not outcome.wrong else f"NOT {row.expected.code}: {named}",
+                    "schedule": str(shown.schedule) if shown else "",
+                    "shown under": " ".join(outcome.policies),
+                    "seconds": round(outcome.seconds, 2),
+                    **({"wrong": outcome.wrong, "message": str(finding or "")} if as_json else {}),
+                }
+            )
+    if as_json:
+        print(json.dumps({"verdict": "missed" if wrong else "pass", "rows": table}, indent=1))
+    else:
+        text.print_rows("Planted races and hangs", [_cells(row) for row in table], False)
+        click.echo(f"{len(rows) - len(wrong)} of {len(rows)} found and named")
+    for line in wrong:
+        click.echo(line, err=True)
+    return MISSED if wrong else 0
+
+
+def _cells(row: dict[str, Any]) -> dict[str, str]:
+    """A row for people: what belongs together in one cell."""
+    return {
+        "row": f"{row['id']}\n{row['corpus']}".strip(),
+        "planted": f"{row['planted']} ({row['where']})",
+        "found as": f"{row['found as']}\n{row['shown under']}".strip(),
+        "named": str(row["root"]),
+    }
+
+
+def _root(finding: Any, root: tuple[str, ...]) -> str:
+    """What the finding names, in one cell."""
+    if root:
+        return root[0] if "cycle" not in root[0] or len(root) < 2 else f"{root[0]}: {root[1]}"
+    if finding.race is None:
+        return str(finding.message)
+    race = finding.race
+    both = f"{_place(race)}, then {_place(finding)}"
+    return f"{both}; missing: {race.missing}"
+
+
+def _place(access: Any) -> str:
+    """An access by its opcode and place."""
+    opcode = ".".join(access.instruction.split(" ")[0].split(".")[:3])
+    return f"{opcode} at {code_place(access.source, access.ptx_line)}"

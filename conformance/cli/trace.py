@@ -1,0 +1,100 @@
+"""`tileproof trace`: the events of one small launch, in the plan's names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+from tileproof.spec.machine.errors import TileproofError
+
+DEFECT = 1
+
+
+@click.command()
+@click.argument("kernel")
+@click.option("--d-qk", default=576, show_default=True, help="Width of q and kv rows.")
+@click.option(
+    "--blocks", default=4, show_default=True, type=click.IntRange(1, 64), help="k-blocks of the token."
+)
+@click.option(
+    "--policy",
+    default="random",
+    show_default=True,
+    type=click.Choice(["early", "late", "random"]),
+    help="When asynchronous operations complete.",
+)
+@click.option("--schedule-seed", default=0, show_default=True, help="Seed of the random schedule.")
+@click.option("--schedule", "given", metavar="SCHEDULE", help="Of `tileproof explore`, in place of both.")
+@click.option("--plant", metavar="ID", help="Plant a defect first (see `tileproof defects`).")
+@click.option(
+    "--seconds-limit", default=0.0, metavar="SECONDS", type=click.FloatRange(0),
+    help="Stop a launch that runs longer, with a finding; 0 for no limit.",
+)  # fmt: skip
+@click.option("--limit", default=1_000_000, show_default=True, type=click.IntRange(1), help="Events kept.")
+@click.option("--out", type=click.Path(dir_okay=False), help="Write Chrome trace JSON (for ui.perfetto.dev).")
+@click.option("--picture", type=click.Path(dir_okay=False), help="Draw the trace into an image.")
+@click.option("--text", "as_text", is_flag=True, help="The timeline as text on standard output.")
+def trace(
+    kernel: str,
+    d_qk: int,
+    blocks: int,
+    policy: Any,
+    schedule_seed: int,
+    given: str | None,
+    plant: str | None,
+    seconds_limit: float,
+    limit: int,
+    out: str | None,
+    picture: str | None,
+    as_text: bool,
+) -> int:
+    """Run KERNEL on one token and record its waits, arrivals, phases and asynchronous operations.
+
+    Exit code 1 when the launch has an error, such as a hang: the trace then shows the waits never over.
+    """
+    from tileproof.conformance.check.under_test import build_planted, planted_on, require_width
+    from tileproof.conformance.drivers import emulator
+    from tileproof.conformance.drivers.capture import Schedule
+    from tileproof.conformance.drivers.names import PlanTraceNames
+    from tileproof.conformance.problems.case import one_token
+    from tileproof.emulator import Schedule as EmulatorSchedule
+    from tileproof.kernels.registry import kernel as find_kernel
+
+    found = find_kernel(kernel)
+    require_width(found, d_qk)
+    planted = planted_on(found, plant)
+    plan = found.plan(d_qk)
+    built = build_planted(found, d_qk, planted)
+    launch = found.launch(one_token(d_qk, blocks).inputs(), built)
+    schedule = Schedule(policy, schedule_seed) if given is None else EmulatorSchedule.parse(given)
+    observed, events = emulator.run_traced(
+        launch, plan, schedule=schedule, limit=limit, seconds_limit=seconds_limit
+    )
+    names = PlanTraceNames(plan)
+    if out:
+        write(out, json.dumps(events.to_chrome(names)))
+    if picture:
+        from tileproof.conformance.report.trace_picture import draw
+
+        how = given or policy
+        draw(events, names, Path(picture), f"{found.name}, d_qk {d_qk}, {blocks} k-blocks, schedule {how}")
+    if as_text:
+        click.echo(events.to_text(names), nl=False)
+    errors = [one for one in observed.findings if one.severity == "error"]
+    where = ", ".join(place for place in (out, picture) if place)
+    click.echo(f"{len(events)} events" + (f" in {where}" if where else ""), err=True)
+    if events.note:
+        click.echo(events.note, err=True)
+    for one in errors:
+        click.echo("\n  ".join([f"{one.code}: {one.message}", *one.root]), err=True)
+    return DEFECT if errors else 0
+
+
+def write(path: str, text: str) -> None:
+    """Writes a file; TileproofError when it cannot be written."""
+    try:
+        Path(path).write_text(text)
+    except OSError as error:
+        raise TileproofError("the trace cannot be written", where=path, found=str(error)) from None

@@ -1,0 +1,1 @@
+"""The corpus of public bugs, and which tests here would have caught each."""

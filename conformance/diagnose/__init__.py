@@ -1,0 +1,1 @@
+"""Diagnosis: which known mistake reproduces the values of a wrong tile."""

@@ -1,0 +1,298 @@
+"""From a wrong tile to a cause: which known mistake reproduces the values that were found.
+
+Suspects are tried from the one that explains most (the whole tile) to the one that explains least (the wrong
+elements alone); the first that reproduces every element it speaks about, within its own bound, is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+from tileproof.conformance.diagnose.alternatives import alternatives
+from tileproof.conformance.diagnose.faults import Family, Product, Suspect, families, whole_tiles
+from tileproof.conformance.diagnose.gathers import explain_poison, explain_rows
+from tileproof.conformance.judge.compare import Divergence
+from tileproof.conformance.judge.patterns import arrangement, permutation_words
+from tileproof.conformance.observe.finding import Finding, Kind
+from tileproof.conformance.observe.tiles import F64, Chain
+from tileproof.conformance.problems import coordinates
+from tileproof.spec import numerics
+from tileproof.spec.problems.sparse_mla_bwd.stages import stage
+
+# What the rows and columns of a stage's tiles count, where they are not heads and slots.
+AXES = {"dQ": ("head", "column"), "dKV": ("slot", "column")}
+Region = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+
+
+def diagnose(
+    chain: Chain,
+    divergence: Divergence,
+    build: str,
+    *,
+    ctas: int = 2,
+    others: int = 0,
+    coded: bool = False,
+    explain: bool = True,
+) -> Finding:
+    """The finding of one wrong tile: the place of its first wrong element, the pattern and the cause.
+
+    `explain` false leaves the cause out, which takes most of the time. `coded`: the inputs encode their
+    coordinates (`conformance.coordinates`), so values name their origin.
+    """
+    tile, reference, wrong = divergence.tile, divergence.reference, divergence.wrong
+    row, col = (int(i) for i in np.argwhere(wrong)[0])
+    written = bool(tile.written[row, col])
+    axes = AXES.get(tile.stage, Finding.axes)
+    found = float(tile.value[row, col]) if written else None
+    kind: Kind = "value" if (tile.written & wrong).any() else "missing"
+    return Finding(
+        kind=kind,
+        message=f"{tile.stage} differs from the spec"
+        if kind == "value"
+        else f"{tile.stage} was never written",
+        stage=tile.stage,
+        build=build,
+        token=tile.coord.token,
+        cta=tile.coord.cta,
+        k_block=tile.coord.k_block,
+        row=tile.rows.start + row,
+        column=None if tile.value.shape[1] == 1 else tile.cols.start + col,
+        lane=None if tile.lane is None else int(tile.lane[row, col]),
+        tmem_column=None if tile.tmem_column is None else int(tile.tmem_column[row, col]),
+        smem=None if tile.smem is None else int(tile.smem[row, col]),
+        axes=axes,
+        expected=float(reference.value[row, col]),
+        found=found,
+        bound=float(reference.bound[row, col]),
+        wrong=int(wrong.sum()),
+        elements=int(wrong.size),
+        pattern=arrangement(
+            wrong, rows_first=tile.rows.start, cols_first=tile.cols.start, ctas=ctas, units=axes
+        ),
+        cause=cause(chain, divergence, ctas) if explain else "",
+        names=_names(chain, tile.stage, found) if coded and found is not None else "",
+        others=others,
+    )
+
+
+def _names(chain: Chain, name: str, found: float) -> str:
+    """What the first wrong value says of its origin, for the stages whose products carry codes."""
+    p = chain.inputs.problem
+    if name not in ("P", "delta"):
+        return ""
+    origin = coordinates.decode(found, p.d_qk if name == "P" else p.d_v)
+    if origin is None:
+        return "the value found is no single coordinate: zero, a sum or a scaled value"
+    first = origin.column_tile * coordinates.COLUMN_TILE
+    tile = f"columns {first}..{first + coordinates.COLUMN_TILE - 1}"
+    heads = f"a head congruent to {origin.head_class} modulo {coordinates.HEAD_CLASSES}"
+    if name == "P":
+        return f"the value found comes from kv row {origin.row}, {tile}, and {heads}"
+    token, head = divmod(origin.row, p.h_q)
+    return f"the value found comes from dO of token {token}, head {head}, {tile}, and o of {heads}"
+
+
+def cause(chain: Chain, divergence: Divergence, ctas: int = 2) -> str:
+    """What explains the wrong elements, in words; "" when no known mistake reproduces them."""
+    tile, reference, wrong = divergence.tile, divergence.reference, divergence.wrong
+    if not (tile.written & wrong).any():
+        return "nothing was ever written there, or it was not yet visible when the stage's barrier completed"
+    found = np.where(tile.written, tile.value.astype(np.float64), np.nan)
+    if not found.any() and reference.value.any():
+        return "the tile is all zeros"
+    if not np.isfinite(found[wrong]).any():
+        poisoned = explain_poison(chain, tile, wrong)
+        if poisoned:
+            return poisoned
+    if np.isnan(found[wrong]).all():
+        return "every wrong element is NaN: a poisoned or never-written operand entered the sum"
+    product = Product.of(tile.stage, reference)
+    others = list(alternatives(chain, tile, reference))
+    formulas = [Suspect(one.cause, one.value, one.bound) for one in others]
+    whole = list(whole_tiles(chain, tile))
+    # Elementwise tiles of different k-blocks are often alike; sums of products seldom are.
+    whole = [*formulas, *whole] if stage(tile.stage).kind == "elementwise" else [*whole, *formulas]
+    parts = list(families(chain, tile, product, ctas)) if product else []
+    gathered = product if product is not None and product.kind == "matmul" else None
+    for region in regions(wrong):
+        part_of_slots = region[1].size < wrong.shape[1]
+        verdict = (
+            _first(whole, found, region)
+            or (explain_rows(chain, tile, gathered, found, wrong) if gathered and part_of_slots else "")
+            or _scaled(chain, reference.value, reference.bound, found, region)
+            or (_by_columns(product, parts, found, reference.bound, region) if product else "")
+        )
+        if verdict:
+            return verdict
+    return (
+        _permuted(reference.value, reference.bound, found, AXES.get(tile.stage, Finding.axes))
+        or (explain_rows(chain, tile, gathered, found, wrong) if gathered else "")
+        or _zeros(found, wrong)
+    )
+
+
+def regions(wrong: npt.NDArray[np.bool_]) -> Iterator[Region]:
+    """Where a suspect must hold: the whole tile, whole columns, whole rows, the rows and columns of wrong
+    elements.
+    """
+    rows, cols = np.flatnonzero(wrong.any(axis=1)), np.flatnonzero(wrong.any(axis=0))
+    every_row, every_col = np.arange(wrong.shape[0]), np.arange(wrong.shape[1])
+    yield every_row, every_col
+    if cols.size < every_col.size:
+        yield every_row, cols
+    if rows.size < every_row.size:
+        yield rows, every_col
+        if cols.size < every_col.size:
+            yield rows, cols
+
+
+def holds(found: F64, value: F64, bound: F64) -> bool:
+    """Whether `value` explains `found` everywhere; elements that may overflow say nothing."""
+    known = np.isfinite(bound)
+    with np.errstate(invalid="ignore"):
+        return bool(known.any() and (np.abs(found - value) <= bound)[known].all())
+
+
+def _first(suspects: list[Suspect], found: F64, region: Region) -> str:
+    at = np.ix_(*region)
+    for suspect in suspects:
+        if holds(found[at], suspect.value[at], suspect.bound[at]):
+            return suspect.cause
+    return ""
+
+
+def _scaled(chain: Chain, value: F64, bound: F64, found: F64, region: Region) -> str:
+    at = np.ix_(*region)
+    expected, seen = value[at], found[at]
+    usable = (expected != 0) & np.isfinite(seen) & np.isfinite(expected)
+    if not usable.any():
+        return ""
+    ratio = float(np.median(seen[usable] / expected[usable]))
+    scale = chain.inputs.problem.sm_scale
+    named = {
+        "2 (added twice)": 2.0,
+        "1/2": 0.5,
+        "-1 (sign)": -1.0,
+        "sm_scale": scale,
+        "1 / sm_scale": 1 / scale,
+        "log2(e)": numerics.LOG2_E,
+        "sm_scale * log2(e)": scale * numerics.LOG2_E,
+        "1 / sqrt(d_qk)": chain.inputs.problem.d_qk**-0.5,
+        "sqrt(d_qk)": chain.inputs.problem.d_qk**0.5,
+    }
+    for name, factor in named.items():
+        # The factor itself is rounded to f32, and so is the product.
+        slack = (
+            abs(factor) * bound[at]
+            + numerics.gamma(4, numerics.U_F32) * abs(factor * expected)
+            + numerics.F32_TINY
+        )
+        if factor != 1 and holds(seen, factor * expected, slack):
+            return f"every value is the expected one times {name}"
+    slack = abs(ratio) * bound[at] + numerics.gamma(4, numerics.U_F32) * abs(ratio * expected)
+    if usable.sum() >= 16 and ratio not in (0.0, 1.0) and holds(seen, ratio * expected, slack):
+        return f"every value is the expected one times {ratio:.6g}"
+    return ""
+
+
+def _by_columns(product: Product, parts: list[Family], found: F64, bound: F64, region: Region) -> str:
+    """The family that, applied to some of the column tiles, explains the region."""
+    at = np.ix_(*region)
+    length = product.a.shape[1]
+    base = {
+        width: [product.value(slice(k, k + width))[at] for k in range(0, length, width)]
+        for width in {family.width for family in parts}
+    }
+    residual = found[at] - product.value()[at]
+    if not np.isfinite(residual).all():
+        return ""
+    for family in parts:
+        starts = range(0, length, family.width)
+        changes = [
+            family.changed.value(slice(k, k + family.width))[at] - before
+            for k, before in zip(starts, base[family.width], strict=True)
+        ]
+        chosen = _choose(changes, residual)
+        if not chosen:
+            continue
+        mixed_a, mixed_b = product.a.copy(), product.b.copy()
+        for i in chosen:
+            columns = slice(i * family.width, (i + 1) * family.width)
+            mixed_a[:, columns], mixed_b[:, columns] = (
+                family.changed.a[:, columns],
+                family.changed.b[:, columns],
+            )
+        mixed = Product(product.kind, mixed_a, mixed_b, product.names)
+        if holds(found[at], mixed.value()[at], mixed.bound()[at] + bound[at]):
+            return family.words(_columns(chosen, family.width, length))
+    return ""
+
+
+def _choose(changes: list[F64], residual: F64) -> list[int]:
+    """Which of the changes add up to the residual: least squares over the elements, each weighed to order
+    one.
+    """
+    matrix = np.stack([change.ravel() for change in changes], axis=1)
+    weight = np.abs(matrix).sum(axis=1)
+    used = weight > 0
+    live = np.flatnonzero(np.abs(matrix).max(axis=0, initial=0) > 0)
+    if not used.any() or live.size == 0:
+        return []
+    scaled = matrix[used][:, live] / weight[used, None]
+    coefficients = np.linalg.lstsq(scaled, residual.ravel()[used] / weight[used], rcond=None)[0]
+    return [int(i) for i, value in zip(live, coefficients, strict=True) if round(float(value)) == 1]
+
+
+def _columns(chosen: list[int], width: int, length: int) -> str:
+    if len(chosen) * width == length:
+        return "all columns"
+    runs: list[list[int]] = []
+    for i in chosen:
+        if runs and runs[-1][1] == i * width:
+            runs[-1][1] += width
+        else:
+            runs.append([i * width, (i + 1) * width])
+    text = "columns " + ", ".join(f"{low}..{high - 1}" for low, high in runs)
+    if length == 576 and runs == [[512, 576]]:
+        return text + " (RoPE)"
+    if length == 576 and runs == [[0, 512]]:
+        return text + " (NoPE)"
+    if len(runs) == 1 and len(chosen) * width * 2 == length and runs[0][0] in (0, length // 2):
+        return text + f" ({'first' if runs[0][0] == 0 else 'second'} half of the row)"
+    return text
+
+
+def _permuted(value: F64, bound: F64, found: F64, axes: tuple[str, str]) -> str:
+    """Whether rows or columns of the right tile are in another order."""
+    for unit, expected, limit, seen in (
+        (f"rows ({axes[0]}s)", value, bound, found),
+        ("columns" if axes[1] == "column" else f"columns ({axes[1]}s)", value.T, bound.T, found.T),
+    ):
+        source = _match(expected, limit, seen)
+        if source is not None:
+            return f"the {unit} of the tile are permuted: {permutation_words(source)}"
+    return ""
+
+
+def _match(expected: F64, bound: F64, found: F64) -> npt.NDArray[np.int64] | None:
+    size = found.shape[0]
+    source = np.full(size, -1, dtype=np.int64)
+    for i in range(size):
+        with np.errstate(invalid="ignore"):
+            fits = (np.abs(found[i] - expected) <= bound).all(axis=1)
+        if fits[i]:
+            source[i] = i
+        elif fits.any():
+            source[i] = int(np.flatnonzero(fits)[0])
+    here = np.arange(size)
+    return source if (source >= 0).all() and not np.array_equal(source, here) else None
+
+
+def _zeros(found: F64, wrong: npt.NDArray[np.bool_]) -> str:
+    if not found[wrong].any():
+        return "every wrong element is zero"
+    if np.isnan(found[wrong]).any():
+        return "some wrong elements are NaN"
+    return ""

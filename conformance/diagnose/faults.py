@@ -1,0 +1,214 @@
+"""Alternative histories of a tile: what it would hold if one known mistake had been made.
+
+Each suspect is evaluated in float64 like the stage itself and carries its own derived bound, so that "the
+values found are explained by this cause" is the same kind of judgement as the comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from tileproof.conformance.observe.tiles import F64, Chain, Reference, StageTile
+from tileproof.spec import numerics
+from tileproof.spec.machine import smem_layout
+from tileproof.spec.machine.smem_layout import Major
+from tileproof.spec.machine.swizzle import swizzle
+from tileproof.spec.problems.sparse_mla_bwd.stages import stage
+from tileproof.spec.problems.sparse_mla_bwd.tiling import TileCoord, k_blocks
+
+COLUMN_TILE = 64
+K_STEP = 16
+ATOM_BYTES = 1024  # SBO: eight rows of 128 bytes
+LBO = 16
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """The whole tile as `cause` would have left it."""
+
+    cause: str
+    value: F64
+    bound: F64
+
+
+@dataclass(frozen=True)
+class Product:
+    """A stage that sums products over a long axis: a [rows, K] with b [cols, K] (or row by row with b
+    [rows, K]).
+    """
+
+    kind: str
+    a: F64
+    b: F64
+    names: tuple[str, str]
+
+    @staticmethod
+    def of(name: str, reference: Reference) -> Product | None:
+        """The product behind a matmul or rowsum stage; None for other stages."""
+        if stage(name).kind not in ("matmul", "rowsum"):
+            return None
+        first, second = stage(name).inputs
+        a, b = (np.asarray(reference.operands[n]).astype(np.float64) for n in (first, second))
+        return Product(stage(name).kind, a, b, (first, second))
+
+    def value(self, columns: slice = slice(None)) -> F64:
+        """The sum over `columns` of K, as [rows, cols]."""
+        a, b = self.a[:, columns], self.b[:, columns]
+        return a @ b.T if self.kind == "matmul" else (a * b).sum(axis=1, keepdims=True)
+
+    def bound(self) -> F64:
+        """The bound of this stage for these operands, as [rows, cols]."""
+        if self.kind == "matmul":
+            return numerics.bound_matmul(self.a, self.b)
+        return numerics.bound_delta(self.a, self.b)[:, None]
+
+
+@dataclass(frozen=True)
+class Family:
+    """A mistake that can hit any of the column tiles of the long axis: each tile then comes from `changed`.
+
+    `words` says the cause for the columns that were hit, given as text ("columns 512..575 (RoPE)").
+    """
+
+    words: Callable[[str], str]
+    changed: Product
+    width: int = COLUMN_TILE
+
+
+def whole_tiles(chain: Chain, tile: StageTile) -> Iterator[Suspect]:
+    """Tiles of other coordinates that may have ended up here: k-blocks, tokens, the other CTA's heads, old
+    sums.
+    """
+    name, coord, p = tile.stage, tile.coord, chain.inputs.problem
+    here = chain.reference(name, coord, tile.rows, tile.cols)
+
+    def at(other: TileCoord) -> Reference:
+        return chain.reference(name, other, *chain.region(name, other))
+
+    if coord.k_block is not None:
+        here_k = coord.k_block
+        for other in sorted(range(k_blocks(chain.inputs, coord.token)), key=lambda k: abs(k - here_k)):
+            if other == here_k:
+                continue
+            there = at(replace(coord, k_block=other))
+            off = other - here_k
+            how = f"{abs(off)} k-block{'s' if abs(off) > 1 else ''} {'behind' if off < 0 else 'ahead'}"
+            yield Suspect(
+                f"the tile is that of k-block {other}, {how} (stale buffer or k-block off by {off})",
+                there.value,
+                there.bound,
+            )
+            if stage(name).kind == "elementwise":
+                continue
+            yield Suspect(
+                f"k-block {other} was added to this one: the accumulator was not cleared",
+                here.value + there.value,
+                2 * (here.bound + there.bound) + numerics.U_F32_RZ * (abs(here.value) + abs(there.value)),
+            )
+    for token in range(p.s_q):
+        if token != coord.token and (coord.k_block is None or coord.k_block < k_blocks(chain.inputs, token)):
+            there = at(replace(coord, token=token))
+            yield Suspect(f"the tile is that of token {token}", there.value, there.bound)
+    for cta in range(chain.ctas):
+        if cta != coord.cta:
+            there = at(replace(coord, cta=cta))
+            yield Suspect(
+                f"the tile is that of CTA {cta}: the halves of the heads are swapped",
+                there.value,
+                there.bound,
+            )
+    if here.value.shape[0] == here.value.shape[1] and stage(name).tile == ("h_q", "B_TOPK"):
+        yield Suspect(
+            "the tile is transposed: rows are slots and columns are heads", here.value.T, here.bound.T
+        )
+
+
+def families(chain: Chain, tile: StageTile, product: Product, ctas: int) -> Iterator[Family]:
+    """Mistakes that hit column tiles of the long axis: missing, doubled, stale, or misread by another
+    layout.
+    """
+    a, b = product.names
+    zero, double = replace(product, a=np.zeros_like(product.a)), replace(product, a=2 * product.a)
+    yield Family(lambda c: f"the contribution of {c} is missing", zero)
+    yield Family(lambda c: f"the contribution of {c} was added twice", double)
+    yield from _stale_families(chain, tile, product)
+    if product.kind == "rowsum":
+        yield Family(lambda c: f"{c}: {a} * {a} instead of {a} * {b}", replace(product, b=product.a))
+        yield Family(lambda c: f"{c}: {b} * {b} instead of {a} * {b}", replace(product, a=product.b))
+    for label, layout in LAYOUTS.items():
+        read_a, read_b = layout(product.a, 1), layout(product.b, ctas if product.kind == "matmul" else 1)
+        if product.kind == "matmul":
+            yield Family(_misread(a, label), replace(product, a=read_a))
+            yield Family(_misread(f"{a} and {b}", label), replace(product, a=read_a, b=read_b))
+        yield Family(_misread(b, label), replace(product, b=read_b))
+    yield Family(lambda c: f"the contribution of {c} is missing", zero, K_STEP)
+    yield Family(lambda c: f"the contribution of {c} was added twice", double, K_STEP)
+
+
+def _misread(operand: str, label: str) -> Callable[[str], str]:
+    return lambda columns: f"{columns} of operand {operand}: {label}"
+
+
+def _stale_families(chain: Chain, tile: StageTile, product: Product) -> Iterator[Family]:
+    coord, (a, b) = tile.coord, product.names
+    size = tile.cols.stop - tile.cols.start
+    if coord.k_block is not None:
+        for other in range(k_blocks(chain.inputs, coord.token)):
+            if other != coord.k_block:
+                cols = slice(other * size, (other + 1) * size)
+                rows = np.asarray(chain.operand(b, replace(coord, k_block=other), tile.rows, cols))
+                changed = replace(product, b=rows.astype(np.float64))
+                yield Family(_of_block(b, other), changed)
+    for token in range(chain.inputs.problem.s_q):
+        if token != coord.token:
+            rows = np.asarray(chain.operand(a, replace(coord, token=token), tile.rows, tile.cols))
+            yield Family(_of_token(a, token), replace(product, a=rows.astype(np.float64)))
+
+
+def _of_block(operand: str, other: int) -> Callable[[str], str]:
+    return lambda columns: f"{columns} of operand {operand} are those of k-block {other} (stale buffer)"
+
+
+def _of_token(operand: str, other: int) -> Callable[[str], str]:
+    return lambda columns: f"{columns} of operand {operand} are those of token {other}"
+
+
+def _reread(operand: F64, parts: int, write: str, read: str, major: Major) -> F64:
+    """What an MMA reads when a K-major tile stored with swizzle `write` is described as `major` with swizzle
+    `read`.
+
+    `operand` [mn, K] is stored as column tiles of 64 in each of `parts` CTAs; the MMA takes 16 columns a step
+    and moves its start address by 32 bytes. LBO and SBO keep the values of the K-major 128B layout (16 and
+    1024).
+    """
+    rows = operand.shape[0] // parts
+    result = np.zeros_like(operand)
+    mn, k = np.meshgrid(np.arange(rows), np.arange(COLUMN_TILE), indexing="ij")
+    stored = swizzle(write, mn * 2 * COLUMN_TILE + 2 * k)
+    steps = [
+        smem_layout.address(major, read, 2 * first, LBO, ATOM_BYTES, mn[:, :K_STEP], k[:, :K_STEP])
+        for first in range(0, COLUMN_TILE, K_STEP)
+    ]
+    wanted = np.concatenate(steps, axis=1)
+    for part in range(parts):
+        for first in range(0, operand.shape[1], COLUMN_TILE):
+            image = np.zeros(max(int(stored.max()), int(wanted.max())) // 2 + 1)
+            block = np.s_[part * rows : (part + 1) * rows, first : first + COLUMN_TILE]
+            image[stored // 2] = operand[block]
+            result[block] = image[wanted // 2]
+    return result
+
+
+def _layout(write: str, read: str, major: Major) -> Callable[[F64, int], F64]:
+    return lambda operand, parts: _reread(operand, parts, write, read, major)
+
+
+LAYOUTS: dict[str, Callable[[F64, int], F64]] = {
+    "stored without swizzle but read with the 128B swizzle": _layout("none", "128B", "K"),
+    "read without the 128B swizzle that it is stored with": _layout("128B", "none", "K"),
+    "read with the 64B instead of the 128B swizzle": _layout("128B", "64B", "K"),
+    "read with the 32B instead of the 128B swizzle": _layout("128B", "32B", "K"),
+    "read transposed (MN-major instead of K-major)": _layout("128B", "128B", "MN"),
+}

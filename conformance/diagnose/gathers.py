@@ -1,0 +1,112 @@
+"""Wrong gather rows: which kv row a column of P (or dP) was really made from."""
+
+from __future__ import annotations
+
+import numpy as np
+from tileproof.conformance.diagnose.faults import COLUMN_TILE, Product
+from tileproof.conformance.observe.tiles import F64, Chain, StageTile
+from tileproof.spec import numerics
+from tileproof.spec.problems.sparse_mla_bwd.inputs import key_mask
+from tileproof.spec.problems.sparse_mla_bwd.stages import stage
+
+SHOWN = 3
+
+
+def explain_rows(chain: Chain, tile: StageTile, product: Product, found: F64, wrong: np.ndarray) -> str:
+    """Words naming the kv row behind each wrong column; "" unless every wrong column is explained.
+
+    A column counts as explained when one kv row (or a zero row), for the whole sum or for one of its column
+    tiles, reproduces every head of it.
+    """
+    if product.names[1] not in ("k", "v"):
+        return ""
+    width = product.a.shape[1]
+    pool = np.zeros((chain.inputs.problem.s_kv + 1, width))
+    pool[:-1] = chain.inputs.kv[:, :width].astype(np.float64)
+    finite = np.flatnonzero(np.isfinite(pool).all(axis=1))
+    columns = [int(j) for j in np.flatnonzero(wrong.any(axis=0))]
+    tiles = [slice(0, width), *(slice(k, k + COLUMN_TILE) for k in range(0, width, COLUMN_TILE))]
+    for part in tiles:
+        sources: dict[int, int] = {}
+        for j in columns:
+            row = _source(chain, tile, product, found[:, j], j, part, pool, finite)
+            if row is None:
+                break
+            sources[j] = row
+        else:
+            if all(_is_own(chain, tile, j, row) for j, row in sources.items()):
+                return ""  # the right rows: something else is wrong
+            return _words(chain, tile, sources, part, width)
+    return ""
+
+
+def explain_poison(chain: Chain, tile: StageTile, wrong: np.ndarray) -> str:
+    """Words when each column that is not finite belongs to a slot that is no key, but names such a kv row."""
+    if stage(tile.stage).tile != ("h_q", "B_TOPK"):
+        return ""
+    own, mask = chain.inputs.indices[tile.coord.token], key_mask(chain.inputs)[tile.coord.token]
+    slots = tile.cols.start + np.flatnonzero(wrong.any(axis=0))
+    index = own[slots]
+    if mask[slots].any() or ((index < 0) | (index >= chain.inputs.problem.s_kv)).any():
+        return ""
+    if np.isfinite(chain.inputs.kv[index].astype(np.float32)).all(axis=1).any():
+        return ""
+    told = [f"slot {int(s)} (no key, index {int(own[s])}) holds that row all the same" for s in slots[:SHOWN]]
+    more = f"; {slots.size - SHOWN} more slots likewise" if slots.size > SHOWN else ""
+    return "the NaN or inf of kv rows that no token selects was gathered: " + "; ".join(told) + more
+
+
+def _source(
+    chain: Chain,
+    tile: StageTile,
+    product: Product,
+    column: F64,
+    j: int,
+    part: slice,
+    pool: F64,
+    candidates: np.ndarray,
+) -> int | None:
+    """The kv row (s_kv: a zero row) that, used for `part` of column j, gives the values found; None if
+    none does.
+    """
+    rows = np.repeat(product.b[j : j + 1], candidates.size, axis=0)
+    rows[:, part] = pool[candidates][:, part]
+    value = product.a @ rows.T
+    bound = numerics.bound_matmul(product.a, rows)
+    with np.errstate(invalid="ignore"):
+        fits = candidates[(np.abs(column[:, None] - value) <= bound).all(axis=0)]
+    if fits.size == 0:
+        return None
+    # Prefer a row that the token's own slots name, nearest slot first: equal rows are common.
+    own = chain.inputs.indices[tile.coord.token]
+    near = sorted(range(own.size), key=lambda slot: abs(slot - (tile.cols.start + j)))
+    named = [int(own[slot]) for slot in near if own[slot] in fits]
+    return named[0] if named else int(fits[0])
+
+
+def _is_own(chain: Chain, tile: StageTile, j: int, row: int) -> bool:
+    slot = tile.cols.start + j
+    own, mask = (x[tile.coord.token] for x in (chain.inputs.indices, key_mask(chain.inputs)))
+    return bool(mask[slot]) and row == int(own[slot])
+
+
+def _words(chain: Chain, tile: StageTile, sources: dict[int, int], part: slice, width: int) -> str:
+    token, s_kv = tile.coord.token, chain.inputs.problem.s_kv
+    own, mask = chain.inputs.indices[token], key_mask(chain.inputs)[token]
+    told = []
+    for j, row in list(sources.items())[:SHOWN]:
+        slot = tile.cols.start + j
+        want = f"index {int(own[slot])}" if mask[slot] else f"no key, index {int(own[slot])}"
+        if row == s_kv:
+            told.append(f"slot {slot} ({want}) holds zeros")
+            continue
+        if row == own[slot] and not mask[slot]:
+            told.append(f"slot {slot} ({want}) holds that row all the same")
+            continue
+        other = [int(s) for s in np.flatnonzero((own == row) & mask)]
+        nearest = min(other, key=lambda s: abs(s - slot), default=None)
+        whose = f", the row of slot {nearest}" if nearest is not None else ", a row that no slot names"
+        told.append(f"slot {slot} ({want}) holds kv row {row}{whose}")
+    more = f"; {len(sources) - SHOWN} more slots likewise" if len(sources) > SHOWN else ""
+    where = "" if part.stop - part.start == width else f" in columns {part.start}..{part.stop - 1}"
+    return f"wrong kv row gathered{where}: " + "; ".join(told) + more

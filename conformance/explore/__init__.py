@@ -1,0 +1,1 @@
+"""Exploration: a kernel under many schedules."""

@@ -1,0 +1,85 @@
+"""A kernel under many schedules: findings in its plan's names, and which outputs depend on the schedule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tileproof.conformance.drivers import emulator
+from tileproof.conformance.drivers.capture import Schedule as Moment
+from tileproof.conformance.drivers.names import PlanNames
+from tileproof.conformance.judge.compare import index
+from tileproof.conformance.judge.repeat import differing
+from tileproof.conformance.judge.rows import accumulated, judge_rows, plant_canaries
+from tileproof.conformance.observe.observation import observe
+from tileproof.conformance.observe.tiles import Chain
+from tileproof.conformance.problems.case import Case
+from tileproof.emulator import Finding, LaunchResult
+from tileproof.emulator.judge import Outputs
+from tileproof.kernels.compile import Built
+from tileproof.kernels.kernel import Kernel
+from tileproof.kernels.launch import Launch
+from tileproof.spec.plan import KernelPlan, OutputObservation
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
+
+
+@dataclass
+class Explored:
+    """One problem on one build of a kernel, as `tileproof.emulator.explore` takes it."""
+
+    kernel: Kernel
+    built: Built
+    plan: KernelPlan
+    inputs: Inputs
+
+    @classmethod
+    def of(cls, kernel: Kernel, built: Built, case: Case) -> Explored:
+        """The problem of `case`."""
+        explored = cls(kernel, built, kernel.plan(case.d_qk), case.inputs())
+        explored.dynamic = emulator.shared_offset(explored.fresh())
+        explored.names = PlanNames(explored.plan, explored.dynamic)
+        return explored
+
+    dynamic: int = 0
+    names: PlanNames | None = None
+    _bounds: dict[str, npt.NDArray[np.float64]] | None = None
+
+    def fresh(self) -> Launch:
+        """A launch on buffers of its own."""
+        launch = self.kernel.launch(self.inputs, self.built)
+        plant_canaries(self.plan, self.inputs, launch)
+        return launch
+
+    def __call__(self, **how: Any) -> tuple[LaunchResult, Outputs]:
+        """One run, and the outputs that the plan observes."""
+        result, buffers = emulator.launch_on(self.fresh(), **how)
+        names = [at.parameter for at in self.plan.observations if isinstance(at, OutputObservation)]
+        return result, {name: buffers[name].numpy() for name in names}
+
+    def words(self, finding: Finding) -> str:
+        """A finding with its place and, of a hang or a race, its cause in the plan's names."""
+        head, place = str(finding).split("\n")[:2]
+        cause = emulator.in_words(self.plan, finding, self.dynamic)[1:]
+        return "\n".join([head, place, *(f"  {line}" for line in cause)])
+
+    def compare(self, name: str, one: npt.NDArray[Any], two: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Elements that differ; of rows that several tiles are added to, those further apart than two orders
+        of the same f32 sum can be.
+        """
+        if (one.view(np.uint8) == two.view(np.uint8)).all():
+            return np.zeros(one.shape, dtype=np.bool_)
+        return differing(one, two, self._bound(name))
+
+    def _bound(self, name: str) -> npt.NDArray[np.float64] | None:
+        """Twice the error bound of one order; from the kernel's own tiles, as an early launch shows them."""
+        if self._bounds is None:
+            self._bounds = {}
+            if accumulated(self.plan):
+                seen = emulator.run(self.fresh(), self.plan, schedule=Moment("early"))
+                tiles = observe(self.plan, self.inputs, seen, "production").tiles
+                chain = Chain(self.inputs, index(tiles), {}, self.plan.cluster, self.plan.b_topk)
+                for rows in judge_rows(self.plan, chain, seen, "production", explain=False):
+                    self._bounds[rows.at.parameter] = 2 * rows.sums.bound()
+        return self._bounds.get(name)

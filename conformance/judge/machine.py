@@ -1,0 +1,190 @@
+"""Findings of the machine itself, attributed to what the kernel's plan says about their place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tileproof.conformance.drivers.capture import MachineFinding, Observed, Waiter
+from tileproof.conformance.drivers.names import barrier_at, barrier_name, role_of
+from tileproof.conformance.observe.captures import captured, parts_of, publication
+from tileproof.conformance.observe.finding import Finding
+from tileproof.spec.plan import KernelPlan, OutputObservation
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
+from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
+from tileproof.spec.problems.sparse_mla_bwd.tiling import TileCoord, k_blocks
+
+
+def machine_findings(plan: KernelPlan, inputs: Inputs, observed: Observed, build: str) -> list[Finding]:
+    """The machine's errors, one per cause: unrolled code, CTAs and warps repeat it in many instructions."""
+    together: dict[tuple[object, ...], list[MachineFinding]] = {}
+    for seen in observed.findings:
+        if seen.severity == "error":
+            together.setdefault(seen.cause or (seen.code, seen.source or seen.ptx_line), []).append(seen)
+    return [
+        replace(attribute(plan, inputs, observed, group[0], build), instructions=len(group) - 1)
+        for group in together.values()
+    ] + barrier_counts(plan, observed, build)
+
+
+def barrier_counts(plan: KernelPlan, observed: Observed, build: str) -> list[Finding]:
+    """Barriers that the kernel initialised with another count than its plan says, in any CTA of a rank.
+
+    An mbarrier that the plan does not have is the kernel's own affair.
+    """
+    found = []
+    for rank, offset, count in observed.mbarriers:
+        known = barrier_at(plan, offset)
+        if known and known[0].count != count:
+            found.append(
+                Finding(
+                    kind="machine",
+                    message=f"{barrier_name(plan, offset)} is initialised with {count} arrivals, and the "
+                    f"plan says {known[0].count}",
+                    build=build,
+                    cta=rank,
+                    code="plan-barrier-count",
+                )
+            )
+    return found
+
+
+def attribute(
+    plan: KernelPlan, inputs: Inputs, observed: Observed, seen: MachineFinding, build: str
+) -> Finding:
+    """The finding in the plan's terms: the warp's role, the token and CTA, the barrier, the stage, the
+    k-block.
+    """
+    token = cta = None
+    if seen.cta is not None:
+        token, cta = seen.cta[0] // plan.cluster, seen.cta[0] % plan.cluster
+    stage, k_block, note = "", None, ""
+    if seen.code == "hang":
+        stage, token, k_block, note = _first_unpublished(plan, inputs, observed, token)
+    else:
+        stage = _stage_of_tile(plan, seen.tile) if seen.tile else _stage_of_warp(plan, seen.warp)
+        k_block = seen.k_block
+    return Finding(
+        kind="machine",
+        message=f"{seen.code}: {seen.message}",
+        stage=stage,
+        build=build,
+        token=token,
+        cta=cta,
+        k_block=k_block,
+        cause=note,
+        code=seen.code,
+        ptx_line=seen.ptx_line or None,
+        source=seen.source,
+        warp=_warp(plan, seen),
+        waiting=_waits(plan, seen.waiting),
+        root=seen.root,
+    )
+
+
+def _waits(plan: KernelPlan, waiting: tuple[Waiter, ...]) -> tuple[str, ...]:
+    """Who waits for what, warps with the same wait together; barriers that lack bytes first, then arrivals.
+
+    The lanes of a warp that only wait for its other lanes say nothing more and are left out.
+    """
+    blocked = {(one.cta, one.warp) for one in waiting if one.barrier is not None}
+    together: dict[tuple[int, int, str, str], list[int]] = {}
+    ranks: dict[tuple[int, int, str, str], int] = {}
+    for one in waiting:
+        if one.barrier is None and (one.cta, one.warp) in blocked:
+            continue
+        place = (
+            one.cta[0] // plan.cluster,
+            one.cta[0] % plan.cluster,
+            role_of(plan, one.warp),
+            _what(plan, one),
+        )
+        together.setdefault(place, []).append(one.warp)
+        ranks[place] = 0 if one.tx_bytes else 1 if one.barrier is not None else 2
+    lines = []
+    for place in sorted(together, key=lambda p: (ranks[p], p)):
+        token, cta, role, what = place
+        warps = sorted(set(together[place]))
+        who = f"warp {warps[0]}" if len(warps) == 1 else f"warps {', '.join(map(str, warps))}"
+        lines.append(f"token {token} CTA {cta} {who}" + (f" ({role})" if role else "") + f" for {what}")
+    return tuple(lines)
+
+
+def _what(plan: KernelPlan, one: Waiter) -> str:
+    """What a warp waits for: the barrier by its name in the plan, and what its phase still lacks."""
+    name = "" if one.barrier is None else barrier_name(plan, one.barrier)
+    lacks = [f"{one.pending} arrivals"] if one.pending > 0 else []
+    lacks += [f"{one.tx_bytes} bytes"] if one.tx_bytes else []
+    what = f"{name} parity {one.parity}" if name else one.waits_for
+    what += f", which lacks {' and '.join(lacks)}" if name and lacks else ""
+    at = one.source or (f"PTX line {one.ptx_line}" if one.ptx_line else "")
+    return what + (f" at {at}" if at else "")
+
+
+def _warp(plan: KernelPlan, seen: MachineFinding) -> str:
+    if seen.warp is None or seen.warp < 0:
+        return ""
+    role = role_of(plan, seen.warp)
+    lane = f", lane {seen.lane}" if seen.lane is not None and seen.lane >= 0 else ""
+    return f"{seen.warp}{lane}" + (f" (role {role})" if role else "")
+
+
+def _stage_of_tile(plan: KernelPlan, tile: str) -> str:
+    """The stage observed in this tile or output, else that of the first MMA which reads the tile; empty
+    for what no stage has to do with.
+    """
+    for at in plan.observations:
+        if tile == (at.parameter if isinstance(at, OutputObservation) else at.tile):
+            return at.stage
+    results = [mma.d for mma in plan.mmas if tile in (mma.a, mma.b)]
+    return next((at.stage for d in results for at in captured(plan) if at.tile == d), "")
+
+
+def _stage_of_warp(plan: KernelPlan, warp: int | None) -> str:
+    """The stage that a warp's role is named after; a role that serves several stages names none."""
+    role = "" if warp is None else role_of(plan, warp)
+    if role in STAGES:
+        return role
+    # A role such as p_consumer or mma serves the stages that are observed in TMEM.
+    watched = list(dict.fromkeys(at.stage for at in captured(plan)))
+    own = [name for name in watched if role.lower().startswith(f"{name.lower()}_")]
+    if own:
+        return own[0]
+    # What is loaded is first read by the first of them; an MMA warp serves them all.
+    return watched[0] if watched and (role == "load" or (role == "mma" and len(watched) == 1)) else ""
+
+
+def _first_unpublished(
+    plan: KernelPlan, inputs: Inputs, observed: Observed, token: int | None
+) -> tuple[str, int | None, int | None, str]:
+    """The first tile, token by token, whose barrier never completed: where a hang began to show."""
+    tokens = range(inputs.problem.s_q) if token is None else [token]
+    watched = sorted(captured(plan), key=lambda at: list(STAGES).index(at.stage))
+    seen = {
+        (at, place.coord, place.part)
+        for at in watched
+        for capture in observed.captures
+        if (place := publication(plan, at, capture)) is not None
+    }
+    for one in tokens:
+        for k_block in range(k_blocks(inputs, one, plan.b_topk)):
+            for at in watched:
+                for part in range(parts_of(at)):
+                    missing = [
+                        rank
+                        for rank in range(plan.cluster)
+                        if (at, TileCoord(one, rank, k_block), part) not in seen
+                    ]
+                    if missing:
+                        barrier = plan.barrier(at.barrier)
+                        stage = (k_block * parts_of(at) + part) % barrier.stages
+                        which = f"k-block {k_block}" + (f", part {part}" if parts_of(at) > 1 else "")
+                        return (
+                            at.stage,
+                            one,
+                            k_block,
+                            f"{barrier.name}[{stage}] never completed for {which} in CTA "
+                            f"{' and '.join(map(str, missing))}; k-blocks before it were published",
+                        )
+    last = watched[-1].stage if watched else ""
+    # Nothing is missing, so the protocol of the last observed stage was left half-way.
+    return last, token, None, "every tile was published; the wait is after the last k-block"

@@ -1,0 +1,1 @@
+"""Mutants: defects planted on purpose, each with what must be found."""

@@ -1,0 +1,235 @@
+"""The catalogue of planted order defects: hangs and races, and what the emulator must say of each.
+
+A row plants one mistake in a kernel (in its source or its PTX) or in a small program, and states the finding
+that names its root: code, both accesses, the missing edge, or the barrier and who failed it. `orders_run`
+plants and judges, `tileproof orders` prints the outcome, docs/orders.md lists the rows.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
+
+from tileproof.spec.machine.pages import write_or_check
+
+Policy = Literal["early", "late", "random"]
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "orders.md"
+CLASSES = (*(f"H{n}" for n in range(1, 8)), *(f"R{n}" for n in range(1, 15)))
+
+
+@dataclass(frozen=True)
+class TextEdit:
+    """`find`, which must occur `count` times in a small program's text, becomes `replace`."""
+
+    find: str
+    replace: str = ""
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class SourceEdit:
+    """`find`, which must occur `count` times in the kernel source `file`, becomes `replace`."""
+
+    file: str
+    find: str
+    replace: str = ""
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class PtxEdit:
+    """Changes the instructions that begin with `opcode` and that were made of one source line.
+
+    The line is the last one of the text `at`, which must occur once in `file` (leading blanks do not count).
+    The pattern `find` in the instruction becomes `replace`; without `find` the instruction as a whole does.
+    Exactly `count` instructions must be there.
+    """
+
+    file: str
+    at: str
+    opcode: str
+    replace: str = ""
+    find: str = ""
+    count: int = 1
+
+
+Edit = TextEdit | SourceEdit | PtxEdit
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the first error or warning must be.
+
+    `second` is how the finding's instruction begins and `first` that of the access before it; `second_at` and
+    `first_at` say where they stand: ``file: text`` of a kernel's source, or text of a program's PTX line.
+    `missing` must be part of the missing edge, each of `says` of the message, or of the root and its
+    evidence.
+    `severity` is "warning" or "note" where the machine itself calls it no more than that.
+    """
+
+    code: str
+    second: str = ""
+    first: str = ""
+    missing: str = ""
+    says: tuple[str, ...] = ()
+    second_at: str = ""
+    first_at: str = ""
+    severity: Literal["error", "warning", "note"] = "error"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The problem that a kernel runs on: a token for each entry of `lengths` (None: full length)."""
+
+    d_qk: int = 576
+    blocks: int = 3
+    lengths: tuple[int | None, ...] = (None,)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One planted defect. `target` is a kernel or a small program, `corpus` the ids of the public bugs it
+    stands for, `policy` the first of early, late, random under which it shows.
+    """
+
+    id: str
+    title: str
+    corpus: str
+    target: str
+    edits: tuple[Edit, ...]
+    expected: Expected
+    policy: Policy = "early"
+    sizes: Sizes = Sizes()
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The corpus ids one by one."""
+        return tuple(self.corpus.split())
+
+
+# Classes of which part cannot happen inside one launch, and the form in which they are planted here.
+NEAREST = MappingProxyType(
+    {
+        "R6": "the bug is a dependent launch that starts early; in one launch a "
+        "griddepcontrol.wait cannot be missed (in a stream it can: corpus row R27). "
+        "Planted: a second phase of the same launch that reads what "
+        "other warps, or another cluster, wrote",
+        "R7": "the bug is memory left over from an earlier launch. Planted: memory that this launch should "
+        "have written and did not, which reads as never written",
+        "R8": "the bug is the compiler's. Planted: what it made, two live tiles in the same bytes",
+        "H4": "of the two bugs the scheduler's needs clusterlaunchcontrol, which the emulator refuses. "
+        "Planted: the register pool of setmaxnreg",
+    }
+)
+
+
+def catalogue() -> Mapping[str, Row]:
+    """All rows by id, in the order of the table."""
+    from tileproof.conformance.mutants.synchronisation import barriers, copies, head128, memory, part0, tensor
+
+    every = (
+        *part0.ROWS,
+        *head128.ROWS,
+        *copies.ROWS,
+        *memory.ROWS,
+        *tensor.ROWS,
+        *barriers.ROWS,
+    )
+    rows = {row.id: row for row in every}
+    assert len(rows) == len(every), "two rows have the same id"
+    return MappingProxyType(rows)
+
+
+def where(row: Row) -> str:
+    """Where the row is planted, in words."""
+    kinds = {PtxEdit: "PTX", SourceEdit: "source", TextEdit: "program"}
+    files = dict.fromkeys(
+        f"{kinds[type(edit)]} of {edit.file.rpartition('/')[2]}"
+        for edit in row.edits
+        if not isinstance(edit, TextEdit)
+    )
+    return f"{row.target}: {', '.join(files)}" if files else f"program {row.target}"
+
+
+def names(expected: Expected) -> list[str]:
+    """What the finding must name, in words."""
+    parts = []
+    for label, opcode, at in (
+        ("first", expected.first, expected.first_at),
+        ("then", expected.second, expected.second_at),
+    ):
+        if opcode or at:
+            place = at.rpartition("\n")[2]
+            parts.append(
+                " ".join(x for x in (label, opcode and f"`{opcode}`", place and f"at `{place}`") if x)
+            )
+    if expected.missing:
+        parts.append(f"missing: {expected.missing}")
+    parts += [f'"{text}"' for text in expected.says]
+    return parts
+
+
+def per_class(rows: Sequence[Row]) -> dict[str, int]:
+    """How many rows stand for each class of the corpus."""
+    seen = Counter(name for row in rows for name in row.classes)
+    return {name: seen[name] for name in CLASSES}
+
+
+def page(rows: Sequence[Row]) -> str:
+    """docs/orders.md."""
+    kernels = sum(not isinstance(row.edits[0], TextEdit) for row in rows)
+    lines = [
+        "# Planted races and hangs",
+        "",
+        "Generated from `conformance/mutants/synchronisation/` by `python -m "
+        "tileproof.conformance.mutants.synchronisation.catalogue`. Edit "
+        "those, not this page. `tileproof orders` plants every row, runs it with race checking and prints "
+        "what was found; it fails when a row is missed or found under another name.",
+        "",
+        f"{len(rows)} defects: {kernels} in the kernels (their source, or their PTX at a source line), "
+        f"{len(rows) - kernels} in small programs. Each program is also run as it should be, and must then "
+        "be clean under every schedule; so must both kernels.",
+        "",
+        "The first error of the first schedule that shows any (the first warning, when there is no error; "
+        "a note only where one is expected) must be the expected one and name what the row says. Where it "
+        "only says that something was read before it was there, the first finding that says more may be the "
+        'expected one instead. "schedule" is that schedule: early (each asynchronous operation completes '
+        "when issued), late, or random.",
+        "",
+        "| id | what is planted | corpus | where | found as | names | schedule |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        told = "; ".join(names(row.expected)).replace("|", "\\|").replace("\n", " ")
+        code = f"`{row.expected.code}`" + (
+            "" if row.expected.severity == "error" else f" ({row.expected.severity})"
+        )
+        cells = (f"`{row.id}`", row.title, ", ".join(row.classes), where(row), code, told, row.policy)
+        lines.append("| " + " | ".join(cells) + " |")
+    lines += ["", "## How often each class of the corpus is planted", "", "| class | rows |", "|---|---|"]
+    lines += [f"| {name} | {count} |" for name, count in per_class(rows).items()]
+    lines += ["", "## What cannot happen inside one launch", ""]
+    lines += [f"- **{name}**: {text}." for name, text in NEAREST.items()]
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the page, or with --check return 1 when the one on disk is stale."""
+    # With `python -m` this module runs under another name than the rows import it by.
+    from tileproof.conformance.mutants.synchronisation import catalogue as orders
+
+    return write_or_check(
+        "tileproof.conformance.mutants.synchronisation.catalogue",
+        PAGE,
+        lambda: orders.page(tuple(orders.catalogue().values())),
+        arguments,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

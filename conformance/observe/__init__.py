@@ -1,0 +1,1 @@
+"""Observation: from what a driver captured to stage tiles with coordinates."""

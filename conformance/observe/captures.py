@@ -1,0 +1,152 @@
+"""From captures of tensor and shared memory to stage tiles, by the kernel plan's observations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+from tileproof.conformance.drivers.capture import Capture
+from tileproof.conformance.observe.finding import Finding
+from tileproof.conformance.observe.tiles import Chain, StageTile
+from tileproof.spec.machine import smem_layout, tmem
+from tileproof.spec.plan import KernelPlan, SmemObservation, SmemTile, TmemObservation
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
+from tileproof.spec.problems.sparse_mla_bwd.tiling import TileCoord, k_blocks, walk
+
+Captured = TmemObservation | SmemObservation
+Cells = npt.NDArray[np.int64]
+DTYPES = {"bf16": np.dtype(ml_dtypes.bfloat16), "f32": np.dtype(np.float32)}
+# Of the K-major layouts with 64-element rows that kernels' tiles have (PTX ISA, matrix descriptor).
+LBO, SBO = 16, 1024
+
+
+@dataclass(frozen=True)
+class Publication:
+    """Where in the walk a capture belongs: its tile, and which part of the stage's columns it holds."""
+
+    coord: TileCoord
+    part: int
+
+
+def captured(plan: KernelPlan) -> list[Captured]:
+    """The plan's observations of tensor and shared memory."""
+    return [at for at in plan.observations if isinstance(at, TmemObservation | SmemObservation)]
+
+
+def parts_of(at: Captured) -> int:
+    """Publications that a tile of the observation takes."""
+    return at.parts if isinstance(at, TmemObservation) else 1
+
+
+def publication(plan: KernelPlan, at: Captured, capture: Capture) -> Publication | None:
+    """The place of `capture` in the walk; None when it is of another observation."""
+    if capture.tile != at.tile or (capture.data.ndim == 2) != isinstance(at, TmemObservation):
+        return None
+    barrier, parts = plan.barrier(at.barrier), parts_of(at)
+    k_block, part = divmod(capture.phase * barrier.stages + capture.stage, parts)
+    return Publication(TileCoord(capture.cta[0] // plan.cluster, capture.cluster_rank, k_block), part)
+
+
+def captured_tiles(
+    plan: KernelPlan, inputs: Inputs, captures: Iterable[Capture], build: str
+) -> tuple[list[StageTile], list[Finding]]:
+    """Every tile that is observed in tensor or shared memory; what was never published is unwritten."""
+    empty: dict[tuple[str, TileCoord], StageTile] = {}
+    chain = Chain(inputs, ctas=plan.cluster, b_topk=plan.b_topk)
+    stages = {at.stage: at for at in captured(plan)}
+    for tile in walk(inputs, plan.b_topk, plan.cluster):
+        for stage, at in stages.items():
+            rows, cols = chain.region(stage, tile.coord)
+            empty[stage, tile.coord] = _unwritten(plan, at, tile.coord, rows, cols)
+    findings: list[Finding] = []
+    together = list(captures)
+    for at in captured(plan):
+        for capture in together:
+            place = publication(plan, at, capture)
+            if place is None:
+                continue
+            if place.coord.k_block is not None and place.coord.k_block >= k_blocks(
+                inputs, place.coord.token, plan.b_topk
+            ):
+                findings.append(_surplus(at, place.coord, build))
+                continue
+            _fill(plan, at, capture, place, empty[at.stage, place.coord])
+    return list(empty.values()), findings
+
+
+def _unwritten(plan: KernelPlan, at: Captured, coord: TileCoord, rows: slice, cols: slice) -> StageTile:
+    shape = rows.stop - rows.start, cols.stop - cols.start
+    written = np.zeros(shape, bool)
+    if isinstance(at, SmemObservation):
+        place = plan.smem_tile(at.tile)
+        smem = smem_cells(place, (coord.k_block or 0) % place.stages)
+        value = np.zeros(shape, DTYPES[place.dtype])
+        return StageTile(
+            at.stage, coord, rows, cols, value, written, smem=smem, operand=place.dtype == "bf16"
+        )
+    lane, column = (np.zeros(shape, np.int64) for _ in range(2))
+    tile = StageTile(at.stage, coord, rows, cols, np.zeros(shape, np.float32), written, lane, column)
+    for other in captured(plan):
+        if isinstance(other, TmemObservation) and other.stage == at.stage:
+            place_t, barrier = plan.tmem_tile(other.tile), plan.barrier(other.barrier)
+            for part in range(other.parts):
+                buffer = ((coord.k_block or 0) * other.parts + part) % barrier.stages % place_t.stages
+                cells, where = tmem_cells(plan, other, part)
+                lane[:, where], column[:, where] = (
+                    cells[0],
+                    cells[1] + place_t.column + place_t.columns * buffer,
+                )
+    return tile
+
+
+def tmem_cells(plan: KernelPlan, at: TmemObservation, part: int) -> tuple[tuple[Cells, Cells], slice]:
+    """(lane, column) ``[rows, w]`` within the TMEM tile of what `part` publishes, and the columns it is."""
+    mma = next(m for m in plan.mmas if m.d == at.tile)
+    lane, column = tmem.cells_of_cta(plan.tmem_tile(at.tile).layout, mma.n)
+    if at.transposed:
+        lane, column = lane.T, column.T
+    first = at.first_col + lane.shape[1] * part
+    return (lane, column), slice(first, first + lane.shape[1])
+
+
+def smem_cells(place: SmemTile, stage: int = 0) -> Cells:
+    """Byte offset ``[rows, cols]`` in dynamic shared memory of each element of buffer `stage` of a tile."""
+    rows, cols = np.arange(place.rows)[:, None], np.arange(place.cols)[None, :]
+    span = smem_layout.address("K", place.swizzle, 0, LBO, SBO, rows, cols % _span(place))
+    column_tile = place.rows * _span(place) * DTYPES[place.dtype].itemsize
+    return span + cols // _span(place) * column_tile + place.offset + place.bytes * stage
+
+
+def _span(place: SmemTile) -> int:
+    """Columns of a column tile: those of one swizzle span."""
+    bytes_ = {"128B": 128, "64B": 64, "32B": 32, "none": 16}[place.swizzle]
+    return bytes_ // DTYPES[place.dtype].itemsize
+
+
+def _fill(plan: KernelPlan, at: Captured, capture: Capture, place: Publication, tile: StageTile) -> None:
+    if isinstance(at, TmemObservation):
+        (lane, column), where = tmem_cells(plan, at, place.part)
+        tile.value[:, where] = capture.data[lane, column].view(np.float32)
+        tile.written[:, where] = capture.valid[lane, column]
+        return
+    home = plan.smem_tile(at.tile)
+    size = DTYPES[home.dtype].itemsize
+    offset = smem_cells(home) - home.offset
+    tile.value[:] = capture.data.view(DTYPES[home.dtype])[offset // size]
+    tile.written[:] = capture.valid[offset[..., None] + np.arange(size)].all(axis=-1)
+
+
+def _surplus(at: Captured, coord: TileCoord, build: str) -> Finding:
+    return Finding(
+        kind="surplus",
+        message=f"{at.barrier} completed for a k-block that the token does not have",
+        stage=at.stage,
+        build=build,
+        token=coord.token,
+        cta=coord.cta,
+        k_block=coord.k_block,
+        pattern="a k-block beyond the last one",
+    )

@@ -1,0 +1,86 @@
+"""Hypothesis strategies for problems of the sparse MLA backward.
+
+They shrink towards one token, one k-block of B_TOPK keys, indices 0, 1, 2, ..., no topk_length, and zeros;
+every draw is a small structure (`Case`), the arrays come from its seed.
+
+So that every part shrinks on its own, no draw decides how many choices another one makes: lengths and
+k-blocks are drawn as plain numbers and fitted to the problem afterwards, and a token without holes is five
+choices, the most that Hypothesis deletes in one go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import strategies as st
+from tileproof.conformance.problems.case import INT_MAX, INT_MIN, ORDERS, VALUES, Case, Indices, Order
+from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, Inputs
+
+MAX_TOKENS = 3
+MAX_BLOCKS = 4
+MAX_KV = 300
+MAX_HOLES = 6
+MAX_TOPK = MAX_BLOCKS * B_TOPK
+
+_EDGES = 12
+_EDGE_DRAWS = 24 * _EDGES  # beside MAX_TOPK + 1 plain lengths: half of the draws are edges
+_NAN_KEY = 7  # one problem in eight selects a row with NaN
+_NO_DEAD_BLOCK = 48  # of 64: a quarter of the tokens have k-blocks without any key
+
+
+def sentinel(number: int, s_kv: int) -> int:
+    """Index values that are no key: the customary ones, their neighbours and the ends of int32."""
+    return (-1, s_kv, s_kv + 1, -2, INT_MAX, INT_MIN)[number]
+
+
+def length(number: int, topk: int) -> int:
+    """A topk_length: the whole row, its ends, a tile's edges, values that must be clamped, anything
+    between.
+    """
+    short = (topk, 0, 1, B_TOPK - 1, B_TOPK, B_TOPK + 1, topk - 1)
+    edges = (*short, topk + 1, -1, INT_MAX, topk + B_TOPK, INT_MIN)
+    return edges[number % _EDGES] if number < _EDGE_DRAWS else min(number - _EDGE_DRAWS, topk)
+
+
+@st.composite
+def _tokens(draw: st.DrawFn) -> tuple[Order, list[tuple[int, int]], int, int]:
+    """Order, holes (slot, sentinel), k-blocks without keys as bits, and length, all still to be fitted."""
+    order = draw(st.sampled_from(ORDERS))
+    hole = st.tuples(st.integers(0, MAX_TOPK - 1), st.integers(0, 5))
+    holes = draw(st.lists(hole, max_size=MAX_HOLES))
+    dead = max(0, draw(st.integers(0, _NO_DEAD_BLOCK + 2**MAX_BLOCKS - 1)) - _NO_DEAD_BLOCK)
+    return order, holes, dead, draw(st.integers(0, _EDGE_DRAWS + MAX_TOPK))
+
+
+@st.composite
+def cases(draw: st.DrawFn, d_qk: int, h_q: int = 128) -> Case:
+    """A `Case` for one value of d_qk and h_q."""
+    blocks = draw(st.integers(1, MAX_BLOCKS))
+    topk = blocks * B_TOPK
+    s_kv = draw(st.one_of(st.just(B_TOPK), st.integers(1, MAX_KV)))
+    with_lengths = draw(st.booleans())
+    garbage_tail = draw(st.booleans())
+    drawn = draw(st.lists(_tokens(), min_size=1, max_size=MAX_TOKENS))
+    tokens = []
+    for order, holes, dead, _ in drawn:
+        placed = {slot % topk: sentinel(number, s_kv) for slot, number in holes}
+        blocks_without = tuple(block for block in range(blocks) if dead >> block & 1)
+        tokens.append(Indices(order, tuple(sorted(placed.items())), blocks_without))
+    return Case(
+        d_qk=d_qk,
+        s_kv=s_kv,
+        blocks=blocks,
+        tokens=tuple(tokens),
+        lengths=tuple(length(number, topk) for *_, number in drawn) if with_lengths else None,
+        values=draw(st.sampled_from(VALUES)),
+        poison=draw(st.booleans()),
+        nan_key=draw(st.integers(0, _NAN_KEY)) == _NAN_KEY,
+        garbage_tail=with_lengths and garbage_tail,
+        seed=draw(st.integers(0, 2**16 - 1)),
+        h_q=h_q,
+    )
+
+
+def problems(d_qk: int, h_q: int = 128) -> st.SearchStrategy[Inputs]:
+    """Validated `Inputs`, for tests that need no replayable case."""
+    return cases(d_qk, h_q).map(lambda case: replace(case, nan_key=False).inputs())

@@ -1,0 +1,1 @@
+"""Reports: results, traces and layouts, for a terminal or as pictures."""

@@ -1,0 +1,185 @@
+"""What the emulator and sentryward each see: ``python -m tileproof.tools.crosscheck.table`` measures it.
+
+It runs both tools on the programs of `prove_programs` and on the kernels, and writes the tables between two
+marks of docs/prove.md. With --check they are compared with those on the page, but for their date and seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+from pathlib import Path
+
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.tools.crosscheck.opinion import Opinion, second_opinion, sentryward_version
+from tileproof.tools.crosscheck.ours import first_opinion, schedules
+from tileproof.tools.crosscheck.programs import PROGRAMS, launch_of, programs, title_of
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "prove.md"
+RANDOM = 8  # random schedules of a program, beside early and late
+KERNEL_BLOCKS = 2
+BEGIN, END = "<!-- tables: python -m tileproof.tools.crosscheck.table -->", "<!-- end of tables -->"
+_VARIES = re.compile(r"\d+\.\d s\b|\d{4}-\d\d-\d\d")
+
+
+@dataclass(frozen=True)
+class Row:
+    """What both tools say of one launch; `wrong` is empty when it is right."""
+
+    name: str
+    what: str
+    wrong: str
+    ours: Opinion
+    theirs: Opinion
+
+
+@cache
+def row(name: str) -> Row:
+    """Runs both on a program."""
+    program = programs()[name]
+    launch = launch_of(program)
+    ours, theirs = first_opinion(launch, None, RANDOM), second_opinion(launch)
+    return Row(name, title_of(program), program.wrong, ours, theirs)
+
+
+def kernel_rows() -> Iterator[Row]:
+    """Runs both on one cluster of every kernel and width."""
+    from tileproof.conformance.problems.case import one_token
+    from tileproof.kernels.registry import KERNELS
+
+    for found in KERNELS.values():
+        for d_qk in found.d_qks:
+            launch = found.launch(one_token(d_qk, KERNEL_BLOCKS).inputs(), found.build(d_qk))
+            ours = first_opinion(launch, found.plan(d_qk), 1)
+            title = f"d_qk {d_qk}, {KERNEL_BLOCKS} k-blocks"
+            yield Row(found.name, title, "", ours, second_opinion(launch))
+
+
+def tables(rows: Sequence[Row], kernels: Sequence[Row], today: date) -> str:
+    """The generated part of docs/prove.md."""
+    tool = f"sentryward {sentryward_version()}"
+    lines = [
+        f"Measured on {today.isoformat()}: {tool}, and {len(schedules(RANDOM))} schedules of the emulator.",
+        *_counts(rows),
+    ]
+    topics = {one.id: one.topic for one in PROGRAMS}
+    for topic in dict.fromkeys(topics.values()):
+        head = ("program", "what it is", "wrong with it", "Tileproof", tool)
+        lines += ["", f"### {topic.capitalize()}", "", _line(head), _line(["---"] * len(head))]
+        lines += [
+            _line((f"`{one.name}`", one.what, one.wrong or "nothing", _cell(one.ours), _cell(one.theirs)))
+            for one in rows
+            if topics[one.name] == topic
+        ]
+    head = ("kernel", "launch", "Tileproof", tool, "seconds of each")
+    lines += ["", "### The kernels", "", _line(head), _line(["---"] * len(head))]
+    for one in kernels:
+        seconds = f"{one.ours.seconds:.1f} s, {one.theirs.seconds:.1f} s"
+        lines.append(_line((f"`{one.name}`", one.what, _cell(one.ours), _reasons(one.theirs), seconds)))
+    return "\n".join(lines) + "\n"
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _counts(rows: Iterable[Row]) -> list[str]:
+    """Who finds how many of the wrong programs, and what is said of the right ones."""
+    wrong = [one for one in rows if one.wrong]
+    right = [one for one in rows if not one.wrong]
+
+    def named(found: Iterable[Row]) -> str:
+        return ", ".join(f"`{one.name}`" for one in found) or "none"
+
+    both = [one for one in wrong if sees(one.ours) and sees(one.theirs)]
+    only_us = [one for one in wrong if sees(one.ours) and not sees(one.theirs)]
+    only_it = [one for one in wrong if sees(one.theirs) and not sees(one.ours)]
+    neither = [one for one in wrong if not sees(one.ours) and not sees(one.theirs)]
+    passed = [one for one in wrong if one.theirs.verdict == "fine"]
+    alarms = [one for one in right if sees(one.theirs)]
+    ours = [one for one in right if sees(one.ours) or one.ours.verdict != "fine"]
+    return [
+        "",
+        f"- Of {len(wrong)} wrong programs both find {len(both)}.",
+        f"- Only Tileproof finds {len(only_us)}: {named(only_us)}.",
+        f"- Only sentryward finds {len(only_it)}: {named(only_it)}.",
+        f"- Neither finds {len(neither)}: {named(neither)}.",
+        f"- sentryward calls {len(passed)} wrong ones race free: {named(passed)}.",
+        f"- Of {len(right)} right programs sentryward rejects {len(alarms)}: {named(alarms)}; "
+        f"Tileproof rejects {len(ours)}: {named(ours)}.",
+    ]
+
+
+def sees(one: Opinion) -> bool:
+    """Whether it reports an error or a warning."""
+    return one.verdict == "error" or any(remark.startswith("warning: ") for remark in one.remarks)
+
+
+def _cell(one: Opinion) -> str:
+    """The verdict with its first codes, and for the emulator its warnings and notes."""
+    if one.verdict == "fine":
+        lesser = (remark.split(": ") for remark in one.remarks if remark.startswith(("warning: ", "note: ")))
+        return ", ".join(dict.fromkeys(["fine", *(f"{words[0]} `{words[1]}`" for words in lesser)]))
+    codes = [kind for kind in one.kinds if kind not in ("unsupported", "tool_failure")] or list(one.kinds)
+    return f"{one.verdict}: " + ", ".join(f"`{kind}`" for kind in codes[:2])
+
+
+def _reasons(one: Opinion) -> str:
+    """Every reason with its instruction."""
+    return _cell(one) if one.verdict != "no opinion" else "no opinion: " + "; ".join(_instructions(one))
+
+
+def _instructions(one: Opinion) -> list[str]:
+    """The instructions that its lines name, up to the first modifiers; the whole line where it names none."""
+    found = []
+    for line in one.lines:
+        text = line.rpartition(" (PTX line")[0] or line
+        code, _, rest = text.partition(": ")
+        opcode = rest.rpartition(": ")[2]
+        found.append(f"`{opcode}` ({code})" if re.fullmatch(r"\w+(\.[\w:]+)+", opcode) else text)
+    return list(dict.fromkeys(found))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the tables into the page, or with --check return 1 when those on it are stale."""
+    parser = argparse.ArgumentParser(prog="python -m tileproof.tools.crosscheck.table")
+    parser.add_argument("--check", action="store_true", help="only compare; exit 1 when the page is stale")
+    parser.add_argument("--output", type=Path, default=PAGE, help="the page (default: docs/prove.md)")
+    options = parser.parse_args(arguments)
+    before, old, after = parts(options.output)
+    new = tables([row(one.id) for one in PROGRAMS], list(kernel_rows()), date.today())
+    if not options.check:
+        options.output.write_text(f"{before}{BEGIN}\n{new}{END}{after}", encoding="utf-8")
+        return 0
+    if fixed(old) == fixed(new):
+        return 0
+    print(f"{options.output} is stale; run python -m tileproof.tools.crosscheck.table", file=sys.stderr)
+    return 1
+
+
+def parts(page: Path) -> tuple[str, str, str]:
+    """The page before, between and after the marks; TileproofError when it lacks them."""
+    try:
+        before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    except OSError as error:
+        raise TileproofError("the page cannot be read", where=str(page), found=str(error)) from None
+    old, end, after = rest.partition(END)
+    if not begin or not end:
+        raise TileproofError(
+            "the page has no place for the tables", where=str(page), expected=f"{BEGIN} ... {END}"
+        )
+    return before, old.removeprefix("\n"), after
+
+
+def fixed(text: str) -> str:
+    """The tables without what differs from run to run."""
+    return _VARIES.sub("", text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

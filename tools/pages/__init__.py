@@ -1,0 +1,1 @@
+"""Generators of pages in docs/."""

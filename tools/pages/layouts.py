@@ -1,0 +1,241 @@
+"""Prints docs/layouts.md and its pictures: ``python -m tileproof.tools.pages.layouts``; --check compares.
+
+The sentences on the page are what the contracts say of the examples here; the shapes are those that they
+know; the counts are of the verdicts file.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tileproof.conformance.report.layout.picture import draw
+from tileproof.conformance.report.layout.table import Table, of_operand, of_tmem
+from tileproof.spec.machine.contracts import CODES, Misfit, MmaForm, OperandView, check, check_load
+from tileproof.spec.machine.contracts.rules_form import cute_shapes, isa_shapes
+from tileproof.spec.machine.pages import write_or_check
+from tileproof.tools.operand_constraints import data as contract_data
+from tileproof.tools.operand_constraints.nvcc import Verdict
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "layouts.md"
+
+tile, in_tmem = OperandView.tile, OperandView.in_tmem
+Example = tuple[MmaForm, OperandView, OperandView, OperandView]
+
+
+def _accumulator(m: int, n: int, lane: int | None = None, column: int | None = None) -> OperandView:
+    return in_tmem(m, n, dtype="f32", lane=lane, column=column)
+
+
+# One example of each code, and where both happen of each time at which it shows.
+EXAMPLES: tuple[Example, ...] = (
+    (MmaForm(32, 64), tile(32, 64), tile(64, 64), _accumulator(32, 64)),
+    (MmaForm(128, 24, a_space="tmem"), in_tmem(128, 64), tile(24, 64), _accumulator(128, 24)),
+    (MmaForm(32, 64, ws=True, a_space="tmem"), in_tmem(32, 64), tile(64, 64), _accumulator(32, 64)),
+    (MmaForm(128, 64), tile(128, 64), tile(64, 64, dtype="f16"), _accumulator(128, 64)),
+    (MmaForm(128, 64, c_type="f16"), tile(128, 64), tile(64, 64), in_tmem(128, 64, dtype="f16")),
+    (MmaForm(128, 64), in_tmem(128, 64), tile(64, 64), _accumulator(128, 64)),
+    (MmaForm(128, 64, a_space="tmem"), tile(128, 64), tile(64, 64), _accumulator(128, 64)),
+    (MmaForm(128, 128, b_major="MN"), tile(128, 64), tile(128, 64), _accumulator(128, 128)),
+    (
+        MmaForm(128, 64),
+        tile(128, 64),
+        OperandView.from_cute((64, 64), (64, 1), swizzle=(3, 3, 3)),
+        _accumulator(128, 64),
+    ),
+    (MmaForm(128, 64), tile(128, 48), tile(64, 48, "K", "32B"), _accumulator(128, 64)),
+    (MmaForm(128, 64), tile(128, 64), OperandView.from_cute((64, 64), (64, 1)), _accumulator(128, 64)),
+    (MmaForm(128, 256), tile(128, 64), tile(64, 256), _accumulator(128, 256)),
+    (MmaForm(128, 64), tile(128, 128), tile(64, 64), _accumulator(128, 64)),
+    (MmaForm(128, 64), tile(128, 40, "K", "none"), tile(64, 48, "K", "none"), _accumulator(128, 64)),
+    (MmaForm(128, 64), tile(256, 64), tile(64, 64), _accumulator(128, 64)),
+    (MmaForm(128, 64), tile(64, 64), tile(64, 64), _accumulator(128, 64)),
+    (MmaForm(128, 64), tile(128, 64), tile(128, 64), _accumulator(128, 64)),
+    (MmaForm(128, 64, cta_group=2), tile(64, 64), tile(64, 64), _accumulator(64, 64)),
+    (MmaForm(128, 256), tile(384, 64), tile(256, 64), _accumulator(384, 256)),
+    (
+        MmaForm(128, 64, a_space="tmem"),
+        in_tmem(128, 64, column=32),
+        tile(64, 64),
+        _accumulator(128, 64, column=0),
+    ),
+    (MmaForm(128, 64), tile(128, 64), tile(64, 64), _accumulator(128, 64, lane=16)),
+    (MmaForm(128, 64), tile(128, 64, address=0x600), tile(64, 64), _accumulator(128, 64)),
+)
+
+LOADS = (
+    (MmaForm(64, 64), "32x32b", 16),
+    (MmaForm(128, 64), "32x32b", 128),
+    (MmaForm(128, 96), "32x32b", 64),
+)
+
+PICTURES: dict[str, tuple[str, Table, str]] = {
+    "layout-operand-k-128B.svg": (
+        "tileproof layout --mn 16 --k 64 --major K --swizzle 128B -o layout-operand-k-128B.svg",
+        of_operand(16, 64, "K", "128B"),
+        "A K-major operand with the 128-byte swizzle, bf16: rows of 128 bytes, and in row r the chunk c of "
+        "16 "
+        "bytes stands at place c xor (r mod 8). A colour is one chunk of k on both sides.",
+    ),
+    "layout-operand-mn-64B.svg": (
+        "tileproof layout --mn 64 --k 16 --major MN --swizzle 64B -o layout-operand-mn-64B.svg",
+        of_operand(64, 16, "MN", "64B"),
+        "An MN-major operand with the 64-byte swizzle: atoms of 32 elements along MN and 8 along K, two of "
+        "them "
+        "side by side along MN. Two rows of an atom share a line of 128 bytes.",
+    ),
+    "layout-tmem-e.svg": (
+        "tileproof layout --tmem E --n 64 -o layout-tmem-e.svg",
+        of_tmem("E", 64),
+        "Data path layout E, the accumulator of a weight-stationary MMA with M = 64: its N columns are "
+        "folded in "
+        "two, so that all 128 lanes are used. The kernels' P, dP and dQ lie so.",
+    ),
+}
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    head, pairs = contract_data.read()
+    parts = [
+        "# Layouts: where elements lie, and which operands fit an MMA",
+        "Generated by `python -m tileproof.tools.pages.layouts` from `spec/machine/contracts/`. Edit "
+        "those, not "
+        "this page.",
+        "## Pictures",
+        "`tileproof layout` shows where each element of a tile lies: as a table on the terminal, as JSON "
+        "(`--json`), "
+        "or as a picture (`-o`, SVG, PNG or PDF by the suffix). It takes a CuTe layout as CuTe prints it "
+        '(`tileproof layout "Sw<3,4,3> o smem_ptr[16b] o (8,64):(64,1)"`: a swizzle of byte addresses; '
+        "without "
+        "`smem_ptr`, of element indices), an MMA operand in shared memory, or an accumulator in tensor "
+        "memory.",
+    ]
+    for file, (command, _, words) in PICTURES.items():
+        parts += [words, f"![{words.split(':')[0].split(',')[0]}]({file})", f"`{command}`"]
+    parts += _contracts()
+    parts += _shapes()
+    parts += _verdicts(head, pairs)
+    return "\n\n".join(parts) + "\n"
+
+
+def _contracts() -> list[str]:
+    codes = _table(("code", "judges"), [(f"`{code}`", words) for code, words in CODES.items()])
+    rows = []
+    for form, a, b, c in EXAMPLES:
+        for misfit in check(form, a, b, c):
+            rows.append((f"`{misfit.code}`", misfit.at, _call(form), _sentence(misfit), misfit.fits))
+    loads = [
+        (f"`{misfit.code}`", misfit.at, _call(form), _sentence(misfit), misfit.fits)
+        for form, shape, repeat in LOADS
+        for misfit in check_load(form, shape, repeat)
+    ]
+    return [
+        "## Contracts",
+        "`tileproof.spec.machine.contracts.check(form, a, b, c)` says whether operands fit an MMA: `form` "
+        "is the "
+        "instruction as it is compiled (`MmaForm`), `a`, `b`, `c` what one CTA holds (`OperandView`): "
+        "`tile(mn, k, "
+        "major, swizzle)` for a tile of the swizzle's atoms, `from_cute(shape, stride, swizzle=(B, M, S))` "
+        "for a CuTe "
+        "layout, from which extents, major-ness and swizzle are derived, `in_tmem(m, k)` for tensor memory. "
+        "Each "
+        "reason why not is a `Misfit`: a code, an operand, a sentence, what was expected and found, what "
+        "would fit.",
+        codes,
+        "A misfit shows at `compile` when a static assertion of CUTLASS refuses it, at `run` when nvcc "
+        "compiles "
+        "it all the same and the result is wrong or the instruction illegal.",
+        _table(("code", "at", "MMA", "what does not fit", "what would"), rows),
+        "`check_load(form, shape, repeat)` says the same of `tcgen05.ld` (or `.st`) of an accumulator by "
+        "four "
+        "warps, as `make_tmem_copy` builds it:",
+        _table(("code", "at", "MMA", "what does not fit", "what would"), loads),
+    ]
+
+
+def _shapes() -> list[str]:
+    forms = [
+        MmaForm(128, 64, ws=ws, cta_group=group, a_space=space)  # type: ignore[arg-type]
+        for ws, group in ((False, 1), (False, 2), (True, 1))
+        for space in ("smem", "tmem")
+    ]
+    rows = []
+    for form in forms:
+        cute, isa = cute_shapes(form), isa_shapes(form)
+        for m in sorted({*cute, *isa}):
+            name = f"cta_group::{form.cta_group}{', .ws' if form.ws else ''}, A in {form.a_space.upper()}"
+            rows.append((name, str(m), _ns(cute.get(m, ())), _ns(isa.get(m, ()))))
+    return [
+        "## Shapes",
+        "N that each form has for its M, as CuTe's atoms assert it and as the instruction has it "
+        "(kind::f16; where "
+        "texts on the step of N disagree, the stricter one: `spec/machine/mma.py`).",
+        _table(("form", "M", "N in CuTe", "N of the instruction"), rows),
+    ]
+
+
+def _verdicts(head: dict[str, str], pairs: Sequence[tuple[contract_data.AnyRow, Verdict]]) -> list[str]:
+    families = list(dict.fromkeys(row.family for row in contract_data.all_rows()))
+    counts: Counter[tuple[str, str]] = Counter()
+    for row, verdict in pairs:
+        compiled = "wrong" if row.misfits() else "fits"
+        counts[row.family, compiled if verdict.compiles else "refused"] += 1
+    body = [(name, *(str(counts[name, what]) for what in ("fits", "wrong", "refused"))) for name in families]
+    totals = [
+        sum(count for (_, what), count in counts.items() if what == key)
+        for key in ("fits", "wrong", "refused")
+    ]
+    return [
+        "## Against nvcc",
+        f"`tests/contracts/data/nvcc_verdicts.json` holds {len(pairs)} combinations, each compiled "
+        f"by nvcc "
+        f"({head['toolchain']}); `{head['made_by']}` writes it again, with `--sample N` it compiles N of "
+        f"them again "
+        "and compares. The contracts agree with every verdict. CUTLASS 4.2 has no atom of the "
+        "weight-stationary "
+        "form: the one of the test program uses CUTLASS's own accumulator for it (`tmem_frg_ws`), and for A "
+        "in "
+        "tensor memory the fragment of the other 1-CTA forms, which has no M = 32.",
+        _table(
+            ("varied", "fits", "compiles, does not fit", "does not compile"),
+            [*body, ("all", *map(str, totals))],
+        ),
+    ]
+
+
+def _call(form: MmaForm) -> str:
+    return form.text.replace("tcgen05.mma", "").lstrip(".").replace(f".kind::{form.kind}", "")
+
+
+def _sentence(misfit: Misfit) -> str:
+    return misfit.sentence.replace("|", "\\|")
+
+
+def _ns(values: tuple[int, ...]) -> str:
+    if not values:
+        return "none"
+    if len(values) > 3:
+        return f"{values[0]} to {values[-1]} step {values[1] - values[0]}"
+    return ", ".join(map(str, values))
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write or check the page; writing draws the pictures beside it too."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    done = write_or_check("tileproof.tools.pages.layouts", PAGE, page, given)
+    if "--check" not in given and done == 0:
+        for file, (_, table, _) in PICTURES.items():
+            draw(table, PAGE.parent / file)
+    return done
+
+
+if __name__ == "__main__":
+    sys.exit(main())

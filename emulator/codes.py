@@ -101,6 +101,7 @@ races|race-mbarrier-init-fence|note|goes on|as race-mbarrier-init, ordered by a 
 races|race-exit|error|goes on|a CTA exits while an access of another CTA to its shared memory may still come
 races|race-store-exit|warning>error|goes on|a CTA exits while its own bulk store may still read shared memory: cp.async.bulk.wait_group.read is missing; by the letter an error
 races|race-grids|error|goes on|a grid of a stream touches what an earlier grid in flight wrote, or writes what it read: griddepcontrol.wait is missing before it
+races|race-tensormap-fence|error|goes on|a copy uses a tensor map that the kernel wrote, without fence.proxy.tensormap::generic.release by the writer or .acquire before the copy
 races|race-clusters|error|goes on|two clusters access the same global bytes, and nothing orders them
 end|setmaxnreg-count|error|stops|setmaxnreg.inc to fewer registers than the warp has, or .dec to more
 tensor core|mma-operands|error|stops|an illegal shape, descriptor or address of tcgen05.mma or cp

@@ -463,6 +463,12 @@ _SINCE_ORDERS = _rows(
             "delta of a preprocess grid that triggers early, read with and without griddepcontrol.wait",
         ),
         (
+            "R28",
+            "a tensor map is changed while copies that use it are in flight, or without its proxy fence",
+            "DeepGEMM#343, CUT#3165, DeepGEMM#430",
+            "a map changed between two groups, with the wait, the release and the acquire each left out",
+        ),
+        (
             "R29",
             "a mailbox in shared memory is written again before all its readers have read it",
             "cuda-oxide#1066",

@@ -127,14 +127,43 @@ Step copy(Exec& x, const Instr& i) {
   namespace s = slot::tensormap_copy;
   if (!x.whole_warp()) return Step::Block;
   const int l = x.lane();
+  x.order = kCollective;
   uint8_t bytes[128];
   if (!read(x, Space::SharedCta, x.src<uint32_t>(i.o[s::src])[l], l, bytes) ||
       !write(x, Space::Global, x.src<uint64_t>(i.o[s::dst])[l], l, bytes))
     return Step::Stop;
+  x.order = 0;
+  x.e.tell(&Listener::map_release, x);
   return Step::Next;
 }
 
-const Registrar tensormaps({{"tensormap.replace", replace}, {"tensormap.copy", copy}});
+Step fence(Exec& x, const Instr& i) {
+  namespace s = slot::tensormap_fence;
+  if (!i.m[s::acquires]) {
+    x.e.tell(&Listener::map_release, x);
+    return Step::Next;
+  }
+  const uint64_t* address = x.src<uint64_t>(i.o[s::map]);
+  for (uint32_t left = x.mask; left;) {
+    const uint64_t one = address[__builtin_ctz(left)];
+    uint32_t alike = 0;
+    for (uint32_t m = left; m; m &= m - 1)
+      if (address[__builtin_ctz(m)] == one) alike |= 1u << __builtin_ctz(m);
+    left &= ~alike;
+    if (!x.e.memory.find(one, 128)) {
+      x.e.fault("global-out-of-bounds",
+                "fence.proxy.tensormap acquires 128 bytes at " + hex(one) + ", outside every buffer",
+                x.origin(__builtin_ctz(alike)), one);
+      return Step::Stop;
+    }
+    x.e.tell(&Listener::map_acquire, x, alike, one);
+  }
+  return Step::Next;
+}
+
+const Registrar tensormaps({{"tensormap.replace", replace},
+                            {"tensormap.copy", copy},
+                            {"tensormap.fence", fence}});
 
 }  // namespace
 }  // namespace tileproof

@@ -48,6 +48,11 @@ class Listener {
   virtual void grid_launch_dependents(const Exec&) {}
   // `spaces` of fence.proxy.async: 1 shared, 2 global memory.
   virtual void fence(const Exec&, Fence, int32_t /*spaces*/) {}
+  // fence.proxy.tensormap::generic, with the map's address of an .acquire; a copy that completes now has read
+  // its map.
+  virtual void map_release(const Exec&) {}
+  virtual void map_acquire(const Exec&, uint32_t /*lanes*/, uint64_t /*address*/) {}
+  virtual void map_read(const GlobalBuffer&, uint64_t /*address*/) {}
   // A group of lanes begins to wait, at the instruction that it will run again; and its wait is over.
   virtual void wait_begins(const Warp&, Split&, const Instr*) {}
   virtual void wait_ends(const Warp&, Split&, const Instr*) {}

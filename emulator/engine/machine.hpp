@@ -208,8 +208,9 @@ struct AsyncOp {
 };
 
 // How strong a memory access is (PTX ISA 8.5, 8.7).
-// kCollective: one access that stands for all lanes of the warp.
-enum : uint8_t { kStrong = 1, kAcquires = 2, kReleases = 4, kAtomic = 8, kCollective = 16 };
+// kCollective: one access that stands for all lanes of the warp. kForCopy: made at issue in place of a copy
+// that reads the bytes itself, by its own proxy.
+enum : uint8_t { kStrong = 1, kAcquires = 2, kReleases = 4, kAtomic = 8, kCollective = 16, kForCopy = 32 };
 
 struct Counters {
   uint64_t warp_instructions = 0;

@@ -25,11 +25,12 @@ class Engine;
 
 // Through what an access goes (PTX ISA 8.6, 9.7.16.6.5).
 enum class Path : uint8_t {
-  Generic,    // ld, st, atom, red
-  Copy,       // TMA and bulk copies: the async proxy
-  Tensor,     // tcgen05.mma and cp: the async proxy in shared memory, the tcgen05 pipeline in TMEM
-  Warp,       // tcgen05.ld, st, alloc and dealloc
-  ThreadCopy  // cp.async: the generic proxy, not in program order
+  Generic,     // ld, st, atom, red
+  Copy,        // TMA and bulk copies: the async proxy
+  Tensor,      // tcgen05.mma and cp: the async proxy in shared memory, the tcgen05 pipeline in TMEM
+  Warp,        // tcgen05.ld, st, alloc and dealloc
+  ThreadCopy,  // cp.async: the generic proxy, not in program order
+  Map          // a copy's read of its tensor map: the tensormap proxy
 };
 
 enum class Place : uint8_t { Shared, Global, Tmem };
@@ -70,6 +71,8 @@ struct View {
   // since.
   uint32_t copies = 0;
   Tick copies_waited = 0, copies_fenced = 0;
+  uint64_t map = 0;        // of a read through Path::Map, its address
+  Tick maps_released = 0;  // own accesses up to here have passed a fence.proxy.tensormap::generic.release
   std::shared_ptr<const CopyParts> parts;  // of a cp.async of several lanes
 };
 
@@ -89,6 +92,9 @@ class Races : public Listener {
   void exit(const Warp& w, uint32_t lanes, const Instr* at) override;
   void warp_sync(const Warp& w, uint32_t lanes) override;
   void fence(const Exec& x, Fence kind, int32_t spaces) override;
+  void map_release(const Exec& x) override;
+  void map_acquire(const Exec& x, uint32_t lanes, uint64_t address) override;
+  void map_read(const GlobalBuffer& b, uint64_t address) override;
 
   void mbarrier_init(const Exec& x, Cta& cta, uint32_t offset, int lane) override;
   void mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, bool releases) override;
@@ -152,6 +158,7 @@ class Races : public Listener {
     uint32_t lanes = 0;
     std::shared_ptr<Knowledge> know;
     std::array<Tick, kOrders> own{};
+    Tick maps_released = 0;
     std::shared_ptr<Knowledge> fenced;  // at the last thread fence: what strong writes after it release
     std::vector<uint64_t> seen;         // flags read since: what the next thread fence acquires
   };
@@ -276,6 +283,8 @@ class Races : public Listener {
   void unwaited(uint32_t first, bool first_writes, uint32_t second, bool second_writes, Place place, int rank,
                 uint64_t address);
   bool covered(const View& v, Order order, const Access& a, int8_t lane) const;
+  bool map_released(const View& v, const Access& a, int8_t lane) const;
+  bool map_acquired(const View& v, const Access& a, int8_t lane) const;
   bool seen(uint32_t id) const { return memo_[id & 7] == id; }
   void report(Severity severity, const char* code, uint32_t first, bool first_writes, uint32_t second,
               bool second_writes, Place place, int rank, uint64_t address, const std::string& missing);

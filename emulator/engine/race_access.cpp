@@ -101,12 +101,12 @@ void Races::generic_shared(const Exec& x, Cta& cta, uint32_t offset, uint32_t si
 void Races::generic_global(const Exec& x, const GlobalBuffer& b, uint64_t address, uint32_t size, int lane,
                            bool write) {
   if (!questions_.empty()) answer();
-  if (!b.writable || (!write && (x.order & kAtomic))) return;
+  if (!b.writable || (!write && (x.order & kAtomic)) || (x.order & kForCopy)) return;
   const View& v = running(x, lane);
   const uint32_t id = v.writes;
+  const int8_t by = x.order & kCollective ? kWholeWarp : static_cast<int8_t>(lane);
   granules(address, size, [&](uint64_t a, uint16_t units) {
-    visit(global_, global_.at(a >> 4), units, id, static_cast<int8_t>(lane), write, v, Place::Global,
-          x.cta.rank, a);
+    visit(global_, global_.at(a >> 4), units, id, by, write, v, Place::Global, x.cta.rank, a);
   });
   if (x.order & kStrong) flag(x, kGlobalFlag | address, lane, write);
 }
@@ -139,6 +139,18 @@ void Races::async_global(const GlobalBuffer& b, uint64_t address, uint32_t size,
   granules(address, size, [&](uint64_t a, uint16_t units) {
     visit(global_, global_.at(a >> 4), units, id, lane, write, v, Place::Global, v.at.rank, a);
   });
+}
+
+void Races::map_read(const GlobalBuffer& b, uint64_t address) {
+  if (!op_ || !op_->reads || !b.writable) return;
+  View v = *op_;
+  v.path = Path::Map;
+  v.map = address;
+  const int8_t lane = static_cast<int8_t>(v.at.lane);
+  memo_for_ = 0;  // what is in order for the copy's data need not be for its map
+  for (uint64_t a = address; a < address + 128; a += 16)
+    visit(global_, global_.at(a >> 4), 0xffff, v.reads, lane, false, v, Place::Global, v.at.rank, a);
+  memo_for_ = 0;
 }
 
 void Races::tmem(Cta& cta, int sixteenth, uint16_t units, int column, int columns, bool write,

@@ -176,6 +176,7 @@ void Races::mbarrier_commit(Cta& cta, uint32_t offset) {
   const View& v = *op_;
   b->gather.join(*v.know);
   raise_own(b->gather, v.agent, v.lanes, v.now, v.own);
+  if (v.maps_released) b->gather.mutable_maps().released.raise(v.agent, v.lanes, v.maps_released);
   if (v.copies_waited) b->gather.of[kHappens].raise(v.copies, v.lanes, v.copies_waited);
   b->gather.of[kHappens].raise(v.pipe, v.pipe_tick);
   b->commits.raise(v.pipe, v.pipe_tick);

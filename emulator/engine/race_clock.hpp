@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -86,13 +87,26 @@ class Clock {
   std::vector<Partial> partial_;
 };
 
+// Writes of tensor maps: which have passed a fence.proxy.tensormap::generic.release on the way, and which an
+// .acquire of the map at this address has made visible to copies.
+struct MapKnowledge {
+  Clock released;
+  std::map<uint64_t, Clock> acquired;
+};
+
 struct Knowledge {
   Clock of[kOrders];
+  std::shared_ptr<const MapKnowledge> maps;  // null where the kernel fences no map
   void join(const Knowledge& other) {
     for (int k = 0; k < kPublished; ++k) of[k].join(other.of[k]);
+    if (other.maps) [[unlikely]]
+      join_maps(other);
   }
+  void join_maps(const Knowledge& other);
+  MapKnowledge& mutable_maps();
   void clear() {
     for (Clock& c : of) c.clear();
+    maps.reset();
   }
 };
 

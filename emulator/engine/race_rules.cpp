@@ -127,6 +127,7 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
         [[fallthrough]];
       case Path::Copy:
       case Path::Tensor:
+      case Path::Map:
         unwaited(first.record, first_writes, second, second_writes, place, rank, address);
         break;
     }
@@ -152,6 +153,17 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
       say(Severity::Warning, "race-waited-fence", fence);
     else
       say(Severity::Error, "race-tcgen05-fence", fence);
+    return;
+  }
+  if (v.path == Path::Map) {
+    if (a.path != Path::Generic || !first_writes || map_acquired(v, a, lane)) return;
+    say(Severity::Error, "race-tensormap-fence",
+        map_released(v, a, lane)
+            ? "fence.proxy.tensormap::generic.acquire of this map between the order and the copy (PTX ISA "
+              "9.7.13.4)"
+            : "fence.proxy.tensormap::generic.release by the writing thread, before its barrier, and "
+              ".acquire "
+              "of this map before the copy (PTX ISA 9.7.13.4)");
     return;
   }
   if (v.path == Path::Generic || v.path == Path::ThreadCopy) return;
@@ -218,6 +230,7 @@ void Races::unwaited(uint32_t first, bool first_writes, uint32_t second, bool se
   const char *code = "", *missing = "";
   switch (accesses_[first].path) {
     case Path::Generic:
+    case Path::Map:
       return;
     case Path::Copy:
       code = kCopyUnwaited;

@@ -93,6 +93,8 @@ void Races::publish(Thread& t, const Group& g, uint32_t lanes, Knowledge& to) {
   lanes &= g.lanes;
   to.join(*g.know);
   raise_own(to, t.agent, (lanes & t.all) == t.all ? ~0u : lanes, t.now, g.own);
+  if (g.maps_released)
+    to.mutable_maps().released.raise(t.agent, (lanes & t.all) == t.all ? ~0u : lanes, g.maps_released);
   if (t.copies) publish_copies(t, lanes, to);
 }
 
@@ -124,6 +126,8 @@ void Races::acquire(const Warp& w, uint32_t lanes, const Knowledge& from) {
 void Races::warp_sync(const Warp& w, uint32_t lanes) {
   Thread& t = thread(w);
   if (t.groups.size() == 1 && (t.groups[0].lanes & ~lanes) == 0) {
+    if (const Tick tick = t.groups[0].maps_released)
+      mutable_knowledge(t.groups[0]).mutable_maps().released.raise(t.agent, ~0u, tick);
     raise_own(mutable_knowledge(t.groups[0]), t.agent, ~0u, t.now, t.groups[0].own);
     if (t.copies) publish_copies(t, t.all, mutable_knowledge(t.groups[0]));
     t.now++;
@@ -133,12 +137,14 @@ void Races::warp_sync(const Warp& w, uint32_t lanes) {
   Group merged;
   merged.know = std::make_shared<Knowledge>();
   merged.own.fill(kUnfinished);
+  merged.maps_released = kUnfinished;
   for (const Group& g : t.groups) {
     if (!(g.lanes & lanes)) continue;
     merged.lanes |= g.lanes;
     publish(t, g, g.lanes, *merged.know);
     for (int k = kPublished; k < kOrders; ++k) merged.know->of[k].join(g.know->of[k]);
     for (size_t k = 0; k < kOrders; ++k) merged.own[k] = std::min(merged.own[k], g.own[k]);
+    merged.maps_released = std::min(merged.maps_released, g.maps_released);
     merged.seen.insert(merged.seen.end(), g.seen.begin(), g.seen.end());
     if (!merged.fenced) merged.fenced = g.fenced;
   }

@@ -12,6 +12,8 @@ enum class TensorMode : int32_t { Tile, Four, Im2col, Im2colNoOffsets };
 struct Tensor {
   Origin origin;
   TensorMap map;
+  const GlobalBuffer* map_in = nullptr;  // null: in the parameters
+  uint64_t map_at = 0;
   bool four = false;
   std::array<int64_t, 5> at{};   // box corner, innermost first; of four rows at[0] is the column
   std::array<int64_t, 4> row{};  // of gather4 or scatter4
@@ -34,19 +36,25 @@ const TensorMap* map_at(Exec& x, uint64_t address, int lane) {
     return nullptr;
   }
   const bool param = address - kParamWindow < kWindowSize;
+  x.order = kForCopy;
   const uint8_t* p = param ? x.load(Space::Param, address - kParamWindow, 128, lane)
                            : x.load(Space::Global, address, 64, lane);
-  if (!p) return nullptr;
-  if (!param) {  // the second half may lie outside the buffer, or never have been written
+  if (p && !param) {  // the second half may lie outside the buffer, or never have been written
     const uint8_t* q = x.load(Space::Global, address + 64, 64, lane);
-    if (!q) return nullptr;
     if (q != p + 64) p = nullptr;
   }
+  x.order = 0;
+  if (x.e.stopped) return nullptr;
   const TensorMap* m = p ? x.e.maps.get(p) : nullptr;
   if (!m)
     x.e.fault("tensormap-invalid", "the 128 bytes at " + hex(address) + " are not an encoded tensor map",
               x.origin(lane), address);
   return m;
+}
+
+// The copy reads its map until it completes.
+void read_map(Engine& e, const Tensor& t) {
+  if (t.map_in) e.tell(&Listener::map_read, *t.map_in, t.map_at);
 }
 
 // False when the box is larger than any shared memory.
@@ -208,9 +216,11 @@ void walk_pixels(Tensor& t, const std::array<int64_t, 3>& offsets) {
 bool prepare(Exec& x, const Instr& i, int32_t map_slot, int32_t dims, int32_t mode_code, int lane,
              Tensor& t) {
   t.origin = x.origin(lane);
-  const TensorMap* map = map_at(x, x.src<uint64_t>(map_slot)[lane], lane);
+  t.map_at = x.src<uint64_t>(map_slot)[lane];
+  const TensorMap* map = map_at(x, t.map_at, lane);
   if (!map) return false;
   t.map = *map;
+  t.map_in = x.e.memory.find(t.map_at, 128);
   const TensorMode mode = static_cast<TensorMode>(mode_code);
   t.four = mode == TensorMode::Four;
   if (t.map.rank != dims) {
@@ -319,6 +329,7 @@ Step tensor_load(Exec& x, const Instr& i) {
     Engine* e = &x.e;
     e->issue("TMA load", 0, t->origin, [e, t, targets, offset, bar_offset, pending] {
       static thread_local std::vector<uint8_t> image;
+      read_map(*e, *t);
       if (!build_image(*e, *t, image)) return;
       for (auto& target : targets) {
         if (target.first->exited()) {
@@ -410,6 +421,7 @@ Step tensor_store(Exec& x, const Instr& i) {
     e->issue("TMA store", 0, t->origin, [=] {
       auto image = std::make_shared<std::vector<uint8_t>>(t->bytes());
       if (!e->store_may_read(*owner, offset, t->origin, "a tensor store")) return;
+      read_map(*e, *t);
       chunks(*t, offset, [&](uint32_t o, uint32_t a, uint32_t n) {
         e->read_shared(*owner, a, n, &(*image)[o], t->origin, "a tensor store");
       });

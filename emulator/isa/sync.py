@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tileproof.emulator.decode import Decoder
 from tileproof.emulator.program import NONE
-from tileproof.emulator.ptx import Instruction, Operand, Pair, Sink
+from tileproof.emulator.ptx import Immediate, Instruction, Operand, Pair, Sink
 from tileproof.emulator.registry import Modifiers, Unknown, instruction
 from tileproof.emulator.slots import slots
 
@@ -329,7 +329,16 @@ def fence(d: Decoder, i: Instruction, m: Modifiers) -> None:
         d.emit("fence", kind=INIT_FENCE)
     elif "proxy" not in words:
         d.emit("fence", kind=THREAD_FENCE)
-    elif "tensormap" in " ".join(words) or "alias" in words:
+    elif "tensormap::generic" in words:
+        address, size = i.operands if "acquire" in words else (None, None)
+        if size is not None and not (isinstance(size, Immediate) and size.value == 128):
+            raise ValueError("the size is 128")
+        d.emit(
+            "tensormap.fence",
+            map=NONE if address is None else d.address_slot(address, 8),
+            acquires=int("acquire" in words),
+        )
+    elif "alias" in words:
         d.emit("fence", kind=NO_FENCE)
     else:
         d.emit("fence", kind=PROXY_FENCE, spaces=_proxy_spaces(words))

@@ -19,6 +19,7 @@ _LITERAL = FIELDS[6:]
 
 slots("tensormap.replace", operands="map value", modifiers="field ordinal space", visible=True)
 slots("tensormap.copy", operands="dst src", visible=True)
+slots("tensormap.fence", operands="map", modifiers="acquires")
 
 _SPACE = "[.{global,shared::cta}]"
 # ptxas takes the two types in either order.
@@ -33,8 +34,7 @@ _B32, _B64 = "{.b1024.b32,.b32.b1024}", "{.b1024.b64,.b64.b1024}"
     f"{_B32} @sm_90a|sm_100a|sm_120a @ptx8.3; "
     f".tile.swizzle_atomicity{_SPACE}{_B32} @sm_100a|sm_120a @ptx8.6",
     section="9.7.9.28",
-    note="on the emulator's own encoding; 128 bytes of zeros are a map to be filled; a missing "
-    " fence.proxy.tensormap is not found",
+    note="on the emulator's own encoding; 128 bytes of zeros are a map to be filled",
 )
 def replace(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.need("tile")
@@ -67,7 +67,7 @@ def replace(d: Decoder, i: Instruction, m: Modifiers) -> None:
     group="tensor maps",
     forms=".global.shared::cta.tensormap::generic.release.{cta,cluster,gpu,sys}.sync.aligned @sm_90 @ptx8.3",
     section="9.7.13.17",
-    note="copies the 128 bytes; its proxy fence changes no value",
+    note="copies the 128 bytes; the race checker misses its proxy fence's other half, the .acquire",
 )
 def copy(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.types()

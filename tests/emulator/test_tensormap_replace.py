@@ -90,7 +90,7 @@ def test_a_map_that_ordinary_loads_and_stores_copy() -> None:
     m = TensorMap.tiled(buffer, shape=(64, 8), strides=(128,), box=(64, 4), dtype="bfloat16")
     body = f"""{init_barrier(BAR)} @%p0 fence.proxy.async;
     mad.wide.u32 %rd1, %t, 4, %a3; ld.b32 %r1, [%rd1]; mad.wide.u32 %rd2, %t, 4, %a0; st.global.b32 [%rd2], %r1; bar.warp.sync -1;
-    add.u64 %rd3, %a1, 1024; @%p0 tensormap.replace.tile.global_address.global.b1024.b64 [%a0], %rd3; bar.sync 0; {LOAD.replace("{0, 6}", "{0, 2}")}"""
+    add.u64 %rd3, %a1, 1024; @%p0 tensormap.replace.tile.global_address.global.b1024.b64 [%a0], %rd3; @%p0 fence.proxy.tensormap::generic.release.gpu; bar.sync 0; {LOAD.replace("{0, 6}", "{0, 2}")}"""
     clean(
         run(
             body,

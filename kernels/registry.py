@@ -1,4 +1,4 @@
-"""The kernels there are: every folder `kernels/<target>/<kernel>/` whose `host` module defines KERNEL."""
+"""The kernels there are: every folder `kernels/<target>/<kernel>/` whose `host` module defines KERNELS."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def _discover() -> dict[str, Kernel]:
         package = importlib.import_module(target.name)
         for folder in pkgutil.iter_modules(package.__path__, f"{target.name}."):
             if folder.ispkg and importlib.util.find_spec(f"{folder.name}.host"):
-                kernel: Kernel = importlib.import_module(f"{folder.name}.host").KERNEL
-                found[kernel.name] = kernel
+                kernels: tuple[Kernel, ...] = importlib.import_module(f"{folder.name}.host").KERNELS
+                found |= {kernel.name: kernel for kernel in kernels}
     return found
 
 

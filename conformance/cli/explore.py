@@ -153,7 +153,8 @@ def _kernel(name: str, d_qk: int, blocks: int, case_json: str | None, plant: str
 
     found = find_kernel(name)
     planted = planted_on(found, plant)
-    case = one_token(d_qk, blocks) if case_json is None else Case.from_json(case_json)
+    heads = found.plan(found.d_qks[0]).h_q
+    case = one_token(d_qk, blocks, heads) if case_json is None else Case.from_json(case_json)
     require_width(found, case.d_qk)
     built = build_planted(found, case.d_qk, planted)
     one = Explored.of(found, built, case)

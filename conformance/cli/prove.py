@@ -132,6 +132,6 @@ def _kernel_launch(
         )
     planted = planted_on(found, plant)
     built = build_planted(found, d_qk, planted)
-    inputs = (case or one_token(d_qk, blocks)).inputs()
+    inputs = (case or one_token(d_qk, blocks, found.plan(found.d_qks[0]).h_q)).inputs()
     about = f"{found.name}, d_qk {d_qk}, one token" + ("" if case else f" over {blocks} k-blocks")
     return found.launch(inputs, built), found.plan(d_qk), about + (f", with {plant} planted" if plant else "")

@@ -67,7 +67,7 @@ def trace(
     planted = planted_on(found, plant)
     plan = found.plan(d_qk)
     built = build_planted(found, d_qk, planted)
-    launch = found.launch(one_token(d_qk, blocks).inputs(), built)
+    launch = found.launch(one_token(d_qk, blocks, plan.h_q).inputs(), built)
     schedule = Schedule(policy, schedule_seed) if given is None else EmulatorSchedule.parse(given)
     observed, events = emulator.run_traced(
         launch, plan, schedule=schedule, limit=limit, seconds_limit=seconds_limit

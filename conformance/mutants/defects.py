@@ -48,7 +48,7 @@ def defects() -> Mapping[str, Defect]:
     """All planted defects by id."""
     from tileproof.conformance.mutants import planted, planted_head128
 
-    every = (*planted.DEFECTS, *planted_head128.DEFECTS)
+    every = (*planted.DEFECTS, *planted_head128.DEFECTS, *planted_head128.HEAD64)
     return MappingProxyType({one.id: one for one in every})
 
 

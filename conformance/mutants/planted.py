@@ -9,6 +9,8 @@ from tileproof.conformance.mutants.defects import Defect
 
 KERNEL = "head128-part0"
 SOURCE = "sm100/head128_part0/kernel.cuh"
+CONTEXT = "sm100/context.cuh"
+DELTA = "sm100/delta.cuh"
 
 
 def _source(
@@ -21,8 +23,8 @@ DEFECTS: tuple[Defect, ...] = (
     _source(
         "rope-not-multiplied",
         "the MMA stops before the RoPE columns",
-        "step < size<2>(tQ); ++step",
-        "step < Plan::d_v / 16; ++step",
+        "step < Plan::mma::P::k; step += kMmaK",
+        "step < Plan::d_v; step += kMmaK",
         "P",
         "every tile lacks columns 512..575",
     ),
@@ -37,8 +39,8 @@ DEFECTS: tuple[Defect, ...] = (
     _source(
         "swizzle-of-kv",
         "the descriptor of KV names the 64B swizzle",
-        "tKV(0, 0, step), idesc",
-        "tKV(0, 0, step) ^ (uint64_t(6) << 61), idesc",
+        "k_major<Cfg::kKeys>(kv, step), idesc",
+        "k_major<Cfg::kKeys>(kv, step) ^ (uint64_t(6) << 61), idesc",
         "P",
         "every tile",
         "N9",
@@ -46,16 +48,16 @@ DEFECTS: tuple[Defect, ...] = (
     _source(
         "swizzle-of-q",
         "the descriptor of Q names no swizzle",
-        "tQ(0, 0, step), tKV",
-        "tQ(0, 0, step) & ~(uint64_t(7) << 61), tKV",
+        "k_major<Cfg::kHeads>(q, step),",
+        "k_major<Cfg::kHeads>(q, step) & ~(uint64_t(7) << 61),",
         "P",
         "every tile",
     ),
     _source(
         "transposed-kv",
         "the instruction descriptor says that B is MN-major",
-        "UMMA::Major::K, UMMA::Major::K>());",
-        "UMMA::Major::K, UMMA::Major::MN>());",
+        "UMMA::Major::K, UMMA::Major::K>();",
+        "UMMA::Major::K, UMMA::Major::MN>();",
         "P",
         "every tile",
         "R14",
@@ -63,8 +65,8 @@ DEFECTS: tuple[Defect, ...] = (
     _source(
         "buffer-off-by-one",
         "the MMA multiplies with the other KV buffer",
-        "make_smem_ptr(smem.kv[b])",
-        "make_smem_ptr(smem.kv[b ^ 1])",
+        "kv = cast_smem_ptr_to_uint(smem.kv[b]);",
+        "kv = cast_smem_ptr_to_uint(smem.kv[b ^ 1]);",
         "P",
         "every k-block",
     ),
@@ -96,7 +98,7 @@ DEFECTS: tuple[Defect, ...] = (
     _source(
         "both-gather-the-first-half",
         "both CTAs of the pair gather the first half of the keys",
-        "const int slot_in_block = Cfg::kKeys * int(rank) + row_in_tile;",
+        "const int slot_in_block = Cfg::kKeys * rank + row_in_tile;",
         "const int slot_in_block = row_in_tile;",
         "P",
         "the second half of the columns",
@@ -122,7 +124,7 @@ DEFECTS: tuple[Defect, ...] = (
     _source(
         "p-ready-not-committed",
         "the commit that publishes P is dropped",
-        "ptx::commit_pair(smem.p_ready[s].address(), kBothRanks);",
+        "ptx::commit_pair(smem.p_ready[s].address(), kEveryRank);",
         "",
         "P",
         "hang before k-block 0",
@@ -130,7 +132,7 @@ DEFECTS: tuple[Defect, ...] = (
     _source(
         "p-ready-to-one-cta",
         "the commit that publishes P reaches rank 0 only",
-        "ptx::commit_pair(smem.p_ready[s].address(), kBothRanks);",
+        "ptx::commit_pair(smem.p_ready[s].address(), kEveryRank);",
         "ptx::commit_pair(smem.p_ready[s].address(), 0b01);",
         "P",
         "hang: CTA 1 never sees k-block 0",
@@ -139,7 +141,7 @@ DEFECTS: tuple[Defect, ...] = (
     _source(
         "kv-free-not-committed",
         "the commit that frees the KV buffer is dropped",
-        "ptx::commit_pair(smem.kv_free[b].address(), kBothRanks);",
+        "ptx::commit_pair(smem.kv_free[b].address(), kEveryRank);",
         "",
         "P",
         "hang",
@@ -151,6 +153,7 @@ DEFECTS: tuple[Defect, ...] = (
         "key_row(index.y, slot + 1)",
         "P",
         "slots 2, 6, 10, ... of every k-block",
+        file=CONTEXT,
     ),
     _source(
         "index-clamped",
@@ -160,6 +163,7 @@ DEFECTS: tuple[Defect, ...] = (
         "P",
         "slots that are no key",
         "I2",
+        file=CONTEXT,
     ),
     _source(
         "length-ignored-in-gather",
@@ -169,6 +173,7 @@ DEFECTS: tuple[Defect, ...] = (
         "P",
         "slots past topk_length of the last k-block",
         "I7",
+        file=CONTEXT,
     ),
     _source(
         "length-not-clamped",
@@ -178,15 +183,17 @@ DEFECTS: tuple[Defect, ...] = (
         "P",
         "k-blocks past topk",
         "I8",
+        file=CONTEXT,
     ),
     _source(
         "delta-half-row",
         "delta is summed over the first half of the row",
-        "constexpr int kVectors = Plan::d_v / (32 * kVector);",
-        "constexpr int kVectors = Plan::d_v / (64 * kVector);",
+        "kVectors = Plan::d_v / (32 * kVector);",
+        "kVectors = Plan::d_v / (64 * kVector);",
         "delta",
         "every head",
         "N9",
+        file=DELTA,
     ),
     _source(
         "delta-half-warp",
@@ -196,11 +203,12 @@ DEFECTS: tuple[Defect, ...] = (
         "delta",
         "every head",
         "N9",
+        file=DELTA,
     ),
     _source(
         "delta-not-stored",
         "delta is never stored",
-        "if (lane < kHeadsPerWarp) params.delta[first_row + lane] = delta;",
+        "if (lane < Sum::kHeadsPerWarp) params.delta[first_row + lane] = delta;",
         "",
         "delta",
         "every head",
@@ -208,10 +216,11 @@ DEFECTS: tuple[Defect, ...] = (
     _source(
         "delta-without-wait",
         "delta reads dO before its bytes have landed",
-        "smem.do_ready.wait(0);",
+        "do_ready.wait(0);",
         "",
         "delta",
         "every head",
+        file=DELTA,
     ),
     Defect(
         "scale-in-p",

@@ -1,4 +1,4 @@
-"""The planted defects of head128: mistakes of kernels of this family, most of them from the public corpus.
+"""The planted defects of head128 and head64: mistakes of kernels of this family, most from the public corpus.
 
 `stage` is where `tileproof check` must see it first; `place` says in words which elements are wrong.
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import posixpath
+from dataclasses import replace
 
 from tileproof.conformance.mutants.defects import ANY, Defect
 
@@ -57,7 +58,7 @@ _INDICES = (
     _source(
         "h128-slot-against-s-kv",
         "the slot, not the index, is compared with s_kv",
-        "context.cuh",
+        "../context.cuh",
         _KEY,
         "slot < length && index >= 0 && slot < params.s_kv",
         "S",
@@ -67,7 +68,7 @@ _INDICES = (
     _source(
         "h128-index-clamped",
         "an index that is no key is taken as row 0",
-        "context.cuh",
+        "../context.cuh",
         "return is_key ? index : -1;",
         "return is_key ? index : 0;",
         "P",
@@ -77,7 +78,7 @@ _INDICES = (
     _source(
         "h128-length-ignored",
         "slots past topk_length are gathered",
-        "context.cuh",
+        "../context.cuh",
         "slot < length && index >= 0",
         "index >= 0",
         "S",
@@ -87,7 +88,7 @@ _INDICES = (
     _source(
         "h128-length-not-clamped",
         "topk_length above topk is not clamped",
-        "context.cuh",
+        "../context.cuh",
         "length = max(0, min(length, params.topk));",
         "length = max(0, length);",
         "P",
@@ -110,7 +111,7 @@ _INDICES = (
     _source(
         "h128-pad-is-s-kv",
         "index s_kv counts as a key",
-        "context.cuh",
+        "../context.cuh",
         "index < params.s_kv;",
         "index <= params.s_kv;",
         "S",
@@ -121,8 +122,8 @@ _INDICES = (
         "h128-second-half-gathered-twice",
         "the gather of the upper keys takes the slots of the lower ones",
         "load.cuh",
-        "key_rows(k * Plan::b_topk + Cfg::kHalf + row_in_half)",
-        "key_rows(k * Plan::b_topk + row_in_half)",
+        "keys_from(k * Plan::b_topk + Cfg::kHalf + row_in_half)",
+        "keys_from(k * Plan::b_topk + row_in_half)",
         "P",
         "slots 32..63 of every k-block",
     ),
@@ -132,7 +133,7 @@ _SCORES = (
     _source(
         "h128-delta-half-row",
         "delta is summed over the first half of the row",
-        "dkv_export.cuh",
+        "../delta.cuh",
         "Plan::d_v / (32 * kVector);",
         "Plan::d_v / (64 * kVector);",
         "delta",
@@ -437,3 +438,6 @@ _DKV = (
 )
 
 DEFECTS: tuple[Defect, ...] = (*_INDICES, *_SCORES, *_DS, *_DQ, *_DKV)
+HEAD64: tuple[Defect, ...] = tuple(
+    replace(one, id=one.id.replace("h128-", "h64-"), kernel="head64") for one in DEFECTS
+)

@@ -213,9 +213,9 @@ def _check(case: Case) -> None:
             raise ValueError("a hole lies outside the indices or is no int32")
 
 
-def one_token(d_qk: int, blocks: int) -> Case:
+def one_token(d_qk: int, blocks: int, h_q: int = 128) -> Case:
     """One token that selects every row of kv once, in some order, over `blocks` k-blocks; normal values."""
-    return Case(d_qk, blocks * B_TOPK, blocks, (Indices("permuted"),), values="normal")
+    return Case(d_qk, blocks * B_TOPK, blocks, (Indices("permuted"),), values="normal", h_q=h_q)
 
 
 def selected(inputs: Inputs) -> npt.NDArray[np.bool_]:

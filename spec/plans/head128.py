@@ -1,9 +1,10 @@
-"""The plan of `head128`: all seven stages of the backward for 128 heads, one 2-CTA cluster a token.
+"""The plans of `head128` and `head64`: all seven stages of the backward, 64 heads a CTA.
 
-Rank r of the cluster owns heads [64 r, 64 r + 64): their Q, dO, O, delta, P, S, dP, dS and dQ, and their
-partial sum of dKV. Both ranks hold the whole tile of 64 keys; each gathers half of its rows and multicasts
-them to both. Every MMA is `cta_group::1`; those with M = 64 are weight-stationary, so that their accumulators
-fill all 128 TMEM lanes (data path layout E). docs/limits.md says what was rejected and why.
+head128 gives a query token one cluster of two CTAs, head64 one CTA; nothing else differs. Rank r of the
+cluster owns heads [64 r, 64 r + 64): their Q, dO, O, delta, P, S, dP, dS and dQ, and their partial sum of
+dKV. Every rank holds the whole tile of 64 keys; each gathers its share of the rows and multicasts them to
+all. Every MMA is `cta_group::1`; those with M = 64 are weight-stationary, so that their accumulators fill all
+128 TMEM lanes (data path layout E). docs/limits.md says what was rejected and why.
 
 Shared-memory tiles are cut into column tiles of 64 bf16 (128 bytes, the swizzle's span), each column tile
 contiguous with 128-byte rows. Read along its rows such a tile is a K-major operand, read along its columns an
@@ -38,19 +39,17 @@ from tileproof.spec.plan import (
 NAME = "head128"
 D_QKS = (576, 512)
 
-H_Q = 128
 D_V = 512
 B_TOPK = 64
-CLUSTER = 2
 WARPGROUP = 128
+LOAD_WARPS = 4
 BF16_BYTES = 2
 F32_BYTES = 4
 MBARRIER_BYTES = 8
 SMEM_ALIGNMENT = 1024  # where a 128-byte swizzle pattern starts (PTX ISA, tcgen05 matrix descriptor)
-BOTH = (0, 1)
 Majors = tuple[Literal["K", "MN"], Literal["K", "MN"]]
 
-H_CTA = H_Q // CLUSTER
+H_CTA = 64
 DQ_N = 256
 DKV_M = 128
 DKV_STAGES = 2
@@ -58,29 +57,34 @@ DKV_PARTS = D_V // DKV_M
 
 
 def plan(d_qk: int) -> KernelPlan:
-    """The plan for rows of `d_qk` columns; TileproofError when there is none."""
+    """head128's plan for rows of `d_qk` columns; TileproofError when there is none."""
+    return backward(NAME, 2, d_qk)
+
+
+def backward(name: str, cluster: int, d_qk: int) -> KernelPlan:
+    """The plan of a kernel with a cluster of `cluster` CTAs per token; TileproofError when there is none."""
     if d_qk not in D_QKS:
         raise TileproofError(
-            f"{NAME} has no plan for this d_qk",
+            f"{name} has no plan for this d_qk",
             where="d_qk",
             expected=" or ".join(map(str, D_QKS)),
             found=str(d_qk),
             do="choose one of the supported widths",
         )
     rope = d_qk > D_V
-    smem, barriers, smem_bytes = _shared_memory(d_qk)
+    smem, barriers, smem_bytes = _shared_memory(d_qk, cluster)
     return KernelPlan(
-        name=NAME,
-        h_q=H_Q,
+        name=name,
+        h_q=cluster * H_CTA,
         d_qk=d_qk,
         d_v=D_V,
         b_topk=B_TOPK,
-        cluster=CLUSTER,
+        cluster=cluster,
         threads=416,
         smem_bytes=smem_bytes,
         tmem_columns=512,
         stages=("delta", "P", "S", "dP", "dS", "dQ", "dKV"),
-        roles=_ROLES,
+        roles=_roles(cluster),
         barriers=barriers,
         smem=smem,
         tmem=_tensor_memory(rope),
@@ -100,36 +104,34 @@ def plan(d_qk: int) -> KernelPlan:
     )
 
 
-_ROLES = (
-    WarpRole(
-        "load",
-        first_warp=0,
-        warps=4,
-        ctas=BOTH,
-        does="warp 0 loads Q and dO by TMA; each warp gathers 4 rows of each half-tile for both CTAs",
-    ),
-    WarpRole(
-        "softmax",
-        first_warp=4,
-        warps=4,
-        ctas=BOTH,
-        does="S and dS from P and dP in TMEM to shared memory; at the end dQ from TMEM to global memory",
-    ),
-    WarpRole(
-        "dkv_export",
-        first_warp=8,
-        warps=4,
-        ctas=BOTH,
-        does="delta first; then adds each part of the dKV tile to the rows `indices` of dKV",
-    ),
-    WarpRole(
-        "mma",
-        first_warp=12,
-        warps=1,
-        ctas=BOTH,
-        does="allocates and frees TMEM; one thread issues every MMA of its CTA",
-    ),
-)
+def _roles(cluster: int) -> tuple[WarpRole, ...]:
+    rows = B_TOPK // 2 // cluster // LOAD_WARPS
+    every = " for both CTAs" if cluster > 1 else ""
+
+    def role(name: str, first_warp: int, warps: int, does: str) -> WarpRole:
+        return WarpRole(name, first_warp, warps, tuple(range(cluster)), does)
+
+    return (
+        role(
+            "load",
+            0,
+            LOAD_WARPS,
+            f"warp 0 loads Q and dO by TMA; each warp gathers {rows} rows of each half-tile{every}",
+        ),
+        role(
+            "softmax",
+            4,
+            4,
+            "S and dS from P and dP in TMEM to shared memory; at the end dQ from TMEM to global memory",
+        ),
+        role(
+            "dkv_export",
+            8,
+            4,
+            "delta first; then adds each part of the dKV tile to the rows `indices` of dKV",
+        ),
+        role("mma", 12, 1, "allocates and frees TMEM; one thread issues every MMA of its CTA"),
+    )
 
 
 _DKV_ROPE = (TmemObservation("dKV", tile="dKV_rope", barrier="rope_ready", first_col=D_V, transposed=True),)
@@ -185,7 +187,7 @@ def _mmas(d_qk: int) -> tuple[Mma, ...]:
     return tuple(chains)
 
 
-def _shared_memory(d_qk: int) -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...], int]:
+def _shared_memory(d_qk: int, cluster: int) -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...], int]:
     """Tiles, delta, barriers, the TMEM base word; each operand tile on a 1024-byte boundary."""
     tiles: list[SmemTile] = []
     end = 0
@@ -211,16 +213,19 @@ def _shared_memory(d_qk: int) -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...]
         name: str, stages: int, count: int, tx: int, by: str, to: str, *, once: bool = False, parts: int = 1
     ) -> None:
         nonlocal end
-        barriers.append(Barrier(name, end, stages, count, tx, BOTH, by, to, not once, parts))
+        barriers.append(Barrier(name, end, stages, count, tx, tuple(range(cluster)), by, to, not once, parts))
         end += MBARRIER_BYTES * stages
 
     q, dO, kv = (tile.bytes for tile in tiles[:3])
+    pair = cluster > 1
+    gather = "gather4 of both CTAs, multicast" if pair else "gather4"
+    commit = "commit of each CTA's mma, multicast" if pair else "commit of mma"
     add("q_ready", 1, 1, q, "TMA of Q", "mma", once=True)
     add("do_ready", 1, 1, dO, "TMA of dO", "mma, dkv_export", once=True)
     add("delta_ready", 1, WARPGROUP, 0, "every dkv_export thread", "softmax", once=True)
-    add("kv_ready", 1, 1, kv, "gather4 of both CTAs, multicast", "mma")
-    add("kv_lo_free", 1, CLUSTER, 0, "commit of each CTA's mma, multicast", "load")
-    add("kv_hi_free", 1, CLUSTER, 0, "commit of each CTA's mma, multicast", "load")
+    add("kv_ready", 1, 1, kv, gather, "mma")
+    add("kv_lo_free", 1, cluster, 0, commit, "load")
+    add("kv_hi_free", 1, cluster, 0, commit, "load")
     add("p_ready", 1, 1, 0, "commit of mma", "softmax")
     add("dp_ready", 1, 1, 0, "commit of mma", "softmax")
     add("s_ready", 1, WARPGROUP, 0, "every softmax thread", "mma")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import posixpath
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ class Plant:
         """Source overrides for `Kernel.build`; fails where an edit does not fit `times` times."""
         if not self.file:
             return {}
-        path = f"{FOLDER}/{self.file}"
+        path = posixpath.normpath(f"{FOLDER}/{self.file}")
         text = (ROOT / path).read_text()
         for old, new in self.edits:
             assert text.count(old) == self.times, f"{path} holds {text.count(old)} times: {old}"

@@ -187,8 +187,9 @@ def test_N20_nan_behind_the_last_key_of_a_partial_tile() -> None:
     row_0 = source(
         "load.cuh",
         (
-            "c * kColTile, keys, kBothRanks",
-            "c * kColTile, int4{max(keys.x, 0), max(keys.y, 0), max(keys.z, 0), max(keys.w, 0)}, kBothRanks",
+            "c * kColTile, keys.of[g], kEveryRank",
+            "c * kColTile, int4{max(keys.of[g].x, 0), max(keys.of[g].y, 0), max(keys.of[g].z, 0), "
+            "max(keys.of[g].w, 0)}, kEveryRank",
         ),
     )
     bad = run(poisoned, row_0)

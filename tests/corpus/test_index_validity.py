@@ -173,8 +173,9 @@ def test_I6_nan_in_row_0_and_in_every_row_that_no_index_selects() -> None:
     row_0 = source(
         "load.cuh",
         (
-            "c * kColTile, keys, kBothRanks",
-            "c * kColTile, int4{max(keys.x, 0), max(keys.y, 0), max(keys.z, 0), max(keys.w, 0)}, kBothRanks",
+            "c * kColTile, keys.of[g], kEveryRank",
+            "c * kColTile, int4{max(keys.of[g].x, 0), max(keys.of[g].y, 0), max(keys.of[g].z, 0), "
+            "max(keys.of[g].w, 0)}, kEveryRank",
         ),
     )
     bad = run(poisoned, row_0)
@@ -190,7 +191,7 @@ def test_I7_garbage_past_topk_length() -> None:
         indices[token, length::2] = rng.integers(INT_MIN, INT_MAX, indices[token, length::2].size)
     inputs = random_case(7, s_kv=50, indices=indices, topk_length=lengths)
     assert all(run(inputs, schedule=schedule).clean for schedule in SCHEDULES)
-    seen = run(inputs, source("context.cuh", ("slot < length && index >= 0", "index >= 0")))
+    seen = run(inputs, source("../context.cuh", ("slot < length && index >= 0", "index >= 0")))
     assert seen.wrong == "P"
 
 
@@ -200,7 +201,7 @@ def test_I8_topk_length_out_of_range_is_clamped() -> None:
     inputs = random_case(8, s_q=len(every), topk_length=np.array(every, np.int32))
     assert run(inputs).clean
     unclamped = source(
-        "context.cuh", ("length = max(0, min(length, params.topk));", "length = max(0, length);")
+        "../context.cuh", ("length = max(0, min(length, params.topk));", "length = max(0, length);")
     )
     first = random_case(8, topk_length=np.array([129, 64], np.int32))
     assert run(first).clean
@@ -313,6 +314,6 @@ def test_I13_padding_with_s_kv_itself() -> None:
     indices[:, 40:] = 50
     inputs = random_case(13, s_kv=50, topk=64, indices=indices)
     assert all(run(inputs, schedule=schedule).clean for schedule in SCHEDULES)
-    seen = run(inputs, source("context.cuh", ("index < params.s_kv", "index <= params.s_kv")))
+    seen = run(inputs, source("../context.cuh", ("index < params.s_kv", "index <= params.s_kv")))
     assert "global-out-of-bounds" in seen.codes  # dKV, one row past the end
     assert seen.run.tiles["S", 0, 0, 0][:, 40:].astype(np.float32).any()  # and S counts the padding

@@ -35,8 +35,8 @@ def test_N2_delta_keeps_its_bits_under_large_logits(logits: float) -> None:
     inputs = with_forward(case.problem, q=q, kv=case.kv, dO=case.dO, indices=case.indices)
     assert run(inputs).clean
     coarse = source(
-        "dkv_export.cuh",
-        ("if (lane == batch + h) delta = sum;", "if (lane == batch + h) delta = float(bf16(sum));"),
+        "../delta.cuh",
+        ("delta = sum;", "delta = float(cutlass::bfloat16_t(sum));"),
     )
     assert run(inputs, coarse).wrong == "delta"  # fmt: skip
 
@@ -156,7 +156,7 @@ def test_N8_accuracy_and_cost_of_one_run_together() -> None:
 MASK = f"(keys >> j & 1) ? {S_LINE}"
 MISTAKES = {
     "sum_OdO of half the row": (
-        source("dkv_export.cuh", ("v < kVectors", "v < kVectors / 2"), times=2),
+        source("../delta.cuh", ("v < kVectors", "v < kVectors / 2"), times=2),
         "delta",
     ),
     "only half masked": (

@@ -106,7 +106,7 @@ def test_R13_a_product_of_a_cta_pair_is_published_by_its_commit() -> None:
         "head128-part0",
         "source",
         "sm100/head128_part0/kernel.cuh",
-        "ptx::commit_pair(smem.p_ready[s].address(), kBothRanks);",
+        "ptx::commit_pair(smem.p_ready[s].address(), kEveryRank);",
         "smem.p_ready[s].arrive_in(0);\n      smem.p_ready[s].arrive_in(1);",
         "P",
         "every tile",

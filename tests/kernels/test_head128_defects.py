@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,24 +30,30 @@ class Defect:
     stage: str
 
     def overrides(self) -> dict[str, str]:
-        path = f"{FOLDER}/{self.file}"
+        path = posixpath.normpath(f"{FOLDER}/{self.file}")
         text = (ROOT / path).read_text()
         assert self.old in text, f"{self.name}: {path} does not hold the text to change"
         return {path: text.replace(self.old, self.new)}
 
 
 WRONG_VALUES = [
-    Defect("delta of half the row", "dkv_export.cuh", "v < kVectors", "v < kVectors / 2", "delta"),
+    Defect("delta of half the row", "../delta.cuh", "v < kVectors", "v < kVectors / 2", "delta"),
     Defect(
         "delta of the neighbour's o",
-        "dkv_export.cuh",
+        "../delta.cuh",
         "(batch + h) * Plan::d_v",
         "batch * Plan::d_v",
         "delta",
     ),
     Defect("P without RoPE", "mma.cuh", "scores<Plan::mma::P::k>", "scores<Plan::mma::dP::k>", "P"),
     Defect("P reads dO", "mma.cuh", "scores<Plan::mma::P::k>(q", "scores<Plan::mma::dP::k>(dO", "P"),
-    Defect("keys of one gather swapped", "load.cuh", "index.x, slot), this", "index.w, slot), this", "P"),
+    Defect(
+        "keys of one gather swapped",
+        "../context.cuh",
+        "key_row(index.x, slot)",
+        "key_row(index.w, slot)",
+        "P",
+    ),
     Defect(
         "one half of the keys from the wrong slots",
         "load.cuh",
@@ -126,11 +133,11 @@ MISSING_ORDER = [
     Defect(
         "the peer is not told that keys are free",
         "mma.cuh",
-        "commit_multicast(smem.kv_lo_free.address(), kBothRanks)",
+        "commit_multicast(smem.kv_lo_free.address(), kEveryRank)",
         "commit(smem.kv_lo_free.address())",
         "hang",
     ),
-    Defect("keys go to one CTA only", "load.cuh", "kBothRanks, kKeep", "uint16_t(1u << rank), kKeep", "hang"),
+    Defect("keys go to one CTA only", "load.cuh", "kEveryRank, kKeep", "uint16_t(1u << rank), kKeep", "hang"),
     Defect(
         "half of the bytes expected", "load.cuh", "kv_ready::tx_bytes)", "kv_ready::tx_bytes / 2)", "hang"
     ),
@@ -170,7 +177,7 @@ MISSING_ORDER = [
 OUTSIDE = [
     Defect("no guard on the row", "dkv_export.cuh", "if (row >= 0) ptx", "ptx", "global-out-of-bounds"),
     Defect(
-        "indices past s_kv are keys", "context.cuh", " && index < params.s_kv", "", "global-out-of-bounds"
+        "indices past s_kv are keys", "../context.cuh", " && index < params.s_kv", "", "global-out-of-bounds"
     ),
     Defect(
         "TMEM not freed",
@@ -232,7 +239,9 @@ def first_wrong_bits(before: np.ndarray, seen: Run) -> int | None:  # type: igno
 
 
 def test_an_unclamped_length_is_found() -> None:
-    defect = Defect("length not clamped", "context.cuh", "length = max(0, min(length, params.topk));", "", "")
+    defect = Defect(
+        "length not clamped", "../context.cuh", "length = max(0, min(length, params.topk));", "", ""
+    )
     inputs = random_case(topk=64, topk_length=np.array([65, 64], dtype=np.int32))
     assert first_wrong(run(inputs)) is None
     seen = run(inputs, taps=False, source_overrides=defect.overrides())

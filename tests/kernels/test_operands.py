@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
@@ -28,13 +29,28 @@ Bytes = npt.NDArray[np.uint8]
 Pair = tuple[int, int]
 
 
+@dataclass(frozen=True)
+class Built:
+    """A matrix descriptor: constant | ((start of dynamic shared memory + offset) >> 4 & mask)."""
+
+    offset: int
+    mask: int
+    constant: int
+
+    def at(self, base: int) -> SmemDescriptor:
+        """The descriptor where dynamic shared memory starts at `base`."""
+        return SmemDescriptor.decode(self.constant | (base + self.offset) >> 4 & self.mask)
+
+
 class Ptx:
     """Constants behind the registers of one entry, which nvcc writes once each."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.defined = dict(
-            reversed(re.findall(r"^\s*(?:mov|add|or|mad|and)\S*\s+(%rd?\d+), (.+);$", text, re.MULTILINE))
+            reversed(
+                re.findall(r"^\s*(?:mov|add|or|mad|and|shr|cvt)\S*\s+(%rd?\d+), (.+);$", text, re.MULTILINE)
+            )
         )
 
     def offset(self, register: str) -> int:
@@ -51,18 +67,18 @@ class Ptx:
         found = re.findall(rf"{opcode}\S* \[(%r\d+)\], \[%rd\d+, \{{(%r\d+),", self.text)
         return [(self.offset(dst), self.constant(col)) for dst, col in found]
 
-    def descriptor_steps(self) -> list[Pair]:
-        """What each MMA adds to the low words of its A and B descriptors."""
+    def descriptors(self) -> list[tuple[Built, Built]]:
+        """How each MMA builds its A and B descriptors."""
         found = re.findall(r"tcgen05\.mma\S+ \[%r\d+\], (%rd\d+), (%rd\d+),", self.text)
-        return [(self._low(a), self._low(b)) for a, b in found]
+        return [(self._built(a), self._built(b)) for a, b in found]
 
-    def _low(self, descriptor: str) -> int:
-        packed = re.fullmatch(r"\{(%r\d+), %r\d+\}", self.defined[descriptor])
-        return self.offset(packed[1]) if packed else 0
-
-    def descriptor_constants(self) -> set[int]:
-        """The constant part of every matrix descriptor."""
-        return {int(bits) for bits in re.findall(r"or\.b64\s+%rd\d+, %rd\d+, (\d+);", self.text)}
+    def _built(self, descriptor: str) -> Built:
+        """or(cvt(and(shr(base + offset, 4), mask)), constant), as operand.cuh writes it."""
+        wide, constant = self.defined[descriptor].split(", ")
+        masked, mask = self.defined[self.defined[wide]].split(", ")
+        address, shift = self.defined[masked].split(", ")
+        assert shift == "4"
+        return Built(self.offset(address), int(mask), int(constant))
 
 
 def _maps(p: KernelPlan, s_kv: int) -> dict[str, tma.TensorMapFields]:
@@ -97,13 +113,13 @@ def product(
                 memory[dst:][: image.size] = image
         smem.append(memory)
 
-    (constants,) = ptx.descriptor_constants()
-    starts = (BASE + p.smem_tile("Q").offset, BASE + kv_tile.offset + BUFFER * kv_tile.bytes)
+    # The offset of B is that of KV's first buffer.
+    bases = (BASE, BASE + BUFFER * kv_tile.bytes)
     total = np.zeros((p.h_q, p.b_topk))
-    for steps in ptx.descriptor_steps():
+    for pair in ptx.descriptors():
         operands = []
-        for start, step, extent in zip(starts, steps, (p.smem_tile("Q").rows, kv_tile.rows), strict=True):
-            d = SmemDescriptor.decode(constants | ((start >> 4) + step))
+        for built, base, extent in zip(pair, bases, (p.smem_tile("Q").rows, kv_tile.rows), strict=True):
+            d = built.at(base)
             at = smem_layout.address(
                 "K", d.swizzle, d.start, d.lbo, d.sbo, np.arange(extent)[:, None], np.arange(16)[None, :]
             )
@@ -130,7 +146,7 @@ def operands() -> Callable[[int], tuple[Any, Any, Any, Any]]:
 def test_descriptors_read_what_the_copies_wrote(d_qk: int, operands: Any) -> None:
     q, kv, rows, wanted = operands(d_qk)
     ptx = Ptx(KERNEL.build(d_qk).ptx)
-    assert len(ptx.descriptor_steps()) == d_qk // 16
+    assert len(ptx.descriptors()) == d_qk // 16
     np.testing.assert_array_equal(product(ptx, plan(d_qk), q, kv, rows), wanted)
 
 
@@ -141,7 +157,7 @@ def _descriptor(swizzle: str, sbo: int) -> str:
 HONEST = _descriptor("128B", 1024)
 PLANTED: dict[str, tuple[str, str]] = {
     "one gather a column tile further": ("139776;", "143872;"),
-    "one descriptor a step further": (", 2054;", ", 2056;"),
+    "one descriptor a step further": (", 139360;", ", 139392;"),
     "64B swizzle in the descriptors": (f" {HONEST};", f" {_descriptor('64B', 1024)};"),
     "half the stride of 8 rows": (f" {HONEST};", f" {_descriptor('128B', 512)};"),
 }

@@ -89,7 +89,7 @@ PLANTED = {
         "for (int c = 0; c < Cfg::kQkTiles; ++c) {\n        CUTE_UNROLL",
         "for (int c = 0; c < Cfg::kVTiles; ++c) {\n        CUTE_UNROLL",
     ),
-    "tcgen05\\.commit": ("      ptx::commit_pair(smem.kv_free[b].address(), kBothRanks);\n", ""),
+    "tcgen05\\.commit": ("      ptx::commit_pair(smem.kv_free[b].address(), kEveryRank);\n", ""),
     "after_thread_sync": (
         "      smem.kv_ready[b].wait((k / Cfg::kKvStages) & 1);\n      ptx::fence_after_thread_sync();\n",
         "      smem.kv_ready[b].wait((k / Cfg::kKvStages) & 1);\n",

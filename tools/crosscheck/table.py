@@ -54,8 +54,10 @@ def kernel_rows() -> Iterator[Row]:
 
     for found in KERNELS.values():
         for d_qk in found.d_qks:
-            launch = found.launch(one_token(d_qk, KERNEL_BLOCKS).inputs(), found.build(d_qk))
-            ours = first_opinion(launch, found.plan(d_qk), 1)
+            plan = found.plan(d_qk)
+            inputs = one_token(d_qk, KERNEL_BLOCKS, plan.h_q).inputs()
+            launch = found.launch(inputs, found.build(d_qk))
+            ours = first_opinion(launch, plan, 1)
             title = f"d_qk {d_qk}, {KERNEL_BLOCKS} k-blocks"
             yield Row(found.name, title, "", ours, second_opinion(launch))
 

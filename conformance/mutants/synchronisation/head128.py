@@ -67,15 +67,15 @@ ROWS = (
     ),
     Row(
         "h128-keys-freed-by-arrival", "KV is freed by arrivals, not by multicast commits", "R13 R1", KERNEL,
-        (PtxEdit(MMA, "ptx::commit_multicast(smem.kv_lo_free.address(), kBothRanks);", "tcgen05.commit",
+        (PtxEdit(MMA, "ptx::commit_multicast(smem.kv_lo_free.address(), kEveryRank);", "tcgen05.commit",
             r"{ .reg .b32 there; mapa.shared::cluster.u32 there, \1, 0; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; mapa.shared::cluster.u32 there, \1, 1; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }",
             r"tcgen05\.commit\S+ \[(%r\d+)\], %rs\d+;"),),
-        Expected("race-mma-unwaited", "cp.async.bulk.tensor", "tcgen05.mma", "tcgen05.commit", second_at="sm100/head128/load.cuh: ptx::tma_gather4_multicast(to + c * Cfg::kColTileBytes, &params.kv_map, smem.kv_ready.address(),", first_at="sm100/head128/mma.cuh: ptx::mma_ws_f16_ss(d + part * Plan::tmem::dQ::columns, k_major<kRows>(ds, key),"),
+        Expected("race-mma-unwaited", "cp.async.bulk.tensor", "tcgen05.mma", "tcgen05.commit", second_at="sm100/head128/load.cuh: ptx::tma_gather4_multicast(to + c * Cfg::kColTileBytes + kGather * g * kRowBytes, &params.kv_map,", first_at="sm100/head128/mma.cuh: ptx::mma_ws_f16_ss(d + part * Plan::tmem::dQ::columns, k_major<kRows>(ds, key),"),
     ),
     Row(
         "h128-keys-not-waited-for", "the MMA does not wait for the keys", "R13", KERNEL,
         (PtxEdit(MMA, "smem.kv_ready.wait(parity);", "mbarrier.try_wait", PASSES),),
-        Expected("race-copy-unwaited", "tcgen05.mma", "cp.async.bulk.tensor", "mbarrier phase", second_at="sm100/head128/mma.cuh: ptx::mma_ws_f16_ss(d, k_major<kRows>(a, step), k_major<kRows>(kv, step), idesc, step != 0);", first_at="sm100/head128/load.cuh: ptx::tma_gather4_multicast(to + c * Cfg::kColTileBytes, &params.kv_map, smem.kv_ready.address(),"),
+        Expected("race-copy-unwaited", "tcgen05.mma", "cp.async.bulk.tensor", "mbarrier phase", second_at="sm100/head128/mma.cuh: ptx::mma_ws_f16_ss(d, k_major<kRows>(a, step), k_major<kRows>(kv, step), idesc, step != 0);", first_at="sm100/head128/load.cuh: ptx::tma_gather4_multicast(to + c * Cfg::kColTileBytes + kGather * g * kRowBytes, &params.kv_map,"),
     ),
     Row(
         "h128-one-lane-arrives", "one lane of each warp arrives on s_ready, which expects all", "H7", KERNEL,
@@ -99,24 +99,24 @@ ROWS = (
     ),
     Row(
         "h128-keys-freed-in-one-cta", "the commit that frees the lower keys reaches rank 0 only", "H5", KERNEL,
-        (PtxEdit(MMA, "ptx::commit_multicast(smem.kv_lo_free.address(), kBothRanks);", "tcgen05.commit", "1;", r"%rs\d+;"),),
+        (PtxEdit(MMA, "ptx::commit_multicast(smem.kv_lo_free.address(), kEveryRank);", "tcgen05.commit", "1;", r"%rs\d+;"),),
         Expected("hang", says=("kv_lo_free of CTA 1 lacks 2 of 2 arrivals", "this instruction reached CTA 0 only")),
     ),
     Row(
         "h128-init-not-ordered", "mbarrier.init is released by no fence, and the cluster barrier is relaxed",
         "R10 R9", KERNEL, (PtxEdit(MAIN, "cutlass::arch::fence_barrier_init();", "fence.mbarrier_init"), PtxEdit(MAIN, PROLOGUE_SYNC, "barrier.cluster.arrive", "barrier.cluster.arrive.relaxed.aligned;")),
-        Expected("race-mbarrier-init", "cp.async.bulk.tensor", "mbarrier.init", "a cluster barrier", second_at="sm100/head128/load.cuh: ptx::tma_gather4_multicast(to + c * Cfg::kColTileBytes, &params.kv_map, smem.kv_ready.address(),", first_at="sm100/head128/kernel.cuh: smem.kv_ready.init(B::kv_ready::count);"),
+        Expected("race-mbarrier-init", "cp.async.bulk.tensor", "mbarrier.init", "a cluster barrier", second_at="sm100/head128/load.cuh: ptx::tma_gather4_multicast(to + c * Cfg::kColTileBytes + kGather * g * kRowBytes, &params.kv_map,", first_at="sm100/head128/kernel.cuh: smem.kv_ready.init(B::kv_ready::count);"),
     ),
     Row(
         "h128-exit", "a CTA neither waits for its peer's commits nor meets it before it exits", "H5", KERNEL,
         (PtxEdit(LOAD, "smem.kv_lo_free.wait((k_blocks - 1) & 1);", "mbarrier.try_wait", PASSES), PtxEdit(LOAD, "smem.kv_hi_free.wait((k_blocks - 1) & 1);", "mbarrier.try_wait", PASSES),
          PtxEdit(MAIN, EPILOGUE_SYNC, "barrier.cluster.arrive", "bar.sync 0;"), PtxEdit(MAIN, EPILOGUE_SYNC, "barrier.cluster.wait")),
-        Expected("race-exit", "ret", "tcgen05.commit", "a cluster barrier", first_at="sm100/head128/mma.cuh: ptx::commit_multicast(smem.kv_lo_free.address(), kBothRanks);"),
+        Expected("race-exit", "ret", "tcgen05.commit", "a cluster barrier", first_at="sm100/head128/mma.cuh: ptx::commit_multicast(smem.kv_lo_free.address(), kEveryRank);"),
     ),
     Row(
         "h128-exit-before-commits", "a CTA meets its peer before it exits, without waiting for the peer's commits", "H5", KERNEL,
         (PtxEdit(LOAD, "smem.kv_lo_free.wait((k_blocks - 1) & 1);", "mbarrier.try_wait", PASSES),),
-        Expected("race-exit", "ret", "tcgen05.commit", "a wait of this CTA", first_at="sm100/head128/mma.cuh: ptx::commit_multicast(smem.kv_lo_free.address(), kBothRanks);"),
+        Expected("race-exit", "ret", "tcgen05.commit", "a wait of this CTA", first_at="sm100/head128/mma.cuh: ptx::commit_multicast(smem.kv_lo_free.address(), kEveryRank);"),
     ),
     Row(
         "h128-delta-not-waited-for", "softmax reads delta without waiting for the warps that sum it", "R6",

@@ -7,17 +7,20 @@ from tileproof.conformance.mutants.synchronisation.catalogue import Expected, Pt
 
 KERNEL = "head128-part0"
 FILE = "sm100/head128_part0/kernel.cuh"
+DELTA = "sm100/delta.cuh"
 PASSES = "setp.eq.u32 complete, 0, 0;"  # a wait that does not wait
 EMPTY = Sizes(lengths=(0,))
 
 LD_FENCE = "smem.p_ready[s].wait((k / Cfg::kPStages) & 1);\nptx::fence_after_thread_sync();"
-LD_WAIT = "copy(tiled_load, thread_load.partition_S(tP), rP);\nptx::wait_tmem_loads();"
+LD_WAIT = (
+    "ptx::load_tmem_32_columns(this->tmem(Plan::tmem::P::column + s * kColumns), v);\nptx::wait_tmem_loads();"
+)
 MMA_FENCE = "smem.kv_ready[b].wait((k / Cfg::kKvStages) & 1);\nptx::fence_after_thread_sync();"
 PROLOGUE_SYNC = "allocator.release_allocation_lock();\n}\n__syncwarp();\ncluster_sync();"
 EPILOGUE_SYNC = "ptx::fence_before_thread_sync();\ncluster_sync();"
 FREE_WAIT = "smem.kv_free[b].wait(((k / Cfg::kKvStages) & 1) ^ 1);"
-P_COMMIT = "ptx::commit_pair(smem.p_ready[s].address(), kBothRanks);"
-KV_COMMIT = "ptx::commit_pair(smem.kv_free[b].address(), kBothRanks);"
+P_COMMIT = "ptx::commit_pair(smem.p_ready[s].address(), kEveryRank);"
+KV_COMMIT = "ptx::commit_pair(smem.kv_free[b].address(), kEveryRank);"
 COMMIT = "tcgen05.commit"
 # An arrival in both CTAs where a multicast commit was.
 ARRIVALS = (
@@ -44,42 +47,42 @@ ROWS = (
     Row(
         "p0-read-without-fence", "P is read without tcgen05.fence::after_thread_sync", "R5", KERNEL,
         (_ptx(LD_FENCE, "tcgen05.fence"),),
-        Expected("race-commit-fence", "tcgen05.ld", "tcgen05.mma", "after_thread_sync", second_at=_at("copy(tiled_load, thread_load.partition_S(tP), rP);"), first_at=_at("ptx::mma_f16_ss_pair(tmem_P + s * Plan::tmem::P::columns, tQ(0, 0, step), tKV(0, 0, step), idesc,"), severity="warning"),
+        Expected("race-commit-fence", "tcgen05.ld", "tcgen05.mma", "after_thread_sync", second_at=_at("ptx::load_tmem_32_columns(this->tmem(Plan::tmem::P::column + s * kColumns), v);"), first_at=_at("ptx::mma_f16_ss_pair(tmem_P + s * Plan::tmem::P::columns, k_major<Cfg::kHeads>(q, step),"), severity="warning"),
     ),
     Row(
         "p0-read-not-complete", "P is freed without tcgen05.wait::ld", "R1", KERNEL,
         (_ptx(LD_WAIT, "tcgen05.wait::ld"),),
-        Expected("race-tmem-unwaited", "tcgen05.mma", "tcgen05.ld", "wait::ld", first_at=_at("copy(tiled_load, thread_load.partition_S(tP), rP);"), second_at="sm100/head128_part0/kernel.cuh: ptx::mma_f16_ss_pair(tmem_P + s * Plan::tmem::P::columns, tQ(0, 0, step), tKV(0, 0, step), idesc,"),
+        Expected("race-tmem-unwaited", "tcgen05.mma", "tcgen05.ld", "wait::ld", first_at=_at("ptx::load_tmem_32_columns(this->tmem(Plan::tmem::P::column + s * kColumns), v);"), second_at="sm100/head128_part0/kernel.cuh: ptx::mma_f16_ss_pair(tmem_P + s * Plan::tmem::P::columns, k_major<Cfg::kHeads>(q, step),"),
     ),
     Row(
         "p0-freed-without-fence", "P is freed without tcgen05.fence::before_thread_sync", "R1", KERNEL,
         (_ptx("ptx::wait_tmem_loads();\nptx::fence_before_thread_sync();", "tcgen05.fence"),),
-        Expected("race-waited-fence", "tcgen05.mma", "tcgen05.ld", "before_thread_sync", second_at="sm100/head128_part0/kernel.cuh: ptx::mma_f16_ss_pair(tmem_P + s * Plan::tmem::P::columns, tQ(0, 0, step), tKV(0, 0, step), idesc,", first_at="sm100/head128_part0/kernel.cuh: copy(tiled_load, thread_load.partition_S(tP), rP);", severity="warning"),
+        Expected("race-waited-fence", "tcgen05.mma", "tcgen05.ld", "before_thread_sync", second_at="sm100/head128_part0/kernel.cuh: ptx::mma_f16_ss_pair(tmem_P + s * Plan::tmem::P::columns, k_major<Cfg::kHeads>(q, step),", first_at="sm100/head128_part0/kernel.cuh: ptx::load_tmem_32_columns(this->tmem(Plan::tmem::P::column + s * kColumns), v);", severity="warning"),
     ),
     Row(
         "p0-mma-without-fence", "the MMA overwrites P without tcgen05.fence::after_thread_sync", "R1 R5",
         KERNEL, (_ptx(MMA_FENCE, "tcgen05.fence"),),
-        Expected("race-waited-fence", "tcgen05.mma", "tcgen05.ld", "after_thread_sync", second_at="sm100/head128_part0/kernel.cuh: ptx::mma_f16_ss_pair(tmem_P + s * Plan::tmem::P::columns, tQ(0, 0, step), tKV(0, 0, step), idesc,", first_at="sm100/head128_part0/kernel.cuh: copy(tiled_load, thread_load.partition_S(tP), rP);", severity="warning"),
+        Expected("race-waited-fence", "tcgen05.mma", "tcgen05.ld", "after_thread_sync", second_at="sm100/head128_part0/kernel.cuh: ptx::mma_f16_ss_pair(tmem_P + s * Plan::tmem::P::columns, k_major<Cfg::kHeads>(q, step),", first_at="sm100/head128_part0/kernel.cuh: ptx::load_tmem_32_columns(this->tmem(Plan::tmem::P::column + s * kColumns), v);", severity="warning"),
     ),
     Row(
         "p0-p-not-free", "the MMA does not wait until P has been read", "R1 R2", KERNEL,
         (_ptx("smem.p_free[s].wait(((k / Cfg::kPStages) & 1) ^ 1);", "mbarrier.try_wait", PASSES),),
-        Expected("race-unordered", "tcgen05.mma", "tcgen05.ld", "a barrier", second_at="sm100/head128_part0/kernel.cuh: ptx::mma_f16_ss_pair(tmem_P + s * Plan::tmem::P::columns, tQ(0, 0, step), tKV(0, 0, step), idesc,", first_at="sm100/head128_part0/kernel.cuh: copy(tiled_load, thread_load.partition_S(tP), rP);"),
+        Expected("race-unordered", "tcgen05.mma", "tcgen05.ld", "a barrier", second_at="sm100/head128_part0/kernel.cuh: ptx::mma_f16_ss_pair(tmem_P + s * Plan::tmem::P::columns, k_major<Cfg::kHeads>(q, step),", first_at="sm100/head128_part0/kernel.cuh: ptx::load_tmem_32_columns(this->tmem(Plan::tmem::P::column + s * kColumns), v);"),
     ),
     Row(
         "p0-two-tiles-ahead", "the gather does not wait until the MMA has read the buffer", "R2", KERNEL,
         (_ptx(FREE_WAIT, "mbarrier.try_wait", PASSES),),
-        Expected("race-copy-unwaited", "cp.async.bulk.tensor", "cp.async.bulk.tensor", "the completion of the copy", second_at="sm100/head128_part0/kernel.cuh: ptx::tma_gather4(tile + c * Cfg::kKvTileBytes + 4 * g * Cfg::kRowBytes, &params.kv_map, ready,", first_at="sm100/head128_part0/kernel.cuh: ptx::tma_gather4(tile + c * Cfg::kKvTileBytes + 4 * g * Cfg::kRowBytes, &params.kv_map, ready,"),
+        Expected("race-copy-unwaited", "cp.async.bulk.tensor", "cp.async.bulk.tensor", "the completion of the copy", second_at="sm100/head128_part0/kernel.cuh: ptx::tma_gather4(tile + c * Cfg::kKvTileBytes + 4 * g * kRowBytes, &params.kv_map, ready,", first_at="sm100/head128_part0/kernel.cuh: ptx::tma_gather4(tile + c * Cfg::kKvTileBytes + 4 * g * kRowBytes, &params.kv_map, ready,"),
     ),
     Row(
         "p0-freed-by-arrival", "KV is freed by arrivals of the issuing thread, not by its commit", "R13",
         KERNEL, (_ptx(KV_COMMIT, COMMIT, ARRIVALS, r"tcgen05\.commit\S+ \[(%r\d+)\], %rs\d+;"),),
-        Expected("race-mma-unwaited", "cp.async.bulk.tensor", "tcgen05.mma", "tcgen05.commit", second_at="sm100/head128_part0/kernel.cuh: ptx::tma_gather4(tile + c * Cfg::kKvTileBytes + 4 * g * Cfg::kRowBytes, &params.kv_map, ready,", first_at="sm100/head128_part0/kernel.cuh: ptx::mma_f16_ss_pair(tmem_P + s * Plan::tmem::P::columns, tQ(0, 0, step), tKV(0, 0, step), idesc,"),
+        Expected("race-mma-unwaited", "cp.async.bulk.tensor", "tcgen05.mma", "tcgen05.commit", second_at="sm100/head128_part0/kernel.cuh: ptx::tma_gather4(tile + c * Cfg::kKvTileBytes + 4 * g * kRowBytes, &params.kv_map, ready,", first_at="sm100/head128_part0/kernel.cuh: ptx::mma_f16_ss_pair(tmem_P + s * Plan::tmem::P::columns, k_major<Cfg::kHeads>(q, step),"),
     ),
     Row(
         "p0-published-by-arrival", "P of the pair is published by arrivals, not by a commit", "R13", KERNEL,
         (_ptx(P_COMMIT, COMMIT, ARRIVALS, r"tcgen05\.commit\S+ \[(%r\d+)\], %rs\d+;"),),
-        Expected("race-mma-unwaited", "tcgen05.ld", "tcgen05.mma", "tcgen05.commit", second_at="sm100/head128_part0/kernel.cuh: copy(tiled_load, thread_load.partition_S(tP), rP);", first_at="sm100/head128_part0/kernel.cuh: ptx::mma_f16_ss_pair(tmem_P + s * Plan::tmem::P::columns, tQ(0, 0, step), tKV(0, 0, step), idesc,"),
+        Expected("race-mma-unwaited", "tcgen05.ld", "tcgen05.mma", "tcgen05.commit", second_at="sm100/head128_part0/kernel.cuh: ptx::load_tmem_32_columns(this->tmem(Plan::tmem::P::column + s * kColumns), v);", first_at="sm100/head128_part0/kernel.cuh: ptx::mma_f16_ss_pair(tmem_P + s * Plan::tmem::P::columns, k_major<Cfg::kHeads>(q, step),"),
     ),
     Row(
         "p0-p-ready-to-one-cta", "the commit that publishes P reaches rank 0 only", "H5", KERNEL,
@@ -89,12 +92,12 @@ ROWS = (
     Row(
         "p0-q-not-waited-for", "the MMA does not wait for Q", "R13", KERNEL,
         (_ptx("smem.q_ready.wait(0);", "mbarrier.try_wait", PASSES),),
-        Expected("race-copy-unwaited", "tcgen05.mma", "cp.async.bulk.tensor", "mbarrier phase", second_at="sm100/head128_part0/kernel.cuh: ptx::mma_f16_ss_pair(tmem_P + s * Plan::tmem::P::columns, tQ(0, 0, step), tKV(0, 0, step), idesc,", first_at="sm100/head128_part0/kernel.cuh: ptx::tma_load_2d(q + c * Cfg::kQTileBytes, &params.q_map, q_ready, c * Cfg::kColTile, first_row, kOnce);"),
+        Expected("race-copy-unwaited", "tcgen05.mma", "cp.async.bulk.tensor", "mbarrier phase", second_at="sm100/head128_part0/kernel.cuh: ptx::mma_f16_ss_pair(tmem_P + s * Plan::tmem::P::columns, k_major<Cfg::kHeads>(q, step),", first_at="sm100/head128_part0/kernel.cuh: ptx::tma_load_2d(q + c * Cfg::kQTileBytes, &params.q_map, q_ready, c * kColTile, first_row, kOnce);"),
     ),
     Row(
         "p0-delta-before-do", "delta reads dO without waiting for its bytes", "R6", KERNEL,
-        (_ptx("smem.do_ready.wait(0);", "mbarrier.try_wait", PASSES),),
-        Expected("race-unordered", "cp.async.bulk.tensor", "ld.shared", "a wait for its completion before the first", second_at="sm100/head128_part0/kernel.cuh: ptx::tma_load_2d(dO + c * Cfg::kQTileBytes, &params.dO_map, do_ready, c * Cfg::kColTile, first_row,", first_at="sm100/head128_part0/kernel.cuh: const uint4 do_bits = *reinterpret_cast<const uint4*>(&sDO(first_head + batch + h, col));"),
+        (PtxEdit(DELTA, "do_ready.wait(0);", "mbarrier.try_wait", PASSES),),
+        Expected("race-unordered", "cp.async.bulk.tensor", "ld.shared", "a wait for its completion before the first", second_at="sm100/head128_part0/kernel.cuh: ptx::tma_load_2d(dO + c * Cfg::kQTileBytes, &params.dO_map, do_ready, c * kColTile, first_row, kOnce);", first_at="sm100/delta.cuh: sum = dot(o_bits[h][v], ptx::load_shared_16(tile + swizzled_chunk(head, col % kColTile / kVector)),"),
     ),
     Row(
         "p0-too-many-bytes", "kv_ready expects 1024 bytes more than come", "", KERNEL,
@@ -114,18 +117,18 @@ ROWS = (
     Row(
         "p0-init-not-ordered", "the CTAs do not meet after mbarrier.init: a CTA barrier stands there", "R10",
         KERNEL, (_ptx(PROLOGUE_SYNC, "barrier.cluster.arrive", "bar.sync 0;"), _ptx(PROLOGUE_SYNC, "barrier.cluster.wait")),
-        Expected("race-mbarrier-init", "cp.async.bulk.tensor", first="mbarrier.init", missing="a cluster barrier", second_at="sm100/head128_part0/kernel.cuh: ptx::tma_load_2d(q + c * Cfg::kQTileBytes, &params.q_map, q_ready, c * Cfg::kColTile, first_row, kOnce);", first_at="sm100/head128_part0/kernel.cuh: smem.q_ready.init(Plan::barrier::q_ready::count);"),
+        Expected("race-mbarrier-init", "cp.async.bulk.tensor", first="mbarrier.init", missing="a cluster barrier", second_at="sm100/head128_part0/kernel.cuh: ptx::tma_load_2d(q + c * Cfg::kQTileBytes, &params.q_map, q_ready, c * kColTile, first_row, kOnce);", first_at="sm100/head128_part0/kernel.cuh: smem.q_ready.init(Plan::barrier::q_ready::count);"),
     ),
     Row(
         "p0-base-not-ordered", "the cluster barrier after tcgen05.alloc is relaxed", "R9", KERNEL,
         (_ptx(PROLOGUE_SYNC, "barrier.cluster.arrive", "barrier.cluster.arrive.relaxed.aligned;"),),
-        Expected("race-unordered", "ld.shared", "tcgen05.alloc", "a barrier", second_at="sm100/head128_part0/kernel.cuh: tP.data() = smem.tmem_base + Plan::tmem::P::column + s * Plan::tmem::P::columns;", first_at="sm100/head128_part0/kernel.cuh: allocator.allocate(Plan::tmem_columns, &smem.tmem_base);"),
+        Expected("race-unordered", "ld.shared", "tcgen05.alloc", "a barrier", second_at="sm100/head128_part0/kernel.cuh: ptx::load_tmem_32_columns(this->tmem(Plan::tmem::P::column + s * kColumns), v);", first_at="sm100/head128_part0/kernel.cuh: allocator.allocate(Plan::tmem_columns, &smem.tmem_base);"),
     ),
     Row(
         "p0-freed-under-mma", "TMEM of rank 1 is freed while MMAs of rank 0 may still write it: the last cluster barrier is gone",
         "R1", KERNEL,
         (_ptx(EPILOGUE_SYNC, "barrier.cluster.arrive"), _ptx(EPILOGUE_SYNC, "barrier.cluster.wait")),
-        Expected("race-mma-unwaited", "tcgen05.dealloc", "tcgen05.mma", "a wait on that mbarrier phase", second_at="sm100/head128_part0/kernel.cuh: TMEM::Allocator2Sm{}.free(smem.tmem_base, Plan::tmem_columns);", first_at="sm100/head128_part0/kernel.cuh: ptx::mma_f16_ss_pair(tmem_P + s * Plan::tmem::P::columns, tQ(0, 0, step), tKV(0, 0, step), idesc,"),
+        Expected("race-mma-unwaited", "tcgen05.dealloc", "tcgen05.mma", "a wait on that mbarrier phase", second_at="sm100/head128_part0/kernel.cuh: TMEM::Allocator2Sm{}.free(smem.tmem_base, Plan::tmem_columns);", first_at="sm100/head128_part0/kernel.cuh: ptx::mma_f16_ss_pair(tmem_P + s * Plan::tmem::P::columns, k_major<Cfg::kHeads>(q, step),"),
     ),
     Row(
         "p0-consumer-stops-early", "the consumers of P leave one k-block out", "H2", KERNEL,
@@ -139,7 +142,7 @@ ROWS = (
     ),
     Row(
         "p0-empty-token-no-base", "without a k-block TMEM is not allocated, and freed all the same", "H6", KERNEL,
-        (_source("if (has_role<typename Plan::role::mma>()) {\n      TMEM::Allocator2Sm allocator;", "if (has_role<typename Plan::role::mma>() && k_blocks > 0) {\n      TMEM::Allocator2Sm allocator;"),),
+        (_source("if (this->template has_role<typename Plan::role::mma>()) {\n      TMEM::Allocator2Sm allocator;", "if (this->template has_role<typename Plan::role::mma>() && k_blocks > 0) {\n      TMEM::Allocator2Sm allocator;"),),
         Expected("shared-uninitialised", "ld.shared", second_at="sm100/head128_part0/kernel.cuh: const uint32_t tmem_P = smem.tmem_base + Plan::tmem::P::column;"), sizes=EMPTY,
     ),
     Row(

@@ -1,4 +1,5 @@
-// Parameters, layouts and the shared-memory map of head128, each asserted against the generated plan.
+// Parameters, layouts and the shared-memory map of head128 and head64, each asserted against the generated
+// plan.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +10,7 @@
 #include <cutlass/numeric_types.h>
 
 #include "sm100/barrier.cuh"
+#include "sm100/context.cuh"
 #include "sm100/operand.cuh"
 
 namespace tileproof::head128 {
@@ -92,7 +94,8 @@ struct Config {
   };
 
   // The problem's shape.
-  static_assert(Plan::cluster == 2 && Plan::d_v == 512 && (kRope == 64 || kRope == 0));
+  static_assert((Plan::cluster == 2 || Plan::cluster == 1) && Plan::d_v == 512 &&
+                (kRope == 64 || kRope == 0));
   static_assert(kHeads == kKeys, "dQ is staged in KV's bytes");
 
   // Read along rows a column tile is the K-major layout that CuTe builds from the same atom, read along
@@ -157,5 +160,8 @@ struct Config {
   static_assert(Plan::role::mma::warps == 1);
   static_assert(Plan::threads == 32 * (Plan::role::mma::first_warp + Plan::role::mma::warps));
 };
+
+template <class Plan>
+using Context = tileproof::Context<Plan, Config<Plan>, Params>;
 
 }  // namespace tileproof::head128

@@ -9,7 +9,8 @@
 // flushes subnormals, quiets NaNs).
 #pragma once
 
-#include "sm100/head128/context.cuh"
+#include "sm100/delta.cuh"
+#include "sm100/head128/config.cuh"
 
 namespace tileproof::head128 {
 
@@ -78,63 +79,18 @@ struct DkvExport : Context<Plan> {
     }
   }
 
-  // 16 heads a warp, one head at a time over 32 lanes.
+  // delta of the CTA's heads to global memory and, for softmax, to shared memory.
   __device__ __forceinline__ void compute_delta() {
-    constexpr int kHeadsPerWarp = Cfg::kHeads / Plan::role::dkv_export::warps;  // 16
-    constexpr int kVector = 8;                                                  // bf16 in a 16-byte access
-    constexpr int kVectors = Plan::d_v / (32 * kVector);                        // 2 a lane and head
-    constexpr int kBatch = 4;                                                   // heads whose o is in flight
-    const int warp_head = kHeadsPerWarp * (warp - Plan::role::dkv_export::first_warp);
+    using Sum = Delta<Plan, typename Plan::role::dkv_export, Cfg::kHeads>;
+    const int warp_head = Sum::first_head(warp);
     const int64_t first_row = int64_t(this->first_head()) + warp_head;
-    const bf16* o = params.o + first_row * Plan::d_v;
-
-    float delta = 0.0f;  // lane h keeps head h of the warp
-    CUTE_NO_UNROLL
-    for (int batch = 0; batch < kHeadsPerWarp; batch += kBatch) {
-      uint4 o_bits[kBatch][kVectors];
-      CUTE_UNROLL
-      for (int h = 0; h < kBatch; ++h) {
-        CUTE_UNROLL
-        for (int v = 0; v < kVectors; ++v) {
-          const int col = kVector * (32 * v + lane);
-          o_bits[h][v] = __ldg(reinterpret_cast<const uint4*>(o + (batch + h) * Plan::d_v + col));
-        }
-      }
-      smem.do_ready.wait(0);
-      CUTE_UNROLL
-      for (int h = 0; h < kBatch; ++h) {
-        const int head = warp_head + batch + h;
-        float sum = 0.0f;
-        CUTE_UNROLL
-        for (int v = 0; v < kVectors; ++v) {
-          const int col = kVector * (32 * v + lane);
-          const uint32_t tile = cast_smem_ptr_to_uint(smem.dO) + col / kColTile * Cfg::kColTileBytes;
-          sum = dot(o_bits[h][v], ptx::load_shared_16(tile + swizzled_chunk(head, col % kColTile / kVector)),
-                    sum);
-        }
-        CUTE_UNROLL
-        for (int mask = 16; mask > 0; mask /= 2) sum += __shfl_xor_sync(0xffffffff, sum, mask);
-        if (lane == batch + h) delta = sum;
-      }
-    }
-    if (lane < kHeadsPerWarp) {
+    const float delta = Sum::of_warp(params.o + first_row * Plan::d_v, cast_smem_ptr_to_uint(smem.dO),
+                                     smem.do_ready, warp_head, lane);
+    if (lane < Sum::kHeadsPerWarp) {
       params.delta[first_row + lane] = delta;
       smem.delta[warp_head + lane] = delta;
     }
     smem.delta_ready.arrive();
-  }
-
-  // sum + eight products of bf16 pairs, by f32 FMA.
-  __device__ __forceinline__ static float dot(uint4 a, uint4 b, float sum) {
-    const uint32_t x[4] = {a.x, a.y, a.z, a.w};
-    const uint32_t y[4] = {b.x, b.y, b.z, b.w};
-    CUTE_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      // A bf16 is the upper half of the f32 of the same value.
-      sum = fmaf(__uint_as_float(x[i] << 16), __uint_as_float(y[i] << 16), sum);
-      sum = fmaf(__uint_as_float(x[i] & 0xffff0000u), __uint_as_float(y[i] & 0xffff0000u), sum);
-    }
-    return sum;
   }
 };
 

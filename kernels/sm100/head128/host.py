@@ -1,4 +1,4 @@
-"""head128 as seen from the host: its launch description."""
+"""head128 and head64 as seen from the host: their launch description."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tileproof.kernels.kernel import Kernel, one_cluster_a_token
 from tileproof.kernels.launch import Buffer, Launch, Scalar, Struct, TensorMapSpec
 from tileproof.spec.numerics import LOG2_E
 from tileproof.spec.plan import KernelPlan
-from tileproof.spec.plans import head128
+from tileproof.spec.plans import head64, head128
 
 if TYPE_CHECKING:
     from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
@@ -20,7 +20,7 @@ PARAMS_BYTES = 640  # sizeof(Params) in config.cuh, which asserts it and the off
 
 
 def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Launch:
-    """Grid of one 2-CTA cluster a token; one by-value struct of tensor maps, addresses and sizes.
+    """Grid of one cluster per token; one by-value struct of tensor maps, addresses and sizes.
 
     Outputs: `delta [s_q, h_q]` f32, `dQ [s_q, h_q, d_qk]` bf16, and `dKV [s_kv, d_qk]` f32, which starts as
     zeros and is added to. The probe build also writes `P`, `S`, `dP` f32 and `dS` bf16 `[s_q, h_q, topk]`, of
@@ -63,11 +63,14 @@ def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Lau
     return one_cluster_a_token(built, plan, problem.s_q, Struct("params", PARAMS_BYTES, fields))
 
 
-KERNEL = Kernel(
-    name=head128.NAME,
-    d_qks=head128.D_QKS,
-    plan=head128.plan,
-    main="sm100/head128/kernel.cu",
-    folders=("sm100", "sm100/head128"),
-    describe=describe,
+KERNELS = tuple(
+    Kernel(
+        name=variant.NAME,
+        d_qks=variant.D_QKS,
+        plan=variant.plan,
+        main="sm100/head128/kernel.cu",
+        folders=("sm100", "sm100/head128"),
+        describe=describe,
+    )
+    for variant in (head128, head64)
 )

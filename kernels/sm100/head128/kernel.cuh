@@ -1,8 +1,8 @@
-// head128: the sparse MLA attention backward for 128 heads.
+// head128 and head64: the sparse MLA attention backward for 128 heads and for 64.
 //
-// A cluster of two CTAs works on one query token. Rank r owns heads [64 r, 64 r + 64) and computes for them,
-// per k-block of 64 gathered keys, P, S, dP, dS, its dQ and its share of dKV; each rank gathers half of the
-// keys and multicasts them to both.
+// A cluster of two CTAs (head64: of one) works on one query token. Rank r owns heads [64 r, 64 r + 64) and
+// computes for them, per k-block of 64 gathered keys, P, S, dP, dS, its dQ and its share of dKV; each rank
+// gathers its share of the keys and multicasts them to every rank.
 //
 // | warps | role       | does                                                                             |
 // |-------|------------|----------------------------------------------------------------------------------|
@@ -14,8 +14,8 @@
 // Barriers (offsets, counts and bytes in the generated plan), one of each in every CTA:
 //   q_ready, do_ready          bytes of Q, of dO                      load       -> mma, dkv_export
 //   delta_ready                128 arrivals                           dkv_export -> softmax
-//   kv_ready                   bytes of the tile, from both CTAs      load       -> mma
-//   kv_lo_free, kv_hi_free     commits of both CTAs                   mma        -> load
+//   kv_ready                   bytes of the tile, from every CTA      load       -> mma
+//   kv_lo_free, kv_hi_free     commits of every CTA                   mma        -> load
 //   p_ready, dp_ready          commits                                mma        -> softmax
 //   s_ready, ds_ready          128 arrivals; P, dP have been read     softmax    -> mma
 //   dkv_ready[2], rope_ready   commits                                mma        -> dkv_export
@@ -59,7 +59,7 @@ struct Kernel : Context<Plan> {
   }
 
  private:
-  // Barriers exist in both CTAs before either signals the other.
+  // Barriers exist in every CTA before another signals them.
   __device__ __forceinline__ void prologue() {
     if (warp == Plan::role::load::first_warp && elect_one_sync()) {
       using B = typename Plan::barrier;

@@ -3,22 +3,24 @@
 
 #include <cute/arch/copy_sm100_tma.hpp>
 
-#include "sm100/head128/context.cuh"
+#include "sm100/head128/config.cuh"
 
 namespace tileproof::head128 {
 
 template <class Plan>
 struct Load : Context<Plan> {
   using Base = Context<Plan>;
-  using Base::indices, Base::k_blocks, Base::params, Base::rank, Base::smem, Base::warp;
+  using Base::k_blocks, Base::kEveryRank, Base::params, Base::rank, Base::smem, Base::warp;
   using typename Base::Cfg;
 
   static constexpr uint64_t kOnce = uint64_t(TMA::CacheHintSm100::EVICT_FIRST);
   static constexpr uint64_t kKeep = uint64_t(TMA::CacheHintSm100::EVICT_LAST);  // rows are shared by tokens
 
-  static constexpr int kGather = 4;                               // rows of one gather
-  static constexpr int kRowsPerCta = Cfg::kHalf / Plan::cluster;  // 16 of each half
-  static_assert(kRowsPerCta == kGather * Plan::role::load::warps, "one gather a warp and half");
+  static constexpr int kGather = 4;                                           // rows of one gather
+  static constexpr int kRowsPerCta = Cfg::kHalf / Plan::cluster;              // 16 or 32 of each half
+  static constexpr int kRowsPerWarp = kRowsPerCta / Plan::role::load::warps;  // 4 or 8
+  static constexpr int kGathers = kRowsPerWarp / kGather;                     // 1 or 2 a warp and half
+  static_assert(kRowsPerCta == kGathers * kGather * Plan::role::load::warps);
 
   __device__ __forceinline__ explicit Load(const Base& base) : Base(base) {}
 
@@ -26,11 +28,11 @@ struct Load : Context<Plan> {
     const bool first = warp == Plan::role::load::first_warp;
     if (first) load_q_and_do();
 
-    const int row_in_half = kRowsPerCta * rank + kGather * (warp - Plan::role::load::first_warp);
+    const int row_in_half = kRowsPerCta * rank + kRowsPerWarp * (warp - Plan::role::load::first_warp);
     CUTE_NO_UNROLL
     for (int k = 0; k < k_blocks; ++k) {
-      const int4 lo = key_rows(k * Plan::b_topk + row_in_half);
-      const int4 hi = key_rows(k * Plan::b_topk + Cfg::kHalf + row_in_half);
+      const Keys lo = keys_from(k * Plan::b_topk + row_in_half);
+      const Keys hi = keys_from(k * Plan::b_topk + Cfg::kHalf + row_in_half);
       // Both CTAs' MMAs have read the previous keys, in this CTA and in the peer, which gets them too.
       smem.kv_lo_free.wait((k & 1) ^ 1);
       if (first) smem.kv_ready.arrive_and_expect_tx(Plan::barrier::kv_ready::tx_bytes);
@@ -47,6 +49,18 @@ struct Load : Context<Plan> {
   }
 
  private:
+  // The rows of kv for this warp's slots of one half.
+  struct Keys {
+    int4 of[kGathers];
+  };
+
+  __device__ __forceinline__ Keys keys_from(int slot) const {
+    Keys keys;
+    CUTE_UNROLL
+    for (int g = 0; g < kGathers; ++g) keys.of[g] = this->key_rows(slot + kGather * g);
+    return keys;
+  }
+
   __device__ __forceinline__ void load_q_and_do() {
     const int row = this->first_head();
     smem.q_ready.arrive_and_expect_tx(Plan::barrier::q_ready::tx_bytes);
@@ -63,21 +77,17 @@ struct Load : Context<Plan> {
     }
   }
 
-  // Four keys into rows [row, row + 4) of the tile of both CTAs.
-  __device__ __forceinline__ void gather(int row, int4 keys) {
+  // Keys into the rows from `row` on of the tile of every CTA of the cluster.
+  __device__ __forceinline__ void gather(int row, const Keys& keys) {
     const uint32_t to = cast_smem_ptr_to_uint(smem.kv) + row * kRowBytes;
     CUTE_UNROLL
     for (int c = 0; c < Cfg::kQkTiles; ++c) {
-      ptx::tma_gather4_multicast(to + c * Cfg::kColTileBytes, &params.kv_map, smem.kv_ready.address(),
-                                 c * kColTile, keys, kBothRanks, kKeep);
+      CUTE_UNROLL
+      for (int g = 0; g < kGathers; ++g) {
+        ptx::tma_gather4_multicast(to + c * Cfg::kColTileBytes + kGather * g * kRowBytes, &params.kv_map,
+                                   smem.kv_ready.address(), c * kColTile, keys.of[g], kEveryRank, kKeep);
+      }
     }
-  }
-
-  // Rows of kv for slots [slot, slot + 4); -1, which the gather fills with zeros, where a slot is no key.
-  __device__ __forceinline__ int4 key_rows(int slot) const {
-    const int4 index = __ldg(reinterpret_cast<const int4*>(indices + slot));
-    return {this->key_row(index.x, slot), this->key_row(index.y, slot + 1), this->key_row(index.z, slot + 2),
-            this->key_row(index.w, slot + 3)};
   }
 };
 

@@ -13,14 +13,14 @@
 
 #include <cute/arch/mma_sm100_desc.hpp>
 
-#include "sm100/head128/context.cuh"
+#include "sm100/head128/config.cuh"
 
 namespace tileproof::head128 {
 
 template <class Plan>
 struct IssueMmas : Context<Plan> {
   using Base = Context<Plan>;
-  using Base::k_blocks, Base::smem;
+  using Base::k_blocks, Base::kEveryRank, Base::smem;
   using typename Base::Cfg;
   using Major = UMMA::Major;
 
@@ -62,9 +62,9 @@ struct IssueMmas : Context<Plan> {
       smem.ds_ready.wait(parity);
       ptx::fence_after_thread_sync();
       dq_of_keys<0>(k != 0);
-      ptx::commit_multicast(smem.kv_lo_free.address(), kBothRanks);
+      ptx::commit_multicast(smem.kv_lo_free.address(), kEveryRank);
       dq_of_keys<Cfg::kHalf>(true);
-      ptx::commit_multicast(smem.kv_hi_free.address(), kBothRanks);
+      ptx::commit_multicast(smem.kv_hi_free.address(), kEveryRank);
       if (k == k_blocks - 1) ptx::commit(smem.dq_ready.address());
 
       CUTE_UNROLL

@@ -2,7 +2,7 @@
 // P and dP over the TMEM lanes.
 #pragma once
 
-#include "sm100/head128/context.cuh"
+#include "sm100/head128/config.cuh"
 
 namespace tileproof::head128 {
 

@@ -1,4 +1,4 @@
-// Types, layouts and the shared-memory map of head128-part0, each asserted against the generated plan.
+// Parameters and the shared-memory map of head128-part0, each asserted against the generated plan.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,8 @@
 #include <cutlass/numeric_types.h>
 
 #include "sm100/barrier.cuh"
+#include "sm100/context.cuh"
+#include "sm100/operand.cuh"
 
 namespace tileproof::head128_part0 {
 
@@ -41,42 +43,19 @@ template <class Plan>
 struct Config {
   static constexpr int kHeads = Plan::h_q / Plan::cluster;    // 64 heads a CTA
   static constexpr int kKeys = Plan::b_topk / Plan::cluster;  // 32 gathered keys a CTA and k-block
-  static constexpr int kColTile = 64;                         // bf16 columns of one 128-byte swizzle span
   static constexpr int kQkTiles = Plan::d_qk / kColTile;      // 9 or 8
   static constexpr int kVTiles = Plan::d_v / kColTile;        // 8
   static constexpr int kKvStages = Plan::smem::KV::stages;
   static constexpr int kPStages = Plan::tmem::P::stages;
 
-  using SwizzleAtom = UMMA::Layout_K_SW128_Atom<bf16>;  // Sw<3,4,3> o (8,64):(64,1)
-
   // Column tiles follow each other, so one TMA box or one column of gather4s fills one column tile.
-  using LayoutQ =  // Sw<3,4,3> o ((8,8),(64,9)):((64,512),(1,4096))
-      decltype(tile_to_shape(SwizzleAtom{}, Shape<Int<kHeads>, Int<Plan::d_qk>>{}));
-  using LayoutDO =  // Sw<3,4,3> o ((8,8),(64,8)):((64,512),(1,4096))
-      decltype(tile_to_shape(SwizzleAtom{}, Shape<Int<kHeads>, Int<Plan::d_v>>{}));
-  using LayoutKV =  // Sw<3,4,3> o ((8,4),(64,9)):((64,512),(1,2048))
-      decltype(tile_to_shape(SwizzleAtom{}, Shape<Int<kKeys>, Int<Plan::d_qk>>{}));
-
-  using MmaAtom = SM100_MMA_F16BF16_2x1SM_SS<bf16, bf16, float, Plan::mma::P::m, Plan::mma::P::n,
-                                             UMMA::Major::K, UMMA::Major::K>;
-  using TiledMma = decltype(make_tiled_mma(MmaAtom{}));
-
-  // The same bytes as the MMA walks them: (MmaA or MmaB of this CTA, 1, (16-deep steps, column tiles)).
-  using MmaLayoutQ =  // Sw<3,4,3> o ((64,16),1,(4,9)):((64,1),0,(16,4096))
-      decltype(UMMA::tile_to_mma_shape(
-          SwizzleAtom{}, partition_shape_A(TiledMma{}, Shape<Int<Plan::h_q>, Int<Plan::d_qk>>{})));
-  using MmaLayoutKV =  // Sw<3,4,3> o ((32,16),1,(4,9)):((64,1),0,(16,2048))
-      decltype(UMMA::tile_to_mma_shape(
-          SwizzleAtom{}, partition_shape_B(TiledMma{}, Shape<Int<Plan::b_topk>, Int<Plan::d_qk>>{})));
-
-  static constexpr int kQTileBytes = kHeads * kColTile * int(sizeof(bf16));  // 8192
-  static constexpr int kKvTileBytes = kKeys * kColTile * int(sizeof(bf16));  // 4096
-  static constexpr int kRowBytes = kColTile * int(sizeof(bf16));             // 128
+  static constexpr int kQTileBytes = kHeads * kRowBytes;  // 8192
+  static constexpr int kKvTileBytes = kKeys * kRowBytes;  // 4096
 
   struct SharedStorage {
-    alignas(1024) bf16 q[cosize_v<LayoutQ>];
-    alignas(1024) bf16 dO[cosize_v<LayoutDO>];
-    alignas(1024) bf16 kv[kKvStages][cosize_v<LayoutKV>];
+    alignas(1024) bf16 q[kHeads * Plan::d_qk];
+    alignas(1024) bf16 dO[kHeads * Plan::d_v];
+    alignas(1024) bf16 kv[kKvStages][kKeys * Plan::d_qk];
     Barrier q_ready;
     Barrier do_ready;
     Barrier kv_ready[kKvStages];
@@ -92,6 +71,15 @@ struct Config {
   static_assert(Plan::smem::Q::rows == kHeads && Plan::smem::Q::cols == Plan::d_qk);
   static_assert(Plan::smem::dO::rows == kHeads && Plan::smem::dO::cols == Plan::d_v);
   static_assert(Plan::smem::KV::rows == kKeys && Plan::smem::KV::cols == Plan::d_qk);
+
+  // Both operands are the K-major layouts that CuTe builds from the swizzle's atom.
+  using Atom = UMMA::Layout_K_SW128_Atom<bf16>;  // Sw<3,4,3> o (8,64):(64,1)
+  using QTile = decltype(tile_to_shape(Atom{}, Shape<Int<kHeads>, Int<Plan::d_qk>>{}));
+  using KvTile = decltype(tile_to_shape(Atom{}, Shape<Int<kKeys>, Int<Plan::d_qk>>{}));
+  static_assert(int(sizeof(bf16)) * int(QTile{}.layout_b()(0, kColTile)) == kQTileBytes);
+  static_assert(int(sizeof(bf16)) * int(KvTile{}.layout_b()(0, kColTile)) == kKvTileBytes);
+  static_assert(int(sizeof(bf16)) * int(KvTile{}.layout_b()(8, 0)) == kAtomBytes);
+  static_assert(int(sizeof(bf16)) * int(KvTile{}.layout_b()(1, 0)) == kRowBytes);
 
   // The shared-memory map.
   static_assert(offsetof(SharedStorage, q) == Plan::smem::Q::offset, "Q is not where the plan puts it");
@@ -117,21 +105,6 @@ struct Config {
   static_assert(Plan::barrier::kv_ready::tx_bytes == Plan::cluster * sizeof(SharedStorage::kv[0]));
   static_assert(Plan::barrier::p_free::count == Plan::cluster * 32 * Plan::role::p_consumer::warps);
 
-  // Column tile c starts at c times its bytes, which the TMA destinations rely on, and the MMA's 16-deep
-  // steps walk the same column tiles. (Strides before the swizzle, in elements.)
-  template <int... Mode, class Layout>
-  static constexpr int stride_bytes(Layout layout) {
-    return int(sizeof(bf16)) * int(get<Mode...>(layout.layout_b().stride()));
-  }
-  static_assert(stride_bytes<1, 1>(LayoutQ{}) == kQTileBytes);
-  static_assert(stride_bytes<1, 1>(LayoutDO{}) == kQTileBytes);
-  static_assert(stride_bytes<1, 1>(LayoutKV{}) == kKvTileBytes);
-  static_assert(stride_bytes<0, 0>(LayoutKV{}) == kRowBytes);
-  static_assert(stride_bytes<2, 1>(MmaLayoutQ{}) == kQTileBytes);
-  static_assert(stride_bytes<2, 1>(MmaLayoutKV{}) == kKvTileBytes);
-  static_assert(cosize_v<MmaLayoutQ> == cosize_v<LayoutQ> && cosize_v<MmaLayoutKV> == cosize_v<LayoutKV>);
-  static_assert(size<2, 1>(MmaLayoutQ{}) == kQkTiles && size<2, 1>(MmaLayoutKV{}) == kQkTiles);
-
   // The MMA and its accumulators.
   static_assert(Plan::mma::P::cta_group == 2 && Plan::mma::P::m == Plan::h_q);
   static_assert(Plan::mma::P::n == Plan::b_topk && Plan::mma::P::k == Plan::d_qk);
@@ -145,5 +118,8 @@ struct Config {
   static_assert(Plan::role::delta::warps == 4 && Plan::role::mma::warps == 1);
   static_assert(Plan::threads == 32 * (Plan::role::mma::first_warp + Plan::role::mma::warps));
 };
+
+template <class Plan>
+using Context = tileproof::Context<Plan, Config<Plan>, Params>;
 
 }  // namespace tileproof::head128_part0

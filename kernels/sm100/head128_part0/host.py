@@ -46,11 +46,13 @@ def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Lau
     return one_cluster_a_token(built, plan, problem.s_q, Struct("params", PARAMS_BYTES, fields))
 
 
-KERNEL = Kernel(
-    name=head128_part0.NAME,
-    d_qks=head128_part0.D_QKS,
-    plan=head128_part0.plan,
-    main="sm100/head128_part0/kernel.cu",
-    folders=("sm100", "sm100/head128_part0"),
-    describe=describe,
+KERNELS = (
+    Kernel(
+        name=head128_part0.NAME,
+        d_qks=head128_part0.D_QKS,
+        plan=head128_part0.plan,
+        main="sm100/head128_part0/kernel.cu",
+        folders=("sm100", "sm100/head128_part0"),
+        describe=describe,
+    ),
 )

@@ -1,20 +1,22 @@
-// What every role of head128 knows: the token, the CTA's rank, and where things lie.
+// What every role of a kernel knows: the query token, the CTA's rank in the token's cluster, and its keys.
 #pragma once
+
+#include <cstdint>
 
 #include <cute/arch/cluster_sm90.hpp>
 
-#include "sm100/head128/config.cuh"
 #include "sm100/ptx.cuh"
 
-namespace tileproof::head128 {
+namespace tileproof {
 
-constexpr uint16_t kBothRanks = 0b11;
-
-template <class Plan_>
+// `Cfg_` holds `kHeads`, the heads of a CTA, and SharedStorage; `Params` what the host passes.
+template <class Plan_, class Cfg_, class Params>
 struct Context {
   using Plan = Plan_;
-  using Cfg = Config<Plan>;
+  using Cfg = Cfg_;
   using Storage = typename Cfg::SharedStorage;
+
+  static constexpr uint16_t kEveryRank = (1u << Plan::cluster) - 1;  // mask of the token's CTAs
 
   const Params& params;
   Storage& smem;
@@ -28,7 +30,7 @@ struct Context {
 
   __device__ __forceinline__ Context(const Params& params_, Storage& smem_) : params(params_), smem(smem_) {
     token = blockIdx.x / Plan::cluster;
-    rank = int(block_rank_in_cluster());
+    rank = int(cute::block_rank_in_cluster());
     warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);  // warp-uniform, so role branches are too
     lane = threadIdx.x % 32;
     length = params.topk_length == nullptr ? params.topk : __ldg(params.topk_length + token);
@@ -48,6 +50,13 @@ struct Context {
     return is_key ? index : -1;
   }
 
+  // Rows of kv for slots [slot, slot + 4); -1, which the gather fills with zeros, where a slot is no key.
+  __device__ __forceinline__ int4 key_rows(int slot) const {
+    const int4 index = __ldg(reinterpret_cast<const int4*>(indices + slot));
+    return {key_row(index.x, slot), key_row(index.y, slot + 1), key_row(index.z, slot + 2),
+            key_row(index.w, slot + 3)};
+  }
+
   // The CTA's first head among all rows of [s_q * h_q, ...].
   __device__ __forceinline__ int first_head() const { return token * Plan::h_q + rank * Cfg::kHeads; }
 
@@ -57,4 +66,4 @@ struct Context {
   }
 };
 
-}  // namespace tileproof::head128
+}  // namespace tileproof

@@ -1,0 +1,112 @@
+"""head64: the same source as head128, for 64 heads, one CTA per token. All stages conform, and defects are
+found.
+"""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+from tileproof.conformance.check import property as engine
+from tileproof.conformance.check.run import run_trial
+from tileproof.conformance.check.under_test import on_emulator
+from tileproof.conformance.cli.app import main
+from tileproof.conformance.drivers.capture import Schedule
+from tileproof.conformance.explore.explored import Explored
+from tileproof.conformance.mutants.defects import defects
+from tileproof.conformance.problems.case import Case, Indices, one_token
+from tileproof.emulator.explore import explore
+from tileproof.kernels.launch import MAX_SHARED_BYTES
+from tileproof.kernels.registry import kernel
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.plans import head64, head128
+from tileproof.spec.plans.consistency import faults
+
+KERNEL = kernel("head64")
+STAGES = ("delta", "P", "S", "dP", "dS", "dQ", "dKV")
+SCHEDULES = (Schedule("early"), Schedule("late"), Schedule("random", 1), Schedule("random", 2))
+WHOLE = Case(
+    576,
+    s_kv=300,
+    blocks=4,
+    tokens=(Indices("permuted"), Indices("random", holes=((5, -1), (7, 300))), Indices("repeated")),
+    lengths=(256, 130, 0),
+    values="normal",
+    poison=True,
+    garbage_tail=True,
+    h_q=64,
+)
+
+
+@pytest.mark.parametrize("d_qk", head64.D_QKS)
+def test_the_plan_is_that_of_one_rank_of_head128(d_qk: int) -> None:
+    ours, pair = head64.plan(d_qk), head128.plan(d_qk)
+    assert faults(ours) == []
+    assert (ours.h_q, ours.cluster, pair.h_q, pair.cluster) == (64, 1, 128, 2)
+    for part in ("smem", "tmem", "mmas", "observations", "smem_bytes", "threads"):
+        assert getattr(ours, part) == getattr(pair, part), part
+    counts = {b.name: b.count for b in ours.barriers}
+    others = {b.name: b.count for b in pair.barriers}
+    assert {name for name in counts if counts[name] != others[name]} == {"kv_lo_free", "kv_hi_free"}
+
+
+@pytest.mark.parametrize("d_qk", head64.D_QKS)
+@pytest.mark.parametrize("probe", [False, True])
+def test_the_build_fits_the_machine(d_qk: int, probe: bool) -> None:
+    built, plan = KERNEL.build(d_qk, probe), head64.plan(d_qk)
+    used = built.resources
+    assert (used.spill_stores, used.spill_loads, used.stack) == (0, 0, 0)
+    assert used.registers * plan.threads <= 65536
+    assert used.static_smem + plan.smem_bytes <= MAX_SHARED_BYTES
+    # A multicast reaches the one CTA there is, and every row of a half-tile is gathered by it.
+    gathers = built.ptx.count("tile::gather4")
+    assert gathers == 2 * 2 * (d_qk // 64), "two halves, two gathers of four rows in each of four warps"
+
+
+@pytest.mark.parametrize("d_qk", head64.D_QKS)
+def test_every_stage_conforms(d_qk: int) -> None:
+    report = engine.check(on_emulator(KERNEL, d_qk), d_qk, examples=15, seed=5)
+    assert report.failure is None, report.failure
+    assert set(STAGES) <= set(report.scores) and report.agreed
+    assert {"dKV rows", "dQ from end to end", "dKV from end to end"} <= set(report.scores)
+    assert all(report.scores[name].worst <= 1 for name in report.scores)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda s: f"{s.policy}{s.seed}")
+def test_every_schedule_and_every_stage(schedule: Schedule) -> None:
+    verdict = run_trial(on_emulator(KERNEL, 576), WHOLE, schedule)
+    assert verdict.findings == []
+    # Tokens of 256, 130 and 0 slots have 4, 3 and 0 k-blocks; one CTA, two builds (dKV tiles: production).
+    assert [verdict.scores[x].tiles for x in STAGES] == [6, 14, 14, 14, 14, 6, 7]
+
+
+def test_many_schedules_give_the_same_outputs() -> None:
+    one = Explored.of(KERNEL, KERNEL.build(576), one_token(576, 2, 64))
+    report = explore(one, schedules=12, compare=one.compare, races=True)
+    assert not report.failed and report.defects == []
+
+
+# One of each stage; `tileproof defects` lists all of them.
+PLANTED = (
+    "h64-delta-half-row", "h64-rope-not-multiplied", "h64-lse-of-the-neighbour", "h64-dp-column-tile",
+    "h64-ds-without-delta", "h64-dq-cleared", "h64-dkv-one-slot-off",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_planted_defects_are_found_in_their_stage(name: str) -> None:
+    planted = defects()[name]
+    subject = on_emulator(KERNEL, 576, planted=planted, races=False)
+    report = engine.check(subject, 576, examples=60, seed=1, shrink_seconds=0.0)
+    assert report.failure is not None
+    assert report.failure.findings[0].stage == planted.stage
+
+
+def test_the_commands_take_it() -> None:
+    run = CliRunner().invoke(main, ["trace", "head64", "--d-qk", "512", "--blocks", "1", "--text"])
+    assert "token 0 CTA 0" in run.output and "CTA 1" not in run.output, run.output[:400]
+    assert "head64" in CliRunner().invoke(main, ["kernels"]).output
+
+
+def test_inputs_of_128_heads_are_refused() -> None:
+    with pytest.raises(TileproofError, match="not made for this h_q"):
+        KERNEL.launch(one_token(576, 1).inputs(), KERNEL.build(576))

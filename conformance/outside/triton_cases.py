@@ -76,7 +76,7 @@ def _descriptor(tensor: torch.Tensor, *box: int, split: tuple[int, int] | None =
 def _gluon_matmul(m: int = 256, n: int = 256, k: int = 256, **how: Any) -> Ran:
     def launch(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
         maps = _descriptor(a, 128, 64), _descriptor(b, 128, 64), _descriptor(c, 128, 128)
-        gluon_kernels.matmul[(m // 128, n // 128)](*maps, k, 3, num_warps=4)
+        gluon_kernels.matmul[(m // 128, n // 128)](*maps, k, 3, False, num_warps=4)
 
     return _product(launch, m, n, k, how)
 
@@ -88,7 +88,7 @@ def _gluon_pair(m: int = 512, n: int = 256, k: int = 256, **how: Any) -> Ran:
             _descriptor(b.T.contiguous(), 64, 128, split=(0, 1)),
             _descriptor(c, 256, 128, split=(1, 0)),
         )
-        gluon_kernels.matmul_pair[(m // 256, n // 128)](*maps, k, 3, num_warps=4, num_ctas=2)
+        gluon_kernels.matmul[(m // 256, n // 128)](*maps, k, 3, True, num_warps=4, num_ctas=2)
 
     return _product(launch, m, n, k, how)
 

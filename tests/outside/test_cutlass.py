@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from outside_kit import POLICIES, written_up
 from tileproof.conformance.drivers.record.programs import record
 from tileproof.conformance.drivers.record.recording import Replay
-from tileproof.conformance.outside.cutlass_cases import EXAMPLES, Example, curand
+from tileproof.conformance.outside.cutlass_cases import EXAMPLES
+from tileproof.conformance.outside.cutlass_example import Example, curand
 from tileproof.emulator import Module
 from tileproof.emulator.errors import LaunchError
 
@@ -16,17 +19,15 @@ except LaunchError as error:
     pytest.skip(str(error), allow_module_level=True)
 
 # What docs/outside.md calls a defect; every other kernel here prints no error.
-DEFECTS = {
-    "74-split-k": {"tmem-pending", "race-tmem-unwaited"},
-    "77-forward": {"tmem-pending", "race-tmem-unwaited", "race-tmem-released"},
-    "77-forward-causal": {"tmem-pending", "race-tmem-unwaited", "race-tmem-released"},
-}
-RUNS = ("70-fp16", "70-fp8", "74-split-k", "77-forward", "77-forward-causal")
+_FORWARD = {"tmem-pending", "race-tmem-unwaited", "race-tmem-released", "race-tcgen05-fence"}
+DEFECTS = {"74-split-k": {"tmem-pending", "race-tmem-unwaited"}}
+# Recorded only: docs/outside.md says why. The backward kernels have a test of their own.
+NOT_RUN = ("72a-nvfp4",)
 # All but the first compile for minutes.
 CASES = [
     pytest.param(one, id=one.name, marks=[] if one.name == "70-fp16" else [pytest.mark.slow])
     for one in EXAMPLES
-    if one.name in RUNS
+    if one.name not in NOT_RUN and not one.name.startswith("77-backward")
 ]
 
 
@@ -41,7 +42,17 @@ def test_right_and_every_finding_explained(example: Example) -> None:
             found |= {finding.code for result in ran.results for finding in result.distinct}
             errors |= {finding.code for result in ran.results for finding in result.errors}
     assert found == written_up(example.name)
-    assert errors == DEFECTS.get(example.name, set())
+    assert errors == (_FORWARD if "77-forward" in example.name else DEFECTS.get(example.name, set()))
+
+
+@pytest.mark.timeout(1800)
+def test_a_product_without_one_mma_is_wrong() -> None:
+    (example,) = (one for one in EXAMPLES if one.name == "70-fp16")
+    text = example.program.ptx.read_text()
+    line = re.findall(r"^\s*tcgen05\.mma\..*;", text, re.M)[0]
+    broken = Module.from_ptx(text.replace(line, "", 1))
+    ran = example.check(Replay(record(example.program, example.arguments), broken), {})
+    assert not ran.right
 
 
 @pytest.mark.slow

@@ -153,17 +153,18 @@ class Replay:
 
 
 def _tensor_map(event: dict[str, Any]) -> bytes:
-    if event["kind"] != "tiled" or event["interleave"]:
-        raise LaunchError(
-            "a recorded tensor map is not tiled", found=f"{event['kind']}, {event['interleave']=}"
-        )
+    if event["interleave"]:
+        raise LaunchError("a recorded tensor map is interleaved", found=f"{event['interleave']=}")
+    im2col = event["kind"] == "im2col"
     return TensorMap.fields(
         address=event["address"],
         dtype=_TYPES[event["type"]],
         shape=event["shape"],
         strides=event["strides"],
-        box=event["box"],
+        box=(event["channels"], event["pixels"]) if im2col else event["box"],
         element_strides=event["element_strides"],
         swizzle=_SWIZZLES[event["swizzle"]],
         oob_fill=_FILLS[event["fill"]],
+        lower=event["lower"] if im2col else (),
+        upper=event["upper"] if im2col else (),
     ).encode()

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.reference import stages
-from tileproof.reference.rounding import EXACT, Rounding
+from tileproof.reference.evaluate import Evaluation
+from tileproof.spec.arithmetic.exact import EXACT
 from tileproof.spec.numerics import LOG2_E
+from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling
 from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, Inputs, Problem, key_mask
-from tileproof.spec.problems.sparse_mla_bwd.tiling import TileCoord, gather, k_blocks, rows_of
+from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
 
 F64 = npt.NDArray[np.float64]
 
@@ -22,9 +23,8 @@ class TileValue:
     """One tile of one stage.
 
     `rows` and `cols` are global: heads and slots for P, S, dP, dS; heads for delta (cols has length 1); heads
-    and columns of q for dQ; slots and columns of kv for dKV. `operand` is the copy that the next MMA reads,
-    where there is one (S, dS). dQ comes once a k-block, as the running sum, and once with k_block None, as
-    the output.
+    and columns of q for dQ; slots and columns of kv for dKV, of which each CTA has its own heads' sum.
+    `copy` is the rounded one that an MMA reads, or the output, where there is one (S, dS, dQ).
     """
 
     stage: str
@@ -32,7 +32,7 @@ class TileValue:
     rows: slice
     cols: slice
     value: F64
-    operand: F64 | None = None
+    copy: F64 | None = None
 
 
 @dataclass(frozen=True)
@@ -45,65 +45,40 @@ class Outputs:
 
 
 def walk(
-    inputs: Inputs, b_topk: int = B_TOPK, ctas: int = 2, rounding: Rounding = EXACT
+    inputs: Inputs,
+    b_topk: int = B_TOPK,
+    ctas: int = 2,
+    m: Any = EXACT,
+    problem: ProblemType = SPARSE_MLA_BWD,
 ) -> Iterator[TileValue]:
-    """Every tile: per token delta, then per k-block P, S, dP, dS, dQ per CTA and dKV, then dQ out."""
-    p = inputs.problem
-    mask = key_mask(inputs)
-    every_column = slice(0, p.d_qk)
-    for token in range(p.s_q):
-        heads = [rows_of(p, cta, ctas) for cta in range(ctas)]
-        q, dO, lse = inputs.q[token], inputs.dO[token], inputs.lse[token]
-        delta = []
-        for cta, rows in enumerate(heads):
-            delta.append(stages.delta(inputs.o[token, rows], dO[rows], rounding))
-            yield TileValue("delta", TileCoord(token, cta, None), rows, slice(0, 1), delta[cta])
-
-        accumulator: list[F64] = [np.zeros((rows.stop - rows.start, p.d_qk)) for rows in heads]
-        for k_block in range(k_blocks(inputs, token, b_topk)):
-            cols = slice(k_block * b_topk, (k_block + 1) * b_topk)
-            k = gather(inputs, token, cols)
-            key = mask[token, cols]
-            s_tiles, ds_tiles = [], []
-            for cta, rows in enumerate(heads):
-                coord = TileCoord(token, cta, k_block)
-                P = stages.P(q[rows], k, rounding)
-                yield TileValue("P", coord, rows, cols, P)
-                S = stages.S(P, lse[rows], key, p.sm_scale, rounding)
-                s_tiles.append(rounding.operand(S))
-                yield TileValue("S", coord, rows, cols, S, s_tiles[cta])
-                dP = stages.dP(dO[rows], k[:, : p.d_v], rounding)
-                yield TileValue("dP", coord, rows, cols, dP)
-                dS = stages.dS(S, dP, delta[cta], p.sm_scale, rounding)
-                ds_tiles.append(rounding.operand(dS))
-                yield TileValue("dS", coord, rows, cols, dS, ds_tiles[cta])
-                accumulator[cta] = stages.dQ(ds_tiles[cta], k, accumulator[cta], rounding)
-                yield TileValue("dQ", coord, rows, every_column, accumulator[cta])
-            dKV = stages.dKV(np.concatenate(s_tiles), dO, np.concatenate(ds_tiles), q, rounding)
-            yield TileValue("dKV", TileCoord(token, None, k_block), cols, every_column, dKV)
-
-        for cta, rows in enumerate(heads):
-            yield TileValue(
-                "dQ", TileCoord(token, cta, None), rows, every_column, rounding.out(accumulator[cta])
-            )
+    """Every tile over arithmetic `m`, token by token, in each the stages in graph order, CTAs innermost."""
+    evaluation = Evaluation(problem, inputs, Tiling(b_topk, ctas), m)
+    for token in range(inputs.problem.s_q):
+        for name in problem.stages:
+            for coord in evaluation.coordinates(name, token):
+                kept = evaluation.whole(name, token, coord.cta)
+                rows, cols = evaluation.region(name, coord)
+                at = evaluation.span(name, token, rows, cols)
+                copy = None if kept.copy is None else kept.copy[at]
+                yield TileValue(name, coord, rows, cols, kept.value[at], copy)
 
 
-def outputs(inputs: Inputs, b_topk: int = B_TOPK, ctas: int = 2, rounding: Rounding = EXACT) -> Outputs:
+def outputs(
+    inputs: Inputs,
+    b_topk: int = B_TOPK,
+    ctas: int = 2,
+    m: Any = EXACT,
+    problem: ProblemType = SPARSE_MLA_BWD,
+) -> Outputs:
     """The outputs that the walk adds up to."""
     p = inputs.problem
-    mask = key_mask(inputs)
-    result = Outputs(np.zeros((p.s_q, p.h_q)), np.zeros((p.s_q, p.h_q, p.d_qk)), np.zeros((p.s_kv, p.d_qk)))
-    for tile in walk(inputs, b_topk, ctas, rounding):
-        token = tile.coord.token
-        if tile.stage == "delta":
-            result.delta[token, tile.rows] = tile.value
-        elif tile.stage == "dQ" and tile.coord.k_block is None:
-            result.dQ[token, tile.rows] = tile.value
-        elif tile.stage == "dKV":
-            for slot in np.flatnonzero(mask[token, tile.rows]):
-                row = inputs.indices[token, tile.rows.start + slot]
-                result.dKV[row] = rounding.add(result.dKV[row], tile.value[slot])
-    return result
+    evaluation = Evaluation(problem, inputs, Tiling(b_topk, ctas), m)
+    delta, dQ = np.zeros((p.s_q, p.h_q)), np.zeros((p.s_q, p.h_q, p.d_qk))
+    for token in range(p.s_q):
+        delta[token] = evaluation.whole("delta", token).value
+        kept = evaluation.whole("dQ", token)
+        dQ[token] = kept.value if kept.copy is None else kept.copy
+    return Outputs(delta, dQ, evaluation.scatter("dKV", np.zeros((p.s_kv, p.d_qk))))
 
 
 def forward(inputs: Inputs) -> tuple[F64, F64]:

@@ -14,12 +14,14 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple
 from pathlib import Path
+from types import ModuleType
 
 from tileproof.spec import numerics, plans
+from tileproof.spec.arithmetic import bound
 from tileproof.spec.machine.pages import write_or_check
 from tileproof.spec.plan import Barrier, KernelPlan, SmemObservation, TmemObservation
 from tileproof.spec.problems.sparse_mla_bwd import inputs as problem
-from tileproof.spec.problems.sparse_mla_bwd import sink
+from tileproof.spec.problems.sparse_mla_bwd import notation, sink
 from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
 
 _BARRIER_HEAD = (
@@ -80,38 +82,51 @@ def _stages() -> list[str]:
             f"`{s.formula}`",
             ", ".join(s.inputs),
             f"[{', '.join(s.tile)}]",
-            s.dtype_at_rest,
+            s.at_rest,
             s.memory,
             s.kind,
         )
         for s in STAGES.values()
     ]
     head = ("stage", "value", "inputs", "tile", "at rest", "memory", "kind")
-    steps = [(f"**{s.name}**", *astuple(s.steps)) for s in STAGES.values()]
-    roundings = [(f"**{s.name}**", point) for s in STAGES.values() for point in s.rounding]
+    steps = [(f"**{s.name}**", *s.steps) for s in STAGES.values()]
     return [
         "## The stages",
-        "`k` is a tile's gathered kv rows, zero where no key; `v` its first d_v columns.",
+        "Each stage is one function over an arithmetic, in `spec/problems/sparse_mla_bwd/stages.py`; this "
+        "page, the float64 reference, the rounding model and the bounds are interpretations of it. `k` is a "
+        "tile's gathered kv rows, zero where no key; `v` its first d_v columns; `mask` says which slots are "
+        "keys.",
         _table(head, rows),
+        "\n".join(f"$${s.latex}$$\n" for s in STAGES.values()).rstrip(),
         "### Four steps each",
         _table(("stage", "LOAD", "COMPUTE", "ROUND", "STORE"), steps),
-        "### Rounding points",
-        _table(("stage", "rounding"), roundings),
+        *_notation(),
+    ]
+
+
+def _notation() -> list[str]:
+    return [
+        "### Names elsewhere",
+        (inspect.getdoc(notation) or "").replace("``", "`"),
+        _table(("here", "what it is", *notation.ELSEWHERE), notation.NAMES),
     ]
 
 
 def _bounds() -> list[str]:
-    text = (inspect.getdoc(numerics) or "").replace("``", "`")
     constants = [(f"`{c.name}`", f"`{c.value}`", c.meaning, c.source) for c in numerics.CONSTANTS]
-    bounds = [("any matrix product", _sentences(inspect.getdoc(numerics.bound_matmul)))]
-    bounds += [(f"**{n}**", _sentences(inspect.getdoc(f))) for n, f in numerics.BOUNDS.items()]
-    bounds.append(("rows of dKV", _sentences(inspect.getdoc(numerics.bound_scatter))))
     return [
         "## Error bounds",
-        text,
+        _prose(numerics),
         _table(("constant", "value", "stands for", "source"), constants),
-        _table(("stage", "bound, per element"), bounds),
+        "### What each operation adds",
+        _prose(bound),
+        "Rows of dKV: " + _sentences(inspect.getdoc(numerics.bound_scatter)),
     ]
+
+
+def _prose(module: ModuleType) -> str:
+    """A module's text; its indented lines stay as they are."""
+    return (inspect.getdoc(module) or "").replace("``", "`")
 
 
 def _sink() -> list[str]:

@@ -16,11 +16,12 @@ from tileproof.conformance.judge.repeat import outputs_differ
 from tileproof.conformance.judge.rows import Rows, judge_rows, plant_canaries
 from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.observe.observation import Observation, observe
-from tileproof.conformance.observe.tiles import Chain, Place, Reference, StageTile
+from tileproof.conformance.observe.tiles import Chain, StageTile
 from tileproof.conformance.problems.case import Case
 from tileproof.kernels.compile import Built
 from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.launch import Launch
+from tileproof.reference.evaluate import Shared
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan, OutputObservation
 from tileproof.spec.problems.sparse_mla_bwd.inputs import BF16, Inputs
@@ -128,8 +129,8 @@ def judge(
     faults: list[Finding] = []
     views: dict[str, Observation] = {}
     sums: dict[str, list[Rows]] = {}
-    ground: dict[Place, Reference] = {}
-    whole = EndToEnd(inputs, plan.cluster, plan.b_topk)
+    shared: Shared = {}
+    whole = EndToEnd(inputs, plan.cluster, plan.b_topk, shared)
     for build in ("production", "probe"):
         if faults:
             break
@@ -137,7 +138,7 @@ def judge(
         view = observe(plan, inputs, observed, build, probe=build == "probe")
         tiles = tuple(tile for tile in view.tiles if tile.stage in wanted)
         views[build] = replace(view, tiles=tiles)
-        chain = Chain(inputs, index(view.tiles), ground, plan.cluster, plan.b_topk)
+        chain = Chain(inputs, index(view.tiles), shared, plan.cluster, plan.b_topk)
         result = compare(chain, tiles)
         _count(verdict, result.scores)
         faults += _wrong_tiles(chain, plan, result, build, coded, explain)

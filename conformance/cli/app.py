@@ -285,7 +285,7 @@ def stages(as_json: bool) -> int:
             "formula": one.formula,
             "inputs": ", ".join(one.inputs),
             "tile": "[" + ", ".join(one.tile) + "]",
-            "at rest": one.dtype_at_rest,
+            "at rest": one.at_rest,
         }
         for one in STAGES.values()
     ]

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.diagnose.alternatives import alternatives
 from tileproof.conformance.diagnose.faults import Family, Product, Suspect, families, whole_tiles
 from tileproof.conformance.diagnose.gathers import explain_poison, explain_rows
 from tileproof.conformance.judge.compare import Divergence
@@ -19,6 +18,8 @@ from tileproof.conformance.observe.finding import Finding, Kind
 from tileproof.conformance.observe.tiles import F64, Chain
 from tileproof.conformance.problems import coordinates
 from tileproof.spec import numerics
+from tileproof.spec.problems.sparse_mla_bwd import faults
+from tileproof.spec.problems.sparse_mla_bwd.faults import alternatives
 from tileproof.spec.problems.sparse_mla_bwd.stages import stage
 
 # What the rows and columns of a stage's tiles count, where they are not heads and slots.
@@ -109,7 +110,8 @@ def cause(chain: Chain, divergence: Divergence, ctas: int = 2) -> str:
     if np.isnan(found[wrong]).all():
         return "every wrong element is NaN: a poisoned or never-written operand entered the sum"
     product = Product.of(tile.stage, reference)
-    others = list(alternatives(chain, tile, reference))
+    copied = chain.stage(tile.stage).has_copy and (tile.operand or tile.value.dtype.itemsize == 2)
+    others = alternatives(chain, faults.Tile(tile.stage, tile.coord, reference.operands, copied))
     formulas = [Suspect(one.cause, one.value, one.bound) for one in others]
     whole = list(whole_tiles(chain, tile))
     # Elementwise tiles of different k-blocks are often alike; sums of products seldom are.

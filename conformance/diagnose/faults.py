@@ -12,11 +12,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from tileproof.conformance.observe.tiles import F64, Chain, Reference, StageTile
 from tileproof.spec import numerics
+from tileproof.spec.arithmetic.bound import BOUND, Bounded
 from tileproof.spec.machine import smem_layout
 from tileproof.spec.machine.smem_layout import Major
 from tileproof.spec.machine.swizzle import swizzle
+from tileproof.spec.problems.base import TileCoord
 from tileproof.spec.problems.sparse_mla_bwd.stages import stage
-from tileproof.spec.problems.sparse_mla_bwd.tiling import TileCoord, k_blocks
+from tileproof.spec.problems.sparse_mla_bwd.tiling import k_blocks
 
 COLUMN_TILE = 64
 K_STEP = 16
@@ -50,7 +52,7 @@ class Product:
         if stage(name).kind not in ("matmul", "rowsum"):
             return None
         first, second = stage(name).inputs
-        a, b = (np.asarray(reference.operands[n]).astype(np.float64) for n in (first, second))
+        a, b = (reference.operands[n].value for n in (first, second))
         return Product(stage(name).kind, a, b, (first, second))
 
     def value(self, columns: slice = slice(None)) -> F64:
@@ -60,9 +62,10 @@ class Product:
 
     def bound(self) -> F64:
         """The bound of this stage for these operands, as [rows, cols]."""
+        a, b = Bounded(self.a), Bounded(self.b)
         if self.kind == "matmul":
-            return numerics.bound_matmul(self.a, self.b)
-        return numerics.bound_delta(self.a, self.b)[:, None]
+            return BOUND.matmul(a, BOUND.transpose(b)).errors
+        return BOUND.rowsum(a, b).errors[:, None]
 
 
 @dataclass(frozen=True)
@@ -158,13 +161,12 @@ def _stale_families(chain: Chain, tile: StageTile, product: Product) -> Iterator
         for other in range(k_blocks(chain.inputs, coord.token)):
             if other != coord.k_block:
                 cols = slice(other * size, (other + 1) * size)
-                rows = np.asarray(chain.operand(b, replace(coord, k_block=other), tile.rows, cols))
-                changed = replace(product, b=rows.astype(np.float64))
-                yield Family(_of_block(b, other), changed)
+                rows = chain.operand(b, replace(coord, k_block=other), tile.rows, cols).value
+                yield Family(_of_block(b, other), replace(product, b=rows))
     for token in range(chain.inputs.problem.s_q):
         if token != coord.token:
-            rows = np.asarray(chain.operand(a, replace(coord, token=token), tile.rows, tile.cols))
-            yield Family(_of_token(a, token), replace(product, a=rows.astype(np.float64)))
+            rows = chain.operand(a, replace(coord, token=token), tile.rows, tile.cols).value
+            yield Family(_of_token(a, token), replace(product, a=rows))
 
 
 def _of_block(operand: str, other: int) -> Callable[[str], str]:

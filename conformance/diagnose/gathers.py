@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from tileproof.conformance.diagnose.faults import COLUMN_TILE, Product
 from tileproof.conformance.observe.tiles import F64, Chain, StageTile
-from tileproof.spec import numerics
+from tileproof.spec.arithmetic.bound import BOUND, Bounded
 from tileproof.spec.problems.sparse_mla_bwd.inputs import key_mask
 from tileproof.spec.problems.sparse_mla_bwd.stages import stage
 
@@ -71,10 +71,9 @@ def _source(
     """
     rows = np.repeat(product.b[j : j + 1], candidates.size, axis=0)
     rows[:, part] = pool[candidates][:, part]
-    value = product.a @ rows.T
-    bound = numerics.bound_matmul(product.a, rows)
+    other = BOUND.matmul(Bounded(product.a), BOUND.transpose(Bounded(rows)))
     with np.errstate(invalid="ignore"):
-        fits = candidates[(np.abs(column[:, None] - value) <= bound).all(axis=0)]
+        fits = candidates[(np.abs(column[:, None] - other.value) <= other.errors).all(axis=0)]
     if fits.size == 0:
         return None
     # Prefer a row that the token's own slots name, nearest slot first: equal rows are common.

@@ -69,23 +69,24 @@ def wrong_elements(tile: StageTile, reference: Reference) -> npt.NDArray[np.bool
     0).
 
     Where the bound is infinite (an f32 overflow is possible) any written value is accepted, but NaN only if
-    the reference is NaN itself or an operand may be infinite. NaN that an operand brought in must be found.
+    the reference is NaN itself or an operand may be infinite there. NaN that an operand brought in must be
+    found.
     """
-    return ~(tile.written & honest(tile.value, reference.value, reference.bound, reference.nan_allowed))
+    return ~(tile.written & honest(tile.value, reference.value, reference.bound, reference.free))
 
 
 def honest(
-    value: npt.NDArray[Any], expected: F64, bound: F64, nan_allowed: bool = False
+    value: npt.NDArray[Any], expected: F64, bound: F64, free: npt.NDArray[np.bool_] | bool = False
 ) -> npt.NDArray[np.bool_]:
     """Elementwise: `value` is within `bound` of `expected`, by the rules of `wrong_elements`."""
     with np.errstate(invalid="ignore"):  # signalling NaNs
         found = value.astype(np.float64)
-    no_number, must = np.isnan(found), np.isnan(expected)
-    with np.errstate(invalid="ignore"):
         close = (np.abs(found - expected) <= bound) | (found == expected)
-    if nan_allowed:
-        return close | np.isinf(bound)
-    return np.where(must, no_number, close | (np.isinf(bound) & ~no_number))
+    if close.all():
+        return close
+    no_number, must, unbounded = np.isnan(found), np.isnan(expected), np.isinf(bound)
+    strict = np.where(must, no_number, close | (unbounded & ~no_number))
+    return np.where(free, close | unbounded, strict)
 
 
 def _score(tile: StageTile, reference: Reference) -> StageScore:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 import numpy as np
 from tileproof.conformance.drivers.capture import Observed
@@ -11,31 +11,34 @@ from tileproof.conformance.judge.patterns import arrangement
 from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.observe.observation import axes_of
 from tileproof.conformance.problems.case import selected
-from tileproof.spec import chain_bounds
+from tileproof.reference.chain import Known, outputs_of
+from tileproof.reference.evaluate import Shared
 from tileproof.spec.plan import KernelPlan, OutputObservation
+from tileproof.spec.problems.base import ProblemType, upstream
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
-from tileproof.spec.problems.sparse_mla_bwd.stages import upstream
+from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
 
 SCORE = "{stage} from end to end"
-OUTPUTS = tuple(part.name for part in fields(chain_bounds.ChainOutputs))
 
 
 @dataclass
 class EndToEnd:
-    """The float64 chain over one problem, computed when first asked for."""
+    """The float64 chain over one problem, each output computed when it is asked for."""
 
     inputs: Inputs
     ctas: int
     b_topk: int
-    _outputs: list[chain_bounds.ChainOutputs] = field(default_factory=list)
+    shared: Shared = field(default_factory=dict)
+    problem: ProblemType = SPARSE_MLA_BWD
+    _known: dict[str, Known] = field(default_factory=dict)
 
-    def known(self, stage: str) -> chain_bounds.Known:
+    def known(self, stage: str) -> Known:
         """Value and composed bound of output `stage`."""
-        if not self._outputs:
-            with np.errstate(invalid="ignore", over="ignore"):
-                self._outputs.append(chain_bounds.outputs(self.inputs, self.ctas, self.b_topk))
-        known: chain_bounds.Known = getattr(self._outputs[0], stage)
-        return known
+        if stage not in self._known:
+            self._known[stage] = outputs_of(
+                self.inputs, stage, self.ctas, self.b_topk, self.shared, self.problem
+            )
+        return self._known[stage]
 
     def judge(
         self, plan: KernelPlan, observed: Observed, build: str, stages: list[str]
@@ -51,7 +54,7 @@ class EndToEnd:
             if not isinstance(at, OutputObservation) or at.stage not in stages:
                 continue
             # A stage without earlier stages among its inputs is judged on ground data as it is.
-            if at.stage not in OUTPUTS or not upstream(at.stage) or axes_of(at)[-1] == "topk":
+            if not upstream(self.problem, at.stage) or axes_of(at)[-1] == "topk":
                 continue
             output, known = observed.outputs[at.parameter], self.known(at.stage)
             value, error = known.value, known.error

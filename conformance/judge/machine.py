@@ -9,9 +9,10 @@ from tileproof.conformance.drivers.names import barrier_at, barrier_name, role_o
 from tileproof.conformance.observe.captures import captured, parts_of, publication
 from tileproof.conformance.observe.finding import Finding
 from tileproof.spec.plan import KernelPlan, OutputObservation
+from tileproof.spec.problems.base import TileCoord
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
 from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
-from tileproof.spec.problems.sparse_mla_bwd.tiling import TileCoord, k_blocks
+from tileproof.spec.problems.sparse_mla_bwd.tiling import k_blocks
 
 
 def machine_findings(plan: KernelPlan, inputs: Inputs, observed: Observed, build: str) -> list[Finding]:

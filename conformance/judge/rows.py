@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +16,11 @@ from tileproof.conformance.observe.observation import axes_of
 from tileproof.conformance.observe.tiles import F64, Chain
 from tileproof.conformance.problems.case import selected
 from tileproof.kernels.launch import Launch
-from tileproof.spec.chain_bounds import RowSums
+from tileproof.spec.arithmetic.sums import RowSums
 from tileproof.spec.plan import KernelPlan, OutputObservation
+from tileproof.spec.problems.base import TileCoord
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
-from tileproof.spec.problems.sparse_mla_bwd.tiling import TileCoord, k_blocks
+from tileproof.spec.problems.sparse_mla_bwd.tiling import k_blocks
 
 SCORE = "{stage} rows"
 # Subnormals, which red.add flushes, NaNs with payloads, quiet and signalling, -0, -inf, 1.
@@ -88,7 +90,7 @@ def _judge(
     return Rows(at, sums, tuple(findings), counted)
 
 
-def _contributions(plan: KernelPlan, chain: Chain, stage: str) -> Iterator[tuple[TileCoord, F64, F64 | None]]:
+def _contributions(plan: KernelPlan, chain: Chain, stage: str) -> Iterator[tuple[TileCoord, Any, F64 | None]]:
     """Every tile of the walk: what it adds, ``[slots, d_qk]``, and its error (None: it was observed)."""
     for token in range(chain.inputs.problem.s_q):
         for k_block in range(k_blocks(chain.inputs, token, plan.b_topk)):
@@ -96,7 +98,7 @@ def _contributions(plan: KernelPlan, chain: Chain, stage: str) -> Iterator[tuple
                 coord = TileCoord(token, cta, k_block)
                 own = chain.observed.get((stage, coord))
                 if own is not None and own.written.all():
-                    yield coord, own.value.astype(np.float64), None
+                    yield coord, own.value, None
                 else:
                     reference = chain.reference(stage, coord, *chain.region(stage, coord))
                     yield coord, reference.value, reference.bound
@@ -124,7 +126,7 @@ def row_sums(
         index, key = (x[coord.token, first : first + plan.b_topk] for x in (chain.inputs.indices, mask))
         target = send(np.arange(plan.b_topk))
         live = key[target]
-        sums.add(index[target][live], value[live], None if error is None else error[live])
+        sums.add(np.asarray(index[target][live]), value[live], None if error is None else error[live])
     return sums
 
 

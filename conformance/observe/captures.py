@@ -13,8 +13,9 @@ from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.observe.tiles import Chain, StageTile
 from tileproof.spec.machine import smem_layout, tmem
 from tileproof.spec.plan import KernelPlan, SmemObservation, SmemTile, TmemObservation
+from tileproof.spec.problems.base import TileCoord
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
-from tileproof.spec.problems.sparse_mla_bwd.tiling import TileCoord, k_blocks, walk
+from tileproof.spec.problems.sparse_mla_bwd.tiling import k_blocks, walk
 
 Captured = TmemObservation | SmemObservation
 Cells = npt.NDArray[np.int64]

@@ -12,8 +12,9 @@ from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.observe.tiles import StageTile
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan, OutputObservation
+from tileproof.spec.problems.base import TileCoord
 from tileproof.spec.problems.sparse_mla_bwd.inputs import BF16, Inputs
-from tileproof.spec.problems.sparse_mla_bwd.tiling import Tile, TileCoord, rows_of, walk
+from tileproof.spec.problems.sparse_mla_bwd.tiling import Tile, rows_of, walk
 
 
 @dataclass(frozen=True)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, cast
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
-from tileproof.reference import stages as formulas
-from tileproof.spec import chain_bounds, numerics
-from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, Inputs, key_mask
-from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES, stage, upstream
-from tileproof.spec.problems.sparse_mla_bwd.tiling import TileCoord, gather, k_blocks, rows_of
+from tileproof.reference.evaluate import Evaluation, Shared
+from tileproof.spec.arithmetic import F32, Form
+from tileproof.spec.arithmetic.bound import BOUND, Bounded
+from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling
+from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK
+from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
 
 F64 = npt.NDArray[np.float64]
 Key = tuple[str, TileCoord]
-Place = tuple[str, TileCoord, int, int]
+Operands = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -51,164 +53,149 @@ class StageTile:
 class Reference:
     """The float64 value of a tile, how far a correct kernel may be from it, and the operands of both.
 
-    `nan_allowed`: NaN is an honest outcome where the bound is infinite, as an operand may be infinite. A
+    `free`: where NaN is an honest outcome too, if the bound is infinite, as an operand may be infinite. A
     value of NaN that no infinite operand explains must be found: it was an operand's.
     """
 
     value: F64
     bound: F64
-    operands: Mapping[str, Any]
-    nan_allowed: bool = False
+    free: npt.NDArray[np.bool_] | bool = False
+    _operands: Callable[[], Operands] = field(default=dict, repr=False)
+
+    @cached_property
+    def operands(self) -> Operands:
+        """The inputs of the tile's stage, as terms of the bound arithmetic."""
+        return self._operands()
 
 
-@dataclass
-class Chain:
-    """The stage graph over one problem, evaluated tile by tile on the inputs that the kernel itself had.
+class Chain(Evaluation):
+    """The stage graph over one problem, evaluated on the inputs that the kernel itself had.
 
     Assume-guarantee: an input that is an earlier stage is taken from `observed` where the kernel's own tile
-    is known, else from the float64 reference. The f32 S behind dS is the exact one of the kernel's own P
-    unless it is observed; its error is then part of the bound of dS. A tile whose inputs were not all
-    observed has an infinite bound: nothing can be held against it alone, only against the whole chain.
+    is known. A stage whose f32 value never leaves the registers (S behind dS), or which this launch does not
+    show at all, is evaluated from the inputs that it had, with its own error. A tile that should have been
+    seen and was not written makes the bounds of what depends on it infinite: nothing can be held against
+    those alone, only against the whole chain.
     """
 
-    inputs: Inputs
-    observed: Mapping[Key, StageTile] = field(default_factory=dict)
-    # References of stages without an earlier stage among their inputs; launches on the same inputs can share
-    # them.
-    ground: dict[Place, Reference] = field(default_factory=dict)
-    ctas: int = 2
-    b_topk: int = B_TOPK
-    _mask: npt.NDArray[np.bool_] = field(init=False)
-    _known: dict[Place, Reference] = field(init=False, default_factory=dict)
-    _gathered: dict[tuple[int, int, int], Any] = field(init=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._mask = key_mask(self.inputs)
-
-    def region(self, name: str, coord: TileCoord) -> tuple[slice, slice]:
-        """Rows and columns of the tile of stage `name` at `coord`, as `StageTile` counts them."""
-        p = self.inputs.problem
-        heads = rows_of(p, coord.cta or 0, self.ctas)
-        if name == "delta":
-            return heads, slice(0, 1)
-        if name == "dQ":
-            return heads, slice(0, p.d_qk)
-        first = (coord.k_block or 0) * self.b_topk
-        slots = slice(first, first + self.b_topk)
-        return (slots, slice(0, p.d_qk)) if name == "dKV" else (heads, slots)
+    def __init__(
+        self,
+        inputs: Any,
+        observed: Mapping[Key, StageTile] | None = None,
+        shared: Shared | None = None,
+        ctas: int = 2,
+        b_topk: int = B_TOPK,
+        problem: ProblemType = SPARSE_MLA_BWD,
+    ) -> None:
+        super().__init__(problem, inputs, Tiling(b_topk, ctas), BOUND, shared)
+        self.observed: Mapping[Key, StageTile] = {} if observed is None else observed
+        self.ctas, self.b_topk = ctas, b_topk
+        self._seen = {name for name, _ in self.observed}
 
     def reference(self, name: str, coord: TileCoord, rows: slice, cols: slice) -> Reference:
         """Value and bound of stage `name` over `rows` and `cols` as `StageTile` counts them, 2-D."""
-        key = (name, coord, rows.start, cols.start)
-        known = self._known if upstream(name) else self.ground
-        if key not in known:
-            if name in ("dQ", "dKV") and (rows, cols) != self.region(name, coord):
-                raise TileproofError(
-                    f"stage {name} is judged in whole tiles",
-                    where=f"stage {name}, {coord}",
-                    expected=str(self.region(name, coord)),
-                    found=str((rows, cols)),
-                )
-            known[key] = self._evaluate(name, coord, rows, cols)
-        return known[key]
-
-    def _evaluate(self, name: str, coord: TileCoord, rows: slice, cols: slice) -> Reference:
-        operands = self.operands(name, coord, rows, cols)
-        numbers = [np.asarray(x) for x in operands.values()]
-        infinite = any(bool(np.isinf(x).any()) for x in numbers if x.dtype.kind not in "biu")
-        with np.errstate(invalid="ignore", over="ignore"):
-            value = _columns(getattr(formulas, name)(**operands))
-            if name == "dS" and not self._own_f32("S", coord):
-                P, lse, mask = (self.operand(x, coord, rows, cols) for x in ("P", "lse", "mask"))
-                parts = {x: operands[x] for x in ("dP", "delta", "sm_scale")}
-                bound = chain_bounds.bound_dS_of_P(P=P, lse=lse, mask=mask, **parts)
-            elif name == "S":
-                own = self.observed.get((name, coord))
-                copy = own is not None and own.operand
-                bound = numerics.bound_S(**operands, operand=copy)
-                infinite |= bool(np.isinf(operands["lse"]).any())
-            else:
-                bound = numerics.bound(name, **operands)
-        bound = _columns(bound)
-        if not self._inputs_known(name, coord):
-            return Reference(value, np.full(value.shape, np.inf), operands, True)
-        # An S that may overflow makes infinity times 0 in dS.
-        overflow = name == "dS" and bool(np.isinf(bound).any())
-        return Reference(value, bound, operands, infinite or overflow)
-
-    def _inputs_known(self, name: str, coord: TileCoord) -> bool:
-        """Whether every earlier stage among a tile's inputs was observed (for dS, P serves instead of S)."""
-        if name == "dQ":
-            count = k_blocks(self.inputs, coord.token, self.b_topk)
-            return all(self._own("dS", TileCoord(coord.token, coord.cta, block)) for block in range(count))
-        needed = [source for source in stage(name).inputs if source in STAGES]
-        if name == "dS" and not self._own_f32("S", coord):
-            needed = ["P", "dP", "delta"]
-        return all(
-            self._own(source, TileCoord(coord.token, coord.cta, None) if source == "delta" else coord)
-            for source in needed
+        term = self._judged(name, coord)
+        at = self.span(name, coord.token, rows, cols)
+        return Reference(
+            _columns(term.value[at]),
+            _columns(term.errors[at]),
+            False if term.free is None else _columns(term.free[at]),
+            lambda: self.operands(name, coord, rows, cols),
         )
 
-    def operands(self, name: str, coord: TileCoord, rows: slice, cols: slice) -> dict[str, Any]:
-        """The inputs of a tile's stage, as its formula takes them."""
-        token = coord.token
-        if name == "dQ":
-            count = k_blocks(self.inputs, token, self.b_topk)
-            blocks = [TileCoord(token, coord.cta, block) for block in range(count)]
-            tiles = [self.copy_of("dS", block) for block in blocks]
-            dS = np.concatenate(tiles, axis=1) if tiles else np.zeros((rows.stop - rows.start, 0))
-            return {"dS": dS, "k": self._rows_of_kv(token, slice(0, count * self.b_topk))}
-        if name == "dKV":
-            heads = rows_of(self.inputs.problem, coord.cta or 0, self.ctas)
-            copies = {source: self.copy_of(source, coord) for source in ("S", "dS")}
-            ground = {source: getattr(self.inputs, source)[token, heads] for source in ("dO", "q")}
-            return {"S": copies["S"], "dO": ground["dO"], "dS": copies["dS"], "q": ground["q"]}
-        return {source: self.operand(source, coord, rows, cols) for source in stage(name).inputs}
+    def _judged(self, name: str, coord: TileCoord) -> Bounded:
+        """The stage over the tile's group: its f32 value, or the rounded copy if that is what is seen."""
+        kept = self.whole(name, coord.token, coord.cta)
+        own = self.observed.get((name, coord))
+        copied = kept.copy is not None and (own is None or own.operand or own.value.dtype.itemsize == 2)
+        term: Any = kept.copy if copied else kept.value
+        return cast(Bounded, term)
+
+    def earlier(self, name: str, group: int, form: Form) -> Any:
+        """An input as the kernel had it, where it was seen in that form."""
+        key = (name, group, form)
+        if key not in self._given:
+            tiles = {coord: self.observed.get((name, coord)) for coord in self.coordinates(name, group)}
+            only_copies = any(tile is not None and tile.operand for tile in tiles.values())
+            if name not in self._seen or (form == F32 and only_copies):
+                self._given[key] = super().earlier(name, group, form)
+            else:
+                self._given[key] = self._from_tiles(name, group, form, tiles)
+        return self._given[key]
+
+    def _from_tiles(
+        self, name: str, group: int, form: Form, tiles: Mapping[TileCoord, StageTile | None]
+    ) -> Any:
+        extents = [self.extent(group, axis) for axis in self.stage(name).tile]
+        shape = tuple(span.stop - span.start for span in extents)
+        narrow = {"bf16": np.dtype(ml_dtypes.bfloat16), "f16": np.dtype(np.float16)}.get(form.name)
+        value = np.zeros(shape, np.float32 if narrow is None else narrow)
+        unknown = np.zeros(shape, bool)
+        for coord, tile in tiles.items():
+            at = self.span(name, group, *self.region(name, coord))
+            if tile is None or not tile.written.all():
+                unknown[at] = True
+            else:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    value[at] = tile.value.reshape(value[at].shape).astype(value.dtype)
+        known = self._same(("seen", name, group, form), value, unknown)
+        if known is None:
+            known = self.m.read(form, value)
+            if unknown.any():
+                instead = super().earlier(name, group, form)
+                known = Bounded(
+                    np.where(unknown, instead.value, known.value), np.where(unknown, np.inf, 0.0), unknown
+                )
+            self.shared.setdefault(("seen", name, group, form), []).append((value, unknown, known))
+        return known
+
+    def _same(self, key: Any, value: npt.NDArray[Any], unknown: npt.NDArray[np.bool_]) -> Any:
+        """The term of the same bits, if a launch on these inputs showed them before."""
+        bits = value.view(f"u{value.itemsize}")
+        for other, hidden, term in self.shared.get(key, ()):
+            if np.array_equal(bits, other.view(bits.dtype)) and np.array_equal(unknown, hidden):
+                return term
+        return None
+
+    def operands(self, name: str, coord: TileCoord, rows: slice, cols: slice) -> Operands:
+        """The inputs of a tile's stage, as its function takes them."""
+        stage = self.stage(name)
+        spans = dict(zip(stage.tile, (rows, cols), strict=False))
+        for axis in stage.contracted & set(self.problem.shared):
+            spans[axis] = self.problem.region(self.inputs, self.tiling, coord, axis)
+        return {
+            source: self._restricted(
+                source, coord.token, self.term(source, coord.token, stage.reads[source]), spans
+            )
+            for source in stage.inputs
+        }
 
     def operand(self, name: str, coord: TileCoord, rows: slice, cols: slice) -> Any:
-        """One input of a tile [heads, slots] of a stage, as its formula takes it."""
-        p, token = self.inputs.problem, coord.token
-        if name in STAGES:
-            place = TileCoord(token, coord.cta, None) if name == "delta" else coord
-            if self._own_f32(name, place):
-                value: Any = self.observed[name, place].value
-            else:
-                value = self.reference(name, place, rows, slice(0, 1) if name == "delta" else cols).value
-            return value[:, 0] if name == "delta" else value
-        if name in ("q", "o", "dO", "lse"):
-            return getattr(self.inputs, name)[token, rows]
-        if name == "k":
-            return self._rows_of_kv(token, cols)
-        if name == "v":
-            return self._rows_of_kv(token, cols)[:, : p.d_v]
-        if name == "mask":
-            return self._mask[token, cols]
-        if name == "sm_scale":
-            return p.sm_scale
-        raise TileproofError("unknown ground data", where=f"stage inputs {name!r}")
+        """One input of a tile [shared axis, walked axis] of a stage, in f32 where it is a stage."""
+        form = F32 if name in self.problem.stages else self._form(name)
+        spans = dict.fromkeys(self.problem.shared, rows) | {self.problem.walked: cols}
+        return self._restricted(name, coord.token, self.term(name, coord.token, form), spans)
+
+    def _form(self, name: str) -> Form:
+        return next(one.reads[name] for one in self.problem.stages.values() if name in one.inputs)
+
+    def _restricted(self, name: str, group: int, term: Any, spans: Mapping[str, slice]) -> Any:
+        index = []
+        for axis in self.axes(name):
+            wanted, first = spans.get(axis), self.extent(group, axis).start
+            index.append(slice(None) if wanted is None else slice(wanted.start - first, wanted.stop - first))
+        return self.m.part(term, tuple(index)) if index else term
 
     def copy_of(self, name: str, coord: TileCoord) -> F64:
-        """The bf16 copy of a tile of S or dS that the kernel's MMAs read."""
-        if self._own(name, coord):
-            own = self.observed[name, coord]
-            value = own.value.astype(np.float64)
-            return value if own.operand else numerics.round_bf16(value)
-        return numerics.round_bf16(self.reference(name, coord, *self.region(name, coord)).value)
-
-    def _own(self, name: str, coord: TileCoord) -> bool:
-        own = self.observed.get((name, coord))
-        return own is not None and bool(own.written.all())
-
-    def _own_f32(self, name: str, coord: TileCoord) -> bool:
-        return self._own(name, coord) and not self.observed[name, coord].operand
-
-    def _rows_of_kv(self, token: int, cols: slice) -> Any:
-        key = (token, cols.start, cols.stop)
-        if key not in self._gathered:
-            self._gathered[key] = gather(self.inputs, token, cols).astype(np.float64)
-        return self._gathered[key]
+        """The rounded copy of a tile that the kernel's MMAs read."""
+        form = next(
+            one.reads[name] for one in self.problem.stages.values() if one.reads.get(name, F32) != F32
+        )
+        at = self.span(name, coord.token, *self.region(name, coord))
+        value: F64 = self.earlier(name, coord.token, form).value[at]
+        return value
 
 
-def _columns(value: npt.NDArray[Any]) -> F64:
+def _columns(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """A [rows] result as [rows, 1], so that every tile is two-dimensional."""
     return value.reshape(value.shape[0], -1)

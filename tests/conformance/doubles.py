@@ -9,11 +9,11 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 from tileproof.conformance.drivers.capture import Capture, Observed, Output
-from tileproof.reference import stages
 from tileproof.spec.machine import tmem
 from tileproof.spec.numerics import round_f32
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
+from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
 from tileproof.spec.problems.sparse_mla_bwd.tiling import Tile, gather, rows_of, walk
 
 F64 = npt.NDArray[np.float64]
@@ -27,7 +27,7 @@ def honest(stage: str, tile: Tile, value: F64) -> F64:
 
 def p_tile(inputs: Inputs, tile: Tile) -> F64:
     """P of a tile in float64."""
-    return stages.P(inputs.q[tile.token, tile.rows], gather(inputs, tile.token, tile.cols))
+    return STAGES["P"].exact(q=inputs.q[tile.token, tile.rows], k=gather(inputs, tile.token, tile.cols))
 
 
 def machine(
@@ -47,7 +47,7 @@ def machine(
     for token in range(p.s_q):
         for cta in range(plan.cluster):
             rows = rows_of(p, cta, plan.cluster)
-            value = stages.delta(inputs.o[token, rows], inputs.dO[token, rows])[:, None]
+            value = STAGES["delta"].exact(o=inputs.o[token, rows], dO=inputs.dO[token, rows])[:, None]
             found = plant("delta", Tile(token, cta, 0, rows, slice(0, 1)), value)
             if found is not None:
                 delta.values[token, rows] = round_f32(found)[:, 0]

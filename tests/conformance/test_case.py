@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tileproof.conformance.problems import coordinates
 from tileproof.conformance.problems.case import INT_MAX, INT_MIN, ORDERS, VALUES, Case, Indices, selected
 from tileproof.conformance.problems.strategies import cases, problems
-from tileproof.reference import stages
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.problems.sparse_mla_bwd.inputs import key_mask
+from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
 from tileproof.spec.problems.sparse_mla_bwd.tiling import gather
 
 QUICK = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
@@ -116,7 +116,7 @@ def test_coordinates_name_every_product(d_qk):
         d_qk, s_kv=200, blocks=2, tokens=(Indices("permuted"),) * 2, values="coordinates", seed=3
     ).inputs()
     for token in range(2):
-        P = stages.P(inputs.q[token], gather(inputs, token, slice(0, 128)))
+        P = STAGES["P"].exact(q=inputs.q[token], k=gather(inputs, token, slice(0, 128)))
         for head, slot in ((0, 0), (17, 5), (64, 127), (127, 80)):
             tile = int(np.flatnonzero(inputs.q[token, head].astype(np.float32))[0]) // 64
             want = coordinates.Coordinate(int(inputs.indices[token, slot]), tile, head % 6)

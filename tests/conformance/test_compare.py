@@ -15,7 +15,7 @@ from tileproof.conformance.observe.observation import observe
 from tileproof.conformance.observe.tiles import Chain, Reference, StageTile
 from tileproof.conformance.problems.case import Case, Indices
 from tileproof.spec.plans import head128_part0
-from tileproof.spec.problems.sparse_mla_bwd.tiling import TileCoord
+from tileproof.spec.problems.base import TileCoord
 
 PLAN = head128_part0.plan(512)
 

@@ -15,8 +15,9 @@ from tileproof.conformance.mutants.defects import (
     source_overrides,
 )
 from tileproof.kernels.registry import kernel
-from tileproof.reference import stages
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.problems.sparse_mla_bwd import stages
+from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
 from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
 
 SAMPLE = Defect("sample", "a sample", "head128-part0", "ptx", "", "add", "sub", "P", "every tile", count=2)
@@ -55,15 +56,19 @@ def test_reference_defect_lasts_only_inside_the_context():
     planted = replace(
         SAMPLE,
         kind="reference",
-        file="tileproof.reference.stages",
-        find="rounding.rowsum(",
-        replace="2 * rounding.rowsum(",
+        file="tileproof.spec.problems.sparse_mla_bwd.stages",
+        find="m.rowsum(",
+        replace="2 * m.rowsum(",
         count=1,
     )
-    o, before = np.ones((2, 4)), stages.delta
+    o, before = np.ones((2, 4)), stages.STAGES["delta"]
+
+    def delta():
+        return SPARSE_MLA_BWD.stages["delta"].exact(o=o, dO=o).tolist()
+
     with planted_reference(planted):
-        assert stages.delta(o, o).tolist() == [8, 8]
-    assert stages.delta is before and stages.delta(o, o).tolist() == [4, 4]
+        assert delta() == [8, 8]
+    assert SPARSE_MLA_BWD.stages["delta"] is before and delta() == [4, 4]
 
 
 @pytest.mark.parametrize("planted", defects().values(), ids=lambda d: d.id)

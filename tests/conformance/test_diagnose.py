@@ -10,13 +10,17 @@ from doubles import honest, machine, p_tile
 from tileproof.conformance.check.run import Verdict, judge
 from tileproof.conformance.diagnose.faults import LAYOUTS
 from tileproof.conformance.problems.case import Case, Indices
-from tileproof.reference import stages
 from tileproof.spec.plans import head128_part0
+from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
 from tileproof.spec.problems.sparse_mla_bwd.tiling import gather
 
 PLAN = head128_part0.plan(576)
 TWO_TOKENS = (Indices("permuted"), Indices("random", holes=((3, -1), (70, 2**31 - 1))))
 VALUE_CLASSES = ("coordinates", "integers", "normal", "large", "tiny")
+
+
+def P(q, k):
+    return STAGES["P"].exact(q=q, k=k)
 
 
 def case(values="integers", **changes):
@@ -66,7 +70,7 @@ def columns(part):
     def change(inputs, tile, value):
         q = inputs.q[tile.token, tile.rows].astype(np.float64)
         k = gather(inputs, tile.token, tile.cols).astype(np.float64)
-        return stages.P(*part(q, k))
+        return P(*part(q, k))
 
     return change
 
@@ -116,7 +120,7 @@ def test_one_stale_column_tile(values):
         q = inputs.q[tile.token, tile.rows]
         k = gather(inputs, tile.token, tile.cols)
         k[:, 64:128] = gather(inputs, tile.token, slice(0, 64))[:, 64:128]
-        return stages.P(q, k)
+        return P(q, k)
 
     assert find(values, stale).cause == "columns 64..127 of operand k are those of k-block 0 (stale buffer)"
 
@@ -159,7 +163,7 @@ def test_one_wrong_index_of_a_gather4(values):
     def gathered(inputs, tile, value):
         k = gather(inputs, tile.token, tile.cols)
         k[6] = k[7]
-        return stages.P(inputs.q[tile.token, tile.rows], k)
+        return P(inputs.q[tile.token, tile.rows], k)
 
     inputs = case(values).inputs()
     finding = find(values, gathered)
@@ -174,7 +178,7 @@ def test_wrong_row_in_one_column_tile():
     def gathered(inputs, tile, value):
         k = gather(inputs, tile.token, tile.cols)
         k[6, 512:] = k[9, 512:]
-        return stages.P(inputs.q[tile.token, tile.rows], k)
+        return P(inputs.q[tile.token, tile.rows], k)
 
     finding = find("integers", gathered)
     assert "wrong kv row gathered in columns 512..575: slot 134" in finding.cause
@@ -186,7 +190,7 @@ def test_clamped_index_and_zero_fill():
         k = gather(inputs, tile.token, tile.cols)
         k[6] = inputs.kv[0]
         k[9] = 0
-        return stages.P(inputs.q[tile.token, tile.rows], k)
+        return P(inputs.q[tile.token, tile.rows], k)
 
     finding = find("integers", clamped, token=1, k_block=1)
     assert "slot 70 (no key, index 2147483647) holds kv row 0" in finding.cause
@@ -248,7 +252,7 @@ def test_tile_never_written():
 def test_delta_over_half_the_row(values):
     def half(inputs, tile, value):
         o, dO = inputs.o[tile.token, tile.rows], inputs.dO[tile.token, tile.rows]
-        return stages.delta(o[:, :256], dO[:, :256])[:, None]
+        return STAGES["delta"].exact(o=o[:, :256], dO=dO[:, :256])[:, None]
 
     finding = find(values, half, stage="delta")
     assert finding.cause == "the contribution of columns 256..511 (second half of the row) is missing"
@@ -257,7 +261,7 @@ def test_delta_over_half_the_row(values):
 def test_delta_of_the_wrong_operand():
     def squared(inputs, tile, value):
         o = inputs.o[tile.token, tile.rows]
-        return stages.delta(o, o)[:, None]
+        return STAGES["delta"].exact(o=o, dO=o)[:, None]
 
     assert find("integers", squared, stage="delta").cause == "all columns: o * o instead of o * dO"
 

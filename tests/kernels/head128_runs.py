@@ -14,13 +14,13 @@ import ml_dtypes
 import numpy as np
 from tileproof.conformance.drivers import emulator
 from tileproof.conformance.drivers.capture import Capture, MachineFinding, Schedule
+from tileproof.conformance.observe.tiles import Chain, StageTile
 from tileproof.kernels.registry import kernel
-from tileproof.reference import stages as ref
-from tileproof.spec import numerics
+from tileproof.spec.arithmetic.sums import RowSums
 from tileproof.spec.machine import smem_layout, tmem
 from tileproof.spec.plan import KernelPlan, OutputObservation, SmemObservation
+from tileproof.spec.problems.base import TileCoord
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
-from tileproof.spec.problems.sparse_mla_bwd.tiling import gather, k_blocks, rows_of
 
 KERNEL = kernel("head128")
 Array = np.ndarray[Any, Any]
@@ -119,50 +119,28 @@ def first_wrong(run: Run) -> str | None:
 def ratios(run: Run) -> dict[str, float]:
     """Stage -> the largest |error| / bound over its tiles; at most 1 for a correct kernel."""
     inputs, plan = run.inputs, run.plan
-    p = inputs.problem
+    seen: dict[tuple[str, TileCoord], StageTile] = {}
+    chain = Chain(inputs, seen, ctas=plan.cluster, b_topk=plan.b_topk)
+    for token in range(inputs.problem.s_q):
+        for name in plan.stages:
+            for coord in chain.coordinates(name, token):
+                rows, cols = chain.region(name, coord)
+                if coord.k_block is None:
+                    value = run.outputs[name][token, rows].reshape(rows.stop - rows.start, -1)
+                else:
+                    value = run.tiles[name, token, coord.cta or 0, coord.k_block]
+                operand = name in ("S", "dS")
+                written = np.ones(value.shape, bool)
+                seen[name, coord] = StageTile(name, coord, rows, cols, value, written, operand=operand)
+    chain = Chain(inputs, seen, ctas=plan.cluster, b_topk=plan.b_topk)
+    worst: dict[str, float] = dict.fromkeys([*plan.stages, "dKV rows"], 0.0)
+    sums = RowSums.of(inputs.problem.s_kv, inputs.problem.d_qk)
     mask = key_mask(inputs)
-    worst: dict[str, float] = dict.fromkeys(plan.stages, 0.0)
-    worst["dKV rows"] = 0.0
-
-    def note(stage: str, value: Array, expected: Array, bound: Array) -> None:
-        worst[stage] = max(worst[stage], ratio(value, expected, bound))
-
-    magnitude, exact = np.zeros((p.s_kv, p.d_qk)), np.zeros((p.s_kv, p.d_qk))
-    additions = np.zeros((p.s_kv, 1))
-    for token in range(p.s_q):
-        blocks = k_blocks(inputs, token, plan.b_topk)
-        for cta in range(plan.cluster):
-            rows = rows_of(p, cta, plan.cluster)
-            q, dO, o, lse = (a[token, rows] for a in (inputs.q, inputs.dO, inputs.o, inputs.lse))
-            delta = run.outputs["delta"][token, rows]
-            note("delta", delta, ref.delta(o, dO), numerics.bound_delta(o, dO))
-            all_ds, all_k = [np.zeros((q.shape[0], 0))], [np.zeros((0, p.d_qk))]
-            for k_block in range(blocks):
-                cols = slice(k_block * plan.b_topk, (k_block + 1) * plan.b_topk)
-                key = mask[token, cols]
-                k = gather(inputs, token, cols).astype(np.float64)
-                P, S, dP, dS, dKV = (
-                    run.tiles[stage, token, cta, k_block].astype(np.float64)
-                    for stage in ("P", "S", "dP", "dS", "dKV")
-                )
-                note("P", P, ref.P(q, k), numerics.bound_P(q, k))
-                s_exact = ref.S(P, lse, key, p.sm_scale)
-                note("S", S, s_exact, numerics.bound_S(P, lse, key, p.sm_scale, operand=True))
-                note("dP", dP, ref.dP(dO, k[:, : p.d_v]), numerics.bound_dP(dO, k[:, : p.d_v]))
-                # The f32 S that dS was made of is not to be seen: it is within its own bound of s_exact.
-                ds_exact = ref.dS(s_exact, dP, delta, p.sm_scale)
-                s_bound = numerics.bound_S(P, lse, key, p.sm_scale)
-                slack = s_bound * np.abs(dP - delta[:, None]) * p.sm_scale * (1 + 2**-7)
-                note("dS", dS, ds_exact, numerics.bound_dS(s_exact, dP, delta, p.sm_scale) + slack)
-                note("dKV", dKV, ref.dKV(S, dO, dS, q), numerics.bound_dKV(S, dO, dS, q))
-                all_ds.append(dS)
-                all_k.append(k)
-                at = inputs.indices[token, cols][key]
-                np.add.at(magnitude, at, np.abs(dKV[key]))
-                np.add.at(exact, at, dKV[key])
-                np.add.at(additions, at, 1.0)
-            ds, ks = np.concatenate(all_ds, axis=1), np.concatenate(all_k)
-            dQ = run.outputs["dQ"][token, rows].astype(np.float64)
-            note("dQ", dQ, ref.dQ(ds, ks), numerics.bound_dQ(ds, ks))
-    note("dKV rows", run.outputs["dKV"], exact, numerics.bound_scatter(magnitude, 0 * magnitude, additions))
+    for (name, coord), tile in seen.items():
+        known = chain.reference(name, coord, tile.rows, tile.cols)
+        worst[name] = max(worst[name], ratio(tile.value, known.value, known.bound))
+        if name == "dKV":
+            key = mask[coord.token, tile.rows]
+            sums.add(inputs.indices[coord.token, tile.rows][key], tile.value[key])
+    worst["dKV rows"] = ratio(run.outputs["dKV"], sums.value, sums.bound())
     return worst

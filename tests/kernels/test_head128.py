@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tileproof.conformance.drivers.capture import Schedule
 from tileproof.kernels.launch import MAX_SHARED_BYTES
 from tileproof.reference import walk
-from tileproof.reference.rounding import KernelRounding
+from tileproof.spec.arithmetic.rounded import Rounded
 from tileproof.spec.plans.head128 import D_QKS, plan
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
 
@@ -46,7 +46,7 @@ def test_every_stage_is_inside_its_bound(d_qk: int, schedule: Schedule) -> None:
 @pytest.mark.parametrize("d_qk", D_QKS)
 def test_the_whole_chain_is_exact_where_it_can_be(d_qk: int, mma: str) -> None:
     inputs = exact_case(d_qk=d_qk)
-    expected = walk.outputs(inputs, rounding=KernelRounding())
+    expected = walk.outputs(inputs, m=Rounded())
     unrounded = walk.outputs(inputs)
     for schedule in SCHEDULES[:3] if mma == "fast" else SCHEDULES[2:3]:
         seen = run(inputs, schedule=schedule, taps=False, mma=mma)

@@ -16,10 +16,10 @@ from corpus_kit import UNMASKED, Plant, Seen, changed, far_below_zero, run, sour
 from head128_cases import exact_case, random_case
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tileproof.reference import stages as ref
 from tileproof.spec import numerics
 from tileproof.spec.numerics import LOG2_E
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
+from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
 from tileproof.spec.problems.sparse_mla_bwd.tiling import gather, k_blocks, rows_of
 
 Array = np.ndarray[Any, Any]
@@ -36,14 +36,13 @@ def other_bits(a: Seen, b: Seen, *names: str) -> str | None:
     return next((n for n in names if a.outputs[n].tobytes() != b.outputs[n].tobytes()), None)
 
 
-def operands(seen: Seen, token: int, cta: int) -> tuple[Array, Array]:
+def operands(seen: Seen, token: int, cta: int) -> dict[str, Array]:
     """The dS operands ``[64, n]`` of all k-blocks of a token's CTA, and the keys ``[n, d_qk]``, float64."""
     inputs = seen.run.inputs
     cols = [slice(64 * k, 64 * k + 64) for k in range(k_blocks(inputs, token))]
     ds = [seen.run.tiles["dS", token, cta, k].astype(np.float64) for k in range(len(cols))]
-    return np.concatenate(ds, axis=1), np.concatenate([gather(inputs, token, c) for c in cols]).astype(
-        np.float64
-    )
+    keys = np.concatenate([gather(inputs, token, c) for c in cols]).astype(np.float64)
+    return {"dS": np.concatenate(ds, axis=1), "k": keys}
 
 
 def dq_gate(seen: Seen) -> Array:
@@ -52,7 +51,7 @@ def dq_gate(seen: Seen) -> Array:
     gate = np.zeros((p.s_q, p.h_q, p.d_qk))
     for token in range(p.s_q):
         for cta in range(2):
-            gate[token, rows_of(p, cta)] = numerics.bound_dQ(*operands(seen, token, cta))
+            gate[token, rows_of(p, cta)] = STAGES["dQ"].bound(copy=True, **operands(seen, token, cta))
     return gate
 
 
@@ -68,7 +67,8 @@ def dkv_gate(seen: Seen) -> Array:
         heads, cols = rows_of(p, cta), slice(64 * k, 64 * k + 64)
         S, dO = seen.run.tiles["S", token, cta, k], inputs.dO[token, heads]
         q = inputs.q[token, heads]
-        bound, value = numerics.bound_dKV(S, dO, tile, q), ref.dKV(S, dO, tile, q)
+        known = STAGES["dKV"].bounded(S=S, dO=dO, dS=tile, q=q)
+        bound, value = known.errors, known.value
         key = mask[token, cols]
         rows = inputs.indices[token, cols][key]
         np.add.at(magnitude, rows, np.abs(value[key]))
@@ -94,7 +94,7 @@ def permuted_keys(seed: int, d_qk: int, plant: Plant | None) -> str | None:
     one, two = run(a, plant), run(b, plant)
     for token in range(2):
         for cta in range(2):
-            if (operands(one, token, cta)[0][:, order] != operands(two, token, cta)[0]).any():
+            if (operands(one, token, cta)["dS"][:, order] != operands(two, token, cta)["dS"]).any():
                 return "dS"
     if not within(one.outputs["dQ"], two.outputs["dQ"], dq_gate(one) + dq_gate(two)):
         return "dQ"
@@ -229,8 +229,9 @@ def shifted_scores(seed: int, d_qk: int, plant: Plant | None) -> str | None:
         for seen in (one, two):
             P = seen.run.tiles["P", token, cta, k]
             keys, lse = gather(a, token, cols), seen.run.inputs.lse[token, heads]
-            gate += numerics.bound_S(P, lse, mask[token, cols], a.problem.sm_scale, operand=True)
-            slack += scale * numerics.bound_P(seen.run.inputs.q[token, heads], keys)
+            own = {"P": P, "lse": lse, "mask": mask[token, cols], "sm_scale": a.problem.sm_scale}
+            gate += STAGES["S"].bound(copy=True, **own)
+            slack += scale * STAGES["P"].bound(q=seen.run.inputs.q[token, heads], k=keys)
             slack += 2.0**-24 * np.abs(lse)[:, None]
         moved = S.astype(np.float64) * np.expm1(slack * np.log(2.0)) * (1 + 2.0**-7)
         if not within(S, two.run.tiles["S", token, cta, k], gate + moved):

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from mla_problems import INT_MAX, problems
-from tileproof.reference import oracle, stages
-from tileproof.reference.walk import Outputs, outputs, walk, with_forward
-from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem, key_mask
-from tileproof.spec.problems.sparse_mla_bwd.tiling import gather
+from tileproof.reference import oracle
+from tileproof.reference.evaluate import Evaluation
+from tileproof.reference.walk import Outputs, outputs, with_forward
+from tileproof.spec.arithmetic import Form, Kept
+from tileproof.spec.arithmetic.exact import Exact
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.problems.base import Tiling
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem
+from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD, SparseMlaBwd
+from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
 
 TOLERANCE = 1e-11
 
@@ -33,31 +41,59 @@ def disagreement(got: Outputs, want: Outputs, terms: Outputs) -> float:
     return worst
 
 
+class Uncancelled(Exact):
+    """Values with the sum of the absolute values of their terms: complex numbers value + i magnitude."""
+
+    def _of(self, value: Any, magnitude: Any) -> Any:
+        return value + 1j * magnitude
+
+    def read(self, form: Form, x: Any) -> Any:
+        if np.iscomplexobj(x):
+            return x
+        term = super().read(form, x)
+        return term if term.dtype == bool else self._of(term, np.abs(term))
+
+    def matmul(self, a: Any, b: Any) -> Any:
+        return self._of(a.real @ b.real, a.imag @ b.imag)
+
+    def accumulate(self, total: Any, a: Any, b: Any) -> Any:
+        value = super().accumulate(total.real, a.real, b.real)
+        return self._of(value, super().accumulate(total.imag, a.imag, b.imag))
+
+    def rowsum(self, a: Any, b: Any) -> Any:
+        return self._of((a.real * b.real).sum(-1), (a.imag * b.imag).sum(-1))
+
+    def mul(self, *factors: Any) -> Any:
+        return self._of(super().mul(*(x.real for x in factors)), super().mul(*(x.imag for x in factors)))
+
+    def sub(self, a: Any, b: Any) -> Any:
+        return self._of(a.real - b.real, a.imag + b.imag)
+
+    def exp2(self, a: Any) -> Any:
+        return self._of(np.exp2(a.real), np.exp2(a.real))
+
+    def constant(self, name: str, value: float) -> Any:
+        return np.asarray(self._of(value, abs(value)))
+
+
 def uncancelled(inputs: Inputs) -> Outputs:
-    """Each output with the absolute values of its terms added up, from the walk's intermediates."""
+    """Each output with the absolute values of its terms added up."""
     p = inputs.problem
-    result = Outputs(np.zeros((p.s_q, p.h_q)), np.zeros((p.s_q, p.h_q, p.d_qk)), np.zeros((p.s_kv, p.d_qk)))
-    result.delta[:] = np.abs(inputs.o * inputs.dO.astype(np.float64)).sum(-1)
-    mask = key_mask(inputs)
-    tiles: dict[str, np.ndarray] = {}
-    for tile in walk(inputs):
-        tiles[tile.stage] = tile.value
-        token, rows, cols = tile.coord.token, tile.rows, tile.cols
-        if tile.stage != "dS":
-            continue
-        ds = tiles["S"] * (np.abs(tiles["dP"]) + result.delta[token, rows, None]) * p.sm_scale
-        result.dQ[token, rows] += ds @ np.abs(gather(inputs, token, cols).astype(np.float64))
-        both = ds.T @ np.abs(inputs.q[token, rows].astype(np.float64))
-        both[:, : p.d_v] += tiles["S"].T @ np.abs(inputs.dO[token, rows].astype(np.float64))
-        key = mask[token, cols]
-        np.add.at(result.dKV, inputs.indices[token, cols][key], both[key])
-    return result
+    evaluation = Evaluation(SPARSE_MLA_BWD, inputs, Tiling(64, 2), Uncancelled())
+    tokens = range(p.s_q)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return Outputs(
+            np.stack([evaluation.whole("delta", t).value.imag for t in tokens]),
+            np.stack([evaluation.whole("dQ", t).value.imag for t in tokens]),
+            evaluation.scatter("dKV", np.zeros((p.s_kv, p.d_qk), complex)).imag,
+        )
 
 
 def small(**changes: object) -> Inputs:
     """One token, one tile, every kind of index; the least problem on which each planted defect shows."""
     rng = np.random.default_rng(3)
-    problem = Problem(s_q=1, s_kv=40, h_q=64, d_qk=576, topk=128, sm_scale=0.05)
+    topk = np.shape(changes.get("indices", np.zeros((1, 128))))[1]
+    problem = Problem(s_q=1, s_kv=40, h_q=64, d_qk=576, topk=topk, sm_scale=0.05)
     index = rng.integers(0, 40, (1, 128))
     index[0, :6] = [-1, 40, -(2**31), INT_MAX, 7, 7]
     arrays = {
@@ -81,12 +117,17 @@ def test_reference_equals_oracle(inputs: Inputs) -> None:
 
 
 @pytest.mark.parametrize("stage", ["P", "S", "dP", "dS", "dQ", "dKV", "delta"])
-def test_a_stage_off_by_one_in_ten_billion_is_seen(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = getattr(stages, stage)
-    monkeypatch.setattr(stages, stage, lambda *a, **k: honest(*a, **k) * (1 + 1e-10))
+def test_a_stage_off_by_one_in_ten_billion_is_seen(stage: str) -> None:
+    own = STAGES[stage]
+
+    def off(m, *terms):
+        kept = own.compute(m, *terms)
+        if not isinstance(kept, Kept):
+            return kept * (1 + 1e-10)
+        return Kept(kept.value * (1 + 1e-10), kept.copy * (1 + 1e-10), kept.use)
+
     inputs = small()
-    wrong = outputs(inputs)
-    monkeypatch.undo()
+    wrong = outputs(inputs, problem=changed(stage, off))
     assert disagreement(wrong, oracle.gradients(inputs), uncancelled(inputs)) > TOLERANCE
 
 
@@ -109,6 +150,55 @@ def test_token_without_keys_gives_zeros_whatever_its_lse(lse: float) -> None:
     inputs = small(indices=np.full((1, 128), -1, np.int32))
     result = outputs(replace(inputs, lse=np.full((1, 64), lse)))
     assert not result.dQ.any() and not result.dKV.any() and not result.delta.any()
+
+
+# What a spec must not say, and the least disagreement that it makes. Every parameter keeps its form.
+WRONG: dict[str, tuple[str, Callable[..., Any]]] = {
+    "k q^T for q k^T, heads and slots of a square tile": (
+        "P",
+        lambda m, q, k: m.matmul(k, m.transpose(q)),
+    ),
+    "dP + delta": ("dS", lambda m, S, dP, d, scale: m.mul(S, m.add(dP, m.column(d)), scale)),
+    "no sm_scale": ("dS", lambda m, S, dP, d, scale: m.mul(S, m.sub(dP, m.column(d)))),
+    "no delta": ("dS", lambda m, S, dP, d, scale: m.mul(S, dP, scale)),
+    "no log2(e)": ("S", lambda m, P, lse, mask, s: m.select(mask, m.exp2(m.sub(m.mul(s, P), m.column(lse))))),
+    "no S^T dO": ("dKV", lambda m, S, dO, dS, q: m.matmul(m.transpose(dS), q)),
+    "S for dS": (
+        "dKV",
+        lambda m, S, dO, dS, q: m.accumulate(m.matmul(m.transpose(S), q), m.transpose(S), dO),
+    ),
+    "q for dO": ("dP", lambda m, dO, v: m.matmul(m.mul(dO, dO), m.transpose(v))),
+    "o * o": ("delta", lambda m, o, dO: m.rowsum(o, o)),
+}
+
+
+def changed(stage: str, compute: Callable[..., Any], **fields: Any) -> SparseMlaBwd:
+    """The problem with another function, or other fields, in a stage."""
+    return SparseMlaBwd({stage: STAGES[stage].with_function(compute, **fields)})
+
+
+@pytest.mark.parametrize("change", WRONG)
+def test_a_wrong_formula_in_the_spec_makes_the_reference_wrong(change: str) -> None:
+    stage, compute = WRONG[change]
+    square = {"indices": np.arange(64, dtype=np.int32)[None] % 41, "topk_length": None}
+    inputs = small(**square) if "square" in change else small()
+    wrong = outputs(inputs, problem=changed(stage, compute))
+    assert disagreement(wrong, oracle.gradients(inputs), uncancelled(inputs)) > 1e-6
+
+
+@pytest.mark.parametrize(
+    ("stage", "tile"),
+    [("P", ("B_TOPK", "h_q")), ("P", ("h_q", "d_qk")), ("dQ", ("h_q", "B_TOPK")), ("delta", ("B_TOPK",))],
+)
+def test_a_wrong_axis_of_a_tile_is_refused(stage: str, tile: tuple[str, ...]) -> None:
+    inputs = small()
+    with pytest.raises(TileproofError, match="shape"):
+        outputs(inputs, problem=changed(stage, STAGES[stage].compute, tile=tile))
+
+
+def test_k_q_transposed_is_refused_where_its_shape_is_another() -> None:
+    with pytest.raises(TileproofError, match="shape"):
+        outputs(small(), problem=changed("P", lambda m, q, k: m.matmul(k, m.transpose(q))))
 
 
 def test_tiling_does_not_matter() -> None:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from mla_problems import problems
-from tileproof.reference import stages
-from tileproof.reference.rounding import KernelRounding, Rounding
+from tileproof.reference.evaluate import Evaluation
 from tileproof.reference.walk import outputs, walk, with_forward
 from tileproof.spec import numerics
-from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem, key_mask, validate
+from tileproof.spec.arithmetic import Form, bound
+from tileproof.spec.arithmetic.bound import BOUND, Bounded
+from tileproof.spec.arithmetic.rounded import Rounded
+from tileproof.spec.problems.base import Tiling
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem, validate
+from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD, SparseMlaBwd
+from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
 from tileproof.spec.problems.sparse_mla_bwd.tiling import gather
 
 F64 = np.ndarray
@@ -27,57 +33,39 @@ def excess(found: F64, want: F64, bound: F64) -> float:
     return float(ratio.max(initial=0.0))
 
 
-def judge(inputs: Inputs, rounding: Rounding) -> dict[str, float]:
+class Own(Evaluation):
+    """Bounds on what an evaluation over another arithmetic had itself: each stage on that one's inputs."""
+
+    def __init__(self, inputs: Inputs, walked: Evaluation) -> None:
+        super().__init__(SPARSE_MLA_BWD, inputs, walked.tiling, BOUND)
+        self.walked = walked
+
+    def earlier(self, name: str, group: int, form: Form) -> Any:
+        key = (name, group, form)
+        if key not in self._given:
+            self._given[key] = Bounded(self.walked.earlier(name, group, form))
+        return self._given[key]
+
+
+def judge(inputs: Inputs, m: Any, problem: SparseMlaBwd = SPARSE_MLA_BWD) -> dict[str, float]:
     """Stage -> largest error in units of its bound, each judged on the inputs that the walk itself had."""
-    p, mask = inputs.problem, key_mask(inputs)
+    walked = Evaluation(problem, inputs, Tiling(64, 2), m)
+    own = Own(inputs, walked)
     worst: dict[str, float] = {}
-    own: dict[tuple[str, int | None], F64] = {}
-    ds_all: dict[int | None, list[F64]] = {}
-
-    def note(name: str, found: F64, want: F64, bound: F64) -> None:
-        worst[name] = max(worst.get(name, 0.0), excess(found, want, bound))
-
-    for tile in walk(inputs, rounding=rounding):
-        token, cta, rows, cols = tile.coord.token, tile.coord.cta, tile.rows, tile.cols
-        q, dO, o = (x[token, rows] for x in (inputs.q, inputs.dO, inputs.o))
-        own[tile.stage, cta] = tile.value
-        if tile.stage in ("P", "S", "dP", "dS"):
-            k, key = gather(inputs, token, cols).astype(np.float64), mask[token, cols]
-        if tile.stage == "delta":
-            ds_all[cta] = []
-            note("delta", tile.value, stages.delta(o, dO), numerics.bound("delta", o=o, dO=dO))
-        elif tile.stage == "P":
-            note("P", tile.value, stages.P(q, k), numerics.bound("P", q=q, k=k))
-        elif tile.stage == "S":
-            lse = inputs.lse[token, rows]
-            given = {"P": own["P", cta], "lse": lse, "mask": key, "sm_scale": p.sm_scale}
-            want = stages.S(**given)
-            note("S", tile.value, want, numerics.bound("S", **given))
-            note("S operand", tile.operand, want, numerics.bound("S", **given, operand=True))
-            own["S operand", cta] = tile.operand
-        elif tile.stage == "dP":
-            note("dP", tile.value, stages.dP(dO, k[:, : p.d_v]), numerics.bound("dP", dO=dO, v=k[:, : p.d_v]))
-        elif tile.stage == "dS":
-            given = {s: own[s, cta] for s in ("S", "dP", "delta")} | {"sm_scale": p.sm_scale}
-            want = stages.dS(**given)
-            note("dS", tile.value, want, numerics.bound("dS", **given, operand=False))
-            note("dS operand", tile.operand, want, numerics.bound("dS", **given))
-            own["dS operand", cta] = tile.operand
-            ds_all[cta].append(tile.operand)
-        elif tile.stage == "dQ" and ds_all[cta]:
-            ds = np.concatenate(ds_all[cta], axis=1)
-            k_all = gather(inputs, token, slice(0, ds.shape[1])).astype(np.float64)
-            out = tile.coord.k_block is None
-            bound = numerics.bound("dQ", dS=ds, k=k_all, out=out)
-            note("dQ out" if out else "dQ", tile.value, stages.dQ(ds, k_all), bound)
-        elif tile.stage == "dKV":
-            both = [np.concatenate([own[f"{s} operand", c] for c in (0, 1)]) for s in ("S", "dS")]
-            given = {"S": both[0], "dO": inputs.dO[token], "dS": both[1], "q": inputs.q[token]}
-            note("dKV", tile.value, stages.dKV(**given), numerics.bound("dKV", **given))
+    for token in range(inputs.problem.s_q):
+        for name in STAGES:
+            for cta in (0, 1) if own.partial(name) else (None,):
+                found, known = walked.whole(name, token, cta), own.whole(name, token, cta)
+                pairs = [(name, found.value, known.value)]
+                if known.copy is not None:
+                    pairs.append((f"{name} {known.use}", found.copy, known.copy))
+                for words, value, term in pairs:
+                    ratio = excess(value, term.value, term.errors)
+                    worst[words] = max(worst.get(words, 0.0), ratio)
     return worst
 
 
-STAGES = ("delta", "P", "S", "S operand", "dP", "dS", "dS operand", "dQ", "dQ out", "dKV")
+ALL = ("delta", "P", "S", "S operand", "dP", "dS", "dS operand", "dQ", "dQ output", "dKV")
 
 
 def small(scale: float = 1.0, h_q: int = 64, topk: int = 64, integers: bool = False) -> Inputs:
@@ -98,49 +86,49 @@ def small(scale: float = 1.0, h_q: int = 64, topk: int = 64, integers: bool = Fa
 @given(problems(scales=(1.0, 1e-3, 8.0, 1e-18)))
 def test_honest_roundings_stay_inside(inputs: Inputs) -> None:
     validate(inputs)
-    for stage, ratio in judge(inputs, KernelRounding()).items():
+    for stage, ratio in judge(inputs, Rounded()).items():
         assert ratio <= 1.0, stage
 
 
 def test_tensor_core_arithmetic_stays_inside() -> None:
-    worst = judge(small(), KernelRounding(mma="tensor-core"))
-    assert set(worst) == set(STAGES)
+    worst = judge(small(), Rounded(mma="tensor-core"))
+    assert set(worst) == set(ALL)
     assert max(worst.values()) <= 1.0
 
 
 def test_bounds_are_not_idle() -> None:
-    worst = judge(small(topk=128), KernelRounding())
-    assert min(worst[s] for s in ("S operand", "dS operand", "dQ out")) > 0.3
+    worst = judge(small(topk=128), Rounded())
+    assert min(worst[s] for s in ("S operand", "dS operand", "dQ output")) > 0.3
 
 
 @pytest.mark.parametrize("mma", ["f32", "tensor-core"])
 def test_small_integers_are_exact(mma: str) -> None:
     inputs = small(integers=True)
     inputs = replace(inputs, o=inputs.dO)
-    for tile in walk(inputs, rounding=KernelRounding(mma=mma)):  # type: ignore[arg-type]
+    for tile in walk(inputs, m=Rounded(mma=mma)):  # type: ignore[arg-type]
         q, dO = inputs.q[0, tile.rows], inputs.dO[0, tile.rows]
         if tile.stage == "P":
             k = gather(inputs, 0, tile.cols)
-            assert not numerics.bound("P", q=q, k=k).any()
-            assert (tile.value == stages.P(q, k)).all()
+            assert not STAGES["P"].bound(q=q, k=k).any()
+            assert (tile.value == STAGES["P"].exact(q=q, k=k)).all()
         if tile.stage == "delta":
-            assert not numerics.bound("delta", o=dO, dO=dO).any()
-            assert (tile.value == stages.delta(dO, dO)).all()
+            assert not STAGES["delta"].bound(o=dO, dO=dO).any()
+            assert (tile.value == STAGES["delta"].exact(o=dO, dO=dO)).all()
 
 
 @dataclass(frozen=True)
-class Faulty(KernelRounding):
+class Faulty(Rounded):
     """The honest model with one planted fault of arithmetic."""
 
     fault: str = ""
 
-    def matmul(self, a: F64, b: F64, c: F64 | None = None) -> F64:
+    def accumulate(self, total: F64, a: F64, b: F64) -> F64:
         if self.fault == "bf16 accumulator":
-            return numerics.round_bf16(super().matmul(a, b, c))
+            return numerics.round_bf16(super().accumulate(total, a, b))
         if self.fault == "one product lost":
             b = b.copy()
             b[0] = 0.0
-        return super().matmul(a, b, c)
+        return super().accumulate(total, a, b)
 
     def rowsum(self, a: F64, b: F64) -> F64:
         if self.fault == "half the row":
@@ -149,30 +137,35 @@ class Faulty(KernelRounding):
             return super().rowsum(numerics.round_bf16(a * b), np.ones_like(b))
         return super().rowsum(a, b)
 
-    def softmax(self, P: F64, lse: F64, sm_scale: float) -> F64:
-        if self.fault == "bf16 log2(e)":
-            return super().softmax(P * (1 + 2.0**-9), lse, sm_scale)
+    def exp2(self, a: F64) -> F64:
         if self.fault == "coarse ex2":
-            return super().softmax(P, lse, sm_scale) * (1 + 2.0**-17)
+            return super().exp2(a) * (1 + 2.0**-17)
+        if self.fault == "ex2 with a relative error of 2^-2":
+            return super().exp2(a) * (1 + 2.0**-2)
+        return super().exp2(a)
+
+    def constant(self, name: str, value: float) -> F64:
+        if self.fault == "bf16 log2(e)":
+            value *= 1 + 2.0**-9
         if self.fault == "natural exp":
-            return super().softmax(P / numerics.LOG2_E, lse, sm_scale)
-        return super().softmax(P, lse, sm_scale)
+            value = 1.0
+        return super().constant(name, value)
 
-    def gradient(self, S: F64, dP: F64, delta: F64, sm_scale: float) -> F64:
-        if self.fault == "bf16 S in dS":
-            return super().gradient(numerics.round_bf16(S), dP, delta, sm_scale)
-        if self.fault == "scale twice":
-            return super().gradient(S, dP, delta, sm_scale**2)
-        return super().gradient(S, dP, delta, sm_scale)
+    def mul(self, *factors: F64) -> F64:
+        # Of dS alone: its first factor is S.
+        if self.fault == "bf16 S in dS" and factors[0].ndim == 2:
+            factors = (numerics.round_bf16(factors[0]), *factors[1:])
+        if self.fault == "scale twice" and factors[0].ndim == 2:
+            factors = (*factors, factors[-1])
+        return super().mul(*factors)
 
-    def operand(self, x: F64) -> F64:
-        if self.fault == "operand truncated":
-            bits = np.float32(x).view(np.uint32) & np.uint32(0xFFFF0000)
+    def round_to(self, form: Form, a: F64) -> F64:
+        if self.fault == "operand truncated" and a.shape[1] == 128:
+            bits = np.float32(a).view(np.uint32) & np.uint32(0xFFFF0000)
             return bits.view(np.float32).astype(np.float64)
-        return super().operand(x)
-
-    def out(self, x: F64) -> F64:
-        return numerics.round_bf16(x) * (1 + 2.0**-7) if self.fault == "out an ulp off" else super().out(x)
+        if self.fault == "out an ulp off" and a.shape[1] == 576:
+            return super().round_to(form, a) * (1 + 2.0**-7)
+        return super().round_to(form, a)
 
 
 @pytest.mark.parametrize(
@@ -184,11 +177,12 @@ class Faulty(KernelRounding):
         ("bf16 products", {"delta"}),
         ("bf16 log2(e)", {"S"}),
         ("coarse ex2", {"S"}),
+        ("ex2 with a relative error of 2^-2", {"S", "S operand"}),
         ("natural exp", {"S", "S operand"}),
         ("bf16 S in dS", {"dS"}),
         ("scale twice", {"dS", "dS operand"}),
         ("operand truncated", {"S operand", "dS operand"}),
-        ("out an ulp off", {"dQ out"}),
+        ("out an ulp off", {"dQ output"}),
     ],
 )
 def test_planted_fault_is_outside(fault: str, stages_hit: set[str]) -> None:
@@ -199,11 +193,62 @@ def test_planted_fault_is_outside(fault: str, stages_hit: set[str]) -> None:
     assert {s.split()[0] for s in red} == {s.split()[0] for s in stages_hit}
 
 
+def without(stage: str, *dropped: str) -> SparseMlaBwd:
+    """The spec with an operation of a stage left out, as `dropped` says."""
+    known = STAGES[stage]
+
+    class Less:
+        def __init__(self, m: Any) -> None:
+            self.m = m
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "round_to" and name in dropped:
+                return lambda form, a: a
+            if name == "select" and name in dropped:
+                return lambda mask, a: a
+            return getattr(self.m, name)
+
+    def compute(m: Any, *terms: Any) -> Any:
+        return known.compute(Less(m), *terms)
+
+    return SparseMlaBwd({stage: known.with_function(compute)})
+
+
+@pytest.mark.parametrize("stage", ["S", "dS", "dQ"])
+def test_a_dropped_bf16_rounding_in_the_spec_makes_an_honest_kernel_wrong(stage: str) -> None:
+    """The bound of a spec that does not round is what the rounding kernel does not keep."""
+    inputs = small(topk=128)
+    walked = Evaluation(SPARSE_MLA_BWD, inputs, Tiling(64, 2), Rounded())
+    own = Own(inputs, walked)
+    own.problem = without(stage, "round_to")
+    found, known = walked.whole(stage, 0), own.whole(stage, 0)
+    assert excess(found.copy, known.copy.value, known.copy.errors) > 1.0
+    own.problem, own.shared = SPARSE_MLA_BWD, {}
+    known = own.whole(stage, 0)
+    assert excess(found.copy, known.copy.value, known.copy.errors) <= 1.0
+
+
+def test_a_spec_without_its_mask_is_outside() -> None:
+    inputs = small(topk=128)
+    unmasked = without("S", "select")
+    assert judge(inputs, Rounded(), unmasked)["S"] > 1.0
+    assert judge(inputs, Rounded())["S"] <= 1.0
+
+
+def test_an_ex2_four_times_too_coarse_in_the_spec_lets_errors_pass_that_the_bound_now_finds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fault = "ex2 with a relative error of 2^-2"
+    assert judge(small(), Faulty(fault=fault))["S"] > 1.0
+    monkeypatch.setattr(bound, "EX2_RELATIVE", 2.0**-2 * (1 + 2.0**-10))
+    assert judge(small(), Faulty(fault=fault))["S"] <= 1.0
+
+
 def test_scatter_bound_covers_repeated_rows_and_catches_a_lost_addition() -> None:
     inputs = small(topk=128)
     inputs = replace(inputs, indices=(inputs.indices % 3).astype(np.int32))
-    tiles = [t for t in walk(inputs, rounding=KernelRounding()) if t.stage == "dKV"]
-    rounded = outputs(inputs, rounding=KernelRounding()).dKV
+    tiles = [t for t in walk(inputs, m=Rounded()) if t.stage == "dKV"]
+    rounded = outputs(inputs, m=Rounded()).dKV
     want, magnitude, count = np.zeros_like(rounded), np.zeros_like(rounded), np.zeros((70, 1))
     for tile in tiles:
         row = inputs.indices[0, tile.rows]

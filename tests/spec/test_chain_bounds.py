@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tileproof.conformance.problems.case import Case, Indices
 from tileproof.reference import walk
-from tileproof.reference.rounding import KernelRounding
-from tileproof.spec import chain_bounds
-from tileproof.spec.chain_bounds import RowSums
+from tileproof.reference.chain import outputs_of
+from tileproof.spec.arithmetic.rounded import Rounded
+from tileproof.spec.arithmetic.sums import RowSums
 
 TOKENS = (Indices("random", holes=((3, -1),)), Indices("repeated"))
 
@@ -24,10 +24,10 @@ def case(values, seed, **changes):
 @given(seed=st.integers(0, 2**32 - 1))
 def test_the_rounding_model_of_a_kernel_stays_inside(values, seed):
     inputs = case(values, seed, lengths=(128, 70))
-    found, known = walk.outputs(inputs, rounding=KernelRounding()), chain_bounds.outputs(inputs)
+    found = walk.outputs(inputs, m=Rounded())
     exact = walk.outputs(inputs)
     for name in ("delta", "dQ", "dKV"):
-        one = getattr(known, name)
+        one = outputs_of(inputs, name)
         # The walk adds in another order; float64 is far finer than any bound.
         assert (np.abs(one.value - getattr(exact, name)) <= 1e-6 * one.error).all(), name
         assert np.isfinite(one.error).all()
@@ -35,15 +35,16 @@ def test_the_rounding_model_of_a_kernel_stays_inside(values, seed):
 
 
 def test_the_bound_is_a_few_roundings_wide():
-    known = chain_bounds.outputs(case("normal", 1))
-    for one, most in ((known.dQ, 0.05), (known.dKV, 0.02)):
+    inputs = case("normal", 1)
+    for name, most in (("dQ", 0.05), ("dKV", 0.02)):
+        one = outputs_of(inputs, name)
         assert np.median(one.error) < most * np.abs(one.value).max()
 
 
 @pytest.mark.parametrize("what", ("dQ", "dKV"))
 def test_a_dropped_key_or_a_wrong_scale_is_outside(what):
     inputs = case("normal", 2)
-    known = getattr(chain_bounds.outputs(inputs), what)
+    known = outputs_of(inputs, what)
     fewer = case("normal", 2, lengths=(127, 128))
     for wrong in (getattr(walk.outputs(fewer), what), 1.05 * known.value):
         assert (np.abs(wrong - known.value) > known.error).any()
@@ -53,9 +54,9 @@ def test_nan_of_a_key_reaches_what_depends_on_it_only():
     inputs = case("normal", 3, nan_key=True)
     row = int(np.flatnonzero(np.isnan(inputs.kv.astype(np.float32)).any(axis=1))[0])
     users = (inputs.indices == row).any(axis=1)
-    known = chain_bounds.outputs(inputs)
-    assert np.isnan(known.dQ.value[users]).all() and np.isfinite(known.dQ.value[~users]).all()
-    assert np.isnan(known.dKV.value[row]).all() and np.isfinite(np.delete(known.dKV.value, row, axis=0)).all()
+    dQ, dKV = outputs_of(inputs, "dQ").value, outputs_of(inputs, "dKV").value
+    assert np.isnan(dQ[users]).all() and np.isfinite(dQ[~users]).all()
+    assert np.isnan(dKV[row]).all() and np.isfinite(np.delete(dKV, row, axis=0)).all()
 
 
 @settings(max_examples=60, deadline=None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,7 +26,9 @@ def test_check_sees_a_stale_or_missing_page(tmp_path: Path, capsys: pytest.Captu
 def test_page_follows_the_spec(monkeypatch: pytest.MonkeyPatch) -> None:
     before = docs.page([])
     changed = dict(stages.STAGES)
-    changed["P"] = replace(changed["P"], formula="k q^T")
+    changed["P"] = changed["P"].with_function(
+        lambda m, q, k: m.matmul(k, m.transpose(q)), tile=("B_TOPK", "h_q")
+    )
     monkeypatch.setattr(docs, "STAGES", changed)
     assert docs.page([]) != before and "k q^T" in docs.page([])
 

@@ -8,11 +8,47 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tileproof.spec import numerics
+from tileproof.spec.arithmetic.bound import BOUND, Bounded
 from tileproof.spec.machine import tensor_core
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.numerics import bound_matmul, exact_matmul_mask, is_exact_matmul, round_bf16, round_f32
+from tileproof.spec.numerics import grain, round_bf16, round_f32
+from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
 
 seeds = st.integers(0, 2**32 - 1)
+
+
+def bound_matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Bound of ``a [m, k] @ b [n, k]^T`` in the tensor core."""
+    return BOUND.matmul(Bounded(a), BOUND.transpose(Bounded(b))).errors
+
+
+def exact_matmul_mask(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """``bool [m, n]``: elements of ``a [m, k] @ b [n, k]^T`` that f32 accumulates exactly in any order.
+
+    Row i of a consists of multiples of 2^u_i, row j of b of multiples of 2^v_j, so each partial sum is a
+    multiple of 2^(u_i + v_j); it fits f32's 24 bits if sum|a b| <= 2^24 units, and f32's range if the unit is
+    >= 2^-149.
+    """
+    a64, b64 = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    unit = unit_of(a64)[:, None] + unit_of(b64)[None, :]
+    return fits(alignment(a64) @ alignment(b64).T, unit)
+
+
+def alignment(x: np.ndarray) -> np.ndarray:
+    """|x| as the tensor core's alignment sees it: not below 2^-126 unless it is 0."""
+    return np.where(x == 0, 0.0, np.maximum(np.abs(x), numerics.F32_MIN_NORMAL))
+
+
+def unit_of(rows: np.ndarray) -> np.ndarray:
+    finite = np.where(np.isfinite(rows), rows, 0.0)
+    return np.asarray(numerics.lowest_bit(finite).min(axis=-1, initial=4096))
+
+
+def fits(magnitude: np.ndarray, unit: np.ndarray) -> np.ndarray:
+    most = np.ldexp(1.0, np.minimum(24 + unit, 1000))
+    return np.asarray(magnitude == 0) | (
+        (magnitude <= most) & (unit >= -149) & (magnitude <= numerics.F32_MAX)
+    )
 
 
 def truncate_f32(x: np.ndarray) -> np.ndarray:
@@ -87,10 +123,10 @@ def test_exact_where_said(seed: int, bits: int, k: int, shift: int) -> None:
 
 def test_one_unit_too_many_is_not_called_exact() -> None:
     a, b = np.array([[2.0**12, 1.0, 1.0]]), np.array([[2.0**12, 1.0, 0.0]])
-    assert not is_exact_matmul(a, b)
+    assert not exact_matmul_mask(a, b).all()
     assert sum_toward_zero(a, b)[0, 0] != (a @ b.T)[0, 0]
-    assert is_exact_matmul(a, np.array([[2.0**12, 0.0, 0.0]]))
-    assert not is_exact_matmul(np.array([[1.0, 2.0**-80]]), np.array([[1.0, 2.0**-80]]))
+    assert exact_matmul_mask(a, np.array([[2.0**12, 0.0, 0.0]])).all()
+    assert not exact_matmul_mask(np.array([[1.0, 2.0**-80]]), np.array([[1.0, 2.0**-80]])).all()
 
 
 def test_overflow_leaves_only_its_element_unjudged() -> None:
@@ -133,7 +169,7 @@ def test_S_bound_covers_fused_and_unfused_and_two_ulp(seed: int, size: float, fu
     product = P * float(scale) if fused else round_f32(P * float(scale))
     power = np.exp2(round_f32(product - lse[:, None]))
     want = np.where(mask, np.exp2(P * numerics.LOG2_E / 24 - lse[:, None]), 0.0)
-    bound = numerics.bound_S(P, lse, mask, 1 / 24)
+    bound = STAGES["S"].bound(P=P, lse=lse, mask=mask, sm_scale=1 / 24)
     for factor in (1 + 2.0**-22, 1 - 2.0**-22):
         found = np.where(mask & (power >= 2.0**-126), power * factor, 0.0)
         assert (np.abs(found - want) <= bound).all()
@@ -150,11 +186,55 @@ def test_just_outside_is_outside(error: float) -> None:
     assert (np.abs((a @ b.T + error * bound) - a @ b.T) > bound).all()
 
 
-def test_dispatcher_names_what_it_wants() -> None:
-    with pytest.raises(TileproofError, match="unknown stage"):
-        numerics.bound("Q")
-    with pytest.raises(TileproofError, match="wrong inputs") as caught:
-        numerics.bound("P", q=1)
-    assert caught.value.expected == "q, k"
+def test_too_many_roundings_are_refused() -> None:
     with pytest.raises(TileproofError):
         numerics.gamma(2**23, numerics.U_F32_RZ)
+
+
+@settings(max_examples=50, deadline=None)
+@given(seeds)
+def test_grain_is_what_every_value_is_a_multiple_of(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    bits = rng.integers(0, 2**32, 400, dtype=np.uint64).astype(np.uint32)
+    f32 = bits.view(np.float32)
+    wide = np.ldexp(rng.standard_normal(200), rng.integers(-300, 300, 200))
+    for values in (f32, f32[np.isfinite(f32)].astype(np.float64), wide):
+        unit = grain(values)
+        finite = np.isfinite(values)
+        assert (unit[~finite] == 0).all()
+        multiple = values[finite].astype(np.float64) / unit[finite]
+        assert (multiple == np.round(multiple)).all() and (multiple % 2 == 1)[multiple != 0].all()
+    assert grain(np.zeros(2)).tolist() == [2.0**500] * 2
+
+
+@settings(max_examples=60, deadline=None)
+@given(seeds, st.integers(2, 4), st.sampled_from([(-4, 4), (-70, -40), (-149, -100), (30, 60)]))
+def test_products_and_sums_in_any_order_stay_inside(
+    seed: int, count: int, exponents: tuple[int, int]
+) -> None:
+    """f32 operands within their errors, any association, any end of the error."""
+    rng = np.random.default_rng(seed)
+    values = [round_f32(np.ldexp(rng.uniform(-2, 2, 60), rng.integers(*exponents, 60))) for _ in range(count)]
+    errors = [np.abs(x) * rng.choice([0.0, 1e-6, 1e-3]) for x in values]
+    terms = [Bounded(x, e) for x, e in zip(values, errors, strict=True)]
+    product, difference = BOUND.mul(*terms), BOUND.sub(terms[0], terms[1])
+    ends = [rng.choice([-0.999, 0.0, 0.999], 60) for _ in values]
+    near = [round_f32(x + e * end) for x, e, end in zip(values, errors, ends, strict=True)]
+    held = [np.where(np.abs(y - x) <= e, y, x) for x, e, y in zip(values, errors, near, strict=True)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = [held[i] for i in rng.permutation(count)]
+        while len(found) > 1:
+            i = int(rng.integers(len(found) - 1))
+            found[i : i + 2] = [round_f32(found[i] * found[i + 1])]
+        off = np.abs(found[0] - product.value)
+        assert (np.isinf(product.errors) | (off <= product.errors)).all()
+        off = np.abs(round_f32(held[0] - held[1]) - difference.value)
+        assert (np.isinf(difference.errors) | (off <= difference.errors)).all()
+
+
+def test_zero_times_a_finite_value_is_exact_and_times_an_infinite_one_free() -> None:
+    one = Bounded(np.array([0.0, 0.0, 1.0]))
+    other = Bounded(np.array([3.0, 3.0, 3.0]), np.array([1.0, np.inf, np.inf]))
+    product = BOUND.mul(one, other)
+    assert product.errors.tolist() == [0.0, np.inf, np.inf]
+    assert product.free is not None and product.free.tolist() == [False, True, True]

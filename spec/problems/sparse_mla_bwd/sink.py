@@ -28,6 +28,7 @@ flash_mla_sparse_fwd, by the docstring of its attn_sink): `fold_lse` adds the si
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -43,10 +44,20 @@ from tileproof.spec.numerics import (
     U_F64,
     gamma,
 )
-from tileproof.spec.problems.sparse_mla_bwd.stages import Steps
 
 F64 = npt.NDArray[np.float64]
 Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What a computation does, in four fixed steps."""
+
+    load: str
+    compute: str
+    round: str
+    store: str
+
 
 FORMULA = "-sum over tokens of 2^(sink * log2(e) - lse) * delta"
 STEPS = Steps(

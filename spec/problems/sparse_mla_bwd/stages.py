@@ -1,185 +1,93 @@
-"""The stage graph of the backward, as data: seven stages, each in the same four steps.
+"""The seven stages of the backward, each written once, as a function over an arithmetic (`spec.arithmetic`).
 
-The reference executes these stages, the documentation prints them, the conformance suite judges a kernel
-stage by stage in this order. Ground data (not stages): q, kv, o, dO, lse, indices, topk_length, sm_scale;
-``k`` is the tile of gathered kv rows (zero rows where the slot is no key) and ``v`` its first d_v columns;
-``mask`` says which slots are keys.
+The reference, the bounds, the bound of the whole chain and the documentation are interpretations of these
+functions; a parameter's annotation says in which form the stage reads that input. Ground data (not stages):
+q, k, v, o, dO, lse, mask, sm_scale; ``k`` are gathered kv rows (zero rows where the slot is no key) and ``v``
+its first d_v columns; ``mask`` says which slots are keys.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Literal
+from typing import Any
 
+from tileproof.spec.arithmetic import BF16, Arithmetic, AsBF16, AsBool, AsF32
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.numerics import LOG2_E
+from tileproof.spec.stage import Graph, Stage
 
-Kind = Literal["rowsum", "matmul", "elementwise", "accumulate", "scatter"]
+GROUND = {
+    "q": ("h_q", "d_qk"),
+    "k": ("B_TOPK", "d_qk"),
+    "v": ("B_TOPK", "d_v"),
+    "o": ("h_q", "d_v"),
+    "dO": ("h_q", "d_v"),
+    "lse": ("h_q",),
+    "mask": ("B_TOPK",),
+    "sm_scale": (),
+}
+SYMBOLS = {
+    "dO": r"\mathrm{d}O",
+    "lse": r"\mathrm{lse}",
+    "sm_scale": r"\mathrm{scale}",
+    "mask": r"\mathrm{key}",
+    "delta": r"\delta",
+}
 
-GROUND = ("q", "k", "v", "o", "dO", "lse", "mask", "sm_scale")
-
-
-@dataclass(frozen=True)
-class Steps:
-    """What a stage does, in its four fixed steps."""
-
-    load: str
-    compute: str
-    round: str
-    store: str
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One stage; `inputs` name ground data or earlier stages, `rounding` lists where bits go."""
-
-    name: str
-    symbol: str
-    formula: str
-    inputs: tuple[str, ...]
-    tile: tuple[str, str] | tuple[str]
-    dtype_at_rest: str
-    memory: str
-    rounding: tuple[str, ...]
-    kind: Kind
-    steps: Steps
+_graph = Graph(GROUND, SYMBOLS, walked="B_TOPK", shared="h_q")
 
 
-_ALL = (
-    Stage(
-        name="delta",
-        symbol="δ",
-        formula="rowsum(o * dO)",
-        inputs=("o", "dO"),
-        tile=("h_q",),
-        dtype_at_rest="f32",
-        memory="global delta [s_q, h_q]",
-        rounding=("f32 accumulation of d_v exact bf16 products, RN, any order",),
-        kind="rowsum",
-        steps=Steps(
-            load="o and dO rows of the token, bf16 [h_q, d_v]",
-            compute="sum over d_v columns of o * dO",
-            round="each addition to f32",
-            store="delta [h_q] f32",
-        ),
-    ),
-    Stage(
-        name="P",
-        symbol="P",
-        formula="q k^T",
-        inputs=("q", "k"),
-        tile=("h_q", "B_TOPK"),
-        dtype_at_rest="f32",
-        memory="TMEM",
-        rounding=("f32 accumulation of d_qk exact bf16 products in the tensor core, toward zero, any order",),
-        kind="matmul",
-        steps=Steps(
-            load="q bf16 [h_q, d_qk]; kv rows at the indices bf16 [B_TOPK, d_qk], zero where no key",
-            compute="matrix product over d_qk (NoPE and RoPE columns)",
-            round="the accumulator to f32 in each step",
-            store="P [h_q, B_TOPK] f32 in TMEM",
-        ),
-    ),
-    Stage(
-        name="S",
-        symbol="S",
-        formula="exp2(P * sm_scale * log2(e) - lse), 0 where no key",
-        inputs=("P", "lse", "mask", "sm_scale"),
-        tile=("h_q", "B_TOPK"),
-        dtype_at_rest="f32; bf16 as MMA operand",
-        memory="registers; operand in SMEM or TMEM",
-        rounding=(
-            "sm_scale, log2(e) and their product to f32",
-            "product with P and difference with lse to f32 (one rounding if fused)",
-            "ex2.approx.ftz.f32: relative 2^-22, results below 2^-126 to zero",
-            "bf16 RNE as operand of dKV",
-        ),
-        kind="elementwise",
-        steps=Steps(
-            load="P tile f32; lse [h_q] f32; the tile's mask",
-            compute="exp2(P * sm_scale * log2(e) - lse); 0 where the slot is no key",
-            round="to f32; a bf16 copy for the MMA",
-            store="S [h_q, B_TOPK]: f32 in registers, bf16 as operand",
-        ),
-    ),
-    Stage(
-        name="dP",
-        symbol="dP",
-        formula="dO v^T",
-        inputs=("dO", "v"),
-        tile=("h_q", "B_TOPK"),
-        dtype_at_rest="f32",
-        memory="TMEM",
-        rounding=("f32 accumulation of d_v exact bf16 products in the tensor core, toward zero, any order",),
-        kind="matmul",
-        steps=Steps(
-            load="dO bf16 [h_q, d_v]; the first d_v columns of the tile's kv rows bf16 [B_TOPK, d_v]",
-            compute="matrix product over d_v",
-            round="the accumulator to f32 in each step",
-            store="dP [h_q, B_TOPK] f32 in TMEM",
-        ),
-    ),
-    Stage(
-        name="dS",
-        symbol="dS",
-        formula="S * (dP - delta) * sm_scale",
-        inputs=("S", "dP", "delta", "sm_scale"),
-        tile=("h_q", "B_TOPK"),
-        dtype_at_rest="bf16 as MMA operand",
-        memory="SMEM or TMEM",
-        rounding=("difference and both products to f32", "bf16 RNE as operand of dQ and dKV"),
-        kind="elementwise",
-        steps=Steps(
-            load="S tile f32; dP tile f32; delta [h_q] f32",
-            compute="S * (dP - delta) * sm_scale",
-            round="to f32, then to bf16",
-            store="dS [h_q, B_TOPK] bf16 as operand",
-        ),
-    ),
-    Stage(
-        name="dQ",
-        symbol="dQ",
-        formula="sum over k-blocks of dS k",
-        inputs=("dS", "k"),
-        tile=("h_q", "d_qk"),
-        dtype_at_rest="f32; bf16 out",
-        memory="TMEM; global dQ [s_q, h_q, d_qk]",
-        rounding=(
-            "f32 accumulation of all slots' exact bf16 products in the tensor core, toward zero, any order",
-            "bf16 RNE once, after the last k-block",
-        ),
-        kind="accumulate",
-        steps=Steps(
-            load="dS tile bf16 [h_q, B_TOPK]; the tile's kv rows bf16 [B_TOPK, d_qk]",
-            compute="add the matrix product over B_TOPK to the accumulator",
-            round="the accumulator to f32 in each step; to bf16 after the last k-block",
-            store="dQ [h_q, d_qk] bf16",
-        ),
-    ),
-    Stage(
-        name="dKV",
-        symbol="dKV",
-        formula="columns < d_v: S^T dO + dS^T q; the others: dS^T q",
-        inputs=("S", "dO", "dS", "q"),
-        tile=("B_TOPK", "d_qk"),
-        dtype_at_rest="f32",
-        memory="TMEM; added to rows `indices` of global dKV [s_kv, d_qk]",
-        rounding=(
-            "f32 accumulation of 2 h_q (the last columns: h_q) exact bf16 products, toward zero, any order",
-            "each addition to global dKV to f32, RN, any order, subnormals may be flushed",
-        ),
-        kind="scatter",
-        steps=Steps(
-            load="S and dS tiles bf16 [h_q, B_TOPK]; dO bf16 [h_q, d_v]; q bf16 [h_q, d_qk]",
-            compute="dS^T q, plus S^T dO in the first d_v columns",
-            round="the accumulator to f32 in each step",
-            store="added in f32 to row indices[slot] of dKV for each slot that is a key",
-        ),
-    ),
+@_graph.stage("h_q", symbol=r"\delta", memory="global delta [s_q, h_q]")
+def delta(m: Arithmetic, o: AsBF16, dO: AsBF16) -> Any:
+    return m.rowsum(o, dO)
+
+
+@_graph.stage("h_q", "B_TOPK", symbol="P", memory="TMEM")
+def P(m: Arithmetic, q: AsBF16, k: AsBF16) -> Any:
+    return m.matmul(q, m.transpose(k))
+
+
+@_graph.stage("h_q", "B_TOPK", symbol="S", memory="registers; the operand in SMEM or TMEM")
+def S(m: Arithmetic, P: AsF32, lse: AsF32, mask: AsBool, sm_scale: AsF32) -> Any:
+    exponent = m.sub(m.mul(sm_scale, m.constant("log2(e)", LOG2_E), P), m.column(lse))
+    value = m.select(mask, m.exp2(exponent))
+    return m.keep(value, operand=m.round_to(BF16, value))
+
+
+@_graph.stage("h_q", "B_TOPK", symbol=r"\mathrm{d}P", memory="TMEM")
+def dP(m: Arithmetic, dO: AsBF16, v: AsBF16) -> Any:
+    return m.matmul(dO, m.transpose(v))
+
+
+@_graph.stage("h_q", "B_TOPK", symbol=r"\mathrm{d}S", memory="SMEM or TMEM")
+def dS(m: Arithmetic, S: AsF32, dP: AsF32, delta: AsF32, sm_scale: AsF32) -> Any:
+    value = m.mul(S, m.sub(dP, m.column(delta)), sm_scale)
+    return m.keep(value, operand=m.round_to(BF16, value))
+
+
+@_graph.stage("h_q", "d_qk", symbol=r"\mathrm{d}Q", memory="TMEM; global dQ [s_q, h_q, d_qk]")
+def dQ(m: Arithmetic, dS: AsBF16, k: AsBF16) -> Any:
+    total = m.matmul(dS, k)
+    return m.keep(total, output=m.round_to(BF16, total))
+
+
+def _to_rows(m: Arithmetic, total: Any, indices: Any, dKV: Any) -> Any:
+    return m.scatter_add(total, indices, dKV)
+
+
+@_graph.stage(
+    "B_TOPK",
+    "d_qk",
+    symbol=r"\mathrm{d}KV",
+    memory="TMEM; added to rows `indices` of global dKV [s_kv, d_qk]",
+    scatter=_to_rows,
+    output=("s_kv", "d_qk"),
 )
+def dKV(m: Arithmetic, S: AsBF16, dO: AsBF16, dS: AsBF16, q: AsBF16) -> Any:
+    return m.accumulate(m.matmul(m.transpose(dS), q), m.transpose(S), dO)
 
-STAGES: Mapping[str, Stage] = MappingProxyType({s.name: s for s in _ALL})
+
+STAGES: Mapping[str, Stage] = _graph.stages()
 
 
 def stage(name: str) -> Stage:

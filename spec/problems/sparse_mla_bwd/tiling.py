@@ -12,16 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.problems.base import TileCoord
 from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, Array, Inputs, Problem, key_mask, lengths
-
-
-@dataclass(frozen=True)
-class TileCoord:
-    """Where a tile is. `cta` None: of the whole cluster. `k_block` None: of the whole token."""
-
-    token: int
-    cta: int | None
-    k_block: int | None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,148 @@
+"""The stage graph of a problem over an arithmetic: every stage of a group at once, tiles as parts of it.
+
+Nothing here knows a stage. What an element of a tile is depends on its row and column alone, so a group's
+tiles are evaluated together; a stage that contracts an axis of which each CTA has its part is evaluated for
+each CTA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from tileproof.spec.arithmetic import F32, Form, Kept
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.problems.base import PartOf, ProblemType, TileCoord, Tiling, coordinates, region
+from tileproof.spec.stage import Stage
+
+Span = tuple[slice, ...]
+# What evaluations on the same inputs share: terms of ground data, and results by the terms they came of.
+Shared = dict[Any, Any]
+
+
+class Evaluation:
+    """A problem's stages on one set of inputs, over the arithmetic `m`, each found when it is asked for."""
+
+    def __init__(
+        self, problem: ProblemType, inputs: Any, tiling: Tiling, m: Any, shared: Shared | None = None
+    ) -> None:
+        self.problem, self.inputs, self.tiling, self.m = problem, inputs, tiling, m
+        self.shared: Shared = {} if shared is None else shared
+        self._given: dict[Any, Any] = {}
+
+    def stage(self, name: str) -> Stage:
+        """The problem's stage of that name."""
+        return self.problem.stages[name]
+
+    def partial(self, name: str) -> bool:
+        """Whether each CTA has a result of its own over the whole tile: its part of a sum."""
+        return bool(self.stage(name).contracted & set(self.problem.shared))
+
+    def extent(self, group: int, axis: str) -> slice:
+        """All of an axis that the group covers."""
+        return self.problem.extent(self.inputs, self.tiling, group, axis)
+
+    def region(self, name: str, coord: TileCoord) -> tuple[slice, slice]:
+        """Rows and columns of the tile of stage `name` at `coord`."""
+        return region(self.problem, self.inputs, self.tiling, name, coord)
+
+    def whole(self, name: str, group: int, cta: int | None = None) -> Kept[Any]:
+        """Stage `name` over a group; `cta` for a stage of which each CTA has a result of its own."""
+        stage = self.stage(name)
+        terms = tuple(
+            self._of_cta(source, self.term(source, group, stage.reads[source]), cta)
+            if self.partial(name)
+            else self.term(source, group, stage.reads[source])
+            for source in stage.inputs
+        )
+        key = (name, group, cta if self.partial(name) else None, tuple(id(term) for term in terms))
+        if key not in self.shared:
+            with np.errstate(invalid="ignore", over="ignore"):
+                # The terms are kept, so that their ids stay their own.
+                result = stage.over(self.m, dict(zip(stage.inputs, terms, strict=True)))
+            self._check(stage, group, result)
+            self.shared[key] = terms, result
+        kept: Kept[Any] = self.shared[key][1]
+        return kept
+
+    def _check(self, stage: Stage, group: int, result: Kept[Any]) -> None:
+        spans = (self.extent(group, axis) for axis in stage.tile)
+        declared = tuple(span.stop - span.start for span in spans)
+        found = result.value.shape
+        if found != declared:
+            raise TileproofError(
+                "a stage does not have the shape of its tile",
+                where=f"stage {stage.name}",
+                expected=f"[{', '.join(stage.tile)}] = {list(declared)}",
+                found=str(list(found)),
+            )
+
+    def term(self, name: str, group: int, form: Form) -> Any:
+        """An input of a stage over a group, in the form that the stage reads."""
+        if name in self.problem.stages:
+            return self.earlier(name, group, form)
+        key = ("ground", name, group, form)
+        if key not in self.shared:
+            data = self.problem.ground(self.inputs, self.tiling, group, name)
+            self.shared[key] = (
+                self.m.part(self.term(data.name, group, form), data.index)
+                if isinstance(data, PartOf)
+                else self.m.read(form, data)
+            )
+        return self.shared[key]
+
+    def earlier(self, name: str, group: int, form: Form) -> Any:
+        """The result of an earlier stage, as a later one reads it: its rounded copy unless it is f32."""
+        kept = self.whole(name, group)
+        return kept.value if kept.copy is None or form == F32 else kept.copy
+
+    def _of_cta(self, name: str, term: Any, cta: int | None) -> Any:
+        """The part of an input that lies in the CTA's parts of the shared axes."""
+        axes = self.axes(name)
+        if not set(axes) & set(self.problem.shared):
+            return term
+        key = ("part", id(term), cta)
+        if key not in self.shared:
+            coord = TileCoord(0, cta, None)
+            index = tuple(
+                self.problem.region(self.inputs, self.tiling, coord, axis)
+                if axis in self.problem.shared
+                else slice(None)
+                for axis in axes
+            )
+            self.shared[key] = term, self.m.part(term, index)
+        return self.shared[key][1]
+
+    def axes(self, name: str) -> tuple[str, ...]:
+        """The axes of a stage or a ground datum."""
+        stages = self.problem.stages
+        if name in stages:
+            return stages[name].tile
+        return next(one.axes[name] for one in stages.values() if name in one.inputs)
+
+    def span(self, name: str, group: int, rows: slice, cols: slice) -> Span:
+        """Global rows and columns of a stage as slices of the group's array."""
+        spans = []
+        for axis, wanted in zip(self.stage(name).tile, (rows, cols), strict=False):
+            first = self.extent(group, axis).start
+            spans.append(slice(wanted.start - first, wanted.stop - first))
+        return tuple(spans)
+
+    def coordinates(self, name: str, group: int) -> Iterator[TileCoord]:
+        """Every tile of a stage in a group."""
+        return coordinates(self.problem, self.inputs, self.tiling, name, group)
+
+    def scatter(self, name: str, total: Any) -> Any:
+        """Adds every tile of every group to the rows of `total`, the output of stage `name`."""
+        stage = self.stage(name)
+        assert stage.scatter is not None
+        for group in self.problem.groups(self.inputs, self.tiling):
+            rows, live = self.problem.rows(self.inputs, self.tiling, group, name)
+            if not live.any():
+                continue
+            index = np.flatnonzero(live)
+            for cta in range(self.tiling.ctas):
+                tile = self.m.part(self.whole(name, group, cta).value, index)
+                total = stage.scatter(self.m, total, rows[index], tile)
+        return total

@@ -1,0 +1,97 @@
+"""Rows of an output that many tiles are added to in global memory: the sums, and their error in any order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from tileproof.spec import numerics
+from tileproof.spec.numerics import F32_MAX, F32_MIN_NORMAL, grain
+
+F64 = npt.NDArray[np.float64]
+_NO_GRAIN = 2.0**500  # of what was never added to: larger than any real one
+
+
+@dataclass
+class RowSums:
+    """Rows ``[rows, cols]`` as sums of contributions, and what f32 additions in any order may give.
+
+    `unit`: what every contribution is a multiple of, 0 where one of them is not exactly known. Contributions
+    are collected, and added up when something is asked.
+    """
+
+    _value: F64
+    _magnitude: F64
+    _error: F64
+    _unit: F64
+    _additions: F64
+    _waiting: list[tuple[npt.NDArray[np.int64], F64, F64 | None]] = field(default_factory=list)
+
+    @staticmethod
+    def of(rows: int, cols: int) -> RowSums:
+        """No contribution yet: every row is 0."""
+        value, magnitude, error = (np.zeros((rows, cols)) for _ in range(3))
+        return RowSums(value, magnitude, error, np.full((rows, cols), _NO_GRAIN), np.zeros((rows, 1)))
+
+    def add(
+        self, rows: npt.NDArray[np.int64], values: npt.NDArray[np.floating], errors: F64 | None = None
+    ) -> None:
+        """Adds ``values [n, cols]``, within their `errors` (0), to `rows` ``[n]``, which may repeat."""
+        if len(rows):
+            self._waiting.append((np.asarray(rows), np.asarray(values), errors))
+
+    def _settle(self) -> None:
+        """Adds up what waits: sorted by row, one reduction per quantity."""
+        if not self._waiting:
+            return
+        waiting, self._waiting = self._waiting, []
+        rows = np.concatenate([one[0] for one in waiting])
+        order = np.argsort(rows, kind="stable")
+        first = np.flatnonzero(np.diff(rows[order], prepend=-1))
+        at = rows[order][first]
+        with np.errstate(invalid="ignore"):
+            raw = np.concatenate([one[1] for one in waiting])[order]
+            units = grain(raw)
+            values = raw.astype(np.float64)
+            known = [errors for *_, errors in waiting if errors is not None]
+            if known:
+                errors = np.concatenate(
+                    [np.zeros(one[1].shape) if one[2] is None else one[2] for one in waiting]
+                )
+                errors = errors[order]
+                self._error[at] += np.add.reduceat(errors, first, axis=0)
+                units = np.where(errors == 0, units, 0.0)
+            self._value[at] += np.add.reduceat(values, first, axis=0)
+            self._magnitude[at] += np.add.reduceat(np.abs(values), first, axis=0)
+            self._unit[at] = np.minimum(self._unit[at], np.minimum.reduceat(units, first, axis=0))
+            self._additions[at] += np.diff(first, append=len(rows))[:, None]
+
+    @property
+    def value(self) -> F64:
+        """The sums."""
+        self._settle()
+        return self._value
+
+    @property
+    def magnitude(self) -> F64:
+        """The sums of the contributions' magnitudes."""
+        self._settle()
+        return self._magnitude
+
+    def exact(self) -> npt.NDArray[np.bool_]:
+        """Where f32 additions are exact in any order, even if subnormals are flushed.
+
+        All contributions are known, multiples of one unit >= 2^-126, and their magnitudes sum to 2^24 units
+        at most, inside f32's range.
+        """
+        self._settle()
+        most = np.minimum(self._unit * 2.0**24, F32_MAX)
+        fits = (self._magnitude <= most) & (self._unit >= F32_MIN_NORMAL)
+        return (self._error == 0) & ((self._magnitude == 0) | fits)
+
+    def bound(self) -> F64:
+        """Bound of the rows in memory: 0 where exact or never added to, else `numerics.bound_scatter`."""
+        self._settle()
+        bound = numerics.bound_scatter(self._magnitude, self._error, self._additions)
+        return np.where(self.exact() | (self._additions == 0), 0.0, bound)

@@ -1,0 +1,114 @@
+"""What a problem type is to the rest of the project: its stages, its tiles, where their data come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tileproof.spec.stage import Stage
+
+
+@dataclass(frozen=True)
+class TileCoord:
+    """Where a tile is. `token`: the group of tiles that one cluster works on (of attention a query token).
+    `cta` None: of the whole cluster. `k_block` None: of the whole group.
+    """
+
+    token: int
+    cta: int | None
+    k_block: int | None
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How a kernel cuts a problem: `block` elements of the walked axis per k-block, `ctas` per cluster."""
+
+    block: int
+    ctas: int
+
+
+@dataclass(frozen=True)
+class PartOf:
+    """A datum that is part of another one: the elements at `index` of `name`."""
+
+    name: str
+    index: Any
+
+
+class ProblemType(Protocol):
+    """A problem type. Axes are names of sizes, as stages use them in their tiles.
+
+    The `walked` axis is cut into k-blocks, of the `shared` axes each CTA has its part; the other axes are
+    never cut. Slices of axes count globally within a group.
+    """
+
+    @property
+    def name(self) -> str:
+        """The folder's name."""
+
+    @property
+    def stages(self) -> Mapping[str, Stage]:
+        """The stages in graph order."""
+
+    @property
+    def walked(self) -> str:
+        """The axis that is cut into k-blocks."""
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """The axes of which each CTA has its part."""
+
+    def groups(self, inputs: Any, tiling: Tiling) -> range:
+        """The groups of the problem, each the work of one cluster."""
+
+    def k_blocks(self, inputs: Any, tiling: Tiling, group: int) -> int:
+        """How many k-blocks a group has; none is possible."""
+
+    def extent(self, inputs: Any, tiling: Tiling, group: int, axis: str) -> slice:
+        """All of an axis that a group's tiles cover."""
+
+    def region(self, inputs: Any, tiling: Tiling, coord: TileCoord, axis: str) -> slice:
+        """The part of an axis that the tile at `coord` covers."""
+
+    def ground(self, inputs: Any, tiling: Tiling, group: int, name: str) -> Any:
+        """A datum that is no stage, over the group's extents, in its own dtype (or `PartOf` another)."""
+
+    def rows(self, inputs: Any, tiling: Tiling, group: int, stage: str) -> tuple[Any, Any]:
+        """Where a group's tile rows are added: rows of the output, and which tile rows are added at all."""
+
+    def size(self, inputs: Any, axis: str) -> int:
+        """The whole length of an axis."""
+
+
+def coordinates(
+    problem: ProblemType, inputs: Any, tiling: Tiling, stage: str, group: int
+) -> Iterator[TileCoord]:
+    """Every tile of a stage in a group, CTAs innermost."""
+    if problem.walked in problem.stages[stage].tile:
+        for k_block in range(problem.k_blocks(inputs, tiling, group)):
+            for cta in range(tiling.ctas):
+                yield TileCoord(group, cta, k_block)
+    else:
+        for cta in range(tiling.ctas):
+            yield TileCoord(group, cta, None)
+
+
+def region(
+    problem: ProblemType, inputs: Any, tiling: Tiling, stage: str, coord: TileCoord
+) -> tuple[slice, slice]:
+    """Rows and columns of a tile, global; the columns of a one-dimensional tile are one."""
+    spans = [problem.region(inputs, tiling, coord, axis) for axis in problem.stages[stage].tile]
+    return spans[0], spans[1] if len(spans) > 1 else slice(0, 1)
+
+
+def upstream(problem: ProblemType, name: str) -> tuple[str, ...]:
+    """The stages that `name` depends on, directly or not, in graph order."""
+    needed: set[str] = set()
+    todo = [name]
+    while todo:
+        for source in problem.stages[todo.pop()].inputs:
+            if source in problem.stages and source not in needed:
+                needed.add(source)
+                todo.append(source)
+    return tuple(s for s in problem.stages if s in needed)

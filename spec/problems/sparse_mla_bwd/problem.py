@@ -1,0 +1,75 @@
+"""Sparse MLA attention backward as a problem type (`spec.problems.base`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.problems.base import PartOf, TileCoord, Tiling
+from tileproof.spec.problems.sparse_mla_bwd import stages, tiling
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
+from tileproof.spec.stage import Stage
+
+
+@dataclass(frozen=True)
+class SparseMlaBwd:
+    """A group is a query token, a k-block some of its slots; each CTA has its part of the heads.
+
+    `changed`: stages in the place of the problem's own, for tests that plant an error in one.
+    """
+
+    changed: Mapping[str, Stage] | None = None
+    name: str = "sparse_mla_bwd"
+    walked: str = "B_TOPK"
+    shared: tuple[str, ...] = ("h_q",)
+
+    @property
+    def stages(self) -> Mapping[str, Stage]:
+        return stages.STAGES if self.changed is None else {**stages.STAGES, **self.changed}
+
+    def groups(self, inputs: Inputs, cut: Tiling) -> range:
+        return range(inputs.problem.s_q)
+
+    def k_blocks(self, inputs: Inputs, cut: Tiling, group: int) -> int:
+        return tiling.k_blocks(inputs, group, cut.block)
+
+    def extent(self, inputs: Inputs, cut: Tiling, group: int, axis: str) -> slice:
+        if axis == self.walked:
+            return slice(0, self.k_blocks(inputs, cut, group) * cut.block)
+        return slice(0, self.size(inputs, axis))
+
+    def region(self, inputs: Inputs, cut: Tiling, coord: TileCoord, axis: str) -> slice:
+        if axis == "h_q":
+            return tiling.rows_of(inputs.problem, coord.cta or 0, cut.ctas)
+        if axis == self.walked:
+            first = (coord.k_block or 0) * cut.block
+            return slice(first, first + cut.block)
+        return slice(0, self.size(inputs, axis))
+
+    def size(self, inputs: Inputs, axis: str) -> int:
+        size: int = inputs.problem.topk if axis == self.walked else getattr(inputs.problem, axis)
+        return size
+
+    def ground(self, inputs: Inputs, cut: Tiling, group: int, name: str) -> Any:
+        slots = self.extent(inputs, cut, group, self.walked)
+        if name in ("q", "o", "dO", "lse"):
+            return getattr(inputs, name)[group]
+        if name == "k":
+            return tiling.gather(inputs, group, slots)
+        if name == "v":
+            return PartOf("k", np.s_[:, : inputs.problem.d_v])
+        if name == "mask":
+            return key_mask(inputs)[group, slots]
+        if name == "sm_scale":
+            return inputs.problem.sm_scale
+        raise TileproofError("unknown ground data", where=f"stage inputs {name!r}")
+
+    def rows(self, inputs: Inputs, cut: Tiling, group: int, stage: str) -> tuple[Any, Any]:
+        slots = self.extent(inputs, cut, group, self.walked)
+        return inputs.indices[group, slots].astype(np.int64), key_mask(inputs)[group, slots]
+
+
+SPARSE_MLA_BWD = SparseMlaBwd()

@@ -1,0 +1,225 @@
+"""What a stage is: one function over an arithmetic (`spec.arithmetic`), its tile, where its result lies."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, get_args, get_type_hints
+
+from tileproof.spec.arithmetic import F32, Form, Kept
+from tileproof.spec.arithmetic.bound import BOUND, Bounded
+from tileproof.spec.arithmetic.exact import EXACT, F64
+from tileproof.spec.arithmetic.text import Formula, Text, named
+from tileproof.spec.machine.errors import TileproofError
+
+Compute = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage. `tile` names the axes of its result; `memory` says where it lies.
+
+    `compute` takes an arithmetic and the stage's inputs; a parameter's annotation is the form that is read of
+    it. `scatter` takes an arithmetic, the output so far, its rows and a tile, where tiles are added to rows
+    of an output whose axes are `output`.
+    """
+
+    name: str
+    symbol: str
+    tile: tuple[str, ...]
+    memory: str
+    compute: Compute
+    scatter: Compute | None = None
+    output: tuple[str, ...] = ()
+    # Axes of every datum that a stage may read, and their symbols in print.
+    axes: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
+    symbols: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    walked: str = ""  # the axis that is walked in k-blocks
+
+    @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of ground data or earlier stages, as the function takes them."""
+        return tuple(inspect.signature(self.compute).parameters)[1:]
+
+    @cached_property
+    def reads(self) -> Mapping[str, Form]:
+        """The form in which each input is read."""
+        hints = get_type_hints(self.compute, include_extras=True)
+        return MappingProxyType({name: get_args(hints[name])[1] for name in self.inputs})
+
+    def with_function(self, compute: Compute, **fields: Any) -> Stage:
+        """The stage with another function of the same inputs, read in the same forms."""
+        other = replace(self, compute=compute, **fields)
+        vars(other).update(inputs=self.inputs, reads=self.reads)
+        return other
+
+    def over(self, m: Any, inputs: Mapping[str, Any]) -> Kept[Any]:
+        """The stage over arithmetic `m`, on inputs that are arrays or the arithmetic's own terms."""
+        if set(inputs) != set(self.inputs):
+            raise TileproofError(
+                f"wrong inputs for {self.name}",
+                where=f"stage {self.name}",
+                expected=", ".join(self.inputs),
+                found=", ".join(inputs) or "none",
+            )
+        result = self.compute(m, *(m.read(self.reads[name], inputs[name]) for name in self.inputs))
+        return result if isinstance(result, Kept) else Kept(result)
+
+    def exact(self, **inputs: Any) -> F64:
+        """The float64 value."""
+        value: F64 = self.over(EXACT, inputs).value
+        return value
+
+    def bounded(self, *, copy: bool = False, **inputs: Any) -> Bounded:
+        """Value and error of the result in f32, or of its rounded `copy`."""
+        kept = self.over(BOUND, inputs)
+        term: Bounded | None = kept.copy if copy else kept.value
+        if term is None:
+            raise TileproofError(f"{self.name} has no rounded copy", where=f"stage {self.name}")
+        return term
+
+    def bound(self, *, copy: bool = False, **inputs: Any) -> F64:
+        """The error alone, per element."""
+        return self.bounded(copy=copy, **inputs).errors
+
+    @cached_property
+    def printed(self) -> Printed:
+        """The stage in words."""
+        text = Text()
+        terms = []
+        for name in self.inputs:
+            if self.axes.get(name) == () and self.reads[name] == F32:
+                text.roundings.append(f"{name} to f32")
+            terms.append(named(name, self.axes.get(name, ()), self.symbols))
+        result = self.compute(text, *terms)
+        kept: Kept[Formula] = result if isinstance(result, Kept) else Kept(result)
+        if kept.value.axes != self.tile:
+            raise TileproofError(
+                "the tile of a stage is not what its formula gives",
+                where=f"stage {self.name}",
+                expected=str(kept.value.axes),
+                found=str(self.tile),
+            )
+        roundings, operations = list(text.roundings), list(text.operations)
+        if self.scatter is not None:
+            more = Text()
+            rows = named("indices", ("",), {})
+            self.scatter(more, named(self.name, self.output, self.symbols), rows, kept.value)
+            roundings += more.roundings
+            operations += more.operations
+        rest = "f32" + (f"; {text.narrow} as {kept.use}" if kept.use else "")
+        return Printed(kept.value, kept.use, rest, tuple(roundings), tuple(operations))
+
+    @property
+    def formula(self) -> str:
+        """The formula as text."""
+        whole = "sum over k-blocks of " if self.kind == "accumulate" else ""
+        return whole + self.printed.value.plain
+
+    @property
+    def latex(self) -> str:
+        """The formula as LaTeX."""
+        return f"{self.symbol} = {self.printed.value.latex}"
+
+    @property
+    def rounding(self) -> tuple[str, ...]:
+        """Where bits go, in order."""
+        return self.printed.roundings
+
+    @property
+    def at_rest(self) -> str:
+        """The forms in which the result is kept."""
+        return self.printed.at_rest
+
+    @property
+    def steps(self) -> tuple[str, str, str, str]:
+        """What is loaded, computed, rounded and stored."""
+
+        def shown(name: str) -> str:
+            axes = self.axes.get(name, ())
+            return f"{name} {self.reads[name].name}" + (f" [{', '.join(axes)}]" if axes else "")
+
+        store = f"[{', '.join(self.tile)}] {self.at_rest}: {self.memory}"
+        return "; ".join(map(shown, self.inputs)), self.formula, "; ".join(self.rounding), store
+
+    @property
+    def has_copy(self) -> bool:
+        """Whether others read a rounded copy."""
+        return bool(self.printed.use)
+
+    @property
+    def kind(self) -> str:
+        """rowsum, matmul, accumulate (a product over all k-blocks), scatter or elementwise."""
+        done = self.printed.operations
+        if "scatter_add" in done:
+            return "scatter"
+        if self.walked in self.contracted and "matmul" in done:
+            return "accumulate"
+        return next((kind for kind in ("matmul", "rowsum") if kind in done), "elementwise")
+
+    @cached_property
+    def contracted(self) -> frozenset[str]:
+        """Axes of the inputs that the result has no more."""
+        return frozenset(axis for name in self.inputs for axis in self.axes.get(name, ())) - set(self.tile)
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A stage in words: its formula, the use of its rounded copy, its forms, its roundings and operations."""
+
+    value: Formula
+    use: str
+    at_rest: str
+    roundings: tuple[str, ...]
+    operations: tuple[str, ...]
+
+
+class Graph:
+    """Collects the stages of a problem type, in the order of their definition.
+
+    `ground` gives the axes of every datum that is not a stage, `walked` is the axis that is walked in
+    k-blocks, `shared` the axis of which each CTA has its part.
+    """
+
+    def __init__(
+        self, ground: Mapping[str, tuple[str, ...]], symbols: Mapping[str, str], walked: str, shared: str
+    ) -> None:
+        self.ground, self.symbols, self.walked, self.shared = ground, dict(symbols), walked, shared
+        self._stages: dict[str, Stage] = {}
+
+    def stage(
+        self,
+        *tile: str,
+        symbol: str,
+        memory: str,
+        scatter: Compute | None = None,
+        output: tuple[str, ...] = (),
+    ) -> Callable[[Compute], Compute]:
+        """Registers a stage's function under its own name; `tile` are the axes of its result."""
+
+        def register(compute: Compute) -> Compute:
+            name = compute.__name__
+            axes = {**self.ground, **{one.name: one.tile for one in self._stages.values()}}
+            symbols = {**self.symbols, **{one.name: one.symbol for one in self._stages.values()}}
+            self._stages[name] = Stage(
+                name,
+                symbol,
+                tile,
+                memory,
+                compute,
+                scatter,
+                output,
+                axes,
+                {**symbols, name: symbol},
+                self.walked,
+            )
+            return compute
+
+        return register
+
+    def stages(self) -> Mapping[str, Stage]:
+        """Every stage by name, in order."""
+        return MappingProxyType(dict(self._stages))

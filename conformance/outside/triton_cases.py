@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import torch
 from tileproof.conformance.outside import gluon_kernels, triton_kernels
@@ -119,11 +120,52 @@ def _attention(specialised: bool, rows: int = 256, keys: int = 256, d: int = 128
     )
 
 
+# kind: (type of an element, elements a byte, type of a scale, elements a scale)
+_SCALED: dict[str, tuple[Any, int, Any, int]] = {
+    "mxfp8": (ml_dtypes.float8_e4m3fn, 1, ml_dtypes.float8_e8m0fnu, 32),
+    "mxfp4": (ml_dtypes.float4_e2m1fn, 2, ml_dtypes.float8_e8m0fnu, 32),
+    "nvfp4": (ml_dtypes.float4_e2m1fn, 2, ml_dtypes.float8_e4m3fn, 16),
+}
+
+
+def _scaled(name: str, m: int = 256, n: int = 128, k: int = 512, **how: Any) -> Ran:
+    """Block-scaled operands: elements and scales of few bits, so that the sums are exact in f32."""
+    element, packed, scale, group = _SCALED[name]
+    rng = np.random.default_rng(4)
+    tensors, values = [], []
+    for rows in (m, n):
+        of = rng.choice(np.array([-2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2, 3]), (rows, k)).astype(element)
+        by = (2.0 ** rng.integers(-2, 3, (rows, k // group))).astype(scale)
+        values.append(of.astype(np.float64) * np.repeat(by.astype(np.float64), group, axis=1))
+        bits = (
+            of.view(np.uint8) if packed == 1 else of.view(np.uint8)[:, ::2] | of.view(np.uint8)[:, 1::2] << 4
+        )
+        factors = torch.from_numpy(by.view(np.uint8).copy())
+        tensors.append(
+            (torch.from_numpy(bits.copy()), factors.view(torch.float8_e4m3fn) if group == 16 else factors)
+        )
+    (a, scale_a), (b, scale_b) = tensors
+    if packed == 1:
+        a, b = a.view(torch.float8_e4m3fn), b.view(torch.float8_e4m3fn)
+    c = torch.full((m, n), float("nan"))
+    with emulated(**how) as run:
+        maps = [
+            TensorDescriptor.from_tensor(t, [128, box])
+            for t, box in ((a, 128 // packed), (b, 128 // packed), (c, 128))
+        ]
+        triton_kernels.scaled[(m // 128, n // 128)](
+            maps[0], scale_a, maps[1], scale_b, maps[2], k, "e4m3" if packed == 1 else "e2m1", group, packed,
+            128, 128, 128, num_warps=4,
+        )  # fmt: skip
+    return Ran(run.last, {"C": (c.double().numpy(), values[0] @ values[1].T, 0.0)})
+
+
 CASES = (
     Case("triton-matmul", lambda **how: _triton_matmul(False, **how)),
     Case("triton-matmul-ws", lambda **how: _triton_matmul(True, **how)),
     Case("triton-attention", lambda **how: _attention(False, **how)),
     Case("triton-attention-ws", lambda **how: _attention(True, **how)),
+    *(Case(f"triton-{name}", lambda name=name, **how: _scaled(name, **how)) for name in _SCALED),
     Case("gluon-matmul-ws", _gluon_matmul),
     Case("gluon-matmul-pair", _gluon_pair),
 )

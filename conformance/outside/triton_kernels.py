@@ -46,3 +46,36 @@ def attention(
         best = new
     o.store([row, 0], (acc / total[:, None]).to(o.dtype))
     tl.store(lse + row + tl.arange(0, BM), best + tl.log2(total))
+
+
+@triton.jit
+def scaled(
+    a,
+    scale_a,
+    b,
+    scale_b,
+    c,
+    K,
+    KIND: tl.constexpr,
+    GROUP: tl.constexpr,
+    PACKED: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+):
+    """C [M, N] = A [M, K] B [N, K]^T with a scale for each GROUP elements of a row along K; `PACKED` elements
+    a byte.
+    """
+    row = tl.program_id(0) * BM
+    column = tl.program_id(1) * BN
+    groups = K // GROUP
+    span = tl.arange(0, BK // GROUP)[None, :]
+    at_a = scale_a + (row + tl.arange(0, BM))[:, None] * groups + span
+    at_b = scale_b + (column + tl.arange(0, BN))[:, None] * groups + span
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, K, BK):
+        left = a.load([row, k // PACKED])
+        right = b.load([column, k // PACKED])
+        step = k // GROUP
+        acc = tl.dot_scaled(left, tl.load(at_a + step), KIND, right.T, tl.load(at_b + step), KIND, acc)
+    c.store([row, column], acc)

@@ -2,6 +2,7 @@
 and findings.
 """
 
+from tileproof.emulator.arguments import Fields
 from tileproof.emulator.causes import Allow, Cause
 from tileproof.emulator.errors import LaunchError, PtxError, UnsupportedInstruction
 from tileproof.emulator.memory import Buffer, Memory
@@ -28,6 +29,7 @@ __all__ = [
     "Buffer",
     "Cause",
     "Counters",
+    "Fields",
     "Finding",
     "HeldBack",
     "Hold",

@@ -33,6 +33,8 @@ def launch(
     cluster: tuple[int, int, int],
     dynamic_shared: int,
     params: bytes,
+    known_params: bytes,
+    param_names: list[tuple[int, int, str]],
     policy: int,
     seed: int,
     mma: int,

@@ -33,6 +33,7 @@ memory|global-uninitialised|error|goes on|a read of bytes of a buffer that nothi
 memory|global-read-only|error|stops|a write into a buffer over a read-only array, or into .const memory
 memory|local-out-of-bounds|error|stops|an access outside the thread's local memory
 memory|param-out-of-bounds|error|stops|a read outside the kernel's parameters
+memory|param-unset|error|goes on|a read of bytes of the kernel's parameters that the caller never set
 memory|param-written|error|stops|a generic store into the parameter window
 memory|misaligned|error|stops|an address that is not a multiple of what the access, mbarrier, copy or tensor map needs
 memory|shared-out-of-bounds|error|stops|shared bytes outside [0x400, end) of the CTA

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 from tileproof.emulator import _engine, isa  # noqa: F401 - importing isa fills the registry
+from tileproof.emulator.arguments import Argument, pack
 from tileproof.emulator.causes import Allow, divide
 from tileproof.emulator.codes import strict_weights
 from tileproof.emulator.decode import Decoder
@@ -24,6 +25,7 @@ from tileproof.emulator.registers import launch_registers
 from tileproof.emulator.result import (
     Counters,
     LaunchResult,
+    MbarrierBytes,
     MbarrierInit,
     Tap,
     TapRecord,
@@ -32,10 +34,8 @@ from tileproof.emulator.result import (
 )
 from tileproof.emulator.schedule import POLICIES, BaseOrder, Schedule, decisions_of, held_back
 from tileproof.emulator.symbols import SharedNames
-from tileproof.emulator.tensormap import TensorMap
 from tileproof.emulator.trace import Trace
 
-Argument = Buffer | TensorMap | int | float | bytes | np.generic
 _MOST_CTAS = 1 << 24
 _PROCESSORS = 148  # of a B200
 _SHARED_LIMIT = 232448  # bytes one CTA may use on SM100 (cutlass/arch/arch.h)
@@ -148,9 +148,8 @@ class Module:
         resident: clusters that may run at once, at most; by default as many as have a processor for each of
             their CTAs.
         shared_bytes: dynamic shared memory.
-        args: one a parameter: a Buffer (its address), a TensorMap (its 128 bytes), a number, or the bytes
-        of a
-            struct in which addresses and encoded tensor maps are embedded.
+        args: one a parameter: a Buffer (its address), a TensorMap (its 128 bytes), a number, the bytes of a
+            struct, or `Fields`, a struct with items at offsets, between which a read is a finding.
         mma: "fast" computes tcgen05.mma as f32 products summed in f32; "exact" follows the published block
         arithmetic.
         taps: regions to capture when barrier phases complete.
@@ -172,6 +171,7 @@ class Module:
         Raises LaunchError, PtxError or UnsupportedInstruction; defects of the kernel are findings.
         """
         decoded = self.decode(entry)
+        packed = pack(decoded, args)
         memory = memory or Memory()
         schedule = schedule or Schedule()
         grid3, block3 = _three(grid, "grid"), _three(block, "block")
@@ -242,7 +242,9 @@ class Module:
             block=block3,
             cluster=cluster3,
             dynamic_shared=shared_bytes,
-            params=_pack(decoded, args),
+            params=packed.data,
+            known_params=b"" if all(packed.known) else packed.known,
+            param_names=packed.names,
             policy=POLICIES.index(schedule.policy),
             seed=schedule.seed & ((1 << 64) - 1),
             mma=int(mma == "exact"),
@@ -279,6 +281,7 @@ class Module:
             counters=Counters(**raw["counters"]),
             taps=tuple(_records(raw["taps"], taps)),
             mbarriers=tuple(MbarrierInit(rank, at - dynamic, n) for rank, at, n in raw["mbarriers"]),
+            announced=tuple(MbarrierBytes(rank, at - dynamic, n) for rank, at, n in raw["announced"]),
             trace=Trace(raw["events"], raw["events_dropped"], ProgramView(decoded), dynamic, names)
             if trace
             else None,
@@ -363,52 +366,6 @@ def _check_shape(
         raise LaunchError(
             "a cluster has too many CTAs", where=entry[:80], expected="at most 16", found=str(cluster)
         )
-
-
-def _pack(decoded: Decoded, args: Sequence[Argument]) -> bytes:
-    """The parameter block, each argument at its parameter's offset."""
-    parameters = decoded.entry.parameters
-    name = decoded.entry.name[:80]
-    if len(args) != len(parameters):
-        raise LaunchError(
-            "the launch has the wrong number of arguments",
-            where=name,
-            expected=str(len(parameters)),
-            found=str(len(args)),
-        )
-    out = bytearray()
-    for index, (parameter, argument) in enumerate(zip(parameters, args, strict=True)):
-        out += bytes(-len(out) % parameter.align)
-        data = _bytes_of(argument, parameter.bytes)
-        if data is None or len(data) != parameter.bytes:
-            found = f"{type(argument).__name__}" + (f" of {len(data)} bytes" if data is not None else "")
-            raise LaunchError(
-                f"argument {index} does not fit its parameter",
-                where=name,
-                expected=f"{parameter.bytes} bytes",
-                found=found,
-            )
-        out += data
-    return bytes(out)
-
-
-def _bytes_of(argument: Argument, size: int) -> bytes | None:
-    if isinstance(argument, Buffer):
-        return argument.address.to_bytes(8, "little")
-    if isinstance(argument, TensorMap):
-        return argument.encode()
-    if isinstance(argument, (bytes, bytearray, memoryview)):
-        return bytes(argument)
-    if isinstance(argument, np.generic):
-        return argument.tobytes()
-    if isinstance(argument, bool | int):
-        try:
-            return int(argument).to_bytes(size, "little", signed=argument < 0)
-        except OverflowError:
-            return None
-    if isinstance(argument, float):
-        return np.asarray(argument, dtype=np.float32 if size == 4 else np.float64).tobytes()
-    return None
 
 
 def _tap(tap: Tap, dynamic: int) -> tuple[str, int, bool, int, int, int, int]:

@@ -223,6 +223,15 @@ class MbarrierInit:
 
 
 @dataclass(frozen=True)
+class MbarrierBytes:
+    """Bytes that expect_tx announced in a complete phase, in any CTA of a cluster rank; offset as above."""
+
+    rank: int
+    offset: int
+    bytes: int
+
+
+@dataclass(frozen=True)
 class LaunchResult:
     """Result of `Module.launch`.
 
@@ -239,6 +248,7 @@ class LaunchResult:
     held_back: tuple[HeldBack, ...] = ()
     allowed: tuple[Finding, ...] = ()
     mbarriers: tuple[MbarrierInit, ...] = ()
+    announced: tuple[MbarrierBytes, ...] = ()
 
     @property
     def causes(self) -> tuple[Cause, ...]:

@@ -100,4 +100,5 @@ class Observed:
     printf: str = ""
     counters: Mapping[str, int] = field(default_factory=dict)
     mbarriers: tuple[tuple[int, int, int], ...] = ()  # of each init: rank, dynamic offset, count
+    announced: tuple[tuple[int, int, int], ...] = ()  # of complete phases: rank, dynamic offset, bytes
     allowed: tuple[MachineFinding, ...] = ()  # accepted on purpose: no defects, but reported

@@ -12,6 +12,7 @@ from tileproof.conformance.drivers.capture import Capture, MachineFinding, Obser
 from tileproof.conformance.drivers.names import PlanNames, barrier_at, code_place, k_block
 from tileproof.emulator import Buffer as PlacedBuffer
 from tileproof.emulator import (
+    Fields,
     Finding,
     LaunchResult,
     Memory,
@@ -116,6 +117,7 @@ def _run(
         printf=result.printf,
         counters=asdict(result.counters),
         mbarriers=tuple((one.rank, one.offset, one.count) for one in result.mbarriers),
+        announced=tuple((one.rank, one.offset, one.bytes) for one in result.announced),
     )
     return observed, result.trace
 
@@ -155,18 +157,14 @@ def _place(memory: Memory, buffer: Buffer) -> PlacedBuffer:
 
 
 def _argument(item: Buffer | Scalar | TensorMapSpec | Struct, buffers: dict[str, Any]) -> Any:
-    """A parameter as the emulator takes it; structs become their bytes."""
+    """A parameter as the emulator takes it; of structs only the fields are set."""
     if isinstance(item, Buffer):
         return buffers[item.name]
     if isinstance(item, Scalar):
         return item.value
     if isinstance(item, TensorMapSpec):
         return _tensor_map(item, buffers)
-    raw = bytearray(item.size)
-    for offset, part in item.fields:
-        data = _bytes(part, buffers)
-        raw[offset : offset + len(data)] = data
-    return bytes(raw)
+    return Fields(item.size, {offset: _bytes(part, buffers) for offset, part in item.fields})
 
 
 def _bytes(item: Buffer | Scalar | TensorMapSpec, buffers: dict[str, Any]) -> bytes:

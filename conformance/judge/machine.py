@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tileproof.conformance.drivers.capture import MachineFinding, Observed, Waiter
-from tileproof.conformance.drivers.names import barrier_at, barrier_name, role_of
+from tileproof.conformance.drivers.names import barrier_name, role_of
+from tileproof.conformance.judge.barriers import barrier_findings
 from tileproof.conformance.observe.captures import captured, parts_of, publication
 from tileproof.conformance.observe.finding import Finding
 from tileproof.spec.plan import KernelPlan, OutputObservation
@@ -24,29 +25,7 @@ def machine_findings(plan: KernelPlan, inputs: Inputs, observed: Observed, build
     return [
         replace(attribute(plan, inputs, observed, group[0], build), instructions=len(group) - 1)
         for group in together.values()
-    ] + barrier_counts(plan, observed, build)
-
-
-def barrier_counts(plan: KernelPlan, observed: Observed, build: str) -> list[Finding]:
-    """Barriers that the kernel initialised with another count than its plan says, in any CTA of a rank.
-
-    An mbarrier that the plan does not have is the kernel's own affair.
-    """
-    found = []
-    for rank, offset, count in observed.mbarriers:
-        known = barrier_at(plan, offset)
-        if known and known[0].count != count:
-            found.append(
-                Finding(
-                    kind="machine",
-                    message=f"{barrier_name(plan, offset)} is initialised with {count} arrivals, and the "
-                    f"plan says {known[0].count}",
-                    build=build,
-                    cta=rank,
-                    code="plan-barrier-count",
-                )
-            )
-    return found
+    ] + barrier_findings(plan, observed, build)
 
 
 def attribute(

@@ -145,6 +145,26 @@ uint8_t* Exec::global(uint64_t address, uint32_t size, int lane, bool write, boo
   return data;
 }
 
+void Exec::check_params(uint64_t address, uint32_t size, int lane) {
+  const auto first = e.config.known_params.begin() + static_cast<std::ptrdiff_t>(address);
+  const auto unset = std::find(first, first + size, 0);
+  if (unset == first + size) return;
+  const auto last = std::find(unset, first + size, 1);
+  const uint64_t from = address + static_cast<uint64_t>(unset - first),
+                 to = address + static_cast<uint64_t>(last - first);
+  std::string where = "the gaps between the parameters";
+  uint64_t base = 0;
+  for (const auto& [offset, bytes, name] : e.config.param_names)
+    if (from >= offset && from < uint64_t{offset} + bytes) {
+      where = "parameter " + name;
+      base = offset;
+    }
+  e.error("param-unset",
+          "a load of " + std::to_string(size) + " bytes reads bytes " + std::to_string(from - base) + " to " +
+              std::to_string(to - base - 1) + " of " + where + ", which the caller never set",
+          origin(lane), from);
+}
+
 const uint8_t* Exec::load(Space space, uint64_t address, uint32_t size, int lane) {
   if (space == Space::Generic) {
     if (address - kSharedWindow < kWindowSize)
@@ -179,6 +199,8 @@ const uint8_t* Exec::load(Space space, uint64_t address, uint32_t size, int lane
                 origin(lane), address);
         return nullptr;
       }
+      if (!e.config.known_params.empty()) [[unlikely]]
+        check_params(address, size, lane);
       return e.config.params.data() + address;
     case Space::Local:
     case Space::Generic:

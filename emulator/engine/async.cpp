@@ -115,6 +115,7 @@ void Engine::barrier_expect(Cta& cta, uint32_t offset, int64_t bytes, const Orig
   b->history.record(Deed::Expect, at, bytes, b->phase, counters.warp_instructions);
   tell(&Listener::mbarrier_expected, cta, *b, bytes, at);
   b->tx += bytes;
+  b->announced += bytes;
   if (b->tx > (1 << 20) - 1)
     fault("mbarrier-tx-range", "the transaction count " + std::to_string(b->tx) + " exceeds 2^20-1", at,
           offset);
@@ -138,6 +139,8 @@ void Engine::try_complete(Cta& cta, Mbarrier& b, const Origin& at) {
   if (b.pending != 0 || b.tx != 0) return;
   b.phase++;
   b.pending = b.expected;
+  if (b.announced != b.listed) announced.emplace(cta.rank, b.offset, b.listed = b.announced);
+  b.announced = 0;
   tell(&Listener::mbarrier_done, cta, b, at);
   ++counters.barrier_phases;
   ++progress;

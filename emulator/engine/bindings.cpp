@@ -88,6 +88,7 @@ py::dict launch(
     const std::tuple<uint32_t, uint32_t, uint32_t>& grid,
     const std::tuple<uint32_t, uint32_t, uint32_t>& block,
     const std::tuple<uint32_t, uint32_t, uint32_t>& cluster, uint32_t dynamic_shared, py::bytes params,
+    py::bytes known_params, const std::vector<std::tuple<uint32_t, uint32_t, std::string>>& param_names,
     int policy, uint64_t seed, int mma, uint64_t livelock_limit, uint64_t instruction_limit,
     const std::vector<std::tuple<std::string, uint32_t, bool, int32_t, int32_t, uint32_t, uint32_t>>& taps,
     uint64_t trace_limit, bool races, const py::dict& schedule, int32_t launch_registers, bool grant_claims,
@@ -135,6 +136,9 @@ py::dict launch(
   read_schedule(schedule, c);
   const std::string bytes = params;
   c.params.assign(bytes.begin(), bytes.end());
+  const std::string known = known_params;
+  c.known_params.assign(known.begin(), known.end());
+  c.param_names = param_names;
   for (const auto& [name, barrier, tmem, column, columns, offset, size] : taps)
     c.taps.push_back({name, barrier, tmem, column, columns, offset, size});
   Engine engine(program, memory, c);
@@ -224,6 +228,10 @@ py::dict launch(
   py::list inits;
   for (const auto& [rank, offset, count] : engine.inits) inits.append(py::make_tuple(rank, offset, count));
   result["mbarriers"] = inits;
+  py::list announced;
+  for (const auto& [rank, offset, bytes] : engine.announced)
+    announced.append(py::make_tuple(rank, offset, bytes));
+  result["announced"] = announced;
   const Trace* trace = engine.trace.get();
   result["events"] = trace ? py::bytes(reinterpret_cast<const char*>(trace->events.data()),
                                        trace->events.size() * sizeof(TraceEvent))
@@ -287,12 +295,13 @@ PYBIND11_MODULE(_engine, m) {
       .def_readonly("early", &GridRecord::early)
       .def_readonly("waited", &GridRecord::waited);
   m.def("launch", &launch, py::arg("program"), py::arg("buffers"), py::arg("grid"), py::arg("block"),
-        py::arg("cluster"), py::arg("dynamic_shared"), py::arg("params"), py::arg("policy"), py::arg("seed"),
-        py::arg("mma"), py::arg("livelock_limit"), py::arg("instruction_limit"), py::arg("taps"),
-        py::arg("trace_limit"), py::arg("races"), py::arg("schedule") = py::dict(),
-        py::arg("launch_registers") = 0, py::arg("grant_claims") = false, py::arg("strict") = py::none(),
-        py::arg("seconds_limit") = 0.0, py::arg("resident") = 1, py::arg("outputs") = std::vector<uint64_t>{},
-        py::arg("grid_record") = nullptr, py::arg("in_flight") = py::list());
+        py::arg("cluster"), py::arg("dynamic_shared"), py::arg("params"), py::arg("known_params"),
+        py::arg("param_names"), py::arg("policy"), py::arg("seed"), py::arg("mma"), py::arg("livelock_limit"),
+        py::arg("instruction_limit"), py::arg("taps"), py::arg("trace_limit"), py::arg("races"),
+        py::arg("schedule") = py::dict(), py::arg("launch_registers") = 0, py::arg("grant_claims") = false,
+        py::arg("strict") = py::none(), py::arg("seconds_limit") = 0.0, py::arg("resident") = 1,
+        py::arg("outputs") = std::vector<uint64_t>{}, py::arg("grid_record") = nullptr,
+        py::arg("in_flight") = py::list());
   m.def("handlers", &handler_ids, "Handler names and their numbers.");
   m.def("set_mma_rules", &set_mma_rules, "Hands over spec.machine.descriptor_rules.");
   m.def(

@@ -283,6 +283,8 @@ struct Config {
   // Earlier grids that may not have completed, and whether griddepcontrol.wait waits for them.
   std::vector<std::pair<GridRecord*, bool>> in_flight;
   std::vector<uint8_t> params;
+  std::vector<uint8_t> known_params;  // 1 for each byte that the caller set; empty: all
+  std::vector<std::tuple<uint32_t, uint32_t, std::string>> param_names;  // offset, bytes, name
   std::vector<Tap> taps;
 };
 
@@ -323,6 +325,8 @@ struct Exec {
   uint8_t* store(Space space, uint64_t address, uint32_t size, int lane);
   uint8_t* global(uint64_t address, uint32_t size, int lane, bool write, bool read);
   uint8_t* shared(uint64_t address, uint32_t size, int lane, bool write, bool cluster_window);
+  // Bytes of the parameters that the caller never set are told.
+  void check_params(uint64_t address, uint32_t size, int lane);
   // The CTA that a shared address names; null (with a finding) when there is none.
   Cta* shared_owner(uint64_t address, int lane, bool cluster_window);
 };
@@ -344,6 +348,7 @@ class Engine {
   std::string printf_text;
   std::vector<TapRecord> tap_records;
   std::set<std::tuple<int32_t, uint32_t, uint32_t>> inits;  // CTA rank, offset, count of each mbarrier.init
+  std::set<std::tuple<int32_t, uint32_t, int64_t>> announced;  // and the bytes of each phase's expect_tx
   TensorMapCache maps;
   std::mt19937_64 rng;
   std::vector<std::unique_ptr<Cluster>> live;  // the resident clusters, by their slots

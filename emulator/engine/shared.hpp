@@ -64,6 +64,7 @@ struct Mbarrier {
   int32_t expected = 0;
   int32_t pending = 0;
   int64_t tx = 0;
+  int64_t announced = 0, listed = -1;  // bytes of expect_tx in this phase; in the last one, once noted
   bool live = false;
   BarrierHistory history;
 };

@@ -1,31 +1,93 @@
-"""What mbarrier.init was given, against the counts of the plan."""
+"""What mbarrier.init was given and what expect_tx announced, against the plan; parameters that nobody set."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.drivers.capture import Schedule
+from tileproof.conformance.drivers.capture import Observed, Schedule
 from tileproof.conformance.judge.machine import machine_findings
 from tileproof.conformance.problems.case import one_token
+from tileproof.kernels.launch import Launch, Struct
 from tileproof.kernels.registry import kernel
+from tileproof.spec.plan import KernelPlan
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
+
+KERNELS = ["head128", "head128-part0"]
 
 
-@pytest.mark.parametrize("name", ["head128", "head128-part0"])
-def test_each_count_of_the_plan_is_held_against_the_kernels(name: str) -> None:
+def launch_of(name: str) -> tuple[Launch, KernelPlan, Inputs]:
     entry = kernel(name)
     inputs = one_token(512, 1).inputs()
-    plan = entry.plan(512)
-    observed = emulator.run(
-        entry.launch(inputs, entry.build(512)), plan, schedule=Schedule(), taps=False, races=False
-    )
+    return entry.launch(inputs, entry.build(512)), entry.plan(512), inputs
+
+
+def run(launch: Launch, plan: KernelPlan) -> Observed:
+    return emulator.run(launch, plan, schedule=Schedule(), taps=False, races=False)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_each_barrier_of_the_plan_is_held_against_the_kernels(name: str) -> None:
+    launch, plan, inputs = launch_of(name)
+    observed = run(launch, plan)
     offsets = {offset for _, offset, _ in observed.mbarriers}
     assert offsets >= {b.offset_of(stage) for b in plan.barriers for stage in range(b.stages)}
     assert not machine_findings(plan, inputs, observed, "production")
+    seen = {offset for _, offset, _ in observed.announced}
     for at, barrier in enumerate(plan.barriers):
-        edited = (*plan.barriers[:at], replace(barrier, count=barrier.count + 1), *plan.barriers[at + 1 :])
-        found = machine_findings(replace(plan, barriers=edited), inputs, observed, "production")
+
+        def other(**change: int) -> KernelPlan:
+            one = replace(plan.barriers[at], **change)  # noqa: B023 - called in this round
+            return replace(plan, barriers=(*plan.barriers[:at], one, *plan.barriers[at + 1 :]))  # noqa: B023
+
+        found = machine_findings(other(count=barrier.count + 1), inputs, observed, "production")
         assert {one.code for one in found} == {"plan-barrier-count"}
         assert all(one.message.startswith(barrier.name) for one in found)
         assert f"with {barrier.count} arrivals, and the plan says {barrier.count + 1}" in found[0].message
+        found = machine_findings(other(tx_bytes=barrier.tx_bytes + 16), inputs, observed, "production")
+        if seen & {barrier.offset_of(stage) for stage in range(barrier.stages)}:
+            assert {one.code for one in found} == {"plan-barrier-bytes"}
+            assert f"expects {barrier.tx_bytes} bytes in a phase" in found[0].message
+    free = replace(plan.barriers[0], name="nobody", offset=max(offsets) + 64)
+    found = machine_findings(replace(plan, barriers=(*plan.barriers, free)), inputs, observed, "production")
+    assert {one.code for one in found} == {"plan-barrier-missing"}
+    assert found[0].message.startswith("nobody") and {one.cta for one in found} == {*free.ctas}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_kernel_that_announces_other_bytes_than_its_plan(name: str) -> None:
+    # Announced and delivered by the kernel itself: the values are right, and nothing hangs.
+    launch, plan, inputs = launch_of(name)
+    extra = ", ".join(f"mbarrier.{verb}_tx.relaxed.cta.shared::cta.b64" for verb in ("expect", "complete"))
+    more = "".join(f" {verb} \\1, 16;" for verb in extra.split(", "))
+    image, places = re.subn(
+        r"(?<=\n)(\s*)mbarrier\.arrive\.expect_tx\S+ _, (\[%r\d+\]), ",
+        lambda m: more.replace("\\1", m[2]) + m[0],
+        launch.image,
+    )
+    assert places
+    found = machine_findings(plan, inputs, run(replace(launch, image=image), plan), "production")
+    assert {one.code for one in found} == {"plan-barrier-bytes"}
+    barriers = {b.name: b.tx_bytes for b in plan.barriers if b.tx_bytes}
+    for one in found:
+        name_of = one.message.split()[0].split("[")[0]
+        assert (
+            f"expects {barriers[name_of] + 16} bytes in a phase, and the plan says {barriers[name_of]}"
+            in (one.message)
+        )
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_launch_that_forgets_a_parameter(name: str) -> None:
+    launch, plan, inputs = launch_of(name)
+    (struct,) = launch.params
+    assert isinstance(struct, Struct)
+    offset = next(at for at, item in struct.fields if item.name == "delta")
+    fields = tuple(pair for pair in struct.fields if pair[0] != offset)
+    observed = run(replace(launch, params=(replace(struct, fields=fields),)), plan)
+    found = next(one for one in observed.findings if one.code == "param-unset")
+    assert found.severity == "error" and found.ptx_line is not None
+    assert re.search(rf"reads bytes {offset} to {offset + 7} of parameter \S+_param_0, which", found.message)
+    assert "param-unset" in {one.code for one in machine_findings(plan, inputs, observed, "production")}

@@ -1,0 +1,43 @@
+"""The plan's mbarriers against what the kernel initialises and announces."""
+
+from __future__ import annotations
+
+from tileproof.conformance.drivers.capture import Observed
+from tileproof.conformance.drivers.names import barrier_at, barrier_name
+from tileproof.conformance.observe.finding import Finding
+from tileproof.spec.plan import KernelPlan
+
+
+def barrier_findings(plan: KernelPlan, observed: Observed, build: str) -> list[Finding]:
+    """Barriers with another arrival count than the plan's, with phases of another number of announced bytes,
+    and barriers that no CTA of a rank initialises; of the last nothing is said when the machine found an
+    error, which may have stopped the launch before, and of a driver that lists no mbarrier.
+
+    An mbarrier that the plan does not have is the kernel's own affair.
+    """
+
+    def finding(code: str, rank: int, offset: int, what: str) -> Finding:
+        message = f"{barrier_name(plan, offset)} {what}"
+        return Finding(kind="machine", message=message, build=build, cta=rank, code=code)
+
+    found = []
+    for rank, offset, count in observed.mbarriers:
+        known = barrier_at(plan, offset)
+        if known and known[0].count != count:
+            what = f"is initialised with {count} arrivals, and the plan says {known[0].count}"
+            found.append(finding("plan-barrier-count", rank, offset, what))
+    for rank, offset, announced in observed.announced:
+        known = barrier_at(plan, offset)
+        if known and known[0].tx_bytes != announced:
+            what = f"expects {announced} bytes in a phase, and the plan says {known[0].tx_bytes}"
+            found.append(finding("plan-barrier-bytes", rank, offset, what))
+    if not observed.mbarriers or any(one.severity == "error" for one in observed.findings):
+        return found
+    made = {(rank, offset) for rank, offset, _ in observed.mbarriers}
+    for barrier in plan.barriers:
+        for stage in range(barrier.stages):
+            for rank in barrier.ctas:
+                if (rank, barrier.offset_of(stage)) not in made:
+                    what = "stands in the plan, and the kernel does not initialise it"
+                    found.append(finding("plan-barrier-missing", rank, barrier.offset_of(stage), what))
+    return found

@@ -14,12 +14,15 @@ from tileproof.conformance.outside.cutlass_example import Check, Ran, kernel, pu
 
 @dataclass(frozen=True)
 class Attention:
-    """One head of attention in float64; `causal`: row i sees the keys up to i."""
+    """One head of attention in float64; `causal`: row i sees the keys up to i; `scale` is of Q K^T, by
+    default one by the root of the head's width.
+    """
 
     q: np.ndarray
     k: np.ndarray
     v: np.ndarray
     causal: bool = False
+    scale: float = 0.0
 
     @classmethod
     def draw(cls, rows: int, keys: int, d: int, causal: bool = False) -> Attention:
@@ -29,7 +32,8 @@ class Attention:
 
     @property
     def scores(self) -> np.ndarray:
-        s = self.q.astype(np.float64) @ self.k.astype(np.float64).T / np.sqrt(self.q.shape[1])
+        scale = self.scale or 1 / np.sqrt(self.q.shape[1])
+        s = self.q.astype(np.float64) @ self.k.astype(np.float64).T * scale
         return np.where(np.tri(*s.shape) > 0, s, -np.inf) if self.causal else s
 
     @property
@@ -53,6 +57,17 @@ def _rounded(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarra
     """A product with its bound of error, where `left` was rounded to f16 and the result is f16."""
     right = right.astype(np.float64)
     return left @ right, _F16 * (np.abs(left) @ np.abs(right))
+
+
+def _judged(one: Attention) -> tuple[np.ndarray, np.ndarray]:
+    """O of one head in float64 and the bound of its error: P is rounded to the type of V relative to the
+    largest of its row, the result to f16; what f32 adds is small.
+    """
+    relative, absolute = _STEP[one.v.dtype]
+    v, p = one.v.astype(np.float64), one.p
+    value = p @ v
+    moved = relative * p + absolute * p.max(1, keepdims=True)
+    return value, 1.01 * moved @ np.abs(v) + 2.0**-11 * np.abs(value) + 2.0**-15 * (p @ np.abs(v))
 
 
 # Half of the step between two values next to 1 and 0: how far rounding moves a number, relative and absolute.
@@ -87,20 +102,16 @@ def forward(
         result = replay.run(launch, **how)
         o = buffers[3].numpy().view(np.float16)[-rows * heads * d :].reshape(rows, heads, d)
         lse = buffers[4].numpy().view(np.float32)
-        relative, absolute = _STEP[np.dtype(dtype)]
         found, expected, most, sums, wanted = [], [], [], [], []
         row = key = 0
         for queries, seen in lengths:
             for head in range(heads):
                 at, other = slice(row, row + queries), (slice(key, key + seen), head * kv_heads // heads)
                 one = Attention(q[at, head], k[other], v[other], causal)
-                value = one.p @ v[other].astype(np.float64)
-                # P is rounded relative to the largest of its row, the result to f16; what f32 adds is small.
-                moved = relative * one.p + absolute * one.p.max(1, keepdims=True)
-                bound = 1.01 * moved @ np.abs(v[other].astype(np.float64)) + 2.0**-11 * np.abs(value)
+                value, bound = _judged(one)
                 found.append(o[at, head])
                 expected.append(value)
-                most.append(bound + 2.0**-15 * (one.p @ np.abs(v[other].astype(np.float64))))
+                most.append(bound)
                 first = head * rows + row if packed else (row * heads + head * queries)
                 sums.append(lse[first : first + queries])
                 wanted.append(one.lse)

@@ -7,6 +7,7 @@ or not at all).
 
 from __future__ import annotations
 
+import ml_dtypes
 from tileproof.conformance.outside.cutlass_attention import backward, forward
 from tileproof.conformance.outside.cutlass_convolutions import Convolution
 from tileproof.conformance.outside.cutlass_example import Example
@@ -60,6 +61,8 @@ EXAMPLES = (
     ),
     Example("76-fprop", f"{_CONVOLUTION}fprop.cu", _IMAGES.arguments, _IMAGES.check("fprop")),
     Example("76-fprop-strided", f"{_CONVOLUTION}fprop.cu", _STRIDED.arguments, _STRIDED.check("fprop")),
+    Example("76-dgrad", f"{_CONVOLUTION}dgrad.cu", _IMAGES.arguments, _IMAGES.check("dgrad")),
+    Example("76-wgrad", f"{_CONVOLUTION}wgrad.cu", _IMAGES.arguments, _IMAGES.check("wgrad")),
     Example("77-forward", _FORWARD, _square(256), forward([(256, 256)], 128)),
     Example(
         "77-forward-causal",
@@ -72,6 +75,13 @@ EXAMPLES = (
         _FORWARD,
         ("--b=2", "--h=4", "--h_k=2", "--d=64", "--q=256", "--k=256", "--iterations=0"),
         forward([(256, 256)] * 2, 64, heads=4, kv_heads=2),
+    ),
+    Example(
+        "77-forward-fp8",
+        _FORWARD,
+        (*_HEAD, "--q=256", "--k=384", "--mask=no"),
+        forward([(256, 384)], 128, dtype=ml_dtypes.float8_e4m3fn),
+        ("FP8",),
     ),
     Example(
         "77-forward-varlen",

@@ -176,10 +176,11 @@ def test_vector_moves_that_do_not_fit_are_refused() -> None:
         "mov.b64 %rd1, {%r1, %r2, %r3};",
         "mov.b32 %r1, {%r2};",
         "mov.b64 %rd1, {};",
-        "mov.b16 %h1, {%h2, %h3};",
     ):
         with pytest.raises(UnsupportedInstruction):
             outputs(line)
+    with pytest.raises(PtxError, match="size"):  # the halves of 16 bits are 8-bit registers
+        outputs("mov.b16 %h1, {%h2, %h3};")
 
 
 SPECIALS = {

@@ -47,12 +47,15 @@ mbarrier|mbarrier-uninitialised|error|stops|an mbarrier operation where no mbarr
 mbarrier|mbarrier-reinit|error|goes on|mbarrier.init on a live mbarrier
 mbarrier|mbarrier-count|error|stops|an arrival count outside 1 .. 2^20-1
 mbarrier|mbarrier-over-arrival|error|stops|more arrivals than the phase still expects
+mbarrier|mbarrier-no-complete|error|goes on|an arrival with .noComplete completes its phase
+mbarrier|mbarrier-state|error|goes on|mbarrier.pending_count of a state that no arrival with .noComplete gave
 mbarrier|mbarrier-tx-range|error|stops|a transaction count beyond +-(2^20-1)
 mbarrier|mbarrier-overwritten|error|goes on|a store or a copy hits the bytes of a live mbarrier
 mbarrier|mbarrier-read-as-data|error|goes on|a load, a copy or the tensor core reads the bytes of a live mbarrier
 barriers|barrier-operands|error|stops|a named barrier beyond 15, or a thread count that is no multiple of 32
 barriers|barrier-count-mismatch|error|stops|a named barrier used with two thread counts in one round
 barriers|barrier-arrived-twice|error|goes on|a warp arrives at a named barrier twice in one round: bar.arrive runs ahead
+barriers|barrier-mixed|error|goes on|bar.red and bar.sync or bar.arrive on one named barrier in one round
 barriers|cluster-barrier-twice|error|stops|a thread arrives at the cluster barrier again without having waited
 barriers|cluster-barrier-wait|error|stops|a thread waits at the cluster barrier without having arrived
 barriers|sync-mask|error|stops|a .sync instruction whose member mask misses a lane that executes it, or names one that skips it

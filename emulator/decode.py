@@ -192,13 +192,7 @@ class Decoder(Operands):
             raise registry.Unknown("calls in calls make the kernel too long")
         number = self._label_scopes
         self._label_scopes += 1
-        after = f"after call {number}"  # no label of PTX has a space
-        if ins.guard:
-            skip = guard = self.predicate(Name(ins.guard))[0]
-            if not ins.guard_negated:
-                skip = self.temporary(4)
-                self.emit("not.pred", dst=skip, a=guard, predicate=-1)
-            self.emit("bra", label=after, predicate=skip)
+        after = self.jump_unguarded()
         kept = self.scopes, self.label_scopes, self.branch_targets
         scope: dict[str, Register | Symbol | list[int]] = {}
         for parameter in (*parameters, *function.results):
@@ -223,8 +217,28 @@ class Decoder(Operands):
                 assert isinstance(made, Register)
                 to = self.register(operand, result.bytes)
                 self.emit(f"mov.{8 * result.bytes}", dst=to.offset, a=made.offset, predicate=-1)
-        if ins.guard:
-            self.labels[(self.label_scopes[-1], after)] = len(self.rows)
+        if after:
+            self.place_label(after)
+
+    def jump_unguarded(self) -> str | None:
+        """For an instruction that is decoded into several: the lanes that its guard leaves out branch to the
+        label returned, which is then to be placed. None without a guard.
+        """
+        ins = self.current
+        assert ins is not None
+        if not ins.guard:
+            return None
+        after = f"after {len(self.rows)}"  # no label of PTX has a space
+        skip = guard = self.predicate(Name(ins.guard))[0]
+        if not ins.guard_negated:
+            skip = self.temporary(4)
+            self.emit("not.pred", dst=skip, a=guard, predicate=-1)
+        self.emit("bra", label=after, predicate=skip)
+        return after
+
+    def place_label(self, name: str) -> None:
+        """The label stands before the next instruction."""
+        self.labels[(self.label_scopes[-1], name)] = len(self.rows)
 
     def leave(self) -> None:
         """`ret` of the function that is being decoded: behind its call."""

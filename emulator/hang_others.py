@@ -24,7 +24,10 @@ def named_barrier(hang: Hang, names: Names, rank: int, number: int) -> Verdict:
         word = "which came the time before" if index in came_before else "which has not come"
         who = names.warp(rank, index)
         groups = [g for g in hang.groups if (g.rank, g.warp) == (rank, index)]
-        coming = [g for g in groups if _reaches_barrier(hang, g, number)]
+        there = b["parts"][index]
+        if there:
+            word = f"of which only {lanes_text(there)} came"
+        coming = [g for g in groups if not g.lanes & there and _reaches_barrier(hang, g, number)]
         if coming:
             able += 32
             for g in coming:

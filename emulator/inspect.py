@@ -153,7 +153,7 @@ class _Collector(Decoder):
 
     def _note(self, ins: Instruction) -> None:
         if _BARRIERS.match(ins.opcode) and ins.operands:
-            number = ins.operands[0]
+            number = ins.operands[int(".red." in ins.opcode)]
             if isinstance(number, Immediate):
                 self.barriers.add(number.value)
             else:

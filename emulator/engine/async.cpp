@@ -108,6 +108,20 @@ void Engine::barrier_arrive(Cta& cta, uint32_t offset, uint32_t count, const Ori
   try_complete(cta, *b, at);
 }
 
+void Engine::barrier_drop(Cta& cta, uint32_t offset, uint32_t count, const Origin& at) {
+  Mbarrier* b = barrier_at(cta, offset, at);
+  if (!b) return;
+  if (count > static_cast<uint32_t>(b->expected)) {
+    fault("mbarrier-count",
+          "mbarrier.arrive_drop takes " + std::to_string(count) + " from " + std::to_string(b->expected) +
+              " expected arrivals",
+          at, offset);
+    return;
+  }
+  b->expected -= static_cast<int32_t>(count);
+  barrier_arrive(cta, offset, count, at);
+}
+
 void Engine::barrier_expect(Cta& cta, uint32_t offset, int64_t bytes, const Origin& at) {
   Mbarrier* b = barrier_at(cta, offset, at);
   if (!b) return;

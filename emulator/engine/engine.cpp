@@ -507,6 +507,13 @@ void Engine::named_barrier_check(Cta& cta, int id) {
     b.expected = 0;
     b.before = b.warps;
     b.warps = 0;
+    if (b.reduces)
+      for (Warp& w : cta.warps)
+        for (Split& s : w.splits)
+          if (!s.dead && s.arrived && s.bar_offset == static_cast<uint32_t>(id) && s.token == b.generation)
+            s.yes = b.yes, s.voters = b.voters;
+    b.reduces = false;
+    b.yes = b.voters = 0;
     b.generation++;
     tell(&Listener::named_done, cta, static_cast<uint32_t>(id));
     counters.barrier_phases++;

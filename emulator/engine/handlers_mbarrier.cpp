@@ -137,8 +137,41 @@ uint32_t tell_arrivals(Exec& x, const Instr& i) {
   return late;
 }
 
+// The state that an arrival returns: the phase, the pending count before it, and whether that may be asked
+// for.
+constexpr uint64_t kCounted = uint64_t{1} << 63;
+uint64_t state_of(const Mbarrier& b, bool counted) {
+  return b.phase | static_cast<uint64_t>(b.pending) << 32 | (counted ? kCounted : 0);
+}
+
+// .noComplete must not complete the phase (PTX ISA 9.7.13.15.13).
+void stays(Exec& x, Cta& owner, uint32_t offset, uint32_t arrivals, const Origin& at) {
+  const Mbarrier* b = x.e.barrier_at(owner, offset, at);
+  if (b && b->pending == static_cast<int64_t>(arrivals) && !b->tx)
+    x.e.error("mbarrier-no-complete",
+              "an arrival with .noComplete completes phase " + std::to_string(b->phase) +
+                  " of the mbarrier at shared offset " + hex(offset),
+              at, offset);
+}
+
+// mbarrier.pending_count: of a state that a .noComplete arrival gave (9.7.13.15.17).
+Step pending_count(Exec& x, const Instr& i) {
+  namespace s = slot::mbarrier_pending_count;
+  const uint64_t* state = x.src<uint64_t>(i.o[s::state]);
+  uint32_t* d = x.dst<uint32_t>(i.o[s::dst]);
+  for (uint32_t m = x.mask; m; m &= m - 1) {
+    const int l = __builtin_ctz(m);
+    if (!(state[l] & kCounted))
+      x.e.error("mbarrier-state", "mbarrier.pending_count of a state that is of no arrival with .noComplete",
+                x.origin(l));
+    d[l] = static_cast<uint32_t>(state[l] >> 32) & 0x7fffffffu;
+  }
+  return Step::Next;
+}
+
 // `weak` 1 for .relaxed, 2 for .cta; `kind` 0 arrive, 1 arrive.expect_tx, 2 expect_tx, 3 complete_tx; `value`
-// count or bytes (INT32_MIN: 1); `dst` the state nobody may interpret, or none.
+// count or bytes (INT32_MIN: 1); `dst` the state nobody may interpret, or none; `drops` for arrive_drop,
+// `stays` for .noComplete.
 Step mbarrier_arrive(Exec& x, const Instr& i) {
   const uint32_t late = x.e.heard() ? tell_arrivals(x, i) : 0;
   for (uint32_t m = x.mask; m; m &= m - 1) {
@@ -154,15 +187,21 @@ Step mbarrier_arrive(Exec& x, const Instr& i) {
       x.e.tell(&Listener::mbarrier_arrive, x, *owner, offset, 1u << l, releases(x, *owner, i));
     if (i.o[slot::mbarrier_arrive::dst] != INT32_MIN) {
       const Mbarrier* b = x.e.barrier_at(*owner, offset, at);
-      x.dst<uint64_t>(i.o[slot::mbarrier_arrive::dst])[l] = b ? b->phase : 0;
+      x.dst<uint64_t>(i.o[slot::mbarrier_arrive::dst])[l] =
+          b ? state_of(*b, i.m[slot::mbarrier_arrive::stays] != 0) : 0;
     }
+    const uint32_t arrivals = i.m[slot::mbarrier_arrive::kind] == 0 ? value : 1;
     switch (i.m[slot::mbarrier_arrive::kind]) {
-      case 0:
-        x.e.barrier_arrive(*owner, offset, value, at);
-        break;
       case 1:
         x.e.barrier_expect(*owner, offset, value, at);
-        if (!x.e.stopped) x.e.barrier_arrive(*owner, offset, 1, at);
+        if (x.e.stopped) break;
+        [[fallthrough]];
+      case 0:
+        if (i.m[slot::mbarrier_arrive::stays]) stays(x, *owner, offset, arrivals, at);
+        if (i.m[slot::mbarrier_arrive::drops])
+          x.e.barrier_drop(*owner, offset, arrivals, at);
+        else
+          x.e.barrier_arrive(*owner, offset, arrivals, at);
         break;
       case 2:
         x.e.barrier_expect(*owner, offset, value, at);
@@ -249,6 +288,7 @@ const Registrar mbarriers({
     {"mbarrier.init", mbarrier_init},
     {"mbarrier.inval", mbarrier_inval},
     {"mbarrier.arrive", mbarrier_arrive},
+    {"mbarrier.pending_count", pending_count},
     {"mbarrier.wait", mbarrier_wait},
     {"fence", fence},
 });

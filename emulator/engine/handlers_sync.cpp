@@ -1,4 +1,4 @@
-// Control flow, warp-level operations, named and cluster barriers.
+// Control flow, warp-level operations, the cluster barrier.
 #include "machine.hpp"
 #include "slots/sync.hpp"
 #include "slots/control.hpp"
@@ -155,68 +155,6 @@ Step warp_sync(Exec& x, const Instr& i) {
   return Step::Next;
 }
 
-// bar.sync / bar.arrive: `threads` may be none; `arrive` 1 for bar.arrive (PTX
-// ISA 9.7.13.1).
-Step bar(Exec& x, const Instr& i) {
-  Split& s = *x.s;
-  if (s.arrived) {
-    if (x.cta.named[s.bar_offset].generation == s.token) {
-      s.wait = Wait::NamedBarrier;
-      return Step::Block;
-    }
-    s.arrived = false;
-    x.e.tell(&Listener::named_pass, x.w, s.bar_offset);
-    x.w.pass(&i, x.e.counters.warp_instructions);
-    return Step::Next;
-  }
-  if (!x.whole_warp()) return Step::Block;
-  const int l = x.lane();
-  const uint32_t id = x.src<uint32_t>(i.o[slot::bar::id])[l];
-  const uint32_t count =
-      i.o[slot::bar::threads] == INT32_MIN ? ~0u : x.src<uint32_t>(i.o[slot::bar::threads])[l];
-  if (id > 15 || (count != ~0u && (count % 32 || !count))) {
-    x.e.fault("barrier-operands",
-              "named barrier " + std::to_string(id) + " with " + std::to_string(count) +
-                  " threads; ids are 0..15, counts multiples of 32",
-              x.origin(l));
-    return Step::Stop;
-  }
-  NamedBarrier& b = x.cta.named[id];
-  if (b.arrived && b.expected != count) {
-    x.e.fault("barrier-count-mismatch",
-              "named barrier " + std::to_string(id) + " is used with " + std::to_string(count) +
-                  " threads while warps wait on it with " + std::to_string(b.expected),
-              x.origin(l));
-    return Step::Stop;
-  }
-  // Its two arrivals would stand for a warp that has not come.
-  if (b.warps >> x.w.index & 1)
-    x.e.error("barrier-arrived-twice",
-              "warp " + std::to_string(x.w.index) + " arrives at named barrier " + std::to_string(id) +
-                  " again before the round that it has arrived in is complete: " + std::to_string(b.arrived) +
-                  (count == ~0u ? std::string(" threads") : " of " + std::to_string(count) + " threads") +
-                  " have come",
-              x.origin(l));
-  b.expected = count;
-  b.arrived += 32;
-  b.warps |= 1u << x.w.index;
-  ++x.e.progress;
-  x.e.tell(&Listener::named_arrive, x, id);
-  Split& s2 = *x.s;
-  s2.token = b.generation;
-  s2.bar_offset = id;
-  x.e.named_barrier_check(x.cta, static_cast<int>(id));
-  if (i.m[slot::bar::arrive]) return Step::Next;
-  if (b.generation != s2.token) {
-    x.e.tell(&Listener::named_pass, x.w, id);
-    x.w.pass(&i, x.e.counters.warp_instructions);
-    return Step::Next;
-  }
-  s2.arrived = true;
-  s2.wait = Wait::NamedBarrier;
-  return Step::Block;
-}
-
 // barrier.cluster.arrive / wait: each thread arrives once a round (PTX ISA 9.7.13.3).
 Step cluster_arrive(Exec& x, const Instr& i) {
   if (i.m[slot::barrier_cluster_arrive::aligned] && !x.whole_warp()) return Step::Block;
@@ -269,7 +207,6 @@ const Registrar sync({
     {"vote", vote},
     {"activemask", activemask},
     {"bar.warp.sync", warp_sync},
-    {"bar", bar},
     {"barrier.cluster.arrive", cluster_arrive},
     {"barrier.cluster.wait", cluster_wait},
 });

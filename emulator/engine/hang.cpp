@@ -25,10 +25,12 @@ std::string describe(const Engine& e, const Warp& w, const Split& s, const Join*
     }
     case Wait::NamedBarrier: {
       const NamedBarrier& b = cta.named[s.bar_offset];
+      const uint32_t there = b.parts[static_cast<size_t>(w.index)].lanes;
       return "named barrier " + std::to_string(s.bar_offset) + ": " + std::to_string(b.arrived) +
              " threads of " +
              (b.expected == ~0u ? std::string("the whole CTA") : std::to_string(b.expected)) +
-             " have arrived";
+             " have arrived" +
+             (there ? "; of warp " + std::to_string(w.index) + " only the lanes " + hex(there) : "");
     }
     case Wait::ClusterBarrier:
       return "cluster barrier: " + std::to_string(cta.cluster->barrier_arrived) + " of " +

@@ -85,10 +85,14 @@ py::dict hang_state(const Engine& e) {
     py::list barriers, named, allocations, pair_ops, warps;
     for (const Mbarrier& b : cta->shared.bars)
       if (b.live) barriers.append(barrier_state(e.program, b));
-    for (const NamedBarrier& b : cta->named)
+    for (const NamedBarrier& b : cta->named) {
+      py::list parts;
+      for (const NamedBarrier::Part& part : b.parts) parts.append(part.lanes);
       named.append(py::dict(py::arg("generation") = b.generation, py::arg("arrived") = b.arrived,
                             py::arg("expected") = b.expected == ~0u ? -1 : static_cast<int64_t>(b.expected),
-                            py::arg("warps") = b.warps, py::arg("before") = b.before));
+                            py::arg("warps") = b.warps, py::arg("before") = b.before,
+                            py::arg("parts") = parts));
+    }
     for (size_t k = 0; k < cta->tmem.allocations.size(); ++k)
       allocations.append(py::make_tuple(cta->tmem.allocations[k].first, cta->tmem.allocations[k].second,
                                         index_of(e.program, cta->tmem.allocators[k].first),

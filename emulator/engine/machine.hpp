@@ -90,6 +90,8 @@ struct Split {
   uint32_t token = 0;             // generation of a named or cluster barrier at arrival
   uint32_t allocations_seen = 0;  // live TMEM allocations when an alloc found no room
   bool arrived = false;
+  bool only_arrives = false;     // bar.arrive: waits for the other lanes of its warp only
+  uint32_t yes = 0, voters = 0;  // what bar.red found
   uint32_t lanes_wanted = 0;
   int32_t bulk_allowed = 0;
   bool bulk_read_only = false;
@@ -387,6 +389,8 @@ class Engine {
 
   // mbarrier state machine (PTX ISA 9.7.13.15).
   void barrier_arrive(Cta& cta, uint32_t offset, uint32_t count, const Origin& at);
+  // mbarrier.arrive_drop: the phases to come expect that many fewer.
+  void barrier_drop(Cta& cta, uint32_t offset, uint32_t count, const Origin& at);
   void barrier_expect(Cta& cta, uint32_t offset, int64_t bytes, const Origin& at);
   void barrier_complete_tx(Cta& cta, uint32_t offset, int64_t bytes, const Origin& at);
   Mbarrier* barrier_at(Cta& cta, uint32_t offset, const Origin& at);

@@ -134,8 +134,12 @@ bool Scheduler::ready(Warp& w, Split& s) {
       Mbarrier* b = cta.shared.barrier(s.bar_offset);
       return !b || (b->phase & 1) != s.parity;
     }
-    case Wait::NamedBarrier:
-      return cta.named[s.bar_offset].generation != s.token;
+    case Wait::NamedBarrier: {
+      const NamedBarrier& b = cta.named[s.bar_offset];
+      const uint32_t there = b.parts[static_cast<size_t>(w.index)].lanes;
+      if (there & s.mask) return (there & w.live) == w.live;
+      return s.only_arrives || b.generation != s.token;
+    }
     case Wait::ClusterBarrier:
       return cta.cluster->barrier_generation != s.token;
     case Wait::BulkGroup: {

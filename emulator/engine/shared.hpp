@@ -110,6 +110,15 @@ struct NamedBarrier {
   uint32_t expected = 0;  // threads, 0 while nobody has arrived
   uint32_t warps = 0;     // that arrived in this generation
   uint32_t before = 0;    // in the generation before
+  uint32_t told = 0;      // warps whose passing listeners have been told since their last arrival
+  // Of .red: votes so far, and the threads that had one.
+  bool reduces = false;
+  uint32_t yes = 0, voters = 0;
+  // Lanes of a warp that have come before the others of it, and their votes.
+  struct Part {
+    uint32_t lanes = 0, yes = 0;
+  };
+  std::array<Part, 32> parts{};
 };
 
 struct SharedMemory {

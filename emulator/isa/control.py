@@ -44,19 +44,14 @@ def brx(d: Decoder, i: Instruction, m: Modifiers) -> None:
     if not isinstance(table, Name) or table.name not in d.branch_targets:
         raise ValueError("a label of a .branchtargets list is needed")
     labels = d.branch_targets[table.name]
-    after = f"after brx {len(d.rows)}"  # no label of PTX has a space
-    if i.guard:
-        skip = guard = d.predicate(Name(i.guard))[0]
-        if not i.guard_negated:
-            skip = d.temporary(4)
-            d.emit("not.pred", dst=skip, a=guard, predicate=-1)
-        d.emit("bra", label=after, predicate=skip)
+    after = d.jump_unguarded()
     slot, matches = d.src(index, "u32"), d.temporary(4)
     for number, label in enumerate(labels):
         d.emit("brx.case", matches=matches, index=slot, imm=number, predicate=-1)
         d.emit("bra", label=label, predicate=matches)
     d.emit("brx.none", index=slot, targets=len(labels), label=labels[-1], predicate=-1)
-    d.labels[(d.label_scopes[-1], after)] = len(d.rows)
+    if after:
+        d.place_label(after)
 
 
 @instruction(

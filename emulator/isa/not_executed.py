@@ -40,21 +40,6 @@ for _base, _group, _forms, _section, _note in (
     ),
     ("lop3", "logic", ".{and,or}.b32 @ptx8.2", "9.7.8.6", "with a predicate"),
     (
-        "bar",
-        "barriers",
-        ".red{.popc.u32,.{and,or}.pred}; .cta.red{.popc.u32,.{and,or}.pred} @ptx7.8",
-        "9.7.13.1",
-        "barrier reductions",
-    ),
-    (
-        "barrier",
-        "barriers",
-        ".red{.popc[.aligned].u32,.{and,or}[.aligned].pred}; "
-        ".cta.red{.popc[.aligned].u32,.{and,or}[.aligned].pred} @ptx7.8",
-        "9.7.13.1",
-        "barrier reductions",
-    ),
-    (
         "tcgen05.ld",
         "tcgen05",
         f".sync{MOVED}[.pack::16b].b32 @sm_100a @ptx8.6",

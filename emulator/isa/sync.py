@@ -13,13 +13,19 @@ slots("shfl", operands="dst inside a b c mask", modifiers="mode")
 slots("vote", operands="dst source mask", modifiers="mode negated")
 slots("activemask", operands="dst")
 slots("bar.warp.sync", operands="mask")
-slots("bar", operands="id threads", modifiers="arrive", visible=True)
+slots("bar", operands="id threads dst vote", modifiers="mode aligned negated", visible=True)
 slots("barrier.cluster.arrive", modifiers="aligned relaxed", visible=True)
 slots("barrier.cluster.wait", modifiers="aligned relaxed", visible=True)
 # The first slots of an mbarrier's handlers are those of its address.
 slots("mbarrier.init", operands="dst base value", modifiers="space width", visible=True)
 slots("mbarrier.inval", operands="dst base", modifiers="space width", visible=True)
-slots("mbarrier.arrive", operands="dst base value", modifiers="space width kind weak", visible=True)
+slots(
+    "mbarrier.arrive",
+    operands="dst base value",
+    modifiers="space width kind weak drops stays",
+    visible=True,
+)
+slots("mbarrier.pending_count", operands="dst state")
 slots(
     "mbarrier.wait",
     operands="dst base value",
@@ -102,28 +108,47 @@ def warp_sync(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "bar",
     group="barriers",
-    forms=".{sync,arrive}; .cta.{sync,arrive} @ptx7.8",
+    forms=".{sync,arrive}; .cta.{sync,arrive} @ptx7.8; "
+    ".red{.popc.u32,.{and,or}.pred}; .cta.red{.popc.u32,.{and,or}.pred} @ptx7.8",
     section="9.7.13.1",
     note="16 a CTA; without a count: all warps that have not exited",
 )
 @instruction(
     "barrier",
     group="barriers",
-    forms=".{sync,arrive}[.aligned]; .cta.{sync,arrive}[.aligned] @ptx7.8",
+    forms=".{sync,arrive}[.aligned]; .cta.{sync,arrive}[.aligned] @ptx7.8; "
+    ".red{.popc[.aligned].u32,.{and,or}[.aligned].pred}; "
+    ".cta.red{.popc[.aligned].u32,.{and,or}[.aligned].pred} @ptx7.8",
     section="9.7.13.1",
+    note="without .aligned each lane arrives where it stands, and its warp counts with the last of them",
 )
 def bar(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    m.drop("cta", "aligned")
-    mode = m.need("sync", "arrive")
-    name, *count = i.operands
+    aligned = bool(m.take("aligned")) or i.opcode.startswith("bar.")
+    m.drop("cta", "u32", "pred")
+    mode = m.need("sync", "arrive", "red")
+    dst, vote, negated = NONE, NONE, 0
+    operands = list(i.operands)
+    if mode == "red":
+        mode = m.need("popc", "and", "or")
+        dst = d.dst(operands.pop(0), "u32" if mode == "popc" else "pred")
+        vote, negated = d.predicate(operands.pop())
+    name, *count = operands
     if mode == "arrive" and not count:
         raise ValueError("bar.arrive needs a thread count")
+    after = None if aligned else d.jump_unguarded()
     d.emit(
         "bar",
         id=d.src(name, "u32"),
         threads=d.src(count[0], "u32") if count else NONE,
-        arrive=int(mode == "arrive"),
+        dst=dst,
+        vote=vote,
+        mode=("sync", "arrive", "popc", "and", "or").index(mode),
+        aligned=int(aligned),
+        negated=negated,
+        **({"predicate": -1} if after else {}),
     )
+    if after:
+        d.place_label(after)
 
 
 @instruction(
@@ -150,7 +175,9 @@ _ARRIVE = (
     ".relaxed.{cta,cluster}[.shared[::{cta,cluster}]].b64 @sm_90 @ptx8.6; "
     "[.release.{cta,cluster}].shared::cluster.b64 @sm_90 @ptx8.0; "
     ".expect_tx[.release.{cta,cluster}][.shared[::{cta,cluster}]].b64 @sm_90 @ptx8.0; "
-    ".expect_tx.relaxed.{cta,cluster}[.shared[::{cta,cluster}]].b64 @sm_90 @ptx8.6"
+    ".expect_tx.relaxed.{cta,cluster}[.shared[::{cta,cluster}]].b64 @sm_90 @ptx8.6; "
+    ".noComplete[.shared[::cta]].b64 @sm_80 @ptx7.0; "
+    ".noComplete.release.cta[.shared[::cta]].b64 @sm_80 @ptx8.0"
 )
 _TX = "[.relaxed.{cta,cluster}][.shared[::{cta,cluster}]].b64 @sm_90 @ptx8.0"
 _TRY_WAIT = (
@@ -217,7 +244,14 @@ def mbarrier_inval(d: Decoder, i: Instruction, m: Modifiers) -> None:
     group="mbarrier",
     forms=_ARRIVE,
     section="9.7.13.15.13",
-    note="the returned state is an opaque phase number; over-arrival is a finding",
+    note="the returned state is opaque: phase and pending count; over-arrival is a finding",
+)
+@instruction(
+    "mbarrier.arrive_drop",
+    group="mbarrier",
+    forms=_ARRIVE,
+    section="9.7.13.15.14",
+    note="as arrive; the phases after this one expect that many arrivals fewer",
 )
 @instruction(
     "mbarrier.expect_tx",
@@ -233,11 +267,10 @@ def mbarrier_inval(d: Decoder, i: Instruction, m: Modifiers) -> None:
 )
 def mbarrier_arrive(d: Decoder, i: Instruction, m: Modifiers) -> None:
     word = i.opcode.split(".")[1]
-    kind = {"arrive": 0, "expect_tx": 2, "complete_tx": 3}[word]
+    kind = {"arrive": 0, "arrive_drop": 0, "expect_tx": 2, "complete_tx": 3}[word]
     if kind == 0 and m.take("expect_tx"):
         kind = 1
-    if m.take("noComplete"):
-        raise Unknown("does not know the modifier .noComplete")
+    stays = m.take("noComplete")
     # 1: no release at all; 2: none for another CTA.
     weak = 1 if "relaxed" in m.left else 2 if "cta" in m.left else 0
     cluster_space = _state_space(m)
@@ -249,8 +282,8 @@ def mbarrier_arrive(d: Decoder, i: Instruction, m: Modifiers) -> None:
         else None
     )
     target, *value = operands
-    if kind and not value:
-        raise ValueError("a byte count is needed")
+    if (kind or stays) and not value:
+        raise ValueError("a byte count is needed" if kind else "a count is needed")
     base, displacement, width = d.address(target)
     out = NONE if state is None or isinstance(state, Sink) else d.dst(state, "b64")
     d.emit(
@@ -262,8 +295,17 @@ def mbarrier_arrive(d: Decoder, i: Instruction, m: Modifiers) -> None:
         width=width,
         kind=kind,
         weak=weak,
+        drops=int(word == "arrive_drop"),
+        stays=int(bool(stays)),
         imm=displacement,
     )
+
+
+@instruction("mbarrier.pending_count", group="mbarrier", forms=".b64 @sm_80 @ptx7.0", section="9.7.13.15.17")
+def pending_count(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    m.need("b64")
+    dst, state = i.operands
+    d.emit("mbarrier.pending_count", dst=d.dst(dst, "u32"), state=d.src(state, "b64"))
 
 
 def _is_address(operand: Operand) -> bool:

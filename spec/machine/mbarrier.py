@@ -53,6 +53,11 @@ class MBarrier:
         self.expected -= count
         return self.arrive(count)
 
+    def arrive_drop_expect_tx(self, size: int) -> int:
+        """mbarrier.arrive_drop.expect_tx: expect_tx first, then one arrival that drops out."""
+        self.expect_tx(size)
+        return self.arrive_drop()
+
     def expect_tx(self, size: int) -> None:
         """mbarrier.expect_tx: `size` more bytes belong to the current phase."""
         self._add_tx(size)

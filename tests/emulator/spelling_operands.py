@@ -255,6 +255,8 @@ def _mbarrier(rest: list[str]) -> str:
         return f"{address}, 1"
     if rest[0] == "inval":
         return address
+    if rest[0] == "pending_count":
+        return "%r1, %rd1"
     if rest[0] in ("expect_tx", "complete_tx"):
         return f"{address}, 16"
     if rest[0] in ("try_wait", "test_wait"):

@@ -14,13 +14,15 @@ from tileproof.spec.machine.mbarrier import MBarrier
 
 COVERS = (
     "mbarrier.init mbarrier.inval mbarrier.arrive mbarrier.expect_tx mbarrier.complete_tx "
-    "mbarrier.try_wait mbarrier.test_wait"
+    "mbarrier.try_wait mbarrier.test_wait mbarrier.arrive_drop mbarrier.pending_count"
 )
 
 AT = 1024 + 16
 OPS = st.lists(
     st.one_of(
         st.tuples(st.just("arrive"), st.integers(1, 3)),
+        st.tuples(st.just("drop"), st.integers(1, 3)),
+        st.tuples(st.just("drop_expect"), st.integers(0, 64)),
         st.tuples(st.just("expect"), st.integers(0, 64)),
         st.tuples(st.just("complete"), st.integers(0, 64)),
         st.tuples(st.just("arrive_expect"), st.integers(0, 64)),
@@ -44,6 +46,14 @@ def test_any_sequence_of_operations(count: int, operations: list[tuple[str, int]
             continue
         line, act = {
             "arrive": (f"mbarrier.arrive.shared.b64 %rd1, [{AT}], {value};", lambda v: model.arrive(v)),
+            "drop": (
+                f"mbarrier.arrive_drop.shared.b64 %rd1, [{AT}], {value};",
+                lambda v: model.arrive_drop(v),
+            ),
+            "drop_expect": (
+                f"mbarrier.arrive_drop.expect_tx.relaxed.cluster.shared::cta.b64 %rd1, [{AT}], {value};",
+                lambda v: model.arrive_drop_expect_tx(v),
+            ),
             "expect": (
                 f"mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [{AT}], {value};",
                 lambda v: model.expect_tx(v),
@@ -67,7 +77,7 @@ def test_any_sequence_of_operations(count: int, operations: list[tuple[str, int]
         except TileproofError:
             misuse = True
             break
-        if kind in ("arrive", "arrive_expect"):
+        if kind in ("arrive", "arrive_expect", "drop", "drop_expect"):
             lines.append(f"mbarrier.test_wait.shared.b64 %p3, [{AT}], %rd1; selp.b32 %r3, 4, 0, %p3;")
         else:
             lines.append("mov.u32 %r3, 0;")
@@ -85,7 +95,8 @@ def test_any_sequence_of_operations(count: int, operations: list[tuple[str, int]
     out = memory.empty(max(1, len(want)), np.uint32)
     result = run("\n".join(lines), [out], memory=memory, threads=1, shared_bytes=64)
     if misuse:
-        assert only(result, "mbarrier-over-arrival").address == AT
+        assert result.findings[0].code in ("mbarrier-over-arrival", "mbarrier-count")
+        assert result.findings[0].address == AT
     else:
         clean(result)
         assert result.counters["barrier_phases"] == model.phase
@@ -216,3 +227,103 @@ def test_only_arrivals_may_name_a_peer() -> None:
     )  # 2 bar.sync, 2 rounds of the cluster, the arrival
     wrong = body.replace("mbarrier.arrive.b64 _, [%rd1];", "mbarrier.test_wait.parity.b64 %p2, [%rd1], 0;")
     assert only(run(wrong, cluster=2, shared_bytes=64), "shared-wrong-window").cluster_rank == 0
+
+
+@pytest.mark.parametrize("schedule", POLICIES)
+def test_threads_that_leave_drop_out(schedule: Schedule) -> None:
+    """In round r the lanes below 8 r are gone: the others go on, and see what the leavers wrote last."""
+    body = f"""
+    {init_barrier(AT, 32)}
+    mov.u32 %r1, 1280; mov.u32 %r9, 0; mov.u32 %r8, 0;
+    ROUND: mad.lo.u32 %r2, %t, 4, %r1; add.u32 %r7, %t, %r9; st.shared.u32 [%r2], %r7;
+    mad.lo.u32 %r6, %r9, 8, 8; setp.lt.u32 %p1, %t, %r6; @%p1 bra LEAVE;
+    mbarrier.arrive.shared.b64 _, [{AT}];
+    and.b32 %r6, %r9, 1;
+    {wait(AT, "%r6")}
+    mul.lo.u32 %r3, %r9, 32; add.u32 %r3, %r3, %r1; ld.shared.u32 %r4, [%r3]; add.u32 %r8, %r8, %r4;
+    add.u32 %r9, %r9, 1; setp.lt.u32 %p1, %r9, 4; @%p1 bra ROUND;
+    LEAVE: @%p1 mbarrier.arrive_drop.shared.b64 _, [{AT}];
+    {store("%r8")}"""
+    got = outputs(body, 32, schedule=schedule, shared_bytes=2048, races=True)
+    want = [sum(9 * r for r in range(t // 8)) for t in range(32)]
+    assert got.tolist() == want
+
+
+def test_the_last_drop_leaves_a_barrier_that_nobody_may_arrive_at() -> None:
+    drop = f"mbarrier.init.shared.b64 [{AT}], 1; mbarrier.arrive_drop.shared.b64 _, [{AT}];"
+    clean(run(drop, threads=1, shared_bytes=64))
+    only(
+        run(f"{drop} mbarrier.arrive.shared.b64 _, [{AT}];", threads=1, shared_bytes=64),
+        "mbarrier-over-arrival",
+    )
+    body = f"mbarrier.init.shared.b64 [{AT}], 2; mbarrier.arrive_drop.shared.b64 _, [{AT}], 3;"
+    assert "takes 3 from 2" in only(run(body, threads=1, shared_bytes=64), "mbarrier-count").message
+
+
+@pytest.mark.parametrize("arrive", ["arrive", "arrive_drop"])
+def test_a_drop_orders_like_an_arrival(arrive: str) -> None:
+    """What a thread wrote before it dropped is ordered for who waits; .relaxed orders nothing."""
+    body = f"""
+    .shared .b32 cell;
+    {init_barrier(AT, 1)}
+    setp.lt.u32 %p1, %t, 32; @!%p1 bra WAIT;
+    setp.eq.u32 %p2, %t, 0; @%p2 st.shared.u32 [cell], 5; @%p2 mbarrier.{arrive}ORDER.shared.b64 _, [{AT}]; bra END;
+    WAIT: {wait(AT, 0)} ld.shared.u32 %r1, [cell];
+    END:"""
+    clean(run(body.replace("ORDER", ""), threads=64, shared_bytes=2048, races=True))
+    only(
+        run(body.replace("ORDER", ".relaxed.cta"), threads=64, shared_bytes=2048, races=True),
+        "race-unordered",
+    )
+
+
+def test_a_drop_at_a_peer() -> None:
+    body = f"""
+    {init_barrier(AT, 2)} fence.mbarrier_init.release.cluster;
+    {CLUSTER_SYNC}
+    mov.u32 %r1, %cluster_ctarank; mov.u32 %r2, {AT}; mapa.shared::cluster.u32 %r3, %r2, 0;
+    setp.eq.u32 %p1, %t, 0;
+    @%p1 mbarrier.arrive_drop.release.cluster.shared::cluster.b64 _, [%r3];
+    setp.eq.u32 %p2, %r1, 0; @!%p2 bra DONE;
+    {wait(AT, 0)}
+    DONE: {CLUSTER_SYNC}"""
+    clean(run(body, cluster=2, shared_bytes=2048, races=True))
+
+
+def test_a_wait_for_a_dropped_count_that_is_too_high_hangs() -> None:
+    body = f"""
+    {init_barrier(AT, 3)}
+    setp.lt.u32 %p1, %t, 1; @%p1 mbarrier.arrive_drop.shared.b64 _, [{AT}];
+    setp.eq.u32 %p2, %t, 1; @%p2 mbarrier.arrive.shared.b64 _, [{AT}];
+    {wait(AT, 0)}"""
+    finding = only(run(body, shared_bytes=2048), "hang")
+    assert "lacks 1 of 2 arrivals" in finding.waiting[0].waits_for
+
+
+@pytest.mark.parametrize("word", ["arrive", "arrive_drop"])
+def test_pending_counts(word: str) -> None:
+    """The count before each arrival; a state of another arrival has none."""
+    body = f"""
+    mbarrier.init.shared.b64 [{AT}], 9;
+    mbarrier.{word}.noComplete.shared.b64 %rd1, [{AT}], 3; mbarrier.pending_count.b64 %r1, %rd1;
+    mbarrier.{word}.noComplete.release.cta.shared::cta.b64 %rd2, [{AT}], 4; mbarrier.pending_count.b64 %r2, %rd2;
+    mbarrier.arrive.shared.b64 _, [{AT}], 2;
+    mbarrier.test_wait.shared.b64 %p1, [{AT}], %rd2; selp.b32 %r3, 1, 0, %p1;
+    st.global.u32 [%a0], %r1; st.global.u32 [%a0+4], %r2; st.global.u32 [%a0+8], %r3;"""
+    assert outputs(body, 3, threads=1, shared_bytes=64).tolist() == [9, 6, 1]
+    other = f"mbarrier.init.shared.b64 [{AT}], 2; mbarrier.arrive.shared.b64 %rd1, [{AT}]; mbarrier.pending_count.b64 %r1, %rd1;"
+    only(run(other, threads=1, shared_bytes=64), "mbarrier-state")
+
+
+def test_no_complete_must_not_complete() -> None:
+    body = f"mbarrier.init.shared.b64 [{AT}], 2; mbarrier.arrive.noComplete.shared.b64 _, [{AT}], COUNT;"
+    clean(run(body.replace("COUNT", "1"), threads=1, shared_bytes=64))
+    only(run(body.replace("COUNT", "2"), threads=1, shared_bytes=64), "mbarrier-no-complete")
+    open_ = f"mbarrier.expect_tx.relaxed.cta.shared.b64 [{AT}], 8; mbarrier.arrive.noComplete"
+    clean(
+        run(
+            body.replace("COUNT", "2").replace("mbarrier.arrive.noComplete", open_),
+            threads=1,
+            shared_bytes=64,
+        )
+    )

@@ -1,0 +1,123 @@
+// Named barriers: bar and barrier, .sync, .arrive and .red (PTX ISA 9.7.13.1).
+#include "machine.hpp"
+#include "slots/sync.hpp"
+
+namespace tileproof {
+namespace {
+
+namespace s_ = slot::bar;
+
+// Order of `mode` in isa/sync.py.
+enum Mode : int32_t { Sync, Arrive, Count, All, Any };
+
+uint32_t threads_of(Exec& x, const Instr& i) {
+  return i.o[s_::threads] == INT32_MIN ? ~0u : x.src<uint32_t>(i.o[s_::threads])[x.lane()];
+}
+
+// All lanes of the warp that have not exited are there: the warp counts, with its votes.
+void come(Exec& x, const Instr& i, uint32_t id) {
+  NamedBarrier& b = x.cta.named[id];
+  const uint32_t count = threads_of(x, i), bit = 1u << x.w.index;
+  const bool reduces = i.m[s_::mode] >= Count;
+  // Its two arrivals would stand for a warp that has not come.
+  if (b.warps & bit)
+    x.e.error("barrier-arrived-twice",
+              "warp " + std::to_string(x.w.index) + " arrives at named barrier " + std::to_string(id) +
+                  " again before the round that it has arrived in is complete: " + std::to_string(b.arrived) +
+                  (count == ~0u ? std::string(" threads") : " of " + std::to_string(count) + " threads") +
+                  " have come",
+              x.origin(x.lane()));
+  if (b.arrived && b.reduces != reduces)
+    x.e.error("barrier-mixed",
+              "named barrier " + std::to_string(id) + " is used with .red and without it in one round",
+              x.origin(x.lane()));
+  b.reduces = reduces;
+  b.expected = count;
+  b.arrived += 32;
+  b.warps |= bit;
+  b.told &= ~bit;
+  NamedBarrier::Part& part = b.parts[static_cast<size_t>(x.w.index)];
+  b.yes += part.yes;
+  b.voters += static_cast<uint32_t>(__builtin_popcount(x.w.live));
+  part = {};
+  ++x.e.progress;
+  x.e.tell(&Listener::named_arrive, x, id);
+  for (Split& s : x.w.splits)
+    if (!s.dead && s.arrived && s.bar_offset == id) s.token = b.generation;
+  x.e.named_barrier_check(x.cta, static_cast<int>(id));
+}
+
+// A thread that has arrived: whether it goes on.
+Step go_on(Exec& x, const Instr& i) {
+  Split& s = *x.s;
+  const uint32_t id = s.bar_offset;
+  NamedBarrier& b = x.cta.named[id];
+  const int32_t mode = i.m[s_::mode];
+  if (const uint32_t there = b.parts[static_cast<size_t>(x.w.index)].lanes; there & s.mask) {
+    if ((there & x.w.live) != x.w.live) {  // other lanes of its warp are still to come
+      s.wait = Wait::NamedBarrier;
+      return Step::Block;
+    }
+    come(x, i, id);
+  }
+  if (mode != Arrive) {
+    if (b.generation == s.token) {
+      s.wait = Wait::NamedBarrier;
+      return Step::Block;
+    }
+    if (!(b.told >> x.w.index & 1)) {  // of several groups of its lanes the first tells
+      b.told |= 1u << x.w.index;
+      x.e.tell(&Listener::named_pass, x.w, id);
+    }
+    x.w.pass(&i, x.e.counters.warp_instructions);
+  }
+  s.arrived = s.only_arrives = false;
+  if (mode == Count) {
+    for (uint32_t m = x.mask; m; m &= m - 1) x.dst<uint32_t>(i.o[s_::dst])[__builtin_ctz(m)] = s.yes;
+  } else if (mode > Count) {
+    uint32_t& p = *x.dst<uint32_t>(i.o[s_::dst]);
+    p = (p & ~x.mask) | ((mode == All ? s.yes == s.voters : s.yes != 0) ? x.mask : 0);
+  }
+  return Step::Next;
+}
+
+// `threads` may be none; `vote` is the predicate of .red. Of an .aligned one the lanes of the warp come
+// together; of another each where it stands, and the warp counts with the last.
+Step bar(Exec& x, const Instr& i) {
+  if (x.s->arrived) return go_on(x, i);
+  if (i.m[s_::aligned] && !x.whole_warp()) return Step::Block;
+  const int l = x.lane();
+  const uint32_t id = x.src<uint32_t>(i.o[s_::id])[l], count = threads_of(x, i);
+  if (id > 15 || (count != ~0u && (count % 32 || !count))) {
+    x.e.fault("barrier-operands",
+              "named barrier " + std::to_string(id) + " with " + std::to_string(count) +
+                  " threads; ids are 0..15, counts multiples of 32",
+              x.origin(l));
+    return Step::Stop;
+  }
+  NamedBarrier& b = x.cta.named[id];
+  if (b.arrived && b.expected != count) {
+    x.e.fault("barrier-count-mismatch",
+              "named barrier " + std::to_string(id) + " is used with " + std::to_string(count) +
+                  " threads while warps wait on it with " + std::to_string(b.expected),
+              x.origin(l));
+    return Step::Stop;
+  }
+  Split& s = *x.s;
+  s.arrived = true;
+  s.only_arrives = i.m[s_::mode] == Arrive;
+  s.bar_offset = id;
+  s.token = b.generation;
+  NamedBarrier::Part& part = b.parts[static_cast<size_t>(x.w.index)];
+  part.lanes |= x.mask;
+  if (i.m[s_::mode] >= Count) {
+    const uint32_t votes = *x.src<uint32_t>(i.o[s_::vote]);
+    part.yes += static_cast<uint32_t>(__builtin_popcount((i.m[s_::negated] ? ~votes : votes) & x.mask));
+  }
+  return go_on(x, i);
+}
+
+const Registrar barriers({{"bar", bar}});
+
+}  // namespace
+}  // namespace tileproof

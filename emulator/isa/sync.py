@@ -145,7 +145,7 @@ def bar(d: Decoder, i: Instruction, m: Modifiers) -> None:
         mode=("sync", "arrive", "popc", "and", "or").index(mode),
         aligned=int(aligned),
         negated=negated,
-        **({"predicate": -1} if after else {}),
+        predicate=-1 if after else None,
     )
     if after:
         d.place_label(after)

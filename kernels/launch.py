@@ -17,7 +17,7 @@ from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.tma import TensorMapFields, check_tensor_map
 
 Direction = Literal["in", "out"]
-ScalarType = Literal["s32", "u32", "s64", "u64", "f32"]
+ScalarType = Literal["u8", "u16", "s32", "u32", "s64", "u64", "f32", "f64"]
 Swizzle = Literal["none", "32B", "64B", "128B"]
 OobFill = Literal["zero", "nan"]
 Dim3 = tuple[int, int, int]
@@ -28,7 +28,16 @@ MAX_CLUSTER = 8  # CTAs a cluster without the non-portable attribute (CUDA progr
 ADDRESS_BYTES = 8
 TENSOR_MAP_BYTES = 128  # CUtensorMap
 TENSOR_MAP_ALIGNMENT = 64  # cuTensorMapEncodeTiled
-SCALAR_BYTES: dict[str, int] = {"s32": 4, "u32": 4, "s64": 8, "u64": 8, "f32": 4}
+SCALAR_FORMATS: dict[str, str] = {  # little-endian, as parameters lie in constant memory
+    "u8": "<u1",
+    "u16": "<u2",
+    "s32": "<i4",
+    "u32": "<u4",
+    "s64": "<i8",
+    "u64": "<u8",
+    "f32": "<f4",
+    "f64": "<f8",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +100,7 @@ class TensorMapSpec:
     element_strides: tuple[int, ...]
     swizzle: Swizzle
     oob_fill: OobFill = "zero"
+    offset: int = 0  # bytes into `buffer` where the tensor starts
 
     @classmethod
     def bf16_rows(cls, name: str, buffer: Buffer, rows: int, cols: int, box_rows: int) -> TensorMapSpec:
@@ -209,5 +219,6 @@ def _extent(item: Buffer | Scalar | TensorMapSpec) -> tuple[int, int]:
     if isinstance(item, TensorMapSpec):
         return TENSOR_MAP_BYTES, TENSOR_MAP_ALIGNMENT
     if isinstance(item, Scalar):
-        return SCALAR_BYTES[item.type], SCALAR_BYTES[item.type]
+        size = np.dtype(SCALAR_FORMATS[item.type]).itemsize
+        return size, size
     return ADDRESS_BYTES, ADDRESS_BYTES

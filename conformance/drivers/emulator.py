@@ -28,11 +28,18 @@ from tileproof.emulator import Schedule as EmulatorSchedule
 from tileproof.emulator.causes import Allow, key
 from tileproof.emulator.program import SHARED_RESERVED
 from tileproof.emulator.trace import Trace
-from tileproof.kernels.launch import ADDRESS_BYTES, Buffer, Launch, Scalar, Struct, TensorMapSpec
+from tileproof.kernels.launch import (
+    ADDRESS_BYTES,
+    SCALAR_FORMATS,
+    Buffer,
+    Launch,
+    Scalar,
+    Struct,
+    TensorMapSpec,
+)
 from tileproof.spec.plan import KernelPlan, OutputObservation, TmemObservation
 
 Mma = Literal["fast", "exact"]
-SCALAR_FORMATS = {"s32": "<i4", "u32": "<u4", "s64": "<i8", "u64": "<u8", "f32": "<f4"}
 
 
 @lru_cache(maxsize=16)
@@ -184,6 +191,7 @@ def _tensor_map(item: TensorMapSpec, buffers: dict[str, Any]) -> TensorMap:
         element_strides=item.element_strides,
         swizzle=item.swizzle,
         oob_fill=item.oob_fill,
+        offset=item.offset,
     )
 
 

@@ -1,0 +1,137 @@
+"""The CUDA driver: executes a launch description on a card, in a process that a fault may end.
+
+It has no captures, schedules or races: a kernel is judged by its outputs and its probe build's. Guard bytes
+around every buffer, and two launches with different starting bytes, tell what a kernel touched and wrote.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import subprocess
+import sys
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from typing import Any
+
+from tileproof.conformance.drivers.card import CardFacts, Ran
+from tileproof.conformance.drivers.driver import Capability
+from tileproof.conformance.observed import MachineFinding, Observed, Output, Schedule
+from tileproof.kernels.launch import Launch
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.plan import KernelPlan
+
+START_SECONDS = 120.0  # of a fresh process with its context
+# A process of its own program: `spawn` would run the caller's main module again.
+WORKER = (sys.executable, "-m", "tileproof.conformance.drivers.card_worker")
+
+
+class CudaDriver:
+    """Launches on the first CUDA device, one after another in one worker process.
+
+    A launch that faults, or gives no answer in `seconds`, ends the worker; it is a finding (`card-fault`,
+    `card-hang`), and the next launch starts a fresh one. `worker`: the command that serves, without its last
+    argument, the descriptor of a `multiprocessing` connection.
+    """
+
+    name = "cuda"
+    capabilities: frozenset[Capability] = frozenset({"written"})
+
+    def __init__(self, seconds: float = 20.0, worker: Sequence[str] = WORKER) -> None:
+        self._seconds, self._worker = seconds, worker
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pipe: Connection | None = None
+        self.facts: CardFacts | None = None
+        self.starts = 0  # worker processes that were needed so far
+
+    def __enter__(self) -> CudaDriver:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def run(self, launch: Launch, plan: KernelPlan, schedule: Schedule, taps: bool) -> Observed:
+        """One launch (two, on different starting bytes); TileproofError when there is no card, the PTX does
+        not assemble for it, or the launch does not fit it.
+        """
+        return self.observe(launch)
+
+    def observe(self, launch: Launch) -> Observed:
+        """`run` of a launch that no plan describes."""
+        kind, value = self._ask(launch)
+        outputs: dict[str, Output] = {}
+        findings: list[MachineFinding] = []
+        if kind == "ran":
+            assert isinstance(value, Ran)
+            for name, buffer in launch.buffers().items():
+                if buffer.direction == "out":
+                    values = value.outputs[name].view(buffer.dtype).reshape(buffer.shape)
+                    marks = value.written[name].reshape(*buffer.shape, buffer.dtype.itemsize).any(axis=-1)
+                    outputs[name] = Output(values, marks)
+            findings += [
+                MachineFinding(
+                    severity="error",
+                    code="card-guard",
+                    message=f"{name}: byte {at} of it was written, which the kernel may not write "
+                    f"(the buffer has {launch.buffers()[name].nbytes} bytes)",
+                )
+                for name, at in value.touched.items()
+            ]
+        else:
+            findings.append(MachineFinding(severity="error", code=kind, message=str(value)))
+        return Observed(outputs=outputs, findings=tuple(findings))
+
+    def close(self) -> None:
+        """Ends the worker."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        if self._pipe is not None:
+            self._pipe.close()
+        self._process = self._pipe = None
+
+    def start(self) -> CardFacts:
+        """Starts a worker when there is none, and says which card it has; TileproofError without one."""
+        if self._process is None:
+            self._pipe, theirs = multiprocessing.Pipe()
+            self._process = subprocess.Popen(
+                [*self._worker, str(theirs.fileno())], pass_fds=[theirs.fileno()]
+            )
+            theirs.close()
+            self.starts += 1
+            kind, value = self._answer(START_SECONDS)
+            if kind != "card":
+                self.close()
+                raise TileproofError(
+                    "there is no CUDA card to run on",
+                    where="driver cuda",
+                    expected="a CUDA driver, a card, and the extra tileproof[cuda]",
+                    found=str(value),
+                    do="use the emulator (--driver emulator)",
+                )
+            self.facts = value
+        assert self.facts is not None
+        return self.facts
+
+    def _ask(self, launch: Launch) -> tuple[str, Any]:
+        self.start()
+        assert self._pipe is not None
+        self._pipe.send(launch)
+        kind, value = self._answer(self._seconds)
+        if kind in ("card-fault", "card-hang", "dead"):
+            self.close()  # its context is lost
+        if kind == "refused":
+            raise TileproofError(
+                "the card does not take this launch", where=launch.entry, found=str(value),
+                do="run a kernel that is made for this card, or use the emulator",
+            )  # fmt: skip
+        return ("card-fault" if kind == "dead" else kind), value
+
+    def _answer(self, seconds: float) -> tuple[str, Any]:
+        assert self._pipe is not None
+        if not self._pipe.poll(seconds):
+            return "card-hang", f"no answer in {seconds:g} s"
+        try:
+            answer: tuple[str, Any] = self._pipe.recv()
+        except EOFError:
+            return "dead", "the process that launched it ended"
+        return answer

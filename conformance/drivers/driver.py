@@ -1,0 +1,41 @@
+"""What every driver is: it executes a launch description and says what it can see of it."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+from tileproof.conformance.observed import Observed, Schedule
+from tileproof.kernels.launch import Launch
+from tileproof.spec.plan import KernelPlan
+
+Capability = Literal["captures", "schedules", "races", "written"]
+
+# What is left out of a judgement when a driver lacks the capability, as reports name it.
+NOT_JUDGED: dict[Capability, str] = {
+    "captures": "tiles inside the production build: only its outputs and the probe build's were seen",
+    "schedules": "other orders of the asynchronous operations: the card chose one",
+    "races": "races, hangs' causes and other findings of the machine",
+    "written": "whether every element of an output was written",
+}
+
+
+class Driver(Protocol):
+    """Executes launches. `captures`: tiles as barriers publish them; `schedules`: the caller chooses when
+    asynchronous operations complete; `races`: the machine's own findings; `written`: which elements of an
+    output were written.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def capabilities(self) -> frozenset[Capability]: ...
+
+    def run(self, launch: Launch, plan: KernelPlan, schedule: Schedule, taps: bool) -> Observed:
+        """One launch; `taps` asks for captures and races where the driver has them."""
+        ...
+
+
+def not_judged(capabilities: frozenset[Capability]) -> tuple[str, ...]:
+    """What a judgement on such a driver leaves out, in words."""
+    return tuple(text for name, text in NOT_JUDGED.items() if name not in capabilities)

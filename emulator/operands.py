@@ -11,6 +11,7 @@ from tileproof.emulator.program import (
     CLOCKS,
     NONE,
     SHARED_RESERVED,
+    SHARED_SPAN,
     SPECIALS,
     TYPE_BYTES,
     Register,
@@ -346,6 +347,9 @@ class Operands(ABC):
         if not isinstance(operand, Address) or operand.coordinates:
             raise self.bad("an operand must be an address", "[register+offset]", str(operand))
         if operand.base is None:
+            # A number, which ptxas does not take, is an offset in the CTA's own shared window.
+            if self.current and "shared" in self.current.opcode and operand.offset < SHARED_SPAN:
+                return self.special("shared_base32"), operand.offset, 4
             return NONE, operand.offset, 8
         found = self.lookup(operand.base)
         if isinstance(found, Symbol):

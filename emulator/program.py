@@ -13,6 +13,7 @@ PARAM_WINDOW = 0x720000000000
 LOCAL_WINDOW = 0x710000000000
 SHARED_WINDOW = 0x700000000000
 SHARED_RESERVED = 0x400
+SHARED_SPAN = 1 << 24  # a shared address is (rank in the cluster << 24) | offset, as seen on silicon
 
 PACKED = np.dtype(
     [

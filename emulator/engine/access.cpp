@@ -26,8 +26,9 @@ bool Exec::whole_warp() {
 Cta* Exec::shared_owner(uint64_t address, int lane, bool cluster_window) {
   const uint64_t rank = address >> kRankShift;
   if (!cluster_window) {
-    // A .shared::cta access: the own window, with or without the own rank in the upper bits.
-    if (rank == 0 || rank == static_cast<uint64_t>(cta.rank)) return &cta;
+    // A .shared::cta access: the own rank stands in the upper bits; without it the address is CTA 0's, and a
+    // card ends the launch (seen on an H200: docs/evidence).
+    if (rank == static_cast<uint64_t>(cta.rank)) return &cta;
     e.fault("shared-wrong-window",
             "a .shared::cta access uses the address " + hex(address) + " of CTA rank " +
                 std::to_string(rank) + "; only .shared::cluster accesses reach another CTA",

@@ -40,6 +40,8 @@ def kernel_text(body: str, maps: Sequence[bool] = (), module: str = "", name: st
             parameters.append(f".param .u64 p{i}")
             loads.append(f"ld.param.u64 %a{i}, [p{i}];")
     prologue = "\n".join(loads)
+    if "%own" in body:  # a shared address in a register holds the CTA's rank
+        prologue += "\n.reg .b32 %own;\nmov.u32 %own, %cluster_ctarank;\nshl.b32 %own, %own, 24;"
     return (
         f"{HEADER}{module}\n.visible .entry {name}({', '.join(parameters)})\n{{\n{REGISTERS}\n{prologue}\n"
         f"mov.u32 %t, %tid.x;\n{body}\nret;\n}}\n"

@@ -13,8 +13,8 @@ COVERS = "cp.async.bulk cp.reduce.async.bulk cp.async.bulk.commit_group cp.async
 
 BAR = 1024
 DONE = "mbarrier::complete_tx::bytes"
-FILL = "mad.lo.u32 %r1, %t, 4, 2048; mad.wide.u32 %rd1, %t, 4, %a1; ld.global.u32 %r2, [%rd1]; st.shared.u32 [%r1], %r2; fence.proxy.async; bar.sync 0;"
-DUMP = "mad.lo.u32 %r1, %t, 4, 2048; ld.shared.u32 %r2, [%r1]; mad.wide.u32 %rd1, %t, 4, %a0; st.global.u32 [%rd1], %r2;"
+FILL = "mad.lo.u32 %r1, %t, 4, 2048; add.u32 %r1, %r1, %own; mad.wide.u32 %rd1, %t, 4, %a1; ld.global.u32 %r2, [%rd1]; st.shared.u32 [%r1], %r2; fence.proxy.async; bar.sync 0;"
+DUMP = "mad.lo.u32 %r1, %t, 4, 2048; add.u32 %r1, %r1, %own; ld.shared.u32 %r2, [%r1]; mad.wide.u32 %rd1, %t, 4, %a0; st.global.u32 [%rd1], %r2;"
 
 
 def stored(lines: str, target: np.ndarray, data: np.ndarray, schedule: Schedule) -> None:

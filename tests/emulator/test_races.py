@@ -237,7 +237,7 @@ def test_one_lane_publishes_before_its_warp_has_joined() -> None:
 def test_distributed_shared_memory(schedule: Schedule) -> None:
     # Row 28: a store into the peer, the owner's load; row 30: the peer must not exit before.
     body = "mov.u32 %r1, %cluster_ctarank; xor.b32 %r1, %r1, 1; mov.u32 %r2, 4096; mapa.shared::cluster.u32 %r3, %r2, %r1;\n"
-    body += "mad.lo.u32 %r3, %t, 4, %r3; st.shared::cluster.u32 [%r3], %t;\n{}\nmad.lo.u32 %r4, %t, 4, 4096; ld.shared.u32 %r5, [%r4];"
+    body += "mad.lo.u32 %r3, %t, 4, %r3; st.shared::cluster.u32 [%r3], %t;\n{}\nmad.lo.u32 %r4, %t, 4, 4096; add.u32 %r4, %r4, %own; ld.shared.u32 %r5, [%r4];"
 
     def at(edge: str, end: str = "") -> LaunchResult:
         return run(

@@ -21,7 +21,7 @@ def exchange(send: str, size: int, prepare: str = "") -> str:
         f"ld.shared.u32 %r30, [%r25+{4 * k}]; st.global.u32 [%rd2+{4 * k}], %r30;" for k in range(size // 4)
     )
     return f"""
-    {init_barrier(BAR)} {PEER} mad.lo.u32 %r24, %t, {size}, %r22; mad.lo.u32 %r25, %t, {size}, {DATA}; mad.lo.u32 %r26, %r20, 32, %t;
+    {init_barrier(BAR)} {PEER} mad.lo.u32 %r24, %t, {size}, %r22; mad.lo.u32 %r25, %t, {size}, {DATA}; add.u32 %r25, %r25, %own; mad.lo.u32 %r26, %r20, 32, %t;
     mad.wide.u32 %rd1, %r26, {size}, %a1; mad.wide.u32 %rd2, %r26, {size}, %a0; {prepare}
     @%p0 mbarrier.arrive.expect_tx.shared.b64 _, [{BAR}], {32 * size}; fence.proxy.async; {CLUSTER_SYNC}
     {send}

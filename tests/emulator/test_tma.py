@@ -31,7 +31,7 @@ def dump(count: int, at: int = DATA) -> str:
     return f"""
     mov.u32 %r90, %t;
     DUMP: setp.ge.u32 %p9, %r90, {count}; @%p9 bra DUMPED;
-    add.u32 %r91, %r90, {at}; ld.shared.u8 %r92, [%r91]; cvt.u64.u32 %rd30, %r90; add.u64 %rd30, %rd30, %a0; st.global.u8 [%rd30], %r92;
+    add.u32 %r91, %r90, {at}; add.u32 %r91, %r91, %own; ld.shared.u8 %r92, [%r91]; cvt.u64.u32 %rd30, %r90; add.u64 %rd30, %rd30, %a0; st.global.u8 [%rd30], %r92;
     add.u32 %r90, %r90, 128; bra.uni DUMP;
     DUMPED:"""
 
@@ -41,7 +41,7 @@ def clear(count: int, at: int = DATA) -> str:
     return f"""
     mov.u32 %r90, %t;
     CLEAR: setp.ge.u32 %p9, %r90, {count}; @%p9 bra CLEARED;
-    add.u32 %r91, %r90, {at}; st.shared.u8 [%r91], 0; add.u32 %r90, %r90, 128; bra.uni CLEAR;
+    add.u32 %r91, %r90, {at}; add.u32 %r91, %r91, %own; st.shared.u8 [%r91], 0; add.u32 %r90, %r90, 128; bra.uni CLEAR;
     CLEARED: bar.sync 0;"""
 
 

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
+from tileproof.conformance.drivers.capture import MachineFinding, Observed, Output, Schedule
 from tileproof.conformance.drivers.card import CardFacts, Ran
 from tileproof.conformance.drivers.driver import Capability
-from tileproof.conformance.observed import MachineFinding, Observed, Output, Schedule
 from tileproof.kernels.launch import Launch
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan

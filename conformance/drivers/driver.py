@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
-from tileproof.conformance.observed import Observed, Schedule
+from tileproof.conformance.drivers.capture import Observed, Schedule
 from tileproof.kernels.launch import Launch
 from tileproof.spec.plan import KernelPlan
 

@@ -150,7 +150,7 @@ def test_bytes_on_the_wrong_ctas_barrier(schedule: Schedule) -> None:
     WAITS: {wait(A)}
     {CLUSTER_SYNC}"""
     )
-    fill = "mov.u32 %r20, 2048; mad.lo.u32 %r20, %t, 4, %r20; st.shared.u32 [%r20], %t;"
+    fill = "mad.lo.u32 %r20, %t, 4, 2048; add.u32 %r20, %r20, %own; st.shared.u32 [%r20], %t;"
     body = fill + body
     found = hang(body.replace("RANK", "0"), schedule, cluster=2)
     text = told(found)

@@ -168,7 +168,7 @@ def test_the_engine_finds_just_the_racy_words(steps: list[Step], schedule: Sched
 
 
 def checked(steps: list[Step], schedule: Schedule) -> set[int]:
-    """The words that the engine finds racy; without one it must find no error at all."""
+    """The words that the engine finds racy (a missing fence is a warning); without one no error at all."""
     memory = Memory()
     source = memory.buffer(np.zeros(4, np.uint32))
     target = memory.buffer(np.zeros(4 * MOST, np.uint32))
@@ -176,7 +176,7 @@ def checked(steps: list[Step], schedule: Schedule) -> set[int]:
         ptx(steps), [source, target], memory=memory, threads=32 * WARPS, shared_bytes=1024, schedule=schedule,
         races=True,
     )  # fmt: skip
-    found = {f for f in result.findings if f.severity == "error" and f.code.startswith("race-")}
+    found = {f for f in result.findings if f.severity != "note" and f.code.startswith("race-")}
     assert found or not result.errors
     return {(f.address - BASE) // 16 for f in found}
 

@@ -1,0 +1,110 @@
+"""The CUDA driver's process: faults and hangs become findings, refusals errors, and the next launch runs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tileproof.conformance.drivers.card import retarget
+from tileproof.conformance.drivers.cuda import CudaDriver
+from tileproof.conformance.drivers.driver import NOT_JUDGED, not_judged
+from tileproof.kernels.launch import Buffer, Launch
+from tileproof.spec.machine.errors import TileproofError
+
+# Answers as a card's process would; the launch's entry says what happens to it.
+WORKER = """
+import os, sys, time
+from multiprocessing.connection import Connection
+import numpy as np
+from tileproof.conformance.drivers.card import CardFacts, Ran
+pipe = Connection(int(sys.argv[1]))
+pipe.send(("card", CardFacts("a card", "sm_100", 13000)))
+while True:
+    launch = pipe.recv()
+    if launch.entry == "dies":
+        os._exit(1)
+    if launch.entry == "hangs":
+        time.sleep(60)
+    if launch.entry == "faults":
+        pipe.send(("card-fault", "an illegal instruction was encountered"))
+        break
+    if launch.entry == "refused":
+        pipe.send(("refused", "assemble: ptxas says no"))
+        continue
+    out = np.arange(8, dtype=np.uint32).view(np.uint8)
+    marks = np.repeat(np.arange(8) < 6, 4)
+    touched = {"out": 32} if launch.entry == "beyond" else {}
+    pipe.send(("ran", Ran({"out": out}, {"out": marks}, touched)))
+"""
+
+
+def launch(entry: str) -> Launch:
+    out = Buffer.output("out", (2, 4), np.uint32)
+    return Launch(".target sm_100a", entry, (1, 1, 1), (1, 1, 1), (32, 1, 1), 0, (out,))
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> CudaDriver:
+    script = tmp_path / "worker.py"
+    script.write_text(WORKER)
+    return CudaDriver(seconds=1.0, worker=(sys.executable, str(script)))
+
+
+def test_values_and_written_marks(driver: CudaDriver) -> None:
+    with driver:
+        seen = driver.observe(launch("k"))
+        assert driver.facts is not None and driver.facts.arch == "sm_100"
+    assert seen.findings == ()
+    assert (seen.outputs["out"].values == np.arange(8).reshape(2, 4)).all()
+    assert seen.outputs["out"].written.tolist() == [[True] * 4, [True, True, False, False]]
+
+
+@pytest.mark.parametrize(
+    ("entry", "code", "words"),
+    [
+        ("faults", "card-fault", "illegal instruction"),
+        ("dies", "card-fault", "ended"),
+        ("hangs", "card-hang", "no answer in 1 s"),
+    ],
+)
+def test_a_broken_launch_is_a_finding_and_the_next_one_runs(
+    driver: CudaDriver, entry: str, code: str, words: str
+) -> None:
+    with driver:
+        (finding,) = driver.observe(launch(entry)).findings
+        assert (finding.code, finding.severity) == (code, "error") and words in finding.message
+        assert driver.observe(launch("k")).findings == () and driver.starts == 2
+
+
+def test_bytes_outside_a_buffer_are_told(driver: CudaDriver) -> None:
+    with driver:
+        (finding,) = driver.observe(launch("beyond")).findings
+    assert finding.code == "card-guard" and "byte 32" in finding.message and "32 bytes" in finding.message
+
+
+def test_ptx_that_the_card_does_not_take_is_an_error(driver: CudaDriver) -> None:
+    with driver:
+        with pytest.raises(TileproofError, match="does not take this launch"):
+            driver.observe(launch("refused"))
+        assert driver.observe(launch("k")).findings == () and driver.starts == 1
+
+
+def test_without_a_card(tmp_path: Path) -> None:
+    try:
+        CudaDriver().start()
+    except TileproofError as error:
+        assert "no CUDA card" in str(error) and "--driver emulator" in str(error)
+    else:
+        pytest.skip("this machine has a CUDA card")
+
+
+def test_what_is_not_judged_is_named() -> None:
+    assert not_judged(frozenset(NOT_JUDGED)) == ()
+    assert len(not_judged(CudaDriver.capabilities)) == 3
+
+
+def test_retarget_changes_the_target_alone() -> None:
+    ptx = ".version 8.8\n.target sm_100a\n// .target sm_100a stays in words\n"
+    assert retarget(ptx, "sm_90") == ".version 8.8\n.target sm_90a\n// .target sm_100a stays in words\n"

@@ -93,7 +93,7 @@ class TensorMapSpec:
 
     name: str
     buffer: Buffer
-    dtype: Literal["bfloat16", "float16", "float32"]
+    dtype: str  # a name of spec.machine.tma.SIZES
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     box: tuple[int, ...]

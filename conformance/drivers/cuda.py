@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
+import numpy as np
 from tileproof.conformance.drivers.capture import MachineFinding, Observed, Output, Schedule
 from tileproof.conformance.drivers.card import CardFacts, Ran
 from tileproof.conformance.drivers.driver import Capability
@@ -65,8 +66,8 @@ class CudaDriver:
             for name, buffer in launch.buffers().items():
                 if buffer.direction == "out":
                     values = value.outputs[name].view(buffer.dtype).reshape(buffer.shape)
-                    marks = value.written[name].reshape(*buffer.shape, buffer.dtype.itemsize).any(axis=-1)
-                    outputs[name] = Output(values, marks)
+                    marks = value.written[name].reshape(*buffer.shape, buffer.dtype.itemsize)
+                    outputs[name] = Output(values, np.asarray(marks.any(axis=-1)))
             findings += [
                 MachineFinding(
                     severity="error",

@@ -46,7 +46,7 @@ def launch_of(case: dict[str, Any], before: list[np.ndarray]) -> Launch:
 
 def _parameter(n: int, item: dict[str, Any], size: int, buffers: list[Buffer]) -> Any:
     if "map" in item:
-        fields = {name: tuple(v) if isinstance(v, list) else v for name, v in item["map"].items()}
+        fields: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in item["map"].items()}
         return TensorMapSpec(f"map {n}", buffers[item["buffer"]], offset=item["offset"], **fields)
     if "buffer" in item:
         return buffers[item["buffer"]]

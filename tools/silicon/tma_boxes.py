@@ -9,16 +9,12 @@ error ends the process that ran it, and the next one goes on.
 
 from __future__ import annotations
 
-import multiprocessing
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from tools.silicon.replay import Card, Failure
+from tileproof.conformance.drivers.cuda import CudaDriver
+from tileproof.kernels.launch import Buffer, Launch, Scalar, TensorMapSpec
 
 MARK = 0xABABABAB
 SHARED = 8192
@@ -65,25 +61,20 @@ def cases() -> Iterator[dict[str, Any]]:
                     yield {"swizzle": swizzle, "inner": inner, "rows": 3, "column": column, "dst": dst}
 
 
-def run(card: Card, case: dict[str, Any]) -> str:
+def launch(case: dict[str, Any]) -> Launch:
+    """One tile load; `out` gets the shared bytes, of which what was not written is MARK."""
+    data = Buffer.input("data", np.arange(64 * 64, dtype=np.uint32))
+    out = Buffer.output("out", (SHARED // 4,), np.uint32)
+    tile = TensorMapSpec(
+        "map", data, "uint8", (200, 40), (256,), (case["inner"], case["rows"]), (1, 1), case["swizzle"]
+    )
+    numbers = (case["column"], case["inner"] * case["rows"], case["dst"])
+    scalars = (Scalar(f"number {n}", "s32", number) for n, number in enumerate(numbers))
+    return Launch(PTX, "k", (1, 1, 1), (1, 1, 1), (32, 1, 1), SHARED, (out, tile, *scalars))
+
+
+def written(words: np.ndarray) -> str:
     """The ranges of shared bytes that the copy wrote."""
-    box = [case["inner"], case["rows"]]
-    fields = {"dtype": "uint8", "shape": [200, 40], "strides": [256], "box": box, "element_strides": [1, 1]}
-    fields |= {"swizzle": case["swizzle"], "oob_fill": "zero"}
-    numbers = [case["column"], case["inner"] * case["rows"], case["dst"]]
-    launch = {
-        "text": PTX,
-        "entry": "k",
-        "sizes": [8, 128, 4, 4, 4],
-        "grid": [1, 1, 1],
-        "block": [32, 1, 1],
-        "cluster": [1, 1, 1],
-        "shared": SHARED,
-        "args": [{"buffer": 0}, {"map": fields, "buffer": 1, "offset": 0}]
-        + [{"number": number, "kind": "i"} for number in numbers],
-    }
-    data = np.arange(64 * 64, dtype=np.uint32).view(np.uint8).copy()
-    words = card.run(launch, [np.zeros(SHARED, np.uint8), data])[0].view(np.uint32)
     chunks = [16 * n for n in range(SHARED // 16) if (words[4 * n : 4 * n + 4] != MARK).any()]
     ranges: list[list[int]] = []
     for at in chunks:
@@ -94,43 +85,13 @@ def run(card: Card, case: dict[str, Any]) -> str:
     return ", ".join(f"{a}..{b - 1}" for a, b in ranges)
 
 
-def worker(start: int, pipe: Any) -> None:
-    card = Card()
-    pipe.send((-1, card.name))
-    for number, case in enumerate(cases()):
-        if number < start:
-            continue
-        try:
-            pipe.send((number, run(card, case)))
-        except Failure as failure:
-            pipe.send((number, str(failure)))
-            return
-
-
 def main() -> None:
-    every = list(cases())
-    context = multiprocessing.get_context("spawn")
-    start = 0
-    while start < len(every):
-        parent, child = context.Pipe()
-        process = context.Process(target=worker, args=(start, child))
-        process.start()
-        child.close()
-        while start < len(every):
-            try:
-                number, text = parent.recv() if parent.poll(20) else (start, "no answer in 20 s")
-            except EOFError:
-                break
-            if number < 0:
-                print(f"{text}\n" if not start else "", end="")
-                continue
-            case = " ".join(f"{name} {value}" for name, value in every[number].items())
-            print(f"{case:62} {text}")
-            start = number + 1
-            if not text[:1].isdigit():
-                break
-        process.kill()
-        process.join()
+    with CudaDriver() as driver:
+        print(driver.start().name)
+        for case in cases():
+            seen = driver.observe(launch(case))
+            what = seen.findings[0].message if seen.findings else written(seen.outputs["out"].values)
+            print(f"{' '.join(f'{name} {value}' for name, value in case.items()):62} {what}")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import ml_dtypes
 import numpy as np
 from tileproof.conformance.drivers import emulator
 from tileproof.conformance.drivers.capture import Schedule
-from tileproof.kernels.registry import KERNELS, kernel
+from tileproof.kernels.registry import kernel, kernels
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem
 
 
@@ -40,8 +40,8 @@ def inputs(d_qk: int, topk: int) -> Inputs:
 def measure(name: str, d_qk: int, topk: int, mma: str, runs: int) -> dict[str, float]:
     """Seconds of a launch (median, fastest, slowest) and the rates at the median."""
     entry = kernel(name)
-    launch = entry.launch(inputs(d_qk, topk), entry.build(d_qk))
-    plan = entry.plan(d_qk)
+    launch = entry.launch(inputs(d_qk, topk), entry.build(entry.variant(d_qk=d_qk)))
+    plan = entry.plan(entry.variant(d_qk=d_qk))
     seconds = []
     counters: dict[str, int] = {}
     for run in range(runs + 1):
@@ -68,7 +68,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--kernel", default="head128-part0", choices=sorted(KERNELS))
+    parser.add_argument("--kernel", default="head128-part0", choices=sorted(kernels()))
     parser.add_argument("--d-qk", type=int, default=576, choices=(512, 576))
     parser.add_argument("--topk", type=int, default=2048, help="keys of the token, a multiple of 64")
     parser.add_argument("--runs", type=int, default=9)

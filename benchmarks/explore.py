@@ -16,7 +16,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from tileproof.conformance.explore.explored import Explored
 from tileproof.conformance.problems.case import Case, Indices
 from tileproof.emulator.explore import explore
-from tileproof.kernels.registry import KERNELS, kernel
+from tileproof.kernels.registry import kernel, kernels
 from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK
 
 
@@ -24,7 +24,7 @@ def measure(name: str, d_qk: int, blocks: int, schedules: int, runs: int, races:
     """Seconds of a whole exploration (median, fastest, slowest) and the schedules a second."""
     entry = kernel(name)
     case = Case(d_qk, blocks * B_TOPK, blocks, (Indices("permuted"),), values="normal")
-    explored = Explored.of(entry, entry.build(d_qk), case)
+    explored = Explored.of(entry, entry.build(entry.variant(d_qk=d_qk)), case)
     seconds = []
     for run in range(runs):
         result = explore(
@@ -47,7 +47,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--kernel", default="head128", choices=sorted(KERNELS))
+    parser.add_argument("--kernel", default="head128", choices=sorted(kernels()))
     parser.add_argument("--d-qk", type=int, default=576, choices=(512, 576))
     parser.add_argument("--blocks", type=int, default=2, help="k-blocks of the token")
     parser.add_argument("--schedules", type=int, default=100)

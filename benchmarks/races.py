@@ -14,7 +14,7 @@ import time
 from engine import inputs
 from tileproof.conformance.drivers import emulator
 from tileproof.conformance.drivers.capture import Schedule
-from tileproof.kernels.registry import KERNELS, kernel
+from tileproof.kernels.registry import kernel, kernels
 
 POLICIES = ("early", "late", "random")
 
@@ -22,8 +22,8 @@ POLICIES = ("early", "late", "random")
 def measure(name: str, d_qk: int, topk: int, policy: str, runs: int) -> dict[str, float]:
     """Median seconds of a launch without and with race checking, and their ratio."""
     entry = kernel(name)
-    launch = entry.launch(inputs(d_qk, topk), entry.build(d_qk))
-    plan = entry.plan(d_qk)
+    launch = entry.launch(inputs(d_qk, topk), entry.build(entry.variant(d_qk=d_qk)))
+    plan = entry.plan(entry.variant(d_qk=d_qk))
     seconds: dict[bool, list[float]] = {False: [], True: []}
     for run in range(runs + 1):
         for races in (False, True):
@@ -42,7 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--kernel", default="head128", choices=sorted(KERNELS))
+    parser.add_argument("--kernel", default="head128", choices=sorted(kernels()))
     parser.add_argument("--d-qk", type=int, default=576, choices=(512, 576))
     parser.add_argument("--topk", type=int, default=512, help="keys of the token, a multiple of 64")
     parser.add_argument("--runs", type=int, default=9)

@@ -22,7 +22,8 @@ from pathlib import Path
 from tileproof.kernels import toolchain
 from tileproof.spec.machine.errors import TileproofError
 
-ROOT = Path(__file__).resolve().parent  # sources are named relative to this folder
+ROOT = Path(__file__).resolve().parent  # sources of the kernels here are named relative to this folder
+OWN_PREFIX = "kernels/"
 ARCH = "sm_100a"
 FLAGS = ("-ptx", f"-arch={ARCH}", "-std=c++17", "--expt-relaxed-constexpr", "-lineinfo", "-O3", "-DNDEBUG")
 TIMEOUT_S = 600
@@ -47,23 +48,28 @@ class Built:
     entry: str
     ptx: str = field(repr=False)
     ptx_path: Path
-    resources: Resources
+    resources: Resources | None  # None of PTX that came as it is
     log: str = field(repr=False)
 
 
 @dataclass(frozen=True)
 class Unit:
-    """What is compiled: `main` of `files` (path -> text, relative to kernels/) with `defines`."""
+    """What is compiled: `main` of `files` (path -> text, relative to the kernel's root) with `defines`.
+
+    `prefix` stands before the paths of sources in the PTX and in messages.
+    """
 
     entry: str
     main: str
     files: Mapping[str, str] = field(repr=False)
     defines: Mapping[str, str]
+    prefix: str = OWN_PREFIX
 
     def key(self) -> str:
         """The content hash that names this unit's cache entry."""
         parts = [FORMAT, toolchain.find().version, *FLAGS, self.entry, self.main]
         parts += [f"{name}={value}" for name, value in sorted(self.defines.items())]
+        parts += [] if self.prefix == OWN_PREFIX else [f"prefix {self.prefix}"]
         parts += [f"{path}\0{text}" for path, text in sorted(self.files.items())]
         return hashlib.sha256("\0\0".join(parts).encode()).hexdigest()[:24]
 
@@ -119,27 +125,44 @@ def _build_in(work: Path, unit: Unit) -> None:
     ptx = work / "kernel.ptx"
     command = [str(tools.nvcc), *FLAGS, f"-I{source}", f"-I{tools.cutlass_include}"]
     command += [f"-D{name}={value}" for name, value in sorted(unit.defines.items())]
-    log = _run([*command, "-o", str(ptx), str(source / unit.main)], source)
-    ptx.write_text(_relative_files(ptx.read_text(), source))
+    log = _run([*command, "-o", str(ptx), str(source / unit.main)], source, unit.prefix)
+    ptx.write_text(_relative_files(ptx.read_text(), source, unit.prefix))
+    require_entry(ptx.read_text(), unit.entry, f"{unit.prefix}{unit.main}")
 
     cubin = work / "kernel.cubin"
-    assembled = _run([str(tools.ptxas), f"-arch={ARCH}", "-v", str(ptx), "-o", str(cubin)], source)
+    assembled = _run(
+        [str(tools.ptxas), f"-arch={ARCH}", "-v", str(ptx), "-o", str(cubin)], source, unit.prefix
+    )
     cubin.unlink()
     meta = {"resources": asdict(parse_resources(assembled, unit.entry)), "log": log + assembled}
     (work / "built.json").write_text(json.dumps(meta, indent=1))
 
 
-def _relative_files(ptx: str, source: Path) -> str:
-    """The PTX with the `.file` paths of our sources relative to the repository, not to the build folder."""
-    return re.sub(rf'^(\s*\.file\s+\d+\s+"){re.escape(str(source))}/', r"\1kernels/", ptx, flags=re.MULTILINE)
+def require_entry(ptx: str, entry: str, where: str) -> None:
+    """TileproofError, which names the entries there are, unless the PTX defines the kernel `entry`."""
+    found = re.findall(r"^\s*(?:\.visible\s+|\.weak\s+)?\.entry\s+([\w$%]+)", ptx, re.MULTILINE)
+    if entry not in found:
+        raise TileproofError(
+            "the kernel's PTX has no such entry",
+            where=where,
+            expected=entry,
+            found=", ".join(found) or "no entry at all",
+            do="define it: nvcc is given its name as TILEPROOF_ENTRY",
+        )
 
 
-def _run(command: list[str], source: Path) -> str:
+def _relative_files(ptx: str, source: Path, prefix: str) -> str:
+    """The PTX with the `.file` paths of our sources relative to `prefix`, not to the build folder."""
+    start = rf'^(\s*\.file\s+\d+\s+"){re.escape(str(source))}/'
+    return re.sub(start, rf"\g<1>{prefix}", ptx, flags=re.MULTILINE)
+
+
+def _run(command: list[str], source: Path, prefix: str) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise TileproofError("the compiler did not finish", where=command[0], found=str(error)) from error
-    output = (done.stdout + done.stderr).replace(f"{source}/", "kernels/")
+    output = (done.stdout + done.stderr).replace(f"{source}/", prefix)
     if done.returncode:
         raise compile_error(Path(command[0]).name, output)
     return output

@@ -20,6 +20,7 @@ from tileproof.conformance.judge.compare import StageScore
 from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.problems.case import Case
 from tileproof.conformance.problems.strategies import cases
+from tileproof.kernels.variant import Variant
 
 PolicyChoice = Literal["early", "late", "random", "all"]
 POLICIES: tuple[Policy, ...] = ("early", "late", "random")
@@ -47,10 +48,11 @@ class Failure:
 
 @dataclass
 class Report:
-    """The result of a check of one d_qk."""
+    """The result of a check of one variant; `title` names both in words."""
 
     kernel: str
-    d_qk: int
+    variant: Variant
+    title: str
     examples: int = 0
     seconds: float = 0.0
     scores: dict[str, StageScore] = field(default_factory=dict)
@@ -81,7 +83,6 @@ def schedules(policy: PolicyChoice) -> st.SearchStrategy[Schedule]:
 
 def check(
     subject: Subject,
-    d_qk: int,
     *,
     examples: int,
     seed: int,
@@ -95,8 +96,8 @@ def check(
     the smallest failing example known by then is reported. A TileproofError of the build, the emulator or the
     inputs passes through: then nothing could be checked.
     """
-    plan = subject.plan(d_qk)
-    report = Report(plan.name, d_qk)
+    plan = subject.plan()
+    report = Report(plan.name, subject.variant, subject.title())
     failures: dict[tuple[Case, Schedule], list[Finding]] = {}
     last: list[tuple[Case, Schedule]] = []
     deadline = float("inf")
@@ -123,7 +124,7 @@ def check(
         last[:] = [key]
         raise DefectFound
 
-    run = given(cases(d_qk, plan.h_q), schedules(policy))(trial)
+    run = given(cases(plan.d_qk, plan.h_q), schedules(policy))(trial)
     run = settings(
         max_examples=examples,
         database=None,
@@ -150,7 +151,7 @@ def check(
 
 def replay(subject: Subject, case: Case, schedule: Schedule) -> Report:
     """The report of one given trial."""
-    report = Report(subject.plan(case.d_qk).name, case.d_qk)
+    report = Report(subject.plan().name, subject.variant, subject.title())
     began = time.monotonic()
     verdict = run_trial(subject, case, schedule)
     report.count(verdict)
@@ -164,7 +165,7 @@ def as_dict(report: Report, command: str = "") -> dict[str, Any]:
     """The report for `--json`."""
     result: dict[str, Any] = {
         "kernel": report.kernel,
-        "d_qk": report.d_qk,
+        "variant": dict(report.variant.sizes),
         "verdict": "defect" if report.failure else "pass",
         "examples": report.examples,
         "seconds": round(report.seconds, 3),

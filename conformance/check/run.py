@@ -19,8 +19,9 @@ from tileproof.conformance.observe.observation import Observation, observe
 from tileproof.conformance.observe.tiles import Chain, StageTile
 from tileproof.conformance.problems.case import Case
 from tileproof.kernels.compile import Built
-from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.launch import Launch
+from tileproof.kernels.target import Target
+from tileproof.kernels.variant import Variant
 from tileproof.reference.evaluate import Shared
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan, OutputObservation
@@ -32,19 +33,20 @@ Driver = Callable[[Launch, KernelPlan, Schedule, bool], Observed]
 
 @dataclass(frozen=True)
 class Subject:
-    """What is under test: a kernel's production and probe build for one d_qk, and the driver that runs
-    them.
+    """What is under test: one variant of a kernel, its production and probe build (None: it has no probe
+    build), and the driver that runs them.
     """
 
-    kernel: Kernel
+    kernel: Target
+    variant: Variant
     production: Built
-    probe: Callable[[], Built] = field(repr=False)
+    probe: Callable[[], Built] | None = field(repr=False)
     driver: Driver = field(repr=False)
     stages: tuple[str, ...] = ()
 
-    def plan(self, d_qk: int) -> KernelPlan:
+    def plan(self) -> KernelPlan:
         """The kernel's plan; TileproofError when a wanted stage is not one that it computes."""
-        plan = self.kernel.plan(d_qk)
+        plan = self.kernel.plan(self.variant)
         for name in self.stages:
             if stage(name).name not in plan.stages:
                 raise TileproofError(
@@ -55,6 +57,10 @@ class Subject:
                     do="choose a stage of this kernel's plan",
                 )
         return plan
+
+    def title(self) -> str:
+        """The kernel and its variant, in words."""
+        return self.kernel.title(self.variant)
 
 
 @dataclass
@@ -77,10 +83,10 @@ def run_trial(subject: Subject, case: Case, schedule: Schedule, *, explain: bool
     `explain` false leaves the causes of wrong values out.
     """
     inputs = case.inputs()
-    plan = subject.plan(case.d_qk)
+    plan, probe = subject.plan(), subject.probe
 
-    def launch(built: Built, probe: bool, when: Schedule, taps: bool) -> Observed:
-        described = subject.kernel.launch(inputs, built, probe)
+    def launch(built: Built, is_probe: bool, when: Schedule, taps: bool) -> Observed:
+        described = subject.kernel.launch(inputs, built, is_probe)
         plant_canaries(plan, inputs, described)
         return subject.driver(described, plan, when, taps)
 
@@ -89,7 +95,7 @@ def run_trial(subject: Subject, case: Case, schedule: Schedule, *, explain: bool
             plan,
             inputs,
             launch(subject.production, False, when, True),
-            lambda: launch(subject.probe(), True, when, False),
+            None if probe is None else lambda: launch(probe(), True, when, False),
             subject.stages,
             coded=case.values == "coordinates",
             again=again,
@@ -112,14 +118,15 @@ def judge(
     plan: KernelPlan,
     inputs: Inputs,
     production: Observed,
-    probe: Callable[[], Observed],
+    probe: Callable[[], Observed] | None,
     stages: Sequence[str] = (),
     *,
     coded: bool = False,
     again: Callable[[], Observed] | None = None,
     explain: bool = True,
 ) -> Verdict:
-    """Everything wrong with two launches on the same inputs; the probe build runs when production is clean.
+    """Everything wrong with two launches on the same inputs; the probe build (None: there is none) runs when
+    production is clean.
 
     `stages` restricts the stages that are compared. `again` launches the production build under another
     schedule; it runs when both builds are clean, and its outputs must be the same (`disagree`).
@@ -132,9 +139,9 @@ def judge(
     shared: Shared = {}
     whole = EndToEnd(inputs, plan.cluster, plan.b_topk, shared)
     for build in ("production", "probe"):
-        if faults:
+        if faults or (build == "probe" and probe is None):
             break
-        observed = production if build == "production" else (last := probe())
+        observed = production if build == "production" or probe is None else (last := probe())
         view = observe(plan, inputs, observed, build, probe=build == "probe")
         tiles = tuple(tile for tile in view.tiles if tile.stage in wanted)
         views[build] = replace(view, tiles=tiles)
@@ -159,10 +166,12 @@ def judge(
         for accepted in observed.allowed:
             name = f"allowed: {accepted.code} at {accepted.source or f'PTX line {accepted.ptx_line}'}"
             verdict.remarks[name] = verdict.remarks.get(name, 0) + accepted.count
-    if not faults:
+    if not faults and probe is not None:
         faults += _disagreements(plan, views["production"], views["probe"], verdict)
         added = [one.at for one in sums["production"]]
         faults += outputs_differ(plan, added, production, last, sums["production"], "the probe build")
+    if probe is None:
+        verdict.remarks["not judged: the probe build, which the kernel has not"] = 1
     if not faults and again is not None:
         outputs = [at for at in plan.observations if isinstance(at, OutputObservation) and at.stage in wanted]
         faults += outputs_differ(plan, outputs, production, again(), sums["production"], "another schedule")

@@ -11,29 +11,19 @@ from tileproof.conformance.drivers.capture import Observed, Schedule
 from tileproof.conformance.mutants.defects import Defect, defect, plant_ptx, source_overrides
 from tileproof.emulator.causes import Allow
 from tileproof.kernels.compile import Built
-from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.launch import Launch
+from tileproof.kernels.target import Target
+from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
 
 
-def require_width(kernel: Kernel, d_qk: int) -> None:
-    """TileproofError when the kernel is not made for this d_qk."""
-    if d_qk not in kernel.d_qks:
-        raise TileproofError(
-            f"{kernel.name} has no such d_qk",
-            where="--d-qk",
-            expected=", ".join(map(str, kernel.d_qks)),
-            found=str(d_qk),
-        )
-
-
-def planted_on(kernel: Kernel, plant: str | None) -> Defect | None:
+def planted_on(kernel: Target, plant: str | None) -> Defect | None:
     """The defect with this id, which must be one of the kernel's; TileproofError otherwise."""
     return None if plant is None else _own(kernel, defect(plant))
 
 
-def _own(kernel: Kernel, planted: Defect) -> Defect:
+def _own(kernel: Target, planted: Defect) -> Defect:
     if planted.kernel != kernel.name:
         raise TileproofError(
             "the defect belongs to another kernel",
@@ -44,14 +34,14 @@ def _own(kernel: Kernel, planted: Defect) -> Defect:
     return planted
 
 
-def build_planted(kernel: Kernel, d_qk: int, planted: Defect | None, probe: bool = False) -> Built:
+def build_planted(kernel: Target, variant: Variant, planted: Defect | None, probe: bool = False) -> Built:
     """The kernel's build (cached), with the defect in its source or its PTX."""
-    return plant_ptx(planted, kernel.build(d_qk, probe=probe, source_overrides=source_overrides(planted)))
+    return plant_ptx(planted, kernel.build(variant, probe=probe, source_overrides=source_overrides(planted)))
 
 
 def on_emulator(
-    kernel: Kernel,
-    d_qk: int,
+    kernel: Target,
+    variant: Variant,
     *,
     stages: Sequence[str] = (),
     mma: Literal["fast", "exact"] = "fast",
@@ -85,8 +75,9 @@ def on_emulator(
 
     @cache
     def build(probe: bool) -> Built:
-        return build_planted(kernel, d_qk, planted, probe)
+        return build_planted(kernel, variant, planted, probe)
 
-    subject = Subject(kernel, build(False), lambda: build(True), driver, tuple(stages))
-    subject.plan(d_qk)
+    probe = (lambda: build(True)) if kernel.probe else None
+    subject = Subject(kernel, variant, build(False), probe, driver, tuple(stages))
+    subject.plan()
     return subject

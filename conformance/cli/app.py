@@ -29,6 +29,7 @@ from tileproof.conformance.cli.layout import layout
 from tileproof.conformance.cli.orders import orders
 from tileproof.conformance.cli.prove import prove
 from tileproof.conformance.cli.trace import trace
+from tileproof.conformance.cli.variants import chosen, variant_options
 from tileproof.conformance.report import terminal as text
 from tileproof.spec.machine.errors import TileproofError
 
@@ -79,26 +80,15 @@ def main() -> None:
     """Checks GPU attention kernels stage by stage, tile by tile, without a GPU."""
 
 
-def _d_qks(kernel: Any, wanted: str) -> list[int]:
-    if wanted == "all":
-        return list(kernel.d_qks)
-    if not wanted.isdigit() or int(wanted) not in kernel.d_qks:
-        raise TileproofError(
-            f"{kernel.name} has no such d_qk",
-            where="--d-qk",
-            expected=", ".join(map(str, kernel.d_qks)) + " or all",
-            found=wanted,
-        )
-    return [int(wanted)]
-
-
 @main.command()
 @click.argument("kernel")
-@click.option("--d-qk", default="all", show_default=True, metavar="N|all", help="Width of q and kv rows.")
+@variant_options
 @click.option(
     "--stage", "stages", multiple=True, metavar="NAME", help="Compare this stage only (repeatable)."
 )
-@click.option("--examples", default=100, show_default=True, type=click.IntRange(1), help="Problems per d_qk.")
+@click.option(
+    "--examples", default=100, show_default=True, type=click.IntRange(1), help="Problems per variant."
+)
 @click.option("--seed", default=0, show_default=True, help="Seed of the generated problems.")
 @click.option(
     "--policy",
@@ -135,7 +125,8 @@ def _d_qks(kernel: Any, wanted: str) -> list[int]:
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
 def check(
     kernel: str,
-    d_qk: str,
+    variant: str | None,
+    d_qk: str | None,
     stages: tuple[str, ...],
     examples: int,
     seed: int,
@@ -169,7 +160,7 @@ def check(
         raise TileproofError(
             "a replay needs one schedule", where="--policy", expected="early, late or random", found="all"
         )
-    widths = _d_qks(found, d_qk) if case is None else _d_qks(found, str(case.d_qk))
+    variants = chosen(found, variant, d_qk) if case is None else (found.variant(**case.sizes()),)
     extra = [*(f"--stage={name}" for name in stages), *([f"--plant={plant}"] if plant else [])]
     extra += ["--mma=exact"] if mma == "exact" else []
     extra += [] if races else ["--no-races"]
@@ -180,11 +171,11 @@ def check(
 
     reports = []
     with planted_reference(planted), text.Progress(examples) as progress:
-        for width in widths:
-            progress.start(f"{found.name} d_qk {width}: building")
+        for one in variants:
+            progress.start(f"{found.title(one)}: building")
             subject = on_emulator(
                 found,
-                width,
+                one,
                 stages=stages,
                 mma=mma,
                 planted=planted,
@@ -193,17 +184,15 @@ def check(
                 strict=strict,
                 seconds_limit=seconds_limit,
             )
-            progress.start(f"{found.name} d_qk {width}")
+            progress.start(found.title(one))
             if case is not None:
                 reports.append(engine.replay(subject, case, Schedule(policy, schedule_seed)))
             else:
                 reports.append(
-                    engine.check(
-                        subject, width, examples=examples, seed=seed, policy=policy, progress=progress.show
-                    )
+                    engine.check(subject, examples=examples, seed=seed, policy=policy, progress=progress.show)
                 )
     failed = any(report.failure for report in reports)
-    commands = [_replay(found.name, report, extra) for report in reports]
+    commands = [_replay(kernel, report, extra) for report in reports]
     if as_json:
         results = [engine.as_dict(report, command) for report, command in zip(reports, commands, strict=True)]
         print(json.dumps({"verdict": "defect" if failed else "pass", "results": results}, indent=1))
@@ -225,51 +214,76 @@ def _replay(kernel: str, report: Any, extra: list[str]) -> str:
 
 @main.command()
 @click.argument("kernel", required=False)
-@click.option("--d-qk", default="all", show_default=True, metavar="N|all", help="Width of q and kv rows.")
+@variant_options
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
-def build(kernel: str | None, d_qk: str, as_json: bool) -> int:
-    """Compile KERNEL (all kernels without a name), production and probe build."""
-    from tileproof.kernels.registry import KERNELS
-    from tileproof.kernels.registry import kernel as find_kernel
+def build(kernel: str | None, variant: str | None, d_qk: str | None, as_json: bool) -> int:
+    """Compile KERNEL (all kernels without a name), production and probe build.
 
-    rows = []
+    A kernel that cannot be built does not keep the others from it; then the exit code is 2.
+    """
+    from tileproof.kernels import registry
+
+    rows: list[dict[str, Any]] = []
+    errors = [] if kernel else list(registry.broken().values())
+    targets = [registry.kernel(kernel)] if kernel else registry.kernels().values()
     with text.Progress(0) as progress:
-        for found in [find_kernel(kernel)] if kernel else KERNELS.values():
-            for width in _d_qks(found, d_qk):
-                for probe in (False, True):
-                    progress.start(f"building {found.entry(width, probe)}")
-                    built = found.build(width, probe)
-                    use = built.resources
-                    rows.append(
-                        {
-                            "entry": built.entry,
-                            "registers": use.registers,
-                            "spill_bytes": use.spill_stores + use.spill_loads,
-                            "dynamic_smem": found.plan(width).smem_bytes,
-                            "ptx": str(built.ptx_path),
-                        }
-                    )
+        for found in targets:
+            try:
+                for each in chosen(found, variant, d_qk):
+                    for probe in (False, True) if found.probe else (False,):
+                        progress.start(f"building {found.entry(each, probe)}")
+                        rows.append(_built(found, each, probe))
+            except TileproofError as error:
+                if kernel:
+                    raise
+                errors.append(error)
     text.print_rows("Builds", rows, as_json)
-    return PASS
+    for one in errors:
+        click.echo(f"could not build: {one}", err=True)
+    return COULD_NOT_CHECK if errors else PASS
+
+
+def _built(found: Any, variant: Any, probe: bool) -> dict[str, Any]:
+    built = found.build(variant, probe)
+    use = built.resources
+    return {
+        "entry": built.entry,
+        "registers": use.registers if use else "",
+        "spill_bytes": use.spill_stores + use.spill_loads if use else "",
+        "dynamic_smem": found.plan(variant).smem_bytes,
+        "ptx": str(built.ptx_path),
+    }
 
 
 @main.command()
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
 def kernels(as_json: bool) -> int:
-    """List the kernels and the stages that each computes."""
-    from tileproof.kernels.registry import KERNELS
+    """List the kernels, their variants, and the stages that each computes.
 
-    rows = [
-        {
-            "kernel": found.name,
-            "d_qk": ", ".join(map(str, found.d_qks)),
-            "stages": ", ".join(found.plan(found.d_qks[0]).stages),
-            "threads": found.plan(found.d_qks[0]).threads,
-            "cluster": found.plan(found.d_qks[0]).cluster,
-        }
-        for found in KERNELS.values()
-    ]
+    Packages may register kernels of their own (docs/adding-a-kernel.md); one that cannot be loaded is named.
+    """
+    from tileproof.kernels import registry
+
+    rows: list[dict[str, Any]] = []
+    errors = list(registry.broken().values())
+    for found in registry.kernels().values():
+        try:
+            plan = found.plan(found.variants[0])
+        except TileproofError as error:
+            errors.append(error)
+            continue
+        rows.append(
+            {
+                "kernel": found.name,
+                "variants": "; ".join(map(str, found.variants)),
+                "stages": ", ".join(plan.stages),
+                "threads": plan.threads,
+                "cluster": plan.cluster,
+            }
+        )
     text.print_rows("Kernels", rows, as_json)
+    for one in errors:
+        click.echo(f"not usable: {one}", err=True)
     return PASS
 
 

@@ -105,7 +105,7 @@ def explain(file: Path, kind: Literal["build", "hang"] | None, kernel: str | Non
         from tileproof.kernels.registry import kernel as find_kernel
 
         found = find_kernel(kernel)
-        plan = found.plan(found.d_qks[0])
+        plan = found.plan(found.variants[0])
     result = explanation(file, plan, kind or "")
     click.echo(json.dumps(result, indent=1) if as_json else render(result))
     return NOTHING if result["kind"] == "build" and result["verdict"] != "explained" else EXPLAINED

@@ -12,6 +12,7 @@ from typing import Any
 import click
 from rich.console import Console
 from rich.markup import escape
+from tileproof.conformance.cli.variants import one_chosen, variant_options
 from tileproof.spec.machine.errors import TileproofError
 
 DEFECT = 1
@@ -23,7 +24,7 @@ LONG = 24  # decisions; a longer schedule goes into a file
 @click.option("--schedules", default=100, show_default=True, type=click.IntRange(1), help="How many.")
 @click.option("--policies", metavar="A,B", help="Of these policies only; all without it.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="First seed.")
-@click.option("--d-qk", default=576, show_default=True, help="Width of q and kv rows.")
+@variant_options
 @click.option(
     "--blocks", default=2, show_default=True, type=click.IntRange(1, 64), help="k-blocks of the one token."
 )
@@ -58,7 +59,8 @@ def explore(
     schedules: int,
     policies: str | None,
     seed: int,
-    d_qk: int,
+    variant: str | None,
+    d_qk: str | None,
     blocks: int,
     case_json: str | None,
     plant: str | None,
@@ -85,7 +87,7 @@ def explore(
     from tileproof.emulator.schedule import Schedule
 
     chosen: Any = EXPLORED if policies is None else tuple(policies.split(","))
-    words = ["--case", case_json] if case_json else ["--d-qk", str(d_qk), "--blocks", str(blocks)]
+    words = ["--case", case_json] if case_json else [*_sizes(variant, d_qk), "--blocks", str(blocks)]
     if kernel.startswith("tutorial-"):
         words = ["--blocks", str(blocks)]
     words += [*(["--plant", plant] if plant else []), *([] if races else ["--no-races"])]
@@ -97,7 +99,7 @@ def explore(
         subject = (
             _tutorial(kernel, blocks, case_json, plant)
             if kernel.startswith("tutorial-")
-            else _kernel(kernel, d_qk, blocks, case_json, plant)
+            else _kernel(kernel, variant, d_qk, blocks, case_json, plant)
         )
 
         def show(what: str, done: int, total: int) -> None:
@@ -145,20 +147,28 @@ class _Subject:
     names: Any
 
 
-def _kernel(name: str, d_qk: int, blocks: int, case_json: str | None, plant: str | None) -> _Subject:
-    from tileproof.conformance.check.under_test import build_planted, planted_on, require_width
+def _sizes(variant: str | None, d_qk: str | None) -> list[str]:
+    """The options that chose the variant, for a replay."""
+    return [*(["--variant", variant] if variant else []), *(["--d-qk", d_qk] if d_qk else [])]
+
+
+def _kernel(
+    name: str, variant: str | None, d_qk: str | None, blocks: int, case_json: str | None, plant: str | None
+) -> _Subject:
+    from tileproof.conformance.check.under_test import build_planted, planted_on
     from tileproof.conformance.explore.explored import Explored
     from tileproof.conformance.problems.case import Case, one_token
     from tileproof.kernels.registry import kernel as find_kernel
 
     found = find_kernel(name)
     planted = planted_on(found, plant)
-    heads = found.plan(found.d_qks[0]).h_q
-    case = one_token(d_qk, blocks, heads) if case_json is None else Case.from_json(case_json)
-    require_width(found, case.d_qk)
-    built = build_planted(found, case.d_qk, planted)
+    given = None if case_json is None else Case.from_json(case_json)
+    chosen = one_chosen(found, variant, d_qk, given)
+    plan = found.plan(chosen)
+    case = given or one_token(plan.d_qk, blocks, plan.h_q)
+    built = build_planted(found, chosen, planted)
     one = Explored.of(found, built, case)
-    return _Subject(f"{found.name} d_qk {case.d_qk}", case.as_json(), one, one.compare, one.words, one.names)
+    return _Subject(found.title(chosen), case.as_json(), one, one.compare, one.words, one.names)
 
 
 def _tutorial(name: str, tiles: int, case_json: str | None, plant: str | None) -> _Subject:

@@ -7,6 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import click
+from tileproof.conformance.cli.variants import one_chosen, variant_options
 from tileproof.spec.machine.errors import TileproofError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ VERDICTS = {PASS: "pass", DEFECT: "defect", COULD_NOT_CHECK: "could not check"}
 
 @click.command()
 @click.argument("kernel")
-@click.option("--d-qk", default=576, show_default=True, help="Width of q and kv rows.")
+@variant_options
 @click.option(
     "--blocks", default=2, show_default=True, type=click.IntRange(1, 64), help="k-blocks of the token."
 )
@@ -38,7 +39,8 @@ VERDICTS = {PASS: "pass", DEFECT: "defect", COULD_NOT_CHECK: "could not check"}
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
 def prove(
     kernel: str,
-    d_qk: int,
+    variant: str | None,
+    d_qk: str | None,
     blocks: int,
     case_json: str | None,
     plant: str | None,
@@ -65,7 +67,7 @@ def prove(
             raise TileproofError("a small program has no cases and no planted defects", where=kernel)
         launch, about = launch_of(programs()[kernel]), title_of(programs()[kernel])
     else:
-        launch, plan, about = _kernel_launch(kernel, d_qk, blocks, case_json, plant)
+        launch, plan, about = _kernel_launch(kernel, variant, d_qk, blocks, case_json, plant)
     ours = first_opinion(launch, plan, schedules)
     theirs = second_opinion(launch, Budget(seconds, memory))
     code, words = conclusion(ours, theirs)
@@ -105,24 +107,25 @@ def _said(one: Opinion) -> list[str]:
 
 
 def _kernel_launch(
-    kernel: str, d_qk: int, blocks: int, case_json: str | None, plant: str | None
+    kernel: str, variant: str | None, d_qk: str | None, blocks: int, case_json: str | None, plant: str | None
 ) -> tuple[Launch, KernelPlan, str]:
     """The launch of one token, the plan, and what it is in words."""
-    from tileproof.conformance.check.under_test import build_planted, planted_on, require_width
+    from tileproof.conformance.check.under_test import build_planted, planted_on
     from tileproof.conformance.problems.case import Case, one_token
-    from tileproof.kernels.registry import KERNELS
+    from tileproof.kernels.outside import looks_like_a_path
     from tileproof.kernels.registry import kernel as find_kernel
+    from tileproof.kernels.registry import kernels
 
-    if kernel not in KERNELS:
+    if kernel not in kernels() and not looks_like_a_path(kernel):
         raise TileproofError(
             "there is no such kernel or program",
             where=kernel,
-            expected=", ".join(sorted(KERNELS)) + ", or a program of docs/prove.md",
+            expected=", ".join(sorted(kernels())) + ", or a program of docs/prove.md",
         )
     found = find_kernel(kernel)
     case: Any = None if case_json is None else Case.from_json(case_json)
-    d_qk = d_qk if case is None else case.d_qk
-    require_width(found, d_qk)
+    chosen = one_chosen(found, variant, d_qk, case)
+    plan = found.plan(chosen)
     if case is not None and len(case.tokens) != 1:
         raise TileproofError(
             "prove looks at one cluster at a time",
@@ -131,7 +134,7 @@ def _kernel_launch(
             found=f"{len(case.tokens)} tokens",
         )
     planted = planted_on(found, plant)
-    built = build_planted(found, d_qk, planted)
-    inputs = (case or one_token(d_qk, blocks, found.plan(found.d_qks[0]).h_q)).inputs()
-    about = f"{found.name}, d_qk {d_qk}, one token" + ("" if case else f" over {blocks} k-blocks")
-    return found.launch(inputs, built), found.plan(d_qk), about + (f", with {plant} planted" if plant else "")
+    built = build_planted(found, chosen, planted)
+    inputs = (case or one_token(plan.d_qk, blocks, plan.h_q)).inputs()
+    about = f"{found.title(chosen)}, one token" + ("" if case else f" over {blocks} k-blocks")
+    return found.launch(inputs, built), plan, about + (f", with {plant} planted" if plant else "")

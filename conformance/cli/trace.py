@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from tileproof.conformance.cli.variants import one_chosen, variant_options
 from tileproof.spec.machine.errors import TileproofError
 
 DEFECT = 1
@@ -14,7 +15,7 @@ DEFECT = 1
 
 @click.command()
 @click.argument("kernel")
-@click.option("--d-qk", default=576, show_default=True, help="Width of q and kv rows.")
+@variant_options
 @click.option(
     "--blocks", default=4, show_default=True, type=click.IntRange(1, 64), help="k-blocks of the token."
 )
@@ -38,7 +39,8 @@ DEFECT = 1
 @click.option("--text", "as_text", is_flag=True, help="The timeline as text on standard output.")
 def trace(
     kernel: str,
-    d_qk: int,
+    variant: str | None,
+    d_qk: str | None,
     blocks: int,
     policy: Any,
     schedule_seed: int,
@@ -54,7 +56,7 @@ def trace(
 
     Exit code 1 when the launch has an error, such as a hang: the trace then shows the waits never over.
     """
-    from tileproof.conformance.check.under_test import build_planted, planted_on, require_width
+    from tileproof.conformance.check.under_test import build_planted, planted_on
     from tileproof.conformance.drivers import emulator
     from tileproof.conformance.drivers.capture import Schedule
     from tileproof.conformance.drivers.names import PlanTraceNames
@@ -63,11 +65,11 @@ def trace(
     from tileproof.kernels.registry import kernel as find_kernel
 
     found = find_kernel(kernel)
-    require_width(found, d_qk)
+    chosen = one_chosen(found, variant, d_qk)
     planted = planted_on(found, plant)
-    plan = found.plan(d_qk)
-    built = build_planted(found, d_qk, planted)
-    launch = found.launch(one_token(d_qk, blocks, plan.h_q).inputs(), built)
+    plan = found.plan(chosen)
+    built = build_planted(found, chosen, planted)
+    launch = found.launch(one_token(plan.d_qk, blocks, plan.h_q).inputs(), built)
     schedule = Schedule(policy, schedule_seed) if given is None else EmulatorSchedule.parse(given)
     observed, events = emulator.run_traced(
         launch, plan, schedule=schedule, limit=limit, seconds_limit=seconds_limit
@@ -79,7 +81,7 @@ def trace(
         from tileproof.conformance.report.trace_picture import draw
 
         how = given or policy
-        draw(events, names, Path(picture), f"{found.name}, d_qk {d_qk}, {blocks} k-blocks, schedule {how}")
+        draw(events, names, Path(picture), f"{found.title(chosen)}, {blocks} k-blocks, schedule {how}")
     if as_text:
         click.echo(events.to_text(names), nl=False)
     errors = [one for one in observed.findings if one.severity == "error"]

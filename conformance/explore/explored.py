@@ -19,8 +19,8 @@ from tileproof.conformance.problems.case import Case
 from tileproof.emulator import Finding, LaunchResult
 from tileproof.emulator.judge import Outputs
 from tileproof.kernels.compile import Built
-from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.launch import Launch
+from tileproof.kernels.target import Target
 from tileproof.spec.plan import KernelPlan, OutputObservation
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
 
@@ -29,15 +29,15 @@ from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
 class Explored:
     """One problem on one build of a kernel, as `tileproof.emulator.explore` takes it."""
 
-    kernel: Kernel
+    kernel: Target
     built: Built
     plan: KernelPlan
     inputs: Inputs
 
     @classmethod
-    def of(cls, kernel: Kernel, built: Built, case: Case) -> Explored:
+    def of(cls, kernel: Target, built: Built, case: Case) -> Explored:
         """The problem of `case`."""
-        explored = cls(kernel, built, kernel.plan(case.d_qk), case.inputs())
+        explored = cls(kernel, built, kernel.plan(kernel.variant(**case.sizes())), case.inputs())
         explored.dynamic = emulator.shared_offset(explored.fresh())
         explored.names = PlanNames(explored.plan, explored.dynamic)
         return explored

@@ -64,6 +64,10 @@ class Case:
     seed: int = 0
     h_q: int = 128
 
+    def sizes(self) -> dict[str, int]:
+        """The sizes that a kernel's variant is chosen by."""
+        return {"d_qk": self.d_qk, "h_q": self.h_q}
+
     @property
     def topk(self) -> int:
         """Slots of a token."""

@@ -60,9 +60,9 @@ class Progress:
 
 
 def print_report(report: Report, replay: str) -> None:
-    """The verdict of one d_qk: the stage table, or the finding and how to replay it."""
+    """The verdict of one variant: the stage table, or the finding and how to replay it."""
     console = Console(highlight=False, soft_wrap=True)
-    title = f"{report.kernel} d_qk {report.d_qk}"
+    title = report.title
     if report.failure is None:
         console.print(f"[bold green]PASS[/] {title}: {report.examples} examples in {report.seconds:.1f} s")
         console.print(_stage_table(report))

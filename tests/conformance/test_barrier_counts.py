@@ -21,7 +21,8 @@ KERNELS = ["head128", "head128-part0"]
 def launch_of(name: str) -> tuple[Launch, KernelPlan, Inputs]:
     entry = kernel(name)
     inputs = one_token(512, 1).inputs()
-    return entry.launch(inputs, entry.build(512)), entry.plan(512), inputs
+    variant = entry.variant(d_qk=512)
+    return entry.launch(inputs, entry.build(variant)), entry.plan(variant), inputs
 
 
 def run(launch: Launch, plan: KernelPlan) -> Observed:

@@ -10,11 +10,16 @@ from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.run import Subject
 from tileproof.conformance.drivers.capture import MachineFinding, Observed, Schedule, Waiter
 from tileproof.conformance.problems.case import Case
+from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plans import head128_part0
 
+VARIANT = Variant.of("sparse_mla_bwd", h_q=128, d_qk=576)
 KERNEL = SimpleNamespace(
-    name="head128-part0", plan=head128_part0.plan, launch=lambda inputs, built, probe: (inputs, probe)
+    name="head128-part0",
+    plan=lambda variant: head128_part0.plan(variant["d_qk"]),
+    title=lambda variant: f"head128-part0 d_qk {variant['d_qk']}",
+    launch=lambda inputs, built, probe: (inputs, probe),
 )
 
 
@@ -23,11 +28,11 @@ def subject(plant=honest, stages=(), finish=lambda observed, schedule: observed,
         inputs, probe = launch
         return finish(machine(plan, inputs, plant, probe=probe, **options), schedule)
 
-    return Subject(KERNEL, None, lambda: None, driver, stages)
+    return Subject(KERNEL, VARIANT, None, lambda: None, driver, stages)
 
 
 def run(under_test, examples=60, seed=1, **options):
-    return engine.check(under_test, 576, examples=examples, seed=seed, **options)
+    return engine.check(under_test, examples=examples, seed=seed, **options)
 
 
 def test_honest_machine_passes_and_is_counted():

@@ -29,7 +29,7 @@ WHOLE = Case(
 
 @pytest.mark.parametrize("d_qk", (576, 512))
 def test_clean_kernel_gives_no_finding(d_qk):
-    report = engine.check(on_emulator(KERNEL, d_qk), d_qk, examples=40, seed=11)
+    report = engine.check(on_emulator(KERNEL, KERNEL.variant(d_qk=d_qk)), examples=40, seed=11)
     assert report.failure is None, report.failure
     assert report.examples == 40 and report.scores["P"].tiles and report.agreed
 
@@ -37,7 +37,7 @@ def test_clean_kernel_gives_no_finding(d_qk):
 @pytest.mark.parametrize("policy", ("early", "late", "random"))
 @pytest.mark.parametrize("mma", ("fast", "exact"))
 def test_policies_and_tensor_core_modes(policy, mma):
-    verdict = run_trial(on_emulator(KERNEL, 576, mma=mma), WHOLE, Schedule(policy, 3))
+    verdict = run_trial(on_emulator(KERNEL, KERNEL.variant(d_qk=576), mma=mma), WHOLE, Schedule(policy, 3))
     assert verdict.findings == []
     # Tokens of 256, 130 and 0 slots have 4, 3 and 0 k-blocks; two CTAs, two builds.
     assert verdict.scores["P"].tiles == 2 * 2 * (4 + 3)

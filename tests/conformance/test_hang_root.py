@@ -38,9 +38,9 @@ ROOTS = {
 
 def root(planted: str, schedule: Schedule) -> tuple[str, ...]:
     """The root of the hang of a planted defect on four k-blocks."""
-    entry, plan = kernel(PART0), kernel(PART0).plan(576)
+    entry, plan = kernel(PART0), kernel(PART0).plan(kernel(PART0).variant(d_qk=576))
     inputs = Case(576, s_kv=256, blocks=4, tokens=(Indices(),), values="integers").inputs()
-    built = entry.build(576, source_overrides=source_overrides(defect(planted)))
+    built = entry.build(entry.variant(d_qk=576), source_overrides=source_overrides(defect(planted)))
     seen = emulator.run(entry.launch(inputs, built), plan, schedule=schedule, taps=False)
     hangs = [finding for finding in seen.findings if finding.code == "hang"]
     assert len(hangs) == 1, [finding.message for finding in seen.findings]

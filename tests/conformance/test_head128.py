@@ -33,21 +33,25 @@ WHOLE = Case(
 
 
 def launch(case: Case, schedule: Schedule = SCHEDULES[0], probe: bool = False, taps: bool = True) -> Observed:
-    inputs, plan = case.inputs(), KERNEL.plan(case.d_qk)
-    described = KERNEL.launch(inputs, KERNEL.build(case.d_qk, probe), probe)
+    inputs, plan = case.inputs(), KERNEL.plan(KERNEL.variant(d_qk=case.d_qk))
+    described = KERNEL.launch(inputs, KERNEL.build(KERNEL.variant(d_qk=case.d_qk), probe), probe)
     plant_canaries(plan, inputs, described)
     return emulator.run(described, plan, schedule=schedule, taps=taps)
 
 
 def findings(case: Case, production: Observed, stages=()) -> list:
     return judge(
-        KERNEL.plan(case.d_qk), case.inputs(), production, lambda: launch(case, probe=True), stages
+        KERNEL.plan(KERNEL.variant(d_qk=case.d_qk)),
+        case.inputs(),
+        production,
+        lambda: launch(case, probe=True),
+        stages,
     ).findings
 
 
 @pytest.mark.parametrize("d_qk", (576, 512))
 def test_clean_kernel_gives_no_finding(d_qk):
-    report = engine.check(on_emulator(KERNEL, d_qk), d_qk, examples=25, seed=3)
+    report = engine.check(on_emulator(KERNEL, KERNEL.variant(d_qk=d_qk)), examples=25, seed=3)
     assert report.failure is None, report.failure
     assert set(STAGES) <= set(report.scores) and report.agreed
     assert {"dKV rows", "dQ from end to end", "dKV from end to end"} <= set(report.scores)
@@ -56,7 +60,7 @@ def test_clean_kernel_gives_no_finding(d_qk):
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda s: f"{s.policy}{s.seed}")
 def test_every_schedule_and_every_stage(schedule):
-    verdict = run_trial(on_emulator(KERNEL, 576), WHOLE, schedule)
+    verdict = run_trial(on_emulator(KERNEL, KERNEL.variant(d_qk=576)), WHOLE, schedule)
     assert verdict.findings == []
     # Tokens of 256, 130 and 0 slots have 4, 3 and 0 k-blocks; two CTAs, two builds (dKV tiles: production).
     assert [verdict.scores[x].tiles for x in STAGES] == [12, 28, 28, 28, 28, 12, 14]
@@ -74,7 +78,7 @@ def test_dq_and_delta_are_the_same_bits_and_dkv_the_same_sums_under_every_schedu
 
 
 def test_s_and_ds_in_shared_memory_are_those_of_the_probe_build():
-    plan, inputs = KERNEL.plan(576), WHOLE.inputs()
+    plan, inputs = KERNEL.plan(KERNEL.variant(d_qk=576)), WHOLE.inputs()
     seen = observe(plan, inputs, launch(WHOLE), "production").tiles
     probe = {t.key: t for t in observe(plan, inputs, launch(WHOLE, probe=True), "probe", probe=True).tiles}
     compared = 0
@@ -92,13 +96,13 @@ def test_s_and_ds_in_shared_memory_are_those_of_the_probe_build():
 @pytest.mark.parametrize("lse", (np.inf, -np.inf))
 def test_tokens_without_a_key(lse):
     case = replace(WHOLE, tokens=(Indices("identity", dead_blocks=(0, 1, 2, 3)), *WHOLE.tokens[1:]))
-    plan, inputs = KERNEL.plan(576), case.inputs()
+    plan, inputs = KERNEL.plan(KERNEL.variant(d_qk=576)), case.inputs()
     empty = np.isinf(inputs.lse)
     assert empty[0].all()
     inputs = replace(inputs, lse=np.where(empty, np.float32(lse), inputs.lse))
     runs = []
     for probe in (False, True):
-        described = KERNEL.launch(inputs, KERNEL.build(576, probe), probe)
+        described = KERNEL.launch(inputs, KERNEL.build(KERNEL.variant(d_qk=576), probe), probe)
         plant_canaries(plan, inputs, described)
         runs.append(emulator.run(described, plan, schedule=SCHEDULES[2], taps=not probe))
     assert judge(plan, inputs, runs[0], lambda: runs[1]).findings == []
@@ -140,7 +144,7 @@ def test_a_touched_row_that_no_key_selects_is_found():
 
 
 def test_outputs_that_depend_on_the_schedule_are_found():
-    subject = on_emulator(KERNEL, 576)
+    subject = on_emulator(KERNEL, KERNEL.variant(d_qk=576))
 
     def driver(described, plan, schedule, taps):
         observed = subject.driver(described, plan, schedule, taps)

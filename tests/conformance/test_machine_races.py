@@ -19,9 +19,9 @@ def findings(edit: tuple[str, str] = ("", ""), races: bool = True) -> list[Findi
     """What the machine says of head128 on two k-blocks with one text of its PTX replaced."""
     head128 = kernel("head128")
     inputs = one_token(512, 2).inputs()
-    launch = head128.launch(inputs, head128.build(512))
+    launch = head128.launch(inputs, head128.build(head128.variant(d_qk=512)))
     assert edit[0] in launch.image
-    plan = head128.plan(512)
+    plan = head128.plan(head128.variant(d_qk=512))
     planted = replace(launch, image=launch.image.replace(*edit))
     observed = emulator.run(planted, plan, schedule=Schedule(), taps=False, races=races)
     return machine_findings(plan, inputs, observed, "production")

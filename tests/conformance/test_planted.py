@@ -49,10 +49,11 @@ def test_planted_defect_is_caught(planted):
     """
     heard = []
     with planted_reference(planted):
-        subject = on_emulator(kernel(planted.kernel), 576, planted=planted)
+        found = kernel(planted.kernel)
+        subject = on_emulator(found, found.variant(d_qk=576), planted=planted)
         for seed in range(SEEDS):
             how = {"examples": EXAMPLES, "policy": "all"} | RARE.get(planted.id, {})
-            report = engine.check(subject, 576, seed=seed, shrink_seconds=5.0, **how)
+            report = engine.check(subject, seed=seed, shrink_seconds=5.0, **how)
             assert report.failure is not None, f"{planted.id} was not caught in {how['examples']} examples"
             finding = report.failure.findings[0]
             assert finding.stage == planted.stage

@@ -117,7 +117,7 @@ class Seen:
 
 def build(d_qk: int, plant: Plant) -> Built:
     """head128 for `d_qk` with `plant` in it."""
-    built = KERNEL.build(d_qk, False, plant.overrides())
+    built = KERNEL.build(KERNEL.variant(d_qk=d_qk), source_overrides=plant.overrides())
     if plant.ptx is None:
         return built
     changed = plant.ptx(built.ptx)
@@ -139,7 +139,7 @@ def run(
     `prefill` is what outputs hold before (else dKV is zeros and the others are unwritten), `scalars`
     replaces scalar parameters of the launch; both by name.
     """
-    plan = KERNEL.plan(inputs.problem.d_qk)
+    plan = KERNEL.plan(KERNEL.variant(d_qk=inputs.problem.d_qk))
     launch = KERNEL.launch(inputs, build(inputs.problem.d_qk, plant or Plant()))
     seen = emulator.run(with_items(launch, prefill or {}, scalars or {}), plan, schedule=schedule, taps=taps)
     shown = Run(

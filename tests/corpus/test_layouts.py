@@ -16,9 +16,9 @@ CASE = Case(512, 64, 1, (Indices("permuted"),), values="coordinates")
 @pytest.mark.corpus("L2")
 def test_L2_half_of_the_columns_of_a_pair_are_right() -> None:
     part0 = kernel("head128-part0")
-    assert replay(on_emulator(part0, 512), CASE, Schedule()).failure is None
+    assert replay(on_emulator(part0, part0.variant(d_qk=512)), CASE, Schedule()).failure is None
     planted = defect("both-gather-the-first-half")
-    failure = replay(on_emulator(part0, 512, planted=planted), CASE, Schedule()).failure
+    failure = replay(on_emulator(part0, part0.variant(d_qk=512), planted=planted), CASE, Schedule()).failure
     assert failure is not None
     finding = failure.findings[0]
     assert (finding.stage, finding.wrong, finding.elements) == ("P", 64 * 32, 64 * 64)

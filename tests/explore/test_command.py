@@ -50,7 +50,7 @@ PLANTED = ("head128-part0", "--plant", "q-not-waited-for", "--no-races")
 
 
 def test_a_defect_is_found_named_and_replayed() -> None:
-    code, result = explored(*PLANTED, "--policies", "starve", "--schedules", "16")
+    code, result = explored(*PLANTED, "--policies", "starve", "--schedules", "16", "--seed", "40")
     assert code == 1 and result["verdict"] == "defect"
     assert "shared-pending" in {one["code"] for one in result["findings"]}
     pending = next(one for one in result["findings"] if one["preemptions"] == 1)
@@ -95,7 +95,8 @@ def test_a_hang_is_told_in_the_names_of_the_plan() -> None:
 def test_a_long_schedule_goes_into_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tileproof.conformance.cli.explore.LONG", 0)
     folder = tmp_path / "new"
-    code, result = explored(*PLANTED, "--policies", "starve", "--schedules", "16", "--out", str(folder))
+    seeds = ("--policies", "starve", "--schedules", "16", "--seed", "40")
+    code, result = explored(*PLANTED, *seeds, "--out", str(folder))
     found = next(one for one in result["findings"] if one["preemptions"])
     path = found["schedule"]
     assert code == 1 and path.startswith(f"@{folder}")

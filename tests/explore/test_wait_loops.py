@@ -55,7 +55,7 @@ def shown(judge: Judge, schedules: list[Schedule], races: bool = False) -> bool:
 @pytest.mark.parametrize("name", WAITS)
 def test_every_wait_without_its_loop_is_found(name: str) -> None:
     """By values or a hang; the waits before an exit by the order of accesses."""
-    built = kernel(name).build(576)
+    built = kernel(name).build(kernel(name).variant(d_qk=576))
     assert len(LOOP.findall(built.ptx)) == WAITS[name] == built.ptx.count("mbarrier.try_wait")
     right = explored(name, built)
     first = right(schedule=Schedule("early"))[1]

@@ -53,8 +53,8 @@ def run(
     source_overrides: Mapping[str, str] | None = None,
 ) -> Run:
     """Launch `inputs`, with dKV holding `dkv` (else zeros) before; with `taps` capture every observation."""
-    plan = KERNEL.plan(inputs.problem.d_qk)
-    built = KERNEL.build(inputs.problem.d_qk, probe, source_overrides)
+    plan = KERNEL.plan(KERNEL.variant(d_qk=inputs.problem.d_qk))
+    built = KERNEL.build(KERNEL.variant(d_qk=inputs.problem.d_qk), probe, source_overrides=source_overrides)
     launch = KERNEL.launch(inputs, built, probe)
     if dkv is not None:
         launch.buffers()["dKV"].array[...] = dkv  # type: ignore[index]

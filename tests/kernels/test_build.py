@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from tileproof.kernels import compile as compiler
 from tileproof.kernels import toolchain
-from tileproof.kernels.build import build
-from tileproof.kernels.kernel import ROOT
+from tileproof.kernels.compile import ROOT
 from tileproof.kernels.launch import MAX_SHARED_BYTES
-from tileproof.kernels.registry import KERNELS, kernel
+from tileproof.kernels.registry import kernel, kernels
 from tileproof.spec import header
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plans.head128_part0 import D_QKS, plan
+
+from .builds import build
 
 NAME = "head128-part0"
 SOURCE = "sm100/head128_part0/kernel.cuh"
@@ -72,7 +73,7 @@ def test_a_plan_that_moves_a_tile_does_not_compile(empty_cache: Path) -> None:
         honest, smem=(dataclasses.replace(q, offset=dO.offset), dataclasses.replace(dO, offset=0), *rest)
     )
     with pytest.raises(TileproofError) as caught:
-        kernel(NAME).build_plan(swapped)
+        kernel(NAME).build_plan(kernel(NAME).variant(d_qk=576), swapped)
     error = caught.value
     assert "Q is not where the plan puts it" in error.what
     assert error.where.startswith("kernels/sm100/head128_part0/config.cuh:")
@@ -105,10 +106,10 @@ def test_an_override_of_no_source_is_refused() -> None:
 
 
 def test_unknown_kernel_and_width_list_the_known_ones() -> None:
-    assert NAME in KERNELS
+    assert NAME in kernels()
     with pytest.raises(TileproofError, match=NAME):
         build("head129", 576)
-    with pytest.raises(TileproofError, match="576 or 512"):
+    with pytest.raises(TileproofError, match="d_qk=576,h_q=128 or d_qk=512,h_q=128"):
         build(NAME, 64)
 
 

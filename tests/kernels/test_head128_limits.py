@@ -72,7 +72,7 @@ def table(d_qk: int) -> dict[str, int]:
         "L2 bytes read (gather)": kv // p.cluster,
         "bytes added to dKV": seen["atomic_bytes"],
         "exp2": heads * p.b_topk,
-        "registers a thread": KERNEL.build(d_qk).resources.registers,
+        "registers a thread": KERNEL.build(KERNEL.variant(d_qk=d_qk)).resources.registers,
         "SMEM bytes of the CTA": p.smem_bytes,
         "TMEM columns of the CTA": max(tile.column + tile.stages * tile.columns for tile in p.tmem),
     }

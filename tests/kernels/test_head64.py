@@ -52,7 +52,7 @@ def test_the_plan_is_that_of_one_rank_of_head128(d_qk: int) -> None:
 @pytest.mark.parametrize("d_qk", head64.D_QKS)
 @pytest.mark.parametrize("probe", [False, True])
 def test_the_build_fits_the_machine(d_qk: int, probe: bool) -> None:
-    built, plan = KERNEL.build(d_qk, probe), head64.plan(d_qk)
+    built, plan = KERNEL.build(KERNEL.variant(d_qk=d_qk), probe), head64.plan(d_qk)
     used = built.resources
     assert (used.spill_stores, used.spill_loads, used.stack) == (0, 0, 0)
     assert used.registers * plan.threads <= 65536
@@ -64,7 +64,7 @@ def test_the_build_fits_the_machine(d_qk: int, probe: bool) -> None:
 
 @pytest.mark.parametrize("d_qk", head64.D_QKS)
 def test_every_stage_conforms(d_qk: int) -> None:
-    report = engine.check(on_emulator(KERNEL, d_qk), d_qk, examples=15, seed=5)
+    report = engine.check(on_emulator(KERNEL, KERNEL.variant(d_qk=d_qk)), examples=15, seed=5)
     assert report.failure is None, report.failure
     assert set(STAGES) <= set(report.scores) and report.agreed
     assert {"dKV rows", "dQ from end to end", "dKV from end to end"} <= set(report.scores)
@@ -73,14 +73,14 @@ def test_every_stage_conforms(d_qk: int) -> None:
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda s: f"{s.policy}{s.seed}")
 def test_every_schedule_and_every_stage(schedule: Schedule) -> None:
-    verdict = run_trial(on_emulator(KERNEL, 576), WHOLE, schedule)
+    verdict = run_trial(on_emulator(KERNEL, KERNEL.variant(d_qk=576)), WHOLE, schedule)
     assert verdict.findings == []
     # Tokens of 256, 130 and 0 slots have 4, 3 and 0 k-blocks; one CTA, two builds (dKV tiles: production).
     assert [verdict.scores[x].tiles for x in STAGES] == [6, 14, 14, 14, 14, 6, 7]
 
 
 def test_many_schedules_give_the_same_outputs() -> None:
-    one = Explored.of(KERNEL, KERNEL.build(576), one_token(576, 2, 64))
+    one = Explored.of(KERNEL, KERNEL.build(KERNEL.variant(d_qk=576)), one_token(576, 2, 64))
     report = explore(one, schedules=12, compare=one.compare, races=True)
     assert not report.failed and report.defects == []
 
@@ -95,8 +95,8 @@ PLANTED = (
 @pytest.mark.parametrize("name", PLANTED)
 def test_planted_defects_are_found_in_their_stage(name: str) -> None:
     planted = defects()[name]
-    subject = on_emulator(KERNEL, 576, planted=planted, races=False)
-    report = engine.check(subject, 576, examples=60, seed=1, shrink_seconds=0.0)
+    subject = on_emulator(KERNEL, KERNEL.variant(d_qk=576), planted=planted, races=False)
+    report = engine.check(subject, examples=60, seed=1, shrink_seconds=0.0)
     assert report.failure is not None
     assert report.failure.findings[0].stage == planted.stage
 
@@ -109,4 +109,4 @@ def test_the_commands_take_it() -> None:
 
 def test_inputs_of_128_heads_are_refused() -> None:
     with pytest.raises(TileproofError, match="not made for this h_q"):
-        KERNEL.launch(one_token(576, 1).inputs(), KERNEL.build(576))
+        KERNEL.launch(one_token(576, 1).inputs(), KERNEL.build(KERNEL.variant(d_qk=576)))

@@ -21,12 +21,12 @@ KERNEL = kernel("head128-part0")
 
 @pytest.fixture(scope="module")
 def built() -> Built:
-    return KERNEL.build(576)
+    return KERNEL.build(KERNEL.variant(d_qk=576))
 
 
 @pytest.fixture(scope="module")
 def built_probe() -> Built:
-    return KERNEL.build(576, probe=True)
+    return KERNEL.build(KERNEL.variant(d_qk=576), probe=True)
 
 
 def _fields(launch: Launch) -> dict[str, tuple[int, Buffer | Scalar | TensorMapSpec]]:

@@ -145,7 +145,7 @@ def operands() -> Callable[[int], tuple[Any, Any, Any, Any]]:
 @pytest.mark.parametrize("d_qk", D_QKS)
 def test_descriptors_read_what_the_copies_wrote(d_qk: int, operands: Any) -> None:
     q, kv, rows, wanted = operands(d_qk)
-    ptx = Ptx(KERNEL.build(d_qk).ptx)
+    ptx = Ptx(KERNEL.build(KERNEL.variant(d_qk=d_qk)).ptx)
     assert len(ptx.descriptors()) == d_qk // 16
     np.testing.assert_array_equal(product(ptx, plan(d_qk), q, kv, rows), wanted)
 
@@ -167,7 +167,7 @@ PLANTED: dict[str, tuple[str, str]] = {
 def test_planted_defects_change_the_product(defect: str, operands: Any) -> None:
     q, kv, rows, wanted = operands(576)
     find, replace = PLANTED[defect]
-    text = KERNEL.build(576).ptx
+    text = KERNEL.build(KERNEL.variant(d_qk=576)).ptx
     assert find in text
     changed = Ptx(text.replace(find, replace))
     assert not np.array_equal(product(changed, plan(576), q, kv, rows), wanted)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 
 import pytest
-from tileproof.kernels.build import build
-from tileproof.kernels.kernel import ROOT
+from tileproof.kernels.compile import ROOT
 from tileproof.spec.machine.descriptors import InstructionDescriptor
 from tileproof.spec.machine.mma import check_shape, layout_of
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.plans.head128_part0 import D_QKS, plan
+
+from .builds import build
 
 NAME = "head128-part0"
 SOURCE = "sm100/head128_part0/kernel.cuh"

@@ -49,7 +49,10 @@ def without(launch: Launch, line: int) -> Launch:
 def test_every_removal_is_found_but_the_redundant_ones(name: str) -> None:
     subject = kernel(name)
     inputs = one_token(576, 4).inputs()
-    launch, plan = subject.launch(inputs, subject.build(576)), subject.plan(576)
+    launch, plan = (
+        subject.launch(inputs, subject.build(subject.variant(d_qk=576))),
+        subject.plan(subject.variant(d_qk=576)),
+    )
     sites = [
         (number, match["opcode"])
         for number, text in enumerate(launch.image.split("\n"))

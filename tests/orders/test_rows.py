@@ -54,7 +54,7 @@ def test_program_as_it_should_be_is_clean(name: str) -> None:
     "sizes", [Sizes(), Sizes(blocks=2, lengths=(0, None, 65)), Sizes(d_qk=512, blocks=1)]
 )
 def test_kernel_is_clean(name: str, sizes: Sizes) -> None:
-    built = kernel(name).build(sizes.d_qk)
+    built = kernel(name).build(kernel(name).variant(d_qk=sizes.d_qk))
     for schedule in CLEAN[::2]:
         shown = faults(*launch(name, built.ptx, schedule, sizes, built), schedule)
         assert not shown, f"{schedule}: {shown[0].finding}"

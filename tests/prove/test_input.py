@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tileproof.conformance.drivers import emulator
 from tileproof.conformance.drivers.capture import Schedule
 from tileproof.conformance.problems.case import Case, Indices, one_token
-from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.launch import Buffer, Launch, Scalar, Struct, TensorMapSpec
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError
@@ -107,16 +106,19 @@ def test_any_text_keeps_its_lines(text: str) -> None:
 
 @pytest.mark.parametrize("name", ["head128-part0", "head128"])
 def test_every_wait_of_a_kernel_is_respelled_and_it_computes_the_same(name: str) -> None:
-    found: Kernel = kernel(name)
-    first = found.launch(one_token(576, 1).inputs(), found.build(576))
+    found = kernel(name)
+    first = found.launch(one_token(576, 1).inputs(), found.build(found.variant(d_qk=576)))
     given_ = sentryward_input(first)
     assert given_.respelled == first.image.count("mbarrier.try_wait")
     # Outputs that are added to live in the launch's arrays: each run gets its own.
     launches = [
-        replace(found.launch(one_token(576, 1).inputs(), found.build(576)), image=x)
+        replace(found.launch(one_token(576, 1).inputs(), found.build(found.variant(d_qk=576))), image=x)
         for x in (first.image, given_.ptx)
     ]
-    runs = [emulator.run(one, found.plan(576), schedule=Schedule("late"), taps=False) for one in launches]
+    runs = [
+        emulator.run(one, found.plan(found.variant(d_qk=576)), schedule=Schedule("late"), taps=False)
+        for one in launches
+    ]
     assert not runs[1].findings
     for output in runs[0].outputs:
         one, other = (run.outputs[output].values for run in runs)
@@ -128,7 +130,7 @@ def test_sentryward_takes_indices_that_are_no_key() -> None:
     pytest.importorskip("sentryward", reason="sentryward, the extra `prove`, is not installed")
     found = kernel("head128")
     case = Case(512, blocks=1, tokens=(Indices("identity", holes=((3, -1), (9, 2**31 - 1))),), lengths=(40,))
-    opinion = second_opinion(found.launch(case.inputs(), found.build(512)))
+    opinion = second_opinion(found.launch(case.inputs(), found.build(found.variant(d_qk=512))))
     assert opinion.kinds[0] == "unsupported"
     assert {"tma_opcode_variant", "atomic_add_memory_semantics_unsupported"} <= set(opinion.kinds)
     assert not {"control_predicate_not_static", "schedule_dependent_wait_unsupported"} & set(opinion.kinds)

@@ -121,8 +121,10 @@ class TestWithSentryward:
 
     def test_too_little_time_is_no_opinion(self) -> None:
         found = kernel("head128")
+        built = found.build(found.variant(d_qk=576))
         opinion = second_opinion(
-            found.launch(one_token(576, 4).inputs(), found.build(576)), Budget(seconds=0.3)
+            found.launch(one_token(576, 4).inputs(), built),
+            Budget(seconds=0.3),
         )
         assert opinion.verdict == "no opinion" and opinion.kinds[0] == "timeout"
         assert "0.3 seconds" in opinion.lines[0] or "ended after" in opinion.lines[0]
@@ -130,14 +132,17 @@ class TestWithSentryward:
     @pytest.mark.parametrize("memory", [24, 160])
     def test_too_little_memory_is_no_opinion(self, memory: int) -> None:
         found = kernel("head128")
+        built = found.build(found.variant(d_qk=576))
         opinion = second_opinion(
-            found.launch(one_token(576, 4).inputs(), found.build(576)), Budget(memory=memory)
+            found.launch(one_token(576, 4).inputs(), built),
+            Budget(memory=memory),
         )
         assert opinion.verdict == "no opinion" and opinion.kinds[0] != "unsupported"
 
     def test_our_kernels_get_no_opinion_for_the_instructions_it_lacks(self) -> None:
         found = kernel("head128-part0")
-        opinion = second_opinion(found.launch(one_token(576, 1).inputs(), found.build(576)))
+        built = found.build(found.variant(d_qk=576))
+        opinion = second_opinion(found.launch(one_token(576, 1).inputs(), built))
         assert opinion.verdict == "no opinion" and opinion.kinds[0] == "unsupported"
         assert any("tile::gather4" in line for line in opinion.lines)
         assert opinion.remarks[0].startswith("8 wait loops")
@@ -172,7 +177,7 @@ class TestWithSentryward:
         [
             (["no-such"], "there is no such kernel or program"),
             (["pipeline", "--plant", "p-ready-not-committed"], "no cases and no planted defects"),
-            (["head128", "--d-qk", "77"], "has no such d_qk"),
+            (["head128", "--d-qk", "77"], "has no such variant"),
             (["head128", "--plant", "p-ready-not-committed"], "the defect belongs to another kernel"),
             (["head128-part0", "--case", '{"d_qk":576,"tokens":[{},{}]}'], "one cluster at a time"),
             (["head128-part0", "--seconds", "0"], "--seconds"),

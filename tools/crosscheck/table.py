@@ -50,15 +50,15 @@ def row(name: str) -> Row:
 def kernel_rows() -> Iterator[Row]:
     """Runs both on one cluster of every kernel and width."""
     from tileproof.conformance.problems.case import one_token
-    from tileproof.kernels.registry import KERNELS
+    from tileproof.kernels.registry import kernels
 
-    for found in KERNELS.values():
-        for d_qk in found.d_qks:
-            plan = found.plan(d_qk)
-            inputs = one_token(d_qk, KERNEL_BLOCKS, plan.h_q).inputs()
-            launch = found.launch(inputs, found.build(d_qk))
+    for found in kernels().values():
+        for variant in found.variants:
+            plan = found.plan(variant)
+            inputs = one_token(plan.d_qk, KERNEL_BLOCKS, plan.h_q).inputs()
+            launch = found.launch(inputs, found.build(variant))
             ours = first_opinion(launch, plan, 1)
-            title = f"d_qk {d_qk}, {KERNEL_BLOCKS} k-blocks"
+            title = f"{found.label(variant)}, {KERNEL_BLOCKS} k-blocks"
             yield Row(found.name, title, "", ours, second_opinion(launch))
 
 

@@ -25,7 +25,7 @@ from tileproof.emulator import Finding, Memory, Module, Schedule
 from tileproof.emulator.hang import Names, Root
 from tileproof.emulator.program import SHARED_RESERVED
 from tileproof.kernels.compile import ROOT, Built
-from tileproof.kernels.registry import KERNELS
+from tileproof.kernels.registry import kernels
 from tileproof.spec.machine.errors import TileproofError
 
 SCHEDULES = (
@@ -189,14 +189,14 @@ def _target(row: Row) -> Target:
 
 
 def _kernel_target(row: str, name: str, edits: Sequence[Edit], d_qk: int) -> Target:
-    if name not in KERNELS:
+    if name not in kernels():
         raise TileproofError(
             "there is no such kernel or program",
             where=f"orders row {row}",
-            expected=", ".join([*KERNELS, *programs()]),
+            expected=", ".join([*kernels(), *programs()]),
             found=name,
         )
-    kernel = KERNELS[name]
+    kernel = kernels()[name]
     overrides: dict[str, str] = {}
     for edit in edits:
         if isinstance(edit, SourceEdit):
@@ -204,7 +204,7 @@ def _kernel_target(row: str, name: str, edits: Sequence[Edit], d_qk: int) -> Tar
                 raise _stale(row, edit.file, 1, edit.file, 0)
             text = overrides.get(edit.file) or (ROOT / edit.file).read_text()
             overrides[edit.file] = plant_text(row, edit.file, edit, text)
-    built = kernel.build(d_qk, source_overrides=overrides)
+    built = kernel.build(kernel.variant(d_qk=d_qk), source_overrides=overrides)
     sources = {path: overrides.get(path) or (ROOT / path).read_text() for path in kernel.sources}
     ptx = built.ptx
     for edit in edits:
@@ -245,8 +245,8 @@ def launch(
             races=True,
         )
         return result.findings, ProgramNames(program)
-    kernel = KERNELS[name]
-    plan = kernel.plan(sizes.d_qk)
+    kernel = kernels()[name]
+    plan = kernel.plan(kernel.variant(d_qk=sizes.d_qk))
     described = kernel.launch(_inputs(sizes), built)
     memory = Memory()
     buffers = {one: driver._place(memory, buffer) for one, buffer in described.buffers().items()}

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import ml_dtypes
 import numpy as np
 from tileproof.kernels.compile import Built
-from tileproof.kernels.kernel import Kernel, one_cluster_a_token
+from tileproof.kernels.image import Sources
 from tileproof.kernels.launch import Buffer, Launch, Scalar, Struct, TensorMapSpec
+from tileproof.kernels.target import Target, one_cluster_a_token
+from tileproof.kernels.variant import Variant
 from tileproof.spec.numerics import LOG2_E
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.plans import head64, head128
@@ -63,14 +65,16 @@ def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Lau
     return one_cluster_a_token(built, plan, problem.s_q, Struct("params", PARAMS_BYTES, fields))
 
 
-KERNELS = tuple(
-    Kernel(
-        name=variant.NAME,
-        d_qks=variant.D_QKS,
-        plan=variant.plan,
-        main="sm100/head128/kernel.cu",
-        folders=("sm100", "sm100/head128"),
-        describe=describe,
-    )
-    for variant in (head128, head64)
+SOURCES = Sources(
+    main="sm100/head128/kernel.cu", folders=("sm100", "sm100/head128"), suffix=lambda v: f"d{v['d_qk']}"
+)
+
+
+def _variants(h_q: int) -> tuple[Variant, ...]:
+    return tuple(Variant.of("sparse_mla_bwd", h_q=h_q, d_qk=d_qk) for d_qk in head128.D_QKS)
+
+
+TARGETS = (
+    Target(head128.NAME, _variants(128), lambda v: head128.plan(v["d_qk"]), SOURCES, describe),
+    Target(head64.NAME, _variants(64), lambda v: head64.plan(v["d_qk"]), SOURCES, describe),
 )

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from tileproof.kernels.compile import Built
-from tileproof.kernels.kernel import Kernel, one_cluster_a_token
+from tileproof.kernels.image import Sources
 from tileproof.kernels.launch import Buffer, Launch, Scalar, Struct, TensorMapSpec
+from tileproof.kernels.target import Target, one_cluster_a_token
+from tileproof.kernels.variant import Variant
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.plans import head128_part0
 
@@ -46,13 +48,16 @@ def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Lau
     return one_cluster_a_token(built, plan, problem.s_q, Struct("params", PARAMS_BYTES, fields))
 
 
-KERNELS = (
-    Kernel(
-        name=head128_part0.NAME,
-        d_qks=head128_part0.D_QKS,
-        plan=head128_part0.plan,
-        main="sm100/head128_part0/kernel.cu",
-        folders=("sm100", "sm100/head128_part0"),
-        describe=describe,
+TARGETS = (
+    Target(
+        head128_part0.NAME,
+        tuple(Variant.of("sparse_mla_bwd", h_q=128, d_qk=d_qk) for d_qk in head128_part0.D_QKS),
+        lambda v: head128_part0.plan(v["d_qk"]),
+        Sources(
+            main="sm100/head128_part0/kernel.cu",
+            folders=("sm100", "sm100/head128_part0"),
+            suffix=lambda v: f"d{v['d_qk']}",
+        ),
+        describe,
     ),
 )

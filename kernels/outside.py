@@ -1,0 +1,119 @@
+"""Kernels that live elsewhere: installed packages that register by entry point, and paths.
+
+A package names in the group `tileproof.kernels` an object that is a `Target`, a sequence of them, or a
+function that returns either. A path is a Python file, or a folder with a `kernel.py` or an `__init__.py`,
+that defines TARGETS in the same way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from tileproof.kernels.target import Target
+from tileproof.spec.machine.errors import TileproofError
+
+GROUP = "tileproof.kernels"
+ATTRIBUTE = "TARGETS"
+NAMES = ("kernel.py", "__init__.py")
+
+
+def registered() -> tuple[dict[str, Target], dict[str, TileproofError]]:
+    """The kernels of every entry point, by name, and what is wrong with the entry points that give none."""
+    found: dict[str, Target] = {}
+    broken: dict[str, TileproofError] = {}
+    for point in sorted(entry_points(group=GROUP), key=lambda one: (one.name, one.value)):
+        where = f"entry point {point.name} = {point.value}" + (f" of {point.dist.name}" if point.dist else "")
+        try:
+            found |= {target.name: target for target in _targets(point.load(), where)}
+        except TileproofError as error:
+            broken[point.name] = error
+        except (Exception, SystemExit) as error:
+            broken[point.name] = _failed(where, error)
+    return found, broken
+
+
+def looks_like_a_path(name: str) -> bool:
+    """Whether `name` of the command line is a path, and no kernel's name."""
+    return "/" in name or "\\" in name or name.partition(":")[0].endswith(".py") or Path(name).is_dir()
+
+
+def at_path(name: str) -> Target:
+    """The kernel that the file or folder defines; `path:kernel` picks one of several."""
+    path_text, wanted = name, ""
+    if not Path(name).exists():
+        path_text, _, wanted = name.rpartition(":")
+    path = Path(path_text)
+    file = path
+    if path.is_dir():
+        file = next((path / one for one in NAMES if (path / one).is_file()), path / NAMES[0])
+    if not path_text or not file.is_file():
+        raise TileproofError(
+            "there is no kernel at this path",
+            where=name,
+            expected=f"a Python file, or a folder with {' or '.join(NAMES)}, that defines {ATTRIBUTE}",
+            found="no such file",
+        )
+    targets = {target.name: target for target in _targets(_load(file), str(file))}
+    if (not wanted and len(targets) > 1) or (wanted and wanted not in targets):
+        raise TileproofError(
+            "there is no such kernel at this path" if wanted else "several kernels are defined at this path",
+            where=name,
+            expected=" or ".join(f"{path_text}:{one}" for one in targets),
+            found=wanted or f"{len(targets)} kernels",
+        )
+    return targets[wanted] if wanted else next(iter(targets.values()))
+
+
+def _load(file: Path) -> Any:
+    """TARGETS of the module in `file`, which may import its neighbours."""
+    file = file.resolve()
+    name = f"tileproof_kernel_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
+    if name not in sys.modules:
+        locations = [str(file.parent)] if file.name == "__init__.py" else None
+        spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=locations)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        sys.path.insert(0, str(file.parent))
+        try:
+            spec.loader.exec_module(module)
+        except (Exception, SystemExit) as error:
+            del sys.modules[name]
+            raise _failed(str(file), error) from error
+        finally:
+            sys.path.remove(str(file.parent))
+    module = sys.modules[name]
+    if not hasattr(module, ATTRIBUTE):
+        raise TileproofError(
+            f"the module defines no {ATTRIBUTE}",
+            where=str(file),
+            do=f"set {ATTRIBUTE} to its kernels' targets",
+        )
+    return getattr(module, ATTRIBUTE)
+
+
+def _failed(where: str, error: BaseException) -> TileproofError:
+    return TileproofError(
+        "a kernel's module cannot be loaded",
+        where=where,
+        found=f"{type(error).__name__}: {error}",
+        do="correct or remove the package; other kernels are not affected",
+    )
+
+
+def _targets(given: Any, where: str) -> tuple[Target, ...]:
+    targets = given() if callable(given) and not isinstance(given, Target) else given
+    targets = (targets,) if isinstance(targets, Target) else tuple(targets)
+    wrong = next((one for one in targets if not isinstance(one, Target)), None)
+    if wrong is not None or not targets:
+        raise TileproofError(
+            "a kernel is a tileproof.kernels.target.Target",
+            where=where,
+            found="none" if wrong is None else type(wrong).__name__,
+        )
+    return targets

@@ -1,0 +1,176 @@
+"""What the rest of the project sees of a kernel: its variants, plan, build, launch and mutants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from tileproof.kernels.compile import ARCH, Built
+from tileproof.kernels.edit import Edit, Mutant
+from tileproof.kernels.image import Image
+from tileproof.kernels.launch import Launch, Struct
+from tileproof.kernels.variant import Variant, select
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.plan import KernelPlan
+from tileproof.spec.plans.consistency import faults
+
+if TYPE_CHECKING:
+    from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
+
+
+@dataclass(frozen=True)
+class Target:
+    """One kernel for one architecture.
+
+    `plan_of` makes the plan of a variant, `image` its PTX, `describe` the launch on inputs (inputs, plan,
+    build, whether it is the probe build). `probe`: there is a probe build. `mutants` gives the kernel's
+    planted defects.
+    """
+
+    name: str
+    variants: tuple[Variant, ...]
+    plan_of: Callable[[Variant], KernelPlan] = field(repr=False)
+    image: Image = field(repr=False)
+    describe: Callable[[Inputs, KernelPlan, Built, bool], Launch] = field(repr=False)
+    mutants: Callable[[], Sequence[Mutant]] = field(default=tuple, repr=False)
+    probe: bool = True
+    arch: str = ARCH
+
+    def variant(self, **sizes: int) -> Variant:
+        """The first variant with these sizes; TileproofError lists the known ones."""
+        return select(self.name, self.variants, sizes)[0]
+
+    def label(self, variant: Variant) -> str:
+        """The sizes in which the kernel's variants differ, in words: ``d_qk 576``."""
+        differ = [
+            (name, value)
+            for name, value in variant.sizes
+            if any(dict(v.sizes).get(name) != value for v in self.variants)
+        ]
+        return ", ".join(f"{name} {value}" for name, value in differ)
+
+    def title(self, variant: Variant) -> str:
+        """The kernel's name with the variant's label."""
+        return f"{self.name} {self.label(variant)}".strip()
+
+    def plan(self, variant: Variant) -> KernelPlan:
+        """The variant's plan; TileproofError when there is no such variant or the plan contradicts itself."""
+        if variant not in self.variants:
+            select(self.name, self.variants, dict(variant.sizes))
+            raise TileproofError(
+                f"{self.name} does not compute this problem",
+                where="variant",
+                expected=self.variants[0].problem,
+                found=variant.problem,
+            )
+        plan = self.plan_of(variant)
+        if wrong := _faults(plan):
+            raise TileproofError(
+                f"the plan of {self.title(variant)} contradicts itself: {wrong[0]}",
+                where=f"plan of {self.name}, {variant}",
+                found="; ".join(wrong[1:]) + (f" ({len(wrong)} contradictions in all)" if wrong[1:] else ""),
+                do="correct the plan",
+            )
+        return plan
+
+    def entry(self, variant: Variant, probe: bool = False) -> str:
+        """The entry's name in the PTX."""
+        return self.image.entry(self.name, variant, probe)
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """Every source of the kernel: path -> text; empty when it is given as PTX."""
+        return self.image.sources
+
+    def build(
+        self,
+        variant: Variant,
+        probe: bool = False,
+        edits: Sequence[Edit] = (),
+        source_overrides: Mapping[str, str] | None = None,
+    ) -> Built:
+        """The variant's PTX (compiled ones are cached) with `edits` planted; `source_overrides` replaces the
+        text of sources (path -> text) before.
+        """
+        return self.build_plan(variant, self.plan(variant), probe, edits, source_overrides)
+
+    def build_plan(
+        self,
+        variant: Variant,
+        plan: KernelPlan,
+        probe: bool = False,
+        edits: Sequence[Edit] = (),
+        source_overrides: Mapping[str, str] | None = None,
+    ) -> Built:
+        """As `build`, against `plan`; a plan that the kernel does not follow is a TileproofError."""
+        if probe and not self.probe:
+            raise TileproofError(f"{self.name} has no probe build", where=self.name)
+        return self.image.build(self.name, variant, plan, probe, edits, source_overrides or {})
+
+    def variant_of(self, inputs: Inputs) -> Variant:
+        """The variant made for the inputs' sizes; TileproofError names the size that does not fit."""
+        left = self.variants
+        for name, _ in self.variants[0].sizes:
+            value = getattr(inputs.problem, name)
+            fitting = tuple(one for one in left if one[name] == value)
+            if not fitting:
+                raise TileproofError(
+                    f"{self.name} is not made for this {name}",
+                    where=f"problem.{name}",
+                    expected=" or ".join(dict.fromkeys(str(one[name]) for one in left)),
+                    found=str(value),
+                )
+            left = fitting
+        return left[0]
+
+    def launch(self, inputs: Inputs, built: Built, probe: bool = False) -> Launch:
+        """The launch of `built` on `inputs`; TileproofError when the kernel is not made for their sizes."""
+        problem = inputs.problem
+        variant = self.variant_of(inputs)
+        plan = self.plan(variant)
+        expected_entry = self.entry(variant, probe)
+        if built.entry != expected_entry:
+            raise TileproofError(
+                "this build is not the one for these inputs",
+                where=self.name,
+                expected=expected_entry,
+                found=built.entry,
+                do="build the variant of the inputs' sizes with the same probe flag",
+            )
+        for name in ("h_q", "d_v"):
+            if getattr(problem, name) != getattr(plan, name):
+                raise TileproofError(
+                    f"{self.name} is not made for this {name}",
+                    where=f"problem.{name}",
+                    expected=str(getattr(plan, name)),
+                    found=str(getattr(problem, name)),
+                )
+        if problem.topk % plan.b_topk:
+            raise TileproofError(
+                "topk is not a multiple of the kernel's B_TOPK",
+                where="problem.topk",
+                expected=f"a multiple of {plan.b_topk}",
+                found=str(problem.topk),
+                do="pad the indices with -1",
+            )
+        return self.describe(inputs, plan, built, probe)
+
+
+@lru_cache(maxsize=64)
+def _faults(plan: KernelPlan) -> tuple[str, ...]:
+    return tuple(faults(plan))
+
+
+def one_cluster_a_token(built: Built, plan: KernelPlan, tokens: int, params: Struct) -> Launch:
+    """The launch of kernels that give each query token one cluster and take one by-value struct."""
+    return Launch(
+        image=built.ptx,
+        entry=built.entry,
+        grid=(plan.cluster * tokens, 1, 1),
+        cluster=(plan.cluster, 1, 1),
+        block=(plan.threads, 1, 1),
+        shared_bytes=plan.smem_bytes,
+        params=(params,),
+    )

@@ -1,0 +1,62 @@
+"""A variant of a kernel: the problem type and the sizes that one build is made for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tileproof.spec.machine.errors import TileproofError
+
+
+@dataclass(frozen=True)
+class Variant:
+    """`problem` is a folder of spec/problems, `sizes` are (name, value) pairs, sorted by name."""
+
+    problem: str
+    sizes: tuple[tuple[str, int], ...]
+
+    @staticmethod
+    def of(problem: str, **sizes: int) -> Variant:
+        """The variant with these sizes."""
+        return Variant(problem, tuple(sorted(sizes.items())))
+
+    def __getitem__(self, name: str) -> int:
+        return dict(self.sizes)[name]
+
+    def has(self, wanted: Mapping[str, int]) -> bool:
+        """Whether every wanted size is the variant's."""
+        sizes = dict(self.sizes)
+        return all(sizes.get(name) == value for name, value in wanted.items())
+
+    def __str__(self) -> str:
+        return ",".join(f"{name}={value}" for name, value in self.sizes)
+
+
+def parse_sizes(text: str) -> dict[str, int]:
+    """`{"d_qk": 576}` of ``d_qk=576``; several sizes are separated by commas. TileproofError otherwise."""
+    sizes: dict[str, int] = {}
+    for part in text.split(","):
+        name, equals, value = part.strip().partition("=")
+        if not (equals and name.isidentifier() and value.isdigit()) or name in sizes:
+            raise TileproofError(
+                "this is no variant",
+                where="--variant",
+                expected="sizes such as d_qk=576 or d_qk=576,h_q=64",
+                found=repr(text),
+            )
+        sizes[name] = int(value)
+    return sizes
+
+
+def select(owner: str, variants: Sequence[Variant], wanted: Mapping[str, int]) -> tuple[Variant, ...]:
+    """The variants of `owner` that have every wanted size; TileproofError names those there are."""
+    found = tuple(one for one in variants if one.has(wanted))
+    if not found:
+        raise TileproofError(
+            f"{owner} has no such variant",
+            where="variant",
+            expected=" or ".join(map(str, variants)),
+            found=",".join(f"{name}={value}" for name, value in wanted.items()),
+            do="choose one of the kernel's variants (`tileproof kernels`)",
+        )
+    return found

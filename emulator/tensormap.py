@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.memory import Buffer
-from tileproof.spec.machine.tma import SIZES, TensorMapFields, check_tensor_map
+from tileproof.spec.machine.tma import PACKED, TensorMapFields, check_tensor_map
 
 # CUtensorMapDataType of the CUDA driver API, by numpy dtype.
 _DTYPES = {
@@ -28,9 +28,12 @@ _DTYPES = {
     np.dtype(np.float64): ("float64", 8),
     np.dtype(ml_dtypes.bfloat16): ("bfloat16", 9),
 }
-# All of CUtensorMapDataType that is copied here; the packed types of 4 and 6 bits (13 to 15) are not.
-_CODES = dict(_DTYPES.values()) | {"float32_ftz": 10, "tfloat32": 11, "tfloat32_ftz": 12}
-_PACKED = {13: "16U4_ALIGN8B", 14: "16U4_ALIGN16B", 15: "16U6_ALIGN16B"}
+# All of CUtensorMapDataType.
+_CODES = (
+    dict(_DTYPES.values())
+    | {"float32_ftz": 10, "tfloat32": 11, "tfloat32_ftz": 12}
+    | {name: 13 + k for k, name in enumerate(PACKED)}
+)
 # Order of CUtensorMapSwizzle.
 _SWIZZLES = ("none", "32B", "64B", "128B", "128B_ATOM_32B", "128B_ATOM_32B_FLIP_8B", "128B_ATOM_64B")
 _FORMAT = struct.Struct("<8sQ7Bx5I4x4Q5H5Bx6h12x")
@@ -45,7 +48,8 @@ class TensorMap:
     magic "TPTMAP1\\0"; u64 address; u8 rank, element size, CUtensorMapDataType, swizzle (0 none .. 3 128B),
     NaN fill, atoms of the 128B swizzle (0 16B, 1 32B, 2 32B and flip, 3 64B), mode (0 tiled, 1 im2col);
     1 pad; 5 x u32 shape-1; 4 pad; 4 x u64 stride; 5 x u16 box; 5 x u8 element stride; 1 pad; 3 x i16 lower
-    corner, 3 x i16 upper corner, W first; 12 pad; u32 FNV-1a of the first 120.
+    corner, 3 x i16 upper corner, W first; 12 pad; u32 FNV-1a of the first 120. Of packed types, whose
+    elements are 4 or 6 bits, shape[0] and box[0] are in bytes of global memory and the element size is 1.
     """
 
     address: int
@@ -136,7 +140,7 @@ class TensorMap:
     ) -> TensorMap:
         """From the arguments of cuTensorMapEncodeTiled, enums as numbers; L2 promotion has no effect.
 
-        Raises LaunchError for what the driver would refuse, and for interleaved layouts and packed types.
+        Raises LaunchError for what the driver would refuse, and for interleaved layouts.
         """
         names = {number: name for name, number in _CODES.items()}
         for name, code, known in (
@@ -151,7 +155,7 @@ class TensorMap:
                     "a tensor map has an argument that is not known here",
                     where=name,
                     expected=f"one of {', '.join(map(str, known))}",
-                    found=_PACKED.get(code, str(code)) if name == "tensorDataType" else str(code),
+                    found=str(code),
                 )
         return cls.fields(
             address=address,
@@ -207,29 +211,31 @@ class TensorMap:
             tuple(map(int, lower)),
             tuple(map(int, upper)),
         )
-        check_tensor_map(
-            TensorMapFields(
-                dtype=dtype,
-                address=address,
-                shape=out.shape,
-                strides=out.strides,
-                box=out.box,
-                element_strides=out.element_strides,
-                swizzle=swizzle,
-                oob_fill="nan" if oob_fill == "nan" else "zero",
-                lower=out.lower,
-                upper=out.upper,
-            )
-        )
+        check_tensor_map(out.checked)
         return out
 
     @property
-    def element_size(self) -> int:
-        return SIZES[self.dtype]
+    def checked(self) -> TensorMapFields:
+        """The same fields as `spec.machine` has them."""
+        return TensorMapFields(
+            dtype=self.dtype,
+            address=self.address,
+            shape=self.shape,
+            strides=self.strides,
+            box=self.box,
+            element_strides=self.element_strides,
+            swizzle=self.swizzle,
+            oob_fill="nan" if self.oob_fill == "nan" else "zero",
+            lower=self.lower,
+            upper=self.upper,
+        )
 
     def encode(self) -> bytes:
         """The 128 bytes that a kernel parameter embeds."""
-        rank = len(self.shape)
+        rank, map_ = len(self.shape), self.checked
+        shape, box = list(self.shape), list(self.box)
+        if map_.packing:
+            shape[0], box[0] = map_.in_global(shape[0]), map_.in_global(box[0])
 
         def padded(values: Sequence[int], length: int, fill: int) -> list[int]:
             return [*values, *[fill] * (length - len(values))]
@@ -239,15 +245,15 @@ class TensorMap:
             b"TPTMAP1\0",
             self.address,
             rank,
-            self.element_size,
+            1 if map_.packing else map_.element_size,
             _CODES[self.dtype],
             min(swizzle, 3),
             int(self.oob_fill == "nan"),
             max(swizzle - 3, 0),
             int(bool(self.lower)),
-            *[n - 1 for n in padded(self.shape, 5, 1)],
+            *[n - 1 for n in padded(shape, 5, 1)],
             *padded(self.strides, 4, 0),
-            *padded(self.box, 5, 1),
+            *padded(box, 5, 1),
             *padded(self.element_strides, 5, 1),
             *padded(self.lower, 3, 0),
             *padded(self.upper, 3, 0),

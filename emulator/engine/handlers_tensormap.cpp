@@ -24,8 +24,16 @@ enum class MapField : int32_t {
 // The instruction's codes of element types (PTX ISA 9.7.9.28) as CUtensorMapDataType, with their bytes.
 constexpr struct {
   uint8_t code, size;
-} kTypes[] = {{0, 1}, {1, 2},  {2, 4}, {3, 4}, {4, 8},  {5, 8}, {6, 2},
-              {7, 4}, {10, 4}, {8, 8}, {9, 2}, {11, 4}, {12, 4}};
+} kTypes[] = {{0, 1},  {1, 2}, {2, 4}, {3, 4},  {4, 8},  {5, 8},  {6, 2},  {7, 4},
+              {10, 4}, {8, 8}, {9, 2}, {11, 4}, {12, 4}, {13, 1}, {14, 1}, {15, 1}};
+
+// Dimension 0 of a packed type is kept in bytes of global memory.
+uint64_t bytes_of(uint8_t dtype, uint64_t elements) {
+  return dtype < 13 ? elements : dtype < 15 ? elements / 2 : elements * 3 / 4;
+}
+uint64_t elements_of(uint8_t dtype, uint64_t bytes) {
+  return dtype < 13 ? bytes : dtype < 15 ? bytes * 2 : bytes * 4 / 3;
+}
 
 bool set(EncodedTensorMap& m, MapField field, size_t ordinal, uint64_t value) {
   const uint8_t small = static_cast<uint8_t>(value);
@@ -37,10 +45,10 @@ bool set(EncodedTensorMap& m, MapField field, size_t ordinal, uint64_t value) {
       m.rank = static_cast<uint8_t>(value + 1);
       return value < 5;
     case MapField::BoxDim:
-      m.box[ordinal] = static_cast<uint16_t>(value);
+      m.box[ordinal] = static_cast<uint16_t>(ordinal ? value : bytes_of(m.dtype, value));
       return value && value <= 256;
     case MapField::GlobalDim:
-      m.shape_minus_1[ordinal] = static_cast<uint32_t>(value - 1);
+      m.shape_minus_1[ordinal] = static_cast<uint32_t>((ordinal ? value : bytes_of(m.dtype, value)) - 1);
       return value != 0;
     case MapField::GlobalStride:
       m.stride[ordinal] = value;
@@ -50,6 +58,9 @@ bool set(EncodedTensorMap& m, MapField field, size_t ordinal, uint64_t value) {
       return value && value <= 8;
     case MapField::Elemtype:
       if (value >= std::size(kTypes)) return false;
+      m.box[0] = static_cast<uint16_t>(bytes_of(kTypes[value].code, elements_of(m.dtype, m.box[0])));
+      m.shape_minus_1[0] = static_cast<uint32_t>(
+          bytes_of(kTypes[value].code, elements_of(m.dtype, uint64_t{m.shape_minus_1[0]} + 1)) - 1);
       m.dtype = kTypes[value].code;
       m.element_size = kTypes[value].size;
       return true;

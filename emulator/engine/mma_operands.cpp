@@ -103,15 +103,21 @@ inline float contained(const uint8_t* p, int j) {
   return element<E>(p, j);
 }
 
+// Of 16 bytes those that hold elements; the padding behind them is not read.
+constexpr uint32_t bytes_read(Element e) {
+  return e == Element::E2m3 || e == Element::E3m2 ? 12 : e == Element::E2m1 ? 8 : 16;
+}
+
 // The 16 bytes at a shared offset; bytes that may not be read are poison (and reported) in `scratch`.
+template <uint32_t Bytes>
 inline const uint8_t* fetch_chunk(Engine& e, Cta& cta, uint32_t offset, const Origin& at, uint8_t* scratch) {
   if (offset >= kSharedReserved && offset + 16 <= cta.shared.data.size() &&
-      all_valid(&cta.shared.state[offset], 16)) {
-    e.tell(&Listener::async_shared, cta, offset, 16u, false);
+      all_valid(&cta.shared.state[offset], Bytes)) {
+    e.tell(&Listener::async_shared, cta, offset, Bytes, false);
     return &cta.shared.data[offset];
   }
   std::memset(scratch, kPoisonByte, 16);
-  e.async_read_shared(cta, offset, 16, scratch, at, "tcgen05.mma");
+  e.async_read_shared(cta, offset, Bytes, scratch, at, "tcgen05.mma");
   return scratch;
 }
 
@@ -127,7 +133,7 @@ void fetch_typed(Engine& e, Cta& cta, const MatrixDescriptor& d, bool mn_major, 
   constexpr bool integer = E == Element::S8 || E == Element::U8;
   uint8_t scratch[16];
   auto unpack = [&](uint32_t offset, float* to, int stride) {
-    const uint8_t* p = fetch_chunk(e, cta, offset, at, scratch);
+    const uint8_t* p = fetch_chunk<bytes_read(E)>(e, cta, offset, at, scratch);
     if (!kPoisons<E> && !integer && p == scratch) {
       for (int j = 0; j < kCount; ++j) to[j * stride] = NAN;
       return;

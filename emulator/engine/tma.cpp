@@ -8,6 +8,21 @@ namespace {
 // Order of MODES in emulator/isa/async_copy.py.
 enum class TensorMode : int32_t { Tile, Four, Im2col, Im2colNoOffsets };
 
+// A packed element type: its bits, and the bytes of 16 elements in global and in shared memory, where the
+// rest is padding (PTX ISA 5.5.1.1). Extents and coordinates of dimension 0 are in bytes of global memory
+// then.
+struct Packing {
+  int64_t bits;
+  uint32_t here, there;
+  bool padded() const { return here != there; }
+};
+constexpr Packing packing(int32_t dtype) {  // of CUtensorMapDataType
+  return dtype == 13   ? Packing{4, 8, 8}
+         : dtype == 14 ? Packing{4, 8, 16}
+         : dtype == 15 ? Packing{6, 12, 16}
+                       : Packing{0, 16, 16};
+}
+
 // One tensor copy between issue and completion.
 struct Tensor {
   Origin origin;
@@ -22,8 +37,12 @@ struct Tensor {
   uint32_t rows = 1;
   uint32_t bytes() const { return rows * row_bytes; }
   // In shared memory: with a swizzle each row of the box starts a row of the atom (seen on silicon).
-  uint32_t pitch() const { return map.swizzle ? 16u << std::min(map.swizzle, 3) : row_bytes; }
-  uint32_t footprint() const { return (rows - 1) * pitch() + row_bytes; }
+  uint32_t shared_row() const {
+    const Packing p = packing(map.dtype);
+    return p.padded() ? row_bytes / p.here * p.there : row_bytes;
+  }
+  uint32_t pitch() const { return map.swizzle ? 16u << std::min(map.swizzle, 3) : shared_row(); }
+  uint32_t footprint() const { return (rows - 1) * pitch() + shared_row(); }
 };
 
 const uint32_t kAlign = 128;
@@ -181,16 +200,49 @@ bool build_image(Engine& e, const Tensor& t, std::vector<uint8_t>& image) {
   return true;
 }
 
-// Calls f(image offset, shared offset, bytes) for each chunk of the swizzled image at `base` that stays
-// whole.
+// Calls f(image offset, shared offset, bytes, bytes with padding) for each chunk of the swizzled image at
+// `base` that stays whole.
 template <class F>
 void chunks(const Tensor& t, uint32_t base, F&& f) {
-  const uint32_t chunk = t.map.swizzle == 5 ? 8 : 16;
+  const Packing p = packing(t.map.dtype);
+  const uint32_t chunk = p.padded()           ? p.here
+                         : t.map.swizzle == 5 ? 8
+                                              : 16,
+                 room = p.padded() ? p.there : chunk;
   for (uint32_t r = 0; r < t.rows; ++r)
     for (uint32_t c = 0; c < t.row_bytes; c += chunk) {
-      const uint32_t a = base + r * t.pitch() + c;
-      f(r * t.row_bytes + c, t.map.swizzle ? swizzle_address(a, t.map.swizzle) : a, chunk);
+      const uint32_t a = base + r * t.pitch() + c / chunk * room;
+      f(r * t.row_bytes + c, t.map.swizzle ? swizzle_address(a, t.map.swizzle) : a, chunk, room);
     }
+}
+
+// A chunk lands; its padding is not initialised then, whatever lay there.
+void land(Engine& e, Cta& cta, uint32_t offset, const uint8_t* in, uint32_t bytes, uint32_t room,
+          bool pending, const Origin& at) {
+  if (bytes == room) {
+    e.async_write_shared(cta, offset, in, bytes, pending, at);
+    return;
+  }
+  uint8_t whole[16];
+  std::memset(whole, kPoisonByte, sizeof whole);
+  std::memcpy(whole, in, bytes);
+  e.async_write_shared(cta, offset, whole, room, pending, at);
+  for (uint32_t k = bytes; k < room; ++k) cta.shared.state[offset + k] &= static_cast<uint8_t>(~kValid);
+}
+
+// A chunk of what a store sends: of 6-bit elements the low bits of each byte (.b6p2x16).
+void send(Engine& e, Cta& cta, uint32_t offset, uint8_t* out, uint32_t bytes, uint32_t room,
+          const Origin& at) {
+  if (bytes == room) {
+    e.read_shared(cta, offset, bytes, out, at, "a tensor store");
+    return;
+  }
+  uint8_t whole[16];
+  e.read_shared(cta, offset, room, whole, at, "a tensor store");
+  std::memset(out, 0, bytes);
+  for (uint32_t k = 0; k < 16; ++k)
+    for (uint32_t b = 0; b < 6; ++b)
+      out[(6 * k + b) / 8] |= static_cast<uint8_t>((whole[k] >> b & 1) << (6 * k + b) % 8);
 }
 
 // The pixels of a column (PTX ISA 5.5.4): from the given one on, along W, H, D inside the box, then to the
@@ -245,6 +297,17 @@ bool prepare(Exec& x, const Instr& i, int32_t map_slot, int32_t dims, int32_t mo
       t.row[static_cast<size_t>(k - 1)] = x.src<int32_t>(slot)[lane];
     else
       t.at[static_cast<size_t>(k)] = x.src<int32_t>(slot)[lane];
+  }
+  if (const Packing p = packing(t.map.dtype); p.bits) {
+    const int64_t unit = p.padded() ? 128 : 32;
+    if (t.at[0] % unit) {
+      x.e.fault("tma-coordinate",
+                "the innermost coordinate " + std::to_string(t.at[0]) +
+                    " of a tensor copy of packed elements is no multiple of " + std::to_string(unit),
+                t.origin);
+      return false;
+    }
+    t.at[0] = t.at[0] * p.bits / 8;
   }
   if (t.at[0] * t.map.element_size % 16) {
     x.e.fault("tma-coordinate",
@@ -323,8 +386,9 @@ Step tensor_load(Exec& x, const Instr& i) {
         return Step::Stop;
       if (!x.e.barrier_at(*target.second, bar_offset, t->origin)) return Step::Stop;
       if (pending)
-        chunks(*t, offset,
-               [&](uint32_t, uint32_t a, uint32_t n) { add_pending(&target.first->shared.state[a], n); });
+        chunks(*t, offset, [&](uint32_t, uint32_t a, uint32_t, uint32_t n) {
+          add_pending(&target.first->shared.state[a], n);
+        });
     }
     Engine* e = &x.e;
     e->issue("TMA load", 0, t->origin, [e, t, targets, offset, bar_offset, pending] {
@@ -337,8 +401,8 @@ Step tensor_load(Exec& x, const Instr& i) {
                    t->origin, offset);
           return;
         }
-        chunks(*t, offset, [&](uint32_t o, uint32_t a, uint32_t n) {
-          e->async_write_shared(*target.first, a, &image[o], n, pending, t->origin);
+        chunks(*t, offset, [&](uint32_t o, uint32_t a, uint32_t n, uint32_t room) {
+          land(*e, *target.first, a, &image[o], n, room, pending, t->origin);
         });
         e->counters.tma_load_bytes += t->bytes();
         e->barrier_complete_tx(*target.second, bar_offset, t->bytes(), t->origin);
@@ -394,6 +458,10 @@ Step tensor_store(Exec& x, const Instr& i) {
     if (!prepare(x, i, i.o[s::map], i.m[s::dimensions], i.m[s::mode], l, *t) ||
         (!t->map.im2col && !check_stored_corner(x, *t, l)))
       return Step::Stop;
+    if (t->map.dtype == 14) {  // .b4x16_p64 (PTX ISA 9.7.9.27.1.1)
+      x.e.fault("tensormap-type", "a tensor store does not have the element type 16U4_ALIGN16B", t->origin);
+      return Step::Stop;
+    }
     Element type = Element::U32;
     if (op) {
       const auto found = reducible(t->map.dtype, *op);
@@ -422,8 +490,8 @@ Step tensor_store(Exec& x, const Instr& i) {
       auto image = std::make_shared<std::vector<uint8_t>>(t->bytes());
       if (!e->store_may_read(*owner, offset, t->origin, "a tensor store")) return;
       read_map(*e, *t);
-      chunks(*t, offset, [&](uint32_t o, uint32_t a, uint32_t n) {
-        e->read_shared(*owner, a, n, &(*image)[o], t->origin, "a tensor store");
+      chunks(*t, offset, [&](uint32_t o, uint32_t a, uint32_t n, uint32_t room) {
+        send(*e, *owner, a, &(*image)[o], n, room, t->origin);
       });
       group->reads_left--;
       e->issue("TMA store", 0, t->origin, [=] {

@@ -6,10 +6,11 @@ Sources: CUDA driver API, tensor map object management (cuTensorMapEncodeTiled);
 innermost first; `strides` are bytes of dimensions 1 and up. The bit pattern of the NaN fill is undocumented;
 0x7ff7 for bf16 was seen on an H200 by this project, for float16 and float32 the canonical NaN is taken, other
 types are refused. TFLOAT32 rounds to the nearest of 10 bits of mantissa, FLOAT32_FTZ flushes subnormals (the
-driver API gives only the names). Seen on that card too (docs/evidence): with a swizzle each row of a box
-starts a row of the swizzle atom, however short it is; a copy whose innermost coordinate is no multiple of 16
-bytes ends in an illegal instruction, and so does a store with a coordinate below 0; a store clips the
-innermost dimension in units of 16 bytes.
+driver API gives only the names). Of packed types an mbarrier counts the bytes in global memory, without the
+padding (CUTLASS's collectives expect that many; PTX ISA 5.5.1.1 does not say). Seen on that card too
+(docs/evidence): with a swizzle each row of a box starts a row of the swizzle atom, however short it is; a
+copy whose innermost coordinate is no multiple of 16 bytes ends in an illegal instruction, and so does a
+store with a coordinate below 0; a store clips the innermost dimension in units of 16 bytes.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ SIZES = {
     "tfloat32": 4,
     "tfloat32_ftz": 4,
 }
+# Packed types: bits of an element, and the bytes of 16 of them in global and in shared memory.
+PACKED = {"16u4_align8b": (4, 8, 8), "16u4_align16b": (4, 8, 16), "16u6_align16b": (6, 12, 16)}
 _FLOATING = ("float16", "float32", "float64", "bfloat16", "float32_ftz", "tfloat32", "tfloat32_ftz")
 _NAN_FILL = {
     "bfloat16": np.array([0xF7, 0x7F], dtype=np.uint8),
@@ -70,8 +73,23 @@ class TensorMapFields:
         return bool(self.lower)
 
     @property
+    def packing(self) -> tuple[int, int, int] | None:
+        """Of a packed type: bits of an element, bytes of 16 in global and in shared memory."""
+        return PACKED.get(self.dtype)
+
+    @property
+    def padded(self) -> bool:
+        """A packed type with gaps in shared memory."""
+        return self.packing is not None and self.packing[1] != self.packing[2]
+
+    @property
     def element_size(self) -> int:
+        """Bytes; not of packed types."""
         return SIZES[self.dtype]
+
+    def in_global(self, elements: int) -> int:
+        """Bytes of that many elements in a row of global memory."""
+        return elements * self.packing[0] // 8 if self.packing else elements * self.element_size
 
     @property
     def loaded(self) -> tuple[int, ...]:
@@ -85,12 +103,15 @@ class TensorMapFields:
 
     @property
     def box_bytes(self) -> int:
-        """Bytes that a tile load writes and completes on its mbarrier, out-of-bounds elements included."""
-        return int(np.prod(self.loaded)) * self.element_size
+        """Bytes that a tile load completes on its mbarrier, out-of-bounds elements included; of padded types
+        without the padding."""
+        return self.in_global(int(np.prod(self.loaded)))
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of one row of a box."""
+        """Bytes of one row of a box in shared memory, padding included."""
+        if self.packing:
+            return self.box[0] // 16 * self.packing[2]
         return self.box[0] * self.element_size
 
     @property
@@ -101,9 +122,12 @@ class TensorMapFields:
 
 def check_tensor_map(fields: TensorMapFields) -> None:
     """Raise TileproofError unless cuTensorMapEncodeTiled would accept these fields."""
-    if fields.dtype not in SIZES:
+    if fields.dtype not in SIZES and fields.dtype not in PACKED:
         raise TileproofError(
-            "unknown tensor map type", where="dtype", expected=", ".join(SIZES), found=repr(fields.dtype)
+            "unknown tensor map type",
+            where="dtype",
+            expected=", ".join((*SIZES, *PACKED)),
+            found=repr(fields.dtype),
         )
     rank = len(fields.shape)
     _require(1 <= rank <= 5, "rank", "1..5", rank)
@@ -130,7 +154,24 @@ def check_tensor_map(fields: TensorMapFields) -> None:
         _require(1 <= extent <= most, f"box[{i}]", f"1..{most}", extent)
     for i, step in enumerate(fields.element_strides):
         _require(1 <= step <= 8, f"element_strides[{i}]", "1..8", step)
-    row = fields.box[0] * fields.element_size
+    if fields.padded:  # PTX ISA 9.7.9.27.1.1
+        _require(
+            fields.address % 32 == 0, "address", "a multiple of 32 for padded types", hex(fields.address)
+        )
+        for i, stride in enumerate(fields.strides):
+            _require(stride % 32 == 0, f"strides[{i}]", "a multiple of 32 for padded types", stride)
+        _require(
+            fields.shape[0] % 128 == 0, "shape[0]", "a multiple of 128 for padded types", fields.shape[0]
+        )
+        _require(fields.box[0] == 128, "box[0]", "128 for padded types", fields.box[0])
+        swizzles = ("none", "128B", "128B_ATOM_32B", "128B_ATOM_64B")
+        _require(
+            fields.swizzle in swizzles, "swizzle", f"{', '.join(swizzles)} for padded types", fields.swizzle
+        )
+    elif fields.packing:
+        _require(fields.shape[0] % 2 == 0, "shape[0]", "even for 16u4_align8b", fields.shape[0])
+        _require(fields.box[0] % 32 == 0, "box[0]", "a multiple of 16 bytes", f"{fields.box[0]} of 4 bits")
+    row = fields.row_bytes
     _require(row % 16 == 0, "box[0]", "a multiple of 16 bytes", f"{row} bytes")
     if fields.swizzle not in SWIZZLES:
         sw.bits(fields.swizzle)
@@ -147,6 +188,10 @@ def check_tensor_map(fields: TensorMapFields) -> None:
 
 def check_coordinate(fields: TensorMapFields, innermost: int) -> None:
     """Raise TileproofError for an innermost coordinate, in elements, at which the card does not copy."""
+    if fields.packing:
+        unit = 128 if fields.padded else 32
+        _require(innermost % unit == 0, "innermost coordinate", f"a multiple of {unit}", innermost)
+        return
     at = innermost * fields.element_size
     _require(at % 16 == 0, "innermost coordinate", "a multiple of 16 bytes", f"{innermost} ({at} bytes)")
 
@@ -169,6 +214,9 @@ def tile_image(fields: TensorMapFields, memory: Bytes, corner: tuple[int, ...], 
         raise TileproofError(
             "wrong number of coordinates", expected=str(len(fields.shape)), found=str(len(corner))
         )
+    if fields.packing:
+        rows = tile_image(_bytes_of(fields), memory, (fields.in_global(corner[0]), *corner[1:]))
+        return _spread(fields, rows, dst)
     axes = [
         c + np.arange(count, dtype=np.int64) * (step if i else 1)
         for i, (c, count, step) in enumerate(zip(corner, fields.loaded, fields.element_strides, strict=True))
@@ -189,9 +237,44 @@ def gather4_image(
     _require(fields.box[1] == 1, "box[1]", "1 for gather4", fields.box[1])
     _require(len(rows) == 4, "rows", "4 row coordinates", len(rows))
     check_coordinate(fields, column)
+    if fields.packing:
+        compact = gather4_image(_bytes_of(fields), memory, fields.in_global(column), rows)
+        return _spread(fields, compact, dst)
     cols = column + np.arange(fields.box[0], dtype=np.int64)
     x0, x1 = np.tile(cols, 4), np.repeat(np.array(rows, dtype=np.int64), fields.box[0])
     return _image(fields, memory, [x0, x1], dst)
+
+
+def _bytes_of(fields: TensorMapFields) -> TensorMapFields:
+    """A packed map as one of bytes: what lies in global memory, row after row."""
+    shape = (fields.in_global(fields.shape[0]), *fields.shape[1:])
+    box = (fields.in_global(fields.box[0]), *fields.box[1:])
+    return replace(fields, dtype="uint8", shape=shape, box=box, swizzle="none")
+
+
+def _spread(fields: TensorMapFields, compact: Bytes, dst: int) -> Bytes:
+    """Rows of packed bytes as they lie in shared memory: padded, swizzled; what is left alone is 0."""
+    assert fields.packing
+    _, here, there = fields.packing
+    within = np.arange(compact.size, dtype=np.int64)
+    row, at = np.divmod(within, fields.in_global(fields.box[0]))
+    linear = dst + row * fields.pitch + at // here * there + at % here
+    size = (int(row[-1]) + 1) * fields.pitch
+    image = np.zeros(size if fields.swizzle == "none" else -(-size // 128) * 128, np.uint8)
+    image[sw.swizzle(fields.swizzle, linear) - dst] = compact
+    return image
+
+
+def packed_store(fields: TensorMapFields, containers: Bytes) -> Bytes:
+    """What a store of a packed map writes for elements that lie in shared memory as ``.b6p2x16`` (the low 6
+    bits of a byte each) or ``.b4x16`` (packed already); ``.b4x16_p64`` is not stored (PTX ISA 5.5.1.1)."""
+    if fields.dtype == "16u4_align8b":
+        return containers
+    _require(
+        fields.dtype == "16u6_align16b", "dtype", "16u4_align8b or 16u6_align16b to be stored", fields.dtype
+    )
+    bits = np.unpackbits(containers[:, None], axis=1, bitorder="little")[:, :6]
+    return np.packbits(bits.ravel(), bitorder="little")
 
 
 def im2col_image(

@@ -104,7 +104,7 @@ def test_a_map_that_ordinary_loads_and_stores_copy() -> None:
     assert (out.numpy().view(np.uint16) == data[10:14].ravel()).all()
 
 
-@pytest.mark.parametrize("line", ["rank.global.b1024.b32 [%a0], 5;", "box_dim.global.b1024.b32 [%a0], 0, 257;", "global_stride.global.b1024.b64 [%a0], 0, 8;", "elemtype.global.b1024.b32 [%a0], 13;",
+@pytest.mark.parametrize("line", ["rank.global.b1024.b32 [%a0], 5;", "box_dim.global.b1024.b32 [%a0], 0, 257;", "global_stride.global.b1024.b64 [%a0], 0, 8;", "elemtype.global.b1024.b32 [%a0], 16;",
                                   "interleave_layout.global.b1024.b32 [%a0], 1;", "element_stride.global.b1024.b32 [%a0], 0, 9;"])  # fmt: skip
 def test_values_that_a_field_does_not_take(line: str) -> None:
     memory = Memory()

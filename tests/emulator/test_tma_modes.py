@@ -285,7 +285,7 @@ def test_the_driver_s_arguments_by_number() -> None:
             buffer, shape=(64, 8), strides=(128,), box=(64, 4), swizzle=name, oob_fill="nan"
         )
     for name, value in (
-        ("data_type", 13),
+        ("data_type", 14),  # strides and box are not those of a padded type
         ("data_type", 16),
         ("interleave", 1),
         ("swizzle", 7),

@@ -30,6 +30,7 @@ class Evaluation:
         self.problem, self.inputs, self.tiling, self.m = problem, inputs, tiling, m
         self.shared: Shared = {} if shared is None else shared
         self._given: dict[Any, Any] = {}
+        self._extents: dict[tuple[int, str], slice] = {}
 
     def stage(self, name: str) -> Stage:
         """The problem's stage of that name."""
@@ -41,7 +42,10 @@ class Evaluation:
 
     def extent(self, group: int, axis: str) -> slice:
         """All of an axis that the group covers."""
-        return self.problem.extent(self.inputs, self.tiling, group, axis)
+        key = (group, axis)
+        if key not in self._extents:
+            self._extents[key] = self.problem.extent(self.inputs, self.tiling, group, axis)
+        return self._extents[key]
 
     def region(self, name: str, coord: TileCoord) -> tuple[slice, slice]:
         """Rows and columns of the tile of stage `name` at `coord`."""

@@ -95,14 +95,16 @@ def _score(tile: StageTile, reference: Reference) -> StageScore:
 
 def score(value: npt.NDArray[Any], written: npt.NDArray[np.bool_], expected: F64, bounds: F64) -> StageScore:
     """The score of one tile of any shape."""
-    with np.errstate(invalid="ignore"):
-        error = np.abs(value.astype(np.float64) - expected)[written]
-    bound, number = bounds[written], ~np.isnan(expected[written])
-    bounded = (bound > 0) & np.isfinite(bound) & np.isfinite(error)
-    worst = float((error[bounded] / bound[bounded]).max()) if bounded.any() else 0.0
-    return StageScore(
-        1, int(value.size), int((bound == 0).sum()), worst, int((np.isinf(bound) & number).sum())
-    )
+    if not written.all():
+        value, expected, bounds = value[written], expected[written], bounds[written]
+    exact, infinite = int((bounds == 0).sum()), np.isinf(bounds)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = np.abs(value.astype(np.float64) - expected) / bounds
+    # What was to be equal, what has no bound and what is no number has no ratio.
+    if exact or not np.isfinite(ratio).all():
+        ratio = ratio[(bounds > 0) & ~infinite & np.isfinite(ratio)]
+    unbounded = int((infinite & ~np.isnan(expected)).sum()) if infinite.any() else 0
+    return StageScore(1, int(written.size), exact, float(ratio.max(initial=0.0)), unbounded)
 
 
 def order(key: Key) -> tuple[int, int, int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import ml_dtypes
 import numpy as np
@@ -106,13 +107,18 @@ def _unwritten(plan: KernelPlan, at: Captured, coord: TileCoord, rows: slice, co
 def tmem_cells(plan: KernelPlan, at: TmemObservation, part: int) -> tuple[tuple[Cells, Cells], slice]:
     """(lane, column) ``[rows, w]`` within the TMEM tile of what `part` publishes, and the columns it is."""
     mma = next(m for m in plan.mmas if m.d == at.tile)
-    lane, column = tmem.cells_of_cta(plan.tmem_tile(at.tile).layout, mma.n)
-    if at.transposed:
-        lane, column = lane.T, column.T
+    lane, column = _cells(plan.tmem_tile(at.tile).layout, mma.n, at.transposed)
     first = at.first_col + lane.shape[1] * part
     return (lane, column), slice(first, first + lane.shape[1])
 
 
+@lru_cache
+def _cells(layout: str, n: int, transposed: bool) -> tuple[Cells, Cells]:
+    lane, column = tmem.cells_of_cta(layout, n)
+    return (lane.T, column.T) if transposed else (lane, column)
+
+
+@lru_cache
 def smem_cells(place: SmemTile, stage: int = 0) -> Cells:
     """Byte offset ``[rows, cols]`` in dynamic shared memory of each element of buffer `stage` of a tile."""
     rows, cols = np.arange(place.rows)[:, None], np.arange(place.cols)[None, :]

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 from tileproof.reference.evaluate import Evaluation, Shared
-from tileproof.spec.arithmetic import F32, Form
+from tileproof.spec.arithmetic import F32, Form, Kept
 from tileproof.spec.arithmetic.bound import BOUND, Bounded
 from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling
 from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK
@@ -91,6 +91,7 @@ class Chain(Evaluation):
         self.observed: Mapping[Key, StageTile] = {} if observed is None else observed
         self.ctas, self.b_topk = ctas, b_topk
         self._seen = {name for name, _ in self.observed}
+        self._wholes: dict[tuple[str, int, int | None], Kept[Any]] = {}
 
     def reference(self, name: str, coord: TileCoord, rows: slice, cols: slice) -> Reference:
         """Value and bound of stage `name` over `rows` and `cols` as `StageTile` counts them, 2-D."""
@@ -105,7 +106,10 @@ class Chain(Evaluation):
 
     def _judged(self, name: str, coord: TileCoord) -> Bounded:
         """The stage over the tile's group: its f32 value, or the rounded copy if that is what is seen."""
-        kept = self.whole(name, coord.token, coord.cta)
+        part = coord.cta if self.partial(name) else None
+        kept = self._wholes.get((name, coord.token, part))
+        if kept is None:
+            kept = self._wholes[name, coord.token, part] = self.whole(name, coord.token, part)
         own = self.observed.get((name, coord))
         copied = kept.copy is not None and (own is None or own.operand or own.value.dtype.itemsize == 2)
         term: Any = kept.copy if copied else kept.value

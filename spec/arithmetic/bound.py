@@ -75,10 +75,11 @@ class Bounded:
         """That of the value."""
         return self.value.shape
 
-    @property
+    @cached_property
     def errors(self) -> F64:
         """The error of each element, as an array."""
-        return np.broadcast_to(np.asarray(self.error, np.float64), self.value.shape)
+        error = np.asarray(self.error, np.float64)
+        return error if error.shape == self.value.shape else np.broadcast_to(error, self.value.shape)
 
     @property
     def exact(self) -> bool:

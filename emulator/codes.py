@@ -112,6 +112,11 @@ tensor core|mma-operands|error|stops|an illegal shape, descriptor or address of 
 tensor core|mma-many-threads|warning|goes on|several threads of a warp each issue the same tcgen05.mma
 tensor core|mma-collector|warning|goes on|tcgen05.mma uses a collector buffer that holds another matrix, or none
 tensor core|cta-pair|error|stops|a cta_group::2 instruction without a pair, or other than its twin's
+tensor memory|pair-left|error|stops|a CTA of a pair exits without its part of a cta_group::2 alloc, dealloc or relinquish
+races|pair-not-started|error|goes on|a cta_group::2 alloc, dealloc or relinquish by a warp that does not know that the other CTA of the pair has started
+races|pair-not-allocated|error|goes on|a cta_group::2 dealloc that nothing orders after the other CTA's part of the alloc
+races|pair-in-use|error|goes on|a cta_group::2 dealloc while the other CTA may still use the columns
+races|pair-may-hang|error|goes on|one CTA's part of a cta_group::2 instruction comes after the other's is over: that one may block for it
 end|mbarrier-left-over|note|goes on|with strict: an mbarrier whose phase under way has some of its arrivals or bytes when its CTA has exited
 end|output-unwritten|error|goes on|bytes of a buffer that the caller names as an output and that the launch did not write
 end|async-pending-at-exit|warning|goes on|an operation was in flight when the last thread of the cluster exited

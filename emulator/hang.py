@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from tileproof.emulator.reach import ProgramView
 
-NodeKind = Literal["warp", "mbarrier", "named barrier", "cluster barrier", "TMEM", "pair", "registers"]
+NodeKind = Literal["warp", "mbarrier", "named barrier", "cluster barrier", "TMEM", "registers"]
 RootKind = Literal["unsatisfiable", "lapped", "cycle", "spin"]
 # Order of `enum class Wait` in engine/machine.hpp.
 WAITS = (
@@ -18,7 +18,6 @@ WAITS = (
     "cluster",
     "bulk",
     "alloc",
-    "pair",
     "lanes",
     "join",
     "registers",

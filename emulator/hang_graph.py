@@ -75,11 +75,6 @@ class _Builder:
                 if id not in self.nodes:
                     verdict = others.tensor_memory(self.hang, self.names, g)
                     self._add(Node(id, "TMEM", verdict.message, g.rank), verdict)
-            case "pair":
-                id = f"pair {g.rank}.{g.token}"
-                self._edge(g.id, id, f"waits for its twin at {here}")
-                verdict = others.pair(self.hang, self.names, g)
-                self._add(Node(id, "pair", verdict.message, g.rank), verdict)
             case "registers":
                 id = f"registers {g.rank}"
                 self._edge(g.id, id, f"waits for registers at {here}")

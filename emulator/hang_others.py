@@ -1,4 +1,4 @@
-"""Named and cluster barriers, TMEM allocation, pair instructions, lanes of a warp: who holds them up."""
+"""Named and cluster barriers, TMEM allocation, lanes of a warp: who holds them up."""
 
 from __future__ import annotations
 
@@ -83,8 +83,15 @@ def tensor_memory(hang: Hang, names: Names, waiter: Group) -> Verdict:
             f"columns {column}-{column + columns - 1} were allocated by {names.warp(waiter.rank, warp)} at "
             f"{hang.view.at(pc)} and are not freed"
         )
+    ranks = {waiter.rank}
+    if any(cta["held"]):  # of cta_group::2: free when both CTAs have freed them
+        ranks.add(waiter.rank ^ 1)
+        verdict.evidence.append(
+            f"{32 * sum(cta['held'])} columns are held until CTA {waiter.rank ^ 1} has allocated and freed "
+            "them too"
+        )
     for g in hang.groups:
-        if g.rank != waiter.rank or (g.warp, g.wait) == (waiter.warp, "alloc"):
+        if g.rank not in ranks or (g.rank, g.warp, g.wait) == (waiter.rank, waiter.warp, "alloc"):
             continue
         if any(hang.view.handler[pc] == "tcgen05.dealloc" for pc in hang.view.reach(g.pc)):
             verdict.edges.append((g.id, f"{names.warp(g.rank, g.warp)} may free them"))
@@ -131,33 +138,6 @@ def registers(hang: Hang, names: Names, waiter: Group) -> Verdict:
     verdict.dead = free + coming < wanted
     if verdict.dead and not verdict.edges:
         verdict.evidence.append("no warp that still runs comes to a setmaxnreg.dec")
-    return verdict
-
-
-def pair(hang: Hang, names: Names, waiter: Group) -> Verdict:
-    """A cta_group::2 allocation instruction waits for its twin in the other CTA of the pair."""
-    view, twin = hang.view, waiter.rank ^ 1
-    what = view.instruction(waiter.pc)
-    verdict = Verdict(
-        False,
-        f"{what} of {names.warp(waiter.rank, waiter.warp)} at {view.at(waiter.pc)} waits for CTA {twin} to "
-        "run the same instruction",
-    )
-    for g in hang.groups:
-        if g.rank == twin and any(view.handler[pc] == view.handler[waiter.pc] for pc in view.reach(g.pc)):
-            verdict.edges.append((g.id, f"{names.warp(twin, g.warp)} may still come to it"))
-            verdict.evidence.append(f"{names.warp(twin, g.warp)} may still come to it and {_doing(hang, g)}")
-    if not verdict.edges:
-        verdict.dead = True
-        exit_at = hang.exit_of(twin, waiter.warp, 0xFFFFFFFF)
-        verdict.evidence.append(
-            f"no live warp of CTA {twin} comes to it"
-            + (
-                f"; {names.warp(twin, waiter.warp)} exited at {view.at(exit_at)}"
-                if exit_at is not None
-                else ""
-            )
-        )
     return verdict
 
 

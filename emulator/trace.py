@@ -31,7 +31,7 @@ EVENT = np.dtype(
     ]
 )
 KINDS = ("wait", "pass", "arrive", "expect", "deliver", "phase", "issue", "complete", "tmem-ld", "exit")
-OBJECTS = ("", "mbarrier", "named barrier", "cluster barrier", "bulk groups", "TMEM columns", "CTA pair")
+OBJECTS = ("", "mbarrier", "named barrier", "cluster barrier", "bulk groups", "TMEM columns")
 ENGINES = ("", "TMA load", "TMA store", "bulk copy", "MMA", "commit", "TMEM store", "tcgen05.cp")
 # What an engine's operations are called in `kind`: "tma-issue", "mma-complete", ...
 _PREFIX = ("async", "tma", "tma-store", "bulk", "mma", "commit", "tmem-st", "cp")

@@ -415,6 +415,12 @@ _SINCE_HANGS = _rows(
             "a peer that leaves without the cluster barrier, under every order",
         ),
         (
+            "H24",
+            "tcgen05.alloc or dealloc of cta_group::2 without a cluster barrier: unspecified launch failures",
+            "CUT#3435, CUT#3316",
+            "a peer that has not started, has not allocated, still uses the columns, or has left",
+        ),
+        (
             "H25",
             "rows of a group straddle a cluster, and the K loops of its CTAs differ: a hang, or lost K",
             "DeepGEMM#415, DeepGEMM#429",

@@ -148,6 +148,7 @@ void Engine::start_cluster(Dim3 first) {
     cta.tmem.reset();
     cta.named.fill(NamedBarrier{});
     cta.pair_ops.clear();
+    cta.pair_allocations.clear();
     cta.register_pool = 0;
     cta.claim_refused = false;
     cta.live_threads = threads;
@@ -476,6 +477,9 @@ void Engine::exit_lanes(Warp& w, uint32_t lanes, const Instr* at) {
   ended_ |= !cluster.live_threads;
   ++progress;
   tell(&Listener::exit, w, lanes, at);
+  if (w.cta->exited())
+    check_pair_exit(*w.cta, Origin{at, w.cta->id, w.cta->rank, w.index,
+                                   static_cast<int32_t>(__builtin_ctz(lanes ? lanes : 1))});
   for (size_t j = 0; j < w.joins.size(); ++j)
     if (w.joins[j].expected) leave_join(w, static_cast<int32_t>(j));
   for (int id = 0; id < 16; ++id) named_barrier_check(*w.cta, id);

@@ -41,8 +41,6 @@ std::string describe(const Engine& e, const Warp& w, const Split& s, const Join*
       return "groups of cp.async that do not complete";
     case Wait::TmemAlloc:
       return "free TMEM columns";
-    case Wait::TmemPair:
-      return "the other CTA of the pair to run the same cta_group::2 instruction";
     case Wait::WarpLanes:
       return "the other lanes of its warp (" + hex(s.lanes_wanted & ~s.mask) + ") at this instruction";
     case Wait::Registers:

@@ -82,7 +82,7 @@ py::dict hang_state(const Engine& e) {
     py::dict d;
     d["cta"] = py::make_tuple(cta->id.x, cta->id.y, cta->id.z);
     d["register_pool"] = cta->register_pool;
-    py::list barriers, named, allocations, pair_ops, warps;
+    py::list barriers, named, allocations, held, warps;
     for (const Mbarrier& b : cta->shared.bars)
       if (b.live) barriers.append(barrier_state(e.program, b));
     for (const NamedBarrier& b : cta->named) {
@@ -97,12 +97,12 @@ py::dict hang_state(const Engine& e) {
       allocations.append(py::make_tuple(cta->tmem.allocations[k].first, cta->tmem.allocations[k].second,
                                         index_of(e.program, cta->tmem.allocators[k].first),
                                         cta->tmem.allocators[k].second));
-    for (const Instr* i : cta->pair_ops) pair_ops.append(index_of(e.program, i));
+    for (const bool unit : cta->tmem.held) held.append(unit);
     for (const Warp& w : cta->warps) warps.append(warp_state(e, w));
     d["barriers"] = barriers;
     d["named"] = named;
     d["allocations"] = allocations;
-    d["pair_ops"] = pair_ops;
+    d["held"] = held;
     d["warps"] = warps;
     ctas.append(d);
   }

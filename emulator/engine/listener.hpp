@@ -105,6 +105,10 @@ class Listener {
   virtual void tmem_loads_done(const Warp&) {}
   virtual void tmem_stores_done(const Warp&) {}
   virtual void tmem_dealloc(const Exec&, int /*column*/, int /*columns*/) {}
+  // This CTA's part of a cta_group::2 instruction, before it takes effect; the other CTA of the pair.
+  virtual void pair_alloc(const Exec&, Cta& /*twin*/, int /*column*/, int /*columns*/) {}
+  virtual void pair_dealloc(const Exec&, Cta& /*twin*/, int /*column*/, int /*columns*/) {}
+  virtual void pair_relinquish(const Exec&, Cta& /*twin*/) {}
 
   // ---- accesses: of a thread, and of the asynchronous operation that completes now
   virtual void generic_shared(const Exec&, Cta&, uint32_t /*offset*/, uint32_t /*size*/, int /*lane*/,

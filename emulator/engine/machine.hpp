@@ -57,7 +57,6 @@ enum class Wait : uint8_t {
   ClusterBarrier,
   BulkGroup,
   TmemAlloc,
-  TmemPair,
   WarpLanes,  // a .sync instruction waits for the other lanes that it names
   Join,       // arrived at a post-dominator before the other lanes
   Registers,  // setmaxnreg.inc: the pool has too few
@@ -87,8 +86,8 @@ struct Split {
   int32_t bar_rank = -1;
   uint32_t bar_offset = 0;
   uint32_t parity = 0;
-  uint32_t token = 0;             // generation of a named or cluster barrier at arrival
-  uint32_t allocations_seen = 0;  // live TMEM allocations when an alloc found no room
+  uint32_t token = 0;       // generation of a named or cluster barrier at arrival
+  uint32_t frees_seen = 0;  // TensorMemory::frees when an alloc found no room
   bool arrived = false;
   bool only_arrives = false;     // bar.arrive: waits for the other lanes of its warp only
   uint32_t yes = 0, voters = 0;  // what bar.red found
@@ -160,6 +159,13 @@ struct Collector {
   uint32_t shape = 0;
 };
 
+// Columns that cta_group::2 has allocated in both CTAs of a pair; bits of `allocated` and `freed`: 1 the even
+// one has done its part, 2 the odd one.
+struct PairAllocation {
+  int base, columns;
+  uint8_t allocated, freed;
+};
+
 struct Cta {
   Cluster* cluster = nullptr;
   Dim3 id{0, 0, 0};
@@ -176,6 +182,7 @@ struct Cta {
   // cta_group::2 alloc / dealloc / relinquish reached so far, in order: the n-th of both CTAs of a pair
   // belong together
   std::vector<const Instr*> pair_ops;
+  std::vector<PairAllocation> pair_allocations;  // of the pair, in its even CTA
 };
 
 struct Cluster {
@@ -469,6 +476,7 @@ class Engine {
   void finish(AsyncOp& op);
   void phase_complete(Cta& cta, Mbarrier& b);
   void try_complete(Cta& cta, Mbarrier& b, const Origin& at);
+  void check_pair_exit(Cta& cta, const Origin& at);
   void check_tmem_load_use(Warp& w, const Instr& i, const Origin& at);
   void check_poison_use(Warp& w, const Instr& i, uint32_t mask);
   void check_tmem_registers(Warp& w, const Instr& i, const Origin& at, uint32_t mask) {

@@ -127,6 +127,9 @@ class Races : public Listener {
   void tmem_loads_done(const Warp& w) override;
   void tmem_stores_done(const Warp& w) override;
   void tmem_dealloc(const Exec& x, int column, int columns) override;
+  void pair_alloc(const Exec& x, Cta& twin, int column, int columns) override;
+  void pair_dealloc(const Exec& x, Cta& twin, int column, int columns) override;
+  void pair_relinquish(const Exec& x, Cta& twin) override;
 
   void generic_shared(const Exec& x, Cta& cta, uint32_t offset, uint32_t size, int lane, bool write) override;
   void generic_global(const Exec& x, const GlobalBuffer& b, uint64_t address, uint32_t size, int lane,
@@ -208,6 +211,14 @@ class Races : public Listener {
     uint32_t agent = 0;
     Tick tick = 0;
   };
+  // cta_group::2 instructions of a CTA; units are of 32 columns.
+  struct PairState {
+    std::vector<uint32_t> parts;            // its parts so far
+    std::array<uint32_t, 16> allocated{};   // by unit: its alloc, from then on
+    std::array<uint32_t, 16> twin_freed{};  // its twin's dealloc, until its own
+    // What its threads have done to columns that it has freed and its twin has not: (slot, writes), by unit.
+    std::array<std::vector<std::pair<Slot, bool>>, 16> left;
+  };
   struct CtaState {
     std::vector<Thread> warps;
     std::unordered_map<uint32_t, Barrier> barriers;
@@ -215,6 +226,7 @@ class Races : public Listener {
     Shadow shared, tmem;
     Clock at_exit;
     std::vector<std::pair<uint32_t, int8_t>> remote;  // accesses of other CTAs, with their lanes
+    PairState pair;
   };
 
   void acquire(const Warp& w, uint32_t lanes, const Knowledge& from);
@@ -227,6 +239,11 @@ class Races : public Listener {
   void touch_tmem(const View& v, Cta& cta, int sixteenth, uint16_t units, int column, int columns,
                   bool write);
   std::shared_ptr<View> issued(const Origin& at, const char* engine, uint64_t queue);
+  View pair_part(const Exec& x, Cta& twin);
+  void pair_touch(Cta& cta, uint32_t id, bool write, int column, int columns);
+  void pair_uses(const View& v, Cta& own, Cta& twin, int unit);
+  template <class F>
+  void tmem_slots(Cta& cta, int unit, F&& f);
 
   struct ClusterState {
     std::vector<CtaState> ctas;

@@ -160,8 +160,10 @@ void Races::tmem(Cta& cta, int sixteenth, uint16_t units, int column, int column
 
 void Races::touch_tmem(const View& v, Cta& cta, int sixteenth, uint16_t units, int column, int columns,
                        bool write) {
-  Shadow& shadow = state(cta).tmem;
+  CtaState& there = state(cta);
+  Shadow& shadow = there.tmem;
   const uint32_t id = write ? v.writes : v.reads;
+  if (!there.pair.parts.empty()) pair_touch(cta, id, write, column, columns);
   for (int c = column; c < column + columns; ++c)
     visit(shadow, shadow.at(static_cast<size_t>(c * (kTmemLanes / 16) + sixteenth)), units, id, kWholeWarp,
           write, v, Place::Tmem, cta.rank,

@@ -19,8 +19,10 @@ View Races::view_of(Thread& t, const Group& g, uint32_t lanes) {
 std::shared_ptr<const Knowledge> Races::joined(Thread& t) {
   if (t.groups.size() == 1) return t.groups[0].know;
   auto all = std::make_shared<Knowledge>(*t.groups[0].know);
-  for (const Group& g : t.groups)
+  for (const Group& g : t.groups) {
+    all->started |= g.know->started;
     for (int k = 0; k < kOrders; ++k) all->of[k].join(g.know->of[k]);
+  }
   return all;
 }
 

@@ -49,6 +49,7 @@ void Races::cluster_arrive(const Exec& x, bool releases) {
   for (const Group& g : t.groups)
     if (g.lanes & x.mask) publish(t, g, x.mask, known);
   m.gather.of[kInitFence].join(known.of[kInitFence]);
+  m.gather.started |= known.started;
 }
 void Races::cluster_done(const Cluster& c) {
   Meeting& m = clusters_[c.slot]->meeting;
@@ -127,7 +128,12 @@ void Races::mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t l
     else if (t.groups.size() == 1)
       b->checked.insert(t.agent);
   }
-  if (releases) release(x, lanes, b->gather);
+  if (releases) {
+    release(x, lanes, b->gather);
+  } else {
+    for (const Group& g : t.groups)
+      if (g.lanes & lanes) b->gather.started |= g.know->started;
+  }
 }
 
 void Races::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, bool relaxed) {
@@ -149,8 +155,12 @@ void Races::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lan
   } else if (b->done) {
     // A relaxed wait orders tcgen05 operations only, from the next after_thread_sync on.
     split(t, lanes);
-    for (Group& g : t.groups)
-      if (g.lanes & lanes) mutable_knowledge(g).of[kBeforeSync].join(b->done->of[kBeforeSync]);
+    for (Group& g : t.groups) {
+      if (!(g.lanes & lanes)) continue;
+      Knowledge& know = mutable_knowledge(g);
+      know.of[kBeforeSync].join(b->done->of[kBeforeSync]);
+      know.started |= b->done->started;
+    }
   }
   t.barrier = static_cast<int32_t>(offset);
   t.phase = static_cast<int32_t>(b->phases) - 1;
@@ -164,6 +174,7 @@ void Races::mbarrier_deliver(Cta& cta, const Mbarrier& bar, int64_t, const Origi
   knows_init(*op_, op_->reads, cta, bar.offset, true);
   for (uint32_t id : {op_->reads, op_->writes})
     if (id && accesses_[id].tick == kUnfinished) finish(id, b->agent, bar.phase + 1, 0);
+  b->gather.started |= 1u << op_->at.rank;
   if (cta.rank != op_->at.rank && op_->writes) remote(cta, op_->writes, kWholeWarp);
   op_->writes = 0;  // the next destination completes on a barrier of its own
 }

@@ -97,7 +97,9 @@ struct MapKnowledge {
 struct Knowledge {
   Clock of[kOrders];
   std::shared_ptr<const MapKnowledge> maps;  // null where the kernel fences no map
+  uint32_t started = 0;  // ranks of the own cluster of which a thread is known to have run
   void join(const Knowledge& other) {
+    started |= other.started;
     for (int k = 0; k < kPublished; ++k) of[k].join(other.of[k]);
     if (other.maps) [[unlikely]]
       join_maps(other);
@@ -107,6 +109,7 @@ struct Knowledge {
   void clear() {
     for (Clock& c : of) c.clear();
     maps.reset();
+    started = 0;
   }
 };
 

@@ -306,6 +306,15 @@ void Races::report(Severity severity, const char* code, uint32_t first, bool fir
     message = "CTA rank " + std::to_string(rank) + " exits while " + mnemonic(a.at.instr) + " of CTA rank " +
               std::to_string(a.at.rank) + " warp " + std::to_string(a.at.warp) +
               " may still reach its shared memory";
+  else if (name == "pair-may-hang")
+    message = mnemonic(b.at.instr) + " of CTA rank " + std::to_string(b.at.rank) + " is ordered after " +
+              mnemonic(a.at.instr) + " of CTA rank " + std::to_string(a.at.rank) +
+              ", its other part, which may block for it";
+  else if (name == "pair-in-use" && mnemonic(b.at.instr).starts_with("tcgen05.dealloc"))
+    message = mnemonic(b.at.instr) + " of CTA rank " + std::to_string(b.at.rank) + " frees " +
+              describe(place, rank, address) + ", which " + mnemonic(a.at.instr) + " of its warp " +
+              std::to_string(a.at.warp) + (first_writes ? " wrote" : " read") +
+              "; nothing orders the one before the other";
   else if (name.rfind("race-mbarrier-init", 0) == 0)
     message = mnemonic(b.at.instr) + " uses the mbarrier at shared byte " + hex(address) + " of CTA rank " +
               std::to_string(rank) + ", whose mbarrier.init by CTA rank " + std::to_string(a.at.rank) +

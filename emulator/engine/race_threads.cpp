@@ -33,6 +33,7 @@ void Races::start_cluster(Cluster& cluster) {
     s.shared.resize(cta.shared.data.size() / 16 + 1);
     s.tmem.resize(static_cast<size_t>(kTmemColumns) * (kTmemLanes / 16));
     s.at_exit.clear();
+    s.pair = PairState{};
     s.remote.clear();
     s.warps.assign(cta.warps.size(), Thread{});
     for (Thread& t : s.warps) {
@@ -43,6 +44,7 @@ void Races::start_cluster(Cluster& cluster) {
       Group g;
       g.lanes = w.live;
       g.know = std::make_shared<Knowledge>();
+      g.know->started = 1u << r;
       t.groups.push_back(std::move(g));
     }
   }
@@ -252,11 +254,13 @@ void Races::flag(const Exec& x, uint64_t key, int lane, bool write) {
   if (!write) return;
   if (x.order & kReleases) {
     release(x, 1u << lane, flags_[key]);
-    released_.insert(t.home->serial);
   } else if (const Group& g = group_of(t, lane); g.fenced) {
     flags_[key].join(*g.fenced);
-    released_.insert(t.home->serial);
+  } else {
+    return;
   }
+  flags_[key].started = 0;  // ranks are of one cluster
+  released_.insert(t.home->serial);
 }
 
 }  // namespace tileproof

@@ -152,11 +152,7 @@ bool Scheduler::ready(Warp& w, Split& s) {
         if (w.copies->waits(__builtin_ctz(m), s.bulk_allowed)) return false;
       return true;
     case Wait::TmemAlloc:
-      return s.allocations_seen != static_cast<uint32_t>(cta.tmem.allocations.size());
-    case Wait::TmemPair: {
-      Cta* twin = cta.cluster->cta(cta.rank ^ 1);
-      return !twin || twin->pair_ops.size() >= s.token;
-    }
+      return s.frees_seen != cta.tmem.frees;
     case Wait::WarpLanes:
       return s.gathered || (s.lanes_wanted & w.live & ~s.mask) == 0;
     case Wait::Join:

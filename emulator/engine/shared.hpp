@@ -79,9 +79,16 @@ struct TensorMemory {
   std::vector<std::pair<int, int>> allocations;          // (first column, columns), in order of allocation
   std::vector<std::pair<const Instr*, int>> allocators;  // instruction and warp of each allocation
   int first_base = -1;
+  std::array<bool, 16> held{};  // units that the other CTA of the pair has got, or has not freed, for both
+  uint32_t frees = 0;           // columns have become free so often
   int smallest = 1024;
   bool relinquished = false;
 
+  bool taken(int unit) const { return owner[static_cast<size_t>(unit)] || held[static_cast<size_t>(unit)]; }
+  void hold(int column, int columns, bool on) {
+    for (int u = column / 32; u < (column + columns) / 32; ++u) held[static_cast<size_t>(u)] = on;
+    frees += !on;
+  }
   void reset() {
     cell.assign(kTmemLanes * kTmemColumns, kPoisonWord);
     state.assign(kTmemLanes * kTmemColumns, 0);
@@ -89,6 +96,8 @@ struct TensorMemory {
     allocations.clear();
     allocators.clear();
     first_base = -1;
+    held.fill(false);
+    frees = 0;
     smallest = 1024;
     relinquished = false;
   }

@@ -102,9 +102,6 @@ void Trace::wait_begins(const Warp& w, Split& s, const Instr* instr) {
     case Wait::TmemAlloc:
       s.traced = {Object::TmemAlloc, -1, -1, 0};
       break;
-    case Wait::TmemPair:
-      s.traced = {Object::TmemPair, -1, static_cast<int32_t>(s.token), 0};
-      break;
     default:
       return;
   }

@@ -53,7 +53,7 @@ struct BarrierHistory {
 // Order of KINDS in emulator/trace.py.
 enum class Event : uint8_t { Wait, Pass, Arrive, Expect, Deliver, Phase, Issue, Complete, TmemLoad, Exit };
 // Order of OBJECTS in emulator/trace.py.
-enum class Object : uint8_t { None, Mbarrier, Named, ClusterBarrier, Bulk, TmemAlloc, TmemPair };
+enum class Object : uint8_t { None, Mbarrier, Named, ClusterBarrier, Bulk, TmemAlloc };
 
 // One event; the layout is EVENT in emulator/trace.py.
 struct TraceEvent {

@@ -269,17 +269,6 @@ def test_tensor_memory_that_is_never_freed(schedule: Schedule) -> None:
 
 
 @every_schedule
-def test_a_pair_allocation_in_one_cta_only(schedule: Schedule) -> None:
-    body = f"""mov.u32 %r1, %cluster_ctarank; setp.eq.u32 %p3, %r1, ALONE; @%p3 exit;
-    {alloc(64, group=2)}
-    {dealloc(64, group=2)}"""
-    found = hang(body.replace("ALONE", "1"), schedule, cluster=2)
-    assert found.root is not None and found.root.node.kind == "pair"
-    assert "no live warp of CTA 1 comes to it; warp 0 of CTA 1 exited at line" in told(found)
-    clean(launch(body.replace("ALONE", "7"), schedule, cluster=2))
-
-
-@every_schedule
 def test_a_warp_that_a_barrier_lapped(schedule: Schedule) -> None:
     """Warp 0 waits for phase 0, then sleeps through phases 1 and 2: its wait for phase 1 meets phase 3."""
     body = (

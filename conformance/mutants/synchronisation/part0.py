@@ -125,10 +125,15 @@ ROWS = (
         Expected("race-unordered", "ld.shared", "tcgen05.alloc", "a barrier", second_at="sm100/head128_part0/kernel.cuh: ptx::load_tmem_32_columns(this->tmem(Plan::tmem::P::column + s * kColumns), v);", first_at="sm100/head128_part0/kernel.cuh: allocator.allocate(Plan::tmem_columns, &smem.tmem_base);"),
     ),
     Row(
+        "p0-alloc-before-start", "TMEM of the pair is allocated before the CTAs have met", "H24", KERNEL,
+        (_ptx("cute::cluster_arrive_relaxed();", "barrier.cluster.arrive"), _ptx("cute::cluster_wait();", "barrier.cluster.wait")),
+        Expected("pair-not-started", "tcgen05.alloc", says=("has started", "a cluster barrier"), second_at="sm100/head128_part0/kernel.cuh: allocator.allocate(Plan::tmem_columns, &smem.tmem_base);"),
+    ),
+    Row(
         "p0-freed-under-mma", "TMEM of rank 1 is freed while MMAs of rank 0 may still write it: the last cluster barrier is gone",
         "R1", KERNEL,
         (_ptx(EPILOGUE_SYNC, "barrier.cluster.arrive"), _ptx(EPILOGUE_SYNC, "barrier.cluster.wait")),
-        Expected("race-mma-unwaited", "tcgen05.dealloc", "tcgen05.mma", "a wait on that mbarrier phase", second_at="sm100/head128_part0/kernel.cuh: TMEM::Allocator2Sm{}.free(smem.tmem_base, Plan::tmem_columns);", first_at="sm100/head128_part0/kernel.cuh: ptx::mma_f16_ss_pair(tmem_P + s * Plan::tmem::P::columns, k_major<Cfg::kHeads>(q, step),"),
+        Expected("tmem-not-allocated", "tcgen05.mma", says=("of CTA rank 1",), second_at="sm100/head128_part0/kernel.cuh: ptx::mma_f16_ss_pair(tmem_P + s * Plan::tmem::P::columns, k_major<Cfg::kHeads>(q, step),"),
     ),
     Row(
         "p0-consumer-stops-early", "the consumers of P leave one k-block out", "H2", KERNEL,

@@ -59,6 +59,9 @@ struct Kernel : Context<Plan> {
 
   // Barriers and TMEM exist in both CTAs before either signals the other.
   __device__ __forceinline__ void prologue() {
+    // The peer has started: it takes part in the allocation (PTX ISA 9.7.16.7.1).
+    cute::cluster_arrive_relaxed();
+    cute::cluster_wait();
     if (warp == Plan::role::load::first_warp && elect_one_sync()) {
       smem.q_ready.init(Plan::barrier::q_ready::count);
       smem.do_ready.init(Plan::barrier::do_ready::count);

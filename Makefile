@@ -14,7 +14,7 @@ PY       := $(VENV)/bin/python
 FOLDERS  := spec reference kernels emulator conformance tools
 
 # The environment is made again only when the content of what describes it changes.
-INPUTS   := setup.py pyproject.toml requirements.txt requirements-nodeps.txt constraints.txt
+INPUTS   := CMakeLists.txt setup.py pyproject.toml requirements.txt requirements-nodeps.txt constraints.txt
 STAMP    := $(VENV)/tileproof-$(shell cat $(INPUTS) | sha256sum | cut -c1-16)
 CXX_FILES = $(shell find emulator kernels -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh')
 
@@ -57,7 +57,7 @@ test-all: setup
 build/types/tileproof: $(STAMP)
 	@mkdir -p $@
 	@for folder in $(FOLDERS); do ln -sfn ../../../$$folder $@/$$folder; done
-	@for file in package/*.py; do ln -sfn ../../../$$file $@/; done
+	@for file in package/tileproof/*.py; do ln -sfn ../../../$$file $@/; done
 	@touch $@
 
 # Every linter runs, so that one run shows all there is to mend.

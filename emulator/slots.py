@@ -4,17 +4,17 @@ A family's file in `emulator/isa/` declares the slots of its handlers at module 
 
     slots("tma.load", operands="dst map barrier mask", modifiers="dimensions gather", visible=True)
 
-The decoder then emits by name, `d.emit("tma.load", dst=..., gather=1)`. `setup.py` reads the same lines
-without importing anything and generates `build/engine/slots/<family>.hpp`, in which `slot::tma_load::dst` and
-`slot::tma_load::gather` index the engine's `Instr::o` and `Instr::m`. So a slot stands once.
-
-This module is also what `setup.py` runs: it imports the standard library only.
+The decoder then emits by name, `d.emit("tma.load", dst=..., gather=1)`. The build (CMakeLists.txt) runs this
+module, which reads the same lines without importing anything and generates `slots/<family>.hpp`: there
+`slot::tma_load::dst` and `slot::tma_load::gather` index the engine's `Instr::o` and `Instr::m`. So a slot
+stands once, and this module imports the standard library only.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -133,3 +133,7 @@ def _header(family: str, found: list[Slots]) -> list[str]:
 def _write(path: Path, text: str) -> None:
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
+
+
+if __name__ == "__main__":
+    generate(Path(sys.argv[1]), Path(sys.argv[2]))

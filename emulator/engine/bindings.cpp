@@ -3,9 +3,12 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <optional>
+
 #include "grids.hpp"
 #include "machine.hpp"
 #include "mma.hpp"
+#include "products.hpp"
 #include "schedule.hpp"
 #include "tmem_map.hpp"
 
@@ -321,6 +324,37 @@ PYBIND11_MODULE(_engine, m) {
         return tensor_core_block(c, a.data(), b.data(), f16);
       },
       py::arg("c"), py::arg("a"), py::arg("b"), py::arg("f16") = false);
+  // One row of the fast mode at a level of the processor; None where it lacks the level.
+  m.def(
+      "product_fast",
+      [](const std::string& level, std::vector<float> c, const std::vector<float>& a,
+         const std::vector<float>& b) -> std::optional<std::vector<float>> {
+        if (a.size() != 16 || b.size() != 16 * c.size())
+          throw py::value_error("a has 16 elements, b 16 rows of c's size");
+        const Products* of = products_of(level);
+        if (!of) return std::nullopt;
+        float* rows[] = {c.data()};
+        const float* slab[] = {a.data()};
+        of->fast(rows, slab, 1, b.data(), static_cast<int>(c.size()), static_cast<int>(c.size()));
+        return c;
+      },
+      py::arg("level"), py::arg("c"), py::arg("a"), py::arg("b"));
+  m.def(
+      "product_exact",
+      [](const std::string& level, std::vector<float> c, const std::vector<float>& a,
+         const std::vector<float>& b, int32_t emin) -> std::optional<std::vector<float>> {
+        if (a.size() != 16 || b.size() != 16 * c.size())
+          throw py::value_error("a has 16 elements, b 16 rows of c's size");
+        const Products* of = products_of(level);
+        if (!of) return std::nullopt;
+        std::vector<int32_t> sa(a.size()), ea(a.size()), sb(b.size()), eb(b.size());
+        of->split(a.data(), static_cast<int>(a.size()), emin, sa.data(), ea.data());
+        of->split(b.data(), static_cast<int>(b.size()), emin, sb.data(), eb.data());
+        const int n = static_cast<int>(c.size());
+        of->exact(c.data(), sa.data(), ea.data(), sb.data(), eb.data(), n, n);
+        return c;
+      },
+      py::arg("level"), py::arg("c"), py::arg("a"), py::arg("b"), py::arg("emin"));
   // The chunk that holds the element; `bits` is what an element takes, padding included.
   m.def(
       "chunk_address",

@@ -7,135 +7,24 @@
 
 #include "small_float.hpp"
 
-// Products of 16-bit floats are exact in f32, so contraction changes no result short of under- and overflow.
-#pragma GCC push_options
-#pragma GCC optimize("fp-contract=fast")
-
 namespace tileproof {
 namespace {
 
-typedef float Lanes __attribute__((vector_size(64), aligned(4), may_alias));
-
-// Rows x (16 * Groups) columns held in registers over the 16 steps of k.
-template <int Rows, int Groups>
-inline void block(float* const* c, const float* const* a, const float* b, int ldb, int n0) {
-  Lanes acc[Rows][Groups];
-  for (int r = 0; r < Rows; ++r)
-    for (int g = 0; g < Groups; ++g) acc[r][g] = *reinterpret_cast<const Lanes*>(c[r] + n0 + 16 * g);
-  for (int k = 0; k < kBlockK; ++k) {
-    Lanes bk[Groups];
-    for (int g = 0; g < Groups; ++g) bk[g] = *reinterpret_cast<const Lanes*>(b + k * ldb + n0 + 16 * g);
-    for (int r = 0; r < Rows; ++r) {
-      const Lanes ak = a[r][k] - Lanes{};
-      for (int g = 0; g < Groups; ++g) acc[r][g] += ak * bk[g];
-    }
-  }
-  for (int r = 0; r < Rows; ++r)
-    for (int g = 0; g < Groups; ++g) *reinterpret_cast<Lanes*>(c[r] + n0 + 16 * g) = acc[r][g];
-}
-
-template <int Rows>
-inline void rows_of(float* const* c, const float* const* a, const float* b, int ldb, int n) {
-  int n0 = 0;
-  for (; n0 + 64 <= n; n0 += 64) block<Rows, 4>(c, a, b, ldb, n0);
-  for (; n0 + 32 <= n; n0 += 32) block<Rows, 2>(c, a, b, ldb, n0);
-  for (; n0 + 16 <= n; n0 += 16) block<Rows, 1>(c, a, b, ldb, n0);
-  for (; n0 < n; ++n0)
-    for (int r = 0; r < Rows; ++r)
-      for (int k = 0; k < kBlockK; ++k) c[r][n0] += a[r][k] * b[k * ldb + n0];
-}
+constexpr int32_t kMinAlignmentHalf = -21;
 
 }  // namespace
 
 void product_fast(float* const* c, const float* const* a, int rows, const float* b, int ldb, int n) {
-  int r = 0;
-  for (; r + 4 <= rows; r += 4) rows_of<4>(c + r, a + r, b, ldb, n);
-  for (; r < rows; ++r) rows_of<1>(c + r, a + r, b, ldb, n);
+  products().fast(c, a, rows, b, ldb, n);
 }
-
-}  // namespace tileproof
-
-#pragma GCC pop_options
-
-namespace tileproof {
-namespace {
-
-constexpr int kFraction = 25;  // 23 bits of f32 and 2 extra alignment bits
-constexpr int32_t kMinAlignment = -133, kMinAlignmentHalf = -21;
-
-inline int32_t align(int32_t significand, int32_t shift) {
-  const int32_t magnitude = significand < 0 ? -significand : significand;
-  const int32_t left = magnitude << (shift < 0 ? 0 : shift > 5 ? 5 : shift);
-  const int32_t moved = left >> (shift < 0 ? (shift < -31 ? 31 : -shift) : 0);
-  return significand < 0 ? -moved : moved;
-}
-
-}  // namespace
 
 void split_operand(const float* x, int count, int32_t emin, int32_t* significand, int32_t* exponent) {
-  for (int i = 0; i < count; ++i) {
-    uint32_t u;
-    std::memcpy(&u, x + i, 4);
-    const int32_t field = static_cast<int32_t>(u >> 23 & 255);
-    const uint32_t mantissa = (u & 0x7fffff) | (field ? 1u << 23 : 0);
-    if (!mantissa) {
-      significand[i] = 0;
-      exponent[i] = kDropped;
-      continue;
-    }
-    // |x| = mantissa * 2^(e - 23); bf16 and f16 leave the low bits of the mantissa zero at their own
-    // exponent.
-    int32_t e = field ? field - 127 : -126;
-    int32_t s = static_cast<int32_t>(mantissa >> 13);
-    if (e < emin) {  // a subnormal f16
-      s >>= emin - e;
-      e = emin;
-    }
-    significand[i] = u >> 31 ? -s : s;
-    exponent[i] = e;
-  }
+  products().split(x, count, emin, significand, exponent);
 }
 
 void product_exact(float* c, const int32_t* sa, const int32_t* ea, const int32_t* sb, const int32_t* eb,
                    int ldb, int n) {
-  constexpr int kLanes = 16;
-  for (int n0 = 0; n0 < n; n0 += kLanes) {
-    const int count = n - n0 < kLanes ? n - n0 : kLanes;
-    int32_t sc[kLanes] = {}, ec[kLanes] = {}, top[kLanes] = {};
-    int64_t total[kLanes] = {};
-    for (int j = 0; j < count; ++j) {
-      uint32_t u;
-      std::memcpy(&u, c + n0 + j, 4);
-      const int32_t field = static_cast<int32_t>(u >> 23 & 255);
-      const int32_t mantissa = static_cast<int32_t>((u & 0x7fffff) | (field ? 1u << 23 : 0));
-      sc[j] = u >> 31 ? -mantissa : mantissa;
-      ec[j] = mantissa ? (field ? field - 127 : -126) : kDropped;
-      top[j] = ec[j] > kMinAlignment ? ec[j] : kMinAlignment;
-    }
-    for (int k = 0; k < kBlockK; ++k) {
-      const int32_t* e = eb + k * ldb + n0;
-      for (int j = 0; j < count; ++j) top[j] = ea[k] + e[j] > top[j] ? ea[k] + e[j] : top[j];
-    }
-    for (int j = 0; j < count; ++j) total[j] = align(sc[j], 2 - (top[j] - ec[j]));
-    for (int k = 0; k < kBlockK; ++k) {
-      const int32_t *e = eb + k * ldb + n0, *s = sb + k * ldb + n0;
-      const int32_t a = sa[k], x = ea[k];
-      for (int j = 0; j < count; ++j) total[j] += align(a * s[j], kFraction - 20 - (top[j] - (x + e[j])));
-    }
-    for (int j = 0; j < count; ++j) {
-      const int64_t magnitude = total[j] < 0 ? -total[j] : total[j];
-      const int32_t unit = top[j] - kFraction;
-      int32_t drop = magnitude ? 64 - __builtin_clzll(static_cast<uint64_t>(magnitude)) - 24 : 0;
-      if (drop < -149 - unit) drop = -149 - unit;
-      if (drop < 0) drop = 0;
-      const int64_t kept = drop > 62 ? 0 : magnitude >> drop;
-      const uint64_t bits = static_cast<uint64_t>(static_cast<int64_t>(unit + drop + 1023)) << 52;
-      double scale;
-      std::memcpy(&scale, &bits, 8);
-      const double v = static_cast<double>(kept) * scale;
-      c[n0 + j] = static_cast<float>(total[j] < 0 && kept ? -v : v);
-    }
-  }
+  products().exact(c, sa, ea, sb, eb, ldb, n);
 }
 
 bool product_special(float* c, const float* a, const float* b, int ldb, int count) {

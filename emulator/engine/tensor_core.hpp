@@ -3,14 +3,11 @@
 
 #include <cstdint>
 
+#include "products.hpp"
+
 namespace tileproof {
 
-constexpr int kBlockK = 16;
 constexpr int kMaxN = 256;
-
-// Operand elements split for the exact mode: x = significand * 2^(exponent - 10). Subnormals are not
-// normalised: their exponent is that of the format's smallest normal. A zero has exponent kDropped.
-constexpr int32_t kDropped = -(1 << 20);
 
 struct SplitOperand {
   int32_t significand[64 * kMaxN];

@@ -181,13 +181,13 @@ class Graph:
     """Collects the stages of a problem type, in the order of their definition.
 
     `ground` gives the axes of every datum that is not a stage, `walked` is the axis that is walked in
-    k-blocks, `shared` the axis of which each CTA has its part.
+    k-blocks.
     """
 
     def __init__(
-        self, ground: Mapping[str, tuple[str, ...]], symbols: Mapping[str, str], walked: str, shared: str
+        self, ground: Mapping[str, tuple[str, ...]], symbols: Mapping[str, str], walked: str
     ) -> None:
-        self.ground, self.symbols, self.walked, self.shared = ground, dict(symbols), walked, shared
+        self.ground, self.symbols, self.walked = ground, dict(symbols), walked
         self._stages: dict[str, Stage] = {}
 
     def stage(

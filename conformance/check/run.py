@@ -210,7 +210,7 @@ def _disagreements(
     """Tiles that both builds show but not with the same bits."""
     other = index(probe.tiles)
     findings: dict[str, Finding] = {}
-    for tile in sorted(production.tiles, key=lambda t: order(t.key)):
+    for tile in sorted(production.tiles, key=lambda t: order(t.key, STAGES)):
         twin = other.get(tile.key)
         if twin is None:
             continue

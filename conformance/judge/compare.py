@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from tileproof.conformance.observe.tiles import F64, Chain, Key, Reference, StageTile
-from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class Comparison:
 def compare(chain: Chain, tiles: Iterable[StageTile]) -> Comparison:
     """Judges each tile alone, on the inputs that the kernel had for it."""
     result = Comparison()
-    for tile in sorted(tiles, key=lambda t: order(t.key)):
+    for tile in sorted(tiles, key=lambda t: order(t.key, chain.problem.stages)):
         reference = chain.reference(tile.stage, tile.coord, tile.rows, tile.cols)
         wrong = wrong_elements(tile, reference)
         result.scores.setdefault(tile.stage, StageScore()).add(_score(tile, reference))
@@ -107,11 +106,11 @@ def score(value: npt.NDArray[Any], written: npt.NDArray[np.bool_], expected: F64
     return StageScore(1, int(written.size), exact, float(ratio.max(initial=0.0)), unbounded)
 
 
-def order(key: Key) -> tuple[int, int, int, int]:
-    """Sort key of a tile: its stage in the graph, then token, k-block and CTA."""
+def order(key: Key, stages: Iterable[str]) -> tuple[int, int, int, int]:
+    """Sort key of a tile: its stage among `stages`, then token, k-block and CTA."""
     name, coord = key
     return (
-        list(STAGES).index(name),
+        list(stages).index(name),
         coord.token,
         -1 if coord.k_block is None else coord.k_block,
         -1 if coord.cta is None else coord.cta,

@@ -86,10 +86,12 @@ class Chain(Evaluation):
         ctas: int = 2,
         b_topk: int = B_TOPK,
         problem: ProblemType = SPARSE_MLA_BWD,
+        tiling: Tiling | None = None,
     ) -> None:
-        super().__init__(problem, inputs, Tiling(b_topk, ctas), BOUND, shared)
+        tiling = Tiling(b_topk, ctas) if tiling is None else tiling
+        super().__init__(problem, inputs, tiling, BOUND, shared)
         self.observed: Mapping[Key, StageTile] = {} if observed is None else observed
-        self.ctas, self.b_topk = ctas, b_topk
+        self.ctas, self.b_topk = tiling.ctas, tiling.block
         self._seen = {name for name, _ in self.observed}
         self._wholes: dict[tuple[str, int, int | None], Kept[Any]] = {}
 

@@ -327,7 +327,9 @@ class Bound(Keeping):
             for one in factors[1:]:
                 carried = carried * one.most + np.abs(value) * one.error
                 value, most = value * one.value, most * one.most
-            rounded = gamma(count - 1, U_F32) + gamma(2 * count, U_F64)
+            # A power of two multiplies without rounding.
+            rounding = count - 1 - min(sum(map(_power_of_two, factors)), count - 1)
+            rounded = gamma(rounding, U_F32) + gamma(2 * rounding, U_F64)
             # A partial product that underflows loses 2^-149 times the factors that follow.
             follow: Any = 1.0
             if count > 2:
@@ -358,7 +360,10 @@ class Bound(Keeping):
     def _sum(self, a: Bounded, b: Bounded, value: F64) -> Bounded:
         carried = a.error + b.error
         size = np.abs(value) + carried
-        error = _finish(carried + (U_F32 + U_F64) * size, size * (1 + U_F32))
+        rounded = (U_F32 + U_F64) * size
+        if not (a.most.all() and b.most.all()):
+            rounded = np.where((a.most == 0) | (b.most == 0), 0.0, rounded)  # x + 0 is x
+        error = _finish(carried + rounded, size * (1 + U_F32))
         free = _either(a.free, b.free)
         if np.isinf(error).any():
             both = [np.isinf(one.value) | np.isinf(one.errors) for one in (a, b)]
@@ -408,6 +413,11 @@ class _Rounded(Bounded):
     @property
     def error(self) -> F64 | float:
         return self._found
+
+
+def _power_of_two(term: Bounded) -> bool:
+    """Whether the term is one number, known exactly, that is a power of two."""
+    return term.value.ndim == 0 and term.exact and abs(np.frexp(term.value)[0]) == 0.5
 
 
 def _over(how: Any, arrays: list[Any]) -> Any:

@@ -22,10 +22,23 @@ class TileCoord:
 
 @dataclass(frozen=True)
 class Tiling:
-    """How a kernel cuts a problem: `block` elements of the walked axis per k-block, `ctas` per cluster."""
+    """How a kernel cuts a problem: `block` elements of the walked axis per k-block, `ctas` per cluster.
+
+    `shape`, where a CTA's part of the shared axes is not the problem's own affair: (axis, elements per CTA,
+    CTAs of a cluster along it).
+    """
 
     block: int
     ctas: int
+    shape: tuple[tuple[str, int, int], ...] = ()
+
+    def tile(self, axis: str) -> int:
+        """Elements of a shared axis per CTA."""
+        return next(elements for name, elements, _ in self.shape if name == axis)
+
+    def along(self, axis: str) -> int:
+        """CTAs of a cluster along a shared axis."""
+        return next(ctas for name, _, ctas in self.shape if name == axis)
 
 
 @dataclass(frozen=True)
@@ -73,6 +86,13 @@ class ProblemType(Protocol):
 
     def ground(self, inputs: Any, tiling: Tiling, group: int, name: str) -> Any:
         """A datum that is no stage, over the group's extents, in its own dtype (or `PartOf` another)."""
+
+    def place(self, inputs: Any, tiling: Tiling, coord: TileCoord, axes: tuple[str, ...]) -> tuple[Any, ...]:
+        """Where a tile lies in an output with these axes."""
+
+    @property
+    def words(self) -> Mapping[str, str]:
+        """What the elements of an axis are called in findings."""
 
     def rows(self, inputs: Any, tiling: Tiling, group: int, stage: str) -> tuple[Any, Any]:
         """Where a group's tile rows are added: rows of the output, and which tile rows are added at all."""

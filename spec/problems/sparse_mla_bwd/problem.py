@@ -67,6 +67,17 @@ class SparseMlaBwd:
             return inputs.problem.sm_scale
         raise TileproofError("unknown ground data", where=f"stage inputs {name!r}")
 
+    @property
+    def words(self) -> Mapping[str, str]:
+        return {"h_q": "head", "B_TOPK": "slot", "d_qk": "column", "d_v": "column", "s_kv": "kv row"}
+
+    def place(self, inputs: Inputs, cut: Tiling, coord: TileCoord, axes: tuple[str, ...]) -> tuple[Any, ...]:
+        own = {"topk": self.walked}
+        return tuple(
+            coord.token if axis == "s_q" else self.region(inputs, cut, coord, own.get(axis, axis))
+            for axis in axes
+        )
+
     def rows(self, inputs: Inputs, cut: Tiling, group: int, stage: str) -> tuple[Any, Any]:
         slots = self.extent(inputs, cut, group, self.walked)
         return inputs.indices[group, slots].astype(np.int64), key_mask(inputs)[group, slots]

@@ -34,7 +34,7 @@ SYMBOLS = {
     "delta": r"\delta",
 }
 
-_graph = Graph(GROUND, SYMBOLS, walked="B_TOPK", shared="h_q")
+_graph = Graph(GROUND, SYMBOLS, walked="B_TOPK")
 
 
 @_graph.stage("h_q", symbol=r"\delta", memory="global delta [s_q, h_q]")

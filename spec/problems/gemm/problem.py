@@ -1,0 +1,96 @@
+"""A matrix product as a problem type (`spec.problems.base`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.problems.base import TileCoord, Tiling
+from tileproof.spec.problems.gemm import stages
+from tileproof.spec.problems.gemm.inputs import Inputs
+from tileproof.spec.stage import Stage
+
+
+@dataclass(frozen=True)
+class Gemm:
+    """A group is what one cluster writes of D, a k-block a tile along K.
+
+    The tiling says what a CTA's tile of D is and how many CTAs of a cluster lie along M and N; ranks count
+    along M first, groups too.
+    """
+
+    biased: bool = False
+    changed: Mapping[str, Stage] | None = None
+    walked: str = "K"
+    shared: tuple[str, ...] = ("M", "N")
+
+    @property
+    def name(self) -> str:
+        return "gemm_bias" if self.biased else "gemm"
+
+    @property
+    def stages(self) -> Mapping[str, Stage]:
+        own = stages.BIASED if self.biased else stages.PLAIN
+        return own if self.changed is None else {**own, **self.changed}
+
+    @property
+    def words(self) -> Mapping[str, str]:
+        return {"M": "row", "N": "column", "K": "k"}
+
+    def _span(self, tiling: Tiling, axis: str) -> int:
+        """Elements of an axis of D that a cluster covers."""
+        return tiling.tile(axis) * tiling.along(axis)
+
+    def _place(self, inputs: Inputs, tiling: Tiling, group: int) -> dict[str, int]:
+        across = inputs.sizes["M"] // self._span(tiling, "M")
+        return {"M": group % across, "N": group // across}
+
+    def groups(self, inputs: Inputs, tiling: Tiling) -> range:
+        counts = [inputs.sizes[axis] // self._span(tiling, axis) for axis in self.shared]
+        return range(counts[0] * counts[1])
+
+    def k_blocks(self, inputs: Inputs, tiling: Tiling, group: int) -> int:
+        return inputs.sizes["K"] // tiling.block
+
+    def extent(self, inputs: Inputs, tiling: Tiling, group: int, axis: str) -> slice:
+        if axis == self.walked:
+            return slice(0, inputs.sizes[axis])
+        span = self._span(tiling, axis)
+        first = self._place(inputs, tiling, group)[axis] * span
+        return slice(first, first + span)
+
+    def region(self, inputs: Inputs, tiling: Tiling, coord: TileCoord, axis: str) -> slice:
+        if axis == self.walked:
+            first = (coord.k_block or 0) * tiling.block
+            return slice(first, first + tiling.block)
+        rank = coord.cta or 0
+        at = rank % tiling.along("M") if axis == "M" else rank // tiling.along("M")
+        first = self.extent(inputs, tiling, coord.token, axis).start + at * tiling.tile(axis)
+        return slice(first, first + tiling.tile(axis))
+
+    def place(
+        self, inputs: Inputs, tiling: Tiling, coord: TileCoord, axes: tuple[str, ...]
+    ) -> tuple[Any, ...]:
+        return tuple(self.region(inputs, tiling, coord, axis) for axis in axes)
+
+    def size(self, inputs: Inputs, axis: str) -> int:
+        return inputs.sizes[axis]
+
+    def ground(self, inputs: Inputs, tiling: Tiling, group: int, name: str) -> Any:
+        if name in ("alpha", "beta"):
+            return getattr(inputs, name)
+        rows, columns = (self.extent(inputs, tiling, group, axis) for axis in self.shared)
+        parts: dict[str, Any] = {"A": rows, "B": columns, "C": (rows, columns), "bias": columns}
+        if name not in parts:
+            raise TileproofError("unknown ground data", where=f"stage inputs {name!r}")
+        return np.asarray(getattr(inputs, name))[parts[name]]
+
+    def rows(self, inputs: Inputs, tiling: Tiling, group: int, stage: str) -> tuple[Any, Any]:
+        raise TileproofError("no tile of a product is added to rows", where=f"stage {stage}")
+
+
+GEMM = Gemm()
+GEMM_BIAS = Gemm(biased=True)

@@ -1,0 +1,165 @@
+"""The matrix product as a problem type: reference, bounds, and NVIDIA's tutorial kernels tile by tile."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from tileproof.conformance.explore import tutorials
+from tileproof.conformance.judge.compare import compare
+from tileproof.conformance.observe.tiles import Chain, StageTile
+from tileproof.reference.evaluate import Evaluation
+from tileproof.spec.arithmetic import BF16
+from tileproof.spec.arithmetic.bound import BOUND
+from tileproof.spec.arithmetic.exact import EXACT
+from tileproof.spec.arithmetic.rounded import Rounded
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.problems.base import Tiling
+from tileproof.spec.problems.gemm.inputs import Inputs, validate
+from tileproof.spec.problems.gemm.problem import GEMM, GEMM_BIAS, Gemm
+
+SMALL = Tiling(16, 4, (("M", 8, 2), ("N", 4, 2)))
+
+
+def draw(seed: int, biased: bool = False, integers: bool = False, k: int = 48) -> Inputs:
+    """32 x 16 outputs, eight tiles in four groups."""
+    rng = np.random.default_rng(seed)
+
+    def values(*shape: int) -> np.ndarray:
+        return rng.integers(-4, 5, shape) if integers else rng.standard_normal(shape)
+
+    dtype: Any = ml_dtypes.bfloat16 if biased else np.float16
+    A, B = values(32, k).astype(dtype), values(16, k).astype(dtype)
+    if biased:
+        return Inputs(A, B, bias=values(16).astype(np.float32), alpha=0.7)
+    return Inputs(A, B, C=values(32, 16).astype(np.float32), alpha=1.25, beta=-0.3)
+
+
+def whole(problem: Gemm, inputs: Inputs, m: Any) -> list[tuple[tuple[slice, slice], Any]]:
+    """Where each group lies in D, and what it is over `m`."""
+    evaluation = Evaluation(problem, inputs, SMALL, m)
+    found = []
+    for group in problem.groups(inputs, SMALL):
+        spans = tuple(problem.extent(inputs, SMALL, group, axis) for axis in ("M", "N"))
+        kept = evaluation.whole("D", group)
+        found.append((spans, kept.value if kept.copy is None else kept.copy))
+    return found  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("biased", [False, True])
+def test_the_reference_is_the_product(biased: bool) -> None:
+    inputs = draw(0, biased)
+    product = inputs.alpha * (inputs.A.astype(float) @ inputs.B.astype(float).T)
+    want = product + (inputs.bias if biased else inputs.beta * np.asarray(inputs.C, float))
+    for at, value in whole(GEMM_BIAS if biased else GEMM, inputs, EXACT):
+        assert np.allclose(value, want[at], rtol=1e-13, atol=1e-13)
+
+
+def excess(problem: Gemm, inputs: Inputs, m: Any, other: Gemm | None = None) -> float:
+    """Largest error in units of the bound of D over `m`, of `other` in the place of the problem."""
+    worst = 0.0
+    for (_, found), (_, term) in zip(
+        whole(other or problem, inputs, m), whole(problem, inputs, BOUND), strict=True
+    ):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.abs(found - term.value) / term.errors
+        worst = max(worst, float(np.where(found == term.value, 0.0, ratio).max()))
+    return worst
+
+
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_rounding_kernel_stays_inside(biased: bool, seed: int) -> None:
+    problem = GEMM_BIAS if biased else GEMM
+    assert excess(problem, draw(seed, biased), Rounded()) <= 1
+    if seed == 0:
+        assert excess(problem, draw(seed, biased), Rounded("tensor-core")) <= 1
+
+
+# A function in the place of the stage's own, and the problem that it is wrong for.
+WRONG = {
+    "beta C left out": (GEMM, lambda m, x, C, alpha, beta: m.mul(alpha, x)),
+    "minus beta C": (GEMM, lambda m, x, C, alpha, beta: m.sub(m.mul(alpha, x), m.mul(beta, C))),
+    "alpha of both": (GEMM, lambda m, x, C, alpha, beta: m.mul(alpha, m.add(x, m.mul(beta, C)))),
+    "no bias": (
+        GEMM_BIAS,
+        lambda m, x, bias, alpha: m.keep(m.mul(alpha, x), output=m.round_to(BF16, m.mul(alpha, x))),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_formula_is_outside(name: str) -> None:
+    problem, compute = WRONG[name]
+    stage = problem.stages["D"].with_function(compute)
+    wrong = replace(problem, changed={"D": stage})
+    assert excess(problem, draw(1, problem.biased), Rounded(), wrong) > 100
+
+
+def test_a_dropped_bf16_rounding_in_the_spec_makes_an_honest_kernel_wrong() -> None:
+    own = GEMM_BIAS.stages["D"]
+
+    def compute(m: Any, *terms: Any) -> Any:
+        kept = own.compute(m, *terms)
+        return m.keep(kept.value, output=kept.value)
+
+    unrounded = replace(GEMM_BIAS, changed={"D": own.with_function(compute)})
+    inputs = draw(2, True)
+    assert excess(unrounded, inputs, Rounded(), GEMM_BIAS) > 1 >= excess(GEMM_BIAS, inputs, Rounded())
+
+
+def test_inputs_that_do_not_fit_are_refused() -> None:
+    inputs = draw(0)
+    validate(inputs, {"M": 16, "N": 8, "K": 16})
+    for wrong in (
+        replace(inputs, C=None),
+        replace(inputs, bias=np.zeros(16, np.float32)),
+        replace(inputs, C=np.zeros((32, 16))),
+        replace(inputs, B=inputs.B.astype(np.float32)),
+        replace(inputs, A=np.full_like(inputs.A, np.nan)),
+    ):
+        with pytest.raises(TileproofError):
+            validate(wrong, {})
+    with pytest.raises(TileproofError, match="multiple"):
+        validate(inputs, {"K": 32})
+
+
+def tiling(tutorial: tutorials.Tutorial) -> Tiling:
+    x, y, _ = tutorial.cluster
+    return Tiling(64, x * y, (("M", 128, x), ("N", 256, y)))
+
+
+def tiles_of(chain: Chain, D: np.ndarray) -> list[StageTile]:
+    """D as the tiles of its CTAs."""
+    found = []
+    for group in chain.problem.groups(chain.inputs, chain.tiling):
+        for coord in chain.coordinates("D", group):
+            rows, cols = chain.region("D", coord)
+            value = D[rows, cols]
+            found.append(StageTile("D", coord, rows, cols, value, np.ones(value.shape, bool)))
+    return found
+
+
+@pytest.mark.parametrize("tutorial", tutorials.TUTORIALS, ids=lambda one: one.name)
+def test_the_tutorials_are_judged_tile_by_tile(tutorial: tutorials.Tutorial) -> None:
+    gemm = tutorials.problem(tutorial, 2 if tutorial.number < 3 else 1, seed=3, alpha=1.3, beta=-0.7)
+    gemm = replace(gemm, a=(gemm.a * np.float16(0.37)).astype(np.float16))
+    D, result = tutorials.run(tutorial, gemm)
+    assert not [one for one in result.findings if one.severity == "error"]
+    inputs = Inputs(gemm.a, gemm.b, gemm.c, alpha=gemm.alpha, beta=gemm.beta)
+    validate(inputs, {"M": tutorial.step_m, "N": tutorial.step_n, "K": 64})
+    chain = Chain(inputs, problem=GEMM, tiling=tiling(tutorial))
+    tiles = tiles_of(chain, D)
+    assert len(tiles) == tutorial.cluster[0] * tutorial.cluster[1]
+    result_of = compare(chain, tiles)
+    assert not result_of.divergences and 0 < result_of.scores["D"].worst <= 1
+    # One CTA's tile with the product of one step along K missing: that tile, and no other.
+    wrong = D.copy()
+    victim = tiles[-1]
+    lost = gemm.a[victim.rows, :16].astype(float) @ gemm.b[victim.cols, :16].astype(float).T
+    wrong[victim.rows, victim.cols] -= (gemm.alpha * lost).astype(np.float32)
+    (divergence,) = compare(chain, tiles_of(chain, wrong)).divergences
+    assert divergence.tile.coord == victim.coord

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Literal
 
 from tileproof.spec.machine.errors import TileproofError
@@ -59,7 +58,7 @@ class InStage:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Reported:
     """What the first error or warning of a launch with race checking must be.
 
     `second` is how the finding's instruction begins and `first` that of the access before it; `second_at` and
@@ -99,7 +98,7 @@ class Mutant:
     corpus: str
     target: str
     edits: tuple[Edit, ...]
-    expected: Finding | InStage
+    expected: Reported | InStage
     policy: Literal["early", "late", "random"] = "early"
     sizes: Sizes = field(default=Sizes())
 
@@ -115,7 +114,6 @@ _C = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|[A-Za-z_%$]\w*|\d[\w.]*
 _PYTHON = re.compile(r'#[^\n]*|"(?:\\.|[^"\\\n])*"|[A-Za-z_]\w*|\d[\w.]*|\S')
 
 
-@lru_cache(maxsize=256)
 def tokens(text: str, python: bool = False) -> tuple[tuple[str, int, int], ...]:
     """(token, start, end) of a text, without comments and white space."""
     pattern = _PYTHON if python else _C

@@ -8,35 +8,14 @@ from typing import Literal
 
 from tileproof.conformance.check.run import Subject
 from tileproof.conformance.drivers.capture import Observed, Schedule
-from tileproof.conformance.mutants.defects import Defect, defect, plant_ptx, source_overrides
+from tileproof.conformance.mutants.defects import build_planted, require_own
 from tileproof.emulator.causes import Allow
 from tileproof.kernels.compile import Built
+from tileproof.kernels.edit import Mutant
 from tileproof.kernels.launch import Launch
 from tileproof.kernels.target import Target
 from tileproof.kernels.variant import Variant
-from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
-
-
-def planted_on(kernel: Target, plant: str | None) -> Defect | None:
-    """The defect with this id, which must be one of the kernel's; TileproofError otherwise."""
-    return None if plant is None else _own(kernel, defect(plant))
-
-
-def _own(kernel: Target, planted: Defect) -> Defect:
-    if planted.kernel != kernel.name:
-        raise TileproofError(
-            "the defect belongs to another kernel",
-            where=f"--plant {planted.id}",
-            expected=planted.kernel,
-            found=kernel.name,
-        )
-    return planted
-
-
-def build_planted(kernel: Target, variant: Variant, planted: Defect | None, probe: bool = False) -> Built:
-    """The kernel's build (cached), with the defect in its source or its PTX."""
-    return plant_ptx(planted, kernel.build(variant, probe=probe, source_overrides=source_overrides(planted)))
 
 
 def on_emulator(
@@ -45,7 +24,7 @@ def on_emulator(
     *,
     stages: Sequence[str] = (),
     mma: Literal["fast", "exact"] = "fast",
-    planted: Defect | None = None,
+    planted: Mutant | None = None,
     races: bool = True,
     allow: Sequence[Allow] = (),
     strict: bool = False,
@@ -57,8 +36,7 @@ def on_emulator(
     """
     from tileproof.conformance.drivers import emulator
 
-    if planted is not None:
-        _own(kernel, planted)
+    require_own(kernel, planted)
 
     def driver(launch: Launch, plan: KernelPlan, schedule: Schedule, taps: bool) -> Observed:
         return emulator.run(

@@ -26,6 +26,7 @@ from tileproof.conformance.cli.explain import explain
 from tileproof.conformance.cli.explore import explore
 from tileproof.conformance.cli.inspect import inspect, instructions
 from tileproof.conformance.cli.layout import layout
+from tileproof.conformance.cli.mutants import mutants
 from tileproof.conformance.cli.orders import orders
 from tileproof.conformance.cli.prove import prove
 from tileproof.conformance.cli.trace import trace
@@ -145,7 +146,7 @@ def check(
     from tileproof.conformance.check import property as engine
     from tileproof.conformance.check.under_test import on_emulator
     from tileproof.conformance.drivers.capture import Schedule
-    from tileproof.conformance.mutants.defects import defect, planted_reference
+    from tileproof.conformance.mutants.defects import planted_on, planted_reference
     from tileproof.conformance.problems.case import Case
     from tileproof.emulator.causes import Allow
     from tileproof.kernels.registry import kernel as find_kernel
@@ -154,7 +155,7 @@ def check(
     for name in stages:
         stage(name)
     found = find_kernel(kernel)
-    planted = None if plant is None else defect(plant)
+    planted = planted_on(found, plant)
     case = None if case_json is None else Case.from_json(case_json)
     if case is not None and policy == "all":
         raise TileproofError(
@@ -312,9 +313,16 @@ def stages(as_json: bool) -> int:
 def defects(as_json: bool) -> int:
     """List the planted defects that `check --plant` knows."""
     from tileproof.conformance.mutants.defects import defects as known
+    from tileproof.kernels.edit import InStage
 
     rows = [
-        {"id": one.id, "defect": one.title, "kernel": one.kernel, "found in": one.stage, "corpus": one.corpus}
+        {
+            "id": one.id,
+            "defect": one.title,
+            "kernel": one.target,
+            "found as": one.expected.stage if isinstance(one.expected, InStage) else one.expected.code,
+            "corpus": one.corpus,
+        }
         for one in known().values()
     ]
     text.print_rows("Planted defects", rows, as_json)
@@ -327,6 +335,7 @@ main.add_command(explore)
 main.add_command(inspect)
 main.add_command(instructions)
 main.add_command(layout)
+main.add_command(mutants)
 main.add_command(orders)
 main.add_command(prove)
 main.add_command(trace)

@@ -155,8 +155,8 @@ def _sizes(variant: str | None, d_qk: str | None) -> list[str]:
 def _kernel(
     name: str, variant: str | None, d_qk: str | None, blocks: int, case_json: str | None, plant: str | None
 ) -> _Subject:
-    from tileproof.conformance.check.under_test import build_planted, planted_on
     from tileproof.conformance.explore.explored import Explored
+    from tileproof.conformance.mutants.defects import build_planted, planted_on
     from tileproof.conformance.problems.case import Case, one_token
     from tileproof.kernels.registry import kernel as find_kernel
 

@@ -20,7 +20,7 @@ def orders(only: tuple[str, ...], as_json: bool) -> int:
     """Plant races and hangs one by one and print what the emulator finds; exit 1 when one is missed or
     misnamed.
     """
-    from tileproof.conformance.mutants.synchronisation.catalogue import catalogue, where
+    from tileproof.conformance.mutants.synchronisation.catalogue import catalogue, expected_of, where
     from tileproof.conformance.mutants.synchronisation.run import run
 
     known = catalogue()
@@ -52,7 +52,7 @@ def orders(only: tuple[str, ...], as_json: bool) -> int:
                     "corpus": ", ".join(row.classes),
                     "where": where(row),
                     "found as": finding.code if finding else "nothing",
-                    "root": named if not outcome.wrong else f"NOT {row.expected.code}: {named}",
+                    "root": named if not outcome.wrong else f"NOT {expected_of(row).code}: {named}",
                     "schedule": str(shown.schedule) if shown else "",
                     "shown under": " ".join(outcome.policies),
                     "seconds": round(outcome.seconds, 2),

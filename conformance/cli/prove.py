@@ -110,7 +110,7 @@ def _kernel_launch(
     kernel: str, variant: str | None, d_qk: str | None, blocks: int, case_json: str | None, plant: str | None
 ) -> tuple[Launch, KernelPlan, str]:
     """The launch of one token, the plan, and what it is in words."""
-    from tileproof.conformance.check.under_test import build_planted, planted_on
+    from tileproof.conformance.mutants.defects import build_planted, planted_on
     from tileproof.conformance.problems.case import Case, one_token
     from tileproof.kernels.outside import looks_like_a_path
     from tileproof.kernels.registry import kernel as find_kernel

@@ -56,10 +56,10 @@ def trace(
 
     Exit code 1 when the launch has an error, such as a hang: the trace then shows the waits never over.
     """
-    from tileproof.conformance.check.under_test import build_planted, planted_on
     from tileproof.conformance.drivers import emulator
     from tileproof.conformance.drivers.capture import Schedule
     from tileproof.conformance.drivers.names import PlanTraceNames
+    from tileproof.conformance.mutants.defects import build_planted, planted_on
     from tileproof.conformance.problems.case import one_token
     from tileproof.emulator import Schedule as EmulatorSchedule
     from tileproof.kernels.registry import kernel as find_kernel

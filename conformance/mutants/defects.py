@@ -1,7 +1,6 @@
 """Planted defects: a check that has never failed is not a check.
 
-A defect is a small edit of a kernel source, of its PTX, or of the reference, together with the stage and tile
-at which `tileproof check` must find it.
+The mutants of a kernel stand beside it; here they are found by id and planted.
 """
 
 from __future__ import annotations
@@ -9,51 +8,24 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
 
-from tileproof.kernels.compile import ROOT as KERNEL_ROOT
 from tileproof.kernels.compile import Built
+from tileproof.kernels.edit import Mutant, apply
+from tileproof.kernels.registry import kernels
+from tileproof.kernels.target import Target
+from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
 
-Kind = Literal["source", "ptx", "reference"]
-ANY = -1
+
+def defects() -> Mapping[str, Mutant]:
+    """The mutants of every known kernel by id."""
+    return MappingProxyType({one.id: one for target in kernels().values() for one in target.mutants()})
 
 
-@dataclass(frozen=True)
-class Defect:
-    """One planted defect.
-
-    `file` is relative to kernels/ (source), a module of tileproof (reference), or empty (ptx). `find` must
-    occur exactly `count` times in its text (`ANY`: at least once). `stage` and `place` are what the finding
-    must name; `corpus` holds the ids of the public bugs that it stands for.
-    """
-
-    id: str
-    title: str
-    kernel: str
-    kind: Kind
-    file: str
-    find: str
-    replace: str
-    stage: str
-    place: str
-    corpus: str = ""
-    count: int = 1
-
-
-def defects() -> Mapping[str, Defect]:
-    """All planted defects by id."""
-    from tileproof.conformance.mutants import planted, planted_head128
-
-    every = (*planted.DEFECTS, *planted_head128.DEFECTS, *planted_head128.HEAD64)
-    return MappingProxyType({one.id: one for one in every})
-
-
-def defect(name: str, known: Mapping[str, Defect] | None = None) -> Defect:
-    """The defect with id `name`; TileproofError lists the known ones."""
+def defect(name: str, known: Mapping[str, Mutant] | None = None) -> Mutant:
+    """The mutant with id `name`; TileproofError lists the known ones."""
     known = defects() if known is None else known
     if name not in known:
         raise TileproofError(
@@ -66,52 +38,56 @@ def defect(name: str, known: Mapping[str, Defect] | None = None) -> Defect:
     return known[name]
 
 
-def apply(planted: Defect, text: str) -> str:
-    """`text` with the defect in it; TileproofError unless `find` occurs as often as the defect says."""
-    seen = text.count(planted.find)
-    if not planted.find or (seen != planted.count and not (planted.count == ANY and seen)):
+def planted_on(kernel: Target, plant: str | None) -> Mutant | None:
+    """The mutant with this id, which must be one of the kernel's; TileproofError otherwise."""
+    if plant is None:
+        return None
+    own = {one.id: one for one in kernel.mutants()}
+    return own[plant] if plant in own else _of_another(kernel, defect(plant, {**defects(), **own}))
+
+
+def require_own(kernel: Target, planted: Mutant | None) -> None:
+    """TileproofError when the mutant is another kernel's."""
+    if planted is not None and planted.target != kernel.name:
+        _of_another(kernel, planted)
+
+
+def _of_another(kernel: Target, planted: Mutant) -> Mutant:
+    raise TileproofError(
+        "the defect belongs to another kernel",
+        where=f"--plant {planted.id}",
+        expected=planted.target,
+        found=kernel.name,
+    )
+
+
+def build_planted(kernel: Target, variant: Variant, planted: Mutant | None, probe: bool = False) -> Built:
+    """The kernel's build (cached), with the mutant's edits in its sources and its PTX."""
+    if planted is None:
+        return kernel.build(variant, probe)
+    try:
+        return kernel.build(variant, probe, planted.edits)
+    except TileproofError as error:
+        where = f"mutant {planted.id}, {error.where}"
         raise TileproofError(
-            "the planted defect does not fit the text any more",
-            where=f"defect {planted.id}, {planted.file or 'PTX'}",
-            expected=f"{'some' if planted.count == ANY else planted.count} occurrence(s) of {planted.find!r}",
-            found=f"{seen}",
-            do="bring the defect up to date with the source",
-        )
-    return text.replace(planted.find, planted.replace)
-
-
-def source_overrides(planted: Defect | None) -> dict[str, str]:
-    """The overrides that a kernel build takes: the one changed source of a "source" defect, else none."""
-    if planted is None or planted.kind != "source":
-        return {}
-    path = KERNEL_ROOT / planted.file
-    if not path.is_file():
-        raise TileproofError(
-            "the defect's source does not exist", where=f"defect {planted.id}", found=planted.file
-        )
-    return {planted.file: apply(planted, path.read_text())}
-
-
-def plant_ptx(planted: Defect | None, built: Built) -> Built:
-    """`built` with a "ptx" defect in its PTX, else `built` itself."""
-    if planted is None or planted.kind != "ptx":
-        return built
-    return replace(built, ptx=apply(planted, built.ptx))
+            error.what, where=where, expected=error.expected, found=error.found, do=error.do
+        ) from error
 
 
 @contextmanager
-def planted_reference(planted: Defect | None) -> Iterator[None]:
-    """While it lasts, the module of a "reference" defect runs with the defect in it."""
-    if planted is None or planted.kind != "reference":
-        yield
-        return
-    module = importlib.import_module(planted.file)
-    text = Path(str(module.__file__)).read_text()
-    changed = apply(planted, text)
-    before = dict(vars(module))
+def planted_reference(planted: Mutant | None) -> Iterator[None]:
+    """While it lasts, the modules that the mutant edits run with its edits in them."""
+    edits = [] if planted is None else [one for one in planted.edits if one.place.kind == "module"]
+    before = []
     try:
-        exec(compile(changed, str(module.__file__), "exec"), vars(module))
+        for edit in edits:
+            assert planted is not None
+            module = importlib.import_module(edit.place.file)
+            changed = apply(planted.id, edit, Path(str(module.__file__)).read_text())
+            before.append((module, dict(vars(module))))
+            exec(compile(changed, str(module.__file__), "exec"), vars(module))
         yield
     finally:
-        vars(module).clear()
-        vars(module).update(before)
+        for module, names in reversed(before):
+            vars(module).clear()
+            vars(module).update(names)

@@ -2,78 +2,183 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
 import pytest
 from tileproof.conformance.mutants.defects import (
-    Defect,
-    apply,
+    build_planted,
     defect,
     defects,
+    planted_on,
     planted_reference,
-    source_overrides,
 )
-from tileproof.kernels.registry import kernel
+from tileproof.kernels import edit as edits
+from tileproof.kernels.edit import ANY, PTX, Edit, InStage, Mutant, Place, Reported
+from tileproof.kernels.registry import kernel, own
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.problems.sparse_mla_bwd import stages
-from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
 from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
 
-SAMPLE = Defect("sample", "a sample", "head128-part0", "ptx", "", "add", "sub", "P", "every tile", count=2)
+PART0 = kernel("head128-part0")
 
 
-def test_replaces_every_occurrence():
-    assert apply(SAMPLE, "add; add;") == "sub; sub;"
+def apply(anchor: str, text: str, count: int = 1, replacement: str = "sub;") -> str:
+    return edits.apply("sample", Edit(Place(anchor, count=count), replacement), text)
 
 
-@pytest.mark.parametrize("text", ("", "add;", "add; add; add;"))
-def test_refuses_another_number_of_occurrences(text):
+def sample(*planted: Edit) -> Mutant:
+    return Mutant("sample", "a sample", "", "head128-part0", planted, InStage("P", "every tile"))
+
+
+def test_replaces_every_occurrence() -> None:
+    assert apply("add;", "add; add;", count=2) == "sub; sub;"
+    assert apply("add;", "add; add; add;", count=ANY) == "sub; sub; sub;"
+
+
+@pytest.mark.parametrize("text", ["", "add;", "add; add; add;"])
+def test_refuses_another_number_of_occurrences(text: str) -> None:
     with pytest.raises(TileproofError, match="does not fit the text"):
-        apply(SAMPLE, text)
+        apply("add;", text, count=2)
 
 
-def test_refuses_an_empty_find():
+@pytest.mark.parametrize("count", [1, ANY])
+def test_refuses_an_anchor_without_tokens_and_one_that_is_not_there(count: int) -> None:
+    for anchor in ("", "  // a comment alone", "mul;"):
+        with pytest.raises(TileproofError, match="does not fit the text"):
+            apply(anchor, "add;", count)
+
+
+CALL = "smem.ready[b].wait((k / 2) & 1);"
+REFORMATTED = (
+    "smem.ready[b].wait( (k/2)&1 );",
+    "smem.ready[b].wait(\n    (k / 2) & 1);",
+    "smem . ready [ b ]\n  .wait((k / 2) /* the phase */ & 1)  // of the ring\n;",
+)
+
+
+@pytest.mark.parametrize("text", REFORMATTED)
+def test_an_anchor_survives_a_reformatted_source(text: str) -> None:
+    assert apply(CALL, f"before();\n{text}\nafter();") == "before();\nsub;\nafter();"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "smem.ready[b].wait((k / 2) & 10);",
+        "smem.ready[b2].wait((k / 2) & 1);",
+        "smem.ready[b].wait((k / 2));",
+    ],
+)
+def test_other_tokens_are_another_text(text: str) -> None:
+    with pytest.raises(TileproofError, match="does not fit the text"):
+        apply(CALL, text)
+
+
+def test_a_string_is_one_token() -> None:
     with pytest.raises(TileproofError):
-        apply(replace(SAMPLE, find="", count=0), "text")
+        apply('asm("a b");', 'asm("a  b");')
 
 
-def test_unknown_defect_lists_the_known():
+def test_lines_are_those_of_the_last_statement() -> None:
+    text = "wait(\n  parity);\nfence();\nload(a,\n     b);\n"
+    assert list(edits.lines_at("sample", "f", "wait(parity); fence();", text)) == [3]
+    assert list(edits.lines_at("sample", "f", "fence(); load(a, b);", text)) == [4, 5]
+    assert list(edits.lines_at("sample", "f", "load(a,", text)) == [4]
+    with pytest.raises(TileproofError, match="does not fit"):
+        edits.lines_at("sample", "f", "fence()", text + "fence();")
+
+
+PTX_TEXT = """.file 1 "kernels/f.cuh"
+.loc 1 3 5
+bar.sync 0;
+@%p1 fence.acquire;
+.loc 1 4 5
+bar.sync 1;
+"""
+
+
+def test_instructions_are_found_by_the_source_line() -> None:
+    sources = {"f.cuh": "a;\nb;\nmeet();\nmeet_again();\n"}
+    place = Place("meet();", "f.cuh", opcode="bar.sync")
+
+    def planted(*some: Edit) -> str:
+        return edits.in_ptx("sample", some, PTX_TEXT, sources, "kernels/")
+
+    assert "bar.warp.sync;\n@%p1" in planted(Edit(place, "bar.warp.sync;"))
+    number = Place("meet_again();", "f.cuh", opcode="bar.sync", part=r"\d+;")
+    assert planted(Edit(number, "7;")) == PTX_TEXT.replace("sync 1;", "sync 7;")
+    for wrong in (
+        Place("meet();", "f.cuh", opcode="bar.arrive"),
+        Place("meet();", "f.cuh", 2, opcode="bar.sync"),
+        Place("meet();", "g.cuh", opcode="bar.sync"),
+        Place("meet();", "f.cuh", opcode="bar.sync", part="zzz"),
+    ):
+        with pytest.raises(TileproofError, match="does not fit"):
+            planted(Edit(wrong, ""))
+
+
+def test_unknown_defect_lists_the_known() -> None:
     with pytest.raises(TileproofError) as caught:
-        defect("no-such", {"sample": SAMPLE})
+        defect("no-such", {"sample": sample()})
     assert "sample" in caught.value.expected
 
 
-def test_source_override_is_the_changed_file():
-    path = "sm100/head128_part0/kernel.cu"
-    planted = replace(SAMPLE, kind="source", file=path, find="#include", replace="#include  ", count=0)
-    with pytest.raises(TileproofError):
-        source_overrides(planted)
-    assert source_overrides(SAMPLE) == {}
+def test_a_defect_of_another_kernel_is_refused() -> None:
+    with pytest.raises(TileproofError, match="another kernel"):
+        planted_on(PART0, "h64-dq-cleared")
 
 
-def test_reference_defect_lasts_only_inside_the_context():
-    planted = replace(
-        SAMPLE,
-        kind="reference",
-        file="tileproof.spec.problems.sparse_mla_bwd.stages",
-        find="m.rowsum(",
-        replace="2 * m.rowsum(",
-        count=1,
-    )
-    o, before = np.ones((2, 4)), stages.STAGES["delta"]
-
-    def delta():
-        return SPARSE_MLA_BWD.stages["delta"].exact(o=o, dO=o).tolist()
-
-    with planted_reference(planted):
-        assert delta() == [8, 8]
-    assert SPARSE_MLA_BWD.stages["delta"] is before and delta() == [4, 4]
+def test_an_edit_that_does_not_fit_names_its_mutant() -> None:
+    wrong = sample(Edit(Place("no such text", "sm100/head128_part0/kernel.cuh")))
+    with pytest.raises(TileproofError) as caught:
+        build_planted(PART0, PART0.variants[0], wrong)
+    assert "sample" in caught.value.where and "does not fit" in caught.value.what
+    with pytest.raises(TileproofError, match="source does not exist"):
+        build_planted(PART0, PART0.variants[0], sample(Edit(Place("x", "sm100/none.cuh"))))
 
 
-@pytest.mark.parametrize("planted", defects().values(), ids=lambda d: d.id)
-def test_every_listed_defect_fits_its_source(planted):
-    assert planted.stage in (*STAGES, "") and planted.place
-    assert kernel(planted.kernel).name == planted.kernel
-    if planted.kind == "source":
-        assert source_overrides(planted)
+def test_reference_defect_lasts_only_inside_the_context() -> None:
+    from tileproof.spec.problems.sparse_mla_bwd import stages
+
+    before = stages.delta
+    (edit,) = defects()["scale-in-p"].edits
+    assert edit.place.kind == "module"
+    with planted_reference(defects()["scale-in-p"]):
+        assert stages.delta is not before
+    assert stages.delta is before
+    with planted_reference(None), planted_reference(sample()):
+        assert stages.delta is before
+
+
+def test_every_planted_defect_is_still_there() -> None:
+    """As many as when they were six kinds of string surgery."""
+    kinds: dict[tuple[str, bool], int] = {}
+    for target in own().values():
+        for one in target.mutants():
+            key = (target.name, isinstance(one.expected, InStage))
+            kinds[key] = kinds.get(key, 0) + 1
+    assert kinds == {
+        ("head128", True): 39,
+        ("head128", False): 27,
+        ("head64", True): 39,
+        ("head128-part0", True): 25,
+        ("head128-part0", False): 22,
+    }
+    assert len(defects()) == sum(kinds.values()), "two mutants have the same id"
+
+
+@pytest.mark.parametrize("planted", defects().values(), ids=lambda one: one.id)
+def test_every_listed_defect_fits_its_text(planted: Mutant) -> None:
+    """The edits of sources and modules; those of the PTX are tried where the mutants are run."""
+    target = kernel(planted.target)
+    assert planted.edits
+    if isinstance(planted.expected, InStage):
+        assert planted.expected.stage in (*STAGES, "") and planted.expected.place
+    else:
+        assert isinstance(planted.expected, Reported) and planted.expected.code
+    changed = edits.in_sources(planted.id, planted.edits, target.sources)
+    assert set(changed) == {one.place.file for one in planted.edits if one.place.kind == "source"}
+    assert all(text != target.sources[path] for path, text in changed.items())
+    for one in planted.edits:
+        assert one.place.file != PTX or one.place.text
+        if one.place.opcode:
+            assert edits.lines_at(planted.id, one.place.file, one.place.text, target.sources[one.place.file])
+    with planted_reference(planted):  # an edit of a module that does not fit is an error here
+        pass

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from tileproof.conformance.cli.app import main
 from tileproof.conformance.drivers import emulator
 from tileproof.conformance.drivers.capture import Schedule
-from tileproof.conformance.mutants.defects import defect, source_overrides
+from tileproof.conformance.mutants.defects import build_planted, defect
 from tileproof.conformance.problems.case import Case, Indices
 from tileproof.kernels.registry import kernel
 
@@ -40,7 +40,7 @@ def root(planted: str, schedule: Schedule) -> tuple[str, ...]:
     """The root of the hang of a planted defect on four k-blocks."""
     entry, plan = kernel(PART0), kernel(PART0).plan(kernel(PART0).variant(d_qk=576))
     inputs = Case(576, s_kv=256, blocks=4, tokens=(Indices(),), values="integers").inputs()
-    built = entry.build(entry.variant(d_qk=576), source_overrides=source_overrides(defect(planted)))
+    built = build_planted(entry, entry.variant(d_qk=576), defect(planted))
     seen = emulator.run(entry.launch(inputs, built), plan, schedule=schedule, taps=False)
     hangs = [finding for finding in seen.findings if finding.code == "hang"]
     assert len(hangs) == 1, [finding.message for finding in seen.findings]

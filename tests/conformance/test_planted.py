@@ -6,8 +6,8 @@ import pytest
 from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.under_test import on_emulator
 from tileproof.conformance.mutants.defects import planted_reference
-from tileproof.conformance.mutants.planted import DEFECTS
 from tileproof.kernels.registry import kernel
+from tileproof.kernels.sm100.head128_part0.mutants import VALUES
 
 EXAMPLES = 100
 # What the cause, pattern or code of the first finding must say, beyond stage and place.
@@ -40,7 +40,7 @@ SEEDS = 4
 RARE = {"q-not-waited-for": {"examples": 400, "policy": "random"}}
 
 
-@pytest.mark.parametrize("planted", DEFECTS, ids=lambda one: one.id)
+@pytest.mark.parametrize("planted", VALUES, ids=lambda one: one.id)
 def test_planted_defect_is_caught(planted):
     """Caught whatever the seed, at its stage, and replayed; explained for one of a few seeds at least.
 
@@ -49,14 +49,14 @@ def test_planted_defect_is_caught(planted):
     """
     heard = []
     with planted_reference(planted):
-        found = kernel(planted.kernel)
+        found = kernel(planted.target)
         subject = on_emulator(found, found.variant(d_qk=576), planted=planted)
         for seed in range(SEEDS):
             how = {"examples": EXAMPLES, "policy": "all"} | RARE.get(planted.id, {})
             report = engine.check(subject, seed=seed, shrink_seconds=5.0, **how)
             assert report.failure is not None, f"{planted.id} was not caught in {how['examples']} examples"
             finding = report.failure.findings[0]
-            assert finding.stage == planted.stage
+            assert finding.stage == planted.expected.stage
             again = engine.replay(subject, report.failure.case, report.failure.schedule)
             assert again.failure is not None
             # As text, for a NaN found is not equal to itself.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.under_test import on_emulator
-from tileproof.conformance.mutants.planted_head128 import DEFECTS
 from tileproof.kernels.registry import kernel
+from tileproof.kernels.sm100.head128.mutants import VALUES
 
 EXAMPLES = 100
 # What the message, cause, pattern or code of the first finding must say, beyond its stage.
@@ -53,20 +53,20 @@ BEFORE = {
 
 
 def test_every_defect_named_above_exists():
-    assert set(SAYS) <= {planted.id for planted in DEFECTS} and len(DEFECTS) >= 25
+    assert set(SAYS) <= {planted.id for planted in VALUES} and len(VALUES) >= 25
 
 
 SEEDS = 4
 
 
-@pytest.mark.parametrize("planted", DEFECTS, ids=lambda one: one.id)
+@pytest.mark.parametrize("planted", VALUES, ids=lambda one: one.id)
 def test_planted_defect_is_caught(planted):
     """Caught whatever the seed, at its stage; what explains it is named for one of the first few at least.
 
     Which example fails first depends on more than the seed: Hypothesis draws on the modules that happen to be
     loaded.
     """
-    found = kernel(planted.kernel)
+    found = kernel(planted.target)
     subject = on_emulator(found, found.variant(d_qk=576), planted=planted, races=False)  # by its values
     heard = []
     for seed in range(SEEDS):
@@ -78,7 +78,7 @@ def test_planted_defect_is_caught(planted):
         heard.append(f"{finding.stage}: {said}")
         wanted = BEFORE.get((finding.stage, planted.id))
         if wanted is None:
-            assert finding.stage == planted.stage, finding.lines()
+            assert finding.stage == planted.expected.stage, finding.lines()
             wanted = SAYS.get(planted.id, "")
         if wanted in said:
             return

@@ -9,7 +9,7 @@ from head128_cases import exact_case, random_case
 from tileproof.conformance.check import property as check
 from tileproof.conformance.check.under_test import on_emulator
 from tileproof.conformance.drivers.capture import Schedule
-from tileproof.conformance.mutants.defects import Defect
+from tileproof.kernels.edit import Edit, InStage, Mutant, Place
 from tileproof.kernels.registry import kernel
 from tileproof.reference import walk
 from tileproof.spec.plans import head128 as plan_of_head128
@@ -100,17 +100,16 @@ def test_R13_all_ones_show_the_whole_product(d_qk: int) -> None:
 @pytest.mark.corpus("R13")
 def test_R13_a_product_of_a_cta_pair_is_published_by_its_commit() -> None:
     """head128-part0 multiplies with cta_group::2."""
-    planted = Defect(
+    commit = Place(
+        "ptx::commit_pair(smem.p_ready[s].address(), kEveryRank);", "sm100/head128_part0/kernel.cuh"
+    )
+    planted = Mutant(
         "published-by-arrivals",
         "P of the pair is published by arrivals in both CTAs, without waiting for the MMA",
-        "head128-part0",
-        "source",
-        "sm100/head128_part0/kernel.cuh",
-        "ptx::commit_pair(smem.p_ready[s].address(), kEveryRank);",
-        "smem.p_ready[s].arrive_in(0);\n      smem.p_ready[s].arrive_in(1);",
-        "P",
-        "every tile",
         "R13",
+        "head128-part0",
+        (Edit(commit, "smem.p_ready[s].arrive_in(0);\n      smem.p_ready[s].arrive_in(1);"),),
+        InStage("P", "every tile"),
     )
     part0 = kernel("head128-part0")
     honest = check.check(on_emulator(part0, part0.variant(d_qk=576)), examples=5, seed=0, policy="late")

@@ -14,7 +14,7 @@ from tileproof.spec.problems.sparse_mla_bwd.inputs import key_mask
 from .head128_cases import random_case
 from .head128_runs import Run, first_wrong, run
 
-# conformance/mutants/planted_head128.py plants most of these too; here the kernel's own tests judge them.
+# kernels/sm100/head128/mutants.py plants most of these too; here the kernel's own tests judge them.
 pytestmark = pytest.mark.slow
 FOLDER = "sm100/head128"
 

@@ -98,7 +98,7 @@ def test_planted_defects_are_found_in_their_stage(name: str) -> None:
     subject = on_emulator(KERNEL, KERNEL.variant(d_qk=576), planted=planted, races=False)
     report = engine.check(subject, examples=60, seed=1, shrink_seconds=0.0)
     assert report.failure is not None
-    assert report.failure.findings[0].stage == planted.stage
+    assert report.failure.findings[0].stage == planted.expected.stage
 
 
 def test_the_commands_take_it() -> None:

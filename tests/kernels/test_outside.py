@@ -19,6 +19,7 @@ PACKAGE = """
 from dataclasses import replace
 from pathlib import Path
 
+from tileproof.kernels.edit import Edit, InStage, Mutant, Place, Reported
 from tileproof.kernels.image import Sources
 from tileproof.kernels.sm100.head128_part0.host import describe
 from tileproof.kernels.target import Target
@@ -30,6 +31,17 @@ def plan(variant):
     return replace(head128_part0.plan(variant["d_qk"]), name="acme-scores")
 
 
+KERNEL = "sm100/head128_part0/kernel.cuh"
+NOT_STORED = Place("if (lane < Sum::kHeadsPerWarp) params.delta[first_row + lane] = delta;", KERNEL)
+READ = Place("ptx::load_tmem_32_columns(this->tmem(Plan::tmem::P::column + s * kColumns), v);"
+             "ptx::wait_tmem_loads();", KERNEL, opcode="tcgen05.wait::ld")
+MUTANTS = (
+    Mutant("acme-delta", "delta is never stored", "", "acme-scores", (Edit(NOT_STORED),),
+           InStage("delta", "every head")),
+    Mutant("acme-read", "P is freed before it has been read", "", "acme-scores", (Edit(READ),),
+           Reported("race-tmem-unwaited", "tcgen05.mma", "tcgen05.ld", "wait::ld")),
+)
+
 TARGETS = Target(
     name="acme-scores",
     variants=(Variant.of("sparse_mla_bwd", h_q=128, d_qk=512),),
@@ -39,6 +51,7 @@ TARGETS = Target(
         root=Path(__file__).parent / "cuda",
     ),
     describe=describe,
+    mutants=lambda: MUTANTS,
 )
 """
 
@@ -90,6 +103,12 @@ def passes_through_every_command(name: str) -> None:
     assert checked["verdict"] == "pass" and set(checked["results"][0]["stages"]) >= {"delta", "P"}
     assert checked["results"][0]["variant"] == {"d_qk": 512, "h_q": 128}
     assert as_json("explore", name, "--schedules", "4")["verdict"] == "pass"
+    planted = run("explore", name, "--schedules", "2", "--plant", "acme-read")
+    assert planted.exit_code == 1 and "race-tmem-unwaited" in planted.output
+    killed = as_json("mutants", name, "--examples", "5")
+    assert [(row["mutant"], row["verdict"]) for row in killed["mutants"]] == [
+        ("acme-delta", "killed"), ("acme-read", "killed")
+    ]  # fmt: skip
     trace = run("trace", name, "--blocks", "1", "--text")
     assert trace.exit_code == 0 and "p_ready" in trace.output
 
@@ -109,6 +128,17 @@ def test_its_source_places_are_its_own(tmp_path: Path) -> None:
     target = registry.kernel(str(package(tmp_path)))
     ptx = target.build(target.variants[0]).ptx
     assert '"cuda/scores/kernel.cu"' in ptx and '"kernels/' not in ptx
+
+
+def test_a_mutant_that_survives_is_told(tmp_path: Path) -> None:
+    """One that changes nothing, and one that is found elsewhere than it says."""
+    text = PACKAGE.replace("(Edit(NOT_STORED),)", "(Edit(NOT_STORED, NOT_STORED.text),)")
+    text = text.replace("race-tmem-unwaited", "race-exit")
+    seen = run("mutants", str(package(tmp_path, text=text)), "--examples", "2", "--json")
+    assert seen.exit_code == 1, seen.output
+    first, second = json.loads(seen.stdout)["mutants"]
+    assert first["verdict"] == "survived 2 examples" and "race-tmem-unwaited" in second["verdict"]
+    assert run("mutants", "head64", "--only", "acme-delta").exit_code == 2
 
 
 PTX = """

@@ -8,17 +8,11 @@ from dataclasses import replace
 import pytest
 from tileproof.conformance.mutants.synchronisation import catalogue as orders
 from tileproof.conformance.mutants.synchronisation import run as orders_run
-from tileproof.conformance.mutants.synchronisation.catalogue import (
-    CLASSES,
-    Expected,
-    PtxEdit,
-    Row,
-    Sizes,
-    SourceEdit,
-    TextEdit,
-)
+from tileproof.conformance.mutants.synchronisation.catalogue import CLASSES
+from tileproof.conformance.mutants.synchronisation.ptx import text
 from tileproof.conformance.mutants.synchronisation.run import SCHEDULES, faults, launch, programs, run
 from tileproof.emulator import Schedule
+from tileproof.kernels.edit import Edit, Mutant, Place, Reported, Sizes
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError
 
@@ -43,9 +37,9 @@ def test_planted_order_is_found_and_named(name: str) -> None:
 
 @pytest.mark.parametrize("name", programs())
 def test_program_as_it_should_be_is_clean(name: str) -> None:
-    text = programs()[name].text()
+    own = programs()[name].text()
     for schedule in CLEAN:
-        shown = faults(*launch(name, text, schedule), schedule)
+        shown = faults(*launch(name, own, schedule), schedule)
         assert not shown, f"{schedule}: {shown[0].finding}"
 
 
@@ -68,8 +62,8 @@ def test_each_class_is_planted_at_least_twice() -> None:
 
 
 def test_at_least_eight_are_planted_in_kernel_sources() -> None:
-    in_source = [row for row in ROWS.values() if any(isinstance(edit, SourceEdit) for edit in row.edits)]
-    in_ptx = [row for row in ROWS.values() if any(isinstance(edit, PtxEdit) for edit in row.edits)]
+    in_source = [row for row in ROWS.values() if any(edit.place.kind == "source" for edit in row.edits)]
+    in_ptx = [row for row in ROWS.values() if any(bool(edit.place.opcode) for edit in row.edits)]
     assert len(in_source) >= 8 and {row.target for row in in_source + in_ptx} == {"head128-part0", "head128"}
 
 
@@ -79,7 +73,7 @@ def test_rows_say_what_must_be_named() -> None:
         if expected.code.startswith("race-"):
             assert expected.first and expected.second and expected.missing, row.id
             at = expected.first_at or expected.second_at
-            assert at or isinstance(row.edits[0], TextEdit), row.id
+            assert at or not row.edits[0].place.file, row.id
         elif expected.code in ("hang", "livelock"):
             assert len(expected.says) >= 2, row.id
         else:
@@ -87,7 +81,7 @@ def test_rows_say_what_must_be_named() -> None:
 
 
 def test_every_program_has_a_wrong_twin() -> None:
-    assert {row.target for row in ROWS.values() if isinstance(row.edits[0], TextEdit)} == set(programs())
+    assert {row.target for row in ROWS.values() if not row.edits[0].place.file} == set(programs())
 
 
 # ---- the runner itself: what is wrong must come out as wrong
@@ -97,7 +91,7 @@ KERNEL = ROWS["p0-read-without-fence"]
 HANG = ROWS["ring-count-too-large"]
 
 
-def expecting(row: Row, **changed: object) -> str:
+def expecting(row: Mutant, **changed: object) -> str:
     """What `run` says of the row when it expects something else."""
     return run(replace(row, expected=replace(row.expected, **changed))).wrong  # type: ignore[arg-type]
 
@@ -123,7 +117,9 @@ def expecting(row: Row, **changed: object) -> str:
         ),
     ],
 )
-def test_a_finding_under_another_name_is_a_failure(row: Row, changed: dict[str, object], says: str) -> None:
+def test_a_finding_under_another_name_is_a_failure(
+    row: Mutant, changed: dict[str, object], says: str
+) -> None:
     if says == "occurrence":
         with pytest.raises(TileproofError, match="does not fit"):
             expecting(row, **changed)
@@ -132,7 +128,7 @@ def test_a_finding_under_another_name_is_a_failure(row: Row, changed: dict[str, 
 
 
 def test_a_defect_that_is_no_defect_is_missed() -> None:
-    harmless = replace(GOOD, edits=(TextEdit("xor.b32 %r2, %t, 33;", "xor.b32 %r2, %t, 34;"),))
+    harmless = replace(GOOD, edits=(text("xor.b32 %r2, %t, 33;", "xor.b32 %r2, %t, 34;"),))
     assert run(harmless).wrong == "nothing is found"
 
 
@@ -143,19 +139,19 @@ def test_a_defect_under_another_schedule_is_a_failure() -> None:
 @pytest.mark.parametrize(
     ("target", "edit", "says"),
     [
-        ("ring", TextEdit("there is no such text"), "does not fit"),
-        ("ring", TextEdit("mad.lo.u32 %r6, %r2, 256, %r6;"), "does not fit"),  # it occurs twice
-        ("ring", SourceEdit("sm100/head128/mma.cuh", "x"), "text edits only"),
-        ("nowhere", TextEdit("x"), "no such kernel or program"),
-        ("head128", TextEdit("x"), "source and PTX edits"),
-        ("head128", SourceEdit("sm100/head128/mma.cuh", "there is no such text"), "does not fit"),
-        ("head128", SourceEdit("sm100/head128/none.cuh", "x"), "does not fit"),
-        ("head128", PtxEdit("sm100/head128/mma.cuh", "there is no such line", "bar"), "does not fit"),
-        ("head128", PtxEdit("sm100/head128/mma.cuh", "smem.q_ready.wait(0);", "bar.sync"), "does not fit"),
-        ("head128", PtxEdit("sm100/head128/mma.cuh", "smem.q_ready.wait(0);", "mbarrier.try_wait", "", "zzz"), "does not fit"),
+        ("ring", text("there is no such text"), "does not fit"),
+        ("ring", text("mad.lo.u32 %r6, %r2, 256, %r6;"), "does not fit"),  # it occurs twice
+        ("ring", Edit(Place("x", "sm100/head128/mma.cuh")), "edits of its text only"),
+        ("nowhere", text("x"), "no such kernel or program"),
+        ("head128", text("there is no such PTX"), "does not fit"),
+        ("head128", Edit(Place("there is no such text", "sm100/head128/mma.cuh")), "does not fit"),
+        ("head128", Edit(Place("x", "sm100/head128/none.cuh")), "source does not exist"),
+        ("head128", Edit(Place("there is no such line", "sm100/head128/mma.cuh", opcode="bar")), "does not fit"),
+        ("head128", Edit(Place("smem.q_ready.wait(0);", "sm100/head128/mma.cuh", opcode="bar.sync")), "does not fit"),
+        ("head128", Edit(Place("smem.q_ready.wait(0);", "sm100/head128/mma.cuh", opcode="mbarrier.try_wait", part="zzz")), "does not fit"),
     ],
 )  # fmt: skip
-def test_an_anchor_that_is_gone_is_an_error(target: str, edit: orders.Edit, says: str) -> None:
-    row = Row("planted-for-the-test", "", "", target, (edit,), Expected("hang"))
+def test_an_anchor_that_is_gone_is_an_error(target: str, edit: Edit, says: str) -> None:
+    row = Mutant("planted-for-the-test", "", "", target, (edit,), Reported("hang"))
     with pytest.raises(TileproofError, match=says):
         orders_run.run(row)

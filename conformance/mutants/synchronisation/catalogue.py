@@ -10,106 +10,15 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
 
+from tileproof.kernels.edit import Mutant, Reported
+from tileproof.kernels.registry import own
 from tileproof.spec.machine.pages import write_or_check
 
-Policy = Literal["early", "late", "random"]
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "orders.md"
 CLASSES = (*(f"H{n}" for n in range(1, 8)), *(f"R{n}" for n in range(1, 15)))
-
-
-@dataclass(frozen=True)
-class TextEdit:
-    """`find`, which must occur `count` times in a small program's text, becomes `replace`."""
-
-    find: str
-    replace: str = ""
-    count: int = 1
-
-
-@dataclass(frozen=True)
-class SourceEdit:
-    """`find`, which must occur `count` times in the kernel source `file`, becomes `replace`."""
-
-    file: str
-    find: str
-    replace: str = ""
-    count: int = 1
-
-
-@dataclass(frozen=True)
-class PtxEdit:
-    """Changes the instructions that begin with `opcode` and that were made of one source line.
-
-    The line is the last one of the text `at`, which must occur once in `file` (leading blanks do not count).
-    The pattern `find` in the instruction becomes `replace`; without `find` the instruction as a whole does.
-    Exactly `count` instructions must be there.
-    """
-
-    file: str
-    at: str
-    opcode: str
-    replace: str = ""
-    find: str = ""
-    count: int = 1
-
-
-Edit = TextEdit | SourceEdit | PtxEdit
-
-
-@dataclass(frozen=True)
-class Expected:
-    """What the first error or warning must be.
-
-    `second` is how the finding's instruction begins and `first` that of the access before it; `second_at` and
-    `first_at` say where they stand: ``file: text`` of a kernel's source, or text of a program's PTX line.
-    `missing` must be part of the missing edge, each of `says` of the message, or of the root and its
-    evidence.
-    `severity` is "warning" or "note" where the machine itself calls it no more than that.
-    """
-
-    code: str
-    second: str = ""
-    first: str = ""
-    missing: str = ""
-    says: tuple[str, ...] = ()
-    second_at: str = ""
-    first_at: str = ""
-    severity: Literal["error", "warning", "note"] = "error"
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """The problem that a kernel runs on: a token for each entry of `lengths` (None: full length)."""
-
-    d_qk: int = 576
-    blocks: int = 3
-    lengths: tuple[int | None, ...] = (None,)
-
-
-@dataclass(frozen=True)
-class Row:
-    """One planted defect. `target` is a kernel or a small program, `corpus` the ids of the public bugs it
-    stands for, `policy` the first of early, late, random under which it shows.
-    """
-
-    id: str
-    title: str
-    corpus: str
-    target: str
-    edits: tuple[Edit, ...]
-    expected: Expected
-    policy: Policy = "early"
-    sizes: Sizes = Sizes()
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """The corpus ids one by one."""
-        return tuple(self.corpus.split())
 
 
 # Classes of which part cannot happen inside one launch, and the form in which they are planted here.
@@ -128,13 +37,12 @@ NEAREST = MappingProxyType(
 )
 
 
-def catalogue() -> Mapping[str, Row]:
-    """All rows by id, in the order of the table."""
-    from tileproof.conformance.mutants.synchronisation import barriers, copies, head128, memory, part0, tensor
+def catalogue() -> Mapping[str, Mutant]:
+    """All rows by id, in the order of the table: of the kernels, what a launch must report; then programs."""
+    from tileproof.conformance.mutants.synchronisation import barriers, copies, memory, tensor
 
     every = (
-        *part0.ROWS,
-        *head128.ROWS,
+        *(one for target in own().values() for one in target.mutants() if isinstance(one.expected, Reported)),
         *copies.ROWS,
         *memory.ROWS,
         *tensor.ROWS,
@@ -145,18 +53,21 @@ def catalogue() -> Mapping[str, Row]:
     return MappingProxyType(rows)
 
 
-def where(row: Row) -> str:
+def expected_of(row: Mutant) -> Reported:
+    """What the row's launch must report."""
+    assert isinstance(row.expected, Reported)
+    return row.expected
+
+
+def where(row: Mutant) -> str:
     """Where the row is planted, in words."""
-    kinds = {PtxEdit: "PTX", SourceEdit: "source", TextEdit: "program"}
     files = dict.fromkeys(
-        f"{kinds[type(edit)]} of {edit.file.rpartition('/')[2]}"
-        for edit in row.edits
-        if not isinstance(edit, TextEdit)
+        f"{edit.place.kind} of {edit.place.file.rpartition('/')[2]}" for edit in row.edits if edit.place.file
     )
     return f"{row.target}: {', '.join(files)}" if files else f"program {row.target}"
 
 
-def names(expected: Expected) -> list[str]:
+def names(expected: Reported) -> list[str]:
     """What the finding must name, in words."""
     parts = []
     for label, opcode, at in (
@@ -174,19 +85,19 @@ def names(expected: Expected) -> list[str]:
     return parts
 
 
-def per_class(rows: Sequence[Row]) -> dict[str, int]:
+def per_class(rows: Sequence[Mutant]) -> dict[str, int]:
     """How many rows stand for each class of the corpus."""
     seen = Counter(name for row in rows for name in row.classes)
     return {name: seen[name] for name in CLASSES}
 
 
-def page(rows: Sequence[Row]) -> str:
+def page(rows: Sequence[Mutant]) -> str:
     """docs/orders.md."""
-    kernels = sum(not isinstance(row.edits[0], TextEdit) for row in rows)
+    kernels = sum(bool(row.edits[0].place.file) for row in rows)
     lines = [
         "# Planted races and hangs",
         "",
-        "Generated from `conformance/mutants/synchronisation/` by `python -m "
+        "Generated from the kernels' mutants and `conformance/mutants/synchronisation/` by `python -m "
         "tileproof.conformance.mutants.synchronisation.catalogue`. Edit "
         "those, not this page. `tileproof orders` plants every row, runs it with race checking and prints "
         "what was found; it fails when a row is missed or found under another name.",
@@ -205,10 +116,9 @@ def page(rows: Sequence[Row]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for row in rows:
-        told = "; ".join(names(row.expected)).replace("|", "\\|").replace("\n", " ")
-        code = f"`{row.expected.code}`" + (
-            "" if row.expected.severity == "error" else f" ({row.expected.severity})"
-        )
+        expected = expected_of(row)
+        told = "; ".join(names(expected)).replace("|", "\\|").replace("\n", " ")
+        code = f"`{expected.code}`" + ("" if expected.severity == "error" else f" ({expected.severity})")
         cells = (f"`{row.id}`", row.title, ", ".join(row.classes), where(row), code, told, row.policy)
         lines.append("| " + " | ".join(cells) + " |")
     lines += ["", "## How often each class of the corpus is planted", "", "| class | rows |", "|---|---|"]

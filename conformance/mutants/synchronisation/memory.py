@@ -3,9 +3,17 @@
 
 from __future__ import annotations
 
-from tileproof.conformance.mutants.synchronisation.catalogue import Expected, Row, TextEdit
 from tileproof.conformance.mutants.synchronisation.copies import LOAD, WAIT_FULL
-from tileproof.conformance.mutants.synchronisation.ptx import CLUSTER_SYNC, Program, at, init, wait, word_of
+from tileproof.conformance.mutants.synchronisation.ptx import (
+    CLUSTER_SYNC,
+    Program,
+    at,
+    init,
+    text,
+    wait,
+    word_of,
+)
+from tileproof.kernels.edit import Mutant, Reported
 
 TWO_TILES = Program(
     "two-tiles",
@@ -140,54 +148,54 @@ MEET:
 PROGRAMS = (TWO_TILES, TWO_PHASES, LAST_CLUSTER, WORKSPACE, DSMEM, REMOTE_ARRIVE)
 
 ROWS = (
-    Row(
+    Mutant(
         "remote-init-without-fence", "the init is released by no fence, and the cluster barrier is relaxed",
-        "R10", "remote-arrive", (TextEdit("fence.mbarrier_init.release.cluster;\n"),),
-        Expected("race-mbarrier-init-relaxed", "mbarrier.arrive", "mbarrier.init", "fence.mbarrier_init", severity="warning"),
+        "R10", "remote-arrive", (text("fence.mbarrier_init.release.cluster;\n"),),
+        Reported("race-mbarrier-init-relaxed", "mbarrier.arrive", "mbarrier.init", "fence.mbarrier_init", severity="warning"),
     ),
-    Row(
+    Mutant(
         "tiles-merged", "the two live tiles lie in the same bytes", "R8", "two-tiles",
-        (TextEdit("mov.u32 %r3, tile_b;", "mov.u32 %r3, tile_a;"),),
-        Expected("race-copy-unwaited", "ld.shared", "cp.async.bulk", "the completion of the copy"),
+        (text("mov.u32 %r3, tile_b;", "mov.u32 %r3, tile_a;"),),
+        Reported("race-copy-unwaited", "ld.shared", "cp.async.bulk", "the completion of the copy"),
     ),
-    Row(
+    Mutant(
         "tiles-overlap", "tile b begins in the last bytes of tile a", "R8", "two-tiles",
-        (TextEdit("mov.u32 %r3, tile_b;", "mov.u32 %r3, tile_a;\nadd.u32 %r3, %r3, 240;"),),
-        Expected("race-copy-unwaited", "ld.shared", "cp.async.bulk", "the completion of the copy"),
+        (text("mov.u32 %r3, tile_b;", "mov.u32 %r3, tile_a;\nadd.u32 %r3, %r3, 240;"),),
+        Reported("race-copy-unwaited", "ld.shared", "cp.async.bulk", "the completion of the copy"),
     ),
-    Row(
+    Mutant(
         "phase-two-too-early", "the second phase does not wait for the first", "R6", "two-phases",
-        (TextEdit("bar.sync 0;\n"),),
-        Expected("race-unordered", "ld.global", "st.global", "a barrier"),
+        (text("bar.sync 0;\n"),),
+        Reported("race-unordered", "ld.global", "st.global", "a barrier"),
     ),
-    Row(
+    Mutant(
         "clusters-not-ordered", "the count of finished clusters is relaxed", "R6", "last-cluster",
-        (TextEdit("atom.add.acq_rel.gpu", "atom.add.relaxed.gpu"),),
-        Expected("race-clusters", "ld.global", "st.global", "a release and an acquire"),
+        (text("atom.add.acq_rel.gpu", "atom.add.relaxed.gpu"),),
+        Reported("race-clusters", "ld.global", "st.global", "a release and an acquire"),
     ),
-    Row(
+    Mutant(
         "workspace-half-written", "64 of 128 rows of the global workspace are written, all are read", "R7",
-        "workspace", (TextEdit("setp.lt.u32 %p1, %t, 128;\n@%p1 st", "setp.lt.u32 %p1, %t, 64;\n@%p1 st"), TextEdit("@%p1 ld.global", "ld.global")),
-        Expected("global-uninitialised", "ld.global"),
+        "workspace", (text("setp.lt.u32 %p1, %t, 128;\n@%p1 st", "setp.lt.u32 %p1, %t, 64;\n@%p1 st"), text("@%p1 ld.global", "ld.global")),
+        Reported("global-uninitialised", "ld.global"),
     ),
-    Row(
+    Mutant(
         "workspace-tile-of-64", "the staging tile is filled for tiles of 64 and read for tiles of 128", "R7",
-        "workspace", (TextEdit("setp.lt.u32 %p2, %t, 128;", "setp.lt.u32 %p2, %t, 64;"),),
-        Expected("shared-uninitialised", "ld.shared"),
+        "workspace", (text("setp.lt.u32 %p2, %t, 128;", "setp.lt.u32 %p2, %t, 64;"),),
+        Reported("shared-uninitialised", "ld.shared"),
     ),
-    Row(
+    Mutant(
         "dsmem-cta-barrier", "a CTA barrier stands where the cluster's should", "R13", "dsmem",
-        (TextEdit("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;", "bar.sync 0;"),),
-        Expected("race-unordered", "ld.shared", "st.shared::cluster", "a barrier"),
+        (text("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;", "bar.sync 0;"),),
+        Reported("race-unordered", "ld.shared", "st.shared::cluster", "a barrier"),
     ),
-    Row(
+    Mutant(
         "dsmem-relaxed-barrier", "the cluster barrier's arrival is relaxed", "", "dsmem",
-        (TextEdit("barrier.cluster.arrive.release.aligned", "barrier.cluster.arrive.relaxed.aligned"),),
-        Expected("race-unordered", "ld.shared", "st.shared::cluster", "a barrier"),
+        (text("barrier.cluster.arrive.release.aligned", "barrier.cluster.arrive.relaxed.aligned"),),
+        Reported("race-unordered", "ld.shared", "st.shared::cluster", "a barrier"),
     ),
-    Row(
+    Mutant(
         "dsmem-exit", "CTA 0 may exit while CTA 1 still reads its shared memory", "", "dsmem",
-        (TextEdit("barrier.cluster.arrive;\nbarrier.cluster.wait;", "bar.sync 0;"),),
-        Expected("access-after-exit", "ld.shared::cluster", says=("CTA rank 0 after it exited",)),
+        (text("barrier.cluster.arrive;\nbarrier.cluster.wait;", "bar.sync 0;"),),
+        Reported("access-after-exit", "ld.shared::cluster", says=("CTA rank 0 after it exited",)),
     ),
 )  # fmt: skip

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from tileproof.emulator import Buffer, Memory
 from tileproof.emulator.program import SHARED_RESERVED
+from tileproof.kernels.edit import Edit, Place
 
 # %t thread, %w warp, %l lane, %rank CTA of the cluster; %zero is thread 0, %lane0 lane 0 of each warp, %one
 # the thread that issues: lane 0 of the last warp, because after a barrier that warp is the first to go on
@@ -79,6 +80,11 @@ class Program:
         if self.fresh:
             return source, memory.empty(WORDS, np.uint32, name="out")
         return source, memory.buffer(np.zeros(WORDS, dtype=np.uint32), name="out")
+
+
+def text(find: str, replacement: str = "", count: int = 1) -> Edit:
+    """An edit of a program's text, wherever the tokens of `find` are, which must be `count` times."""
+    return Edit(Place(find, count=count), replacement)
 
 
 # --- phrases: one PTX statement a line, so that edits and findings can name a line

@@ -5,27 +5,24 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from tileproof.conformance.drivers import emulator as driver
 from tileproof.conformance.drivers.names import PlanNames
-from tileproof.conformance.mutants.synchronisation.catalogue import (
-    Edit,
-    Expected,
-    PtxEdit,
-    Row,
-    Sizes,
-    SourceEdit,
-    TextEdit,
-)
+from tileproof.conformance.mutants.defects import build_planted
+from tileproof.conformance.mutants.synchronisation.catalogue import expected_of
 from tileproof.conformance.mutants.synchronisation.ptx import Program
 from tileproof.conformance.problems.case import Case, Indices
 from tileproof.emulator import Finding, Memory, Module, Schedule
 from tileproof.emulator.hang import Names, Root
 from tileproof.emulator.program import SHARED_RESERVED
-from tileproof.kernels.compile import ROOT, Built
+from tileproof.kernels import edit as edits
+from tileproof.kernels.compile import Built
+from tileproof.kernels.edit import Mutant, Reported, Sizes
 from tileproof.kernels.registry import kernels
+from tileproof.kernels.target import Target
+from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
 
 SCHEDULES = (
@@ -64,7 +61,7 @@ class Outcome:
     `policies` are all under which the expected finding was the first.
     """
 
-    row: Row
+    row: Mutant
     wrong: str
     shown: Shown | None
     policies: tuple[str, ...]
@@ -88,131 +85,44 @@ def programs() -> Mapping[str, Program]:
 # ---- planting
 
 
-def _stale(row: str, where: str, expected: int, what: str, found: int) -> TileproofError:
-    return TileproofError(
-        "the planted defect does not fit the text any more",
-        where=f"orders row {row}, {where}",
-        expected=f"{expected} occurrence(s) of {what!r}",
-        found=str(found),
-        do="bring the row up to date with what it is planted in",
-    )
-
-
-def plant_text(row: str, where: str, edit: TextEdit | SourceEdit, text: str) -> str:
-    """`text` with the edit; TileproofError unless `find` occurs as often as the edit says."""
-    seen = text.count(edit.find)
-    if not edit.find or seen != edit.count:
-        raise _stale(row, where, edit.count, edit.find, seen)
-    return text.replace(edit.find, edit.replace)
-
-
-def line_at(row: str, file: str, snippet: str, sources: Mapping[str, str]) -> int:
-    """The 1-based line of `file` on which the text `snippet` ends; indentation does not count."""
-    if file not in sources:
-        raise _stale(row, file, 1, file, 0)
-    wanted = [line.strip() for line in snippet.split("\n")]
-    lines = [line.strip() for line in sources[file].split("\n")]
-    hits = []
-    for start in range(len(lines) - len(wanted) + 1):
-        here = lines[start : start + len(wanted)]
-        # One line may be a part of the source's; of several each must be whole.
-        if here == wanted or (len(wanted) == 1 and wanted[0] in here[0]):
-            hits.append(start + len(wanted))
-    if len(hits) != 1:
-        raise _stale(row, file, 1, snippet, len(hits))
-    return hits[0]
-
-
-_LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:.*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?")
-_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]+)"', re.MULTILINE)
-
-
-def lines_of(ptx: str) -> list[frozenset[tuple[str, int]]]:
-    """For each line of the PTX the source lines that it was made of, those of its callers included."""
-    files = {int(number): path for number, path in _FILE.findall(ptx)}
-    chains: dict[tuple[int, ...], frozenset[tuple[str, int]]] = {}
-    here: frozenset[tuple[str, int]] = frozenset()
-    found = []
-    for line in ptx.split("\n"):
-        if match := _LOC.match(line):
-            numbers = [int(part) if part else 0 for part in match.groups()]
-            own = frozenset({(files.get(numbers[0], ""), numbers[1])})
-            here = own | chains.get(tuple(numbers[3:6]), frozenset()) if match[4] else own
-            chains[tuple(numbers[:3])] = here
-        found.append(here)
-    return found
-
-
-def plant_ptx(row: str, edit: PtxEdit, ptx: str, sources: Mapping[str, str]) -> str:
-    """The PTX with the edit; TileproofError when the source line or its instructions are not there."""
-    number = line_at(row, edit.file, edit.at, sources)
-    lines, chains = ptx.split("\n"), lines_of(ptx)
-    opcode = re.compile(rf"^\s*(?:@!?%\w+\s+)?{re.escape(edit.opcode)}")
-    hits = [
-        n
-        for n, (line, chain) in enumerate(zip(lines, chains, strict=True))
-        if (f"kernels/{edit.file}", number) in chain and opcode.match(line)
-    ]
-    if len(hits) != edit.count:
-        raise _stale(row, f"{edit.file}:{number}", edit.count, edit.opcode, len(hits))
-    for n in hits:
-        if edit.find:
-            lines[n], seen = re.subn(edit.find, edit.replace, lines[n])
-            if seen != 1:
-                raise _stale(row, f"PTX line {n + 1}", 1, edit.find, seen)
-        else:
-            lines[n] = edit.replace
-    return "\n".join(lines)
-
-
-# ---- launching
-
-
 @dataclass(frozen=True)
-class Target:
+class Planted:
     """What a row is planted in, ready to launch: `sources` are the kernel's, or the program's own text."""
 
     text: str
     sources: Mapping[str, str]
     built: Built | None = None
+    kernel: Target | None = None
 
 
-def _target(row: Row) -> Target:
-    if row.target in programs():
+def plant(row: Mutant, kernel: Target | None = None) -> Planted:
+    """The program or kernel with the row's edits; TileproofError where one does not fit."""
+    if kernel is None and row.target in programs():
         text = programs()[row.target].text()
         for edit in row.edits:
-            if not isinstance(edit, TextEdit):
-                raise TileproofError("a program takes text edits only", where=f"orders row {row.id}")
-            text = plant_text(row.id, row.target, edit, text)
-        return Target(text, {"": text})
-    return _kernel_target(row.id, row.target, row.edits, row.sizes.d_qk)
-
-
-def _kernel_target(row: str, name: str, edits: Sequence[Edit], d_qk: int) -> Target:
-    if name not in kernels():
+            if edit.place.file or edit.place.opcode:
+                raise TileproofError("a program takes edits of its text only", where=f"mutant {row.id}")
+            text = edits.apply(row.id, edit, text)
+        return Planted(text, {"": text})
+    if kernel is None and row.target not in kernels():
         raise TileproofError(
             "there is no such kernel or program",
-            where=f"orders row {row}",
+            where=f"mutant {row.id}",
             expected=", ".join([*kernels(), *programs()]),
-            found=name,
+            found=row.target,
         )
-    kernel = kernels()[name]
-    overrides: dict[str, str] = {}
-    for edit in edits:
-        if isinstance(edit, SourceEdit):
-            if edit.file not in kernel.sources:
-                raise _stale(row, edit.file, 1, edit.file, 0)
-            text = overrides.get(edit.file) or (ROOT / edit.file).read_text()
-            overrides[edit.file] = plant_text(row, edit.file, edit, text)
-    built = kernel.build(kernel.variant(d_qk=d_qk), source_overrides=overrides)
-    sources = {path: overrides.get(path) or (ROOT / path).read_text() for path in kernel.sources}
-    ptx = built.ptx
-    for edit in edits:
-        if isinstance(edit, PtxEdit):
-            ptx = plant_ptx(row, edit, ptx, sources)
-        elif isinstance(edit, TextEdit):
-            raise TileproofError("a kernel takes source and PTX edits", where=f"orders row {row}")
-    return Target(ptx, sources, replace(built, ptx=ptx))
+    kernel = kernel or kernels()[row.target]
+    built = build_planted(kernel, _variant(kernel, row.sizes), row)
+    sources = {**kernel.sources, **edits.in_sources(row.id, row.edits, kernel.sources)}
+    return Planted(built.ptx, sources, built, kernel)
+
+
+def _variant(kernel: Target, sizes: Sizes) -> Variant:
+    """The kernel's variant of the wanted width, or its first."""
+    return next((one for one in kernel.variants if one.has({"d_qk": sizes.d_qk})), kernel.variants[0])
+
+
+# ---- launching
 
 
 class ProgramNames(Names):
@@ -227,7 +137,12 @@ class ProgramNames(Names):
 
 
 def launch(
-    name: str, text: str, schedule: Schedule, sizes: Sizes = USUAL, built: Built | None = None
+    name: str,
+    text: str,
+    schedule: Schedule,
+    sizes: Sizes = USUAL,
+    built: Built | None = None,
+    kernel: Target | None = None,
 ) -> tuple[tuple[Finding, ...], Names]:
     """All findings of one launch of a program, or of a kernel's build, and the names for its roots."""
     if built is None:
@@ -245,9 +160,10 @@ def launch(
             races=True,
         )
         return result.findings, ProgramNames(program)
-    kernel = kernels()[name]
-    plan = kernel.plan(kernel.variant(d_qk=sizes.d_qk))
-    described = kernel.launch(_inputs(sizes), built)
+    kernel = kernel or kernels()[name]
+    variant = _variant(kernel, sizes)
+    plan = kernel.plan(variant)
+    described = kernel.launch(_inputs(sizes, plan.d_qk, plan.h_q), built)
     memory = Memory()
     buffers = {one: driver._place(memory, buffer) for one, buffer in described.buffers().items()}
     module = driver.module_of(described.image)
@@ -273,10 +189,11 @@ def _parsed(text: str) -> Module:
 
 
 @lru_cache(maxsize=8)
-def _inputs(sizes: Sizes):  # type: ignore[no-untyped-def]
+def _inputs(sizes: Sizes, d_qk: int, h_q: int):  # type: ignore[no-untyped-def]
     whole = 64 * sizes.blocks
     return Case(
-        sizes.d_qk,
+        d_qk,
+        h_q=h_q,
         s_kv=whole,
         blocks=sizes.blocks,
         tokens=tuple(Indices("permuted") for _ in sizes.lengths),
@@ -288,7 +205,7 @@ def _inputs(sizes: Sizes):  # type: ignore[no-untyped-def]
 
 
 def faults(
-    findings: Sequence[Finding], names: Names, schedule: Schedule, expected: Expected | None = None
+    findings: Sequence[Finding], names: Names, schedule: Schedule, expected: Reported | None = None
 ) -> list[Shown]:
     """What a launch is judged by: its first error or, when there is none, its first warning; and where that
     is a mere symptom, the first that is none as well. Where a note is expected, that note alone.
@@ -309,7 +226,7 @@ def _shown(finding: Finding, names: Names, schedule: Schedule) -> Shown:
 # ---- judging
 
 
-def differs(row: str, expected: Expected, shown: Shown, sources: Mapping[str, str]) -> str:
+def differs(row: str, expected: Reported, shown: Shown, sources: Mapping[str, str]) -> str:
     """What of the finding is not as expected, empty when nothing is."""
     finding = shown.finding
     if (finding.severity, finding.code) != (expected.severity, expected.code):
@@ -344,25 +261,33 @@ def differs(row: str, expected: Expected, shown: Shown, sources: Mapping[str, st
 
 def _stands_at(row: str, place: str, line: int, source: str, sources: Mapping[str, str]) -> bool:
     if "" in sources:
-        return line == line_at(row, "", place, sources)
-    file, _, snippet = place.partition(": ")
-    number = line_at(row, file, snippet, sources)
-    return re.search(rf"(?<![\w.]){re.escape(file.rpartition('/')[2])}:{number}(?!\d)", source) is not None
+        return line in edits.lines_at(row, "", place, sources[""])
+    file, _, anchor = place.partition(": ")
+    if file not in sources:
+        raise edits.stale(row, file, 1, file, 0)
+    name = re.escape(file.rpartition("/")[2])
+    return any(
+        re.search(rf"(?<![\w.]){name}:{number}(?!\d)", source)
+        for number in edits.lines_at(row, file, anchor, sources[file])
+    )
 
 
-def run(row: Row, schedules: Sequence[Schedule] = SCHEDULES) -> Outcome:
-    """Plants the row and judges the first schedule that shows any error or warning; runs the others too."""
+def run(row: Mutant, schedules: Sequence[Schedule] = SCHEDULES, kernel: Target | None = None) -> Outcome:
+    """Plants the row and judges the first schedule that shows any error or warning; runs the others too.
+
+    `kernel`: the row's, where the registry does not know it.
+    """
     began = time.monotonic()
-    target = _target(row)
+    expected, planted = expected_of(row), plant(row, kernel)
     judged: list[Shown] = []
     policies: list[str] = []
     for schedule in schedules:
-        findings, names = launch(row.target, target.text, schedule, row.sizes, target.built)
-        shown = faults(findings, names, schedule, row.expected)
+        findings, names = launch(row.target, planted.text, schedule, row.sizes, planted.built, planted.kernel)
+        shown = faults(findings, names, schedule, expected)
         judged = judged or shown
-        if any(not differs(row.id, row.expected, one, target.sources) for one in shown):
+        if any(not differs(row.id, expected, one, planted.sources) for one in shown):
             policies.append(schedule.policy)
-    said = [differs(row.id, row.expected, one, target.sources) for one in judged]
+    said = [differs(row.id, expected, one, planted.sources) for one in judged]
     wrong = ("nothing is found" if not said else "") if "" in said or not said else said[-1]
     best = judged[said.index("") if "" in said else -1] if judged else None
     if not wrong and best and best.schedule.policy != row.policy:

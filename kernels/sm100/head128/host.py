@@ -9,6 +9,7 @@ import numpy as np
 from tileproof.kernels.compile import Built
 from tileproof.kernels.image import Sources
 from tileproof.kernels.launch import Buffer, Launch, Scalar, Struct, TensorMapSpec
+from tileproof.kernels.sm100.head128 import mutants
 from tileproof.kernels.target import Target, one_cluster_a_token
 from tileproof.kernels.variant import Variant
 from tileproof.spec.numerics import LOG2_E
@@ -74,7 +75,20 @@ def _variants(h_q: int) -> tuple[Variant, ...]:
     return tuple(Variant.of("sparse_mla_bwd", h_q=h_q, d_qk=d_qk) for d_qk in head128.D_QKS)
 
 
-TARGETS = (
-    Target(head128.NAME, _variants(128), lambda v: head128.plan(v["d_qk"]), SOURCES, describe),
-    Target(head64.NAME, _variants(64), lambda v: head64.plan(v["d_qk"]), SOURCES, describe),
+HEAD128 = Target(
+    name=head128.NAME,
+    variants=_variants(128),
+    plan_of=lambda v: head128.plan(v["d_qk"]),
+    image=SOURCES,
+    describe=describe,
+    mutants=lambda: mutants.MUTANTS,
 )
+HEAD64 = Target(
+    name=head64.NAME,
+    variants=_variants(64),
+    plan_of=lambda v: head64.plan(v["d_qk"]),
+    image=SOURCES,
+    describe=describe,
+    mutants=lambda: mutants.HEAD64,
+)
+TARGETS = (HEAD128, HEAD64)

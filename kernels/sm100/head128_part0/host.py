@@ -8,6 +8,7 @@ import numpy as np
 from tileproof.kernels.compile import Built
 from tileproof.kernels.image import Sources
 from tileproof.kernels.launch import Buffer, Launch, Scalar, Struct, TensorMapSpec
+from tileproof.kernels.sm100.head128_part0 import mutants
 from tileproof.kernels.target import Target, one_cluster_a_token
 from tileproof.kernels.variant import Variant
 from tileproof.spec.plan import KernelPlan
@@ -59,5 +60,6 @@ TARGETS = (
             suffix=lambda v: f"d{v['d_qk']}",
         ),
         describe,
+        lambda: mutants.MUTANTS,
     ),
 )

@@ -8,7 +8,8 @@ from __future__ import annotations
 import posixpath
 from dataclasses import replace
 
-from tileproof.conformance.mutants.defects import ANY, Defect
+from tileproof.kernels.edit import ANY, Edit, InStage, Mutant, Place
+from tileproof.kernels.sm100.head128 import mutants_order
 
 KERNEL = "head128"
 FOLDER = "sm100/head128"
@@ -19,14 +20,22 @@ def _source(
     title: str,
     file: str,
     find: str,
-    replace: str,
+    replacement: str,
     stage: str,
     place: str,
     corpus: str = "",
     count: int = 1,
-) -> Defect:
-    path = posixpath.normpath(f"{FOLDER}/{file}")
-    return Defect(id, title, KERNEL, "source", path, find, replace, stage, place, corpus, count)
+) -> Mutant:
+    there = Place(find, posixpath.normpath(f"{FOLDER}/{file}"), count)
+    return Mutant(id, title, corpus, KERNEL, (Edit(there, replacement),), InStage(stage, place))
+
+
+def _ptx(
+    id: str, title: str, find: str, replacement: str, stage: str, place: str, corpus: str = ""
+) -> Mutant:
+    """In the PTX, wherever `find` is."""
+    edits = (Edit(Place(find, count=ANY), replacement),)
+    return Mutant(id, title, corpus, KERNEL, edits, InStage(stage, place))
 
 
 _SCATTER = "if (row >= 0) ptx::red_add(params.dKV + int64_t(row) * Plan::d_qk + column, v[j]);"
@@ -95,18 +104,14 @@ _INDICES = (
         "k-blocks past topk",
         "I8",
     ),
-    Defect(
+    _ptx(
         "h128-stored-not-added",
         "dKV is stored where it must be added",
-        KERNEL,
-        "ptx",
-        "",
         "red.global.add.f32",
         "st.global.f32",
         "dKV",
         "every row with more than one contribution",
         "I9 I10",
-        ANY,
     ),
     _source(
         "h128-pad-is-s-kv",
@@ -178,18 +183,14 @@ _SCORES = (
         "S",
         "every head",
     ),
-    Defect(
+    _ptx(
         "h128-without-log2e",
         "the exponent lacks the factor log2(e): sm_scale is read where sm_scale_log2e is wanted",
-        KERNEL,
-        "ptx",
-        "",
         "+604];",
         "+600];",
         "S",
         "every tile",
         "N6",
-        ANY,
     ),
     _source(
         "h128-lse-base-e",
@@ -437,7 +438,8 @@ _DKV = (
     ),
 )
 
-DEFECTS: tuple[Defect, ...] = (*_INDICES, *_SCORES, *_DS, *_DQ, *_DKV)
-HEAD64: tuple[Defect, ...] = tuple(
-    replace(one, id=one.id.replace("h128-", "h64-"), kernel="head64") for one in DEFECTS
+VALUES: tuple[Mutant, ...] = (*_INDICES, *_SCORES, *_DS, *_DQ, *_DKV)
+MUTANTS: tuple[Mutant, ...] = (*VALUES, *mutants_order.MUTANTS)
+HEAD64: tuple[Mutant, ...] = tuple(
+    replace(one, id=one.id.replace("h128-", "h64-"), target="head64") for one in VALUES
 )

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from tileproof.conformance.mutants.defects import Defect
+from tileproof.kernels.edit import Edit, InStage, Mutant, Place
+from tileproof.kernels.sm100.head128_part0 import mutants_order
 
 KERNEL = "head128-part0"
 SOURCE = "sm100/head128_part0/kernel.cuh"
@@ -13,14 +14,14 @@ CONTEXT = "sm100/context.cuh"
 DELTA = "sm100/delta.cuh"
 
 
-def _source(
+def _edited(
     id: str, title: str, find: str, replace: str, stage: str, place: str, corpus: str = "", file: str = SOURCE
-) -> Defect:
-    return Defect(id, title, KERNEL, "source", file, find, replace, stage, place, corpus)
+) -> Mutant:
+    return Mutant(id, title, corpus, KERNEL, (Edit(Place(find, file), replace),), InStage(stage, place))
 
 
-DEFECTS: tuple[Defect, ...] = (
-    _source(
+VALUES: tuple[Mutant, ...] = (
+    _edited(
         "rope-not-multiplied",
         "the MMA stops before the RoPE columns",
         "step < Plan::mma::P::k; step += kMmaK",
@@ -28,7 +29,7 @@ DEFECTS: tuple[Defect, ...] = (
         "P",
         "every tile lacks columns 512..575",
     ),
-    _source(
+    _edited(
         "rope-not-loaded",
         "the gather leaves the RoPE columns out though their bytes are expected",
         "for (int c = 0; c < Cfg::kQkTiles; ++c) {\n        CUTE_UNROLL",
@@ -36,7 +37,7 @@ DEFECTS: tuple[Defect, ...] = (
         "P",
         "hang before k-block 0",
     ),
-    _source(
+    _edited(
         "swizzle-of-kv",
         "the descriptor of KV names the 64B swizzle",
         "k_major<Cfg::kKeys>(kv, step), idesc",
@@ -45,7 +46,7 @@ DEFECTS: tuple[Defect, ...] = (
         "every tile",
         "N9",
     ),
-    _source(
+    _edited(
         "swizzle-of-q",
         "the descriptor of Q names no swizzle",
         "k_major<Cfg::kHeads>(q, step),",
@@ -53,7 +54,7 @@ DEFECTS: tuple[Defect, ...] = (
         "P",
         "every tile",
     ),
-    _source(
+    _edited(
         "transposed-kv",
         "the instruction descriptor says that B is MN-major",
         "UMMA::Major::K, UMMA::Major::K>();",
@@ -62,7 +63,7 @@ DEFECTS: tuple[Defect, ...] = (
         "every tile",
         "R14",
     ),
-    _source(
+    _edited(
         "buffer-off-by-one",
         "the MMA multiplies with the other KV buffer",
         "kv = cast_smem_ptr_to_uint(smem.kv[b]);",
@@ -70,7 +71,7 @@ DEFECTS: tuple[Defect, ...] = (
         "P",
         "every k-block",
     ),
-    _source(
+    _edited(
         "kv-ready-parity",
         "the MMA waits for the parity that has already passed",
         "smem.kv_ready[b].wait((k / Cfg::kKvStages) & 1);",
@@ -78,7 +79,7 @@ DEFECTS: tuple[Defect, ...] = (
         "P",
         "k-block 0 on",
     ),
-    _source(
+    _edited(
         "q-not-waited-for",
         "the MMA does not wait for Q",
         "smem.q_ready.wait(0);  // also with no k-block: Q's bytes must have landed before the CTAs exit",
@@ -87,7 +88,7 @@ DEFECTS: tuple[Defect, ...] = (
         "k-block 0, when Q lands after KV",
         "N9",
     ),
-    _source(
+    _edited(
         "kv-ready-bytes",
         "the barrier of KV expects half of the bytes",
         "arrive_and_expect_tx(Plan::barrier::kv_ready::tx_bytes)",
@@ -95,7 +96,7 @@ DEFECTS: tuple[Defect, ...] = (
         "P",
         "k-block 0 on",
     ),
-    _source(
+    _edited(
         "both-gather-the-first-half",
         "both CTAs of the pair gather the first half of the keys",
         "const int slot_in_block = Cfg::kKeys * rank + row_in_tile;",
@@ -104,7 +105,7 @@ DEFECTS: tuple[Defect, ...] = (
         "the second half of the columns",
         "L2",
     ),
-    _source(
+    _edited(
         "kv-free-not-waited-for",
         "the gather does not wait until the MMA has read the buffer",
         "smem.kv_free[b].wait(((k / Cfg::kKvStages) & 1) ^ 1);",
@@ -112,7 +113,7 @@ DEFECTS: tuple[Defect, ...] = (
         "P",
         "k-block 2 on",
     ),
-    _source(
+    _edited(
         "accumulator-not-cleared",
         "the first step of a k-block adds to what TMEM holds",
         "step != 0);",
@@ -121,7 +122,7 @@ DEFECTS: tuple[Defect, ...] = (
         "every tile",
         "R1",
     ),
-    _source(
+    _edited(
         "p-ready-not-committed",
         "the commit that publishes P is dropped",
         "ptx::commit_pair(smem.p_ready[s].address(), kEveryRank);",
@@ -129,7 +130,7 @@ DEFECTS: tuple[Defect, ...] = (
         "P",
         "hang before k-block 0",
     ),
-    _source(
+    _edited(
         "p-ready-to-one-cta",
         "the commit that publishes P reaches rank 0 only",
         "ptx::commit_pair(smem.p_ready[s].address(), kEveryRank);",
@@ -138,7 +139,7 @@ DEFECTS: tuple[Defect, ...] = (
         "hang: CTA 1 never sees k-block 0",
         "H5",
     ),
-    _source(
+    _edited(
         "kv-free-not-committed",
         "the commit that frees the KV buffer is dropped",
         "ptx::commit_pair(smem.kv_free[b].address(), kEveryRank);",
@@ -146,7 +147,7 @@ DEFECTS: tuple[Defect, ...] = (
         "P",
         "hang",
     ),
-    _source(
+    _edited(
         "one-index-of-four",
         "the third row of each gather4 is the second slot's",
         "key_row(index.z, slot + 2)",
@@ -155,7 +156,7 @@ DEFECTS: tuple[Defect, ...] = (
         "slots 2, 6, 10, ... of every k-block",
         file=CONTEXT,
     ),
-    _source(
+    _edited(
         "index-clamped",
         "an index that is no key is taken as row 0",
         "return is_key ? index : -1;",
@@ -165,7 +166,7 @@ DEFECTS: tuple[Defect, ...] = (
         "I2",
         file=CONTEXT,
     ),
-    _source(
+    _edited(
         "length-ignored-in-gather",
         "slots past topk_length are gathered",
         "slot < length && index >= 0",
@@ -175,7 +176,7 @@ DEFECTS: tuple[Defect, ...] = (
         "I7",
         file=CONTEXT,
     ),
-    _source(
+    _edited(
         "length-not-clamped",
         "topk_length above topk is not clamped",
         "length = max(0, min(length, params.topk));",
@@ -185,7 +186,7 @@ DEFECTS: tuple[Defect, ...] = (
         "I8",
         file=CONTEXT,
     ),
-    _source(
+    _edited(
         "delta-half-row",
         "delta is summed over the first half of the row",
         "kVectors = Plan::d_v / (32 * kVector);",
@@ -195,7 +196,7 @@ DEFECTS: tuple[Defect, ...] = (
         "N9",
         file=DELTA,
     ),
-    _source(
+    _edited(
         "delta-half-warp",
         "the shuffle leaves half of the lanes out",
         "for (int mask = 16; mask > 0; mask /= 2)",
@@ -205,7 +206,7 @@ DEFECTS: tuple[Defect, ...] = (
         "N9",
         file=DELTA,
     ),
-    _source(
+    _edited(
         "delta-not-stored",
         "delta is never stored",
         "if (lane < Sum::kHeadsPerWarp) params.delta[first_row + lane] = delta;",
@@ -213,7 +214,7 @@ DEFECTS: tuple[Defect, ...] = (
         "delta",
         "every head",
     ),
-    _source(
+    _edited(
         "delta-without-wait",
         "delta reads dO before its bytes have landed",
         "do_ready.wait(0);",
@@ -222,19 +223,17 @@ DEFECTS: tuple[Defect, ...] = (
         "every head",
         file=DELTA,
     ),
-    Defect(
+    _edited(
         "scale-in-p",
         "the spec's chain scales P, which S scales again",
-        KERNEL,
-        "reference",
-        "tileproof.spec.problems.sparse_mla_bwd.stages",
         "return m.matmul(q, m.transpose(k))",
         'return m.mul(m.matmul(q, m.transpose(k)), m.constant("1/24", 1 / 24))',
         "P",
         "every tile",
         "N9",
+        file="tileproof.spec.problems.sparse_mla_bwd.stages",
     ),
-    _source(
+    _edited(
         "tmem-not-freed",
         "TMEM is still allocated when the kernel ends",
         "TMEM::Allocator2Sm{}.free(smem.tmem_base, Plan::tmem_columns);",
@@ -243,3 +242,5 @@ DEFECTS: tuple[Defect, ...] = (
         "at exit",
     ),
 )
+
+MUTANTS: tuple[Mutant, ...] = (*VALUES, *mutants_order.MUTANTS)

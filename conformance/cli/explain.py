@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import click
-from tileproof.conformance.logs.build import report
-from tileproof.conformance.logs.hang.log import Log, load, read_text
-from tileproof.conformance.logs.hang.render import diagnosis
-from tileproof.conformance.logs.hang.render import text as hang_text
+from tileproof.conformance.logs.builds import report
+from tileproof.conformance.logs.hangs.log import Log, load, read_text
+from tileproof.conformance.logs.hangs.render import diagnosis
+from tileproof.conformance.logs.hangs.render import text as hang_text
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
 

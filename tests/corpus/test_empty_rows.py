@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from corpus_kit import SCHEDULES, changed, run, source
-from head128_cases import random_case
 from tileproof.kernels import sink as host
 from tileproof.reference import sink
 from tileproof.spec.numerics import LOG2_E
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, validate
 from tileproof.spec.problems.sparse_mla_bwd.sink import base2, bound_d_sink
+
+from tests.kit.corpus import SCHEDULES, changed, run, source
+from tests.kit.head128_cases import random_case
 
 Array = np.ndarray[Any, Any]
 

@@ -4,20 +4,16 @@ padding never written, 32-bit offsets."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-from corpus_kit import SCHEDULES, changed, in_ptx, run, source
-from head128_cases import random_case
-from test_index_validity import has_nan, selected
 from tileproof.emulator import LaunchResult, Memory, Stream
 from tileproof.emulator import Schedule as EmulatorSchedule
 
-sys.path.append(str(Path(__file__).parents[1] / "emulator"))
-from ptx_kit import kernel_text, parsed
-from ptx_kit import run as launched
+from tests.corpus.test_index_validity import has_nan, selected
+from tests.kit.corpus import SCHEDULES, changed, in_ptx, run, source
+from tests.kit.head128_cases import random_case
+from tests.kit.ptx import kernel_text, parsed
+from tests.kit.ptx import run as launched
 
 ORDERS = [EmulatorSchedule(p, s) for p in ("early", "late", "random", "starve", "pct") for s in range(4)]  # type: ignore[arg-type]
 

@@ -3,20 +3,16 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import ml_dtypes
 import numpy as np
 import pytest
-from corpus_kit import run as head128
-from head128_cases import random_case
 from tileproof.emulator import LaunchResult, Memory, Schedule
-
-sys.path.append(str(Path(__file__).parents[1] / "emulator"))
-from ptx_kit import CLUSTER_SYNC, alloc, dealloc, init_barrier, run, wait
-from test_races import AFTER, BEFORE, CLEAR, IDESC, LD, QUARTER, ST, WAIT_LD, WAIT_ST
 from tileproof.spec.machine.descriptors import SmemDescriptor
+
+from tests.emulator.test_races import AFTER, BEFORE, CLEAR, IDESC, LD, QUARTER, ST, WAIT_LD, WAIT_ST
+from tests.kit.corpus import run as head128
+from tests.kit.head128_cases import random_case
+from tests.kit.ptx import CLUSTER_SYNC, alloc, dealloc, init_barrier, run, wait
 
 ORDERS = [Schedule(p, s) for p in ("early", "late", "random", "starve", "pct") for s in range(4)]  # type: ignore[arg-type]
 BYTES = "mbarrier::complete_tx::bytes"

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from corpus_kit import (
+from tileproof.conformance.drivers.emulator import _argument, _place, module_of
+from tileproof.emulator import Memory
+from tileproof.reference import oracle, walk
+from tileproof.reference.walk import with_forward
+from tileproof.spec.problems.sparse_mla_bwd.inputs import BF16, Inputs, Problem, key_mask
+
+from tests.kit.corpus import (
     INT_MAX,
     INT_MIN,
     SCHEDULES,
@@ -17,13 +23,8 @@ from corpus_kit import (
     run,
     source,
 )
-from head128_cases import random_case
-from head128_runs import KERNEL
-from tileproof.conformance.drivers.emulator import _argument, _place, module_of
-from tileproof.emulator import Memory
-from tileproof.reference import oracle, walk
-from tileproof.reference.walk import with_forward
-from tileproof.spec.problems.sparse_mla_bwd.inputs import BF16, Inputs, Problem, key_mask
+from tests.kit.head128_cases import random_case
+from tests.kit.head128_runs import KERNEL
 
 RED = "ptx::red_add(params.dKV + int64_t(row) * Plan::d_qk + column, v[j]);"
 

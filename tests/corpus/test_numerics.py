@@ -6,12 +6,13 @@ import dataclasses
 
 import numpy as np
 import pytest
-from corpus_kit import SCHEDULES, UNMASKED, Plant, changed, far_below_zero, in_ptx, run, source
-from head128_cases import random_case
-from head128_runs import ratios
 from tileproof.reference.walk import with_forward
 from tileproof.spec.numerics import LOG2_E, bound_scatter
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
+
+from tests.kit.corpus import SCHEDULES, UNMASKED, Plant, changed, far_below_zero, in_ptx, run, source
+from tests.kit.head128_cases import random_case
+from tests.kit.head128_runs import ratios
 
 S_LINE = "ptx::exp2_approx(fmaf(x[j], params.sm_scale_log2e, -lse))"
 DS_LINE = "s[j] * (x[j] - delta) * params.sm_scale"

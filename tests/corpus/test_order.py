@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from corpus_kit import SCHEDULES, changed, in_ptx, run, source
-from head128_cases import exact_case, random_case
 from tileproof.conformance.check import property as check
 from tileproof.conformance.check.under_test import on_emulator
 from tileproof.conformance.drivers.capture import Schedule
@@ -14,6 +12,9 @@ from tileproof.kernels.registry import kernel
 from tileproof.reference import walk
 from tileproof.spec.plans import head128 as plan_of_head128
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
+
+from tests.kit.corpus import SCHEDULES, changed, in_ptx, run, source
+from tests.kit.head128_cases import exact_case, random_case
 
 
 @pytest.mark.corpus("R2")

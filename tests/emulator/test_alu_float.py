@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ptx_kit import elementwise
 from tileproof.emulator import UnsupportedInstruction
-from values import F32_EDGES, crossed, ftz, same_f32
+
+from tests.kit.ptx import elementwise
+from tests.kit.values import F32_EDGES, crossed, ftz, same_f32
 
 COVERS = "fma ex2 lg2 rsqrt sqrt rcp"
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ptx_kit import elementwise
 from tileproof.emulator import UnsupportedInstruction
-from values import crossed, integer_edges
+
+from tests.kit.ptx import elementwise
+from tests.kit.values import crossed, integer_edges
 
 COVERS = "add sub mul mad div rem min max neg abs and or xor not shl shr lop3"
 

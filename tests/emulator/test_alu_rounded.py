@@ -8,9 +8,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from ptx_kit import BF16, elementwise
 from tileproof.emulator import UnsupportedInstruction
-from values import F32_EDGES, crossed, ftz
+
+from tests.kit.ptx import BF16, elementwise
+from tests.kit.values import F32_EDGES, crossed, ftz
 
 COVERS = "testp copysign sin cos tanh"
 # Mantissa bits, exponent of the smallest normal and of the largest.

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ptx_kit import HEADER, codes, only
 from tileproof.emulator import Fields, LaunchError, LaunchResult, Memory, Module, TensorMap
+
+from tests.kit.ptx import HEADER, codes, only
 
 
 def launch(load: str, struct: Fields | bytes, before: str = ".param .u32 n, ") -> tuple[LaunchResult, int]:

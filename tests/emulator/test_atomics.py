@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from ptx_kit import BF16, CLUSTER_SYNC, Memory, clean, outputs, run, store
 from tileproof.emulator import UnsupportedInstruction
-from values import integer_edges, same_f32
+
+from tests.kit.ptx import BF16, CLUSTER_SYNC, Memory, clean, outputs, run, store
+from tests.kit.values import integer_edges, same_f32
 
 COVERS = "atom red"
 

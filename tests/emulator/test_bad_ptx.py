@@ -6,9 +6,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ptx_kit import HEADER, kernel_text
 from tileproof.emulator import Module, PtxError, UnsupportedInstruction
 from tileproof.emulator.spelling import Target
+
+from tests.kit.ptx import HEADER, kernel_text
 
 GOOD = kernel_text("add.u32 %r1, %r2, %r3;\nst.global.u32 [%a0], %r1;", [False])
 

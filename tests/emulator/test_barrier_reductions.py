@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ptx_kit import POLICIES, clean, only, outputs, run, store
 from tileproof.emulator import Schedule
+
+from tests.kit.ptx import POLICIES, clean, only, outputs, run, store
 
 COVERS = "bar barrier"
 

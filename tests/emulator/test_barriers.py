@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ptx_kit import CLUSTER_SYNC, POLICIES, Memory, clean, only, outputs, run, store
 from tileproof.emulator import Schedule
+
+from tests.kit.ptx import CLUSTER_SYNC, POLICIES, Memory, clean, only, outputs, run, store
 
 COVERS = "bar barrier barrier.cluster.arrive barrier.cluster.wait"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ptx_kit import elementwise, outputs, store
-from values import crossed, integer_edges
+
+from tests.kit.ptx import elementwise, outputs, store
+from tests.kit.values import crossed, integer_edges
 
 COVERS = "bfe bfi shf add.cc addc sub.cc subc mad.lo.cc mad.hi.cc madc mul24 mad24 sad popc clz bfind brev prmt dp4a dp2a fns szext bmsk cnot"
 COUNT = 512

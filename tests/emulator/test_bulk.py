@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ptx_kit import BF16, CLUSTER_SYNC, POLICIES, Memory, clean, codes, init_barrier, run, wait
 from tileproof.emulator import Schedule, UnsupportedInstruction
-from values import same_f32
+
+from tests.kit.ptx import BF16, CLUSTER_SYNC, POLICIES, Memory, clean, codes, init_barrier, run, wait
+from tests.kit.values import same_f32
 
 COVERS = "cp.async.bulk cp.reduce.async.bulk cp.async.bulk.commit_group cp.async.bulk.wait_group cp.async.bulk.prefetch"
 

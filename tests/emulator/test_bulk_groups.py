@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ptx_kit import Memory, clean, run
 from tileproof.emulator import LaunchResult, Schedule
+
+from tests.kit.ptx import Memory, clean, run
 
 DATA = np.arange(128, dtype=np.uint32)
 STORE = "@%p0 cp.async.bulk.global.shared::cta.bulk_group"

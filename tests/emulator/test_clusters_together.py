@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ptx_kit import Memory, clean, init_barrier, run, wait
 from tileproof.emulator import LaunchResult, Schedule
+
+from tests.kit.ptx import Memory, clean, init_barrier, run, wait
 
 POLICIES = [
     Schedule("early"),

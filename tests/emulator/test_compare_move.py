@@ -7,9 +7,10 @@ import operator
 
 import numpy as np
 import pytest
-from ptx_kit import BF16, elementwise, outputs, store
 from tileproof.emulator import PtxError, UnsupportedInstruction
-from values import F32_EDGES, crossed, ftz, integer_edges
+
+from tests.kit.ptx import BF16, elementwise, outputs, store
+from tests.kit.values import F32_EDGES, crossed, ftz, integer_edges
 
 COVERS = "setp selp mov"
 
@@ -194,7 +195,7 @@ SPECIALS = {
 
 @pytest.mark.parametrize("name", SPECIALS)
 def test_special_registers_of_a_thread(name: str) -> None:
-    from ptx_kit import Memory, kernel_text, parsed
+    from tests.kit.ptx import Memory, kernel_text, parsed
 
     body = f"""
     mov.u32 %r1, %tid.y; mov.u32 %r2, %tid.z; mad.lo.u32 %r1, %r2, 3, %r1; mad.lo.u32 %r1, %r1, 4, %t;
@@ -209,7 +210,7 @@ def test_special_registers_of_a_thread(name: str) -> None:
 
 
 def test_special_registers_of_clusters() -> None:
-    from ptx_kit import Memory, kernel_text, parsed
+    from tests.kit.ptx import Memory, kernel_text, parsed
 
     names = ["%ctaid.x", "%ctaid.y", "%ctaid.z", "%nctaid.x", "%nctaid.y", "%nctaid.z", "%cluster_ctaid.x", "%cluster_ctaid.y",
              "%cluster_ctaid.z", "%cluster_nctaid.x", "%cluster_nctaid.y", "%cluster_nctaid.z", "%cluster_ctarank",

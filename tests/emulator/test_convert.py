@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ptx_kit import BF16, elementwise
-from test_alu_rounded import rounded, same
 from tileproof.emulator import UnsupportedInstruction
-from values import F32_EDGES, crossed, ftz, integer_edges, same_f32, wide_values
+
+from tests.emulator.test_alu_rounded import rounded, same
+from tests.kit.ptx import BF16, elementwise
+from tests.kit.values import F32_EDGES, crossed, ftz, integer_edges, same_f32, wide_values
 
 COVERS = "cvt cvt.pack"
 

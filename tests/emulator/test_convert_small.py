@@ -8,8 +8,9 @@ from fractions import Fraction
 import ml_dtypes
 import numpy as np
 import pytest
-from ptx_kit import BF16, elementwise
-from values import F32_EDGES, wide_values
+
+from tests.kit.ptx import BF16, elementwise
+from tests.kit.values import F32_EDGES, wide_values
 
 COVERS = "cvt"
 

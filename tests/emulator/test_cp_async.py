@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ptx_kit import POLICIES, Memory, clean, codes, init_barrier, run, wait
 from tileproof.emulator import LaunchResult, PtxError, Schedule, UnsupportedInstruction
+
+from tests.kit.ptx import POLICIES, Memory, clean, codes, init_barrier, run, wait
 
 COVERS = "cp.async cp.async.commit_group cp.async.wait_group cp.async.wait_all cp.async.mbarrier.arrive"
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mma_kit import Form, multiply
-from ptx_kit import Memory, clean, init_barrier, run, wait
 from tileproof.emulator import LaunchResult, Schedule
+
+from tests.kit.mma import Form, multiply
+from tests.kit.ptx import Memory, clean, init_barrier, run, wait
 
 ALL = [Schedule(policy, seed) for policy in ("early", "late", "random") for seed in (0, 1, 2**63 + 5)]  # type: ignore[arg-type]
 

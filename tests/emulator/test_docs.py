@@ -9,7 +9,9 @@ import pytest
 from tileproof.emulator import docs, registry
 from tileproof.emulator.codes import CODES, Code
 
-DOCS = Path(__file__).parents[2] / "docs"
+from tests.kit.paths import ROOT
+
+DOCS = ROOT / "docs"
 
 
 def test_the_page_on_disk_is_the_registry(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ptx_kit import Memory, alloc, clean, dealloc, init_barrier, run
 from tileproof.emulator import Buffer, LaunchResult, Schedule, TensorMap
+
+from tests.kit.ptx import Memory, alloc, clean, dealloc, init_barrier, run
 
 DATA = np.arange(128, dtype=np.uint32) + 5
 LATE = Schedule("late")

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ptx_kit import Memory, clean, line_of, only, run, store
 from tileproof.emulator.codes import CODES
+
+from tests.kit.paths import ROOT
+from tests.kit.ptx import Memory, clean, line_of, only, run, store
 
 COVERS = "trap"
 
 HERE = Path(__file__).parent
-ENGINE = Path(__file__).parents[2] / "emulator" / "engine"
+ENGINE = ROOT / "emulator" / "engine"
 _CALL = re.compile(r"\b(error|fault|warn|note)\(\s*([^;]*?),\s*\n?", re.S)
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ptx_kit import (
+from tileproof.emulator import Finding, LaunchResult, Schedule, TensorMap
+from tileproof.spec.machine.descriptors import InstructionDescriptor, SmemDescriptor
+
+from tests.kit.ptx import (
     CLUSTER_SYNC,
     POLICIES,
     Memory,
@@ -18,8 +21,6 @@ from ptx_kit import (
     run,
     wait,
 )
-from tileproof.emulator import Finding, LaunchResult, Schedule, TensorMap
-from tileproof.spec.machine.descriptors import InstructionDescriptor, SmemDescriptor
 
 BAR = 1024
 LATE = Schedule("late")

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ptx_kit import POLICIES, kernel_text, outputs, parsed, store
 from tileproof.emulator import UnsupportedInstruction
+
+from tests.kit.ptx import POLICIES, kernel_text, outputs, parsed, store
 
 LANES = np.arange(32, dtype=np.uint32)
 

@@ -13,9 +13,10 @@ import re
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ptx_kit import Memory, kernel_text, run
 from tileproof.emulator import Module, Schedule, TensorMap
 from tileproof.spec.machine.errors import TileproofError
+
+from tests.kit.ptx import Memory, kernel_text, run
 
 COUNT = int(os.environ.get("EMULATOR_FUZZ", "150"))
 FUZZ = settings(max_examples=COUNT, deadline=None, suppress_health_check=[HealthCheck.too_slow])

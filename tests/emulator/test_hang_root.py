@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ptx_kit import CLUSTER_SYNC, POLICIES, Memory, alloc, clean, dealloc, only, run, wait
 from tileproof.emulator import Finding, LaunchResult, Schedule
+
+from tests.kit.ptx import CLUSTER_SYNC, POLICIES, Memory, alloc, clean, dealloc, only, run, wait
 
 A, B, C = 1024 + 16, 1024 + 24, 1024 + 64
 ONE = "elect.sync %r3|%p2, -1;"

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ptx_kit import POLICIES, outputs, run, store
 from tileproof.emulator import Module, Schedule
 from tileproof.emulator.errors import TileproofError
+
+from tests.kit.ptx import POLICIES, outputs, run, store
 
 COVERS = "brx"
 

@@ -6,12 +6,13 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
-from ptx_kit import Memory, clean, line_of, only, run
 from tileproof.emulator import LaunchError, Schedule
+
+from tests.kit.paths import ROOT
+from tests.kit.ptx import Memory, clean, line_of, only, run
 
 ENDLESS = "L: st.global.u32 [%a0], %r1;\nadd.u32 %r1, %r1, 1;\nbra.uni L;"
 SHORT = """mov.u32 %r1, 0;
@@ -48,11 +49,10 @@ def test_what_is_no_time_is_refused(seconds: float) -> None:
         launched(SHORT, seconds)
 
 
-PROGRAM = f"""
+PROGRAM = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell ignores it
-sys.path.insert(0, {str(Path(__file__).parent)!r})
-from test_interrupt import ENDLESS, launched
+from tests.emulator.test_interrupt import ENDLESS, launched
 print("ready", flush=True)
 try:
     launched(ENDLESS, 0 if sys.argv[1] == "endless" else 1.0)
@@ -67,7 +67,9 @@ print("ended", flush=True)
 @pytest.mark.parametrize("case", ["endless", "limited"])
 def test_ctrl_c_ends_a_launch(case: str) -> None:
     """The twin without the signal ends by its limit."""
-    child = subprocess.Popen([sys.executable, "-c", PROGRAM, case], stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, case], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
     try:
         assert child.stdout and child.stdout.readline() == "ready\n"
         if case == "endless":

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ptx_kit import CLUSTER_SYNC, POLICIES, Memory, clean, codes, run, wait
 from tileproof.emulator import LaunchError, Schedule, UnsupportedInstruction
+
+from tests.kit.ptx import CLUSTER_SYNC, POLICIES, Memory, clean, codes, run, wait
 
 COVERS = "clusterlaunchcontrol.try_cancel clusterlaunchcontrol.query_cancel"
 

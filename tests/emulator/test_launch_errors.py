@@ -8,7 +8,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from ptx_kit import Memory, clean, kernel_text, parsed
 from tileproof.emulator import (
     LaunchError,
     Module,
@@ -18,6 +17,8 @@ from tileproof.emulator import (
     TensorMap,
     TmemRegion,
 )
+
+from tests.kit.ptx import Memory, clean, kernel_text, parsed
 
 TEXT = kernel_text(".shared .b8 s[1024];", [False])
 FITS: dict[str, Any] = {"grid": (1, 1, 1), "block": (32, 1, 1), "args": [7]}

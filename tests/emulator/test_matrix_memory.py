@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ptx_kit import Memory, clean, codes, only, run
 from tileproof.emulator import UnsupportedInstruction
+
+from tests.kit.ptx import Memory, clean, codes, only, run
 
 COVERS = "ldmatrix.sync.aligned stmatrix.sync.aligned movmatrix.sync.aligned"
 LANES = np.arange(32)

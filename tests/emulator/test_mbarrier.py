@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ptx_kit import CLUSTER_SYNC, POLICIES, Memory, clean, init_barrier, only, outputs, run, store, wait
 from tileproof.emulator import Schedule
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.mbarrier import MBarrier
+
+from tests.kit.ptx import CLUSTER_SYNC, POLICIES, Memory, clean, init_barrier, only, outputs, run, store, wait
 
 COVERS = (
     "mbarrier.init mbarrier.inval mbarrier.arrive mbarrier.expect_tx mbarrier.complete_tx "

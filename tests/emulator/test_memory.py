@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ptx_kit import CLUSTER_SYNC, Memory, clean, kernel_text, only, outputs, parsed, run, store
 from tileproof.emulator import PtxError, UnsupportedInstruction
+
+from tests.kit.ptx import CLUSTER_SYNC, Memory, clean, kernel_text, only, outputs, parsed, run, store
 
 COVERS = (
     "ld st cvta mapa prefetch prefetchu applypriority discard fence membar nanosleep pmevent griddepcontrol"

@@ -6,16 +6,17 @@ from __future__ import annotations
 import itertools
 import random
 
-import mma_kit
 import numpy as np
 import pytest
-from mma_kit import A_AT, Form, multiply
-from ptx_kit import only
 from tileproof.emulator import _engine
 from tileproof.spec.machine import descriptor_rules as rules
 from tileproof.spec.machine.descriptors import BlockScaledDescriptor, InstructionDescriptor, SmemDescriptor
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.kinds import FORMATS, Format
+
+from tests.kit import mma as mma_kit
+from tests.kit.mma import A_AT, Form, multiply
+from tests.kit.ptx import only
 
 NUMBERS = {name: number for number, name in enumerate(FORMATS)}
 

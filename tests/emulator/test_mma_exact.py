@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mma_kit import Form, multiply
 from tileproof.emulator import _engine
 from tileproof.spec.machine.tensor_core import BF16_EMIN, F16_EMIN, block
+
+from tests.kit.mma import Form, multiply
 
 SEEDS = st.integers(0, 2**32 - 1)
 BF16 = np.dtype(ml_dtypes.bfloat16)

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mma_kit import Form, multiply
-from ptx_kit import POLICIES, only
 from tileproof.emulator import _engine
 from tileproof.spec.machine import mma as rules
 from tileproof.spec.machine import smem_layout, tmem
 from tileproof.spec.machine.descriptors import InstructionDescriptor, SmemDescriptor
 from tileproof.spec.machine.errors import TileproofError
+
+from tests.kit.mma import Form, multiply
+from tests.kit.ptx import POLICIES, only
 
 
 def integers(form: Form, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -7,14 +7,15 @@ import itertools
 from dataclasses import replace
 
 import ml_dtypes
-import mma_kit
 import numpy as np
 import pytest
-from mma_kit import DTYPES, SFA_COLUMN, SFB_COLUMN, Form, multiply
-from ptx_kit import POLICIES, clean, only
 from tileproof.emulator import LaunchResult, Schedule
 from tileproof.spec.machine import kinds, tensor_core
 from tileproof.spec.machine import mma as rules
+
+from tests.kit import mma as mma_kit
+from tests.kit.mma import DTYPES, SFA_COLUMN, SFB_COLUMN, Form, multiply
+from tests.kit.ptx import POLICIES, clean, only
 
 NARROW = ["e4m3", "e5m2", "e2m3", "e3m2", "e2m1"]
 

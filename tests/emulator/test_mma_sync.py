@@ -6,9 +6,10 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from ptx_kit import BF16, Memory, clean, only, run
 from tileproof.emulator import UnsupportedInstruction
 from tileproof.spec.machine import warp_mma as rules
+
+from tests.kit.ptx import BF16, Memory, clean, only, run
 
 COVERS = "mma.sync.aligned"
 KINDS = {

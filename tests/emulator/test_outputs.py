@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ptx_kit import POLICIES, Memory, clean, run
 from tileproof.emulator import LaunchError, LaunchResult, Schedule
+
+from tests.kit.ptx import POLICIES, Memory, clean, run
 
 STORE = "mad.wide.u32 %rd1, %t, 4, %a0; st.global.u32 [%rd1], %t;"
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ptx_kit import Memory, alloc, clean, dealloc, init_barrier, run, wait
 from tileproof.emulator import LaunchResult, Schedule
 from tileproof.spec.machine.descriptors import InstructionDescriptor, SmemDescriptor
+
+from tests.kit.ptx import Memory, alloc, clean, dealloc, init_barrier, run, wait
 
 BAR = 1024
 B = SmemDescriptor(0x1000, 16, 256, "32B").encode()  # [32, 16], zeros but for row n, element n % 16: 1

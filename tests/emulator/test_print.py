@@ -6,8 +6,9 @@ from __future__ import annotations
 import struct
 
 import pytest
-from ptx_kit import clean, only, run
 from tileproof.emulator import LaunchResult, UnsupportedInstruction
+
+from tests.kit.ptx import clean, only, run
 
 COVERS = "call"
 

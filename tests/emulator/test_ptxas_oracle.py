@@ -11,11 +11,12 @@ import os
 import random
 
 import pytest
-from ptx_kit import HEADER
-from ptxas_oracle import refusals
-from spelling_operands import BEFORE, declarations, operands
 from tileproof.emulator import Module, PtxError, UnsupportedInstruction, isa, registry
 from tileproof.emulator.spelling import SPACE, TYPE, Target
+
+from tests.kit.ptx import HEADER
+from tests.kit.ptxas import refusals
+from tests.kit.spelling_operands import BEFORE, declarations, operands
 
 assert isa
 COUNT = int(os.environ.get("EMULATOR_SPELLINGS", "60"))

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ptx_kit import POLICIES, Memory, codes, init_barrier, run, wait
 from tileproof.emulator import LaunchResult, Schedule, TensorMap
+
+from tests.kit.ptx import POLICIES, Memory, codes, init_barrier, run, wait
 
 BAR, TILE, MAP = 1024, 2048, 1152
 DONE = "mbarrier::complete_tx::bytes"

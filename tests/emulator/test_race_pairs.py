@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import pytest
-from ptx_kit import POLICIES, alloc, clean, codes, dealloc, only, run, wait
 from tileproof.emulator import LaunchResult, Schedule
+
+from tests.kit.ptx import POLICIES, alloc, clean, codes, dealloc, only, run, wait
 
 COVERS = "tcgen05.alloc tcgen05.dealloc tcgen05.relinquish_alloc_permit"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ptx_kit import POLICIES, Memory, dealloc, run
 from tileproof.emulator import LaunchResult, Schedule
+
+from tests.kit.ptx import POLICIES, Memory, dealloc, run
 
 ALLOC = "setp.lt.u32 %p1, %t, 32;\n@%p1 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [1088], 32;"
 

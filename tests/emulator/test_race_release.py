@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import pytest
-from ptx_kit import POLICIES, alloc, init_barrier, run, wait
-from test_races import (
+from tileproof.emulator import Finding, LaunchResult, Schedule
+
+from tests.emulator.test_races import (
     AFTER,
     BAR,
     BEFORE,
@@ -21,7 +22,7 @@ from test_races import (
     WAIT_ST,
     tensor,
 )
-from tileproof.emulator import Finding, LaunchResult, Schedule
+from tests.kit.ptx import POLICIES, alloc, init_barrier, run, wait
 
 BAR2 = 1032
 USE = "add.u32 %r9, %r60, 1;"

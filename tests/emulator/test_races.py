@@ -7,9 +7,10 @@ import re
 
 import numpy as np
 import pytest
-from ptx_kit import CLUSTER_SYNC, POLICIES, Memory, alloc, dealloc, init_barrier, run, wait
 from tileproof.emulator import LaunchResult, Schedule, TensorMap
 from tileproof.spec.machine.descriptors import InstructionDescriptor, SmemDescriptor
+
+from tests.kit.ptx import CLUSTER_SYNC, POLICIES, Memory, alloc, dealloc, init_barrier, run, wait
 
 BAR, BAR2 = 1024, 1032
 DESC = SmemDescriptor(0x1000, 16, 256, "32B").encode()

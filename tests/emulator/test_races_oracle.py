@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from ptx_kit import run, wait
 from tileproof.emulator import Schedule
+
+from tests.kit.ptx import run, wait
 
 WARPS, LANES, WORDS = 3, 2, 3
 BASE, BARRIERS = 1024 + 512, 1024  # words, then mbarriers of one arrival, each used once

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from ptx_kit import Memory, run, wait
 from tileproof.emulator import Schedule
+
+from tests.kit.ptx import Memory, run, wait
 
 WARPS, LANES, WORDS, MOST = 2, 2, 2, 14
 BASE, BARRIERS = 1024 + 512, 1024  # words of 16 bytes, then mbarriers that are used once

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from ptx_kit import alloc, dealloc, run, wait
 from tileproof.emulator import Schedule
 from tileproof.spec.machine.descriptors import InstructionDescriptor, SmemDescriptor
+
+from tests.kit.ptx import alloc, dealloc, run, wait
 
 WARPS, MOST = 2, 14  # warp w reads and writes lanes 32 w .. 32 w + 31; an MMA writes all of them
 BARRIERS = 1024

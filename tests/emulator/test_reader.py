@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ptx_kit import HEADER, kernel_text, outputs, store
 from tileproof.emulator import Module, PtxError
+
+from tests.kit.ptx import HEADER, kernel_text, outputs, store
 
 
 def test_a_blank_before_a_modifier() -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from ptx_kit import REGISTERS, clean, only
 from tileproof.emulator import LaunchError, LaunchResult, Module, PtxError, Schedule, UnsupportedInstruction
 from tileproof.emulator.registers import launch_registers
+
+from tests.kit.ptx import REGISTERS, clean, only
 
 COVERS = "setmaxnreg"
 

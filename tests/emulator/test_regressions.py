@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from ptx_kit import outputs, store
+
+from tests.kit.ptx import outputs, store
 
 
 def test_a_predicate_may_be_moved_from_a_literal() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ptx_kit import CLUSTER_SYNC, POLICIES, Memory, clean, codes, init_barrier, run, wait
 from tileproof.emulator import PtxError, Schedule, UnsupportedInstruction
+
+from tests.kit.ptx import CLUSTER_SYNC, POLICIES, Memory, clean, codes, init_barrier, run, wait
 
 COVERS = "st.async red.async st.bulk"
 

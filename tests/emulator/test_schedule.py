@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "explore"))
-import programs
-from programs import Program
 from tileproof.emulator import Hold, LaunchError, Schedule
 from tileproof.emulator.schedule import BASES, KINDS, POLICIES, SEEDED
+
+from tests.kit import programs
+from tests.kit.programs import Program
 
 FIXED = [Schedule("early"), Schedule("late"), Schedule("late-newest")]
 SEEDS = 24

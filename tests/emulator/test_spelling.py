@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import pytest
-from ptx_kit import HEADER, kernel_text
 from tileproof.emulator import Module, PtxError, UnsupportedInstruction, isa, registry
 from tileproof.emulator.spelling import Forms, Target
+
+from tests.kit.ptx import HEADER, kernel_text
 
 assert isa
 SM100A = Target.of("sm_100a", "9.0")

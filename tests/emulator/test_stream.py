@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ptx_kit import ELECT, Memory, Module, TensorMap, clean, init_barrier, kernel_text, parsed, wait
 from tileproof.emulator import LaunchResult, Schedule, Stream
 from tileproof.emulator.schedule import POLICIES
+
+from tests.kit.ptx import ELECT, Memory, Module, TensorMap, clean, init_barrier, kernel_text, parsed, wait
 
 COVERS = "griddepcontrol"
 

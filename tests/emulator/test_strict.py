@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from ptx_kit import Memory, alloc, dealloc, init_barrier, run, wait
-from test_races import AFTER, BAR, BAR2, ISSUER, LOAD, MMA, QUARTER
 from tileproof.emulator import LaunchResult, TensorMap
 from tileproof.emulator.codes import CODES, SEVERITIES, strict_weights
+
+from tests.emulator.test_races import AFTER, BAR, BAR2, ISSUER, LOAD, MMA, QUARTER
+from tests.kit.ptx import Memory, alloc, dealloc, init_barrier, run, wait
 
 
 def unfenced(edge: str, strict: bool) -> LaunchResult:

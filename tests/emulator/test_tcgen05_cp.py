@@ -5,7 +5,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ptx_kit import (
+from tileproof.emulator import LaunchResult, Schedule
+from tileproof.spec.machine import kinds, smem_layout, tmem
+from tileproof.spec.machine.descriptors import SmemDescriptor
+
+from tests.emulator.test_tmem import fill, registers
+from tests.kit.ptx import (
     CLUSTER_SYNC,
     POLICIES,
     Memory,
@@ -18,10 +23,6 @@ from ptx_kit import (
     run,
     wait,
 )
-from test_tmem import fill, registers
-from tileproof.emulator import LaunchResult, Schedule
-from tileproof.spec.machine import kinds, smem_layout, tmem
-from tileproof.spec.machine.descriptors import SmemDescriptor
 
 COVERS = "tcgen05.cp"
 

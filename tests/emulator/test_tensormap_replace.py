@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ptx_kit import POLICIES, Memory, clean, codes, init_barrier, run, wait
 from tileproof.emulator import Schedule, TensorMap, UnsupportedInstruction
 from tileproof.spec.machine.tma import TensorMapFields, tile_image
+
+from tests.kit.ptx import POLICIES, Memory, clean, codes, init_barrier, run, wait
 
 COVERS = "tensormap.replace tensormap.cp_fenceproxy"
 

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ptx_kit import BF16, CLUSTER_SYNC, POLICIES, Memory, clean, init_barrier, run, wait
 from tileproof.emulator import Schedule, TensorMap
 from tileproof.spec.machine.swizzle import swizzle
 from tileproof.spec.machine.tma import TensorMapFields, as_stored, gather4_image, tile_image
+
+from tests.kit.ptx import BF16, CLUSTER_SYNC, POLICIES, Memory, clean, init_barrier, run, wait
 
 COVERS = "cp.async.bulk.tensor cp.reduce.async.bulk.tensor"
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ptx_kit import CLUSTER_SYNC, Memory, clean, init_barrier, only, run, wait
-from test_tma import BAR, DATA, dump
 from tileproof.emulator import TensorMap
 from tileproof.spec.machine.errors import TileproofError
+
+from tests.emulator.test_tma import BAR, DATA, dump
+from tests.kit.ptx import CLUSTER_SYNC, Memory, clean, init_barrier, only, run, wait
 
 LOAD = "cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes"
 

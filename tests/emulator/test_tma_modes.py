@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ptx_kit import BF16, POLICIES, Memory, clean, codes, init_barrier, run, wait
 from tileproof.emulator import Schedule, TensorMap
 from tileproof.spec.machine import tma
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.swizzle import swizzle
+
+from tests.kit.ptx import BF16, POLICIES, Memory, clean, codes, init_barrier, run, wait
 
 COVERS = "cp.async.bulk.prefetch.tensor"
 

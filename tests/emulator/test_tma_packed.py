@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ptx_kit import POLICIES, Memory, clean, init_barrier, only, run, wait
 from tileproof.emulator import Schedule, TensorMap
 from tileproof.spec.machine import tma
 from tileproof.spec.machine.errors import TileproofError
+
+from tests.kit.ptx import POLICIES, Memory, clean, init_barrier, only, run, wait
 
 COVERS = "cp.async.bulk.tensor"
 

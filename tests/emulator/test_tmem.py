@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ptx_kit import (
+from tileproof.emulator import Schedule, UnsupportedInstruction, _engine
+from tileproof.spec.machine import tmem
+
+from tests.kit.ptx import (
     CLUSTER_SYNC,
     POLICIES,
     Memory,
@@ -15,8 +18,6 @@ from ptx_kit import (
     only,
     run,
 )
-from tileproof.emulator import Schedule, UnsupportedInstruction, _engine
-from tileproof.spec.machine import tmem
 
 COVERS = (
     "tcgen05.alloc tcgen05.dealloc tcgen05.relinquish_alloc_permit tcgen05.ld tcgen05.st "

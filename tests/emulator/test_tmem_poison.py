@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ptx_kit import POLICIES, Memory, alloc, clean, dealloc, line_of, only, run
 from tileproof.emulator import LaunchResult, Schedule
+
+from tests.kit.ptx import POLICIES, Memory, alloc, clean, dealloc, line_of, only, run
 
 ST = "tcgen05.st.sync.aligned.32x32b.x2.b32 [%r51], {%r60, %r61};\ntcgen05.wait::st.sync.aligned;"
 LD = "tcgen05.ld.sync.aligned.32x32b.x4.b32 {%r62, %r63, %r64, %r65}, [%r51];"  # two columns are padding

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ptx_kit import POLICIES, Memory, clean, run, wait
 from tileproof.emulator import LaunchError, LaunchResult, Schedule, TensorMap
+
+from tests.kit.ptx import POLICIES, Memory, clean, run, wait
 
 FULL = 1024 + 16  # dynamic shared memory begins at 1024
 BODY = f"""

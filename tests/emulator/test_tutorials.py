@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tileproof.conformance.explore import tutorials
 from tileproof.emulator import Module, Schedule
+
+from tests.kit.paths import ROOT
 
 POLICIES = ("early", "late", "random")
 
@@ -52,7 +53,7 @@ def test_products_of_any_depth(
     np.testing.assert_array_equal(d, problem.expected)
 
 
-FINDINGS = Path(__file__).parents[2] / "docs" / "findings.md"
+FINDINGS = ROOT / "docs" / "findings.md"
 EXPLORED = (Schedule(), Schedule("late"), Schedule("random", 3))
 
 

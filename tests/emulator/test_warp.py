@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ptx_kit import POLICIES, Memory, clean, only, outputs, run, store
 from tileproof.emulator import Schedule
+
+from tests.kit.ptx import POLICIES, Memory, clean, only, outputs, run, store
 
 COVERS = "elect.sync shfl.sync vote.sync activemask bar.warp.sync"
 

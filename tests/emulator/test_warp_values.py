@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ptx_kit import CLUSTER_SYNC, POLICIES, clean, only, outputs, run, store
 from tileproof.emulator import Memory, Schedule
+
+from tests.kit.ptx import CLUSTER_SYNC, POLICIES, clean, only, outputs, run, store
 
 COVERS = "redux.sync match.any.sync match.all.sync nanosleep getctarank isspacep"
 

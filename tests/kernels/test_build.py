@@ -17,7 +17,7 @@ from tileproof.spec import header
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plans.head128_part0 import D_QKS, plan
 
-from .builds import build
+from tests.kit.builds import build
 
 NAME = "head128-part0"
 SOURCE = "sm100/head128_part0/kernel.cuh"

@@ -15,8 +15,8 @@ from tileproof.spec.arithmetic.rounded import Rounded
 from tileproof.spec.plans.head128 import D_QKS, plan
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
 
-from .head128_cases import INT_MAX, INT_MIN, exact_case, random_case
-from .head128_runs import KERNEL, first_wrong, ratios, run
+from tests.kit.head128_cases import INT_MAX, INT_MIN, exact_case, random_case
+from tests.kit.head128_runs import KERNEL, first_wrong, ratios, run
 
 SCHEDULES = [Schedule("early"), Schedule("late"), *(Schedule("random", seed) for seed in range(3))]
 

@@ -11,8 +11,8 @@ from tileproof.conformance.drivers.capture import Schedule
 from tileproof.kernels.compile import ROOT
 from tileproof.spec.problems.sparse_mla_bwd.inputs import key_mask
 
-from .head128_cases import random_case
-from .head128_runs import Run, first_wrong, run
+from tests.kit.head128_cases import random_case
+from tests.kit.head128_runs import Run, first_wrong, run
 
 # kernels/sm100/head128/mutants.py plants most of these too; here the kernel's own tests judge them.
 pytestmark = pytest.mark.slow

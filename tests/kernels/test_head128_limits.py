@@ -5,17 +5,17 @@ say.
 from __future__ import annotations
 
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 import pytest
 from tileproof.spec.plan import KernelPlan, Mma
 from tileproof.spec.plans.head128 import D_QKS, plan
 
-from .head128_cases import random_case
-from .head128_runs import KERNEL, run
+from tests.kit.head128_cases import random_case
+from tests.kit.head128_runs import KERNEL, run
+from tests.kit.paths import ROOT
 
-PAGE = Path(__file__).parents[2] / "docs" / "limits.md"
+PAGE = ROOT / "docs" / "limits.md"
 MMA_K = 16
 SMEM_BYTES_A_CLOCK = 128  # docs/limits.md, Rates
 MACS_A_CLOCK = 4096

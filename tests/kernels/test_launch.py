@@ -14,7 +14,7 @@ from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plans.head128_part0 import plan
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
 
-from .conftest import make_inputs
+from tests.kit.inputs import make_inputs
 
 KERNEL = kernel("head128-part0")
 

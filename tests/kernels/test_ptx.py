@@ -11,7 +11,7 @@ from tileproof.spec.machine.mma import check_shape, layout_of
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.plans.head128_part0 import D_QKS, plan
 
-from .builds import build
+from tests.kit.builds import build
 
 NAME = "head128-part0"
 SOURCE = "sm100/head128_part0/kernel.cuh"

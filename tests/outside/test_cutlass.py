@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 
 import pytest
-from outside_kit import POLICIES, written_up
 from tileproof.conformance.drivers.record.programs import record
 from tileproof.conformance.drivers.record.recording import Replay
-from tileproof.conformance.outside.cutlass_cases import EXAMPLES
-from tileproof.conformance.outside.cutlass_example import Example, curand
 from tileproof.emulator import Module
 from tileproof.emulator.errors import LaunchError
+
+from tests.kit.outside.cutlass_cases import EXAMPLES
+from tests.kit.outside.cutlass_example import Example, curand
+from tests.kit.outside.explained import POLICIES, written_up
 
 try:
     curand()

@@ -7,10 +7,11 @@ import pytest
 
 pytest.importorskip("tilelang", reason="tilelang is not installed: requirements-outside.txt")
 
-from outside_kit import POLICIES, written_up
-from tileproof.conformance.outside.tilelang_host import Lowered, lower
-from tileproof.conformance.outside.tilelang_kernels import matmul
 from tileproof.emulator import LaunchResult
+
+from tests.kit.outside.explained import POLICIES, written_up
+from tests.kit.outside.tilelang_host import Lowered, lower
+from tests.kit.outside.tilelang_kernels import matmul
 
 SIZE = 256
 

@@ -6,10 +6,11 @@ import pytest
 
 pytest.importorskip("triton", reason="triton is not installed: requirements-outside.txt")
 
-from outside_kit import POLICIES, written_up
-from tileproof.conformance.outside.triton_cases import CASES, Case
-from tileproof.conformance.outside.triton_host import emulated
 from tileproof.emulator import Module
+
+from tests.kit.outside.explained import POLICIES, written_up
+from tests.kit.outside.triton_cases import CASES, Case
+from tests.kit.outside.triton_host import emulated
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import tileproof
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 def run(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """This interpreter, in a folder that is not the checkout."""

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
-from mla_problems import INT_MAX, problems
 from tileproof.reference import oracle
 from tileproof.reference.evaluate import Evaluation
 from tileproof.reference.walk import Outputs, outputs, with_forward
@@ -20,6 +19,8 @@ from tileproof.spec.problems.base import Tiling
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem
 from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD, SparseMlaBwd
 from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
+
+from tests.kit.mla_problems import INT_MAX, problems
 
 TOLERANCE = 1e-11
 

@@ -9,7 +9,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
-from mla_problems import problems
 from tileproof.reference.evaluate import Evaluation
 from tileproof.reference.walk import outputs, walk, with_forward
 from tileproof.spec import numerics
@@ -21,6 +20,8 @@ from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem, valid
 from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD, SparseMlaBwd
 from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
 from tileproof.spec.problems.sparse_mla_bwd.tiling import gather
+
+from tests.kit.mla_problems import problems
 
 F64 = np.ndarray
 

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from mla_problems import problems
 from tileproof.kernels import sink as host
 from tileproof.reference import oracle, sink, walk
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.numerics import LOG2_E
 from tileproof.spec.problems.sparse_mla_bwd import sink as contract
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem, validate
+
+from tests.kit.mla_problems import problems
 
 TOLERANCE = 1e-11
 LIMITS = [-np.inf, -2.4e38, 0.5, 2e38, 2.4e38, np.inf]  # corpus H8 and N4

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.kit.paths import ROOT
+
 ALLOWED = {
     "spec/machine": ("tileproof.spec.machine",),
     "spec": ("tileproof.spec",),

@@ -25,7 +25,14 @@ from tileproof.tools.operand_constraints.nvcc import Verdict
 from tileproof.tools.operand_constraints.rows import LoadRow, Row, row_of
 
 MODULE = "tileproof.tools.operand_constraints.data"
-FILE = Path(__file__).resolve().parents[2] / "tests" / "contracts" / "data" / "nvcc_verdicts.json"
+FILE = (
+    Path(__file__).resolve().parents[2]
+    / "tests"
+    / "tools"
+    / "operand_constraints"
+    / "data"
+    / "nvcc_verdicts.json"
+)
 
 
 AnyRow = Row | LoadRow

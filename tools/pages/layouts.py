@@ -190,8 +190,8 @@ def _verdicts(head: dict[str, str], pairs: Sequence[tuple[contract_data.AnyRow, 
     ]
     return [
         "## Against nvcc",
-        f"`tests/contracts/data/nvcc_verdicts.json` holds {len(pairs)} combinations, each compiled "
-        f"by nvcc "
+        f"`tests/tools/operand_constraints/data/nvcc_verdicts.json` holds {len(pairs)} combinations, "
+        f"each compiled by nvcc "
         f"({head['toolchain']}); `{head['made_by']}` writes it again, with `--sample N` it compiles N of "
         f"them again "
         "and compares. The contracts agree with every verdict. CUTLASS 4.2 has no atom of the "

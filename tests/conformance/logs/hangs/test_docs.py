@@ -1,0 +1,26 @@
+"""The example in docs/explain.md is what the command prints, and its table names every cause."""
+
+import re
+from pathlib import Path
+
+from tileproof.conformance.logs.hangs import causes
+from tileproof.conformance.logs.hangs.render import diagnose, text
+
+from tests.kit.paths import ROOT
+
+DOC = (ROOT / "docs" / "explain.md").read_text()
+
+
+def test_the_example_is_what_is_printed(tmp_path: Path) -> None:
+    (log,) = re.findall(r"```log\n(.*?)```", DOC, re.DOTALL)
+    (printed,) = re.findall(r"```text\n(.*?)```", DOC, re.DOTALL)
+    path = tmp_path / "hung.log"
+    path.write_text(log)
+    assert text(diagnose(path)) + "\n" == printed
+
+
+def test_every_cause_is_documented() -> None:
+    source = Path(causes.__file__).read_text()
+    codes = set(re.findall(r'Cause\(\s*"([a-z-]+)"', source))
+    assert len(codes) > 10
+    assert codes == set(re.findall(r"^\| `([a-z-]+)` \|", DOC, re.MULTILINE))

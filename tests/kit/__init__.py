@@ -1,0 +1,1 @@
+"""What several tests share: programs, runs of the kernels, oracles and values."""

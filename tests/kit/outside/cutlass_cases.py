@@ -1,0 +1,107 @@
+"""CUTLASS's own Blackwell examples, built as shipped, with inputs and expected outputs of our own.
+
+The host program of an example is built against the recording runtime; its launches run on the emulator with
+the inputs written into the allocations that the program made for them (the program fills them on the device
+or not at all).
+"""
+
+from __future__ import annotations
+
+import ml_dtypes
+
+from tests.kit.outside.cutlass_attention import backward, forward
+from tests.kit.outside.cutlass_convolutions import Convolution
+from tests.kit.outside.cutlass_example import Example
+from tests.kit.outside.cutlass_gemms import blockwise, emulated, fp8, gemm, grouped, nvfp4
+
+_GEMM = ("--m=512", "--n=512", "--k=256", "--iterations=0")
+_SPLIT = ("--m=512", "--n=256", "--k=512", "--splits=2", "--decomposition=SplitK", "--iterations=0")
+_SMALL = ("--preferred_cluster_m=2", "--preferred_cluster_n=1")
+_HEAD = ("--b=1", "--h=1", "--d=128", "--iterations=0")
+_CLUSTERS = (*_SMALL, "--fallback_cluster_m=2", "--fallback_cluster_n=1")
+_GROUPS = ("--m=256", "--n=256", "--k=128", "--groups=2", "--iterations=0", "--no_verif")
+_IMAGES = Convolution((2, 1, 9, 8, 64), (64, 1, 3, 3), padding=(0, 1, 1))
+_STRIDED = Convolution((1, 4, 9, 11, 64), (128, 2, 3, 2), (1, 0, 1), (2, 1, 2), (1, 2, 1))
+_CONVOLUTION = "76_blackwell_conv/76_blackwell_conv_"
+_PACKED = ("--b=3", "--h=1", "--d=128", "--iterations=0", "--varlen")
+_70, _72 = "70_blackwell_gemm/70_blackwell_", "72_blackwell_narrow_precision_gemm/72a_blackwell_"
+_FORWARD = "77_blackwell_fmha/77_blackwell_fmha.cu"
+_BACKWARD = "77_blackwell_fmha/77_blackwell_fmha_bwd.cu"
+
+
+def _square(n: int) -> tuple[str, ...]:
+    return (*_HEAD, f"--q={n}", f"--k={n}")
+
+
+EXAMPLES = (
+    Example("70-fp16", f"{_70}fp16_gemm.cu", _GEMM, gemm(512, 512, 256)),
+    Example("70-fp8", f"{_70}fp8_gemm.cu", _GEMM, fp8(512, 512, 256)),
+    Example(
+        "72a-nvfp4",
+        f"{_72}nvfp4_bf16_gemm.cu",
+        ("--m=512", "--n=1024", "--k=512", "--iterations=0"),
+        nvfp4(512, 1024, 512),
+    ),
+    Example(
+        "74-split-k",
+        "74_blackwell_gemm_streamk/blackwell_gemm_streamk.cu",
+        (*_SPLIT, *_SMALL),
+        gemm(512, 256, 512),
+    ),
+    Example(
+        "73-preferred-cluster",
+        "73_blackwell_gemm_preferred_cluster/blackwell_gemm_preferred_cluster.cu",
+        (*_GEMM, *_CLUSTERS),
+        gemm(512, 512, 256),
+    ),
+    Example(
+        "75-grouped",
+        "75_blackwell_grouped_gemm/75_blackwell_grouped_gemm.cu",
+        _GROUPS,
+        grouped(256, 256, 128, 2),
+    ),
+    Example("76-fprop", f"{_CONVOLUTION}fprop.cu", _IMAGES.arguments, _IMAGES.check("fprop")),
+    Example("76-fprop-strided", f"{_CONVOLUTION}fprop.cu", _STRIDED.arguments, _STRIDED.check("fprop")),
+    Example("76-dgrad", f"{_CONVOLUTION}dgrad.cu", _IMAGES.arguments, _IMAGES.check("dgrad")),
+    Example("76-wgrad", f"{_CONVOLUTION}wgrad.cu", _IMAGES.arguments, _IMAGES.check("wgrad")),
+    Example("77-forward", _FORWARD, _square(256), forward([(256, 256)], 128)),
+    Example(
+        "77-forward-causal",
+        _FORWARD,
+        (*_square(512), "--mask=causal"),
+        forward([(512, 512)], 128, causal=True),
+    ),
+    Example(
+        "77-forward-gqa",
+        _FORWARD,
+        ("--b=2", "--h=4", "--h_k=2", "--d=64", "--q=256", "--k=256", "--iterations=0"),
+        forward([(256, 256)] * 2, 64, heads=4, kv_heads=2),
+    ),
+    Example(
+        "77-forward-fp8",
+        _FORWARD,
+        (*_HEAD, "--q=256", "--k=384", "--mask=no"),
+        forward([(256, 384)], 128, dtype=ml_dtypes.float8_e4m3fn),
+        ("FP8",),
+    ),
+    Example(
+        "77-forward-varlen",
+        _FORWARD,
+        (*_PACKED, "--varlen-q=256:100:300", "--varlen-k=300:200:100", "--mask=residual"),
+        forward([(256, 300), (100, 200), (300, 100)], 128, packed=True),
+    ),
+    Example(
+        "78-bf16x9",
+        "78_blackwell_emulated_bf16x9_gemm/78_blackwell_emulated_bf16x9_gemm.cu",
+        ("--m=256", "--n=256", "--k=256", "--iterations=0"),
+        emulated(256, 256, 256),
+    ),
+    Example(
+        "81-blockwise",
+        "81_blackwell_gemm_blockwise/81_blackwell_gemm_blockwise.cu",
+        ("--m=256", "--n=384", "--k=256", "--iterations=0"),
+        blockwise(256, 384, 256),
+    ),
+    Example("77-backward", _BACKWARD, _square(256), backward(256, 256, 128)),
+    Example("77-backward-causal", _BACKWARD, (*_square(256), "--mask=causal"), backward(256, 256, 128, True)),
+)

@@ -1,0 +1,164 @@
+"""What CUTLASS's matrix products are given, and what they must give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from tileproof.conformance.drivers.record.recording import Replay
+
+from tests.kit.outside.cutlass_example import Check, Ran, kernel, of, put
+
+
+def gemm(m: int, n: int, k: int) -> Check:
+    """D [m, n] column-major f32 = A [m, k] B [n, k]^T, f16 small integers: exact."""
+
+    def check(replay: Replay, how: dict[str, Any]) -> Ran:
+        launch = kernel(replay)
+        (a, _), (b, _), (c, _), (_d, out) = of(replay, np.float16, np.float16, np.float32, np.float32)
+        rng = np.random.default_rng(7)
+        left, right = (rng.integers(-4, 5, (rows, k)).astype(np.float16) for rows in (m, n))
+        put(a, left)
+        put(b, right)
+        put(c, np.zeros((n, m), dtype=np.float32))
+        result = replay.run(launch, **how)
+        expected = left.astype(np.float64) @ right.astype(np.float64).T
+        return Ran((result,), {"D": (out.reshape(n, m).T.astype(np.float64), expected, 0.0)})
+
+    return check
+
+
+def fp8(m: int, n: int, k: int) -> Check:
+    """D [m, n] column-major e4m3 = relu(A [m, k] B [n, k]^T), aux without the relu; the program's own
+    inputs.
+    """
+
+    def check(replay: Replay, how: dict[str, Any]) -> Ran:
+        launch = kernel(replay)
+        buffers = replay.memory.buffers
+        a, b, d, aux = (buffers[at].numpy().view(ml_dtypes.float8_e4m3fn) for at in (0, 1, 3, 5))
+        left, right = a.reshape(m, k).astype(np.float64), b.reshape(n, k).astype(np.float64)
+        result = replay.run(launch, **how)
+        product = np.clip(left @ right.T, -448, 448).astype(ml_dtypes.float8_e4m3fn).astype(np.float64)
+        found, before = (x.reshape(n, m).T.astype(np.float64) for x in (d, aux))
+        return Ran((result,), {"D": (found, np.maximum(product, 0), 0.0), "aux": (before, product, 0.0)})
+
+    return check
+
+
+def scales(data: np.ndarray, rows: int, groups: int) -> np.ndarray:
+    """Scale factors [rows, groups] from their interleaved layout: blocks of 128 rows and 4 groups, 512 bytes
+    each,
+    in which row r and group g lie at 16 (r mod 32) + 4 (r div 32) + g (PTX ISA 9.7.16.10.7, as CUTLASS stores
+    it).
+    """
+    blocks = data.reshape(rows // 128, groups // 4, 32, 4, 4)  # row block, group block, r mod 32, r div 32, g
+    return blocks.transpose(0, 3, 2, 1, 4).reshape(rows, groups)
+
+
+def nvfp4(m: int, n: int, k: int) -> Check:
+    """D [m, n] bf16 of block-scaled e2m1 operands with e4m3 scales, one for 16 elements; the program's own
+    inputs.
+    """
+
+    def check(replay: Replay, how: dict[str, Any]) -> Ran:
+        launch = kernel(replay)
+        a, b, _c, d, _reference, sfa, sfb = (buffer.numpy() for buffer in replay.memory.buffers[:7])
+
+        def operand(data: np.ndarray, factors: np.ndarray, rows: int) -> np.ndarray:
+            nibbles = np.stack([data & 15, data >> 4], axis=-1).reshape(rows, k)  # low half first
+            values = nibbles.view(ml_dtypes.float4_e2m1fn).astype(np.float64)
+            scale = scales(factors.view(ml_dtypes.float8_e4m3fn), rows, k // 16).astype(np.float64)
+            return values * np.repeat(scale, 16, axis=1)
+
+        left, right = operand(a, sfa, m), operand(b, sfb, n)
+        result = replay.run(launch, **how)
+        found = d.view(ml_dtypes.bfloat16).reshape(m, n).astype(np.float64)
+        expected = left @ right.T
+        # f32 sums in an unknown order, then one rounding to bf16 (relative 2^-9).
+        most = 2.0**-9 * np.abs(expected) + 2.0**-20 * (np.abs(left) @ np.abs(right).T)
+        return Ran((result,), {"D": (found, expected, most)})
+
+    return check
+
+
+def grouped(m: int, n: int, k: int, groups: int) -> Check:
+    """For each group D [m, n] column-major f16 = alpha A [m, k] B [n, k]^T + beta C, e4m3 operands, alpha and
+    beta of its own; by one CTA an MMA and, in a second launch, by two.
+    """
+
+    def check(replay: Replay, how: dict[str, Any]) -> Ran:
+        rng = np.random.default_rng(11)
+        results, outputs = [], {}
+        for name in ("one", "two"):
+            launch = kernel(replay)
+            a, b, c, d, _reference, alpha, beta = replay.memory.buffers[:7]
+            left, right = (
+                rng.integers(-2, 3, (groups, rows, k)).astype(ml_dtypes.float8_e4m3fn) for rows in (m, n)
+            )
+            start = rng.integers(-4, 5, (groups, n, m)).astype(np.float16)
+            for buffer, values in ((a, left), (b, right), (c, start)):
+                put(buffer, values)
+            put(d, np.full((groups, n, m), np.nan, dtype=np.float16))
+            results.append(replay.run(launch, **how))
+            product = np.einsum("gik,gjk->gji", left.astype(np.float64), right.astype(np.float64))
+            scale, add = (x.numpy().view(np.float32).astype(np.float64)[:, None, None] for x in (alpha, beta))
+            expected = (scale * product + add * start.astype(np.float64)).astype(np.float16)
+            found = d.numpy().view(np.float16).reshape(groups, n, m)
+            outputs[name] = (found.astype(np.float64), expected.astype(np.float64), 0.0)
+        return Ran(tuple(results), outputs)
+
+    return check
+
+
+def emulated(m: int, n: int, k: int) -> Check:
+    """D [m, n] column-major f32 = A [m, k] B [n, k]^T, f32 operands as three bf16 each and nine products."""
+
+    def check(replay: Replay, how: dict[str, Any]) -> Ran:
+        launch = kernel(replay)
+        (a, _), (b, _), (c, _), (_d, out) = of(replay, *[np.float32] * 4)
+        rng = np.random.default_rng(13)
+        left, right = (rng.standard_normal((rows, k)).astype(np.float32) for rows in (m, n))
+        put(a, left)
+        put(b, right)
+        put(c, np.zeros((n, m), dtype=np.float32))
+        result = replay.run(launch, **how)
+        left, right = left.astype(np.float64), right.astype(np.float64)
+        # The split is exact (24 bits in three of 8). The k / 16 steps of the leading products are added up in
+        # f32, each sum cut off at 2^-23 of what has come together; the other products are below 2^-8 of them,
+        # and the parts are added with their scales.
+        most = (1.02 * k / 16 + 16) * 2.0**-23 * (np.abs(left) @ np.abs(right).T)
+        return Ran((result,), {"D": (out.reshape(n, m).T.astype(np.float64), left @ right.T, most)})
+
+    return check
+
+
+def blockwise(m: int, n: int, k: int) -> Check:
+    """D [m, n] column-major e4m3 = the sum over blocks of 128 along k of e4m3 products, each scaled in f32 by
+    a factor of its 128 rows of A and one of its 128 columns of B.
+    """
+
+    def check(replay: Replay, how: dict[str, Any]) -> Ran:
+        launch = kernel(replay)
+        a, b, _c, d, _reference, sfa, sfb = replay.memory.buffers[:7]
+        rng = np.random.default_rng(17)
+        left, right = (rng.integers(-2, 3, (rows, k)).astype(ml_dtypes.float8_e4m3fn) for rows in (m, n))
+        put(a, left)
+        put(b, right)
+        expected = np.zeros((m, n))
+        scale = {}
+        for buffer, rows in ((sfa, m), (sfb, n)):  # rows / 128 factors for each block of k
+            scale[rows, buffer.address] = factors = 2.0 ** rng.integers(-3, 1, (k // 128, rows // 128)) * 0.75
+            put(buffer, factors.astype(np.float32))
+        by_row, by_column = (np.repeat(one, 128, axis=1) for one in scale.values())
+        for at in range(k // 128):
+            step = slice(128 * at, 128 * at + 128)
+            product = left[:, step].astype(np.float64) @ right[:, step].astype(np.float64).T
+            expected += by_row[at][:, None] * by_column[at][None, :] * product
+        result = replay.run(launch, **how)
+        rounded = np.clip(expected, -448, 448).astype(ml_dtypes.float8_e4m3fn).astype(np.float64)
+        found = d.numpy().view(ml_dtypes.float8_e4m3fn).reshape(n, m).T.astype(np.float64)
+        return Ran((result,), {"D": (found, rounded, 0.0)})
+
+    return check

@@ -1,0 +1,63 @@
+"""Every MMA of every kernel plan fits its operands; a plan that is changed does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tileproof.spec.docs import known_plans
+from tileproof.spec.plan import KernelPlan
+
+from tests.kit.plan_views import Operands, operands
+
+PLANS = known_plans()
+CHAINS = [one for plan in PLANS for one in operands(plan)]
+
+
+@pytest.mark.parametrize("one", CHAINS, ids=lambda one: one.name)
+def test_every_mma_of_the_plans_fits(one: Operands) -> None:
+    assert one.misfits() == []
+
+
+def test_the_plans_use_both_forms_and_both_majors() -> None:
+    assert {plan.name for plan in PLANS} >= {"head128", "head128-part0"}
+    assert len(CHAINS) >= 25
+    assert {one.form.ws for one in CHAINS} == {one.form.cta_group == 2 for one in CHAINS} == {True, False}
+    assert {one.form.b_major for one in CHAINS} == {one.form.a_major for one in CHAINS} == {"K", "MN"}
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"m": 96}, "shape"),
+        ({"n": 68}, "shape"),
+        ({"k": 32}, "extent-k"),
+        ({"a_major": "flip"}, "major"),
+        ({"b_major": "flip"}, "major"),
+    ],
+)
+@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: f"{plan.name}-{plan.d_qk}")
+def test_a_changed_mma_does_not_fit(plan: KernelPlan, change: dict[str, object], code: str) -> None:
+    for one in operands(plan):
+        new = {
+            key: {"K": "MN", "MN": "K"}[getattr(one.form, key)] if value == "flip" else value
+            for key, value in change.items()
+        }
+        wrong = replace(one, form=replace(one.form, **new))  # type: ignore[arg-type]
+        assert code in {misfit.code for misfit in wrong.misfits()}, one.name
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_a_tile_that_starts_off_its_boundary_is_seen(name: str) -> None:
+    for one in CHAINS:
+        view: object = replace(getattr(one, name), address=getattr(one, name).address + 512)
+        found = replace(one, **{name: view}).misfits()  # type: ignore[arg-type]
+        assert [(m.code, m.operand, m.at) for m in found] == [("alignment", name.upper(), "run")]
+
+
+def test_a_tile_of_another_swizzle_is_seen() -> None:
+    """The plan's 128B swizzle is what makes these strides canonical: declared as 64B, they are not."""
+    for one in CHAINS:
+        assert one.a.swizzle == "128B"
+        found = replace(one, a=replace(one.a, swizzle="64B")).misfits()
+        assert [m.code for m in found] == ["canonical"], one.name

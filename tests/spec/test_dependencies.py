@@ -17,6 +17,52 @@ ALLOWED = {
     "kernels": ("tileproof.spec", "tileproof.kernels"),
     "emulator": ("tileproof.spec.machine", "tileproof.emulator"),
 }
+# Each room of conformance/: what it may import of the project beside itself and the spec.
+ROOMS = {
+    "problems": ("reference",),
+    "drivers": ("kernels", "emulator"),
+    "observe": ("conformance.drivers.capture", "reference"),
+    "judge": (
+        "conformance.problems",
+        "conformance.drivers.capture",
+        "conformance.drivers.names",
+        "conformance.observe",
+        "reference",
+        "kernels",
+    ),
+    "diagnose": ("conformance.problems", "conformance.observe", "conformance.judge", "reference"),
+    "mutants": (
+        "conformance.problems",
+        "conformance.drivers",
+        "conformance.observe",
+        "conformance.judge",
+        "kernels",
+        "emulator",
+    ),
+    "check": (
+        "conformance.problems",
+        "conformance.drivers",
+        "conformance.observe",
+        "conformance.judge",
+        "conformance.diagnose",
+        "conformance.mutants",
+        "reference",
+        "kernels",
+        "emulator",
+    ),
+    "explore": (
+        "conformance.problems",
+        "conformance.drivers",
+        "conformance.observe",
+        "conformance.judge",
+        "kernels",
+        "emulator",
+    ),
+    "report": ("conformance.check", "emulator"),
+    "logs": ("kernels",),
+    "corpus": (),
+    "cli": ("__version__", "conformance", "reference", "kernels", "emulator", "tools"),
+}
 
 
 def forbidden(source: str, allowed: tuple[str, ...]) -> list[str]:
@@ -42,6 +88,76 @@ def test_folder_imports_only_what_it_may(folder: str) -> None:
     assert files
     for path in files:
         assert not forbidden(path.read_text(encoding="utf-8"), ALLOWED[folder]), path
+
+
+def through(room: str) -> tuple[str, ...]:
+    """The modules that a room's doors lead to, itself and the spec among them."""
+    return tuple(f"tileproof.{name}" for name in (f"conformance.{room}", "spec", *ROOMS[room]))
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_opens_only_its_doors(room: str) -> None:
+    files = list((ROOT / "conformance" / room).rglob("*.py"))
+    assert files
+    for path in files:
+        assert not forbidden(path.read_text(encoding="utf-8"), through(room)), path
+
+
+def test_every_room_has_doors_and_they_lead_one_way() -> None:
+    folders = {path.parent.name for path in (ROOT / "conformance").glob("*/__init__.py")}
+    assert folders == set(ROOMS)
+    assert [path.name for path in (ROOT / "conformance").glob("*.py")] == ["__init__.py"]
+    seen: set[str] = set()
+    for room in (*(name for name in ROOMS if name != "cli"), "cli"):
+        doors = {name.split(".")[1] for name in ROOMS[room] if name.startswith("conformance.")}
+        assert doors <= seen | {"conformance"}, f"{room} opens to a room behind it"
+        seen.add(room)
+
+
+def test_only_the_cli_reaches_the_tools() -> None:
+    for folder in ("spec", "reference", "kernels", "emulator", "conformance"):
+        for path in (ROOT / folder).rglob("*.py"):
+            if "tileproof.tools" in path.read_text(encoding="utf-8"):
+                assert path.relative_to(ROOT).parts[:2] == ("conformance", "cli"), path
+
+
+def test_a_wrong_door_is_seen() -> None:
+    assert forbidden("from tileproof.conformance.check import run", through("judge"))
+    assert forbidden("from tileproof.conformance.drivers import emulator", through("observe"))
+    assert forbidden("from tileproof.emulator import Module", through("diagnose"))
+    assert forbidden("from tileproof.tools.crosscheck import opinion", through("explore"))
+    assert not forbidden("from tileproof.conformance.drivers.capture import Capture", through("observe"))
+
+
+# Modules that lie beside a test of its folder are its own; what several share is in tests/kit.
+LOCAL = {path.stem for path in (ROOT / "tests").rglob("*.py")} - {"__init__", "conftest"}
+
+
+def strays(name: str, text: str) -> list[str]:
+    """How a file of the tests imports past the package `tests`: by a path, or by a bare or relative name."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        by_path = isinstance(node, ast.Attribute) and ast.unparse(node) == "sys.path"
+        relative = isinstance(node, ast.ImportFrom) and (node.level or node.module in LOCAL)
+        bare = isinstance(node, ast.Import) and LOCAL & {alias.name for alias in node.names}
+        if by_path or relative or bare:
+            found.append(ast.unparse(node))
+    if not name.startswith(("test_", "conftest", "__init__")):
+        found.append(f"{name} is no test and belongs to tests/kit")
+    return found
+
+
+def test_tests_are_imported_as_a_package() -> None:
+    for path in (ROOT / "tests").rglob("*.py"):
+        name = "__init__" if "kit" in path.parts else path.name
+        assert not strays(name, path.read_text(encoding="utf-8")), path
+
+
+def test_a_stray_import_of_a_test_is_seen() -> None:
+    assert strays("test_x.py", "from ptx import run") and strays("test_x.py", "import head128_runs")
+    assert strays("test_x.py", "from .conftest import inputs") and strays("helpers.py", "")
+    assert strays("test_x.py", "import sys\nsys.path.insert(0, '.')")
+    assert not strays("test_x.py", "from tests.kit.ptx import run")
 
 
 def test_a_wrong_import_is_seen() -> None:

@@ -122,7 +122,7 @@ def test_only_the_cli_reaches_the_tools() -> None:
 
 
 def test_a_wrong_door_is_seen() -> None:
-    assert forbidden("from tileproof.conformance.check import run", through("judge"))
+    assert forbidden("from tileproof.conformance.check.property import run", through("judge"))
     assert forbidden("from tileproof.conformance.drivers import emulator", through("observe"))
     assert forbidden("from tileproof.emulator import Module", through("diagnose"))
     assert forbidden("from tileproof.tools.crosscheck import opinion", through("explore"))

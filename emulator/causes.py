@@ -49,6 +49,7 @@ SIDE = {
     "race-proxy-write": "first",
     "race-proxy-reader": "first",
     "race-tmem-unwaited": "first",
+    "race-tmem-reused": "first",
     "race-mbarrier-init": "first",
     "race-mbarrier-init-fence": "first",
     "race-mbarrier-init-relaxed": "first",

@@ -90,6 +90,7 @@ races|race-copy-unwaited|error|goes on|an access to bytes of a TMA or bulk copy 
 races|race-mma-unwaited|error|goes on|an access to what tcgen05.mma or cp reads or writes, without its commit and a wait for it
 races|race-tmem-unwaited|error|goes on|an access to what tcgen05.ld or st of another warp touches, without wait::ld or wait::st
 races|race-tmem-released|error|goes on|cells of a tcgen05.ld are released (an arrival, a barrier, dealloc) after its registers were used, without wait::ld
+races|race-tmem-reused|warning>error|goes on|a warp stores over cells whose tcgen05.ld it has used, without wait::ld; by the letter an error
 races|race-proxy-fence|error|goes on|generic writes and an asynchronous access, with a barrier but without fence.proxy.async
 races|race-proxy-reader|note|goes on|as race-proxy-fence, with the fence on the reading side only
 races|race-proxy-read|note|goes on|generic reads, then an asynchronous write, with a barrier only: what CUTLASS pipelines do

@@ -106,6 +106,13 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
           say(Severity::Error, "race-unordered", barrier);
           break;
         }
+        // CUTLASS scales accumulators in place so: what is stored comes from what was loaded.
+        if (a.used && a.agent == v.agent && v.path == Path::Warp) {
+          say(Severity::Warning, "race-tmem-reused",
+              "tcgen05.wait::ld before the store: that the loaded registers were used orders the registers, "
+              "not the accesses to tensor memory (PTX ISA 9.7.16.6.4.5)");
+          break;
+        }
         // A dealloc by the warp itself (its path is Generic) is a release as well.
         if (a.used && (a.agent == v.agent ? v.path == Path::Generic
                                           : v.know->of[kHappens].covers(a.agent, a.used, lane, a.lanes))) {

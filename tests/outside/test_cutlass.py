@@ -22,13 +22,19 @@ except LaunchError as error:
 # What docs/outside.md calls a defect; every other kernel here prints no error.
 _FORWARD = {"tmem-pending", "race-tmem-unwaited", "race-tmem-released", "race-tcgen05-fence"}
 DEFECTS = {"74-split-k": {"tmem-pending", "race-tmem-unwaited"}}
-# Recorded only: docs/outside.md says why. The backward kernels have a test of their own.
+# Two more where a sequence has no keys.
+_EMPTY = {"race-unordered", "race-proxy-fence"}
+DEFECTS |= {one.name: _FORWARD for one in EXAMPLES if one.name.startswith("77-forward")}
+DEFECTS["77-forward-empty"] = _FORWARD | _EMPTY
+# Recorded only: docs/outside.md says why.
 NOT_RUN = ("72a-nvfp4",)
+# Wrong under some policies, by a defect of theirs: test_cutlass_defects.py.
+WRONG = ("77-backward", "77-backward-causal", "77-forward-empty-one", "77-latent", "77-latent-cp-async")
 # All but the first compile for minutes.
 CASES = [
     pytest.param(one, id=one.name, marks=[] if one.name == "70-fp16" else [pytest.mark.slow])
     for one in EXAMPLES
-    if one.name not in NOT_RUN and not one.name.startswith("77-backward")
+    if one.name not in (*NOT_RUN, *WRONG)
 ]
 
 
@@ -43,7 +49,7 @@ def test_right_and_every_finding_explained(example: Example) -> None:
             found |= {finding.code for result in ran.results for finding in result.distinct}
             errors |= {finding.code for result in ran.results for finding in result.errors}
     assert found == written_up(example.name)
-    assert errors == (_FORWARD if "77-forward" in example.name else DEFECTS.get(example.name, set()))
+    assert errors == DEFECTS.get(example.name, set())
 
 
 @pytest.mark.timeout(1800)
@@ -54,23 +60,3 @@ def test_a_product_without_one_mma_is_wrong() -> None:
     broken = Module.from_ptx(text.replace(line, "", 1))
     ran = example.check(Replay(record(example.program, example.arguments), broken), {})
     assert not ran.right
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("name", ["77-backward", "77-backward-causal"])
-def test_backward_frees_memory_in_use_and_is_right_without(name: str) -> None:
-    (example,) = (one for one in EXAMPLES if one.name == name)
-    recording = record(example.program, example.arguments)
-    free = "tcgen05.dealloc.cta_group::1"
-    kept = Module.from_ptx(example.program.ptx.read_text().replace(free, f"// {free}"))
-    found, told = set(), set()
-    for schedule in POLICIES:
-        broken = example.run(schedule=schedule)
-        found |= {finding.code for result in broken.results for finding in result.errors}
-        ran = example.check(Replay(recording, kept), {"schedule": schedule})
-        assert ran.right, str(schedule)
-        assert {f.code for result in ran.results for f in result.errors} == {"tmem-leak"}, str(schedule)
-        told |= {f.code for result in ran.results for f in result.distinct if f.severity == "warning"}
-    assert told == {"commit-at-exit"}
-    assert found >= {"tmem-not-allocated", "tmem-dealloc-in-flight"}

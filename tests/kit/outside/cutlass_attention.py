@@ -39,7 +39,10 @@ class Attention:
 
     @property
     def lse(self) -> np.ndarray:
+        """-inf where there is no key."""
         s = self.scores
+        if not s.shape[1]:
+            return np.full(len(s), -np.inf)
         best = s.max(1)
         return best + np.log(np.exp(s - best[:, None]).sum(1))
 
@@ -67,7 +70,7 @@ def _judged(one: Attention) -> tuple[np.ndarray, np.ndarray]:
     relative, absolute = _STEP[one.v.dtype]
     v, p = one.v.astype(np.float64), one.p
     value = p @ v
-    moved = relative * p + absolute * p.max(1, keepdims=True)
+    moved = relative * p + absolute * p.max(1, keepdims=True, initial=0)
     return value, 1.01 * moved @ np.abs(v) + 2.0**-11 * np.abs(value) + 2.0**-15 * (p @ np.abs(v))
 
 
@@ -125,6 +128,36 @@ def forward(
                 "lse": (lse64, np.concatenate(wanted), 1e-5),
             },
         )
+
+    return check
+
+
+def latent(batch: int, page: int) -> Check:
+    """Attention of 128 heads over latent keys of 512, which are the values too, and 64 rotated ones, in
+    pages: a first launch with a persistent grid, a second without. The program draws the lengths.
+    """
+
+    def check(replay: Replay, how: dict[str, Any]) -> Ran:
+        results = []
+        outputs: dict[str, tuple[np.ndarray, np.ndarray, Any]] = {}
+        for name in ("persistent", "individual"):
+            launch = kernel(replay)
+            rng = np.random.default_rng(23)
+            q_, o_, lse_, _, _, lengths, table, cache_ = (b for b in replay.memory.buffers[-8:])
+            q = rng.standard_normal((batch, 128, 576)).astype(np.float16)
+            cache = rng.standard_normal((cache_.bytes // (page * 1152), page, 576)).astype(np.float16)
+            put(q_, q)
+            put(cache_, cache)
+            results.append(replay.run(launch, **how))
+            pages = table.numpy().view(np.int32).reshape(batch, -1)
+            o = o_.numpy().view(np.float16).reshape(batch, 128, 512).astype(np.float64)
+            lse = lse_.numpy().view(np.float32).reshape(batch, 128).astype(np.float64)
+            for at, keys in enumerate(lengths.numpy().view(np.int32)):
+                k = cache[pages[at, : -(-keys // page)]].reshape(-1, 576)[:keys]
+                one = Attention(q[at], k, k[:, :512], scale=1 / np.sqrt(128 + 64))
+                outputs[f"{name} O {at}"] = (o[at], *_judged(one))
+                outputs[f"{name} lse {at}"] = (lse[at], one.lse, 1e-5)
+        return Ran(tuple(results), outputs)
 
     return check
 

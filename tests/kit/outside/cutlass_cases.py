@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ml_dtypes
 
-from tests.kit.outside.cutlass_attention import backward, forward
+from tests.kit.outside.cutlass_attention import backward, forward, latent
 from tests.kit.outside.cutlass_convolutions import Convolution
 from tests.kit.outside.cutlass_example import Example
 from tests.kit.outside.cutlass_gemms import blockwise, emulated, fp8, gemm, grouped, nvfp4
@@ -24,6 +24,7 @@ _IMAGES = Convolution((2, 1, 9, 8, 64), (64, 1, 3, 3), padding=(0, 1, 1))
 _STRIDED = Convolution((1, 4, 9, 11, 64), (128, 2, 3, 2), (1, 0, 1), (2, 1, 2), (1, 2, 1))
 _CONVOLUTION = "76_blackwell_conv/76_blackwell_conv_"
 _PACKED = ("--b=3", "--h=1", "--d=128", "--iterations=0", "--varlen")
+_EMPTY = ("--varlen-q=256:256", "--varlen-k=256:0", "--mask=residual")
 _70, _72 = "70_blackwell_gemm/70_blackwell_", "72_blackwell_narrow_precision_gemm/72a_blackwell_"
 _FORWARD = "77_blackwell_fmha/77_blackwell_fmha.cu"
 _BACKWARD = "77_blackwell_fmha/77_blackwell_fmha_bwd.cu"
@@ -85,6 +86,19 @@ EXAMPLES = (
         ("FP8",),
     ),
     Example(
+        "77-forward-empty",
+        _FORWARD,
+        ("--b=2", *_PACKED[1:], *_EMPTY),
+        forward([(256, 256), (256, 0)], 128, packed=True),
+    ),
+    Example(
+        "77-forward-empty-one",
+        _FORWARD,
+        ("--b=2", *_PACKED[1:], *_EMPTY, "--persistent"),
+        forward([(256, 256), (256, 0)], 128, packed=True),
+        processors=1,
+    ),
+    Example(
         "77-forward-varlen",
         _FORWARD,
         (*_PACKED, "--varlen-q=256:100:300", "--varlen-k=300:200:100", "--mask=residual"),
@@ -101,6 +115,22 @@ EXAMPLES = (
         "81_blackwell_gemm_blockwise/81_blackwell_gemm_blockwise.cu",
         ("--m=256", "--n=384", "--k=256", "--iterations=0"),
         blockwise(256, 384, 256),
+    ),
+    Example(
+        "77-latent",
+        "77_blackwell_fmha/77_blackwell_mla.cu",
+        ("--b=2", "--k=256", "--page=128", "--split_kv=1", "--iterations=0"),
+        latent(2, 128),
+        ("FP16",),
+        processors=4,
+    ),
+    Example(
+        "77-latent-cp-async",
+        "77_blackwell_fmha/77_blackwell_mla.cu",
+        ("--b=2", "--k=256", "--page=64", "--split_kv=1", "--iterations=0"),
+        latent(2, 64),
+        ("FP16", "CPASYNC"),
+        processors=4,
     ),
     Example("77-backward", _BACKWARD, _square(256), backward(256, 256, 128)),
     Example("77-backward-causal", _BACKWARD, (*_square(256), "--mask=causal"), backward(256, 256, 128, True)),

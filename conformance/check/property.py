@@ -11,13 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import hypothesis
-from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tileproof.conformance.check.run import Subject, Verdict, run_trial
 from tileproof.conformance.drivers.capture import Policy, Schedule
 from tileproof.conformance.judge.compare import StageScore
 from tileproof.conformance.observe.finding import Finding
+from tileproof.conformance.problems import draws
 from tileproof.conformance.problems.case import Case
 from tileproof.conformance.problems.strategies import cases
 from tileproof.kernels.variant import Variant
@@ -124,20 +123,8 @@ def check(
         last[:] = [key]
         raise DefectFound
 
-    run = given(cases(plan.d_qk, plan.h_q), schedules(policy))(trial)
-    run = settings(
-        max_examples=examples,
-        database=None,
-        deadline=None,
-        print_blob=False,
-        report_multiple_bugs=False,
-        phases=(Phase.generate, Phase.shrink),
-        suppress_health_check=list(HealthCheck),
-        verbosity=hypothesis.Verbosity.quiet,
-    )(run)
-    run = hypothesis.seed(seed)(run)
     try:
-        run()
+        draws.run(trial, cases(plan.d_qk, plan.h_q), schedules(policy), examples=examples, seed=seed)
     except _Abort as abort:
         assert abort.__cause__ is not None
         raise abort.__cause__ from None

@@ -51,10 +51,21 @@ class Edit:
 
 @dataclass(frozen=True)
 class InStage:
-    """`tileproof check` must find it, first in `stage`; `place` says in words which elements are wrong."""
+    """`tileproof check` must find it, first in `stage`; `place` says in words which elements are wrong.
+
+    `code`: what is found instead in examples whose values do not show it. `examples` and `policy`: what it
+    takes where 100 examples under all schedule policies are too few.
+    """
 
     stage: str
     place: str
+    code: str = ""
+    examples: int = 0
+    policy: Literal["early", "late", "random", "all"] = "all"
+
+    def fits(self, stage: str, code: str) -> bool:
+        """Whether a first finding of this stage and code is the expected one."""
+        return stage == self.stage or (bool(self.code) and code == self.code)
 
 
 @dataclass(frozen=True)

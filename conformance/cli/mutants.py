@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from tileproof.conformance.cli.variants import chosen, variant_options
@@ -12,7 +12,7 @@ from tileproof.conformance.report import terminal as text
 from tileproof.spec.machine.errors import TileproofError
 
 if TYPE_CHECKING:
-    from tileproof.kernels.edit import Mutant
+    from tileproof.kernels.edit import InStage, Mutant
     from tileproof.kernels.target import Target
     from tileproof.kernels.variant import Variant
 
@@ -86,11 +86,11 @@ def _judged(kernel: Target, variant: Variant, one: Mutant, examples: int, seed: 
 
         outcome = run(one, kernel=kernel)
         return outcome.wrong, outcome.shown.finding.code if outcome.shown else ""
-    return _checked(kernel, variant, one, one.expected.stage, examples, seed)
+    return _checked(kernel, variant, one, one.expected, examples, seed)
 
 
 def _checked(
-    kernel: Target, variant: Variant, one: Mutant, stage: str, examples: int, seed: int
+    kernel: Target, variant: Variant, one: Mutant, expected: InStage, examples: int, seed: int
 ) -> tuple[str, str]:
     """By `check`: which example fails first depends on the seed, so a few of them are tried."""
     from tileproof.conformance.check import property as engine
@@ -98,15 +98,20 @@ def _checked(
     from tileproof.conformance.mutants.defects import planted_reference
 
     wrong, seen = "", ""
+    tries = max(examples, expected.examples)
     with planted_reference(one):
         subject = on_emulator(kernel, variant, planted=one, races=False)
         for attempt in range(SEEDS):
-            report: Any = engine.check(subject, examples=examples, seed=seed + attempt, shrink_seconds=0.0)
+            report = engine.check(
+                subject, examples=tries, policy=expected.policy, seed=seed + attempt, shrink_seconds=0.0
+            )
             if report.failure is None:
-                return f"survived {examples} examples", ""
+                return f"survived {tries} examples", ""
             finding = report.failure.findings[0]
             seen = finding.stage or finding.code
-            if finding.stage == stage:
+            if expected.fits(finding.stage, finding.code):
                 return "", seen
-            wrong = f"found in {finding.stage or finding.code} first, not in {stage or 'the machine'}"
+            wrong = (
+                f"found in {finding.stage or finding.code} first, not in {expected.stage or 'the machine'}"
+            )
     return wrong, seen

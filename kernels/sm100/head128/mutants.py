@@ -25,9 +25,10 @@ def _source(
     place: str,
     corpus: str = "",
     count: int = 1,
+    code: str = "",
 ) -> Mutant:
     there = Place(find, posixpath.normpath(f"{FOLDER}/{file}"), count)
-    return Mutant(id, title, corpus, KERNEL, (Edit(there, replacement),), InStage(stage, place))
+    return Mutant(id, title, corpus, KERNEL, (Edit(there, replacement),), InStage(stage, place, code))
 
 
 def _ptx(
@@ -173,6 +174,7 @@ _SCORES = (
         "P",
         "k-block 0 on",
         "R13",
+        code="plan-barrier-bytes",
     ),
     _source(
         "h128-lse-of-the-neighbour",

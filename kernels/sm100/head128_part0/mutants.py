@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tileproof.kernels.edit import Edit, InStage, Mutant, Place
 from tileproof.kernels.sm100.head128_part0 import mutants_order
 
@@ -15,9 +17,19 @@ DELTA = "sm100/delta.cuh"
 
 
 def _edited(
-    id: str, title: str, find: str, replace: str, stage: str, place: str, corpus: str = "", file: str = SOURCE
+    id: str,
+    title: str,
+    find: str,
+    replace: str,
+    stage: str,
+    place: str,
+    corpus: str = "",
+    file: str = SOURCE,
+    **how: Any,
 ) -> Mutant:
-    return Mutant(id, title, corpus, KERNEL, (Edit(Place(find, file), replace),), InStage(stage, place))
+    return Mutant(
+        id, title, corpus, KERNEL, (Edit(Place(find, file), replace),), InStage(stage, place, **how)
+    )
 
 
 VALUES: tuple[Mutant, ...] = (
@@ -87,6 +99,8 @@ VALUES: tuple[Mutant, ...] = (
         "P",
         "k-block 0, when Q lands after KV",
         "N9",
+        examples=400,  # it shows when Q's copy lands after KV's: one random schedule in a few dozen
+        policy="random",
     ),
     _edited(
         "kv-ready-bytes",
@@ -95,6 +109,7 @@ VALUES: tuple[Mutant, ...] = (
         "arrive_and_expect_tx(Plan::barrier::kv_ready::tx_bytes / 2)",
         "P",
         "k-block 0 on",
+        code="plan-barrier-bytes",
     ),
     _edited(
         "both-gather-the-first-half",

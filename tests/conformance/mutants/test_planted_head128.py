@@ -47,6 +47,8 @@ SAYS = {
 }
 # With other values than zeros these show one stage earlier.
 BEFORE = {
+    # In examples without wrong values.
+    ("", "h128-half-the-bytes"): "plan-barrier-bytes",
     ("P", "h128-slot-against-s-kv"): "holds zeros",
     ("P", "h128-length-ignored"): "holds that row all the same",
 }

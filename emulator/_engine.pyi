@@ -20,6 +20,7 @@ class Program:
     ) -> None: ...
 
 class GridRecord:
+    number: int
     kernel: str
     dependents: bool
     early: bool

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from tileproof.emulator.orders import order
+
 Severity = Literal["error", "warning", "note"]
 
 
@@ -141,7 +143,7 @@ def _code(line: str) -> Code:
 
 
 CODES: dict[str, Code] = {code.code: code for code in map(_code, _ROWS.strip().splitlines())}
-SEVERITIES: tuple[Severity, ...] = ("note", "warning", "error")  # the engine's numbers
+SEVERITIES = order("Severity", "note warning error", bits=8)
 
 
 def strict_weights() -> list[tuple[str, int, bool]]:

@@ -6,22 +6,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from tileproof.emulator.orders import order
 from tileproof.emulator.reach import ProgramView
 
 NodeKind = Literal["warp", "mbarrier", "named barrier", "cluster barrier", "TMEM", "registers"]
 RootKind = Literal["unsatisfiable", "lapped", "cycle", "spin"]
-# Order of `enum class Wait` in engine/machine.hpp.
-WAITS = (
-    "none",
-    "mbarrier",
-    "named",
-    "cluster",
-    "bulk",
-    "alloc",
-    "lanes",
-    "join",
-    "registers",
-    "copies",
+# `lanes`: a .sync instruction waits for other lanes that it names; `join`: arrived at a post-dominator before
+# the other lanes; `registers`: setmaxnreg.inc, the pool has too few; `copies`: cp.async.wait_group.
+WAITS = order(
+    "Wait",
+    "none mbarrier named cluster bulk alloc lanes join registers copies",
+    names="None MbarrierParity NamedBarrier ClusterBarrier BulkGroup TmemAlloc WarpLanes Join "
+    "Registers CopyGroup",
+    bits=8,
 )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from abc import ABC, abstractmethod
 
 import numpy as np
 from tileproof.emulator.errors import PtxError, UnsupportedInstruction
 from tileproof.emulator.program import (
+    WIDE_SPECIALS,
     CLOCKS,
     NONE,
     SHARED_RESERVED,
@@ -188,7 +190,7 @@ class Operands(ABC):
                     scope[name] = register
                     return register
         if name in SPECIALS and name.startswith("%"):
-            return Register(self.special(name), 4)
+            return Register(self.special(name), 8 if name in WIDE_SPECIALS else 4)
         if name in CLOCKS:
             return self._clock(name)
         return None
@@ -207,7 +209,7 @@ class Operands(ABC):
     def special(self, name: str) -> int:
         """Slot of a special register; the engine fills it when a warp starts."""
         if name not in self.specials:
-            self.specials[name] = self._allocate(8 if name.endswith("64") else 4)
+            self.specials[name] = self._allocate(8 if name in WIDE_SPECIALS else 4)
         return self.specials[name]
 
     # --- errors
@@ -240,6 +242,8 @@ class Operands(ABC):
             raise self.bad("an operand must be a register", "a register", str(operand))
         found = self.lookup(operand.name)
         if not isinstance(found, Register):
+            if re.match(r"%envreg\d+$", operand.name):
+                raise self._unsupported(f"{operand.name} holds what the driver put there")
             if operand.name.startswith("%") and found is None:
                 raise self._unsupported(f"unknown register {operand.name}")
             raise self.bad(

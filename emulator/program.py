@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from tileproof.emulator import _engine
+from tileproof.emulator.orders import order
 from tileproof.emulator.ptx import Entry
 
 NONE = -(2**31)
@@ -34,26 +35,15 @@ PACKED = np.dtype(
     ]
 )
 
-# Order of `enum class Special` in engine/program.hpp.
-_SPECIALS = (
-    *(
-        f"%{n}.{a}"
-        for n in ("tid", "ntid", "ctaid", "nctaid", "cluster_ctaid", "cluster_nctaid")
-        for a in "xyz"
-    ),
-    "%cluster_ctarank",
-    "%cluster_nctarank",
-    *(f"%{n}.{a}" for n in ("clusterid", "nclusterid") for a in "xyz"),
-    "%laneid",
-    "%warpid",
-    "%nwarpid",
-    *(f"%lanemask_{c}" for c in ("eq", "lt", "le", "gt", "ge")),
-    "%dynamic_smem_size",
-    "%total_smem_size",
-    "%smid",
-    "%nsmid",
-    "shared_base32",
-    "shared_base64",
+# The last two are not PTX: the CTA's rank << 24, to which a .shared symbol's offset is added.
+_SPECIALS = order(
+    "Special",
+    "%tid.x %tid.y %tid.z %ntid.x %ntid.y %ntid.z %ctaid.x %ctaid.y %ctaid.z %nctaid.x %nctaid.y %nctaid.z "
+    "%cluster_ctaid.x %cluster_ctaid.y %cluster_ctaid.z %cluster_nctaid.x %cluster_nctaid.y "
+    "%cluster_nctaid.z %cluster_ctarank %cluster_nctarank %clusterid.x %clusterid.y %clusterid.z "
+    "%nclusterid.x %nclusterid.y %nclusterid.z %laneid %warpid %nwarpid "
+    "%lanemask_eq %lanemask_lt %lanemask_le %lanemask_gt %lanemask_ge %dynamic_smem_size %total_smem_size "
+    "%smid %nsmid %gridid shared_base32 shared_base64",
 )
 # Read anew each time: bytes, and whether it is the upper half (PTX ISA 10.17 to 10.24).
 CLOCKS = {
@@ -64,6 +54,7 @@ CLOCKS = {
     "%globaltimer_lo": (4, 0),
     "%globaltimer_hi": (4, 1),
 }
+WIDE_SPECIALS = ("%gridid", "shared_base64")  # 64 bits
 SPECIALS = {name: index for index, name in enumerate(_SPECIALS)}
 
 TYPE_BYTES = {

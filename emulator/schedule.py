@@ -9,19 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.hang import WAITS, Names
+from tileproof.emulator.orders import order
 from tileproof.emulator.reach import ProgramView
 
 Policy = Literal["early", "late", "random", "late-newest", "late-random", "starve", "pct", "replay"]
 BaseOrder = Literal["late", "early", "late-newest"]
-POLICIES: tuple[Policy, ...] = get_args(Policy)  # order of `enum class Policy` in engine/machine.hpp
+POLICIES: tuple[Policy, ...] = order("Policy", Policy)
 SEEDED: tuple[Policy, ...] = ("random", "late-random", "starve", "pct")
-BASES: tuple[BaseOrder, ...] = get_args(BaseOrder)  # order of `enum class CompletionOrder` there
-KINDS = "wqsc"  # warp, pipeline, TMEM stores, copy: order of `enum class ActorKind` in engine/schedule.hpp
+# Where completions stand among what can move, and which of them comes first.
+BASES: tuple[BaseOrder, ...] = order("CompletionOrder", BaseOrder, names="LastOldest FirstOldest LastNewest")
+KINDS = order("ActorKind", "w q s c", names="Warp Pipe Stores Copy", bits=8)
 GIVES_UP = 1 << 63  # in the step of a decision (engine/schedule.hpp)
 _HOLD = re.compile(r"([wqsc])(\d+)\.(\d+)\.(\d+)(?:\.(\d+))?@(\d+)(?:\+(\d+))?(!)?")
 _DEPTH, _POINTS = 3, 4096

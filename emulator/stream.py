@@ -21,6 +21,7 @@ class Stream:
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
+        self._launches = 0
         self._last: _engine.GridRecord | None = None
         self._in_flight: list[tuple[_engine.GridRecord, bool]] = []  # when the last one began
         self._modules: list[Module] = []  # whose variables the records know by their place
@@ -29,6 +30,8 @@ class Stream:
         """`Module.launch` over the stream's memory; raises what that raises."""
         in_flight = self._unfinished() if programmatic else []
         record = _engine.GridRecord()
+        self._launches += 1
+        record.number = self._launches
         result = module.launch(entry, memory=self.memory, grids=(record, in_flight), **how)
         self._last, self._in_flight = record, in_flight
         self._modules.append(module)

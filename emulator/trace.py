@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from tileproof.emulator.orders import order
 from tileproof.emulator.reach import ProgramView
 from tileproof.emulator.symbols import SharedNames
 
-# The layout of TraceEvent, and the orders of its enumerations, in engine/trace.hpp.
+# The layout of TraceEvent in engine/trace.hpp.
 EVENT = np.dtype(
     [
         ("time", "<u8"),
@@ -30,8 +31,18 @@ EVENT = np.dtype(
         ("pad", "u1"),
     ]
 )
-KINDS = ("wait", "pass", "arrive", "expect", "deliver", "phase", "issue", "complete", "tmem-ld", "exit")
-OBJECTS = ("", "mbarrier", "named barrier", "cluster barrier", "bulk groups", "TMEM columns")
+KINDS = order(
+    "Event",
+    "wait pass arrive expect deliver phase issue complete tmem-ld exit",
+    names="Wait Pass Arrive Expect Deliver Phase Issue Complete TmemLoad Exit",
+    bits=8,
+)
+OBJECTS = order(
+    "Object",
+    ("", "mbarrier", "named barrier", "cluster barrier", "bulk groups", "TMEM columns"),
+    names="None Mbarrier Named ClusterBarrier Bulk TmemAlloc",
+    bits=8,
+)
 ENGINES = ("", "TMA load", "TMA store", "bulk copy", "MMA", "commit", "TMEM store", "tcgen05.cp")
 # What an engine's operations are called in `kind`: "tma-issue", "mma-complete", ...
 _PREFIX = ("async", "tma", "tma-store", "bulk", "mma", "commit", "tmem-st", "cp")

@@ -293,6 +293,7 @@ PYBIND11_MODULE(_engine, m) {
            py::arg("local_bytes"), py::arg("static_shared_bytes"));
   py::class_<GridRecord>(m, "GridRecord")
       .def(py::init<>())
+      .def_readwrite("number", &GridRecord::number)
       .def_readonly("kernel", &GridRecord::kernel)
       .def_readonly("dependents", &GridRecord::dependents)
       .def_readonly("early", &GridRecord::early)

@@ -309,6 +309,9 @@ void Engine::start_warp(Cta& cta, Warp& w, int index) {
         case Special::Nsmid:
           x = std::max(kProcessors, config.resident * c.volume());
           break;
+        case Special::Gridid:  // the number of the launch in its stream (PTX ISA 10.10)
+          reinterpret_cast<uint64_t*>(v)[l] = config.grid_record ? config.grid_record->number : 1;
+          continue;
         case Special::SharedBase32:
           x = static_cast<uint32_t>(cta.rank) << kRankShift;
           break;

@@ -9,11 +9,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "orders/codes.hpp"
 #include "program.hpp"
 
 namespace tileproof {
-
-enum class Severity : uint8_t { Note, Warning, Error };
 
 // Who did it: kept by every asynchronous operation, so that its faults name the instruction that issued it.
 struct Origin {

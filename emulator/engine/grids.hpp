@@ -34,6 +34,7 @@ struct GridRecord {
   };
   GridRecord() = default;
   GridRecord(const GridRecord&) = delete;
+  uint64_t number = 1;  // of the launch in its stream
   std::string kernel;
   bool dependents = false;  // griddepcontrol.launch_dependents was executed
   bool early = false;       // by a thread that knew of no griddepcontrol.wait

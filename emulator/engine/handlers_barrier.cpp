@@ -1,5 +1,6 @@
 // Named barriers: bar and barrier, .sync, .arrive and .red (PTX ISA 9.7.13.1).
 #include "machine.hpp"
+#include "orders/sync.hpp"
 #include "slots/sync.hpp"
 
 namespace tileproof {
@@ -7,8 +8,8 @@ namespace {
 
 namespace s_ = slot::bar;
 
-// Order of `mode` in isa/sync.py.
-enum Mode : int32_t { Sync, Arrive, Count, All, Any };
+BarrierMode mode_of(const Instr& i) { return static_cast<BarrierMode>(i.m[s_::mode]); }
+bool votes_in(BarrierMode m) { return m >= BarrierMode::Popc; }
 
 uint32_t threads_of(Exec& x, const Instr& i) {
   return i.o[s_::threads] == INT32_MIN ? ~0u : x.src<uint32_t>(i.o[s_::threads])[x.lane()];
@@ -18,7 +19,7 @@ uint32_t threads_of(Exec& x, const Instr& i) {
 void come(Exec& x, const Instr& i, uint32_t id) {
   NamedBarrier& b = x.cta.named[id];
   const uint32_t count = threads_of(x, i), bit = 1u << x.w.index;
-  const bool reduces = i.m[s_::mode] >= Count;
+  const bool reduces = votes_in(mode_of(i));
   // Its two arrivals would stand for a warp that has not come.
   if (b.warps & bit)
     x.e.error("barrier-arrived-twice",
@@ -52,7 +53,7 @@ Step go_on(Exec& x, const Instr& i) {
   Split& s = *x.s;
   const uint32_t id = s.bar_offset;
   NamedBarrier& b = x.cta.named[id];
-  const int32_t mode = i.m[s_::mode];
+  const BarrierMode mode = mode_of(i);
   if (const uint32_t there = b.parts[static_cast<size_t>(x.w.index)].lanes; there & s.mask) {
     if ((there & x.w.live) != x.w.live) {  // other lanes of its warp are still to come
       s.wait = Wait::NamedBarrier;
@@ -60,7 +61,7 @@ Step go_on(Exec& x, const Instr& i) {
     }
     come(x, i, id);
   }
-  if (mode != Arrive) {
+  if (mode != BarrierMode::Arrive) {
     if (b.generation == s.token) {
       s.wait = Wait::NamedBarrier;
       return Step::Block;
@@ -72,11 +73,11 @@ Step go_on(Exec& x, const Instr& i) {
     x.w.pass(&i, x.e.counters.warp_instructions);
   }
   s.arrived = s.only_arrives = false;
-  if (mode == Count) {
+  if (mode == BarrierMode::Popc) {
     for (uint32_t m = x.mask; m; m &= m - 1) x.dst<uint32_t>(i.o[s_::dst])[__builtin_ctz(m)] = s.yes;
-  } else if (mode > Count) {
+  } else if (votes_in(mode)) {
     uint32_t& p = *x.dst<uint32_t>(i.o[s_::dst]);
-    p = (p & ~x.mask) | ((mode == All ? s.yes == s.voters : s.yes != 0) ? x.mask : 0);
+    p = (p & ~x.mask) | ((mode == BarrierMode::And ? s.yes == s.voters : s.yes != 0) ? x.mask : 0);
   }
   return Step::Next;
 }
@@ -105,12 +106,12 @@ Step bar(Exec& x, const Instr& i) {
   }
   Split& s = *x.s;
   s.arrived = true;
-  s.only_arrives = i.m[s_::mode] == Arrive;
+  s.only_arrives = mode_of(i) == BarrierMode::Arrive;
   s.bar_offset = id;
   s.token = b.generation;
   NamedBarrier::Part& part = b.parts[static_cast<size_t>(x.w.index)];
   part.lanes |= x.mask;
-  if (i.m[s_::mode] >= Count) {
+  if (votes_in(mode_of(i))) {
     const uint32_t votes = *x.src<uint32_t>(i.o[s_::vote]);
     part.yes += static_cast<uint32_t>(__builtin_popcount((i.m[s_::negated] ? ~votes : votes) & x.mask));
   }

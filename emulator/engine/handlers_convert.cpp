@@ -2,34 +2,14 @@
 #include <algorithm>
 
 #include "alu.hpp"
+#include "orders/convert.hpp"
 #include "rounding.hpp"
 #include "slots/convert.hpp"
 
 namespace tileproof {
 namespace {
 
-// Order of _KINDS in isa/convert.py.
-enum class Kind : int32_t {
-  S8,
-  S16,
-  S32,
-  S64,
-  U8,
-  U16,
-  U32,
-  U64,
-  F16,
-  Bf16,
-  F32,
-  F64,
-  Tf32,
-  E4m3,
-  E5m2,
-  E2m3,
-  E3m2,
-  Ue8m0,
-  E2m1
-};
+using Kind = NumberFormat;
 
 bool is_integer(Kind k) { return k <= Kind::U64; }
 bool is_signed(Kind k) { return k <= Kind::S64; }

@@ -1,5 +1,6 @@
 // f16 and bf16 arithmetic, single and packed in pairs (PTX ISA 9.7.4, 9.7.3.21, 9.7.3.22).
 #include "alu.hpp"
+#include "orders/arithmetic.hpp"
 #include "rounding.hpp"
 #include "slots/arithmetic.hpp"
 
@@ -8,8 +9,7 @@ namespace {
 
 namespace slot = ::slot::half;
 
-// Order of _HALF_OPERATIONS in isa/arithmetic.py.
-enum class Op : int32_t { Add, Sub, Mul, Fma, Neg, Abs, Min, Max, Ex2, Tanh };
+using Op = HalfOperation;
 
 struct Flags {
   Round round;

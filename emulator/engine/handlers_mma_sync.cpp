@@ -4,6 +4,7 @@
 #include <cfenv>
 
 #include "alu.hpp"
+#include "orders/mma_sync.hpp"
 #include "slots/mma_sync.hpp"
 #include "small_float.hpp"
 
@@ -12,9 +13,8 @@ namespace {
 
 namespace slot = ::slot::mma_sync;
 
-// Order of _TYPES and _RESULTS in isa/mma_sync.py.
-enum class Operand : int32_t { F16, Bf16, Tf32, E4m3, E5m2, S8, U8, S4, U4, F64 };
-enum class Result : int32_t { F32, F16, S32, F64 };
+using Operand = MmaOperand;
+using Result = MmaResult;
 
 constexpr int kMostRows = 16, kColumns = 8, kMostK = 64;
 

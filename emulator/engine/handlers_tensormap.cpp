@@ -1,25 +1,11 @@
 // tensormap.replace and tensormap.cp_fenceproxy on the emulator's encoding of maps (PTX
 // ISA 9.7.9.28, 9.7.13.17).
 #include "machine.hpp"
+#include "orders/tensormap.hpp"
 #include "slots/tensormap.hpp"
 
 namespace tileproof {
 namespace {
-
-// Order of FIELDS in emulator/isa/tensormap.py.
-enum class MapField : int32_t {
-  GlobalAddress,
-  Rank,
-  BoxDim,
-  GlobalDim,
-  GlobalStride,
-  ElementStride,
-  Elemtype,
-  Interleave,
-  SwizzleMode,
-  SwizzleAtomicity,
-  FillMode
-};
 
 // The instruction's codes of element types (PTX ISA 9.7.9.28) as CUtensorMapDataType, with their bytes.
 constexpr struct {
@@ -64,7 +50,7 @@ bool set(EncodedTensorMap& m, MapField field, size_t ordinal, uint64_t value) {
       m.dtype = kTypes[value].code;
       m.element_size = kTypes[value].size;
       return true;
-    case MapField::Interleave:
+    case MapField::InterleaveLayout:
       return value == 0;
     case MapField::SwizzleMode:
       m.swizzle = small;

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "orders/sync.hpp"
+
 namespace tileproof {
 
 struct AsyncOp;
@@ -19,16 +21,6 @@ struct PendingTmemLoad;
 struct Split;
 struct View;
 struct Warp;
-
-// What a fence instruction orders. The numbers are the modifier of the handler "fence".
-enum class Fence : int32_t {
-  None = 0,              // nothing that is modelled
-  Thread = 1,            // fence.acq_rel, fence.sc, membar
-  ProxyAsync = 2,        // fence.proxy.async
-  MbarrierInit = 3,      // fence.mbarrier_init
-  BeforeThreadSync = 4,  // tcgen05.fence::before_thread_sync
-  AfterThreadSync = 5,   // tcgen05.fence::after_thread_sync
-};
 
 // One virtual an event. Where the tense matters, "arrive" comes before the barrier counts the arrival, "done"
 // when a round or phase is complete, "pass" when a thread's wait for it has succeeded.

@@ -19,6 +19,8 @@
 #include "findings.hpp"
 #include "listener.hpp"
 #include "memory.hpp"
+#include "orders/hang.hpp"
+#include "orders/schedule.hpp"
 #include "program.hpp"
 #include "shared.hpp"
 #include "tensormap.hpp"
@@ -34,34 +36,7 @@ struct GridRecord;
 class Races;
 class Scheduler;
 
-// Order of POLICIES in emulator/schedule.py.
-enum class Policy : int32_t {
-  Early = 0,
-  Late = 1,
-  Random = 2,
-  LateNewest = 3,
-  LateRandom = 4,
-  Starve = 5,
-  Pct = 6,
-  Replay = 7
-};
-// Where completions stand among what can move, and which of them comes first. Order of BASES in
-// emulator/schedule.py.
-enum class CompletionOrder : int32_t { LastOldest = 0, FirstOldest = 1, LastNewest = 2 };
 enum class MmaMode : int32_t { Fast = 0, Exact = 1 };
-
-enum class Wait : uint8_t {
-  None,
-  MbarrierParity,
-  NamedBarrier,
-  ClusterBarrier,
-  BulkGroup,
-  TmemAlloc,
-  WarpLanes,  // a .sync instruction waits for the other lanes that it names
-  Join,       // arrived at a post-dominator before the other lanes
-  Registers,  // setmaxnreg.inc: the pool has too few
-  CopyGroup,  // cp.async.wait_group
-};
 
 // Lanes of a diverged warp that must meet again at rpc (the branch's immediate post-dominator).
 struct Join {

@@ -6,6 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "orders/memory.hpp"
+#include "orders/program.hpp"
+
 namespace tileproof {
 
 constexpr int kWarpSize = 32;
@@ -22,15 +25,6 @@ constexpr uint32_t kOffsetMask = (1u << kRankShift) - 1;
 // The first KiB of a CTA's shared memory belongs to the system (Blackwell tuning guide 1.4).
 constexpr uint32_t kSharedReserved = 0x400;
 constexpr uint32_t kSharedLimit = 232448;
-
-enum class Space : int32_t {
-  Global = 0,
-  SharedCta = 1,
-  SharedCluster = 2,
-  Local = 3,
-  Param = 4,
-  Generic = 5
-};
 
 struct Exec;
 struct Instr;
@@ -66,49 +60,6 @@ struct PackedInstr {
   int32_t pad[2];
 };
 static_assert(sizeof(PackedInstr) == 8 + 4 * (3 + 8 + 8 + 9));
-
-enum class Special : int32_t {
-  TidX,
-  TidY,
-  TidZ,
-  NtidX,
-  NtidY,
-  NtidZ,
-  CtaidX,
-  CtaidY,
-  CtaidZ,
-  NctaidX,
-  NctaidY,
-  NctaidZ,
-  ClusterCtaidX,
-  ClusterCtaidY,
-  ClusterCtaidZ,
-  ClusterNctaidX,
-  ClusterNctaidY,
-  ClusterNctaidZ,
-  ClusterCtarank,
-  ClusterNctarank,
-  ClusteridX,
-  ClusteridY,
-  ClusteridZ,
-  NclusteridX,
-  NclusteridY,
-  NclusteridZ,
-  Laneid,
-  Warpid,
-  Nwarpid,
-  LanemaskEq,
-  LanemaskLt,
-  LanemaskLe,
-  LanemaskGt,
-  LanemaskGe,
-  DynamicSmemSize,
-  TotalSmemSize,
-  Smid,
-  Nsmid,
-  SharedBase32,
-  SharedBase64,  // not PTX: (rank << 24), to which a .shared symbol's offset is added
-};
 
 struct SpecialSlot {
   int32_t offset;

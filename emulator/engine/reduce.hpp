@@ -6,13 +6,9 @@
 #include <type_traits>
 
 #include "half.hpp"
+#include "orders/atomics.hpp"
 
 namespace tileproof {
-
-// Order of OPERATIONS in emulator/isa/atomics.py.
-enum class Reduction : int32_t { Add, Min, Max, And, Or, Xor, Exch, Inc, Dec, Cas };
-// Order of TYPES there.
-enum class Element : int32_t { U32, S32, U64, S64, F32, F64, F16, Bf16, F16x2, Bf16x2, B16, B32, B64, B128 };
 
 inline uint32_t bytes_of(Element e) {
   static constexpr uint32_t kBytes[] = {4, 4, 8, 8, 4, 8, 2, 2, 4, 4, 2, 4, 8, 16};

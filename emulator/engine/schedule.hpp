@@ -15,8 +15,7 @@
 namespace tileproof {
 
 // What moves. The name is the same in every schedule of a launch, as far as the thread that issues an
-// operation takes the same way. Order of KINDS in emulator/schedule.py.
-enum class ActorKind : uint8_t { Warp, Pipe, Stores, Copy };
+// operation takes the same way.
 
 // CTA of the grid : 24, kind : 2, warp : 5, lane : 5, serial : 28. `lane` is the lowest of a group of lanes,
 // or the issuing one; `serial` counts the unordered operations of one thread.

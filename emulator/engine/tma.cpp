@@ -1,12 +1,10 @@
 // TMA: tiles, gather4 and scatter4, im2col; loads, stores, reductions and prefetches (PTX ISA 9.7.9.27).
+#include "orders/async_copy.hpp"
 #include "reduce.hpp"
 #include "slots/async_copy.hpp"
 
 namespace tileproof {
 namespace {
-
-// Order of MODES in emulator/isa/async_copy.py.
-enum class TensorMode : int32_t { Tile, Four, Im2col, Im2colNoOffsets };
 
 // A packed element type: its bits, and the bytes of 16 elements in global and in shared memory, where the
 // rest is padding (PTX ISA 5.5.1.1). Extents and coordinates of dimension 0 are in bytes of global memory
@@ -281,7 +279,7 @@ bool prepare(Exec& x, const Instr& i, int32_t map_slot, int32_t dims, int32_t mo
               t.origin);
     return false;
   }
-  const bool im2col = mode == TensorMode::Im2col || mode == TensorMode::Im2colNoOffsets;
+  const bool im2col = mode == TensorMode::Im2col || mode == TensorMode::Im2colNoOffs;
   if (im2col != t.map.im2col) {
     x.e.fault("tensormap-mode",
               std::string("a copy in ") + (im2col ? "im2col" : "tile") + " mode uses a map of the other kind",

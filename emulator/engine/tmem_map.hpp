@@ -4,9 +4,9 @@
 
 #include <utility>
 
-namespace tileproof {
+#include "orders/tcgen05.hpp"
 
-enum class TmemShape : int { k32x32b = 0, k16x64b = 1, k16x128b = 2, k16x256b = 3, k16x32bx2 = 4 };
+namespace tileproof {
 
 // Lane and column offsets relative to the address.
 inline std::pair<int, int> tmem_place(TmemShape shape, int t, int i, int second) {

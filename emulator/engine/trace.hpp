@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "listener.hpp"
+#include "orders/trace.hpp"
 #include "program.hpp"
 
 namespace tileproof {
@@ -49,11 +50,6 @@ struct BarrierHistory {
  private:
   uint32_t hint_ = 0;  // the producer found last
 };
-
-// Order of KINDS in emulator/trace.py.
-enum class Event : uint8_t { Wait, Pass, Arrive, Expect, Deliver, Phase, Issue, Complete, TmemLoad, Exit };
-// Order of OBJECTS in emulator/trace.py.
-enum class Object : uint8_t { None, Mbarrier, Named, ClusterBarrier, Bulk, TmemAlloc };
 
 // One event; the layout is EVENT in emulator/trace.py.
 struct TraceEvent {

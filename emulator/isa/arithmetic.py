@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tileproof.emulator.decode import Decoder
+from tileproof.emulator.orders import order
 from tileproof.emulator.program import NONE, TYPE_BYTES
 from tileproof.emulator.ptx import Instruction, Operand
 from tileproof.emulator.registry import Modifiers, Unknown, instruction
@@ -18,7 +19,7 @@ slots(
 _INTEGERS = {"s16", "u16", "s32", "u32", "s64", "u64"}
 _HALVES = {"f16", "f16x2", "bf16", "bf16x2"}
 _ROUNDINGS = ("rn", "rz", "rm", "rp")
-_HALF_OPERATIONS = ("add", "sub", "mul", "fma", "neg", "abs", "min", "max", "ex2", "tanh")
+_HALF_OPERATIONS = order("HalfOperation", "add sub mul fma neg abs min max ex2 tanh")
 # Registers of the half types: a packed pair fills 32 bits.
 _CARRIER = {"f16": "b16", "bf16": "b16", "f16x2": "b32", "bf16x2": "b32"}
 _ROUND = "[{.rn,.rz,.rm,.rp}]"

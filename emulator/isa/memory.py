@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tileproof.emulator.decode import Decoder
+from tileproof.emulator.orders import order
 from tileproof.emulator.program import LOCAL_WINDOW, NONE, PARAM_WINDOW, SHARED_WINDOW, TYPE_BYTES, Register
 from tileproof.emulator.ptx import Address, Immediate, Instruction, Operand, Sink
 from tileproof.emulator.registry import Modifiers, Unknown, instruction
@@ -22,7 +23,8 @@ slots(
     visible=True,
 )
 
-GLOBAL, SHARED, CLUSTER, LOCAL, PARAM, GENERIC = range(6)
+STATE_SPACES = order("Space", "global shared::cta shared::cluster local param generic")
+GLOBAL, SHARED, CLUSTER, LOCAL, PARAM, GENERIC = range(len(STATE_SPACES))
 SPACES = {
     "global": GLOBAL,
     "const": GLOBAL,

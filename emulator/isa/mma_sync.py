@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tileproof.emulator.decode import Decoder
+from tileproof.emulator.orders import order
 from tileproof.emulator.ptx import Immediate, Instruction
 from tileproof.emulator.registry import Modifiers, Unknown, instruction, refused
 from tileproof.emulator.slots import slots
@@ -12,21 +13,10 @@ from tileproof.emulator.slots import slots
 # vec: registers of D, A, B, C in this order.
 slots("mma.sync", modifiers="rows k a_type b_type d_type saturates rounding")
 
-# Order of `enum class Operand` in engine/handlers_mma_sync.cpp; bits.
-_TYPES = {
-    "f16": 16,
-    "bf16": 16,
-    "tf32": 32,
-    "e4m3": 8,
-    "e5m2": 8,
-    "s8": 8,
-    "u8": 8,
-    "s4": 4,
-    "u4": 4,
-    "f64": 64,
-}
+_TYPES = order("MmaOperand", "f16 bf16 tf32 e4m3 e5m2 s8 u8 s4 u4 f64")
+_BITS = dict(zip(_TYPES, (16, 16, 32, 8, 8, 8, 8, 4, 4, 64), strict=True))
 _CODE = {name: code for code, name in enumerate(_TYPES)}
-_RESULTS = ("f32", "f16", "s32", "f64")
+_RESULTS = order("MmaResult", "f32 f16 s32 f64")
 _EIGHT, _BYTES, _NIBBLES = {"e4m3", "e5m2"}, {"s8", "u8"}, {"s4", "u4"}
 # Shape -> the operand types that ptxas takes with it.
 _SHAPES = {
@@ -97,7 +87,7 @@ def mma(d: Decoder, i: Instruction, m: Modifiers) -> None:
         raise Unknown(f"does not know the types .{'.'.join(types)}")
     if (kind and a not in _EIGHT) or (saturates and not integer) or (rounding and a != "f64"):
         raise Unknown("does not know this modifier for these types")
-    per = max(1, 32 // _TYPES[a])
+    per = max(1, 32 // _BITS[a])
     counts = (rows * 8 // (64 if result == "f16" else 32), rows * k // (32 * per), 8 * k // (32 * per))
     kinds = ("b64",) * 3 if a == "f64" else ("b32",) * 3
     registers: list[int] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tileproof.emulator.decode import Decoder
+from tileproof.emulator.orders import order
 from tileproof.emulator.program import NONE
 from tileproof.emulator.ptx import Immediate, Instruction, Operand, Pair, Sink
 from tileproof.emulator.registry import Modifiers, Unknown, instruction
@@ -13,6 +14,8 @@ slots("shfl", operands="dst inside a b c mask", modifiers="mode")
 slots("vote", operands="dst source mask", modifiers="mode negated")
 slots("activemask", operands="dst")
 slots("bar.warp.sync", operands="mask")
+# `mode` of bar is the place in BARRIER_MODES.
+BARRIER_MODES = order("BarrierMode", "sync arrive popc and or")
 slots("bar", operands="id threads dst vote", modifiers="mode aligned negated", visible=True)
 slots("barrier.cluster.arrive", modifiers="aligned relaxed", visible=True)
 slots("barrier.cluster.wait", modifiers="aligned relaxed", visible=True)
@@ -142,7 +145,7 @@ def bar(d: Decoder, i: Instruction, m: Modifiers) -> None:
         threads=d.src(count[0], "u32") if count else NONE,
         dst=dst,
         vote=vote,
-        mode=("sync", "arrive", "popc", "and", "or").index(mode),
+        mode=BARRIER_MODES.index(mode),
         aligned=int(aligned),
         negated=negated,
         predicate=-1 if after else None,
@@ -386,7 +389,9 @@ def fence(d: Decoder, i: Instruction, m: Modifiers) -> None:
         d.emit("fence", kind=PROXY_FENCE, spaces=_proxy_spaces(words))
 
 
-NO_FENCE, THREAD_FENCE, PROXY_FENCE, INIT_FENCE, BEFORE_FENCE, AFTER_FENCE = range(6)
+# What a fence orders: nothing that is modelled; fence.acq_rel, fence.sc, membar; fence.proxy.async; ...
+FENCES = order("Fence", "none thread proxy_async mbarrier_init before_thread_sync after_thread_sync")
+NO_FENCE, THREAD_FENCE, PROXY_FENCE, INIT_FENCE, BEFORE_FENCE, AFTER_FENCE = range(len(FENCES))
 
 
 def _proxy_spaces(words: list[str]) -> int:

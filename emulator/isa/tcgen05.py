@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tileproof.emulator.decode import Decoder
 from tileproof.emulator.isa.sync import AFTER_FENCE, BEFORE_FENCE
+from tileproof.emulator.orders import order
 from tileproof.emulator.program import NONE
 from tileproof.emulator.ptx import Immediate, Instruction, Operand
 from tileproof.emulator.registry import Modifiers, Unknown, instruction, refused
@@ -87,7 +88,7 @@ def relinquish(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit("tcgen05.relinquish", cta_group=group)
 
 
-_SHAPES = ("32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2")
+_SHAPES = order("TmemShape", "32x32b 16x64b 16x128b 16x256b 16x32bx2")
 _COUNTS = ("x1", "x2", "x4", "x8", "x16", "x32", "x64", "x128")
 
 

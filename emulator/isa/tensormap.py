@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from tileproof.emulator.decode import Decoder
 from tileproof.emulator.isa.memory import SPACES
+from tileproof.emulator.orders import order
 from tileproof.emulator.ptx import Immediate, Instruction
 from tileproof.emulator.registry import Modifiers, instruction
 from tileproof.emulator.slots import slots
 
-# Order of `enum class MapField` in engine/handlers_tensormap.cpp.
-FIELDS = (
-    *("global_address", "rank", "box_dim", "global_dim", "global_stride", "element_stride", "elemtype"),
-    *("interleave_layout", "swizzle_mode", "swizzle_atomicity", "fill_mode"),
+FIELDS = order(
+    "MapField",
+    "global_address rank box_dim global_dim global_stride element_stride "
+    "elemtype interleave_layout swizzle_mode swizzle_atomicity fill_mode",
 )
 _ORDINAL = ("box_dim", "global_dim", "global_stride", "element_stride")
 _WIDE = ("global_address", "global_stride")

@@ -215,3 +215,16 @@ def test_outside_a_stream_both_do_nothing() -> None:
     module = Module.from_ptx(kernel_text(f"{WAIT} {TRIGGER} mad.wide.u32 %rd1, %t, 4, %a0; {FILL}", [False]))
     clean(module.launch("k", grid=(1,), block=(THREADS,), args=[x], memory=memory))
     assert (x.numpy() == 100 + np.arange(THREADS)).all()
+
+
+def test_the_number_of_a_launch() -> None:
+    """%gridid counts the launches of a stream; one alone is the first (PTX ISA 10.10)."""
+    number = "mov.u64 %rd4, %gridid; cvt.u32.u64 %r1, %rd4; st.global.u32 [%rd2], %r1;"
+    chain = Chain(Schedule("early"), FILL, FILL, number, programmatic=False)
+    assert (chain.y.numpy() == 3).all()
+    memory = Memory()
+    y = memory.empty(THREADS, np.uint32)
+    body = f"mad.wide.u32 %rd2, %t, 4, %a0; {number}"
+    module = Module.from_ptx(kernel_text(body, [False]))
+    clean(module.launch("k", grid=(1,), block=(THREADS,), args=[y], memory=memory))
+    assert (y.numpy() == 1).all()

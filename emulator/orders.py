@@ -1,0 +1,121 @@
+"""Lists of words whose places are numbers in the engine: waits, events, state spaces, number formats.
+
+A file of `emulator/` or `emulator/isa/` declares one at module level, with literals or an alias of `Literal`:
+
+    MODES = order("TensorMode", "tile four im2col")
+
+and uses the tuple that it gets; the build reads the same line without importing anything and generates
+`orders/<file>.hpp` with `enum class TensorMode : int32_t { Tile, Four, Im2col }`. So an order
+stands once. Where C++ needs other names than the words, `names` gives them.
+
+This module is also what the build runs: it imports the standard library only.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args, overload
+
+_TYPES = {8: "uint8_t", 32: "int32_t"}
+
+
+@dataclass(frozen=True)
+class Order:
+    """An enumeration: its words, its enumerators in C++, and the bits of its type."""
+
+    enum: str
+    words: tuple[str, ...]
+    names: tuple[str, ...]
+    bits: int
+
+
+ORDERS: dict[str, Order] = {}
+
+
+@overload
+def order(enum: str, words: str | tuple[str, ...], *, names: str = "", bits: int = 32) -> tuple[str, ...]: ...
+@overload
+def order(enum: str, words: object, *, names: str = "", bits: int = 32) -> tuple[Any, ...]: ...
+def order(enum: str, words: Any, *, names: str = "", bits: int = 32) -> tuple[Any, ...]:
+    """Declares the words behind `enum`, in its order: separated by blanks, or a tuple, or a `Literal`."""
+    found = tuple(words.split()) if isinstance(words, str) else words
+    found = found if isinstance(found, tuple) else get_args(found)
+    made = Order(enum, found, tuple(names.split()) or tuple(map(enumerator, found)), bits)
+    if not found or len(set(found)) != len(found):
+        raise ValueError(f"the words of {enum} are not distinct, or missing")
+    if len(made.names) != len(found) or len(set(made.names)) != len(found):
+        raise ValueError(f"the enumerators of {enum} do not fit its words")
+    if bits not in _TYPES or len(found) > 1 << (bits - 1):
+        raise ValueError(f"{enum} does not fit {bits} bits")
+    if ORDERS.get(enum, made) != made:
+        raise ValueError(f"{enum} is declared twice")
+    ORDERS[enum] = made
+    return made.words
+
+
+def enumerator(word: str) -> str:
+    """The C++ name of a PTX word: `%tid.x` TidX, `shared::cta` SharedCta, `32x32b` k32x32b, "" None."""
+    joined = "".join(part[0].upper() + part[1:] for part in re.split(r"[\W_]+", word) if part)
+    return f"k{joined}" if joined[:1].isdigit() else joined or "None"
+
+
+def declared(file: Path) -> list[Order]:
+    """The declarations of one file, read without importing it."""
+    found: list[Order] = []
+    aliases: dict[str, tuple[str, ...]] = {}
+    for node in ast.parse(file.read_text()).body:
+        value = getattr(node, "value", None)
+        if isinstance(value, ast.Subscript) and ast.unparse(value.value) == "Literal":
+            words = ast.literal_eval(value.slice)
+            for target in getattr(node, "targets", []):
+                aliases[target.id] = words if isinstance(words, tuple) else (words,)
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "order":
+            enum, given = value.args
+            words = aliases[given.id] if isinstance(given, ast.Name) else ast.literal_eval(given)
+            options = {k.arg: ast.literal_eval(k.value) for k in value.keywords if k.arg}
+            order(ast.literal_eval(enum), words, **options)
+            found.append(ORDERS[ast.literal_eval(enum)])
+    return found
+
+
+def generate(folders: Iterable[Path], into: Path) -> None:
+    """Writes one header for each file that declares; one that would not change keeps its time stamp."""
+    into.mkdir(parents=True, exist_ok=True)
+    kept: set[str] = set()
+    for file in sorted(path for folder in folders for path in folder.glob("*.py")):
+        found = declared(file)
+        if found:
+            header = f"{file.stem}.hpp"
+            if header in kept:
+                raise ValueError(f"two files would write {header}")
+            kept.add(header)
+            text = _header(file.name, found)
+            if not (into / header).exists() or (into / header).read_text() != text:
+                (into / header).write_text(text)
+    for stale in into.glob("*.hpp"):
+        if stale.name not in kept:
+            stale.unlink()
+
+
+def _header(source: str, found: list[Order]) -> str:
+    lines = [
+        f"// Generated from {source} by emulator/orders.py.",
+        "#pragma once",
+        "",
+        "#include <cstdint>",
+        "",
+    ]
+    lines.append("namespace tileproof {")
+    for one in found:
+        lines.append(f"enum class {one.enum} : {_TYPES[one.bits]} {{ {', '.join(one.names)} }};")
+    return "\n".join([*lines, "}  // namespace tileproof", ""])
+
+
+if __name__ == "__main__":
+    *given, target = map(Path, sys.argv[1:])
+    generate(given, target)

@@ -1,0 +1,91 @@
+"""Orders of words: what Python numbers is what the generated C++ enumerations number."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tileproof.emulator import codes, hang, isa, orders, program, schedule, trace
+from tileproof.emulator.isa import async_copy, atomics, memory, sync, tcgen05, tensormap
+
+assert isa
+FRONT = Path(orders.__file__).parent
+FILE = """
+Way = Literal["late", "late-newest"]
+WAYS = order("Way", Way, names="Oldest Newest", bits=8)
+def unrelated(): order("Inner", "x")
+PLACES = order("Place", "%tid.x shared::cta 16x64b")
+"""
+
+
+def enums(folder: Path) -> dict[str, list[str]]:
+    """Enumerators by enumeration, as a C++ compiler reads the headers."""
+    text = "\n".join(path.read_text() for path in folder.glob("*.hpp"))
+    return {name: body.split(", ") for name, body in re.findall(r"enum class (\w+) : \w+ \{ (.*?) \};", text)}
+
+
+def test_words_enumerators_and_types(tmp_path: Path) -> None:
+    (tmp_path / "ways.py").write_text(FILE)
+    try:
+        orders.generate([tmp_path], tmp_path / "out")
+    finally:
+        orders.ORDERS.pop("Way", None)
+        orders.ORDERS.pop("Place", None)
+    assert enums(tmp_path / "out") == {"Way": ["Oldest", "Newest"], "Place": ["TidX", "SharedCta", "k16x64b"]}
+    text = (tmp_path / "out" / "ways.hpp").read_text()
+    assert "Way : uint8_t" in text and "Place : int32_t" in text
+
+
+def test_python_and_the_engine_number_alike(tmp_path: Path) -> None:
+    orders.generate([FRONT, FRONT / "isa"], tmp_path)
+    made = enums(tmp_path)
+    assert made.keys() == orders.ORDERS.keys()
+    for words, enum, word, name in (
+        (schedule.POLICIES, "Policy", "pct", "Pct"),
+        (schedule.BASES, "CompletionOrder", "early", "FirstOldest"),
+        (schedule.KINDS, "ActorKind", "s", "Stores"),
+        (hang.WAITS, "Wait", "copies", "CopyGroup"),
+        (trace.KINDS, "Event", "tmem-ld", "TmemLoad"),
+        (trace.OBJECTS, "Object", "bulk groups", "Bulk"),
+        (codes.SEVERITIES, "Severity", "error", "Error"),
+        (tuple(program.SPECIALS), "Special", "%cluster_nctaid.y", "ClusterNctaidY"),
+        (memory.STATE_SPACES, "Space", "shared::cluster", "SharedCluster"),
+        (tcgen05._SHAPES, "TmemShape", "16x128b", "k16x128b"),
+        (sync.FENCES, "Fence", "after_thread_sync", "AfterThreadSync"),
+        (atomics.OPERATIONS, "Reduction", "cas", "Cas"),
+        (atomics.TYPES, "Element", "bf16x2", "Bf16x2"),
+        (async_copy.MODES, "TensorMode", "im2col_no_offs", "Im2colNoOffs"),
+        (tensormap.FIELDS, "MapField", "elemtype", "Elemtype"),
+    ):
+        assert list(words).index(word) == made[enum].index(name), enum
+        assert len(words) == len(made[enum]), enum
+
+
+def test_an_order_stands_once() -> None:
+    for path in (FRONT / "engine").glob("*.[ch]pp"):
+        again = re.findall(r"enum(?: class)? (\w+)", path.read_text())
+        # The tensor core has an Element of its own, in an unnamed namespace.
+        assert not set(again) & orders.ORDERS.keys() - {"Element"}, path.name
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        ("a a", {}),
+        ("", {}),
+        ("a b", {"names": "A"}),
+        ("a b", {"names": "A A"}),
+        ("a-b a_b", {}),
+        ("a", {"bits": 7}),
+    ],
+)
+def test_orders_that_cannot_be_told_apart(words: str, options: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="Frob"):
+        orders.order("Frob", words, **options)  # type: ignore[call-overload]
+    assert "Frob" not in orders.ORDERS
+
+
+def test_an_enumeration_has_one_declaration() -> None:
+    with pytest.raises(ValueError, match="declared twice"):
+        orders.order("Policy", "early late")

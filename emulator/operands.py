@@ -9,13 +9,13 @@ from abc import ABC, abstractmethod
 import numpy as np
 from tileproof.emulator.errors import PtxError, UnsupportedInstruction
 from tileproof.emulator.program import (
-    WIDE_SPECIALS,
     CLOCKS,
     NONE,
     SHARED_RESERVED,
     SHARED_SPAN,
     SPECIALS,
     TYPE_BYTES,
+    WIDE_SPECIALS,
     Register,
     Symbol,
 )

@@ -3,6 +3,7 @@
 #include "queues.hpp"
 #include "slots/tcgen05.hpp"
 #include "tmem_map.hpp"
+#include "tmem_reduce.hpp"
 
 namespace tileproof {
 namespace {
@@ -334,6 +335,10 @@ Step tmem_ld(Exec& x, const Instr& i) {
     const size_t off = static_cast<size_t>(x.e.program.vec[static_cast<size_t>(i.vec + k)]);
     x.w.load_of_register[off / 64] = x.w.load_of_register[off / 64 + 1] = mark;
   }
+  if (const int32_t off = i.o[moved::reduced]; off != INT32_MIN) {
+    const size_t at = static_cast<size_t>(off) / 64;
+    x.w.load_of_register[at] = x.w.load_of_register[at + 1] = mark;
+  }
   return Step::Next;
 }
 
@@ -464,6 +469,8 @@ void Engine::finish_tmem_load(Warp& w, PendingTmemLoad& load) {
           } else {  // legal until something uses it
             w.poison.mark(w.registers.size(), {static_cast<int32_t>(reinterpret_cast<uint8_t*>(d) - w.regs()),
                                                1u << t, at, lane, c});
+            if (i.o[moved::reduced] != INT32_MIN)
+              w.poison.mark(w.registers.size(), {i.o[moved::reduced], 1u << t, at, lane, c});
           }
         }
         v = move.packed ? v | (cell & 0xffff) << (16 * half) : cell;
@@ -471,6 +478,7 @@ void Engine::finish_tmem_load(Warp& w, PendingTmemLoad& load) {
       d[t] = v;
     }
   }
+  if (i.o[moved::reduced] != INT32_MIN) reduce_loaded(*this, w, load);
 }
 
 void Engine::release_tmem_load(Warp& w, PendingTmemLoad& load) {
@@ -481,6 +489,10 @@ void Engine::release_tmem_load(Warp& w, PendingTmemLoad& load) {
   for (int32_t k = 0; k < load.instr->nvec; ++k) {
     const size_t off = static_cast<size_t>(program.vec[static_cast<size_t>(load.instr->vec + k)]);
     w.load_of_register[off / 64] = w.load_of_register[off / 64 + 1] = 0;
+  }
+  if (const int32_t off = load.instr->o[moved::reduced]; off != INT32_MIN) {
+    const size_t at = static_cast<size_t>(off) / 64;
+    w.load_of_register[at] = w.load_of_register[at + 1] = 0;
   }
   if (--w.open_loads == 0) {
     w.tmem_loads.clear();

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "extreme.hpp"
 #include "alu.hpp"
 #include "slots/warp.hpp"
 
@@ -31,27 +32,11 @@ uint32_t combine(Op op, uint32_t p, uint32_t q) {
   }
 }
 
-// .f32: +0 > -0; NaNs are left out, unless .NaN says that one is enough or there is nothing else.
 uint32_t reduce_f32(const uint32_t* a, uint32_t group, bool max, bool absolute, bool nan) {
-  bool any = false;
-  float r = 0;
-  for (uint32_t m = group; m; m &= m - 1) {
-    float x;
-    std::memcpy(&x, a + __builtin_ctz(m), 4);
-    if (x != x) {
-      if (nan) return 0x7fffffff;
-      continue;
-    }
-    if (absolute) x = std::fabs(x);
-    const bool less = x < r || (x == r && std::signbit(x) && !std::signbit(r));
-    const bool more = x > r || (x == r && !std::signbit(x) && std::signbit(r));
-    if (!any || (max ? more : less)) r = x;
-    any = true;
-  }
-  if (!any) return 0x7fffffff;
-  uint32_t bits;
-  std::memcpy(&bits, &r, 4);
-  return bits;
+  uint32_t members[32];
+  int count = 0;
+  for (uint32_t m = group; m; m &= m - 1) members[count++] = a[__builtin_ctz(m)];
+  return extreme_f32(members, count, max, absolute, nan);
 }
 
 Step redux(Exec& x, const Instr& i) {

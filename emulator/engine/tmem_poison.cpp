@@ -5,6 +5,7 @@
 
 #include "machine.hpp"
 #include "slots/alu.hpp"
+#include "slots/tcgen05.hpp"
 
 namespace tileproof {
 
@@ -46,6 +47,7 @@ std::unordered_set<Handler> handlers_named(std::initializer_list<const char*> na
 // destination.
 void Engine::check_poison_use(Warp& w, const Instr& i, uint32_t mask) {
   static const auto fills_vector = handlers_named({"ld", "mov.unpack", "tcgen05.ld", "ldmatrix"});
+  static const auto tmem_loads = handlers_named({"tcgen05.ld"});
   static const auto copies = handlers_named({"mov.32", "mov.64", "mov.pack", "mov.unpack"});
   const bool to_vector = fills_vector.contains(i.fn), copy = copies.contains(i.fn);
   PoisonRegister carried;
@@ -67,7 +69,9 @@ void Engine::check_poison_use(Warp& w, const Instr& i, uint32_t mask) {
             static_cast<uint64_t>(p->tmem_lane) << 16 | static_cast<uint64_t>(p->column));
     w.poison.drop(offset, ~0u);
   };
-  for (size_t k = slot::alu::dst + 1; k < std::size(i.o); ++k) look(i.o[k]);
+  const bool from_tmem = tmem_loads.contains(i.fn);  // its second operand is a result of .red
+  if (!from_tmem)
+    for (size_t k = slot::alu::dst + 1; k < std::size(i.o); ++k) look(i.o[k]);
   if (!to_vector)
     for (int32_t k = 0; k < i.nvec; ++k) look(program.vec[static_cast<size_t>(i.vec + k)]);
   auto fill = [&](int32_t offset) {
@@ -80,6 +84,7 @@ void Engine::check_poison_use(Warp& w, const Instr& i, uint32_t mask) {
     w.poison.mark(w.registers.size(), p);
   };
   fill(i.o[slot::alu::dst]);
+  if (from_tmem) fill(i.o[slot::tcgen05_ld::reduced]);
   if (to_vector)
     for (int32_t k = 0; k < i.nvec; ++k) fill(program.vec[static_cast<size_t>(i.vec + k)]);
   w.slow = w.open_loads > 0 || w.poison.any();

@@ -21,7 +21,13 @@ slots("tcgen05.alloc", operands="base columns", modifiers="cta_group", visible=T
 slots("tcgen05.dealloc", operands="address columns", modifiers="cta_group", visible=True)
 slots("tcgen05.relinquish", modifiers="cta_group", visible=True)
 # Registers stand in vec; imm: the second column offset of .16x32bx2. The two share their layout.
-slots("tcgen05.ld", operands="address", modifiers="shape count packed", visible=True)
+# `reduced` and what follows `packed` are of .red.
+slots(
+    "tcgen05.ld",
+    operands="address reduced",
+    modifiers="shape count packed type max absolute nan",
+    visible=True,
+)
 slots("tcgen05.st", operands="address", modifiers="shape count packed", visible=True)
 slots("tcgen05.wait.ld", visible=True)
 slots("tcgen05.wait.st", visible=True)
@@ -100,13 +106,14 @@ def _movement(
     second: list[Operand],
     registers: Operand,
     pack: str,
+    **more: int,
 ) -> None:
     """tcgen05.ld or .st; `second` is .16x32bx2's second column offset, `pack` the word that moves halves."""
     _collective(m)
     shape = m.need(*_SHAPES)
     count = int(m.need(*_COUNTS)[1:])
     packed = bool(m.take(pack))
-    m.need("b32")
+    m.need(*([_LOADED[more["type"]]] if more else ["b32"]))
     wanted = {"16x128b": 2 * count, "16x256b": 4 * count}.get(shape, count)
     if wanted > 128:
         raise Unknown(f".{shape}.x{count}: more than 128 registers")
@@ -121,6 +128,9 @@ def _movement(
         packed=int(packed),
         vec=parts,
         imm=_second(shape, second),
+        label=None,
+        predicate=None,
+        **more,
     )
 
 
@@ -134,6 +144,41 @@ def _movement(
 def ld(d: Decoder, i: Instruction, m: Modifiers) -> None:
     registers, address, *second = i.operands
     _movement(d, m, "tcgen05.ld", address, second, registers, "pack::16b")
+
+
+_LOADED = order("LoadedType", "u32 s32 f32")
+_REDUCE = (
+    "sync.aligned.SHAPE{.x2,.x4,.x8,.x16,.x32,.x64,.x128}.{min,max}{[.abs][.NaN].f32,.u32,.s32} "
+    "@=sm_101a|=sm_101f|=sm_103a|=sm_103f|=sm_110a|=sm_110f @ptx8.8"
+)
+
+
+@instruction(
+    "tcgen05.ld.red",
+    group="tcgen05",
+    forms="." + _REDUCE.replace("SHAPE", "32x32b"),
+    section="9.7.16.8.1",
+    note="as tcgen05.ld; not on sm_100a",
+)
+def ld_red(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    registers, reduced, address, *second = i.operands
+    type_ = next(word for word in _LOADED if word in m.left)
+    most = m.need("min", "max") == "max"
+    absolute, nan = m.take("abs"), m.take("NaN")
+    _movement(
+        d,
+        m,
+        "tcgen05.ld",
+        address,
+        second,
+        registers,
+        "pack::16b",
+        reduced=d.dst(reduced, type_),
+        type=_LOADED.index(type_),
+        max=int(most),
+        absolute=int(bool(absolute)),
+        nan=int(bool(nan)),
+    )
 
 
 @instruction(
@@ -271,4 +316,10 @@ refused(
     note="no text says whether row r goes to lane r + 1 or r - 1, nor whether rows cross from one quarter of "
     "the lanes to the next",
 )
-refused("tcgen05.ld.red", group="tcgen05", forms="*", section="9.7.16.8.1", note="not on sm_100a")
+refused(
+    "tcgen05.ld.red",
+    group="tcgen05",
+    forms="." + _REDUCE.replace("SHAPE", "16x32bx2"),
+    section="9.7.16.8.1",
+    note="whether one value covers both halves of the columns or each thread's own is not said",
+)

@@ -309,7 +309,7 @@ def test_an_unequal_pair() -> None:
 
 
 @pytest.mark.parametrize("line", ["tcgen05.cp.cta_group::1.64x128b [%r1], %rd1;",
-                                  "tcgen05.shift.cta_group::1.down [%r1];", "tcgen05.ld.red.sync.aligned.32x32b.x2.min.u32 {%r1, %r2}, %r3, [%r4];",
+                                  "tcgen05.shift.cta_group::1.down [%r1];",
                                   "tcgen05.ld.sync.aligned.16x256b.x64.b32 {%r1}, [%r2];", "tcgen05.ld.sync.aligned.8x32b.x1.b32 {%r1}, [%r2];"])  # fmt: skip
 def test_other_forms_are_refused(line: str) -> None:
     with pytest.raises(UnsupportedInstruction, match="tcgen05"):

@@ -322,7 +322,8 @@ def _tcgen05(rest: list[str]) -> str | None:
         many = count * {"16x128b": 2, "16x256b": 4}.get(shape, 1)
         second = ", 8" if shape == "16x32bx2" else ""
         values = _group([f"%r{k + 10}" for k in range(many)])
-        return f"{values}, [%r8]{second}" if kind == "ld" else f"[%r8]{second}, {values}"
+        reduced = ", %r5" if "red" in rest else ""
+        return f"{values}{reduced}, [%r8]{second}" if kind == "ld" else f"[%r8]{second}, {values}"
     if kind == "mma" and "block_scale" in rest:
         return "[%r8], %rd1, %rd2, %r9, [%r6], [%r7], %p1"
     if kind == "mma" and "ashift" in rest:

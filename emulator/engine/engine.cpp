@@ -6,6 +6,7 @@
 #include "grids.hpp"
 #include "race.hpp"
 #include "schedule.hpp"
+#include "specials.hpp"
 
 namespace tileproof {
 
@@ -187,141 +188,7 @@ void Engine::start_warp(Cta& cta, Warp& w, int index) {
   Split s;
   s.mask = w.live;
   w.splits.push_back(s);
-
-  const Dim3 b = config.block, g = config.grid, c = config.cluster;
-  for (const SpecialSlot& slot : program.specials) {
-    uint32_t* v = reinterpret_cast<uint32_t*>(w.regs() + slot.offset);
-    for (uint32_t l = 0; l < 32; ++l) {
-      const uint32_t t = first + l;
-      uint32_t x = 0;
-      switch (slot.kind) {
-        case Special::TidX:
-          x = t % b.x;
-          break;
-        case Special::TidY:
-          x = t / b.x % b.y;
-          break;
-        case Special::TidZ:
-          x = t / (b.x * b.y);
-          break;
-        case Special::NtidX:
-          x = b.x;
-          break;
-        case Special::NtidY:
-          x = b.y;
-          break;
-        case Special::NtidZ:
-          x = b.z;
-          break;
-        case Special::CtaidX:
-          x = cta.id.x;
-          break;
-        case Special::CtaidY:
-          x = cta.id.y;
-          break;
-        case Special::CtaidZ:
-          x = cta.id.z;
-          break;
-        case Special::NctaidX:
-          x = g.x;
-          break;
-        case Special::NctaidY:
-          x = g.y;
-          break;
-        case Special::NctaidZ:
-          x = g.z;
-          break;
-        case Special::ClusterCtaidX:
-          x = cta.id.x - cta.cluster->first.x;
-          break;
-        case Special::ClusterCtaidY:
-          x = cta.id.y - cta.cluster->first.y;
-          break;
-        case Special::ClusterCtaidZ:
-          x = cta.id.z - cta.cluster->first.z;
-          break;
-        case Special::ClusterNctaidX:
-          x = c.x;
-          break;
-        case Special::ClusterNctaidY:
-          x = c.y;
-          break;
-        case Special::ClusterNctaidZ:
-          x = c.z;
-          break;
-        case Special::ClusterCtarank:
-          x = static_cast<uint32_t>(cta.rank);
-          break;
-        case Special::ClusterNctarank:
-          x = c.volume();
-          break;
-        case Special::ClusteridX:
-          x = cta.cluster->first.x / c.x;
-          break;
-        case Special::ClusteridY:
-          x = cta.cluster->first.y / c.y;
-          break;
-        case Special::ClusteridZ:
-          x = cta.cluster->first.z / c.z;
-          break;
-        case Special::NclusteridX:
-          x = g.x / c.x;
-          break;
-        case Special::NclusteridY:
-          x = g.y / c.y;
-          break;
-        case Special::NclusteridZ:
-          x = g.z / c.z;
-          break;
-        case Special::Laneid:
-          x = l;
-          break;
-        case Special::Warpid:
-          x = static_cast<uint32_t>(index);
-          break;
-        case Special::Nwarpid:
-          x = 64;  // the most a processor holds, not this CTA's (PTX ISA 10.5; seen on silicon)
-          break;
-        case Special::LanemaskEq:
-          x = 1u << l;
-          break;
-        case Special::LanemaskLt:
-          x = (1u << l) - 1;
-          break;
-        case Special::LanemaskLe:
-          x = (2u << l) - 1;
-          break;
-        case Special::LanemaskGt:
-          x = ~((2u << l) - 1);
-          break;
-        case Special::LanemaskGe:
-          x = ~((1u << l) - 1);
-          break;
-        case Special::DynamicSmemSize:
-          x = config.dynamic_shared;
-          break;
-        case Special::TotalSmemSize:
-          x = config.dynamic_shared + static_cast<uint32_t>(program.static_shared_bytes);
-          break;
-        case Special::Smid:  // each resident CTA has a processor to itself
-          x = cta.cluster->slot * c.volume() + static_cast<uint32_t>(cta.rank);
-          break;
-        case Special::Nsmid:
-          x = std::max(kProcessors, config.resident * c.volume());
-          break;
-        case Special::Gridid:  // the number of the launch in its stream (PTX ISA 10.10)
-          reinterpret_cast<uint64_t*>(v)[l] = config.grid_record ? config.grid_record->number : 1;
-          continue;
-        case Special::SharedBase32:
-          x = static_cast<uint32_t>(cta.rank) << kRankShift;
-          break;
-        case Special::SharedBase64:
-          reinterpret_cast<uint64_t*>(v)[l] = static_cast<uint64_t>(cta.rank) << kRankShift;
-          continue;
-      }
-      v[l] = x;
-    }
-  }
+  fill_specials(*this, cta, w);
 }
 
 // ---------------------------------------------------------------------------------------------------------
@@ -487,45 +354,6 @@ void Engine::exit_lanes(Warp& w, uint32_t lanes, const Instr* at) {
     if (w.joins[j].expected) leave_join(w, static_cast<int32_t>(j));
   for (int id = 0; id < 16; ++id) named_barrier_check(*w.cta, id);
   cluster_barrier_check(cluster);
-}
-
-void Engine::cluster_barrier_check(Cluster& cluster) {
-  if (cluster.barrier_arrived && cluster.barrier_arrived >= cluster.live_threads) {
-    cluster.barrier_arrived = 0;
-    cluster.barrier_generation++;
-    tell(&Listener::cluster_done, cluster);
-    counters.barrier_phases++;
-    ++progress;
-    for (auto& cta : cluster.ctas)
-      for (Warp& w : cta->warps) w.cluster_arrived = 0;
-  }
-}
-
-void Engine::named_barrier_check(Cta& cta, int id) {
-  NamedBarrier& b = cta.named[static_cast<size_t>(id)];
-  if (!b.arrived) return;
-  uint32_t expected = b.expected;
-  if (expected == ~0u) {  // the whole CTA: exited warps are no longer expected
-    expected = 0;
-    for (Warp& w : cta.warps) expected += w.live ? 32 : 0;
-  }
-  if (b.arrived >= expected) {
-    b.arrived = 0;
-    b.expected = 0;
-    b.before = b.warps;
-    b.warps = 0;
-    if (b.reduces)
-      for (Warp& w : cta.warps)
-        for (Split& s : w.splits)
-          if (!s.dead && s.arrived && s.bar_offset == static_cast<uint32_t>(id) && s.token == b.generation)
-            s.yes = b.yes, s.voters = b.voters;
-    b.reduces = false;
-    b.yes = b.voters = 0;
-    b.generation++;
-    tell(&Listener::named_done, cta, static_cast<uint32_t>(id));
-    counters.barrier_phases++;
-    ++progress;
-  }
 }
 
 // The tail of a pipeline leaves its barriers of free buffers half arrived, so that this is said when strict

@@ -1,4 +1,5 @@
-// Named barriers: bar and barrier, .sync, .arrive and .red (PTX ISA 9.7.13.1).
+// Named barriers: bar and barrier, .sync, .arrive and .red (PTX ISA 9.7.13.1); when a round of one, or of the
+// cluster barrier, is complete.
 #include "machine.hpp"
 #include "orders/sync.hpp"
 #include "slots/sync.hpp"
@@ -121,4 +122,43 @@ Step bar(Exec& x, const Instr& i) {
 const Registrar barriers({{"bar", bar}});
 
 }  // namespace
+void Engine::cluster_barrier_check(Cluster& cluster) {
+  if (cluster.barrier_arrived && cluster.barrier_arrived >= cluster.live_threads) {
+    cluster.barrier_arrived = 0;
+    cluster.barrier_generation++;
+    tell(&Listener::cluster_done, cluster);
+    counters.barrier_phases++;
+    ++progress;
+    for (auto& cta : cluster.ctas)
+      for (Warp& w : cta->warps) w.cluster_arrived = 0;
+  }
+}
+
+void Engine::named_barrier_check(Cta& cta, int id) {
+  NamedBarrier& b = cta.named[static_cast<size_t>(id)];
+  if (!b.arrived) return;
+  uint32_t expected = b.expected;
+  if (expected == ~0u) {  // the whole CTA: exited warps are no longer expected
+    expected = 0;
+    for (Warp& w : cta.warps) expected += w.live ? 32 : 0;
+  }
+  if (b.arrived >= expected) {
+    b.arrived = 0;
+    b.expected = 0;
+    b.before = b.warps;
+    b.warps = 0;
+    if (b.reduces)
+      for (Warp& w : cta.warps)
+        for (Split& s : w.splits)
+          if (!s.dead && s.arrived && s.bar_offset == static_cast<uint32_t>(id) && s.token == b.generation)
+            s.yes = b.yes, s.voters = b.voters;
+    b.reduces = false;
+    b.yes = b.voters = 0;
+    b.generation++;
+    tell(&Listener::named_done, cta, static_cast<uint32_t>(id));
+    counters.barrier_phases++;
+    ++progress;
+  }
+}
+
 }  // namespace tileproof

@@ -2,46 +2,10 @@
 #include "orders/async_copy.hpp"
 #include "reduce.hpp"
 #include "slots/async_copy.hpp"
+#include "tma_tensor.hpp"
 
 namespace tileproof {
 namespace {
-
-// A packed element type: its bits, and the bytes of 16 elements in global and in shared memory, where the
-// rest is padding (PTX ISA 5.5.1.1). Extents and coordinates of dimension 0 are in bytes of global memory
-// then.
-struct Packing {
-  int64_t bits;
-  uint32_t here, there;
-  bool padded() const { return here != there; }
-};
-constexpr Packing packing(int32_t dtype) {  // of CUtensorMapDataType
-  return dtype == 13   ? Packing{4, 8, 8}
-         : dtype == 14 ? Packing{4, 8, 16}
-         : dtype == 15 ? Packing{6, 12, 16}
-                       : Packing{0, 16, 16};
-}
-
-// One tensor copy between issue and completion.
-struct Tensor {
-  Origin origin;
-  TensorMap map;
-  const GlobalBuffer* map_in = nullptr;  // null: in the parameters
-  uint64_t map_at = 0;
-  bool four = false;
-  std::array<int64_t, 5> at{};   // box corner, innermost first; of four rows at[0] is the column
-  std::array<int64_t, 4> row{};  // of gather4 or scatter4
-  std::vector<std::array<int64_t, 5>> pixels;  // im2col: coordinates of each
-  uint32_t row_bytes = 0;
-  uint32_t rows = 1;
-  uint32_t bytes() const { return rows * row_bytes; }
-  // In shared memory: with a swizzle each row of the box starts a row of the atom (seen on silicon).
-  uint32_t shared_row() const {
-    const Packing p = packing(map.dtype);
-    return p.padded() ? row_bytes / p.here * p.there : row_bytes;
-  }
-  uint32_t pitch() const { return map.swizzle ? 16u << std::min(map.swizzle, 3) : shared_row(); }
-  uint32_t footprint() const { return (rows - 1) * pitch() + shared_row(); }
-};
 
 const uint32_t kAlign = 128;
 
@@ -74,63 +38,6 @@ void read_map(Engine& e, const Tensor& t) {
   if (t.map_in) e.tell(&Listener::map_read, *t.map_in, t.map_at);
 }
 
-// False when the box is larger than any shared memory.
-bool shape_rows(Tensor& t) {
-  t.row_bytes = static_cast<uint32_t>(t.map.box[0] * t.map.element_size);
-  uint64_t rows = t.four ? 4 : t.map.im2col ? t.pixels.size() : 1;
-  if (!t.four && !t.map.im2col)
-    for (int d = 1; d < t.map.rank; ++d) {
-      const int e = t.map.element_stride[static_cast<size_t>(d)];
-      rows *= static_cast<uint64_t>((t.map.box[static_cast<size_t>(d)] + e - 1) / e);
-    }
-  t.rows = static_cast<uint32_t>(rows);
-  return rows * t.pitch() <= kSharedLimit;
-}
-
-// Global address of image row `index` and whether its outer coordinates lie inside the tensor.
-bool row_address(const Tensor& t, uint32_t index, uint64_t& address) {
-  address = t.map.address;
-  if (t.map.im2col) {
-    bool inside = true;
-    for (size_t k = 1; k < static_cast<size_t>(t.map.rank); ++k) {
-      const int64_t c = t.pixels[index][k];
-      inside &= c >= 0 && c < t.map.shape[k];
-      address += static_cast<uint64_t>(c) * static_cast<uint64_t>(t.map.stride[k]);
-    }
-    return inside;
-  }
-  if (t.four) {
-    const int64_t r = t.row[index];
-    address += static_cast<uint64_t>(r) * static_cast<uint64_t>(t.map.stride[1]);
-    return r >= 0 && r < t.map.shape[1];
-  }
-  bool inside = true;
-  for (int d = 1; d < t.map.rank; ++d) {
-    const size_t k = static_cast<size_t>(d);
-    const int e = t.map.element_stride[k];
-    const uint32_t n = static_cast<uint32_t>((t.map.box[k] + e - 1) / e);
-    const int64_t c = t.at[k] + static_cast<int64_t>(index % n) * e;
-    index /= n;
-    inside &= c >= 0 && c < t.map.shape[k];
-    address += static_cast<uint64_t>(c) * static_cast<uint64_t>(t.map.stride[k]);
-  }
-  return inside;
-}
-
-// Elements [first, last) of a row that lie inside dimension 0.
-void clip(const Tensor& t, int64_t& first, int64_t& last) {
-  const int64_t n = t.map.box[0];
-  first = std::min(n, std::max<int64_t>(0, -t.at[0]));
-  last = std::max(first, std::min(n, t.map.shape[0] - t.at[0]));
-}
-
-// Bytes of a row that a store writes: the card clips the innermost dimension in units of 16 bytes, and so may
-// write past the tensor's end (seen on silicon).
-uint32_t stored_bytes(const Tensor& t) {
-  const int64_t inside = std::max<int64_t>(0, t.map.shape[0] - t.at[0]) * t.map.element_size;
-  return static_cast<uint32_t>(std::min<int64_t>(t.row_bytes, (inside + 15) / 16 * 16));
-}
-
 // A store from a corner below 0 is an illegal instruction (seen on silicon); a load from there is filled.
 bool check_stored_corner(Exec& x, const Tensor& t, int lane) {
   for (int d = 0; d < t.map.rank; ++d)
@@ -149,117 +56,6 @@ bool check_stored_corner(Exec& x, const Tensor& t, int lane) {
                  " bytes past the end of the innermost dimension: the card clips in units of 16 bytes",
              x.origin(lane));
   return true;
-}
-
-// What the NaN request writes: 0x7ff7 for bf16, seen on silicon; of f16 and f32 the canonical NaN is taken.
-void fill(const Tensor& t, uint8_t* p, uint32_t bytes) {
-  if (!t.map.oob_nan) {
-    std::memset(p, 0, bytes);
-    return;
-  }
-  const uint32_t size = static_cast<uint32_t>(t.map.element_size);
-  const uint32_t pattern = size == 4 ? 0x7fffffffu : t.map.dtype == 9 ? 0x7ff7u : 0x7fffu;
-  for (uint32_t k = 0; k < bytes; k += size) std::memcpy(p + k, &pattern, size);
-}
-
-// FLOAT32_FTZ flushes subnormals, the TFLOAT32 types round to 10 bits of mantissa (CUDA driver API).
-void convert(const Tensor& t, uint8_t* p, uint32_t bytes) {
-  if (t.map.dtype < 10 || t.map.dtype > 12) return;
-  for (uint32_t k = 0; k < bytes; k += 4) {
-    float f;
-    std::memcpy(&f, p + k, 4);
-    if (t.map.dtype != 11) f = ftz(f);
-    uint32_t u = bits_as<uint32_t>(f);
-    if (t.map.dtype >= 11) u = f != f ? 0x7fffe000u : (u + 0xfff + (u >> 13 & 1)) & ~0x1fffu;
-    std::memcpy(p + k, &u, 4);
-  }
-}
-
-bool build_image(Engine& e, const Tensor& t, std::vector<uint8_t>& image) {
-  image.resize(t.bytes());
-  const int64_t size = t.map.element_size;
-  int64_t first, last;
-  clip(t, first, last);
-  for (uint32_t r = 0; r < t.rows; ++r) {
-    uint8_t* out = &image[r * t.row_bytes];
-    uint64_t address;
-    if (!row_address(t, r, address) || first >= last) {
-      fill(t, out, t.row_bytes);
-      continue;
-    }
-    const uint8_t* in = e.async_read_global(address + static_cast<uint64_t>((t.at[0] + first) * size),
-                                            static_cast<uint32_t>((last - first) * size), t.origin);
-    if (!in) return false;
-    fill(t, out, static_cast<uint32_t>(first * size));
-    std::memcpy(out + first * size, in, static_cast<size_t>((last - first) * size));
-    convert(t, out + first * size, static_cast<uint32_t>((last - first) * size));
-    fill(t, out + last * size, t.row_bytes - static_cast<uint32_t>(last * size));
-  }
-  return true;
-}
-
-// Calls f(image offset, shared offset, bytes, bytes with padding) for each chunk of the swizzled image at
-// `base` that stays whole.
-template <class F>
-void chunks(const Tensor& t, uint32_t base, F&& f) {
-  const Packing p = packing(t.map.dtype);
-  const uint32_t chunk = p.padded()           ? p.here
-                         : t.map.swizzle == 5 ? 8
-                                              : 16,
-                 room = p.padded() ? p.there : chunk;
-  for (uint32_t r = 0; r < t.rows; ++r)
-    for (uint32_t c = 0; c < t.row_bytes; c += chunk) {
-      const uint32_t a = base + r * t.pitch() + c / chunk * room;
-      f(r * t.row_bytes + c, t.map.swizzle ? swizzle_address(a, t.map.swizzle) : a, chunk, room);
-    }
-}
-
-// A chunk lands; its padding is not initialised then, whatever lay there.
-void land(Engine& e, Cta& cta, uint32_t offset, const uint8_t* in, uint32_t bytes, uint32_t room,
-          bool pending, const Origin& at) {
-  if (bytes == room) {
-    e.async_write_shared(cta, offset, in, bytes, pending, at);
-    return;
-  }
-  uint8_t whole[16];
-  std::memset(whole, kPoisonByte, sizeof whole);
-  std::memcpy(whole, in, bytes);
-  e.async_write_shared(cta, offset, whole, room, pending, at);
-  for (uint32_t k = bytes; k < room; ++k) cta.shared.state[offset + k] &= static_cast<uint8_t>(~kValid);
-}
-
-// A chunk of what a store sends: of 6-bit elements the low bits of each byte (.b6p2x16).
-void send(Engine& e, Cta& cta, uint32_t offset, uint8_t* out, uint32_t bytes, uint32_t room,
-          const Origin& at) {
-  if (bytes == room) {
-    e.read_shared(cta, offset, bytes, out, at, "a tensor store");
-    return;
-  }
-  uint8_t whole[16];
-  e.read_shared(cta, offset, room, whole, at, "a tensor store");
-  std::memset(out, 0, bytes);
-  for (uint32_t k = 0; k < 16; ++k)
-    for (uint32_t b = 0; b < 6; ++b)
-      out[(6 * k + b) / 8] |= static_cast<uint8_t>((whole[k] >> b & 1) << (6 * k + b) % 8);
-}
-
-// The pixels of a column (PTX ISA 5.5.4): from the given one on, along W, H, D inside the box, then to the
-// next image; the offsets are added to each.
-void walk_pixels(Tensor& t, const std::array<int64_t, 3>& offsets) {
-  const size_t spatial = static_cast<size_t>(t.map.rank - 2);
-  std::array<int64_t, 5> c = t.at;
-  for (int32_t n = 0; n < t.map.box[1]; ++n) {
-    std::array<int64_t, 5> at = c;
-    for (size_t k = 0; k < spatial; ++k) at[k + 1] += offsets[k];
-    t.pixels.push_back(at);
-    size_t k = 0;
-    for (; k < spatial; ++k) {
-      c[k + 1] += t.map.element_stride[k + 1];
-      if (c[k + 1] < t.map.shape[k + 1] + t.map.upper[k]) break;
-      c[k + 1] = t.map.lower[k];
-    }
-    if (k == spatial) ++c[spatial + 1];
-  }
 }
 
 // Reads the map and the coordinates; false after a fault.

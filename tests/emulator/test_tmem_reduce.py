@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ptx_kit import HEADER, POLICIES, Memory, alloc, clean, dealloc, kernel_text, only
 from tileproof.emulator import LaunchResult, Module, PtxError, Schedule, UnsupportedInstruction
-from values import F32_EDGES
+
+from tests.kit.ptx import HEADER, POLICIES, Memory, alloc, clean, dealloc, kernel_text, only
+from tests.kit.values import F32_EDGES
 
 COVERS = "tcgen05.ld.red"
 

@@ -61,7 +61,7 @@ barriers|barrier-mixed|error|goes on|bar.red and bar.sync or bar.arrive on one n
 barriers|cluster-barrier-twice|error|stops|a thread arrives at the cluster barrier again without having waited
 barriers|cluster-barrier-wait|error|stops|a thread waits at the cluster barrier without having arrived
 barriers|sync-mask|error|stops|a .sync instruction whose member mask misses a lane that executes it, or names one that skips it
-barriers|aligned-partial|error|stops|an .aligned instruction that lanes of the warp skip by a predicate
+barriers|aligned-partial|error|stops|an .aligned instruction that lanes of the warp skip by a predicate; of a barrier apart also when lanes of the warp have exited
 barriers|shfl-inactive|error|goes on|shfl.sync reads a lane that does not take part
 copies|tensormap-invalid|error|stops|the 128 bytes are no encoded tensor map
 copies|tensormap-rank|error|stops|the dimension of the instruction is not the rank of the map
@@ -114,6 +114,7 @@ end|setmaxnreg-count|error|stops|setmaxnreg.inc to fewer registers than the warp
 tensor core|mma-operands|error|stops|an illegal shape, descriptor or address of tcgen05.mma or cp
 tensor core|mma-many-threads|warning|goes on|several threads of a warp each issue the same tcgen05.mma
 tensor core|mma-collector|warning|goes on|tcgen05.mma uses a collector buffer that holds another matrix, or none
+tensor core|cta-group-mixed|warning>error|goes on|a kernel with tcgen05 instructions of both values of .cta_group: ptxas 13 refuses it
 tensor core|cta-pair|error|stops|a cta_group::2 instruction without a pair, or other than its twin's
 tensor memory|pair-left|error|stops|a CTA of a pair exits without its part of a cta_group::2 alloc, dealloc or relinquish
 races|pair-not-started|error|goes on|a cta_group::2 alloc, dealloc or relinquish by a warp that does not know that the other CTA of the pair has started

@@ -72,7 +72,7 @@ class Hold(NamedTuple):
         return bool(self.step & GIVES_UP)
 
     def __str__(self) -> str:
-        serial = f".{self.serial}" if self.kind == "c" else ""
+        serial = f".{self.serial}" if self.kind == "c" or self.serial else ""
         step = self.step & ~GIVES_UP
         step, tries = (step >> 8, step & 255) if self.kind == "w" else (step, 0)
         return (
@@ -86,7 +86,11 @@ class Hold(NamedTuple):
         """The hold of `str(hold)`."""
         found = _HOLD.fullmatch(text.strip())
         groups_only = found is not None and (found[7] or found[8])
-        if found is None or (found[1] == "c") != (found[5] is not None) or (groups_only and found[1] != "w"):
+        if (
+            found is None
+            or (found[1] == "c" if found[5] is None else found[1] not in ("c", "q"))
+            or (groups_only and found[1] != "w")
+        ):
             raise LaunchError(
                 "a decision of a schedule cannot be read",
                 where="schedule",

@@ -463,6 +463,12 @@ _SINCE_ORDERS = _rows(
             "0, 1 and 2 tiles, with the fence at the start and without; head128 with empty rows",
         ),
         (
+            "R26",
+            "an MMA of cta_group::1 and a commit of cta_group::2: the commit covers nothing",
+            "TL#2287",
+            "a kernel of both groups, with the commit of either after the MMA",
+        ),
+        (
             "R27",
             "programmatic launch: a grid reads before the one before it wrote, in 0.1 to 1% of launches",
             "FA#2756, flashinfer#2716, FA#2481",

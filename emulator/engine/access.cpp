@@ -10,7 +10,16 @@ const uint8_t* poison() {
 }
 }  // namespace
 
-bool Exec::whole_warp() {
+bool Exec::whole_warp(bool all) {
+  if (all && !w.exits.empty()) {
+    uint32_t gone = 0;
+    for (const auto& [lanes, at] : w.exits) gone |= lanes;
+    e.fault("aligned-partial",
+            "an .aligned instruction, and lanes " + hex(gone) +
+                " of its warp have exited: its behaviour is undefined",
+            origin(lane()));
+    return false;
+  }
   if (mask != s->mask) {
     e.fault("aligned-partial",
             "lanes " + hex(mask) + " execute an .aligned instruction that their warp's lanes " +

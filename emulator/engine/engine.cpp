@@ -56,6 +56,7 @@ void Engine::run() {
     std::shuffle(firsts.begin(), firsts.end(), draw);
     together = std::min<uint64_t>(1 + mix(config.environment, 3) % 3, config.resident);
   }
+  check_groups();
   while (!clusters_.empty() && !stopped) {
     scheduler->start_machine();
     for (uint64_t k = 0; k < together && !clusters_.empty(); ++k) start_next();
@@ -63,6 +64,36 @@ void Engine::run() {
   }
   for (auto& cluster : live) finish_cluster(*cluster);  // the launch was stopped
   if (!stopped) check_outputs();
+}
+
+// All tcgen05 instructions of a kernel must have one .cta_group (PTX ISA 9.7.16.7.1); ptxas 13 refuses
+// others, older ones took them, and they ran.
+void Engine::check_groups() {
+  auto group = [&](const Instr& i) {
+    const std::string& name = program.names[static_cast<size_t>(i.name)];
+    return !name.starts_with("tcgen05.")            ? 0
+           : name.find("cta_group::1") != name.npos ? 1
+           : name.find("cta_group::2") != name.npos ? 2
+                                                    : 0;
+  };
+  std::vector<int> of_name(program.names.size(), -1);
+  int first = 0;
+  for (const Instr& i : program.code) {
+    int& known = of_name[static_cast<size_t>(i.name)];
+    if (known >= 0) continue;
+    known = group(i);
+    if (!known || known == first) continue;
+    if (first) {
+      mixed_groups = true;
+      warn("cta-group-mixed",
+           "the kernel has tcgen05 instructions of cta_group::1 and of cta_group::2, which ptxas 13 refuses; "
+           "a "
+           "commit of the one covers nothing of the other",
+           Origin{&i, {0, 0, 0}, -1, -1, -1});
+      return;
+    }
+    first = known;
+  }
 }
 
 void Engine::check_outputs() {

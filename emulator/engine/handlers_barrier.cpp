@@ -87,7 +87,7 @@ Step go_on(Exec& x, const Instr& i) {
 // together; of another each where it stands, and the warp counts with the last.
 Step bar(Exec& x, const Instr& i) {
   if (x.s->arrived) return go_on(x, i);
-  if (i.m[s_::aligned] && !x.whole_warp()) return Step::Block;
+  if (i.m[s_::aligned] && !x.whole_warp(false)) return Step::Block;
   const int l = x.lane();
   const uint32_t id = x.src<uint32_t>(i.o[s_::id])[l], count = threads_of(x, i);
   if (id > 15 || (count != ~0u && (count % 32 || !count))) {

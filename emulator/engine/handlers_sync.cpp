@@ -157,7 +157,7 @@ Step warp_sync(Exec& x, const Instr& i) {
 
 // barrier.cluster.arrive / wait: each thread arrives once a round (PTX ISA 9.7.13.3).
 Step cluster_arrive(Exec& x, const Instr& i) {
-  if (i.m[slot::barrier_cluster_arrive::aligned] && !x.whole_warp()) return Step::Block;
+  if (i.m[slot::barrier_cluster_arrive::aligned] && !x.whole_warp(false)) return Step::Block;
   if (x.w.cluster_arrived & x.mask) {
     x.e.fault("cluster-barrier-twice", "a thread arrives at the cluster barrier again before it waited",
               x.origin(x.lane()));
@@ -172,7 +172,7 @@ Step cluster_arrive(Exec& x, const Instr& i) {
   return Step::Next;
 }
 Step cluster_wait(Exec& x, const Instr& i) {
-  if (i.m[slot::barrier_cluster_wait::aligned] && !x.whole_warp()) return Step::Block;
+  if (i.m[slot::barrier_cluster_wait::aligned] && !x.whole_warp(false)) return Step::Block;
   if (x.cta.cluster->barrier_generation != x.w.cluster_token) {
     x.e.tell(&Listener::cluster_pass, x.w, x.mask);
     x.w.pass(&i, x.e.counters.warp_instructions);

@@ -43,9 +43,9 @@ Step mma(Exec& x, const Instr& i) {
     const int l = __builtin_ctz(m);
     MmaRequest r;
     r.origin = x.origin(l);
-    r.queue = tensor_queue(x.cta, x.w.index, l);
     r.format = static_cast<Format>(i.m[s::format]);
     r.cta_group = i.m[s::cta_group];
+    r.queue = tensor_queue(x, l, r.cta_group);
     r.ws = i.m[s::ws];
     r.a_in_tmem = i.m[s::a_in_tmem];
     r.d_taddr = x.src<uint32_t>(i.o[s::d])[l];
@@ -113,7 +113,7 @@ Step commit(Exec& x, const Instr& i) {
     }
     Engine* e = &x.e;
     const Origin at = x.origin(l);
-    e->issue("commit", tensor_queue(x.cta, x.w.index, l), at, [e, to, own = &x.cta, offset, at] {
+    e->issue("commit", tensor_queue(x, l, i.m[s::cta_group]), at, [e, to, own = &x.cta, offset, at] {
       for (Cta* cta : to) {
         if (cta == own && cta->exited()) {
           e->warn("commit-at-exit",

@@ -105,7 +105,7 @@ Step cp(Exec& x, const Instr& i) {
           }
         }
     };
-    e->issue("tcgen05.cp", tensor_queue(x.cta, x.w.index, l), at, effect, std::move(writes));
+    e->issue("tcgen05.cp", tensor_queue(x, l, i.m[s::cta_group]), at, effect, std::move(writes));
   }
   return x.e.stopped ? Step::Stop : Step::Next;
 }

@@ -300,7 +300,8 @@ struct Exec {
     return instr->pred_neg ? ~p : p;
   }
   // .aligned: every live thread of the warp executes it together. False: wait for the others, or a fault.
-  bool whole_warp();
+  // `all`: none of them may have exited either.
+  bool whole_warp(bool all = true);
   inline Origin origin(int l) const;
 
   // One thread's access, checked: bounds, alignment, initialisation, pending asynchronous writes.
@@ -338,6 +339,7 @@ class Engine {
   std::vector<std::unique_ptr<Cluster>> live;  // the resident clusters, by their slots
   std::unique_ptr<Trace> trace;                // null: not asked for
   bool stopped = false;
+  bool mixed_groups = false;      // the kernel has tcgen05 instructions of both values of .cta_group
   bool unseen = false;            // set while an access is told: what it reads is not visible, poison
   bool interrupted = false;       // by a signal: Python raises its exception
   uint64_t progress = 0;          // counts effects that another thread could see
@@ -436,6 +438,7 @@ class Engine {
   void tell_left_over(const Cluster& cluster);
   void finish_cluster(Cluster& cluster);
   void check_outputs();
+  void check_groups();
   // Runs a group until it must wait, spins, or would begin its visible operation number `most` + 1; with
   // `consult` also before the first visible operation after one that others may notice, or by other lanes.
   Ran run_split(Warp& w, size_t index, uint32_t most, bool consult);

@@ -1,6 +1,8 @@
 // The scheduling loop: who can move, what a move is, and when nothing can.
 #include "schedule.hpp"
 
+#include "queues.hpp"
+
 #include <algorithm>
 #include <string_view>
 
@@ -115,7 +117,8 @@ void Scheduler::name(AsyncOp& op) {
   const uint64_t cta = cta_number(e, op.origin.cta);
   const int warp = op.origin.warp, lane = std::max(op.origin.lane, 0);
   const ActorKind kind = op.queue == 0 ? ActorKind::Copy : op.queue % 2 ? ActorKind::Pipe : ActorKind::Stores;
-  const uint64_t issuer = actor_key(cta, kind, warp, kind == ActorKind::Stores ? 0 : lane, 0);
+  const bool second = kind == ActorKind::Pipe && (op.queue / 2 & kOfGroup2);
+  const uint64_t issuer = actor_key(cta, kind, warp, kind == ActorKind::Stores ? 0 : lane, second);
   const uint32_t serial = serials_[issuer]++;
   op.actor = kind == ActorKind::Copy ? issuer | (serial & 0xfffffff) : issuer;
   op.step = kind == ActorKind::Copy ? 0 : serial;

@@ -24,6 +24,7 @@ Dim3 = tuple[int, int, int]
 
 MAX_SHARED_BYTES = 232448  # one CTA's shared memory on sm_100: 227 KiB (cutlass/arch/arch.h)
 MAX_THREADS = 1024  # threads a CTA (CUDA programming guide, compute capabilities)
+MAX_LARGE_CLUSTER = 16  # CTAs per cluster with the non-portable attribute, on sm_90 and sm_100
 MAX_CLUSTER = 8  # CTAs a cluster without the non-portable attribute (CUDA programming guide)
 ADDRESS_BYTES = 8
 TENSOR_MAP_BYTES = 128  # CUtensorMap
@@ -169,11 +170,13 @@ class Launch:
     block: Dim3
     shared_bytes: int
     params: tuple[Parameter, ...]
+    large_cluster: bool = False  # with the attribute for clusters of a size that is not portable
 
     def __post_init__(self) -> None:
         threads, ctas = math.prod(self.block), math.prod(self.cluster)
         self._require(0 < threads <= MAX_THREADS, "block", f"1 to {MAX_THREADS} threads", str(self.block))
-        self._require(0 < ctas <= MAX_CLUSTER, "cluster", f"1 to {MAX_CLUSTER} CTAs", str(self.cluster))
+        most = MAX_LARGE_CLUSTER if self.large_cluster else MAX_CLUSTER
+        self._require(0 < ctas <= most, "cluster", f"1 to {most} CTAs", str(self.cluster))
         self._require(
             all(g > 0 and g % c == 0 for g, c in zip(self.grid, self.cluster, strict=True)),
             "grid",

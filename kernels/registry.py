@@ -9,7 +9,7 @@ from functools import cache
 from types import MappingProxyType
 
 import tileproof.kernels
-from tileproof.kernels import outside
+from tileproof.kernels import outside, tutorials
 from tileproof.kernels.target import Target
 from tileproof.spec.machine.errors import TileproofError
 
@@ -63,6 +63,8 @@ def kernel(name: str) -> Target:
     """
     if name in kernels():
         return kernels()[name]
+    if name in tutorials.targets():
+        return tutorials.targets()[name]
     if outside.looks_like_a_path(name):
         return outside.at_path(name)
     if name in broken():

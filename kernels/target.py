@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import Any
 
 from tileproof.kernels.compile import ARCH, Built
 from tileproof.kernels.edit import Edit, Mutant
@@ -15,9 +15,6 @@ from tileproof.kernels.variant import Variant, select
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.plans.consistency import faults
-
-if TYPE_CHECKING:
-    from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
 
 
 @dataclass(frozen=True)
@@ -33,7 +30,7 @@ class Target:
     variants: tuple[Variant, ...]
     plan_of: Callable[[Variant], KernelPlan] = field(repr=False)
     image: Image = field(repr=False)
-    describe: Callable[[Inputs, KernelPlan, Built, bool], Launch] = field(repr=False)
+    describe: Callable[[Any, KernelPlan, Built, bool], Launch] = field(repr=False)
     mutants: Callable[[], Sequence[Mutant]] = field(default=tuple, repr=False)
     probe: bool = True
     arch: str = ARCH
@@ -109,7 +106,7 @@ class Target:
             raise TileproofError(f"{self.name} has no probe build", where=self.name)
         return self.image.build(self.name, variant, plan, probe, edits, source_overrides or {})
 
-    def variant_of(self, inputs: Inputs) -> Variant:
+    def variant_of(self, inputs: Any) -> Variant:
         """The variant made for the inputs' sizes; TileproofError names the size that does not fit."""
         left = self.variants
         for name, _ in self.variants[0].sizes:
@@ -125,7 +122,7 @@ class Target:
             left = fitting
         return left[0]
 
-    def launch(self, inputs: Inputs, built: Built, probe: bool = False) -> Launch:
+    def launch(self, inputs: Any, built: Built, probe: bool = False) -> Launch:
         """The launch of `built` on `inputs`; TileproofError when the kernel is not made for their sizes."""
         problem = inputs.problem
         variant = self.variant_of(inputs)

@@ -164,6 +164,9 @@ class KernelPlan:
     mmas: tuple[Mma, ...]
     observations: tuple[TmemObservation | SmemObservation | OutputObservation, ...]
     probes: tuple[OutputObservation, ...] = field(default=())
+    problem: str = "sparse_mla_bwd"
+    # CTAs' parts of the shared axes, where they are the plan's affair: (axis, elements, CTAs along it).
+    shape: tuple[tuple[str, int, int], ...] = ()
 
     def barrier(self, name: str) -> Barrier:
         """The barrier called `name`; KeyError names the known ones."""

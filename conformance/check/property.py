@@ -17,8 +17,7 @@ from tileproof.conformance.drivers.capture import Policy, Schedule
 from tileproof.conformance.judge.compare import StageScore
 from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.problems import draws
-from tileproof.conformance.problems.case import Case
-from tileproof.conformance.problems.strategies import cases
+from tileproof.conformance.problems.generators import AnyCase, generated
 from tileproof.kernels.variant import Variant
 
 PolicyChoice = Literal["early", "late", "random", "all"]
@@ -40,7 +39,7 @@ class _Abort(BaseException):
 class Failure:
     """The smallest failing example: its case and schedule, and all that is wrong with it."""
 
-    case: Case
+    case: AnyCase
     schedule: Schedule
     findings: list[Finding]
 
@@ -97,12 +96,12 @@ def check(
     """
     plan = subject.plan()
     report = Report(plan.name, subject.variant, subject.title())
-    failures: dict[tuple[Case, Schedule], list[Finding]] = {}
-    last: list[tuple[Case, Schedule]] = []
+    failures: dict[tuple[AnyCase, Schedule], list[Finding]] = {}
+    last: list[tuple[AnyCase, Schedule]] = []
     deadline = float("inf")
     began = time.monotonic()
 
-    def trial(case: Case, schedule: Schedule) -> None:
+    def trial(case: AnyCase, schedule: Schedule) -> None:
         nonlocal deadline
         key = (case, schedule)
         if key not in failures:
@@ -124,7 +123,7 @@ def check(
         raise DefectFound
 
     try:
-        draws.run(trial, cases(plan.d_qk, plan.h_q), schedules(policy), examples=examples, seed=seed)
+        draws.run(trial, generated(plan), schedules(policy), examples=examples, seed=seed)
     except _Abort as abort:
         assert abort.__cause__ is not None
         raise abort.__cause__ from None
@@ -136,7 +135,7 @@ def check(
     return report
 
 
-def replay(subject: Subject, case: Case, schedule: Schedule) -> Report:
+def replay(subject: Subject, case: AnyCase, schedule: Schedule) -> Report:
     """The report of one given trial."""
     report = Report(subject.plan().name, subject.variant, subject.title())
     began = time.monotonic()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from tileproof.conformance.diagnose.cause import AXES, diagnose
@@ -17,7 +18,7 @@ from tileproof.conformance.judge.rows import Rows, judge_rows, plant_canaries
 from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.observe.observation import Observation, observe
 from tileproof.conformance.observe.tiles import Chain, StageTile
-from tileproof.conformance.problems.case import Case
+from tileproof.conformance.problems.generators import AnyCase
 from tileproof.kernels.compile import Built
 from tileproof.kernels.launch import Launch
 from tileproof.kernels.target import Target
@@ -25,8 +26,9 @@ from tileproof.kernels.variant import Variant
 from tileproof.reference.evaluate import Shared
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan, OutputObservation
-from tileproof.spec.problems.sparse_mla_bwd.inputs import BF16, Inputs
-from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES, stage
+from tileproof.spec.problems import problem_type
+from tileproof.spec.problems.base import known_stage, tiling_of
+from tileproof.spec.problems.sparse_mla_bwd.inputs import BF16
 
 Driver = Callable[[Launch, KernelPlan, Schedule, bool], Observed]
 
@@ -48,7 +50,7 @@ class Subject:
         """The kernel's plan; TileproofError when a wanted stage is not one that it computes."""
         plan = self.kernel.plan(self.variant)
         for name in self.stages:
-            if stage(name).name not in plan.stages:
+            if known_stage(problem_type(plan.problem), name).name not in plan.stages:
                 raise TileproofError(
                     f"{plan.name} does not compute this stage",
                     where="--stage",
@@ -77,7 +79,7 @@ class Verdict:
     unrepeated: bool = False
 
 
-def run_trial(subject: Subject, case: Case, schedule: Schedule, *, explain: bool = True) -> Verdict:
+def run_trial(subject: Subject, case: AnyCase, schedule: Schedule, *, explain: bool = True) -> Verdict:
     """Runs production, then the probe build; judges stage after stage, then one build against the other.
 
     `explain` false leaves the causes of wrong values out.
@@ -116,7 +118,7 @@ def run_trial(subject: Subject, case: Case, schedule: Schedule, *, explain: bool
 
 def judge(
     plan: KernelPlan,
-    inputs: Inputs,
+    inputs: Any,
     production: Observed,
     probe: Callable[[], Observed] | None,
     stages: Sequence[str] = (),
@@ -132,12 +134,13 @@ def judge(
     schedule; it runs when both builds are clean, and its outputs must be the same (`disagree`).
     """
     verdict = Verdict()
-    wanted = [name for name in STAGES if name in (stages or plan.stages)]
+    problem, tiling = problem_type(plan.problem), tiling_of(plan)
+    wanted = [name for name in problem.stages if name in (stages or plan.stages)]
     faults: list[Finding] = []
     views: dict[str, Observation] = {}
     sums: dict[str, list[Rows]] = {}
     shared: Shared = {}
-    whole = EndToEnd(inputs, plan.cluster, plan.b_topk, shared)
+    whole = EndToEnd(inputs, tiling, shared, problem)
     for build in ("production", "probe"):
         if faults or (build == "probe" and probe is None):
             break
@@ -145,10 +148,10 @@ def judge(
         view = observe(plan, inputs, observed, build, probe=build == "probe")
         tiles = tuple(tile for tile in view.tiles if tile.stage in wanted)
         views[build] = replace(view, tiles=tiles)
-        chain = Chain(inputs, index(view.tiles), shared, plan.cluster, plan.b_topk)
+        chain = Chain(inputs, index(view.tiles), shared, problem=problem, tiling=tiling)
         result = compare(chain, tiles)
         _count(verdict, result.scores)
-        faults += _wrong_tiles(chain, plan, result, build, coded, explain)
+        faults += _wrong_tiles(chain, plan, result, build, coded, explain and problem.hypotheses)
         rows_seen = judge_rows(plan, chain, observed, build, explain=explain)
         sums[build] = [one for one in rows_seen if one.at.stage in wanted]
         for one in sums[build]:
@@ -177,7 +180,8 @@ def judge(
         faults += outputs_differ(plan, outputs, production, again(), sums["production"], "another schedule")
         verdict.unrepeated = bool(faults)
     stopped = any(fault.kind == "machine" for fault in faults)
-    verdict.findings = sorted(faults, key=lambda fault: _rank(fault, stopped))
+    order_of = list(problem.stages)
+    verdict.findings = sorted(faults, key=lambda fault: _rank(fault, stopped, order_of))
     return verdict
 
 
@@ -210,7 +214,7 @@ def _disagreements(
     """Tiles that both builds show but not with the same bits."""
     other = index(probe.tiles)
     findings: dict[str, Finding] = {}
-    for tile in sorted(production.tiles, key=lambda t: order(t.key, STAGES)):
+    for tile in sorted(production.tiles, key=lambda t: order(t.key, problem_type(plan.problem).stages)):
         twin = other.get(tile.key)
         if twin is None:
             continue
@@ -246,12 +250,12 @@ def _bits(tile: StageTile, operand: bool) -> np.ndarray:
     return np.where(np.isnan(value), np.float32(np.nan), value).view(np.uint32)
 
 
-def _rank(finding: Finding, stopped: bool) -> tuple[bool, bool, int, int, bool]:
+def _rank(finding: Finding, stopped: bool, stages: list[str]) -> tuple[bool, bool, int, int, bool]:
     """Stage graph order, wrong values before machine findings, production before probe build.
 
     When the machine `stopped` on an error, a hang comes first and what is missing last: it only follows.
     """
-    place = list(STAGES).index(finding.stage) if finding.stage in STAGES else len(STAGES)
+    place = stages.index(finding.stage) if finding.stage in stages else len(stages)
     kind = {"value": 0, "machine": 1, "chain": 3}.get(finding.kind, 2)
     follows = stopped and finding.kind == "missing"
     # What the whole chain gives is wrong wherever one stage is.

@@ -147,16 +147,17 @@ def check(
     from tileproof.conformance.check.under_test import on_emulator
     from tileproof.conformance.drivers.capture import Schedule
     from tileproof.conformance.mutants.defects import planted_on, planted_reference
-    from tileproof.conformance.problems.case import Case
+    from tileproof.conformance.problems.generators import from_json
     from tileproof.emulator.causes import Allow
     from tileproof.kernels.registry import kernel as find_kernel
-    from tileproof.spec.problems.sparse_mla_bwd.stages import stage
+    from tileproof.spec.problems import problem_type
+    from tileproof.spec.problems.base import known_stage
 
-    for name in stages:
-        stage(name)
     found = find_kernel(kernel)
+    for name in stages:
+        known_stage(problem_type(found.variants[0].problem), name)
     planted = planted_on(found, plant)
-    case = None if case_json is None else Case.from_json(case_json)
+    case = None if case_json is None else from_json(case_json)
     if case is not None and policy == "all":
         raise TileproofError(
             "a replay needs one schedule", where="--policy", expected="early, late or random", found="all"

@@ -157,15 +157,15 @@ def _kernel(
 ) -> _Subject:
     from tileproof.conformance.explore.explored import Explored
     from tileproof.conformance.mutants.defects import build_planted, planted_on
-    from tileproof.conformance.problems.case import Case, one_token
+    from tileproof.conformance.problems.generators import from_json, small
     from tileproof.kernels.registry import kernel as find_kernel
 
     found = find_kernel(name)
     planted = planted_on(found, plant)
-    given = None if case_json is None else Case.from_json(case_json)
+    given = None if case_json is None else from_json(case_json)
     chosen = one_chosen(found, variant, d_qk, given)
     plan = found.plan(chosen)
-    case = given or one_token(plan.d_qk, blocks, plan.h_q)
+    case = given or small(plan, blocks)
     built = build_planted(found, chosen, planted)
     one = Explored.of(found, built, case)
     return _Subject(found.title(chosen), case.as_json(), one, one.compare, one.words, one.names)

@@ -60,7 +60,7 @@ def trace(
     from tileproof.conformance.drivers.capture import Schedule
     from tileproof.conformance.drivers.names import PlanTraceNames
     from tileproof.conformance.mutants.defects import build_planted, planted_on
-    from tileproof.conformance.problems.case import one_token
+    from tileproof.conformance.problems.generators import small
     from tileproof.emulator import Schedule as EmulatorSchedule
     from tileproof.kernels.registry import kernel as find_kernel
 
@@ -69,7 +69,7 @@ def trace(
     planted = planted_on(found, plant)
     plan = found.plan(chosen)
     built = build_planted(found, chosen, planted)
-    launch = found.launch(one_token(plan.d_qk, blocks, plan.h_q).inputs(), built)
+    launch = found.launch(small(plan, blocks).inputs(), built)
     schedule = Schedule(policy, schedule_seed) if given is None else EmulatorSchedule.parse(given)
     observed, events = emulator.run_traced(
         launch, plan, schedule=schedule, limit=limit, seconds_limit=seconds_limit

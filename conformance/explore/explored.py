@@ -15,7 +15,7 @@ from tileproof.conformance.judge.repeat import differing
 from tileproof.conformance.judge.rows import accumulated, judge_rows, plant_canaries
 from tileproof.conformance.observe.observation import observe
 from tileproof.conformance.observe.tiles import Chain
-from tileproof.conformance.problems.case import Case
+from tileproof.conformance.problems.generators import AnyCase
 from tileproof.emulator import Finding, LaunchResult
 from tileproof.emulator.judge import Outputs
 from tileproof.kernels.compile import Built
@@ -35,7 +35,7 @@ class Explored:
     inputs: Inputs
 
     @classmethod
-    def of(cls, kernel: Target, built: Built, case: Case) -> Explored:
+    def of(cls, kernel: Target, built: Built, case: AnyCase) -> Explored:
         """The problem of `case`."""
         explored = cls(kernel, built, kernel.plan(kernel.variant(**case.sizes())), case.inputs())
         explored.dynamic = emulator.shared_offset(explored.fresh())

@@ -8,98 +8,22 @@ parameters.
 
 from __future__ import annotations
 
-import hashlib
-import os
 import struct
-import subprocess
-import tempfile
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tileproof.emulator import Buffer, LaunchResult, Memory, Module, Schedule, TensorMap
-from tileproof.kernels import toolchain
-from tileproof.kernels.compile import cache_root, compile_error
+from tileproof.kernels.tutorials import TUTORIALS, Tutorial, ptx_of
 from tileproof.spec.machine.descriptors import InstructionDescriptor
 from tileproof.spec.machine.errors import TileproofError
-
-FLAGS = ("-ptx", "-arch=sm_100a", "-std=c++17", "--expt-relaxed-constexpr", "-lineinfo")
-
-
-@dataclass(frozen=True)
-class Tutorial:
-    """One tutorial: MMA shape (of the pair for 2 SMs), TMA boxes (rows), cluster and shared memory."""
-
-    number: int
-    source: str
-    mma_m: int
-    cluster: tuple[int, int, int]
-    pair: bool
-    a_rows: int  # rows of one TMA box of A and of B; 0: no TMA
-    b_rows: int
-    shared_bytes: int
-    epilogue_tma: bool = False
-
-    @property
-    def name(self) -> str:
-        """What the command line calls it."""
-        return f"tutorial-{self.number:02}"
-
-    @property
-    def step_m(self) -> int:
-        """Rows of D that one cluster covers."""
-        return self.mma_m * self.cluster[0] // (2 if self.pair else 1)
-
-    @property
-    def step_n(self) -> int:
-        return 256 * self.cluster[1]
-
-
-# One CTA holds a 128 x 64 tile of A and of B 256 x 64 (128 x 64 with two SMs), then two barriers and the
-# TMEM base.
-# Multicast splits a tile among the CTAs that share it: 4 along N and 4 along M (2 pairs along M with two
-# SMs).
-TUTORIALS = (
-    Tutorial(1, "01_mma_sm100.cu", 128, (1, 1, 1), False, 0, 0, 49152 + 128),
-    Tutorial(2, "02_mma_tma_sm100.cu", 128, (1, 1, 1), False, 128, 256, 49152 + 128),
-    Tutorial(3, "03_mma_tma_multicast_sm100.cu", 128, (4, 4, 1), False, 32, 64, 49152 + 128),
-    Tutorial(4, "04_mma_tma_2sm_sm100.cu", 256, (4, 4, 1), True, 32, 64, 32768 + 128),
-    Tutorial(5, "05_mma_tma_epi_sm100.cu", 256, (4, 4, 1), True, 32, 64, 32768 + 128, True),
-)
 
 
 @lru_cache
 def compiled(tutorial: Tutorial) -> Module:
     """The tutorial's module."""
     return Module.from_file(ptx_of(tutorial))
-
-
-def ptx_of(tutorial: Tutorial) -> Path:
-    """The tutorial's PTX, compiled when it is not cached; the cache stands beside the kernels'."""
-    tools = toolchain.find()
-    root = tools.cutlass_include.parent
-    folder = root / "examples/cute/tutorial/blackwell"
-    source = folder / tutorial.source
-    content = source.read_bytes() + (folder / "example_utils.hpp").read_bytes()
-    key = hashlib.sha256(content + " ".join((tools.version, *FLAGS)).encode()).hexdigest()[:24]
-    target = cache_root() / "tutorials" / f"{key}.ptx"
-    if not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent) as work:
-            fresh = Path(work) / "tutorial.ptx"
-            includes = [f"-I{tools.cutlass_include}", f"-I{root / 'tools/util/include'}", f"-I{folder}"]
-            done = subprocess.run(
-                [tools.nvcc, *FLAGS, *includes, str(source), "-o", str(fresh)],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            if done.returncode:
-                raise compile_error("nvcc", done.stderr)
-            os.replace(fresh, target)
-    return target
 
 
 def _coordinates(rows: int, columns: int) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from tileproof.conformance.drivers.capture import Observed
@@ -14,8 +15,7 @@ from tileproof.conformance.problems.case import selected
 from tileproof.reference.chain import Known, outputs_of
 from tileproof.reference.evaluate import Shared
 from tileproof.spec.plan import KernelPlan, OutputObservation
-from tileproof.spec.problems.base import ProblemType, upstream
-from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
+from tileproof.spec.problems.base import ProblemType, Tiling, upstream
 from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
 
 SCORE = "{stage} from end to end"
@@ -25,9 +25,8 @@ SCORE = "{stage} from end to end"
 class EndToEnd:
     """The float64 chain over one problem, each output computed when it is asked for."""
 
-    inputs: Inputs
-    ctas: int
-    b_topk: int
+    inputs: Any
+    tiling: Tiling
     shared: Shared = field(default_factory=dict)
     problem: ProblemType = SPARSE_MLA_BWD
     _known: dict[str, Known] = field(default_factory=dict)
@@ -36,7 +35,7 @@ class EndToEnd:
         """Value and composed bound of output `stage`."""
         if stage not in self._known:
             self._known[stage] = outputs_of(
-                self.inputs, stage, self.ctas, self.b_topk, self.shared, self.problem
+                self.inputs, stage, shared=self.shared, problem=self.problem, tiling=self.tiling
             )
         return self._known[stage]
 
@@ -83,7 +82,7 @@ def _finding(
     place = tuple(int(i) for i in np.argwhere(wrong)[0])
     axes = axes_of(at)
     token = place[0] if axes[0] == "s_q" else None
-    row, column = place[-2:] if axes[-1] == "d_qk" else (place[-1], None)
+    row, column = place[-2:] if len(axes) > 1 + (axes[0] == "s_q") else (place[-1], None)
     plane = wrong[token] if token is not None else wrong
     plane = plane.reshape(plane.shape[0], -1)
     units = ("row" if axes[0] == "s_kv" else "head", "column")
@@ -96,7 +95,7 @@ def _finding(
         cta=row // (plan.h_q // plan.cluster) if token is not None else None,
         row=row,
         column=column,
-        axes=("kv row" if axes[0] == "s_kv" else "head", "column"),
+        axes=({"s_kv": "kv row", "s_q": "head"}.get(axes[0], "row"), "column"),
         expected=float(value[place]),
         found=float(found[place]),
         bound=float(error[place]),

@@ -57,6 +57,8 @@ def captured_tiles(
 ) -> tuple[list[StageTile], list[Finding]]:
     """Every tile that is observed in tensor or shared memory; what was never published is unwritten."""
     empty: dict[tuple[str, TileCoord], StageTile] = {}
+    if not captured(plan):
+        return [], []
     chain = Chain(inputs, ctas=plan.cluster, b_topk=plan.b_topk)
     stages = {at.stage: at for at in captured(plan)}
     for tile in walk(inputs, plan.b_topk, plan.cluster):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 from tileproof.conformance.drivers.capture import Observed, Output
 from tileproof.conformance.observe.captures import captured_tiles
@@ -12,9 +14,10 @@ from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.observe.tiles import StageTile
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan, OutputObservation
-from tileproof.spec.problems.base import TileCoord
-from tileproof.spec.problems.sparse_mla_bwd.inputs import BF16, Inputs
-from tileproof.spec.problems.sparse_mla_bwd.tiling import Tile, rows_of, walk
+from tileproof.spec.problems import problem_type
+from tileproof.spec.problems.base import TileCoord, coordinates, region, tiling_of
+
+BF16 = np.dtype(ml_dtypes.bfloat16)
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Observation:
 
 
 def observe(
-    plan: KernelPlan, inputs: Inputs, observed: Observed, build: str, *, probe: bool = False
+    plan: KernelPlan, inputs: Any, observed: Observed, build: str, *, probe: bool = False
 ) -> Observation:
     """Every stage tile that the plan says can be seen: in TMEM, SMEM and outputs, or in the probe build's
     outputs.
@@ -43,7 +46,7 @@ def observe(
                 found=", ".join(observed.outputs) or "no output",
             )
         output = observed.outputs[seen.parameter]
-        if axes_of(seen)[0] == "s_kv":
+        if problem_type(plan.problem).stages[seen.stage].output == tuple(axes_of(seen)):
             continue  # rows that several tiles add up to: conformance.rows judges them
         tiles += output_tiles(plan, inputs, seen, output)
         findings += surplus_writes(plan, inputs, seen, output, build)
@@ -54,39 +57,37 @@ def observe(
     return Observation(tuple(tiles), tuple(findings))
 
 
-def output_tiles(
-    plan: KernelPlan, inputs: Inputs, at: OutputObservation, output: Output
-) -> Iterator[StageTile]:
-    """Tiles of one output parameter, which is indexed [s_q, h_q], [s_q, h_q, topk] or [s_q, h_q, d_qk]."""
-    per_block = axes_of(at)[-1] == "topk"
-    for tile in _walk_of(plan, inputs, at):
-        where = (tile.token, tile.rows, tile.cols if output.values.ndim == 3 else None)
-        coord = tile.coord if per_block else TileCoord(tile.token, tile.cta, None)
-        value, written = output.values[where], output.written[where]
+def output_tiles(plan: KernelPlan, inputs: Any, at: OutputObservation, output: Output) -> Iterator[StageTile]:
+    """Tiles of one output parameter, by its axes."""
+    for coord, (rows, cols), place in _tiles_of(plan, inputs, at):
+        value, written = (
+            x[place].reshape(rows.stop - rows.start, -1) for x in (output.values, output.written)
+        )
         # What an MMA reads is a bf16 copy; dQ is bf16 as well, but nobody's operand.
-        copy = per_block and output.values.dtype == BF16
-        yield StageTile(at.stage, coord, tile.rows, tile.cols, value, written, operand=copy)
+        copy = coord.k_block is not None and output.values.dtype == BF16
+        yield StageTile(at.stage, coord, rows, cols, value, written, operand=copy)
 
 
 def surplus_writes(
-    plan: KernelPlan, inputs: Inputs, at: OutputObservation, output: Output, build: str
+    plan: KernelPlan, inputs: Any, at: OutputObservation, output: Output, build: str
 ) -> Iterator[Finding]:
     """One finding when the kernel wrote elements of an output that belong to no tile of the walk."""
     rest = output.written.copy()
-    for tile in _walk_of(plan, inputs, at):
-        rest[(tile.token, tile.rows, tile.cols)[: rest.ndim]] = False
+    for _, _, place in _tiles_of(plan, inputs, at):
+        rest[place] = False
     if rest.any():
         first = [int(i) for i in np.argwhere(rest)[0]]
+        token = first.pop(0) if axes_of(at)[0] == "s_q" else None
         yield Finding(
             kind="surplus",
             message=f"output {at.parameter} was written where the walk has no tile",
             stage=at.stage,
             build=build,
-            token=first[0],
-            cta=first[1] // (plan.h_q // plan.cluster),
-            k_block=first[2] // plan.b_topk if len(first) > 2 else None,
-            row=first[1],
-            column=first[2] if len(first) > 2 else None,
+            token=token,
+            cta=None if token is None else first[0] // (plan.h_q // plan.cluster),
+            k_block=first[1] // plan.b_topk if axes_of(at)[-1] == "topk" else None,
+            row=first[0],
+            column=first[1] if len(first) > 1 else None,
             wrong=int(rest.sum()),
             elements=int(rest.size),
             pattern="elements beyond the token's last k-block",
@@ -98,19 +99,20 @@ def axes_of(at: OutputObservation) -> list[str]:
     return at.indexed.strip("[] ").replace(" ", "").split(",")
 
 
-def _walk_of(plan: KernelPlan, inputs: Inputs, at: OutputObservation) -> Iterator[Tile]:
-    axes = axes_of(at)
-    if axes == ["s_q", "h_q", "topk"]:
-        yield from walk(inputs, plan.b_topk, plan.cluster)
-    elif axes in (["s_q", "h_q"], ["s_q", "h_q", "d_qk"]):
-        columns = slice(0, plan.d_qk if len(axes) == 3 else 1)
-        for token in range(inputs.problem.s_q):
-            for cta in range(plan.cluster):
-                yield Tile(token, cta, 0, rows_of(inputs.problem, cta, plan.cluster), columns)
-    else:
-        raise TileproofError(
-            "an output with these axes cannot be cut into tiles",
-            where=f"plan {plan.name}, parameter {at.parameter}",
-            expected="[s_q, h_q], [s_q, h_q, topk], [s_q, h_q, d_qk] or [s_kv, d_qk]",
-            found=at.indexed,
-        )
+def _tiles_of(
+    plan: KernelPlan, inputs: Any, at: OutputObservation
+) -> Iterator[tuple[TileCoord, tuple[slice, slice], tuple[Any, ...]]]:
+    """Every tile of an output: its coordinates, its rows and columns, and its place in the array."""
+    problem, tiling, axes = problem_type(plan.problem), tiling_of(plan), tuple(axes_of(at))
+    for group in problem.groups(inputs, tiling):
+        for coord in coordinates(problem, inputs, tiling, at.stage, group):
+            try:
+                place = problem.place(inputs, tiling, coord, axes)
+            except AttributeError:
+                raise TileproofError(
+                    "an output with these axes cannot be cut into tiles",
+                    where=f"plan {plan.name}, parameter {at.parameter}",
+                    expected="axes of the problem's sizes",
+                    found=at.indexed,
+                ) from None
+            yield coord, region(problem, inputs, tiling, at.stage, coord), place

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.plan import KernelPlan
 from tileproof.spec.stage import Stage
 
 
@@ -72,6 +74,14 @@ class ProblemType(Protocol):
     def shared(self) -> tuple[str, ...]:
         """The axes of which each CTA has its part."""
 
+    @property
+    def stacked(self) -> bool:
+        """Whether outputs have an axis of their own for the groups, before those of the tile."""
+
+    @property
+    def hypotheses(self) -> bool:
+        """Whether known fault hypotheses can be tried on a wrong tile."""
+
     def groups(self, inputs: Any, tiling: Tiling) -> range:
         """The groups of the problem, each the work of one cluster."""
 
@@ -99,6 +109,20 @@ class ProblemType(Protocol):
 
     def size(self, inputs: Any, axis: str) -> int:
         """The whole length of an axis."""
+
+
+def known_stage(problem: ProblemType, name: str) -> Stage:
+    """The problem's stage of that name; TileproofError names the known ones."""
+    if name not in problem.stages:
+        raise TileproofError(
+            "unknown stage", where="stage name", expected=", ".join(problem.stages), found=repr(name)
+        )
+    return problem.stages[name]
+
+
+def tiling_of(plan: KernelPlan) -> Tiling:
+    """How the plan's kernel cuts its problem."""
+    return Tiling(plan.b_topk, plan.cluster, plan.shape)
 
 
 def coordinates(

@@ -26,6 +26,8 @@ class Gemm:
     changed: Mapping[str, Stage] | None = None
     walked: str = "K"
     shared: tuple[str, ...] = ("M", "N")
+    stacked: bool = False
+    hypotheses: bool = False
 
     @property
     def name(self) -> str:

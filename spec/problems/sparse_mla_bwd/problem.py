@@ -25,6 +25,8 @@ class SparseMlaBwd:
     name: str = "sparse_mla_bwd"
     walked: str = "B_TOPK"
     shared: tuple[str, ...] = ("h_q",)
+    stacked: bool = True
+    hypotheses: bool = True
 
     @property
     def stages(self) -> Mapping[str, Stage]:

@@ -1,0 +1,106 @@
+"""Cases of a matrix product, as small structures that Hypothesis draws and shrinks."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from hypothesis import strategies as st
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.plan import KernelPlan
+from tileproof.spec.problems.gemm.inputs import Inputs, validate
+
+Values = Literal["zeros", "coordinates", "integers", "normal", "tiny"]
+VALUES: tuple[Values, ...] = get_args(Values)
+K_TILE = 64
+SCALARS = (1.0, 0.0, -1.0, 0.7, 1.3)
+
+
+def steps(plan: KernelPlan) -> tuple[int, int]:
+    """Rows and columns of D that one cluster of the plan's kernel writes."""
+    rows, columns = (elements * ctas for _, elements, ctas in plan.shape)
+    return rows, columns
+
+
+@dataclass(frozen=True)
+class GemmCase:
+    """Clusters along M and N, tiles along K, scalars, value class and seed of the arrays."""
+
+    step_m: int
+    step_n: int
+    m: int = 1
+    n: int = 1
+    k_tiles: int = 1
+    alpha: float = 1.0
+    beta: float = 0.0
+    values: Values = "zeros"
+    seed: int = 0
+
+    def sizes(self) -> dict[str, int]:
+        """The sizes that choose a kernel's variant."""
+        return {"step_m": self.step_m, "step_n": self.step_n}
+
+    def inputs(self) -> Inputs:
+        """The arrays of this case, validated; equal cases give equal arrays."""
+        rng = np.random.default_rng(self.seed)
+        m, n, k = self.m * self.step_m, self.n * self.step_n, self.k_tiles * K_TILE
+        A, B, C = (self._draw(rng, *shape) for shape in ((m, k), (n, k), (m, n)))
+        inputs = Inputs(
+            A.astype(np.float16), B.astype(np.float16), C.astype(np.float32), None, self.alpha, self.beta
+        )
+        validate(inputs, {"M": self.step_m, "N": self.step_n, "K": K_TILE})
+        return inputs
+
+    def _draw(self, rng: np.random.Generator, rows: int, columns: int) -> np.ndarray:
+        if self.values == "zeros":
+            return np.zeros((rows, columns))
+        if self.values == "coordinates":  # differ in each row and column, and stay exact in f16
+            return (np.arange(rows)[:, None] % 31 - 15) * 32.0 + np.arange(columns)[None, :] % 29 - 14
+        if self.values == "integers":
+            return rng.integers(-4, 5, (rows, columns)).astype(np.float64)
+        return rng.standard_normal((rows, columns)) * (2.0**-16 if self.values == "tiny" else 1.0)
+
+    def as_json(self) -> str:
+        """One line from which `from_json` makes an equal case."""
+        return json.dumps({"problem": "gemm", **asdict(self)}, separators=(",", ":"))
+
+    @staticmethod
+    def from_json(text: str) -> GemmCase:
+        """The case of `as_json`; TileproofError says what is wrong with the text."""
+        try:
+            raw = json.loads(text)
+            if raw.pop("problem") != "gemm":
+                raise ValueError("no product")
+            case = GemmCase(**raw)
+            whole = (case.step_m, case.step_n, case.m, case.n, case.k_tiles)
+            if case.values not in VALUES or any(type(x) is not int or x < 1 for x in whole):
+                raise ValueError("unknown value class, or a size that is none")
+            return case
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            raise TileproofError(
+                "the case is not one that Tileproof wrote", where="--case", found=f"{text[:80]} ({error})",
+                do="copy it from the replay command of a finding",
+            ) from None  # fmt: skip
+
+
+def is_case(text: str) -> bool:
+    """Whether the text is a case of a product."""
+    return '"problem":"gemm"' in text.replace(" ", "")
+
+
+@st.composite
+def cases(draw: st.DrawFn, step: tuple[int, int]) -> GemmCase:
+    """A case for a kernel whose cluster writes `step` rows and columns of D."""
+    several = step[0] * step[1] <= 2**16
+    return GemmCase(
+        *step,
+        m=draw(st.integers(1, 2)) if several else 1,
+        n=draw(st.integers(1, 2)) if several else 1,
+        k_tiles=draw(st.integers(1, 4 if several else 2)),
+        alpha=draw(st.sampled_from(SCALARS)),
+        beta=draw(st.sampled_from(SCALARS[1:] + SCALARS[:1])),
+        values=draw(st.sampled_from(VALUES)),
+        seed=draw(st.integers(0, 2**16 - 1)),
+    )

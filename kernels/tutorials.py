@@ -1,0 +1,239 @@
+"""NVIDIA's CuTe Blackwell tutorial kernels as targets: compiled from the installed package.
+
+The kernels are D = alpha A B^T + beta C, A [M, K] and B [N, K] f16, C and D [M, N] f32, row-major. Their
+parameters are CuTe objects passed by value; the layouts below were read off the sources and the compiled
+loads of parameters.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tileproof.kernels import toolchain
+from tileproof.kernels.compile import Built, cache_root, compile_error
+from tileproof.kernels.image import Ptx
+from tileproof.kernels.launch import Buffer, Launch, Parameter, Scalar, Struct, TensorMapSpec
+from tileproof.kernels.target import Target
+from tileproof.kernels.variant import Variant
+from tileproof.spec.machine.descriptors import InstructionDescriptor
+from tileproof.spec.plan import KernelPlan, OutputObservation, WarpRole
+from tileproof.spec.problems.gemm.inputs import Inputs, validate
+
+FLAGS = ("-ptx", "-arch=sm_100a", "-std=c++17", "--expt-relaxed-constexpr", "-lineinfo")
+
+
+@dataclass(frozen=True)
+class Tutorial:
+    """One tutorial: MMA shape (of the pair for 2 SMs), TMA boxes (rows), cluster and shared memory."""
+
+    number: int
+    source: str
+    mma_m: int
+    cluster: tuple[int, int, int]
+    pair: bool
+    a_rows: int  # rows of one TMA box of A and of B; 0: no TMA
+    b_rows: int
+    shared_bytes: int
+    epilogue_tma: bool = False
+
+    @property
+    def name(self) -> str:
+        """What the command line calls it."""
+        return f"tutorial-{self.number:02}"
+
+    @property
+    def step_m(self) -> int:
+        """Rows of D that one cluster covers."""
+        return self.mma_m * self.cluster[0] // (2 if self.pair else 1)
+
+    @property
+    def step_n(self) -> int:
+        return 256 * self.cluster[1]
+
+
+# One CTA holds a 128 x 64 tile of A and of B 256 x 64 (128 x 64 with two SMs), then two barriers and the
+# TMEM base.
+# Multicast splits a tile among the CTAs that share it: 4 along N and 4 along M (2 pairs along M with two
+# SMs).
+TUTORIALS = (
+    Tutorial(1, "01_mma_sm100.cu", 128, (1, 1, 1), False, 0, 0, 49152 + 128),
+    Tutorial(2, "02_mma_tma_sm100.cu", 128, (1, 1, 1), False, 128, 256, 49152 + 128),
+    Tutorial(3, "03_mma_tma_multicast_sm100.cu", 128, (4, 4, 1), False, 32, 64, 49152 + 128),
+    Tutorial(4, "04_mma_tma_2sm_sm100.cu", 256, (4, 4, 1), True, 32, 64, 32768 + 128),
+    Tutorial(5, "05_mma_tma_epi_sm100.cu", 256, (4, 4, 1), True, 32, 64, 32768 + 128, True),
+)
+
+
+def ptx_of(tutorial: Tutorial) -> Path:
+    """The tutorial's PTX, compiled when it is not cached; the cache stands beside the kernels'."""
+    tools = toolchain.find()
+    root = tools.cutlass_include.parent
+    folder = root / "examples/cute/tutorial/blackwell"
+    source = folder / tutorial.source
+    content = source.read_bytes() + (folder / "example_utils.hpp").read_bytes()
+    key = hashlib.sha256(content + " ".join((tools.version, *FLAGS)).encode()).hexdigest()[:24]
+    target = cache_root() / "tutorials" / f"{key}.ptx"
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent) as work:
+            fresh = Path(work) / "tutorial.ptx"
+            includes = [f"-I{tools.cutlass_include}", f"-I{root / 'tools/util/include'}", f"-I{folder}"]
+            done = subprocess.run(
+                [tools.nvcc, *FLAGS, *includes, str(source), "-o", str(fresh)],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if done.returncode:
+                raise compile_error("nvcc", done.stderr)
+            os.replace(fresh, target)
+    return target
+
+
+@dataclass(frozen=True)
+class ProductTarget(Target):
+    """A target that multiplies matrices of any multiple of its cluster's tile."""
+
+    def variant_of(self, inputs: Any) -> Variant:
+        return self.variants[0]
+
+    def launch(self, inputs: Any, built: Built, probe: bool = False) -> Launch:
+        variant = self.variants[0]
+        validate(inputs, {"M": variant["step_m"], "N": variant["step_n"], "K": K_TILE})
+        return self.describe(inputs, self.plan(variant), built, probe)
+
+
+K_TILE = 64
+
+
+def _plan(tutorial: Tutorial) -> KernelPlan:
+    """What a judge needs: the tiles of D. Barriers and operand tiles are the tutorial's own affair."""
+    x, y, _ = tutorial.cluster
+    ctas = x * y
+    role = WarpRole("all", 0, 4, tuple(range(ctas)), "loads, multiplies and writes its tile of D")
+    return KernelPlan(
+        name=tutorial.name,
+        h_q=tutorial.step_m,
+        d_qk=0,
+        d_v=0,
+        b_topk=K_TILE,
+        cluster=ctas,
+        threads=128,
+        smem_bytes=tutorial.shared_bytes,
+        tmem_columns=512,
+        stages=("D",),
+        roles=(role,),
+        barriers=(),
+        smem=(),
+        tmem=(),
+        mmas=(),
+        observations=(OutputObservation("D", "D", "[M, N]"),),
+        problem="gemm",
+        shape=(("M", tutorial.step_m // x, x), ("N", tutorial.step_n // y, y)),
+    )
+
+
+def _tensor(name: str, buffer: Buffer) -> Struct:
+    """A row-major global tensor: shape, stride, pointer."""
+    rows, columns = buffer.shape
+    sizes = (("rows", rows), ("columns", columns), ("stride", columns))
+    fields: list[tuple[int, Buffer | Scalar | TensorMapSpec]] = [
+        (4 * i, Scalar(f"{name}.{size}", "s32", value)) for i, (size, value) in enumerate(sizes)
+    ]
+    return Struct(name, 24, (*fields, (16, buffer)))
+
+
+def _coordinates(name: str, buffer: Buffer) -> Struct:
+    """A TMA coordinate tensor: its shape, and a layout with nothing dynamic."""
+    rows, columns = buffer.shape
+    return Struct(
+        name, 12, ((0, Scalar(f"{name}.rows", "s32", rows)), (4, Scalar(f"{name}.columns", "s32", columns)))
+    )
+
+
+def _atom(name: str, buffer: Buffer, columns: int, rows: int) -> Struct:
+    """A TMA copy atom: the tensor map, then strides that these kernels do not read."""
+    extent, inner = buffer.shape
+    size = buffer.dtype.itemsize
+    spec = TensorMapSpec(
+        f"{name}_map",
+        buffer,
+        "float16" if size == 2 else "float32",
+        shape=(inner, extent),
+        strides=(inner * size,),
+        box=(columns, rows),
+        element_strides=(1, 1),
+        swizzle="128B",
+    )
+    return Struct(f"{name}_atom", 256, ((0, spec),))
+
+
+def _describe(tutorial: Tutorial, inputs: Inputs, plan: KernelPlan, built: Built) -> Launch:
+    assert inputs.C is not None
+    a, b, c = Buffer.input("A", inputs.A), Buffer.input("B", inputs.B), Buffer.input("C", inputs.C)
+    (m, n) = c.shape
+    d = Buffer.output("D", (m, n), np.float32)
+    idesc = InstructionDescriptor(m=tutorial.mma_m, n=256, a_type="f16", b_type="f16").encode()
+    mma = Struct("mma", 8, ((0, Scalar("idesc", "u32", idesc)),))
+
+    def empty(name: str) -> Struct:
+        return Struct(name, 1, ())
+
+    scales: list[Parameter] = [Scalar("alpha", "f32", inputs.alpha), Scalar("beta", "f32", inputs.beta)]
+    params: list[Parameter]
+    if not tutorial.a_rows:
+        params = [_tensor("tA", a), _tensor("tB", b), _tensor("tC", c), _tensor("tD", d)]
+        params += [empty("tile"), mma, empty("layout"), *scales]
+    else:
+        atoms: list[Parameter] = [_atom("A", a, 64, tutorial.a_rows), _atom("B", b, 64, tutorial.b_rows)]
+        params = [_coordinates("tA", a), _coordinates("tB", b)]
+        if tutorial.epilogue_tma:
+            params += [_coordinates("tC", c), _coordinates("tD", d), empty("epilogue")]
+            atoms += [_atom("C", c, 32, 128), _atom("D", d, 32, 128)]
+        else:
+            params += [_tensor("tC", c), _tensor("tD", d)]
+        params += [empty("tile"), mma, empty("layout"), *atoms, *scales]
+    x, y, _ = tutorial.cluster
+    return Launch(
+        image=built.ptx,
+        entry=built.entry,
+        grid=(m // tutorial.step_m * x, n // tutorial.step_n * y, 1),
+        cluster=tutorial.cluster,
+        block=(128, 1, 1),
+        shared_bytes=tutorial.shared_bytes,
+        params=tuple(params),
+        large_cluster=True,
+    )
+
+
+@cache
+def _entry(tutorial: Tutorial) -> str:
+    (name,) = re.findall(r"\.entry (\w*gemm_device\w*)", ptx_of(tutorial).read_text())
+    return str(name)
+
+
+def _target(tutorial: Tutorial) -> Target:
+    return ProductTarget(
+        tutorial.name,
+        (Variant.of("gemm", step_m=tutorial.step_m, step_n=tutorial.step_n),),
+        lambda variant: _plan(tutorial),
+        Ptx(lambda variant, probe: ptx_of(tutorial), lambda variant, probe: _entry(tutorial)),
+        lambda inputs, plan, built, probe: _describe(tutorial, inputs, plan, built),
+        probe=False,
+    )
+
+
+@cache
+def targets() -> Mapping[str, Target]:
+    """The tutorials by name; they are no part of `kernels`, which builds what it lists."""
+    return {one.name: _target(one) for one in TUTORIALS}

@@ -3,6 +3,7 @@
 # make test-all the same, with the tests that are marked slow
 # make outside  set up, and install the compilers that tests/outside needs
 # make lint     ruff, mypy, clang-format
+# make package  a wheel and an sdist, each started in an empty environment (.ci/package)
 # PYTHON (3.11 or newer), CXX, PIP_ARGS, EXAMPLES, HEAD128_EXAMPLES, PYTEST_ARGS can be given on the command line.
 
 PYTHON   ?= python3
@@ -18,7 +19,7 @@ INPUTS   := CMakeLists.txt setup.py pyproject.toml requirements.txt requirements
 STAMP    := $(VENV)/tileproof-$(shell cat $(INPUTS) | sha256sum | cut -c1-16)
 CXX_FILES = $(shell find emulator kernels -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: setup outside engine verify test test-all lint format clean
+.PHONY: setup outside engine verify test test-all lint format package clean
 
 setup: $(STAMP) engine
 
@@ -73,6 +74,9 @@ format: setup
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 	@test -z "$(CXX_FILES)" || $(VENV)/bin/clang-format -i $(CXX_FILES)
+
+package: setup
+	.ci/package
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

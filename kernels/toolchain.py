@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tileproof.spec.machine.errors import TileproofError
 
-INSTALL = "install the project's requirements in this environment (`make setup`)"
+INSTALL = "pip install 'tileproof[kernels]' (in a checkout: make setup)"
 
 
 @dataclass(frozen=True)

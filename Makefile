@@ -4,11 +4,12 @@
 # make outside  set up, and install the compilers that tests/outside needs
 # make lint     ruff, mypy, clang-format
 # make package  a wheel and an sdist, each started in an empty environment (.ci/package)
-# PYTHON (3.11 or newer), CXX, PIP_ARGS, EXAMPLES, HEAD128_EXAMPLES, PYTEST_ARGS can be given on the command line.
+# PYTHON (3.11 or newer), CXX, PIP_ARGS, EXAMPLES, HEAD128_EXAMPLES, SEED, PYTEST_ARGS can be given on the command line.
 
 PYTHON   ?= python3
 EXAMPLES ?= 200
 HEAD128_EXAMPLES ?= 25
+SEED     ?= today
 PIP_ARGS ?=
 VENV     := .venv
 PY       := $(VENV)/bin/python
@@ -45,8 +46,8 @@ outside: setup
 
 verify: setup
 	@$(VENV)/bin/tileproof build
-	@$(VENV)/bin/tileproof check head128-part0 --d-qk all --examples $(EXAMPLES)
-	@$(VENV)/bin/tileproof check head128 --d-qk all --examples $(HEAD128_EXAMPLES)
+	@$(VENV)/bin/tileproof check head128-part0 --seed $(SEED) -j 0 --examples $(EXAMPLES)
+	@$(VENV)/bin/tileproof check head128 --seed $(SEED) -j 0 --examples $(HEAD128_EXAMPLES)
 
 test: setup
 	$(PY) -m pytest -n 2 -m "not slow" $(PYTEST_ARGS)

@@ -1,7 +1,7 @@
 """The property: for every generated case and schedule, both builds of a kernel agree with the spec.
 
-Hypothesis generates and shrinks; the smallest failing case comes back with its findings and the command that
-replays it.
+Every check begins with the edges; then Hypothesis generates. Hypothesis shrinks what it drew, `smaller`
+an edge; the smallest failing case comes back with its findings and the command that replays it.
 """
 
 from __future__ import annotations
@@ -13,15 +13,25 @@ from typing import Any, Literal
 
 from hypothesis import strategies as st
 from tileproof.conformance.check.run import Subject, Verdict, run_trial
+from tileproof.conformance.check.trials import Trial, verdicts
 from tileproof.conformance.drivers.capture import Policy, Schedule
 from tileproof.conformance.judge.compare import StageScore
 from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.problems import draws
-from tileproof.conformance.problems.generators import AnyCase, generated
+from tileproof.conformance.problems.generators import AnyCase, fixed_cases, generated, smaller
 from tileproof.kernels.variant import Variant
+from tileproof.spec.plan import KernelPlan
 
-PolicyChoice = Literal["early", "late", "random", "all"]
-POLICIES: tuple[Policy, ...] = ("early", "late", "random")
+PolicyChoice = Literal["early", "late", "random", "starve", "pct", "all"]
+POLICIES: tuple[Policy, ...] = ("early", "late", "random", "starve", "pct")
+# With every policy: which of them an edge runs under. The production-size case is the costly one.
+EDGE_POLICIES: dict[str, tuple[Policy, ...]] = {
+    "lengths": ("early", "late", "random", "pct"),
+    "indices": ("late", "pct"),
+    "rows": ("starve",),
+    "production": ("late",),
+}
+EDGE_POLICY: tuple[Policy, ...] = ("late",)  # of the others
 SHRINK_SECONDS = 60.0
 
 Progress = Callable[[int, bool], None]
@@ -33,6 +43,10 @@ class DefectFound(Exception):
 
 class _Abort(BaseException):
     """Carries an error past Hypothesis, which would otherwise shrink it as if it were a defect."""
+
+
+class Stopped(BaseException):
+    """Raised by a signal handler: what is known so far is the result."""
 
 
 @dataclass
@@ -57,6 +71,7 @@ class Report:
     remarks: dict[str, int] = field(default_factory=dict)
     agreed: int = 0
     failure: Failure | None = None
+    interrupted: bool = False  # before all examples had run, or while a failing one was made smaller
 
     def count(self, verdict: Verdict) -> None:
         """Adds one trial."""
@@ -75,8 +90,36 @@ def schedules(policy: PolicyChoice) -> st.SearchStrategy[Schedule]:
         "early": st.just(Schedule("early")),
         "late": st.just(Schedule("late")),
         "random": seeds.map(lambda seed: Schedule("random", seed)),
+        "starve": seeds.map(lambda seed: Schedule("starve", seed)),
+        "pct": seeds.map(lambda seed: Schedule("pct", seed)),
     }
     return st.one_of(*fixed.values()) if policy == "all" else fixed[policy]
+
+
+def edge_trials(plan: KernelPlan, policy: PolicyChoice, seed: int) -> list[Trial]:
+    """The edges under one policy, or each under its own ones."""
+    return [
+        (case, Schedule(one, seed if one in ("random", "starve", "pct") else 0))
+        for name, case in fixed_cases(plan).items()
+        for one in (EDGE_POLICIES.get(name, EDGE_POLICY) if policy == "all" else (policy,))
+    ]
+
+
+def drawn(plan: KernelPlan, policy: PolicyChoice, seed: int, examples: int) -> list[Trial]:
+    """The trials that Hypothesis draws when none fails, in its order."""
+    found: list[Trial] = []
+    _draw(plan, policy, seed, examples, lambda case, schedule: found.append((case, schedule)))
+    return found
+
+
+def _draw(
+    plan: KernelPlan,
+    policy: PolicyChoice,
+    seed: int,
+    examples: int,
+    trial: Callable[[AnyCase, Schedule], None],
+) -> None:
+    draws.run(trial, generated(plan), schedules(policy), examples=examples, seed=seed)
 
 
 def check(
@@ -87,52 +130,116 @@ def check(
     policy: PolicyChoice = "all",
     progress: Progress = lambda done, shrinking: None,
     shrink_seconds: float = SHRINK_SECONDS,
+    jobs: int = 1,
+    with_edges: bool = True,
 ) -> Report:
-    """Runs `examples` generated trials, stopping at the first defect and shrinking it.
+    """Runs the edges and `examples` generated trials on `jobs` processes, stopping at the first defect and
+    shrinking it; the result does not depend on `jobs`.
 
     Shrinking ends after `shrink_seconds` of this process's CPU time, so that a busy machine shrinks as far;
-    the smallest failing example known by then is reported. A TileproofError of the build, the emulator or the
-    inputs passes through: then nothing could be checked.
+    the smallest failing example known by then is reported. `KeyboardInterrupt` or `Stopped` end the check,
+    and the report says what is known. A TileproofError of the build, the emulator or the inputs passes
+    through: then nothing could be checked.
     """
     plan = subject.plan()
     report = Report(plan.name, subject.variant, subject.title())
-    failures: dict[tuple[AnyCase, Schedule], list[Finding]] = {}
-    last: list[tuple[AnyCase, Schedule]] = []
-    deadline = float("inf")
     began = time.monotonic()
+    smallest: list[Trial] = []
+    try:
+        fixed = edge_trials(plan, policy, seed) if with_edges else []
+        trials = fixed + drawn(plan, policy, seed, examples)
+        number = _first_failing(subject, trials, report, progress, jobs)
+        if number is not None:
+            smallest.append(trials[number])
+            deadline = time.process_time() + shrink_seconds
+            if number < len(fixed):
+                _shrink_edge(subject, smallest, deadline, lambda: progress(report.examples, True))
+            else:
+                passed = set(trials[len(fixed) : number])
+                budget = (policy, seed, examples)
+                _shrink_drawn(
+                    subject, budget, passed, smallest, deadline, lambda: progress(report.examples, True)
+                )
+    except (KeyboardInterrupt, Stopped):
+        report.interrupted = True
+    if smallest:
+        report.failure = Failure(*smallest[-1], run_trial(subject, *smallest[-1]).findings)
+    report.seconds = time.monotonic() - began
+    return report
 
-    def trial(case: AnyCase, schedule: Schedule) -> None:
-        nonlocal deadline
-        key = (case, schedule)
-        if key not in failures:
+
+def _first_failing(
+    subject: Subject, trials: list[Trial], report: Report, progress: Progress, jobs: int
+) -> int | None:
+    """The number of the first trial with a finding; counts every trial up to it."""
+    for number, verdict in enumerate(verdicts(subject, trials, jobs)):
+        report.count(verdict)
+        progress(report.examples, False)
+        if verdict.findings:
+            return number
+    return None
+
+
+def _shrink_edge(
+    subject: Subject, smallest: list[Trial], deadline: float, progress: Callable[[], None]
+) -> None:
+    """Appends ever simpler failing trials to `smallest`."""
+    shrinking = True
+    while shrinking:
+        shrinking = False
+        case, schedule = smallest[-1]
+        early = [(case, Schedule("early"))] if schedule.policy != "early" else []
+        for trial in [*early, *((one, schedule) for one in smaller(case))]:
             if time.process_time() > deadline:
                 return
+            progress()
+            if run_trial(subject, *trial, explain=False).findings:
+                smallest.append(trial)
+                shrinking = True
+                break
+
+
+def _shrink_drawn(
+    subject: Subject,
+    budget: tuple[PolicyChoice, int, int],
+    passed: set[Trial],
+    smallest: list[Trial],
+    deadline: float,
+    progress: Callable[[], None],
+) -> None:
+    """Draws again up to the failing trial, which Hypothesis then shrinks; appends to `smallest`."""
+    failing = {smallest[-1]}
+    plan = subject.plan()
+
+    def trial(case: AnyCase, schedule: Schedule) -> None:
+        key = (case, schedule)
+        if key in passed:
+            return
+        if key not in failing:
+            if time.process_time() > deadline:
+                return
+            progress()
             try:
                 # Shrinking asks only whether a case fails: what caused it is told of the last one.
-                verdict = run_trial(subject, case, schedule, explain=False)
+                wrong = run_trial(subject, case, schedule, explain=False).findings
             except Exception as error:
                 raise _Abort from error
-            if not failures:
-                report.count(verdict)
-            progress(report.examples, bool(failures))
-            if not verdict.findings:
+            if not wrong:
+                passed.add(key)
                 return
-            deadline = min(deadline, time.process_time() + shrink_seconds)
-            failures[key] = verdict.findings
-        last[:] = [key]
+            failing.add(key)
+        # The last failing call that Hypothesis makes is the replay of the smallest example.
+        smallest.append(key)
         raise DefectFound
 
+    policy, seed, examples = budget
     try:
-        draws.run(trial, generated(plan), schedules(policy), examples=examples, seed=seed)
+        _draw(plan, policy, seed, examples, trial)
     except _Abort as abort:
         assert abort.__cause__ is not None
         raise abort.__cause__ from None
     except DefectFound:
-        # The last failing call that Hypothesis makes is the replay of the smallest example.
-        case, schedule = last[0]
-        report.failure = Failure(case, schedule, run_trial(subject, case, schedule).findings)
-    report.seconds = time.monotonic() - began
-    return report
+        pass
 
 
 def replay(subject: Subject, case: AnyCase, schedule: Schedule) -> Report:
@@ -152,8 +259,9 @@ def as_dict(report: Report, command: str = "") -> dict[str, Any]:
     result: dict[str, Any] = {
         "kernel": report.kernel,
         "variant": dict(report.variant.sizes),
-        "verdict": "defect" if report.failure else "pass",
+        "verdict": "defect" if report.failure else "interrupted" if report.interrupted else "pass",
         "examples": report.examples,
+        "interrupted": report.interrupted,
         "seconds": round(report.seconds, 3),
         "stages": {
             name: {

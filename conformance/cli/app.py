@@ -6,6 +6,7 @@ progress and errors to standard error (errors as JSON to standard output with `-
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import shlex
@@ -29,12 +30,15 @@ from tileproof.conformance.cli.layout import layout
 from tileproof.conformance.cli.mutants import mutants
 from tileproof.conformance.cli.orders import orders
 from tileproof.conformance.cli.prove import prove
+from tileproof.conformance.cli.stopping import closed_pipe_is_fine, stoppable
 from tileproof.conformance.cli.trace import trace
 from tileproof.conformance.cli.variants import chosen, variant_options
 from tileproof.conformance.report import terminal as text
 from tileproof.spec.machine.errors import TileproofError
 
 PASS, DEFECT, COULD_NOT_CHECK = 0, 1, 2
+TODAY = "today"
+SEEDED = ("random", "starve", "pct")  # policies that take a seed
 
 
 class Errors(click.Group):
@@ -90,13 +94,24 @@ def main() -> None:
 @click.option(
     "--examples", default=100, show_default=True, type=click.IntRange(1), help="Problems per variant."
 )
-@click.option("--seed", default=0, show_default=True, help="Seed of the generated problems.")
+@click.option(
+    "--seed", default="0", show_default=True, metavar="N|today",
+    help="Seed of the generated problems; `today` changes with the day, and is printed.",
+)  # fmt: skip
+@click.option(
+    "--edges/--no-edges", default=True, show_default=True,
+    help="Begin with the edges of key counts, indices and sizes (one at production size).",
+)  # fmt: skip
+@click.option(
+    "-j", "--jobs", default=1, show_default=True, type=click.IntRange(0),
+    help="Processes; 0 for one per core. The result does not depend on it.",
+)  # fmt: skip
 @click.option(
     "--policy",
     default="all",
     show_default=True,
-    type=click.Choice(["early", "late", "random", "all"]),
-    help="When asynchronous operations complete.",
+    type=click.Choice(["early", "late", "random", "starve", "pct", "all"]),
+    help="When asynchronous operations complete, and who moves.",
 )
 @click.option(
     "--mma",
@@ -117,7 +132,7 @@ def main() -> None:
 )  # fmt: skip
 @click.option("--strict", is_flag=True, help="Take the PTX ISA by the letter: some findings weigh more.")
 @click.option("--case", "case_json", metavar="JSON", help="Replay one case of a finding.")
-@click.option("--schedule-seed", default=0, metavar="N", help="With --case: seed of the random schedule.")
+@click.option("--schedule-seed", default=0, metavar="N", help="With --case: seed of the schedule.")
 @click.option("--plant", metavar="ID", help="Plant a defect first (see `tileproof defects`).")
 @click.option(
     "--allow", multiple=True, metavar="CODE[:PLACE]",
@@ -130,7 +145,9 @@ def check(
     d_qk: str | None,
     stages: tuple[str, ...],
     examples: int,
-    seed: int,
+    seed: str,
+    edges: bool,
+    jobs: int,
     policy: Any,
     mma: Any,
     races: bool,
@@ -142,7 +159,10 @@ def check(
     allow: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Check KERNEL against the spec over generated problems; on a defect, print the smallest failing one."""
+    """Check KERNEL against the spec over generated problems; on a defect, print the smallest failing one.
+
+    Ctrl-C, SIGTERM or a closed pipe end it early with what is known: exit code 1 when a defect was found.
+    """
     from tileproof.conformance.check import property as engine
     from tileproof.conformance.check.under_test import on_emulator
     from tileproof.conformance.drivers.capture import Schedule
@@ -160,7 +180,7 @@ def check(
     case = None if case_json is None else from_json(case_json)
     if case is not None and policy == "all":
         raise TileproofError(
-            "a replay needs one schedule", where="--policy", expected="early, late or random", found="all"
+            "a replay needs one schedule", where="--policy", expected=", ".join(engine.POLICIES), found="all"
         )
     variants = chosen(found, variant, d_qk) if case is None else (found.variant(**case.sizes()),)
     extra = [*(f"--stage={name}" for name in stages), *([f"--plant={plant}"] if plant else [])]
@@ -171,8 +191,9 @@ def check(
     extra += [f"--allow={one}" for one in allow]
     accepted = [Allow.parse(one) for one in allow]
 
-    reports = []
-    with planted_reference(planted), text.Progress(examples) as progress:
+    number = _seed(seed)
+    reports: list[engine.Report] = []
+    with planted_reference(planted), stoppable(), text.Progress(examples) as progress:
         for one in variants:
             progress.start(f"{found.title(one)}: building")
             subject = on_emulator(
@@ -191,17 +212,43 @@ def check(
                 reports.append(engine.replay(subject, case, Schedule(policy, schedule_seed)))
             else:
                 reports.append(
-                    engine.check(subject, examples=examples, seed=seed, policy=policy, progress=progress.show)
+                    engine.check(
+                        subject,
+                        examples=examples,
+                        seed=number,
+                        policy=policy,
+                        progress=progress.show,
+                        jobs=jobs or os.cpu_count() or 1,
+                        with_edges=edges,
+                    )
                 )
+            if reports[-1].interrupted:
+                break
     failed = any(report.failure for report in reports)
+    cut = any(report.interrupted for report in reports)
+    verdict = "defect" if failed else "interrupted" if cut else "pass"
     commands = [_replay(kernel, report, extra) for report in reports]
-    if as_json:
-        results = [engine.as_dict(report, command) for report, command in zip(reports, commands, strict=True)]
-        print(json.dumps({"verdict": "defect" if failed else "pass", "results": results}, indent=1))
-    else:
-        for report, command in zip(reports, commands, strict=True):
-            text.print_report(report, command)
-    return DEFECT if failed else PASS
+    with closed_pipe_is_fine():
+        if as_json:
+            results = [
+                engine.as_dict(report, command) for report, command in zip(reports, commands, strict=True)
+            ]
+            print(json.dumps({"verdict": verdict, "seed": number, "results": results}, indent=1))
+        else:
+            if seed == TODAY:
+                print(f"seed {number}")
+            for report, command in zip(reports, commands, strict=True):
+                text.print_report(report, command)
+    return DEFECT if failed else COULD_NOT_CHECK if cut else PASS
+
+
+def _seed(text: str) -> int:
+    """The number, or that of the day: 20261122."""
+    if text == TODAY:
+        return int(datetime.date.today().strftime("%Y%m%d"))
+    if not text.isdigit():
+        raise TileproofError("this is no seed", where="--seed", expected="a number or today", found=text)
+    return int(text)
 
 
 def _replay(kernel: str, report: Any, extra: list[str]) -> str:
@@ -210,7 +257,7 @@ def _replay(kernel: str, report: Any, extra: list[str]) -> str:
     schedule = report.failure.schedule
     words = ["tileproof", "check", kernel, f"--case={report.failure.case.as_json()}"]
     words += [f"--policy={schedule.policy}"]
-    words += [f"--schedule-seed={schedule.seed}"] if schedule.policy == "random" else []
+    words += [f"--schedule-seed={schedule.seed}"] if schedule.policy in SEEDED else []
     return shlex.join([*words, *extra])
 
 

@@ -26,7 +26,9 @@ LONG = 24  # decisions; a longer schedule goes into a file
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="First seed.")
 @variant_options
 @click.option(
-    "--blocks", default=2, show_default=True, type=click.IntRange(1, 64), help="k-blocks of the one token."
+    "--blocks",
+    type=click.IntRange(1, 64),
+    help="k-blocks of one token; by default two tokens, one and two past the stages of the deepest ring.",
 )
 @click.option("--case", "case_json", metavar="JSON", help="Explore this case (see `tileproof check`).")
 @click.option("--plant", metavar="ID", help="Plant a defect first (see `tileproof defects`).")
@@ -61,7 +63,7 @@ def explore(
     seed: int,
     variant: str | None,
     d_qk: str | None,
-    blocks: int,
+    blocks: int | None,
     case_json: str | None,
     plant: str | None,
     given: tuple[str, ...],
@@ -87,9 +89,10 @@ def explore(
     from tileproof.emulator.schedule import Schedule
 
     chosen: Any = EXPLORED if policies is None else tuple(policies.split(","))
-    words = ["--case", case_json] if case_json else [*_sizes(variant, d_qk), "--blocks", str(blocks)]
+    deep = ["--blocks", str(blocks)] if blocks else []
+    words = ["--case", case_json] if case_json else [*_sizes(variant, d_qk), *deep]
     if kernel.startswith("tutorial-"):
-        words = ["--blocks", str(blocks)]
+        words = deep
     words += [*(["--plant", plant] if plant else []), *([] if races else ["--no-races"])]
     words += [f"--allow={one}" for one in allow]
     words += [f"--seconds-limit={seconds_limit:g}"] if seconds_limit else []
@@ -97,7 +100,7 @@ def explore(
     with Progress(schedules) as progress:
         progress.start(f"{kernel}: building")
         subject = (
-            _tutorial(kernel, blocks, case_json, plant)
+            _tutorial(kernel, blocks or TUTORIAL_TILES, case_json, plant)
             if kernel.startswith("tutorial-")
             else _kernel(kernel, variant, d_qk, blocks, case_json, plant)
         )
@@ -137,6 +140,9 @@ def explore(
     return DEFECT if result.failed else 0
 
 
+TUTORIAL_TILES = 2
+
+
 @dataclass(frozen=True)
 class _Subject:
     title: str
@@ -153,7 +159,12 @@ def _sizes(variant: str | None, d_qk: str | None) -> list[str]:
 
 
 def _kernel(
-    name: str, variant: str | None, d_qk: str | None, blocks: int, case_json: str | None, plant: str | None
+    name: str,
+    variant: str | None,
+    d_qk: str | None,
+    blocks: int | None,
+    case_json: str | None,
+    plant: str | None,
 ) -> _Subject:
     from tileproof.conformance.explore.explored import Explored
     from tileproof.conformance.mutants.defects import build_planted, planted_on

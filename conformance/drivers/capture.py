@@ -9,13 +9,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-Policy = Literal["early", "late", "random"]
+Policy = Literal["early", "late", "random", "starve", "pct"]
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """When asynchronous operations complete, among the moments that the ISA allows; `seed` is for
-    "random".
+    """When asynchronous operations complete, among the moments that the ISA allows, and who moves
+    (`tileproof.emulator.Schedule`); `seed` is for "random", "starve" and "pct".
     """
 
     policy: Policy = "early"

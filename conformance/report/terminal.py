@@ -63,6 +63,12 @@ def print_report(report: Report, replay: str) -> None:
     """The verdict of one variant: the stage table, or the finding and how to replay it."""
     console = Console(highlight=False, soft_wrap=True)
     title = report.title
+    if report.failure is None and report.interrupted:
+        console.print(
+            f"[bold yellow]INTERRUPTED[/] {title}: nothing wrong in {report.examples} examples, "
+            f"{report.seconds:.1f} s"
+        )
+        return
     if report.failure is None:
         console.print(f"[bold green]PASS[/] {title}: {report.examples} examples in {report.seconds:.1f} s")
         console.print(_stage_table(report))
@@ -74,7 +80,7 @@ def print_report(report: Report, replay: str) -> None:
     failure = report.failure
     console.print(
         f"[bold red]DEFECT[/] {title}: found after {report.examples} examples, {report.seconds:.1f} s "
-        "with shrinking"
+        "with shrinking" + (", interrupted" if report.interrupted else "")
     )
     for number, finding in enumerate(failure.findings):
         lines = finding.lines()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+import os
+import signal
 import subprocess
 import sys
 
 import pytest
 from tileproof.conformance.cli import app as cli
+from tileproof.conformance.report.terminal import Progress
 from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
 
 
@@ -92,3 +96,33 @@ def test_runs_as_a_module_from_another_folder(tmp_path):
     assert (
         done.returncode == 2 and "there is no such kernel" in done.stderr and "Traceback" not in done.stderr
     )
+
+
+PART0 = ("check", "head128-part0", "--d-qk", "576")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_check_with_what_is_known(capfd, monkeypatch, number):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a background job
+    monkeypatch.setattr(
+        Progress, "show", lambda self, done, shrinking: os.kill(os.getpid(), number) if done == 2 else None
+    )
+    try:
+        code, out, _ = run(capfd, *PART0, "--examples", "5", "--no-edges", "--json")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    whole = json.loads(out)
+    assert code == 2 and whole["verdict"] == whole["results"][0]["verdict"] == "interrupted"
+    assert whole["results"][0]["examples"] == 2
+
+
+def test_a_defect_that_was_found_is_exit_1_though_nobody_reads():
+    command = [sys.executable, "-m", "tileproof", *PART0, "--plant", "swizzle-of-kv", "--examples", "5"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process.stdout.close()
+    assert process.wait(timeout=280) == 1
+
+
+def test_the_seed_of_the_day_is_printed(capfd):
+    code, out, _ = run(capfd, *PART0, "--examples", "1", "--no-edges", "--seed", "today")
+    assert code == 0 and f"seed {datetime.date.today():%Y%m%d}" in out

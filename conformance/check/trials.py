@@ -1,0 +1,42 @@
+"""Many trials in one order, on one process or several, with the same outcome."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections.abc import Iterator, Sequence
+
+from tileproof.conformance.check.run import Subject, Verdict, run_trial
+from tileproof.conformance.drivers.capture import Schedule
+from tileproof.conformance.problems.generators import AnyCase
+
+Trial = tuple[AnyCase, Schedule]
+
+_subject: Subject | None = None  # of a worker: inherited by fork, since builds and drivers do not pickle
+
+
+def verdicts(subject: Subject, trials: Sequence[Trial], jobs: int = 1) -> Iterator[Verdict]:
+    """The verdict of each trial, in order, without causes. With `jobs` > 1 later trials run ahead; closing
+    the iterator ends them.
+    """
+    if jobs <= 1 or len(trials) <= 1:
+        for case, schedule in trials:
+            yield run_trial(subject, case, schedule, explain=False)
+        return
+    global _subject
+    _subject = subject
+    if subject.probe is not None:
+        subject.probe()  # once, and not once per worker
+    with multiprocessing.get_context("fork").Pool(min(jobs, len(trials)), _ignore_interrupts) as pool:
+        yield from pool.imap(_one, trials)
+
+
+def _ignore_interrupts() -> None:
+    """Ctrl-C goes to every process of the terminal: the parent ends the workers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _one(trial: Trial) -> Verdict:
+    assert _subject is not None
+    return run_trial(_subject, *trial, explain=False)

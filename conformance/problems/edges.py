@@ -1,0 +1,105 @@
+"""The cases that every check begins with, before it draws: edges of key counts, indices, sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tileproof.conformance.problems.case import INT_MAX, Case, Indices
+from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK
+
+MANY_ROWS = 5000  # rows of kv that no 12-bit index reaches
+MANY_BLOCKS = 32  # k-blocks of a token at production size: topk 2048
+
+
+def edges(d_qk: int, h_q: int) -> dict[str, Case]:
+    """By name, the cases for one width and head count.
+
+    `lengths`: 0, 1, a tile's edges, topk - 1 and topk keys. `indices`: repeated and invalid ones, k-blocks
+    and a token without any key. `rows`: five tokens over thousands of rows. `production`: topk 2048,
+    thousands of rows, five tokens of which one has all its keys and the others an odd tail at several depths.
+    """
+    topk = 2 * B_TOPK
+    lengths = (0, 1, B_TOPK - 1, B_TOPK, B_TOPK + 1, topk - 1, topk)
+    no_keys = ((0, -1), (B_TOPK - 1, 300), (B_TOPK, -2), (topk - 1, INT_MAX))
+    return {
+        "lengths": Case(
+            d_qk, 300, 2, (Indices("permuted"),) * len(lengths), lengths, values="normal", seed=1, h_q=h_q
+        ),
+        "indices": Case(
+            d_qk,
+            300,
+            2,
+            (
+                Indices("repeated", no_keys),
+                Indices("same"),
+                Indices("random", (), (0,)),
+                Indices("identity", (), (0, 1)),
+            ),
+            values="integers",
+            poison=True,
+            seed=2,
+            h_q=h_q,
+        ),
+        "rows": Case(d_qk, MANY_ROWS, 1, (Indices("permuted"),) * 5, values="normal", seed=3, h_q=h_q),
+        "production": Case(
+            d_qk,
+            MANY_ROWS,
+            MANY_BLOCKS,
+            (Indices("permuted"),) * 5,
+            (MANY_BLOCKS * B_TOPK, 20 * B_TOPK + 1, 7 * B_TOPK + 1, B_TOPK + 1, 1),
+            values="normal",
+            seed=4,
+            h_q=h_q,
+        ),
+    }
+
+
+def smaller(case: Case) -> Iterator[Case]:
+    """Cases that are simpler than `case` in one respect, the largest steps first."""
+    count = len(case.tokens)
+    kept = [(n,) for n in range(count)] if count > 2 else []
+    kept += [tuple(m for m in range(count) if m != n) for n in range(count)] if count > 1 else []
+    for tokens in kept:
+        yield replace(
+            case,
+            tokens=tuple(case.tokens[n] for n in tokens),
+            lengths=None if case.lengths is None else tuple(case.lengths[n] for n in tokens),
+        )
+    for blocks in sorted({1, case.blocks // 2, case.blocks - 1} - {0, case.blocks}):
+        yield _cut(case, blocks)
+    for rows in sorted({B_TOPK, case.s_kv // 2}):
+        if B_TOPK <= rows < case.s_kv:
+            yield replace(case, s_kv=rows)
+    if case.lengths is not None:
+        yield replace(case, lengths=None, garbage_tail=False)
+        for n, length in enumerate(case.lengths):
+            for shorter in sorted({1, length // 2, length - B_TOPK}):
+                if 0 < shorter < length:
+                    yield replace(case, lengths=(*case.lengths[:n], shorter, *case.lengths[n + 1 :]))
+    for n, token in enumerate(case.tokens):
+        for simple in (Indices(), replace(token, holes=()), replace(token, dead_blocks=())):
+            if simple != token:
+                yield replace(case, tokens=(*case.tokens[:n], simple, *case.tokens[n + 1 :]))
+    for plain in ({"poison": False}, {"nan_key": False}, {"garbage_tail": False}, {"seed": 0}):
+        simpler = replace(case, **plain)  # type: ignore[arg-type]
+        if simpler != case:
+            yield simpler
+    if case.values != "zeros":
+        yield replace(case, values="zeros")
+    if case.values not in ("zeros", "integers"):
+        yield replace(case, values="integers")
+
+
+def _cut(case: Case, blocks: int) -> Case:
+    """The case with its first `blocks` k-blocks."""
+    tokens = tuple(
+        Indices(
+            token.order,
+            tuple((slot, index) for slot, index in token.holes if slot < blocks * B_TOPK),
+            tuple(block for block in token.dead_blocks if block < blocks),
+        )
+        for token in case.tokens
+    )
+    lengths = None if case.lengths is None else tuple(min(n, blocks * B_TOPK) for n in case.lengths)
+    return replace(case, blocks=blocks, tokens=tokens, lengths=lengths)

@@ -58,7 +58,7 @@ def edges(d_qk: int, h_q: int) -> dict[str, Case]:
 def smaller(case: Case) -> Iterator[Case]:
     """Cases that are simpler than `case` in one respect, the largest steps first."""
     count = len(case.tokens)
-    kept = [(n,) for n in range(count)] if count > 2 else []
+    kept: list[tuple[int, ...]] = [(n,) for n in range(count)] if count > 2 else []
     kept += [tuple(m for m in range(count) if m != n) for n in range(count)] if count > 1 else []
     for tokens in kept:
         yield replace(

@@ -9,7 +9,7 @@ from tileproof.conformance.drivers.emulator import launch_on
 from tileproof.emulator import Schedule
 from tileproof.tools.silicon import cluster_copies
 
-EVIDENCE = Path(__file__).parents[2] / "docs" / "evidence" / "2026-11-22-h200-cluster-copies.txt"
+EVIDENCE = Path(__file__).parents[3] / "docs" / "evidence" / "2026-11-22-h200-cluster-copies.txt"
 
 
 def rows() -> list[tuple[str, str, str]]:

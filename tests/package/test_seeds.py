@@ -74,7 +74,7 @@ def test_every_kind_of_problem_is_drawn() -> None:
     assert len(drawn) == 200 and len(set(drawn)) >= 190
     policies = Counter(schedule.policy for _, schedule in drawn)
     values = Counter(case.values for case, _ in drawn)
-    assert len(policies) == 3 and min(policies.values()) >= 40
+    assert len(policies) == 5 and min(policies.values()) >= 20
     assert len(values) == 7 and min(values.values()) >= 10
 
 

@@ -62,7 +62,7 @@ def mutant(file: str, text: str, replacement: str) -> Subject:
 @pytest.mark.parametrize("name", MUTANTS)
 def test_found_by_the_edges_alone(name: str, seed: int) -> None:
     subject = mutant(*MUTANTS[name])
-    trials = engine.edge_trials(576, 128, "all", seed)
+    trials = engine.edge_trials(subject.plan(), "all", seed)
     report = engine.check(subject, examples=1, seed=seed, shrink_seconds=0.0)
     assert report.failure is not None, name
     assert report.examples <= len(trials)

@@ -451,6 +451,12 @@ _SINCE_ORDERS = _rows(
             "loads by idle warps, and by lanes that do not take part in st.async, against the deallocation",
         ),
         (
+            "R23",
+            "an arrival of .cta scope at another CTA's mbarrier: its writes are not released to the waiter",
+            "CUT#3643, CUT#3324, quack#63",
+            "arrivals, waits, fences and atomics of each scope, within a cluster and between clusters",
+        ),
+        (
             "R24",
             "a multicast copy is issued before the other receiver has armed its mbarrier and freed the tile",
             "inclusionAI/humming#54, inclusionAI/humming#56",

@@ -78,9 +78,9 @@ void Grids::mbarrier_done(Cta& cta, const Mbarrier& b, const Origin&) {
   if (auto it = all.find(b.offset); it != all.end() && it->second.now) it->second.before = true;
 }
 
-void Grids::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t members, bool relaxed) {
+void Grids::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t members, int32_t order) {
   auto& all = blocks_[&cta].mbarriers;
-  if (auto it = all.find(offset); !relaxed && it != all.end() && it->second.before) lanes(x.w) |= members;
+  if (auto it = all.find(offset); order != 1 && it != all.end() && it->second.before) lanes(x.w) |= members;
 }
 
 void Grids::issue(AsyncOp& op) {

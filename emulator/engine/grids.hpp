@@ -67,7 +67,7 @@ class Grids : public Listener {
   void mbarrier_arrive(const Exec&, Cta&, uint32_t offset, uint32_t lanes, bool releases) override;
   void mbarrier_commit(Cta&, uint32_t offset) override;
   void mbarrier_done(Cta&, const Mbarrier&, const Origin&) override;
-  void mbarrier_pass(const Exec&, Cta&, uint32_t offset, uint32_t lanes, bool relaxed) override;
+  void mbarrier_pass(const Exec&, Cta&, uint32_t offset, uint32_t lanes, int32_t order) override;
   // An asynchronous operation knows what its thread knew at the issue.
   void issue(AsyncOp&) override;
   void completing(const AsyncOp&) override;

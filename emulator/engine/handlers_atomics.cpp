@@ -20,7 +20,8 @@ Step atom(Exec& x, const Instr& i) {
   const int32_t* swaps = values + elements;
   const int32_t* results = op == Reduction::Cas ? swaps + elements : swaps;
   const bool returns = i.o[s::dst] != INT32_MIN;
-  x.order = static_cast<uint8_t>(i.m[s::order] | kStrong | kAtomic);
+  x.order = static_cast<uint16_t>(i.m[s::order] | kStrong | kAtomic |
+                                  (i.m[s::scope] ? i.m[s::scope] : kScopeGpu) << kScopeBit);
   if (op == Reduction::Add && type == Element::F32 && elements == 1 && !returns && space == Space::Global) {
     // What gradients are accumulated with: the same as below, for one f32.
     const float* added = x.src<float>(values[0]);

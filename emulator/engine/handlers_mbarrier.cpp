@@ -245,14 +245,12 @@ Step mbarrier_wait(Exec& x, const Instr& i) {
   }
   if (done) {
     if (uniform)
-      x.e.tell(&Listener::mbarrier_pass, x, x.cta, first_offset, done,
-               i.m[slot::mbarrier_wait::relaxed] != 0);
+      x.e.tell(&Listener::mbarrier_pass, x, x.cta, first_offset, done, i.m[slot::mbarrier_wait::order]);
     else
       for (uint32_t m = done; m; m &= m - 1) {
         uint32_t offset;
         if (bar_at(x, i, __builtin_ctz(m), false, offset))
-          x.e.tell(&Listener::mbarrier_pass, x, x.cta, offset, m & (0u - m),
-                   i.m[slot::mbarrier_wait::relaxed] != 0);
+          x.e.tell(&Listener::mbarrier_pass, x, x.cta, offset, m & (0u - m), i.m[slot::mbarrier_wait::order]);
       }
   }
   if (!done && uniform && i.m[slot::mbarrier_wait::suspends] && !x.s->timed_out) {

@@ -15,7 +15,7 @@ Step ld(Exec& x, const Instr& i) {
                  reg = static_cast<uint32_t>(i.m[slot::ld::register_bytes]);
   const uint32_t size = element * static_cast<uint32_t>(i.m[slot::ld::elements]);
   const int32_t* regs = &x.e.program.vec[static_cast<size_t>(i.vec)];
-  x.order = static_cast<uint8_t>(i.m[slot::ld::order]);
+  x.order = static_cast<uint16_t>(i.m[slot::ld::order]);
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
     const uint8_t* p =
@@ -44,7 +44,7 @@ Step st(Exec& x, const Instr& i) {
                  reg = static_cast<uint32_t>(i.m[slot::st::register_bytes]);
   const uint32_t size = element * static_cast<uint32_t>(i.m[slot::st::elements]);
   const int32_t* regs = &x.e.program.vec[static_cast<size_t>(i.vec)];
-  x.order = static_cast<uint8_t>(i.m[slot::st::order]);
+  x.order = static_cast<uint16_t>(i.m[slot::st::order]);
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
     uint8_t* p = x.store(space, address_of(x, i.o[slot::st::base], i.imm, i.m[slot::st::width], l), size, l);

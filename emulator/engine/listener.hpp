@@ -38,7 +38,7 @@ class Listener {
   // griddepcontrol.
   virtual void grid_wait(const Exec&) {}
   virtual void grid_launch_dependents(const Exec&) {}
-  // `spaces` of fence.proxy.async: 1 shared, 2 global memory.
+  // `spaces` of fence.proxy.async: 1 shared, 2 global memory; of a thread fence its scope.
   virtual void fence(const Exec&, Fence, int32_t /*spaces*/) {}
   // fence.proxy.tensormap::generic, with the map's address of an .acquire; a copy that completes now has read
   // its map.
@@ -62,8 +62,8 @@ class Listener {
   virtual void mbarrier_expected(const Cta&, const Mbarrier&, int64_t /*bytes*/, const Origin&) {}
   virtual void mbarrier_deliver(Cta&, const Mbarrier&, int64_t /*bytes*/, const Origin&) {}
   virtual void mbarrier_done(Cta&, const Mbarrier&, const Origin&) {}
-  // Lanes waited for one mbarrier with success.
-  virtual void mbarrier_pass(const Exec&, Cta&, uint32_t /*offset*/, uint32_t /*lanes*/, bool /*relaxed*/) {}
+  // Lanes waited for one mbarrier with success: 0 acquiring, 1 .relaxed, 2 an explicit .acquire.cta.
+  virtual void mbarrier_pass(const Exec&, Cta&, uint32_t /*offset*/, uint32_t /*lanes*/, int32_t /*order*/) {}
   // All lanes of the group did.
   virtual void mbarrier_passed(const Exec&, uint32_t /*offset*/, uint32_t /*parity*/) {}
 

@@ -195,6 +195,9 @@ struct AsyncOp {
 // kCollective: one access that stands for all lanes of the warp. kForCopy: made at issue in place of a copy
 // that reads the bytes itself, by its own proxy.
 enum : uint8_t { kStrong = 1, kAcquires = 2, kReleases = 4, kAtomic = 8, kCollective = 16, kForCopy = 32 };
+// From kScopeBit on the scope of a strong one, as of a fence.
+constexpr int kScopeBit = 8;
+enum Scope : uint8_t { kNoScope, kScopeCta, kScopeCluster, kScopeGpu, kScopeSys };
 
 struct Counters {
   uint64_t warp_instructions = 0;
@@ -282,7 +285,7 @@ struct Exec {
   const uint8_t* consts;
   uint32_t mask;
   const Instr* instr;
-  uint8_t order = 0;  // of the access that the handler makes: kStrong and so on
+  uint16_t order = 0;  // of the access that the handler makes: kStrong and so on
 
   template <class T>
   const T* src(int32_t off) const {

@@ -50,6 +50,7 @@ struct Access {
   Origin at;
   Path path = Path::Generic;
   bool strong = false;  // atomic, relaxed, volatile or stronger
+  uint8_t scope = 0;    // then
 };
 
 struct CopyParts;
@@ -101,7 +102,7 @@ class Races : public Listener {
   void mbarrier_commit(Cta& cta, uint32_t offset) override;
   void mbarrier_deliver(Cta& cta, const Mbarrier& b, int64_t bytes, const Origin& at) override;
   void mbarrier_done(Cta& cta, const Mbarrier& b, const Origin& at) override;
-  void mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, bool relaxed) override;
+  void mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, int32_t order) override;
 
   void named_arrive(const Exec& x, uint32_t id) override;
   void named_done(const Cta& cta, uint32_t id) override;
@@ -137,7 +138,9 @@ class Races : public Listener {
   void async_shared(Cta& cta, uint32_t offset, uint32_t size, bool write) override;
   void async_global(const GlobalBuffer& b, uint64_t address, uint32_t size, bool write, bool add) override;
   void async_atomic() override {
-    if (op_) accesses_[op_->reads].strong = true;
+    if (!op_) return;
+    accesses_[op_->reads].strong = true;
+    accesses_[op_->reads].scope = 3;  // .gpu
   }
   void mma_shape(uint32_t shape) override { accesses_[op_->writes].shape = shape; }
   void tmem(Cta& cta, int sixteenth, uint16_t units, int column, int columns, bool write,
@@ -162,8 +165,10 @@ class Races : public Listener {
     std::shared_ptr<Knowledge> know;
     std::array<Tick, kOrders> own{};
     Tick maps_released = 0;
-    std::shared_ptr<Knowledge> fenced;  // at the last thread fence: what strong writes after it release
-    std::vector<uint64_t> seen;         // flags read since: what the next thread fence acquires
+    // At the last thread fence of .cta, .cluster, .gpu or wider: what strong writes after it release.
+    std::array<std::shared_ptr<Knowledge>, 3> fenced;
+    // Flags read since, with the scope of the read: what the next thread fence acquires.
+    std::vector<std::pair<uint64_t, uint8_t>> seen;
   };
   struct BulkThread {
     int64_t committed = 0;
@@ -173,6 +178,22 @@ class Races : public Listener {
     uint32_t agent = 0;
     std::array<std::vector<Tick>, 32> commits;
     std::array<Tick, 32> waited{}, fenced{};
+  };
+  struct Releaser {  // a CTA
+    uint32_t cluster = 0;
+    int32_t rank = 0;
+  };
+  // What strong writes of one location have released.
+  struct Flag {
+    Knowledge wide;     // to the whole GPU
+    Releaser by;        // the last that did
+    uint8_t reach = 0;  // the narrowest scope that has all who did; 0: nobody yet
+    struct Narrow {
+      Releaser by;
+      uint8_t scope;
+      Knowledge know;
+    };
+    std::vector<Narrow> narrow;
   };
   struct ClusterState;
   struct Thread {  // one warp
@@ -199,7 +220,8 @@ class Races : public Listener {
     bool has_commits = false;
     Clock commits, committed;  // arrived so far, and in complete phases
     std::shared_ptr<Knowledge> done;
-    std::set<uint32_t> checked;  // warps that know of the init
+    std::shared_ptr<Knowledge> far, far_done;  // of arrivals from other CTAs; null before the first
+    std::set<uint32_t> checked;                // warps that know of the init
   };
   struct Meeting {  // a named or cluster barrier
     Knowledge gather;
@@ -233,9 +255,13 @@ class Races : public Listener {
   void release(const Exec& x, uint32_t lanes, Knowledge& to);
   void proxy_fence(const Warp& w, uint32_t lanes, bool shared, bool global);
   void own_fence(const Warp& w, uint32_t lanes, Order order);
-  void thread_fence(const Warp& w, uint32_t lanes);
+  void thread_fence(const Warp& w, uint32_t lanes, uint8_t scope);
   void after_thread_sync(const Warp& w, uint32_t lanes);
-  void flag(const Exec& x, uint64_t key, int lane, bool write);  // of a strong access
+  void flag(const Exec& x, uint64_t key, int lane, bool write);   // of a strong access
+  static uint8_t distance(const Releaser& a, const Releaser& b);  // the narrowest scope that has both
+  static Knowledge& released_at(Flag& f, const Releaser& by, uint8_t scope);
+  void acquire_flag(const Warp& w, uint32_t lanes, const Flag& f, uint8_t scope);
+  static bool together(const Access& a, const Access& b);  // the scope of each includes the other
   void touch_tmem(const View& v, Cta& cta, int sixteenth, uint16_t units, int column, int columns,
                   bool write);
   std::shared_ptr<View> issued(const Origin& at, const char* engine, uint64_t queue);
@@ -314,7 +340,7 @@ class Races : public Listener {
   CtaState* state_ = nullptr;
   std::vector<Access> accesses_;
   std::unordered_map<uint64_t, Pipe> pipes_;
-  std::unordered_map<uint64_t, Knowledge> flags_;
+  std::unordered_map<uint64_t, Flag> flags_;
   std::set<uint32_t> released_;  // clusters that have released something in global memory
   PagedShadow global_;
   uint32_t next_base_ = 0;                    // of the agents of the next cluster

@@ -76,6 +76,7 @@ const View& Races::running(const Exec& x, int lane) {
     view_.writes = record(t, x.origin(lane), x.mask, Path::Generic);
     finish(view_.writes, t.agent, t.now, x.mask);
     accesses_[view_.writes].strong = x.order & kStrong;
+    accesses_[view_.writes].scope = static_cast<uint8_t>(x.order >> kScopeBit);
   }
   view_.lanes = x.order & kCollective ? t.all : 1u << lane;
   if (x.order & kCollective) view_.know = joined(t);
@@ -135,7 +136,10 @@ void Races::async_global(const GlobalBuffer& b, uint64_t address, uint32_t size,
   const uint32_t id = write ? v.writes : v.reads;
   if (!id) return;
   const int8_t lane = lane_of(v);
-  if (add) accesses_[id].strong = true;
+  if (add) {  // .relaxed.gpu each (PTX ISA 9.7.9.25.4.2)
+    accesses_[id].strong = true;
+    accesses_[id].scope = kScopeGpu;
+  }
   granules(address, size, [&](uint64_t a, uint16_t units) {
     visit(global_, global_.at(a >> 4), units, id, lane, write, v, Place::Global, v.at.rank, a);
   });

@@ -128,7 +128,10 @@ void Races::mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t l
     else if (t.groups.size() == 1)
       b->checked.insert(t.agent);
   }
-  if (releases) {
+  if (releases && far) {
+    if (!b->far) b->far = std::make_shared<Knowledge>();
+    release(x, lanes, *b->far);
+  } else if (releases) {
     release(x, lanes, b->gather);
   } else {
     for (const Group& g : t.groups)
@@ -136,7 +139,7 @@ void Races::mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t l
   }
 }
 
-void Races::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, bool relaxed) {
+void Races::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, int32_t order) {
   Barrier* b = barrier(cta, offset);
   if (!b) return;
   Thread& t = thread(x.w);
@@ -147,8 +150,9 @@ void Races::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lan
     knows_init(view_of(t, group_of(t, lane), 1u << lane), id, cta, offset, false);
     if (t.groups.size() == 1) b->checked.insert(t.agent);
   }
-  if (b->done && !relaxed) {
+  if (b->done && order != 1) {
     acquire(x.w, lanes, *b->done);
+    if (b->far_done && order == 0) acquire(x.w, lanes, *b->far_done);
     if (b->has_commits)
       for (Group& g : t.groups)
         if (g.lanes & lanes) mutable_knowledge(g).of[kCommitted].join(b->committed);
@@ -160,6 +164,9 @@ void Races::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lan
       Knowledge& know = mutable_knowledge(g);
       know.of[kBeforeSync].join(b->done->of[kBeforeSync]);
       know.started |= b->done->started;
+      if (!b->far_done) continue;
+      know.of[kBeforeSync].join(b->far_done->of[kBeforeSync]);
+      know.started |= b->far_done->started;
     }
   }
   t.barrier = static_cast<int32_t>(offset);
@@ -208,6 +215,7 @@ void Races::mbarrier_done(Cta& cta, const Mbarrier& bar, const Origin&) {
   b->phases = bar.phase;
   b->gather.of[kHappens].raise(b->agent, bar.phase);
   b->done = std::make_shared<Knowledge>(b->gather);
+  if (b->far) b->far_done = std::make_shared<Knowledge>(*b->far);
   if (b->has_commits) b->committed = b->commits;
 }
 

@@ -32,11 +32,11 @@ void Races::map_release(const Exec& x) {
     g.maps_released = t.now;
   }
   t.now++;
-  thread_fence(x.w, x.mask);
+  thread_fence(x.w, x.mask, kScopeSys);
 }
 
 void Races::map_acquire(const Exec& x, uint32_t lanes, uint64_t address) {
-  thread_fence(x.w, lanes);
+  thread_fence(x.w, lanes, kScopeSys);
   Thread& t = thread(x.w);
   for (Group& g : t.groups) {
     if (!(g.lanes & lanes)) continue;

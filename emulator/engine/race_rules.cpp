@@ -45,12 +45,18 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
                     const View& v, Place place, int rank, uint64_t address) {
   const Access& a = accesses_[first.record];
   const Access& b = accesses_[second];
-  if (a.strong && b.strong) return;
+  if (a.strong && b.strong && together(a, b)) return;
   auto say = [&](Severity severity, const char* code, const std::string& missing) {
     report(severity, code, first.record, first_writes, second, second_writes, place, rank, address, missing);
   };
   const bool writes = a.path == Path::Generic && v.path == Path::Generic && place != Place::Tmem &&
                       first_writes && second_writes;
+  if (a.strong && b.strong && !covered(v, kHappens, a, lane)) {
+    say(Severity::Error, "race-scope",
+        "a scope of both accesses that includes the other's thread: .cluster within a cluster, .gpu beyond "
+        "it");
+    return;
+  }
   if (a.cluster != b.cluster && !covered(v, kHappens, a, lane)) {
     const char* missing =
         "clusters run in any order and at once: only a release and an acquire at gpu scope order them, or "

@@ -148,7 +148,8 @@ void Races::warp_sync(const Warp& w, uint32_t lanes) {
     for (size_t k = 0; k < kOrders; ++k) merged.own[k] = std::min(merged.own[k], g.own[k]);
     merged.maps_released = std::min(merged.maps_released, g.maps_released);
     merged.seen.insert(merged.seen.end(), g.seen.begin(), g.seen.end());
-    if (!merged.fenced) merged.fenced = g.fenced;
+    for (size_t k = 0; k < merged.fenced.size(); ++k)
+      if (!merged.fenced[k]) merged.fenced[k] = g.fenced[k];
   }
   if (!merged.lanes) return;
   std::erase_if(t.groups, [&](const Group& g) { return (g.lanes & lanes) != 0; });
@@ -163,7 +164,7 @@ void Races::fence(const Exec& x, Fence kind, int32_t spaces) {
     case Fence::None:
       break;
     case Fence::Thread:
-      thread_fence(x.w, x.mask);
+      thread_fence(x.w, x.mask, static_cast<uint8_t>(spaces));
       break;
     case Fence::ProxyAsync:
       proxy_fence(x.w, x.mask, spaces & 1, spaces & 2);
@@ -220,20 +221,53 @@ void Races::after_thread_sync(const Warp& w, uint32_t lanes) {
   }
 }
 
+// ---- strong accesses: who reads what, with scopes that include each other (PTX ISA 8.7, 8.10)
+
+uint8_t Races::distance(const Releaser& a, const Releaser& b) {
+  return a.cluster != b.cluster ? kScopeGpu : a.rank != b.rank ? kScopeCluster : kScopeCta;
+}
+
+bool Races::together(const Access& a, const Access& b) {
+  const uint8_t far = distance({a.cluster, a.at.rank}, {b.cluster, b.at.rank});
+  return a.scope >= far && b.scope >= far;
+}
+
+// Where a release of this scope is kept.
+Knowledge& Races::released_at(Flag& f, const Releaser& by, uint8_t scope) {
+  if (scope >= kScopeGpu) {
+    f.reach = f.reach ? std::max(f.reach, distance(f.by, by)) : static_cast<uint8_t>(kScopeCta);
+    f.by = by;
+    return f.wide;
+  }
+  for (Flag::Narrow& n : f.narrow)
+    if (n.scope == scope && distance(n.by, by) == kScopeCta) return n.know;
+  f.narrow.push_back({by, scope, {}});
+  return f.narrow.back().know;
+}
+
+void Races::acquire_flag(const Warp& w, uint32_t lanes, const Flag& f, uint8_t scope) {
+  const Releaser me{thread(w).home->serial, w.cta->rank};
+  if (f.reach && scope >= std::max(f.reach, distance(f.by, me))) acquire(w, lanes, f.wide);
+  for (const Flag::Narrow& n : f.narrow)
+    if (const uint8_t far = distance(n.by, me); n.scope >= far && scope >= far) acquire(w, lanes, n.know);
+}
+
 // fence.acq_rel, fence.sc, membar: what strong accesses before it read is acquired, what strong writes after
-// it store is released (PTX ISA 8.10.2).
-void Races::thread_fence(const Warp& w, uint32_t lanes) {
+// it store is released (PTX ISA 8.10.2), as far as the scopes of both reach.
+void Races::thread_fence(const Warp& w, uint32_t lanes, uint8_t scope) {
   Thread& t = thread(w);
   split(t, lanes);
-  for (Group& g : t.groups) {
-    if (!(g.lanes & lanes)) continue;
-    std::vector<uint64_t> keys;
-    keys.swap(g.seen);
-    for (uint64_t key : keys) {
-      if (auto f = flags_.find(key); f != flags_.end()) mutable_knowledge(g).join(f->second);
-    }
-    g.fenced = std::make_shared<Knowledge>();
-    publish(t, g, g.lanes, *g.fenced);
+  for (size_t k = 0; k < t.groups.size(); ++k) {
+    if (!(t.groups[k].lanes & lanes)) continue;
+    std::vector<std::pair<uint64_t, uint8_t>> seen;
+    seen.swap(t.groups[k].seen);
+    for (const auto& [key, read] : seen)
+      if (auto f = flags_.find(key); f != flags_.end())
+        acquire_flag(w, t.groups[k].lanes, f->second, std::min(read, scope));
+    Group& g = t.groups[k];
+    auto fenced = std::make_shared<Knowledge>();
+    publish(t, g, g.lanes, *fenced);
+    for (size_t reach = 0; reach < std::min<size_t>(scope, 3); ++reach) g.fenced[reach] = fenced;
   }
   t.now++;
 }
@@ -241,26 +275,34 @@ void Races::thread_fence(const Warp& w, uint32_t lanes) {
 // A red does not read for its thread: it acquires nothing (PTX ISA 8.11.1).
 void Races::flag(const Exec& x, uint64_t key, int lane, bool write) {
   Thread& t = thread(x.w);
+  const uint8_t scope = static_cast<uint8_t>(x.order >> kScopeBit);
   const auto known = flags_.find(key);
   const bool reads = !write || ((x.order & kAtomic) && x.instr->o[slot::atom::dst] != INT32_MIN);
   if (reads && known != flags_.end()) {
     if (x.order & kAcquires) {
-      acquire(x.w, 1u << lane, known->second);
+      acquire_flag(x.w, 1u << lane, known->second, scope);
     } else {
       auto& seen = group_of(t, lane).seen;
-      if (seen.empty() || seen.back() != key) seen.push_back(key);
+      if (seen.empty() || seen.back().first != key) seen.push_back({key, scope});
     }
   }
   if (!write) return;
+  const Releaser me{t.home->serial, x.cta.rank};
+  auto give = [&](uint8_t reach, auto&& fill) {
+    Knowledge& to = released_at(flags_[key], me, reach);
+    fill(to);
+    to.started = 0;  // ranks are of one cluster
+    if (reach >= kScopeGpu) released_.insert(t.home->serial);
+  };
   if (x.order & kReleases) {
-    release(x, 1u << lane, flags_[key]);
-  } else if (const Group& g = group_of(t, lane); g.fenced) {
-    flags_[key].join(*g.fenced);
-  } else {
+    give(scope, [&](Knowledge& to) { release(x, 1u << lane, to); });
     return;
   }
-  flags_[key].started = 0;  // ranks are of one cluster
-  released_.insert(t.home->serial);
+  const auto fenced = group_of(t, lane).fenced;
+  const size_t widest = std::min<size_t>(scope, 3);
+  for (size_t reach = widest; reach >= 1; --reach)
+    if (fenced[reach - 1] && (reach == widest || fenced[reach - 1] != fenced[reach]))
+      give(static_cast<uint8_t>(reach), [&](Knowledge& to) { to.join(*fenced[reach - 1]); });
 }
 
 }  // namespace tileproof

@@ -97,7 +97,7 @@ def _slot(d: Decoder, part: Operand, type_: str) -> int:
 )
 def atomic(d: Decoder, i: Instruction, m: Modifiers) -> None:
     returns = i.opcode.startswith("atom")
-    order = access_order(m)
+    order = access_order(m) & 7  # its scope stands in a slot of its own
     m.take("relaxed", "release", *(("acquire", "acq_rel") if returns else ()))
     scope = m.take(*SCOPES[1:]) or ""
     space = m.take("global", "shared", "shared::cta", "shared::cluster")

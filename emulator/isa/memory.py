@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tileproof.emulator.decode import Decoder
 from tileproof.emulator.orders import order
 from tileproof.emulator.program import LOCAL_WINDOW, NONE, PARAM_WINDOW, SHARED_WINDOW, TYPE_BYTES, Register
@@ -73,13 +75,22 @@ _STORES = (
     f"[.L2::cache_hint]}}[{_EVICT_L2}]{_WIDE} "
     "@sm_100 @ptx8.8"
 )
-# How strong an access is, as the race checker reads it: 1 strong, 2 acquires, 4 releases.
+# How strong an access is, as the race checker reads it: 1 strong, 2 acquires, 4 releases; scope from bit 8.
 _ORDER = {"weak": 0, "relaxed": 1, "volatile": 1, "acquire": 3, "release": 5, "acq_rel": 7}
 
 
 def access_order(m: Modifiers) -> int:
     """The strength of an access, from words that stay in `m`."""
-    return next((_ORDER[word] for word in m.left if word in _ORDER), 0)
+    order = next((_ORDER[word] for word in m.left if word in _ORDER), 0)
+    return order | scope_of(m.left, "sys") << 8 if order else 0  # volatile: as .relaxed.sys (PTX ISA 9.7.9.8)
+
+
+_SCOPES = ("cta", "cluster", "gpu", "sys")
+
+
+def scope_of(words: Sequence[str], default: str) -> int:
+    """1 for .cta, 2 .cluster, 3 .gpu, 4 .sys: order of SCOPES in isa/atomics.py and of engine/machine.hpp."""
+    return 1 + _SCOPES.index(next((word for word in words if word in _SCOPES), default))
 
 
 def _operands(i: Instruction) -> tuple[Operand, ...]:

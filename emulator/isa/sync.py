@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tileproof.emulator.decode import Decoder
+from tileproof.emulator.isa.memory import scope_of
 from tileproof.emulator.orders import order
 from tileproof.emulator.program import NONE
 from tileproof.emulator.ptx import Immediate, Instruction, Operand, Pair, Sink
@@ -32,9 +33,10 @@ slots("mbarrier.pending_count", operands="dst state")
 slots(
     "mbarrier.wait",
     operands="dst base value",
-    modifiers="space width parity suspends relaxed",
+    modifiers="space width parity suspends order",
     visible=True,
 )
+# spaces: of a proxy fence; of a thread fence its scope.
 slots("fence", modifiers="kind spaces")
 
 
@@ -332,7 +334,7 @@ def _is_address(operand: Operand) -> bool:
 )
 def mbarrier_wait(d: Decoder, i: Instruction, m: Modifiers) -> None:
     parity = m.take("parity")
-    relaxed = "relaxed" in m.left
+    order = 1 if "relaxed" in m.left else 2 if "cta" in m.left else 0
     space = _own_space(m)
     p, target, value, *_hint = i.operands
     base, displacement, width = d.address(target)
@@ -345,7 +347,7 @@ def mbarrier_wait(d: Decoder, i: Instruction, m: Modifiers) -> None:
         width=width,
         parity=int(bool(parity)),
         suspends=int("try_wait" in i.opcode),
-        relaxed=int(relaxed),
+        order=order,
         imm=displacement,
     )
 
@@ -373,7 +375,8 @@ def fence(d: Decoder, i: Instruction, m: Modifiers) -> None:
     if "mbarrier_init" in words:
         d.emit("fence", kind=INIT_FENCE)
     elif "proxy" not in words:
-        d.emit("fence", kind=THREAD_FENCE)
+        words = ["gpu" if word == "gl" else word for word in words]
+        d.emit("fence", kind=THREAD_FENCE, spaces=scope_of(words, "sys"))
     elif "tensormap::generic" in words:
         address, size = i.operands if "acquire" in words else (None, None)
         if size is not None and not (isinstance(size, Immediate) and size.value == 128):

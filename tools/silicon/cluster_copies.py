@@ -1,6 +1,6 @@
 """Bulk copies and multicast in a cluster of two CTAs: which spellings of a shared address a card takes.
 
-    python tools/silicon/cluster_copies.py          # on the card; needs cuda-bindings
+    python -m tileproof.tools.silicon.cluster_copies          # on the card; needs cuda-bindings
 
 One launch per row: the copy, how the shared addresses that it names were made (`symbol`: the address of a
 shared variable, which holds the CTA's rank in bits 24 and up; `number`: a constant without the rank; `mapa`:

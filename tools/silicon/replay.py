@@ -1,6 +1,6 @@
 """Repeats recorded launches (tools/silicon/record.py) on a CUDA card and compares every buffer bit for bit.
 
-    python tools/silicon/replay.py build/silicon.npz evidence.json [--all]
+    python -m tileproof.tools.silicon.replay build/silicon.npz evidence.json [--all]
 
 Needs a CUDA driver and cuda-bindings; PTX is retargeted to the card's own architecture. Launches whose PTX
 the driver does not assemble for this card are counted by the assembler's words. A launch that breaks the

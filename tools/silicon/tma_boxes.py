@@ -1,6 +1,6 @@
 """Where a Hopper card puts the rows of a swizzled box, and which innermost coordinates it copies from.
 
-    python tools/silicon/tma_boxes.py          # on the card; needs numpy and a CUDA driver
+    python -m tileproof.tools.silicon.tma_boxes          # on the card; needs cuda-bindings
 
 One 2-D tile load per line: bytes of the innermost box extent, rows, innermost coordinate in bytes, offset of
 the destination from a 1024-byte boundary; then the shared bytes that were written, or the card's error. An

@@ -97,7 +97,7 @@ def handed_on(wait_ld: str, wait_bytes: str, schedule: Schedule) -> tuple[Launch
     IDLE: bar.warp.sync -1; {BEFORE} mbarrier.arrive.shared::cta.b64 _, [1032]; setp.ne.u32 %p3, %r2, 0; @%p3 bra.uni END;
     {wait(1032)} {AFTER} tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r100, 32; bra.uni END;
     TAKE: setp.ge.u32 %p2, %t, 64; @%p2 bra END; {wait_bytes}
-    mad.lo.u32 %r4, %t, 4, 2048; ld.shared.u32 %r6, [%r4]; mad.wide.u32 %rd1, %t, 4, %a0; st.global.u32 [%rd1], %r6;
+    mad.lo.u32 %r4, %t, 4, 2048; mapa.shared::cluster.u32 %r4, %r4, 1; ld.shared.u32 %r6, [%r4]; mad.wide.u32 %rd1, %t, 4, %a0; st.global.u32 [%rd1], %r6;
     END: {CLUSTER_SYNC.replace(".aligned", "")}"""
     memory = Memory()
     out = memory.empty(64, np.uint32)

@@ -124,7 +124,6 @@ def test_the_sizes_of_a_pair_differ(schedule: Schedule) -> None:
 
 @every_schedule
 def test_dealloc_of_the_other_cta_group(schedule: Schedule) -> None:
-    assert (
-        "cta_group::1"
-        in only(pair(f"{CLUSTER}\n{ALLOC}\n{CLUSTER}\n{dealloc(64)}", schedule), "tmem-dealloc").message
-    )
+    mixed, finding = pair(f"{CLUSTER}\n{ALLOC}\n{CLUSTER}\n{dealloc(64)}", schedule).findings[:2]
+    assert mixed.code == "cta-group-mixed"
+    assert finding.code == "tmem-dealloc" and "cta_group::1" in finding.message

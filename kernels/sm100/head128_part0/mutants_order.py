@@ -127,7 +127,7 @@ MUTANTS = (
         Reported("race-unordered", "ld.shared", "tcgen05.alloc", "a barrier", second_at="sm100/head128_part0/kernel.cuh: ptx::load_tmem_32_columns(this->tmem(Plan::tmem::P::column + s * kColumns), v);", first_at="sm100/head128_part0/kernel.cuh: allocator.allocate(Plan::tmem_columns, &smem.tmem_base);"),
     ),
     Mutant(
-        "p0-alloc-before-start", "TMEM of the pair is allocated before the CTAs have met", "H24", KERNEL,
+        "p0-alloc-before-start", "TMEM of the pair is allocated before the CTAs have met", "", KERNEL,
         (_ptx("cute::cluster_arrive_relaxed();", "barrier.cluster.arrive"), _ptx("cute::cluster_wait();", "barrier.cluster.wait")),
         Reported("pair-not-started", "tcgen05.alloc", says=("has started", "a cluster barrier"), second_at="sm100/head128_part0/kernel.cuh: allocator.allocate(Plan::tmem_columns, &smem.tmem_base);"),
     ),

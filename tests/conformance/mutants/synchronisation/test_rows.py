@@ -26,7 +26,7 @@ CLEAN = (
 
 
 @pytest.mark.corpus(
-    "H1", "H2", "H3", "H4", "H5", "H6", "H7", "H24", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "R11",
+    "H1", "H2", "H3", "H4", "H5", "H6", "H7", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "R11",
     "R12", "R13", "R14",
 )  # fmt: skip
 @pytest.mark.parametrize("name", ROWS)

@@ -93,7 +93,7 @@ def copied(
     commit = "[1024];" if group == 1 else "[1024], %h1;"
     multicast = ".multicast::cluster" if group == 2 else ""
     body = f"""mov.u32 %r20, %cluster_ctarank; mov.b16 %h1, 3;
-    {init_barrier(1024)} {alloc(32, group=group)} {fill(8).replace("%v<128>", "%v<8>")}
+    {init_barrier(1024)} {CLUSTER_SYNC if group == 2 else ""} {alloc(32, group=group)} {fill(8).replace("%v<128>", "%v<8>")}
     mad.wide.u32 %rd2, %r20, 4096, %a1; mul.wide.u32 %rd3, %t, 4; add.u64 %rd2, %rd2, %rd3; mad.lo.u32 %r61, %t, 4, 4096; add.u32 %r61, %r61, %own; mov.u32 %r60, 0;
     LOOP: ld.global.u32 %r62, [%rd2]; st.shared.u32 [%r61], %r62; add.u64 %rd2, %rd2, 512; add.u32 %r61, %r61, 512; add.u32 %r60, %r60, 1; setp.lt.u32 %p1, %r60, 8; @%p1 bra LOOP;
     fence.proxy.async; tcgen05.fence::before_thread_sync; bar.sync 0; {CLUSTER_SYNC} tcgen05.fence::after_thread_sync;

@@ -83,6 +83,10 @@ class Scalar:
     type: ScalarType
     value: int | float
 
+    def encode(self) -> bytes:
+        """The bytes that the kernel reads."""
+        return np.array(self.value, dtype=SCALAR_FORMATS[self.type]).tobytes()
+
 
 @dataclass(frozen=True)
 class TensorMapSpec:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from hypothesis import strategies as st
 from tileproof.conformance.check.run import Subject, Verdict, run_trial
 from tileproof.conformance.check.trials import Trial, verdicts
-from tileproof.conformance.drivers.capture import Policy, Schedule
+from tileproof.conformance.drivers.capture import SEEDED, Policy, Schedule
 from tileproof.conformance.judge.compare import StageScore
 from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.problems import draws
@@ -86,20 +86,17 @@ class Report:
 def schedules(policy: PolicyChoice) -> st.SearchStrategy[Schedule]:
     """Schedules of one policy, or of all; shrinks towards "early" and seed 0."""
     seeds = st.integers(0, 2**16 - 1)
-    fixed: dict[str, st.SearchStrategy[Schedule]] = {
-        "early": st.just(Schedule("early")),
-        "late": st.just(Schedule("late")),
-        "random": seeds.map(lambda seed: Schedule("random", seed)),
-        "starve": seeds.map(lambda seed: Schedule("starve", seed)),
-        "pct": seeds.map(lambda seed: Schedule("pct", seed)),
-    }
-    return st.one_of(*fixed.values()) if policy == "all" else fixed[policy]
+
+    def of(one: Policy) -> st.SearchStrategy[Schedule]:
+        return seeds.map(lambda seed: Schedule(one, seed)) if one in SEEDED else st.just(Schedule(one))
+
+    return st.one_of(*map(of, POLICIES)) if policy == "all" else of(policy)
 
 
 def edge_trials(plan: KernelPlan, policy: PolicyChoice, seed: int) -> list[Trial]:
     """The edges under one policy, or each under its own ones."""
     return [
-        (case, Schedule(one, seed if one in ("random", "starve", "pct") else 0))
+        (case, Schedule(one, seed if one in SEEDED else 0))
         for name, case in fixed_cases(plan).items()
         for one in (EDGE_POLICIES.get(name, EDGE_POLICY) if policy == "all" else (policy,))
     ]
@@ -145,6 +142,10 @@ def check(
     report = Report(plan.name, subject.variant, subject.title())
     began = time.monotonic()
     smallest: list[Trial] = []
+
+    def tell() -> None:
+        progress(report.examples, True)
+
     try:
         fixed = edge_trials(plan, policy, seed) if with_edges else []
         trials = fixed + drawn(plan, policy, seed, examples)
@@ -153,13 +154,11 @@ def check(
             smallest.append(trials[number])
             deadline = time.process_time() + shrink_seconds
             if number < len(fixed):
-                _shrink_edge(subject, smallest, deadline, lambda: progress(report.examples, True))
+                _shrink_edge(subject, smallest, deadline, tell)
             else:
                 passed = set(trials[len(fixed) : number])
                 budget = (policy, seed, examples)
-                _shrink_drawn(
-                    subject, budget, passed, smallest, deadline, lambda: progress(report.examples, True)
-                )
+                _shrink_drawn(subject, budget, passed, smallest, deadline, tell)
     except (KeyboardInterrupt, Stopped):
         report.interrupted = True
     if smallest:

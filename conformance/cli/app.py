@@ -38,7 +38,6 @@ from tileproof.spec.machine.errors import TileproofError
 
 PASS, DEFECT, COULD_NOT_CHECK = 0, 1, 2
 TODAY = "today"
-SEEDED = ("random", "starve", "pct")  # policies that take a seed
 
 
 class Errors(click.Group):
@@ -254,6 +253,8 @@ def _seed(text: str) -> int:
 def _replay(kernel: str, report: Any, extra: list[str]) -> str:
     if report.failure is None:
         return ""
+    from tileproof.conformance.drivers.capture import SEEDED
+
     schedule = report.failure.schedule
     words = ["tileproof", "check", kernel, f"--case={report.failure.case.as_json()}"]
     words += [f"--policy={schedule.policy}"]

@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 Policy = Literal["early", "late", "random", "starve", "pct"]
+SEEDED: tuple[Policy, ...] = ("random", "starve", "pct")  # policies that take a seed
 
 
 @dataclass(frozen=True)
 class Schedule:
     """When asynchronous operations complete, among the moments that the ISA allows, and who moves
-    (`tileproof.emulator.Schedule`); `seed` is for "random", "starve" and "pct".
+    (`tileproof.emulator.Schedule`); `seed` is for `SEEDED` policies.
     """
 
     policy: Policy = "early"

@@ -7,7 +7,6 @@ that made it. Sources: CUDA driver API (cuLaunchKernelEx, cuTensorMapEncodeTiled
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 from tileproof.kernels.launch import (
     ADDRESS_BYTES,
-    SCALAR_FORMATS,
     TENSOR_MAP_ALIGNMENT,
     TENSOR_MAP_BYTES,
     Buffer,
@@ -130,8 +128,7 @@ class Card:
         return values[0] if len(values) == 1 else tuple(values)
 
     def _module(self, ptx: str) -> Any:
-        key = hashlib.sha256(ptx.encode()).hexdigest()
-        if key not in self._modules:
+        if ptx not in self._modules:
             option = self._api.CUjit_option
             log = bytearray(8192)
             image = retarget(ptx, self.facts.arch).encode() + b"\0"
@@ -144,8 +141,8 @@ class Card:
             if int(code):
                 text = bytes(log).split(b"\0")[0].decode().strip()
                 raise NotAssembled(text.split("\n")[0][:200] if text else f"error {int(code)}")
-            self._modules[key] = module
-        return self._modules[key]
+            self._modules[ptx] = module
+        return self._modules[ptx]
 
     def _place(self, buffer: Buffer, fill: int) -> int:
         whole = np.full(buffer.nbytes + 2 * GUARD, GUARD_BYTE, np.uint8)
@@ -197,7 +194,7 @@ class Card:
         if isinstance(item, Buffer):
             return addresses[item.name].to_bytes(ADDRESS_BYTES, "little")
         if isinstance(item, Scalar):
-            return np.array(item.value, SCALAR_FORMATS[item.type]).tobytes()
+            return item.encode()
         if isinstance(item, TensorMapSpec):
             return self._tensor_map(item, addresses[item.buffer.name])
         assert isinstance(item, Struct)

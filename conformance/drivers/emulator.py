@@ -30,7 +30,6 @@ from tileproof.emulator.program import SHARED_RESERVED
 from tileproof.emulator.trace import Trace
 from tileproof.kernels.launch import (
     ADDRESS_BYTES,
-    SCALAR_FORMATS,
     Buffer,
     Launch,
     Scalar,
@@ -178,7 +177,7 @@ def _bytes(item: Buffer | Scalar | TensorMapSpec, buffers: dict[str, Any]) -> by
     if isinstance(item, Buffer):
         return int(buffers[item.name].address).to_bytes(ADDRESS_BYTES, "little")
     if isinstance(item, Scalar):
-        return np.array(item.value, dtype=SCALAR_FORMATS[item.type]).tobytes()
+        return item.encode()
     return bytes(_tensor_map(item, buffers).encode())
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hypothesis import strategies as st
-from tileproof.conformance.check.run import Subject, Verdict, run_trial
+from tileproof.conformance.check.run import KernelUnderTest, RunVerdict, run_case
 from tileproof.conformance.check.trials import Trial, verdicts
 from tileproof.conformance.drivers.capture import SEEDED, Policy, Schedule
 from tileproof.conformance.judge.compare import StageScore
@@ -73,7 +73,7 @@ class Report:
     failure: Failure | None = None
     interrupted: bool = False  # before all examples had run, or while a failing one was made smaller
 
-    def count(self, verdict: Verdict) -> None:
+    def count(self, verdict: RunVerdict) -> None:
         """Adds one trial."""
         self.examples += 1
         self.agreed += verdict.agreed
@@ -120,7 +120,7 @@ def _draw(
 
 
 def check(
-    subject: Subject,
+    subject: KernelUnderTest,
     *,
     examples: int,
     seed: int,
@@ -162,13 +162,13 @@ def check(
     except (KeyboardInterrupt, Stopped):
         report.interrupted = True
     if smallest:
-        report.failure = Failure(*smallest[-1], run_trial(subject, *smallest[-1]).findings)
+        report.failure = Failure(*smallest[-1], run_case(subject, *smallest[-1]).findings)
     report.seconds = time.monotonic() - began
     return report
 
 
 def _first_failing(
-    subject: Subject, trials: list[Trial], report: Report, progress: Progress, jobs: int
+    subject: KernelUnderTest, trials: list[Trial], report: Report, progress: Progress, jobs: int
 ) -> int | None:
     """The number of the first trial with a finding; counts every trial up to it."""
     for number, verdict in enumerate(verdicts(subject, trials, jobs)):
@@ -180,7 +180,7 @@ def _first_failing(
 
 
 def _shrink_edge(
-    subject: Subject, smallest: list[Trial], deadline: float, progress: Callable[[], None]
+    subject: KernelUnderTest, smallest: list[Trial], deadline: float, progress: Callable[[], None]
 ) -> None:
     """Appends ever simpler failing trials to `smallest`."""
     shrinking = True
@@ -192,14 +192,14 @@ def _shrink_edge(
             if time.process_time() > deadline:
                 return
             progress()
-            if run_trial(subject, *trial, explain=False).findings:
+            if run_case(subject, *trial, explain=False).findings:
                 smallest.append(trial)
                 shrinking = True
                 break
 
 
 def _shrink_drawn(
-    subject: Subject,
+    subject: KernelUnderTest,
     budget: tuple[PolicyChoice, int, int],
     passed: set[Trial],
     smallest: list[Trial],
@@ -220,7 +220,7 @@ def _shrink_drawn(
             progress()
             try:
                 # Shrinking asks only whether a case fails: what caused it is told of the last one.
-                wrong = run_trial(subject, case, schedule, explain=False).findings
+                wrong = run_case(subject, case, schedule, explain=False).findings
             except Exception as error:
                 raise _Abort from error
             if not wrong:
@@ -241,11 +241,11 @@ def _shrink_drawn(
         pass
 
 
-def replay(subject: Subject, case: AnyCase, schedule: Schedule) -> Report:
+def replay(subject: KernelUnderTest, case: AnyCase, schedule: Schedule) -> Report:
     """The report of one given trial."""
     report = Report(subject.plan().name, subject.variant, subject.title())
     began = time.monotonic()
-    verdict = run_trial(subject, case, schedule)
+    verdict = run_case(subject, case, schedule)
     report.count(verdict)
     if verdict.findings:
         report.failure = Failure(case, schedule, verdict.findings)

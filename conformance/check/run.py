@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from tileproof.conformance.diagnose.cause import AXES, diagnose
-from tileproof.conformance.drivers.capture import Observed, Schedule
+from tileproof.conformance.drivers.capture import RunResult, Schedule
 from tileproof.conformance.judge import rows
 from tileproof.conformance.judge.compare import Comparison, Divergence, StageScore, compare, index, order
 from tileproof.conformance.judge.endtoend import EndToEnd
@@ -30,11 +30,11 @@ from tileproof.spec.problems import problem_type
 from tileproof.spec.problems.base import known_stage, tiling_of
 from tileproof.spec.problems.sparse_mla_bwd.inputs import BF16
 
-Driver = Callable[[Launch, KernelPlan, Schedule, bool], Observed]
+Driver = Callable[[Launch, KernelPlan, Schedule, bool], RunResult]
 
 
 @dataclass(frozen=True)
-class Subject:
+class KernelUnderTest:
     """What is under test: one variant of a kernel, its production and probe build (None: it has no probe
     build), and the driver that runs them.
     """
@@ -66,7 +66,7 @@ class Subject:
 
 
 @dataclass
-class Verdict:
+class RunVerdict:
     """What one trial showed. `findings` come in order: the first diverging stage first.
 
     `unrepeated`: nothing is wrong but that another schedule gives other outputs.
@@ -79,7 +79,9 @@ class Verdict:
     unrepeated: bool = False
 
 
-def run_trial(subject: Subject, case: AnyCase, schedule: Schedule, *, explain: bool = True) -> Verdict:
+def run_case(
+    subject: KernelUnderTest, case: AnyCase, schedule: Schedule, *, explain: bool = True
+) -> RunVerdict:
     """Runs production, then the probe build; judges stage after stage, then one build against the other.
 
     `explain` false leaves the causes of wrong values out.
@@ -87,12 +89,12 @@ def run_trial(subject: Subject, case: AnyCase, schedule: Schedule, *, explain: b
     inputs = case.inputs()
     plan, probe = subject.plan(), subject.probe
 
-    def launch(built: Built, is_probe: bool, when: Schedule, taps: bool) -> Observed:
+    def launch(built: Built, is_probe: bool, when: Schedule, taps: bool) -> RunResult:
         described = subject.kernel.launch(inputs, built, is_probe)
         plant_canaries(plan, inputs, described)
         return subject.driver(described, plan, when, taps)
 
-    def under(when: Schedule, again: Callable[[], Observed] | None = None) -> Verdict:
+    def under(when: Schedule, again: Callable[[], RunResult] | None = None) -> RunVerdict:
         return judge(
             plan,
             inputs,
@@ -119,21 +121,21 @@ def run_trial(subject: Subject, case: AnyCase, schedule: Schedule, *, explain: b
 def judge(
     plan: KernelPlan,
     inputs: Any,
-    production: Observed,
-    probe: Callable[[], Observed] | None,
+    production: RunResult,
+    probe: Callable[[], RunResult] | None,
     stages: Sequence[str] = (),
     *,
     coded: bool = False,
-    again: Callable[[], Observed] | None = None,
+    again: Callable[[], RunResult] | None = None,
     explain: bool = True,
-) -> Verdict:
+) -> RunVerdict:
     """Everything wrong with two launches on the same inputs; the probe build (None: there is none) runs when
     production is clean.
 
     `stages` restricts the stages that are compared. `again` launches the production build under another
     schedule; it runs when both builds are clean, and its outputs must be the same (`disagree`).
     """
-    verdict = Verdict()
+    verdict = RunVerdict()
     problem, tiling = problem_type(plan.problem), tiling_of(plan)
     wanted = [name for name in problem.stages if name in (stages or plan.stages)]
     faults: list[Finding] = []
@@ -185,7 +187,7 @@ def judge(
     return verdict
 
 
-def _count(verdict: Verdict, scores: Mapping[str, StageScore]) -> None:
+def _count(verdict: RunVerdict, scores: Mapping[str, StageScore]) -> None:
     for name, score in scores.items():
         verdict.scores.setdefault(name, StageScore()).add(score)
 
@@ -209,7 +211,7 @@ def _wrong_tiles(
 
 
 def _disagreements(
-    plan: KernelPlan, production: Observation, probe: Observation, verdict: Verdict
+    plan: KernelPlan, production: Observation, probe: Observation, verdict: RunVerdict
 ) -> list[Finding]:
     """Tiles that both builds show but not with the same bits."""
     other = index(probe.tiles)

@@ -6,22 +6,24 @@ import multiprocessing
 import signal
 from collections.abc import Iterator, Sequence
 
-from tileproof.conformance.check.run import Subject, Verdict, run_trial
+from tileproof.conformance.check.run import KernelUnderTest, RunVerdict, run_case
 from tileproof.conformance.drivers.capture import Schedule
 from tileproof.conformance.problems.generators import AnyCase
 
 Trial = tuple[AnyCase, Schedule]
 
-_subject: Subject | None = None  # of a worker: inherited by fork, since builds and drivers do not pickle
+_subject: KernelUnderTest | None = (
+    None  # of a worker: inherited by fork, since builds and drivers do not pickle
+)
 
 
-def verdicts(subject: Subject, trials: Sequence[Trial], jobs: int = 1) -> Iterator[Verdict]:
+def verdicts(subject: KernelUnderTest, trials: Sequence[Trial], jobs: int = 1) -> Iterator[RunVerdict]:
     """The verdict of each trial, in order, without causes. With `jobs` > 1 later trials run ahead; closing
     the iterator ends them.
     """
     if jobs <= 1 or len(trials) <= 1:
         for case, schedule in trials:
-            yield run_trial(subject, case, schedule, explain=False)
+            yield run_case(subject, case, schedule, explain=False)
         return
     global _subject
     _subject = subject
@@ -37,6 +39,6 @@ def _ignore_interrupts() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _one(trial: Trial) -> Verdict:
+def _one(trial: Trial) -> RunVerdict:
     assert _subject is not None
-    return run_trial(_subject, *trial, explain=False)
+    return run_case(_subject, *trial, explain=False)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Literal
 
-from tileproof.conformance.check.run import Subject
-from tileproof.conformance.drivers.capture import Observed, Schedule
+from tileproof.conformance.check.run import KernelUnderTest
+from tileproof.conformance.drivers.capture import RunResult, Schedule
 from tileproof.conformance.mutants.defects import build_planted, require_own
 from tileproof.emulator.causes import Allow
 from tileproof.kernels.compile import Built
@@ -29,7 +29,7 @@ def on_emulator(
     allow: Sequence[Allow] = (),
     strict: bool = False,
     seconds_limit: float = 0.0,
-) -> Subject:
+) -> KernelUnderTest:
     """Builds `kernel` (cached) and pairs it with the emulator's driver; `races` checks the order of all
     accesses in the launches that are judged stage by stage; `allow` are findings accepted on purpose;
     `strict` takes the ISA by the letter; `seconds_limit` (0: none) stops a launch that runs longer.
@@ -38,7 +38,7 @@ def on_emulator(
 
     require_own(kernel, planted)
 
-    def driver(launch: Launch, plan: KernelPlan, schedule: Schedule, taps: bool) -> Observed:
+    def driver(launch: Launch, plan: KernelPlan, schedule: Schedule, taps: bool) -> RunResult:
         return emulator.run(
             launch,
             plan,
@@ -56,6 +56,6 @@ def on_emulator(
         return build_planted(kernel, variant, planted, probe)
 
     probe = (lambda: build(True)) if kernel.probe else None
-    subject = Subject(kernel, variant, build(False), probe, driver, tuple(stages))
+    subject = KernelUnderTest(kernel, variant, build(False), probe, driver, tuple(stages))
     subject.plan()
     return subject

@@ -39,7 +39,7 @@ REPOSITORIES = {
 
 
 @dataclass(frozen=True)
-class Row:
+class CorpusRow:
     """One public bug; `why_not` is empty where it applies to the kernels here, else says why it does not."""
 
     id: str
@@ -54,7 +54,7 @@ class Row:
 class Coverage:
     """A row with the tests that carry its mark, each ``path::name`` relative to the repository."""
 
-    row: Row
+    row: CorpusRow
     tests: tuple[str, ...]
 
     @property
@@ -66,8 +66,10 @@ class Coverage:
         return "does not apply"
 
 
-def _rows(group: str, table: Sequence[tuple[str, str, str, str]], why_not: str = "") -> tuple[Row, ...]:
-    return tuple(Row(i, group, bug, tuple(links.split(", ")), what, why_not) for i, bug, links, what in table)
+def _rows(group: str, table: Sequence[tuple[str, str, str, str]], why_not: str = "") -> tuple[CorpusRow, ...]:
+    return tuple(
+        CorpusRow(i, group, bug, tuple(links.split(", ")), what, why_not) for i, bug, links, what in table
+    )
 
 
 _INDICES = _rows(
@@ -531,7 +533,7 @@ _SINCE_NUMERICS = _rows(
     ),
 )
 
-ROWS: Mapping[str, Row] = MappingProxyType(
+ROWS: Mapping[str, CorpusRow] = MappingProxyType(
     {
         row.id: row
         for table in (

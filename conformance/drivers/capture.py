@@ -92,7 +92,7 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Observed:
+class RunResult:
     """One launch as seen from outside."""
 
     outputs: Mapping[str, Output]

@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
-from tileproof.conformance.drivers.capture import MachineFinding, Observed, Output, Schedule
+from tileproof.conformance.drivers.capture import MachineFinding, Output, RunResult, Schedule
 from tileproof.conformance.drivers.card import CardFacts, Ran
 from tileproof.conformance.drivers.driver import Capability
 from tileproof.kernels.launch import Launch
@@ -50,13 +50,13 @@ class CudaDriver:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def run(self, launch: Launch, plan: KernelPlan, schedule: Schedule, taps: bool) -> Observed:
+    def run(self, launch: Launch, plan: KernelPlan, schedule: Schedule, taps: bool) -> RunResult:
         """One launch (two, on different starting bytes); TileproofError when there is no card, the PTX does
         not assemble for it, or the launch does not fit it.
         """
         return self.observe(launch)
 
-    def observe(self, launch: Launch) -> Observed:
+    def observe(self, launch: Launch) -> RunResult:
         """`run` of a launch that no plan describes."""
         kind, value = self._ask(launch)
         outputs: dict[str, Output] = {}
@@ -79,7 +79,7 @@ class CudaDriver:
             ]
         else:
             findings.append(MachineFinding(severity="error", code=kind, message=str(value)))
-        return Observed(outputs=outputs, findings=tuple(findings))
+        return RunResult(outputs=outputs, findings=tuple(findings))
 
     def close(self) -> None:
         """Ends the worker."""

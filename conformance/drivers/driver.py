@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
-from tileproof.conformance.drivers.capture import Observed, Schedule
+from tileproof.conformance.drivers.capture import RunResult, Schedule
 from tileproof.kernels.launch import Launch
 from tileproof.spec.plan import KernelPlan
 
@@ -31,7 +31,7 @@ class Driver(Protocol):
     @property
     def capabilities(self) -> frozenset[Capability]: ...
 
-    def run(self, launch: Launch, plan: KernelPlan, schedule: Schedule, taps: bool) -> Observed:
+    def run(self, launch: Launch, plan: KernelPlan, schedule: Schedule, taps: bool) -> RunResult:
         """One launch; `taps` asks for captures and races where the driver has them."""
         ...
 

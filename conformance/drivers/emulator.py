@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
-from tileproof.conformance.drivers.capture import Capture, MachineFinding, Observed, Output, Schedule, Waiter
+from tileproof.conformance.drivers.capture import Capture, MachineFinding, Output, RunResult, Schedule, Waiter
 from tileproof.conformance.drivers.names import PlanNames, barrier_at, code_place, k_block
 from tileproof.emulator import Buffer as PlacedBuffer
 from tileproof.emulator import (
@@ -58,7 +58,7 @@ def run(
     allow: Sequence[Allow] = (),
     strict: bool = False,
     seconds_limit: float = 0.0,
-) -> Observed:
+) -> RunResult:
     """Executes `launch`; with `taps` every observation of the plan is captured, with `races` the order of
     all accesses is checked. `allow`: findings accepted on purpose, which go to `Observed.allowed`;
     `strict` takes the ISA by the letter; `seconds_limit` (0: none) stops a launch that runs longer.
@@ -76,7 +76,7 @@ def run_traced(
     schedule: Schedule | EmulatorSchedule,
     limit: int = 1_000_000,
     seconds_limit: float = 0.0,
-) -> tuple[Observed, Trace]:
+) -> tuple[RunResult, Trace]:
     """As `run`, without captures, and the launch's first `limit` events."""
     observed, trace = _run(launch, plan, schedule, False, "fast", limit, False, seconds_limit=seconds_limit)
     assert trace is not None
@@ -94,7 +94,7 @@ def _run(
     allow: Sequence[Allow] = (),
     strict: bool = False,
     seconds_limit: float = 0.0,
-) -> tuple[Observed, Trace | None]:
+) -> tuple[RunResult, Trace | None]:
     result, buffers = launch_on(
         launch,
         schedule=schedule
@@ -115,7 +115,7 @@ def _run(
         for name, buffer in launch.buffers().items()
         if buffer.direction == "out"
     }
-    observed = Observed(
+    observed = RunResult(
         outputs=outputs,
         captures=tuple(_capture(record) for record in result.taps),
         findings=tuple(_finding(plan, finding, dynamic) for finding in result.findings),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tileproof.conformance.drivers.capture import Observed
+from tileproof.conformance.drivers.capture import RunResult
 from tileproof.conformance.drivers.names import barrier_at, barrier_name
 from tileproof.conformance.observe.finding import Finding
 from tileproof.spec.plan import KernelPlan
 
 
-def barrier_findings(plan: KernelPlan, observed: Observed, build: str) -> list[Finding]:
+def barrier_findings(plan: KernelPlan, observed: RunResult, build: str) -> list[Finding]:
     """Barriers with another arrival count than the plan's, with phases of another number of announced bytes,
     and barriers that no CTA of a rank initialises; of the last nothing is said when the machine found an
     error, which may have stopped the launch before, and of a driver that lists no mbarrier.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from tileproof.conformance.drivers.capture import Observed
+from tileproof.conformance.drivers.capture import RunResult
 from tileproof.conformance.judge.compare import StageScore, honest, score
 from tileproof.conformance.judge.patterns import arrangement
 from tileproof.conformance.observe.finding import Finding
@@ -40,7 +40,7 @@ class EndToEnd:
         return self._known[stage]
 
     def judge(
-        self, plan: KernelPlan, observed: Observed, build: str, stages: list[str]
+        self, plan: KernelPlan, observed: RunResult, build: str, stages: list[str]
     ) -> tuple[dict[str, StageScore], list[Finding]]:
         """Scores and findings of the plan's outputs among `stages`.
 

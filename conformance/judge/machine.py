@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tileproof.conformance.drivers.capture import MachineFinding, Observed, Waiter
+from tileproof.conformance.drivers.capture import MachineFinding, RunResult, Waiter
 from tileproof.conformance.drivers.names import barrier_name, role_of
 from tileproof.conformance.judge.barriers import barrier_findings
 from tileproof.conformance.observe.captures import captured, parts_of, publication
@@ -16,7 +16,7 @@ from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
 from tileproof.spec.problems.sparse_mla_bwd.tiling import k_blocks
 
 
-def machine_findings(plan: KernelPlan, inputs: Inputs, observed: Observed, build: str) -> list[Finding]:
+def machine_findings(plan: KernelPlan, inputs: Inputs, observed: RunResult, build: str) -> list[Finding]:
     """The machine's errors, one per cause: unrolled code, CTAs and warps repeat it in many instructions."""
     together: dict[tuple[object, ...], list[MachineFinding]] = {}
     for seen in observed.findings:
@@ -29,7 +29,7 @@ def machine_findings(plan: KernelPlan, inputs: Inputs, observed: Observed, build
 
 
 def attribute(
-    plan: KernelPlan, inputs: Inputs, observed: Observed, seen: MachineFinding, build: str
+    plan: KernelPlan, inputs: Inputs, observed: RunResult, seen: MachineFinding, build: str
 ) -> Finding:
     """The finding in the plan's terms: the warp's role, the token and CTA, the barrier, the stage, the
     k-block.
@@ -134,7 +134,7 @@ def _stage_of_warp(plan: KernelPlan, warp: int | None) -> str:
 
 
 def _first_unpublished(
-    plan: KernelPlan, inputs: Inputs, observed: Observed, token: int | None
+    plan: KernelPlan, inputs: Inputs, observed: RunResult, token: int | None
 ) -> tuple[str, int | None, int | None, str]:
     """The first tile, token by token, whose barrier never completed: where a hang began to show."""
     tokens = range(inputs.problem.s_q) if token is None else [token]

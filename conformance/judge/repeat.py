@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.drivers.capture import Observed
+from tileproof.conformance.drivers.capture import RunResult
 from tileproof.conformance.judge.rows import Rows
 from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.observe.observation import axes_of
@@ -16,8 +16,8 @@ from tileproof.spec.plan import KernelPlan, OutputObservation
 def outputs_differ(
     plan: KernelPlan,
     outputs: Sequence[OutputObservation],
-    first: Observed,
-    second: Observed,
+    first: RunResult,
+    second: RunResult,
     sums: Sequence[Rows],
     what: str,
 ) -> list[Finding]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.drivers.capture import Observed, Output
+from tileproof.conformance.drivers.capture import Output, RunResult
 from tileproof.conformance.judge.compare import StageScore, honest, score
 from tileproof.conformance.judge.patterns import arrangement
 from tileproof.conformance.observe.finding import Finding
@@ -61,7 +61,7 @@ def plant_canaries(plan: KernelPlan, inputs: Inputs, launch: Launch) -> None:
 
 
 def judge_rows(
-    plan: KernelPlan, chain: Chain, observed: Observed, build: str, *, explain: bool = True
+    plan: KernelPlan, chain: Chain, observed: RunResult, build: str, *, explain: bool = True
 ) -> list[Rows]:
     """Every accumulated output against the sums of the kernel's own tiles (or of its tiles' references).
 

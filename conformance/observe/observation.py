@@ -8,7 +8,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from tileproof.conformance.drivers.capture import Observed, Output
+from tileproof.conformance.drivers.capture import Output, RunResult
 from tileproof.conformance.observe.captures import captured_tiles
 from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.observe.tiles import StageTile
@@ -29,7 +29,7 @@ class Observation:
 
 
 def observe(
-    plan: KernelPlan, inputs: Any, observed: Observed, build: str, *, probe: bool = False
+    plan: KernelPlan, inputs: Any, observed: RunResult, build: str, *, probe: bool = False
 ) -> Observation:
     """Every stage tile that the plan says can be seen: in TMEM, SMEM and outputs, or in the probe build's
     outputs.

@@ -15,7 +15,7 @@ struct Change {
     if (!operation) return {};
     return {static_cast<Reduction>(operation - 1), static_cast<Element>(type)};
   }
-  // Subnormals are kept: seen on silicon, against the manual's text (facts/sm100.md section 14).
+  // Subnormals are kept: seen on silicon, against the manual's text (docs/assumptions.md).
   void apply(uint8_t* to, const uint8_t* from, uint32_t bytes) const {
     if (!op) {
       std::memcpy(to, from, bytes);

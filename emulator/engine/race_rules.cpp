@@ -1,4 +1,4 @@
-// Whether two conflicting accesses are ordered as the PTX ISA asks (facts/sm100.md section 7.2), and the
+// Whether two conflicting accesses are ordered as the PTX ISA asks (docs/races.md), and the
 // finding when they are not.
 #include "machine.hpp"
 #include "race.hpp"
@@ -200,7 +200,8 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
       say(Severity::Note, "race-proxy-reader",
           std::string(fence) + " by the writing threads; one stands on the reading side only");
   }
-  // Rows 2 and 7 of facts/sm100.md section 7.2: a note, since CUTLASS's mainloops leave it out after a copy.
+  // Rows 2 and 7 of tests/emulator/test_races.py: a note, since CUTLASS's mainloops leave it out after a
+  // copy.
   if (tensor && place == Place::Shared && first_writes && a.agent != v.agent &&
       !covered(v, kAfterHappens, a, lane))
     say(Severity::Note, "race-operand-fence",

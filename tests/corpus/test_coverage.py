@@ -101,7 +101,7 @@ def test_the_command_lists_rows_tests_and_status() -> None:
     assert set(rows) == set(corpus.ROWS)
     assert rows["I1"]["status"] == "tested" and any("test_I1" in test for test in rows["I1"]["tests"])
     assert rows["H3"]["status"] == "tested" and any("synchronisation" in test for test in rows["H3"]["tests"])
-    other = corpus.Row("X1", "group", "bug", ("FM",), "", "no kernel here has such a thing")
+    other = corpus.CorpusRow("X1", "group", "bug", ("FM",), "", "no kernel here has such a thing")
     assert corpus.Coverage(other, ()).status == "does not apply"
     assert corpus.Coverage(other, ("a",)).status == "tested"
     text = CliRunner().invoke(main, ["corpus"])

@@ -43,7 +43,7 @@ def tensor(body: str, schedule: Schedule, cluster: int = 1, strict: bool = False
 READY = f"{ZERO}\n{P}\n{SYNC}\n{AFTER}"  # operands written and fenced
 DONE = f"{COMMIT}\n{wait(BAR)}\n{AFTER}"
 
-# name: (body with the edge between << and >>, code without it). Rows of facts/sm100.md section 7.2.
+# name: (body with the edge between << and >>, code without it). Rows: what must be ordered, and by what.
 TENSOR = {
     "2 proxy fence": (f"{ZERO}\n<<{P}>>\n{SYNC}\n{AFTER}\n{MMA}\n{DONE}", "race-proxy-fence"),
     "2 barrier": (f"{ZERO}\n{P}\n<<{SYNC}>>\n{AFTER}\n{MMA}\n{DONE}", "race-unordered"),

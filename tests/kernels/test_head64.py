@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 from tileproof.conformance.check import property as engine
-from tileproof.conformance.check.run import run_trial
+from tileproof.conformance.check.run import run_case
 from tileproof.conformance.check.under_test import on_emulator
 from tileproof.conformance.cli.app import main
 from tileproof.conformance.drivers.capture import Schedule
@@ -73,7 +73,7 @@ def test_every_stage_conforms(d_qk: int) -> None:
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda s: f"{s.policy}{s.seed}")
 def test_every_schedule_and_every_stage(schedule: Schedule) -> None:
-    verdict = run_trial(on_emulator(KERNEL, KERNEL.variant(d_qk=576)), WHOLE, schedule)
+    verdict = run_case(on_emulator(KERNEL, KERNEL.variant(d_qk=576)), WHOLE, schedule)
     assert verdict.findings == []
     # Tokens of 256, 130 and 0 slots have 4, 3 and 0 k-blocks; one CTA, two builds (dKV tiles: production).
     assert [verdict.scores[x].tiles for x in STAGES] == [6, 14, 14, 14, 14, 6, 7]

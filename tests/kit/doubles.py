@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.drivers.capture import Capture, Observed, Output
+from tileproof.conformance.drivers.capture import Capture, Output, RunResult
 from tileproof.spec.machine import tmem
 from tileproof.spec.numerics import round_f32
 from tileproof.spec.plan import KernelPlan
@@ -37,7 +37,7 @@ def machine(
     *,
     probe: bool = False,
     publish: int | None = None,
-) -> Observed:
+) -> RunResult:
     """What a driver would hand back. `plant` returns a tile's value (None: the tile is not written).
 
     `publish`: only the first so many k-blocks of each token complete their barrier, as in a hang.
@@ -77,4 +77,4 @@ def machine(
         )
     if probe:
         outputs["P"] = P
-    return Observed(outputs=outputs, captures=() if probe else tuple(captures))
+    return RunResult(outputs=outputs, captures=() if probe else tuple(captures))

@@ -17,7 +17,7 @@ from tileproof.tools.crosscheck.ptx import BASES, Base, text_of
 
 
 @dataclass(frozen=True)
-class Program:
+class KnownProgram:
     """A program and its answer. `wrong` says what is wrong with it in words, empty for a right one.
 
     `topic` groups the rows of the table. `edits` are (find, replace) pairs, each of which must occur once.
@@ -31,170 +31,170 @@ class Program:
     edits: tuple[tuple[str, str], ...] = ()
 
 
-PROGRAMS: tuple[Program, ...] = (
-    Program("pipeline", "barriers", "pipeline", "two warps pass a tile in shared memory by mbarriers"),
-    Program(
+PROGRAMS: tuple[KnownProgram, ...] = (
+    KnownProgram("pipeline", "barriers", "pipeline", "two warps pass a tile in shared memory by mbarriers"),
+    KnownProgram(
         "missing-arrive", "barriers", "pipeline", "the same, lane 9 of the consumer does not arrive",
         "deadlock: the producer waits for 32 arrivals and gets 31",
         (("mbarrier.arrive.shared::cta.b64 _, [empty];", "@%other mbarrier.arrive.shared::cta.b64 _, [empty];"),),
     ),
-    Program(
+    KnownProgram(
         "count-too-high", "barriers", "pipeline", "the same, the barrier is initialised for 33 arrivals",
         "deadlock: nobody makes the 33rd arrival",
         (("[full], 32;", "[full], 33;"),),
     ),
-    Program(
+    KnownProgram(
         "count-too-low", "barriers", "pipeline", "the same, the barrier is initialised for 31 arrivals",
         "the 32nd arrival counts for the next phase",
         (("[full], 32;", "[full], 31;"),),
     ),
-    Program(
+    KnownProgram(
         "never-initialised", "barriers", "pipeline", "the same, one barrier is not initialised",
         "an mbarrier is used before mbarrier.init",
         (("@%first mbarrier.init.shared::cta.b64 [empty], 32;", ""),),
     ),
-    Program(
+    KnownProgram(
         "unwaited-phase", "barriers", "unwaited", "a phase that nobody waits for, complete by bar.sync, then one that is"
     ),
-    Program(
+    KnownProgram(
         "named-barrier", "barriers", "named", "two warps pass a tile in shared memory by bar.sync"
     ),
-    Program(
+    KnownProgram(
         "named-count", "barriers", "named", "the same, one warp names 96 threads",
         "the two warps disagree on the thread count of barrier 1",
         (("bar.sync 1, 64; // reader", "bar.sync 1, 96;"),),
     ),
-    Program(
+    KnownProgram(
         "read-without-wait", "shared memory", "pipeline", "the same, the consumer does not wait for the first tile",
         "race: the tile is read while it may not be written yet",
         (("WAIT full 0", ""),),
     ),
-    Program(
+    KnownProgram(
         "overwrite-without-wait", "shared memory", "pipeline",
         "the same, the producer does not wait before the second tile",
         "race: the tile is overwritten while it may still be read",
         (("WAIT empty 0", ""),),
     ),
-    Program(
+    KnownProgram(
         "wrong-parity", "shared memory", "pipeline", "the same, the second wait names the parity of the first",
         "race: the wait passes at once, the second tile is read while it is written",
         (("WAIT full 1", "WAIT full 0"),),
     ),
-    Program(
+    KnownProgram(
         "never-written", "shared memory", "pipeline", "the same, the producer does not write the first tile",
         "shared memory is read that nothing has written",
         (("st.shared.b32 [%mine], %t; // first", ""),),
     ),
-    Program("tma-load", "copies", "tma_load", "a tile comes by TMA, an mbarrier says when"),
-    Program(
+    KnownProgram("tma-load", "copies", "tma_load", "a tile comes by TMA, an mbarrier says when"),
+    KnownProgram(
         "tma-read-early", "copies", "tma_load", "the same, read without waiting",
         "race: a thread reads what the copy is writing",
         (("WAIT full 0", ""),),
     ),
-    Program(
+    KnownProgram(
         "tma-bytes-too-many", "copies", "tma_load", "the same, the barrier expects 4 bytes more",
         "deadlock: the bytes never come",
         (("[full], 256;", "[full], 260;"),),
     ),
-    Program(
+    KnownProgram(
         "tma-bytes-too-few", "copies", "tma_load", "the same, the barrier expects half of the bytes",
         "the phase completes before the copy, the rest underflows the next one",
         (("[full], 256;", "[full], 128;"),),
     ),
-    Program("bulk-store", "copies", "bulk_store", "a tile goes out by TMA, then its buffer is written again"),
-    Program(
+    KnownProgram("bulk-store", "copies", "bulk_store", "a tile goes out by TMA, then its buffer is written again"),
+    KnownProgram(
         "bulk-overwrite", "copies", "bulk_store", "the same without wait_group.read",
         "race: the buffer is overwritten while the copy may still read it",
         (("@%first cp.async.bulk.wait_group.read 0;", ""),),
     ),
-    Program(
+    KnownProgram(
         "bulk-proxy-fence", "fences", "bulk_store", "the same without fence.proxy.async",
         "the copy may not see what the threads wrote: no proxy fence",
         (("fence.proxy.async.shared::cta;", ""),),
     ),
-    Program("mma", "tensor memory", "mma", "two MMAs into one accumulator, each read back by tcgen05.ld"),
-    Program(
+    KnownProgram("mma", "tensor memory", "mma", "two MMAs into one accumulator, each read back by tcgen05.ld"),
+    KnownProgram(
         "mma-read-early", "tensor memory", "mma", "the same, the first result is read without waiting for its commit",
         "race: tcgen05.ld reads the accumulator while the MMA writes it",
         (("WAIT done 0", ""),),
     ),
-    Program(
+    KnownProgram(
         "mma-overwrite", "tensor memory", "mma",
         "the same, the second MMA does not wait for the other warps' loads",
         "race: the MMA writes the accumulator while tcgen05.ld may read it",
         (("bar.sync 0; // loads", ""),),
     ),
-    Program(
+    KnownProgram(
         "mma-no-commit", "tensor memory", "mma", "the same, the second MMA is not committed",
         "deadlock: nobody signals the barrier",
         (("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [done]; // second", ""),),
     ),
-    Program(
+    KnownProgram(
         "mma-not-freed", "tensor memory", "mma", "the same without tcgen05.dealloc",
         "the CTA exits with tensor memory allocated",
         (("@%warp0 tcgen05.dealloc.cta_group::1.sync.aligned.b32 %tmem, 64;", ""),),
     ),
-    Program(
+    KnownProgram(
         "mma-wait-ld", "fences", "mma", "the same without tcgen05.wait::ld before the second MMA",
         "race: the load may not have read before the MMA writes",
         (("tcgen05.wait::ld.sync.aligned; // first", ""),),
     ),
-    Program(
+    KnownProgram(
         "mma-use-before-wait-ld", "fences", "mma", "the same, the loaded register is stored before its wait::ld",
         "the register is used before wait::ld (the PTX ISA asks for the wait; hardware waits by scoreboard)",
         (("tcgen05.wait::ld.sync.aligned; // first", "st.global.b32 [%rd0], %v1; tcgen05.wait::ld.sync.aligned;"),),
     ),
-    Program(
+    KnownProgram(
         "mma-fence-before", "fences", "mma", "the same without tcgen05.fence::before_thread_sync",
         "the barrier does not order the load before the MMA",
         (("tcgen05.fence::before_thread_sync; // loads", ""),),
     ),
-    Program(
+    KnownProgram(
         "mma-fence-after", "fences", "mma", "the same without tcgen05.fence::after_thread_sync",
         "the wait does not order the load after the MMA",
         (("tcgen05.fence::after_thread_sync; // first", ""),),
     ),
-    Program(
+    KnownProgram(
         "mma-proxy-fence", "fences", "mma", "the same without fence.proxy.async before the MMA",
         "the tensor core may not see the operands: no proxy fence",
         (("fence.proxy.async.shared::cta;", ""),),
     ),
-    Program("two-warps-global", "global memory", "global", "one warp writes a row, another reads it after bar.sync"),
-    Program(
+    KnownProgram("two-warps-global", "global memory", "global", "one warp writes a row, another reads it after bar.sync"),
+    KnownProgram(
         "global-race", "global memory", "global", "the same without bar.sync",
         "race: the row is read while it may not be written yet",
         (("bar.sync 0;", ""),),
     ),
-    Program(
+    KnownProgram(
         "out-of-bounds", "global memory", "global", "the same, the last lane writes past the buffer",
         "an access outside the buffer",
         (("// mine", "@%last add.u32 %r1, %r1, 256;"),),
     ),
-    Program("cluster", "clusters", "cluster", "a CTA arrives at its peer's barrier, both leave together"),
-    Program(
+    KnownProgram("cluster", "clusters", "cluster", "a CTA arrives at its peer's barrier, both leave together"),
+    KnownProgram(
         "cluster-no-init-sync", "clusters", "cluster", "the same without the cluster barrier after mbarrier.init",
         "the remote arrive may come before the init",
         (("CLUSTER_SYNC // init", ""),),
     ),
-    Program(
+    KnownProgram(
         "cluster-init-fence", "fences", "cluster", "the same without fence.mbarrier_init, the barrier arrival relaxed",
         "the remote arrive may not see the init: the relaxed cluster barrier publishes nothing",
         (("@%first fence.mbarrier_init.release.cluster;", ""),
          ("CLUSTER_SYNC // init", "barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;")),
     ),
-    Program(
+    KnownProgram(
         "cluster-early-exit", "clusters", "cluster", "the same, the owner leaves without waiting for the peer",
         "the remote arrive may come after the owner has exited",
         (("CLUSTER_SYNC // end", ""), ("WAIT full 0", "")),
     ),
-    Program(
+    KnownProgram(
         "cluster-one-address", "clusters", "cluster", "the same, both CTAs write the same words",
         "race: two CTAs store to the same addresses without order",
         (("mad.lo.u32 %r1, %rank, 128, %r1; // own row", ""),),
     ),
-    Program("red", "coverage", "red", "red.global.add.f32 by two warps into one row"),
-    Program("gather4", "coverage", "gather4", "a TMA gather of four rows"),
-    Program(
+    KnownProgram("red", "coverage", "red", "red.global.add.f32 by two warps into one row"),
+    KnownProgram("gather4", "coverage", "gather4", "a TMA gather of four rows"),
+    KnownProgram(
         "mma-ws", "coverage", "mma", "the same with tcgen05.mma.ws",
         "",
         (("tcgen05.mma.cta_group::1.kind::f16 [%tmem], %da, %db, %idesc, %no; // first",
@@ -202,28 +202,28 @@ PROGRAMS: tuple[Program, ...] = (
          ("tcgen05.mma.cta_group::1.kind::f16 [%tmem], %da, %db, %idesc, %no; // second",
           "tcgen05.mma.ws.cta_group::1.kind::f16 [%tmem], %da, %db, %idesc, %no;")),
     ),
-    Program(
+    KnownProgram(
         "bulk-copy-out", "coverage", "bulk_store", "the same as cp.async.bulk without a tensor map", "",
         (("cp.async.bulk.tensor.1d.global.shared::cta.tile.bulk_group [%map, {%r1}], [tile];",
           "cp.async.bulk.global.shared::cta.bulk_group [%out], [tile], 256;"),),
     ),
-    Program("printf", "coverage", "printf", "a kernel that prints"),
+    KnownProgram("printf", "coverage", "printf", "a kernel that prints"),
 )  # fmt: skip
 
 
 @cache
-def programs() -> dict[str, Program]:
+def programs() -> dict[str, KnownProgram]:
     """The programs by id."""
     return {one.id: one for one in PROGRAMS}
 
 
-def title_of(program: Program) -> str:
+def title_of(program: KnownProgram) -> str:
     """What it is, with the name of its right base for "the same"."""
     right = next(one.id for one in PROGRAMS if one.base == program.base and not one.edits)
     return program.title.replace("the same", right, 1)
 
 
-def launch_of(program: Program) -> Launch:
+def launch_of(program: KnownProgram) -> Launch:
     """Its launch: one cluster, `out` of 4-byte words, and where the base asks for it a tensor map over f32.
 
     TileproofError when an edit's text does not occur exactly once.
@@ -242,7 +242,7 @@ def launch_of(program: Program) -> Launch:
     )
 
 
-def _edited(program: Program, base: Base) -> str:
+def _edited(program: KnownProgram, base: Base) -> str:
     body = base.body
     for find, replace in program.edits:
         if body.count(find) != 1:

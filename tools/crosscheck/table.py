@@ -28,7 +28,7 @@ _VARIES = re.compile(r"\d+\.\d s\b|\d{4}-\d\d-\d\d")
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """What both tools say of one launch; `wrong` is empty when it is right."""
 
     name: str
@@ -39,15 +39,15 @@ class Row:
 
 
 @cache
-def row(name: str) -> Row:
+def row(name: str) -> TableRow:
     """Runs both on a program."""
     program = programs()[name]
     launch = launch_of(program)
     ours, theirs = first_opinion(launch, None, RANDOM), second_opinion(launch)
-    return Row(name, title_of(program), program.wrong, ours, theirs)
+    return TableRow(name, title_of(program), program.wrong, ours, theirs)
 
 
-def kernel_rows() -> Iterator[Row]:
+def kernel_rows() -> Iterator[TableRow]:
     """Runs both on one cluster of every kernel and width."""
     from tileproof.conformance.problems.case import one_token
     from tileproof.kernels.registry import kernels
@@ -59,10 +59,10 @@ def kernel_rows() -> Iterator[Row]:
             launch = found.launch(inputs, found.build(variant))
             ours = first_opinion(launch, plan, 1)
             title = f"{found.label(variant)}, {KERNEL_BLOCKS} k-blocks"
-            yield Row(found.name, title, "", ours, second_opinion(launch))
+            yield TableRow(found.name, title, "", ours, second_opinion(launch))
 
 
-def tables(rows: Sequence[Row], kernels: Sequence[Row], today: date) -> str:
+def tables(rows: Sequence[TableRow], kernels: Sequence[TableRow], today: date) -> str:
     """The generated part of docs/prove.md."""
     tool = f"sentryward {sentryward_version()}"
     lines = [
@@ -90,12 +90,12 @@ def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _counts(rows: Iterable[Row]) -> list[str]:
+def _counts(rows: Iterable[TableRow]) -> list[str]:
     """Who finds how many of the wrong programs, and what is said of the right ones."""
     wrong = [one for one in rows if one.wrong]
     right = [one for one in rows if not one.wrong]
 
-    def named(found: Iterable[Row]) -> str:
+    def named(found: Iterable[TableRow]) -> str:
         return ", ".join(f"`{one.name}`" for one in found) or "none"
 
     both = [one for one in wrong if sees(one.ours) and sees(one.theirs)]

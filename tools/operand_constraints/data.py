@@ -21,8 +21,8 @@ from tileproof.kernels import toolchain
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.tools.operand_constraints import nvcc as contract_nvcc
 from tileproof.tools.operand_constraints.families import load_rows, rows
-from tileproof.tools.operand_constraints.nvcc import Verdict
-from tileproof.tools.operand_constraints.rows import LoadRow, Row, row_of
+from tileproof.tools.operand_constraints.nvcc import NvccVerdict
+from tileproof.tools.operand_constraints.rows import LoadRow, OperandRow, row_of
 
 MODULE = "tileproof.tools.operand_constraints.data"
 FILE = (
@@ -35,10 +35,10 @@ FILE = (
 )
 
 
-AnyRow = Row | LoadRow
+AnyRow = OperandRow | LoadRow
 
 
-def write(path: Path, made: Sequence[AnyRow], found: Sequence[Verdict]) -> None:
+def write(path: Path, made: Sequence[AnyRow], found: Sequence[NvccVerdict]) -> None:
     """The data file: one row a line."""
     head = {
         "what": "operands of tcgen05.mma and loads of accumulators in CuTe: does nvcc compile them?",
@@ -58,7 +58,7 @@ def write(path: Path, made: Sequence[AnyRow], found: Sequence[Verdict]) -> None:
     )
 
 
-def machine(row: AnyRow, verdict: Verdict) -> dict[str, Any]:
+def machine(row: AnyRow, verdict: NvccVerdict) -> dict[str, Any]:
     """The machine's side of a row: whether it multiplies these operands rightly, as the contracts have it.
 
     Where nvcc says otherwise, "but" says why in a sentence.
@@ -72,11 +72,13 @@ def machine(row: AnyRow, verdict: Verdict) -> dict[str, Any]:
     return found
 
 
-def read(path: Path = FILE) -> tuple[dict[str, str], list[tuple[AnyRow, Verdict]]]:
+def read(path: Path = FILE) -> tuple[dict[str, str], list[tuple[AnyRow, NvccVerdict]]]:
     """(head, rows with their verdicts) of the data file."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        pairs = [(row_of(row), Verdict(row["compiles"], row.get("error", ""))) for row in data.pop("rows")]
+        pairs = [
+            (row_of(row), NvccVerdict(row["compiles"], row.get("error", ""))) for row in data.pop("rows")
+        ]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise TileproofError(
             "the verdicts cannot be read",
@@ -92,7 +94,7 @@ def all_rows() -> list[AnyRow]:
     return [*rows(), *load_rows()]
 
 
-def agrees(row: AnyRow, verdict: Verdict) -> bool:
+def agrees(row: AnyRow, verdict: NvccVerdict) -> bool:
     """Whether the contracts say of `row` what nvcc said."""
     return verdict.compiles == all(misfit.at != "compile" for misfit in row.misfits())
 
@@ -115,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, default=FILE, help=f"the file (default: {FILE.name})")
     options = parser.parse_args(arguments)
     start = time.monotonic()
-    pairs: list[tuple[AnyRow, Verdict]]
+    pairs: list[tuple[AnyRow, NvccVerdict]]
     if options.sample is None:
         made = all_rows()
         found = contract_nvcc.verdicts(made, progress=_say)
@@ -142,7 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if stale or wrong else 0
 
 
-def _summary(pairs: list[tuple[AnyRow, Verdict]], stale: int, wrong: int, seconds: float) -> str:
+def _summary(pairs: list[tuple[AnyRow, NvccVerdict]], stale: int, wrong: int, seconds: float) -> str:
     compiles = sum(verdict.compiles for _, verdict in pairs)
     return (
         f"{len(pairs)} rows: {compiles} compile, {len(pairs) - compiles} do not; "
@@ -151,7 +153,7 @@ def _summary(pairs: list[tuple[AnyRow, Verdict]], stale: int, wrong: int, second
     )
 
 
-def summary(pairs: Sequence[tuple[AnyRow, Verdict]]) -> dict[str, Any]:
+def summary(pairs: Sequence[tuple[AnyRow, NvccVerdict]]) -> dict[str, Any]:
     """Rows by what the contracts and nvcc say of them, for docs and tests."""
     counts = {"fits": 0, "compiles but does not fit": 0, "does not compile": 0}
     for row, verdict in pairs:

@@ -12,14 +12,14 @@ from typing import Any
 
 from tileproof.spec.machine.contracts import MmaForm
 from tileproof.spec.machine.contracts.view import atom
-from tileproof.tools.operand_constraints.rows import LoadRow, Operand, Row
+from tileproof.tools.operand_constraints.rows import LoadRow, OperandForm, OperandRow
 
 SEED = 20
 SWIZZLES = ("none", "32B", "64B", "128B")
 MAJORS = ("K", "MN")
 
 
-def rows() -> list[Row]:
+def rows() -> list[OperandRow]:
     """All rows, each once, in a fixed order."""
     pick = random.Random(SEED)
     families = (
@@ -41,22 +41,22 @@ def load_rows() -> list[LoadRow]:
     return [LoadRow(form, *load) for form in forms for load in loads]
 
 
-def _tile(mn: int, k: int, major: str = "K", swizzle: str = "128B", **more: Any) -> Operand:
-    return Operand("tile", (mn, k), major, swizzle, **more)
+def _tile(mn: int, k: int, major: str = "K", swizzle: str = "128B", **more: Any) -> OperandForm:
+    return OperandForm("tile", (mn, k), major, swizzle, **more)
 
 
-def _raw_of(shape: Any, stride: Any, bits: tuple[int, int, int] = (0, 4, 3), **more: Any) -> Operand:
-    return Operand("raw", shape=shape, stride=stride, bits=bits, **more)
+def _raw_of(shape: Any, stride: Any, bits: tuple[int, int, int] = (0, 4, 3), **more: Any) -> OperandForm:
+    return OperandForm("raw", shape=shape, stride=stride, bits=bits, **more)
 
 
-def _a(form: MmaForm, k: int, swizzle: str = "none", tiles: int = 1) -> Operand:
+def _a(form: MmaForm, k: int, swizzle: str = "none", tiles: int = 1) -> OperandForm:
     """A that fits `form`."""
     if form.a_space == "tmem":
-        return Operand("tmem", (tiles * form.a_rows, k), dtype=form.a_type)
+        return OperandForm("tmem", (tiles * form.a_rows, k), dtype=form.a_type)
     return _tile(tiles * form.a_rows, k, form.a_major, swizzle, dtype=form.a_type)
 
 
-def _b(form: MmaForm, k: int, swizzle: str = "none", tiles: int = 1) -> Operand:
+def _b(form: MmaForm, k: int, swizzle: str = "none", tiles: int = 1) -> OperandForm:
     return _tile(tiles * form.b_rows, k, form.b_major, swizzle, dtype=form.b_type)
 
 
@@ -91,7 +91,7 @@ def _ms(options: dict[str, Any]) -> tuple[int, ...]:
     return (128, 256) if options.get("cta_group") == 2 else (64, 128)
 
 
-def _fitting(pick: random.Random) -> Iterator[Row]:
+def _fitting(pick: random.Random) -> Iterator[OperandRow]:
     """Operands that fit, over forms, majors, swizzles, N and K."""
     for options in FORMS:
         ns = (64, 128, 256) if options.get("ws") else (32, 64, 96, 128, 160, 256)
@@ -102,56 +102,56 @@ def _fitting(pick: random.Random) -> Iterator[Row]:
                 form = MmaForm(m, pick.choice(ns), a_major=a_major, b_major=b_major, **options)  # type: ignore[arg-type]
                 a = _a(form, k, _swizzles_for(pick, form.a_rows, k, a_major))
                 b = _b(form, k, _swizzles_for(pick, form.b_rows, k, b_major))
-                yield Row("fitting", form, a, b, _c(form))
+                yield OperandRow("fitting", form, a, b, _c(form))
 
 
-def _shapes(pick: random.Random) -> Iterator[Row]:
+def _shapes(pick: random.Random) -> Iterator[OperandRow]:
     """M and N that exist and that do not, over the forms."""
     for options in FORMS:
         for m in (32, 64, 96, 128, 192, 256):
             form = MmaForm(m, 64 if options.get("ws") else pick.choice((32, 64, 96)), **options)
-            yield Row("shape", form, _a(form, 32), _b(form, 32), _c(form))
+            yield OperandRow("shape", form, _a(form, 32), _b(form, 32), _c(form))
         for n in (8, 24, 40, 48, 80, 112, 192, 248, 264, 288, 512):
             form = MmaForm(pick.choice(_ms(options)), n, **options)
-            yield Row("shape", form, _a(form, 32), _b(form, 32), _c(form))
+            yield OperandRow("shape", form, _a(form, 32), _b(form, 32), _c(form))
 
 
-def _extents(pick: random.Random) -> Iterator[Row]:
+def _extents(pick: random.Random) -> Iterator[OperandRow]:
     """K of A against K of B, rows against the accumulator, transposed buffers, several tiles."""
     for options in FORMS:
         m, n = _ms(options)[-1], 64 if options.get("ws") else pick.choice((64, 96, 128))
         form = MmaForm(m, n, **options)
         fit_a, fit_b, fit_c = _a(form, 64), _b(form, 64), _c(form)
-        yield Row("extent", form, _a(form, 128), fit_b, fit_c)
-        yield Row("extent", form, fit_a, _b(form, 32), fit_c)
-        yield Row("extent", form, fit_a, _b(form, 72), fit_c)
-        yield Row("extent", form, fit_a, _b(form, 56), fit_c)
-        yield Row("extent", form, _a(form, 40), _b(form, 40), fit_c)
-        yield Row("extent", form, fit_a, _tile(2 * form.b_rows, 64, "K", "none"), fit_c)
-        yield Row("extent", form, fit_a, _tile(form.b_rows // 2, 64, "K", "none"), fit_c)
-        yield Row("extent", form, fit_a, _tile(form.b_rows + 8, 64, "K", "none"), fit_c)
-        yield Row("extent", form, fit_a, _tile(64, form.b_rows, "K", "none"), fit_c)
-        yield Row("extent", form, fit_a, fit_b, (form.a_rows, 2 * n))
-        yield Row("extent", form, fit_a, fit_b, (form.a_rows, n + 8))
-        yield Row("extent", form, fit_a, fit_b, (2 * form.a_rows, n))
+        yield OperandRow("extent", form, _a(form, 128), fit_b, fit_c)
+        yield OperandRow("extent", form, fit_a, _b(form, 32), fit_c)
+        yield OperandRow("extent", form, fit_a, _b(form, 72), fit_c)
+        yield OperandRow("extent", form, fit_a, _b(form, 56), fit_c)
+        yield OperandRow("extent", form, _a(form, 40), _b(form, 40), fit_c)
+        yield OperandRow("extent", form, fit_a, _tile(2 * form.b_rows, 64, "K", "none"), fit_c)
+        yield OperandRow("extent", form, fit_a, _tile(form.b_rows // 2, 64, "K", "none"), fit_c)
+        yield OperandRow("extent", form, fit_a, _tile(form.b_rows + 8, 64, "K", "none"), fit_c)
+        yield OperandRow("extent", form, fit_a, _tile(64, form.b_rows, "K", "none"), fit_c)
+        yield OperandRow("extent", form, fit_a, fit_b, (form.a_rows, 2 * n))
+        yield OperandRow("extent", form, fit_a, fit_b, (form.a_rows, n + 8))
+        yield OperandRow("extent", form, fit_a, fit_b, (2 * form.a_rows, n))
         if form.a_space == "smem":
-            yield Row("extent", form, _tile(2 * form.a_rows, 64, "K", "64B"), fit_b, fit_c)
-            yield Row("extent", form, _tile(form.a_rows // 2, 64, "K", "64B"), fit_b, fit_c)
-            yield Row("extent", form, _tile(64, form.a_rows, "K", "64B"), fit_b, fit_c)
+            yield OperandRow("extent", form, _tile(2 * form.a_rows, 64, "K", "64B"), fit_b, fit_c)
+            yield OperandRow("extent", form, _tile(form.a_rows // 2, 64, "K", "64B"), fit_b, fit_c)
+            yield OperandRow("extent", form, _tile(64, form.a_rows, "K", "64B"), fit_b, fit_c)
         if form.cta_group == 1:
-            yield Row("extent", form, _a(form, 64, tiles=2), fit_b, _c(form, 2))
-            yield Row("extent", form, fit_a, _b(form, 64, tiles=2), _c(form, 1, 2))
-            yield Row("extent", form, _a(form, 64, tiles=2), fit_b, _c(form, 1, 2))
+            yield OperandRow("extent", form, _a(form, 64, tiles=2), fit_b, _c(form, 2))
+            yield OperandRow("extent", form, fit_a, _b(form, 64, tiles=2), _c(form, 1, 2))
+            yield OperandRow("extent", form, _a(form, 64, tiles=2), fit_b, _c(form, 1, 2))
         # The wall of issue 5: B [64, 256] K-major where [256, 64] MN-major is meant, and the same turned.
         wide = MmaForm(m, 256, b_major="MN", **options)
         kept = _tile(64, wide.b_rows, "K", "128B")
-        yield Row("extent", wide, _a(wide, 64), kept, _c(wide))
-        yield Row(
+        yield OperandRow("extent", wide, _a(wide, 64), kept, _c(wide))
+        yield OperandRow(
             "extent", wide, _a(wide, 64), _tile(64, wide.b_rows, "K", "128B", transposed=True), _c(wide)
         )
 
 
-def _majors(pick: random.Random) -> Iterator[Row]:
+def _majors(pick: random.Random) -> Iterator[OperandRow]:
     """Buffers of one major-ness under a descriptor of the other, over swizzles."""
     for options in FORMS[:5]:
         for swizzle, b_major in itertools.product(SWIZZLES, MAJORS):
@@ -162,16 +162,16 @@ def _majors(pick: random.Random) -> Iterator[Row]:
             b = _tile(form.b_rows, 64, other, swizzle)
             if turned:
                 b = _tile(64, form.b_rows, b_major, swizzle, transposed=True)
-            yield Row("major", form, _a(form, 64), b, _c(form))
+            yield OperandRow("major", form, _a(form, 64), b, _c(form))
     for swizzle in SWIZZLES:
         form = MmaForm(128, 64, a_major="MN")
-        yield Row("major", form, _tile(128, 64, "K", swizzle), _b(form, 64), _c(form))
-        yield Row("major", MmaForm(128, 64), _tile(128, 64, "MN", swizzle), _b(form, 64), _c(form))
+        yield OperandRow("major", form, _tile(128, 64, "K", swizzle), _b(form, 64), _c(form))
+        yield OperandRow("major", MmaForm(128, 64), _tile(128, 64, "MN", swizzle), _b(form, 64), _c(form))
         form = MmaForm(64, 64, a_space="tmem", a_major="MN")
-        yield Row("major", form, _a(form, 64), _b(form, 64, swizzle), _c(form))
+        yield OperandRow("major", form, _a(form, 64), _b(form, 64, swizzle), _c(form))
 
 
-def _spans(pick: random.Random) -> Iterator[Row]:
+def _spans(pick: random.Random) -> Iterator[OperandRow]:
     """Extents that the swizzle's atom does not divide, and those that it does."""
     for swizzle, b_major in itertools.product(SWIZZLES, MAJORS):
         along, _ = atom(b_major, swizzle, "bf16")  # type: ignore[arg-type]
@@ -181,7 +181,7 @@ def _spans(pick: random.Random) -> Iterator[Row]:
             else:
                 n, k = max(extent, 8), 48
             form = MmaForm(128, n, b_major=b_major)  # type: ignore[arg-type]
-            yield Row("span", form, _tile(128, k, "K", "none"), _b(form, k, swizzle), _c(form))
+            yield OperandRow("span", form, _tile(128, k, "K", "none"), _b(form, k, swizzle), _c(form))
     for n in (
         8,
         16,
@@ -194,11 +194,11 @@ def _spans(pick: random.Random) -> Iterator[Row]:
         104,
     ):  # N smaller than the tile that holds it, and beside the atom
         form = MmaForm(64, n, b_major="MN")
-        yield Row("span", form, _a(form, 32), _tile(64, 32, "MN", "128B"), _c(form))
-        yield Row("span", form, _a(form, 32), _tile(-(-n // 32) * 32, 32, "MN", "64B"), _c(form))
+        yield OperandRow("span", form, _a(form, 32), _tile(64, 32, "MN", "128B"), _c(form))
+        yield OperandRow("span", form, _a(form, 32), _tile(-(-n // 32) * 32, 32, "MN", "64B"), _c(form))
 
 
-def _raw(pick: random.Random) -> Iterator[Row]:
+def _raw(pick: random.Random) -> Iterator[OperandRow]:
     """Layouts written by hand: padded rows, other tile orders, plain row- and column-major buffers."""
     k = 64
     sw128, sw64, sw32, plain = (3, 4, 3), (2, 4, 3), (1, 4, 3), (0, 4, 3)
@@ -230,24 +230,24 @@ def _raw(pick: random.Random) -> Iterator[Row]:
         for shape, stride, bits in made:
             form = MmaForm(pick.choice((64, 128)), n, b_major=b_major)  # type: ignore[arg-type]
             depth = shape[1] if isinstance(shape[1], int) else shape[1][0] * shape[1][1]
-            yield Row("raw", form, _a(form, depth), _raw_of(shape, stride, bits), _c(form))
+            yield OperandRow("raw", form, _a(form, depth), _raw_of(shape, stride, bits), _c(form))
 
 
-def _swizzles(pick: random.Random) -> Iterator[Row]:
+def _swizzles(pick: random.Random) -> Iterator[OperandRow]:
     """Swizzles that are no mode of the descriptor, and the 32-byte-atom mode."""
     for bits in ((3, 3, 3), (2, 3, 3), (3, 4, 4), (4, 4, 4), (2, 5, 2), (1, 5, 2), (2, 5, 3), (3, 4, 3)):
         form = MmaForm(128, 64)
         b = _raw_of(((8, 8), 64), ((64, 512), 1), bits)
-        yield Row("swizzle", form, _a(form, 64), b, _c(form))
+        yield OperandRow("swizzle", form, _a(form, 64), b, _c(form))
         turned = MmaForm(128, 64, b_major="MN")
         b = _raw_of((64, (8, 8)), (1, (64, 512)), bits)
-        yield Row("swizzle", turned, _a(turned, 64), b, _c(turned))
+        yield OperandRow("swizzle", turned, _a(turned, 64), b, _c(turned))
     for mn, k in ((64, 64), (64, 16), (32, 32), (128, 32)):
         form = MmaForm(128, mn, b_major="MN")
-        yield Row("swizzle", form, _a(form, k), _tile(mn, k, "MN", "128B_ATOM_32B"), _c(form))
+        yield OperandRow("swizzle", form, _a(form, k), _tile(mn, k, "MN", "128B_ATOM_32B"), _c(form))
 
 
-def _types(pick: random.Random) -> Iterator[Row]:
+def _types(pick: random.Random) -> Iterator[OperandRow]:
     """Element types: of the form, and of the buffers against it."""
     tf32 = {"kind": "tf32", "a_type": "tf32", "b_type": "tf32"}
     combinations: list[tuple[dict[str, str], str, str]] = [
@@ -278,25 +278,25 @@ def _types(pick: random.Random) -> Iterator[Row]:
                 continue
             form = MmaForm(128, 64, **{**options, **types})  # type: ignore[arg-type]
             if options.get("a_space"):
-                a = Operand("tmem", (form.a_rows, 64), dtype=a_type)
+                a = OperandForm("tmem", (form.a_rows, 64), dtype=a_type)
             else:
                 a = _tile(form.a_rows, 64, swizzle="none", dtype=a_type)
-            yield Row("type", form, a, _tile(form.b_rows, 64, swizzle="64B", dtype=b_type), _c(form))
+            yield OperandRow("type", form, a, _tile(form.b_rows, 64, swizzle="64B", dtype=b_type), _c(form))
 
 
-def _spaces(pick: random.Random) -> Iterator[Row]:
+def _spaces(pick: random.Random) -> Iterator[OperandRow]:
     """Operands in the wrong memory."""
     plain = MmaForm(128, 64)
     from_tmem = MmaForm(128, 64, a_space="tmem")
     in_gmem = _raw_of((64, 64), (64, 1), space="gmem")
-    yield Row("space", plain, _a(plain, 64), in_gmem, _c(plain))
-    yield Row("space", plain, _raw_of((128, 64), (64, 1), space="gmem"), _b(plain, 64), _c(plain))
-    yield Row("space", from_tmem, _a(from_tmem, 64), in_gmem, _c(plain))
-    yield Row("space", from_tmem, _a(plain, 64), _b(plain, 64), _c(plain))
-    yield Row("space", plain, _a(from_tmem, 64), _b(plain, 64), _c(plain))
+    yield OperandRow("space", plain, _a(plain, 64), in_gmem, _c(plain))
+    yield OperandRow("space", plain, _raw_of((128, 64), (64, 1), space="gmem"), _b(plain, 64), _c(plain))
+    yield OperandRow("space", from_tmem, _a(from_tmem, 64), in_gmem, _c(plain))
+    yield OperandRow("space", from_tmem, _a(plain, 64), _b(plain, 64), _c(plain))
+    yield OperandRow("space", plain, _a(from_tmem, 64), _b(plain, 64), _c(plain))
 
 
-def _columns(pick: random.Random) -> Iterator[Row]:
+def _columns(pick: random.Random) -> Iterator[OperandRow]:
     """Accumulators and A that fill tensor memory, and more."""
     for m, n, tiles_m, tiles_n in (
         (128, 256, 1, 2), (128, 256, 2, 1), (128, 256, 3, 1), (128, 256, 2, 2), (128, 128, 2, 2),
@@ -305,31 +305,33 @@ def _columns(pick: random.Random) -> Iterator[Row]:
         for options in ({}, {"a_space": "tmem"}, {"ws": True}):
             form = MmaForm(m, n, **options)  # type: ignore[arg-type]
             a = _a(form, 16, tiles=tiles_m)
-            yield Row("columns", form, a, _b(form, 16, tiles=tiles_n), _c(form, tiles_m, tiles_n))
+            yield OperandRow("columns", form, a, _b(form, 16, tiles=tiles_n), _c(form, tiles_m, tiles_n))
     for k in (512, 1024, 2048):
         form = MmaForm(128, 64, a_space="tmem")
-        yield Row("columns", form, _a(form, k), _b(form, k), _c(form))
+        yield OperandRow("columns", form, _a(form, k), _b(form, k), _c(form))
 
 
-def _cuts(pick: random.Random) -> Iterator[Row]:
+def _cuts(pick: random.Random) -> Iterator[OperandRow]:
     """Tiles cut for the MMA before, as NVIDIA's tutorials do: several tiles, other majors, other extents."""
     for options in FORMS:
         for b_major, tiles in itertools.product(MAJORS, (1, 2)):
             form = MmaForm(_ms(options)[-1], 128, b_major=b_major, **options)  # type: ignore[arg-type]
             k = pick.choice((32, 64, 128))
             mode = _swizzles_for(pick, form.b_rows, k, b_major)
-            a = _a(form, k) if form.a_space == "tmem" else Operand("cut", (form.a_rows, k), "K", "64B")
-            b = Operand("cut", (tiles * form.b_rows, k), b_major, mode)
-            yield Row("cut", form, a, b, _c(form, 1, tiles))
-        turned = Operand("cut", (form.b_rows, 64), "K" if b_major == "MN" else "MN", "64B")
-        yield Row("cut", form, _a(form, 64), turned, _c(form))
-        yield Row("cut", form, _a(form, 64), Operand("cut", (form.b_rows, 32), b_major, "64B"), _c(form))
-        yield Row(
-            "cut", form, _a(form, 64), Operand("cut", (form.b_rows, 64), b_major, "64B"), _c(form, 1, 2)
+            a = _a(form, k) if form.a_space == "tmem" else OperandForm("cut", (form.a_rows, k), "K", "64B")
+            b = OperandForm("cut", (tiles * form.b_rows, k), b_major, mode)
+            yield OperandRow("cut", form, a, b, _c(form, 1, tiles))
+        turned = OperandForm("cut", (form.b_rows, 64), "K" if b_major == "MN" else "MN", "64B")
+        yield OperandRow("cut", form, _a(form, 64), turned, _c(form))
+        yield OperandRow(
+            "cut", form, _a(form, 64), OperandForm("cut", (form.b_rows, 32), b_major, "64B"), _c(form)
+        )
+        yield OperandRow(
+            "cut", form, _a(form, 64), OperandForm("cut", (form.b_rows, 64), b_major, "64B"), _c(form, 1, 2)
         )
 
 
-def _random(pick: random.Random) -> Iterator[Row]:
+def _random(pick: random.Random) -> Iterator[OperandRow]:
     """Forms, tiles and nested layouts drawn without regard to what fits."""
     for _ in range(200):
         options = pick.choice(FORMS)
@@ -340,10 +342,10 @@ def _random(pick: random.Random) -> Iterator[Row]:
         a = _a(form, k if pick.random() < 0.9 else pick.choice((16, 64)))
         tiles_m = 2 if form.cta_group == 1 and pick.random() < 0.1 else 1
         b = _random_operand(pick, form.b_rows, k, b_major)
-        yield Row("random", form, a, b, _c(form, tiles_m))
+        yield OperandRow("random", form, a, b, _c(form, tiles_m))
 
 
-def _random_operand(pick: random.Random, mn: int, k: int, major: str) -> Operand:
+def _random_operand(pick: random.Random, mn: int, k: int, major: str) -> OperandForm:
     if pick.random() < 0.3:
         extents = (
             (mn, k) if pick.random() < 0.7 else (pick.choice((32, 64, 128, 256)), pick.choice((32, 64, 128)))

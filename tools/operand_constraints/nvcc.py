@@ -19,7 +19,7 @@ from tileproof.kernels import toolchain
 from tileproof.kernels.compile import FLAGS
 from tileproof.spec.machine.contracts import MmaForm
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.tools.operand_constraints.rows import LoadRow, Operand, Row
+from tileproof.tools.operand_constraints.rows import LoadRow, OperandForm, OperandRow
 
 LIMIT = ("-Xcudafe", "--error_limit=100000")
 BATCH = 100
@@ -168,7 +168,7 @@ LOADS = {
 
 
 @dataclass(frozen=True)
-class Verdict:
+class NvccVerdict:
     """Whether nvcc compiles a row to PTX; where it does not, the first error that names it."""
 
     compiles: bool
@@ -181,14 +181,17 @@ def command() -> list[str]:
 
 
 def verdicts(
-    rows: Sequence[Row | LoadRow], *, batch: int = BATCH, progress: Callable[[str], None] = lambda text: None
-) -> list[Verdict]:
+    rows: Sequence[OperandRow | LoadRow],
+    *,
+    batch: int = BATCH,
+    progress: Callable[[str], None] = lambda text: None,
+) -> list[NvccVerdict]:
     """nvcc's verdict on each row, in order.
 
     Rows that the contracts expect to fail the same way are spread over the batches, because only the first
     of them shows; that changes how often nvcc runs, never a verdict.
     """
-    found: dict[int, Verdict] = {}
+    found: dict[int, NvccVerdict] = {}
     expected_to_fail = [any(m.at == "compile" for m in row.misfits()) for row in rows]
     good = [i for i, fails in enumerate(expected_to_fail) if not fails]
     bad = [i for i, fails in enumerate(expected_to_fail) if fails]
@@ -202,15 +205,15 @@ def verdicts(
             errors = compile_rows({i: rows[i] for i in left})
             rounds += 1
             if not errors:
-                found |= dict.fromkeys(left, Verdict(True))
+                found |= dict.fromkeys(left, NvccVerdict(True))
                 break
-            found |= {i: Verdict(False, text) for i, text in errors.items()}
+            found |= {i: NvccVerdict(False, text) for i, text in errors.items()}
             left = [i for i in left if i not in errors]
         progress(f"batch {number + 1} of {len(batches)}: {len(chosen)} rows, {rounds} compilations")
     return [found[i] for i in range(len(rows))]
 
 
-def source(rows: dict[int, Row | LoadRow]) -> tuple[str, dict[int, int]]:
+def source(rows: dict[int, OperandRow | LoadRow]) -> tuple[str, dict[int, int]]:
     """The translation unit, and line -> row."""
     lines = PRELUDE.splitlines()
     at: dict[int, int] = {}
@@ -220,7 +223,7 @@ def source(rows: dict[int, Row | LoadRow]) -> tuple[str, dict[int, int]]:
     return "\n".join(lines) + "\n", at
 
 
-def _instance(index: int, row: Row | LoadRow) -> str:
+def _instance(index: int, row: OperandRow | LoadRow) -> str:
     form = row.form
     if isinstance(row, LoadRow):
         operation = f"SM100_TMEM_LOAD_{LOADS[row.shape]}{row.repeat}x"
@@ -230,7 +233,7 @@ def _instance(index: int, row: Row | LoadRow) -> str:
     return f"row<{index}, {_atom(form)}, {a}, {b}, {c}>"
 
 
-def compile_rows(rows: dict[int, Row | LoadRow]) -> dict[int, str]:
+def compile_rows(rows: dict[int, OperandRow | LoadRow]) -> dict[int, str]:
     """Row -> its first error, of the rows whose line an error names; empty when all compiled to PTX."""
     text, at = source(rows)
     tools = toolchain.find()
@@ -289,7 +292,7 @@ def _atom(form: MmaForm) -> str:
     return f"SM100_MMA_{family}{pair}_{source_of_a}<{arguments}>"
 
 
-def _operand(operand: Operand, form: MmaForm) -> str:
+def _operand(operand: OperandForm, form: MmaForm) -> str:
     dtype = TYPES[operand.dtype]
     if operand.how == "raw":
         assert operand.bits is not None

@@ -14,7 +14,7 @@ from tileproof.spec.machine.contracts.view import MODES
 
 
 @dataclass(frozen=True)
-class Operand:
+class OperandForm:
     """How a test program makes an operand.
 
     tile: `extents` ``[mn, k]`` cut into `major`'s atoms of `swizzle`. raw: shape, stride and Swizzle<B,M,S>.
@@ -54,13 +54,13 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class Row:
+class OperandRow:
     """One combination: `family` says what it varies, `c` is ``[M, N]`` of the accumulator in one CTA."""
 
     family: str
     form: MmaForm
-    a: Operand
-    b: Operand
+    a: OperandForm
+    b: OperandForm
     c: tuple[int, int]
 
     def misfits(self) -> list[Misfit]:
@@ -121,20 +121,20 @@ def _cut(view: OperandView, rows: int, k: int) -> OperandView:
     )
 
 
-def _operand(operand: Operand) -> dict[str, Any]:
-    return _given(asdict(operand), asdict(Operand("tile")), ("how",))
+def _operand(operand: OperandForm) -> dict[str, Any]:
+    return _given(asdict(operand), asdict(OperandForm("tile")), ("how",))
 
 
 def _given(values: dict[str, Any], usual: dict[str, Any], always: tuple[str, ...]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key in always or value != usual[key]}
 
 
-def row_of(data: dict[str, Any]) -> Row | LoadRow:
+def row_of(data: dict[str, Any]) -> OperandRow | LoadRow:
     """The row that `as_dict` wrote."""
     if data["family"] == "load":
         return LoadRow(MmaForm(**data["form"]), data["shape"], data["repeat"])
-    a, b = (Operand(**{key: _tuples(value) for key, value in data[name].items()}) for name in "ab")
-    return Row(data["family"], MmaForm(**data["form"]), a, b, (data["c"][0], data["c"][1]))
+    a, b = (OperandForm(**{key: _tuples(value) for key, value in data[name].items()}) for name in "ab")
+    return OperandRow(data["family"], MmaForm(**data["form"]), a, b, (data["c"][0], data["c"][1]))
 
 
 def _tuples(value: Any) -> Any:

@@ -17,7 +17,7 @@ from tileproof.spec.machine.contracts import CODES, Misfit, MmaForm, OperandView
 from tileproof.spec.machine.contracts.rules_form import cute_shapes, isa_shapes
 from tileproof.spec.machine.pages import write_or_check
 from tileproof.tools.operand_constraints import data as contract_data
-from tileproof.tools.operand_constraints.nvcc import Verdict
+from tileproof.tools.operand_constraints.nvcc import NvccVerdict
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "layouts.md"
 
@@ -177,7 +177,7 @@ def _shapes() -> list[str]:
     ]
 
 
-def _verdicts(head: dict[str, str], pairs: Sequence[tuple[contract_data.AnyRow, Verdict]]) -> list[str]:
+def _verdicts(head: dict[str, str], pairs: Sequence[tuple[contract_data.AnyRow, NvccVerdict]]) -> list[str]:
     families = list(dict.fromkeys(row.family for row in contract_data.all_rows()))
     counts: Counter[tuple[str, str]] = Counter()
     for row, verdict in pairs:

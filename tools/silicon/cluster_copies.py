@@ -10,7 +10,7 @@ that of the issuing CTA itself through mapa), and what arrived from each CTA or 
 from __future__ import annotations
 
 import numpy as np
-from tileproof.conformance.drivers.capture import Observed
+from tileproof.conformance.drivers.capture import RunResult
 from tileproof.conformance.drivers.cuda import CudaDriver
 from tileproof.kernels.launch import Buffer, Launch, TensorMapSpec
 from tileproof.spec.machine.errors import TileproofError
@@ -100,7 +100,7 @@ def launch(copy: str, base: str) -> Launch:
     return Launch(ptx, "k", (2, 1, 1), (2, 1, 1), (WORDS, 1, 1), 0, (out, data, *maps))
 
 
-def arrived(seen: Observed) -> str:
+def arrived(seen: RunResult) -> str:
     """What a launch left in `out`, CTA by CTA, or its first error."""
     errors = [one for one in seen.findings if one.severity == "error"]
     if errors:

@@ -28,7 +28,7 @@ RUN_S = 120
 
 
 @dataclass(frozen=True)
-class Program:
+class HostProgram:
     """An executable that records, and the PTX of its kernels."""
 
     path: Path
@@ -60,7 +60,7 @@ def runtime() -> Path:
     return target
 
 
-def build(source: Path, defines: Sequence[str] = (), includes: Sequence[Path] = ()) -> Program:
+def build(source: Path, defines: Sequence[str] = (), includes: Sequence[Path] = ()) -> HostProgram:
     """Compiles a CUDA program of one file, with the CUTLASS headers, and links it with the recording
     runtime.
     """
@@ -73,7 +73,7 @@ def build(source: Path, defines: Sequence[str] = (), includes: Sequence[Path] = 
     key = hashlib.sha256(source.read_bytes() + stated).hexdigest()[:24]
     target = cache_root() / "record" / f"{source.stem}-{key}"
     compiled, ptx = target / "program.o", target / "kernels.ptx"
-    program = Program(target / f"program-{library.parent.name}", ptx)
+    program = HostProgram(target / f"program-{library.parent.name}", ptx)
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target) as folder:
         work = Path(folder)
@@ -89,7 +89,7 @@ def build(source: Path, defines: Sequence[str] = (), includes: Sequence[Path] = 
     return program
 
 
-def record(program: Program, arguments: Sequence[str], processors: int = 148) -> Recording:
+def record(program: HostProgram, arguments: Sequence[str], processors: int = 148) -> Recording:
     """Runs it with these arguments on a device of `processors` multiprocessors, and returns what it did.
 
     LaunchError when the program fails or asks for what the runtime does not have.

@@ -30,7 +30,7 @@ _FILLS = ("zero", "nan")
 
 
 @dataclass(frozen=True)
-class Launch:
+class RecordedLaunch:
     """One recorded launch; `parameters` are the bytes of each, recorded tensor maps still in them."""
 
     entry: str
@@ -62,8 +62,8 @@ class Recording:
         """The bytes that an event names by `at` and `bytes`."""
         return self.data[where["at"] : where["at"] + where["bytes"]]
 
-    def launch(self, event: dict[str, Any]) -> Launch:
-        return Launch(
+    def launch(self, event: dict[str, Any]) -> RecordedLaunch:
+        return RecordedLaunch(
             event["entry"],
             tuple(event["grid"]),
             tuple(event["block"]),
@@ -74,7 +74,7 @@ class Recording:
         )
 
     @property
-    def launches(self) -> list[Launch]:
+    def launches(self) -> list[RecordedLaunch]:
         return [self.launch(event) for event in self.events if event["event"] == "launch"]
 
 
@@ -87,7 +87,7 @@ class Replay:
         self.maps: dict[int, bytes] = {}
         self._events: Iterator[dict[str, Any]] = iter(recording.events)
 
-    def to(self, wanted: Callable[[Launch], bool]) -> Launch:
+    def to(self, wanted: Callable[[RecordedLaunch], bool]) -> RecordedLaunch:
         """The next launch that is wanted; what the host did before it is done, launches before it are left
         out.
 
@@ -109,7 +109,7 @@ class Replay:
                 return buffer
         raise LaunchError("no allocation of the recording holds this address", found=hex(address))
 
-    def run(self, launch: Launch, **how: Any) -> LaunchResult:
+    def run(self, launch: RecordedLaunch, **how: Any) -> LaunchResult:
         """Runs it on the memory as it is; `how` goes on to `Module.launch`."""
         return self.module.launch(
             launch.entry,

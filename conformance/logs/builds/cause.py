@@ -40,7 +40,7 @@ CODES = {
 
 
 @dataclass(frozen=True)
-class Cause:
+class BuildCause:
     """Why: `code` is a key of CODES; `operand` A, B, C, MMA or ""; `what` one sentence; `fits` what would.
 
     Two errors with one code, operand and `key` (`what`, where it is "") have one cause.
@@ -58,7 +58,7 @@ class Cause:
 
 
 @dataclass
-class Case:
+class ErrorCase:
     """An error with what its trail tells; `text` is the message and the source that the compiler showed."""
 
     diagnostic: Diagnostic

@@ -40,7 +40,7 @@ _FRAGMENT = re.compile(r"(?:partition_fragment|make_fragment|partition|partition
 
 
 @dataclass(frozen=True)
-class Operand:
+class OperandSeen:
     """One operand. `tensor`: as the code has it. `view`: what the MMA's contract sees, when all is known.
 
     `tile`: the tensor is the whole ``[MN, K]`` tile; otherwise it is cut for the MMA, ``((MN, K), MNs, Ks)``.
@@ -81,7 +81,7 @@ class Evidence:
     mma: MmaOp | None = None
     form: MmaForm | None = None
     atom: str = ""
-    operands: dict[Role, Operand] = field(default_factory=dict)
+    operands: dict[Role, OperandSeen] = field(default_factory=dict)
     part: CuteTensor | None = None
     part_role: Role | None = None
     part_major: Literal["K", "MN"] | None = None
@@ -159,9 +159,9 @@ def role_of(name: str) -> Role | None:
     return "C" if letter == "D" else letter  # type: ignore[return-value]
 
 
-def _best(frames: list[Frame], role: Role, found: Evidence) -> Operand | None:
+def _best(frames: list[Frame], role: Role, found: Evidence) -> OperandSeen | None:
     """The operand from the frame that shows most of it: the outermost of the best kind."""
-    ranked: list[tuple[int, Operand]] = []
+    ranked: list[tuple[int, OperandSeen]] = []
     for frame in frames:
         cut = _FRAGMENT.search(frame.name)
         if cut and cut["role"] == role:
@@ -179,7 +179,7 @@ def _best(frames: list[Frame], role: Role, found: Evidence) -> Operand | None:
     return [operand for rank, operand in ranked if rank == best][-1]
 
 
-def _of_bindings(frame: Frame, role: Role, found: Evidence) -> list[tuple[int, Operand]]:
+def _of_bindings(frame: Frame, role: Role, found: Evidence) -> list[tuple[int, OperandSeen]]:
     args = frame.args
     if {f"T{role}", f"{role}Layout"} <= args.keys():  # cute::gemm and MMA_Atom::call
         tensor = tensor_from(args[f"T{role}"], args[f"{role}Layout"])
@@ -195,9 +195,9 @@ def _of_bindings(frame: Frame, role: Role, found: Evidence) -> list[tuple[int, O
     return [(4 if one.engine.space == "descriptor" else 1, _operand(role, one, found)) for one in named]
 
 
-def _operand(role: Role, tensor: CuteTensor, found: Evidence) -> Operand:
+def _operand(role: Role, tensor: CuteTensor, found: Evidence) -> OperandSeen:
     tile = not _is_cut(role, tensor.layout, found)
-    return Operand(role, tensor, _view(role, tensor, tile, found), tile)
+    return OperandSeen(role, tensor, _view(role, tensor, tile, found), tile)
 
 
 def _is_cut(role: Role, layout: CuteLayout, found: Evidence) -> bool:
@@ -349,7 +349,7 @@ def _add_accumulator(frames: list[Frame], found: Evidence) -> None:
                 view = OperandView.in_tmem(
                     max(1, rows // found.form.cta_group), columns, dtype=found.form.c_type
                 )
-                found.operands["C"] = Operand("C", None, view, True)
+                found.operands["C"] = OperandSeen("C", None, view, True)
 
 
 def _add_part(frames: list[Frame], found: Evidence, sources: list[str]) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from tileproof.conformance.logs.builds import rules_copy, rules_mma
-from tileproof.conformance.logs.builds.cause import Case, Cause
+from tileproof.conformance.logs.builds.cause import BuildCause, ErrorCase
 from tileproof.conformance.logs.builds.cute import int_tuple, layout_of, text_of
 from tileproof.conformance.logs.builds.diagnostics import Parsed
 from tileproof.conformance.logs.builds.evidence import ROLES, Evidence, gather
-from tileproof.conformance.logs.builds.frames import Place
+from tileproof.conformance.logs.builds.frames import SourcePlace
 from tileproof.conformance.logs.builds.messages import Diagnostic
 from tileproof.conformance.logs.builds.rules_text import by_message, traits
 
@@ -39,7 +39,7 @@ SOURCE_BYTES = 4 << 20
 
 
 @dataclass
-class Finding:
+class BuildFinding:
     """One cause, with all errors that tell of it.
 
     at: the innermost place in the user's files. others: those of further errors of the same cause.
@@ -48,13 +48,13 @@ class Finding:
     them; follow: errors that only follow from it.
     """
 
-    cause: Cause
+    cause: BuildCause
     message: str
     diagnostic: Diagnostic
     evidence: Evidence
-    at: Place | None
-    others: list[Place] = field(default_factory=list)
-    callers: list[tuple[Place, ...]] = field(default_factory=list)
+    at: SourcePlace | None
+    others: list[SourcePlace] = field(default_factory=list)
+    callers: list[tuple[SourcePlace, ...]] = field(default_factory=list)
     errors: int = 0
     follow: int = 0
     trails: set[Any] = field(default_factory=set)
@@ -76,26 +76,26 @@ def is_library(file: str) -> bool:
     return _LIBRARY.search(file.replace("\\", "/")) is not None
 
 
-def user_path(diagnostic: Diagnostic) -> tuple[Place, ...]:
+def user_path(diagnostic: Diagnostic) -> tuple[SourcePlace, ...]:
     """The places in the user's files that led to an error, innermost first."""
     places = [diagnostic.place, *(frame.place for frame in diagnostic.frames)]
     if diagnostic.tool == "ptxas":
         return ()
-    found: list[Place] = []
+    found: list[SourcePlace] = []
     for place in places:
         if place is not None and not is_library(place.file) and place not in found:
             found.append(place)
     return tuple(found)
 
 
-class Sources:
+class UserSources:
     """Reads lines of the user's source files, looked for from here and from the log's folder."""
 
     def __init__(self, log: Path | None = None) -> None:
         self._folders = [Path(), *([log.parent] if log is not None else [])]
         self._files: dict[str, list[str]] = {}
 
-    def line(self, place: Place | None) -> str:
+    def line(self, place: SourcePlace | None) -> str:
         """The text of a source line, "" when it cannot be read."""
         if place is None or place.line < 1:
             return ""
@@ -115,7 +115,7 @@ class Sources:
         return []
 
 
-def findings(parsed: Parsed, sources: Sources) -> list[Finding]:
+def findings(parsed: Parsed, sources: UserSources) -> list[BuildFinding]:
     """The findings of a log, in the order in which their first errors stand."""
     grouper = _Grouper(sources)
     for diagnostic in parsed.diagnostics:
@@ -126,13 +126,13 @@ def findings(parsed: Parsed, sources: Sources) -> list[Finding]:
 class _Grouper:
     """Puts each error into a finding: a new one, one with its cause, or the one that it follows from."""
 
-    def __init__(self, sources: Sources) -> None:
-        self.found: list[Finding] = []
+    def __init__(self, sources: UserSources) -> None:
+        self.found: list[BuildFinding] = []
         self._sources = sources
-        self._seen: dict[Any, Finding] = {}
-        self._by_path: dict[Any, Finding] = {}
-        self._by_call: dict[Any, Finding] = {}
-        self._by_cause: dict[Any, Finding] = {}
+        self._seen: dict[Any, BuildFinding] = {}
+        self._by_path: dict[Any, BuildFinding] = {}
+        self._by_call: dict[Any, BuildFinding] = {}
+        self._by_cause: dict[Any, BuildFinding] = {}
 
     def take(self, diagnostic: Diagnostic) -> None:
         """Counts one error."""
@@ -145,7 +145,7 @@ class _Grouper:
         if path:
             self._by_path.setdefault(path, finding)
 
-    def _group(self, diagnostic: Diagnostic, path: tuple[Place, ...]) -> Finding:
+    def _group(self, diagnostic: Diagnostic, path: tuple[SourcePlace, ...]) -> BuildFinding:
         before = self._by_path.get(path) if path else self._assembler(diagnostic)
         broken = _broken_argument(diagnostic)
         outer = before or self._outer(path) or (self.found[-1] if self.found and broken else None)
@@ -173,11 +173,11 @@ class _Grouper:
         self.found.append(made)
         return made
 
-    def _outer(self, path: tuple[Place, ...]) -> Finding | None:
+    def _outer(self, path: tuple[SourcePlace, ...]) -> BuildFinding | None:
         """The finding of an error at a place that led to this one."""
         return next((self._by_path[(at,)] for at in path[::-1] if (at,) in self._by_path), None)
 
-    def _assembler(self, diagnostic: Diagnostic) -> Finding | None:
+    def _assembler(self, diagnostic: Diagnostic) -> BuildFinding | None:
         """The last finding of ptxas, which names no source line: its errors of one file come together."""
         last = self.found[-1] if self.found else None
         if last is None or not diagnostic.tool == last.diagnostic.tool == "ptxas":
@@ -185,12 +185,12 @@ class _Grouper:
         return last if diagnostic.is_error and last.diagnostic.is_error else None
 
 
-def _follow(finding: Finding) -> Finding:
+def _follow(finding: BuildFinding) -> BuildFinding:
     finding.follow += 1
     return finding
 
 
-def _replace(before: Finding, made: Finding) -> None:
+def _replace(before: BuildFinding, made: BuildFinding) -> None:
     """Gives a finding the cause of a later error at its place, which says more."""
     before.follow += before.errors
     before.errors = made.errors
@@ -204,7 +204,7 @@ def _broken_argument(diagnostic: Diagnostic) -> bool:
     return any("<error-" in text for text in (diagnostic.text, *notes))
 
 
-def _tells_no_more(before: Finding, made: Finding) -> bool:
+def _tells_no_more(before: BuildFinding, made: BuildFinding) -> bool:
     """Whether an error at the place of another adds nothing to it.
 
     One mistake of a call makes CuTe fail in several of its layers, of which the first is the nearest. Without
@@ -219,7 +219,7 @@ def _trail(diagnostic: Diagnostic) -> Any:
     return tuple((frame.entity, frame.inside, frame.place) for frame in diagnostic.frames)
 
 
-def _merge(into: Finding, made: Finding) -> Finding:
+def _merge(into: BuildFinding, made: BuildFinding) -> BuildFinding:
     into.errors += made.errors
     into.trails |= made.trails
     if made.at == into.at:
@@ -229,7 +229,7 @@ def _merge(into: Finding, made: Finding) -> Finding:
     return into
 
 
-def _add_misfit(into: Finding, made: Finding) -> Finding:
+def _add_misfit(into: BuildFinding, made: BuildFinding) -> BuildFinding:
     into.errors += made.errors
     into.trails |= made.trails
     said = made.cause.what + (f"; what fits: {made.cause.fits}" if made.cause.fits else "")
@@ -238,11 +238,11 @@ def _add_misfit(into: Finding, made: Finding) -> Finding:
     return into
 
 
-def _finding(diagnostic: Diagnostic, path: tuple[Place, ...], sources: Sources) -> Finding:
+def _finding(diagnostic: Diagnostic, path: tuple[SourcePlace, ...], sources: UserSources) -> BuildFinding:
     texts = [sources.line(place) for place in path[:2]]
     evidence = gather(diagnostic, texts)
-    case = Case(diagnostic, evidence)
-    return Finding(
+    case = ErrorCase(diagnostic, evidence)
+    return BuildFinding(
         cause=_cause(case),
         message=_message(diagnostic),
         diagnostic=diagnostic,
@@ -275,14 +275,14 @@ _RULES = (
 )
 
 
-def _cause(case: Case) -> Cause:
+def _cause(case: ErrorCase) -> BuildCause:
     for rule in _RULES:
         if (found := rule(case)) is not None:
             return found
     return _unknown(case)
 
 
-def _unknown(case: Case) -> Cause:
+def _unknown(case: ErrorCase) -> BuildCause:
     text = case.diagnostic.text
     values = _values(case)
     if re.search(
@@ -293,27 +293,27 @@ def _unknown(case: Case) -> Cause:
         what = (
             "one extent does not divide another" if said is None or len(said[1]) < 32 else said[1].rstrip(".")
         )
-        return Cause("divide", what + values, "extents of which one divides the other")
+        return BuildCause("divide", what + values, "extents of which one divides the other")
     if re.search(r"(?i)mismatched ranks|rank.mismatch|index out of range|too many modes", case.text):
-        return Cause("rank", f"shapes or layouts of different ranks are combined{values}", "equal ranks")
+        return BuildCause("rank", f"shapes or layouts of different ranks are combined{values}", "equal ranks")
     if "Dynamic owning tensors not supported" in text:
-        return Cause(
+        return BuildCause(
             "dynamic",
             f"a tensor that owns its registers has extents that only the run knows{values}",
             "constants for all extents (Int<4>{} or _4{} in place of 4)",
         )
     if re.search(r"no instance of (?:overloaded )?(?:function|constructor)|no matching function", text):
-        return Cause(
+        return BuildCause(
             "no-overload",
             f"no function takes these arguments: {text}",
             "the arguments that one of them takes",
         )
     if "assert" in text:
-        return Cause("assertion", f"the assertion does not hold{values}")
-    return Cause("unknown", text)
+        return BuildCause("assertion", f"the assertion does not hold{values}")
+    return BuildCause("unknown", text)
 
 
-def _values(case: Case) -> str:
+def _values(case: ErrorCase) -> str:
     """What the trail says of the names that an assertion uses."""
     said: list[str] = []
     names = set(re.findall(r"[A-Za-z_]\w*", case.text))

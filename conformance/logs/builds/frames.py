@@ -23,7 +23,7 @@ QUOTES = "\u2018\u2019'"  # around names, in g++ and clang
 
 
 @dataclass(frozen=True)
-class Place:
+class SourcePlace:
     """A source line; `line` 0: not said."""
 
     file: str
@@ -39,7 +39,7 @@ class Frame:
 
     entity: str
     inside: str
-    place: Place | None
+    place: SourcePlace | None
 
     @cached_property
     def args(self) -> dict[str, Type]:
@@ -61,7 +61,7 @@ class Frame:
         return parts[-2] if len(parts) > 1 else ""
 
 
-def edg_frame(text: str, error: Place | None) -> Frame:
+def edg_frame(text: str, error: SourcePlace | None) -> Frame:
     """The frame that EDG prints as `instantiation of "entity [with ...]" at line N of file`.
 
     Without `of file` the line is in the file of the error (seen in nvcc 13's output).
@@ -70,7 +70,7 @@ def edg_frame(text: str, error: Place | None) -> Frame:
     place = None
     if end:
         file = end["quoted"] or end["file"] or (error.file if error else "")
-        place = Place(file.strip(), number(end["line"]))
+        place = SourcePlace(file.strip(), number(end["line"]))
         text = text[: end.start()]
     start = text.find('"')
     body = text[start + 1 :] if start >= 0 else FRAME.sub("", text, count=1).strip()
@@ -79,13 +79,13 @@ def edg_frame(text: str, error: Place | None) -> Frame:
 
 def gnu_frame(match: re.Match[str]) -> Frame:
     """The frame of a g++ or clang context line."""
-    place = Place(match["file"], number(match["line"])) if match["line"] else None
+    place = SourcePlace(match["file"], number(match["line"])) if match["line"] else None
     body = match["entity"].strip().removesuffix(":").strip()
     body = re.sub(r"^(?:constexpr|static|template \S+)\s+", "", body.strip(QUOTES + '" '))
     return _frame(body.removesuffix(" requested here").rstrip(QUOTES), place)
 
 
-def _frame(body: str, place: Place | None) -> Frame:
+def _frame(body: str, place: SourcePlace | None) -> Frame:
     start = body.find("[with ")
     if start < 0:
         return Frame(body.strip(), "", place)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from tileproof.conformance.logs.builds.frames import Frame, Place, number
+from tileproof.conformance.logs.builds.frames import Frame, SourcePlace, number
 
 MAX_TEXT = 2000  # characters of a message that are looked at
 
@@ -23,7 +23,7 @@ class Diagnostic:
 
     tool: str
     severity: str
-    place: Place | None
+    place: SourcePlace | None
     text: str
     line: int
     frames: list[Frame] = field(default_factory=list)
@@ -86,13 +86,13 @@ def starts(line: str) -> Diagnostic | None:
     if not _SIGN.search(line):
         return None
     if match := _PTXAS_LINE.search(line):
-        place = Place(match["file"].strip(), number(match["line"]))
+        place = SourcePlace(match["file"].strip(), number(match["line"]))
         return Diagnostic("ptxas", match["severity"], place, match["text"].strip()[:MAX_TEXT], 0)
     if match := _EDG.search(line) or _EDG_LONG.search(line) or _GNU.search(line):
         file = _file(line[max(0, match.start() - MAX_PATH) : match.start()])
         if file:
             tool = "host" if match.re is _GNU else "nvcc"
-            place = Place(file, number(match["line"]))
+            place = SourcePlace(file, number(match["line"]))
             return Diagnostic(tool, match["severity"], place, match["text"].strip()[:MAX_TEXT], 0)
     if match := _TOOL.search(line):
         tool = {"ptxas": "ptxas", "nvlink": "link"}.get(match["tool"], "driver")

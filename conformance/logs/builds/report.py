@@ -7,8 +7,8 @@ from typing import Any
 
 from tileproof.conformance.logs.builds import diagnostics
 from tileproof.conformance.logs.builds.diagnostics import Parsed
-from tileproof.conformance.logs.builds.findings import Finding, Sources, findings, operand_rows
-from tileproof.conformance.logs.builds.frames import Place
+from tileproof.conformance.logs.builds.findings import BuildFinding, UserSources, findings, operand_rows
+from tileproof.conformance.logs.builds.frames import SourcePlace
 from tileproof.conformance.logs.builds.lines import clean
 
 WIDTH = 200
@@ -27,7 +27,7 @@ def explain(parsed: Parsed, log: Path | None = None) -> dict[str, Any]:
     "no errors". Each finding: code, what, fits, operand, also, message, at, others, callers, mma, operands,
     errors, instantiations, follow, understood.
     """
-    sources = Sources(log)
+    sources = UserSources(log)
     found = findings(parsed, sources)
     known = [one for one in found if one.understood]
     return {
@@ -40,12 +40,12 @@ def explain(parsed: Parsed, log: Path | None = None) -> dict[str, Any]:
     }
 
 
-def _ordered(found: list[Finding]) -> list[Finding]:
+def _ordered(found: list[BuildFinding]) -> list[BuildFinding]:
     """Understood errors first, then the others, then what only makes the kernel slower."""
     return sorted(found, key=lambda one: (not one.diagnostic.is_error, not one.understood))
 
 
-def _row(one: Finding, sources: Sources) -> dict[str, Any]:
+def _row(one: BuildFinding, sources: UserSources) -> dict[str, Any]:
     cause, evidence = one.cause, one.evidence
     return {
         "code": cause.code,
@@ -70,7 +70,9 @@ def _row(one: Finding, sources: Sources) -> dict[str, Any]:
     }
 
 
-def _place(place: Place | None, sources: Sources | None, one: Finding | None = None) -> dict[str, Any] | None:
+def _place(
+    place: SourcePlace | None, sources: UserSources | None, one: BuildFinding | None = None
+) -> dict[str, Any] | None:
     if place is None:
         return None
     text = sources.line(place) if sources is not None else ""
@@ -79,7 +81,7 @@ def _place(place: Place | None, sources: Sources | None, one: Finding | None = N
     return {"file": place.file, "line": place.line, "text": text}
 
 
-def _remarks(parsed: Parsed, found: list[Finding]) -> list[str]:
+def _remarks(parsed: Parsed, found: list[BuildFinding]) -> list[str]:
     remarks = []
     errors = sum(one.errors + one.follow for one in found if one.diagnostic.tool == "nvcc")
     if parsed.announced > errors:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tileproof.conformance.logs.builds.cause import Case, Cause
+from tileproof.conformance.logs.builds.cause import BuildCause, ErrorCase
 from tileproof.conformance.logs.builds.cpptypes import Type, parse
 from tileproof.conformance.logs.builds.cute import (
     BITS,
@@ -27,7 +27,7 @@ _SLICES = {"32": 1, "64": 2, "128": 4, "256": 8}
 _REGISTERS = {"32": 1, "64": 1, "128": 2, "256": 4}
 
 
-def _op(case: Case) -> Type | None:
+def _op(case: ErrorCase) -> Type | None:
     """The copy operation in the trail."""
     for frame in case.frames:
         for value in frame.args.values():
@@ -55,7 +55,7 @@ def atom_bits(op: Type) -> int | None:
     return None
 
 
-def _sides(case: Case) -> tuple[str, CuteLayout | None, CuteLayout | None]:
+def _sides(case: ErrorCase) -> tuple[str, CuteLayout | None, CuteLayout | None]:
     """Element type and the layouts of source and destination of the innermost copy."""
     for frame in case.frames:
         for source, target in (("SEngine", "DEngine"), ("SrcEngine", "DstEngine"), ("TS", "TD")):
@@ -72,7 +72,7 @@ def _sides(case: Case) -> tuple[str, CuteLayout | None, CuteLayout | None]:
     return "", None, None
 
 
-def copy(case: Case) -> Cause | None:
+def copy(case: ErrorCase) -> BuildCause | None:
     """A copy atom, or a tiled copy, that does not fit what it is given."""
     text = case.text
     if re.search(r"Src/Dst partitioning does not match|doesn't vectorize into registers", text):
@@ -89,7 +89,7 @@ def copy(case: Case) -> Cause | None:
         return _rank(case)
     if "subbit write" in text or "copy vector size align to 16B" in text:
         op = _op(case)
-        return Cause(
+        return BuildCause(
             "bulk-size",
             f"{op.base if op else 'a bulk copy'} moves whole units of 16 bytes",
             "a size of 16 bytes",
@@ -97,7 +97,7 @@ def copy(case: Case) -> Cause | None:
     return None
 
 
-def _values(case: Case) -> Cause:
+def _values(case: ErrorCase) -> BuildCause:
     op = _op(case)
     dtype, source, target = _sides(case)
     bits, width = atom_bits(op) if op is not None else None, BITS.get(dtype)
@@ -113,12 +113,12 @@ def _values(case: Case) -> Cause:
     if len(sizes) == 1 and width and bits and next(iter(sizes)) * width < bits:
         each = next(iter(sizes)) * width
         fits = f"an atom of {each} bits, or {bits // width} contiguous elements for each thread"
-    return Cause(
+    return BuildCause(
         "copy-values", f"{name}{moves} at once, but is given {' and '.join(have) or 'something else'}", fits
     )
 
 
-def _tiled(case: Case, what: str) -> Cause:
+def _tiled(case: ErrorCase, what: str) -> BuildCause:
     frame = case.frame("TiledCopy")
     op = _op(case)
     atom = frame.args.get("Copy_Atom") if frame else None
@@ -129,7 +129,7 @@ def _tiled(case: Case, what: str) -> Cause:
     name = str(op) if op is not None else "the copy atom"
     if what == "vals" and bits and width and values is not None:
         need = bits // width
-        return Cause(
+        return BuildCause(
             "copy-values",
             f"{name} moves {need} values of {dtype} for each thread, but the value layout gives each thread "
             f"{values}",
@@ -137,30 +137,30 @@ def _tiled(case: Case, what: str) -> Cause:
         )
     kind = {"thrs": "threads", "vals": "values"}[what]
     have = threads if what == "thrs" else values
-    return Cause(
+    return BuildCause(
         "copy-values", f"{name} needs more {kind} than the {have} that the tiled copy has", f"more {kind}"
     )
 
 
-def _partitions(case: Case) -> Cause:
+def _partitions(case: ErrorCase) -> BuildCause:
     _, source, target = _sides(case)
     what = "source and destination of the copy are partitioned differently"
     if source is not None and target is not None:
         what += f": source {source.extents()}, destination {target.extents()} (layouts {source} and {target})"
-    return Cause("copy-values", what, "both sides partitioned, or retiled, by the same tiled copy")
+    return BuildCause("copy-values", what, "both sides partitioned, or retiled, by the same tiled copy")
 
 
-def _policy(case: Case) -> Cause:
+def _policy(case: ErrorCase) -> BuildCause:
     policy = next((frame.args["CopyPolicy"] for frame in case.frames if "CopyPolicy" in frame.args), None)
     name = policy.base if policy is not None else "the first argument"
-    return Cause(
+    return BuildCause(
         "no-overload",
         f"copy takes no {name} as its policy",
         f"Copy_Atom<{name}, T>, or a tiled copy made of it",
     )
 
 
-def _width(case: Case) -> Cause:
+def _width(case: ErrorCase) -> BuildCause:
     op = _op(case)
     widths = {
         str(frame.args[name])
@@ -169,7 +169,7 @@ def _width(case: Case) -> Cause:
         if name in frame.args
     }
     name = str(op) if op is not None else "the copy operation"
-    return Cause(
+    return BuildCause(
         "copy-type",
         f"{name} cannot copy elements of {', '.join(sorted(widths)) or 'this type'}: their bits do not fit "
         "what it moves for each thread",
@@ -177,11 +177,11 @@ def _width(case: Case) -> Cause:
     )
 
 
-def _rank(case: Case) -> Cause:
+def _rank(case: ErrorCase) -> BuildCause:
     _, source, target = _sides(case)
     if source is None or target is None:
-        return Cause("rank", "source and destination of the copy have different ranks", "equal ranks")
-    return Cause(
+        return BuildCause("rank", "source and destination of the copy have different ranks", "equal ranks")
+    return BuildCause(
         "rank",
         f"the copy's source has {source.rank} modes, {source.extents()}, its destination {target.rank}, "
         f"{target.extents()}",
@@ -189,7 +189,7 @@ def _rank(case: Case) -> Cause:
     )
 
 
-def tensor_memory(case: Case) -> Cause | None:
+def tensor_memory(case: ErrorCase) -> BuildCause | None:
     """A tensor-memory load or store over a tensor that is not laid out for it."""
     text = case.text
     if re.search(r"Expected TMEM (?:tensor|src|dst)|Expected RMEM (?:src|dst)", text):
@@ -199,7 +199,7 @@ def tensor_memory(case: Case) -> Cause | None:
     op, layout = _op(case), _tmem_layout(case)
     match = _TMEM_OP.search(op.base) if op is not None else None
     if match is None or op is None:
-        return Cause(
+        return BuildCause(
             "tmem-copy",
             "the copy atom reaches elements that the tensor does not have",
             "an atom no larger than the tensor",
@@ -220,10 +220,10 @@ def tensor_memory(case: Case) -> Cause | None:
             fits = "an operation of the accumulator's lanes (32dp for M = 128), or the MMA's own tensor"
     elif layout is not None:
         sentence += f", which the tensor's layout {layout} does not have"
-    return Cause("tmem-copy", sentence, fits, "C", key=op.base)
+    return BuildCause("tmem-copy", sentence, fits, "C", key=op.base)
 
 
-def _tmem_layout(case: Case) -> CuteLayout | None:
+def _tmem_layout(case: ErrorCase) -> CuteLayout | None:
     for name, keys in (("make_cotiled_copy", ("DataLayout",)), ("make_tmem_copy", ("TLayout",))):
         frame = case.frame(name)
         for key in keys:
@@ -262,7 +262,7 @@ def _lanes_and_columns(layout: CuteLayout) -> tuple[int, int] | None:
     return lanes, columns
 
 
-def _wrong_space(case: Case) -> Cause:
+def _wrong_space(case: ErrorCase) -> BuildCause:
     want = "tensor memory" if "TMEM" in case.text else "registers"
     tensor = None
     for frame in case.frames:
@@ -275,35 +275,35 @@ def _wrong_space(case: Case) -> Cause:
                 ):
                     tensor = made
     found = tensor.text() if tensor is not None else "elsewhere"
-    return Cause(
+    return BuildCause(
         "space",
         f"the tensor is {found}, but this operation takes one in {want}",
         f"a tensor in {want}" + (", such as partition_fragment_C gives" if want == "tensor memory" else ""),
     )
 
 
-def tma(case: Case) -> Cause | None:
+def tma(case: ErrorCase) -> BuildCause | None:
     """A tensor map whose tile and shared-memory layout do not go together."""
     text = case.text
     if "TMA requires CTA_Tile and SLayout" in text:
         return _box(case)
     if "common tile-gmem vectorization" in text:
-        return Cause(
+        return BuildCause(
             "tma-major",
             f"no mode is contiguous in the tile, in shared and in global memory alike{_tma_words(case)}",
             "a tile that spans the contiguous mode of global memory, and shared memory contiguous along it",
         )
     if "Set .with() before use" in text:
-        return Cause("traits", "the TMA copy was given no mbarrier", "copy(tma.with(barrier), ...)")
+        return BuildCause("traits", "the TMA copy was given no mbarrier", "copy(tma.with(barrier), ...)")
     return None
 
 
-def _tma_frame(case: Case) -> Frame | None:
+def _tma_frame(case: ErrorCase) -> Frame | None:
     frames = [frame for frame in case.frames if {"SLayout"} <= frame.args.keys()]
     return frames[-1] if frames else None
 
 
-def _tma_words(case: Case) -> str:
+def _tma_words(case: ErrorCase) -> str:
     frame = _tma_frame(case)
     if frame is None:
         return ""
@@ -313,17 +313,17 @@ def _tma_words(case: Case) -> str:
     return " (" + ", ".join(part for part in parts if part) + ")"
 
 
-def _box(case: Case) -> Cause:
+def _box(case: ErrorCase) -> BuildCause:
     frame = _tma_frame(case)
     smem = layout_of(frame.args["SLayout"]) if frame is not None else None
     tiler = frame.args.get("CTA_Tiler") or frame.args.get("Tiler") if frame is not None else None
     shape = int_tuple(tiler) if tiler is not None else None
     tile = text_of(tuple(map(size_of, shape))) if isinstance(shape, tuple) else text_of(shape)
     if smem is None or tiler is None:
-        return Cause(
+        return BuildCause(
             "tma-box", "the tile of the tensor map and the shared-memory layout differ in size", "equal sizes"
         )
-    return Cause(
+    return BuildCause(
         "tma-box",
         f"the tensor map's tile is {tile.replace('(', '[').replace(')', ']').replace(',', ', ')}, "
         f"{size_of(shape)} elements, but the shared-memory layout is {smem.extents()}, {smem.size()} "
@@ -332,7 +332,7 @@ def _box(case: Case) -> Cause:
     )
 
 
-def cluster(case: Case) -> Cause | None:
+def cluster(case: ErrorCase) -> BuildCause | None:
     """A CTA pair in a cluster that holds no pairs."""
     if not re.search(r"[Cc]luster shape not divisible by MMA|ThrID.*cluster", case.text):
         return None
@@ -340,7 +340,7 @@ def cluster(case: Case) -> Cause | None:
     shape = text_of(int_tuple(frame.args["ClusterShapeMNK"])) if frame is not None else "?"
     thread = layout_of(frame.args["AtomThrId"]) if frame is not None and "AtomThrId" in frame.args else None
     pair = thread.size() if thread is not None else 2
-    return Cause(
+    return BuildCause(
         "cluster",
         f"the cluster is {shape}, but one MMA is issued for {pair} CTAs, which must be neighbours along M",
         f"a cluster whose first extent is a multiple of {pair}, or a 1-SM MMA",
@@ -348,7 +348,7 @@ def cluster(case: Case) -> Cause | None:
     )
 
 
-def ranks(case: Case) -> Cause | None:
+def ranks(case: ErrorCase) -> BuildCause | None:
     """A function of CuTe that no operand of this rank fits."""
     if "no instance of overloaded function" not in case.text and "no matching function" not in case.text:
         return None
@@ -362,7 +362,7 @@ def ranks(case: Case) -> Cause | None:
     ]
     if deep:
         role, layout = deep[0]
-        return Cause(
+        return BuildCause(
             "rank",
             f"{role} has {layout.rank} modes, {layout.extents()}, where an MMA takes three, (MMA, MNs, Ks): "
             "a mode is left over, such as pipeline stages",
@@ -372,7 +372,7 @@ def ranks(case: Case) -> Cause | None:
     return None
 
 
-def arguments(case: Case) -> list[str]:
+def arguments(case: ErrorCase) -> list[str]:
     """The argument types of a failed overload, in words where they are tensors."""
     for note in case.diagnostic.notes:
         start = note.find("argument types are: (")

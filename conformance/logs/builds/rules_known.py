@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 
-from tileproof.conformance.logs.builds.cause import Cause
+from tileproof.conformance.logs.builds.cause import BuildCause
 from tileproof.conformance.logs.builds.messages import Diagnostic
 
 
-def known_message(diagnostic: Diagnostic) -> Cause | None:
+def known_message(diagnostic: Diagnostic) -> BuildCause | None:
     """The cause of a message that the table has, or None."""
     for pattern, tools, code, what, fits in _KNOWN:
         if diagnostic.tool in tools and (match := pattern.search(diagnostic.text)):
-            return Cause(code, what.format(text=diagnostic.text, **match.groupdict()), fits)
+            return BuildCause(code, what.format(text=diagnostic.text, **match.groupdict()), fits)
     return None
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tileproof.conformance.logs.builds.cause import Case, Cause
+from tileproof.conformance.logs.builds.cause import BuildCause, ErrorCase
 from tileproof.conformance.logs.builds.cute import (
     CuteLayout,
     CuteTensor,
@@ -53,7 +53,7 @@ def misfits(evidence: Evidence) -> list[Misfit]:
         return []  # a view that no layout of CuTe gives: the log is damaged
 
 
-def mma(case: Case) -> Cause | None:
+def mma(case: ErrorCase) -> BuildCause | None:
     """The contract's misfit behind an assertion or a failed overload in an MMA's trail."""
     if (fragment := _plain_fragment(case)) is not None:
         return fragment
@@ -86,27 +86,27 @@ def _hint(text: str) -> tuple[tuple[str, ...], str] | None:
     return None
 
 
-def _about_mma(case: Case) -> bool:
+def _about_mma(case: ErrorCase) -> bool:
     """Whether an error arose inside an MMA's call, or asserts something of its operands."""
     inside = any(frame.name in ("gemm", "mma_unpack", "call", "make_umma_desc") for frame in case.frames)
     return inside or (bool(_ASSERTION.search(case.text)) and len(case.evidence.operands) > 1)
 
 
-def _cause(found: Sequence[Misfit]) -> Cause:
+def _cause(found: Sequence[Misfit]) -> BuildCause:
     first = found[0]
     others = tuple(
         f"{one.sentence}; what fits: {one.fits}" for one in found[1:] if one.sentence != first.sentence
     )
-    return Cause(first.code, first.sentence, first.fits, first.operand, others)
+    return BuildCause(first.code, first.sentence, first.fits, first.operand, others)
 
 
-def _plain_fragment(case: Case) -> Cause | None:
+def _plain_fragment(case: ErrorCase) -> BuildCause | None:
     """A weight-stationary MMA whose accumulator has a plain MMA's fragment (`tmem_frg` for `tmem_frg_ws`)."""
     mma = case.evidence.mma
     frame = next((frame for frame in case.frames if frame.owner == "tmem_frg"), None)
     if mma is None or not mma.ws or frame is None or not re.search(r"UMMA_\dSM\w* M-mode size", case.text):
         return None
-    return Cause(
+    return BuildCause(
         "shape",
         f"M = {mma.m}: the accumulator of this weight-stationary MMA is described by UMMA::tmem_frg, the "
         "fragment of the MMA that is not, whose M on one SM is 64 or 128",
@@ -115,7 +115,7 @@ def _plain_fragment(case: Case) -> Cause | None:
     )
 
 
-def _alone(case: Case, codes: tuple[str, ...]) -> Cause | None:
+def _alone(case: ErrorCase, codes: tuple[str, ...]) -> BuildCause | None:
     """The cause when the trail names no MMA that the contract knows, from what it does name."""
     evidence = case.evidence
     part = evidence.part
@@ -128,23 +128,23 @@ def _alone(case: Case, codes: tuple[str, ...]) -> Cause | None:
     return None
 
 
-def _part(evidence: Evidence, part: CuteTensor, wanted: str) -> Cause:
+def _part(evidence: Evidence, part: CuteTensor, wanted: str) -> BuildCause:
     """The tensor that was to become a matrix descriptor, when nothing is known of the MMA."""
     role = evidence.part_role or ""
     who = role or "the operand"
     if part.engine.space not in ("smem", ""):
         what = f"{who} is {part.text()}, where no matrix descriptor reaches"
-        return Cause("space", what, "shared memory", role)
+        return BuildCause("space", what, "shared memory", role)
     mode = contiguous(part.layout)
     if mode is not None and (lies := ("MN", "K")[min(mode, 1)]) != wanted:
-        return Cause(
+        return BuildCause(
             "major",
             f"{who} lies {lies}-major ({part.text()}, layout {part.layout}), but the descriptor is made for "
             f"{wanted}-major",
             f"Major::{lies} for this operand in the MMA's type, or a buffer that lies {wanted}-major",
             role,
         )
-    return Cause(
+    return BuildCause(
         "canonical",
         f"{who} is {part.text()}, layout {part.layout}: these are not the strides of a canonical "
         f"{wanted}-major layout with {swizzle_words(part.engine.swizzle)}",
@@ -153,13 +153,13 @@ def _part(evidence: Evidence, part: CuteTensor, wanted: str) -> Cause:
     )
 
 
-def _wrong_types(case: Case) -> Cause:
+def _wrong_types(case: ErrorCase) -> BuildCause:
     mma = case.evidence.mma
     assert mma is not None
     match = re.search(r"supports (\d+)bit types", case.text)
     bits = match[1] if match else "?"
     a, b, _ = mma.types
-    return Cause(
+    return BuildCause(
         "type",
         f"{mma.name} takes elements of {bits} bits; A is {a} and B is {b} (as the code spells them)",
         f"{bits}-bit elements, or the MMA of another kind (TF32, F8F6F4)",
@@ -170,7 +170,7 @@ def _wrong_types(case: Case) -> Cause:
 _SIDE = re.compile(r"size<([\d, ]+)>\(\s*([A-Za-z_]\w*)\s*\)")
 
 
-def _disagreement(case: Case) -> Cause | None:
+def _disagreement(case: ErrorCase) -> BuildCause | None:
     """An assertion `size<i>(X) == size<j>(Y)` of which both sides can be read from the trail."""
     for frame in case.frames:
         sides = []
@@ -191,11 +191,11 @@ def _disagreement(case: Case) -> Cause | None:
         if len(sides) >= 2 and sides[0] != sides[1]:
             code = {"2>(A": "extent-k", "1>(A": "extent-m", "1>(B": "extent-n"}
             named = next((value for key, value in code.items() if key in case.text), "extent-k")
-            return Cause(named, f"{sides[0]}, but {sides[1]}", "operands that agree in this extent")
+            return BuildCause(named, f"{sides[0]}, but {sides[1]}", "operands that agree in this extent")
     return None
 
 
-def swizzle_span(case: Case) -> Cause | None:
+def swizzle_span(case: ErrorCase) -> BuildCause | None:
     """tile_to_shape of a swizzle's atom over a tile that the atom does not divide."""
     if "block shape does not divide" not in case.text:
         return None
@@ -215,7 +215,7 @@ def swizzle_span(case: Case) -> Cause | None:
     return None
 
 
-def _too_wide(layout: CuteLayout, swizzle: Swizzle | None, mode: int, have: int, need: int) -> Cause:
+def _too_wide(layout: CuteLayout, swizzle: Swizzle | None, mode: int, have: int, need: int) -> BuildCause:
     along = contiguous(layout) == mode
     name = MODES.get(swizzle) if swizzle else None
     words = (
@@ -233,7 +233,7 @@ def _too_wide(layout: CuteLayout, swizzle: Swizzle | None, mode: int, have: int,
         if modes:
             wide = "UMMA::Layout_..._" + {"64B": "SW64", "32B": "SW32", "none": "INTER"}[modes[0]] + "_Atom"
             fits = f"{modes[0] + ' swizzle' if modes[0] != 'none' else 'no swizzle'} ({wide}), or {fits}"
-    return Cause(
+    return BuildCause(
         "swizzle-span",
         f"the atom of {words} is {layout.extents()} elements, but mode {mode} of the tile is {have}, "
         f"which {need} does not divide",

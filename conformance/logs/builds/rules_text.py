@@ -6,19 +6,19 @@ import functools
 import re
 from collections.abc import Callable
 
-from tileproof.conformance.logs.builds.cause import Case, Cause
+from tileproof.conformance.logs.builds.cause import BuildCause, ErrorCase
 from tileproof.conformance.logs.builds.frames import QUOTES
 from tileproof.conformance.logs.builds.rules_known import known_message
 from tileproof.spec.machine.errors import TileproofError
 
-Make = Callable[[re.Match[str], Case], Cause]
+Make = Callable[[re.Match[str], ErrorCase], BuildCause]
 
 SMEM_LIMIT = (
     227 << 10
 )  # dynamic shared memory of one CTA, bytes, sm_90 and sm_100 (CUDA C++ Programming Guide)
 
 
-def by_message(case: Case) -> Cause | None:
+def by_message(case: ErrorCase) -> BuildCause | None:
     """The cause behind a message that says all of it."""
     for pattern, tools, make in _RULES:
         if tools and case.diagnostic.tool not in tools:
@@ -28,35 +28,35 @@ def by_message(case: Case) -> Cause | None:
     return known_message(case.diagnostic)
 
 
-def _ambiguous(match: re.Match[str], case: Case) -> Cause:
+def _ambiguous(match: re.Match[str], case: ErrorCase) -> BuildCause:
     name = match["name"].rsplit("::", 1)[-1]
     hint = ""
     if name in ("Layout", "Tensor", "Shape", "Stride", "Int", "half"):
         hint = " (cute has one, and so has ATen's or c10's namespace, at::Layout for one)"
-    return Cause(
+    return BuildCause(
         "ambiguous-name",
         f"`{name}` is visible from two namespaces{hint}",
         f"cute::{name} in full, and no `using namespace cute` (or at, torch, c10) in files that include both",
     )
 
 
-def _undefined(match: re.Match[str], case: Case) -> Cause:
+def _undefined(match: re.Match[str], case: ErrorCase) -> BuildCause:
     name = match["name"]
     short = name.rsplit("::", 1)[-1]
     if "device code" in match.string:
         what = f"`{short}` exists on the host only and is used in device code"
-        return Cause("host-function", what, "a __device__ definition", key=short)
+        return BuildCause("host-function", what, "a __device__ definition", key=short)
     if number := re.fullmatch(r"_(\d+)", short):
         what = f"CuTe has names such as _64 for some integers only, and none for {number[1]}"
-        return Cause("undefined", what, f"Int<{number[1]}>")
+        return BuildCause("undefined", what, f"Int<{number[1]}>")
     headers = _headers_of(short)
     if headers:
-        return Cause(
+        return BuildCause(
             "undefined",
             f"`{name}` is declared in {headers[0]}, which is not included",
             f"#include <{headers[0]}>",
         )
-    return Cause(
+    return BuildCause(
         "undefined",
         f"no header that is included declares `{name}`",
         "the header or the namespace that has it",
@@ -85,7 +85,7 @@ def _headers_of(name: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _missing_header(match: re.Match[str], case: Case) -> Cause:
+def _missing_header(match: re.Match[str], case: ErrorCase) -> BuildCause:
     header = match["header"]
     known = {
         "cute/": "the CuTe headers: -I<cutlass>/include",
@@ -101,12 +101,12 @@ def _missing_header(match: re.Match[str], case: Case) -> Cause:
     fits = next(
         (known[start] for start in sorted(known, key=len, reverse=True) if header.startswith(start)), ""
     )
-    return Cause(
+    return BuildCause(
         "missing-header", f"`{header}` is on no include path", fits or "an -I for the folder that has it"
     )
 
 
-def _arch(match: re.Match[str], case: Case) -> Cause:
+def _arch(match: re.Match[str], case: ErrorCase) -> BuildCause:
     thing, target = match["thing"], match["target"]
     base = re.match(r"sm_(\d+)", target)
     number = int(base[1]) if base else 0
@@ -125,18 +125,18 @@ def _arch(match: re.Match[str], case: Case) -> Cause:
         if not target.endswith(("a", "f"))
         else ""
     )
-    return Cause("arch", f"{thing} does not exist for the compiled target {target}{suffix}", fits)
+    return BuildCause("arch", f"{thing} does not exist for the compiled target {target}{suffix}", fits)
 
 
-def _unsupported_gpu(match: re.Match[str], case: Case) -> Cause:
-    return Cause(
+def _unsupported_gpu(match: re.Match[str], case: ErrorCase) -> BuildCause:
+    return BuildCause(
         "arch",
         f"this nvcc does not know the target {match['target']}",
         "a CUDA toolkit that knows it (sm_90a: 12.0, sm_100a: 12.8 or newer), or a target that this knows",
     )
 
 
-def _shared(match: re.Match[str], case: Case) -> Cause:
+def _shared(match: re.Match[str], case: ErrorCase) -> BuildCause:
     used, most = int(match["used"], 16), int(match["most"], 16)
     fits = f"fewer stages or smaller tiles: no CTA of sm_90 or sm_100 has more than {SMEM_LIMIT} bytes"
     if used <= SMEM_LIMIT:
@@ -145,11 +145,11 @@ def _shared(match: re.Match[str], case: Case) -> Cause:
             f"cudaFuncAttributeMaxDynamicSharedMemorySize), at most {SMEM_LIMIT} bytes on sm_90 and sm_100"
         )
     what = f"{match['entry']} declares {used} bytes of static shared memory; the target allows {most}"
-    return Cause("shared-memory", what, fits)
+    return BuildCause("shared-memory", what, fits)
 
 
-def _spills(match: re.Match[str], case: Case) -> Cause:
-    return Cause(
+def _spills(match: re.Match[str], case: ErrorCase) -> BuildCause:
+    return BuildCause(
         "registers",
         f"registers do not suffice: {match['stores']} bytes of spill stores and {match['loads']} of spill "
         f"loads in {match['entry']}; it runs, slower",
@@ -157,17 +157,17 @@ def _spills(match: re.Match[str], case: Case) -> Cause:
     )
 
 
-def _constexpr(match: re.Match[str], case: Case) -> Cause:
+def _constexpr(match: re.Match[str], case: ErrorCase) -> BuildCause:
     name = match["name"] if "name" in match.re.groupindex and match["name"] else "a constexpr function"
-    return Cause(
+    return BuildCause(
         "relaxed-constexpr",
         f"`{name}` is a constexpr function of the host, and device code calls it",
         "--expt-relaxed-constexpr on nvcc's command line, or __host__ __device__ before the function",
     )
 
 
-def _host_function(match: re.Match[str], case: Case) -> Cause:
-    return Cause(
+def _host_function(match: re.Match[str], case: ErrorCase) -> BuildCause:
+    return BuildCause(
         "host-function",
         f"`{match['name']}` is a host function, and the device function `{match['caller']}` calls it",
         "__device__ (or __host__ __device__, CUTE_HOST_DEVICE) before it",
@@ -175,10 +175,10 @@ def _host_function(match: re.Match[str], case: Case) -> Cause:
     )
 
 
-def _no_member(match: re.Match[str], case: Case) -> Cause:
+def _no_member(match: re.Match[str], case: ErrorCase) -> BuildCause:
     made = _undefined(match, case)
     if made.code == "undefined" and "is declared in" not in made.what:
-        return Cause(
+        return BuildCause(
             "undefined", f"{match['owner']} has no `{match['name']}`", "the spelling of this CUTLASS release"
         )
     return made
@@ -232,7 +232,7 @@ _RULES: list[tuple[re.Pattern[str], frozenset[str], Make]] = [
 ]
 
 
-def traits(case: Case) -> Cause | None:
+def traits(case: ErrorCase) -> BuildCause | None:
     """An operation of which the included headers have no traits."""
     match = re.search(r"(Copy|MMA)_Traits not implemented for this (?:Copy|MMA)Operation", case.text)
     if match is None:
@@ -250,4 +250,4 @@ def traits(case: Case) -> Cause | None:
     )
     if generation and "TMA" in name:
         fits = f"#include <cute/atom/{header}_traits_sm{generation[1]}_tma.hpp>"
-    return Cause("traits", f"no included header has {match[1]}_Traits<{name}>", fits)
+    return BuildCause("traits", f"no included header has {match[1]}_Traits<{name}>", fits)

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from tileproof.conformance.logs.hangs.graph import Edge, Graph, Wait
-from tileproof.conformance.logs.hangs.log import Actor, Event
+from tileproof.conformance.logs.hangs.graph import LogEdge, Wait, WaitGraph
+from tileproof.conformance.logs.hangs.log import Actor, LogEvent
 
 _ENDS = re.compile(
     r"\b(?:exit\w*|finish\w*|end|ended|ends|leav\w+|left|return\w*|complete\w*|done)\b", re.IGNORECASE
@@ -22,7 +22,7 @@ _ENDS = re.compile(
 
 
 @dataclass
-class Cause:
+class HangCause:
     """`code` for machines, `what` in words, `lines` of the log that show it."""
 
     code: str
@@ -32,7 +32,7 @@ class Cause:
     also: list[str] = field(default_factory=list)
 
 
-def causes(graph: Graph) -> list[Cause]:
+def causes(graph: WaitGraph) -> list[HangCause]:
     """Causes of the first root, most plausible first; other roots with the same cause are named with it."""
     if not graph.roots:
         return []
@@ -51,7 +51,7 @@ def causes(graph: Graph) -> list[Cause]:
     return found
 
 
-def of_wait(graph: Graph, root: Wait) -> list[Cause]:
+def of_wait(graph: WaitGraph, root: Wait) -> list[HangCause]:
     """Causes of one blocked wait."""
     found = [cause for rule in _RULES if (cause := rule(graph, root)) is not None]
     for cause in found:
@@ -59,34 +59,34 @@ def of_wait(graph: Graph, root: Wait) -> list[Cause]:
     return sorted(found, key=lambda cause: -cause.weight)
 
 
-def copy(graph: Graph, wait: Wait) -> str:
+def copy(graph: WaitGraph, wait: Wait) -> str:
     """The copy of the barrier that a wait is about."""
     name, (_, stage) = graph.log.name(wait.event.barrier), wait.place
     index = f"[{stage}]" if stage is not None else ""
     return f"{name}{index}" + (f" in CTA {wait.actor.cta}" if wait.actor.cta >= 0 else "")
 
 
-def _producers(graph: Graph, wait: Wait) -> list[Actor]:
+def _producers(graph: WaitGraph, wait: Wait) -> list[Actor]:
     return sorted(graph.producers.get((wait.actor.group, wait.event.barrier), set()))
 
 
-def _arrival(graph: Graph, actor: Actor, wait: Wait) -> Event | None:
+def _arrival(graph: WaitGraph, actor: Actor, wait: Wait) -> LogEvent | None:
     """The arrival of `actor` that `wait` needs, or its last one."""
     arrives = graph.histories[actor].arrives[wait.place]
     at = graph.need(wait) - 1
     return arrives[at] if 0 <= at < len(arrives) else arrives[-1] if arrives else None
 
 
-def _arrivals(graph: Graph, wait: Wait) -> list[Event]:
+def _arrivals(graph: WaitGraph, wait: Wait) -> list[LogEvent]:
     found = (_arrival(graph, actor, wait) for actor in _producers(graph, wait))
     return [event for event in found if event is not None]
 
 
-def _satisfied(graph: Graph, wait: Wait) -> bool:
+def _satisfied(graph: WaitGraph, wait: Wait) -> bool:
     return bool(_arrivals(graph, wait)) and not graph.edges[wait.actor]
 
 
-def _passed_elsewhere(graph: Graph, wait: Wait) -> list[Wait]:
+def _passed_elsewhere(graph: WaitGraph, wait: Wait) -> list[Wait]:
     """Waits like this one that ended in other CTAs of the cluster; of the same role if any did."""
     found = [
         other
@@ -103,7 +103,7 @@ def _line(wait: Wait) -> int:
     return wait.done.line if wait.done else wait.moved_on or wait.event.line
 
 
-def _one_cta(graph: Graph, root: Wait) -> Cause | None:
+def _one_cta(graph: WaitGraph, root: Wait) -> HangCause | None:
     """An arrival (or multicast commit) that reached only one CTA's copy."""
     passed = _passed_elsewhere(graph, root)
     if not passed or graph.edges[root.actor] or graph.need(root) < 1:
@@ -115,7 +115,7 @@ def _one_cta(graph: Graph, root: Wait) -> Cause | None:
         what = (
             f"the copy in {where} completed and {copy(graph, root)} did not; no line tells who arrives on it"
         )
-        return Cause("one-cta", f"an arrival reached only one CTA: {what}", lines, 85)
+        return HangCause("one-cta", f"an arrival reached only one CTA: {what}", lines, 85)
     local = [event.actor for event in arrivals if event.actor.cta == root.actor.cta]
     who = ", ".join(str(event.actor) for event in arrivals)
     what = (
@@ -127,10 +127,10 @@ def _one_cta(graph: Graph, root: Wait) -> Cause | None:
         names = ", ".join(dict.fromkeys(graph.log.name(wait.event.barrier) for wait in contrast))
         what += f"; {names}, from the same producer, did reach CTA {root.actor.cta}"
         lines += [_line(wait) for wait in contrast]
-    return Cause("one-cta", what, lines, 50 if local else 92)
+    return HangCause("one-cta", what, lines, 50 if local else 92)
 
 
-def _contrast(graph: Graph, root: Wait, producers: set[Actor]) -> list[Wait]:
+def _contrast(graph: WaitGraph, root: Wait, producers: set[Actor]) -> list[Wait]:
     """Waits in the root's CTA that ended, on other barriers that the same producers alone serve."""
     found = []
     for actor, history in graph.histories.items():
@@ -144,7 +144,7 @@ def _contrast(graph: Graph, root: Wait, producers: set[Actor]) -> list[Wait]:
     return found[:4]
 
 
-def _deviation(graph: Graph, history_waits: list[Wait]) -> Wait | None:
+def _deviation(graph: WaitGraph, history_waits: list[Wait]) -> Wait | None:
     """The first wait whose phase does not follow the one before it."""
     phases = [wait.event.phase for wait in history_waits]
     running = any(phase is not None and phase > 1 for phase in phases)
@@ -159,7 +159,7 @@ def _deviation(graph: Graph, history_waits: list[Wait]) -> Wait | None:
     return None
 
 
-def _wrong_parity(graph: Graph, root: Wait) -> Cause | None:
+def _wrong_parity(graph: WaitGraph, root: Wait) -> HangCause | None:
     own = graph.histories[root.actor].on(root.place)
     odd = _deviation(graph, own)
     if odd is not None:
@@ -168,7 +168,7 @@ def _wrong_parity(graph: Graph, root: Wait) -> Cause | None:
             f"wrong parity: {root.actor} waits for phase {odd.event.phase} of {copy(graph, root)} "
             f"after phase {before.event.phase}"
         )
-        return Cause("wrong-parity", what, [before.event.line, odd.event.line, root.event.line], 97)
+        return HangCause("wrong-parity", what, [before.event.line, odd.event.line, root.event.line], 97)
     phase, need = root.event.phase, graph.need(root)
     made = min((graph.made(actor, root.place) for actor in _producers(graph, root)), default=0)
     if phase in (0, 1):
@@ -179,7 +179,7 @@ def _wrong_parity(graph: Graph, root: Wait) -> Cause | None:
                 f"wrong parity: {root.actor} waits for phase {phase} of {copy(graph, root)} where "
                 f"{unlike[0].actor} waits for phase {unlike[0].event.phase}"
             )
-            return Cause("wrong-parity", what, [root.event.line, unlike[0].event.line], 96)
+            return HangCause("wrong-parity", what, [root.event.line, unlike[0].event.line], 96)
         usual = all(w.event.phase in (None, (graph.need(w) - 1) & 1) for w in own[:-1])
         if usual and made >= max(need, 1) and phase == made & 1 and (need < 1 or phase != (need - 1) & 1):
             what = (
@@ -187,25 +187,25 @@ def _wrong_parity(graph: Graph, root: Wait) -> Cause | None:
                 f"{1 - phase} would pass; {root.actor} waits for parity {phase}, which is the phase under way"
             )
             lines = [root.event.line, *(event.line for event in _arrivals(graph, root))]
-            return Cause("wrong-parity", what, lines, 94)
+            return HangCause("wrong-parity", what, lines, 94)
     if phase is None and _satisfied(graph, root):
         what = f"wrong parity, perhaps: the log does not say for which phase {root.actor} waits"
-        return Cause("wrong-parity", what, [root.event.line], 45)
+        return HangCause("wrong-parity", what, [root.event.line], 45)
     return _parity_elsewhere(graph, root)
 
 
-def _parity_elsewhere(graph: Graph, root: Wait) -> Cause | None:
+def _parity_elsewhere(graph: WaitGraph, root: Wait) -> HangCause | None:
     for actor, history in graph.histories.items():
         for place in dict.fromkeys(wait.place for wait in history.waits):
             odd = _deviation(graph, history.on(place))
             if odd is not None:
                 phase = odd.event.phase
                 what = f"wrong parity: {actor} waits for phase {phase} of {copy(graph, odd)} out of turn"
-                return Cause("wrong-parity", what, [odd.event.line], 75 if actor != root.actor else 90)
+                return HangCause("wrong-parity", what, [odd.event.line], 75 if actor != root.actor else 90)
     return None
 
 
-def _lapped(graph: Graph, root: Wait) -> Cause | None:
+def _lapped(graph: WaitGraph, root: Wait) -> HangCause | None:
     """Two phases went by: the parity waited for is again that of the phase under way."""
     need = graph.need(root)
     made = min((graph.made(actor, root.place) for actor in _producers(graph, root)), default=0)
@@ -220,10 +220,10 @@ def _lapped(graph: Graph, root: Wait) -> Cause | None:
         f"{root.actor} was lapped: it waits for arrival {need} on {copy(graph, root)}, but {made} were made, "
         "so the parity it waits for is that of the phase under way"
     )
-    return Cause("lapped", what, [root.event.line, *arrives[need - 1 :]], 86)
+    return HangCause("lapped", what, [root.event.line, *arrives[need - 1 :]], 86)
 
 
-def _wrong_stage(graph: Graph, root: Wait) -> Cause | None:
+def _wrong_stage(graph: WaitGraph, root: Wait) -> HangCause | None:
     barrier, stage = root.place
     if stage is None or not graph.edges[root.actor]:
         return None
@@ -247,11 +247,11 @@ def _wrong_stage(graph: Graph, root: Wait) -> Cause | None:
                 f"wrong stage: {root.actor} waits for stage {stage} of {graph.log.name(barrier)}, and "
                 f"{edge.producer} arrived on stage {surplus[0].stage} once more than anyone waited for it"
             )
-            return Cause("wrong-stage", what, [root.event.line, surplus[0].line], 98)
+            return HangCause("wrong-stage", what, [root.event.line, surplus[0].line], 98)
     return None
 
 
-def _never_arrived(graph: Graph, root: Wait) -> Cause | None:
+def _never_arrived(graph: WaitGraph, root: Wait) -> HangCause | None:
     barrier = root.event.barrier
     if any(
         e.barrier == barrier and e.kind == "arrive"
@@ -272,10 +272,10 @@ def _never_arrived(graph: Graph, root: Wait) -> Cause | None:
         lines += list({event.barrier: event.line for event in unheard}.values())
     if elsewhere:
         what += " (it was passed before, so its arrivals may not be printed)"
-    return Cause("never-arrived", what, lines, 60 if elsewhere else 90)
+    return HangCause("never-arrived", what, lines, 60 if elsewhere else 90)
 
 
-def _cycle(graph: Graph, root: Wait) -> Cause | None:
+def _cycle(graph: WaitGraph, root: Wait) -> HangCause | None:
     if root.actor not in graph.cycle:
         return None
     waits = {wait.actor: wait for wait in graph.blocked}
@@ -285,10 +285,10 @@ def _cycle(graph: Graph, root: Wait) -> Cause | None:
         for at, actor in enumerate(members)
     ]
     what = "they wait for each other: " + "; ".join(steps)
-    return Cause("cycle", what, [waits[actor].event.line for actor in members], 95)
+    return HangCause("cycle", what, [waits[actor].event.line for actor in members], 95)
 
 
-def _skipped(graph: Graph, root: Wait) -> Cause | None:
+def _skipped(graph: WaitGraph, root: Wait) -> HangCause | None:
     """A producer that went to its own wait without an arrival that it used to make before that wait."""
     waits = {wait.actor: wait for wait in graph.blocked}
     for edge in graph.edges[root.actor]:
@@ -312,21 +312,21 @@ def _skipped(graph: Graph, root: Wait) -> Cause | None:
                     f"line {model.event.line}"
                 )
                 lines = [root.event.line, blocked.event.line, *(event.line for event in arrives[-1:])]
-                return Cause("skipped-arrive", what, lines, 97)
+                return HangCause("skipped-arrive", what, lines, 97)
     return None
 
 
-def _before(graph: Graph, producer: Actor, root: Wait, wait: Wait) -> int:
+def _before(graph: WaitGraph, producer: Actor, root: Wait, wait: Wait) -> int:
     arrives = graph.histories[producer].arrives[root.place]
     return sum(event.line < wait.event.line for event in arrives)
 
 
-def _ended(graph: Graph, edge: Edge) -> bool:
+def _ended(graph: WaitGraph, edge: LogEdge) -> bool:
     last = graph.histories[edge.producer].last_line
     return bool(_ENDS.search(graph.log.lines[last - 1]))
 
 
-def _idle(graph: Graph, root: Wait) -> Edge | None:
+def _idle(graph: WaitGraph, root: Wait) -> LogEdge | None:
     """The lacking producer that waits for nothing; one that said it ended goes first."""
     blocked = {wait.actor for wait in graph.blocked}
     idle = [edge for edge in graph.edges[root.actor] if edge.producer not in blocked]
@@ -334,7 +334,7 @@ def _idle(graph: Graph, root: Wait) -> Edge | None:
     return idle[0] if idle else None
 
 
-def _k_count(graph: Graph, root: Wait) -> Cause | None:
+def _k_count(graph: WaitGraph, root: Wait) -> HangCause | None:
     edge = _idle(graph, root)
     if edge is None or edge.made == 0:
         return None
@@ -350,10 +350,10 @@ def _k_count(graph: Graph, root: Wait) -> Cause | None:
     if more:
         what += f", while {more[0]} made {graph.made(more[0], root.place)}"
         lines.append(graph.histories[more[0]].arrives[root.place][edge.made].line)
-    return Cause("k-count", what, lines, 93 if _ended(graph, edge) else 62)
+    return HangCause("k-count", what, lines, 93 if _ended(graph, edge) else 62)
 
 
-def _stopped(graph: Graph, root: Wait) -> Cause | None:
+def _stopped(graph: WaitGraph, root: Wait) -> HangCause | None:
     edge = _idle(graph, root)
     if edge is None:
         return None
@@ -362,12 +362,12 @@ def _stopped(graph: Graph, root: Wait) -> Cause | None:
         f"{edge.producer} stopped, or waits in a place that prints nothing: it owes arrival {edge.need} on "
         f"{copy(graph, root)}, and its last line tells of no wait"
     )
-    return Cause(
+    return HangCause(
         "producer-stopped", what, [root.event.line, history.last_line], 58 if _ended(graph, edge) else 85
     )
 
 
-def _bytes(graph: Graph, root: Wait) -> Cause | None:
+def _bytes(graph: WaitGraph, root: Wait) -> HangCause | None:
     if not _satisfied(graph, root):
         return None
     told = [event for event in _arrivals(graph, root) if event.bytes]
@@ -389,10 +389,10 @@ def _bytes(graph: Graph, root: Wait) -> Cause | None:
         f"bytes never came: {arrivals[-1].actor} arrived on {copy(graph, root)}, {expects}, and the phase "
         "did not complete: a copy was not issued, was issued on another barrier, or brought fewer bytes"
     )
-    return Cause("bytes-missing", what, [root.event.line, *(event.line for event in arrivals)], 88)
+    return HangCause("bytes-missing", what, [root.event.line, *(event.line for event in arrivals)], 88)
 
 
-def _wrong_copy(graph: Graph, root: Wait) -> Cause | None:
+def _wrong_copy(graph: WaitGraph, root: Wait) -> HangCause | None:
     """An arrival that was meant for another CTA's copy and stayed in its own."""
     if not _satisfied(graph, root) or _passed_elsewhere(graph, root):
         return None
@@ -406,10 +406,10 @@ def _wrong_copy(graph: Graph, root: Wait) -> Cause | None:
     local = len(remote) < len(_arrivals(graph, root))
     lines = [root.event.line, *(event.line for event in remote)]
     weight = 87 if not local else 60 if graph.leads(root.actor) else 54
-    return Cause("wrong-copy", what, lines, weight)
+    return HangCause("wrong-copy", what, lines, weight)
 
 
-def _too_few(graph: Graph, root: Wait) -> Cause | None:
+def _too_few(graph: WaitGraph, root: Wait) -> HangCause | None:
     if not _satisfied(graph, root):
         return None
     arrivals = _arrivals(graph, root)
@@ -417,18 +417,18 @@ def _too_few(graph: Graph, root: Wait) -> Cause | None:
         f"the barrier counts more arrivals than were made: every producer that the log names has arrived on "
         f"{copy(graph, root)} for this phase, or the arrival came before the barrier was initialised"
     )
-    return Cause("too-few-arrivals", what, [root.event.line, *(event.line for event in arrivals)], 55)
+    return HangCause("too-few-arrivals", what, [root.event.line, *(event.line for event in arrivals)], 55)
 
 
-def _lost(graph: Graph, root: Wait) -> Cause | None:
+def _lost(graph: WaitGraph, root: Wait) -> HangCause | None:
     what = (
         f"lines are missing: {root.actor} had passed {copy(graph, root)}, or the arrival was made, and the "
         "line that tells of it was lost when the run was killed"
     )
-    return Cause("lost-lines", what, [root.event.line, len(graph.log.lines)], 10)
+    return HangCause("lost-lines", what, [root.event.line, len(graph.log.lines)], 10)
 
 
-_RULES: tuple[Callable[[Graph, Wait], Cause | None], ...] = (
+_RULES: tuple[Callable[[WaitGraph, Wait], HangCause | None], ...] = (
     _wrong_stage,
     _skipped,
     _wrong_parity,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from tileproof.conformance.logs.hangs.log import Actor, Event, Log
+from tileproof.conformance.logs.hangs.log import Actor, Log, LogEvent
 from tileproof.spec.plan import Barrier, KernelPlan
 
 LATE = 8  # lines by which the order of two actors' lines may be wrong
@@ -22,9 +22,9 @@ Place = tuple[str, int | None]  # barrier, stage
 class Wait:
     """One wait of an actor; `ordinal` counts its waits on this barrier and stage from 0."""
 
-    event: Event
+    event: LogEvent
     ordinal: int
-    done: Event | None = None
+    done: LogEvent | None = None
     moved_on: int = 0  # line at which the actor went on without a done line
 
     @property
@@ -46,8 +46,8 @@ class History:
 
     actor: Actor
     waits: list[Wait] = field(default_factory=list)
-    arrives: dict[Place, list[Event]] = field(default_factory=lambda: defaultdict(list))
-    dones: dict[Place, list[Event]] = field(default_factory=lambda: defaultdict(list))
+    arrives: dict[Place, list[LogEvent]] = field(default_factory=lambda: defaultdict(list))
+    dones: dict[Place, list[LogEvent]] = field(default_factory=lambda: defaultdict(list))
     _by_place: dict[Place, list[Wait]] = field(default_factory=lambda: defaultdict(list))
     last_line: int = 0
     last_k: int | None = None
@@ -68,7 +68,7 @@ class History:
 
 
 @dataclass(frozen=True)
-class Edge:
+class LogEdge:
     """`waiter` lacks arrival `need` (from 1) of `producer`, who made `made` and is itself blocked or not."""
 
     waiter: Actor
@@ -78,7 +78,7 @@ class Edge:
 
 
 @dataclass
-class Graph:
+class WaitGraph:
     """Histories, the blocked waits and what each lacks."""
 
     log: Log
@@ -87,7 +87,7 @@ class Graph:
     says_done: bool
     says_wait: bool
     blocked: list[Wait] = field(default_factory=list)
-    edges: dict[Actor, list[Edge]] = field(default_factory=dict)
+    edges: dict[Actor, list[LogEdge]] = field(default_factory=dict)
     producers: dict[tuple[int, str], set[Actor]] = field(default_factory=dict)
     roots: list[Wait] = field(default_factory=list)
     cycle: list[Actor] = field(default_factory=list)
@@ -150,12 +150,12 @@ def _busy(history: History) -> bool:
     return bool(history.waits or any(history.arrives.values()))
 
 
-def build(log: Log, plan: KernelPlan | None = None) -> Graph:
+def build(log: Log, plan: KernelPlan | None = None) -> WaitGraph:
     """The graph of a log; with a plan, its producers are known even where none logged an arrival."""
     says_done = {(e.actor.role, e.barrier) for e in log.events if e.kind == "done"}
     histories = _histories(log, says_done)
     says_wait = any(event.kind == "wait" for event in log.events)
-    graph = Graph(log, plan, histories, bool(says_done), says_wait)
+    graph = WaitGraph(log, plan, histories, bool(says_done), says_wait)
     graph.blocked = [wait for history in histories.values() if (wait := history.blocked)]
     for event in log.events:
         if event.kind == "arrive":
@@ -171,8 +171,8 @@ def build(log: Log, plan: KernelPlan | None = None) -> Graph:
 def _histories(log: Log, says_done: set[tuple[str, str]]) -> dict[Actor, History]:
     histories: dict[Actor, History] = {}
     counts: dict[tuple[Actor, Place], int] = defaultdict(int)
-    before: dict[Actor, Event] = {}
-    steps: list[tuple[int, Actor, Event | None, int | None]] = [
+    before: dict[Actor, LogEvent] = {}
+    steps: list[tuple[int, Actor, LogEvent | None, int | None]] = [
         *((event.line, event.actor, event, event.k) for event in log.events),
         *((line, actor, None, k) for line, actor, k in log.notes if actor.role),
     ]
@@ -208,7 +208,7 @@ def _histories(log: Log, says_done: set[tuple[str, str]]) -> dict[Actor, History
     return histories
 
 
-def _same(first: Event, again: Event, says_done: set[tuple[str, str]]) -> bool:
+def _same(first: LogEvent, again: LogEvent, says_done: set[tuple[str, str]]) -> bool:
     """Whether `again` is the same wait said once more, as spinning loops do."""
     if (first.barrier, first.stage, first.k, first.phase) != (
         again.barrier,
@@ -221,7 +221,7 @@ def _same(first: Event, again: Event, says_done: set[tuple[str, str]]) -> bool:
 
 
 def _done(
-    history: History, open_wait: Wait | None, event: Event, counts: dict[tuple[Actor, Place], int]
+    history: History, open_wait: Wait | None, event: LogEvent, counts: dict[tuple[Actor, Place], int]
 ) -> None:
     place = event.barrier, event.stage
     history.dones[place].append(event)
@@ -261,7 +261,7 @@ def _plan_producers(plan: KernelPlan, barrier: Barrier) -> list[str]:
     return [role.name for role in plan.roles if any(word in role.does for word in ("TMA", "gather"))][:1]
 
 
-def _add_plan_producers(graph: Graph, plan: KernelPlan) -> None:
+def _add_plan_producers(graph: WaitGraph, plan: KernelPlan) -> None:
     names = {barrier.name.replace("_", "").lower(): barrier for barrier in plan.barriers}
     for wait in graph.blocked:
         barrier = names.get(wait.event.barrier)
@@ -274,7 +274,7 @@ def _add_plan_producers(graph: Graph, plan: KernelPlan) -> None:
             graph.producers[key] = found
 
 
-def _lacking(graph: Graph, wait: Wait) -> list[Edge]:
+def _lacking(graph: WaitGraph, wait: Wait) -> list[LogEdge]:
     """The producers whose arrival this wait lacks: those of its CTA first, others when those have arrived."""
     need = graph.need(wait)
     found = graph.producers.get((wait.actor.group, wait.event.barrier), set())
@@ -285,17 +285,17 @@ def _lacking(graph: Graph, wait: Wait) -> list[Edge]:
         late = own
     else:
         late -= {a for a in late - own if not both and _not_needed(graph, wait, a)}
-    return [Edge(wait.actor, a, graph.made(a, wait.place), need) for a in sorted(late)]
+    return [LogEdge(wait.actor, a, graph.made(a, wait.place), need) for a in sorted(late)]
 
 
-def _plan_says_both(graph: Graph, wait: Wait) -> bool:
+def _plan_says_both(graph: WaitGraph, wait: Wait) -> bool:
     if graph.plan is None:
         return False
     said = [b.producers for b in graph.plan.barriers if b.name.replace("_", "").lower() == wait.event.barrier]
     return any("each CTA" in one or "both CTAs" in one for one in said)
 
 
-def _not_needed(graph: Graph, wait: Wait, producer: Actor) -> bool:
+def _not_needed(graph: WaitGraph, wait: Wait, producer: Actor) -> bool:
     """Whether the waiter once passed this barrier clearly before that arrival of `producer`."""
     arrivals = graph.histories[producer].arrives[wait.place]
     for earlier in graph.histories[wait.actor].on(wait.place):
@@ -307,7 +307,7 @@ def _not_needed(graph: Graph, wait: Wait, producer: Actor) -> bool:
     return False
 
 
-def _find_roots(graph: Graph) -> None:
+def _find_roots(graph: WaitGraph) -> None:
     """Blocked actors that depend on no other, or on each other in a cycle; most dependents first."""
     blocked = {wait.actor: wait for wait in graph.blocked}
     reach = {actor: _reach(graph, actor, set(blocked)) for actor in blocked}
@@ -326,7 +326,7 @@ def _find_roots(graph: Graph) -> None:
         graph.cycle = _cycle(graph, sinks[0], reach)
 
 
-def _reach(graph: Graph, start: Actor, blocked: set[Actor]) -> set[Actor]:
+def _reach(graph: WaitGraph, start: Actor, blocked: set[Actor]) -> set[Actor]:
     seen: set[Actor] = set()
     todo = [start]
     while todo:
@@ -337,7 +337,7 @@ def _reach(graph: Graph, start: Actor, blocked: set[Actor]) -> set[Actor]:
     return seen
 
 
-def _cycle(graph: Graph, start: Actor, reach: dict[Actor, set[Actor]]) -> list[Actor]:
+def _cycle(graph: WaitGraph, start: Actor, reach: dict[Actor, set[Actor]]) -> list[Actor]:
     """A shortest cycle through `start`."""
     paths = [[start]]
     seen: set[Actor] = set()

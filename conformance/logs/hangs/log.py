@@ -40,7 +40,7 @@ class Actor:
 
 
 @dataclass(frozen=True)
-class Event:
+class LogEvent:
     """One thing that an actor said; `loose`: read from the words around it, without a clear verb."""
 
     line: int
@@ -60,7 +60,7 @@ class Log:
 
     path: str
     lines: list[str]
-    events: list[Event] = field(default_factory=list)
+    events: list[LogEvent] = field(default_factory=list)
     notes: list[tuple[int, Actor, int | None]] = field(default_factory=list)
     unread: list[int] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
@@ -157,7 +157,7 @@ class _Reader:
         )
         self._names = {key_of(name): Counter({name: 1 << 30}) for name in barriers}
         self._pending: Line | None = None
-        self._touches: list[Event] = []
+        self._touches: list[LogEvent] = []
         self._spaced: list[tuple[Line, Actor]] = []
         self._records: list[tuple[Line, bool]] = []
 
@@ -234,7 +234,7 @@ class _Reader:
             key = key_of(name)
             self._names.setdefault(key, Counter())[name] += 1
             stage = clause.stage if clause.stage is not None else line.fields.get("stage")
-            event = Event(
+            event = LogEvent(
                 line.number,
                 actor,
                 "done" if kind == "touch" else kind,
@@ -274,7 +274,7 @@ class _Reader:
                 if key in known and mode:
                     kind: Kind = "done" if mode == "is" else "arrive"
                     self._log.events.append(
-                        Event(
+                        LogEvent(
                             line.number,
                             actor,
                             kind,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tileproof.conformance.logs.hangs.causes import Cause, causes, copy
-from tileproof.conformance.logs.hangs.graph import Graph, Wait, build, plan_role
+from tileproof.conformance.logs.hangs.causes import HangCause, causes, copy
+from tileproof.conformance.logs.hangs.graph import Wait, WaitGraph, build, plan_role
 from tileproof.conformance.logs.hangs.log import EXAMPLES, Actor, Log, read
 from tileproof.spec.plan import KernelPlan
 
@@ -49,11 +49,11 @@ def _name(actor: Actor) -> dict[str, Any]:
     return {"role": actor.role, "cta": actor.cta if actor.cta >= 0 else None, "cluster": actor.group}
 
 
-def _quote(graph: Graph, line: int) -> dict[str, Any]:
+def _quote(graph: WaitGraph, line: int) -> dict[str, Any]:
     return {"line": line, "text": graph.log.lines[line - 1].strip()[:WIDTH]}
 
 
-def _wait(graph: Graph, wait: Wait) -> dict[str, Any]:
+def _wait(graph: WaitGraph, wait: Wait) -> dict[str, Any]:
     event = wait.event
     return {
         "actor": _name(wait.actor),
@@ -65,7 +65,7 @@ def _wait(graph: Graph, wait: Wait) -> dict[str, Any]:
     }
 
 
-def _root(graph: Graph) -> dict[str, Any]:
+def _root(graph: WaitGraph) -> dict[str, Any]:
     root = graph.roots[0]
     behind = sorted(graph.dependents[root.actor])
     return {
@@ -75,7 +75,7 @@ def _root(graph: Graph) -> dict[str, Any]:
     }
 
 
-def _cause(graph: Graph, cause: Cause) -> dict[str, Any]:
+def _cause(graph: WaitGraph, cause: HangCause) -> dict[str, Any]:
     return {
         "code": cause.code,
         "what": cause.what,
@@ -84,7 +84,7 @@ def _cause(graph: Graph, cause: Cause) -> dict[str, Any]:
     }
 
 
-def _blocked(graph: Graph, wait: Wait) -> dict[str, Any]:
+def _blocked(graph: WaitGraph, wait: Wait) -> dict[str, Any]:
     blocked = {one.actor for one in graph.blocked}
     for_whom = [
         {
@@ -103,7 +103,7 @@ def _blocked(graph: Graph, wait: Wait) -> dict[str, Any]:
     }
 
 
-def _actor_row(graph: Graph, actor: Actor) -> dict[str, Any]:
+def _actor_row(graph: WaitGraph, actor: Actor) -> dict[str, Any]:
     history = graph.histories[actor]
     wait = history.blocked
     return {
@@ -117,7 +117,7 @@ def _actor_row(graph: Graph, actor: Actor) -> dict[str, Any]:
     }
 
 
-def _barriers(graph: Graph) -> list[dict[str, Any]]:
+def _barriers(graph: WaitGraph) -> list[dict[str, Any]]:
     """Per barrier, stage and CTA: waits begun, waits ended, arrivals made by that CTA, phases waited for."""
     rows: dict[tuple[int, str, int, int], dict[str, Any]] = {}
     for actor, history in graph.histories.items():
@@ -149,7 +149,7 @@ def _barriers(graph: Graph) -> list[dict[str, Any]]:
     return [rows[key] for key in sorted(rows)]
 
 
-def _asymmetries(graph: Graph) -> list[str]:
+def _asymmetries(graph: WaitGraph) -> list[str]:
     """Waits at which one CTA is blocked and the same role of another CTA passed."""
     found = []
     for wait in graph.blocked:
@@ -164,7 +164,7 @@ def _asymmetries(graph: Graph) -> list[str]:
     return found
 
 
-def _remarks(graph: Graph) -> list[str]:
+def _remarks(graph: WaitGraph) -> list[str]:
     remarks = []
     if not graph.says_wait:
         remarks.append("print a line before each wait too: what a role waits for at the end is then known")

@@ -5,7 +5,7 @@
 //   dKV^T parts 0, 1 = dO^T S                         while dS is computed
 //   dQ += dS K, first the lower 32 keys, then the upper -> kv_lo_free, kv_hi_free (and at the end dq_ready)
 //   dKV^T parts 0, 1 += Q^T dS, RoPE = Q^T dS         -> dkv_ready, rope_ready
-//   dKV^T parts 2, 3 = dO^T S + Q^T dS                -> dkv_ready, then s_free
+//   dKV^T parts 2, 3 = dO^T S + Q^T dS                -> dkv_ready
 //
 // The next k-block's keys are gathered from the first half of dQ on. Every commit is waited for by its
 // consumer, so that nothing is in flight when the roles end.

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tileproof.conformance.check import property as engine
-from tileproof.conformance.check.run import Subject
+from tileproof.conformance.check.run import KernelUnderTest
 from tileproof.conformance.check.under_test import on_emulator
 from tileproof.conformance.problems.case import Case, past_the_rings
 from tileproof.conformance.problems.edges import edges, smaller
@@ -47,7 +47,7 @@ MUTANTS = {
 }
 
 
-def mutant(file: str, text: str, replacement: str) -> Subject:
+def mutant(file: str, text: str, replacement: str) -> KernelUnderTest:
     found = kernel("head128-part0")
     variant = found.variant(d_qk=576)
     edits = (Edit(Place(text, file), replacement),)

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tileproof.conformance.check import property as engine
-from tileproof.conformance.check.run import judge, run_trial
+from tileproof.conformance.check.run import judge, run_case
 from tileproof.conformance.check.under_test import on_emulator
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.drivers.capture import Observed, Schedule
+from tileproof.conformance.drivers.capture import RunResult, Schedule
 from tileproof.conformance.judge.rows import plant_canaries
 from tileproof.conformance.observe.observation import observe
 from tileproof.conformance.problems.case import Case, Indices, selected
@@ -32,14 +32,16 @@ WHOLE = Case(
 )
 
 
-def launch(case: Case, schedule: Schedule = SCHEDULES[0], probe: bool = False, taps: bool = True) -> Observed:
+def launch(
+    case: Case, schedule: Schedule = SCHEDULES[0], probe: bool = False, taps: bool = True
+) -> RunResult:
     inputs, plan = case.inputs(), KERNEL.plan(KERNEL.variant(d_qk=case.d_qk))
     described = KERNEL.launch(inputs, KERNEL.build(KERNEL.variant(d_qk=case.d_qk), probe), probe)
     plant_canaries(plan, inputs, described)
     return emulator.run(described, plan, schedule=schedule, taps=taps)
 
 
-def findings(case: Case, production: Observed, stages=()) -> list:
+def findings(case: Case, production: RunResult, stages=()) -> list:
     return judge(
         KERNEL.plan(KERNEL.variant(d_qk=case.d_qk)),
         case.inputs(),
@@ -60,7 +62,7 @@ def test_clean_kernel_gives_no_finding(d_qk):
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda s: f"{s.policy}{s.seed}")
 def test_every_schedule_and_every_stage(schedule):
-    verdict = run_trial(on_emulator(KERNEL, KERNEL.variant(d_qk=576)), WHOLE, schedule)
+    verdict = run_case(on_emulator(KERNEL, KERNEL.variant(d_qk=576)), WHOLE, schedule)
     assert verdict.findings == []
     # Tokens of 256, 130 and 0 slots have 4, 3 and 0 k-blocks; two CTAs, two builds (dKV tiles: production).
     assert [verdict.scores[x].tiles for x in STAGES] == [12, 28, 28, 28, 28, 12, 14]
@@ -152,7 +154,7 @@ def test_outputs_that_depend_on_the_schedule_are_found():
             observed.outputs["dQ"].values[0, 0, 0] = 7
         return observed
 
-    verdict = run_trial(replace(subject, driver=driver), WHOLE, Schedule("early"))
+    verdict = run_case(replace(subject, driver=driver), WHOLE, Schedule("early"))
     assert verdict.unrepeated
     (finding,) = (f for f in verdict.findings if f.kind == "disagree")
     assert finding.stage == "dQ" and "another schedule" in finding.message

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 from tileproof.conformance.check import property as engine
-from tileproof.conformance.check.run import Subject
-from tileproof.conformance.drivers.capture import MachineFinding, Observed, Schedule, Waiter
+from tileproof.conformance.check.run import KernelUnderTest
+from tileproof.conformance.drivers.capture import MachineFinding, RunResult, Schedule, Waiter
 from tileproof.conformance.problems.case import Case
 from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
@@ -29,7 +29,7 @@ def subject(plant=honest, stages=(), finish=lambda observed, schedule: observed,
         inputs, probe = launch
         return finish(machine(plan, inputs, plant, probe=probe, **options), schedule)
 
-    return Subject(KERNEL, VARIANT, None, lambda: None, driver, stages)
+    return KernelUnderTest(KERNEL, VARIANT, None, lambda: None, driver, stages)
 
 
 def run(under_test, examples=60, seed=1, **options):
@@ -93,7 +93,7 @@ def hang(observed, schedule):
     barrier = head128_part0.plan(576).barrier("kv_ready").offset_of(1)
     waiter = Waiter((0, 0, 0), 12, "a barrier", 12, "kernel.cuh:7", barrier=barrier, parity=0, pending=1)
     finding = MachineFinding("error", "hang", "one warp waits", cta=(0, 0, 0), warp=12, waiting=(waiter,))
-    return Observed(observed.outputs, observed.captures, (finding,))
+    return RunResult(observed.outputs, observed.captures, (finding,))
 
 
 def test_hang_names_the_first_unpublished_k_block():
@@ -113,7 +113,7 @@ def test_hang_names_the_first_unpublished_k_block():
 def test_finding_of_the_machine_alone_is_a_defect():
     def uninitialised(observed, schedule):
         finding = MachineFinding("error", "smem-uninitialised", "read", cta=(1, 0, 0), warp=9, lane=3)
-        return Observed(observed.outputs, observed.captures, (finding,))
+        return RunResult(observed.outputs, observed.captures, (finding,))
 
     report = run(subject(finish=uninitialised), examples=5)
     finding = report.failure.findings[0]
@@ -127,7 +127,7 @@ def test_finding_of_the_machine_alone_is_a_defect():
 
 def test_remarks_are_no_defects():
     def remark(observed, schedule):
-        return Observed(
+        return RunResult(
             observed.outputs, observed.captures, (MachineFinding("note", "no-wait-ld", "m", count=2),)
         )
 
@@ -138,7 +138,7 @@ def test_remarks_are_no_defects():
 def test_error_under_one_policy_only():
     def late_only(observed, schedule):
         bad = MachineFinding("error", "race", "seen late")
-        return Observed(observed.outputs, observed.captures, (bad,) if schedule.policy == "late" else ())
+        return RunResult(observed.outputs, observed.captures, (bad,) if schedule.policy == "late" else ())
 
     assert run(subject(finish=late_only), policy="early", examples=20).failure is None
     report = run(subject(finish=late_only))
@@ -157,7 +157,7 @@ def test_surplus_tiles_are_found():
     def one_more(observed, schedule):
         extra = [c for c in observed.captures if c.phase == 0 and c.stage == 0]
         grown = tuple(type(c)(c.tile, c.stage, c.cta, c.cluster_rank, 9, c.data, c.valid) for c in extra)
-        return Observed(observed.outputs, observed.captures + grown)
+        return RunResult(observed.outputs, observed.captures + grown)
 
     finding = run(subject(finish=one_more)).failure.findings[0]
     assert finding.kind == "surplus" and "p_ready completed for a k-block" in finding.message

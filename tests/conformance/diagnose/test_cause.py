@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tileproof.conformance.check.run import Verdict, judge
+from tileproof.conformance.check.run import RunVerdict, judge
 from tileproof.conformance.diagnose.faults import LAYOUTS
 from tileproof.conformance.problems.case import Case, Indices
 from tileproof.spec.plans import head128_part0
@@ -28,7 +28,7 @@ def case(values="integers", **changes):
     return Case(576, s_kv=150, blocks=3, tokens=TWO_TOKENS, values=values, seed=7, **changes)
 
 
-def verdict(inputs, plant=honest, probe_plant=None) -> Verdict:
+def verdict(inputs, plant=honest, probe_plant=None) -> RunVerdict:
     production = machine(PLAN, inputs, plant)
     return judge(PLAN, inputs, production, lambda: machine(PLAN, inputs, probe_plant or plant, probe=True))
 

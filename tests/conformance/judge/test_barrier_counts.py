@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.drivers.capture import Observed, Schedule
+from tileproof.conformance.drivers.capture import RunResult, Schedule
 from tileproof.conformance.judge.machine import machine_findings
 from tileproof.conformance.problems.case import one_token
 from tileproof.kernels.launch import Launch, Struct
@@ -25,7 +25,7 @@ def launch_of(name: str) -> tuple[Launch, KernelPlan, Inputs]:
     return entry.launch(inputs, entry.build(variant)), entry.plan(variant), inputs
 
 
-def run(launch: Launch, plan: KernelPlan) -> Observed:
+def run(launch: Launch, plan: KernelPlan) -> RunResult:
     return emulator.run(launch, plan, schedule=Schedule(), taps=False, races=False)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tileproof.conformance.drivers.record.programs import Program, build, record
+from tileproof.conformance.drivers.record.programs import HostProgram, build, record
 from tileproof.conformance.drivers.record.recording import Replay
 from tileproof.emulator import Buffer, LaunchResult
 from tileproof.emulator.errors import LaunchError
@@ -50,7 +50,7 @@ class Example:
     processors: int = 148
 
     @property
-    def program(self) -> Program:
+    def program(self) -> HostProgram:
         return _program(self.source, self.defines)
 
     def run(self, **how: Any) -> Ran:
@@ -60,7 +60,7 @@ class Example:
 
 
 @lru_cache
-def _program(source: str, defines: Sequence[str]) -> Program:
+def _program(source: str, defines: Sequence[str]) -> HostProgram:
     examples = toolchain.find().cutlass_include.parent / "examples"
     return build(examples / source, defines, [examples / "common", curand()])
 

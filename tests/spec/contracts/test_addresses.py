@@ -18,10 +18,12 @@ from tileproof.spec.machine.contracts import MmaForm, OperandView
 from tileproof.spec.machine.contracts.canonical import Strides
 from tileproof.spec.machine.contracts.rules_smem import cut, major_in, rows_of
 from tileproof.tools.operand_constraints.data import read
-from tileproof.tools.operand_constraints.rows import Row
+from tileproof.tools.operand_constraints.rows import OperandRow
 
 ACCEPTED = [
-    row for row, verdict in read()[1] if isinstance(row, Row) and verdict.compiles and not row.misfits()
+    row
+    for row, verdict in read()[1]
+    if isinstance(row, OperandRow) and verdict.compiles and not row.misfits()
 ]
 START = 0x4000
 I64 = npt.NDArray[np.int64]
@@ -52,7 +54,7 @@ def both_addresses(form: MmaForm, name: str, view: OperandView, strides: Strides
     return reads, lies
 
 
-def smem_operands(row: Row) -> list[tuple[str, OperandView]]:
+def smem_operands(row: OperandRow) -> list[tuple[str, OperandView]]:
     views = [("A", row.a_view()), ("B", row.b_view())]
     return [(name, view) for name, view in views if view.space == "smem" and view.dtype != "tf32"]
 

@@ -11,7 +11,7 @@ from tileproof.spec.machine.errors import TileproofError
 from tileproof.tools.crosscheck import table as prove_table
 from tileproof.tools.crosscheck.opinion import Opinion, second_opinion
 from tileproof.tools.crosscheck.ours import first_opinion
-from tileproof.tools.crosscheck.programs import PROGRAMS, Program, launch_of, programs
+from tileproof.tools.crosscheck.programs import PROGRAMS, KnownProgram, launch_of, programs
 
 INSTALLED = importlib.util.find_spec("sentryward") is not None
 needs_sentryward = pytest.mark.skipif(not INSTALLED, reason="sentryward, the extra `prove`, is not installed")
@@ -132,7 +132,7 @@ def test_a_race_names_both_accesses_and_a_deadlock_its_wait() -> None:
 
 
 def test_an_edit_that_does_not_fit_is_refused() -> None:
-    program = Program("x", "barriers", "pipeline", "", "wrong", (("no such text", ""),))
+    program = KnownProgram("x", "barriers", "pipeline", "", "wrong", (("no such text", ""),))
     with pytest.raises(TileproofError, match="does not fit its base"):
         launch_of(program)
 

@@ -14,7 +14,7 @@ from tileproof.spec.machine.errors import TileproofError
 from tileproof.tools.operand_constraints import data as contract_data
 from tileproof.tools.operand_constraints.data import AnyRow, agrees, all_rows, read
 from tileproof.tools.operand_constraints.families import load_rows, rows
-from tileproof.tools.operand_constraints.nvcc import Verdict, attribute, source
+from tileproof.tools.operand_constraints.nvcc import NvccVerdict, attribute, source
 from tileproof.tools.operand_constraints.rows import LoadRow, row_of
 
 HEAD, PAIRS = read()
@@ -110,7 +110,7 @@ def test_a_flipped_rule_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_flipped_verdict_is_caught() -> None:
     for row, verdict in PAIRS:
-        assert not agrees(row, Verdict(not verdict.compiles, "flipped"))
+        assert not agrees(row, NvccVerdict(not verdict.compiles, "flipped"))
 
 
 LOG = """\
@@ -166,6 +166,6 @@ def test_a_file_with_a_wrong_verdict_is_found_out(
     """Flipped verdicts of rows that do and of rows that do not compile."""
     row, verdict = next(pair for pair in PAIRS if pair[1].compiles == compiles)
     path = tmp_path / "verdicts.json"
-    contract_data.write(path, [row], [Verdict(not verdict.compiles, "" if not compiles else "planted")])
+    contract_data.write(path, [row], [NvccVerdict(not verdict.compiles, "" if not compiles else "planted")])
     assert contract_data.main(["--sample", "1", "--output", str(path)]) == 1
     assert "1 verdicts changed" in capsys.readouterr().err

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tileproof.conformance.logs.builds import diagnostics, report
 from tileproof.conformance.logs.builds.findings import is_library
-from tileproof.conformance.logs.builds.frames import Place
+from tileproof.conformance.logs.builds.frames import SourcePlace
 from tileproof.conformance.logs.builds.lines import clean
 from tileproof.conformance.logs.builds.messages import starts
 
@@ -19,16 +19,16 @@ def rows(log: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("line", "tool", "place"),
     [
-        ("/a/b.cuh(43): error: static assertion failed", "nvcc", Place("/a/b.cuh", 43)),
-        ("[3/9] b.cu(7): error: x", "nvcc", Place("b.cu", 7)),
-        ("b.cu(7): catastrophic error: x", "nvcc", Place("b.cu", 7)),
-        ("b.cu(7): error #20: x", "nvcc", Place("b.cu", 7)),
-        ('"/a/b.cuh", line 43: error: x', "nvcc", Place("/a/b.cuh", 43)),
-        ("C:\\k\\b.cu(12): error: x", "nvcc", Place("C:\\k\\b.cu", 12)),
-        ("/my files/b.cu(12): error: x", "nvcc", Place("/my files/b.cu", 12)),
-        ("/a/b.cpp:10:5: error: x", "host", Place("/a/b.cpp", 10)),
-        ("b.cpp:10: fatal error: x", "host", Place("b.cpp", 10)),
-        ("ptxas /tmp/k.ptx, line 26; error   : x", "ptxas", Place("/tmp/k.ptx", 26)),
+        ("/a/b.cuh(43): error: static assertion failed", "nvcc", SourcePlace("/a/b.cuh", 43)),
+        ("[3/9] b.cu(7): error: x", "nvcc", SourcePlace("b.cu", 7)),
+        ("b.cu(7): catastrophic error: x", "nvcc", SourcePlace("b.cu", 7)),
+        ("b.cu(7): error #20: x", "nvcc", SourcePlace("b.cu", 7)),
+        ('"/a/b.cuh", line 43: error: x', "nvcc", SourcePlace("/a/b.cuh", 43)),
+        ("C:\\k\\b.cu(12): error: x", "nvcc", SourcePlace("C:\\k\\b.cu", 12)),
+        ("/my files/b.cu(12): error: x", "nvcc", SourcePlace("/my files/b.cu", 12)),
+        ("/a/b.cpp:10:5: error: x", "host", SourcePlace("/a/b.cpp", 10)),
+        ("b.cpp:10: fatal error: x", "host", SourcePlace("b.cpp", 10)),
+        ("ptxas /tmp/k.ptx, line 26; error   : x", "ptxas", SourcePlace("/tmp/k.ptx", 26)),
         ("ptxas fatal   : x", "ptxas", None),
         ("ptxas error   : x", "ptxas", None),
         ("nvcc fatal   : x", "driver", None),
@@ -38,7 +38,7 @@ def rows(log: str) -> list[dict[str, Any]]:
         ("g++: fatal error: Killed signal terminated program cc1plus", "driver", None),
     ],
 )
-def test_first_lines(line: str, tool: str, place: Place | None) -> None:
+def test_first_lines(line: str, tool: str, place: SourcePlace | None) -> None:
     (clean_line,) = clean(line)
     found = starts(clean_line)
     assert found is not None and (found.tool, found.place) == (tool, place)

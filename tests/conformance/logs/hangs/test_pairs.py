@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from tileproof.conformance.logs.hangs.causes import causes
-from tileproof.conformance.logs.hangs.graph import Graph, build
+from tileproof.conformance.logs.hangs.graph import WaitGraph, build
 from tileproof.conformance.logs.hangs.log import read_text
 
 from tests.kit.pipelines import Machine, Op, Program, Said
@@ -45,7 +45,7 @@ def pair(defect: str) -> tuple[list[Said], Machine]:
     return machine.run(0), machine
 
 
-def _graph(said: list[Said]) -> Graph:
+def _graph(said: list[Said]) -> WaitGraph:
     return build(read_text(log(said, "keys")))
 
 

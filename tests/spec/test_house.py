@@ -1,0 +1,258 @@
+"""Words: general rooms name no kernel, a class name stands for one thing, what is cited exists."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import subprocess
+import tokenize
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from tileproof.kernels.registry import kernels
+
+from tests.kit.paths import ROOT
+
+TRACKED = [
+    name
+    for name in subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    if (ROOT / name).is_file()
+]
+
+# ---- names of kernels, problems and stages, and their widths, in rooms that are for all of them
+
+GENERAL = ("conformance/", "emulator/", "kernels/")
+NAMES = re.compile(
+    r"head128|head64|part0|sparse_mla_bwd|\bd_qk\b|\b(?:512|576)\b|\b(?:dKV|dQ|dP|dS)\b|[\"']P[\"']"
+)
+_IMPORT = "imports the one problem by its name; the problem is to be asked for instead"
+_WIDTH = "the option --d-qk stands for the variants that the first family of kernels has"
+_HOST = "a variant's example in words, and the width as the name of one of its sizes"
+# Files and folders that still name them, and why. The list only shrinks.
+STANDING = {
+    "conformance/problems/": "the generator of the one problem, which goes to the problem's own folder",
+    "conformance/check/": _IMPORT,
+    "conformance/cli/app.py": _WIDTH,
+    "conformance/cli/explore.py": _WIDTH,
+    "conformance/cli/prove.py": _WIDTH,
+    "conformance/cli/trace.py": _WIDTH,
+    "conformance/cli/variants.py": _WIDTH,
+    "conformance/cli/mutants.py": _WIDTH,
+    "conformance/diagnose/": "fault hypotheses of the one problem, which go to the problem's own folder",
+    "conformance/explore/explored.py": _IMPORT,
+    "conformance/judge/compare.py": _IMPORT,
+    "conformance/judge/endtoend.py": _IMPORT,
+    "conformance/judge/machine.py": _IMPORT,
+    "conformance/judge/patterns.py": "a column offset of 512 is told as the start of the RoPE part",
+    "conformance/judge/repeat.py": _IMPORT,
+    "conformance/judge/rows.py": "rows of dKV: the accumulated output of the one problem",
+    "conformance/observe/": _IMPORT,
+    "kernels/edit.py": _HOST,
+    "kernels/sink.py": "the host's reduction for d_sink, which belongs to the problem",
+    "kernels/target.py": _HOST,
+    "kernels/tutorials.py": "the tutorials' sizes, whose tile is 512 wide",
+    "kernels/variant.py": _HOST,
+}
+
+
+def standing(name: str) -> bool:
+    """Whether the list names this file or its folder."""
+    return name in STANDING or f"{name.rpartition('/')[0]}/" in STANDING
+
+
+def named(text: str) -> list[str]:
+    """The names of kernels, problems, stages and widths in a text."""
+    return NAMES.findall(text)
+
+
+def general() -> Iterator[str]:
+    """The Python files that must serve any kernel: mutants and the corpus are about single ones."""
+    for name in TRACKED:
+        own = name.startswith(("conformance/mutants/", "conformance/corpus/", "kernels/sm"))
+        machine = name.startswith("emulator/")  # 512 columns of tensor memory, 512 bytes
+        if name.startswith(GENERAL) and name.endswith(".py") and not own and not machine:
+            yield name
+
+
+def test_no_general_room_names_a_kernel() -> None:
+    found = {name for name in general() if named((ROOT / name).read_text())}
+    new = {name for name in found if not standing(name)}
+    assert not new, "a general room names a kernel, a problem, a stage or a width"
+
+
+def test_the_emulator_names_no_kernel() -> None:
+    for name in TRACKED:
+        if name.startswith("emulator/") and name.endswith((".py", ".cpp", ".hpp")):
+            assert not re.search(r"head128|head64|part0|sparse_mla|\bd_qk\b", (ROOT / name).read_text()), name
+
+
+def test_what_still_names_one_says_why() -> None:
+    assert all(why for why in STANDING.values())
+    assert not standing("conformance/report/terminal.py") and not standing("conformance/judge/new.py")
+    assert standing("conformance/judge/rows.py")
+
+
+def test_a_name_in_a_general_room_is_seen() -> None:
+    for text in ("if name == 'head128':", "range(0, 576)", 'STAGES["dS"]', 'stage == "P"', "inputs.d_qk"):
+        assert named(text), text
+    assert not named("lanes 128, 5120 bytes, 128 rows")
+
+
+# ---- class names
+
+FOLDERS = ("spec/", "reference/", "kernels/", "emulator/", "conformance/", "tools/")
+
+# Names that two public classes still have, and what the two are. The list only shrinks.
+SHARED = {
+    "Schedule": "the emulator's; what any driver is asked for",
+    "Launch": "the launch description; a launch as the emulator's judge of schedules calls it",
+    "Finding": "the emulator's; the judge's; what a mutant must be found by",
+    "Cause": "the emulator's grouping of findings alone, beside build and hang logs' own names",
+    "Graph": "the emulator's of waits; the spec's of stages",
+    "Defect": "a planted one; one that exploring found",
+    "Sizes": "of a synchronisation mutant's case; of a kernel's mutant",
+    "Outcome": "of a synchronisation mutant; of a launch, to the emulator's judge",
+    "Target": "a kernel; a processor in the grammar of spellings; what a mutant is planted in",
+    "Buffer": "of a launch description; of the emulator",
+    "Place": "of an edit; of a tile",
+    "Tile": "of a problem; of its fault hypotheses",
+    "Launched": "a tutorial's launch; the problem's fault hypotheses'",
+    "Row": "of the synchronisation catalogue; of the instruction table",
+    "Mutant": "a kernel's; a synchronisation mutant",
+    "Gemm": "the problem; a tutorial's sizes",
+    "Inputs": "of each problem: chosen by the problem's folder",
+}
+
+
+def classes(text: str) -> list[str]:
+    """The public classes at the top of a module."""
+    return [node.name for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
+
+
+def test_no_class_name_stands_for_two_things() -> None:
+    where: dict[str, list[str]] = defaultdict(list)
+    for name in TRACKED:
+        if name.endswith(".py") and name.startswith(
+            ("spec/", "reference/", "kernels/", "emulator/", "conformance/", "tools/")
+        ):
+            for one in classes((ROOT / name).read_text()):
+                if not one.startswith("_"):
+                    where[one].append(name)
+    twice = {one: files for one, files in where.items() if len(files) > 1}
+    assert not {one: files for one, files in twice.items() if one not in SHARED}
+
+
+def test_a_class_is_seen() -> None:
+    assert classes("class Run: ...\ndef f():\n    class Inner: ...") == ["Run"]
+
+
+# ---- what is cited
+
+PATH = re.compile(
+    r"(?<![\w/.<>{}*$@:-])((?:[\w-]+/)+[\w-]+(?:\.[\w-]+)*\.(?:py|pyi|md|cpp|hpp|cu|cuh|toml|json|txt|svg|h))\b"
+)
+FOLDER = re.compile(
+    r"(?<![\w/.<>{}*$@:-])((?:spec|reference|kernels|emulator|conformance|tests|tools|docs|facts)/[\w/]*\w)(?![\w.*{<-])"
+)
+# What is cited of others: CuTe's, CUTLASS's, CUDA's and sentryward's files, and what the build generates.
+OTHERS = re.compile(
+    r"cute/|cutlass/|cu13/|\d\d_blackwell|slots/|build/|path/to/|benchmark/dsa/|docs/(?:input|output)-json|torch/|tools/util/include|.*FAMILY"
+)
+ENDS = {"/".join(name.split("/")[first:]) for name in TRACKED for first in range(name.count("/") + 1)}
+
+
+def prose(name: str, text: str) -> str:
+    """What a file says to a reader: all of a page, the comments and docstrings of code."""
+    if name.endswith(".md"):
+        return text
+    if name.endswith((".cpp", ".hpp", ".cu", ".cuh")):
+        return "\n".join(re.findall(r"//[^\n]*", text))
+    said = [
+        token.string
+        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        if token.type == tokenize.COMMENT
+    ]
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            said.append(ast.get_docstring(node, clean=False) or "")
+    return "\n".join(said)
+
+
+def lost(name: str, said: str) -> list[str]:
+    """The paths that a text cites and that are not in the repository."""
+    out = []
+    for path in {*PATH.findall(said), *FOLDER.findall(said)}:
+        here = ROOT / Path(name).parent / path
+        known = path in ENDS or here.exists() or (ROOT / path).exists()
+        module = any((ROOT / f"{path}{end}").exists() for end in (".py", ".cpp", ".hpp"))
+        if not known and not module and not OTHERS.match(path):
+            out.append(path)
+    return out
+
+
+def test_every_path_that_is_cited_exists() -> None:
+    for name in TRACKED:
+        if name.endswith((".py", ".md", ".cpp", ".hpp", ".cu", ".cuh")) and not name.startswith(
+            "tests/kit/wrong/"
+        ):
+            assert not lost(name, prose(name, (ROOT / name).read_text())), name
+
+
+def test_a_path_that_is_not_there_is_seen() -> None:
+    assert lost("docs/x.md", "see `facts/sm100.md`") and lost("docs/x.md", "`tests/orders` plants")
+    assert lost("a.py", prose("a.py", "# the rules of docs/nowhere.md\n"))
+    assert not lost("docs/x.md", "`tests/spec/test_house.py` and [a page](races.md) and kernels/sm100")
+
+
+BARRIER = re.compile(r"\b[a-z][a-z0-9_]*_(?:ready|free)\b")
+
+
+def barriers() -> set[str]:
+    """Every barrier of every variant's plan, in this repository."""
+    return {
+        barrier.name
+        for target in kernels().values()
+        for variant in target.variants
+        for barrier in target.plan(variant).barriers
+    }
+
+
+def test_every_barrier_that_is_cited_exists() -> None:
+    known = barriers()
+    assert known
+    for name in TRACKED:
+        if name.startswith(("kernels/sm", "spec/plans/")) and name.endswith((".cu", ".cuh", ".py")):
+            said = prose(name, (ROOT / name).read_text())
+            assert not set(BARRIER.findall(said)) - known, name
+
+
+def test_a_barrier_that_no_plan_has_is_seen() -> None:
+    assert set(BARRIER.findall("// -> dkv_ready, then s_free")) - barriers() == {"s_free"}
+
+
+# ---- lines
+
+LONG = 110
+
+
+def too_long(text: str) -> list[int]:
+    """The numbers of the lines that are longer than code may be."""
+    return [number for number, line in enumerate(text.splitlines(), 1) if len(line) > LONG]
+
+
+# One measured product or one verdict per line.
+TABLES = ("docs/evidence/", "tests/spec/data/", "tests/tools/operand_constraints/data/")
+
+
+def test_data_keeps_the_line_length() -> None:
+    for name in TRACKED:
+        if name.endswith((".toml", ".json", ".txt")) and not name.startswith(TABLES):
+            assert not too_long((ROOT / name).read_text()), name
+
+
+def test_a_long_line_is_seen() -> None:
+    assert too_long("x" * 111) == [1] and not too_long("x" * 110)

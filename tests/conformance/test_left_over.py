@@ -1,0 +1,45 @@
+"""`mbarrier-left-over`, which a strict launch remarks on, of both kernels and of NVIDIA's tutorials: none."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from tileproof.conformance.drivers import emulator
+from tileproof.conformance.explore import tutorials
+from tileproof.conformance.problems.case import one_token
+from tileproof.emulator import LaunchResult, Schedule
+from tileproof.kernels.registry import kernel
+
+LATE = Schedule("late")
+
+
+def codes(result: LaunchResult) -> set[str]:
+    return {finding.code for finding in result.findings}
+
+
+@pytest.mark.parametrize("tutorial", tutorials.TUTORIALS, ids=lambda t: t.source[:2])
+def test_the_tutorials_leave_nothing_over(tutorial: tutorials.Tutorial) -> None:
+    launch = tutorials.Launched(tutorial, tutorials.problem(tutorial, 2, 7, 2.0, -1.0))
+    assert codes(launch(schedule=LATE, strict=True)[0]) == {"tmem-ld-not-waited"}
+
+
+@pytest.mark.parametrize("name", ["head128", "head128-part0"])
+def test_the_kernels_leave_nothing_over_unless_it_is_planted(name: str) -> None:
+    entry = kernel(name)
+    launch = entry.launch(one_token(512, 3).inputs(), entry.build(512))
+    assert not emulator.launch_on(launch, schedule=LATE, strict=True)[0].findings
+    # One arrival more at the end, at a barrier of several.
+    barrier = next(b for b in entry.plan(512).barriers if b.count > 1)
+    at = emulator.shared_offset(launch) + barrier.offset
+    more = (
+        "{ .reg .pred last; .reg .b32 me; mov.u32 me, %tid.x; setp.eq.u32 last, me, 0;"
+        f" @last mbarrier.arrive.shared::cta.b64 _, [{at}]; }}"
+    )
+    image = re.sub(r"\bret;", f"{more} ret;", launch.image)
+    planted = replace(launch, image=image)
+    assert not emulator.launch_on(planted, schedule=LATE)[0].findings
+    findings = emulator.launch_on(planted, schedule=LATE, strict=True)[0].findings
+    assert {f.code for f in findings} == {"mbarrier-left-over"}
+    assert all(f"has 1 of {barrier.count} arrivals" in f.message for f in findings)

@@ -22,7 +22,7 @@ from tileproof.emulator.ptx import (
     Statement,
     parse_body,
 )
-from tileproof.emulator.slots import place
+from tileproof.emulator.slots import layout_of, place
 from tileproof.emulator.spelling import Target
 
 # Of one entry, with the functions that it calls.
@@ -40,10 +40,12 @@ class Decoder(Operands):
         imm: int = 0,
         label: str | None = None,
         predicate: int | None = None,
+        written: tuple[int, int] | None = None,
         **slots: int,
     ) -> None:
         """Appends one engine instruction with the guard and place of the current PTX instruction; `slots` are
         operands and modifiers by name (`emulator/slots.py`). `predicate`: a register in place of the guard.
+        `written`: first and end of the destinations in `vec`, where the table does not say (`fills`).
         """
         ins = self.current
         assert ins is not None
@@ -65,6 +67,8 @@ class Decoder(Operands):
                 self.sources.append(ins.source)
             source = self._source_at[ins.source]
         operands, modifiers = map(tuple, place(handler, slots, NONE))
+        if written is None:
+            written = (0, len(vec)) if layout_of(handler).fills else (0, 0)
         first = len(self.vec)
         self.vec.extend(vec)
         if label is not None:
@@ -85,7 +89,7 @@ class Decoder(Operands):
                 ins.line,
                 source,
                 self._name_at[ins.opcode],
-                (0, 0),
+                written,
             )
         )
 

@@ -49,6 +49,7 @@ class Operands(ABC):
         vec: list[int] | tuple[int, ...] = (),
         imm: int = 0,
         label: str | None = None,
+        written: tuple[int, int] | None = None,
         **slots: int,
     ) -> None:
         """Appends one engine instruction (`Decoder.emit`): an address may need arithmetic first."""

@@ -31,7 +31,7 @@ PACKED = np.dtype(
         ("line", "<i4"),
         ("source", "<i4"),
         ("name", "<i4"),
-        ("pad", "<i4", 2),
+        ("written", "<i4", 2),
     ]
 )
 

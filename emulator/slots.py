@@ -2,6 +2,7 @@
 
 A family's file in `emulator/isa/` declares the slots of its handlers at module level, with literals only:
 
+    slots("shfl", operands="dst inside a b c mask", modifiers="mode", writes="dst inside")
     slots("tma.load", operands="dst map barrier mask", modifiers="dimensions gather", visible=True)
 
 The decoder then emits by name, `d.emit("tma.load", dst=..., gather=1)`. The build (CMakeLists.txt) runs this
@@ -25,12 +26,23 @@ _RESERVED = {"imm", "vec", "label"}
 
 @dataclass(frozen=True)
 class Slots:
-    """`visible`: other threads or engines can tell that it ran, so the scheduler may choose before it."""
+    """`visible`: other threads or engines can tell that it ran, so the scheduler may choose before it.
+
+    `writes`: the operands that are destination registers; the others are read. `fills`: the registers in
+    vec are destinations too. Where some of them are, the decoder says which (`emit(written=)`).
+    """
 
     handler: str
     operands: tuple[str, ...]
     modifiers: tuple[str, ...]
     visible: bool
+    writes: tuple[str, ...] = ()
+    fills: bool = False
+
+    @property
+    def written(self) -> int:
+        """The bits of `writes` among the operands."""
+        return sum(1 << self.operands.index(name) for name in self.writes)
 
     @property
     def namespace(self) -> str:
@@ -41,9 +53,21 @@ class Slots:
 SLOTS: dict[str, Slots] = {}
 
 
-def slots(handler: str, *, operands: str = "", modifiers: str = "", visible: bool = False) -> Slots:
+def slots(
+    handler: str,
+    *,
+    operands: str = "",
+    modifiers: str = "",
+    visible: bool = False,
+    writes: str = "",
+    fills: bool = False,
+) -> Slots:
     """Declares a handler's slots: names separated by spaces, in the order of `Instr::o` and `Instr::m`."""
-    made = Slots(handler, tuple(operands.split()), tuple(modifiers.split()), visible)
+    made = Slots(
+        handler, tuple(operands.split()), tuple(modifiers.split()), visible, tuple(writes.split()), fills
+    )
+    if not set(made.writes) <= set(made.operands):
+        raise ValueError(f"{handler} writes what is no operand of it")
     names = made.operands + made.modifiers
     if len(set(names)) != len(names) or _RESERVED & set(names):
         raise ValueError(f"the slots of {handler} are not distinct, or use one of {sorted(_RESERVED)}")
@@ -87,10 +111,10 @@ def declared(family: Path) -> list[Slots]:
 
 
 def generate(folder: Path, into: Path) -> None:
-    """Writes one header a family, and `visible.hpp`; a header that would not change keeps its time stamp."""
+    """Writes one header a family, and `declared.hpp`; a header that would not change keeps its time stamp."""
     into.mkdir(parents=True, exist_ok=True)
     every: list[Slots] = []
-    kept = {"visible.hpp"}
+    kept = {"declared.hpp"}
     for family in sorted(folder.glob("*.py")):
         found = declared(family)
         if found:
@@ -98,22 +122,29 @@ def generate(folder: Path, into: Path) -> None:
             kept.add(f"{family.stem}.hpp")
             _write(into / f"{family.stem}.hpp", "\n".join(_header(family.stem, found)))
     lines = [
-        "// Generated from emulator/isa/ by emulator/slots.py: handlers with slots of their own, and whether",
-        "// others can tell that they ran.",
+        "// Generated from emulator/isa/ by emulator/slots.py: handlers with slots of their own, whether",
+        "// others can tell that they ran, which operands they write (bit k: slot k), and if they fill vec.",
         "#pragma once",
         "",
+        "#include <cstdint>",
+        "",
         "namespace slot {",
-        "struct Visible {",
+        "struct Declared {",
         "  const char* handler;",
         "  bool visible;",
+        "  uint8_t written;",
+        "  bool fills;",
         "};",
-        "constexpr Visible kVisible[] = {",
-        *(f'    {{"{s.handler}", {str(s.visible).lower()}}},' for s in every),
+        "constexpr Declared kDeclared[] = {",
+        *(
+            f'    {{"{s.handler}", {str(s.visible).lower()}, {s.written}, {str(s.fills).lower()}}},'
+            for s in every
+        ),
         "};",
         "}  // namespace slot",
         "",
     ]
-    _write(into / "visible.hpp", "\n".join(lines))
+    _write(into / "declared.hpp", "\n".join(lines))
     for stale in into.glob("*.hpp"):
         if stale.name not in kept:
             stale.unlink()

@@ -67,6 +67,9 @@ std::unique_ptr<Program> make_program(const std::string& kernel, py::bytes code,
     out.source = in.source;
     out.name = in.name;
     out.visible = visible(out);
+    out.written = written_operands(out.fn);
+    out.vec_from = static_cast<uint8_t>(in.written[0]);
+    out.vec_end = static_cast<uint8_t>(in.written[1]);
     p->code.push_back(out);
   }
   return p;

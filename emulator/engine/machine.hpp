@@ -501,6 +501,8 @@ inline Origin Exec::origin(int l) const {
 const std::unordered_map<std::string, int32_t>& handler_ids();
 const std::vector<Handler>& handler_table();
 int32_t branch_handler();
+// The operand slots that a handler writes, by the declarations in emulator/isa/: bit k of o[k].
+uint8_t written_operands(Handler handler);
 struct Registrar {
   Registrar(std::initializer_list<std::pair<const char*, Handler>> entries);
 };

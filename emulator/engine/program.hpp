@@ -47,7 +47,9 @@ struct Instr {
   int32_t target, rpc;  // branch target; immediate post-dominator where diverged lanes meet again
   int32_t line, source;
   int32_t name;
-  bool visible;  // other threads or engines can tell that it ran: the scheduler may choose before it
+  bool visible;     // other threads or engines can tell that it ran: the scheduler may choose before it
+  uint8_t written;  // bit k: o[k] is a destination
+  uint8_t vec_from, vec_end;  // the destinations in vec
 };
 
 // The layout of one instruction in the array that the front end packs (numpy structured dtype in decode.py).
@@ -57,7 +59,7 @@ struct PackedInstr {
   int32_t o[8];
   int32_t m[8];
   int32_t vec, nvec, target, rpc, line, source, name;
-  int32_t pad[2];
+  int32_t written[2];  // first and end of the destinations in vec
 };
 static_assert(sizeof(PackedInstr) == 8 + 4 * (3 + 8 + 8 + 9));
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "slots/memory.hpp"
-#include "slots/visible.hpp"
+#include "slots/declared.hpp"
 
 namespace tileproof {
 
@@ -27,7 +27,7 @@ bool visible(const Instr& i) {
                   n == "bulk.wait" || n == "call.vprintf";
       for (const char* family : {"barrier.cluster.", "mbarrier.", "tma.", "tcgen05."})
         seen |= n.starts_with(family);
-      for (const slot::Visible& declared : slot::kVisible)
+      for (const slot::Declared& declared : slot::kDeclared)
         if (n == declared.handler) seen = declared.visible;
       m[handler_table()[static_cast<size_t>(id)]] = seen;
     }

@@ -4,8 +4,6 @@
 #include <unordered_set>
 
 #include "machine.hpp"
-#include "slots/alu.hpp"
-#include "slots/tcgen05.hpp"
 
 namespace tileproof {
 
@@ -43,13 +41,10 @@ std::unordered_set<Handler> handlers_named(std::initializer_list<const char*> na
 
 }  // namespace
 
-// Sources are the operands behind the first and the vector; of loads and mov.unpack the vector is the
-// destination.
 void Engine::check_poison_use(Warp& w, const Instr& i, uint32_t mask) {
-  static const auto fills_vector = handlers_named({"ld", "mov.unpack", "tcgen05.ld", "ldmatrix"});
-  static const auto tmem_loads = handlers_named({"tcgen05.ld"});
   static const auto copies = handlers_named({"mov.32", "mov.64", "mov.pack", "mov.unpack"});
-  const bool to_vector = fills_vector.contains(i.fn), copy = copies.contains(i.fn);
+  const bool copy = copies.contains(i.fn);
+  const int32_t from = i.vec_from, end = i.vec_end;
   PoisonRegister carried;
   auto look = [&](int32_t offset) {
     PoisonRegister* p = w.poison.at(offset);
@@ -69,11 +64,10 @@ void Engine::check_poison_use(Warp& w, const Instr& i, uint32_t mask) {
             static_cast<uint64_t>(p->tmem_lane) << 16 | static_cast<uint64_t>(p->column));
     w.poison.drop(offset, ~0u);
   };
-  const bool from_tmem = tmem_loads.contains(i.fn);  // its second operand is a result of .red
-  if (!from_tmem)
-    for (size_t k = slot::alu::dst + 1; k < std::size(i.o); ++k) look(i.o[k]);
-  if (!to_vector)
-    for (int32_t k = 0; k < i.nvec; ++k) look(program.vec[static_cast<size_t>(i.vec + k)]);
+  for (size_t k = 0; k < std::size(i.o); ++k)
+    if (!(i.written >> k & 1)) look(i.o[k]);
+  for (int32_t k = 0; k < i.nvec; ++k)
+    if (k < from || k >= end) look(program.vec[static_cast<size_t>(i.vec + k)]);
   auto fill = [&](int32_t offset) {
     if (offset < 0) return;
     w.poison.drop(offset, mask);
@@ -83,10 +77,9 @@ void Engine::check_poison_use(Warp& w, const Instr& i, uint32_t mask) {
     p.lanes &= mask;
     w.poison.mark(w.registers.size(), p);
   };
-  fill(i.o[slot::alu::dst]);
-  if (from_tmem) fill(i.o[slot::tcgen05_ld::reduced]);
-  if (to_vector)
-    for (int32_t k = 0; k < i.nvec; ++k) fill(program.vec[static_cast<size_t>(i.vec + k)]);
+  for (size_t k = 0; k < std::size(i.o); ++k)
+    if (i.written >> k & 1) fill(i.o[k]);
+  for (int32_t k = from; k < end; ++k) fill(program.vec[static_cast<size_t>(i.vec + k)]);
   w.slow = w.open_loads > 0 || w.poison.any();
 }
 

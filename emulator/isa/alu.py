@@ -8,10 +8,10 @@ from tileproof.emulator.ptx import Immediate, Instruction, Name, Pair, Sink, Vec
 from tileproof.emulator.registry import Modifiers, Unknown, instruction
 from tileproof.emulator.slots import slots
 
-slots("alu", operands="dst a b c d")  # every handler that declares none of its own
-slots("setp", operands="dst a b inverse other", modifiers="combine negated")
-slots("mov.pack", operands="dst", modifiers="part whole")  # parts in vec
-slots("mov.unpack", operands="dst a", modifiers="part whole")
+slots("alu", operands="dst a b c d", writes="dst")  # every handler that declares none of its own
+slots("setp", operands="dst a b inverse other", modifiers="combine negated", writes="dst inverse")
+slots("mov.pack", operands="dst", modifiers="part whole", writes="dst")  # parts in vec
+slots("mov.unpack", operands="dst a", modifiers="part whole", fills=True)
 
 _INT16 = {"s16", "u16", "b16"}
 _INTEGERS = {"s16", "u16", "s32", "u32", "s64", "u64"}

@@ -10,11 +10,7 @@ from tileproof.emulator.registry import Modifiers, Unknown, instruction
 from tileproof.emulator.slots import slots
 
 # `limit` 1 .sat, 2 .relu; `nan` 1 .NaN, 2 .xorsign.abs.
-slots(
-    "half",
-    operands="dst a b c",
-    modifiers="operation brain packed rounding ftz limit nan",
-)
+slots("half", operands="dst a b c", modifiers="operation brain packed rounding ftz limit nan", writes="dst")
 
 _INTEGERS = {"s16", "u16", "s32", "u32", "s64", "u64"}
 _HALVES = {"f16", "f16x2", "bf16", "bf16x2"}

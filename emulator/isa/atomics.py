@@ -15,6 +15,7 @@ slots(
     operands="dst address",
     modifiers="space type elements operation order scope width",
     visible=True,
+    writes="dst",
 )
 
 OPERATIONS = order("Reduction", "add min max and or xor exch inc dec cas")
@@ -124,6 +125,7 @@ def atomic(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit(
         "atom",
         vec=[*values, *out],
+        written=(len(values), len(values) + len(out)),
         imm=displacement,
         dst=next((slot for slot in out if slot != NONE), NONE),
         address=base,

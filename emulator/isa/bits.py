@@ -9,9 +9,9 @@ from tileproof.emulator.registry import Modifiers, Unknown, instruction
 from tileproof.emulator.slots import slots
 
 # `carry` is the thread's CC.CF, a predicate.
-slots("carry", operands="dst a b carry", modifiers="bytes subtracts reads writes")
-slots("prmt.mode", operands="dst a b c", modifiers="mode")
-slots("dp", operands="dst a b c", modifiers="a_signed b_signed pairs high")
+slots("carry", operands="dst a b carry", modifiers="bytes subtracts reads writes", writes="dst")
+slots("prmt.mode", operands="dst a b c", modifiers="mode", writes="dst")
+slots("dp", operands="dst a b c", modifiers="a_signed b_signed pairs high", writes="dst")
 
 _WORDS = {"s32", "u32", "s64", "u64"}
 

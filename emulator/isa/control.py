@@ -24,9 +24,9 @@ def bra(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit("bra", label=target.name)
 
 
-slots("call.vprintf", operands="dst format arguments", visible=True)
+slots("call.vprintf", operands="dst format arguments", visible=True, writes="dst")
 slots("call.assertfail", operands="message file line function")
-slots("brx.case", operands="matches index")
+slots("brx.case", operands="matches index", writes="matches")
 slots("brx.none", operands="index", modifiers="targets")
 
 

@@ -11,12 +11,22 @@ from tileproof.emulator.slots import slots
 
 # `rounding`: of _ROUNDINGS; `limit`: 1 .sat, 2 .satfinite, 4 .relu.
 # Of integers: the registers may be wider than their types.
-slots("cvt", operands="dst a b", modifiers="to_bytes from_bytes")
-slots("convert", operands="dst a", modifiers="to source_kind to_bytes from_bytes rounding ftz limit")
-slots("convert.pair", operands="dst a b", modifiers="to source_kind to_bits from_bits rounding limit")
+slots("cvt", operands="dst a b", modifiers="to_bytes from_bytes", writes="dst")
+slots(
+    "convert",
+    operands="dst a",
+    modifiers="to source_kind to_bytes from_bytes rounding ftz limit",
+    writes="dst",
+)
+slots(
+    "convert.pair",
+    operands="dst a b",
+    modifiers="to source_kind to_bits from_bits rounding limit",
+    writes="dst",
+)
 # Sources in vec, the uppermost first.
-slots("convert.random", operands="dst random", modifiers="to to_bits limit")
-slots("cvt.pack", operands="dst a b c", modifiers="bits extended")
+slots("convert.random", operands="dst random", modifiers="to to_bits limit", writes="dst")
+slots("cvt.pack", operands="dst a b c", modifiers="bits extended", writes="dst")
 
 _KINDS = order(
     "NumberFormat",

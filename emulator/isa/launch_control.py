@@ -11,8 +11,8 @@ from tileproof.emulator.registry import Modifiers, instruction
 from tileproof.emulator.slots import slots
 
 slots("clc.try_cancel", operands="dst barrier", modifiers="multicast", visible=True)
-slots("clc.is_canceled", operands="dst response")
-slots("clc.first_ctaid", operands="x y z w response")
+slots("clc.is_canceled", operands="dst response", writes="dst")
+slots("clc.first_ctaid", operands="x y z w response", writes="x y z w")
 
 
 @instruction(

@@ -10,10 +10,14 @@ from tileproof.emulator.slots import slots
 
 # vec: the registers. width: bits of an element (in memory, when `unpacked`).
 slots(
-    "ldmatrix", operands="base", modifiers="space matrices trans width unpacked address_bytes", visible=True
+    "ldmatrix",
+    operands="base",
+    modifiers="space matrices trans width unpacked address_bytes",
+    visible=True,
+    fills=True,
 )
 slots("stmatrix", operands="base", modifiers="space matrices trans width address_bytes", visible=True)
-slots("movmatrix", operands="dst a")
+slots("movmatrix", operands="dst a", writes="dst")
 
 _COUNTS = {"x1": 1, "x2": 2, "x4": 4}
 

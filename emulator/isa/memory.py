@@ -17,6 +17,7 @@ slots(
     operands="base",
     modifiers="space bytes elements register_bytes sign width order",
     visible=True,
+    fills=True,
 )
 slots(
     "st",
@@ -272,8 +273,8 @@ def mapa(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit(f"mapa.{type_}", dst=d.dst(dst, type_), a=d.src(a, type_), b=d.src(rank, "u32"))
 
 
-slots("space.rank", operands="dst a", modifiers="bytes generic")
-slots("space.test", operands="dst a", modifiers="space")
+slots("space.rank", operands="dst a", modifiers="bytes generic", writes="dst")
+slots("space.test", operands="dst a", modifiers="space", writes="dst")
 
 
 @instruction(

@@ -111,6 +111,7 @@ def mma(d: Decoder, i: Instruction, m: Modifiers) -> None:
         saturates=int(bool(saturates)),
         rounding=_ROUNDINGS.index(rounding or "rn"),
         vec=registers,
+        written=(0, counts[0]),
     )
 
 

@@ -10,14 +10,14 @@ from tileproof.emulator.ptx import Immediate, Instruction, Operand, Pair, Sink
 from tileproof.emulator.registry import Modifiers, Unknown, instruction
 from tileproof.emulator.slots import slots
 
-slots("elect", operands="leader chosen mask")
-slots("shfl", operands="dst inside a b c mask", modifiers="mode")
-slots("vote", operands="dst source mask", modifiers="mode negated")
-slots("activemask", operands="dst")
+slots("elect", operands="leader chosen mask", writes="leader chosen")
+slots("shfl", operands="dst inside a b c mask", modifiers="mode", writes="dst inside")
+slots("vote", operands="dst source mask", modifiers="mode negated", writes="dst")
+slots("activemask", operands="dst", writes="dst")
 slots("bar.warp.sync", operands="mask")
 # `mode` of bar is the place in BARRIER_MODES.
 BARRIER_MODES = order("BarrierMode", "sync arrive popc and or")
-slots("bar", operands="id threads dst vote", modifiers="mode aligned negated", visible=True)
+slots("bar", operands="id threads dst vote", modifiers="mode aligned negated", visible=True, writes="dst")
 slots("barrier.cluster.arrive", modifiers="aligned relaxed", visible=True)
 slots("barrier.cluster.wait", modifiers="aligned relaxed", visible=True)
 # The first slots of an mbarrier's handlers are those of its address.
@@ -28,13 +28,15 @@ slots(
     operands="dst base value",
     modifiers="space width kind weak drops stays",
     visible=True,
+    writes="dst",
 )
-slots("mbarrier.pending_count", operands="dst state")
+slots("mbarrier.pending_count", operands="dst state", writes="dst")
 slots(
     "mbarrier.wait",
     operands="dst base value",
     modifiers="space width parity suspends order",
     visible=True,
+    writes="dst",
 )
 # spaces: of a proxy fence; of a thread fence its scope.
 slots("fence", modifiers="kind spaces")

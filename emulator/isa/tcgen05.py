@@ -27,6 +27,8 @@ slots(
     operands="address reduced",
     modifiers="shape count packed type max absolute nan",
     visible=True,
+    writes="reduced",
+    fills=True,
 )
 slots("tcgen05.st", operands="address", modifiers="shape count packed", visible=True)
 slots("tcgen05.wait.ld", visible=True)
@@ -130,6 +132,7 @@ def _movement(
         imm=_second(shape, second),
         label=None,
         predicate=None,
+        written=None,
         **more,
     )
 

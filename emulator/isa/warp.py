@@ -9,9 +9,9 @@ from tileproof.emulator.registry import Modifiers, instruction
 from tileproof.emulator.slots import slots
 
 # `operation`: of _OPERATIONS; `kind`: of _TYPES; `limit`: 1 .abs, 2 .NaN.
-slots("redux", operands="dst a mask", modifiers="operation kind limit")
-slots("match", operands="dst same a mask", modifiers="all bytes")
-slots("clock", operands="dst", modifiers="bytes high", visible=True)
+slots("redux", operands="dst a mask", modifiers="operation kind limit", writes="dst")
+slots("match", operands="dst same a mask", modifiers="all bytes", writes="dst same")
+slots("clock", operands="dst", modifiers="bytes high", visible=True, writes="dst")
 slots("nanosleep", visible=True)
 
 _OPERATIONS = ("and", "or", "xor", "add", "min", "max")

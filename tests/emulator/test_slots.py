@@ -11,7 +11,7 @@ from tileproof.emulator import isa, slots
 
 assert isa
 FAMILY = """
-slots("frob.nicate", operands="dst a b", modifiers="mode", visible=True)
+slots("frob.nicate", operands="dst a b", modifiers="mode", visible=True, writes="dst")
 def unrelated(): slots("inner", operands="x")
 """
 
@@ -36,7 +36,7 @@ def test_enums_and_emitted_places_agree(tmp_path: Path) -> None:
         slots.SLOTS.pop("frob.nicate", None)
     assert o[at["slot::frob_nicate::b"]] == 7 and m[at["slot::frob_nicate::mode"]] == 3
     assert o[at["slot::frob_nicate::a"]] == -1 and len(o) == len(m) == slots.MOST
-    assert '{"frob.nicate", true}' in (tmp_path / "out" / "visible.hpp").read_text()
+    assert '{"frob.nicate", true, 1, false}' in (tmp_path / "out" / "declared.hpp").read_text()
     assert not any("inner" in name for name in at)
 
 
@@ -50,7 +50,7 @@ def test_a_family_that_is_gone_leaves_no_header(tmp_path: Path) -> None:
         slots.generate(family, out)
     finally:
         slots.SLOTS.pop("frob.nicate", None)
-    assert [path.name for path in out.iterdir()] == ["visible.hpp"]
+    assert [path.name for path in out.iterdir()] == ["declared.hpp"]
 
 
 def test_a_wrong_name_is_a_mistake_of_the_decoder() -> None:

@@ -37,6 +37,8 @@ DROPPED = {
     "never used": "",
     "loaded again": f"{LD} {WAIT} {LD} {WAIT}",
     "overwritten": "mov.u32 %r64, 5; mov.b64 {%r65, %r66}, %rd1; add.u32 %r9, %r64, %r65;",
+    "overwritten by a product of the warp": "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f1, %f2, %f3, %f4}, {%r60, %r60, %r60, %r60}, {%r60, %r60}, {%f1, %f2, %f3, %f4}; mov.b32 %r64, 0; mov.b32 %r65, 0; add.u32 %r9, %r64, %r65;",
+    "overwritten by a vote and a shuffle": "vote.sync.ballot.b32 %r64, %p1, -1; shfl.sync.idx.b32 %r65|%p3, %r60, 0, 31, -1; add.u32 %r9, %r64, %r65;",
     "used by no lane": "@%p1 add.u32 %r9, %r64, 1;",
     "copied": "mov.b32 %r66, %r64; mov.b64 %rd2, {%r64, %r65}; mov.b64 {%r67, %r68}, %rd2;",
 }
@@ -48,6 +50,13 @@ USED = {
     "a copy": ("mov.b32 %r66, %r64; mov.b32 %r67, %r66; mul.lo.u32 %r9, %r67, 2;", 32),
     "a part of a pair": ("mov.b64 %rd2, {%r62, %r65}; mov.b64 {%r67, %r68}, %rd2; add.u32 %r9, %r68, 1;", 32),
     "before it is overwritten": ("add.u32 %r64, %r64, 1;", 32),
+    "the address of a store": ("@%p2 st.shared.u32 [%r64], %r60;", 1),
+    "an mbarrier": ("@%p2 mbarrier.arrive.shared.b64 _, [%r64];", 1),
+    "the destination of a copy": ("@%p2 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r64], [%rd1], 16, [1024];", 1),
+    "the source of a store by a copy engine": ("@%p2 cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r64], 16;", 1),
+    "a named barrier": ("bar.sync %r64, 32;", 32),
+    "the columns to free": ("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r64, 32;", 32),
+    "the accumulator of an MMA": ("@%p2 tcgen05.mma.cta_group::1.kind::f16 [%r64], %rd1, %rd1, %r60, %p1;", 1),
 }  # fmt: skip
 
 

@@ -28,10 +28,11 @@ def test_the_tutorials_leave_nothing_over(tutorial: tutorials.Tutorial) -> None:
 @pytest.mark.parametrize("name", ["head128", "head128-part0"])
 def test_the_kernels_leave_nothing_over_unless_it_is_planted(name: str) -> None:
     entry = kernel(name)
-    launch = entry.launch(one_token(512, 3).inputs(), entry.build(512))
+    variant = entry.variant(d_qk=512)
+    launch = entry.launch(one_token(512, 3).inputs(), entry.build(variant))
     assert not emulator.launch_on(launch, schedule=LATE, strict=True)[0].findings
     # One arrival more at the end, at a barrier of several.
-    barrier = next(b for b in entry.plan(512).barriers if b.count > 1)
+    barrier = next(b for b in entry.plan(variant).barriers if b.count > 1)
     at = emulator.shared_offset(launch) + barrier.offset
     more = (
         "{ .reg .pred last; .reg .b32 me; mov.u32 me, %tid.x; setp.eq.u32 last, me, 0;"

@@ -1,5 +1,6 @@
 // Asynchronous operations, mbarriers, and the checked memory accesses of the asynchronous engines.
 #include <algorithm>
+#include <utility>
 
 #include "schedule.hpp"
 
@@ -36,8 +37,10 @@ void Engine::issue(const char* engine, uint64_t queue, const Origin& origin, std
 
 void Engine::finish(AsyncOp& op) {
   const AsyncOp* outer = scheduler->completing(&op);  // a read may complete the stores that it needs
+  const uint64_t outer_queue = std::exchange(completing_queue_, op.queue);
   tell(&Listener::completing, op);
   op.complete();
+  completing_queue_ = outer_queue;
   scheduler->completing(outer);
   tell(&Listener::completed, op);
 }
@@ -172,6 +175,8 @@ void Engine::phase_complete(Cta& cta, Mbarrier& b) {
     r.rank = cta.rank;
     r.phase = b.phase - 1;
     if (tap.tmem) {
+      // What the commit's pipeline writes later is not pending for what it publishes.
+      LaterWrites later(*this, completing_queue_);
       const int base = std::max(cta.tmem.first_base, 0) + tap.column;
       for (int lane = 0; lane < kTmemLanes; ++lane)
         for (int c = 0; c < tap.columns; ++c) {
@@ -179,7 +184,9 @@ void Engine::phase_complete(Cta& cta, Mbarrier& b) {
           const uint32_t v = in ? *cta.tmem.at(lane, base + c) : kPoisonWord;
           const uint8_t* p = reinterpret_cast<const uint8_t*>(&v);
           r.data.insert(r.data.end(), p, p + 4);
-          r.valid.push_back(in && *cta.tmem.state_at(lane, base + c) == kValid);
+          const uint8_t state = in ? *cta.tmem.state_at(lane, base + c) : 0;
+          r.valid.push_back((state & kValid) && !(state & ~(kValid | kPendingMask)) &&
+                            !later.pending(state, cta, lane, base + c));
         }
     } else {
       for (uint32_t k = 0; k < tap.bytes; ++k) {

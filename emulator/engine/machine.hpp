@@ -480,6 +480,7 @@ class Engine {
   std::deque<AsyncOp> unordered_;
   std::map<uint64_t, std::deque<AsyncOp>> queues_;
   uint64_t seq_ = 0;
+  uint64_t completing_queue_ = 0;  // of the operation that completes now
   Watch watch_;
   uint32_t looks_ = 0;        // branches and completions since the launch began
   uint64_t last_effect_ = 0;  // warp instruction count at the last progress

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hypothesis import strategies as st
+from tileproof.conformance.check.left_out import not_judged
 from tileproof.conformance.check.run import KernelUnderTest, RunVerdict, run_case
 from tileproof.conformance.check.trials import Trial, verdicts
 from tileproof.conformance.drivers.capture import SEEDED, Policy, Schedule
@@ -71,6 +72,9 @@ class Report:
     remarks: dict[str, int] = field(default_factory=dict)
     agreed: int = 0
     failure: Failure | None = None
+    driver: str = ""
+    not_judged: tuple[str, ...] = ()  # what the driver or the kernel does not show, in words
+    chosen_schedules: bool = True  # whether the driver takes the schedule of a trial
     interrupted: bool = False  # before all examples had run, or while a failing one was made smaller
 
     def count(self, verdict: RunVerdict) -> None:
@@ -81,6 +85,18 @@ class Report:
             self.scores.setdefault(name, StageScore()).add(score)
         for code, number in verdict.remarks.items():
             self.remarks[code] = self.remarks.get(code, 0) + number
+
+
+def _report(subject: KernelUnderTest) -> Report:
+    plan = subject.plan()
+    return Report(
+        plan.name,
+        subject.variant,
+        subject.title(),
+        driver=subject.driver.name,
+        not_judged=not_judged(plan, subject.driver, subject.probe is not None),
+        chosen_schedules="schedules" in subject.driver.capabilities,
+    )
 
 
 def schedules(policy: PolicyChoice) -> st.SearchStrategy[Schedule]:
@@ -138,8 +154,9 @@ def check(
     and the report says what is known. A TileproofError of the build, the emulator or the inputs passes
     through: then nothing could be checked.
     """
-    plan = subject.plan()
-    report = Report(plan.name, subject.variant, subject.title())
+    plan, report = subject.plan(), _report(subject)
+    if not report.chosen_schedules:
+        policy = "early"  # one trial per case: the driver takes no schedule
     began = time.monotonic()
     smallest: list[Trial] = []
 
@@ -243,7 +260,7 @@ def _shrink_drawn(
 
 def replay(subject: KernelUnderTest, case: AnyCase, schedule: Schedule) -> Report:
     """The report of one given trial."""
-    report = Report(subject.plan().name, subject.variant, subject.title())
+    report = _report(subject)
     began = time.monotonic()
     verdict = run_case(subject, case, schedule)
     report.count(verdict)
@@ -258,6 +275,7 @@ def as_dict(report: Report, command: str = "") -> dict[str, Any]:
     result: dict[str, Any] = {
         "kernel": report.kernel,
         "variant": dict(report.variant.sizes),
+        "driver": report.driver,
         "verdict": "defect" if report.failure else "interrupted" if report.interrupted else "pass",
         "examples": report.examples,
         "interrupted": report.interrupted,
@@ -274,10 +292,13 @@ def as_dict(report: Report, command: str = "") -> dict[str, Any]:
         },
         "tiles_equal_in_both_builds": report.agreed,
         "remarks": report.remarks,
+        "not_judged": list(report.not_judged),
     }
     if report.failure:
         result["case"] = report.failure.case.as_json()
-        result["schedule"] = {"policy": report.failure.schedule.policy, "seed": report.failure.schedule.seed}
+        if report.chosen_schedules:
+            schedule = report.failure.schedule
+            result["schedule"] = {"policy": schedule.policy, "seed": schedule.seed}
         result["findings"] = [finding.as_dict() for finding in report.failure.findings]
         result["replay"] = command
     return result

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 from tileproof.conformance.diagnose.cause import AXES, diagnose
-from tileproof.conformance.drivers.capture import RunResult, Schedule
+from tileproof.conformance.drivers.capture import Output, RunResult, Schedule
+from tileproof.conformance.drivers.driver import ALL, Capabilities, Driver
 from tileproof.conformance.judge import rows
 from tileproof.conformance.judge.compare import Comparison, Divergence, StageScore, compare, index, order
 from tileproof.conformance.judge.endtoend import EndToEnd
@@ -20,7 +21,6 @@ from tileproof.conformance.observe.observation import Observation, observe
 from tileproof.conformance.observe.tiles import Chain, StageTile
 from tileproof.conformance.problems.generators import AnyCase
 from tileproof.kernels.compile import Built
-from tileproof.kernels.launch import Launch
 from tileproof.kernels.target import Target
 from tileproof.kernels.variant import Variant
 from tileproof.reference.evaluate import Shared
@@ -30,7 +30,8 @@ from tileproof.spec.problems import problem_type
 from tileproof.spec.problems.base import known_stage, tiling_of
 from tileproof.spec.problems.sparse_mla_bwd.inputs import BF16
 
-Driver = Callable[[Launch, KernelPlan, Schedule, bool], RunResult]
+# What ends a launch before its time: then nothing else that it shows says as much.
+ENDED = ("hang", "card-fault", "card-hang")
 
 
 @dataclass(frozen=True)
@@ -88,11 +89,12 @@ def run_case(
     """
     inputs = case.inputs()
     plan, probe = subject.plan(), subject.probe
+    can = subject.driver.capabilities
 
     def launch(built: Built, is_probe: bool, when: Schedule, taps: bool) -> RunResult:
         described = subject.kernel.launch(inputs, built, is_probe)
         plant_canaries(plan, inputs, described)
-        return subject.driver(described, plan, when, taps)
+        return subject.driver.run(described, plan, when, taps)
 
     def under(when: Schedule, again: Callable[[], RunResult] | None = None) -> RunVerdict:
         return judge(
@@ -104,8 +106,11 @@ def run_case(
             coded=case.values == "coordinates",
             again=again,
             explain=explain,
+            capabilities=can,
         )
 
+    if "schedules" not in can:  # the same launch again, in whatever order comes this time
+        return under(schedule, lambda: launch(subject.production, False, schedule, False))
     other = Schedule("early" if schedule.policy == "late" else "late", schedule.seed)
     verdict = under(schedule, lambda: launch(subject.production, False, other, False))
     if verdict.unrepeated:
@@ -128,13 +133,17 @@ def judge(
     coded: bool = False,
     again: Callable[[], RunResult] | None = None,
     explain: bool = True,
+    capabilities: Capabilities = ALL,
 ) -> RunVerdict:
     """Everything wrong with two launches on the same inputs; the probe build (None: there is none) runs when
     production is clean.
 
-    `stages` restricts the stages that are compared. `again` launches the production build under another
-    schedule; it runs when both builds are clean, and its outputs must be the same (`disagree`).
+    `stages` restricts the stages that are compared. `again` launches the production build again, under
+    another schedule where the driver chooses; it runs when both builds are clean, and its outputs must be the
+    same (`disagree`). What a driver without some of `capabilities` hands back in their place is not looked
+    at.
     """
+    marks = "written" in capabilities
     verdict = RunVerdict()
     problem, tiling = problem_type(plan.problem), tiling_of(plan)
     wanted = [name for name in problem.stages if name in (stages or plan.stages)]
@@ -147,7 +156,11 @@ def judge(
         if faults or (build == "probe" and probe is None):
             break
         observed = production if build == "production" or probe is None else (last := probe())
-        view = observe(plan, inputs, observed, build, probe=build == "probe")
+        observed = observed if marks else _taken_as_written(observed)
+        captures = build == "production" and "captures" in capabilities
+        view = observe(
+            plan, inputs, observed, build, probe=build == "probe", captures=captures, surplus=marks
+        )
         tiles = tuple(tile for tile in view.tiles if tile.stage in wanted)
         views[build] = replace(view, tiles=tiles)
         chain = Chain(inputs, index(view.tiles), shared, problem=problem, tiling=tiling)
@@ -175,16 +188,23 @@ def judge(
         faults += _disagreements(plan, views["production"], views["probe"], verdict)
         added = [one.at for one in sums["production"]]
         faults += outputs_differ(plan, added, production, last, sums["production"], "the probe build")
-    if probe is None:
-        verdict.remarks["not judged: the probe build, which the kernel has not"] = 1
     if not faults and again is not None:
         outputs = [at for at in plan.observations if isinstance(at, OutputObservation) and at.stage in wanted]
-        faults += outputs_differ(plan, outputs, production, again(), sums["production"], "another schedule")
+        what = "another schedule" if "schedules" in capabilities else "a second launch"
+        faults += outputs_differ(plan, outputs, production, again(), sums["production"], what)
         verdict.unrepeated = bool(faults)
     stopped = any(fault.kind == "machine" for fault in faults)
     order_of = list(problem.stages)
     verdict.findings = sorted(faults, key=lambda fault: _rank(fault, stopped, order_of))
     return verdict
+
+
+def _taken_as_written(observed: RunResult) -> RunResult:
+    """The result of a driver that does not say which elements a launch wrote."""
+    outputs = {
+        name: Output(one.values, np.ones(one.values.shape, bool)) for name, one in observed.outputs.items()
+    }
+    return replace(observed, outputs=outputs)
 
 
 def _count(verdict: RunVerdict, scores: Mapping[str, StageScore]) -> None:
@@ -255,10 +275,16 @@ def _bits(tile: StageTile, operand: bool) -> np.ndarray:
 def _rank(finding: Finding, stopped: bool, stages: list[str]) -> tuple[bool, bool, int, int, bool]:
     """Stage graph order, wrong values before machine findings, production before probe build.
 
-    When the machine `stopped` on an error, a hang comes first and what is missing last: it only follows.
+    When the machine `stopped` on an error, what ended it comes first and what is missing last.
     """
     place = stages.index(finding.stage) if finding.stage in stages else len(stages)
     kind = {"value": 0, "machine": 1, "chain": 3}.get(finding.kind, 2)
     follows = stopped and finding.kind == "missing"
     # What the whole chain gives is wrong wherever one stage is.
-    return (finding.code != "hang", finding.kind == "chain" or follows, place, kind, finding.build == "probe")
+    return (
+        finding.code not in ENDED,
+        finding.kind == "chain" or follows,
+        place,
+        kind,
+        finding.build == "probe",
+    )

@@ -1,4 +1,4 @@
-"""The kernel under test on the emulator: both builds, with a planted defect where one is wanted."""
+"""The kernel under test on a driver: both builds, with a planted defect where one is wanted."""
 
 from __future__ import annotations
 
@@ -7,15 +7,34 @@ from functools import cache
 from typing import Literal
 
 from tileproof.conformance.check.run import KernelUnderTest
-from tileproof.conformance.drivers.capture import RunResult, Schedule
+from tileproof.conformance.drivers.driver import Driver
 from tileproof.conformance.mutants.defects import build_planted, require_own
 from tileproof.emulator.causes import Allow
 from tileproof.kernels.compile import Built
 from tileproof.kernels.edit import Mutant
-from tileproof.kernels.launch import Launch
 from tileproof.kernels.target import Target
 from tileproof.kernels.variant import Variant
-from tileproof.spec.plan import KernelPlan
+
+
+def on_driver(
+    kernel: Target,
+    variant: Variant,
+    driver: Driver,
+    *,
+    stages: Sequence[str] = (),
+    planted: Mutant | None = None,
+) -> KernelUnderTest:
+    """Builds `kernel` (cached) and pairs it with `driver`."""
+    require_own(kernel, planted)
+
+    @cache
+    def build(probe: bool) -> Built:
+        return build_planted(kernel, variant, planted, probe)
+
+    probe = (lambda: build(True)) if kernel.probe else None
+    subject = KernelUnderTest(kernel, variant, build(False), probe, driver, tuple(stages))
+    subject.plan()
+    return subject
 
 
 def on_emulator(
@@ -30,32 +49,11 @@ def on_emulator(
     strict: bool = False,
     seconds_limit: float = 0.0,
 ) -> KernelUnderTest:
-    """Builds `kernel` (cached) and pairs it with the emulator's driver; `races` checks the order of all
-    accesses in the launches that are judged stage by stage; `allow` are findings accepted on purpose;
-    `strict` takes the ISA by the letter; `seconds_limit` (0: none) stops a launch that runs longer.
+    """The kernel on the emulator; `races` checks the order of all accesses in the launches that are judged
+    stage by stage; `allow` are findings accepted on purpose; `strict` takes the ISA by the letter;
+    `seconds_limit` (0: none) stops a launch that runs longer.
     """
-    from tileproof.conformance.drivers import emulator
+    from tileproof.conformance.drivers.emulator import EmulatorDriver
 
-    require_own(kernel, planted)
-
-    def driver(launch: Launch, plan: KernelPlan, schedule: Schedule, taps: bool) -> RunResult:
-        return emulator.run(
-            launch,
-            plan,
-            schedule=schedule,
-            taps=taps,
-            mma=mma,
-            races=races and taps,
-            allow=allow,
-            strict=strict,
-            seconds_limit=seconds_limit,
-        )
-
-    @cache
-    def build(probe: bool) -> Built:
-        return build_planted(kernel, variant, planted, probe)
-
-    probe = (lambda: build(True)) if kernel.probe else None
-    subject = KernelUnderTest(kernel, variant, build(False), probe, driver, tuple(stages))
-    subject.plan()
-    return subject
+    driver = EmulatorDriver(mma, races, tuple(allow), strict, seconds_limit)
+    return on_driver(kernel, variant, driver, stages=stages, planted=planted)

@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.markup import escape
 from tileproof import __version__
 from tileproof.conformance.cli.corpus import corpus
+from tileproof.conformance.cli.driving import CUDA, DRIVERS, opened
 from tileproof.conformance.cli.explain import explain
 from tileproof.conformance.cli.explore import explore
 from tileproof.conformance.cli.inspect import inspect, instructions
@@ -113,6 +114,11 @@ def main() -> None:
     help="When asynchronous operations complete, and who moves.",
 )
 @click.option(
+    "--driver", "driver_name", default="emulator", show_default=True,
+    type=click.Choice(DRIVERS),
+    help="What executes the launches: the emulator, or the first CUDA card.",
+)  # fmt: skip
+@click.option(
     "--mma",
     default="fast",
     show_default=True,
@@ -148,6 +154,7 @@ def check(
     edges: bool,
     jobs: int,
     policy: Any,
+    driver_name: str,
     mma: Any,
     races: bool,
     seconds_limit: float,
@@ -163,11 +170,10 @@ def check(
     Ctrl-C, SIGTERM or a closed pipe end it early with what is known: exit code 1 when a defect was found.
     """
     from tileproof.conformance.check import property as engine
-    from tileproof.conformance.check.under_test import on_emulator
+    from tileproof.conformance.check.under_test import on_driver
     from tileproof.conformance.drivers.capture import Schedule
     from tileproof.conformance.mutants.defects import planted_on, planted_reference
     from tileproof.conformance.problems.generators import from_json
-    from tileproof.emulator.causes import Allow
     from tileproof.kernels.registry import kernel as find_kernel
     from tileproof.spec.problems import problem_type
     from tileproof.spec.problems.base import known_stage
@@ -177,38 +183,38 @@ def check(
         known_stage(problem_type(found.variants[0].problem), name)
     planted = planted_on(found, plant)
     case = None if case_json is None else from_json(case_json)
-    if case is not None and policy == "all":
+    if case is not None and policy == "all" and driver_name != CUDA:
         raise TileproofError(
             "a replay needs one schedule", where="--policy", expected=", ".join(engine.POLICIES), found="all"
         )
     variants = chosen(found, variant, d_qk) if case is None else (found.variant(**case.sizes()),)
     extra = [*(f"--stage={name}" for name in stages), *([f"--plant={plant}"] if plant else [])]
+    extra += [f"--driver={driver_name}"] if driver_name == CUDA else []
     extra += ["--mma=exact"] if mma == "exact" else []
     extra += [] if races else ["--no-races"]
     extra += ["--strict"] if strict else []
     extra += [f"--seconds-limit={seconds_limit:g}"] if seconds_limit else []
     extra += [f"--allow={one}" for one in allow]
-    accepted = [Allow.parse(one) for one in allow]
+    driving = opened(
+        driver_name,
+        policy=policy,
+        mma=mma,
+        races=races,
+        allow=allow,
+        strict=strict,
+        seconds_limit=seconds_limit,
+    )
 
     number = _seed(seed)
     reports: list[engine.Report] = []
-    with planted_reference(planted), stoppable(), text.Progress(examples) as progress:
+    with planted_reference(planted), stoppable(), driving as driver, text.Progress(examples) as progress:
         for one in variants:
             progress.start(f"{found.title(one)}: building")
-            subject = on_emulator(
-                found,
-                one,
-                stages=stages,
-                mma=mma,
-                planted=planted,
-                races=races,
-                allow=accepted,
-                strict=strict,
-                seconds_limit=seconds_limit,
-            )
+            subject = on_driver(found, one, driver, stages=stages, planted=planted)
             progress.start(found.title(one))
             if case is not None:
-                reports.append(engine.replay(subject, case, Schedule(policy, schedule_seed)))
+                when = Schedule() if driver_name == CUDA else Schedule(policy, schedule_seed)
+                reports.append(engine.replay(subject, case, when))
             else:
                 reports.append(
                     engine.check(
@@ -257,8 +263,9 @@ def _replay(kernel: str, report: Any, extra: list[str]) -> str:
 
     schedule = report.failure.schedule
     words = ["tileproof", "check", kernel, f"--case={report.failure.case.as_json()}"]
-    words += [f"--policy={schedule.policy}"]
-    words += [f"--schedule-seed={schedule.seed}"] if schedule.policy in SEEDED else []
+    if report.chosen_schedules:
+        words += [f"--policy={schedule.policy}"]
+        words += [f"--schedule-seed={schedule.seed}"] if schedule.policy in SEEDED else []
     return shlex.join([*words, *extra])
 
 

@@ -7,6 +7,7 @@ around every buffer, and two launches with different starting bytes, tell what a
 from __future__ import annotations
 
 import multiprocessing
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 from tileproof.conformance.drivers.capture import MachineFinding, Output, RunResult, Schedule
 from tileproof.conformance.drivers.card import CardFacts, Ran
-from tileproof.conformance.drivers.driver import Capability
+from tileproof.conformance.drivers.driver import Capabilities
 from tileproof.kernels.launch import Launch
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
@@ -34,15 +35,21 @@ class CudaDriver:
     argument, the descriptor of a `multiprocessing` connection.
     """
 
-    name = "cuda"
-    capabilities: frozenset[Capability] = frozenset({"written"})
+    capabilities: Capabilities = frozenset({"written"})
 
     def __init__(self, seconds: float = 20.0, worker: Sequence[str] = WORKER) -> None:
         self._seconds, self._worker = seconds, worker
         self._process: subprocess.Popen[bytes] | None = None
+        self._owner = 0  # the process that the worker serves: after a fork each starts one of its own
         self._pipe: Connection | None = None
         self.facts: CardFacts | None = None
         self.starts = 0  # worker processes that were needed so far
+
+    @property
+    def name(self) -> str:
+        """What reports call it: with the card, once one is known."""
+        card = self.facts
+        return f"cuda: {card.name} ({card.arch}), driver API {card.driver}" if card else "cuda"
 
     def __enter__(self) -> CudaDriver:
         return self
@@ -79,10 +86,15 @@ class CudaDriver:
             ]
         else:
             findings.append(MachineFinding(severity="error", code=kind, message=str(value)))
+            for name, buffer in launch.buffers().items():
+                if buffer.direction == "out":  # nothing was read back
+                    outputs[name] = Output(np.zeros(buffer.shape, buffer.dtype), np.zeros(buffer.shape, bool))
         return RunResult(outputs=outputs, findings=tuple(findings))
 
     def close(self) -> None:
         """Ends the worker."""
+        if self._owner != os.getpid():
+            return
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -92,7 +104,10 @@ class CudaDriver:
 
     def start(self) -> CardFacts:
         """Starts a worker when there is none, and says which card it has; TileproofError without one."""
+        if self._owner != os.getpid():
+            self._process = self._pipe = None
         if self._process is None:
+            self._owner = os.getpid()
             self._pipe, theirs = multiprocessing.Pipe()
             self._process = subprocess.Popen(
                 [*self._worker, str(theirs.fileno())], pass_fds=[theirs.fileno()]

@@ -2,40 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 from tileproof.conformance.drivers.capture import RunResult, Schedule
 from tileproof.kernels.launch import Launch
 from tileproof.spec.plan import KernelPlan
 
-Capability = Literal["captures", "schedules", "races", "written"]
+Capability = Literal["captures", "schedules", "races", "findings", "written"]
+Capabilities = frozenset[Capability]
+ALL: Capabilities = frozenset(get_args(Capability))
 
 # What is left out of a judgement when a driver lacks the capability, as reports name it.
 NOT_JUDGED: dict[Capability, str] = {
     "captures": "tiles inside the production build: only its outputs and the probe build's were seen",
-    "schedules": "other orders of the asynchronous operations: the card chose one",
-    "races": "races, hangs' causes and other findings of the machine",
-    "written": "whether every element of an output was written",
+    "schedules": "other orders of the asynchronous operations than the one that came",
+    "races": "races: whether conflicting accesses are ordered",
+    "findings": "what the machine finds in what it executes: reads of memory never written, causes of hangs",
+    "written": "whether every element of an output was written, and nothing else",
 }
 
 
 class Driver(Protocol):
     """Executes launches. `captures`: tiles as barriers publish them; `schedules`: the caller chooses when
-    asynchronous operations complete; `races`: the machine's own findings; `written`: which elements of an
-    output were written.
+    asynchronous operations complete; `races`: the order of all accesses is checked; `findings`: the machine
+    checks what is executed; `written`: which elements of an output were written.
     """
 
     @property
     def name(self) -> str: ...
 
     @property
-    def capabilities(self) -> frozenset[Capability]: ...
+    def capabilities(self) -> Capabilities: ...
 
     def run(self, launch: Launch, plan: KernelPlan, schedule: Schedule, taps: bool) -> RunResult:
         """One launch; `taps` asks for captures and races where the driver has them."""
         ...
 
 
-def not_judged(capabilities: frozenset[Capability]) -> tuple[str, ...]:
+def not_judged(capabilities: Capabilities) -> tuple[str, ...]:
     """What a judgement on such a driver leaves out, in words."""
     return tuple(text for name, text in NOT_JUDGED.items() if name not in capabilities)

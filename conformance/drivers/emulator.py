@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
 from tileproof.conformance.drivers.capture import Capture, MachineFinding, Output, RunResult, Schedule, Waiter
+from tileproof.conformance.drivers.driver import ALL, Capabilities
 from tileproof.conformance.drivers.names import PlanNames, barrier_at, code_place, k_block
 from tileproof.emulator import Buffer as PlacedBuffer
 from tileproof.emulator import (
@@ -39,6 +40,36 @@ from tileproof.kernels.launch import (
 from tileproof.spec.plan import KernelPlan, OutputObservation, TmemObservation
 
 Mma = Literal["fast", "exact"]
+
+
+@dataclass(frozen=True)
+class EmulatorDriver:
+    """Launches on the emulator, with what `run` takes; `races` is asked of launches with captures."""
+
+    mma: Mma = "fast"
+    races: bool = True
+    allow: tuple[Allow, ...] = ()
+    strict: bool = False
+    seconds_limit: float = 0.0
+
+    name = "emulator"
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return ALL if self.races else ALL - {"races"}
+
+    def run(self, launch: Launch, plan: KernelPlan, schedule: Schedule, taps: bool) -> RunResult:
+        return run(
+            launch,
+            plan,
+            schedule=schedule,
+            taps=taps,
+            mma=self.mma,
+            races=self.races and taps,
+            allow=self.allow,
+            strict=self.strict,
+            seconds_limit=self.seconds_limit,
+        )
 
 
 @lru_cache(maxsize=16)

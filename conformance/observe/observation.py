@@ -29,10 +29,17 @@ class Observation:
 
 
 def observe(
-    plan: KernelPlan, inputs: Any, observed: RunResult, build: str, *, probe: bool = False
+    plan: KernelPlan,
+    inputs: Any,
+    observed: RunResult,
+    build: str,
+    *,
+    probe: bool = False,
+    captures: bool = True,
+    surplus: bool = True,
 ) -> Observation:
     """Every stage tile that the plan says can be seen: in TMEM, SMEM and outputs, or in the probe build's
-    outputs.
+    outputs. `captures`: the driver saw TMEM and SMEM; `surplus`: it says which elements were written.
     """
     tiles: list[StageTile] = []
     findings: list[Finding] = []
@@ -49,8 +56,8 @@ def observe(
         if problem_type(plan.problem).stages[seen.stage].output == tuple(axes_of(seen)):
             continue  # rows that several tiles add up to: conformance.rows judges them
         tiles += output_tiles(plan, inputs, seen, output)
-        findings += surplus_writes(plan, inputs, seen, output, build)
-    if not probe:
+        findings += surplus_writes(plan, inputs, seen, output, build) if surplus else ()
+    if captures and not probe:
         found, faults = captured_tiles(plan, inputs, observed.captures, build)
         tiles += found
         findings += faults

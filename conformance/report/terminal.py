@@ -62,12 +62,13 @@ class Progress:
 def print_report(report: Report, replay: str) -> None:
     """The verdict of one variant: the stage table, or the finding and how to replay it."""
     console = Console(highlight=False, soft_wrap=True)
-    title = report.title
+    title = report.title if report.driver in ("", "emulator") else f"{report.title} on {report.driver}"
     if report.failure is None and report.interrupted:
         console.print(
             f"[bold yellow]INTERRUPTED[/] {title}: nothing wrong in {report.examples} examples, "
             f"{report.seconds:.1f} s"
         )
+        _print_not_judged(console, report)
         return
     if report.failure is None:
         console.print(f"[bold green]PASS[/] {title}: {report.examples} examples in {report.seconds:.1f} s")
@@ -76,6 +77,7 @@ def print_report(report: Report, replay: str) -> None:
             console.print(f"{report.agreed} tiles are the same bits in the production and the probe build")
         for code, count in sorted(report.remarks.items()):
             console.print(f"remark: {code} ({count} times)")
+        _print_not_judged(console, report)
         return
     failure = report.failure
     console.print(
@@ -87,9 +89,15 @@ def print_report(report: Report, replay: str) -> None:
         console.print(f"[bold]{number + 1}. {escape(lines[0])}[/]")
         for line in lines[1:]:
             console.print("   " + escape(line))
-    schedule = failure.schedule.policy
-    console.print(f"smallest failing case: {escape(failure.case.as_json())}, schedule {schedule}")
+    schedule = f", schedule {failure.schedule.policy}" if report.chosen_schedules else ""
+    console.print(f"smallest failing case: {escape(failure.case.as_json())}{schedule}")
     console.print("replay: " + escape(replay))
+    _print_not_judged(console, report)
+
+
+def _print_not_judged(console: Console, report: Report) -> None:
+    for words in report.not_judged:
+        console.print(f"not judged: {escape(words)}")
 
 
 def _stage_table(report: Report) -> Table:

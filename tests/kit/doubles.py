@@ -5,10 +5,13 @@ so.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.drivers.capture import Capture, Output, RunResult
+from tileproof.conformance.drivers.capture import Capture, Output, RunResult, Schedule
+from tileproof.conformance.drivers.driver import ALL, Capabilities
 from tileproof.spec.machine import tmem
 from tileproof.spec.numerics import round_f32
 from tileproof.spec.plan import KernelPlan
@@ -18,6 +21,18 @@ from tileproof.spec.problems.sparse_mla_bwd.tiling import Tile, gather, rows_of,
 
 F64 = npt.NDArray[np.float64]
 Plant = Callable[[str, Tile, F64], F64 | None]
+
+
+@dataclass(frozen=True)
+class Driven:
+    """A driver that hands back what `do` (launch, plan, schedule, taps) gives."""
+
+    do: Callable[[Any, KernelPlan, Schedule, bool], RunResult] = field(repr=False)
+    capabilities: Capabilities = ALL
+    name: str = "double"
+
+    def run(self, launch: Any, plan: KernelPlan, schedule: Schedule, taps: bool) -> RunResult:
+        return self.do(launch, plan, schedule, taps)
 
 
 def honest(stage: str, tile: Tile, value: F64) -> F64:

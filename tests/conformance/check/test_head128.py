@@ -17,6 +17,8 @@ from tileproof.conformance.problems.case import Case, Indices, selected
 from tileproof.kernels.registry import kernel
 from tileproof.spec.numerics import round_bf16
 
+from tests.kit.doubles import Driven
+
 KERNEL = kernel("head128")
 STAGES = ("delta", "P", "S", "dP", "dS", "dQ", "dKV")
 SCHEDULES = (Schedule("early"), Schedule("late"), Schedule("random", 1), Schedule("random", 2))
@@ -149,12 +151,12 @@ def test_outputs_that_depend_on_the_schedule_are_found():
     subject = on_emulator(KERNEL, KERNEL.variant(d_qk=576))
 
     def driver(described, plan, schedule, taps):
-        observed = subject.driver(described, plan, schedule, taps)
+        observed = subject.driver.run(described, plan, schedule, taps)
         if schedule.policy == "late" and not taps:
             observed.outputs["dQ"].values[0, 0, 0] = 7
         return observed
 
-    verdict = run_case(replace(subject, driver=driver), WHOLE, Schedule("early"))
+    verdict = run_case(replace(subject, driver=Driven(driver)), WHOLE, Schedule("early"))
     assert verdict.unrepeated
     (finding,) = (f for f in verdict.findings if f.kind == "disagree")
     assert finding.stage == "dQ" and "another schedule" in finding.message

@@ -13,7 +13,7 @@ from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plans import head128_part0
 
-from tests.kit.doubles import honest, machine
+from tests.kit.doubles import Driven, honest, machine
 
 VARIANT = Variant.of("sparse_mla_bwd", h_q=128, d_qk=576)
 KERNEL = SimpleNamespace(
@@ -29,7 +29,7 @@ def subject(plant=honest, stages=(), finish=lambda observed, schedule: observed,
         inputs, probe = launch
         return finish(machine(plan, inputs, plant, probe=probe, **options), schedule)
 
-    return KernelUnderTest(KERNEL, VARIANT, None, lambda: None, driver, stages)
+    return KernelUnderTest(KERNEL, VARIANT, None, lambda: None, Driven(driver), stages)
 
 
 def run(under_test, examples=60, seed=1, **options):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
+from tileproof.conformance.cli.app import main
 from tileproof.conformance.drivers.card import retarget
 from tileproof.conformance.drivers.cuda import CudaDriver
 from tileproof.conformance.drivers.driver import NOT_JUDGED, not_judged
@@ -102,9 +105,28 @@ def test_without_a_card(tmp_path: Path) -> None:
 
 def test_what_is_not_judged_is_named() -> None:
     assert not_judged(frozenset(NOT_JUDGED)) == ()
-    assert len(not_judged(CudaDriver.capabilities)) == 3
+    assert len(not_judged(CudaDriver.capabilities)) == 4
 
 
 def test_retarget_changes_the_target_alone() -> None:
     ptx = ".version 8.8\n.target sm_100a\n// .target sm_100a stays in words\n"
     assert retarget(ptx, "sm_90") == ".version 8.8\n.target sm_90a\n// .target sm_100a stays in words\n"
+
+
+def test_check_without_a_card_ends_in_2_and_says_so() -> None:
+    """Before anything is built, so that it needs no compiler either."""
+    try:
+        CudaDriver().start()
+    except TileproofError:
+        seen = CliRunner().invoke(main, ["check", "head128-part0", "--driver", "cuda", "--json"])
+        assert seen.exit_code == 2
+        error = json.loads(seen.stdout)["error"]
+        assert error["what"] == "there is no CUDA card to run on" and "emulator" in error["do"]
+    else:
+        pytest.skip("this machine has a CUDA card")
+
+
+@pytest.mark.parametrize("words", (["--policy", "late"], ["--mma", "exact"], ["--strict"]))
+def test_options_that_a_card_cannot_follow_are_named(words: list[str]) -> None:
+    seen = CliRunner().invoke(main, ["check", "head128-part0", "--driver", "cuda", *words])
+    assert seen.exit_code == 2 and words[0] in seen.output

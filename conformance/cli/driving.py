@@ -1,0 +1,46 @@
+"""The driver that a command line asks for, for as long as the command runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from tileproof.conformance.drivers.driver import Driver
+from tileproof.spec.machine.errors import TileproofError
+
+EMULATOR, CUDA = "emulator", "cuda"
+DRIVERS = (EMULATOR, CUDA)
+
+
+@contextmanager
+def opened(
+    name: str, *, policy: str, mma: Any, races: bool, allow: Sequence[str], strict: bool, seconds_limit: float
+) -> Iterator[Driver]:
+    """The driver called `name` with these options; TileproofError for one that it cannot follow, and when
+    there is no card.
+    """
+    if name == EMULATOR:
+        from tileproof.conformance.drivers.emulator import EmulatorDriver
+        from tileproof.emulator.causes import Allow
+
+        yield EmulatorDriver(mma, races, tuple(map(Allow.parse, allow)), strict, seconds_limit)
+        return
+    asked = {
+        f"--policy={policy}": policy != "all",
+        f"--mma={mma}": mma != "fast",
+        "--allow": bool(allow),
+        "--strict": strict,
+    }
+    if wrong := [option for option, given in asked.items() if given]:
+        raise TileproofError(
+            "a card chooses its own schedule and arithmetic, and reports no findings of the emulator",
+            where="--driver cuda",
+            found=", ".join(wrong),
+            do="leave the option out, or use --driver emulator",
+        )
+    from tileproof.conformance.drivers.cuda import CudaDriver
+
+    with CudaDriver(seconds_limit) if seconds_limit else CudaDriver() as driver:
+        driver.start()  # before anything is built
+        yield driver

@@ -279,6 +279,7 @@ class Module:
             printf=raw["printf"].decode("utf-8", "replace"),
             findings=findings,
             counters=Counters(**raw["counters"]),
+            executed=raw["executed"],
             taps=tuple(_records(raw["taps"], taps)),
             mbarriers=tuple(MbarrierInit(rank, at - dynamic, n) for rank, at, n in raw["mbarriers"]),
             announced=tuple(MbarrierBytes(rank, at - dynamic, n) for rank, at, n in raw["announced"]),

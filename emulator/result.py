@@ -237,6 +237,7 @@ class LaunchResult:
 
     `decisions`: with `record`, those with which a replay does the same. `held_back`: the decisions of a
     replay that the launch came to. `allowed`: findings that the caller accepts; the others are `findings`.
+    `executed`: one byte an instruction of `Module.decode(entry).code` (`tileproof.emulator.coverage`).
     """
 
     printf: str
@@ -249,6 +250,7 @@ class LaunchResult:
     allowed: tuple[Finding, ...] = ()
     mbarriers: tuple[MbarrierInit, ...] = ()
     announced: tuple[MbarrierBytes, ...] = ()
+    executed: bytes = field(default=b"", repr=False)
 
     @property
     def causes(self) -> tuple[Cause, ...]:

@@ -70,7 +70,8 @@ class KernelUnderTest:
 class RunVerdict:
     """What one trial showed. `findings` come in order: the first diverging stage first.
 
-    `unrepeated`: nothing is wrong but that another schedule gives other outputs.
+    `unrepeated`: nothing is wrong but that another schedule gives other outputs. `executed`: what ran of the
+    production build (`tileproof.emulator.coverage`), empty where the driver does not say.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -78,6 +79,7 @@ class RunVerdict:
     remarks: dict[str, int] = field(default_factory=dict)
     agreed: int = 0
     unrepeated: bool = False
+    executed: bytes = b""
 
 
 def run_case(
@@ -144,7 +146,7 @@ def judge(
     at.
     """
     marks = "written" in capabilities
-    verdict = RunVerdict()
+    verdict = RunVerdict(executed=production.executed)
     problem, tiling = problem_type(plan.problem), tiling_of(plan)
     wanted = [name for name in problem.stages if name in (stages or plan.stages)]
     faults: list[Finding] = []

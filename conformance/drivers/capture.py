@@ -80,6 +80,8 @@ class MachineFinding:
     tile: str = ""  # of a race: the plan's tile or the output that both accesses have in common
     k_block: int | None = None  # of a race: that of the last barrier phase its warp waited for
     before: str = ""  # of a race: where the earlier access stands
+    missing: str = ""  # of a race: the edge that should stand between
+    instruction: str = ""
     cause: tuple[str, ...] = ()  # what findings of one cause have in common
 
 
@@ -103,3 +105,4 @@ class RunResult:
     mbarriers: tuple[tuple[int, int, int], ...] = ()  # of each init: rank, dynamic offset, count
     announced: tuple[tuple[int, int, int], ...] = ()  # of complete phases: rank, dynamic offset, bytes
     allowed: tuple[MachineFinding, ...] = ()  # accepted on purpose: no defects, but reported
+    executed: bytes = b""  # what ran of the program (tileproof.emulator.coverage); empty where nobody knows

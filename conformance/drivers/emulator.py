@@ -155,6 +155,7 @@ def _run(
         counters=asdict(result.counters),
         mbarriers=tuple((one.rank, one.offset, one.count) for one in result.mbarriers),
         announced=tuple((one.rank, one.offset, one.bytes) for one in result.announced),
+        executed=result.executed,
     )
     return observed, result.trace
 
@@ -267,6 +268,8 @@ def _finding(plan: KernelPlan, finding: Finding, dynamic: int) -> MachineFinding
         k_block=_k_block(plan, finding, dynamic),
         cause=key(finding),
         before=finding.race.source or f"PTX line {finding.race.ptx_line}" if finding.race else "",
+        missing=finding.race.missing if finding.race else "",
+        instruction=finding.instruction,
     )
 
 

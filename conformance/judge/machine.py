@@ -58,6 +58,9 @@ def attribute(
         warp=_warp(plan, seen),
         waiting=_waits(plan, seen.waiting),
         root=seen.root,
+        before=seen.before,
+        missing=seen.missing,
+        instruction=seen.instruction,
     )
 
 

@@ -15,11 +15,12 @@ class Finding:
     """One defect. `row` and `column` are the first wrong element's, counted along what `axes` names.
 
     `lane` and `tmem_column` are where that element lies in tensor memory, `smem` its byte offset in the
-    CTA's dynamic shared memory, when it was read there. Kind "chain": an output is wrong by the float64 chain
-    as a whole. `pattern`
-    says how the wrong elements are arranged, `names` what a value that encodes coordinates says of itself,
-    `cause` what reproduces the values found. `others` counts further tiles of the same stage that are wrong
-    as well. `instructions` counts further machine findings with the same cause.
+    CTA's dynamic shared memory, when it was read there. Kind "chain": an output is wrong by the float64
+    chain as a whole. `pattern` says how the wrong elements are arranged, `names` what a value that encodes
+    coordinates says of itself, `cause` what reproduces the values found. `others` counts further tiles of
+    the same stage that are wrong as well. `instructions` counts further machine findings with the same
+    cause. Of a race `before` is the place of the earlier access, `missing` the edge that should stand
+    between; `instruction` is the later one's opcode.
     """
 
     kind: Kind
@@ -51,6 +52,9 @@ class Finding:
     instructions: int = 0
     waiting: tuple[str, ...] = ()
     root: tuple[str, ...] = ()
+    before: str = ""
+    missing: str = ""
+    instruction: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """The fields that are set, for `--json`."""

@@ -230,6 +230,8 @@ py::dict launch(
   result["findings"] = findings;
   result["printf"] = py::bytes(engine.printf_text);
   result["counters"] = counters;
+  result["executed"] =
+      py::bytes(reinterpret_cast<const char*>(engine.executed.data()), engine.executed.size());
   result["taps"] = records;
   py::list inits;
   for (const auto& [rank, offset, count] : engine.inits) inits.append(py::make_tuple(rank, offset, count));

@@ -20,6 +20,7 @@ Engine::Engine(const Program& p, GlobalMemory& m, Config c)
     : program(p),
       memory(m),
       config(std::move(c)),
+      executed(p.code.size(), 0),
       rng(config.seed * 0x9e3779b97f4a7c15ull + 1),
       scheduler(Scheduler::make(*this)),
       watch_(config.seconds_limit, config.interrupted) {
@@ -229,6 +230,7 @@ Engine::Ran Engine::run_split(Warp& w, size_t index, uint32_t most, bool consult
   static const Handler branch = handler_table()[static_cast<size_t>(branch_handler())];
   Cta& cta = *w.cta;
   const Instr* code = program.code.data();
+  uint8_t* const ran_ever = executed.data();
   Exec x{*this, cta, w, nullptr, w.regs(), program.constants.data(), 0, nullptr};
   // mbarrier_wait itself says when its wait is over.
   if (Split& s = w.splits[index]; s.wait != Wait::None && s.wait != Wait::MbarrierParity)
@@ -266,6 +268,8 @@ Engine::Ran Engine::run_split(Warp& w, size_t index, uint32_t most, bool consult
     }
     ++counters.warp_instructions;
     if (i.fn == branch) {
+      ran_ever[s->pc] |=
+          static_cast<uint8_t>(kRan | (mask ? kTaken : 0) | (mask != s->mask ? kFellThrough : 0));
       if (mask == s->mask) {
         s->pc = i.target;
       } else if (!mask) {
@@ -299,6 +303,7 @@ Engine::Ran Engine::run_split(Warp& w, size_t index, uint32_t most, bool consult
       s->pc++;
       continue;
     }
+    ran_ever[s->pc] |= kRan;
     x.s = s;
     x.mask = mask;
     x.instr = &i;

@@ -199,6 +199,9 @@ enum : uint8_t { kStrong = 1, kAcquires = 2, kReleases = 4, kAtomic = 8, kCollec
 constexpr int kScopeBit = 8;
 enum Scope : uint8_t { kNoScope, kScopeCta, kScopeCluster, kScopeGpu, kScopeSys };
 
+// What a launch did with an instruction: some lane executed it; of a branch also which ways lanes went.
+enum : uint8_t { kRan = 1, kTaken = 2, kFellThrough = 4 };
+
 struct Counters {
   uint64_t warp_instructions = 0;
   uint64_t barrier_phases = 0;
@@ -333,6 +336,7 @@ class Engine {
   Config config;
   FindingSink sink;
   Counters counters;
+  std::vector<uint8_t> executed;  // of each instruction of the program: kRan and so on
   std::string printf_text;
   std::vector<TapRecord> tap_records;
   std::set<std::tuple<int32_t, uint32_t, uint32_t>> inits;  // CTA rank, offset, count of each mbarrier.init

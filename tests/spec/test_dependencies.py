@@ -31,6 +31,7 @@ ROOMS = {
         "kernels",
     ),
     "diagnose": ("conformance.problems", "conformance.observe", "conformance.judge", "reference"),
+    "verdict": ("__version__", "conformance.observe", "emulator"),
     "mutants": (
         "conformance.problems",
         "conformance.drivers",

@@ -1,0 +1,232 @@
+"""The verdict contract: what a machine is told of one kernel, or of one launch.
+
+`verdict.schema.json` beside this file is the published schema; `python -m
+tileproof.conformance.verdict.schema` writes it from these classes, and a test holds both together. A field
+is never removed or given another meaning without a new `SCHEMA_VERSION`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+SCHEMA = "tileproof-verdict"
+SCHEMA_VERSION = 1
+Word = Literal["clean", "defect", "incomplete", "error"]
+Outcome = Literal["passed", "failed", "unsupported", "not run"]
+EXIT_CODES: dict[Word, int] = {"clean": 0, "defect": 1, "error": 2, "incomplete": 3}
+MUST_RUN = ("mma", "copy", "output")  # kinds of instructions without which nothing was shown
+
+
+@dataclass(frozen=True)
+class ToolIdentity:
+    """Which Tileproof judged: its version, and the commit of its checkout, "" where there is none.
+
+    `changed`: the checkout had changes that no commit holds.
+    """
+
+    version: str
+    commit: str = ""
+    changed: bool = False
+
+
+@dataclass(frozen=True)
+class JudgedProgram:
+    """What was judged: a kernel's name and the sizes of its variant, or of a launch its file; the entry and
+    the SHA-256 of the PTX text; the compilers that made it, "" of PTX that came as it is.
+    """
+
+    kernel: str
+    variant: Mapping[str, int]
+    entry: str
+    ptx_sha256: str
+    toolchain: str = ""
+
+
+@dataclass(frozen=True)
+class SchedulesRun:
+    """Launches under one policy; `seeds` are the different seeds among them, for policies that take one."""
+
+    policy: str
+    launches: int
+    seeds: int = 0
+
+
+@dataclass(frozen=True)
+class NotCovered:
+    """An instruction that no launch executed (`way` ""), or a way of a branch that none took.
+
+    `kind`: "mma", "copy", "output", "branch" or "other"; `ptx_line` counts from 1.
+    """
+
+    ptx_line: int
+    opcode: str
+    kind: str
+    source: str
+    way: Literal["", "taken", "not taken"] = ""
+
+
+@dataclass(frozen=True)
+class ProgramCoverage:
+    """What all launches together executed of the entry: instructions of the PTX, ways of its branches."""
+
+    instructions: int
+    instructions_covered: int
+    branch_ways: int
+    branch_ways_covered: int
+    not_covered: tuple[NotCovered, ...] = ()
+
+    def missing(self) -> tuple[NotCovered, ...]:
+        """The products, copies and outputs that nothing executed."""
+        return tuple(one for one in self.not_covered if one.kind in MUST_RUN and not one.way)
+
+
+@dataclass(frozen=True)
+class OrderOnly:
+    """A form that is executed only as order: how many instructions of the entry have it, and where the PTX
+    ISA defines it.
+    """
+
+    form: str
+    isa_section: str
+    instructions: int
+
+
+@dataclass(frozen=True)
+class Defect:
+    """One finding, by cause.
+
+    `code`: the machine's code, or the kind of a wrong value ("value", "missing", "surplus", "disagree",
+    "chain"). `coordinates`: token, cta, k_block, row, column, lane, tmem_column or smem, those that are
+    known. `isa_section`: of the instruction at which it shows. `source` and `ptx_line` are its place,
+    `source_before` of a race that of the earlier access, `missing` the edge that should stand between.
+    `replay` is a command.
+    """
+
+    check: str
+    code: str
+    message: str
+    stage: str = ""
+    where: str = ""
+    coordinates: Mapping[str, int] = field(default_factory=dict)
+    expected: float | None = None
+    found: float | None = None
+    bound: float | None = None
+    wrong: int = 0
+    elements: int = 0
+    pattern: str = ""
+    cause: str = ""
+    isa_section: str = ""
+    instruction: str = ""
+    ptx_line: int = 0
+    source: str = ""
+    source_before: str = ""
+    missing: str = ""
+    evidence: tuple[str, ...] = ()
+    count: int = 1
+    replay: str = ""
+
+
+@dataclass(frozen=True)
+class PlantedControl:
+    """A defect planted in this kernel on purpose: what it should be found as, what it was found as."""
+
+    id: str
+    planted: str
+    expected: str
+    found: str
+    fired: bool
+    check: str = ""
+
+
+@dataclass(frozen=True)
+class CheckOutcome:
+    """How one check ended, and why, where it did not pass. `fault`: what kept the tool from an outcome (a
+    crash, bad input); then the outcome is "not run". `details` are the check's own figures.
+    """
+
+    name: str
+    required: bool
+    outcome: Outcome
+    reason: str = ""
+    fault: str = ""
+    seconds: float = 0.0
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class VerdictRecord:
+    """The verdict on one kernel variant, or one launch, with its evidence.
+
+    `why` has a line for each reason against "clean". `sections` holds what further commands add by name, such
+    as "mutation".
+    """
+
+    verdict: Word
+    exit_code: int
+    why: tuple[str, ...]
+    program: JudgedProgram
+    tool: ToolIdentity
+    seed: int
+    schedules: tuple[SchedulesRun, ...]
+    coverage: ProgramCoverage | None
+    order_only: tuple[OrderOnly, ...]
+    findings: tuple[Defect, ...]
+    controls: tuple[PlantedControl, ...]
+    checks: tuple[CheckOutcome, ...]
+    sections: Mapping[str, Any] = field(default_factory=dict)
+    schema: Literal["tileproof-verdict"] = "tileproof-verdict"
+    schema_version: int = SCHEMA_VERSION
+
+
+def decided(
+    *,
+    checks: Sequence[CheckOutcome],
+    findings: Sequence[Defect] = (),
+    coverage: ProgramCoverage | None = None,
+    controls: Sequence[PlantedControl] = (),
+    interrupted: bool = False,
+) -> tuple[Word, tuple[str, ...]]:
+    """The verdict, and the reasons against "clean", those that weigh most first.
+
+    A defect is one whatever else went wrong; then comes what the tool could not do; then what was not
+    covered: a required check that did not run, an MMA, copy or output that no launch executed (all of them
+    without a coverage), a planted control that did not fire, no control at all.
+    """
+    wrong = [f"{one.check}: {one.message}" for one in findings]
+    told = {one.check for one in findings}
+    failed = [one for one in checks if one.required and one.outcome == "failed" and one.name not in told]
+    wrong += [f"{one.name} failed: {one.reason}" for one in failed]
+    faults = [f"{one.name}: {one.fault}" for one in checks if one.fault]
+    left = ["it was interrupted"] if interrupted else []
+    left += [
+        f"{one.name} {'is unsupported' if one.outcome == 'unsupported' else 'was not run'}: {one.reason}"
+        for one in checks
+        if one.required and one.outcome in ("unsupported", "not run") and not one.fault
+    ]
+    if not checks:
+        left.append("nothing was checked")
+    if coverage is None:
+        left.append("nothing is known of the instructions that ran")
+    else:
+        left += [
+            f"{one.kind} at PTX line {one.ptx_line} never ran: {one.opcode}"
+            + (f" ({one.source})" if one.source else "")
+            for one in coverage.missing()
+        ]
+    left += [
+        f"the planted control {one.id} was not found as {one.expected}"
+        + (f" but as {one.found}" if one.found else "")
+        for one in controls
+        if not one.fired
+    ]
+    word: Word = "defect" if wrong else "error" if faults else "incomplete" if left else "clean"
+    return word, (*wrong, *faults, *left)
+
+
+def worst(words: Iterable[Word]) -> Word:
+    """The verdict on all: defect before error before incomplete before clean; "incomplete" of none."""
+    found = set(words)
+    order: tuple[Word, ...] = ("defect", "error", "incomplete", "clean")
+    return next((one for one in order if one in found), "incomplete")

@@ -1,0 +1,76 @@
+"""What a verdict says of the program: its identity, what launches covered of it, forms executed as order."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+
+from tileproof import __version__
+from tileproof.conformance.verdict.contract import (
+    JudgedProgram,
+    NotCovered,
+    OrderOnly,
+    ProgramCoverage,
+    ToolIdentity,
+)
+from tileproof.emulator import coverage
+from tileproof.emulator.program import Decoded
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@cache
+def tool_identity() -> ToolIdentity:
+    """This Tileproof; the commit only of a checkout with git."""
+    commit = _git("rev-parse", "HEAD") if (ROOT / ".git").exists() else ""
+    return ToolIdentity(__version__, commit, bool(commit and _git("status", "--porcelain", "-uno")))
+
+
+def _git(*words: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", *words], cwd=ROOT, capture_output=True, text=True, timeout=20, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()
+
+
+def program(
+    kernel: str, variant: Mapping[str, int], entry: str, ptx: str, toolchain: str = ""
+) -> JudgedProgram:
+    """The identity of a PTX text and its entry."""
+    return JudgedProgram(kernel, dict(variant), entry, hashlib.sha256(ptx.encode()).hexdigest(), toolchain)
+
+
+def covered(decoded: Decoded, executed: Iterable[bytes]) -> ProgramCoverage | None:
+    """What launches of the entry executed together (`LaunchResult.executed` of each); None of no launch."""
+    bits = coverage.together(executed)
+    if not bits:
+        return None
+    seen = coverage.instructions(decoded, bits)
+    missing = [NotCovered(i.line, i.opcode, i.kind, i.source) for i in seen if not i.ran]
+    ways = taken = 0
+    for one in seen:
+        for way, went in (("taken", one.taken), ("not taken", one.fell_through)):
+            ways += went is not None
+            taken += bool(went)
+            if one.ran and went is False:
+                missing.append(NotCovered(one.line, one.opcode, "branch", one.source, way))  # type: ignore[arg-type]
+    return ProgramCoverage(
+        instructions=len(seen),
+        instructions_covered=sum(one.ran for one in seen),
+        branch_ways=ways,
+        branch_ways_covered=taken,
+        not_covered=tuple(sorted(missing, key=lambda one: (one.ptx_line, one.way))),
+    )
+
+
+def order_only(decoded: Decoded) -> tuple[OrderOnly, ...]:
+    """The forms of the entry that are executed only as order."""
+    return tuple(
+        OrderOnly(one.form, one.isa_section, one.instructions) for one in coverage.order_only(decoded)
+    )

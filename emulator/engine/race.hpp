@@ -332,6 +332,7 @@ class Races : public Listener {
   void report(Severity severity, const char* code, uint32_t first, bool first_writes, uint32_t second,
               bool second_writes, Place place, int rank, uint64_t address, const std::string& missing);
   std::string mnemonic(const Instr* i) const;
+  std::string wait_ld_missing(const Access& a) const;
   std::string describe(Place place, int rank, uint64_t address) const;
 
   Engine& e_;

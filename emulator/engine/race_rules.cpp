@@ -122,13 +122,7 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
         // A dealloc by the warp itself (its path is Generic) is a release as well.
         if (a.used && (a.agent == v.agent ? v.path == Path::Generic
                                           : v.know->of[kHappens].covers(a.agent, a.used, lane, a.lanes))) {
-          say(Severity::Error, "race-tmem-released",
-              "tcgen05.wait::ld by the first warp before " +
-                  (a.released
-                       ? "its " + mnemonic(a.released) + " at PTX line " + std::to_string(a.released->line)
-                       : std::string("the second")) +
-                  ": that the loaded registers were used orders the registers, not the read of tensor memory "
-                  "(PTX ISA 9.7.16.6.4)");
+          say(Severity::Error, "race-tmem-released", wait_ld_missing(a));
           break;
         }
         [[fallthrough]];
@@ -308,6 +302,15 @@ std::string Races::mnemonic(const Instr* i) const {
   if (!i) return "an access";
   const std::string& full = e_.program.names[static_cast<size_t>(i->name)];
   return full.substr(0, full.find(' '));
+}
+
+// For a read of tensor memory whose registers were used, and that was released without tcgen05.wait::ld.
+std::string Races::wait_ld_missing(const Access& a) const {
+  return "tcgen05.wait::ld by the first warp before " +
+         (a.released ? "its " + mnemonic(a.released) + " at PTX line " + std::to_string(a.released->line)
+                     : std::string("the second")) +
+         ": that the loaded registers were used orders the registers, not the read of tensor memory "
+         "(PTX ISA 9.7.16.6.4)";
 }
 
 void Races::report(Severity severity, const char* code, uint32_t first, bool first_writes, uint32_t second,

@@ -75,6 +75,19 @@ def test_H24_a_dealloc_while_the_other_cta_may_still_use_the_columns(use: str, s
 
 
 @every_schedule
+def test_a_load_used_before_the_two_meet_lacks_only_its_wait(schedule: Schedule) -> None:
+    """Each CTA uses what it loaded and meets the other without tcgen05.wait::ld, as example 72a of CUTLASS."""
+    load, wait_ld = LOAD.split("\n")
+    use = f"{load}\nadd.u32 %r9, %r60, 1;"
+    right = pair(program(RELAXED, CLUSTER, f"{STORE}\n{use}\n{wait_ld}", CLUSTER), schedule)
+    assert codes(right) == {"tmem-ld-not-waited"}
+    errors = pair(program(RELAXED, CLUSTER, f"{STORE}\n{use}", CLUSTER), schedule).errors
+    assert {f.code for f in errors} == {"race-tmem-released"}
+    assert all("barrier.cluster.arrive" in f.message for f in errors)
+    assert "pair-in-use" in codes(pair(program(RELAXED, CLUSTER, f"{STORE}\n{use}", ""), schedule))
+
+
+@every_schedule
 @pytest.mark.parametrize("user", [0, 1])
 def test_one_cta_uses_what_the_other_frees(user: int, schedule: Schedule) -> None:
     """Only one CTA touches its tensor memory; found in whichever order the two run."""

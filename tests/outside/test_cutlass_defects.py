@@ -97,3 +97,16 @@ def test_backward_frees_memory_in_use_and_is_right_without(name: str) -> None:
         told |= {f.code for result in ran.results for f in result.distinct if f.severity == "warning"}
     assert told == {"commit-at-exit"}
     assert found >= {"tmem-not-allocated", "tmem-dealloc-in-flight"}
+
+
+@pytest.mark.parametrize("name", ["72a-nvfp4", "72c-mxfp8-mxfp4"])
+def test_the_second_half_of_an_accumulator_is_released_with_its_wait(name: str) -> None:
+    example = named(name)
+    recording = record(example.program, example.arguments)
+    load = r"(tcgen05\.ld\.sync\.aligned\.[^;]*;)"
+    mended, loads = re.subn(load, r"\1 tcgen05.wait::ld.sync.aligned;", example.program.ptx.read_text())
+    assert loads == 2
+    module = Module.from_ptx(mended)
+    for schedule in POLICIES:
+        ran = example.check(Replay(recording, module), {"schedule": schedule, "races": True})
+        assert ran.right and not any(result.errors for result in ran.results), str(schedule)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import ml_dtypes
 
 from tests.kit.outside.cutlass_attention import backward, forward, latent
+from tests.kit.outside.cutlass_block_scaled import E2M1, E4M3, E8M0, block_scaled, quantised
 from tests.kit.outside.cutlass_convolutions import Convolution
 from tests.kit.outside.cutlass_example import Example
-from tests.kit.outside.cutlass_gemms import blockwise, emulated, fp8, gemm, grouped, nvfp4
+from tests.kit.outside.cutlass_gemms import blockwise, emulated, fp8, gemm, grouped
 
 _GEMM = ("--m=512", "--n=512", "--k=256", "--iterations=0")
 _SPLIT = ("--m=512", "--n=256", "--k=512", "--splits=2", "--decomposition=SplitK", "--iterations=0")
@@ -25,7 +26,7 @@ _STRIDED = Convolution((1, 4, 9, 11, 64), (128, 2, 3, 2), (1, 0, 1), (2, 1, 2), 
 _CONVOLUTION = "76_blackwell_conv/76_blackwell_conv_"
 _PACKED = ("--b=3", "--h=1", "--d=128", "--iterations=0", "--varlen")
 _EMPTY = ("--varlen-q=256:256", "--varlen-k=256:0", "--mask=residual")
-_70, _72 = "70_blackwell_gemm/70_blackwell_", "72_blackwell_narrow_precision_gemm/72a_blackwell_"
+_70, _72 = "70_blackwell_gemm/70_blackwell_", "72_blackwell_narrow_precision_gemm/"
 _FORWARD = "77_blackwell_fmha/77_blackwell_fmha.cu"
 _BACKWARD = "77_blackwell_fmha/77_blackwell_fmha_bwd.cu"
 
@@ -39,9 +40,21 @@ EXAMPLES = (
     Example("70-fp8", f"{_70}fp8_gemm.cu", _GEMM, fp8(512, 512, 256)),
     Example(
         "72a-nvfp4",
-        f"{_72}nvfp4_bf16_gemm.cu",
-        ("--m=512", "--n=1024", "--k=512", "--iterations=0"),
-        nvfp4(512, 1024, 512),
+        f"{_72}72a_blackwell_nvfp4_bf16_gemm.cu",
+        ("--m=256", "--n=1024", "--k=512", "--iterations=0"),
+        block_scaled(256, 1024, 512, E2M1, E2M1, E4M3, 16),
+    ),
+    Example(
+        "72b-nvfp4-out",
+        f"{_72}72b_blackwell_nvfp4_nvfp4_gemm.cu",
+        ("--m=256", "--n=256", "--k=512", "--iterations=0"),
+        quantised(256, 256, 512),
+    ),
+    Example(
+        "72c-mxfp8-mxfp4",
+        f"{_72}72c_blackwell_mixed_mxfp8_bf16_gemm.cu",
+        ("--m=256", "--n=1024", "--k=512", "--iterations=0"),
+        block_scaled(256, 1024, 512, E4M3, E2M1, E8M0, 32),
     ),
     Example(
         "74-split-k",

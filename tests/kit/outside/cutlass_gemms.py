@@ -47,42 +47,6 @@ def fp8(m: int, n: int, k: int) -> Check:
     return check
 
 
-def scales(data: np.ndarray, rows: int, groups: int) -> np.ndarray:
-    """Scale factors [rows, groups] from their interleaved layout: blocks of 128 rows and 4 groups, 512 bytes
-    each,
-    in which row r and group g lie at 16 (r mod 32) + 4 (r div 32) + g (PTX ISA 9.7.16.10.7, as CUTLASS stores
-    it).
-    """
-    blocks = data.reshape(rows // 128, groups // 4, 32, 4, 4)  # row block, group block, r mod 32, r div 32, g
-    return blocks.transpose(0, 3, 2, 1, 4).reshape(rows, groups)
-
-
-def nvfp4(m: int, n: int, k: int) -> Check:
-    """D [m, n] bf16 of block-scaled e2m1 operands with e4m3 scales, one for 16 elements; the program's own
-    inputs.
-    """
-
-    def check(replay: Replay, how: dict[str, Any]) -> Ran:
-        launch = kernel(replay)
-        a, b, _c, d, _reference, sfa, sfb = (buffer.numpy() for buffer in replay.memory.buffers[:7])
-
-        def operand(data: np.ndarray, factors: np.ndarray, rows: int) -> np.ndarray:
-            nibbles = np.stack([data & 15, data >> 4], axis=-1).reshape(rows, k)  # low half first
-            values = nibbles.view(ml_dtypes.float4_e2m1fn).astype(np.float64)
-            scale = scales(factors.view(ml_dtypes.float8_e4m3fn), rows, k // 16).astype(np.float64)
-            return values * np.repeat(scale, 16, axis=1)
-
-        left, right = operand(a, sfa, m), operand(b, sfb, n)
-        result = replay.run(launch, **how)
-        found = d.view(ml_dtypes.bfloat16).reshape(m, n).astype(np.float64)
-        expected = left @ right.T
-        # f32 sums in an unknown order, then one rounding to bf16 (relative 2^-9).
-        most = 2.0**-9 * np.abs(expected) + 2.0**-20 * (np.abs(left) @ np.abs(right).T)
-        return Ran((result,), {"D": (found, expected, most)})
-
-    return check
-
-
 def grouped(m: int, n: int, k: int, groups: int) -> Check:
     """For each group D [m, n] column-major f16 = alpha A [m, k] B [n, k]^T + beta C, e4m3 operands, alpha and
     beta of its own; by one CTA an MMA and, in a second launch, by two.

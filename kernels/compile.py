@@ -25,7 +25,14 @@ from tileproof.spec.machine.errors import TileproofError
 ROOT = Path(__file__).resolve().parent  # sources of the kernels here are named relative to this folder
 OWN_PREFIX = "kernels/"
 ARCH = "sm_100a"
-FLAGS = ("-ptx", f"-arch={ARCH}", "-std=c++17", "--expt-relaxed-constexpr", "-lineinfo", "-O3", "-DNDEBUG")
+
+
+def flags(arch: str) -> tuple[str, ...]:
+    """nvcc's options for PTX of an architecture."""
+    return ("-ptx", f"-arch={arch}", "-std=c++17", "--expt-relaxed-constexpr", "-lineinfo", "-O3", "-DNDEBUG")
+
+
+FLAGS = flags(ARCH)
 TIMEOUT_S = 600
 FORMAT = "1"  # raise when the layout of a cache entry changes
 
@@ -64,10 +71,11 @@ class Unit:
     files: Mapping[str, str] = field(repr=False)
     defines: Mapping[str, str]
     prefix: str = OWN_PREFIX
+    arch: str = ARCH
 
     def key(self) -> str:
         """The content hash that names this unit's cache entry."""
-        parts = [FORMAT, toolchain.find().version, *FLAGS, self.entry, self.main]
+        parts = [FORMAT, toolchain.find().version, *flags(self.arch), self.entry, self.main]
         parts += [f"{name}={value}" for name, value in sorted(self.defines.items())]
         parts += [] if self.prefix == OWN_PREFIX else [f"prefix {self.prefix}"]
         parts += [f"{path}\0{text}" for path, text in sorted(self.files.items())]
@@ -123,7 +131,7 @@ def _build_in(work: Path, unit: Unit) -> None:
 
     tools = toolchain.find()
     ptx = work / "kernel.ptx"
-    command = [str(tools.nvcc), *FLAGS, f"-I{source}", f"-I{tools.cutlass_include}"]
+    command = [str(tools.nvcc), *flags(unit.arch), f"-I{source}", f"-I{tools.cutlass_include}"]
     command += [f"-D{name}={value}" for name, value in sorted(unit.defines.items())]
     log = _run([*command, "-o", str(ptx), str(source / unit.main)], source, unit.prefix)
     ptx.write_text(_relative_files(ptx.read_text(), source, unit.prefix))
@@ -131,7 +139,7 @@ def _build_in(work: Path, unit: Unit) -> None:
 
     cubin = work / "kernel.cubin"
     assembled = _run(
-        [str(tools.ptxas), f"-arch={ARCH}", "-v", str(ptx), "-o", str(cubin)], source, unit.prefix
+        [str(tools.ptxas), f"-arch={unit.arch}", "-v", str(ptx), "-o", str(cubin)], source, unit.prefix
     )
     cubin.unlink()
     meta = {"resources": asdict(parse_resources(assembled, unit.entry)), "log": log + assembled}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tileproof.kernels import edit
-from tileproof.kernels.compile import OWN_PREFIX, ROOT, Built, Unit, compile_unit, require_entry
+from tileproof.kernels.compile import ARCH, OWN_PREFIX, ROOT, Built, Unit, compile_unit, require_entry
 from tileproof.kernels.edit import Edit
 from tileproof.kernels.variant import Variant
 from tileproof.spec import header
@@ -54,13 +54,14 @@ class Sources:
 
     The build puts the generated plan (`tileproof_plan.h`) on the include path, with `root` and the CuTe
     headers, and defines TILEPROOF_ENTRY and TILEPROOF_PROBE. `suffix` makes the part of the entry's name that
-    tells variants apart.
+    tells variants apart, `arch` is what nvcc compiles for.
     """
 
     main: str
     folders: tuple[str, ...]
     root: Path = ROOT
     suffix: Callable[[Variant], str] = field(default=_full, repr=False)
+    arch: str = ARCH
 
     @property
     def prefix(self) -> str:
@@ -107,7 +108,7 @@ class Sources:
         files[header.FILE_NAME] = header.render(plan)
         entry = self.entry(owner, variant, probe)
         defines = {"TILEPROOF_ENTRY": entry, "TILEPROOF_PROBE": str(int(probe))}
-        built = compile_unit(Unit(entry, self.main, files, defines, self.prefix))
+        built = compile_unit(Unit(entry, self.main, files, defines, self.prefix, self.arch))
         return replace(built, ptx=edit.in_ptx(owner, edits, built.ptx, text_of, self.prefix))
 
 

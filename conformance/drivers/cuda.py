@@ -38,7 +38,7 @@ class CudaDriver:
     capabilities: Capabilities = frozenset({"written"})
 
     def __init__(self, seconds: float = 20.0, worker: Sequence[str] = WORKER) -> None:
-        self._seconds, self._worker = seconds, worker
+        self.seconds, self._worker = seconds, worker
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = 0  # the process that the worker serves: after a fork each starts one of its own
         self._pipe: Connection | None = None
@@ -132,7 +132,7 @@ class CudaDriver:
         self.start()
         assert self._pipe is not None
         self._pipe.send(launch)
-        kind, value = self._answer(self._seconds)
+        kind, value = self._answer(self.seconds)
         if kind in ("card-fault", "card-hang", "dead"):
             self.close()  # its context is lost
         if kind == "refused":

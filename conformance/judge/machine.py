@@ -38,7 +38,7 @@ def attribute(
     if seen.cta is not None:
         token, cta = seen.cta[0] // plan.cluster, seen.cta[0] % plan.cluster
     stage, k_block, note = "", None, ""
-    if seen.code == "hang":
+    if seen.code == "hang" and captured(plan):
         stage, token, k_block, note = _first_unpublished(plan, inputs, observed, token)
     else:
         stage = _stage_of_tile(plan, seen.tile) if seen.tile else _stage_of_warp(plan, seen.warp)

@@ -62,7 +62,7 @@ def _barriers(plan: KernelPlan) -> Iterable[str]:
 
 
 def _tmem(plan: KernelPlan) -> Iterable[str]:
-    if plan.tmem_columns not in TMEM_ALLOCATIONS:
+    if plan.tmem_columns not in TMEM_ALLOCATIONS and (plan.tmem or plan.tmem_columns):
         yield f"{plan.tmem_columns} TMEM columns cannot be allocated"
     spans = [(tile.name, tile.column, tile.column + tile.stages * tile.columns) for tile in plan.tmem]
     yield from _overlaps(spans)
@@ -139,5 +139,5 @@ def _observations(plan: KernelPlan) -> Iterable[str]:
             if observation.parts != barrier.parts:
                 seen_in = f"{observation.tile} is observed in {observation.parts} parts"
                 yield f"{seen_in}, {barrier.name} has {barrier.parts}"
-    seen = {observation.stage for observation in plan.observations}
+    seen = {observation.stage for observation in (*plan.observations, *plan.probes)}
     yield from (f"stage {stage} is never observed" for stage in plan.stages if stage not in seen)

@@ -49,13 +49,13 @@ def row(name: str) -> TableRow:
 
 def kernel_rows() -> Iterator[TableRow]:
     """Runs both on one cluster of every kernel and width."""
-    from tileproof.conformance.problems.case import one_token
+    from tileproof.conformance.problems.generators import small
     from tileproof.kernels.registry import kernels
 
     for found in kernels().values():
         for variant in found.variants:
             plan = found.plan(variant)
-            inputs = one_token(plan.d_qk, KERNEL_BLOCKS, plan.h_q).inputs()
+            inputs = small(plan, KERNEL_BLOCKS).inputs()
             launch = found.launch(inputs, found.build(variant))
             ours = first_opinion(launch, plan, 1)
             title = f"{found.label(variant)}, {KERNEL_BLOCKS} k-blocks"

@@ -14,6 +14,7 @@ from tileproof.conformance.mutants.defects import build_planted
 from tileproof.conformance.mutants.synchronisation.catalogue import expected_of
 from tileproof.conformance.mutants.synchronisation.ptx import Program
 from tileproof.conformance.problems.case import Case, Indices
+from tileproof.conformance.problems.generators import small
 from tileproof.emulator import Finding, Memory, Module, Schedule
 from tileproof.emulator.hang import Names, Root
 from tileproof.emulator.program import SHARED_RESERVED
@@ -163,7 +164,11 @@ def launch(
     kernel = kernel or kernels()[name]
     variant = _variant(kernel, sizes)
     plan = kernel.plan(variant)
-    described = kernel.launch(_inputs(sizes, plan.d_qk, plan.h_q), built)
+    if plan.problem == "sparse_mla_bwd":
+        inputs = _inputs(sizes, plan.d_qk, plan.h_q)
+    else:
+        inputs = small(plan, sizes.blocks).inputs()
+    described = kernel.launch(inputs, built)
     memory = Memory()
     buffers = {one: driver._place(memory, buffer) for one, buffer in described.buffers().items()}
     module = driver.module_of(described.image)

@@ -14,7 +14,7 @@ from tileproof.kernels import edit as edits
 from tileproof.kernels.edit import ANY, PTX, Edit, InStage, Mutant, Place, Reported
 from tileproof.kernels.registry import kernel, own
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
+from tileproof.spec.problems import problem_type
 
 PART0 = kernel("head128-part0")
 
@@ -160,6 +160,8 @@ def test_every_planted_defect_is_still_there() -> None:
         ("head64", True): 39,
         ("head128-part0", True): 25,
         ("head128-part0", False): 22,
+        ("sm90-gemm", True): 9,
+        ("sm90-gemm", False): 4,
     }
     assert len(defects()) == sum(kinds.values()), "two mutants have the same id"
 
@@ -170,7 +172,8 @@ def test_every_listed_defect_fits_its_text(planted: Mutant) -> None:
     target = kernel(planted.target)
     assert planted.edits
     if isinstance(planted.expected, InStage):
-        assert planted.expected.stage in (*STAGES, "") and planted.expected.place
+        stages = problem_type(target.variants[0].problem).stages
+        assert planted.expected.stage in (*stages, "") and planted.expected.place
     else:
         assert isinstance(planted.expected, Reported) and planted.expected.code
     changed = edits.in_sources(planted.id, planted.edits, target.sources)

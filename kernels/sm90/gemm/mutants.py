@@ -1,0 +1,127 @@
+"""The planted defects of sm90-gemm: those of values are found on a card and on the emulator alike, those of
+order on the emulator by name.
+"""
+
+from __future__ import annotations
+
+from tileproof.kernels.edit import Edit, InStage, Mutant, Place, Reported, Sizes
+
+KERNEL = "sm90-gemm"
+SOURCE = "sm90/gemm/kernel.cu"
+ROUND = Sizes(blocks=5)  # more k-blocks than the ring has stages
+WAIT = "ptx::wait(ring.full(s), (k / kStages) & 1);"
+COPY, READ = "cp.async.bulk.tensor", "ldmatrix"
+
+
+def _value(id: str, title: str, find: str, replace: str, place: str, code: str = "") -> Mutant:
+    return Mutant(
+        id, title, "", KERNEL, (Edit(Place(find, SOURCE), replace),), InStage("D", place, code=code)
+    )
+
+
+def _order(id: str, title: str, find: str, replace: str, expected: Reported, corpus: str = "") -> Mutant:
+    return Mutant(id, title, corpus, KERNEL, (Edit(Place(find, SOURCE), replace),), expected, sizes=ROUND)
+
+
+VALUES: tuple[Mutant, ...] = (
+    _value(
+        "s90-swizzle-of-four-rows",
+        "the chunk is XORed with the row modulo 4",
+        "(chunk ^ (row & 7))",
+        "(chunk ^ (row & 3))",
+        "every tile: rows 4 to 7 of 8 read other columns of K",
+    ),
+    _value(
+        "s90-last-step-left-out",
+        "16 of each 64 of K are not multiplied",
+        "step < kSteps; ++step",
+        "step < kSteps - 1; ++step",
+        "every tile",
+    ),
+    _value(
+        "s90-b-fragments-exchanged",
+        "the two halves of B's fragment are exchanged",
+        "b[j / 2][2 * (j % 2)], b[j / 2][2 * (j % 2) + 1]",
+        "b[j / 2][2 * (j % 2) + 1], b[j / 2][2 * (j % 2)]",
+        "every tile",
+    ),
+    _value(
+        "s90-beta-dropped",
+        "C is added without beta",
+        "params.alpha * x + params.beta * c.x, params.alpha * y + params.beta * c.y",
+        "params.alpha * x + c.x, params.alpha * y + c.y",
+        "every tile where beta is not 1",
+    ),
+    _value(
+        "s90-lower-rows-not-stored",
+        "rows 8 to 15 of each 16 go to rows 0 to 7",
+        "row + 16 * i + 8 * half + lane / 4",
+        "row + 16 * i + lane / 4",
+        "rows 8..15 of every 16 are never written",
+    ),
+    _value(
+        "s90-one-row-too-low",
+        "D is written one row too low, past the end of the last tile",
+        "*reinterpret_cast<float2*>(params.D + at) = d;",
+        "*reinterpret_cast<float2*>(params.D + at + params.columns) = d;",
+        "every row of a tile; row 0 is never written",
+        code="global-out-of-bounds",
+    ),
+    _value(
+        "s90-tiles-along-n-first",
+        "the grid counts tiles along N first",
+        "blockIdx.x % down * TileA::rows, column = blockIdx.x / down * TileB::rows",
+        "blockIdx.x / down * TileA::rows, column = blockIdx.x % down * TileB::rows",
+        "some tile is written twice or past the end where M and N are not equal",
+        code="global-out-of-bounds",
+    ),
+    _value(
+        "s90-full-not-waited-for",
+        "the multiplying warps do not wait for the tiles",
+        WAIT,
+        "",
+        "tiles that have not arrived are multiplied",
+        code="hang",
+    ),
+    _value(
+        "s90-parity-of-the-first-round",
+        "the multiplying warps wait for the first round's phase in every round",
+        WAIT,
+        "ptx::wait(ring.full(s), 0);",
+        "from the fourth k-block on tiles of the round before are multiplied",
+        code="hang",
+    ),
+)
+
+ORDER: tuple[Mutant, ...] = (
+    _order(
+        "s90-empty-not-waited-for",
+        "tiles are loaded over those that are still read",
+        "ptx::wait(ring.empty(s), ((k / kStages) & 1) ^ 1);",
+        "",
+        Reported("race-copy-unwaited", COPY, COPY, "mbarrier phase"),
+    ),
+    _order(
+        "s90-empty-never-arrived-on",
+        "the multiplying warps free no stage",
+        "if (lane == 0) ptx::arrive(ring.empty(s));",
+        "",
+        Reported("hang"),
+    ),
+    _order(
+        "s90-freed-before-all-lanes-have-read",
+        "one lane frees the stage without waiting for the others",
+        "__syncwarp();  // every lane has read before one says so",
+        "",
+        Reported("race-unordered", COPY, READ, "bar.warp.sync"),
+    ),
+    _order(
+        "s90-freed-without-proxy-fence",
+        "no proxy fence between the reads of a stage and the copy over it",
+        "ptx::fence_proxy_async_shared();",
+        "",
+        Reported("race-proxy-read", COPY, READ, "fence.proxy.async", severity="note"),
+    ),
+)
+
+MUTANTS = VALUES + ORDER

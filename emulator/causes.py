@@ -59,6 +59,7 @@ SIDE = {
     "race-mma-unwaited": "second",
     "race-operand-fence": "second",
     "race-proxy-read": "second",
+    "race-scope-default": "second",
     "race-grids": "second",
 }
 

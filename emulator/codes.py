@@ -110,6 +110,7 @@ races|race-store-exit|warning>error|goes on|a CTA exits while its own bulk store
 races|race-grids|error|goes on|a grid of a stream touches what an earlier grid in flight wrote, or writes what it read: griddepcontrol.wait is missing before it
 races|race-tensormap-fence|error|goes on|a copy uses a tensor map that the kernel wrote, without fence.proxy.tensormap::generic.release by the writer or .acquire before the copy
 races|race-scope|error|goes on|two strong accesses, of which the scope of one does not include the other's thread
+races|race-scope-default|warning>error|goes on|two accesses that only mbarrier arrivals or waits of .cta scope, as one that is left out, order between CTAs; by the letter an error
 races|race-clusters|error|goes on|two clusters access the same global bytes, and nothing orders them
 end|setmaxnreg-count|error|stops|setmaxnreg.inc to fewer registers than the warp has, or .dec to more
 tensor core|mma-operands|error|stops|an illegal shape, descriptor or address of tcgen05.mma or cp

@@ -63,7 +63,8 @@ void Grids::mbarrier_init(const Exec&, Cta& cta, uint32_t offset, int) {
   blocks_[&cta].mbarriers.erase(offset);
 }
 
-void Grids::mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t members, bool releases) {
+void Grids::mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t members, MbarrierScope reach) {
+  const bool releases = reach != MbarrierScope::Relaxed && (reach != MbarrierScope::Cta || &cta == &x.cta);
   if (releases && lanes(x.w) & members) blocks_[&cta].mbarriers[offset].now = true;
 }
 
@@ -78,9 +79,10 @@ void Grids::mbarrier_done(Cta& cta, const Mbarrier& b, const Origin&) {
   if (auto it = all.find(b.offset); it != all.end() && it->second.now) it->second.before = true;
 }
 
-void Grids::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t members, int32_t order) {
+void Grids::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t members, MbarrierScope reach) {
   auto& all = blocks_[&cta].mbarriers;
-  if (auto it = all.find(offset); order != 1 && it != all.end() && it->second.before) lanes(x.w) |= members;
+  if (auto it = all.find(offset); reach != MbarrierScope::Relaxed && it != all.end() && it->second.before)
+    lanes(x.w) |= members;
 }
 
 void Grids::issue(AsyncOp& op) {

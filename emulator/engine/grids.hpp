@@ -64,10 +64,10 @@ class Grids : public Listener {
   void cluster_done(const Cluster&) override;
   void cluster_pass(const Warp&, uint32_t lanes) override;
   void mbarrier_init(const Exec&, Cta&, uint32_t offset, int lane) override;
-  void mbarrier_arrive(const Exec&, Cta&, uint32_t offset, uint32_t lanes, bool releases) override;
+  void mbarrier_arrive(const Exec&, Cta&, uint32_t offset, uint32_t lanes, MbarrierScope reach) override;
   void mbarrier_commit(Cta&, uint32_t offset) override;
   void mbarrier_done(Cta&, const Mbarrier&, const Origin&) override;
-  void mbarrier_pass(const Exec&, Cta&, uint32_t offset, uint32_t lanes, int32_t order) override;
+  void mbarrier_pass(const Exec&, Cta&, uint32_t offset, uint32_t lanes, MbarrierScope reach) override;
   // An asynchronous operation knows what its thread knew at the issue.
   void issue(AsyncOp&) override;
   void completing(const AsyncOp&) override;

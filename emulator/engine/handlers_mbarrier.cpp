@@ -95,9 +95,10 @@ Step mbarrier_inval(Exec& x, const Instr& i) {
   return Step::Next;
 }
 
-// .relaxed never releases, .cta not to another CTA.
-bool releases(const Exec& x, const Cta& owner, const Instr& i) {
-  return i.m[slot::mbarrier_arrive::weak] == 0 || (i.m[slot::mbarrier_arrive::weak] == 2 && &owner == &x.cta);
+// A byte count alone releases nothing.
+MbarrierScope reach_of(const Instr& i) {
+  return i.m[slot::mbarrier_arrive::kind] < 2 ? static_cast<MbarrierScope>(i.m[slot::mbarrier_arrive::reach])
+                                              : MbarrierScope::Relaxed;
 }
 
 // The arrivals of one instruction on one barrier are told as one release. Returns the lanes that
@@ -131,8 +132,7 @@ uint32_t tell_arrivals(Exec& x, const Instr& i) {
       lanes &= ~late;
       if (!lanes) continue;
     }
-    x.e.tell(&Listener::mbarrier_arrive, x, *owner, offset, lanes,
-             i.m[slot::mbarrier_arrive::kind] < 2 && releases(x, *owner, i));
+    x.e.tell(&Listener::mbarrier_arrive, x, *owner, offset, lanes, reach_of(i));
   }
   return late;
 }
@@ -169,7 +169,7 @@ Step pending_count(Exec& x, const Instr& i) {
   return Step::Next;
 }
 
-// `weak` 1 for .relaxed, 2 for .cta; `kind` 0 arrive, 1 arrive.expect_tx, 2 expect_tx, 3 complete_tx; `value`
+// `reach` a MbarrierScope; `kind` 0 arrive, 1 arrive.expect_tx, 2 expect_tx, 3 complete_tx; `value`
 // count or bytes (INT32_MIN: 1); `dst` the state nobody may interpret, or none; `drops` for arrive_drop,
 // `stays` for .noComplete.
 Step mbarrier_arrive(Exec& x, const Instr& i) {
@@ -184,7 +184,7 @@ Step mbarrier_arrive(Exec& x, const Instr& i) {
                                : x.src<uint32_t>(i.o[slot::mbarrier_arrive::value])[l];
     const Origin at = x.origin(l);
     if (late >> l & 1) [[unlikely]]
-      x.e.tell(&Listener::mbarrier_arrive, x, *owner, offset, 1u << l, releases(x, *owner, i));
+      x.e.tell(&Listener::mbarrier_arrive, x, *owner, offset, 1u << l, reach_of(i));
     if (i.o[slot::mbarrier_arrive::dst] != INT32_MIN) {
       const Mbarrier* b = x.e.barrier_at(*owner, offset, at);
       x.dst<uint64_t>(i.o[slot::mbarrier_arrive::dst])[l] =
@@ -244,13 +244,14 @@ Step mbarrier_wait(Exec& x, const Instr& i) {
     }
   }
   if (done) {
+    const auto reach = static_cast<MbarrierScope>(i.m[slot::mbarrier_wait::reach]);
     if (uniform)
-      x.e.tell(&Listener::mbarrier_pass, x, x.cta, first_offset, done, i.m[slot::mbarrier_wait::order]);
+      x.e.tell(&Listener::mbarrier_pass, x, x.cta, first_offset, done, reach);
     else
       for (uint32_t m = done; m; m &= m - 1) {
         uint32_t offset;
         if (bar_at(x, i, __builtin_ctz(m), false, offset))
-          x.e.tell(&Listener::mbarrier_pass, x, x.cta, offset, m & (0u - m), i.m[slot::mbarrier_wait::order]);
+          x.e.tell(&Listener::mbarrier_pass, x, x.cta, offset, m & (0u - m), reach);
       }
   }
   if (!done && uniform && i.m[slot::mbarrier_wait::suspends] && !x.s->timed_out) {

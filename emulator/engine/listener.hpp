@@ -52,8 +52,7 @@ class Listener {
   // ---- mbarriers
   virtual void mbarrier_init(const Exec&, Cta&, uint32_t /*offset*/, int /*lane*/) {}
   // Lanes of the running instruction are about to arrive at one mbarrier, or to expect bytes there.
-  virtual void mbarrier_arrive(const Exec&, Cta&, uint32_t /*offset*/, uint32_t /*lanes*/,
-                               bool /*releases*/) {}
+  virtual void mbarrier_arrive(const Exec&, Cta&, uint32_t /*offset*/, uint32_t /*lanes*/, MbarrierScope) {}
   // A tcgen05.commit is about to arrive.
   virtual void mbarrier_commit(Cta&, uint32_t /*offset*/) {}
   // Counted: arrivals, expected bytes, and bytes that an asynchronous operation delivers, of the phase under
@@ -62,8 +61,8 @@ class Listener {
   virtual void mbarrier_expected(const Cta&, const Mbarrier&, int64_t /*bytes*/, const Origin&) {}
   virtual void mbarrier_deliver(Cta&, const Mbarrier&, int64_t /*bytes*/, const Origin&) {}
   virtual void mbarrier_done(Cta&, const Mbarrier&, const Origin&) {}
-  // Lanes waited for one mbarrier with success: 0 acquiring, 1 .relaxed, 2 an explicit .acquire.cta.
-  virtual void mbarrier_pass(const Exec&, Cta&, uint32_t /*offset*/, uint32_t /*lanes*/, int32_t /*order*/) {}
+  // Lanes waited for one mbarrier with success.
+  virtual void mbarrier_pass(const Exec&, Cta&, uint32_t /*offset*/, uint32_t /*lanes*/, MbarrierScope) {}
   // All lanes of the group did.
   virtual void mbarrier_passed(const Exec&, uint32_t /*offset*/, uint32_t /*parity*/) {}
 

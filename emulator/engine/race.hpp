@@ -98,11 +98,12 @@ class Races : public Listener {
   void map_read(const GlobalBuffer& b, uint64_t address) override;
 
   void mbarrier_init(const Exec& x, Cta& cta, uint32_t offset, int lane) override;
-  void mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, bool releases) override;
+  void mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes,
+                       MbarrierScope reach) override;
   void mbarrier_commit(Cta& cta, uint32_t offset) override;
   void mbarrier_deliver(Cta& cta, const Mbarrier& b, int64_t bytes, const Origin& at) override;
   void mbarrier_done(Cta& cta, const Mbarrier& b, const Origin& at) override;
-  void mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, int32_t order) override;
+  void mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, MbarrierScope reach) override;
 
   void named_arrive(const Exec& x, uint32_t id) override;
   void named_done(const Cta& cta, uint32_t id) override;
@@ -210,9 +211,13 @@ class Races : public Listener {
     int32_t barrier = -1, phase = 0;            // its last successful mbarrier wait
     uint32_t met = 0, meets = 0;                // rounds of the cluster barrier: passed, arrived at
   };
+  // What other CTAs give to an mbarrier: arrivals of .cluster scope, arrivals without a scope, completions of
+  // copies and commits (those only where scopes are told apart).
+  enum Far : size_t { kArrivals, kDefaultArrivals, kCompletions, kFar };
   struct Barrier {
     uint32_t agent = 0;
-    uint32_t init = 0;  // access
+    uint32_t far_agent = 0;  // of the copies of other CTAs
+    uint32_t init = 0;       // access
     int8_t init_lane = 0;
     uint32_t init_round = 0;  // of the cluster barrier: the first that follows the init in execution
     uint32_t phases = 0;      // complete
@@ -220,8 +225,8 @@ class Races : public Listener {
     bool has_commits = false;
     Clock commits, committed;  // arrived so far, and in complete phases
     std::shared_ptr<Knowledge> done;
-    std::shared_ptr<Knowledge> far, far_done;  // of arrivals from other CTAs; null before the first
-    std::set<uint32_t> checked;                // warps that know of the init
+    std::array<std::shared_ptr<Knowledge>, kFar> far, far_done;  // null before the first
+    std::set<uint32_t> checked;                                  // warps that know of the init
   };
   struct Meeting {  // a named or cluster barrier
     Knowledge gather;
@@ -251,7 +256,7 @@ class Races : public Listener {
     PairState pair;
   };
 
-  void acquire(const Warp& w, uint32_t lanes, const Knowledge& from);
+  void acquire(const Warp& w, uint32_t lanes, const Knowledge& from, bool scoped = true);
   void release(const Exec& x, uint32_t lanes, Knowledge& to);
   void proxy_fence(const Warp& w, uint32_t lanes, bool shared, bool global);
   void own_fence(const Warp& w, uint32_t lanes, Order order);
@@ -287,12 +292,15 @@ class Races : public Listener {
   void split(Thread& t, uint32_t lanes);
   Group& group_of(Thread& t, int lane);
   void publish(Thread& t, const Group& g, uint32_t lanes, Knowledge& to);
-  static void raise_own(Knowledge& to, uint32_t agent, uint32_t lanes, Tick now,
-                        const std::array<Tick, kOrders>& own);
+  void raise_own(Knowledge& to, uint32_t agent, uint32_t lanes, Tick now,
+                 const std::array<Tick, kOrders>& own);
+  void happened(Knowledge& to, uint32_t agent, uint32_t lanes, Tick tick);
+  bool tells_scopes_apart(const Cluster& cluster) const;
+  Knowledge& given(Barrier& b, Far by, bool far);
   View view_of(Thread& t, const Group& g, uint32_t lanes);
   OwnCopies& own_copies(Thread& t);
   void issue_copies(Thread& t, View& v);
-  static void publish_copies(const Thread& t, uint32_t lanes, Knowledge& to);
+  void publish_copies(const Thread& t, uint32_t lanes, Knowledge& to);
   static void fence_copies(Thread& t, uint32_t lanes);
   static void look_at_copies(const Thread& t, int lane, View& v);
   bool copy_covered(const View& v, Order order, const Access& a, uint32_t lanes) const;
@@ -344,9 +352,10 @@ class Races : public Listener {
   std::unordered_map<uint64_t, Flag> flags_;
   std::set<uint32_t> released_;  // clusters that have released something in global memory
   PagedShadow global_;
-  uint32_t next_base_ = 0;                    // of the agents of the next cluster
-  size_t retired_ = 1;                        // accesses below belong to clusters that are over
-  std::shared_ptr<View> op_;                  // of the operation that completes now
+  bool scoped_ = false;       // kScoped is kept: an mbarrier of a cluster is used at .cta scope
+  uint32_t next_base_ = 0;    // of the agents of the next cluster
+  size_t retired_ = 1;        // accesses below belong to clusters that are over
+  std::shared_ptr<View> op_;  // of the operation that completes now
   std::vector<std::shared_ptr<View>> outer_;  // those whose completion issued it
   View view_;
   uint64_t view_stamp_ = ~0ull;

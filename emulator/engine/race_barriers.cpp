@@ -111,7 +111,14 @@ void Races::mbarrier_init(const Exec& x, Cta& cta, uint32_t offset, int lane) {
   b.phases = 0;
 }
 
-void Races::mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, bool releases) {
+// What is given by a thread, a copy or a commit of another CTA is kept apart as far as the waits may tell.
+Knowledge& Races::given(Barrier& b, Far by, bool far) {
+  if (!far || (by == kCompletions && !scoped_)) return b.gather;
+  if (!b.far[by]) b.far[by] = std::make_shared<Knowledge>();
+  return *b.far[by];
+}
+
+void Races::mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, MbarrierScope reach) {
   Barrier* b = barrier(cta, offset);
   if (!b) return;
   Thread& t = thread(x.w);
@@ -128,18 +135,18 @@ void Races::mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t l
     else if (t.groups.size() == 1)
       b->checked.insert(t.agent);
   }
-  if (releases && far) {
-    if (!b->far) b->far = std::make_shared<Knowledge>();
-    release(x, lanes, *b->far);
-  } else if (releases) {
-    release(x, lanes, b->gather);
+  if (reach != MbarrierScope::Relaxed && (reach != MbarrierScope::Cta || !far)) {
+    release(x, lanes, given(*b, reach == MbarrierScope::Default ? kDefaultArrivals : kArrivals, far));
   } else {
     for (const Group& g : t.groups)
       if (g.lanes & lanes) b->gather.started |= g.know->started;
   }
 }
 
-void Races::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, int32_t order) {
+// A scope that is left out is .cta by the letter (PTX ISA 9.7.13.15.13, .16), and what it takes from other
+// CTAs is in kHappens only (race-scope-default). An explicit .cta takes no arrival of theirs. Of a copy or a
+// commit the ISA gives the scope, .cluster, but not whose it is: only the explicit .cta is held against it.
+void Races::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, MbarrierScope reach) {
   Barrier* b = barrier(cta, offset);
   if (!b) return;
   Thread& t = thread(x.w);
@@ -150,9 +157,13 @@ void Races::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lan
     knows_init(view_of(t, group_of(t, lane), 1u << lane), id, cta, offset, false);
     if (t.groups.size() == 1) b->checked.insert(t.agent);
   }
-  if (b->done && order != 1) {
+  if (b->done && reach != MbarrierScope::Relaxed) {
+    const bool narrow = reach == MbarrierScope::Cta;
     acquire(x.w, lanes, *b->done);
-    if (b->far_done && order == 0) acquire(x.w, lanes, *b->far_done);
+    if (const auto& k = b->far_done[kArrivals]; k && !narrow)
+      acquire(x.w, lanes, *k, reach == MbarrierScope::Cluster);
+    if (const auto& k = b->far_done[kDefaultArrivals]; k && !narrow) acquire(x.w, lanes, *k, false);
+    if (const auto& k = b->far_done[kCompletions]) acquire(x.w, lanes, *k, !narrow);
     if (b->has_commits)
       for (Group& g : t.groups)
         if (g.lanes & lanes) mutable_knowledge(g).of[kCommitted].join(b->committed);
@@ -164,9 +175,11 @@ void Races::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lan
       Knowledge& know = mutable_knowledge(g);
       know.of[kBeforeSync].join(b->done->of[kBeforeSync]);
       know.started |= b->done->started;
-      if (!b->far_done) continue;
-      know.of[kBeforeSync].join(b->far_done->of[kBeforeSync]);
-      know.started |= b->far_done->started;
+      for (const auto& far : b->far_done) {
+        if (!far) continue;
+        know.of[kBeforeSync].join(far->of[kBeforeSync]);
+        know.started |= far->started;
+      }
     }
   }
   t.barrier = static_cast<int32_t>(offset);
@@ -179,8 +192,10 @@ void Races::mbarrier_deliver(Cta& cta, const Mbarrier& bar, int64_t, const Origi
   Barrier* b = barrier(cta, bar.offset);
   if (!b || !op_) return;
   knows_init(*op_, op_->reads, cta, bar.offset, true);
+  const bool far = scoped_ && cta.rank != op_->at.rank;
+  if (far && !b->far_agent) b->far_agent = new_agent(cluster(cta));
   for (uint32_t id : {op_->reads, op_->writes})
-    if (id && accesses_[id].tick == kUnfinished) finish(id, b->agent, bar.phase + 1, 0);
+    if (id && accesses_[id].tick == kUnfinished) finish(id, far ? b->far_agent : b->agent, bar.phase + 1, 0);
   b->gather.started |= 1u << op_->at.rank;
   if (cta.rank != op_->at.rank && op_->writes) remote(cta, op_->writes, kWholeWarp);
   op_->writes = 0;  // the next destination completes on a barrier of its own
@@ -192,14 +207,15 @@ void Races::mbarrier_commit(Cta& cta, uint32_t offset) {
   if (!b || !op_) return;
   knows_init(*op_, op_->reads, cta, offset, true);
   const View& v = *op_;
-  b->gather.join(*v.know);
-  raise_own(b->gather, v.agent, v.lanes, v.now, v.own);
-  if (v.maps_released) b->gather.mutable_maps().released.raise(v.agent, v.lanes, v.maps_released);
-  if (v.copies_waited) b->gather.of[kHappens].raise(v.copies, v.lanes, v.copies_waited);
-  b->gather.of[kHappens].raise(v.pipe, v.pipe_tick);
+  Knowledge& to = given(*b, kCompletions, cta.rank != v.at.rank);
+  to.join(*v.know);
+  raise_own(to, v.agent, v.lanes, v.now, v.own);
+  if (v.maps_released) to.mutable_maps().released.raise(v.agent, v.lanes, v.maps_released);
+  if (v.copies_waited) happened(to, v.copies, v.lanes, v.copies_waited);
+  happened(to, v.pipe, ~0u, v.pipe_tick);
   b->commits.raise(v.pipe, v.pipe_tick);
   b->has_commits = true;
-  b->gather.of[kBeforeSync].raise(v.pipe, v.pipe_tick);  // implied by the commit (PTX ISA 9.7.16.12)
+  to.of[kBeforeSync].raise(v.pipe, v.pipe_tick);  // implied by the commit (PTX ISA 9.7.16.12)
   if (cta.rank == v.at.rank) return;
   // The arrival itself is over for who has seen the phase that it counts in; a later commit says nothing of
   // it.
@@ -213,9 +229,11 @@ void Races::mbarrier_done(Cta& cta, const Mbarrier& bar, const Origin&) {
   Barrier* b = barrier(cta, bar.offset);
   if (!b) return;
   b->phases = bar.phase;
-  b->gather.of[kHappens].raise(b->agent, bar.phase);
+  happened(b->gather, b->agent, ~0u, bar.phase);
+  if (b->far_agent) happened(given(*b, kCompletions, true), b->far_agent, ~0u, bar.phase);
   b->done = std::make_shared<Knowledge>(b->gather);
-  if (b->far) b->far_done = std::make_shared<Knowledge>(*b->far);
+  for (size_t k = 0; k < kFar; ++k)
+    if (b->far[k]) b->far_done[k] = std::make_shared<Knowledge>(*b->far[k]);
   if (b->has_commits) b->committed = b->commits;
 }
 

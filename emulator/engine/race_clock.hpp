@@ -26,6 +26,7 @@ enum Order : int {
   kProxyGlobal,                // with a fence.proxy.async for global memory on the way
   kBeforeSync,                 // with a tcgen05.fence::before_thread_sync, or a commit
   kInitFence,                  // with a fence.mbarrier_init
+  kScoped,                     // kHappens, by scopes that include each other all the way
   kPublished,                  // how many travel
   kAfterHappens = kPublished,  // kHappens at this thread's last tcgen05.fence::after_thread_sync
   kAfterSync,                  // kBeforeSync then
@@ -98,9 +99,10 @@ struct Knowledge {
   Clock of[kOrders];
   std::shared_ptr<const MapKnowledge> maps;  // null where the kernel fences no map
   uint32_t started = 0;  // ranks of the own cluster of which a thread is known to have run
-  void join(const Knowledge& other) {
+  void join(const Knowledge& other, bool scoped = true) {
     started |= other.started;
-    for (int k = 0; k < kPublished; ++k) of[k].join(other.of[k]);
+    for (int k = 0; k < kPublished; ++k)
+      if (k != kScoped || scoped) of[k].join(other.of[k]);
     if (other.maps) [[unlikely]]
       join_maps(other);
   }

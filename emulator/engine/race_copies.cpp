@@ -89,7 +89,7 @@ void Races::copy_arrive(Cta& cta, uint32_t offset, const CopyArrival& arrival, i
   const View& v = *arrival.view;
   knows_init(v, v.reads, cta, offset, false);
   const uint32_t absent = ~thread_at(v.at).all;
-  b->gather.of[kHappens].raise(v.pipe, 1u << lane | absent, v.pipe_tick);
+  happened(b->gather, v.pipe, 1u << lane | absent, v.pipe_tick);
 }
 
 // What the lanes have waited for travels with their releases.
@@ -104,7 +104,7 @@ void Races::publish_copies(const Thread& t, uint32_t lanes, Knowledge& to) {
     }
     left &= ~alike;
     const uint32_t present = alike | ~t.all;
-    if (own.waited[first]) to.of[kHappens].raise(own.agent, present, own.waited[first]);
+    if (own.waited[first]) happened(to, own.agent, present, own.waited[first]);
     if (!own.fenced[first]) continue;
     to.of[kProxyShared].raise(own.agent, present, own.fenced[first]);
     to.of[kProxySharedOwn].raise(own.agent, present, own.fenced[first]);
@@ -128,7 +128,8 @@ void Races::look_at_copies(const Thread& t, int lane, View& v) {
 bool Races::copy_covered(const View& v, Order order, const Access& a, uint32_t lanes) const {
   if (a.path != Path::ThreadCopy || a.agent != v.copies || (lanes & ~v.lanes)) return false;
   const bool fenced = order == kProxyShared || order == kProxySharedOwn;
-  return (order == kHappens || fenced) && a.tick <= (fenced ? v.copies_fenced : v.copies_waited);
+  return (order == kHappens || order == kScoped || fenced) &&
+         a.tick <= (fenced ? v.copies_fenced : v.copies_waited);
 }
 
 // Whether the copying thread has waited, so that only a barrier is missing.

@@ -140,6 +140,12 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
     }
     return;
   }
+  // Between tcgen05 operations the fences decide, over relaxed arrivals as well (PTX ISA 9.7.16.6.4).
+  if (scoped_ && place != Place::Tmem && !covered(v, kScoped, a, lane))
+    say(Severity::Warning, "race-scope-default",
+        ".release.cluster at the mbarrier arrival, or .acquire.cluster at the wait, between them: a scope "
+        "that "
+        "is left out is .cta, and does not include the other CTA (PTX ISA 9.7.13.15.13, .16)");
   if (place == Place::Tmem) {
     const bool fences = v.path != Path::Generic && (a.agent != v.agent || a.path == Path::Tensor);
     if (!fences || covered(v, kAfterSync, a, lane)) return;

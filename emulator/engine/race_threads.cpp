@@ -2,6 +2,7 @@
 #include "machine.hpp"
 #include "race.hpp"
 #include "slots/atomics.hpp"
+#include "slots/sync.hpp"
 
 namespace tileproof {
 
@@ -13,6 +14,7 @@ void Races::start_cluster(Cluster& cluster) {
   forget_view();
   view_warp_ = nullptr;
   memo_for_ = 0;
+  scoped_ = tells_scopes_apart(cluster);
   if (clusters_.size() <= cluster.slot) clusters_.resize(cluster.slot + 1);
   if (!clusters_[cluster.slot]) clusters_[cluster.slot] = std::make_unique<ClusterState>();
   ClusterState& c = *clusters_[cluster.slot];
@@ -106,6 +108,25 @@ void Races::raise_own(Knowledge& to, uint32_t agent, uint32_t lanes, Tick now,
   for (int k = 0; k < kPublished; ++k)
     if (const Tick tick = k == kHappens ? now : own[static_cast<size_t>(k)])
       to.of[k].raise(agent, lanes, tick);
+  if (scoped_) to.of[kScoped].raise(agent, lanes, now);
+}
+
+void Races::happened(Knowledge& to, uint32_t agent, uint32_t lanes, Tick tick) {
+  to.of[kHappens].raise(agent, lanes, tick);
+  if (scoped_) to.of[kScoped].raise(agent, lanes, tick);
+}
+
+// Whether the kernel has mbarrier instructions whose scope may not include another CTA of the cluster.
+bool Races::tells_scopes_apart(const Cluster& cluster) const {
+  if (cluster.ctas.size() < 2) return false;
+  const Handler arrives = handler_table()[static_cast<size_t>(handler_ids().at("mbarrier.arrive"))];
+  const Handler waits = handler_table()[static_cast<size_t>(handler_ids().at("mbarrier.wait"))];
+  return std::any_of(e_.program.code.begin(), e_.program.code.end(), [&](const Instr& i) {
+    const auto reach = static_cast<MbarrierScope>(i.fn == waits ? i.m[slot::mbarrier_wait::reach]
+                                                                : i.m[slot::mbarrier_arrive::reach]);
+    if (i.fn == waits) return reach == MbarrierScope::Default || reach == MbarrierScope::Cta;
+    return i.fn == arrives && reach == MbarrierScope::Default;
+  });
 }
 
 void Races::release(const Exec& x, uint32_t lanes, Knowledge& to) {
@@ -118,11 +139,11 @@ void Races::release(const Exec& x, uint32_t lanes, Knowledge& to) {
   t.now++;
 }
 
-void Races::acquire(const Warp& w, uint32_t lanes, const Knowledge& from) {
+void Races::acquire(const Warp& w, uint32_t lanes, const Knowledge& from, bool scoped) {
   Thread& t = thread(w);
   split(t, lanes);
   for (Group& g : t.groups)
-    if (g.lanes & lanes) mutable_knowledge(g).join(from);
+    if (g.lanes & lanes) mutable_knowledge(g).join(from, scoped);
 }
 
 void Races::warp_sync(const Warp& w, uint32_t lanes) {
@@ -216,6 +237,7 @@ void Races::after_thread_sync(const Warp& w, uint32_t lanes) {
     if (!(g.lanes & lanes)) continue;
     Knowledge& know = mutable_knowledge(g);
     know.of[kHappens].join(know.of[kBeforeSync]);
+    if (scoped_) know.of[kScoped].join(know.of[kBeforeSync]);
     know.of[kAfterHappens].join(know.of[kHappens]);
     know.of[kAfterSync].join(know.of[kBeforeSync]);
   }

@@ -20,13 +20,15 @@ BARRIER_MODES = order("BarrierMode", "sync arrive popc and or")
 slots("bar", operands="id threads dst vote", modifiers="mode aligned negated", visible=True, writes="dst")
 slots("barrier.cluster.arrive", modifiers="aligned relaxed", visible=True)
 slots("barrier.cluster.wait", modifiers="aligned relaxed", visible=True)
+# How far an arrival releases and a wait acquires; `default`: the scope is left out, by the letter .cta.
+MBARRIER_SCOPES = order("MbarrierScope", "cluster relaxed cta default")
 # The first slots of an mbarrier's handlers are those of its address.
 slots("mbarrier.init", operands="dst base value", modifiers="space width", visible=True)
 slots("mbarrier.inval", operands="dst base", modifiers="space width", visible=True)
 slots(
     "mbarrier.arrive",
     operands="dst base value",
-    modifiers="space width kind weak drops stays",
+    modifiers="space width kind reach drops stays",
     visible=True,
     writes="dst",
 )
@@ -34,7 +36,7 @@ slots("mbarrier.pending_count", operands="dst state", writes="dst")
 slots(
     "mbarrier.wait",
     operands="dst base value",
-    modifiers="space width parity suspends order",
+    modifiers="space width parity suspends reach",
     visible=True,
     writes="dst",
 )
@@ -209,6 +211,11 @@ _FENCES = (
 )
 
 
+def _reach(m: Modifiers) -> int:
+    """The place in MBARRIER_SCOPES."""
+    return MBARRIER_SCOPES.index(next((w for w in ("relaxed", "cta", "cluster") if w in m.left), "default"))
+
+
 def _state_space(m: Modifiers) -> int:
     """0 for .shared::cta, 1 for .shared::cluster, 2 for none (a generic address); scopes change nothing
     here.
@@ -278,8 +285,7 @@ def mbarrier_arrive(d: Decoder, i: Instruction, m: Modifiers) -> None:
     if kind == 0 and m.take("expect_tx"):
         kind = 1
     stays = m.take("noComplete")
-    # 1: no release at all; 2: none for another CTA.
-    weak = 1 if "relaxed" in m.left else 2 if "cta" in m.left else 0
+    reach = _reach(m)
     cluster_space = _state_space(m)
     operands = list(i.operands)
     state = (
@@ -301,7 +307,7 @@ def mbarrier_arrive(d: Decoder, i: Instruction, m: Modifiers) -> None:
         space=cluster_space,
         width=width,
         kind=kind,
-        weak=weak,
+        reach=reach,
         drops=int(word == "arrive_drop"),
         stays=int(bool(stays)),
         imm=displacement,
@@ -336,7 +342,7 @@ def _is_address(operand: Operand) -> bool:
 )
 def mbarrier_wait(d: Decoder, i: Instruction, m: Modifiers) -> None:
     parity = m.take("parity")
-    order = 1 if "relaxed" in m.left else 2 if "cta" in m.left else 0
+    reach = _reach(m)
     space = _own_space(m)
     p, target, value, *_hint = i.operands
     base, displacement, width = d.address(target)
@@ -349,7 +355,7 @@ def mbarrier_wait(d: Decoder, i: Instruction, m: Modifiers) -> None:
         width=width,
         parity=int(bool(parity)),
         suspends=int("try_wait" in i.opcode),
-        order=order,
+        reach=reach,
         imm=displacement,
     )
 

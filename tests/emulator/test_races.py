@@ -254,7 +254,7 @@ def test_distributed_shared_memory(schedule: Schedule) -> None:
 @pytest.mark.parametrize(
     ("release", "acquire", "expected"),
     [
-        ("", "", set()), (".release.cluster", ".acquire.cluster", set()),
+        ("", "", {"race-scope-default"}), (".release.cluster", ".acquire.cluster", set()),
         (".relaxed.cluster", "", {"race-unordered"}), ("", ".relaxed.cluster", {"race-unordered"}),
         (".release.cta", "", {"race-unordered"}),
     ],

@@ -27,7 +27,7 @@ MISTAKES: dict[str, Mistake] = {
     "b_not_transposed": Mistake(
         "extent-k",
         ("B is [64, 256] K-major", "N = 64 and K = 256", "needs N = 256, K = 64"),
-        ("transposed", "MN-major"),
+        ("transposed", "MN-major", "b_major = MN"),
         "B",
         "size<2>(sA_frag) == size<2>(sB_frag)",
         (
@@ -40,9 +40,24 @@ MISTAKES: dict[str, Mistake] = {
     "b_descriptors": Mistake(
         "extent-k",
         ("B is [64, 256] K-major, 128B swizzle", "N = 64 and K = 256", "needs N = 256, K = 64"),
-        ("transposed", "MN-major"),
+        ("transposed", "MN-major", "b_major = MN"),
         "B",
         "cute::gemm(mma, fA, fB, tC)",
+        (("A", "[1, 1, 4] in matrix descriptors"),),
+    ),
+    "a_not_transposed": Mistake(
+        "extent-k",
+        ("A is [64, 128] K-major", "M = 64 and K = 128", "needs M = 128, K = 64"),
+        ("transposed", "MN-major", "a_major = MN"),
+        "A",
+        "size<2>(sA_frag) == size<2>(sB_frag)",
+    ),
+    "view_forgotten": Mistake(
+        "major",
+        ("B is [64, 256] K-major", "descriptor says MN-major"),
+        ("the same buffer viewed transposed, MN-major",),
+        "B",
+        "partition_fragment_B",
     ),
     "k_differs": Mistake(
         "extent-k", ("B is [256, 128] K-major", "K = 128", "K of A is 64"), ("[256, 64]",), "B", "size<2>"
@@ -177,7 +192,7 @@ MISTAKES: dict[str, Mistake] = {
     "bare_operation": Mistake(
         "no-overload",
         ("SM100_TMEM_LOAD_32dp32b32x",),
-        ("Copy_Atom<SM100_TMEM_LOAD_32dp32b32x",),
+        ("make_tmem_copy(SM100_TMEM_LOAD_32dp32b32x",),
         "",
         "copy(SM100",
     ),
@@ -192,8 +207,8 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "not_included": Mistake(
         "undefined",
-        ("SM100_TMEM_LOAD_32dp32b16x", "cute/arch/copy_sm100.hpp"),
-        ("#include <cute/arch/copy_sm100.hpp>",),
+        ("SM100_TMEM_LOAD_32dp32b16x", "cute/atom/copy_traits_sm100.hpp"),
+        ("#include <cute/atom/copy_traits_sm100.hpp>",),
         "",
         "using Load",
     ),

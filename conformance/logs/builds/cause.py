@@ -43,6 +43,7 @@ CODES = {
 class BuildCause:
     """Why: `code` is a key of CODES; `operand` A, B, C, MMA or ""; `what` one sentence; `fits` what would.
 
+    `edits`: the same as C++ or as a flag, (what is replaced, by what); all of them together are one remedy.
     Two errors with one code, operand and `key` (`what`, where it is "") have one cause.
     """
 
@@ -52,6 +53,7 @@ class BuildCause:
     operand: str = ""
     also: tuple[str, ...] = ()
     key: str = ""
+    edits: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         assert self.code in CODES, self.code

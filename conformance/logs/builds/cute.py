@@ -263,6 +263,7 @@ class MmaOp:
     """An MMA operation by its type's name and arguments; what the name does not say is None or "".
 
     generation: 100 (tcgen05), 90 (wgmma) or less. m, n, k: the instruction's shape, of both CTAs of a pair.
+    type: the C++ type itself, of a tcgen05.mma.
     """
 
     name: str
@@ -276,6 +277,7 @@ class MmaOp:
     a_major: Literal["K", "MN"] | None = None
     b_major: Literal["K", "MN"] | None = None
     types: tuple[str, str, str] = ("", "", "")
+    type: Type | None = None
 
     @property
     def instruction(self) -> str:
@@ -337,6 +339,7 @@ def _sm100(one: Type, match: re.Match[str]) -> MmaOp:
         a_major=majors[0] if majors else None,
         b_major=majors[1] if len(majors) > 1 else None,
         types=(names[0], names[1], names[2]),
+        type=one,
     )  # fmt: skip
 
 

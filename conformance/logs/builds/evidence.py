@@ -105,7 +105,8 @@ def _mma(diagnostic: Diagnostic) -> tuple[MmaOp | None, str]:
     atom = ""
     for frame in diagnostic.frames:
         if frame.name.startswith("SM1") and "_MMA_" in frame.name:
-            made = mma_of(Type(frame.name, tuple(frame.args.values())))
+            name = f"{frame.owner}::{frame.name}" if frame.owner else frame.name
+            made = mma_of(Type(name, tuple(frame.args.values())))
             if made is not None:
                 return made, made.text()
         for value in frame.args.values():

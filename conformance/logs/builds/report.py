@@ -24,8 +24,8 @@ def explain(parsed: Parsed, log: Path | None = None) -> dict[str, Any]:
     """What a build log tells, as data. `log`: where it lies, near which sources are looked for.
 
     `verdict`: "explained" (some cause is known), "not understood" (there are errors, and none is known) or
-    "no errors". Each finding: code, what, fits, operand, also, message, at, others, callers, mma, operands,
-    errors, instantiations, follow, understood.
+    "no errors". Each finding: code, what, fits, edits, operand, also, message, at, others, callers, mma,
+    operands, errors, instantiations, follow, understood.
     """
     sources = UserSources(log)
     found = findings(parsed, sources)
@@ -52,6 +52,7 @@ def _row(one: BuildFinding, sources: UserSources) -> dict[str, Any]:
         "operand": cause.operand,
         "what": cause.what,
         "fits": cause.fits,
+        "edits": [{"of": what, "code": code} for what, code in cause.edits],
         "also": list(cause.also),
         "message": one.message[:WIDTH],
         "understood": one.understood,
@@ -121,6 +122,8 @@ def _finding_lines(number: int, row: dict[str, Any]) -> list[str]:
     lines = [f"{head}: {row['what']}"]
     if row["fits"]:
         lines.append(f"   fits:   {row['fits']}")
+    for number, edit in enumerate(row["edits"]):
+        lines.append(f"   {'' if number else 'write:':<8}{edit['of']}: {edit['code']}")
     lines += [f"   also:   {also}" for also in row["also"]]
     if row["at"]:
         lines += _place_lines("at", row["at"])

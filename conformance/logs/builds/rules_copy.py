@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from tileproof.conformance.logs.builds import advice
 from tileproof.conformance.logs.builds.cause import BuildCause, ErrorCase
 from tileproof.conformance.logs.builds.cpptypes import Type, parse
 from tileproof.conformance.logs.builds.cute import (
@@ -110,12 +111,20 @@ def _values(case: ErrorCase) -> BuildCause:
         moves += f", {bits // width} elements of {dtype},"
     sizes = {size for layout in (source, target) if layout and (size := layout.size()) is not None}
     fits = "a partition of as many contiguous elements as the atom moves"
+    edits: tuple[advice.Edit, ...] = ()
     if len(sizes) == 1 and width and bits and next(iter(sizes)) * width < bits:
         each = next(iter(sizes)) * width
         fits = f"an atom of {each} bits, or {bits // width} contiguous elements for each thread"
-    return BuildCause(
-        "copy-values", f"{name}{moves} at once, but is given {' and '.join(have) or 'something else'}", fits
-    )
+        edits = _universal(op, each)
+    what = f"{name}{moves} at once, but is given {' and '.join(have) or 'something else'}"
+    return BuildCause("copy-values", what, fits, edits=edits)
+
+
+def _universal(op: Type | None, bits: int) -> tuple[advice.Edit, ...]:
+    """A UniversalCopy of so many bits in place of another."""
+    if op is None or op.base != "UniversalCopy" or bits not in (8, 16, 32, 64, 128):
+        return ()
+    return (("copy operation", f"cute::UniversalCopy<cute::uint_bit_t<{bits}>>"),)
 
 
 def _tiled(case: ErrorCase, what: str) -> BuildCause:
@@ -134,6 +143,7 @@ def _tiled(case: ErrorCase, what: str) -> BuildCause:
             f"{name} moves {need} values of {dtype} for each thread, but the value layout gives each thread "
             f"{values}",
             f"a value layout of a multiple of {need}, or an atom of {values * width} bits",
+            edits=_universal(op, values * width),
         )
     kind = {"thrs": "threads", "vals": "values"}[what]
     have = threads if what == "thrs" else values
@@ -153,11 +163,26 @@ def _partitions(case: ErrorCase) -> BuildCause:
 def _policy(case: ErrorCase) -> BuildCause:
     policy = next((frame.args["CopyPolicy"] for frame in case.frames if "CopyPolicy" in frame.args), None)
     name = policy.base if policy is not None else "the first argument"
-    return BuildCause(
-        "no-overload",
-        f"copy takes no {name} as its policy",
-        f"Copy_Atom<{name}, T>, or a tiled copy made of it",
-    )
+    fits = f"Copy_Atom<{name}, T>, or a tiled copy made of it"
+    edits: tuple[advice.Edit, ...] = ()
+    if policy is not None and (match := _TMEM_OP.search(name)):
+        fits = f"a tiled copy, make_tmem_copy({name}{{}}, C), and each thread's part of both sides"
+        edits = _tmem_copy(str(policy), match["what"], _sides(case)[0] or "float")
+    return BuildCause("no-overload", f"copy takes no {name} as its policy", fits, edits=edits)
+
+
+_CPP = {"f32": "float", "s32": "int", "u32": "uint32_t"}
+
+
+def _tmem_copy(op: str, what: str, dtype: str) -> tuple[advice.Edit, ...]:
+    """A tensor-memory copy of the tensor C with both of its sides."""
+    registers = advice.registers_code(_CPP.get(dtype, dtype))
+    side = {"LOAD": "S", "STORE": "D"}[what]
+    memory = f"copy.get_slice(threadIdx.x).partition_{side}(C)"
+    sides = (("source", memory), ("destination", registers))
+    if what == "STORE":
+        sides = (("source", registers.replace("partition_D", "partition_S")), ("destination", memory))
+    return ("copy", f"cute::make_tmem_copy({op}{{}}, C)"), *sides
 
 
 def _width(case: ErrorCase) -> BuildCause:
@@ -178,7 +203,11 @@ def _width(case: ErrorCase) -> BuildCause:
 
 
 def _rank(case: ErrorCase) -> BuildCause:
-    _, source, target = _sides(case)
+    dtype, source, target = _sides(case)
+    op = _op(case)
+    edits: tuple[advice.Edit, ...] = ()
+    if op is not None and (match := _TMEM_OP.search(op.base)) and match["what"] == "LOAD":
+        edits = (("destination", advice.registers_code(_CPP.get(dtype, dtype))),)
     if source is None or target is None:
         return BuildCause("rank", "source and destination of the copy have different ranks", "equal ranks")
     return BuildCause(
@@ -186,6 +215,7 @@ def _rank(case: ErrorCase) -> BuildCause:
         f"the copy's source has {source.rank} modes, {source.extents()}, its destination {target.rank}, "
         f"{target.extents()}",
         "a destination with the source's partition: make_tensor<T>(shape(thread.partition_D(...)))",
+        edits=edits,
     )
 
 
@@ -209,6 +239,7 @@ def tensor_memory(case: ErrorCase) -> BuildCause | None:
     sentence = f"{op.base} {what} {lanes} lanes x {columns} columns in each warp"
     found = _lanes_and_columns(layout) if layout is not None else None
     fits = "an operation with fewer repeats"
+    edits: tuple[advice.Edit, ...] = ()
     if found is not None:
         sentence += f", but the tensor has {found[0]} lanes x {found[1]} columns (layout {layout})"
         if found[1] < columns:
@@ -216,11 +247,12 @@ def tensor_memory(case: ErrorCase) -> BuildCause | None:
             repeat = 1 << (repeat.bit_length() - 1)
             name = f"SM100_TMEM_{match['what']}_{lanes}dp{match['bits']}b{repeat}x"
             fits = f"{name} or fewer repeats, or an accumulator of {columns} columns"
+            edits = (("copy operation", f"cute::{name}"),)
         else:
             fits = "an operation of the accumulator's lanes (32dp for M = 128), or the MMA's own tensor"
     elif layout is not None:
         sentence += f", which the tensor's layout {layout} does not have"
-    return BuildCause("tmem-copy", sentence, fits, "C", key=op.base)
+    return BuildCause("tmem-copy", sentence, fits, "C", key=op.base, edits=edits)
 
 
 def _tmem_layout(case: ErrorCase) -> CuteLayout | None:
@@ -275,10 +307,16 @@ def _wrong_space(case: ErrorCase) -> BuildCause:
                 ):
                     tensor = made
     found = tensor.text() if tensor is not None else "elsewhere"
+    edits: tuple[advice.Edit, ...] = ()
+    if want == "tensor memory" and tensor is not None and tensor.layout.rank == 2:
+        rows, columns = tensor.layout.size(0), tensor.layout.size(1)
+        if rows and columns:
+            edits = (("C", advice.accumulator_code(rows, columns)),)
     return BuildCause(
         "space",
         f"the tensor is {found}, but this operation takes one in {want}",
         f"a tensor in {want}" + (", such as partition_fragment_C gives" if want == "tensor memory" else ""),
+        edits=edits,
     )
 
 
@@ -323,12 +361,14 @@ def _box(case: ErrorCase) -> BuildCause:
         return BuildCause(
             "tma-box", "the tile of the tensor map and the shared-memory layout differ in size", "equal sizes"
         )
+    sizes = [smem.size(mode) for mode in range(smem.rank)]
     return BuildCause(
         "tma-box",
         f"the tensor map's tile is {tile.replace('(', '[').replace(')', ']').replace(',', ', ')}, "
         f"{size_of(shape)} elements, but the shared-memory layout is {smem.extents()}, {smem.size()} "
         "elements",
         f"a tile of {smem.extents()}, or a shared-memory layout of the tile's size",
+        edits=() if None in sizes else (("tile", advice.shape_code(sizes) + "{}"),),  # type: ignore[arg-type]
     )
 
 
@@ -339,12 +379,17 @@ def cluster(case: ErrorCase) -> BuildCause | None:
     frame = next((frame for frame in case.frames if "ClusterShapeMNK" in frame.args), None)
     shape = text_of(int_tuple(frame.args["ClusterShapeMNK"])) if frame is not None else "?"
     thread = layout_of(frame.args["AtomThrId"]) if frame is not None and "AtomThrId" in frame.args else None
-    pair = thread.size() if thread is not None else 2
+    pair = (thread.size() if thread is not None else None) or 2
+    extents = int_tuple(frame.args["ClusterShapeMNK"]) if frame is not None else None
+    edits: tuple[advice.Edit, ...] = ()
+    if isinstance(extents, tuple) and all(isinstance(one, int) for one in extents):
+        edits = (("cluster", advice.shape_code((-(-extents[0] // pair) * pair, *extents[1:]))),)
     return BuildCause(
         "cluster",
         f"the cluster is {shape}, but one MMA is issued for {pair} CTAs, which must be neighbours along M",
         f"a cluster whose first extent is a multiple of {pair}, or a 1-SM MMA",
         "MMA",
+        edits=edits,
     )
 
 
@@ -368,6 +413,7 @@ def ranks(case: ErrorCase) -> BuildCause | None:
             "a mode is left over, such as pipeline stages",
             f"one stage of it: {role}(_, _, _, stage)",
             role,
+            edits=((role, f"{role}({', '.join(['cute::_'] * 3 + ['0'] * (layout.rank - 3))})"),),
         )
     return None
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from tileproof.conformance.logs.builds import advice
 from tileproof.conformance.logs.builds.cause import BuildCause, ErrorCase
 from tileproof.conformance.logs.builds.cute import (
     CuteLayout,
     CuteTensor,
+    MmaOp,
     Swizzle,
     contiguous,
     int_tuple,
@@ -70,10 +72,10 @@ def mma(case: ErrorCase) -> BuildCause | None:
             and (role is None or one.operand in (role, "MMA") or one.code.startswith("extent"))
         ]
         if fitting:
-            return _cause(sorted(fitting, key=lambda one: codes.index(one.code)))
+            return _cause(case.evidence, sorted(fitting, key=lambda one: codes.index(one.code)))
     compile_time = [one for one in found if one.at == "compile"]
     if compile_time and (hinted is not None or _about_mma(case)):
-        return _cause(compile_time)
+        return _cause(case.evidence, compile_time)
     return None if hinted is None else _alone(case, hinted[0])
 
 
@@ -92,12 +94,16 @@ def _about_mma(case: ErrorCase) -> bool:
     return inside or (bool(_ASSERTION.search(case.text)) and len(case.evidence.operands) > 1)
 
 
-def _cause(found: Sequence[Misfit]) -> BuildCause:
+def _cause(evidence: Evidence, found: Sequence[Misfit]) -> BuildCause:
     first = found[0]
+    remedy = advice.for_misfit(evidence, first)
     others = tuple(
-        f"{one.sentence}; what fits: {one.fits}" for one in found[1:] if one.sentence != first.sentence
+        f"{one.sentence}; what fits: {one.fits}"
+        for one in found[1:]
+        if one.sentence != first.sentence and (remedy is None or one.operand != first.operand)
     )
-    return BuildCause(first.code, first.sentence, first.fits, first.operand, others)
+    fits, edits = (first.fits, ()) if remedy is None else (remedy.words, remedy.edits)
+    return BuildCause(first.code, first.sentence, fits, first.operand, others, edits=edits)
 
 
 def _plain_fragment(case: ErrorCase) -> BuildCause | None:
@@ -112,7 +118,12 @@ def _plain_fragment(case: ErrorCase) -> BuildCause | None:
         "fragment of the MMA that is not, whose M on one SM is 64 or 128",
         "UMMA::tmem_frg_ws_1sm as the fragment's type (M = 32, 64 or 128; N = 64, 128 or 256)",
         "C",
+        edits=(("fragment of C", f"cute::UMMA::tmem_frg_ws_1sm<{_type_c(mma)}>"),),
     )
+
+
+def _type_c(mma: MmaOp) -> str:
+    return str(mma.type.args[2]) if mma.type is not None and len(mma.type.args) > 2 else "float"
 
 
 def _alone(case: ErrorCase, codes: tuple[str, ...]) -> BuildCause | None:
@@ -164,6 +175,7 @@ def _wrong_types(case: ErrorCase) -> BuildCause:
         f"{mma.name} takes elements of {bits} bits; A is {a} and B is {b} (as the code spells them)",
         f"{bits}-bit elements, or the MMA of another kind (TF32, F8F6F4)",
         "A" if a == b else "",
+        edits=(("MMA", advice.spelled(mma, types="cutlass::bfloat16_t")),) if bits == "16" else (),
     )
 
 
@@ -226,16 +238,20 @@ def _too_wide(layout: CuteLayout, swizzle: Swizzle | None, mode: int, have: int,
         else "this layout"
     )
     fits = f"an extent that is a multiple of {need}"
+    edits: tuple[advice.Edit, ...] = ()
     if along and name in ("128B", "64B", "32B"):
         bits = (16 << {"32B": 1, "64B": 2, "128B": 3}[name]) * 8 // need
         dtype = {16: "bf16", 32: "tf32", 8: "e4m3"}.get(bits)
         modes = [one for one in ("64B", "32B", "none") if dtype and have % atom("K", one, dtype)[0] == 0]
         if modes:
-            wide = "UMMA::Layout_..._" + {"64B": "SW64", "32B": "SW32", "none": "INTER"}[modes[0]] + "_Atom"
-            fits = f"{modes[0] + ' swizzle' if modes[0] != 'none' else 'no swizzle'} ({wide}), or {fits}"
+            wide = advice.atom_code("MN" if mode == 0 else "K", modes[0], "T")
+            named = wide.removeprefix("cute::").removesuffix("<T>")
+            fits = f"{modes[0] + ' swizzle' if modes[0] != 'none' else 'no swizzle'} ({named}), or {fits}"
+            edits = (("atom of T", wide),)
     return BuildCause(
         "swizzle-span",
         f"the atom of {words} is {layout.extents()} elements, but mode {mode} of the tile is {have}, "
         f"which {need} does not divide",
         fits,
+        edits=edits,
     )

@@ -37,6 +37,7 @@ def _ambiguous(match: re.Match[str], case: ErrorCase) -> BuildCause:
         "ambiguous-name",
         f"`{name}` is visible from two namespaces{hint}",
         f"cute::{name} in full, and no `using namespace cute` (or at, torch, c10) in files that include both",
+        edits=((name, f"cute::{name}"),),
     )
 
 
@@ -48,13 +49,14 @@ def _undefined(match: re.Match[str], case: ErrorCase) -> BuildCause:
         return BuildCause("host-function", what, "a __device__ definition", key=short)
     if number := re.fullmatch(r"_(\d+)", short):
         what = f"CuTe has names such as _64 for some integers only, and none for {number[1]}"
-        return BuildCause("undefined", what, f"Int<{number[1]}>")
+        return BuildCause("undefined", what, f"Int<{number[1]}>", edits=((short, f"cute::Int<{number[1]}>"),))
     headers = _headers_of(short)
     if headers:
         return BuildCause(
             "undefined",
             f"`{name}` is declared in {headers[0]}, which is not included",
             f"#include <{headers[0]}>",
+            edits=(("includes", f"#include <{headers[0]}>"),),
         )
     return BuildCause(
         "undefined",
@@ -65,7 +67,10 @@ def _undefined(match: re.Match[str], case: ErrorCase) -> BuildCause:
 
 @functools.lru_cache(maxsize=64)
 def _headers_of(name: str) -> tuple[str, ...]:
-    """The installed CuTe and CUTLASS headers that define `name`, those that users include first."""
+    """The installed CuTe and CUTLASS headers that declare `name`, those that users include first.
+
+    One that brings it into `cute` by a using-declaration comes before the one whose inner namespace has it.
+    """
     if not re.fullmatch(r"[A-Za-z_]\w{2,80}", name):
         return ()
     from tileproof.kernels import toolchain
@@ -77,12 +82,18 @@ def _headers_of(name: str) -> tuple[str, ...]:
     definition = re.compile(
         rf"^\s*(?:struct|class|using|namespace|enum(?: class)?)\s+{name}\b(?!\s*;)|^{name}\(", re.MULTILINE
     )
-    needle, found = name.encode(), []
+    brought = re.compile(rf"^using (?:\w+::)+{name};", re.MULTILINE)
+    needle, found, first = name.encode(), [], []
     for path in sorted([*(root / "cute").rglob("*.hpp"), *(root / "cutlass" / "arch").glob("*.h")]):
         data = path.read_bytes()
-        if needle in data and definition.search(data.decode("utf-8", "replace")):
+        if needle not in data:
+            continue
+        text = data.decode("utf-8", "replace")
+        if brought.search(text):
+            first.append(str(path.relative_to(root)))
+        elif definition.search(text):
             found.append(str(path.relative_to(root)))
-    return tuple(found)
+    return (*first, *found)
 
 
 def _missing_header(match: re.Match[str], case: ErrorCase) -> BuildCause:
@@ -110,22 +121,24 @@ def _arch(match: re.Match[str], case: ErrorCase) -> BuildCause:
     thing, target = match["thing"], match["target"]
     base = re.match(r"sm_(\d+)", target)
     number = int(base[1]) if base else 0
-    fits = "a target that has it"
+    fits, flag = "a target that has it", ""
     if (
         re.search(r"tcgen05|cta_group|tensormap|\.multicast|collector|block_scale|setmaxnreg|wgmma", thing)
         and number >= 90
     ):
         fits = f"-arch=sm_{number}a (-gencode arch=compute_{number}a,code=sm_{number}a)"
+        flag = f"-arch=sm_{number}a"
         if "wgmma" in thing and number >= 100:
-            fits = "-arch=sm_90a: wgmma exists there only; sm_100a has tcgen05"
+            fits, flag = "-arch=sm_90a: wgmma exists there only; sm_100a has tcgen05", ""
         elif "tcgen05" in thing and number < 100:
-            fits = "-arch=sm_100a: tcgen05 exists from there on"
+            fits, flag = "-arch=sm_100a: tcgen05 exists from there on", "-arch=sm_100a"
     suffix = (
         ", which leaves out what only the architecture-specific target has"
         if not target.endswith(("a", "f"))
         else ""
     )
-    return BuildCause("arch", f"{thing} does not exist for the compiled target {target}{suffix}", fits)
+    what = f"{thing} does not exist for the compiled target {target}{suffix}"
+    return BuildCause("arch", what, fits, edits=(("-arch", flag),) if flag else ())
 
 
 def _unsupported_gpu(match: re.Match[str], case: ErrorCase) -> BuildCause:
@@ -163,6 +176,7 @@ def _constexpr(match: re.Match[str], case: ErrorCase) -> BuildCause:
         "relaxed-constexpr",
         f"`{name}` is a constexpr function of the host, and device code calls it",
         "--expt-relaxed-constexpr on nvcc's command line, or __host__ __device__ before the function",
+        edits=(("flags", "--expt-relaxed-constexpr"),),
     )
 
 
@@ -171,6 +185,7 @@ def _host_function(match: re.Match[str], case: ErrorCase) -> BuildCause:
         "host-function",
         f"`{match['name']}` is a host function, and the device function `{match['caller']}` calls it",
         "__device__ (or __host__ __device__, CUTE_HOST_DEVICE) before it",
+        edits=((f"before {match['name'].split('(')[0].rsplit('::', 1)[-1]}", "__host__ __device__"),),
         key=match["name"].split("(")[0].rsplit("::", 1)[-1],
     )
 

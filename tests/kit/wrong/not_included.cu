@@ -1,7 +1,7 @@
 // A tensor-memory load without the header that has it.
 #include <cute/layout.hpp>
 #ifdef RIGHT
-#include <cute/arch/copy_sm100.hpp>
+#include <cute/atom/copy_traits_sm100.hpp>
 #endif
 
 namespace wrong {

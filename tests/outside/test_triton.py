@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 pytest.importorskip("triton", reason="triton is not installed: requirements-outside.txt")
 
+import triton
 from tileproof.emulator import Module
 
 from tests.kit.outside.explained import POLICIES, written_up
-from tests.kit.outside.triton_cases import CASES, Case
+from tests.kit.outside.triton_cases import CASES, Case, Ran
 from tests.kit.outside.triton_host import emulated
 
+# Defects of Triton 3.8 that 3.9 does not have (docs/outside.md).
+OLD = triton.__version__.startswith("3.8.")
+DEFECTS = {"triton-matmul-ws": {"mbarrier-uninitialised"}, "gluon-matmul-pair": {"pair-not-started"}}
+SOUND = [pytest.param(one, id=one.name) for one in CASES if not (OLD and one.name in DEFECTS)]
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+def run_edited(case: Case, edit: str, by: str, patch: pytest.MonkeyPatch) -> list[Ran]:
+    """The case under every policy with lines of its PTX replaced."""
+    text, places = re.subn(edit, by, case.run().launched.ptx)
+    assert places
+    edited, run = Module.from_ptx(text), Module.launch
+    patch.setattr(Module, "launch", lambda _, entry, **how: run(edited, entry, **how))
+    return [case.run(schedule=schedule, races=True) for schedule in POLICIES]
+
+
+@pytest.mark.parametrize("case", SOUND)
 def test_right_under_every_policy(case: Case) -> None:
     for schedule in POLICIES:
         ran = case.run(schedule=schedule)
@@ -21,36 +38,53 @@ def test_right_under_every_policy(case: Case) -> None:
         assert not ran.launched.result.errors, str(schedule)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", SOUND)
 def test_every_finding_is_explained(case: Case) -> None:
     found = set()
     for schedule in POLICIES:
         ran = case.run(schedule=schedule, races=True)
         assert ran.right and not ran.launched.result.errors, str(schedule)
         found |= {finding.code for finding in ran.launched.result.distinct}
-    assert found == written_up(case.name)
+    # 3.8 waits for its loads.
+    assert found == written_up(case.name) - ({"tmem-ld-not-waited"} if OLD else set())
 
 
-@pytest.mark.parametrize(("edit", "by"), [("@!complete bra.uni waitLoop;", ""), ("fence.proxy.async", "// ")])
+@pytest.mark.skipif(not OLD, reason="Triton 3.9 has mended both")
+@pytest.mark.parametrize(
+    ("name", "edit", "by"),
+    [
+        ("triton-matmul-ws", r"@%p\d+ mbarrier\.inval", "// "),
+        (
+            "gluon-matmul-pair",
+            r"@%p1 tcgen05\.alloc",
+            "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n@%p1 tcgen05.alloc",
+        ),
+    ],
+)
+def test_defects_of_3_8(name: str, edit: str, by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = next(case for case in CASES if case.name == name)
+    errors: set[str] = set()
+    for schedule in POLICIES:
+        errors |= {finding.code for finding in case.run(schedule=schedule, races=True).launched.result.errors}
+    assert errors == DEFECTS[name]
+    for ran in run_edited(case, edit, by, monkeypatch):
+        assert ran.right and not ran.launched.result.errors
+
+
+@pytest.mark.parametrize(
+    ("edit", "by"), [(r"@!complete bra\.uni waitLoop;", ""), (r"fence\.proxy\.async", "// ")]
+)
 def test_a_wrong_kernel_is_found(edit: str, by: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The waits take what they are told at once; the tile of C is stored without its proxy fence."""
     case = next(case for case in CASES if case.name == "gluon-matmul-ws")
-    text = case.run().launched.ptx
-    assert edit in text
-    broken = Module.from_ptx(text.replace(edit, by))
-    run = Module.launch
-    monkeypatch.setattr(Module, "launch", lambda _, entry, **how: run(broken, entry, **how))
-    errors = set()
-    for schedule in POLICIES:
-        ran = case.run(schedule=schedule, races=True)
+    errors: set[str] = set()
+    for ran in run_edited(case, edit, by, monkeypatch):
         errors |= {finding.code for finding in ran.launched.result.errors}
     early = {"race-copy-unwaited", "shared-pending", "tmem-pending"}
     assert errors & ({"race-proxy-fence"} if "fence" in edit else early)
 
 
 def test_the_driver_is_put_back() -> None:
-    import triton
-
     before = triton.runtime.driver._active
     with emulated():
         assert triton.runtime.driver.active.get_current_target().arch == 100

@@ -14,9 +14,9 @@ import statistics
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from tileproof.conformance.explore.explored import Explored
-from tileproof.conformance.problems.case import Case, Indices
 from tileproof.emulator.explore import explore
 from tileproof.kernels.registry import kernel, kernels
+from tileproof.spec.problems.sparse_mla_bwd.case import Case, Indices
 from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK
 
 

@@ -15,6 +15,7 @@ from tileproof.kernels.variant import Variant, select
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.plans.consistency import faults
+from tileproof.spec.problems import problem_type
 
 
 @dataclass(frozen=True)
@@ -109,8 +110,9 @@ class Target:
     def variant_of(self, inputs: Any) -> Variant:
         """The variant made for the inputs' sizes; TileproofError names the size that does not fit."""
         left = self.variants
-        for name, _ in self.variants[0].sizes:
-            value = getattr(inputs.problem, name)
+        sizes = problem_type(self.variants[0].problem).sizes(inputs)
+        for name in (name for name, _ in self.variants[0].sizes if name in sizes):
+            value = sizes[name]
             fitting = tuple(one for one in left if one[name] == value)
             if not fitting:
                 raise TileproofError(
@@ -124,7 +126,6 @@ class Target:
 
     def launch(self, inputs: Any, built: Built, probe: bool = False) -> Launch:
         """The launch of `built` on `inputs`; TileproofError when the kernel is not made for their sizes."""
-        problem = inputs.problem
         variant = self.variant_of(inputs)
         plan = self.plan(variant)
         expected_entry = self.entry(variant, probe)
@@ -136,22 +137,7 @@ class Target:
                 found=built.entry,
                 do="build the variant of the inputs' sizes with the same probe flag",
             )
-        for name in ("h_q", "d_v"):
-            if getattr(problem, name) != getattr(plan, name):
-                raise TileproofError(
-                    f"{self.name} is not made for this {name}",
-                    where=f"problem.{name}",
-                    expected=str(getattr(plan, name)),
-                    found=str(getattr(problem, name)),
-                )
-        if problem.topk % plan.b_topk:
-            raise TileproofError(
-                "topk is not a multiple of the kernel's B_TOPK",
-                where="problem.topk",
-                expected=f"a multiple of {plan.b_topk}",
-                found=str(problem.topk),
-                do="pad the indices with -1",
-            )
+        problem_type(plan.problem).require(inputs, plan)
         return self.describe(inputs, plan, built, probe)
 
 

@@ -10,8 +10,7 @@ import numpy.typing as npt
 from tileproof.reference.evaluate import Evaluation, Shared
 from tileproof.spec.arithmetic.bound import BOUND
 from tileproof.spec.arithmetic.sums import RowSums
-from tileproof.spec.problems.base import ProblemType, Tiling
-from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
+from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling
 
 F64 = npt.NDArray[np.float64]
 
@@ -27,16 +26,14 @@ class Known:
 def outputs_of(
     inputs: Any,
     stage: str,
-    ctas: int = 2,
-    b_topk: int = 64,
+    *,
+    problem: ProblemType,
+    tiling: Tiling,
     shared: Shared | None = None,
-    problem: ProblemType = SPARSE_MLA_BWD,
-    tiling: Tiling | None = None,
 ) -> Known:
     """The output of `stage` in float64 from the ground data alone, with the bound of the whole chain: that
-    of a kernel that rounds as the stage graph says, over `ctas` CTAs and k-blocks of `b_topk`.
+    of a kernel that rounds as the stage graph says and cuts the problem as `tiling` does.
     """
-    tiling = Tiling(b_topk, ctas) if tiling is None else tiling
     chain = Evaluation(problem, inputs, tiling, BOUND, shared)
     own = problem.stages[stage]
     with np.errstate(invalid="ignore", over="ignore"):
@@ -44,15 +41,13 @@ def outputs_of(
             rows, columns = (problem.size(inputs, axis) for axis in own.output)
             sums = chain.scatter(stage, RowSums.of(rows, columns))
             return Known(sums.value, sums.bound())
-        if problem.stacked:
-            kept = [chain.whole(stage, group) for group in problem.groups(inputs, tiling)]
-            terms = [one.value if one.copy is None else one.copy for one in kept]
-            return Known(np.stack([one.value for one in terms]), np.stack([one.errors for one in terms]))
-        shape = tuple(problem.size(inputs, axis) for axis in own.tile)
+        axes = problem.output(stage)
+        shape = tuple(problem.size(inputs, axis) for axis in axes)
         value, error = np.zeros(shape), np.zeros(shape)
         for group in problem.groups(inputs, tiling):
-            at = tuple(chain.extent(group, axis) for axis in own.tile)
+            at = problem.place(inputs, tiling, TileCoord(group, None, None), axes)
             one = chain.whole(stage, group)
             term = one.value if one.copy is None else one.copy
-            value[at], error[at] = term.value, term.errors
+            value[at] = term.value.reshape(value[at].shape)
+            error[at] = term.errors.reshape(value[at].shape)
         return Known(value, error)

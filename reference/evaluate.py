@@ -55,7 +55,7 @@ class Evaluation:
         """Stage `name` over a group; `cta` for a stage of which each CTA has a result of its own."""
         stage = self.stage(name)
         terms = tuple(
-            self._of_cta(source, self.term(source, group, stage.reads[source]), cta)
+            self._of_cta(source, group, self.term(source, group, stage.reads[source]), cta)
             if self.partial(name)
             else self.term(source, group, stage.reads[source])
             for source in stage.inputs
@@ -101,22 +101,27 @@ class Evaluation:
         kept = self.whole(name, group)
         return kept.value if kept.copy is None or form == F32 else kept.copy
 
-    def _of_cta(self, name: str, term: Any, cta: int | None) -> Any:
+    def _of_cta(self, name: str, group: int, term: Any, cta: int | None) -> Any:
         """The part of an input that lies in the CTA's parts of the shared axes."""
         axes = self.axes(name)
         if not set(axes) & set(self.problem.shared):
             return term
         key = ("part", id(term), cta)
         if key not in self.shared:
-            coord = TileCoord(0, cta, None)
+            coord = TileCoord(group, cta, None)
             index = tuple(
-                self.problem.region(self.inputs, self.tiling, coord, axis)
+                self._within(group, axis, self.problem.region(self.inputs, self.tiling, coord, axis))
                 if axis in self.problem.shared
                 else slice(None)
                 for axis in axes
             )
             self.shared[key] = term, self.m.part(term, index)
         return self.shared[key][1]
+
+    def _within(self, group: int, axis: str, wanted: slice) -> slice:
+        """A global slice of an axis as one of the group's extent."""
+        first = self.extent(group, axis).start
+        return slice(wanted.start - first, wanted.stop - first)
 
     def axes(self, name: str) -> tuple[str, ...]:
         """The axes of a stage or a ground datum."""
@@ -127,11 +132,8 @@ class Evaluation:
 
     def span(self, name: str, group: int, rows: slice, cols: slice) -> Span:
         """Global rows and columns of a stage as slices of the group's array."""
-        spans = []
-        for axis, wanted in zip(self.stage(name).tile, (rows, cols), strict=False):
-            first = self.extent(group, axis).start
-            spans.append(slice(wanted.start - first, wanted.stop - first))
-        return tuple(spans)
+        spans = zip(self.stage(name).tile, (rows, cols), strict=False)
+        return tuple(self._within(group, axis, wanted) for axis, wanted in spans)
 
     def coordinates(self, name: str, group: int) -> Iterator[TileCoord]:
         """Every tile of a stage in a group."""

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from tileproof.reference.evaluate import Evaluation
 from tileproof.spec.arithmetic.exact import EXACT
-from tileproof.spec.numerics import LOG2_E
 from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling
-from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, Inputs, Problem, key_mask
+from tileproof.spec.problems.sparse_mla_bwd.forward import forward
+from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, Inputs, Problem
 from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
 
 F64 = npt.NDArray[np.float64]
@@ -79,24 +79,6 @@ def outputs(
         kept = evaluation.whole("dQ", token)
         dQ[token] = kept.value if kept.copy is None else kept.copy
     return Outputs(delta, dQ, evaluation.scatter("dKV", np.zeros((p.s_kv, p.d_qk))))
-
-
-def forward(inputs: Inputs) -> tuple[F64, F64]:
-    """``o [s_q, h_q, d_v]`` and base-2 ``lse [s_q, h_q]`` in float64; no key: o = 0, lse = +inf."""
-    p = inputs.problem
-    mask = key_mask(inputs)
-    o, lse = np.zeros((p.s_q, p.h_q, p.d_v)), np.full((p.s_q, p.h_q), np.inf)
-    for token in range(p.s_q):
-        if not mask[token].any():
-            continue
-        k = inputs.kv[inputs.indices[token][mask[token]]].astype(np.float64)
-        logits = inputs.q[token].astype(np.float64) @ k.T * (p.sm_scale * LOG2_E)
-        top = logits.max(axis=1, keepdims=True)
-        weights = np.exp2(logits - top)
-        total = weights.sum(axis=1, keepdims=True)
-        o[token] = weights / total @ k[:, : p.d_v]
-        lse[token] = (top + np.log2(total))[:, 0]
-    return o, lse
 
 
 def with_forward(problem: Problem, *, exact: bool = False, **arrays: Any) -> Inputs:

@@ -167,6 +167,27 @@ class KernelPlan:
     problem: str = "sparse_mla_bwd"
     # CTAs' parts of the shared axes, where they are the plan's affair: (axis, elements, CTAs along it).
     shape: tuple[tuple[str, int, int], ...] = ()
+    cluster_shape: tuple[int, int, int] | None = None  # None: all CTAs of a cluster along x
+
+    @property
+    def cluster_dims(self) -> tuple[int, int, int]:
+        """CTAs of a cluster along each axis of the grid."""
+        return self.cluster_shape or (self.cluster, 1, 1)
+
+    def cluster_of(self, cta: tuple[int, int, int]) -> tuple[int, int, int]:
+        """The cluster that a CTA belongs to, counted in clusters."""
+        x, y, z = (at // size for at, size in zip(cta, self.cluster_dims, strict=True))
+        return x, y, z
+
+    def rank_of(self, cta: tuple[int, int, int]) -> int:
+        """The CTA's rank in its cluster (PTX ISA, %cluster_ctarank): x counts fastest."""
+        x, y, z = (at % size for at, size in zip(cta, self.cluster_dims, strict=True))
+        return x + self.cluster_dims[0] * (y + self.cluster_dims[1] * z)
+
+    @property
+    def depth(self) -> int:
+        """Stages of the deepest ring."""
+        return max((barrier.stages for barrier in self.barriers), default=1)
 
     def barrier(self, name: str) -> Barrier:
         """The barrier called `name`; KeyError names the known ones."""

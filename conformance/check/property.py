@@ -19,20 +19,13 @@ from tileproof.conformance.drivers.capture import SEEDED, Policy, Schedule
 from tileproof.conformance.judge.compare import StageScore
 from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.problems import draws
-from tileproof.conformance.problems.generators import AnyCase, fixed_cases, generated, smaller
+from tileproof.conformance.problems.generators import edges, generated, smaller
 from tileproof.kernels.variant import Variant
 from tileproof.spec.plan import KernelPlan
+from tileproof.spec.problems.cases import AnyCase
 
 PolicyChoice = Literal["early", "late", "random", "starve", "pct", "all"]
 POLICIES: tuple[Policy, ...] = ("early", "late", "random", "starve", "pct")
-# With every policy: which of them an edge runs under. The production-size case is the costly one.
-EDGE_POLICIES: dict[str, tuple[Policy, ...]] = {
-    "lengths": ("early", "late", "random", "pct"),
-    "indices": ("late", "pct"),
-    "rows": ("starve",),
-    "production": ("late",),
-}
-EDGE_POLICY: tuple[Policy, ...] = ("late",)  # of the others
 SHRINK_SECONDS = 60.0
 
 Progress = Callable[[int, bool], None]
@@ -112,9 +105,10 @@ def schedules(policy: PolicyChoice) -> st.SearchStrategy[Schedule]:
 def edge_trials(plan: KernelPlan, policy: PolicyChoice, seed: int) -> list[Trial]:
     """The edges under one policy, or each under its own ones."""
     return [
-        (case, Schedule(one, seed if one in SEEDED else 0))
-        for name, case in fixed_cases(plan).items()
-        for one in (EDGE_POLICIES.get(name, EDGE_POLICY) if policy == "all" else (policy,))
+        (edge.case, Schedule(one, seed if one in SEEDED else 0))
+        for edge in edges(plan).values()
+        for one in POLICIES
+        if (one in edge.policies if policy == "all" else one == policy)
     ]
 
 
@@ -205,7 +199,7 @@ def _shrink_edge(
         shrinking = False
         case, schedule = smallest[-1]
         early = [(case, Schedule("early"))] if schedule.policy != "early" else []
-        for trial in [*early, *((one, schedule) for one in smaller(case))]:
+        for trial in [*early, *((one, schedule) for one in smaller(subject.plan(), case))]:
             if time.process_time() > deadline:
                 return
             progress()

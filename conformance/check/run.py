@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from tileproof.conformance.diagnose.cause import AXES, diagnose
+from tileproof.conformance.diagnose.cause import diagnose
 from tileproof.conformance.drivers.capture import Output, RunResult, Schedule
 from tileproof.conformance.drivers.driver import ALL, Capabilities, Driver
 from tileproof.conformance.judge import rows
@@ -17,9 +17,8 @@ from tileproof.conformance.judge.machine import machine_findings
 from tileproof.conformance.judge.repeat import outputs_differ
 from tileproof.conformance.judge.rows import Rows, judge_rows, plant_canaries
 from tileproof.conformance.observe.finding import Finding
-from tileproof.conformance.observe.observation import Observation, observe
+from tileproof.conformance.observe.observation import BF16, Observation, axis_words, observe
 from tileproof.conformance.observe.tiles import Chain, StageTile
-from tileproof.conformance.problems.generators import AnyCase
 from tileproof.kernels.compile import Built
 from tileproof.kernels.target import Target
 from tileproof.kernels.variant import Variant
@@ -28,7 +27,7 @@ from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan, OutputObservation
 from tileproof.spec.problems import problem_type
 from tileproof.spec.problems.base import known_stage, tiling_of
-from tileproof.spec.problems.sparse_mla_bwd.inputs import BF16
+from tileproof.spec.problems.cases import AnyCase
 
 # What ends a launch before its time: then nothing else that it shows says as much.
 ENDED = ("hang", "card-fault", "card-hang")
@@ -153,7 +152,7 @@ def judge(
     views: dict[str, Observation] = {}
     sums: dict[str, list[Rows]] = {}
     shared: Shared = {}
-    whole = EndToEnd(inputs, tiling, shared, problem)
+    whole = EndToEnd(problem, inputs, tiling, shared)
     for build in ("production", "probe"):
         if faults or (build == "probe" and probe is None):
             break
@@ -168,7 +167,7 @@ def judge(
         chain = Chain(inputs, index(view.tiles), shared, problem=problem, tiling=tiling)
         result = compare(chain, tiles)
         _count(verdict, result.scores)
-        faults += _wrong_tiles(chain, plan, result, build, coded, explain and problem.hypotheses)
+        faults += _wrong_tiles(chain, result, build, coded, explain)
         rows_seen = judge_rows(plan, chain, observed, build, explain=explain)
         sums[build] = [one for one in rows_seen if one.at.stage in wanted]
         for one in sums[build]:
@@ -189,11 +188,11 @@ def judge(
     if not faults and probe is not None:
         faults += _disagreements(plan, views["production"], views["probe"], verdict)
         added = [one.at for one in sums["production"]]
-        faults += outputs_differ(plan, added, production, last, sums["production"], "the probe build")
+        faults += outputs_differ(plan, inputs, added, production, last, sums["production"], "the probe build")
     if not faults and again is not None:
         outputs = [at for at in plan.observations if isinstance(at, OutputObservation) and at.stage in wanted]
         what = "another schedule" if "schedules" in capabilities else "a second launch"
-        faults += outputs_differ(plan, outputs, production, again(), sums["production"], what)
+        faults += outputs_differ(plan, inputs, outputs, production, again(), sums["production"], what)
         verdict.unrepeated = bool(faults)
     stopped = any(fault.kind == "machine" for fault in faults)
     order_of = list(problem.stages)
@@ -214,10 +213,8 @@ def _count(verdict: RunVerdict, scores: Mapping[str, StageScore]) -> None:
         verdict.scores.setdefault(name, StageScore()).add(score)
 
 
-def _wrong_tiles(
-    chain: Chain, plan: KernelPlan, result: Comparison, build: str, coded: bool, explain: bool
-) -> list[Finding]:
-    """One finding a stage: its first wrong tile, with the number of the others."""
+def _wrong_tiles(chain: Chain, result: Comparison, build: str, coded: bool, explain: bool) -> list[Finding]:
+    """One finding per stage: its first wrong tile, with the number of the others."""
     first: dict[str, Divergence] = {}
     number: dict[str, int] = {}
     for divergence in result.divergences:
@@ -225,9 +222,7 @@ def _wrong_tiles(
         first.setdefault(name, divergence)
         number[name] = number.get(name, 0) + 1
     return [
-        diagnose(
-            chain, divergence, build, ctas=plan.cluster, others=number[name] - 1, coded=coded, explain=explain
-        )
+        diagnose(chain, divergence, build, others=number[name] - 1, coded=coded, explain=explain)
         for name, divergence in first.items()
     ]
 
@@ -250,12 +245,12 @@ def _disagreements(
                 kind="disagree",
                 message=f"{tile.stage} of the production build and of the probe build are not the same bits",
                 stage=tile.stage,
-                token=tile.coord.token,
+                token=tile.coord.group,
                 cta=tile.coord.cta,
                 k_block=tile.coord.k_block,
                 row=tile.rows.start + row,
                 column=None if tile.value.shape[1] == 1 else tile.cols.start + column,
-                axes=AXES.get(tile.stage, Finding.axes),
+                axes=axis_words(problem_type(plan.problem), tile.stage),
                 expected=float(tile.value[row, column]),
                 found=float(twin.value[row, column]),
                 wrong=int(differ.sum()),

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from tileproof.conformance.check.run import KernelUnderTest, RunVerdict, run_case
 from tileproof.conformance.drivers.capture import Schedule
-from tileproof.conformance.problems.generators import AnyCase
+from tileproof.spec.problems.cases import AnyCase
 
 Trial = tuple[AnyCase, Schedule]
 

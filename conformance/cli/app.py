@@ -147,7 +147,6 @@ def main() -> None:
 def check(
     kernel: str,
     variant: str | None,
-    d_qk: str | None,
     stages: tuple[str, ...],
     examples: int,
     seed: str,
@@ -182,12 +181,12 @@ def check(
     for name in stages:
         known_stage(problem_type(found.variants[0].problem), name)
     planted = planted_on(found, plant)
-    case = None if case_json is None else from_json(case_json)
+    case = None if case_json is None else from_json(found.variants[0].problem, case_json)
     if case is not None and policy == "all" and driver_name != CUDA:
         raise TileproofError(
             "a replay needs one schedule", where="--policy", expected=", ".join(engine.POLICIES), found="all"
         )
-    variants = chosen(found, variant, d_qk) if case is None else (found.variant(**case.sizes()),)
+    variants = chosen(found, variant) if case is None else (found.variant(**case.sizes()),)
     extra = [*(f"--stage={name}" for name in stages), *([f"--plant={plant}"] if plant else [])]
     extra += [f"--driver={driver_name}"] if driver_name == CUDA else []
     extra += ["--mma=exact"] if mma == "exact" else []
@@ -273,7 +272,7 @@ def _replay(kernel: str, report: Any, extra: list[str]) -> str:
 @click.argument("kernel", required=False)
 @variant_options
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
-def build(kernel: str | None, variant: str | None, d_qk: str | None, as_json: bool) -> int:
+def build(kernel: str | None, variant: str | None, as_json: bool) -> int:
     """Compile KERNEL (all kernels without a name), production and probe build.
 
     A kernel that cannot be built does not keep the others from it; then the exit code is 2.
@@ -286,7 +285,7 @@ def build(kernel: str | None, variant: str | None, d_qk: str | None, as_json: bo
     with text.Progress(0) as progress:
         for found in targets:
             try:
-                for each in chosen(found, variant, d_qk):
+                for each in chosen(found, variant):
                     for probe in (False, True) if found.probe else (False,):
                         progress.start(f"building {found.entry(each, probe)}")
                         rows.append(_built(found, each, probe))
@@ -347,18 +346,20 @@ def kernels(as_json: bool) -> int:
 @main.command()
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
 def stages(as_json: bool) -> int:
-    """List the stages of the backward, in graph order."""
-    from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
+    """List the stages of every problem type, in graph order."""
+    from tileproof.spec.problems import problem_types
 
     rows = [
         {
+            "problem": problem.name,
             "stage": one.name,
             "formula": one.formula,
             "inputs": ", ".join(one.inputs),
             "tile": "[" + ", ".join(one.tile) + "]",
             "at rest": one.at_rest,
         }
-        for one in STAGES.values()
+        for problem in problem_types().values()
+        for one in problem.stages.values()
     ]
     text.print_rows("Stages", rows, as_json)
     return PASS

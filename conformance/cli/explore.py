@@ -62,7 +62,6 @@ def explore(
     policies: str | None,
     seed: int,
     variant: str | None,
-    d_qk: str | None,
     blocks: int | None,
     case_json: str | None,
     plant: str | None,
@@ -90,7 +89,7 @@ def explore(
 
     chosen: Any = EXPLORED if policies is None else tuple(policies.split(","))
     deep = ["--blocks", str(blocks)] if blocks else []
-    words = ["--case", case_json] if case_json else [*_sizes(variant, d_qk), *deep]
+    words = ["--case", case_json] if case_json else [*_sizes(variant), *deep]
     if kernel.startswith("tutorial-"):
         words = deep
     words += [*(["--plant", plant] if plant else []), *([] if races else ["--no-races"])]
@@ -102,7 +101,7 @@ def explore(
         subject = (
             _tutorial(kernel, blocks or TUTORIAL_TILES, case_json, plant)
             if kernel.startswith("tutorial-")
-            else _kernel(kernel, variant, d_qk, blocks, case_json, plant)
+            else _kernel(kernel, variant, blocks, case_json, plant)
         )
 
         def show(what: str, done: int, total: int) -> None:
@@ -153,15 +152,14 @@ class _Subject:
     names: Any
 
 
-def _sizes(variant: str | None, d_qk: str | None) -> list[str]:
-    """The options that chose the variant, for a replay."""
-    return [*(["--variant", variant] if variant else []), *(["--d-qk", d_qk] if d_qk else [])]
+def _sizes(variant: str | None) -> list[str]:
+    """The option that chose the variant, for a replay."""
+    return ["--variant", variant] if variant else []
 
 
 def _kernel(
     name: str,
     variant: str | None,
-    d_qk: str | None,
     blocks: int | None,
     case_json: str | None,
     plant: str | None,
@@ -173,8 +171,8 @@ def _kernel(
 
     found = find_kernel(name)
     planted = planted_on(found, plant)
-    given = None if case_json is None else from_json(case_json)
-    chosen = one_chosen(found, variant, d_qk, given)
+    given = None if case_json is None else from_json(found.variants[0].problem, case_json)
+    chosen = one_chosen(found, variant, given)
     plan = found.plan(chosen)
     case = given or small(plan, blocks)
     built = build_planted(found, chosen, planted)

@@ -33,7 +33,6 @@ def mutants(
     kernel: str,
     only: tuple[str, ...],
     variant: str | None,
-    d_qk: str | None,
     examples: int,
     seed: int,
     as_json: bool,
@@ -50,7 +49,7 @@ def mutants(
             expected=", ".join(own),
             found=", ".join(only) or "none",
         )
-    given = chosen(found, variant, d_qk)[0]
+    given = chosen(found, variant)[0]
     rows = []
     wanted = [one for one in own.values() if not only or one.id in only]
     with text.Progress(len(wanted)) as progress:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from tileproof.conformance.cli.variants import one_chosen, variant_options
@@ -40,7 +40,6 @@ VERDICTS = {PASS: "pass", DEFECT: "defect", COULD_NOT_CHECK: "could not check"}
 def prove(
     kernel: str,
     variant: str | None,
-    d_qk: str | None,
     blocks: int,
     case_json: str | None,
     plant: str | None,
@@ -67,7 +66,7 @@ def prove(
             raise TileproofError("a small program has no cases and no planted defects", where=kernel)
         launch, about = launch_of(programs()[kernel]), title_of(programs()[kernel])
     else:
-        launch, plan, about = _kernel_launch(kernel, variant, d_qk, blocks, case_json, plant)
+        launch, plan, about = _kernel_launch(kernel, variant, blocks, case_json, plant)
     ours = first_opinion(launch, plan, schedules)
     theirs = second_opinion(launch, Budget(seconds, memory))
     code, words = conclusion(ours, theirs)
@@ -107,14 +106,16 @@ def _said(one: Opinion) -> list[str]:
 
 
 def _kernel_launch(
-    kernel: str, variant: str | None, d_qk: str | None, blocks: int, case_json: str | None, plant: str | None
+    kernel: str, variant: str | None, blocks: int, case_json: str | None, plant: str | None
 ) -> tuple[Launch, KernelPlan, str]:
-    """The launch of one token, the plan, and what it is in words."""
+    """The launch of one group, the plan, and what it is in words."""
     from tileproof.conformance.mutants.defects import build_planted, planted_on
-    from tileproof.conformance.problems.case import Case, one_token
+    from tileproof.conformance.problems.generators import from_json, small
     from tileproof.kernels.outside import looks_like_a_path
     from tileproof.kernels.registry import kernel as find_kernel
     from tileproof.kernels.registry import kernels
+    from tileproof.spec.problems import problem_type
+    from tileproof.spec.problems.base import tiling_of
 
     if kernel not in kernels() and not looks_like_a_path(kernel):
         raise TileproofError(
@@ -123,18 +124,20 @@ def _kernel_launch(
             expected=", ".join(sorted(kernels())) + ", or a program of docs/prove.md",
         )
     found = find_kernel(kernel)
-    case: Any = None if case_json is None else Case.from_json(case_json)
-    chosen = one_chosen(found, variant, d_qk, case)
+    given = None if case_json is None else from_json(found.variants[0].problem, case_json)
+    chosen = one_chosen(found, variant, given)
     plan = found.plan(chosen)
-    if case is not None and len(case.tokens) != 1:
+    problem, case = problem_type(plan.problem), given or small(plan, blocks)
+    inputs = case.inputs()
+    groups = len(problem.groups(inputs, tiling_of(plan)))
+    if groups != 1:
         raise TileproofError(
             "prove looks at one cluster at a time",
             where="--case",
-            expected="one token",
-            found=f"{len(case.tokens)} tokens",
+            expected=f"one {problem.unit}",
+            found=f"{groups} {problem.unit}s",
         )
     planted = planted_on(found, plant)
     built = build_planted(found, chosen, planted)
-    inputs = (case or one_token(plan.d_qk, blocks, plan.h_q)).inputs()
-    about = f"{found.title(chosen)}, one token" + ("" if case else f" over {blocks} k-blocks")
+    about = f"{found.title(chosen)}, one {problem.unit}" + ("" if given else f" over {blocks} k-blocks")
     return found.launch(inputs, built), plan, about + (f", with {plant} planted" if plant else "")

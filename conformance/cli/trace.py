@@ -40,7 +40,6 @@ DEFECT = 1
 def trace(
     kernel: str,
     variant: str | None,
-    d_qk: str | None,
     blocks: int,
     policy: Any,
     schedule_seed: int,
@@ -65,7 +64,7 @@ def trace(
     from tileproof.kernels.registry import kernel as find_kernel
 
     found = find_kernel(kernel)
-    chosen = one_chosen(found, variant, d_qk)
+    chosen = one_chosen(found, variant)
     planted = planted_on(found, plant)
     plan = found.plan(chosen)
     built = build_planted(found, chosen, planted)

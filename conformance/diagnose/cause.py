@@ -1,7 +1,7 @@
 """From a wrong tile to a cause: which known mistake reproduces the values that were found.
 
-Suspects are tried from the one that explains most (the whole tile) to the one that explains least (the wrong
-elements alone); the first that reproduces every element it speaks about, within its own bound, is named.
+Known mistakes are tried from the one that explains most (the whole tile) to the one that explains least (the
+wrong elements alone); the first that gives every element it speaks about, within its own bound, is named.
 """
 
 from __future__ import annotations
@@ -10,20 +10,15 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.diagnose.faults import Family, Product, Suspect, families, whole_tiles
-from tileproof.conformance.diagnose.gathers import explain_poison, explain_rows
+from tileproof.conformance.diagnose.faults import Family, Product, families, whole_tiles
 from tileproof.conformance.judge.compare import Divergence
 from tileproof.conformance.judge.patterns import arrangement, permutation_words
 from tileproof.conformance.observe.finding import Finding, Kind
+from tileproof.conformance.observe.observation import axis_words
 from tileproof.conformance.observe.tiles import F64, Chain
-from tileproof.conformance.problems import coordinates
 from tileproof.spec import numerics
-from tileproof.spec.problems.sparse_mla_bwd import faults
-from tileproof.spec.problems.sparse_mla_bwd.faults import alternatives
-from tileproof.spec.problems.sparse_mla_bwd.stages import stage
+from tileproof.spec.problems.faults import Alternative, WrongTile
 
-# What the rows and columns of a stage's tiles count, where they are not heads and slots.
-AXES = {"dQ": ("head", "column"), "dKV": ("slot", "column")}
 Region = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 
@@ -32,7 +27,6 @@ def diagnose(
     divergence: Divergence,
     build: str,
     *,
-    ctas: int = 2,
     others: int = 0,
     coded: bool = False,
     explain: bool = True,
@@ -40,12 +34,12 @@ def diagnose(
     """The finding of one wrong tile: the place of its first wrong element, the pattern and the cause.
 
     `explain` false leaves the cause out, which takes most of the time. `coded`: the inputs encode their
-    coordinates (`conformance.coordinates`), so values name their origin.
+    coordinates (`Faults.names`), so values name their origin.
     """
     tile, reference, wrong = divergence.tile, divergence.reference, divergence.wrong
     row, col = (int(i) for i in np.argwhere(wrong)[0])
     written = bool(tile.written[row, col])
-    axes = AXES.get(tile.stage, Finding.axes)
+    axes, faults = axis_words(chain.problem, tile.stage), chain.problem.faults
     found = float(tile.value[row, col]) if written else None
     kind: Kind = "value" if (tile.written & wrong).any() else "missing"
     return Finding(
@@ -55,7 +49,7 @@ def diagnose(
         else f"{tile.stage} was never written",
         stage=tile.stage,
         build=build,
-        token=tile.coord.token,
+        token=tile.coord.group,
         cta=tile.coord.cta,
         k_block=tile.coord.k_block,
         row=tile.rows.start + row,
@@ -70,32 +64,20 @@ def diagnose(
         wrong=int(wrong.sum()),
         elements=int(wrong.size),
         pattern=arrangement(
-            wrong, rows_first=tile.rows.start, cols_first=tile.cols.start, ctas=ctas, units=axes
+            wrong,
+            rows_first=tile.rows.start,
+            cols_first=tile.cols.start,
+            units=axes,
+            ctas=chain.tiling.ctas,
+            part=faults.part,
         ),
-        cause=cause(chain, divergence, ctas) if explain else "",
-        names=_names(chain, tile.stage, found) if coded and found is not None else "",
+        cause=cause(chain, divergence) if explain else "",
+        names=faults.names(chain.inputs, tile.stage, found) if coded and found is not None else "",
         others=others,
     )
 
 
-def _names(chain: Chain, name: str, found: float) -> str:
-    """What the first wrong value says of its origin, for the stages whose products carry codes."""
-    p = chain.inputs.problem
-    if name not in ("P", "delta"):
-        return ""
-    origin = coordinates.decode(found, p.d_qk if name == "P" else p.d_v)
-    if origin is None:
-        return "the value found is no single coordinate: zero, a sum or a scaled value"
-    first = origin.column_tile * coordinates.COLUMN_TILE
-    tile = f"columns {first}..{first + coordinates.COLUMN_TILE - 1}"
-    heads = f"a head congruent to {origin.head_class} modulo {coordinates.HEAD_CLASSES}"
-    if name == "P":
-        return f"the value found comes from kv row {origin.row}, {tile}, and {heads}"
-    token, head = divmod(origin.row, p.h_q)
-    return f"the value found comes from dO of token {token}, head {head}, {tile}, and o of {heads}"
-
-
-def cause(chain: Chain, divergence: Divergence, ctas: int = 2) -> str:
+def cause(chain: Chain, divergence: Divergence) -> str:
     """What explains the wrong elements, in words; "" when no known mistake reproduces them."""
     tile, reference, wrong = divergence.tile, divergence.reference, divergence.wrong
     if not (tile.written & wrong).any():
@@ -103,41 +85,47 @@ def cause(chain: Chain, divergence: Divergence, ctas: int = 2) -> str:
     found = np.where(tile.written, tile.value.astype(np.float64), np.nan)
     if not found.any() and reference.value.any():
         return "the tile is all zeros"
+    stage, faults = chain.stage(tile.stage), chain.problem.faults
+    copied = stage.has_copy and (tile.operand or tile.value.dtype.itemsize == 2)
+    seen = WrongTile(tile.stage, tile.coord, reference.operands, copied, tile.cols, found, wrong)
     if not np.isfinite(found[wrong]).any():
-        poisoned = explain_poison(chain, tile, wrong)
+        poisoned = faults.poison(chain, seen)
         if poisoned:
             return poisoned
     if np.isnan(found[wrong]).all():
         return "every wrong element is NaN: a poisoned or never-written operand entered the sum"
-    product = Product.of(tile.stage, reference)
-    copied = chain.stage(tile.stage).has_copy and (tile.operand or tile.value.dtype.itemsize == 2)
-    others = alternatives(chain, faults.Tile(tile.stage, tile.coord, reference.operands, copied))
-    formulas = [Suspect(one.cause, one.value, one.bound) for one in others]
+    product = Product.of(stage, reference)
+    formulas = list(faults.alternatives(chain, seen))
     whole = list(whole_tiles(chain, tile))
     # Elementwise tiles of different k-blocks are often alike; sums of products seldom are.
-    whole = [*formulas, *whole] if stage(tile.stage).kind == "elementwise" else [*whole, *formulas]
-    parts = list(families(chain, tile, product, ctas)) if product else []
-    gathered = product if product is not None and product.kind == "matmul" else None
+    whole = [*formulas, *whole] if stage.kind == "elementwise" else [*whole, *formulas]
+    parts = list(families(chain, tile, product)) if product else []
+
+    def other_rows() -> str:
+        if product is None or product.kind != "matmul":
+            return ""
+        return faults.operand_rows(chain, seen, product.a, product.b, product.names)
+
     for region in regions(wrong):
         part_of_slots = region[1].size < wrong.shape[1]
         verdict = (
             _first(whole, found, region)
-            or (explain_rows(chain, tile, gathered, found, wrong) if gathered and part_of_slots else "")
+            or (other_rows() if part_of_slots else "")
             or _scaled(chain, reference.value, reference.bound, found, region)
-            or (_by_columns(product, parts, found, reference.bound, region) if product else "")
+            or (_by_columns(chain, product, parts, found, reference.bound, region) if product else "")
         )
         if verdict:
             return verdict
     return (
-        _permuted(reference.value, reference.bound, found, AXES.get(tile.stage, Finding.axes))
-        or (explain_rows(chain, tile, gathered, found, wrong) if gathered else "")
+        _permuted(reference.value, reference.bound, found, axis_words(chain.problem, tile.stage))
+        or other_rows()
         or _zeros(found, wrong)
     )
 
 
 def regions(wrong: npt.NDArray[np.bool_]) -> Iterator[Region]:
-    """Where a suspect must hold: the whole tile, whole columns, whole rows, the rows and columns of wrong
-    elements.
+    """Where a mistake must explain what was found: the whole tile, whole columns, whole rows, the rows and
+    columns of wrong elements.
     """
     rows, cols = np.flatnonzero(wrong.any(axis=1)), np.flatnonzero(wrong.any(axis=0))
     every_row, every_col = np.arange(wrong.shape[0]), np.arange(wrong.shape[1])
@@ -157,11 +145,11 @@ def holds(found: F64, value: F64, bound: F64) -> bool:
         return bool(known.any() and (np.abs(found - value) <= bound)[known].all())
 
 
-def _first(suspects: list[Suspect], found: F64, region: Region) -> str:
+def _first(alternatives: list[Alternative], found: F64, region: Region) -> str:
     at = np.ix_(*region)
-    for suspect in suspects:
-        if holds(found[at], suspect.value[at], suspect.bound[at]):
-            return suspect.cause
+    for one in alternatives:
+        if holds(found[at], one.value[at], one.bound[at]):
+            return one.cause
     return ""
 
 
@@ -172,17 +160,11 @@ def _scaled(chain: Chain, value: F64, bound: F64, found: F64, region: Region) ->
     if not usable.any():
         return ""
     ratio = float(np.median(seen[usable] / expected[usable]))
-    scale = chain.inputs.problem.sm_scale
     named = {
         "2 (added twice)": 2.0,
         "1/2": 0.5,
         "-1 (sign)": -1.0,
-        "sm_scale": scale,
-        "1 / sm_scale": 1 / scale,
-        "log2(e)": numerics.LOG2_E,
-        "sm_scale * log2(e)": scale * numerics.LOG2_E,
-        "1 / sqrt(d_qk)": chain.inputs.problem.d_qk**-0.5,
-        "sqrt(d_qk)": chain.inputs.problem.d_qk**0.5,
+        **chain.problem.faults.scales(chain.inputs),
     }
     for name, factor in named.items():
         # The factor itself is rounded to f32, and so is the product.
@@ -199,7 +181,9 @@ def _scaled(chain: Chain, value: F64, bound: F64, found: F64, region: Region) ->
     return ""
 
 
-def _by_columns(product: Product, parts: list[Family], found: F64, bound: F64, region: Region) -> str:
+def _by_columns(
+    chain: Chain, product: Product, parts: list[Family], found: F64, bound: F64, region: Region
+) -> str:
     """The family that, applied to some of the column tiles, explains the region."""
     at = np.ix_(*region)
     length = product.a.shape[1]
@@ -228,7 +212,7 @@ def _by_columns(product: Product, parts: list[Family], found: F64, bound: F64, r
             )
         mixed = Product(product.kind, mixed_a, mixed_b, product.names)
         if holds(found[at], mixed.value()[at], mixed.bound()[at] + bound[at]):
-            return family.words(_columns(chosen, family.width, length))
+            return family.words(_columns(chain, chosen, family.width, length))
     return ""
 
 
@@ -247,7 +231,7 @@ def _choose(changes: list[F64], residual: F64) -> list[int]:
     return [int(i) for i, value in zip(live, coefficients, strict=True) if round(float(value)) == 1]
 
 
-def _columns(chosen: list[int], width: int, length: int) -> str:
+def _columns(chain: Chain, chosen: list[int], width: int, length: int) -> str:
     if len(chosen) * width == length:
         return "all columns"
     runs: list[list[int]] = []
@@ -257,10 +241,10 @@ def _columns(chosen: list[int], width: int, length: int) -> str:
         else:
             runs.append([i * width, (i + 1) * width])
     text = "columns " + ", ".join(f"{low}..{high - 1}" for low, high in runs)
-    if length == 576 and runs == [[512, 576]]:
-        return text + " (RoPE)"
-    if length == 576 and runs == [[0, 512]]:
-        return text + " (NoPE)"
+    if len(runs) == 1:
+        name = chain.problem.faults.part("column", runs[0][0], runs[0][1], length, chain.tiling.ctas)
+        if name:
+            return f"{text} ({name})"
     if len(runs) == 1 and len(chosen) * width * 2 == length and runs[0][0] in (0, length // 2):
         return text + f" ({'first' if runs[0][0] == 0 else 'second'} half of the row)"
     return text

@@ -1,6 +1,6 @@
 """Alternative histories of a tile: what it would hold if one known mistake had been made.
 
-Each suspect is evaluated in float64 like the stage itself and carries its own derived bound, so that "the
+Each one is evaluated in float64 like the stage itself and carries its own derived bound, so that "the
 values found are explained by this cause" is the same kind of judgement as the comparison.
 """
 
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+from tileproof.conformance.observe.observation import axis_words
 from tileproof.conformance.observe.tiles import F64, Chain, Reference, StageTile
 from tileproof.spec import numerics
 from tileproof.spec.arithmetic.bound import BOUND, Bounded
@@ -17,22 +18,13 @@ from tileproof.spec.machine import smem_layout
 from tileproof.spec.machine.smem_layout import Major
 from tileproof.spec.machine.swizzle import swizzle
 from tileproof.spec.problems.base import TileCoord
-from tileproof.spec.problems.sparse_mla_bwd.stages import stage
-from tileproof.spec.problems.sparse_mla_bwd.tiling import k_blocks
+from tileproof.spec.problems.faults import Alternative
+from tileproof.spec.stage import Stage
 
 COLUMN_TILE = 64
 K_STEP = 16
 ATOM_BYTES = 1024  # SBO: eight rows of 128 bytes
 LBO = 16
-
-
-@dataclass(frozen=True)
-class Suspect:
-    """The whole tile as `cause` would have left it."""
-
-    cause: str
-    value: F64
-    bound: F64
 
 
 @dataclass(frozen=True)
@@ -47,13 +39,13 @@ class Product:
     names: tuple[str, str]
 
     @staticmethod
-    def of(name: str, reference: Reference) -> Product | None:
-        """The product behind a matmul or rowsum stage; None for other stages."""
-        if stage(name).kind not in ("matmul", "rowsum"):
+    def of(stage: Stage, reference: Reference) -> Product | None:
+        """The product behind a matmul or rowsum stage of two inputs; None for other stages."""
+        if stage.kind not in ("matmul", "rowsum") or len(stage.inputs) != 2:
             return None
-        first, second = stage(name).inputs
+        first, second = stage.inputs
         a, b = (reference.operands[n].value for n in (first, second))
-        return Product(stage(name).kind, a, b, (first, second))
+        return Product(stage.kind, a, b, (first, second))
 
     def value(self, columns: slice = slice(None)) -> F64:
         """The sum over `columns` of K, as [rows, cols]."""
@@ -72,7 +64,7 @@ class Product:
 class Family:
     """A mistake that can hit any of the column tiles of the long axis: each tile then comes from `changed`.
 
-    `words` says the cause for the columns that were hit, given as text ("columns 512..575 (RoPE)").
+    `words` says the cause for the columns that were hit, given as text ("columns 0..63").
     """
 
     words: Callable[[str], str]
@@ -80,11 +72,12 @@ class Family:
     width: int = COLUMN_TILE
 
 
-def whole_tiles(chain: Chain, tile: StageTile) -> Iterator[Suspect]:
-    """Tiles of other coordinates that may have ended up here: k-blocks, tokens, the other CTA's heads, old
+def whole_tiles(chain: Chain, tile: StageTile) -> Iterator[Alternative]:
+    """Tiles of other coordinates that may have ended up here: k-blocks, groups, other CTAs' parts, old
     sums.
     """
-    name, coord, p = tile.stage, tile.coord, chain.inputs.problem
+    name, coord, problem = tile.stage, tile.coord, chain.problem
+    stage, words = chain.stage(name), axis_words(problem, name)
     here = chain.reference(name, coord, tile.rows, tile.cols)
 
     def at(other: TileCoord) -> Reference:
@@ -92,47 +85,53 @@ def whole_tiles(chain: Chain, tile: StageTile) -> Iterator[Suspect]:
 
     if coord.k_block is not None:
         here_k = coord.k_block
-        for other in sorted(range(k_blocks(chain.inputs, coord.token)), key=lambda k: abs(k - here_k)):
+        for other in sorted(range(_blocks(chain, coord.group)), key=lambda k: abs(k - here_k)):
             if other == here_k:
                 continue
             there = at(replace(coord, k_block=other))
             off = other - here_k
             how = f"{abs(off)} k-block{'s' if abs(off) > 1 else ''} {'behind' if off < 0 else 'ahead'}"
-            yield Suspect(
+            yield Alternative(
                 f"the tile is that of k-block {other}, {how} (stale buffer or k-block off by {off})",
                 there.value,
                 there.bound,
             )
-            if stage(name).kind == "elementwise":
+            if stage.kind == "elementwise":
                 continue
-            yield Suspect(
+            yield Alternative(
                 f"k-block {other} was added to this one: the accumulator was not cleared",
                 here.value + there.value,
                 2 * (here.bound + there.bound) + numerics.U_F32_RZ * (abs(here.value) + abs(there.value)),
             )
-    for token in range(p.s_q):
-        if token != coord.token and (coord.k_block is None or coord.k_block < k_blocks(chain.inputs, token)):
-            there = at(replace(coord, token=token))
-            yield Suspect(f"the tile is that of token {token}", there.value, there.bound)
-    for cta in range(chain.ctas):
+    for group in problem.groups(chain.inputs, chain.tiling):
+        if group != coord.group and (coord.k_block is None or coord.k_block < _blocks(chain, group)):
+            there = at(replace(coord, group=group))
+            if there.value.shape == here.value.shape:
+                yield Alternative(f"the tile is that of {problem.unit} {group}", there.value, there.bound)
+    for cta in range(chain.tiling.ctas):
         if cta != coord.cta:
             there = at(replace(coord, cta=cta))
-            yield Suspect(
-                f"the tile is that of CTA {cta}: the halves of the heads are swapped",
-                there.value,
-                there.bound,
-            )
-    if here.value.shape[0] == here.value.shape[1] and stage(name).tile == ("h_q", "B_TOPK"):
-        yield Suspect(
-            "the tile is transposed: rows are slots and columns are heads", here.value.T, here.bound.T
+            half = problem.words.get(problem.shared[0], "part") if chain.tiling.ctas == 2 else ""
+            swapped = f": the halves of the {half}s are swapped" if half else ""
+            yield Alternative(f"the tile is that of CTA {cta}{swapped}", there.value, there.bound)
+    if len(stage.tile) == 2 and here.value.shape[0] == here.value.shape[1]:
+        yield Alternative(
+            f"the tile is transposed: rows are {words[1]}s and columns are {words[0]}s",
+            here.value.T,
+            here.bound.T,
         )
 
 
-def families(chain: Chain, tile: StageTile, product: Product, ctas: int) -> Iterator[Family]:
+def _blocks(chain: Chain, group: int) -> int:
+    return chain.problem.k_blocks(chain.inputs, chain.tiling, group)
+
+
+def families(chain: Chain, tile: StageTile, product: Product) -> Iterator[Family]:
     """Mistakes that hit column tiles of the long axis: missing, doubled, stale, or misread by another
     layout.
     """
     a, b = product.names
+    ctas = chain.tiling.ctas
     zero, double = replace(product, a=np.zeros_like(product.a)), replace(product, a=2 * product.a)
     yield Family(lambda c: f"the contribution of {c} is missing", zero)
     yield Family(lambda c: f"the contribution of {c} was added twice", double)
@@ -156,25 +155,30 @@ def _misread(operand: str, label: str) -> Callable[[str], str]:
 
 def _stale_families(chain: Chain, tile: StageTile, product: Product) -> Iterator[Family]:
     coord, (a, b) = tile.coord, product.names
-    size = tile.cols.stop - tile.cols.start
+
+    def operand(name: str, other: TileCoord) -> F64 | None:
+        value: F64 = chain.operands(tile.stage, other, *chain.region(tile.stage, other))[name].value
+        return value if value.shape == (product.a if name == a else product.b).shape else None
+
     if coord.k_block is not None:
-        for other in range(k_blocks(chain.inputs, coord.token)):
+        for other in range(_blocks(chain, coord.group)):
             if other != coord.k_block:
-                cols = slice(other * size, (other + 1) * size)
-                rows = chain.operand(b, replace(coord, k_block=other), tile.rows, cols).value
-                yield Family(_of_block(b, other), replace(product, b=rows))
-    for token in range(chain.inputs.problem.s_q):
-        if token != coord.token:
-            rows = chain.operand(a, replace(coord, token=token), tile.rows, tile.cols).value
-            yield Family(_of_token(a, token), replace(product, a=rows))
+                rows = operand(b, replace(coord, k_block=other))
+                if rows is not None:
+                    yield Family(_of_block(b, other), replace(product, b=rows))
+    for group in chain.problem.groups(chain.inputs, chain.tiling):
+        if group != coord.group and (coord.k_block is None or coord.k_block < _blocks(chain, group)):
+            rows = operand(a, replace(coord, group=group))
+            if rows is not None:
+                yield Family(_of_group(a, f"{chain.problem.unit} {group}"), replace(product, a=rows))
 
 
 def _of_block(operand: str, other: int) -> Callable[[str], str]:
     return lambda columns: f"{columns} of operand {operand} are those of k-block {other} (stale buffer)"
 
 
-def _of_token(operand: str, other: int) -> Callable[[str], str]:
-    return lambda columns: f"{columns} of operand {operand} are those of token {other}"
+def _of_group(operand: str, other: str) -> Callable[[str], str]:
+    return lambda columns: f"{columns} of operand {operand} are those of {other}"
 
 
 def _reread(operand: F64, parts: int, write: str, read: str, major: Major) -> F64:

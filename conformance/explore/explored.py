@@ -15,14 +15,15 @@ from tileproof.conformance.judge.repeat import differing
 from tileproof.conformance.judge.rows import accumulated, judge_rows, plant_canaries
 from tileproof.conformance.observe.observation import observe
 from tileproof.conformance.observe.tiles import Chain
-from tileproof.conformance.problems.generators import AnyCase
 from tileproof.emulator import Finding, LaunchResult
 from tileproof.emulator.judge import Outputs
 from tileproof.kernels.compile import Built
 from tileproof.kernels.launch import Launch
 from tileproof.kernels.target import Target
 from tileproof.spec.plan import KernelPlan, OutputObservation
-from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
+from tileproof.spec.problems import problem_type
+from tileproof.spec.problems.base import tiling_of
+from tileproof.spec.problems.cases import AnyCase
 
 
 @dataclass
@@ -32,7 +33,7 @@ class Explored:
     kernel: Target
     built: Built
     plan: KernelPlan
-    inputs: Inputs
+    inputs: Any
 
     @classmethod
     def of(cls, kernel: Target, built: Built, case: AnyCase) -> Explored:
@@ -79,7 +80,8 @@ class Explored:
             if accumulated(self.plan):
                 seen = emulator.run(self.fresh(), self.plan, schedule=Moment("early"))
                 tiles = observe(self.plan, self.inputs, seen, "production").tiles
-                chain = Chain(self.inputs, index(tiles), {}, self.plan.cluster, self.plan.b_topk)
+                problem, tiling = problem_type(self.plan.problem), tiling_of(self.plan)
+                chain = Chain(self.inputs, index(tiles), {}, problem=problem, tiling=tiling)
                 for rows in judge_rows(self.plan, chain, seen, "production", explain=False):
                     self._bounds[rows.at.parameter] = 2 * rows.sums.bound()
         return self._bounds.get(name)

@@ -107,11 +107,11 @@ def score(value: npt.NDArray[Any], written: npt.NDArray[np.bool_], expected: F64
 
 
 def order(key: Key, stages: Iterable[str]) -> tuple[int, int, int, int]:
-    """Sort key of a tile: its stage among `stages`, then token, k-block and CTA."""
+    """Sort key of a tile: its stage among `stages`, then group, k-block and CTA."""
     name, coord = key
     return (
         list(stages).index(name),
-        coord.token,
+        coord.group,
         -1 if coord.k_block is None else coord.k_block,
         -1 if coord.cta is None else coord.cta,
     )

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from tileproof.conformance.drivers.capture import MachineFinding, RunResult, Waiter
 from tileproof.conformance.drivers.names import barrier_name, role_of
 from tileproof.conformance.judge.barriers import barrier_findings
 from tileproof.conformance.observe.captures import captured, parts_of, publication
 from tileproof.conformance.observe.finding import Finding
-from tileproof.spec.plan import KernelPlan, OutputObservation
-from tileproof.spec.problems.base import TileCoord
-from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
-from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
-from tileproof.spec.problems.sparse_mla_bwd.tiling import k_blocks
+from tileproof.spec.plan import Barrier, KernelPlan, OutputObservation
+from tileproof.spec.problems import problem_type
+from tileproof.spec.problems.base import TileCoord, tiling_of
 
 
-def machine_findings(plan: KernelPlan, inputs: Inputs, observed: RunResult, build: str) -> list[Finding]:
+def machine_findings(plan: KernelPlan, inputs: Any, observed: RunResult, build: str) -> list[Finding]:
     """The machine's errors, one per cause: unrolled code, CTAs and warps repeat it in many instructions."""
     together: dict[tuple[object, ...], list[MachineFinding]] = {}
     for seen in observed.findings:
@@ -29,14 +28,14 @@ def machine_findings(plan: KernelPlan, inputs: Inputs, observed: RunResult, buil
 
 
 def attribute(
-    plan: KernelPlan, inputs: Inputs, observed: RunResult, seen: MachineFinding, build: str
+    plan: KernelPlan, inputs: Any, observed: RunResult, seen: MachineFinding, build: str
 ) -> Finding:
-    """The finding in the plan's terms: the warp's role, the token and CTA, the barrier, the stage, the
+    """The finding in the plan's terms: the warp's role, the group and CTA, the barrier, the stage, the
     k-block.
     """
     token = cta = None
     if seen.cta is not None:
-        token, cta = seen.cta[0] // plan.cluster, seen.cta[0] % plan.cluster
+        token, cta = _group(plan, inputs, seen.cta), plan.rank_of(seen.cta)
     stage, k_block, note = "", None, ""
     if seen.code == "hang" and captured(plan):
         stage, token, k_block, note = _first_unpublished(plan, inputs, observed, token)
@@ -56,7 +55,7 @@ def attribute(
         ptx_line=seen.ptx_line or None,
         source=seen.source,
         warp=_warp(plan, seen),
-        waiting=_waits(plan, seen.waiting),
+        waiting=_waits(plan, inputs, seen.waiting),
         root=seen.root,
         before=seen.before,
         missing=seen.missing,
@@ -64,7 +63,7 @@ def attribute(
     )
 
 
-def _waits(plan: KernelPlan, waiting: tuple[Waiter, ...]) -> tuple[str, ...]:
+def _waits(plan: KernelPlan, inputs: Any, waiting: tuple[Waiter, ...]) -> tuple[str, ...]:
     """Who waits for what, warps with the same wait together; barriers that lack bytes first, then arrivals.
 
     The lanes of a warp that only wait for its other lanes say nothing more and are left out.
@@ -76,8 +75,8 @@ def _waits(plan: KernelPlan, waiting: tuple[Waiter, ...]) -> tuple[str, ...]:
         if one.barrier is None and (one.cta, one.warp) in blocked:
             continue
         place = (
-            one.cta[0] // plan.cluster,
-            one.cta[0] % plan.cluster,
+            _group(plan, inputs, one.cta),
+            plan.rank_of(one.cta),
             role_of(plan, one.warp),
             _what(plan, one),
         )
@@ -85,11 +84,20 @@ def _waits(plan: KernelPlan, waiting: tuple[Waiter, ...]) -> tuple[str, ...]:
         ranks[place] = 0 if one.tx_bytes else 1 if one.barrier is not None else 2
     lines = []
     for place in sorted(together, key=lambda p: (ranks[p], p)):
-        token, cta, role, what = place
+        group, cta, role, what = place
         warps = sorted(set(together[place]))
         who = f"warp {warps[0]}" if len(warps) == 1 else f"warps {', '.join(map(str, warps))}"
-        lines.append(f"token {token} CTA {cta} {who}" + (f" ({role})" if role else "") + f" for {what}")
+        lines.append(
+            f"{problem_type(plan.problem).unit} {group} CTA {cta} {who}"
+            + (f" ({role})" if role else "")
+            + f" for {what}"
+        )
     return tuple(lines)
+
+
+def _group(plan: KernelPlan, inputs: Any, cta: tuple[int, int, int]) -> int:
+    """The group that a CTA of the grid works on."""
+    return problem_type(plan.problem).group_at(inputs, tiling_of(plan), plan.cluster_of(cta))
 
 
 def _what(plan: KernelPlan, one: Waiter) -> str:
@@ -125,7 +133,7 @@ def _stage_of_tile(plan: KernelPlan, tile: str) -> str:
 def _stage_of_warp(plan: KernelPlan, warp: int | None) -> str:
     """The stage that a warp's role is named after; a role that serves several stages names none."""
     role = "" if warp is None else role_of(plan, warp)
-    if role in STAGES:
+    if role in problem_type(plan.problem).stages:
         return role
     # A role such as p_consumer or mma serves the stages that are observed in TMEM.
     watched = list(dict.fromkeys(at.stage for at in captured(plan)))
@@ -137,20 +145,25 @@ def _stage_of_warp(plan: KernelPlan, warp: int | None) -> str:
 
 
 def _first_unpublished(
-    plan: KernelPlan, inputs: Inputs, observed: RunResult, token: int | None
+    plan: KernelPlan, inputs: Any, observed: RunResult, group: int | None
 ) -> tuple[str, int | None, int | None, str]:
-    """The first tile, token by token, whose barrier never completed: where a hang began to show."""
-    tokens = range(inputs.problem.s_q) if token is None else [token]
-    watched = sorted(captured(plan), key=lambda at: list(STAGES).index(at.stage))
+    """The first tile, group by group, whose barrier never completed: where a hang began to show."""
+    problem, tiling = problem_type(plan.problem), tiling_of(plan)
+    groups = problem.groups(inputs, tiling) if group is None else [group]
+    watched = sorted(captured(plan), key=lambda at: list(problem.stages).index(at.stage))
     seen = {
         (at, place.coord, place.part)
         for at in watched
         for capture in observed.captures
-        if (place := publication(plan, at, capture)) is not None
+        if (place := publication(plan, inputs, at, capture)) is not None
     }
-    for one in tokens:
-        for k_block in range(k_blocks(inputs, one, plan.b_topk)):
+    for one in groups:
+        blocks: list[int | None] = [*range(problem.k_blocks(inputs, tiling, one)), None]
+        for k_block in blocks:
             for at in watched:
+                barrier = plan.barrier(at.barrier)
+                if barrier.per_k_block == (k_block is None):
+                    continue
                 for part in range(parts_of(at)):
                     missing = [
                         rank
@@ -158,16 +171,19 @@ def _first_unpublished(
                         if (at, TileCoord(one, rank, k_block), part) not in seen
                     ]
                     if missing:
-                        barrier = plan.barrier(at.barrier)
-                        stage = (k_block * parts_of(at) + part) % barrier.stages
-                        which = f"k-block {k_block}" + (f", part {part}" if parts_of(at) > 1 else "")
-                        return (
-                            at.stage,
-                            one,
-                            k_block,
-                            f"{barrier.name}[{stage}] never completed for {which} in CTA "
-                            f"{' and '.join(map(str, missing))}; k-blocks before it were published",
-                        )
+                        note = _never(barrier, k_block, part, parts_of(at), missing)
+                        return at.stage, one, k_block, note
     last = watched[-1].stage if watched else ""
     # Nothing is missing, so the protocol of the last observed stage was left half-way.
-    return last, token, None, "every tile was published; the wait is after the last k-block"
+    return last, group, None, "every tile was published; the wait is after the last k-block"
+
+
+def _never(barrier: Barrier, k_block: int | None, part: int, parts: int, missing: list[int]) -> str:
+    """That a barrier's phase never completed in some CTAs."""
+    stage = ((k_block or 0) * parts + part) % barrier.stages
+    which = "" if k_block is None else f" for k-block {k_block}"
+    which += f", part {part}" if parts > 1 else ""
+    return (
+        f"{barrier.name}[{stage}] never completed{which} in CTA "
+        f"{' and '.join(map(str, missing))}; k-blocks before it were published"
+    )

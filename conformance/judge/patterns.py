@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
 ATOM_ROWS = 8  # rows of a swizzle atom
-GATHER_ROWS = 4  # kv rows of one tile::gather4
 WARP_LANES = 32
-D_V = 512
 
 Mask = npt.NDArray[np.bool_]
+# A problem's word for elements low .. high - 1 of an axis of that unit and size (`Faults.part`).
+Part = Callable[[str, int, int, int, int], str]
+
+
+def _nameless(unit: str, low: int, high: int, size: int, ctas: int) -> str:
+    return ""
 
 
 def arrangement(
@@ -18,20 +24,21 @@ def arrangement(
     *,
     rows_first: int,
     cols_first: int,
-    ctas: int = 2,
-    units: tuple[str, str] = ("head", "slot"),
+    units: tuple[str, str],
+    ctas: int = 1,
+    part: Part = _nameless,
 ) -> str:
     """Words for the mask `wrong` [rows, cols], whose element (0, 0) is number `rows_first`, `cols_first` of
-    `units`.
+    `units`; `part` names parts of an axis.
     """
     if wrong.all():
         return "the whole tile"
     rows, cols = np.flatnonzero(wrong.any(axis=1)), np.flatnonzero(wrong.any(axis=0))
     dense = wrong[np.ix_(rows, cols)].mean()
-    row_words = axis_words(rows, wrong.shape[0], rows_first, units[0], ctas)
+    row_words = axis_words(rows, wrong.shape[0], rows_first, units[0], ctas, part)
     if wrong.shape[1] == 1:
         return row_words
-    column_words = axis_words(cols, wrong.shape[1], cols_first, units[1], ctas)
+    column_words = axis_words(cols, wrong.shape[1], cols_first, units[1], ctas, part)
     filled = "" if dense == 1.0 else f" ({dense:.0%} of the elements there)"
     if rows.size == wrong.shape[0]:
         return f"{column_words}, all {units[0]}s{filled}"
@@ -42,7 +49,9 @@ def arrangement(
     return f"{row_words}, {column_words}{filled}"
 
 
-def axis_words(places: npt.NDArray[np.int64], size: int, first: int, unit: str, ctas: int = 2) -> str:
+def axis_words(
+    places: npt.NDArray[np.int64], size: int, first: int, unit: str, ctas: int = 1, part: Part = _nameless
+) -> str:
     """Words for the indices `places` of an axis of `size` elements that starts at `first`."""
     if places.size == size:
         return f"all {unit}s"
@@ -51,7 +60,10 @@ def axis_words(places: npt.NDArray[np.int64], size: int, first: int, unit: str, 
         return f"{unit} {first + low}"
     span = f"{unit}s {first + low}..{first + high}"
     if high - low + 1 == places.size:
-        return span + _block_words(low, places.size, size, unit, ctas)
+        name = part(unit, low, high + 1, size, ctas)
+        if not name and places.size == ATOM_ROWS and low % ATOM_ROWS == 0:
+            name = "one swizzle atom"
+        return span + (f" ({name})" if name else "")
     step = np.unique(np.diff(places))
     if step.size == 1:
         return f"every {int(step[0])}th {unit} from {first + low} to {first + high}"
@@ -60,20 +72,6 @@ def axis_words(places: npt.NDArray[np.int64], size: int, first: int, unit: str, 
         if residues.size < modulus and places.size == residues.size * (size // modulus):
             return f"{unit}s congruent to {', '.join(map(str, residues))} modulo {modulus}"
     return f"{places.size} {unit}s between {first + low} and {first + high}"
-
-
-def _block_words(low: int, count: int, size: int, unit: str, ctas: int) -> str:
-    if unit == "slot" and count * ctas == size and low % count == 0:
-        return f" (the half of the keys that CTA {low // count} loads)"
-    if unit == "slot" and count == GATHER_ROWS and low % GATHER_ROWS == 0:
-        return " (one gather4)"
-    if unit == "column" and low == D_V and low + count == size:
-        return " (RoPE)"
-    if count == ATOM_ROWS and low % ATOM_ROWS == 0:
-        return " (one swizzle atom)"
-    if unit == "head" and count == WARP_LANES and low % WARP_LANES == 0:
-        return " (the lanes of one warp)"
-    return ""
 
 
 def permutation_words(source: npt.NDArray[np.int64]) -> str:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from tileproof.conformance.drivers.capture import RunResult
 from tileproof.conformance.judge.rows import Rows
 from tileproof.conformance.observe.finding import Finding
-from tileproof.conformance.observe.observation import axes_of
+from tileproof.conformance.observe.observation import spot
 from tileproof.spec.plan import KernelPlan, OutputObservation
 
 
 def outputs_differ(
     plan: KernelPlan,
+    inputs: Any,
     outputs: Sequence[OutputObservation],
     first: RunResult,
     second: RunResult,
@@ -32,7 +34,7 @@ def outputs_differ(
         own = next((rows for rows in sums if rows.at == at), None)
         differ = differing(one, two, None if own is None else 2 * own.sums.bound())
         if differ.any():
-            findings.append(_finding(plan, at, one, two, differ, what))
+            findings.append(_finding(plan, inputs, at, one, two, differ, what))
     return findings
 
 
@@ -51,6 +53,7 @@ def differing(
 
 def _finding(
     plan: KernelPlan,
+    inputs: Any,
     at: OutputObservation,
     one: npt.NDArray[np.generic],
     two: npt.NDArray[np.generic],
@@ -58,18 +61,18 @@ def _finding(
     what: str,
 ) -> Finding:
     place = tuple(int(i) for i in np.argwhere(differ)[0])
-    axes = axes_of(at)
-    token, row = (place[0], place[1]) if axes[0] == "s_q" else (None, place[0])
+    seen = spot(plan, inputs, at, differ)
     return Finding(
         kind="disagree",
         message=f"output {at.parameter} of the production build is not what {what} gives",
         stage=at.stage,
         build="production",
-        token=token,
-        cta=None if token is None else row // (plan.h_q // plan.cluster),
-        row=row,
-        column=place[-1] if axes[-1] == "d_qk" else None,
-        axes=("head" if token is not None else "kv row", "column"),
+        token=seen.group,
+        cta=seen.cta,
+        k_block=seen.k_block,
+        row=seen.row,
+        column=seen.column,
+        axes=seen.axes,
         expected=float(one[place]),
         found=float(two[place]),
         wrong=int(differ.sum()),

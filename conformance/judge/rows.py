@@ -1,4 +1,4 @@
-"""Rows of an accumulated output (dKV): what the kernel's own tiles add up to; rows that nothing may touch."""
+"""Rows of an accumulated output: what the kernel's own tiles add up to; rows that nothing may touch."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ from tileproof.conformance.judge.patterns import arrangement
 from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.observe.observation import axes_of
 from tileproof.conformance.observe.tiles import F64, Chain
-from tileproof.conformance.problems.case import selected
 from tileproof.kernels.launch import Launch
 from tileproof.spec.arithmetic.sums import RowSums
 from tileproof.spec.plan import KernelPlan, OutputObservation
-from tileproof.spec.problems.base import TileCoord
-from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
-from tileproof.spec.problems.sparse_mla_bwd.tiling import k_blocks
+from tileproof.spec.problems import problem_type
+from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling, tiling_of
 
 SCORE = "{stage} rows"
 # Subnormals, which red.add flushes, NaNs with payloads, quiet and signalling, -0, -inf, 1.
@@ -42,8 +40,22 @@ class Rows:
 
 
 def accumulated(plan: KernelPlan) -> list[OutputObservation]:
-    """The plan's outputs whose rows are kv's, which tiles are added to."""
-    return [at for at in plan.observations if isinstance(at, OutputObservation) and axes_of(at)[0] == "s_kv"]
+    """The plan's outputs whose rows tiles are added to."""
+    stages = problem_type(plan.problem).stages
+    return [
+        at
+        for at in plan.observations
+        if isinstance(at, OutputObservation) and tuple(axes_of(at)) == stages[at.stage].output
+    ]
+
+
+def touched(problem: ProblemType, inputs: Any, tiling: Tiling, stage: str) -> npt.NDArray[np.bool_]:
+    """``bool [rows]``: which rows of the stage's output some tile is added to."""
+    found = np.zeros(problem.size(inputs, problem.stages[stage].output[0]), dtype=bool)
+    for group in problem.groups(inputs, tiling):
+        rows, live = problem.rows(inputs, tiling, group, stage)
+        found[rows[live]] = True
+    return found
 
 
 def canaries(shape: tuple[int, ...]) -> npt.NDArray[np.uint32]:
@@ -51,12 +63,12 @@ def canaries(shape: tuple[int, ...]) -> npt.NDArray[np.uint32]:
     return np.resize(CANARIES, shape)
 
 
-def plant_canaries(plan: KernelPlan, inputs: Inputs, launch: Launch) -> None:
-    """Fills the rows of accumulated outputs that no key selects with canaries, before the launch."""
+def plant_canaries(plan: KernelPlan, inputs: Any, launch: Launch) -> None:
+    """Fills the rows of accumulated outputs that no tile is added to with canaries, before the launch."""
     for at in accumulated(plan):
         buffer = launch.buffers()[at.parameter]
         if buffer.array is not None:
-            unselected = ~selected(inputs)
+            unselected = ~touched(problem_type(plan.problem), inputs, tiling_of(plan), at.stage)
             buffer.array.view(np.uint32)[unselected] = canaries(buffer.shape)[unselected]
 
 
@@ -75,37 +87,34 @@ def judge_rows(
 def _judge(
     plan: KernelPlan, chain: Chain, at: OutputObservation, output: Output, build: str, explain: bool
 ) -> Rows:
-    keys = selected(chain.inputs)
-    sums = row_sums(plan, chain, at.stage)
+    keys = touched(chain.problem, chain.inputs, chain.tiling, at.stage)
+    sums = row_sums(chain, at.stage)
     with np.errstate(invalid="ignore"):
         bound = sums.bound()
     infinite = bool(np.isinf(sums.value).any())
     wrong = ~(output.written & honest(output.values, sums.value, bound, infinite))
     wrong[~keys] = False
-    findings = list(_touched(at, output, keys, build))
+    findings = list(_written_elsewhere(chain.problem, at, output, keys, build))
     if wrong.any():
-        cause = _cause(plan, chain, at.stage, output, sums, wrong) if explain else ""
-        findings.append(_wrong(at, output, sums, bound, wrong, build, cause))
+        cause = _cause(chain, at.stage, output, sums, wrong) if explain else ""
+        findings.append(_wrong(chain.problem, at, output, sums, bound, wrong, build, cause))
     counted = score(output.values[keys], output.written[keys], sums.value[keys], bound[keys])
     return Rows(at, sums, tuple(findings), counted)
 
 
-def _contributions(plan: KernelPlan, chain: Chain, stage: str) -> Iterator[tuple[TileCoord, Any, F64 | None]]:
-    """Every tile of the walk: what it adds, ``[slots, d_qk]``, and its error (None: it was observed)."""
-    for token in range(chain.inputs.problem.s_q):
-        for k_block in range(k_blocks(chain.inputs, token, plan.b_topk)):
-            for cta in range(plan.cluster):
-                coord = TileCoord(token, cta, k_block)
-                own = chain.observed.get((stage, coord))
-                if own is not None and own.written.all():
-                    yield coord, own.value, None
-                else:
-                    reference = chain.reference(stage, coord, *chain.region(stage, coord))
-                    yield coord, reference.value, reference.bound
+def _contributions(chain: Chain, stage: str) -> Iterator[tuple[TileCoord, Any, F64 | None]]:
+    """Every tile of the walk: what it adds, and its error (None: it was observed)."""
+    for group in chain.problem.groups(chain.inputs, chain.tiling):
+        for coord in chain.coordinates(stage, group):
+            own = chain.observed.get((stage, coord))
+            if own is not None and own.written.all():
+                yield coord, own.value, None
+            else:
+                reference = chain.reference(stage, coord, *chain.region(stage, coord))
+                yield coord, reference.value, reference.bound
 
 
 def row_sums(
-    plan: KernelPlan,
     chain: Chain,
     stage: str,
     *,
@@ -113,48 +122,55 @@ def row_sums(
     send: Send = lambda slots: slots,
     behind: int = 0,
 ) -> RowSums:
-    """Sums by rows of kv over the tiles of `ctas` (all); slot j adds to the row of slot ``send(j)``.
+    """Sums by rows of the output over the tiles of `ctas` (all); tile row j adds to the row of tile row
+    ``send(j)``.
 
     `behind`: the rows are those of so many k-blocks before (the first k-block's at least).
     """
-    p, mask = chain.inputs.problem, key_mask(chain.inputs)
-    sums = RowSums.of(p.s_kv, p.d_qk)
-    for coord, value, error in _contributions(plan, chain, stage):
+    problem, inputs, block = chain.problem, chain.inputs, chain.tiling.block
+    rows, columns = (problem.size(inputs, axis) for axis in problem.stages[stage].output)
+    sums = RowSums.of(rows, columns)
+    for coord, value, error in _contributions(chain, stage):
         if ctas is not None and coord.cta not in ctas:
             continue
-        first = max((coord.k_block or 0) - behind, 0) * plan.b_topk
-        index, key = (x[coord.token, first : first + plan.b_topk] for x in (chain.inputs.indices, mask))
-        target = send(np.arange(plan.b_topk))
+        first = max((coord.k_block or 0) - behind, 0) * block
+        index, key = (
+            x[first : first + block] for x in problem.rows(inputs, chain.tiling, coord.group, stage)
+        )
+        target = send(np.arange(len(index)))
         live = key[target]
         sums.add(np.asarray(index[target][live]), value[live], None if error is None else error[live])
     return sums
 
 
-def _touched(
-    at: OutputObservation, output: Output, keys: npt.NDArray[np.bool_], build: str
+def _written_elsewhere(
+    problem: ProblemType, at: OutputObservation, output: Output, keys: npt.NDArray[np.bool_], build: str
 ) -> Iterator[Finding]:
-    """A finding when a row that no key selects does not hold the bits that it held before the launch."""
+    """A finding when a row that no tile is added to does not hold the bits that it held before the launch."""
     bits, before = output.values.view(np.uint32), canaries(output.values.shape)
     changed = (bits != before) & ~keys[:, None]
     if changed.any():
         row, column = (int(i) for i in np.argwhere(changed)[0])
         yield Finding(
             kind="surplus",
-            message=f"a row of {at.parameter} that no key selects was written",
+            message=f"a row of {at.parameter} that {problem.unselected} was written",
             stage=at.stage,
             build=build,
             row=row,
             column=column,
-            axes=("kv row", "column"),
+            axes=(problem.words.get(axes_of(at)[0], "row"), "column"),
             wrong=int(changed.sum()),
             elements=int(changed.size),
-            pattern=arrangement(changed, rows_first=0, cols_first=0, units=("row", "column")),
+            pattern=arrangement(
+                changed, rows_first=0, cols_first=0, units=("row", "column"), part=problem.faults.part
+            ),
             cause=f"{before[row, column]:#010x} became {bits[row, column]:#010x}: an added zero flushes "
             "subnormals and quiets NaNs",
         )
 
 
 def _wrong(
+    problem: ProblemType,
     at: OutputObservation,
     output: Output,
     sums: RowSums,
@@ -171,19 +187,20 @@ def _wrong(
         build=build,
         row=row,
         column=column,
-        axes=("kv row", "column"),
+        axes=(problem.words.get(axes_of(at)[0], "row"), "column"),
         expected=float(sums.value[row, column]),
         found=float(output.values[row, column]),
         bound=float(bound[row, column]),
         wrong=int(wrong.sum()),
         elements=int(wrong.size),
-        pattern=arrangement(wrong, rows_first=0, cols_first=0, units=("row", "column")),
+        pattern=arrangement(
+            wrong, rows_first=0, cols_first=0, units=("row", "column"), part=problem.faults.part
+        ),
         cause=cause,
     )
 
 
 def _cause(
-    plan: KernelPlan,
     chain: Chain,
     stage: str,
     output: Output,
@@ -196,8 +213,8 @@ def _cause(
     if not found[wrong].any():
         return "nothing was added there"
     columns = np.flatnonzero(wrong.any(axis=0))
-    rows = selected(chain.inputs)
-    for words, value, bound in _suspects(plan, chain, stage, sums):
+    rows = touched(chain.problem, chain.inputs, chain.tiling, stage)
+    for words, value, bound in _scatter_faults(chain, stage, sums):
         with np.errstate(invalid="ignore"):
             fits = np.abs(found - value) <= bound
         if fits[np.ix_(rows, columns)].all():
@@ -205,21 +222,24 @@ def _cause(
     return ""
 
 
-def _suspects(plan: KernelPlan, chain: Chain, stage: str, sums: RowSums) -> Iterator[tuple[str, F64, F64]]:
+def _scatter_faults(chain: Chain, stage: str, sums: RowSums) -> Iterator[tuple[str, F64, F64]]:
     yield "every contribution was added twice", 2 * sums.value, 4 * sums.bound() + 1e-45
-    for cta in range(plan.cluster):
-        alone = row_sums(plan, chain, stage, ctas=(cta,))
-        yield f"only CTA {cta} added its heads' contributions", alone.value, alone.bound()
-    late = row_sums(plan, chain, stage, behind=1)
+    words = chain.problem.words
+    part = f"{words.get(chain.problem.shared[0], 'part')}s'" if chain.problem.shared else "own"
+    for cta in range(chain.tiling.ctas) if chain.tiling.ctas > 1 else ():
+        alone = row_sums(chain, stage, ctas=(cta,))
+        yield f"only CTA {cta} added its {part} contributions", alone.value, alone.bound()
+    late = row_sums(chain, stage, behind=1)
     yield "each tile was added to the rows of the k-block before it", late.value, late.bound()
-    size = plan.b_topk
+    size = chain.tiling.block
+    row = words.get(chain.problem.walked, "row")
     moves: Mapping[str, Send] = {
-        "slot j's contribution went to the row of slot j XOR 1": lambda j: j ^ 1,
-        "slot j's contribution went to the row of slot j + 1": lambda j: (j + 1) % size,
-        "slot j's contribution went to the row of slot j - 1": lambda j: (j - 1) % size,
+        f"{row} j's contribution went to the row of {row} j XOR 1": lambda j: j ^ 1,
+        f"{row} j's contribution went to the row of {row} j + 1": lambda j: (j + 1) % size,
+        f"{row} j's contribution went to the row of {row} j - 1": lambda j: (j - 1) % size,
         "the halves of the tile's rows are swapped": lambda j: (j + size // 2) % size,
         "the second half of the tile went to the rows of the first": lambda j: j % (size // 2),
     }
-    for words, send in moves.items():
-        moved = row_sums(plan, chain, stage, send=send)
-        yield words, moved.value, moved.bound()
+    for cause, send in moves.items():
+        moved = row_sums(chain, stage, send=send)
+        yield cause, moved.value, moved.bound()

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 from tileproof.conformance.drivers.capture import Capture
 from tileproof.conformance.observe.finding import Finding
-from tileproof.conformance.observe.tiles import Chain, StageTile
+from tileproof.conformance.observe.tiles import StageTile
 from tileproof.spec.machine import smem_layout, tmem
 from tileproof.spec.plan import KernelPlan, SmemObservation, SmemTile, TmemObservation
-from tileproof.spec.problems.base import TileCoord
-from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
-from tileproof.spec.problems.sparse_mla_bwd.tiling import k_blocks, walk
+from tileproof.spec.problems import problem_type
+from tileproof.spec.problems.base import TileCoord, coordinates, region, tiling_of
 
 Captured = TmemObservation | SmemObservation
 Cells = npt.NDArray[np.int64]
@@ -43,39 +43,41 @@ def parts_of(at: Captured) -> int:
     return at.parts if isinstance(at, TmemObservation) else 1
 
 
-def publication(plan: KernelPlan, at: Captured, capture: Capture) -> Publication | None:
+def publication(plan: KernelPlan, inputs: Any, at: Captured, capture: Capture) -> Publication | None:
     """The place of `capture` in the walk; None when it is of another observation."""
     if capture.tile != at.tile or (capture.data.ndim == 2) != isinstance(at, TmemObservation):
         return None
     barrier, parts = plan.barrier(at.barrier), parts_of(at)
     k_block, part = divmod(capture.phase * barrier.stages + capture.stage, parts)
-    return Publication(TileCoord(capture.cta[0] // plan.cluster, capture.cluster_rank, k_block), part)
+    problem, cluster = problem_type(plan.problem), plan.cluster_of(capture.cta)
+    group = problem.group_at(inputs, tiling_of(plan), cluster)
+    walked = barrier.per_k_block
+    return Publication(TileCoord(group, capture.cluster_rank, k_block if walked else None), part)
 
 
 def captured_tiles(
-    plan: KernelPlan, inputs: Inputs, captures: Iterable[Capture], build: str
+    plan: KernelPlan, inputs: Any, captures: Iterable[Capture], build: str
 ) -> tuple[list[StageTile], list[Finding]]:
     """Every tile that is observed in tensor or shared memory; what was never published is unwritten."""
     empty: dict[tuple[str, TileCoord], StageTile] = {}
     if not captured(plan):
         return [], []
-    chain = Chain(inputs, ctas=plan.cluster, b_topk=plan.b_topk)
+    problem, tiling = problem_type(plan.problem), tiling_of(plan)
     stages = {at.stage: at for at in captured(plan)}
-    for tile in walk(inputs, plan.b_topk, plan.cluster):
-        for stage, at in stages.items():
-            rows, cols = chain.region(stage, tile.coord)
-            empty[stage, tile.coord] = _unwritten(plan, at, tile.coord, rows, cols)
+    for stage, at in stages.items():
+        for group in problem.groups(inputs, tiling):
+            for coord in coordinates(problem, inputs, tiling, stage, group):
+                rows, cols = region(problem, inputs, tiling, stage, coord)
+                empty[stage, coord] = _unwritten(plan, at, coord, rows, cols)
     findings: list[Finding] = []
     together = list(captures)
     for at in captured(plan):
         for capture in together:
-            place = publication(plan, at, capture)
+            place = publication(plan, inputs, at, capture)
             if place is None:
                 continue
-            if place.coord.k_block is not None and place.coord.k_block >= k_blocks(
-                inputs, place.coord.token, plan.b_topk
-            ):
-                findings.append(_surplus(at, place.coord, build))
+            if (at.stage, place.coord) not in empty:
+                findings.append(_surplus(plan, at, place.coord, build))
                 continue
             _fill(plan, at, capture, place, empty[at.stage, place.coord])
     return list(empty.values()), findings
@@ -148,13 +150,14 @@ def _fill(plan: KernelPlan, at: Captured, capture: Capture, place: Publication, 
     tile.written[:] = capture.valid[offset[..., None] + np.arange(size)].all(axis=-1)
 
 
-def _surplus(at: Captured, coord: TileCoord, build: str) -> Finding:
+def _surplus(plan: KernelPlan, at: Captured, coord: TileCoord, build: str) -> Finding:
+    unit = problem_type(plan.problem).unit
     return Finding(
         kind="surplus",
-        message=f"{at.barrier} completed for a k-block that the token does not have",
+        message=f"{at.barrier} completed for a k-block that the {unit} does not have",
         stage=at.stage,
         build=build,
-        token=coord.token,
+        token=coord.group,
         cta=coord.cta,
         k_block=coord.k_block,
         pattern="a k-block beyond the last one",

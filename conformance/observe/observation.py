@@ -8,6 +8,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import numpy.typing as npt
 from tileproof.conformance.drivers.capture import Output, RunResult
 from tileproof.conformance.observe.captures import captured_tiles
 from tileproof.conformance.observe.finding import Finding
@@ -15,7 +16,7 @@ from tileproof.conformance.observe.tiles import StageTile
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan, OutputObservation
 from tileproof.spec.problems import problem_type
-from tileproof.spec.problems.base import TileCoord, coordinates, region, tiling_of
+from tileproof.spec.problems.base import ProblemType, TileCoord, coordinates, locate, region, tiling_of
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 
@@ -54,7 +55,7 @@ def observe(
             )
         output = observed.outputs[seen.parameter]
         if problem_type(plan.problem).stages[seen.stage].output == tuple(axes_of(seen)):
-            continue  # rows that several tiles add up to: conformance.rows judges them
+            continue  # rows that several tiles add up to: judge.rows judges them
         tiles += output_tiles(plan, inputs, seen, output)
         findings += surplus_writes(plan, inputs, seen, output, build) if surplus else ()
     if captures and not probe:
@@ -70,7 +71,7 @@ def output_tiles(plan: KernelPlan, inputs: Any, at: OutputObservation, output: O
         value, written = (
             x[place].reshape(rows.stop - rows.start, -1) for x in (output.values, output.written)
         )
-        # What an MMA reads is a bf16 copy; dQ is bf16 as well, but nobody's operand.
+        # What an MMA reads is a bf16 copy; an output of the whole walk is nobody's operand.
         copy = coord.k_block is not None and output.values.dtype == BF16
         yield StageTile(at.stage, coord, rows, cols, value, written, operand=copy)
 
@@ -83,22 +84,57 @@ def surplus_writes(
     for _, _, place in _tiles_of(plan, inputs, at):
         rest[place] = False
     if rest.any():
-        first = [int(i) for i in np.argwhere(rest)[0]]
-        token = first.pop(0) if axes_of(at)[0] == "s_q" else None
+        first = spot(plan, inputs, at, rest)
         yield Finding(
             kind="surplus",
             message=f"output {at.parameter} was written where the walk has no tile",
             stage=at.stage,
             build=build,
-            token=token,
-            cta=None if token is None else first[0] // (plan.h_q // plan.cluster),
-            k_block=first[1] // plan.b_topk if axes_of(at)[-1] == "topk" else None,
-            row=first[0],
-            column=first[1] if len(first) > 1 else None,
+            token=first.group,
+            cta=first.cta,
+            k_block=first.k_block,
+            row=first.row,
+            column=first.column,
+            axes=first.axes,
             wrong=int(rest.sum()),
             elements=int(rest.size),
-            pattern="elements beyond the token's last k-block",
+            pattern="elements beyond the last k-block",
         )
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where an element of an output is, as a finding says it: its tile, where it lies in one, its place along
+    the last two axes, and what is counted there.
+    """
+
+    group: int | None
+    cta: int | None
+    k_block: int | None
+    row: int
+    column: int | None
+    axes: tuple[str, str]
+
+
+def spot(plan: KernelPlan, inputs: Any, at: OutputObservation, mask: npt.NDArray[np.bool_]) -> Spot:
+    """The first element that `mask` marks of an output."""
+    problem, tiling, axes = problem_type(plan.problem), tiling_of(plan), tuple(axes_of(at))
+    index = [int(i) for i in np.argwhere(mask)[0]]
+    stage = problem.stages[at.stage]
+    found = None if stage.output == axes else locate(problem, inputs, tiling, at.stage, axes, index)
+    if found is None:
+        words = [*(problem.words.get(axis, axis) for axis in axes[-2:]), "column"]
+        last = index[-2:]
+        return Spot(None, None, None, last[0], last[1] if len(last) > 1 else None, (words[0], words[1]))
+    coord, place = found
+    column = place[1] if len(place) > 1 else None
+    return Spot(coord.group, coord.cta, coord.k_block, place[0], column, axis_words(problem, at.stage))
+
+
+def axis_words(problem: ProblemType, stage: str) -> tuple[str, str]:
+    """What the rows and columns of a stage's tile count; a tile of one axis has one column."""
+    words = [problem.words.get(axis, axis) for axis in problem.stages[stage].tile]
+    return words[0], words[1] if len(words) > 1 else "column"
 
 
 def axes_of(at: OutputObservation) -> list[str]:

@@ -14,8 +14,6 @@ from tileproof.reference.evaluate import Evaluation, Shared
 from tileproof.spec.arithmetic import F32, Form, Kept
 from tileproof.spec.arithmetic.bound import BOUND, Bounded
 from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling
-from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK
-from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
 
 F64 = npt.NDArray[np.float64]
 Key = tuple[str, TileCoord]
@@ -26,8 +24,9 @@ Operands = Mapping[str, Any]
 class StageTile:
     """One observed tile: `value` and `written` are [rows, cols], and so are the places, where they are known.
 
-    `rows` are heads and `cols` slots of the token (delta: one column; dQ: columns of q). Of dKV `rows` are
-    slots and `cols` columns of kv; it is what the CTA's own heads contribute. An element that was never
+    `rows` and `cols` are of the axes of the stage's tile, as `ProblemType.region` counts them (one column
+    where the tile has one axis). A stage that contracts a shared axis is what the CTA's own part of it
+    contributes. An element that was never
     written, or that was not legally visible when its barrier completed, has `written` false. `operand`: the
     bf16 copy that MMAs read. `lane` and `tmem_column` are places in tensor memory, `smem` byte offsets in the
     CTA's dynamic shared memory.
@@ -72,10 +71,10 @@ class Chain(Evaluation):
     """The stage graph over one problem, evaluated on the inputs that the kernel itself had.
 
     Assume-guarantee: an input that is an earlier stage is taken from `observed` where the kernel's own tile
-    is known. A stage whose f32 value never leaves the registers (S behind dS), or which this launch does not
-    show at all, is evaluated from the inputs that it had, with its own error. A tile that should have been
-    seen and was not written makes the bounds of what depends on it infinite: nothing can be held against
-    those alone, only against the whole chain.
+    is known. A stage whose f32 value never leaves the registers, or which this launch does not show at all,
+    is evaluated from the inputs that it had, with its own error. A tile that should have been seen and was
+    not written makes the bounds of what depends on it infinite: nothing can be held against those alone, only
+    against the whole chain.
     """
 
     def __init__(
@@ -83,22 +82,19 @@ class Chain(Evaluation):
         inputs: Any,
         observed: Mapping[Key, StageTile] | None = None,
         shared: Shared | None = None,
-        ctas: int = 2,
-        b_topk: int = B_TOPK,
-        problem: ProblemType = SPARSE_MLA_BWD,
-        tiling: Tiling | None = None,
+        *,
+        problem: ProblemType,
+        tiling: Tiling,
     ) -> None:
-        tiling = Tiling(b_topk, ctas) if tiling is None else tiling
         super().__init__(problem, inputs, tiling, BOUND, shared)
         self.observed: Mapping[Key, StageTile] = {} if observed is None else observed
-        self.ctas, self.b_topk = tiling.ctas, tiling.block
         self._seen = {name for name, _ in self.observed}
         self._wholes: dict[tuple[str, int, int | None], Kept[Any]] = {}
 
     def reference(self, name: str, coord: TileCoord, rows: slice, cols: slice) -> Reference:
         """Value and bound of stage `name` over `rows` and `cols` as `StageTile` counts them, 2-D."""
         term = self._judged(name, coord)
-        at = self.span(name, coord.token, rows, cols)
+        at = self.span(name, coord.group, rows, cols)
         return Reference(
             _columns(term.value[at]),
             _columns(term.errors[at]),
@@ -109,9 +105,9 @@ class Chain(Evaluation):
     def _judged(self, name: str, coord: TileCoord) -> Bounded:
         """The stage over the tile's group: its f32 value, or the rounded copy if that is what is seen."""
         part = coord.cta if self.partial(name) else None
-        kept = self._wholes.get((name, coord.token, part))
+        kept = self._wholes.get((name, coord.group, part))
         if kept is None:
-            kept = self._wholes[name, coord.token, part] = self.whole(name, coord.token, part)
+            kept = self._wholes[name, coord.group, part] = self.whole(name, coord.group, part)
         own = self.observed.get((name, coord))
         copied = kept.copy is not None and (own is None or own.operand or own.value.dtype.itemsize == 2)
         term: Any = kept.copy if copied else kept.value
@@ -171,19 +167,10 @@ class Chain(Evaluation):
             spans[axis] = self.problem.region(self.inputs, self.tiling, coord, axis)
         return {
             source: self._restricted(
-                source, coord.token, self.term(source, coord.token, stage.reads[source]), spans
+                source, coord.group, self.term(source, coord.group, stage.reads[source]), spans
             )
             for source in stage.inputs
         }
-
-    def operand(self, name: str, coord: TileCoord, rows: slice, cols: slice) -> Any:
-        """One input of a tile [shared axis, walked axis] of a stage, in f32 where it is a stage."""
-        form = F32 if name in self.problem.stages else self._form(name)
-        spans = dict.fromkeys(self.problem.shared, rows) | {self.problem.walked: cols}
-        return self._restricted(name, coord.token, self.term(name, coord.token, form), spans)
-
-    def _form(self, name: str) -> Form:
-        return next(one.reads[name] for one in self.problem.stages.values() if name in one.inputs)
 
     def _restricted(self, name: str, group: int, term: Any, spans: Mapping[str, slice]) -> Any:
         index = []
@@ -197,8 +184,8 @@ class Chain(Evaluation):
         form = next(
             one.reads[name] for one in self.problem.stages.values() if one.reads.get(name, F32) != F32
         )
-        at = self.span(name, coord.token, *self.region(name, coord))
-        value: F64 = self.earlier(name, coord.token, form).value[at]
+        at = self.span(name, coord.group, *self.region(name, coord))
+        value: F64 = self.earlier(name, coord.group, form).value[at]
         return value
 
 

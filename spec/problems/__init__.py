@@ -1,25 +1,55 @@
-"""The problem types, one folder each: sizes and inputs, stages, tiling, what counts as valid."""
+"""The problem types, one folder each: sizes and inputs, stages, tiling, what counts as valid, its cases.
+
+A folder's module `problem` lists its types in PROBLEMS; one that lies elsewhere is given to `register`.
+"""
 
 from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
 
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.problems.base import ProblemType
 
+_registered: dict[str, ProblemType] = {}
 
-def problem_types() -> dict[str, ProblemType]:
+
+@cache
+def _own() -> Mapping[str, ProblemType]:
+    """The problem types of this package."""
+    found: dict[str, ProblemType] = {}
+    for folder in pkgutil.iter_modules(__path__, f"{__name__}."):
+        if folder.ispkg:
+            problems: tuple[ProblemType, ...] = importlib.import_module(f"{folder.name}.problem").PROBLEMS
+            found |= {one.name: one for one in problems}
+    return MappingProxyType(found)
+
+
+def problem_types() -> Mapping[str, ProblemType]:
     """Every problem type by name."""
-    from tileproof.spec.problems.gemm.problem import GEMM, GEMM_BIAS
-    from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
+    return {**_own(), **_registered}
 
-    known: tuple[ProblemType, ...] = (SPARSE_MLA_BWD, GEMM, GEMM_BIAS)
-    return {one.name: one for one in known}
+
+def register(problem: ProblemType) -> None:
+    """Makes a problem type of another package known; TileproofError when its name is one of Tileproof's own.
+
+    A later one of the same name takes the place of the earlier.
+    """
+    if problem.name in _own():
+        raise TileproofError(
+            "a problem type of Tileproof's own has this name", where=f"problem {problem.name}"
+        )
+    _registered[problem.name] = problem
 
 
 def problem_type(name: str) -> ProblemType:
     """The problem type called `name`; TileproofError lists the known ones."""
-    known = problem_types()
-    if name not in known:
+    own = _own().get(name) or _registered.get(name)
+    if own is None:
         raise TileproofError(
-            "there is no such problem type", where="problem", expected=", ".join(known), found=name
+            "there is no such problem type", where="problem", expected=", ".join(problem_types()), found=name
         )
-    return known[name]
+    return own

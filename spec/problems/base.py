@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
+from tileproof.spec.problems.cases import Generator
+from tileproof.spec.problems.faults import Faults
 from tileproof.spec.stage import Stage
 
 
 @dataclass(frozen=True)
 class TileCoord:
-    """Where a tile is. `token`: the group of tiles that one cluster works on (of attention a query token).
+    """Where a tile is. `group`: the group of tiles that one cluster works on (`ProblemType.unit` names it).
     `cta` None: of the whole cluster. `k_block` None: of the whole group.
     """
 
-    token: int
+    group: int
     cta: int | None
     k_block: int | None
 
@@ -51,7 +54,7 @@ class PartOf:
     index: Any
 
 
-class ProblemType(Protocol):
+class ProblemType(ABC):
     """A problem type. Axes are names of sizes, as stages use them in their tiles.
 
     The `walked` axis is cut into k-blocks, of the `shared` axes each CTA has its part; the other axes are
@@ -59,56 +62,97 @@ class ProblemType(Protocol):
     """
 
     @property
+    @abstractmethod
     def name(self) -> str:
-        """The folder's name."""
+        """What plans and variants call it: the folder's name."""
 
     @property
+    @abstractmethod
     def stages(self) -> Mapping[str, Stage]:
         """The stages in graph order."""
 
     @property
+    @abstractmethod
     def walked(self) -> str:
         """The axis that is cut into k-blocks."""
 
     @property
+    @abstractmethod
     def shared(self) -> tuple[str, ...]:
         """The axes of which each CTA has its part."""
 
     @property
-    def stacked(self) -> bool:
-        """Whether outputs have an axis of their own for the groups, before those of the tile."""
+    @abstractmethod
+    def generator(self) -> Generator:
+        """What makes its cases; a module is imported when it is asked for."""
 
-    @property
-    def hypotheses(self) -> bool:
-        """Whether known fault hypotheses can be tried on a wrong tile."""
-
+    @abstractmethod
     def groups(self, inputs: Any, tiling: Tiling) -> range:
         """The groups of the problem, each the work of one cluster."""
 
+    @abstractmethod
     def k_blocks(self, inputs: Any, tiling: Tiling, group: int) -> int:
         """How many k-blocks a group has; none is possible."""
 
+    @abstractmethod
     def extent(self, inputs: Any, tiling: Tiling, group: int, axis: str) -> slice:
         """All of an axis that a group's tiles cover."""
 
+    @abstractmethod
     def region(self, inputs: Any, tiling: Tiling, coord: TileCoord, axis: str) -> slice:
         """The part of an axis that the tile at `coord` covers."""
 
+    @abstractmethod
     def ground(self, inputs: Any, tiling: Tiling, group: int, name: str) -> Any:
         """A datum that is no stage, over the group's extents, in its own dtype (or `PartOf` another)."""
 
-    def place(self, inputs: Any, tiling: Tiling, coord: TileCoord, axes: tuple[str, ...]) -> tuple[Any, ...]:
-        """Where a tile lies in an output with these axes."""
+    @abstractmethod
+    def size(self, inputs: Any, axis: str) -> int:
+        """The whole length of an axis."""
+
+    @property
+    def unit(self) -> str:
+        """What a group is called in findings."""
+        return "group"
 
     @property
     def words(self) -> Mapping[str, str]:
         """What the elements of an axis are called in findings."""
+        return {}
+
+    @property
+    def unselected(self) -> str:
+        """What a row of an accumulated output is that no tile is added to, after "a row that"."""
+        return "no tile is added to"
+
+    @property
+    def faults(self) -> Faults:
+        """Its fault hypotheses."""
+        return Faults()
+
+    def group_at(self, inputs: Any, tiling: Tiling, cluster: tuple[int, int, int]) -> int:
+        """The group that the cluster at these coordinates of the grid (in clusters) works on."""
+        return cluster[0]
+
+    def output(self, stage: str) -> tuple[str, ...]:
+        """The axes of an output that holds a stage; rows that tiles are added to are `Stage.output`."""
+        return self.stages[stage].tile
+
+    def place(self, inputs: Any, tiling: Tiling, coord: TileCoord, axes: tuple[str, ...]) -> tuple[Any, ...]:
+        """Where a tile lies in an output with these axes: an index or a slice of each, tile axes in order."""
+        return tuple(self.region(inputs, tiling, coord, axis) for axis in axes)
 
     def rows(self, inputs: Any, tiling: Tiling, group: int, stage: str) -> tuple[Any, Any]:
         """Where a group's tile rows are added: rows of the output, and which tile rows are added at all."""
+        raise TileproofError(f"no tile of {self.name} is added to rows", where=f"stage {stage}")
 
-    def size(self, inputs: Any, axis: str) -> int:
-        """The whole length of an axis."""
+    def sizes(self, inputs: Any) -> Mapping[str, int]:
+        """The sizes of inputs by which a kernel's variant is chosen."""
+        return {}
+
+    def require(self, inputs: Any, plan: KernelPlan) -> None:
+        """Raises TileproofError when the kernel of `plan` is not made for inputs of these sizes."""
+        return
 
 
 def known_stage(problem: ProblemType, name: str) -> Stage:
@@ -136,6 +180,37 @@ def coordinates(
     else:
         for cta in range(tiling.ctas):
             yield TileCoord(group, cta, None)
+
+
+def locate(
+    problem: ProblemType, inputs: Any, tiling: Tiling, stage: str, axes: tuple[str, ...], index: Sequence[int]
+) -> tuple[TileCoord, tuple[int, ...]] | None:
+    """The tile of a stage that holds element `index` of an output with these axes, and the element's place
+    along the tile's axes, counted as `ProblemType.region` does; k-blocks beyond a group's last one count.
+    """
+    walked = problem.walked in problem.stages[stage].tile
+    beyond = -(-problem.size(inputs, problem.walked) // tiling.block)
+    for group in problem.groups(inputs, tiling):
+        for k_block in range(beyond) if walked else (None,):
+            for cta in range(tiling.ctas):
+                coord = TileCoord(group, cta, k_block)
+                place = problem.place(inputs, tiling, coord, axes)
+                if all(_holds(part, at) for part, at in zip(place, index, strict=True)):
+                    spans = (
+                        problem.region(inputs, tiling, coord, axis) for axis in problem.stages[stage].tile
+                    )
+                    inside = [at - part.start for part, at in zip(place, index, strict=True) if _long(part)]
+                    return coord, tuple(span.start + at for span, at in zip(spans, inside, strict=False))
+    return None
+
+
+def _long(part: Any) -> bool:
+    return isinstance(part, slice)
+
+
+def _holds(part: Any, at: int) -> bool:
+    """Whether an index or a slice of an axis holds element `at`."""
+    return bool(part.start <= at < part.stop) if _long(part) else bool(part == at)
 
 
 def region(

@@ -7,8 +7,8 @@ from tileproof.conformance.check.property import replay
 from tileproof.conformance.check.under_test import on_emulator
 from tileproof.conformance.drivers.capture import Schedule
 from tileproof.conformance.mutants.defects import defect
-from tileproof.conformance.problems.case import Case, Indices
 from tileproof.kernels.registry import kernel
+from tileproof.spec.problems.sparse_mla_bwd.case import Case, Indices
 
 CASE = Case(512, 64, 1, (Indices("permuted"),), values="coordinates")
 

@@ -13,13 +13,13 @@ from tileproof.conformance.cli.app import main
 from tileproof.conformance.drivers.capture import Schedule
 from tileproof.conformance.explore.explored import Explored
 from tileproof.conformance.mutants.defects import defects
-from tileproof.conformance.problems.case import Case, Indices, one_token
 from tileproof.emulator.explore import explore
 from tileproof.kernels.launch import MAX_SHARED_BYTES
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plans import head64, head128
 from tileproof.spec.plans.consistency import faults
+from tileproof.spec.problems.sparse_mla_bwd.case import Case, Indices, one_token
 
 KERNEL = kernel("head64")
 STAGES = ("delta", "P", "S", "dP", "dS", "dQ", "dKV")

@@ -19,8 +19,9 @@ from tileproof.kernels.registry import kernel
 from tileproof.spec.arithmetic.sums import RowSums
 from tileproof.spec.machine import smem_layout, tmem
 from tileproof.spec.plan import KernelPlan, OutputObservation, SmemObservation
-from tileproof.spec.problems.base import TileCoord
+from tileproof.spec.problems.base import TileCoord, tiling_of
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
+from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
 
 KERNEL = kernel("head128")
 Array = np.ndarray[Any, Any]
@@ -120,7 +121,7 @@ def ratios(run: Run) -> dict[str, float]:
     """Stage -> the largest |error| / bound over its tiles; at most 1 for a correct kernel."""
     inputs, plan = run.inputs, run.plan
     seen: dict[tuple[str, TileCoord], StageTile] = {}
-    chain = Chain(inputs, seen, ctas=plan.cluster, b_topk=plan.b_topk)
+    chain = Chain(inputs, seen, problem=SPARSE_MLA_BWD, tiling=tiling_of(plan))
     for token in range(inputs.problem.s_q):
         for name in plan.stages:
             for coord in chain.coordinates(name, token):
@@ -132,7 +133,7 @@ def ratios(run: Run) -> dict[str, float]:
                 operand = name in ("S", "dS")
                 written = np.ones(value.shape, bool)
                 seen[name, coord] = StageTile(name, coord, rows, cols, value, written, operand=operand)
-    chain = Chain(inputs, seen, ctas=plan.cluster, b_topk=plan.b_topk)
+    chain = Chain(inputs, seen, problem=SPARSE_MLA_BWD, tiling=tiling_of(plan))
     worst: dict[str, float] = dict.fromkeys([*plan.stages, "dKV rows"], 0.0)
     sums = RowSums.of(inputs.problem.s_kv, inputs.problem.d_qk)
     mask = key_mask(inputs)
@@ -140,7 +141,7 @@ def ratios(run: Run) -> dict[str, float]:
         known = chain.reference(name, coord, tile.rows, tile.cols)
         worst[name] = max(worst[name], ratio(tile.value, known.value, known.bound))
         if name == "dKV":
-            key = mask[coord.token, tile.rows]
-            sums.add(inputs.indices[coord.token, tile.rows][key], tile.value[key])
+            key = mask[coord.group, tile.rows]
+            sums.add(inputs.indices[coord.group, tile.rows][key], tile.value[key])
     worst["dKV rows"] = ratio(run.outputs["dKV"], sums.value, sums.bound())
     return worst

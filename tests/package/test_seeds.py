@@ -16,15 +16,15 @@ import tileproof
 from hypothesis import strategies as st
 from tileproof.conformance.check.property import schedules
 from tileproof.conformance.problems import draws
-from tileproof.conformance.problems.strategies import cases
 from tileproof.emulator import _engine
+from tileproof.spec.problems.sparse_mla_bwd.strategies import cases
 
 # Prints a hash over the cases and schedules of a seed.
 PROGRAM = """
 import hashlib
 from tileproof.conformance.check.property import schedules
 from tileproof.conformance.problems import draws
-from tileproof.conformance.problems.strategies import cases
+from tileproof.spec.problems.sparse_mla_bwd.strategies import cases
 
 seen = hashlib.sha256()
 drawn = cases(576), schedules("all")

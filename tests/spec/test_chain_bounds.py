@@ -6,13 +6,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tileproof.conformance.problems.case import Case, Indices
 from tileproof.reference import walk
-from tileproof.reference.chain import outputs_of
+from tileproof.reference.chain import Known, outputs_of
 from tileproof.spec.arithmetic.rounded import Rounded
 from tileproof.spec.arithmetic.sums import RowSums
+from tileproof.spec.problems.base import Tiling
+from tileproof.spec.problems.sparse_mla_bwd.case import Case, Indices
+from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
 
 TOKENS = (Indices("random", holes=((3, -1),)), Indices("repeated"))
+
+
+def chain_of(inputs, stage: str) -> Known:
+    """An output of a kernel with two CTAs per cluster and k-blocks of 64."""
+    return outputs_of(inputs, stage, problem=SPARSE_MLA_BWD, tiling=Tiling(64, 2))
 
 
 def case(values, seed, **changes):
@@ -27,7 +34,7 @@ def test_the_rounding_model_of_a_kernel_stays_inside(values, seed):
     found = walk.outputs(inputs, m=Rounded())
     exact = walk.outputs(inputs)
     for name in ("delta", "dQ", "dKV"):
-        one = outputs_of(inputs, name)
+        one = chain_of(inputs, name)
         # The walk adds in another order; float64 is far finer than any bound.
         assert (np.abs(one.value - getattr(exact, name)) <= 1e-6 * one.error).all(), name
         assert np.isfinite(one.error).all()
@@ -37,14 +44,14 @@ def test_the_rounding_model_of_a_kernel_stays_inside(values, seed):
 def test_the_bound_is_a_few_roundings_wide():
     inputs = case("normal", 1)
     for name, most in (("dQ", 0.05), ("dKV", 0.02)):
-        one = outputs_of(inputs, name)
+        one = chain_of(inputs, name)
         assert np.median(one.error) < most * np.abs(one.value).max()
 
 
 @pytest.mark.parametrize("what", ("dQ", "dKV"))
 def test_a_dropped_key_or_a_wrong_scale_is_outside(what):
     inputs = case("normal", 2)
-    known = outputs_of(inputs, what)
+    known = chain_of(inputs, what)
     fewer = case("normal", 2, lengths=(127, 128))
     for wrong in (getattr(walk.outputs(fewer), what), 1.05 * known.value):
         assert (np.abs(wrong - known.value) > known.error).any()
@@ -54,7 +61,7 @@ def test_nan_of_a_key_reaches_what_depends_on_it_only():
     inputs = case("normal", 3, nan_key=True)
     row = int(np.flatnonzero(np.isnan(inputs.kv.astype(np.float32)).any(axis=1))[0])
     users = (inputs.indices == row).any(axis=1)
-    dQ, dKV = outputs_of(inputs, "dQ").value, outputs_of(inputs, "dKV").value
+    dQ, dKV = chain_of(inputs, "dQ").value, chain_of(inputs, "dKV").value
     assert np.isnan(dQ[users]).all() and np.isfinite(dQ[~users]).all()
     assert np.isnan(dKV[row]).all() and np.isfinite(np.delete(dKV, row, axis=0)).all()
 

@@ -19,24 +19,21 @@ ALLOWED = {
 }
 # Each room of conformance/: what it may import of the project beside itself and the spec.
 ROOMS = {
-    "problems": ("reference",),
+    "problems": (),
     "drivers": ("kernels", "emulator"),
     "observe": ("conformance.drivers.capture", "reference"),
     "judge": (
-        "conformance.problems",
         "conformance.drivers.capture",
         "conformance.drivers.names",
         "conformance.observe",
         "reference",
         "kernels",
     ),
-    "diagnose": ("conformance.problems", "conformance.observe", "conformance.judge", "reference"),
+    "diagnose": ("conformance.observe", "conformance.judge"),
     "verdict": ("__version__", "conformance.observe", "emulator"),
     "mutants": (
         "conformance.problems",
         "conformance.drivers",
-        "conformance.observe",
-        "conformance.judge",
         "kernels",
         "emulator",
     ),
@@ -52,7 +49,6 @@ ROOMS = {
         "emulator",
     ),
     "explore": (
-        "conformance.problems",
         "conformance.drivers",
         "conformance.observe",
         "conformance.judge",
@@ -102,6 +98,29 @@ def test_a_room_opens_only_its_doors(room: str) -> None:
     assert files
     for path in files:
         assert not forbidden(path.read_text(encoding="utf-8"), through(room)), path
+
+
+@pytest.mark.parametrize("room", [name for name in ROOMS if name not in ("mutants", "corpus")])
+def test_no_general_room_imports_a_problem(room: str) -> None:
+    for path in (ROOT / "conformance" / room).rglob("*.py"):
+        assert not problems_in(path.read_text(encoding="utf-8")), path
+
+
+def problems_in(source: str) -> list[str]:
+    """The modules of single problem types that `source` imports."""
+    folders = [path.parent.name for path in (ROOT / "spec" / "problems").glob("*/__init__.py")]
+    return [
+        name
+        for folder in folders
+        for name in forbidden(source, ("tileproof.conformance",))
+        if f"{name}.".startswith(f"tileproof.spec.problems.{folder}.")
+    ]
+
+
+def test_an_import_of_a_problem_is_seen() -> None:
+    assert problems_in("from tileproof.spec.problems.gemm.inputs import Inputs")
+    assert problems_in("def f():\n    from tileproof.spec.problems.sparse_mla_bwd import stages")
+    assert not problems_in("from tileproof.spec.problems.base import ProblemType")
 
 
 def test_every_room_has_doors_and_they_lead_one_way() -> None:

@@ -29,28 +29,10 @@ GENERAL = ("conformance/", "emulator/", "kernels/")
 NAMES = re.compile(
     r"head128|head64|part0|sparse_mla_bwd|\bd_qk\b|\b(?:512|576)\b|\b(?:dKV|dQ|dP|dS)\b|[\"']P[\"']"
 )
-_IMPORT = "imports the one problem by its name; the problem is to be asked for instead"
-_WIDTH = "the option --d-qk stands for the variants that the first family of kernels has"
 _HOST = "a variant's example in words, and the width as the name of one of its sizes"
 # Files and folders that still name them, and why. The list only shrinks.
 STANDING = {
-    "conformance/problems/": "the generator of the one problem, which goes to the problem's own folder",
-    "conformance/check/": _IMPORT,
-    "conformance/cli/app.py": _WIDTH,
-    "conformance/cli/explore.py": _WIDTH,
-    "conformance/cli/prove.py": _WIDTH,
-    "conformance/cli/trace.py": _WIDTH,
-    "conformance/cli/variants.py": _WIDTH,
-    "conformance/cli/mutants.py": _WIDTH,
-    "conformance/diagnose/": "fault hypotheses of the one problem, which go to the problem's own folder",
-    "conformance/explore/explored.py": _IMPORT,
-    "conformance/judge/compare.py": _IMPORT,
-    "conformance/judge/endtoend.py": _IMPORT,
-    "conformance/judge/machine.py": _IMPORT,
-    "conformance/judge/patterns.py": "a column offset of 512 is told as the start of the RoPE part",
-    "conformance/judge/repeat.py": _IMPORT,
-    "conformance/judge/rows.py": "rows of dKV: the accumulated output of the one problem",
-    "conformance/observe/": _IMPORT,
+    "conformance/cli/variants.py": "the option --d-qk, short for a size that the first kernels have",
     "kernels/edit.py": _HOST,
     "kernels/sink.py": "the host's reduction for d_sink, which belongs to the problem",
     "kernels/target.py": _HOST,
@@ -93,7 +75,7 @@ def test_the_emulator_names_no_kernel() -> None:
 def test_what_still_names_one_says_why() -> None:
     assert all(why for why in STANDING.values())
     assert not standing("conformance/report/terminal.py") and not standing("conformance/judge/new.py")
-    assert standing("conformance/judge/rows.py")
+    assert standing("conformance/cli/variants.py")
 
 
 def test_a_name_in_a_general_room_is_seen() -> None:
@@ -119,8 +101,6 @@ SHARED = {
     "Target": "a kernel; a processor in the grammar of spellings; what a mutant is planted in",
     "Buffer": "of a launch description; of the emulator",
     "Place": "of an edit; of a tile",
-    "Tile": "of a problem; of its fault hypotheses",
-    "Launched": "a tutorial's launch; the problem's fault hypotheses'",
     "Row": "of the synchronisation catalogue; of the instruction table",
     "Mutant": "a kernel's; a synchronisation mutant",
     "Gemm": "the problem; a tutorial's sizes",

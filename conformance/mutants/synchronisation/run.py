@@ -13,7 +13,6 @@ from tileproof.conformance.drivers.names import PlanNames
 from tileproof.conformance.mutants.defects import build_planted
 from tileproof.conformance.mutants.synchronisation.catalogue import expected_of
 from tileproof.conformance.mutants.synchronisation.ptx import Program
-from tileproof.conformance.problems.case import Case, Indices
 from tileproof.conformance.problems.generators import small
 from tileproof.emulator import Finding, Memory, Module, Schedule
 from tileproof.emulator.hang import Names, Root
@@ -25,6 +24,7 @@ from tileproof.kernels.registry import kernels
 from tileproof.kernels.target import Target
 from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.problems.sparse_mla_bwd.case import Case, Indices
 
 SCHEDULES = (
     Schedule("early"),

@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.problems.base import TileCoord, Tiling
+from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling
+from tileproof.spec.problems.cases import Generator
 from tileproof.spec.problems.gemm import stages
 from tileproof.spec.problems.gemm.inputs import Inputs
 from tileproof.spec.stage import Stage
 
 
 @dataclass(frozen=True)
-class Gemm:
+class Gemm(ProblemType):
     """A group is what one cluster writes of D, a k-block a tile along K.
 
     The tiling says what a CTA's tile of D is and how many CTAs of a cluster lie along M and N; ranks count
@@ -26,12 +27,20 @@ class Gemm:
     changed: Mapping[str, Stage] | None = None
     walked: str = "K"
     shared: tuple[str, ...] = ("M", "N")
-    stacked: bool = False
-    hypotheses: bool = False
 
     @property
     def name(self) -> str:
         return "gemm_bias" if self.biased else "gemm"
+
+    @property
+    def generator(self) -> Generator:
+        from tileproof.spec.problems.gemm import generator
+
+        return generator
+
+    @property
+    def unit(self) -> str:
+        return "cluster tile"
 
     @property
     def stages(self) -> Mapping[str, Stage]:
@@ -54,6 +63,9 @@ class Gemm:
         counts = [inputs.sizes[axis] // self._span(tiling, axis) for axis in self.shared]
         return range(counts[0] * counts[1])
 
+    def group_at(self, inputs: Inputs, tiling: Tiling, cluster: tuple[int, int, int]) -> int:
+        return cluster[0] + cluster[1] * (inputs.sizes["M"] // self._span(tiling, "M"))
+
     def k_blocks(self, inputs: Inputs, tiling: Tiling, group: int) -> int:
         return inputs.sizes["K"] // tiling.block
 
@@ -65,18 +77,14 @@ class Gemm:
         return slice(first, first + span)
 
     def region(self, inputs: Inputs, tiling: Tiling, coord: TileCoord, axis: str) -> slice:
+        whole = coord.k_block if axis == self.walked else coord.cta
+        if whole is None:
+            return self.extent(inputs, tiling, coord.group, axis)
         if axis == self.walked:
-            first = (coord.k_block or 0) * tiling.block
-            return slice(first, first + tiling.block)
-        rank = coord.cta or 0
-        at = rank % tiling.along("M") if axis == "M" else rank // tiling.along("M")
-        first = self.extent(inputs, tiling, coord.token, axis).start + at * tiling.tile(axis)
+            return slice(whole * tiling.block, (whole + 1) * tiling.block)
+        at = whole % tiling.along("M") if axis == "M" else whole // tiling.along("M")
+        first = self.extent(inputs, tiling, coord.group, axis).start + at * tiling.tile(axis)
         return slice(first, first + tiling.tile(axis))
-
-    def place(
-        self, inputs: Inputs, tiling: Tiling, coord: TileCoord, axes: tuple[str, ...]
-    ) -> tuple[Any, ...]:
-        return tuple(self.region(inputs, tiling, coord, axis) for axis in axes)
 
     def size(self, inputs: Inputs, axis: str) -> int:
         return inputs.sizes[axis]
@@ -90,9 +98,7 @@ class Gemm:
             raise TileproofError("unknown ground data", where=f"stage inputs {name!r}")
         return np.asarray(getattr(inputs, name))[parts[name]]
 
-    def rows(self, inputs: Inputs, tiling: Tiling, group: int, stage: str) -> tuple[Any, Any]:
-        raise TileproofError("no tile of a product is added to rows", where=f"stage {stage}")
-
 
 GEMM = Gemm()
 GEMM_BIAS = Gemm(biased=True)
+PROBLEMS = (GEMM, GEMM_BIAS)

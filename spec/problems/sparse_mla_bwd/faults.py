@@ -3,64 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.spec.arithmetic.exact import F64
 from tileproof.spec.numerics import LOG2_E, round_bf16
-from tileproof.spec.problems.base import TileCoord
-from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
+from tileproof.spec.problems.faults import F64, Alternative, Faults, LaunchView, Operands, WrongTile
+from tileproof.spec.problems.sparse_mla_bwd import coordinates, gathers
+from tileproof.spec.problems.sparse_mla_bwd.inputs import D_V, Inputs
 from tileproof.spec.problems.sparse_mla_bwd.tiling import k_blocks
-from tileproof.spec.stage import Stage
 
-Operands = Mapping[str, Any]
-
-
-class Launched(Protocol):
-    """What a hypothesis may ask of the launch: its inputs, and the operands that the kernel had."""
-
-    inputs: Inputs
-    b_topk: int
-
-    def stage(self, name: str) -> Stage:
-        """The stage of that name."""
-
-    def copy_of(self, name: str, coord: TileCoord) -> F64:
-        """The rounded copy of a tile that the kernel's MMAs read."""
+Make = Callable[[LaunchView, WrongTile], Iterator[Alternative]]
+GATHER_ROWS = 4  # kv rows of one tile::gather4
+WARP_LANES = 32
 
 
-@dataclass(frozen=True)
-class Alternative:
-    """The whole tile as `cause` would have left it, within `bound`."""
+class SparseMlaFaults(Faults):
+    """The hypotheses by stage, gathered kv rows, and the codes of coordinate cases."""
 
-    cause: str
-    value: F64
-    bound: F64
+    def alternatives(self, launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:
+        if tile.stage in _STAGES:
+            with np.errstate(invalid="ignore", over="ignore"):
+                yield from _STAGES[tile.stage](launched, tile)
+
+    def operand_rows(
+        self, launched: LaunchView, tile: WrongTile, a: F64, b: F64, names: tuple[str, str]
+    ) -> str:
+        return gathers.explain_rows(launched.inputs, tile, a, b) if names[1] in ("k", "v") else ""
+
+    def poison(self, launched: LaunchView, tile: WrongTile) -> str:
+        tiles_of_keys = launched.stage(tile.stage).tile == ("h_q", "B_TOPK")
+        return gathers.explain_poison(launched.inputs, tile) if tiles_of_keys else ""
+
+    def scales(self, inputs: Inputs) -> Mapping[str, float]:
+        p = inputs.problem
+        return {
+            "sm_scale": p.sm_scale,
+            "1 / sm_scale": 1 / p.sm_scale,
+            "log2(e)": LOG2_E,
+            "sm_scale * log2(e)": p.sm_scale * LOG2_E,
+            "1 / sqrt(d_qk)": p.d_qk**-0.5,
+            "sqrt(d_qk)": p.d_qk**0.5,
+        }
+
+    def names(self, inputs: Inputs, stage: str, found: float) -> str:
+        p = inputs.problem
+        if stage not in ("P", "delta"):
+            return ""
+        origin = coordinates.decode(found, p.d_qk if stage == "P" else p.d_v)
+        if origin is None:
+            return "the value found is no single coordinate: zero, a sum or a scaled value"
+        first = origin.column_tile * coordinates.COLUMN_TILE
+        columns = f"columns {first}..{first + coordinates.COLUMN_TILE - 1}"
+        heads = f"a head congruent to {origin.head_class} modulo {coordinates.HEAD_CLASSES}"
+        if stage == "P":
+            return f"the value found comes from kv row {origin.row}, {columns}, and {heads}"
+        token, head = divmod(origin.row, p.h_q)
+        return f"the value found comes from dO of token {token}, head {head}, {columns}, and o of {heads}"
+
+    def part(self, unit: str, low: int, high: int, size: int, ctas: int) -> str:
+        count = high - low
+        if unit == "slot" and count * ctas == size and low % count == 0:
+            return f"the half of the keys that CTA {low // count} loads"
+        if unit == "slot" and count == GATHER_ROWS and low % GATHER_ROWS == 0:
+            return "one gather4"
+        if unit == "column" and size > D_V and (low, high) in ((0, D_V), (D_V, size)):
+            return "RoPE" if low else "NoPE"
+        if unit == "head" and count == WARP_LANES and low % WARP_LANES == 0:
+            return "the lanes of one warp"
+        return ""
 
 
-@dataclass(frozen=True)
-class Tile:
-    """The tile in question: stage, place, operands, and whether its rounded copy is what is seen."""
-
-    stage: str
-    coord: TileCoord
-    operands: Operands
-    copy: bool
-
-
-Make = Callable[[Launched, Tile], Iterator[Alternative]]
-
-
-def alternatives(launched: Launched, tile: Tile) -> Iterator[Alternative]:
-    """The alternatives to the formula of the tile's stage, on the operands that the kernel had."""
-    if tile.stage in _STAGES:
-        with np.errstate(invalid="ignore", over="ignore"):
-            yield from _STAGES[tile.stage](launched, tile)
-
-
-def _under(launched: Launched, tile: Tile, changes: Mapping[str, Operands]) -> Iterator[Alternative]:
+def _under(launched: LaunchView, tile: WrongTile, changes: Mapping[str, Operands]) -> Iterator[Alternative]:
     """The stage itself on changed operands."""
     stage = launched.stage(tile.stage)
     for cause, change in changes.items():
@@ -68,7 +82,7 @@ def _under(launched: Launched, tile: Tile, changes: Mapping[str, Operands]) -> I
         yield Alternative(cause, term.value, term.errors)
 
 
-def _softmax(launched: Launched, tile: Tile) -> Iterator[Alternative]:
+def _softmax(launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:
     lse, mask = (tile.operands[name] for name in ("lse", "mask"))
     factor = launched.inputs.problem.sm_scale
     yield from _under(
@@ -87,7 +101,7 @@ def _softmax(launched: Launched, tile: Tile) -> Iterator[Alternative]:
     )
 
 
-def _gradient(launched: Launched, tile: Tile) -> Iterator[Alternative]:
+def _gradient(launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:
     delta = tile.operands["delta"].value
     p = launched.inputs.problem
     yield from _under(
@@ -110,9 +124,9 @@ def _neighbours(heads: F64) -> F64:
     return heads.reshape(-1, 2)[:, ::-1].reshape(-1)
 
 
-def _query_gradient(launched: Launched, tile: Tile) -> Iterator[Alternative]:
+def _query_gradient(launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:
     dS, k = (tile.operands[name].value for name in ("dS", "k"))
-    blocks, size = k_blocks(launched.inputs, tile.coord.token, launched.b_topk), launched.b_topk
+    blocks, size = k_blocks(launched.inputs, tile.coord.group, launched.tiling.block), launched.tiling.block
     slot = np.arange(blocks * size)
 
     def weighted(weight: npt.NDArray[np.float64]) -> Operands:
@@ -136,7 +150,7 @@ def _query_gradient(launched: Launched, tile: Tile) -> Iterator[Alternative]:
     yield from _under(launched, tile, changes)
 
 
-def _key_gradient(launched: Launched, tile: Tile) -> Iterator[Alternative]:
+def _key_gradient(launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:
     S, dS = (tile.operands[name].value for name in ("S", "dS"))
     changes: dict[str, Operands] = {
         "S^T dO is missing": {"S": np.zeros_like(S)},
@@ -147,7 +161,7 @@ def _key_gradient(launched: Launched, tile: Tile) -> Iterator[Alternative]:
         "S stands in the place of dS": {"dS": S},
         "dS stands in the place of S": {"S": dS},
     }
-    for other in range(k_blocks(launched.inputs, tile.coord.token, launched.b_topk)):
+    for other in range(k_blocks(launched.inputs, tile.coord.group, launched.tiling.block)):
         if other != tile.coord.k_block:
             there = replace(tile.coord, k_block=other)
             for name in ("S", "dS"):

@@ -8,14 +8,17 @@ from typing import Any
 
 import numpy as np
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.problems.base import PartOf, TileCoord, Tiling
+from tileproof.spec.plan import KernelPlan
+from tileproof.spec.problems.base import PartOf, ProblemType, TileCoord, Tiling
+from tileproof.spec.problems.cases import Generator
+from tileproof.spec.problems.faults import Faults
 from tileproof.spec.problems.sparse_mla_bwd import stages, tiling
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
 from tileproof.spec.stage import Stage
 
 
 @dataclass(frozen=True)
-class SparseMlaBwd:
+class SparseMlaBwd(ProblemType):
     """A group is a query token, a k-block some of its slots; each CTA has its part of the heads.
 
     `changed`: stages in the place of the problem's own, for tests that plant an error in one.
@@ -25,8 +28,26 @@ class SparseMlaBwd:
     name: str = "sparse_mla_bwd"
     walked: str = "B_TOPK"
     shared: tuple[str, ...] = ("h_q",)
-    stacked: bool = True
-    hypotheses: bool = True
+
+    @property
+    def generator(self) -> Generator:
+        from tileproof.spec.problems.sparse_mla_bwd import generator
+
+        return generator
+
+    @property
+    def faults(self) -> Faults:
+        from tileproof.spec.problems.sparse_mla_bwd.faults import SparseMlaFaults
+
+        return SparseMlaFaults()
+
+    @property
+    def unselected(self) -> str:
+        return "no key selects"
+
+    @property
+    def unit(self) -> str:
+        return "token"
 
     @property
     def stages(self) -> Mapping[str, Stage]:
@@ -44,12 +65,11 @@ class SparseMlaBwd:
         return slice(0, self.size(inputs, axis))
 
     def region(self, inputs: Inputs, cut: Tiling, coord: TileCoord, axis: str) -> slice:
-        if axis == "h_q":
-            return tiling.rows_of(inputs.problem, coord.cta or 0, cut.ctas)
-        if axis == self.walked:
-            first = (coord.k_block or 0) * cut.block
-            return slice(first, first + cut.block)
-        return slice(0, self.size(inputs, axis))
+        if axis == "h_q" and coord.cta is not None:
+            return tiling.rows_of(inputs.problem, coord.cta, cut.ctas)
+        if axis == self.walked and coord.k_block is not None:
+            return slice(coord.k_block * cut.block, (coord.k_block + 1) * cut.block)
+        return self.extent(inputs, cut, coord.group, axis)
 
     def size(self, inputs: Inputs, axis: str) -> int:
         size: int = inputs.problem.topk if axis == self.walked else getattr(inputs.problem, axis)
@@ -73,10 +93,35 @@ class SparseMlaBwd:
     def words(self) -> Mapping[str, str]:
         return {"h_q": "head", "B_TOPK": "slot", "d_qk": "column", "d_v": "column", "s_kv": "kv row"}
 
+    def output(self, stage: str) -> tuple[str, ...]:
+        return ("s_q", *self.stages[stage].tile)
+
+    def sizes(self, inputs: Inputs) -> Mapping[str, int]:
+        return {name: getattr(inputs.problem, name) for name in ("h_q", "d_qk", "d_v")}
+
+    def require(self, inputs: Inputs, plan: KernelPlan) -> None:
+        for name in ("h_q", "d_v"):
+            found, made = getattr(inputs.problem, name), getattr(plan, name)
+            if found != made:
+                raise TileproofError(
+                    f"{plan.name} is not made for this {name}",
+                    where=f"problem.{name}",
+                    expected=str(made),
+                    found=str(found),
+                )
+        if inputs.problem.topk % plan.b_topk:
+            raise TileproofError(
+                "topk is not a multiple of the kernel's B_TOPK",
+                where="problem.topk",
+                expected=f"a multiple of {plan.b_topk}",
+                found=str(inputs.problem.topk),
+                do="pad the indices with -1",
+            )
+
     def place(self, inputs: Inputs, cut: Tiling, coord: TileCoord, axes: tuple[str, ...]) -> tuple[Any, ...]:
         own = {"topk": self.walked}
         return tuple(
-            coord.token if axis == "s_q" else self.region(inputs, cut, coord, own.get(axis, axis))
+            coord.group if axis == "s_q" else self.region(inputs, cut, coord, own.get(axis, axis))
             for axis in axes
         )
 
@@ -86,3 +131,4 @@ class SparseMlaBwd:
 
 
 SPARSE_MLA_BWD = SparseMlaBwd()
+PROBLEMS = (SPARSE_MLA_BWD,)

@@ -81,7 +81,7 @@ def element(problem: Problem, place: Place, b_topk: int = B_TOPK, ctas: int = 2)
     coord = place.coord
     if coord.cta is None or coord.k_block is None:
         raise TileproofError("only places in [h_q, topk] tiles have a head and a slot", where=str(coord))
-    return coord.token, coord.cta * (problem.h_q // ctas) + place.row, coord.k_block * b_topk + place.col
+    return coord.group, coord.cta * (problem.h_q // ctas) + place.row, coord.k_block * b_topk + place.col
 
 
 def gather(inputs: Inputs, token: int, cols: slice) -> Array:

@@ -8,10 +8,10 @@ import pytest
 from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.run import KernelUnderTest
 from tileproof.conformance.check.under_test import on_emulator
-from tileproof.conformance.problems.case import Case, past_the_rings
-from tileproof.conformance.problems.edges import edges, smaller
 from tileproof.kernels.edit import Edit, Place
 from tileproof.kernels.registry import kernel
+from tileproof.spec.problems.sparse_mla_bwd.case import Case, past_the_rings
+from tileproof.spec.problems.sparse_mla_bwd.edges import edges, smaller
 from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK
 
 CONTEXT, KERNEL = "sm100/context.cuh", "sm100/head128_part0/kernel.cuh"

@@ -10,8 +10,8 @@ from tileproof.conformance.cli.app import main
 from tileproof.conformance.drivers import emulator
 from tileproof.conformance.drivers.capture import Schedule
 from tileproof.conformance.mutants.defects import build_planted, defect
-from tileproof.conformance.problems.case import Case, Indices
 from tileproof.kernels.registry import kernel
+from tileproof.spec.problems.sparse_mla_bwd.case import Case, Indices
 
 PART0 = "head128-part0"
 # The first line of the root, and what its evidence says.

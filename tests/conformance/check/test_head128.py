@@ -13,9 +13,9 @@ from tileproof.conformance.drivers import emulator
 from tileproof.conformance.drivers.capture import RunResult, Schedule
 from tileproof.conformance.judge.rows import plant_canaries
 from tileproof.conformance.observe.observation import observe
-from tileproof.conformance.problems.case import Case, Indices, selected
 from tileproof.kernels.registry import kernel
 from tileproof.spec.numerics import round_bf16
+from tileproof.spec.problems.sparse_mla_bwd.case import Case, Indices, selected
 
 from tests.kit.doubles import Driven
 

@@ -11,8 +11,8 @@ from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.run import run_case
 from tileproof.conformance.check.under_test import on_emulator
 from tileproof.conformance.drivers.capture import Schedule
-from tileproof.conformance.problems.case import Case, Indices
 from tileproof.kernels.registry import kernel
+from tileproof.spec.problems.sparse_mla_bwd.case import Case, Indices
 
 KERNEL = kernel("head128-part0")
 WHOLE = Case(

@@ -8,10 +8,10 @@ import pytest
 from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.run import KernelUnderTest
 from tileproof.conformance.drivers.capture import MachineFinding, RunResult, Schedule, Waiter
-from tileproof.conformance.problems.case import Case
 from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plans import head128_part0
+from tileproof.spec.problems.sparse_mla_bwd.case import Case
 
 from tests.kit.doubles import Driven, honest, machine
 

@@ -63,7 +63,9 @@ def test_information_exits_0(capfd, words):
 
 def test_stages_as_json(capfd):
     code, out, _ = run(capfd, "stages", "--json")
-    assert code == 0 and [row["stage"] for row in json.loads(out)] == list(STAGES)
+    assert code == 0 and [
+        row["stage"] for row in json.loads(out) if row["problem"] == "sparse_mla_bwd"
+    ] == list(STAGES)
 
 
 def test_kernels_as_json(capfd):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from tileproof.conformance.check.run import RunVerdict, judge
 from tileproof.conformance.diagnose.faults import LAYOUTS
-from tileproof.conformance.problems.case import Case, Indices
 from tileproof.spec.plans import head128_part0
+from tileproof.spec.problems.sparse_mla_bwd.case import Case, Indices
 from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
 from tileproof.spec.problems.sparse_mla_bwd.tiling import gather
 

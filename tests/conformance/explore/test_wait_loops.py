@@ -8,12 +8,12 @@ import re
 import numpy as np
 import pytest
 from tileproof.conformance.explore.explored import Explored
-from tileproof.conformance.problems.case import one_token
 from tileproof.emulator import LaunchResult, Schedule
 from tileproof.emulator.explore import explore
 from tileproof.emulator.judge import Judge, Outputs
 from tileproof.kernels.compile import Built
 from tileproof.kernels.registry import kernel
+from tileproof.spec.problems.sparse_mla_bwd.case import one_token
 
 from tests.kit.ptx import Memory, init_barrier, run
 

@@ -9,10 +9,10 @@ import pytest
 from tileproof.conformance.drivers import emulator
 from tileproof.conformance.drivers.capture import RunResult, Schedule
 from tileproof.conformance.judge.machine import machine_findings
-from tileproof.conformance.problems.case import one_token
 from tileproof.kernels.launch import Launch, Struct
 from tileproof.kernels.registry import kernel
 from tileproof.spec.plan import KernelPlan
+from tileproof.spec.problems.sparse_mla_bwd.case import one_token
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
 
 KERNELS = ["head128", "head128-part0"]

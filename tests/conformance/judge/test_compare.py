@@ -12,9 +12,10 @@ from tileproof.conformance.judge.compare import compare, index, wrong_elements
 from tileproof.conformance.judge.patterns import arrangement, permutation_words
 from tileproof.conformance.observe.observation import observe
 from tileproof.conformance.observe.tiles import Chain, Reference, StageTile
-from tileproof.conformance.problems.case import Case, Indices
 from tileproof.spec.plans import head128_part0
-from tileproof.spec.problems.base import TileCoord
+from tileproof.spec.problems.base import TileCoord, Tiling
+from tileproof.spec.problems.sparse_mla_bwd.case import Case, Indices
+from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
 
 from tests.kit.doubles import machine
 
@@ -58,7 +59,7 @@ def test_unwritten_is_wrong_even_if_equal():
 def test_an_error_just_outside_the_bound_is_the_only_wrong_element(values, seed, row, col):
     inputs = Case(512, s_kv=90, tokens=(Indices("random"),), values=values, seed=seed).inputs()
     view = observe(PLAN, inputs, machine(PLAN, inputs), "production")
-    chain = Chain(inputs)
+    chain = Chain(inputs, problem=SPARSE_MLA_BWD, tiling=Tiling(64, 2))
     assert not compare(chain, view.tiles).divergences
     victim = next(t for t in view.tiles if t.stage == "P" and t.coord.cta == 1)
     want = chain.reference("P", victim.coord, victim.rows, victim.cols)
@@ -74,7 +75,10 @@ def test_stages_are_judged_on_the_kernels_own_inputs():
     view = observe(PLAN, inputs, machine(PLAN, inputs), "production")
     rows, cols, coord = slice(0, 64), slice(0, 64), TileCoord(0, 0, 0)
     doubled = {key: replace(t, value=2 * t.value) for key, t in index(view.tiles).items()}
-    own, other = Chain(inputs, index(view.tiles)), Chain(inputs, doubled)
+    own, other = (
+        Chain(inputs, tiles, problem=SPARSE_MLA_BWD, tiling=Tiling(64, 2))
+        for tiles in (index(view.tiles), doubled)
+    )
     S_own, S_other = (chain.reference("S", coord, rows, cols).value for chain in (own, other))
     assert not np.allclose(S_own, S_other)
     assert np.array_equal(
@@ -103,7 +107,17 @@ def mask(*places):
     ),
 )
 def test_arrangements(wrong, words):
-    assert arrangement(wrong, rows_first=64, cols_first=128) == words
+    assert (
+        arrangement(
+            wrong,
+            rows_first=64,
+            cols_first=128,
+            units=("head", "slot"),
+            ctas=2,
+            part=SPARSE_MLA_BWD.faults.part,
+        )
+        == words
+    )
 
 
 @pytest.mark.parametrize(

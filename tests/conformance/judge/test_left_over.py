@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from tileproof.conformance.drivers import emulator
 from tileproof.conformance.explore import tutorials
-from tileproof.conformance.problems.case import one_token
 from tileproof.emulator import LaunchResult, Schedule
 from tileproof.kernels.registry import kernel
+from tileproof.spec.problems.sparse_mla_bwd.case import one_token
 
 LATE = Schedule("late")
 

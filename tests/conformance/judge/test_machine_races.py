@@ -9,8 +9,8 @@ from tileproof.conformance.drivers import emulator
 from tileproof.conformance.drivers.capture import Schedule
 from tileproof.conformance.judge.machine import machine_findings
 from tileproof.conformance.observe.finding import Finding
-from tileproof.conformance.problems.case import one_token
 from tileproof.kernels.registry import kernel
+from tileproof.spec.problems.sparse_mla_bwd.case import one_token
 
 FENCE = "fence.proxy.async.shared::cta;"
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tileproof.conformance.drivers import emulator
 from tileproof.conformance.drivers.capture import Schedule
-from tileproof.conformance.problems.case import Case, Indices, one_token
 from tileproof.kernels.launch import Buffer, Launch, Scalar, Struct, TensorMapSpec
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.problems.sparse_mla_bwd.case import Case, Indices, one_token
 from tileproof.tools.crosscheck.input import respell_waits, sentryward_input
 from tileproof.tools.crosscheck.opinion import second_opinion
 

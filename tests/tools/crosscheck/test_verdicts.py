@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from tileproof.conformance.cli import app as cli
 from tileproof.conformance.cli.prove import conclusion
-from tileproof.conformance.problems.case import one_token
 from tileproof.kernels.registry import kernel
+from tileproof.spec.problems.sparse_mla_bwd.case import one_token
 from tileproof.tools.crosscheck import opinion as prove
 from tileproof.tools.crosscheck.opinion import Budget, Ended, Opinion, judged, run_limited, second_opinion
 from tileproof.tools.crosscheck.programs import launch_of, programs

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 from tileproof.conformance.drivers import emulator
 from tileproof.conformance.drivers.capture import Schedule
-from tileproof.conformance.problems.case import one_token
 from tileproof.kernels.launch import Launch
 from tileproof.kernels.registry import kernel
+from tileproof.spec.problems.sparse_mla_bwd.case import one_token
 
 SYNC = re.compile(
     r"\s*(?:@!?%\w+\s+)?(?P<opcode>fence|tcgen05\.(?:fence|wait|commit)|mbarrier\.(?:init|arrive|try_wait)"

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hypothesis import strategies as st
-from tileproof.conformance.problems.case import INT_MAX, INT_MIN, ORDERS, VALUES, Case, Indices, Order
+from tileproof.spec.problems.sparse_mla_bwd.case import INT_MAX, INT_MIN, ORDERS, VALUES, Case, Indices, Order
 from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, Inputs
 
 MAX_TOKENS = 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
@@ -10,6 +11,7 @@ import numpy as np
 from hypothesis import strategies as st
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
+from tileproof.spec.problems.cases import EdgeCase
 from tileproof.spec.problems.gemm.inputs import Inputs, validate
 
 Values = Literal["zeros", "coordinates", "integers", "normal", "tiny"]
@@ -85,9 +87,29 @@ class GemmCase:
             ) from None  # fmt: skip
 
 
-def is_case(text: str) -> bool:
-    """Whether the text is a case of a product."""
-    return '"problem":"gemm"' in text.replace(" ", "")
+def drawn(plan: KernelPlan) -> st.SearchStrategy[GemmCase]:
+    """Cases for the kernel of `plan`."""
+    return cases(steps(plan))
+
+
+def edges(plan: KernelPlan) -> dict[str, EdgeCase]:
+    """One k-block, and two more than the deepest ring has stages."""
+    return {f"{blocks} k-blocks": EdgeCase(small(plan, blocks)) for blocks in (1, plan.depth + 2)}
+
+
+def smaller(case: GemmCase) -> Iterator[GemmCase]:
+    """None: an edge is one tile as it is."""
+    return iter(())
+
+
+def small(plan: KernelPlan, blocks: int | None = None) -> GemmCase:
+    """One cluster's tile with `blocks` k-blocks; None: two more than the deepest ring has stages."""
+    return GemmCase(*steps(plan), k_tiles=blocks or plan.depth + 2, values="normal")
+
+
+def from_json(text: str) -> GemmCase:
+    """The case of `GemmCase.as_json`."""
+    return GemmCase.from_json(text)
 
 
 @st.composite

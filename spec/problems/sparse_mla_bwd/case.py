@@ -13,9 +13,9 @@ from typing import Any, Literal, get_args, get_type_hints
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.problems import coordinates
-from tileproof.reference.walk import forward
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.problems.sparse_mla_bwd import coordinates
+from tileproof.spec.problems.sparse_mla_bwd.forward import forward
 from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, Inputs, Problem, key_mask, validate
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
@@ -45,7 +45,7 @@ class Indices:
 
 @dataclass(frozen=True)
 class Case:
-    """One problem: sizes, index patterns (one a token), lengths, value class and seed of the arrays.
+    """One problem: sizes, index patterns (one per token), lengths, value class and seed of the arrays.
 
     `lengths` may hold values outside 0..topk, which a kernel clamps. `poison`: kv rows that no token selects
     hold NaN or inf. `nan_key`: the first key of the first token that has one holds NaN.
@@ -211,7 +211,7 @@ def _check(case: Case) -> None:
     ):
         raise ValueError("unknown value class or index order, or no token")
     if case.lengths is not None and len(case.lengths) != len(case.tokens):
-        raise ValueError("one length a token is wanted")
+        raise ValueError("one length per token is wanted")
     for token in case.tokens:
         if any(not 0 <= slot < case.topk or not INT_MIN <= index <= INT_MAX for slot, index in token.holes):
             raise ValueError("a hole lies outside the indices or is no int32")

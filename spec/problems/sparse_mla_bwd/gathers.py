@@ -3,53 +3,49 @@
 from __future__ import annotations
 
 import numpy as np
-from tileproof.conformance.diagnose.faults import COLUMN_TILE, Product
-from tileproof.conformance.observe.tiles import F64, Chain, StageTile
 from tileproof.spec.arithmetic.bound import BOUND, Bounded
-from tileproof.spec.problems.sparse_mla_bwd.inputs import key_mask
-from tileproof.spec.problems.sparse_mla_bwd.stages import stage
+from tileproof.spec.problems.faults import F64, WrongTile
+from tileproof.spec.problems.sparse_mla_bwd.coordinates import COLUMN_TILE
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
 
 SHOWN = 3
 
 
-def explain_rows(chain: Chain, tile: StageTile, product: Product, found: F64, wrong: np.ndarray) -> str:
-    """Words naming the kv row behind each wrong column; "" unless every wrong column is explained.
+def explain_rows(inputs: Inputs, tile: WrongTile, a: F64, b: F64) -> str:
+    """Words naming the kv row behind each wrong column of a b^T, `a` [heads, K] and `b` [slots, K] being kv
+    rows; "" unless every wrong column is explained.
 
     A column counts as explained when one kv row (or a zero row), for the whole sum or for one of its column
     tiles, reproduces every head of it.
     """
-    if product.names[1] not in ("k", "v"):
-        return ""
-    width = product.a.shape[1]
-    pool = np.zeros((chain.inputs.problem.s_kv + 1, width))
-    pool[:-1] = chain.inputs.kv[:, :width].astype(np.float64)
+    width = a.shape[1]
+    pool = np.zeros((inputs.problem.s_kv + 1, width))
+    pool[:-1] = inputs.kv[:, :width].astype(np.float64)
     finite = np.flatnonzero(np.isfinite(pool).all(axis=1))
-    columns = [int(j) for j in np.flatnonzero(wrong.any(axis=0))]
+    columns = [int(j) for j in np.flatnonzero(tile.wrong.any(axis=0))]
     tiles = [slice(0, width), *(slice(k, k + COLUMN_TILE) for k in range(0, width, COLUMN_TILE))]
     for part in tiles:
         sources: dict[int, int] = {}
         for j in columns:
-            row = _source(chain, tile, product, found[:, j], j, part, pool, finite)
+            row = _source(inputs, tile, a, b, j, part, pool, finite)
             if row is None:
                 break
             sources[j] = row
         else:
-            if all(_is_own(chain, tile, j, row) for j, row in sources.items()):
+            if all(_is_own(inputs, tile, j, row) for j, row in sources.items()):
                 return ""  # the right rows: something else is wrong
-            return _words(chain, tile, sources, part, width)
+            return _words(inputs, tile, sources, part, width)
     return ""
 
 
-def explain_poison(chain: Chain, tile: StageTile, wrong: np.ndarray) -> str:
+def explain_poison(inputs: Inputs, tile: WrongTile) -> str:
     """Words when each column that is not finite belongs to a slot that is no key, but names such a kv row."""
-    if stage(tile.stage).tile != ("h_q", "B_TOPK"):
-        return ""
-    own, mask = chain.inputs.indices[tile.coord.token], key_mask(chain.inputs)[tile.coord.token]
-    slots = tile.cols.start + np.flatnonzero(wrong.any(axis=0))
+    own, mask = inputs.indices[tile.coord.group], key_mask(inputs)[tile.coord.group]
+    slots = tile.cols.start + np.flatnonzero(tile.wrong.any(axis=0))
     index = own[slots]
-    if mask[slots].any() or ((index < 0) | (index >= chain.inputs.problem.s_kv)).any():
+    if mask[slots].any() or ((index < 0) | (index >= inputs.problem.s_kv)).any():
         return ""
-    if np.isfinite(chain.inputs.kv[index].astype(np.float32)).all(axis=1).any():
+    if np.isfinite(inputs.kv[index].astype(np.float32)).all(axis=1).any():
         return ""
     told = [f"slot {int(s)} (no key, index {int(own[s])}) holds that row all the same" for s in slots[:SHOWN]]
     more = f"; {slots.size - SHOWN} more slots likewise" if slots.size > SHOWN else ""
@@ -57,10 +53,10 @@ def explain_poison(chain: Chain, tile: StageTile, wrong: np.ndarray) -> str:
 
 
 def _source(
-    chain: Chain,
-    tile: StageTile,
-    product: Product,
-    column: F64,
+    inputs: Inputs,
+    tile: WrongTile,
+    a: F64,
+    b: F64,
     j: int,
     part: slice,
     pool: F64,
@@ -69,29 +65,30 @@ def _source(
     """The kv row (s_kv: a zero row) that, used for `part` of column j, gives the values found; None if
     none does.
     """
-    rows = np.repeat(product.b[j : j + 1], candidates.size, axis=0)
+    column = tile.found[:, j]
+    rows = np.repeat(b[j : j + 1], candidates.size, axis=0)
     rows[:, part] = pool[candidates][:, part]
-    other = BOUND.matmul(Bounded(product.a), BOUND.transpose(Bounded(rows)))
+    other = BOUND.matmul(Bounded(a), BOUND.transpose(Bounded(rows)))
     with np.errstate(invalid="ignore"):
         fits = candidates[(np.abs(column[:, None] - other.value) <= other.errors).all(axis=0)]
     if fits.size == 0:
         return None
     # Prefer a row that the token's own slots name, nearest slot first: equal rows are common.
-    own = chain.inputs.indices[tile.coord.token]
+    own = inputs.indices[tile.coord.group]
     near = sorted(range(own.size), key=lambda slot: abs(slot - (tile.cols.start + j)))
     named = [int(own[slot]) for slot in near if own[slot] in fits]
     return named[0] if named else int(fits[0])
 
 
-def _is_own(chain: Chain, tile: StageTile, j: int, row: int) -> bool:
+def _is_own(inputs: Inputs, tile: WrongTile, j: int, row: int) -> bool:
     slot = tile.cols.start + j
-    own, mask = (x[tile.coord.token] for x in (chain.inputs.indices, key_mask(chain.inputs)))
+    own, mask = (x[tile.coord.group] for x in (inputs.indices, key_mask(inputs)))
     return bool(mask[slot]) and row == int(own[slot])
 
 
-def _words(chain: Chain, tile: StageTile, sources: dict[int, int], part: slice, width: int) -> str:
-    token, s_kv = tile.coord.token, chain.inputs.problem.s_kv
-    own, mask = chain.inputs.indices[token], key_mask(chain.inputs)[token]
+def _words(inputs: Inputs, tile: WrongTile, sources: dict[int, int], part: slice, width: int) -> str:
+    token, s_kv = tile.coord.group, inputs.problem.s_kv
+    own, mask = inputs.indices[token], key_mask(inputs)[token]
     told = []
     for j, row in list(sources.items())[:SHOWN]:
         slot = tile.cols.start + j

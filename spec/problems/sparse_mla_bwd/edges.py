@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tileproof.conformance.problems.case import INT_MAX, Case, Indices
+from tileproof.spec.problems.sparse_mla_bwd.case import INT_MAX, Case, Indices
 from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK
 
 MANY_ROWS = 5000  # rows of kv that no 12-bit index reaches

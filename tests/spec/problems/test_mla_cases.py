@@ -6,12 +6,20 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
-from tileproof.conformance.problems import coordinates
-from tileproof.conformance.problems.case import INT_MAX, INT_MIN, ORDERS, VALUES, Case, Indices, selected
-from tileproof.conformance.problems.strategies import cases, problems
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.problems.sparse_mla_bwd import coordinates
+from tileproof.spec.problems.sparse_mla_bwd.case import (
+    INT_MAX,
+    INT_MIN,
+    ORDERS,
+    VALUES,
+    Case,
+    Indices,
+    selected,
+)
 from tileproof.spec.problems.sparse_mla_bwd.inputs import key_mask
 from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
+from tileproof.spec.problems.sparse_mla_bwd.strategies import cases, problems
 from tileproof.spec.problems.sparse_mla_bwd.tiling import gather
 
 QUICK = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))

@@ -1,0 +1,58 @@
+"""What a problem type's generator gives: cases, as small structures that are drawn, shrunk and replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tileproof.spec.plan import KernelPlan
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+
+class AnyCase(Protocol):
+    """A case of any problem type. Cases are hashable; equal cases give equal arrays."""
+
+    @property
+    def values(self) -> str:
+        """The class of its values. "coordinates": values encode where they stand (`Faults.names`)."""
+
+    def inputs(self) -> Any:
+        """The arrays."""
+
+    def as_json(self) -> str:
+        """One line from which the generator's `from_json` makes an equal case."""
+
+    def sizes(self) -> Mapping[str, int]:
+        """The sizes that choose a kernel's variant."""
+
+
+@dataclass(frozen=True)
+class EdgeCase:
+    """A case that every check begins with, and the schedule policies that it runs under."""
+
+    case: AnyCase
+    policies: tuple[str, ...] = ("late",)
+
+
+class Generator(Protocol):
+    """The cases of a problem type: a module or an object with these functions."""
+
+    def drawn(self, plan: KernelPlan) -> SearchStrategy[Any]:
+        """Cases for the kernel of `plan`, as Hypothesis draws and shrinks them."""
+
+    def edges(self, plan: KernelPlan) -> Mapping[str, EdgeCase]:
+        """By name, the cases that every check of the kernel of `plan` begins with."""
+
+    def smaller(self, case: Any) -> Iterator[AnyCase]:
+        """Cases that are simpler than one of `edges` in one respect, the largest steps first."""
+
+    def small(self, plan: KernelPlan, blocks: int | None = None) -> AnyCase:
+        """A small case with `blocks` k-blocks, normal values; None: more than the deepest ring has stages, so
+        that its slots are used again.
+        """
+
+    def from_json(self, text: str) -> AnyCase:
+        """The case of `AnyCase.as_json`; TileproofError says what is wrong with the text."""

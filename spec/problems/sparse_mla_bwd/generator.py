@@ -1,0 +1,49 @@
+"""The cases of the problem type (`spec.problems.cases.Generator`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hypothesis import strategies as st
+from tileproof.spec.plan import KernelPlan
+from tileproof.spec.problems.cases import EdgeCase
+from tileproof.spec.problems.sparse_mla_bwd import edges as own
+from tileproof.spec.problems.sparse_mla_bwd.case import Case, one_token, past_the_rings
+from tileproof.spec.problems.sparse_mla_bwd.strategies import cases
+
+# Which policies an edge runs under. The production-size case is the costly one.
+POLICIES: dict[str, tuple[str, ...]] = {
+    "lengths": ("early", "late", "random", "pct"),
+    "indices": ("late", "pct"),
+    "rows": ("starve",),
+    "production": ("late",),
+}
+
+
+def drawn(plan: KernelPlan) -> st.SearchStrategy[Case]:
+    """Cases for the kernel of `plan`."""
+    return cases(plan.d_qk, plan.h_q)
+
+
+def edges(plan: KernelPlan) -> dict[str, EdgeCase]:
+    """The edges for the kernel of `plan`."""
+    return {name: EdgeCase(case, POLICIES[name]) for name, case in own.edges(plan.d_qk, plan.h_q).items()}
+
+
+def smaller(case: Case) -> Iterator[Case]:
+    """Cases that are simpler than `case` in one respect, the largest steps first."""
+    return own.smaller(case)
+
+
+def small(plan: KernelPlan, blocks: int | None = None) -> Case:
+    """One token with `blocks` k-blocks; None: two tokens, with one and two more than the deepest ring has
+    stages.
+    """
+    if blocks is None:
+        return past_the_rings(plan.d_qk, plan.depth, plan.h_q)
+    return one_token(plan.d_qk, blocks, plan.h_q)
+
+
+def from_json(text: str) -> Case:
+    """The case of `Case.as_json`."""
+    return Case.from_json(text)

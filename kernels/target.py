@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from tileproof.kernels.compile import ARCH, Built
@@ -24,7 +25,7 @@ class Target:
 
     `plan_of` makes the plan of a variant, `image` its PTX, `describe` the launch on inputs (inputs, plan,
     build, whether it is the probe build). `probe`: there is a probe build. `mutants` gives the kernel's
-    planted defects.
+    planted defects, `equivalent` the files that argue why drawn ones are none (docs/mutate.md).
     """
 
     name: str
@@ -35,6 +36,7 @@ class Target:
     mutants: Callable[[], Sequence[Mutant]] = field(default=tuple, repr=False)
     probe: bool = True
     arch: str = ARCH
+    equivalent: tuple[Path, ...] = field(default=(), repr=False)
 
     def variant(self, **sizes: int) -> Variant:
         """The first variant with these sizes; TileproofError lists the known ones."""

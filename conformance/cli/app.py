@@ -29,6 +29,7 @@ from tileproof.conformance.cli.explore import explore
 from tileproof.conformance.cli.inspect import inspect, instructions
 from tileproof.conformance.cli.layout import layout
 from tileproof.conformance.cli.mutants import mutants
+from tileproof.conformance.cli.mutate import mutate
 from tileproof.conformance.cli.orders import orders
 from tileproof.conformance.cli.prove import prove
 from tileproof.conformance.cli.stopping import closed_pipe_is_fine, stoppable
@@ -393,6 +394,7 @@ main.add_command(inspect)
 main.add_command(instructions)
 main.add_command(layout)
 main.add_command(mutants)
+main.add_command(mutate)
 main.add_command(orders)
 main.add_command(prove)
 main.add_command(trace)

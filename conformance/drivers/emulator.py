@@ -51,6 +51,7 @@ class EmulatorDriver:
     allow: tuple[Allow, ...] = ()
     strict: bool = False
     seconds_limit: float = 0.0
+    instruction_limit: int = 0
 
     name = "emulator"
 
@@ -69,6 +70,7 @@ class EmulatorDriver:
             allow=self.allow,
             strict=self.strict,
             seconds_limit=self.seconds_limit,
+            instruction_limit=self.instruction_limit,
         )
 
 
@@ -89,15 +91,19 @@ def run(
     allow: Sequence[Allow] = (),
     strict: bool = False,
     seconds_limit: float = 0.0,
+    instruction_limit: int = 0,
 ) -> RunResult:
     """Executes `launch`; with `taps` every observation of the plan is captured, with `races` the order of
     all accesses is checked. `allow`: findings accepted on purpose, which go to `Observed.allowed`;
-    `strict` takes the ISA by the letter; `seconds_limit` (0: none) stops a launch that runs longer.
+    `strict` takes the ISA by the letter; `seconds_limit` (0: none) stops a launch that runs longer, and
+    `instruction_limit` (0: the emulator's own) one of more warp instructions.
 
     TileproofError when the module cannot be parsed, holds an instruction that the emulator does not know, or
     does not fit the launch.
     """
-    return _run(launch, plan, schedule, taps, mma, 0, races, allow, strict, seconds_limit)[0]
+    return _run(launch, plan, schedule, taps, mma, 0, races, allow, strict, seconds_limit, instruction_limit)[
+        0
+    ]
 
 
 def run_traced(
@@ -125,7 +131,9 @@ def _run(
     allow: Sequence[Allow] = (),
     strict: bool = False,
     seconds_limit: float = 0.0,
+    instruction_limit: int = 0,
 ) -> tuple[RunResult, Trace | None]:
+    limits: dict[str, Any] = {"instruction_limit": instruction_limit} if instruction_limit else {}
     result, buffers = launch_on(
         launch,
         schedule=schedule
@@ -139,6 +147,7 @@ def _run(
         allow=allow,
         strict=strict,
         seconds_limit=seconds_limit,
+        **limits,
     )
     dynamic = shared_offset(launch)
     outputs = {

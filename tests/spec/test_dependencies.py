@@ -48,6 +48,14 @@ ROOMS = {
         "kernels",
         "emulator",
     ),
+    "mutate": (
+        "conformance.problems",
+        "conformance.drivers",
+        "conformance.observe",
+        "conformance.check",
+        "kernels",
+        "emulator",
+    ),
     "explore": (
         "conformance.drivers",
         "conformance.observe",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import ml_dtypes
 import numpy as np
-from tileproof.kernels.compile import Built
+from tileproof.kernels.compile import ROOT, Built
 from tileproof.kernels.image import Sources
 from tileproof.kernels.launch import Buffer, Launch, Scalar, Struct, TensorMapSpec
 from tileproof.kernels.sm100.head128 import mutants
@@ -75,6 +75,7 @@ def _variants(h_q: int) -> tuple[Variant, ...]:
     return tuple(Variant.of("sparse_mla_bwd", h_q=h_q, d_qk=d_qk) for d_qk in head128.D_QKS)
 
 
+EQUIVALENT = (ROOT / "sm100/equivalent.toml",)
 HEAD128 = Target(
     name=head128.NAME,
     variants=_variants(128),
@@ -82,6 +83,7 @@ HEAD128 = Target(
     image=SOURCES,
     describe=describe,
     mutants=lambda: mutants.MUTANTS,
+    equivalent=EQUIVALENT,
 )
 HEAD64 = Target(
     name=head64.NAME,
@@ -90,5 +92,6 @@ HEAD64 = Target(
     image=SOURCES,
     describe=describe,
     mutants=lambda: mutants.HEAD64,
+    equivalent=EQUIVALENT,
 )
 TARGETS = (HEAD128, HEAD64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tileproof.kernels.compile import Built
+from tileproof.kernels.compile import ROOT, Built
 from tileproof.kernels.image import Sources
 from tileproof.kernels.launch import Buffer, Launch, Scalar, Struct, TensorMapSpec
 from tileproof.kernels.sm100.head128_part0 import mutants
@@ -61,5 +61,6 @@ TARGETS = (
         ),
         describe,
         lambda: mutants.MUTANTS,
+        equivalent=(ROOT / "sm100/equivalent.toml",),
     ),
 )

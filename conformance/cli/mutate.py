@@ -1,0 +1,110 @@
+"""`tileproof mutate`: draws mutants of a kernel and says how many of them the checks find."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import time
+from typing import Any
+
+import click
+from tileproof.conformance.cli.variants import chosen, variant_options
+from tileproof.conformance.report import terminal as text
+
+SURVIVED = 1
+
+
+@click.command()
+@click.argument("kernel")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0))
+@click.option(
+    "--count", default=50, show_default=True, type=click.IntRange(0),
+    help="Mutants; 0 for one of every place and operator.",
+)  # fmt: skip
+@click.option("--operators", metavar="A,B", help="Of these operators only; all without it.")
+@click.option(
+    "--only", metavar="N", multiple=True, type=int, help="Only this number of the draw (repeatable)."
+)
+@click.option("--profile", default="quick", show_default=True, type=click.Choice(["quick", "full"]))
+@variant_options
+@click.option(
+    "-j", "--jobs", default=1, show_default=True, type=click.IntRange(0),
+    help="Mutants judged at a time; 0 for one per core. The result does not depend on it.",
+)  # fmt: skip
+@click.option(
+    "--seconds",
+    default=120.0,
+    show_default=True,
+    type=click.FloatRange(1),
+    help="Processor time of a mutant.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
+def mutate(
+    kernel: str,
+    seed: int,
+    count: int,
+    operators: str | None,
+    only: tuple[int, ...],
+    profile: Any,
+    variant: str | None,
+    jobs: int,
+    seconds: float,
+    as_json: bool,
+) -> int:
+    """Draw mutants of KERNEL's production build and judge each alone; exit 1 when one survives.
+
+    The seed draws the same mutants on every machine that has the same compiler.
+    """
+    from tileproof.conformance.mutate.arguments import argued, arguments
+    from tileproof.conformance.mutate.assembled import assemble
+    from tileproof.conformance.mutate.code import PtxCode
+    from tileproof.conformance.mutate.draw import Pool, draw, wanted
+    from tileproof.conformance.mutate.judged import judge_all, with_argument
+    from tileproof.conformance.mutate.score import by_check, by_operator, score
+    from tileproof.conformance.mutate.trials import original
+    from tileproof.kernels.registry import kernel as find_kernel
+
+    found = find_kernel(kernel)
+    given = chosen(found, variant)[0]
+    names = wanted(operators)
+    known = arguments(found, found.equivalent)
+    began = time.monotonic()
+    with text.Progress(count) as progress:
+        progress.start(f"{found.title(given)}: the kernel itself")
+        base = original(found, given, profile, lambda n, total: progress.show(n, False))
+        pool = Pool(PtxCode(base.built.ptx, base.built.entry), found.sources, found.image.prefix)
+        drawn = list(
+            itertools.islice(draw(pool, names, seed), count) if count else draw(pool, names, seed, rounds=1)
+        )
+        if only:
+            drawn = [one for one in drawn if one.number in only]
+        assembled = assemble(base.built.ptx, found.arch)
+        judged = []
+        for one in judge_all(base, drawn, assembled.digest, jobs or os.cpu_count() or 1, seconds):
+            argument = argued(known, one.drawn, one.same) if one.verdict == "survived" else ""
+            one = with_argument(one, argument) if argument else one
+            judged.append(one)
+            progress.start(f"{found.title(given)}: {one.drawn.operator} {one.verdict}")
+            progress.show(len(judged), False)
+    numbers = score(judged)
+    took = round(time.monotonic() - began, 1)
+    if as_json:
+        whole = {
+            "verdict": "survived" if numbers["survived"] else "killed",
+            "kernel": found.name, "variant": dict(given.sizes), "seed": seed, "profile": profile,
+            "seconds": took, "score": numbers,
+            "by operator": by_operator(judged), "by check": by_check(judged),
+            "mutants": [one.as_dict() for one in judged],
+        }  # fmt: skip
+        print(json.dumps(whole, indent=1))
+    else:
+        text.print_rows(
+            f"Mutants of {found.title(given)}, seed {seed}, {profile}", by_operator(judged), False
+        )
+        text.print_rows("Killed by", by_check(judged), False)
+        for one in judged:
+            if one.verdict == "survived":
+                click.echo(f"survived: {json.dumps(one.as_dict())}")
+        click.echo(json.dumps({**numbers, "seconds": took}))
+    return SURVIVED if numbers["survived"] else 0

@@ -1,0 +1,58 @@
+"""What ptxas makes of a PTX text: refused, or machine code, by which two texts can be told to be the same."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from tileproof.kernels import toolchain
+from tileproof.spec.machine.errors import TileproofError
+
+TIMEOUT_S = 120
+_ERROR = re.compile(r"error\s*: (.*)|fatal\s*: (.*)")
+_PLACES = re.compile(r"^\s*(\.loc\b.*|\.file\b.*)$", re.MULTILINE)
+_UNIT = re.compile(
+    r"_INTERNAL_([0-9a-f]{8})_\d+_\w*?_cu_([0-9a-f]{8})"
+)  # hashes of the compiled file's path and text
+_DEBUG = re.compile(r"^\s*\.section\s+\.debug_\w+\s*\{.*?^\s*\}", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """`refused` is the first error of ptxas, empty when it took the text; `digest` that of the object made
+    without source places.
+    """
+
+    refused: str = ""
+    digest: str = ""
+
+
+def assemble(ptx: str, arch: str) -> Assembled:
+    """Assembles a PTX text for `arch`; TileproofError when ptxas does not run."""
+    bare = _without_hashes(_DEBUG.sub("", _PLACES.sub("", ptx)))
+    with tempfile.TemporaryDirectory(prefix="tileproof-mutate-") as folder:
+        source, made = Path(folder) / "m.ptx", Path(folder) / "m.cubin"
+        source.write_text(bare)
+        command = [str(toolchain.find().ptxas), f"-arch={arch}", str(source), "-o", str(made)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        except subprocess.TimeoutExpired:
+            return Assembled(refused=f"ptxas did not finish in {TIMEOUT_S} s")
+        except OSError as error:
+            raise TileproofError("ptxas does not run", where=command[0], found=str(error)) from error
+        if done.returncode:
+            found = _ERROR.search(done.stdout + done.stderr)
+            text = next(part for part in (*(found.groups() if found else ()), "refused") if part)
+            return Assembled(refused=text.strip())
+        return Assembled(digest=hashlib.sha256(made.read_bytes()).hexdigest())
+
+
+def _without_hashes(ptx: str) -> str:
+    """The text with nvcc's names for internal symbols made equal."""
+    for unit in dict.fromkeys(part for match in _UNIT.finditer(ptx) for part in match.groups()):
+        ptx = ptx.replace(unit, "0" * len(unit))
+    return ptx

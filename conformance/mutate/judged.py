@@ -1,0 +1,212 @@
+"""One mutant in a process of its own: whatever it does, the tool goes on."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import resource
+import signal
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from multiprocessing.connection import Connection, wait
+from typing import Any, Literal
+
+from tileproof.conformance.mutate.assembled import assemble
+from tileproof.conformance.mutate.draw import Drawn
+from tileproof.conformance.mutate.trials import Original, built_with, judge, names
+from tileproof.conformance.observe.finding import Finding
+from tileproof.emulator import LaunchError, PtxError, UnsupportedInstruction
+from tileproof.spec.machine.errors import TileproofError
+
+Verdict = Literal["killed", "survived", "refused", "equivalent"]
+MEMORY = 6 << 30  # bytes of address space beyond what the parent has
+_STOPPED = frozenset(("time limit", "crash", "memory"))
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What became of a mutant.
+
+    `by` is the check that killed it: the machine's code, or what was compared. `stage` is the first
+    finding's, `differs` the first stage whose tiles are not the original's bits; `place` tells whether a
+    finding names a source line of what was changed, `cause` is the first finding's. Of one that survived
+    `same` tells whether every launch was the original's bit for bit, findings included. `argument` says why
+    it is equivalent.
+    """
+
+    drawn: Drawn
+    verdict: Verdict
+    by: str = ""
+    kind: str = ""
+    stage: str = ""
+    differs: str = ""
+    cause: str = ""
+    place: bool = False
+    message: str = ""
+    same: bool = False
+    argument: str = ""
+    trial: int = -1
+    seconds: float = 0.0
+    findings: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def candidate(self) -> bool:
+        """It survived, and no launch differed in a bit: somebody should say whether it is equivalent."""
+        return self.verdict == "survived" and self.same
+
+    def as_dict(self) -> dict[str, Any]:
+        """The row for `--json`."""
+        row = {key: value for key, value in asdict(self).items() if key not in ("drawn", "findings")}
+        frames = [f"{file.rsplit('/', 1)[-1]}:{line}" for file, line in self.drawn.frames]
+        return {
+            "number": self.drawn.number,
+            "operator": self.drawn.operator,
+            "what": self.drawn.what,
+            "at": frames,
+            **{key: value for key, value in row.items() if value not in ("", -1) and value is not False},
+        }
+
+
+def judge_one(base: Original, drawn: Drawn, digest: str) -> Judgement:
+    """The judgement in this process; `digest` is the original's machine code."""
+    began = time.monotonic()
+
+    def done(verdict: Verdict, **more: Any) -> Judgement:
+        return Judgement(drawn, verdict, seconds=round(time.monotonic() - began, 2), **more)
+
+    try:
+        ptx = mutated(base, drawn)
+    except TileproofError as error:
+        return done("refused", by="nvcc", message=str(error))
+    assembled = assemble(ptx, base.kernel.arch)
+    if assembled.refused:
+        return done("refused", by="ptxas", message=assembled.refused)
+    if assembled.digest == digest:
+        return done("equivalent", argument="ptxas makes the same machine code of it", same=True)
+    try:
+        kill, same = judge(built_with(base, ptx), base)
+    except (UnsupportedInstruction, PtxError, LaunchError) as error:
+        return done("killed", by="not read", kind="refusal", message=str(error), cause=str(error))
+    except MemoryError:
+        return done("killed", by="memory", message="more memory than a launch may take")
+    if kill is None:
+        return done("survived", same=same)
+    first = kill.findings[0]
+    return done(
+        "killed",
+        by=next(names(kill.findings)),
+        kind=first.kind,
+        stage=first.stage,
+        differs=kill.differs,
+        cause=first.cause or " | ".join(first.root) or (first.message if first.kind == "machine" else ""),
+        place=_names_place(drawn, kill.findings),
+        message=first.message,
+        trial=kill.trial,
+        findings=tuple(dict.fromkeys(names(kill.findings))),
+    )
+
+
+def mutated(base: Original, drawn: Drawn) -> str:
+    """The PTX of a mutant; TileproofError when its sources do not compile."""
+    if drawn.sources:
+        with tempfile.TemporaryDirectory(prefix="tileproof-mutate-") as cache:
+            os.environ["TILEPROOF_CACHE"] = cache  # of this process alone: nobody asks for it again
+            return base.kernel.build(base.variant, source_overrides=drawn.sources).ptx
+    lines = base.built.ptx.split("\n")
+    for number, text in drawn.lines.items():
+        lines[number - 1] = text
+    return "\n".join(lines)
+
+
+def _names_place(drawn: Drawn, findings: Sequence[Finding]) -> bool:
+    """Whether a machine finding names a source line of the changed instruction, or of its callers."""
+    known = {f"{file.rsplit('/', 1)[-1]}:{line}" for file, line in drawn.frames}
+    for one in findings:
+        text = " ".join((one.source, *one.root, *one.waiting, one.message))
+        if any(f"{place}{end}" in f"{text} " for place in known for end in " ,;)."):
+            return True
+    return False
+
+
+# ---- processes
+
+
+def judge_all(
+    base: Original, mutants: Sequence[Drawn], digest: str, jobs: int, seconds: float
+) -> Iterator[Judgement]:
+    """Judges the mutants in their order, `jobs` at a time, each in a child that may take `seconds` of
+    processor time and twice that of the clock.
+    """
+    context = multiprocessing.get_context("fork")
+    running: dict[int, tuple[Any, Connection, float]] = {}
+    ready: dict[int, Judgement] = {}
+    started = told = 0
+    try:
+        while told < len(mutants):
+            while started < len(mutants) and len(running) < jobs:
+                here, there = context.Pipe(duplex=False)
+                child = context.Process(
+                    target=_child, args=(there, base, mutants[started], digest, seconds), daemon=True
+                )
+                child.start()
+                there.close()
+                running[started] = (child, here, time.monotonic())
+                started += 1
+            wait([pipe for _, pipe, _ in running.values()], timeout=1.0)
+            for n, (child, pipe, began) in list(running.items()):
+                judgement = _collected(mutants[n], child, pipe, time.monotonic() - began, 2 * seconds)
+                if judgement is not None:
+                    del running[n]
+                    ready[n] = judgement
+            while told in ready:
+                yield ready.pop(told)
+                told += 1
+    finally:
+        for child, pipe, _ in running.values():
+            child.kill()
+            child.join()
+            pipe.close()
+
+
+def _collected(drawn: Drawn, child: Any, pipe: Connection, took: float, limit: float) -> Judgement | None:
+    """The child's judgement, or what ended it; None while it runs."""
+    result: Judgement | None = None
+    if pipe.poll():
+        try:
+            result = pipe.recv()
+        except EOFError:
+            child.join()
+            ended = -(child.exitcode or 0)
+            if ended == signal.SIGXCPU:
+                result = _stopped(drawn, "time limit", "the mutant used up its processor time", took)
+            else:
+                how = f"signal {signal.Signals(ended).name}" if ended > 0 else f"exit code {child.exitcode}"
+                result = _stopped(drawn, "crash", f"its process ended with {how}", took)
+    elif took > limit:
+        child.kill()
+        result = _stopped(drawn, "time limit", f"no verdict in {limit:g} s", took)
+    if result is not None:
+        child.join()
+        pipe.close()
+    return result
+
+
+def _stopped(drawn: Drawn, by: str, message: str, took: float) -> Judgement:
+    return Judgement(drawn, "killed", by=by, kind="stopped", message=message, seconds=round(took, 2))
+
+
+def _child(pipe: Connection, base: Original, drawn: Drawn, digest: str, seconds: float) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 5))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    pipe.send(judge_one(base, drawn, digest))
+    pipe.close()
+
+
+def with_argument(one: Judgement, argument: str) -> Judgement:
+    """A survivor that an argument shows to be equivalent."""
+    return replace(one, verdict="equivalent", argument=argument)

@@ -1,0 +1,196 @@
+"""The trials that a mutant must pass to survive, the cheapest first, and what the original does on each."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from tileproof.conformance.check.property import drawn, edge_trials
+from tileproof.conformance.check.run import KernelUnderTest, run_case
+from tileproof.conformance.check.trials import Trial
+from tileproof.conformance.drivers.capture import RunResult, Schedule
+from tileproof.conformance.drivers.emulator import EmulatorDriver
+from tileproof.conformance.observe.finding import Finding
+from tileproof.conformance.observe.observation import observe
+from tileproof.conformance.problems.generators import small
+from tileproof.kernels.compile import Built
+from tileproof.kernels.launch import Launch
+from tileproof.kernels.target import Target
+from tileproof.kernels.variant import Variant
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.plan import KernelPlan
+from tileproof.spec.problems import problem_type
+
+Profile = Literal["quick", "full"]
+LONGER = 20  # times the original's instructions that a mutant may run
+LEAST = 2_000_000  # warp instructions that it may run in any case
+RINGS = (Schedule("random", 1), Schedule("starve", 1), Schedule("pct", 1), Schedule("pct", 2))
+_EXAMPLES = {"quick": 4, "full": 30}
+
+
+def trials(plan: KernelPlan, profile: Profile) -> list[Trial]:
+    """The problems and schedules of a profile."""
+    edges = edge_trials(plan, "all", 0)
+    # Sorted by size: most mutants die on the smallest problem. The last of the edges has production size.
+    edges.sort(key=_elements)
+    more = drawn(plan, "all", 0, _EXAMPLES[profile])
+    if profile == "quick":
+        return [one for one in edges if _elements(one) < _elements(edges[-1])][::2] + more
+    rings = [(small(plan), schedule) for schedule in RINGS]
+    return edges[:-1] + more + rings + edges[-1:]
+
+
+def _elements(trial: Trial) -> int:
+    inputs = trial[0].inputs()
+    return sum(one.size for one in vars(inputs).values() if isinstance(one, np.ndarray))
+
+
+@dataclass(frozen=True)
+class Did:
+    """What a build did on one trial: bits of its outputs and captures, its machine's remarks, its length."""
+
+    bits: str
+    instructions: int
+
+
+@dataclass(frozen=True)
+class Original:
+    """The unchanged build on every trial of a profile."""
+
+    kernel: Target
+    variant: Variant
+    built: Built
+    trials: tuple[Trial, ...]
+    did: tuple[Did, ...]
+
+
+class Recorder:
+    """The emulator, strict and with races, which keeps what the first launch of a trial did."""
+
+    name = "emulator"
+
+    def __init__(self, limit: int = 0) -> None:
+        self._emulator = EmulatorDriver(strict=True, instruction_limit=limit)
+        self.capabilities = self._emulator.capabilities
+        self.first: RunResult | None = None
+
+    def run(self, launch: Launch, plan: KernelPlan, schedule: Schedule, taps: bool) -> RunResult:
+        """One launch."""
+        result = self._emulator.run(launch, plan, schedule, taps)
+        self.first = self.first or result
+        return result
+
+    def did(self) -> Did:
+        """What the first launch did."""
+        assert self.first is not None
+        return Did(_bits(self.first), self.first.counters["warp_instructions"])
+
+
+def _bits(result: RunResult) -> str:
+    digest = hashlib.sha256()
+    for name, output in sorted(result.outputs.items()):
+        digest.update(name.encode() + output.values.tobytes() + output.written.tobytes())
+    for tile in sorted(result.captures, key=lambda one: (one.tile, one.stage, one.cta, one.phase)):
+        digest.update(repr((tile.tile, tile.stage, tile.cta, tile.phase)).encode())
+        digest.update(tile.data.tobytes() + tile.valid.tobytes())
+    for finding in sorted((one.code, one.source) for one in result.findings):
+        digest.update(repr(finding).encode())
+    return digest.hexdigest()
+
+
+def subject_of(kernel: Target, variant: Variant, built: Built, driver: Recorder) -> KernelUnderTest:
+    """The production build alone."""
+    return KernelUnderTest(kernel, variant, built, None, driver)
+
+
+def original(
+    kernel: Target,
+    variant: Variant,
+    profile: Profile,
+    progress: Callable[[int, int], None] = lambda n, m: None,
+) -> Original:
+    """Runs the unchanged build through the profile; TileproofError when something is found in it."""
+    built = kernel.build(variant)
+    did = []
+    wanted = trials(kernel.plan(variant), profile)
+    for number, (case, schedule) in enumerate(wanted):
+        progress(number, len(wanted))
+        driver = Recorder()
+        verdict = run_case(subject_of(kernel, variant, built, driver), case, schedule, explain=False)
+        if verdict.findings:
+            raise TileproofError(
+                "the kernel itself is not clean: its mutants say nothing",
+                where=f"{kernel.title(variant)}, {case.as_json()}, schedule {schedule.policy}",
+                found=verdict.findings[0].message,
+                do="run `tileproof check` first",
+            )
+        did.append(driver.did())
+    return Original(kernel, variant, built, tuple(wanted), tuple(did))
+
+
+@dataclass(frozen=True)
+class Kill:
+    """The trial in which something was found; `first` are the findings, with causes; `differs` is the first
+    stage whose tiles are not the original's bits there, "" when none or nothing can be told.
+    """
+
+    trial: int
+    findings: tuple[Finding, ...]
+    differs: str
+
+
+def judge(build: Built, base: Original) -> tuple[Kill | None, bool]:
+    """Runs a mutant's build until something is found: the kill, and whether every trial before was the
+    original's bit for bit.
+    """
+    same = True
+    for number, ((case, schedule), was) in enumerate(zip(base.trials, base.did, strict=True)):
+        driver = Recorder(max(LEAST, LONGER * was.instructions))
+        subject = subject_of(base.kernel, base.variant, build, driver)
+        verdict = run_case(subject, case, schedule, explain=True)
+        if verdict.findings:
+            return Kill(number, tuple(verdict.findings), _first_difference(base, number, driver.first)), same
+        same = same and driver.did().bits == was.bits
+    return None, same
+
+
+def _first_difference(base: Original, number: int, seen: RunResult | None) -> str:
+    """The first stage whose tiles are not the same in both launches of a trial."""
+    case, schedule = base.trials[number]
+    if seen is None:
+        return ""
+    plan, inputs = base.kernel.plan(base.variant), case.inputs()
+    driver = Recorder()
+    run_case(subject_of(base.kernel, base.variant, base.built, driver), case, schedule, explain=False)
+    assert driver.first is not None
+    was, now = (
+        {tile.key: tile for tile in observe(plan, inputs, one, "production").tiles}
+        for one in (driver.first, seen)
+    )
+    wrong = set()
+    for key, tile in was.items():
+        other = now.get(key)
+        if other is None or not _equal(tile.value, other.value) or not _equal(tile.written, other.written):
+            wrong.add(key[0])
+    for name in problem_type(plan.problem).stages:
+        if name in wrong:
+            return name
+    return ""
+
+
+def _equal(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
+    return a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+def built_with(base: Original, ptx: str) -> Built:
+    """The original's build with another PTX text."""
+    return replace(base.built, ptx=ptx)
+
+
+def names(findings: tuple[Finding, ...]) -> Iterator[str]:
+    """Which checks spoke, in the order of the findings: the machine's code, or what was compared."""
+    for finding in findings:
+        yield finding.code if finding.kind == "machine" else f"{finding.kind} {finding.stage}".strip()

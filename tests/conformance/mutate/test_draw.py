@@ -1,0 +1,74 @@
+"""A draw depends on its seed alone, and gives each source place its turn."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+
+import pytest
+from tileproof.conformance.mutate.draw import Pool, draw, wanted
+from tileproof.conformance.mutate.operators import OPERATORS
+from tileproof.spec.machine.errors import TileproofError
+
+from tests.kit.mutate import TEXT, code
+
+SOURCE = """\
+void run() {
+  for (int k = 0; k < blocks; ++k) {
+    first(k * 2);
+    second(k % 3);
+  }
+}
+"""
+
+
+def words(pool: Pool, seed: int, count: int = 60) -> list[str]:
+    """Operator and change of what a seed draws."""
+    return [
+        f"{one.operator}: {one.what}" for one in itertools.islice(draw(pool, list(OPERATORS), seed), count)
+    ]
+
+
+def test_a_seed_draws_the_same_everywhere():
+    drawn = words(Pool(code()), 3)
+    assert drawn == words(Pool(code(TEXT.replace('"kernel.cuh"', '"elsewhere/kernel.cuh"'))), 3)
+    assert drawn != words(Pool(code()), 4)
+    assert hashlib.sha256("\n".join(drawn).encode()).hexdigest()[:16] == "d54b8c4f77777402"
+
+
+def test_operators_take_turns_and_no_place_comes_again_before_all_had_their_turn():
+    drawn = list(itertools.islice(draw(Pool(code()), ["rounding", "remove-sync"], 1), 6))
+    assert [one.operator for one in drawn] == ["rounding", *["remove-sync"] * 3, "rounding", "remove-sync"]
+    every = list(draw(Pool(code()), ["rounding"], 1, rounds=1))
+    assert len(every) == 1, "three fma of one line are one place"
+    sync = list(draw(Pool(code()), ["remove-sync"], 1, rounds=1))
+    assert len({one.frames for one in sync}) == len(sync)
+
+
+def test_a_draw_ends_when_everything_was_drawn():
+    drawn = list(draw(Pool(code()), ["parity", "wait-once"], 0))
+    assert [one.operator for one in drawn] == ["parity", "wait-once"]
+
+
+def test_sources_change_in_lines_that_were_compiled():
+    text = TEXT.replace(".loc\t1 30 5", ".loc\t1 3 5").replace(".loc\t1 31 5", ".loc\t1 4 5")
+    pool = Pool(code(text.replace(".loc\t1 12 0", ".loc\t1 2 0")), {"kernel.cuh": SOURCE})
+    changed = {
+        name: [one.sources["kernel.cuh"] for one in draw(pool, [name], 0)]
+        for name in wanted(None)
+        if name.startswith("source-")
+    }
+    assert any("k + 2" in one for one in changed["source-index"])
+    assert any("k % 4" in one for one in changed["source-off-by-one"])
+    assert any("k <= blocks" in one for one in changed["source-compare"])
+    assert any("k < (blocks) - 1" in one for one in changed["source-last-block"])
+    assert changed["source-stage-order"] == [
+        SOURCE.replace("first(k * 2);\n    second(k % 3);", "second(k % 3);\n    first(k * 2);")
+    ]
+    assert any("first" not in one for one in changed["source-remove"])
+    assert not any("run()" not in one for them in changed.values() for one in them)
+
+
+def test_an_unknown_operator_names_those_there_are():
+    with pytest.raises(TileproofError, match="no such operator"):
+        wanted("remove-sync,none")

@@ -1,0 +1,105 @@
+"""What each operator proposes of an instruction, and what none does."""
+
+from __future__ import annotations
+
+import pytest
+from tileproof.conformance.mutate import values  # noqa: F401
+from tileproof.conformance.mutate.assembled import assemble
+from tileproof.conformance.mutate.operators import OPERATORS
+
+from tests.kit.mutate import TEXT, code, line
+
+WAIT = "mbarrier.try_wait"
+
+
+def proposed(operator: str, opcode: str) -> dict[str, str]:
+    """By what they say, the changed texts of one instruction."""
+    read = code()
+    return {one.what: read.changed(one.lines) for one in OPERATORS[operator](read, line(opcode))}
+
+
+@pytest.mark.parametrize(
+    ("operator", "opcode", "gone"),
+    [
+        ("remove-sync", "bar.sync", "bar.sync"),
+        ("remove-sync", "fence.proxy", "fence.proxy"),
+        ("remove-sync", WAIT, "try_wait"),
+        ("remove-effect", "st.shared", "st.shared"),
+        ("wait-once", WAIT, "bra"),
+    ],
+)
+def test_what_is_removed_is_gone(operator, opcode, gone):
+    (text,) = proposed(operator, opcode).values()
+    assert text.count(gone) == TEXT.count(gone) - 1
+    assert not assemble(text, "sm_100a").refused
+
+
+def test_a_removed_wait_is_taken_as_over():
+    (text,) = proposed("remove-sync", WAIT).values()
+    assert "setp.eq.u32 complete, 0, 0;" in text
+
+
+def test_synchronisation_is_no_plain_effect_and_the_other_way_round():
+    assert not proposed("remove-effect", "fence.proxy") and not proposed("remove-sync", "st.shared")
+    assert not proposed("remove-sync", "add.s32") and not proposed("remove-effect", "add.s32")
+
+
+def test_what_is_the_same_twice_is_not_doubled():
+    assert proposed("duplicate", "mbarrier.arrive") and proposed("duplicate", "bar.sync")
+    for opcode in ("fence.proxy", "st.shared", WAIT, "add.s32"):
+        assert not proposed("duplicate", opcode), opcode
+
+
+def test_effects_change_places_with_their_asm_block():
+    moved = proposed("move", "fence.proxy")
+    assert len(moved) == 2
+    for text in moved.values():
+        lines = [one.strip() for one in text.split("\n")]
+        arrive = next(n for n, one in enumerate(lines) if one.startswith("mbarrier.arrive"))
+        assert lines.index("fence.proxy.async.shared::cta;") > arrive
+
+
+@pytest.mark.parametrize(
+    ("operator", "opcode", "says"),
+    [
+        ("parity", WAIT, "xor.b32 %mutated, %r1, 1;"),
+        ("count", "mbarrier.init", "add.s32 %mutated, %r2, 1;"),
+        ("bytes", "mbarrier.arrive", "sub.s32 %mutated, 128, 16;"),
+        ("scope", "fence.proxy", "fence.proxy.async.global"),
+        ("scope", WAIT, "try_wait.parity.relaxed.cta"),
+        ("immediate", "mov.b32", "mov.b32 %r2, 65;"),
+        ("address", "mbarrier.init", "[%r4+8]"),
+        ("operand", "sub.s32", "sub.s32 %r6, %r5, %r3;"),
+        ("predicate", "bra", "@!%p1 bra"),
+        ("predicate", "setp.eq", "setp.ne.s32 %p1"),
+        ("rounding", "fma.rn", "fma.rz.f32"),
+        ("opcode", "add.s32", "sub.s32 %r3"),
+    ],
+)
+def test_what_is_changed(operator, opcode, says):
+    texts = proposed(operator, opcode).values()
+    assert any(says in text for text in texts)
+    assert not any(says in TEXT for _ in texts)
+
+
+def test_most_of_what_is_proposed_assembles():
+    """A mutant that ptxas refuses says nothing: most must pass it."""
+    read = code()
+    texts = [
+        read.changed(one.lines)
+        for propose in OPERATORS.values()
+        for at in read.code
+        for one in list(propose(read, at))[:2]
+    ]
+    refused = [text for text in texts if assemble(text, "sm_100a").refused]
+    assert len(texts) > 40 and len(refused) < len(texts) / 5
+
+
+def test_equal_machine_code_is_told_from_other():
+    exchanged = TEXT.replace("%r3, %r1, %r2", "%r3, %r2, %r1")
+    moved = TEXT.replace(".loc\t1 12 0", ".loc\t1 13 0")
+    base = assemble(TEXT, "sm_100a").digest
+    assert assemble(exchanged, "sm_100a").digest == base == assemble(moved, "sm_100a").digest
+    assert assemble(TEXT.replace("128;", "112;"), "sm_100a").digest != base
+    assert "refused" not in assemble(TEXT.replace("add.s32", "add.nothing"), "sm_100a").digest
+    assert assemble(TEXT.replace("add.s32", "add.nothing"), "sm_100a").refused

@@ -95,7 +95,8 @@ def compile_unit(unit: Unit) -> Built:
     """The compiled unit, from the cache when it is there; TileproofError with the first error otherwise."""
     cache = cache_root() / "kernels"
     target = cache / unit.key()
-    if not (target / "built.json").exists():
+    if not _whole(target):
+        shutil.rmtree(target, ignore_errors=True)  # cut off by a full disk, say: it is built again
         try:
             cache.mkdir(parents=True, exist_ok=True)
             work = Path(tempfile.mkdtemp(prefix="building-", dir=cache))
@@ -114,6 +115,18 @@ def compile_unit(unit: Unit) -> Built:
         finally:
             shutil.rmtree(work, ignore_errors=True)
     return _load(target, unit.entry)
+
+
+def _whole(target: Path) -> bool:
+    """Whether a cache entry is there, can be read, and holds the PTX that was put there."""
+    try:
+        meta = json.loads((target / "built.json").read_text())
+        Resources(**meta["resources"])
+        text = (target / "kernel.ptx").read_text()
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    known = meta.get("ptx_sha256")  # entries of earlier versions have none
+    return known is None or known == hashlib.sha256(text.encode()).hexdigest()
 
 
 def _load(target: Path, entry: str) -> Built:
@@ -137,13 +150,32 @@ def _build_in(work: Path, unit: Unit) -> None:
     ptx.write_text(_relative_files(ptx.read_text(), source, unit.prefix))
     require_entry(ptx.read_text(), unit.entry, f"{unit.prefix}{unit.main}")
 
-    cubin = work / "kernel.cubin"
-    assembled = _run(
-        [str(tools.ptxas), f"-arch={unit.arch}", "-v", str(ptx), "-o", str(cubin)], source, unit.prefix
-    )
-    cubin.unlink()
-    meta = {"resources": asdict(parse_resources(assembled, unit.entry)), "log": log + assembled}
+    assembled = _assemble(ptx, source, unit.prefix, unit.arch)
+    meta = {
+        "resources": asdict(parse_resources(assembled, unit.entry)),
+        "log": log + assembled,
+        "ptx_sha256": hashlib.sha256(ptx.read_bytes()).hexdigest(),
+    }
     (work / "built.json").write_text(json.dumps(meta, indent=1))
+
+
+def _assemble(ptx: Path, source: Path, prefix: str, arch: str = ARCH) -> str:
+    """What ptxas says of a PTX file; its cubin is thrown away."""
+    cubin = ptx.with_suffix(".cubin")
+    command = [str(toolchain.find().ptxas), f"-arch={arch}", "-v", str(ptx), "-o", str(cubin)]
+    said = _run(command, source, prefix)
+    cubin.unlink()
+    return said
+
+
+def resources_of(ptx: str, entry: str) -> Resources:
+    """What ptxas says that an entry of a PTX text needs; TileproofError when it refuses the text, or is not
+    there.
+    """
+    with tempfile.TemporaryDirectory(prefix="tileproof-ptxas-") as folder:
+        path = Path(folder) / "kernel.ptx"
+        path.write_text(ptx)
+        return parse_resources(_assemble(path, Path(folder), ""), entry)
 
 
 def require_entry(ptx: str, entry: str, where: str) -> None:

@@ -20,6 +20,7 @@ from tileproof.conformance.judge.compare import StageScore
 from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.problems import draws
 from tileproof.conformance.problems.generators import edges, generated, smaller
+from tileproof.emulator.coverage import together
 from tileproof.kernels.variant import Variant
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.cases import AnyCase
@@ -69,10 +70,14 @@ class Report:
     not_judged: tuple[str, ...] = ()  # what the driver or the kernel does not show, in words
     chosen_schedules: bool = True  # whether the driver takes the schedule of a trial
     interrupted: bool = False  # before all examples had run, or while a failing one was made smaller
+    schedules: list[Schedule] = field(default_factory=list)  # of the trials counted
+    executed: bytes = b""  # what ran of the production build (tileproof.emulator.coverage)
 
-    def count(self, verdict: RunVerdict) -> None:
+    def count(self, verdict: RunVerdict, schedule: Schedule) -> None:
         """Adds one trial."""
         self.examples += 1
+        self.schedules.append(schedule)
+        self.executed = together(one for one in (self.executed, verdict.executed) if one)
         self.agreed += verdict.agreed
         for name, score in verdict.scores.items():
             self.scores.setdefault(name, StageScore()).add(score)
@@ -183,7 +188,7 @@ def _first_failing(
 ) -> int | None:
     """The number of the first trial with a finding; counts every trial up to it."""
     for number, verdict in enumerate(verdicts(subject, trials, jobs)):
-        report.count(verdict)
+        report.count(verdict, trials[number][1])
         progress(report.examples, False)
         if verdict.findings:
             return number
@@ -257,7 +262,7 @@ def replay(subject: KernelUnderTest, case: AnyCase, schedule: Schedule) -> Repor
     report = _report(subject)
     began = time.monotonic()
     verdict = run_case(subject, case, schedule)
-    report.count(verdict)
+    report.count(verdict, schedule)
     if verdict.findings:
         report.failure = Failure(case, schedule, verdict.findings)
     report.seconds = time.monotonic() - began

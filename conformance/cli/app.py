@@ -26,6 +26,7 @@ from tileproof.conformance.cli.corpus import corpus
 from tileproof.conformance.cli.driving import CUDA, DRIVERS, opened
 from tileproof.conformance.cli.explain import explain
 from tileproof.conformance.cli.explore import explore
+from tileproof.conformance.cli.gate import diff, gate
 from tileproof.conformance.cli.inspect import inspect, instructions
 from tileproof.conformance.cli.layout import layout
 from tileproof.conformance.cli.mutants import mutants
@@ -388,8 +389,10 @@ def defects(as_json: bool) -> int:
 
 
 main.add_command(corpus)
+main.add_command(diff)
 main.add_command(explain)
 main.add_command(explore)
+main.add_command(gate)
 main.add_command(inspect)
 main.add_command(instructions)
 main.add_command(layout)

@@ -63,9 +63,22 @@ ROOMS = {
         "kernels",
         "emulator",
     ),
+    "corpus": (),
+    "gate": (
+        "conformance.problems",
+        "conformance.drivers",
+        "conformance.observe",
+        "conformance.judge",
+        "conformance.verdict",
+        "conformance.mutants",
+        "conformance.check",
+        "conformance.explore",
+        "conformance.corpus",
+        "kernels",
+        "emulator",
+    ),
     "report": ("conformance.check", "emulator"),
     "logs": ("kernels",),
-    "corpus": (),
     "cli": ("__version__", "conformance", "reference", "kernels", "emulator", "tools"),
 }
 

@@ -227,6 +227,7 @@ def too_long(text: str) -> list[int]:
 # One measured product or one verdict per line; a description of a generated schema.
 TABLES = (
     "conformance/verdict/",
+    "conformance/gate/",
     "docs/evidence/",
     "tests/spec/data/",
     "tests/tools/operand_constraints/data/",

@@ -113,12 +113,12 @@ def plant(row: Mutant, kernel: Target | None = None) -> Planted:
             found=row.target,
         )
     kernel = kernel or kernels()[row.target]
-    built = build_planted(kernel, _variant(kernel, row.sizes), row)
+    built = build_planted(kernel, variant_of(kernel, row.sizes), row)
     sources = {**kernel.sources, **edits.in_sources(row.id, row.edits, kernel.sources)}
     return Planted(built.ptx, sources, built, kernel)
 
 
-def _variant(kernel: Target, sizes: Sizes) -> Variant:
+def variant_of(kernel: Target, sizes: Sizes) -> Variant:
     """The kernel's variant of the wanted width, or its first."""
     return next((one for one in kernel.variants if one.has({"d_qk": sizes.d_qk})), kernel.variants[0])
 
@@ -162,7 +162,7 @@ def launch(
         )
         return result.findings, ProgramNames(program)
     kernel = kernel or kernels()[name]
-    variant = _variant(kernel, sizes)
+    variant = variant_of(kernel, sizes)
     plan = kernel.plan(variant)
     if plan.problem == "sparse_mla_bwd":
         inputs = _inputs(sizes, plan.d_qk, plan.h_q)

@@ -1,0 +1,1 @@
+"""The release gate: all checks of a kernel as one verdict, with its evidence."""

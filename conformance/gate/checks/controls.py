@@ -1,0 +1,85 @@
+"""Planted controls: defects put into this kernel on purpose, which its checks must find."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tileproof.conformance.check import property as checking
+from tileproof.conformance.check.under_test import on_emulator
+from tileproof.conformance.gate.model import CheckReport, GateSubject, gate_check
+from tileproof.conformance.mutants.defects import planted_reference
+from tileproof.conformance.mutants.synchronisation.run import run, variant_of
+from tileproof.conformance.verdict.contract import PlantedControl
+from tileproof.kernels.edit import InStage, Mutant, Reported
+
+EXAMPLES = 20  # beside the edges
+
+
+@gate_check("planted controls")
+def controls(subject: GateSubject) -> CheckReport:
+    """Defects planted in this kernel, each found in the stage, or by the finding, that it should show as."""
+    every = subject.kernel.mutants()
+    own = [one for one in every if of_variant(subject, one)]
+    chosen = choose(own, subject.effort.controls, compile_free=subject.profile == "quick")
+    if not chosen:
+        return CheckReport("unsupported", "the kernel has no planted defects")
+    tried = [planted(subject, one) for one in chosen]
+    wrong = [one for one in tried if not one.fired]
+    return CheckReport(
+        "failed" if wrong else "passed",
+        "; ".join(f"{one.id} was found as {one.found or 'nothing'}, not as {one.expected}" for one in wrong),
+        details={"planted": len(tried), "fired": len(tried) - len(wrong), "known": len(every)},
+        controls=tried,
+    )
+
+
+def choose(every: Sequence[Mutant], most: int, *, compile_free: bool) -> list[Mutant]:
+    """Up to `most` (0: all) for each stage or code that they are found as; without compiling only those whose
+    edits are of the PTX or of the reference, where there are any.
+    """
+    free = [one for one in every if all(edit.place.kind != "source" for edit in one.edits)]
+    taken: dict[str, list[Mutant]] = {}
+    for one in free if compile_free and free else every:
+        group = taken.setdefault(expected(one), [])
+        if not most or len(group) < most:
+            group.append(one)
+    return [one for group in taken.values() for one in group]
+
+
+def of_variant(subject: GateSubject, one: Mutant) -> bool:
+    """Whether a mutant goes into this variant: those of orders are planted in the variant of their sizes."""
+    if isinstance(one.expected, InStage):
+        return True
+    return variant_of(subject.kernel, one.sizes) == subject.variant
+
+
+def expected(one: Mutant) -> str:
+    """The stage or code that a mutant must be found as."""
+    return one.expected.code if isinstance(one.expected, Reported) else one.expected.stage or "the machine"
+
+
+def planted(subject: GateSubject, one: Mutant) -> PlantedControl:
+    """Plants it, and sees what it is found as."""
+    if isinstance(one.expected, InStage):
+        found, fired = _stage(subject, one, one.expected)
+        check = "stage conformance"
+    else:
+        outcome = run(one, kernel=subject.kernel)
+        found = outcome.shown.finding.code if outcome.shown else ""
+        fired, check = not outcome.wrong, "schedules and races"
+    return PlantedControl(one.id, one.title, expected(one), found, fired, check)
+
+
+def _stage(subject: GateSubject, one: Mutant, wanted: InStage) -> tuple[str, bool]:
+    examples = max(EXAMPLES, wanted.examples)
+    with planted_reference(one):
+        under = on_emulator(subject.kernel, subject.variant, planted=one, races=False)
+        report = checking.check(
+            under, examples=examples, policy=wanted.policy, seed=subject.seed, shrink_seconds=0.0
+        )
+    if report.failure is None:
+        return "", False
+    seen = [(finding.stage, finding.code) for finding in report.failure.findings]
+    # Of several findings of one example the first one names the stage; an edge may begin with a later stage.
+    fired = any(wanted.fits(stage, code) for stage, code in seen)
+    return seen[0][0] or seen[0][1], fired

@@ -1,0 +1,55 @@
+"""Metamorphic relations: two runs of the kernel whose inputs are related, so that its outputs must be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tileproof.conformance.drivers.capture import Schedule
+from tileproof.conformance.gate.model import CheckReport, GateSubject, gate_check
+from tileproof.conformance.problems.generators import small
+from tileproof.conformance.verdict.contract import Defect
+from tileproof.emulator.coverage import together
+from tileproof.spec.problems.relation import relations_of
+
+EARLY = Schedule("early")  # the same for both runs: sums are added in one order
+
+
+@gate_check("metamorphic relations")
+def relations(subject: GateSubject) -> CheckReport:
+    """What the problem's relations say of two runs with related inputs."""
+    known = relations_of(subject.plan.problem)
+    if not known:
+        return CheckReport("unsupported", f"the problem {subject.plan.problem} states no relation")
+    base = small(subject.plan).inputs()
+    executed: list[bytes] = []
+
+    def outputs(inputs: Any) -> dict[str, Any]:
+        launch = subject.kernel.launch(inputs, subject.built)
+        seen = subject.under_test.driver.run(launch, subject.plan, EARLY, False)
+        executed.append(seen.executed)
+        return {name: np.asarray(output.values) for name, output in seen.outputs.items()}
+
+    first = outputs(base)
+    found: list[Defect] = []
+    for one in known:
+        for seed in range(subject.seed, subject.seed + subject.effort.relation_seeds):
+            second = outputs(one.change(base, seed))
+            if broken := one.broken(base, seed, first, second):
+                found.append(
+                    Defect(
+                        check="metamorphic relations",
+                        code="relation",
+                        message=f"{one.name}: {one.says}, and {broken} does not follow (seed {seed})",
+                        stage=broken if broken in subject.plan.stages else "",
+                    )
+                )
+                break
+    return CheckReport(
+        "failed" if found else "passed",
+        found[0].message if found else "",
+        findings=found,
+        details={"relations": [one.name for one in known], "launches": len(executed)},
+        executed=together(executed),
+        schedules={"early": [0] * len(executed)},
+    )

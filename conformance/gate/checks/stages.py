@@ -1,0 +1,118 @@
+"""Stage conformance and determinism: what the kernel computes, tile by tile, and whether it does so again."""
+
+from __future__ import annotations
+
+import shlex
+
+from tileproof.conformance.check import property as checking
+from tileproof.conformance.check.property import Failure, Report
+from tileproof.conformance.drivers.capture import SEEDED, RunResult, Schedule
+from tileproof.conformance.gate.failing import failing_tile, trace_around
+from tileproof.conformance.gate.model import CheckReport, GateSubject, gate_check
+from tileproof.conformance.problems.generators import small
+from tileproof.conformance.verdict.findings import judged
+from tileproof.emulator.coverage import together
+
+
+@gate_check("stage conformance")
+def stages(subject: GateSubject) -> CheckReport:
+    """Every stage of generated problems and edges, tile by tile within its bound, races and both builds."""
+    effort = subject.effort
+    report = checking.check(
+        subject.under_test,
+        examples=effort.examples,
+        seed=subject.seed,
+        shrink_seconds=effort.shrink_seconds,
+    )
+    seeds: dict[str, list[int]] = {}
+    for one in report.schedules:
+        seeds.setdefault(one.policy, []).append(one.seed if one.policy in SEEDED else 0)
+    made = CheckReport(
+        "failed" if report.failure else "passed",
+        details=figures(report),
+        executed=report.executed,
+        schedules=seeds,
+    )
+    if report.failure is None:
+        return made
+    failure = report.failure
+    command = shlex.join(replay(subject, failure))
+    made.findings = [judged(one, "stage conformance", command) for one in failure.findings]
+    made.reason = failure.findings[0].message
+    made.details["failure"] = {
+        "case": failure.case.as_json(),
+        "schedule": {"policy": failure.schedule.policy, "seed": failure.schedule.seed},
+        "replay": command,
+        "tile": failing_tile(subject, failure),
+        "trace": trace_around(subject, failure),
+        "text": [line for one in failure.findings for line in one.lines()],
+    }
+    return made
+
+
+def figures(report: Report) -> dict[str, object]:
+    """What was compared, stage by stage."""
+    return {
+        "examples": report.examples,
+        "tiles_equal_in_both_builds": report.agreed,
+        "remarks": dict(sorted(report.remarks.items())),
+        "not_judged": list(report.not_judged),
+        "stages": {
+            name: {
+                "tiles": score.tiles,
+                "elements": score.elements,
+                "exact_elements": score.exact,
+                "worst_error_over_bound": score.worst,
+                "elements_without_bound": score.unbounded,
+            }
+            for name, score in report.scores.items()
+        },
+    }
+
+
+def replay(subject: GateSubject, failure: Failure) -> list[str]:
+    """The command that shows the smallest failing example."""
+    schedule = failure.schedule
+    words = [f"--case={failure.case.as_json()}", f"--policy={schedule.policy}"]
+    words += [f"--schedule-seed={schedule.seed}"] if schedule.policy in SEEDED else []
+    return subject.replay("check", *words)
+
+
+TWICE = (Schedule("early"), Schedule("late"), Schedule("random", 1))
+
+
+@gate_check("determinism")
+def determinism(subject: GateSubject) -> CheckReport:
+    """The same launch under the same schedule gives the same bits, findings and counters."""
+    inputs = small(subject.plan).inputs()
+    under = subject.under_test
+    wrong, executed = [], []
+
+    def launched(schedule: Schedule) -> RunResult:
+        launch = subject.kernel.launch(inputs, subject.built)
+        return under.driver.run(launch, subject.plan, schedule, False)
+
+    for schedule in TWICE:
+        one, two = launched(schedule), launched(schedule)
+        executed += [one.executed, two.executed]
+        differ = different(one, two)
+        wrong += [f"{what} under {schedule.policy} {schedule.seed}" for what in differ]
+    return CheckReport.of(
+        "not repeated: " + ", ".join(wrong) if wrong else "",
+        details={"launches": 2 * len(TWICE)},
+        executed=together(executed),
+        schedules={"early": [0, 0], "late": [0, 0], "random": [1, 1]},
+    )
+
+
+def different(one: RunResult, two: RunResult) -> list[str]:
+    """What of two launches is not the same."""
+    wrong = [
+        f"output {name}"
+        for name, output in one.outputs.items()
+        if output.values.tobytes() != two.outputs[name].values.tobytes()
+        or output.written.tobytes() != two.outputs[name].written.tobytes()
+    ]
+    wrong += ["findings"] if one.findings != two.findings else []
+    wrong += ["counters"] if dict(one.counters) != dict(two.counters) else []
+    return wrong

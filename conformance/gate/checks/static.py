@@ -1,0 +1,134 @@
+"""Checks that run nothing: where the PTX comes from, what it needs of an SM, what its plan promises."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+
+from tileproof.conformance.gate.model import CheckReport, GateSubject, gate_check
+from tileproof.emulator import Module
+from tileproof.kernels import compile as compiling
+from tileproof.kernels import toolchain
+from tileproof.kernels.compile import Resources
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.plans.consistency import MAX_SMEM_BYTES, TMEM_ALLOCATIONS, faults
+
+REGISTER_FILE = 65536  # 32-bit registers of an SM (CUDA programming guide, compute capability 10.0)
+REGISTER_UNIT = 8  # registers of a thread are allocated in units of eight
+
+
+@gate_check("build provenance")
+def provenance(subject: GateSubject) -> CheckReport:
+    """The PTX is what the sources compile to, its entry and shape are the plan's, every instruction is
+    executed.
+    """
+    built, plan = subject.built, subject.plan
+    entry = subject.kernel.entry(subject.variant)
+    details: dict[str, object] = {"ptx_sha256": sha256(built.ptx), "entry": built.entry}
+    info = next((e for e in Module.from_ptx(built.ptx).inspect().entries if e.name == entry), None)
+    if built.entry != entry or info is None:
+        return CheckReport("failed", f"the PTX has no entry {entry}", details=details)
+    wrong = [f"{one.form} is not executed: {one.why}" for one in info.not_executed] + list(info.problems)
+    threads = info.directives.get("reqntid") or info.directives.get("maxntid")
+    if threads and _product(threads) != plan.threads and "reqntid" in info.directives:
+        wrong.append(f".reqntid asks for {_product(threads)} threads, and the plan for {plan.threads}")
+    cluster = info.directives.get("reqnctapercluster")
+    if cluster and _product(cluster) != plan.cluster:
+        wrong.append(f".reqnctapercluster is {_product(cluster)}, and the plan's cluster {plan.cluster}")
+    if subject.kernel.sources:
+        details["toolchain"] = toolchain.find().version
+    if subject.kernel.sources and subject.profile != "quick":
+        again = compiled_anew(subject)
+        details["compiled_again_sha256"] = sha256(again)
+        if again != built.ptx:
+            wrong.append("the sources, compiled again, give another PTX than the one that is judged")
+    return CheckReport.of("; ".join(wrong), details=details)
+
+
+def sha256(text: str) -> str:
+    """Of a PTX text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _product(numbers: tuple[int, ...]) -> int:
+    total = 1
+    for one in numbers:
+        total *= one
+    return total
+
+
+def compiled_anew(subject: GateSubject) -> str:
+    """The PTX of the kernel's sources, made in an empty cache."""
+    with tempfile.TemporaryDirectory(prefix="tileproof-gate-") as folder, cache_in(folder):
+        edits = () if subject.planted is None else subject.planted.edits
+        return subject.kernel.build(subject.variant, False, edits).ptx
+
+
+@contextlib.contextmanager
+def cache_in(folder: str) -> Iterator[None]:
+    """While it lasts, builds are cached there."""
+    before = os.environ.get("TILEPROOF_CACHE")
+    os.environ["TILEPROOF_CACHE"] = folder
+    try:
+        yield
+    finally:
+        os.environ.pop("TILEPROOF_CACHE")
+        if before is not None:
+            os.environ["TILEPROOF_CACHE"] = before
+
+
+@gate_check("resource budgets")
+def resources(subject: GateSubject) -> CheckReport:
+    """Registers, spills, shared and tensor memory fit into one SM, by ptxas and by the plan."""
+    plan, built = subject.plan, subject.built
+    try:
+        use = built.resources or compiling.resources_of(built.ptx, built.entry)
+    except TileproofError as error:
+        if subject.kernel.sources:
+            raise
+        return CheckReport("unsupported", f"{error.what}: the PTX cannot be assembled here")
+    wrong = over_budget(use, plan.threads, plan.smem_bytes, plan.tmem_columns)
+    details = {
+        "registers": use.registers,
+        "stack_bytes": use.stack,
+        "spill_bytes": use.spill_stores + use.spill_loads,
+        "static_smem": use.static_smem,
+        "dynamic_smem": plan.smem_bytes,
+        "tmem_columns": plan.tmem_columns,
+        "threads": plan.threads,
+    }
+    return CheckReport.of("; ".join(wrong), details=details)
+
+
+def over_budget(use: Resources, threads: int, smem_bytes: int, tmem_columns: int) -> list[str]:
+    """What of a CTA does not fit into an SM, or does not stay in its registers."""
+    wrong = []
+    a_thread = -(-use.registers // REGISTER_UNIT) * REGISTER_UNIT
+    if a_thread * threads > REGISTER_FILE:
+        wrong.append(
+            f"{threads} threads of {a_thread} registers need {a_thread * threads}, an SM has {REGISTER_FILE}"
+        )
+    if use.spill_stores or use.spill_loads:
+        wrong.append(f"registers spill: {use.spill_stores} bytes stored, {use.spill_loads} loaded")
+    if use.static_smem + smem_bytes > MAX_SMEM_BYTES:
+        wrong.append(
+            f"{use.static_smem} static and {smem_bytes} dynamic bytes of shared memory, of {MAX_SMEM_BYTES}"
+        )
+    if tmem_columns and tmem_columns not in TMEM_ALLOCATIONS:
+        wrong.append(f"{tmem_columns} columns of tensor memory cannot be allocated")
+    return wrong
+
+
+@gate_check("operand constraints")
+def operands(subject: GateSubject) -> CheckReport:
+    """The plan's MMAs, tiles, barriers and tensor memory satisfy the rules of the machine."""
+    try:
+        plan = subject.kernel.plan_of(subject.variant)
+    except TileproofError as error:
+        return CheckReport("failed", str(error))
+    wrong = faults(plan)
+    details = {"mmas": len(plan.mmas), "smem_tiles": len(plan.smem), "barriers": len(plan.barriers)}
+    return CheckReport.of("; ".join(wrong), details=details)

@@ -1,0 +1,112 @@
+"""What differs between two evidences: verdicts, worst errors over their bounds, clocks, mutants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tileproof.conformance.verdict.contract import VerdictRecord, worst
+
+Key = tuple[str, tuple[tuple[str, int], ...]]
+STAGES = "stage conformance"
+MUTATION = "mutation"
+CLOCKS = "timing budget"
+
+
+@dataclass(frozen=True)
+class Changed:
+    """One figure of one kernel variant, before and after; None where an evidence lacks it. `worse`: it speaks
+    against the later one.
+    """
+
+    kernel: str
+    what: str
+    before: Any
+    after: Any
+    worse: bool
+
+
+def key(one: VerdictRecord) -> Key:
+    """What names a variant in two evidences."""
+    return one.program.kernel, tuple(sorted(one.program.variant.items()))
+
+
+def label(one: VerdictRecord) -> str:
+    """A variant in words."""
+    sizes = ",".join(f"{name}={value}" for name, value in sorted(one.program.variant.items()))
+    return f"{one.program.kernel} {sizes}".strip()
+
+
+def changes(before: Sequence[VerdictRecord], after: Sequence[VerdictRecord]) -> list[Changed]:
+    """Everything that differs, kernel by kernel."""
+    old, new = ({key(one): one for one in which} for which in (before, after))
+    found: list[Changed] = []
+    for name in dict.fromkeys([*old, *new]):
+        one, two = old.get(name), new.get(name)
+        some = one or two
+        assert some is not None
+        where = label(some)
+        if one is None or two is None:
+            words = (one.verdict if one else None, two.verdict if two else None)
+            found.append(Changed(where, "verdict", *words, worse=two is None))
+            continue
+        figures: list[tuple[str, Any, Any, bool]] = [
+            ("verdict", one.verdict, two.verdict, _worse_word(one, two))
+        ]
+        figures.append(("PTX", one.program.ptx_sha256[:12], two.program.ptx_sha256[:12], False))
+        figures += list(_outcomes(one, two))
+        figures += list(_errors(one, two))
+        figures += list(_scores(one, two))
+        figures += list(_clocks(one, two))
+        found += [Changed(where, what, a, b, bad) for what, a, b, bad in figures if a != b]
+    return found
+
+
+def worse(before: Sequence[VerdictRecord], after: Sequence[VerdictRecord]) -> list[str]:
+    """What speaks against the later one, a line each. A kernel that only the later one judged does not; one
+    of the baseline that was not judged now does.
+    """
+    return [f"{c.kernel}: {c.what} was {c.before}, is {c.after}" for c in changes(before, after) if c.worse]
+
+
+def _worse_word(one: VerdictRecord, two: VerdictRecord) -> bool:
+    return one.verdict != two.verdict and worst([one.verdict, two.verdict]) == two.verdict
+
+
+def _outcomes(one: VerdictRecord, two: VerdictRecord) -> Iterable[tuple[str, Any, Any, bool]]:
+    old, new = ({c.name: c for c in which.checks} for which in (one, two))
+    for name in dict.fromkeys([*old, *new]):
+        a, b = old.get(name), new.get(name)
+        was = a is not None and a.outcome == "passed"
+        yield name, a and a.outcome, b and b.outcome, was and (b is None or b.outcome != "passed")
+
+
+def _stages(one: VerdictRecord) -> dict[str, float]:
+    details = next((c.details for c in one.checks if c.name == STAGES), {})
+    stages = details.get("stages", {})
+    return {n: float(s["worst_error_over_bound"]) for n, s in stages.items()} if stages else {}
+
+
+def _errors(one: VerdictRecord, two: VerdictRecord) -> Iterable[tuple[str, Any, Any, bool]]:
+    """Within the bound an error may move: other problems were drawn, or sums were reordered."""
+    old, new = _stages(one), _stages(two)
+    for name in dict.fromkeys([*old, *new]):
+        a, b = old.get(name), new.get(name)
+        yield f"worst error / bound of {name}", a, b, b is not None and b > 1.0 and (a is None or a <= 1.0)
+
+
+def _scores(one: VerdictRecord, two: VerdictRecord) -> Iterable[tuple[str, Any, Any, bool]]:
+    old, new = (which.sections.get(MUTATION) or {} for which in (one, two))
+    for name in ("score", "drawn", "killed", "survived", "refused", "equivalent"):
+        a, b = old.get(name), new.get(name)
+        less = name == "score" and a is not None and (b is None or b < a)
+        yield f"mutants: {name}", a, b, less
+
+
+def _clocks(one: VerdictRecord, two: VerdictRecord) -> Iterable[tuple[str, Any, Any, bool]]:
+    old, new = (
+        next((c.details.get("clocks") for c in which.checks if c.name == CLOCKS), None)
+        for which in (one, two)
+    )
+    yield "clocks", old, new, False

@@ -1,0 +1,165 @@
+"""The evidence of a release: the verdict on each kernel variant and on the whole, as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from tileproof.conformance.gate.model import GateSubject
+from tileproof.conformance.gate.store import StoredResult, unpack
+from tileproof.conformance.verdict import contract, jsonform
+from tileproof.conformance.verdict.contract import (
+    CheckOutcome,
+    SchedulesRun,
+    ToolIdentity,
+    VerdictRecord,
+    Word,
+    decided,
+    worst,
+)
+from tileproof.conformance.verdict.program import covered, order_only, program, tool_identity
+from tileproof.emulator import Module
+from tileproof.kernels import toolchain
+from tileproof.spec.machine.errors import TileproofError
+
+SCHEMA = "tileproof-evidence"
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class ReleaseEvidence:
+    """All verdicts of one run of the gate. `checks` are those of the whole release; `complete`: nothing ended
+    the run early.
+    """
+
+    verdict: Word
+    exit_code: int
+    why: tuple[str, ...]
+    tool: ToolIdentity
+    profile: str
+    seed: int
+    strict: bool
+    complete: bool
+    kernels: tuple[VerdictRecord, ...]
+    checks: tuple[CheckOutcome, ...]
+    sections: Mapping[str, Any] = field(default_factory=dict)
+    schema: Literal["tileproof-evidence"] = "tileproof-evidence"
+    schema_version: int = SCHEMA_VERSION
+
+
+def read(path: Path, what: str = "the evidence") -> ReleaseEvidence:
+    """The evidence in a file, or in a folder that the gate wrote; TileproofError names what is wrong with
+    it.
+    """
+    path = path / "evidence.json" if path.is_dir() else path
+    return jsonform.load(path, ReleaseEvidence, SCHEMA, SCHEMA_VERSION, what)
+
+
+def verdict_on(
+    subject: GateSubject, results: Sequence[StoredResult], sections: Mapping[str, Any], interrupted: bool
+) -> VerdictRecord:
+    """The verdict on one kernel variant from the results of its checks."""
+    built = subject.built
+    decoded = Module.from_ptx(built.ptx).decode(built.entry)
+    coverage = covered(decoded, [bits for one in results if (bits := unpack(one.executed))])
+    findings = tuple(found for one in results for found in one.findings)
+    controls = tuple(control for one in results for control in one.controls)
+    checks = tuple(one.check for one in results)
+    word, why = decided(
+        checks=checks, findings=findings, coverage=coverage, controls=controls, interrupted=interrupted
+    )
+    seeds: dict[str, list[int]] = {}
+    for one in results:
+        for policy, numbers in one.schedules.items():
+            seeds.setdefault(policy, []).extend(numbers)
+    compiler = toolchain.find().version if subject.kernel.sources else ""
+    return VerdictRecord(
+        verdict=word,
+        exit_code=contract.EXIT_CODES[word],
+        why=why,
+        program=program(subject.kernel.name, dict(subject.variant.sizes), built.entry, built.ptx, compiler),
+        tool=tool_identity(),
+        seed=subject.seed,
+        schedules=tuple(
+            SchedulesRun(policy, len(numbers), len(set(numbers) - {0}))
+            for policy, numbers in sorted(seeds.items())
+        ),
+        coverage=coverage,
+        order_only=order_only(decoded),
+        findings=findings,
+        controls=controls,
+        checks=checks,
+        sections=sections,
+    )
+
+
+def no_verdict(subject: GateSubject, error: TileproofError) -> VerdictRecord:
+    """The verdict on a variant that could not be built."""
+    fault = CheckOutcome("build provenance", True, "not run", error.what, str(error))
+    word, why = decided(checks=(fault,))
+    return VerdictRecord(
+        verdict=word,
+        exit_code=contract.EXIT_CODES[word],
+        why=why,
+        program=program(subject.kernel.name, dict(subject.variant.sizes), "", ""),
+        tool=tool_identity(),
+        seed=subject.seed,
+        schedules=(),
+        coverage=None,
+        order_only=(),
+        findings=(),
+        controls=(),
+        checks=(fault,),
+    )
+
+
+def evidence(
+    verdicts: Sequence[VerdictRecord],
+    release: Sequence[CheckOutcome],
+    *,
+    profile: str,
+    seed: int,
+    strict: bool,
+    complete: bool,
+    sections: Mapping[str, Any],
+) -> ReleaseEvidence:
+    """The verdict on the release: the worst of its kernels' and of its own checks'."""
+    whole = contract.ProgramCoverage(0, 0, 0, 0)  # the release itself has no program
+    own, why = decided(checks=release, coverage=whole) if release else ("clean", ())
+    word = worst([own, *(one.verdict for one in verdicts)]) if verdicts else "incomplete"
+    if not complete and word == "clean":
+        word = "incomplete"
+    reasons = [f"{one.program.kernel} {named(one)}: {line}" for one in verdicts for line in one.why]
+    reasons += [*why, *([] if complete else ["the run ended before all checks had run"])]
+    return ReleaseEvidence(
+        verdict=word,
+        exit_code=contract.EXIT_CODES[word],
+        why=tuple(reasons),
+        tool=tool_identity(),
+        profile=profile,
+        seed=seed,
+        strict=strict,
+        complete=complete,
+        kernels=tuple(verdicts),
+        checks=tuple(release),
+        sections=sections,
+    )
+
+
+def named(one: VerdictRecord) -> str:
+    """The variant of a verdict in words."""
+    return ", ".join(f"{name} {value}" for name, value in one.program.variant.items())
+
+
+def less_times(text: str) -> Any:
+    """The evidence without what a clock says, for comparing two runs."""
+
+    def without(data: Any) -> Any:
+        if isinstance(data, dict):
+            return {key: without(value) for key, value in data.items() if key != "seconds"}
+        return [without(one) for one in data] if isinstance(data, list) else data
+
+    return without(json.loads(text))

@@ -1,0 +1,143 @@
+"""What a report shows of a failure: the wrong tile's error, value by value, and the trace around it."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tileproof.conformance.check.property import Failure
+from tileproof.conformance.drivers.emulator import run_traced
+from tileproof.conformance.drivers.names import PlanTraceNames
+from tileproof.conformance.gate.model import GateSubject
+from tileproof.conformance.judge.compare import index, wrong_elements
+from tileproof.conformance.judge.rows import plant_canaries
+from tileproof.conformance.observe.finding import Finding
+from tileproof.conformance.observe.observation import observe
+from tileproof.conformance.observe.tiles import Chain, Reference, StageTile
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.problems import problem_type
+from tileproof.spec.problems.base import tiling_of
+
+LEVELS = 255  # of the picture: 0 is no error, 127 the bound, 254 ten times the bound or more, 255 not written
+SHOWN = 24  # wrong elements with their values
+AROUND = 14  # lines of the trace before and behind the place
+TRACED = 200_000  # events
+
+
+def failing_tile(subject: GateSubject, failure: Failure) -> dict[str, Any] | None:
+    """The tile of the first finding that is about one: its place, how far each element is off, and the first
+    wrong elements; None where no tile is at fault.
+    """
+    found = next((f for f in failure.findings if f.kind in ("value", "missing") and f.stage), None)
+    if found is None or found.cta is None:
+        return None
+    tile, reference = _again(subject, failure, found)
+    if tile is None or reference is None:
+        return None
+    wrong = wrong_elements(tile, reference)
+    places = np.argwhere(wrong)[:SHOWN]
+    return {
+        "stage": tile.stage,
+        "title": found.place,
+        "rows": [tile.rows.start, tile.rows.stop],
+        "columns": [tile.cols.start, tile.cols.stop],
+        "axes": list(found.axes),
+        "wrong": int(wrong.sum()),
+        "elements": int(wrong.size),
+        "levels": _packed(levels(tile, reference)),
+        "values": [
+            {
+                "row": tile.rows.start + int(row),
+                "column": tile.cols.start + int(column),
+                "expected": float(reference.value[row, column]),
+                "found": float(tile.value[row, column]) if tile.written[row, column] else None,
+                "bound": float(reference.bound[row, column]),
+            }
+            for row, column in places
+        ],
+    }
+
+
+def _again(
+    subject: GateSubject, failure: Failure, found: Finding
+) -> tuple[StageTile | None, Reference | None]:
+    """The observed tile of a finding and its reference, from another launch of the failing case."""
+    inputs, plan, under = failure.case.inputs(), subject.plan, subject.under_test
+    probe = found.build == "probe" and under.probe is not None
+    built = under.probe() if probe and under.probe is not None else under.production
+    launch = subject.kernel.launch(inputs, built, probe)
+    plant_canaries(plan, inputs, launch)
+    seen = under.driver.run(launch, plan, failure.schedule, not probe)
+    tiles = observe(plan, inputs, seen, found.build or "production", probe=probe).tiles
+    tile = next(
+        (
+            one
+            for one in tiles
+            if one.stage == found.stage
+            and (one.coord.group, one.coord.cta) == (found.token, found.cta)
+            and one.coord.k_block == found.k_block
+        ),
+        None,
+    )
+    if tile is None:
+        return None, None
+    problem = problem_type(plan.problem)
+    chain = Chain(inputs, index(tiles), {}, problem=problem, tiling=tiling_of(plan))
+    return tile, chain.reference(tile.stage, tile.coord, tile.rows, tile.cols)
+
+
+def levels(tile: StageTile, reference: Reference) -> npt.NDArray[np.uint8]:
+    """``uint8 [rows, cols]``: the error over its bound as a shade; 255 where nothing was written."""
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        error = np.abs(tile.value.astype(np.float64) - reference.value)
+        ratio = np.where(error == 0, 0.0, error / reference.bound)
+    ratio = np.nan_to_num(ratio, nan=np.inf, posinf=np.inf)
+    inside = np.clip(ratio, 0, 1) * 127
+    beyond = 127 + np.clip(np.log10(np.maximum(ratio, 1.0)), 0, 1) * 127
+    shade = np.where(ratio <= 1, inside, np.maximum(beyond, 128))
+    return np.where(tile.written, shade, LEVELS).astype(np.uint8)
+
+
+def _packed(shades: npt.NDArray[np.uint8]) -> str:
+    return base64.b64encode(zlib.compress(shades.tobytes(), 9)).decode()
+
+
+def unpacked(tile: dict[str, Any]) -> npt.NDArray[np.uint8]:
+    """The shades of a tile as evidence holds them."""
+    shape = [tile[name][1] - tile[name][0] for name in ("rows", "columns")]
+    return np.frombuffer(zlib.decompress(base64.b64decode(tile["levels"])), np.uint8).reshape(shape)
+
+
+def trace_around(subject: GateSubject, failure: Failure) -> list[str]:
+    """Lines of the trace of the failing case: around the instruction of the first finding that has one, else
+    around the phase that published the tile, else the last ones.
+    """
+    found = failure.findings[0]
+    launch = subject.kernel.launch(failure.case.inputs(), subject.built)
+    plan = subject.plan
+    try:
+        _, trace = run_traced(launch, plan, schedule=failure.schedule, limit=TRACED, seconds_limit=60.0)
+    except TileproofError as error:
+        return [f"no trace: {error.what}"]
+    lines = trace.to_text(PlanTraceNames(plan)).splitlines()
+    head = len(lines) - len(trace)
+    at = len(trace) - 1
+    barriers = {
+        o.barrier
+        for o in plan.observations
+        if getattr(o, "stage", "") == found.stage and hasattr(o, "barrier")
+    }
+    offsets = {b.offset_of(s) for b in plan.barriers if b.name in barriers for s in range(b.stages)}
+    for number, event in enumerate(trace):
+        if found.ptx_line and event.ptx_line == found.ptx_line:
+            at = number
+            break
+        if not found.ptx_line and event.kind == "phase" and event.barrier in offsets:
+            at = number
+            if found.k_block is None or event.phase >= found.k_block:
+                break
+    first = max(at - AROUND, 0)
+    return [*lines[:head], *lines[head + first : head + at + AROUND]]

@@ -1,0 +1,164 @@
+"""The gate: which checks of which kernels, run, and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tileproof.conformance.check.property import Stopped
+from tileproof.conformance.gate import difference, runner
+from tileproof.conformance.gate.evidence import (
+    ReleaseEvidence,
+    evidence,
+    no_verdict,
+    verdict_on,
+)
+from tileproof.conformance.gate.model import GateSubject, Profile, checks
+from tileproof.conformance.gate.runner import CheckJob, not_run
+from tileproof.conformance.gate.store import ResultStore, RunIdentity
+from tileproof.conformance.mutants.defects import planted_reference
+from tileproof.conformance.verdict.contract import CheckOutcome, VerdictRecord
+from tileproof.conformance.verdict.program import program, tool_identity
+from tileproof.kernels.edit import Mutant
+from tileproof.kernels.target import Target
+from tileproof.kernels.variant import Variant
+from tileproof.spec.machine.errors import TileproofError
+
+RESULTS = "results.jsonl"
+
+
+@dataclass(frozen=True)
+class GateOptions:
+    """How a gate runs: `workers` processes, `seconds` (0: none) end it, `only` these checks, by name."""
+
+    profile: Profile = "quick"
+    seed: int = 0
+    strict: bool = False
+    keep_going: bool = False
+    resume: bool = False
+    workers: int = 1
+    seconds: float = 0.0
+    only: tuple[str, ...] = ()
+
+
+def gate(
+    kernels: Sequence[tuple[Target, Variant]],
+    out: Path,
+    options: GateOptions,
+    *,
+    baseline: ReleaseEvidence | None = None,
+    planted: Mutant | None = None,
+    progress: Callable[[str], None] = lambda line: None,
+) -> ReleaseEvidence:
+    """Runs every check that the profile asks for, and decides. `Stopped` and KeyboardInterrupt end it with
+    what is known. TileproofError when the results cannot be written; a kernel that cannot be built is a
+    verdict.
+    """
+    wanted = [
+        one
+        for one in checks().values()
+        if one.wanted(options.profile) and (not options.only or one.name in options.only)
+    ]
+    with planted_reference(planted):
+        subjects, verdicts = _built(kernels, options, planted, progress)
+        jobs = [
+            CheckJob(check, subject, subject.key)
+            for subject in subjects
+            for check in wanted
+            if not check.release
+        ]
+        if subjects:
+            jobs += [CheckJob(check, subjects[0], "") for check in wanted if check.release]
+        identity = RunIdentity(
+            profile=options.profile,
+            seed=options.seed,
+            strict=options.strict,
+            planted=planted.id if planted else "",
+            programs={
+                one.key: program(one.kernel.name, {}, one.built.entry, one.built.ptx).ptx_sha256
+                for one in subjects
+            },
+            tool_commit=tool_identity().commit,
+            tool_changed=tool_identity().changed,
+        )
+        store = ResultStore(out / RESULTS, identity, options.resume)
+        for note in store.notes:
+            progress(note)
+        complete = True
+        try:
+            results = runner.run(
+                jobs,
+                store,
+                workers=options.workers,
+                seconds=options.seconds,
+                keep_going=options.keep_going,
+                progress=progress,
+            )
+        except (KeyboardInterrupt, Stopped):
+            complete = False
+            known = dict(store.done)
+            results = {job.key: known.get(job.key) or not_run(job, "the run was ended") for job in jobs}
+        finally:
+            store.close()
+    verdicts += [
+        verdict_on(
+            subject,
+            [results[job.key] for job in jobs if job.label == subject.key],
+            {},
+            interrupted=False,
+        )
+        for subject in subjects
+    ]
+    release = [results[job.key].check for job in jobs if not job.label]
+    if baseline is not None:
+        release.append(_against(baseline, verdicts))
+    return evidence(
+        sorted(verdicts, key=lambda one: _place(one, kernels)),
+        release,
+        profile=options.profile,
+        seed=options.seed,
+        strict=options.strict,
+        complete=complete,
+        sections={},
+    )
+
+
+def _place(one: VerdictRecord, kernels: Sequence[tuple[Target, Variant]]) -> int:
+    names = [(target.name, dict(variant.sizes)) for target, variant in kernels]
+    return names.index((one.program.kernel, dict(one.program.variant)))
+
+
+def _built(
+    kernels: Sequence[tuple[Target, Variant]],
+    options: GateOptions,
+    planted: Mutant | None,
+    progress: Callable[[str], None],
+) -> tuple[list[GateSubject], list[VerdictRecord]]:
+    """The subjects, built, and verdicts on those that could not be."""
+    subjects, verdicts = [], []
+    for target, variant in kernels:
+        own = planted if planted and planted.target == target.name else None
+        one = GateSubject(target, variant, options.profile, options.seed, options.strict, own)
+        progress(f"building {one.title}")
+        try:
+            under = one.under_test
+            if under.probe is not None:
+                under.probe()  # once, and not once in every check's process
+        except TileproofError as error:
+            verdicts.append(no_verdict(one, error))
+        else:
+            subjects.append(one)
+    return subjects, verdicts
+
+
+def _against(baseline: ReleaseEvidence, verdicts: Sequence[VerdictRecord]) -> CheckOutcome:
+    """The check that nothing got worse since a baseline."""
+    worse = difference.worse(baseline.kernels, verdicts)
+    return CheckOutcome(
+        "against the baseline",
+        True,
+        "failed" if worse else "passed",
+        "; ".join(worse),
+        details={"baseline_commit": baseline.tool.commit, "baseline_verdict": baseline.verdict},
+    )

@@ -1,0 +1,152 @@
+"""What the gate runs: checks by name, the kernel variant that they judge, and what each hands back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+from tileproof.conformance.check.run import KernelUnderTest
+from tileproof.conformance.check.under_test import on_emulator
+from tileproof.conformance.verdict.contract import Defect, Outcome, PlantedControl
+from tileproof.kernels.compile import Built
+from tileproof.kernels.edit import Mutant
+from tileproof.kernels.target import Target
+from tileproof.kernels.variant import Variant
+from tileproof.spec.plan import KernelPlan
+
+Profile = Literal["quick", "full", "nightly"]
+PROFILES: tuple[Profile, ...] = get_args(Profile)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much each check of a profile does: generated problems, schedules, seeds of each relation, planted
+    controls of each kind (0: all), seconds of CPU that making a failing example smaller may take.
+    """
+
+    examples: int
+    schedules: int
+    relation_seeds: int
+    controls: int
+    shrink_seconds: float
+
+
+EFFORTS: dict[Profile, Effort] = {
+    "quick": Effort(6, 16, 1, 1, 10.0),
+    "full": Effort(100, 200, 3, 6, 60.0),
+    "nightly": Effort(400, 1000, 10, 0, 120.0),
+}
+
+
+@dataclass(frozen=True)
+class GateSubject:
+    """One variant of a kernel, as the checks take it; `planted` is a defect to be found."""
+
+    kernel: Target
+    variant: Variant
+    profile: Profile = "quick"
+    seed: int = 0
+    strict: bool = False
+    planted: Mutant | None = None
+
+    @property
+    def effort(self) -> Effort:
+        """What the profile asks for."""
+        return EFFORTS[self.profile]
+
+    @property
+    def title(self) -> str:
+        """The kernel and its variant in words."""
+        return self.kernel.title(self.variant)
+
+    @property
+    def key(self) -> str:
+        """What names the variant in results."""
+        return f"{self.kernel.name} {self.variant}"
+
+    @cached_property
+    def plan(self) -> KernelPlan:
+        return self.kernel.plan(self.variant)
+
+    @cached_property
+    def under_test(self) -> KernelUnderTest:
+        """Both builds on the emulator."""
+        return on_emulator(self.kernel, self.variant, planted=self.planted, strict=self.strict)
+
+    @property
+    def built(self) -> Built:
+        """The production build."""
+        return self.under_test.production
+
+    def replay(self, command: str, *words: str) -> list[str]:
+        """The words of a command on this kernel."""
+        extra = ["--strict"] if self.strict and command == "check" else []
+        extra += [f"--plant={self.planted.id}"] if self.planted else []
+        return ["tileproof", command, self.kernel.name, *words, *extra]
+
+
+@dataclass
+class CheckReport:
+    """What a check hands back. `executed`: what ran of the production build; `schedules`: policy -> seeds,
+    one entry a launch (0 of policies without).
+    """
+
+    outcome: Outcome
+    reason: str = ""
+    findings: list[Defect] = field(default_factory=list)
+    details: dict[str, Any] = field(default_factory=dict)
+    executed: bytes = b""
+    schedules: dict[str, list[int]] = field(default_factory=dict)
+    controls: list[PlantedControl] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, wrong: str, **rest: Any) -> CheckReport:
+        """Failed with what is `wrong`, passed where nothing is."""
+        return cls("failed" if wrong else "passed", wrong, **rest)
+
+
+KernelCheck = Callable[[GateSubject], CheckReport]
+
+
+@dataclass(frozen=True)
+class GateCheck:
+    """A registered check. `least` is the least profile that runs it; `release`: it is about the whole
+    release, and runs once (its subject is any of the kernels').
+    """
+
+    name: str
+    about: str
+    least: Profile
+    required: bool
+    release: bool
+    run: KernelCheck = field(repr=False)
+
+    def wanted(self, profile: Profile) -> bool:
+        """Whether a profile runs it."""
+        return PROFILES.index(profile) >= PROFILES.index(self.least)
+
+
+_CHECKS: dict[str, GateCheck] = {}
+
+
+def gate_check(
+    name: str, *, least: Profile = "quick", required: bool = True, release: bool = False
+) -> Callable[[KernelCheck], KernelCheck]:
+    """Registers a check under `name`; the first line of its docstring says what it is about."""
+
+    def register(run: KernelCheck) -> KernelCheck:
+        about = " ".join((run.__doc__ or "").split("\n\n")[0].split())
+        _CHECKS[name] = GateCheck(name, about, least, required, release, run)
+        return run
+
+    return register
+
+
+def checks() -> Mapping[str, GateCheck]:
+    """Every check by name, in the order in which they run."""
+    from tileproof.conformance.gate import checks as folder
+
+    folder.register()
+    return _CHECKS

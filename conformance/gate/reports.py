@@ -1,0 +1,18 @@
+"""What the gate writes beside its results: the evidence as JSON, as JUnit XML and as a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tileproof.conformance.gate.evidence import ReleaseEvidence
+from tileproof.conformance.gate.junit import junit
+from tileproof.conformance.gate.store import write_whole
+from tileproof.conformance.verdict import jsonform
+
+
+def write_all(made: ReleaseEvidence, folder: Path) -> dict[str, Path]:
+    """Writes all forms of an evidence, the JSON first; TileproofError when one cannot be written."""
+    paths = {"evidence": folder / "evidence.json", "junit": folder / "junit.xml"}
+    write_whole(paths["evidence"], jsonform.text(made))
+    write_whole(paths["junit"], junit(made))
+    return paths

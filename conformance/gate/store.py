@@ -1,0 +1,181 @@
+"""Results on disk while they come: one JSON line a finished check, so that nothing finished is ever lost."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from tileproof.conformance.verdict import jsonform
+from tileproof.conformance.verdict.contract import CheckOutcome, Defect, PlantedControl
+from tileproof.spec.machine.errors import TileproofError
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class RunIdentity:
+    """What a run is about: another one's results are not its own. `programs`: the PTX's SHA-256 of each
+    kernel variant.
+    """
+
+    profile: str
+    seed: int
+    strict: bool
+    planted: str
+    programs: Mapping[str, str]
+    tool_commit: str
+    tool_changed: bool
+    schema: Literal["tileproof-gate-run"] = "tileproof-gate-run"
+    schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True)
+class StoredResult:
+    """One finished check of `subject` ("" of the release). `executed` is packed (`pack`)."""
+
+    subject: str
+    check: CheckOutcome
+    findings: tuple[Defect, ...] = ()
+    controls: tuple[PlantedControl, ...] = ()
+    executed: str = ""
+    schedules: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """What names the result in its run."""
+        return f"{self.subject}: {self.check.name}"
+
+
+def pack(executed: bytes) -> str:
+    """The bytes of `LaunchResult.executed` as text."""
+    return base64.b64encode(zlib.compress(executed, 9)).decode() if executed else ""
+
+
+def unpack(text: str) -> bytes:
+    """The bytes again."""
+    return zlib.decompress(base64.b64decode(text)) if text else b""
+
+
+class ResultStore:
+    """The file of one run. `notes` says what could not be read of an earlier part of it."""
+
+    def __init__(self, path: Path, identity: RunIdentity, resume: bool) -> None:
+        self.path = path
+        self.done: dict[str, StoredResult] = {}
+        self.notes: list[str] = []
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if resume and path.exists():
+                self._read(identity)
+                self._file = path.open("ab")
+                self._end_line()
+            else:
+                self._file = path.open("wb")
+                self._line(jsonform.dump(identity))
+        except OSError as error:
+            raise _unwritable(path, error, self.done) from None
+
+    def _read(self, identity: RunIdentity) -> None:
+        lines = self.path.read_bytes().split(b"\n")
+        head = self._parsed(lines[0])
+        found = None if head is None else head.get("schema")
+        if head is None or found != identity.schema:
+            raise TileproofError(
+                "these are no results of a gate",
+                where=str(self.path),
+                expected=identity.schema,
+                found=str(found),
+                do="run without --resume, or give another --out",
+            )
+        if head.get("schema_version") != SCHEMA_VERSION:
+            raise TileproofError(
+                "the results have another schema version",
+                where=str(self.path),
+                expected=str(SCHEMA_VERSION),
+                found=str(head.get("schema_version")),
+                do="run without --resume",
+            )
+        before = jsonform.parse(RunIdentity, head, f"{self.path}, line 1")
+        if before != identity:
+            names = [n for n, v in asdict(identity).items() if getattr(before, n) != v]
+            raise TileproofError(
+                "the results are of another run",
+                where=str(self.path),
+                expected=", ".join(f"{n} {getattr(identity, n)}" for n in names),
+                found=", ".join(f"{n} {getattr(before, n)}" for n in names),
+                do="run without --resume, or give another --out",
+            )
+        for number, line in enumerate(lines[1:], 2):
+            if not line.strip():
+                continue
+            data = self._parsed(line)
+            try:
+                one = jsonform.parse(StoredResult, data, f"{self.path}, line {number}")
+                unpack(one.executed)
+            except (TileproofError, ValueError, zlib.error):
+                self.notes.append(f"{self.path}, line {number} is cut off or corrupt: its check runs again")
+                continue
+            self.done[one.key] = one
+
+    @staticmethod
+    def _parsed(line: bytes) -> Any:
+        try:
+            data = json.loads(line)
+        except ValueError:
+            return None
+        return data if isinstance(data, dict) else None
+
+    def _end_line(self) -> None:
+        """Closes a line that was cut off, so that the next result has one of its own."""
+        data = self.path.read_bytes()
+        if data and not data.endswith(b"\n"):
+            self._file.write(b"\n")
+
+    def _line(self, data: Any) -> None:
+        self._file.write(json.dumps(data, allow_nan=False).encode() + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def add(self, one: StoredResult) -> None:
+        """Writes a finished check through to the disk; TileproofError when it cannot."""
+        self.done[one.key] = one
+        try:
+            self._line(jsonform.dump(one))
+        except OSError as error:
+            raise _unwritable(self.path, error, self.done) from None
+
+    def close(self) -> None:
+        """Ends the file."""
+        self._file.close()
+
+
+def _unwritable(path: Path, error: OSError, done: Mapping[str, Any]) -> TileproofError:
+    kept = f"; {len(done)} results are kept, as far as they were written" if done else ""
+    return TileproofError(
+        "the results cannot be written",
+        where=str(path),
+        found=f"{error.strerror}{kept}",
+        do="free space, or give another folder with --out, and go on with --resume",
+    )
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Writes a file in one step, so that a full disk leaves the old one whole; TileproofError when it
+    cannot.
+    """
+    part = path.with_name(path.name + ".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise TileproofError(
+            "the evidence cannot be written", where=str(path), found=str(error.strerror or error)
+        ) from None

@@ -1,0 +1,53 @@
+"""What a metamorphic relation is: a change of the inputs, and what must hold between the outputs of both
+runs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Relation:
+    """`change(inputs, seed)` gives the inputs of the second run; `broken(inputs, seed, first outputs, second
+    outputs)` the first output for which `says` does not hold, "" when it holds for all. Both draw from the
+    seed alone.
+    """
+
+    name: str
+    says: str
+    change: Callable[[Any, int], Any] = field(repr=False)
+    broken: Callable[[Any, int, Mapping[str, Array], Mapping[str, Array]], str] = field(repr=False)
+
+
+def same(wanted: Mapping[str, Array], found: Mapping[str, Array]) -> str:
+    """The first output whose bits are not those wanted; every NaN is alike."""
+    for name, one in wanted.items():
+        two = found[name]
+        with np.errstate(invalid="ignore"):  # signalling NaNs
+            a, b = one.astype(np.float64), two.astype(np.float64)
+        equal = (a == b) & (np.signbit(a) == np.signbit(b)) | (np.isnan(a) & np.isnan(b))
+        if one.shape != two.shape or not equal.all():
+            return name
+    return ""
+
+
+def relations_of(problem: str) -> tuple[Relation, ...]:
+    """The relations that the folder of a problem type states; none where it has no module of them."""
+    name = f"tileproof.spec.problems.{problem}.relations"
+    try:
+        if importlib.util.find_spec(name) is None:
+            return ()
+    except ModuleNotFoundError:
+        return ()
+    stated: tuple[Relation, ...] = importlib.import_module(name).RELATIONS
+    return stated

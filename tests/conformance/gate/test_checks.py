@@ -1,0 +1,235 @@
+"""Each check of the gate passes on a right kernel and fails on one with a defect of its kind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from tileproof.conformance.drivers.capture import Output, RunResult
+from tileproof.conformance.gate.checks import release, stages, static
+from tileproof.conformance.gate.checks.controls import choose, expected
+from tileproof.conformance.gate.failing import levels, unpacked
+from tileproof.conformance.gate.model import CheckReport, GateSubject, checks
+from tileproof.conformance.observe.tiles import Reference, StageTile
+from tileproof.kernels.compile import Resources
+from tileproof.kernels.edit import Edit, InStage, Mutant, Place
+from tileproof.kernels.image import Ptx
+from tileproof.kernels.registry import kernel
+from tileproof.spec.problems.base import TileCoord
+from tileproof.spec.problems.relation import Relation, relations_of, same
+
+KERNEL = kernel("head128-part0")
+RIGHT = GateSubject(KERNEL, KERNEL.variants[0])
+
+
+def ran(name: str, subject: GateSubject = RIGHT) -> CheckReport:
+    return checks()[name].run(subject)
+
+
+def with_ptx(*changes: tuple[str, str]) -> GateSubject:
+    """The kernel as PTX, with these texts in it replaced."""
+    text = RIGHT.built.ptx
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    image = Ptx(lambda variant, probe: text, lambda variant, probe: RIGHT.built.entry)
+    return GateSubject(replace(KERNEL, image=image, probe=False), KERNEL.variants[0])
+
+
+def planted(*changes: tuple[str, str], id: str = "test-planted") -> GateSubject:
+    edits = tuple(Edit(Place(old), new) for old, new in changes)
+    return replace(RIGHT, planted=Mutant(id, "a test's", "", KERNEL.name, edits, InStage("P", "")))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["build provenance", "resource budgets", "operand constraints", "metamorphic relations", "determinism"],
+)
+def test_a_right_kernel_passes(name: str) -> None:
+    report = ran(name)
+    assert report.outcome == "passed" and not report.reason and not report.findings
+
+
+def test_every_profile_runs_what_the_ones_before_it_run() -> None:
+    every = checks().values()
+    assert all(one.wanted("nightly") and one.wanted("full") for one in every if one.wanted("quick"))
+    assert all(one.about.endswith(".") for one in every)
+
+
+# ---- build provenance, resources, operands
+
+
+def test_an_instruction_that_is_not_executed_fails_provenance() -> None:
+    report = ran("build provenance", with_ptx(("prefetch.tensormap ", "frobnicate.tensormap ")))
+    assert report.outcome == "failed" and "frobnicate" in report.reason
+
+
+def test_a_cluster_that_is_not_the_plans_fails_provenance() -> None:
+    wrong = with_ptx((".reqnctapercluster 2", ".reqnctapercluster 4"))
+    assert "cluster" in ran("build provenance", wrong).reason
+
+
+def test_sources_that_give_another_ptx_fail_provenance(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(static, "compiled_anew", lambda subject: subject.built.ptx + "// another\n")
+    full = replace(RIGHT, profile="full")
+    assert "another PTX" in ran("build provenance", full).reason
+    monkeypatch.setattr(static, "compiled_anew", lambda subject: subject.built.ptx)
+    assert ran("build provenance", full).outcome == "passed"
+
+
+@pytest.mark.parametrize(
+    ("use", "smem", "tmem", "says"),
+    [
+        (Resources(255, 0, 0, 0, 0), 1000, 512, "registers need"),
+        (Resources(32, 0, 0, 16, 16), 1000, 512, "spill"),
+        (Resources(32, 1000, 0, 0, 0), 232000, 512, "shared memory"),
+        (Resources(32, 0, 0, 0, 0), 1000, 96, "tensor memory"),
+    ],
+)
+def test_what_does_not_fit_into_an_sm_fails(use: Resources, smem: int, tmem: int, says: str) -> None:
+    (wrong,) = static.over_budget(use, 416, smem, tmem)
+    assert says in wrong
+    assert not static.over_budget(Resources(152, 0, 0, 0, 0), 416, 200_000, 256)
+
+
+def test_a_spill_is_read_from_ptxas(monkeypatch: pytest.MonkeyPatch) -> None:
+    built = replace(RIGHT.built, resources=Resources(40, 0, 32, 32, 32))
+    subject = replace(RIGHT)
+    object.__setattr__(subject, "under_test", replace(RIGHT.under_test, production=built))
+    assert "spill" in ran("resource budgets", subject).reason
+
+
+def test_a_plan_that_breaks_the_rules_of_the_machine_fails() -> None:
+    plan = KERNEL.plan(KERNEL.variants[0])
+    mma = replace(plan.mmas[0], n=plan.mmas[0].n + 4)  # N is a multiple of 16 at M 256 (PTX ISA 9.7.16.2.1)
+    wrong = replace(KERNEL, plan_of=lambda variant: replace(plan, mmas=(mma, *plan.mmas[1:])))
+    report = ran("operand constraints", replace(RIGHT, kernel=wrong))
+    assert report.outcome == "failed" and report.reason
+
+
+# ---- stages, determinism, relations, schedules, controls
+
+
+@pytest.fixture(scope="module")
+def failed() -> CheckReport:
+    """Stage conformance of a kernel whose tile of P is wrong in its first k-step."""
+    mutants = {one.id: one for one in KERNEL.mutants()}
+    from tileproof.conformance.mutants.defects import planted_reference
+
+    with planted_reference(mutants["scale-in-p"]):
+        return ran("stage conformance", replace(RIGHT, planted=mutants["scale-in-p"]))
+
+
+def test_a_wrong_stage_fails_with_its_tile_trace_and_replay(failed: CheckReport) -> None:
+    assert failed.outcome == "failed" and failed.findings[0].stage == "P"
+    assert failed.findings[0].replay.startswith("tileproof check head128-part0 '--case=")
+    shown = failed.details["failure"]
+    tile = shown["tile"]
+    assert tile["stage"] == "P" and tile["wrong"] == failed.findings[0].wrong and tile["values"]
+    assert (unpacked(tile) > 127).sum() == tile["wrong"]
+    assert len(shown["trace"]) > 10 and shown["case"] in shown["replay"].replace("'", "")
+
+
+def test_shades_of_a_tile() -> None:
+    value = np.array([[0, 0.5, 1.0, 1.1, 5.0, np.nan, 3.0]], np.float32)
+    written = np.array([[True] * 6 + [False]])
+    tile = StageTile("P", TileCoord(0, 0, 0), slice(0, 1), slice(0, 7), value, written)
+    shade = levels(tile, Reference(np.zeros((1, 7)), np.ones((1, 7))))[0]
+    assert shade[0] == 0 and shade[1] == 63 and shade[2] == 127
+    assert 127 < shade[3] < shade[4] < shade[5] == 254 and shade[6] == 255
+
+
+def test_another_result_of_the_same_launch_is_seen() -> None:
+    array, marks = np.ones(3, np.float32), np.ones(3, bool)
+    one = RunResult({"P": Output(array, marks)}, counters={"n": 1})
+    assert not stages.different(one, replace(one))
+    assert stages.different(one, replace(one, outputs={"P": Output(array * 2, marks)})) == ["output P"]
+    assert stages.different(one, replace(one, outputs={"P": Output(array, ~marks)})) == ["output P"]
+    assert stages.different(one, replace(one, counters={"n": 2})) == ["counters"]
+
+
+def test_a_relation_that_does_not_hold_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tileproof.conformance.gate.checks import relations
+
+    wrong = Relation("kept", "a zero gradient changes nothing", _zero_gradient, _unchanged)
+    monkeypatch.setattr(relations, "relations_of", lambda problem: (wrong,))
+    report = ran("metamorphic relations")
+    assert report.outcome == "failed" and report.findings[0].stage == "delta"
+
+
+def _zero_gradient(inputs: Any, seed: int) -> Any:
+    return replace(inputs, dO=np.zeros_like(inputs.dO))
+
+
+def _unchanged(inputs: Any, seed: int, one: Any, two: Any) -> str:
+    return same({"delta": one["delta"]}, two)
+
+
+def test_a_problem_without_relations_is_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tileproof.conformance.gate.checks import relations
+
+    monkeypatch.setattr(relations, "relations_of", lambda problem: ())
+    assert ran("metamorphic relations").outcome == "unsupported"
+    assert relations_of("no such problem") == () and len(relations_of("gemm")) == 2
+
+
+def test_a_lost_order_fails_schedules_and_races() -> None:
+    mutants = {one.id: one for one in KERNEL.mutants()}
+    report = ran("schedules and races", replace(RIGHT, planted=mutants["p0-p-not-free"]))
+    found = report.findings[0]
+    assert report.outcome == "failed" and found.code.startswith("race-")
+    assert found.missing and found.source_before and found.source
+    assert found.replay.startswith("tileproof explore head128-part0 '--case=")
+    assert "--plant" in found.replay
+
+
+def test_a_control_that_is_not_found_fails() -> None:
+    harmless = Mutant(
+        "harmless", "a comment", "", KERNEL.name, (Edit(Place("ret;", count=-1), "ret ;"),), InStage("P", "")
+    )
+    target = replace(KERNEL, mutants=lambda: (harmless,))
+    report = ran("planted controls", replace(RIGHT, kernel=target))
+    assert report.outcome == "failed" and not report.controls[0].fired
+    assert "harmless was found as nothing, not as P" in report.reason
+
+
+def test_controls_are_chosen_by_what_they_are_found_as() -> None:
+    every = KERNEL.mutants()
+    one_each = choose(every, 1, compile_free=False)
+    assert len({expected(one) for one in one_each}) == len(one_each) < len(every)
+    assert choose(every, 0, compile_free=False) == sorted(
+        every, key=lambda m: [expected(o) for o in one_each].index(expected(m))
+    )
+    assert all(edit.place.kind != "source" for m in choose(every, 1, compile_free=True) for edit in m.edits)
+    assert (
+        ran("planted controls", replace(RIGHT, kernel=replace(KERNEL, mutants=tuple))).outcome
+        == "unsupported"
+    )
+
+
+# ---- the release
+
+
+def test_a_stale_page_fails_docs(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("a_page")
+    module.main = lambda arguments: print("docs/page.md is stale") or 1  # type: ignore[attr-defined]
+    monkeypatch.setitem(__import__("sys").modules, "a_page", module)
+    monkeypatch.setattr(release, "PAGES", ("a_page",))
+    assert ran("docs in step").reason == "docs/page.md is stale"
+    module.main = lambda arguments: 0  # type: ignore[attr-defined]
+    assert ran("docs in step").outcome == "passed"
+
+
+def test_a_row_without_a_test_fails_the_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(release.corpus_rows, "coverage", list)
+    assert ran("corpus rows").outcome == "passed"
+    monkeypatch.setattr(release.corpus_rows, "missing", lambda covered: ["A9"])
+    assert ran("corpus rows").reason == "no test covers A9"
+
+
+def test_what_this_machine_lacks_is_not_run() -> None:
+    assert ran("timing budget").outcome == "not run" and "tileproof time" in ran("timing budget").reason
+    assert not checks()["timing budget"].required

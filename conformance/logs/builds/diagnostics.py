@@ -58,9 +58,15 @@ _STAR = re.compile(r"\s*\^\s*$|\s*~*\^~*\s*$")
 _GNU_SOURCE = re.compile(r"\s*\d*\s+\|\s?")
 
 
-def read(lines: list[str]) -> Parsed:
-    """The diagnostics of cleaned `lines`, in their order. Notes belong to their error."""
-    return _Reader(lines).read()
+def read(lines: list[str], numbers: list[int] | None = None) -> Parsed:
+    """The diagnostics of cleaned `lines`, in their order. Notes belong to their error.
+
+    numbers: of each line in the log, from 1, where some were joined.
+    """
+    parsed = _Reader(lines).read()
+    for one in parsed.diagnostics if numbers is not None else ():
+        one.line = numbers[one.line - 1]  # type: ignore[index]
+    return parsed
 
 
 class _Reader:

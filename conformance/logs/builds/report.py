@@ -9,7 +9,7 @@ from tileproof.conformance.logs.builds import diagnostics
 from tileproof.conformance.logs.builds.diagnostics import Parsed
 from tileproof.conformance.logs.builds.findings import BuildFinding, UserSources, findings, operand_rows
 from tileproof.conformance.logs.builds.frames import SourcePlace
-from tileproof.conformance.logs.builds.lines import clean
+from tileproof.conformance.logs.builds.lines import numbered
 
 WIDTH = 200
 MAX_FINDINGS = 100
@@ -17,7 +17,8 @@ MAX_FINDINGS = 100
 
 def parse(text: str) -> Parsed:
     """The diagnostics of a log's text."""
-    return diagnostics.read(clean(text))
+    lines = numbered(text)
+    return diagnostics.read([line.text for line in lines], [line.first for line in lines])
 
 
 def explain(parsed: Parsed, log: Path | None = None) -> dict[str, Any]:

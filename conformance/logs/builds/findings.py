@@ -43,7 +43,8 @@ class BuildFinding:
     """One cause, with all errors that tell of it.
 
     at: the innermost place in the user's files. others: those of further errors of the same cause.
-    callers: the places that led to `at`, each outermost last.
+    callers: the places that led to `at`, each outermost last. chains: the user's places of each instantiation
+    trail, outermost first, and the library's where the error arose.
     errors: compiler errors that this finding stands for; instantiations: different instantiation trails among
     them; follow: errors that only follow from it.
     """
@@ -55,6 +56,7 @@ class BuildFinding:
     at: SourcePlace | None
     others: list[SourcePlace] = field(default_factory=list)
     callers: list[tuple[SourcePlace, ...]] = field(default_factory=list)
+    chains: list[tuple[SourcePlace, ...]] = field(default_factory=list)
     errors: int = 0
     follow: int = 0
     trails: set[Any] = field(default_factory=set)
@@ -74,6 +76,11 @@ class BuildFinding:
 def is_library(file: str) -> bool:
     """Whether a file belongs to CUTLASS, the toolkit, the C++ library or PyTorch rather than to the user."""
     return _LIBRARY.search(file.replace("\\", "/")) is not None
+
+
+def own_places(chain: tuple[SourcePlace, ...]) -> list[SourcePlace]:
+    """The places of a chain in the user's files."""
+    return [place for place in chain if not is_library(place.file)]
 
 
 def user_path(diagnostic: Diagnostic) -> tuple[SourcePlace, ...]:
@@ -196,6 +203,7 @@ def _replace(before: BuildFinding, made: BuildFinding) -> None:
     before.errors = made.errors
     before.cause, before.message, before.arguments = made.cause, made.message, made.arguments
     before.diagnostic, before.evidence, before.trails = made.diagnostic, made.evidence, made.trails
+    before.chains = made.chains
 
 
 def _broken_argument(diagnostic: Diagnostic) -> bool:
@@ -222,6 +230,8 @@ def _trail(diagnostic: Diagnostic) -> Any:
 def _merge(into: BuildFinding, made: BuildFinding) -> BuildFinding:
     into.errors += made.errors
     into.trails |= made.trails
+    known = [own_places(chain) for chain in into.chains]
+    into.chains += [chain for chain in made.chains if own_places(chain) not in known]
     if made.at == into.at:
         into.callers += [caller for caller in made.callers if caller not in into.callers]
     elif made.at is not None and made.at not in into.others:
@@ -249,10 +259,17 @@ def _finding(diagnostic: Diagnostic, path: tuple[SourcePlace, ...], sources: Use
         evidence=evidence,
         at=path[0] if path else None,
         callers=[path[1:]] if path[1:] else [],
+        chains=[chain] if (chain := _chain(diagnostic, path)) else [],
         errors=1,
         trails={_trail(diagnostic)},
         arguments=rules_copy.arguments(case),
     )
+
+
+def _chain(diagnostic: Diagnostic, path: tuple[SourcePlace, ...]) -> tuple[SourcePlace, ...]:
+    """The user's places, outermost first, and the error's own place where that is a library's."""
+    inner = () if diagnostic.place is None or diagnostic.place in path else (diagnostic.place,)
+    return (*path[::-1], *inner)
 
 
 def _message(diagnostic: Diagnostic) -> str:

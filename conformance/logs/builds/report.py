@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 from typing import Any
 
 from tileproof.conformance.logs.builds import diagnostics
 from tileproof.conformance.logs.builds.diagnostics import Parsed
-from tileproof.conformance.logs.builds.findings import BuildFinding, UserSources, findings, operand_rows
+from tileproof.conformance.logs.builds.findings import (
+    BuildFinding,
+    UserSources,
+    findings,
+    is_library,
+    operand_rows,
+)
 from tileproof.conformance.logs.builds.frames import SourcePlace
 from tileproof.conformance.logs.builds.lines import numbered
 
 WIDTH = 200
 MAX_FINDINGS = 100
+MAX_CHAINS = 5
 
 
 def parse(text: str) -> Parsed:
@@ -25,8 +34,8 @@ def explain(parsed: Parsed, log: Path | None = None) -> dict[str, Any]:
     """What a build log tells, as data. `log`: where it lies, near which sources are looked for.
 
     `verdict`: "explained" (some cause is known), "not understood" (there are errors, and none is known) or
-    "no errors". Each finding: code, what, fits, edits, operand, also, message, at, others, callers, mma,
-    operands, errors, instantiations, follow, understood.
+    "no errors". Each finding: code, what, fits, edits, operand, also, message, at, others, callers,
+    chains, mma, operands, errors, instantiations, follow, understood.
     """
     sources = UserSources(log)
     found = findings(parsed, sources)
@@ -60,6 +69,10 @@ def _row(one: BuildFinding, sources: UserSources) -> dict[str, Any]:
         "at": _place(one.at, sources, one),
         "others": [_place(place, sources) for place in one.others],
         "callers": [[_place(place, sources) for place in path] for path in one.callers],
+        "chains": [
+            [_place(place, None if is_library(place.file) else sources, one) for place in chain]
+            for chain in one.chains
+        ],
         "library": None if one.diagnostic.place == one.at else _place(one.diagnostic.place, None),
         "mma": evidence.atom,
         "operands": operand_rows(evidence),
@@ -100,9 +113,10 @@ def _remarks(parsed: Parsed, found: list[BuildFinding]) -> list[str]:
 
 def text(result: dict[str, Any]) -> str:
     """The explanation in words."""
-    out: list[str] = []
+    folder = common_folder(result)
+    out: list[str] = [f"Files below {folder}", ""] if folder else []
     for number, row in enumerate(result["findings"], 1):
-        out += [*_finding_lines(number, row), ""]
+        out += [*_finding_lines(number, row, folder), ""]
     if not result["findings"]:
         out += ["NO ERRORS: no compiler, assembler or linker error is in this log.", ""]
     elif result["verdict"] == "not understood":
@@ -118,7 +132,7 @@ def _count(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
-def _finding_lines(number: int, row: dict[str, Any]) -> list[str]:
+def _finding_lines(number: int, row: dict[str, Any], folder: str) -> list[str]:
     head = f"{number}. {row['code']}" + (f" ({row['operand']})" if row["operand"] else "")
     lines = [f"{head}: {row['what']}"]
     if row["fits"]:
@@ -126,24 +140,12 @@ def _finding_lines(number: int, row: dict[str, Any]) -> list[str]:
     for number, edit in enumerate(row["edits"]):
         lines.append(f"   {'' if number else 'write:':<8}{edit['of']}: {edit['code']}")
     lines += [f"   also:   {also}" for also in row["also"]]
-    if row["at"]:
-        lines += _place_lines("at", row["at"])
-    for path in row["callers"][:5]:
-        for place in path:
-            lines += _place_lines("from", place)
-    for place in row["others"][:5]:
-        lines += _place_lines("and", place)
-    if len(row["others"]) > 5:
-        lines.append(f"   and:    {len(row['others']) - 5} more places")
-    if len(row["callers"]) > 5:
-        lines.append(f"   from:   {len(row['callers']) - 5} more places")
+    lines += _chain_lines(row["chains"], folder)
     if row["mma"]:
         lines.append(f"   MMA:    {row['mma']}")
     lines += [f"   {one['operand']}:      {one['text']}" for one in row["operands"]]
     lines += [f"   given:  {argument}" for argument in row["arguments"]]
     lines.append(f"   said:   {row['message']}" if row["message"] != row["what"] else "")
-    if row["library"]:
-        lines.append(f"           {row['library']['file']}:{row['library']['line']}")
     counts = []
     if row["errors"] > 1:
         counts.append(
@@ -161,7 +163,33 @@ def _finding_lines(number: int, row: dict[str, Any]) -> list[str]:
     return [line for line in lines if line]
 
 
-def _place_lines(label: str, place: dict[str, Any]) -> list[str]:
-    where = f"{place['file']}:{place['line']}" if place["line"] else place["file"]
-    lines = [f"   {label + ':':<8}{where}"]
-    return [*lines, f"           {place['text']}"] if place["text"] else lines
+def _chain_lines(chains: list[list[dict[str, Any]]], folder: str) -> list[str]:
+    """Each instantiation chain, the user's outermost line first."""
+    lines = []
+    for chain in chains[:MAX_CHAINS]:
+        for number, place in enumerate(chain):
+            file = short_path(place["file"], folder)
+            where = f"{file}:{place['line']}" if place["line"] else file
+            lines.append(f"   {'' if number else 'chain:':<8}{where}")
+            lines += [f"             {place['text']}"] if place["text"] else []
+    if len(chains) > MAX_CHAINS:
+        lines.append(f"   chain:  {len(chains) - MAX_CHAINS} more chains")
+    return lines
+
+
+_INCLUDED = re.compile(r"^.*/(?=(?:cute|cutlass|torch|ATen|c10|cccl|cuda)/)|^.*/include/")
+
+
+def short_path(file: str, folder: str) -> str:
+    """A library's file as it is included, a user's without the folder that all of them lie in."""
+    if is_library(file):
+        return _INCLUDED.sub("", file, count=1)
+    return file.removeprefix(folder) if folder else file
+
+
+def common_folder(result: dict[str, Any]) -> str:
+    """The folder, with its last slash, in which all user files of several lie whose whole path is said."""
+    files = {place["file"] for row in result["findings"] for chain in row["chains"] for place in chain}
+    own = {file for file in files if file.startswith("/") and not is_library(file)}
+    folder = os.path.commonpath([os.path.dirname(file) for file in own]) if len(own) > 1 else ""
+    return f"{folder}/" if len(folder) > 1 else ""

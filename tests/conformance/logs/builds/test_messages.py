@@ -156,3 +156,26 @@ def test_spills_of_each_entry_and_none_without() -> None:
     assert "in one;" in found[0]["what"] and "in three;" in found[1]["what"]
     errors = rows(log + 'k.cu(3): error: identifier "one" is undefined\n')
     assert errors[0]["code"] == "undefined", "what fails the build comes before what slows the kernel"
+
+
+def test_chains_begin_with_the_users_outermost_line_and_stay_apart() -> None:
+    head = (
+        '/opt/c/include/cute/layout.hpp(1): error: static assertion failed with "Too many modes in tiler."\n'
+    )
+    trail = "          detected during:\n"
+    trail += '            instantiation of "void cute::f()" at line 7 of /home/u/k/csrc/tile.cuh\n'
+    trail += '            instantiation of "void g()" at line {} of /home/u/k/csrc/sm100/{}.cu\n\n'
+    log = head + trail.format(3, "one") + head + trail.format(9, "two")
+    result = report.explain(report.parse(log))
+    (row,) = result["findings"]
+    assert [[place["file"] for place in chain] for chain in row["chains"]] == [
+        [f"/home/u/k/csrc/sm100/{name}.cu", "/home/u/k/csrc/tile.cuh", "/opt/c/include/cute/layout.hpp"]
+        for name in ("one", "two")
+    ]
+    lines = report.text(result).splitlines()
+    assert lines[0] == "Files below /home/u/k/csrc/"
+    start = next(number for number, line in enumerate(lines) if "chain:" in line)
+    assert [line.strip() for line in lines[start : start + 6]] == [
+        "chain:  sm100/one.cu:3", "tile.cuh:7", "cute/layout.hpp:1",
+        "chain:  sm100/two.cu:9", "tile.cuh:7", "cute/layout.hpp:1",
+    ]  # fmt: skip

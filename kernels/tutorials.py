@@ -123,10 +123,7 @@ def _plan(tutorial: Tutorial) -> KernelPlan:
     role = WarpRole("all", 0, 4, tuple(range(ctas)), "loads, multiplies and writes its tile of D")
     return KernelPlan(
         name=tutorial.name,
-        h_q=tutorial.step_m,
-        d_qk=0,
-        d_v=0,
-        b_topk=K_TILE,
+        block=K_TILE,
         cluster=ctas,
         threads=128,
         smem_bytes=tutorial.shared_bytes,
@@ -139,6 +136,7 @@ def _plan(tutorial: Tutorial) -> KernelPlan:
         mmas=(),
         observations=(OutputObservation("D", "D", "[M, N]"),),
         problem="gemm",
+        cluster_shape=tutorial.cluster,
         shape=(("M", tutorial.step_m // x, x), ("N", tutorial.step_n // y, y)),
     )
 

@@ -141,8 +141,9 @@ def _sink() -> list[str]:
 
 def _plan(p: KernelPlan) -> list[str]:
     parts = [
-        f"## Kernel `{p.name}`, d_qk = {p.d_qk}",
-        f"{p.cluster} CTAs a token, {p.threads} threads each; h_q {p.h_q}, d_v {p.d_v}, B_TOPK {p.b_topk}; "
+        f"## Kernel `{p.name}`, d_qk = {p.size('d_qk')}",
+        f"{p.cluster} CTAs per token, {p.threads} threads each; h_q {p.size('h_q')}, d_v {p.size('d_v')}, "
+        f"B_TOPK {p.block}; "
         f"{p.smem_bytes} bytes of shared memory, {p.tmem_columns} TMEM columns. "
         f"Stages: {', '.join(p.stages)}.",
         "### Warp roles",

@@ -8,7 +8,7 @@ first column of the CTA's own allocation.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 Swizzle = Literal["none", "32B", "64B", "128B"]
@@ -145,29 +145,38 @@ class OutputObservation:
 
 @dataclass(frozen=True)
 class KernelPlan:
-    """Everything a kernel and its checks must agree on, for one value of d_qk."""
+    """Everything a kernel and its checks must agree on, for one variant.
+
+    `problem` names the problem type, `sizes` those of its sizes that the kernel is made for, `block` is how
+    many elements of the problem's walked axis a k-block has.
+    """
 
     name: str
-    h_q: int
-    d_qk: int
-    d_v: int
-    b_topk: int
+    problem: str
+    block: int
     cluster: int
     threads: int
     smem_bytes: int
-    tmem_columns: int
     stages: tuple[str, ...]
-    roles: tuple[WarpRole, ...]
-    barriers: tuple[Barrier, ...]
-    smem: tuple[SmemTile, ...]
-    tmem: tuple[TmemTile, ...]
-    mmas: tuple[Mma, ...]
     observations: tuple[TmemObservation | SmemObservation | OutputObservation, ...]
-    probes: tuple[OutputObservation, ...] = field(default=())
-    problem: str = "sparse_mla_bwd"
+    sizes: tuple[tuple[str, int], ...] = ()
+    probes: tuple[OutputObservation, ...] = ()
+    roles: tuple[WarpRole, ...] = ()
+    barriers: tuple[Barrier, ...] = ()
+    smem: tuple[SmemTile, ...] = ()
+    tmem: tuple[TmemTile, ...] = ()
+    tmem_columns: int = 0
+    mmas: tuple[Mma, ...] = ()
     # CTAs' parts of the shared axes, where they are the plan's affair: (axis, elements, CTAs along it).
     shape: tuple[tuple[str, int, int], ...] = ()
     cluster_shape: tuple[int, int, int] | None = None  # None: all CTAs of a cluster along x
+
+    def size(self, name: str) -> int:
+        """The size called `name`; KeyError names the known ones."""
+        sizes = dict(self.sizes)
+        if name not in sizes:
+            raise KeyError(f"no size {name!r}; there are {', '.join(sizes)}")
+        return sizes[name]
 
     @property
     def cluster_dims(self) -> tuple[int, int, int]:

@@ -28,7 +28,7 @@ LONG = 24  # decisions; a longer schedule goes into a file
 @click.option(
     "--blocks",
     type=click.IntRange(1, 64),
-    help="k-blocks of one token; by default two tokens, one and two past the stages of the deepest ring.",
+    help="k-blocks of the problem; by default more than the deepest ring has stages.",
 )
 @click.option("--case", "case_json", metavar="JSON", help="Explore this case (see `tileproof check`).")
 @click.option("--plant", metavar="ID", help="Plant a defect first (see `tileproof defects`).")

@@ -23,9 +23,9 @@ VERDICTS = {PASS: "pass", DEFECT: "defect", COULD_NOT_CHECK: "could not check"}
 @click.argument("kernel")
 @variant_options
 @click.option(
-    "--blocks", default=2, show_default=True, type=click.IntRange(1, 64), help="k-blocks of the token."
+    "--blocks", default=2, show_default=True, type=click.IntRange(1, 64), help="k-blocks of the problem."
 )
-@click.option("--case", "case_json", metavar="JSON", help="A case of one token, as `check` prints it.")
+@click.option("--case", "case_json", metavar="JSON", help="A case of one cluster, as `check` prints it.")
 @click.option("--plant", metavar="ID", help="Plant a defect first (see `tileproof defects`).")
 @click.option(
     "--schedules", default=4, show_default=True, type=click.IntRange(0), help="Random schedules to run."

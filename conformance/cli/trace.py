@@ -17,7 +17,7 @@ DEFECT = 1
 @click.argument("kernel")
 @variant_options
 @click.option(
-    "--blocks", default=4, show_default=True, type=click.IntRange(1, 64), help="k-blocks of the token."
+    "--blocks", default=4, show_default=True, type=click.IntRange(1, 64), help="k-blocks of the problem."
 )
 @click.option(
     "--policy",
@@ -51,7 +51,7 @@ def trace(
     picture: str | None,
     as_text: bool,
 ) -> int:
-    """Run KERNEL on one token and record its waits, arrivals, phases and asynchronous operations.
+    """Run KERNEL on one small problem and record its waits, arrivals, phases and asynchronous operations.
 
     Exit code 1 when the launch has an error, such as a hang: the trace then shows the waits never over.
     """
@@ -68,12 +68,13 @@ def trace(
     planted = planted_on(found, plant)
     plan = found.plan(chosen)
     built = build_planted(found, chosen, planted)
-    launch = found.launch(small(plan, blocks).inputs(), built)
+    inputs = small(plan, blocks).inputs()
+    launch = found.launch(inputs, built)
     schedule = Schedule(policy, schedule_seed) if given is None else EmulatorSchedule.parse(given)
     observed, events = emulator.run_traced(
         launch, plan, schedule=schedule, limit=limit, seconds_limit=seconds_limit
     )
-    names = PlanTraceNames(plan)
+    names = PlanTraceNames(plan, inputs)
     if out:
         write(out, json.dumps(events.to_chrome(names)))
     if picture:

@@ -139,7 +139,7 @@ def families(chain: Chain, tile: StageTile, product: Product) -> Iterator[Family
     if product.kind == "rowsum":
         yield Family(lambda c: f"{c}: {a} * {a} instead of {a} * {b}", replace(product, b=product.a))
         yield Family(lambda c: f"{c}: {b} * {b} instead of {a} * {b}", replace(product, a=product.b))
-    for label, layout in LAYOUTS.items():
+    for label, layout in LAYOUTS.items() if _swizzled(chain.stage(tile.stage), product, ctas) else ():
         read_a, read_b = layout(product.a, 1), layout(product.b, ctas if product.kind == "matmul" else 1)
         if product.kind == "matmul":
             yield Family(_misread(a, label), replace(product, a=read_a))
@@ -147,6 +147,13 @@ def families(chain: Chain, tile: StageTile, product: Product) -> Iterator[Family
         yield Family(_misread(b, label), replace(product, b=read_b))
     yield Family(lambda c: f"the contribution of {c} is missing", zero, K_STEP)
     yield Family(lambda c: f"the contribution of {c} was added twice", double, K_STEP)
+
+
+def _swizzled(stage: Stage, product: Product, ctas: int) -> bool:
+    """Whether the operands can lie in shared memory as `_reread` says: 16-bit, whole column tiles."""
+    narrow = all(stage.reads[name].name in ("bf16", "f16") for name in product.names)
+    rows = len(product.b) % (ctas if product.kind == "matmul" else 1)
+    return narrow and product.a.shape[1] % COLUMN_TILE == 0 and rows == 0
 
 
 def _misread(operand: str, label: str) -> Callable[[str], str]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tileproof.emulator.causes import inline_chain
 from tileproof.emulator.hang import Names
 from tileproof.emulator.trace import Event, TraceNames
 from tileproof.spec.plan import Barrier, KernelPlan
+from tileproof.spec.problems import problem_type
+from tileproof.spec.problems.base import tiling_of
 
 
 def barrier_at(plan: KernelPlan, offset: int) -> tuple[Barrier, int] | None:
@@ -75,11 +79,13 @@ class PlanNames(Names):
 class PlanTraceNames(TraceNames):
     """Names for a trace; its offsets are the plan's."""
 
-    def __init__(self, plan: KernelPlan) -> None:
-        self._plan = plan
+    def __init__(self, plan: KernelPlan, inputs: Any) -> None:
+        self._plan, self._inputs = plan, inputs
 
     def cta(self, event: Event) -> str:
-        return f"token {event.cta[0] // self._plan.cluster} CTA {event.rank}"
+        problem, cluster = problem_type(self._plan.problem), self._plan.cluster_of(event.cta)
+        group = problem.group_at(self._inputs, tiling_of(self._plan), cluster)
+        return f"{problem.unit} {group} CTA {event.rank}"
 
     def warp(self, rank: int, warp: int) -> str:
         role = role_of(self._plan, warp, rank)

@@ -33,12 +33,12 @@ def attribute(
     """The finding in the plan's terms: the warp's role, the group and CTA, the barrier, the stage, the
     k-block.
     """
-    token = cta = None
+    group = cta = None
     if seen.cta is not None:
-        token, cta = _group(plan, inputs, seen.cta), plan.rank_of(seen.cta)
+        group, cta = _group(plan, inputs, seen.cta), plan.rank_of(seen.cta)
     stage, k_block, note = "", None, ""
     if seen.code == "hang" and captured(plan):
-        stage, token, k_block, note = _first_unpublished(plan, inputs, observed, token)
+        stage, group, k_block, note = _first_unpublished(plan, inputs, observed, group)
     else:
         stage = _stage_of_tile(plan, seen.tile) if seen.tile else _stage_of_warp(plan, seen.warp)
         k_block = seen.k_block
@@ -47,7 +47,8 @@ def attribute(
         message=f"{seen.code}: {seen.message}",
         stage=stage,
         build=build,
-        token=token,
+        group=group,
+        unit=problem_type(plan.problem).unit,
         cta=cta,
         k_block=k_block,
         cause=note,

@@ -12,6 +12,7 @@ from tileproof.conformance.judge.rows import Rows
 from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.observe.observation import spot
 from tileproof.spec.plan import KernelPlan, OutputObservation
+from tileproof.spec.problems import problem_type
 
 
 def outputs_differ(
@@ -67,7 +68,8 @@ def _finding(
         message=f"output {at.parameter} of the production build is not what {what} gives",
         stage=at.stage,
         build="production",
-        token=seen.group,
+        group=seen.group,
+        unit=problem_type(plan.problem).unit,
         cta=seen.cta,
         k_block=seen.k_block,
         row=seen.row,

@@ -12,7 +12,8 @@ Kind = Literal["value", "missing", "surplus", "disagree", "machine", "chain"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One defect. `row` and `column` are the first wrong element's, counted along what `axes` names.
+    """One defect. `group` is the group of tiles, called `unit` (of attention a token). `row` and `column` are
+    the first wrong element's, counted along what `axes` names.
 
     `lane` and `tmem_column` are where that element lies in tensor memory, `smem` its byte offset in the
     CTA's dynamic shared memory, when it was read there. Kind "chain": an output is wrong by the float64
@@ -27,7 +28,7 @@ class Finding:
     message: str
     stage: str = ""
     build: str = ""
-    token: int | None = None
+    group: int | None = None
     cta: int | None = None
     k_block: int | None = None
     row: int | None = None
@@ -35,7 +36,8 @@ class Finding:
     lane: int | None = None
     tmem_column: int | None = None
     smem: int | None = None
-    axes: tuple[str, str] = ("head", "slot")
+    axes: tuple[str, str] = ("row", "column")
+    unit: str = "group"
     expected: float | None = None
     found: float | None = None
     bound: float | None = None
@@ -58,14 +60,17 @@ class Finding:
 
     def as_dict(self) -> dict[str, Any]:
         """The fields that are set, for `--json`."""
-        return {key: value for key, value in asdict(self).items() if value not in (None, "", ())}
+        known = {key: value for key, value in asdict(self).items() if value not in (None, "", ())}
+        if self.group is None:
+            del known["unit"]
+        return known
 
     @property
     def place(self) -> str:
-        """Stage, token, CTA, k-block and element in words."""
+        """Stage, group, CTA, k-block and element in words."""
         parts = [f"stage {self.stage}"] if self.stage else []
         for label, value in (
-            ("token", self.token),
+            (self.unit, self.group),
             ("CTA", self.cta),
             ("k-block", self.k_block),
             (self.axes[0], self.row),
@@ -83,7 +88,7 @@ class Finding:
         return " of the tile" if self.cta is not None and self.kind != "chain" else ""
 
     def lines(self) -> list[str]:
-        """The finding as text, one fact a line, most important first."""
+        """The finding as text, one fact per line, most important first."""
         out = [self.message]
         if self.place:
             out.append(f"where:    {self.place}" + (f" ({self.build} build)" if self.build else ""))

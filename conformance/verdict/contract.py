@@ -98,7 +98,7 @@ class Defect:
     """One finding, by cause.
 
     `code`: the machine's code, or the kind of a wrong value ("value", "missing", "surplus", "disagree",
-    "chain"). `coordinates`: token, cta, k_block, row, column, lane, tmem_column or smem, those that are
+    "chain"). `coordinates`: group, cta, k_block, row, column, lane, tmem_column or smem, those that are
     known. `isa_section`: of the instruction at which it shows. `source` and `ptx_line` are its place,
     `source_before` of a race that of the earlier access, `missing` the edge that should stand between.
     `replay` is a command.

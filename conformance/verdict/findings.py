@@ -7,7 +7,7 @@ from tileproof.conformance.verdict.contract import Defect
 from tileproof.emulator.causes import Cause
 from tileproof.emulator.coverage import section_of
 
-_COORDINATES = ("token", "cta", "k_block", "row", "column", "lane", "tmem_column", "smem")
+_COORDINATES = ("group", "cta", "k_block", "row", "column", "lane", "tmem_column", "smem")
 
 
 def judged(finding: Finding, check: str, replay: str = "") -> Defect:

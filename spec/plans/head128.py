@@ -75,10 +75,9 @@ def backward(name: str, cluster: int, d_qk: int) -> KernelPlan:
     smem, barriers, smem_bytes = _shared_memory(d_qk, cluster)
     return KernelPlan(
         name=name,
-        h_q=cluster * H_CTA,
-        d_qk=d_qk,
-        d_v=D_V,
-        b_topk=B_TOPK,
+        problem="sparse_mla_bwd",
+        sizes=(("h_q", cluster * H_CTA), ("d_qk", d_qk), ("d_v", D_V)),
+        block=B_TOPK,
         cluster=cluster,
         threads=416,
         smem_bytes=smem_bytes,

@@ -51,10 +51,9 @@ def plan(d_qk: int) -> KernelPlan:
     smem, barriers, smem_bytes = _shared_memory(d_qk)
     return KernelPlan(
         name=NAME,
-        h_q=H_Q,
-        d_qk=d_qk,
-        d_v=D_V,
-        b_topk=B_TOPK,
+        problem="sparse_mla_bwd",
+        sizes=(("h_q", H_Q), ("d_qk", d_qk), ("d_v", D_V)),
+        block=B_TOPK,
         cluster=CLUSTER,
         threads=416,
         smem_bytes=smem_bytes,

@@ -29,10 +29,7 @@ def plan() -> KernelPlan:
     empty = BARRIERS + STAGES * MBARRIER_BYTES
     return KernelPlan(
         name=NAME,
-        h_q=TILE,
-        d_qk=0,
-        d_v=0,
-        b_topk=TILE,
+        block=TILE,
         cluster=1,
         threads=32 * (MMA_WARPS + 1),
         smem_bytes=BARRIERS + 2 * STAGES * MBARRIER_BYTES,

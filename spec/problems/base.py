@@ -166,7 +166,7 @@ def known_stage(problem: ProblemType, name: str) -> Stage:
 
 def tiling_of(plan: KernelPlan) -> Tiling:
     """How the plan's kernel cuts its problem."""
-    return Tiling(plan.b_topk, plan.cluster, plan.shape)
+    return Tiling(plan.block, plan.cluster, plan.shape)
 
 
 def coordinates(

@@ -58,8 +58,8 @@ def table(d_qk: int) -> dict[str, int]:
     assert seen["mma_instructions"] == sum(steps(mma) for mma in p.mmas)
     assert seen["mma_macs"] == sum(steps(mma) * mma.m * mma.n * MMA_K for mma in p.mmas)
     assert seen["tma_load_bytes"] == kv
-    assert seen["atomic_bytes"] == p.b_topk * d_qk * 4
-    heads = p.h_q // p.cluster
+    assert seen["atomic_bytes"] == p.block * d_qk * 4
+    heads = p.size("h_q") // p.cluster
     return {
         "multiply-adds": seen["mma_macs"],
         "MMA instructions": seen["mma_instructions"],
@@ -71,7 +71,7 @@ def table(d_qk: int) -> dict[str, int]:
         "TMEM bytes read by tcgen05.ld": seen["tmem_bytes"],
         "L2 bytes read (gather)": kv // p.cluster,
         "bytes added to dKV": seen["atomic_bytes"],
-        "exp2": heads * p.b_topk,
+        "exp2": heads * p.block,
         "registers a thread": KERNEL.build(KERNEL.variant(d_qk=d_qk)).resources.registers,
         "SMEM bytes of the CTA": p.smem_bytes,
         "TMEM columns of the CTA": max(tile.column + tile.stages * tile.columns for tile in p.tmem),

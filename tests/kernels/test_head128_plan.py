@@ -73,7 +73,7 @@ DEFECTS: dict[str, Callable[[KernelPlan], KernelPlan]] = {
         p, barriers=_with(p.barriers, "dkv_ready", parts=2)
     ),
     "stage dS is never observed": lambda p: replace(
-        p, observations=tuple(at for at in p.observations if at.stage != "dS")
+        p, observations=tuple(at for at in p.observations if at.stage != "dS"), probes=()
     ),
 }
 

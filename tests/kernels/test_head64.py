@@ -41,7 +41,7 @@ WHOLE = Case(
 def test_the_plan_is_that_of_one_rank_of_head128(d_qk: int) -> None:
     ours, pair = head64.plan(d_qk), head128.plan(d_qk)
     assert faults(ours) == []
-    assert (ours.h_q, ours.cluster, pair.h_q, pair.cluster) == (64, 1, 128, 2)
+    assert (ours.size("h_q"), ours.cluster, pair.size("h_q"), pair.cluster) == (64, 1, 128, 2)
     for part in ("smem", "tmem", "mmas", "observations", "smem_bytes", "threads"):
         assert getattr(ours, part) == getattr(pair, part), part
     counts = {b.name: b.count for b in ours.barriers}

@@ -87,7 +87,10 @@ def _maps(p: KernelPlan, s_kv: int) -> dict[str, tma.TensorMapFields]:
             "bfloat16", (cols, rows), (2 * cols,), (64, box_rows), (1, 1), "128B", "zero"
         )
 
-    return {"q": fields(p.h_q, p.d_qk, p.h_q // p.cluster), "kv": fields(s_kv, p.d_qk, 1)}
+    return {
+        "q": fields(p.size("h_q"), p.size("d_qk"), p.size("h_q") // p.cluster),
+        "kv": fields(s_kv, p.size("d_qk"), 1),
+    }
 
 
 def product(
@@ -96,7 +99,7 @@ def product(
     """P ``[h_q, b_topk]`` as the copies and descriptors of `ptx` make it from q and kv[rows]."""
     maps = _maps(p, kv.shape[0])
     kv_tile = p.smem_tile("KV")
-    q_copies = ptx.copies(r"tensor\.2d\.cta_group::2")[: p.d_qk // 64]
+    q_copies = ptx.copies(r"tensor\.2d\.cta_group::2")[: p.size("d_qk") // 64]
     smem = []
     for cta in range(p.cluster):
         memory = np.zeros(BASE + p.smem_bytes, dtype=np.uint8)
@@ -115,7 +118,7 @@ def product(
 
     # The offset of B is that of KV's first buffer.
     bases = (BASE, BASE + BUFFER * kv_tile.bytes)
-    total = np.zeros((p.h_q, p.b_topk))
+    total = np.zeros((p.size("h_q"), p.block))
     for pair in ptx.descriptors():
         operands = []
         for built, base, extent in zip(pair, bases, (p.smem_tile("Q").rows, kv_tile.rows), strict=True):

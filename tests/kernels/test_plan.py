@@ -37,8 +37,8 @@ def test_barriers_expect_the_bytes_of_the_tiles_that_they_announce(d_qk: int) ->
 
 def test_pair_tiles_cover_the_heads_and_the_keys() -> None:
     p = plan(576)
-    assert p.cluster * p.smem_tile("Q").rows == p.h_q == p.mmas[0].m
-    assert p.cluster * p.smem_tile("KV").rows == p.b_topk == p.mmas[0].n
+    assert p.cluster * p.smem_tile("Q").rows == p.size("h_q") == p.mmas[0].m
+    assert p.cluster * p.smem_tile("KV").rows == p.block == p.mmas[0].n
 
 
 DEFECTS: dict[str, Callable[[KernelPlan], KernelPlan]] = {
@@ -63,7 +63,7 @@ DEFECTS: dict[str, Callable[[KernelPlan], KernelPlan]] = {
     "not in the plan": lambda p: replace(p, mmas=_with(p.mmas, "P", b="V")),
     "reads 64 x 576 of KV": lambda p: replace(p, smem=_with(p.smem, "KV", rows=64)),
     "writes 64 columns": lambda p: replace(p, tmem=_with(p.tmem, "P", layout="D")),
-    "stage P is never observed": lambda p: replace(p, observations=p.observations[1:]),
+    "stage P is never observed": lambda p: replace(p, observations=p.observations[1:], probes=()),
     "no stage of the plan": lambda p: replace(p, stages=("P",)),
     "one stage per stage": lambda p: replace(p, barriers=_with(p.barriers, "p_ready", stages=1)),
 }

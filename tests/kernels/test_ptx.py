@@ -19,14 +19,14 @@ SOURCE = "sm100/head128_part0/kernel.cuh"
 
 def faults(ptx: str, p: KernelPlan) -> list[str]:
     """How `ptx` deviates from what the plan needs, by static counts."""
-    tiles = p.d_qk // 64
+    tiles = p.size("d_qk") // 64
     rows_per_warp = p.smem_tile("KV").rows // 4
     (mma,) = p.mmas
     stages = sum(barrier.stages for barrier in p.barriers)
     wanted = {
         r"tcgen05\.mma\.cta_group::2\.kind::f16": mma.k // 16,
         r"tile::gather4.*\.cta_group::2": tiles * rows_per_warp // 4,
-        r"cp\.async\.bulk\.tensor\.2d\.cta_group::2": tiles + p.d_v // 64,
+        r"cp\.async\.bulk\.tensor\.2d\.cta_group::2": tiles + p.size("d_v") // 64,
         r"mbarrier\.init": stages,
         r"fence\.mbarrier_init\.release\.cluster": 1,
         r"mbarrier\.arrive\.expect_tx\.release\.cluster": 3,

@@ -104,7 +104,7 @@ class Seen:
             (t, cta, k)
             for t in range(inputs.problem.s_q)
             for cta in range(plan.cluster)
-            for k in range(k_blocks(inputs, t, plan.b_topk))
+            for k in range(k_blocks(inputs, t, plan.block))
         ]
         for stage in ("P", "S", "dP", "dS", "dKV"):
             if any((stage, *at) not in self.run.tiles for at in blocks):

@@ -71,7 +71,7 @@ def machine(
     captures = []
     P = Output(np.zeros((p.s_q, p.h_q, p.topk), np.float32), np.zeros((p.s_q, p.h_q, p.topk), bool))
     stages_of_p = plan.barrier("p_ready").stages
-    for tile in walk(inputs, plan.b_topk, plan.cluster):
+    for tile in walk(inputs, plan.block, plan.cluster):
         found = plant("P", tile, p_tile(inputs, tile))
         if found is None or (publish is not None and tile.k_block >= publish):
             continue

@@ -99,7 +99,7 @@ def _tiles(plan: KernelPlan, captures: tuple[Capture, ...]) -> dict[tuple[str, i
         if at.parts == 1 and at.first_col == 0:
             found[key] = value
         else:
-            tile_of_dkv = found.setdefault(key, np.full((plan.b_topk, plan.d_qk), np.nan, np.float32))
+            tile_of_dkv = found.setdefault(key, np.full((plan.block, plan.size("d_qk")), np.nan, np.float32))
             tile_of_dkv[:, first : first + width] = value
     return found
 

@@ -40,7 +40,7 @@ def operands(plan: KernelPlan) -> Iterator[Operands]:
         tile = plan.tmem_tile(mma.d)
         for part in range(mma.parts):
             yield Operands(
-                f"{plan.name} {plan.d_qk} {mma.name} part {part}",
+                f"{plan.name} {dict(plan.sizes).get('d_qk', '')} {mma.name} part {part}",
                 form,
                 _view(plan, mma, "a", part),
                 _view(plan, mma, "b", part),

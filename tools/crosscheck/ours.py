@@ -64,5 +64,13 @@ def nameless(launch: Launch) -> KernelPlan:
     threads = launch.block[0] * launch.block[1] * launch.block[2]
     cluster = launch.cluster[0] * launch.cluster[1] * launch.cluster[2]
     return KernelPlan(
-        launch.entry, 0, 0, 0, 0, cluster, threads, launch.shared_bytes, 0, (), (), (), (), (), (), ()
+        name=launch.entry,
+        problem="",
+        block=0,
+        cluster=cluster,
+        threads=threads,
+        smem_bytes=launch.shared_bytes,
+        stages=(),
+        observations=(),
+        cluster_shape=launch.cluster,
     )

@@ -165,7 +165,7 @@ def launch(
     variant = variant_of(kernel, sizes)
     plan = kernel.plan(variant)
     if plan.problem == "sparse_mla_bwd":
-        inputs = _inputs(sizes, plan.d_qk, plan.h_q)
+        inputs = _inputs(sizes, plan.size("d_qk"), plan.size("h_q"))
     else:
         inputs = small(plan, sizes.blocks).inputs()
     described = kernel.launch(inputs, built)

@@ -30,32 +30,35 @@ def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Lau
     which the k-blocks below ceil(clamped topk_length / b_topk) are written; S is the value before its
     rounding to bf16.
     """
-    problem = inputs.problem
+    problem, h_q, d_qk = inputs.problem, plan.size("h_q"), plan.size("d_qk")
     q = Buffer.input("q", inputs.q)
     kv = Buffer.input("kv", inputs.kv)
     dO = Buffer.input("dO", inputs.dO)
-    dQ = Buffer.output("dQ", (problem.s_q, plan.h_q, plan.d_qk), ml_dtypes.bfloat16)
-    dkv_shape = (problem.s_kv, plan.d_qk)
+    dQ = Buffer.output("dQ", (problem.s_q, h_q, d_qk), ml_dtypes.bfloat16)
+    dkv_shape = (problem.s_kv, d_qk)
     dKV = Buffer("dKV", "out", dkv_shape, np.dtype(np.float32), np.zeros(dkv_shape, np.float32))
     null = Scalar("topk_length", "u64", 0)
     length = null if inputs.topk_length is None else Buffer.input("topk_length", inputs.topk_length)
-    probe_shape = (problem.s_q, plan.h_q, problem.topk)
+    probe_shape = (problem.s_q, h_q, problem.topk)
     probe_dtypes = {"P": np.float32, "S": np.float32, "dP": np.float32, "dS": ml_dtypes.bfloat16}
     probes: list[Buffer | Scalar] = [
         Buffer.output(name, probe_shape, dtype) if probe else Scalar(name, "u64", 0)
         for name, dtype in probe_dtypes.items()
     ]
-    heads = plan.h_q // plan.cluster
+    heads = h_q // plan.cluster
     fields: tuple[tuple[int, Buffer | Scalar | TensorMapSpec], ...] = (
-        (0, TensorMapSpec.bf16_rows("q_map", q, problem.s_q * plan.h_q, plan.d_qk, heads)),
-        (128, TensorMapSpec.bf16_rows("dO_map", dO, problem.s_q * plan.h_q, plan.d_v, heads)),
-        (256, TensorMapSpec.bf16_rows("kv_map", kv, problem.s_kv, plan.d_qk, 1)),
-        (384, TensorMapSpec.bf16_rows("dQ_map", dQ, problem.s_q * plan.h_q, plan.d_qk, heads)),
+        (0, TensorMapSpec.bf16_rows("q_map", q, problem.s_q * h_q, d_qk, heads)),
+        (128, TensorMapSpec.bf16_rows("dO_map", dO, problem.s_q * h_q, plan.size("d_v"), heads)),
+        (256, TensorMapSpec.bf16_rows("kv_map", kv, problem.s_kv, d_qk, 1)),
+        (
+            384,
+            TensorMapSpec.bf16_rows("dQ_map", dQ, problem.s_q * h_q, d_qk, heads),
+        ),
         (512, Buffer.input("o", inputs.o)),
         (520, Buffer.input("lse", inputs.lse)),
         (528, Buffer.input("indices", inputs.indices)),
         (536, length),
-        (544, Buffer.output("delta", (problem.s_q, plan.h_q), np.float32)),
+        (544, Buffer.output("delta", (problem.s_q, h_q), np.float32)),
         (552, dKV),
         *((560 + 8 * i, item) for i, item in enumerate(probes)),
         (592, Scalar("s_kv", "s32", problem.s_kv)),

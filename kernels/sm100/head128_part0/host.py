@@ -32,16 +32,16 @@ def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Lau
     dO = Buffer.input("dO", inputs.dO)
     null = Scalar("topk_length", "u64", 0)
     length = null if inputs.topk_length is None else Buffer.input("topk_length", inputs.topk_length)
-    probe_shape = (problem.s_q, plan.h_q, problem.topk)
-    heads = plan.h_q // plan.cluster
+    probe_shape = (problem.s_q, plan.size("h_q"), problem.topk)
+    heads = plan.size("h_q") // plan.cluster
     fields: tuple[tuple[int, Buffer | Scalar | TensorMapSpec], ...] = (
-        (0, TensorMapSpec.bf16_rows("q_map", q, problem.s_q * plan.h_q, plan.d_qk, heads)),
-        (128, TensorMapSpec.bf16_rows("dO_map", dO, problem.s_q * plan.h_q, plan.d_v, heads)),
-        (256, TensorMapSpec.bf16_rows("kv_map", kv, problem.s_kv, plan.d_qk, 1)),
+        (0, TensorMapSpec.bf16_rows("q_map", q, problem.s_q * plan.size("h_q"), plan.size("d_qk"), heads)),
+        (128, TensorMapSpec.bf16_rows("dO_map", dO, problem.s_q * plan.size("h_q"), plan.size("d_v"), heads)),
+        (256, TensorMapSpec.bf16_rows("kv_map", kv, problem.s_kv, plan.size("d_qk"), 1)),
         (384, Buffer.input("o", inputs.o)),
         (392, Buffer.input("indices", inputs.indices)),
         (400, length),
-        (408, Buffer.output("delta", (problem.s_q, plan.h_q), np.float32)),
+        (408, Buffer.output("delta", (problem.s_q, plan.size("h_q")), np.float32)),
         (416, Buffer.output("P", probe_shape, np.float32) if probe else Scalar("P", "u64", 0)),
         (424, Scalar("s_kv", "s32", problem.s_kv)),
         (428, Scalar("topk", "s32", problem.topk)),

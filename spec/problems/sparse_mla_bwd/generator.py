@@ -22,12 +22,13 @@ POLICIES: dict[str, tuple[str, ...]] = {
 
 def drawn(plan: KernelPlan) -> st.SearchStrategy[Case]:
     """Cases for the kernel of `plan`."""
-    return cases(plan.d_qk, plan.h_q)
+    return cases(plan.size("d_qk"), plan.size("h_q"))
 
 
 def edges(plan: KernelPlan) -> dict[str, EdgeCase]:
     """The edges for the kernel of `plan`."""
-    return {name: EdgeCase(case, POLICIES[name]) for name, case in own.edges(plan.d_qk, plan.h_q).items()}
+    found = own.edges(plan.size("d_qk"), plan.size("h_q"))
+    return {name: EdgeCase(case, POLICIES[name]) for name, case in found.items()}
 
 
 def smaller(case: Case) -> Iterator[Case]:
@@ -40,8 +41,8 @@ def small(plan: KernelPlan, blocks: int | None = None) -> Case:
     stages.
     """
     if blocks is None:
-        return past_the_rings(plan.d_qk, plan.depth, plan.h_q)
-    return one_token(plan.d_qk, blocks, plan.h_q)
+        return past_the_rings(plan.size("d_qk"), plan.depth, plan.size("h_q"))
+    return one_token(plan.size("d_qk"), blocks, plan.size("h_q"))
 
 
 def from_json(text: str) -> Case:

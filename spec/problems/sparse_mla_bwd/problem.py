@@ -101,7 +101,7 @@ class SparseMlaBwd(ProblemType):
 
     def require(self, inputs: Inputs, plan: KernelPlan) -> None:
         for name in ("h_q", "d_v"):
-            found, made = getattr(inputs.problem, name), getattr(plan, name)
+            found, made = getattr(inputs.problem, name), plan.size(name)
             if found != made:
                 raise TileproofError(
                     f"{plan.name} is not made for this {name}",
@@ -109,11 +109,11 @@ class SparseMlaBwd(ProblemType):
                     expected=str(made),
                     found=str(found),
                 )
-        if inputs.problem.topk % plan.b_topk:
+        if inputs.problem.topk % plan.block:
             raise TileproofError(
                 "topk is not a multiple of the kernel's B_TOPK",
                 where="problem.topk",
-                expected=f"a multiple of {plan.b_topk}",
+                expected=f"a multiple of {plan.block}",
                 found=str(inputs.problem.topk),
                 do="pad the indices with -1",
             )

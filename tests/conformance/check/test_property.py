@@ -54,7 +54,7 @@ def test_planted_error_is_shrunk_to_one_token_and_two_blocks():
     assert report.failure.case == Case(576, blocks=2)
     assert report.failure.schedule == Schedule("early")
     finding = report.failure.findings[0]
-    assert (finding.stage, finding.token, finding.cta, finding.k_block) == ("P", 0, 0, 1)
+    assert (finding.stage, finding.group, finding.cta, finding.k_block) == ("P", 0, 0, 1)
     again = engine.replay(subject(second_block_off), report.failure.case, report.failure.schedule)
     assert again.failure is not None and again.failure.findings == report.failure.findings
 
@@ -100,7 +100,7 @@ def test_hang_names_the_first_unpublished_k_block():
     report = run(subject(publish=1, finish=hang))
     finding = report.failure.findings[0]
     assert finding.code == "hang" and finding.kind == "machine"
-    assert (finding.stage, finding.token) == ("P", 0)
+    assert (finding.stage, finding.group) == ("P", 0)
     case = report.failure.case
     if case.blocks > 1:
         assert finding.k_block == 1 and "p_ready[1] never completed for k-block 1" in finding.cause
@@ -117,7 +117,7 @@ def test_finding_of_the_machine_alone_is_a_defect():
 
     report = run(subject(finish=uninitialised), examples=5)
     finding = report.failure.findings[0]
-    assert (finding.stage, finding.token, finding.cta, finding.warp) == (
+    assert (finding.stage, finding.group, finding.cta, finding.warp) == (
         "delta",
         0,
         1,

@@ -60,7 +60,7 @@ def find(values, change, stage="P", token=1, k_block=2, cta=1, **changes):
     )
     assert result.findings, "the planted error was not found"
     finding = result.findings[0]
-    place = (finding.stage, finding.token, finding.cta, finding.k_block)
+    place = (finding.stage, finding.group, finding.cta, finding.k_block)
     assert place == (stage, token, cta, None if stage == "delta" else k_block)
     return finding
 
@@ -289,7 +289,7 @@ def test_builds_that_disagree_within_the_bound():
     result = verdict(case("normal").inputs(), honest, last_bit)
     (finding,) = result.findings
     assert finding.kind == "disagree"
-    assert (finding.stage, finding.token, finding.cta, finding.k_block) == ("P", 0, 0, 1)
+    assert (finding.stage, finding.group, finding.cta, finding.k_block) == ("P", 0, 0, 1)
     assert (finding.row, finding.column) == (5, 64 + 9)
 
 

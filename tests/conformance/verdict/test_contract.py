@@ -216,9 +216,9 @@ def test_a_race_keeps_both_places_the_edge_and_the_section() -> None:
 
 
 def test_a_wrong_value_keeps_its_place() -> None:
-    one = Finding("value", "wrong", "dQ", token=1, cta=0, row=3, expected=1.0, found=2.0, others=2, wrong=4)
+    one = Finding("value", "wrong", "dQ", group=1, cta=0, row=3, expected=1.0, found=2.0, others=2, wrong=4)
     made = judged(one, "stages")
-    assert made.coordinates == {"token": 1, "cta": 0, "row": 3} and made.count == 3 and made.code == "value"
+    assert made.coordinates == {"group": 1, "cta": 0, "row": 3} and made.count == 3 and made.code == "value"
 
 
 def test_the_coverage_of_launches() -> None:

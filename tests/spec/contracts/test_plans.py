@@ -36,7 +36,7 @@ def test_the_plans_use_both_forms_and_both_majors() -> None:
         ({"b_major": "flip"}, "major"),
     ],
 )
-@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: f"{plan.name}-{plan.d_qk}")
+@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: f"{plan.name}-{plan.size('d_qk')}")
 def test_a_changed_mma_does_not_fit(plan: KernelPlan, change: dict[str, object], code: str) -> None:
     for one in operands(plan):
         new = {

@@ -77,7 +77,7 @@ def _again(
             one
             for one in tiles
             if one.stage == found.stage
-            and (one.coord.group, one.coord.cta) == (found.token, found.cta)
+            and (one.coord.group, one.coord.cta) == (found.group, found.cta)
             and one.coord.k_block == found.k_block
         ),
         None,
@@ -116,13 +116,13 @@ def trace_around(subject: GateSubject, failure: Failure) -> list[str]:
     around the phase that published the tile, else the last ones.
     """
     found = failure.findings[0]
-    launch = subject.kernel.launch(failure.case.inputs(), subject.built)
-    plan = subject.plan
+    inputs, plan = failure.case.inputs(), subject.plan
+    launch = subject.kernel.launch(inputs, subject.built)
     try:
         _, trace = run_traced(launch, plan, schedule=failure.schedule, limit=TRACED, seconds_limit=60.0)
     except TileproofError as error:
         return [f"no trace: {error.what}"]
-    lines = trace.to_text(PlanTraceNames(plan)).splitlines()
+    lines = trace.to_text(PlanTraceNames(plan, inputs)).splitlines()
     head = len(lines) - len(trace)
     at = len(trace) - 1
     barriers = {

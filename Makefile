@@ -2,6 +2,7 @@
 # make test     set up, run the tests
 # make test-all the same, with the tests that are marked slow
 # make outside  set up, and install the compilers that tests/outside needs
+# make browser  install Chromium, in which the tests of the gate's page open it (Debian; as root)
 # make lint     ruff, mypy, clang-format
 # make package  a wheel and an sdist, each started in an empty environment (.ci/package)
 # PYTHON (3.11 or newer), CXX, PIP_ARGS, EXAMPLES, HEAD128_EXAMPLES, SEED, PYTEST_ARGS can be given on the command line.
@@ -20,7 +21,7 @@ INPUTS   := CMakeLists.txt setup.py pyproject.toml requirements.txt requirements
 STAMP    := $(VENV)/tileproof-$(shell cat $(INPUTS) | sha256sum | cut -c1-16)
 CXX_FILES = $(shell find emulator kernels -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: setup outside engine verify test test-all lint format package clean
+.PHONY: browser setup outside engine verify test test-all lint format package clean
 
 setup: $(STAMP) engine
 
@@ -43,6 +44,13 @@ engine: $(STAMP)
 # What tests/outside needs beside.
 outside: setup
 	$(PY) -m pip install -q --disable-pip-version-check $(PIP_ARGS) -r requirements-outside.txt -c constraints.txt
+
+# Debian's Chromium; whoever is not root is told, and the tests that need it are skipped by name.
+browser:
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
+	  { test "$$(id -u)" = 0 && apt-get update -qq && \
+	    apt-get install -y -qq --no-install-recommends chromium chromium-driver >/dev/null; } || \
+	  echo "no Chromium: the page of the gate is not opened in a browser" >&2
 
 verify: setup
 	@$(VENV)/bin/tileproof build

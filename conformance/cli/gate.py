@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 from tileproof.conformance.cli.stopping import closed_pipe_is_fine, stoppable
-from tileproof.conformance.cli.variants import chosen
+from tileproof.conformance.cli.variants import chosen, variant_options
 from tileproof.conformance.report import terminal as text
 from tileproof.spec.machine.errors import TileproofError
 
@@ -40,7 +40,7 @@ def teller() -> Callable[[str], None]:
 
 @click.command()
 @click.argument("kernels", nargs=-1, metavar="[KERNEL]...")
-@click.option("--variant", metavar="SIZES", help="Only variants of these sizes (see `kernels`).")
+@variant_options
 @click.option(
     "--profile", default="quick", show_default=True, type=click.Choice(["quick", "full", "nightly"]),
     help="How much is run (docs/gate.md).",

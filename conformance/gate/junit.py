@@ -33,7 +33,7 @@ def _suite(
     cases = []
     for check in checks:
         case = ElementTree.Element(
-            "testcase", classname=_clean(name), name=check.name, time=f"{check.seconds}"
+            "testcase", classname=_clean(name), name=_clean(check.name), time=f"{check.seconds}"
         )
         kind = _kind(check)
         if kind:

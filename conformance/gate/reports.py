@@ -6,13 +6,19 @@ from pathlib import Path
 
 from tileproof.conformance.gate.evidence import ReleaseEvidence
 from tileproof.conformance.gate.junit import junit
+from tileproof.conformance.gate.page import page
 from tileproof.conformance.gate.store import write_whole
 from tileproof.conformance.verdict import jsonform
 
 
 def write_all(made: ReleaseEvidence, folder: Path) -> dict[str, Path]:
     """Writes all forms of an evidence, the JSON first; TileproofError when one cannot be written."""
-    paths = {"evidence": folder / "evidence.json", "junit": folder / "junit.xml"}
+    paths = {
+        "evidence": folder / "evidence.json",
+        "junit": folder / "junit.xml",
+        "page": folder / "report.html",
+    }
     write_whole(paths["evidence"], jsonform.text(made))
     write_whole(paths["junit"], junit(made))
+    write_whole(paths["page"], page(made))
     return paths

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import zlib
@@ -175,7 +176,8 @@ def write_whole(path: Path, text: str) -> None:
         part.write_text(text, encoding="utf-8")
         part.replace(path)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            part.unlink()
         raise TileproofError(
             "the evidence cannot be written", where=str(path), found=str(error.strerror or error)
         ) from None

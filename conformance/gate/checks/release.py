@@ -25,7 +25,7 @@ def docs(_subject: GateSubject) -> CheckReport:
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
             code = importlib.import_module(name).main(["--check"])
         if code:
-            wrong.append(said.getvalue().strip() or f"{name} says {code}")
+            wrong.append(said.getvalue().strip().replace(f"{ROOT}/", "") or f"{name} says {code}")
     return CheckReport.of("; ".join(wrong), details={"pages": len(PAGES)})
 
 

@@ -1,0 +1,121 @@
+"""Evidences of the gate, made by hand: right and wrong ones, without running a kernel."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from tileproof.conformance.gate.evidence import ReleaseEvidence, evidence
+from tileproof.conformance.verdict import contract
+from tileproof.conformance.verdict.contract import (
+    CheckOutcome,
+    Defect,
+    NotCovered,
+    OrderOnly,
+    PlantedControl,
+    ProgramCoverage,
+    SchedulesRun,
+    VerdictRecord,
+    decided,
+)
+from tileproof.conformance.verdict.program import program, tool_identity
+
+WRITTEN = {"tiles": 4, "elements": 4096, "exact_elements": 0, "elements_without_bound": 0}
+STAGES = {
+    "P": {**WRITTEN, "worst_error_over_bound": 0.31},
+    "delta": {**WRITTEN, "worst_error_over_bound": 0.02},
+}
+CASE = '{"d_qk":576,"values":"integers"}'
+REPLAY = f"tileproof check a-kernel '--case={CASE}' --policy=early"
+
+
+def failure() -> dict[str, Any]:
+    """A tile of 8 by 16 elements of which three are wrong and one was not written."""
+    shades = np.zeros((8, 16), np.uint8)
+    shades[2, 3], shades[2, 4], shades[5, 9], shades[7, 15] = 254, 140, 200, 255
+    return {
+        "case": CASE,
+        "schedule": {"policy": "early", "seed": 0},
+        "replay": REPLAY,
+        "text": [
+            "P differs from the spec",
+            "where:    stage P, token 0, CTA 0",
+            "cause:    <none> & nothing",
+        ],
+        "trace": [f"   {n}  token 0 CTA 0, mma (warp 12) lane 0  mma-issue #{n}" for n in range(30)],
+        "tile": {
+            "stage": "P",
+            "title": "stage P, token 0, CTA 0, k-block 1",
+            "rows": [64, 72],
+            "columns": [0, 16],
+            "axes": ["head", "slot"],
+            "wrong": 4,
+            "elements": 128,
+            "levels": base64.b64encode(zlib.compress(shades.tobytes())).decode(),
+            "values": [
+                {"row": 66, "column": 3, "expected": 1.5, "found": -145.0, "bound": 1e-6},
+                {"row": 71, "column": 15, "expected": 2.0, "found": None, "bound": 1e-6},
+                {"row": 66, "column": 4, "expected": "inf", "found": "nan", "bound": 1e-6},
+            ],
+        },
+    }
+
+
+DEFECT = Defect(
+    "stage conformance", "value", "P differs from <script>alert(1)</script>", stage="P",
+    where="stage P, token 0, CTA 0", expected=1.5, found=float("nan"), bound=1e-6, wrong=4, elements=128,
+    cause="every value is the expected one times 1 / sm_scale", replay=REPLAY,
+)  # fmt: skip
+RACE = Defect(
+    "schedules and races", "race-unordered", "a read that nothing orders", isa_section="9.7.9.8",
+    instruction="ld.shared.b32", ptx_line=40, source="b.cuh:9", source_before="a.cuh:3",
+    missing="a barrier between both",
+)  # fmt: skip
+
+LEFT = NotCovered(7, "add.s32", "other", "a.cu:3"), NotCovered(9, "bra", "branch", "", "taken")
+
+
+def record(kernel: str = "a-kernel", *, wrong: bool = False, **other: Any) -> VerdictRecord:
+    """The verdict on one variant, clean or with a wrong tile and a race; `other` replaces parts of it."""
+    details: dict[str, Any] = {"examples": 7, "stages": STAGES, **({"failure": failure()} if wrong else {})}
+    outcome: Any = "failed" if wrong else "passed"
+    parts: dict[str, Any] = {
+        "checks": (
+            CheckOutcome("resource budgets", True, "passed", seconds=0.1),
+            CheckOutcome("stage conformance", True, outcome, "P differs" if wrong else "", "", 3.2, details),
+            CheckOutcome("card results", False, "not run", "this machine has no CUDA card"),
+        ),
+        "findings": (DEFECT, RACE) if wrong else (),
+        "coverage": ProgramCoverage(100, 99, 10, 9, LEFT),
+        "controls": (PlantedControl("lost", "a lost store", "P", "P", True, "stage conformance"),),
+    } | other  # fmt: skip
+    word, why = decided(**parts)
+    return VerdictRecord(
+        verdict=word,
+        exit_code=contract.EXIT_CODES[word],
+        why=why,
+        program=program(kernel, {"width": 576}, "entry", "ptx", "nvcc 13"),
+        tool=tool_identity(),
+        seed=0,
+        schedules=(SchedulesRun("early", 3), SchedulesRun("random", 4, 3)),
+        order_only=(OrderOnly("membar.cta", "9.7.13.4", 1),),
+        sections={"mutation": {"score": 0.98, "drawn": 100, "killed": 98, "survived": 2}},
+        **parts,
+    )
+
+
+def release(*records: VerdictRecord, **other: Any) -> ReleaseEvidence:
+    """The evidence of these verdicts."""
+    docs = CheckOutcome("docs in step", True, "passed", seconds=0.5)
+    parts: dict[str, Any] = {
+        "profile": "quick", "seed": 0, "strict": False, "complete": True, "sections": {}
+    } | other  # fmt: skip
+    return evidence(records or (record(),), (docs,), **parts)
+
+
+def scored(one: VerdictRecord, score: float) -> VerdictRecord:
+    """With another mutation score."""
+    return replace(one, sections={"mutation": {**one.sections["mutation"], "score": score}})

@@ -73,6 +73,7 @@ copies|tensormap-mode|error|stops|a tile copy with an im2col map, or the other w
 copies|tensormap-type|error|stops|a tensor reduction that the element type of the map does not have
 copies|tma-barrier-cta|error|stops|a copy signals an mbarrier in a CTA that this form cannot signal
 copies|copy-size|error|stops|cp.async with a src-size beyond its cp-size
+memory|cache-policy|error|goes on|createpolicy with a fraction outside (0, 1], or a primary size beyond the total size
 copies|clc-after-refusal|error|goes on|clusterlaunchcontrol.try_cancel by a CTA that has seen a request refused
 copies|clc-response|error|goes on|clusterlaunchcontrol.query_cancel of what is no response, or the first CTA of a refused one
 tensor memory|tmem-alloc|error|stops|an illegal tcgen05.alloc: columns, growing sizes, after relinquish
@@ -106,7 +107,7 @@ races|race-mbarrier-init|error|goes on|an mbarrier is used by who is not ordered
 races|race-mbarrier-init-relaxed|warning>error|goes on|a thread uses an mbarrier after a relaxed cluster barrier that its mbarrier.init came before, without fence.mbarrier_init; by the letter an error
 races|race-mbarrier-init-fence|note|goes on|as race-mbarrier-init, ordered by a releasing barrier, without fence.mbarrier_init
 races|race-exit|error|goes on|a CTA exits while an access of another CTA to its shared memory may still come
-races|race-store-exit|warning>error|goes on|a CTA exits while its own bulk store may still read shared memory: cp.async.bulk.wait_group.read is missing; by the letter an error
+races|race-store-exit|warning>error|goes on>stops|a CTA exits while its own bulk store may still read shared memory: cp.async.bulk.wait_group.read is missing; by the letter an error
 races|race-grids|error|goes on|a grid of a stream touches what an earlier grid in flight wrote, or writes what it read: griddepcontrol.wait is missing before it
 races|race-tensormap-fence|error|goes on|a copy uses a tensor map that the kernel wrote, without fence.proxy.tensormap::generic.release by the writer or .acquire before the copy
 races|race-scope|error|goes on|two strong accesses, of which the scope of one does not include the other's thread

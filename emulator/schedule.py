@@ -114,13 +114,14 @@ class Schedule:
     "late", "late-newest", "late-random": warps in turn, each until it must wait; an operation completes only
     when no warp can go on: the oldest, the newest, or by a priority drawn for its engine or instruction.
     "random": warps, clusters, completions and TMEM bases drawn from `seed`.
-    "starve": one warp, CTA or asynchronous engine drawn from `seed` moves only when nothing else can.
+    "starve": one warp, CTA or asynchronous engine drawn from `seed` moves only when nothing else can;
+    with every eighth seed one cluster of those that start together, where the grid has several.
     "pct": the priorities of Burckhardt et al., ASPLOS 2010, with `depth` - 1 changes among the first `points`
     scheduling points; a bug that `depth` ordered events make is met with probability at least
     1 / (actors * points^(depth - 1)).
     "replay": `base` ("late", "late-newest", or "early": completions before anything else) with `decisions`.
     `environment` seeds the order of clusters and the TMEM bases; 0: in order, first fit. "random" draws its
-    own from `seed`.
+    own from `seed`. `together` clusters start at once; 0: as many as policy and environment draw.
     """
 
     policy: Policy = "early"
@@ -130,6 +131,7 @@ class Schedule:
     base: BaseOrder = "late"
     decisions: tuple[Hold, ...] = ()
     environment: int = 0
+    together: int = 0
 
     def __str__(self) -> str:
         """One word from which `parse` makes an equal schedule."""
@@ -139,6 +141,7 @@ class Schedule:
         if self.policy == "replay":
             fields += [f"base={self.base}"]
         fields += [f"environment={self.environment}"] if self.environment else []
+        fields += [f"together={self.together}"] if self.together else []
         fields += [",".join(map(str, self.decisions))] if self.decisions else []
         return ":".join([self.policy, *fields])
 
@@ -152,14 +155,15 @@ class Schedule:
             if not equals:
                 holds = tuple(Hold.parse(one) for one in part.split(",") if one)
                 schedule = replace(schedule, decisions=schedule.decisions + holds)
-            elif name in ("seed", "depth", "points", "environment") and value.isdigit():
+            elif name in ("seed", "depth", "points", "environment", "together") and value.isdigit():
                 schedule = replace(schedule, **{name: int(value)})  # type: ignore[arg-type]
             elif name == "base" and value in BASES:
                 schedule = replace(schedule, base=value)  # type: ignore[arg-type]
             else:
                 raise LaunchError(
                     "a schedule cannot be read", where=f"schedule {text[:60]!r}",
-                    expected="seed, depth, points, environment, base or holds", found=repr(part[:60]),
+                    expected="seed, depth, points, environment, together, base or holds",
+                    found=repr(part[:60]),
                 )  # fmt: skip
         schedule.check()
         return schedule
@@ -172,7 +176,7 @@ class Schedule:
             )
         if self.base not in BASES:
             raise LaunchError("unknown base of a replay", expected=", ".join(BASES), found=repr(self.base))
-        for name, least in (("depth", 1), ("points", 1), ("environment", 0)):
+        for name, least in (("depth", 1), ("points", 1), ("environment", 0), ("together", 0)):
             value = getattr(self, name)
             if not isinstance(value, int) or not least <= value < 1 << 31:
                 raise LaunchError(
@@ -187,7 +191,13 @@ class Schedule:
 
     def replayed(self, decisions: Iterable[Hold], base: BaseOrder = "late") -> Schedule:
         """The replay in the same environment that follows `decisions`."""
-        return Schedule("replay", base=base, decisions=tuple(decisions), environment=self.drawn_environment)
+        return Schedule(
+            "replay",
+            base=base,
+            decisions=tuple(decisions),
+            environment=self.drawn_environment,
+            together=self.drawn_together,
+        )
 
     @property
     def drawn_environment(self) -> int:
@@ -196,6 +206,13 @@ class Schedule:
             return self.environment
         return (self.seed * 0x9E3779B1 + 0x7F4A7C15) % (1 << 31) or 1
 
+    @property
+    def drawn_together(self) -> int:
+        """The clusters that start at once, as the engine is given them; 0: as the environment draws."""
+        if self.together or self.policy != "starve" or self.seed % 8 != 7:
+            return self.together
+        return 2 + self.seed // 8 % 2
+
     def for_engine(self, record: BaseOrder | None = None) -> dict[str, Any]:
         """The fields as the engine reads them."""
         pairs = np.array([tuple(hold) for hold in self.decisions], dtype=np.uint64)
@@ -203,6 +220,7 @@ class Schedule:
             "depth": self.depth,
             "points": self.points,
             "environment": self.drawn_environment,
+            "together": self.drawn_together,
             "base": BASES.index(self.base),
             "record": record is not None,
             "record_base": BASES.index(record or "late"),

@@ -56,7 +56,7 @@ _NAMES = {
     "mbarrier.try_wait": "parity", "mbarrier.test_wait": "parity", "fence": "proxy",
     "membar": "proxy", "div": "full", "brx": "idx",
     "clusterlaunchcontrol.try_cancel": "async", "madc": "lo hi", "dp2a": "lo hi",
-    "tcgen05.mma": "ws",
+    "tcgen05.mma": "ws", "createpolicy": "fractional range cvt",
     "bar": "sync arrive red cta.sync cta.arrive cta.red warp.sync",
     "barrier": "arrive red cta cta.sync cta.arrive cta.red cluster.arrive cluster.wait",
 }  # fmt: skip
@@ -65,6 +65,8 @@ NAMES = {base: [tuple(name.split(".")) for name in names.split()] for base, name
 
 def _kind(word: str) -> object:
     """What keeps its order: words of one kind do not overtake each other."""
+    if word.startswith("L2::evict_"):  # the primary and the secondary priority of createpolicy
+        return "L2::evict"
     return (
         TYPE if TYPE.match(word) else SPACE if SPACE.match(word) else _LAYOUTS if word in _LAYOUTS else word
     )

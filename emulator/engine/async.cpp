@@ -261,7 +261,8 @@ bool Engine::shared_range(Cta& cta, uint32_t offset, uint32_t size, const Origin
 }
 
 bool Engine::store_may_read(Cta& cta, uint32_t offset, const Origin& at, const char* who) {
-  if (cta.exited())
+  // With race checking the exit itself was told (race-store-exit), whatever the schedule.
+  if (cta.exited() && !sink.told("race-store-exit", at.instr))
     warn("bulk-store-at-exit",
          std::string(who) + " still reads shared memory of CTA rank " + std::to_string(cta.rank) +
              ", which has exited: cp.async.bulk.wait_group.read is missing",

@@ -57,6 +57,7 @@ void Engine::run() {
     std::shuffle(firsts.begin(), firsts.end(), draw);
     together = std::min<uint64_t>(1 + mix(config.environment, 3) % 3, config.resident);
   }
+  if (config.together) together = std::min(config.together, config.resident);
   check_groups();
   while (!clusters_.empty() && !stopped) {
     scheduler->start_machine();

@@ -2,6 +2,7 @@
 // counted, not repeated.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -106,6 +107,12 @@ class FindingSink {
     auto it = seen_.find(std::make_tuple(code, at.instr, other, at.rank));
     if (it != seen_.end()) findings[it->second].count++;
     return it != seen_.end();
+  }
+  // Whether a race of this code was found with `first` as its first access.
+  bool told(const std::string& code, const Instr* first) const {
+    return std::any_of(findings.begin(), findings.end(), [&](const Finding& f) {
+      return f.has_race && f.race.first.instr == first && f.code == code;
+    });
   }
   void report(Severity severity, const std::string& code, const std::string& message, const Origin& at,
               uint64_t address = 0) {

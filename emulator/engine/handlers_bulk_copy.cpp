@@ -1,30 +1,9 @@
-// cp.async.bulk, cp.reduce.async.bulk, st.async, red.async, st.bulk (PTX ISA 9.7.9.12 to 14, 9.7.9.25.4,
-// 9.7.13.7).
-#include "reduce.hpp"
+// cp.async.bulk, cp.reduce.async.bulk (PTX ISA 9.7.9.25.4).
+#include "change.hpp"
 #include "slots/bulk_copy.hpp"
-#include "slots/remote_store.hpp"
 
 namespace tileproof {
 namespace {
-
-// What is to be done to each element; `op` empty for a copy.
-struct Change {
-  std::optional<Reduction> op;
-  Element type = Element::U32;
-  static Change of(int32_t operation, int32_t type) {
-    if (!operation) return {};
-    return {static_cast<Reduction>(operation - 1), static_cast<Element>(type)};
-  }
-  // Subnormals are kept: seen on silicon, against the manual's text (docs/assumptions.md).
-  void apply(uint8_t* to, const uint8_t* from, uint32_t bytes) const {
-    if (!op) {
-      std::memcpy(to, from, bytes);
-      return;
-    }
-    const uint32_t n = bytes_of(type);
-    for (uint32_t k = 0; k < bytes; k += n) reduce(*op, type, to + k, from + k, false);
-  }
-};
 
 bool aligned(Exec& x, uint64_t dst, uint64_t src, uint32_t size, const Origin& at) {
   if (size % 16 == 0 && size && dst % 16 == 0 && src % 16 == 0) return true;
@@ -33,28 +12,6 @@ bool aligned(Exec& x, uint64_t dst, uint64_t src, uint32_t size, const Origin& a
                 "; size and both addresses must be multiples of 16",
             at, dst);
   return false;
-}
-
-// Bytes come to shared memory of `to` and count on a barrier there. What a reduction does is atomic, and may
-// meet others on the same bytes: it does not make them pending.
-void land(Engine& e, Cta& to, uint32_t offset, const uint8_t* data, uint32_t size, uint32_t bar_offset,
-          const Change& change, bool pending, const Origin& at) {
-  if (to.exited()) {
-    e.fault("access-after-exit", "an asynchronous copy writes shared memory of a CTA that has exited", at,
-            offset);
-    return;
-  }
-  if (change.op) {
-    std::vector<uint8_t> sum(size);
-    e.tell(&Listener::async_atomic);
-    if (!e.async_read_shared(to, offset, size, sum.data(), at, "an asynchronous reduction")) return;
-    change.apply(sum.data(), data, size);
-    e.async_write_shared(to, offset, sum.data(), size, false, at);
-  } else {
-    e.async_write_shared(to, offset, data, size, pending, at);
-  }
-  e.counters.bulk_bytes += size;
-  e.barrier_complete_tx(to, bar_offset, size, at);
 }
 
 Step bulk_copy(Exec& x, const Instr& i) {
@@ -185,77 +142,9 @@ Step bulk_prefetch(Exec& x, const Instr& i) {
   return Step::Next;
 }
 
-// st.async and red.async: the values are read at once, the bytes come later.
-Step st_async(Exec& x, const Instr& i) {
-  namespace s = slot::st_async;
-  const uint32_t element = static_cast<uint32_t>(i.m[s::bytes]),
-                 size = element * static_cast<uint32_t>(i.m[s::elements]);
-  const Change change = Change::of(i.m[s::operation], i.m[s::type]);
-  const int32_t* values = &x.e.program.vec[static_cast<size_t>(i.vec)];
-  for (uint32_t lanes = x.mask; lanes; lanes &= lanes - 1) {
-    const int l = __builtin_ctz(lanes);
-    const Origin at = x.origin(l);
-    const uint32_t dst = x.src<uint32_t>(i.o[s::dst])[l], bar = x.src<uint32_t>(i.o[s::barrier])[l];
-    Engine* e = &x.e;
-    if (dst % size) {
-      e->fault("misaligned", "an asynchronous store of " + std::to_string(size) + " bytes to " + hex(dst), at,
-               dst);
-      return Step::Stop;
-    }
-    Cta* to = x.shared_owner(dst, l, true);
-    Cta* bar_owner = to ? x.shared_owner(bar, l, true) : nullptr;
-    if (!bar_owner) return Step::Stop;
-    if (bar_owner != to) {
-      e->fault("tma-barrier-cta",
-               "an asynchronous store must signal an mbarrier of its destination CTA (PTX ISA 9.7.9.12)", at,
-               bar);
-      return Step::Stop;
-    }
-    const uint32_t offset = dst & kOffsetMask, bar_offset = bar & kOffsetMask;
-    if (!e->shared_range(*to, offset, size, at, "an asynchronous store") ||
-        !e->barrier_at(*to, bar_offset, at))
-      return Step::Stop;
-    std::array<uint8_t, 16> data{};
-    for (int32_t k = 0; k < i.m[s::elements]; ++k)
-      std::memcpy(&data[static_cast<uint32_t>(k) * element],
-                  x.src<uint8_t>(values[k]) + static_cast<uint32_t>(l) * element, element);
-    const bool pending = !e->early() && !change.op;
-    if (pending) add_pending(&to->shared.state[offset], size);
-    e->issue("remote store", 0, at,
-             [=] { land(*e, *to, offset, data.data(), size, bar_offset, change, pending, at); });
-  }
-  return Step::Next;
-}
-
-// Zeros, 8 bytes at a time: a thread's own, synchronous store.
-Step st_bulk(Exec& x, const Instr& i) {
-  namespace s = slot::st_bulk;
-  const Space space = static_cast<Space>(i.m[s::space]);
-  for (uint32_t lanes = x.mask; lanes; lanes &= lanes - 1) {
-    const int l = __builtin_ctz(lanes);
-    const uint64_t dst = x.src<uint64_t>(i.o[s::dst])[l], size = x.src<uint64_t>(i.o[s::bytes])[l];
-    const bool global = space == Space::Generic && dst - kSharedWindow >= kWindowSize;
-    if (dst % 8 || size % 8 || size > 1u << 24 || global) {
-      x.e.fault(global ? "shared-wrong-window" : "misaligned",
-                "st.bulk of " + std::to_string(size) + " bytes at " + hex(dst) +
-                    "; both must be multiples of 8, in the shared memory of the own CTA (PTX ISA 9.7.9.14)",
-                x.origin(l), dst);
-      return Step::Stop;
-    }
-    for (uint64_t k = 0; k < size; k += 8) {
-      uint8_t* p = x.store(space, dst + k, 8, l);
-      if (!p) return Step::Stop;
-      std::memset(p, 0, 8);
-    }
-  }
-  return Step::Next;
-}
-
 const Registrar bulk_copies({{"bulk.copy", bulk_copy},
                              {"bulk.store", bulk_store},
-                             {"bulk.prefetch", bulk_prefetch},
-                             {"st.async", st_async},
-                             {"st.bulk", st_bulk}});
+                             {"bulk.prefetch", bulk_prefetch}});
 
 }  // namespace
 }  // namespace tileproof

@@ -111,6 +111,8 @@ class Listener {
                             bool /*add*/) {}
   // The operation that completes now changes its bytes atomically; before its accesses.
   virtual void async_atomic() {}
+  // It is about to store to global memory with .release semantics at this Scope.
+  virtual void async_release(uint64_t /*address*/, uint8_t /*scope*/) {}
   // What two MMAs of one pipeline must share to follow each other in order; before its accesses.
   virtual void mma_shape(uint32_t) {}
   // TMEM lanes `units` from 16 * sixteenth on, in each of the columns; by a tcgen05.ld when `load` is not

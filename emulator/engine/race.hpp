@@ -30,6 +30,7 @@ enum class Path : uint8_t {
   Tensor,      // tcgen05.mma and cp: the async proxy in shared memory, the tcgen05 pipeline in TMEM
   Warp,        // tcgen05.ld, st, alloc and dealloc
   ThreadCopy,  // cp.async: the generic proxy, not in program order
+  Store,       // st.async, red.async: likewise (PTX ISA 9.7.9.12)
   Map          // a copy's read of its tensor map: the tensormap proxy
 };
 
@@ -143,6 +144,7 @@ class Races : public Listener {
     accesses_[op_->reads].strong = true;
     accesses_[op_->reads].scope = 3;  // .gpu
   }
+  void async_release(uint64_t address, uint8_t scope) override;
   void mma_shape(uint32_t shape) override { accesses_[op_->writes].shape = shape; }
   void tmem(Cta& cta, int sixteenth, uint16_t units, int column, int columns, bool write,
             const PendingTmemLoad* load) override;
@@ -196,10 +198,15 @@ class Races : public Listener {
     };
     std::vector<Narrow> narrow;
   };
+  struct Pipe {
+    uint32_t agent = 0;
+    Tick tick = 0;
+  };
   struct ClusterState;
   struct Thread {  // one warp
     uint32_t agent = 0;
     ClusterState* home = nullptr;
+    Pipe release_stores;  // st.async.release: each is one tick
     uint32_t all = ~0u;
     Tick now = 1;
     std::vector<Group> groups;
@@ -233,10 +240,6 @@ class Races : public Listener {
     std::vector<std::pair<uint32_t, Tick>> came, last;  // agents, of a named one: this round, the last one
     std::shared_ptr<Knowledge> done;
     uint32_t rounds = 0;  // complete
-  };
-  struct Pipe {
-    uint32_t agent = 0;
-    Tick tick = 0;
   };
   // cta_group::2 instructions of a CTA; units are of 32 columns.
   struct PairState {
@@ -297,6 +300,7 @@ class Races : public Listener {
   void happened(Knowledge& to, uint32_t agent, uint32_t lanes, Tick tick);
   bool tells_scopes_apart(const Cluster& cluster) const;
   Knowledge& given(Barrier& b, Far by, bool far);
+  void give(const View& v, Knowledge& to);
   View view_of(Thread& t, const Group& g, uint32_t lanes);
   OwnCopies& own_copies(Thread& t);
   void issue_copies(Thread& t, View& v);

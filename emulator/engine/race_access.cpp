@@ -29,7 +29,9 @@ void granules(uint64_t address, uint32_t size, F&& f) {
 
 // A bulk group completes for the thread that issued it, not for its warp.
 int8_t lane_of(const View& v) {
-  return v.path == Path::Copy || v.path == Path::ThreadCopy ? static_cast<int8_t>(v.at.lane) : kWholeWarp;
+  return v.path == Path::Copy || v.path == Path::ThreadCopy || v.path == Path::Store
+             ? static_cast<int8_t>(v.at.lane)
+             : kWholeWarp;
 }
 }  // namespace
 
@@ -143,6 +145,18 @@ void Races::async_global(const GlobalBuffer& b, uint64_t address, uint32_t size,
   granules(address, size, [&](uint64_t a, uint16_t units) {
     visit(global_, global_.at(a >> 4), units, id, lane, write, v, Place::Global, v.at.rank, a);
   });
+}
+
+// Who acquires from the location what this leaves there comes after it and what its thread did before it.
+void Races::async_release(uint64_t address, uint8_t scope) {
+  if (!op_ || !op_->writes) return;
+  Access& a = accesses_[op_->writes];
+  a.strong = true;
+  a.scope = scope;
+  Knowledge& to = released_at(flags_[kGlobalFlag | address], {a.cluster, op_->at.rank}, scope);
+  give(*op_, to);
+  to.started = 0;  // ranks are of one cluster
+  released_.insert(a.cluster);
 }
 
 void Races::map_read(const GlobalBuffer& b, uint64_t address) {

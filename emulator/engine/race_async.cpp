@@ -66,8 +66,16 @@ std::shared_ptr<View> Races::issued(const Origin& at, const char* engine, uint64
     v->lanes = t.all;
     v->reads = v->writes = record(t, at, t.all, v->path);
     t.stores.push_back(v);
+  } else if (name == "release store") {
+    Pipe& p = t.release_stores;
+    if (!p.agent) p.agent = new_agent(*t.home);
+    v->path = Path::Store;
+    v->pipe = p.agent;
+    v->pipe_tick = ++p.tick;
+    v->writes = record(t, at, v->lanes, v->path);
+    finish(v->writes, p.agent, p.tick, 0);
   } else {
-    v->path = Path::Copy;
+    v->path = name == "remote store" ? Path::Store : Path::Copy;
     v->reads = record(t, at, v->lanes, v->path);
     v->writes = grouped_ ? record(t, at, v->lanes, v->path) : 0;
     if (grouped_) {
@@ -77,6 +85,16 @@ std::shared_ptr<View> Races::issued(const Origin& at, const char* engine, uint64
     }
   }
   return v;
+}
+
+// What the thread of an asynchronous operation knew and had done at its issue, and the operation itself.
+void Races::give(const View& v, Knowledge& to) {
+  const uint32_t lanes = v.lanes | ~thread_at(v.at).all;
+  to.join(*v.know);
+  raise_own(to, v.agent, lanes, v.now, v.own);
+  if (v.maps_released) to.mutable_maps().released.raise(v.agent, lanes, v.maps_released);
+  if (v.copies_waited) happened(to, v.copies, lanes, v.copies_waited);
+  happened(to, v.pipe, ~0u, v.pipe_tick);
 }
 
 void Races::bulk_commit(const Warp& w, int lane) { thread(w).bulk[lane].committed++; }

@@ -208,11 +208,7 @@ void Races::mbarrier_commit(Cta& cta, uint32_t offset) {
   knows_init(*op_, op_->reads, cta, offset, true);
   const View& v = *op_;
   Knowledge& to = given(*b, kCompletions, cta.rank != v.at.rank);
-  to.join(*v.know);
-  raise_own(to, v.agent, v.lanes, v.now, v.own);
-  if (v.maps_released) to.mutable_maps().released.raise(v.agent, v.lanes, v.maps_released);
-  if (v.copies_waited) happened(to, v.copies, v.lanes, v.copies_waited);
-  happened(to, v.pipe, ~0u, v.pipe_tick);
+  give(v, to);
   b->commits.raise(v.pipe, v.pipe_tick);
   b->has_commits = true;
   to.of[kBeforeSync].raise(v.pipe, v.pipe_tick);  // implied by the commit (PTX ISA 9.7.16.12)

@@ -133,6 +133,7 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
         }
         [[fallthrough]];
       case Path::Copy:
+      case Path::Store:
       case Path::Tensor:
       case Path::Map:
         unwaited(first.record, first_writes, second, second_writes, place, rank, address);
@@ -179,8 +180,9 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
               "of this map before the copy (PTX ISA 9.7.13.4)");
     return;
   }
-  if (v.path == Path::Generic || v.path == Path::ThreadCopy) return;
-  if (a.path == Path::Generic || a.path == Path::ThreadCopy) {
+  auto generic = [](Path p) { return p == Path::Generic || p == Path::ThreadCopy || p == Path::Store; };
+  if (generic(v.path)) return;
+  if (generic(a.path)) {
     const bool shared = place == Place::Shared;
     const char* fence = shared ? "fence.proxy.async (shared memory)" : "fence.proxy.async (global memory)";
     if (!covered(v, shared ? kProxyShared : kProxyGlobal, a, lane)) {
@@ -249,6 +251,13 @@ void Races::unwaited(uint32_t first, bool first_writes, uint32_t second, bool se
     case Path::Copy:
       code = kCopyUnwaited;
       missing = kCopyMissing;
+      break;
+    case Path::Store:
+      code = kCopyUnwaited;
+      missing =
+          place == Place::Global
+              ? "an acquire of what the asynchronous store wrote, or of what came after it, by the second"
+              : kCopyMissing;
       break;
     case Path::ThreadCopy:
       code = "race-copy-unwaited";

@@ -114,14 +114,20 @@ class Random : public Scheduler {
   uint32_t left_ = 0;     // of the present stretch
 };
 
-// One warp, all warps of one CTA, or one engine moves only when nothing else can; the others in turn, with
-// completions first, oldest first or newest first.
+// One warp, all warps of one CTA, one engine, or one cluster with its engines moves only when nothing else
+// can; the others in turn, with completions first, oldest first or newest first.
 class Starve : public InTurn {
  public:
   explicit Starve(Engine& engine) : InTurn(engine, {}), seed_(e.rng()) {
     const uint64_t kind = e.rng() % 16;
     victim_ = kind < 8 ? Victim::Warp : kind < 15 ? Victim::Engine : Victim::Cta;
     if (victim_ == Victim::Cta && e.config.cluster.volume() == 1) victim_ = Victim::Warp;
+    const uint64_t clusters = e.config.grid.volume() / e.config.cluster.volume();
+    const uint64_t together = std::min<uint64_t>({e.config.together, e.config.resident, clusters});
+    if (together > 1) {
+      victim_ = Victim::Cluster;
+      chosen_ = mix(seed_, 5) % together;
+    }
     grain_ = e.rng() % 2 ? Grain::Engine : Grain::Instruction;
     const uint64_t order = e.rng() % 3;
     order_ = {.completions_first = order == 0, .newest_first = order == 2};
@@ -139,7 +145,7 @@ class Starve : public InTurn {
   bool expires(const Candidate& c) override { return drawn_expiry(c); }
 
  private:
-  enum class Victim { Warp, Engine, Cta };
+  enum class Victim { Warp, Engine, Cta, Cluster };
   bool held(const Candidate& c) const {
     const Dim3 block = e.config.block;
     const uint64_t ctas = e.config.cluster.volume(), warps = (block.volume() + 31) / 32;
@@ -149,6 +155,8 @@ class Starve : public InTurn {
                (c.position >> 10 & 15) * warps + (c.position >> 5 & 31) == seed_ % (ctas * warps);
       case Victim::Cta:
         return c.group() && (c.position >> 10 & 15) == seed_ % ctas;
+      case Victim::Cluster:
+        return (c.group() ? c.position >> 14 : c.op->cluster->slot) == chosen_;
       case Victim::Engine:
         // The one with the least hash of those that have issued so far.
         return !c.group() && mix(engine_of(c, grain_, e.program), seed_) == chosen_;
@@ -158,7 +166,7 @@ class Starve : public InTurn {
   uint64_t seed_;
   Victim victim_ = Victim::Warp;
   Grain grain_ = Grain::Engine;
-  uint64_t chosen_ = ~0ull;
+  uint64_t chosen_ = ~0ull;  // hash of the engine, or slot of the cluster
 };
 
 // Probabilistic concurrency testing (Burckhardt, Kothari, Musuvathi, Nagarakatte: A Randomized Scheduler with

@@ -9,6 +9,8 @@ from __future__ import annotations
 from tileproof.emulator.isa.tcgen05 import MOVED
 from tileproof.emulator.registry import refused
 
+_STORED = "{b8,b16,b32,b64,u8,u16,u32,u64,s8,s16,s32,s64,f32,f64}"
+_ADDED = "{.add.{u32,s32,u64,s64},.{min,max}.{u32,s32},.{inc,dec}.u32,.{and,or,xor}.b32}"
 _KINDS = "kind::{tf32,f8f6f4}"
 _A = "[.collector::a::{fill,use,lastuse,discard}]"
 _B = "[.collector::b{0,1,2,3}::{fill,use,lastuse,discard}]"
@@ -29,6 +31,21 @@ for _base, _group, _forms, _section, _note in (
         "[.shared::cluster].s{32,64} @sm_90 @ptx7.8",
         "9.7.9.23",
         "a signed address, which the ISA does not list",
+    ),
+    (
+        "st.async",
+        "asynchronous copies",
+        f"{{[.weak],.{{gpu,sys}}}}.{_STORED} @sm_90 @ptx8.1; "
+        f"{{[.weak],.{{gpu,sys}}}}.global.{_STORED} @sm_100 @ptx8.7",
+        "9.7.9.12",
+        "to global memory without .release, which the ISA asks for",
+    ),
+    (
+        "red.async",
+        "asynchronous copies",
+        f".relaxed.{{gpu,sys}}{_ADDED} @sm_90 @ptx8.1; .relaxed.{{gpu,sys}}.global{_ADDED} @sm_100 @ptx8.7",
+        "9.7.13.7",
+        "to global memory without .release, which the ISA asks for",
     ),
     ("isspacep", "memory", ".const", "9.7.9.19", "constant memory has no window of its own here"),
     (

@@ -60,9 +60,13 @@ def test_strict_stops_there() -> None:
 
 
 def test_with_races_it_is_told_in_every_schedule() -> None:
-    for schedule in (Schedule("early"), LATE):
-        result, target = stored("bulk", "", schedule, races=True)
-        assert "race-store-exit" in {f.code for f in result.distinct} and (target == DATA).all()
+    """And once: what the late schedule shows besides is the same fault."""
+    for kind in STORES:
+        for schedule in (Schedule("early"), LATE):
+            result, target = stored(kind, "", schedule, races=True)
+            assert {f.code for f in result.findings} == {"race-store-exit"} and (target == DATA).all()
+        result, _ = stored(kind, "", LATE, races=True, strict=True)
+        assert [(f.code, f.severity) for f in result.findings] == [("race-store-exit", "error")]
 
 
 def test_a_wrong_value_is_seen_beside_it() -> None:

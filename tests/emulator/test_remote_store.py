@@ -167,8 +167,8 @@ def test_misuse(line: str, code: str) -> None:
     assert code in codes(run(body, [], cluster=2, shared_bytes=4096))
 
 
-@pytest.mark.parametrize("line", ["st.async.mmio.release.sys.global.b32 [%rd1], %r1;", f"st.async.weak.shared::cluster.{DONE}.v4.b64 [%r1], {{%rd1, %rd2, %rd3, %rd4}}, [%r2];",
-                                  f"red.async.relaxed.cluster.shared::cluster.{DONE}.add.f32 [%r1], %f1, [%r2];", "red.async.mmio.release.gpu.global.add.u32 [%rd1], %r2;"])  # fmt: skip
+@pytest.mark.parametrize("line", [f"st.async.weak.shared::cluster.{DONE}.v4.b64 [%r1], {{%rd1, %rd2, %rd3, %rd4}}, [%r2];",
+                                  f"red.async.relaxed.cluster.shared::cluster.{DONE}.add.f32 [%r1], %f1, [%r2];"])  # fmt: skip
 def test_other_forms_are_refused(line: str) -> None:
     with pytest.raises(UnsupportedInstruction):
         run(line)
@@ -210,3 +210,103 @@ def test_bulk_zeros_misused() -> None:
         ) == {code}
     with pytest.raises(PtxError):
         run("st.bulk.shared::cta [2048], 8, 1;")
+
+
+# CTA 0 writes the datum and raises the flag by the asynchronous store; CTA 1 waits for the flag and reads the datum.
+RELEASED = """
+setp.ne.u32 %p0, %t, 0;
+@%p0 bra DONE;
+mov.u32 %r1, %ctaid.x;
+setp.ne.u32 %p1, %r1, 0;
+@%p1 bra READER;
+DATUM
+SEND
+bra DONE;
+READER:
+ld.ACQUIRE.global.u32 %r2, [%a0];
+setp.ne.u32 %p2, %r2, 1;
+@%p2 bra READER;
+ld.global.u32 %r3, [%a1];
+st.global.u32 [%a2], %r3;
+DONE:
+"""
+
+
+def released(send: str, schedule: Schedule, *, acquire: str = "acquire.gpu", cluster: int = 1, datum: str = "st.global.u32 [%a1], 7;", threads: int = 32) -> tuple[set[str], int]:  # fmt: skip
+    memory = Memory()
+    flag, data, out = (memory.buffer(np.zeros(1, np.uint32)) for _ in range(3))
+    body = RELEASED.replace("SEND", send).replace("ACQUIRE", acquire).replace("DATUM", datum)
+    result = run(body, [flag, data, out], memory=memory, grid=2, cluster=cluster, threads=threads, resident=2, races=True, schedule=schedule)  # fmt: skip
+    return codes(result), int(out.numpy()[0])
+
+
+@pytest.mark.parametrize("schedule", [*POLICIES, Schedule("starve", 3)], ids=str)
+@pytest.mark.parametrize("threads", [1, 32])
+def test_a_release_store_to_global_memory_releases(threads: int, schedule: Schedule) -> None:
+    """PTX ISA 9.7.9.12: a strong store of .release semantics at its scope, in the generic proxy."""
+    for send in (
+        "st.async.release.gpu.global.u32 [%a0], 1;", "st.async.mmio.release.sys.b32 [%a0], 1;",
+        "red.async.release.gpu.global.add.u32 [%a0], 1;",
+    ):  # fmt: skip
+        for cluster in (1, 2):
+            assert released(send, schedule, cluster=cluster, threads=threads) == (set(), 7), send
+    # A plain asynchronous write of the flag does not exist; a relaxed read of it does, and a datum written after it.
+    send = "st.async.release.gpu.global.u32 [%a0], 1;"
+    assert released(send, schedule, acquire="relaxed.gpu")[0] == {"race-clusters"}
+    assert "race-scope" in released(send, schedule, acquire="acquire.cta", cluster=2)[0]
+    later = f"{send} st.global.u32 [%a1], 7;"
+    assert "race-clusters" in released(later, schedule, datum="")[0]
+
+
+def test_a_release_store_is_asynchronous() -> None:
+    """Under late schedules it lands after what its thread does next; its own thread must not rely on it."""
+    body = "setp.eq.u32 %p0, %t, 0; @%p0 st.async.release.gpu.global.u32 [%a0], 1; @%p0 ld.global.u32 %r1, [%a0]; @%p0 st.global.u32 [%a1], %r1;"
+    for schedule, seen in ((Schedule("early"), 1), (Schedule("late"), 0)):
+        memory = Memory()
+        flag, out = (memory.buffer(np.zeros(1, np.uint32)) for _ in range(2))
+        result = run(body, [flag, out], memory=memory, races=True, schedule=schedule)
+        assert codes(result) == {"race-copy-unwaited"} and out.numpy()[0] == seen and flag.numpy()[0] == 1
+
+
+@pytest.mark.parametrize("type_", ["b8", "u16", "s32", "f32", "b64", "f64"])
+def test_release_stores_of_every_width(type_: str) -> None:
+    size = int(type_[1:]) // 8
+    data = np.random.default_rng(6).integers(0, 256, (32, size), dtype=np.uint8)
+    register = {
+        1: "%b1",
+        2: "%h1",
+        4: "%f1" if type_[0] == "f" else "%r1",
+        8: "%fd1" if type_[0] == "f" else "%rd9",
+    }[size]
+    body = f"""{".reg .b8 %b<2>;" if size == 1 else ""} mad.wide.u32 %rd1, %t, {size}, %a1; mad.wide.u32 %rd2, %t, {size}, %a0;
+    ld.global.{type_} {register}, [%rd1]; st.async.release.sys.global.{type_} [%rd2], {register};"""
+    memory = Memory()
+    out = memory.empty((32, size), np.uint8)
+    clean(run(body, [out, memory.buffer(data)], memory=memory, races=True, schedule=Schedule("late")))
+    assert (out.numpy() == data).all()
+
+
+def test_release_stores_misused() -> None:
+    for line, code in (("st.async.release.gpu.global.u32 [%a0+2], 1;", "misaligned"), ("st.async.release.gpu.global.u32 [%a0+4096], 1;", "global-out-of-bounds")):  # fmt: skip
+        memory = Memory()
+        assert codes(run(line, [memory.buffer(np.zeros(8, np.uint32))], memory=memory)) == {code}
+
+
+@pytest.mark.parametrize("schedule", POLICIES, ids=str)
+def test_asynchronous_stores_go_by_the_generic_proxy(schedule: Schedule) -> None:
+    """PTX ISA 9.7.9.12: over generic writes they need order alone; a bulk copy of what came needs the fence."""
+    send = f"st.async.weak.shared::cluster.{DONE}.b32 [%r24], 7, [%r23];"
+    over = exchange(send, 4, "st.shared.u32 [%r25], 1;").replace(
+        "fence.proxy.async;", "fence.mbarrier_init.release.cluster;"
+    )
+    memory = Memory()
+    args = [memory.empty((2, 32), np.uint32), memory.buffer(np.zeros((2, 32), np.uint32))]
+    clean(run(over, args, memory=memory, cluster=2, shared_bytes=4096, schedule=schedule, races=True))
+    assert (args[0].numpy() == 7).all()
+    for fence, found in (("fence.proxy.async;", set()), ("", {"race-proxy-fence"})):
+        out = f"""{fence} bar.sync 0; mov.u32 %r31, {DATA}; add.u32 %r31, %r31, %own; mul.wide.u32 %rd3, %r20, 128; add.u64 %rd3, %rd3, %a0;
+        @%p0 cp.async.bulk.global.shared::cta.bulk_group [%rd3], [%r31], 128; @%p0 cp.async.bulk.commit_group; @%p0 cp.async.bulk.wait_group 0;"""
+        body = exchange(send, 4)
+        start, end = body.index("ld.shared.u32 %r30"), body.rindex(CLUSTER_SYNC)
+        result = run(body[:start] + out + body[end:], args, memory=memory, cluster=2, shared_bytes=4096, schedule=schedule, races=True)  # fmt: skip
+        assert codes(result) == found and (args[0].numpy() == 7).all()

@@ -113,6 +113,14 @@ def operands(opcode: str) -> str | None:
         return ", ".join(
             [register(types[0], 1), register(types[1], 2), *([register(types[1], 3)] if two else [])]
         )
+    if (
+        base in ("st", "red") and "async" in rest and "mbarrier::complete_tx::bytes" not in rest
+    ):  # st takes 8-bit registers here
+        eight = type_ in ("b8", "u8", "s8")
+        return f"[%rd8], {'%b1' if eight else register(type_)}"
+    if base == "createpolicy":
+        ranged = "[%rd8], %r1, %r2"
+        return f"%rd9, {ranged if 'range' in rest else '%rd1' if 'cvt' in rest else '0.5'}"
     if base in ("st", "red") and "async" in rest:
         names = [register(type_, k) for k in range(vector)]
         return f"{_address(rest)}, {_group(names) if vector > 1 else names[0]}, {_address(rest)}"

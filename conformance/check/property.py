@@ -28,8 +28,10 @@ from tileproof.spec.problems.cases import AnyCase
 PolicyChoice = Literal["early", "late", "random", "starve", "pct", "all"]
 POLICIES: tuple[Policy, ...] = ("early", "late", "random", "starve", "pct")
 SHRINK_SECONDS = 60.0
+WAITING = 10.0  # times as long by the clock: a card's process waits and takes no CPU time
 
 Progress = Callable[[int, bool], None]
+Seen = dict[Trial, list[Finding]]  # what was wrong with a failing trial, without its causes
 
 
 class DefectFound(Exception):
@@ -44,6 +46,16 @@ class Stopped(BaseException):
     """Raised by a signal handler: what is known so far is the result."""
 
 
+class _Deadline:
+    """`seconds` of this process's CPU time, or `WAITING` times as many by the clock."""
+
+    def __init__(self, seconds: float) -> None:
+        self._cpu, self._wall = time.process_time() + seconds, time.monotonic() + WAITING * seconds
+
+    def past(self) -> bool:
+        return time.process_time() > self._cpu or time.monotonic() > self._wall
+
+
 @dataclass
 class Failure:
     """The smallest failing example: its case and schedule, and all that is wrong with it."""
@@ -51,6 +63,7 @@ class Failure:
     case: AnyCase
     schedule: Schedule
     findings: list[Finding]
+    repeated: bool = True  # whether it failed again when it ran for the report
 
 
 @dataclass
@@ -148,16 +161,17 @@ def check(
     """Runs the edges and `examples` generated trials on `jobs` processes, stopping at the first defect and
     shrinking it; the result does not depend on `jobs`.
 
-    Shrinking ends after `shrink_seconds` of this process's CPU time, so that a busy machine shrinks as far;
-    the smallest failing example known by then is reported. `KeyboardInterrupt` or `Stopped` end the check,
-    and the report says what is known. A TileproofError of the build, the emulator or the inputs passes
-    through: then nothing could be checked.
+    Shrinking ends after `shrink_seconds` of this process's CPU time, so that a busy machine shrinks as far,
+    at the latest after `WAITING` times as long by the clock; the smallest failing example known by then is
+    reported. `KeyboardInterrupt` or `Stopped` end the check, and the report says what is known. A
+    TileproofError of the build, the emulator or the inputs passes through: then nothing could be checked.
     """
     plan, report = subject.plan(), _report(subject)
     if not report.chosen_schedules:
         policy = "early"  # one trial per case: the driver takes no schedule
     began = time.monotonic()
     smallest: list[Trial] = []
+    seen: Seen = {}
 
     def tell() -> None:
         progress(report.examples, True)
@@ -165,51 +179,59 @@ def check(
     try:
         fixed = edge_trials(plan, policy, seed) if with_edges else []
         trials = fixed + drawn(plan, policy, seed, examples)
-        number = _first_failing(subject, trials, report, progress, jobs)
+        number = _first_failing(subject, trials, report, progress, jobs, seen)
         if number is not None:
             smallest.append(trials[number])
-            deadline = time.process_time() + shrink_seconds
+            deadline = _Deadline(shrink_seconds)
             if number < len(fixed):
-                _shrink_edge(subject, smallest, deadline, tell)
+                _shrink_edge(subject, smallest, seen, deadline, tell)
             else:
                 passed = set(trials[len(fixed) : number])
                 budget = (policy, seed, examples)
-                _shrink_drawn(subject, budget, passed, smallest, deadline, tell)
+                _shrink_drawn(subject, budget, passed, smallest, seen, deadline, tell)
     except (KeyboardInterrupt, Stopped):
         report.interrupted = True
     if smallest:
-        report.failure = Failure(*smallest[-1], run_case(subject, *smallest[-1]).findings)
+        explained = run_case(subject, *smallest[-1]).findings
+        # What depends on an order that nobody chose may be gone: then what was seen is told.
+        report.failure = Failure(*smallest[-1], explained or seen[smallest[-1]], bool(explained))
     report.seconds = time.monotonic() - began
     return report
 
 
 def _first_failing(
-    subject: KernelUnderTest, trials: list[Trial], report: Report, progress: Progress, jobs: int
+    subject: KernelUnderTest, trials: list[Trial], report: Report, progress: Progress, jobs: int, seen: Seen
 ) -> int | None:
-    """The number of the first trial with a finding; counts every trial up to it."""
+    """The number of the first trial with a finding; counts every trial up to it, and fills `seen`."""
     for number, verdict in enumerate(verdicts(subject, trials, jobs)):
         report.count(verdict, trials[number][1])
         progress(report.examples, False)
         if verdict.findings:
+            seen[trials[number]] = verdict.findings
             return number
     return None
 
 
 def _shrink_edge(
-    subject: KernelUnderTest, smallest: list[Trial], deadline: float, progress: Callable[[], None]
+    subject: KernelUnderTest,
+    smallest: list[Trial],
+    seen: Seen,
+    deadline: _Deadline,
+    progress: Callable[[], None],
 ) -> None:
-    """Appends ever simpler failing trials to `smallest`."""
+    """Appends ever simpler failing trials to `smallest`, and their findings to `seen`."""
     shrinking = True
     while shrinking:
         shrinking = False
         case, schedule = smallest[-1]
         early = [(case, Schedule("early"))] if schedule.policy != "early" else []
         for trial in [*early, *((one, schedule) for one in smaller(subject.plan(), case))]:
-            if time.process_time() > deadline:
+            if deadline.past():
                 return
             progress()
-            if run_case(subject, *trial, explain=False).findings:
+            if wrong := run_case(subject, *trial, explain=False).findings:
                 smallest.append(trial)
+                seen[trial] = wrong
                 shrinking = True
                 break
 
@@ -219,10 +241,11 @@ def _shrink_drawn(
     budget: tuple[PolicyChoice, int, int],
     passed: set[Trial],
     smallest: list[Trial],
-    deadline: float,
+    seen: Seen,
+    deadline: _Deadline,
     progress: Callable[[], None],
 ) -> None:
-    """Draws again up to the failing trial, which Hypothesis then shrinks; appends to `smallest`."""
+    """Draws again up to the failing trial, which Hypothesis then shrinks; appends to `smallest` and `seen`."""
     failing = {smallest[-1]}
     plan = subject.plan()
 
@@ -231,7 +254,7 @@ def _shrink_drawn(
         if key in passed:
             return
         if key not in failing:
-            if time.process_time() > deadline:
+            if deadline.past():
                 return
             progress()
             try:
@@ -243,6 +266,7 @@ def _shrink_drawn(
                 passed.add(key)
                 return
             failing.add(key)
+            seen[key] = wrong
         # The last failing call that Hypothesis makes is the replay of the smallest example.
         smallest.append(key)
         raise DefectFound
@@ -300,4 +324,5 @@ def as_dict(report: Report, command: str = "") -> dict[str, Any]:
             result["schedule"] = {"policy": schedule.policy, "seed": schedule.seed}
         result["findings"] = [finding.as_dict() for finding in report.failure.findings]
         result["replay"] = command
+        result["repeated"] = report.failure.repeated
     return result

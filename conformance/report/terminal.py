@@ -91,6 +91,8 @@ def print_report(report: Report, replay: str) -> None:
             console.print("   " + escape(line))
     schedule = f", schedule {failure.schedule.policy}" if report.chosen_schedules else ""
     console.print(f"smallest failing case: {escape(failure.case.as_json())}{schedule}")
+    if not failure.repeated:
+        console.print("not repeated: nothing was wrong when the same case ran again")
     console.print("replay: " + escape(replay))
     _print_not_judged(console, report)
 

@@ -125,7 +125,7 @@ def test_without_schedules_a_second_launch_must_repeat_the_first() -> None:
         return seen
 
     failure = run(on(ALL - {"schedules"}, hand=flicker), examples=1).failure
-    assert failure is not None
+    assert failure is not None and failure.repeated
     report = engine.as_dict(run(on(ALL - {"schedules"}, wrong_p), examples=3))
     assert "schedule" not in report
     number = 0
@@ -154,3 +154,23 @@ def test_a_fault_of_the_launch_comes_before_what_it_did_not_write() -> None:
 
     failure = run(on(frozenset({"written"}), hand=fault), examples=1).failure
     assert failure is not None and failure.findings[0].code == "card-fault"
+
+
+def test_what_is_wrong_once_is_told_though_it_does_not_repeat() -> None:
+    """A race on a card: the same case passes when it runs for the report."""
+    number = 0
+
+    def once(seen: RunResult, schedule: Schedule) -> RunResult:
+        nonlocal number
+        number += 1
+        if number == 7:
+            seen.outputs["delta"].values[0, 0] += 64
+        return seen
+
+    report = run(on(ALL - {"schedules"}, hand=once))
+    assert report.failure is not None and not report.failure.repeated
+    assert report.failure.findings[0].stage == "delta"
+    assert engine.as_dict(report)["repeated"] is False
+    with redirect_stdout(io.StringIO()) as out:
+        print_report(report, "")
+    assert "not repeated" in out.getvalue()

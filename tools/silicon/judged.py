@@ -1,0 +1,90 @@
+"""A kernel judged tile by tile on a card, and each of its planted defects: what `check --driver cuda` says.
+
+    python -m tileproof.tools.silicon.judged sm90-gemm evidence.json [--examples N] [--driver emulator]
+
+Writes the report of the kernel, that of each mutant (its verdict and first finding), and in how many launches
+the outputs are the bits of the emulator's exact tensor core. A mutant that only an order of events can show
+may pass: a card has one order, and the report says what was not judged.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from tileproof.conformance.check import property as engine
+from tileproof.conformance.check.under_test import on_driver
+from tileproof.conformance.cli.driving import DRIVERS, opened
+from tileproof.conformance.drivers.capture import Schedule
+from tileproof.conformance.drivers.driver import Driver
+from tileproof.conformance.drivers.emulator import EmulatorDriver
+from tileproof.kernels.registry import kernel as find_kernel
+from tileproof.kernels.target import Target
+
+SEED = 0
+
+
+def judged(kernel: Target, driver: Driver, examples: int) -> dict[str, Any]:
+    """The reports of the kernel's first variant and of its mutants on `driver`."""
+    variant = kernel.variants[0]
+    clean = engine.check(on_driver(kernel, variant, driver), examples=examples, seed=SEED)
+    found: dict[str, Any] = {"kernel": engine.as_dict(clean), "mutants": {}}
+    for planted in kernel.mutants():
+        subject = on_driver(kernel, variant, driver, planted=planted)
+        report = engine.check(subject, examples=min(examples, 30), seed=SEED, shrink_seconds=2.0)
+        row: dict[str, Any] = {"planted": planted.title, "examples": report.examples, "verdict": "pass"}
+        if report.failure:
+            row["verdict"] = "defect"
+            row["finding"] = report.failure.findings[0].lines()
+            row["case"] = report.failure.case.as_json()
+            row["repeated"] = report.failure.repeated
+        found["mutants"][planted.id] = row
+    return found
+
+
+def same_bits(kernel: Target, driver: Driver, examples: int) -> dict[str, int]:
+    """Outputs of the probe build on `driver` against those of the emulator's exact mode, by output."""
+    variant = kernel.variants[0]
+    plan, built = kernel.plan(variant), kernel.build(variant, kernel.probe)
+    exact = EmulatorDriver(mma="exact", races=False)
+    equal: dict[str, int] = {"launches": 0}
+    for case, _ in engine.drawn(plan, "early", SEED, examples):
+        launch = kernel.launch(case.inputs(), built, kernel.probe)
+        one, two = (by.run(launch, plan, Schedule(), False).outputs for by in (driver, exact))
+        equal["launches"] += 1
+        for name in two:
+            bits = [each[name].values.view(np.uint8) for each in (one, two)]
+            equal[name] = equal.get(name, 0) + int(np.array_equal(*bits))
+    return equal
+
+
+@click.command()
+@click.argument("kernel")
+@click.argument("output", type=click.Path(path_type=Path))
+@click.option("--examples", default=100, show_default=True, type=click.IntRange(1))
+@click.option("--driver", "name", default="cuda", show_default=True, type=click.Choice(DRIVERS))
+def main(kernel: str, output: Path, examples: int, name: str) -> None:
+    """Judges KERNEL and its mutants, and writes OUTPUT."""
+    found = find_kernel(kernel)
+    options: dict[str, Any] = dict.fromkeys(("races", "strict"), False)
+    with opened(name, policy="all", mma="fast", allow=(), seconds_limit=5.0, **options) as driver:
+        bits = same_bits(found, driver, min(examples, 40))
+        result: dict[str, Any] = {"date": datetime.date.today().isoformat(), "driver": driver.name}
+        result |= judged(found, driver, examples) | {"same bits as the exact emulator": bits}
+    output.write_text(json.dumps(result, indent=1) + "\n")
+    report: Any = result["kernel"]
+    click.echo(f"{kernel} on {driver.name}: {report['verdict']}, {report['examples']} examples")
+    for words in report["not_judged"]:
+        click.echo(f"  not judged: {words}")
+    mutants: Any = result["mutants"]
+    for one, row in mutants.items():
+        click.echo(f"  {one}: {row['verdict']} {row.get('finding', [''])[0]}")
+    click.echo(f"  the exact emulator's bits: {bits}")
+
+
+if __name__ == "__main__":
+    main()

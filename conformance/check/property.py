@@ -245,7 +245,7 @@ def _shrink_drawn(
     deadline: _Deadline,
     progress: Callable[[], None],
 ) -> None:
-    """Draws again up to the failing trial, which Hypothesis then shrinks; appends to `smallest` and `seen`."""
+    """Draws up to the failing trial, which Hypothesis then shrinks; appends to `smallest` and `seen`."""
     failing = {smallest[-1]}
     plan = subject.plan()
 

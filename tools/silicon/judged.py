@@ -57,8 +57,8 @@ def same_bits(kernel: Target, driver: Driver, examples: int) -> dict[str, int]:
         one, two = (by.run(launch, plan, Schedule(), False).outputs for by in (driver, exact))
         equal["launches"] += 1
         for name in two:
-            bits = [each[name].values.view(np.uint8) for each in (one, two)]
-            equal[name] = equal.get(name, 0) + int(np.array_equal(*bits))
+            mine, theirs = (each[name].values.view(np.uint8) for each in (one, two))
+            equal[name] = equal.get(name, 0) + int(np.array_equal(mine, theirs))
     return equal
 
 

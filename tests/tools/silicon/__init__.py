@@ -1,0 +1,1 @@
+"""Tests of tools/silicon that need no card."""

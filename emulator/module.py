@@ -283,7 +283,7 @@ class Module:
             taps=tuple(_records(raw["taps"], taps)),
             mbarriers=tuple(MbarrierInit(rank, at - dynamic, n) for rank, at, n in raw["mbarriers"]),
             announced=tuple(MbarrierBytes(rank, at - dynamic, n) for rank, at, n in raw["announced"]),
-            trace=Trace(raw["events"], raw["events_dropped"], ProgramView(decoded), dynamic, names)
+            trace=Trace(raw["events"], raw["events_dropped"], ProgramView(decoded), dynamic, names, cluster3)
             if trace
             else None,
             decisions=decisions_of(raw["decisions"]),

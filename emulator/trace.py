@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,9 +84,16 @@ class Trace:
     """The events of one launch, kept packed; iterating yields `Event`s in order."""
 
     def __init__(
-        self, raw: bytes, dropped: int, view: ProgramView, dynamic: int, shared: SharedNames | None = None
+        self,
+        raw: bytes,
+        dropped: int,
+        view: ProgramView,
+        dynamic: int,
+        shared: SharedNames | None = None,
+        cluster: tuple[int, int, int] = (1, 1, 1),
     ) -> None:
         self.raw = np.frombuffer(raw, dtype=EVENT)
+        self.cluster = cluster
         self.dropped = dropped
         self._view = view
         self._dynamic = dynamic
@@ -100,6 +108,16 @@ class Trace:
 
     def __getitem__(self, index: int) -> Event:
         return self._event(self.raw[index])
+
+    def only(self, indices: list[int]) -> Trace:
+        """The trace with these of its events."""
+        kept = copy(self)
+        kept.raw = self.raw[indices]
+        return kept
+
+    def cluster_of(self, event: Event) -> tuple[int, ...]:
+        """The cluster in which an event is, by its coordinates in the grid of clusters."""
+        return tuple(at // extent for at, extent in zip(event.cta, self.cluster, strict=True))
 
     def _event(self, row: np.void) -> Event:
         kind, object_, engine = KINDS[row["kind"]], OBJECTS[row["object"]], ENGINES[row["engine"]]
@@ -154,9 +172,11 @@ class Trace:
         return names
 
     def to_text(self, names: TraceNames | None = None) -> str:
-        """A timeline, one event a line."""
+        """A timeline, one event a line; a warp's arrivals by one instruction are one."""
+        from tileproof.emulator.trace_links import together
+
         names = names or self._names()
-        lines = [f"{event.time:>10}  {names.place(event)}  {names.what(event)}" for event in self]
+        lines = [f"{event.time:>10}  {names.place(event)}  {names.what(event)}" for event in together(self)]
         return "\n".join([*lines, *([self.note] if self.note else [])]) + "\n"
 
 
@@ -188,7 +208,9 @@ class TraceNames:
 
     def place(self, event: Event) -> str:
         """CTA, warp and lane."""
-        lane = f" lane {event.lane}" if event.lane >= 0 and event.lanes.bit_count() != 32 else ""
+        some = event.lanes.bit_count()
+        lane = f" lane {event.lane}" if event.lane >= 0 and some != 32 else ""
+        lane = f" {some} lanes" if 1 < some < 32 and event.kind == "arrive" else lane
         return f"{self.cta(event)}, {self.warp(event.rank, event.warp)}{lane}"
 
     def target(self, event: Event) -> str:

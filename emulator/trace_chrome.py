@@ -5,76 +5,172 @@ from __future__ import annotations
 from typing import Any
 
 from tileproof.emulator.trace import Event, Trace, TraceNames
+from tileproof.emulator.trace_links import label, links, together
 
 # Track numbers of a CTA's engines start here: above every warp.
 _ENGINE_TRACKS = 1000
 _ENGINE_OF = {"TMA load": "TMA", "TMA store": "TMA", "bulk copy": "TMA", "MMA": "tensor core",
               "commit": "tensor core", "tcgen05.cp": "tensor core", "TMEM store": "TMEM store"}  # fmt: skip
 _TRACKS = ("TMA", "tensor core", "TMEM store")
+_SUBTRACKS = 100_000  # numbers between a track and the ones for what overlaps on it
+SHORTEST = 0.5  # of a slice: less than the step of one instruction, so that what follows is apart
+_INSIDE = 0.25  # how far inside its slice an arrow begins or ends
 
 
 def chrome(trace: Trace, names: TraceNames) -> dict[str, Any]:
-    """{"traceEvents": [...]}: waits and asynchronous operations as slices, the rest as instants."""
-    events: list[dict[str, Any]] = []
-    ctas: dict[tuple[int, int, int], int] = {}
-    tracks: set[tuple[int, int]] = set()
-    waits: dict[tuple[int, int, int], Event] = {}
-    issued: dict[tuple[int, int], Event] = {}
-    last = 0
+    """{"traceEvents": [...]}: waits, arrivals and asynchronous operations as slices, the rest as instants.
 
-    def place(event: Event, engine: str = "") -> dict[str, int]:
-        pid = ctas.setdefault(event.cta, len(ctas))
+    An arrow (flow events `s` and `f`) goes from what completed a phase to each wait for it. Slices of one
+    track are nested or apart; what overlaps otherwise lies on a track of the same name below.
+    """
+    return _Writer(trace, names).write()
+
+
+class _Writer:
+    def __init__(self, trace: Trace, names: TraceNames) -> None:
+        self._trace, self._names = trace, names
+        self._events: list[dict[str, Any]] = []
+        self._ctas: dict[tuple[int, int, int], int] = {}
+        self._slices: list[tuple[float, float, int, int, dict[str, Any]]] = []
+        self._labels: dict[tuple[int, int], str] = {}
+
+    def write(self) -> dict[str, Any]:
+        last, sources = self._operations()
+        self._waits(last, sources)
+        self._lay_out()
+        for cta, pid in self._ctas.items():
+            self._events.append(_meta("process_name", pid, 0, name=f"CTA {','.join(map(str, cta))}"))
+            self._events.append(_meta("process_sort_index", pid, 0, sort_index=pid))
+        out: dict[str, Any] = {
+            "traceEvents": self._events,
+            "displayTimeUnit": "ms",
+            "otherData": {"time": "warp instructions executed, an order and no duration"},
+        }
+        if self._trace.note:
+            out["otherData"]["note"] = self._trace.note
+        return out
+
+    def _place(self, event: Event, engine: str = "") -> tuple[int, int]:
+        pid = self._ctas.setdefault(event.cta, len(self._ctas))
         tid = _ENGINE_TRACKS + _TRACKS.index(_ENGINE_OF[engine]) if engine else event.warp
-        if (pid, tid) not in tracks:
-            tracks.add((pid, tid))
-            label = _ENGINE_OF[engine] if engine else names.warp(event.rank, event.warp)
-            events.append(_meta("thread_name", pid, tid, name=label))
-            events.append(_meta("thread_sort_index", pid, tid, sort_index=tid))
-        return {"pid": pid, "tid": tid}
+        name = _ENGINE_OF[engine] if engine else self._names.warp(event.rank, event.warp)
+        self._labels.setdefault((pid, tid), name)
+        return pid, tid
 
-    def slice_of(begin: Event, end: int, name: str, where: dict[str, int], over: bool) -> None:
-        arguments = {"issued": names.place(begin), "what": names.what(begin)}
+    def _slice(
+        self, begin: Event, end: int, name: str, where: tuple[int, int], over: bool = True, **more: str
+    ) -> dict[str, Any]:
+        arguments = {"issued": self._names.place(begin), "what": self._names.what(begin), **more}
         if not over:
             arguments["never"] = "ended"
-        events.append(
-            {"ph": "X", "name": name, "cat": begin.kind, "ts": begin.time, "dur": max(end - begin.time, 0),
-             "args": arguments, **where}
+        long = max(end - begin.time, SHORTEST)
+        made = {"ph": "X", "name": name, "cat": begin.kind, "ts": begin.time, "dur": long, "args": arguments}
+        self._slices.append((begin.time, -long, *where, made))
+        return made
+
+    def _operations(self) -> tuple[int, dict[tuple[object, ...], dict[str, Any]]]:
+        """Makes the slices of arrivals, operations and other waits.
+
+        Returns the last time, and the slices that may complete a phase, by who did it.
+        """
+        issued: dict[tuple[object, int], Event] = {}
+        waits: dict[tuple[object, ...], Event] = {}
+        sources: dict[tuple[object, ...], dict[str, Any]] = {}
+        waiting: set[tuple[object, ...]] = set()
+        last = 0
+        for event in together(self._trace):
+            last = max(last, event.time)
+            key = event.cta, event.warp, event.lane
+            if event.object == "mbarrier" and (
+                event.kind == "wait" or (event.kind == "pass" and key in waiting)
+            ):
+                (waiting.add if event.kind == "wait" else waiting.discard)(key)
+                self._place(event)
+            elif event.kind == "wait":
+                waits[key] = event
+            elif event.kind == "pass" and key in waits:
+                begin = waits.pop(key)
+                self._slice(begin, event.time, f"wait {self._names.target(begin)}", self._place(event))
+            elif event.engine and event.kind.endswith("issue"):
+                issued[(event.cta, event.op)] = event
+            elif event.engine and event.kind.endswith("complete") and (event.cta, event.op) in issued:
+                begin = issued.pop((event.cta, event.op))
+                where = self._place(event, event.engine)
+                sources[(event.cta, event.op)] = self._slice(begin, event.time, event.engine, where)
+            elif event.kind == "arrive" and event.object == "mbarrier":
+                made = self._slice(
+                    event, event.time, f"arrive {self._names.target(event)}", self._place(event)
+                )
+                sources[(*key[:2], event.time, event.ptx_line)] = made
+            else:
+                self._instant(event)
+        for begin in waits.values():
+            name = f"wait {self._names.target(begin)} (never over)"
+            self._slice(begin, last, name, self._place(begin), over=False)
+        for begin in issued.values():
+            name = f"{begin.engine} (never complete)"
+            self._slice(begin, last, name, self._place(begin, begin.engine), over=False)
+        return last, sources
+
+    def _instant(self, event: Event) -> None:
+        pid, tid = self._place(event)
+        self._events.append(
+            {"ph": "i", "s": "t", "name": f"{event.kind} {self._names.target(event)}".strip(),
+             "cat": event.kind, "ts": event.time, "pid": pid, "tid": tid,
+             "args": {"what": self._names.what(event)}}
         )  # fmt: skip
 
-    for event in trace:
-        last = max(last, event.time)
-        key = (ctas.setdefault(event.cta, len(ctas)), event.warp, event.lane)
-        if event.kind == "wait":
-            waits[key] = event
-        elif event.kind == "pass" and key in waits:
-            begin = waits.pop(key)
-            slice_of(begin, event.time, f"wait {names.target(begin)}", place(event), True)
-        elif event.engine and event.kind.endswith("issue"):
-            issued[(key[0], event.op)] = event
-        elif event.engine and event.kind.endswith("complete"):
-            begin = issued.pop((key[0], event.op))
-            slice_of(begin, event.time, event.engine, place(event, event.engine), True)
-        else:
-            name = f"{event.kind} {names.target(event)}".strip()
-            events.append(
-                {"ph": "i", "s": "t", "name": name, "cat": event.kind, "ts": event.time,
-                 "args": {"what": names.what(event)}, **place(event)}
-            )  # fmt: skip
-    for begin in waits.values():
-        slice_of(begin, last, f"wait {names.target(begin)} (never over)", place(begin), False)
-    for begin in issued.values():
-        slice_of(begin, last, f"{begin.engine} (never complete)", place(begin, begin.engine), False)
-    for cta, pid in ctas.items():
-        events.append(_meta("process_name", pid, 0, name=f"CTA {','.join(map(str, cta))}"))
-        events.append(_meta("process_sort_index", pid, 0, sort_index=pid))
-    out: dict[str, Any] = {
-        "traceEvents": events,
-        "displayTimeUnit": "ms",
-        "otherData": {"time": "warp instructions executed, an order and no duration"},
-    }
-    if trace.note:
-        out["otherData"]["note"] = trace.note
-    return out
+    def _waits(self, last: int, sources: dict[tuple[object, ...], dict[str, Any]]) -> None:
+        """Slices of the waits on mbarriers, each with the arrow that ends it."""
+        for number, link in enumerate(links(self._trace), 1):
+            begin, over = link.begin, link.end is not None
+            name = f"wait {self._names.target(begin)}" + ("" if over else " (never over)")
+            end = link.end.time if link.end is not None else last
+            where = self._place(begin)
+            made = self._slice(begin, end, name, where, over, **{"waited for": label(link, self._names)})
+            if link.by is None or not over:
+                continue
+            by = link.by
+            source = sources.get((by.cta, link.op) if link.op else (by.cta, by.warp, by.time, by.ptx_line))
+            if source is not None:
+                self._arrow(number, source, made, by.time)
+
+    def _arrow(self, number: int, source: dict[str, Any], target: dict[str, Any], at: int) -> None:
+        leave = min(max(at, source["ts"]), source["ts"] + source["dur"]) - _INSIDE
+        leave = max(leave, source["ts"] + _INSIDE)
+        reach = max(target["ts"] + target["dur"] - _INSIDE, leave)
+        if reach > target["ts"] + target["dur"]:
+            return  # it passed in the step in which the phase completed
+        flow = {"name": "completes", "cat": "waits for", "id": number}
+        source.setdefault("flows", []).append({**flow, "ph": "s", "ts": leave})
+        target.setdefault("flows", []).append({**flow, "ph": "f", "bp": "e", "ts": reach})
+
+    def _lay_out(self) -> None:
+        """Puts the slices on tracks on which they are nested or apart."""
+        levels: dict[tuple[int, int], list[list[float]]] = {}
+        used: set[tuple[int, int]] = set()
+        for start, minus, pid, tid, made in sorted(self._slices, key=lambda one: one[:4]):
+            end, tracks = start - minus, levels.setdefault((pid, tid), [])
+            level = next((n for n, ends in enumerate(tracks) if _takes(ends, start, end)), len(tracks))
+            tracks[level:] = tracks[level:] or [[]]
+            tracks[level].append(end)
+            track = tid + level * _SUBTRACKS
+            used.add((pid, track))
+            for flow in made.pop("flows", ()):
+                self._events.append({**flow, "pid": pid, "tid": track})
+            self._events.append({**made, "pid": pid, "tid": track})
+        for pid, tid in sorted({*self._labels, *used}):
+            name = self._labels[(pid, tid % _SUBTRACKS)]
+            self._events.append(_meta("thread_name", pid, tid, name=name))
+            order = (tid % _SUBTRACKS) * 1000 + tid // _SUBTRACKS
+            self._events.append(_meta("thread_sort_index", pid, tid, sort_index=order))
+
+
+def _takes(ends: list[float], start: float, end: float) -> bool:
+    """Whether a slice is nested in, or after, those of a track, of which `ends` are still open."""
+    while ends and ends[-1] <= start:
+        ends.pop()
+    return not ends or ends[-1] >= end
 
 
 def _meta(kind: str, pid: int, tid: int, **arguments: Any) -> dict[str, Any]:

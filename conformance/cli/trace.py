@@ -36,6 +36,8 @@ DEFECT = 1
 @click.option("--limit", default=1_000_000, show_default=True, type=click.IntRange(1), help="Events kept.")
 @click.option("--out", type=click.Path(dir_okay=False), help="Write Chrome trace JSON (for ui.perfetto.dev).")
 @click.option("--picture", type=click.Path(dir_okay=False), help="Draw the trace into an image.")
+@click.option("--role", "roles", multiple=True, metavar="NAME", help="Only events of this role; repeatable.")
+@click.option("--barrier", "barriers", multiple=True, metavar="NAME", help="Only this barrier; repeatable.")
 @click.option("--text", "as_text", is_flag=True, help="The timeline as text on standard output.")
 def trace(
     kernel: str,
@@ -49,6 +51,8 @@ def trace(
     limit: int,
     out: str | None,
     picture: str | None,
+    roles: tuple[str, ...],
+    barriers: tuple[str, ...],
     as_text: bool,
 ) -> int:
     """Run KERNEL on one small problem and record its waits, arrivals, phases and asynchronous operations.
@@ -61,6 +65,7 @@ def trace(
     from tileproof.conformance.mutants.defects import build_planted, planted_on
     from tileproof.conformance.problems.generators import small
     from tileproof.emulator import Schedule as EmulatorSchedule
+    from tileproof.emulator.trace_links import chosen as chosen_events
     from tileproof.kernels.registry import kernel as find_kernel
 
     found = find_kernel(kernel)
@@ -75,6 +80,8 @@ def trace(
         launch, plan, schedule=schedule, limit=limit, seconds_limit=seconds_limit
     )
     names = PlanTraceNames(plan, inputs)
+    if roles or barriers:
+        events = chosen_events(events, names, roles, barriers)
     if out:
         write(out, json.dumps(events.to_chrome(names)))
     if picture:

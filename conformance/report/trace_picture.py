@@ -51,7 +51,7 @@ class Bar:
 
 
 @dataclass
-class Shown:
+class TracePicture:
     """What a picture shows. marks: row, time and barrier of the arrivals of a role at one phase."""
 
     bars: list[Bar] = field(default_factory=list)
@@ -65,9 +65,9 @@ class Shown:
         return sorted(lines.items())
 
 
-def collect(trace: Trace, names: TraceNames) -> Shown:
+def collect(trace: Trace, names: TraceNames) -> TracePicture:
     """The bars and marks of a trace: warps of one role, and operations that belong together, are one."""
-    shown = Shown()
+    shown = TracePicture()
 
     def row(event: Event, engine: str = "") -> Row:
         if engine:
@@ -107,7 +107,9 @@ def _about(event: Event, names: TraceNames) -> str:
 RowOf = Callable[..., Row]
 
 
-def _operations(events: list[Event], shown: Shown, row: RowOf, last: int) -> dict[tuple[object, int], str]:
+def _operations(
+    events: list[Event], shown: TracePicture, row: RowOf, last: int
+) -> dict[tuple[object, int], str]:
     """Adds the operations, those of one engine that overlap as one bar; the engine of each."""
     issued: dict[tuple[object, int], Event] = {}
     spans: dict[tuple[Row, str], list[tuple[int, int]]] = {}
@@ -135,7 +137,7 @@ def _operations(events: list[Event], shown: Shown, row: RowOf, last: int) -> dic
 def _waits(
     trace: Trace,
     names: TraceNames,
-    shown: Shown,
+    shown: TracePicture,
     row: RowOf,
     engines: dict[tuple[object, int], str],
     last: int,
@@ -204,7 +206,7 @@ def draw(trace: Trace, names: TraceNames, path: Path, title: str) -> None:
     plt.close(figure)
 
 
-def _paint(axes: Any, shown: Shown, heights: dict[Row, int]) -> None:
+def _paint(axes: Any, shown: TracePicture, heights: dict[Row, int]) -> None:
     bars = [bar for bar in shown.bars if bar.row in heights]
     marks = [mark for mark in shown.marks if mark[0] in heights]
     moments = {time for bar in bars if bar.text for time in (bar.begin, bar.end)}
@@ -242,7 +244,7 @@ def _paint(axes: Any, shown: Shown, heights: dict[Row, int]) -> None:
             axes.annotate("", xy=end, xytext=start, arrowprops={**arrow, "shrinkA": 0, "shrinkB": 0})
 
 
-def _legend(axes: Any, shown: Shown) -> None:
+def _legend(axes: Any, shown: TracePicture) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Rectangle
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from tileproof.conformance.logs.builds.wrapped import PREFIX, Line, unwrap
+from tileproof.conformance.logs.builds.wrapped import PREFIX, JoinedLine, unwrap
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[()][0-9A-B]|\x1b[=>]")
 _GAP = re.compile(r"[ \t]{64,}")
@@ -17,7 +17,7 @@ def clean(text: str) -> list[str]:
     return [line.text for line in numbered(text)]
 
 
-def numbered(text: str) -> list[Line]:
+def numbered(text: str) -> list[JoinedLine]:
     """As `clean`, with the numbers of the lines of `text` that each was."""
     return [replace(line, text=_clean(line.text)) for line in unwrap(_BREAK.split(_ANSI.sub("", text)))]
 

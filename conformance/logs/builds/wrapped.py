@@ -43,7 +43,7 @@ _CARET = re.compile(r"\s*(?:\d*\s*\|)?\s*[~^]*\^[~^]*\s*$")
 
 
 @dataclass(frozen=True)
-class Line:
+class JoinedLine:
     """A line, and the numbers from 1 of the first and the last line that it stood on."""
 
     text: str
@@ -51,15 +51,15 @@ class Line:
     last: int
 
 
-def unwrap(lines: list[str]) -> list[Line]:
+def unwrap(lines: list[str]) -> list[JoinedLine]:
     """The lines as they were before a terminal broke them; those of a log that none broke are themselves."""
     width = _width(lines)
-    joined: list[Line] = []
+    joined: list[JoinedLine] = []
     at = 0
     while at < len(lines):
         end = _end(lines, at, width) if width else at + 1
         pieces = [piece.ljust(width) for piece in lines[at : end - 1]]
-        joined.append(Line("".join([*pieces, lines[end - 1]]), at + 1, end))
+        joined.append(JoinedLine("".join([*pieces, lines[end - 1]]), at + 1, end))
         at = end
     return joined
 

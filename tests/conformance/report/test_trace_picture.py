@@ -15,7 +15,7 @@ from tileproof.conformance.drivers.capture import Schedule
 from tileproof.conformance.drivers.names import PlanTraceNames
 from tileproof.conformance.mutants.defects import build_planted, planted_on
 from tileproof.conformance.problems.generators import small
-from tileproof.conformance.report.trace_picture import Shown, collect
+from tileproof.conformance.report.trace_picture import TracePicture, collect
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError
 
@@ -24,13 +24,14 @@ from tests.kit.paths import ROOT
 PICTURE = ROOT / "docs" / "trace-head128.png"
 
 
-def shown(plant: str = "") -> Shown:
+def shown(plant: str = "") -> TracePicture:
     found = kernel("head128-part0")
     plan = found.plan(found.variants[0])
     built = build_planted(found, found.variants[0], planted_on(found, plant) if plant else None)
-    launch = found.launch(small(plan, 2).inputs(), built)
+    inputs = small(plan, 2).inputs()
+    launch = found.launch(inputs, built)
     _, events = emulator.run_traced(launch, plan, schedule=Schedule("random", 0))
-    return collect(events, PlanTraceNames(plan))
+    return collect(events, PlanTraceNames(plan, inputs))
 
 
 def test_waits_have_the_name_of_their_barrier_and_an_arrow_from_what_ended_them() -> None:

@@ -46,8 +46,9 @@ class NotExecuted:
 @dataclass(frozen=True)
 class EntryInfo:
     """One kernel. `static_shared` bytes; `dynamic_shared`: it names dynamic shared memory; `named_barriers`:
-    the numbers that stand as literals, `computed_barriers`: others are computed; `problems`: what else keeps
-    it from running. `directives` as written (`.reqntid`, `.maxntid`, `.reqnctapercluster`, ...).
+    the numbers that are literals, or registers that only literals are moved to; `computed_barriers`: others
+    are computed; `problems`: what else keeps it from running. `directives` as written (`.reqntid`,
+    `.maxntid`, `.reqnctapercluster`, ...).
     """
 
     name: str
@@ -101,8 +102,8 @@ def _entry_lines(entry: EntryInfo) -> list[str]:
         f".{name} {' '.join(map(str, n))}".rstrip() for name, n in entry.directives.items()
     )
     dynamic = ", and dynamic shared memory" if entry.dynamic_shared else ""
-    barriers = ", ".join(map(str, entry.named_barriers)) or "none"
-    barriers += ", and computed numbers" if entry.computed_barriers else ""
+    numbers = [*map(str, entry.named_barriers), *(["computed numbers"] if entry.computed_barriers else [])]
+    barriers = ", ".join(numbers) or "none"
     groups = " and ".join(f"cta_group::{g}" for g in entry.cta_groups) or "no tcgen05 CTA group"
     out = [entry.name]
     out += [f"  directives:     {directives}"] if directives else []
@@ -125,7 +126,8 @@ def _entry_lines(entry: EntryInfo) -> list[str]:
     for form in entry.not_executed:
         more = f" and {len(form.lines) - LINES} more" if len(form.lines) > LINES else ""
         out.append(f"    {form.form} ({form.count}): {form.why}")
-        out.append(f"      PTX lines {', '.join(map(str, form.lines[:LINES]))}{more}")
+        word = "line" if len(form.lines) == 1 else "lines"
+        out.append(f"      PTX {word} {', '.join(map(str, form.lines[:LINES]))}{more}")
     return out + [f"  problem: {line}" for problem in entry.problems for line in problem.splitlines()]
 
 
@@ -138,7 +140,9 @@ class _Collector(Decoder):
         self.read: dict[str, set[tuple[int, int]]] = {}
         self.taken: set[str] = set()
         self.barriers: set[int] = set()
+        self.barrier_registers: set[str] = set()
         self.computed = False
+        self.moved: dict[str, set[int | None]] = {}  # register -> the literals moved to it, None for else
         self.groups: set[int] = set()
         self.holds: dict[str, str] = {}  # register -> the parameter whose address it holds
         self.seen = 0
@@ -156,10 +160,15 @@ class _Collector(Decoder):
             number = ins.operands[int(".red." in ins.opcode)]
             if isinstance(number, Immediate):
                 self.barriers.add(number.value)
-            else:
-                self.computed = True
+            elif isinstance(number, Name):
+                self.barrier_registers.add(number.name)
         self.groups |= {int(g) for g in _GROUP.findall(ins.opcode)}
         words = ins.opcode.split(".")
+        match ins.operands:
+            case (Name(name=register), Immediate(value=literal)) if words[0] == "mov":
+                self.moved.setdefault(register, set()).add(literal)
+            case (Name(name=register), *_) if not _BARRIERS.match(ins.opcode):
+                self.moved.setdefault(register, set()).add(None)
         if words[0] == "mov" and len(ins.operands) == 2:
             register, value = ins.operands
             match register, value:
@@ -180,6 +189,13 @@ class _Collector(Decoder):
             self.read.setdefault(str(name), set()).add((operand.offset, operand.offset + size))
         elif isinstance(operand, Address | Name):
             self.taken.add(str(name))
+
+    def resolve_barriers(self) -> None:
+        """Numbers in registers to which nothing but literals is moved become numbers."""
+        for register in self.barrier_registers:
+            values = self.moved.get(register, {None})
+            self.barriers |= {value for value in values if value is not None}
+            self.computed |= None in values
 
 
 def _merged(ranges: set[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
@@ -203,6 +219,7 @@ def inspect_entry(module: PtxModule, entry: Entry, globals_: dict[str, int]) -> 
         found.run()
     except PtxError as error:
         problems.append(str(error))
+    found.resolve_barriers()
     return EntryInfo(
         name=entry.name,
         parameters=tuple(

@@ -221,6 +221,8 @@ def _entry(module: PtxModule, at: int) -> int:
         return opening.end()
     start = opening.start(1)
     end = _matching_brace(module, start)
+    if name in module.entries:
+        raise fail(module, match.start(1), f"a second body of entry {name}", "one body")
     module.entries[name] = Entry(name, line, parameters, directives, start, end)
     return end
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tileproof.emulator import Module, UnsupportedInstruction
+from tileproof.emulator import Module, PtxError, UnsupportedInstruction
 
 PTX = """
 .version 8.8
@@ -26,6 +26,9 @@ PTX = """
     bar.sync 1, 64;
     mov.u32 %r4, 3;
     barrier.sync %r4, 64;
+    mov.u32 %r5, 4;
+    add.u32 %r5, %r5, %r1;
+    bar.sync %r5, 64;
     tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;
     REFUSED
     st.global.u32 [%rd0], %r1;
@@ -55,9 +58,20 @@ def test_what_a_kernel_holds() -> None:
     assert (block.offset, block.align, block.read, block.address_taken) == (64, 64, ((128, 140),), False)
     assert unread.read == () and not unread.address_taken
     assert (first.static_shared, first.dynamic_shared, second.dynamic_shared) == (96, True, True)
-    assert (first.named_barriers, first.computed_barriers) == ((1,), True)
+    assert (first.named_barriers, first.computed_barriers) == ((1, 3, 4), True)
     assert first.cta_groups == (1,) and first.directives == {"reqntid": (64,)}
     assert second.parameters[0].address_taken and second.named_barriers == ()
+
+
+def test_barrier_numbers_in_registers() -> None:
+    """nvcc moves a literal to a register first; what else is written there makes it computed."""
+    (first, _) = Module.from_ptx(CLEAN.replace("add.u32 %r5, %r5, %r1;", "mov.u32 %r5, 6;")).inspect().entries
+    assert (first.named_barriers, first.computed_barriers) == ((1, 3, 4, 6), False)
+
+
+def test_a_second_body_of_one_name() -> None:
+    with pytest.raises(PtxError, match="a second body of entry second"):
+        Module.from_ptx(CLEAN + CLEAN[CLEAN.index(".visible .entry second") :])
 
 
 def test_every_form_that_is_not_executed_is_told_with_count_and_lines() -> None:

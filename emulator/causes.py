@@ -50,6 +50,7 @@ SIDE = {
     "race-proxy-reader": "first",
     "race-tmem-unwaited": "first",
     "race-tmem-reused": "first",
+    "race-mma-reused": "second",
     "race-mbarrier-init": "first",
     "race-mbarrier-init-fence": "first",
     "race-mbarrier-init-relaxed": "first",

@@ -102,7 +102,8 @@ races|race-tcgen05-fence|error|goes on|TMEM accessed by another thread than the 
 races|race-waited-fence|warning>error|goes on|TMEM accesses of two threads with a barrier, the first tcgen05.ld or st and complete by its wait, without tcgen05.fence before or after it; by the letter an error
 races|race-commit-fence|warning>error|goes on|TMEM accessed after an acquiring wait on the commit, without tcgen05.fence::after_thread_sync; by the letter an error
 races|race-operand-fence|note>error|goes on|tcgen05.mma or cp reads shared memory after a wait, without tcgen05.fence::after_thread_sync
-races|race-mma-pipeline|error|goes on|two tcgen05 operations of one thread on the same cells that the pipeline does not keep in order
+races|race-mma-pipeline|error|goes on|two tcgen05 operations of one thread on the same cells, the first of which writes, that the pipeline does not keep in order
+races|race-mma-reused|warning>error|goes on|a tcgen05 operation writes cells that an earlier MMA of the same thread reads, in an order that the pipeline does not promise; by the letter an error
 races|race-mbarrier-init|error|goes on|an mbarrier is used by who is not ordered after its mbarrier.init
 races|race-mbarrier-init-relaxed|warning>error|goes on|a thread uses an mbarrier after a relaxed cluster barrier that its mbarrier.init came before, without fence.mbarrier_init; by the letter an error
 races|race-mbarrier-init-fence|note|goes on|as race-mbarrier-init, ordered by a releasing barrier, without fence.mbarrier_init

@@ -65,6 +65,7 @@ std::shared_ptr<View> Races::issued(const Origin& at, const char* engine, uint64
     v->know = joined(t);
     v->lanes = t.all;
     v->reads = v->writes = record(t, at, t.all, v->path);
+    accesses_[v->writes].agent = t.agent;
     t.stores.push_back(v);
   } else if (name == "release store") {
     Pipe& p = t.release_stores;

@@ -81,11 +81,17 @@ void Races::pair_uses(const View& v, Cta& own, Cta& twin, int unit) {
   auto look = [&](const Slot& s, bool writes, uint64_t address) {
     const Access& a = accesses_[s.record];
     if (a.at.rank != twin.rank || covered(v, kHappens, a, s.lane) || !told.insert(s.record).second) return;
-    // What was loaded was used before the two met: only its wait is missing.
-    const bool met = a.path == Path::Warp && !writes && a.used &&
-                     v.know->of[kHappens].covers(a.agent, a.used, s.lane, a.lanes);
-    report(Severity::Error, met ? "race-tmem-released" : "pair-in-use", s.record, writes, v.writes, true,
-           Place::Tmem, twin.rank, address, met ? wait_ld_missing(a) : kBarrier);
+    // What the warp issued before the two met lacks only its wait.
+    const Clock& happens = v.know->of[kHappens];
+    const bool issued = a.path == Path::Warp && happens.covers(a.agent, a.issued, s.lane, a.lanes);
+    if (issued && !writes && a.used && happens.covers(a.agent, a.used, s.lane, a.lanes))
+      report(Severity::Error, "race-tmem-released", s.record, writes, v.writes, true, Place::Tmem, twin.rank,
+             address, wait_ld_missing(a));
+    else if (issued)
+      unwaited(s.record, writes, v.writes, true, Place::Tmem, twin.rank, address);
+    else
+      report(Severity::Error, "pair-in-use", s.record, writes, v.writes, true, Place::Tmem, twin.rank,
+             address, kBarrier);
   };
   PairState& other = state(twin).pair;
   for (const auto& [slot, writes] : other.left[static_cast<size_t>(unit)])

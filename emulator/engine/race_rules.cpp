@@ -72,7 +72,9 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
     const bool same_accumulator = first_writes && second_writes && a.shape == b.shape;
     if (place != Place::Tmem || same_accumulator || !a.shape) return;
     if (covered(v, kHappens, a, kWholeWarp) && covered(v, kAfterSync, a, kWholeWarp)) return;
-    say(first_writes ? Severity::Error : Severity::Warning, "race-mma-pipeline",
+    // CUTLASS lets an MMA, or the scale factors of the next one, overwrite what an earlier MMA reads.
+    say(first_writes ? Severity::Error : Severity::Warning,
+        first_writes ? "race-mma-pipeline" : "race-mma-reused",
         "tcgen05.commit, a wait on its mbarrier and tcgen05.fence::after_thread_sync between them: only MMAs "
         "with one accumulator of one shape and kind follow each other in order");
     return;

@@ -88,6 +88,15 @@ def test_a_load_used_before_the_two_meet_lacks_only_its_wait(schedule: Schedule)
 
 
 @every_schedule
+def test_a_store_issued_before_the_two_meet_lacks_only_its_wait(schedule: Schedule) -> None:
+    store, wait_st = STORE.split("\n")
+    clean(pair(program(RELAXED, CLUSTER, f"{store}\n{wait_st}", CLUSTER), schedule))
+    errors = pair(program(RELAXED, CLUSTER, store, CLUSTER), schedule).errors
+    told = {"tmem-dealloc-in-flight"} if schedule.policy == "late" else {"race-tmem-unwaited"}
+    assert told <= {f.code for f in errors} <= {"race-tmem-unwaited", "tmem-dealloc-in-flight"}
+
+
+@every_schedule
 @pytest.mark.parametrize("user", [0, 1])
 def test_one_cta_uses_what_the_other_frees(user: int, schedule: Schedule) -> None:
     """Only one CTA touches its tensor memory; found in whichever order the two run."""

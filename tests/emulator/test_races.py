@@ -114,6 +114,20 @@ def test_a_fence_missing_behind_a_completed_load_or_store_is_a_warning(name: str
         assert "race-waited-fence" not in {f.code for f in tensor(right, Schedule(), strict=strict).findings}
 
 
+def test_an_mma_overwrites_what_an_earlier_one_reads() -> None:
+    """PTX ISA 9.7.16.6.2 keeps MMAs of one accumulator and shape in order, no reader before a writer; CUTLASS
+    relies on it (docs/findings.md): a warning, by the letter an error.
+    """
+    reader = MMA.replace(f"{DESC}, {DESC}", f"[%r100], {DESC}").replace("[%r100],", "[%r52],", 1)
+    body = f"add.u32 %r52, %r100, 32;\n{READY}\n{CLEAR}\n{ST}\n{WAIT_ST}\n{BEFORE}\n{SYNC}\n{AFTER}\n{reader}\n<<{DONE}>>\n{SYNC}\n{MMA}\n"
+    for edge, parity in zip(split(body), (1, 0), strict=True):
+        text = f"{init_barrier(BAR)} {alloc(64)} {QUARTER} {ISSUER}\n{edge}{COMMIT}\n{wait(BAR, parity)}\n{AFTER}\n{dealloc(64)}"
+        for strict in (False, True):
+            result = run(text, threads=128, shared_bytes=0x4000, races=True, strict=strict)
+            found = {f.code: f.severity for f in result.findings if f.severity != "note"}
+            assert found == ({} if parity else {"race-mma-reused": "error" if strict else "warning"})
+
+
 def copies(body: str, schedule: Schedule, threads: int = 64, strict: bool = False) -> LaunchResult:
     """A 2-d map of 32 x 32 f32 as argument 0, the same buffer's address as argument 1; tiles of 4 KiB at 0x1000."""
     memory = Memory()

@@ -22,7 +22,7 @@ except LaunchError as error:
 # What docs/outside.md calls a defect; every other kernel here prints no error.
 _FORWARD = {"tmem-pending", "race-tmem-unwaited", "race-tmem-released", "race-tcgen05-fence"}
 DEFECTS = {"74-split-k": {"tmem-pending", "race-tmem-unwaited"}}
-DEFECTS |= {name: {"race-tmem-released"} for name in ("72a-nvfp4", "72c-mxfp8-mxfp4")}
+DEFECTS |= {name: {"race-tmem-released"} for name in ("72a-nvfp4", "72c-mxfp8-mxfp4", "75-grouped-nvfp4")}
 # Two more where a sequence has no keys.
 _EMPTY = {"race-unordered", "race-proxy-fence"}
 DEFECTS |= {one.name: _FORWARD for one in EXAMPLES if one.name.startswith("77-forward")}

@@ -112,3 +112,37 @@ def quantised(m: int, n: int, k: int) -> Check:
         return Ran((result,), {"D": (found, expected, 0.0), "factors": (factor, allowed, 0.0)})
 
     return check
+
+
+def grouped_block_scaled(m: int, n: int, k: int, groups: int) -> Check:
+    """For each group D [m, n] f16 = alpha A [m, k] B [n, k]^T + beta C, e2m1 with e4m3 factors of 16
+    elements, alpha and beta the program's; by one CTA an MMA and, in a second launch, by two. Rounded once.
+    """
+
+    def check(replay: Replay, how: dict[str, Any]) -> Ran:
+        rng = np.random.default_rng(43)
+        results, outputs = [], {}
+        for name in ("one", "two"):
+            launch = kernel(replay)
+            buffers = replay.memory.buffers
+            at = {buffer.address: buffer for buffer in buffers}
+            first = next(i for i, b in enumerate(buffers) if b.bytes == 12 * groups) + 1  # behind the sizes
+            pointers = [b.numpy().view(np.uint64) for b in buffers[first : first + 6]]
+            scale, add = (b.numpy().view(np.float32) for b in buffers[first - 3 : first - 1])
+            expected = []
+            for group in range(groups):
+                a, b, sfa, sfb, c, d = (at[int(one[group])] for one in pointers)
+                left = _draw(rng, E2M1, E4M3, m, k, 16, a, sfa)
+                right = _draw(rng, E2M1, E4M3, n, k, 16, b, sfb)
+                start = rng.integers(-4, 5, (m, n)).astype(np.float16)
+                put(c, start)
+                put(d, np.full((m, n), np.nan, dtype=np.float16))
+                value = float(scale[group]) * (left @ right.T) + float(add[group]) * start
+                expected.append((d, value.astype(np.float16).astype(np.float64)))
+            results.append(replay.run(launch, **how))
+            for group, (d, value) in enumerate(expected):
+                found = d.numpy().view(np.float16).reshape(m, n).astype(np.float64)
+                outputs[f"{name} {group}"] = (found, value, 0.0)
+        return Ran(tuple(results), outputs)
+
+    return check

@@ -10,10 +10,17 @@ from __future__ import annotations
 import ml_dtypes
 
 from tests.kit.outside.cutlass_attention import backward, forward, latent
-from tests.kit.outside.cutlass_block_scaled import E2M1, E4M3, E8M0, block_scaled, quantised
+from tests.kit.outside.cutlass_block_scaled import (
+    E2M1,
+    E4M3,
+    E8M0,
+    block_scaled,
+    grouped_block_scaled,
+    quantised,
+)
 from tests.kit.outside.cutlass_convolutions import Convolution
 from tests.kit.outside.cutlass_example import Example
-from tests.kit.outside.cutlass_gemms import blockwise, emulated, fp8, gemm, grouped
+from tests.kit.outside.cutlass_gemms import blockwise, builders, emulated, fp8, gemm, grouped, mixed
 
 _GEMM = ("--m=512", "--n=512", "--k=256", "--iterations=0")
 _SPLIT = ("--m=512", "--n=256", "--k=512", "--splits=2", "--decomposition=SplitK", "--iterations=0")
@@ -74,6 +81,12 @@ EXAMPLES = (
         _GROUPS,
         grouped(256, 256, 128, 2),
     ),
+    Example(
+        "75-grouped-nvfp4",
+        "75_blackwell_grouped_gemm/75_blackwell_grouped_gemm_block_scaled.cu",
+        ("--m=256", "--n=256", "--k=512", "--groups=2", "--iterations=0", "--no_verif"),
+        grouped_block_scaled(256, 256, 512, 2),
+    ),
     Example("76-fprop", f"{_CONVOLUTION}fprop.cu", _IMAGES.arguments, _IMAGES.check("fprop")),
     Example("76-fprop-strided", f"{_CONVOLUTION}fprop.cu", _STRIDED.arguments, _STRIDED.check("fprop")),
     Example("76-dgrad", f"{_CONVOLUTION}dgrad.cu", _IMAGES.arguments, _IMAGES.check("dgrad")),
@@ -128,6 +141,28 @@ EXAMPLES = (
         "81_blackwell_gemm_blockwise/81_blackwell_gemm_blockwise.cu",
         ("--m=256", "--n=384", "--k=256", "--iterations=0"),
         blockwise(256, 384, 256),
+    ),
+    Example(
+        "81-groupwise",
+        "81_blackwell_gemm_blockwise/81_blackwell_gemm_groupwise.cu",
+        ("--m=256", "--n=256", "--k=256", "--iterations=0"),
+        blockwise(256, 256, 256, rows_a=1),
+    ),
+    Example(
+        "71-builders",
+        "71_blackwell_gemm_with_collective_builder/71_blackwell_gemm_with_collective_builder.cu",
+        ("--m=256", "--n=256", "--k=128", "--alpha=2", "--beta=3"),
+        builders(256, 256, 128, 2.0, 3.0, 10),
+    ),
+    *(
+        Example(
+            f"86-{name}",
+            "86_blackwell_mixed_dtype_gemm/86_blackwell_mixed_dtype.cu",
+            ("--m=128", "--n=256", "--k=256", "--iterations=0", "--warmup=0", f"--mode={mode}"),
+            mixed(128, 256, 256, mode),
+            ("__CUDACC_VER_MINOR__=8",),  # it asks for a minor number of 8 whatever the major one is
+        )
+        for mode, name in enumerate(("int4", "int4-scaled", "int4-zero"))
     ),
     Example(
         "77-latent",

@@ -76,6 +76,64 @@ def grouped(m: int, n: int, k: int, groups: int) -> Check:
     return check
 
 
+def builders(m: int, n: int, k: int, alpha: float, beta: float, programs: int) -> Check:
+    """D [m, n] column-major f16 = alpha A [m, k] B [n, k]^T + beta C by each of the example's kernels, f16
+    small integers: rounded once.
+    """
+
+    def check(replay: Replay, how: dict[str, Any]) -> Ran:
+        rng = np.random.default_rng(37)
+        results, outputs = [], {}
+        sizes = [2 * m * k, 2 * n * k] + 3 * [2 * m * n]
+        for at in range(programs):
+            launch = kernel(replay)
+            buffers = replay.memory.buffers  # the last that were made, a workspace perhaps behind them
+            first = max(i for i in range(len(buffers)) if [b.bytes for b in buffers[i : i + 5]] == sizes)
+            a, b, c, d = buffers[first : first + 4]
+            left, right, start = (
+                rng.integers(-3, 4, shape).astype(np.float16) for shape in ((m, k), (n, k), (n, m))
+            )
+            for buffer, values in ((a, left), (b, right), (c, start)):
+                put(buffer, values)
+            put(d, np.full((n, m), np.nan, dtype=np.float16))
+            results.append(replay.run(launch, **how))
+            product = right.astype(np.float64) @ left.astype(np.float64).T
+            expected = (alpha * product + beta * start.astype(np.float64)).astype(np.float16)
+            found = d.numpy().view(np.float16).reshape(n, m)
+            outputs[f"D {at}"] = (found.astype(np.float64), expected.astype(np.float64), 0.0)
+        return Ran(tuple(results), outputs)
+
+    return check
+
+
+def mixed(m: int, n: int, k: int, mode: int) -> Check:
+    """D [m, n] bf16 = A [m, k] dq(B [n, k])^T, A bf16, B int4; `mode` 0 converts B, 1 multiplies 128 of a row
+    by a bf16 factor too, 2 adds a bf16 zero point too: exact sums, rounded once.
+    """
+
+    def check(replay: Replay, how: dict[str, Any]) -> Ran:
+        launch = kernel(replay)
+        a, b, _dequantised, _c, d, _reference, factors, zeros = replay.memory.buffers[:8]
+        rng = np.random.default_rng(41)
+        left, right = rng.integers(-4, 5, (m, k)), rng.integers(-8, 8, (n, k))
+        put(a, left.astype(ml_dtypes.bfloat16))
+        nibbles = (right & 15).astype(np.uint8)
+        put(b, nibbles[:, ::2] | nibbles[:, 1::2] << 4)
+        scale, zero = 2.0 ** rng.integers(-1, 2, (k // 128, n)), rng.integers(-2, 3, (k // 128, n))
+        put(factors, scale.astype(ml_dtypes.bfloat16))
+        put(zeros, zero.astype(ml_dtypes.bfloat16))
+        put(d, np.full((m, n), np.nan, dtype=ml_dtypes.bfloat16))
+        result = replay.run(launch, **how)
+        operand = right.astype(np.float64)
+        operand *= np.repeat(scale, 128, axis=0).T if mode else 1
+        operand += np.repeat(zero, 128, axis=0).T if mode == 2 else 0
+        expected = (left @ operand.T).astype(ml_dtypes.bfloat16).astype(np.float64)
+        found = d.numpy().view(ml_dtypes.bfloat16).reshape(m, n).astype(np.float64)
+        return Ran((result,), {"D": (found, expected, 0.0)})
+
+    return check
+
+
 def emulated(m: int, n: int, k: int) -> Check:
     """D [m, n] column-major f32 = A [m, k] B [n, k]^T, f32 operands as three bf16 each and nine products."""
 
@@ -98,9 +156,9 @@ def emulated(m: int, n: int, k: int) -> Check:
     return check
 
 
-def blockwise(m: int, n: int, k: int) -> Check:
+def blockwise(m: int, n: int, k: int, rows_a: int = 128) -> Check:
     """D [m, n] column-major e4m3 = the sum over blocks of 128 along k of e4m3 products, each scaled in f32 by
-    a factor of its 128 rows of A and one of its 128 columns of B.
+    a factor of its `rows_a` rows of A and one of its 128 columns of B.
     """
 
     def check(replay: Replay, how: dict[str, Any]) -> Ran:
@@ -111,11 +169,12 @@ def blockwise(m: int, n: int, k: int) -> Check:
         put(a, left)
         put(b, right)
         expected = np.zeros((m, n))
-        scale = {}
-        for buffer, rows in ((sfa, m), (sfb, n)):  # rows / 128 factors for each block of k
-            scale[rows, buffer.address] = factors = 2.0 ** rng.integers(-3, 1, (k // 128, rows // 128)) * 0.75
+        scale = []
+        for buffer, rows, group in ((sfa, m, rows_a), (sfb, n, 128)):  # rows / group factors a block of k
+            factors = 2.0 ** rng.integers(-3, 1, (k // 128, rows // group)) * 0.75
             put(buffer, factors.astype(np.float32))
-        by_row, by_column = (np.repeat(one, 128, axis=1) for one in scale.values())
+            scale.append(np.repeat(factors, group, axis=1))
+        by_row, by_column = scale
         for at in range(k // 128):
             step = slice(128 * at, 128 * at + 128)
             product = left[:, step].astype(np.float64) @ right[:, step].astype(np.float64).T

@@ -165,10 +165,10 @@ class _Collector(Decoder):
         self.groups |= {int(g) for g in _GROUP.findall(ins.opcode)}
         words = ins.opcode.split(".")
         match ins.operands:
-            case (Name(name=register), Immediate(value=literal)) if words[0] == "mov":
-                self.moved.setdefault(register, set()).add(literal)
-            case (Name(name=register), *_) if not _BARRIERS.match(ins.opcode):
-                self.moved.setdefault(register, set()).add(None)
+            case (Name(name=target), Immediate(value=literal)) if words[0] == "mov":
+                self.moved.setdefault(target, set()).add(literal)
+            case (Name(name=target), *_) if not _BARRIERS.match(ins.opcode):
+                self.moved.setdefault(target, set()).add(None)
         if words[0] == "mov" and len(ins.operands) == 2:
             register, value = ins.operands
             match register, value:

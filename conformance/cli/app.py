@@ -22,6 +22,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from rich.console import Console
 from rich.markup import escape
 from tileproof import __version__
+from tileproof.conformance.cli.campaign import campaign
 from tileproof.conformance.cli.corpus import corpus
 from tileproof.conformance.cli.driving import CUDA, DRIVERS, opened
 from tileproof.conformance.cli.explain import explain
@@ -388,6 +389,7 @@ def defects(as_json: bool) -> int:
     return PASS
 
 
+main.add_command(campaign)
 main.add_command(corpus)
 main.add_command(diff)
 main.add_command(explain)

@@ -15,13 +15,19 @@ from tileproof.emulator.explore import explore
 @gate_check("schedules and races")
 def schedules(subject: GateSubject) -> CheckReport:
     """Many schedules of a problem that uses each ring again: no finding, no output that depends on them."""
+    effort = subject.effort
+    shrink = effort.shrink_seconds if subject.profile != "quick" else 0.0
+    return explored(subject, effort.schedules, subject.seed, "schedules and races", shrink)
+
+
+def explored(subject: GateSubject, number: int, seed: int, check: str, shrink: float) -> CheckReport:
+    """`number` schedules from `seed` on; `check` names who asks; `shrink`: CPU seconds a finding."""
     case = small(subject.plan)
     one = Explored.of(subject.kernel, subject.built, case)
-    shrink = subject.effort.shrink_seconds if subject.profile != "quick" else 0.0
     result = explore(
         one,
-        schedules=subject.effort.schedules,
-        seed=subject.seed,
+        schedules=number,
+        seed=seed,
         compare=one.compare,
         names=one.words,
         processes=1,
@@ -30,8 +36,8 @@ def schedules(subject: GateSubject) -> CheckReport:
         strict=subject.strict,
     )
     seeds: dict[str, list[int]] = {}
-    for policy, number in sorted(result.policies.items()):
-        seeds[policy] = list(range(subject.seed, subject.seed + number))
+    for policy, launches in sorted(result.policies.items()):
+        seeds[policy] = list(range(seed, seed + launches))
     made = CheckReport(
         "failed" if result.failed else "passed",
         details={"schedules": result.schedules, "policies": dict(sorted(result.policies.items()))},
@@ -39,19 +45,19 @@ def schedules(subject: GateSubject) -> CheckReport:
     )
     errors = [defect for defect in result.defects if defect.severity == "error"]
     made.details["remarks"] = {str(d.signature): d.runs for d in result.defects if d.severity != "error"}
-    made.findings = [found(subject, case.as_json(), defect) for defect in errors]
+    made.findings = [found(subject, check, case.as_json(), defect) for defect in errors]
     made.reason = made.findings[0].message if made.findings else ""
     return made
 
 
-def found(subject: GateSubject, case: str, defect: Explored_defect) -> Defect:
+def found(subject: GateSubject, check: str, case: str, defect: Explored_defect) -> Defect:
     """What exploring found, in the terms of the verdict."""
     schedule = defect.shrunk.schedule if defect.shrunk else defect.schedules[0]
     head, *more = (defect.shrunk.text if defect.shrunk and defect.shrunk.text else defect.text).split("\n")
     missing = next((line.strip()[9:] for line in more if line.strip().startswith("missing: ")), "")
     places = defect.signature.place.split(" and ")
     return Defect(
-        check="schedules and races",
+        check=check,
         code=defect.signature.code,
         message=head,
         where=more[0].strip() if more else "",

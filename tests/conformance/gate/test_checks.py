@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tileproof.conformance.check import property as checking
 from tileproof.conformance.drivers.capture import Output, RunResult
-from tileproof.conformance.gate.checks import release, stages, static
+from tileproof.conformance.gate.checks import controls, release, stages, static
 from tileproof.conformance.gate.checks.controls import choose, expected
 from tileproof.conformance.gate.failing import levels, unpacked
 from tileproof.conformance.gate.model import CheckReport, GateSubject, checks
@@ -186,7 +187,9 @@ def test_a_lost_order_fails_schedules_and_races() -> None:
     assert "--plant" in found.replay
 
 
-def test_a_control_that_is_not_found_fails() -> None:
+def test_a_control_that_is_not_found_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checking, "edge_trials", lambda plan, policy, seed: [])
+    monkeypatch.setattr(controls, "EXAMPLES", 2)
     harmless = Mutant(
         "harmless", "a comment", "", KERNEL.name, (Edit(Place("ret;", count=-1), "ret ;"),), InStage("P", "")
     )

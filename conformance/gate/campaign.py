@@ -1,0 +1,360 @@
+"""Campaigns: problems, schedules and planted defects in shards over processes and machines, with Dask.
+
+A shard is a few words (which kernel, what, which seed); its result is stored when it arrives. Dask runs the
+shards of a worker that is lost again on another one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shlex
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from hypothesis.database import DirectoryBasedExampleDatabase
+from tileproof.conformance.check import property as checking
+from tileproof.conformance.check.property import Failure
+from tileproof.conformance.drivers.capture import SEEDED, Schedule
+from tileproof.conformance.gate import runner
+from tileproof.conformance.gate.checks import controls
+from tileproof.conformance.gate.checks.schedules import explored
+from tileproof.conformance.gate.checks.stages import figures, replay
+from tileproof.conformance.gate.evidence import ReleaseEvidence, evidence
+from tileproof.conformance.gate.model import CheckReport, GateCheck, GateSubject
+from tileproof.conformance.gate.runner import CheckJob, not_run
+from tileproof.conformance.gate.store import ResultStore, StoredResult
+from tileproof.conformance.problems.generators import from_json
+from tileproof.conformance.verdict import contract, jsonform
+from tileproof.conformance.verdict.contract import CheckOutcome, VerdictRecord, decided
+from tileproof.conformance.verdict.findings import judged
+from tileproof.kernels.registry import kernel
+from tileproof.kernels.target import Target
+from tileproof.kernels.variant import Variant
+from tileproof.spec.machine.errors import TileproofError
+
+Work = Literal["known failures", "examples", "schedules", "mutant"]
+INSTALL = "pip install 'tileproof[campaign]' (in a checkout: make setup)"
+NAME = "campaign"
+LOST = 3  # workers that a shard may take with it before it counts as the reason
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A part of a campaign: `number` of this kind of work on a variant, `count` examples or schedules from
+    `seed` on, or the mutant `mutant`; `database` is the folder of known failures, "" for none.
+    """
+
+    kernel: str
+    sizes: Mapping[str, int]
+    work: Work
+    number: int
+    seed: int
+    count: int
+    mutant: str = ""
+    database: str = ""
+
+    @property
+    def name(self) -> str:
+        """What names it among those of its variant."""
+        return f"{self.work} {self.mutant or self.number}"
+
+
+@dataclass(frozen=True)
+class CampaignPlan:
+    """What a campaign runs on each variant: examples and schedules, cut into shards, and planted mutants."""
+
+    examples: int = 200
+    schedules: int = 200
+    mutants: int = 0
+    a_shard: int = 25
+    seed: int = 0
+    database: str = ""
+
+
+def shards(kernels: Sequence[tuple[Target, Variant]], plan: CampaignPlan) -> list[Shard]:
+    """The shards of all variants; those that fail most likely come first."""
+    made: list[Shard] = []
+    for target, variant in kernels:
+        sizes = dict(variant.sizes)
+        if plan.database:
+            made.append(Shard(target.name, sizes, "known failures", 0, plan.seed, 0, "", plan.database))
+        kinds: tuple[tuple[Work, int], ...] = (("examples", plan.examples), ("schedules", plan.schedules))
+        for work, total in kinds:
+            for number, first in enumerate(range(0, total, plan.a_shard)):
+                count = min(plan.a_shard, total - first)
+                # Schedules are numbered by seeds from the first on; problems are drawn anew from each seed.
+                seed = plan.seed + (number if work == "examples" else first)
+                made.append(Shard(target.name, sizes, work, number, seed, count, "", plan.database))
+        subject = GateSubject(target, variant)
+        own = [one for one in target.mutants() if controls.of_variant(subject, one)]
+        for number, one in enumerate(own[: plan.mutants]):
+            made.append(Shard(target.name, sizes, "mutant", number, plan.seed, 0, one.id, plan.database))
+    return made
+
+
+# ---- on a worker
+
+
+def run_shard(data: Mapping[str, Any]) -> Any:
+    """The result of a shard, both as plain data: what goes between the processes."""
+    # Dask's own threads draw from the module `random`; problems are drawn from a generator of their own.
+    warnings.filterwarnings("ignore", message="Do not use the `random` module inside strategies")
+    shard = jsonform.parse(Shard, dict(data), "shard")
+    target = kernel(shard.kernel)
+    subject = GateSubject(target, target.variant(**shard.sizes), seed=shard.seed)
+    return jsonform.dump(runner.in_process(_job(shard, subject)))
+
+
+def _job(shard: Shard, subject: GateSubject) -> CheckJob:
+    def work(subject: GateSubject) -> CheckReport:
+        return _WORK[shard.work](shard, subject)
+
+    return CheckJob(GateCheck(shard.name, "", "quick", True, False, work), subject, subject.key)
+
+
+def _examples(shard: Shard, subject: GateSubject) -> CheckReport:
+    report = checking.check(
+        subject.under_test, examples=shard.count, seed=shard.seed, with_edges=False, shrink_seconds=20.0
+    )
+    seeds: dict[str, list[int]] = {}
+    for one in report.schedules:
+        seeds.setdefault(one.policy, []).append(one.seed if one.policy in SEEDED else 0)
+    made = CheckReport("passed", details=figures(report), executed=report.executed, schedules=seeds)
+    if report.failure:
+        _failed(shard, subject, made, report.failure)
+        if shard.database:
+            known_failures(shard.database).save(_key(subject), _encoded(report.failure))
+    return made
+
+
+def _failed(shard: Shard, subject: GateSubject, made: CheckReport, failure: Failure) -> None:
+    command = shlex.join(replay(subject, failure))
+    made.outcome = "failed"
+    made.findings += [judged(one, shard.name, command) for one in failure.findings]
+    made.reason = made.findings[0].message
+
+
+def _schedules(shard: Shard, subject: GateSubject) -> CheckReport:
+    return explored(subject, shard.count, shard.seed, shard.name, 0.0)
+
+
+def _mutant(shard: Shard, subject: GateSubject) -> CheckReport:
+    one = next(mutant for mutant in subject.kernel.mutants() if mutant.id == shard.mutant)
+    tried = controls.planted(subject, one)
+    wrong = (
+        "" if tried.fired else f"{one.id} was found as {tried.found or 'nothing'}, not as {tried.expected}"
+    )
+    return CheckReport.of(wrong, controls=[tried])
+
+
+def _known(shard: Shard, subject: GateSubject) -> CheckReport:
+    """Runs again what failed before, here or elsewhere; what no longer fails is forgotten."""
+    database, key = known_failures(shard.database), _key(subject)
+    made = CheckReport("passed")
+    tried = 0
+    for value in sorted(database.fetch(key)):
+        try:
+            data = dict(json.loads(value))
+            case = from_json(subject.plan.problem, str(data["case"]))
+            schedule = Schedule(data["policy"], data["seed"])
+        except (ValueError, KeyError, TileproofError):
+            database.delete(key, value)  # of another version
+            continue
+        tried += 1
+        report = checking.replay(subject.under_test, case, schedule)
+        if report.failure is None:
+            database.delete(key, value)
+        else:
+            _failed(shard, subject, made, report.failure)
+    made.details["known"] = tried
+    return made
+
+
+_WORK: dict[Work, Callable[[Shard, GateSubject], CheckReport]] = {
+    "examples": _examples,
+    "schedules": _schedules,
+    "mutant": _mutant,
+    "known failures": _known,
+}
+
+
+def known_failures(folder: str) -> DirectoryBasedExampleDatabase:
+    """Hypothesis's database in a folder that all workers see; its values are cases and schedules as JSON."""
+    return DirectoryBasedExampleDatabase(folder)
+
+
+def _key(subject: GateSubject) -> bytes:
+    return f"tileproof {subject.key}".encode()
+
+
+def _encoded(failure: Failure) -> bytes:
+    schedule = failure.schedule
+    data = {"case": failure.case.as_json(), "policy": schedule.policy, "seed": schedule.seed}
+    return json.dumps(data, sort_keys=True).encode()
+
+
+# ---- the campaign
+
+
+@contextlib.contextmanager
+def connected(scheduler: str, workers: int) -> Iterator[Any]:
+    """A Dask client: of the scheduler at an address, or of a cluster of processes here, for as long as it
+    lasts.
+
+    TileproofError where Dask is not installed, or nobody answers.
+    """
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError as error:
+        raise TileproofError(
+            "Dask is not installed", where="campaign", found=str(error), do=INSTALL
+        ) from None
+    import dask
+
+    dask.config.set(
+        {"distributed.scheduler.allowed-failures": LOST, "distributed.comm.timeouts.connect": "5s"}
+    )
+    try:
+        made = (
+            Client(scheduler)
+            if scheduler
+            else Client(
+                LocalCluster(
+                    n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None,
+                    silence_logs=50,
+                )
+            )
+        )  # fmt: skip
+    except (OSError, ValueError) as error:
+        raise TileproofError(
+            "the scheduler cannot be reached",
+            where=f"--scheduler {scheduler}",
+            found=str(error),
+            do="start one with `dask scheduler`, and workers with `dask worker ADDRESS --nthreads 1`",
+        ) from None
+    try:
+        yield made
+    finally:
+        if made.cluster is not None:
+            made.cluster.close()
+        made.close()
+
+
+def run(
+    wanted: Sequence[Shard],
+    store: ResultStore,
+    client: Any,
+    progress: Callable[[str], None] = lambda line: None,
+) -> dict[str, StoredResult]:
+    """The result of each shard by key; those in `store` are not run again, what arrives is stored."""
+    from distributed import as_completed
+
+    found: dict[str, StoredResult] = {}
+    futures: dict[Any, tuple[Shard, CheckJob]] = {}
+    for shard in wanted:
+        target = kernel(shard.kernel)
+        job = _job(shard, GateSubject(target, target.variant(**shard.sizes), seed=shard.seed))
+        if job.key in store.done:
+            found[job.key] = store.done[job.key]
+        else:
+            futures[client.submit(run_shard, jsonform.dump(shard), pure=False)] = (shard, job)
+    for future in as_completed(list(futures)):
+        shard, job = futures[future]
+        try:
+            result = jsonform.parse(StoredResult, future.result(), job.key)
+        except Exception as error:  # Dask's, and whatever a worker raised
+            result = not_run(job, "its worker died" if _killed(error) else "it could not be run", str(error))
+        store.add(result)
+        found[job.key] = result
+        told = f" ({result.check.reason})" if result.check.reason else ""
+        progress(f"[{len(found)}/{len(wanted)}] {job.key}: {result.check.outcome}{told}")
+    return found
+
+
+def _killed(error: Exception) -> bool:
+    return type(error).__name__ == "KilledWorker"
+
+
+def summary(wanted: Sequence[Shard], found: Mapping[str, StoredResult]) -> dict[str, Any]:
+    """What a campaign did, for the evidence: the same whatever the workers."""
+    outcomes = [one.check.outcome for one in found.values()]
+    work: dict[str, int] = {}
+    for shard in wanted:
+        work[shard.work] = work.get(shard.work, 0) + max(shard.count, 1)
+    return {
+        "shards": len(wanted),
+        "finished": len(found),
+        "passed": outcomes.count("passed"),
+        "failed": outcomes.count("failed"),
+        "without_result": sum(bool(one.check.fault) for one in found.values()),
+        "work": dict(sorted(work.items())),
+    }
+
+
+def verdict_with(
+    one: VerdictRecord, results: Sequence[StoredResult], figures: Mapping[str, Any]
+) -> VerdictRecord:
+    """The verdict on a variant with what a campaign found on it; an earlier campaign's part is replaced."""
+    results = sorted(results, key=lambda result: result.key)
+    failed = [result for result in results if result.check.outcome == "failed"]
+    faults = [f"{result.key}: {result.check.fault}" for result in results if result.check.fault]
+    outcome: contract.Outcome = "failed" if failed else "not run" if faults else "passed"
+    check = CheckOutcome(
+        NAME, True, outcome, failed[0].check.reason if failed else "", "" if failed else "; ".join(faults)
+    )
+    new = tuple(replace(found, check=NAME) for result in results for found in result.findings)
+    findings = (*(found for found in one.findings if found.check != NAME), *new)
+    checks = (*(old for old in one.checks if old.name != NAME), check)
+    controls_of = {control.id: control for control in one.controls}
+    controls_of |= {control.id: control for result in results for control in result.controls}
+    word, why = decided(
+        checks=checks, findings=findings, coverage=one.coverage, controls=tuple(controls_of.values())
+    )
+    return replace(
+        one,
+        verdict=word,
+        exit_code=contract.EXIT_CODES[word],
+        why=why,
+        checks=checks,
+        findings=findings,
+        controls=tuple(controls_of.values()),
+        sections={**one.sections, NAME: dict(figures)},
+    )
+
+
+def merged(
+    made: ReleaseEvidence, wanted: Sequence[Shard], found: Mapping[str, StoredResult], complete: bool
+) -> ReleaseEvidence:
+    """The evidence with a campaign in it. TileproofError where it does not judge one of the kernels."""
+    verdicts = []
+    left = {(shard.kernel, tuple(sorted(shard.sizes.items()))) for shard in wanted}
+    for one in made.kernels:
+        name = (one.program.kernel, tuple(sorted(one.program.variant.items())))
+        if name not in left:
+            verdicts.append(one)
+            continue
+        left.remove(name)
+        own = [s for s in wanted if (s.kernel, tuple(sorted(s.sizes.items()))) == name]
+        target = kernel(one.program.kernel)
+        key = GateSubject(target, target.variant(**one.program.variant)).key
+        results = [result for result in found.values() if result.subject == key]
+        verdicts.append(verdict_with(one, results, summary(own, {r.key: r for r in results})))
+    if left:
+        raise TileproofError(
+            "the evidence does not judge a kernel of the campaign",
+            where="--into",
+            expected=", ".join(name for name, _ in sorted(left)),
+            found=", ".join(one.program.kernel for one in made.kernels),
+        )
+    return evidence(
+        verdicts,
+        made.checks,
+        profile=made.profile,
+        seed=made.seed,
+        strict=made.strict,
+        complete=made.complete and complete,
+        sections={**made.sections, NAME: summary(wanted, found)},
+    )

@@ -26,7 +26,16 @@ from tileproof.kernels.launch import Buffer, Launch, Parameter, Scalar, Struct, 
 from tileproof.kernels.target import Target
 from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.descriptors import InstructionDescriptor
-from tileproof.spec.plan import KernelPlan, OutputObservation, WarpRole
+from tileproof.spec.plan import (
+    Barrier,
+    KernelPlan,
+    Mma,
+    OutputObservation,
+    SmemTile,
+    TmemObservation,
+    TmemTile,
+    WarpRole,
+)
 from tileproof.spec.problems.gemm.inputs import Inputs, validate
 
 FLAGS = ("-ptx", "-arch=sm_100a", "-std=c++17", "--expt-relaxed-constexpr", "-lineinfo")
@@ -58,7 +67,7 @@ class Tutorial:
 
     @property
     def step_n(self) -> int:
-        return 256 * self.cluster[1]
+        return TILE_N * self.cluster[1]
 
 
 # One CTA holds a 128 x 64 tile of A and of B 256 x 64 (128 x 64 with two SMs), then two barriers and the
@@ -114,28 +123,58 @@ class ProductTarget(Target):
 
 
 K_TILE = 64
+TILE_N = 256  # columns of D per instruction
+F16_BYTES = 2
 
 
-def _plan(tutorial: Tutorial) -> KernelPlan:
-    """What a judge needs: the tiles of D. Barriers and operand tiles are the tutorial's own affair."""
+def plan_of(tutorial: Tutorial) -> KernelPlan:
+    """The tutorial's plan, read off its source: the accumulator in TMEM, the operands in shared memory, and
+    the two mbarriers behind them (16-byte aligned, `SharedStorage`).
+
+    The barrier of the loads is left out where the epilogue loads through it as well (05): a phase then has
+    other bytes.
+    """
     x, y, _ = tutorial.cluster
-    ctas = x * y
-    role = WarpRole("all", 0, 4, tuple(range(ctas)), "loads, multiplies and writes its tile of D")
+    ctas, pair = x * y, 2 if tutorial.pair else 1
+    ranks = tuple(range(ctas))
+    a_rows, b_rows = tutorial.mma_m // pair, TILE_N // pair
+    a_bytes, b_bytes = a_rows * K_TILE * F16_BYTES, b_rows * K_TILE * F16_BYTES
+    # A commit reaches every CTA that shares a tile with the committing one; pairs count as one along M.
+    commits = x // pair + y - 1
+    barriers = [
+        Barrier("mma", a_bytes + b_bytes, 1, commits, 0, ranks, "tcgen05.commit", "all warps", True),
+    ]
+    if tutorial.a_rows and not tutorial.epilogue_tma:
+        leaders = tuple(rank for rank in ranks if rank % pair == 0)
+        barriers.append(
+            Barrier(
+                "tma", a_bytes + b_bytes + 16, 1, 1, pair * (a_bytes + b_bytes), leaders,
+                "TMA of A and B", "all warps", True,
+            )
+        )  # fmt: skip
     return KernelPlan(
         name=tutorial.name,
+        problem="gemm",
         block=K_TILE,
         cluster=ctas,
         threads=128,
         smem_bytes=tutorial.shared_bytes,
+        stages=("product", "D"),
+        observations=(
+            TmemObservation("product", tile="accumulator", barrier="mma"),
+            OutputObservation("D", "D", "[M, N]"),
+        ),
+        roles=(WarpRole("all", 0, 4, ranks, "loads, multiplies and writes its tile of D"),),
+        barriers=tuple(barriers),
+        smem=(
+            SmemTile("A", 0, a_bytes, 1, a_rows, K_TILE, "f16", "128B", "K", "rows of A"),
+            SmemTile("B", a_bytes, b_bytes, 1, b_rows, K_TILE, "f16", "128B", "K", "rows of B"),
+        ),
+        tmem=(TmemTile("accumulator", 0, TILE_N, 1, "A" if tutorial.pair else "D", "A B^T, f32"),),
         tmem_columns=512,
-        stages=("D",),
-        roles=(role,),
-        barriers=(),
-        smem=(),
-        tmem=(),
-        mmas=(),
-        observations=(OutputObservation("D", "D", "[M, N]"),),
-        problem="gemm",
+        mmas=(
+            Mma("product", "f16", pair, tutorial.mma_m, TILE_N, K_TILE, "A", "B", "accumulator", "K", "K"),
+        ),
         cluster_shape=tutorial.cluster,
         shape=(("M", tutorial.step_m // x, x), ("N", tutorial.step_n // y, y)),
     )
@@ -224,7 +263,7 @@ def _target(tutorial: Tutorial) -> Target:
     return ProductTarget(
         tutorial.name,
         (Variant.of("gemm", step_m=tutorial.step_m, step_n=tutorial.step_n),),
-        lambda variant: _plan(tutorial),
+        lambda variant: plan_of(tutorial),
         Ptx(lambda variant, probe: ptx_of(tutorial), lambda variant, probe: _entry(tutorial)),
         lambda inputs, plan, built, probe: _describe(tutorial, inputs, plan, built),
         probe=False,

@@ -112,7 +112,8 @@ class TmemObservation:
     """Stage `stage` lies in `tile` stage b when `barrier`[b] completes phase p: publication p * stages + b.
 
     Publication i is k-block i // parts, and of it the columns [first_col + w (i % parts), + w) of the stage's
-    tile. The MMA that writes `tile` is [stage's rows, w], or when `transposed` [w, stage's rows].
+    tile. A stage that sums over the k-blocks is what the last one's publication shows. The MMA that writes
+    `tile` is [stage's rows, w], or when `transposed` [w, stage's rows].
     """
 
     stage: str

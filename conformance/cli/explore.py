@@ -77,7 +77,7 @@ def explore(
     """Run one problem of KERNEL under many schedules; findings and outputs must not depend on the schedule.
 
     KERNEL is one of `tileproof kernels`, or tutorial-01 to tutorial-05: NVIDIA's, with `--blocks` tiles
-    along K.
+    along K. The values of the first schedule are judged stage by stage, tile by tile, as `check` does.
     Each distinct finding is shown once, with the smallest schedule that shows it, in words, and the command
     that replays it. Exit code 1 when there is an error.
     """
@@ -90,19 +90,13 @@ def explore(
     chosen: Any = EXPLORED if policies is None else tuple(policies.split(","))
     deep = ["--blocks", str(blocks)] if blocks else []
     words = ["--case", case_json] if case_json else [*_sizes(variant), *deep]
-    if kernel.startswith("tutorial-"):
-        words = deep
     words += [*(["--plant", plant] if plant else []), *([] if races else ["--no-races"])]
     words += [f"--allow={one}" for one in allow]
     words += [f"--seconds-limit={seconds_limit:g}"] if seconds_limit else []
 
     with Progress(schedules) as progress:
         progress.start(f"{kernel}: building")
-        subject = (
-            _tutorial(kernel, blocks or TUTORIAL_TILES, case_json, plant)
-            if kernel.startswith("tutorial-")
-            else _kernel(kernel, variant, blocks, case_json, plant)
-        )
+        subject = _kernel(kernel, variant, blocks, case_json, plant)
 
         def show(what: str, done: int, total: int) -> None:
             progress.start(f"{subject.title}: {what} of {total}")
@@ -122,12 +116,14 @@ def explore(
             allow=[Allow.parse(one) for one in allow],
             seconds_limit=seconds_limit,
         )
-    rows = [
-        _row(number, one, subject.names, ["tileproof", "explore", kernel, *words], out)
-        for number, one in enumerate(result.defects, 1)
-    ]
+        first = _read(given[0]) if given else "early"
+        wrong = subject.launch.wrong_values(Schedule.parse(first))
+    command = ["tileproof", "explore", kernel, *words]
+    rows = [_row(number, one, subject.names, command, out) for number, one in enumerate(result.defects, 1)]
+    rows += [_value_row(one, first, command) for one in wrong]
+    failed = result.failed or bool(wrong)
     if as_json:
-        verdict = "defect" if result.failed else "pass"
+        verdict = "defect" if failed else "pass"
         whole = {
             "verdict": verdict, "kernel": kernel, "problem": subject.problem, "schedules": result.schedules,
             "policies": result.policies, "scheduling_points": result.points,
@@ -135,11 +131,8 @@ def explore(
         }  # fmt: skip
         print(json.dumps(whole, indent=1))
     else:
-        _print(subject.title, result, rows)
-    return DEFECT if result.failed else 0
-
-
-TUTORIAL_TILES = 2
+        _print(subject.title, result, rows, failed)
+    return DEFECT if failed else 0
 
 
 @dataclass(frozen=True)
@@ -178,19 +171,6 @@ def _kernel(
     built = build_planted(found, chosen, planted)
     one = Explored.of(found, built, case)
     return _Subject(found.title(chosen), case.as_json(), one, one.compare, one.words, one.names)
-
-
-def _tutorial(name: str, tiles: int, case_json: str | None, plant: str | None) -> _Subject:
-    from tileproof.conformance.explore.tutorials import Launched, named, problem
-    from tileproof.emulator.hang import Names
-    from tileproof.emulator.judge import differing_bits
-
-    if case_json or plant:
-        raise TileproofError("a tutorial has no cases and no planted defects", where=name)
-    one = Launched(named(name), problem(named(name), tiles))
-    return _Subject(
-        f"{name}, {tiles} tiles along K", f"{tiles} tiles along K", one, differing_bits, str, Names()
-    )
 
 
 def _read(text: str) -> str:
@@ -237,9 +217,25 @@ def _row(number: int, one: Any, names: Any, command: Sequence[str], out: str) ->
     return row
 
 
-def _print(title: str, result: Any, rows: Sequence[dict[str, Any]]) -> None:
+def _value_row(found: Any, schedule: str, command: Sequence[str]) -> dict[str, Any]:
+    """A wrong value of the first schedule as data."""
+    return {
+        "code": f"wrong-{found.kind}" if found.kind in ("value", "chain") else found.kind,
+        "place": found.place,
+        "severity": "error",
+        "places": [found.place],
+        "runs": 1,
+        "by_policy": {schedule.split(":")[0]: 1},
+        "text": "\n".join(found.lines()),
+        "schedule": schedule,
+        "preemptions": 0,
+        "replay": shlex.join([*command, "--schedule", schedule]),
+    }
+
+
+def _print(title: str, result: Any, rows: Sequence[dict[str, Any]], failed: bool) -> None:
     console = Console(highlight=False, soft_wrap=True)
-    verdict = "[bold red]DEFECT[/]" if result.failed else "[bold green]PASS[/]"
+    verdict = "[bold red]DEFECT[/]" if failed else "[bold green]PASS[/]"
     of = ", ".join(f"{number} {policy}" for policy, number in result.policies.items())
     console.print(
         f"{verdict} {title}: {result.schedules} schedules ({of}) of {result.points} scheduling points in "

@@ -103,7 +103,7 @@ def cause(chain: Chain, divergence: Divergence) -> str:
     parts = list(families(chain, tile, product)) if product else []
 
     def other_rows() -> str:
-        if product is None or product.kind != "matmul":
+        if product is None or stage.kind != "matmul":
             return ""
         return faults.operand_rows(chain, seen, product.a, product.b, product.names)
 

@@ -40,12 +40,14 @@ class Product:
 
     @staticmethod
     def of(stage: Stage, reference: Reference) -> Product | None:
-        """The product behind a matmul or rowsum stage of two inputs; None for other stages."""
-        if stage.kind not in ("matmul", "rowsum") or len(stage.inputs) != 2:
+        """The product behind a stage of two inputs that sums along their last axis; None for other stages."""
+        if stage.kind not in ("matmul", "rowsum", "accumulate") or len(stage.inputs) != 2:
             return None
         first, second = stage.inputs
+        if stage.kind == "accumulate" and not {stage.axes[n][-1] for n in stage.inputs} <= stage.contracted:
+            return None
         a, b = (reference.operands[n].value for n in (first, second))
-        return Product(stage.kind, a, b, (first, second))
+        return Product("rowsum" if stage.kind == "rowsum" else "matmul", a, b, (first, second))
 
     def value(self, columns: slice = slice(None)) -> F64:
         """The sum over `columns` of K, as [rows, cols]."""

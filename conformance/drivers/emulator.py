@@ -84,7 +84,7 @@ def run(
     launch: Launch,
     plan: KernelPlan,
     *,
-    schedule: Schedule,
+    schedule: Schedule | EmulatorSchedule,
     taps: bool = True,
     mma: Mma = "fast",
     races: bool = False,

@@ -7,15 +7,19 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from tileproof.conformance.check.run import judge
 from tileproof.conformance.drivers import emulator
 from tileproof.conformance.drivers.capture import Schedule as Moment
 from tileproof.conformance.drivers.names import PlanNames
 from tileproof.conformance.judge.compare import index
 from tileproof.conformance.judge.repeat import differing
 from tileproof.conformance.judge.rows import accumulated, judge_rows, plant_canaries
+from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.observe.observation import observe
 from tileproof.conformance.observe.tiles import Chain
-from tileproof.emulator import Finding, LaunchResult
+from tileproof.emulator import Finding as MachineReport
+from tileproof.emulator import LaunchResult
+from tileproof.emulator import Schedule as EmulatorSchedule
 from tileproof.emulator.judge import Outputs
 from tileproof.kernels.compile import Built
 from tileproof.kernels.launch import Launch
@@ -59,7 +63,16 @@ class Explored:
         names = [at.parameter for at in self.plan.observations if isinstance(at, OutputObservation)]
         return result, {name: buffers[name].numpy() for name in names}
 
-    def words(self, finding: Finding) -> str:
+    def wrong_values(self, schedule: Moment | EmulatorSchedule) -> list[Finding]:
+        """What `check` finds wrong with the values of one launch, stage by stage; the machine's findings are
+        what is explored.
+        """
+        seen = emulator.run(self.fresh(), self.plan, schedule=schedule)
+        found = judge(self.plan, self.inputs, seen, None).findings
+        stopped = any(one.kind == "machine" for one in found)
+        return [] if stopped else found
+
+    def words(self, finding: MachineReport) -> str:
         """A finding with its place and, of a hang or a race, its cause in the plan's names."""
         head, place = str(finding).split("\n")[:2]
         cause = emulator.in_words(self.plan, finding, self.dynamic)[1:]

@@ -12,7 +12,7 @@ from tileproof.conformance.observe.captures import captured, parts_of, publicati
 from tileproof.conformance.observe.finding import Finding
 from tileproof.spec.plan import Barrier, KernelPlan, OutputObservation
 from tileproof.spec.problems import problem_type
-from tileproof.spec.problems.base import TileCoord, tiling_of
+from tileproof.spec.problems.base import tiling_of
 
 
 def machine_findings(plan: KernelPlan, inputs: Any, observed: RunResult, build: str) -> list[Finding]:
@@ -153,7 +153,7 @@ def _first_unpublished(
     groups = problem.groups(inputs, tiling) if group is None else [group]
     watched = sorted(captured(plan), key=lambda at: list(problem.stages).index(at.stage))
     seen = {
-        (at, place.coord, place.part)
+        (at, place.coord.group, place.coord.cta, place.k_block, place.part)
         for at in watched
         for capture in observed.captures
         if (place := publication(plan, inputs, at, capture)) is not None
@@ -167,9 +167,7 @@ def _first_unpublished(
                     continue
                 for part in range(parts_of(at)):
                     missing = [
-                        rank
-                        for rank in range(plan.cluster)
-                        if (at, TileCoord(one, rank, k_block), part) not in seen
+                        rank for rank in range(plan.cluster) if (at, one, rank, k_block, part) not in seen
                     ]
                     if missing:
                         note = _never(barrier, k_block, part, parts_of(at), missing)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -27,10 +27,13 @@ LBO, SBO = 16, 1024
 
 @dataclass(frozen=True)
 class Publication:
-    """Where in the walk a capture belongs: its tile, and which part of the stage's columns it holds."""
+    """Where in the walk a capture belongs: its tile, which part of the stage's columns it holds, and the
+    k-block that the barrier's phase is of (None: the barrier completes once).
+    """
 
     coord: TileCoord
     part: int
+    k_block: int | None
 
 
 def captured(plan: KernelPlan) -> list[Captured]:
@@ -48,11 +51,12 @@ def publication(plan: KernelPlan, inputs: Any, at: Captured, capture: Capture) -
     if capture.tile != at.tile or (capture.data.ndim == 2) != isinstance(at, TmemObservation):
         return None
     barrier, parts = plan.barrier(at.barrier), parts_of(at)
-    k_block, part = divmod(capture.phase * barrier.stages + capture.stage, parts)
+    number, part = divmod(capture.phase * barrier.stages + capture.stage, parts)
     problem, cluster = problem_type(plan.problem), plan.cluster_of(capture.cta)
     group = problem.group_at(inputs, tiling_of(plan), cluster)
-    walked = barrier.per_k_block
-    return Publication(TileCoord(group, capture.cluster_rank, k_block if walked else None), part)
+    k_block = number if barrier.per_k_block else None
+    walked = problem.walked in problem.stages[at.stage].tile
+    return Publication(TileCoord(group, capture.cluster_rank, k_block if walked else None), part, k_block)
 
 
 def captured_tiles(
@@ -65,7 +69,10 @@ def captured_tiles(
     problem, tiling = problem_type(plan.problem), tiling_of(plan)
     stages = {at.stage: at for at in captured(plan)}
     for stage, at in stages.items():
+        once = problem.walked not in problem.stages[stage].tile and plan.barrier(at.barrier).per_k_block
         for group in problem.groups(inputs, tiling):
+            if once and not problem.k_blocks(inputs, tiling, group):
+                continue  # nothing is ever published
             for coord in coordinates(problem, inputs, tiling, stage, group):
                 rows, cols = region(problem, inputs, tiling, stage, coord)
                 empty[stage, coord] = _unwritten(plan, at, coord, rows, cols)
@@ -76,9 +83,13 @@ def captured_tiles(
             place = publication(plan, inputs, at, capture)
             if place is None:
                 continue
-            if (at.stage, place.coord) not in empty:
-                findings.append(_surplus(plan, at, place.coord, build))
+            last = problem.k_blocks(inputs, tiling, place.coord.group) - 1
+            if place.k_block is not None and place.k_block > last:
+                coord = replace(place.coord, k_block=place.k_block)
+                findings.append(_surplus(plan, at, coord, build))
                 continue
+            if place.coord.k_block is None and place.k_block not in (None, last):
+                continue  # a part of the sum
             _fill(plan, at, capture, place, empty[at.stage, place.coord])
     return list(empty.values()), findings
 

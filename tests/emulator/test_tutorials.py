@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tileproof.conformance.explore import tutorials
-from tileproof.emulator import Module, Schedule
+from tileproof.emulator import LaunchResult, Schedule
+from tileproof.kernels.launch import Launch, Struct, TensorMapSpec
 
+from tests.kit import tutorials
 from tests.kit.paths import ROOT
 
 POLICIES = ("early", "late", "random")
@@ -19,10 +22,10 @@ POLICIES = ("early", "late", "random")
 @pytest.mark.parametrize("tutorial", tutorials.TUTORIALS, ids=lambda t: t.source[:2])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_exact_product(tutorial: tutorials.Tutorial, policy: str) -> None:
-    problem = tutorials.problem(tutorial, 2, 7, 2.0, -1.0)
+    problem = tutorials.product(tutorial, 2, 7, 2.0, -1.0)
     d, result = tutorials.run(tutorial, problem, Schedule(policy, seed=3))  # type: ignore[arg-type]
     assert not result.errors
-    np.testing.assert_array_equal(d, problem.expected)
+    np.testing.assert_array_equal(d, tutorials.expected(problem))
     # The tutorials read TMEM without tcgen05.wait::ld: remarked on, not an error.
     assert {f.code for f in result.findings if f.severity == "note"} == {"tmem-ld-not-waited"}
     assert {f.severity for f in result.findings} == {"note"}
@@ -30,9 +33,9 @@ def test_exact_product(tutorial: tutorials.Tutorial, policy: str) -> None:
 
 @pytest.mark.parametrize("tutorial", tutorials.TUTORIALS[:2], ids=lambda t: t.source[:2])
 def test_exact_mode_agrees_on_integers(tutorial: tutorials.Tutorial) -> None:
-    problem = tutorials.problem(tutorial, 1, 11, 1.0, 0.0)
+    problem = tutorials.product(tutorial, 1, 11, 1.0, 0.0)
     d, _ = tutorials.run(tutorial, problem, mma="exact")
-    np.testing.assert_array_equal(d, problem.expected)
+    np.testing.assert_array_equal(d, tutorials.expected(problem))
 
 
 @settings(max_examples=15, deadline=None)
@@ -47,10 +50,10 @@ def test_exact_mode_agrees_on_integers(tutorial: tutorials.Tutorial) -> None:
 def test_products_of_any_depth(
     tutorial: tutorials.Tutorial, tiles_k: int, seed: int, alpha: float, beta: float, policy: str
 ) -> None:
-    problem = tutorials.problem(tutorial, tiles_k, seed, alpha, beta)
+    problem = tutorials.product(tutorial, tiles_k, seed, alpha, beta)
     d, result = tutorials.run(tutorial, problem, Schedule(policy, seed))  # type: ignore[arg-type]
     assert not result.errors
-    np.testing.assert_array_equal(d, problem.expected)
+    np.testing.assert_array_equal(d, tutorials.expected(problem))
 
 
 FINDINGS = ROOT / "docs" / "findings.md"
@@ -72,61 +75,56 @@ def written_up() -> set[tuple[str, str, str]]:
 @pytest.mark.parametrize("tiles_k", [2, 3])
 def test_every_finding_is_written_up(tutorial: tutorials.Tutorial, tiles_k: int) -> None:
     number = tutorial.source[:2]
-    launch = tutorials.Launched(tutorial, tutorials.problem(tutorial, tiles_k, 7, 2.0, -1.0))
+    inputs = tutorials.product(tutorial, tiles_k, 7, 2.0, -1.0)
     found = {
         (number, finding.severity, finding.code)
         for schedule in (*EXPLORED, lapped(tutorial))
-        for finding in launch(schedule=schedule, races=True)[0].distinct
+        for finding in tutorials.run(tutorial, inputs, schedule, races=True)[1].distinct
     }
     assert found == {row for row in written_up() if row[0] == number}
 
 
-def test_tutorial_01_with_its_proxy_fence(monkeypatch: pytest.MonkeyPatch) -> None:
-    tutorial = tutorials.TUTORIALS[0]
-    planted(tutorial, "bar.sync \t0;", "fence.proxy.async.shared::cta;\nbar.sync \t0;", monkeypatch)
-    _, result = tutorials.run(tutorial, tutorials.problem(tutorial, 2), races=True)
+def test_tutorial_01_with_its_proxy_fence() -> None:
+    result = planted(1, 2, "bar.sync \t0;", "fence.proxy.async.shared::cta;\nbar.sync \t0;", races=True)
     assert {finding.code for finding in result.errors} == {"race-tmem-released"}
 
 
-def planted(tutorial: tutorials.Tutorial, find: str, replace: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes `tutorials.compiled` return the tutorial with every `find` in its PTX replaced."""
-    text = tutorials.ptx_of(tutorial).read_text()
-    assert find in text
-    module = Module.from_ptx(text.replace(find, replace))
-    monkeypatch.setattr(tutorials, "compiled", lambda _: module)
+def planted(number: int, tiles_k: int, find: str, replace: str, **how: Any) -> LaunchResult:
+    """A tutorial's launch with every `find` in its PTX replaced."""
+    tutorial = tutorials.TUTORIALS[number - 1]
+    inputs = tutorials.product(tutorial, tiles_k, 0, 1.0, 0.0)
+    launch = tutorials.launch_of(tutorial, inputs, find, replace)
+    return tutorials.run(tutorial, inputs, launch=launch, **how)[1]
 
 
-def test_a_kernel_that_never_frees_tmem_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    tutorial = tutorials.TUTORIALS[1]
-    planted(tutorial, "tcgen05.dealloc.cta_group::1", "// tcgen05.dealloc.cta_group::1", monkeypatch)
-    _, result = tutorials.run(tutorial, tutorials.problem(tutorial, 1, 0, 1.0, 0.0))
+def test_a_kernel_that_never_frees_tmem_is_found() -> None:
+    result = planted(2, 1, "tcgen05.dealloc.cta_group::1", "// tcgen05.dealloc.cta_group::1")
     assert [f.code for f in result.errors] == ["tmem-leak"]
 
 
-def test_a_commit_of_the_wrong_pair_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    tutorial = tutorials.TUTORIALS[1]
-    planted(tutorial, "tcgen05.commit.cta_group::1", "// tcgen05.commit.cta_group::1", monkeypatch)
-    _, result = tutorials.run(tutorial, tutorials.problem(tutorial, 1, 0, 1.0, 0.0))
-    (hang,) = result.errors
+def test_a_commit_of_the_wrong_pair_hangs() -> None:
+    (hang,) = planted(2, 1, "tcgen05.commit.cta_group::1", "// tcgen05.commit.cta_group::1").errors
     assert hang.code == "hang"
     assert all(w.barrier is not None and w.pending == 1 for w in hang.waiting if "mbarrier" in w.waits_for)
     assert any(w.barrier is not None for w in hang.waiting)
 
 
-def test_a_wrong_swizzle_of_one_operand_gives_a_wrong_product(monkeypatch: pytest.MonkeyPatch) -> None:
+def unswizzled(launch: Launch) -> Launch:
+    """The launch with a tensor map of A that does not swizzle."""
+    params = []
+    for one in launch.params:
+        if isinstance(one, Struct) and one.name == "A_atom":
+            (at, spec), *rest = one.fields
+            assert isinstance(spec, TensorMapSpec) and spec.swizzle == "128B"
+            one = replace(one, fields=((at, replace(spec, swizzle="none")), *rest))
+        params.append(one)
+    return replace(launch, params=tuple(params))
+
+
+def test_a_wrong_swizzle_of_one_operand_gives_a_wrong_product() -> None:
     tutorial = tutorials.TUTORIALS[1]
-    atom = tutorials._atom
-
-    def unswizzled(buffer: tutorials.Buffer, columns: int, rows: int) -> bytes:
-        if buffer.name != "A":
-            return atom(buffer, columns, rows)
-        extent, inner = buffer.numpy().shape
-        return tutorials.TensorMap.tiled(
-            buffer, shape=(inner, extent), strides=(2 * inner,), box=(columns, rows), swizzle="none"
-        ).encode() + bytes(128)
-
-    monkeypatch.setattr(tutorials, "_atom", unswizzled)
-    problem = tutorials.problem(tutorial, 1, 0, 1.0, 0.0)
-    d, result = tutorials.run(tutorial, problem)
+    inputs = tutorials.product(tutorial, 1, 0, 1.0, 0.0)
+    launch = unswizzled(tutorials.launch_of(tutorial, inputs))
+    d, result = tutorials.run(tutorial, inputs, launch=launch)
     assert not result.errors
-    assert (d != problem.expected).mean() > 0.5
+    assert (d != tutorials.expected(inputs)).mean() > 0.5

@@ -57,6 +57,7 @@ ROOMS = {
         "emulator",
     ),
     "explore": (
+        "conformance.check",
         "conformance.drivers",
         "conformance.observe",
         "conformance.judge",

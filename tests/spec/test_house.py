@@ -103,7 +103,6 @@ SHARED = {
     "Place": "of an edit; of a tile",
     "Row": "of the synchronisation catalogue; of the instruction table",
     "Mutant": "a kernel's; a synchronisation mutant",
-    "Gemm": "the problem; a tutorial's sizes",
     "Inputs": "of each problem: chosen by the problem's folder",
 }
 

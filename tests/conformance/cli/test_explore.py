@@ -123,6 +123,16 @@ def test_a_tutorial_of_nvidia_whose_slow_warp_is_lapped() -> None:
         explored("tutorial-02", "--plant", "q-not-waited-for")
 
 
+def test_the_values_of_the_first_schedule_are_judged_tile_by_tile() -> None:
+    """The same wrong tile under every schedule: no output depends on the schedule."""
+    few = ("--plant", "rope-not-multiplied", "--schedules", "2", "--no-races")
+    code, result = explored("head128-part0", *few)
+    assert code == 1 and result["verdict"] == "defect"
+    first = next(one for one in result["findings"] if one["code"] == "wrong-value")
+    assert first["place"].startswith("stage P, token 0, CTA") and "expected:" in first["text"]
+    assert explored(*shlex.split(first["replay"])[2:])[0] == 1
+
+
 @pytest.mark.parametrize(
     "args",
     [

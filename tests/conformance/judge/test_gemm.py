@@ -8,18 +8,25 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from tileproof.conformance.explore import tutorials
+from tileproof.conformance.check.run import judge
+from tileproof.conformance.drivers import emulator
+from tileproof.conformance.drivers.capture import MachineFinding, RunResult, Schedule
 from tileproof.conformance.judge.compare import compare
+from tileproof.conformance.observe.observation import observe
 from tileproof.conformance.observe.tiles import Chain, StageTile
+from tileproof.kernels.tutorials import plan_of, targets
 from tileproof.reference.evaluate import Evaluation
 from tileproof.spec.arithmetic import BF16
 from tileproof.spec.arithmetic.bound import BOUND
 from tileproof.spec.arithmetic.exact import EXACT
 from tileproof.spec.arithmetic.rounded import Rounded
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.problems.base import Tiling
+from tileproof.spec.plan import KernelPlan
+from tileproof.spec.problems.base import Tiling, tiling_of
 from tileproof.spec.problems.gemm.inputs import Inputs, validate
 from tileproof.spec.problems.gemm.problem import GEMM, GEMM_BIAS, Gemm
+
+from tests.kit import tutorials
 
 SMALL = Tiling(16, 4, (("M", 8, 2), ("N", 4, 2)))
 
@@ -127,11 +134,6 @@ def test_inputs_that_do_not_fit_are_refused() -> None:
         validate(inputs, {"K": 32})
 
 
-def tiling(tutorial: tutorials.Tutorial) -> Tiling:
-    x, y, _ = tutorial.cluster
-    return Tiling(64, x * y, (("M", 128, x), ("N", 256, y)))
-
-
 def tiles_of(chain: Chain, D: np.ndarray) -> list[StageTile]:
     """D as the tiles of its CTAs."""
     found = []
@@ -145,13 +147,12 @@ def tiles_of(chain: Chain, D: np.ndarray) -> list[StageTile]:
 
 @pytest.mark.parametrize("tutorial", tutorials.TUTORIALS, ids=lambda one: one.name)
 def test_the_tutorials_are_judged_tile_by_tile(tutorial: tutorials.Tutorial) -> None:
-    gemm = tutorials.problem(tutorial, 2 if tutorial.number < 3 else 1, seed=3, alpha=1.3, beta=-0.7)
-    gemm = replace(gemm, a=(gemm.a * np.float16(0.37)).astype(np.float16))
-    D, result = tutorials.run(tutorial, gemm)
+    inputs = tutorials.product(tutorial, 2 if tutorial.number < 3 else 1, seed=3, alpha=1.3, beta=-0.7)
+    inputs = replace(inputs, A=(inputs.A * np.float16(0.37)).astype(np.float16))
+    D, result = tutorials.run(tutorial, inputs)
     assert not [one for one in result.findings if one.severity == "error"]
-    inputs = Inputs(gemm.a, gemm.b, gemm.c, alpha=gemm.alpha, beta=gemm.beta)
     validate(inputs, {"M": tutorial.step_m, "N": tutorial.step_n, "K": 64})
-    chain = Chain(inputs, problem=GEMM, tiling=tiling(tutorial))
+    chain = Chain(inputs, problem=GEMM, tiling=tiling_of(plan_of(tutorial)))
     tiles = tiles_of(chain, D)
     assert len(tiles) == tutorial.cluster[0] * tutorial.cluster[1]
     result_of = compare(chain, tiles)
@@ -159,7 +160,64 @@ def test_the_tutorials_are_judged_tile_by_tile(tutorial: tutorials.Tutorial) -> 
     # One CTA's tile with the product of one step along K missing: that tile, and no other.
     wrong = D.copy()
     victim = tiles[-1]
-    lost = gemm.a[victim.rows, :16].astype(float) @ gemm.b[victim.cols, :16].astype(float).T
-    wrong[victim.rows, victim.cols] -= (gemm.alpha * lost).astype(np.float32)
+    lost = inputs.A[victim.rows, :16].astype(float) @ inputs.B[victim.cols, :16].astype(float).T
+    wrong[victim.rows, victim.cols] -= (inputs.alpha * lost).astype(np.float32)
     (divergence,) = compare(chain, tiles_of(chain, wrong)).divergences
     assert divergence.tile.coord == victim.coord
+
+
+def launched(tutorial: tutorials.Tutorial, tiles_k: int) -> tuple[KernelPlan, Inputs, RunResult]:
+    """A product of several clusters on the tutorial, with everything that its plan observes."""
+    m, n = tutorial.step_m * 2, tutorial.step_n
+    rng = np.random.default_rng(5)
+    A, B, C = (rng.standard_normal(shape) for shape in ((m, 64 * tiles_k), (n, 64 * tiles_k), (m, n)))
+    inputs = Inputs(A.astype(np.float16), B.astype(np.float16), C.astype(np.float32), None, 1.3, -0.7)
+    target = targets()[tutorial.name]
+    launch = target.launch(inputs, target.build(target.variants[0]))
+    plan = plan_of(tutorial)
+    return plan, inputs, emulator.run(launch, plan, schedule=Schedule("late"))
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_the_accumulator_is_seen_in_tensor_memory(number: int) -> None:
+    """Of each CTA, after the last k-block: a part of the sum is no tile."""
+    tutorial = tutorials.TUTORIALS[number - 1]
+    plan, inputs, seen = launched(tutorial, 2)
+    tiles = [tile for tile in observe(plan, inputs, seen, "production").tiles if tile.stage == "product"]
+    assert len(tiles) == 2 * plan.cluster and all(tile.written.all() for tile in tiles)
+    exact = inputs.A.astype(np.float64) @ inputs.B.astype(np.float64).T
+    for tile in tiles:
+        assert np.allclose(tile.value, exact[tile.rows, tile.cols], rtol=0, atol=1e-3)
+    assert judge(plan, inputs, seen, None).findings == []
+
+
+def test_a_wrong_accumulator_is_the_finding_and_not_what_is_made_of_it() -> None:
+    """One CTA's accumulator lacks a step along K, and so does D: product is wrong, D is right of it."""
+    tutorial = tutorials.TUTORIALS[2]
+    plan, inputs, seen = launched(tutorial, 1)
+    victim = next(c for c in seen.captures if c.cta == (5, 2, 0))
+    rows, cols = slice(5 * 128, 6 * 128), slice(2 * 256, 3 * 256)
+    lost = inputs.A[rows, 16:32].astype(np.float64) @ inputs.B[cols, 16:32].astype(np.float64).T
+    value = victim.data.view(np.float32).copy()
+    value[:, :256] -= lost.astype(np.float32)
+    D = seen.outputs["D"].values.copy()
+    assert inputs.C is not None
+    own = inputs.alpha * value[:, :256].astype(np.float64) + inputs.beta * inputs.C[rows, cols]
+    D[rows, cols] = own.astype(np.float32)
+    captures = tuple(replace(c, data=value.view(np.uint32)) if c is victim else c for c in seen.captures)
+    outputs = {"D": replace(seen.outputs["D"], values=D)}
+    wrong = replace(seen, captures=captures, outputs=outputs)
+    first, *rest = judge(plan, inputs, wrong, None).findings
+    # The cluster at (1, 0), in it the CTA at (1, 2): rank 1 + 4 * 2.
+    assert (first.kind, first.stage, first.group, first.cta) == ("value", "product", 1, 9)
+    assert "columns 16..31" in first.cause and "missing" in first.cause
+    assert [(one.kind, one.stage, one.group, one.cta) for one in rest] == [("chain", "D", 1, 9)]
+    assert "cluster tile 1, CTA 9" in first.place
+
+
+def test_a_finding_of_the_machine_names_the_cta_of_a_cluster_in_two_dimensions() -> None:
+    tutorial = tutorials.TUTORIALS[2]
+    plan, inputs, seen = launched(tutorial, 1)
+    fault = MachineFinding("error", "out-of-bounds", "a store past D", cta=(5, 2, 0), warp=1)
+    (found,) = judge(plan, inputs, replace(seen, findings=(fault,)), None).findings
+    assert (found.group, found.cta, found.unit) == (1, 9, "cluster tile")

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.explore import tutorials
 from tileproof.emulator import LaunchResult, Schedule
 from tileproof.kernels.registry import kernel
 from tileproof.spec.problems.sparse_mla_bwd.case import one_token
+
+from tests.kit import tutorials
 
 LATE = Schedule("late")
 
@@ -21,8 +22,8 @@ def codes(result: LaunchResult) -> set[str]:
 
 @pytest.mark.parametrize("tutorial", tutorials.TUTORIALS, ids=lambda t: t.source[:2])
 def test_the_tutorials_leave_nothing_over(tutorial: tutorials.Tutorial) -> None:
-    launch = tutorials.Launched(tutorial, tutorials.problem(tutorial, 2, 7, 2.0, -1.0))
-    assert codes(launch(schedule=LATE, strict=True)[0]) == {"tmem-ld-not-waited"}
+    inputs = tutorials.product(tutorial, 2, 7, 2.0, -1.0)
+    assert codes(tutorials.run(tutorial, inputs, LATE, strict=True)[1]) == {"tmem-ld-not-waited"}
 
 
 @pytest.mark.parametrize("name", ["head128", "head128-part0"])

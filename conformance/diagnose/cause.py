@@ -11,6 +11,9 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 from tileproof.conformance.diagnose.faults import Family, Product, families, whole_tiles
+from tileproof.conformance.diagnose.moved import explain_moved
+from tileproof.conformance.diagnose.steps import Deviation
+from tileproof.conformance.diagnose.stores import explain_stores
 from tileproof.conformance.judge.compare import Divergence
 from tileproof.conformance.judge.patterns import arrangement, permutation_words
 from tileproof.conformance.observe.finding import Finding, Kind
@@ -107,6 +110,7 @@ def cause(chain: Chain, divergence: Divergence) -> str:
             return ""
         return faults.operand_rows(chain, seen, product.a, product.b, product.names)
 
+    deviation = Deviation.of(chain, seen, reference)
     for region in regions(wrong):
         part_of_slots = region[1].size < wrong.shape[1]
         verdict = (
@@ -114,13 +118,18 @@ def cause(chain: Chain, divergence: Divergence) -> str:
             or (other_rows() if part_of_slots else "")
             or _scaled(chain, reference.value, reference.bound, found, region)
             or (_by_columns(chain, product, parts, found, reference.bound, region) if product else "")
+            or deviation.counted(region)
         )
         if verdict:
             return verdict
     return (
-        _permuted(reference.value, reference.bound, found, axis_words(chain.problem, tile.stage))
+        (explain_moved(chain, tile, product, found, reference.bound, region) if product else "")
+        or deviation.replaced(region)
+        or explain_stores(tile, chain.inputs, found, reference.value, wrong)
+        or _permuted(reference.value, reference.bound, found, axis_words(chain.problem, tile.stage))
         or other_rows()
         or _zeros(found, wrong)
+        or _imprecise(found, reference.value, reference.bound, wrong)
     )
 
 
@@ -283,3 +292,22 @@ def _zeros(found: F64, wrong: npt.NDArray[np.bool_]) -> str:
     if np.isnan(found[wrong]).any():
         return "some wrong elements are NaN"
     return ""
+
+
+NEAR = 8.0  # times the bound: further off is no matter of rounding
+
+
+def _imprecise(found: F64, value: F64, bound: F64, wrong: npt.NDArray[np.bool_]) -> str:
+    """Whether every wrong element is only a little outside its bound, and on which side."""
+    usable = wrong & np.isfinite(bound) & (bound > 0) & np.isfinite(found)
+    if not usable.any() or not (usable == wrong).all():
+        return ""
+    with np.errstate(invalid="ignore"):
+        error = found - value
+        off = np.abs(error[wrong]) / bound[wrong]
+    if off.max() > NEAR:
+        return ""
+    low, toward = (error[wrong] < 0).mean(), (error[wrong] * value[wrong] < 0).mean()
+    side = "towards zero" if toward > 0.95 else "down" if low > 0.95 else "up" if low < 0.05 else ""
+    rounded = f": rounded {side}, not to nearest" if side else ": a rounding or a less precise operation"
+    return f"the errors are up to {off.max():.2g} times the bound{rounded}"

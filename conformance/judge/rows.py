@@ -11,6 +11,7 @@ import numpy.typing as npt
 from tileproof.conformance.drivers.capture import Output, RunResult
 from tileproof.conformance.judge.compare import StageScore, honest, score
 from tileproof.conformance.judge.patterns import arrangement
+from tileproof.conformance.judge.scattered import Contribution, explain_scatter
 from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.observe.observation import axes_of
 from tileproof.conformance.observe.tiles import F64, Chain
@@ -219,7 +220,25 @@ def _cause(
             fits = np.abs(found - value) <= bound
         if fits[np.ix_(rows, columns)].all():
             return words
-    return ""
+    word = chain.problem.words.get(chain.problem.walked, "row")
+    with np.errstate(invalid="ignore"):
+        return explain_scatter(_of_rows(chain, stage), found - sums.value, sums.bound(), wrong, word)
+
+
+def _of_rows(chain: Chain, stage: str) -> list[Contribution]:
+    """What each tile row adds, and where to."""
+    problem, block = chain.problem, chain.tiling.block
+    found = []
+    for coord, value, _ in _contributions(chain, stage):
+        first = (coord.k_block or 0) * block
+        index, live = (
+            x[first : first + block] for x in problem.rows(chain.inputs, chain.tiling, coord.group, stage)
+        )
+        found += [
+            Contribution(slot, int(index[slot]) if live[slot] else -1, value[slot].astype(np.float64))
+            for slot in range(len(index))
+        ]
+    return found
 
 
 def _scatter_faults(chain: Chain, stage: str, sums: RowSums) -> Iterator[tuple[str, F64, F64]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from tileproof.conformance.check.property import drawn, edge_trials
@@ -15,6 +15,7 @@ from tileproof.conformance.drivers.capture import RunResult, Schedule
 from tileproof.conformance.drivers.emulator import EmulatorDriver
 from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.observe.observation import observe
+from tileproof.conformance.observe.tiles import StageTile
 from tileproof.conformance.problems.generators import small
 from tileproof.kernels.compile import Built
 from tileproof.kernels.launch import Launch
@@ -170,19 +171,22 @@ def _first_difference(base: Original, number: int, seen: RunResult | None) -> st
         {tile.key: tile for tile in observe(plan, inputs, one, "production").tiles}
         for one in (driver.first, seen)
     )
-    wrong = set()
+    wrong, missing = set(), set()
     for key, tile in was.items():
         other = now.get(key)
-        if other is None or not _equal(tile.value, other.value) or not _equal(tile.written, other.written):
+        if other is None or not (other.written | ~tile.written).all():
+            missing.add(key[0])
+        if other is not None and not _equal(tile, other):
             wrong.add(key[0])
-    for name in problem_type(plan.problem).stages:
-        if name in wrong:
-            return name
-    return ""
+    stages = problem_type(plan.problem).stages
+    # A launch that was stopped lacks the tiles of every stage that had not come yet.
+    return next((name for them in (wrong, missing) for name in stages if name in them), "")
 
 
-def _equal(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
-    return a.shape == b.shape and a.tobytes() == b.tobytes()
+def _equal(a: StageTile, b: StageTile) -> bool:
+    """Whether what both wrote has the same bits, and the second wrote nothing that the first did not."""
+    both = a.written & b.written
+    return a.value[both].tobytes() == b.value[both].tobytes() and not (b.written & ~a.written).any()
 
 
 def built_with(base: Original, ptx: str) -> Built:

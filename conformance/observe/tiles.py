@@ -179,6 +179,12 @@ class Chain(Evaluation):
             index.append(slice(None) if wanted is None else slice(wanted.start - first, wanted.stop - first))
         return self.m.part(term, tuple(index)) if index else term
 
+    def value_of(self, name: str, coord: TileCoord) -> F64:
+        """A tile in f32, as the kernel had it where it was seen."""
+        at = self.span(name, coord.group, *self.region(name, coord))
+        value: F64 = self.earlier(name, coord.group, F32).value[at]
+        return value
+
     def copy_of(self, name: str, coord: TileCoord) -> F64:
         """The rounded copy of a tile that the kernel's MMAs read."""
         form = next(

@@ -30,6 +30,9 @@ class LaunchView(Protocol):
     def copy_of(self, name: str, coord: TileCoord) -> F64:
         """The rounded copy of a tile that the kernel's MMAs read."""
 
+    def value_of(self, name: str, coord: TileCoord) -> F64:
+        """A tile in f32, as the kernel had it where it was seen."""
+
 
 @dataclass(frozen=True)
 class WrongTile:

@@ -84,6 +84,7 @@ def _under(launched: LaunchView, tile: WrongTile, changes: Mapping[str, Operands
 
 def _softmax(launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:
     lse, mask = (tile.operands[name] for name in ("lse", "mask"))
+    P = tile.operands["P"].value
     factor = launched.inputs.problem.sm_scale
     yield from _under(
         launched,
@@ -94,15 +95,17 @@ def _softmax(launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:
             "sm_scale is missing": {"sm_scale": 1.0},
             "sm_scale is applied twice": {"sm_scale": factor * factor},
             "lse is taken as a natural logarithm": {"lse": lse.value * LOG2_E},
+            "P is taken as 0: its load from tensor memory was lost": {"P": np.zeros_like(P)},
             "lse is not subtracted": {"lse": np.zeros_like(lse.value)},
             "lse is that of the neighbouring head": {"lse": _neighbours(lse.value)},
             "lse is rounded to bf16": {"lse": round_bf16(lse.value)},
+            **{f"lse is that of {words}": {"lse": other} for words, other in _moved(lse.value)},
         },
     )
 
 
 def _gradient(launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:
-    delta = tile.operands["delta"].value
+    delta, dP = (tile.operands[name].value for name in ("delta", "dP"))
     p = launched.inputs.problem
     yield from _under(
         launched,
@@ -115,8 +118,20 @@ def _gradient(launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:
             "sm_scale is applied twice": {"sm_scale": p.sm_scale * p.sm_scale},
             "the scale is 1 / sqrt(d_qk), not sm_scale": {"sm_scale": p.d_qk**-0.5},
             "it is made from the bf16 copy of S": {"S": launched.copy_of("S", tile.coord)},
+            "dP is taken as 0: its load from tensor memory was lost": {"dP": np.zeros_like(dP)},
+            "P stands in the place of dP: its load from tensor memory was lost, or is that of P": {
+                "dP": launched.value_of("P", tile.coord)
+            },
+            **{f"delta is that of {words}": {"delta": other} for words, other in _moved(delta)},
         },
     )
+
+
+def _moved(heads: F64) -> Iterator[tuple[str, F64]]:
+    """The value of a head so many further, for each head; in the same CTA."""
+    for step in (1, 2, 4, 8, 16, 32):
+        yield f"the head {step} further", np.roll(heads, -step)
+        yield f"the head {step} before", np.roll(heads, step)
 
 
 def _neighbours(heads: F64) -> F64:

@@ -1,0 +1,125 @@
+"""Operands from elsewhere: a part of one was read, or loaded, from other rows or columns of the same array.
+
+The array is what the problem has of that operand: the rows of every group and CTA one after another. A
+candidate is found by the first wrong row and must then explain nearly all in the same way: those at the
+edge of a tile in shared memory read what lies behind it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from tileproof.conformance.diagnose.faults import COLUMN_TILE, Product
+from tileproof.conformance.diagnose.steps import Region
+from tileproof.conformance.observe.tiles import Chain, StageTile
+from tileproof.spec.problems.base import TileCoord
+from tileproof.spec.problems.faults import F64
+
+AGREE = 0.75  # of the wrong rows must be explained
+VECTOR = 8  # elements of a 16-byte access
+
+
+def explain_moved(
+    chain: Chain, tile: StageTile, product: Product, found: F64, bound: F64, region: Region
+) -> str:
+    """Words for the operand that came from elsewhere; "" when none explains the wrong rows (region[0])."""
+    if product.kind not in ("matmul", "rowsum"):
+        return ""
+    for side, name in enumerate(product.names):
+        if product.kind == "matmul" and side == 1:
+            continue  # rows of the second operand are the tile's columns: `Faults.operand_rows` asks for them
+        pool, first = _pool(chain, tile, name)
+        if pool is not None and np.isfinite(pool).all():
+            words = _explained(product, side, pool, first, found, bound, region)
+            if words:
+                return words
+    return ""
+
+
+def _pool(chain: Chain, tile: StageTile, name: str) -> tuple[F64 | None, int]:
+    """All rows of an operand, and where those of the tile begin among them."""
+    parts, first, rows = [], -1, 0
+    for group in chain.problem.groups(chain.inputs, chain.tiling):
+        for cta in range(chain.tiling.ctas):
+            coord = TileCoord(group, None if tile.coord.cta is None else cta, tile.coord.k_block)
+            if tile.coord.k_block is not None:
+                if chain.problem.k_blocks(chain.inputs, chain.tiling, group) == 0:
+                    continue
+                coord = TileCoord(group, coord.cta, 0)
+            region = chain.region(tile.stage, coord)
+            value: F64 = chain.operands(tile.stage, coord, *region)[name].value
+            if (group, coord.cta) == (tile.coord.group, tile.coord.cta):
+                first = rows
+            parts.append(value)
+            rows += value.shape[0]
+            if tile.coord.cta is None:
+                break
+    if first < 0 or len({part.shape[1] for part in parts}) != 1:
+        return None, 0
+    return np.concatenate(parts), first
+
+
+def _pieces(length: int, rowsum: bool) -> Iterator[slice]:
+    """Parts of the summed axis that one load may bring: all, halves, column tiles."""
+    yield slice(0, length)
+    widths = [length // 2] if rowsum and length % (2 * VECTOR) == 0 else []
+    for width in (*widths, COLUMN_TILE):
+        if length % width == 0 and width < length:
+            yield from (slice(k, k + width) for k in range(0, length, width))
+
+
+def _explained(
+    product: Product, side: int, pool: F64, first: int, found: F64, bound: F64, region: Region
+) -> str:
+    rows = region[0]
+    length, rowsum = pool.shape[1], product.kind == "rowsum"
+    flat = pool.ravel()
+    for piece in _pieces(length, rowsum):
+        width = piece.stop - piece.start
+        rest = found - (product.value() - product.value(piece))
+        own = (first + rows) * length + piece.start
+        unit = VECTOR if rowsum else COLUMN_TILE
+        # Where the first wrong row's elements may begin, in units of one access.
+        starts = np.arange(own[0] % unit, flat.size - width + 1, unit)
+        windows = np.lib.stride_tricks.sliding_window_view(flat, width)[starts]
+        fits = starts[_fit(product, side, piece, windows, rest[rows[0]], bound[rows[0]], rows[0])]
+        for start in sorted(fits.tolist(), key=lambda at: abs(at - int(own[0]))):
+            off = start - int(own[0])
+            moved = own + off
+            if off == 0 or moved.min() < 0 or moved.max() + width > flat.size:
+                continue
+            fitting = sum(
+                bool(_fit(product, side, piece, flat[at : at + width][None], rest[row], bound[row], row)[0])
+                for at, row in zip(moved.tolist(), rows.tolist(), strict=True)
+            )
+            if fitting >= AGREE * rows.size:
+                return _words(product.names[side], piece, length, off)
+    return ""
+
+
+def _fit(
+    product: Product, side: int, piece: slice, windows: F64, wanted: F64, bound: F64, row: int
+) -> np.ndarray:
+    """Which of the windows ``[n, width]``, in the place of the operand's row, give the wanted row."""
+    other = product.b if side == 0 else product.a
+    with np.errstate(over="ignore", invalid="ignore"):
+        if product.kind == "rowsum":
+            value = windows @ other[row, piece]
+            size = np.abs(windows) @ np.abs(other[row, piece])
+            wanted, bound = wanted[0], bound[0]
+            return np.asarray(np.abs(value - wanted) <= bound + 1e-6 * size)
+        value = windows @ other[:, piece].T
+        size = np.abs(windows) @ np.abs(other[:, piece]).T
+        return np.asarray((np.abs(value - wanted) <= bound + 1e-6 * size).all(axis=1))
+
+
+def _words(name: str, piece: slice, length: int, off: int) -> str:
+    down, right = divmod(off + length // 2, length)
+    right -= length // 2
+    where = "" if piece.stop - piece.start == length else f"columns {piece.start}..{piece.stop - 1} of "
+    told = [f"{abs(down)} row{'s' if abs(down) > 1 else ''} {'further' if down > 0 else 'before'}"] * (
+        down != 0
+    )
+    told += [f"{abs(right)} columns {'further' if right > 0 else 'before'}"] * (right != 0)
+    return f"{where}operand {name} came from {' and '.join(told)}: another address or coordinate"

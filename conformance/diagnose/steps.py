@@ -1,0 +1,268 @@
+"""Which steps of a sum of products went wrong: left out, doubled, negated, or made from other operands.
+
+A stage's products are recorded from its own formula, so that sums over keys and sums of several products are
+read alike. A step is what one MMA multiplies: 16 of the summed axis. Two things are solved for, and judged
+like everything else, within the bound of the stage:
+
+- how often each step was counted: least squares over the tile;
+- what a step's operand was, when all that is wrong lies in the space that the other operand spans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tileproof.conformance.diagnose.faults import K_STEP
+from tileproof.conformance.observe.tiles import Chain, Reference
+from tileproof.spec import numerics
+from tileproof.spec.arithmetic import Form
+from tileproof.spec.arithmetic.exact import Exact
+from tileproof.spec.problems.faults import F64, WrongTile
+
+Region = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+
+SAMPLE = 4096  # elements that counts are solved for
+SPARE = 8  # more columns than a step has, for its space to say something
+SHOWN = 4
+_COUNTS = {0: "is missing", 2: "was added twice", -1: "was subtracted", 3: "was added three times"}
+
+
+@dataclass(frozen=True)
+class Term:
+    """One product of a stage: a ``[rows, K]`` times b ``[K, cols]``, added to the first `cols` columns.
+
+    `names` are the operands', `axis` what one of K is called, `walked` whether K is walked in k-blocks.
+    """
+
+    a: F64
+    b: F64
+    names: tuple[str, str]
+    axis: str
+    walked: bool
+
+    @property
+    def title(self) -> str:
+        """The product in words."""
+        return " ".join(self.names)
+
+
+class _Recorder(Exact):
+    """Float64, and what was multiplied."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = iter(names)
+        self._known: list[tuple[Any, str]] = []
+        self.products: list[tuple[F64, F64, tuple[str, str]]] = []
+
+    def _called(self, term: Any) -> str:
+        return next((name for known, name in self._known if known is term), "")
+
+    def read(self, form: Form, x: Any) -> Any:
+        term = super().read(form, x.value if hasattr(x, "errors") else x)
+        self._known.append((term, next(self._names)))
+        return term
+
+    def transpose(self, a: F64) -> F64:
+        turned = super().transpose(a)
+        self._known.append((turned, self._called(a)))
+        return turned
+
+    def matmul(self, a: F64, b: F64) -> F64:
+        self.products.append((a, b, (self._called(a), self._called(b))))
+        return super().matmul(a, b)
+
+    def accumulate(self, total: F64, a: F64, b: F64) -> F64:
+        self.products.append((a, b, (self._called(a), self._called(b))))
+        return super().accumulate(total, a, b)
+
+
+def terms(chain: Chain, name: str, reference: Reference) -> list[Term]:
+    """The products that a stage's tile is the sum of; empty where it is not one."""
+    stage, problem = chain.stage(name), chain.problem
+    if stage.kind not in ("matmul", "accumulate", "scatter"):
+        return []
+    recorder = _Recorder(stage.inputs)
+    with np.errstate(invalid="ignore", over="ignore"):
+        total = stage.over(recorder, dict(reference.operands)).value
+        width = total.shape[1]
+        summed = np.zeros_like(total)
+        found = []
+        for a, b, names in recorder.products:
+            summed[:, : b.shape[1]] += a @ b
+            axes = set(stage.axes.get(names[0], ())) & set(stage.axes.get(names[1], ()))
+            axis = next(iter(axes), "")
+            wide = np.zeros((b.shape[0], width))
+            wide[:, : b.shape[1]] = b
+            found.append(Term(a, wide, names, problem.words.get(axis, "column"), axis == problem.walked))
+        right = np.allclose(summed, total, rtol=1e-9, atol=0, equal_nan=True)
+    return found if right else []
+
+
+@dataclass(frozen=True)
+class _Step:
+    term: Term
+    at: slice
+
+    @property
+    def value(self) -> F64:
+        return self.term.a[:, self.at] @ self.term.b[self.at]
+
+    @property
+    def where(self) -> str:
+        return f"{self.term.axis}s {self.at.start}..{self.at.stop - 1}"
+
+
+def _steps(found: list[Term]) -> list[_Step]:
+    return [
+        _Step(term, slice(k, min(k + K_STEP, term.a.shape[1])))
+        for term in found
+        for k in range(0, term.a.shape[1], K_STEP)
+    ]
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """What a tile of a sum of products has too much, and how much of that the bounds allow."""
+
+    steps: tuple[_Step, ...]
+    residual: F64
+    slack: F64
+    block: int
+
+    @staticmethod
+    def of(chain: Chain, tile: WrongTile, reference: Reference) -> Deviation:
+        """Without steps where the stage is no sum of products."""
+        with np.errstate(invalid="ignore"):
+            residual = tile.found - reference.value
+            slack = reference.bound + _rounding(tile.copy) * (np.abs(tile.found) + np.abs(reference.value))
+        steps = _steps(terms(chain, tile.stage, reference))
+        return Deviation(tuple(steps), residual, slack, chain.tiling.block)
+
+    def counted(self, region: Region) -> str:
+        """How often each step was counted, in words, when that explains the region; else ""."""
+        at = np.ix_(*region)
+        return _counted(self.steps, self.residual, self.slack, at) if self._usable(at) else ""
+
+    def replaced(self, region: Region) -> str:
+        """Which step had another operand, in words, when that explains the region; else ""."""
+        return _replaced(self, region) if self._usable(np.ix_(*region)) else ""
+
+    def _usable(self, at: Any) -> bool:
+        whole = (self.residual[at], self.slack[at])
+        return bool(self.steps) and all(np.isfinite(one).all() for one in whole)
+
+
+def _rounding(copied: bool) -> float:
+    """What one more rounding of a sum of other terms may add, relative to it."""
+    return numerics.U_BF16 if copied else numerics.gamma(64, numerics.U_F32_RZ)
+
+
+def _counted(steps: tuple[_Step, ...], residual: F64, slack: F64, at: Any) -> str:
+    values = [step.value[at] for step in steps]
+    if not all(np.isfinite(value).all() for value in values):
+        return ""
+    wanted = residual[at].ravel()
+    matrix = np.stack([value.ravel() for value in values], axis=1)
+    live = np.flatnonzero(np.abs(matrix).max(axis=0) > 0)
+    if live.size == 0 or matrix.shape[0] < 2 * live.size:
+        return ""
+    every = max(1, matrix.shape[0] // SAMPLE)
+    used = np.flatnonzero(np.abs(matrix).sum(axis=1) > 0)[::every]
+    weight = 1 / np.abs(matrix[used]).sum(axis=1)
+    scaled = matrix[used][:, live] * weight[:, None]
+    solved = np.linalg.lstsq(scaled, wanted[used] * weight, rcond=None)[0]
+    counts = np.zeros(len(steps), int)
+    if not np.isfinite(solved).all():
+        return ""
+    counts[live] = np.rint(np.clip(solved, -9, 9)).astype(int)
+    allowed = slack[at].ravel() + 64 * numerics.U_F64 * np.abs(matrix).sum(axis=1)
+    if not counts.any() or (np.abs(wanted - matrix @ counts) > allowed).any():
+        return ""
+    told = []
+    for count in sorted(set(counts[counts != 0].tolist())):
+        how = _COUNTS.get(1 + count, f"was counted {1 + count} times")
+        for title, term in {step.term.title: step.term for step in steps}.items():
+            own = [step for step, c in zip(steps, counts, strict=True) if c == count and step.term is term]
+            if own:
+                told.append(f"the contribution of {_runs(own)} to {title} {how}")
+    return "; ".join(told[:SHOWN])
+
+
+def _runs(steps: list[_Step]) -> str:
+    runs: list[list[int]] = []
+    for step in steps:
+        if runs and runs[-1][1] == step.at.start:
+            runs[-1][1] = step.at.stop
+        else:
+            runs.append([step.at.start, step.at.stop])
+    more = f" and {len(runs) - SHOWN} more" if len(runs) > SHOWN else ""
+    text = ", ".join(f"{low}..{high - 1}" for low, high in runs[:SHOWN])
+    return f"{steps[0].term.axis}s {text}{more}"
+
+
+def _groups(steps: tuple[_Step, ...], block: int) -> Iterator[list[_Step]]:
+    """Single steps; of an axis that is walked also the same step of every k-block."""
+    for step in steps:
+        yield [step]
+    for term in {id(step.term): step.term for step in steps}.values():
+        if term.walked and term.a.shape[1] > block:
+            own = [step for step in steps if step.term is term]
+            for first in range(0, block, K_STEP):
+                yield [step for step in own if step.at.start % block == first]
+
+
+def _replaced(deviation: Deviation, region: Region) -> str:
+    """What is wrong lies in the space of the operand that was right."""
+    at = np.ix_(*region)
+    wrong, allowed = deviation.residual[at], deviation.slack[at]
+    if np.linalg.norm(wrong) <= 4 * np.linalg.norm(allowed):
+        return ""
+    for group in _groups(deviation.steps, deviation.block):
+        b = np.concatenate([step.term.b[step.at] for step in group])[:, region[1]]
+        a = np.concatenate([step.term.a[:, step.at] for step in group], axis=1)[region[0]]
+        for side, other, base, matrix, limit in (
+            (0, 1, b, wrong, allowed),
+            (1, 0, a.T, wrong.T, allowed.T),
+        ):
+            if _spans(base, matrix, limit):
+                own = a if side == 0 else b.T
+                solved = own + matrix @ np.linalg.pinv(base)
+                return _other_operand(group, side, other, solved, own, region)
+    return ""
+
+
+def _spans(base: F64, matrix: F64, limit: F64) -> bool:
+    """Whether the rows of `matrix` lie in the row space of `base`, but for what `limit` allows."""
+    if base.shape[1] < base.shape[0] + SPARE or not np.isfinite(base).all():
+        return False
+    _, size, rows = np.linalg.svd(base, full_matrices=False)
+    rows = rows[size > size[0] * 1e-12] if size.size and size[0] > 0 else rows[:0]
+    left = matrix - (matrix @ rows.T) @ rows
+    return bool((np.linalg.norm(left, axis=1) <= np.linalg.norm(limit, axis=1)).all())
+
+
+def _other_operand(group: list[_Step], side: int, other: int, solved: F64, own: F64, region: Region) -> str:
+    term, name = group[0].term, group[0].term.names[side]
+    where = _runs(group)
+    text = f"{where} of operand {name} were not what the step of {term.title} read"
+    if len(group) > 1 or not np.isfinite(solved).all():
+        return text + ": its address, its layout, or what lay there"
+    whole = term.a[region[0]] if side == 0 else term.b.T[region[1]]
+    scale = np.abs(whole).max(initial=0.0)
+    if scale == 0 or np.abs(solved - own).max() <= 1e-3 * scale:
+        return text
+    close = 2e-2 * scale
+    for first in range(0, whole.shape[1] - K_STEP + 1, 8):
+        window = whole[:, first : first + K_STEP]
+        if window.shape == solved.shape and np.abs(window - solved).max() <= close:
+            return f"{text}: it read {term.axis}s {first}..{first + K_STEP - 1}"
+        for rows in (1, 8, 16, 32, -1, -8, -16, -32):
+            moved = np.roll(window, -rows, axis=0)
+            known = slice(0, -rows) if rows > 0 else slice(-rows, None)
+            if moved.shape == solved.shape and np.abs(moved - solved)[known].max(initial=np.inf) <= close:
+                return f"{text}: it read {term.axis}s {first}..{first + K_STEP - 1}, {rows:+d} rows away"
+    return text + ": its address, its layout, or what lay there"

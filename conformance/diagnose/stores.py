@@ -1,0 +1,59 @@
+"""Lost and misplaced stores: whole vectors of elements that hold something else, in some rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from tileproof.conformance.observe.tiles import StageTile
+from tileproof.spec.problems.faults import F64, Mask
+
+VECTORS = (8, 4)  # elements of one store, the widest first
+LEAST = 4  # vectors that must be wrong
+FULL = 0.6  # of a wrong vector's elements are wrong: what was there before may be right by chance
+
+
+def explain_stores(tile: StageTile, inputs: Any, found: F64, expected: F64, wrong: Mask) -> str:
+    """Words when what is wrong are whole vectors beside right ones: another vector of the tile, data that lay
+    there before, or zeros; "" otherwise.
+    """
+    rows, cols = wrong.shape
+    for width in VECTORS:
+        if cols % width or tile.value.dtype.itemsize * width > 16:
+            continue
+        vectors = wrong.reshape(rows, cols // width, width)
+        hit = vectors.any(axis=2)
+        if hit.all() or hit.sum() < LEAST or vectors[hit].mean() < FULL:
+            continue
+        of_tile = found.reshape(rows, -1, width)[hit], expected.reshape(rows, -1, width)
+        which = f"whole vectors of {width} columns are wrong beside right ones"
+        if not of_tile[0].any():
+            return f"{which}: they hold zeros, their store was lost"
+        if _all_in(of_tile[0], of_tile[1].reshape(-1, width), tile.value.dtype):
+            return f"{which}: they hold other vectors of the tile, stored to another address"
+        source = _source(of_tile[0], _data(inputs), tile.value.dtype)
+        if source:
+            return f"{which}: they hold {source}, which lay there before; their store was lost"
+    return ""
+
+
+def _data(inputs: Any) -> Mapping[str, np.ndarray[Any, Any]]:
+    return {name: one for name, one in vars(inputs).items() if isinstance(one, np.ndarray) and one.ndim > 1}
+
+
+def _source(vectors: F64, data: Mapping[str, np.ndarray[Any, Any]], dtype: Any) -> str:
+    """The array of the inputs in which every vector stands, at a multiple of its own width."""
+    for name, array in data.items():
+        if array.dtype == dtype and array.shape[-1] % vectors.shape[1] == 0:
+            pool = array.reshape(-1, vectors.shape[1]).astype(np.float64)
+            if _all_in(vectors, pool, dtype):
+                return f"elements of {name}"
+    return ""
+
+
+def _all_in(vectors: F64, pool: F64, dtype: Any) -> bool:
+    """Whether nine of ten vectors, in the bits of `dtype`, stand in the pool."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        known = {row.tobytes() for row in pool.astype(dtype)}
+        return sum(row.tobytes() in known for row in vectors.astype(dtype)) >= 0.9 * len(vectors)

@@ -1,0 +1,220 @@
+"""Causes of wrong sums of products, operands from elsewhere and lost stores, in every kind of stage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+import pytest
+from tileproof.conformance.diagnose.cause import cause
+from tileproof.conformance.diagnose.steps import terms
+from tileproof.conformance.judge.compare import Divergence, wrong_elements
+from tileproof.conformance.judge.scattered import Contribution, explain_scatter
+from tileproof.conformance.observe.tiles import Chain, StageTile
+from tileproof.spec.problems.base import TileCoord, Tiling
+from tileproof.spec.problems.sparse_mla_bwd.case import Case, Indices
+from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
+
+COORDS = {
+    "delta": TileCoord(1, 0, None),
+    "P": TileCoord(1, 0, 1),
+    "S": TileCoord(1, 0, 1),
+    "dP": TileCoord(1, 0, 1),
+    "dS": TileCoord(1, 0, 1),
+    "dQ": TileCoord(1, 0, None),
+    "dKV": TileCoord(1, 0, 1),
+}
+
+
+@dataclass
+class Scene:
+    """One tile of a stage, as an honest kernel has it, to be changed."""
+
+    chain: Chain
+    stage: str
+
+    def __post_init__(self):
+        self.coord = COORDS[self.stage]
+        self.region = self.chain.region(self.stage, self.coord)
+        self.reference = self.chain.reference(self.stage, self.coord, *self.region)
+        self.terms = terms(self.chain, self.stage, self.reference)
+
+    def told(self, value) -> str:
+        """The cause of the tile with these values; the value must be wrong."""
+        kind = ml_dtypes.bfloat16 if self.stage == "dQ" else np.float32
+        tile = StageTile(self.stage, self.coord, *self.region, value.astype(kind), np.ones(value.shape, bool))
+        self.chain.observed = {(self.stage, self.coord): tile}
+        self.chain._wholes.clear()
+        reference = self.chain.reference(self.stage, self.coord, *self.region)
+        wrong = wrong_elements(tile, reference)
+        assert wrong.any(), "the planted error is inside the bound"
+        return cause(self.chain, Divergence(tile, reference, wrong))
+
+    def part(self, term, at):
+        """What the elements `at` of the summed axis contribute to the tile."""
+        one = self.terms[term]
+        return one.a[:, at] @ one.b[at]
+
+
+def scene(stage, values="normal"):
+    tokens = (Indices("permuted"), Indices("permuted"))
+    inputs = Case(576, 300, 2, tokens, values=values, seed=3).inputs()
+    return Scene(Chain(inputs, problem=SPARSE_MLA_BWD, tiling=Tiling(64, 2)), stage)
+
+
+@pytest.mark.parametrize("stage", ["P", "dP", "dQ", "dKV"])
+def test_the_products_of_a_stage_sum_up_to_it(stage):
+    here = scene(stage)
+    total = sum(one.a @ one.b for one in here.terms)
+    assert np.abs(total - here.reference.value).max() <= here.reference.bound.max()
+    assert len(here.terms) == (2 if stage == "dKV" else 1)
+
+
+@pytest.mark.parametrize("stage", ["delta", "S", "dS"])
+def test_other_stages_have_no_products(stage):
+    assert scene(stage).terms == []
+
+
+@pytest.mark.parametrize(
+    ("stage", "term", "at", "times", "says"),
+    [
+        ("dQ", 0, slice(32, 48), -1, "the contribution of slots 32..47 to dS k is missing"),
+        ("dQ", 0, slice(80, 96), 1, "the contribution of slots 80..95 to dS k was added twice"),
+        ("dKV", 1, slice(16, 32), -1, "the contribution of heads 16..31 to S dO is missing"),
+        ("dKV", 0, slice(48, 64), -1, "the contribution of heads 48..63 to dS q is missing"),
+        ("dKV", 1, slice(0, 16), -2, "the contribution of heads 0..15 to S dO was subtracted"),
+        ("dP", 0, slice(64, 80), -2, "the contribution of columns 64..79 to dO v was subtracted"),
+    ],
+)
+def test_a_step_missing_doubled_or_subtracted(stage, term, at, times, says):
+    here = scene(stage)
+    assert says in here.told(here.reference.value + times * here.part(term, at))
+
+
+def test_a_missing_step_of_some_columns_only():
+    here = scene("dKV")
+    value = here.reference.value.copy()
+    value[:, 128:256] -= here.part(0, slice(16, 32))[:, 128:256]
+    assert here.told(value) == "the contribution of heads 16..31 to dS q is missing"
+
+
+@pytest.mark.parametrize(("stage", "axis"), [("dQ", "slots"), ("dKV", "heads"), ("P", "columns")])
+def test_a_step_that_read_another_operand(stage, axis):
+    """Of one step the first operand is that of other elements: its address was wrong."""
+    here = scene(stage)
+    one = here.terms[0]
+    other = one.a[:, 40:56] @ one.b[16:32]
+    says = here.told(here.reference.value - here.part(0, slice(16, 32)) + other)
+    assert f"{axis} 16..31 of operand {one.names[0]} were not what the step" in says
+    assert f"it read {axis} 40..55" in says
+
+
+def test_a_step_of_noise_is_located():
+    here = scene("P")
+    noise = np.random.default_rng(0).standard_normal((64, 16)) @ here.terms[0].b[96:112]
+    says = here.told(here.reference.value + noise)
+    assert "columns 96..111 of operand q were not what the step" in says and "it read" not in says
+
+
+@pytest.mark.parametrize("stage", ["P", "dQ", "dKV"])
+def test_noise_everywhere_has_no_cause(stage):
+    here = scene(stage)
+    noise = np.random.default_rng(0).standard_normal(here.reference.value.shape)
+    assert here.told(here.reference.value + noise * np.abs(here.reference.value).max()) == ""
+
+
+@pytest.mark.parametrize(("down", "right"), [(1, 0), (0, 64), (64, 0), (-2, 0)])
+def test_a_column_tile_of_q_from_elsewhere(down, right):
+    here = scene("P")
+    one, q = here.terms[0], here.chain.inputs.q.astype(np.float64).reshape(-1, 576)
+    rows = 128 + np.arange(64) + down  # of the token's first CTA
+    moved = q[rows][:, 64 + right : 128 + right] @ one.b[64:128]
+    says = here.told(here.reference.value - here.part(0, slice(64, 128)) + moved)
+    assert says.startswith("columns 64..127 of operand q came from")
+    assert (f"{abs(down)} row" in says) == (down != 0) and (f"{right} columns" in says) == (right != 0)
+
+
+@pytest.mark.parametrize("name", ["o", "dO"])
+def test_delta_with_rows_from_elsewhere(name):
+    here = scene("delta")
+    arrays = {n: getattr(here.chain.inputs, n).astype(np.float64).reshape(-1, 512) for n in ("o", "dO")}
+    rows = 128 + np.arange(64)
+    moved = {n: one[rows].copy() for n, one in arrays.items()}
+    moved[name][:, :256] = arrays[name][rows + 8][:, :256]
+    value = (moved["o"] * moved["dO"]).sum(axis=1, keepdims=True)
+    assert f"columns 0..255 of operand {name} came from 8 rows further" in here.told(value)
+
+
+def test_lost_and_misplaced_stores():
+    here = scene("dQ")
+    right = here.reference.value
+    lost, kv = right.copy(), here.chain.inputs.kv.astype(np.float64)
+    lost[:, 8:16] = kv[:64, 64:72]
+    assert "they hold elements of kv" in here.told(lost)
+    swapped = right.astype(ml_dtypes.bfloat16).astype(np.float64)
+    swapped[:, 8:16], swapped[:, 24:32] = swapped[:, 24:32].copy(), swapped[:, 8:16].copy()
+    assert "other vectors of the tile" in here.told(swapped)
+
+
+def test_errors_little_beyond_the_bound_are_told_from_other_data():
+    here = scene("P")
+    off = 2.5 * here.reference.bound
+    side = np.where(np.arange(off.size).reshape(off.shape) % 2, 1, -1)
+    assert "up to 2.5 times the bound: rounded up" in here.told(here.reference.value + off)
+    assert "less precise operation" in here.told(here.reference.value + off * side)
+    assert here.told(here.reference.value + 100 * off * side) == ""
+
+
+@pytest.mark.parametrize("what", ["P", "zero"])
+def test_a_lost_load_of_dP(what):
+    here = scene("dS")
+    terms_ = {
+        name: one.value if hasattr(one, "errors") else one for name, one in here.reference.operands.items()
+    }
+    terms_["dP"] = here.chain.value_of("P", here.coord) if what == "P" else np.zeros_like(terms_["dP"])
+    says = here.told(here.chain.stage("dS").exact(**terms_))
+    assert says.startswith("P stands in the place of dP" if what == "P" else "dP is taken as 0")
+
+
+# ---- rows that tiles are added to
+
+
+def scattered(change):
+    """What is said of 64 rows to which two tiles of 64 slots add; `change` makes them wrong."""
+    rng = np.random.default_rng(1)
+    values = rng.standard_normal((2, 64, 128))
+    rows = [rng.permutation(64) for _ in range(2)]
+    right, found = np.zeros((64, 128)), np.zeros((64, 128))
+    for tile in range(2):
+        for slot in range(64):
+            right[rows[tile][slot]] += values[tile, slot]
+            for row, value in change(tile, slot, rows[tile], values[tile]):
+                found[row] += value
+    wrong = ~(np.abs(found - right) <= 1e-9)
+    assert wrong.any()
+    contributions = [
+        Contribution(slot, int(rows[tile][slot]), values[tile, slot])
+        for tile in range(2)
+        for slot in range(64)
+    ]
+    return explain_scatter(contributions, found - right, np.full(right.shape, 1e-9), wrong, "slot")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda t, s, r, v: [] if s == 5 else [(r[s], v[s])], "the contribution of some slots is missing"),
+        (lambda t, s, r, v: [(r[s], v[s])] * (2 if s in (3, 9) else 1), "some slots was added twice"),
+        (lambda t, s, r, v: [(r[s], v[(s + 4) % 64])], "slot j's contribution went to the row of slot j - 4"),
+        (
+            lambda t, s, r, v: [(r[s], np.concatenate([v[s][64:], v[s][64:]]))],
+            "those columns hold what belongs 64 columns behind",
+        ),
+        (lambda t, s, r, v: [(r[s], v[s] * np.nan)], "NaN or infinity was added there"),
+        (lambda t, s, r, v: [(r[s], v[s] + np.sin(np.arange(128) * (s + 2)))], ""),
+    ],
+)
+def test_what_went_wrong_with_contributions(change, says):
+    told = scattered(change)
+    assert says in told and bool(told) == bool(says)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from hypothesis import strategies as st
 from tileproof.conformance.check.left_out import not_judged
-from tileproof.conformance.check.run import KernelUnderTest, RunVerdict, run_case
+from tileproof.conformance.check.run import KernelUnderTest, RunVerdict, every_fourth, run_case
 from tileproof.conformance.check.trials import Trial, verdicts
 from tileproof.conformance.drivers.capture import SEEDED, Policy, Schedule
 from tileproof.conformance.judge.compare import StageScore
@@ -78,6 +78,7 @@ class Report:
     scores: dict[str, StageScore] = field(default_factory=dict)
     remarks: dict[str, int] = field(default_factory=dict)
     agreed: int = 0
+    again: int = 0  # examples whose production build was launched again, and gave the same outputs
     failure: Failure | None = None
     driver: str = ""
     not_judged: tuple[str, ...] = ()  # what the driver or the kernel does not show, in words
@@ -92,6 +93,7 @@ class Report:
         self.schedules.append(schedule)
         self.executed = together(one for one in (self.executed, verdict.executed) if one)
         self.agreed += verdict.agreed
+        self.again += verdict.again
         for name, score in verdict.scores.items():
             self.scores.setdefault(name, StageScore()).add(score)
         for code, number in verdict.remarks.items():
@@ -179,7 +181,7 @@ def check(
     try:
         fixed = edge_trials(plan, policy, seed) if with_edges else []
         trials = fixed + drawn(plan, policy, seed, examples)
-        number = _first_failing(subject, trials, report, progress, jobs, seen)
+        number = _first_failing(subject, trials, len(fixed), report, progress, jobs, seen)
         if number is not None:
             smallest.append(trials[number])
             deadline = _Deadline(shrink_seconds)
@@ -200,10 +202,22 @@ def check(
 
 
 def _first_failing(
-    subject: KernelUnderTest, trials: list[Trial], report: Report, progress: Progress, jobs: int, seen: Seen
+    subject: KernelUnderTest,
+    trials: list[Trial],
+    edges: int,
+    report: Report,
+    progress: Progress,
+    jobs: int,
+    seen: Seen,
 ) -> int | None:
-    """The number of the first trial with a finding; counts every trial up to it, and fills `seen`."""
-    for number, verdict in enumerate(verdicts(subject, trials, jobs)):
+    """The number of the first trial with a finding; counts every trial up to it, and fills `seen`. All of the
+    first `edges` trials and every fourth of the others are launched again under another schedule.
+    """
+
+    def again(number: int) -> bool:
+        return number < edges or every_fourth(*trials[number])
+
+    for number, verdict in enumerate(verdicts(subject, trials, jobs, again)):
         report.count(verdict, trials[number][1])
         progress(report.examples, False)
         if verdict.findings:
@@ -314,6 +328,7 @@ def as_dict(report: Report, command: str = "") -> dict[str, Any]:
             for name, score in report.scores.items()
         },
         "tiles_equal_in_both_builds": report.agreed,
+        "launched_again": report.again,
         "remarks": report.remarks,
         "not_judged": list(report.not_judged),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -59,9 +60,12 @@ def touched(problem: ProblemType, inputs: Any, tiling: Tiling, stage: str) -> np
     return found
 
 
+@lru_cache(maxsize=8)
 def canaries(shape: tuple[int, ...]) -> npt.NDArray[np.uint32]:
     """Words that any addition, even of zero, and any store would change somewhere in a row."""
-    return np.resize(CANARIES, shape)
+    words = np.resize(CANARIES, shape)
+    words.flags.writeable = False
+    return words
 
 
 def plant_canaries(plan: KernelPlan, inputs: Any, launch: Launch) -> None:

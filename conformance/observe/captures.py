@@ -20,6 +20,8 @@ from tileproof.spec.problems.base import TileCoord, coordinates, region, tiling_
 
 Captured = TmemObservation | SmemObservation
 Cells = npt.NDArray[np.int64]
+# Of a stage, a k-block and a shape: the same in every group and CTA.
+Places = dict[tuple[str, int | None, tuple[int, int]], tuple[Cells, Cells]]
 DTYPES = {"bf16": np.dtype(ml_dtypes.bfloat16), "f32": np.dtype(np.float32)}
 # Of the K-major layouts with 64-element rows that kernels' tiles have (PTX ISA, matrix descriptor).
 LBO, SBO = 16, 1024
@@ -64,6 +66,7 @@ def captured_tiles(
 ) -> tuple[list[StageTile], list[Finding]]:
     """Every tile that is observed in tensor or shared memory; what was never published is unwritten."""
     empty: dict[tuple[str, TileCoord], StageTile] = {}
+    places: Places = {}
     if not captured(plan):
         return [], []
     problem, tiling = problem_type(plan.problem), tiling_of(plan)
@@ -75,11 +78,13 @@ def captured_tiles(
                 continue  # nothing is ever published
             for coord in coordinates(problem, inputs, tiling, stage, group):
                 rows, cols = region(problem, inputs, tiling, stage, coord)
-                empty[stage, coord] = _unwritten(plan, at, coord, rows, cols)
+                empty[stage, coord] = _unwritten(plan, at, coord, rows, cols, places)
     findings: list[Finding] = []
-    together = list(captures)
+    together: dict[str, list[Capture]] = {}
+    for capture in captures:
+        together.setdefault(capture.tile, []).append(capture)
     for at in captured(plan):
-        for capture in together:
+        for capture in together.get(at.tile, ()):
             place = publication(plan, inputs, at, capture)
             if place is None:
                 continue
@@ -94,7 +99,9 @@ def captured_tiles(
     return list(empty.values()), findings
 
 
-def _unwritten(plan: KernelPlan, at: Captured, coord: TileCoord, rows: slice, cols: slice) -> StageTile:
+def _unwritten(
+    plan: KernelPlan, at: Captured, coord: TileCoord, rows: slice, cols: slice, places: Places
+) -> StageTile:
     shape = rows.stop - rows.start, cols.stop - cols.start
     written = np.zeros(shape, bool)
     if isinstance(at, SmemObservation):
@@ -104,19 +111,27 @@ def _unwritten(plan: KernelPlan, at: Captured, coord: TileCoord, rows: slice, co
         return StageTile(
             at.stage, coord, rows, cols, value, written, smem=smem, operand=place.dtype == "bf16"
         )
+    key = (at.stage, coord.k_block, shape)
+    if key not in places:
+        places[key] = _places(plan, at.stage, coord.k_block, shape)
+    lane, column = places[key]
+    return StageTile(at.stage, coord, rows, cols, np.zeros(shape, np.float32), written, lane, column)
+
+
+def _places(plan: KernelPlan, stage: str, k_block: int | None, shape: tuple[int, int]) -> tuple[Cells, Cells]:
+    """(lane, column) of each element of a stage's tile in tensor memory."""
     lane, column = (np.zeros(shape, np.int64) for _ in range(2))
-    tile = StageTile(at.stage, coord, rows, cols, np.zeros(shape, np.float32), written, lane, column)
     for other in captured(plan):
-        if isinstance(other, TmemObservation) and other.stage == at.stage:
+        if isinstance(other, TmemObservation) and other.stage == stage:
             place_t, barrier = plan.tmem_tile(other.tile), plan.barrier(other.barrier)
             for part in range(other.parts):
-                buffer = ((coord.k_block or 0) * other.parts + part) % barrier.stages % place_t.stages
+                buffer = ((k_block or 0) * other.parts + part) % barrier.stages % place_t.stages
                 cells, where = tmem_cells(plan, other, part)
                 lane[:, where], column[:, where] = (
                     cells[0],
                     cells[1] + place_t.column + place_t.columns * buffer,
                 )
-    return tile
+    return lane, column
 
 
 def tmem_cells(plan: KernelPlan, at: TmemObservation, part: int) -> tuple[tuple[Cells, Cells], slice]:
@@ -152,7 +167,7 @@ def _fill(plan: KernelPlan, at: Captured, capture: Capture, place: Publication, 
     if isinstance(at, TmemObservation):
         (lane, column), where = tmem_cells(plan, at, place.part)
         tile.value[:, where] = capture.data[lane, column].view(np.float32)
-        tile.written[:, where] = capture.valid[lane, column]
+        tile.written[:, where] = True if capture.valid.all() else capture.valid[lane, column]
         return
     home = plan.smem_tile(at.tile)
     size = DTYPES[home.dtype].itemsize

@@ -75,6 +75,9 @@ def print_report(report: Report, replay: str) -> None:
         console.print(_stage_table(report))
         if report.agreed:
             console.print(f"{report.agreed} tiles are the same bits in the production and the probe build")
+        if report.again:
+            which = "under another schedule" if report.chosen_schedules else "in whatever order came"
+            console.print(f"{report.again} examples were launched again {which}, with the same outputs")
         for code, count in sorted(report.remarks.items()):
             console.print(f"remark: {code} ({count} times)")
         _print_not_judged(console, report)

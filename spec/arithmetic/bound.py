@@ -99,8 +99,10 @@ class Bounded:
     @cached_property
     def grain(self) -> F64:
         """The power of two that each element is a multiple of; 0 where the value is not exact."""
-        own = grain(self.value)
-        return own if self.exact else np.where(self.errors == 0, own, 0.0)
+        if self.exact:
+            return grain(self.value)
+        known = self.errors == 0
+        return np.where(known, grain(self.value), 0.0) if known.any() else np.zeros(self.value.shape)
 
     @cached_property
     def infinite(self) -> Mask | None:

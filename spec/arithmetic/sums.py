@@ -27,6 +27,7 @@ class RowSums:
     _unit: F64
     _additions: F64
     _waiting: list[tuple[npt.NDArray[np.int64], F64, F64 | None]] = field(default_factory=list)
+    _bound: F64 | None = None  # found when it is asked for, until something is added
 
     @staticmethod
     def of(rows: int, cols: int) -> RowSums:
@@ -39,6 +40,7 @@ class RowSums:
     ) -> None:
         """Adds ``values [n, cols]``, within their `errors` (0), to `rows` ``[n]``, which may repeat."""
         if len(rows):
+            self._bound = None
             self._waiting.append((np.asarray(rows), np.asarray(values), errors))
 
     def _settle(self) -> None:
@@ -52,8 +54,8 @@ class RowSums:
         at = rows[order][first]
         with np.errstate(invalid="ignore"):
             raw = np.concatenate([one[1] for one in waiting])[order]
-            units = grain(raw)
             values = raw.astype(np.float64)
+            units: F64 | None = None
             known = [errors for *_, errors in waiting if errors is not None]
             if known:
                 errors = np.concatenate(
@@ -61,10 +63,14 @@ class RowSums:
                 )
                 errors = errors[order]
                 self._error[at] += np.add.reduceat(errors, first, axis=0)
-                units = np.where(errors == 0, units, 0.0)
+                exact = errors == 0
+                # Finding what a value is a multiple of is dear, and of no use where it is not known.
+                units = np.where(exact, grain(raw), 0.0) if exact.any() else np.zeros(raw.shape)
             self._value[at] += np.add.reduceat(values, first, axis=0)
             self._magnitude[at] += np.add.reduceat(np.abs(values), first, axis=0)
-            self._unit[at] = np.minimum(self._unit[at], np.minimum.reduceat(units, first, axis=0))
+            self._unit[at] = np.minimum(
+                self._unit[at], np.minimum.reduceat(grain(raw) if units is None else units, first, axis=0)
+            )
             self._additions[at] += np.diff(first, append=len(rows))[:, None]
 
     @property
@@ -93,5 +99,7 @@ class RowSums:
     def bound(self) -> F64:
         """Bound of the rows in memory: 0 where exact or never added to, else `numerics.bound_scatter`."""
         self._settle()
-        bound = numerics.bound_scatter(self._magnitude, self._error, self._additions)
-        return np.where(self.exact() | (self._additions == 0), 0.0, bound)
+        if self._bound is None:
+            bound = numerics.bound_scatter(self._magnitude, self._error, self._additions)
+            self._bound = np.where(self.exact() | (self._additions == 0), 0.0, bound)
+        return self._bound

@@ -174,3 +174,38 @@ def test_what_is_wrong_once_is_told_though_it_does_not_repeat() -> None:
     with redirect_stdout(io.StringIO()) as out:
         print_report(report, "")
     assert "not repeated" in out.getvalue()
+
+
+def test_every_edge_and_every_fourth_example_is_launched_again() -> None:
+    """By the example's own text, so that -j and the other examples do not change which."""
+    launches: list[tuple[str, bool]] = []
+
+    def listen(seen: RunResult, schedule: Schedule) -> RunResult:
+        launches.append((schedule.policy, bool(seen.captures)))
+        return seen
+
+    drawn = engine.drawn(head128_part0.plan(512), "all", 3, 40)
+    expected = sum(engine.every_fourth(*trial) for trial in drawn)
+    assert 4 <= expected <= 16
+    report = run(on(ALL, hand=listen), examples=40)
+    assert report.failure is None and report.again == expected
+    assert len(launches) == 2 * 40 + expected
+    assert engine.as_dict(report)["launched_again"] == expected
+    with_edges = engine.check(on(ALL), examples=40, seed=3)
+    assert with_edges.again == expected + with_edges.examples - 40
+    two = engine.check(on(ALL), examples=40, seed=3, with_edges=False, jobs=2)
+    assert (two.again, two.examples) == (expected, 40)
+
+
+def test_an_order_that_only_the_other_schedule_shows_is_found_and_shrunk() -> None:
+    """Wrong under "late" without captures alone: what the second launch of production is."""
+
+    def late(seen: RunResult, schedule: Schedule) -> RunResult:
+        if schedule.policy == "late" and "P" not in seen.outputs:
+            seen.outputs["delta"].values[0, 0] += 64
+        return seen
+
+    report = engine.check(on(ALL, hand=late), examples=40, seed=3, policy="early", with_edges=False)
+    assert report.failure is not None and report.failure.repeated
+    assert report.failure.schedule.policy == "early" and report.failure.case.blocks == 1  # type: ignore[attr-defined]
+    assert any("another schedule" in one.message for one in report.failure.findings)

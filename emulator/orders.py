@@ -32,20 +32,29 @@ class Order:
     words: tuple[str, ...]
     names: tuple[str, ...]
     bits: int
+    spelled: bool = False
 
 
 ORDERS: dict[str, Order] = {}
 
 
 @overload
-def order(enum: str, words: str | tuple[str, ...], *, names: str = "", bits: int = 32) -> tuple[str, ...]: ...
+def order(
+    enum: str, words: str | tuple[str, ...], *, names: str = "", bits: int = 32, spelled: bool = False
+) -> tuple[str, ...]: ...
 @overload
-def order(enum: str, words: object, *, names: str = "", bits: int = 32) -> tuple[Any, ...]: ...
-def order(enum: str, words: Any, *, names: str = "", bits: int = 32) -> tuple[Any, ...]:
-    """Declares the words behind `enum`, in its order: separated by blanks, or a tuple, or a `Literal`."""
+def order(
+    enum: str, words: object, *, names: str = "", bits: int = 32, spelled: bool = False
+) -> tuple[Any, ...]: ...
+def order(
+    enum: str, words: Any, *, names: str = "", bits: int = 32, spelled: bool = False
+) -> tuple[Any, ...]:
+    """Declares the words behind `enum`, in its order: separated by blanks, or a tuple, or a `Literal`; with
+    `spelled` the header has the words too, as `kEnumWords`.
+    """
     found = tuple(words.split()) if isinstance(words, str) else words
     found = found if isinstance(found, tuple) else get_args(found)
-    made = Order(enum, found, tuple(names.split()) or tuple(map(enumerator, found)), bits)
+    made = Order(enum, found, tuple(names.split()) or tuple(map(enumerator, found)), bits, spelled)
     if not found or len(set(found)) != len(found):
         raise ValueError(f"the words of {enum} are not distinct, or missing")
     if len(made.names) != len(found) or len(set(made.names)) != len(found):
@@ -113,6 +122,9 @@ def _header(source: str, found: list[Order]) -> str:
     lines.append("namespace tileproof {")
     for one in found:
         lines.append(f"enum class {one.enum} : {_TYPES[one.bits]} {{ {', '.join(one.names)} }};")
+        if one.spelled:
+            words = ", ".join(f'"{word}"' for word in one.words)
+            lines.append(f"inline constexpr const char* k{one.enum}Words[] = {{{words}}};")
     return "\n".join([*lines, "}  // namespace tileproof", ""])
 
 

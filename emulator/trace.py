@@ -44,7 +44,13 @@ OBJECTS = order(
     names="None Mbarrier Named ClusterBarrier Bulk TmemAlloc",
     bits=8,
 )
-ENGINES = ("", "TMA load", "TMA store", "bulk copy", "MMA", "commit", "TMEM store", "tcgen05.cp")
+# By the names under which the engine issues operations; others have none.
+ENGINES = order(
+    "TraceEngine",
+    ("", "TMA load", "TMA store", "bulk copy", "MMA", "commit", "TMEM store", "tcgen05.cp"),
+    bits=8,
+    spelled=True,
+)
 # What an engine's operations are called in `kind`: "tma-issue", "mma-complete", ...
 _PREFIX = ("async", "tma", "tma-store", "bulk", "mma", "commit", "tmem-st", "cp")
 

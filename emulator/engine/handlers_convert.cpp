@@ -161,8 +161,9 @@ Step scalar(Exec& x, const Instr& i) {
   const Kind to = static_cast<Kind>(i.m[s::to]), from = static_cast<Kind>(i.m[s::source_kind]);
   const int32_t db = i.m[s::to_bytes], sb = i.m[s::from_bytes];
   const int32_t mode = i.m[s::rounding];
-  const bool whole = mode >= 5;
-  const Round round = static_cast<Round>(whole ? mode - 5 : mode);
+  constexpr int32_t kWhole = static_cast<int32_t>(Round::Rni);  // from here on to integers
+  const bool whole = mode >= kWhole;
+  const Round round = static_cast<Round>(whole ? mode - kWhole : mode);
   lanes(x.mask, [&](int l) {
     uint64_t v = 0;
     std::memcpy(&v, a + l * sb, static_cast<size_t>(sb));

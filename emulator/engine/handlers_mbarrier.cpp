@@ -1,6 +1,8 @@
 // mbarriers and fences.
 #include "schedule.hpp"
-#include "slots/sync.hpp"
+#include "orders/mbarrier.hpp"
+#include "slots/fences.hpp"
+#include "slots/mbarrier.hpp"
 
 namespace tileproof {
 namespace {
@@ -95,10 +97,14 @@ Step mbarrier_inval(Exec& x, const Instr& i) {
   return Step::Next;
 }
 
+Signal signal_of(const Instr& i) { return static_cast<Signal>(i.m[slot::mbarrier_arrive::kind]); }
+bool arrives(const Instr& i) {
+  return signal_of(i) == Signal::Arrive || signal_of(i) == Signal::ArriveExpectTx;
+}
+
 // A byte count alone releases nothing.
 MbarrierScope reach_of(const Instr& i) {
-  return i.m[slot::mbarrier_arrive::kind] < 2 ? static_cast<MbarrierScope>(i.m[slot::mbarrier_arrive::reach])
-                                              : MbarrierScope::Relaxed;
+  return arrives(i) ? static_cast<MbarrierScope>(i.m[slot::mbarrier_arrive::reach]) : MbarrierScope::Relaxed;
 }
 
 // The arrivals of one instruction on one barrier are told as one release. Returns the lanes that
@@ -120,12 +126,12 @@ uint32_t tell_arrivals(Exec& x, const Instr& i) {
       if (cta == owner && at == offset) lanes |= 1u << l;
     }
     left &= ~lanes;
-    if (const Mbarrier* b = owner->shared.barrier(offset); b && i.m[slot::mbarrier_arrive::kind] < 2) {
+    if (const Mbarrier* b = owner->shared.barrier(offset); b && arrives(i)) {
       int64_t room = b->pending;
       for (uint32_t m = lanes; m; m &= m - 1) {
         const int l = __builtin_ctz(m);
         if (room <= 0) late |= 1u << l;
-        room -= i.m[slot::mbarrier_arrive::kind] || i.o[slot::mbarrier_arrive::value] == INT32_MIN
+        room -= signal_of(i) != Signal::Arrive || i.o[slot::mbarrier_arrive::value] == INT32_MIN
                     ? 1
                     : x.src<uint32_t>(i.o[slot::mbarrier_arrive::value])[l];
       }
@@ -169,7 +175,7 @@ Step pending_count(Exec& x, const Instr& i) {
   return Step::Next;
 }
 
-// `reach` a MbarrierScope; `kind` 0 arrive, 1 arrive.expect_tx, 2 expect_tx, 3 complete_tx; `value`
+// `reach` a MbarrierScope; `kind` a Signal; `value`
 // count or bytes (INT32_MIN: 1); `dst` the state nobody may interpret, or none; `drops` for arrive_drop,
 // `stays` for .noComplete.
 Step mbarrier_arrive(Exec& x, const Instr& i) {
@@ -190,23 +196,23 @@ Step mbarrier_arrive(Exec& x, const Instr& i) {
       x.dst<uint64_t>(i.o[slot::mbarrier_arrive::dst])[l] =
           b ? state_of(*b, i.m[slot::mbarrier_arrive::stays] != 0) : 0;
     }
-    const uint32_t arrivals = i.m[slot::mbarrier_arrive::kind] == 0 ? value : 1;
-    switch (i.m[slot::mbarrier_arrive::kind]) {
-      case 1:
+    const uint32_t arrivals = signal_of(i) == Signal::Arrive ? value : 1;
+    switch (signal_of(i)) {
+      case Signal::ArriveExpectTx:
         x.e.barrier_expect(*owner, offset, value, at);
         if (x.e.stopped) break;
         [[fallthrough]];
-      case 0:
+      case Signal::Arrive:
         if (i.m[slot::mbarrier_arrive::stays]) stays(x, *owner, offset, arrivals, at);
         if (i.m[slot::mbarrier_arrive::drops])
           x.e.barrier_drop(*owner, offset, arrivals, at);
         else
           x.e.barrier_arrive(*owner, offset, arrivals, at);
         break;
-      case 2:
+      case Signal::ExpectTx:
         x.e.barrier_expect(*owner, offset, value, at);
         break;
-      default:
+      case Signal::CompleteTx:
         x.e.barrier_complete_tx(*owner, offset, value, at);
         break;
     }

@@ -1,5 +1,6 @@
 // Control flow, warp-level operations, the cluster barrier.
 #include "machine.hpp"
+#include "orders/sync.hpp"
 #include "slots/sync.hpp"
 #include "slots/control.hpp"
 
@@ -72,7 +73,7 @@ Step elect(Exec& x, const Instr& i) {
   return Step::Next;
 }
 
-// shfl.sync d|p, a, b, c, mask: `mode` 0 up, 1 down, 2 bfly, 3 idx (PTX ISA 9.7.9.6).
+// shfl.sync d|p, a, b, c, mask: `mode` a Shuffle (PTX ISA 9.7.9.6).
 Step shfl(Exec& x, const Instr& i) {
   TP_MEMBERS(i.o[slot::shfl::mask]);
   uint32_t a[32];
@@ -87,20 +88,20 @@ Step shfl(Exec& x, const Instr& i) {
     const int max_lane = (l & seg) | (clamp & ~seg), min_lane = l & seg;
     int j = 0;
     bool ok = false;
-    switch (i.m[slot::shfl::mode]) {
-      case 0:
+    switch (static_cast<Shuffle>(i.m[slot::shfl::mode])) {
+      case Shuffle::Up:
         j = l - bval;
         ok = j >= max_lane;
         break;
-      case 1:
+      case Shuffle::Down:
         j = l + bval;
         ok = j <= max_lane;
         break;
-      case 2:
+      case Shuffle::Bfly:
         j = l ^ bval;
         ok = j <= max_lane;
         break;
-      default:
+      case Shuffle::Idx:
         j = min_lane | (bval & ~seg);
         ok = j <= max_lane;
         break;
@@ -119,9 +120,10 @@ Step shfl(Exec& x, const Instr& i) {
   return Step::Next;
 }
 
-// vote.sync: `mode` 0 all, 1 any, 2 uni, 3 ballot; `negated` 1 when the source predicate is negated.
+// vote.sync: `mode` a Vote; `negated` 1 when the source predicate is negated.
 Step vote(Exec& x, const Instr& i) {
   TP_MEMBERS(i.o[slot::vote::mask]);
+  const Vote mode = static_cast<Vote>(i.m[slot::vote::mode]);
   uint32_t v = *x.src<uint32_t>(i.o[slot::vote::source]);
   if (i.m[slot::vote::negated]) v = ~v;
   const uint32_t* masks = x.src<uint32_t>(i.o[slot::vote::mask]);
@@ -129,15 +131,15 @@ Step vote(Exec& x, const Instr& i) {
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
     const uint32_t group = masks[l] & x.mask, yes = v & group;
-    if (i.m[slot::vote::mode] == 3)
+    if (mode == Vote::Ballot)
       x.dst<uint32_t>(i.o[slot::vote::dst])[l] = yes;
     else
-      result |= static_cast<uint32_t>(i.m[slot::vote::mode] == 0   ? yes == group
-                                      : i.m[slot::vote::mode] == 1 ? yes != 0
-                                                                   : yes == 0 || yes == group)
+      result |= static_cast<uint32_t>(mode == Vote::All   ? yes == group
+                                      : mode == Vote::Any ? yes != 0
+                                                          : yes == 0 || yes == group)
                 << l;
   }
-  if (i.m[slot::vote::mode] == 3) return Step::Next;
+  if (mode == Vote::Ballot) return Step::Next;
   uint32_t& p = *x.dst<uint32_t>(i.o[slot::vote::dst]);
   p = (p & ~x.mask) | result;
   return Step::Next;

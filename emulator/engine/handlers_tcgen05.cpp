@@ -7,21 +7,18 @@
 namespace tileproof {
 namespace {
 
-// Order of _USAGE in isa/tcgen05_mma.py.
-enum Usage { kDiscard, kFill, kUse, kLastUse };
-
 // A collector buffer may be read only while it holds the same matrix (PTX ISA 9.7.16.10, collector_usage).
-void use_collector(Exec& x, const MmaRequest& r, int buffer, int usage) {
+void use_collector(Exec& x, const MmaRequest& r, int buffer, CollectorUsage usage) {
   const bool is_b = buffer > 0;
   const InstructionDescriptor d = r.descriptor();
   Collector now;
-  now.filled = usage == kFill || usage == kUse;
+  now.filled = usage == CollectorUsage::Fill || usage == CollectorUsage::Use;
   now.matrix = is_b ? r.b : r.a;
   now.shape = static_cast<uint32_t>(is_b ? d.n : d.m) << 8 |
               static_cast<uint32_t>(is_b ? d.b_type | d.b_mn_major << 3 : d.a_type | d.a_mn_major << 3) << 4 |
               static_cast<uint32_t>(r.format) << 1 | r.a_in_tmem;
   Collector& held = x.cta.collectors[static_cast<size_t>(buffer)];
-  if ((usage == kUse || usage == kLastUse) &&
+  if ((usage == CollectorUsage::Use || usage == CollectorUsage::Lastuse) &&
       (!held.filled || held.matrix != now.matrix || held.shape != now.shape))
     x.e.warn(
         "mma-collector",
@@ -75,7 +72,7 @@ Step mma(Exec& x, const Instr& i) {
       x.e.fault("mma-operands", "tcgen05.mma: " + wrong, r.origin, r.d_taddr);
       return Step::Stop;
     }
-    use_collector(x, r, i.m[s::collector] >> 2, i.m[s::collector] & 3);
+    use_collector(x, r, i.m[s::collector] >> 2, static_cast<CollectorUsage>(i.m[s::collector] & 3));
     std::vector<TmemWrite> writes = mark_mma(x.e, r);
     if (x.e.stopped) return Step::Stop;
     Engine* e = &x.e;

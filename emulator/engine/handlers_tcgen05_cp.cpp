@@ -1,24 +1,22 @@
 // tcgen05.cp: shared memory to tensor memory (PTX ISA 9.7.16.9.2).
 #include "mma.hpp"
+#include "orders/tcgen05.hpp"
 #include "queues.hpp"
 #include "slots/tcgen05.hpp"
 
 namespace tileproof {
 namespace {
 
-// Order of _COPIES in isa/tcgen05.py.
-enum Copies { kOne, kWarps0213, kWarps0123, kWarps4, kQuarters };
-
 // Lanes that a source row goes to, counted from the address's lane.
-std::vector<int> lanes_of(int copies, int row) {
+std::vector<int> lanes_of(TmemCopies copies, int row) {
   switch (copies) {
-    case kWarps0213:
+    case TmemCopies::Warpx20213:
       return {row, row + 64};
-    case kWarps0123:
+    case TmemCopies::Warpx20123:
       return row < 32 ? std::vector<int>{row, row + 32} : std::vector<int>{row + 32, row + 64};
-    case kWarps4:
+    case TmemCopies::Warpx4:
       return {row, row + 32, row + 64, row + 96};
-    case kQuarters:  // .4x256b
+    case TmemCopies::Quarters:  // .4x256b
       return {32 * row};
     default:
       return {row};
@@ -39,7 +37,8 @@ void decompress(const uint8_t* packed, int bits, uint8_t* out) {
 
 Step cp(Exec& x, const Instr& i) {
   namespace s = slot::tcgen05_cp;
-  const int rows = i.m[s::rows], wide = i.m[s::chunks], copies = i.m[s::copies], bits = i.m[s::packed_bits];
+  const int rows = i.m[s::rows], wide = i.m[s::chunks], bits = i.m[s::packed_bits];
+  const TmemCopies copies = static_cast<TmemCopies>(i.m[s::copies]);
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
     const Origin at = x.origin(l);
@@ -47,11 +46,11 @@ Step cp(Exec& x, const Instr& i) {
     const uint64_t desc = x.src<uint64_t>(i.o[s::descriptor])[l];
     const int column = static_cast<int>(taddr & 0xffff), columns = 4 * wide;
     const int lane0 = static_cast<int>(taddr >> 16);
-    const std::string wrong = lane0 > (copies == kQuarters ? 31 : 0)
-                                  ? "the address names TMEM lane " + std::to_string(lane0) + "; " +
-                                        (copies == kQuarters ? "one of the first 32 lanes" : "lane 0") +
-                                        " is needed"
-                                  : check_matrix_descriptor(desc, "the source");
+    const std::string wrong =
+        lane0 > (copies == TmemCopies::Quarters ? 31 : 0)
+            ? "the address names TMEM lane " + std::to_string(lane0) + "; " +
+                  (copies == TmemCopies::Quarters ? "one of the first 32 lanes" : "lane 0") + " is needed"
+            : check_matrix_descriptor(desc, "the source");
     if (!wrong.empty()) {
       x.e.fault("mma-operands", "tcgen05.cp: " + wrong, at, taddr);
       return Step::Stop;

@@ -4,14 +4,14 @@
 
 #include "extreme.hpp"
 #include "alu.hpp"
+#include "orders/warp.hpp"
 #include "slots/warp.hpp"
 
 namespace tileproof {
 namespace {
 
-// Orders of _OPERATIONS and _TYPES in isa/warp.py.
-enum class Op : int32_t { And, Or, Xor, Add, Min, Max };
-enum class Type : int32_t { B32, U32, S32, F32 };
+using Op = WarpReduction;
+using Type = WarpType;
 
 template <class T>
 uint32_t combine(Op op, uint32_t p, uint32_t q) {

@@ -4,7 +4,8 @@
 
 #include <cstdint>
 
-#include "orders/sync.hpp"
+#include "orders/fences.hpp"
+#include "orders/mbarrier.hpp"
 
 namespace tileproof {
 

@@ -4,28 +4,21 @@
 
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <random>
 #include <set>
 #include <string>
 #include <tuple>
-#include <unordered_map>
 #include <vector>
 
-#include "bulk_groups.hpp"
-#include "cp_async.hpp"
+#include "config.hpp"
 #include "findings.hpp"
 #include "listener.hpp"
 #include "memory.hpp"
 #include "orders/hang.hpp"
-#include "orders/schedule.hpp"
-#include "program.hpp"
-#include "shared.hpp"
+#include "resident.hpp"
 #include "tensormap.hpp"
-#include "tmem_poison.hpp"
-#include "tmem_writes.hpp"
 #include "watch.hpp"
 
 namespace tileproof {
@@ -35,145 +28,6 @@ class Grids;
 struct GridRecord;
 class Races;
 class Scheduler;
-
-enum class MmaMode : int32_t { Fast = 0, Exact = 1 };
-
-// Lanes of a diverged warp that must meet again at rpc (the branch's immediate post-dominator).
-struct Join {
-  int32_t rpc = -1;
-  uint32_t expected = 0;
-  uint32_t arrived = 0;
-  int32_t parent = -1;
-};
-
-// A group of lanes of one warp that share a pc. Each is scheduled on its own, as with independent thread
-// scheduling.
-struct Split {
-  int32_t pc = 0;
-  int32_t rpc = -1;  // of its join, -1 when there is none
-  int32_t join = -1;
-  uint32_t mask = 0;
-  Wait wait = Wait::None;
-  bool dead = false;
-  bool timed_out = false;  // the suspended try_wait may return false now
-  bool gathered = false;   // a .sync instruction has all its lanes
-  // what it waits for
-  int32_t bar_rank = -1;
-  uint32_t bar_offset = 0;
-  uint32_t parity = 0;
-  uint32_t token = 0;       // generation of a named or cluster barrier at arrival
-  uint32_t frees_seen = 0;  // TensorMemory::frees when an alloc found no room
-  bool arrived = false;
-  bool only_arrives = false;     // bar.arrive: waits for the other lanes of its warp only
-  uint32_t yes = 0, voters = 0;  // what bar.red found
-  uint32_t lanes_wanted = 0;
-  int32_t bulk_allowed = 0;
-  bool bulk_read_only = false;
-  bool polled = false;  // its last test of an mbarrier failed: bar_offset and parity say which
-  // for the scheduler
-  uint32_t tries = 0;          // of the visible operation at pc that ended in a wait
-  uint32_t idle = 0;           // visible operations since anybody's progress
-  uint64_t seen_progress = 0;  // Engine::progress at the last of them
-  // the wait that the trace shows as begun
-  bool wait_traced = false;
-  struct {
-    Object object;
-    int32_t barrier, phase, parity;
-  } traced{Object::None, -1, -1, 0};
-};
-
-struct PendingTmemLoad {
-  const Instr* instr = nullptr;
-  uint32_t mask = 0;
-  uint32_t taddr = 0;
-  std::shared_ptr<View> view = nullptr;  // the race checker's
-  bool done = false;                     // the registers hold the values
-  bool released = false;                 // no longer waited for
-};
-
-struct alignas(64) RegisterBlock {
-  uint8_t bytes[64];
-};
-
-struct Warp {
-  Cta* cta = nullptr;
-  int32_t index = 0;
-  uint32_t live = 0;
-  std::vector<RegisterBlock> registers;
-  std::vector<Split> splits;
-  std::vector<Join> joins;
-  std::map<int, BulkThread> bulk;           // by lane
-  std::unique_ptr<CopyState> copies;        // cp.async; null before the first
-  std::vector<PendingTmemLoad> tmem_loads;  // not waited for
-  std::vector<uint16_t> load_of_register;   // by offset / 64: index + 1 into tmem_loads
-  int open_loads = 0;                       // of tmem_loads, those not released
-  PoisonRegisters poison;                   // loaded from TMEM cells that nothing has written
-  bool slow = false;                        // open_loads > 0, or some register is poison
-  int32_t maxnreg = 0;                      // registers of a thread, 0 when the launch fixes none
-  uint32_t cluster_arrived = 0;             // lanes that arrived in this cluster-barrier round
-  uint32_t cluster_token = 0;
-  std::array<uint32_t, 32> steps{};  // visible operations done, by the group's lowest lane
-  std::vector<uint8_t> local;        // [lane][local_bytes]
-  std::vector<std::pair<uint32_t, const Instr*>> exits;   // lanes that exited, and where
-  std::vector<std::pair<const Instr*, uint64_t>> passes;  // barrier waits passed, and when last
-  void pass(const Instr* at, uint64_t now) {
-    for (auto& p : passes)
-      if (p.first == at) {
-        p.second = now;
-        return;
-      }
-    passes.push_back({at, now});
-  }
-  uint8_t* regs() { return registers.empty() ? nullptr : registers[0].bytes; }
-};
-
-// A collector buffer of the tensor core, as the program may rely on it.
-struct Collector {
-  bool filled = false;
-  uint64_t matrix = 0;  // descriptor or address
-  uint32_t shape = 0;
-};
-
-// Columns that cta_group::2 has allocated in both CTAs of a pair; bits of `allocated` and `freed`: 1 the even
-// one has done its part, 2 the odd one.
-struct PairAllocation {
-  int base, columns;
-  uint8_t allocated, freed;
-};
-
-struct Cta {
-  Cluster* cluster = nullptr;
-  Dim3 id{0, 0, 0};
-  int32_t rank = 0;
-  std::vector<Warp> warps;
-  SharedMemory shared;
-  TensorMemory tmem;
-  std::array<NamedBarrier, 16> named{};
-  std::array<Collector, 5> collectors{};  // a, b0 .. b3
-  uint32_t live_threads = 0;
-  int32_t register_pool = 0;   // given back by setmaxnreg.dec
-  bool claim_refused = false;  // it has seen a clusterlaunchcontrol request refused
-  bool exited() const { return live_threads == 0; }
-  // cta_group::2 alloc / dealloc / relinquish reached so far, in order: the n-th of both CTAs of a pair
-  // belong together
-  std::vector<const Instr*> pair_ops;
-  std::vector<PairAllocation> pair_allocations;  // of the pair, in its even CTA
-};
-
-struct Cluster {
-  std::vector<std::unique_ptr<Cta>> ctas;
-  Dim3 first{0, 0, 0};
-  uint32_t slot = 0;    // among those that are resident
-  uint64_t serial = 0;  // in the launch, from 0
-  uint32_t barrier_generation = 0;
-  uint32_t barrier_arrived = 0;  // threads
-  uint32_t live_threads = 0;
-  // Null when the cluster has no such rank.
-  Cta* cta(int32_t rank) {
-    return rank >= 0 && static_cast<size_t>(rank) < ctas.size() ? ctas[static_cast<size_t>(rank)].get()
-                                                                : nullptr;
-  }
-};
 
 // An asynchronous operation between issue and completion. Operations with the same queue complete in order
 // (the tcgen05 pipeline of one thread); queue 0 is unordered.
@@ -201,83 +55,6 @@ enum Scope : uint8_t { kNoScope, kScopeCta, kScopeCluster, kScopeGpu, kScopeSys 
 
 // What a launch did with an instruction: some lane executed it; of a branch also which ways lanes went.
 enum : uint8_t { kRan = 1, kTaken = 2, kFellThrough = 4 };
-
-struct Counters {
-  uint64_t warp_instructions = 0;
-  uint64_t barrier_phases = 0;
-  uint64_t tma_load_bytes = 0;
-  uint64_t tma_store_bytes = 0;
-  uint64_t bulk_bytes = 0;
-  uint64_t shared_bytes = 0;
-  uint64_t global_bytes = 0;
-  uint64_t tmem_bytes = 0;
-  uint64_t atomic_bytes = 0;
-  uint64_t mma_instructions = 0;
-  uint64_t mma_macs = 0;
-  uint64_t async_operations = 0;
-  uint64_t divergent_releases = 0;
-  uint64_t cp_async_bytes = 0;
-  uint64_t claimed_clusters = 0;  // by clusterlaunchcontrol
-  uint64_t schedule_points = 0;   // visible operations and completions, not counted under "early"
-};
-
-// In a replay: `actor` is held back from `step` on.
-struct Decision {
-  uint64_t actor;
-  uint64_t step;
-};
-
-struct Tap {
-  std::string name;
-  uint32_t barrier = 0;  // absolute shared offset
-  bool tmem = true;
-  int32_t column = 0, columns = 0;  // TMEM
-  uint32_t offset = 0, bytes = 0;   // shared memory, absolute offset
-};
-
-struct TapRecord {
-  int32_t tap = 0;
-  Dim3 cta{0, 0, 0};
-  int32_t rank = 0;
-  uint32_t phase = 0;
-  std::vector<uint8_t> data;
-  std::vector<uint8_t> valid;
-};
-
-struct Config {
-  Dim3 grid, block, cluster;
-  uint32_t dynamic_shared = 0;
-  Policy policy = Policy::Early;
-  uint64_t seed = 0;
-  uint64_t environment = 0;  // seed of the order of clusters and of TMEM bases; 0: first come, first fit
-  uint32_t together = 0;     // clusters that start at once; 0: drawn from the environment, 1 without one
-  uint32_t depth = 3;        // pct
-  uint64_t points = 4096;    // pct: scheduling points expected
-  bool record = false;       // keep the decisions with which a replay does the same
-  // The order of completions in the base of a replay, and of the record.
-  CompletionOrder base = CompletionOrder::LastOldest, record_base = CompletionOrder::LastOldest;
-  std::vector<Decision> decisions;
-  MmaMode mma = MmaMode::Fast;
-  uint64_t livelock_limit = 20'000'000;         // warp instructions without any effect on memory or a barrier
-  uint64_t instruction_limit = 10'000'000'000;  // warp instructions of a whole launch
-  uint64_t trace_limit = 0;                     // events kept; 0: no trace
-  bool races = false;                           // check happens-before
-  bool strict = false;                          // the ISA by the letter
-  std::unordered_map<std::string, Weight> weights;  // of codes that weigh otherwise then
-  bool grant_claims = false;          // clusterlaunchcontrol requests succeed while clusters wait
-  int32_t launch_registers = 0;       // of a thread, 0: not fixed
-  double seconds_limit = 0;           // of a launch; 0: none
-  std::function<bool()> interrupted;  // whether Python has a signal; may be empty
-  uint32_t resident = 1;              // clusters at once, at most
-  std::vector<uint64_t> outputs;      // addresses of buffers that the launch must write whole
-  GridRecord* grid_record = nullptr;  // what this launch does in global memory is kept there
-  // Earlier grids that may not have completed, and whether griddepcontrol.wait waits for them.
-  std::vector<std::pair<GridRecord*, bool>> in_flight;
-  std::vector<uint8_t> params;
-  std::vector<uint8_t> known_params;  // 1 for each byte that the caller set; empty: all
-  std::vector<std::tuple<uint32_t, uint32_t, std::string>> param_names;  // offset, bytes, name
-  std::vector<Tap> taps;
-};
 
 // One executing instruction: the handler's view of the machine.
 struct Exec {

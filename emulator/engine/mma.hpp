@@ -73,6 +73,8 @@ void segments(const MmaRequest& r, const InstructionDescriptor& d, std::vector<S
 std::string check_matrix_descriptor(uint64_t v, const std::string& name, bool transposed_tf32 = false);
 // Legal? Returns an empty string or what is wrong.
 std::string check_mma(const MmaRequest& r);
+// Whether the columns of D are allocated in this CTA; a fault when not.
+bool d_allocated(Engine& e, const MmaRequest& r, Cta& cta, const InstructionDescriptor& d);
 // Marks the D cells as being written (issue), and computes (completion).
 std::vector<TmemWrite> mark_mma(Engine& e, const MmaRequest& r);
 void execute_mma(Engine& e, const MmaRequest& r);

@@ -4,23 +4,15 @@
 
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
+#include "orders/tcgen05_mma.hpp"
+
 namespace tileproof {
 
-// Order of FORMATS in spec/machine/kinds.py.
-enum class Format : int32_t {
-  F16 = 0,
-  Tf32,
-  F8F6F4,
-  I8,
-  Mxf8f6f4,
-  Mxf4,
-  Mxf4nvf4x2,
-  Mxf4nvf4x4,
-};
-constexpr int kFormats = 8;
+constexpr int kFormats = static_cast<int>(std::size(kFormatWords));
 
 struct DescriptorField {
   std::string name;

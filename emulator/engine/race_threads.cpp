@@ -2,7 +2,7 @@
 #include "machine.hpp"
 #include "race.hpp"
 #include "slots/atomics.hpp"
-#include "slots/sync.hpp"
+#include "slots/mbarrier.hpp"
 
 namespace tileproof {
 

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "orders/convert.hpp"
+
 namespace tileproof {
 
 // What stands beyond the finite values: IEEE infinities and NaNs; one NaN (e4m3); nothing (e2m3, e3m2, e2m1).
@@ -49,7 +51,6 @@ inline double small_value(const SmallFloat& f, uint32_t v) {
 }
 
 // Nearest even, toward zero, down, up; nearest with ties away from zero.
-enum class Round : int32_t { Rn, Rz, Rm, Rp, Rna };
 
 // A magnitude significand * 2^exponent, and whether it is really a little more than that.
 struct Magnitude {
@@ -106,6 +107,8 @@ inline uint32_t round_magnitude(const SmallFloat& f, Magnitude m, bool negative,
         break;
       case Round::Rp:
         up = !negative && (half || rest);
+        break;
+      default:  // to integers: not of a float's bits
         break;
     }
   }

@@ -45,10 +45,8 @@ void BarrierHistory::record(Deed deed, const Origin& at, int64_t amount, uint32_
 }
 
 uint8_t engine_number(const char* name) {
-  static const char* const kNames[] = {"TMA load", "TMA store",  "bulk copy", "MMA",
-                                       "commit",   "TMEM store", "tcgen05.cp"};
-  for (size_t k = 0; k < std::size(kNames); ++k)
-    if (!std::strcmp(name, kNames[k])) return static_cast<uint8_t>(k + 1);
+  for (size_t k = 1; k < std::size(kTraceEngineWords); ++k)
+    if (!std::strcmp(name, kTraceEngineWords[k])) return static_cast<uint8_t>(k);
   return 0;
 }
 

@@ -98,7 +98,7 @@ class Trace : public Listener {
   const Engine& e_;
 };
 
-// Order of ENGINES in emulator/trace.py; 0 for none.
+// A TraceEngine.
 uint8_t engine_number(const char* name);
 
 }  // namespace tileproof

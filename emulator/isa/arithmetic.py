@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tileproof.emulator.decode import Decoder
+from tileproof.emulator.isa.convert import DIRECTED
 from tileproof.emulator.orders import order
 from tileproof.emulator.program import NONE, TYPE_BYTES
 from tileproof.emulator.ptx import Instruction, Operand
@@ -13,16 +14,15 @@ from tileproof.emulator.slots import slots
 slots("half", operands="dst a b c", modifiers="operation brain packed rounding ftz limit nan", writes="dst")
 
 _INTEGERS = {"s16", "u16", "s32", "u32", "s64", "u64"}
-_HALVES = {"f16", "f16x2", "bf16", "bf16x2"}
-_ROUNDINGS = ("rn", "rz", "rm", "rp")
+HALVES = {"f16", "f16x2", "bf16", "bf16x2"}
 _HALF_OPERATIONS = order("HalfOperation", "add sub mul fma neg abs min max ex2 tanh")
 # Registers of the half types: a packed pair fills 32 bits.
 _CARRIER = {"f16": "b16", "bf16": "b16", "f16x2": "b32", "bf16x2": "b32"}
 _ROUND = "[{.rn,.rz,.rm,.rp}]"
-_NEED_ROUND = "{.rn,.rz,.rm,.rp}"
+NEED_ROUND = "{.rn,.rz,.rm,.rp}"
 
 
-def _only(m: Modifiers, allowed: set[str]) -> str:
+def only_type(m: Modifiers, allowed: set[str]) -> str:
     types = m.types()
     if len(types) != 1 or types[0] not in allowed:
         raise Unknown(f"does not know the type .{'.'.join(types)}")
@@ -36,7 +36,7 @@ def _refuse(given: dict[str, object], *allowed: str) -> None:
             raise Unknown(f"does not know the modifier .{value} of this type")
 
 
-def _emit(d: Decoder, handler: str, dst: Operand, sources: tuple[Operand, ...], *types: str) -> None:
+def emit(d: Decoder, handler: str, dst: Operand, sources: tuple[Operand, ...], *types: str) -> None:
     """`types`: of the destination and the sources; the last stands for all that follow."""
     each = types + (types[-1],) * (1 + len(sources) - len(types))
     to = d.dst(dst, each[0])
@@ -48,7 +48,7 @@ def _three(sources: list[int]) -> list[int]:
     return sources + [NONE] * (3 - len(sources))
 
 
-def _half(
+def half(
     d: Decoder, base: str, type_: str, operands: tuple[Operand, ...], *, rounding: str | None = None,
     ftz: object = None, limit: str | None = None, nan: object = None, xorsign: object = None,
 ) -> None:  # fmt: skip
@@ -64,7 +64,7 @@ def _half(
         operation=_HALF_OPERATIONS.index(base),
         brain=int(type_.startswith("b")),
         packed=int(type_.endswith("x2")),
-        rounding=_ROUNDINGS.index(rounding or "rn"),
+        rounding=DIRECTED.index(rounding or "rn"),
         ftz=int(bool(ftz)),
         limit={None: 0, "sat": 1, "relu": 2}[limit],
         nan=int(bool(nan)) + 2 * int(bool(xorsign)),
@@ -75,7 +75,7 @@ def _float(
     d: Decoder, base: str, m: Modifiers, operands: tuple[Operand, ...], *, needs_rounding: bool = False
 ) -> None:
     """add, sub, mul and fma of every floating-point type."""
-    rounding = m.take(*_ROUNDINGS)
+    rounding = m.take(*DIRECTED)
     ftz, oob = m.take("ftz"), m.take("oob")
     limit = m.take("sat", "relu")
     types = m.types()
@@ -88,11 +88,11 @@ def _float(
         _refuse(given, "rounding", "sat")
         _mixed(d, base, types[1], operands, rounding, limit)
         return
-    if len(types) != 1 or types[0] not in {"f32", "f64", "f32x2"} | _HALVES:
+    if len(types) != 1 or types[0] not in {"f32", "f64", "f32x2"} | HALVES:
         raise Unknown(f"does not know the type .{'.'.join(types)}")
     type_ = types[0]
     dst, *sources = operands
-    if type_ in _HALVES:
+    if type_ in HALVES:
         if type_.startswith("b"):
             # Only fma of bf16 has .relu and other roundings than .rn.
             _refuse(given, "rounding", *(["relu"] if base == "fma" else []))
@@ -100,13 +100,13 @@ def _float(
             _refuse(given, "rounding", "ftz", "sat", *(["relu"] if base == "fma" else []))
         if rounding not in (None, "rn") and not (base == "fma" and type_.startswith("b")):
             raise Unknown(f"does not know the modifier .{rounding} of this type")
-        _half(d, base, type_, operands, rounding=rounding, ftz=ftz, limit=limit)
+        half(d, base, type_, operands, rounding=rounding, ftz=ftz, limit=limit)
         return
     _refuse(
         given, *{"f32": ("rounding", "ftz", "sat"), "f64": ("rounding",), "f32x2": ("rounding", "ftz")}[type_]
     )
     words = [base, None if rounding in (None, "rn") else rounding, ftz, limit, type_]
-    _emit(d, ".".join(w for w in words if w), dst, tuple(sources), type_)
+    emit(d, ".".join(w for w in words if w), dst, tuple(sources), type_)
 
 
 def _mixed(
@@ -151,12 +151,12 @@ def add_sub(d: Decoder, i: Instruction, m: Modifiers) -> None:
     dst, *sources = i.operands
     if m.left[-1:] and m.left[-1] in _INTEGERS:
         saturates = m.take("sat")
-        type_ = _only(m, {"s32"} if saturates else _INTEGERS)
+        type_ = only_type(m, {"s32"} if saturates else _INTEGERS)
         name = f"{base}.sat.s32" if saturates else f"{base}.{8 * TYPE_BYTES[type_]}"
-        _emit(d, name, dst, _count(sources, 2), type_)
+        emit(d, name, dst, _count(sources, 2), type_)
     elif base == "add" and m.left in (["s16x2"], ["u16x2"]):
         m.types()
-        _emit(d, "add.16x2", dst, _count(sources, 2), "b32")
+        emit(d, "add.16x2", dst, _count(sources, 2), "b32")
     else:
         _float(d, base, m, (dst, *_count(sources, 2)))
 
@@ -181,20 +181,20 @@ def mul(d: Decoder, i: Instruction, m: Modifiers) -> None:
     if part is None:
         _float(d, "mul", m, (dst, a, b))
         return
-    type_ = _only(m, _INTEGERS - {"s64", "u64"} if part == "wide" else _INTEGERS)
+    type_ = only_type(m, _INTEGERS - {"s64", "u64"} if part == "wide" else _INTEGERS)
     if part == "lo":
-        _emit(d, f"mul.lo.{8 * TYPE_BYTES[type_]}", dst, (a, b), type_)
+        emit(d, f"mul.lo.{8 * TYPE_BYTES[type_]}", dst, (a, b), type_)
     elif part == "hi":
-        _emit(d, f"mul.hi.{type_}", dst, (a, b), type_)
+        emit(d, f"mul.hi.{type_}", dst, (a, b), type_)
     else:
-        _emit(d, f"mul.wide.{type_}", dst, (a, b), type_[0] + str(16 * TYPE_BYTES[type_]), type_)
+        emit(d, f"mul.wide.{type_}", dst, (a, b), type_[0] + str(16 * TYPE_BYTES[type_]), type_)
 
 
 @instruction(
     "mad",
     group="arithmetic",
     forms=f".{{lo,hi}}.{{s,u}}{{16,32,64}}; .hi.sat.s32; .wide.{{s,u}}{{16,32}}; "
-    f"{_NEED_ROUND}[.ftz][.sat].f32; {_NEED_ROUND}.f64",
+    f"{NEED_ROUND}[.ftz][.sat].f32; {NEED_ROUND}.f64",
     section="9.7.1.4, 9.7.3.7",
     note="of floats: fma",
 )
@@ -207,14 +207,16 @@ def mad(d: Decoder, i: Instruction, m: Modifiers) -> None:
         _float(d, "fma", m, (dst, a, b, c), needs_rounding=True)
         return
     saturates = m.take("sat")
-    type_ = _only(m, {"s32"} if saturates else _INTEGERS - {"s64", "u64"} if part == "wide" else _INTEGERS)
+    type_ = only_type(
+        m, {"s32"} if saturates else _INTEGERS - {"s64", "u64"} if part == "wide" else _INTEGERS
+    )
     if saturates and part != "hi":
         raise Unknown("does not know the modifier .sat here")
     wide = type_[0] + str(16 * TYPE_BYTES[type_])
     if part == "lo":
-        _emit(d, f"mad.lo.{8 * TYPE_BYTES[type_]}", dst, (a, b, c), type_)
+        emit(d, f"mad.lo.{8 * TYPE_BYTES[type_]}", dst, (a, b, c), type_)
     elif part == "wide":
-        _emit(d, f"mad.wide.{type_}", dst, (a, b, c), wide, type_, type_, wide)
+        emit(d, f"mad.wide.{type_}", dst, (a, b, c), wide, type_, type_, wide)
     else:
         product = d.temporary(TYPE_BYTES[type_])
         d.emit(f"mul.hi.{type_}", dst=product, a=d.src(a, type_), b=d.src(b, type_))
@@ -225,9 +227,9 @@ def mad(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "fma",
     group="arithmetic",
-    forms=f"{_NEED_ROUND}[.ftz][.sat].f32; {_NEED_ROUND}[.ftz].f32x2 @sm_100 @ptx8.6; {_NEED_ROUND}.f64; "
-    f".rn[.ftz][{{.sat,.relu}}].{{f16,f16x2}}; {_NEED_ROUND}[.relu].{{bf16,bf16x2}} @sm_80 @ptx7.0; "
-    f"{_NEED_ROUND}[.sat].f32.{{f16,bf16}} @sm_100 @ptx8.6",
+    forms=f"{NEED_ROUND}[.ftz][.sat].f32; {NEED_ROUND}[.ftz].f32x2 @sm_100 @ptx8.6; {NEED_ROUND}.f64; "
+    f".rn[.ftz][{{.sat,.relu}}].{{f16,f16x2}}; {NEED_ROUND}[.relu].{{bf16,bf16x2}} @sm_80 @ptx7.0; "
+    f"{NEED_ROUND}[.sat].f32.{{f16,bf16}} @sm_100 @ptx8.6",
     section="9.7.3.6, 9.7.4.4, 9.7.5.3",
     note="one rounding",
 )
@@ -239,7 +241,7 @@ def fma(d: Decoder, i: Instruction, m: Modifiers) -> None:
 @instruction(
     "div",
     group="arithmetic",
-    forms=f".{{s,u}}{{16,32,64}}; .{{full,approx}}[.ftz].f32; {_NEED_ROUND}[.ftz].f32; {_NEED_ROUND}.f64",
+    forms=f".{{s,u}}{{16,32,64}}; .{{full,approx}}[.ftz].f32; {NEED_ROUND}[.ftz].f32; {NEED_ROUND}.f64",
     section="9.7.1.7, 9.7.3.8",
     note="the approximate forms are computed correctly rounded, inside their documented error",
 )
@@ -247,13 +249,13 @@ def fma(d: Decoder, i: Instruction, m: Modifiers) -> None:
 def div_rem(d: Decoder, i: Instruction, m: Modifiers) -> None:
     base = i.opcode.split(".")[0]
     dst, a, b = i.operands
-    rounding = m.take("full", "approx", *_ROUNDINGS) if base == "div" else None
+    rounding = m.take("full", "approx", *DIRECTED) if base == "div" else None
     ftz = "ftz." if rounding and m.take("ftz") else ""
     directed = rounding + "." if rounding in ("rz", "rm", "rp") else ""
-    type_ = _only(
+    type_ = only_type(
         m, ({"f32"} if rounding in ("full", "approx") or ftz else {"f32", "f64"}) if rounding else _INTEGERS
     )
-    _emit(d, f"{base}.{directed}{ftz}{type_}", dst, (a, b), type_)
+    emit(d, f"{base}.{directed}{ftz}{type_}", dst, (a, b), type_)
 
 
 _MINMAX_FORMS = (
@@ -276,7 +278,7 @@ def min_max(d: Decoder, i: Instruction, m: Modifiers) -> None:
     base = i.opcode.split(".")[0]
     relu, ftz, nan = m.take("relu"), m.take("ftz"), m.take("NaN")
     xorsign, absolute = m.take("xorsign"), m.take("abs")
-    type_ = _only(m, _INTEGERS | {"s16x2", "u16x2", "f32", "f64"} | _HALVES)
+    type_ = only_type(m, _INTEGERS | {"s16x2", "u16x2", "f32", "f64"} | HALVES)
     given: dict[str, object] = {"relu": relu, "ftz": ftz, "NaN": nan, "xorsign": xorsign, "abs": absolute}
     dst, *sources = i.operands
     if type_ == "f32" and len(sources) == 3:
@@ -293,122 +295,18 @@ def min_max(d: Decoder, i: Instruction, m: Modifiers) -> None:
         d.emit(name, dst=d.dst(dst, "f32"), a=first, b=made[2])
         return
     a, b = _count(sources, 2)
-    if type_ in _HALVES:
+    if type_ in HALVES:
         _refuse(given, "NaN", "xorsign", "abs", *(["ftz"] if type_.startswith("f") else []))
         if bool(xorsign) != bool(absolute):
             raise Unknown("takes .xorsign.abs together")
-        _half(d, base, type_, (dst, a, b), ftz=ftz, nan=nan, xorsign=xorsign)
+        half(d, base, type_, (dst, a, b), ftz=ftz, nan=nan, xorsign=xorsign)
     elif type_ == "f32":
         _refuse(given, "ftz", "NaN", "xorsign", "abs")
         if bool(xorsign) != bool(absolute):
             raise Unknown("takes .xorsign.abs together")
         name = f"{base}.{'ftz.' if ftz else ''}{'NaN.' if nan else ''}{'xorsign.' if xorsign else ''}f32"
-        _emit(d, name, dst, (a, b), "f32")
+        emit(d, name, dst, (a, b), "f32")
     else:
         _refuse(given, *(["relu"] if type_ in ("s16x2", "s32") else []))
         carrier = "b32" if type_.endswith("x2") else type_
-        _emit(d, f"{base}.{'relu.' if relu else ''}{type_}", dst, (a, b), carrier)
-
-
-_SIGN_FORMS = ".s{16,32,64}; [.ftz].f32; .f64; [.ftz].{f16,f16x2}; .{bf16,bf16x2} @sm_80 @ptx7.0"
-
-
-@instruction("neg", group="arithmetic", forms=_SIGN_FORMS, section="9.7.1.9, 9.7.3.10, 9.7.4.5")
-@instruction("abs", group="arithmetic", forms=_SIGN_FORMS, section="9.7.1.10, 9.7.3.9, 9.7.4.6")
-def neg_abs(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    base = i.opcode.split(".")[0]
-    ftz = m.take("ftz")
-    floats = {"f32", "f16", "f16x2"} if ftz else {"f32", "f64"} | _HALVES
-    type_ = _only(m, floats if ftz else floats | {"s16", "s32", "s64"})
-    dst, a = i.operands
-    if type_ in _HALVES:
-        _half(d, base, type_, (dst, a), ftz=ftz)
-    elif type_[0] == "f":
-        _emit(d, f"{base}.{'ftz.' if ftz else ''}{type_}", dst, (a,), type_)
-    else:
-        _emit(d, f"neg.{8 * TYPE_BYTES[type_]}" if base == "neg" else f"abs.{type_}", dst, (a,), type_)
-
-
-_APPROXIMATE = "computed in float64 and rounded once: inside the documented error, not the hardware's bits"
-
-
-@instruction(
-    "ex2",
-    group="arithmetic",
-    forms=".approx[.ftz].f32; .approx.{f16,f16x2}; .approx.ftz.{bf16,bf16x2} @sm_90 @ptx7.8",
-    section="9.7.3.21, 9.7.4.10",
-    note=_APPROXIMATE,
-)
-@instruction(
-    "tanh",
-    group="arithmetic",
-    forms=".approx.f32; .approx.{f16,f16x2}; .approx.{bf16,bf16x2} @sm_90 @ptx7.8",
-    section="9.7.3.22, 9.7.4.9",
-    note=_APPROXIMATE,
-)
-@instruction("lg2", group="arithmetic", forms=".approx[.ftz].f32", section="9.7.3.20", note=_APPROXIMATE)
-@instruction("sin", group="arithmetic", forms=".approx[.ftz].f32", section="9.7.3.18", note=_APPROXIMATE)
-@instruction("cos", group="arithmetic", forms=".approx[.ftz].f32", section="9.7.3.19", note=_APPROXIMATE)
-def approximate(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    base = i.opcode.split(".")[0]
-    m.need("approx")
-    ftz = m.take("ftz")
-    dst, a = i.operands
-    type_ = _only(m, {"f32"} | (_HALVES if base in ("ex2", "tanh") else set()))
-    brain = type_.startswith("b")
-    if (ftz and (base == "tanh" or type_ in ("f16", "f16x2"))) or (brain and base == "ex2" and not ftz):
-        raise Unknown("takes .ftz with f32 and needs it with bf16")
-    if type_ in _HALVES:
-        _half(d, base, type_, (dst, a), ftz=ftz)
-    else:
-        _emit(d, f"{base}.{'ftz.' if ftz else ''}f32", dst, (a,), "f32")
-
-
-@instruction(
-    "rsqrt", group="arithmetic", forms=".approx[.ftz].f32; .approx[.ftz].f64", section="9.7.3.16, 9.7.3.17",
-    note=f"{_APPROXIMATE}; .ftz.f64 gives the upper 32 bits",
-)  # fmt: skip
-@instruction(
-    "rcp", group="arithmetic", forms=f".approx[.ftz].f32; {_NEED_ROUND}[.ftz].f32; "
-    f"{_NEED_ROUND}.f64; .approx.ftz.f64",
-    section="9.7.3.13", note=f"{_APPROXIMATE}; .approx.ftz.f64 gives the upper 32 bits",
-)  # fmt: skip
-@instruction(
-    "sqrt", group="arithmetic", forms=f".approx[.ftz].f32; {_NEED_ROUND}[.ftz].f32; {_NEED_ROUND}.f64",
-    section="9.7.3.14", note=_APPROXIMATE,
-)  # fmt: skip
-def roots(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    base = i.opcode.split(".")[0]
-    rounding = m.need("approx") if base == "rsqrt" else m.need("approx", *_ROUNDINGS)
-    ftz = m.take("ftz")
-    type_ = _only(m, {"f32", "f64"})
-    dst, a = i.operands
-    directed = f"{rounding}." if rounding in ("rz", "rm", "rp") else ""
-    if type_ == "f64":
-        if (
-            (rounding == "approx" and base == "sqrt")
-            or (rounding != "approx" and ftz)
-            or (rounding == "approx" and base == "rcp" and not ftz)
-        ):
-            raise Unknown("does not know these modifiers of .f64")
-        _emit(d, f"{base}.gross.f64" if ftz else f"{base}.{directed}f64", dst, (a,), "f64")
-    else:
-        _emit(d, f"{base}.{directed}{'ftz.' if ftz else ''}f32", dst, (a,), "f32")
-
-
-@instruction(
-    "testp", group="arithmetic", forms=".{finite,infinite,number,notanumber,normal,subnormal}.{f32,f64}",
-    section="9.7.3.1",
-)  # fmt: skip
-def testp(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    what = m.need("finite", "infinite", "number", "notanumber", "normal", "subnormal")
-    type_ = _only(m, {"f32", "f64"})
-    p, a = i.operands
-    d.emit(f"testp.{what}.{type_}", dst=d.dst(p, "pred"), a=d.src(a, type_))
-
-
-@instruction("copysign", group="arithmetic", forms=".{f32,f64}", section="9.7.3.2")
-def copysign(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    type_ = _only(m, {"f32", "f64"})
-    dst, a, b = i.operands
-    _emit(d, f"copysign.{type_}", dst, (a, b), type_)
+        emit(d, f"{base}.{'relu.' if relu else ''}{type_}", dst, (a, b), carrier)

@@ -9,7 +9,7 @@ from tileproof.emulator.ptx import Immediate, Instruction
 from tileproof.emulator.registry import Modifiers, Unknown, instruction
 from tileproof.emulator.slots import slots
 
-# `rounding`: of _ROUNDINGS; `limit`: 1 .sat, 2 .satfinite, 4 .relu.
+# `rounding`: a Round; `limit`: 1 .sat, 2 .satfinite, 4 .relu.
 # Of integers: the registers may be wider than their types.
 slots("cvt", operands="dst a b", modifiers="to_bytes from_bytes", writes="dst")
 slots(
@@ -33,7 +33,8 @@ _KINDS = order(
     "s8 s16 s32 s64 u8 u16 u32 u64 f16 bf16 f32 f64 tf32 e4m3 e5m2 e2m3 e3m2 ue8m0 e2m1",
 )
 _INTEGERS = _KINDS[:8]
-_ROUNDINGS = ("rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi")
+ROUNDINGS = order("Round", "rn rz rm rp rna rni rzi rmi rpi")
+DIRECTED = ROUNDINGS[:4]  # of arithmetic
 _BYTES = {**TYPE_BYTES, "tf32": 4}
 # Handlers of their own: what compilers use most.
 _DIRECT = {
@@ -98,14 +99,14 @@ _FORMS = (
 )
 def cvt(d: Decoder, i: Instruction, m: Modifiers) -> None:
     spelling = "cvt." + ".".join(m.left)
-    rounding, ftz = m.take(*_ROUNDINGS), m.take("ftz")
+    rounding, ftz = m.take(*ROUNDINGS), m.take("ftz")
     limit = (1 if m.take("sat") else 0) + (2 if m.take("satfinite") else 0) + (4 if m.take("relu") else 0)
     stochastic = m.take("rs")
     to, from_ = m.types()
     if stochastic:
         _random(d, i, to, limit)
         return
-    mode = _ROUNDINGS.index(rounding or "rn")
+    mode = ROUNDINGS.index(rounding or "rn")
     if to.endswith("x2"):
         _pair(d, i, spelling, to.removesuffix("x2"), from_.removesuffix("x2"), mode, limit)
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tileproof.emulator.decode import Decoder
+from tileproof.emulator.isa.convert import DIRECTED
 from tileproof.emulator.orders import order
 from tileproof.emulator.ptx import Immediate, Instruction
 from tileproof.emulator.registry import Modifiers, Unknown, instruction, refused
@@ -29,7 +30,6 @@ _SHAPES = {
     (16, 32): _EIGHT | _BYTES | _NIBBLES,
     (16, 64): _NIBBLES,
 }
-_ROUNDINGS = ("rn", "rz", "rm", "rp")
 
 _FORMS = (
     ".m16n8k8.row.col.f16.f16.f16.f16; .m16n8k16.row.col.f16.f16.f16.f16; "
@@ -65,7 +65,7 @@ def mma(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.need("col")
     kind = m.take("kind::f8f6f4")
     saturates = m.take("satfinite")
-    rounding = m.take(*_ROUNDINGS)
+    rounding = m.take(*DIRECTED)
     types = m.types()
     if len(types) != 4 or types[0] != types[3]:
         raise Unknown(f"does not know the types .{'.'.join(types)}")
@@ -109,7 +109,7 @@ def mma(d: Decoder, i: Instruction, m: Modifiers) -> None:
         b_type=_CODE[b],
         d_type=_RESULTS.index(result),
         saturates=int(bool(saturates)),
-        rounding=_ROUNDINGS.index(rounding or "rn"),
+        rounding=DIRECTED.index(rounding or "rn"),
         vec=registers,
         written=(0, counts[0]),
     )

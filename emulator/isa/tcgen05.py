@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tileproof.emulator.decode import Decoder
-from tileproof.emulator.isa.sync import AFTER_FENCE, BEFORE_FENCE
+from tileproof.emulator.isa.fences import AFTER_FENCE, BEFORE_FENCE
 from tileproof.emulator.orders import order
 from tileproof.emulator.program import NONE
 from tileproof.emulator.ptx import Immediate, Instruction, Operand
@@ -255,8 +255,7 @@ def commit(d: Decoder, i: Instruction, m: Modifiers) -> None:
 
 # Source rows, and chunks of 16 bytes a row.
 _CP = {"128x256b": (128, 2), "4x256b": (4, 2), "128x128b": (128, 1), "64x128b": (64, 1), "32x128b": (32, 1)}
-# Order of `enum Copies` in engine/handlers_tcgen05_cp.cpp.
-_COPIES = ("", "warpx2::02_13", "warpx2::01_23", "warpx4", "quarters")
+_COPIES = order("TmemCopies", ("", "warpx2::02_13", "warpx2::01_23", "warpx4", "quarters"))
 _PACKED = {"b6x16_p32": 6, "b4x16_p64": 4}
 
 

@@ -7,7 +7,20 @@ from pathlib import Path
 
 import pytest
 from tileproof.emulator import codes, hang, isa, orders, program, schedule, trace
-from tileproof.emulator.isa import async_copy, atomics, memory, sync, tcgen05, tensormap
+from tileproof.emulator.isa import (
+    async_copy,
+    atomics,
+    convert,
+    fences,
+    mbarrier,
+    memory,
+    sync,
+    tcgen05,
+    tcgen05_mma,
+    tensormap,
+    warp,
+)
+from tileproof.spec.machine.kinds import FORMATS
 
 assert isa
 FRONT = Path(orders.__file__).parent
@@ -52,14 +65,39 @@ def test_python_and_the_engine_number_alike(tmp_path: Path) -> None:
         (tuple(program.SPECIALS), "Special", "%cluster_nctaid.y", "ClusterNctaidY"),
         (memory.STATE_SPACES, "Space", "shared::cluster", "SharedCluster"),
         (tcgen05._SHAPES, "TmemShape", "16x128b", "k16x128b"),
-        (sync.FENCES, "Fence", "after_thread_sync", "AfterThreadSync"),
+        (fences.FENCES, "Fence", "after_thread_sync", "AfterThreadSync"),
         (atomics.OPERATIONS, "Reduction", "cas", "Cas"),
         (atomics.TYPES, "Element", "bf16x2", "Bf16x2"),
         (async_copy.MODES, "TensorMode", "im2col_no_offs", "Im2colNoOffs"),
         (tensormap.FIELDS, "MapField", "elemtype", "Elemtype"),
+        (trace.ENGINES, "TraceEngine", "TMEM store", "TMEMStore"),
+        (tcgen05_mma._USAGE, "CollectorUsage", "lastuse", "Lastuse"),
+        (tuple(FORMATS), "Format", "mxf4nvf4.4X", "Mxf4nvf4x4"),
+        (tcgen05._COPIES, "TmemCopies", "warpx4", "Warpx4"),
+        (convert.ROUNDINGS, "Round", "rzi", "Rzi"),
+        (mbarrier.SIGNALS, "Signal", "expect_tx", "ExpectTx"),
+        (mbarrier.MBARRIER_SCOPES, "MbarrierScope", "default", "Default"),
+        (sync.SHUFFLES, "Shuffle", "idx", "Idx"),
+        (sync.VOTES, "Vote", "ballot", "Ballot"),
+        (warp._OPERATIONS, "WarpReduction", "min", "Min"),
     ):
         assert list(words).index(word) == made[enum].index(name), enum
         assert len(words) == len(made[enum]), enum
+
+
+def test_the_formats_are_the_spec_s() -> None:
+    assert tuple(FORMATS) == tcgen05_mma.MMA_FORMATS
+
+
+def test_words_go_along_where_they_are_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "ways.py").write_text(
+        'WAYS = order("Way", ("", "the late one"), names="No Late", spelled=True)'
+    )
+    try:
+        orders.generate([tmp_path], tmp_path / "out")
+    finally:
+        orders.ORDERS.pop("Way", None)
+    assert 'kWayWords[] = {"", "the late one"};' in (tmp_path / "out" / "ways.hpp").read_text()
 
 
 def test_an_order_stands_once() -> None:

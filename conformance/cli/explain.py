@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import click
 from tileproof.conformance.logs.builds import report
-from tileproof.conformance.logs.hangs.log import Log, load, read_text
+from tileproof.conformance.logs.hangs.log import Log, load
+from tileproof.conformance.logs.hangs.reader import Progress, read_text
 from tileproof.conformance.logs.hangs.render import diagnosis
-from tileproof.conformance.logs.hangs.render import text as hang_text
+from tileproof.conformance.logs.hangs.rewrite import NO_WORDS, Words, load_words
+from tileproof.conformance.logs.hangs.text import text as hang_text
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
 
@@ -25,17 +28,35 @@ _SPEAKS = re.compile(
 )
 
 
+@dataclass(frozen=True)
+class HangOptions:
+    """How a hang log is read: a kernel's plan, a user's words, CTAs of a cluster (0: found out), progress
+    shown.
+    """
+
+    plan: KernelPlan | None = None
+    words: Words = NO_WORDS
+    cluster: int = 0
+    progress: Progress | None = None
+
+
 def explanation(
-    path: Path, plan: KernelPlan | None = None, kind: Literal["build", "hang", ""] = ""
+    path: Path,
+    plan: KernelPlan | None = None,
+    kind: Literal["build", "hang", ""] = "",
+    options: HangOptions | None = None,
 ) -> dict[str, Any]:
-    """What the log in `path` tells. `kind` forces a reader; "" lets the content decide.
+    """What the log in `path` tells; "-" is standard input. `kind` forces a reader; "" lets the content
+    decide.
 
     The result has the key "kind": "build" or "hang", with that reader's own keys beside it, or "both", with
     the two results under "build" and "hang". Raises TileproofError for what cannot be read or is neither.
     """
+    options = options or HangOptions(plan)
+    plan = options.plan
     text = load(path)
     if kind == "hang":
-        return {"kind": "hang", **diagnosis(read_text(text, str(path), plan), plan)}
+        return {"kind": "hang", **_hang(text, str(path), options)}
     parsed = report.parse(text)
     build = {"kind": "build", **report.explain(parsed, path)}
     if kind == "build":
@@ -43,7 +64,7 @@ def explanation(
     has_build = build["verdict"] != "no errors"
     rest = parsed.rest() if has_build else text
     # The hang reader takes seconds for a megabyte: of a build, it gets what a role seems to have said.
-    log = _hang_log(rest, str(path), plan) if not parsed.is_build_log or _SPEAKS.search(rest) else None
+    log = _hang_log(rest, str(path), options) if not parsed.is_build_log or _SPEAKS.search(rest) else None
     if not has_build:
         if log is not None:
             return {"kind": "hang", **diagnosis(log, plan)}
@@ -63,9 +84,17 @@ def explanation(
     return {"kind": "both", "verdict": build["verdict"], "build": build, "hang": diagnosis(log, plan)}
 
 
-def _hang_log(text: str, path: str, plan: KernelPlan | None) -> Log | None:
+def _hang(text: str, path: str, options: HangOptions) -> dict[str, Any]:
+    return diagnosis(_read(text, path, options), options.plan)
+
+
+def _read(text: str, path: str, options: HangOptions) -> Log:
+    return read_text(text, path, options.plan, options.words, options.cluster, options.progress)
+
+
+def _hang_log(text: str, path: str, options: HangOptions) -> Log | None:
     try:
-        return read_text(text, path, plan)
+        return _read(text, path, options)
     except TileproofError:
         return None
 
@@ -76,12 +105,24 @@ def _sample(text: str) -> str:
     return f"{len(lines)} lines, such as: {first}" if first else f"{len(lines)} lines"
 
 
-def render(result: dict[str, Any]) -> str:
-    """The explanation in words."""
+def render(result: dict[str, Any], waits: bool = False) -> str:
+    """The explanation in words; `waits`: of a hang, every cause and who waits for whom too."""
     if result["kind"] == "both":
-        parts = ["The build:", report.text(result["build"]), "", "The run:", hang_text(result["hang"])]
+        parts = ["The build:", report.text(result["build"]), "", "The run:", hang_text(result["hang"], waits)]
         return "\n".join(parts)
-    return report.text(result) if result["kind"] == "build" else hang_text(result)
+    return report.text(result) if result["kind"] == "build" else hang_text(result, waits)
+
+
+def _show_progress(done: int, of: int) -> None:
+    click.echo(f"{done} of {of} lines read", err=True)
+
+
+def _print_include(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        import tileproof.kernels
+
+        click.echo(Path(next(iter(tileproof.kernels.__path__))) / "include")
+        context.exit()
 
 
 @click.command()
@@ -93,12 +134,34 @@ def render(result: dict[str, Any]) -> str:
     help="Read FILE as this; its content decides otherwise.",
 )
 @click.option("--kernel", metavar="NAME", help="The kernel that hung: its plan tells who arrives where.")
+@click.option("--waits", is_flag=True, help="Of a hang: every cause, who waits for whom, what each did last.")
+@click.option(
+    "--cluster", default=0, metavar="N", type=click.IntRange(0, 16),
+    help="CTAs of a cluster, where the log numbers the CTAs of the grid.",
+)  # fmt: skip
+@click.option(
+    "--words", metavar="FILE", type=click.Path(path_type=Path),
+    help="Your words for wait, done, arrive ...: `meaning: word, word` a line.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
-def explain(file: Path, kind: Literal["build", "hang"] | None, kernel: str | None, as_json: bool) -> int:
-    """Explain FILE: the output of a failed build, or the printf log of a kernel that hung.
+@click.option(
+    "--include", is_flag=True, is_eager=True, expose_value=False, callback=_print_include,
+    help="Print the folder of tileproof_log.cuh, and end.",
+)  # fmt: skip
+def explain(
+    file: Path,
+    kind: Literal["build", "hang"] | None,
+    kernel: str | None,
+    waits: bool,
+    cluster: int,
+    words: Path | None,
+    as_json: bool,
+) -> int:
+    """Explain FILE: the output of a failed build, or the printf log of a kernel that hung. `-` is standard
+    input.
 
-    A build: what does not fit in the layouts, and what would. A hang: who waits for whom, the root, causes.
-    Exit code 1: a build's log in which no error is understood, or none is.
+    A build: what does not fit in the layouts, and what would. A hang: its root, the cause, a fix.
+    Exit code 1: a build's log in which no error is understood, or none is. 2: what cannot be read as either.
     """
     plan = None
     if kernel is not None:
@@ -106,6 +169,7 @@ def explain(file: Path, kind: Literal["build", "hang"] | None, kernel: str | Non
 
         found = find_kernel(kernel)
         plan = found.plan(found.variants[0])
-    result = explanation(file, plan, kind or "")
-    click.echo(json.dumps(result, indent=1) if as_json else render(result))
+    own = load_words(words) if words is not None else NO_WORDS
+    result = explanation(file, plan, kind or "", HangOptions(plan, own, cluster, _show_progress))
+    click.echo(json.dumps(result, indent=1) if as_json else render(result, waits))
     return NOTHING if result["kind"] == "build" and result["verdict"] != "explained" else EXPLAINED

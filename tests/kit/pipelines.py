@@ -26,6 +26,7 @@ class Said:
     phase: int | None = None
     tx: bool = False
     note: str = ""
+    bytes: int = 0
 
 
 @dataclass
@@ -60,7 +61,9 @@ class Mbarrier:
 
 @dataclass(frozen=True)
 class Op:
-    """wait / silent (a wait that prints nothing) / arrive / tma / note; `to`: the CTAs that it reaches."""
+    """wait / silent (a wait that prints nothing) / arrive / tma / note / exit; `to`: the CTAs that it
+    reaches.
+    """
 
     kind: str
     barrier: str = ""

@@ -1,70 +1,19 @@
 """Who waits for whom: what each actor of a log waits for at the end, and whose arrivals that wait lacks.
 
-The n-th wait of an actor on a barrier needs the n-th arrival of each of the barrier's producers in its
-cluster (one less when the first wait is for the phase before the first, parity 1 on a fresh mbarrier, which
-passes at once: PTX ISA, mbarrier.test_wait). Line order between actors is not trusted: printf keeps it per
-thread.
+Line order between actors is not trusted further than a few lines: printf keeps it per thread.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from tileproof.conformance.logs.hangs.log import Actor, Log, LogEvent
+from tileproof.conformance.logs.hangs.histories import History, Place, Wait, histories_of
+from tileproof.conformance.logs.hangs.log import Actor, Log
+from tileproof.conformance.logs.hangs.rounds import Rounds
 from tileproof.spec.plan import Barrier, KernelPlan
 
 LATE = 8  # lines by which the order of two actors' lines may be wrong
-Place = tuple[str, int | None]  # barrier, stage
-
-
-@dataclass
-class Wait:
-    """One wait of an actor; `ordinal` counts its waits on this barrier and stage from 0."""
-
-    event: LogEvent
-    ordinal: int
-    done: LogEvent | None = None
-    moved_on: int = 0  # line at which the actor went on without a done line
-
-    @property
-    def actor(self) -> Actor:
-        return self.event.actor
-
-    @property
-    def place(self) -> Place:
-        return self.event.barrier, self.event.stage
-
-    @property
-    def passed(self) -> bool:
-        return self.done is not None or self.moved_on > 0
-
-
-@dataclass
-class History:
-    """What one actor did, in its own order."""
-
-    actor: Actor
-    waits: list[Wait] = field(default_factory=list)
-    arrives: dict[Place, list[LogEvent]] = field(default_factory=lambda: defaultdict(list))
-    dones: dict[Place, list[LogEvent]] = field(default_factory=lambda: defaultdict(list))
-    _by_place: dict[Place, list[Wait]] = field(default_factory=lambda: defaultdict(list))
-    last_line: int = 0
-    last_k: int | None = None
-
-    @property
-    def blocked(self) -> Wait | None:
-        """The wait that it is in, if any."""
-        return self.waits[-1] if self.waits and not self.waits[-1].passed else None
-
-    def on(self, place: Place) -> list[Wait]:
-        """Its waits on a barrier's stage."""
-        return self._by_place.get(place, [])
-
-    def add(self, wait: Wait) -> None:
-        """Appends a wait."""
-        self.waits.append(wait)
-        self._by_place[wait.place].append(wait)
 
 
 @dataclass(frozen=True)
@@ -106,6 +55,40 @@ class WaitGraph:
         """Whether some blocked wait lacks an arrival."""
         return any(self.edges.values())
 
+    @cached_property
+    def groups(self) -> dict[int, list[History]]:
+        """The histories of each cluster."""
+        found: dict[int, list[History]] = {}
+        for actor, history in self.histories.items():
+            found.setdefault(actor.group, []).append(history)
+        return found
+
+    @cached_property
+    def waits_of(self) -> dict[Actor, Wait]:
+        """The blocked wait of each blocked actor."""
+        return {wait.actor: wait for wait in self.blocked}
+
+    @cached_property
+    def done_roles(self) -> set[tuple[str, str]]:
+        """The (role, barrier) of which some line tells that a wait ended."""
+        return {(event.actor.role, event.barrier) for event in self.log.events if event.kind == "done"}
+
+    @cached_property
+    def roles_done(self) -> bool:
+        """Whether all roles that wait print when a wait ended."""
+        ends = {role for role, _ in self.done_roles}
+        return all(wait.actor.role in ends for wait in self.blocked)
+
+    @cached_property
+    def note_lines(self) -> set[int]:
+        """The lines that tell of an actor and of no barrier."""
+        return {line for line, _, _ in self.log.notes}
+
+    @cached_property
+    def rounds(self) -> Rounds:
+        """Which arrival a wait of a k-block needs."""
+        return Rounds(self.groups, self.log.head_missing)
+
     def free_first(self, group: int, place: Place) -> int:
         """1 when the first wait on `place` needs no arrival, because it is for the phase before the first."""
         if (group, place) not in self._free:
@@ -113,7 +96,7 @@ class WaitGraph:
         return self._free[group, place]
 
     def _free_first(self, group: int, place: Place) -> int:
-        mine = [h for a, h in self.histories.items() if a.group == group]
+        mine = self.groups.get(group, [])
         firsts = [
             waits[0].event.phase for h in mine if (waits := h.on(place)) and waits[0].event.phase is not None
         ]
@@ -122,38 +105,84 @@ class WaitGraph:
         # Without phases: more waits passed than arrivals were made, on this stage or another of the barrier.
         for stage in {one for h in mine for barrier, one in h.arrives if barrier == place[0]}:
             at = place[0], stage
-            made = max((len(h.arrives[at]) for h in mine if at in h.arrives), default=0)
+            made = max((len(h.arrivals(at)) for h in mine if at in h.arrives), default=0)
             if made and max(sum(wait.passed for wait in h.on(at)) for h in mine) > made:
                 return 1
         return 0
 
     def need(self, wait: Wait) -> int:
-        """How many arrivals of each producer `wait` needs."""
+        """How many arrivals of each producer `wait` needs, by the count of waits."""
         return wait.ordinal + 1 - self.free_first(wait.actor.group, wait.place)
 
     def made(self, actor: Actor, place: Place) -> int:
         """How often `actor` arrived on `place`."""
-        return len(self.histories[actor].arrives[place]) if actor in self.histories else 0
+        return len(self.histories[actor].arrivals(place)) if actor in self.histories else 0
+
+    def lacks(self, wait: Wait, producer: Actor) -> bool:
+        """Whether the arrival of `producer` that `wait` needs is not in the log.
+
+        By its k-block where the log's earlier rounds tell which k-block's arrival that is, else by counting;
+        where the head of the log is missing counts say nothing, and what came after the wait before it does.
+        """
+        by_k = self.rounds.has_arrived(wait, self.histories[producer])
+        if by_k is not None:
+            return not by_k
+        if not self.log.head_missing:
+            return self.made(producer, wait.place) < self.need(wait)
+        earlier = [one for one in self.histories[wait.actor].on(wait.place) if one.passed]
+        arrivals = self.histories[producer].arrivals(wait.place)
+        since = earlier[-1].end - LATE if earlier else -1
+        return not any(event.line > since for event in arrivals[-1:])
 
     def peers(self, actor: Actor) -> list[Actor]:
         """The same role in the cluster's other CTAs."""
-        return [a for a in self.histories if (a.group, a.role) == (actor.group, actor.role) and a != actor]
+        return [h.actor for h in self.groups[actor.group] if h.actor.role == actor.role and h.actor != actor]
 
     def leads(self, actor: Actor) -> bool:
         """Whether the role logs barriers in this CTA only, while others of the cluster do so in several."""
-        busy = {a.cta for a, h in self.histories.items() if a.group == actor.group and _busy(h)}
-        own = {a.cta for a in [actor, *self.peers(actor)] if _busy(self.histories[a])}
-        return len(busy) > 1 and own == {actor.cta}
+        return self._busy_ctas[actor.group] > 1 and self._role_ctas.get((actor.group, actor.role), set()) == {
+            actor.cta
+        }
 
+    @cached_property
+    def _busy_ctas(self) -> dict[int, int]:
+        return {group: len({h.actor.cta for h in some if h.busy}) for group, some in self.groups.items()}
 
-def _busy(history: History) -> bool:
-    return bool(history.waits or any(history.arrives.values()))
+    @cached_property
+    def _role_ctas(self) -> dict[tuple[int, str], set[int]]:
+        found: dict[tuple[int, str], set[int]] = {}
+        for actor, history in self.histories.items():
+            if history.busy:
+                found.setdefault((actor.group, actor.role), set()).add(actor.cta)
+        return found
+
+    def producers_of(self, wait: Wait) -> set[Actor]:
+        """Who arrives on the barrier of `wait`, and whose role does in another CTA."""
+        known = self.producers.get((wait.actor.group, wait.event.barrier), set())
+        if self.log.exact and 0 <= wait.actor.cta < 32:
+            bit = 1 << wait.actor.cta
+            reach = {
+                actor
+                for actor in known
+                if any(event.to & bit for event in self.histories[actor].arrivals_on(wait.event.barrier))
+            }
+            known = reach or known
+        if not known or wait.actor.cta < 0:
+            return known
+        roles = {actor.role for actor in known}
+        leads = self.leads(wait.actor)
+        twins = {
+            h.actor
+            for h in self.groups[wait.actor.group]
+            if h.actor.role in roles and (leads or (h.busy and h.actor.cta == wait.actor.cta))
+        }
+        return known | {twin for twin in twins if twin != wait.actor}
 
 
 def build(log: Log, plan: KernelPlan | None = None) -> WaitGraph:
     """The graph of a log; with a plan, its producers are known even where none logged an arrival."""
     says_done = {(e.actor.role, e.barrier) for e in log.events if e.kind == "done"}
-    histories = _histories(log, says_done)
+    histories = histories_of(log, says_done)
     says_wait = any(event.kind == "wait" for event in log.events)
     graph = WaitGraph(log, plan, histories, bool(says_done), says_wait)
     graph.blocked = [wait for history in histories.values() if (wait := history.blocked)]
@@ -162,80 +191,31 @@ def build(log: Log, plan: KernelPlan | None = None) -> WaitGraph:
             graph.producers.setdefault((event.actor.group, event.barrier), set()).add(event.actor)
     if plan is not None:
         _add_plan_producers(graph, plan)
+    if not log.head_missing and _passed_for_nothing(graph):
+        log.head_missing = True
+        log.remarks.append(
+            "lines are missing at the beginning (a wait ended before any arrival that it needed): the last "
+            "known states "
+            "count, not the numbers of phases"
+        )
     for wait in graph.blocked:
         graph.edges[wait.actor] = _lacking(graph, wait)
     _find_roots(graph)
     return graph
 
 
-def _histories(log: Log, says_done: set[tuple[str, str]]) -> dict[Actor, History]:
-    histories: dict[Actor, History] = {}
-    counts: dict[tuple[Actor, Place], int] = defaultdict(int)
-    before: dict[Actor, LogEvent] = {}
-    steps: list[tuple[int, Actor, LogEvent | None, int | None]] = [
-        *((event.line, event.actor, event, event.k) for event in log.events),
-        *((line, actor, None, k) for line, actor, k in log.notes if actor.role),
-    ]
-    steps.sort(key=lambda step: step[0])
-    for line, actor, event, k in steps:
-        history = histories.setdefault(actor, History(actor))
-        history.last_line, history.last_k = line, k if k is not None else history.last_k
-        open_wait = history.blocked
-        if event is None:
-            if open_wait and (actor.role, open_wait.event.barrier) not in says_done:
-                open_wait.moved_on = line
-            continue
-        if event.kind == "wait":
-            if open_wait and _same(open_wait.event, event, says_done):
+def _passed_for_nothing(graph: WaitGraph) -> bool:
+    """Whether the first wait on some barrier, which needs an arrival, ended before its producers made any."""
+    for history in graph.histories.values():
+        for place in history.places():
+            first = history.on(place)[0]
+            known = graph.producers.get((history.actor.group, place[0]), set())
+            made = [event for actor in known for event in graph.histories[actor].arrivals(place)]
+            if first.done is None or first.event.phase == 1 or not made or graph.need(first) < 1:
                 continue
-            if open_wait:
-                open_wait.moved_on = line
-            place = event.barrier, event.stage
-            history.add(Wait(event, counts[actor, place]))
-            counts[actor, place] += 1
-        elif event.kind == "done":
-            _done(history, open_wait, event, counts)
-        else:
-            if open_wait:
-                open_wait.moved_on = line
-            # A warp whose lanes all print says one arrival many times.
-            last = before.get(actor)
-            if last is None or (last.kind, last.barrier, last.stage, last.k, last.phase) != (
-                "arrive", event.barrier, event.stage, event.k, event.phase
-            ) or event.k is None:  # fmt: skip
-                history.arrives[event.barrier, event.stage].append(event)
-        before[actor] = event
-    return histories
-
-
-def _same(first: LogEvent, again: LogEvent, says_done: set[tuple[str, str]]) -> bool:
-    """Whether `again` is the same wait said once more, as spinning loops do."""
-    if (first.barrier, first.stage, first.k, first.phase) != (
-        again.barrier,
-        again.stage,
-        again.k,
-        again.phase,
-    ):
-        return False
-    return first.k is not None or first.phase is not None or (first.actor.role, first.barrier) in says_done
-
-
-def _done(
-    history: History, open_wait: Wait | None, event: LogEvent, counts: dict[tuple[Actor, Place], int]
-) -> None:
-    place = event.barrier, event.stage
-    history.dones[place].append(event)
-    if open_wait and open_wait.place == place:
-        open_wait.done = event
-        return
-    if open_wait:
-        open_wait.moved_on = event.line
-    # Passed without a line before the wait.
-    repeated = history.waits and history.waits[-1].done and history.waits[-1].done.k == event.k
-    if repeated and history.waits[-1].place == place and event.k is not None:
-        return
-    history.add(Wait(event, counts[history.actor, place], done=event))
-    counts[history.actor, place] += 1
+            if min(event.line for event in made) > first.done.line + LATE // 2:
+                return True
+    return False
 
 
 def plan_role(plan: KernelPlan, actor: Actor) -> str:
@@ -269,23 +249,32 @@ def _add_plan_producers(graph: WaitGraph, plan: KernelPlan) -> None:
         if barrier is None or key in graph.producers:
             continue
         roles = _plan_producers(plan, barrier)
-        found = {a for a in graph.histories if a.group == wait.actor.group and plan_role(plan, a) in roles}
+        found = {h.actor for h in graph.groups[wait.actor.group] if plan_role(plan, h.actor) in roles}
         if found:
             graph.producers[key] = found
 
 
 def _lacking(graph: WaitGraph, wait: Wait) -> list[LogEdge]:
     """The producers whose arrival this wait lacks: those of its CTA first, others when those have arrived."""
-    need = graph.need(wait)
-    found = graph.producers.get((wait.actor.group, wait.event.barrier), set())
-    late = {a for a in found if graph.made(a, wait.place) < need}
-    own = {a for a in late if a.cta == wait.actor.cta}
+    late = {actor for actor in graph.producers_of(wait) if graph.lacks(wait, actor)}
+    own = {actor for actor in late if actor.cta == wait.actor.cta}
     both = graph.leads(wait.actor) or _plan_says_both(graph, wait)
     if own and not both:
-        late = own
+        needless = {
+            actor
+            for actor in own
+            if not graph.histories[actor].arrivals_on(wait.event.barrier) and _not_needed(graph, wait, actor)
+        }
+        late = own - needless or late - needless
     else:
-        late -= {a for a in late - own if not both and _not_needed(graph, wait, a)}
-    return [LogEdge(wait.actor, a, graph.made(a, wait.place), need) for a in sorted(late)]
+        late -= {actor for actor in late - own if not both and _not_needed(graph, wait, actor)}
+    return [_edge(graph, wait, actor) for actor in sorted(late)]
+
+
+def _edge(graph: WaitGraph, wait: Wait, producer: Actor) -> LogEdge:
+    made = graph.made(producer, wait.place)
+    need = graph.need(wait)
+    return LogEdge(wait.actor, producer, made, need if need > made else made + 1)
 
 
 def _plan_says_both(graph: WaitGraph, wait: Wait) -> bool:
@@ -297,10 +286,20 @@ def _plan_says_both(graph: WaitGraph, wait: Wait) -> bool:
 
 def _not_needed(graph: WaitGraph, wait: Wait, producer: Actor) -> bool:
     """Whether the waiter once passed this barrier clearly before that arrival of `producer`."""
-    arrivals = graph.histories[producer].arrives[wait.place]
+    passed = any(one.passed for one in graph.histories[wait.actor].on(wait.place))
+    if graph.log.head_missing and not passed and producer.cta != wait.actor.cta:
+        return True
+    arrivals = graph.histories[producer].arrivals(wait.place)
     for earlier in graph.histories[wait.actor].on(wait.place):
+        if earlier.done is None or graph.rounds.needs_none(earlier, graph.histories[producer]):
+            continue
+        by_k = graph.rounds.arrival(earlier, graph.histories[producer])
+        if by_k is not None:
+            if by_k.line > earlier.done.line + LATE:
+                return True
+            continue
         count = graph.need(earlier)
-        if earlier.done is None or count < 1:
+        if count < 1 or graph.log.head_missing:
             continue
         if len(arrivals) < count or arrivals[count - 1].line > earlier.done.line + LATE:
             return True
@@ -309,9 +308,12 @@ def _not_needed(graph: WaitGraph, wait: Wait, producer: Actor) -> bool:
 
 def _find_roots(graph: WaitGraph) -> None:
     """Blocked actors that depend on no other, or on each other in a cycle; most dependents first."""
-    blocked = {wait.actor: wait for wait in graph.blocked}
+    blocked = graph.waits_of
     reach = {actor: _reach(graph, actor, set(blocked)) for actor in blocked}
-    graph.dependents = {a: {b for b in blocked if a in reach[b] and b != a} for a in blocked}
+    graph.dependents = {actor: set() for actor in blocked}
+    for actor, others in reach.items():
+        for other in others - {actor}:
+            graph.dependents[other].add(actor)
     sinks = [a for a in blocked if all(a in reach[b] for b in reach[a])]
 
     def rank(actor: Actor) -> tuple[int, bool, int, int]:

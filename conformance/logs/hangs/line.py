@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from tileproof.conformance.logs.hangs.rewrite import NO_WORDS, Words, plain
 from tileproof.conformance.logs.hangs.words import (
     BETWEEN,
     JOINS,
@@ -21,7 +22,7 @@ from tileproof.conformance.logs.hangs.words import (
 
 _KBLOCK = re.compile(r"\b(?:k|kv|n)[-_ ]?(?:block|blk|iter(?:ation)?)s?\b", re.IGNORECASE)
 _WARPGROUP = re.compile(r"\bwarp[- ]group\b", re.IGNORECASE)
-_TOKEN = re.compile(r"0[xX][0-9a-fA-F]+|[A-Za-z_]\w*|\d+|[^\w\s]")
+_TOKEN = re.compile(r"0[xX][0-9a-fA-F]+|[^\W\d]\w*|\d+|[^\w\s]")
 
 
 @dataclass
@@ -35,6 +36,18 @@ class Clause:
     last_verb_at: int = -9
     barrier_end: int = -9
     adjacent_done: bool = False
+
+    def copy(self) -> Clause:
+        """Another with the same content."""
+        return Clause(
+            self.barrier,
+            self.strong,
+            self.stage,
+            list(self.verbs),
+            self.last_verb_at,
+            self.barrier_end,
+            self.adjacent_done,
+        )
 
 
 @dataclass
@@ -61,6 +74,73 @@ class Line:
     @property
     def complete(self) -> bool:
         return any(clause.barrier and clause.verbs for clause in self.clauses)
+
+
+# Numbers by themselves, which a template leaves open; 0 and 1 stay, since a phase is told by being one of
+# them.
+_NUMBER = re.compile(r"(?<!\w)(?!0[xX]|[01](?!\d))(\d+)")
+_STAND_IN = 8_000_000_000
+_TEMPLATES = 100_000
+
+
+class LineReader:
+    """Parses lines, each kind of line once: lines that differ in numbers only are of one kind."""
+
+    def __init__(self, known: Vocabulary, words: Words = NO_WORDS) -> None:
+        self._known, self._words = known, words
+        self._seen: dict[
+            str, tuple[Line, tuple[tuple[str, int, int], ...], tuple[tuple[int, str, int], ...]]
+        ] = {}
+
+    def line(self, text: str) -> Line:
+        """The fields of one line."""
+        parts = _NUMBER.split(text)
+        if len(parts) > 41:
+            return self._parse(text)
+        key = "\0".join(parts[::2])
+        kind = self._seen.get(key)
+        if kind is None:
+            kind = self._kind(parts)
+            if len(self._seen) < _TEMPLATES:
+                self._seen[key] = kind
+        pattern, fields, clauses = kind
+        line = Line(
+            0, dict(pattern.fields), pattern.role, [clause.copy() for clause in pattern.clauses],
+            pattern.spaced, pattern.bytes, pattern.said, pattern.indented,
+        )  # fmt: skip
+        for name, sign, at in fields:
+            line.fields[name] = sign * int(parts[at])
+        for number, what, at in clauses:
+            if what == "stage":
+                line.clauses[number].stage = int(parts[at])
+            else:
+                line.clauses[number].barrier = line.clauses[number].barrier.replace(
+                    str(_STAND_IN + at), parts[at]
+                )
+        return line
+
+    def _parse(self, text: str) -> Line:
+        return parse(plain(self._words.translate(text)), self._known)
+
+    def _kind(
+        self, parts: list[str]
+    ) -> tuple[Line, tuple[tuple[str, int, int], ...], tuple[tuple[int, str, int], ...]]:
+        """The line with a number of its own in each open place, and where those come out."""
+        text = "".join(str(_STAND_IN + at) if at & 1 else part for at, part in enumerate(parts))
+        line = self._parse(text)
+        fields = tuple(
+            (name, 1 if value > 0 else -1, abs(value) - _STAND_IN)
+            for name, value in line.fields.items()
+            if 0 < abs(value) - _STAND_IN < len(parts)
+        )
+        clauses: list[tuple[int, str, int]] = []
+        for number, clause in enumerate(line.clauses):
+            if clause.stage is not None and 0 < clause.stage - _STAND_IN < len(parts):
+                clauses.append((number, "stage", clause.stage - _STAND_IN))
+            for found in re.findall(r"8\d{9}", clause.barrier):
+                if 0 < int(found) - _STAND_IN < len(parts):
+                    clauses.append((number, "barrier", int(found) - _STAND_IN))
+        return line, fields, tuple(clauses)
 
 
 def parse(text: str, words: Vocabulary) -> Line:
@@ -117,6 +197,8 @@ class _Parse:
         if word.kind == "numbered":
             self._set(word.field, word.number, at, at)
         elif word.kind == "key":
+            if word.field == "bytes":
+                return self._bytes(at, word.short)
             return self._keyed(at, word.field, word.short)
         elif word.kind == "verbs":
             self._verbs(at, word.verbs)
@@ -132,7 +214,7 @@ class _Parse:
                 line.role = word.name
         elif word.kind == "other":
             return self._other(at, token)
-        elif token.lower() in ("tx", "bytes"):
+        elif token.lower() == "tx":
             line.bytes = True
         return at + 1
 
@@ -157,10 +239,21 @@ class _Parse:
                 self._line.role = value.lower()
                 return then + 1
             return at + 1
-        if value[0].isdigit():
+        if value[0].isdecimal():
             self._set(name, -int(value, 0) if minus else _number(value), at, then)
             return then + 1
         return at + 1
+
+    def _bytes(self, at: int, short: bool) -> int:
+        """`bytes=256`, `256 bytes`, `bytes expected`."""
+        before = self._tokens[at - 1] if at else ""
+        if before.isdecimal() and (at < 2 or self._tokens[at - 2] not in ("=", ":")):
+            self._line.fields.setdefault("bytes", int(before))
+            self._line.bytes = True
+            return at + 1
+        then = self._keyed(at, "bytes", short)
+        self._line.bytes |= not short or "bytes" in self._line.fields
+        return then
 
     def _verbs(self, at: int, verbs: tuple[str, ...]) -> None:
         clause = self._line.clauses[-1]
@@ -177,7 +270,7 @@ class _Parse:
             clause = Clause()
             line.clauses.append(clause)
         end, stage = at + 1, None
-        if end + 1 < len(tokens) and tokens[end] in ("[", "(") and tokens[end + 1].isdigit():
+        if end + 1 < len(tokens) and tokens[end] in ("[", "(") and tokens[end + 1].isdecimal():
             stage, end = int(tokens[end + 1]), min(end + 3, len(tokens))
         if (
             tokens[end : end + 1] == [","]
@@ -202,7 +295,7 @@ class _Parse:
         if then >= len(tokens) or not (tokens[then][0].isalnum() or tokens[then][0] == "_"):
             return at + 1
         value = tokens[then]
-        if value[0].isdigit():
+        if value[0].isdecimal():
             return self._barrier(
                 then, f"@{value.lower()}" if value[:2] in ("0x", "0X") else f"#{value}", True
             )

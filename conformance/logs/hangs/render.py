@@ -1,13 +1,17 @@
-"""The diagnosis of a hang as data and as text."""
+"""The diagnosis of a hang as data."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from tileproof.conformance.logs.hangs.causes import HangCause, causes, copy
-from tileproof.conformance.logs.hangs.graph import Wait, WaitGraph, build, plan_role
-from tileproof.conformance.logs.hangs.log import EXAMPLES, Actor, Log, read
+from tileproof.conformance.logs.hangs.cause import state
+from tileproof.conformance.logs.hangs.causes import HangCause, LoggedHang, copy, hangs
+from tileproof.conformance.logs.hangs.certainty import judged
+from tileproof.conformance.logs.hangs.graph import WaitGraph, build, plan_role
+from tileproof.conformance.logs.hangs.histories import Wait
+from tileproof.conformance.logs.hangs.log import EXAMPLES, UNKNOWN_CTA, Actor, Log
+from tileproof.conformance.logs.hangs.reader import read
 from tileproof.spec.plan import KernelPlan
 
 WIDTH = 150
@@ -21,15 +25,43 @@ def diagnose(path: Path, plan: KernelPlan | None = None) -> dict[str, Any]:
 def diagnosis(log: Log, plan: KernelPlan | None = None) -> dict[str, Any]:
     """The diagnosis of a log that was read, as data.
 
-    `verdict` is "hang", "no hang seen" or "unclear" (no line ever says that a wait began, or none that one
-    ended). Lines are numbers from 1; an actor is {"role", "cta", "cluster"}.
+    `verdict` is "hang", "no hang seen" or "unclear"; `certainty` of a hang is "certain" (the lines leave no
+    other reading), "likely" or "open". Lines are numbers from 1; an actor is {"role", "cta", "cluster"}. Of
+    a log of several runs it is that of the last one that hung, and `runs` tells of each.
     """
-    graph = build(log, plan)
-    found = causes(graph)
+    if not log.runs:
+        return {**_of_run(log, plan), "runs": []}
+    every = [(run, _of_run(run, plan)) for run in log.runs]
+    order = ("hang", "unclear", "no hang seen")
+    worst = min(every, key=lambda one: (order.index(one[1]["verdict"]), -one[1]["span"][1]))
+    return {**worst[1], "runs": [_run(run, found) for run, found in every]}
+
+
+def _run(log: Log, found: dict[str, Any]) -> dict[str, Any]:
+    first = found["causes"][0] if found["causes"] else None
     return {
-        "verdict": graph.verdict,
-        "root": _root(graph) if graph.roots else None,
-        "causes": [_cause(graph, cause) for cause in found],
+        "title": log.title,
+        "lines": found["span"],
+        "verdict": found["verdict"],
+        "certainty": found["certainty"],
+        "root": found["root"],
+        "cause": first,
+    }
+
+
+def _of_run(log: Log, plan: KernelPlan | None) -> dict[str, Any]:
+    graph = build(log, plan)
+    every = hangs(graph)
+    told = judged(graph, every)
+    return {
+        "verdict": told.verdict,
+        "certainty": told.certainty,
+        "why": told.why,
+        "title": log.title,
+        "span": [log.events[0].line, log.events[-1].line] if log.events else [0, 0],
+        "root": _root(graph, every[0]) if every else None,
+        "causes": [_cause(graph, cause) for cause in every[0].causes] if every else [],
+        "others": [_other(graph, hang) for hang in every[1:]],
         "blocked": [_blocked(graph, wait) for wait in graph.blocked],
         "actors": [_actor_row(graph, actor) for actor in sorted(graph.histories)],
         "barriers": _barriers(graph),
@@ -46,7 +78,12 @@ def diagnosis(log: Log, plan: KernelPlan | None = None) -> dict[str, Any]:
 
 
 def _name(actor: Actor) -> dict[str, Any]:
-    return {"role": actor.role, "cta": actor.cta if actor.cta >= 0 else None, "cluster": actor.group}
+    return {
+        "role": actor.role,
+        "cta": actor.cta if 0 <= actor.cta < UNKNOWN_CTA else None,
+        "name": str(actor),
+        "cluster": actor.group,
+    }
 
 
 def _quote(graph: WaitGraph, line: int) -> dict[str, Any]:
@@ -65,12 +102,14 @@ def _wait(graph: WaitGraph, wait: Wait) -> dict[str, Any]:
     }
 
 
-def _root(graph: WaitGraph) -> dict[str, Any]:
-    root = graph.roots[0]
-    behind = sorted(graph.dependents[root.actor])
+def _root(graph: WaitGraph, hang: LoggedHang) -> dict[str, Any]:
+    root = hang.root
+    behind = sorted(graph.dependents.get(root.actor, ()))
     return {
         **_wait(graph, root),
         "copy": copy(graph, root),
+        "state": str(state(graph, root) or ""),
+        "stopped": hang.stopped,
         "waits_behind_it": [_name(actor) for actor in behind],
     }
 
@@ -80,8 +119,16 @@ def _cause(graph: WaitGraph, cause: HangCause) -> dict[str, Any]:
         "code": cause.code,
         "what": cause.what,
         "also": cause.also,
+        "copies": cause.copies,
+        "fix": cause.fix,
+        "culprit": _name(cause.culprit) if cause.culprit is not None else None,
+        "shows": [_quote(graph, line) for line in dict.fromkeys(cause.show)],
         "lines": [_quote(graph, line) for line in cause.lines],
     }
+
+
+def _other(graph: WaitGraph, hang: LoggedHang) -> dict[str, Any]:
+    return {"root": _root(graph, hang), "causes": [_cause(graph, cause) for cause in hang.causes]}
 
 
 def _blocked(graph: WaitGraph, wait: Wait) -> dict[str, Any]:
@@ -129,7 +176,8 @@ def _barriers(graph: WaitGraph) -> list[dict[str, Any]]:
                 {
                     "barrier": graph.log.name(barrier),
                     "stage": stage,
-                    "cta": actor.cta if actor.cta >= 0 else None,
+                    "cta": actor.cta if 0 <= actor.cta < UNKNOWN_CTA else None,
+                    "name": str(actor),
                     "cluster": actor.group,
                     "waits": 0,
                     "done": 0,
@@ -200,71 +248,3 @@ def _remarks(graph: WaitGraph) -> list[str]:
         if other:
             remarks.append(f"the plan of {graph.plan.name} has no barrier called {', '.join(other)}")
     return remarks
-
-
-def _who(actor: dict[str, Any]) -> str:
-    return str(Actor(actor["cluster"], actor["role"], -1 if actor["cta"] is None else actor["cta"]))
-
-
-def text(result: dict[str, Any]) -> str:
-    """The diagnosis in words."""
-    out: list[str] = []
-    root = result["root"]
-    if root is None and result["verdict"] == "unclear":
-        out.append("UNCLEAR: no line is printed before a wait, so nothing shows who is in one.")
-    elif root is None:
-        out.append("NO HANG SEEN: every wait that began was done, or its role went on.")
-    else:
-        title = "HANG" if result["verdict"] == "hang" else "UNCLEAR, but if this run hung"
-        out.append(
-            f"{title}: {_who(root['actor'])} waits on {root['copy']}{_phase(root)}, line {root['line']}."
-        )
-        behind = ", ".join(map(_who, root["waits_behind_it"]))
-        out.append(
-            f"Behind it waits: {behind}." if behind else "No other wait that the log shows is behind it."
-        )
-        out += ["", "Likeliest causes:"]
-        for number, cause in enumerate(result["causes"], 1):
-            out.append(f" {number}. {cause['code']}: {cause['what']}")
-            out += [f"    {also}" for also in cause["also"]]
-            out += [f"    {quote['line']:>6} | {quote['text']}" for quote in cause["lines"]]
-        out += ["", "Who waits for whom:"]
-        out += [f"  {line}" for blocked in result["blocked"] for line in _blocked_lines(blocked)]
-    if result["asymmetries"]:
-        out += ["", "CTAs differ:", *(f"  {line}" for line in result["asymmetries"])]
-    out += ["", "Last seen of each:"]
-    for actor in result["actors"]:
-        if actor["role"]:
-            planned = f" ({actor['plan_role']})" if actor["plan_role"] not in ("", actor["role"]) else ""
-            did = f"{actor['passed']} waits passed, {actor['arrivals']} arrivals"
-            last = f"line {actor['last']['line']} | {actor['last']['text']}"
-            out.append(f"  {_who(actor)}{planned}: {did}; {last}")
-    counts = result["read"]
-    out += ["", *(f"Remark: {remark}." for remark in result["remarks"])]
-    did = f"{counts['events']} events, {counts['progress']} of progress"
-    did += f", {counts['not_understood']} not understood"
-    out.append(
-        f"Read {counts['lines']} lines with text: {did}" + (", such as:" if counts["examples"] else ".")
-    )
-    out += [f"    {quote['line']:>6} | {quote['text']}" for quote in counts["examples"]]
-    return "\n".join(out)
-
-
-def _phase(wait: dict[str, Any]) -> str:
-    parts = [
-        f"{label} {wait[key]}"
-        for key, label in (("phase", "phase"), ("k", "k-block"))
-        if wait[key] is not None
-    ]
-    return f" ({', '.join(parts)})" if parts else ""
-
-
-def _blocked_lines(blocked: dict[str, Any]) -> list[str]:
-    head = f"{_who(blocked['actor'])} on {blocked['copy']}{_phase(blocked)}, line {blocked['line']}"
-    if not blocked["waits_for"]:
-        return [head + ": ROOT, nobody whom the log shows still owes an arrival"]
-    lines = [head + (": ROOT" if blocked["root"] else "")]
-    for edge in blocked["waits_for"]:
-        state = "which is blocked itself" if edge["blocked"] else "which waits for nothing that is printed"
-        lines.append(f"  -> {_who(edge)}, {state}: {edge['arrivals']} of {edge['needed']} arrivals")
-    return lines

@@ -24,9 +24,10 @@ FIELDS: dict[str, str] = {
     **dict.fromkeys(("phase", "parity", "ph", "phasebit", "paritybit", "par", "p"), "phase"),
     **dict.fromkeys(("stage", "slot", "buf", "buffer", "stg"), "stage"),
     **dict.fromkeys(("lane", "laneid", "step"), "ignored"),
+    **dict.fromkeys(("bytes", "txbytes", "expectbytes", "txcount", "nbytes", "size"), "bytes"),
     "role": "role",
 }
-NEEDS_SIGN = {"w", "t", "i", "j", "p"}  # too short to be a keyword unless '=' or ':' follows
+NEEDS_SIGN = {"w", "t", "i", "j", "p", "size"}  # too short to be a keyword unless '=' or ':' follows
 BETWEEN = {
     ":",
     "=",
@@ -68,6 +69,7 @@ VERBS: dict[str, str] = {
         "done",
     ),
     "waited": "waited",
+    **dict.fromkeys(_listed("issue issues issued issuing copy copies copied copying"), "copy"),
     **dict.fromkeys(
         _listed("begin begins beginning start starts starting pre before enter entering about"), "begin"
     ),
@@ -142,6 +144,7 @@ class Vocabulary:
 
     barriers: frozenset[str] = frozenset()
     roles: frozenset[str] = frozenset()
+    own: dict[str, str] = field(default_factory=dict)  # a user's words: meaning by word
     _seen: dict[str, Word] = field(default_factory=dict)
 
     def word(self, token: str) -> Word:
@@ -155,6 +158,8 @@ class Vocabulary:
 
     def _classify(self, token: str) -> Word:
         low = token.lower()
+        if low in self.own:
+            return self._own(self.own[low])
         flat = low.replace("_", "")
         if key_of(token) in self.barriers and (low not in FIELDS or "_" in token):
             return Word("barrier", name=token)
@@ -173,6 +178,11 @@ class Vocabulary:
             return Word("verbs", verbs=(VERBS[low],))
         parts = [part.lower() for part in _PARTS.findall(token)]
         return self._compound(token, low, parts) if parts else Word("noise")
+
+    def _own(self, meaning: str) -> Word:
+        if meaning in ("wait", "done", "arrive", "not"):
+            return Word("verbs", verbs=(meaning,))
+        return Word("barrier word") if meaning == "barrier" else Word("key", field=meaning)
 
     def _compound(self, token: str, low: str, parts: list[str]) -> Word:
         """Identifiers of several parts: `wait_done`, `arrive_p_ready`, `kv_ready`, `mbarrier_try_wait`."""

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tileproof.conformance.logs.hangs.render import diagnose, text
+from tileproof.conformance.logs.hangs.render import diagnose
+from tileproof.conformance.logs.hangs.text import text
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plans import head128
 

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from tileproof.conformance.logs.hangs.render import diagnose, text
+from tileproof.conformance.logs.hangs.render import diagnose
+from tileproof.conformance.logs.hangs.text import text
 
 from tests.kit.pipelines import DEFECTS, kernel
 from tests.kit.wordings import WORDINGS, label, log

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from tileproof.conformance.logs.hangs.causes import causes
 from tileproof.conformance.logs.hangs.graph import WaitGraph, build
-from tileproof.conformance.logs.hangs.log import read_text
+from tileproof.conformance.logs.hangs.reader import read_text
 
 from tests.kit.pipelines import Machine, Op, Program, Said
 from tests.kit.wordings import log

@@ -8,7 +8,8 @@ import pytest
 from click.testing import CliRunner
 from tileproof.conformance.cli.app import main
 from tileproof.conformance.cli.explain import explain
-from tileproof.conformance.logs.hangs.render import diagnose, text
+from tileproof.conformance.logs.hangs.render import diagnose
+from tileproof.conformance.logs.hangs.text import text
 from tileproof.spec.plans import head128
 
 from tests.kit.paths import ROOT

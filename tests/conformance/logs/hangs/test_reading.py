@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
-from tileproof.conformance.logs.hangs.log import read, read_text
-from tileproof.conformance.logs.hangs.render import diagnose, text
+from tileproof.conformance.logs.hangs.reader import read, read_text
+from tileproof.conformance.logs.hangs.render import diagnose
+from tileproof.conformance.logs.hangs.text import text
 from tileproof.spec.machine.errors import TileproofError
 
 # line: actor, kind, barrier, stage, k, phase

@@ -1,0 +1,161 @@
+"""Splits a file into the logs that it holds: of several ranks, by a launcher's prefix; of several runs, one
+after the other, by where the actors begin again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+
+from tileproof.conformance.logs.hangs.log import Actor, Log, LogEvent
+
+_RANK = re.compile(
+    r"^\s*(?:\[(?:rank|default|gpu|proc|worker)[ _-]?(?P<a>\d+)\]\s?:?\s?|\[(?P<b>\d+)\]:\s?|(?P<c>\d+):\s|"
+    r"\[\d+,\s*(?P<d>\d+)\]\s?<std(?:out|err)>:\s?|(?:rank|gpu|worker|proc)[ _-]?(?P<e>\d+)\s*[|:>]\s?|"
+    r"\((?:Ray)?\w*[Ww]orker\w* (?:pid=)?(?P<f>\d+)[^)]*\)\s?)",
+    re.IGNORECASE,
+)
+_MARK = re.compile(
+    r"^\s*(?:\^C|terminated|killed|aborted|traceback \(most|keyboardinterrupt)|\bexit (?:code|status)\b|"
+    r"^\S*[$#] \S|\blaunch(?:ing|ed)?\b.*\bkernel|\bkernel launch",
+    re.IGNORECASE,
+)
+_DIGITS = re.compile(r"\d+")
+SHARE = 0.6  # of the actors that speak after a place must begin again there
+
+Members = list[tuple[int, str]]
+
+
+def split_streams(lines: list[str]) -> list[tuple[str, Members]]:
+    """(rank, its numbered lines without the prefix); one stream without a name where no prefix tells ranks
+    apart.
+    """
+    sample = [line for line in lines[:2000] if line.strip()]
+    found = sum(_RANK.match(line) is not None for line in sample)
+    if found < SHARE * len(sample) or not found:
+        return [("", list(enumerate(lines, 1)))]
+    streams: dict[str, Members] = {}
+    for number, line in enumerate(lines, 1):
+        prefix = _RANK.match(line)
+        if prefix is None:
+            streams.setdefault("", []).append((number, line))
+            continue
+        rank = next(one for one in prefix.groups() if one is not None)
+        streams.setdefault(f"rank {rank}", []).append((number, line[prefix.end() :]))
+    named = [name for name in streams if name]
+    if len(named) == 1:
+        both = sorted(streams.get("", []) + streams[named[0]])
+        return [("", both)]
+    return sorted(streams.items(), key=lambda one: one[1][0][0])
+
+
+def split_runs(log: Log) -> list[Log]:
+    """The runs of one stream, one after the other; `[log]` where it holds one."""
+    places = _boundaries(log)
+    if not places:
+        return [log]
+    edges = [0, *places, len(log.lines) + 1]
+    logs: list[Log] = []
+    for first, last in pairwise(edges):
+        events = [event for event in log.events if first <= event.line < last]
+        notes = [note for note in log.notes if first <= note[0] < last]
+        unread = [line for line in log.unread if first <= line < last]
+        if not events:
+            continue
+        title = f"{log.title} " if log.title else ""
+        final = last > len(log.lines)
+        # Only the first run can lack its head, and only the last one its end.
+        head = log.head_missing and not logs
+        remarks = [
+            one
+            for one in log.remarks
+            if (final or "no end" not in one) and (head or "head of the log" not in one)
+        ]
+        one = replace(
+            log, events=events, notes=notes, unread=unread, remarks=remarks, head_missing=head,
+            title=f"{title}run {len(logs) + 1} (lines {events[0].line} to {events[-1].line})",
+        )  # fmt: skip
+        logs.append(one)
+    return logs
+
+
+def _boundaries(log: Log) -> list[int]:
+    """The lines at which a new run begins."""
+    if not log.events:
+        return []
+    of: dict[Actor, list[LogEvent]] = {}
+    for event in log.events:
+        of.setdefault(event.actor, []).append(event)
+    candidates = sorted({*_marks(log), *_restarts(of)})
+    found: list[int] = []
+    positions = dict.fromkeys(of, 0)
+    for line in candidates:
+        since = found[-1] if found else 0
+        if _begins_again(of, positions, since, line):
+            found.append(line)
+    return found
+
+
+def _marks(log: Log) -> list[int]:
+    """Host lines after the first event that look like the end or the launch of a run, or stood before it
+    too.
+    """
+    first = log.events[0].line
+    head = Counter(_DIGITS.sub("0", log.lines[line - 1].strip()) for line in log.unread if line < first)
+    marks: list[int] = []
+    before = 0
+    for line in log.unread:
+        if line <= first:
+            continue
+        text = log.lines[line - 1].strip()
+        known = len(text) > 3 and head.get(_DIGITS.sub("0", text), 0) > 0
+        if (known or _MARK.search(text)) and line > before + 1:
+            marks.append(line)
+        if known or _MARK.search(text):
+            before = line
+    return marks
+
+
+def _restarts(of: dict[Actor, list[LogEvent]]) -> list[int]:
+    """Lines at which an actor does the first thing again though it was in a wait."""
+    found = []
+    for events in of.values():
+        first = _sign(events[0])
+        for before, event in pairwise(events):
+            if (
+                before.kind == "wait"
+                and _sign(event) == first
+                and _sign(before) != first
+                and event.kind != "done"
+            ):
+                found.append(event.line)
+    return found
+
+
+def _sign(event: LogEvent) -> tuple[object, ...]:
+    return event.kind, event.barrier, event.stage, event.k, event.phase
+
+
+def _begins_again(
+    of: dict[Actor, list[LogEvent]], positions: dict[Actor, int], since: int, line: int
+) -> bool:
+    """Whether most actors that speak after `line` begin again there, and one of them was in a wait or at its
+    end.
+    """
+    again = speak = broken = 0
+    for actor, events in of.items():
+        at = positions[actor]
+        while at < len(events) and events[at].line < line:
+            at += 1
+        positions[actor] = at
+        if at == 0 or at == len(events) or events[at - 1].line < since:
+            continue
+        before, after, first = events[at - 1], events[at], events[0]
+        speak += 1
+        back = before.k is not None and after.k is not None and after.k < before.k
+        if _sign(after) == _sign(first) or (back and after.kind != "done"):
+            again += 1
+            broken += before.kind == "wait"
+    return speak > 0 and again >= SHARE * speak and (broken > 0 or again > 1)

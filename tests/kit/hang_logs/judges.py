@@ -1,0 +1,38 @@
+"""Judges for the score: `explain` itself, and bad ones that the score must not let pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileproof.conformance.logs.hangs.reader import read_text
+from tileproof.conformance.logs.hangs.render import diagnosis
+from tileproof.conformance.logs.hangs.rewrite import parse_words
+from tileproof.spec.machine.errors import TileproofError
+
+from tests.kit.hang_logs.score import Answer, HangLog
+from tests.kit.pipelines import Who
+
+
+def _who(actor: dict[str, Any]) -> Who:
+    return actor["role"], -1 if actor["cta"] is None else actor["cta"]
+
+
+def explain(log: HangLog) -> Answer:
+    """What `tileproof explain` answers."""
+    try:
+        found = diagnosis(read_text(log.text, words=parse_words(log.words)))
+    except TileproofError:
+        return Answer("unclear")
+    if found["verdict"] != "hang":
+        return Answer(found["verdict"])
+    root, cause = found["root"], found["causes"][0]
+    sure = found["certainty"]
+    blamed = _who(cause["culprit"]) if cause["culprit"] else None
+    actors = (_who(root["actor"]),)
+    return Answer("hang", sure == "certain", sure == "open", cause["code"], root["barrier"], actors, blamed)
+
+
+def always_clear(log: HangLog) -> Answer:
+    """Says of every log that it is certain."""
+    answer = explain(log)
+    return Answer(answer.verdict, True, False, answer.code, answer.barrier, answer.actors, answer.culprit)

@@ -114,3 +114,23 @@ def test_the_command_fails_when_a_row_has_no_test(tmp_path: Path, monkeypatch: p
     done = CliRunner().invoke(main, ["corpus", "--json"])
     assert done.exit_code == 1
     assert all(row["status"] != "tested" for row in json.loads(done.stdout))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[[rows", "Expected"),
+        ("[repositories]", "rows"),
+        ('[repositories]\n[[rows]]\nid = "I1"\nlinks = []', "bug"),
+        (
+            "[repositories]\n" + '[[rows]]\nid = "I1"\ngroup = "g"\nbug = "b"\nlinks = []\n' * 2,
+            "I1 stands twice",
+        ),
+        ('[repositories]\n[[rows]]\nid = "I1"\ngroup = "g"\nbug = "b"\nlinks = []\nwhy = ""', "why"),
+    ],
+)
+def test_damaged_data_is_an_error(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "rows.toml").write_text(text)
+    with pytest.raises(TileproofError, match="corpus cannot be read") as caught:
+        corpus._read(tmp_path / "rows.toml")
+    assert says in str(caught.value.found)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from tileproof.spec.plan import Barrier, KernelPlan, OutputObservation, SmemTile, WarpRole
 
 NAME = "sm90-gemm"
+BIAS = "sm90-gemm-bias"  # D = alpha A B^T + bias, in bf16
 TILE = 64  # rows and columns of D, and of K per stage
 STAGES = 3
 F16_BYTES = 2
@@ -20,15 +21,15 @@ BARRIERS = 2 * STAGES * TILE_BYTES
 MMA_WARPS = 4
 
 
-def plan() -> KernelPlan:
-    """The plan; there is one for all sizes."""
+def plan(name: str = NAME, problem: str = "gemm") -> KernelPlan:
+    """The plan; there is one for all sizes, and for both problem types of a product."""
 
     def tile(name: str, offset: int, holds: str) -> SmemTile:
         return SmemTile(name, offset, TILE_BYTES, STAGES, TILE, TILE, "f16", "128B", "K", holds)
 
     empty = BARRIERS + STAGES * MBARRIER_BYTES
     return KernelPlan(
-        name=NAME,
+        name=name,
         block=TILE,
         cluster=1,
         threads=32 * (MMA_WARPS + 1),
@@ -51,6 +52,6 @@ def plan() -> KernelPlan:
         mmas=(),
         observations=(OutputObservation("D", "D", "[M, N]"),),
         probes=(OutputObservation("product", "product", "[M, N]"),),
-        problem="gemm",
+        problem=problem,
         shape=(("M", TILE, 1), ("N", TILE, 1)),
     )

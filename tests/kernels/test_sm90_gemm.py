@@ -13,7 +13,7 @@ from tileproof.conformance.drivers.cuda import CudaDriver
 from tileproof.conformance.drivers.driver import not_judged
 from tileproof.conformance.drivers.emulator import EmulatorDriver
 from tileproof.conformance.mutants.synchronisation.run import run as run_row
-from tileproof.kernels.edit import Mutant
+from tileproof.kernels.edit import InStage, Mutant
 from tileproof.kernels.registry import kernel
 from tileproof.kernels.sm90.gemm.mutants import ORDER, VALUES
 from tileproof.spec.plans.consistency import faults
@@ -92,3 +92,22 @@ def test_card_and_exact_emulator_give_the_same_bits(card: CudaDriver) -> None:
             found = one.outputs[name]
             assert output.written.all() and found.written.all()
             assert np.array_equal(found.values.view(np.uint32), output.values.view(np.uint32)), (name, case)
+
+
+BIAS = kernel("sm90-gemm-bias")
+
+
+def test_a_product_with_a_bias_conforms() -> None:
+    """D is bf16; its edges, and problems with every value class."""
+    report = engine.check(on_emulator(BIAS, BIAS.variants[0]), examples=10, seed=4)
+    assert report.failure is None, report.failure
+    assert set(report.scores) == {"product", "D", "D from end to end"} and report.agreed
+
+
+@pytest.mark.parametrize("planted", BIAS.mutants(), ids=lambda one: one.id)
+def test_planted_defects_of_the_bias_are_found(planted: Mutant) -> None:
+    subject = on_emulator(BIAS, BIAS.variants[0], planted=planted, races=False)
+    report = engine.check(subject, examples=10, seed=0, shrink_seconds=1.0)
+    assert report.failure is not None
+    finding = report.failure.findings[0]
+    assert isinstance(planted.expected, InStage) and planted.expected.fits(finding.stage, finding.code)

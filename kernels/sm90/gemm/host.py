@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from tileproof.kernels.compile import Built
+from tileproof.kernels.edit import Mutant
 from tileproof.kernels.image import Sources
 from tileproof.kernels.launch import Buffer, Launch, Scalar, Struct, TensorMapSpec
 from tileproof.kernels.sm90.gemm import mutants
@@ -19,10 +21,12 @@ ARCH = "sm_90"  # no feature of one architecture alone: its PTX loads on every l
 
 
 def describe(inputs: Any, plan: KernelPlan, built: Built, probe: bool) -> Launch:
-    """One CTA per tile of D, tiles along M first. Outputs: D ``[M, N]`` f32 and, in the probe build,
-    `product` ``[M, N]`` f32, which is A B^T.
+    """One CTA per tile of D, tiles along M first. Outputs: D ``[M, N]`` f32 (with a bias bf16) and, in the
+    probe build, `product` ``[M, N]`` f32, which is A B^T.
     """
-    a, b, c = (Buffer.input(name, getattr(inputs, name)) for name in ("A", "B", "C"))
+    added = "C" if inputs.bias is None else "bias"
+    a, b, c = (Buffer.input(name, getattr(inputs, name)) for name in ("A", "B", added))
+    d_type = np.float32 if inputs.bias is None else ml_dtypes.bfloat16
     (m, k), n = a.shape, b.shape[0]
     tile = sm90_gemm.TILE
 
@@ -35,7 +39,7 @@ def describe(inputs: Any, plan: KernelPlan, built: Built, probe: bool) -> Launch
         (0, rows("A_map", a)),
         (128, rows("B_map", b)),
         (256, c),
-        (264, Buffer.output("D", (m, n), np.float32)),
+        (264, Buffer.output("D", (m, n), d_type)),
         (272, Buffer.output("product", (m, n), np.float32) if probe else Scalar("product", "u64", 0)),
         (280, Scalar("alpha", "f32", inputs.alpha)),
         (284, Scalar("beta", "f32", inputs.beta)),
@@ -54,16 +58,19 @@ def describe(inputs: Any, plan: KernelPlan, built: Built, probe: bool) -> Launch
     )
 
 
-TARGETS = (
-    ProductTarget(
-        sm90_gemm.NAME,
-        (Variant.of("gemm", step_m=sm90_gemm.TILE, step_n=sm90_gemm.TILE),),
-        lambda variant: sm90_gemm.plan(),
-        Sources(
-            main="sm90/gemm/kernel.cu", folders=("sm90", "sm90/gemm"), suffix=lambda v: "tile64", arch=ARCH
-        ),
+def _target(name: str, problem: str, main: str, planted: tuple[Mutant, ...]) -> ProductTarget:
+    return ProductTarget(
+        name,
+        (Variant.of(problem, step_m=sm90_gemm.TILE, step_n=sm90_gemm.TILE),),
+        lambda variant: sm90_gemm.plan(name, problem),
+        Sources(main=main, folders=("sm90", "sm90/gemm"), suffix=lambda v: "tile64", arch=ARCH),
         describe,
-        lambda: mutants.MUTANTS,
+        lambda: planted,
         arch=ARCH,
-    ),
+    )
+
+
+TARGETS = (
+    _target(sm90_gemm.NAME, "gemm", "sm90/gemm/kernel.cu", mutants.MUTANTS),
+    _target(sm90_gemm.BIAS, "gemm_bias", "sm90/gemm/bias.cu", mutants.OF_BIAS),
 )

@@ -1,11 +1,15 @@
 // D = alpha A B^T + beta C: A [M, K] and B [N, K] f16, C and D [M, N] f32, row-major. One CTA computes a tile
 // of D: one warp loads tiles of A and B along K into a ring of stages by TMA, four warps multiply 32 x 32
 // each. The build defines TILEPROOF_ENTRY (the entry's name) and TILEPROOF_PROBE (0 or 1: A B^T is stored as
-// well).
+// well). With TILEPROOF_BIAS (bias.cu) D is alpha A B^T + bias, in bf16.
 #include <cstdint>
 
 #include "sm90/ptx.cuh"
 #include "tileproof_plan.h"
+
+#ifndef TILEPROOF_BIAS
+#define TILEPROOF_BIAS 0
+#endif
 
 namespace tileproof::sm90_gemm {
 
@@ -31,8 +35,8 @@ struct alignas(64) TensorMap {
 struct Params {
   TensorMap a;
   TensorMap b;
-  const float* C;
-  float* D;
+  const float* C;  // of bias.cu the bias [N]
+  float* D;        // of bias.cu bf16
   float* product;  // [M, N], of the probe build
   float alpha;
   float beta;
@@ -108,10 +112,16 @@ __device__ void store(const Params& params, const float (&acc)[2][4][4], int row
       for (int j = 0; j < 4; ++j) {
         const int64_t at = m * params.columns + column + 8 * j + lane % 4 * 2;
         const float x = acc[i][j][2 * half], y = acc[i][j][2 * half + 1];
+#if TILEPROOF_BIAS
+        const float2 bias = *reinterpret_cast<const float2*>(params.C + column + 8 * j + lane % 4 * 2);
+        const uint32_t rounded = ptx::pack_bf16(params.alpha * x + bias.x, params.alpha * y + bias.y);
+        reinterpret_cast<uint32_t*>(params.D)[at / 2] = rounded;
+#else
         const float2 c = *reinterpret_cast<const float2*>(params.C + at);
         const float2 d =
             make_float2(params.alpha * x + params.beta * c.x, params.alpha * y + params.beta * c.y);
         *reinterpret_cast<float2*>(params.D + at) = d;
+#endif
         if (TILEPROOF_PROBE) *reinterpret_cast<float2*>(params.product + at) = make_float2(x, y);
       }
     }

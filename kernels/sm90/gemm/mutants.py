@@ -125,3 +125,33 @@ ORDER: tuple[Mutant, ...] = (
 )
 
 MUTANTS = VALUES + ORDER
+
+# Of the kernel with a bias: its own epilogue's.
+OF_BIAS: tuple[Mutant, ...] = (
+    Mutant(
+        "s90-bias-of-the-next-columns",
+        "the bias is that of two columns on",
+        "",
+        f"{KERNEL}-bias",
+        (
+            Edit(
+                Place("params.C + column + 8 * j + lane % 4 * 2", SOURCE),
+                "params.C + column + 8 * j + (lane + 1) % 4 * 2",
+            ),
+        ),
+        InStage("D", "every tile"),
+    ),
+    Mutant(
+        "s90-bias-halves-exchanged",
+        "the two bf16 of a word are exchanged",
+        "",
+        f"{KERNEL}-bias",
+        (
+            Edit(
+                Place("params.alpha * x + bias.x, params.alpha * y + bias.y", SOURCE),
+                "params.alpha * y + bias.y, params.alpha * x + bias.x",
+            ),
+        ),
+        InStage("D", "every tile: neighbouring columns are exchanged"),
+    ),
+)

@@ -39,6 +39,7 @@ class GemmCase:
     beta: float = 0.0
     values: Values = "zeros"
     seed: int = 0
+    bias: bool = False  # in the place of beta C
 
     def sizes(self) -> dict[str, int]:
         """The sizes that choose a kernel's variant."""
@@ -49,9 +50,11 @@ class GemmCase:
         rng = np.random.default_rng(self.seed)
         m, n, k = self.m * self.step_m, self.n * self.step_n, self.k_tiles * K_TILE
         A, B, C = (self._draw(rng, *shape) for shape in ((m, k), (n, k), (m, n)))
-        inputs = Inputs(
-            A.astype(np.float16), B.astype(np.float16), C.astype(np.float32), None, self.alpha, self.beta
-        )
+        left, right = A.astype(np.float16), B.astype(np.float16)
+        if self.bias:
+            inputs = Inputs(left, right, bias=C[0].astype(np.float32), alpha=self.alpha)
+        else:
+            inputs = Inputs(left, right, C.astype(np.float32), None, self.alpha, self.beta)
         validate(inputs, {"M": self.step_m, "N": self.step_n, "K": K_TILE})
         return inputs
 
@@ -89,7 +92,7 @@ class GemmCase:
 
 def drawn(plan: KernelPlan) -> st.SearchStrategy[GemmCase]:
     """Cases for the kernel of `plan`."""
-    return cases(steps(plan))
+    return cases(steps(plan), plan.problem == "gemm_bias")
 
 
 def edges(plan: KernelPlan) -> dict[str, EdgeCase]:
@@ -104,7 +107,8 @@ def smaller(case: GemmCase) -> Iterator[GemmCase]:
 
 def small(plan: KernelPlan, blocks: int | None = None) -> GemmCase:
     """One cluster's tile with `blocks` k-blocks; None: two more than the deepest ring has stages."""
-    return GemmCase(*steps(plan), k_tiles=blocks or plan.depth + 2, values="normal")
+    tiles, bias = blocks or plan.depth + 2, plan.problem == "gemm_bias"
+    return GemmCase(*steps(plan), k_tiles=tiles, values="normal", bias=bias)
 
 
 def from_json(text: str) -> GemmCase:
@@ -113,7 +117,7 @@ def from_json(text: str) -> GemmCase:
 
 
 @st.composite
-def cases(draw: st.DrawFn, step: tuple[int, int]) -> GemmCase:
+def cases(draw: st.DrawFn, step: tuple[int, int], bias: bool = False) -> GemmCase:
     """A case for a kernel whose cluster writes `step` rows and columns of D."""
     several = step[0] * step[1] <= 2**16
     return GemmCase(
@@ -125,4 +129,5 @@ def cases(draw: st.DrawFn, step: tuple[int, int]) -> GemmCase:
         beta=draw(st.sampled_from(SCALARS[1:] + SCALARS[:1])),
         values=draw(st.sampled_from(VALUES)),
         seed=draw(st.integers(0, 2**16 - 1)),
+        bias=bias,
     )

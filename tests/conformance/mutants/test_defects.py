@@ -162,6 +162,7 @@ def test_every_planted_defect_is_still_there() -> None:
         ("head128-part0", False): 22,
         ("sm90-gemm", True): 9,
         ("sm90-gemm", False): 4,
+        ("sm90-gemm-bias", True): 2,
     }
     assert len(defects()) == sum(kinds.values()), "two mutants have the same id"
 

@@ -11,6 +11,7 @@ from tileproof.spec.machine.contracts import CODES as CONTRACT_CODES
 
 CODES = {
     **CONTRACT_CODES,
+    "layout": "layouts that a Python compiler infers or is given, and that do not agree",
     "rank": "a tensor with more or fewer modes than the operation takes",
     "dynamic": "an extent that must be known at compile time",
     "divide": "a tile that does not divide what it is laid over",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from tileproof.conformance.logs.builds import python_errors
 from tileproof.conformance.logs.builds.frames import (
     AT,
     CONTEXTS,
@@ -90,6 +91,12 @@ class _Reader:
         if not ("error" in low or "fatal" in low or "warning" in low or "remark" in low):
             self._take_plain(at, line)
             return at + 1
+        if (of_python := python_errors.take(self._lines, at)) is not None:
+            one, end = of_python
+            one.line = at + 1
+            self._parsed.diagnostics.append(one)
+            self._parsed.spans.append((at, end))
+            return end
         found = starts(line)
         if found is None:
             self._take_plain(at, line)

@@ -14,6 +14,7 @@ from tileproof.conformance.logs.builds.diagnostics import Parsed
 from tileproof.conformance.logs.builds.evidence import ROLES, Evidence, gather
 from tileproof.conformance.logs.builds.frames import SourcePlace
 from tileproof.conformance.logs.builds.messages import Diagnostic
+from tileproof.conformance.logs.builds.python_errors import by_compiler
 from tileproof.conformance.logs.builds.rules_text import by_message, traits
 
 # Files of CUTLASS, the CUDA toolkit, the C++ library and PyTorch: not the user's.
@@ -280,6 +281,7 @@ def _message(diagnostic: Diagnostic) -> str:
 
 
 _RULES = (
+    by_compiler,
     by_message,
     traits,
     rules_mma.swizzle_span,

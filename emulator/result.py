@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -261,21 +261,6 @@ class LaunchResult:
     def errors(self) -> tuple[Finding, ...]:
         """The findings that are defects."""
         return tuple(f for f in self.findings if f.severity == "error")
-
-    @property
-    def distinct(self) -> tuple[Finding, ...]:
-        """The findings, those alike told once: an unrolled loop, a CTA and a warp repeat them.
-
-        Alike are findings with one code whose instructions stand in one source line each; `count` is then
-        the sum. Without source lines (no `-lineinfo`) each PTX line is a place of its own.
-        """
-        together: dict[tuple[object, ...], Finding] = {}
-        for f in self.findings:
-            place = f.source or f.ptx_line
-            key = (f.severity, f.code, place, f.race and (f.race.source or f.race.ptx_line))
-            known = together.get(key)
-            together[key] = replace(known, count=known.count + f.count) if known else f
-        return tuple(together.values())
 
 
 _SEVERITY = ("note", "warning", "error")

@@ -79,7 +79,7 @@ def test_every_finding_is_written_up(tutorial: tutorials.Tutorial, tiles_k: int)
     found = {
         (number, finding.severity, finding.code)
         for schedule in (*EXPLORED, lapped(tutorial))
-        for finding in tutorials.run(tutorial, inputs, schedule, races=True)[1].distinct
+        for finding in tutorials.run(tutorial, inputs, schedule, races=True)[1].findings
     }
     assert found == {row for row in written_up() if row[0] == number}
 

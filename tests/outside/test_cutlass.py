@@ -45,7 +45,7 @@ def test_right_and_every_finding_explained(example: Example) -> None:
         for races in (False, True):
             ran = example.run(schedule=schedule, races=races)
             assert ran.right, str(schedule)
-            found |= {finding.code for result in ran.results for finding in result.distinct}
+            found |= {finding.code for result in ran.results for finding in result.findings}
             errors |= {finding.code for result in ran.results for finding in result.errors}
     assert found == written_up(example.name)
     assert errors == DEFECTS.get(example.name, set())

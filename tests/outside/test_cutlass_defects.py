@@ -47,7 +47,7 @@ def judged(example: Example) -> tuple[set[str], set[bool]]:
     for schedule in POLICIES:
         ran = example.run(schedule=schedule, races=True)
         right.add(ran.right)
-        found |= {finding.code for result in ran.results for finding in result.distinct}
+        found |= {finding.code for result in ran.results for finding in result.findings}
     return found, right
 
 
@@ -94,7 +94,7 @@ def test_backward_frees_memory_in_use_and_is_right_without(name: str) -> None:
         ran = example.check(Replay(recording, kept), {"schedule": schedule})
         assert ran.right, str(schedule)
         assert {f.code for result in ran.results for f in result.errors} == {"tmem-leak"}, str(schedule)
-        told |= {f.code for result in ran.results for f in result.distinct if f.severity == "warning"}
+        told |= {f.code for result in ran.results for f in result.findings if f.severity == "warning"}
     assert told == {"commit-at-exit"}
     assert found >= {"tmem-not-allocated", "tmem-dealloc-in-flight"}
 

@@ -34,7 +34,7 @@ def test_matmul() -> None:
         assert not result.errors, str(schedule)
         result, right = launched(kernel, schedule=schedule, races=True)
         assert right and not result.errors, str(schedule)
-        found |= {finding.code for finding in result.distinct}
+        found |= {finding.code for finding in result.findings}
     assert found == written_up("tilelang-matmul")
 
 

@@ -44,7 +44,7 @@ def test_every_finding_is_explained(case: Case) -> None:
     for schedule in POLICIES:
         ran = case.run(schedule=schedule, races=True)
         assert ran.right and not ran.launched.result.errors, str(schedule)
-        found |= {finding.code for finding in ran.launched.result.distinct}
+        found |= {finding.code for finding in ran.launched.result.findings}
     # 3.8 waits for its loads.
     assert found == written_up(case.name) - ({"tmem-ld-not-waited"} if OLD else set())
 

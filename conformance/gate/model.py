@@ -35,7 +35,7 @@ class Effort:
 
 EFFORTS: dict[Profile, Effort] = {
     "quick": Effort(6, 16, 1, 1, 10.0),
-    "full": Effort(100, 200, 3, 6, 60.0),
+    "full": Effort(100, 200, 3, 3, 60.0),
     "nightly": Effort(400, 1000, 10, 0, 120.0),
 }
 

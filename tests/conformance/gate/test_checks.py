@@ -111,6 +111,15 @@ def test_a_plan_that_breaks_the_rules_of_the_machine_fails() -> None:
     assert report.outcome == "failed" and report.reason
 
 
+def test_the_number_of_a_compilers_run_is_no_difference() -> None:
+    name = "_ZN39_INTERNAL_{}_9_kernel_cu_e29296084cute1_E, _GLOBAL__N__{}_9_kernel_cu_e2929608"
+    one, two = (static.without_ids(name.format(run, run)) for run in ("00271a6f", "7d1cedca"))
+    assert one == two != static.without_ids(name.format("00271a6f", "00271a6f").replace("e292", "f292"))
+    text = static.without_ids(RIGHT.built.ptx)
+    assert RIGHT.built.ptx.count("_INTERNAL_") > 0 and ".section" not in text
+    assert text.count("tcgen05.mma") == RIGHT.built.ptx.count("tcgen05.mma") and text.count("ret;")
+
+
 # ---- stages, determinism, relations, schedules, controls
 
 

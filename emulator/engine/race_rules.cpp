@@ -73,10 +73,13 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
     if (place != Place::Tmem || same_accumulator || !a.shape) return;
     if (covered(v, kHappens, a, kWholeWarp) && covered(v, kAfterSync, a, kWholeWarp)) return;
     // CUTLASS lets an MMA, or the scale factors of the next one, overwrite what an earlier MMA reads.
-    say(first_writes ? Severity::Error : Severity::Warning,
-        first_writes ? "race-mma-pipeline" : "race-mma-reused",
+    const char* missing =
         "tcgen05.commit, a wait on its mbarrier and tcgen05.fence::after_thread_sync between them: only MMAs "
-        "with one accumulator of one shape and kind follow each other in order");
+        "with one accumulator of one shape and kind follow each other in order";
+    if (first_writes)
+      say(Severity::Error, "race-mma-pipeline", missing);
+    else
+      say(Severity::Warning, "race-mma-reused", missing);
     return;
   }
   if (!covered(v, kHappens, a, lane)) {

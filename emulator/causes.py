@@ -140,8 +140,8 @@ class Allow:
 
     @classmethod
     def parse(cls, text: str) -> Allow:
-        """`CODE[:PLACE]`; LaunchError for a code that no finding has."""
-        code, _, place = text.partition(":")
+        """`CODE[:PLACE]`; LaunchError for a code that no finding has, and for a colon without a place."""
+        code, colon, place = text.partition(":")
         if code not in CODES:
             raise LaunchError(
                 "no finding has this code",
@@ -149,6 +149,13 @@ class Allow:
                 expected="CODE or CODE:PLACE, with a code of docs/instructions.md",
                 found=repr(code),
                 do="`tileproof instructions --findings` lists the codes",
+            )
+        if colon and not place.strip():
+            raise LaunchError(
+                "no place follows the colon",
+                where=f"--allow {text}",
+                expected=f"{code} for every place, or {code}:PLACE",
+                found=repr(place),
             )
         return cls(code, place)
 

@@ -77,6 +77,8 @@ def test_what_is_accepted_on_purpose_is_listed_and_no_error() -> None:
 def test_a_code_that_no_finding_has_is_refused() -> None:
     with pytest.raises(LaunchError, match="no finding has this code"):
         run(allow=["race-unorderd"])
+    with pytest.raises(LaunchError, match="no place follows the colon"):
+        run(allow=["race-unordered:"])
 
 
 def test_shared_memory_is_called_by_its_symbol_or_by_the_callers_name() -> None:

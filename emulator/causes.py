@@ -173,6 +173,18 @@ class Allow:
         return f"{self.code}:{self.place}" if self.place else self.code
 
 
+def accepted(allow: Sequence[Allow | str]) -> list[Allow]:
+    """What `launch(allow=...)` was given; LaunchError for what is no list of it."""
+    if isinstance(allow, str) or not isinstance(allow, Sequence):
+        raise LaunchError("allow is no list", expected='["CODE", "CODE:PLACE"]', found=repr(allow))
+    for one in allow:
+        if not isinstance(one, str | Allow):
+            raise LaunchError(
+                "allow names no finding", expected='"CODE[:PLACE]" or an Allow', found=repr(one)
+            )
+    return [Allow.parse(one) if isinstance(one, str) else one for one in allow]
+
+
 def divide(
     findings: Sequence[Finding], allow: Sequence[Allow]
 ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:

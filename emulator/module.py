@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from tileproof.emulator import _engine, isa  # noqa: F401 - importing isa fills the registry
 from tileproof.emulator.arguments import Argument, pack
-from tileproof.emulator.causes import Allow, divide
+from tileproof.emulator.causes import Allow, accepted, divide
 from tileproof.emulator.codes import strict_weights
 from tileproof.emulator.decode import Decoder
 from tileproof.emulator.errors import LaunchError, PtxError, UnsupportedInstruction
@@ -33,7 +33,7 @@ from tileproof.emulator.result import (
     finding,
 )
 from tileproof.emulator.schedule import POLICIES, BaseOrder, Schedule, decisions_of, held_back
-from tileproof.emulator.symbols import SharedNames
+from tileproof.emulator.symbols import SharedNames, given_names
 from tileproof.emulator.trace import Trace
 
 _MOST_CTAS = 1 << 24
@@ -198,7 +198,7 @@ class Module:
                 raise LaunchError(
                     f"{name} is a count", where=entry[:80], expected="an integer from 0", found=repr(value)
                 )
-        if not 0 <= seconds_limit < float("inf"):
+        if not isinstance(seconds_limit, int | float) or not 0 <= seconds_limit < float("inf"):
             raise LaunchError(
                 "seconds_limit is a time", where=entry[:80], expected="seconds, 0 for no limit",
                 found=repr(seconds_limit),
@@ -218,8 +218,10 @@ class Module:
                     where=entry[:80], expected="a buffer of Memory.empty",
                     found=output.name,
                 )  # fmt: skip
+        if not isinstance(schedule, Schedule):
+            raise LaunchError("the schedule is no Schedule", expected="a Schedule", found=repr(schedule))
         schedule.check()
-        accepted = [Allow.parse(one) if isinstance(one, str) else one for one in allow]
+        allowances = accepted(allow)
         if record is not None and schedule.policy == "early":
             raise LaunchError(
                 'an "early" launch has no decisions', where=entry[:80], expected="another policy",
@@ -235,6 +237,7 @@ class Module:
             for name, (at, data) in self._globals.items()
         ]
         dynamic = SHARED_RESERVED + decoded.static_shared
+        named = given_names(symbols, dynamic)
         raw = _engine.launch(
             program=decoded.program,
             buffers=table,
@@ -264,7 +267,7 @@ class Module:
             in_flight=grids[1] if grids else [],
         )
         hang = Hang(raw["hang"], ProgramView(decoded)) if "hang" in raw else None
-        names = SharedNames(decoded.shared_symbols, {dynamic + at: n for at, n in (symbols or {}).items()})
+        names = SharedNames(decoded.shared_symbols, named)
         findings = tuple(finding(entry, f, hang, names) for f in raw["findings"])
         for f in findings:
             if f.code == "unsupported":
@@ -273,7 +276,7 @@ class Module:
                     where=f"line {f.ptx_line}, {f.instruction}, in {entry[:80]}",
                     do="see docs/instructions.md for what is executed",
                 )
-        findings, allowed = divide(findings, accepted)
+        findings, allowed = divide(findings, allowances)
         return LaunchResult(
             allowed=allowed,
             printf=raw["printf"].decode("utf-8", "replace"),

@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Mapping
 
+from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.hang import Names
 
 _OFFSET = re.compile(r"\bshared (?:offset|bytes?)(?: at)? (0x[0-9a-f]+)")
@@ -21,6 +22,21 @@ def short(symbol: str) -> str:
         if match and len(match.group(2)) == int(match.group(1)):
             return match.group(2)
     return symbol
+
+
+def given_names(symbols: Mapping[int, str] | None, dynamic: int) -> dict[int, str]:
+    """The caller's names by absolute offset; `dynamic` is where the dynamic part begins. LaunchError for what
+    is no mapping of offsets to names.
+    """
+    pairs = symbols.items() if isinstance(symbols, Mapping) else () if symbols is None else [(symbols, "")]
+    for at, name in pairs:
+        if not isinstance(at, int) or at < 0 or not isinstance(name, str):
+            raise LaunchError(
+                "symbols name offsets in dynamic shared memory",
+                expected='{0x80: "full"}',
+                found=repr(symbols),
+            )
+    return {dynamic + at: name for at, name in pairs}
 
 
 class SharedNames(Names):

@@ -81,6 +81,20 @@ def test_a_code_that_no_finding_has_is_refused() -> None:
         run(allow=["race-unordered:"])
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"allow": "race-unordered"}, {"allow": [3]}, {"allow": None}, {"symbols": {"full": 128}},
+        {"symbols": {128: 5}}, {"symbols": {-4: "full"}}, {"symbols": ["full"]}, {"schedule": "late"},
+        {"seconds_limit": "soon"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_says_nothing_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(LaunchError):
+        run(**wrong)
+
+
 def test_shared_memory_is_called_by_its_symbol_or_by_the_callers_name() -> None:
     texts = [f.message for f in run().findings if f.code == "race-unordered"]
     assert any("shared byte 0x440 (tile)" in text for text in texts)

@@ -20,7 +20,7 @@ from tests.kit.outside.cutlass_block_scaled import (
 )
 from tests.kit.outside.cutlass_convolutions import Convolution
 from tests.kit.outside.cutlass_example import Example
-from tests.kit.outside.cutlass_gemms import blockwise, builders, emulated, fp8, gemm, grouped, mixed
+from tests.kit.outside.cutlass_gemms import blockwise, builders, emulated, fp8, gemm, grouped
 
 _GEMM = ("--m=512", "--n=512", "--k=256", "--iterations=0")
 _SPLIT = ("--m=512", "--n=256", "--k=512", "--splits=2", "--decomposition=SplitK", "--iterations=0")
@@ -153,16 +153,6 @@ EXAMPLES = (
         "71_blackwell_gemm_with_collective_builder/71_blackwell_gemm_with_collective_builder.cu",
         ("--m=256", "--n=256", "--k=128", "--alpha=2", "--beta=3"),
         builders(256, 256, 128, 2.0, 3.0, 10),
-    ),
-    *(
-        Example(
-            f"86-{name}",
-            "86_blackwell_mixed_dtype_gemm/86_blackwell_mixed_dtype.cu",
-            ("--m=128", "--n=256", "--k=256", "--iterations=0", "--warmup=0", f"--mode={mode}"),
-            mixed(128, 256, 256, mode),
-            ("__CUDACC_VER_MINOR__=8",),  # it asks for a minor number of 8 whatever the major one is
-        )
-        for mode, name in enumerate(("int4", "int4-scaled", "int4-zero"))
     ),
     Example(
         "77-latent",

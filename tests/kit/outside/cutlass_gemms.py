@@ -106,34 +106,6 @@ def builders(m: int, n: int, k: int, alpha: float, beta: float, programs: int) -
     return check
 
 
-def mixed(m: int, n: int, k: int, mode: int) -> Check:
-    """D [m, n] bf16 = A [m, k] dq(B [n, k])^T, A bf16, B int4; `mode` 0 converts B, 1 multiplies 128 of a row
-    by a bf16 factor too, 2 adds a bf16 zero point too: exact sums, rounded once.
-    """
-
-    def check(replay: Replay, how: dict[str, Any]) -> Ran:
-        launch = kernel(replay)
-        a, b, _dequantised, _c, d, _reference, factors, zeros = replay.memory.buffers[:8]
-        rng = np.random.default_rng(41)
-        left, right = rng.integers(-4, 5, (m, k)), rng.integers(-8, 8, (n, k))
-        put(a, left.astype(ml_dtypes.bfloat16))
-        nibbles = (right & 15).astype(np.uint8)
-        put(b, nibbles[:, ::2] | nibbles[:, 1::2] << 4)
-        scale, zero = 2.0 ** rng.integers(-1, 2, (k // 128, n)), rng.integers(-2, 3, (k // 128, n))
-        put(factors, scale.astype(ml_dtypes.bfloat16))
-        put(zeros, zero.astype(ml_dtypes.bfloat16))
-        put(d, np.full((m, n), np.nan, dtype=ml_dtypes.bfloat16))
-        result = replay.run(launch, **how)
-        operand = right.astype(np.float64)
-        operand *= np.repeat(scale, 128, axis=0).T if mode else 1
-        operand += np.repeat(zero, 128, axis=0).T if mode == 2 else 0
-        expected = (left @ operand.T).astype(ml_dtypes.bfloat16).astype(np.float64)
-        found = d.numpy().view(ml_dtypes.bfloat16).reshape(m, n).astype(np.float64)
-        return Ran((result,), {"D": (found, expected, 0.0)})
-
-    return check
-
-
 def emulated(m: int, n: int, k: int) -> Check:
     """D [m, n] column-major f32 = A [m, k] B [n, k]^T, f32 operands as three bf16 each and nine products."""
 

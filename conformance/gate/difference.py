@@ -10,7 +10,9 @@ from tileproof.conformance.verdict.contract import VerdictRecord, worst
 
 Key = tuple[str, tuple[tuple[str, int], ...]]
 STAGES = "stage conformance"
-MUTATION = "mutation"
+MUTATION = "mutation"  # the section that `tileproof mutate --into` writes
+SHARES = ("share", "synchronising")  # killed of all, and of removed synchronising instructions
+SCORES = (*SHARES, "mutants", "killed", "survived", "refused", "equivalent", "with a cause")
 CLOCKS = "timing budget"
 
 
@@ -98,9 +100,9 @@ def _errors(one: VerdictRecord, two: VerdictRecord) -> Iterable[tuple[str, Any, 
 
 def _scores(one: VerdictRecord, two: VerdictRecord) -> Iterable[tuple[str, Any, Any, bool]]:
     old, new = (which.sections.get(MUTATION) or {} for which in (one, two))
-    for name in ("score", "drawn", "killed", "survived", "refused", "equivalent"):
+    for name in SCORES:
         a, b = old.get(name), new.get(name)
-        less = name == "score" and a is not None and (b is None or b < a)
+        less = name in SHARES and a is not None and (b is None or b < a)
         yield f"mutants: {name}", a, b, less
 
 

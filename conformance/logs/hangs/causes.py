@@ -59,7 +59,32 @@ def hangs(graph: WaitGraph) -> list[LoggedHang]:
             if cause.code == found[0].code:
                 cause.also.append(f"the same for {copy(graph, root)}: {found[0].what}")
                 cause.lines = sorted({*cause.lines, *found[0].lines})
-    return made
+    return _folded(made)
+
+
+def _folded(made: list[LoggedHang]) -> list[LoggedHang]:
+    """Hangs of several clusters (or CTAs) that are alike, told once."""
+    kinds: dict[tuple[object, ...], list[LoggedHang]] = {}
+    for hang in made:
+        event, first = hang.root.event, hang.causes[0]
+        blamed_role = first.culprit.role if first.culprit is not None else ""
+        key = (event.actor.role, event.barrier, event.stage, event.k, event.phase, first.code, blamed_role)
+        kinds.setdefault(key, []).append(hang)
+    for alike in kinds.values():
+        if len(alike) > 1:
+            alike[0].causes[0].copies = _places([hang.root.actor for hang in alike[1:]])
+    return [alike[0] for alike in kinds.values()]
+
+
+def _places(actors: list[Actor]) -> str:
+    clusters = list(dict.fromkeys(actor.group for actor in actors))
+    if len(clusters) == len(actors):
+        names = [f"cluster {group}" for group in clusters]
+    else:
+        names = [str(actor) for actor in actors]
+    if len(names) > 8:
+        return f"{len(names)} other places: {', '.join(names[:6])}, ... {names[-1]}"
+    return ", ".join(names)
 
 
 EVIDENT = 97  # the weight of a deed that is wrong whatever else happened

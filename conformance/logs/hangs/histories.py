@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from tileproof.conformance.logs.hangs.log import Actor, Log, LogEvent
 
@@ -79,6 +80,16 @@ class History:
     def places(self) -> Iterator[Place]:
         """The places on which it waits."""
         return iter(self._by_place)
+
+    @cached_property
+    def tokens(self) -> list[tuple[tuple[str, str], Wait | LogEvent]]:
+        """Its steps as ("wait" or "arrive", barrier), with the step; to be read when the history is whole."""
+        return [
+            (("wait", step.event.barrier), step)
+            if isinstance(step, Wait)
+            else (("arrive", step.barrier), step)
+            for step in self.steps
+        ]
 
     def add(self, wait: Wait) -> None:
         """Appends a wait."""

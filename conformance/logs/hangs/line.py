@@ -15,7 +15,9 @@ from tileproof.conformance.logs.hangs.words import (
     JOINS,
     NOISE,
     PREPOSITIONS,
+    ROLES,
     STATES,
+    VERBS,
     Vocabulary,
     key_of,
 )
@@ -83,27 +85,53 @@ _STAND_IN = 8_000_000_000
 _TEMPLATES = 100_000
 
 
+@dataclass(eq=False)
+class LineKind:
+    """What lines that differ in numbers only have in common.
+
+    `fields` are (name, sign, place of its number), `clauses` (clause, "stage" or "barrier", place). `plan` is
+    for who makes events of such lines.
+    """
+
+    pattern: Line
+    fields: tuple[tuple[str, int, int], ...]
+    clauses: tuple[tuple[int, str, int], ...]
+    plan: object = None
+
+
 class LineReader:
     """Parses lines, each kind of line once: lines that differ in numbers only are of one kind."""
 
     def __init__(self, known: Vocabulary, words: Words = NO_WORDS) -> None:
         self._known, self._words = known, words
-        self._seen: dict[
-            str, tuple[Line, tuple[tuple[str, int, int], ...], tuple[tuple[int, str, int], ...]]
-        ] = {}
+        self._seen: dict[str, LineKind] = {}
 
-    def line(self, text: str) -> Line:
-        """The fields of one line."""
+    def kind(self, text: str) -> tuple[LineKind, list[str]]:
+        """The kind of a line, and its pieces: at odd places the numbers that the kind leaves open."""
         parts = _NUMBER.split(text)
         if len(parts) > 41:
-            return self._parse(text)
+            return LineKind(self._parse(text), (), ()), parts
         key = "\0".join(parts[::2])
         kind = self._seen.get(key)
         if kind is None:
             kind = self._kind(parts)
             if len(self._seen) < _TEMPLATES:
                 self._seen[key] = kind
-        pattern, fields, clauses = kind
+        return kind, parts
+
+    def speaks(self, word: str) -> bool:
+        """Whether a word of a text is a verb, a role, or of the user's own."""
+        low = word.strip(".,;()").lower()
+        return low in VERBS or low in ROLES or low in self._words.single or not low.isascii()
+
+    def line(self, text: str) -> Line:
+        """The fields of one line."""
+        return self.filled(*self.kind(text))
+
+    @staticmethod
+    def filled(kind: LineKind, parts: list[str]) -> Line:
+        """A line of a kind with its numbers."""
+        pattern, fields, clauses = kind.pattern, kind.fields, kind.clauses
         line = Line(
             0, dict(pattern.fields), pattern.role, [clause.copy() for clause in pattern.clauses],
             pattern.spaced, pattern.bytes, pattern.said, pattern.indented,
@@ -122,9 +150,7 @@ class LineReader:
     def _parse(self, text: str) -> Line:
         return parse(plain(self._words.translate(text)), self._known)
 
-    def _kind(
-        self, parts: list[str]
-    ) -> tuple[Line, tuple[tuple[str, int, int], ...], tuple[tuple[int, str, int], ...]]:
+    def _kind(self, parts: list[str]) -> LineKind:
         """The line with a number of its own in each open place, and where those come out."""
         text = "".join(str(_STAND_IN + at) if at & 1 else part for at, part in enumerate(parts))
         line = self._parse(text)
@@ -140,7 +166,7 @@ class LineReader:
             for found in re.findall(r"8\d{9}", clause.barrier):
                 if 0 < int(found) - _STAND_IN < len(parts):
                     clauses.append((number, "barrier", int(found) - _STAND_IN))
-        return line, fields, tuple(clauses)
+        return LineKind(line, fields, tuple(clauses))
 
 
 def parse(text: str, words: Vocabulary) -> Line:

@@ -9,22 +9,24 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from tileproof.conformance.logs.hangs.line import Clause, Line, LineReader
+from tileproof.conformance.logs.hangs.line import Clause, Line, LineKind, LineReader
 from tileproof.conformance.logs.hangs.log import Actor, Kind, Log, LogEvent, load
 from tileproof.conformance.logs.hangs.merged import unmerge
 from tileproof.conformance.logs.hangs.printed import is_printed, printed_runs, read_printed
 from tileproof.conformance.logs.hangs.rewrite import NO_WORDS, Words
-from tileproof.conformance.logs.hangs.runs import split_runs, split_streams
+from tileproof.conformance.logs.hangs.runs import split_runs, split_streams, unstamped
 from tileproof.conformance.logs.hangs.words import Vocabulary, key_of
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
 _GLUED = re.compile(r"(?<=\S)(?=\[[^\]\[]*\b(?:cta|block|blk)[^\]\[]*\])", re.IGNORECASE)
+_TELLS = re.compile(r"[\d=:\[|#@_{]")  # signs of which each field has one
+_POINTER = re.compile(r"\b0[xX][0-9a-fA-F]{8,}\b")
 LONG = 4096  # characters of a line that are read; what is longer is no line of a printf
 Progress = Callable[[int, int], None]
 
@@ -63,8 +65,11 @@ def read_text(
     )
     parsed = LineReader(known, words)
     streams = split_streams(lines)
+    if len(streams) == 1:  # a rank may stand behind the time
+        streams = split_streams([line for _, line in unstamped(streams[0][1])])
     whole = Log(path, lines)
     for name, members in streams:
+        members = unstamped(members)
         if is_printed(members):
             whole.runs += [read_printed(Log(path, lines), part) for part in printed_runs(name, members)]
             continue
@@ -115,6 +120,38 @@ def _sample(lines: list[str]) -> str:
     return next((line.strip()[:80] for line in lines if line.strip()), "")
 
 
+def _is_prose(text: str, parsed: LineReader) -> bool:
+    """Whether a line of several words has none that speaks of roles, waits or arrivals."""
+    words = text.split()
+    return len(words) > 3 and not any(parsed.speaks(word) for word in words)
+
+
+_ACTOR_FIELDS = {"wg", "warp", "thread", "cta", "block", "rank", "group"}
+
+
+@dataclass(eq=False)
+class EventPlan:
+    """How the event of one kind of line is made: values, and places of those that it leaves open (0:
+    none).
+    """
+
+    kind: LineKind
+    line: Line
+    event: Kind
+    barrier: str
+    name: str
+    stage: int | None
+    stage_at: int
+    k: int | None
+    k_at: int
+    phase: int | None
+    phase_at: int
+    size: int
+    size_at: int
+    actor: Actor | None = None
+    made: int = 0
+
+
 class _Reader:
     """Collects lines into records and records into events."""
 
@@ -132,10 +169,18 @@ class _Reader:
         self._touches: list[LogEvent] = []
         self._spaced: list[tuple[Line, Actor]] = []
         self._records: list[tuple[Line, bool]] = []
+        self._quick: tuple[int, EventPlan, list[str]] | None = None
+        self._plans: list[EventPlan] = []
 
     def take(self, number: int, text: str) -> None:
-        if not text.strip():
+        if not text:
             return
+        if _TELLS.search(text) is None and _is_prose(text, self._parsed):
+            self._settle()
+            self._log.unread.append(number)
+            return
+        if "0x" in text:
+            text = _POINTER.sub("address", text)
         if text.count("[") > 1 and (text.count("[") > 2 or text.lower().count("cta") > 1):
             for piece in _GLUED.split(text):
                 self._take_one(number, piece)
@@ -143,7 +188,23 @@ class _Reader:
             self._take_one(number, text)
 
     def _take_one(self, number: int, text: str) -> None:
-        line = self._parsed.line(text)
+        kind, parts = self._parsed.kind(text)
+        plan = kind.plan
+        if plan is None:
+            plan = kind.plan = self._plan_of(kind)
+        quick = self._quick
+        if quick is not None:
+            self._quick = None
+            if kind.pattern.has_actor:
+                self._make(*quick)
+            else:  # it may go on with that record
+                self._pending = self._parsed.filled(quick[1].kind, quick[2])
+                self._pending.number = quick[0]
+        if isinstance(plan, EventPlan):
+            self._flush()
+            self._quick = number, plan, parts
+            return
+        line = self._parsed.filled(kind, parts)
         line.number = number
         pending = self._pending
         if pending is not None and _continues(pending, line):
@@ -151,6 +212,76 @@ class _Reader:
             return
         self._flush()
         self._pending = line
+
+    def _settle(self) -> None:
+        """Ends the record under way."""
+        if self._quick is not None:
+            self._make(*self._quick)
+            self._quick = None
+        self._flush()
+
+    def _plan_of(self, kind: LineKind) -> EventPlan | bool:
+        """How to make the event of such a line, where it tells of one barrier and an actor by itself."""
+        line = kind.pattern
+        if (
+            len(line.clauses) != 1
+            or not line.has_actor
+            or not line.clauses[0].barrier
+            or self._plan is not None
+        ):
+            return False
+        clause = line.clauses[0]
+        told = _kind(clause.verbs)
+        if told is None or told == "touch" or any(what == "barrier" for _, what, _ in kind.clauses):
+            return False
+        if "block" in line.fields:
+            return False  # the cluster's size is known at the end
+        places = {name: (sign, at) for name, sign, at in kind.fields}
+        if places.keys() & _ACTOR_FIELDS or clause.barrier.startswith("@"):
+            return False
+        name = next((one for one in ("k", "iteration", "tile") if one in line.fields), "")
+        stage: int | None = clause.stage if clause.stage is not None else line.fields.get("stage")
+        stage_at = next((at for _, what, at in kind.clauses if what == "stage"), 0)
+        if clause.stage is None and "stage" in places:
+            stage_at = places["stage"][1]
+        sign, k_at = places.get(name, (1, 0))
+        sized = told in ("arrive", "copy")
+        return EventPlan(
+            kind=kind,
+            line=line,
+            event=told,
+            barrier=key_of(clause.barrier),
+            name=clause.barrier,
+            stage=stage,
+            stage_at=stage_at,
+            k=line.fields.get(name),
+            k_at=sign * k_at,
+            phase=line.fields.get("phase"),
+            phase_at=places.get("phase", (1, 0))[1],
+            size=line.fields.get("bytes", 0) if sized else 0,
+            size_at=places.get("bytes", (1, 0))[1] if sized else 0,
+        )
+
+    def _make(self, number: int, plan: EventPlan, parts: list[str]) -> None:
+        if plan.actor is None:
+            plan.actor = _actor(plan.line, 0)
+            self._plans.append(plan)
+        plan.made += 1
+        k_at = plan.k_at
+        self._log.events.append(
+            LogEvent(
+                number,
+                plan.actor,
+                plan.event,
+                plan.barrier,
+                int(parts[plan.stage_at]) if plan.stage_at else plan.stage,
+                plan.k if not k_at else int(parts[k_at]) if k_at > 0 else -int(parts[-k_at]),
+                int(parts[plan.phase_at]) if plan.phase_at else plan.phase,
+                False,
+                plan.line.bytes,
+                int(parts[plan.size_at]) if plan.size_at else plan.size,
+            )
+        )
 
     def _flush(self) -> None:
         line, self._pending = self._pending, None
@@ -166,8 +297,9 @@ class _Reader:
 
     def finish(self, cut: bool) -> None:
         """Makes the events of all records, then settles what needed the whole log."""
-        self._flush()
+        self._settle()
         size = self._cluster_size()
+        self._place(size)
         for line, acts in self._records:
             actor = _actor(line, size)
             made = self._events(line, actor) if acts else False
@@ -189,6 +321,18 @@ class _Reader:
         self._drop_torn_actors()
         self._drop_partial_stages()
         self._look_at_head()
+
+    def _place(self, size: int) -> None:
+        """Counts the names of the events that were made at once, and puts their actors into clusters."""
+        for plan in self._plans:
+            self._names.setdefault(plan.barrier, Counter())[plan.name] += plan.made
+            plan.made = 0
+            plan.actor = None
+        moved: dict[Actor, Actor] = {}
+        for event in self._log.events if size else ():
+            if event.actor.cta >= size:
+                group, cta = divmod(event.actor.cta, size)
+                event.actor = moved.setdefault(event.actor, event.actor._replace(group=group, cta=cta))
 
     def _cluster_size(self) -> int:
         """CTAs of a cluster, where the log numbers blocks of the whole grid; 0 when it does not."""

@@ -114,27 +114,26 @@ def _deviation(waits: list[Wait]) -> Wait | None:
     """The first wait whose phase does not follow the one before it."""
     phases = [wait.event.phase for wait in waits]
     running = any(phase is not None and phase > 1 for phase in phases)
+    usual = _usual_step(waits)
     for before, after in pairwise(waits):
         first, then = before.event.phase, after.event.phase
         if first is None or then is None:
             continue
         if before.event.k is not None and after.event.k is not None and after.event.k < before.event.k:
             continue  # another tile or launch: its barriers may be new
-        if not _adjacent(waits, before, after):
-            continue
+        if usual and (after.event.k or 0) - (before.event.k or 0) > usual:
+            continue  # a wait between the two is missing
         if then != (first + 1 if running else 1 - first):
             return after
     return None
 
 
-def _adjacent(waits: list[Wait], before: Wait, after: Wait) -> bool:
-    """Whether no wait between the two is missing, as far as k-blocks tell."""
+def _usual_step(waits: list[Wait]) -> int:
+    """By how much the k-block rises from wait to wait; 0 where k-blocks do not tell."""
     numbers = [wait.event.k for wait in waits]
     if None in numbers or len(numbers) < 3:
-        return True
-    steps = [b - a for a, b in pairwise(numbers) if a is not None and b is not None and b > a]
-    usual = min(steps, default=1)
-    return (after.event.k or 0) - (before.event.k or 0) <= usual
+        return 0
+    return min((b - a for a, b in pairwise(numbers) if a is not None and b is not None and b > a), default=1)
 
 
 def wrong_parity(graph: WaitGraph, root: Wait) -> HangCause | None:

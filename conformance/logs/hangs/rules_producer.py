@@ -192,16 +192,7 @@ _Token = tuple[str, str]  # "wait" or "arrive", barrier
 
 
 def _tokens(history: History) -> list[tuple[_Token, Wait | LogEvent]]:
-    return [
-        (
-            (
-                "wait" if isinstance(step, Wait) else "arrive",
-                (step.event if isinstance(step, Wait) else step).barrier,
-            ),
-            step,
-        )
-        for step in history.steps
-    ]
+    return history.tokens
 
 
 def skipped(graph: WaitGraph, root: Wait) -> HangCause | None:

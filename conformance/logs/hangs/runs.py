@@ -28,6 +28,35 @@ SHARE = 0.6  # of the actors that speak after a place must begin again there
 Members = list[tuple[int, str]]
 
 
+_STAMP = re.compile(r"\d\d?:\d\d:\d\d")
+_SPEAKS = re.compile(r"cta|warp|wg|block|blk|role|thread|rank|\bk\b", re.IGNORECASE)
+
+
+def _stamp_of(lines: list[str]) -> re.Pattern[str] | None:
+    """The prefix with a time in it that a logger put before every line, which hides indents; None for
+    none.
+    """
+    sample = [line for line in lines[:400] if line.strip()][:200]
+    if len(sample) < 3 or _STAMP.search(sample[0][:64]) is None:
+        return None
+    flat = [_DIGITS.sub("0", line) + " " for line in sample]
+    first, last = min(flat), max(flat)
+    same = next((at for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+    ends = [
+        first.rfind(end, 0, same) + len(end) for end in (": ", "] ", "| ", "> ", " ") if end in first[:same]
+    ]
+    text = first[: max(ends[:1] or [0])]
+    if _STAMP.search(text.replace("0", "00")) is None or _SPEAKS.search(text):
+        return None
+    return re.compile("^" + re.escape(text.rstrip()).replace("0", r"\d+") + " ?")
+
+
+def unstamped(members: Members) -> Members:
+    """The lines without the prefix with a time that a logger put before each."""
+    stamp = _stamp_of([line for _, line in members])
+    return members if stamp is None else [(number, stamp.sub("", line, count=1)) for number, line in members]
+
+
 def split_streams(lines: list[str]) -> list[tuple[str, Members]]:
     """(rank, its numbered lines without the prefix); one stream without a name where no prefix tells ranks
     apart.

@@ -195,6 +195,8 @@ def attention(shape: Shape, defect: str, at: int) -> Planted:
         # Nobody ever arrived on p or s: the log cannot tell who should have.
         for one in ("lost-arrival", "wrong-barrier"):
             truths[one] = Truth((*truths[one].codes, "never-arrived", "cycle"), (p, s), tuple(programs))
+        if shape.stages == 1:
+            truths["unreleased"] = Truth(("skipped-arrive", "never-arrived"), (empty,), tuple(programs))
     counts = {full: 2, empty: 1, p: 1, s: 2, o: 1, "never": 1}
     stages = {full: shape.stages, empty: shape.stages}
     return Planted("attention", defect, shape, programs, counts, stages, truths.get(defect), more)
@@ -353,6 +355,7 @@ def chain(shape: Shape, defect: str, at: int) -> Planted:
     }
     if at == 0 and shape.ctas == 1 and shape.stages == 1:
         truths["unreleased"] = Truth(("skipped-arrive", "never-arrived", "cycle"), (in_empty,), here)
+        truths["out-unreleased"] = Truth(("skipped-arrive", "never-arrived", "cycle"), (out_empty,), here)
     counts = {in_full: 1, in_empty: 1, out_full: 1, out_empty: 1, "never": 1}
     stages = dict.fromkeys(shape.names, shape.stages)
     return Planted("chain", defect, shape, programs, counts, stages, truths.get(defect))

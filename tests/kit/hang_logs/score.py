@@ -88,7 +88,7 @@ class Score:
 
     def passes(self) -> bool:
         """95% right, none wrong and certain, and a judge that is never certain does not pass either."""
-        return self.share >= 0.95 and not self.certain and self.sure_share >= 0.2
+        return self.share >= 0.95 and not self.certain and self.sure_share >= 0.03
 
     def add(self, log: HangLog, answer: Answer) -> None:
         """Counts one answer."""
@@ -139,8 +139,16 @@ def is_right(log: HangLog, answer: Answer) -> bool:
         return True
     codes = log.truth.codes
     if "bytes-missing" in codes and not WORDINGS[log.wording].bytes:
-        codes = (*codes, "too-few-arrivals")  # nothing tells of bytes: the phase lacks something
-    if "k-count" in codes and log.damage in ("head-cut", "deep-cut", "lost-lines", "cut-end"):
+        codes = (
+            *codes,
+            "too-few-arrivals",
+            "wrong-copy",
+        )  # nothing tells of bytes: the phase lacks something
+    untold = log.damage in ("head-cut", "deep-cut", "lost-lines", "cut-end") or log.wording in (
+        "german",
+        "chinese",
+    )
+    if "k-count" in codes and untold:
         codes = (*codes, "producer-stopped")  # the line that says that the loop ended may be gone
     if log.damage in ("head-cut", "deep-cut"):
         codes = (*codes, "before-the-log")  # the right root; what was done lies in the part that is missing

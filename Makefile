@@ -77,6 +77,7 @@ lint: setup build/types/tileproof
 	$(PY) -m ruff check . || failed=1; \
 	$(PY) -m ruff format --check . || failed=1; \
 	$(PY) -m mypy -p tileproof || failed=1; \
+	$(PY) -m mypy tests || failed=1; \
 	test -z "$(CXX_FILES)" || $(VENV)/bin/clang-format --dry-run --Werror $(CXX_FILES) || failed=1; \
 	exit $$failed
 

@@ -84,7 +84,7 @@ def of_the_sink(value: float) -> tuple[Inputs, Array]:
     """A problem whose forward had the sink `value` in every head, and the sink."""
     case = random_case(22, topk=64)
     values = np.full(128, value, np.float32)
-    arrays = {"q": case.q, "kv": case.kv, "dO": case.dO, "indices": case.indices}
+    arrays: dict[str, Any] = {"q": case.q, "kv": case.kv, "dO": case.dO, "indices": case.indices}
     inputs = sink.with_forward(case.problem, values, **arrays)
     validate(inputs, owned=np.isposinf(base2(values)))
     return inputs, values

@@ -4,6 +4,8 @@ padding never written, 32-bit offsets."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from tileproof.emulator import LaunchResult, Memory, Stream
@@ -143,7 +145,7 @@ def backward(trigger: str, wait: str, schedule: EmulatorSchedule) -> tuple[Launc
     main = f"""{own}mad.wide.u32 %rd3, %t, 4, %a3; ld.global.f32 %f1, [%rd1]; ld.global.f32 %f2, [%rd2]; {wait}
     ld.global.f32 %f3, [%rd3]; sub.f32 %f2, %f2, %f3; mul.f32 %f1, %f1, %f2; st.global.f32 [%rd0], %f1;"""
     stream = Stream(memory)
-    how = {"grid": (1,), "block": (64,), "schedule": schedule}
+    how: dict[str, Any] = {"grid": (1,), "block": (64,), "schedule": schedule}
     inputs = [memory.buffer(array) for array in (o, do, p, dp)]
     first = parsed(kernel_text(preprocess, [False] * 3, name="preprocess"))
     assert not stream.launch(first, "preprocess", args=[delta, *inputs[:2]], **how).findings

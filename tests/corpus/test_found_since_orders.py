@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -61,7 +63,7 @@ def product(parity: str, schedule: Schedule) -> tuple[LaunchResult, np.ndarray]:
     memory = Memory()
     out = memory.empty(128, np.float32)
     body = "setp.eq.u32 %p0, %t, 0;\n" + "\n".join(lines)
-    how = {"threads": 128, "shared_bytes": 0x5000, "schedule": schedule, "races": True}
+    how: dict[str, Any] = {"threads": 128, "shared_bytes": 0x5000, "schedule": schedule, "races": True}
     result = run(body, [out, memory.buffer(tiles)], memory=memory, **how)
     return result, out.numpy() - 16 * np.sum(4.0 ** -np.arange(STEPS, dtype=np.float32))
 
@@ -101,7 +103,13 @@ def handed_on(wait_ld: str, wait_bytes: str, schedule: Schedule) -> tuple[Launch
     END: {CLUSTER_SYNC.replace(".aligned", "")}"""
     memory = Memory()
     out = memory.empty(64, np.uint32)
-    how = {"threads": 128, "cluster": 2, "shared_bytes": 4096, "schedule": schedule, "races": True}
+    how: dict[str, Any] = {
+        "threads": 128,
+        "cluster": 2,
+        "shared_bytes": 4096,
+        "schedule": schedule,
+        "races": True,
+    }
     return run(body, [out], memory=memory, **how), out.numpy()
 
 
@@ -142,7 +150,7 @@ def multicast(armed: int, steps: int, schedule: Schedule) -> tuple[LaunchResult,
     memory = Memory()
     out = memory.empty(2, np.uint32)
     tiles = np.repeat(10 ** np.arange(steps, dtype=np.uint32), 64)
-    how = {"cluster": 2, "shared_bytes": 4096, "schedule": schedule, "races": True}
+    how: dict[str, Any] = {"cluster": 2, "shared_bytes": 4096, "schedule": schedule, "races": True}
     result = run("\n".join(lines), [out, memory.buffer(tiles)], memory=memory, **how)
     return result, out.numpy()
 
@@ -171,7 +179,7 @@ def last_state(fence: str, tiles: int, schedule: Schedule) -> tuple[LaunchResult
     OUT: setp.ne.u32 %p2, %t, 0; @%p2 exit; cp.async.bulk.global.shared::cta.bulk_group [%a0], [2048], 256; cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"""
     memory = Memory()
     out = memory.empty(64, np.uint32)
-    how = {"threads": 64, "shared_bytes": 4096, "schedule": schedule, "races": True}
+    how: dict[str, Any] = {"threads": 64, "shared_bytes": 4096, "schedule": schedule, "races": True}
     return run(body, [out, memory.buffer(np.array([tiles], np.uint32))], memory=memory, **how), out.numpy()
 
 
@@ -210,7 +218,7 @@ def mailbox(readers: int, way: str, schedule: Schedule) -> tuple[LaunchResult, n
     memory = Memory()
     out = memory.empty(2, np.uint32)
     items = memory.buffer(np.repeat(np.arange(ITEMS, dtype=np.uint32), 4))
-    how = {"threads": 96, "shared_bytes": 4096, "schedule": schedule, "races": True}
+    how: dict[str, Any] = {"threads": 96, "shared_bytes": 4096, "schedule": schedule, "races": True}
     return run(body, [out, items], memory=memory, **how), out.numpy()
 
 
@@ -235,7 +243,7 @@ def rounds(sync: str, schedule: Schedule) -> tuple[LaunchResult, np.ndarray]:
     body = f"mad.lo.u32 %r1, %t, 4, 2048; mov.u32 %r2, 0;\n{one}\n{one}\nmad.wide.u32 %rd1, %t, 4, %a0; st.global.u32 [%rd1], %r2;"
     memory = Memory()
     out = memory.empty(64, np.uint32)
-    how = {"threads": 64, "shared_bytes": 4096, "schedule": schedule, "races": True}
+    how: dict[str, Any] = {"threads": 64, "shared_bytes": 4096, "schedule": schedule, "races": True}
     return run(body, [out], memory=memory, **how), out.numpy()
 
 

@@ -143,7 +143,7 @@ def exact(op: str, values: list[float], kind: np.dtype, mode: str) -> float:
     else:
         first = a * b if op == "fma" else a
         if op == "fma" and f[0] * f[1] != 0:  # no underflow in the sign of an exact product
-            first = math.copysign(1.0, a) * math.copysign(1.0, b)
+            first = np.float64(math.copysign(1.0, a) * math.copysign(1.0, b))
         second = c if op == "fma" else -b if op == "sub" else b
         signs = {math.copysign(1, first), math.copysign(1, second)}
         negative = signs == {-1.0} or (len(signs) == 2 and mode == "rm")

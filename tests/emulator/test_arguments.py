@@ -67,7 +67,7 @@ def test_addresses_and_maps_are_items() -> None:
 @pytest.mark.parametrize(
     "items", [{22: np.uint32(1)}, {-4: np.uint32(1)}, {0: 3}, {0: np.uint64(1), 4: np.uint32(1)}]
 )
-def test_items_that_do_not_fit(items: dict) -> None:
+def test_items_that_do_not_fit(items: dict[int, bytes]) -> None:
     with pytest.raises(LaunchError, match="struct"):
         launch("mov.b32 %r1, 0;", Fields(24, items))
     with pytest.raises(LaunchError, match="does not fit its parameter"):

@@ -25,7 +25,9 @@ OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "inc": lambda a, b: 0 if a >= b else a + 1,
     "dec": lambda a, b: b if a == 0 or a > b else a - 1,
 }
-TYPES = dict.fromkeys(("min", "max"), ("u32", "s32", "u64", "s64")) | {"add": ("u32", "s32", "u64")}
+TYPES: dict[str, tuple[str, ...]] = dict.fromkeys(("min", "max"), ("u32", "s32", "u64", "s64")) | {
+    "add": ("u32", "s32", "u64")
+}
 TYPES |= dict.fromkeys(("and", "or", "xor", "exch"), ("b32", "b64")) | {"inc": ("u32",), "dec": ("u32",)}
 FORMS = [(op, type_) for op, types in TYPES.items() for type_ in types]
 

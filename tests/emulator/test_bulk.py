@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 from tileproof.emulator import Schedule, UnsupportedInstruction
@@ -223,7 +226,7 @@ BITS = {
     "f16": np.float16,
     "bf16": BF16,
 }
-OPERATIONS = {
+OPERATIONS: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
     "inc": lambda a, b: np.where(a >= b, 0, a + 1), "dec": lambda a, b: np.where((a == 0) | (a > b), b, a - 1),
 }  # fmt: skip

@@ -38,9 +38,9 @@ PTX = f"""
 def run(ptx: str = PTX, **how: Any) -> LaunchResult:
     memory = Memory()
     out = memory.buffer(np.zeros(1, np.uint32))
-    how = {"schedule": Schedule("late"), "races": True} | how
+    given: dict[str, Any] = {"schedule": Schedule("late"), "races": True} | how
     return Module.from_ptx(ptx).launch(
-        "k", grid=(1, 1, 1), block=(64, 1, 1), args=[out], memory=memory, **how
+        "k", grid=(1, 1, 1), block=(64, 1, 1), args=[out], memory=memory, **given
     )
 
 

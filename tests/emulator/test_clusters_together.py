@@ -64,14 +64,17 @@ def test_clusters_take_turns(schedule: Schedule, last_first: bool) -> None:
 
 @pytest.mark.parametrize("schedule", POLICIES, ids=str)
 def test_a_turn_taken_without_an_acquire_or_a_release_is_a_race(schedule: Schedule) -> None:
-    relaxed = {"load": "ld.relaxed.gpu.global.u32"}, {"store": "st.relaxed.gpu.global.u32"}
+    relaxed: tuple[dict[str, Any], ...] = (
+        {"load": "ld.relaxed.gpu.global.u32"},
+        {"store": "st.relaxed.gpu.global.u32"},
+    )
     for wrong in relaxed:
         result, _ = ordered(schedule=schedule, **wrong)
         assert "race-clusters" in {f.code for f in result.errors}
 
 
 def test_a_fence_on_each_side_does_as_well() -> None:
-    relaxed = {"load": "ld.relaxed.gpu.global.u32", "store": "st.relaxed.gpu.global.u32"}
+    relaxed: dict[str, Any] = {"load": "ld.relaxed.gpu.global.u32", "store": "st.relaxed.gpu.global.u32"}
     for schedule in POLICIES:
         clean(ordered(**relaxed, fence="fence.acq_rel.gpu;", schedule=schedule)[0])
 

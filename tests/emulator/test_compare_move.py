@@ -130,7 +130,7 @@ def test_pack_and_unpack(whole: int, part: int, count: int) -> None:
         assert (elementwise(code, words, np.dtype(f"u{part // 8}")) == words[pick]).all()
     if whole < 128:
         got = elementwise(f"mov.b{whole} d, {{{names}}};", words, np.dtype(f"u{whole // 8}"))
-        want = sum(w.astype(np.uint64) << np.uint64(part * i) for i, w in enumerate(words))
+        want = np.sum([w.astype(np.uint64) << np.uint64(part * i) for i, w in enumerate(words)], axis=0)
         assert (got == want.astype(got.dtype)).all()
 
 

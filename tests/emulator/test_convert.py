@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -186,7 +187,7 @@ def test_floats_to_integers(mode: str, to: str) -> None:
                 [
                     wide_values(3),
                     (np.arange(-40, 40) / 4).astype(np.float32),
-                    np.float32([2.0**31, -(2.0**63), 2.0**63, 2.0**64]),
+                    np.array([2.0**31, -(2.0**63), 2.0**63, 2.0**64], np.float32),
                 ]
             ).astype(kind)
         raw = a.view(f"u{kind.itemsize}")
@@ -308,7 +309,7 @@ def test_satfinite_of_16_bits(rounding: str, relu: str, name: str, packed: bool)
 @pytest.mark.parametrize("rounding", ["rna", "rn", "rz"])
 def test_satfinite_of_tf32(rounding: str) -> None:
     bits = _FLOATS.view(np.uint32).astype(np.uint64)
-    add = {"rna": 0x1000, "rn": 0xFFF + (bits >> 13 & 1), "rz": 0}[rounding]
+    add: Any = {"rna": 0x1000, "rn": 0xFFF + (bits >> 13 & 1), "rz": 0}[rounding]
     want = (bits + add) & 0xFFFFE000
     want = np.where(want & 0x7FFFFFFF >= 0x7F800000, want & 0x80000000 | 0x7F7FE000, want)
     want[np.isnan(_FLOATS)] = 0x7FFFFFFF

@@ -52,7 +52,7 @@ def test_ptxas_refuses_the_mixture(tmp_path: Path) -> None:
         lines = (f"tcgen05.relinquish_alloc_permit.cta_group::{group}.sync.aligned;" for group in groups)
         source = tmp_path / "kernel.ptx"
         source.write_text(kernel_text("\n".join(lines)))
-        command = [toolchain.find().ptxas, "-arch=sm_100a", "-o", "/dev/null", source]
+        command = [str(toolchain.find().ptxas), "-arch=sm_100a", "-o", "/dev/null", str(source)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         return done.stdout + done.stderr if done.returncode else ""
 

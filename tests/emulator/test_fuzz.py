@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 import re
+from typing import Any
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings
@@ -54,7 +55,7 @@ SPARE = ["", ";", "{", "}", "[", "]", ",", "|", "!", "@", "_", "-1", "0", "0xfff
          "%tid.x", "ret", "tcgen05.mma.cta_group::1.kind::f16", "é", "\0", "~", "<<", "((1))", "(" * 99, " .L2::cache_hint", ".v4 .b32", "%r1.x", "WARP_SZ", ".branchtargets", "1+2*3", "/0", "inf", "nan", "0x", "1e400"]  # fmt: skip
 
 
-def memory_and_args() -> tuple[Memory, list]:
+def memory_and_args() -> tuple[Memory, list[Any]]:
     memory = Memory()
     return memory, [memory.buffer(np.zeros(64, np.uint32))]
 

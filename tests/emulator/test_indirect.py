@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tileproof.emulator import Module, Schedule
-from tileproof.emulator.errors import TileproofError
+from tileproof.spec.machine.errors import TileproofError
 
 from tests.kit.ptx import POLICIES, outputs, run, store
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from tileproof.emulator import LaunchError, Schedule, UnsupportedInstruction
@@ -36,7 +38,7 @@ PERSISTENT = f"""
     END:"""
 
 
-def grid(body: str, clc: str, schedule: Schedule, **how: object) -> tuple[np.ndarray, object]:
+def grid(body: str, clc: str, schedule: Schedule, **how: Any) -> tuple[np.ndarray, object]:
     memory = Memory()
     tiles = np.zeros((12, 32), np.uint32)
     result = run(

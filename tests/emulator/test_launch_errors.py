@@ -44,7 +44,7 @@ def test_it_fits() -> None:
         ({"grid": ()}, "grid"), ({"grid": (1, 1, 1, 1)}, "grid"), ({"cluster": (2,)}, "whole number of clusters"), ({"grid": (32,), "cluster": (32,)}, "at most 16"),
         ({"shared_bytes": 232448 - 1023}, "232448"), ({"shared_bytes": -1}, "shared memory"), ({"args": []}, "number of arguments"), ({"args": [1, 2]}, "number of arguments"),
         ({"args": [2**64]}, "8 bytes"), ({"args": [-(2**63) - 1]}, "8 bytes"), ({"args": [b"1234"]}, "4 bytes"), ({"args": [np.float32(1)]}, "4 bytes"), ({"args": [None]}, "NoneType"),
-        ({"args": ["text"]}, "str"), ({"schedule": Schedule("sometimes")}, "early, late, random"), ({"mma": "slow"}, "fast or exact"),
+        ({"args": ["text"]}, "str"), ({"schedule": Schedule("sometimes")}, "early, late, random"), ({"mma": "slow"}, "fast or exact"),  # type: ignore[arg-type]
         ({"block": "abc"}, "block"), ({"grid": (2**31,)}, "grid"), ({"grid": (1, 70000)}, "grid"), ({"livelock_limit": -1}, "livelock_limit"),
         ({"taps": [Tap("t", -2000, TmemRegion(0, 32))]}, "tap"), ({"taps": [Tap("t", 0, TmemRegion(-1, 32))]}, "tap"), ({"taps": [Tap("t", 0, TmemRegion(0, 513))]}, "tap"),
         ({"taps": [Tap("t", 0, SmemRegion(-1, 16))]}, "tap"), ({"taps": [Tap("t", 0, SmemRegion(0, 1 << 40))]}, "tap"), ({"shared_bytes": "many"}, "shared"),

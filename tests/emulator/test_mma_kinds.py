@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from tileproof.emulator import LaunchResult, Schedule
 from tileproof.spec.machine import kinds, tensor_core
 from tileproof.spec.machine import mma as rules
+from tileproof.spec.machine.smem_layout import Major
 
 from tests.kit import mma as mma_kit
 from tests.kit.mma import DTYPES, SFA_COLUMN, SFB_COLUMN, Form, multiply
@@ -31,7 +33,7 @@ def small(rng: np.random.Generator, rows: int, k: int, type_: str) -> np.ndarray
     return rng.integers(-8, 9, (rows, k)).astype(DTYPES[type_])
 
 
-def exact(form: Form, seed: int = 0, d: bool = False, **launch: object) -> None:
+def exact(form: Form, seed: int = 0, d: bool = False, **launch: Any) -> None:
     """One instruction on small values is a @ b.T, scaled, plus d."""
     rng = np.random.default_rng([form.m, form.n, seed])
     a, b = (small(rng, rows, form.k, t) for rows, t in zip((form.m, form.n), form.types, strict=True))
@@ -51,7 +53,7 @@ def exact(form: Form, seed: int = 0, d: bool = False, **launch: object) -> None:
     assert result.counters["mma_macs"] == form.m * form.n * form.k
 
 
-def f(m: int, n: int, format_: str, a: str, b: str = "", **rest: object) -> Form:
+def f(m: int, n: int, format_: str, a: str, b: str = "", **rest: Any) -> Form:
     d = "s32" if format_ == "i8" else "f32"
     scale = {"mxf4nvf4.4X": "ue4m3"}.get(format_, "ue8m0") if format_.startswith("mx") else ""
     return Form(m, n, format=format_, type=a, b_type=b, **{"d_type": d, "scale_type": scale, **rest})  # type: ignore[arg-type]
@@ -105,12 +107,17 @@ def test_forms(form: Form) -> None:
     ids=name,
 )
 def test_transposed_operands_of_8_bits(form: Form) -> None:
-    for (a, b), swizzle, group in itertools.product(
-        [("MN", "K"), ("K", "MN"), ("MN", "MN")], ["none", "32B", "64B", "128B"], (1, 2)
-    ):
+    majors: list[tuple[Major, Major]] = [("MN", "K"), ("K", "MN"), ("MN", "MN")]
+    for (a, b), swizzle, group in itertools.product(majors, ["none", "32B", "64B", "128B"], (1, 2)):
         exact(
             replace(
-                form, m=128 * group, a_major=a, b_major=b, a_swizzle=swizzle, b_swizzle=swizzle, group=group
+                form,
+                m=128 * group,
+                a_major=a,
+                b_major=b,
+                a_swizzle=swizzle,
+                b_swizzle=swizzle,
+                group=group,
             ),
             3,
         )
@@ -207,13 +214,14 @@ def test_the_exact_mode_is_the_model_and_the_fast_one_a_sum_in_f32(form: Form) -
     a, b = any_codes(rng, (128, form.k), form.types[0]), any_codes(rng, (64, form.k), form.types[1])
     d = (rng.standard_normal((128, 64)) * np.exp2(rng.integers(-12, 12, (128, 64)))).astype(np.float32)
     d = d.astype(np.float16).astype(np.float32) if form.d_type == "f16" else d
-    scales, wide = {}, [a.astype(np.float64), b.astype(np.float64)]
+    scales: dict[str, Any] = {}
+    wide = [a.astype(np.float64), b.astype(np.float64)]
     if form.scale_type:
         count = kinds.format_of(form.format).scales
         sa, sb = any_codes(rng, (128, count), form.scale_type), any_codes(rng, (64, count), form.scale_type)
         scales = {"scale_a": sa.astype(np.float64), "scale_b": sb.astype(np.float64)}
         wide = [x * np.repeat(s, form.k // count, axis=1) for x, s in zip(wide, scales.values(), strict=True)]
-    emin = {"a_emin": kinds.EMIN[form.types[0]], "b_emin": kinds.EMIN[form.types[1]]}
+    emin: dict[str, Any] = {"a_emin": kinds.EMIN[form.types[0]], "b_emin": kinds.EMIN[form.types[1]]}
     want = tensor_core.instruction(
         a.astype(np.float64), b.astype(np.float64), d, **emin, **scales, half=form.d_type == "f16"
     )
@@ -234,7 +242,9 @@ def test_poison_and_special_values() -> None:
     for format_, type_ in (("tf32", "tf32"), ("f8f6f4", "e4m3"), ("f8f6f4", "e5m2"), ("mxf8f6f4", "e5m2")):
         form = f(128, 64, format_, type_)
         a, b = np.ones((128, form.k)), np.ones((64, form.k))
-        scales = {"scale_a": np.ones((128, 1)), "scale_b": np.ones((64, 1))} if form.scale_type else {}
+        scales: dict[str, Any] = (
+            {"scale_a": np.ones((128, 1)), "scale_b": np.ones((64, 1))} if form.scale_type else {}
+        )
         a[3, 5] = nan
         if type_ != "e4m3":
             a[7, 2], b[9, 4] = inf, -inf
@@ -271,7 +281,7 @@ BLOCKS = f(128, 64, "mxf4nvf4.4X", "e2m1")
 
 
 def launched(
-    monkeypatch: pytest.MonkeyPatch, change: str = "", instead: str = "", **launch: object
+    monkeypatch: pytest.MonkeyPatch, change: str = "", instead: str = "", **launch: Any
 ) -> LaunchResult:
     """One block-scaled instruction with `change` put before its issue, by all threads."""
     original = mma_kit.kernel

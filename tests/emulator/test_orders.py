@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tileproof.emulator import codes, hang, isa, orders, program, schedule, trace
@@ -118,7 +119,7 @@ def test_an_order_stands_once() -> None:
         ("a", {"bits": 7}),
     ],
 )
-def test_orders_that_cannot_be_told_apart(words: str, options: dict[str, object]) -> None:
+def test_orders_that_cannot_be_told_apart(words: str, options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="Frob"):
         orders.order("Frob", words, **options)  # type: ignore[call-overload]
     assert "Frob" not in orders.ORDERS

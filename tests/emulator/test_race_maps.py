@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from tileproof.emulator import LaunchResult, Schedule, TensorMap
@@ -51,7 +53,7 @@ def groups(change: str, drained: str, acquire: str, schedule: Schedule) -> tuple
             f"mad.lo.u32 %r1, %t, 16, {TILE + 512 * g}; ld.shared.v4.u32 {{%r2, %r3, %r4, %r5}}, [%r1];",
             f"mad.wide.u32 %rd2, %t, 16, %a2; st.global.v4.u32 [%rd2+{512 * g}], {{%r2, %r3, %r4, %r5}};",
         ]
-    how = {"shared_bytes": 4096, "schedule": schedule, "races": True}
+    how: dict[str, Any] = {"shared_bytes": 4096, "schedule": schedule, "races": True}
     result = run("\n".join(lines), [maps, table, out], memory=memory, **how)
     return result, out.numpy().reshape(8, 64) == data
 
@@ -103,7 +105,7 @@ def handed(meet: str, release: str, acquire: str, schedule: Schedule) -> set[str
     USE: setp.eq.u32 %p0, %t, 32; {hear} {acquire} @%p0 mbarrier.arrive.expect_tx.shared.b64 _, [{BAR}], 512;
     @%p0 cp.async.bulk.tensor.2d.shared::cta.global.{DONE} [{TILE}], [%a0, {{0, 0}}], [{BAR}]; {wait(BAR)}
     END:"""
-    how = {"threads": 64, "shared_bytes": 4096, "schedule": schedule, "races": True}
+    how: dict[str, Any] = {"threads": 64, "shared_bytes": 4096, "schedule": schedule, "races": True}
     return {
         f.code for f in run(body, [maps, table, flag], memory=memory, **how).findings if f.severity != "note"
     }
@@ -131,7 +133,7 @@ def test_a_store_reads_its_map_as_long_as_its_source(wait_group: str, schedule: 
     body = f"""mad.lo.u32 %r1, %t, 16, {TILE}; st.shared.v4.u32 [%r1], {{0, 0, 0, 0}}; fence.proxy.async; bar.sync 0;
     setp.ne.u32 %p1, %t, 0; @%p1 exit; cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%a0, {{0, 0}}], [{TILE}]; cp.async.bulk.commit_group; {wait_group}
     add.u64 %rd1, %a1, 512; tensormap.replace.tile.global_address.global.b1024.b64 [%a0], %rd1; cp.async.bulk.wait_group 0;"""
-    how = {"shared_bytes": 4096, "schedule": schedule, "races": True}
+    how: dict[str, Any] = {"shared_bytes": 4096, "schedule": schedule, "races": True}
     assert codes(run(body, [maps, table], memory=memory, **how)) == (
         set() if wait_group else {"race-copy-unwaited"}
     )

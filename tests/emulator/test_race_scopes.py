@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from tileproof.emulator import LaunchResult, Memory, Schedule
@@ -133,7 +135,7 @@ barrier.cluster.wait.aligned;
 """
 
 
-def at_peer(send: str, take: str, schedule: Schedule, **launch: bool) -> LaunchResult:
+def at_peer(send: str, take: str, schedule: Schedule, **launch: Any) -> LaunchResult:
     body = SHARED.replace("SEND", send).replace("TAKE", take).replace("BAR", str(BAR))
     return run(body, cluster=2, shared_bytes=512, races=True, schedule=schedule, **launch)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tileproof.emulator import isa, slots
@@ -18,7 +19,7 @@ def unrelated(): slots("inner", operands="x")
 
 def enums(header: str) -> dict[str, int]:
     """`namespace::name` -> index, as a C++ compiler reads the header."""
-    found = {}
+    found: dict[str, Any] = {}
     for space, body in re.findall(r"namespace (\S+) \{(.*?)\n\}", header, re.S):
         found |= {f"{space}::{name}": int(at) for name, at in re.findall(r"(\w+) = (\d+)", body)}
     return found

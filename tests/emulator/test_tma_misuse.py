@@ -126,7 +126,7 @@ def test_a_map_in_global_memory() -> None:
     ],
 )  # fmt: skip
 def test_fields_that_the_driver_refuses(change: dict[str, Any], names: str) -> None:
-    good = {"shape": (64,), "strides": (), "box": (64,)}
+    good: dict[str, Any] = {"shape": (64,), "strides": (), "box": (64,)}
     memory = Memory()
     buffer = memory.buffer(np.zeros(256, np.uint8))
     TensorMap.tiled(buffer, **good)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from tileproof.emulator import Schedule, TensorMap
@@ -85,7 +87,7 @@ def test_types_that_a_load_converts(dtype: str) -> None:
 @pytest.mark.parametrize("kind", [np.float16, np.float32, BF16])
 def test_nan_fills(kind: type) -> None:
     memory = Memory()
-    data = np.arange(32, dtype=np.float32).astype(kind)
+    data: np.ndarray = np.arange(32, dtype=np.float32).astype(kind)
     size = data.itemsize
     m = TensorMap.tiled(memory.buffer(data), shape=(24,), strides=(), box=(32,), oob_fill="nan")
     got = load(
@@ -268,7 +270,7 @@ def test_prefetches_check_the_map() -> None:
 def test_the_driver_s_arguments_by_number() -> None:
     memory = Memory()
     buffer = memory.buffer(np.zeros((8, 64), np.float16))
-    arguments = {
+    arguments: dict[str, Any] = {
         "data_type": 6,
         "address": buffer.address,
         "global_dim": (64, 8),

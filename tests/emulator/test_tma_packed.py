@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from tileproof.emulator import Schedule, TensorMap
@@ -43,7 +45,7 @@ def load(
     schedule: Schedule,
     read: int = 4,
     count: int | None = None,
-    **launch: object,
+    **launch: Any,
 ):  # type: ignore[no-untyped-def]
     """A load of the box at `at`; of each 16 bytes in shared memory the first `read` words go to the array that is returned."""
     size = m.checked.pitch * int(np.prod(m.box[1:]))
@@ -147,7 +149,7 @@ def test_a_store_packs_six_bits_of_each_byte(swizzle: str) -> None:
         target, shape=(256, 4), strides=(192,), box=(128, 4), swizzle=swizzle, dtype="16u6_align16b"
     )
     containers = rng.integers(0, 256, (4, 128), dtype=np.uint8)
-    at = np.arange(512) if swizzle == "none" else tma.sw.swizzle(swizzle, np.arange(512) + DATA) - DATA
+    at = np.arange(512) if swizzle == "none" else tma.sw.swizzle(swizzle, np.arange(512) + DATA) - DATA  # type: ignore[attr-defined]
     shared = np.empty(512, np.uint8)
     shared[at] = containers.ravel()
     clean(store(m, memory, shared, "128, 0"))
@@ -178,10 +180,10 @@ def test_padded_fours_are_not_stored() -> None:
         {"dtype": "16u4_align8b", "shape": (127, 4)}, {"dtype": "16u4_align8b", "box": (40, 4)},
     ],
 )  # fmt: skip
-def test_maps_that_the_driver_refuses(wrong: dict[str, object]) -> None:
+def test_maps_that_the_driver_refuses(wrong: dict[str, Any]) -> None:
     memory = Memory()
     buffer = memory.buffer(np.zeros(4096, np.uint8))
-    right: dict[str, object] = {
+    right: dict[str, Any] = {
         "shape": (256, 4),
         "strides": (192,),
         "box": (128, 4),

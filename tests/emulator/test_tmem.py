@@ -163,11 +163,11 @@ def test_st_unpack_16b(shape: str, num: int) -> None:
         want = np.arange(32, dtype=np.int64)[:, None] << 16 | np.arange(512)[None, :]
         t, i = np.arange(32)[:, None], np.arange(count)[None, :]
         value = 70000 * t + i * 0x10003 + 0x12345
-        lane, first = tmem.packed_cell(shape, num, t, i, split)
+        at, column = tmem.packed_cell(shape, num, t, i, split)
         touched = np.zeros((32, 512), bool)
         for half in range(2):
-            want[lane, first + 2 + half] = value >> 16 * half & 0xFFFF
-            touched[lane, first + 2 + half] = True
+            want[at, column + 2 + half] = value >> 16 * half & 0xFFFF
+            touched[at, column + 2 + half] = True
         mask = np.where(touched, 0xFFFF, 0xFFFFFFFF)  # what stands above the halves is not defined
         assert (out.numpy() & mask == want & mask).all()
 

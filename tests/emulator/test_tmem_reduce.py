@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from tileproof.emulator import LaunchResult, Module, PtxError, Schedule, UnsupportedInstruction
@@ -16,7 +18,7 @@ REGISTERS = ".reg .b32 %v<128>;"
 
 
 def launch(
-    body: str, arguments: list[object], memory: Memory, schedule: Schedule, target: str = "sm_103a"
+    body: str, arguments: list[Any], memory: Memory, schedule: Schedule, target: str = "sm_103a"
 ) -> LaunchResult:
     text = kernel_text(body, [False] * len(arguments)).replace(HEADER, HEADER.replace("sm_100a", target))
     return Module.from_ptx(text).launch(

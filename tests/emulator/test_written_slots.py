@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from tileproof.emulator import Module, PtxError, UnsupportedInstruction
 from tileproof.emulator.decode import Decoder
-from tileproof.emulator.operands import Register
-from tileproof.emulator.program import NONE
+from tileproof.emulator.program import NONE, Register
 from tileproof.emulator.slots import layout_of, place
 
 from tests.emulator.test_ptxas_oracle import ROWS, SM100A, line, sample, taken

@@ -43,6 +43,7 @@ def test_every_variant_assembles_without_spills(d_qk: int, probe: bool) -> None:
     assert f".visible .entry {built.entry}(" in built.ptx
     assert built.entry == f"tileproof_head128_part0_d{d_qk}" + ("_probe" if probe else "")
     used = built.resources
+    assert used is not None
     assert (used.spill_stores, used.spill_loads, used.stack) == (0, 0, 0)
     assert 0 < used.registers * plan(d_qk).threads <= 65536
     assert used.static_smem + plan(d_qk).smem_bytes <= MAX_SHARED_BYTES

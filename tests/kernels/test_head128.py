@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ SCHEDULES = [Schedule("early"), Schedule("late"), *(Schedule("random", seed) for
 def test_the_real_build_fits_the_machine(d_qk: int, probe: bool) -> None:
     built, p = KERNEL.build(KERNEL.variant(d_qk=d_qk), probe), plan(d_qk)
     used = built.resources
+    assert used is not None
     assert (used.spill_stores, used.spill_loads, used.stack) == (0, 0, 0)
     assert used.registers * p.threads <= 65536
     assert used.static_smem + p.smem_bytes <= MAX_SHARED_BYTES == 227 * 1024
@@ -44,7 +46,7 @@ def test_every_stage_is_inside_its_bound(d_qk: int, schedule: Schedule) -> None:
 
 @pytest.mark.parametrize("mma", ["fast", "exact"])
 @pytest.mark.parametrize("d_qk", D_QKS)
-def test_the_whole_chain_is_exact_where_it_can_be(d_qk: int, mma: str) -> None:
+def test_the_whole_chain_is_exact_where_it_can_be(d_qk: int, mma: Literal["fast", "exact"]) -> None:
     inputs = exact_case(d_qk=d_qk)
     expected = walk.outputs(inputs, m=Rounded())
     unrounded = walk.outputs(inputs)

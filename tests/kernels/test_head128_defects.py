@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -199,7 +200,7 @@ def test_a_wrong_value_is_found_in_its_stage(defect: Defect) -> None:
 @pytest.mark.parametrize("defect", MISSING_ORDER, ids=lambda d: d.name)
 def test_a_gap_in_the_protocol_shows_under_some_schedule(defect: Defect) -> None:
     inputs = random_case(topk=192, topk_length=np.array([192, 0], dtype=np.int32))
-    shown = set()
+    shown: set[Any] = set()
     for schedule in (Schedule("early"), Schedule("late"), Schedule("random", 1), Schedule("random", 2)):
         seen = run(inputs, schedule=schedule, source_overrides=defect.overrides())
         codes = {finding.code for finding in seen.findings}

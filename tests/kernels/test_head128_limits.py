@@ -60,6 +60,8 @@ def table(d_qk: int) -> dict[str, int]:
     assert seen["tma_load_bytes"] == kv
     assert seen["atomic_bytes"] == p.block * d_qk * 4
     heads = p.size("h_q") // p.cluster
+    used = KERNEL.build(KERNEL.variant(d_qk=d_qk)).resources
+    assert used is not None
     return {
         "multiply-adds": seen["mma_macs"],
         "MMA instructions": seen["mma_instructions"],
@@ -72,7 +74,7 @@ def table(d_qk: int) -> dict[str, int]:
         "L2 bytes read (gather)": kv // p.cluster,
         "bytes added to dKV": seen["atomic_bytes"],
         "exp2": heads * p.block,
-        "registers a thread": KERNEL.build(KERNEL.variant(d_qk=d_qk)).resources.registers,
+        "registers a thread": used.registers,
         "SMEM bytes of the CTA": p.smem_bytes,
         "TMEM columns of the CTA": max(tile.column + tile.stages * tile.columns for tile in p.tmem),
     }

@@ -14,6 +14,7 @@ from tileproof.conformance.drivers.capture import Schedule
 from tileproof.conformance.explore.explored import Explored
 from tileproof.conformance.mutants.defects import defects
 from tileproof.emulator.explore import explore
+from tileproof.kernels.edit import InStage
 from tileproof.kernels.launch import MAX_SHARED_BYTES
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError
@@ -54,6 +55,7 @@ def test_the_plan_is_that_of_one_rank_of_head128(d_qk: int) -> None:
 def test_the_build_fits_the_machine(d_qk: int, probe: bool) -> None:
     built, plan = KERNEL.build(KERNEL.variant(d_qk=d_qk), probe), head64.plan(d_qk)
     used = built.resources
+    assert used is not None
     assert (used.spill_stores, used.spill_loads, used.stack) == (0, 0, 0)
     assert used.registers * plan.threads <= 65536
     assert used.static_smem + plan.smem_bytes <= MAX_SHARED_BYTES
@@ -98,6 +100,7 @@ def test_planted_defects_are_found_in_their_stage(name: str) -> None:
     subject = on_emulator(KERNEL, KERNEL.variant(d_qk=576), planted=planted, races=False)
     report = engine.check(subject, examples=60, seed=1, shrink_seconds=0.0)
     assert report.failure is not None
+    assert isinstance(planted.expected, InStage)
     assert report.failure.findings[0].stage == planted.expected.stage
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -93,8 +94,8 @@ def test_inputs_that_the_kernel_is_not_made_for_are_refused(built: Built, inputs
         KERNEL.launch(inputs, built, probe=True)
 
 
-def _launch(**changes: object) -> Launch:
-    fields: dict[str, object] = {
+def _launch(**changes: Any) -> Launch:
+    fields: dict[str, Any] = {
         "image": "",
         "entry": "e",
         "grid": (2, 1, 1),
@@ -117,7 +118,7 @@ def _launch(**changes: object) -> Launch:
         ({"shared_bytes": 232449}, "shared_bytes"),
     ],
 )
-def test_a_launch_that_does_not_fit_is_refused(changes: dict[str, object], says: str) -> None:
+def test_a_launch_that_does_not_fit_is_refused(changes: dict[str, Any], says: str) -> None:
     _launch()
     with pytest.raises(TileproofError, match=f"launch's {says} does not fit"):
         _launch(**changes)

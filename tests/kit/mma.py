@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -70,13 +71,13 @@ class Form:
 
     @property
     def idesc(self) -> int:
-        major = {"a_mn_major": self.a_major == "MN", "b_mn_major": self.b_major == "MN"}
-        signs = {"negate_a": self.negate_a, "negate_b": self.negate_b}
+        major: dict[str, Any] = {"a_mn_major": self.a_major == "MN", "b_mn_major": self.b_major == "MN"}
+        signs: dict[str, Any] = {"negate_a": self.negate_a, "negate_b": self.negate_b}
         if self.scale_type:
-            return BlockScaledDescriptor(
+            return BlockScaledDescriptor(  # type: ignore[misc]
                 self.m, self.n, self.format, *self.types, self.scale_type, *self.scale_ids, **major, **signs
             ).encode()
-        return InstructionDescriptor(
+        return InstructionDescriptor(  # type: ignore[misc]
             self.m, self.n, *self.types, self.d_type, **major, **signs, saturate=self.saturate,
             ws_max_shift=self.max_shift, format=self.format,
         ).encode()  # fmt: skip
@@ -124,7 +125,8 @@ def place(
     chunk, index = smem_layout.chunk(
         major, swizzle, at, lbo, sbo, rows, ks, bits=cell_bits(form, type_), base_offset=form.base_offset
     )
-    codes, chunks = codes_of(operand, type_), {}
+    codes = codes_of(operand, type_)
+    chunks: dict[int, Any] = {}
     for where, one, code in zip(
         chunk.ravel().tolist(), index.ravel().tolist(), codes.ravel().tolist(), strict=True
     ):
@@ -211,7 +213,7 @@ def scale_cells(form: Form, cells: np.ndarray, cta: int, scale_a: np.ndarray, sc
 def multiply(
     form: Form, a: np.ndarray, b: np.ndarray, d: np.ndarray | None = None, *, mode: str = "fast",
     schedule: Schedule | None = None, check: bool = True, scale_a: np.ndarray | None = None,
-    scale_b: np.ndarray | None = None, **launch: object,
+    scale_b: np.ndarray | None = None, **launch: Any,
 ) -> tuple[np.ndarray, np.ndarray, LaunchResult]:  # fmt: skip
     """(D [M, N], cells [ctas, 128, columns] after the instruction, result). `d`: accumulate onto it.
 
@@ -248,8 +250,8 @@ def multiply(
             scale_cells(form, a_cells[cta], cta, scale_a, scale_b)
     if form.a_in_tmem:
         for m in range(form.m):
-            for cta, lane in tmem.a_lanes(form.m, form.group, m, ws=form.ws, lane_offset=form.lane):
-                a_cells[cta, lane, :32] = a_row_bytes(form, a[m])
+            for cta, row_lane in tmem.a_lanes(form.m, form.group, m, ws=form.ws, lane_offset=form.lane):
+                a_cells[cta, row_lane, :32] = a_row_bytes(form, a[m])
     memory = Memory()
     out = memory.empty(cells.shape, cells_of_d)
     args = [

@@ -97,7 +97,9 @@ def line_of(body: str, needle: str, maps: Sequence[bool] = (), module: str = "")
     return next(number for number, text in enumerate(lines, 1) if needle in text)
 
 
-def elementwise(code: str, inputs: Sequence[np.ndarray], out: np.dtype | type, name: str = "x") -> np.ndarray:
+def elementwise(
+    code: str, inputs: Sequence[np.ndarray], out: np.dtype | type | str, name: str = "x"
+) -> np.ndarray:
     """Runs `code` once a thread: inputs in `x0`, `x1`, ...; the result is taken from `d` (8-bit values in 16 bits)."""
     count = len(inputs[0])
     assert count <= 1024
@@ -125,7 +127,11 @@ def store(register: str, index: str = "%t", argument: str = "%a0", type_: str = 
 
 
 def outputs(
-    body: str, count: int = 32, dtype: Any = np.uint32, extra: Sequence[Any] = (), **launch: Any
+    body: str,
+    count: int | tuple[int, ...] = 32,
+    dtype: Any = np.uint32,
+    extra: Sequence[Any] = (),
+    **launch: Any,
 ) -> np.ndarray:
     """The array at `%a0` after a clean launch; `extra` are further arguments (arrays become buffers)."""
     memory = launch.pop("memory", None) or Memory()

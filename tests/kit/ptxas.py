@@ -28,7 +28,13 @@ def refusals(lines: Sequence[str], target: Target) -> dict[str, str]:
         source = Path(folder) / "lines.ptx"
         while True:
             source.write_text(header + "\n".join(alive) + f"\n{AFTER}\nret;\n}}\n")
-            command = [toolchain.find().ptxas, f"-arch=compute_{name[3:]}", "-o", "/dev/null", source]
+            command = [
+                str(toolchain.find().ptxas),
+                f"-arch=compute_{name[3:]}",
+                "-o",
+                "/dev/null",
+                str(source),
+            ]
             done = subprocess.run(command, capture_output=True, text=True, timeout=120)
             output = done.stdout + done.stderr
             hits: dict[int, str] = {}

@@ -246,9 +246,11 @@ def _mma(rest: list[str], types: list[str]) -> str | None:
         return None
     rows, k = int(shape.group(1)), int(shape.group(2))
     result, a = types[0], types[1]
+    digits = re.search(r"\d+", a)
+    assert digits is not None
     width = {"tf32": 32, "f64": 64, "e4m3": 8, "e5m2": 8, "u4": 4, "s4": 4, "b1": 1}.get(a) or int(
-        re.search(r"\d+", a).group()
-    )  # type: ignore[union-attr]
+        digits.group()
+    )
     per = 32 * max(1, 32 // width)
     names = "%fd" if a == "f64" else "%r"
     sums = {"f64": "%fd", "f32": "%f"}.get(result, "%r")

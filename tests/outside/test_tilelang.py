@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,7 @@ from tests.kit.outside.tilelang_kernels import matmul
 SIZE = 256
 
 
-def launched(kernel: Lowered, **how: object) -> tuple[LaunchResult, bool]:
+def launched(kernel: Lowered, **how: Any) -> tuple[LaunchResult, bool]:
     """The launch, and whether the product is exact."""
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-4, 5, (SIZE, SIZE)).astype(np.float16) for _ in range(2))

@@ -90,7 +90,7 @@ def uncancelled(inputs: Inputs) -> Outputs:
         )
 
 
-def small(**changes: object) -> Inputs:
+def small(**changes: Any) -> Inputs:
     """One token, one tile, every kind of index; the least problem on which each planted defect shows."""
     rng = np.random.default_rng(3)
     topk = np.shape(changes.get("indices", np.zeros((1, 128))))[1]
@@ -125,6 +125,7 @@ def test_a_stage_off_by_one_in_ten_billion_is_seen(stage: str) -> None:
         kept = own.compute(m, *terms)
         if not isinstance(kept, Kept):
             return kept * (1 + 1e-10)
+        assert kept.copy is not None
         return Kept(kept.value * (1 + 1e-10), kept.copy * (1 + 1e-10), kept.use)
 
     inputs = small()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -72,14 +73,19 @@ def test_reference_equals_autograd(inputs: Inputs, seed: int, spread: float) -> 
     assert disagreement(with_sink(inputs, values, True), values) <= TOLERANCE
 
 
-def one(seed: int = 0, **changes: object) -> Inputs:
+def one(seed: int = 0, **changes: Any) -> Inputs:
     rng = np.random.default_rng(seed)
 
     def values(*shape: int) -> np.ndarray:  # type: ignore[type-arg]
         return rng.standard_normal(shape).astype(ml_dtypes.bfloat16)
 
     indices = rng.integers(-1, 40, (3, 64)).astype(np.int32)
-    arrays = {"q": values(3, 64, 512), "kv": values(40, 512), "dO": values(3, 64, 512), "indices": indices}
+    arrays: dict[str, Any] = {
+        "q": values(3, 64, 512),
+        "kv": values(40, 512),
+        "dO": values(3, 64, 512),
+        "indices": indices,
+    }
     return walk.with_forward(Problem(3, 40, 64, 512, 64, 512**-0.5), **{**arrays, **changes})
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import pycute
 import pytest
@@ -339,7 +341,9 @@ def test_operands_of_other_widths_equal_pycute(bits: int) -> None:
             rows = pycute.size(layout) // ks
             for mn in range(0, rows, 3):
                 for k in range(ks):
-                    got = smem_layout.address(name, mode, start, lbo, sbo, mn, k, bits=bits)
+                    got = smem_layout.address(
+                        cast(smem_layout.Major, name), mode, start, lbo, sbo, mn, k, bits=bits
+                    )
                     assert got == cute(start + size * layout(mn + rows * k)), (name, mode, mn, k)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -124,7 +125,7 @@ def test_rank_3_and_overlapping_strides() -> None:
         ({"dtype": "bf16"}, "dtype"),
     ],
 )
-def test_bad_maps_are_refused(change: dict[str, object], where: str) -> None:
+def test_bad_maps_are_refused(change: dict[str, Any], where: str) -> None:
     check_tensor_map(MAP)
     with pytest.raises(TileproofError) as caught:
         check_tensor_map(replace(MAP, **change))  # type: ignore[arg-type]

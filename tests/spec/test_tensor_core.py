@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -119,7 +120,9 @@ def test_one_instruction_of_tf32_and_of_f16_with_an_f16_result() -> None:
             for part in rest[:2]
         )
         c, d = (np.array([[int(w, 16)]], np.uint32).view(np.float32) for w in rest[2:4])
-        emin = {"a_emin": -14, "b_emin": -14} if kind == "f16" else {"a_emin": -126, "b_emin": -126}
+        emin: dict[str, Any] = (
+            {"a_emin": -14, "b_emin": -14} if kind == "f16" else {"a_emin": -126, "b_emin": -126}
+        )
         assert tensor_core.instruction(a, b, c, **emin) == d
         if kind == "f16":
             half = tensor_core.instruction(a, b, c.astype(np.float16), **emin, half=True)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.problems.base import TileCoord
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem, key_mask
 from tileproof.spec.problems.sparse_mla_bwd.tiling import (
     Place,
-    TileCoord,
     element,
     gather,
     k_blocks,

@@ -129,7 +129,7 @@ def test_without_schedules_a_second_launch_must_repeat_the_first() -> None:
     report = engine.as_dict(run(on(ALL - {"schedules"}, wrong_p), examples=3))
     assert "schedule" not in report
     number = 0
-    verdict = engine.run_case(
+    verdict = engine.run_case(  # type: ignore[attr-defined]
         on(ALL - {"schedules"}, hand=flicker), failure.case, Schedule("early"), explain=False
     )
     (finding,) = verdict.findings
@@ -185,7 +185,7 @@ def test_every_edge_and_every_fourth_example_is_launched_again() -> None:
         return seen
 
     drawn = engine.drawn(head128_part0.plan(512), "all", 3, 40)
-    expected = sum(engine.every_fourth(*trial) for trial in drawn)
+    expected = sum(engine.every_fourth(*trial) for trial in drawn)  # type: ignore[attr-defined]
     assert 4 <= expected <= 16
     report = run(on(ALL, hand=listen), examples=40)
     assert report.failure is None and report.again == expected

@@ -93,8 +93,9 @@ def test_several_processes_find_and_shrink_the_same() -> None:
     assert (first.failure.case, first.failure.schedule) == (second.failure.case, second.failure.schedule)
     assert first.examples == second.examples
     # The smallest: one token whose last k-block holds one key.
-    assert len(first.failure.case.tokens) == 1 and first.failure.case.lengths is not None
-    assert first.failure.case.lengths[0] % B_TOPK == 1
+    case = first.failure.case
+    assert isinstance(case, Case) and len(case.tokens) == 1 and case.lengths is not None
+    assert case.lengths[0] % B_TOPK == 1
 
 
 def test_an_interrupt_tells_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from tileproof.conformance.check.under_test import on_emulator
 from tileproof.conformance.drivers import emulator
 from tileproof.conformance.drivers.capture import RunResult, Schedule
 from tileproof.conformance.judge.rows import plant_canaries
+from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.observe.observation import observe
 from tileproof.kernels.registry import kernel
 from tileproof.spec.numerics import round_bf16
@@ -43,7 +44,7 @@ def launch(
     return emulator.run(described, plan, schedule=schedule, taps=taps)
 
 
-def findings(case: Case, production: RunResult, stages=()) -> list:
+def findings(case: Case, production: RunResult, stages=()) -> list[Finding]:
     return judge(
         KERNEL.plan(KERNEL.variant(d_qk=case.d_qk)),
         case.inputs(),
@@ -117,7 +118,7 @@ def test_nan_in_a_selected_row_must_come_out():
     seen = launch(case)
     assert findings(case, seen) == []
     dQ, dKV = seen.outputs["dQ"].values, seen.outputs["dKV"].values
-    bad = np.isnan(dQ.astype(np.float32)).any(axis=(1, 2))
+    bad = np.asarray(np.isnan(dQ.astype(np.float32)).any(axis=(1, 2)))
     assert bad[0] and np.isnan(dKV).any()
     # A kernel that hides the NaN is wrong in the outputs.
     dQ[0] = 0

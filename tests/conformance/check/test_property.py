@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tileproof.conformance.check import property as engine
@@ -29,7 +30,9 @@ def subject(plant=honest, stages=(), finish=lambda observed, schedule: observed,
         inputs, probe = launch
         return finish(machine(plan, inputs, plant, probe=probe, **options), schedule)
 
-    return KernelUnderTest(KERNEL, VARIANT, None, lambda: None, Driven(driver), stages)
+    nothing: Any = None  # no build, and of the kernel what `run_case` asks of it
+    kernel: Any = KERNEL
+    return KernelUnderTest(kernel, VARIANT, nothing, lambda: nothing, Driven(driver), stages)
 
 
 def run(under_test, examples=60, seed=1, **options):

@@ -77,7 +77,7 @@ def test_no_compiler_is_exit_code_2(capfd, monkeypatch, tmp_path):
     from tileproof.kernels import toolchain
 
     monkeypatch.setenv("TILEPROOF_CACHE", str(tmp_path))
-    monkeypatch.setattr(toolchain.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(toolchain.importlib.util, "find_spec", lambda name: None)  # type: ignore[attr-defined]
     toolchain.find.cache_clear()
     try:
         code, _, err = run(capfd, "build", "head128-part0", "--d-qk", "512")
@@ -121,6 +121,7 @@ def test_a_signal_ends_a_check_with_what_is_known(capfd, monkeypatch, number):
 def test_a_defect_that_was_found_is_exit_1_though_nobody_reads():
     command = [sys.executable, "-m", "tileproof", *PART0, "--plant", "swizzle-of-kv", "--examples", "5"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert process.stdout is not None
     process.stdout.close()
     assert process.wait(timeout=280) == 1
 

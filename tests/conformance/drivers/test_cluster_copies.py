@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tileproof.conformance.drivers.emulator import launch_on
@@ -26,7 +27,7 @@ def test_the_evidence_covers_every_launch() -> None:
 
 @pytest.mark.parametrize("policy", ["early", "late", "random"])
 @pytest.mark.parametrize(("copy", "base", "card"), rows())
-def test_as_on_the_card(copy: str, base: str, card: str, policy: str) -> None:
+def test_as_on_the_card(copy: str, base: str, card: str, policy: Any) -> None:
     launch = cluster_copies.launch(copy, base)
     result, buffers = launch_on(launch, schedule=Schedule(policy, 1))
     errors = {one.code for one in result.errors}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -87,7 +88,7 @@ class Program:
         body = COPY.replace("@@", kind)
         self.body = body.replace("<<", "").replace(">>", "") if loop else re.sub("<<.*>>", "", body)
 
-    def __call__(self, **how: object) -> tuple[LaunchResult, Outputs]:
+    def __call__(self, **how: Any) -> tuple[LaunchResult, Outputs]:
         memory = Memory()
         out = memory.buffer(np.zeros(32, np.uint32))
         data = memory.buffer(np.arange(32, dtype=np.uint32))

@@ -164,7 +164,7 @@ def test_it_can_be_read_on_a_narrow_screen(shown: Any) -> None:
 
 
 def test_it_can_be_used_by_keyboard(shown: Any) -> None:
-    from selenium.webdriver.common.keys import Keys
+    from selenium.webdriver.common.keys import Keys  # type: ignore[import-not-found]
 
     def press(key: str) -> Any:
         shown.switch_to.active_element.send_keys(key)

@@ -196,7 +196,8 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
 def test_a_disk_that_fills_up_keeps_what_was_written(tmp_path: Path) -> None:
     store = stored(tmp_path)
     full = open("/dev/full", "wb")  # noqa: SIM115 - the store closes it
-    real, filled = store._file, []
+    real = store._file
+    filled: list[Any] = []
 
     def fill(line: str) -> None:
         if not filled:

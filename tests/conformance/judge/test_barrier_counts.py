@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tileproof.conformance.drivers import emulator
@@ -39,7 +40,7 @@ def test_each_barrier_of_the_plan_is_held_against_the_kernels(name: str) -> None
     seen = {offset for _, offset, _ in observed.announced}
     for at, barrier in enumerate(plan.barriers):
 
-        def other(**change: int) -> KernelPlan:
+        def other(**change: Any) -> KernelPlan:
             one = replace(plan.barriers[at], **change)  # noqa: B023 - called in this round
             return replace(plan, barriers=(*plan.barriers[:at], one, *plan.barriers[at + 1 :]))  # noqa: B023
 

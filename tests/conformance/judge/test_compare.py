@@ -28,7 +28,7 @@ def tile(value, written=True):
 
 
 def reference(value, bound):
-    return Reference(np.array([[value]]), np.array([[bound]]), {})
+    return Reference(np.array([[value]]), np.array([[bound]]))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -87,7 +88,7 @@ def test_a_rounding_kernel_stays_inside(biased: bool, seed: int) -> None:
 
 
 # A function in the place of the stage's own, and the problem that it is wrong for.
-WRONG = {
+WRONG: dict[str, tuple[Gemm, Callable[..., Any]]] = {
     "beta C left out": (GEMM, lambda m, x, C, alpha, beta: m.mul(alpha, x)),
     "minus beta C": (GEMM, lambda m, x, C, alpha, beta: m.sub(m.mul(alpha, x), m.mul(beta, C))),
     "alpha of both": (GEMM, lambda m, x, C, alpha, beta: m.mul(alpha, m.add(x, m.mul(beta, C)))),

@@ -8,6 +8,7 @@ from tileproof.conformance.check.under_test import on_emulator
 from tileproof.conformance.mutants.defects import planted_reference
 from tileproof.kernels.registry import kernel
 from tileproof.kernels.sm100.head128_part0.mutants import VALUES
+from tileproof.spec.problems.sparse_mla_bwd.case import Case
 
 EXAMPLES = 100
 # What the cause, pattern or code of the first finding must say, beyond stage and place.
@@ -60,8 +61,10 @@ def test_planted_defect_is_caught(planted):
             assert again.failure is not None
             # As text, for a NaN found is not equal to itself.
             assert again.failure.findings[0].lines() == finding.lines()
+            case = report.failure.case
+            assert isinstance(case, Case)
             said = f"{finding.cause}; {finding.pattern}; {finding.code}"
             heard.append(said)
-            if SAYS.get(planted.id, "") in said and len(report.failure.case.tokens) == 1:
+            if SAYS.get(planted.id, "") in said and len(case.tokens) == 1:
                 return
     raise AssertionError(f"{planted.id} was never explained on one token: {heard}")

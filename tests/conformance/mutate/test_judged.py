@@ -108,7 +108,7 @@ def test_a_kernel_that_is_not_clean_has_no_score(monkeypatch):
     found = kernel(KERNEL)
     built = found.build(found.variants[0])
     wrong = built.ptx.replace("shfl.sync.bfly.b32", "shfl.sync.up.b32", 1)
-    monkeypatch.setattr(type(found), "build", lambda *_: judged.replace(built, ptx=wrong))
+    monkeypatch.setattr(type(found), "build", lambda *_: judged.replace(built, ptx=wrong))  # type: ignore[attr-defined]
     with pytest.raises(TileproofError, match="not clean"):
         original(found, found.variants[0], "quick")
 

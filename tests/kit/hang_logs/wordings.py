@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from tests.kit.pipelines import Said
 
@@ -166,7 +167,7 @@ def _threads(one: Said, roles: Roles) -> list[str]:
 
 
 def _json(one: Said, roles: Roles) -> list[str]:
-    row: dict[str, object] = {"ts": 17.25, "cta": one.who[1], "role": one.who[0], "k": one.k}
+    row: dict[str, Any] = {"ts": 17.25, "cta": one.who[1], "role": one.who[0], "k": one.k}
     if one.kind == "note":
         return [json.dumps({**row, "event": "note", "text": one.note})]
     event = {"wait": "wait_begin", "done": "wait_done", "arrive": "arrive", "copy": "copy"}[one.kind]

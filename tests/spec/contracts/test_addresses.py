@@ -32,6 +32,7 @@ I64 = npt.NDArray[np.int64]
 def both_addresses(form: MmaForm, name: str, view: OperandView, strides: Strides) -> tuple[I64, I64]:
     """(what the machine reads, where the elements lie), for every element that an instruction reads."""
     rows, k = rows_of(form, name) // form.cta_group, form.instruction_k
+    assert view.layout is not None and view.swizzle is not None
     # A layout's offset is the sum of its modes' offsets.
     mn, depth = (
         np.array([pycute.crd2idx(i, mode.shape, mode.stride) for i in range(extent)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -168,7 +169,7 @@ def test_what_is_no_operand_layout_is_told(shape: object, stride: object, partit
         {"a_type": "int"},
     ],
 )
-def test_what_is_no_form_is_told(wrong: dict[str, object]) -> None:
+def test_what_is_no_form_is_told(wrong: dict[str, Any]) -> None:
     with pytest.raises(TileproofError):
         MmaForm(**{"m": 128, "n": 64, **wrong})  # type: ignore[arg-type]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tileproof.spec.docs import known_plans
@@ -37,7 +38,7 @@ def test_the_plans_use_both_forms_and_both_majors() -> None:
     ],
 )
 @pytest.mark.parametrize("plan", PLANS, ids=lambda plan: f"{plan.name}-{plan.size('d_qk')}")
-def test_a_changed_mma_does_not_fit(plan: KernelPlan, change: dict[str, object], code: str) -> None:
+def test_a_changed_mma_does_not_fit(plan: KernelPlan, change: dict[str, Any], code: str) -> None:
     for one in operands(plan):
         new = {
             key: {"K": "MN", "MN": "K"}[getattr(one.form, key)] if value == "flip" else value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
@@ -88,7 +90,13 @@ def test_every_feature_is_found_and_shrunk_alone(wanted, expected):
 
 
 def test_features_are_reached():
-    seen = {"orders": set(), "values": set(), "tokens": set(), "kv below topk": set(), "lengths": set()}
+    seen: dict[str, set[Any]] = {
+        "orders": set(),
+        "values": set(),
+        "tokens": set(),
+        "kv below topk": set(),
+        "lengths": set(),
+    }
 
     @settings(max_examples=1500, database=None, deadline=None, phases=(Phase.generate,))
     @given(cases(576))

@@ -148,7 +148,7 @@ def test_an_instruction_that_the_emulator_refuses_is_no_opinion() -> None:
 def test_the_page_says_what_is_measured() -> None:
     page = prove_table.PAGE.read_text(encoding="utf-8")
     rows = [prove_table.row(name) for name in NAMES]
-    new = prove_table.tables(rows, [], prove_table.date.today())
+    new = prove_table.tables(rows, [], prove_table.date.today())  # type: ignore[attr-defined]
     tables = prove_table.fixed(new.partition("\n### The kernels")[0])
     old = prove_table.fixed(prove_table.parts(prove_table.PAGE)[1])
     assert old.startswith(tables), "run python -m tileproof.tools.crosscheck.table"

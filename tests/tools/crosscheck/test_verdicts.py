@@ -204,10 +204,10 @@ def run(capfd: Any, words: list[str]) -> tuple[Any, str, str]:
 
 def test_without_sentryward_it_says_what_to_install(capfd: Any, monkeypatch: Any) -> None:
     def none(name: str) -> str:
-        raise prove.PackageNotFoundError(name)
+        raise prove.PackageNotFoundError(name)  # type: ignore[attr-defined]
 
     monkeypatch.setattr(prove, "version", none)
     code, out, err = run(capfd, ["pipeline"])
     assert code == 2 and not out and "pip install sentryward==" in err
-    with pytest.raises(prove.TileproofError, match="not installed"):
+    with pytest.raises(prove.TileproofError, match="not installed"):  # type: ignore[attr-defined]
         second_opinion(launch_of(programs()["pipeline"]))

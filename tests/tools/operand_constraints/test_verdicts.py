@@ -135,7 +135,7 @@ def test_errors_are_attributed_to_the_line_that_the_trail_names() -> None:
 
 
 def test_the_source_has_one_line_a_row() -> None:
-    chosen = dict(enumerate([*rows()[:5], *load_rows()[:2]]))
+    chosen: dict[int, Any] = dict(enumerate([*rows()[:5], *load_rows()[:2]]))
     text, at = source(chosen)
     lines = text.splitlines()
     assert [lines[number - 1].split(",")[0] for number in at] == [

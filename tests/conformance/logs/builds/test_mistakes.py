@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tileproof.conformance.logs.builds import report
@@ -13,7 +14,7 @@ from tests.kit.wrong_kernels import COMMAND, WRONG, Compiled, command, run
 NO_FAILURE = {"spills"}  # it compiles, and is slower
 
 
-def explained(log: str) -> dict:
+def explained(log: str) -> dict[str, Any]:
     return report.explain(report.parse(log), WRONG / "build.log")
 
 

@@ -32,7 +32,16 @@ PLANTS = {
 
 def compiled(folder: Path, *flags: str, source: Path = SOURCE) -> str:
     out = folder / "out.ptx"
-    command = [toolchain.find().nvcc, "-std=c++17", "-ptx", f"-I{INCLUDE}", *flags, source, "-o", out]
+    command = [
+        str(toolchain.find().nvcc),
+        "-std=c++17",
+        "-ptx",
+        f"-I{INCLUDE}",
+        *flags,
+        str(source),
+        "-o",
+        str(out),
+    ]
     subprocess.run(command, check=True, timeout=120)
     return out.read_text()
 

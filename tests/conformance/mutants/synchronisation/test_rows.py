@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tileproof.conformance.mutants.synchronisation import catalogue as orders
@@ -70,6 +71,7 @@ def test_at_least_eight_are_planted_in_kernel_sources() -> None:
 def test_rows_say_what_must_be_named() -> None:
     for row in ROWS.values():
         expected = row.expected
+        assert isinstance(expected, Reported)
         if expected.code.startswith("race-"):
             assert expected.first and expected.second and expected.missing, row.id
             at = expected.first_at or expected.second_at
@@ -91,7 +93,7 @@ KERNEL = ROWS["p0-read-without-fence"]
 HANG = ROWS["ring-count-too-large"]
 
 
-def expecting(row: Mutant, **changed: object) -> str:
+def expecting(row: Mutant, **changed: Any) -> str:
     """What `run` says of the row when it expects something else."""
     return run(replace(row, expected=replace(row.expected, **changed))).wrong  # type: ignore[arg-type]
 
@@ -117,9 +119,7 @@ def expecting(row: Mutant, **changed: object) -> str:
         ),
     ],
 )
-def test_a_finding_under_another_name_is_a_failure(
-    row: Mutant, changed: dict[str, object], says: str
-) -> None:
+def test_a_finding_under_another_name_is_a_failure(row: Mutant, changed: dict[str, Any], says: str) -> None:
     if says == "occurrence":
         with pytest.raises(TileproofError, match="does not fit"):
             expecting(row, **changed)

@@ -134,7 +134,7 @@ def registers(hang: Hang, names: Names, waiter: Group) -> Verdict:
         holders.setdefault((warp["maxnreg"], state), []).append(names.warp(waiter.rank, index))
     for (count, state), who in holders.items():
         have = "holds" if len(who) == 1 else "hold"
-        verdict.evidence.append(f"{join(who)} {have} {count} registers a thread{state}")
+        verdict.evidence.append(f"{join(who)} {have} {count} registers per thread{state}")
     verdict.dead = free + coming < wanted
     if verdict.dead and not verdict.edges:
         verdict.evidence.append("no warp that still runs comes to a setmaxnreg.dec")

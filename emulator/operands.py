@@ -151,7 +151,7 @@ class Operands(ABC):
         if self.local_bytes > MAX_LOCAL_BYTES:
             raise self.bad(
                 "too much local memory is declared",
-                f"at most {MAX_LOCAL_BYTES} bytes a thread",
+                f"at most {MAX_LOCAL_BYTES} bytes per thread",
                 str(self.local_bytes),
             )
 

@@ -84,7 +84,7 @@ TYPE_BYTES = {
 
 @dataclass(frozen=True)
 class Register:
-    """A register's slot: byte offset in the warp's file, bytes a lane (0 for a predicate)."""
+    """A register's slot: byte offset in the warp's file, bytes per lane (0 for a predicate)."""
 
     offset: int
     bytes: int

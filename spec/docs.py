@@ -29,7 +29,7 @@ _BARRIER_HEAD = (
     "offset",
     "stages",
     "count",
-    "bytes a phase",
+    "bytes per phase",
     "CTAs",
     "producers",
     "consumers",

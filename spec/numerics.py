@@ -115,7 +115,7 @@ def round_bf16(x: Array) -> F64:
     """Nearest bf16 (ties to even; overflow to inf; subnormals kept), as float64, rounded once from float64.
 
     ml_dtypes converts float64 to bf16 by way of f32, which rounds twice; rounding to odd in the first step
-    keeps the second one honest (Boldo and Melquiond, IEEE Trans. Computers 57(4), 2008).
+    keeps the second one right (Boldo and Melquiond, IEEE Trans. Computers 57(4), 2008).
     """
     return _round_to_odd_f32(np.asarray(x, dtype=np.float64)).astype(ml_dtypes.bfloat16).astype(np.float64)
 

@@ -194,9 +194,9 @@ def _reread(operand: F64, parts: int, write: str, read: str, major: Major) -> F6
     """What an MMA reads when a K-major tile stored with swizzle `write` is described as `major` with swizzle
     `read`.
 
-    `operand` [mn, K] is stored as column tiles of 64 in each of `parts` CTAs; the MMA takes 16 columns a step
-    and moves its start address by 32 bytes. LBO and SBO keep the values of the K-major 128B layout (16 and
-    1024).
+    `operand` [mn, K] is stored as column tiles of 64 in each of `parts` CTAs; the MMA takes 16 columns per
+    step and moves its start address by 32 bytes. LBO and SBO keep the values of the K-major 128B layout (16
+    and 1024).
     """
     rows = operand.shape[0] // parts
     result = np.zeros_like(operand)

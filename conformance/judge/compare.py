@@ -71,10 +71,10 @@ def wrong_elements(tile: StageTile, reference: Reference) -> npt.NDArray[np.bool
     the reference is NaN itself or an operand may be infinite there. NaN that an operand brought in must be
     found.
     """
-    return ~(tile.written & honest(tile.value, reference.value, reference.bound, reference.free))
+    return ~(tile.written & within_bound(tile.value, reference.value, reference.bound, reference.free))
 
 
-def honest(
+def within_bound(
     value: npt.NDArray[Any], expected: F64, bound: F64, free: npt.NDArray[np.bool_] | bool = False
 ) -> npt.NDArray[np.bool_]:
     """Elementwise: `value` is within `bound` of `expected`, by the rules of `wrong_elements`."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from tileproof.conformance.drivers.capture import RunResult
-from tileproof.conformance.judge.compare import StageScore, honest, score
+from tileproof.conformance.judge.compare import StageScore, score, within_bound
 from tileproof.conformance.judge.patterns import arrangement
 from tileproof.conformance.judge.rows import touched
 from tileproof.conformance.observe.finding import Finding
@@ -63,7 +63,7 @@ class EndToEnd:
             live = np.ones(value.shape, bool)
             if added_to:
                 live &= touched(self.problem, self.inputs, self.tiling, at.stage)[:, None]
-            right = honest(output.values, value, error) | (np.isinf(error) & ~np.isnan(value))
+            right = within_bound(output.values, value, error) | (np.isinf(error) & ~np.isnan(value))
             wrong = live & ~(output.written & right)
             scores[SCORE.format(stage=at.stage)] = score(
                 output.values[live], output.written[live], value[live], error[live]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from tileproof.conformance.drivers.capture import Output, RunResult
-from tileproof.conformance.judge.compare import StageScore, honest, score
+from tileproof.conformance.judge.compare import StageScore, score, within_bound
 from tileproof.conformance.judge.patterns import arrangement
 from tileproof.conformance.judge.scattered import Contribution, explain_scatter
 from tileproof.conformance.observe.finding import Finding
@@ -97,7 +97,7 @@ def _judge(
     with np.errstate(invalid="ignore"):
         bound = sums.bound()
     infinite = bool(np.isinf(sums.value).any())
-    wrong = ~(output.written & honest(output.values, sums.value, bound, infinite))
+    wrong = ~(output.written & within_bound(output.values, sums.value, bound, infinite))
     wrong[~keys] = False
     findings = list(_written_elsewhere(chain.problem, at, output, keys, build))
     if wrong.any():

@@ -51,7 +51,7 @@ def explain_scatter(
 ) -> str:
     """Words for what went wrong with the contributions; "" when the wrong rows do not say the same.
 
-    `residual` is found minus expected and `bound` what is honest of it, both ``[rows, cols]``.
+    `residual` is found minus expected and `bound` how large that may be, both ``[rows, cols]``.
     """
     columns = np.flatnonzero(wrong.any(axis=0))
     rows = np.flatnonzero(wrong.any(axis=1))

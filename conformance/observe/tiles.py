@@ -52,7 +52,7 @@ class StageTile:
 class Reference:
     """The float64 value of a tile, how far a correct kernel may be from it, and the operands of both.
 
-    `free`: where NaN is an honest outcome too, if the bound is infinite, as an operand may be infinite. A
+    `free`: where NaN is a correct outcome too, if the bound is infinite, as an operand may be infinite. A
     value of NaN that no infinite operand explains must be found: it was an operand's.
     """
 

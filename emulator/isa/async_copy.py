@@ -74,7 +74,7 @@ def _offsets(d: Decoder, rest: list[Operand], dimensions: int, mode: str) -> lis
     forms=_FORMS,
     section="9.7.9.27.1",
     note="completes when the schedule policy says; until then its bytes read as poison; executed by several "
-    "lanes it is issued once a lane, as on silicon; cache hints have no effect; the im2col::w modes are "
+    "lanes it is issued once per lane, as on silicon; cache hints have no effect; the im2col::w modes are "
     "refused",
 )
 def tensor(d: Decoder, i: Instruction, m: Modifiers) -> None:

@@ -33,7 +33,7 @@ _DONE = "mbarrier::complete_tx::bytes"
     ".global.shared::cta.bulk_group[.L2::cache_hint] @sm_90 @ptx8.0; "
     ".global.shared::cta.bulk_group[.L2::cache_hint].cp_mask @sm_100 @ptx8.6",
     section="9.7.9.25.4.1",
-    note="executed by several lanes it is issued once a lane, as on silicon",
+    note="executed by several lanes it is issued once per lane, as on silicon",
 )
 def copy(d: Decoder, i: Instruction, m: Modifiers) -> None:
     hint = m.take("L2::cache_hint")

@@ -126,7 +126,7 @@ def _access(m: Modifiers) -> tuple[int, int, str]:
         raise Unknown(f"does not know the type .{'.'.join(types)}")
     elements = int(vector[1:]) if vector else 1
     if elements * TYPE_BYTES[types[0]] > 32 or (elements > 1 and types[0] == "b128"):
-        raise Unknown("more than 32 bytes a thread")
+        raise Unknown("more than 32 bytes per thread")
     return (SPACES[space] if space else GENERIC), elements, types[0]
 
 

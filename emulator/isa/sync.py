@@ -99,7 +99,7 @@ def warp_sync(d: Decoder, i: Instruction, m: Modifiers) -> None:
     forms=".{sync,arrive}; .cta.{sync,arrive} @ptx7.8; "
     ".red{.popc.u32,.{and,or}.pred}; .cta.red{.popc.u32,.{and,or}.pred} @ptx7.8",
     section="9.7.13.1",
-    note="16 a CTA; without a count: all warps that have not exited",
+    note="16 per CTA; without a count: all warps that have not exited",
 )
 @instruction(
     "barrier",

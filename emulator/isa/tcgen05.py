@@ -253,7 +253,7 @@ def commit(d: Decoder, i: Instruction, m: Modifiers) -> None:
     )
 
 
-# Source rows, and chunks of 16 bytes a row.
+# Source rows, and chunks of 16 bytes per row.
 _CP = {"128x256b": (128, 2), "4x256b": (4, 2), "128x128b": (128, 1), "64x128b": (64, 1), "32x128b": (32, 1)}
 _COPIES = order("TmemCopies", ("", "warpx2::02_13", "warpx2::01_23", "warpx4", "quarters"))
 _PACKED = {"b6x16_p32": 6, "b4x16_p64": 4}

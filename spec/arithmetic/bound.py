@@ -14,7 +14,7 @@ order. Names: a, b have the errors e_a, e_b; u = U_F32, w = U_F64, most_a = |a| 
 
 Operands of the tensor core count 2^-126 at least, unless they are 0. Where every partial sum is exact
 whatever the order the error is 0. Where an intermediate may exceed the f32 range it is +inf, for that element
-only: infinity and any finite value are then both honest, and NaN too where `free` says so, as an infinite
+only: infinity and any finite value are then both correct, and NaN too where `free` says so, as an infinite
 operand may have met a zero or another infinity. What is not finite in the value itself must be found.
 """
 
@@ -61,7 +61,7 @@ with np.errstate(invalid="ignore"):  # signalling NaNs
 
 
 class Bounded:
-    """A value, its error (the plain number 0.0 where all of it is exact), and where NaN is honest as well."""
+    """A value, its error (the plain number 0.0 where all of it is exact), and where NaN is right as well."""
 
     def __init__(self, value: F64, error: F64 | float = 0.0, free: Mask | None = None) -> None:
         self.value, self._error, self.free = value, error, free

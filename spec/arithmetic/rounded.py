@@ -1,4 +1,4 @@
-"""What a machine that rounds would hold: one honest kernel among many.
+"""What a machine that rounds would hold: one correct kernel among many.
 
 It stays inside every bound of `spec.arithmetic.bound`; the tests show it.
 """

@@ -107,7 +107,7 @@ _ROLES = (
         first_warp=8,
         warps=4,
         ctas=BOTH,
-        does="delta = rowsum(O * dO) of the CTA's 64 heads, 16 a warp",
+        does="delta = rowsum(O * dO) of the CTA's 64 heads, 16 per warp",
     ),
     WarpRole(
         "mma",

@@ -113,8 +113,8 @@ def test_R13_a_product_of_a_cta_pair_is_published_by_its_commit() -> None:
         InStage("P", "every tile"),
     )
     part0 = kernel("head128-part0")
-    honest = check.check(on_emulator(part0, part0.variant(d_qk=576)), examples=5, seed=0, policy="late")
-    assert honest.failure is None
+    unplanted = check.check(on_emulator(part0, part0.variant(d_qk=576)), examples=5, seed=0, policy="late")
+    assert unplanted.failure is None
     subject = on_emulator(part0, part0.variant(d_qk=576), planted=planted)
     report = check.check(subject, examples=5, seed=0, policy="late", shrink_seconds=1.0)
     assert report.failure is not None and report.failure.findings[0].stage == "P"

@@ -1,7 +1,7 @@
 # ruff: noqa: E501 - PTX lines and case tables are kept whole
 """Damaged PTX and random operand values: errors of this package or findings, never a crash, a traceback or an endless run.
 
-EMULATOR_FUZZ sets the number of examples (default 150 a test).
+EMULATOR_FUZZ sets the number of examples (default 150 per test).
 """
 
 from __future__ import annotations

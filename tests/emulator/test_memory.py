@@ -51,7 +51,7 @@ def copy_through(space: str, type_: str, size: int, count: int, window: str = ""
 @pytest.mark.parametrize(("type_", "size", "count"), WIDTHS)
 @pytest.mark.parametrize("space", ["global", "shared", "shared::cta", "local"])
 def test_spaces_and_widths(space: str, type_: str, size: int, count: int) -> None:
-    if size * count == 32 and space != "global":  # as ptxas: 32 bytes a thread are for global memory
+    if size * count == 32 and space != "global":  # as ptxas: 32 bytes per thread are for global memory
         with pytest.raises(UnsupportedInstruction, match="no known spelling"):
             copy_through(space, type_, size, count)
         return

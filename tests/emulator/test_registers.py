@@ -40,7 +40,7 @@ def inc(count: int) -> str:
     "schedule", [Schedule("early"), Schedule("late"), Schedule("random", 1), Schedule("starve", 2)]
 )
 def test_registers_move(schedule: Schedule) -> None:
-    # 168 registers a thread: 3 * 168 = 40 + 2 * 232.
+    # 168 registers per thread: 3 * 168 = 40 + 2 * 232.
     clean(run(dec(40), inc(232), schedule=schedule))
     clean(run(dec(24) + inc(40), inc(232), schedule=schedule))
     found = only(run(dec(40), inc(240), schedule=schedule), "hang")

@@ -68,10 +68,10 @@ def test_ptx_does_not_name_the_build_folder() -> None:
 
 
 def test_a_plan_that_moves_a_tile_does_not_compile(empty_cache: Path) -> None:
-    honest = plan(576)
-    q, dO, *rest = honest.smem
+    unplanted = plan(576)
+    q, dO, *rest = unplanted.smem
     swapped = dataclasses.replace(
-        honest, smem=(dataclasses.replace(q, offset=dO.offset), dataclasses.replace(dO, offset=0), *rest)
+        unplanted, smem=(dataclasses.replace(q, offset=dO.offset), dataclasses.replace(dO, offset=0), *rest)
     )
     with pytest.raises(TileproofError) as caught:
         kernel(NAME).build_plan(kernel(NAME).variant(d_qk=576), swapped)

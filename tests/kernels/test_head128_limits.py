@@ -74,7 +74,7 @@ def table(d_qk: int) -> dict[str, int]:
         "L2 bytes read (gather)": kv // p.cluster,
         "bytes added to dKV": seen["atomic_bytes"],
         "exp2": heads * p.block,
-        "registers a thread": used.registers,
+        "registers per thread": used.registers,
         "SMEM bytes of the CTA": p.smem_bytes,
         "TMEM columns of the CTA": max(tile.column + tile.stages * tile.columns for tile in p.tmem),
     }

@@ -157,12 +157,12 @@ def _descriptor(swizzle: str, sbo: int) -> str:
     return str(SmemDescriptor(0, 16, sbo, swizzle).encode())
 
 
-HONEST = _descriptor("128B", 1024)
+CORRECT = _descriptor("128B", 1024)
 PLANTED: dict[str, tuple[str, str]] = {
     "one gather a column tile further": ("139776;", "143872;"),
     "one descriptor a step further": (", 139360;", ", 139392;"),
-    "64B swizzle in the descriptors": (f" {HONEST};", f" {_descriptor('64B', 1024)};"),
-    "half the stride of 8 rows": (f" {HONEST};", f" {_descriptor('128B', 512)};"),
+    "64B swizzle in the descriptors": (f" {CORRECT};", f" {_descriptor('64B', 1024)};"),
+    "half the stride of 8 rows": (f" {CORRECT};", f" {_descriptor('128B', 512)};"),
 }
 
 

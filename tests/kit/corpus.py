@@ -1,4 +1,4 @@
-"""Runs of head128, honest or with a defect planted, and what a run shows: findings, the first wrong stage."""
+"""Runs of head128, as it is or with a defect planted, and what they show: findings, the first wrong stage."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Driven:
         return self.do(launch, plan, schedule, taps)
 
 
-def honest(stage: str, tile: Tile, value: F64) -> F64:
+def unplanted(stage: str, tile: Tile, value: F64) -> F64:
     """Plants nothing."""
     return value
 
@@ -48,7 +48,7 @@ def p_tile(inputs: Inputs, tile: Tile) -> F64:
 def machine(
     plan: KernelPlan,
     inputs: Inputs,
-    plant: Plant = honest,
+    plant: Plant = unplanted,
     *,
     probe: bool = False,
     publish: int | None = None,

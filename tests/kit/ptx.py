@@ -100,7 +100,7 @@ def line_of(body: str, needle: str, maps: Sequence[bool] = (), module: str = "")
 def elementwise(
     code: str, inputs: Sequence[np.ndarray], out: np.dtype | type | str, name: str = "x"
 ) -> np.ndarray:
-    """Runs `code` once a thread: inputs in `x0`, `x1`, ...; the result is taken from `d` (8-bit values in 16 bits)."""
+    """Runs `code` once per thread: inputs in `x0`, `x1`, ...; the result is taken from `d` (8-bit values in 16 bits)."""
     count = len(inputs[0])
     assert count <= 1024
     kind = np.dtype(out)

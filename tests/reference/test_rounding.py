@@ -1,4 +1,4 @@
-"""An honest kernel's roundings stay inside every bound; each planted fault of arithmetic leaves one."""
+"""A correct kernel's roundings stay inside every bound; each planted fault of arithmetic leaves one."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def small(scale: float = 1.0, h_q: int = 64, topk: int = 64, integers: bool = Fa
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(problems(scales=(1.0, 1e-3, 8.0, 1e-18)))
-def test_honest_roundings_stay_inside(inputs: Inputs) -> None:
+def test_correct_roundings_stay_inside(inputs: Inputs) -> None:
     validate(inputs)
     for stage, ratio in judge(inputs, Rounded()).items():
         assert ratio <= 1.0, stage
@@ -119,7 +119,7 @@ def test_small_integers_are_exact(mma: str) -> None:
 
 @dataclass(frozen=True)
 class Faulty(Rounded):
-    """The honest model with one planted fault of arithmetic."""
+    """The correct model with one planted fault of arithmetic."""
 
     fault: str = ""
 
@@ -216,7 +216,7 @@ def without(stage: str, *dropped: str) -> SparseMlaBwd:
 
 
 @pytest.mark.parametrize("stage", ["S", "dS", "dQ"])
-def test_a_dropped_bf16_rounding_in_the_spec_makes_an_honest_kernel_wrong(stage: str) -> None:
+def test_a_dropped_bf16_rounding_in_the_spec_makes_a_correct_kernel_wrong(stage: str) -> None:
     """The bound of a spec that does not round is what the rounding kernel does not keep."""
     inputs = small(topk=128)
     walked = Evaluation(SPARSE_MLA_BWD, inputs, Tiling(64, 2), Rounded())

@@ -21,7 +21,7 @@ def schedules(subject: GateSubject) -> CheckReport:
 
 
 def explored(subject: GateSubject, number: int, seed: int, check: str, shrink: float) -> CheckReport:
-    """`number` schedules from `seed` on; `check` names who asks; `shrink`: CPU seconds a finding."""
+    """`number` schedules from `seed` on; `check` names who asks; `shrink`: CPU seconds per finding."""
     case = small(subject.plan)
     one = Explored.of(subject.kernel, subject.built, case)
     result = explore(

@@ -214,7 +214,7 @@ ROWS = (
         Reported("hang", says=("phase 0 of round of CTA 0 lacks", "of 4 arrivals", "its count of 4 was set")),
     ),
     Mutant(
-        "lock-once-a-pair", "the lock is signalled once a pair and counted once a CTA", "H5", "pair-lock",
+        "lock-once-a-pair", "the lock is signalled once per pair and counted once per CTA", "H5", "pair-lock",
         (text("atom.add", "setp.eq.u32 %p2, %rank, 0;\n@%p2 atom.add"),),
         Reported("livelock", says=("lane 0 of warp 0 of CTA 0", "spins")),
     ),
@@ -226,12 +226,12 @@ ROWS = (
     Mutant(
         "registers-of-a-gone-warp", "two producer warps leave before their setmaxnreg.dec", "H4", "registers",
         (text("PRODUCER:\n", "PRODUCER:\nsetp.lt.u32 %p2, %t, 64;\n@%p2 ret;\n"),),
-        Reported("hang", says=("the register pool of CTA 0 has", "hold 168 registers a thread and exited")),
+        Reported("hang", says=("the register pool of CTA 0 has", "hold 168 registers per thread and exited")),
     ),
     Mutant(
         "registers-too-many", "the consumers ask for more than the producers give back", "H4", "registers",
         (text("u32 232;", "u32 240;"),),
-        Reported("hang", says=("the register pool of CTA 0 has", "hold 40 registers a thread")),
+        Reported("hang", says=("the register pool of CTA 0 has", "hold 40 registers per thread")),
     ),
     Mutant(
         "aligned-in-branches", "the halves of a warp reach an aligned barrier at two places", "R11", "branches",

@@ -69,7 +69,7 @@ class Table:
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        """The table for `--json`: one list of rows a place."""
+        """The table for `--json`: one list of rows per place."""
         return {
             "title": self.title,
             "axes": list(self.axes),
@@ -213,7 +213,7 @@ def of_tmem(name: str, n: int, lane_offset: int = 0) -> Table:
     cta, lane, column = tmem.cell(
         name.upper(), n, np.arange(path.m)[:, None], np.arange(n)[None, :], lane_offset
     )
-    notes = [f"M = {path.m}: {path.rows} rows a CTA, {width} columns of tensor memory"]
+    notes = [f"M = {path.m}: {path.rows} rows per CTA, {width} columns of tensor memory"]
     if path.parts > 1:
         notes.append(f"N is cut in {path.parts}: the parts lie in lanes {path.rows} apart")
     if path.interleaved:

@@ -20,7 +20,7 @@ from tileproof.kernels.variant import Variant
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.plans import head128_part0
 
-from tests.kit.doubles import Driven, Plant, honest, machine
+from tests.kit.doubles import Driven, Plant, machine, unplanted
 
 VARIANT = Variant.of("sparse_mla_bwd", h_q=128, d_qk=512)
 KERNEL: Any = SimpleNamespace(
@@ -33,7 +33,7 @@ Hand = Callable[[RunResult, Schedule], RunResult]
 
 
 def on(
-    capabilities: Capabilities, plant: Plant = honest, hand: Hand | None = None, probe: bool = True
+    capabilities: Capabilities, plant: Plant = unplanted, hand: Hand | None = None, probe: bool = True
 ) -> Any:
     """The kernel on a driver that hands back no more than it can, and rubbish in the place of marks."""
 

@@ -14,7 +14,7 @@ from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plans import head128_part0
 from tileproof.spec.problems.sparse_mla_bwd.case import Case
 
-from tests.kit.doubles import Driven, honest, machine
+from tests.kit.doubles import Driven, machine, unplanted
 
 VARIANT = Variant.of("sparse_mla_bwd", h_q=128, d_qk=576)
 KERNEL = SimpleNamespace(
@@ -25,7 +25,7 @@ KERNEL = SimpleNamespace(
 )
 
 
-def subject(plant=honest, stages=(), finish=lambda observed, schedule: observed, **options):
+def subject(plant=unplanted, stages=(), finish=lambda observed, schedule: observed, **options):
     def driver(launch, plan, schedule, taps):
         inputs, probe = launch
         return finish(machine(plan, inputs, plant, probe=probe, **options), schedule)
@@ -40,7 +40,7 @@ def run(under_test, examples=60, seed=1, **options):
     return engine.check(under_test, examples=examples, seed=seed, with_edges=False, **options)
 
 
-def test_honest_machine_passes_and_is_counted():
+def test_a_right_machine_passes_and_is_counted():
     report = run(subject(), examples=40)
     assert report.failure is None and report.examples == 40
     assert report.scores["P"].tiles > 100 and report.scores["P"].exact > 0

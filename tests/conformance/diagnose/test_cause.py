@@ -1,4 +1,4 @@
-"""Each planted error is found at its place and named for what it is; an honest machine gives no finding."""
+"""Each planted error is found at its place and named for what it is; a correct machine gives no finding."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tileproof.spec.problems.sparse_mla_bwd.case import Case, Indices
 from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
 from tileproof.spec.problems.sparse_mla_bwd.tiling import gather
 
-from tests.kit.doubles import honest, machine, p_tile
+from tests.kit.doubles import machine, p_tile, unplanted
 
 PLAN = head128_part0.plan(576)
 TWO_TOKENS = (Indices("permuted"), Indices("random", holes=((3, -1), (70, 2**31 - 1))))
@@ -28,7 +28,7 @@ def case(values="integers", **changes):
     return Case(576, s_kv=150, blocks=3, tokens=TWO_TOKENS, values=values, seed=7, **changes)
 
 
-def verdict(inputs, plant=honest, probe_plant=None) -> RunVerdict:
+def verdict(inputs, plant=unplanted, probe_plant=None) -> RunVerdict:
     production = machine(PLAN, inputs, plant)
     return judge(PLAN, inputs, production, lambda: machine(PLAN, inputs, probe_plant or plant, probe=True))
 
@@ -46,7 +46,7 @@ def only(stage, token, k_block, cta, change):
 
 
 @pytest.mark.parametrize("values", ("zeros", *VALUE_CLASSES))
-def test_honest_machine_gives_no_finding(values):
+def test_correct_machine_gives_no_finding(values):
     inputs = case(values, lengths=(150, 0), garbage_tail=True, poison=True).inputs()
     result = verdict(inputs)
     assert result.findings == []
@@ -274,7 +274,7 @@ def test_both_stages_wrong_names_the_first_of_the_graph_first():
 
 
 def test_probe_build_is_judged_as_well():
-    result = verdict(case().inputs(), honest, lambda stage, tile, value: value + 1)
+    result = verdict(case().inputs(), unplanted, lambda stage, tile, value: value + 1)
     assert [(f.stage, f.build) for f in result.findings] == [("delta", "probe"), ("P", "probe")]
 
 
@@ -286,7 +286,7 @@ def test_builds_that_disagree_within_the_bound():
         changed[5, 9] = np.nextafter(np.float32(value[5, 9]), np.float32(np.inf))
         return changed
 
-    result = verdict(case("normal").inputs(), honest, last_bit)
+    result = verdict(case("normal").inputs(), unplanted, last_bit)
     (finding,) = result.findings
     assert finding.kind == "disagree"
     assert (finding.stage, finding.group, finding.cta, finding.k_block) == ("P", 0, 0, 1)

@@ -29,7 +29,7 @@ COORDS = {
 
 @dataclass
 class Scene:
-    """One tile of a stage, as an honest kernel has it, to be changed."""
+    """One tile of a stage, as a correct kernel has it, to be changed."""
 
     chain: Chain
     stage: str

@@ -107,7 +107,7 @@ def test_a_wrong_formula_is_outside(name: str) -> None:
     assert excess(problem, draw(1, problem.biased), Rounded(), wrong) > 100
 
 
-def test_a_dropped_bf16_rounding_in_the_spec_makes_an_honest_kernel_wrong() -> None:
+def test_a_dropped_bf16_rounding_in_the_spec_makes_a_correct_kernel_wrong() -> None:
     own = GEMM_BIAS.stages["D"]
 
     def compute(m: Any, *terms: Any) -> Any:

@@ -65,7 +65,10 @@ def test_each_class_is_planted_at_least_twice() -> None:
 def test_at_least_eight_are_planted_in_kernel_sources() -> None:
     in_source = [row for row in ROWS.values() if any(edit.place.kind == "source" for edit in row.edits)]
     in_ptx = [row for row in ROWS.values() if any(bool(edit.place.opcode) for edit in row.edits)]
-    assert len(in_source) >= 8 and {row.target for row in in_source + in_ptx} == {"head128-part0", "head128"}
+    assert len(in_source) >= 8 and {row.target for row in in_source + in_ptx} >= {
+        "head128-part0",
+        "head128",
+    }
 
 
 def test_rows_say_what_must_be_named() -> None:

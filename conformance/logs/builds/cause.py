@@ -34,6 +34,7 @@ CODES = {
     "registers": "registers that do not suffice",
     "link": "a symbol that the linker does not find, or finds twice",
     "compiler": "the compiler itself failed",
+    "interleaved": "an error into which another compile wrote",
     "launch": "an error of a launch, from the run after the build",
     "assertion": "a static assertion that no rule knows",
     "unknown": "an error that no rule knows",

@@ -83,7 +83,24 @@ class _Reader:
         at = 0
         while at < len(self._lines):
             at = self._take(at)
+        self._part()
         return self._parsed
+
+    def _part(self) -> None:
+        """From the first to the last diagnostic that holds the trail of another, takes away all trails.
+
+        nvcc writes each diagnostic at once, so jobs of one make mostly lie one after the other; what joins
+        their output line by line, or a pipe that is full, does not.
+        """
+        found = [one for one in self._parsed.diagnostics if one.tool == "nvcc"]
+        torn = [at for at, one in enumerate(found) if one.mixed]
+        if not torn:
+            return
+        start = torn[0]
+        while start and not (found[start - 1].frames or found[start - 1].echo):
+            start -= 1
+        for other in found[start : torn[-1] + 1]:
+            other.mixed, other.frames, other.echo, other.notes = True, [], [], []
 
     def _take(self, at: int) -> int:
         line = self._lines[at]
@@ -137,7 +154,7 @@ class _Reader:
 
     def _body(self, found: Diagnostic, at: int) -> int:
         """Takes the lines after a diagnostic's first one that are its own; returns the next line's index."""
-        in_trail, note, last = False, False, at
+        in_trail, note, last, carets = False, False, at, 0
         while at < len(self._lines):
             line = self._lines[at]
             stripped = line.strip()
@@ -164,9 +181,11 @@ class _Reader:
                 continue
             last = at
             if during or (in_trail and FRAME.search(line)):
+                found.mixed = found.mixed or (not note and (carets > 1 or (during is not None and in_trail)))
                 in_trail = True
                 at = self._frames(found, at, during.end() if during else 0)
                 continue
+            carets += found.tool == "nvcc" and not note and re.fullmatch(r"\s+\^\s*", line) is not None
             if found.tool in ("nvcc", "host") and (line[:1].isspace() or _GNU_SOURCE.match(line)):
                 if not in_trail and not note and len(found.echo) < 4 and not _STAR.fullmatch(line):
                     found.echo.append(_GNU_SOURCE.sub("", line).strip())

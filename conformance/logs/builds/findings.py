@@ -71,7 +71,7 @@ class BuildFinding:
     @property
     def weight(self) -> int:
         """How much is said: 0 nothing, 1 an assertion's words, 2 that a call fits nothing, 3 a cause."""
-        return {"unknown": 0, "assertion": 1, "no-overload": 2}.get(self.cause.code, 3)
+        return {"unknown": 0, "interleaved": 0, "assertion": 1, "no-overload": 2}.get(self.cause.code, 3)
 
 
 def is_library(file: str) -> bool:
@@ -156,7 +156,8 @@ class _Grouper:
     def _group(self, diagnostic: Diagnostic, path: tuple[SourcePlace, ...]) -> BuildFinding:
         before = self._by_path.get(path) if path else self._assembler(diagnostic)
         broken = _broken_argument(diagnostic)
-        outer = before or self._outer(path) or (self.found[-1] if self.found and broken else None)
+        last = next((one for one in reversed(self.found) if _one_compile(one, path)), None)
+        outer = before or self._outer(path) or (last if broken else None)
         if outer is not None and (broken or _FOLLOWS.search(diagnostic.text)):
             return _follow(outer)
         made = _finding(diagnostic, path, self._sources)
@@ -191,6 +192,12 @@ class _Grouper:
         if last is None or not diagnostic.tool == last.diagnostic.tool == "ptxas":
             return None
         return last if diagnostic.is_error and last.diagnostic.is_error else None
+
+
+def _one_compile(finding: BuildFinding, path: tuple[SourcePlace, ...]) -> bool:
+    """Whether an error may be of the same compile as a finding: nothing says that its source is another."""
+    own = [place.file for chain in finding.chains for place in own_places(chain)[:1]]
+    return not (own and path) or path[-1].file in own
 
 
 def _follow(finding: BuildFinding) -> BuildFinding:
@@ -295,6 +302,12 @@ _RULES = (
 
 
 def _cause(case: ErrorCase) -> BuildCause:
+    if case.diagnostic.mixed:
+        return BuildCause(
+            "interleaved",
+            f"{case.diagnostic.text}: only this message is certain, as another compile wrote into it",
+            "the log of one job at a time (make -j1), or of make --output-sync; ninja keeps jobs apart",
+        )
     for rule in _RULES:
         if (found := rule(case)) is not None:
             return found

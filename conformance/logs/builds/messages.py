@@ -18,7 +18,7 @@ MAX_TEXT = 2000  # characters of a message that are looked at
 @dataclass
 class Diagnostic:
     """One error. `tool`: nvcc, host, ptxas, link, driver or run; `echo`: the source lines that it
-    showed; `line`: its first line in the log, from 1.
+    showed; `line`: its first line in the log, from 1. `mixed`: another compile wrote into it.
     """
 
     tool: str
@@ -30,6 +30,7 @@ class Diagnostic:
     echo: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     cut: bool = False
+    mixed: bool = False
 
     @property
     def is_error(self) -> bool:

@@ -106,6 +106,11 @@ def _remarks(parsed: Parsed, found: list[BuildFinding]) -> list[str]:
         )
     if any(one.cut for one in parsed.diagnostics):
         remarks.append("the log ends inside an instantiation trail: what stood after it is not known")
+    if torn := [one.line for one in parsed.diagnostics if one.mixed]:
+        remarks.append(
+            f"several compiles wrote into each other in lines {torn[0]} to {torn[-1]} and after: "
+            "errors further down may follow from one of these"
+        )
     if len(found) > MAX_FINDINGS:
         remarks.append(f"{len(found) - MAX_FINDINGS} more findings are left out")
     return remarks

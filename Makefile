@@ -57,6 +57,7 @@ verify: setup
 	@$(VENV)/bin/tileproof check head128-part0 --seed $(SEED) -j 0 --examples $(EXAMPLES)
 	@$(VENV)/bin/tileproof check head128 --seed $(SEED) -j 0 --examples $(HEAD128_EXAMPLES)
 	@$(VENV)/bin/tileproof check head64 --seed $(SEED) -j 0 --examples $(HEAD128_EXAMPLES)
+	@$(VENV)/bin/tileproof check sm90-gemm --seed $(SEED) -j 0 --examples $(EXAMPLES)
 
 test: setup
 	$(PY) -m pytest -n 2 -m "not slow" $(PYTEST_ARGS)

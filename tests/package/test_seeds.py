@@ -19,18 +19,10 @@ from tileproof.conformance.problems import draws
 from tileproof.emulator import _engine
 from tileproof.spec.problems.sparse_mla_bwd.strategies import cases
 
-# Prints a hash over the cases and schedules of a seed.
-PROGRAM = """
-import hashlib
-from tileproof.conformance.check.property import schedules
-from tileproof.conformance.problems import draws
-from tileproof.spec.problems.sparse_mla_bwd.strategies import cases
+from tests.kit.paths import ROOT
 
-seen = hashlib.sha256()
-drawn = cases(576), schedules("all")
-draws.run(lambda *one: seen.update(repr(one).encode()), *drawn, examples=100, seed={seed})
-print(seen.hexdigest())
-"""
+# Prints a hash over the cases and schedules of a seed; .ci/package runs it in each wheel.
+PROGRAM = (ROOT / "tests/kit/seed_hash.py").read_text()
 LITERALS = "a, b, c = 63, 65, 'early'\nd = [" + ", ".join(str(k) for k in range(2, 400)) + "]\n"
 
 
@@ -39,7 +31,7 @@ def outcome(*words: str, seed: int, before: str = "", cwd: Path, path: list[Path
     environment = dict(os.environ)
     if path:
         environment["PYTHONPATH"] = os.pathsep.join(map(str, path))
-    line = [sys.executable, *words, "-c", before + PROGRAM.format(seed=seed)]
+    line = [sys.executable, *words, "-c", before + PROGRAM, str(seed)]
     done = subprocess.run(line, capture_output=True, text=True, check=False, cwd=cwd, env=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

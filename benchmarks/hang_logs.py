@@ -16,7 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.kit.hang_logs.judges import explain
-from tests.kit.hang_logs.score import score
+from tests.kit.hang_logs.score import Score, score
 
 
 def main() -> int:
@@ -26,12 +26,20 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=310)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--show", type=int, default=0, help="names of logs answered wrongly")
+    parser.add_argument("--kernels", action="store_true", help="of this repository's kernels instead")
     parser.add_argument("--speed", action="store_true")
     parser.add_argument("--mib", type=int, default=50)
     chosen = parser.parse_args()
     if chosen.speed:
         return speed(chosen.mib)
-    found = score(explain, chosen.seed, chosen.runs)
+    if chosen.kernels:
+        from tests.kit.hang_logs.kernels import kernel_logs
+
+        found = Score()
+        for log in kernel_logs():
+            found.add(log, explain(log))
+    else:
+        found = score(explain, chosen.seed, chosen.runs)
     print(found.table())
     for name in found.wrong[: chosen.show]:
         print("wrong:", name)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
 from tileproof.conformance.logs.hangs.histories import History, Place, Wait, histories_of
 from tileproof.conformance.logs.hangs.log import Actor, Log
@@ -176,7 +177,21 @@ class WaitGraph:
             for h in self.groups[wait.actor.group]
             if h.actor.role in roles and (leads or (h.busy and h.actor.cta == wait.actor.cta))
         }
+        other = {one for one in twins - known if one.cta != wait.actor.cta}
+        twins -= {one for one in other if self._serves_not(one, wait.event.barrier, known)}
         return known | {twin for twin in twins if twin != wait.actor}
+
+    def _serves_not(self, twin: Actor, barrier: str, known: set[Actor]) -> bool:
+        """Whether a role's twin has twice gone past where the role arrives on a barrier, without arriving."""
+        pairs: dict[tuple[str, str], set[bool]] = {}
+        for actor in known:
+            if actor.role == twin.role:
+                tokens = [token for token, _ in self.histories[actor].tokens]
+                for first, then in pairwise(tokens):
+                    pairs.setdefault(first, set()).add(then == ("arrive", barrier))
+        before = {first for first, follows in pairs.items() if follows == {True}}
+        steps = self.histories[twin].tokens
+        return sum(token in before for token, _ in steps[:-1]) > 1
 
 
 def build(log: Log, plan: KernelPlan | None = None) -> WaitGraph:

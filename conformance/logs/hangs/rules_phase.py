@@ -6,6 +6,7 @@ wait for the parity of the phase under way blocks.
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 from tileproof.conformance.logs.hangs.cause import (
@@ -198,7 +199,26 @@ def wrong_parity(graph: WaitGraph, root: Wait) -> HangCause | None:
         what = f"wrong parity, perhaps: the log does not say for which phase {root.actor} waits"
         fix = f"print the phase with each wait on {barrier_text(graph, root)}"
         return HangCause("wrong-parity", what, [root.event.line], 45, fix, root.actor, (root.event.line,))
-    return _parity_elsewhere(graph, root)
+    return _fresh_free(graph, root) or _parity_elsewhere(graph, root)
+
+
+_FREES = re.compile(r"empty|free|avail")
+
+
+def _fresh_free(graph: WaitGraph, root: Wait) -> HangCause | None:
+    """The first wait for a buffer that is free from the start, for parity 0, and nobody arrived yet."""
+    first = root.ordinal == 0 and root.event.phase == 0 and root.event.k in (None, 0)
+    if not first or graph.log.head_missing or not _FREES.search(root.event.barrier):
+        return None
+    if any(h.arrivals_on(root.event.barrier) for h in graph.groups[root.actor.group]):
+        return None
+    what = (
+        f"wrong parity: {root.actor} waits for phase 0 of {copy(graph, root)} before anyone arrived on it; "
+        "the first wait for a free buffer passes at once with parity 1"
+    )
+    fix = f"{root.actor}: begin with parity 1 on {barrier_text(graph, root)}"
+    lines = [root.event.line]
+    return HangCause("wrong-parity", what, lines, 91, fix, root.actor, (root.event.line,))
 
 
 def _parity_by_k(graph: WaitGraph, root: Wait) -> HangCause | None:

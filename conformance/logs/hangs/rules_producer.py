@@ -17,7 +17,7 @@ from tileproof.conformance.logs.hangs.cause import (
     producers,
 )
 from tileproof.conformance.logs.hangs.graph import LogEdge, WaitGraph
-from tileproof.conformance.logs.hangs.histories import History, Wait
+from tileproof.conformance.logs.hangs.histories import History, Place, Wait
 from tileproof.conformance.logs.hangs.log import Actor, LogEvent
 
 
@@ -213,7 +213,11 @@ def _left_out(graph: WaitGraph, root: Wait, producer: Actor) -> HangCause | None
     firsts = {before for before, _ in around}
     usual = _usual_next(graph, producer)
     wanted = _wanted_k(graph, root, history)
-    for at in range(len(steps) - 1, 0, -1):
+    made = [
+        at for at, (_, step) in enumerate(steps) if isinstance(step, LogEvent) and _at(step) == root.place
+    ]
+    # What lies before the last arrival on this place is of an earlier round.
+    for at in range(len(steps) - 1, max(made, default=0), -1):
         before, after = steps[at - 1], steps[at]
         if before[0] not in firsts or after[0] == ("arrive", root.event.barrier):
             continue
@@ -229,6 +233,10 @@ def _left_out(graph: WaitGraph, root: Wait, producer: Actor) -> HangCause | None
             if follows is None or (before[0], follows) in around:
                 return _skip_cause(graph, root, producer, before[1], None, after[1])
     return None
+
+
+def _at(event: LogEvent) -> Place:
+    return event.barrier, event.stage
 
 
 def _surroundings(

@@ -49,3 +49,11 @@ def test_logs_are_the_same_for_a_seed() -> None:
     first, again = list(logs(3, 2)), list(logs(3, 2))
     assert [log.text for log in first] == [log.text for log in again]
     assert score(explain, 3, 2).wrong == score(explain, 3, 2).wrong
+
+
+@pytest.mark.slow
+def test_hangs_of_our_own_kernels() -> None:
+    from tests.kit.hang_logs.kernels import kernel_logs
+
+    found = _score(list(kernel_logs()), explain)
+    assert found.share >= 0.95 and not found.certain, found.table() + "\n" + "\n".join(found.wrong)

@@ -1,0 +1,144 @@
+"""Runs of this repository's kernels with planted hangs, as what one thread of each role would print."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tileproof.conformance.drivers import emulator
+from tileproof.conformance.drivers.capture import Schedule
+from tileproof.conformance.drivers.names import barrier_at, k_block, role_of
+from tileproof.conformance.mutants.defects import build_planted, planted_on
+from tileproof.conformance.problems.generators import small
+from tileproof.emulator.trace import Event, Trace
+from tileproof.kernels.registry import kernel as find_kernel
+from tileproof.spec.plan import KernelPlan
+
+from tests.kit.hang_logs.emulated import Emulated
+from tests.kit.hang_logs.programs import Truth
+from tests.kit.hang_logs.score import HangLog
+from tests.kit.hang_logs.wordings import WORDINGS, lines
+from tests.kit.pipelines import Op, Said, Who
+
+# Kernel and planted defect: what a right answer says; the waits at which it may be seen.
+PLANTS: dict[tuple[str, str], Truth] = {
+    ("head128-part0", "p0-p-ready-to-one-cta"): Truth(
+        ("one-cta",), ("p_ready",), (("mma", 0), ("p_consumer", 1))
+    ),
+    ("head128-part0", "p0-too-many-bytes"): Truth(
+        ("bytes-missing",), ("kv_ready",), (("mma", 0), ("mma", 1), ("load", 0), ("load", 1))
+    ),
+    ("head128-part0", "p0-wrong-parity"): Truth(
+        ("wrong-parity", "never-arrived"), ("kv_free",), (("load", 0), ("load", 1))
+    ),
+    ("head128-part0", "p0-one-lane-frees"): Truth(
+        ("too-few-arrivals", "wrong-copy"), ("p_free",), (("mma", 0), ("mma", 1))
+    ),
+    ("head128", "h128-keys-freed-in-one-cta"): Truth(
+        ("one-cta", "too-few-arrivals"), ("kv_lo_free",), (("mma", 0), ("mma", 1), ("load", 1))
+    ),
+    ("head128", "h128-count-too-large"): Truth(("too-few-arrivals",), ("s_ready",), (("mma", 0), ("mma", 1))),
+}
+
+
+CLEAN = ("head128-part0", "head64")
+
+
+def kernel_logs() -> Iterator[HangLog]:
+    """A log of each plant in each of some wordings, and of clean runs."""
+    for name, plant in [*PLANTS, *((name, "") for name in CLEAN)]:
+        said, roles = run(name, plant).said, roles_of(name)
+        for wording in ("bracketed", "keys", "bytes", "json"):
+            how = WORDINGS[wording]
+            text = "\n".join(line for one in lines(said, how, roles) for line in one) + "\n"
+            labels = {role: how.label(role, roles) for role in roles}
+            truth = PLANTS[name, plant] if plant else None
+            yield HangLog(f"{name} {plant} {wording}", text, truth, labels, wording, "none", plant or name)
+
+
+def roles_of(name: str) -> tuple[str, ...]:
+    """The roles of a kernel."""
+    found = find_kernel(name)
+    return tuple(role.name for role in found.plan(found.variants[0]).roles)
+
+
+def run(name: str, plant: str, seed: int = 0, blocks: int = 3) -> Emulated:
+    """One token of `blocks` k-blocks on the emulator."""
+    found = find_kernel(name)
+    variant = found.variants[0]
+    plan = found.plan(variant)
+    built = build_planted(found, variant, planted_on(found, plant or None))
+    launch = found.launch(small(plan, blocks).inputs(), built)
+    _, trace = emulator.run_traced(launch, plan, schedule=Schedule("random", seed))
+    return told(trace, plan)
+
+
+def told(trace: Trace, plan: KernelPlan) -> Emulated:
+    """What the first warp of each role says: each wait, its end, and each arrival once a phase."""
+    said: list[Said] = []
+    open_: dict[Who, Op] = {}
+    once: set[tuple[object, ...]] = set()
+    leaders = {role.first_warp for role in plan.roles}
+    for one in _on_barriers(trace, leaders):
+        found = barrier_at(plan, one.barrier)
+        if found is None:
+            continue
+        barrier, stage = found
+        who: Who = role_of(plan, one.warp, one.rank), one.rank
+        at = stage if barrier.stages > 1 else None
+        k = k_block(plan, one.barrier, one.phase)
+        if one.kind in ("arrive", "expect"):
+            key = who, barrier.name, stage, one.phase, "arrive"
+            if key not in once:
+                size = one.value if one.kind == "expect" else 0
+                said.append(Said(who, "arrive", barrier.name, at, k, tx=size > 0, bytes=size))
+            once.add(key)
+        elif one.kind == "wait" and who not in open_:
+            open_[who] = Op("wait", barrier.name, k, at, one.value)
+            said.append(Said(who, "wait", barrier.name, at, k, one.value))
+        elif one.kind == "pass":
+            key = who, barrier.name, stage, one.phase, "pass"
+            if key not in once:
+                if who not in open_:
+                    said.append(Said(who, "wait", barrier.name, at, k, one.phase & 1))
+                said.append(Said(who, "done", barrier.name, at, k, one.phase & 1))
+            once.add(key)
+            open_.pop(who, None)
+    return Emulated(tuple(said), tuple(open_.items()))
+
+
+@dataclass(frozen=True)
+class _Told:
+    kind: str
+    warp: int
+    rank: int
+    barrier: int
+    phase: int
+    value: int
+
+
+def _on_barriers(trace: Trace, leaders: set[int]) -> Iterator[_Told]:
+    """What the leaders do; a commit is told where it is issued, not where it arrives."""
+    events = [one for one in trace if one.warp in leaders]
+    commits: dict[int, Event] = {}  # by operation: one of its arrivals, which stand before its completion
+    late: set[int] = set()
+    since: list[int] = []
+    for at, one in enumerate(events):
+        if one.kind == "arrive" and one.object == "mbarrier":
+            since.append(at)
+        elif one.kind == "commit-complete":
+            own = [
+                n
+                for n in since
+                if (events[n].time, events[n].warp, events[n].rank) == (one.time, one.warp, one.rank)
+            ]
+            late |= set(own)
+            if own:
+                commits[one.op] = events[own[0]]
+            since = []
+    for at, one in enumerate(events):
+        if one.kind == "commit-issue" and one.op in commits:
+            reached = commits[one.op]
+            yield _Told("arrive", one.warp, one.rank, reached.barrier or 0, reached.phase, 0)
+        elif one.object == "mbarrier" and one.kind in ("wait", "pass", "arrive", "expect") and at not in late:
+            yield _Told(one.kind, one.warp, one.rank, one.barrier or 0, one.phase, one.value)

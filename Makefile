@@ -4,6 +4,7 @@
 # make outside  set up, and install the compilers that tests/outside needs
 # make browser  install Chromium, in which the tests of the gate's page open it (Debian; as root)
 # make lint     ruff, mypy, clang-format
+# make mutants  draws mutants of every kernel in the full profile (hours); SEED, COUNT, LEDGER can be given
 # make package  a wheel and an sdist, each started in an empty environment (.ci/package)
 # PYTHON (3.11 or newer), CXX, PIP_ARGS, EXAMPLES, HEAD128_EXAMPLES, SEED, PYTEST_ARGS can be given on the command line.
 
@@ -21,7 +22,7 @@ INPUTS   := CMakeLists.txt setup.py pyproject.toml requirements.txt requirements
 STAMP    := $(VENV)/tileproof-$(shell cat $(INPUTS) | sha256sum | cut -c1-16)
 CXX_FILES = $(shell find emulator kernels -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: browser setup outside engine verify test test-all lint format package clean
+.PHONY: browser setup outside engine verify mutants test test-all lint format package clean
 
 setup: $(STAMP) engine
 
@@ -58,6 +59,13 @@ verify: setup
 	@$(VENV)/bin/tileproof check head128 --seed $(SEED) -j 0 --examples $(HEAD128_EXAMPLES)
 	@$(VENV)/bin/tileproof check head64 --seed $(SEED) -j 0 --examples $(HEAD128_EXAMPLES)
 	@$(VENV)/bin/tileproof check sm90-gemm --seed $(SEED) -j 0 --examples $(EXAMPLES)
+
+COUNT    ?= 200
+LEDGER   ?= build/mutants.jsonl
+mutants: setup
+	@failed=0; for kernel in head128-part0 head128 head64; do \
+	  $(VENV)/bin/tileproof mutate $$kernel --profile full --seed $(if $(filter today,$(SEED)),0,$(SEED)) \
+	    --count $(COUNT) -j 0 --ledger $(LEDGER) || failed=1; done; exit $$failed
 
 test: setup
 	$(PY) -m pytest -n 2 -m "not slow" $(PYTEST_ARGS)

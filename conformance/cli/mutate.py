@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
+import hashlib
 import itertools
 import json
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 import click
@@ -39,6 +42,14 @@ SURVIVED = 1
     type=click.FloatRange(1),
     help="Processor time of a mutant.",
 )
+@click.option(
+    "--ledger", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="Append the score to this file, a line of JSON.",
+)  # fmt: skip
+@click.option(
+    "--into", type=click.Path(path_type=Path, file_okay=False), metavar="EVIDENCE",
+    help="Add the score to the gate's evidence in this folder.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
 def mutate(
     kernel: str,
@@ -50,18 +61,23 @@ def mutate(
     variant: str | None,
     jobs: int,
     seconds: float,
+    ledger: Path | None,
+    into: Path | None,
     as_json: bool,
 ) -> int:
     """Draw mutants of KERNEL's production build and judge each alone; exit 1 when one survives.
 
     The seed draws the same mutants on every machine that has the same compiler.
     """
+    from tileproof.conformance.gate import evidence
+    from tileproof.conformance.gate.reports import write_all
     from tileproof.conformance.mutate.arguments import argued, arguments
     from tileproof.conformance.mutate.assembled import assemble
     from tileproof.conformance.mutate.code import PtxCode
     from tileproof.conformance.mutate.draw import Pool, draw, wanted
     from tileproof.conformance.mutate.judged import judge_all, with_argument
-    from tileproof.conformance.mutate.score import by_check, by_operator, score
+    from tileproof.conformance.mutate.score import by_check, by_operator, row, score
+    from tileproof.conformance.mutate.score import into as with_score
     from tileproof.conformance.mutate.trials import original
     from tileproof.kernels.registry import kernel as find_kernel
 
@@ -69,6 +85,7 @@ def mutate(
     given = chosen(found, variant)[0]
     names = wanted(operators)
     known = arguments(found, found.equivalent)
+    before = None if into is None else evidence.read(into)
     began = time.monotonic()
     with text.Progress(count) as progress:
         progress.start(f"{found.title(given)}: the kernel itself")
@@ -89,6 +106,16 @@ def mutate(
             progress.show(len(judged), False)
     numbers = score(judged)
     took = round(time.monotonic() - began, 1)
+    of = {
+        "kernel": found.name, "variant": dict(given.sizes), "seed": seed, "profile": profile,
+        "count": count, "operators": names, "ptx": hashlib.sha256(base.built.ptx.encode()).hexdigest(),
+    }  # fmt: skip
+    if ledger is not None:
+        today = datetime.date.today().isoformat()
+        with ledger.open("a") as file:
+            file.write(row(numbers, date=today, **of) + "\n")
+    if before is not None and into is not None:
+        write_all(with_score(before, found.name, dict(given.sizes), {**of, **numbers}), into)
     if as_json:
         whole = {
             "verdict": "survived" if numbers["survived"] else "killed",

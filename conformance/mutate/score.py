@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from tileproof.conformance.gate.difference import MUTATION
+from tileproof.conformance.gate.evidence import ReleaseEvidence
 from tileproof.conformance.mutate.judged import Judgement
+from tileproof.spec.machine.errors import TileproofError
 
 VERDICTS = ("killed", "survived", "equivalent", "refused")
 VALUES = ("value", "missing", "surplus")
 
 
 def score(judged: Sequence[Judgement]) -> dict[str, Any]:
-    """The numbers of a draw. `of` counts the mutants that ptxas takes and that are not equivalent."""
+    """The numbers of a draw. `of` counts the mutants that ptxas takes and that are not equivalent, `score`
+    the killed among them."""
     killed = [one for one in judged if one.verdict == "killed"]
     counted = len(killed) + sum(one.verdict == "survived" for one in judged)
     sync = [
@@ -23,11 +29,11 @@ def score(judged: Sequence[Judgement]) -> dict[str, Any]:
     machine = [one for one in killed if one.kind == "machine"]
     staged = [one for one in values if one.differs]
     return {
-        "mutants": len(judged),
+        "drawn": len(judged),
         **{name: sum(one.verdict == name for one in judged) for name in VERDICTS},
         "candidates": sum(one.candidate for one in judged),
         "of": counted,
-        "share": _share(len(killed), counted),
+        "score": _share(len(killed), counted),
         "synchronising": _share(sum(one.verdict == "killed" for one in sync), len(sync)),
         "crashed or stopped": sum(one.kind == "stopped" for one in judged),
         "value findings": len(values),
@@ -59,3 +65,33 @@ def by_check(judged: Sequence[Judgement]) -> list[dict[str, Any]]:
         {"check": name, "killed": number}
         for name, number in sorted(found.items(), key=lambda x: (-x[1], x[0]))
     ]
+
+
+def row(numbers: Mapping[str, Any], **of: Any) -> str:
+    """One line of a ledger of draws: what was drawn from (`of`), and its score."""
+    return json.dumps({**of, **numbers}, separators=(",", ":"))
+
+
+def into(
+    made: ReleaseEvidence, kernel: str, variant: Mapping[str, int], part: Mapping[str, Any]
+) -> ReleaseEvidence:
+    """The evidence with a score as section `mutation` of the variant's verdict; TileproofError where it does
+    not judge that variant.
+    """
+    own = [
+        one
+        for one in made.kernels
+        if (one.program.kernel, dict(one.program.variant)) == (kernel, dict(variant))
+    ]
+    if not own:
+        raise TileproofError(
+            "the evidence does not judge this kernel",
+            where="--into",
+            expected=f"{kernel}, {dict(variant)}",
+            found=", ".join(one.program.kernel for one in made.kernels),
+        )
+    kernels = tuple(
+        replace(one, sections={**one.sections, MUTATION: dict(part)}) if one is own[0] else one
+        for one in made.kernels
+    )
+    return replace(made, kernels=kernels)

@@ -167,6 +167,7 @@ void Engine::start_warp(Cta& cta, Warp& w, int index) {
   w.exits.clear();
   w.passes.clear();
   w.cluster_arrived = 0;
+  w.cluster_waited = 0;
   w.cluster_token = 0;
   w.maxnreg = config.launch_registers;
   w.steps.fill(0);

@@ -166,6 +166,7 @@ Step cluster_arrive(Exec& x, const Instr& i) {
     return Step::Stop;
   }
   x.w.cluster_arrived |= x.mask;
+  x.w.cluster_waited &= ~x.mask;
   x.w.cluster_token = x.cta.cluster->barrier_generation;
   x.e.tell(&Listener::cluster_arrive, x, !i.m[slot::barrier_cluster_arrive::relaxed]);
   x.cta.cluster->barrier_arrived += static_cast<uint32_t>(__builtin_popcount(x.mask));
@@ -175,7 +176,13 @@ Step cluster_arrive(Exec& x, const Instr& i) {
 }
 Step cluster_wait(Exec& x, const Instr& i) {
   if (i.m[slot::barrier_cluster_wait::aligned] && !x.whole_warp(false)) return Step::Block;
+  if (x.w.cluster_waited & x.mask) {
+    x.e.fault("cluster-barrier-wait",
+              "a thread waits at the cluster barrier again without having arrived again", x.origin(x.lane()));
+    return Step::Stop;
+  }
   if (x.cta.cluster->barrier_generation != x.w.cluster_token) {
+    x.w.cluster_waited |= x.mask;
     x.e.tell(&Listener::cluster_pass, x.w, x.mask);
     x.w.pass(&i, x.e.counters.warp_instructions);
     return Step::Next;

@@ -92,6 +92,7 @@ struct Warp {
   bool slow = false;                        // open_loads > 0, or some register is poison
   int32_t maxnreg = 0;                      // registers of a thread, 0 when the launch fixes none
   uint32_t cluster_arrived = 0;             // lanes that arrived in this cluster-barrier round
+  uint32_t cluster_waited = 0;              // lanes that have waited since they arrived
   uint32_t cluster_token = 0;
   std::array<uint32_t, 32> steps{};  // visible operations done, by the group's lowest lane
   std::vector<uint8_t> local;        // [lane][local_bytes]

@@ -120,6 +120,9 @@ def test_cluster_barrier_misuse() -> None:
         "cluster-barrier-twice",
     )
     only(run("barrier.cluster.wait;", cluster=2), "cluster-barrier-wait")
+    once = "barrier.cluster.arrive; barrier.cluster.wait;"
+    only(run(f"{once} barrier.cluster.wait;", cluster=2), "cluster-barrier-wait")
+    assert not run(f"{once} {once}", cluster=2).findings
     clean(run(f"{CLUSTER_SYNC}\n{CLUSTER_SYNC}", cluster=2))
 
 

@@ -113,16 +113,18 @@ def test_a_kernel_that_is_not_clean_has_no_score(monkeypatch):
         original(found, found.variants[0], "quick")
 
 
-def test_the_command_scores_a_small_draw():
+def test_the_command_scores_a_small_draw(tmp_path):
     """The fixed sample of CI; what survives it must be in the file of arguments."""
-    done = CliRunner().invoke(
-        mutate, [KERNEL, "--seed", "5", "--count", "10", "--operators", SAMPLE, "--json"]
-    )
+    ledger = tmp_path / "ledger.jsonl"
+    draw = ["--seed", "5", "--count", "10", "--operators", SAMPLE]
+    done = CliRunner().invoke(mutate, [KERNEL, *draw, "--json", "--ledger", str(ledger)])
     result = json.loads(done.stdout)
-    assert result["score"]["mutants"] == 10 and result["score"]["crashed or stopped"] == 0
+    assert result["score"]["drawn"] == 10 and result["score"]["crashed or stopped"] == 0
     assert [one["number"] for one in result["mutants"]] == list(range(10))
     survived = [one for one in result["mutants"] if one["verdict"] == "survived"]
     assert not survived and result["verdict"] == "killed"
+    (line,) = ledger.read_text().splitlines()
+    assert json.loads(line)["seed"] == 5 and json.loads(line)["killed"] == result["score"]["killed"]
 
 
 SAMPLE = "remove-sync,remove-effect,parity,count,bytes,coordinate,predicate,opcode"

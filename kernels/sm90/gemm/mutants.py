@@ -11,6 +11,7 @@ SOURCE = "sm90/gemm/kernel.cu"
 ROUND = Sizes(blocks=5)  # more k-blocks than the ring has stages
 WAIT = "ptx::wait(ring.full(s), (k / kStages) & 1);"
 COPY, READ = "cp.async.bulk.tensor", "ldmatrix"
+COPY_OF_A = f"{SOURCE}: ptx::tma_load_2d(ring.a(s), &params.a, ring.full(s), k * TileA::cols, row);"
 
 
 def _value(id: str, title: str, find: str, replace: str, place: str, code: str = "") -> Mutant:
@@ -99,28 +100,28 @@ ORDER: tuple[Mutant, ...] = (
         "tiles are loaded over those that are still read",
         "ptx::wait(ring.empty(s), ((k / kStages) & 1) ^ 1);",
         "",
-        Reported("race-copy-unwaited", COPY, COPY, "mbarrier phase"),
+        Reported("race-copy-unwaited", COPY, COPY, "mbarrier phase", second_at=COPY_OF_A),
     ),
     _order(
         "s90-empty-never-arrived-on",
         "the multiplying warps free no stage",
         "if (lane == 0) ptx::arrive(ring.empty(s));",
         "",
-        Reported("hang"),
+        Reported("hang", says=("empty[0]", "lacks 4 of 4 arrivals")),
     ),
     _order(
         "s90-freed-before-all-lanes-have-read",
         "one lane frees the stage without waiting for the others",
         "__syncwarp();  // every lane has read before one says so",
         "",
-        Reported("race-unordered", COPY, READ, "bar.warp.sync"),
+        Reported("race-unordered", COPY, READ, "bar.warp.sync", second_at=COPY_OF_A),
     ),
     _order(
         "s90-freed-without-proxy-fence",
         "no proxy fence between the reads of a stage and the copy over it",
         "ptx::fence_proxy_async_shared();",
         "",
-        Reported("race-proxy-read", COPY, READ, "fence.proxy.async", severity="note"),
+        Reported("race-proxy-read", COPY, READ, "fence.proxy.async", second_at=COPY_OF_A, severity="note"),
     ),
 )
 

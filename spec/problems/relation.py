@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from tileproof.spec.problems import problem_type
 
 Array = npt.NDArray[Any]
 
@@ -43,7 +44,10 @@ def same(wanted: Mapping[str, Array], found: Mapping[str, Array]) -> str:
 
 def relations_of(problem: str) -> tuple[Relation, ...]:
     """The relations that the folder of a problem type states; none where it has no module of them."""
-    name = f"tileproof.spec.problems.{problem}.relations"
+    folder = type(problem_type(problem)).__module__.rpartition(".")[0]
+    name = f"{folder}.relations"
+    if not folder:
+        return ()
     try:
         if importlib.util.find_spec(name) is None:
             return ()

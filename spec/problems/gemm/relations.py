@@ -28,7 +28,8 @@ def _moved(inputs: Inputs, seed: int, one: Outputs, two: Outputs) -> str:
 
 def _scaled(inputs: Inputs, seed: int) -> Inputs:
     del seed
-    return replace(inputs, alpha=inputs.alpha * 2, beta=inputs.beta * 2)
+    bias = None if inputs.bias is None else inputs.bias * np.float32(2)
+    return replace(inputs, alpha=inputs.alpha * 2, beta=inputs.beta * 2, bias=bias)
 
 
 def _doubled(inputs: Inputs, seed: int, one: Outputs, two: Outputs) -> str:
@@ -38,5 +39,5 @@ def _doubled(inputs: Inputs, seed: int, one: Outputs, two: Outputs) -> str:
 
 RELATIONS = (
     Relation("permuted rows", "rows of D move with those of A and C", _permuted, _moved),
-    Relation("doubled factors", "D doubles with alpha and beta", _scaled, _doubled),
+    Relation("doubled factors", "D doubles with alpha, beta and the bias", _scaled, _doubled),
 )

@@ -86,15 +86,3 @@ def test_pictures_of_layouts_are_what_their_commands_draw(tmp_path: Path) -> Non
     for *words, name in drawn:
         assert CliRunner().invoke(main, [*words, str(tmp_path / name)]).exit_code == 0
         assert (tmp_path / name).read_text() == (ROOT / "docs" / name).read_text(), " ".join([*words, name])
-
-
-@pytest.mark.slow
-def test_the_defect_in_readme_is_what_its_command_prints() -> None:
-    """But for the seconds, and for where lines are broken."""
-    text = (ROOT / "README.md").read_text()
-    asked = re.search(r"`tileproof (check head128-part0 --plant one-index-of-four [^`]+)`", text)
-    shown = re.search(r"\n( {4}DEFECT .*?)\n\n", text, re.DOTALL)
-    assert asked and shown
-    done = CliRunner().invoke(main, shlex.split(asked[1]))
-    plain = [re.sub(r"\d+\.\d s", "", one).replace("\\\n", " ").split() for one in (shown[1], done.output)]
-    assert plain[0] == plain[1]

@@ -110,3 +110,10 @@ def test_the_second_half_of_an_accumulator_is_released_with_its_wait(name: str) 
     for schedule in POLICIES:
         ran = example.check(Replay(recording, module), {"schedule": schedule, "races": True})
         assert ran.right and not any(result.errors for result in ran.results), str(schedule)
+
+
+def test_a_vector_that_ends_within_its_stages_reads_past_it() -> None:
+    """k of 1536: whole stages of 1024 are loaded and summed, and nothing asks where k ends in them."""
+    found, right = judged(named("91-vector-past"))
+    assert found == written_up("91-vector-past") and right == {False}
+    assert "global-out-of-bounds" in found

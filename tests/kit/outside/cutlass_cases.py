@@ -21,6 +21,7 @@ from tests.kit.outside.cutlass_block_scaled import (
 from tests.kit.outside.cutlass_convolutions import Convolution
 from tests.kit.outside.cutlass_example import Example
 from tests.kit.outside.cutlass_gemms import blockwise, builders, emulated, fp8, gemm, grouped
+from tests.kit.outside.cutlass_vector import vector
 
 _GEMM = ("--m=512", "--n=512", "--k=256", "--iterations=0")
 _SPLIT = ("--m=512", "--n=256", "--k=512", "--splits=2", "--decomposition=SplitK", "--iterations=0")
@@ -35,6 +36,8 @@ _PACKED = ("--b=3", "--h=1", "--d=128", "--iterations=0", "--varlen")
 _EMPTY = ("--varlen-q=256:256", "--varlen-k=256:0", "--mask=residual")
 _70, _72 = "70_blackwell_gemm/70_blackwell_", "72_blackwell_narrow_precision_gemm/"
 _FORWARD = "77_blackwell_fmha/77_blackwell_fmha.cu"
+_91 = "91_fp4_gemv/91_fp4_gemv.cu"
+_VECTOR = ("--m=192", "--batch=2", "--epilogue_st=2", "--profiling=false")
 _BACKWARD = "77_blackwell_fmha/77_blackwell_fmha_bwd.cu"
 
 
@@ -172,4 +175,6 @@ EXAMPLES = (
     ),
     Example("77-backward", _BACKWARD, _square(256), backward(256, 256, 128)),
     Example("77-backward-causal", _BACKWARD, (*_square(256), "--mask=causal"), backward(256, 256, 128, True)),
+    Example("91-vector", _91, (*_VECTOR, "--k=2048"), vector(192, 2048, 2, 2.0)),
+    Example("91-vector-past", _91, (*_VECTOR, "--k=1536"), vector(192, 1536, 2, 2.0)),
 )

@@ -35,6 +35,12 @@ def interleaved(scales: np.ndarray) -> np.ndarray:
     return blocks.transpose(0, 3, 2, 1, 4).reshape(-1)
 
 
+def with_rows_of_nan(factors: np.ndarray) -> np.ndarray:
+    """With rows of NaN, which nothing may use, up to a multiple of 128."""
+    rows, groups = factors.shape
+    return np.concatenate([factors, np.full((-rows % 128, groups), np.nan, dtype=factors.dtype)])
+
+
 def in_order(data: np.ndarray, rows: int, groups: int) -> np.ndarray:
     """The inverse of `interleaved`."""
     return data.reshape(rows // 128, groups // 4, 32, 4, 4).transpose(0, 3, 2, 1, 4).reshape(rows, groups)

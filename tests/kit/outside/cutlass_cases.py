@@ -152,6 +152,18 @@ EXAMPLES = (
         blockwise(256, 256, 256, rows_a=1),
     ),
     Example(
+        "81-blockwise-grouped",
+        "81_blackwell_gemm_blockwise/81_blackwell_grouped_gemm_blockwise.cu",
+        ("--m=256", "--n=384", "--k=256", "--groups=2", "--iterations=0", "--skip-verification"),
+        blockwise(256, 384, 256, groups=2),
+    ),
+    Example(
+        "81-groupwise-grouped",
+        "81_blackwell_gemm_blockwise/81_blackwell_grouped_gemm_groupwise.cu",
+        ("--m=256", "--n=384", "--k=256", "--groups=2", "--iterations=0", "--skip-verification"),
+        blockwise(256, 384, 256, rows_a=1, groups=2),
+    ),
+    Example(
         "71-builders",
         "71_blackwell_gemm_with_collective_builder/71_blackwell_gemm_with_collective_builder.cu",
         ("--m=256", "--n=256", "--k=128", "--alpha=2", "--beta=3"),

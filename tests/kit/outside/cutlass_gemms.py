@@ -128,32 +128,35 @@ def emulated(m: int, n: int, k: int) -> Check:
     return check
 
 
-def blockwise(m: int, n: int, k: int, rows_a: int = 128) -> Check:
-    """D [m, n] column-major e4m3 = the sum over blocks of 128 along k of e4m3 products, each scaled in f32 by
-    a factor of its `rows_a` rows of A and one of its 128 columns of B.
+def blockwise(m: int, n: int, k: int, rows_a: int = 128, groups: int = 1) -> Check:
+    """For each group D [m, n] column-major e4m3 = the sum over blocks of 128 along k of e4m3 products, each
+    scaled in f32 by a factor of its `rows_a` rows of A and one of its 128 columns of B.
     """
 
     def check(replay: Replay, how: dict[str, Any]) -> Ran:
         launch = kernel(replay)
         a, b, _c, d, _reference, sfa, sfb = replay.memory.buffers[:7]
         rng = np.random.default_rng(17)
-        left, right = (rng.integers(-2, 3, (rows, k)).astype(ml_dtypes.float8_e4m3fn) for rows in (m, n))
+        left, right = (
+            rng.integers(-2, 3, (groups, rows, k)).astype(ml_dtypes.float8_e4m3fn) for rows in (m, n)
+        )
         put(a, left)
         put(b, right)
-        expected = np.zeros((m, n))
+        put(d, np.full((groups, n, m), np.nan, dtype=ml_dtypes.float8_e4m3fn))
+        expected = np.zeros((groups, m, n))
         scale = []
         for buffer, rows, group in ((sfa, m, rows_a), (sfb, n, 128)):  # rows / group factors a block of k
-            factors = 2.0 ** rng.integers(-3, 1, (k // 128, rows // group)) * 0.75
+            factors = 2.0 ** rng.integers(-3, 1, (groups, k // 128, rows // group)) * 0.75
             put(buffer, factors.astype(np.float32))
-            scale.append(np.repeat(factors, group, axis=1))
+            scale.append(np.repeat(factors, group, axis=2))
         by_row, by_column = scale
         for at in range(k // 128):
             step = slice(128 * at, 128 * at + 128)
-            product = left[:, step].astype(np.float64) @ right[:, step].astype(np.float64).T
-            expected += by_row[at][:, None] * by_column[at][None, :] * product
+            one, other = (x[:, :, step].astype(np.float64) for x in (left, right))
+            expected += by_row[:, at, :, None] * by_column[:, at, None, :] * (one @ other.transpose(0, 2, 1))
         result = replay.run(launch, **how)
         rounded = np.clip(expected, -448, 448).astype(ml_dtypes.float8_e4m3fn).astype(np.float64)
-        found = d.numpy().view(ml_dtypes.float8_e4m3fn).reshape(n, m).T.astype(np.float64)
-        return Ran((result,), {"D": (found, rounded, 0.0)})
+        found = d.numpy().view(ml_dtypes.float8_e4m3fn).reshape(groups, n, m).transpose(0, 2, 1)
+        return Ran((result,), {"D": (found.astype(np.float64), rounded, 0.0)})
 
     return check

@@ -8,7 +8,7 @@ import numpy as np
 from tileproof.conformance.drivers.record.recording import Replay
 from tileproof.emulator.errors import LaunchError
 
-from tests.kit.outside.cutlass_block_scaled import E2M1, E4M3, interleaved, packed, unpacked
+from tests.kit.outside.cutlass_block_scaled import E2M1, E4M3, interleaved, packed, unpacked, with_rows_of_nan
 from tests.kit.outside.cutlass_example import Check, Ran, kernel, put
 
 
@@ -18,12 +18,6 @@ def _operand(
     """Elements [rows, k] e2m1, three of four 0, and factors [rows, k / 16] e4m3, 1 or 2."""
     elements = rng.choice(values, (rows, k)) * (rng.integers(0, 4, (rows, k)) == 0)
     return elements.astype(E2M1), rng.choice((1.0, 2.0), (rows, k // 16)).astype(E4M3)
-
-
-def _filled(factors: np.ndarray) -> np.ndarray:
-    """With rows of NaN, which nothing may use, up to a multiple of 128."""
-    rows, groups = factors.shape
-    return np.concatenate([factors, np.full((-rows % 128, groups), np.nan, dtype=factors.dtype)])
 
 
 def vector(m: int, k: int, batch: int, st: float) -> Check:
@@ -44,8 +38,8 @@ def vector(m: int, k: int, batch: int, st: float) -> Check:
         for at in range(batch):
             left, left_by = _operand(rng, m, k, (-2, -1.5, -1, -0.5, 0.5, 1, 1.5, 2))
             right, right_by = _operand(rng, 1, k, (-2, -1, 1, 2))
-            matrix.append((packed(left), interleaved(_filled(left_by))))
-            column.append((packed(right), interleaved(_filled(right_by))))
+            matrix.append((packed(left), interleaved(with_rows_of_nan(left_by))))
+            column.append((packed(right), interleaved(with_rows_of_nan(right_by))))
             one, other = (
                 v.astype(np.float64) * np.repeat(f.astype(np.float64), 16, axis=1)
                 for v, f in ((left, left_by), (right, right_by))

@@ -27,6 +27,7 @@ DEFECTS |= {name: {"race-tmem-released"} for name in ("72a-nvfp4", "72c-mxfp8-mx
 _EMPTY = {"race-unordered", "race-proxy-fence"}
 DEFECTS |= {one.name: _FORWARD for one in EXAMPLES if one.name.startswith("77-forward")}
 DEFECTS["77-forward-empty"] = _FORWARD | _EMPTY
+DEFECTS |= {one.name: {"race-proxy-fence"} for one in EXAMPLES if one.name.startswith("92-")}
 DEFECTS["91-vector"] = {"shfl-inactive"}
 # Wrong under some policies, by a defect of theirs: test_cutlass_defects.py.
 WRONG = (

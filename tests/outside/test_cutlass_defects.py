@@ -112,6 +112,20 @@ def test_the_second_half_of_an_accumulator_is_released_with_its_wait(name: str) 
         assert ran.right and not any(result.errors for result in ran.results), str(schedule)
 
 
+def test_experts_by_cp_async_are_clean_with_the_proxy_fence() -> None:
+    """What `cp.async` brought is fenced by the threads that issued it before they arrive."""
+    example = named("92-experts-grouped")
+    recording = record(example.program, example.arguments)
+    arrive = r"(cp\.async\.mbarrier\.arrive\.shared::cta\.b64)"
+    fenced = r"cp.async.wait_all; fence.proxy.async.shared::cta; \1"
+    mended, places = re.subn(arrive, fenced, example.program.ptx.read_text())
+    assert places == 2
+    module = Module.from_ptx(mended)
+    for schedule in POLICIES:
+        ran = example.check(Replay(recording, module), {"schedule": schedule, "races": True})
+        assert ran.right and not any(result.errors for result in ran.results), str(schedule)
+
+
 def test_a_vector_that_ends_within_its_stages_reads_past_it() -> None:
     """k of 1536: whole stages of 1024 are loaded and summed, and nothing asks where k ends in them."""
     found, right = judged(named("91-vector-past"))

@@ -20,8 +20,10 @@ from tests.kit.outside.cutlass_block_scaled import (
 )
 from tests.kit.outside.cutlass_convolutions import Convolution
 from tests.kit.outside.cutlass_example import Example
+from tests.kit.outside.cutlass_experts import block_scaled_experts, experts
 from tests.kit.outside.cutlass_gemms import blockwise, builders, emulated, fp8, gemm, grouped
 from tests.kit.outside.cutlass_vector import vector
+from tests.kit.paths import ROOT
 
 _GEMM = ("--m=512", "--n=512", "--k=256", "--iterations=0")
 _SPLIT = ("--m=512", "--n=256", "--k=512", "--splits=2", "--decomposition=SplitK", "--iterations=0")
@@ -36,6 +38,9 @@ _PACKED = ("--b=3", "--h=1", "--d=128", "--iterations=0", "--varlen")
 _EMPTY = ("--varlen-q=256:256", "--varlen-k=256:0", "--mask=residual")
 _70, _72 = "70_blackwell_gemm/70_blackwell_", "72_blackwell_narrow_precision_gemm/"
 _FORWARD = "77_blackwell_fmha/77_blackwell_fmha.cu"
+_92 = "92_blackwell_moe_gemm/92_blackwell_moe_gemm_"
+_TOKENS = f"--benchmark={ROOT / 'tests/kit/outside/experts.txt'}"  # 64, 5 and 80 for three experts
+_EXPERTS = ("--m=256", "--n=80", "--k=512", "--iterations=0", "--no_verif")
 _91 = "91_fp4_gemv/91_fp4_gemv.cu"
 _VECTOR = ("--m=192", "--batch=2", "--epilogue_st=2", "--profiling=false")
 _BACKWARD = "77_blackwell_fmha/77_blackwell_fmha_bwd.cu"
@@ -189,4 +194,28 @@ EXAMPLES = (
     Example("77-backward-causal", _BACKWARD, (*_square(256), "--mask=causal"), backward(256, 256, 128, True)),
     Example("91-vector", _91, (*_VECTOR, "--k=2048"), vector(192, 2048, 2, 2.0)),
     Example("91-vector-past", _91, (*_VECTOR, "--k=1536"), vector(192, 1536, 2, 2.0)),
+    Example(
+        "92-experts",
+        f"{_92}regular.cu",
+        ("--m=256", "--n=20", "--k=256", "--l=2", "--iterations=0", "--no_verif"),
+        experts(256, 20, 256, (20, 20), programs=3),
+    ),
+    Example(
+        "92-experts-grouped",
+        f"{_92}grouped.cu",
+        (*_EXPERTS, "--l=3", _TOKENS),
+        experts(256, 80, 512, (64, 5, 80)),
+    ),
+    Example(
+        "92-experts-nvfp4",
+        f"{_92}fp4_regular.cu",
+        (*_EXPERTS, "--l=2"),
+        block_scaled_experts(256, 80, 512, (80, 80), programs=2),
+    ),
+    Example(
+        "92-experts-nvfp4-grouped",
+        f"{_92}fp4_grouped.cu",
+        (*_EXPERTS, "--l=3", _TOKENS),
+        block_scaled_experts(256, 80, 512, (64, 5, 80)),
+    ),
 )

@@ -36,7 +36,8 @@ def experts(m: int, n: int, k: int, tokens: Sequence[int], programs: int = 1) ->
     def check(replay: Replay, how: dict[str, Any]) -> Ran:
         rng = np.random.default_rng(53)
         count = len(tokens)
-        results, outputs = [], {}
+        results = []
+        outputs: dict[str, Any] = {}
         for program in range(programs):
             launch = kernel(replay)
             a, b, c, d = _last(replay, [count * m * k, count * n * k] + 3 * [2 * count * m * n])[:4]
@@ -62,7 +63,8 @@ def block_scaled_experts(m: int, n: int, k: int, tokens: Sequence[int], programs
     def check(replay: Replay, how: dict[str, Any]) -> Ran:
         rng = np.random.default_rng(59)
         count = len(tokens)
-        results, outputs = [], {}
+        results = []
+        outputs: dict[str, Any] = {}
         for program in range(programs):
             launch = kernel(replay)
             sizes = [count * m * k // 2, count * n * k // 2] + 3 * [2 * count * m * n]

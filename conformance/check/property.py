@@ -307,6 +307,20 @@ def replay(subject: KernelUnderTest, case: AnyCase, schedule: Schedule) -> Repor
     return report
 
 
+def scores_as_dict(report: Report) -> dict[str, dict[str, Any]]:
+    """What was compared of each stage, and how near its worst element came to its bound."""
+    return {
+        name: {
+            "tiles": score.tiles,
+            "elements": score.elements,
+            "exact_elements": score.exact,
+            "worst_error_over_bound": score.worst,
+            "elements_without_bound": score.unbounded,
+        }
+        for name, score in report.scores.items()
+    }
+
+
 def as_dict(report: Report, command: str = "") -> dict[str, Any]:
     """The report for `--json`."""
     result: dict[str, Any] = {
@@ -317,16 +331,7 @@ def as_dict(report: Report, command: str = "") -> dict[str, Any]:
         "examples": report.examples,
         "interrupted": report.interrupted,
         "seconds": round(report.seconds, 3),
-        "stages": {
-            name: {
-                "tiles": score.tiles,
-                "elements": score.elements,
-                "exact_elements": score.exact,
-                "worst_error_over_bound": score.worst,
-                "elements_without_bound": score.unbounded,
-            }
-            for name, score in report.scores.items()
-        },
+        "stages": scores_as_dict(report),
         "tiles_equal_in_both_builds": report.agreed,
         "launched_again": report.again,
         "remarks": report.remarks,

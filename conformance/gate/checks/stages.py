@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from tileproof.conformance.check import property as checking
-from tileproof.conformance.check.property import Failure, Report
+from tileproof.conformance.check.property import Failure, Report, scores_as_dict
 from tileproof.conformance.drivers.capture import SEEDED, RunResult, Schedule
 from tileproof.conformance.gate.failing import failing_tile, trace_around
 from tileproof.conformance.gate.model import CheckReport, GateSubject, gate_check
@@ -57,16 +57,7 @@ def figures(report: Report) -> dict[str, object]:
         "tiles_equal_in_both_builds": report.agreed,
         "remarks": dict(sorted(report.remarks.items())),
         "not_judged": list(report.not_judged),
-        "stages": {
-            name: {
-                "tiles": score.tiles,
-                "elements": score.elements,
-                "exact_elements": score.exact,
-                "worst_error_over_bound": score.worst,
-                "elements_without_bound": score.unbounded,
-            }
-            for name, score in report.scores.items()
-        },
+        "stages": scores_as_dict(report),
     }
 
 

@@ -157,7 +157,7 @@ MISSING_ORDER = [
         "mma.cuh",
         "smem.dkv_free[part % Cfg::kDkvStages].wait((use & 1) ^ 1);",
         "",
-        "dKV",
+        "dKV rows",  # the part is right when its commit publishes it, and wrong when it is exported
     ),
     Defect(
         "P read before its parity",

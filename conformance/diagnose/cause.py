@@ -122,11 +122,16 @@ def cause(chain: Chain, divergence: Divergence) -> str:
         )
         if verdict:
             return verdict
+    moved = explain_moved(chain, tile, product, found, reference.bound, region) if product else ""
+    if moved:
+        return moved
+    stored = explain_stores(tile, chain.inputs, found, reference.value, wrong)
+    permuted = _permuted(reference.value, reference.bound, found, axis_words(chain.problem, tile.stage))
+    if permuted:
+        return "; ".join(filter(None, (permuted, stored)))
     return (
-        (explain_moved(chain, tile, product, found, reference.bound, region) if product else "")
-        or deviation.replaced(region)
-        or explain_stores(tile, chain.inputs, found, reference.value, wrong)
-        or _permuted(reference.value, reference.bound, found, axis_words(chain.problem, tile.stage))
+        deviation.replaced(region)
+        or stored
         or other_rows()
         or _zeros(found, wrong)
         or _imprecise(found, reference.value, reference.bound, wrong)

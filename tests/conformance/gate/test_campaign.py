@@ -123,7 +123,7 @@ def test_a_shard_that_ends_its_workers_is_named_and_the_others_are_kept(
 
     wanted = shards(SUBJECTS, CampaignPlan(examples=0, schedules=2, a_shard=1))
     template = jsonform.dump(ran(wanted[0]))
-    import cloudpickle  # type: ignore[import-not-found]
+    import cloudpickle
 
     deadly_bytes = cloudpickle.dumps(deadly)
     monkeypatch.setattr(campaign, "run_shard", cloudpickle.loads(deadly_bytes))

@@ -4,6 +4,8 @@ found.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from click.testing import CliRunner
 from tileproof.conformance.check import property as engine
@@ -20,22 +22,12 @@ from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plans import head64, head128
 from tileproof.spec.plans.consistency import faults
-from tileproof.spec.problems.sparse_mla_bwd.case import Case, Indices, one_token
+from tileproof.spec.problems.sparse_mla_bwd.case import one_token
+
+from tests.kit.whole_backward import SCHEDULES, STAGES, WHOLE
 
 KERNEL = kernel("head64")
-STAGES = ("delta", "P", "S", "dP", "dS", "dQ", "dKV")
-SCHEDULES = (Schedule("early"), Schedule("late"), Schedule("random", 1), Schedule("random", 2))
-WHOLE = Case(
-    576,
-    s_kv=300,
-    blocks=4,
-    tokens=(Indices("permuted"), Indices("random", holes=((5, -1), (7, 300))), Indices("repeated")),
-    lengths=(256, 130, 0),
-    values="normal",
-    poison=True,
-    garbage_tail=True,
-    h_q=64,
-)
+CASE = replace(WHOLE, h_q=64)
 
 
 @pytest.mark.parametrize("d_qk", head64.D_QKS)
@@ -75,7 +67,7 @@ def test_every_stage_conforms(d_qk: int) -> None:
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda s: f"{s.policy}{s.seed}")
 def test_every_schedule_and_every_stage(schedule: Schedule) -> None:
-    verdict = run_case(on_emulator(KERNEL, KERNEL.variant(d_qk=576)), WHOLE, schedule)
+    verdict = run_case(on_emulator(KERNEL, KERNEL.variant(d_qk=576)), CASE, schedule)
     assert verdict.findings == []
     # Tokens of 256, 130 and 0 slots have 4, 3 and 0 k-blocks; one CTA, two builds (dKV tiles: production).
     assert [verdict.scores[x].tiles for x in STAGES] == [6, 14, 14, 14, 14, 6, 7]

@@ -19,20 +19,9 @@ from tileproof.spec.numerics import round_bf16
 from tileproof.spec.problems.sparse_mla_bwd.case import Case, Indices, selected
 
 from tests.kit.doubles import Driven
+from tests.kit.whole_backward import SCHEDULES, STAGES, WHOLE
 
 KERNEL = kernel("head128")
-STAGES = ("delta", "P", "S", "dP", "dS", "dQ", "dKV")
-SCHEDULES = (Schedule("early"), Schedule("late"), Schedule("random", 1), Schedule("random", 2))
-WHOLE = Case(
-    576,
-    s_kv=300,
-    blocks=4,
-    tokens=(Indices("permuted"), Indices("random", holes=((5, -1), (7, 300))), Indices("repeated")),
-    lengths=(256, 130, 0),
-    values="normal",
-    poison=True,
-    garbage_tail=True,
-)
 
 
 def launch(

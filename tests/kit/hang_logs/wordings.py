@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.kit.pipelines import Said
+from tests.kit.wordings import stacked
 
 Roles = tuple[str, ...]
 
@@ -93,20 +94,6 @@ def _coloured(one: Said, roles: Roles) -> list[str]:
     text = f"\x1b[32m(T+0.013ms) warp {4 * _group(one.who[0], roles)} cta {one.who[1]} > {verb[one.kind]}"
     text += f", i={one.k}" if one.k is not None else ""
     return [text + (f", phase {one.phase}" if one.phase is not None else "") + "\x1b[0m"]
-
-
-def _stacked(one: Said, roles: Roles) -> list[str]:
-    if one.kind == "note":
-        return [f"[CTA {one.who[1]}][{one.who[0]}] {one.note}"]
-    lines = [f"[CTA {one.who[1]}][{one.who[0]}]" + (f" k_block={one.k}" if one.k is not None else "")]
-    verb = {
-        "wait": "waiting",
-        "done": "wait complete",
-        "arrive": "arrived, tx posted" if one.tx else "arrived",
-    }
-    lines += [f"    state: {verb[one.kind]}", f"    barrier: {one.barrier}_bar"]
-    lines += [f"    stage: {one.stage}"] if one.stage is not None else []
-    return lines + ([f"    parity: {one.phase}"] if one.phase is not None else [])
 
 
 def _terse(one: Said, roles: Roles) -> list[str]:
@@ -270,7 +257,7 @@ WORDINGS: dict[str, Wording] = {
     "prose": Wording(_prose, _wg),
     "piped": Wording(_piped),
     "coloured": Wording(_coloured, _warp),
-    "stacked": Wording(_stacked),
+    "stacked": Wording(lambda one, roles: stacked(one)),
     "terse": Wording(_terse),
     "cutlass": Wording(_cutlass, bytes=False),
     "tuples": Wording(_tuples, _warp, bytes=False),

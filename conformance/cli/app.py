@@ -24,6 +24,7 @@ from rich.markup import escape
 from tileproof import __version__
 from tileproof.conformance.cli.campaign import campaign
 from tileproof.conformance.cli.corpus import corpus
+from tileproof.conformance.cli.crosscheck import crosscheck
 from tileproof.conformance.cli.driving import CUDA, DRIVERS, opened
 from tileproof.conformance.cli.explain import explain
 from tileproof.conformance.cli.explore import explore
@@ -32,9 +33,8 @@ from tileproof.conformance.cli.inspect import inspect, instructions
 from tileproof.conformance.cli.layout import layout
 from tileproof.conformance.cli.mutants import mutants
 from tileproof.conformance.cli.mutate import mutate
-from tileproof.conformance.cli.orders import orders
-from tileproof.conformance.cli.prove import prove
 from tileproof.conformance.cli.stopping import closed_pipe_is_fine, stoppable
+from tileproof.conformance.cli.synchronisation import synchronisation
 from tileproof.conformance.cli.trace import trace
 from tileproof.conformance.cli.variants import chosen, variant_options
 from tileproof.conformance.report import terminal as text
@@ -44,8 +44,23 @@ PASS, DEFECT, COULD_NOT_CHECK = 0, 1, 2
 TODAY = "today"
 
 
+RENAMED = {"orders": "synchronisation", "prove": "crosscheck"}  # commands by the name they had
+
+
 class Errors(click.Group):
     """Turns every failure into one readable message and exit code 2."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Of the command that `args` begin with; one that was renamed is refused by its new name."""
+        if args and (now := RENAMED.get(args[0])):
+            raise TileproofError(
+                "the command has another name now",
+                found=f"tileproof {args[0]}",
+                do=f"use `{shlex.join(['tileproof', now, *args[1:]])}`",
+            )
+        return super().resolve_command(ctx, args)
 
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:  # type: ignore[override]
         as_json = "--json" in (kwargs.get("args") or (args[0] if args and args[0] else sys.argv[1:]))
@@ -400,8 +415,8 @@ main.add_command(instructions)
 main.add_command(layout)
 main.add_command(mutants)
 main.add_command(mutate)
-main.add_command(orders)
-main.add_command(prove)
+main.add_command(synchronisation)
+main.add_command(crosscheck)
 main.add_command(trace)
 
 

@@ -44,7 +44,7 @@ def sentryward_input(launch: Launch) -> SentrywardInput:
     clusters = math.prod(launch.grid) // math.prod(launch.cluster)
     if clusters != 1:
         raise TileproofError(
-            "prove looks at one cluster at a time",
+            "crosscheck looks at one cluster at a time",
             where=f"{launch.entry}, grid {launch.grid}",
             expected=f"the grid of one cluster, {launch.cluster}",
             found=f"{clusters} clusters",

@@ -1,7 +1,7 @@
 """A second opinion on a launch: the verdict of sentryward, a static verifier of PTX, beside the emulator's.
 
-sentryward 0.1.1 (PyPI, Apache-2.0; the extra `prove`) proves over all schedules what the emulator tries over
-some. What it cannot judge is "no opinion", never a pass. Its result categories are those of its
+sentryward 0.1.1 (PyPI, Apache-2.0; the extra `crosscheck`) proves over all schedules what the emulator
+tries over some. What it cannot judge is "no opinion", never a pass. Its result categories are those of its
 docs/output-json.md.
 """
 
@@ -83,7 +83,9 @@ def sentryward_version() -> str:
         found = ""
     if not found or find_spec("sentryward") is None:
         raise TileproofError(
-            "sentryward is not installed", expected="the extra `prove`", do="pip install sentryward==0.1.1"
+            "sentryward is not installed",
+            expected="the extra `crosscheck`",
+            do="pip install sentryward==0.1.1",
         )
     return found
 

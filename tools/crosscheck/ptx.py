@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - PTX lines and the table of programs are kept whole
-"""PTX of the right programs of `prove_programs`, with two abbreviations that `expand` writes out.
+"""PTX of the right programs of `programs`, with two abbreviations that `expand` writes out.
 
 `WAIT barrier parity` is the usual loop of mbarrier.try_wait; `CLUSTER_SYNC` is an aligned arrive and wait of the
 cluster barrier. A comment after an instruction names it for the edits that make wrong programs.

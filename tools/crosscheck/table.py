@@ -1,7 +1,8 @@
 """What the emulator and sentryward each see: ``python -m tileproof.tools.crosscheck.table`` measures it.
 
-It runs both tools on the programs of `prove_programs` and on the kernels, and writes the tables between two
-marks of docs/prove.md. With --check they are compared with those on the page, but for their date and seconds.
+It runs both tools on the programs of `programs` and on the kernels, and writes the tables between two
+marks of docs/crosscheck.md. With --check they are compared with those on the page, but for their date and
+seconds.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tileproof.tools.crosscheck.opinion import Opinion, second_opinion, sentrywa
 from tileproof.tools.crosscheck.ours import first_opinion, schedules
 from tileproof.tools.crosscheck.programs import PROGRAMS, launch_of, programs, title_of
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "prove.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "crosscheck.md"
 RANDOM = 8  # random schedules of a program, beside early and late
 KERNEL_BLOCKS = 2
 BEGIN, END = "<!-- tables: python -m tileproof.tools.crosscheck.table -->", "<!-- end of tables -->"
@@ -63,7 +64,7 @@ def kernel_rows() -> Iterator[TableRow]:
 
 
 def tables(rows: Sequence[TableRow], kernels: Sequence[TableRow], today: date) -> str:
-    """The generated part of docs/prove.md."""
+    """The generated part of docs/crosscheck.md."""
     tool = f"sentryward {sentryward_version()}"
     lines = [
         f"Measured on {today.isoformat()}: {tool}, and {len(schedules(RANDOM))} schedules of the emulator.",
@@ -151,7 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Write the tables into the page, or with --check return 1 when those on it are stale."""
     parser = argparse.ArgumentParser(prog="python -m tileproof.tools.crosscheck.table")
     parser.add_argument("--check", action="store_true", help="only compare; exit 1 when the page is stale")
-    parser.add_argument("--output", type=Path, default=PAGE, help="the page (default: docs/prove.md)")
+    parser.add_argument("--output", type=Path, default=PAGE, help="the page (default: docs/crosscheck.md)")
     options = parser.parse_args(arguments)
     before, old, after = parts(options.output)
     new = tables([row(one.id) for one in PROGRAMS], list(kernel_rows()), date.today())

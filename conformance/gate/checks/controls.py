@@ -47,7 +47,7 @@ def choose(every: Sequence[Mutant], most: int, *, compile_free: bool) -> list[Mu
 
 
 def of_variant(subject: GateSubject, one: Mutant) -> bool:
-    """Whether a mutant goes into this variant: those of orders are planted in the variant of their sizes."""
+    """Whether a mutant goes into this variant: a synchronisation mutant is planted in that of its sizes."""
     if isinstance(one.expected, InStage):
         return True
     return variant_of(subject.kernel, one.sizes) == subject.variant

@@ -1,8 +1,8 @@
-"""The catalogue of planted order defects: hangs and races, and what the emulator must say of each.
+"""The catalogue of synchronisation mutants: hangs and races, and what the emulator must say of each.
 
 A row plants one mistake in a kernel (in its source or its PTX) or in a small program, and states the finding
-that names its root: code, both accesses, the missing edge, or the barrier and who failed it. `orders_run`
-plants and judges, `tileproof orders` prints the outcome, docs/orders.md lists the rows.
+that names its root: code, both accesses, the missing edge, or the barrier and who failed it. `run`
+plants and judges, `tileproof synchronisation` prints the outcome, docs/synchronisation.md lists the rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tileproof.kernels.edit import Mutant, Reported
 from tileproof.kernels.registry import own
 from tileproof.spec.machine.pages import write_or_check
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "orders.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "synchronisation.md"
 CLASSES = (*(f"H{n}" for n in range(1, 8)), *(f"R{n}" for n in range(1, 15)))
 
 
@@ -92,15 +92,15 @@ def per_class(rows: Sequence[Mutant]) -> dict[str, int]:
 
 
 def page(rows: Sequence[Mutant]) -> str:
-    """docs/orders.md."""
+    """docs/synchronisation.md."""
     kernels = sum(bool(row.edits[0].place.file) for row in rows)
     lines = [
-        "# Planted races and hangs",
+        "# Synchronisation mutants: planted races and hangs",
         "",
         "Generated from the kernels' mutants and `conformance/mutants/synchronisation/` by `python -m "
         "tileproof.conformance.mutants.synchronisation.catalogue`. Edit "
-        "those, not this page. `tileproof orders` plants every row, runs it with race checking and prints "
-        "what was found; it fails when a row is missed or found under another name.",
+        "those, not this page. `tileproof synchronisation` plants every row, runs it with race checking and "
+        "prints what was found; it fails when a row is missed or found under another name.",
         "",
         f"{len(rows)} defects: {kernels} in the kernels (their source, or their PTX at a source line), "
         f"{len(rows) - kernels} in small programs. Each program is also run as it should be, and must then "
@@ -131,12 +131,12 @@ def page(rows: Sequence[Mutant]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the page, or with --check return 1 when the one on disk is stale."""
     # With `python -m` this module runs under another name than the rows import it by.
-    from tileproof.conformance.mutants.synchronisation import catalogue as orders
+    from tileproof.conformance.mutants.synchronisation import catalogue
 
     return write_or_check(
         "tileproof.conformance.mutants.synchronisation.catalogue",
         PAGE,
-        lambda: orders.page(tuple(orders.catalogue().values())),
+        lambda: catalogue.page(tuple(catalogue.catalogue().values())),
         arguments,
     )
 

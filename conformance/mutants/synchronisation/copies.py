@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - rows and the texts that they are anchored on are kept whole
-"""Planted orders in small programs: copies into and out of shared memory, and their rings."""
+"""Synchronisation mutants in small programs: copies into and out of shared memory, and their rings."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - rows and the texts that they are anchored on are kept whole
-"""Planted orders in small programs: memory of threads, CTAs and clusters."""
+"""Synchronisation mutants in small programs: memory of threads, CTAs and clusters."""
 
 from __future__ import annotations
 

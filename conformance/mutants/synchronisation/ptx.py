@@ -1,4 +1,4 @@
-"""Small PTX programs for the planted orders: a text with named barriers and tiles, and its launch."""
+"""Small PTX programs for synchronisation mutants: a text with named barriers and tiles, and its launch."""
 
 from __future__ import annotations
 

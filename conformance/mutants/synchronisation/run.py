@@ -1,4 +1,4 @@
-"""Plants a row of the orders catalogue, runs it with race checking, and judges what is said."""
+"""Plants a synchronisation mutant, runs it with race checking, and judges what is said."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - rows and the texts that they are anchored on are kept whole
-"""Planted orders in small programs: tensor memory, the tensor core, their fences and commits."""
+"""Synchronisation mutants in small programs: tensor memory, the tensor core, their fences and commits."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import posixpath
 from dataclasses import replace
 
 from tileproof.kernels.edit import ANY, Edit, InStage, Mutant, Place
-from tileproof.kernels.sm100.head128 import mutants_order
+from tileproof.kernels.sm100.head128 import mutants_synchronisation
 
 KERNEL = "head128"
 FOLDER = "sm100/head128"
@@ -441,7 +441,7 @@ _DKV = (
 )
 
 VALUES: tuple[Mutant, ...] = (*_INDICES, *_SCORES, *_DS, *_DQ, *_DKV)
-MUTANTS: tuple[Mutant, ...] = (*VALUES, *mutants_order.MUTANTS)
+MUTANTS: tuple[Mutant, ...] = (*VALUES, *mutants_synchronisation.MUTANTS)
 HEAD64: tuple[Mutant, ...] = tuple(
     replace(one, id=one.id.replace("h128-", "h64-"), target="head64") for one in VALUES
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tileproof.kernels.edit import Edit, InStage, Mutant, Place
-from tileproof.kernels.sm100.head128_part0 import mutants_order
+from tileproof.kernels.sm100.head128_part0 import mutants_synchronisation
 
 KERNEL = "head128-part0"
 SOURCE = "sm100/head128_part0/kernel.cuh"
@@ -258,4 +258,4 @@ VALUES: tuple[Mutant, ...] = (
     ),
 )
 
-MUTANTS: tuple[Mutant, ...] = (*VALUES, *mutants_order.MUTANTS)
+MUTANTS: tuple[Mutant, ...] = (*VALUES, *mutants_synchronisation.MUTANTS)

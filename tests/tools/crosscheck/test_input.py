@@ -127,7 +127,7 @@ def test_every_wait_of_a_kernel_is_respelled_and_it_computes_the_same(name: str)
 
 def test_sentryward_takes_indices_that_are_no_key() -> None:
     """-1 and a length decide branches as they do on the machine: what it lacks are instructions."""
-    pytest.importorskip("sentryward", reason="sentryward, the extra `prove`, is not installed")
+    pytest.importorskip("sentryward", reason="sentryward, the extra `crosscheck`, is not installed")
     found = kernel("head128")
     case = Case(512, blocks=1, tokens=(Indices("identity", holes=((3, -1), (9, 2**31 - 1))),), lengths=(40,))
     opinion = second_opinion(found.launch(case.inputs(), found.build(found.variant(d_qk=512))))

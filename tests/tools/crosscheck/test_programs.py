@@ -1,4 +1,4 @@
-"""What the emulator and sentryward each say of the small programs; docs/prove.md is measured the same way."""
+"""What the emulator and sentryward say of the small programs; docs/crosscheck.md is measured likewise."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 from tileproof.kernels.launch import Launch
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.tools.crosscheck import table as prove_table
+from tileproof.tools.crosscheck import table
 from tileproof.tools.crosscheck.opinion import Opinion, second_opinion
 from tileproof.tools.crosscheck.ours import first_opinion
 from tileproof.tools.crosscheck.programs import PROGRAMS, KnownProgram, launch_of, programs
 
 INSTALLED = importlib.util.find_spec("sentryward") is not None
-needs_sentryward = pytest.mark.skipif(not INSTALLED, reason="sentryward, the extra `prove`, is not installed")
+needs_sentryward = pytest.mark.skipif(
+    not INSTALLED, reason="sentryward, the extra `crosscheck`, is not installed"
+)
 
 # The emulator's code for each wrong program; a note where it finds no error. "" is a miss.
 OURS = {
@@ -97,7 +99,7 @@ def said(opinion: Opinion) -> str:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_emulator(name: str) -> None:
     program = programs()[name]
-    opinion = first_opinion(launch_of(program), None, prove_table.RANDOM)
+    opinion = first_opinion(launch_of(program), None, table.RANDOM)
     expected = OURS[name] if program.wrong else ""
     if not expected or expected.startswith(("note: ", "warning: ")):
         assert opinion.verdict == "fine", opinion.lines
@@ -124,7 +126,7 @@ def test_every_wrong_program_has_an_answer_of_both() -> None:
 
 
 def test_a_race_names_both_accesses_and_a_deadlock_its_wait() -> None:
-    pytest.importorskip("sentryward", reason="the extra `prove` is not installed")
+    pytest.importorskip("sentryward", reason="the extra `crosscheck` is not installed")
     race = second_opinion(launch_of(programs()["mma-wait-ld"]))
     assert any("write by tcgen05.mma" in line and "read by tcgen05.ld" in line for line in race.lines)
     stuck = second_opinion(launch_of(programs()["missing-arrive"]))
@@ -146,34 +148,32 @@ def test_an_instruction_that_the_emulator_refuses_is_no_opinion() -> None:
 
 @needs_sentryward
 def test_the_page_says_what_is_measured() -> None:
-    page = prove_table.PAGE.read_text(encoding="utf-8")
-    rows = [prove_table.row(name) for name in NAMES]
-    new = prove_table.tables(rows, [], prove_table.date.today())  # type: ignore[attr-defined]
-    tables = prove_table.fixed(new.partition("\n### The kernels")[0])
-    old = prove_table.fixed(prove_table.parts(prove_table.PAGE)[1])
-    assert old.startswith(tables), "run python -m tileproof.tools.crosscheck.table"
-    assert page.index(prove_table.BEGIN) < page.index(prove_table.END)
+    page = table.PAGE.read_text(encoding="utf-8")
+    rows = [table.row(name) for name in NAMES]
+    new = table.tables(rows, [], table.date.today())  # type: ignore[attr-defined]
+    made = table.fixed(new.partition("\n### The kernels")[0])
+    old = table.fixed(table.parts(table.PAGE)[1])
+    assert old.startswith(made), "run python -m tileproof.tools.crosscheck.table"
+    assert page.index(table.BEGIN) < page.index(table.END)
 
 
 @needs_sentryward
 def test_a_stale_table_is_noticed(tmp_path, monkeypatch, capsys) -> None:
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{prove_table.BEGIN}\n{prove_table.END}\nafter\n")
-    monkeypatch.setattr(
-        prove_table, "PROGRAMS", tuple(programs()[name] for name in ("pipeline", "mma-wait-ld"))
-    )
-    monkeypatch.setattr(prove_table, "kernel_rows", lambda: iter(()))
+    page.write_text(f"before\n{table.BEGIN}\n{table.END}\nafter\n")
+    monkeypatch.setattr(table, "PROGRAMS", tuple(programs()[name] for name in ("pipeline", "mma-wait-ld")))
+    monkeypatch.setattr(table, "kernel_rows", lambda: iter(()))
     arguments = ["--output", str(page)]
-    assert prove_table.main([*arguments, "--check"]) == 1
-    assert prove_table.main(arguments) == 0 and prove_table.main([*arguments, "--check"]) == 0
+    assert table.main([*arguments, "--check"]) == 1
+    assert table.main(arguments) == 0 and table.main([*arguments, "--check"]) == 0
     text = page.read_text()
     assert text.startswith("before\n") and text.endswith("after\n") and "`mma-wait-ld`" in text
     page.write_text(text.replace("potential_race", "race_free"))
-    assert prove_table.main([*arguments, "--check"]) == 1
+    assert table.main([*arguments, "--check"]) == 1
     assert "stale" in capsys.readouterr().err
     page.write_text("no marks")
     with pytest.raises(TileproofError, match="no place for the tables"):
-        prove_table.main(arguments)
+        table.main(arguments)
 
 
 def test_launches_are_of_one_cluster_and_small() -> None:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from tileproof.conformance.cli import app as cli
-from tileproof.conformance.cli.prove import conclusion
+from tileproof.conformance.cli.crosscheck import conclusion
 from tileproof.kernels.registry import kernel
 from tileproof.spec.problems.sparse_mla_bwd.case import one_token
-from tileproof.tools.crosscheck import opinion as prove
+from tileproof.tools.crosscheck import opinion
 from tileproof.tools.crosscheck.opinion import Budget, Ended, Opinion, judged, run_limited, second_opinion
 from tileproof.tools.crosscheck.programs import launch_of, programs
 
@@ -117,7 +117,7 @@ class TestWithSentryward:
 
     @pytest.fixture(autouse=True)
     def installed(self) -> None:
-        pytest.importorskip("sentryward", reason="sentryward, the extra `prove`, is not installed")
+        pytest.importorskip("sentryward", reason="sentryward, the extra `crosscheck`, is not installed")
 
     def test_too_little_time_is_no_opinion(self) -> None:
         found = kernel("head128")
@@ -197,17 +197,17 @@ def words_of(says: str) -> int:
 
 def run(capfd: Any, words: list[str]) -> tuple[Any, str, str]:
     with pytest.raises(SystemExit) as left:
-        cli.main(["prove", *words])
+        cli.main(["crosscheck", *words])
     out, err = capfd.readouterr()
     return left.value.code, out, err
 
 
 def test_without_sentryward_it_says_what_to_install(capfd: Any, monkeypatch: Any) -> None:
     def none(name: str) -> str:
-        raise prove.PackageNotFoundError(name)  # type: ignore[attr-defined]
+        raise opinion.PackageNotFoundError(name)  # type: ignore[attr-defined]
 
-    monkeypatch.setattr(prove, "version", none)
+    monkeypatch.setattr(opinion, "version", none)
     code, out, err = run(capfd, ["pipeline"])
     assert code == 2 and not out and "pip install sentryward==" in err
-    with pytest.raises(prove.TileproofError, match="not installed"):  # type: ignore[attr-defined]
+    with pytest.raises(opinion.TileproofError, match="not installed"):  # type: ignore[attr-defined]
         second_opinion(launch_of(programs()["pipeline"]))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tileproof.conformance.mutants.synchronisation import catalogue as orders
+from tileproof.conformance.mutants.synchronisation import catalogue
 from tileproof.conformance.mutants.synchronisation import run as orders_run
 from tileproof.conformance.mutants.synchronisation.catalogue import CLASSES
 from tileproof.conformance.mutants.synchronisation.ptx import text
@@ -17,7 +17,7 @@ from tileproof.kernels.edit import Edit, Mutant, Place, Reported, Sizes
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError
 
-ROWS = orders.catalogue()
+ROWS = catalogue.catalogue()
 # More schedules than a row is judged under: a right program must be clean under each.
 CLEAN = (
     *SCHEDULES,
@@ -56,7 +56,7 @@ def test_kernel_is_clean(name: str, sizes: Sizes) -> None:
 
 
 def test_each_class_is_planted_at_least_twice() -> None:
-    counts = orders.per_class(tuple(ROWS.values()))
+    counts = catalogue.per_class(tuple(ROWS.values()))
     assert set(counts) == set(CLASSES) and min(counts.values()) >= 2, counts
     assert {name for row in ROWS.values() for name in row.classes} <= set(CLASSES)
     assert len(ROWS) >= 45

@@ -1,4 +1,4 @@
-"""`tileproof prove`: the emulator's verdict on one cluster, and sentryward's beside it."""
+"""`tileproof crosscheck`: the emulator's verdict on one cluster, and sentryward's beside it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ VERDICTS = {PASS: "pass", DEFECT: "defect", COULD_NOT_CHECK: "could not check"}
     "--memory", default=8192, show_default=True, type=click.IntRange(64), help="MiB for sentryward."
 )
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
-def prove(
+def crosscheck(
     kernel: str,
     variant: str | None,
     blocks: int,
@@ -50,8 +50,8 @@ def prove(
 ) -> int:
     """Ask sentryward, a static verifier, about one cluster of KERNEL, and the emulator about the same.
 
-    KERNEL is a kernel (`tileproof kernels`) or a small program of docs/prove.md. Exit code 0: the emulator
-    finds no error, and sentryward proves the launch or has no opinion. 1: one of them finds an error.
+    KERNEL is a kernel (`tileproof kernels`) or a small program of docs/crosscheck.md. Exit code 0: the
+    emulator finds no error, and sentryward proves the launch or has no opinion. 1: one of them finds one.
     """
     from tileproof.tools.crosscheck.opinion import Budget, second_opinion, sentryward_version
     from tileproof.tools.crosscheck.ours import first_opinion
@@ -121,7 +121,7 @@ def _kernel_launch(
         raise TileproofError(
             "there is no such kernel or program",
             where=kernel,
-            expected=", ".join(sorted(kernels())) + ", or a program of docs/prove.md",
+            expected=", ".join(sorted(kernels())) + ", or a program of docs/crosscheck.md",
         )
     found = find_kernel(kernel)
     given = None if case_json is None else from_json(found.variants[0].problem, case_json)
@@ -132,7 +132,7 @@ def _kernel_launch(
     groups = len(problem.groups(inputs, tiling_of(plan)))
     if groups != 1:
         raise TileproofError(
-            "prove looks at one cluster at a time",
+            "crosscheck looks at one cluster at a time",
             where="--case",
             expected=f"one {problem.unit}",
             found=f"{groups} {problem.unit}s",

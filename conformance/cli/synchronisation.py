@@ -1,4 +1,4 @@
-"""`tileproof orders`: plants races and hangs, and prints what was found and named."""
+"""`tileproof synchronisation`: plants races and hangs, and prints what was found and named."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MISSED = 1
 @click.command()
 @click.option("--only", metavar="ID", multiple=True, help="Only this row, or the rows of this corpus id.")
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
-def orders(only: tuple[str, ...], as_json: bool) -> int:
+def synchronisation(only: tuple[str, ...], as_json: bool) -> int:
     """Plant races and hangs one by one and print what the emulator finds; exit 1 when one is missed or
     misnamed.
     """
@@ -31,7 +31,7 @@ def orders(only: tuple[str, ...], as_json: bool) -> int:
             where="--only",
             expected=", ".join(known),
             found=", ".join(only),
-            do="list them with `tileproof orders`, or see docs/orders.md",
+            do="list them with `tileproof synchronisation`, or see docs/synchronisation.md",
         )
     table: list[dict[str, Any]] = []
     wrong = []
@@ -62,7 +62,7 @@ def orders(only: tuple[str, ...], as_json: bool) -> int:
     if as_json:
         print(json.dumps({"verdict": "missed" if wrong else "pass", "rows": table}, indent=1))
     else:
-        text.print_rows("Planted races and hangs", [_cells(row) for row in table], False)
+        text.print_rows("Synchronisation mutants", [_cells(row) for row in table], False)
         click.echo(f"{len(rows) - len(wrong)} of {len(rows)} found and named")
     for line in wrong:
         click.echo(line, err=True)

@@ -20,7 +20,8 @@ ALLOWED = {
 # Each room of conformance/: what it may import of the project beside itself and the spec.
 ROOMS = {
     "problems": (),
-    "drivers": ("kernels", "emulator"),
+    "launches": ("kernels", "emulator"),
+    "drivers": ("conformance.launches", "kernels", "emulator"),
     "observe": ("conformance.drivers.capture", "reference"),
     "judge": (
         "conformance.drivers.capture",

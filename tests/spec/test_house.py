@@ -227,6 +227,7 @@ def too_long(text: str) -> list[int]:
 TABLES = (
     "conformance/verdict/",
     "conformance/gate/",
+    "conformance/launches/",
     "docs/evidence/",
     "tests/spec/data/",
     "tests/tools/operand_constraints/data/",

@@ -39,16 +39,16 @@ def as_row(verdict: RunVerdict) -> dict[str, Any]:
     }
 
 
-def measure(subject: KernelUnderTest, trials: list[Any], rounds: int) -> tuple[list[float], list[Any]]:
-    """CPU seconds of each trial, and what it showed."""
-    run_case(subject, *trials[0], explain=False)  # parses, decodes and builds
+def measure(under_test: KernelUnderTest, runs: list[Any], rounds: int) -> tuple[list[float], list[Any]]:
+    """CPU seconds of each run, and what it showed."""
+    run_case(under_test, *runs[0], explain=False)  # parses, decodes and builds
     best, rows = [], []
-    for case, schedule in trials:
+    for case, schedule in runs:
         took = []
         for _ in range(rounds):
             start = time.process_time()
             again = every_fourth(case, schedule)
-            verdict = run_case(subject, case, schedule, explain=False, again=again)
+            verdict = run_case(under_test, case, schedule, explain=False, again=again)
             took.append(time.process_time() - start)
         best.append(min(took))
         rows.append({"case": case.as_json(), "policy": schedule.policy, **as_row(verdict)})
@@ -69,15 +69,15 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true")
     args = parser.parse_args()
     found = kernel(args.kernel)
-    subject = on_emulator(found, found.variants[0])
-    trials = engine.drawn(subject.plan(), "all", args.seed, args.examples)
+    under_test = on_emulator(found, found.variants[0])
+    runs = engine.drawn(under_test.plan(), "all", args.seed, args.examples)
     profile = cProfile.Profile(time.process_time)
     if args.profile:
-        run_case(subject, *trials[0], explain=False)
+        run_case(under_test, *runs[0], explain=False)
         profile.enable()
-    best, rows = measure(subject, trials, args.rounds)
+    best, rows = measure(under_test, runs, args.rounds)
     profile.disable()
-    print(f"{subject.title()}: {sum(best) / len(best):.4f} s of CPU per example, {len(best)} examples")
+    print(f"{under_test.title()}: {sum(best) / len(best):.4f} s of CPU per example, {len(best)} examples")
     if args.profile:
         pstats.Stats(profile).sort_stats("cumtime").print_stats(45)
     if args.write:

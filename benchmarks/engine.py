@@ -16,7 +16,7 @@ import time
 import ml_dtypes
 import numpy as np
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.drivers.capture import Schedule
+from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.kernels.registry import kernel, kernels
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem
 
@@ -46,11 +46,11 @@ def measure(name: str, d_qk: int, topk: int, mma: str, runs: int) -> dict[str, f
     counters: dict[str, int] = {}
     for run in range(runs + 1):
         start = time.perf_counter()
-        observed = emulator.run(launch, plan, schedule=Schedule("early"), taps=False, mma=mma)  # type: ignore[arg-type]
+        run_result = emulator.run(launch, plan, schedule=RunSchedule("early"), taps=False, mma=mma)  # type: ignore[arg-type]
         took = time.perf_counter() - start
         if run:  # the first run parses and decodes the PTX
             seconds.append(took)
-        counters = dict(observed.counters)
+        counters = dict(run_result.counters)
     median = statistics.median(seconds)
     return {
         "seconds": median,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tileproof.conformance.drivers import driver as drivers
-from tileproof.conformance.observe.captures import captured
+from tileproof.conformance.observe.capture import captured
 from tileproof.spec.plan import KernelPlan, OutputObservation
 
 
@@ -12,11 +12,11 @@ def not_judged(plan: KernelPlan, driver: drivers.Driver, probe: bool) -> tuple[s
     can = driver.capabilities
     inside = {at.stage for at in captured(plan)}
     # A plan that observes nothing inside a launch loses nothing with the captures.
-    words = drivers.not_judged(can if inside else can | {"captures"})
+    words = drivers.not_judged(can if inside else can | {"capture"})
     if not probe:
         words += ("the probe build, which the kernel has not",)
     shown = {at.stage for at in plan.observations if isinstance(at, OutputObservation)}
-    shown |= inside if "captures" in can else set()
+    shown |= inside if "capture" in can else set()
     shown |= {at.stage for at in plan.probes} if probe else set()
     hidden = [name for name in plan.stages if name not in shown]
     if hidden:

@@ -14,8 +14,8 @@ from typing import Any, Literal
 from hypothesis import strategies as st
 from tileproof.conformance.check.left_out import not_judged
 from tileproof.conformance.check.run import KernelUnderTest, RunVerdict, every_fourth, run_case
-from tileproof.conformance.check.trials import Trial, verdicts
-from tileproof.conformance.drivers.capture import SEEDED, Policy, Schedule
+from tileproof.conformance.check.runs import Run, verdicts
+from tileproof.conformance.drivers.result import SEEDED, Policy, RunSchedule
 from tileproof.conformance.judge.compare import StageScore
 from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.problems import draws
@@ -31,7 +31,7 @@ SHRINK_SECONDS = 60.0
 WAITING = 10.0  # times as long by the clock: a card's process waits and takes no CPU time
 
 Progress = Callable[[int, bool], None]
-Seen = dict[Trial, list[Finding]]  # what was wrong with a failing trial, without its causes
+Seen = dict[Run, list[Finding]]  # what was wrong with a failing run, without its causes
 
 
 class DefectFound(Exception):
@@ -61,7 +61,7 @@ class Failure:
     """The smallest failing example: its case and schedule, and all that is wrong with it."""
 
     case: AnyCase
-    schedule: Schedule
+    schedule: RunSchedule
     findings: list[Finding]
     repeated: bool = True  # whether it failed again when it ran for the report
 
@@ -82,13 +82,13 @@ class Report:
     failure: Failure | None = None
     driver: str = ""
     not_judged: tuple[str, ...] = ()  # what the driver or the kernel does not show, in words
-    chosen_schedules: bool = True  # whether the driver takes the schedule of a trial
+    chosen_schedules: bool = True  # whether the driver takes the schedule of a run
     interrupted: bool = False  # before all examples had run, or while a failing one was made smaller
-    schedules: list[Schedule] = field(default_factory=list)  # of the trials counted
+    schedules: list[RunSchedule] = field(default_factory=list)  # of the runs counted
     executed: bytes = b""  # what ran of the production build (tileproof.emulator.coverage)
 
-    def count(self, verdict: RunVerdict, schedule: Schedule) -> None:
-        """Adds one trial."""
+    def count(self, verdict: RunVerdict, schedule: RunSchedule) -> None:
+        """Adds one run."""
         self.examples += 1
         self.schedules.append(schedule)
         self.executed = together(one for one in (self.executed, verdict.executed) if one)
@@ -100,41 +100,41 @@ class Report:
             self.remarks[code] = self.remarks.get(code, 0) + number
 
 
-def _report(subject: KernelUnderTest) -> Report:
-    plan = subject.plan()
+def _report(under_test: KernelUnderTest) -> Report:
+    plan = under_test.plan()
     return Report(
         plan.name,
-        subject.variant,
-        subject.title(),
-        driver=subject.driver.name,
-        not_judged=not_judged(plan, subject.driver, subject.probe is not None),
-        chosen_schedules="schedules" in subject.driver.capabilities,
+        under_test.variant,
+        under_test.title(),
+        driver=under_test.driver.name,
+        not_judged=not_judged(plan, under_test.driver, under_test.probe is not None),
+        chosen_schedules="schedules" in under_test.driver.capabilities,
     )
 
 
-def schedules(policy: PolicyChoice) -> st.SearchStrategy[Schedule]:
+def schedules(policy: PolicyChoice) -> st.SearchStrategy[RunSchedule]:
     """Schedules of one policy, or of all; shrinks towards "early" and seed 0."""
     seeds = st.integers(0, 2**16 - 1)
 
-    def of(one: Policy) -> st.SearchStrategy[Schedule]:
-        return seeds.map(lambda seed: Schedule(one, seed)) if one in SEEDED else st.just(Schedule(one))
+    def of(one: Policy) -> st.SearchStrategy[RunSchedule]:
+        return seeds.map(lambda seed: RunSchedule(one, seed)) if one in SEEDED else st.just(RunSchedule(one))
 
     return st.one_of(*map(of, POLICIES)) if policy == "all" else of(policy)
 
 
-def edge_trials(plan: KernelPlan, policy: PolicyChoice, seed: int) -> list[Trial]:
+def edge_runs(plan: KernelPlan, policy: PolicyChoice, seed: int) -> list[Run]:
     """The edges under one policy, or each under its own ones."""
     return [
-        (edge.case, Schedule(one, seed if one in SEEDED else 0))
+        (edge.case, RunSchedule(one, seed if one in SEEDED else 0))
         for edge in edges(plan).values()
         for one in POLICIES
         if (one in edge.policies if policy == "all" else one == policy)
     ]
 
 
-def drawn(plan: KernelPlan, policy: PolicyChoice, seed: int, examples: int) -> list[Trial]:
-    """The trials that Hypothesis draws when none fails, in its order."""
-    found: list[Trial] = []
+def drawn(plan: KernelPlan, policy: PolicyChoice, seed: int, examples: int) -> list[Run]:
+    """The runs that Hypothesis draws when none fails, in its order."""
+    found: list[Run] = []
     _draw(plan, policy, seed, examples, lambda case, schedule: found.append((case, schedule)))
     return found
 
@@ -144,13 +144,13 @@ def _draw(
     policy: PolicyChoice,
     seed: int,
     examples: int,
-    trial: Callable[[AnyCase, Schedule], None],
+    run: Callable[[AnyCase, RunSchedule], None],
 ) -> None:
-    draws.run(trial, generated(plan), schedules(policy), examples=examples, seed=seed)
+    draws.run(run, generated(plan), schedules(policy), examples=examples, seed=seed)
 
 
 def check(
-    subject: KernelUnderTest,
+    under_test: KernelUnderTest,
     *,
     examples: int,
     seed: int,
@@ -160,7 +160,7 @@ def check(
     jobs: int = 1,
     with_edges: bool = True,
 ) -> Report:
-    """Runs the edges and `examples` generated trials on `jobs` processes, stopping at the first defect and
+    """Runs the edges and `examples` generated runs on `jobs` processes, stopping at the first defect and
     shrinking it; the result does not depend on `jobs`.
 
     Shrinking ends after `shrink_seconds` of this process's CPU time, so that a busy machine shrinks as far,
@@ -168,33 +168,33 @@ def check(
     reported. `KeyboardInterrupt` or `Stopped` end the check, and the report says what is known. A
     TileproofError of the build, the emulator or the inputs passes through: then nothing could be checked.
     """
-    plan, report = subject.plan(), _report(subject)
+    plan, report = under_test.plan(), _report(under_test)
     if not report.chosen_schedules:
-        policy = "early"  # one trial per case: the driver takes no schedule
+        policy = "early"  # one run per case: the driver takes no schedule
     began = time.monotonic()
-    smallest: list[Trial] = []
+    smallest: list[Run] = []
     seen: Seen = {}
 
     def tell() -> None:
         progress(report.examples, True)
 
     try:
-        fixed = edge_trials(plan, policy, seed) if with_edges else []
-        trials = fixed + drawn(plan, policy, seed, examples)
-        number = _first_failing(subject, trials, len(fixed), report, progress, jobs, seen)
+        fixed = edge_runs(plan, policy, seed) if with_edges else []
+        runs = fixed + drawn(plan, policy, seed, examples)
+        number = _first_failing(under_test, runs, len(fixed), report, progress, jobs, seen)
         if number is not None:
-            smallest.append(trials[number])
+            smallest.append(runs[number])
             deadline = _Deadline(shrink_seconds)
             if number < len(fixed):
-                _shrink_edge(subject, smallest, seen, deadline, tell)
+                _shrink_edge(under_test, smallest, seen, deadline, tell)
             else:
-                passed = set(trials[len(fixed) : number])
+                passed = set(runs[len(fixed) : number])
                 budget = (policy, seed, examples)
-                _shrink_drawn(subject, budget, passed, smallest, seen, deadline, tell)
+                _shrink_drawn(under_test, budget, passed, smallest, seen, deadline, tell)
     except (KeyboardInterrupt, Stopped):
         report.interrupted = True
     if smallest:
-        explained = run_case(subject, *smallest[-1]).findings
+        explained = run_case(under_test, *smallest[-1]).findings
         # What depends on an order that nobody chose may be gone: then what was seen is told.
         report.failure = Failure(*smallest[-1], explained or seen[smallest[-1]], bool(explained))
     report.seconds = time.monotonic() - began
@@ -202,68 +202,68 @@ def check(
 
 
 def _first_failing(
-    subject: KernelUnderTest,
-    trials: list[Trial],
+    under_test: KernelUnderTest,
+    runs: list[Run],
     edges: int,
     report: Report,
     progress: Progress,
     jobs: int,
     seen: Seen,
 ) -> int | None:
-    """The number of the first trial with a finding; counts every trial up to it, and fills `seen`. All of the
-    first `edges` trials and every fourth of the others are launched again under another schedule.
+    """The number of the first run with a finding; counts every run up to it, and fills `seen`. All of the
+    first `edges` runs and every fourth of the others are launched again under another schedule.
     """
 
     def again(number: int) -> bool:
-        return number < edges or every_fourth(*trials[number])
+        return number < edges or every_fourth(*runs[number])
 
-    for number, verdict in enumerate(verdicts(subject, trials, jobs, again)):
-        report.count(verdict, trials[number][1])
+    for number, verdict in enumerate(verdicts(under_test, runs, jobs, again)):
+        report.count(verdict, runs[number][1])
         progress(report.examples, False)
         if verdict.findings:
-            seen[trials[number]] = verdict.findings
+            seen[runs[number]] = verdict.findings
             return number
     return None
 
 
 def _shrink_edge(
-    subject: KernelUnderTest,
-    smallest: list[Trial],
+    under_test: KernelUnderTest,
+    smallest: list[Run],
     seen: Seen,
     deadline: _Deadline,
     progress: Callable[[], None],
 ) -> None:
-    """Appends ever simpler failing trials to `smallest`, and their findings to `seen`."""
+    """Appends ever simpler failing runs to `smallest`, and their findings to `seen`."""
     shrinking = True
     while shrinking:
         shrinking = False
         case, schedule = smallest[-1]
-        early = [(case, Schedule("early"))] if schedule.policy != "early" else []
-        for trial in [*early, *((one, schedule) for one in smaller(subject.plan(), case))]:
+        early = [(case, RunSchedule("early"))] if schedule.policy != "early" else []
+        for run in [*early, *((one, schedule) for one in smaller(under_test.plan(), case))]:
             if deadline.past():
                 return
             progress()
-            if wrong := run_case(subject, *trial, explain=False).findings:
-                smallest.append(trial)
-                seen[trial] = wrong
+            if wrong := run_case(under_test, *run, explain=False).findings:
+                smallest.append(run)
+                seen[run] = wrong
                 shrinking = True
                 break
 
 
 def _shrink_drawn(
-    subject: KernelUnderTest,
+    under_test: KernelUnderTest,
     budget: tuple[PolicyChoice, int, int],
-    passed: set[Trial],
-    smallest: list[Trial],
+    passed: set[Run],
+    smallest: list[Run],
     seen: Seen,
     deadline: _Deadline,
     progress: Callable[[], None],
 ) -> None:
-    """Draws up to the failing trial, which Hypothesis then shrinks; appends to `smallest` and `seen`."""
+    """Draws up to the failing run, which Hypothesis then shrinks; appends to `smallest` and `seen`."""
     failing = {smallest[-1]}
-    plan = subject.plan()
+    plan = under_test.plan()
 
-    def trial(case: AnyCase, schedule: Schedule) -> None:
+    def run(case: AnyCase, schedule: RunSchedule) -> None:
         key = (case, schedule)
         if key in passed:
             return
@@ -273,7 +273,7 @@ def _shrink_drawn(
             progress()
             try:
                 # Shrinking asks only whether a case fails: what caused it is told of the last one.
-                wrong = run_case(subject, case, schedule, explain=False).findings
+                wrong = run_case(under_test, case, schedule, explain=False).findings
             except Exception as error:
                 raise _Abort from error
             if not wrong:
@@ -287,7 +287,7 @@ def _shrink_drawn(
 
     policy, seed, examples = budget
     try:
-        _draw(plan, policy, seed, examples, trial)
+        _draw(plan, policy, seed, examples, run)
     except _Abort as abort:
         assert abort.__cause__ is not None
         raise abort.__cause__ from None
@@ -295,11 +295,11 @@ def _shrink_drawn(
         pass
 
 
-def replay(subject: KernelUnderTest, case: AnyCase, schedule: Schedule) -> Report:
-    """The report of one given trial."""
-    report = _report(subject)
+def replay(under_test: KernelUnderTest, case: AnyCase, schedule: RunSchedule) -> Report:
+    """The report of one given run."""
+    report = _report(under_test)
     began = time.monotonic()
-    verdict = run_case(subject, case, schedule)
+    verdict = run_case(under_test, case, schedule)
     report.count(verdict, schedule)
     if verdict.findings:
         report.failure = Failure(case, schedule, verdict.findings)

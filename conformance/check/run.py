@@ -1,4 +1,4 @@
-"""One trial: a case, run on both builds of a kernel, and everything that is wrong with what they did."""
+"""One run: a case, run on both builds of a kernel, and everything that is wrong with what they did."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 from tileproof.conformance.diagnose.cause import diagnose
-from tileproof.conformance.drivers.capture import Output, RunResult, Schedule
 from tileproof.conformance.drivers.driver import ALL, Capabilities, Driver
+from tileproof.conformance.drivers.result import Output, RunResult, RunSchedule
 from tileproof.conformance.judge import rows
 from tileproof.conformance.judge.compare import Comparison, Divergence, StageScore, compare, index, order
 from tileproof.conformance.judge.endtoend import EndToEnd
@@ -68,7 +68,7 @@ class KernelUnderTest:
 
 @dataclass
 class RunVerdict:
-    """What one trial showed. `findings` come in order: the first diverging stage first.
+    """What one run showed. `findings` come in order: the first diverging stage first.
 
     `again`: the production build was launched again. `unrepeated`: nothing is wrong but that another schedule
     gives other outputs. `executed`: what ran of the production build (`tileproof.emulator.coverage`), empty
@@ -84,7 +84,7 @@ class RunVerdict:
     executed: bytes = b""
 
 
-def every_fourth(case: AnyCase, schedule: Schedule) -> bool:
+def every_fourth(case: AnyCase, schedule: RunSchedule) -> bool:
     """The rule by which an example that is drawn is launched again under another schedule: by its own text,
     so that it depends neither on the others nor on the process that runs it.
     """
@@ -92,9 +92,9 @@ def every_fourth(case: AnyCase, schedule: Schedule) -> bool:
 
 
 def run_case(
-    subject: KernelUnderTest,
+    under_test: KernelUnderTest,
     case: AnyCase,
-    schedule: Schedule,
+    schedule: RunSchedule,
     *,
     explain: bool = True,
     again: bool = True,
@@ -106,21 +106,21 @@ def run_case(
     `explain` false leaves the causes of wrong values out.
     """
     inputs = case.inputs()
-    plan, probe = subject.plan(), subject.probe
-    can = subject.driver.capabilities
+    plan, probe = under_test.plan(), under_test.probe
+    can = under_test.driver.capabilities
 
-    def launch(built: Built, is_probe: bool, when: Schedule, taps: bool) -> RunResult:
-        described = subject.kernel.launch(inputs, built, is_probe)
+    def launch(built: Built, is_probe: bool, when: RunSchedule, taps: bool) -> RunResult:
+        described = under_test.kernel.launch(inputs, built, is_probe)
         plant_canaries(plan, inputs, described)
-        return subject.driver.run(described, plan, when, taps)
+        return under_test.driver.run(described, plan, when, taps)
 
-    def under(when: Schedule, repeat: Callable[[], RunResult] | None = None) -> RunVerdict:
+    def under(when: RunSchedule, repeat: Callable[[], RunResult] | None = None) -> RunVerdict:
         return judge(
             plan,
             inputs,
-            launch(subject.production, False, when, True),
+            launch(under_test.production, False, when, True),
             None if probe is None else lambda: launch(probe(), True, when, False),
-            subject.stages,
+            under_test.stages,
             coded=case.values == "coordinates",
             again=repeat,
             explain=explain,
@@ -128,9 +128,9 @@ def run_case(
         )
 
     if "schedules" not in can:  # the same launch again, in whatever order comes this time
-        return under(schedule, lambda: launch(subject.production, False, schedule, False))
-    other = Schedule("early" if schedule.policy == "late" else "late", schedule.seed)
-    verdict = under(schedule, (lambda: launch(subject.production, False, other, False)) if again else None)
+        return under(schedule, lambda: launch(under_test.production, False, schedule, False))
+    other = RunSchedule("early" if schedule.policy == "late" else "late", schedule.seed)
+    verdict = under(schedule, (lambda: launch(under_test.production, False, other, False)) if again else None)
     if verdict.unrepeated:
         # Where the other schedule went wrong says more than that it did.
         seen = [
@@ -173,11 +173,11 @@ def judge(
     for build in ("production", "probe"):
         if faults or (build == "probe" and probe is None):
             break
-        observed = production if build == "production" or probe is None else (last := probe())
-        observed = observed if marks else _taken_as_written(observed)
-        captures = build == "production" and "captures" in capabilities
+        run_result = production if build == "production" or probe is None else (last := probe())
+        run_result = run_result if marks else _taken_as_written(run_result)
+        captures = build == "production" and "capture" in capabilities
         view = observe(
-            plan, inputs, observed, build, probe=build == "probe", captures=captures, surplus=marks
+            plan, inputs, run_result, build, probe=build == "probe", captures=captures, surplus=marks
         )
         tiles = tuple(tile for tile in view.tiles if tile.stage in wanted)
         views[build] = replace(view, tiles=tiles)
@@ -185,21 +185,21 @@ def judge(
         result = compare(chain, tiles)
         _count(verdict, result.scores)
         faults += _wrong_tiles(chain, result, build, coded, explain)
-        rows_seen = judge_rows(plan, chain, observed, build, explain=explain)
+        rows_seen = judge_rows(plan, chain, run_result, build, explain=explain)
         sums[build] = [one for one in rows_seen if one.at.stage in wanted]
         for one in sums[build]:
             _count(verdict, {rows.SCORE.format(stage=one.at.stage): one.score})
             faults += one.findings
         if build == "production":
-            scores, wrong = whole.judge(plan, observed, build, wanted)
+            scores, wrong = whole.judge(plan, run_result, build, wanted)
             _count(verdict, scores)
             faults += wrong
         faults += [finding for finding in view.findings if finding.stage in wanted]
-        faults += machine_findings(plan, inputs, observed, build)
-        for remark in observed.findings:
+        faults += machine_findings(plan, inputs, run_result, build)
+        for remark in run_result.findings:
             if remark.severity != "error":
                 verdict.remarks[remark.code] = verdict.remarks.get(remark.code, 0) + remark.count
-        for accepted in observed.allowed:
+        for accepted in run_result.allowed:
             name = f"allowed: {accepted.code} at {accepted.source or f'PTX line {accepted.ptx_line}'}"
             verdict.remarks[name] = verdict.remarks.get(name, 0) + accepted.count
     if not faults and probe is not None:
@@ -217,12 +217,12 @@ def judge(
     return verdict
 
 
-def _taken_as_written(observed: RunResult) -> RunResult:
+def _taken_as_written(run_result: RunResult) -> RunResult:
     """The result of a driver that does not say which elements a launch wrote."""
     outputs = {
-        name: Output(one.values, np.ones(one.values.shape, bool)) for name, one in observed.outputs.items()
+        name: Output(one.values, np.ones(one.values.shape, bool)) for name, one in run_result.outputs.items()
     }
-    return replace(observed, outputs=outputs)
+    return replace(run_result, outputs=outputs)
 
 
 def _count(verdict: RunVerdict, scores: Mapping[str, StageScore]) -> None:

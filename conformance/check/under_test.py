@@ -32,9 +32,9 @@ def on_driver(
         return build_planted(kernel, variant, planted, probe)
 
     probe = (lambda: build(True)) if kernel.probe else None
-    subject = KernelUnderTest(kernel, variant, build(False), probe, driver, tuple(stages))
-    subject.plan()
-    return subject
+    under_test = KernelUnderTest(kernel, variant, build(False), probe, driver, tuple(stages))
+    under_test.plan()
+    return under_test
 
 
 def on_emulator(

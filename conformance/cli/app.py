@@ -188,7 +188,7 @@ def check(
     """
     from tileproof.conformance.check import property as engine
     from tileproof.conformance.check.under_test import on_driver
-    from tileproof.conformance.drivers.capture import Schedule
+    from tileproof.conformance.drivers.result import RunSchedule
     from tileproof.conformance.mutants.defects import planted_on, planted_reference
     from tileproof.conformance.problems.generators import from_json
     from tileproof.kernels.registry import kernel as find_kernel
@@ -227,15 +227,15 @@ def check(
     with planted_reference(planted), stoppable(), driving as driver, text.Progress(examples) as progress:
         for one in variants:
             progress.start(f"{found.title(one)}: building")
-            subject = on_driver(found, one, driver, stages=stages, planted=planted)
+            under_test = on_driver(found, one, driver, stages=stages, planted=planted)
             progress.start(found.title(one))
             if case is not None:
-                when = Schedule() if driver_name == CUDA else Schedule(policy, schedule_seed)
-                reports.append(engine.replay(subject, case, when))
+                when = RunSchedule() if driver_name == CUDA else RunSchedule(policy, schedule_seed)
+                reports.append(engine.replay(under_test, case, when))
             else:
                 reports.append(
                     engine.check(
-                        subject,
+                        under_test,
                         examples=examples,
                         seed=number,
                         policy=policy,
@@ -276,7 +276,7 @@ def _seed(text: str) -> int:
 def _replay(kernel: str, report: Any, extra: list[str]) -> str:
     if report.failure is None:
         return ""
-    from tileproof.conformance.drivers.capture import SEEDED
+    from tileproof.conformance.drivers.result import SEEDED
 
     schedule = report.failure.schedule
     words = ["tileproof", "check", kernel, f"--case={report.failure.case.as_json()}"]

@@ -96,19 +96,19 @@ def explore(
 
     with Progress(schedules) as progress:
         progress.start(f"{kernel}: building")
-        subject = _kernel(kernel, variant, blocks, case_json, plant)
+        explored = _kernel(kernel, variant, blocks, case_json, plant)
 
         def show(what: str, done: int, total: int) -> None:
-            progress.start(f"{subject.title}: {what} of {total}")
+            progress.start(f"{explored.title}: {what} of {total}")
             progress.show(done, what == "shrinking")
 
         result = run(
-            subject.launch,
+            explored.launch,
             schedules=[Schedule.parse(_read(one)) for one in given] if given else schedules,
             policies=chosen,
             seed=seed,
-            compare=subject.compare,
-            names=subject.words,
+            compare=explored.compare,
+            names=explored.words,
             processes=processes,
             shrink_seconds=shrink_seconds,
             progress=show,
@@ -117,26 +117,26 @@ def explore(
             seconds_limit=seconds_limit,
         )
         first = _read(given[0]) if given else "early"
-        wrong = subject.launch.wrong_values(Schedule.parse(first))
+        wrong = explored.launch.wrong_values(Schedule.parse(first))
     command = ["tileproof", "explore", kernel, *words]
-    rows = [_row(number, one, subject.names, command, out) for number, one in enumerate(result.defects, 1)]
+    rows = [_row(number, one, explored.names, command, out) for number, one in enumerate(result.defects, 1)]
     rows += [_value_row(one, first, command) for one in wrong]
     failed = result.failed or bool(wrong)
     if as_json:
         verdict = "defect" if failed else "pass"
         whole = {
-            "verdict": verdict, "kernel": kernel, "problem": subject.problem, "schedules": result.schedules,
+            "verdict": verdict, "kernel": kernel, "problem": explored.problem, "schedules": result.schedules,
             "policies": result.policies, "scheduling_points": result.points,
             "seconds": round(result.seconds, 3), "findings": rows,
         }  # fmt: skip
         print(json.dumps(whole, indent=1))
     else:
-        _print(subject.title, result, rows, failed)
+        _print(explored.title, result, rows, failed)
     return DEFECT if failed else 0
 
 
 @dataclass(frozen=True)
-class _Subject:
+class _ToExplore:
     title: str
     problem: str
     launch: Any
@@ -156,7 +156,7 @@ def _kernel(
     blocks: int | None,
     case_json: str | None,
     plant: str | None,
-) -> _Subject:
+) -> _ToExplore:
     from tileproof.conformance.explore.explored import Explored
     from tileproof.conformance.mutants.defects import build_planted, planted_on
     from tileproof.conformance.problems.generators import from_json, small
@@ -170,7 +170,7 @@ def _kernel(
     case = given or small(plan, blocks)
     built = build_planted(found, chosen, planted)
     one = Explored.of(found, built, case)
-    return _Subject(found.title(chosen), case.as_json(), one, one.compare, one.words, one.names)
+    return _ToExplore(found.title(chosen), case.as_json(), one, one.compare, one.words, one.names)
 
 
 def _read(text: str) -> str:

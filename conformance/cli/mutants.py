@@ -99,10 +99,10 @@ def _checked(
     wrong, seen = "", ""
     tries = max(examples, expected.examples)
     with planted_reference(one):
-        subject = on_emulator(kernel, variant, planted=one, races=False)
+        under_test = on_emulator(kernel, variant, planted=one, races=False)
         for attempt in range(SEEDS):
             report = engine.check(
-                subject, examples=tries, policy=expected.policy, seed=seed + attempt, shrink_seconds=0.0
+                under_test, examples=tries, policy=expected.policy, seed=seed + attempt, shrink_seconds=0.0
             )
             if report.failure is None:
                 return f"survived {tries} examples", ""

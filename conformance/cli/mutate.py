@@ -76,9 +76,9 @@ def mutate(
     from tileproof.conformance.mutate.code import PtxCode
     from tileproof.conformance.mutate.draw import Pool, draw, wanted
     from tileproof.conformance.mutate.judged import judge_all, with_argument
+    from tileproof.conformance.mutate.runs import original
     from tileproof.conformance.mutate.score import by_check, by_operator, row, score
     from tileproof.conformance.mutate.score import into as with_score
-    from tileproof.conformance.mutate.trials import original
     from tileproof.kernels.registry import kernel as find_kernel
 
     found = find_kernel(kernel)

@@ -60,11 +60,11 @@ def trace(
     Exit code 1 when the launch has an error, such as a hang: the trace then shows the waits never over.
     """
     from tileproof.conformance.drivers import emulator
-    from tileproof.conformance.drivers.capture import Schedule
     from tileproof.conformance.drivers.names import PlanTraceNames
+    from tileproof.conformance.drivers.result import RunSchedule
     from tileproof.conformance.mutants.defects import build_planted, planted_on
     from tileproof.conformance.problems.generators import small
-    from tileproof.emulator import Schedule as EmulatorSchedule
+    from tileproof.emulator import Schedule
     from tileproof.emulator.trace_links import chosen as chosen_events
     from tileproof.kernels.registry import kernel as find_kernel
 
@@ -75,8 +75,8 @@ def trace(
     built = build_planted(found, chosen, planted)
     inputs = small(plan, blocks).inputs()
     launch = found.launch(inputs, built)
-    schedule = Schedule(policy, schedule_seed) if given is None else EmulatorSchedule.parse(given)
-    observed, events = emulator.run_traced(
+    schedule = RunSchedule(policy, schedule_seed) if given is None else Schedule.parse(given)
+    run_result, events = emulator.run_traced(
         launch, plan, schedule=schedule, limit=limit, seconds_limit=seconds_limit
     )
     names = PlanTraceNames(plan, inputs)
@@ -91,7 +91,7 @@ def trace(
         draw(events, names, Path(picture), f"{found.title(chosen)}, {blocks} k-blocks, schedule {how}")
     if as_text:
         click.echo(events.to_text(names), nl=False)
-    errors = [one for one in observed.findings if one.severity == "error"]
+    errors = [one for one in run_result.findings if one.severity == "error"]
     where = ", ".join(place for place in (out, picture) if place)
     click.echo(f"{len(events)} events" + (f" in {where}" if where else ""), err=True)
     if events.note:

@@ -15,9 +15,9 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
-from tileproof.conformance.drivers.capture import MachineFinding, Output, RunResult, Schedule
 from tileproof.conformance.drivers.card import CardFacts, Ran
 from tileproof.conformance.drivers.driver import Capabilities
+from tileproof.conformance.drivers.result import MachineFinding, Output, RunResult, RunSchedule
 from tileproof.kernels.launch import Launch
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
@@ -57,7 +57,7 @@ class CudaDriver:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def run(self, launch: Launch, plan: KernelPlan, schedule: Schedule, taps: bool) -> RunResult:
+    def run(self, launch: Launch, plan: KernelPlan, schedule: RunSchedule, taps: bool) -> RunResult:
         """One launch (two, on different starting bytes); TileproofError when there is no card, the PTX does
         not assemble for it, or the launch does not fit it.
         """

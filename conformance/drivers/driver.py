@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Literal, Protocol, get_args
 
-from tileproof.conformance.drivers.capture import RunResult, Schedule
+from tileproof.conformance.drivers.result import RunResult, RunSchedule
 from tileproof.kernels.launch import Launch
 from tileproof.spec.plan import KernelPlan
 
-Capability = Literal["captures", "schedules", "races", "findings", "written"]
+Capability = Literal["capture", "schedules", "races", "findings", "written"]
 Capabilities = frozenset[Capability]
 ALL: Capabilities = frozenset(get_args(Capability))
 
 # What is left out of a judgement when a driver lacks the capability, as reports name it.
 NOT_JUDGED: dict[Capability, str] = {
-    "captures": "tiles inside the production build: only its outputs and the probe build's were seen",
+    "capture": "tiles inside the production build: only its outputs and the probe build's were seen",
     "schedules": "other orders of the asynchronous operations than the one that came",
     "races": "races: whether conflicting accesses are ordered",
     "findings": "what the machine finds in what it executes: reads of memory never written, causes of hangs",
@@ -23,7 +23,7 @@ NOT_JUDGED: dict[Capability, str] = {
 
 
 class Driver(Protocol):
-    """Executes launches. `captures`: tiles as barriers publish them; `schedules`: the caller chooses when
+    """Executes launches. `capture`: tiles as barriers publish them; `schedules`: the caller chooses when
     asynchronous operations complete; `races`: the order of all accesses is checked; `findings`: the machine
     checks what is executed; `written`: which elements of an output were written.
     """
@@ -34,7 +34,7 @@ class Driver(Protocol):
     @property
     def capabilities(self) -> Capabilities: ...
 
-    def run(self, launch: Launch, plan: KernelPlan, schedule: Schedule, taps: bool) -> RunResult:
+    def run(self, launch: Launch, plan: KernelPlan, schedule: RunSchedule, taps: bool) -> RunResult:
         """One launch; `taps` asks for captures and races where the driver has them."""
         ...
 

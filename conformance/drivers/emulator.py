@@ -8,9 +8,16 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
-from tileproof.conformance.drivers.capture import Capture, MachineFinding, Output, RunResult, Schedule, Waiter
 from tileproof.conformance.drivers.driver import ALL, Capabilities
 from tileproof.conformance.drivers.names import PlanNames, barrier_at, code_place, k_block
+from tileproof.conformance.drivers.result import (
+    Capture,
+    MachineFinding,
+    Output,
+    RunResult,
+    RunSchedule,
+    Waiter,
+)
 from tileproof.emulator import Buffer as PlacedBuffer
 from tileproof.emulator import (
     Fields,
@@ -18,6 +25,7 @@ from tileproof.emulator import (
     LaunchResult,
     Memory,
     Module,
+    Schedule,
     SmemRegion,
     Tap,
     TapRecord,
@@ -25,7 +33,6 @@ from tileproof.emulator import (
     TmemRegion,
     Waiting,
 )
-from tileproof.emulator import Schedule as EmulatorSchedule
 from tileproof.emulator.causes import Allow, key
 from tileproof.emulator.program import SHARED_RESERVED
 from tileproof.emulator.trace import Trace
@@ -59,7 +66,7 @@ class EmulatorDriver:
     def capabilities(self) -> Capabilities:
         return ALL if self.races else ALL - {"races"}
 
-    def run(self, launch: Launch, plan: KernelPlan, schedule: Schedule, taps: bool) -> RunResult:
+    def run(self, launch: Launch, plan: KernelPlan, schedule: RunSchedule, taps: bool) -> RunResult:
         return run(
             launch,
             plan,
@@ -84,7 +91,7 @@ def run(
     launch: Launch,
     plan: KernelPlan,
     *,
-    schedule: Schedule | EmulatorSchedule,
+    schedule: RunSchedule | Schedule,
     taps: bool = True,
     mma: Mma = "fast",
     races: bool = False,
@@ -94,7 +101,7 @@ def run(
     instruction_limit: int = 0,
 ) -> RunResult:
     """Executes `launch`; with `taps` every observation of the plan is captured, with `races` the order of
-    all accesses is checked. `allow`: findings accepted on purpose, which go to `Observed.allowed`;
+    all accesses is checked. `allow`: findings accepted on purpose, which go to `RunResult.allowed`;
     `strict` takes the ISA by the letter; `seconds_limit` (0: none) stops a launch that runs longer, and
     `instruction_limit` (0: the emulator's own) one of more warp instructions.
 
@@ -110,20 +117,20 @@ def run_traced(
     launch: Launch,
     plan: KernelPlan,
     *,
-    schedule: Schedule | EmulatorSchedule,
+    schedule: RunSchedule | Schedule,
     limit: int = 1_000_000,
     seconds_limit: float = 0.0,
 ) -> tuple[RunResult, Trace]:
     """As `run`, without captures, and the launch's first `limit` events."""
-    observed, trace = _run(launch, plan, schedule, False, "fast", limit, False, seconds_limit=seconds_limit)
+    run_result, trace = _run(launch, plan, schedule, False, "fast", limit, False, seconds_limit=seconds_limit)
     assert trace is not None
-    return observed, trace
+    return run_result, trace
 
 
 def _run(
     launch: Launch,
     plan: KernelPlan,
-    schedule: Schedule | EmulatorSchedule,
+    schedule: RunSchedule | Schedule,
     taps: bool,
     mma: Mma,
     limit: int,
@@ -137,8 +144,8 @@ def _run(
     result, buffers = launch_on(
         launch,
         schedule=schedule
-        if isinstance(schedule, EmulatorSchedule)
-        else EmulatorSchedule(policy=schedule.policy, seed=schedule.seed),
+        if isinstance(schedule, Schedule)
+        else Schedule(policy=schedule.policy, seed=schedule.seed),
         taps=_taps(plan) if taps else [],
         mma=mma,
         trace=limit > 0,
@@ -155,7 +162,7 @@ def _run(
         for name, buffer in launch.buffers().items()
         if buffer.direction == "out"
     }
-    observed = RunResult(
+    run_result = RunResult(
         outputs=outputs,
         captures=tuple(_capture(record) for record in result.taps),
         findings=tuple(_finding(plan, finding, dynamic) for finding in result.findings),
@@ -166,7 +173,7 @@ def _run(
         announced=tuple((one.rank, one.offset, one.bytes) for one in result.announced),
         executed=result.executed,
     )
-    return observed, result.trace
+    return run_result, result.trace
 
 
 def launch_on(launch: Launch, **how: Any) -> tuple[LaunchResult, dict[str, PlacedBuffer]]:

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from tileproof.conformance.check.run import judge
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.drivers.capture import Schedule as Moment
 from tileproof.conformance.drivers.names import PlanNames
+from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.conformance.judge.compare import index
 from tileproof.conformance.judge.repeat import differing
 from tileproof.conformance.judge.rows import accumulated, judge_rows, plant_canaries
@@ -18,8 +18,7 @@ from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.observe.observation import observe
 from tileproof.conformance.observe.tiles import Chain
 from tileproof.emulator import Finding as MachineReport
-from tileproof.emulator import LaunchResult
-from tileproof.emulator import Schedule as EmulatorSchedule
+from tileproof.emulator import LaunchResult, Schedule
 from tileproof.emulator.judge import Outputs
 from tileproof.kernels.compile import Built
 from tileproof.kernels.launch import Launch
@@ -63,7 +62,7 @@ class Explored:
         names = [at.parameter for at in self.plan.observations if isinstance(at, OutputObservation)]
         return result, {name: buffers[name].numpy() for name in names}
 
-    def wrong_values(self, schedule: Moment | EmulatorSchedule) -> list[Finding]:
+    def wrong_values(self, schedule: RunSchedule | Schedule) -> list[Finding]:
         """What `check` finds wrong with the values of one launch, stage by stage; the machine's findings are
         what is explored.
         """
@@ -91,7 +90,7 @@ class Explored:
         if self._bounds is None:
             self._bounds = {}
             if accumulated(self.plan):
-                seen = emulator.run(self.fresh(), self.plan, schedule=Moment("early"))
+                seen = emulator.run(self.fresh(), self.plan, schedule=RunSchedule("early"))
                 tiles = observe(self.plan, self.inputs, seen, "production").tiles
                 problem, tiling = problem_type(self.plan.problem), tiling_of(self.plan)
                 chain = Chain(self.inputs, index(tiles), {}, problem=problem, tiling=tiling)

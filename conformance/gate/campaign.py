@@ -17,13 +17,13 @@ from typing import Any, Literal
 from hypothesis.database import DirectoryBasedExampleDatabase
 from tileproof.conformance.check import property as checking
 from tileproof.conformance.check.property import Failure
-from tileproof.conformance.drivers.capture import SEEDED, Schedule
+from tileproof.conformance.drivers.result import SEEDED, RunSchedule
 from tileproof.conformance.gate import runner
 from tileproof.conformance.gate.checks import controls
 from tileproof.conformance.gate.checks.schedules import explored
 from tileproof.conformance.gate.checks.stages import figures, replay
 from tileproof.conformance.gate.evidence import ReleaseEvidence, evidence
-from tileproof.conformance.gate.model import CheckReport, GateCheck, GateSubject
+from tileproof.conformance.gate.model import CheckReport, GateCheck, GatedVariant
 from tileproof.conformance.gate.runner import CheckJob, not_run
 from tileproof.conformance.gate.store import ResultStore, StoredResult
 from tileproof.conformance.problems.generators import from_json
@@ -88,8 +88,8 @@ def shards(kernels: Sequence[tuple[Target, Variant]], plan: CampaignPlan) -> lis
                 # Schedules are numbered by seeds from the first on; problems are drawn anew from each seed.
                 seed = plan.seed + (number if work == "examples" else first)
                 made.append(Shard(target.name, sizes, work, number, seed, count, "", plan.database))
-        subject = GateSubject(target, variant)
-        own = [one for one in target.mutants() if controls.of_variant(subject, one)]
+        gated = GatedVariant(target, variant)
+        own = [one for one in target.mutants() if controls.of_variant(gated, one)]
         for number, one in enumerate(own[: plan.mutants]):
             made.append(Shard(target.name, sizes, "mutant", number, plan.seed, 0, one.id, plan.database))
     return made
@@ -104,76 +104,76 @@ def run_shard(data: Mapping[str, Any]) -> Any:
     warnings.filterwarnings("ignore", message="Do not use the `random` module inside strategies")
     shard = jsonform.parse(Shard, dict(data), "shard")
     target = kernel(shard.kernel)
-    subject = GateSubject(target, target.variant(**shard.sizes), seed=shard.seed)
-    return jsonform.dump(runner.in_process(_job(shard, subject)))
+    gated = GatedVariant(target, target.variant(**shard.sizes), seed=shard.seed)
+    return jsonform.dump(runner.in_process(_job(shard, gated)))
 
 
-def _job(shard: Shard, subject: GateSubject) -> CheckJob:
-    def work(subject: GateSubject) -> CheckReport:
-        return _WORK[shard.work](shard, subject)
+def _job(shard: Shard, gated: GatedVariant) -> CheckJob:
+    def work(gated: GatedVariant) -> CheckReport:
+        return _WORK[shard.work](shard, gated)
 
-    return CheckJob(GateCheck(shard.name, "", "quick", True, False, work), subject, subject.key)
+    return CheckJob(GateCheck(shard.name, "", "quick", True, False, work), gated, gated.key)
 
 
-def _examples(shard: Shard, subject: GateSubject) -> CheckReport:
+def _examples(shard: Shard, gated: GatedVariant) -> CheckReport:
     report = checking.check(
-        subject.under_test, examples=shard.count, seed=shard.seed, with_edges=False, shrink_seconds=20.0
+        gated.under_test, examples=shard.count, seed=shard.seed, with_edges=False, shrink_seconds=20.0
     )
     seeds: dict[str, list[int]] = {}
     for one in report.schedules:
         seeds.setdefault(one.policy, []).append(one.seed if one.policy in SEEDED else 0)
     made = CheckReport("passed", details=figures(report), executed=report.executed, schedules=seeds)
     if report.failure:
-        _failed(shard, subject, made, report.failure)
+        _failed(shard, gated, made, report.failure)
         if shard.database:
-            known_failures(shard.database).save(_key(subject), _encoded(report.failure))
+            known_failures(shard.database).save(_key(gated), _encoded(report.failure))
     return made
 
 
-def _failed(shard: Shard, subject: GateSubject, made: CheckReport, failure: Failure) -> None:
-    command = shlex.join(replay(subject, failure))
+def _failed(shard: Shard, gated: GatedVariant, made: CheckReport, failure: Failure) -> None:
+    command = shlex.join(replay(gated, failure))
     made.outcome = "failed"
     made.findings += [judged(one, shard.name, command) for one in failure.findings]
     made.reason = made.findings[0].message
 
 
-def _schedules(shard: Shard, subject: GateSubject) -> CheckReport:
-    return explored(subject, shard.count, shard.seed, shard.name, 0.0)
+def _schedules(shard: Shard, gated: GatedVariant) -> CheckReport:
+    return explored(gated, shard.count, shard.seed, shard.name, 0.0)
 
 
-def _mutant(shard: Shard, subject: GateSubject) -> CheckReport:
-    one = next(mutant for mutant in subject.kernel.mutants() if mutant.id == shard.mutant)
-    tried = controls.planted(subject, one)
+def _mutant(shard: Shard, gated: GatedVariant) -> CheckReport:
+    one = next(mutant for mutant in gated.kernel.mutants() if mutant.id == shard.mutant)
+    tried = controls.planted(gated, one)
     wrong = (
         "" if tried.fired else f"{one.id} was found as {tried.found or 'nothing'}, not as {tried.expected}"
     )
     return CheckReport.of(wrong, controls=[tried])
 
 
-def _known(shard: Shard, subject: GateSubject) -> CheckReport:
+def _known(shard: Shard, gated: GatedVariant) -> CheckReport:
     """Runs again what failed before, here or elsewhere; what no longer fails is forgotten."""
-    database, key = known_failures(shard.database), _key(subject)
+    database, key = known_failures(shard.database), _key(gated)
     made = CheckReport("passed")
     tried = 0
     for value in sorted(database.fetch(key)):
         try:
             data = dict(json.loads(value))
-            case = from_json(subject.plan.problem, str(data["case"]))
-            schedule = Schedule(data["policy"], data["seed"])
+            case = from_json(gated.plan.problem, str(data["case"]))
+            schedule = RunSchedule(data["policy"], data["seed"])
         except (ValueError, KeyError, TileproofError):
             database.delete(key, value)  # of another version
             continue
         tried += 1
-        report = checking.replay(subject.under_test, case, schedule)
+        report = checking.replay(gated.under_test, case, schedule)
         if report.failure is None:
             database.delete(key, value)
         else:
-            _failed(shard, subject, made, report.failure)
+            _failed(shard, gated, made, report.failure)
     made.details["known"] = tried
     return made
 
 
-_WORK: dict[Work, Callable[[Shard, GateSubject], CheckReport]] = {
+_WORK: dict[Work, Callable[[Shard, GatedVariant], CheckReport]] = {
     "examples": _examples,
     "schedules": _schedules,
     "mutant": _mutant,
@@ -186,8 +186,8 @@ def known_failures(folder: str) -> DirectoryBasedExampleDatabase:
     return DirectoryBasedExampleDatabase(folder)
 
 
-def _key(subject: GateSubject) -> bytes:
-    return f"tileproof {subject.key}".encode()
+def _key(gated: GatedVariant) -> bytes:
+    return f"tileproof {gated.key}".encode()
 
 
 def _encoded(failure: Failure) -> bytes:
@@ -256,7 +256,7 @@ def run(
     futures: dict[Any, tuple[Shard, CheckJob]] = {}
     for shard in wanted:
         target = kernel(shard.kernel)
-        job = _job(shard, GateSubject(target, target.variant(**shard.sizes), seed=shard.seed))
+        job = _job(shard, GatedVariant(target, target.variant(**shard.sizes), seed=shard.seed))
         if job.key in store.done:
             found[job.key] = store.done[job.key]
         else:
@@ -339,8 +339,8 @@ def merged(
         left.remove(name)
         own = [s for s in wanted if (s.kernel, tuple(sorted(s.sizes.items()))) == name]
         target = kernel(one.program.kernel)
-        key = GateSubject(target, target.variant(**one.program.variant)).key
-        results = [result for result in found.values() if result.subject == key]
+        key = GatedVariant(target, target.variant(**one.program.variant)).key
+        results = [result for result in found.values() if result.gated == key]
         verdicts.append(verdict_with(one, results, summary(own, {r.key: r for r in results})))
     if left:
         raise TileproofError(

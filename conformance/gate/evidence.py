@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from tileproof.conformance.gate.model import GateSubject
+from tileproof.conformance.gate.model import GatedVariant
 from tileproof.conformance.gate.store import StoredResult, unpack
 from tileproof.conformance.verdict import contract, jsonform
 from tileproof.conformance.verdict.contract import (
@@ -59,10 +59,10 @@ def read(path: Path, what: str = "the evidence") -> ReleaseEvidence:
 
 
 def verdict_on(
-    subject: GateSubject, results: Sequence[StoredResult], sections: Mapping[str, Any], interrupted: bool
+    gated: GatedVariant, results: Sequence[StoredResult], sections: Mapping[str, Any], interrupted: bool
 ) -> VerdictRecord:
     """The verdict on one kernel variant from the results of its checks."""
-    built = subject.built
+    built = gated.built
     decoded = Module.from_ptx(built.ptx).decode(built.entry)
     coverage = covered(decoded, [bits for one in results if (bits := unpack(one.executed))])
     findings = tuple(found for one in results for found in one.findings)
@@ -75,14 +75,14 @@ def verdict_on(
     for one in results:
         for policy, numbers in one.schedules.items():
             seeds.setdefault(policy, []).extend(numbers)
-    compiler = toolchain.find().version if subject.kernel.sources else ""
+    compiler = toolchain.find().version if gated.kernel.sources else ""
     return VerdictRecord(
         verdict=word,
         exit_code=contract.EXIT_CODES[word],
         why=why,
-        program=program(subject.kernel.name, dict(subject.variant.sizes), built.entry, built.ptx, compiler),
+        program=program(gated.kernel.name, dict(gated.variant.sizes), built.entry, built.ptx, compiler),
         tool=tool_identity(),
-        seed=subject.seed,
+        seed=gated.seed,
         schedules=tuple(
             SchedulesRun(policy, len(numbers), len(set(numbers) - {0}))
             for policy, numbers in sorted(seeds.items())
@@ -96,7 +96,7 @@ def verdict_on(
     )
 
 
-def no_verdict(subject: GateSubject, error: TileproofError) -> VerdictRecord:
+def no_verdict(gated: GatedVariant, error: TileproofError) -> VerdictRecord:
     """The verdict on a variant that could not be built."""
     fault = CheckOutcome("build provenance", True, "not run", error.what, str(error))
     word, why = decided(checks=(fault,))
@@ -104,9 +104,9 @@ def no_verdict(subject: GateSubject, error: TileproofError) -> VerdictRecord:
         verdict=word,
         exit_code=contract.EXIT_CODES[word],
         why=why,
-        program=program(subject.kernel.name, dict(subject.variant.sizes), "", ""),
+        program=program(gated.kernel.name, dict(gated.variant.sizes), "", ""),
         tool=tool_identity(),
-        seed=subject.seed,
+        seed=gated.seed,
         schedules=(),
         coverage=None,
         order_only=(),

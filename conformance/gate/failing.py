@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tileproof.conformance.check.property import Failure
 from tileproof.conformance.drivers.emulator import run_traced
 from tileproof.conformance.drivers.names import PlanTraceNames
-from tileproof.conformance.gate.model import GateSubject
+from tileproof.conformance.gate.model import GatedVariant
 from tileproof.conformance.judge.compare import index, wrong_elements
 from tileproof.conformance.judge.rows import plant_canaries
 from tileproof.conformance.observe.finding import Finding
@@ -27,14 +27,14 @@ AROUND = 14  # lines of the trace before and behind the place
 TRACED = 200_000  # events
 
 
-def failing_tile(subject: GateSubject, failure: Failure) -> dict[str, Any] | None:
+def failing_tile(gated: GatedVariant, failure: Failure) -> dict[str, Any] | None:
     """The tile of the first finding that is about one: its place, how far each element is off, and the first
     wrong elements; None where no tile is at fault.
     """
     found = next((f for f in failure.findings if f.kind in ("value", "missing") and f.stage), None)
     if found is None or found.cta is None:
         return None
-    tile, reference = _again(subject, failure, found)
+    tile, reference = _again(gated, failure, found)
     if tile is None or reference is None:
         return None
     wrong = wrong_elements(tile, reference)
@@ -62,13 +62,13 @@ def failing_tile(subject: GateSubject, failure: Failure) -> dict[str, Any] | Non
 
 
 def _again(
-    subject: GateSubject, failure: Failure, found: Finding
+    gated: GatedVariant, failure: Failure, found: Finding
 ) -> tuple[StageTile | None, Reference | None]:
     """The observed tile of a finding and its reference, from another launch of the failing case."""
-    inputs, plan, under = failure.case.inputs(), subject.plan, subject.under_test
+    inputs, plan, under = failure.case.inputs(), gated.plan, gated.under_test
     probe = found.build == "probe" and under.probe is not None
     built = under.probe() if probe and under.probe is not None else under.production
-    launch = subject.kernel.launch(inputs, built, probe)
+    launch = gated.kernel.launch(inputs, built, probe)
     plant_canaries(plan, inputs, launch)
     seen = under.driver.run(launch, plan, failure.schedule, not probe)
     tiles = observe(plan, inputs, seen, found.build or "production", probe=probe).tiles
@@ -111,13 +111,13 @@ def unpacked(tile: dict[str, Any]) -> npt.NDArray[np.uint8]:
     return np.frombuffer(zlib.decompress(base64.b64decode(tile["levels"])), np.uint8).reshape(shape)
 
 
-def trace_around(subject: GateSubject, failure: Failure) -> list[str]:
+def trace_around(gated: GatedVariant, failure: Failure) -> list[str]:
     """Lines of the trace of the failing case: around the instruction of the first finding that has one, else
     around the phase that published the tile, else the last ones.
     """
     found = failure.findings[0]
-    inputs, plan = failure.case.inputs(), subject.plan
-    launch = subject.kernel.launch(inputs, subject.built)
+    inputs, plan = failure.case.inputs(), gated.plan
+    launch = gated.kernel.launch(inputs, gated.built)
     try:
         _, trace = run_traced(launch, plan, schedule=failure.schedule, limit=TRACED, seconds_limit=60.0)
     except TileproofError as error:

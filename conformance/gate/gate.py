@@ -14,7 +14,7 @@ from tileproof.conformance.gate.evidence import (
     no_verdict,
     verdict_on,
 )
-from tileproof.conformance.gate.model import GateSubject, Profile, checks
+from tileproof.conformance.gate.model import GatedVariant, Profile, checks
 from tileproof.conformance.gate.runner import CheckJob, not_run
 from tileproof.conformance.gate.store import ResultStore, RunIdentity
 from tileproof.conformance.mutants.defects import planted_reference
@@ -61,15 +61,12 @@ def gate(
         if one.wanted(options.profile) and (not options.only or one.name in options.only)
     ]
     with planted_reference(planted):
-        subjects, verdicts = _built(kernels, options, planted, progress)
+        variants, verdicts = _built(kernels, options, planted, progress)
         jobs = [
-            CheckJob(check, subject, subject.key)
-            for subject in subjects
-            for check in wanted
-            if not check.release
+            CheckJob(check, gated, gated.key) for gated in variants for check in wanted if not check.release
         ]
-        if subjects:
-            jobs += [CheckJob(check, subjects[0], "") for check in wanted if check.release]
+        if variants:
+            jobs += [CheckJob(check, variants[0], "") for check in wanted if check.release]
         identity = RunIdentity(
             profile=options.profile,
             seed=options.seed,
@@ -77,7 +74,7 @@ def gate(
             planted=planted.id if planted else "",
             programs={
                 one.key: program(one.kernel.name, {}, one.built.entry, one.built.ptx).ptx_sha256
-                for one in subjects
+                for one in variants
             },
             tool_commit=tool_identity().commit,
             tool_changed=tool_identity().changed,
@@ -103,12 +100,12 @@ def gate(
             store.close()
     verdicts += [
         verdict_on(
-            subject,
-            [results[job.key] for job in jobs if job.label == subject.key],
+            gated,
+            [results[job.key] for job in jobs if job.label == gated.key],
             {},
             interrupted=False,
         )
-        for subject in subjects
+        for gated in variants
     ]
     release = [results[job.key].check for job in jobs if not job.label]
     if baseline is not None:
@@ -134,12 +131,12 @@ def _built(
     options: GateOptions,
     planted: Mutant | None,
     progress: Callable[[str], None],
-) -> tuple[list[GateSubject], list[VerdictRecord]]:
-    """The subjects, built, and verdicts on those that could not be."""
-    subjects, verdicts = [], []
+) -> tuple[list[GatedVariant], list[VerdictRecord]]:
+    """The variants, built, and verdicts on those that could not be."""
+    variants, verdicts = [], []
     for target, variant in kernels:
         own = planted if planted and planted.target == target.name else None
-        one = GateSubject(target, variant, options.profile, options.seed, options.strict, own)
+        one = GatedVariant(target, variant, options.profile, options.seed, options.strict, own)
         progress(f"building {one.title}")
         try:
             under = one.under_test
@@ -148,8 +145,8 @@ def _built(
         except TileproofError as error:
             verdicts.append(no_verdict(one, error))
         else:
-            subjects.append(one)
-    return subjects, verdicts
+            variants.append(one)
+    return variants, verdicts
 
 
 def _against(baseline: ReleaseEvidence, verdicts: Sequence[VerdictRecord]) -> CheckOutcome:

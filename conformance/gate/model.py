@@ -41,7 +41,7 @@ EFFORTS: dict[Profile, Effort] = {
 
 
 @dataclass(frozen=True)
-class GateSubject:
+class GatedVariant:
     """One variant of a kernel, as the checks take it; `planted` is a defect to be found."""
 
     kernel: Target
@@ -107,13 +107,13 @@ class CheckReport:
         return cls("failed" if wrong else "passed", wrong, **rest)
 
 
-KernelCheck = Callable[[GateSubject], CheckReport]
+KernelCheck = Callable[[GatedVariant], CheckReport]
 
 
 @dataclass(frozen=True)
 class GateCheck:
     """A registered check. `least` is the least profile that runs it; `release`: it is about the whole
-    release, and runs once (its subject is any of the kernels').
+    release, and runs once (on any of the kernels).
     """
 
     name: str

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from tileproof.conformance.gate.model import CheckReport, GateCheck, GateSubject
+from tileproof.conformance.gate.model import CheckReport, GateCheck, GatedVariant
 from tileproof.conformance.gate.store import ResultStore, StoredResult, pack
 from tileproof.conformance.verdict.contract import CheckOutcome
 from tileproof.spec.machine.errors import TileproofError
@@ -25,10 +25,10 @@ LOOK_S = 0.25
 
 @dataclass(frozen=True)
 class CheckJob:
-    """A check of a subject; of the release `label` is empty."""
+    """A check of a kernel's variant; of the release `label` is empty."""
 
     check: GateCheck
-    subject: GateSubject
+    gated: GatedVariant
     label: str
 
     @property
@@ -75,7 +75,7 @@ def in_process(job: CheckJob) -> StoredResult:
     """Runs a check here; errors of the tool are its fault."""
     began = time.monotonic()
     try:
-        report = job.check.run(job.subject)
+        report = job.check.run(job.gated)
     except TileproofError as error:
         return not_run(job, error.what, str(error), time.monotonic() - began)
     except Exception as error:
@@ -131,7 +131,7 @@ def run(
             store.add(one)
         told = f" ({one.check.reason})" if one.check.reason else ""
         what = "no result" if one.check.fault else one.check.outcome
-        whose = f"{one.subject or 'release'}: {one.check.name}"
+        whose = f"{one.gated or 'release'}: {one.check.name}"
         progress(f"[{len(results)}/{total}] {whose}: {what}, {one.check.seconds:.1f} s{told}")
 
     try:

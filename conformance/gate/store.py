@@ -38,9 +38,9 @@ class RunIdentity:
 
 @dataclass(frozen=True)
 class StoredResult:
-    """One finished check of `subject` ("" of the release). `executed` is packed (`pack`)."""
+    """One finished check of the variant `gated` ("": of the release). `executed` is packed (`pack`)."""
 
-    subject: str
+    gated: str
     check: CheckOutcome
     findings: tuple[Defect, ...] = ()
     controls: tuple[PlantedControl, ...] = ()
@@ -50,7 +50,7 @@ class StoredResult:
     @property
     def key(self) -> str:
         """What names the result in its run."""
-        return f"{self.subject}: {self.check.name}"
+        return f"{self.gated}: {self.check.name}"
 
 
 def pack(executed: bytes) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tileproof.conformance.drivers.capture import RunResult
 from tileproof.conformance.drivers.names import barrier_at, barrier_name
+from tileproof.conformance.drivers.result import RunResult
 from tileproof.conformance.observe.finding import Finding
 from tileproof.spec.plan import KernelPlan
 
 
-def barrier_findings(plan: KernelPlan, observed: RunResult, build: str) -> list[Finding]:
+def barrier_findings(plan: KernelPlan, run_result: RunResult, build: str) -> list[Finding]:
     """Barriers with another arrival count than the plan's, with phases of another number of announced bytes,
     and barriers that no CTA of a rank initialises; of the last nothing is said when the machine found an
     error, which may have stopped the launch before, and of a driver that lists no mbarrier.
@@ -21,19 +21,19 @@ def barrier_findings(plan: KernelPlan, observed: RunResult, build: str) -> list[
         return Finding(kind="machine", message=message, build=build, cta=rank, code=code)
 
     found = []
-    for rank, offset, count in observed.mbarriers:
+    for rank, offset, count in run_result.mbarriers:
         known = barrier_at(plan, offset)
         if known and known[0].count != count:
             what = f"is initialised with {count} arrivals, and the plan says {known[0].count}"
             found.append(finding("plan-barrier-count", rank, offset, what))
-    for rank, offset, announced in observed.announced:
+    for rank, offset, announced in run_result.announced:
         known = barrier_at(plan, offset)
         if known and known[0].tx_bytes != announced:
             what = f"expects {announced} bytes in a phase, and the plan says {known[0].tx_bytes}"
             found.append(finding("plan-barrier-bytes", rank, offset, what))
-    if not observed.mbarriers or any(one.severity == "error" for one in observed.findings):
+    if not run_result.mbarriers or any(one.severity == "error" for one in run_result.findings):
         return found
-    made = {(rank, offset) for rank, offset, _ in observed.mbarriers}
+    made = {(rank, offset) for rank, offset, _ in run_result.mbarriers}
     for barrier in plan.barriers:
         for stage in range(barrier.stages):
             for rank in barrier.ctas:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from tileproof.conformance.drivers.capture import RunResult
+from tileproof.conformance.drivers.result import RunResult
 from tileproof.conformance.judge.compare import StageScore, score, within_bound
 from tileproof.conformance.judge.patterns import arrangement
 from tileproof.conformance.judge.rows import touched
@@ -40,7 +40,7 @@ class EndToEnd:
         return self._known[stage]
 
     def judge(
-        self, plan: KernelPlan, observed: RunResult, build: str, stages: list[str]
+        self, plan: KernelPlan, run_result: RunResult, build: str, stages: list[str]
     ) -> tuple[dict[str, StageScore], list[Finding]]:
         """Scores and findings of the plan's outputs among `stages`.
 
@@ -58,7 +58,7 @@ class EndToEnd:
             # Tiles of the walk are no outputs of the whole chain.
             if not upstream(self.problem, at.stage) or (self.problem.walked in stage.tile and not added_to):
                 continue
-            output, known = observed.outputs[at.parameter], self.known(at.stage)
+            output, known = run_result.outputs[at.parameter], self.known(at.stage)
             value, error = known.value, known.error
             live = np.ones(value.shape, bool)
             if added_to:

@@ -5,30 +5,30 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tileproof.conformance.drivers.capture import MachineFinding, RunResult, Waiter
 from tileproof.conformance.drivers.names import barrier_name, role_of
+from tileproof.conformance.drivers.result import MachineFinding, RunResult, Waiter
 from tileproof.conformance.judge.barriers import barrier_findings
-from tileproof.conformance.observe.captures import captured, parts_of, publication
+from tileproof.conformance.observe.capture import captured, parts_of, publication
 from tileproof.conformance.observe.finding import Finding
 from tileproof.spec.plan import Barrier, KernelPlan, OutputObservation
 from tileproof.spec.problems import problem_type
 from tileproof.spec.problems.base import tiling_of
 
 
-def machine_findings(plan: KernelPlan, inputs: Any, observed: RunResult, build: str) -> list[Finding]:
+def machine_findings(plan: KernelPlan, inputs: Any, run_result: RunResult, build: str) -> list[Finding]:
     """The machine's errors, one per cause: unrolled code, CTAs and warps repeat it in many instructions."""
     together: dict[tuple[object, ...], list[MachineFinding]] = {}
-    for seen in observed.findings:
+    for seen in run_result.findings:
         if seen.severity == "error":
             together.setdefault(seen.cause or (seen.code, seen.source or seen.ptx_line), []).append(seen)
     return [
-        replace(attribute(plan, inputs, observed, group[0], build), instructions=len(group) - 1)
+        replace(attribute(plan, inputs, run_result, group[0], build), instructions=len(group) - 1)
         for group in together.values()
-    ] + barrier_findings(plan, observed, build)
+    ] + barrier_findings(plan, run_result, build)
 
 
 def attribute(
-    plan: KernelPlan, inputs: Any, observed: RunResult, seen: MachineFinding, build: str
+    plan: KernelPlan, inputs: Any, run_result: RunResult, seen: MachineFinding, build: str
 ) -> Finding:
     """The finding in the plan's terms: the warp's role, the group and CTA, the barrier, the stage, the
     k-block.
@@ -38,7 +38,7 @@ def attribute(
         group, cta = _group(plan, inputs, seen.cta), plan.rank_of(seen.cta)
     stage, k_block, note = "", None, ""
     if seen.code == "hang" and captured(plan):
-        stage, group, k_block, note = _first_unpublished(plan, inputs, observed, group)
+        stage, group, k_block, note = _first_unpublished(plan, inputs, run_result, group)
     else:
         stage = _stage_of_tile(plan, seen.tile) if seen.tile else _stage_of_warp(plan, seen.warp)
         k_block = seen.k_block
@@ -146,7 +146,7 @@ def _stage_of_warp(plan: KernelPlan, warp: int | None) -> str:
 
 
 def _first_unpublished(
-    plan: KernelPlan, inputs: Any, observed: RunResult, group: int | None
+    plan: KernelPlan, inputs: Any, run_result: RunResult, group: int | None
 ) -> tuple[str, int | None, int | None, str]:
     """The first tile, group by group, whose barrier never completed: where a hang began to show."""
     problem, tiling = problem_type(plan.problem), tiling_of(plan)
@@ -155,7 +155,7 @@ def _first_unpublished(
     seen = {
         (at, place.coord.group, place.coord.cta, place.k_block, place.part)
         for at in watched
-        for capture in observed.captures
+        for capture in run_result.captures
         if (place := publication(plan, inputs, at, capture)) is not None
     }
     for one in groups:

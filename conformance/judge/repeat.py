@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.drivers.capture import RunResult
+from tileproof.conformance.drivers.result import RunResult
 from tileproof.conformance.judge.rows import Rows
 from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.observe.observation import spot

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.drivers.capture import Output, RunResult
+from tileproof.conformance.drivers.result import Output, RunResult
 from tileproof.conformance.judge.compare import StageScore, score, within_bound
 from tileproof.conformance.judge.patterns import arrangement
 from tileproof.conformance.judge.scattered import Contribution, explain_scatter
@@ -78,14 +78,14 @@ def plant_canaries(plan: KernelPlan, inputs: Any, launch: Launch) -> None:
 
 
 def judge_rows(
-    plan: KernelPlan, chain: Chain, observed: RunResult, build: str, *, explain: bool = True
+    plan: KernelPlan, chain: Chain, run_result: RunResult, build: str, *, explain: bool = True
 ) -> list[Rows]:
     """Every accumulated output against the sums of the kernel's own tiles (or of its tiles' references).
 
     `explain` false leaves out what caused a wrong row.
     """
     return [
-        _judge(plan, chain, at, observed.outputs[at.parameter], build, explain) for at in accumulated(plan)
+        _judge(plan, chain, at, run_result.outputs[at.parameter], build, explain) for at in accumulated(plan)
     ]
 
 
@@ -111,7 +111,7 @@ def _contributions(chain: Chain, stage: str) -> Iterator[tuple[TileCoord, Any, F
     """Every tile of the walk: what it adds, and its error (None: it was observed)."""
     for group in chain.problem.groups(chain.inputs, chain.tiling):
         for coord in chain.coordinates(stage, group):
-            own = chain.observed.get((stage, coord))
+            own = chain.own_tiles.get((stage, coord))
             if own is not None and own.written.all():
                 yield coord, own.value, None
             else:

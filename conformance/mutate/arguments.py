@@ -12,7 +12,7 @@ They stand in a TOML file beside the kernel (`equivalent.toml`), one table a cla
     differs = false               # true: runs need not be the original's bit for bit, `because` says why
     because = "..."
 
-An argument holds only for mutants that survive every trial, and unless it says otherwise only where no bit
+An argument holds only for mutants that survive every run, and unless it says otherwise only where no bit
 of any launch differs.
 """
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from tileproof.conformance.mutate.assembled import assemble
 from tileproof.conformance.mutate.draw import Drawn
-from tileproof.conformance.mutate.trials import Original, built_with, judge, names
+from tileproof.conformance.mutate.runs import Original, built_with, judge, names
 from tileproof.conformance.observe.finding import Finding
 from tileproof.emulator import LaunchError, PtxError, UnsupportedInstruction
 from tileproof.spec.machine.errors import TileproofError
@@ -47,7 +47,7 @@ class Judgement:
     message: str = ""
     same: bool = False
     argument: str = ""
-    trial: int = -1
+    run: int = -1
     seconds: float = 0.0
     findings: tuple[str, ...] = field(default=(), repr=False)
 
@@ -103,7 +103,7 @@ def judge_one(base: Original, drawn: Drawn, digest: str) -> Judgement:
         cause=first.cause or " | ".join(first.root) or (first.message if first.kind == "machine" else ""),
         place=_names_place(drawn, kill.findings),
         message=first.message,
-        trial=kill.trial,
+        run=kill.run,
         findings=tuple(dict.fromkeys(names(kill.findings))),
     )
 

@@ -9,8 +9,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.drivers.capture import Output, RunResult
-from tileproof.conformance.observe.captures import captured_tiles
+from tileproof.conformance.drivers.result import Output, RunResult
+from tileproof.conformance.observe.capture import captured_tiles
 from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.observe.tiles import StageTile
 from tileproof.spec.machine.errors import TileproofError
@@ -32,7 +32,7 @@ class Observation:
 def observe(
     plan: KernelPlan,
     inputs: Any,
-    observed: RunResult,
+    run_result: RunResult,
     build: str,
     *,
     probe: bool = False,
@@ -46,20 +46,20 @@ def observe(
     findings: list[Finding] = []
     wanted = [o for o in plan.observations if isinstance(o, OutputObservation)]
     for seen in [*wanted, *(plan.probes if probe else ())]:
-        if seen.parameter not in observed.outputs:
+        if seen.parameter not in run_result.outputs:
             raise TileproofError(
                 "the launch has no such output",
                 where=f"plan {plan.name}, observation of {seen.stage}",
                 expected=seen.parameter,
-                found=", ".join(observed.outputs) or "no output",
+                found=", ".join(run_result.outputs) or "no output",
             )
-        output = observed.outputs[seen.parameter]
+        output = run_result.outputs[seen.parameter]
         if problem_type(plan.problem).stages[seen.stage].output == tuple(axes_of(seen)):
             continue  # rows that several tiles add up to: judge.rows judges them
         tiles += output_tiles(plan, inputs, seen, output)
         findings += surplus_writes(plan, inputs, seen, output, build) if surplus else ()
     if captures and not probe:
-        found, faults = captured_tiles(plan, inputs, observed.captures, build)
+        found, faults = captured_tiles(plan, inputs, run_result.captures, build)
         tiles += found
         findings += faults
     return Observation(tuple(tiles), tuple(findings))

@@ -70,7 +70,7 @@ class Reference:
 class Chain(Evaluation):
     """The stage graph over one problem, evaluated on the inputs that the kernel itself had.
 
-    Assume-guarantee: an input that is an earlier stage is taken from `observed` where the kernel's own tile
+    Assume-guarantee: an input that is an earlier stage is taken from `own_tiles` where the kernel's own tile
     is known. A stage whose f32 value never leaves the registers, or which this launch does not show at all,
     is evaluated from the inputs that it had, with its own error. A tile that should have been seen and was
     not written makes the bounds of what depends on it infinite: nothing can be held against those alone, only
@@ -80,15 +80,15 @@ class Chain(Evaluation):
     def __init__(
         self,
         inputs: Any,
-        observed: Mapping[Key, StageTile] | None = None,
+        own_tiles: Mapping[Key, StageTile] | None = None,
         shared: Shared | None = None,
         *,
         problem: ProblemType,
         tiling: Tiling,
     ) -> None:
         super().__init__(problem, inputs, tiling, BOUND, shared)
-        self.observed: Mapping[Key, StageTile] = {} if observed is None else observed
-        self._seen = {name for name, _ in self.observed}
+        self.own_tiles: Mapping[Key, StageTile] = {} if own_tiles is None else own_tiles
+        self._seen = {name for name, _ in self.own_tiles}
         self._wholes: dict[tuple[str, int, int | None], Kept[Any]] = {}
 
     def reference(self, name: str, coord: TileCoord, rows: slice, cols: slice) -> Reference:
@@ -108,7 +108,7 @@ class Chain(Evaluation):
         kept = self._wholes.get((name, coord.group, part))
         if kept is None:
             kept = self._wholes[name, coord.group, part] = self.whole(name, coord.group, part)
-        own = self.observed.get((name, coord))
+        own = self.own_tiles.get((name, coord))
         copied = kept.copy is not None and (own is None or own.operand or own.value.dtype.itemsize == 2)
         term: Any = kept.copy if copied else kept.value
         return cast(Bounded, term)
@@ -117,7 +117,7 @@ class Chain(Evaluation):
         """An input as the kernel had it, where it was seen in that form."""
         key = (name, group, form)
         if key not in self._given:
-            tiles = {coord: self.observed.get((name, coord)) for coord in self.coordinates(name, group)}
+            tiles = {coord: self.own_tiles.get((name, coord)) for coord in self.coordinates(name, group)}
             only_copies = any(tile is not None and tile.operand for tile in tiles.values())
             if name not in self._seen or (form == F32 and only_copies):
                 self._given[key] = super().earlier(name, group, form)

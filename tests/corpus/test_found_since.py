@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tileproof.emulator import LaunchResult, Memory, Stream
-from tileproof.emulator import Schedule as EmulatorSchedule
+from tileproof.emulator import LaunchResult, Memory, Schedule, Stream
 
 from tests.corpus.test_index_validity import has_nan, selected
 from tests.kit.corpus import SCHEDULES, changed, in_ptx, run, source
@@ -17,10 +16,10 @@ from tests.kit.head128_cases import random_case
 from tests.kit.ptx import kernel_text, parsed
 from tests.kit.ptx import run as launched
 
-ORDERS = [EmulatorSchedule(p, s) for p in ("early", "late", "random", "starve", "pct") for s in range(4)]  # type: ignore[arg-type]
+ORDERS = [Schedule(p, s) for p in ("early", "late", "random", "starve", "pct") for s in range(4)]  # type: ignore[arg-type]
 
 
-def rounds(early: str, schedule: EmulatorSchedule, limit: int) -> LaunchResult:
+def rounds(early: str, schedule: Schedule, limit: int) -> LaunchResult:
     """Warp 0 meets warp 1 three times at named barrier 1; warp 1 leaves its loop after `limit` rounds."""
     body = f"""
     setp.ge.u32 %p1, %t, 32; mov.u32 %r1, 0; ld.global.u32 %r3, [%a0]; @%p1 bra OTHER;
@@ -71,7 +70,7 @@ LONE = "setp.ne.u32 %p1, %t, 0; @%p1 exit; mov.u32 %r1, %cluster_ctarank;"
 MEET = "barrier.cluster.arrive; barrier.cluster.wait;"
 
 
-def retiring(meets: str, schedule: EmulatorSchedule) -> LaunchResult:
+def retiring(meets: str, schedule: Schedule) -> LaunchResult:
     """CTA 0 arrives at the mbarrier of CTA 1, which does not wait for it; `meets` stands before the exit."""
     body = f"""{LONE} setp.ne.u32 %p2, %r1, 0; mbarrier.init.shared::cta.b64 [1024], 1;
     fence.mbarrier_init.release.cluster; {MEET} @%p2 bra END;
@@ -92,7 +91,7 @@ def test_H23_a_cta_retires_under_the_arrivals_of_its_peer() -> None:
     assert seen == {"access-after-exit", "race-exit"}
 
 
-def pair_of_loops(count: str, steps: tuple[int, int], schedule: EmulatorSchedule) -> tuple[LaunchResult, int]:
+def pair_of_loops(count: str, steps: tuple[int, int], schedule: Schedule) -> tuple[LaunchResult, int]:
     """CTA 0 adds what both CTAs stage for each step of K; `count` makes the trip count of (own %r2, other %r3)."""
     body = f"""{LONE} mov.u32 %r2, 0; mov.u32 %r3, 0; mov.u32 %r10, 0; mov.u32 %r11, 0;
     mad.wide.u32 %rd1, %r1, 4, %a2; ld.global.u32 %r2, [%rd1];
@@ -133,7 +132,7 @@ def test_H25_the_k_loops_of_a_pair_differ() -> None:
                 assert off == 0
 
 
-def backward(trigger: str, wait: str, schedule: EmulatorSchedule) -> tuple[LaunchResult, np.ndarray]:
+def backward(trigger: str, wait: str, schedule: Schedule) -> tuple[LaunchResult, np.ndarray]:
     """delta = rowsum(dO * O) by a preprocess grid, then dS = P * (dP - delta) by a programmatic one; 64 rows."""
     rng = np.random.default_rng(45)
     o, do, p, dp = (rng.integers(-4, 5, 64).astype(np.float32) for _ in range(4))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tileproof.conformance.check import property as check
 from tileproof.conformance.check.under_test import on_emulator
-from tileproof.conformance.drivers.capture import Schedule
+from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.kernels.edit import Edit, InStage, Mutant, Place
 from tileproof.kernels.registry import kernel
 from tileproof.reference import walk
@@ -91,7 +91,7 @@ def test_R13_all_ones_show_the_whole_product(d_qk: int) -> None:
     assert "tmem-pending" in bad.codes or "tmem-uninitialised" in bad.codes
     assert (bad.run.tiles["P", 0, 0, 0] != d_qk).any()
     half = source("load.cuh", ("kv_ready::tx_bytes);", "kv_ready::tx_bytes / 2);"))
-    seen_wrong = [run(inputs, half, schedule=Schedule("random", seed)) for seed in range(1, 25)]
+    seen_wrong = [run(inputs, half, schedule=RunSchedule("random", seed)) for seed in range(1, 25)]
     assert any("shared-pending" in bad.codes for bad in seen_wrong)
     # Part of the keys is missing from the sum where the peer's bytes had not landed.
     tiles = [bad.run.tiles[at] for bad in seen_wrong if (at := ("P", 0, 0, 0)) in bad.run.tiles]
@@ -115,8 +115,8 @@ def test_R13_a_product_of_a_cta_pair_is_published_by_its_commit() -> None:
     part0 = kernel("head128-part0")
     unplanted = check.check(on_emulator(part0, part0.variant(d_qk=576)), examples=5, seed=0, policy="late")
     assert unplanted.failure is None
-    subject = on_emulator(part0, part0.variant(d_qk=576), planted=planted)
-    report = check.check(subject, examples=5, seed=0, policy="late", shrink_seconds=1.0)
+    under_test = on_emulator(part0, part0.variant(d_qk=576), planted=planted)
+    report = check.check(under_test, examples=5, seed=0, policy="late", shrink_seconds=1.0)
     assert report.failure is not None and report.failure.findings[0].stage == "P"
 
 

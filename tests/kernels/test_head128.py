@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tileproof.conformance.drivers.capture import Schedule
+from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.kernels.launch import MAX_SHARED_BYTES
 from tileproof.reference import walk
 from tileproof.spec.arithmetic.rounded import Rounded
@@ -19,7 +19,7 @@ from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
 from tests.kit.head128_cases import INT_MAX, INT_MIN, exact_case, random_case
 from tests.kit.head128_runs import KERNEL, first_wrong, ratios, run
 
-SCHEDULES = [Schedule("early"), Schedule("late"), *(Schedule("random", seed) for seed in range(3))]
+SCHEDULES = [RunSchedule("early"), RunSchedule("late"), *(RunSchedule("random", seed) for seed in range(3))]
 
 
 @pytest.mark.parametrize("d_qk", D_QKS)
@@ -37,7 +37,7 @@ def test_the_real_build_fits_the_machine(d_qk: int, probe: bool) -> None:
 
 @pytest.mark.parametrize("d_qk", D_QKS)
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda s: f"{s.policy}{s.seed}")
-def test_every_stage_is_inside_its_bound(d_qk: int, schedule: Schedule) -> None:
+def test_every_stage_is_inside_its_bound(d_qk: int, schedule: RunSchedule) -> None:
     seen = run(random_case(d_qk=d_qk, topk=192), schedule=schedule)
     assert seen.findings == ()
     worst = ratios(seen)
@@ -80,7 +80,7 @@ def test_generated_problems(
     inputs = random_case(
         seed, s_q=s_q, s_kv=s_kv, d_qk=d_qk, topk=topk, scale=scale, topk_length=length if seed % 2 else None
     )
-    seen = run(inputs, schedule=Schedule("random", random))
+    seen = run(inputs, schedule=RunSchedule("random", random))
     assert seen.findings == ()
     worst = ratios(seen)
     assert max(worst.values()) <= 1, worst
@@ -205,7 +205,7 @@ def test_no_mask_by_zero_rows_alone() -> None:
 
 def test_a_long_token_walks_every_k_block() -> None:
     inputs = random_case(10, s_q=1, s_kv=500, topk=1024)
-    seen = run(inputs, schedule=Schedule("random", 5))
+    seen = run(inputs, schedule=RunSchedule("random", 5))
     assert seen.findings == ()
     assert first_wrong(seen) is None
     assert {k for _, _, _, k in seen.tiles} == set(range(16))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tileproof.conformance.drivers.capture import Schedule
+from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.kernels.compile import ROOT
 from tileproof.spec.problems.sparse_mla_bwd.inputs import key_mask
 
@@ -208,7 +208,12 @@ def test_a_wrong_value_is_found_in_its_stage(defect: Defect) -> None:
 def test_a_gap_in_the_protocol_shows_under_some_schedule(defect: Defect) -> None:
     inputs = random_case(topk=192, topk_length=np.array([192, 0], dtype=np.int32))
     shown: set[Any] = set()
-    for schedule in (Schedule("early"), Schedule("late"), Schedule("random", 1), Schedule("random", 2)):
+    for schedule in (
+        RunSchedule("early"),
+        RunSchedule("late"),
+        RunSchedule("random", 1),
+        RunSchedule("random", 2),
+    ):
         seen = run(inputs, schedule=schedule, source_overrides=defect.overrides())
         codes = {finding.code for finding in seen.findings}
         shown |= {"hang"} if "hang" in codes else {first_wrong(seen), *codes}

@@ -12,7 +12,7 @@ from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.run import run_case
 from tileproof.conformance.check.under_test import on_emulator
 from tileproof.conformance.cli.app import main
-from tileproof.conformance.drivers.capture import Schedule
+from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.conformance.explore.explored import Explored
 from tileproof.conformance.mutants.defects import defects
 from tileproof.emulator.explore import explore
@@ -66,7 +66,7 @@ def test_every_stage_conforms(d_qk: int) -> None:
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda s: f"{s.policy}{s.seed}")
-def test_every_schedule_and_every_stage(schedule: Schedule) -> None:
+def test_every_schedule_and_every_stage(schedule: RunSchedule) -> None:
     verdict = run_case(on_emulator(KERNEL, KERNEL.variant(d_qk=576)), CASE, schedule)
     assert verdict.findings == []
     # Tokens of 256, 130 and 0 slots have 4, 3 and 0 k-blocks; one CTA, two builds (dKV tiles: production).
@@ -89,8 +89,8 @@ PLANTED = (
 @pytest.mark.parametrize("name", PLANTED)
 def test_planted_defects_are_found_in_their_stage(name: str) -> None:
     planted = defects()[name]
-    subject = on_emulator(KERNEL, KERNEL.variant(d_qk=576), planted=planted, races=False)
-    report = engine.check(subject, examples=60, seed=1, shrink_seconds=0.0)
+    under_test = on_emulator(KERNEL, KERNEL.variant(d_qk=576), planted=planted, races=False)
+    report = engine.check(under_test, examples=60, seed=1, shrink_seconds=0.0)
     assert report.failure is not None
     assert isinstance(planted.expected, InStage)
     assert report.failure.findings[0].stage == planted.expected.stage

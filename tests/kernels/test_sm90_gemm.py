@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.under_test import on_driver, on_emulator
-from tileproof.conformance.drivers.capture import Schedule
 from tileproof.conformance.drivers.cuda import CudaDriver
 from tileproof.conformance.drivers.driver import not_judged
 from tileproof.conformance.drivers.emulator import EmulatorDriver
+from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.conformance.mutants.synchronisation.run import run as run_row
 from tileproof.kernels.edit import InStage, Mutant
 from tileproof.kernels.registry import kernel
@@ -62,7 +62,7 @@ def test_it_conforms_on_a_card(card: CudaDriver) -> None:
     assert report.failure is None, report.failure
     assert set(report.scores) == {"product", "D", "D from end to end"} and report.agreed
     # It observes nothing inside a launch, so a card's lack of captures leaves nothing out.
-    assert report.not_judged == not_judged(card.capabilities | {"captures"})
+    assert report.not_judged == not_judged(card.capabilities | {"capture"})
 
 
 @pytest.mark.parametrize("planted", VALUES[:7], ids=lambda one: one.id)
@@ -87,7 +87,7 @@ def test_card_and_exact_emulator_give_the_same_bits(card: CudaDriver) -> None:
     for case, schedule in engine.drawn(plan, "early", 11, 20):
         launch = KERNEL.launch(case.inputs(), built, True)
         one = card.run(launch, plan, schedule, False)
-        two = EmulatorDriver(mma="exact", races=False).run(launch, plan, Schedule(), False)
+        two = EmulatorDriver(mma="exact", races=False).run(launch, plan, RunSchedule(), False)
         for name, output in two.outputs.items():
             found = one.outputs[name]
             assert output.written.all() and found.written.all()
@@ -106,8 +106,8 @@ def test_a_product_with_a_bias_conforms() -> None:
 
 @pytest.mark.parametrize("planted", BIAS.mutants(), ids=lambda one: one.id)
 def test_planted_defects_of_the_bias_are_found(planted: Mutant) -> None:
-    subject = on_emulator(BIAS, BIAS.variants[0], planted=planted, races=False)
-    report = engine.check(subject, examples=10, seed=0, shrink_seconds=1.0)
+    under_test = on_emulator(BIAS, BIAS.variants[0], planted=planted, races=False)
+    report = engine.check(under_test, examples=10, seed=0, shrink_seconds=1.0)
     assert report.failure is not None
     finding = report.failure.findings[0]
     assert isinstance(planted.expected, InStage) and planted.expected.fits(finding.stage, finding.code)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.drivers.capture import Schedule
+from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.kernels.compile import ROOT, Built
 from tileproof.kernels.launch import Launch, Scalar, Struct, TensorMapSpec
 from tileproof.reference.walk import with_forward
@@ -23,7 +23,7 @@ from tests.kit.head128_runs import KERNEL, Run, _tiles, first_wrong
 Array = np.ndarray[Any, Any]
 FOLDER = "sm100/head128"
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
-SCHEDULES = [Schedule("early"), Schedule("late"), Schedule("random", 1)]
+SCHEDULES = [RunSchedule("early"), RunSchedule("late"), RunSchedule("random", 1)]
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def run(
     inputs: Inputs,
     plant: Plant | None = None,
     *,
-    schedule: Schedule = SCHEDULES[0],
+    schedule: RunSchedule = SCHEDULES[0],
     prefill: Mapping[str, Array] | None = None,
     scalars: Mapping[str, float] | None = None,
     taps: bool = True,

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.drivers.capture import Capture, Output, RunResult, Schedule
 from tileproof.conformance.drivers.driver import ALL, Capabilities
+from tileproof.conformance.drivers.result import Capture, Output, RunResult, RunSchedule
 from tileproof.spec.machine import tmem
 from tileproof.spec.numerics import round_f32
 from tileproof.spec.plan import KernelPlan
@@ -27,11 +27,11 @@ Plant = Callable[[str, Tile, F64], F64 | None]
 class Driven:
     """A driver that hands back what `do` (launch, plan, schedule, taps) gives."""
 
-    do: Callable[[Any, KernelPlan, Schedule, bool], RunResult] = field(repr=False)
+    do: Callable[[Any, KernelPlan, RunSchedule, bool], RunResult] = field(repr=False)
     capabilities: Capabilities = ALL
     name: str = "double"
 
-    def run(self, launch: Any, plan: KernelPlan, schedule: Schedule, taps: bool) -> RunResult:
+    def run(self, launch: Any, plan: KernelPlan, schedule: RunSchedule, taps: bool) -> RunResult:
         return self.do(launch, plan, schedule, taps)
 
 

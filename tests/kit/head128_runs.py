@@ -13,7 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.drivers.capture import Capture, MachineFinding, Schedule
+from tileproof.conformance.drivers.result import Capture, MachineFinding, RunSchedule
 from tileproof.conformance.observe.tiles import Chain, StageTile
 from tileproof.kernels.registry import kernel
 from tileproof.spec.arithmetic.sums import RowSums
@@ -47,7 +47,7 @@ def run(
     inputs: Inputs,
     *,
     probe: bool = False,
-    schedule: Schedule | None = None,
+    schedule: RunSchedule | None = None,
     mma: emulator.Mma = "fast",
     taps: bool = True,
     dkv: Array | None = None,
@@ -59,7 +59,7 @@ def run(
     launch = KERNEL.launch(inputs, built, probe)
     if dkv is not None:
         launch.buffers()["dKV"].array[...] = dkv  # type: ignore[index]
-    seen = emulator.run(launch, plan, schedule=schedule or Schedule(), taps=taps, mma=mma)
+    seen = emulator.run(launch, plan, schedule=schedule or RunSchedule(), taps=taps, mma=mma)
     return Run(
         inputs,
         plan,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tileproof.conformance.drivers.capture import Schedule
+from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.spec.problems.sparse_mla_bwd.case import Case, Indices
 
 STAGES = ("delta", "P", "S", "dP", "dS", "dQ", "dKV")
-SCHEDULES = (Schedule("early"), Schedule("late"), Schedule("random", 1), Schedule("random", 2))
+SCHEDULES = (RunSchedule("early"), RunSchedule("late"), RunSchedule("random", 1), RunSchedule("random", 2))
 WHOLE = Case(
     576,
     s_kv=300,

@@ -22,9 +22,9 @@ ROOMS = {
     "problems": (),
     "launches": ("kernels", "emulator"),
     "drivers": ("conformance.launches", "kernels", "emulator"),
-    "observe": ("conformance.drivers.capture", "reference"),
+    "observe": ("conformance.drivers.result", "reference"),
     "judge": (
-        "conformance.drivers.capture",
+        "conformance.drivers.result",
         "conformance.drivers.names",
         "conformance.observe",
         "reference",
@@ -170,7 +170,7 @@ def test_a_wrong_door_is_seen() -> None:
     assert forbidden("from tileproof.conformance.drivers import emulator", through("observe"))
     assert forbidden("from tileproof.emulator import Module", through("diagnose"))
     assert forbidden("from tileproof.tools.crosscheck import opinion", through("explore"))
-    assert not forbidden("from tileproof.conformance.drivers.capture import Capture", through("observe"))
+    assert not forbidden("from tileproof.conformance.drivers.result import Capture", through("observe"))
 
 
 # Modules that lie beside a test of its folder are its own; what several share is in tests/kit.

@@ -90,7 +90,6 @@ FOLDERS = ("spec/", "reference/", "kernels/", "emulator/", "conformance/", "tool
 
 # Names that two public classes still have, and what the two are. The list only shrinks.
 SHARED = {
-    "Schedule": "the emulator's; what any driver is asked for",
     "Launch": "the launch description; a launch as the emulator's judge of schedules calls it",
     "Finding": "the emulator's; the judge's; what a mutant must be found by",
     "Cause": "the emulator's grouping of findings alone, beside build and hang logs' own names",

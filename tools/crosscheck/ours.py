@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.drivers.capture import MachineFinding, Schedule
+from tileproof.conformance.drivers.result import MachineFinding, RunSchedule
 from tileproof.kernels.launch import Launch
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
@@ -15,9 +15,13 @@ from tileproof.tools.crosscheck.opinion import Opinion
 TOOL = "tileproof"
 
 
-def schedules(random: int) -> list[Schedule]:
+def schedules(random: int) -> list[RunSchedule]:
     """Early, late, and `random` random ones from seed 0."""
-    return [Schedule("early"), Schedule("late"), *(Schedule("random", seed) for seed in range(random))]
+    return [
+        RunSchedule("early"),
+        RunSchedule("late"),
+        *(RunSchedule("random", seed) for seed in range(random)),
+    ]
 
 
 def first_opinion(launch: Launch, plan: KernelPlan | None, random: int) -> Opinion:
@@ -28,16 +32,16 @@ def first_opinion(launch: Launch, plan: KernelPlan | None, random: int) -> Opini
     """
     started = time.monotonic()
     tried = schedules(random)
-    seen: dict[tuple[str, str, int], tuple[MachineFinding, list[Schedule]]] = {}
+    seen: dict[tuple[str, str, int], tuple[MachineFinding, list[RunSchedule]]] = {}
     for schedule in tried:
         try:
-            observed = emulator.run(
+            run_result = emulator.run(
                 launch, plan or nameless(launch), schedule=schedule, taps=False, races=True
             )
         except TileproofError as error:
             seconds = time.monotonic() - started
             return Opinion(TOOL, "no opinion", ("refused",), (str(error),), (), seconds)
-        for one in observed.findings:
+        for one in run_result.findings:
             seen.setdefault((one.severity, one.code, one.ptx_line), (one, []))[1].append(schedule)
     errors = [pair for key, pair in seen.items() if key[0] == "error"]
     others = [pair for key, pair in seen.items() if key[0] != "error"]
@@ -51,7 +55,7 @@ def first_opinion(launch: Launch, plan: KernelPlan | None, random: int) -> Opini
     )
 
 
-def _line(one: MachineFinding, under: Sequence[Schedule], tried: int) -> str:
+def _line(one: MachineFinding, under: Sequence[RunSchedule], tried: int) -> str:
     names = dict.fromkeys(s.policy if s.policy != "random" else f"random {s.seed}" for s in under)
     when = "" if len(names) == tried else f", under {', '.join(list(names)[:3])}"
     cause = f"; {one.root[0]}" if one.root else ""

@@ -10,8 +10,8 @@ that of the issuing CTA itself through mapa), and what arrived from each CTA or 
 from __future__ import annotations
 
 import numpy as np
-from tileproof.conformance.drivers.capture import RunResult
 from tileproof.conformance.drivers.cuda import CudaDriver
+from tileproof.conformance.drivers.result import RunResult
 from tileproof.kernels.launch import Buffer, Launch, TensorMapSpec
 from tileproof.spec.machine.errors import TileproofError
 

@@ -19,9 +19,9 @@ import numpy as np
 from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.under_test import on_driver
 from tileproof.conformance.cli.driving import DRIVERS, opened
-from tileproof.conformance.drivers.capture import Schedule
 from tileproof.conformance.drivers.driver import Driver
 from tileproof.conformance.drivers.emulator import EmulatorDriver
+from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.kernels.registry import kernel as find_kernel
 from tileproof.kernels.target import Target
 
@@ -34,8 +34,8 @@ def judged(kernel: Target, driver: Driver, examples: int) -> dict[str, Any]:
     clean = engine.check(on_driver(kernel, variant, driver), examples=examples, seed=SEED)
     found: dict[str, Any] = {"kernel": engine.as_dict(clean), "mutants": {}}
     for planted in kernel.mutants():
-        subject = on_driver(kernel, variant, driver, planted=planted)
-        report = engine.check(subject, examples=min(examples, 30), seed=SEED, shrink_seconds=2.0)
+        under_test = on_driver(kernel, variant, driver, planted=planted)
+        report = engine.check(under_test, examples=min(examples, 30), seed=SEED, shrink_seconds=2.0)
         row: dict[str, Any] = {"planted": planted.title, "examples": report.examples, "verdict": "pass"}
         if report.failure:
             row["verdict"] = "defect"
@@ -54,7 +54,7 @@ def same_bits(kernel: Target, driver: Driver, examples: int) -> dict[str, int]:
     equal: dict[str, int] = {"launches": 0}
     for case, _ in engine.drawn(plan, "early", SEED, examples):
         launch = kernel.launch(case.inputs(), built, kernel.probe)
-        one, two = (by.run(launch, plan, Schedule(), False).outputs for by in (driver, exact))
+        one, two = (by.run(launch, plan, RunSchedule(), False).outputs for by in (driver, exact))
         equal["launches"] += 1
         for name in two:
             mine, theirs = (each[name].values.view(np.uint8) for each in (one, two))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tileproof.conformance.check import property as checking
 from tileproof.conformance.check.under_test import on_emulator
-from tileproof.conformance.gate.model import CheckReport, GateSubject, gate_check
+from tileproof.conformance.gate.model import CheckReport, GatedVariant, gate_check
 from tileproof.conformance.mutants.defects import planted_reference
 from tileproof.conformance.mutants.synchronisation.run import run, variant_of
 from tileproof.conformance.verdict.contract import PlantedControl
@@ -16,14 +16,14 @@ EXAMPLES = 20  # beside the edges
 
 
 @gate_check("planted controls")
-def controls(subject: GateSubject) -> CheckReport:
+def controls(gated: GatedVariant) -> CheckReport:
     """Defects planted in this kernel, each found in the stage, or by the finding, that it should show as."""
-    every = subject.kernel.mutants()
-    own = [one for one in every if of_variant(subject, one)]
-    chosen = choose(own, subject.effort.controls, compile_free=subject.profile == "quick")
+    every = gated.kernel.mutants()
+    own = [one for one in every if of_variant(gated, one)]
+    chosen = choose(own, gated.effort.controls, compile_free=gated.profile == "quick")
     if not chosen:
         return CheckReport("unsupported", "the kernel has no planted defects")
-    tried = [planted(subject, one) for one in chosen]
+    tried = [planted(gated, one) for one in chosen]
     wrong = [one for one in tried if not one.fired]
     return CheckReport(
         "failed" if wrong else "passed",
@@ -46,11 +46,11 @@ def choose(every: Sequence[Mutant], most: int, *, compile_free: bool) -> list[Mu
     return [one for group in taken.values() for one in group]
 
 
-def of_variant(subject: GateSubject, one: Mutant) -> bool:
+def of_variant(gated: GatedVariant, one: Mutant) -> bool:
     """Whether a mutant goes into this variant: a synchronisation mutant is planted in that of its sizes."""
     if isinstance(one.expected, InStage):
         return True
-    return variant_of(subject.kernel, one.sizes) == subject.variant
+    return variant_of(gated.kernel, one.sizes) == gated.variant
 
 
 def expected(one: Mutant) -> str:
@@ -58,24 +58,24 @@ def expected(one: Mutant) -> str:
     return one.expected.code if isinstance(one.expected, Reported) else one.expected.stage or "the machine"
 
 
-def planted(subject: GateSubject, one: Mutant) -> PlantedControl:
+def planted(gated: GatedVariant, one: Mutant) -> PlantedControl:
     """Plants it, and sees what it is found as."""
     if isinstance(one.expected, InStage):
-        found, fired = _stage(subject, one, one.expected)
+        found, fired = _stage(gated, one, one.expected)
         check = "stage conformance"
     else:
-        outcome = run(one, kernel=subject.kernel)
+        outcome = run(one, kernel=gated.kernel)
         found = outcome.shown.finding.code if outcome.shown else ""
         fired, check = not outcome.wrong, "schedules and races"
     return PlantedControl(one.id, one.title, expected(one), found, fired, check)
 
 
-def _stage(subject: GateSubject, one: Mutant, wanted: InStage) -> tuple[str, bool]:
+def _stage(gated: GatedVariant, one: Mutant, wanted: InStage) -> tuple[str, bool]:
     examples = max(EXAMPLES, wanted.examples)
     with planted_reference(one):
-        under = on_emulator(subject.kernel, subject.variant, planted=one, races=False)
+        under = on_emulator(gated.kernel, gated.variant, planted=one, races=False)
         report = checking.check(
-            under, examples=examples, policy=wanted.policy, seed=subject.seed, shrink_seconds=0.0
+            under, examples=examples, policy=wanted.policy, seed=gated.seed, shrink_seconds=0.0
         )
     if report.failure is None:
         return "", False

@@ -7,7 +7,7 @@ from pathlib import Path
 from tileproof.conformance.check import property as checking
 from tileproof.conformance.check.under_test import on_driver
 from tileproof.conformance.drivers.cuda import CudaDriver
-from tileproof.conformance.gate.model import CheckReport, GateSubject, gate_check
+from tileproof.conformance.gate.model import CheckReport, GatedVariant, gate_check
 from tileproof.conformance.verdict.findings import judged
 from tileproof.spec.machine.errors import TileproofError
 
@@ -15,28 +15,26 @@ DEVICE = Path("/dev/nvidia0")  # what the kernel module of a card makes
 
 
 @gate_check("timing budget", required=False)
-def timing(_subject: GateSubject) -> CheckReport:
+def timing(_gated: GatedVariant) -> CheckReport:
     """The modelled time of the kernel stays within its budget."""
     return CheckReport("not run", "this version has no `tileproof time`")
 
 
 @gate_check("card results", required=False)
-def card(subject: GateSubject) -> CheckReport:
+def card(gated: GatedVariant) -> CheckReport:
     """The same problems on a card: outputs and probe build against the spec."""
     if not DEVICE.exists():
         return CheckReport("not run", "this machine has no CUDA card")
     try:
-        return _on_card(subject, CudaDriver())
+        return _on_card(gated, CudaDriver())
     except TileproofError as error:
         return CheckReport("unsupported", str(error))
 
 
-def _on_card(subject: GateSubject, card: CudaDriver) -> CheckReport:
+def _on_card(gated: GatedVariant, card: CudaDriver) -> CheckReport:
     with card as driver:
-        under = on_driver(subject.kernel, subject.variant, driver, planted=subject.planted)
-        report = checking.check(
-            under, examples=subject.effort.examples, seed=subject.seed, shrink_seconds=0.0
-        )
+        under = on_driver(gated.kernel, gated.variant, driver, planted=gated.planted)
+        report = checking.check(under, examples=gated.effort.examples, seed=gated.seed, shrink_seconds=0.0)
         details = {"examples": report.examples, "driver": driver.name}
     findings = [judged(one, "card results") for one in report.failure.findings] if report.failure else []
     return CheckReport(

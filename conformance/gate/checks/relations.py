@@ -5,35 +5,35 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from tileproof.conformance.drivers.capture import Schedule
-from tileproof.conformance.gate.model import CheckReport, GateSubject, gate_check
+from tileproof.conformance.drivers.result import RunSchedule
+from tileproof.conformance.gate.model import CheckReport, GatedVariant, gate_check
 from tileproof.conformance.problems.generators import small
 from tileproof.conformance.verdict.contract import Defect
 from tileproof.emulator.coverage import together
 from tileproof.spec.problems.relation import relations_of
 
-EARLY = Schedule("early")  # the same for both runs: sums are added in one order
+EARLY = RunSchedule("early")  # the same for both runs: sums are added in one order
 
 
 @gate_check("metamorphic relations")
-def relations(subject: GateSubject) -> CheckReport:
+def relations(gated: GatedVariant) -> CheckReport:
     """What the problem's relations say of two runs with related inputs."""
-    known = relations_of(subject.plan.problem)
+    known = relations_of(gated.plan.problem)
     if not known:
-        return CheckReport("unsupported", f"the problem {subject.plan.problem} states no relation")
-    base = small(subject.plan).inputs()
+        return CheckReport("unsupported", f"the problem {gated.plan.problem} states no relation")
+    base = small(gated.plan).inputs()
     executed: list[bytes] = []
 
     def outputs(inputs: Any) -> dict[str, Any]:
-        launch = subject.kernel.launch(inputs, subject.built)
-        seen = subject.under_test.driver.run(launch, subject.plan, EARLY, False)
+        launch = gated.kernel.launch(inputs, gated.built)
+        seen = gated.under_test.driver.run(launch, gated.plan, EARLY, False)
         executed.append(seen.executed)
         return {name: np.asarray(output.values) for name, output in seen.outputs.items()}
 
     first = outputs(base)
     found: list[Defect] = []
     for one in known:
-        for seed in range(subject.seed, subject.seed + subject.effort.relation_seeds):
+        for seed in range(gated.seed, gated.seed + gated.effort.relation_seeds):
             second = outputs(one.change(base, seed))
             if broken := one.broken(base, seed, first, second):
                 found.append(
@@ -41,7 +41,7 @@ def relations(subject: GateSubject) -> CheckReport:
                         check="metamorphic relations",
                         code="relation",
                         message=f"{one.name}: {one.says}, and {broken} does not follow (seed {seed})",
-                        stage=broken if broken in subject.plan.stages else "",
+                        stage=broken if broken in gated.plan.stages else "",
                     )
                 )
                 break

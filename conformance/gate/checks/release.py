@@ -7,7 +7,7 @@ import importlib
 import io
 
 from tileproof.conformance.corpus import rows as corpus_rows
-from tileproof.conformance.gate.model import CheckReport, GateSubject, gate_check
+from tileproof.conformance.gate.model import CheckReport, GatedVariant, gate_check
 from tileproof.conformance.verdict.program import ROOT
 
 # Modules whose `main(["--check"])` says whether the page that they write is current.
@@ -15,7 +15,7 @@ PAGES = ("tileproof.spec.docs", "tileproof.emulator.docs", "tileproof.conformanc
 
 
 @gate_check("docs in step", release=True)
-def docs(_subject: GateSubject) -> CheckReport:
+def docs(_gated: GatedVariant) -> CheckReport:
     """The generated pages say what the spec, the instruction table and the corpus say."""
     if not (ROOT / "docs").is_dir():
         return CheckReport("unsupported", "an installed package has no docs; run it in a checkout")
@@ -30,7 +30,7 @@ def docs(_subject: GateSubject) -> CheckReport:
 
 
 @gate_check("corpus rows", release=True)
-def corpus(_subject: GateSubject) -> CheckReport:
+def corpus(_gated: GatedVariant) -> CheckReport:
     """Every public bug of the corpus that applies has a test that covers it."""
     if not corpus_rows.TESTS.is_dir():
         return CheckReport("unsupported", "an installed package has no tests; run it in a checkout")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from tileproof.conformance.explore.explored import Explored
-from tileproof.conformance.gate.model import CheckReport, GateSubject, gate_check
+from tileproof.conformance.gate.model import CheckReport, GatedVariant, gate_check
 from tileproof.conformance.problems.generators import small
 from tileproof.conformance.verdict.contract import Defect
 from tileproof.emulator.explore import Defect as Explored_defect
@@ -13,17 +13,17 @@ from tileproof.emulator.explore import explore
 
 
 @gate_check("schedules and races")
-def schedules(subject: GateSubject) -> CheckReport:
+def schedules(gated: GatedVariant) -> CheckReport:
     """Many schedules of a problem that uses each ring again: no finding, no output that depends on them."""
-    effort = subject.effort
-    shrink = effort.shrink_seconds if subject.profile != "quick" else 0.0
-    return explored(subject, effort.schedules, subject.seed, "schedules and races", shrink)
+    effort = gated.effort
+    shrink = effort.shrink_seconds if gated.profile != "quick" else 0.0
+    return explored(gated, effort.schedules, gated.seed, "schedules and races", shrink)
 
 
-def explored(subject: GateSubject, number: int, seed: int, check: str, shrink: float) -> CheckReport:
+def explored(gated: GatedVariant, number: int, seed: int, check: str, shrink: float) -> CheckReport:
     """`number` schedules from `seed` on; `check` names who asks; `shrink`: CPU seconds per finding."""
-    case = small(subject.plan)
-    one = Explored.of(subject.kernel, subject.built, case)
+    case = small(gated.plan)
+    one = Explored.of(gated.kernel, gated.built, case)
     result = explore(
         one,
         schedules=number,
@@ -33,7 +33,7 @@ def explored(subject: GateSubject, number: int, seed: int, check: str, shrink: f
         processes=1,
         shrink_seconds=shrink,
         races=True,
-        strict=subject.strict,
+        strict=gated.strict,
     )
     seeds: dict[str, list[int]] = {}
     for policy, launches in sorted(result.policies.items()):
@@ -45,12 +45,12 @@ def explored(subject: GateSubject, number: int, seed: int, check: str, shrink: f
     )
     errors = [defect for defect in result.defects if defect.severity == "error"]
     made.details["remarks"] = {str(d.signature): d.runs for d in result.defects if d.severity != "error"}
-    made.findings = [found(subject, check, case.as_json(), defect) for defect in errors]
+    made.findings = [found(gated, check, case.as_json(), defect) for defect in errors]
     made.reason = made.findings[0].message if made.findings else ""
     return made
 
 
-def found(subject: GateSubject, check: str, case: str, defect: Explored_defect) -> Defect:
+def found(gated: GatedVariant, check: str, case: str, defect: Explored_defect) -> Defect:
     """What exploring found, in the terms of the verdict."""
     schedule = defect.shrunk.schedule if defect.shrunk else defect.schedules[0]
     head, *more = (defect.shrunk.text if defect.shrunk and defect.shrunk.text else defect.text).split("\n")
@@ -66,5 +66,5 @@ def found(subject: GateSubject, check: str, case: str, defect: Explored_defect) 
         missing=missing,
         evidence=tuple(line.strip() for line in more[1:]),
         count=defect.runs,
-        replay=shlex.join(subject.replay("explore", f"--case={case}", "--schedule", str(schedule))),
+        replay=shlex.join(gated.replay("explore", f"--case={case}", "--schedule", str(schedule))),
     )

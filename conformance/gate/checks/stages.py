@@ -6,22 +6,22 @@ import shlex
 
 from tileproof.conformance.check import property as checking
 from tileproof.conformance.check.property import Failure, Report, scores_as_dict
-from tileproof.conformance.drivers.capture import SEEDED, RunResult, Schedule
+from tileproof.conformance.drivers.result import SEEDED, RunResult, RunSchedule
 from tileproof.conformance.gate.failing import failing_tile, trace_around
-from tileproof.conformance.gate.model import CheckReport, GateSubject, gate_check
+from tileproof.conformance.gate.model import CheckReport, GatedVariant, gate_check
 from tileproof.conformance.problems.generators import small
 from tileproof.conformance.verdict.findings import judged
 from tileproof.emulator.coverage import together
 
 
 @gate_check("stage conformance")
-def stages(subject: GateSubject) -> CheckReport:
+def stages(gated: GatedVariant) -> CheckReport:
     """Every stage of generated problems and edges, tile by tile within its bound, races and both builds."""
-    effort = subject.effort
+    effort = gated.effort
     report = checking.check(
-        subject.under_test,
+        gated.under_test,
         examples=effort.examples,
-        seed=subject.seed,
+        seed=gated.seed,
         shrink_seconds=effort.shrink_seconds,
     )
     seeds: dict[str, list[int]] = {}
@@ -36,15 +36,15 @@ def stages(subject: GateSubject) -> CheckReport:
     if report.failure is None:
         return made
     failure = report.failure
-    command = shlex.join(replay(subject, failure))
+    command = shlex.join(replay(gated, failure))
     made.findings = [judged(one, "stage conformance", command) for one in failure.findings]
     made.reason = failure.findings[0].message
     made.details["failure"] = {
         "case": failure.case.as_json(),
         "schedule": {"policy": failure.schedule.policy, "seed": failure.schedule.seed},
         "replay": command,
-        "tile": failing_tile(subject, failure),
-        "trace": trace_around(subject, failure),
+        "tile": failing_tile(gated, failure),
+        "trace": trace_around(gated, failure),
         "text": [line for one in failure.findings for line in one.lines()],
     }
     return made
@@ -61,27 +61,27 @@ def figures(report: Report) -> dict[str, object]:
     }
 
 
-def replay(subject: GateSubject, failure: Failure) -> list[str]:
+def replay(gated: GatedVariant, failure: Failure) -> list[str]:
     """The command that shows the smallest failing example."""
     schedule = failure.schedule
     words = [f"--case={failure.case.as_json()}", f"--policy={schedule.policy}"]
     words += [f"--schedule-seed={schedule.seed}"] if schedule.policy in SEEDED else []
-    return subject.replay("check", *words)
+    return gated.replay("check", *words)
 
 
-TWICE = (Schedule("early"), Schedule("late"), Schedule("random", 1))
+TWICE = (RunSchedule("early"), RunSchedule("late"), RunSchedule("random", 1))
 
 
 @gate_check("determinism")
-def determinism(subject: GateSubject) -> CheckReport:
+def determinism(gated: GatedVariant) -> CheckReport:
     """The same launch under the same schedule gives the same bits, findings and counters."""
-    inputs = small(subject.plan).inputs()
-    under = subject.under_test
+    inputs = small(gated.plan).inputs()
+    under = gated.under_test
     wrong, executed = [], []
 
-    def launched(schedule: Schedule) -> RunResult:
-        launch = subject.kernel.launch(inputs, subject.built)
-        return under.driver.run(launch, subject.plan, schedule, False)
+    def launched(schedule: RunSchedule) -> RunResult:
+        launch = gated.kernel.launch(inputs, gated.built)
+        return under.driver.run(launch, gated.plan, schedule, False)
 
     for schedule in TWICE:
         one, two = launched(schedule), launched(schedule)

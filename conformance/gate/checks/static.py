@@ -9,7 +9,7 @@ import re
 import tempfile
 from collections.abc import Iterator
 
-from tileproof.conformance.gate.model import CheckReport, GateSubject, gate_check
+from tileproof.conformance.gate.model import CheckReport, GatedVariant, gate_check
 from tileproof.emulator import Module
 from tileproof.kernels import compile as compiling
 from tileproof.kernels import toolchain
@@ -22,12 +22,12 @@ REGISTER_UNIT = 8  # registers of a thread are allocated in units of eight
 
 
 @gate_check("build provenance")
-def provenance(subject: GateSubject) -> CheckReport:
+def provenance(gated: GatedVariant) -> CheckReport:
     """The PTX is what the sources compile to, its entry and shape are the plan's, every instruction is
     executed.
     """
-    built, plan = subject.built, subject.plan
-    entry = subject.kernel.entry(subject.variant)
+    built, plan = gated.built, gated.plan
+    entry = gated.kernel.entry(gated.variant)
     details: dict[str, object] = {"ptx_sha256": sha256(built.ptx), "entry": built.entry}
     info = next((e for e in Module.from_ptx(built.ptx).inspect().entries if e.name == entry), None)
     if built.entry != entry or info is None:
@@ -39,10 +39,10 @@ def provenance(subject: GateSubject) -> CheckReport:
     cluster = info.directives.get("reqnctapercluster")
     if cluster and _product(cluster) != plan.cluster:
         wrong.append(f".reqnctapercluster is {_product(cluster)}, and the plan's cluster {plan.cluster}")
-    if subject.kernel.sources:
+    if gated.kernel.sources:
         details["toolchain"] = toolchain.find().version
-    if subject.kernel.sources and subject.profile != "quick":
-        again = compiled_anew(subject)
+    if gated.kernel.sources and gated.profile != "quick":
+        again = compiled_anew(gated)
         if without_ids(again) != without_ids(built.ptx):
             wrong.append("the sources, compiled again, give another PTX than the one that is judged")
     return CheckReport.of("; ".join(wrong), details=details)
@@ -72,11 +72,11 @@ def _product(numbers: tuple[int, ...]) -> int:
     return total
 
 
-def compiled_anew(subject: GateSubject) -> str:
+def compiled_anew(gated: GatedVariant) -> str:
     """The PTX of the kernel's sources, made in an empty cache."""
     with tempfile.TemporaryDirectory(prefix="tileproof-gate-") as folder, cache_in(folder):
-        edits = () if subject.planted is None else subject.planted.edits
-        return subject.kernel.build(subject.variant, False, edits).ptx
+        edits = () if gated.planted is None else gated.planted.edits
+        return gated.kernel.build(gated.variant, False, edits).ptx
 
 
 @contextlib.contextmanager
@@ -93,13 +93,13 @@ def cache_in(folder: str) -> Iterator[None]:
 
 
 @gate_check("resource budgets")
-def resources(subject: GateSubject) -> CheckReport:
+def resources(gated: GatedVariant) -> CheckReport:
     """Registers, spills, shared and tensor memory fit into one SM, by ptxas and by the plan."""
-    plan, built = subject.plan, subject.built
+    plan, built = gated.plan, gated.built
     try:
         use = built.resources or compiling.resources_of(built.ptx, built.entry)
     except TileproofError as error:
-        if subject.kernel.sources:
+        if gated.kernel.sources:
             raise
         return CheckReport("unsupported", f"{error.what}: the PTX cannot be assembled here")
     wrong = over_budget(use, plan.threads, plan.smem_bytes, plan.tmem_columns)
@@ -135,10 +135,10 @@ def over_budget(use: Resources, threads: int, smem_bytes: int, tmem_columns: int
 
 
 @gate_check("operand constraints")
-def operands(subject: GateSubject) -> CheckReport:
+def operands(gated: GatedVariant) -> CheckReport:
     """The plan's MMAs, tiles, barriers and tensor memory satisfy the rules of the machine."""
     try:
-        plan = subject.kernel.plan_of(subject.variant)
+        plan = gated.kernel.plan_of(gated.variant)
     except TileproofError as error:
         return CheckReport("failed", str(error))
     wrong = faults(plan)

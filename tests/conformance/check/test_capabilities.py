@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.run import KernelUnderTest
-from tileproof.conformance.drivers.capture import MachineFinding, Output, RunResult, Schedule
 from tileproof.conformance.drivers.driver import ALL, NOT_JUDGED, Capabilities, Capability
+from tileproof.conformance.drivers.result import MachineFinding, Output, RunResult, RunSchedule
 from tileproof.conformance.report.terminal import print_report
 from tileproof.kernels.variant import Variant
 from tileproof.spec.plan import KernelPlan
@@ -29,7 +29,7 @@ KERNEL: Any = SimpleNamespace(
     title=lambda variant: "head128-part0",
     launch=lambda inputs, built, probe: (inputs, probe),
 )
-Hand = Callable[[RunResult, Schedule], RunResult]
+Hand = Callable[[RunResult, RunSchedule], RunResult]
 
 
 def on(
@@ -37,12 +37,12 @@ def on(
 ) -> Any:
     """The kernel on a driver that hands back no more than it can, and rubbish in the place of marks."""
 
-    def do(launch: Any, plan: KernelPlan, schedule: Schedule, taps: bool) -> RunResult:
+    def do(launch: Any, plan: KernelPlan, schedule: RunSchedule, taps: bool) -> RunResult:
         inputs, is_probe = launch
         seen = machine(plan, inputs, plant, probe=is_probe)
         if "schedules" not in capabilities:
             assert schedule.policy == "early", "a schedule was asked of a driver that takes none"
-        if "captures" not in capabilities:
+        if "capture" not in capabilities:
             seen = replace(seen, captures=())
         if "written" not in capabilities:
             outputs = {
@@ -95,16 +95,16 @@ def test_a_planted_defect_is_found_through_what_is_left(lacking: Capability) -> 
     finding = report.failure.findings[0]
     assert (finding.kind, finding.stage, finding.k_block) == ("value", "P", 0)
     # Without captures P is first seen in the probe build's outputs.
-    assert finding.build == ("probe" if lacking == "captures" else "production")
+    assert finding.build == ("probe" if lacking == "capture" else "production")
     assert engine.as_dict(report)["not_judged"] == [NOT_JUDGED[lacking]]
 
 
 def test_neither_captures_nor_probe_leaves_the_outputs() -> None:
-    bare = ALL - {"captures"}
+    bare = ALL - {"capture"}
     report = run(on(bare, probe=False))
     assert report.failure is None and set(report.scores) == {"delta"}
     assert report.not_judged == (
-        NOT_JUDGED["captures"],
+        NOT_JUDGED["capture"],
         "the probe build, which the kernel has not",
         "tiles of P, which no build shows here",
     )
@@ -114,10 +114,10 @@ def test_neither_captures_nor_probe_leaves_the_outputs() -> None:
 
 
 def test_without_schedules_a_second_launch_must_repeat_the_first() -> None:
-    """One trial per case, and of a launch that changes, that it does."""
+    """One run per case, and of a launch that changes, that it does."""
     number = 0
 
-    def flicker(seen: RunResult, schedule: Schedule) -> RunResult:
+    def flicker(seen: RunResult, schedule: RunSchedule) -> RunResult:
         nonlocal number
         number += 1
         if number % 3 == 0:  # production, probe, production again
@@ -130,7 +130,7 @@ def test_without_schedules_a_second_launch_must_repeat_the_first() -> None:
     assert "schedule" not in report
     number = 0
     verdict = engine.run_case(  # type: ignore[attr-defined]
-        on(ALL - {"schedules"}, hand=flicker), failure.case, Schedule("early"), explain=False
+        on(ALL - {"schedules"}, hand=flicker), failure.case, RunSchedule("early"), explain=False
     )
     (finding,) = verdict.findings
     assert finding.kind == "disagree" and "a second launch" in finding.message
@@ -148,7 +148,7 @@ def test_marks_are_not_believed_of_a_driver_that_has_none() -> None:
 
 
 def test_a_fault_of_the_launch_comes_before_what_it_did_not_write() -> None:
-    def fault(seen: RunResult, schedule: Schedule) -> RunResult:
+    def fault(seen: RunResult, schedule: RunSchedule) -> RunResult:
         outputs = {n: Output(o.values * 0, o.written & False) for n, o in seen.outputs.items()}
         return RunResult(outputs, findings=(MachineFinding("error", "card-fault", "illegal instruction"),))
 
@@ -160,7 +160,7 @@ def test_what_is_wrong_once_is_told_though_it_does_not_repeat() -> None:
     """A race on a card: the same case passes when it runs for the report."""
     number = 0
 
-    def once(seen: RunResult, schedule: Schedule) -> RunResult:
+    def once(seen: RunResult, schedule: RunSchedule) -> RunResult:
         nonlocal number
         number += 1
         if number == 7:
@@ -180,12 +180,12 @@ def test_every_edge_and_every_fourth_example_is_launched_again() -> None:
     """By the example's own text, so that -j and the other examples do not change which."""
     launches: list[tuple[str, bool]] = []
 
-    def listen(seen: RunResult, schedule: Schedule) -> RunResult:
+    def listen(seen: RunResult, schedule: RunSchedule) -> RunResult:
         launches.append((schedule.policy, bool(seen.captures)))
         return seen
 
     drawn = engine.drawn(head128_part0.plan(512), "all", 3, 40)
-    expected = sum(engine.every_fourth(*trial) for trial in drawn)  # type: ignore[attr-defined]
+    expected = sum(engine.every_fourth(*run) for run in drawn)  # type: ignore[attr-defined]
     assert 4 <= expected <= 16
     report = run(on(ALL, hand=listen), examples=40)
     assert report.failure is None and report.again == expected
@@ -200,7 +200,7 @@ def test_every_edge_and_every_fourth_example_is_launched_again() -> None:
 def test_an_order_that_only_the_other_schedule_shows_is_found_and_shrunk() -> None:
     """Wrong under "late" without captures alone: what the second launch of production is."""
 
-    def late(seen: RunResult, schedule: Schedule) -> RunResult:
+    def late(seen: RunResult, schedule: RunSchedule) -> RunResult:
         if schedule.policy == "late" and "P" not in seen.outputs:
             seen.outputs["delta"].values[0, 0] += 64
         return seen

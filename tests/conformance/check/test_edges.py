@@ -61,33 +61,33 @@ def mutant(file: str, text: str, replacement: str) -> KernelUnderTest:
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("name", MUTANTS)
 def test_found_by_the_edges_alone(name: str, seed: int) -> None:
-    subject = mutant(*MUTANTS[name])
-    trials = engine.edge_trials(subject.plan(), "all", seed)
-    report = engine.check(subject, examples=1, seed=seed, shrink_seconds=0.0)
+    under_test = mutant(*MUTANTS[name])
+    runs = engine.edge_runs(under_test.plan(), "all", seed)
+    report = engine.check(under_test, examples=1, seed=seed, shrink_seconds=0.0)
     assert report.failure is not None, name
-    assert report.examples <= len(trials)
+    assert report.examples <= len(runs)
 
 
 def test_the_kernel_itself_passes_on_two_processes_with_the_same_result() -> None:
     found = kernel("head128-part0")
-    subject = on_emulator(found, found.variant(d_qk=576))
-    one, two = (engine.check(subject, examples=3, seed=7, jobs=jobs) for jobs in (1, 2))
+    under_test = on_emulator(found, found.variant(d_qk=576))
+    one, two = (engine.check(under_test, examples=3, seed=7, jobs=jobs) for jobs in (1, 2))
     assert one.failure is None and two.failure is None
     assert (one.examples, one.agreed, one.remarks) == (two.examples, two.agreed, two.remarks)
     assert one.scores == two.scores
 
 
 def test_several_processes_find_and_shrink_the_same() -> None:
-    subject = mutant(*MUTANTS["indices of token & 3"])
+    under_test = mutant(*MUTANTS["indices of token & 3"])
     first, second = (
-        engine.check(subject, examples=40, seed=3, jobs=jobs, with_edges=False, shrink_seconds=1e9)
+        engine.check(under_test, examples=40, seed=3, jobs=jobs, with_edges=False, shrink_seconds=1e9)
         for jobs in (1, 2)
     )
     # At most three tokens are drawn: without the edges this one lives.
     assert first.failure is None and second.failure is None
-    subject = mutant(*MUTANTS["a last block of one key is dropped"])
+    under_test = mutant(*MUTANTS["a last block of one key is dropped"])
     first, second = (
-        engine.check(subject, examples=40, seed=3, jobs=jobs, shrink_seconds=1e9) for jobs in (1, 2)
+        engine.check(under_test, examples=40, seed=3, jobs=jobs, shrink_seconds=1e9) for jobs in (1, 2)
     )
     assert first.failure is not None and second.failure is not None
     assert (first.failure.case, first.failure.schedule) == (second.failure.case, second.failure.schedule)
@@ -100,13 +100,13 @@ def test_several_processes_find_and_shrink_the_same() -> None:
 
 def test_an_interrupt_tells_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     found = kernel("head128-part0")
-    subject = on_emulator(found, found.variant(d_qk=576))
+    under_test = on_emulator(found, found.variant(d_qk=576))
 
     def progress(done: int, shrinking: bool) -> None:
         if done == 2:
             raise KeyboardInterrupt
 
-    report = engine.check(subject, examples=5, seed=0, progress=progress)
+    report = engine.check(under_test, examples=5, seed=0, progress=progress)
     assert report.interrupted and report.failure is None and report.examples == 2
     broken = mutant(*MUTANTS["a last block of one key is dropped"])
 

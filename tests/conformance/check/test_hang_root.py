@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from tileproof.conformance.cli.app import main
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.drivers.capture import Schedule
+from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.conformance.mutants.defects import build_planted, defect
 from tileproof.kernels.registry import kernel
 from tileproof.spec.problems.sparse_mla_bwd.case import Case, Indices
@@ -36,7 +36,7 @@ ROOTS = {
 }
 
 
-def root(planted: str, schedule: Schedule) -> tuple[str, ...]:
+def root(planted: str, schedule: RunSchedule) -> tuple[str, ...]:
     """The root of the hang of a planted defect on four k-blocks."""
     entry, plan = kernel(PART0), kernel(PART0).plan(kernel(PART0).variant(d_qk=576))
     inputs = Case(576, s_kv=256, blocks=4, tokens=(Indices(),), values="integers").inputs()
@@ -53,7 +53,7 @@ def test_root_of_a_planted_hang(planted: str, policy: str) -> None:
     if planted == "kv-ready-bytes" and policy != "early":
         return  # half of the bytes complete the phase then: the tile is wrong, and nothing hangs
     first, evidence = ROOTS[planted]
-    lines = root(planted, Schedule(policy, 1))  # type: ignore[arg-type]
+    lines = root(planted, RunSchedule(policy, 1))  # type: ignore[arg-type]
     assert first in lines[0], lines
     assert evidence in "\n".join(lines), lines
 

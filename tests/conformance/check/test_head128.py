@@ -10,7 +10,7 @@ from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.run import judge, run_case
 from tileproof.conformance.check.under_test import on_emulator
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.drivers.capture import RunResult, Schedule
+from tileproof.conformance.drivers.result import RunResult, RunSchedule
 from tileproof.conformance.judge.rows import plant_canaries
 from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.observe.observation import observe
@@ -25,7 +25,7 @@ KERNEL = kernel("head128")
 
 
 def launch(
-    case: Case, schedule: Schedule = SCHEDULES[0], probe: bool = False, taps: bool = True
+    case: Case, schedule: RunSchedule = SCHEDULES[0], probe: bool = False, taps: bool = True
 ) -> RunResult:
     inputs, plan = case.inputs(), KERNEL.plan(KERNEL.variant(d_qk=case.d_qk))
     described = KERNEL.launch(inputs, KERNEL.build(KERNEL.variant(d_qk=case.d_qk), probe), probe)
@@ -138,15 +138,15 @@ def test_a_touched_row_that_no_key_selects_is_found():
 
 
 def test_outputs_that_depend_on_the_schedule_are_found():
-    subject = on_emulator(KERNEL, KERNEL.variant(d_qk=576))
+    under_test = on_emulator(KERNEL, KERNEL.variant(d_qk=576))
 
     def driver(described, plan, schedule, taps):
-        observed = subject.driver.run(described, plan, schedule, taps)
+        run_result = under_test.driver.run(described, plan, schedule, taps)
         if schedule.policy == "late" and not taps:
-            observed.outputs["dQ"].values[0, 0, 0] = 7
-        return observed
+            run_result.outputs["dQ"].values[0, 0, 0] = 7
+        return run_result
 
-    verdict = run_case(replace(subject, driver=Driven(driver)), WHOLE, Schedule("early"))
+    verdict = run_case(replace(under_test, driver=Driven(driver)), WHOLE, RunSchedule("early"))
     assert verdict.unrepeated
     (finding,) = (f for f in verdict.findings if f.kind == "disagree")
     assert finding.stage == "dQ" and "another schedule" in finding.message

@@ -10,7 +10,7 @@ import pytest
 from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.run import run_case
 from tileproof.conformance.check.under_test import on_emulator
-from tileproof.conformance.drivers.capture import Schedule
+from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.kernels.registry import kernel
 from tileproof.spec.problems.sparse_mla_bwd.case import Case, Indices
 
@@ -39,7 +39,7 @@ def test_clean_kernel_gives_no_finding(d_qk):
 @pytest.mark.parametrize("policy", ("early", "late", "random"))
 @pytest.mark.parametrize("mma", ("fast", "exact"))
 def test_policies_and_tensor_core_modes(policy, mma):
-    verdict = run_case(on_emulator(KERNEL, KERNEL.variant(d_qk=576), mma=mma), WHOLE, Schedule(policy, 3))
+    verdict = run_case(on_emulator(KERNEL, KERNEL.variant(d_qk=576), mma=mma), WHOLE, RunSchedule(policy, 3))
     assert verdict.findings == []
     # Tokens of 256, 130 and 0 slots have 4, 3 and 0 k-blocks; two CTAs, two builds.
     assert verdict.scores["P"].tiles == 2 * 2 * (4 + 3)

@@ -44,7 +44,7 @@ class Scene:
         """The cause of the tile with these values; the value must be wrong."""
         kind = ml_dtypes.bfloat16 if self.stage == "dQ" else np.float32
         tile = StageTile(self.stage, self.coord, *self.region, value.astype(kind), np.ones(value.shape, bool))
-        self.chain.observed = {(self.stage, self.coord): tile}
+        self.chain.own_tiles = {(self.stage, self.coord): tile}
         self.chain._wholes.clear()
         reference = self.chain.reference(self.stage, self.coord, *self.region)
         wrong = wrong_elements(tile, reference)

@@ -65,7 +65,7 @@ def test_a_failure_is_shared_tried_first_and_forgotten_when_mended(
     monkeypatch.setattr(campaign, "kernel", lambda name: wrong_kernel())
     found = ran(examples)
     assert found.check.outcome == "failed" and "--case=" in found.findings[0].replay
-    key = campaign._key(campaign.GateSubject(KERNEL, VARIANT))  # type: ignore[attr-defined]
+    key = campaign._key(campaign.GatedVariant(KERNEL, VARIANT))  # type: ignore[attr-defined]
     (value,) = known_failures(str(tmp_path)).fetch(key)
     again = ran(known)
     assert again.check.outcome == "failed" and again.check.details["known"] == 1
@@ -153,7 +153,7 @@ def test_without_dask_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def results(**outcomes: Any) -> dict[str, StoredResult]:
-    key = campaign.GateSubject(KERNEL, VARIANT).key  # type: ignore[attr-defined]
+    key = campaign.GatedVariant(KERNEL, VARIANT).key  # type: ignore[attr-defined]
     return {
         f"{key}: {name}": StoredResult(key, check, findings) for name, (check, findings) in outcomes.items()
     }

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from tileproof.conformance.check import property as checking
-from tileproof.conformance.drivers.capture import Output, RunResult
+from tileproof.conformance.drivers.result import Output, RunResult
 from tileproof.conformance.gate.checks import controls, release, stages, static
 from tileproof.conformance.gate.checks.controls import choose, expected
 from tileproof.conformance.gate.failing import levels, unpacked
-from tileproof.conformance.gate.model import CheckReport, GateSubject, checks
+from tileproof.conformance.gate.model import CheckReport, GatedVariant, checks
 from tileproof.conformance.observe.tiles import Reference, StageTile
 from tileproof.kernels.compile import Resources
 from tileproof.kernels.edit import Edit, InStage, Mutant, Place
@@ -23,24 +23,24 @@ from tileproof.spec.problems.base import TileCoord
 from tileproof.spec.problems.relation import Relation, relations_of, same
 
 KERNEL = kernel("head128-part0")
-RIGHT = GateSubject(KERNEL, KERNEL.variants[0])
+RIGHT = GatedVariant(KERNEL, KERNEL.variants[0])
 
 
-def ran(name: str, subject: GateSubject = RIGHT) -> CheckReport:
-    return checks()[name].run(subject)
+def ran(name: str, gated: GatedVariant = RIGHT) -> CheckReport:
+    return checks()[name].run(gated)
 
 
-def with_ptx(*changes: tuple[str, str]) -> GateSubject:
+def with_ptx(*changes: tuple[str, str]) -> GatedVariant:
     """The kernel as PTX, with these texts in it replaced."""
     text = RIGHT.built.ptx
     for old, new in changes:
         assert old in text
         text = text.replace(old, new, 1)
     image = Ptx(lambda variant, probe: text, lambda variant, probe: RIGHT.built.entry)
-    return GateSubject(replace(KERNEL, image=image, probe=False), KERNEL.variants[0])
+    return GatedVariant(replace(KERNEL, image=image, probe=False), KERNEL.variants[0])
 
 
-def planted(*changes: tuple[str, str], id: str = "test-planted") -> GateSubject:
+def planted(*changes: tuple[str, str], id: str = "test-planted") -> GatedVariant:
     edits = tuple(Edit(Place(old), new) for old, new in changes)
     return replace(RIGHT, planted=Mutant(id, "a test's", "", KERNEL.name, edits, InStage("P", "")))
 
@@ -74,10 +74,10 @@ def test_a_cluster_that_is_not_the_plans_fails_provenance() -> None:
 
 
 def test_sources_that_give_another_ptx_fail_provenance(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(static, "compiled_anew", lambda subject: subject.built.ptx + "// another\n")
+    monkeypatch.setattr(static, "compiled_anew", lambda gated: gated.built.ptx + "// another\n")
     full = replace(RIGHT, profile="full")
     assert "another PTX" in ran("build provenance", full).reason
-    monkeypatch.setattr(static, "compiled_anew", lambda subject: subject.built.ptx)
+    monkeypatch.setattr(static, "compiled_anew", lambda gated: gated.built.ptx)
     assert ran("build provenance", full).outcome == "passed"
 
 
@@ -98,9 +98,9 @@ def test_what_does_not_fit_into_an_sm_fails(use: Resources, smem: int, tmem: int
 
 def test_a_spill_is_read_from_ptxas(monkeypatch: pytest.MonkeyPatch) -> None:
     built = replace(RIGHT.built, resources=Resources(40, 0, 32, 32, 32))
-    subject = replace(RIGHT)
-    object.__setattr__(subject, "under_test", replace(RIGHT.under_test, production=built))
-    assert "spill" in ran("resource budgets", subject).reason
+    gated = replace(RIGHT)
+    object.__setattr__(gated, "under_test", replace(RIGHT.under_test, production=built))
+    assert "spill" in ran("resource budgets", gated).reason
 
 
 def test_a_plan_that_breaks_the_rules_of_the_machine_fails() -> None:
@@ -197,7 +197,7 @@ def test_a_lost_order_fails_schedules_and_races() -> None:
 
 
 def test_a_control_that_is_not_found_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checking, "edge_trials", lambda plan, policy, seed: [])
+    monkeypatch.setattr(checking, "edge_runs", lambda plan, policy, seed: [])
     monkeypatch.setattr(controls, "EXAMPLES", 2)
     harmless = Mutant(
         "harmless", "a comment", "", KERNEL.name, (Edit(Place("ret;", count=-1), "ret ;"),), InStage("P", "")

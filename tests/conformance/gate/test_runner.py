@@ -16,50 +16,50 @@ from typing import Any
 import pytest
 from tileproof.conformance.check.property import Stopped
 from tileproof.conformance.gate import runner
-from tileproof.conformance.gate.model import CheckReport, GateCheck, GateSubject
+from tileproof.conformance.gate.model import CheckReport, GateCheck, GatedVariant
 from tileproof.conformance.gate.runner import CheckJob
 from tileproof.conformance.gate.store import ResultStore, RunIdentity, StoredResult, pack, unpack
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError
 
 KERNEL = kernel("head128-part0")
-SUBJECT = GateSubject(KERNEL, KERNEL.variants[0])
+GATED = GatedVariant(KERNEL, KERNEL.variants[0])
 IDENTITY = RunIdentity("quick", 0, False, "", {"k": "0" * 64}, "abc", False)
 
 
-def passes(_subject: GateSubject) -> CheckReport:
+def passes(_gated: GatedVariant) -> CheckReport:
     return CheckReport("passed", executed=b"\1\0\3", schedules={"early": [0]}, details={"n": 1})
 
 
-def fails(_subject: GateSubject) -> CheckReport:
+def fails(_gated: GatedVariant) -> CheckReport:
     return CheckReport("failed", "it is wrong")
 
 
-def crashes(_subject: GateSubject) -> CheckReport:
+def crashes(_gated: GatedVariant) -> CheckReport:
     faulthandler.disable()
     os.kill(os.getpid(), signal.SIGSEGV)
     raise AssertionError
 
 
-def leaves(_subject: GateSubject) -> CheckReport:
+def leaves(_gated: GatedVariant) -> CheckReport:
     os._exit(7)
 
 
-def raises(_subject: GateSubject) -> CheckReport:
+def raises(_gated: GatedVariant) -> CheckReport:
     raise ValueError("a bug")
 
 
-def refuses(_subject: GateSubject) -> CheckReport:
+def refuses(_gated: GatedVariant) -> CheckReport:
     raise TileproofError("it cannot be built", where="there")
 
 
-def sleeps(_subject: GateSubject) -> CheckReport:
+def sleeps(_gated: GatedVariant) -> CheckReport:
     time.sleep(60)
     return CheckReport("passed")
 
 
-def jobs(*functions: Callable[[GateSubject], CheckReport], required: bool = True) -> list[CheckJob]:
-    return [CheckJob(GateCheck(f.__name__, "", "quick", required, False, f), SUBJECT, "k") for f in functions]
+def jobs(*functions: Callable[[GatedVariant], CheckReport], required: bool = True) -> list[CheckJob]:
+    return [CheckJob(GateCheck(f.__name__, "", "quick", required, False, f), GATED, "k") for f in functions]
 
 
 def stored(tmp_path: Path, resume: bool = False, identity: RunIdentity = IDENTITY) -> ResultStore:
@@ -96,7 +96,7 @@ def test_a_check_that_does_not_end_is_named_and_the_others_go_on(
 
 
 def test_a_killed_process_is_named(tmp_path: Path) -> None:
-    def killed(_subject: GateSubject) -> CheckReport:
+    def killed(_gated: GatedVariant) -> CheckReport:
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.drivers.capture import RunResult, Schedule
+from tileproof.conformance.drivers.result import RunResult, RunSchedule
 from tileproof.conformance.judge.machine import machine_findings
 from tileproof.kernels.launch import Launch, Struct
 from tileproof.kernels.registry import kernel
@@ -27,33 +27,33 @@ def launch_of(name: str) -> tuple[Launch, KernelPlan, Inputs]:
 
 
 def run(launch: Launch, plan: KernelPlan) -> RunResult:
-    return emulator.run(launch, plan, schedule=Schedule(), taps=False, races=False)
+    return emulator.run(launch, plan, schedule=RunSchedule(), taps=False, races=False)
 
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_each_barrier_of_the_plan_is_held_against_the_kernels(name: str) -> None:
     launch, plan, inputs = launch_of(name)
-    observed = run(launch, plan)
-    offsets = {offset for _, offset, _ in observed.mbarriers}
+    run_result = run(launch, plan)
+    offsets = {offset for _, offset, _ in run_result.mbarriers}
     assert offsets >= {b.offset_of(stage) for b in plan.barriers for stage in range(b.stages)}
-    assert not machine_findings(plan, inputs, observed, "production")
-    seen = {offset for _, offset, _ in observed.announced}
+    assert not machine_findings(plan, inputs, run_result, "production")
+    seen = {offset for _, offset, _ in run_result.announced}
     for at, barrier in enumerate(plan.barriers):
 
         def other(**change: Any) -> KernelPlan:
             one = replace(plan.barriers[at], **change)  # noqa: B023 - called in this round
             return replace(plan, barriers=(*plan.barriers[:at], one, *plan.barriers[at + 1 :]))  # noqa: B023
 
-        found = machine_findings(other(count=barrier.count + 1), inputs, observed, "production")
+        found = machine_findings(other(count=barrier.count + 1), inputs, run_result, "production")
         assert {one.code for one in found} == {"plan-barrier-count"}
         assert all(one.message.startswith(barrier.name) for one in found)
         assert f"with {barrier.count} arrivals, and the plan says {barrier.count + 1}" in found[0].message
-        found = machine_findings(other(tx_bytes=barrier.tx_bytes + 16), inputs, observed, "production")
+        found = machine_findings(other(tx_bytes=barrier.tx_bytes + 16), inputs, run_result, "production")
         if seen & {barrier.offset_of(stage) for stage in range(barrier.stages)}:
             assert {one.code for one in found} == {"plan-barrier-bytes"}
             assert f"expects {barrier.tx_bytes} bytes in a phase" in found[0].message
     free = replace(plan.barriers[0], name="nobody", offset=max(offsets) + 64)
-    found = machine_findings(replace(plan, barriers=(*plan.barriers, free)), inputs, observed, "production")
+    found = machine_findings(replace(plan, barriers=(*plan.barriers, free)), inputs, run_result, "production")
     assert {one.code for one in found} == {"plan-barrier-missing"}
     assert found[0].message.startswith("nobody") and {one.cta for one in found} == {*free.ctas}
 
@@ -88,8 +88,8 @@ def test_a_launch_that_forgets_a_parameter(name: str) -> None:
     assert isinstance(struct, Struct)
     offset = next(at for at, item in struct.fields if item.name == "delta")
     fields = tuple(pair for pair in struct.fields if pair[0] != offset)
-    observed = run(replace(launch, params=(replace(struct, fields=fields),)), plan)
-    found = next(one for one in observed.findings if one.code == "param-unset")
+    run_result = run(replace(launch, params=(replace(struct, fields=fields),)), plan)
+    found = next(one for one in run_result.findings if one.code == "param-unset")
     assert found.severity == "error" and found.ptx_line is not None
     assert re.search(rf"reads bytes {offset} to {offset + 7} of parameter \S+_param_0, which", found.message)
-    assert "param-unset" in {one.code for one in machine_findings(plan, inputs, observed, "production")}
+    assert "param-unset" in {one.code for one in machine_findings(plan, inputs, run_result, "production")}

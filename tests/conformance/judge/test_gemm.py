@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tileproof.conformance.check.run import judge
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.drivers.capture import MachineFinding, RunResult, Schedule
+from tileproof.conformance.drivers.result import MachineFinding, RunResult, RunSchedule
 from tileproof.conformance.judge.compare import compare
 from tileproof.conformance.observe.observation import observe
 from tileproof.conformance.observe.tiles import Chain, StageTile
@@ -176,7 +176,7 @@ def launched(tutorial: tutorials.Tutorial, tiles_k: int) -> tuple[KernelPlan, In
     target = targets()[tutorial.name]
     launch = target.launch(inputs, target.build(target.variants[0]))
     plan = plan_of(tutorial)
-    return plan, inputs, emulator.run(launch, plan, schedule=Schedule("late"))
+    return plan, inputs, emulator.run(launch, plan, schedule=RunSchedule("late"))
 
 
 @pytest.mark.parametrize("number", [2, 3])

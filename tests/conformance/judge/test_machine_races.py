@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.drivers.capture import Schedule
+from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.conformance.judge.machine import machine_findings
 from tileproof.conformance.observe.finding import Finding
 from tileproof.kernels.registry import kernel
@@ -23,8 +23,8 @@ def findings(edit: tuple[str, str] = ("", ""), races: bool = True) -> list[Findi
     assert edit[0] in launch.image
     plan = head128.plan(head128.variant(d_qk=512))
     planted = replace(launch, image=launch.image.replace(*edit))
-    observed = emulator.run(planted, plan, schedule=Schedule(), taps=False, races=races)
-    return machine_findings(plan, inputs, observed, "production")
+    run_result = emulator.run(planted, plan, schedule=RunSchedule(), taps=False, races=races)
+    return machine_findings(plan, inputs, run_result, "production")
 
 
 def test_the_kernel_itself_has_none() -> None:

@@ -48,16 +48,16 @@ def test_planted_defect_is_caught(planted):
     heard = []
     with planted_reference(planted):
         found = kernel(planted.target)
-        subject = on_emulator(found, found.variant(d_qk=576), planted=planted)
+        under_test = on_emulator(found, found.variant(d_qk=576), planted=planted)
         for seed in range(SEEDS):
             examples, policy = planted.expected.examples or EXAMPLES, planted.expected.policy
             report = engine.check(
-                subject, examples=examples, policy=policy, seed=seed, shrink_seconds=5.0, with_edges=False
+                under_test, examples=examples, policy=policy, seed=seed, shrink_seconds=5.0, with_edges=False
             )
             assert report.failure is not None, f"{planted.id} was not caught in {examples} examples"
             finding = report.failure.findings[0]
             assert planted.expected.fits(finding.stage, finding.code)
-            again = engine.replay(subject, report.failure.case, report.failure.schedule)
+            again = engine.replay(under_test, report.failure.case, report.failure.schedule)
             assert again.failure is not None
             # As text, for a NaN found is not equal to itself.
             assert again.failure.findings[0].lines() == finding.lines()

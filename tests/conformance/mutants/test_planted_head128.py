@@ -65,12 +65,12 @@ SEEDS = 4
 def test_planted_defect_is_caught(planted):
     """Caught by the edges or by what is drawn, at its stage; what explains it is named once at least."""
     found = kernel(planted.target)
-    subject = on_emulator(found, found.variant(d_qk=576), planted=planted, races=False)  # by its values
+    under_test = on_emulator(found, found.variant(d_qk=576), planted=planted, races=False)  # by its values
     heard = []
     for seed, with_edges in ((0, True), *((seed, False) for seed in range(SEEDS))):
         # Unshrunk: shrinking ends by the clock.
         report = engine.check(
-            subject, examples=EXAMPLES, seed=seed, shrink_seconds=0.0, with_edges=with_edges
+            under_test, examples=EXAMPLES, seed=seed, shrink_seconds=0.0, with_edges=with_edges
         )
         assert report.failure is not None, f"{planted.id} was not caught in {EXAMPLES} examples"
         finding = report.failure.findings[0]

@@ -14,8 +14,8 @@ from tileproof.conformance.mutate.assembled import assemble
 from tileproof.conformance.mutate.code import PtxCode
 from tileproof.conformance.mutate.draw import Drawn
 from tileproof.conformance.mutate.judged import Judgement, judge_all
+from tileproof.conformance.mutate.runs import Original, original
 from tileproof.conformance.mutate.score import by_check, score
-from tileproof.conformance.mutate.trials import Original, original
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.drivers.capture import Schedule
 from tileproof.conformance.drivers.names import barrier_at, k_block, role_of
+from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.conformance.mutants.defects import build_planted, planted_on
 from tileproof.conformance.problems.generators import small
 from tileproof.emulator.trace import Event, Trace
@@ -69,7 +69,7 @@ def run(name: str, plant: str, seed: int = 0, blocks: int = 3) -> Emulated:
     plan = found.plan(variant)
     built = build_planted(found, variant, planted_on(found, plant or None))
     launch = found.launch(small(plan, blocks).inputs(), built)
-    _, trace = emulator.run_traced(launch, plan, schedule=Schedule("random", seed))
+    _, trace = emulator.run_traced(launch, plan, schedule=RunSchedule("random", seed))
     return told(trace, plan)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.drivers.capture import Schedule
+from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.kernels.launch import Buffer, Launch, Scalar, Struct, TensorMapSpec
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError
@@ -116,7 +116,7 @@ def test_every_wait_of_a_kernel_is_respelled_and_it_computes_the_same(name: str)
         for x in (first.image, given_.ptx)
     ]
     runs = [
-        emulator.run(one, found.plan(found.variant(d_qk=576)), schedule=Schedule("late"), taps=False)
+        emulator.run(one, found.plan(found.variant(d_qk=576)), schedule=RunSchedule("late"), taps=False)
         for one in launches
     ]
     assert not runs[1].findings

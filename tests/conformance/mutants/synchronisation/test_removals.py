@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.drivers.capture import Schedule
+from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.kernels.launch import Launch
 from tileproof.kernels.registry import kernel
 from tileproof.spec.problems.sparse_mla_bwd.case import one_token
@@ -17,7 +17,7 @@ SYNC = re.compile(
     r"\s*(?:@!?%\w+\s+)?(?P<opcode>fence|tcgen05\.(?:fence|wait|commit)|mbarrier\.(?:init|arrive|try_wait)"
     r"|bar\.(?:sync|warp\.sync)|barrier\.cluster|cp\.async\.bulk\.(?:wait|commit)_group)"
 )
-SCHEDULES = (Schedule("early"), Schedule("late"), Schedule("random", 1))
+SCHEDULES = (RunSchedule("early"), RunSchedule("late"), RunSchedule("random", 1))
 # Without these the kernel is still right, or what is missing is a note.
 REDUNDANT = {
     "head128-part0": {
@@ -47,11 +47,11 @@ def without(launch: Launch, line: int) -> Launch:
 
 @pytest.mark.parametrize("name", REDUNDANT)
 def test_every_removal_is_found_but_the_redundant_ones(name: str) -> None:
-    subject = kernel(name)
+    target = kernel(name)
     inputs = one_token(576, 4).inputs()
     launch, plan = (
-        subject.launch(inputs, subject.build(subject.variant(d_qk=576))),
-        subject.plan(subject.variant(d_qk=576)),
+        target.launch(inputs, target.build(target.variant(d_qk=576))),
+        target.plan(target.variant(d_qk=576)),
     )
     sites = [
         (number, match["opcode"])
@@ -65,6 +65,6 @@ def test_every_removal_is_found_but_the_redundant_ones(name: str) -> None:
         seen = (
             emulator.run(planted, plan, schedule=schedule, taps=False, races=True) for schedule in SCHEDULES
         )
-        if not any(finding.severity != "note" for observed in seen for finding in observed.findings):
+        if not any(finding.severity != "note" for one in seen for finding in one.findings):
             survived[opcode] += 1
     assert survived == REDUNDANT[name]

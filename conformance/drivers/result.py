@@ -14,7 +14,7 @@ SEEDED: tuple[Policy, ...] = ("random", "starve", "pct")  # policies that take a
 
 
 @dataclass(frozen=True)
-class Schedule:
+class RunSchedule:
     """When asynchronous operations complete, among the moments that the ISA allows, and who moves
     (`tileproof.emulator.Schedule`); `seed` is for `SEEDED` policies.
     """

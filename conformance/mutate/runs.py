@@ -1,4 +1,4 @@
-"""The trials that a mutant must pass to survive, the cheapest first, and what the original does on each."""
+"""The runs that a mutant must pass to survive, the cheapest first, and what the original does on each."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from tileproof.conformance.check.property import drawn, edge_trials
+from tileproof.conformance.check.property import drawn, edge_runs
 from tileproof.conformance.check.run import KernelUnderTest, run_case
-from tileproof.conformance.check.trials import Trial
-from tileproof.conformance.drivers.capture import RunResult, Schedule
+from tileproof.conformance.check.runs import Run
 from tileproof.conformance.drivers.emulator import EmulatorDriver
+from tileproof.conformance.drivers.result import RunResult, RunSchedule
 from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.observe.observation import observe
 from tileproof.conformance.observe.tiles import StageTile
@@ -28,13 +28,13 @@ from tileproof.spec.problems import problem_type
 Profile = Literal["quick", "full"]
 LONGER = 20  # times the original's instructions that a mutant may run
 LEAST = 2_000_000  # warp instructions that it may run in any case
-RINGS = (Schedule("random", 1), Schedule("starve", 1), Schedule("pct", 1), Schedule("pct", 2))
+RINGS = (RunSchedule("random", 1), RunSchedule("starve", 1), RunSchedule("pct", 1), RunSchedule("pct", 2))
 _EXAMPLES = {"quick": 4, "full": 30}
 
 
-def trials(plan: KernelPlan, profile: Profile) -> list[Trial]:
+def runs(plan: KernelPlan, profile: Profile) -> list[Run]:
     """The problems and schedules of a profile."""
-    edges = edge_trials(plan, "all", 0)
+    edges = edge_runs(plan, "all", 0)
     # Sorted by size: most mutants die on the smallest problem. The last of the edges has production size.
     edges.sort(key=_elements)
     more = drawn(plan, "all", 0, _EXAMPLES[profile])
@@ -44,14 +44,14 @@ def trials(plan: KernelPlan, profile: Profile) -> list[Trial]:
     return edges[:-1] + more + rings + edges[-1:]
 
 
-def _elements(trial: Trial) -> int:
-    inputs = trial[0].inputs()
+def _elements(run: Run) -> int:
+    inputs = run[0].inputs()
     return sum(one.size for one in vars(inputs).values() if isinstance(one, np.ndarray))
 
 
 @dataclass(frozen=True)
 class Did:
-    """What a build did on one trial: bits of its outputs and captures, its machine's remarks, its length."""
+    """What a build did on one run: bits of its outputs and captures, its machine's remarks, its length."""
 
     bits: str
     instructions: int
@@ -59,17 +59,17 @@ class Did:
 
 @dataclass(frozen=True)
 class Original:
-    """The unchanged build on every trial of a profile."""
+    """The unchanged build on every run of a profile."""
 
     kernel: Target
     variant: Variant
     built: Built
-    trials: tuple[Trial, ...]
+    runs: tuple[Run, ...]
     did: tuple[Did, ...]
 
 
 class Recorder:
-    """The emulator, strict and with races, which keeps what the first launch of a trial did."""
+    """The emulator, strict and with races, which keeps what the first launch of a run did."""
 
     name = "emulator"
 
@@ -78,7 +78,7 @@ class Recorder:
         self.capabilities = self._emulator.capabilities
         self.first: RunResult | None = None
 
-    def run(self, launch: Launch, plan: KernelPlan, schedule: Schedule, taps: bool) -> RunResult:
+    def run(self, launch: Launch, plan: KernelPlan, schedule: RunSchedule, taps: bool) -> RunResult:
         """One launch."""
         result = self._emulator.run(launch, plan, schedule, taps)
         self.first = self.first or result
@@ -102,7 +102,7 @@ def _bits(result: RunResult) -> str:
     return digest.hexdigest()
 
 
-def subject_of(kernel: Target, variant: Variant, built: Built, driver: Recorder) -> KernelUnderTest:
+def under_test_of(kernel: Target, variant: Variant, built: Built, driver: Recorder) -> KernelUnderTest:
     """The production build alone."""
     return KernelUnderTest(kernel, variant, built, None, driver)
 
@@ -116,11 +116,11 @@ def original(
     """Runs the unchanged build through the profile; TileproofError when something is found in it."""
     built = kernel.build(variant)
     did = []
-    wanted = trials(kernel.plan(variant), profile)
+    wanted = runs(kernel.plan(variant), profile)
     for number, (case, schedule) in enumerate(wanted):
         progress(number, len(wanted))
         driver = Recorder()
-        verdict = run_case(subject_of(kernel, variant, built, driver), case, schedule, explain=False)
+        verdict = run_case(under_test_of(kernel, variant, built, driver), case, schedule, explain=False)
         if verdict.findings:
             raise TileproofError(
                 "the kernel itself is not clean: its mutants say nothing",
@@ -134,24 +134,24 @@ def original(
 
 @dataclass(frozen=True)
 class Kill:
-    """The trial in which something was found; `first` are the findings, with causes; `differs` is the first
+    """The run in which something was found; `first` are the findings, with causes; `differs` is the first
     stage whose tiles are not the original's bits there, "" when none or nothing can be told.
     """
 
-    trial: int
+    run: int
     findings: tuple[Finding, ...]
     differs: str
 
 
 def judge(build: Built, base: Original) -> tuple[Kill | None, bool]:
-    """Runs a mutant's build until something is found: the kill, and whether every trial before was the
+    """Runs a mutant's build until something is found: the kill, and whether every run before was the
     original's bit for bit.
     """
     same = True
-    for number, ((case, schedule), was) in enumerate(zip(base.trials, base.did, strict=True)):
+    for number, ((case, schedule), was) in enumerate(zip(base.runs, base.did, strict=True)):
         driver = Recorder(max(LEAST, LONGER * was.instructions))
-        subject = subject_of(base.kernel, base.variant, build, driver)
-        verdict = run_case(subject, case, schedule, explain=True)
+        under_test = under_test_of(base.kernel, base.variant, build, driver)
+        verdict = run_case(under_test, case, schedule, explain=True)
         if verdict.findings:
             return Kill(number, tuple(verdict.findings), _first_difference(base, number, driver.first)), same
         same = same and driver.did().bits == was.bits
@@ -159,13 +159,13 @@ def judge(build: Built, base: Original) -> tuple[Kill | None, bool]:
 
 
 def _first_difference(base: Original, number: int, seen: RunResult | None) -> str:
-    """The first stage whose tiles are not the same in both launches of a trial."""
-    case, schedule = base.trials[number]
+    """The first stage whose tiles are not the same in both launches of a run."""
+    case, schedule = base.runs[number]
     if seen is None:
         return ""
     plan, inputs = base.kernel.plan(base.variant), case.inputs()
     driver = Recorder()
-    run_case(subject_of(base.kernel, base.variant, base.built, driver), case, schedule, explain=False)
+    run_case(under_test_of(base.kernel, base.variant, base.built, driver), case, schedule, explain=False)
     assert driver.first is not None
     was, now = (
         {tile.key: tile for tile in observe(plan, inputs, one, "production").tiles}

@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.drivers.capture import Capture
+from tileproof.conformance.drivers.result import Capture
 from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.observe.tiles import StageTile
 from tileproof.spec.machine import smem_layout, tmem

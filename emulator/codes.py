@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tileproof.emulator.orders import order
+from tileproof.emulator.enumerations import enumeration
 
 Severity = Literal["error", "warning", "note"]
 
@@ -148,7 +148,7 @@ def _code(line: str) -> Code:
 
 
 CODES: dict[str, Code] = {code.code: code for code in map(_code, _ROWS.strip().splitlines())}
-SEVERITIES = order("Severity", "note warning error", bits=8)
+SEVERITIES = enumeration("Severity", "note warning error", bits=8)
 
 
 def strict_weights() -> list[tuple[str, int, bool]]:

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tileproof.emulator.orders import order
+from tileproof.emulator.enumerations import enumeration
 from tileproof.emulator.reach import ProgramView
 
 NodeKind = Literal["warp", "mbarrier", "named barrier", "cluster barrier", "TMEM", "registers"]
 RootKind = Literal["unsatisfiable", "lapped", "cycle", "spin"]
 # `lanes`: a .sync instruction waits for other lanes that it names; `join`: arrived at a post-dominator before
 # the other lanes; `registers`: setmaxnreg.inc, the pool has too few; `copies`: cp.async.wait_group.
-WAITS = order(
+WAITS = enumeration(
     "Wait",
     "none mbarrier named cluster bulk alloc lanes join registers copies",
     names="None MbarrierParity NamedBarrier ClusterBarrier BulkGroup TmemAlloc WarpLanes Join "

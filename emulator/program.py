@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from tileproof.emulator import _engine
-from tileproof.emulator.orders import order
+from tileproof.emulator.enumerations import enumeration
 from tileproof.emulator.ptx import Entry
 
 NONE = -(2**31)
@@ -36,7 +36,7 @@ PACKED = np.dtype(
 )
 
 # The last two are not PTX: the CTA's rank << 24, to which a .shared symbol's offset is added.
-_SPECIALS = order(
+_SPECIALS = enumeration(
     "Special",
     "%tid.x %tid.y %tid.z %ntid.x %ntid.y %ntid.z %ctaid.x %ctaid.y %ctaid.z %nctaid.x %nctaid.y %nctaid.z "
     "%cluster_ctaid.x %cluster_ctaid.y %cluster_ctaid.z %cluster_nctaid.x %cluster_nctaid.y "

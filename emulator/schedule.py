@@ -12,18 +12,20 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from tileproof.emulator.enumerations import enumeration
 from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.hang import WAITS, Names
-from tileproof.emulator.orders import order
 from tileproof.emulator.reach import ProgramView
 
 Policy = Literal["early", "late", "random", "late-newest", "late-random", "starve", "pct", "replay"]
 BaseOrder = Literal["late", "early", "late-newest"]
-POLICIES: tuple[Policy, ...] = order("Policy", Policy)
+POLICIES: tuple[Policy, ...] = enumeration("Policy", Policy)
 SEEDED: tuple[Policy, ...] = ("random", "late-random", "starve", "pct")
 # Where completions stand among what can move, and which of them comes first.
-BASES: tuple[BaseOrder, ...] = order("CompletionOrder", BaseOrder, names="LastOldest FirstOldest LastNewest")
-KINDS = order("ActorKind", "w q s c", names="Warp Pipe Stores Copy", bits=8)
+BASES: tuple[BaseOrder, ...] = enumeration(
+    "CompletionOrder", BaseOrder, names="LastOldest FirstOldest LastNewest"
+)
+KINDS = enumeration("ActorKind", "w q s c", names="Warp Pipe Stores Copy", bits=8)
 GIVES_UP = 1 << 63  # in the step of a decision (engine/schedule.hpp)
 _HOLD = re.compile(r"([wqsc])(\d+)\.(\d+)\.(\d+)(?:\.(\d+))?@(\d+)(?:\+(\d+))?(!)?")
 _DEPTH, _POINTS = 3, 4096

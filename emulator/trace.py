@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
-from tileproof.emulator.orders import order
+from tileproof.emulator.enumerations import enumeration
 from tileproof.emulator.reach import ProgramView
 from tileproof.emulator.symbols import SharedNames
 
@@ -32,20 +32,20 @@ EVENT = np.dtype(
         ("pad", "u1"),
     ]
 )
-KINDS = order(
+KINDS = enumeration(
     "Event",
     "wait pass arrive expect deliver phase issue complete tmem-ld exit",
     names="Wait Pass Arrive Expect Deliver Phase Issue Complete TmemLoad Exit",
     bits=8,
 )
-OBJECTS = order(
+OBJECTS = enumeration(
     "Object",
     ("", "mbarrier", "named barrier", "cluster barrier", "bulk groups", "TMEM columns"),
     names="None Mbarrier Named ClusterBarrier Bulk TmemAlloc",
     bits=8,
 )
 # By the names under which the engine issues operations; others have none.
-ENGINES = order(
+ENGINES = enumeration(
     "TraceEngine",
     ("", "TMA load", "TMA store", "bulk copy", "MMA", "commit", "TMEM store", "tcgen05.cp"),
     bits=8,

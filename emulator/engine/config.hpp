@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "findings.hpp"
-#include "orders/schedule.hpp"
+#include "enumerations/schedule.hpp"
 #include "program.hpp"
 
 namespace tileproof {

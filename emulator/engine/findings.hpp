@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "orders/codes.hpp"
+#include "enumerations/codes.hpp"
 #include "program.hpp"
 
 namespace tileproof {

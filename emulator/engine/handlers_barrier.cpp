@@ -1,7 +1,7 @@
 // Named barriers: bar and barrier, .sync, .arrive and .red (PTX ISA 9.7.13.1); when a round of one, or of the
 // cluster barrier, is complete.
 #include "machine.hpp"
-#include "orders/sync.hpp"
+#include "enumerations/sync.hpp"
 #include "slots/sync.hpp"
 
 namespace tileproof {

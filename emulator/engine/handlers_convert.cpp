@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "alu.hpp"
-#include "orders/convert.hpp"
+#include "enumerations/convert.hpp"
 #include "rounding.hpp"
 #include "slots/convert.hpp"
 

@@ -1,6 +1,6 @@
 // f16 and bf16 arithmetic, single and packed in pairs (PTX ISA 9.7.4, 9.7.3.21, 9.7.3.22).
 #include "alu.hpp"
-#include "orders/arithmetic.hpp"
+#include "enumerations/arithmetic.hpp"
 #include "rounding.hpp"
 #include "slots/arithmetic.hpp"
 

@@ -1,6 +1,6 @@
 // mbarriers and fences.
 #include "schedule.hpp"
-#include "orders/mbarrier.hpp"
+#include "enumerations/mbarrier.hpp"
 #include "slots/fences.hpp"
 #include "slots/mbarrier.hpp"
 

@@ -4,7 +4,7 @@
 #include <cfenv>
 
 #include "alu.hpp"
-#include "orders/mma_sync.hpp"
+#include "enumerations/mma_sync.hpp"
 #include "slots/mma_sync.hpp"
 #include "small_float.hpp"
 

@@ -1,6 +1,6 @@
 // Control flow, warp-level operations, the cluster barrier.
 #include "machine.hpp"
-#include "orders/sync.hpp"
+#include "enumerations/sync.hpp"
 #include "slots/sync.hpp"
 #include "slots/control.hpp"
 

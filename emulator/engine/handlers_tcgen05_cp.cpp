@@ -1,6 +1,6 @@
 // tcgen05.cp: shared memory to tensor memory (PTX ISA 9.7.16.9.2).
 #include "mma.hpp"
-#include "orders/tcgen05.hpp"
+#include "enumerations/tcgen05.hpp"
 #include "queues.hpp"
 #include "slots/tcgen05.hpp"
 

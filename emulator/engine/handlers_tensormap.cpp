@@ -1,7 +1,7 @@
 // tensormap.replace and tensormap.cp_fenceproxy on the emulator's encoding of maps (PTX
 // ISA 9.7.9.28, 9.7.13.17).
 #include "machine.hpp"
-#include "orders/tensormap.hpp"
+#include "enumerations/tensormap.hpp"
 #include "slots/tensormap.hpp"
 
 namespace tileproof {

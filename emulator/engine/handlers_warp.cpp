@@ -4,7 +4,7 @@
 
 #include "extreme.hpp"
 #include "alu.hpp"
-#include "orders/warp.hpp"
+#include "enumerations/warp.hpp"
 #include "slots/warp.hpp"
 
 namespace tileproof {

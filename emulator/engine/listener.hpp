@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "orders/fences.hpp"
-#include "orders/mbarrier.hpp"
+#include "enumerations/fences.hpp"
+#include "enumerations/mbarrier.hpp"
 
 namespace tileproof {
 

@@ -16,7 +16,7 @@
 #include "findings.hpp"
 #include "listener.hpp"
 #include "memory.hpp"
-#include "orders/hang.hpp"
+#include "enumerations/hang.hpp"
 #include "resident.hpp"
 #include "tensormap.hpp"
 #include "watch.hpp"

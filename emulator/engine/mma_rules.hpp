@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "orders/tcgen05_mma.hpp"
+#include "enumerations/tcgen05_mma.hpp"
 
 namespace tileproof {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "orders/memory.hpp"
-#include "orders/program.hpp"
+#include "enumerations/memory.hpp"
+#include "enumerations/program.hpp"
 
 namespace tileproof {
 

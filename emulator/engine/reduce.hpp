@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "half.hpp"
-#include "orders/atomics.hpp"
+#include "enumerations/atomics.hpp"
 
 namespace tileproof {
 

@@ -10,8 +10,8 @@
 
 #include "bulk_groups.hpp"
 #include "cp_async.hpp"
-#include "orders/hang.hpp"
-#include "orders/trace.hpp"
+#include "enumerations/hang.hpp"
+#include "enumerations/trace.hpp"
 #include "program.hpp"
 #include "shared.hpp"
 #include "tmem_poison.hpp"

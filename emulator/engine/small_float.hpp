@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "orders/convert.hpp"
+#include "enumerations/convert.hpp"
 
 namespace tileproof {
 

@@ -1,5 +1,5 @@
 // TMA: tiles, gather4 and scatter4, im2col; loads, stores, reductions and prefetches (PTX ISA 9.7.9.27).
-#include "orders/async_copy.hpp"
+#include "enumerations/async_copy.hpp"
 #include "reduce.hpp"
 #include "slots/async_copy.hpp"
 #include "tma_tensor.hpp"

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "orders/tcgen05.hpp"
+#include "enumerations/tcgen05.hpp"
 
 namespace tileproof {
 

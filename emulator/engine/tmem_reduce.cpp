@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "extreme.hpp"
-#include "orders/tcgen05.hpp"
+#include "enumerations/tcgen05.hpp"
 #include "slots/tcgen05.hpp"
 
 namespace tileproof {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "listener.hpp"
-#include "orders/trace.hpp"
+#include "enumerations/trace.hpp"
 #include "program.hpp"
 
 namespace tileproof {

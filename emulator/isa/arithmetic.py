@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tileproof.emulator.decode import Decoder
+from tileproof.emulator.enumerations import enumeration
 from tileproof.emulator.isa.convert import DIRECTED
-from tileproof.emulator.orders import order
 from tileproof.emulator.program import NONE, TYPE_BYTES
 from tileproof.emulator.ptx import Instruction, Operand
 from tileproof.emulator.registry import Modifiers, Unknown, instruction
@@ -15,7 +15,7 @@ slots("half", operands="dst a b c", modifiers="operation brain packed rounding f
 
 _INTEGERS = {"s16", "u16", "s32", "u32", "s64", "u64"}
 HALVES = {"f16", "f16x2", "bf16", "bf16x2"}
-_HALF_OPERATIONS = order("HalfOperation", "add sub mul fma neg abs min max ex2 tanh")
+_HALF_OPERATIONS = enumeration("HalfOperation", "add sub mul fma neg abs min max ex2 tanh")
 # Registers of the half types: a packed pair fills 32 bits.
 _CARRIER = {"f16": "b16", "bf16": "b16", "f16x2": "b32", "bf16x2": "b32"}
 _ROUND = "[{.rn,.rz,.rm,.rp}]"

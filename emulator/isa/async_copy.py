@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tileproof.emulator.decode import Decoder
+from tileproof.emulator.enumerations import enumeration
 from tileproof.emulator.isa.atomics import OPERATIONS
-from tileproof.emulator.orders import order
 from tileproof.emulator.program import NONE
 from tileproof.emulator.ptx import Address, Instruction, Operand
 from tileproof.emulator.registry import Modifiers, instruction
@@ -21,7 +21,7 @@ slots(
 slots("tma.store", operands="src map", modifiers="dimensions mode operation", visible=True)
 slots("tma.prefetch", operands="map", modifiers="dimensions mode", visible=True)
 
-MODES = order("TensorMode", "tile four im2col im2col_no_offs")
+MODES = enumeration("TensorMode", "tile four im2col im2col_no_offs")
 _DIMENSIONS = ("1d", "2d", "3d", "4d", "5d")
 _DONE = "mbarrier::complete_tx::bytes"
 _HINT = "[.L2::cache_hint]"

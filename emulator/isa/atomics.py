@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tileproof.emulator.decode import Decoder
+from tileproof.emulator.enumerations import enumeration
 from tileproof.emulator.isa.memory import SPACES, access_order
-from tileproof.emulator.orders import order
 from tileproof.emulator.program import NONE
 from tileproof.emulator.ptx import Instruction, Operand, Sink
 from tileproof.emulator.registry import Modifiers, Unknown, instruction, refused
@@ -18,8 +18,8 @@ slots(
     writes="dst",
 )
 
-OPERATIONS = order("Reduction", "add min max and or xor exch inc dec cas")
-TYPES = order("Element", "u32 s32 u64 s64 f32 f64 f16 bf16 f16x2 bf16x2 b16 b32 b64 b128")
+OPERATIONS = enumeration("Reduction", "add min max and or xor exch inc dec cas")
+TYPES = enumeration("Element", "u32 s32 u64 s64 f32 f64 f16 bf16 f16x2 bf16x2 b16 b32 b64 b128")
 HALVES = ("f16", "bf16", "f16x2", "bf16x2")
 # 0: the default scope (.gpu of atom and red).
 SCOPES = ("", "cta", "cluster", "gpu", "sys")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tileproof.emulator.decode import Decoder
-from tileproof.emulator.orders import order
+from tileproof.emulator.enumerations import enumeration
 from tileproof.emulator.program import NONE, TYPE_BYTES
 from tileproof.emulator.ptx import Immediate, Instruction
 from tileproof.emulator.registry import Modifiers, Unknown, instruction
@@ -28,12 +28,12 @@ slots(
 slots("convert.random", operands="dst random", modifiers="to to_bits limit", writes="dst")
 slots("cvt.pack", operands="dst a b c", modifiers="bits extended", writes="dst")
 
-_KINDS = order(
+_KINDS = enumeration(
     "NumberFormat",
     "s8 s16 s32 s64 u8 u16 u32 u64 f16 bf16 f32 f64 tf32 e4m3 e5m2 e2m3 e3m2 ue8m0 e2m1",
 )
 _INTEGERS = _KINDS[:8]
-ROUNDINGS = order("Round", "rn rz rm rp rna rni rzi rmi rpi")
+ROUNDINGS = enumeration("Round", "rn rz rm rp rna rni rzi rmi rpi")
 DIRECTED = ROUNDINGS[:4]  # of arithmetic
 _BYTES = {**TYPE_BYTES, "tf32": 4}
 # Handlers of their own: what compilers use most.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tileproof.emulator.decode import Decoder
+from tileproof.emulator.enumerations import enumeration
 from tileproof.emulator.isa.memory import scope_of
-from tileproof.emulator.orders import order
 from tileproof.emulator.program import NONE
 from tileproof.emulator.ptx import Immediate, Instruction
 from tileproof.emulator.registry import Modifiers, instruction
@@ -13,7 +13,7 @@ from tileproof.emulator.slots import slots
 # spaces: of a proxy fence; of a thread fence its scope.
 slots("fence", modifiers="kind spaces")
 # What a fence orders: nothing that is modelled; fence.acq_rel, fence.sc, membar; fence.proxy.async; ...
-FENCES = order("Fence", "none thread proxy_async mbarrier_init before_thread_sync after_thread_sync")
+FENCES = enumeration("Fence", "none thread proxy_async mbarrier_init before_thread_sync after_thread_sync")
 NO_FENCE, THREAD_FENCE, PROXY_FENCE, INIT_FENCE, BEFORE_FENCE, AFTER_FENCE = range(len(FENCES))
 
 _FENCES = (

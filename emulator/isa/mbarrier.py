@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from tileproof.emulator.decode import Decoder
-from tileproof.emulator.orders import order
+from tileproof.emulator.enumerations import enumeration
 from tileproof.emulator.program import NONE
 from tileproof.emulator.ptx import Address, Instruction, Operand, Sink
 from tileproof.emulator.registry import Modifiers, Unknown, instruction
 from tileproof.emulator.slots import slots
 
 # How far an arrival releases and a wait acquires; `default`: the scope is left out, by the letter .cta.
-MBARRIER_SCOPES = order("MbarrierScope", "cluster relaxed cta default")
+MBARRIER_SCOPES = enumeration("MbarrierScope", "cluster relaxed cta default")
 # What an instruction does to the phase under way.
-SIGNALS = order("Signal", "arrive arrive_expect_tx expect_tx complete_tx")
+SIGNALS = enumeration("Signal", "arrive arrive_expect_tx expect_tx complete_tx")
 # The first slots of an mbarrier's handlers are those of its address.
 slots("mbarrier.init", operands="dst base value", modifiers="space width", visible=True)
 slots("mbarrier.inval", operands="dst base", modifiers="space width", visible=True)

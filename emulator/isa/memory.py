@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tileproof.emulator.decode import Decoder
-from tileproof.emulator.orders import order
+from tileproof.emulator.enumerations import enumeration
 from tileproof.emulator.program import LOCAL_WINDOW, NONE, PARAM_WINDOW, SHARED_WINDOW, TYPE_BYTES, Register
 from tileproof.emulator.ptx import Address, Immediate, Instruction, Operand, Sink
 from tileproof.emulator.registry import Modifiers, Unknown, instruction
@@ -26,7 +26,7 @@ slots(
     visible=True,
 )
 
-STATE_SPACES = order("Space", "global shared::cta shared::cluster local param generic")
+STATE_SPACES = enumeration("Space", "global shared::cta shared::cluster local param generic")
 GLOBAL, SHARED, CLUSTER, LOCAL, PARAM, GENERIC = range(len(STATE_SPACES))
 SPACES = {
     "global": GLOBAL,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from tileproof.emulator.decode import Decoder
+from tileproof.emulator.enumerations import enumeration
 from tileproof.emulator.isa.convert import DIRECTED
-from tileproof.emulator.orders import order
 from tileproof.emulator.ptx import Immediate, Instruction
 from tileproof.emulator.registry import Modifiers, Unknown, instruction, refused
 from tileproof.emulator.slots import slots
@@ -14,10 +14,10 @@ from tileproof.emulator.slots import slots
 # vec: registers of D, A, B, C in this order.
 slots("mma.sync", modifiers="rows k a_type b_type d_type saturates rounding")
 
-_TYPES = order("MmaOperand", "f16 bf16 tf32 e4m3 e5m2 s8 u8 s4 u4 f64")
+_TYPES = enumeration("MmaOperand", "f16 bf16 tf32 e4m3 e5m2 s8 u8 s4 u4 f64")
 _BITS = dict(zip(_TYPES, (16, 16, 32, 8, 8, 8, 8, 4, 4, 64), strict=True))
 _CODE = {name: code for code, name in enumerate(_TYPES)}
-_RESULTS = order("MmaResult", "f32 f16 s32 f64")
+_RESULTS = enumeration("MmaResult", "f32 f16 s32 f64")
 _EIGHT, _BYTES, _NIBBLES = {"e4m3", "e5m2"}, {"s8", "u8"}, {"s4", "u4"}
 # Shape -> the operand types that ptxas takes with it.
 _SHAPES = {

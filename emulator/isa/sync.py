@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tileproof.emulator.decode import Decoder
-from tileproof.emulator.orders import order
+from tileproof.emulator.enumerations import enumeration
 from tileproof.emulator.program import NONE
 from tileproof.emulator.ptx import Instruction, Operand, Pair, Sink
 from tileproof.emulator.registry import Modifiers, instruction
@@ -11,13 +11,13 @@ from tileproof.emulator.slots import slots
 
 slots("elect", operands="leader chosen mask", writes="leader chosen")
 slots("shfl", operands="dst inside a b c mask", modifiers="mode", writes="dst inside")
-SHUFFLES = order("Shuffle", "up down bfly idx")
-VOTES = order("Vote", "all any uni ballot")
+SHUFFLES = enumeration("Shuffle", "up down bfly idx")
+VOTES = enumeration("Vote", "all any uni ballot")
 slots("vote", operands="dst source mask", modifiers="mode negated", writes="dst")
 slots("activemask", operands="dst", writes="dst")
 slots("bar.warp.sync", operands="mask")
 # `mode` of bar is the place in BARRIER_MODES.
-BARRIER_MODES = order("BarrierMode", "sync arrive popc and or")
+BARRIER_MODES = enumeration("BarrierMode", "sync arrive popc and or")
 slots("bar", operands="id threads dst vote", modifiers="mode aligned negated", visible=True, writes="dst")
 slots("barrier.cluster.arrive", modifiers="aligned relaxed", visible=True)
 slots("barrier.cluster.wait", modifiers="aligned relaxed", visible=True)

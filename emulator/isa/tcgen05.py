@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tileproof.emulator.decode import Decoder
+from tileproof.emulator.enumerations import enumeration
 from tileproof.emulator.isa.fences import AFTER_FENCE, BEFORE_FENCE
-from tileproof.emulator.orders import order
 from tileproof.emulator.program import NONE
 from tileproof.emulator.ptx import Immediate, Instruction, Operand
 from tileproof.emulator.registry import Modifiers, Unknown, instruction, refused
@@ -96,7 +96,7 @@ def relinquish(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit("tcgen05.relinquish", cta_group=group)
 
 
-_SHAPES = order("TmemShape", "32x32b 16x64b 16x128b 16x256b 16x32bx2")
+_SHAPES = enumeration("TmemShape", "32x32b 16x64b 16x128b 16x256b 16x32bx2")
 _COUNTS = ("x1", "x2", "x4", "x8", "x16", "x32", "x64", "x128")
 
 
@@ -149,7 +149,7 @@ def ld(d: Decoder, i: Instruction, m: Modifiers) -> None:
     _movement(d, m, "tcgen05.ld", address, second, registers, "pack::16b")
 
 
-_LOADED = order("LoadedType", "u32 s32 f32")
+_LOADED = enumeration("LoadedType", "u32 s32 f32")
 _REDUCE = (
     "sync.aligned.SHAPE{.x2,.x4,.x8,.x16,.x32,.x64,.x128}.{min,max}{[.abs][.NaN].f32,.u32,.s32} "
     "@=sm_101a|=sm_101f|=sm_103a|=sm_103f|=sm_110a|=sm_110f @ptx8.8"
@@ -255,7 +255,7 @@ def commit(d: Decoder, i: Instruction, m: Modifiers) -> None:
 
 # Source rows, and chunks of 16 bytes per row.
 _CP = {"128x256b": (128, 2), "4x256b": (4, 2), "128x128b": (128, 1), "64x128b": (64, 1), "32x128b": (32, 1)}
-_COPIES = order("TmemCopies", ("", "warpx2::02_13", "warpx2::01_23", "warpx4", "quarters"))
+_COPIES = enumeration("TmemCopies", ("", "warpx2::02_13", "warpx2::01_23", "warpx4", "quarters"))
 _PACKED = {"b6x16_p32": 6, "b4x16_p64": 4}
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tileproof.emulator.decode import Decoder
+from tileproof.emulator.enumerations import enumeration
 from tileproof.emulator.isa.tcgen05 import group_of
-from tileproof.emulator.orders import order
 from tileproof.emulator.program import NONE
 from tileproof.emulator.ptx import Address, Immediate, Instruction, Operand, Vector
 from tileproof.emulator.registry import Modifiers, Unknown, instruction
@@ -12,9 +12,9 @@ from tileproof.emulator.slots import slots
 from tileproof.spec.machine.kinds import FORMATS
 
 _NUMBER = {name: number for number, name in enumerate(FORMATS)}
-_USAGE = order("CollectorUsage", "discard fill use lastuse")
+_USAGE = enumeration("CollectorUsage", "discard fill use lastuse")
 # The formats of spec/machine/kinds.py: a kind, for mxf4nvf4 with its scale vector.
-MMA_FORMATS = order(
+MMA_FORMATS = enumeration(
     "Format",
     "f16 tf32 f8f6f4 i8 mxf8f6f4 mxf4 mxf4nvf4.2X mxf4nvf4.4X",
     names="F16 Tf32 F8F6F4 I8 Mxf8f6f4 Mxf4 Mxf4nvf4x2 Mxf4nvf4x4",

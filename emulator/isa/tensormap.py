@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from tileproof.emulator.decode import Decoder
+from tileproof.emulator.enumerations import enumeration
 from tileproof.emulator.isa.memory import SPACES
-from tileproof.emulator.orders import order
 from tileproof.emulator.ptx import Immediate, Instruction
 from tileproof.emulator.registry import Modifiers, instruction
 from tileproof.emulator.slots import slots
 
-FIELDS = order(
+FIELDS = enumeration(
     "MapField",
     "global_address rank box_dim global_dim global_stride element_stride "
     "elemtype interleave_layout swizzle_mode swizzle_atomicity fill_mode",

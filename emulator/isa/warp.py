@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tileproof.emulator.decode import Decoder
-from tileproof.emulator.orders import order
+from tileproof.emulator.enumerations import enumeration
 from tileproof.emulator.program import NONE, TYPE_BYTES
 from tileproof.emulator.ptx import Instruction, Pair, Sink
 from tileproof.emulator.registry import Modifiers, instruction
@@ -15,8 +15,8 @@ slots("match", operands="dst same a mask", modifiers="all bytes", writes="dst sa
 slots("clock", operands="dst", modifiers="bytes high", visible=True, writes="dst")
 slots("nanosleep", visible=True)
 
-_OPERATIONS = order("WarpReduction", "and or xor add min max")
-_TYPES = order("WarpType", "b32 u32 s32 f32")
+_OPERATIONS = enumeration("WarpReduction", "and or xor add min max")
+_TYPES = enumeration("WarpType", "b32 u32 s32 f32")
 
 
 @instruction(

@@ -16,7 +16,7 @@ from tests.kit.head128_cases import random_case
 from tests.kit.ptx import kernel_text, parsed
 from tests.kit.ptx import run as launched
 
-ORDERS = [Schedule(p, s) for p in ("early", "late", "random", "starve", "pct") for s in range(4)]  # type: ignore[arg-type]
+EVERY_POLICY = [Schedule(p, s) for p in ("early", "late", "random", "starve", "pct") for s in range(4)]  # type: ignore[arg-type]
 
 
 def rounds(early: str, schedule: Schedule, limit: int) -> LaunchResult:
@@ -37,7 +37,7 @@ def rounds(early: str, schedule: Schedule, limit: int) -> LaunchResult:
 def test_H20_a_warp_that_exits_early_arrives_for_every_round_that_is_left() -> None:
     every = "bar.sync 1, 64; add.u32 %r1, %r1, 1; setp.lt.u32 %p2, %r1, 3; @%p2 bra EARLY;"
     once = "bar.arrive 1, 64;"
-    for schedule in ORDERS:
+    for schedule in EVERY_POLICY:
         for limit in range(4):
             assert not rounds(every, schedule, limit).findings
             # One arrival on the way out is enough only when one round was left.
@@ -82,7 +82,7 @@ def retiring(meets: str, schedule: Schedule) -> LaunchResult:
 @pytest.mark.corpus("H23")
 def test_H23_a_cta_retires_under_the_arrivals_of_its_peer() -> None:
     seen = set()
-    for schedule in ORDERS:
+    for schedule in EVERY_POLICY:
         assert not [f for f in retiring(MEET, schedule).findings if f.severity != "note"]
         wrong = {f.code for f in retiring("", schedule).errors}
         # Where the order hides it, the race is still told.
@@ -119,7 +119,7 @@ def pair_of_loops(count: str, steps: tuple[int, int], schedule: Schedule) -> tup
 
 @pytest.mark.corpus("H25")
 def test_H25_the_k_loops_of_a_pair_differ() -> None:
-    for schedule in ORDERS:
+    for schedule in EVERY_POLICY:
         for steps in [(3, 3), (3, 4), (3, 5), (4, 3)]:
             # The larger count for both, over zeros, is right; each CTA's own is right where they agree.
             result, off = pair_of_loops("max.u32 %r2, %r2, %r3;", steps, schedule)
@@ -156,7 +156,7 @@ def backward(trigger: str, wait: str, schedule: Schedule) -> tuple[LaunchResult,
 @pytest.mark.corpus("R27")
 def test_R27_a_programmatic_launch_reads_before_the_grid_before_it_wrote() -> None:
     trigger, wait = "griddepcontrol.launch_dependents;", "griddepcontrol.wait;"
-    for schedule in ORDERS:
+    for schedule in EVERY_POLICY:
         for early, waits in ((trigger, wait), ("", wait), ("", "")):
             result, error = backward(early, waits, schedule)
             assert not result.findings and not error.any()
@@ -215,7 +215,7 @@ def test_N22_padding_rows_that_nobody_writes(cleared: bool) -> None:
     value = "selp.u32 %r2, %t, 0, %p1; mov.pred %p1, 1;" if cleared else "mov.u32 %r2, %t;"
     fill = f"setp.lt.u32 %p1, %t, 29; {value} mad.wide.u32 %rd1, %t, 4, %a0; @%p1 st.global.u32 [%rd1], %r2;"
     largest = "mad.wide.u32 %rd1, %t, 4, %a0; ld.global.u32 %r1, [%rd1]; red.global.max.u32 [%a1], %r1;"
-    for schedule in ORDERS[:12]:
+    for schedule in EVERY_POLICY[:12]:
         memory = Memory()
         rows, top = memory.empty(32, np.uint32), memory.buffer(np.zeros(1, np.uint32))
         first = launched(fill, [rows], memory=memory, outputs=[rows], schedule=schedule)

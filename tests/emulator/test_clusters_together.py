@@ -197,10 +197,10 @@ def test_starve_holds_back_a_whole_cluster() -> None:
     """Every eighth seed: two or three start together, and one of them moves only when the others are over."""
     numbers = list(range(CLUSTERS))
     assert first_come(Schedule("late")) == numbers
-    orders = {seed: first_come(Schedule("starve", seed)) for seed in range(64)}
-    assert all(sorted(order) == numbers for order in orders.values())
-    of_clusters = {seed: order for seed, order in orders.items() if seed % 8 == 7}
-    assert all(order == numbers for seed, order in orders.items() if seed not in of_clusters)
+    arrived = {seed: first_come(Schedule("starve", seed)) for seed in range(64)}
+    assert all(sorted(order) == numbers for order in arrived.values())
+    of_clusters = {seed: order for seed, order in arrived.items() if seed % 8 == 7}
+    assert all(order == numbers for seed, order in arrived.items() if seed not in of_clusters)
     assert {len(order[: order.index(0)]) for order in of_clusters.values()} >= {0, 1, 2}
     # Recorded, it is replayed; with one cluster, or as many as one after another, the seed is what it was.
     for seed in (7, 15, 23):

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from tileproof.conformance.cli.app import main
 from tileproof.kernels.registry import kernels
 
 from tests.kit.paths import ROOT
@@ -126,6 +127,69 @@ def test_no_class_name_stands_for_two_things() -> None:
 
 def test_a_class_is_seen() -> None:
     assert classes("class Run: ...\ndef f():\n    class Inner: ...") == ["Run"]
+
+
+# ---- vague names
+
+# Each by the field's word that took its place.
+VAGUE = {
+    "orders": "synchronisation (mutants), enumerations, schedules: what is ordered",
+    "prove": "crosscheck",
+    "Trial": "Run: a case and a schedule",
+    "trial": "run",
+    "trials": "runs",
+    "subject": "under_test, the kernel under test; gated, in the gate",
+    "observed": "run_result, beside Observation",
+    "suspect": "fault, of a fault hypothesis",
+    "suspects": "faults",
+    "Suspect": "FaultHypothesis",
+    "honest": "unplanted, within_bound: what it is that is right",
+}
+VAGUE_FILES = {*VAGUE, "captures"}  # one word for modules: capture; several `Capture` are captures
+
+
+def identifiers(text: str) -> set[str]:
+    """The names that a module binds, uses or imports, without leading underscores. A test's is a sentence."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, ast.ClassDef | ast.FunctionDef):
+            found |= {node.name} if not node.name.startswith("test_") else set()
+        elif isinstance(node, ast.arg | ast.keyword):
+            found.add(node.arg or "")
+        elif isinstance(node, ast.alias):
+            found |= {*node.name.split("."), node.asname or ""}
+    return {name.lstrip("_") for name in found}
+
+
+def vague(text: str) -> set[str]:
+    """The vague names of a module, also as a part of a name: `edge_trials`, `subject_of`."""
+    return {part for name in identifiers(text) for part in (name, *name.split("_")) if part in VAGUE}
+
+
+def test_no_name_is_vague() -> None:
+    for name in TRACKED:
+        if name.endswith(".py"):
+            assert not vague((ROOT / name).read_text()), name
+        assert not set(Path(name).parts[:-1]) & VAGUE_FILES and Path(name).stem not in VAGUE_FILES, name
+
+
+def test_no_command_is_vague() -> None:
+    assert len(main.commands) > 10
+    assert not {part for name in main.commands for part in name.split("-")} & VAGUE_FILES
+
+
+def test_a_vague_name_is_seen() -> None:
+    for text in (
+        "def orders(): ...", "import a.orders", "from a import captures as trials", "for _ in trials: ...",
+        "subject.plan()", "run(honest=True)", "def f(observed): ...", "class Trial: ...", "self.suspects = 1",
+        "edge_trials = ()", "_subject = None",
+    ):  # fmt: skip
+        assert vague(text), text
+    assert not vague("def reordered(captures): return proved, observation, 'orders'")
 
 
 # ---- what is cited

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - case tables are kept whole
-"""Every planted order defect is found and named; what it is planted in is clean; the runner can fail."""
+"""Every synchronisation mutant is found and named; what it is planted in is clean; the runner can fail."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tileproof.conformance.mutants.synchronisation import catalogue
-from tileproof.conformance.mutants.synchronisation import run as orders_run
+from tileproof.conformance.mutants.synchronisation import run as running
 from tileproof.conformance.mutants.synchronisation.catalogue import CLASSES
 from tileproof.conformance.mutants.synchronisation.ptx import text
 from tileproof.conformance.mutants.synchronisation.run import SCHEDULES, faults, launch, programs, run
@@ -157,4 +157,4 @@ def test_a_defect_under_another_schedule_is_a_failure() -> None:
 def test_an_anchor_that_is_gone_is_an_error(target: str, edit: Edit, says: str) -> None:
     row = Mutant("planted-for-the-test", "", "", target, (edit,), Reported("hang"))
     with pytest.raises(TileproofError, match=says):
-        orders_run.run(row)
+        running.run(row)

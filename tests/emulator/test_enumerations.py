@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tileproof.emulator import codes, hang, isa, orders, program, schedule, trace
+from tileproof.emulator import codes, enumerations, hang, isa, program, schedule, trace
 from tileproof.emulator.isa import (
     async_copy,
     atomics,
@@ -24,12 +24,12 @@ from tileproof.emulator.isa import (
 from tileproof.spec.machine.kinds import FORMATS
 
 assert isa
-FRONT = Path(orders.__file__).parent
+FRONT = Path(enumerations.__file__).parent
 FILE = """
 Way = Literal["late", "late-newest"]
-WAYS = order("Way", Way, names="Oldest Newest", bits=8)
-def unrelated(): order("Inner", "x")
-PLACES = order("Place", "%tid.x shared::cta 16x64b")
+WAYS = enumeration("Way", Way, names="Oldest Newest", bits=8)
+def unrelated(): enumeration("Inner", "x")
+PLACES = enumeration("Place", "%tid.x shared::cta 16x64b")
 """
 
 
@@ -42,19 +42,19 @@ def enums(folder: Path) -> dict[str, list[str]]:
 def test_words_enumerators_and_types(tmp_path: Path) -> None:
     (tmp_path / "ways.py").write_text(FILE)
     try:
-        orders.generate([tmp_path], tmp_path / "out")
+        enumerations.generate([tmp_path], tmp_path / "out")
     finally:
-        orders.ORDERS.pop("Way", None)
-        orders.ORDERS.pop("Place", None)
+        enumerations.ENUMERATIONS.pop("Way", None)
+        enumerations.ENUMERATIONS.pop("Place", None)
     assert enums(tmp_path / "out") == {"Way": ["Oldest", "Newest"], "Place": ["TidX", "SharedCta", "k16x64b"]}
     text = (tmp_path / "out" / "ways.hpp").read_text()
     assert "Way : uint8_t" in text and "Place : int32_t" in text
 
 
 def test_python_and_the_engine_number_alike(tmp_path: Path) -> None:
-    orders.generate([FRONT, FRONT / "isa"], tmp_path)
+    enumerations.generate([FRONT, FRONT / "isa"], tmp_path)
     made = enums(tmp_path)
-    assert made.keys() == orders.ORDERS.keys()
+    assert made.keys() == enumerations.ENUMERATIONS.keys()
     for words, enum, word, name in (
         (schedule.POLICIES, "Policy", "pct", "Pct"),
         (schedule.BASES, "CompletionOrder", "early", "FirstOldest"),
@@ -92,12 +92,12 @@ def test_the_formats_are_the_spec_s() -> None:
 
 def test_words_go_along_where_they_are_asked_for(tmp_path: Path) -> None:
     (tmp_path / "ways.py").write_text(
-        'WAYS = order("Way", ("", "the late one"), names="No Late", spelled=True)'
+        'WAYS = enumeration("Way", ("", "the late one"), names="No Late", spelled=True)'
     )
     try:
-        orders.generate([tmp_path], tmp_path / "out")
+        enumerations.generate([tmp_path], tmp_path / "out")
     finally:
-        orders.ORDERS.pop("Way", None)
+        enumerations.ENUMERATIONS.pop("Way", None)
     assert 'kWayWords[] = {"", "the late one"};' in (tmp_path / "out" / "ways.hpp").read_text()
 
 
@@ -105,7 +105,7 @@ def test_an_order_stands_once() -> None:
     for path in (FRONT / "engine").glob("*.[ch]pp"):
         again = re.findall(r"enum(?: class)? (\w+)", path.read_text())
         # The tensor core has an Element of its own, in an unnamed namespace.
-        assert not set(again) & orders.ORDERS.keys() - {"Element"}, path.name
+        assert not set(again) & enumerations.ENUMERATIONS.keys() - {"Element"}, path.name
 
 
 @pytest.mark.parametrize(
@@ -121,10 +121,10 @@ def test_an_order_stands_once() -> None:
 )
 def test_orders_that_cannot_be_told_apart(words: str, options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="Frob"):
-        orders.order("Frob", words, **options)  # type: ignore[call-overload]
-    assert "Frob" not in orders.ORDERS
+        enumerations.enumeration("Frob", words, **options)  # type: ignore[call-overload]
+    assert "Frob" not in enumerations.ENUMERATIONS
 
 
 def test_an_enumeration_has_one_declaration() -> None:
     with pytest.raises(ValueError, match="declared twice"):
-        orders.order("Policy", "early late")
+        enumerations.enumeration("Policy", "early late")

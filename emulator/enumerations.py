@@ -2,10 +2,10 @@
 
 A file of `emulator/` or `emulator/isa/` declares one at module level, with literals or an alias of `Literal`:
 
-    MODES = order("TensorMode", "tile four im2col")
+    MODES = enumeration("TensorMode", "tile four im2col")
 
 and uses the tuple that it gets; the build reads the same line without importing anything and generates
-`orders/<file>.hpp` with `enum class TensorMode : int32_t { Tile, Four, Im2col }`. So an order
+`enumerations/<file>.hpp` with `enum class TensorMode : int32_t { Tile, Four, Im2col }`. So each
 stands once. Where C++ needs other names than the words, `names` gives them.
 
 This module is also what the build runs: it imports the standard library only.
@@ -25,7 +25,7 @@ _TYPES = {8: "uint8_t", 32: "int32_t"}
 
 
 @dataclass(frozen=True)
-class Order:
+class Enumeration:
     """An enumeration: its words, its enumerators in C++, and the bits of its type."""
 
     enum: str
@@ -35,35 +35,35 @@ class Order:
     spelled: bool = False
 
 
-ORDERS: dict[str, Order] = {}
+ENUMERATIONS: dict[str, Enumeration] = {}
 
 
 @overload
-def order(
+def enumeration(
     enum: str, words: str | tuple[str, ...], *, names: str = "", bits: int = 32, spelled: bool = False
 ) -> tuple[str, ...]: ...
 @overload
-def order(
+def enumeration(
     enum: str, words: object, *, names: str = "", bits: int = 32, spelled: bool = False
 ) -> tuple[Any, ...]: ...
-def order(
+def enumeration(
     enum: str, words: Any, *, names: str = "", bits: int = 32, spelled: bool = False
 ) -> tuple[Any, ...]:
-    """Declares the words behind `enum`, in its order: separated by blanks, or a tuple, or a `Literal`; with
+    """Declares the words behind `enum`, in their order: separated by blanks, or a tuple, or a `Literal`; with
     `spelled` the header has the words too, as `kEnumWords`.
     """
     found = tuple(words.split()) if isinstance(words, str) else words
     found = found if isinstance(found, tuple) else get_args(found)
-    made = Order(enum, found, tuple(names.split()) or tuple(map(enumerator, found)), bits, spelled)
+    made = Enumeration(enum, found, tuple(names.split()) or tuple(map(enumerator, found)), bits, spelled)
     if not found or len(set(found)) != len(found):
         raise ValueError(f"the words of {enum} are not distinct, or missing")
     if len(made.names) != len(found) or len(set(made.names)) != len(found):
         raise ValueError(f"the enumerators of {enum} do not fit its words")
     if bits not in _TYPES or len(found) > 1 << (bits - 1):
         raise ValueError(f"{enum} does not fit {bits} bits")
-    if ORDERS.get(enum, made) != made:
+    if ENUMERATIONS.get(enum, made) != made:
         raise ValueError(f"{enum} is declared twice")
-    ORDERS[enum] = made
+    ENUMERATIONS[enum] = made
     return made.words
 
 
@@ -73,9 +73,9 @@ def enumerator(word: str) -> str:
     return f"k{joined}" if joined[:1].isdigit() else joined or "None"
 
 
-def declared(file: Path) -> list[Order]:
+def declared(file: Path) -> list[Enumeration]:
     """The declarations of one file, read without importing it."""
-    found: list[Order] = []
+    found: list[Enumeration] = []
     aliases: dict[str, tuple[str, ...]] = {}
     for node in ast.parse(file.read_text()).body:
         value = getattr(node, "value", None)
@@ -83,12 +83,16 @@ def declared(file: Path) -> list[Order]:
             words = ast.literal_eval(value.slice)
             for target in getattr(node, "targets", []):
                 aliases[target.id] = words if isinstance(words, tuple) else (words,)
-        if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "order":
+        if (
+            isinstance(value, ast.Call)
+            and isinstance(value.func, ast.Name)
+            and value.func.id == "enumeration"
+        ):
             enum, given = value.args
             words = aliases[given.id] if isinstance(given, ast.Name) else ast.literal_eval(given)
             options = {k.arg: ast.literal_eval(k.value) for k in value.keywords if k.arg}
-            order(ast.literal_eval(enum), words, **options)
-            found.append(ORDERS[ast.literal_eval(enum)])
+            enumeration(ast.literal_eval(enum), words, **options)
+            found.append(ENUMERATIONS[ast.literal_eval(enum)])
     return found
 
 
@@ -111,9 +115,9 @@ def generate(folders: Iterable[Path], into: Path) -> None:
             stale.unlink()
 
 
-def _header(source: str, found: list[Order]) -> str:
+def _header(source: str, found: list[Enumeration]) -> str:
     lines = [
-        f"// Generated from {source} by emulator/orders.py.",
+        f"// Generated from {source} by emulator/enumerations.py.",
         "#pragma once",
         "",
         "#include <cstdint>",

@@ -16,7 +16,7 @@ from tests.kit.corpus import run as head128
 from tests.kit.head128_cases import random_case
 from tests.kit.ptx import CLUSTER_SYNC, alloc, dealloc, init_barrier, run, wait
 
-ORDERS = [Schedule(p, s) for p in ("early", "late", "random", "starve", "pct") for s in range(4)]  # type: ignore[arg-type]
+EVERY_POLICY = [Schedule(p, s) for p in ("early", "late", "random", "starve", "pct") for s in range(4)]  # type: ignore[arg-type]
 BYTES = "mbarrier::complete_tx::bytes"
 
 
@@ -71,7 +71,7 @@ def product(parity: str, schedule: Schedule) -> tuple[LaunchResult, np.ndarray]:
 @pytest.mark.corpus("H22")
 def test_H22_a_wait_on_a_parity_that_is_complete_already() -> None:
     wrong_values = 0
-    for schedule in ORDERS:
+    for schedule in EVERY_POLICY:
         result, error = product("of the step", schedule)
         assert not result.findings and not error.any()
         result, error = product("of the ring", schedule)
@@ -116,7 +116,7 @@ def handed_on(wait_ld: str, wait_bytes: str, schedule: Schedule) -> tuple[Launch
 @pytest.mark.corpus("R22")
 def test_R22_idle_lanes_of_a_load_and_lanes_that_send_it_on_by_st_async() -> None:
     want = np.array([32 * warp + lane + 5 for warp in range(4) for lane in range(16)])
-    for schedule in ORDERS:
+    for schedule in EVERY_POLICY:
         result, seen = handed_on(WAIT_LD, wait(1024), schedule)
         assert not severe(result) and (seen == want).all()
         # st.async takes the register, so that 16 lanes have their value; nobody waited for the read.
@@ -158,7 +158,7 @@ def multicast(armed: int, steps: int, schedule: Schedule) -> tuple[LaunchResult,
 @pytest.mark.corpus("R24")
 def test_R24_multicast_before_the_other_receiver_is_armed() -> None:
     seen: set[str] = set()
-    for schedule in ORDERS:
+    for schedule in EVERY_POLICY:
         result, sums = multicast(2, 3, schedule)
         assert not severe(result) and sums.tolist() == [111, 111]
         # One tile only: bytes that come before they are announced count in the phase under way, which waits for the arrival.
@@ -185,7 +185,7 @@ def last_state(fence: str, tiles: int, schedule: Schedule) -> tuple[LaunchResult
 
 @pytest.mark.corpus("R25")
 def test_R25_a_proxy_fence_that_only_an_empty_sequence_lacks() -> None:
-    for schedule in ORDERS:
+    for schedule in EVERY_POLICY:
         for tiles in range(3):
             result, state = last_state("fence.proxy.async;", tiles, schedule)
             assert not result.findings and (state == tiles * np.arange(64)).all()
@@ -226,7 +226,7 @@ def mailbox(readers: int, way: str, schedule: Schedule) -> tuple[LaunchResult, n
 @pytest.mark.parametrize("way", ["store", "copy"])
 def test_R29_a_mailbox_is_free_when_all_have_read_it(way: str) -> None:
     seen: set[str] = set()
-    for schedule in ORDERS:
+    for schedule in EVERY_POLICY:
         result, items = mailbox(2, way, schedule)
         assert not severe(result) and items.tolist() == [123, 123]
         result, _ = mailbox(1, way, schedule)  # warp 2 is not counted
@@ -250,7 +250,7 @@ def rounds(sync: str, schedule: Schedule) -> tuple[LaunchResult, np.ndarray]:
 @pytest.mark.corpus("R30")
 def test_R30_a_histogram_is_cleared_before_all_have_read_it() -> None:
     wrong_values = 0
-    for schedule in ORDERS:
+    for schedule in EVERY_POLICY:
         result, sums = rounds("bar.sync 0;", schedule)
         assert not result.findings and (sums == 8).all()
         result, sums = rounds("", schedule)

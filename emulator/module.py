@@ -16,7 +16,7 @@ from tileproof.emulator.codes import strict_weights
 from tileproof.emulator.decode import Decoder
 from tileproof.emulator.errors import LaunchError, PtxError, UnsupportedInstruction
 from tileproof.emulator.hang import Hang
-from tileproof.emulator.inspect import ModuleInfo, inspect_entry
+from tileproof.emulator.inspect import EntryInfo, ModuleInfo, inspect_entry
 from tileproof.emulator.memory import Buffer, Memory
 from tileproof.emulator.program import SHARED_RESERVED, Decoded
 from tileproof.emulator.ptx import PtxModule, parse_module
@@ -93,13 +93,13 @@ class Module:
 
     def inspect(self) -> ModuleInfo:
         """What every kernel holds, and each form that is not executed, without running anything."""
+        entries = tuple(self.inspect_entry(name) for name in self._parsed.entries)
+        return ModuleInfo(self._parsed.version, self._parsed.target, entries)
+
+    def inspect_entry(self, entry: str) -> EntryInfo:
+        """`inspect` of one kernel, which must be there."""
         addresses = {name: at for name, (at, _) in self._globals.items()}
-        entries = self._parsed.entries.values()
-        return ModuleInfo(
-            self._parsed.version,
-            self._parsed.target,
-            tuple(inspect_entry(self._parsed, entry, addresses) for entry in entries),
-        )
+        return inspect_entry(self._parsed, self._parsed.entries[entry], addresses)
 
     def decode(self, entry: str) -> Decoded:
         """The decoded entry; raises UnsupportedInstruction or PtxError for what it contains."""
@@ -377,7 +377,8 @@ def _tap(tap: Tap, dynamic: int) -> tuple[str, int, bool, int, int, int, int]:
     if isinstance(region, TmemRegion):
         fits = region.column >= 0 and region.columns > 0 and region.column + region.columns <= 512
     else:
-        fits = region.offset >= 0 and region.bytes > 0 and region.offset + region.bytes <= _SHARED_LIMIT
+        begins = dynamic + region.offset >= SHARED_RESERVED
+        fits = begins and region.bytes > 0 and region.offset + region.bytes <= _SHARED_LIMIT
     if not fits or not SHARED_RESERVED <= dynamic + tap.barrier_offset <= _SHARED_LIMIT:
         raise LaunchError(
             f"the tap {tap.name!r} lies outside the CTA's memory",

@@ -23,7 +23,7 @@ class TmemRegion:
 
 @dataclass(frozen=True)
 class SmemRegion:
-    """`bytes` bytes from `offset` in the CTA's dynamic shared memory."""
+    """`bytes` bytes from `offset` in the CTA's dynamic shared memory; below 0 lie static variables."""
 
     offset: int
     bytes: int

@@ -159,13 +159,17 @@ class KernelLaunch:
 
 @dataclass(frozen=True)
 class BufferWrite:
-    """The host writes into a buffer, between launches: a copy from host memory, or a memset."""
+    """The host writes into a buffer, between launches: a copy from host memory, or a memset.
+
+    `items`: pointers and tensor maps among what is written, at offsets from its begin.
+    """
 
     kind: ClassVar[str] = "write"
     buffer: str
     content: BufferContent
     bytes: int
     offset: int = 0
+    items: tuple[PlacedItem, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -283,6 +287,8 @@ class LaunchFile:
         for step in self.steps:
             for name in _buffers_of(step):
                 self.buffer(name, f"step {step.kind}")
+            if isinstance(step, BufferWrite):
+                self._known((placed.item for placed in step.items), f"a write to {step.buffer}")
         known = {one.name for one in self.barriers}
         for capture in self.captures:
             if capture.barrier not in known:

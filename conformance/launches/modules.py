@@ -1,0 +1,102 @@
+"""The modules of a launch file as PTX: read, or compiled by nvcc and kept by content."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tileproof.conformance.launches.model import CudaSource, LaunchFile, LaunchModule, PtxFile
+from tileproof.emulator import Module
+from tileproof.emulator.errors import PtxError
+from tileproof.kernels import toolchain
+from tileproof.kernels.compile import cache_root, compile_error
+from tileproof.spec.machine.errors import TileproofError
+
+COMPILE_S = 1800
+_FLAGS = ("-std=c++17", "--expt-relaxed-constexpr", "-lineinfo", "-DNDEBUG")
+
+
+@dataclass(frozen=True)
+class LoadedModule:
+    """A module ready to run: its PTX text, where that lies ("" where it has no file), who compiled it."""
+
+    name: str
+    ptx: str = field(repr=False)
+    path: str
+    toolchain: str
+    module: Module = field(repr=False)
+
+    @property
+    def sha256(self) -> str:
+        """Of the PTX text."""
+        return hashlib.sha256(self.ptx.encode()).hexdigest()
+
+
+def load(launch: LaunchFile) -> dict[str, LoadedModule]:
+    """The modules of a launch file by name; TileproofError for what cannot be read or compiled."""
+    return {one.name: _load(one, launch.folder) for one in launch.modules}
+
+
+def _load(one: LaunchModule, folder: Path) -> LoadedModule:
+    code, made_by, path = one.code, "", ""
+    if isinstance(code, CudaSource):
+        found = compiled(folder / code.path, code.flags, code.target)
+        text, path, made_by = found.read_text(), str(found), toolchain.find().version
+    elif isinstance(code, PtxFile):
+        path = str(folder / code.path)
+        try:
+            text = Path(path).read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise PtxError("the file cannot be read as PTX", where=path, found=str(error)) from None
+    else:
+        text = code.text
+    try:
+        return LoadedModule(one.name, text, path, made_by, Module.from_ptx(text))
+    except PtxError as error:
+        where = ", ".join(filter(None, (path or f"module {one.name}", error.where)))
+        raise PtxError(
+            error.what, where=where, expected=error.expected, found=error.found, do=error.do
+        ) from None
+
+
+def compiled(source: Path, flags: tuple[str, ...], target: str) -> Path:
+    """The PTX of a CUDA source, from the cache while neither it nor what it includes has changed."""
+    tools = toolchain.find()
+    folders = (f"-I{source.parent}", f"-I{tools.cutlass_include}")
+    command = [str(tools.nvcc), *_FLAGS, f"-arch={target}", *folders, *flags]
+    if not source.is_file():
+        raise TileproofError("the source cannot be read", where=str(source), found="no such file")
+    # Line markers of the preprocessor say where the source lies, which is no part of what it is.
+    preprocessed = re.sub(r"^#.*$", "", _run([*command, "-E", str(source)]), flags=re.MULTILINE)
+    key = hashlib.sha256("\0".join([tools.version, *_FLAGS, target, *flags, preprocessed]).encode())
+    ptx = cache_root() / "launches" / f"{source.stem}-{key.hexdigest()[:24]}.ptx"
+    if not ptx.exists():
+        try:
+            ptx.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=ptx.parent) as work:
+                fresh = Path(work) / "kernel.ptx"
+                _run([*command, "-ptx", "-o", str(fresh), str(source)])
+                os.replace(fresh, ptx)
+        except OSError as error:
+            raise TileproofError(
+                "the build cache cannot be written",
+                where=str(ptx.parent),
+                found=str(error),
+                do="set TILEPROOF_CACHE to a folder that you may write",
+            ) from None
+    return ptx
+
+
+def _run(command: list[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise TileproofError("the compiler did not finish", where=command[0], found=str(error)) from None
+    if done.returncode:
+        raise compile_error("nvcc", done.stdout[-20000:] + done.stderr)
+    return done.stdout

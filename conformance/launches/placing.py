@@ -1,0 +1,237 @@
+"""A launch file on the emulator: its buffers in a memory, its arguments as the launch takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tileproof.conformance.launches.arguments import (
+    BytesArgument,
+    EncodedMapArgument,
+    Item,
+    LaunchArgument,
+    PlacedItem,
+    PointerArgument,
+    ScalarArgument,
+    StructArgument,
+    TensorMapArgument,
+)
+from tileproof.conformance.launches.contents import dtype_of, elements
+from tileproof.conformance.launches.model import (
+    BufferCopy,
+    BufferFree,
+    BufferWrite,
+    KernelLaunch,
+    LaunchBuffer,
+    LaunchFile,
+    LaunchStep,
+    SharedPlace,
+    StageCapture,
+    TmemStage,
+)
+from tileproof.conformance.launches.modules import LoadedModule
+from tileproof.emulator import Buffer, LaunchResult, Memory, SmemRegion, Stream, Tap, TensorMap, TmemRegion
+from tileproof.emulator.arguments import Argument, Fields
+from tileproof.emulator.errors import LaunchError
+from tileproof.emulator.program import SHARED_RESERVED, Decoded
+from tileproof.spec.machine.errors import TileproofError
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+# What begins the emulator's own encoding of a tensor map (emulator.tensormap.TensorMap).
+_OWN_MAP = b"TPTMAP1\0"
+
+
+class PlacedLaunch:
+    """The buffers of a launch file in a memory of their own, and its steps over it.
+
+    `instead`: contents in the place of those of the file, by buffer.
+    """
+
+    def __init__(
+        self, launch: LaunchFile, modules: Mapping[str, LoadedModule], instead: Arrays | None = None
+    ) -> None:
+        self.launch, self.modules = launch, modules
+        self.memory = Memory()
+        self.buffers: dict[str, Buffer] = {}
+        self.freed: set[str] = set()
+        self._streams: dict[int, Stream] = {}
+        for one in sorted(launch.buffers, key=lambda one: (one.address is None, one.address or 0)):
+            self.buffers[one.name] = self._placed(one, (instead or {}).get(one.name))
+        for one in launch.buffers:
+            for item in one.items:
+                self.buffers[one.name].write(_bytes(self.item(item.item)), item.offset)
+        for one in launch.buffers:
+            self.buffers[one.name].writable = one.role != "input"
+
+    def _placed(self, one: LaunchBuffer, values: npt.NDArray[Any] | None) -> Buffer:
+        made = self.memory.empty(one.shape, dtype_of(one.dtype), one.name, one.address)
+        content = one.elements(self.launch.folder) if values is None else values
+        if content is None:
+            return made
+        flat = np.ascontiguousarray(content).reshape(-1).view(np.uint8)
+        for start, stop in one.known or ((0, flat.size),):
+            made.write(flat[start:stop], start)
+        return made
+
+    # ---- arguments
+
+    def item(self, item: Item) -> Buffer | TensorMap | bytes | np.generic:
+        """An item as the emulator takes it."""
+        if isinstance(item, ScalarArgument):
+            return item.encode()
+        if isinstance(item, PointerArgument):
+            return (self.buffers[item.buffer].address + item.offset).to_bytes(8, "little")
+        if isinstance(item, TensorMapArgument):
+            return self._map(item)
+        return encoded_map(item)
+
+    def _map(self, item: TensorMapArgument) -> TensorMap:
+        return TensorMap.fields(
+            address=self.buffers[item.buffer].address + item.offset,
+            dtype=item.dtype or self.launch.buffer(item.buffer).dtype,
+            shape=item.shape,
+            strides=item.strides,
+            box=item.box,
+            element_strides=item.element_strides or None,
+            swizzle=item.swizzle,
+            oob_fill=item.oob_fill,
+            lower=item.lower,
+            upper=item.upper,
+        )
+
+    def argument(self, argument: LaunchArgument) -> Argument:
+        """An argument as the emulator takes it."""
+        if isinstance(argument, StructArgument):
+            return Fields(argument.size, self._at(argument.items))
+        if isinstance(argument, BytesArgument):
+            data = bytearray(argument.data)
+            for offset, value in self._at(argument.items).items():
+                raw = _bytes(value).tobytes()
+                data[offset : offset + len(raw)] = raw
+            return bytes(data)
+        return self.item(argument)
+
+    def _at(self, items: Iterable[PlacedItem]) -> dict[int, Any]:
+        return {placed.offset: self.item(placed.item) for placed in items}
+
+    # ---- steps
+
+    def run(self, how: Callable[[int, KernelLaunch], dict[str, Any]]) -> Iterator[LaunchResult]:
+        """Runs the steps in order, and gives the result of each launch; `how(number, launch)` goes on to
+        `Module.launch`.
+        """
+        number = 0
+        for step in self.launch.steps:
+            if isinstance(step, KernelLaunch):
+                yield self._launched(step, how(number, step))
+                number += 1
+            else:
+                self._host(step)
+
+    def _launched(self, step: KernelLaunch, how: dict[str, Any]) -> LaunchResult:
+        module = self.modules[self.launch.module_of(step).name].module
+        stream = self._streams.setdefault(step.stream, Stream(self.memory))
+        return stream.launch(
+            module,
+            step.entry,
+            programmatic=step.programmatic,
+            grid=step.grid,
+            block=step.block,
+            cluster=step.cluster or None,
+            shared_bytes=step.shared_bytes,
+            args=[self.argument(one) for one in step.arguments],
+            **how,
+        )
+
+    def _host(self, step: LaunchStep) -> None:
+        if isinstance(step, BufferWrite):
+            made = elements(
+                step.content, (step.bytes,), np.dtype(np.uint8), self.launch.folder, f"write to {step.buffer}"
+            )
+            if made is not None:
+                for placed in step.items:
+                    raw = _bytes(self.item(placed.item))
+                    made[placed.offset : placed.offset + raw.size] = raw
+                self._alive(step.buffer).write(made, step.offset)
+        elif isinstance(step, BufferCopy):
+            source = self._alive(step.source).numpy().reshape(-1).view(np.uint8)
+            moved = source[step.source_offset : step.source_offset + step.bytes].copy()
+            self._alive(step.target).write(moved, step.target_offset)
+        elif isinstance(step, BufferFree):
+            self.memory.free(self._alive(step.buffer))
+            self.freed.add(step.buffer)
+
+    def _alive(self, name: str) -> Buffer:
+        if name in self.freed:
+            raise LaunchError("the host touches a buffer that it has freed", where=f"buffer {name}")
+        return self.buffers[name]
+
+
+def _bytes(value: Any) -> npt.NDArray[np.uint8]:
+    raw = value.encode() if isinstance(value, TensorMap) else bytes(value)
+    return np.frombuffer(raw, np.uint8)
+
+
+def encoded_map(item: EncodedMapArgument) -> bytes:
+    """The 128 bytes of a map, when they are of the emulator's encoding: that of the driver is not public."""
+    if not item.data.startswith(_OWN_MAP):
+        raise LaunchError(
+            "these 128 bytes are no tensor map that can be read",
+            expected="the encoding of emulator.TensorMap; the driver's own is not public",
+            found=item.data[:8].hex(" ") + " ...",
+            do='give the fields of cuTensorMapEncodeTiled ("tensor map"), or record the program '
+            "(tileproof record), which keeps them",
+        )
+    return item.data
+
+
+# ---- places in shared memory, and what is captured
+
+
+def dynamic_begin(decoded: Decoded) -> int:
+    """Where a CTA's dynamic shared memory begins."""
+    return SHARED_RESERVED + decoded.static_shared
+
+
+def offset_of(place: SharedPlace, decoded: Decoded, where: str) -> int:
+    """The place's offset from the begin of the dynamic shared memory; below 0 in static variables."""
+    if not place.symbol:
+        return place.offset
+    if place.symbol not in decoded.shared_symbols:
+        raise TileproofError(
+            "the PTX has no such shared variable",
+            where=where,
+            expected=", ".join(decoded.shared_symbols) or "none",
+            found=repr(place.symbol),
+        )
+    return decoded.shared_symbols[place.symbol][0] + place.offset - dynamic_begin(decoded)
+
+
+def taps_of(launch: LaunchFile, step: KernelLaunch, decoded: Decoded) -> list[Tap]:
+    """The captures of one launch as the emulator takes them."""
+    barriers = {one.name: one.place for one in launch.barriers}
+    return [
+        Tap(
+            capture.name,
+            offset_of(barriers[capture.barrier], decoded, f"barrier {capture.barrier}"),
+            _region(capture, decoded),
+        )
+        for capture in launch.captures
+        if capture.entry in ("", step.entry)
+    ]
+
+
+def _region(capture: StageCapture, decoded: Decoded) -> TmemRegion | SmemRegion:
+    region = capture.region
+    if isinstance(region, TmemStage):
+        return TmemRegion(region.column, region.columns)
+    size = region.shape[0] * region.shape[1] * dtype_of(region.dtype).itemsize
+    return SmemRegion(offset_of(region.place, decoded, f"capture {capture.name}"), size)
+
+
+def symbols_of(launch: LaunchFile, decoded: Decoded) -> dict[int, str]:
+    """The names of barriers by offset in the dynamic shared memory; the PTX's own symbols name the rest."""
+    offsets = {offset_of(one.place, decoded, f"barrier {one.name}"): one.name for one in launch.barriers}
+    return {offset: name for offset, name in offsets.items() if offset >= 0}

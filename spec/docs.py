@@ -11,18 +11,22 @@ import importlib
 import inspect
 import pkgutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
 from types import ModuleType
 
 from tileproof.spec import numerics, plans
-from tileproof.spec.arithmetic import bound
+from tileproof.spec.arithmetic import BF16, bound
 from tileproof.spec.machine.pages import write_or_check
 from tileproof.spec.plan import Barrier, KernelPlan, SmemObservation, TmemObservation
+from tileproof.spec.problems.dense_attention_bwd import inputs as dense
+from tileproof.spec.problems.dense_attention_bwd import problem as dense_problem
+from tileproof.spec.problems.dense_attention_bwd import stages as dense_stages
 from tileproof.spec.problems.sparse_mla_bwd import inputs as problem
 from tileproof.spec.problems.sparse_mla_bwd import notation, sink
 from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
+from tileproof.spec.stage import Stage
 
 _BARRIER_HEAD = (
     "barrier",
@@ -57,6 +61,7 @@ def page(kernel_plans: Iterable[KernelPlan]) -> str:
         *_stages(),
         *_bounds(),
         *_sink(),
+        *_dense(),
     ]
     for plan in kernel_plans:
         parts += _plan(plan)
@@ -75,7 +80,8 @@ def _problem() -> list[str]:
     return ["## The problem", text.replace("``", "`"), _table(("size", "value"), sizes)]
 
 
-def _stages() -> list[str]:
+def _rows_of(stages: Mapping[str, Stage]) -> tuple[str, str]:
+    """The tables of stages: what each is, and its four steps."""
     rows = [
         (
             f"**{s.name}**",
@@ -86,20 +92,25 @@ def _stages() -> list[str]:
             s.memory,
             s.kind,
         )
-        for s in STAGES.values()
+        for s in stages.values()
     ]
     head = ("stage", "value", "inputs", "tile", "at rest", "memory", "kind")
-    steps = [(f"**{s.name}**", *s.steps) for s in STAGES.values()]
+    steps = [(f"**{s.name}**", *s.steps) for s in stages.values()]
+    return _table(head, rows), _table(("stage", "LOAD", "COMPUTE", "ROUND", "STORE"), steps)
+
+
+def _stages() -> list[str]:
+    table, steps = _rows_of(STAGES)
     return [
         "## The stages",
         "Each stage is one function over an arithmetic, in `spec/problems/sparse_mla_bwd/stages.py`; this "
         "page, the float64 reference, the rounding model and the bounds are interpretations of it. `k` is a "
         "tile's gathered kv rows, zero where no key; `v` its first d_v columns; `mask` says which slots are "
         "keys.",
-        _table(head, rows),
+        table,
         "\n".join(f"$${s.latex}$$\n" for s in STAGES.values()).rstrip(),
         "### Four steps each",
-        _table(("stage", "LOAD", "COMPUTE", "ROUND", "STORE"), steps),
+        steps,
         *_notation(),
     ]
 
@@ -137,6 +148,15 @@ def _sink() -> list[str]:
         _table(("value", "LOAD", "COMPUTE", "ROUND", "STORE"), [("**d_sink**", *steps)]),
         "Bound: " + _sentences(inspect.getdoc(sink.bound_d_sink)),
     ]
+
+
+def _dense() -> list[str]:
+    parts = ["## Dense attention", _prose(dense), _prose(dense_stages)]
+    for one in dense_problem.PROBLEMS:
+        if one.operand == BF16:
+            table, steps = _rows_of(one.stages)
+            parts += [f"### Problem `{one.name}`", table, steps]
+    return parts
 
 
 def _plan(p: KernelPlan) -> list[str]:

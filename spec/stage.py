@@ -9,7 +9,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, get_args, get_type_hints
 
-from tileproof.spec.arithmetic import F32, Form, Kept
+from tileproof.spec.arithmetic import BF16, F32, OPERAND, Form, Kept, WithOperands
 from tileproof.spec.arithmetic.bound import BOUND, Bounded
 from tileproof.spec.arithmetic.exact import EXACT, F64
 from tileproof.spec.arithmetic.text import Formula, Text, named
@@ -37,7 +37,8 @@ class Stage:
     # Axes of every datum that a stage may read, and their symbols in print.
     axes: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
     symbols: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
-    walked: str = ""  # the axis that is walked in k-blocks
+    walked: tuple[str, ...] = ()  # the axes that are walked in k-blocks
+    operand: Form = BF16  # what `AsOperand` is
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:
@@ -48,7 +49,10 @@ class Stage:
     def reads(self) -> Mapping[str, Form]:
         """The form in which each input is read."""
         hints = get_type_hints(self.compute, include_extras=True)
-        return MappingProxyType({name: get_args(hints[name])[1] for name in self.inputs})
+        forms = {name: get_args(hints[name])[1] for name in self.inputs}
+        return MappingProxyType(
+            {name: self.operand if form == OPERAND else form for name, form in forms.items()}
+        )
 
     def with_function(self, compute: Compute, **fields: Any) -> Stage:
         """The stage with another function of the same inputs, read in the same forms."""
@@ -65,7 +69,8 @@ class Stage:
                 expected=", ".join(self.inputs),
                 found=", ".join(inputs) or "none",
             )
-        result = self.compute(m, *(m.read(self.reads[name], inputs[name]) for name in self.inputs))
+        terms = (m.read(self.reads[name], inputs[name]) for name in self.inputs)
+        result = self.compute(WithOperands(m, self.operand), *terms)
         return result if isinstance(result, Kept) else Kept(result)
 
     def exact(self, **inputs: Any) -> F64:
@@ -94,7 +99,7 @@ class Stage:
             if self.axes.get(name) == () and self.reads[name] == F32:
                 text.roundings.append(f"{name} to f32")
             terms.append(named(name, self.axes.get(name, ()), self.symbols))
-        result = self.compute(text, *terms)
+        result = self.compute(WithOperands(text, self.operand), *terms)
         kept: Kept[Formula] = result if isinstance(result, Kept) else Kept(result)
         if kept.value.axes != self.tile:
             raise TileproofError(
@@ -156,7 +161,7 @@ class Stage:
         done = self.printed.operations
         if "scatter_add" in done:
             return "scatter"
-        if self.walked in self.contracted and "matmul" in done:
+        if set(self.walked) & self.contracted and "matmul" in done:
             return "accumulate"
         return next((kind for kind in ("matmul", "rowsum") if kind in done), "elementwise")
 
@@ -180,14 +185,19 @@ class Printed:
 class Graph:
     """Collects the stages of a problem type, in the order of their definition.
 
-    `ground` gives the axes of every datum that is not a stage, `walked` is the axis that is walked in
-    k-blocks.
+    `ground` gives the axes of every datum that is not a stage, `walked` is the axis (or the axes) walked in
+    k-blocks, `operand` the form of `AsOperand`.
     """
 
     def __init__(
-        self, ground: Mapping[str, tuple[str, ...]], symbols: Mapping[str, str], walked: str
+        self,
+        ground: Mapping[str, tuple[str, ...]],
+        symbols: Mapping[str, str],
+        walked: str | tuple[str, ...],
+        operand: Form = BF16,
     ) -> None:
-        self.ground, self.symbols, self.walked = ground, dict(symbols), walked
+        self.ground, self.symbols, self.operand = ground, dict(symbols), operand
+        self.walked = (walked,) if isinstance(walked, str) else walked
         self._stages: dict[str, Stage] = {}
 
     def stage(
@@ -197,11 +207,12 @@ class Graph:
         memory: str,
         scatter: Compute | None = None,
         output: tuple[str, ...] = (),
+        name: str = "",
     ) -> Callable[[Compute], Compute]:
-        """Registers a stage's function under its own name; `tile` are the axes of its result."""
+        """Registers a stage's function under `name` (its own); `tile` are the axes of its result."""
 
-        def register(compute: Compute) -> Compute:
-            name = compute.__name__
+        def register(compute: Compute, name: str = name) -> Compute:
+            name = name or compute.__name__
             axes = {**self.ground, **{one.name: one.tile for one in self._stages.values()}}
             symbols = {**self.symbols, **{one.name: one.symbol for one in self._stages.values()}}
             self._stages[name] = Stage(
@@ -215,6 +226,7 @@ class Graph:
                 axes,
                 {**symbols, name: symbol},
                 self.walked,
+                self.operand,
             )
             return compute
 

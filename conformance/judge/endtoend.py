@@ -56,7 +56,7 @@ class EndToEnd:
             stage = self.problem.stages[at.stage]
             added_to = stage.output == tuple(axes_of(at))
             # Tiles of the walk are no outputs of the whole chain.
-            if not upstream(self.problem, at.stage) or (self.problem.walked in stage.tile and not added_to):
+            if not upstream(self.problem, at.stage) or (self.problem.walks(at.stage) and not added_to):
                 continue
             output, known = run_result.outputs[at.parameter], self.known(at.stage)
             value, error = known.value, known.error

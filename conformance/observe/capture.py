@@ -57,7 +57,7 @@ def publication(plan: KernelPlan, inputs: Any, at: Captured, capture: Capture) -
     problem, cluster = problem_type(plan.problem), plan.cluster_of(capture.cta)
     group = problem.group_at(inputs, tiling_of(plan), cluster)
     k_block = number if barrier.per_k_block else None
-    walked = problem.walked in problem.stages[at.stage].tile
+    walked = problem.walks(at.stage)
     return Publication(TileCoord(group, capture.cluster_rank, k_block if walked else None), part, k_block)
 
 
@@ -72,7 +72,7 @@ def captured_tiles(
     problem, tiling = problem_type(plan.problem), tiling_of(plan)
     stages = {at.stage: at for at in captured(plan)}
     for stage, at in stages.items():
-        once = problem.walked not in problem.stages[stage].tile and plan.barrier(at.barrier).per_k_block
+        once = not problem.walks(stage) and plan.barrier(at.barrier).per_k_block
         for group in problem.groups(inputs, tiling):
             if once and not problem.k_blocks(inputs, tiling, group):
                 continue  # nothing is ever published

@@ -24,12 +24,14 @@ F32 = Form("f32")
 BF16 = Form("bf16")
 F16 = Form("f16")
 BOOL = Form("bool")
+OPERAND = Form("operand")  # of the tensor core: what it is, the stage says (`Stage.operand`)
 
 # What a stage's function reads of an input: the annotation of its parameter. The copy is in bf16.
 AsF32 = Annotated[Any, F32]
 AsBF16 = Annotated[Any, BF16]
 AsF16 = Annotated[Any, F16]
 AsBool = Annotated[Any, BOOL]
+AsOperand = Annotated[Any, OPERAND]
 
 
 @dataclass(frozen=True)
@@ -95,3 +97,20 @@ class Keeping:
             return Kept(value)
         ((use, rounded),) = copy.items()
         return Kept(value, rounded, use)
+
+
+class WithOperands:
+    """An arithmetic whose operands of the tensor core have one form; f32 ones are no rounded copies."""
+
+    def __init__(self, m: Any, form: Form) -> None:
+        self._m, self._form = m, form
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._m, name)
+
+    def round_to(self, form: Form, a: Any) -> Any:
+        form = self._form if form == OPERAND else form
+        return a if form == F32 else self._m.round_to(form, a)
+
+    def keep(self, value: Any, **copy: Any) -> Any:
+        return Kept(value) if self._form == F32 else self._m.keep(value, **copy)

@@ -94,6 +94,14 @@ class ProblemType(ABC):
     def k_blocks(self, inputs: Any, tiling: Tiling, group: int) -> int:
         """How many k-blocks a group has; none is possible."""
 
+    def walks(self, stage: str) -> bool:
+        """Whether a stage has a tile in each k-block."""
+        return self.walked in self.stages[stage].tile
+
+    def reach(self, inputs: Any, tiling: Tiling, group: int) -> int:
+        """The k-blocks for which an output has room, those that a group does not have among them."""
+        return -(-self.size(inputs, self.walked) // tiling.block)
+
     @abstractmethod
     def extent(self, inputs: Any, tiling: Tiling, group: int, axis: str) -> slice:
         """All of an axis that a group's tiles cover."""
@@ -173,7 +181,7 @@ def coordinates(
     problem: ProblemType, inputs: Any, tiling: Tiling, stage: str, group: int
 ) -> Iterator[TileCoord]:
     """Every tile of a stage in a group, CTAs innermost."""
-    if problem.walked in problem.stages[stage].tile:
+    if problem.walks(stage):
         for k_block in range(problem.k_blocks(inputs, tiling, group)):
             for cta in range(tiling.ctas):
                 yield TileCoord(group, cta, k_block)
@@ -188,18 +196,20 @@ def locate(
     """The tile of a stage that holds element `index` of an output with these axes, and the element's place
     along the tile's axes, counted as `ProblemType.region` does; k-blocks beyond a group's last one count.
     """
-    walked = problem.walked in problem.stages[stage].tile
-    beyond = -(-problem.size(inputs, problem.walked) // tiling.block)
+    walked = problem.walks(stage)
     for group in problem.groups(inputs, tiling):
-        for k_block in range(beyond) if walked else (None,):
+        for k_block in range(problem.reach(inputs, tiling, group)) if walked else (None,):
             for cta in range(tiling.ctas):
                 coord = TileCoord(group, cta, k_block)
                 place = problem.place(inputs, tiling, coord, axes)
                 if all(_holds(part, at) for part, at in zip(place, index, strict=True)):
-                    spans = (
-                        problem.region(inputs, tiling, coord, axis) for axis in problem.stages[stage].tile
-                    )
+                    tile = problem.stages[stage].tile
+                    spans = (problem.region(inputs, tiling, coord, axis) for axis in tile)
                     inside = [at - part.start for part, at in zip(place, index, strict=True) if _long(part)]
+                    lengths = [part.stop - part.start for part in place if _long(part)]
+                    while len(inside) > len(tile):  # several axes of the output are the tile's first one
+                        inside[:2] = [inside[0] * lengths[1] + inside[1]]
+                        lengths[:2] = [lengths[0] * lengths[1]]
                     return coord, tuple(span.start + at for span, at in zip(spans, inside, strict=False))
     return None
 

@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from tileproof.reference import oracle
 from tileproof.reference.evaluate import Evaluation
 from tileproof.reference.walk import Outputs, outputs, with_forward
-from tileproof.spec.arithmetic import Form, Kept
-from tileproof.spec.arithmetic.exact import Exact
+from tileproof.spec.arithmetic import Kept
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.problems.base import Tiling
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem
@@ -21,6 +20,7 @@ from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD, Spars
 from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
 
 from tests.kit.mla_problems import INT_MAX, problems
+from tests.kit.uncancelled import Uncancelled
 
 TOLERANCE = 1e-11
 
@@ -40,41 +40,6 @@ def disagreement(got: Outputs, want: Outputs, terms: Outputs) -> float:
             difference = float(size(a - b))
             worst = max(worst, difference / scale if scale else difference)
     return worst
-
-
-class Uncancelled(Exact):
-    """Values with the sum of the absolute values of their terms: complex numbers value + i magnitude."""
-
-    def _of(self, value: Any, magnitude: Any) -> Any:
-        return value + 1j * magnitude
-
-    def read(self, form: Form, x: Any) -> Any:
-        if np.iscomplexobj(x):
-            return x
-        term = super().read(form, x)
-        return term if term.dtype == bool else self._of(term, np.abs(term))
-
-    def matmul(self, a: Any, b: Any) -> Any:
-        return self._of(a.real @ b.real, a.imag @ b.imag)
-
-    def accumulate(self, total: Any, a: Any, b: Any) -> Any:
-        value = super().accumulate(total.real, a.real, b.real)
-        return self._of(value, super().accumulate(total.imag, a.imag, b.imag))
-
-    def rowsum(self, a: Any, b: Any) -> Any:
-        return self._of((a.real * b.real).sum(-1), (a.imag * b.imag).sum(-1))
-
-    def mul(self, *factors: Any) -> Any:
-        return self._of(super().mul(*(x.real for x in factors)), super().mul(*(x.imag for x in factors)))
-
-    def sub(self, a: Any, b: Any) -> Any:
-        return self._of(a.real - b.real, a.imag + b.imag)
-
-    def exp2(self, a: Any) -> Any:
-        return self._of(np.exp2(a.real), np.exp2(a.real))
-
-    def constant(self, name: str, value: float) -> Any:
-        return np.asarray(self._of(value, abs(value)))
 
 
 def uncancelled(inputs: Inputs) -> Outputs:

@@ -212,7 +212,9 @@ def test_a_wrong_import_is_seen() -> None:
     assert not forbidden("from tileproof.spec.machine import tmem", ALLOWED["emulator"])
 
 
-@pytest.mark.parametrize(("module", "loads"), [("walk", False), ("chain", False), ("oracle", True)])
+@pytest.mark.parametrize(
+    ("module", "loads"), [("walk", False), ("chain", False), ("oracle", True), ("dense_oracle", True)]
+)
 def test_only_the_oracle_needs_torch(module: str, loads: bool) -> None:
     code = f"import sys, tileproof.reference.{module}; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

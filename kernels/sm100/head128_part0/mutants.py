@@ -241,8 +241,10 @@ VALUES: tuple[Mutant, ...] = (
     _edited(
         "scale-in-p",
         "the spec's chain scales P, which S scales again",
-        "return m.matmul(q, m.transpose(k))",
-        'return m.mul(m.matmul(q, m.transpose(k)), m.constant("1/24", 1 / 24))',
+        '_stage("h_q", "B_TOPK", symbol="P", memory="TMEM")(attention.P)',
+        "def P(m: Arithmetic, q: AsBF16, k: AsBF16) -> Any:\n"
+        '    return m.mul(attention.P(m, q, k), m.constant("1/24", 1 / 24))\n'
+        '_stage("h_q", "B_TOPK", symbol="P", memory="TMEM")(P)',
         "P",
         "every tile",
         "N9",

@@ -1,5 +1,7 @@
 """The seven stages of the backward, each written once, as a function over an arithmetic (`spec.arithmetic`).
 
+Those that other attention backwards have too are in `spec.problems.attention`.
+
 The reference, the bounds, the bound of the whole chain and the documentation are interpretations of these
 functions; a parameter's annotation says in which form the stage reads that input. Ground data (not stages):
 q, k, v, o, dO, lse, mask, sm_scale; ``k`` are gathered kv rows (zero rows where the slot is no key) and ``v``
@@ -11,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tileproof.spec.arithmetic import BF16, Arithmetic, AsBF16, AsBool, AsF32
+from tileproof.spec.arithmetic import Arithmetic, AsBF16
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.numerics import LOG2_E
+from tileproof.spec.problems import attention
 from tileproof.spec.stage import Graph, Stage
 
 GROUND = {
@@ -37,38 +39,13 @@ SYMBOLS = {
 _graph = Graph(GROUND, SYMBOLS, walked="B_TOPK")
 
 
-@_graph.stage("h_q", symbol=r"\delta", memory="global delta [s_q, h_q]")
-def delta(m: Arithmetic, o: AsBF16, dO: AsBF16) -> Any:
-    return m.rowsum(o, dO)
-
-
-@_graph.stage("h_q", "B_TOPK", symbol="P", memory="TMEM")
-def P(m: Arithmetic, q: AsBF16, k: AsBF16) -> Any:
-    return m.matmul(q, m.transpose(k))
-
-
-@_graph.stage("h_q", "B_TOPK", symbol="S", memory="registers; the operand in SMEM or TMEM")
-def S(m: Arithmetic, P: AsF32, lse: AsF32, mask: AsBool, sm_scale: AsF32) -> Any:
-    exponent = m.sub(m.mul(sm_scale, m.constant("log2(e)", LOG2_E), P), m.column(lse))
-    value = m.select(mask, m.exp2(exponent))
-    return m.keep(value, operand=m.round_to(BF16, value))
-
-
-@_graph.stage("h_q", "B_TOPK", symbol=r"\mathrm{d}P", memory="TMEM")
-def dP(m: Arithmetic, dO: AsBF16, v: AsBF16) -> Any:
-    return m.matmul(dO, m.transpose(v))
-
-
-@_graph.stage("h_q", "B_TOPK", symbol=r"\mathrm{d}S", memory="SMEM or TMEM")
-def dS(m: Arithmetic, S: AsF32, dP: AsF32, delta: AsF32, sm_scale: AsF32) -> Any:
-    value = m.mul(S, m.sub(dP, m.column(delta)), sm_scale)
-    return m.keep(value, operand=m.round_to(BF16, value))
-
-
-@_graph.stage("h_q", "d_qk", symbol=r"\mathrm{d}Q", memory="TMEM; global dQ [s_q, h_q, d_qk]")
-def dQ(m: Arithmetic, dS: AsBF16, k: AsBF16) -> Any:
-    total = m.matmul(dS, k)
-    return m.keep(total, output=m.round_to(BF16, total))
+_stage = _graph.stage
+_stage("h_q", symbol=r"\delta", memory="global delta [s_q, h_q]")(attention.delta)
+_stage("h_q", "B_TOPK", symbol="P", memory="TMEM")(attention.P)
+_stage("h_q", "B_TOPK", symbol="S", memory="registers; the operand in SMEM or TMEM")(attention.S)
+_stage("h_q", "B_TOPK", symbol=r"\mathrm{d}P", memory="TMEM")(attention.dP)
+_stage("h_q", "B_TOPK", symbol=r"\mathrm{d}S", memory="SMEM or TMEM")(attention.dS)
+_stage("h_q", "d_qk", symbol=r"\mathrm{d}Q", memory="TMEM; global dQ [s_q, h_q, d_qk]")(attention.dQ)
 
 
 def _to_rows(m: Arithmetic, total: Any, indices: Any, dKV: Any) -> Any:

@@ -137,14 +137,14 @@ def test_an_edit_that_does_not_fit_names_its_mutant() -> None:
 def test_reference_defect_lasts_only_inside_the_context() -> None:
     from tileproof.spec.problems.sparse_mla_bwd import stages
 
-    before = stages.delta
+    before = stages.upstream
     (edit,) = defects()["scale-in-p"].edits
     assert edit.place.kind == "module"
     with planted_reference(defects()["scale-in-p"]):
-        assert stages.delta is not before
-    assert stages.delta is before
+        assert stages.upstream is not before
+    assert stages.upstream is before
     with planted_reference(None), planted_reference(sample()):
-        assert stages.delta is before
+        assert stages.upstream is before
 
 
 def test_every_planted_defect_is_still_there() -> None:

@@ -1,0 +1,49 @@
+"""Stages of an attention backward that every family of it has, each written once (`spec.arithmetic`).
+
+A family registers them in its own graph, with its own axes and its own form of operands.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileproof.spec.arithmetic import OPERAND, Arithmetic, AsBool, AsF32, AsOperand
+from tileproof.spec.numerics import LOG2_E
+
+
+def log2_e(m: Arithmetic) -> Any:
+    """The constant by which exponents of e become those of 2."""
+    return m.constant("log2(e)", LOG2_E)
+
+
+def softmax(m: Arithmetic, exponent: Any, mask: Any) -> Any:
+    """``2^exponent``, 0 where `mask` does not hold, and its copy as an operand."""
+    value = m.select(mask, m.exp2(exponent))
+    return m.keep(value, operand=m.round_to(OPERAND, value))
+
+
+def delta(m: Arithmetic, o: AsOperand, dO: AsOperand) -> Any:
+    return m.rowsum(o, dO)
+
+
+def P(m: Arithmetic, q: AsOperand, k: AsOperand) -> Any:
+    return m.matmul(q, m.transpose(k))
+
+
+def S(m: Arithmetic, P: AsF32, lse: AsF32, mask: AsBool, sm_scale: AsF32) -> Any:
+    exponent = m.sub(m.mul(sm_scale, log2_e(m), P), m.column(lse))  # lse in base 2
+    return softmax(m, exponent, mask)
+
+
+def dP(m: Arithmetic, dO: AsOperand, v: AsOperand) -> Any:
+    return m.matmul(dO, m.transpose(v))
+
+
+def dS(m: Arithmetic, S: AsF32, dP: AsF32, delta: AsF32, sm_scale: AsF32) -> Any:
+    value = m.mul(S, m.sub(dP, m.column(delta)), sm_scale)
+    return m.keep(value, operand=m.round_to(OPERAND, value))
+
+
+def dQ(m: Arithmetic, dS: AsOperand, k: AsOperand) -> Any:
+    total = m.matmul(dS, k)
+    return m.keep(total, output=m.round_to(OPERAND, total))

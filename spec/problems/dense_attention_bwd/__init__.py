@@ -1,0 +1,1 @@
+"""Dense attention backward: masks, bias, dropout, grouped heads, packed sequences."""

@@ -1,0 +1,104 @@
+"""The cases of dense attention (`spec.problems.cases.Generator`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hypothesis import strategies as st
+from tileproof.spec.plan import KernelPlan
+from tileproof.spec.problems.cases import EdgeCase
+from tileproof.spec.problems.dense_attention_bwd.case import VALUES, DenseCase
+
+HEADS = (8, 16, 24, 32, 40, 64, 72, 80, 96, 128, 160, 192, 256)  # head dimensions
+SIZES = (1, 2, 15, 16, 17, 31, 33, 63, 64, 65, 100, 127, 128, 129)  # queries and keys
+DROPOUTS = (0.1, 0.5, 0.875)
+MOST = 2**21  # multiply-adds of one product
+
+
+@dataclass(frozen=True)
+class DenseCases:
+    """Cases of one form of operands; small ones, so that their head dimension times m times n is bounded."""
+
+    form: str
+
+    def drawn(self, plan: KernelPlan) -> st.SearchStrategy[DenseCase]:
+        return cases(self.form)
+
+    def edges(self, plan: KernelPlan) -> dict[str, EdgeCase]:
+        plain = DenseCase(self.form, m=65, n=63, d_qk=32, d_v=32, seed=1)
+        found = {
+            "one query": replace(plain, m=1),
+            "one key": replace(plain, n=1),
+            "causal": replace(plain, right=0),
+            "causal from the bottom right, queries without a key": replace(
+                plain, m=80, n=33, align="bottom right", right=0
+            ),
+            "window at a block's edge": replace(plain, left=31, right=0),
+            "grouped heads": replace(plain, heads=3, h_kv=2),
+            "value head of its own": replace(plain, d_v=72),
+            "bias": replace(plain, bias=True),
+            "dropout": replace(plain, dropout=0.5, stream=(2**40 + 3, 5)),
+            "packed": replace(plain, packed=((17, 33), (1, 1), (64, 40)), right=0),
+        }
+        return {name: EdgeCase(case) for name, case in found.items()}
+
+    def smaller(self, case: DenseCase) -> Iterator[DenseCase]:
+        default = DenseCase(case.form)
+        if case.packed is not None and len(case.packed) > 1:
+            yield from (replace(case, packed=(one,)) for one in case.packed)
+        for name in ("b", "h_kv", "heads", "bias", "dropout", "stream", "left", "right", "scale"):
+            if getattr(case, name) != getattr(default, name):
+                yield replace(case, **{name: getattr(default, name)})
+        for name in ("m", "n", "d_qk", "d_v"):
+            value = getattr(case, name)
+            for less in sorted({1 if name in "mn" else 8, value // 2, value - 1} - {0, value}):
+                if less < value and case.packed is None:
+                    yield replace(case, **{name: less})
+        if case.values != "integers":
+            yield replace(case, values="integers")
+
+    def small(self, plan: KernelPlan, blocks: int | None = None) -> DenseCase:
+        return DenseCase(self.form, m=plan.block * (blocks or plan.depth + 2), n=plan.block)
+
+    def from_json(self, text: str) -> DenseCase:
+        return DenseCase.from_json(text)
+
+
+@st.composite
+def cases(draw: st.DrawFn, form: str = "bf16") -> DenseCase:
+    """A `DenseCase`; shrinks towards one query and key, without mask, bias and dropout."""
+
+    def size() -> int:
+        return draw(st.one_of(st.sampled_from(SIZES), st.integers(1, 160)))
+
+    m, n = size(), size()
+    d_qk = draw(st.sampled_from(HEADS))
+    d_v = d_qk if draw(st.booleans()) else draw(st.sampled_from(HEADS))
+    h_kv, heads, b = draw(st.integers(1, 2)), draw(st.integers(1, 3)), draw(st.integers(1, 2))
+    while b * h_kv * heads * m * n * max(d_qk, d_v) > MOST and max(b, h_kv, heads) > 1:
+        b, h_kv, heads = max(b - 1, 1), max(h_kv - 1, 1), max(heads - 1, 1)
+    limits = draw(st.sampled_from(("none", "causal", "window")))
+    left = draw(st.integers(0, n)) if limits == "window" else None
+    right = 0 if limits == "causal" else draw(st.integers(-1, n)) if limits == "window" else None
+    more: dict[str, Any] = {}
+    kind = draw(st.sampled_from(("plain", "plain", "bias", "dropout", "packed")))
+    if kind == "packed":
+        first = (draw(st.integers(0, m)), draw(st.integers(0, n)))
+        b, more["packed"] = 1, (first, (m - first[0], n - first[1]))
+        m, n = DenseCase.m, DenseCase.n
+    elif kind == "dropout":
+        stream = draw(st.integers(0, 2**48)), draw(st.integers(0, 2**20))
+        more |= {"dropout": draw(st.sampled_from(DROPOUTS)), "stream": stream}
+    return DenseCase(
+        form, b, m, n, h_kv, heads, d_qk, d_v,
+        scale=draw(st.sampled_from((0.0, 0.0, 1.0, 0.01))),
+        align=draw(st.sampled_from(("top left", "bottom right"))),
+        left=left,
+        right=right,
+        bias=kind == "bias",
+        values=draw(st.sampled_from(VALUES)),
+        seed=draw(st.integers(0, 2**16 - 1)),
+        **more,
+    )  # fmt: skip

@@ -1,0 +1,233 @@
+"""Dense attention backward as a problem type (`spec.problems.base`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tileproof.spec.arithmetic import BF16, F16, F32, Form
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.numerics import LOG2_E
+from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling
+from tileproof.spec.problems.cases import Generator
+from tileproof.spec.problems.dense_attention_bwd import masks, stages
+from tileproof.spec.problems.dense_attention_bwd.inputs import Array, Inputs, Sequence
+from tileproof.spec.stage import Stage
+
+NAME = "dense_attention_bwd"
+
+
+@dataclass(frozen=True)
+class DenseAttentionBwd(ProblemType):
+    """A group is one KV head of one sequence; its rows are the queries of every query head of it, one head
+    after another; a k-block is a (query block, key block) pair in which some query sees some key, key blocks
+    outermost. `Tiling.block` queries make a query block; the tiling's shape says how many keys a key block
+    (all of them without).
+
+    `by_key_block`: a group is one key block of such a head, and its k-blocks are its query blocks.
+    `changed`: stages in the place of the problem's own, for tests that plant an error in one.
+    """
+
+    operand: Form = BF16
+    by_key_block: bool = False
+    changed: Mapping[str, Stage] | None = None
+    walked: str = "m"
+
+    @property
+    def name(self) -> str:
+        walk = "_by_key_block" if self.by_key_block else ""
+        return NAME + walk + ("" if self.operand == BF16 else f"_{self.operand.name}")
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        return ("n",) if self.by_key_block else ()
+
+    @property
+    def generator(self) -> Generator:
+        from tileproof.spec.problems.dense_attention_bwd.generator import DenseCases
+
+        return DenseCases(self.operand.name)
+
+    @property
+    def unit(self) -> str:
+        return "key block" if self.by_key_block else "KV head"
+
+    @property
+    def stages(self) -> Mapping[str, Stage]:
+        own = _KEY_BLOCK[self.operand] if self.by_key_block else _WHOLE[self.operand]
+        return own if self.changed is None else {**own, **self.changed}
+
+    @property
+    def words(self) -> Mapping[str, str]:
+        return {
+            "m": "query", "n": "key", "d_qk": "column", "d_v": "column", "rows": "query", "h": "head",
+            "h_kv": "KV head",
+        }  # fmt: skip
+
+    def walks(self, stage: str) -> bool:
+        tile = self.stages[stage].tile
+        return stage != "dB" and "m" in tile and ("n" in tile or self.by_key_block)  # dB is an output
+
+    # ---- groups
+
+    def _keys(self, inputs: Inputs, cut: Tiling) -> int:
+        """Keys of a key block."""
+        return cut.tile("n") if cut.shape else max(inputs.problem.n, 1)
+
+    def _of(self, inputs: Inputs, cut: Tiling, group: int) -> tuple[Sequence, int, int]:
+        """The group's sequence, KV head and key block (0 for a whole head)."""
+        p = inputs.problem
+        block = 0
+        if self.by_key_block:
+            group, block = divmod(group, self._blocks_along(inputs, cut))
+        sequence, head = divmod(group, p.h_kv)
+        return p.sequences[sequence], head, block
+
+    def _blocks_along(self, inputs: Inputs, cut: Tiling) -> int:
+        """Key blocks of the longest sequence: every head has so many groups."""
+        longest = max((one.n for one in inputs.problem.sequences), default=0)
+        return max(-(-longest // self._keys(inputs, cut)), 1)
+
+    def groups(self, inputs: Inputs, cut: Tiling) -> range:
+        heads = len(inputs.problem.sequences) * inputs.problem.h_kv
+        return range(heads * (self._blocks_along(inputs, cut) if self.by_key_block else 1))
+
+    def group_at(self, inputs: Inputs, cut: Tiling, cluster: tuple[int, int, int]) -> int:
+        block, head, sequence = cluster
+        group = sequence * inputs.problem.h_kv + head
+        return group * self._blocks_along(inputs, cut) + block if self.by_key_block else group
+
+    # ---- tiles
+
+    def _pairs(self, inputs: Inputs, cut: Tiling, group: int) -> list[tuple[int, int, int]]:
+        """(head of the group, query block, key block) of each k-block."""
+        one, _, block = self._of(inputs, cut, group)
+        pairs = masks.blocks(inputs.problem.mask, one.m, one.n, cut.block, self._keys(inputs, cut))
+        found = [
+            (key_block, head, queries)
+            for head in range(inputs.problem.heads)
+            for queries, key_block in pairs
+            if not self.by_key_block or key_block == block
+        ]
+        return [(head, queries, key_block) for key_block, head, queries in sorted(found)]
+
+    def k_blocks(self, inputs: Inputs, cut: Tiling, group: int) -> int:
+        return len(self._pairs(inputs, cut, group))
+
+    def reach(self, inputs: Inputs, cut: Tiling, group: int) -> int:
+        return self.k_blocks(inputs, cut, group)
+
+    def extent(self, inputs: Inputs, cut: Tiling, group: int, axis: str) -> slice:
+        one, _, block = self._of(inputs, cut, group)
+        if axis == "m":
+            return slice(0, one.m * inputs.problem.heads)
+        if axis == "n" and self.by_key_block:
+            size = self._keys(inputs, cut)
+            return slice(min(block * size, one.n), min((block + 1) * size, one.n))
+        return slice(0, one.n if axis == "n" else self.size(inputs, axis))
+
+    def region(self, inputs: Inputs, cut: Tiling, coord: TileCoord, axis: str) -> slice:
+        if coord.k_block is None or axis not in ("m", "n"):
+            return self.extent(inputs, cut, coord.group, axis)
+        one, _, _ = self._of(inputs, cut, coord.group)
+        head, queries, key_block = self._pairs(inputs, cut, coord.group)[coord.k_block]
+        if axis == "m":
+            first = queries * cut.block
+            return slice(head * one.m + first, head * one.m + min(first + cut.block, one.m))
+        size = self._keys(inputs, cut)
+        return slice(key_block * size, min((key_block + 1) * size, one.n))
+
+    def size(self, inputs: Inputs, axis: str) -> int:
+        p = inputs.problem
+        if axis == "rows":
+            return p.b * p.h * p.m
+        size: int = getattr(p, axis)
+        return size
+
+    def ground(self, inputs: Inputs, cut: Tiling, group: int, name: str) -> Any:
+        p = inputs.problem
+        one, head, _ = self._of(inputs, cut, group)
+        heads = slice(head * p.heads, (head + 1) * p.heads)
+        span = self.extent(inputs, cut, group, "n")
+        keys = slice(one.keys.start + span.start, one.keys.start + span.stop)
+        if name in ("q", "o", "dO"):
+            own = getattr(inputs, name)[one.batch, one.queries, heads]
+            return np.ascontiguousarray(own.swapaxes(0, 1)).reshape(one.m * p.heads, own.shape[-1])
+        if name in ("k", "v"):
+            return np.ascontiguousarray(getattr(inputs, name)[one.batch, keys, head])
+        if name in ("lse", "delta"):
+            known = given(inputs)[name] if self.by_key_block else inputs.lse
+            return np.ascontiguousarray(known[one.batch, heads, one.queries]).reshape(-1)
+        if name == "mask":
+            seen = inputs.masks[p.sequences.index(one)][:, span]
+            return np.tile(seen, (p.heads, 1))
+        shape = (one.m * p.heads, span.stop - span.start)
+        if name == "bias":
+            if inputs.bias is None:
+                return np.zeros(shape)
+            return np.ascontiguousarray(inputs.bias[one.batch, heads, one.queries, keys]).reshape(shape)
+        if name == "kept":
+            return np.ascontiguousarray(inputs.kept[one.batch, heads, one.queries, keys]).reshape(shape)
+        if name == "rescale":
+            return p.dropout.rescale
+        if name == "sm_scale":
+            return p.sm_scale
+        raise TileproofError("unknown ground data", where=f"stage inputs {name!r}")
+
+    # ---- outputs
+
+    def output(self, stage: str) -> tuple[str, ...]:
+        heads = "h_kv" if self.stages[stage].tile[0] == "n" else "h"
+        return ("b", heads, *self.stages[stage].tile)
+
+    def place(self, inputs: Inputs, cut: Tiling, coord: TileCoord, axes: tuple[str, ...]) -> tuple[Any, ...]:
+        p = inputs.problem
+        one, kv_head, _ = self._of(inputs, cut, coord.group)
+        head: int | slice = slice(kv_head * p.heads, (kv_head + 1) * p.heads)
+        queries = one.queries
+        if coord.k_block is not None:
+            inside, block, _ = self._pairs(inputs, cut, coord.group)[coord.k_block]
+            head = kv_head * p.heads + inside
+            first = one.queries.start + block * cut.block
+            queries = slice(first, min(first + cut.block, one.queries.stop))
+        span = self.region(inputs, cut, coord, "n")
+        places: dict[str, Any] = {
+            "b": one.batch,
+            "h": head,
+            "h_kv": kv_head,
+            "m": queries,
+            "n": slice(one.keys.start + span.start, one.keys.start + span.stop),
+        }
+        return tuple(
+            places[axis] if axis in places else self.extent(inputs, cut, coord.group, axis) for axis in axes
+        )
+
+    def rows(self, inputs: Inputs, cut: Tiling, group: int, stage: str) -> tuple[Any, Any]:
+        p = inputs.problem
+        one, kv_head, _ = self._of(inputs, cut, group)
+        heads = np.arange(kv_head * p.heads, (kv_head + 1) * p.heads)
+        rows = (one.batch * p.h + heads)[:, None] * p.m + np.arange(one.queries.start, one.queries.stop)
+        live = np.zeros(rows.size, bool)
+        for k_block in range(self.k_blocks(inputs, cut, group)):
+            live[self.region(inputs, cut, TileCoord(group, None, k_block), "m")] = True
+        return rows.reshape(-1), live
+
+
+def given(inputs: Inputs) -> Mapping[str, Array]:
+    """What a kernel that walks a key block's queries is given in the place of o and lse, ``[b, h, m]`` f32:
+    delta, and lse in base 2.
+    """
+    with np.errstate(over="ignore"):
+        o, dO = (x.astype(np.float64) for x in (inputs.o, inputs.dO))
+        delta = np.einsum("bmhd,bmhd->bhm", o, dO).astype(np.float32)
+        return {"delta": delta, "lse": (inputs.lse.astype(np.float64) * LOG2_E).astype(np.float32)}
+
+
+_WHOLE = {form: stages.whole(form) for form in (BF16, F16, F32)}
+_KEY_BLOCK = {form: stages.by_key_block(form) for form in (BF16, F16)}
+PROBLEMS = (
+    *(DenseAttentionBwd(form) for form in _WHOLE),
+    *(DenseAttentionBwd(form, by_key_block=True) for form in _KEY_BLOCK),
+)

@@ -1,0 +1,109 @@
+"""The stages of dense attention and torch autograd agree to 1e-11 on every output; planted errors do not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from tileproof.reference import dense_oracle
+from tileproof.reference.evaluate import Evaluation
+from tileproof.spec.arithmetic import F32, Kept
+from tileproof.spec.arithmetic.exact import EXACT
+from tileproof.spec.problems.base import TileCoord
+from tileproof.spec.problems.dense_attention_bwd.case import DenseCase
+from tileproof.spec.problems.dense_attention_bwd.generator import cases
+from tileproof.spec.problems.dense_attention_bwd.inputs import Inputs
+from tileproof.spec.problems.dense_attention_bwd.problem import DenseAttentionBwd
+from tileproof.spec.problems.dense_attention_bwd.problem import given as launched_with
+
+from tests.kit.dense_problems import CUT, exact, small
+from tests.kit.uncancelled import Uncancelled
+
+TOLERANCE = 1e-11
+OUTPUTS = ("delta", "dQ", "dK", "dV", "dB")
+WHOLE = DenseAttentionBwd(F32)
+Found = dict[str, np.ndarray]
+
+
+def outputs(inputs: Inputs, problem: DenseAttentionBwd = WHOLE, m: Any = EXACT) -> Found:
+    """Every output over the arithmetic `m`."""
+    evaluation, found = Evaluation(problem, inputs, CUT, m), {}
+    for name in OUTPUTS:
+        axes = problem.output(name)
+        found[name] = np.zeros([problem.size(inputs, axis) for axis in axes], complex)
+        for group in problem.groups(inputs, CUT):
+            at = problem.place(inputs, CUT, TileCoord(group, None, None), axes)
+            found[name][at] = evaluation.whole(name, group).value.reshape(found[name][at].shape)
+    return found
+
+
+def disagreement(inputs: Inputs, problem: DenseAttentionBwd = WHOLE) -> float:
+    """The largest difference from the oracle over what each element's terms add up to in magnitude."""
+    got, want, terms = (
+        outputs(inputs, problem),
+        dense_oracle.gradients(inputs),
+        outputs(inputs, m=Uncancelled()),
+    )
+    worst = 0.0
+    for name in OUTPUTS:
+        assert got[name].shape == want[name].shape
+        scale = max(float(np.abs(want[name]).max(initial=0)), 1e-3 * float(terms[name].imag.max(initial=0)))
+        difference = float(np.abs(got[name].real - want[name]).max(initial=0))
+        worst = max(worst, difference / scale if scale else difference)
+    return worst
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(cases("f32"))
+@example(DenseCase("f32", m=3, n=5, packed=((0, 2), (3, 0), (2, 3))))
+@example(small(form="bf16", bias=True))
+@example(small(form="f16", right=None, dropout=0.5, stream=(9, 7)))
+@example(small(form="bf16", m=70, n=20, align="bottom right"))
+def test_reference_equals_oracle(case: DenseCase) -> None:
+    assert disagreement(exact(case)) <= TOLERANCE
+
+
+@pytest.mark.parametrize("stage", DenseAttentionBwd().stages)
+def test_a_stage_off_by_one_in_ten_billion_is_seen(stage: str) -> None:
+    own = WHOLE.stages[stage]
+
+    def off(m, *terms):
+        kept = own.compute(m, *terms)
+        return Kept((kept.value if isinstance(kept, Kept) else kept) * (1 + 1e-10))
+
+    inputs = exact(small(bias=True))
+    wrong = DenseAttentionBwd(F32, changed={stage: own.with_function(off)})
+    assert disagreement(inputs, wrong) > TOLERANCE
+
+
+CHANGES: tuple[dict[str, Any], ...] = (
+    {"left": 9}, {"right": 1}, {"align": "bottom right"}, {"dropout": 0.1}, {"scale": 0.1},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_another_problem_is_another_result(change: dict[str, Any]) -> None:
+    inputs = exact(small())
+    got, want = outputs(replace(inputs, problem=small(**change).problem)), dense_oracle.gradients(inputs)
+    assert max(np.abs(got[name].real - want[name]).max() for name in OUTPUTS) > 1e-6
+
+
+def test_a_key_block_at_a_time_adds_up_to_the_same() -> None:
+    case = small()
+    inputs, problem = exact(case), DenseAttentionBwd(by_key_block=True)
+    evaluation = Evaluation(problem, inputs, CUT, EXACT)
+    want = dense_oracle.gradients(inputs)
+    p = inputs.problem
+    with np.errstate(invalid="ignore"):
+        dQ = evaluation.scatter("dQ", np.zeros((p.b * p.h * p.m, p.d_qk))).reshape(want["dQ"].shape)
+    assert np.abs(p.sm_scale * dQ - want["dQ"]).max() < 1e-5  # delta and lse are given in f32
+    for name in ("dK", "dV"):
+        axes, found = problem.output(name), np.zeros(want[name].shape)
+        for group in problem.groups(inputs, CUT):
+            at = problem.place(inputs, CUT, TileCoord(group, None, None), axes)
+            found[at] = evaluation.whole(name, group).value
+        assert np.abs(found - want[name]).max() < 1e-5
+    assert np.abs(launched_with(inputs)["delta"] - want["delta"]).max() < 1e-5

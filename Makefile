@@ -6,7 +6,8 @@
 # make lint     ruff, mypy, clang-format
 # make mutants  draws mutants of every kernel in the full profile (hours); SEED, COUNT, LEDGER can be given
 # make package  a wheel and an sdist, each started in an empty environment (.ci/package)
-# PYTHON (3.11 or newer), CXX, PIP_ARGS, EXAMPLES, HEAD128_EXAMPLES, SEED, PYTEST_ARGS can be given on the command line.
+# PYTHON (3.11 or newer), CXX, PIP_ARGS, EXAMPLES, HEAD128_EXAMPLES, SEED, PYTEST_ARGS can be given on the
+# command line.
 
 PYTHON   ?= python3
 EXAMPLES ?= 200
@@ -44,7 +45,8 @@ engine: $(STAMP)
 
 # What tests/outside needs beside.
 outside: setup
-	$(PY) -m pip install -q --disable-pip-version-check $(PIP_ARGS) -r requirements-outside.txt -c constraints.txt
+	$(PY) -m pip install -q --disable-pip-version-check $(PIP_ARGS) \
+	  -r requirements-outside.txt -c constraints.txt
 
 # Debian's Chromium; whoever is not root is told, and the tests that need it are skipped by name.
 browser:

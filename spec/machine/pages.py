@@ -1,17 +1,97 @@
-"""The command line of a generated page of docs/: write it, or say that the one on disk is stale."""
+"""Pages of docs/: their prose wrapped, and the command line of those that are generated."""
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
-from collections.abc import Callable, Sequence
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+
+WIDTH = 110
+_FENCE = re.compile(r"\s*(```|~~~|\$\$)")
+_ALONE = re.compile(r"\s*(\||#|<|!\[[^]]*\]\([^)]*\)$|\[[^]]+\]: )")  # a table's row, a heading, HTML, a link
+_ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+")
+_MARK = re.compile(r"(?:[-*+#>|]|\d+[.)])(?:\s|$)")  # what would begin something else at the start of a line
+_HELD = "\x00"  # a blank that is no place for a line to end
+
+
+def wrapped(page: str, width: int = WIDTH) -> str:
+    """A page of Markdown, its paragraphs and list items with a line longer than `width` wrapped anew; code,
+    formulas, tables, headings and HTML stay as they are, and so does a paragraph with a forced line break.
+    """
+    out: list[str] = []
+    for block, prose in _blocks(page.split("\n")):
+        out += _folded(block, width) if prose and any(len(line) > width for line in block) else block
+    return "\n".join(out)
+
+
+def unwrapped(page: str, width: int = WIDTH) -> list[int]:
+    """The numbers of the lines, from 1, that are longer than `width`: prose, and code too. The row of a table
+    and a formula stand on one line, a block ```text quotes what a command prints, a word cannot be wrapped.
+    """
+    found, quoted = [], False
+    for number, line in enumerate(page.split("\n"), 1):
+        if line.startswith("```"):
+            quoted = not quoted and line.strip() == "```text"
+        kept = quoted or line.startswith(("|", "$$")) or " " not in line.strip()
+        if len(line) > width and not kept:
+            found.append(number)
+    return found
+
+
+def _blocks(lines: list[str]) -> Iterator[tuple[list[str], bool]]:
+    """The page in pieces: paragraphs and list items whole (True), every other line alone."""
+    block: list[str] = []
+    fence, listed = "", False
+    for line in lines:
+        mark = _FENCE.match(line)
+        code = not block and not listed and line.startswith(("    ", "\t"))
+        alone = bool(fence or mark or code or not line.strip() or _ALONE.match(line))
+        if alone or _ITEM.match(line):
+            if block:
+                yield block, True
+            block = []
+        if alone:
+            yield [line], False
+        else:
+            block.append(line)
+        if mark and not (line.strip().count("$$") == 2 and mark[1] == "$$"):
+            fence = "" if mark[1] == fence else fence or mark[1]
+        if line.strip() and not fence:  # a list goes on until something stands at the margin again
+            listed = bool(_ITEM.match(line)) or (listed and (line.startswith(" ") or bool(block[:-1])))
+    if block:
+        yield block, True
+
+
+def _folded(block: list[str], width: int) -> list[str]:
+    if any(line.endswith(("  ", "\\")) for line in block[:-1]):
+        return block
+    item = _ITEM.match(block[0])
+    first = item[0] if item else block[0][: len(block[0]) - len(block[0].lstrip())]
+    rest = " " * len(first)
+    text = " ".join([block[0][len(first) :].strip(), *(line.strip() for line in block[1:])])
+    text = re.sub(r"`[^`]{1,60}`", lambda code: code[0].replace(" ", _HELD), text)
+    while True:
+        lines = textwrap.wrap(
+            text,
+            width,
+            initial_indent=first,
+            subsequent_indent=rest,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        wrong = next((line.strip() for line in lines[1:] if _MARK.match(line.strip())), None)
+        if wrong is None:
+            return [line.replace(_HELD, " ") for line in lines]
+        text = text.replace(f" {wrong}", f"{_HELD}{wrong}", 1)
 
 
 def write_or_check(
     module: str, path: Path, text: Callable[[], str], arguments: Sequence[str] | None = None
 ) -> int:
-    """Write `text()` to the page, or with --check return 1 when the one on disk differs.
+    """Write `text()`, wrapped, to the page, or with --check return 1 when the one on disk differs.
 
     `module` is what `python -m` runs, `path` the page unless --output names another.
     """
@@ -19,7 +99,7 @@ def write_or_check(
     parser.add_argument("--check", action="store_true", help="only compare; exit 1 when the page is stale")
     parser.add_argument("--output", type=Path, default=path, help=f"the page (default: docs/{path.name})")
     options = parser.parse_args(arguments)
-    page = text()
+    page = wrapped(text())
     if not options.check:
         options.output.parent.mkdir(parents=True, exist_ok=True)
         options.output.write_text(page, encoding="utf-8")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tileproof.conformance.cli.app import main
 from tileproof.kernels.registry import kernels
+from tileproof.spec.machine.pages import unwrapped
 
 from tests.kit.paths import ROOT
 
@@ -288,20 +289,31 @@ def too_long(text: str) -> list[int]:
 
 # One measured product or one verdict per line; a description of a generated schema.
 TABLES = (
-    "conformance/verdict/",
-    "conformance/gate/",
-    "conformance/launches/",
+    "conformance/verdict/verdict.schema.json",
+    "conformance/gate/evidence.schema.json",
+    "conformance/launches/launch.schema.json",
     "docs/evidence/",
     "tests/spec/data/",
     "tests/tools/operand_constraints/data/",
 )
 
 
+DATA = (".toml", ".json", ".txt", ".yaml", ".j2", ".pyi", "Makefile", ".ci/run", ".ci/package")
+
+
 def test_data_keeps_the_line_length() -> None:
     for name in TRACKED:
-        if name.endswith((".toml", ".json", ".txt")) and not name.startswith(TABLES):
+        if name.endswith(DATA) and not name.startswith(TABLES):
             assert not too_long((ROOT / name).read_text()), name
+
+
+def test_pages_keep_the_line_length() -> None:
+    for name in TRACKED:
+        if name.endswith(".md"):
+            told = f"{name}: run python -m tileproof.tools.pages.wrap {name}"
+            assert not unwrapped((ROOT / name).read_text(encoding="utf-8")), told
 
 
 def test_a_long_line_is_seen() -> None:
     assert too_long("x" * 111) == [1] and not too_long("x" * 110)
+    assert unwrapped("a\n" + "word " * 23) == [2] and not unwrapped("word " * 21)

@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.pages import wrapped
 from tileproof.tools.crosscheck.opinion import Opinion, second_opinion, sentryward_version
 from tileproof.tools.crosscheck.ours import first_opinion, schedules
 from tileproof.tools.crosscheck.programs import PROGRAMS, launch_of, programs, title_of
@@ -84,7 +85,7 @@ def tables(rows: Sequence[TableRow], kernels: Sequence[TableRow], today: date) -
     for one in kernels:
         seconds = f"{one.ours.seconds:.1f} s, {one.theirs.seconds:.1f} s"
         lines.append(_line((f"`{one.name}`", one.what, _cell(one.ours), _reasons(one.theirs), seconds)))
-    return "\n".join(lines) + "\n"
+    return wrapped("\n".join(lines) + "\n")
 
 
 def _line(cells: Iterable[str]) -> str:

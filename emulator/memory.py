@@ -92,11 +92,11 @@ class Memory:
         self._next += -(-(size + _GUARD) // _GUARD) * _GUARD
         return address
 
-    def buffer(self, array: np.ndarray, name: str = "") -> Buffer:
+    def buffer(self, array: np.ndarray, name: str = "", address: int | None = None) -> Buffer:
         """A buffer over `array` itself: kernels read and write the array's own memory.
 
         The array must be C-contiguous. A read-only array makes a read-only buffer: a store into it is a
-        finding.
+        finding. `address`: where it lies, for memory that several launches share.
         """
         if not isinstance(array, np.ndarray):
             raise LaunchError(
@@ -110,7 +110,7 @@ class Memory:
                 do="pass numpy.ascontiguousarray(array)",
             )
         name = name or f"buffer {len(self.buffers)}"
-        out = Buffer(array, self._place(array.nbytes), name, None, array.flags.writeable)
+        out = Buffer(array, self._place(array.nbytes, address), name, None, array.flags.writeable)
         self.buffers.append(out)
         return out
 

@@ -15,22 +15,24 @@ struct Slot {
   int8_t lane = 0;        // or kSeveralLanes, kWholeWarp
   uint8_t write : 1 = 0;  // in the overflow list
   uint8_t stride : 7 =
-      0;  // units a lane when neighbours have neighbouring lanes: `lane` is then that of unit 0
+      0;  // units from a lane to the next when neighbours have neighbouring lanes: `lane` is that of unit 0
 
   int8_t lane_of(int unit) const { return stride ? static_cast<int8_t>(lane + unit / stride) : lane; }
   // The same instruction touches `more` of the granule, by lane `by`.
   void add(uint16_t more, int8_t by, int8_t several) {
     const int first = __builtin_ctz(more), size = __builtin_popcount(more);
-    if (stride ? stride == size && lane + first / size == by : lane == by) {
+    if (stride ? lane_of(first) == by && lane_of(first + size - 1) == by : lane == by) {
       units = static_cast<uint16_t>(units | more);
       return;
     }
-    const int mine = __builtin_ctz(units), base = lane - mine / size;
-    const bool row = !stride && lane < 32 && by < 32 && __builtin_popcount(units) == size &&
-                     mine % size == 0 && first % size == 0 && base + first / size == by;
+    // Two lanes: so far apart as their numbers are, and neither reaches into what would be another's.
+    const int mine = __builtin_ctz(units), lanes = by - lane;
+    const int pitch = lanes && (first - mine) % lanes == 0 ? (first - mine) / lanes : 0;
+    const bool row = !stride && lane < 32 && by < 32 && __builtin_popcount(units) == size && pitch >= size &&
+                     mine % pitch + size <= pitch && first % pitch + size <= pitch;
     units = static_cast<uint16_t>(units | more);
-    stride = row ? static_cast<uint8_t>(size) & 0x7f : 0;
-    lane = row ? static_cast<int8_t>(base) : several;
+    stride = row ? static_cast<uint8_t>(pitch) & 0x7f : 0;
+    lane = row ? static_cast<int8_t>(lane - mine / pitch) : several;
   }
 };
 static_assert(sizeof(Slot) == 8);

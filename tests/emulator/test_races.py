@@ -431,6 +431,14 @@ def test_lanes_with_words_of_their_own_in_one_granule() -> None:
     halves = "mad.lo.u32 %r2, %t, 2, 1024; st.shared.b16 [%r2], 1; setp.lt.u32 %p1, %t, 16;"
     assert at(f"bar.warp.sync -1;\n{halves}\nbar.warp.sync -1;\n@%p1 ld.shared.u32 %r3, [%r1];") == set()
     assert at(f"bar.warp.sync -1;\n{halves}\n@%p1 ld.shared.u32 %r3, [%r1];") == {"race-unordered"}
+    # Two words a lane, each by an instruction of its own: what one instruction touches has gaps.
+    pair = "mad.lo.u32 %r2, %t, 8, 1024; setp.lt.u32 %p1, %t, 16;"
+    words = "@%p1 ld.shared.u32 %r3, [%r2]; @%p1 ld.shared.u32 %r4, [%r2+4];"
+    own = "@%p1 st.shared.u32 [%r2], %r4; @%p1 st.shared.u32 [%r2+4], %r3;"
+    assert at(f"bar.warp.sync -1;\n{pair}\n{words}\n{words}\n{own}") == set()
+    other = "xor.b32 %r2, %r2, 8;"
+    assert at(f"bar.warp.sync -1;\n{pair}\n{words}\n{other}\n{own}") == {"race-unordered"}
+    assert at(f"bar.warp.sync -1;\n{pair}\n{words}\n{other}\nbar.warp.sync -1;\n{own}") == set()
 
 
 def test_unrolled_copies_of_a_finding_are_told_once() -> None:

@@ -13,7 +13,6 @@ from tileproof.emulator import Module
 
 from tests.kit.outside.explained import POLICIES, written_up
 from tests.kit.outside.triton_cases import CASES, Case, Ran
-from tests.kit.outside.triton_host import emulated
 
 # Defects of Triton 3.8 that 3.9 does not have (docs/outside.md).
 OLD = triton.__version__.startswith("3.8.")
@@ -82,10 +81,3 @@ def test_a_wrong_kernel_is_found(edit: str, by: str, monkeypatch: pytest.MonkeyP
         errors |= {finding.code for finding in ran.launched.result.errors}
     early = {"race-copy-unwaited", "shared-pending", "tmem-pending"}
     assert errors & ({"race-proxy-fence"} if "fence" in edit else early)
-
-
-def test_the_driver_is_put_back() -> None:
-    before = triton.runtime.driver._active
-    with emulated():
-        assert triton.runtime.driver.active.get_current_target().arch == 100
-    assert triton.runtime.driver._active is before

@@ -80,6 +80,7 @@ ROOMS = {
         "kernels",
         "emulator",
     ),
+    "frontends": ("emulator",),
     "report": ("conformance.check", "emulator"),
     "logs": ("kernels",),
     "cli": ("__version__", "conformance", "reference", "kernels", "emulator", "tools"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,19 +10,20 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import torch
+from tileproof.emulator import Schedule
+from tileproof.triton import EmulatedLaunch, EmulatedRun, emulate
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as GluonDescriptor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from tests.kit.outside import gluon_kernels, triton_kernels
-from tests.kit.outside.triton_host import Launched, emulated
 
 
 @dataclass(frozen=True)
 class Ran:
     """One run: the launch, each output with its expected value, and the bound of their difference."""
 
-    launched: Launched
+    launched: EmulatedLaunch
     outputs: dict[str, tuple[np.ndarray, np.ndarray, float]]  # found, expected, most difference
 
     @property
@@ -31,10 +33,17 @@ class Ran:
 
 @dataclass(frozen=True)
 class Case:
-    """A kernel and its run under a schedule and other options of `Module.launch`."""
+    """A kernel and its run under options of `emulate`."""
 
     name: str
     run: Callable[..., Ran]
+
+
+def _emulated(
+    schedule: Schedule | None = None, races: bool = False
+) -> contextlib.AbstractContextManager[EmulatedRun]:
+    """A block that keeps what is found, and no inputs."""
+    return emulate(policy=str(schedule or Schedule()), races=races, raises=False, keep=0)
 
 
 def _small(*shape: int, seed: int) -> torch.Tensor:
@@ -50,7 +59,7 @@ def _product(
     how: dict[str, Any],
 ) -> Ran:
     a, b, c = _small(m, k, seed=1), _small(n, k, seed=2), torch.full((m, n), float("nan"))
-    with emulated(**how) as run:
+    with _emulated(**how) as run:
         launch(a, b, c)
     expected = a.double().numpy() @ b.double().numpy().T
     return Ran(run.last, {"C": (c.double().numpy(), expected, 0.0)})
@@ -100,7 +109,7 @@ def _attention(specialised: bool, rows: int = 256, keys: int = 256, d: int = 128
     q, k, v = (torch.from_numpy(rng.standard_normal((n, d)).astype(np.float16)) for n in (rows, keys, keys))
     o, lse = torch.full((rows, d), float("nan"), dtype=torch.float16), torch.full((rows,), float("nan"))
     scale = 1 / np.sqrt(d)
-    with emulated(**how) as run:
+    with _emulated(**how) as run:
         maps = [
             TensorDescriptor.from_tensor(t, [box, d]) for t, box in ((q, 128), (k, 64), (v, 64), (o, 128))
         ]
@@ -149,7 +158,7 @@ def _scaled(name: str, m: int = 256, n: int = 128, k: int = 512, **how: Any) -> 
     if packed == 1:
         a, b = a.view(torch.float8_e4m3fn), b.view(torch.float8_e4m3fn)
     c = torch.full((m, n), float("nan"))
-    with emulated(**how) as run:
+    with _emulated(**how) as run:
         maps = [
             TensorDescriptor.from_tensor(t, [128, box])
             for t, box in ((a, 128 // packed), (b, 128 // packed), (c, 128))

@@ -1,0 +1,1 @@
+"""Frontends: kernels of other compilers' languages, launched on the emulator by their own host code."""

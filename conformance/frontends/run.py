@@ -1,0 +1,186 @@
+"""What ran inside one `emulate()` block: its launches, what was found, and how the block ends."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tileproof.conformance.frontends.host_launch import HostLaunch
+from tileproof.conformance.frontends.host_memory import Addresses, LaunchMemory
+from tileproof.emulator import Finding, LaunchResult, Memory, Schedule, Stream
+from tileproof.emulator.causes import accepted, by_cause
+from tileproof.emulator.errors import LaunchError
+
+
+class KernelDefects(AssertionError):
+    """An emulated block ended with findings of severity error; `findings` are they."""
+
+    def __init__(self, text: str, findings: tuple[Finding, ...]) -> None:
+        super().__init__(text)
+        self.findings = findings
+
+
+@dataclass(frozen=True)
+class EmulatedLaunch:
+    """One launch of a block: what was launched, under which schedule, and what came of it."""
+
+    launch: HostLaunch
+    schedule: Schedule
+    result: LaunchResult
+
+    @property
+    def kernel(self) -> str:
+        """The name of the Python function."""
+        return self.launch.kernel
+
+    @property
+    def ptx(self) -> str:
+        return self.launch.ptx
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return self.result.findings
+
+    def __str__(self) -> str:
+        """The launch in one line."""
+        one = self.launch
+        cluster = f", clusters of {one.cluster}" if one.cluster != (1, 1, 1) else ""
+        return f"{one.kernel}{list(one.grid)}, {one.block[0] * one.block[1] * one.block[2]} threads{cluster}"
+
+
+@dataclass
+class EmulatedRun:
+    """The launches of one block, in order; `notes` say what the block did otherwise than a GPU would."""
+
+    schedule: Schedule
+    how: Mapping[str, Any]
+    keep: int
+    launches: list[EmulatedLaunch] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    open: bool = True
+    addresses: Addresses = field(default_factory=Addresses, repr=False)
+    _thread: int = field(default_factory=threading.get_ident, repr=False)
+    _stream: Stream | None = field(default=None, repr=False)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What all launches found."""
+        return tuple(finding for one in self.launches for finding in one.findings)
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """The findings that are defects."""
+        return tuple(finding for finding in self.findings if finding.severity == "error")
+
+    @property
+    def last(self) -> EmulatedLaunch:
+        """The newest launch; LaunchError when there was none."""
+        if not self.launches:
+            raise LaunchError("nothing was launched in the block", where="emulate()")
+        return self.launches[-1]
+
+    def note(self, text: str) -> None:
+        """Keeps a note, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def check_usable(self, kernel: str) -> None:
+        """LaunchError when a launch comes after the block, or from a thread that did not open it."""
+        if not self.open:
+            raise LaunchError(
+                "a kernel that was compiled for the emulator is launched outside of its block",
+                where=kernel,
+                do="launch it inside `with emulate()`",
+            )
+        if threading.get_ident() != self._thread:
+            raise LaunchError(
+                "an emulated block belongs to the thread that opened it",
+                where=kernel,
+                expected="a launch from that thread",
+                found=f"a launch from the thread {threading.current_thread().name}",
+                do="launch from the thread of the block: what is active in it is the whole process's",
+            )
+
+    def run(self, launch: HostLaunch, memory: LaunchMemory) -> LaunchResult:
+        """Runs a launch in place over the host's tensors, and keeps it; prints what the kernel prints."""
+        kept = sum(one.launch.bytes_kept for one in self.launches)
+        launch = launch.keeping(memory, self.keep - kept)
+        if not launch.kept:
+            self.note(
+                f"{launch.kernel}: its inputs are not kept (keep={self.keep} bytes): it cannot be run again"
+            )
+        result = self._result(launch, memory.memory)
+        self.launches.append(EmulatedLaunch(launch, self.schedule, result))
+        if result.printf:
+            sys.stdout.write(result.printf)
+            sys.stdout.flush()
+        return result
+
+    def _result(self, launch: HostLaunch, memory: Memory) -> LaunchResult:
+        """Grids that may overlap a later one, or the one before, are kept as a stream's."""
+        how = {"schedule": self.schedule, **self.how}
+        if not launch.programmatic and "griddepcontrol" not in launch.ptx:
+            self._stream = None  # it starts after all before it have ended, and nothing starts before its end
+            return launch.on(memory, **how)
+        self._stream = self._stream or Stream(memory)
+        self._stream.memory = memory
+        return launch.on(memory, stream=self._stream, **how)
+
+    def text(self, findings: tuple[Finding, ...]) -> str:
+        """Findings by launch and cause, for a person."""
+        wanted = set(map(id, findings))
+        lines = []
+        for number, one in enumerate(self.launches, 1):
+            causes = by_cause(finding for finding in one.findings if id(finding) in wanted)
+            if causes:
+                lines.append(f"launch {number}, {one}, schedule {one.schedule}, {one.launch.compiler}:")
+                lines += [f"  {line}" for cause in causes for line in str(cause).splitlines()]
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+    def raise_errors(self) -> None:
+        """KernelDefects when a launch found an error."""
+        if self.errors:
+            where = len(
+                {id(one) for one in self.launches if any(f.severity == "error" for f in one.findings)}
+            )
+            found = len(by_cause(self.errors))
+            raise KernelDefects(
+                f"{found} defect{'s' * (found != 1)} in {where} of {len(self.launches)} "
+                f"launch{'es' * (len(self.launches) != 1)}\n{self.text(self.errors)}",
+                self.errors,
+            )
+
+
+def opened(policy: str, seed: int, keep: int, **how: Any) -> EmulatedRun:
+    """A run under the schedule of these words; `how` goes on to `Module.launch`. LaunchError names what is
+    no policy, seed or allowance.
+    """
+    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+        raise LaunchError("seed of a block", expected="an integer from 0", found=repr(seed))
+    if not isinstance(keep, int) or keep < 0:
+        raise LaunchError("keep of a block", expected="bytes, an integer from 0", found=repr(keep))
+    schedule = Schedule.parse(policy)
+    accepted(how.get("allow", ()))
+    return EmulatedRun(replace(schedule, seed=seed) if seed else schedule, how, keep)
+
+
+@contextlib.contextmanager
+def ended(run: EmulatedRun, raises: bool) -> Iterator[None]:
+    """Closes the run at the end of its block, and raises what it found.
+
+    What the block itself raises goes on, the findings as its note: the cause of a wrong value may be there.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if run.errors and not isinstance(error, KernelDefects):
+            error.add_note(f"found on the emulator before:\n{run.text(run.errors)}")
+        raise
+    finally:
+        run.open = False
+    if raises:
+        run.raise_errors()

@@ -1,0 +1,229 @@
+"""`emulate()` for Triton and Gluon: inside the block, launches over CPU tensors run on the emulator."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from tileproof.conformance.frontends import versions
+from tileproof.conformance.frontends.run import EmulatedRun, ended, opened
+from tileproof.emulator import Allow
+from tileproof.emulator.errors import LaunchError
+
+_ONE = threading.Lock()  # what is active in a block is the whole process's
+
+
+@contextlib.contextmanager
+def emulate(
+    *,
+    races: bool = True,
+    policy: str = "early",
+    seed: int = 0,
+    strict: bool = False,
+    raises: bool = True,
+    mma: Literal["fast", "exact"] = "fast",
+    allow: Sequence[Allow | str] = (),
+    seconds_limit: float = 0.0,
+    keep: int = 1 << 30,
+) -> Iterator[EmulatedRun]:
+    """Triton and Gluon kernels that are launched inside run on the emulator as an sm_100a would run them.
+
+    Tensors are torch's on the CPU, or numpy arrays; launches read and write them in place. `@triton.autotune`
+    takes its first configuration. On leaving the block a finding of severity error raises `KernelDefects`.
+
+    Parameters
+    ----------
+    races: checks that conflicting accesses are ordered by happens-before (`docs/races.md`).
+    policy, seed: the schedule (`emulator/schedule.py`): a policy, or "POLICY:FIELD=VALUE:...".
+    strict: the ISA by the letter: warnings that are errors by it are errors.
+    raises: False keeps what was found in the run without raising.
+    mma, allow, seconds_limit: as of `Module.launch`, for each launch.
+    keep: bytes of inputs that the run keeps at most, so that its launches can be run again.
+
+    Raises LaunchError for a version of Triton that was not tested, for a block inside a block or beside
+    another thread's, and for launches that cannot be run: cuda tensors, kernels made for the interpreter.
+    """
+    versions.require("triton")
+    run = opened(
+        policy, seed, keep, races=races, strict=strict, mma=mma, allow=allow, seconds_limit=seconds_limit
+    )
+    if not _ONE.acquire(blocking=False):
+        raise LaunchError(
+            "an emulated block is open already",
+            where="tileproof.triton.emulate",
+            expected="one block at a time: what is active in it is the whole process's",
+            do="leave the other block first",
+        )
+    try:
+        with ended(run, raises), _active(run):
+            yield run
+    finally:
+        _ONE.release()
+
+
+@contextlib.contextmanager
+def _active(run: EmulatedRun) -> Iterator[None]:
+    """Triton with our driver, without its interpreter, and with autotuners that do not measure; all of it is
+    put back.
+    """
+    import triton
+    from tileproof.conformance.frontends.triton_driver import Sm100Driver, stopped_at_ptx
+    from triton import knobs
+    from triton.runtime.autotuner import Autotuner
+    from triton.runtime.jit import JITFunction
+
+    users, files = knobs.runtime.add_stages_inspection_hook, [""]
+
+    def hook(*stages: Any) -> Any:
+        """The user's hook for the stages, then ours."""
+        theirs = users(*stages) if users is not None else None
+        ours = stopped_at_ptx(files[-1], *stages)
+        if stages:
+            return None
+        return (
+            ours if not theirs or not ours else tuple(f"{a} {b}" for a, b in zip(theirs, ours, strict=True))
+        )
+
+    with contextlib.ExitStack() as stack:
+        settings = triton.runtime.driver
+        stack.callback(setattr, settings, "_active", settings._active)
+        stack.enter_context(knobs.runtime.scope())
+        stack.enter_context(knobs.autotuning.scope())
+        settings.set_active(Sm100Driver(run))
+        for name in ("add_stages_inspection_hook", "interpret", "override_arch"):
+            knobs.runtime.__dict__.pop(name, None)
+        # Set past the descriptors, which would write environment variables.
+        knobs.runtime.__dict__.update(add_stages_inspection_hook=hook, interpret=False, override_arch=None)
+        knobs.autotuning.__dict__["listener"] = None
+        stack.enter_context(_patched(JITFunction, "run", functools.partial(_with_arrays, files)))
+        stack.enter_context(_autotuned(Autotuner, run))
+        if interpreter := sys.modules.get("triton.runtime.interpreter"):
+            stack.enter_context(_patched(interpreter.InterpretedFunction, "run", _refuse_interpreted))
+        stack.enter_context(_sm100_for_torch())
+        yield
+
+
+@contextlib.contextmanager
+def _patched(owner: Any, name: str, made: Any) -> Iterator[None]:
+    """The attribute `name` of `owner` is made(what it was) inside."""
+    before = getattr(owner, name)
+    setattr(owner, name, made(before))
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+def _with_arrays(files: list[str], launch: Any) -> Any:
+    """`JITFunction.run` that takes numpy arrays too, as tensors over the same memory; `files` ends with the
+    kernel's file while it runs.
+    """
+
+    def run(self: Any, *args: Any, **named: Any) -> Any:
+        files.append(self.fn.__code__.co_filename)
+        try:
+            named = {name: _as_tensor(one) for name, one in named.items()}
+            return launch(self, *map(_as_tensor, args), **named)
+        finally:
+            files.pop()
+
+    return run
+
+
+def _as_tensor(value: Any) -> Any:
+    if not isinstance(value, np.ndarray):
+        return value
+    import torch
+
+    try:
+        return torch.from_numpy(value)
+    except TypeError as error:
+        raise LaunchError("a numpy array cannot be passed to a kernel", found=str(error)) from None
+
+
+def _refuse_interpreted(launch: Any) -> Any:
+    """`InterpretedFunction.run`: the kernel was decorated for the interpreter: nothing is to compile."""
+
+    def run(self: Any, *args: Any, **named: Any) -> Any:
+        raise LaunchError(
+            "the kernel was made for Triton's interpreter",
+            where=self.__name__,
+            expected="a kernel that was decorated without TRITON_INTERPRET=1",
+            do="unset TRITON_INTERPRET before the module with the kernel is imported",
+        )
+
+    return run
+
+
+@contextlib.contextmanager
+def _autotuned(autotuner: Any, run: EmulatedRun) -> Iterator[None]:
+    """Autotuners take the first configuration that their pruning leaves, and forget it after the block."""
+    before: dict[int, tuple[Any, dict[Any, Any]]] = {}
+
+    def chosen(launch: Any) -> Any:
+        def made(self: Any, *args: Any, **named: Any) -> Any:
+            if id(self) not in before:
+                before[id(self)] = (self, self.cache)
+                self.cache = {}
+            out = launch(self, *args, **named)
+            if len(self.configs) > 1:
+                run.note(
+                    f"{self.base_fn.__name__}: autotuning took the first of {len(self.configs)} "
+                    f"configurations: {self.best_config}"
+                )
+            return out
+
+        return made
+
+    def unmeasured(_: Any) -> Any:
+        def bench(self: Any, *args: Any, config: Any, **named: Any) -> list[float]:
+            return [float(self.configs.index(config)) if config in self.configs else 0.0] * 3
+
+        return bench
+
+    def unstored(_: Any) -> Any:
+        def check(self: Any, key: Any, configs: Any, benchmark: Any) -> bool:
+            benchmark()
+            return False
+
+        return check
+
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_patched(autotuner, "run", chosen))
+        stack.enter_context(_patched(autotuner, "_bench", unmeasured))
+        stack.enter_context(_patched(autotuner, "check_disk_cache", unstored))
+        try:
+            yield
+        finally:
+            for one, cache in before.values():
+                one.cache = cache
+
+
+@contextlib.contextmanager
+def _sm100_for_torch() -> Iterator[None]:
+    """Host code that asks torch about the device is told of an SM100; synchronising is done already."""
+    import torch
+    from tileproof.conformance.frontends.triton_driver import PROCESSORS, SHARED_LIMIT
+
+    class Properties:
+        """Of a B200, as far as kernels' host code asks."""
+
+        name, major, minor = "Tileproof's emulated sm_100a", 10, 0
+        multi_processor_count, warp_size = PROCESSORS, 32
+        shared_memory_per_block_optin = SHARED_LIMIT
+
+    with contextlib.ExitStack() as stack:
+        for name, answer in (
+            ("get_device_capability", (10, 0)),
+            ("get_device_properties", Properties()),
+            ("synchronize", None),
+        ):
+            stack.enter_context(
+                _patched(torch.cuda, name, lambda _, answer=answer: lambda *args, **named: answer)
+            )
+        yield

@@ -1,0 +1,12 @@
+"""Triton and Gluon kernels on the emulator, without a change to them or to the code that launches them.
+
+    with tileproof.triton.emulate(races=True) as run:
+        kernel[grid](tensors_on_the_cpu, ...)
+
+Needs the extra `tileproof[triton]`.
+"""
+
+from tileproof.conformance.frontends.run import EmulatedLaunch, EmulatedRun, KernelDefects
+from tileproof.conformance.frontends.triton_host import emulate
+
+__all__ = ["EmulatedLaunch", "EmulatedRun", "KernelDefects", "emulate"]

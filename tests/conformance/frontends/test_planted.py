@@ -1,0 +1,33 @@
+"""Triton kernels of our own: right as they are, and each planted mistake is found at its Python line."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("triton", reason="triton is not installed: requirements-outside.txt")
+
+from tileproof.triton import KernelDefects, emulate
+
+from tests.kit.outside.planted_cases import CASES, planted_line
+
+MISTAKES = [(name, wrong) for name, (_, mistakes) in CASES.items() for wrong in mistakes]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_right(name: str) -> None:
+    with emulate() as run:
+        assert CASES[name][0]("")
+    assert run.launches and not run.errors
+
+
+@pytest.mark.parametrize(("name", "wrong"), MISTAKES)
+def test_a_mistake_is_found_at_its_line(name: str, wrong: str) -> None:
+    with pytest.raises(KernelDefects) as raised, emulate():
+        CASES[name][0](wrong)
+    codes = {"race": {"race-unordered", "race-clusters"}}.get(wrong, {"global-out-of-bounds"})
+    found = raised.value.findings
+    assert {one.code for one in found} <= codes
+    assert {one.source for one in found} == {planted_line(name, wrong)}
+    # A person reads the launch, the code and the line.
+    text = str(raised.value)
+    assert name in text and planted_line(name, wrong) in text and found[0].code in text

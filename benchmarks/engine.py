@@ -64,7 +64,7 @@ def measure(name: str, d_qk: int, topk: int, mma: str, runs: int) -> dict[str, f
 
 
 def main() -> None:
-    """Prints a line a mode, or JSON."""
+    """Prints a line per mode, or JSON."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

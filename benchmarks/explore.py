@@ -43,7 +43,7 @@ def measure(name: str, d_qk: int, blocks: int, schedules: int, runs: int, races:
 
 
 def main() -> None:
-    """Prints a line a mode, or JSON."""
+    """Prints a line per mode, or JSON."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

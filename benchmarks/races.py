@@ -39,7 +39,7 @@ def measure(name: str, d_qk: int, topk: int, policy: str, runs: int) -> dict[str
 
 
 def main() -> None:
-    """Prints a line a policy, or JSON."""
+    """Prints a line per policy, or JSON."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

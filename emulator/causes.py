@@ -1,4 +1,4 @@
-"""Findings by cause: one row a barrier lapped or a fence missing, however often unrolled code repeats it; and
+"""Findings by cause: one row per barrier lapped or fence missing, however often unrolled code repeats it; and
 findings that a user accepts on purpose.
 """
 

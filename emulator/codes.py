@@ -1,4 +1,4 @@
-"""The findings that the engine can report: one row a code, with its severity and what it means.
+"""The findings that the engine can report: one row per code, with its severity and what it means.
 
 `docs/instructions.md` prints this table; a test holds it against the C++ sources and the tests of findings.
 """

@@ -77,7 +77,7 @@ class Root:
     followers: int
 
     def lines(self) -> list[str]:
-        """The root in words, one fact a line."""
+        """The root in words, one fact per line."""
         return [self.message, *self.evidence]
 
 

@@ -183,7 +183,7 @@ class Module:
             raise LaunchError(
                 "the kernel uses cta_group::2 but the cluster has no CTA pairs",
                 where=entry[:80],
-                expected="an even number of CTAs a cluster",
+                expected="an even number of CTAs per cluster",
                 found=str(cluster3),
             )
         counts = {

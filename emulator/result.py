@@ -237,7 +237,7 @@ class LaunchResult:
 
     `decisions`: with `record`, those with which a replay does the same. `held_back`: the decisions of a
     replay that the launch came to. `allowed`: findings that the caller accepts; the others are `findings`.
-    `executed`: one byte an instruction of `Module.decode(entry).code` (`tileproof.emulator.coverage`).
+    `executed`: one byte per instruction of `Module.decode(entry).code` (`tileproof.emulator.coverage`).
     """
 
     printf: str
@@ -254,7 +254,7 @@ class LaunchResult:
 
     @property
     def causes(self) -> tuple[Cause, ...]:
-        """The findings by cause: one row a lapped barrier or missing fence, with a count and a sample."""
+        """The findings by cause: one row per lapped barrier or missing fence, with a count and a sample."""
         return by_cause(self.findings)
 
     @property

@@ -111,7 +111,7 @@ def declared(family: Path) -> list[Slots]:
 
 
 def generate(folder: Path, into: Path) -> None:
-    """Writes one header a family, and `declared.hpp`; a header that would not change keeps its time stamp."""
+    """Writes one header per family, and `declared.hpp`; one that would not change keeps its time stamp."""
     into.mkdir(parents=True, exist_ok=True)
     every: list[Slots] = []
     kept = {"declared.hpp"}

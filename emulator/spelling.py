@@ -271,7 +271,7 @@ class Pattern:
         return _nth(self.tree, index)
 
     def distance(self, text: str) -> tuple[int, str]:
-        """(edits, spelling): the spelling nearest to `text`, one edit a character."""
+        """(edits, spelling): the spelling nearest to `text`, one edit per character."""
         best: dict[tuple[int, int], int] = {}
         queue: list[tuple[int, int, int, str]] = [(0, 0, 0, "")]
         while queue:

@@ -163,7 +163,7 @@ class Trace:
         )
 
     def to_chrome(self, names: TraceNames | None = None) -> dict[str, object]:
-        """Chrome's JSON format, which Perfetto reads: for each CTA a track a warp, and one an engine.
+        """Chrome's JSON format, which Perfetto reads: for each CTA a track per warp, and one per engine.
 
         Times are warp-instruction counts, shown as microseconds.
         """
@@ -178,7 +178,7 @@ class Trace:
         return names
 
     def to_text(self, names: TraceNames | None = None) -> str:
-        """A timeline, one event a line; a warp's arrivals by one instruction are one."""
+        """A timeline, one event per line; a warp's arrivals by one instruction are one."""
         from tileproof.emulator.trace_links import together
 
         names = names or self._names()

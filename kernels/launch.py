@@ -23,9 +23,9 @@ OobFill = Literal["zero", "nan"]
 Dim3 = tuple[int, int, int]
 
 MAX_SHARED_BYTES = 232448  # one CTA's shared memory on sm_100: 227 KiB (cutlass/arch/arch.h)
-MAX_THREADS = 1024  # threads a CTA (CUDA programming guide, compute capabilities)
+MAX_THREADS = 1024  # threads per CTA (CUDA programming guide, compute capabilities)
 MAX_LARGE_CLUSTER = 16  # CTAs per cluster with the non-portable attribute, on sm_90 and sm_100
-MAX_CLUSTER = 8  # CTAs a cluster without the non-portable attribute (CUDA programming guide)
+MAX_CLUSTER = 8  # CTAs per cluster without the non-portable attribute (CUDA programming guide)
 ADDRESS_BYTES = 8
 TENSOR_MAP_BYTES = 128  # CUtensorMap
 TENSOR_MAP_ALIGNMENT = 64  # cuTensorMapEncodeTiled

@@ -1,1 +1,1 @@
-"""The float64 reference: one function a stage, the tiled walk, the rounding model and the autograd oracle."""
+"""The float64 reference: one function per stage, the tiled walk, the rounding model, the autograd oracle."""

@@ -233,7 +233,7 @@ def _plan(p: KernelPlan) -> list[str]:
     seen = []
     for o in p.observations:
         if isinstance(o, TmemObservation):
-            part = f", {o.parts} parts a k-block" if o.parts > 1 else ""
+            part = f", {o.parts} parts per k-block" if o.parts > 1 else ""
             part += f", columns from {o.first_col}" if o.first_col else ""
             part += ", transposed" if o.transposed else ""
             place = f"TMEM tile {o.tile} when barrier {o.barrier} completes{part}"

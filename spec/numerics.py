@@ -168,7 +168,7 @@ def bound_scatter(magnitude: Array, tile_bounds: Array, additions: Array) -> F64
 
     `magnitude` is the sum of |contributions| and `tile_bounds` the sum of their own bounds, both ``[s_kv,
     d_qk]``; `additions` ``[s_kv, 1]`` counts the additions a row receives (k-block occurrences times
-    additions a tile).
+    additions per tile).
     """
     total = np.asarray(magnitude, dtype=np.float64) + np.asarray(tile_bounds, dtype=np.float64)
     n = np.asarray(additions, dtype=np.float64)

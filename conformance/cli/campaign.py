@@ -20,11 +20,11 @@ DEFECT, COULD_NOT, INCOMPLETE = 1, 2, 3
 @click.argument("kernels", nargs=-1, metavar="[KERNEL]...")
 @variant_options
 @click.option(
-    "--examples", default=200, show_default=True, type=click.IntRange(0), help="Problems a variant."
+    "--examples", default=200, show_default=True, type=click.IntRange(0), help="Problems per variant."
 )
 @click.option("--schedules", default=200, show_default=True, type=click.IntRange(0), help="A variant.")
 @click.option(
-    "--mutants", default=0, show_default=True, type=click.IntRange(0), help="Planted ones a variant."
+    "--mutants", default=0, show_default=True, type=click.IntRange(0), help="Planted ones per variant."
 )
 @click.option("--shard", default=25, show_default=True, type=click.IntRange(1), help="Of these a shard.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="First seed.")

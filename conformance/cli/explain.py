@@ -141,7 +141,7 @@ def _print_include(context: click.Context, _: click.Parameter, wanted: bool) -> 
 )  # fmt: skip
 @click.option(
     "--words", metavar="FILE", type=click.Path(path_type=Path),
-    help="Your words for wait, done, arrive ...: `meaning: word, word` a line.",
+    help="Your words for wait, done, arrive ...: `meaning: word, word` per line.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
 @click.option(

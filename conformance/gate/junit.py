@@ -1,4 +1,4 @@
-"""The evidence as JUnit XML: a suite a kernel variant, a test a check."""
+"""The evidence as JUnit XML: a suite per kernel variant, a test per check."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class GatedVariant:
 @dataclass
 class CheckReport:
     """What a check hands back. `executed`: what ran of the production build; `schedules`: policy -> seeds,
-    one entry a launch (0 of policies without).
+    one entry per launch (0 of policies without).
     """
 
     outcome: Outcome

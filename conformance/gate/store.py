@@ -1,4 +1,4 @@
-"""Results on disk while they come: one JSON line a finished check, so that nothing finished is ever lost."""
+"""Results on disk while they come: one JSON line per finished check, so that nothing finished is lost."""
 
 from __future__ import annotations
 

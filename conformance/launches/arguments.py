@@ -76,7 +76,7 @@ class TensorMapArgument:
 
     Extents count elements, innermost dimension first; `strides` are bytes of dimensions 1 and up; `dtype` is
     "" for the buffer's own; `offset` bytes into the buffer lies the first element. With `lower` and `upper`
-    the box is (channels a pixel, pixels a column).
+    the box is (channels per pixel, pixels per column).
     """
 
     kind: ClassVar[str] = "tensor map"

@@ -194,7 +194,7 @@ def _shape(step: KernelLaunch, info: EntryInfo, where: str) -> Iterator[Tileproo
     if 2 in info.cta_groups and ctas % 2:
         yield TileproofError(
             "the kernel uses cta_group::2, and the cluster has no CTA pairs",
-            where=where, expected="an even number of CTAs a cluster", found=str(cluster),
+            where=where, expected="an even number of CTAs per cluster", found=str(cluster),
         )  # fmt: skip
     if step.shared_bytes < 0 or info.static_shared + step.shared_bytes > SHARED_LIMIT:
         yield TileproofError(
@@ -223,7 +223,7 @@ def _arguments(
             where=where,
             expected=f"{len(info.parameters)}: {listed}" if listed else "none",
             found=str(len(step.arguments)),
-            do="give one argument a parameter, in the order of the PTX",
+            do="give one argument per parameter, in the order of the PTX",
         )
         return
     for number, (argument, parameter) in enumerate(zip(step.arguments, info.parameters, strict=True)):

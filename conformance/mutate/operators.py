@@ -1,4 +1,4 @@
-"""What a drawn mutant may change in PTX: one operator a kind of mistake.
+"""What a drawn mutant may change in PTX: one operator per kind of mistake.
 
 An operator says of one instruction how it may be changed. What is certainly no change (a fence or a store
 executed twice by one thread) is not proposed.

@@ -33,7 +33,7 @@ def dump(value: Any) -> Any:
 
 
 def text(value: Any) -> str:
-    """The JSON text of a dataclass, one field a line."""
+    """The JSON text of a dataclass, one field per line."""
     return json.dumps(dump(value), indent=1, allow_nan=False) + "\n"
 
 

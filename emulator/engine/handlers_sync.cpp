@@ -157,7 +157,7 @@ Step warp_sync(Exec& x, const Instr& i) {
   return Step::Next;
 }
 
-// barrier.cluster.arrive / wait: each thread arrives once a round (PTX ISA 9.7.13.3).
+// barrier.cluster.arrive / wait: each thread arrives once per round (PTX ISA 9.7.13.3).
 Step cluster_arrive(Exec& x, const Instr& i) {
   if (i.m[slot::barrier_cluster_arrive::aligned] && !x.whole_warp(false)) return Step::Block;
   if (x.w.cluster_arrived & x.mask) {

@@ -15,7 +15,7 @@ struct GlobalBuffer {
   uint64_t address = 0;
   uint64_t size = 0;
   uint8_t* data = nullptr;
-  uint8_t* written = nullptr;  // one byte a byte, null when the buffer began initialised
+  uint8_t* written = nullptr;  // one per byte, null when the buffer began initialised
   bool writable = true;
   std::string name;
 

@@ -58,7 +58,7 @@ void Races::finish(uint32_t id, uint32_t agent, Tick tick, uint32_t lanes) {
   if (lanes) a.lanes = lanes;
 }
 
-// The view of one lane of the running instruction, and its record, made once an instruction.
+// The view of one lane of the running instruction, and its record, made once per instruction.
 const View& Races::running(const Exec& x, int lane) {
   const uint64_t stamp = e_.counters.warp_instructions;
   const bool same = stamp == view_stamp_ && &x.w == view_warp_;

@@ -16,7 +16,7 @@ struct TensorMap {
   int32_t dtype = 0;
   int32_t swizzle = 0;  // CUtensorMapSwizzle: 0 none, 1 32B, 2 64B, 3 128B, 4 to 6 128B in other atoms
   int32_t oob_nan = 0;
-  bool im2col = false;                      // box[0] channels a pixel, box[1] pixels a column
+  bool im2col = false;                      // box[0] channels per pixel, box[1] pixels per column
   std::array<int32_t, 3> lower{}, upper{};  // im2col: corners of the pixel box, W first
   std::array<int64_t, 5> shape{};
   std::array<int64_t, 5> stride{};  // bytes; stride[0] = element_size

@@ -1,4 +1,4 @@
-"""Decoders of PTX instructions, a file a family; importing this package fills the registry."""
+"""Decoders of PTX instructions, a file per family; importing this package fills the registry."""
 
 import importlib
 import pkgutil

@@ -59,7 +59,7 @@ def shf(d: Decoder, i: Instruction, m: Modifiers) -> None:
     )
 
 
-_CARRY_NOTE = "one carry flag a thread"
+_CARRY_NOTE = "one carry flag per thread"
 
 
 @instruction("add.cc", group="integer", forms=".{s,u}{32,64}", section="9.7.2.1", note=_CARRY_NOTE)

@@ -35,7 +35,7 @@ slots("brx.none", operands="index", modifiers="targets")
     group="control flow",
     forms=".idx[.uni] @sm_30 @ptx6.0",
     section="9.7.12.4",
-    note="as one branch a target in the order of the list; an index outside the list is a finding",
+    note="as one branch per target in the order of the list; an index outside the list is a finding",
 )
 def brx(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.need("idx")

@@ -64,7 +64,7 @@ class TensorMapFields:
     swizzle: str = "none"
     oob_fill: Literal["zero", "nan"] = "zero"
     address: int = 0
-    # im2col: the corners of the pixel box, W first; the box is then {channels a pixel, pixels a column}.
+    # im2col: the corners of the pixel box, W first; the box is then {channels per pixel, pixels per column}.
     lower: tuple[int, ...] = ()
     upper: tuple[int, ...] = ()
 

@@ -1,4 +1,4 @@
-"""The plans of `head128` and `head64`: all seven stages of the backward, 64 heads a CTA.
+"""The plans of `head128` and `head64`: all seven stages of the backward, 64 heads per CTA.
 
 head128 gives a query token one cluster of two CTAs, head64 one CTA; nothing else differs. Rank r of the
 cluster owns heads [64 r, 64 r + 64): their Q, dO, O, delta, P, S, dP, dS and dQ, and their partial sum of
@@ -139,7 +139,7 @@ _DKV_ROPE = (TmemObservation("dKV", tile="dKV_rope", barrier="rope_ready", first
 def _tensor_memory(rope: bool) -> tuple[TmemTile, ...]:
     """Layout E (M = 64) folds a tile's N columns in two, row m in lanes m and m + 64; layout D (M = 128) not.
 
-    dKV is kept transposed, one lane a column of kv: a warp then adds 32 neighbouring columns of one row of
+    dKV is kept transposed, one lane per column of kv: a warp then adds 32 neighbouring columns of one row of
     dKV with each instruction, which is what the atomic units want (docs/limits.md).
     """
     tiles: list[TmemTile] = []

@@ -1,4 +1,4 @@
-"""The plan of `head128-part0`: P = Q K^T and delta = rowsum(O * dO) for 128 heads, one 2-CTA cluster a token.
+"""The plan of `head128-part0`: P = Q K^T and delta = rowsum(O * dO) for 128 heads, a 2-CTA cluster per token.
 
 Rank r of the cluster owns heads [64 r, 64 r + 64) of Q, dO, O, delta and of P's rows, and gathers the slots
 [32 r, 32 r + 32) of each k-block of 64 keys; the 2-CTA MMA (PTX ISA, tcgen05.mma, `.cta_group::2`) lets

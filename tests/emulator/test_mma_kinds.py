@@ -267,7 +267,7 @@ def test_a_scale_factor_that_is_nan_or_missing() -> None:
 
 
 def test_an_operand_packed_for_another_kind_is_noticed() -> None:
-    """mxf4 packs two elements a byte, f8f6f4 pads them: the same numbers, other bytes."""
+    """mxf4 packs two elements per byte, f8f6f4 pads them: the same numbers, other bytes."""
     dense = kinds.pack_chunk(list(range(16)) * 2, "e2m1", "mxf4")
     padded = kinds.pack_chunk(list(range(16)), "e2m1", "f8f6f4")
     assert dense[:8] == padded[:8] and padded[8:] == bytes(8) and dense != padded

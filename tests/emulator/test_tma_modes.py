@@ -105,7 +105,7 @@ def test_nan_fills(kind: type) -> None:
 @pytest.mark.parametrize("rank", [3, 4, 5])
 @pytest.mark.parametrize("schedule", POLICIES)
 def test_im2col_against_the_specification_and_a_convolution(rank: int, schedule: Schedule) -> None:
-    """Padding 1, a filter of 3 taps a dimension, strides 1 and 2: a column is what the convolution multiplies."""
+    """Padding 1, a filter of 3 taps per dimension, strides 1 and 2: a column is what the convolution multiplies."""
     spatial, channels, pixels = rank - 2, 8, 24
     sizes = (7, 6, 5)[:spatial]
     shape = (16, *sizes, 3)

@@ -26,7 +26,7 @@ from tileproof.conformance.launches.model import (
     SharedPlace,
 )
 
-# out[i] = factor * x[i] over 64 elements a CTA, x copied by TMA. `p.n` says how many elements are stored.
+# out[i] = factor * x[i] over 64 elements per CTA, x copied by TMA. `p.n` says how many elements are stored.
 SCALE = """
 .version 8.8
 .target sm_100a

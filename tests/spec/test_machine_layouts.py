@@ -297,7 +297,7 @@ def test_cp_lanes() -> None:
 
 
 def test_scale_factor_cells_equal_pycute() -> None:
-    """tmem_sf_frg of CUTLASS 4.2: in units of bytes, 128 of them a lane step, four copies 32 lanes apart."""
+    """tmem_sf_frg of CUTLASS 4.2: in bytes, 128 of them per lane step, four copies 32 lanes apart."""
     for rows in (64, 128, 256):
         cute = pycute.Layout(((32, rows // 32), 4), ((1, 512), 32))
         for row in range(rows):

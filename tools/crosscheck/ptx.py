@@ -26,7 +26,7 @@ ld.param.u64 %out, [out];
 
 @dataclass(frozen=True)
 class Base:
-    """A right program: text, threads a CTA, CTAs of its one cluster, 4-byte words of `out`.
+    """A right program: text, threads per CTA, CTAs of its one cluster, 4-byte words of `out`.
 
     `source`: no second parameter, or a tensor map over a "line" of 64 f32, "rows" of 16 f32, or "out".
     """

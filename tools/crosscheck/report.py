@@ -32,7 +32,7 @@ def kinds_of(report: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def lines_of(report: Mapping[str, Any], ptx: str) -> tuple[str, ...]:
-    """The diagnostics in words, one line a kind and instruction, then the evidence with its PTX lines."""
+    """The diagnostics in words, one line per kind and instruction, then the evidence with its PTX lines."""
     source = ptx.splitlines()
     diagnostics = [dict(one) for one in report["diagnostics"]]
     return (*_grouped(diagnostics, source), *_races(report, source), *_rejection(report, source))

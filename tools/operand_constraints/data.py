@@ -3,7 +3,7 @@
 The file holds every combination of `contract_families` (operands of an MMA, and loads of its accumulator),
 whether the pinned nvcc compiles it, and where it does not one of its errors (of a cause that several rows of
 a batch share, nvcc reports the first only). `--sample N` compiles N rows of the file again and compares. Both
-need about half a second a row.
+need about half a second per row.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ AnyRow = OperandRow | LoadRow
 
 
 def write(path: Path, made: Sequence[AnyRow], found: Sequence[NvccVerdict]) -> None:
-    """The data file: one row a line."""
+    """The data file: one row per line."""
     head = {
         "what": "operands of tcgen05.mma and loads of accumulators in CuTe: does nvcc compile them?",
         "made_by": f"python -m {MODULE}",

@@ -123,7 +123,7 @@ NO_WORDS = Words({}, {})
 
 
 def load_words(path: Path) -> Words:
-    """The words of a file, `meaning: word, word` a line ('#' begins a comment); TileproofError for another
+    """The words of a file, `meaning: word, word` per line ('#' begins a comment); TileproofError for another
     form.
     """
     try:

@@ -87,7 +87,7 @@ def text(find: str, replacement: str = "", count: int = 1) -> Edit:
     return Edit(Place(find, count=count), replacement)
 
 
-# --- phrases: one PTX statement a line, so that edits and findings can name a line
+# --- phrases: one PTX statement per line, so that edits and findings can name a line
 
 FENCE_PROXY = "fence.proxy.async.shared::cta;"
 BEFORE = "tcgen05.fence::before_thread_sync;"

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - rows and the texts that they are anchored on are kept whole
-"""Synchronisation mutants in head128: one MMA thread a CTA, operands made by generic stores, dQ stored by TMA."""
+"""Synchronisation mutants in head128: one MMA thread per CTA, operands made by generic stores, dQ stored by TMA."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ PARAMS_BYTES = 512  # sizeof(Params) in config.cuh, which asserts it and every o
 
 
 def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Launch:
-    """Grid of one 2-CTA cluster a token; one by-value struct of tensor maps, addresses and sizes.
+    """Grid of one 2-CTA cluster per token; one by-value struct of tensor maps, addresses and sizes.
 
     Outputs: `delta [s_q, h_q]` f32, and in the probe build `P [s_q, h_q, topk]` f32, of which the k-blocks
     below ceil(clamped topk_length / b_topk) are written.

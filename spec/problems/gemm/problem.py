@@ -17,7 +17,7 @@ from tileproof.spec.stage import Stage
 
 @dataclass(frozen=True)
 class Gemm(ProblemType):
-    """A group is what one cluster writes of D, a k-block a tile along K.
+    """A group is what one cluster writes of D, a k-block one tile along K.
 
     The tiling says what a CTA's tile of D is and how many CTAs of a cluster lie along M and N; ranks count
     along M first, groups too.

@@ -1,9 +1,9 @@
 """Values that carry their own coordinates, so that a misplaced element names where it came from.
 
 kv element (r, d) holds a power-of-two multiple of a 7-bit mantissa that encodes (r, d // 64); q has one
-nonzero element a head, in a column that walks through all column tiles as the head grows. P[h, j] is then one
-product, exact in f32, and names the kv row, the column tile and a class of the head. o and dO do the same for
-delta.
+nonzero element per head, in a column that walks through all column tiles as the head grows. P[h, j] is then
+one product, exact in f32, and names the kv row, the column tile and a class of the head. o and dO do the same
+for delta.
 
 Codes use even exponents of two only: a doubled or halved contribution has an odd one and names nothing, nor
 does the sum of two codes of one magnitude; most other sums have too many bits to be a code.

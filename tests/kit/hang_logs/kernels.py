@@ -74,7 +74,7 @@ def run(name: str, plant: str, seed: int = 0, blocks: int = 3) -> Emulated:
 
 
 def told(trace: Trace, plan: KernelPlan) -> Emulated:
-    """What the first warp of each role says: each wait, its end, and each arrival once a phase."""
+    """What the first warp of each role says: each wait, its end, and each arrival once per phase."""
     said: list[Said] = []
     open_: dict[Who, Op] = {}
     once: set[tuple[object, ...]] = set()

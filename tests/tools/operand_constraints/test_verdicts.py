@@ -91,7 +91,7 @@ PLANTED: dict[str, tuple[str, Any]] = {
     "an atom's width is not asked": ("canonical.ATOM_MN", dict.fromkeys(canonical.ATOM_MN, 8)),
     "units of 16 bytes always divide": ("algebra.upcast", _upcast_without_assertion),
     "a tile need not divide": ("algebra.divide", _any_tile),
-    "a load has one column a repeat": ("load.SHAPES", dict.fromkeys(load.SHAPES, (32, 1))),
+    "a load has one column per repeat": ("load.SHAPES", dict.fromkeys(load.SHAPES, (32, 1))),
     "a load of 32 lanes is one of 16": (
         "load.SHAPES",
         {name: (16, n) for name, (_, n) in load.SHAPES.items()},

@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 import tileproof.kernels
 from tileproof.kernels import outside, tutorials
+from tileproof.kernels.called import HOST
 from tileproof.kernels.target import Target
 from tileproof.spec.machine.errors import TileproofError
 
@@ -77,3 +78,19 @@ def kernel(name: str) -> Target:
         do="choose one of the known kernels (`tileproof kernels`)"
         + "".join(f"; {point} could not be loaded: {error.found}" for point, error in broken().items()),
     )
+
+
+def compiled(name: str) -> Target:
+    """As `kernel`, for what looks into a kernel's PTX: TileproofError where it is a Python function."""
+    found = kernel(name)
+    if found.arch == HOST:
+        raise TileproofError(
+            "this kernel is a Python function: it has no PTX", where=f"kernel {name}",
+            do="check it (`tileproof check`)",
+        )  # fmt: skip
+    return found
+
+
+def all_compiled() -> list[Target]:
+    """Every kernel with PTX."""
+    return [one for one in kernels().values() if one.arch != HOST]

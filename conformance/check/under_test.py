@@ -10,6 +10,7 @@ from tileproof.conformance.check.run import KernelUnderTest
 from tileproof.conformance.drivers.driver import Driver
 from tileproof.conformance.mutants.defects import build_planted, require_own
 from tileproof.emulator.causes import Allow
+from tileproof.kernels.called import HOST
 from tileproof.kernels.compile import Built
 from tileproof.kernels.edit import Mutant
 from tileproof.kernels.target import Target
@@ -57,3 +58,14 @@ def on_emulator(
 
     driver = EmulatorDriver(mma, races, tuple(allow), strict, seconds_limit)
     return on_driver(kernel, variant, driver, stages=stages, planted=planted)
+
+
+def on_own_driver(kernel: Target, variant: Variant, *, planted: Mutant | None = None) -> KernelUnderTest:
+    """The kernel as values alone tell it apart: on the emulator without races, or called where it is a
+    function.
+    """
+    if kernel.arch != HOST:
+        return on_emulator(kernel, variant, planted=planted, races=False)
+    from tileproof.conformance.drivers.host import HostDriver
+
+    return on_driver(kernel, variant, HostDriver(), planted=planted)

@@ -25,7 +25,7 @@ from tileproof import __version__
 from tileproof.conformance.cli.campaign import campaign
 from tileproof.conformance.cli.corpus import corpus
 from tileproof.conformance.cli.crosscheck import crosscheck
-from tileproof.conformance.cli.driving import CUDA, DRIVERS, opened
+from tileproof.conformance.cli.driving import CUDA, DRIVERS, driver_of, opened
 from tileproof.conformance.cli.explain import explain
 from tileproof.conformance.cli.explore import explore
 from tileproof.conformance.cli.gate import diff, gate
@@ -38,6 +38,7 @@ from tileproof.conformance.cli.synchronisation import synchronisation
 from tileproof.conformance.cli.trace import trace
 from tileproof.conformance.cli.variants import chosen, variant_options
 from tileproof.conformance.report import terminal as text
+from tileproof.kernels.called import HOST
 from tileproof.spec.machine.errors import TileproofError
 
 PASS, DEFECT, COULD_NOT_CHECK = 0, 1, 2
@@ -196,11 +197,13 @@ def check(
     from tileproof.spec.problems.base import known_stage
 
     found = find_kernel(kernel)
+    driver_name = driver_of(found, driver_name)
+    chooses = driver_name not in (CUDA, HOST)
     for name in stages:
         known_stage(problem_type(found.variants[0].problem), name)
     planted = planted_on(found, plant)
     case = None if case_json is None else from_json(found.variants[0].problem, case_json)
-    if case is not None and policy == "all" and driver_name != CUDA:
+    if case is not None and policy == "all" and chooses:
         raise TileproofError(
             "a replay needs one schedule", where="--policy", expected=", ".join(engine.POLICIES), found="all"
         )
@@ -230,7 +233,7 @@ def check(
             under_test = on_driver(found, one, driver, stages=stages, planted=planted)
             progress.start(found.title(one))
             if case is not None:
-                when = RunSchedule() if driver_name == CUDA else RunSchedule(policy, schedule_seed)
+                when = RunSchedule(policy, schedule_seed) if chooses else RunSchedule()
                 reports.append(engine.replay(under_test, case, when))
             else:
                 reports.append(

@@ -76,7 +76,7 @@ def campaign(
     before = None if into is None else evidence.read(into)
     if into is not None and not into.is_dir():
         raise TileproofError("this is no folder of an evidence", where="--into", found=str(into))
-    targets = [registry.kernel(name) for name in kernels] or list(registry.kernels().values())
+    targets = [registry.compiled(name) for name in kernels] or registry.all_compiled()
     subjects = [(target, one) for target in targets for one in chosen(target, variant)]
     shared = str(Path(database).absolute()) if database else str((out / "examples").absolute())
     plan = campaigns.CampaignPlan(examples, schedules, mutants, shard, seed, shared)

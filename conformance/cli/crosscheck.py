@@ -112,7 +112,7 @@ def _kernel_launch(
     from tileproof.conformance.mutants.defects import build_planted, planted_on
     from tileproof.conformance.problems.generators import from_json, small
     from tileproof.kernels.outside import looks_like_a_path
-    from tileproof.kernels.registry import kernel as find_kernel
+    from tileproof.kernels.registry import compiled as find_kernel
     from tileproof.kernels.registry import kernels
     from tileproof.spec.problems import problem_type
     from tileproof.spec.problems.base import tiling_of

@@ -7,10 +7,24 @@ from contextlib import contextmanager
 from typing import Any
 
 from tileproof.conformance.drivers.driver import Driver
+from tileproof.kernels.called import HOST
+from tileproof.kernels.target import Target
 from tileproof.spec.machine.errors import TileproofError
 
 EMULATOR, CUDA = "emulator", "cuda"
 DRIVERS = (EMULATOR, CUDA)
+
+
+def driver_of(kernel: Target, name: str) -> str:
+    """The driver called `name`, or that of functions where the kernel is one."""
+    if kernel.arch != HOST:
+        return name
+    if name != EMULATOR:
+        raise TileproofError(
+            "this kernel is a Python function", where=f"--driver {name}", found=kernel.name,
+            do="leave the option out",
+        )  # fmt: skip
+    return HOST
 
 
 @contextmanager
@@ -32,13 +46,21 @@ def opened(
         "--allow": bool(allow),
         "--strict": strict,
     }
+    if name == HOST:
+        asked |= {f"--seconds-limit={seconds_limit:g}": bool(seconds_limit)}
     if wrong := [option for option, given in asked.items() if given]:
         raise TileproofError(
-            "a card chooses its own schedule and arithmetic, and reports no findings of the emulator",
-            where="--driver cuda",
+            "a card, and a function, chooses its own schedule and arithmetic, and reports no findings of the "
+            "emulator",
+            where=f"driver {name}",
             found=", ".join(wrong),
             do="leave the option out, or use --driver emulator",
         )
+    if name == HOST:
+        from tileproof.conformance.drivers.host import HostDriver
+
+        yield HostDriver()
+        return
     from tileproof.conformance.drivers.cuda import CudaDriver
 
     with CudaDriver(seconds_limit) if seconds_limit else CudaDriver() as driver:

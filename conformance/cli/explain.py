@@ -165,7 +165,7 @@ def explain(
     """
     plan = None
     if kernel is not None:
-        from tileproof.kernels.registry import kernel as find_kernel
+        from tileproof.kernels.registry import compiled as find_kernel
 
         found = find_kernel(kernel)
         plan = found.plan(found.variants[0])

@@ -160,7 +160,7 @@ def _kernel(
     from tileproof.conformance.explore.explored import Explored
     from tileproof.conformance.mutants.defects import build_planted, planted_on
     from tileproof.conformance.problems.generators import from_json, small
-    from tileproof.kernels.registry import kernel as find_kernel
+    from tileproof.kernels.registry import compiled as find_kernel
 
     found = find_kernel(name)
     planted = planted_on(found, plant)

@@ -113,7 +113,7 @@ def gate(
                 "there is no such check", where="--only", expected=", ".join(known), found=name
             )
     baseline = None if against is None else evidences.read(against, "the baseline")
-    targets = [registry.kernel(name) for name in kernels] or list(registry.kernels().values())
+    targets = [registry.compiled(name) for name in kernels] or registry.all_compiled()
     planted = None if plant is None else defect(plant)
     options = GateOptions(
         profile, seed, strict, keep_going, resume, jobs or os.cpu_count() or 1, max_seconds, only

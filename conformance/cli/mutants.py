@@ -93,13 +93,13 @@ def _checked(
 ) -> tuple[str, str]:
     """By `check`: which example fails first depends on the seed, so a few of them are tried."""
     from tileproof.conformance.check import property as engine
-    from tileproof.conformance.check.under_test import on_emulator
+    from tileproof.conformance.check.under_test import on_own_driver
     from tileproof.conformance.mutants.defects import planted_reference
 
     wrong, seen = "", ""
     tries = max(examples, expected.examples)
     with planted_reference(one):
-        under_test = on_emulator(kernel, variant, planted=one, races=False)
+        under_test = on_own_driver(kernel, variant, planted=one)
         for attempt in range(SEEDS):
             report = engine.check(
                 under_test, examples=tries, policy=expected.policy, seed=seed + attempt, shrink_seconds=0.0

@@ -79,7 +79,7 @@ def mutate(
     from tileproof.conformance.mutate.runs import original
     from tileproof.conformance.mutate.score import by_check, by_operator, row, score
     from tileproof.conformance.mutate.score import into as with_score
-    from tileproof.kernels.registry import kernel as find_kernel
+    from tileproof.kernels.registry import compiled as find_kernel
 
     found = find_kernel(kernel)
     given = chosen(found, variant)[0]

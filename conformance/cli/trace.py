@@ -66,7 +66,7 @@ def trace(
     from tileproof.conformance.problems.generators import small
     from tileproof.emulator import Schedule
     from tileproof.emulator.trace_links import chosen as chosen_events
-    from tileproof.kernels.registry import kernel as find_kernel
+    from tileproof.kernels.registry import compiled as find_kernel
 
     found = find_kernel(kernel)
     chosen = one_chosen(found, variant)

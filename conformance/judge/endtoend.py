@@ -16,7 +16,7 @@ from tileproof.reference.chain import Known, outputs_of
 from tileproof.reference.evaluate import Shared
 from tileproof.spec.plan import KernelPlan, OutputObservation
 from tileproof.spec.problems import problem_type
-from tileproof.spec.problems.base import ProblemType, Tiling, upstream
+from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling, upstream
 
 SCORE = "{stage} from end to end"
 
@@ -60,9 +60,13 @@ class EndToEnd:
                 continue
             output, known = run_result.outputs[at.parameter], self.known(at.stage)
             value, error = known.value, known.error
-            live = np.ones(value.shape, bool)
+            live = np.zeros(value.shape, bool)
             if added_to:
-                live &= touched(self.problem, self.inputs, self.tiling, at.stage)[:, None]
+                live |= touched(self.problem, self.inputs, self.tiling, at.stage)[:, None]
+            else:  # elements of no group are nobody's (`surplus_writes`)
+                for group in self.problem.groups(self.inputs, self.tiling):
+                    coord = TileCoord(group, None, None)
+                    live[self.problem.place(self.inputs, self.tiling, coord, tuple(axes_of(at)))] = True
             right = within_bound(output.values, value, error) | (np.isinf(error) & ~np.isnan(value))
             wrong = live & ~(output.written & right)
             scores[SCORE.format(stage=at.stage)] = score(

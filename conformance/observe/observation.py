@@ -71,8 +71,8 @@ def output_tiles(plan: KernelPlan, inputs: Any, at: OutputObservation, output: O
         value, written = (
             x[place].reshape(rows.stop - rows.start, -1) for x in (output.values, output.written)
         )
-        # What an MMA reads is a bf16 copy; an output of the whole walk is nobody's operand.
-        copy = coord.k_block is not None and output.values.dtype == BF16
+        # What an MMA reads is a copy of 16 bits; an output of the whole walk is nobody's operand.
+        copy = coord.k_block is not None and output.values.dtype.itemsize == BF16.itemsize
         yield StageTile(at.stage, coord, rows, cols, value, written, operand=copy)
 
 
@@ -159,4 +159,6 @@ def _tiles_of(
                     expected="axes of the problem's sizes",
                     found=at.indexed,
                 ) from None
-            yield coord, region(problem, inputs, tiling, at.stage, coord), place
+            rows, cols = region(problem, inputs, tiling, at.stage, coord)
+            if rows.stop > rows.start and cols.stop > cols.start:  # a sequence may be empty
+                yield coord, (rows, cols), place

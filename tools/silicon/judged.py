@@ -22,7 +22,7 @@ from tileproof.conformance.cli.driving import DRIVERS, opened
 from tileproof.conformance.drivers.driver import Driver
 from tileproof.conformance.drivers.emulator import EmulatorDriver
 from tileproof.conformance.drivers.result import RunSchedule
-from tileproof.kernels.registry import kernel as find_kernel
+from tileproof.kernels.registry import compiled as find_kernel
 from tileproof.kernels.target import Target
 
 SEED = 0

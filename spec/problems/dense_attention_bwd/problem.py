@@ -14,6 +14,7 @@ from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling
 from tileproof.spec.problems.cases import Generator
 from tileproof.spec.problems.dense_attention_bwd import masks, stages
 from tileproof.spec.problems.dense_attention_bwd.inputs import Array, Inputs, Sequence
+from tileproof.spec.problems.faults import Faults
 from tileproof.spec.stage import Stage
 
 NAME = "dense_attention_bwd"
@@ -49,6 +50,12 @@ class DenseAttentionBwd(ProblemType):
         from tileproof.spec.problems.dense_attention_bwd.generator import DenseCases
 
         return DenseCases(self.operand.name)
+
+    @property
+    def faults(self) -> Faults:
+        from tileproof.spec.problems.dense_attention_bwd.faults import DenseFaults
+
+        return DenseFaults()
 
     @property
     def unit(self) -> str:

@@ -155,6 +155,7 @@ def test_every_planted_defect_is_still_there() -> None:
             key = (target.name, isinstance(one.expected, InStage))
             kinds[key] = kinds.get(key, 0) + 1
     assert kinds == {
+        ("blocked", True): 20,
         ("head128", True): 39,
         ("head128", False): 27,
         ("head64", True): 39,

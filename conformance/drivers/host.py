@@ -1,0 +1,61 @@
+"""The host driver: calls kernels that are Python functions (`kernels/called.py`) in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tileproof.conformance.drivers.driver import Capabilities
+from tileproof.conformance.drivers.result import MachineFinding, Output, RunResult, RunSchedule
+from tileproof.kernels.called import HOST, Call
+from tileproof.kernels.launch import Launch
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.plan import KernelPlan
+
+FILLS = (0x00, 0xC3)  # of an output before a call: no byte is alike in both
+
+Filled = Mapping[str, npt.NDArray[Any]]
+
+
+class HostDriver:
+    """Calls the function twice, on outputs that hold different bytes: what is alike afterwards was written.
+
+    An exception that the function raises is a finding (`host-fault`); TileproofError passes through.
+    """
+
+    capabilities: Capabilities = frozenset({"written"})
+    name = HOST
+
+    def run(self, launch: Launch, plan: KernelPlan, schedule: RunSchedule, taps: bool) -> RunResult:
+        """One launch; TileproofError when it is not one of a function."""
+        if not isinstance(launch, Call):
+            raise TileproofError(
+                "the host driver calls Python functions", where=launch.entry, found="a launch of PTX",
+                do="use --driver emulator or cuda",
+            )  # fmt: skip
+        outputs = {name: one for name, one in launch.buffers().items() if one.direction == "out"}
+        runs: list[dict[str, npt.NDArray[Any]]] = []
+        for fill in FILLS[: 1 if launch.fresh else 2]:
+            filled = {
+                name: np.full(one.nbytes, fill, np.uint8).view(one.dtype).reshape(one.shape)
+                for name, one in outputs.items()
+            }
+            try:
+                launch.call(filled)
+            except TileproofError:
+                raise
+            except Exception as error:
+                fault = MachineFinding("error", "host-fault", f"{type(error).__name__}: {error}")
+                blank = {name: Output(x, np.zeros(x.shape, bool)) for name, x in filled.items()}
+                return RunResult(blank, findings=(fault,))
+            runs.append(filled)
+        first, last = runs[0], runs[-1]
+        return RunResult({name: Output(x, _alike(x, last[name])) for name, x in first.items()})
+
+
+def _alike(one: npt.NDArray[Any], two: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Where two arrays of one shape hold the same bits."""
+    bits = np.dtype(f"u{one.dtype.itemsize}")
+    return np.asarray(one.view(bits) == two.view(bits))

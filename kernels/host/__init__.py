@@ -1,0 +1,1 @@
+"""Kernels that are Python functions, judged by the host driver."""

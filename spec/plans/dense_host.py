@@ -1,0 +1,36 @@
+"""Plans of dense attention kernels that are functions on the host: outputs alone can be seen of them."""
+
+from __future__ import annotations
+
+from tileproof.spec.plan import KernelPlan, OutputObservation, WarpRole
+
+OUTPUTS = {
+    "delta": "[b, h, m]",
+    "dB": "[b, h, m, n]",
+    "dQ": "[b, h, m, d_qk]",
+    "dK": "[b, h_kv, n, d_qk]",
+    "dV": "[b, h_kv, n, d_v]",
+}
+TILES = ("P", "S", "D", "dD", "dP", "dS")
+BLOCK = (32, 48)  # queries and keys of a block: two sizes, so that one taken for the other is seen
+
+
+HOST = WarpRole("host", 0, 1, (0,), "calls the function")
+
+
+def blocked(name: str, problem: str) -> KernelPlan:
+    """The plan of the blocked implementation, whose every stage is an output."""
+    tiles = tuple(OutputObservation(stage, stage, "[b, h, m, n]") for stage in TILES)
+    whole = tuple(OutputObservation(stage, stage, axes) for stage, axes in OUTPUTS.items())
+    return KernelPlan(
+        name=name,
+        problem=problem,
+        block=BLOCK[0],
+        cluster=1,
+        threads=32,
+        roles=(HOST,),
+        smem_bytes=0,
+        stages=("delta", *TILES, "dB", "dQ", "dK", "dV"),
+        observations=(*tiles, *whole),
+        shape=(("n", BLOCK[1], 1),),
+    )

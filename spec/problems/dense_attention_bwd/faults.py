@@ -1,0 +1,156 @@
+"""What is known of the mistakes of a dense attention backward: hypotheses by stage, factors, words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from tileproof.spec.arithmetic.bound import Bounded
+from tileproof.spec.numerics import LOG2_E
+from tileproof.spec.problems.dense_attention_bwd.inputs import Inputs
+from tileproof.spec.problems.faults import F64, Alternative, Faults, LaunchView, Operands, WrongTile
+
+Make = Callable[[LaunchView, WrongTile], Mapping[str, Operands]]
+
+
+class DenseFaults(Faults):
+    """The hypotheses by stage: the stage itself on changed operands."""
+
+    def alternatives(self, launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:
+        if tile.stage not in _STAGES:
+            return
+        with np.errstate(invalid="ignore", over="ignore"):
+            stage = launched.stage(tile.stage)
+            for cause, change in _STAGES[tile.stage](launched, tile).items():
+                if set(change) <= set(stage.inputs):
+                    term = stage.bounded(copy=tile.copy, **{**tile.operands, **change})
+                    yield Alternative(cause, term.value, term.errors)
+
+    def scales(self, inputs: Inputs) -> Mapping[str, float]:
+        p = inputs.problem
+        return {
+            "sm_scale": p.sm_scale,
+            "1 / sm_scale": 1 / p.sm_scale,
+            "log2(e)": LOG2_E,
+            "1 / log2(e)": 1 / LOG2_E,
+            "1 / (1 - p)": p.dropout.rescale,
+            "1 - p": 1 - p.dropout.p,
+        }
+
+
+def _softmax(launched: LaunchView, tile: WrongTile) -> Mapping[str, Operands]:
+    operands = tile.operands
+    lse, mask, P = operands["lse"].value, operands["mask"], operands["P"].value
+    scale = launched.inputs.problem.sm_scale
+    changes: dict[str, Operands] = {
+        "keys that a query does not see are not masked": {"mask": np.ones_like(mask)},
+        "sm_scale is missing": {"sm_scale": 1.0},
+        "sm_scale is applied twice": {"sm_scale": scale * scale},
+        "lse is not subtracted": {"lse": np.zeros_like(lse)},
+        "lse is taken as one in base 2": {"lse": lse / LOG2_E},
+        "lse is taken as one in base e": {"lse": lse * LOG2_E},
+        "lse is that of the next query": {"lse": np.roll(lse, -1)},
+        "P is taken as 0": {"P": np.zeros_like(P)},
+    }
+    if "bias" in operands:
+        bias = operands["bias"].value
+        changes |= {
+            "the bias is missing": {"bias": np.zeros_like(bias)},
+            "the bias counts in base 2": {"bias": bias / LOG2_E},
+            "the bias is scaled": {"bias": bias * scale},
+            "the bias is subtracted": {"bias": -bias},
+        }
+    for words, moved in _limits(mask):
+        changes[f"the mask's limit is {words}"] = {"mask": moved}
+    return changes
+
+
+def _limits(mask: Any) -> Iterator[tuple[str, Any]]:
+    """The mask with a limit one key further out or in."""
+    right, left = np.zeros_like(mask), np.zeros_like(mask)
+    right[:, 1:], left[:, :-1] = mask[:, :-1], mask[:, 1:]
+    yield "one key too far to the right", mask | right
+    yield "one key too far to the left", mask | left
+    yield "one key short on the right", mask & left
+    yield "one key short on the left", mask & right
+
+
+def _dropped(launched: LaunchView, tile: WrongTile) -> Mapping[str, Operands]:
+    kept = tile.operands["kept"]
+    every = np.ones_like(kept)
+    return {
+        "nothing is dropped": {"kept": every},
+        "nothing is dropped or scaled": {"kept": every, "rescale": 1.0},
+        "what is kept is not multiplied by 1 / (1 - p)": {"rescale": 1.0},
+        "what was to be kept is dropped": {"kept": ~kept},
+        "the dropout is that of the next query": {"kept": np.roll(kept, -1, axis=0)},
+        "the dropout is that of the next key": {"kept": np.roll(kept, -1, axis=1)},
+    }
+
+
+def _gradient(launched: LaunchView, tile: WrongTile) -> Mapping[str, Operands]:
+    delta, dP = (tile.operands[name].value for name in ("delta", "dP"))
+    scale = launched.inputs.problem.sm_scale
+    return {
+        "delta is not subtracted": {"delta": np.zeros_like(delta)},
+        "delta is added": {"delta": -delta},
+        "delta is that of the next query": {"delta": np.roll(delta, -1)},
+        "dP is taken as 0": {"dP": np.zeros_like(dP)},
+        "sm_scale is missing": {"sm_scale": 1.0},
+        "sm_scale is applied twice": {"sm_scale": scale * scale},
+    }
+
+
+def _bias_gradient(launched: LaunchView, tile: WrongTile) -> Mapping[str, Operands]:
+    delta, S = tile.operands["delta"].value, tile.operands["S"]
+    scale = launched.inputs.problem.sm_scale
+    return {
+        "delta is not subtracted": {"delta": np.zeros_like(delta)},
+        "sm_scale is applied to it": {"S": Bounded(S.value * scale, S.errors * scale + 2.0**-140)},
+    }
+
+
+def _sums(names: tuple[str, str], axis: str) -> Make:
+    """A product over a walked axis: blocks of it that are missing, or alone."""
+
+    def changes(launched: LaunchView, tile: WrongTile) -> Mapping[str, Operands]:
+        name = names[0]
+        operand: F64 = tile.operands[name].value
+        along = launched.stage(tile.stage).axes[name].index(axis)
+        size = launched.tiling.block if axis == "m" else launched.tiling.tile("n")
+        total, heads = operand.shape[along], launched.inputs.problem.heads if axis == "m" else 1
+        place = np.arange(total) % (total // heads) // size + np.arange(total) // (total // heads) * 1000
+        kind = "key" if axis == "n" else "query"
+        found: dict[str, Operands] = {}
+        numbers = np.unique(place)
+        for number in numbers:
+            where = "" if heads == 1 else f" of head {number // 1000}"
+            here = np.expand_dims((place == number).astype(np.float64), 1 - along)
+            words = f"{kind} block {number % 1000}{where}"
+            found[f"the contribution of {words} is missing"] = {name: operand * (1 - here)}
+            found[f"the contribution of {words} was added twice"] = {name: operand * (1 + here)}
+            found[f"only {words} counts: the others were cleared"] = {name: operand * here}
+        return found
+
+    return changes
+
+
+def _values(launched: LaunchView, tile: WrongTile) -> Mapping[str, Operands]:
+    found = dict(_sums(("D", "dO"), "m")(launched, tile))
+    S = launched.value_of("S", tile.coord)
+    if S.shape == tile.operands["D"].value.shape:
+        found["S stands in the place of D: the dropout is missing"] = {"D": Bounded(S, np.abs(S) * 2.0**-8)}
+    return found
+
+
+_STAGES: dict[str, Make] = {
+    "S": _softmax,
+    "D": _dropped,
+    "dP": _dropped,
+    "dS": _gradient,
+    "dB": _bias_gradient,
+    "dQ": _sums(("dS", "k"), "n"),
+    "dK": _sums(("dS", "q"), "m"),
+    "dV": _values,
+}

@@ -17,7 +17,7 @@ template <class Plan, class Role, int Heads>
 struct Delta {
   static constexpr int kHeadsPerWarp = Heads / Role::warps;    // 16
   static constexpr int kVector = 8;                            // bf16 in a 16-byte access
-  static constexpr int kVectors = Plan::d_v / (32 * kVector);  // 2 a lane and head
+  static constexpr int kVectors = Plan::d_v / (32 * kVector);  // 2 per lane and head
   static constexpr int kBatch = 4;                             // heads whose o is in flight
   static_assert(kHeadsPerWarp % kBatch == 0 && kHeadsPerWarp <= 32);
 

@@ -51,8 +51,8 @@ static_assert(sizeof(Params) == 640);
 
 template <class Plan>
 struct Config {
-  static constexpr int kHeads = Plan::h_q / Plan::cluster;  // 64 heads a CTA
-  static constexpr int kKeys = Plan::b_topk;                // 64 keys a k-block, all of them in each CTA
+  static constexpr int kHeads = Plan::h_q / Plan::cluster;  // 64 heads per CTA
+  static constexpr int kKeys = Plan::b_topk;                // 64 keys per k-block, all of them in each CTA
   static constexpr int kHalf = kKeys / 2;                   // keys that are freed together
   static constexpr int kRope = Plan::d_qk - Plan::d_v;      // 64 or 0
   static constexpr int kQkTiles = Plan::d_qk / kColTile;    // 9 or 8

@@ -3,7 +3,7 @@
 // keys.
 //
 // One red.global.add.f32 of a warp then adds 32 neighbouring columns of one row, 128 bytes. With keys in the
-// lanes a vector of 16 bytes a lane would touch 32 rows, at less than half the rate; cp.reduce.async.bulk
+// lanes a vector of 16 bytes per lane would touch 32 rows, at less than half the rate; cp.reduce.async.bulk
 // would need the part in shared memory, of which the operands leave nothing, and adds no faster
 // (docs/limits.md). A slot that is no key issues nothing: an added zero would still rewrite memory (red
 // flushes subnormals, quiets NaNs).

@@ -19,7 +19,7 @@ struct Load : Context<Plan> {
   static constexpr int kGather = 4;                                           // rows of one gather
   static constexpr int kRowsPerCta = Cfg::kHalf / Plan::cluster;              // 16 or 32 of each half
   static constexpr int kRowsPerWarp = kRowsPerCta / Plan::role::load::warps;  // 4 or 8
-  static constexpr int kGathers = kRowsPerWarp / kGather;                     // 1 or 2 a warp and half
+  static constexpr int kGathers = kRowsPerWarp / kGather;                     // 1 or 2 per warp and half
   static_assert(kRowsPerCta == kGathers * kGather * Plan::role::load::warps);
 
   __device__ __forceinline__ explicit Load(const Base& base) : Base(base) {}

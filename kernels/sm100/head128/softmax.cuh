@@ -101,7 +101,7 @@ struct Softmax : Context<Plan> {
       smem.dq_ready.wait(0);
       ptx::fence_after_thread_sync();
     }
-    constexpr int kColumns = Plan::tmem::dQ::columns;  // 128 a thread and part
+    constexpr int kColumns = Plan::tmem::dQ::columns;  // 128 per thread and part
     CUTE_UNROLL
     for (int part = 0; part < Cfg::kDqParts; ++part) {
       stage_dq<kColumns>(Plan::tmem::dQ::column + part * kColumns, part * Cfg::kDqN + half * kColumns);

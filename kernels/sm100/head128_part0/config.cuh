@@ -41,8 +41,8 @@ static_assert(sizeof(Params) == 512);
 
 template <class Plan>
 struct Config {
-  static constexpr int kHeads = Plan::h_q / Plan::cluster;    // 64 heads a CTA
-  static constexpr int kKeys = Plan::b_topk / Plan::cluster;  // 32 gathered keys a CTA and k-block
+  static constexpr int kHeads = Plan::h_q / Plan::cluster;    // 64 heads per CTA
+  static constexpr int kKeys = Plan::b_topk / Plan::cluster;  // 32 gathered keys per CTA and k-block
   static constexpr int kQkTiles = Plan::d_qk / kColTile;      // 9 or 8
   static constexpr int kVTiles = Plan::d_v / kColTile;        // 8
   static constexpr int kKvStages = Plan::smem::KV::stages;

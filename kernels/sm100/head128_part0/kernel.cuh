@@ -223,7 +223,7 @@ struct Kernel : Context<Plan> {
     }
   }
 
-  // ---- delta: 16 heads a warp ----------------------------------------------------------------------------
+  // ---- delta: 16 heads per warp --------------------------------------------------------------------------
 
   __device__ __forceinline__ void compute_delta() {
     using Sum = Delta<Plan, typename Plan::role::delta, Cfg::kHeads>;

@@ -42,6 +42,7 @@ class HostLaunch:
 
     `arguments`: one a parameter; a `Pointer` names one of `buffers`, None is a null pointer. `programmatic`:
     it may start while the launch before it is in flight. `kept`: whether `buffers` hold what they had before.
+    `sources`: text by file name of what a compiler made between the user's function and the PTX.
     """
 
     kernel: str
@@ -51,13 +52,14 @@ class HostLaunch:
     entry: str
     grid: Shape
     block: Shape
-    cluster: Shape
+    cluster: Shape | None  # None: as the PTX says
     shared_bytes: int
     arguments: tuple[HostArgument, ...]
     buffers: tuple[KeptBuffer, ...] = ()
     programmatic: bool = False
     resident: int | None = None
     kept: bool = False
+    sources: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def keeping(self, memory: LaunchMemory, most: int) -> HostLaunch:
         """The same with its buffers, and with their bytes if those are no more than `most` in all."""

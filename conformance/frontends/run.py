@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -48,7 +49,7 @@ class EmulatedLaunch:
     def __str__(self) -> str:
         """The launch in one line."""
         one = self.launch
-        cluster = f", clusters of {one.cluster}" if one.cluster != (1, 1, 1) else ""
+        cluster = f", clusters of {one.cluster}" if one.cluster not in ((1, 1, 1), None) else ""
         return f"{one.kernel}{list(one.grid)}, {one.block[0] * one.block[1] * one.block[2]} threads{cluster}"
 
 
@@ -138,7 +139,9 @@ class EmulatedRun:
             causes = by_cause(finding for finding in one.findings if id(finding) in wanted)
             if causes:
                 lines.append(f"launch {number}, {one}, schedule {one.schedule}, {one.launch.compiler}:")
-                lines += [f"  {line}" for cause in causes for line in str(cause).splitlines()]
+                text = "\n".join(map(str, causes))
+                lines += [f"  {line}" for line in text.splitlines()]
+                lines += [f"  {line}" for line in _cited(text, one.launch.sources)]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
     def raise_errors(self) -> None:
@@ -155,6 +158,15 @@ class EmulatedRun:
             )
 
 
+def _cited(text: str, sources: Mapping[str, str]) -> Iterator[str]:
+    """The lines of generated sources that a text names, each with what stands there."""
+    for name, source in sources.items():
+        lines = source.splitlines()
+        for number in sorted({int(n) for n in re.findall(rf"\b{re.escape(name)}:(\d+)", text)}):
+            if 0 < number <= len(lines):
+                yield f"{name}:{number} is: {lines[number - 1].strip()}"
+
+
 def opened(policy: str, seed: int, keep: int, **how: Any) -> EmulatedRun:
     """A run under the schedule of these words; `how` goes on to `Module.launch`. LaunchError names what is
     no policy, seed or allowance.
@@ -166,6 +178,36 @@ def opened(policy: str, seed: int, keep: int, **how: Any) -> EmulatedRun:
     schedule = Schedule.parse(policy)
     accepted(how.get("allow", ()))
     return EmulatedRun(replace(schedule, seed=seed) if seed else schedule, how, keep)
+
+
+_ONE = threading.Lock()
+
+
+@contextlib.contextmanager
+def alone(where: str) -> Iterator[None]:
+    """One block of the process at a time; LaunchError when one is open already."""
+    if not _ONE.acquire(blocking=False):
+        raise LaunchError(
+            "an emulated block is open already",
+            where=where,
+            expected="one block at a time: what is active in it is the whole process's",
+            do="leave the other block first",
+        )
+    try:
+        yield
+    finally:
+        _ONE.release()
+
+
+@contextlib.contextmanager
+def patched(owner: Any, name: str, made: Callable[[Any], Any]) -> Iterator[None]:
+    """The attribute `name` of `owner` is made(what it was) inside."""
+    before = getattr(owner, name)
+    setattr(owner, name, made(before))
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
 
 
 @contextlib.contextmanager

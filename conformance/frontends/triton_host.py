@@ -5,17 +5,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from tileproof.conformance.frontends import versions
-from tileproof.conformance.frontends.run import EmulatedRun, ended, opened
+from tileproof.conformance.frontends.run import EmulatedRun, alone, ended, opened, patched
 from tileproof.emulator import Allow
 from tileproof.emulator.errors import LaunchError
-
-_ONE = threading.Lock()  # what is active in a block is the whole process's
 
 
 @contextlib.contextmanager
@@ -49,21 +46,10 @@ def emulate(
     another thread's, and for launches that cannot be run: cuda tensors, kernels made for the interpreter.
     """
     versions.require("triton")
-    run = opened(
-        policy, seed, keep, races=races, strict=strict, mma=mma, allow=allow, seconds_limit=seconds_limit
-    )
-    if not _ONE.acquire(blocking=False):
-        raise LaunchError(
-            "an emulated block is open already",
-            where="tileproof.triton.emulate",
-            expected="one block at a time: what is active in it is the whole process's",
-            do="leave the other block first",
-        )
-    try:
-        with ended(run, raises), _active(run):
-            yield run
-    finally:
-        _ONE.release()
+    how = {"races": races, "strict": strict, "mma": mma, "allow": allow, "seconds_limit": seconds_limit}
+    run = opened(policy, seed, keep, **how)
+    with alone("tileproof.triton.emulate"), ended(run, raises), _active(run):
+        yield run
 
 
 @contextlib.contextmanager
@@ -100,23 +86,12 @@ def _active(run: EmulatedRun) -> Iterator[None]:
         # Set past the descriptors, which would write environment variables.
         knobs.runtime.__dict__.update(add_stages_inspection_hook=hook, interpret=False, override_arch=None)
         knobs.autotuning.__dict__["listener"] = None
-        stack.enter_context(_patched(JITFunction, "run", functools.partial(_with_arrays, files)))
+        stack.enter_context(patched(JITFunction, "run", functools.partial(_with_arrays, files)))
         stack.enter_context(_autotuned(Autotuner, run))
         if interpreter := sys.modules.get("triton.runtime.interpreter"):
-            stack.enter_context(_patched(interpreter.InterpretedFunction, "run", _refuse_interpreted))
+            stack.enter_context(patched(interpreter.InterpretedFunction, "run", _refuse_interpreted))
         stack.enter_context(_sm100_for_torch())
         yield
-
-
-@contextlib.contextmanager
-def _patched(owner: Any, name: str, made: Any) -> Iterator[None]:
-    """The attribute `name` of `owner` is made(what it was) inside."""
-    before = getattr(owner, name)
-    setattr(owner, name, made(before))
-    try:
-        yield
-    finally:
-        setattr(owner, name, before)
 
 
 def _with_arrays(files: list[str], launch: Any) -> Any:
@@ -194,9 +169,9 @@ def _autotuned(autotuner: Any, run: EmulatedRun) -> Iterator[None]:
         return check
 
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_patched(autotuner, "run", chosen))
-        stack.enter_context(_patched(autotuner, "_bench", unmeasured))
-        stack.enter_context(_patched(autotuner, "check_disk_cache", unstored))
+        stack.enter_context(patched(autotuner, "run", chosen))
+        stack.enter_context(patched(autotuner, "_bench", unmeasured))
+        stack.enter_context(patched(autotuner, "check_disk_cache", unstored))
         try:
             yield
         finally:
@@ -217,13 +192,14 @@ def _sm100_for_torch() -> Iterator[None]:
         multi_processor_count, warp_size = PROCESSORS, 32
         shared_memory_per_block_optin = SHARED_LIMIT
 
+    def answering(answer: Any) -> Callable[[Any], Any]:
+        return lambda _: lambda *args, **named: answer
+
     with contextlib.ExitStack() as stack:
         for name, answer in (
             ("get_device_capability", (10, 0)),
             ("get_device_properties", Properties()),
             ("synchronize", None),
         ):
-            stack.enter_context(
-                _patched(torch.cuda, name, lambda _, answer=answer: lambda *args, **named: answer)
-            )
+            stack.enter_context(patched(torch.cuda, name, answering(answer)))
         yield

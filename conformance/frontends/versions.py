@@ -6,8 +6,8 @@ from importlib import metadata
 
 from tileproof.emulator.errors import LaunchError
 
-# Distribution -> versions by their first two numbers. The extras of pyproject.toml name the same.
-TESTED = {"triton": ("3.8", "3.9"), "tilelang": ("0.1",)}
+# Distribution -> how a version begins. The extras of pyproject.toml name the same.
+TESTED = {"triton": ("3.8", "3.9"), "tilelang": ("0.1.15",)}
 
 
 def require(package: str) -> str:
@@ -23,11 +23,11 @@ def require(package: str) -> str:
             expected=" or ".join(tested),
             do=extra,
         ) from None
-    if ".".join(version.split(".")[:2]) not in tested:
+    if not f"{version}.".startswith(tuple(f"{one}." for one in tested)):
         raise LaunchError(
             f"this version of {package} was not tested with Tileproof",
             where=f"tileproof.{package}",
-            expected=" or ".join(f"{one}.x" for one in tested),
+            expected=" or ".join(tested),
             found=version,
             do=extra,
         )

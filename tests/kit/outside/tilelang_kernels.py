@@ -1,6 +1,7 @@
-"""A TileLang matrix product of our own, lowered to CUDA source without a GPU."""
+"""TileLang kernels of our own: a matrix product, two kernels in a function, an autotuned one."""
 
 # mypy: ignore-errors
+import tilelang
 import tilelang.language as T  # noqa: N812
 
 
@@ -25,3 +26,35 @@ def matmul(M, N, K, BM=128, BN=128, BK=64, stages=2, threads=256):
             T.copy(tile_c, C[by * BM, bx * BN])
 
     return main
+
+
+def scaled(N=128, rows=32):
+    """B = A s + 1 by two kernels, M rows of any number; a tile of `rows` rows a CTA."""
+    M = T.dynamic("M")
+
+    @T.prim_func
+    def main(A: T.Tensor((M, N), "float16"), B: T.Tensor((M, N), "float16"), s: T.float32):
+        with T.Kernel(T.ceildiv(M, rows), threads=128) as bx:
+            for i, j in T.Parallel(rows, N):
+                B[bx * rows + i, j] = A[bx * rows + i, j] * s
+        with T.Kernel(T.ceildiv(M, rows), threads=128) as bx:
+            for i, j in T.Parallel(rows, N):
+                B[bx * rows + i, j] = B[bx * rows + i, j] + 1
+
+    return main
+
+
+@tilelang.autotune(configs=[{"BM": 32}, {"BM": 64}])
+@tilelang.jit
+def numbered(A, C, BM=16, wrong=""):
+    """A[i] = i // BM; C[0] counts the threads of all CTAs."""
+    M = T.const("M")
+    A: T.Tensor[[M], T.float32]
+    C: T.Tensor[[1], T.float32]
+    with T.Kernel(T.ceildiv(M, BM), threads=32) as bx:
+        for i in T.Parallel(BM):
+            A[bx * BM + i] = bx
+        if wrong == "race":
+            C[0] = C[0] + 1
+        else:
+            T.atomic_add(C[0], 1)

@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from tileproof.reference.walk import Outputs
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
+
+Outputs = dict[str, npt.NDArray[np.float64]]
 
 
 def gradients(inputs: Inputs) -> Outputs:
-    """delta, dQ and dKV of `inputs` (o and lse are not used); tokens without a key give zeros."""
+    """delta ``[s_q, h_q]``, dQ ``[s_q, h_q, d_qk]`` and dKV ``[s_kv, d_qk]`` (o and lse are not used); tokens
+    without a key give zeros.
+    """
     return _gradients(inputs, None)
 
 
@@ -48,8 +51,8 @@ def _gradients(inputs: Inputs, sink: torch.Tensor | None) -> Outputs:
         outs.append(torch.softmax(scores, dim=-1)[:, : len(keys)] @ k[:, : p.d_v])
     o = torch.stack(outs)
     (o * dO).sum().backward() if o.requires_grad else None  # type: ignore[no-untyped-call]
-    return Outputs(
-        delta=(o.detach() * dO).sum(-1).numpy(),
-        dQ=np.zeros(q.shape) if q.grad is None else q.grad.numpy(),
-        dKV=np.zeros(kv.shape) if kv.grad is None else kv.grad.numpy(),
-    )
+    return {
+        "delta": (o.detach() * dO).sum(-1).numpy(),
+        "dQ": np.zeros(q.shape) if q.grad is None else q.grad.numpy(),
+        "dKV": np.zeros(kv.shape) if kv.grad is None else kv.grad.numpy(),
+    }

@@ -1,32 +1,26 @@
 """Prints the spec as a page: ``python -m tileproof.spec.docs`` writes docs/stages.md, ``--check`` compares
 it.
 
-Everything on the page comes from `spec`: the problem, the stage graph, the bounds, and every kernel plan
-found in `spec.plans` (a module with ``D_QKS`` and ``plan(d_qk)``).
+Everything on the page comes from `spec`: the bounds, what each folder of problem types says of itself (its
+module `page`), and the plans of every module in `spec.plans` (its function `plans`).
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import pkgutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from types import ModuleType
 
-from tileproof.spec import numerics, plans
-from tileproof.spec.arithmetic import BF16, bound
+from tileproof.spec import numerics, plans, problems
+from tileproof.spec.arithmetic import bound
 from tileproof.spec.machine.pages import write_or_check
+from tileproof.spec.page import prose, sentences, table
 from tileproof.spec.plan import Barrier, KernelPlan, SmemObservation, TmemObservation
-from tileproof.spec.problems.dense_attention_bwd import inputs as dense
-from tileproof.spec.problems.dense_attention_bwd import problem as dense_problem
-from tileproof.spec.problems.dense_attention_bwd import stages as dense_stages
-from tileproof.spec.problems.sparse_mla_bwd import inputs as problem
-from tileproof.spec.problems.sparse_mla_bwd import notation, sink
-from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
-from tileproof.spec.stage import Stage
+from tileproof.spec.problems import problem_type
 
 _BARRIER_HEAD = (
     "barrier",
@@ -43,136 +37,69 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "stages.md"
 
 
 def known_plans() -> list[KernelPlan]:
-    """Every plan of every module in `spec.plans`, by name and d_qk."""
-    found = []
+    """Every plan of every module in `spec.plans`, by the module's name."""
+    found: list[KernelPlan] = []
     for info in sorted(pkgutil.iter_modules(plans.__path__), key=lambda m: m.name):
         module = importlib.import_module(f"{plans.__name__}.{info.name}")
-        if hasattr(module, "plan") and hasattr(module, "D_QKS"):
-            found += [module.plan(d_qk) for d_qk in module.D_QKS]
+        if hasattr(module, "plans"):
+            found += module.plans()
     return found
 
 
 def page(kernel_plans: Iterable[KernelPlan]) -> str:
     """The whole page as Markdown."""
     parts = [
-        "# The backward, stage by stage",
+        "# Problems, stage by stage, and the kernels' plans",
         "Generated from `spec/` by `python -m tileproof.spec.docs`. Edit the spec, not this page.",
-        *_problem(),
-        *_stages(),
+        "Each stage is one function over an arithmetic, in the problem's `stages.py`; this page, the float64 "
+        "reference, the rounding model and the bounds are interpretations of it.",
+        *_problems(),
         *_bounds(),
-        *_sink(),
-        *_dense(),
     ]
     for plan in kernel_plans:
         parts += _plan(plan)
     return "\n\n".join(parts) + "\n"
 
 
-def _problem() -> list[str]:
-    text = inspect.getdoc(problem) or ""
-    sizes = [
-        ("h_q", " or ".join(map(str, problem.H_Q_SUPPORTED))),
-        ("d_qk", " or ".join(map(str, problem.D_QK_SUPPORTED))),
-        ("d_v", str(problem.D_V)),
-        ("topk", f"a multiple of B_TOPK = {problem.B_TOPK}"),
-        ("s_q, s_kv", "1 and up"),
-    ]
-    return ["## The problem", text.replace("``", "`"), _table(("size", "value"), sizes)]
-
-
-def _rows_of(stages: Mapping[str, Stage]) -> tuple[str, str]:
-    """The tables of stages: what each is, and its four steps."""
-    rows = [
-        (
-            f"**{s.name}**",
-            f"`{s.formula}`",
-            ", ".join(s.inputs),
-            f"[{', '.join(s.tile)}]",
-            s.at_rest,
-            s.memory,
-            s.kind,
-        )
-        for s in stages.values()
-    ]
-    head = ("stage", "value", "inputs", "tile", "at rest", "memory", "kind")
-    steps = [(f"**{s.name}**", *s.steps) for s in stages.values()]
-    return _table(head, rows), _table(("stage", "LOAD", "COMPUTE", "ROUND", "STORE"), steps)
-
-
-def _stages() -> list[str]:
-    table, steps = _rows_of(STAGES)
-    return [
-        "## The stages",
-        "Each stage is one function over an arithmetic, in `spec/problems/sparse_mla_bwd/stages.py`; this "
-        "page, the float64 reference, the rounding model and the bounds are interpretations of it. `k` is a "
-        "tile's gathered kv rows, zero where no key; `v` its first d_v columns; `mask` says which slots are "
-        "keys.",
-        table,
-        "\n".join(f"$${s.latex}$$\n" for s in STAGES.values()).rstrip(),
-        "### Four steps each",
-        steps,
-        *_notation(),
-    ]
-
-
-def _notation() -> list[str]:
-    return [
-        "### Names elsewhere",
-        (inspect.getdoc(notation) or "").replace("``", "`"),
-        _table(("here", "what it is", *notation.ELSEWHERE), notation.NAMES),
-    ]
+def _problems() -> list[str]:
+    """What each folder of problem types says of itself; a folder that says nothing is not on the page."""
+    parts = []
+    for folder in sorted(pkgutil.iter_modules(problems.__path__), key=lambda m: m.name):
+        name = f"{problems.__name__}.{folder.name}"
+        if folder.ispkg and importlib.util.find_spec(f"{name}.page"):
+            own = importlib.import_module(f"{name}.page")
+            parts += [f"## {own.TITLE}", *own.sections()]
+    return parts
 
 
 def _bounds() -> list[str]:
     constants = [(f"`{c.name}`", f"`{c.value}`", c.meaning, c.source) for c in numerics.CONSTANTS]
     return [
         "## Error bounds",
-        _prose(numerics),
-        _table(("constant", "value", "stands for", "source"), constants),
+        prose(numerics),
+        table(("constant", "value", "stands for", "source"), constants),
         "### What each operation adds",
-        _prose(bound),
-        "Rows of dKV: " + _sentences(inspect.getdoc(numerics.bound_scatter)),
+        prose(bound),
+        "Rows that tiles are added to: " + sentences(inspect.getdoc(numerics.bound_scatter)),
     ]
-
-
-def _prose(module: ModuleType) -> str:
-    """A module's text; its indented lines stay as they are."""
-    return (inspect.getdoc(module) or "").replace("``", "`")
-
-
-def _sink() -> list[str]:
-    steps = astuple(sink.STEPS)
-    return [
-        "## The attention sink",
-        (inspect.getdoc(sink) or "").replace("``", "`"),
-        _table(("value", "LOAD", "COMPUTE", "ROUND", "STORE"), [("**d_sink**", *steps)]),
-        "Bound: " + _sentences(inspect.getdoc(sink.bound_d_sink)),
-    ]
-
-
-def _dense() -> list[str]:
-    parts = ["## Dense attention", _prose(dense), _prose(dense_stages)]
-    for one in dense_problem.PROBLEMS:
-        if one.operand == BF16:
-            table, steps = _rows_of(one.stages)
-            parts += [f"### Problem `{one.name}`", table, steps]
-    return parts
 
 
 def _plan(p: KernelPlan) -> list[str]:
+    problem = problem_type(p.problem)
+    sizes = ", ".join(f"{name} {size}" for name, size in p.sizes)
+    ctas = "1 CTA" if p.cluster == 1 else f"{p.cluster} CTAs"
     parts = [
-        f"## Kernel `{p.name}`, d_qk = {p.size('d_qk')}",
-        f"{p.cluster} CTAs per token, {p.threads} threads each; h_q {p.size('h_q')}, d_v {p.size('d_v')}, "
-        f"B_TOPK {p.block}; "
-        f"{p.smem_bytes} bytes of shared memory, {p.tmem_columns} TMEM columns. "
-        f"Stages: {', '.join(p.stages)}.",
+        f"## Kernel `{p.name}`" + (f": {sizes}" if sizes else ""),
+        f"Problem `{p.problem}`. {ctas} per {problem.unit}, {p.threads} threads each; {p.block} of "
+        f"{problem.walked} per k-block; {p.smem_bytes} bytes of shared memory, {p.tmem_columns} TMEM "
+        f"columns. Stages: {', '.join(p.stages)}.",
         "### Warp roles",
-        _table(
+        table(
             ("role", "warps", "CTAs", "does"),
             [(r.name, _range(r.first_warp, r.warps), _ranks(r.ctas), r.does) for r in p.roles],
         ),
         "### Barriers",
-        _table(
+        table(
             _BARRIER_HEAD,
             [
                 (
@@ -190,7 +117,7 @@ def _plan(p: KernelPlan) -> list[str]:
             ],
         ),
         "### Shared memory",
-        _table(
+        table(
             ("tile", "offset", "bytes", "buffers", "shape", "type", "swizzle", "major", "holds"),
             [
                 (
@@ -208,12 +135,12 @@ def _plan(p: KernelPlan) -> list[str]:
             ],
         ),
         "### Tensor memory",
-        _table(
+        table(
             ("tile", "columns", "buffers", "layout", "holds"),
             [(t.name, _range(t.column, t.columns), str(t.stages), t.layout, t.holds) for t in p.tmem],
         ),
         "### MMAs",
-        _table(
+        table(
             ("MMA", "form", "M x N", "k", "A", "B", "D"),
             [
                 (
@@ -245,18 +172,7 @@ def _plan(p: KernelPlan) -> list[str]:
         else:
             seen.append((o.stage, "production", f"output {o.parameter} {o.indexed}"))
     seen += [(o.stage, "probe", f"output {o.parameter} {o.indexed}") for o in p.probes]
-    return [*parts, _table(("stage", "build", "place"), seen)]
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    def line(cells: Sequence[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
-
-    return "\n".join([line(head), "|" + "---|" * len(head), *(line(row) for row in rows)])
-
-
-def _sentences(doc: str | None) -> str:
-    return " ".join((doc or "").split()).replace("``", "`")
+    return [*parts, table(("stage", "build", "place"), seen)]
 
 
 def _range(first: int, count: int) -> str:

@@ -56,6 +56,11 @@ DKV_STAGES = 2
 DKV_PARTS = D_V // DKV_M
 
 
+def plans() -> list[KernelPlan]:
+    """Every plan there is."""
+    return [plan(d_qk) for d_qk in D_QKS]
+
+
 def plan(d_qk: int) -> KernelPlan:
     """head128's plan for rows of `d_qk` columns; TileproofError when there is none."""
     return backward(NAME, 2, d_qk)

@@ -38,6 +38,11 @@ H_CTA = H_Q // CLUSTER
 KEYS_CTA = B_TOPK // CLUSTER
 
 
+def plans() -> list[KernelPlan]:
+    """Every plan there is."""
+    return [plan(d_qk) for d_qk in D_QKS]
+
+
 def plan(d_qk: int) -> KernelPlan:
     """The plan for rows of `d_qk` columns; TileproofError when there is none."""
     if d_qk not in D_QKS:

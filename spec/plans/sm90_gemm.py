@@ -21,6 +21,11 @@ BARRIERS = 2 * STAGES * TILE_BYTES
 MMA_WARPS = 4
 
 
+def plans() -> list[KernelPlan]:
+    """Every plan there is."""
+    return [plan(), plan(BIAS, "gemm_bias")]
+
+
 def plan(name: str = NAME, problem: str = "gemm") -> KernelPlan:
     """The plan; there is one for all sizes, and for both problem types of a product."""
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tileproof.kernels import sink as host
-from tileproof.reference import sink
+from tileproof.kernels.host import sparse_mla_sink as host
 from tileproof.spec.numerics import LOG2_E
+from tileproof.spec.problems.sparse_mla_bwd import sink_exact as sink
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, validate
 from tileproof.spec.problems.sparse_mla_bwd.sink import base2, bound_d_sink
 

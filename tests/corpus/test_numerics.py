@@ -6,8 +6,8 @@ import dataclasses
 
 import numpy as np
 import pytest
-from tileproof.reference.walk import with_forward
 from tileproof.spec.numerics import LOG2_E, bound_scatter
+from tileproof.spec.problems.sparse_mla_bwd.forward import with_forward
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
 
 from tests.kit.corpus import SCHEDULES, UNMASKED, Plant, changed, far_below_zero, in_ptx, run, source

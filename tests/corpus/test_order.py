@@ -9,12 +9,12 @@ from tileproof.conformance.check.under_test import on_emulator
 from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.kernels.edit import Edit, InStage, Mutant, Place
 from tileproof.kernels.registry import kernel
-from tileproof.reference import walk
 from tileproof.spec.plans import head128 as plan_of_head128
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
 
 from tests.kit.corpus import SCHEDULES, changed, in_ptx, run, source
 from tests.kit.head128_cases import exact_case, random_case
+from tests.kit.mla_problems import outputs
 
 
 @pytest.mark.corpus("R2")
@@ -124,9 +124,9 @@ def test_R13_a_product_of_a_cta_pair_is_published_by_its_commit() -> None:
 @pytest.mark.parametrize("d_qk", [576, 512])
 def test_R14_sums_of_two_products_with_both_majors_are_exact(d_qk: int) -> None:
     inputs = exact_case(34, d_qk=d_qk)
-    whole = walk.outputs(inputs)
+    whole = outputs(inputs)
     seen = run(inputs)
-    assert seen.clean and (seen.outputs["dKV"] == whole.dKV).all() and whole.dKV.any()
+    assert seen.clean and (seen.outputs["dKV"] == whole["dKV"]).all() and whole["dKV"].any()
     part = "dkv_part(q, ds, part, true);\n        ptx::commit(smem.dkv_ready[part].address());"
     clears_twice = source("mma.cuh", (part, part.replace("true", "false")))
     assert run(inputs, clears_twice).wrong == "dKV"

@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.kernels.launch import MAX_SHARED_BYTES
-from tileproof.reference import walk
 from tileproof.spec.arithmetic.rounded import Rounded
 from tileproof.spec.plans.head128 import D_QKS, plan
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
 
 from tests.kit.head128_cases import INT_MAX, INT_MIN, exact_case, random_case
 from tests.kit.head128_runs import KERNEL, first_wrong, ratios, run
+from tests.kit.mla_problems import outputs
 
 SCHEDULES = [RunSchedule("early"), RunSchedule("late"), *(RunSchedule("random", seed) for seed in range(3))]
 
@@ -48,16 +48,16 @@ def test_every_stage_is_inside_its_bound(d_qk: int, schedule: RunSchedule) -> No
 @pytest.mark.parametrize("d_qk", D_QKS)
 def test_the_whole_chain_is_exact_where_it_can_be(d_qk: int, mma: Literal["fast", "exact"]) -> None:
     inputs = exact_case(d_qk=d_qk)
-    expected = walk.outputs(inputs, m=Rounded())
-    unrounded = walk.outputs(inputs)
+    expected = outputs(inputs, m=Rounded())
+    unrounded = outputs(inputs)
     for schedule in SCHEDULES[:3] if mma == "fast" else SCHEDULES[2:3]:
         seen = run(inputs, schedule=schedule, taps=False, mma=mma)
         assert seen.findings == ()
         for name in ("delta", "dQ", "dKV"):
             got = seen.outputs[name].astype(np.float64)
             assert np.abs(got).max() > 0
-            assert (got == getattr(expected, name)).all(), name
-        assert (seen.outputs["dKV"] == unrounded.dKV).all()
+            assert (got == expected[name]).all(), name
+        assert (seen.outputs["dKV"] == unrounded["dKV"]).all()
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))

@@ -14,7 +14,7 @@ from tileproof.conformance.drivers import emulator
 from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.kernels.compile import ROOT, Built
 from tileproof.kernels.launch import Launch, Scalar, Struct, TensorMapSpec
-from tileproof.reference.walk import with_forward
+from tileproof.spec.problems.sparse_mla_bwd.forward import with_forward
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
 from tileproof.spec.problems.sparse_mla_bwd.tiling import k_blocks
 

@@ -1,14 +1,41 @@
-"""Hypothesis strategies of small backward problems, for the tests of the reference and of the bounds."""
+"""Small problems of sparse MLA's backward as Hypothesis strategies, and the reference walked over them."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 from hypothesis import strategies as st
-from tileproof.reference.walk import with_forward
+from tileproof.reference import walk as reference
+from tileproof.reference.walk import TileValue
+from tileproof.spec.arithmetic.exact import EXACT
+from tileproof.spec.problems.base import ProblemType, Tiling
+from tileproof.spec.problems.sparse_mla_bwd.forward import with_forward
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem
+from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
+OUTPUTS = ("delta", "dQ", "dKV")
+WHOLE = Tiling(64, 2)
+
+
+def walk(inputs: Inputs, m: Any = EXACT) -> Iterator[TileValue]:
+    """Every tile, cut as head128 cuts it."""
+    return reference.walk(inputs, problem=SPARSE_MLA_BWD, tiling=WHOLE, m=m)
+
+
+def outputs(
+    inputs: Inputs,
+    *,
+    m: Any = EXACT,
+    problem: ProblemType = SPARSE_MLA_BWD,
+    tiling: Tiling = WHOLE,
+    dtype: type = float,
+) -> dict[str, np.ndarray]:
+    """delta ``[s_q, h_q]``, dQ ``[s_q, h_q, d_qk]`` and dKV ``[s_kv, d_qk]`` of the reference."""
+    return reference.outputs(inputs, OUTPUTS, problem=problem, tiling=tiling, m=m, dtype=dtype)
 
 
 def indices(rng: np.random.Generator, pattern: str, s_q: int, topk: int, s_kv: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
-from tileproof.reference import dense_oracle
+from tileproof.reference import dense_oracle, walk
 from tileproof.reference.evaluate import Evaluation
 from tileproof.spec.arithmetic import F32, Kept
 from tileproof.spec.arithmetic.exact import EXACT
@@ -30,14 +30,7 @@ Found = dict[str, np.ndarray]
 
 def outputs(inputs: Inputs, problem: DenseAttentionBwd = WHOLE, m: Any = EXACT) -> Found:
     """Every output over the arithmetic `m`."""
-    evaluation, found = Evaluation(problem, inputs, CUT, m), {}
-    for name in OUTPUTS:
-        axes = problem.output(name)
-        found[name] = np.zeros([problem.size(inputs, axis) for axis in axes], complex)
-        for group in problem.groups(inputs, CUT):
-            at = problem.place(inputs, CUT, TileCoord(group, None, None), axes)
-            found[name][at] = evaluation.whole(name, group).value.reshape(found[name][at].shape)
-    return found
+    return walk.outputs(inputs, OUTPUTS, problem=problem, tiling=CUT, m=m, dtype=complex)
 
 
 def disagreement(inputs: Inputs, problem: DenseAttentionBwd = WHOLE) -> float:

@@ -10,22 +10,21 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from tileproof.reference import oracle
-from tileproof.reference.evaluate import Evaluation
-from tileproof.reference.walk import Outputs, outputs, with_forward
 from tileproof.spec.arithmetic import Kept
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.problems.base import Tiling
+from tileproof.spec.problems.sparse_mla_bwd.forward import with_forward
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem
-from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD, SparseMlaBwd
+from tileproof.spec.problems.sparse_mla_bwd.problem import SparseMlaBwd
 from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
 
-from tests.kit.mla_problems import INT_MAX, problems
+from tests.kit.mla_problems import INT_MAX, outputs, problems
 from tests.kit.uncancelled import Uncancelled
 
 TOLERANCE = 1e-11
 
 
-def disagreement(got: Outputs, want: Outputs, terms: Outputs) -> float:
+def disagreement(got: oracle.Outputs, want: oracle.Outputs, terms: oracle.Outputs) -> float:
     """The largest relative difference over the outputs, by norm and by element against the largest one.
 
     An output that cancels to less than a thousandth of its terms (all slots the same key: dQ is 0) is
@@ -33,7 +32,7 @@ def disagreement(got: Outputs, want: Outputs, terms: Outputs) -> float:
     """
     worst = 0.0
     for name in ("delta", "dQ", "dKV"):
-        a, b, floor = getattr(got, name), getattr(want, name), 1e-3 * getattr(terms, name)
+        a, b, floor = got[name], want[name], 1e-3 * terms[name]
         assert a.shape == b.shape
         for size in (np.linalg.norm, lambda x: np.abs(x).max(initial=0.0)):
             scale = max(float(size(b)), float(size(floor)))
@@ -42,17 +41,11 @@ def disagreement(got: Outputs, want: Outputs, terms: Outputs) -> float:
     return worst
 
 
-def uncancelled(inputs: Inputs) -> Outputs:
+def uncancelled(inputs: Inputs) -> oracle.Outputs:
     """Each output with the absolute values of its terms added up."""
-    p = inputs.problem
-    evaluation = Evaluation(SPARSE_MLA_BWD, inputs, Tiling(64, 2), Uncancelled())
-    tokens = range(p.s_q)
     with np.errstate(over="ignore", invalid="ignore"):
-        return Outputs(
-            np.stack([evaluation.whole("delta", t).value.imag for t in tokens]),
-            np.stack([evaluation.whole("dQ", t).value.imag for t in tokens]),
-            evaluation.scatter("dKV", np.zeros((p.s_kv, p.d_qk), complex)).imag,
-        )
+        terms = outputs(inputs, m=Uncancelled(), dtype=complex)
+    return {name: value.imag for name, value in terms.items()}
 
 
 def small(**changes: Any) -> Inputs:
@@ -116,7 +109,7 @@ def test_repeated_indices_count_each_time() -> None:
 def test_token_without_keys_gives_zeros_whatever_its_lse(lse: float) -> None:
     inputs = small(indices=np.full((1, 128), -1, np.int32))
     result = outputs(replace(inputs, lse=np.full((1, 64), lse)))
-    assert not result.dQ.any() and not result.dKV.any() and not result.delta.any()
+    assert not result["dQ"].any() and not result["dKV"].any() and not result["delta"].any()
 
 
 # What a spec must not say, and the least disagreement that it makes. Every parameter keeps its form.
@@ -170,5 +163,5 @@ def test_k_q_transposed_is_refused_where_its_shape_is_another() -> None:
 
 def test_tiling_does_not_matter() -> None:
     inputs = small()
-    one, two = outputs(inputs, b_topk=32, ctas=1), outputs(inputs, b_topk=64, ctas=2)
+    one, two = outputs(inputs, tiling=Tiling(32, 1)), outputs(inputs)
     assert disagreement(one, two, uncancelled(inputs)) < 1e-13

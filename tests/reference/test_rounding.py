@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from tileproof.reference.evaluate import Evaluation
-from tileproof.reference.walk import outputs, walk, with_forward
 from tileproof.spec import numerics
 from tileproof.spec.arithmetic import Form, bound
 from tileproof.spec.arithmetic.bound import BOUND, Bounded
 from tileproof.spec.arithmetic.rounded import Rounded
 from tileproof.spec.problems.base import Tiling
+from tileproof.spec.problems.sparse_mla_bwd.forward import with_forward
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem, validate
 from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD, SparseMlaBwd
 from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
 from tileproof.spec.problems.sparse_mla_bwd.tiling import gather
 
-from tests.kit.mla_problems import problems
+from tests.kit.mla_problems import outputs, problems, walk
 
 F64 = np.ndarray
 
@@ -251,7 +251,7 @@ def test_scatter_bound_covers_repeated_rows_and_catches_a_lost_addition() -> Non
     inputs = small(topk=128)
     inputs = replace(inputs, indices=(inputs.indices % 3).astype(np.int32))
     tiles = [t for t in walk(inputs, m=Rounded()) if t.stage == "dKV"]
-    rounded = outputs(inputs, m=Rounded()).dKV
+    rounded = outputs(inputs, m=Rounded())["dKV"]
     want, magnitude, count = np.zeros_like(rounded), np.zeros_like(rounded), np.zeros((70, 1))
     for tile in tiles:
         row = inputs.indices[0, tile.rows]

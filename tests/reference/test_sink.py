@@ -10,14 +10,16 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tileproof.kernels import sink as host
-from tileproof.reference import oracle, sink, walk
+from tileproof.kernels.host import sparse_mla_sink as host
+from tileproof.reference import oracle
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.numerics import LOG2_E
 from tileproof.spec.problems.sparse_mla_bwd import sink as contract
+from tileproof.spec.problems.sparse_mla_bwd import sink_exact as sink
+from tileproof.spec.problems.sparse_mla_bwd.forward import with_forward
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem, validate
 
-from tests.kit.mla_problems import problems
+from tests.kit.mla_problems import outputs, problems
 
 TOLERANCE = 1e-11
 LIMITS = [-np.inf, -2.4e38, 0.5, 2e38, 2.4e38, np.inf]  # corpus H8 and N4
@@ -53,17 +55,17 @@ def far(got: np.ndarray, want: np.ndarray, terms: np.ndarray) -> float:  # type:
 
 def disagreement(inputs: Inputs, values: np.ndarray) -> float:  # type: ignore[type-arg]
     """Of delta, dQ, dKV and d_sink by the reference and by autograd."""
-    got = walk.outputs(inputs)
+    got = outputs(inputs)
     want, want_sink = oracle.gradients_with_sink(inputs, values)
     delta = np.abs(inputs.o * inputs.dO.astype(np.float64)).sum(-1)
-    worst = far(sink.d_sink(inputs.lse, got.delta, values), want_sink, delta.sum(0))
-    worst = max(worst, far(got.delta, want.delta, delta))
+    worst = far(sink.d_sink(inputs.lse, got["delta"], values), want_sink, delta.sum(0))
+    worst = max(worst, far(got["delta"], want["delta"], delta))
     # The terms of dQ and dKV: a gradient that cancels is measured against what a token's dO and scores allow.
     p = inputs.problem
     scale = delta.max() * p.sm_scale
-    worst = max(worst, far(got.dQ, want.dQ, scale * np.abs(inputs.kv.astype(np.float64)).max()))
+    worst = max(worst, far(got["dQ"], want["dQ"], scale * np.abs(inputs.kv.astype(np.float64)).max()))
     dO_size = np.abs(inputs.dO.astype(np.float64)).max() + scale * np.abs(inputs.q.astype(np.float64)).max()
-    return max(worst, far(got.dKV, want.dKV, dO_size))
+    return max(worst, far(got["dKV"], want["dKV"], dO_size))
 
 
 @quick
@@ -86,7 +88,7 @@ def one(seed: int = 0, **changes: Any) -> Inputs:
         "dO": values(3, 64, 512),
         "indices": indices,
     }
-    return walk.with_forward(Problem(3, 40, 64, 512, 64, 512**-0.5), **{**arrays, **changes})
+    return with_forward(Problem(3, 40, 64, 512, 64, 512**-0.5), **{**arrays, **changes})
 
 
 @pytest.mark.parametrize(
@@ -103,7 +105,7 @@ def one(seed: int = 0, **changes: Any) -> Inputs:
 def test_a_wrong_d_sink_disagrees(wrong: object, monkeypatch: pytest.MonkeyPatch) -> None:
     values = logits(1, 64, 1.0)
     inputs = with_sink(one(), values, True)
-    delta = walk.outputs(inputs).delta
+    delta = outputs(inputs)["delta"]
     want = oracle.gradients_with_sink(inputs, values)[1]
     terms = np.abs(inputs.o * inputs.dO.astype(np.float64)).sum((0, 2))
     assert far(sink.d_sink(inputs.lse, delta, values), want, terms) <= TOLERANCE
@@ -115,7 +117,7 @@ def test_a_wrong_d_sink_disagrees(wrong: object, monkeypatch: pytest.MonkeyPatch
 def test_f32_on_the_host_is_inside_its_bound(inputs: Inputs, seed: int, spread: float) -> None:
     values = logits(seed, inputs.problem.h_q, spread).astype(np.float32)
     inputs = with_sink(inputs, values, False)
-    delta = walk.outputs(inputs).delta.astype(np.float32)
+    delta = outputs(inputs)["delta"].astype(np.float32)
     got = host.d_sink(inputs.lse, delta, values)
     exact, bound = sink.d_sink(inputs.lse, delta, values), contract.bound_d_sink(inputs.lse, delta, values)
     assert got.dtype == np.float32
@@ -126,7 +128,7 @@ def test_f32_on_the_host_is_inside_its_bound(inputs: Inputs, seed: int, spread: 
 def test_the_bound_catches_a_share_rounded_to_bf16() -> None:
     values = logits(2, 64, 1.0).astype(np.float32)
     inputs = with_sink(one(2), values, False)
-    delta = walk.outputs(inputs).delta.astype(np.float32)
+    delta = outputs(inputs)["delta"].astype(np.float32)
     coarse = -(contract.share(inputs.lse, values).astype(inputs.q.dtype).astype(np.float64) * delta).sum(0)
     error = np.abs(coarse - sink.d_sink(inputs.lse, delta, values))
     assert (error > contract.bound_d_sink(inputs.lse, delta, values)).any()
@@ -139,8 +141,8 @@ def test_the_limits_of_the_sink(value: float) -> None:
     inputs = with_sink(plain, values, False)
     owned = np.isposinf(contract.base2(values))
     validate(inputs, owned=owned)
-    outputs = walk.outputs(inputs)
-    for delta in (outputs.delta.astype(np.float32), np.ones((3, 64), np.float32)):
+    found = outputs(inputs)
+    for delta in (found["delta"].astype(np.float32), np.ones((3, 64), np.float32)):
         got, exact = host.d_sink(inputs.lse, delta, values), sink.d_sink(inputs.lse, delta, values)
         assert np.isfinite(got).all() and np.isfinite(exact).all()
         assert (np.abs(got - exact) <= contract.bound_d_sink(inputs.lse, delta, values)).all()
@@ -149,10 +151,10 @@ def test_the_limits_of_the_sink(value: float) -> None:
         if value < 0:
             assert not exact.any() and not got.any()
     if value > 1:
-        assert not outputs.delta.any() and not outputs.dQ.any() and not outputs.dKV.any()
+        assert not found["delta"].any() and not found["dQ"].any() and not found["dKV"].any()
     if value < 0:
         assert (inputs.lse == plain.lse).all() and (inputs.o == plain.o).all()
-    assert np.isfinite(outputs.dQ).all() and np.isfinite(outputs.dKV).all()
+    assert np.isfinite(found["dQ"]).all() and np.isfinite(found["dKV"]).all()
 
 
 def test_a_token_without_keys_adds_nothing() -> None:
@@ -163,7 +165,7 @@ def test_a_token_without_keys_adds_nothing() -> None:
     np.testing.assert_array_equal(
         contract.share(inputs.lse, values) > 0.99, np.isfinite(values)[None].repeat(3, 0)
     )
-    assert not host.d_sink(inputs.lse, walk.outputs(inputs).delta.astype(np.float32), values).any()
+    assert not host.d_sink(inputs.lse, outputs(inputs)["delta"].astype(np.float32), values).any()
 
 
 def test_an_lse_without_the_sink_is_refused() -> None:

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tileproof.reference import walk
 from tileproof.reference.chain import Known, outputs_of
 from tileproof.spec.arithmetic.rounded import Rounded
 from tileproof.spec.arithmetic.sums import RowSums
 from tileproof.spec.problems.base import Tiling
 from tileproof.spec.problems.sparse_mla_bwd.case import Case, Indices
 from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
+
+from tests.kit.mla_problems import outputs
 
 TOKENS = (Indices("random", holes=((3, -1),)), Indices("repeated"))
 
@@ -31,14 +32,14 @@ def case(values, seed, **changes):
 @given(seed=st.integers(0, 2**32 - 1))
 def test_the_rounding_model_of_a_kernel_stays_inside(values, seed):
     inputs = case(values, seed, lengths=(128, 70))
-    found = walk.outputs(inputs, m=Rounded())
-    exact = walk.outputs(inputs)
+    found = outputs(inputs, m=Rounded())
+    exact = outputs(inputs)
     for name in ("delta", "dQ", "dKV"):
         one = chain_of(inputs, name)
         # The walk adds in another order; float64 is far finer than any bound.
-        assert (np.abs(one.value - getattr(exact, name)) <= 1e-6 * one.error).all(), name
+        assert (np.abs(one.value - exact[name]) <= 1e-6 * one.error).all(), name
         assert np.isfinite(one.error).all()
-        assert (np.abs(getattr(found, name) - one.value) <= one.error).all(), name
+        assert (np.abs(found[name] - one.value) <= one.error).all(), name
 
 
 def test_the_bound_is_a_few_roundings_wide():
@@ -53,7 +54,7 @@ def test_a_dropped_key_or_a_wrong_scale_is_outside(what):
     inputs = case("normal", 2)
     known = chain_of(inputs, what)
     fewer = case("normal", 2, lengths=(127, 128))
-    for wrong in (getattr(walk.outputs(fewer), what), 1.05 * known.value):
+    for wrong in (outputs(fewer)[what], 1.05 * known.value):
         assert (np.abs(wrong - known.value) > known.error).any()
 
 

@@ -131,6 +131,21 @@ def test_no_general_room_imports_a_problem(room: str) -> None:
         assert not problems_in(path.read_text(encoding="utf-8")), path
 
 
+def test_no_general_module_of_the_spec_and_the_reference_imports_a_problem() -> None:
+    """Beside each problem's folder, plans, which are made for one, and the oracles, each of one."""
+    general = [
+        *(ROOT / "spec").glob("*.py"),
+        *(ROOT / "spec" / "arithmetic").glob("*.py"),
+        *(ROOT / "spec" / "problems").glob("*.py"),
+        *(path for path in (ROOT / "reference").glob("*.py") if not path.stem.endswith("oracle")),
+        *(ROOT / "kernels").glob("*.py"),
+    ]
+    assert len(general) > 30
+    for path in general:
+        if path.name != "tutorials.py":  # NVIDIA's, all of one problem
+            assert not problems_in(path.read_text(encoding="utf-8")), path
+
+
 def problems_in(source: str) -> list[str]:
     """The modules of single problem types that `source` imports."""
     folders = [path.parent.name for path in (ROOT / "spec" / "problems").glob("*/__init__.py")]

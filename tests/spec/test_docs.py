@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tileproof.spec import docs
-from tileproof.spec.problems.sparse_mla_bwd import stages
+from tileproof.spec.problems.sparse_mla_bwd import page, stages
 
 
 def test_page_on_disk_is_current(capsys: pytest.CaptureFixture[str]) -> None:
@@ -29,7 +29,7 @@ def test_page_follows_the_spec(monkeypatch: pytest.MonkeyPatch) -> None:
     changed["P"] = changed["P"].with_function(
         lambda m, q, k: m.matmul(k, m.transpose(q)), tile=("B_TOPK", "h_q")
     )
-    monkeypatch.setattr(docs, "STAGES", changed)
+    monkeypatch.setattr(page, "STAGES", changed)
     assert docs.page([]) != before and "k q^T" in docs.page([])
 
 

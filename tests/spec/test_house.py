@@ -36,7 +36,6 @@ _HOST = "a variant's example in words, and the width as the name of one of its s
 STANDING = {
     "conformance/cli/variants.py": "the option --d-qk, short for a size that the first kernels have",
     "kernels/edit.py": _HOST,
-    "kernels/sink.py": "the host's reduction for d_sink, which belongs to the problem",
     "kernels/target.py": _HOST,
     "kernels/tutorials.py": "the tutorials' sizes, whose tile is 512 wide",
     "kernels/variant.py": _HOST,

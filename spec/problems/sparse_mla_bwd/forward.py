@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from tileproof.spec.numerics import LOG2_E
-from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem, key_mask
 
 F64 = npt.NDArray[np.float64]
 
@@ -26,3 +29,16 @@ def forward(inputs: Inputs) -> tuple[F64, F64]:
         o[token] = weights / total @ k[:, : p.d_v]
         lse[token] = (top + np.log2(total))[:, 0]
     return o, lse
+
+
+def with_forward(problem: Problem, *, exact: bool = False, **arrays: Any) -> Inputs:
+    """Inputs whose o and lse are those of the forward: in the kernel's dtypes, or in float64 when `exact`.
+
+    `arrays` are q, kv, dO, indices and, if wanted, topk_length.
+    """
+    o = np.zeros((problem.s_q, problem.h_q, problem.d_v), dtype=arrays["q"].dtype)
+    inputs = Inputs(problem, o=o, lse=np.zeros((problem.s_q, problem.h_q), np.float32), **arrays)
+    o64, lse64 = forward(inputs)
+    if exact:
+        return replace(inputs, o=o64, lse=lse64)
+    return replace(inputs, o=o64.astype(o.dtype), lse=lse64.astype(np.float32))

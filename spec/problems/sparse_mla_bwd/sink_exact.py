@@ -1,4 +1,4 @@
-"""The attention sink in float64: the forward with it, and its gradient (contract: the problem's `sink`)."""
+"""The attention sink in float64: the forward with it, and its gradient (`sink` says what they are)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.reference import walk
 from tileproof.spec.problems.sparse_mla_bwd import forward as plain
 from tileproof.spec.problems.sparse_mla_bwd import sink as contract
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem
@@ -37,11 +36,11 @@ def forward(inputs: Inputs, sink: Array) -> tuple[F64, F64]:
 
 
 def with_forward(problem: Problem, sink: Array, *, exact: bool = False, **arrays: Any) -> Inputs:
-    """As `walk.with_forward`, with a sink: o and lse in the kernel's dtypes, or in float64 when `exact`.
+    """As `forward.with_forward`, with a sink: o and lse in the kernel's dtypes, or in float64 when `exact`.
 
     An lse past the f32 range becomes +inf, as a forward in f32 has it.
     """
-    inputs = walk.with_forward(problem, exact=True, **arrays)
+    inputs = plain.with_forward(problem, exact=True, **arrays)
     o, lse = forward(inputs, sink)
     if exact:
         return replace(inputs, o=o, lse=lse)

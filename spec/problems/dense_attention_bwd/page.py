@@ -1,0 +1,20 @@
+"""What docs/stages.md says of these problem types."""
+
+from __future__ import annotations
+
+from tileproof.spec.arithmetic import BF16
+from tileproof.spec.page import prose, stage_tables
+from tileproof.spec.problems.dense_attention_bwd import inputs, stages
+from tileproof.spec.problems.dense_attention_bwd.problem import PROBLEMS
+
+TITLE = "Dense attention"
+
+
+def sections() -> list[str]:
+    """The problem, and the stages of each walk; those of other operand types have the same."""
+    parts = [prose(inputs), prose(stages)]
+    for one in PROBLEMS:
+        if one.operand == BF16:
+            table, steps = stage_tables(one.stages)
+            parts += [f"### Problem `{one.name}`", table, steps]
+    return parts

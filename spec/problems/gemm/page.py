@@ -1,0 +1,18 @@
+"""What docs/stages.md says of these problem types."""
+
+from __future__ import annotations
+
+from tileproof.spec.page import formulas, prose, stage_tables
+from tileproof.spec.problems.gemm import inputs
+from tileproof.spec.problems.gemm.problem import PROBLEMS
+
+TITLE = "Matrix product"
+
+
+def sections() -> list[str]:
+    """The problem, and the stages of both its types."""
+    parts = [prose(inputs)]
+    for one in PROBLEMS:
+        table, steps = stage_tables(one.stages)
+        parts += [f"### Problem `{one.name}`", table, formulas(one.stages), steps]
+    return parts

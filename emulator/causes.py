@@ -56,6 +56,7 @@ SIDE = {
     "race-mbarrier-init-relaxed": "first",
     "race-exit": "first",
     "race-store-exit": "first",
+    "race-commit-exit": "first",
     "race-copy-unwaited": "second",
     "race-mma-unwaited": "second",
     "race-operand-fence": "second",

@@ -60,6 +60,7 @@ barriers|barrier-arrived-twice|error|goes on|a warp arrives at a named barrier t
 barriers|barrier-mixed|error|goes on|bar.red and bar.sync or bar.arrive on one named barrier in one round
 barriers|cluster-barrier-twice|error|stops|a thread arrives at the cluster barrier again without having waited
 barriers|cluster-barrier-wait|error|stops|a thread waits at the cluster barrier without having arrived
+barriers|cluster-barrier-parted|error|goes on|with strict: barrier.cluster with .aligned after a branch has parted the lanes of its warp, and nothing in between made them wait for one another (bar.warp.sync, another .sync instruction, a barrier of the CTA)
 barriers|sync-mask|error|stops|a .sync instruction whose member mask misses a lane that executes it, or names one that skips it
 barriers|aligned-partial|error|stops|an .aligned instruction that lanes of the warp skip by a predicate; of a barrier apart also when lanes of the warp have exited
 barriers|shfl-inactive|error|goes on|shfl.sync reads a lane that does not take part
@@ -109,6 +110,7 @@ races|race-mbarrier-init-relaxed|warning>error|goes on|a thread uses an mbarrier
 races|race-mbarrier-init-fence|note|goes on|as race-mbarrier-init, ordered by a releasing barrier, without fence.mbarrier_init
 races|race-exit|error|goes on|a CTA exits while an access of another CTA to its shared memory may still come
 races|race-store-exit|warning>error|goes on>stops|a CTA exits while its own bulk store may still read shared memory: cp.async.bulk.wait_group.read is missing; by the letter an error
+races|race-commit-exit|warning>error|goes on|a CTA exits while a tcgen05.commit of its own may still arrive at its mbarrier: no thread has waited for that phase; by the letter an error
 races|race-grids|error|goes on|a grid of a stream touches what an earlier grid in flight wrote, or writes what it read: griddepcontrol.wait is missing before it
 races|race-tensormap-fence|error|goes on|a copy uses a tensor map that the kernel wrote, without fence.proxy.tensormap::generic.release by the writer or .acquire before the copy
 races|race-scope|error|goes on|two strong accesses, of which the scope of one does not include the other's thread

@@ -158,6 +158,7 @@ void Engine::start_warp(Cta& cta, Warp& w, int index) {
   w.load_of_register.assign(w.registers.size(), 0);
   w.splits.clear();
   w.joins.clear();
+  w.parts.clear();
   w.bulk.clear();
   w.copies.reset();
   w.tmem_loads.clear();

@@ -38,6 +38,7 @@ void come(Exec& x, const Instr& i, uint32_t id) {
   b.arrived += 32;
   b.warps |= bit;
   b.told &= ~bit;
+  x.w.meet(x.w.live);  // each thread waits for those of its warp (PTX ISA 9.7.13.1)
   NamedBarrier::Part& part = b.parts[static_cast<size_t>(x.w.index)];
   b.yes += part.yes;
   b.voters += static_cast<uint32_t>(__builtin_popcount(x.w.live));

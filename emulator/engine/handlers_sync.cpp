@@ -157,8 +157,24 @@ Step warp_sync(Exec& x, const Instr& i) {
   return Step::Next;
 }
 
+// barrier.cluster has neither .sync nor the sentence of barrier.cta that a thread waits for its warp, so that
+// .aligned relies on where the code generator lets parted lanes meet (PTX ISA 9.7.13.3). NVIDIA's kernels do:
+// told when strict only.
+void tell_parted(Exec& x, const char* what) {
+  if (!x.e.config.strict || !x.w.parted()) return;
+  std::string lanes;
+  for (uint32_t p : x.w.parts)
+    if (p & x.w.live) lanes += (lanes.empty() ? "" : ", ") + hex(p & x.w.live);
+  x.e.error("cluster-barrier-parted",
+            std::string("barrier.cluster.") + what +
+                " with .aligned, and a branch has parted the lanes of its warp (" + lanes +
+                "): nothing has made them wait for one another since, as bar.warp.sync would",
+            x.origin(x.lane()));
+}
+
 // barrier.cluster.arrive / wait: each thread arrives once per round (PTX ISA 9.7.13.3).
 Step cluster_arrive(Exec& x, const Instr& i) {
+  if (i.m[slot::barrier_cluster_arrive::aligned]) tell_parted(x, "arrive");
   if (i.m[slot::barrier_cluster_arrive::aligned] && !x.whole_warp(false)) return Step::Block;
   if (x.w.cluster_arrived & x.mask) {
     x.e.fault("cluster-barrier-twice", "a thread arrives at the cluster barrier again before it waited",
@@ -175,6 +191,7 @@ Step cluster_arrive(Exec& x, const Instr& i) {
   return Step::Next;
 }
 Step cluster_wait(Exec& x, const Instr& i) {
+  if (i.m[slot::barrier_cluster_wait::aligned]) tell_parted(x, "wait");
   if (i.m[slot::barrier_cluster_wait::aligned] && !x.whole_warp(false)) return Step::Block;
   if (x.w.cluster_waited & x.mask) {
     x.e.fault("cluster-barrier-wait",

@@ -35,9 +35,34 @@ void Engine::leave_join(Warp& w, int32_t j) {
   w.splits.push_back(s);
 }
 
+// `taken` lanes and the others of the warp go separate ways.
+void Warp::part(uint32_t taken) {
+  if (parts.empty()) parts.push_back(live);
+  for (size_t n = parts.size(); n-- > 0;)
+    if (const uint32_t rest = parts[n] & ~taken; rest && rest != parts[n]) {
+      parts[n] &= taken;
+      parts.push_back(rest);
+    }
+}
+
+// `lanes` have waited for one another.
+void Warp::meet(uint32_t lanes) {
+  if (parts.empty()) return;
+  for (uint32_t& p : parts) p &= ~lanes;
+  parts.push_back(lanes);
+  std::erase(parts, 0u);
+  if ((live & ~lanes) == 0) parts.clear();
+}
+
+// Whether lanes that have not exited parted at a branch and nothing has made them wait for one another since.
+bool Warp::parted() const {
+  return std::count_if(parts.begin(), parts.end(), [this](uint32_t p) { return (p & live) != 0; }) > 1;
+}
+
 bool Engine::gather_lanes(Warp& w, Split& s, uint32_t wanted) {
   wanted &= w.live;
   if ((s.mask & wanted) == wanted) {
+    w.meet(s.mask);
     s.gathered = false;
     return true;
   }
@@ -78,12 +103,14 @@ bool Engine::gather_lanes(Warp& w, Split& s, uint32_t wanted) {
     s.rpc = common >= 0 ? w.joins[static_cast<size_t>(common)].rpc : -1;
     o.dead = true;
   }
+  w.meet(s.mask);
   s.gathered = false;
   return true;
 }
 
 void Engine::diverge(Warp& w, size_t index, const Instr& i, uint32_t taken) {
   const uint32_t rest = w.splits[index].mask & ~taken;
+  w.part(taken);
   int32_t join = w.splits[index].join;
   if (i.rpc >= 0 && w.splits[index].rpc != i.rpc) {
     Join fresh;

@@ -231,6 +231,9 @@ class Races : public Listener {
     Knowledge gather;
     bool has_commits = false;
     Clock commits, committed;  // arrived so far, and in complete phases
+    uint32_t last_commit = 0;  // access of its own CTA's last commit that arrived
+    uint32_t needed = 0;       // phases that are complete when that has been counted
+    uint32_t waited = 0;       // phases that a thread has waited for
     std::shared_ptr<Knowledge> done;
     std::array<std::shared_ptr<Knowledge>, kFar> far, far_done;  // null before the first
     std::set<uint32_t> checked;                                  // warps that know of the init

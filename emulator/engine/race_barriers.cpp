@@ -89,6 +89,15 @@ void Races::exit(const Warp& w, uint32_t lanes, const Instr*) {
         report(Severity::Warning, "race-store-exit", op->reads, false, here, true, Place::Shared, w.cta->rank,
                0, "cp.async.bulk.wait_group or wait_group.read by the thread that issued it");
       }
+  // Its own commits must have arrived; of an earlier one the arrival of a later one says nothing.
+  std::map<uint32_t, uint32_t> unseen;  // last commits, in an order of their own
+  for (const auto& [offset, b] : s.barriers)
+    if (b.last_commit && b.waited < b.needed) unseen[offset] = b.last_commit;
+  for (const auto& [offset, commit] : unseen) {
+    const uint32_t here = record(t, at, lanes, Path::Generic);
+    report(Severity::Warning, "race-commit-exit", commit, true, here, true, Place::Shared, w.cta->rank,
+           offset, "a wait for the mbarrier phase that the commit arrives in");
+  }
 }
 
 // ---- mbarriers
@@ -108,7 +117,7 @@ void Races::mbarrier_init(const Exec& x, Cta& cta, uint32_t offset, int lane) {
   b.init_lane = static_cast<int8_t>(lane);
   b.init_round = std::max(t.meets, cluster(cta).meeting.rounds) + 1;
   b.checked.clear();
-  b.phases = 0;
+  b.phases = b.last_commit = b.needed = b.waited = 0;
 }
 
 // What is given by a thread, a copy or a commit of another CTA is kept apart as far as the waits may tell.
@@ -149,6 +158,7 @@ void Races::mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t l
 void Races::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, MbarrierScope reach) {
   Barrier* b = barrier(cta, offset);
   if (!b) return;
+  b->waited = b->phases;
   Thread& t = thread(x.w);
   if (!b->checked.count(t.agent)) {
     const int lane = __builtin_ctz(lanes);
@@ -212,7 +222,11 @@ void Races::mbarrier_commit(Cta& cta, uint32_t offset) {
   b->commits.raise(v.pipe, v.pipe_tick);
   b->has_commits = true;
   to.of[kBeforeSync].raise(v.pipe, v.pipe_tick);  // implied by the commit (PTX ISA 9.7.16.12)
-  if (cta.rank == v.at.rank) return;
+  if (cta.rank == v.at.rank) {
+    b->last_commit = v.reads;
+    b->needed = b->phases + 1;
+    return;
+  }
   // The arrival itself is over for who has seen the phase that it counts in; a later commit says nothing of
   // it.
   accesses_.push_back(accesses_[v.reads]);

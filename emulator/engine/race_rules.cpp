@@ -343,6 +343,11 @@ void Races::report(Severity severity, const char* code, uint32_t first, bool fir
     message = "CTA rank " + std::to_string(rank) + " exits while " + mnemonic(a.at.instr) + " of CTA rank " +
               std::to_string(a.at.rank) + " warp " + std::to_string(a.at.warp) +
               " may still reach its shared memory";
+  else if (name == "race-commit-exit")
+    message = "CTA rank " + std::to_string(rank) +
+              " exits, and nobody has waited for the phase of the mbarrier at " + hex(address) +
+              " in which " + mnemonic(a.at.instr) + " of its warp " + std::to_string(a.at.warp) +
+              " arrives; that a later commit has arrived says nothing of it";
   else if (name == "pair-may-hang")
     message = mnemonic(b.at.instr) + " of CTA rank " + std::to_string(b.at.rank) + " is ordered after " +
               mnemonic(a.at.instr) + " of CTA rank " + std::to_string(a.at.rank) +

@@ -83,6 +83,7 @@ struct Warp {
   std::vector<RegisterBlock> registers;
   std::vector<Split> splits;
   std::vector<Join> joins;
+  std::vector<uint32_t> parts;  // lanes that no branch has parted since they were last together; empty: all
   std::map<int, BulkThread> bulk;           // by lane
   std::unique_ptr<CopyState> copies;        // cp.async; null before the first
   std::vector<PendingTmemLoad> tmem_loads;  // not waited for
@@ -106,6 +107,9 @@ struct Warp {
       }
     passes.push_back({at, now});
   }
+  void part(uint32_t taken);
+  void meet(uint32_t lanes);
+  bool parted() const;
   uint8_t* regs() { return registers.empty() ? nullptr : registers[0].bytes; }
 };
 

@@ -126,6 +126,58 @@ def test_cluster_barrier_misuse() -> None:
     clean(run(f"{CLUSTER_SYNC}\n{CLUSTER_SYNC}", cluster=2))
 
 
+PARTED = {
+    "one lane works": "setp.eq.u32 %p1, %t, 0; @!%p1 bra OVER; mov.u32 %r2, 1; OVER:",
+    "two ways": "setp.lt.u32 %p1, %t, 9; @%p1 bra LOW; mov.u32 %r2, 1; bra.uni MEET; LOW: mov.u32 %r2, 2; MEET:",
+    "loops of several lengths": "mov.u32 %r2, 0; AGAIN: add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, %t; @%p1 bra AGAIN;",
+}
+TOGETHER = {
+    "bar.warp.sync": "bar.warp.sync -1;",
+    "bar.sync": "bar.sync 0;",
+    "barrier.sync": "barrier.sync 0;",
+    "shfl.sync": "shfl.sync.bfly.b32 %r3, %r2, 1, 31, -1;",
+    "elect.sync": "elect.sync %r3|%p2, -1;",
+    "both halves, then all": "bar.warp.sync -1; setp.lt.u32 %p1, %t, 32; @!%p1 bra BEHIND; BEHIND:",
+}
+
+
+@pytest.mark.parametrize("schedule", POLICIES)
+@pytest.mark.parametrize("parted", PARTED.values(), ids=PARTED)
+def test_an_aligned_cluster_barrier_after_a_branch(parted: str, schedule: Schedule) -> None:
+    """An error by the letter alone: no instruction in between makes the lanes wait for one another."""
+    for half in ("arrive", "wait"):
+        plain = "barrier.cluster.arrive;" if half == "wait" else ""
+        body = f"{plain} {parted} barrier.cluster.{half}.aligned; {'' if plain else 'barrier.cluster.wait;'}"
+        assert not run(body, cluster=2, schedule=schedule).findings
+        findings = run(body, cluster=2, schedule=schedule, strict=True).findings
+        assert {(f.code, f.severity) for f in findings} == {("cluster-barrier-parted", "error")}
+        assert all(f"barrier.cluster.{half}" in f.message for f in findings)
+        assert all("bar.warp.sync" in f.message for f in findings)
+
+
+@pytest.mark.parametrize("parted", PARTED.values(), ids=PARTED)
+@pytest.mark.parametrize("together", TOGETHER.values(), ids=TOGETHER)
+def test_an_aligned_cluster_barrier_of_lanes_that_have_met(parted: str, together: str) -> None:
+    body = f"{parted} {together} {CLUSTER_SYNC}"
+    assert not run(body, cluster=2, threads=64, strict=True).findings
+
+
+def test_an_aligned_cluster_barrier_of_lanes_that_went_one_way() -> None:
+    """Uniform branches, predicates, lanes that have exited, and a barrier without .aligned part nobody."""
+    some = "setp.lt.u32 %p1, %t, 9;"
+    for body in (
+        "setp.lt.u32 %p1, %t, 64; @!%p1 bra OVER; mov.u32 %r2, 1; OVER:",
+        f"{some} @%p1 mov.u32 %r2, 1;",
+        f"{some} @%p1 exit;",
+        f"{some} @%p1 bra LEAVE; bra.uni STAY; LEAVE: exit; STAY:",
+    ):
+        assert not run(f"{body} {CLUSTER_SYNC}", cluster=2, strict=True).findings
+    once = "barrier.cluster.arrive; barrier.cluster.wait;"
+    assert not run(f"{PARTED['two ways']} {once}", cluster=2, strict=True).findings
+    half = "setp.lt.u32 %p1, %t, 16; @!%p1 bra OVER; bar.warp.sync 0xffff; OVER:"
+    assert run(f"{half} {CLUSTER_SYNC}", cluster=2, strict=True).errors
+
+
 def test_a_hang_at_the_cluster_barrier() -> None:
     body = f"mov.u32 %r1, %cluster_ctarank;\nsetp.eq.u32 %p1, %r1, 1;\n@%p1 bra W;\n{CLUSTER_SYNC}\nexit;\nW: bar.sync 1, 64;"
     finding = only(run(body, cluster=2), "hang")

@@ -210,6 +210,30 @@ def test_a_commit_that_nothing_waits_for(strict: bool) -> None:
             assert (out.numpy() == 1).all()
 
 
+@pytest.mark.parametrize("schedule", POLICIES)
+def test_a_commit_whose_phase_nobody_waits_for(schedule: Schedule) -> None:
+    """Of two commits in one pipeline each needs its own wait before the exit, whatever order they arrive in;
+    a wait for a later phase of the same mbarrier does for the earlier one."""
+    second = COMMIT.replace(str(BAR), str(BAR + 8))
+    again = wait(BAR).replace(", 0;", ", 1;")
+    for body, found in (
+        (f"{COMMIT} {second} {wait(BAR)} {wait(BAR + 8)}", set()),
+        (f"{COMMIT} {second} {wait(BAR + 8)}", {BAR}),
+        (f"{COMMIT} {second} {wait(BAR)}", {BAR + 8}),
+        (f"{COMMIT} {wait(BAR)} bar.sync 0; {COMMIT} {again}", set()),
+        (f"{COMMIT} {wait(BAR)} bar.sync 0; {COMMIT}", {BAR}),
+    ):
+        for strict, severity in ((False, "warning"), (True, "error")):
+            text = f"{init_barrier(BAR)} {init_barrier(BAR + 8)} {alloc(32)} {QUARTER} {ZERO}\n{MMA}\n{body}\n{dealloc(32)}"
+            result = run(text, threads=128, shared_bytes=0x3000, schedule=schedule, races=True, strict=strict)
+            told = {f.code: f for f in result.findings if f.code.endswith(("commit-exit", "commit-at-exit"))}
+            assert len(told) == bool(found) and all(f.severity == severity for f in told.values())
+            # One that had not arrived at the exit either is told by who sees it arrive.
+            late = schedule.policy == "late" or "commit-at-exit" in told
+            assert set(told) <= {"race-commit-exit", "commit-at-exit"} if late else {"race-commit-exit"}
+            assert all(hex(offset) in f.message for offset in found for f in told.values())
+
+
 def test_a_peer_that_exits_too_early() -> None:
     """The even CTA reads the odd CTA's shared memory after that one has exited; a cluster barrier mends it."""
     body = """

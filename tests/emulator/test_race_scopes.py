@@ -129,7 +129,7 @@ bra END;
 WAITS: mbarrier.try_wait.parityTAKE.shared::cta.b64 %p2, [BAR], 0;
 @!%p2 bra WAITS;
 ld.shared.u32 %r3, [BAR+64];
-END:
+END: bar.warp.sync -1;
 barrier.cluster.arrive.aligned;
 barrier.cluster.wait.aligned;
 """

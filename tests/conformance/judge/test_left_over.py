@@ -23,7 +23,10 @@ def codes(result: LaunchResult) -> set[str]:
 @pytest.mark.parametrize("tutorial", tutorials.TUTORIALS, ids=lambda t: t.source[:2])
 def test_the_tutorials_leave_nothing_over(tutorial: tutorials.Tutorial) -> None:
     inputs = tutorials.product(tutorial, 2, 7, 2.0, -1.0)
-    assert codes(tutorials.run(tutorial, inputs, LATE, strict=True)[1]) == {"tmem-ld-not-waited"}
+    # By the letter alone: those of a cluster meet at its .aligned barrier behind `if (elect_one)`.
+    letter = {"tmem-ld-not-waited"} | ({"cluster-barrier-parted"} if tutorial.source[:2] >= "03" else set())
+    assert codes(tutorials.run(tutorial, inputs, LATE, strict=True)[1]) == letter
+    assert codes(tutorials.run(tutorial, inputs, LATE)[1]) == {"tmem-ld-not-waited"}
 
 
 @pytest.mark.parametrize("name", ["head128", "head128-part0"])

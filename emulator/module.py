@@ -45,11 +45,11 @@ _GLOBALS_BASE = 0x0800_0000_0000
 class Module:
     """A PTX module. Entries are decoded when first launched and kept."""
 
-    def __init__(self, parsed: PtxModule) -> None:
+    def __init__(self, parsed: PtxModule, variables_at: int = _GLOBALS_BASE) -> None:
         self._parsed = parsed
         self._decoded: dict[str, Decoded] = {}
         self._globals: dict[str, tuple[int, np.ndarray]] = {}
-        at = _GLOBALS_BASE
+        at = variables_at
         for variable in parsed.variables.values():
             if variable.space == "shared":
                 continue
@@ -71,9 +71,13 @@ class Module:
                 self._globals[variable.name][1][offset : offset + 8] = address
 
     @classmethod
-    def from_ptx(cls, text: str) -> Module:
-        """Parses PTX text; raises PtxError with line and token."""
-        return cls(parse_module(text))
+    def from_ptx(cls, text: str, variables_at: int = _GLOBALS_BASE) -> Module:
+        """Parses PTX text; raises PtxError with line and token.
+
+        `variables_at`: where its variables begin, for several modules whose variables have addresses of their
+        own.
+        """
+        return cls(parse_module(text), variables_at)
 
     @classmethod
     def from_file(cls, path: str | Path) -> Module:
@@ -90,6 +94,26 @@ class Module:
             entry.name: [(p.name, p.bytes, p.align) for p in entry.parameters]
             for entry in self._parsed.entries.values()
         }
+
+    def directives(self, entry: str) -> dict[str, tuple[int, ...]]:
+        """The performance directives of a kernel, by name without the dot; KeyError when there is none."""
+        return dict(self._parsed.entries[entry].directives)
+
+    def variable(self, name: str) -> Buffer:
+        """A `.global` or `.const` variable as a buffer, as a host writes and reads it; launches see it.
+
+        LaunchError when the module has no such variable.
+        """
+        if name not in self._globals:
+            known = ", ".join(sorted(self._globals)[:20]) or "none"
+            raise LaunchError("the module has no such variable", where=name, expected=f"one of: {known}")
+        address, data = self._globals[name]
+        return Buffer(data[: max(1, self._parsed.variables[name].bytes)], address, name, None, True)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The names of its `.global` and `.const` variables."""
+        return tuple(self._globals)
 
     def inspect(self) -> ModuleInfo:
         """What every kernel holds, and each form that is not executed, without running anything."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ml_dtypes
@@ -260,6 +260,33 @@ class TensorMap:
         )
         assert len(body) == 120
         return body + struct.pack("<I4x", _fnv1a(body))
+
+    @classmethod
+    def decode(cls, data: bytes) -> TensorMap:
+        """The map whose `encode()` these 128 bytes are; LaunchError for other bytes."""
+        if not cls.holds(data):
+            raise LaunchError("these bytes are no tensor map of the emulator", found=data[:8].hex(" "))
+        _magic, address, rank, _, code, swizzle, fill, atoms, im2col, *rest = _FORMAT.unpack(data[:120])
+        shape, rest = [n + 1 for n in rest[:5]][:rank], rest[5:]
+        strides, rest = rest[:4][: rank - 1], rest[4:]
+        box, rest = rest[:5][: 2 if im2col else rank], rest[5:]
+        steps, rest = rest[:5][:rank], rest[5:]
+        dtype = next(name for name, number in _CODES.items() if number == code)
+        out = cls(
+            address, dtype, tuple(shape), tuple(strides), tuple(box), tuple(steps),
+            _SWIZZLES[swizzle + atoms], "nan" if fill else "zero",
+            tuple(rest[: rank - 2]) if im2col else (),
+            tuple(rest[3 : 3 + rank - 2]) if im2col else (),
+        )  # fmt: skip
+        if packing := out.checked.packing:  # extents 0 are in bytes of global memory
+            whole = [8 * extents[0] // packing[0] for extents in (shape, box)]
+            out = replace(out, shape=(whole[0], *shape[1:]), box=(whole[1], *box[1:]))
+        return out
+
+    @staticmethod
+    def holds(data: bytes) -> bool:
+        """Whether 128 bytes are what `encode()` gives, by their beginning and their sum."""
+        return data[:8] == b"TPTMAP1\0" and data[120:124] == struct.pack("<I", _fnv1a(data[:120]))
 
 
 def _name_of(buffer: Buffer, dtype: Any) -> str:

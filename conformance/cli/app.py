@@ -33,6 +33,7 @@ from tileproof.conformance.cli.inspect import inspect, instructions
 from tileproof.conformance.cli.layout import layout
 from tileproof.conformance.cli.mutants import mutants
 from tileproof.conformance.cli.mutate import mutate
+from tileproof.conformance.cli.record import record
 from tileproof.conformance.cli.stopping import closed_pipe_is_fine, stoppable
 from tileproof.conformance.cli.synchronisation import synchronisation
 from tileproof.conformance.cli.trace import trace
@@ -420,6 +421,7 @@ main.add_command(mutants)
 main.add_command(mutate)
 main.add_command(synchronisation)
 main.add_command(crosscheck)
+main.add_command(record)
 main.add_command(trace)
 
 

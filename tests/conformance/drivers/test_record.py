@@ -91,15 +91,9 @@ def test_a_program_that_fails_after_its_launches_is_recorded(program) -> None:
 
 
 def test_what_cannot_be_recorded_is_named(tmp_path: Path) -> None:
-    source = tmp_path / "managed.cu"
-    source.write_text(
-        "#include <cuda_runtime.h>\n__global__ void k() {}\n"
-        "int main() { void *p; cudaMallocManaged(&p, 4); k<<<1, 1>>>(); return 0; }\n"
-    )
-    with pytest.raises(Exception, match="cudaMallocManaged"):
-        build(source)
+    source = tmp_path / "nothing.cu"
     source.write_text("int main() { return 7; }\n")
-    with pytest.raises(LaunchError, match="could not be recorded"):
+    with pytest.raises(LaunchError, match="did not use CUDA"):
         record(build(source), [])
 
 

@@ -1,0 +1,140 @@
+"""`tileproof record`: a CUDA host program's launches as a launch file, without a GPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from tileproof.spec.machine.errors import TileproofError
+
+if TYPE_CHECKING:
+    from tileproof.conformance.drivers.record.launchfile import Written
+    from tileproof.conformance.drivers.record.recorder import Recorded
+
+RECORDED, DEFECT, COULD_NOT_CHECK = 0, 1, 2
+_NOT_RUN = "No kernel ran: what the program read back is what it wrote itself (--run executes them)."
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option(
+    "-o", "--output", "folder", default="recorded", show_default=True, metavar="DIR",
+    type=click.Path(file_okay=False), help="Folder of launch.json, its PTX and its buffers.",
+)  # fmt: skip
+@click.option(
+    "--run", is_flag=True,
+    help="Execute the launches on the emulator, so that the program reads their results.",
+)  # fmt: skip
+@click.option(
+    "--kernel", metavar="TEXT",
+    help="End with the last launch whose entry contains this; with --run, begin with the first.",
+)  # fmt: skip
+@click.option(
+    "--processors", default=148, show_default=True, type=click.IntRange(1, 148), metavar="N",
+    help="Multiprocessors of the device that the program sees.",
+)  # fmt: skip
+@click.option(
+    "--seconds", default=0.0, metavar="S", type=click.FloatRange(0),
+    help="Stop the program after this time, and keep what was recorded; 0 for no limit.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
+@click.argument("program")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def record(
+    folder: str,
+    run: bool,
+    kernel: str | None,
+    processors: int,
+    seconds: float,
+    as_json: bool,
+    program: str,
+    arguments: tuple[str, ...],
+) -> int:
+    """Record the launches of PROGRAM, which is linked with -cudart shared, as a launch file for `judge`.
+
+    A stub CUDA runtime and driver stand in for NVIDIA's. What they do not have ends the program, by its name
+    (docs/recording.md). Exit codes: 0 a launch file was written; 1 with --run, the program failed or a launch
+    had a finding; 2 the program could not be recorded whole: what was recorded until then is written.
+    """
+    from tileproof.conformance.drivers.record import launchfile, recorder
+
+    done = recorder.record(
+        [program, *arguments],
+        run=run,
+        processors=processors,
+        seconds=seconds,
+        quiet=as_json,
+        wanted=kernel,
+    )
+    written: Written | None = None
+    problem = done.problem
+    if done.recording.launches:
+        try:
+            written = launchfile.write(done, Path(folder), Path(program).name, kernel)
+        except TileproofError as error:
+            problem = problem or error
+    if as_json:
+        print(json.dumps(_as_dict(done, written, problem, run), indent=1))
+    else:
+        _print(done, written, problem, run)
+    if problem is not None:
+        return COULD_NOT_CHECK
+    return DEFECT if run and (done.findings or done.exit_code) else RECORDED
+
+
+def _as_dict(
+    done: Recorded, written: Written | None, problem: TileproofError | None, run: bool
+) -> dict[str, Any]:
+    return {
+        "schema": "tileproof-record",
+        "schema_version": 1,
+        "launch_file": str(written.path) if written else None,
+        "launches": list(written.launches) if written else [],
+        "taken": list(written.taken) if written else [],
+        "ran": run,
+        "program_exit_code": done.exit_code,
+        "seconds": round(done.seconds, 3),
+        "problem": problem.as_dict() if problem else None,
+        "failed_calls": [{"call": one.call, "code": one.code, "why": one.why} for one in done.failed],
+        "assumed": done.assumed,
+        "unknown_functions": done.unknown,
+        "findings": [
+            {"launch": number, "code": one.code, "message": one.message, "ptx_line": one.ptx_line}
+            for number, found in done.findings.items()
+            for one in found
+        ],
+        "stderr": done.stderr,
+    }
+
+
+def _print(done: Recorded, written: Written | None, problem: TileproofError | None, run: bool) -> None:
+    sys.stdout.flush()
+    for one in done.failed:
+        click.echo(f"the program's call failed: {one.call}, error {one.code}: {one.why}", err=True)
+    for line in done.unknown:
+        click.echo(f"the program asked for a function that CUDA 13.0 does not have: {line}", err=True)
+    for line in done.assumed:
+        click.echo(f"assumed: {line[: _columns()]}", err=True)
+    for number, found in done.findings.items():
+        for finding in found:
+            click.echo(f"launch {number}: {finding}", err=True)
+    if done.exit_code > 0 and problem is None:
+        click.echo(f"the program ended with exit code {done.exit_code}", err=True)
+    if written:
+        click.echo(f"{written.path}: {len(written.launches)} launches, {written.buffers} buffers")
+        for entry in dict.fromkeys(written.launches):
+            click.echo(f"  {written.launches.count(entry)} x {entry[: _columns()]}")
+        if not run:
+            click.echo(_NOT_RUN)
+    if problem is not None:
+        click.echo(f"could not record: {problem}", err=True)
+
+
+def _columns() -> int:
+    try:
+        return max(40, os.get_terminal_size().columns - 12)
+    except OSError:
+        return 100

@@ -30,6 +30,7 @@ from tileproof.conformance.cli.explain import explain
 from tileproof.conformance.cli.explore import explore
 from tileproof.conformance.cli.gate import diff, gate
 from tileproof.conformance.cli.inspect import inspect, instructions
+from tileproof.conformance.cli.judge import judge
 from tileproof.conformance.cli.layout import layout
 from tileproof.conformance.cli.mutants import mutants
 from tileproof.conformance.cli.mutate import mutate
@@ -416,6 +417,7 @@ main.add_command(explore)
 main.add_command(gate)
 main.add_command(inspect)
 main.add_command(instructions)
+main.add_command(judge)
 main.add_command(layout)
 main.add_command(mutants)
 main.add_command(mutate)

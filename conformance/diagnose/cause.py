@@ -6,23 +6,19 @@ wrong elements alone); the first that gives every element it speaks about, withi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
-import numpy.typing as npt
+from tileproof.conformance.diagnose.arrays import Region, holds, imprecise, permuted, regions, zeros
 from tileproof.conformance.diagnose.faults import Family, Product, families, whole_tiles
 from tileproof.conformance.diagnose.moved import explain_moved
 from tileproof.conformance.diagnose.steps import Deviation
 from tileproof.conformance.diagnose.stores import explain_stores
 from tileproof.conformance.judge.compare import Divergence
-from tileproof.conformance.judge.patterns import arrangement, permutation_words
+from tileproof.conformance.judge.patterns import arrangement
 from tileproof.conformance.observe.finding import Finding, Kind
 from tileproof.conformance.observe.observation import axis_words
 from tileproof.conformance.observe.tiles import F64, Chain
 from tileproof.spec import numerics
 from tileproof.spec.problems.faults import Alternative, WrongTile
-
-Region = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 
 def diagnose(
@@ -126,38 +122,16 @@ def cause(chain: Chain, divergence: Divergence) -> str:
     if moved:
         return moved
     stored = explain_stores(tile, chain.inputs, found, reference.value, wrong)
-    permuted = _permuted(reference.value, reference.bound, found, axis_words(chain.problem, tile.stage))
-    if permuted:
-        return "; ".join(filter(None, (permuted, stored)))
+    order = permuted(reference.value, reference.bound, found, axis_words(chain.problem, tile.stage))
+    if order:
+        return "; ".join(filter(None, (order, stored)))
     return (
         deviation.replaced(region)
         or stored
         or other_rows()
-        or _zeros(found, wrong)
-        or _imprecise(found, reference.value, reference.bound, wrong)
+        or zeros(found, wrong)
+        or imprecise(found, reference.value, reference.bound, wrong)
     )
-
-
-def regions(wrong: npt.NDArray[np.bool_]) -> Iterator[Region]:
-    """Where a mistake must explain what was found: the whole tile, whole columns, whole rows, the rows and
-    columns of wrong elements.
-    """
-    rows, cols = np.flatnonzero(wrong.any(axis=1)), np.flatnonzero(wrong.any(axis=0))
-    every_row, every_col = np.arange(wrong.shape[0]), np.arange(wrong.shape[1])
-    yield every_row, every_col
-    if cols.size < every_col.size:
-        yield every_row, cols
-    if rows.size < every_row.size:
-        yield rows, every_col
-        if cols.size < every_col.size:
-            yield rows, cols
-
-
-def holds(found: F64, value: F64, bound: F64) -> bool:
-    """Whether `value` explains `found` everywhere; elements that may overflow say nothing."""
-    known = np.isfinite(bound)
-    with np.errstate(invalid="ignore"):
-        return bool(known.any() and (np.abs(found - value) <= bound)[known].all())
 
 
 def _first(alternatives: list[Alternative], found: F64, region: Region) -> str:
@@ -263,56 +237,3 @@ def _columns(chain: Chain, chosen: list[int], width: int, length: int) -> str:
     if len(runs) == 1 and len(chosen) * width * 2 == length and runs[0][0] in (0, length // 2):
         return text + f" ({'first' if runs[0][0] == 0 else 'second'} half of the row)"
     return text
-
-
-def _permuted(value: F64, bound: F64, found: F64, axes: tuple[str, str]) -> str:
-    """Whether rows or columns of the right tile are in another order."""
-    for unit, expected, limit, seen in (
-        (f"rows ({axes[0]}s)", value, bound, found),
-        ("columns" if axes[1] == "column" else f"columns ({axes[1]}s)", value.T, bound.T, found.T),
-    ):
-        source = _match(expected, limit, seen)
-        if source is not None:
-            return f"the {unit} of the tile are permuted: {permutation_words(source)}"
-    return ""
-
-
-def _match(expected: F64, bound: F64, found: F64) -> npt.NDArray[np.int64] | None:
-    size = found.shape[0]
-    source = np.full(size, -1, dtype=np.int64)
-    for i in range(size):
-        with np.errstate(invalid="ignore"):
-            fits = (np.abs(found[i] - expected) <= bound).all(axis=1)
-        if fits[i]:
-            source[i] = i
-        elif fits.any():
-            source[i] = int(np.flatnonzero(fits)[0])
-    here = np.arange(size)
-    return source if (source >= 0).all() and not np.array_equal(source, here) else None
-
-
-def _zeros(found: F64, wrong: npt.NDArray[np.bool_]) -> str:
-    if not found[wrong].any():
-        return "every wrong element is zero"
-    if np.isnan(found[wrong]).any():
-        return "some wrong elements are NaN"
-    return ""
-
-
-NEAR = 8.0  # times the bound: further off is no matter of rounding
-
-
-def _imprecise(found: F64, value: F64, bound: F64, wrong: npt.NDArray[np.bool_]) -> str:
-    """Whether every wrong element is only a little outside its bound, and on which side."""
-    usable = wrong & np.isfinite(bound) & (bound > 0) & np.isfinite(found)
-    if not usable.any() or not (usable == wrong).all():
-        return ""
-    with np.errstate(invalid="ignore"):
-        error = found - value
-        off = np.abs(error[wrong]) / bound[wrong]
-    if off.max() > NEAR:
-        return ""
-    low, toward = (error[wrong] < 0).mean(), (error[wrong] * value[wrong] < 0).mean()
-    side = "towards zero" if toward > 0.95 else "down" if low > 0.95 else "up" if low < 0.05 else ""
-    rounded = f": rounded {side}, not to nearest" if side else ": a rounding or a less precise operation"
-    return f"the errors are up to {off.max():.2g} times the bound{rounded}"

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from tileproof.conformance.diagnose.arrays import Region
 from tileproof.conformance.diagnose.faults import COLUMN_TILE, Product
-from tileproof.conformance.diagnose.steps import Region
 from tileproof.conformance.observe.tiles import Chain, StageTile
 from tileproof.spec.problems.base import TileCoord
 from tileproof.spec.problems.faults import F64

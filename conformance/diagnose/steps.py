@@ -15,15 +15,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from tileproof.conformance.diagnose.arrays import Region
 from tileproof.conformance.diagnose.faults import K_STEP
 from tileproof.conformance.observe.tiles import Chain, Reference
 from tileproof.spec import numerics
 from tileproof.spec.arithmetic import Form
 from tileproof.spec.arithmetic.exact import Exact
 from tileproof.spec.problems.faults import F64, WrongTile
-
-Region = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 SAMPLE = 4096  # elements that counts are solved for
 SPARE = 8  # more columns than a step has, for its space to say something

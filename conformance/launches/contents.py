@@ -209,6 +209,8 @@ def _of_file(
         ) from None
     if path.suffix != ".npy":
         return _of_bytes(raw[content.offset :][: math.prod(shape) * dtype.itemsize], shape, dtype, where)
+    if found.dtype == np.uint8 and found.nbytes == math.prod(shape) * dtype.itemsize:  # bytes of any type
+        return _of_bytes(found.tobytes(), shape, dtype, where)
     # numpy stores types that it does not know as bytes of their size.
     same = found.dtype == dtype or (found.dtype.kind == "V" and found.dtype.itemsize == dtype.itemsize)
     if not same or found.shape != shape:

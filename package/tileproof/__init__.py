@@ -2,6 +2,34 @@
 
 The subpackages are `spec`, `reference`, `kernels`, `emulator`, `conformance` and `tools`; in a checkout they
 are the folders of these names beside `package`. The command line is `tileproof`, or `python -m tileproof`.
+`run` and `judge` take a launch file (`tileproof.launches`), as `tileproof judge` does.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tileproof.conformance.judging.api import judge, run
+    from tileproof.conformance.judging.api import text as page
+    from tileproof.conformance.judging.reference import Expected
+
 __version__ = "0.1.0"
+__all__ = ["Expected", "__version__", "judge", "page", "run"]
+
+_FROM = {
+    "judge": ("api", "judge"),
+    "run": ("api", "run"),
+    "page": ("api", "text"),
+    "Expected": ("reference", "Expected"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports what launch files need when it is first asked for: most commands need none of it."""
+    if name not in _FROM:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    module, own = _FROM[name]
+    return getattr(import_module(f"tileproof.conformance.judging.{module}"), own)

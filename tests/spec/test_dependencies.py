@@ -32,6 +32,13 @@ ROOMS = {
     ),
     "diagnose": ("conformance.observe", "conformance.judge"),
     "verdict": ("__version__", "conformance.observe", "emulator"),
+    "judging": (
+        "conformance.launches",
+        "conformance.judge",
+        "conformance.diagnose",
+        "conformance.verdict",
+        "emulator",
+    ),
     "mutants": (
         "conformance.problems",
         "conformance.drivers",
@@ -80,7 +87,7 @@ ROOMS = {
         "kernels",
         "emulator",
     ),
-    "frontends": ("conformance.launches", "conformance.verdict", "kernels", "emulator"),
+    "frontends": ("kernels", "emulator"),
     "report": ("conformance.check", "emulator"),
     "logs": ("kernels",),
     "cli": ("__version__", "conformance", "reference", "kernels", "emulator", "tools"),

@@ -1,0 +1,90 @@
+"""Wrong arrays against what they should hold: order, zeros, rounding, and the regions that a cause explains.
+
+Nothing here knows a stage or a problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+from tileproof.conformance.judge.patterns import permutation_words
+
+F64 = npt.NDArray[np.float64]
+NEAR = 8.0  # times the bound: further off is no matter of rounding
+Region = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+
+
+def regions(wrong: npt.NDArray[np.bool_]) -> Iterator[Region]:
+    """Where a mistake must explain what was found: the whole tile, whole columns, whole rows, the rows and
+    columns of wrong elements.
+    """
+    rows, cols = np.flatnonzero(wrong.any(axis=1)), np.flatnonzero(wrong.any(axis=0))
+    every_row, every_col = np.arange(wrong.shape[0]), np.arange(wrong.shape[1])
+    yield every_row, every_col
+    if cols.size < every_col.size:
+        yield every_row, cols
+    if rows.size < every_row.size:
+        yield rows, every_col
+        if cols.size < every_col.size:
+            yield rows, cols
+
+
+def holds(found: F64, value: F64, bound: F64) -> bool:
+    """Whether `value` explains `found` everywhere; elements that may overflow say nothing."""
+    known = np.isfinite(bound)
+    with np.errstate(invalid="ignore"):
+        return bool(known.any() and (np.abs(found - value) <= bound)[known].all())
+
+
+def permuted(value: F64, bound: F64, found: F64, axes: tuple[str, str]) -> str:
+    """Whether rows or columns of the right tile are in another order."""
+    for unit, expected, limit, seen in (
+        (f"rows ({axes[0]}s)", value, bound, found),
+        ("columns" if axes[1] == "column" else f"columns ({axes[1]}s)", value.T, bound.T, found.T),
+    ):
+        source = match(expected, limit, seen)
+        if source is not None:
+            return f"the {unit} of the tile are permuted: {permutation_words(source)}"
+    return ""
+
+
+def match(expected: F64, bound: F64, found: F64) -> npt.NDArray[np.int64] | None:
+    """Which row of `expected` each row of `found` is, where that is another order; None where one is none."""
+    size = found.shape[0]
+    source = np.full(size, -1, dtype=np.int64)
+    for i in range(size):
+        with np.errstate(invalid="ignore"):
+            fits = (np.abs(found[i] - expected) <= bound).all(axis=1)
+        if fits[i]:
+            source[i] = i
+        elif fits.any():
+            source[i] = int(np.flatnonzero(fits)[0])
+    here = np.arange(size)
+    return source if (source >= 0).all() and not np.array_equal(source, here) else None
+
+
+def zeros(found: F64, wrong: npt.NDArray[np.bool_]) -> str:
+    """Whether what is wrong is zero, or NaN."""
+    if not found[wrong].any():
+        return "every wrong element is zero"
+    if np.isnan(found[wrong]).any():
+        return "some wrong elements are NaN"
+    return ""
+
+
+def imprecise(found: F64, value: F64, bound: F64, wrong: npt.NDArray[np.bool_]) -> str:
+    """Whether every wrong element is only a little outside its bound, and on which side."""
+    usable = wrong & np.isfinite(bound) & (bound > 0) & np.isfinite(found)
+    if not usable.any() or not (usable == wrong).all():
+        return ""
+    with np.errstate(invalid="ignore"):
+        error = found - value
+        off = np.abs(error[wrong]) / bound[wrong]
+    if off.max() > NEAR:
+        return ""
+    low, toward = (error[wrong] < 0).mean(), (error[wrong] * value[wrong] < 0).mean()
+    side = "towards zero" if toward > 0.95 else "down" if low > 0.95 else "up" if low < 0.05 else ""
+    rounded = f": rounded {side}, not to nearest" if side else ": a rounding or a less precise operation"
+    return f"the errors are up to {off.max():.2g} times the bound{rounded}"

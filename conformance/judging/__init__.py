@@ -1,0 +1,1 @@
+"""One launch file judged: values, races and schedules within a budget, as the verdict contract says."""

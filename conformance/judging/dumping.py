@@ -1,0 +1,45 @@
+"""Outputs and captured stages of a run as `.npy` files, with an index of what they are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tileproof.conformance.judging.runs import LaunchRun
+from tileproof.spec.machine.errors import TileproofError
+
+INDEX = "index.json"
+
+
+def write_arrays(run: LaunchRun, folder: Path) -> None:
+    """Writes NAME.npy of each output and capture, and `index.json`: dtype, shape, captures' moments.
+
+    Types that numpy does not know (bfloat16, float8) are written as unsigned integers of their size; the
+    index has their name. NAME.written.npy says which elements were written, where not all were.
+    """
+    index: dict[str, Any] = {}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, array in run.outputs.items():
+            index[name] = _array(folder, name, array, run.written[name])
+        for name, stage in run.captures.items():
+            index[name] = _array(folder, name, stage.value, stage.written)
+            index[name]["captures"] = [
+                {"launch": one.launch, "cta": list(one.cta), "phase": one.phase} for one in stage.moments
+            ]
+        (folder / INDEX).write_text(json.dumps(index, indent=1) + "\n")
+    except OSError as error:
+        raise TileproofError("arrays cannot be written", where=str(folder), found=str(error)) from None
+
+
+def _array(folder: Path, name: str, array: Any, written: Any) -> dict[str, Any]:
+    file = "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
+    own = array.dtype.isbuiltin == 1
+    np.save(folder / f"{file}.npy", array if own else array.view(f"u{array.dtype.itemsize}"))
+    told: dict[str, Any] = {"file": f"{file}.npy", "dtype": array.dtype.name, "shape": list(array.shape)}
+    if not written.all():
+        np.save(folder / f"{file}.written.npy", written)
+        told["written"] = f"{file}.written.npy"
+    return told

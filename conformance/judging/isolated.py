@@ -1,0 +1,144 @@
+"""Work in a child process: one that crashes, or is killed, is named, and what it had told is kept."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import Any, Generic, TypeVar
+
+from tileproof.spec.machine.errors import TileproofError
+
+T = TypeVar("T")
+LOOK_S = 0.2
+
+
+@dataclass(frozen=True)
+class ChildResult(Generic[T]):
+    """What a child gave: a value, an error of the work's own, or how its process ended without either.
+
+    `fault` is the last: "its process was ended by SIGSEGV", or "" where there is a value or an error.
+    """
+
+    value: T | None = None
+    error: TileproofError | None = None
+    fault: str = ""
+    seconds: float = 0.0
+
+
+@dataclass
+class _Child:
+    number: int
+    process: Any
+    pipe: Connection
+    began: float
+
+
+def in_children(
+    work: Sequence[Callable[[], T]], *, processes: int, deadline: float | None = None
+) -> Iterator[tuple[int, ChildResult[T]]]:
+    """(number, result) of each piece of work as it ends, at most `processes` at a time.
+
+    What runs at `deadline` (of `time.monotonic`) is ended and what has not begun is left out; neither is
+    reported. Closing the iterator ends what runs.
+    """
+    context = multiprocessing.get_context("fork")
+    running: list[_Child] = []
+    at = 0
+    try:
+        while running or at < len(work):
+            late = deadline is not None and time.monotonic() >= deadline
+            if late:
+                break
+            while at < len(work) and len(running) < processes:
+                running.append(_start(context, at, work[at]))
+                at += 1
+            left = LOOK_S if deadline is None else min(LOOK_S, max(deadline - time.monotonic(), 0.0))
+            ready = set(wait([one.pipe for one in running], left))
+            for one in [child for child in running if child.pipe in ready]:
+                running.remove(one)
+                yield one.number, _received(one)
+    finally:
+        for one in running:
+            _end(one)
+
+
+def in_child(work: Callable[[], T], seconds: float | None = None) -> ChildResult[T]:
+    """The result of one piece of work in a process of its own; ended after `seconds`."""
+    deadline = None if seconds is None else time.monotonic() + seconds
+    for _, result in in_children([work], processes=1, deadline=deadline):
+        return result
+    return ChildResult(fault=f"it did not end in {seconds:.0f} s")
+
+
+def _start(context: Any, number: int, work: Callable[[], Any]) -> _Child:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_child, args=(work, theirs))
+    process.start()
+    theirs.close()
+    return _Child(number, process, ours, time.monotonic())
+
+
+def _child(work: Callable[[], Any], pipe: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to every process of the terminal
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        sent = _pickled(("value", work()))
+    except TileproofError as error:
+        sent = _pickled(("error", error.as_dict()))
+    except BaseException as error:  # SystemExit of a stranger's code too
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        found = f"{type(error).__name__}: {error} ({last.filename}, line {last.lineno})"
+        sent = _pickled(("error", {"what": "internal error", "found": found}))
+    with contextlib.suppress(BrokenPipeError):
+        pipe.send_bytes(sent)
+    pipe.close()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # what the parent's libraries do at exit is the parent's affair
+
+
+def _pickled(value: Any) -> bytes:
+    return pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+
+
+def _received(one: _Child) -> ChildResult[Any]:
+    seconds = time.monotonic() - one.began
+    try:
+        kind, value = pickle.loads(one.pipe.recv_bytes())
+    except (EOFError, OSError):
+        one.process.join()
+        return ChildResult(fault=ended(one.process.exitcode), seconds=seconds)
+    finally:
+        one.pipe.close()
+    one.process.join()
+    if kind == "value":
+        return ChildResult(value=value, seconds=seconds)
+    return ChildResult(error=TileproofError(value.pop("what"), **value), seconds=seconds)
+
+
+def ended(code: int | None) -> str:
+    """How a process ended that gave no result."""
+    if code is not None and code < 0:
+        with contextlib.suppress(ValueError):
+            return f"its process was ended by {signal.Signals(-code).name}"
+    return f"its process ended with code {code} and gave no result"
+
+
+def _end(one: _Child) -> None:
+    one.process.terminate()
+    one.process.join(5)
+    if one.process.is_alive():
+        one.process.kill()
+        one.process.join()
+    one.pipe.close()

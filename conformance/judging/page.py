@@ -1,0 +1,96 @@
+"""A launch file's verdict as one page of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tileproof.conformance.verdict.contract import CheckOutcome, Defect, VerdictRecord
+
+MOST_FINDINGS = 8
+MOST_LINES = 12
+WORDS = {
+    "clean": "CLEAN",
+    "defect": "DEFECT",
+    "incomplete": "INCOMPLETE",
+    "error": "ERROR",
+}
+
+
+def lines(one: VerdictRecord) -> list[str]:
+    """The page, a line each."""
+    out = [f"{WORDS[one.verdict]} {one.program.kernel}: {one.program.entry}"]
+    for number, finding in enumerate(one.findings[:MOST_FINDINGS]):
+        out += ["", *(("   " if i else f"{number + 1}. ") + text for i, text in enumerate(_finding(finding)))]
+    if len(one.findings) > MOST_FINDINGS:
+        out.append(f"and {len(one.findings) - MOST_FINDINGS} more causes, in the JSON")
+    rest = [text for text in one.why if not any(text.endswith(f.message) for f in one.findings)]
+    if rest:
+        out += ["", "why not clean:" if not one.findings else "also:"]
+        out += [f"- {text}" for text in rest[:MOST_LINES]]
+        out += [f"- and {len(rest) - MOST_LINES} more, in the JSON"] if len(rest) > MOST_LINES else []
+    out += ["", *_checks(one.checks), *_ran(one)]
+    return out
+
+
+def _finding(one: Defect) -> Iterator[str]:
+    """A finding, most important first."""
+    yield f"{one.code}: {one.message}"
+    if one.where:
+        yield f"where:    {one.where}"
+    if one.expected is not None:
+        bound = f" +- {one.bound:.3g}" if one.bound else ""
+        yield f"expected: {one.expected!r}{bound}"
+        yield f"found:    {one.found!r}" if one.found is not None else "found:    nothing: it was not written"
+    if one.elements:
+        yield f"wrong:    {one.wrong} of {one.elements} elements" + (
+            f"; {one.pattern}" if one.pattern else ""
+        )
+    if one.cause:
+        yield f"cause:    {one.cause}"
+    code = ", ".join(filter(None, (one.source, f"PTX line {one.ptx_line}" if one.ptx_line else "")))
+    if code:
+        yield f"code:     {code}" + (f": {one.instruction}" if one.instruction else "")
+    if one.source_before:
+        yield f"before:   {one.source_before}"
+    if one.missing:
+        yield f"missing:  {one.missing}"
+    for text in one.evidence[:MOST_LINES]:
+        yield f"seen:     {text}"
+    if one.replay:
+        yield f"replay:   {one.replay}"
+
+
+def _checks(checks: tuple[CheckOutcome, ...]) -> Iterator[str]:
+    for one in checks:
+        why = one.fault.splitlines()[0] if one.fault else one.reason
+        outcome = "no result" if one.fault else one.outcome
+        told = f": {why}" if why and one.outcome != "failed" else ""
+        yield f"  {one.name:<12} {outcome}{told}"
+        for text in one.details.get("unset", ())[:MOST_LINES]:
+            yield f"  {'':<12}   {text}"
+        for score in one.details.get("outputs", ()):
+            stated = "" if score["stated"] else ", by the default bound"
+            yield (
+                f"  {'':<12}   {score['name']}: {score['elements'] - score['wrong']} of {score['elements']} "
+                f"elements within their bound, largest error {score['worst']:.3g} of it{stated}"
+            )
+        for text, count in list(one.details.get("remarks", {}).items())[:MOST_LINES]:
+            yield f"  {'':<12}   {text} (under {count} schedules)"
+        for error in one.details.get("errors", ()):
+            for key in ("what", "where", "expected", "found", "do"):
+                if error[key]:
+                    yield f"  {'':<12}   {key + ':':<10}{error[key]}"
+
+
+def _ran(one: VerdictRecord) -> Iterator[str]:
+    if one.schedules:
+        each = ", ".join(f"{s.policy} {s.launches}" for s in one.schedules)
+        yield f"  schedules: {sum(s.launches for s in one.schedules)} ({each}), seed {one.seed}"
+    if one.coverage:
+        c = one.coverage
+        ways = f"{c.branch_ways_covered} of {c.branch_ways} ways of branches"
+        yield f"  covered: {c.instructions_covered} of {c.instructions} instructions, {ways}"
+    for form in one.order_only[:MOST_LINES]:
+        yield f"  only as order: {form.form} ({form.instructions}), PTX ISA {form.isa_section}"
+    if one.program.ptx_sha256:
+        yield f"  PTX sha256 {one.program.ptx_sha256}"

@@ -1,0 +1,140 @@
+"""Coordinate inputs: the kernel and its reference again, with inputs that say where each element stands.
+
+One input at a time holds its places along one axis, the other floating ones hold 1: what an output then holds
+names the rows or columns that it came from.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+from tileproof.conformance.judge.patterns import permutation_words
+from tileproof.conformance.judging.reference import (
+    ExpectedOutput,
+    ReferenceFunction,
+    evaluate,
+    inputs_of,
+)
+from tileproof.conformance.judging.runs import RunOptions, run_once
+from tileproof.conformance.judging.values import WrongArray, compared, pattern
+from tileproof.conformance.launches.contents import Coordinates, Unwritten, dtype_of
+from tileproof.conformance.launches.model import LaunchBuffer, LaunchFile
+from tileproof.conformance.launches.modules import LoadedModule
+from tileproof.emulator import Schedule
+from tileproof.spec.machine.errors import TileproofError
+
+MOST_CODE = 4096
+MOST_AXES = 3
+
+
+@dataclass(frozen=True)
+class CodedInput:
+    """An input that holds its places along an axis."""
+
+    buffer: LaunchBuffer
+    axis: int
+
+    @property
+    def words(self) -> str:
+        """What it is, in words."""
+        return f"{self.buffer.name} holding its places along axis {self.axis}, the other inputs 1"
+
+
+def floating(launch: LaunchFile) -> list[LaunchBuffer]:
+    """The inputs whose elements are floating numbers."""
+    return [
+        one
+        for one in launch.buffers
+        if one.role in ("input", "inout")
+        and not isinstance(one.content, Unwritten)
+        and dtype_of(one.dtype).kind not in "iub"
+        and not one.items
+    ]
+
+
+def coded(launch: LaunchFile) -> list[CodedInput]:
+    """The probes of a launch file."""
+    return [
+        CodedInput(one, axis)
+        for one in floating(launch)
+        for axis in range(min(len(one.shape), MOST_AXES))
+        if one.shape[axis] > 1
+    ]
+
+
+def contents(launch: LaunchFile, probe: CodedInput) -> dict[str, npt.NDArray[Any]]:
+    """What the inputs hold for a probe."""
+    made = {}
+    for one in floating(launch):
+        dtype = dtype_of(one.dtype)
+        if one.name == probe.buffer.name:
+            # Whole numbers that the type holds exactly, and their sums nearly.
+            info: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+            modulus = min(2 ** (info.nmant + 1), MOST_CODE)
+            made[one.name] = Coordinates((probe.axis,), modulus, 1).array(one.shape, dtype)
+        else:
+            made[one.name] = np.ones(one.shape).astype(dtype)
+    return made
+
+
+def probed(
+    launch: LaunchFile,
+    modules: dict[str, LoadedModule],
+    reference: ReferenceFunction,
+    name: str,
+    seconds: float,
+    progress: Callable[[str], None] = lambda line: None,
+) -> list[str]:
+    """What the probes say of the output `name`, a line each, until the time is over."""
+    deadline = time.monotonic() + seconds
+    options = RunOptions(races=False, captures=False)
+    told = []
+    for probe in coded(launch):
+        left = deadline - time.monotonic()
+        if left <= 0:
+            break
+        progress(f"coordinates: {probe.words}")
+        instead = contents(launch, probe)
+        run = run_once(launch, modules, Schedule(), options, seconds=left, instead=instead)
+        if not run.finished:
+            continue
+        try:
+            expected = evaluate(reference, launch, inputs_of(launch, instead))
+        except TileproofError:  # the reference does not take such inputs
+            continue
+        _, wrong = compared(name, run.outputs[name], run.written[name], expected[name])
+        if wrong is None:
+            told.append(f"with {probe.words}: {name} is right")
+        else:
+            where = pattern(wrong.wrong, wrong.unit)
+            told.append(f"with {probe.words}: wrong in {where}{origin(wrong, expected[name])}")
+    return told
+
+
+def origin(one: WrongArray, expected: ExpectedOutput) -> str:
+    """Where the wrong elements' values belong: a column's, and a row's, own order."""
+    for axis, unit in ((0, one.unit), (1, "column")):
+        found, want, bound, wrong = (
+            x if axis == 0 else x.T for x in (one.found, one.expected, one.bound, one.wrong)
+        )
+        column = int(np.flatnonzero(wrong.any(axis=0))[0])
+        if np.ptp(want[:, column]) == 0:
+            continue
+        source = np.arange(want.shape[0])
+        for place in np.flatnonzero(wrong[:, column]):
+            with np.errstate(invalid="ignore"):
+                fits = np.abs(want[:, column] - found[place, column]) <= bound[:, column]
+            if not fits.any():
+                break
+            near = np.flatnonzero(fits)
+            source[place] = near[np.abs(near - place).argmin()]
+        else:
+            if not np.array_equal(source, np.arange(source.size)):
+                return f"; by their values those {unit}s hold others: {permutation_words(source)}"
+    return ""

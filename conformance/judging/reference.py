@@ -1,0 +1,263 @@
+"""The reference of a launch file: a Python function from its inputs, in float64, to what they should give."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+from tileproof.conformance.judging.stages import shape_of
+from tileproof.conformance.launches.arguments import ScalarArgument, items_of
+from tileproof.conformance.launches.contents import FileBytes, InlineBytes, Unwritten, dtype_of
+from tileproof.conformance.launches.model import LaunchBuffer, LaunchFile
+from tileproof.conformance.launches.placing import Arrays
+from tileproof.conformance.launches.reading import guarded, run_python
+from tileproof.spec.machine.errors import TileproofError
+
+F64 = npt.NDArray[np.float64]
+FUNCTION = "reference"
+# Of an output without a bound: units in its last place, and the part of the largest expected value, that an
+# element may be off. It lets the roundings of f32 sums pass, and no more is known of the kernel.
+DEFAULT_ULPS = 2.0
+DEFAULT_PART = 2.0**-14
+EXACT_KINDS = "iub"  # numpy kinds that are compared for equality
+_DTYPE_KEYS = ("name", "dtype", "shape", "role")
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a reference returns for an output: its value, and how far an element may be from it.
+
+    The bound is ``bound`` (a number, or one an element) + `atol` + `rtol` * |value|; without any of them it
+    is that of `DEFAULT_ULPS` and `DEFAULT_PART`.
+    """
+
+    value: Any
+    bound: Any = None
+    atol: float | None = None
+    rtol: float | None = None
+
+
+@dataclass(frozen=True)
+class ExpectedOutput:
+    """An output's value and bound as float64 arrays of its shape; `stated`: the bound is the reference's."""
+
+    value: F64
+    bound: F64
+    stated: bool
+
+
+@dataclass(frozen=True)
+class ReferenceFunction:
+    """A reference: the function, where it comes from, and what its file says of the buffers (`BUFFERS`)."""
+
+    call: Callable[..., Any]
+    where: str
+    buffers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def load(text: str) -> ReferenceFunction:
+    """The reference `PATH.py[:FUNCTION]`; TileproofError when it is not there."""
+    path_text, colon, name = text.rpartition(":")
+    if not colon or "/" in name or name.endswith(".py"):
+        path_text, name = text, FUNCTION
+    path = Path(path_text)
+    names = run_python(path, "the reference")
+    call = names.get(name)
+    if not callable(call):
+        functions = [key for key, one in names.items() if inspect.isfunction(one)]
+        raise TileproofError(
+            "the reference's file has no such function",
+            where=str(path),
+            expected=name,
+            found=", ".join(functions) or "no function",
+            do="give it as --expect FILE.py:FUNCTION",
+        )
+    return ReferenceFunction(call, str(path), names.get("BUFFERS", {}))
+
+
+def described(launch: LaunchFile, reference: ReferenceFunction) -> LaunchFile:
+    """The launch file with what the reference's `BUFFERS` says of buffers: name, dtype, shape, role.
+
+    A recorded program's allocations are bytes: this is where they get their types.
+    """
+    told = dict(reference.buffers)
+    buffers, renamed = [], {}
+    for one in launch.buffers:
+        given = dict(told.pop(one.name, {}))
+        if wrong := sorted(set(given) - set(_DTYPE_KEYS)):
+            raise _bad(reference, f"BUFFERS[{one.name!r}]", ", ".join(_DTYPE_KEYS), wrong[0])
+        if "shape" in given:
+            given["shape"] = tuple(given["shape"])
+        if "dtype" in given and not isinstance(one.content, Unwritten | FileBytes | InlineBytes):
+            # What a generator gave was numbers of the buffer's own type.
+            old = one.elements(launch.folder)
+            given["content"] = one.content if old is None else InlineBytes(old.tobytes())
+        made = replace(one, **given)
+        if made.bytes != one.bytes:
+            raise _bad(reference, f"BUFFERS[{one.name!r}]", f"{one.bytes} bytes", f"{made.bytes} bytes")
+        renamed[one.name] = made.name
+        buffers.append(made)
+    if told:
+        known = ", ".join(one.name for one in launch.buffers)
+        raise _bad(reference, "BUFFERS", f"names of buffers: {known}", ", ".join(told))
+    return _renamed(replace_buffers(launch, buffers), renamed) if reference.buffers else launch
+
+
+def replace_buffers(launch: LaunchFile, buffers: Sequence[LaunchBuffer]) -> LaunchFile:
+    """The launch file with other buffers; nothing is checked yet."""
+    made = object.__new__(LaunchFile)
+    for name, value in vars(launch).items():
+        object.__setattr__(made, name, value)
+    object.__setattr__(made, "buffers", tuple(buffers))
+    return made
+
+
+def _renamed(launch: LaunchFile, names: Mapping[str, str]) -> LaunchFile:
+    def of(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(of(one) for one in value)
+        if not is_dataclass(value) or isinstance(value, type):
+            return value
+        changed = {one.name: of(getattr(value, one.name)) for one in fields(value)}
+        for key in ("buffer", "source", "target"):
+            if isinstance(changed.get(key), str):
+                changed[key] = names.get(changed[key], changed[key])
+        return type(value)(**changed)
+
+    buffers = tuple(replace(one, items=of(one.items)) for one in launch.buffers)
+    return replace(launch, buffers=buffers, steps=of(launch.steps))
+
+
+# ---- the call
+
+
+def inputs_of(launch: LaunchFile, instead: Arrays | None = None) -> dict[str, Any]:
+    """What a reference is given, by name: buffers with a content, floating ones in float64, and scalars."""
+    given: dict[str, Any] = {}
+    for step in launch.launches:
+        for argument in step.arguments:
+            for item in items_of(argument):
+                if isinstance(item, ScalarArgument) and item.name:
+                    given[item.name] = item.value
+    for one in launch.buffers:
+        array = (instead or {}).get(one.name)
+        array = one.elements(launch.folder) if array is None else array
+        if array is not None:
+            given[one.name] = as_float64(array)
+    return given
+
+
+def as_float64(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Floating elements in float64; whole numbers as they are."""
+    if array.dtype.kind in EXACT_KINDS:
+        return array.copy()
+    return array.astype(np.float64)
+
+
+def evaluate(
+    reference: ReferenceFunction, launch: LaunchFile, given: Mapping[str, Any]
+) -> dict[str, ExpectedOutput]:
+    """What the reference says of outputs and captured stages; TileproofError when it raises, asks for what
+    there is not, or returns something else.
+    """
+    arguments = _arguments(reference, given)
+    with np.errstate(all="ignore"):
+        returned = guarded(lambda: reference.call(**arguments), Path(reference.where), "the reference")
+    judged = {one.name: (one.shape, dtype_of(one.dtype)) for one in launch.buffers if one.judged}
+    named = _named(reference, returned, list(judged))
+    stages = {one.name: (shape_of(one), dtype_of(one.region.dtype)) for one in launch.captures}
+    found = {}
+    for name, value in named.items():
+        if name in judged:
+            found[name] = _output(reference, name, value, *judged[name], stage=False)
+        elif name in stages:
+            found[name] = _output(reference, name, value, *stages[name], stage=True)
+        else:
+            known = ", ".join([*judged, *stages]) or "none"
+            raise _bad(reference, "what it returns", f"names of outputs or captures: {known}", repr(name))
+    return found
+
+
+def _arguments(reference: ReferenceFunction, given: Mapping[str, Any]) -> dict[str, Any]:
+    parameters = inspect.signature(reference.call).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return dict(given)
+    taken = {}
+    for name, parameter in parameters.items():
+        if name in given:
+            taken[name] = given[name]
+        elif parameter.default is parameter.empty:
+            raise _bad(reference, f"its parameter {name}", f"one of {', '.join(given) or 'nothing'}", name)
+    return taken
+
+
+def _named(reference: ReferenceFunction, returned: Any, judged: list[str]) -> dict[str, Any]:
+    if isinstance(returned, Mapping):
+        return {str(name): value for name, value in returned.items()}
+    values = list(returned) if isinstance(returned, tuple) else [returned]
+    if len(values) != len(judged):
+        expected = f"a dictionary, or one array for each of: {', '.join(judged) or 'no output'}"
+        raise _bad(reference, "what it returns", expected, f"{len(values)} value(s)")
+    return dict(zip(judged, values, strict=True))
+
+
+def _output(
+    reference: ReferenceFunction,
+    name: str,
+    returned: Any,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    *,
+    stage: bool,
+) -> ExpectedOutput:
+    given = returned if isinstance(returned, Expected) else Expected(returned)
+    try:
+        value = np.asarray(given.value).astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise _bad(reference, f"the value of {name}", "an array of numbers", str(error)) from None
+    fits = value.shape == shape or (stage and value.ndim == 3 and value.shape[1:] == shape)
+    if not fits:
+        expected = f"shape {list(shape)}" + (", or one more dimension: the captures" if stage else "")
+        raise _bad(reference, f"the value of {name}", expected, f"shape {list(value.shape)}")
+    stated = any(part is not None for part in (given.bound, given.atol, given.rtol))
+    if not stated:
+        return ExpectedOutput(value, default_bound(value, dtype), False)
+    try:
+        bound = np.broadcast_to(
+            np.asarray(0.0 if given.bound is None else given.bound, np.float64), value.shape
+        )
+    except (TypeError, ValueError) as error:
+        raise _bad(
+            reference, f"the bound of {name}", f"a number or shape {list(shape)}", str(error)
+        ) from None
+    with np.errstate(invalid="ignore"):
+        bound = bound + (given.atol or 0.0) + (given.rtol or 0.0) * np.abs(value)
+    if not (bound >= 0).all():
+        raise _bad(reference, f"the bound of {name}", "numbers from 0", f"{bound[~(bound >= 0)][0]}")
+    return ExpectedOutput(value, bound, True)
+
+
+def default_bound(value: F64, dtype: np.dtype[Any]) -> F64:
+    """The bound of an output whose reference states none: 0 for whole numbers."""
+    if dtype.kind in EXACT_KINDS:
+        return np.zeros(value.shape)
+    finite = np.abs(value[np.isfinite(value)])
+    largest = float(finite.max(initial=0.0))
+    info: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+    eps, smallest = float(info.eps), float(info.smallest_subnormal)
+    with np.errstate(invalid="ignore"):
+        size = np.where(np.isfinite(value), np.abs(value), largest)
+    return DEFAULT_ULPS * np.maximum(eps / 2 * size, smallest) + DEFAULT_PART * largest
+
+
+def _bad(reference: ReferenceFunction, what: str, expected: str, found: str) -> TileproofError:
+    return TileproofError(
+        f"the reference does not fit the launch: {what}",
+        where=reference.where, expected=expected, found=found,
+    )  # fmt: skip

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from tileproof.conformance.frontends.host_memory import LaunchMemory, Pointer
+from tileproof.conformance.frontends.host_memory import ElementsOf, LaunchMemory, Pointer
 from tileproof.emulator import LaunchResult, Memory, Module, Schedule, Stream, TensorMap
 from tileproof.emulator.arguments import Argument
 from tileproof.emulator.errors import LaunchError
@@ -33,6 +33,7 @@ class KeptBuffer:
     name: str
     address: int
     bytes: int
+    elements: ElementsOf
     before: np.ndarray | None = field(repr=False)
 
 
@@ -65,8 +66,8 @@ class HostLaunch:
         """The same with its buffers, and with their bytes if those are no more than `most` in all."""
         kept = sum(b.bytes for b in memory.buffers if not b.tracked) <= most
         buffers = tuple(
-            KeptBuffer(b.name, b.address, b.bytes, b.numpy().copy() if kept and not b.tracked else None)
-            for b in memory.buffers
+            KeptBuffer(b.name, b.address, b.bytes, of, b.numpy().copy() if kept and not b.tracked else None)
+            for b, of in zip(memory.buffers, memory.elements, strict=True)
         )
         return replace(self, buffers=buffers, kept=kept)
 

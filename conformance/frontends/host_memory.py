@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from tileproof.emulator import Buffer, Memory
 from tileproof.emulator.errors import LaunchError
@@ -41,11 +42,21 @@ class Pointer:
     offset: int
 
 
+@dataclass(frozen=True)
+class ElementsOf:
+    """How the elements of a storage are called: their type's name as numpy has it, and a shape."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+
 class LaunchMemory:
-    """The buffers of one launch, in the order in which its arguments name them."""
+    """The buffers of one launch, in the order in which its arguments name them; `elements` say what the first
+    tensor that names a storage makes of it.
+    """
 
     def __init__(self, addresses: Addresses, where: str) -> None:
-        self.memory, self.buffers = Memory(), list[Buffer]()
+        self.memory, self.buffers, self.elements = Memory(), list[Buffer](), list[ElementsOf]()
         self._addresses, self._where = addresses, where
         self._held: dict[tuple[int, int], int] = {}
 
@@ -75,6 +86,7 @@ class LaunchMemory:
         if (start, size) not in self._held:
             self._held[start, size] = len(self.buffers)
             self.buffers.append(self.memory.buffer(_bytes_of(storage), name, self._addresses.of(start, size)))
+            self.elements.append(_elements(tensor, size))
         return Pointer(self._held[start, size], tensor.data_ptr() - start)
 
     def scratch(self, size: int, name: str) -> Pointer | None:
@@ -82,11 +94,22 @@ class LaunchMemory:
         if not size:
             return None
         self.buffers.append(self.memory.empty(size, np.uint8, name, self._addresses.fresh(size)))
+        self.elements.append(ElementsOf("uint8", (size,)))
         return Pointer(len(self.buffers) - 1, 0)
 
     def address(self, pointer: Pointer | None) -> int:
         """The device address; 0 of no memory."""
         return self.buffers[pointer.buffer].address + pointer.offset if pointer else 0
+
+
+def _elements(tensor: Any, size: int) -> ElementsOf:
+    """Of a tensor that is its whole storage in order its own shape, else a row of elements, or of bytes."""
+    name = str(tensor.dtype).removeprefix("torch.")
+    known = name == "bool" or hasattr(ml_dtypes, name) or hasattr(np, name)
+    if not known or size % tensor.element_size():
+        return ElementsOf("uint8", (size,))
+    whole = tensor.is_contiguous() and tensor.numel() * tensor.element_size() == size and tensor.dim()
+    return ElementsOf(name, tuple(tensor.shape) if whole else (size // tensor.element_size(),))
 
 
 def _bytes_of(storage: Any) -> np.ndarray:

@@ -8,10 +8,15 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+from tileproof.conformance.frontends import verdicts
 from tileproof.conformance.frontends.host_launch import HostLaunch
 from tileproof.conformance.frontends.host_memory import Addresses, LaunchMemory
+from tileproof.conformance.frontends.launch_file import as_file, saved
+from tileproof.conformance.launches.model import LaunchFile
+from tileproof.conformance.verdict.contract import VerdictRecord
 from tileproof.emulator import Finding, LaunchResult, Memory, Schedule, Stream
 from tileproof.emulator.causes import accepted, by_cause
 from tileproof.emulator.errors import LaunchError
@@ -45,6 +50,10 @@ class EmulatedLaunch:
     @property
     def findings(self) -> tuple[Finding, ...]:
         return self.result.findings
+
+    def file(self) -> LaunchFile:
+        """The launch as a launch file, its tensors as before it; LaunchError if they were not kept."""
+        return as_file(self.launch)
 
     def __str__(self) -> str:
         """The launch in one line."""
@@ -143,6 +152,21 @@ class EmulatedRun:
                 lines += [f"  {line}" for line in text.splitlines()]
                 lines += [f"  {line}" for line in _cited(text, one.launch.sources)]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+    def verdict(self) -> VerdictRecord:
+        """The verdict on what ran, in the gate's contract (`jsonform.text` of `conformance/verdict` makes its
+        JSON): "defect" or "incomplete", since one schedule was run, and no values were compared.
+        """
+        return verdicts.verdict(self.launches, self.schedule, bool(self.how["races"]), self.notes)
+
+    def save(self, folder: str | Path) -> tuple[Path, ...]:
+        """Writes each launch as a launch file, with its tensors as they were before it, to a folder of its
+        own below `folder`; the paths. LaunchError when its tensors were not kept, or it cannot be written.
+        """
+        return tuple(
+            saved(one.launch, Path(folder) / f"{number}-{one.kernel}")
+            for number, one in enumerate(self.launches, 1)
+        )
 
     def raise_errors(self) -> None:
         """KernelDefects when a launch found an error."""

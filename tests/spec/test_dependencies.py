@@ -87,7 +87,7 @@ ROOMS = {
         "kernels",
         "emulator",
     ),
-    "frontends": ("kernels", "emulator"),
+    "frontends": ("conformance.launches", "conformance.verdict", "kernels", "emulator"),
     "report": ("conformance.check", "emulator"),
     "logs": ("kernels",),
     "cli": ("__version__", "conformance", "reference", "kernels", "emulator", "tools"),

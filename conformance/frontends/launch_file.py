@@ -1,0 +1,119 @@
+"""A launch of a block as a launch file (`conformance/launches`): in memory, or as a folder."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tileproof.conformance.frontends.host_launch import HostArgument, HostLaunch, KeptBuffer, MapArgument
+from tileproof.conformance.frontends.host_memory import Pointer
+from tileproof.conformance.launches import jsonform
+from tileproof.conformance.launches.arguments import (
+    LaunchArgument,
+    PointerArgument,
+    ScalarArgument,
+    TensorMapArgument,
+)
+from tileproof.conformance.launches.contents import BufferContent, FileBytes, InlineBytes, Unwritten
+from tileproof.conformance.launches.model import (
+    KernelLaunch,
+    LaunchBuffer,
+    LaunchFile,
+    LaunchModule,
+    ModuleCode,
+    PtxFile,
+    PtxText,
+)
+from tileproof.emulator.errors import LaunchError
+
+
+def as_file(launch: HostLaunch, folder: Path | None = None) -> LaunchFile:
+    """The launch with its tensors as they were before it; each is input and outcome.
+
+    In `folder`, if one is given, PTX and tensors lie as files, which `saved` writes, else all is in it.
+    A cooperative launch, and one that may start early, is a plain one there. LaunchError when the run did not
+    keep what the tensors held.
+    """
+    if not launch.kept:
+        raise LaunchError(
+            "what the launch's tensors held before it was not kept",
+            where=launch.kernel,
+            do="emulate(keep=BYTES) with more bytes",
+        )
+    names = _names(launch)
+    code: ModuleCode = PtxText(launch.ptx) if folder is None else PtxFile("kernel.ptx")
+    sizes = [size for _, size, _ in launch.module.entries[launch.entry]]
+    return LaunchFile(
+        launch.kernel,
+        (LaunchModule("kernel", code),),
+        tuple(_buffer(*pair, folder is not None) for pair in zip(launch.buffers, names, strict=True)),
+        (
+            KernelLaunch(
+                launch.entry, launch.grid, launch.block,
+                tuple(_argument(one, size, names) for one, size in zip(launch.arguments, sizes, strict=True)),
+                cluster=launch.cluster or (), shared_bytes=launch.shared_bytes,
+            ),
+        ),
+        folder=folder or Path(),
+    )  # fmt: skip
+
+
+def saved(launch: HostLaunch, folder: Path) -> Path:
+    """Writes the launch to a folder: launch.json, whose path is returned, kernel.ptx, a file a tensor.
+
+    LaunchError when it cannot be written.
+    """
+    file = as_file(launch, folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "kernel.ptx").write_text(launch.ptx)
+        for name, source in launch.sources.items():
+            (folder / name).write_text(source)
+        for one, buffer in zip(launch.buffers, file.buffers, strict=True):
+            if one.before is not None and isinstance(buffer.content, FileBytes):
+                (folder / buffer.content.path).write_bytes(one.before.tobytes())
+        jsonform.write(file, folder / "launch.json")
+    except OSError as error:
+        raise LaunchError("a launch cannot be saved", where=str(folder), found=str(error)) from None
+    return folder / "launch.json"
+
+
+def _names(launch: HostLaunch) -> list[str]:
+    """A name for each buffer, no two alike."""
+    seen: Counter[str] = Counter()
+    out = []
+    for one in launch.buffers:
+        seen[one.name] += 1
+        out.append(one.name if seen[one.name] == 1 else f"{one.name} ({seen[one.name]})")
+    return out
+
+
+def _buffer(one: KeptBuffer, name: str, beside: bool) -> LaunchBuffer:
+    content: BufferContent = Unwritten()
+    if one.before is not None:
+        plain = "".join(c if c.isalnum() else "-" for c in name)
+        content = FileBytes(f"{plain}.bin") if beside else InlineBytes(one.before.tobytes())
+    role: Any = "scratch" if one.before is None else "inout"
+    return LaunchBuffer(name, one.elements.dtype, one.elements.shape, role, content, address=one.address)
+
+
+def _argument(one: HostArgument, size: int, names: list[str]) -> LaunchArgument:
+    """An argument of a parameter of `size` bytes."""
+    if isinstance(one, Pointer):
+        return PointerArgument(names[one.buffer], one.offset)
+    if isinstance(one, MapArgument):
+        if one.at is None:
+            raise LaunchError("a tensor map of no memory cannot be in a launch file")
+        made = one.map
+        return TensorMapArgument(
+            names[one.at.buffer], made.shape, made.strides, made.box, made.dtype, made.element_strides,
+            made.swizzle, made.oob_fill, one.at.offset, made.lower, made.upper,
+        )  # fmt: skip
+    if isinstance(one, np.generic):
+        return ScalarArgument(one.dtype.name, one.item())
+    if isinstance(one, float):
+        return ScalarArgument(f"f{8 * size}", one)
+    whole = int(one or 0)
+    return ScalarArgument(f"{'s' if whole < 0 else 'u'}{8 * size}", whole)

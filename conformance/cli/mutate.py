@@ -50,6 +50,10 @@ SURVIVED = 1
     "--into", type=click.Path(path_type=Path, file_okay=False), metavar="EVIDENCE",
     help="Add the score to the gate's evidence in this folder.",
 )  # fmt: skip
+@click.option(
+    "--resume", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="Keep the judgements in this file while they come, and go on from those that it has.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
 def mutate(
     kernel: str,
@@ -63,6 +67,7 @@ def mutate(
     seconds: float,
     ledger: Path | None,
     into: Path | None,
+    resume: Path | None,
     as_json: bool,
 ) -> int:
     """Draw mutants of KERNEL's production build and judge each alone; exit 1 when one survives.
@@ -75,10 +80,13 @@ def mutate(
     from tileproof.conformance.mutate.assembled import assemble
     from tileproof.conformance.mutate.code import PtxCode
     from tileproof.conformance.mutate.draw import Pool, draw, wanted
+    from tileproof.conformance.mutate.journal import Journal
     from tileproof.conformance.mutate.judged import judge_all, with_argument
     from tileproof.conformance.mutate.runs import original
+    from tileproof.conformance.mutate.score import as_json as evidence_part
     from tileproof.conformance.mutate.score import by_check, by_operator, row, score
     from tileproof.conformance.mutate.score import into as with_score
+    from tileproof.conformance.verdict.program import tool_identity
     from tileproof.kernels.registry import compiled as find_kernel
 
     found = find_kernel(kernel)
@@ -96,26 +104,38 @@ def mutate(
         )
         if only:
             drawn = [one for one in drawn if one.number in only]
+        tool = tool_identity()
+        of = {
+            "kernel": found.name, "variant": dict(given.sizes), "seed": seed, "profile": profile,
+            "operators": names, "ptx": hashlib.sha256(base.built.ptx.encode()).hexdigest(),
+        }  # fmt: skip
+        journal = None
+        if resume is not None:
+            state = {"tool_commit": tool.commit, "tool_changed": tool.changed}
+            journal = Journal(resume, {**of, **state}, drawn)
+            for note in journal.notes:
+                click.echo(note, err=True)
+        known_already = journal.done if journal else {}
+        left = [one for one in drawn if one.number not in known_already]
         assembled = assemble(base.built.ptx, found.arch)
+        fresh = judge_all(base, left, assembled.digest, jobs or os.cpu_count() or 1, seconds)
         judged = []
-        for one in judge_all(base, drawn, assembled.digest, jobs or os.cpu_count() or 1, seconds):
+        for one in journal.judged(drawn, fresh) if journal else fresh:
             argument = argued(known, one.drawn, one.same) if one.verdict == "survived" else ""
             one = with_argument(one, argument) if argument else one
             judged.append(one)
             progress.start(f"{found.title(given)}: {one.drawn.operator} {one.verdict}")
             progress.show(len(judged), False)
+    of["count"] = count
     numbers = score(judged)
     took = round(time.monotonic() - began, 1)
-    of = {
-        "kernel": found.name, "variant": dict(given.sizes), "seed": seed, "profile": profile,
-        "count": count, "operators": names, "ptx": hashlib.sha256(base.built.ptx.encode()).hexdigest(),
-    }  # fmt: skip
     if ledger is not None:
         today = datetime.date.today().isoformat()
         with ledger.open("a") as file:
             file.write(row(numbers, date=today, **of) + "\n")
     if before is not None and into is not None:
-        write_all(with_score(before, found.name, dict(given.sizes), {**of, **numbers}), into)
+        part = evidence_part(judged, **of)
+        write_all(with_score(before, found.name, dict(given.sizes), part), into)
     if as_json:
         whole = {
             "verdict": "survived" if numbers["survived"] else "killed",

@@ -11,8 +11,8 @@ from tileproof.conformance.verdict.contract import VerdictRecord, worst
 Key = tuple[str, tuple[tuple[str, int], ...]]
 STAGES = "stage conformance"
 MUTATION = "mutation"  # the section that `tileproof mutate --into` writes
-SHARES = ("share", "synchronising")  # killed of all, and of removed synchronising instructions
-SCORES = (*SHARES, "mutants", "killed", "survived", "refused", "equivalent", "with a cause")
+SHARES = ("score", "synchronising")  # killed of all, and of removed synchronising instructions
+SCORES = (*SHARES, "drawn", "killed", "survived", "refused", "equivalent", "with a cause")
 CLOCKS = "timing budget"
 
 

@@ -67,6 +67,17 @@ def by_check(judged: Sequence[Judgement]) -> list[dict[str, Any]]:
     ]
 
 
+def as_json(judged: Sequence[Judgement], **of: Any) -> dict[str, Any]:
+    """The score as JSON, which is the gate's section `mutation` of a variant: what was drawn from (`of`:
+    kernel, variant, seed, profile, operators, count, ptx), the numbers of `score`, the rows of `by_operator`
+    and `by_check`, and the survivors as rows of `Judgement.as_dict`. Whoever merges scores into an evidence
+    takes it from here, or by `tileproof mutate --into`.
+    """
+    survivors = [one.as_dict() for one in judged if one.verdict == "survived"]
+    tables = {"by operator": by_operator(judged), "by check": by_check(judged), "survivors": survivors}
+    return {**of, **score(judged), **tables}
+
+
 def row(numbers: Mapping[str, Any], **of: Any) -> str:
     """One line of a ledger of draws: what was drawn from (`of`), and its score."""
     return json.dumps({**of, **numbers}, separators=(",", ":"))

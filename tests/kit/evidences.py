@@ -102,7 +102,7 @@ def record(kernel: str = "a-kernel", *, wrong: bool = False, **other: Any) -> Ve
         seed=0,
         schedules=(SchedulesRun("early", 3), SchedulesRun("random", 4, 3)),
         order_only=(OrderOnly("membar.cta", "9.7.13.4", 1),),
-        sections={"mutation": {"share": 0.98, "mutants": 100, "killed": 98, "survived": 2}},
+        sections={"mutation": {"score": 0.98, "drawn": 100, "killed": 98, "survived": 2}},
         **parts,
     )
 
@@ -118,4 +118,4 @@ def release(*records: VerdictRecord, **other: Any) -> ReleaseEvidence:
 
 def scored(one: VerdictRecord, score: float) -> VerdictRecord:
     """With another mutation score."""
-    return replace(one, sections={"mutation": {**one.sections["mutation"], "share": score}})
+    return replace(one, sections={"mutation": {**one.sections["mutation"], "score": score}})

@@ -138,8 +138,8 @@ def worst_of(ratio: float) -> VerdictRecord:
     [
         (record(wrong=True), "verdict", True),
         (record(coverage=None), "verdict", True),
-        (scored(record(), 0.9), "mutants: share", True),
-        (scored(record(), 0.99), "mutants: share", False),
+        (scored(record(), 0.9), "mutants: score", True),
+        (scored(record(), 0.99), "mutants: score", False),
         (worst_of(0.5), "worst error / bound of P", False),
         (worst_of(1.5), "worst error / bound of P", True),
         (replace(record(), program=replace(record().program, ptx_sha256="f" * 64)), "PTX", False),

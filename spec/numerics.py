@@ -24,6 +24,7 @@ U_F32 = 2.0**-24
 U_F32_RZ = 2.0**-23
 U_BF16 = 2.0**-8
 EX2_RELATIVE = 2.0**-22
+LG2_ERROR = 2.0**-22
 F32_TINY = 2.0**-149
 F32_MIN_NORMAL = 2.0**-126
 F32_MAX = float(np.finfo(np.float32).max)
@@ -33,6 +34,7 @@ F16_TINY = 2.0**-24
 F16_MAX = 65504.0
 BF16_MAX = (2 - 2.0**-7) * 2.0**127
 LOG2_E = math.log2(math.e)
+LN_2 = math.log(2.0)
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,12 @@ CONSTANTS = (
         "2^-22",
         "ex2.approx.ftz.f32, 2 ulp over the full range (2^-22.75 was seen on an H200)",
         "PTX ISA 9.7.3.21",
+    ),
+    Constant(
+        "LG2_ERROR",
+        "2^-22",
+        "lg2.approx.ftz.f32: absolute between 1/2 and 2, relative elsewhere",
+        "PTX ISA 9.7.3.20",
     ),
     Constant(
         "F32_TINY", "2^-149", "an f32 product or sum that underflows, subnormals kept", "IEEE 754 binary32"

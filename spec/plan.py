@@ -171,6 +171,8 @@ class KernelPlan:
     # CTAs' parts of the shared axes, where they are the plan's affair: (axis, elements, CTAs along it).
     shape: tuple[tuple[str, int, int], ...] = ()
     cluster_shape: tuple[int, int, int] | None = None  # None: all CTAs of a cluster along x
+    refuses: tuple[tuple[str, str], ...] = ()  # features that the kernel does not take, and why
+    unseen: tuple[str, ...] = ()  # stages that the kernel computes and nothing shows, on any driver
 
     def size(self, name: str) -> int:
         """The size called `name`; KeyError names the known ones."""

@@ -18,7 +18,7 @@ def not_judged(plan: KernelPlan, driver: drivers.Driver, probe: bool) -> tuple[s
     shown = {at.stage for at in plan.observations if isinstance(at, OutputObservation)}
     shown |= inside if "capture" in can else set()
     shown |= {at.stage for at in plan.probes} if probe else set()
-    hidden = [name for name in plan.stages if name not in shown]
+    hidden = [name for name in (*plan.stages, *plan.unseen) if name not in shown]
     if hidden:
         words += (f"tiles of {', '.join(hidden)}, which no build shows here",)
-    return words
+    return words + tuple(f"problems with {feature}: {why}" for feature, why in plan.refuses)

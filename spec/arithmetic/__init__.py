@@ -8,6 +8,7 @@ it, per element, and `text` the formula. None of them knows a stage.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Annotated, Any, Generic, Protocol, TypeVar
 
 Term = TypeVar("Term")
@@ -41,6 +42,21 @@ class Kept(Generic[Term]):
     value: Term
     copy: Term | None = None
     use: str = ""
+
+
+@dataclass(frozen=True)
+class Online:
+    """A softmax found in blocks of columns: each new largest element rescales what was summed before.
+
+    `block`: columns of a block, at least; `exp_relative`: by how much a power is off beyond ex2.approx.
+    """
+
+    block: int = 32
+    exp_relative: float = 0.0
+
+    def blocks(self, columns: int) -> int:
+        """Blocks of so many columns."""
+        return max(-(-columns // self.block), 1)
 
 
 class Arithmetic(Protocol):
@@ -82,6 +98,15 @@ class Arithmetic(Protocol):
     def round_to(self, form: Form, a: Any) -> Any:
         """``a`` rounded to nearest even in `form`."""
 
+    def logsumexp2(self, mask: Any, a: Any, online: Online) -> Any:
+        """``log2(sum of 2^a)`` of each row over the columns where `mask` holds, +inf for none."""
+
+    def normalised(self, a: Any, online: Online) -> Any:
+        """``a``, powers that were found in blocks of columns and divided by their sum at the end."""
+
+    def matmul_in_steps(self, a: Any, b: Any, steps: Any, form: Form, *factors: Any) -> Any:
+        """``a b``, times the factors, in an accumulator that is rounded to `form` after each step."""
+
     def keep(self, value: Any, **copy: Any) -> Any:
         """What the stage leaves: `value`, and a rounded copy of it under the name of its use."""
 
@@ -90,7 +115,24 @@ class Arithmetic(Protocol):
 
 
 class Keeping:
-    """`keep`, the same in every interpretation."""
+    """What is the same in every interpretation with numbers."""
+
+    def matmul_in_steps(self, a: Any, b: Any, steps: Any, form: Form, *factors: Any) -> Any:
+        """``a b``, times the factors, in an accumulator of form `form` that is rounded after each step.
+
+        `steps` numbers the step of each element of the summed axis.
+        """
+        m: Any = self
+        total = None
+        number = getattr(steps, "value", steps)
+        ends = [i for i in range(1, len(number)) if number[i] != number[i - 1]]
+        for first, last in pairwise([0, *ends, len(number)]):
+            step = slice(first, last)
+            part = m.matmul(m.part(a, (slice(None), step)), m.part(b, (step, slice(None))))
+            part = m.mul(*factors, part) if factors else part
+            total = part if total is None else m.add(total, part)
+            total = total if form == F32 else m.round_to(form, total)
+        return total
 
     def keep(self, value: Any, **copy: Any) -> Any:
         if not copy:
@@ -111,6 +153,9 @@ class WithOperands:
     def round_to(self, form: Form, a: Any) -> Any:
         form = self._form if form == OPERAND else form
         return a if form == F32 else self._m.round_to(form, a)
+
+    def matmul_in_steps(self, a: Any, b: Any, steps: Any, form: Form, *factors: Any) -> Any:
+        return self._m.matmul_in_steps(a, b, steps, self._form if form == OPERAND else form, *factors)
 
     def keep(self, value: Any, **copy: Any) -> Any:
         return Kept(value) if self._form == F32 else self._m.keep(value, **copy)

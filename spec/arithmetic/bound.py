@@ -6,6 +6,7 @@ order. Names: a, b have the errors e_a, e_b; u = U_F32, w = U_F64, most_a = |a| 
 
     a - b        e_a + e_b + (u + w) most
     a b c        prod(most) - |a b c| + gamma(roundings, u + w) prod(most) + what may underflow on the way
+    log2 sum     off by the relative error of the sum of 2^(a - largest), and LG2_ERROR
     2^a          2^a (2^(e_a + F32_MIN_NORMAL) - 1 and EX2_RELATIVE) + F32_MIN_NORMAL
     a b (tensor) e_a |b| + |a| e_b + e_a e_b + (gamma(n, U_F32_RZ) + gamma(n, w)) sum(most_a most_b)
                  + n 2^-149
@@ -29,7 +30,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
-from tileproof.spec.arithmetic import BF16, F16, Form, Keeping
+from tileproof.spec.arithmetic import BF16, F16, Form, Keeping, Online
 from tileproof.spec.arithmetic.rounded import round_in
 from tileproof.spec.arithmetic.sums import RowSums
 from tileproof.spec.machine.errors import TileproofError
@@ -42,6 +43,7 @@ from tileproof.spec.numerics import (
     F32_MAX,
     F32_MIN_NORMAL,
     F32_TINY,
+    LG2_ERROR,
     U_BF16,
     U_F16,
     U_F32,
@@ -382,6 +384,38 @@ class Bound(Keeping):
     def select(self, mask: Mask, a: Bounded) -> Bounded:
         free = None if a.free is None else a.free & mask
         return Bounded(np.where(mask, a.value, 0.0), np.where(mask, a.error, 0.0), free)
+
+    def logsumexp2(self, mask: Mask, a: Bounded, online: Online) -> Bounded:
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+            shown = np.where(mask, a.value, -np.inf)
+            top = shown.max(axis=1, initial=-np.inf)
+            some = np.isfinite(top)
+            kept = np.where(some, top, 0.0)[:, None]
+            below = np.where(mask, a.value - kept, -np.inf)
+            off = np.where(mask, a.errors + (U_F32 + U_F64) * (np.abs(below) + a.errors), 0.0)
+            weight = np.exp2(below)
+            spread = np.expm1((off + F32_MIN_NORMAL) * math.log(2.0))
+            one = EX2_RELATIVE + online.exp_relative + 2 * U_F32
+            # Rescaled at each block by a power of a difference of largest elements, which add up to `below`.
+            power = (online.blocks(mask.shape[1]) + 1) * one + U_F32 * np.abs(below)
+            each = np.where(mask, weight * (spread * (1 + power) + power) + F32_MIN_NORMAL, 0.0)
+            total = weight.sum(axis=1)
+            count = max(mask.shape[1], 1)
+            error = each.sum(axis=1) + gamma(count, U_F32) * (total + each.sum(axis=1))
+            log = np.log2(np.where(some, total, 1.0))
+            relative = np.where(error < total / 2, error / total, np.inf)
+            far = -np.log2(1 - np.minimum(relative, 0.5)) + LG2_ERROR * np.maximum(1.0, np.abs(log))
+            value = kept[:, 0] + log
+            found = far + (U_F32 + U_F64) * (np.abs(value) + np.abs(kept[:, 0]) + far)
+            found = np.where(some & np.isfinite(relative), found, np.inf)
+            return Bounded(np.where(some, value, np.inf), found, None if some.all() else ~some)
+
+    def normalised(self, a: Bounded, online: Online) -> Bounded:
+        columns = max(a.shape[1], 2)
+        each = EX2_RELATIVE + online.exp_relative + 2 * U_F32
+        relative = (online.blocks(columns) + 1) * each + LG2_ERROR * math.log2(columns) + 4 * U_F32
+        with np.errstate(invalid="ignore", over="ignore"):
+            return Bounded(a.value, a.errors + relative * a.most, a.free)
 
     def constant(self, name: str, value: float) -> Bounded:
         return Bounded(np.asarray(value), U_F32 * abs(value))

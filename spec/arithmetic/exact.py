@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.spec.arithmetic import Form, Keeping
+from tileproof.spec.arithmetic import Form, Keeping, Online
 
 F64 = npt.NDArray[np.float64]
 
@@ -64,6 +64,18 @@ class Exact(Keeping):
 
     def select(self, mask: npt.NDArray[np.bool_], a: F64) -> F64:
         return np.where(mask, a, 0.0)
+
+    def logsumexp2(self, mask: npt.NDArray[np.bool_], a: F64, online: Online) -> F64:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            shown = np.where(mask, a, -np.inf)
+            top = shown.max(axis=1, initial=-np.inf)
+            some = np.isfinite(top)
+            kept = np.where(some, top, 0.0)
+            total = np.exp2(shown - kept[:, None]).sum(axis=1)
+            return np.where(some, kept + np.log2(np.where(some, total, 1.0)), np.inf)
+
+    def normalised(self, a: F64, online: Online) -> F64:
+        return a
 
     def constant(self, name: str, value: float) -> F64:
         return np.asarray(value, np.float64)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tileproof.spec.arithmetic import Form, Keeping
+from tileproof.spec.arithmetic import F32, Form, Keeping, Online
 from tileproof.spec.machine.errors import TileproofError
 
 SUM, PRODUCT, ATOM = 0, 1, 2
@@ -113,6 +113,23 @@ class Text(Keeping):
             a.axes,
             SUM,
         )
+
+    def logsumexp2(self, mask: Formula, a: Formula, online: Online) -> Formula:
+        self.operations.append("logsumexp")
+        self.roundings.append("the largest subtracted, 2^x by ex2.approx.ftz.f32, f32 sum, lg2, sum to f32")
+        latex = rf"\log_2 \sum_{{{mask.latex}}} 2^{{{a.latex}}}"
+        return Formula(f"log2(sum where {mask.plain} of exp2({a.plain}))", latex, a.axes[:1])
+
+    def normalised(self, a: Formula, online: Online) -> Formula:
+        self.roundings.append("rescaled at each block of columns, divided by the sum at the end")
+        return a
+
+    def matmul_in_steps(self, a: Formula, b: Formula, steps: Any, form: Form, *factors: Formula) -> Formula:
+        product = self.matmul(a, b)
+        product = self.mul(*factors, product) if factors else product
+        if form != F32:
+            self.roundings.append(f"the accumulator to {form.name} after each step")
+        return product
 
     def constant(self, name: str, value: float) -> Formula:
         self.roundings.append(f"{name} to f32")

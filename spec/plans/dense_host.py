@@ -34,3 +34,21 @@ def blocked(name: str, problem: str) -> KernelPlan:
         observations=(*tiles, *whole),
         shape=(("n", BLOCK[1], 1),),
     )
+
+
+def outputs_only(name: str, problem: str, refuses: tuple[tuple[str, str], ...]) -> KernelPlan:
+    """The plan of an operator that shows its gradients, and O and LSE of its forward."""
+    shown = {"LSE": "[b, h, m]", "O": "[b, h, m, d_v]", **{x: OUTPUTS[x] for x in ("dQ", "dK", "dV")}}
+    return KernelPlan(
+        name=name,
+        problem=problem,
+        block=64,
+        cluster=1,
+        threads=32,
+        roles=(HOST,),
+        smem_bytes=0,
+        stages=("LSE", "O", "dQ", "dK", "dV"),
+        unseen=("delta", "P", "W", "WZ", "S", "D", "dD", "dP", "dS"),
+        observations=tuple(OutputObservation(stage, stage, axes) for stage, axes in shown.items()),
+        refuses=refuses,
+    )

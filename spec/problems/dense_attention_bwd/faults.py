@@ -118,8 +118,10 @@ def _sums(names: tuple[str, str], axis: str) -> Make:
         name = names[0]
         operand: F64 = tile.operands[name].value
         along = launched.stage(tile.stage).axes[name].index(axis)
-        size = launched.tiling.block if axis == "m" else launched.tiling.tile("n")
         total, heads = operand.shape[along], launched.inputs.problem.heads if axis == "m" else 1
+        size = launched.tiling.block
+        if axis == "n":
+            size = launched.tiling.tile("n") if launched.tiling.shape else max(total, 1)
         place = np.arange(total) % (total // heads) // size + np.arange(total) // (total // heads) * 1000
         kind = "key" if axis == "n" else "query"
         found: dict[str, Operands] = {}

@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.cases import EdgeCase
+from tileproof.spec.problems.dense_attention_bwd import features
 from tileproof.spec.problems.dense_attention_bwd.case import VALUES, DenseCase
 
 HEADS = (8, 16, 24, 32, 40, 64, 72, 80, 96, 128, 160, 192, 256)  # head dimensions
@@ -24,7 +25,8 @@ class DenseCases:
     form: str
 
     def drawn(self, plan: KernelPlan) -> st.SearchStrategy[DenseCase]:
-        return cases(self.form)
+        refused = frozenset(name for name, _ in plan.refuses)
+        return cases(self.form).map(lambda case: features.without(case, refused))
 
     def edges(self, plan: KernelPlan) -> dict[str, EdgeCase]:
         plain = DenseCase(self.form, m=65, n=63, d_qk=32, d_v=32, seed=1)
@@ -40,9 +42,16 @@ class DenseCases:
             "value head of its own": replace(plain, d_v=72),
             "bias": replace(plain, bias=True),
             "dropout": replace(plain, dropout=0.5, stream=(2**40 + 3, 5)),
+            "many keys": replace(plain, m=200, n=530, d_qk=16, d_v=16, right=300),
+            "many queries": replace(plain, m=780, n=40, d_qk=16, d_v=16),
             "packed": replace(plain, packed=((17, 33), (1, 1), (64, 40)), right=0),
         }
-        return {name: EdgeCase(case) for name, case in found.items()}
+        refused = frozenset(name for name, _ in plan.refuses)
+        return {
+            name: EdgeCase(case)
+            for name, case in found.items()
+            if not refused & features.of(case.problem, case.bias)
+        }
 
     def smaller(self, case: DenseCase) -> Iterator[DenseCase]:
         default = DenseCase(case.form)
@@ -51,11 +60,17 @@ class DenseCases:
         for name in ("b", "h_kv", "heads", "bias", "dropout", "stream", "left", "right", "scale"):
             if getattr(case, name) != getattr(default, name):
                 yield replace(case, **{name: getattr(default, name)})
-        for name in ("m", "n", "d_qk", "d_v"):
+        for name in ("m", "n") if case.packed is None else ():
             value = getattr(case, name)
-            for less in sorted({1 if name in "mn" else 8, value // 2, value - 1} - {0, value}):
-                if less < value and case.packed is None and (name in "mn" or less >= 8):
-                    yield replace(case, **{name: less})
+            yield from (
+                replace(case, **{name: less}) for less in sorted({1, value // 2, value - 1} - {0, value})
+            )
+        alike = case.d_qk == case.d_v  # and stay so: some kernels have one head dimension
+        for names in (("d_qk", "d_v"),) if alike else (("d_qk",), ("d_v",)):
+            value = getattr(case, names[0])
+            for less in sorted({8, value // 2 // 8 * 8, value - 8}):
+                if 8 <= less < value:
+                    yield replace(case, **dict.fromkeys(names, less))
         if case.values != "integers":
             yield replace(case, values="integers")
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 from tileproof.spec.arithmetic import BF16, F16, F32, Form
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.numerics import LOG2_E
+from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling
 from tileproof.spec.problems.cases import Generator
-from tileproof.spec.problems.dense_attention_bwd import masks, stages
+from tileproof.spec.problems.dense_attention_bwd import features, masks, stages
 from tileproof.spec.problems.dense_attention_bwd.inputs import Array, Inputs, Sequence
+from tileproof.spec.problems.dense_attention_bwd.stages import RoundingPlan
 from tileproof.spec.problems.faults import Faults
 from tileproof.spec.stage import Stage
 
@@ -27,18 +30,22 @@ class DenseAttentionBwd(ProblemType):
     outermost. `Tiling.block` queries make a query block; the tiling's shape says how many keys a key block
     (all of them without).
 
+    `kernel` and `rounding`: the kernel whose rounding points these are, where they are its own.
     `by_key_block`: a group is one key block of such a head, and its k-blocks are its query blocks.
     `changed`: stages in the place of the problem's own, for tests that plant an error in one.
     """
 
     operand: Form = BF16
     by_key_block: bool = False
+    kernel: str = ""
+    rounding: RoundingPlan = stages.PLAIN
     changed: Mapping[str, Stage] | None = None
     walked: str = "m"
 
     @property
     def name(self) -> str:
         walk = "_by_key_block" if self.by_key_block else ""
+        walk += f"_{self.kernel}" if self.kernel else ""
         return NAME + walk + ("" if self.operand == BF16 else f"_{self.operand.name}")
 
     @property
@@ -63,7 +70,7 @@ class DenseAttentionBwd(ProblemType):
 
     @property
     def stages(self) -> Mapping[str, Stage]:
-        own = _KEY_BLOCK[self.operand] if self.by_key_block else _WHOLE[self.operand]
+        own = _graph(self.operand, self.by_key_block, self.rounding)
         return own if self.changed is None else {**own, **self.changed}
 
     @property
@@ -76,6 +83,15 @@ class DenseAttentionBwd(ProblemType):
     def walks(self, stage: str) -> bool:
         tile = self.stages[stage].tile
         return stage != "dB" and "m" in tile and ("n" in tile or self.by_key_block)  # dB is an output
+
+    def require(self, inputs: Inputs, plan: KernelPlan) -> None:
+        refused = dict(plan.refuses)
+        for feature in features.of(inputs.problem, inputs.bias is not None):
+            if feature in refused:
+                raise TileproofError(
+                    f"{plan.name} takes no problem with {feature}", where="problem", found=refused[feature],
+                    do="leave it out, or check another kernel",
+                )  # fmt: skip
 
     # ---- groups
 
@@ -177,6 +193,14 @@ class DenseAttentionBwd(ProblemType):
             return np.ascontiguousarray(inputs.bias[one.batch, heads, one.queries, keys]).reshape(shape)
         if name == "kept":
             return np.ascontiguousarray(inputs.kept[one.batch, heads, one.queries, keys]).reshape(shape)
+        if name in ("row_block", "key_block"):
+            rows, cols = (one.m, one.n)
+            if self.rounding.blocks is not None:
+                rows, cols = (max(size, 1) for size in self.rounding.blocks(one.m, one.n))
+            if name == "key_block":
+                return np.arange(one.n) // max(cols, 1)
+            own = np.arange(one.m) // max(rows, 1)
+            return np.concatenate([own + head * one.m for head in range(p.heads)])
         if name == "rescale":
             return p.dropout.rescale
         if name == "sm_scale":
@@ -232,9 +256,12 @@ def given(inputs: Inputs) -> Mapping[str, Array]:
         return {"delta": delta, "lse": (inputs.lse.astype(np.float64) * LOG2_E).astype(np.float32)}
 
 
-_WHOLE = {form: stages.whole(form) for form in (BF16, F16, F32)}
-_KEY_BLOCK = {form: stages.by_key_block(form) for form in (BF16, F16)}
+@cache
+def _graph(operand: Form, by_key_block: bool, rounding: RoundingPlan) -> Mapping[str, Stage]:
+    return stages.by_key_block(operand) if by_key_block else stages.whole(operand, rounding)
+
+
 PROBLEMS = (
-    *(DenseAttentionBwd(form) for form in _WHOLE),
-    *(DenseAttentionBwd(form, by_key_block=True) for form in _KEY_BLOCK),
+    *(DenseAttentionBwd(form) for form in (BF16, F16, F32)),
+    *(DenseAttentionBwd(form, by_key_block=True) for form in (BF16, F16)),
 )

@@ -2,7 +2,8 @@
 
 Axes: m, the queries of all query heads that share a KV head, one head after another; n, the keys; d_qk, d_v.
 Ground data: q, k, v, o, dO; bias ``[m, n]``; lse ``[m]`` natural; mask and kept ``[m, n]`` (what dropout
-keeps), rescale = 1 / (1 - p), sm_scale. What other attention backwards have too is in
+keeps), rescale = 1 / (1 - p), sm_scale; row_block ``[m]`` and key_block ``[n]`` number the blocks of a kernel
+that rounds after each. What other attention backwards have too is in
 `spec.problems.attention`.
 
 Two graphs: WHOLE of a kernel that applies sm_scale to dS, with bias and dropout; KEY_BLOCK of one that walks
@@ -12,10 +13,12 @@ and adds dQ to rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from tileproof.spec.arithmetic import OPERAND, Arithmetic, AsBool, AsF32, AsOperand, Form
+from tileproof.spec.arithmetic import F32, OPERAND, Arithmetic, AsBool, AsF32, AsOperand, Form, Online
+from tileproof.spec.numerics import LN_2
 from tileproof.spec.problems import attention
 from tileproof.spec.stage import Graph, Stage
 
@@ -29,6 +32,8 @@ GROUND = {
     "lse": ("m",),
     "mask": ("m", "n"),
     "kept": ("m", "n"),
+    "row_block": ("m",),
+    "key_block": ("n",),
     "rescale": (),
     "sm_scale": (),
 }
@@ -42,10 +47,38 @@ SYMBOLS = {
 }
 
 
-def _softmax(m: Arithmetic, P: AsF32, bias: AsF32, lse: AsF32, mask: AsBool, sm_scale: AsF32) -> Any:
+ONLINE = Online()
+
+
+@dataclass(frozen=True)
+class RoundingPlan:
+    """Where a kernel of the graph WHOLE rounds, beside what every one of them does.
+
+    `late`: sm_scale is applied to dQ and dK, not to dS. `narrow_softmax`: dS is made from the rounded S, and
+    D from that and 1 / (1 - p) in the operands' form. `blocks`: the accumulators of dQ, dK and dV are outputs
+    in the operands' form, rounded after each key or query block; it makes their sizes of m and n. `forward`:
+    the kernel's own forward is judged too, LSE and O, whose softmax is found as `online` says.
+    """
+
+    late: bool = False
+    narrow_softmax: bool = False
+    blocks: Callable[[int, int], tuple[int, int]] | None = None
+    forward: bool = False
+    online: Online = ONLINE
+
+
+PLAIN = RoundingPlan()
+
+
+def _logit(m: Arithmetic, P: Any, bias: Any, sm_scale: Any) -> Any:
+    """The exponent of 2 before lse is subtracted."""
     e = attention.log2_e(m)
-    logit = m.add(m.mul(sm_scale, e, P), m.mul(e, bias))
-    return attention.softmax(m, m.sub(logit, m.column(m.mul(e, lse))), mask)
+    return m.add(m.mul(sm_scale, e, P), m.mul(e, bias))
+
+
+def _softmax(m: Arithmetic, P: AsF32, bias: AsF32, lse: AsF32, mask: AsBool, sm_scale: AsF32) -> Any:
+    exponent = m.sub(_logit(m, P, bias, sm_scale), m.column(m.mul(attention.log2_e(m), lse)))
+    return attention.softmax(m, exponent, mask)
 
 
 def _dropped(m: Arithmetic, S: AsF32, kept: AsBool, rescale: AsF32) -> Any:
@@ -72,22 +105,88 @@ def _dV_of_dropped(m: Arithmetic, D: AsOperand, dO: AsOperand) -> Any:
     return m.keep(total, output=m.round_to(OPERAND, total))
 
 
-def whole(operand: Form) -> Mapping[str, Stage]:
+def _narrow_dropped(m: Arithmetic, S: AsOperand, kept: AsBool, rescale: AsF32) -> Any:
+    value = m.select(kept, m.mul(S, m.round_to(OPERAND, rescale)))
+    return m.keep(value, operand=m.round_to(OPERAND, value))
+
+
+def _narrow_dS(m: Arithmetic, S: AsOperand, dP: AsF32, delta: AsF32, sm_scale: AsF32) -> Any:
+    value = m.mul(S, m.sub(dP, m.column(delta)), sm_scale)
+    return m.keep(value, operand=m.round_to(OPERAND, value))
+
+
+def _narrow_dB(m: Arithmetic, S: AsOperand, dP: AsF32, delta: AsF32) -> Any:
+    value = m.mul(S, m.sub(dP, m.column(delta)))
+    return m.keep(value, output=m.round_to(OPERAND, value))
+
+
+def _gradients(plan: RoundingPlan) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
+    """dQ, dK and dV of a kernel that applies sm_scale to them, or keeps narrow accumulators."""
+    form = OPERAND if plan.blocks else F32
+
+    def product(m: Arithmetic, a: Any, b: Any, block: Any, *factors: Any) -> Any:
+        total = m.matmul_in_steps(a, b, block, form, *factors)
+        return m.keep(total, output=m.round_to(OPERAND, total))
+
+    def dQ(m: Arithmetic, dS: AsOperand, k: AsOperand, key_block: AsF32, sm_scale: AsF32) -> Any:
+        return product(m, dS, k, key_block, sm_scale)
+
+    def dK(m: Arithmetic, dS: AsOperand, q: AsOperand, row_block: AsF32, sm_scale: AsF32) -> Any:
+        return product(m, m.transpose(dS), q, row_block, sm_scale)
+
+    def dV(m: Arithmetic, D: AsOperand, dO: AsOperand, row_block: AsF32) -> Any:
+        return product(m, m.transpose(D), dO, row_block)
+
+    return dQ, dK, dV
+
+
+def _forward(graph: Graph, plan: RoundingPlan) -> None:
+    """LSE and O of the kernel's own forward, with the weights W between them."""
+
+    def LSE(m: Arithmetic, P: AsF32, bias: AsF32, mask: AsBool, sm_scale: AsF32) -> Any:
+        return m.mul(m.constant("ln(2)", LN_2), m.logsumexp2(mask, _logit(m, P, bias, sm_scale), plan.online))
+
+    def W(m: Arithmetic, P: AsF32, bias: AsF32, LSE: AsF32, mask: AsBool, sm_scale: AsF32) -> Any:
+        exponent = m.sub(_logit(m, P, bias, sm_scale), m.column(m.mul(attention.log2_e(m), LSE)))
+        value = m.normalised(m.select(mask, m.exp2(exponent)), plan.online)
+        return m.keep(value, operand=m.round_to(OPERAND, value))
+
+    def WZ(m: Arithmetic, W: AsF32, kept: AsBool, rescale: AsF32) -> Any:
+        value = m.select(kept, m.mul(W, rescale))
+        return m.keep(value, operand=m.round_to(OPERAND, value))
+
+    def O(m: Arithmetic, WZ: AsOperand, v: AsOperand) -> Any:  # noqa: E743
+        total = m.matmul(WZ, v)
+        return m.keep(total, output=m.round_to(OPERAND, total))
+
+    graph.stage("m", symbol=r"\mathrm{LSE}", memory="LSE [b, h, m]")(LSE)
+    graph.stage("m", "n", symbol="W", memory="per block")(W)
+    graph.stage("m", "n", symbol="WZ", memory="per block")(WZ)
+    graph.stage("m", "d_v", symbol="O", memory="O [b, h, m, d_v]")(O)
+
+
+def whole(operand: Form, plan: RoundingPlan = PLAIN) -> Mapping[str, Stage]:
     """The graph of a whole KV head, with bias and dropout."""
     graph = Graph(GROUND, SYMBOLS, walked=("m", "n"), operand=operand)
     add = graph.stage
     tile = ("m", "n")
+    narrow, late = plan.narrow_softmax, plan.late
+    dQ, dK, dV = _gradients(plan) if late or plan.blocks else (attention.dQ, _dK, _dV_of_dropped)
+    scaled = _narrow_dS if narrow else attention.dS
     add("m", symbol=r"\delta", memory="delta [b, h, m]")(attention.delta)
     add(*tile, symbol="P", memory="per block")(attention.P)
+    if plan.forward:
+        _forward(graph, plan)
     add(*tile, symbol="S", memory="per block", name="S")(_softmax)
-    add(*tile, symbol="D", memory="per block", name="D")(_dropped)
+    add(*tile, symbol="D", memory="per block", name="D")(_narrow_dropped if narrow else _dropped)
     add(*tile, symbol=r"\mathrm{d}D", memory="per block", name="dD")(attention.dP)
     add(*tile, symbol=r"\mathrm{d}P", memory="per block", name="dP")(_through_dropout)
-    add(*tile, symbol=r"\mathrm{d}S", memory="per block")(attention.dS)
-    add(*tile, symbol=r"\mathrm{d}B", memory="dB [b, h, m, n]", name="dB")(_bias_gradient)
-    add("m", "d_qk", symbol=r"\mathrm{d}Q", memory="dQ [b, h, m, d_qk]")(attention.dQ)
-    add("n", "d_qk", symbol=r"\mathrm{d}K", memory="dK [b, h_kv, n, d_qk]", name="dK")(_dK)
-    add("n", "d_v", symbol=r"\mathrm{d}V", memory="dV [b, h_kv, n, d_v]", name="dV")(_dV_of_dropped)
+    add(*tile, symbol=r"\mathrm{d}S", memory="per block", name="dS")(_unscaled if late else scaled)
+    gradient = _narrow_dB if narrow else _bias_gradient
+    add(*tile, symbol=r"\mathrm{d}B", memory="dB [b, h, m, n]", name="dB")(gradient)
+    add("m", "d_qk", symbol=r"\mathrm{d}Q", memory="dQ [b, h, m, d_qk]", name="dQ")(dQ)
+    add("n", "d_qk", symbol=r"\mathrm{d}K", memory="dK [b, h_kv, n, d_qk]", name="dK")(dK)
+    add("n", "d_v", symbol=r"\mathrm{d}V", memory="dV [b, h_kv, n, d_v]", name="dV")(dV)
     return graph.stages()
 
 

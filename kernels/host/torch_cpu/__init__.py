@@ -1,0 +1,1 @@
+"""PyTorch's own flash attention on the CPU, forward and backward."""

@@ -19,6 +19,19 @@ HOST = "host"  # the architecture of such a kernel's target
 Outputs = Mapping[str, npt.NDArray[Any]]
 
 
+def need_torch() -> None:
+    """TileproofError that names the extra where torch is not installed; blocks are small, so one thread."""
+    try:
+        import torch
+    except ImportError as error:
+        raise TileproofError(
+            "this kernel is a function of torch, which is not installed", where="torch", found=str(error),
+            do="pip install 'tileproof[oracle]' (in a checkout: make setup)",
+        ) from None  # fmt: skip
+    if torch.get_num_threads() > 1:
+        torch.set_num_threads(1)
+
+
 @dataclass(frozen=True)
 class HostFunction:
     """The image of a kernel without PTX. Planted edits are those of Python modules (`Place`)."""

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from tileproof.kernels.called import HOST, Call, HostFunction, Outputs, call
+from tileproof.kernels.called import HOST, Call, HostFunction, Outputs, call, need_torch
 from tileproof.kernels.compile import Built
 from tileproof.kernels.host.blocked import mutants
 from tileproof.kernels.launch import Buffer
@@ -43,11 +43,9 @@ def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Cal
 
 
 def _run(inputs: Inputs, plan: KernelPlan, outputs: Outputs) -> None:
-    import torch
+    need_torch()
     from tileproof.kernels.host.blocked import kernel
 
-    if torch.get_num_threads() > 1:
-        torch.set_num_threads(1)  # blocks are small: threads would only wait for each other
     kernel.backward(inputs, plan.block, dense_host.BLOCK[1], outputs)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache, partial
 from typing import Any
 
-from tileproof.kernels.called import HOST, Call, HostFunction, Outputs, call
+from tileproof.kernels.called import HOST, Call, HostFunction, Outputs, call, need_torch
 from tileproof.kernels.compile import Built
 from tileproof.kernels.host.blocked.host import arrays, buffers
 from tileproof.kernels.target import Target
@@ -42,6 +42,7 @@ def rounding(form: Form) -> RoundingPlan:
 @cache
 def refusals() -> tuple[tuple[str, str], ...]:
     """Each feature that the operator does not take, and why: found by a call on a small problem."""
+    need_torch()
     from tileproof.kernels.host.torch_cpu.discover import refusal
 
     found = {name: NOT_TAKEN.get(name) or refusal(sample(name)) for name in FEATURES}
@@ -72,11 +73,9 @@ def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Cal
 
 
 def _run(inputs: Inputs, outputs: Outputs) -> None:
-    import torch
+    need_torch()
     from tileproof.kernels.host.torch_cpu import kernel
 
-    if torch.get_num_threads() > 1:
-        torch.set_num_threads(1)
     kernel.run(inputs, outputs)
 
 

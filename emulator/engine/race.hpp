@@ -162,6 +162,7 @@ class Races : public Listener {
     const uint8_t* memory;  // of the granule
     uint16_t units;
     std::array<uint8_t, 16> before;
+    bool one_store = false;  // of lanes of one instruction: the same bytes are no remark
   };
   struct Group {  // lanes of a warp that know the same
     uint32_t lanes = 0;
@@ -335,6 +336,7 @@ class Races : public Listener {
   void compare(const Slot& first, int8_t lane, bool first_writes, uint32_t second, bool second_writes,
                const View& v, Place place, int rank, uint64_t address);
   // Of a pair of generic writes the finding waits for the value; true then.
+  void same_store(const Slot& both, Place place, int rank, uint64_t address);
   bool ask(const char* code, const Slot& first, uint32_t second, Place place, int rank, uint64_t address,
            const std::string& missing);
   void answer();

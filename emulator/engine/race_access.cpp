@@ -271,6 +271,8 @@ void Races::visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lan
   look(cell.read, false);
   cell.read.units &= others;
   if (cell.write.record == id) {
+    if (const uint16_t both = cell.write.units & units; both && lane < 32) [[unlikely]]
+      same_store(Slot{id, both, lane}, place, rank, address);
     cell.write.add(units, lane, kSeveralLanes);
     return;
   }
@@ -286,6 +288,15 @@ void Races::visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lan
     list.push_back(old);
     cell.more(true);
   }
+}
+
+// Two lanes of one store at the same bytes: a data race (PTX ISA 8.7.1), unless both leave the same.
+void Races::same_store(const Slot& both, Place place, int rank, uint64_t address) {
+  const Access& a = accesses_[both.record];
+  if (a.path != Path::Generic || a.strong || place == Place::Tmem) return;
+  if (ask("race-unordered", both, both.record, place, rank, address,
+          "one lane that stores there: which of several lanes of one store is last is not defined"))
+    questions_.back().one_store = true;
 }
 
 // Whether `fresh` stands for `old` as well: what is ordered after the one is ordered after the other.

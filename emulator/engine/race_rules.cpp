@@ -225,7 +225,7 @@ bool Races::ask(const char* code, const Slot& first, uint32_t second, Place plac
     memory = b->data + static_cast<std::ptrdiff_t>(granule - b->address);
   }
   if (!memory) return false;
-  Question q{code, first.record, second, place, rank, address, missing, memory, first.units, {}};
+  Question q{code, first.record, second, place, rank, address, missing, memory, first.units, {}, false};
   for (uint32_t m = q.units; m; m &= m - 1) q.before[__builtin_ctz(m)] = memory[__builtin_ctz(m)];
   questions_.push_back(std::move(q));
   return true;
@@ -238,6 +238,7 @@ void Races::answer() {
     bool same = true;
     for (uint32_t m = q.units; m; m &= m - 1)
       same &= q.memory[__builtin_ctz(m)] == q.before[__builtin_ctz(m)];
+    if (same && q.one_store) continue;
     at = std::max(q.address, at + static_cast<uint64_t>(__builtin_ctz(q.units)));
     report(same ? Severity::Note : Severity::Error, same ? "race-same-value" : q.code, q.first, true,
            q.second, true, q.place, q.rank, at, q.missing);

@@ -441,6 +441,19 @@ def test_lanes_with_words_of_their_own_in_one_granule() -> None:
     assert at(f"bar.warp.sync -1;\n{pair}\n{words}\n{other}\nbar.warp.sync -1;\n{own}") == set()
 
 
+def test_lanes_of_one_store_at_the_same_bytes() -> None:
+    def at(code: str) -> set[str]:
+        return severe(run(f"mov.u32 %r1, 1024;\n{code}", shared_bytes=256, races=True))
+
+    halved = "shr.u32 %r2, %t, 1; mad.lo.u32 %r1, %r2, 4, 1024;"
+    assert at(f"{halved} st.shared.u32 [%r1], %t;") == {"race-unordered"}
+    assert at(f"{halved} st.shared.u32 [%r1], %r2;") == set()  # both leave the same
+    assert at("st.shared.u32 [%r1], %t;") == {"race-unordered"}
+    assert at("setp.eq.u32 %p1, %t, 7; @%p1 st.shared.u32 [%r1], %t;") == set()
+    assert at("st.relaxed.cta.shared.u32 [%r1], %t;") == set()  # the last one of some order stays
+    assert at("st.shared.u32 [%r1], 0; bar.warp.sync -1; red.shared.add.u32 [%r1], %t;") == set()
+
+
 def test_unrolled_copies_of_a_finding_are_told_once() -> None:
     body = "\n".join(f".loc 1 7 0\nst.shared.u32 [{1024 + 4 * i}], %t;" for i in range(4))
     result = run(body, threads=64, shared_bytes=64, races=True, module='.file 1 "kernel.cu"')

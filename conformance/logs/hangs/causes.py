@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from tileproof.conformance.logs.hangs import rules_phase, rules_producer
+from tileproof.conformance.logs.hangs import (
+    rules_bytes,
+    rules_left_out,
+    rules_parity,
+    rules_phase,
+    rules_producer,
+    rules_stage,
+)
 from tileproof.conformance.logs.hangs.cause import HangCause, barrier_text, copy
 from tileproof.conformance.logs.hangs.graph import WaitGraph
 from tileproof.conformance.logs.hangs.histories import Wait
@@ -173,16 +180,16 @@ def blamed(hang: LoggedHang) -> Actor | None:
 
 
 _RULES: tuple[Callable[[WaitGraph, Wait], HangCause | None], ...] = (
-    rules_producer.wrong_stage,
-    rules_producer.skipped,
-    rules_phase.wrong_parity,
+    rules_stage.wrong_stage,
+    rules_left_out.skipped,
+    rules_parity.wrong_parity,
     rules_producer.cycle,
     rules_producer.k_count,
     rules_phase.one_cta,
     rules_producer.never_arrived,
     rules_phase.wrong_copy,
-    rules_phase.bytes_missing,
-    rules_phase.lapped,
+    rules_bytes.bytes_missing,
+    rules_parity.lapped,
     rules_producer.stopped,
     rules_phase.too_few,
     rules_phase.lost,

@@ -7,6 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 import click
+from tileproof.conformance.cli.exit_codes import COULD_NOT_CHECK, DEFECT, PASS
 from tileproof.conformance.cli.variants import one_chosen, variant_options
 from tileproof.spec.machine.errors import TileproofError
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from tileproof.spec.plan import KernelPlan
     from tileproof.tools.crosscheck.opinion import Opinion
 
-PASS, DEFECT, COULD_NOT_CHECK = 0, 1, 2
 VERDICTS = {PASS: "pass", DEFECT: "defect", COULD_NOT_CHECK: "could not check"}
 
 

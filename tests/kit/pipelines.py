@@ -140,7 +140,9 @@ class Machine:
 
     def _say(self, who: Who, op: Op, kind: str) -> None:
         parity = op.parity if op.kind == "wait" else None
-        self.said.append(Said(who, kind, op.barrier, op.stage, op.k, parity, tx=op.expect > 0))
+        self.said.append(
+            Said(who, kind, op.barrier, op.stage, op.k, parity, tx=op.expect > 0, bytes=op.expect)
+        )
 
 
 BLOCKS = 5

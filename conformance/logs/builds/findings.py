@@ -7,7 +7,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tileproof.conformance.logs.builds import rules_copy, rules_mma
+from tileproof.conformance.logs.builds import (
+    rules_copy,
+    rules_mma,
+    rules_ranks,
+    rules_tma,
+    rules_tmem,
+)
 from tileproof.conformance.logs.builds.cause import BuildCause, ErrorCase
 from tileproof.conformance.logs.builds.cute import int_tuple, layout_of, text_of
 from tileproof.conformance.logs.builds.diagnostics import Parsed
@@ -270,7 +276,7 @@ def _finding(diagnostic: Diagnostic, path: tuple[SourcePlace, ...], sources: Use
         chains=[chain] if (chain := _chain(diagnostic, path)) else [],
         errors=1,
         trails={_trail(diagnostic)},
-        arguments=rules_copy.arguments(case),
+        arguments=rules_ranks.arguments(case),
     )
 
 
@@ -292,11 +298,11 @@ _RULES = (
     by_message,
     traits,
     rules_mma.swizzle_span,
-    rules_copy.cluster,
-    rules_copy.tma,
-    rules_copy.tensor_memory,
+    rules_tma.cluster,
+    rules_tma.tma,
+    rules_tmem.tensor_memory,
     rules_copy.copy,
-    rules_copy.ranks,
+    rules_ranks.ranks,
     rules_mma.mma,
 )
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.kit.pipelines import Said
-from tests.kit.wordings import stacked
 
 Roles = tuple[str, ...]
 
@@ -94,6 +93,21 @@ def _coloured(one: Said, roles: Roles) -> list[str]:
     text = f"\x1b[32m(T+0.013ms) warp {4 * _group(one.who[0], roles)} cta {one.who[1]} > {verb[one.kind]}"
     text += f", i={one.k}" if one.k is not None else ""
     return [text + (f", phase {one.phase}" if one.phase is not None else "") + "\x1b[0m"]
+
+
+def _stacked(one: Said, roles: Roles) -> list[str]:
+    """Several lines per event."""
+    if one.kind == "note":
+        return [f"[CTA {one.who[1]}][{one.who[0]}] {one.note}"]
+    lines = [f"[CTA {one.who[1]}][{one.who[0]}]" + (f" k_block={one.k}" if one.k is not None else "")]
+    verb = {
+        "wait": "waiting",
+        "done": "wait complete",
+        "arrive": "arrived, tx posted" if one.tx else "arrived",
+    }
+    lines += [f"    state: {verb[one.kind]}", f"    barrier: {one.barrier}_bar"]
+    lines += [f"    stage: {one.stage}"] if one.stage is not None else []
+    return lines + ([f"    parity: {one.phase}"] if one.phase is not None else [])
 
 
 def _terse(one: Said, roles: Roles) -> list[str]:
@@ -257,7 +271,7 @@ WORDINGS: dict[str, Wording] = {
     "prose": Wording(_prose, _wg),
     "piped": Wording(_piped),
     "coloured": Wording(_coloured, _warp),
-    "stacked": Wording(lambda one, roles: stacked(one)),
+    "stacked": Wording(_stacked),
     "terse": Wording(_terse),
     "cutlass": Wording(_cutlass, bytes=False),
     "tuples": Wording(_tuples, _warp, bytes=False),
@@ -276,3 +290,22 @@ WORDINGS: dict[str, Wording] = {
 def lines(said: tuple[Said, ...], wording: Wording, roles: Roles) -> list[list[str]]:
     """The lines of each event."""
     return [wording.line(one, roles) for one in said if one.kind != "copy" or wording.copies]
+
+
+# ---- of the small kernels of tests/kit/pipelines.py: a warpgroup is at its number
+
+ROLES: Roles = ("softmax", "load", "", "mma")
+SEVEN = ("bracketed", "keys", "prose", "piped", "coloured", "stacked", "terse")
+RANKED = {"coloured": "[rank0]: "}  # what a launcher puts before each line
+HOST = ("ninja: Entering directory `build'", "CUDA Capability: (10, 0)", "=" * 40, "", "Launching kernel...")
+
+
+def label(wording: str, role: str) -> str:
+    """What a wording calls a role of theirs."""
+    return WORDINGS[wording].label(role, ROLES)
+
+
+def log(said: list[Said], wording: str) -> str:
+    """The whole log of one, with the host's lines around it."""
+    made = (line for one in said for line in WORDINGS[wording].line(one, ROLES))
+    return "\n".join([*HOST, *(RANKED.get(wording, "") + line for line in made)]) + "\n"

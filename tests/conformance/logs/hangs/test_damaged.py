@@ -11,8 +11,8 @@ from tileproof.conformance.logs.hangs.text import text
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plans import head128
 
+from tests.kit.hang_logs.wordings import SEVEN, log
 from tests.kit.pipelines import DEFECTS, kernel
-from tests.kit.wordings import WORDINGS, log
 
 SETTINGS = settings(
     max_examples=150,
@@ -55,7 +55,7 @@ def test_bytes(tmp_path: Path, data: bytes) -> None:
 
 
 @SETTINGS
-@given(st.data(), st.sampled_from(sorted(DEFECTS)), st.sampled_from(sorted(WORDINGS)))
+@given(st.data(), st.sampled_from(sorted(DEFECTS)), st.sampled_from(sorted(SEVEN)))
 def test_damaged_logs(tmp_path: Path, data: st.DataObject, defect: str, wording: str) -> None:
     whole = log(kernel(defect).run(data.draw(st.integers(0, 3))), wording)
     for _ in range(data.draw(st.integers(1, 6))):
@@ -69,7 +69,7 @@ def test_damaged_logs(tmp_path: Path, data: st.DataObject, defect: str, wording:
     _survives(path)
 
 
-@pytest.mark.parametrize("wording", WORDINGS)
+@pytest.mark.parametrize("wording", SEVEN)
 def test_a_log_cut_anywhere_after_the_hang_began_keeps_its_root(tmp_path: Path, wording: str) -> None:
     """Losing the last line, which is one of the last waits, may hide that wait but not the root before it."""
     machine = kernel("one-cta")

@@ -6,8 +6,8 @@ import pytest
 from tileproof.conformance.logs.hangs.render import diagnose
 from tileproof.conformance.logs.hangs.text import text
 
+from tests.kit.hang_logs.wordings import SEVEN, label, log
 from tests.kit.pipelines import DEFECTS, kernel
-from tests.kit.wordings import WORDINGS, label, log
 
 SEEDS = (0, 1, 2)
 
@@ -16,7 +16,7 @@ def _key(name: str) -> str:
     return name.lower().replace("_", "").removeprefix("mbar").removeprefix("bar").removesuffix("bar")
 
 
-@pytest.mark.parametrize("wording", WORDINGS)
+@pytest.mark.parametrize("wording", SEVEN)
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_root_and_cause_of_a_planted_hang(tmp_path: Path, defect: str, wording: str) -> None:
     actors, barriers, codes = DEFECTS[defect]
@@ -39,7 +39,7 @@ def test_root_and_cause_of_a_planted_hang(tmp_path: Path, defect: str, wording: 
         assert found["causes"][0]["lines"], told
 
 
-@pytest.mark.parametrize("wording", WORDINGS)
+@pytest.mark.parametrize("wording", SEVEN)
 def test_blocked_actors_are_those_that_hang(tmp_path: Path, wording: str) -> None:
     """The last states agree with the machine: exactly its blocked actors, on their barriers and phases."""
     for defect in DEFECTS:
@@ -58,7 +58,7 @@ def test_blocked_actors_are_those_that_hang(tmp_path: Path, wording: str) -> Non
         assert told == truth, defect
 
 
-@pytest.mark.parametrize("wording", WORDINGS)
+@pytest.mark.parametrize("wording", SEVEN)
 def test_a_clean_run_is_called_clean(tmp_path: Path, wording: str) -> None:
     machine = kernel()
     path = tmp_path / "clean.txt"

@@ -7,8 +7,8 @@ from tileproof.conformance.logs.hangs.causes import causes
 from tileproof.conformance.logs.hangs.graph import WaitGraph, build
 from tileproof.conformance.logs.hangs.reader import read_text
 
+from tests.kit.hang_logs.wordings import log
 from tests.kit.pipelines import Machine, Op, Program, Said
-from tests.kit.wordings import log
 
 BLOCKS = 4
 

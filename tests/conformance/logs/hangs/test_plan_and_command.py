@@ -12,9 +12,9 @@ from tileproof.conformance.logs.hangs.render import diagnose
 from tileproof.conformance.logs.hangs.text import text
 from tileproof.spec.plans import head128
 
+from tests.kit.hang_logs.wordings import log
 from tests.kit.paths import ROOT
 from tests.kit.pipelines import kernel
-from tests.kit.wordings import log
 
 SEED = ROOT.parent / "shared" / "seeds" / "003_cd47e9253aa9248d.txt"
 

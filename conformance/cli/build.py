@@ -1,0 +1,54 @@
+"""`tileproof build`: every kernel compiled, or one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from tileproof.conformance.cli.exit_codes import COULD_NOT_CHECK, PASS
+from tileproof.conformance.cli.variants import chosen, variant_options
+from tileproof.conformance.report import terminal as text
+from tileproof.spec.machine.errors import TileproofError
+
+
+@click.command()
+@click.argument("kernel", required=False)
+@variant_options
+@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
+def build(kernel: str | None, variant: str | None, as_json: bool) -> int:
+    """Compile KERNEL (all kernels without a name), production and probe build.
+
+    A kernel that cannot be built does not keep the others from it; then the exit code is 2.
+    """
+    from tileproof.kernels import registry
+
+    rows: list[dict[str, Any]] = []
+    errors = [] if kernel else list(registry.broken().values())
+    targets = [registry.kernel(kernel)] if kernel else registry.kernels().values()
+    with text.Progress(0) as progress:
+        for found in targets:
+            try:
+                for each in chosen(found, variant):
+                    for probe in (False, True) if found.probe else (False,):
+                        progress.start(f"building {found.entry(each, probe)}")
+                        rows.append(_built(found, each, probe))
+            except TileproofError as error:
+                if kernel:
+                    raise
+                errors.append(error)
+    text.print_rows("Builds", rows, as_json)
+    for one in errors:
+        click.echo(f"could not build: {one}", err=True)
+    return COULD_NOT_CHECK if errors else PASS
+
+
+def _built(found: Any, variant: Any, probe: bool) -> dict[str, Any]:
+    built = found.build(variant, probe)
+    use = built.resources
+    return {
+        "entry": built.entry,
+        "registers": use.registers if use else "",
+        "spill_bytes": use.spill_stores + use.spill_loads if use else "",
+        "dynamic_smem": found.plan(variant).smem_bytes,
+        "ptx": str(built.ptx_path),
+    }

@@ -1,0 +1,85 @@
+"""`tileproof kernels`, `stages` and `defects`: what there is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from tileproof.conformance.cli.exit_codes import PASS
+from tileproof.conformance.report import terminal as text
+from tileproof.spec.machine.errors import TileproofError
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
+def kernels(as_json: bool) -> int:
+    """List the kernels, their variants, and the stages that each computes.
+
+    Packages may register kernels of their own (docs/adding-a-kernel.md); one that cannot be loaded is named.
+    """
+    from tileproof.kernels import registry
+
+    rows: list[dict[str, Any]] = []
+    errors = list(registry.broken().values())
+    for found in registry.kernels().values():
+        try:
+            plan = found.plan(found.variants[0])
+        except TileproofError as error:
+            errors.append(error)
+            continue
+        rows.append(
+            {
+                "kernel": found.name,
+                "variants": "; ".join(map(str, found.variants)),
+                "stages": ", ".join(plan.stages),
+                "threads": plan.threads,
+                "cluster": plan.cluster,
+            }
+        )
+    text.print_rows("Kernels", rows, as_json)
+    for one in errors:
+        click.echo(f"not usable: {one}", err=True)
+    return PASS
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
+def stages(as_json: bool) -> int:
+    """List the stages of every problem type, in graph order."""
+    from tileproof.spec.problems import problem_types
+
+    rows = [
+        {
+            "problem": problem.name,
+            "stage": one.name,
+            "formula": one.formula,
+            "inputs": ", ".join(one.inputs),
+            "tile": "[" + ", ".join(one.tile) + "]",
+            "at rest": one.at_rest,
+        }
+        for problem in problem_types().values()
+        for one in problem.stages.values()
+    ]
+    text.print_rows("Stages", rows, as_json)
+    return PASS
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
+def defects(as_json: bool) -> int:
+    """List the planted defects that `check --plant` knows."""
+    from tileproof.conformance.mutants.defects import defects as known
+    from tileproof.kernels.edit import InStage
+
+    rows = [
+        {
+            "id": one.id,
+            "defect": one.title,
+            "kernel": one.target,
+            "found as": one.expected.stage if isinstance(one.expected, InStage) else one.expected.code,
+            "corpus": one.corpus,
+        }
+        for one in known().values()
+    ]
+    text.print_rows("Planted defects", rows, as_json)
+    return PASS

@@ -294,6 +294,7 @@ static void launches() {
 }
 
 static void devices() {
+  CHECK(cudaCreateChannelDesc(32, 0, 0, 0, cudaChannelFormatKindFloat).x == 32);
   int value, count, other;
   OK(cudaGetDeviceCount(&count));
   OK(cudaSetDevice(0));

@@ -91,7 +91,7 @@ int Device::free(std::string_view call, std::uint64_t address, bool host) {
   if (!address) return 0;
   const auto found = allocations_.find(address);
   if (found == allocations_.end() || found->second.place == Place::registered)
-    return fail(call, abi::kInvalidValue, "no allocation begins at " + range(address, 0));
+    return fail(call, abi::kInvalidValue, "no allocation begins at its address, or it was freed");
   if (host != (found->second.place == Place::pinned))
     return fail(call, abi::kInvalidValue, std::string("that memory is ") + word(found->second.place));
   if (found->second.place != Place::device) {

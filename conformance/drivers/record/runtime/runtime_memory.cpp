@@ -229,6 +229,14 @@ TILEPROOF_API int cudaMemPoolDestroy(void*) { return 0; }
 TILEPROOF_API int cudaMemPoolSetAttribute(void*, int, void*) { return 0; }
 TILEPROOF_API int cudaMemPoolTrimTo(void*, std::size_t) { return 0; }
 
+// Of textures and arrays, which are refused when one is made.
+struct ChannelFormat {
+  int x, y, z, w, kind;
+};
+TILEPROOF_API ChannelFormat cudaCreateChannelDesc(int x, int y, int z, int w, int kind) {
+  return {x, y, z, w, kind};
+}
+
 TILEPROOF_ALSO(cudaMallocAsync_ptsz, cudaMallocAsync);
 TILEPROOF_ALSO(cudaMallocFromPoolAsync_ptsz, cudaMallocFromPoolAsync);
 TILEPROOF_ALSO(cudaFreeAsync_ptsz, cudaFreeAsync);

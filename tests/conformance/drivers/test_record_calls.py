@@ -42,6 +42,11 @@ def test_calls_of_the_runtime(runtime_calls: Path, what: str, capfd: pytest.Capt
     assert [one.call for one in done.failed] == (["cudaSetDevice"] if what == "devices" else [])
 
 
+def test_without_run_the_program_reads_no_results(runtime_calls: Path) -> None:
+    done = recorder.record([str(runtime_calls), "launches"], quiet=True)
+    assert done.exit_code == 1 and done.problem is None and len(done.recording.launches) == 1
+
+
 def test_calls_of_the_driver(driver_calls: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     done = recorder.record([str(driver_calls), str(tmp_path / "kernel.ptx")], run=True)
     assert (done.exit_code, done.problem, done.findings) == (0, None, {}), capfd.readouterr().out

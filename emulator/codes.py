@@ -50,6 +50,7 @@ mbarrier|mbarrier-reinit|error|goes on|mbarrier.init on a live mbarrier
 mbarrier|mbarrier-count|error|stops|an arrival count outside 1 .. 2^20-1
 mbarrier|mbarrier-over-arrival|error|stops|more arrivals than the phase still expects
 mbarrier|mbarrier-no-complete|error|goes on|an arrival with .noComplete completes its phase
+mbarrier|mbarrier-parity|warning>error|goes on|a wait for a phase whose parity is neither 0 nor 1: the lowest bit is taken; by the letter an error
 mbarrier|mbarrier-state|error|goes on|mbarrier.pending_count of a state that no arrival with .noComplete gave
 mbarrier|mbarrier-tx-range|error|stops|a transaction count beyond +-(2^20-1)
 mbarrier|mbarrier-overwritten|error|goes on|a store or a copy hits the bytes of a live mbarrier
@@ -79,6 +80,7 @@ copies|clc-after-refusal|error|goes on|clusterlaunchcontrol.try_cancel by a CTA 
 copies|clc-response|error|goes on|clusterlaunchcontrol.query_cancel of what is no response, or the first CTA of a refused one
 tensor memory|tmem-alloc|error|stops|an illegal tcgen05.alloc: columns, growing sizes, after relinquish
 tensor memory|tmem-dealloc|error|stops|tcgen05.dealloc of what is no live allocation
+tensor memory|tmem-dealloc-warp|error|goes on|with strict: tcgen05.dealloc by another warp than the one that allocated the columns
 tensor memory|tmem-dealloc-in-flight|error|goes on|tcgen05.dealloc of columns that an operation in flight is going to write
 tensor memory|tmem-leak|error|goes on|a CTA exits with columns allocated
 tensor memory|tmem-not-allocated|error|stops|an access of columns that are not allocated

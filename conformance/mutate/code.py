@@ -98,6 +98,15 @@ class PtxCode:
         return tuple(self._read())
 
     @cached_property
+    def definitions(self) -> Mapping[str, tuple[CodeLine, ...]]:
+        """The instructions that write a register, by its name."""
+        found: dict[str, tuple[CodeLine, ...]] = {}
+        for one in self.code:
+            for name in one.defines:
+                found[name] = (*found.get(name, ()), one)
+        return found
+
+    @cached_property
     def at(self) -> Mapping[int, int]:
         """Index in `code` by line number."""
         return {one.number: n for n, one in enumerate(self.code)}

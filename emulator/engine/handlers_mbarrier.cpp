@@ -221,6 +221,13 @@ Step mbarrier_arrive(Exec& x, const Instr& i) {
   return Step::Next;
 }
 
+void tell_parity(Exec& x, uint32_t parity, int lane) {
+  x.e.warn("mbarrier-parity",
+           "a wait for a phase of parity " + std::to_string(parity) +
+               "; 0 and 1 are valid (PTX ISA 9.7.13.15.16), and the lowest bit is taken",
+           x.origin(lane));
+}
+
 // mbarrier.try_wait / test_wait: `value` is a parity or a state, `suspends` 1 for try_wait. A failed try_wait
 // suspends the thread until the phase completes or a time limit passes (PTX ISA 9.7.13.15.16).
 Step mbarrier_wait(Exec& x, const Instr& i) {
@@ -234,10 +241,15 @@ Step mbarrier_wait(Exec& x, const Instr& i) {
     if (!owner) return Step::Stop;
     Mbarrier* b = x.e.barrier_at(*owner, offset, x.origin(l));
     if (!b) return Step::Stop;
-    const uint32_t parity =
-        i.m[slot::mbarrier_wait::parity]
-            ? x.src<uint32_t>(i.o[slot::mbarrier_wait::value])[l] & 1
-            : static_cast<uint32_t>(x.src<uint64_t>(i.o[slot::mbarrier_wait::value])[l]) & 1;
+    uint32_t parity;
+    if (i.m[slot::mbarrier_wait::parity]) {
+      parity = x.src<uint32_t>(i.o[slot::mbarrier_wait::value])[l];
+      if (parity > 1) [[unlikely]]
+        tell_parity(x, parity, l);
+      parity &= 1;
+    } else {
+      parity = static_cast<uint32_t>(x.src<uint64_t>(i.o[slot::mbarrier_wait::value])[l]) & 1;
+    }
     if ((b->phase & 1) != parity) {
       done |= 1u << l;
       b->history.pass(x.w.index, &i, static_cast<int64_t>(b->phase) - 1, x.e.counters.warp_instructions);

@@ -188,6 +188,11 @@ Step dealloc(Exec& x, const Instr& i) {
           if (!load.done)
             tell_cells(x.e, x.cta, *load.instr, static_cast<int>(load.taddr >> 16),
                        static_cast<int>(load.taddr & 0xffff), &load);
+    if (const int by = x.cta.tmem.allocators[k].second; x.e.config.strict && by != x.w.index)
+      x.e.error("tmem-dealloc-warp",
+                "warp " + std::to_string(x.w.index) + " frees columns that warp " + std::to_string(by) +
+                    " has allocated; one warp of the CTA does both (PTX ISA 9.7.16.7.1)",
+                x.origin(l));
     if (twin) x.e.tell(&Listener::pair_dealloc, x, *twin, a[k].first, a[k].second);
     x.e.tell(&Listener::tmem_dealloc, x, a[k].first, a[k].second);
     for (int c = a[k].first; c < a[k].first + a[k].second; c += 32)

@@ -33,6 +33,24 @@ OPS = st.lists(
 )
 
 
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("wait_for", ["test_wait", "try_wait"])
+def test_a_parity_that_is_no_parity(wait_for: str, strict: bool) -> None:
+    """PTX ISA 9.7.13.15.16: the valid values are 0 and 1."""
+    for parity in (0, 1, 2, 16, 17, 0xFFFFFFFF):
+        body = f"""{init_barrier(AT)} @%p0 mbarrier.arrive.shared::cta.b64 _, [{AT}]; bar.sync 0;
+        W: mbarrier.{wait_for}.parity.shared::cta.b64 %p1, [{AT}], 0; @!%p1 bra W;
+        mbarrier.{wait_for}.parity.shared::cta.b64 %p1, [{AT}], {parity};"""
+        findings = run(body, shared_bytes=64, strict=strict).findings
+        if parity < 2:
+            assert not findings
+        else:
+            assert {(f.code, f.severity) for f in findings} == {
+                ("mbarrier-parity", "error" if strict else "warning")
+            }
+            assert f"parity {parity};" in findings[0].message
+
+
 @settings(max_examples=60, deadline=None)
 @given(count=st.integers(1, 5), operations=OPS)
 def test_any_sequence_of_operations(count: int, operations: list[tuple[str, int]]) -> None:

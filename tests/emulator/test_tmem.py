@@ -14,6 +14,7 @@ from tests.kit.ptx import (
     Memory,
     alloc,
     clean,
+    codes,
     dealloc,
     only,
     run,
@@ -269,6 +270,15 @@ LD1 = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r1}"
 )  # fmt: skip
 def test_misuse(body: str, code: str) -> None:
     only(run(body, shared_bytes=256), code)
+
+
+def test_another_warp_frees_what_one_has_allocated() -> None:
+    for by in (0, 1):
+        body = f"{alloc(64, warp=1)}\n{dealloc(64, warp=by)}"
+        assert not run(body, shared_bytes=256, threads=64).findings
+        result = run(body, shared_bytes=256, threads=64, strict=True)
+        assert codes(result) == (set() if by else {"tmem-dealloc-warp"})
+        assert all(f.severity == "error" and "warp 0 frees" in f.message for f in result.findings)
 
 
 def test_the_clean_twin() -> None:

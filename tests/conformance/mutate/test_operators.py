@@ -103,3 +103,14 @@ def test_equal_machine_code_is_told_from_other():
     assert assemble(TEXT.replace("128;", "112;"), "sm_100a").digest != base
     assert "refused" not in assemble(TEXT.replace("add.s32", "add.nothing"), "sm_100a").digest
     assert assemble(TEXT.replace("add.s32", "add.nothing"), "sm_100a").refused
+
+
+def test_a_commit_is_moved_before_a_product_and_not_behind_one():
+    """Behind products that were issued after it, it tells of more."""
+    commit = "\ttcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r4];"
+    product = "\ttcgen05.mma.cta_group::1.kind::f16 [%r1], %rd1, %rd2, %r2, %p1;"
+    fence = "\tfence.proxy.async.shared::cta;"
+    for first, second, some in ((commit, product, False), (product, commit, True)):
+        read = code(TEXT.replace(fence, f"{first}\n{second}"))
+        (at,) = (one for one in read.code if read.lines[one.number - 1] == first)
+        assert bool(list(OPERATORS["move"](read, at))) == some

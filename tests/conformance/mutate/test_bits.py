@@ -1,0 +1,60 @@
+"""Which bits a register may have set, against every value that its instructions can give."""
+
+from __future__ import annotations
+
+import pytest
+from tileproof.conformance.mutate.bits import EVERY, apart, may_be_set
+from tileproof.conformance.mutate.code import PtxCode
+from tileproof.conformance.mutate.operators import OPERATORS
+
+from tests.kit.mutate import TEXT, code
+
+LINE = "\tmov.b32 \t%r2, 64;"
+
+
+def made(*lines: str) -> PtxCode:
+    """The small kernel with more instructions."""
+    assert LINE in TEXT
+    return code(TEXT.replace(LINE, "\n".join([LINE, *(f"\t{line}" for line in lines)])))
+
+
+@pytest.mark.parametrize(
+    ("line", "bits"),
+    [
+        ("mov.b32 %r40, 0x50;", 0x50),
+        ("mov.u32 %r40, %tid.x;", 0x3FF),
+        ("mov.b32 %r40, -1;", 0xFFFFFFFF),
+        ("and.b32 %r40, %r9, 0x60;", 0x60),
+        ("and.b32 %r40, %r1, 0xff0;", 0x3F0),
+        ("or.b32 %r40, %r2, 3;", 0x43),
+        ("xor.b32 %r40, %r2, 64;", 0x40),
+        ("shl.b32 %r40, %r1, 4;", 0x3FF0),
+        ("shl.b32 %r40, %r1, 30;", 0xC0000000),
+        ("shr.u32 %r40, %r1, 5;", 0x1F),
+        ("add.s32 %r40, %r2, 3;", 0x43),
+        ("add.s32 %r40, %r2, 64;", EVERY),
+        ("shr.s32 %r40, %r9, 5;", EVERY),
+        ("shl.b32 %r40, %r1, %r2;", EVERY),
+        ("mul.lo.s32 %r40, %r1, 2;", EVERY),
+        ("ld.shared.b32 %r40, [%r4];", EVERY),
+        ("mov.b32 %r40, 1;\n\tmov.b32 %r40, 2;", EVERY),
+        ("@%p1 mov.b32 %r40, 1;", EVERY),
+    ],
+)
+def test_bits_that_may_be_set(line: str, bits: int) -> None:
+    assert may_be_set(made(line), "%r40") == bits
+
+
+def test_a_loop_ends() -> None:
+    assert may_be_set(made("and.b32 %r40, %r40, %r40;"), "%r40") == 0xFFFFFFFF
+
+
+@pytest.mark.parametrize(
+    ("constant", "same"), [("0x40", False), ("0x3f", False), ("0x400", True), ("0x8000", True)]
+)
+def test_operands_that_share_no_bit_are_no_mutants(constant: str, same: bool) -> None:
+    read = made(f"or.b32 %r40, %r1, {constant};")
+    (at,) = (one for one in read.code if one.opcode == "or.b32")
+    assert apart(read, at) == same
+    proposed = {one.what.split()[0] for one in OPERATORS["opcode"](read, at)}
+    assert proposed == ({"and"} if same else {"and", "xor"})

@@ -11,6 +11,7 @@ from types import MappingProxyType
 import tileproof.kernels
 from tileproof.kernels import outside, tutorials
 from tileproof.kernels.called import HOST
+from tileproof.kernels.host.torch_cuda import card
 from tileproof.kernels.target import Target
 from tileproof.spec.machine.errors import TileproofError
 
@@ -66,6 +67,8 @@ def kernel(name: str) -> Target:
         return kernels()[name]
     if name in tutorials.targets():
         return tutorials.targets()[name]
+    if name in card.targets():
+        return card.targets()[name]
     if outside.looks_like_a_path(name):
         return outside.at_path(name)
     if name in broken():

@@ -172,6 +172,7 @@ class KernelPlan:
     shape: tuple[tuple[str, int, int], ...] = ()
     cluster_shape: tuple[int, int, int] | None = None  # None: all CTAs of a cluster along x
     refuses: tuple[tuple[str, str], ...] = ()  # features that the kernel does not take, and why
+    unordered: tuple[str, ...] = ()  # outputs whose sums have no fixed order: a second launch may differ
     unseen: tuple[str, ...] = ()  # stages that the kernel computes and nothing shows, on any driver
 
     def size(self, name: str) -> int:

@@ -21,4 +21,6 @@ def not_judged(plan: KernelPlan, driver: drivers.Driver, probe: bool) -> tuple[s
     hidden = [name for name in (*plan.stages, *plan.unseen) if name not in shown]
     if hidden:
         words += (f"tiles of {', '.join(hidden)}, which no build shows here",)
+    if plan.unordered:
+        words += (f"whether {', '.join(plan.unordered)} repeat: their sums have no fixed order",)
     return words + tuple(f"problems with {feature}: {why}" for feature, why in plan.refuses)

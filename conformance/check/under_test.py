@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tileproof.conformance.check.run import KernelUnderTest
 from tileproof.conformance.drivers.driver import Driver
 from tileproof.conformance.mutants.defects import build_planted, require_own
-from tileproof.emulator.causes import Allow
 from tileproof.kernels.called import HOST
 from tileproof.kernels.compile import Built
 from tileproof.kernels.edit import Mutant
 from tileproof.kernels.target import Target
 from tileproof.kernels.variant import Variant
+
+if TYPE_CHECKING:
+    from tileproof.emulator.causes import Allow
 
 
 def on_driver(

@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 from tileproof.conformance.drivers.driver import ALL, Capabilities
-from tileproof.conformance.drivers.names import PlanNames, barrier_at, code_place, k_block
+from tileproof.conformance.drivers.names import PlanNames, code_place
+from tileproof.conformance.drivers.plan_names import barrier_at, k_block
 from tileproof.conformance.drivers.result import (
     Capture,
     MachineFinding,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileproof.conformance.drivers.names import barrier_at, barrier_name
+from tileproof.conformance.drivers.plan_names import barrier_at, barrier_name
 from tileproof.conformance.drivers.result import RunResult
 from tileproof.conformance.observe.finding import Finding
 from tileproof.spec.plan import KernelPlan

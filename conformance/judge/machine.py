@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tileproof.conformance.drivers.names import barrier_name, role_of
+from tileproof.conformance.drivers.plan_names import barrier_name, role_of
 from tileproof.conformance.drivers.result import MachineFinding, RunResult, Waiter
 from tileproof.conformance.judge.barriers import barrier_findings
 from tileproof.conformance.observe.capture import captured, parts_of, publication

@@ -104,8 +104,12 @@ class Arithmetic(Protocol):
     def normalised(self, a: Any, online: Online) -> Any:
         """``a``, powers that were found in blocks of columns and divided by their sum at the end."""
 
-    def matmul_in_steps(self, a: Any, b: Any, steps: Any, form: Form, *factors: Any) -> Any:
-        """``a b``, times the factors, in an accumulator that is rounded to `form` after each step."""
+    def matmul_in_steps(
+        self, a: Any, b: Any, steps: Any, form: Form, *factors: Any, apart: bool = False
+    ) -> Any:
+        """``a b``, times the factors, in an accumulator that is rounded to `form` after each step, or whose
+        steps are rounded `apart`.
+        """
 
     def keep(self, value: Any, **copy: Any) -> Any:
         """What the stage leaves: `value`, and a rounded copy of it under the name of its use."""
@@ -117,10 +121,13 @@ class Arithmetic(Protocol):
 class Keeping:
     """What is the same in every interpretation with numbers."""
 
-    def matmul_in_steps(self, a: Any, b: Any, steps: Any, form: Form, *factors: Any) -> Any:
+    def matmul_in_steps(
+        self, a: Any, b: Any, steps: Any, form: Form, *factors: Any, apart: bool = False
+    ) -> Any:
         """``a b``, times the factors, in an accumulator of form `form` that is rounded after each step.
 
-        `steps` numbers the step of each element of the summed axis.
+        `steps` numbers the step of each element of the summed axis. `apart`: each step's own sum is rounded,
+        and they are added in f32.
         """
         m: Any = self
         total = None
@@ -130,8 +137,9 @@ class Keeping:
             step = slice(first, last)
             part = m.matmul(m.part(a, (slice(None), step)), m.part(b, (step, slice(None))))
             part = m.mul(*factors, part) if factors else part
+            part = m.round_to(form, part) if apart and form != F32 else part
             total = part if total is None else m.add(total, part)
-            total = total if form == F32 else m.round_to(form, total)
+            total = total if apart or form == F32 else m.round_to(form, total)
         return total
 
     def keep(self, value: Any, **copy: Any) -> Any:
@@ -154,8 +162,11 @@ class WithOperands:
         form = self._form if form == OPERAND else form
         return a if form == F32 else self._m.round_to(form, a)
 
-    def matmul_in_steps(self, a: Any, b: Any, steps: Any, form: Form, *factors: Any) -> Any:
-        return self._m.matmul_in_steps(a, b, steps, self._form if form == OPERAND else form, *factors)
+    def matmul_in_steps(
+        self, a: Any, b: Any, steps: Any, form: Form, *factors: Any, apart: bool = False
+    ) -> Any:
+        form = self._form if form == OPERAND else form
+        return self._m.matmul_in_steps(a, b, steps, form, *factors, apart=apart)
 
     def keep(self, value: Any, **copy: Any) -> Any:
         return Kept(value) if self._form == F32 else self._m.keep(value, **copy)

@@ -124,11 +124,14 @@ class Text(Keeping):
         self.roundings.append("rescaled at each block of columns, divided by the sum at the end")
         return a
 
-    def matmul_in_steps(self, a: Formula, b: Formula, steps: Any, form: Form, *factors: Formula) -> Formula:
+    def matmul_in_steps(
+        self, a: Formula, b: Formula, steps: Any, form: Form, *factors: Formula, apart: bool = False
+    ) -> Formula:
         product = self.matmul(a, b)
         product = self.mul(*factors, product) if factors else product
         if form != F32:
-            self.roundings.append(f"the accumulator to {form.name} after each step")
+            what = "each step's sum" if apart else "the accumulator after each step"
+            self.roundings.append(f"{what} to {form.name}")
         return product
 
     def constant(self, name: str, value: float) -> Formula:

@@ -36,9 +36,16 @@ def blocked(name: str, problem: str) -> KernelPlan:
     )
 
 
-def outputs_only(name: str, problem: str, refuses: tuple[tuple[str, str], ...]) -> KernelPlan:
-    """The plan of an operator that shows its gradients, and O and LSE of its forward."""
-    shown = {"LSE": "[b, h, m]", "O": "[b, h, m, d_v]", **{x: OUTPUTS[x] for x in ("dQ", "dK", "dV")}}
+def outputs_only(
+    name: str,
+    problem: str,
+    refuses: tuple[tuple[str, str], ...],
+    unordered: tuple[str, ...] = (),
+    more: tuple[str, ...] = (),
+) -> KernelPlan:
+    """The plan of an operator that shows its gradients, and O and LSE of its forward; `more` stages too."""
+    shown = {"LSE": "[b, h, m]", "O": "[b, h, m, d_v]"}
+    shown |= {stage: OUTPUTS[stage] for stage in (*more, "dQ", "dK", "dV")}
     return KernelPlan(
         name=name,
         problem=problem,
@@ -47,8 +54,9 @@ def outputs_only(name: str, problem: str, refuses: tuple[tuple[str, str], ...]) 
         threads=32,
         roles=(HOST,),
         smem_bytes=0,
-        stages=("LSE", "O", "dQ", "dK", "dV"),
+        stages=("LSE", "O", *more, "dQ", "dK", "dV"),
         unseen=("delta", "P", "W", "WZ", "S", "D", "dD", "dP", "dS"),
         observations=tuple(OutputObservation(stage, stage, axes) for stage, axes in shown.items()),
         refuses=refuses,
+        unordered=unordered,
     )

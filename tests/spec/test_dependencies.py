@@ -25,7 +25,7 @@ ROOMS = {
     "observe": ("conformance.drivers.result", "reference"),
     "judge": (
         "conformance.drivers.result",
-        "conformance.drivers.names",
+        "conformance.drivers.plan_names",
         "conformance.observe",
         "reference",
         "kernels",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache, partial
-from typing import Any
 
 from tileproof.kernels.called import HOST, Call, HostFunction, Outputs, call, need_torch
 from tileproof.kernels.compile import Built
@@ -15,7 +14,6 @@ from tileproof.spec.plan import KernelPlan
 from tileproof.spec.plans import dense_host
 from tileproof.spec.problems import register
 from tileproof.spec.problems.dense_attention_bwd import features
-from tileproof.spec.problems.dense_attention_bwd.case import DenseCase
 from tileproof.spec.problems.dense_attention_bwd.features import FEATURES
 from tileproof.spec.problems.dense_attention_bwd.inputs import Inputs
 from tileproof.spec.problems.dense_attention_bwd.problem import DenseAttentionBwd
@@ -45,26 +43,8 @@ def refusals() -> tuple[tuple[str, str], ...]:
     need_torch()
     from tileproof.kernels.host.torch_cpu.discover import refusal
 
-    found = {name: NOT_TAKEN.get(name) or refusal(sample(name)) for name in FEATURES}
+    found = {name: NOT_TAKEN.get(name) or refusal(features.sample(name)) for name in FEATURES}
     return tuple((name, why) for name, why in found.items() if why)
-
-
-def sample(feature: str) -> DenseCase:
-    """A small case with this feature and no other."""
-    changes: dict[str, dict[str, Any]] = {
-        features.GROUPED: {"heads": 2},
-        features.VALUE_HEAD: {"d_v": 24},
-        features.BIAS: {"bias": True},
-        features.DROPOUT: {"dropout": 0.5},
-        features.PACKED: {"packed": ((5, 5), (3, 3))},
-        features.CAUSAL: {"right": 0},
-        features.BOTTOM_RIGHT: {"right": 0, "align": "bottom right", "n": 9},
-        features.WINDOW: {"left": 2, "right": 1},
-        features.BLIND: {"right": -1},
-        features.LENGTHS: {"n": 9},
-        features.WIDE: {"d_qk": 256, "d_v": 256},
-    }
-    return DenseCase(**{"m": 8, "n": 8, "d_qk": 16, "d_v": 16, **changes[feature]})
 
 
 def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Call:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from tileproof.spec.problems.dense_attention_bwd.case import DenseCase
 from tileproof.spec.problems.dense_attention_bwd.inputs import DenseProblem
@@ -15,9 +16,12 @@ GROUPED, VALUE_HEAD, BIAS, DROPOUT, PACKED = (
     "packed sequences",
 )
 CAUSAL, BOTTOM_RIGHT, WINDOW = "a causal mask", "a mask from the bottom right", "a sliding window"
+TOP_LEFT = "a mask from the top left of unequal lengths"
+BEHIND = "a window that ends before the diagonal"
 BLIND, LENGTHS, WIDE = "a query that sees no key", "fewer or more queries than keys", "heads wider than 128"
 FEATURES = (
-    GROUPED, VALUE_HEAD, BIAS, DROPOUT, PACKED, CAUSAL, BOTTOM_RIGHT, WINDOW, BLIND, LENGTHS, WIDE,
+    GROUPED, VALUE_HEAD, BIAS, DROPOUT, PACKED, CAUSAL, BOTTOM_RIGHT, TOP_LEFT, WINDOW, BEHIND, BLIND,
+    LENGTHS, WIDE,
 )  # fmt: skip
 NARROW = 128
 
@@ -36,7 +40,9 @@ def of(p: DenseProblem, bias: bool) -> frozenset[str]:
         PACKED: p.packed is not None,
         CAUSAL: causal,
         BOTTOM_RIGHT: limited and mask.align == "bottom right" and unequal,
+        TOP_LEFT: limited and mask.align == "top left" and unequal,
         WINDOW: limited and not causal,
+        BEHIND: mask.right is not None and mask.right < 0,
         BLIND: any(_blind(p, one.m, one.n) for one in p.sequences),
         LENGTHS: unequal,
         WIDE: max(p.d_qk, p.d_v) > NARROW,
@@ -68,10 +74,34 @@ def without(case: DenseCase, refused: frozenset[str]) -> DenseCase:
         case = replace(case, n=case.m)
     for name, simpler in (
         (WINDOW, {"left": None, "right": 0}),
+        (BEHIND, {"right": 0}),
         (BOTTOM_RIGHT, {"align": "top left"}),
+        (TOP_LEFT, {"align": "bottom right"}),
         (CAUSAL, {"left": None, "right": None}),
         (BLIND, {"left": None, "right": None}),
     ):
         if name in refused and name in of(case.problem, case.bias):
             case = replace(case, **simpler)  # type: ignore[arg-type]
     return case
+
+
+def sample(feature: str, form: str = "bf16") -> DenseCase:
+    """A small case with this feature, and no other that it does without."""
+    return DenseCase(**{"form": form, "m": 8, "n": 8, "d_qk": 16, "d_v": 16, **_SAMPLES[feature]})
+
+
+_SAMPLES: dict[str, dict[str, Any]] = {
+    GROUPED: {"heads": 2},
+    VALUE_HEAD: {"d_v": 24},
+    BIAS: {"bias": True},
+    DROPOUT: {"dropout": 0.5, "stream": (7, 8)},
+    PACKED: {"packed": ((5, 5), (3, 3))},
+    CAUSAL: {"right": 0},
+    BOTTOM_RIGHT: {"right": 0, "align": "bottom right", "n": 9},
+    TOP_LEFT: {"right": 0, "n": 9},
+    WINDOW: {"left": 2, "right": 1},
+    BEHIND: {"left": 5, "right": -1},
+    BLIND: {"m": 9, "n": 4, "right": 0, "align": "bottom right"},
+    LENGTHS: {"n": 9},
+    WIDE: {"d_qk": 256, "d_v": 256},
+}

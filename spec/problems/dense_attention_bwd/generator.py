@@ -41,7 +41,7 @@ class DenseCases:
             "grouped heads": replace(plain, heads=3, h_kv=2),
             "value head of its own": replace(plain, d_v=72),
             "bias": replace(plain, bias=True),
-            "dropout": replace(plain, dropout=0.5, stream=(2**40 + 3, 5)),
+            "dropout": replace(plain, dropout=0.5, stream=(2**40 + 3, 8)),
             "many keys": replace(plain, m=200, n=530, d_qk=16, d_v=16, right=300),
             "many queries": replace(plain, m=780, n=40, d_qk=16, d_v=16),
             "packed": replace(plain, packed=((17, 33), (1, 1), (64, 40)), right=0),
@@ -104,7 +104,7 @@ def cases(draw: st.DrawFn, form: str = "bf16") -> DenseCase:
         b, more["packed"] = 1, (first, (m - first[0], n - first[1]))
         m, n = DenseCase.m, DenseCase.n
     elif kind == "dropout":
-        stream = draw(st.integers(0, 2**48)), draw(st.integers(0, 2**20))
+        stream = draw(st.integers(0, 2**48)), 4 * draw(st.integers(0, 2**18))
         more |= {"dropout": draw(st.sampled_from(DROPOUTS)), "stream": stream}
     return DenseCase(
         form, b, m, n, h_kv, heads, d_qk, d_v,

@@ -56,13 +56,15 @@ class RoundingPlan:
 
     `late`: sm_scale is applied to dQ and dK, not to dS. `narrow_softmax`: dS is made from the rounded S, and
     D from that and 1 / (1 - p) in the operands' form. `blocks`: the accumulators of dQ, dK and dV are outputs
-    in the operands' form, rounded after each key or query block; it makes their sizes of m and n. `forward`:
-    the kernel's own forward is judged too, LSE and O, whose softmax is found as `online` says.
+    in the operands' form, rounded after each key or query block; it makes their sizes of m and n.
+    `heads_apart`: dK and dV of each query head of a group are rounded, and then summed. `forward`: the
+    kernel's own forward is judged too, LSE and O, whose softmax is found as `online` says.
     """
 
     late: bool = False
     narrow_softmax: bool = False
     blocks: Callable[[int, int], tuple[int, int]] | None = None
+    heads_apart: bool = False
     forward: bool = False
     online: Online = ONLINE
 
@@ -122,20 +124,20 @@ def _narrow_dB(m: Arithmetic, S: AsOperand, dP: AsF32, delta: AsF32) -> Any:
 
 def _gradients(plan: RoundingPlan) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
     """dQ, dK and dV of a kernel that applies sm_scale to them, or keeps narrow accumulators."""
-    form = OPERAND if plan.blocks else F32
 
-    def product(m: Arithmetic, a: Any, b: Any, block: Any, *factors: Any) -> Any:
-        total = m.matmul_in_steps(a, b, block, form, *factors)
+    def product(m: Arithmetic, apart: bool, a: Any, b: Any, block: Any, *factors: Any) -> Any:
+        form = OPERAND if plan.blocks or apart else F32
+        total = m.matmul_in_steps(a, b, block, form, *factors, apart=apart)
         return m.keep(total, output=m.round_to(OPERAND, total))
 
     def dQ(m: Arithmetic, dS: AsOperand, k: AsOperand, key_block: AsF32, sm_scale: AsF32) -> Any:
-        return product(m, dS, k, key_block, sm_scale)
+        return product(m, False, dS, k, key_block, sm_scale)
 
     def dK(m: Arithmetic, dS: AsOperand, q: AsOperand, row_block: AsF32, sm_scale: AsF32) -> Any:
-        return product(m, m.transpose(dS), q, row_block, sm_scale)
+        return product(m, plan.heads_apart, m.transpose(dS), q, row_block, sm_scale)
 
     def dV(m: Arithmetic, D: AsOperand, dO: AsOperand, row_block: AsF32) -> Any:
-        return product(m, m.transpose(D), dO, row_block)
+        return product(m, plan.heads_apart, m.transpose(D), dO, row_block)
 
     return dQ, dK, dV
 
@@ -171,7 +173,9 @@ def whole(operand: Form, plan: RoundingPlan = PLAIN) -> Mapping[str, Stage]:
     add = graph.stage
     tile = ("m", "n")
     narrow, late = plan.narrow_softmax, plan.late
-    dQ, dK, dV = _gradients(plan) if late or plan.blocks else (attention.dQ, _dK, _dV_of_dropped)
+    dQ, dK, dV = (
+        _gradients(plan) if late or plan.blocks or plan.heads_apart else (attention.dQ, _dK, _dV_of_dropped)
+    )
     scaled = _narrow_dS if narrow else attention.dS
     add("m", symbol=r"\delta", memory="delta [b, h, m]")(attention.delta)
     add(*tile, symbol="P", memory="per block")(attention.P)

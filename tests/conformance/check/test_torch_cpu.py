@@ -45,12 +45,12 @@ def test_what_the_operator_takes_is_discovered() -> None:
 def test_a_refused_case_is_refused_by_name_before_it_runs(feature: str) -> None:
     target = kernel("torch-cpu-flash")
     with pytest.raises(TileproofError, match=feature):
-        replay(on_own_driver(target, target.variants[0]), host.sample(feature), RunSchedule())
+        replay(on_own_driver(target, target.variants[0]), features.sample(feature), RunSchedule())
 
 
 @pytest.mark.parametrize("feature", features.FEATURES)
 def test_a_sample_has_its_feature_and_can_lose_it(feature: str) -> None:
-    case = host.sample(feature)
+    case = features.sample(feature)
     assert feature in features.of(case.problem, case.bias)
     without = features.without(case, frozenset({feature}))
     assert feature not in features.of(without.problem, without.bias)

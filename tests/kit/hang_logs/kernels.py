@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.drivers.names import barrier_at, k_block, role_of
+from tileproof.conformance.drivers.plan_names import barrier_at, k_block, role_of
 from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.conformance.mutants.defects import build_planted, planted_on
 from tileproof.conformance.problems.generators import small

@@ -1,0 +1,111 @@
+"""PyTorch's CUDA attention kernels as targets, one per operator and form of operands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache, partial
+
+from tileproof.kernels.called import HOST, Call, HostFunction, Outputs, call, need_torch
+from tileproof.kernels.compile import Built
+from tileproof.kernels.host.blocked.host import arrays, buffers
+from tileproof.kernels.target import Target
+from tileproof.kernels.variant import Variant
+from tileproof.spec.arithmetic import BF16, F16, F32, Form, Online
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.plan import KernelPlan
+from tileproof.spec.plans import dense_host
+from tileproof.spec.problems import register
+from tileproof.spec.problems.dense_attention_bwd import features
+from tileproof.spec.problems.dense_attention_bwd.case import DenseCase
+from tileproof.spec.problems.dense_attention_bwd.inputs import Inputs
+from tileproof.spec.problems.dense_attention_bwd.problem import DenseAttentionBwd
+from tileproof.spec.problems.dense_attention_bwd.stages import RoundingPlan
+
+# By their sources: the memory-efficient one keeps S and 1 / (1 - p) in the operands' form, FlashAttention 2
+# applies sm_scale behind the products and has a dK of its own per query head. cuDNN's is not public.
+ROUNDING: Mapping[str, RoundingPlan] = {
+    "efficient": RoundingPlan(narrow_softmax=True, forward=True, online=Online(32)),
+    "efficient-bias": RoundingPlan(narrow_softmax=True, forward=True, online=Online(32)),
+    "flash": RoundingPlan(late=True, heads_apart=True, forward=True, online=Online(32)),
+    "cudnn": RoundingPlan(late=True, forward=True, online=Online(32)),
+}
+UNORDERED = {"efficient": ("dQ",), "efficient-bias": ("dQ",), "flash": ("dQ",), "cudnn": ("dQ", "dK", "dV")}
+
+
+def need_card() -> None:
+    """TileproofError without a card that torch can use."""
+    need_torch()
+    import torch
+
+    if not torch.cuda.is_available():
+        raise TileproofError(
+            "there is no CUDA card for torch to run on", where="torch.cuda",
+            do="check torch-cpu-flash or blocked, which need none",
+        )  # fmt: skip
+
+
+def refusal(operator: str, case: DenseCase) -> str:
+    """Why an operator does not take a case, in its own words; "" when it does."""
+    from tileproof.kernels.host.torch_cuda import kernel
+
+    try:
+        kernel.run(operator, case.inputs(), {})
+    except (RuntimeError, NotImplementedError, TypeError, ValueError) as error:
+        return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+    return ""
+
+
+@cache
+def refusals(operator: str, form: str) -> tuple[tuple[str, str], ...]:
+    """Each feature that an operator does not take, and why: found by a call on a small problem.
+
+    TileproofError when it takes no problem of this form at all.
+    """
+    need_card()
+    if why := refusal(operator, DenseCase(form, m=8, n=8, d_qk=16, d_v=16)):
+        raise TileproofError(f"torch's {operator} kernel takes no {form}", where="form", found=why)
+    found = {name: refusal(operator, features.sample(name, form)) for name in features.FEATURES}
+    return tuple((name, why) for name, why in found.items() if why)
+
+
+def describe(operator: str, inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Call:
+    """The call on `inputs`."""
+    return call(
+        built, arrays(inputs), buffers(plan, inputs.problem), partial(_run, operator, inputs), fresh=True
+    )
+
+
+def _run(operator: str, inputs: Inputs, outputs: Outputs) -> None:
+    need_card()
+    from tileproof.kernels.host.torch_cuda import kernel
+
+    kernel.run(operator, inputs, outputs)
+
+
+def _plan(operator: str, form: Form, name: str, problem: str) -> KernelPlan:
+    more = ("dB",) if operator == "efficient-bias" else ()
+    return dense_host.outputs_only(name, problem, refusals(operator, form.name), UNORDERED[operator], more)
+
+
+def _target(operator: str, form: Form) -> Target:
+    problem = DenseAttentionBwd(
+        form, kernel=f"torch_{operator}".replace("-", "_"), rounding=ROUNDING[operator]
+    )
+    register(problem)
+    name = f"torch-{operator}" + ("" if form == BF16 else f"-{form.name}")
+    return Target(
+        name,
+        (Variant.of(problem.name),),
+        lambda variant: _plan(operator, form, name, problem.name),
+        HostFunction(),
+        partial(describe, operator),
+        probe=False,
+        arch=HOST,
+    )
+
+
+@cache
+def targets() -> Mapping[str, Target]:
+    """Every such target by name; a card is asked for when its plan is."""
+    every = [_target(operator, form) for operator in ROUNDING for form in (BF16, F16, F32)]
+    return {one.name: one for one in every}

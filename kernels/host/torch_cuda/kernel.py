@@ -1,0 +1,178 @@
+"""Calls PyTorch's CUDA attention operators on the inputs of a problem.
+
+As on the CPU, the forward is judged on its own, and the backward is given the problem's o and lse. A mask
+that the operator has no argument for goes in as its additive mask, where it has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from tileproof.spec.problems.dense_attention_bwd.inputs import Inputs
+
+FORMS = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+LSE_ROWS = 32  # the memory-efficient kernel's lse has rows padded to a multiple of it
+BIAS_COLUMNS = 16  # and its bias columns
+ATEN = torch.ops.aten
+Tensor = torch.Tensor
+Found = dict[str, Tensor]
+
+
+class NotTaken(RuntimeError):
+    """What the operator has no argument for."""
+
+
+def tensor(array: np.ndarray, form: str = "f32") -> Tensor:
+    """The array on the card, exactly."""
+    return torch.tensor(array.astype(np.float32)).to(FORMS[form]).cuda()
+
+
+def added(inputs: Inputs, masked: bool, always: bool = False) -> Tensor | None:
+    """The additive mask ``[b, h, m, n]`` in the form of the inputs, its rows padded in memory; None when the
+    problem has no bias and neither `masked` nor `always` asks for it.
+    """
+    p = inputs.problem
+    if inputs.bias is None and not masked and not always:
+        return None
+    whole = np.zeros((p.b, p.h, p.m, p.n), np.float32)
+    if inputs.bias is not None:
+        whole += inputs.bias.astype(np.float32)
+    if masked:
+        whole[:, :, ~inputs.masks[0]] = -np.inf
+    columns = -(-p.n // BIAS_COLUMNS) * BIAS_COLUMNS
+    padded = torch.zeros(p.b, p.h, p.m, columns, dtype=FORMS[p.form], device="cuda")
+    padded[..., : p.n] = tensor(whole, p.form)
+    return padded[..., : p.n]
+
+
+def stream(inputs: Inputs) -> tuple[Tensor, Tensor]:
+    """Seed and offset of the dropout; the default generator is set to them, for the forward."""
+    drop = inputs.problem.dropout
+    generator = torch.cuda.default_generators[torch.cuda.current_device()]
+    generator.manual_seed(drop.seed)
+    generator.set_offset(drop.offset)
+    return torch.tensor(drop.seed), torch.tensor(drop.offset)
+
+
+def efficient(inputs: Inputs, biased: bool = False) -> Found:
+    """`_efficient_attention_forward` and `_backward`: [b, m, h, d], masks by type and window.
+
+    `biased`: with a bias in any case, zero where the problem has none, and its gradient.
+    """
+    p = inputs.problem
+    if p.packed is not None and biased:
+        raise NotTaken("packed sequences take no bias")
+    q, k, v, o, dO = (tensor(getattr(inputs, name), p.form) for name in ("q", "k", "v", "o", "dO"))
+    limited = p.mask.left is not None or p.mask.right is not None
+    native = limited and p.mask.right == 0
+    kind = (2 if p.mask.align == "bottom right" else 1) if native else 0
+    window = p.mask.left + 1 if native and p.mask.left is not None else None
+    if p.packed is not None and limited and not native:
+        raise NotTaken("packed sequences take no additive mask")
+    bias = added(inputs, limited and not native, biased)
+    cu_q, cu_k = (
+        None if cu is None else torch.tensor(cu, device="cuda") for cu in (inputs.cu_q, inputs.cu_k)
+    )
+    longest = [p.m, p.n] if p.packed is None else [max(x) for x in zip(*p.packed, strict=True)]
+    seed, offset = stream(inputs)
+    own = ATEN._efficient_attention_forward(
+        q, k, v, bias, cu_q, cu_k, longest[0], longest[1], p.dropout.p, kind, True,
+        scale=p.sm_scale, window_size=window,
+    )  # fmt: skip
+    rows = -(-longest[0] // LSE_ROWS) * LSE_ROWS
+    lse = torch.full((len(p.sequences), p.h, rows), torch.inf, device="cuda")
+    own_lse = torch.full((p.b, p.h, p.m), torch.nan, device="cuda")
+    for number, one in enumerate(p.sequences):
+        lse[number, :, : one.m] = tensor(inputs.lse[one.batch, :, one.queries])
+        own_lse[one.batch, :, one.queries] = own[1][number, :, : one.m]
+    dQ, dK, dV, dB = ATEN._efficient_attention_backward(
+        dO, q, k, v, bias, o, cu_q, cu_k, longest[0], longest[1], lse, p.dropout.p, seed, offset, kind,
+        bias is not None, scale=p.sm_scale, window_size=window,
+    )  # fmt: skip
+    found = {"O": own[0], "dQ": dQ, "dK": dK, "dV": dV}
+    found = {name: value.transpose(1, 2) for name, value in found.items()} | {"LSE": own_lse}
+    return found | ({"dB": dB[..., : p.n]} if bias is not None else {})
+
+
+def flash(inputs: Inputs) -> Found:
+    """`_flash_attention_forward` and `_backward`: limits from the bottom right."""
+    p = inputs.problem
+    if inputs.bias is not None:
+        raise NotTaken("the operator has no argument for it")
+    limited = p.mask.left is not None or p.mask.right is not None
+    unequal = any(one.m != one.n for one in p.sequences)
+    if limited and unequal and p.mask.align == "top left":
+        raise NotTaken("the operator's limits are from the bottom right")
+    if p.mask.right is not None and p.mask.right < 0:
+        raise NotTaken("a limit below 0 is no limit to the operator")
+    if p.dropout.p:
+        raise NotTaken("which elements are dropped is not documented")
+    q, k, v, o, dO = (tensor(getattr(inputs, name), p.form) for name in ("q", "k", "v", "o", "dO"))
+    lse = tensor(inputs.lse)
+    cu_q, cu_k = (
+        None if cu is None else torch.tensor(cu, device="cuda") for cu in (inputs.cu_q, inputs.cu_k)
+    )
+    longest = [p.m, p.n] if p.packed is None else [max(x) for x in zip(*p.packed, strict=True)]
+    if p.packed is not None:
+        q, k, v, o, dO, lse = (x[0] for x in (q, k, v, o, dO, lse))
+    causal = (p.mask.left, p.mask.right) == (None, 0)
+    window = {}
+    if limited and not causal:
+        window = {"window_size_left": p.mask.left, "window_size_right": p.mask.right}
+    more = {"scale": p.sm_scale, **window}
+    own = ATEN._flash_attention_forward(
+        q, k, v, cu_q, cu_k, longest[0], longest[1], 0.0, causal, False, **more
+    )
+    gradients = ATEN._flash_attention_backward(
+        dO, q, k, v, o, lse, cu_q, cu_k, longest[0], longest[1], 0.0, causal, own[2], own[3], **more
+    )
+    found = dict(zip(("O", "dQ", "dK", "dV"), (own[0], *gradients), strict=True))
+    own_lse = own[1]
+    if p.packed is not None:
+        found = {name: value[None] for name, value in found.items()}
+        own_lse = own_lse[None]
+    return {name: value.transpose(1, 2) for name, value in found.items()} | {"LSE": own_lse}
+
+
+def cudnn(inputs: Inputs) -> Found:
+    """`_cudnn_attention_forward` and `_backward`: [b, h, m, d], causal from the top left."""
+    p = inputs.problem
+    if p.packed is not None:
+        raise NotTaken("packed sequences go to another operator")
+    if p.dropout.p:
+        raise NotTaken("which elements are dropped is not documented")
+    names = ("q", "k", "v", "o", "dO")
+    q, k, v, o, dO = (tensor(getattr(inputs, name), p.form).transpose(1, 2) for name in names)
+    limited = p.mask.left is not None or p.mask.right is not None
+    causal = (p.mask.left, p.mask.right) == (None, 0) and (p.mask.align == "top left" or p.m == p.n)
+    bias = added(inputs, limited and not causal)
+    own = ATEN._cudnn_attention_forward(
+        q, k, v, bias, None, None, p.m, p.n, True, 0.0, causal, False, scale=p.sm_scale
+    )
+    gradients = ATEN._cudnn_attention_backward(
+        dO, q, k, v, o, tensor(inputs.lse), own[6], own[7], bias, None, None, p.m, p.n, 0.0, causal,
+        scale=p.sm_scale,
+    )  # fmt: skip
+    found = dict(zip(("O", "dQ", "dK", "dV"), (own[0], *gradients), strict=True))
+    return found | {"LSE": own[1].reshape(p.b, p.h, p.m)}
+
+
+OPERATORS: dict[str, Callable[[Inputs], Found]] = {
+    "efficient": efficient,
+    "efficient-bias": partial(efficient, biased=True),
+    "flash": flash,
+    "cudnn": cudnn,
+}
+
+
+def run(operator: str, inputs: Inputs, outputs: Mapping[str, Any]) -> None:
+    """Writes what the operator of this name gives; the card has finished when it returns."""
+    found = OPERATORS[operator](inputs)
+    torch.cuda.synchronize()
+    for name, value in found.items():
+        if name in outputs:
+            outputs[name][...] = value.float().cpu().numpy().astype(outputs[name].dtype)

@@ -1,0 +1,206 @@
+"""PyTorch's attention kernels on a card, many problems each, judged by the bounds of their plans.
+
+    python -m tileproof.tools.silicon.attention evidence.json [NAME ...] [--examples N] [--seconds N]
+
+Each kernel runs in a process of its own, so that a fault ends one only. Every example runs: failing ones are
+put together by stage, and the smallest of each is made smaller and explained. Needs torch and no engine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tileproof.conformance.check import property as engine
+from tileproof.conformance.check.left_out import not_judged
+from tileproof.conformance.check.run import KernelUnderTest, run_case
+from tileproof.conformance.check.under_test import on_own_driver
+from tileproof.conformance.drivers.host import HostDriver
+from tileproof.conformance.drivers.result import Output, RunResult, RunSchedule
+from tileproof.conformance.judge.compare import StageScore
+from tileproof.conformance.problems.generators import smaller
+from tileproof.kernels.host.torch_cuda import card
+from tileproof.kernels.launch import Launch
+from tileproof.kernels.registry import kernel
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.plan import KernelPlan
+from tileproof.spec.problems.dense_attention_bwd import philox
+from tileproof.spec.problems.dense_attention_bwd.case import DenseCase
+
+MODULE = "tileproof.tools.silicon.attention"
+SHRINK_SECONDS = 8.0
+# Shape, seed and offset of the fills that are compared.
+FILLS = (((1, 1, 3, 5), 0, 0), ((2, 3, 17, 33), 7, 8), ((1, 2, 64, 66), 2**40 + 3, 4096))
+CONTROL = 1.05  # an output times it must be found
+WHEN = RunSchedule()
+
+
+def judged(name: str, examples: int, seed: int, seconds: float) -> dict[str, Any]:
+    """One kernel: what was compared of each stage, what failed, what is refused and not judged."""
+    target = kernel(name)
+    try:
+        under_test = on_own_driver(target, target.variants[0])
+    except TileproofError as error:
+        return {"kernel": name, "refused": str(error)}
+    plan, began = under_test.plan(), time.monotonic()
+    runs = [*engine.edge_runs(plan, "early", seed), *engine.drawn(plan, "early", seed, examples)]
+    scores: dict[str, StageScore] = {}
+    failing: dict[str, list[Any]] = {}
+    done = 0
+    for case, _ in runs:
+        if time.monotonic() - began > seconds:
+            break
+        verdict = run_case(under_test, case, WHEN, explain=False)
+        done += 1
+        for stage, score in verdict.scores.items():
+            scores.setdefault(stage, StageScore()).add(score)
+        if verdict.findings:
+            first = verdict.findings[0]
+            failing.setdefault(f"{first.kind} {first.stage or first.code}", []).append(case)
+    return {
+        "kernel": name,
+        "examples": done,
+        "seconds": round(time.monotonic() - began, 1),
+        "stages": {
+            stage: {"elements": s.elements, "exact": s.exact, "worst": s.worst, "unbounded": s.unbounded}
+            for stage, s in scores.items()
+        },
+        "refuses": dict(plan.refuses),
+        "controls": _controls(name),
+        "not_judged": list(not_judged(plan, under_test.driver, False)),
+        "failing": {what: _smallest(under_test, cases) for what, cases in failing.items()},
+    }
+
+
+def _controls(name: str) -> dict[str, bool]:
+    """Whether each output is found when it is a twentieth too large."""
+    target = kernel(name)
+    under_test = on_own_driver(target, target.variants[0])
+    form = next((form for form in ("f16", "f32") if name.endswith(form)), "bf16")
+    case, found = DenseCase(form, m=40, n=50), {}
+    for stage in under_test.plan().stages:
+        spoiled = replace(under_test, driver=Spoiled(stage))
+        findings = run_case(spoiled, case, WHEN, explain=False).findings
+        found[stage] = any(one.stage == stage for one in findings)
+    return found
+
+
+class Spoiled(HostDriver):
+    """Gives one output of each launch `CONTROL` times too large."""
+
+    def __init__(self, output: str) -> None:
+        self._output = output
+
+    def run(self, launch: Launch, plan: KernelPlan, schedule: RunSchedule, taps: bool) -> RunResult:
+        result = super().run(launch, plan, schedule, taps)
+        one = result.outputs[self._output]
+        wrong = (one.values.astype(np.float32) * np.float32(CONTROL)).astype(one.values.dtype)
+        return replace(result, outputs={**result.outputs, self._output: Output(wrong, one.written)})
+
+
+def _smallest(under_test: KernelUnderTest, cases: list[Any]) -> dict[str, Any]:
+    """How many fail so, the smallest of them made smaller, and what is wrong with it."""
+    ends = time.monotonic() + SHRINK_SECONDS
+    case = min(cases, key=lambda one: one.problem.m * one.problem.n * one.problem.h * one.problem.d_qk)
+    kind = run_case(under_test, case, WHEN, explain=False).findings
+    looking = bool(kind)
+    while looking and time.monotonic() < ends:
+        looking = False
+        for other in smaller(under_test.plan(), case):
+            found = run_case(under_test, other, WHEN, explain=False).findings
+            if found and found[0].stage == kind[0].stage:
+                case, looking = other, True
+                break
+            if time.monotonic() > ends:
+                break
+    found = run_case(under_test, case, WHEN).findings
+    return {
+        "examples": len(cases),
+        "cases": [one.as_json() for one in cases[:8]],
+        "smallest": case.as_json(),
+        "findings": [one.lines() for one in found[:4]],
+    }
+
+
+def same_dropout() -> dict[str, Any]:
+    """Torch's own fill of the memory-efficient kernel's random numbers against the spec's Philox."""
+    import torch
+
+    found = {}
+    for shape, seed, offset in FILLS:
+        theirs = torch.empty(shape, device="cuda")
+        torch.ops.aten._fill_mem_eff_dropout_mask_(theirs, 0.5, seed, offset)
+        mine = philox.uniform(philox.words(seed, offset, int(np.prod(shape)))).reshape(shape)
+        kept = theirs.cpu().numpy()
+        found[str(shape)] = {
+            "equal": bool((kept == mine).all()),
+            "same_side_of_a_half": int(((kept > 0.5) == (mine > 0.5)).sum()),
+            "elements": int(kept.size),
+        }
+    return found
+
+
+def facts() -> dict[str, Any]:
+    """The card and its software."""
+    import torch
+
+    return {
+        "date": datetime.date.today().isoformat(),
+        "card": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "cudnn": torch.backends.cudnn.version(),  # type: ignore[no-untyped-call]
+        "numpy": np.__version__,
+    }
+
+
+def main() -> None:
+    """Judges the kernels named (all of them) side by side, and writes the evidence."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--examples", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--one", action="store_true", help="in this process")
+    given = parser.parse_args()
+    if given.one:
+        result = judged(given.names[0], given.examples, given.seed, given.seconds)
+        given.output.write_text(json.dumps(result))
+        return
+    names = given.names or list(card.targets())
+    options = [f"--{word}={getattr(given, word)}" for word in ("examples", "seed", "seconds")]
+    running = {
+        name: subprocess.Popen(
+            [sys.executable, "-m", MODULE, f"{given.output}.{name}", name, "--one", *options],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name in names
+    }
+    whole: dict[str, Any] = {"command": " ".join(sys.argv[1:]), "kernels": {}}
+    for name, process in running.items():
+        path = Path(f"{given.output}.{name}")
+        _, said = process.communicate()
+        ended = {"kernel": name, "ended": process.returncode, "said": said.splitlines()[-6:]}
+        whole["kernels"][name] = json.loads(path.read_text()) if path.exists() else ended
+        path.unlink(missing_ok=True)
+    try:
+        whole |= facts() | {"dropout": same_dropout()}
+    except Exception as error:  # what was judged is worth more than this
+        whole["dropout"] = f"{type(error).__name__}: {error}"
+    given.output.write_text(json.dumps(whole, indent=1) + "\n")
+    for name, one in whole["kernels"].items():
+        failing = {what: rows["examples"] for what, rows in one.get("failing", {}).items()}
+        print(name, one.get("examples", ""), failing or one.get("refused", one.get("said", "")))
+
+
+if __name__ == "__main__":
+    main()

@@ -19,6 +19,7 @@ from tileproof.spec.machine.errors import TileproofError
 
 T = TypeVar("T")
 LOOK_S = 0.2
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,12 @@ def _start(context: Any, number: int, work: Callable[[], Any]) -> _Child:
     sys.stderr.flush()
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_child, args=(work, theirs))
-    process.start()
+    # What a signal raises inside a hook of fork is lost: it waits until the child is there.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     theirs.close()
     return _Child(number, process, ours, time.monotonic())
 
@@ -92,6 +98,7 @@ def _start(context: Any, number: int, work: Callable[[], Any]) -> _Child:
 def _child(work: Callable[[], Any], pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to every process of the terminal
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     try:
         sent = _pickled(("value", work()))
     except TileproofError as error:

@@ -19,7 +19,7 @@ from tileproof.conformance.judging.record import Outcomes, verdict
 from tileproof.conformance.judging.reference import ExpectedOutput, ReferenceFunction
 from tileproof.conformance.judging.runs import LaunchRun, RunOptions
 from tileproof.conformance.launches.check import contradictions, unset_bytes
-from tileproof.conformance.launches.model import LaunchFile
+from tileproof.conformance.launches.model import CudaSource, LaunchFile
 from tileproof.conformance.launches.modules import load
 from tileproof.conformance.verdict.contract import VerdictRecord
 from tileproof.emulator import Schedule
@@ -36,7 +36,7 @@ CAUSE_PART = 0.3  # of the time that is left, for causes of wrong values
 
 @dataclass(frozen=True)
 class JudgeOptions:
-    """How a launch file is judged. `seconds` of wall time for all runs together, compiling left out.
+    """How a launch file is judged. `seconds` of wall time for all of it; compiling comes on top.
 
     `policies`: the schedules to run, as policies or as whole schedules ("late", "random:seed=7"); () for
     early, late, random and then exploration. `schedules`: how many at most.
@@ -90,6 +90,7 @@ def _judged(
 ) -> Iterator[None]:
     progress("reading the launch file and its modules")
     known: dict[tuple[str, str], EntryInfo] = {}
+    began = time.monotonic()
     try:
         wanted = [schedules_of(one, options.seed) for one in options.policies]
         launch = made.launch = references.described(launch, reference) if reference else launch
@@ -103,7 +104,8 @@ def _judged(
     if made.contradictions or made.refused:
         return
     yield
-    began = time.monotonic()
+    if any(isinstance(one.code, CudaSource) for one in launch.modules):
+        began = time.monotonic()  # compiling comes on top
     deadline = began + options.seconds
     expected = _expected(made, launch, reference, deadline, progress) if reference else {}
     if made.reference_fault:

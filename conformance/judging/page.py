@@ -8,6 +8,8 @@ from tileproof.conformance.verdict.contract import CheckOutcome, Defect, Verdict
 
 MOST_FINDINGS = 8
 MOST_LINES = 12
+MOST_SHOWN = 6
+WIDTH = 100
 WORDS = {
     "clean": "CLEAN",
     "defect": "DEFECT",
@@ -18,18 +20,39 @@ WORDS = {
 
 def lines(one: VerdictRecord) -> list[str]:
     """The page, a line each."""
-    out = [f"{WORDS[one.verdict]} {one.program.kernel}: {one.program.entry}"]
+    out = [f"{WORDS[one.verdict]} {one.program.kernel}: {_short(one.program.entry)}"]
     for number, finding in enumerate(one.findings[:MOST_FINDINGS]):
         out += ["", *(("   " if i else f"{number + 1}. ") + text for i, text in enumerate(_finding(finding)))]
     if len(one.findings) > MOST_FINDINGS:
         out.append(f"and {len(one.findings) - MOST_FINDINGS} more causes, in the JSON")
-    rest = [text for text in one.why if not any(text.endswith(f.message) for f in one.findings)]
+    rest = [
+        text.splitlines()[0]
+        for text in one.why
+        if not any(text.endswith(f.message) for f in one.findings) and " never ran: " not in text
+    ]
+    rest += _never_ran(one)
     if rest:
         out += ["", "why not clean:" if not one.findings else "also:"]
         out += [f"- {text}" for text in rest[:MOST_LINES]]
         out += [f"- and {len(rest) - MOST_LINES} more, in the JSON"] if len(rest) > MOST_LINES else []
     out += ["", *_checks(one.checks), *_ran(one)]
     return out
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= WIDTH else text[: WIDTH - 3] + "..."
+
+
+def _never_ran(one: VerdictRecord) -> list[str]:
+    """Instructions that must run and did not, by opcode."""
+    lines: dict[str, list[int]] = {}
+    for missing in one.coverage.missing() if one.coverage else ():
+        lines.setdefault(f"{missing.kind} {missing.opcode}", []).append(missing.ptx_line)
+    told = []
+    for what, where in lines.items():
+        shown = ", ".join(map(str, where[:MOST_SHOWN])) + (", ..." if len(where) > MOST_SHOWN else "")
+        told.append(f"{what} never ran, at {len(where)} place(s): PTX line {shown}")
+    return told
 
 
 def _finding(one: Defect) -> Iterator[str]:

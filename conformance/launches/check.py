@@ -29,8 +29,7 @@ from tileproof.conformance.launches.model import (
     TmemStage,
 )
 from tileproof.conformance.launches.modules import LoadedModule
-from tileproof.conformance.launches.placing import encoded_map, offset_of
-from tileproof.emulator import TensorMap
+from tileproof.conformance.launches.placing import encoded_map, offset_of, tensor_map
 from tileproof.emulator.inspect import EntryInfo, ParameterInfo
 from tileproof.emulator.program import Decoded
 from tileproof.spec.machine import tmem
@@ -296,18 +295,7 @@ def _items(items: list[Item], launch: LaunchFile, where: str) -> Iterator[Tilepr
 
 def _map(item: TensorMapArgument, launch: LaunchFile) -> None:
     buffer = launch.buffer(item.buffer)
-    made = TensorMap.fields(
-        address=(buffer.address or 0) + item.offset,
-        dtype=item.dtype or buffer.dtype,
-        shape=item.shape,
-        strides=item.strides,
-        box=item.box,
-        element_strides=item.element_strides or None,
-        swizzle=item.swizzle,
-        oob_fill=item.oob_fill,
-        lower=item.lower,
-        upper=item.upper,
-    )
+    made = tensor_map(item, buffer.address or 0, buffer.dtype)
     steps = sum((n - 1) * s for n, s in zip(item.shape[1:], item.strides, strict=True))
     end = item.offset + steps + made.checked.in_global(item.shape[0])
     if item.offset < 0 or end > buffer.bytes:

@@ -37,6 +37,7 @@ from tileproof.emulator.arguments import Argument, Fields
 from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.program import SHARED_RESERVED, Decoded
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.tma import SIZES
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 # What begins the emulator's own encoding of a tensor map (emulator.tensormap.TensorMap).
@@ -88,18 +89,7 @@ class PlacedLaunch:
         return encoded_map(item)
 
     def _map(self, item: TensorMapArgument) -> TensorMap:
-        return TensorMap.fields(
-            address=self.buffers[item.buffer].address + item.offset,
-            dtype=item.dtype or self.launch.buffer(item.buffer).dtype,
-            shape=item.shape,
-            strides=item.strides,
-            box=item.box,
-            element_strides=item.element_strides or None,
-            swizzle=item.swizzle,
-            oob_fill=item.oob_fill,
-            lower=item.lower,
-            upper=item.upper,
-        )
+        return tensor_map(item, self.buffers[item.buffer].address, self.launch.buffer(item.buffer).dtype)
 
     def argument(self, argument: LaunchArgument) -> Argument:
         """An argument as the emulator takes it."""
@@ -172,6 +162,26 @@ class PlacedLaunch:
 def _bytes(value: Any) -> npt.NDArray[np.uint8]:
     raw = value.encode() if isinstance(value, TensorMap) else bytes(value)
     return np.frombuffer(raw, np.uint8)
+
+
+def tensor_map(item: TensorMapArgument, address: int, dtype: str) -> TensorMap:
+    """The map over a buffer of `dtype` at `address`; LaunchError for fields that the encoder would refuse.
+
+    Types of 8 bits that the encoder does not know are bytes to it.
+    """
+    known = dtype in SIZES or dtype_of(dtype).itemsize != 1
+    return TensorMap.fields(
+        address=address + item.offset,
+        dtype=item.dtype or (dtype if known else "uint8"),
+        shape=item.shape,
+        strides=item.strides,
+        box=item.box,
+        element_strides=item.element_strides or None,
+        swizzle=item.swizzle,
+        oob_fill=item.oob_fill,
+        lower=item.lower,
+        upper=item.upper,
+    )
 
 
 def encoded_map(item: EncodedMapArgument) -> bytes:

@@ -91,6 +91,11 @@ def cache_root() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tileproof"
 
 
+def is_cached(unit: Unit) -> bool:
+    """Whether the unit needs no compiler."""
+    return _whole(cache_root() / "kernels" / unit.key())
+
+
 def compile_unit(unit: Unit) -> Built:
     """The compiled unit, from the cache when it is there; TileproofError with the first error otherwise."""
     cache = cache_root() / "kernels"

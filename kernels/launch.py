@@ -165,7 +165,11 @@ Parameter = Buffer | Scalar | TensorMapSpec | Struct
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch of `entry` of the PTX text `image`; `params` in the entry's order."""
+    """One launch of `entry` of the PTX text `image`; `params` in the entry's order.
+
+    `before` and `after` are launches of the same host code on the same buffers, one after another; the
+    kernel's plan is of this one.
+    """
 
     image: str = field(repr=False)
     entry: str
@@ -175,6 +179,8 @@ class Launch:
     shared_bytes: int
     params: tuple[Parameter, ...]
     large_cluster: bool = False  # with the attribute for clusters of a size that is not portable
+    before: tuple[Launch, ...] = ()
+    after: tuple[Launch, ...] = ()
 
     def __post_init__(self) -> None:
         threads, ctas = math.prod(self.block), math.prod(self.cluster)
@@ -201,10 +207,15 @@ class Launch:
                 f"the launch's {what} does not fit", where=self.entry, expected=expected, found=found
             )
 
+    @property
+    def sequence(self) -> tuple[Launch, ...]:
+        """All launches in order."""
+        return (*self.before, self, *self.after)
+
     def buffers(self) -> dict[str, Buffer]:
         """Every buffer that a parameter names, once; TileproofError when two of them share a name."""
         found: dict[str, Buffer] = {}
-        for item in self.items():
+        for item in (item for launch in self.sequence for item in launch.items()):
             buffer = item.buffer if isinstance(item, TensorMapSpec) else item
             if isinstance(buffer, Buffer) and found.setdefault(buffer.name, buffer) is not buffer:
                 raise TileproofError(

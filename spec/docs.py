@@ -19,7 +19,7 @@ from tileproof.spec import numerics, plans, problems
 from tileproof.spec.arithmetic import bound
 from tileproof.spec.machine.pages import write_or_check
 from tileproof.spec.page import prose, sentences, table
-from tileproof.spec.plan import Barrier, KernelPlan, SmemObservation, TmemObservation
+from tileproof.spec.plan import Barrier, FinishedObservation, KernelPlan, SmemObservation, TmemObservation
 from tileproof.spec.problems import problem_type
 
 _BARRIER_HEAD = (
@@ -166,11 +166,15 @@ def _plan(p: KernelPlan) -> list[str]:
             place = f"TMEM tile {o.tile} when barrier {o.barrier} completes{part}"
             seen.append((o.stage, "production", place))
         elif isinstance(o, SmemObservation):
-            seen.append(
-                (o.stage, "production", f"shared-memory tile {o.tile} when barrier {o.barrier} completes")
-            )
+            part = ", transposed" if o.transposed else ""
+            place = f"shared-memory tile {o.tile} when barrier {o.barrier} completes{part}"
+            seen.append((o.stage, "production", place))
+        elif isinstance(o, FinishedObservation):
+            made = f"made of {o.source} times {o.factor}"
+            seen.append((o.stage, "production", f"output {o.parameter} {o.indexed}, {made}"))
         else:
-            seen.append((o.stage, "production", f"output {o.parameter} {o.indexed}"))
+            more = ", negated" if o.negated else ""
+            seen.append((o.stage, "production", f"output {o.parameter} {o.indexed}{more}"))
     seen += [(o.stage, "probe", f"output {o.parameter} {o.indexed}") for o in p.probes]
     return [*parts, table(("stage", "build", "place"), seen)]
 

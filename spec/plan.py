@@ -30,8 +30,9 @@ class Barrier:
     """An mbarrier (or an array of `stages` of them), its arrivals and bytes per phase.
 
     `count` is the mbarrier's expected arrival count, `tx_bytes` the bytes that complete_tx delivers per
-    phase (0: none), `ctas` the ranks whose copy is used. When `per_k_block`, phase n of stage b belongs to
-    k-block (n * stages + b) // parts, else the barrier completes once.
+    phase (0: none; `first_tx_bytes` where the first one of stage 0 brings more), `ctas` the ranks whose copy
+    is used. When `per_k_block`, phase n of stage b belongs to k-block (n * stages + b) // parts, else the
+    barrier completes once.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Barrier:
     consumers: str
     per_k_block: bool
     parts: int = 1
+    first_tx_bytes: int = 0
 
     def offset_of(self, stage: int) -> int:
         """Byte offset of stage `stage`'s 8-byte mbarrier object."""
@@ -70,7 +72,11 @@ class SmemTile:
 
 @dataclass(frozen=True)
 class TmemTile:
-    """One accumulator or operand in tensor memory: `columns` columns from `column`, `stages` of them."""
+    """One accumulator or operand in tensor memory: `columns` columns from `column`, `stages` of them.
+
+    `within` names the tile whose cells it uses at another time. A tile of f16 is an operand: two elements
+    along K in one cell (PTX ISA, tcgen05 matrices in tensor memory).
+    """
 
     name: str
     column: int
@@ -78,6 +84,8 @@ class TmemTile:
     stages: int
     layout: Literal["A", "B", "D", "E", "F", "G"]
     holds: str
+    within: str = ""
+    dtype: Literal["f32", "f16", "bf16"] = "f32"
 
 
 @dataclass(frozen=True)
@@ -127,21 +135,41 @@ class TmemObservation:
 @dataclass(frozen=True)
 class SmemObservation:
     """Stage `stage` of k-block phase * barrier.stages + b lies in shared-memory `tile` stage b when
-    `barrier`[b] completes, in the tile's dtype and layout.
+    `barrier`[b] completes, in the tile's dtype and layout; `transposed`: its rows are the stage's columns.
     """
 
     stage: str
     tile: str
     barrier: str
+    transposed: bool = False
 
 
 @dataclass(frozen=True)
 class OutputObservation:
-    """Stage `stage` is the launch's output parameter `parameter`, indexed as `indexed` says."""
+    """Stage `stage` is the launch's output parameter `parameter`, indexed as `indexed` says.
+
+    `negated`: with the other sign. `cleared`: rows that tiles are added to are set to zero by the kernel's
+    own host code, not by the caller.
+    """
 
     stage: str
     parameter: str
     indexed: str
+    negated: bool = False
+    cleared: bool = False
+
+
+@dataclass(frozen=True)
+class FinishedObservation:
+    """What a later launch makes of accumulated rows: output `parameter`, indexed as `indexed` says, is output
+    `source`, to which tiles of `stage` are added, times the ground datum `factor`, rounded to its own dtype.
+    """
+
+    stage: str
+    parameter: str
+    indexed: str
+    source: str
+    factor: str
 
 
 @dataclass(frozen=True)
@@ -159,7 +187,7 @@ class KernelPlan:
     threads: int
     smem_bytes: int
     stages: tuple[str, ...]
-    observations: tuple[TmemObservation | SmemObservation | OutputObservation, ...]
+    observations: tuple[TmemObservation | SmemObservation | OutputObservation | FinishedObservation, ...]
     sizes: tuple[tuple[str, int], ...] = ()
     probes: tuple[OutputObservation, ...] = ()
     roles: tuple[WarpRole, ...] = ()

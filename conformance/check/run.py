@@ -14,6 +14,7 @@ from tileproof.conformance.drivers.result import Output, RunResult, RunSchedule
 from tileproof.conformance.judge import rows
 from tileproof.conformance.judge.compare import Comparison, Divergence, StageScore, compare, index, order
 from tileproof.conformance.judge.endtoend import EndToEnd
+from tileproof.conformance.judge.finished import finished_findings
 from tileproof.conformance.judge.machine import machine_findings
 from tileproof.conformance.judge.repeat import outputs_differ
 from tileproof.conformance.judge.rows import Rows, judge_rows, plant_canaries
@@ -194,6 +195,7 @@ def judge(
             scores, wrong = whole.judge(plan, run_result, build, wanted)
             _count(verdict, scores)
             faults += wrong
+        faults += finished_findings(plan, inputs, run_result, build, wanted)
         faults += [finding for finding in view.findings if finding.stage in wanted]
         faults += machine_findings(plan, inputs, run_result, build)
         for remark in run_result.findings:

@@ -92,13 +92,18 @@ class Card:
         self._modules: dict[str, Any] = {}
 
     def run(self, launch: Launch, fill: int = FILLS[0]) -> Ran:
-        """One launch; outputs without an array start as `fill` bytes. `written` is not known after one."""
-        module = self._module(launch.image)
-        function = self._call("cuModuleGetFunction", module, launch.entry.encode())
+        """One launch, with those before and after it; outputs without an array start as `fill` bytes.
+        `written` is not known after one.
+        """
+        functions = [
+            self._call("cuModuleGetFunction", self._module(one.image), one.entry.encode())
+            for one in launch.sequence
+        ]
         buffers = launch.buffers()
         addresses = {name: self._place(buffer, fill) for name, buffer in buffers.items()}
         try:
-            self._launch(launch, function, addresses)
+            for one, function in zip(launch.sequence, functions, strict=True):
+                self._launch(one, function, addresses)
             return self._read(buffers, addresses)
         finally:
             for address in addresses.values():

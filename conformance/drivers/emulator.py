@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -45,9 +45,11 @@ from tileproof.kernels.launch import (
     Struct,
     TensorMapSpec,
 )
-from tileproof.spec.plan import KernelPlan, OutputObservation, TmemObservation
+from tileproof.spec.plan import KernelPlan, SmemObservation, TmemObservation
 
 Mma = Literal["fast", "exact"]
+# What launches beside the one that is looked at are run with.
+BESIDE = ("schedule", "mma", "races", "allow", "strict", "seconds_limit", "instruction_limit")
 
 
 @dataclass(frozen=True)
@@ -178,20 +180,33 @@ def _run(
 
 
 def launch_on(launch: Launch, **how: Any) -> tuple[LaunchResult, dict[str, PlacedBuffer]]:
-    """The emulator's own result of `launch`, and its buffers; `how` goes to `Module.launch`."""
+    """The emulator's own result of `launch`, and its buffers; `how` goes to `Module.launch`.
+
+    Launches before and after it run in order of the program under the same policy; what is found in them is
+    found with the rest.
+    """
     memory = Memory()
     buffers = {name: _place(memory, buffer) for name, buffer in launch.buffers().items()}
-    result = module_of(launch.image).launch(
-        launch.entry,
-        grid=launch.grid,
-        block=launch.block,
-        cluster=launch.cluster,
-        shared_bytes=launch.shared_bytes,
-        args=[_argument(parameter, buffers) for parameter in launch.params],
-        memory=memory,
-        **how,
-    )
-    return result, buffers
+
+    def run_one(one: Launch, **how: Any) -> LaunchResult:
+        return module_of(one.image).launch(
+            one.entry,
+            grid=one.grid,
+            block=one.block,
+            cluster=one.cluster,
+            shared_bytes=one.shared_bytes,
+            args=[_argument(parameter, buffers) for parameter in one.params],
+            memory=memory,
+            **how,
+        )
+
+    beside = {name: how[name] for name in BESIDE if name in how}
+    before = [run_one(one, **beside) for one in launch.before]
+    result = run_one(launch, **how)
+    others = [*before, *(run_one(one, **beside) for one in launch.after)]
+    found = (finding for one in others for finding in one.findings)
+    allowed = (finding for one in others for finding in one.allowed)
+    return replace(result, findings=(*result.findings, *found), allowed=(*result.allowed, *allowed)), buffers
 
 
 def shared_offset(launch: Launch) -> int:
@@ -246,7 +261,7 @@ def _tensor_map(item: TensorMapSpec, buffers: dict[str, Any]) -> TensorMap:
 def _taps(plan: KernelPlan) -> list[Tap]:
     taps = []
     for at in plan.observations:
-        if isinstance(at, OutputObservation):
+        if not isinstance(at, TmemObservation | SmemObservation):
             continue
         barrier = plan.barrier(at.barrier)
         for stage in range(barrier.stages):

@@ -10,7 +10,7 @@ from tileproof.conformance.drivers.result import MachineFinding, RunResult, Wait
 from tileproof.conformance.judge.barriers import barrier_findings
 from tileproof.conformance.observe.capture import captured, parts_of, publication
 from tileproof.conformance.observe.finding import Finding
-from tileproof.spec.plan import Barrier, KernelPlan, OutputObservation
+from tileproof.spec.plan import Barrier, FinishedObservation, KernelPlan, OutputObservation
 from tileproof.spec.problems import problem_type
 from tileproof.spec.problems.base import tiling_of
 
@@ -125,7 +125,7 @@ def _stage_of_tile(plan: KernelPlan, tile: str) -> str:
     for what no stage has to do with.
     """
     for at in plan.observations:
-        if tile == (at.parameter if isinstance(at, OutputObservation) else at.tile):
+        if tile == (at.parameter if isinstance(at, OutputObservation | FinishedObservation) else at.tile):
             return at.stage
     results = [mma.d for mma in plan.mmas if tile in (mma.a, mma.b)]
     return next((at.stage for d in results for at in captured(plan) if at.tile == d), "")

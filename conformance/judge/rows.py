@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -69,10 +69,12 @@ def canaries(shape: tuple[int, ...]) -> npt.NDArray[np.uint32]:
 
 
 def plant_canaries(plan: KernelPlan, inputs: Any, launch: Launch) -> None:
-    """Fills the rows of accumulated outputs that no tile is added to with canaries, before the launch."""
+    """Fills the rows of accumulated outputs that no tile is added to with canaries, before the launch; those
+    that the kernel's own host code clears keep their zeros.
+    """
     for at in accumulated(plan):
         buffer = launch.buffers()[at.parameter]
-        if buffer.array is not None:
+        if buffer.array is not None and not at.cleared:
             unselected = ~touched(problem_type(plan.problem), inputs, tiling_of(plan), at.stage)
             buffer.array.view(np.uint32)[unselected] = canaries(buffer.shape)[unselected]
 
@@ -132,20 +134,35 @@ def row_sums(
 
     `behind`: the rows are those of so many k-blocks before (the first k-block's at least).
     """
-    problem, inputs, block = chain.problem, chain.inputs, chain.tiling.block
-    rows, columns = (problem.size(inputs, axis) for axis in problem.stages[stage].output)
+    rows, columns = (chain.problem.size(chain.inputs, axis) for axis in chain.stage(stage).output)
     sums = RowSums.of(rows, columns)
     for coord, value, error in _contributions(chain, stage):
         if ctas is not None and coord.cta not in ctas:
             continue
-        first = max((coord.k_block or 0) - behind, 0) * block
-        index, key = (
-            x[first : first + block] for x in problem.rows(inputs, chain.tiling, coord.group, stage)
-        )
-        target = send(np.arange(len(index)))
+        index, key = _rows_of(chain, stage, coord, behind)
+        count = len(value)
+        if behind and len(index) < count:  # the tile before is shorter
+            index, key = _rows_of(chain, stage, coord)
+        target = np.minimum(send(np.arange(count)), count - 1)
         live = key[target]
         sums.add(np.asarray(index[target][live]), value[live], None if error is None else error[live])
     return sums
+
+
+def _rows_of(
+    chain: Chain, stage: str, coord: TileCoord, behind: int = 0
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    """The rows of the output that a tile is added to, and which of its rows are added at all; `behind`: of
+    the tile so many k-blocks before (the first k-block's at least).
+    """
+    there = replace(coord, k_block=max((coord.k_block or 0) - behind, 0))
+    span = chain.region(stage, there)[0]
+    first = chain.extent(coord.group, chain.stage(stage).tile[0]).start
+    index, live = (
+        x[span.start - first : span.stop - first]
+        for x in chain.problem.rows(chain.inputs, chain.tiling, coord.group, stage)
+    )
+    return index, live
 
 
 def _written_elsewhere(
@@ -153,6 +170,7 @@ def _written_elsewhere(
 ) -> Iterator[Finding]:
     """A finding when a row that no tile is added to does not hold the bits that it held before the launch."""
     bits, before = output.values.view(np.uint32), canaries(output.values.shape)
+    before = np.zeros_like(before) if at.cleared else before
     changed = (bits != before) & ~keys[:, None]
     if changed.any():
         row, column = (int(i) for i in np.argwhere(changed)[0])
@@ -169,8 +187,8 @@ def _written_elsewhere(
             pattern=arrangement(
                 changed, rows_first=0, cols_first=0, units=("row", "column"), part=problem.faults.part
             ),
-            cause=f"{before[row, column]:#010x} became {bits[row, column]:#010x}: an added zero flushes "
-            "subnormals and quiets NaNs",
+            cause=f"{before[row, column]:#010x} became {bits[row, column]:#010x}"
+            + ("" if at.cleared else ": an added zero flushes subnormals and quiets NaNs"),
         )
 
 
@@ -231,13 +249,9 @@ def _cause(
 
 def _of_rows(chain: Chain, stage: str) -> list[Contribution]:
     """What each tile row adds, and where to."""
-    problem, block = chain.problem, chain.tiling.block
     found = []
     for coord, value, _ in _contributions(chain, stage):
-        first = (coord.k_block or 0) * block
-        index, live = (
-            x[first : first + block] for x in problem.rows(chain.inputs, chain.tiling, coord.group, stage)
-        )
+        index, live = _rows_of(chain, stage, coord)
         found += [
             Contribution(slot, int(index[slot]) if live[slot] else -1, value[slot].astype(np.float64))
             for slot in range(len(index))

@@ -14,7 +14,7 @@ from tileproof.conformance.drivers.result import Capture
 from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.observe.tiles import StageTile
 from tileproof.spec.machine import smem_layout, tmem
-from tileproof.spec.plan import KernelPlan, SmemObservation, SmemTile, TmemObservation
+from tileproof.spec.plan import KernelPlan, SmemObservation, SmemTile, TmemObservation, TmemTile
 from tileproof.spec.problems import problem_type
 from tileproof.spec.problems.base import TileCoord, coordinates, region, tiling_of
 
@@ -22,7 +22,7 @@ Captured = TmemObservation | SmemObservation
 Cells = npt.NDArray[np.int64]
 # Of a stage, a k-block and a shape: the same in every group and CTA.
 Places = dict[tuple[str, int | None, tuple[int, int]], tuple[Cells, Cells]]
-DTYPES = {"bf16": np.dtype(ml_dtypes.bfloat16), "f32": np.dtype(np.float32)}
+DTYPES = {"bf16": np.dtype(ml_dtypes.bfloat16), "f16": np.dtype(np.float16), "f32": np.dtype(np.float32)}
 # Of the K-major layouts with 64-element rows that kernels' tiles have (PTX ISA, matrix descriptor).
 LBO, SBO = 16, 1024
 
@@ -72,9 +72,8 @@ def captured_tiles(
     problem, tiling = problem_type(plan.problem), tiling_of(plan)
     stages = {at.stage: at for at in captured(plan)}
     for stage, at in stages.items():
-        once = not problem.walks(stage) and plan.barrier(at.barrier).per_k_block
         for group in problem.groups(inputs, tiling):
-            if once and not problem.k_blocks(inputs, tiling, group):
+            if not problem.walks(stage) and not problem.k_blocks(inputs, tiling, group):
                 continue  # nothing is ever published
             for coord in coordinates(problem, inputs, tiling, stage, group):
                 rows, cols = region(problem, inputs, tiling, stage, coord)
@@ -106,16 +105,16 @@ def _unwritten(
     written = np.zeros(shape, bool)
     if isinstance(at, SmemObservation):
         place = plan.smem_tile(at.tile)
-        smem = smem_cells(place, (coord.k_block or 0) % place.stages)
+        smem = _smem_cells_of(at, place, shape, (coord.k_block or 0) % place.stages)
         value = np.zeros(shape, DTYPES[place.dtype])
-        return StageTile(
-            at.stage, coord, rows, cols, value, written, smem=smem, operand=place.dtype == "bf16"
-        )
+        return StageTile(at.stage, coord, rows, cols, value, written, smem=smem, operand=place.dtype != "f32")
     key = (at.stage, coord.k_block, shape)
     if key not in places:
         places[key] = _places(plan, at.stage, coord.k_block, shape)
     lane, column = places[key]
-    return StageTile(at.stage, coord, rows, cols, np.zeros(shape, np.float32), written, lane, column)
+    dtype = plan.tmem_tile(at.tile).dtype
+    value = np.zeros(shape, DTYPES[dtype])
+    return StageTile(at.stage, coord, rows, cols, value, written, lane, column, operand=dtype != "f32")
 
 
 def _places(plan: KernelPlan, stage: str, k_block: int | None, shape: tuple[int, int]) -> tuple[Cells, Cells]:
@@ -126,20 +125,33 @@ def _places(plan: KernelPlan, stage: str, k_block: int | None, shape: tuple[int,
             place_t, barrier = plan.tmem_tile(other.tile), plan.barrier(other.barrier)
             for part in range(other.parts):
                 buffer = ((k_block or 0) * other.parts + part) % barrier.stages % place_t.stages
-                cells, where = tmem_cells(plan, other, part)
+                cells, where = tmem_cells(plan, other, part, shape)
                 lane[:, where], column[:, where] = (
                     cells[0],
-                    cells[1] + place_t.column + place_t.columns * buffer,
+                    cells[1] // per_cell(place_t) + place_t.column + place_t.columns * buffer,
                 )
     return lane, column
 
 
-def tmem_cells(plan: KernelPlan, at: TmemObservation, part: int) -> tuple[tuple[Cells, Cells], slice]:
-    """(lane, column) ``[rows, w]`` within the TMEM tile of what `part` publishes, and the columns it is."""
-    mma = next(m for m in plan.mmas if m.d == at.tile)
-    lane, column = _cells(plan.tmem_tile(at.tile).layout, mma.n, at.transposed)
+def tmem_cells(
+    plan: KernelPlan, at: TmemObservation, part: int, shape: tuple[int, int]
+) -> tuple[tuple[Cells, Cells], slice]:
+    """(lane, column) ``[rows, w]`` within the TMEM tile of what `part` publishes, and the columns it is of a
+    stage's tile of this shape, which may end before the TMEM tile. Columns count elements (`per_cell`).
+    """
+    tile = plan.tmem_tile(at.tile)
+    # The operand of an MMA has one row in each lane.
+    n = next((m.n for m in plan.mmas if m.d == at.tile), tile.columns * per_cell(tile))
+    lane, column = _cells(tile.layout, n, at.transposed)
     first = at.first_col + lane.shape[1] * part
+    own = slice(0, shape[0]), slice(0, max(shape[1] - first, 0))
+    lane, column = lane[own], column[own]
     return (lane, column), slice(first, first + lane.shape[1])
+
+
+def per_cell(tile: TmemTile) -> int:
+    """Elements in a cell of tensor memory, which is 32 bits."""
+    return 4 // DTYPES[tile.dtype].itemsize
 
 
 @lru_cache
@@ -157,6 +169,12 @@ def smem_cells(place: SmemTile, stage: int = 0) -> Cells:
     return span + cols // _span(place) * column_tile + place.offset + place.bytes * stage
 
 
+def _smem_cells_of(at: SmemObservation, place: SmemTile, shape: tuple[int, int], stage: int = 0) -> Cells:
+    """Those of a stage's tile of this shape, which may end before the tile in shared memory."""
+    cells = smem_cells(place, stage)
+    return (cells.T if at.transposed else cells)[: shape[0], : shape[1]]
+
+
 def _span(place: SmemTile) -> int:
     """Columns of a column tile: those of one swizzle span."""
     bytes_ = {"128B": 128, "64B": 64, "32B": 32, "none": 16}[place.swizzle]
@@ -165,13 +183,14 @@ def _span(place: SmemTile) -> int:
 
 def _fill(plan: KernelPlan, at: Captured, capture: Capture, place: Publication, tile: StageTile) -> None:
     if isinstance(at, TmemObservation):
-        (lane, column), where = tmem_cells(plan, at, place.part)
-        tile.value[:, where] = capture.data[lane, column].view(np.float32)
-        tile.written[:, where] = True if capture.valid.all() else capture.valid[lane, column]
+        (lane, column), where = tmem_cells(plan, at, place.part, tile.value.shape)
+        cells, several = plan.tmem_tile(at.tile), per_cell(plan.tmem_tile(at.tile))
+        tile.value[:, where] = capture.data.view(DTYPES[cells.dtype])[lane, column]
+        tile.written[:, where] = True if capture.valid.all() else capture.valid[lane, column // several]
         return
     home = plan.smem_tile(at.tile)
     size = DTYPES[home.dtype].itemsize
-    offset = smem_cells(home) - home.offset
+    offset = _smem_cells_of(at, home, tile.value.shape) - home.offset
     tile.value[:] = capture.data.view(DTYPES[home.dtype])[offset // size]
     tile.written[:] = capture.valid[offset[..., None] + np.arange(size)].all(axis=-1)
 

@@ -71,6 +71,7 @@ def output_tiles(plan: KernelPlan, inputs: Any, at: OutputObservation, output: O
         value, written = (
             x[place].reshape(rows.stop - rows.start, -1) for x in (output.values, output.written)
         )
+        value = -value if at.negated else value
         # What an MMA reads is a copy of 16 bits; an output of the whole walk is nobody's operand.
         copy = coord.k_block is not None and output.values.dtype.itemsize == BF16.itemsize
         yield StageTile(at.stage, coord, rows, cols, value, written, operand=copy)

@@ -68,8 +68,10 @@ class Arithmetic(Protocol):
     def accumulate(self, total: Any, a: Any, b: Any) -> Any:
         """``total + a b`` in the same accumulator; a narrower product adds to total's first columns."""
 
-    def rowsum(self, a: Any, b: Any) -> Any:
-        """The sum of ``a b`` over the last axis, in f32 and in any order."""
+    def rowsum(self, a: Any, b: Any, products: Form = F32) -> Any:
+        """The sum of ``a b`` over the last axis, in f32 and in any order; each product rounded to `products`
+        before.
+        """
 
     def transpose(self, a: Any) -> Any:
         """``a [m, n]`` as [n, m]."""
@@ -167,6 +169,10 @@ class WithOperands:
     ) -> Any:
         form = self._form if form == OPERAND else form
         return self._m.matmul_in_steps(a, b, steps, form, *factors, apart=apart)
+
+    def rowsum(self, a: Any, b: Any, products: Form = F32) -> Any:
+        products = self._form if products == OPERAND else products
+        return self._m.rowsum(a, b, products)
 
     def keep(self, value: Any, **copy: Any) -> Any:
         return Kept(value) if self._form == F32 else self._m.keep(value, **copy)

@@ -10,7 +10,7 @@ order. Names: a, b have the errors e_a, e_b; u = U_F32, w = U_F64, most_a = |a| 
     2^a          2^a (2^(e_a + F32_MIN_NORMAL) - 1 and EX2_RELATIVE) + F32_MIN_NORMAL
     a b (tensor) e_a |b| + |a| e_b + e_a e_b + (gamma(n, U_F32_RZ) + gamma(n, w)) sum(most_a most_b)
                  + n 2^-149
-    rowsum       the same with U_F32
+    rowsum       the same with U_F32; of products that were rounded, theirs with ones
     round to     error + U_form (|value| + error) + half of the least subnormal
 
 Operands of the tensor core count 2^-126 at least, unless they are 0. Where every partial sum is exact
@@ -30,7 +30,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
-from tileproof.spec.arithmetic import BF16, F16, Form, Keeping, Online
+from tileproof.spec.arithmetic import BF16, F16, F32, Form, Keeping, Online
 from tileproof.spec.arithmetic.rounded import round_in
 from tileproof.spec.arithmetic.sums import RowSums
 from tileproof.spec.machine.errors import TileproofError
@@ -302,7 +302,13 @@ class Bound(Keeping):
                 total.u,
             )
 
-    def rowsum(self, a: Bounded, b: Bounded) -> Sum:
+    def rowsum(self, a: Bounded, b: Bounded, products: Form = F32) -> Sum:
+        if products != F32:  # of exact operands the product is exact in f64
+            with np.errstate(invalid="ignore", over="ignore"):
+                value = a.value * b.value
+                error = 0.0 if a.exact and b.exact else a.most * b.most - np.abs(value) + F32_TINY
+            rounded = self.round_to(products, Bounded(value, error, _either(a.free, b.free)))
+            return self.rowsum(rounded, Bounded(np.ones(value.shape)))
         with np.errstate(invalid="ignore", over="ignore"):
             products = a.value * b.value
             magnitude = (a.most * b.most).sum(axis=-1)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.spec.arithmetic import Form, Keeping, Online
+from tileproof.spec.arithmetic import F32, Form, Keeping, Online
 
 F64 = npt.NDArray[np.float64]
 
@@ -34,7 +34,7 @@ class Exact(Keeping):
         result[:, : product.shape[1]] += product
         return result
 
-    def rowsum(self, a: F64, b: F64) -> F64:
+    def rowsum(self, a: F64, b: F64, products: Form = F32) -> F64:
         return np.asarray(np.einsum("...d,...d->...", a, b))
 
     def transpose(self, a: F64) -> F64:

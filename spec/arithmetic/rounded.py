@@ -65,10 +65,12 @@ class Rounded(Keeping):
         result[:, :width] = sums
         return result
 
-    def rowsum(self, a: F64, b: F64) -> F64:
+    def rowsum(self, a: F64, b: F64, products: Form = F32) -> F64:
         total = np.zeros(a.shape[:-1], np.float32)
         for column in range(a.shape[-1]):
-            total = total + (a[..., column] * b[..., column]).astype(np.float32)
+            product = a[..., column] * b[..., column]
+            product = product if products == F32 else round_in(products, product)
+            total = total + product.astype(np.float32)
         return total.astype(np.float64)
 
     def transpose(self, a: F64) -> F64:

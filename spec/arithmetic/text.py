@@ -62,9 +62,10 @@ class Text(Keeping):
             f"f32 accumulation of {a.axes[-1]} exact products in the tensor core{more}, {how}, any order"
         )
 
-    def rowsum(self, a: Formula, b: Formula) -> Formula:
+    def rowsum(self, a: Formula, b: Formula, products: Form = F32) -> Formula:
         self.operations.append("rowsum")
-        self.roundings.append(f"f32 accumulation of {a.axes[-1]} exact products, to nearest, any order")
+        kind = "exact products" if products == F32 else f"products rounded to {products.name}"
+        self.roundings.append(f"f32 accumulation of {a.axes[-1]} {kind}, to nearest, any order")
         inner = f"{_wrap(a, PRODUCT)[0]} * {_wrap(b, PRODUCT)[0]}"
         latex = rf"\operatorname{{rowsum}}({_wrap(a, PRODUCT)[1]} \odot {_wrap(b, PRODUCT)[1]})"
         return Formula(f"rowsum({inner})", latex, a.axes[:-1])

@@ -7,7 +7,14 @@ from itertools import pairwise
 
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.mma import check_shape, layout_of
-from tileproof.spec.plan import KernelPlan, OutputObservation, SmemObservation, SmemTile, TmemObservation
+from tileproof.spec.plan import (
+    FinishedObservation,
+    KernelPlan,
+    OutputObservation,
+    SmemObservation,
+    SmemTile,
+    TmemObservation,
+)
 
 MAX_SMEM_BYTES = 232448  # one CTA's shared memory on sm_100 (cutlass/arch/arch.h, sm100_smem_capacity_bytes)
 MBARRIER_BYTES = 8  # PTX ISA, mbarrier object: 64 bits, 8-byte aligned
@@ -65,7 +72,14 @@ def _tmem(plan: KernelPlan) -> Iterable[str]:
     if plan.tmem_columns not in TMEM_ALLOCATIONS and (plan.tmem or plan.tmem_columns):
         yield f"{plan.tmem_columns} TMEM columns cannot be allocated"
     spans = [(tile.name, tile.column, tile.column + tile.stages * tile.columns) for tile in plan.tmem]
-    yield from _overlaps(spans)
+    inside = {tile.name: tile.within for tile in plan.tmem if tile.within}
+    yield from _overlaps(span for span in spans if span[0] not in inside)
+    ends = {name: (first, end) for name, first, end in spans}
+    for name, around in inside.items():
+        if around not in ends or around in inside:
+            yield f"{name} uses the cells of {around}, which is no tile of its own"
+        elif not ends[around][0] <= ends[name][0] < ends[name][1] <= ends[around][1]:
+            yield f"{name} does not lie within {around}"
     yield from (f"{name} ends past the TMEM allocation" for name, _, end in spans if end > plan.tmem_columns)
 
 
@@ -127,7 +141,7 @@ def _observations(plan: KernelPlan) -> Iterable[str]:
     for observation in (*plan.observations, *plan.probes):
         if observation.stage not in plan.stages:
             yield f"{observation.stage} is observed but is no stage of the plan"
-        if isinstance(observation, OutputObservation):
+        if isinstance(observation, OutputObservation | FinishedObservation):
             continue
         tiles = smem if isinstance(observation, SmemObservation) else tmem
         if observation.tile not in tiles or observation.barrier not in barriers:

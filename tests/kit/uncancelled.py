@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from tileproof.spec.arithmetic import Form
+from tileproof.spec.arithmetic import F32, Form
 from tileproof.spec.arithmetic.exact import Exact
 
 
@@ -28,7 +28,7 @@ class Uncancelled(Exact):
         value = super().accumulate(total.real, a.real, b.real)
         return self._of(value, super().accumulate(total.imag, a.imag, b.imag))
 
-    def rowsum(self, a: Any, b: Any) -> Any:
+    def rowsum(self, a: Any, b: Any, products: Form = F32) -> Any:
         return self._of((a.real * b.real).sum(-1), (a.imag * b.imag).sum(-1))
 
     def mul(self, *factors: Any) -> Any:

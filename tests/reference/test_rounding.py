@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from tileproof.reference.evaluate import Evaluation
 from tileproof.spec import numerics
-from tileproof.spec.arithmetic import Form, bound
+from tileproof.spec.arithmetic import F32, Form, bound
 from tileproof.spec.arithmetic.bound import BOUND, Bounded
 from tileproof.spec.arithmetic.rounded import Rounded
 from tileproof.spec.problems.base import Tiling
@@ -131,12 +131,12 @@ class Faulty(Rounded):
             b[0] = 0.0
         return super().accumulate(total, a, b)
 
-    def rowsum(self, a: F64, b: F64) -> F64:
+    def rowsum(self, a: F64, b: F64, products: Form = F32) -> F64:
         if self.fault == "half the row":
             return super().rowsum(a[..., :256], b[..., :256])
         if self.fault == "bf16 products":
             return super().rowsum(numerics.round_bf16(a * b), np.ones_like(b))
-        return super().rowsum(a, b)
+        return super().rowsum(a, b, products)
 
     def exp2(self, a: F64) -> F64:
         if self.fault == "coarse ex2":

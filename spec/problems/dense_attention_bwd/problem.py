@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 from tileproof.spec.arithmetic import BF16, F16, F32, Form
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.numerics import LOG2_E
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling
 from tileproof.spec.problems.cases import Generator
 from tileproof.spec.problems.dense_attention_bwd import features, masks, stages
-from tileproof.spec.problems.dense_attention_bwd.inputs import Array, Inputs, Sequence
+from tileproof.spec.problems.dense_attention_bwd.inputs import Inputs, Sequence
 from tileproof.spec.problems.dense_attention_bwd.stages import RoundingPlan
 from tileproof.spec.problems.faults import Faults
 from tileproof.spec.stage import Stage
@@ -31,7 +30,8 @@ class DenseAttentionBwd(ProblemType):
     (all of them without).
 
     `kernel` and `rounding`: the kernel whose rounding points these are, where they are its own.
-    `by_key_block`: a group is one key block of such a head, and its k-blocks are its query blocks.
+    `by_key_block`: a group is one key block of such a head, and its k-blocks are its query blocks. Rows of an
+    output that tiles are added to are those of one head after another, each padded to a multiple of `pitch`.
     `changed`: stages in the place of the problem's own, for tests that plant an error in one.
     """
 
@@ -41,6 +41,7 @@ class DenseAttentionBwd(ProblemType):
     rounding: RoundingPlan = stages.PLAIN
     changed: Mapping[str, Stage] | None = None
     walked: str = "m"
+    pitch: int = 1
 
     @property
     def name(self) -> str:
@@ -54,6 +55,10 @@ class DenseAttentionBwd(ProblemType):
 
     @property
     def generator(self) -> Generator:
+        if self.by_key_block:
+            from tileproof.spec.problems.dense_attention_bwd.key_block import KeyBlockCases
+
+            return KeyBlockCases(self.operand.name)
         from tileproof.spec.problems.dense_attention_bwd.generator import DenseCases
 
         return DenseCases(self.operand.name)
@@ -82,7 +87,15 @@ class DenseAttentionBwd(ProblemType):
 
     def walks(self, stage: str) -> bool:
         tile = self.stages[stage].tile
-        return stage != "dB" and "m" in tile and ("n" in tile or self.by_key_block)  # dB is an output
+        outputs = ("dB", "delta")
+        return stage not in outputs and "m" in tile and ("n" in tile or self.by_key_block)
+
+    def sizes(self, inputs: Inputs) -> Mapping[str, int]:
+        if not self.by_key_block:
+            return {}
+        from tileproof.spec.problems.dense_attention_bwd.key_block import sizes_of
+
+        return sizes_of(inputs.problem)
 
     def require(self, inputs: Inputs, plan: KernelPlan) -> None:
         refused = dict(plan.refuses)
@@ -165,9 +178,12 @@ class DenseAttentionBwd(ProblemType):
     def size(self, inputs: Inputs, axis: str) -> int:
         p = inputs.problem
         if axis == "rows":
-            return p.b * p.h * p.m
+            return p.b * p.h * self._rows_of_head(inputs)
         size: int = getattr(p, axis)
         return size
+
+    def _rows_of_head(self, inputs: Inputs) -> int:
+        return -(-inputs.problem.m // self.pitch) * self.pitch
 
     def ground(self, inputs: Inputs, cut: Tiling, group: int, name: str) -> Any:
         p = inputs.problem
@@ -180,9 +196,8 @@ class DenseAttentionBwd(ProblemType):
             return np.ascontiguousarray(own.swapaxes(0, 1)).reshape(one.m * p.heads, own.shape[-1])
         if name in ("k", "v"):
             return np.ascontiguousarray(getattr(inputs, name)[one.batch, keys, head])
-        if name in ("lse", "delta"):
-            known = given(inputs)[name] if self.by_key_block else inputs.lse
-            return np.ascontiguousarray(known[one.batch, heads, one.queries]).reshape(-1)
+        if name == "lse":
+            return np.ascontiguousarray(inputs.lse[one.batch, heads, one.queries]).reshape(-1)
         if name == "mask":
             seen = inputs.masks[p.sequences.index(one)][:, span]
             return np.tile(seen, (p.heads, 1))
@@ -239,21 +254,12 @@ class DenseAttentionBwd(ProblemType):
         p = inputs.problem
         one, kv_head, _ = self._of(inputs, cut, group)
         heads = np.arange(kv_head * p.heads, (kv_head + 1) * p.heads)
-        rows = (one.batch * p.h + heads)[:, None] * p.m + np.arange(one.queries.start, one.queries.stop)
+        firsts = (one.batch * p.h + heads) * self._rows_of_head(inputs)
+        rows = firsts[:, None] + np.arange(one.queries.start, one.queries.stop)
         live = np.zeros(rows.size, bool)
         for k_block in range(self.k_blocks(inputs, cut, group)):
             live[self.region(inputs, cut, TileCoord(group, None, k_block), "m")] = True
         return rows.reshape(-1), live
-
-
-def given(inputs: Inputs) -> Mapping[str, Array]:
-    """What a kernel that walks a key block's queries is given in the place of o and lse, ``[b, h, m]`` f32:
-    delta, and lse in base 2.
-    """
-    with np.errstate(over="ignore"):
-        o, dO = (x.astype(np.float64) for x in (inputs.o, inputs.dO))
-        delta = np.einsum("bmhd,bmhd->bhm", o, dO).astype(np.float32)
-        return {"delta": delta, "lse": (inputs.lse.astype(np.float64) * LOG2_E).astype(np.float32)}
 
 
 @cache
@@ -263,5 +269,5 @@ def _graph(operand: Form, by_key_block: bool, rounding: RoundingPlan) -> Mapping
 
 PROBLEMS = (
     *(DenseAttentionBwd(form) for form in (BF16, F16, F32)),
-    *(DenseAttentionBwd(form, by_key_block=True) for form in (BF16, F16)),
+    *(DenseAttentionBwd(form, by_key_block=True, pitch=8) for form in (BF16, F16)),
 )

@@ -7,8 +7,8 @@ that rounds after each. What other attention backwards have too is in
 `spec.problems.attention`.
 
 Two graphs: WHOLE of a kernel that applies sm_scale to dS, with bias and dropout; KEY_BLOCK of one that walks
-the queries of a key block, is given delta and lse in base 2, applies sm_scale to dK and leaves it out of dQ,
-and adds dQ to rows.
+the queries of a key block, sums delta over products in the form of operands, applies sm_scale to dK alone,
+and adds parts of dQ without it to rows.
 """
 
 from __future__ import annotations
@@ -194,6 +194,15 @@ def whole(operand: Form, plan: RoundingPlan = PLAIN) -> Mapping[str, Stage]:
     return graph.stages()
 
 
+def _delta_of_rounded(m: Arithmetic, o: AsOperand, dO: AsOperand) -> Any:
+    return m.rowsum(o, dO, products=OPERAND)
+
+
+def _softmax_alone(m: Arithmetic, P: AsF32, lse: AsF32, mask: AsBool, sm_scale: AsF32) -> Any:
+    e = attention.log2_e(m)
+    return attention.softmax(m, m.sub(m.mul(sm_scale, e, P), m.column(m.mul(e, lse))), mask)
+
+
 def _unscaled(m: Arithmetic, S: AsF32, dP: AsF32, delta: AsF32) -> Any:
     value = m.mul(S, m.sub(dP, m.column(delta)))
     return m.keep(value, operand=m.round_to(OPERAND, value))
@@ -207,29 +216,39 @@ def _to_rows(m: Arithmetic, total: Any, indices: Any, dQ: Any) -> Any:
     return m.scatter_add(total, indices, dQ)
 
 
-def _dK_scaled(m: Arithmetic, dS: AsOperand, q: AsOperand, sm_scale: AsF32) -> Any:
-    total = m.mul(sm_scale, m.matmul(m.transpose(dS), q))
-    return m.keep(total, output=m.round_to(OPERAND, total))
+def _dK_acc(m: Arithmetic, dS: AsOperand, q: AsOperand) -> Any:
+    return m.matmul(m.transpose(dS), q)
 
 
-def _dV(m: Arithmetic, S: AsOperand, dO: AsOperand) -> Any:
-    total = m.matmul(m.transpose(S), dO)
-    return m.keep(total, output=m.round_to(OPERAND, total))
+def _dK_scaled(m: Arithmetic, dK_acc: AsF32, sm_scale: AsF32) -> Any:
+    value = m.mul(sm_scale, dK_acc)
+    return m.keep(value, output=m.round_to(OPERAND, value))
+
+
+def _dV_acc(m: Arithmetic, S: AsOperand, dO: AsOperand) -> Any:
+    return m.matmul(m.transpose(S), dO)
+
+
+def _dV(m: Arithmetic, dV_acc: AsF32) -> Any:
+    return m.keep(dV_acc, output=m.round_to(OPERAND, dV_acc))
 
 
 def by_key_block(operand: Form) -> Mapping[str, Stage]:
-    """The graph of a key block: lse in base 2 and delta are given, dQ is a part without sm_scale."""
-    graph = Graph({**GROUND, "delta": ("m",)}, SYMBOLS, walked="m", operand=operand)
+    """The graph of a key block: dQ is a part without sm_scale, dK and dV are sums, rounded in the end."""
+    graph = Graph(GROUND, SYMBOLS, walked="m", operand=operand)
     add = graph.stage
     tile = ("m", "n")
+    add("m", symbol=r"\delta", memory="global delta [b, h, m]", name="delta")(_delta_of_rounded)
     add(*tile, symbol="P", memory="TMEM")(attention.P)
-    add(*tile, symbol="S", memory="registers; the operand in TMEM")(attention.S)
+    add(*tile, symbol="S", memory="registers; the operand in TMEM", name="S")(_softmax_alone)
     add(*tile, symbol=r"\mathrm{d}P", memory="TMEM")(attention.dP)
     add(*tile, symbol=r"\mathrm{d}S", memory="SMEM", name="dS")(_unscaled)
     add(
         "m", "d_qk", symbol=r"\mathrm{d}Q", name="dQ", scatter=_to_rows, output=("rows", "d_qk"),
         memory="TMEM; added to global dQ [rows, d_qk] in f32",
     )(_dQ_part)  # fmt: skip
-    add("n", "d_qk", symbol=r"\mathrm{d}K", memory="TMEM; global dK", name="dK")(_dK_scaled)
-    add("n", "d_v", symbol=r"\mathrm{d}V", memory="TMEM; global dV", name="dV")(_dV)
+    add("n", "d_qk", symbol=r"\mathrm{d}K_\mathrm{acc}", memory="TMEM", name="dK_acc")(_dK_acc)
+    add("n", "d_qk", symbol=r"\mathrm{d}K", memory="global dK", name="dK")(_dK_scaled)
+    add("n", "d_v", symbol=r"\mathrm{d}V_\mathrm{acc}", memory="TMEM", name="dV_acc")(_dV_acc)
+    add("n", "d_v", symbol=r"\mathrm{d}V", memory="global dV", name="dV")(_dV)
     return graph.stages()

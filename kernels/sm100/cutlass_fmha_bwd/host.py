@@ -1,0 +1,192 @@
+"""`cutlass-fmha-bwd` as seen from the host: the example's three launches, as its own host code makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tileproof.kernels.compile import Built
+from tileproof.kernels.edit import Mutant
+from tileproof.kernels.launch import Buffer, Launch, Scalar, Struct, TensorMapSpec
+from tileproof.kernels.sm100.cutlass_fmha_bwd import library, mutants
+from tileproof.kernels.sm100.cutlass_fmha_bwd.image import ExampleImage
+from tileproof.kernels.sm100.cutlass_fmha_bwd.library import Sizes, TensorStrides
+from tileproof.kernels.target import Target
+from tileproof.kernels.variant import Variant
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.plan import KernelPlan
+from tileproof.spec.plans import cutlass_fmha_bwd
+
+if TYPE_CHECKING:
+    from tileproof.spec.problems.dense_attention_bwd.inputs import Inputs
+
+# CUtensorMapDataType and CUtensorMapSwizzle of the CUDA driver API, by number: those that the example uses.
+MAP_TYPES = {6: "float16", 7: "float32"}
+MAP_SWIZZLES: dict[int, Any] = {0: "none", 1: "32B", 2: "64B", 3: "128B"}
+ENTRIES = {"sum_odo": "_sum_odo", "main": "", "convert": "_convert"}
+MAIN = "main"
+ROW_PITCH = 8  # rows of a head in the example's workspace are padded to a multiple
+
+
+def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Launch:
+    """The main launch, with the one before that sums delta, and the one after that rounds dQ.
+
+    Outputs: `delta [b, h, m]` (negated, rows padded), `scaled_lse` as it, `dQ_acc [rows, d]` f32, which the
+    example clears and the kernel adds to, `dQ [b, h, m, d]`, `dK, dV [b, h_kv, n, d]` f16.
+    """
+    p = inputs.problem
+    if p.form != "f16" or inputs.bias is not None:
+        found = "a bias" if inputs.bias is not None else p.form
+        raise TileproofError(
+            f"{plan.name} does not compute this problem",
+            where="inputs",
+            expected="f16 without a bias",
+            found=found,
+        )
+    d, padded = p.d_qk, -(-p.m // ROW_PITCH) * ROW_PITCH
+    strides = (
+        TensorStrides(p.h * d, d, p.heads * d, p.m * p.h * d),
+        TensorStrides(p.h_kv * d, 0, d, p.n * p.h_kv * d),
+        TensorStrides(1, p.m, p.heads * p.m, p.h * p.m),
+        TensorStrides(d, p.m * d, p.heads * p.m * d, p.h * p.m * d),
+        TensorStrides(d, 0, p.n * d, p.h_kv * p.n * d),
+    )
+    events = library.events(plan, Sizes(p.m, p.n, d, p.heads, p.h_kv, p.b, p.sm_scale), strides)
+
+    def output(name: str, *shape: int, dtype: Any = np.float16) -> Buffer:
+        return Buffer.output(name, shape, dtype)
+
+    cleared = (p.b * p.h * padded, d)
+    given = [Buffer.input(name, getattr(inputs, name)) for name in ("q", "k", "v", "o", "lse", "dO")]
+    made = [
+        output("dQ", p.b, p.h, p.m, d),
+        output("dK", p.b, p.h_kv, p.n, d),
+        output("dV", p.b, p.h_kv, p.n, d),
+        output("delta", p.b, p.h, padded, dtype=np.float32),
+        output("scaled_lse", p.b, p.h, padded, dtype=np.float32),
+        Buffer("dQ_acc", "out", cleared, np.dtype(np.float32), np.zeros(cleared, np.float32)),
+    ]
+    buffers = {library.address_of(one.name): one for one in (*given, *made)}
+    _require_cleared(events, buffers)
+    launches = [
+        _launch(event, events, buffers, plan, built) for event in events if event["event"] == "launch"
+    ]
+    names = [event["kernel"] for event in events if event["event"] == "launch"]
+    at = names.index(MAIN)
+    return replace(launches[at], before=tuple(launches[:at]), after=tuple(launches[at + 1 :]))
+
+
+def _require_cleared(events: list[dict[str, Any]], buffers: dict[int, Buffer]) -> None:
+    """What the host code fills is all of dQ_acc, with zeros, before the main launch: as the buffer starts."""
+    order = [event.get("kernel", event["event"]) for event in events if event["event"] != "map"]
+    fills = [event for event in events if event["event"] == "fill"]
+    as_expected = (
+        order == ["sum_odo", "fill", MAIN, "convert"]
+        and buffers[fills[0]["address"]].name == "dQ_acc"
+        and (fills[0]["value"], fills[0]["bytes"]) == (0, buffers[fills[0]["address"]].nbytes)
+    )
+    if not as_expected:
+        raise TileproofError(
+            "the example's host code does something else than it is known to do",
+            where="cutlass-fmha-bwd",
+            expected="sum_odo, dQ_acc set to zero, main, convert",
+            found=", ".join(order),
+        )
+
+
+def _launch(
+    event: dict[str, Any],
+    events: list[dict[str, Any]],
+    buffers: dict[int, Buffer],
+    plan: KernelPlan,
+    built: Built,
+) -> Launch:
+    """A launch as the host code made it."""
+    maps = {one["number"]: one for one in events if one["event"] == "map"}
+
+    def item(field: dict[str, Any]) -> Buffer | Scalar | TensorMapSpec:
+        name, value = field["name"], field["value"]
+        if field["type"] == "map":
+            return _map(name, maps[value], buffers[maps[value]["address"]])
+        if field["type"] == "address":
+            return buffers[value] if value else Scalar(name, "u64", 0)
+        if field["type"] == "f32":
+            return Scalar(name, "f32", float(np.array(value, np.uint32).view(np.float32)))
+        return Scalar(name, "s32", value)
+
+    kind = event["kernel"]
+    fields = [(field["at"], item(field)) for field in event["fields"]]
+    params = Struct("params", event["bytes"], (*fields, *_padding(event["bytes"], fields)))
+    return Launch(
+        image=built.ptx,
+        entry=built.entry + ENTRIES[kind],
+        grid=tuple(event["grid"]),
+        cluster=(1, 1, 1),
+        block=tuple(event["block"]),
+        shared_bytes=event["shared"],
+        params=(params,),
+    )
+
+
+def _padding(
+    size: int, fields: list[tuple[int, Buffer | Scalar | TensorMapSpec]]
+) -> list[tuple[int, Scalar]]:
+    """Zeros between the fields: the block is passed whole, and loads of several words read those bytes."""
+    taken = np.zeros(size // 4, bool)
+    for at, item in fields:
+        words = (
+            32
+            if isinstance(item, TensorMapSpec)
+            else 2
+            if isinstance(item, Buffer)
+            else len(item.encode()) // 4
+        )
+        taken[at // 4 : at // 4 + words] = True
+    return [(4 * int(word), Scalar(f"padding {4 * word}", "u32", 0)) for word in np.flatnonzero(~taken)]
+
+
+def _map(name: str, fields: dict[str, Any], buffer: Buffer) -> TensorMapSpec:
+    if fields["interleave"] or fields["type"] not in MAP_TYPES:
+        raise TileproofError(
+            "a tensor map of the example is of another kind than is known",
+            where=name,
+            expected="f16 or f32 without interleave",
+            found=f"type {fields['type']}, interleave {fields['interleave']}",
+        )
+    return TensorMapSpec(
+        name,
+        buffer,
+        MAP_TYPES[fields["type"]],
+        shape=tuple(fields["shape"]),
+        strides=tuple(fields["strides"]),
+        box=tuple(fields["box"]),
+        element_strides=tuple(fields["element_strides"]),
+        swizzle=MAP_SWIZZLES[fields["swizzle"]],
+        oob_fill="nan" if fields["fill"] else "zero",
+    )
+
+
+VARIANTS = tuple(
+    Variant.of(cutlass_fmha_bwd.PROBLEM, causal=causal, d_tile=d_tile)
+    for causal in range(len(cutlass_fmha_bwd.MASKS))
+    for d_tile in cutlass_fmha_bwd.D_TILES
+)
+
+
+def _target(name: str, mended: bool, planted: Callable[[], Sequence[Mutant]]) -> Target:
+    return Target(
+        name=name,
+        variants=VARIANTS,
+        plan_of=lambda v: cutlass_fmha_bwd.plan(v["d_tile"], v["causal"], name),
+        image=ExampleImage(mended),
+        describe=describe,
+        mutants=planted,
+        probe=False,
+    )
+
+
+SHIPPED = _target(cutlass_fmha_bwd.NAME, False, tuple)
+MENDED = _target(f"{cutlass_fmha_bwd.NAME}-mended", True, lambda: mutants.MUTANTS)
+TARGETS = (SHIPPED, MENDED)

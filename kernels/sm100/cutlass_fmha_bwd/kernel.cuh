@@ -1,0 +1,38 @@
+// The operator of CUTLASS example 77's backward that one build is made for: tiles of 128 keys by 128 queries,
+// heads of at most Plan::d_tile columns, f16, sequences of one length.
+#pragma once
+
+#include "tileproof_plan.h"
+
+#include "collective/fmha_fusion.hpp"
+// Before device/, so that the PTX names these files by their own paths; the first has what the others need.
+// clang-format off
+#include "kernel/sm100_fmha_bwd_kernel_tma_warpspecialized.hpp"
+#include "kernel/fmha_kernel_bwd_convert.hpp"
+#include "kernel/fmha_kernel_bwd_sum_OdO.hpp"
+// clang-format on
+
+#include "device/fmha_device_bwd.hpp"
+
+namespace tileproof {
+
+template <int Causal>  // 0: none, 1: query i sees keys up to i, 2: the last query sees all keys
+struct MaskOf {
+  using type = cutlass::fmha::collective::CausalForBackwardMask<Causal == 1>;
+};
+
+template <>
+struct MaskOf<0> {
+  using type = cutlass::fmha::collective::ResidualMaskForBackward;
+};
+
+// Queries, keys, columns of q and k, of v and o, ((query heads per key head, key heads), batches).
+using ProblemShape = cute::tuple<int, int, int, int, cute::tuple<cute::tuple<int, int>, int>>;
+using TileShape = cute::Shape<cute::_128, cute::_128, cute::Int<Plan::d_tile>, cute::Int<Plan::d_tile>>;
+using Backward = cutlass::fmha::device::Sm100FmhaBwd<ProblemShape, cutlass::half_t, float, TileShape, false,
+                                                     MaskOf<Plan::causal>::type>;
+using SumOdO = Backward::OperationSumOdO::Kernel;
+using Main = Backward::Operation::Kernel;
+using Convert = Backward::OperationConvert::Kernel;
+
+}  // namespace tileproof

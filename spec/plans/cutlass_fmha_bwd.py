@@ -1,0 +1,179 @@
+"""The plan of `cutlass-fmha-bwd`: the backward of CUTLASS example 77, one CTA a block of 128 keys.
+
+Of the example's three launches this is the second; the first gives it delta, negated, and lse times -log2(e),
+the third rounds dQ. Rows of the products with keys along M are keys: P, S, dP and dS lie transposed.
+
+TMEM cells are used twice: S (f16, two columns of it in one of the tensor memory) overwrites P, and dQ of a
+k-block overwrites its dP. Tiles and barriers lie as the example's `SharedStorage` has them, which
+kernels/sm100/cutlass_fmha_bwd/kernel.cu asserts one by one.
+"""
+
+from __future__ import annotations
+
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.plan import (
+    Barrier,
+    FinishedObservation,
+    KernelPlan,
+    Mma,
+    OutputObservation,
+    SmemObservation,
+    SmemTile,
+    TmemObservation,
+    TmemTile,
+    WarpRole,
+)
+
+NAME = "cutlass-fmha-bwd"
+PROBLEM = "dense_attention_bwd_by_key_block_f16"
+D_TILES = (64, 128)  # columns of a head that a build is made for, at most
+BLOCK = 128  # queries of a k-block, and keys of a CTA
+MASKS = ("none", "causal from the top left", "causal from the bottom right")
+
+COMPUTE_THREADS = 256
+LOAD_THREADS = 32
+Q_STAGES = 2
+DQ_COLUMNS = 32
+DQ_STAGES = 2
+F16_BYTES, F32_BYTES = 2, 4
+MBARRIER_BYTES = 8
+TILE_ALIGNMENT = 2048  # alignas of the example's operand tiles
+PIPELINE_ALIGNMENT = 16
+ONE = (0,)
+
+
+def plan(d_tile: int, causal: int, name: str = NAME) -> KernelPlan:
+    """The plan of the build for heads of at most `d_tile` columns; `causal` is an index of `MASKS`."""
+    if d_tile not in D_TILES or causal not in range(len(MASKS)):
+        raise TileproofError(
+            f"{NAME} has no plan for this build",
+            where="d_tile, causal",
+            expected=f"d_tile {' or '.join(map(str, D_TILES))}, causal 0 to {len(MASKS) - 1}",
+            found=f"{d_tile}, {causal}",
+        )
+    smem, end = _tiles(d_tile)
+    barriers, end = _barriers(d_tile, end)
+    word = SmemTile("tmem_base", end, 4, 1, 1, 1, "u32", "none", "K", "what tcgen05.alloc returned")
+    return KernelPlan(
+        name=name,
+        problem=PROBLEM,
+        sizes=(("causal", causal), ("d_tile", d_tile)),
+        block=BLOCK,
+        cluster=1,
+        threads=512,
+        smem_bytes=end + word.bytes,
+        tmem_columns=512,
+        stages=("delta", "P", "S", "dP", "dS", "dQ", "dK_acc", "dK", "dV_acc", "dV"),
+        roles=(
+            WarpRole(
+                "reduce", 0, 4, ONE, "dQ from TMEM through shared memory; adds it to global dQ_acc by TMA"
+            ),
+            WarpRole("compute", 4, 8, ONE, "S from P, dS from dP; at the end dV and dK; frees TMEM"),
+            WarpRole("mma", 12, 1, ONE, "allocates TMEM; issues every MMA"),
+            WarpRole("load", 13, 1, ONE, "K, V, Q and dO by TMA, lse and delta by cp.async"),
+            WarpRole("empty", 14, 2, ONE, "nothing"),
+        ),
+        barriers=barriers,
+        smem=(*smem, word),
+        tmem=(
+            TmemTile("dK_acc", 0, d_tile, 1, "D", "dS^T q, f32"),
+            TmemTile("dV_acc", d_tile, d_tile, 1, "D", "S^T dO, f32"),
+            TmemTile("dP", 2 * d_tile, BLOCK, 1, "D", "v dO^T, f32: dP transposed"),
+            TmemTile("dQ", 2 * d_tile, d_tile, 1, "D", "dS k of the k-block, f32", within="dP"),
+            TmemTile("P", 2 * d_tile + BLOCK, BLOCK, 1, "D", "k q^T, f32: P transposed"),
+            TmemTile(
+                "S", 2 * d_tile + BLOCK, BLOCK // 2, 1, "D", "S transposed, f16", within="P", dtype="f16"
+            ),
+        ),
+        mmas=(
+            Mma("P", "f16", 1, BLOCK, BLOCK, d_tile, "K", "Q", "P", "K", "K"),
+            Mma("dP", "f16", 1, BLOCK, BLOCK, d_tile, "V", "dO", "dP", "K", "K"),
+            Mma("dV", "f16", 1, BLOCK, d_tile, BLOCK, "S", "dO", "dV_acc", "K", "MN"),
+            Mma("dQ", "f16", 1, BLOCK, d_tile, BLOCK, "dS", "K", "dQ", "MN", "MN"),
+            Mma("dK", "f16", 1, BLOCK, d_tile, BLOCK, "dS", "Q", "dK_acc", "K", "MN"),
+        ),
+        observations=(
+            OutputObservation("delta", "delta", "[b, h, m]", negated=True),
+            TmemObservation("P", tile="P", barrier="logits_ready", transposed=True),
+            TmemObservation("S", tile="S", barrier="softmax_ready", transposed=True),
+            TmemObservation("dP", tile="dP", barrier="dp_ready", transposed=True),
+            SmemObservation("dS", tile="dS", barrier="ds_ready", transposed=True),
+            TmemObservation("dQ", tile="dQ", barrier="dq_ready"),
+            TmemObservation("dK_acc", tile="dK_acc", barrier="dk_ready"),
+            TmemObservation("dV_acc", tile="dV_acc", barrier="dv_ready"),
+            OutputObservation("dQ", "dQ_acc", "[rows, d_qk]", cleared=True),
+            OutputObservation("dK", "dK", "[b, h_kv, n, d_qk]"),
+            OutputObservation("dV", "dV", "[b, h_kv, n, d_v]"),
+            FinishedObservation("dQ", "dQ", "[b, h, m, d_qk]", source="dQ_acc", factor="sm_scale"),
+        ),
+        shape=(("n", BLOCK, 1),),
+    )
+
+
+def _tiles(d_tile: int) -> tuple[tuple[SmemTile, ...], int]:
+    """`TensorStorage`: the tiles, and where the pipelines' barriers begin."""
+    tiles: list[SmemTile] = []
+    end = 0
+
+    def add(name: str, cols: int, stages: int, holds: str, alignment: int = TILE_ALIGNMENT) -> None:
+        nonlocal end
+        end = -(-end // alignment) * alignment
+        tiles.append(
+            SmemTile(name, end, BLOCK * cols * F16_BYTES, stages, BLOCK, cols, "f16", "128B", "K", holds)
+        )
+        end += tiles[-1].bytes * stages
+
+    add("K", d_tile, 1, "the CTA's 128 keys of k, zero beyond the last one")
+    add("V", d_tile, 1, "the same of v")
+    add("Q", d_tile, Q_STAGES, "the k-block's 128 queries of q, zero beyond the last one")
+    add("dO", d_tile, 1, "the same of dO")
+    add("dS", BLOCK, 1, "dS transposed, rounded to f16: a row is a key")
+    staged = BLOCK * DQ_COLUMNS * F32_BYTES
+    tiles.append(
+        SmemTile("dQ_out", end, staged, DQ_STAGES, BLOCK, DQ_COLUMNS, "f32", "128B", "K", "32 columns of dQ")
+    )
+    end += staged * DQ_STAGES
+    for name, holds in (("lse", "lse times -log2(e)"), ("delta", "delta, negated")):
+        size = BLOCK * F32_BYTES
+        tiles.append(
+            SmemTile(name, end, size, 1, 1, BLOCK, "f32", "none", "K", f"{holds}, of the k-block's queries")
+        )
+        end += size
+    return tuple(tiles), -(-end // TILE_ALIGNMENT) * TILE_ALIGNMENT
+
+
+def _barriers(d_tile: int, start: int) -> tuple[tuple[Barrier, ...], int]:
+    """`PipelineStorage`: of each pipeline first the barriers that say full, then those that say free."""
+    found: list[Barrier] = []
+    end = start
+    rows = BLOCK * d_tile * F16_BYTES
+
+    def add(
+        name: str, stages: int, counts: tuple[int, int], by: str, to: str, *, tx: int = 0, first: int = 0
+    ) -> None:
+        nonlocal end
+        end = -(-end // PIPELINE_ALIGNMENT) * PIPELINE_ALIGNMENT
+        for suffix, count, bytes_, more in (("ready", counts[0], tx, first), ("free", counts[1], 0, 0)):
+            who = (by, to) if suffix == "ready" else (to, by)
+            found.append(
+                Barrier(f"{name}_{suffix}", end, stages, count, bytes_, ONE, *who, True, first_tx_bytes=more)
+            )
+            end += MBARRIER_BYTES * stages
+
+    add("q", Q_STAGES, (1, 1), "TMA of Q, the first time of K too", "mma", tx=rows, first=2 * rows)
+    add("do", 1, (1, 1), "TMA of dO, the first time of V too", "mma", tx=rows, first=2 * rows)
+    add("lse", 1, (LOAD_THREADS, COMPUTE_THREADS), "cp.async of load", "compute")
+    add("delta", 1, (LOAD_THREADS, COMPUTE_THREADS), "cp.async of load", "compute")
+    add("logits", 1, (1, COMPUTE_THREADS), "commit of mma", "compute")
+    add("dp", 1, (1, COMPUTE_THREADS), "commit of mma", "compute")
+    add("dq", 1, (1, BLOCK), "commit of mma", "reduce")
+    add("softmax", 1, (COMPUTE_THREADS, 1), "every compute thread", "mma")
+    add("ds", 1, (COMPUTE_THREADS, 1), "every compute thread", "mma")
+    for suffix, count, by, to in (
+        ("ready", 1, "commit of mma, after the last k-block", "compute"),
+        ("free", COMPUTE_THREADS, "every compute thread", "nobody"),
+    ):
+        for what in ("dv", "dk"):  # the two stages of one pipeline
+            found.append(Barrier(f"{what}_{suffix}", end, 1, count, 0, ONE, by, to, False))
+            end += MBARRIER_BYTES
+    return tuple(found), end

@@ -1,0 +1,161 @@
+"""The cases of kernels that walk the queries of a key block: what such a kernel's plan is made for.
+
+The plan says `d_tile`, the most columns of a head, and `causal`: 0 none, 1 from the top left, 2 from the
+bottom right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from hypothesis import strategies as st
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.plan import KernelPlan
+from tileproof.spec.problems.cases import EdgeCase
+from tileproof.spec.problems.dense_attention_bwd.case import VALUES, DenseCase
+from tileproof.spec.problems.dense_attention_bwd.inputs import DenseProblem
+from tileproof.spec.problems.dense_attention_bwd.masks import Mask
+
+D_TILES = (64, 128)
+COLUMNS = 8  # a head has a multiple of so many: 16 bytes of f16 (cuTensorMapEncodeTiled, strides)
+MASKS = (Mask(), Mask("top left", right=0), Mask("bottom right", right=0))
+AROUND = (-1, 0, 1)  # sizes next to a block's edge
+
+
+def causal_of(mask: Mask) -> int:
+    """The index of a mask in `MASKS`; TileproofError when it is none of them."""
+    if mask.left is None and mask.right is None:
+        return 0
+    if mask in MASKS:
+        return MASKS.index(mask)
+    raise TileproofError(
+        "kernels that walk a key block's queries do not have this mask",
+        where="problem.mask",
+        expected=", ".join(one.words for one in MASKS),
+        found=mask.words,
+    )
+
+
+def sizes_of(problem: DenseProblem) -> dict[str, int]:
+    """The sizes that choose a variant: `d_tile` and `causal`; TileproofError, which names what no variant
+    computes.
+    """
+    causal = causal_of(problem.mask)
+
+    def require(holds: bool, what: str, where: str, expected: str, found: Any) -> None:
+        if not holds:
+            raise TileproofError(what, where=f"problem.{where}", expected=expected, found=str(found))
+
+    d = problem.d_qk
+    require(
+        problem.d_v == d, "values have a head dimension of their own", "d_v", f"{d}, as q and k", problem.d_v
+    )
+    require(d <= D_TILES[-1], "the head is too wide", "d_qk", f"at most {D_TILES[-1]}", d)
+    require(d % COLUMNS == 0, "the head's width does not fit", "d_qk", f"a multiple of {COLUMNS}", d)
+    require(problem.dropout.p == 0, "there is no dropout", "dropout", "p = 0", problem.dropout.p)
+    require(problem.packed is None, "sequences are not packed", "packed", "none", problem.packed)
+    return {"causal": causal, "d_tile": next(tile for tile in D_TILES if d <= tile)}
+
+
+@dataclass(frozen=True)
+class KeyBlockCase(DenseCase):
+    """A `DenseCase` that chooses the variant by its mask and its head dimension."""
+
+    def sizes(self) -> dict[str, int]:
+        return sizes_of(self.problem)
+
+
+@dataclass(frozen=True)
+class KeyBlockCases:
+    """Cases (`spec.problems.cases.Generator`) of one form of operands."""
+
+    form: str
+
+    def _of(self, plan: KernelPlan, **how: Any) -> KeyBlockCase:
+        mask, d = MASKS[plan.size("causal")], plan.size("d_tile")
+        how = {"m": plan.block, "n": _keys(plan), "d_qk": d, **how}
+        return KeyBlockCase(self.form, d_v=how["d_qk"], align=mask.align, right=mask.right, **how)
+
+    def drawn(self, plan: KernelPlan) -> st.SearchStrategy[KeyBlockCase]:
+        return _cases(self, plan)
+
+    def edges(self, plan: KernelPlan) -> dict[str, EdgeCase]:
+        m, n = plan.block, _keys(plan)
+        found = {
+            "one block": self._of(plan),
+            "a block of queries more than the deepest ring has stages": self._of(
+                plan, m=m * (plan.depth + 1)
+            ),
+            "one query": self._of(plan, m=1, n=n),
+            "one key": self._of(plan, n=1),
+            "one query and one key more than a block": self._of(plan, m=m + 1, n=n + 1),
+            "one less": self._of(plan, m=m - 1, n=n - 1),
+            "more queries than keys": self._of(plan, m=2 * m, n=n),
+            "more keys than queries": self._of(plan, m=m, n=2 * n),
+            "grouped heads of two batches": self._of(plan, m=m // 2, n=n // 2, heads=2, h_kv=2, b=2),
+            "the narrowest head": self._of(plan, m=m // 2, n=n // 2, d_qk=_columns(plan)[0]),
+        }
+        return {name: EdgeCase(replace(case, seed=1)) for name, case in found.items()}
+
+    def smaller(self, case: KeyBlockCase) -> Iterator[KeyBlockCase]:
+        for name in ("b", "h_kv", "heads"):
+            if getattr(case, name) > 1:
+                yield replace(case, **{name: 1})
+        for name in ("m", "n"):
+            value = getattr(case, name)
+            yield from (
+                replace(case, **{name: less}) for less in sorted({1, value // 2, value - 1} - {0, value})
+            )
+        if case.values != "integers":
+            yield replace(case, values="integers")
+
+    def small(self, plan: KernelPlan, blocks: int | None = None) -> KeyBlockCase:
+        return self._of(plan, m=plan.block * (blocks or plan.depth + 2))
+
+    def from_json(self, text: str) -> KeyBlockCase:
+        return KeyBlockCase(**asdict_of(DenseCase.from_json(text)))
+
+
+def asdict_of(case: DenseCase) -> dict[str, Any]:
+    """The fields of a case; sequences as tuples."""
+    found = asdict(case)
+    return {**found, "stream": tuple(case.stream), "packed": case.packed}
+
+
+def _keys(plan: KernelPlan) -> int:
+    """Keys of a CTA."""
+    return next(elements for axis, elements, _ in plan.shape if axis == "n")
+
+
+def _columns(plan: KernelPlan) -> tuple[int, ...]:
+    """The head dimensions of the plan's build."""
+    most = plan.size("d_tile")
+    least = max((tile for tile in D_TILES if tile < most), default=0)
+    return tuple(range(least + COLUMNS, most + 1, COLUMNS))
+
+
+@st.composite
+def _cases(draw: st.DrawFn, cases: KeyBlockCases, plan: KernelPlan) -> KeyBlockCase:
+    """Shrinks towards one query and one key; at most three blocks either way, and two with several heads."""
+
+    def size(block: int, most: int) -> int:
+        edges = [blocks * block + by for blocks in range(1, most + 1) for by in AROUND]
+        near = st.sampled_from([one for one in edges if one <= most * block])
+        return draw(st.one_of(st.integers(1, block), near))
+
+    several = draw(st.booleans())
+    most = 1 if several else 2
+    return cases._of(
+        plan,
+        b=draw(st.integers(1, 2)) if several else 1,
+        m=size(plan.block, most),
+        n=size(_keys(plan), most),
+        h_kv=draw(st.integers(1, 2)) if several else 1,
+        heads=draw(st.integers(1, 2)) if several else 1,
+        d_qk=draw(st.sampled_from(_columns(plan)[::-1])),
+        scale=draw(st.sampled_from((0.0, 0.0, 1.0, 0.01))),
+        values=draw(st.sampled_from(VALUES)),
+        seed=draw(st.integers(0, 2**16 - 1)),
+    )

@@ -310,18 +310,18 @@ class Bound(Keeping):
             rounded = self.round_to(products, Bounded(value, error, _either(a.free, b.free)))
             return self.rowsum(rounded, Bounded(np.ones(value.shape)))
         with np.errstate(invalid="ignore", over="ignore"):
-            products = a.value * b.value
+            each = a.value * b.value
             magnitude = (a.most * b.most).sum(axis=-1)
             unit = a.grain.min(axis=-1) * b.grain.min(axis=-1)
             carried: F64 | float = 0.0
             if not (a.exact and b.exact):
-                carried = magnitude - np.abs(products).sum(axis=-1) + F32_TINY
+                carried = magnitude - np.abs(each).sum(axis=-1) + F32_TINY
             infinite = _either(a.infinite, b.infinite)
             free = None
             if infinite is not None:
-                free = np.asarray(np.broadcast_to(infinite, products.shape).any(axis=-1))
-            terms = np.full(1, float(products.shape[-1]))
-            return Sum(products.sum(axis=-1), magnitude, unit, terms, carried, free, U_F32)
+                free = np.asarray(np.broadcast_to(infinite, each.shape).any(axis=-1))
+            terms = np.full(1, float(each.shape[-1]))
+            return Sum(each.sum(axis=-1), magnitude, unit, terms, carried, free, U_F32)
 
     def transpose(self, a: Bounded) -> Bounded:
         return _View(a, lambda x: x.T)

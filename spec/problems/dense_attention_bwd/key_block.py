@@ -100,14 +100,16 @@ class KeyBlockCases:
         return {name: EdgeCase(replace(case, seed=1)) for name, case in found.items()}
 
     def smaller(self, case: KeyBlockCase) -> Iterator[KeyBlockCase]:
+        def with_size(name: str, size: int) -> KeyBlockCase:
+            changed: dict[str, Any] = {name: size}
+            return replace(case, **changed)
+
         for name in ("b", "h_kv", "heads"):
             if getattr(case, name) > 1:
-                yield replace(case, **{name: 1})
+                yield with_size(name, 1)
         for name in ("m", "n"):
             value = getattr(case, name)
-            yield from (
-                replace(case, **{name: less}) for less in sorted({1, value // 2, value - 1} - {0, value})
-            )
+            yield from (with_size(name, less) for less in sorted({1, value // 2, value - 1} - {0, value}))
         if case.values != "integers":
             yield replace(case, values="integers")
 

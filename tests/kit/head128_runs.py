@@ -14,11 +14,12 @@ import ml_dtypes
 import numpy as np
 from tileproof.conformance.drivers import emulator
 from tileproof.conformance.drivers.result import Capture, MachineFinding, RunSchedule
+from tileproof.conformance.observe.capture import captured
 from tileproof.conformance.observe.tiles import Chain, StageTile
 from tileproof.kernels.registry import kernel
 from tileproof.spec.arithmetic.sums import RowSums
 from tileproof.spec.machine import smem_layout, tmem
-from tileproof.spec.plan import KernelPlan, OutputObservation, SmemObservation
+from tileproof.spec.plan import KernelPlan, SmemObservation
 from tileproof.spec.problems.base import TileCoord, tiling_of
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
 from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
@@ -73,7 +74,7 @@ def run(
 
 def _tiles(plan: KernelPlan, captures: tuple[Capture, ...]) -> dict[tuple[str, int, int, int], Array]:
     found: dict[tuple[str, int, int, int], Array] = {}
-    places = {at.tile: at for at in plan.observations if not isinstance(at, OutputObservation)}
+    places = {at.tile: at for at in captured(plan)}
     for capture in captures:
         at = places[capture.tile]
         token = capture.cta[0] // plan.cluster

@@ -307,6 +307,7 @@ class Module:
             findings=findings,
             counters=Counters(**raw["counters"]),
             executed=raw["executed"],
+            stored=frozenset(raw["stored"]),
             taps=tuple(_records(raw["taps"], taps)),
             mbarriers=tuple(MbarrierInit(rank, at - dynamic, n) for rank, at, n in raw["mbarriers"]),
             announced=tuple(MbarrierBytes(rank, at - dynamic, n) for rank, at, n in raw["announced"]),

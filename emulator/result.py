@@ -238,6 +238,7 @@ class LaunchResult:
     `decisions`: with `record`, those with which a replay does the same. `held_back`: the decisions of a
     replay that the launch came to. `allowed`: findings that the caller accepts; the others are `findings`.
     `executed`: one byte per instruction of `Module.decode(entry).code` (`tileproof.emulator.coverage`).
+    `stored`: the addresses of the buffers that the launch wrote to.
     """
 
     printf: str
@@ -251,6 +252,7 @@ class LaunchResult:
     mbarriers: tuple[MbarrierInit, ...] = ()
     announced: tuple[MbarrierBytes, ...] = ()
     executed: bytes = field(default=b"", repr=False)
+    stored: frozenset[int] = field(default=frozenset(), repr=False)
 
     @property
     def causes(self) -> tuple[Cause, ...]:

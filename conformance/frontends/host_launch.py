@@ -28,13 +28,17 @@ HostArgument = Pointer | MapArgument | int | float | np.generic | None
 
 @dataclass(frozen=True)
 class KeptBuffer:
-    """One buffer: where it lies, and its bytes before the launch; None of memory that began unwritten."""
+    """One buffer: where it lies, and its bytes before the launch; None of memory that began unwritten.
+
+    `stored`: whether the launch wrote to it.
+    """
 
     name: str
     address: int
     bytes: int
     elements: ElementsOf
     before: np.ndarray | None = field(repr=False)
+    stored: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ class HostLaunch:
     resident: int | None = None
     kept: bool = False
     sources: Mapping[str, str] = field(default_factory=dict, repr=False)
+    names: tuple[str, ...] = ()  # of the arguments, in the user's function
 
     def keeping(self, memory: LaunchMemory, most: int) -> HostLaunch:
         """The same with its buffers, and with their bytes if those are no more than `most` in all."""
@@ -70,6 +75,11 @@ class HostLaunch:
             for b, of in zip(memory.buffers, memory.elements, strict=True)
         )
         return replace(self, buffers=buffers, kept=kept)
+
+    def done(self, result: LaunchResult) -> HostLaunch:
+        """The same after it ran: each buffer knows whether it was written to."""
+        buffers = tuple(replace(one, stored=one.address in result.stored) for one in self.buffers)
+        return replace(self, buffers=buffers)
 
     @property
     def bytes_kept(self) -> int:

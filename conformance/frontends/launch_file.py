@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,11 @@ from tileproof.conformance.launches.model import (
 from tileproof.emulator.errors import LaunchError
 
 
-def as_file(launch: HostLaunch, folder: Path | None = None) -> LaunchFile:
-    """The launch with its tensors as they were before it; each is input and outcome.
+def as_file(
+    launch: HostLaunch, folder: Path | None = None, outputs: Sequence[str] | None = None
+) -> LaunchFile:
+    """The launch with its tensors as they were before it. Those of `outputs` are judged, without it
+    those that it wrote to; none is read-only, since it may write to others under another schedule.
 
     In `folder`, if one is given, PTX and tensors lie as files, which `saved` writes, else all is in it.
     A cooperative launch, and one that may start early, is a plain one there. LaunchError when the run did not
@@ -43,16 +47,32 @@ def as_file(launch: HostLaunch, folder: Path | None = None) -> LaunchFile:
             do="emulate(keep=BYTES) with more bytes",
         )
     names = _names(launch)
+    if unknown := set(outputs or ()) - set(names):
+        raise LaunchError(
+            "an output is no tensor of the launch",
+            where=launch.kernel, expected=", ".join(names), found=", ".join(sorted(unknown)),
+        )  # fmt: skip
+    judged = {
+        n for n, one in zip(names, launch.buffers, strict=True) if one.stored and one.before is not None
+    }
+    judged = judged if outputs is None else set(outputs)
     code: ModuleCode = PtxText(launch.ptx) if folder is None else PtxFile("kernel.ptx")
+    called = launch.names or ("",) * len(launch.arguments)
     sizes = [size for _, size, _ in launch.module.entries[launch.entry]]
     return LaunchFile(
         launch.kernel,
         (LaunchModule("kernel", code),),
-        tuple(_buffer(*pair, folder is not None) for pair in zip(launch.buffers, names, strict=True)),
+        tuple(
+            _buffer(one, name, name in judged, folder is not None)
+            for one, name in zip(launch.buffers, names, strict=True)
+        ),
         (
             KernelLaunch(
                 launch.entry, launch.grid, launch.block,
-                tuple(_argument(one, size, names) for one, size in zip(launch.arguments, sizes, strict=True)),
+                tuple(
+                    _argument(one, size, names, name)
+                    for one, size, name in zip(launch.arguments, sizes, called, strict=True)
+                ),
                 cluster=launch.cluster or (), shared_bytes=launch.shared_bytes,
             ),
         ),
@@ -90,17 +110,17 @@ def _names(launch: HostLaunch) -> list[str]:
     return out
 
 
-def _buffer(one: KeptBuffer, name: str, beside: bool) -> LaunchBuffer:
+def _buffer(one: KeptBuffer, name: str, judged: bool, beside: bool) -> LaunchBuffer:
     content: BufferContent = Unwritten()
     if one.before is not None:
         plain = "".join(c if c.isalnum() else "-" for c in name)
         content = FileBytes(f"{plain}.bin") if beside else InlineBytes(one.before.tobytes())
-    role: Any = "scratch" if one.before is None else "inout"
+    role: Any = "inout" if judged else "scratch"
     return LaunchBuffer(name, one.elements.dtype, one.elements.shape, role, content, address=one.address)
 
 
-def _argument(one: HostArgument, size: int, names: list[str]) -> LaunchArgument:
-    """An argument of a parameter of `size` bytes."""
+def _argument(one: HostArgument, size: int, names: list[str], called: str) -> LaunchArgument:
+    """An argument of a parameter of `size` bytes, which the user's function calls `called`."""
     if isinstance(one, Pointer):
         return PointerArgument(names[one.buffer], one.offset)
     if isinstance(one, MapArgument):
@@ -112,8 +132,8 @@ def _argument(one: HostArgument, size: int, names: list[str]) -> LaunchArgument:
             made.swizzle, made.oob_fill, one.at.offset, made.lower, made.upper,
         )  # fmt: skip
     if isinstance(one, np.generic):
-        return ScalarArgument(one.dtype.name, one.item())
+        return ScalarArgument(one.dtype.name, one.item(), called)
     if isinstance(one, float):
-        return ScalarArgument(f"f{8 * size}", one)
+        return ScalarArgument(f"f{8 * size}", one, called)
     whole = int(one or 0)
-    return ScalarArgument(f"{'s' if whole < 0 else 'u'}{8 * size}", whole)
+    return ScalarArgument(f"{'s' if whole < 0 else 'u'}{8 * size}", whole, called)

@@ -6,7 +6,7 @@ import contextlib
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from tileproof.conformance.frontends import verdicts
 from tileproof.conformance.frontends.host_launch import HostLaunch
 from tileproof.conformance.frontends.host_memory import Addresses, LaunchMemory
 from tileproof.conformance.frontends.launch_file import as_file, saved
+from tileproof.conformance.judging import api
 from tileproof.conformance.launches.model import LaunchFile
 from tileproof.conformance.verdict.contract import VerdictRecord
 from tileproof.emulator import Finding, LaunchResult, Memory, Schedule, Stream
@@ -37,6 +38,7 @@ class EmulatedLaunch:
     launch: HostLaunch
     schedule: Schedule
     result: LaunchResult
+    how: Mapping[str, Any] = field(default_factory=dict, repr=False)  # what `Module.launch` was told beside
 
     @property
     def kernel(self) -> str:
@@ -51,9 +53,30 @@ class EmulatedLaunch:
     def findings(self) -> tuple[Finding, ...]:
         return self.result.findings
 
-    def file(self) -> LaunchFile:
-        """The launch as a launch file, its tensors as before it; LaunchError if they were not kept."""
-        return as_file(self.launch)
+    def file(self, outputs: Sequence[str] | None = None) -> LaunchFile:
+        """The launch as a launch file, its tensors as before it; LaunchError if they were not kept.
+
+        `outputs`: the tensors that are judged, by their parameters; without it those that it wrote to.
+        """
+        return as_file(self.launch, outputs=outputs)
+
+    def judge(
+        self,
+        expect: Callable[..., Any] | str | None = None,
+        *,
+        outputs: Sequence[str] | None = None,
+        seconds: float = 60.0,
+        **how: Any,
+    ) -> VerdictRecord:
+        """The verdict on this launch as `tileproof.judge` gives it: run again from what its tensors held,
+        under other schedules, its outputs held against `expect`, a function from tensors and numbers by their
+        parameters to the outputs. `how` goes on to `tileproof.judge`.
+
+        LaunchError when the tensors were not kept.
+        """
+        given = {"races": self.how["races"], "strict": self.how["strict"], "mma": self.how["mma"]}
+        given["allow"] = [str(one) for one in self.how["allow"]]
+        return api.judge(self.file(outputs), expect, seconds=seconds, **{**given, **how})
 
     def __str__(self) -> str:
         """The launch in one line."""
@@ -124,7 +147,7 @@ class EmulatedRun:
                 f"{launch.kernel}: its inputs are not kept (keep={self.keep} bytes): it cannot be run again"
             )
         result = self._result(launch, memory.memory)
-        self.launches.append(EmulatedLaunch(launch, self.schedule, result))
+        self.launches.append(EmulatedLaunch(launch.done(result), self.schedule, result, self.how))
         if result.printf:
             sys.stdout.write(result.printf)
             sys.stdout.flush()
@@ -158,6 +181,26 @@ class EmulatedRun:
         JSON): "defect" or "incomplete", since one schedule was run, and no values were compared.
         """
         return verdicts.verdict(self.launches, self.schedule, bool(self.how["races"]), self.notes)
+
+    def judge(
+        self,
+        expect: Mapping[str, Callable[..., Any] | str] | None = None,
+        *,
+        seconds: float = 60.0,
+        **how: Any,
+    ) -> tuple[VerdictRecord, ...]:
+        """The verdict on each launch (`EmulatedLaunch.judge`), within `seconds` for all of them; `expect` has
+        references by kernel. LaunchError for a kernel that was not launched.
+        """
+        kernels = [one.kernel for one in self.launches]
+        if unknown := set(expect or {}) - set(kernels):
+            raise LaunchError(
+                "a reference is for a kernel that was not launched",
+                where="judge(expect)", expected=", ".join(dict.fromkeys(kernels)) or "none",
+                found=", ".join(sorted(unknown)),
+            )  # fmt: skip
+        each = seconds / max(len(kernels), 1)
+        return tuple(one.judge((expect or {}).get(one.kernel), seconds=each, **how) for one in self.launches)
 
     def save(self, folder: str | Path) -> tuple[Path, ...]:
         """Writes each launch as a launch file, with its tensors as they were before it, to a folder of its

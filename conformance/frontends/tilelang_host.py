@@ -260,6 +260,7 @@ class EmulatedKernel:
             stated.grid, stated.block, None, stated.shared_bytes, arguments,
             programmatic=stated.programmatic, sources={f"{name}.cu": self.lowered.source},
             resident=stated.grid[0] * stated.grid[1] * stated.grid[2] if stated.cooperative else None,
+            names=self.lowered.kernels[call.name].parameters,
         )  # fmt: skip
         self._run.run(launch, memory)
 

@@ -48,10 +48,10 @@ class StatedCall:
 
 @dataclass(frozen=True)
 class StatedKernel:
-    """A kernel of the device module: how many parameters it has, and what its launch is told after them."""
+    """A kernel of the device module: its parameters, and what its launch is told after them."""
 
     entry: str
-    parameters: int
+    parameters: tuple[str, ...]
     sizes: tuple[str, ...]
 
 
@@ -85,7 +85,7 @@ class StatedLaunch:
         sizes = dict(
             zip(
                 (n for n in kernel.sizes if n in (*_SIZES, _DYNAMIC)),
-                values[kernel.parameters :],
+                values[len(kernel.parameters) :],
                 strict=True,
             )
         )
@@ -94,7 +94,7 @@ class StatedLaunch:
             shape[where][axis] = int(sizes.get(name, 1))
         (bx, by, bz), (tx, ty, tz) = shape["block"], shape["thread"]
         return cls(
-            kernel.entry, values[: kernel.parameters], (bx, by, bz), (tx, ty, tz),
+            kernel.entry, values[: len(kernel.parameters)], (bx, by, bz), (tx, ty, tz),
             int(sizes.get(_DYNAMIC, 0)), _PROGRAMMATIC in kernel.sizes, _COOPERATIVE in kernel.sizes,
         )  # fmt: skip
 
@@ -114,7 +114,7 @@ def lower(
     for variable, device in made.device_mod.functions.items():
         kernels[variable.name_hint] = StatedKernel(
             variable.name_hint,
-            len(device.params),
+            tuple(one.name for one in device.params),
             tuple(map(str, device.attrs["tirx.kernel_launch_params"])),
         )
     name = str(function.attrs["global_symbol"])

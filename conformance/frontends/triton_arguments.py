@@ -26,8 +26,16 @@ class TritonArguments:
         self.memory, self.kernel = memory, kernel
         self._described, self._descriptors = bool(descriptors), iter(descriptors)
         self.out: list[HostArgument] = []
+        self.names: list[str] = []
 
     def add(self, name: str, kind: Any, value: Any) -> None:
+        """Adds an argument, and its name to each of its parameters that is a number of its own."""
+        before = len(self.out)
+        self._add(name, kind, value)
+        one = len(self.out) == before + 1
+        self.names += [name if one else ""] * (len(self.out) - len(self.names))
+
+    def _add(self, name: str, kind: Any, value: Any) -> None:
         """Adds the parameters of one argument of the Triton type `kind` ("*fp16", "i32", "constexpr")."""
         if isinstance(kind, tuple):
             names = getattr(value, "_fields", range(len(kind)))

@@ -161,6 +161,7 @@ class Launcher:
         for what in ("global", "profile"):
             size = getattr(one, f"{what}_scratch_size", 0) * x * y * z * ctas
             arguments.out.append(memory.scratch(size, f"{what} scratch"))
+            arguments.names.append("")
         # With warp specialisation .reqntid has more warps than the metadata.
         stated = module.decode(entry).entry.directives.get("reqntid")
         threads = stated[0] if stated else 32 * one.num_warps
@@ -171,7 +172,7 @@ class Launcher:
             self.kernel, f"Triton {triton.__version__}", module, ptx, entry,
             (x * ctas, y, z), (threads, 1, 1), (ctas, 1, 1), one.shared, tuple(arguments.out),
             programmatic=bool(getattr(one, "launch_pdl", False)),
-            resident=x * y * z if cooperative else None,
+            resident=x * y * z if cooperative else None, names=tuple(arguments.names),
         )  # fmt: skip
 
     def _check_resident(self, ctas: int, threads: int) -> None:

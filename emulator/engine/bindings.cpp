@@ -232,6 +232,10 @@ py::dict launch(
   result["counters"] = counters;
   result["executed"] =
       py::bytes(reinterpret_cast<const char*>(engine.executed.data()), engine.executed.size());
+  py::list stored;
+  for (const GlobalBuffer& b : engine.memory.buffers())
+    if (b.stored) stored.append(b.address);
+  result["stored"] = stored;
   result["taps"] = records;
   py::list inits;
   for (const auto& [rank, offset, count] : engine.inits) inits.append(py::make_tuple(rank, offset, count));

@@ -17,11 +17,13 @@ struct GlobalBuffer {
   uint8_t* data = nullptr;
   uint8_t* written = nullptr;  // one per byte, null when the buffer began initialised
   bool writable = true;
+  bool stored = false;  // the launch wrote to it
   std::string name;
 
   // Whether all bytes of a range inside the buffer were written; and marks them so.
   bool initialised(uint64_t at, size_t n) const { return !written || all_valid(written + (at - address), n); }
   void mark(uint64_t at, size_t n) {
+    stored = true;
     if (written) std::memset(written + (at - address), kValid, n);
   }
 };
@@ -34,6 +36,8 @@ class GlobalMemory {
     buffers_.insert(it, b);
     last_ = 0;
   }
+
+  const std::vector<GlobalBuffer>& buffers() const { return buffers_; }
 
   // The buffer that holds all of [address, address + size), or null.
   GlobalBuffer* find(uint64_t address, uint64_t size) {

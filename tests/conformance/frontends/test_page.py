@@ -31,7 +31,7 @@ def ran(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_example_of_the_page(tmp_path: Path) -> None:
-    (program,) = re.findall(r"```python\n(.*?)```", PAGE, re.S)
+    program, judging = re.findall(r"```python\n(.*?)```", PAGE, re.S)
     (said,) = re.findall(r"```text\n(.*?)```", PAGE, re.S)
     done = ran(program, tmp_path)
     # What is another with another version of Triton is left out.
@@ -42,5 +42,12 @@ def test_the_example_of_the_page(tmp_path: Path) -> None:
         "tl.load(y + at, mask))  # the mask is forgotten", "tl.load(y + at, mask), mask)"
     )
     assert mended != program
-    done = ran(mended, tmp_path)
-    assert done.returncode == 0, done.stderr
+    saving = 'run.save("launches")\n'
+    assert saving.strip() in PAGE
+    done = ran(f"{mended}\n{judging}\n{saving}", tmp_path)
+    assert (done.returncode, done.stdout) == (0, "clean 0\n"), done.stderr
+    # "tileproof judge launches/1-add", without Triton and without a reference.
+    assert "tileproof judge launches/1-add" in PAGE
+    words = [sys.executable, "-m", "tileproof", "judge", "launches/1-add", "--schedules", "3"]
+    judged = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert judged.returncode == 3 and "no reference was given" in judged.stdout, judged.stdout + judged.stderr

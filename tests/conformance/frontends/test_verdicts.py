@@ -110,3 +110,34 @@ def test_what_was_not_kept_cannot_be_saved(tmp_path: Path) -> None:
         run.save(tmp_path)
     with pytest.raises(LaunchError, match="was not kept"):
         run.last.launch.again(Schedule())
+
+
+def sums(x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
+    """What `add` should give; x and y have its tensors' names."""
+    return {"out": x + y}
+
+
+def test_a_right_launch_is_judged_clean_with_a_reference() -> None:
+    x, y, out = torch.rand(1000), torch.rand(1000), torch.zeros(1000)
+    with emulate() as run:
+        host_kernels.add[(4,)](x, y, out, 1000, BLOCK=256)
+    (made,) = run.judge({"add": sums}, seconds=20, schedules=4, processes=1)
+    assert made.verdict == "clean", made.why
+    assert sum(one.launches for one in made.schedules) >= 4
+    with pytest.raises(LaunchError, match="was not launched"):
+        run.judge({"other": sums})
+    with pytest.raises(LaunchError, match="no tensor of the launch"):
+        run.last.judge(outputs=["z"])
+
+
+def test_a_wrong_value_and_an_order_that_breaks_the_kernel_are_found_by_judging() -> None:
+    x, out = torch.rand(1000), torch.zeros(1000)
+    with emulate() as run:
+        host_kernels.add[(4,)](x, x, out, 1000, BLOCK=256)
+    made = run.last.judge(lambda x: {"out": 3 * x}, seconds=20, schedules=2, processes=1)
+    assert made.verdict == "defect" and {one.check for one in made.findings} == {"values"}
+    # Without races: what several warps leave at one place is another under another order.
+    with emulate(races=False) as run:
+        planted_cases.add("race")
+    made = run.last.judge(seconds=30, schedules=8, processes=1)
+    assert made.verdict == "defect" and {one.check for one in made.findings} == {"schedules"}

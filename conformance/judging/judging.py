@@ -31,6 +31,7 @@ from tileproof.spec.machine.errors import TileproofError
 SECONDS = 60.0
 SCHEDULES = 100  # at most, however much time is left
 BRIEF = 12  # of a launch that is wrong already
+TELLING_S, TELLING_PART = 5.0, 0.1  # kept for the start and for putting the verdict together
 CAUSE_PART = 0.3  # of the time that is left, for causes of wrong values
 
 
@@ -106,7 +107,7 @@ def _judged(
     yield
     if any(isinstance(one.code, CudaSource) for one in launch.modules):
         began = time.monotonic()  # compiling comes on top
-    deadline = began + options.seconds
+    deadline = began + options.seconds - min(TELLING_S, TELLING_PART * options.seconds)
     expected = _expected(made, launch, reference, deadline, progress) if reference else {}
     if made.reference_fault:
         return

@@ -138,6 +138,28 @@ class Coordinates:
 
 
 @dataclass(frozen=True)
+class ListedValues:
+    """The elements as numbers, in C order."""
+
+    kind: ClassVar[str] = "values"
+    values: tuple[int | float, ...]
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """The elements; TileproofError unless there are as many as the shape asks for."""
+        if len(self.values) != math.prod(shape):
+            raise TileproofError(
+                "the values are not as many as the buffer's elements",
+                expected=f"{math.prod(shape)}: {dtype.name}{list(shape)}", found=str(len(self.values)),
+            )  # fmt: skip
+        try:
+            return (
+                np.array(self.values, None if dtype.kind in "iu" else np.float64).astype(dtype).reshape(shape)
+            )
+        except OverflowError as error:
+            raise TileproofError("a value does not fit its type", found=str(error)) from None
+
+
+@dataclass(frozen=True)
 class InlineBytes:
     """The elements' bytes themselves, little-endian in C order."""
 
@@ -154,7 +176,6 @@ class FileBytes:
     offset: int = 0
 
 
-Generated = Filled | NormalDraw | UniformDraw | IntegerDraw | Counting | Coordinates
 BufferContent = (
     Unwritten
     | Filled
@@ -163,6 +184,7 @@ BufferContent = (
     | IntegerDraw
     | Counting
     | Coordinates
+    | ListedValues
     | InlineBytes
     | FileBytes
 )

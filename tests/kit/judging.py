@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,11 @@ def judged(
     others = {key: how.pop(key) for key in ("policies", "seed") if key in how}
     options = JudgeOptions(seconds, schedules=schedules, run=run, **others)
     return judge(launch, None if reference is None else function(reference), options, **how)
+
+
+def plugin_is_installed() -> bool:
+    """Whether pytest finds the plugin by itself: the package is installed with its entry points."""
+    return any(one.name == "tileproof" for one in entry_points(group="pytest11"))
 
 
 def check(made: VerdictRecord, name: str) -> CheckOutcome:

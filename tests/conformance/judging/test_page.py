@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.judging import plugin_is_installed
 from tests.kit.paths import ROOT
 
 PAGE = ROOT / "docs" / "judging.md"
@@ -44,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_command_of_the_page(folder: Path) -> None:
     found = blocks(PAGE.read_text())
-    plugin = {} if installed() else {"PYTEST_PLUGINS": "tileproof.conformance.judging.plugin"}
+    plugin = {} if plugin_is_installed() else {"PYTEST_PLUGINS": "tileproof.conformance.judging.plugin"}
     environment = {
         **os.environ,
         **plugin,
@@ -72,13 +73,6 @@ def test_every_command_of_the_page(folder: Path) -> None:
             assert holds(shown[3], done.stdout) == "", done.stdout
             ran += 1
     assert ran == 6 and shutil.which("sed")
-
-
-def installed() -> bool:
-    """Whether pytest finds the plugin by itself: the package is installed, not borrowed from a checkout."""
-    from importlib.metadata import entry_points
-
-    return any(one.name == "tileproof" for one in entry_points(group="pytest11"))
 
 
 def test_what_is_not_printed_is_seen() -> None:

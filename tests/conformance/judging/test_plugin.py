@@ -9,7 +9,7 @@ import tileproof
 from tileproof.conformance.launches import jsonform
 from tileproof.spec.machine.errors import TileproofError
 
-from tests.kit.judging import times
+from tests.kit.judging import plugin_is_installed, times
 from tests.kit.launch_files import SIZE, WITHOUT_WAIT, scale
 
 pytest_plugins = ("pytester",)
@@ -44,9 +44,8 @@ def plugged(pytester: pytest.Pytester, text: str, *options: str) -> pytest.RunRe
     root = Path(__file__).parents[3]
     pytester.syspathinsert(root)
     pytester.makepyfile(test_it=CONFTEST + text)
-    return pytester.runpytest_inprocess(
-        "-p", "tileproof.conformance.judging.plugin", "-p", "no:cacheprovider", *options
-    )
+    plugin = () if plugin_is_installed() else ("-p", "tileproof.conformance.judging.plugin")
+    return pytester.runpytest_inprocess(*plugin, "-p", "no:cacheprovider", *options)
 
 
 def test_fixtures_and_marker(pytester: pytest.Pytester) -> None:

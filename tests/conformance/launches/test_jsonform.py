@@ -29,6 +29,7 @@ from tileproof.conformance.launches.contents import (
     Filled,
     InlineBytes,
     IntegerDraw,
+    ListedValues,
     NormalDraw,
     UniformDraw,
     Unwritten,
@@ -65,6 +66,7 @@ CONTENTS = st.one_of(
     st.builds(IntegerDraw, COUNT, st.integers(), st.integers()),
     st.builds(Counting, NUMBER, NUMBER),
     st.builds(Coordinates, st.tuples(st.integers(0, 3)), COUNT, COUNT),
+    st.builds(ListedValues, st.lists(st.integers() | NUMBER, max_size=3).map(tuple)),
     st.builds(InlineBytes, st.binary(max_size=16)),
     st.builds(FileBytes, WORD, COUNT),
 )
@@ -216,6 +218,10 @@ def elements(content: Any, shape: tuple[int, ...] = (3, 4), dtype: str = "float3
 
 def test_generators_give_what_they_say() -> None:
     assert (elements(Filled(2.5)) == 2.5).all()
+    assert (elements(ListedValues((1, 2.5, -3, 4)), (2, 2)).ravel() == [1, 2.5, -3, 4]).all()
+    assert elements(ListedValues((2**63 + 1,)), (1,), "uint64")[0] == 2**63 + 1
+    with pytest.raises(TileproofError, match="as many"):
+        elements(ListedValues((1, 2)), (3,))
     assert (elements(Counting(1, 2)).ravel() == 1 + 2 * np.arange(12)).all()
     assert (elements(Coordinates((0,))) == np.arange(3)[:, None]).all()
     assert (elements(Coordinates((1,), modulus=3, first=1)) == np.arange(4) % 3 + 1).all()

@@ -155,6 +155,13 @@ uint8_t* Exec::global(uint64_t address, uint32_t size, int lane, bool write, boo
   return data;
 }
 
+bool Engine::tell_row(const Exec& x, const GlobalBuffer& b, uint64_t address, uint32_t size) {
+  for (Listener* l : listeners_)
+    if (!l->takes_row(x, b, address, size)) return false;
+  tell(&Listener::atomic_row, x, b, address, size);
+  return true;
+}
+
 void Exec::check_params(uint64_t address, uint32_t size, int lane) {
   const auto first = e.config.known_params.begin() + static_cast<std::ptrdiff_t>(address);
   const auto unset = std::find(first, first + size, 0);

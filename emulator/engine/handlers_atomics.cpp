@@ -6,6 +6,33 @@
 namespace tileproof {
 namespace {
 
+// red.global.add.f32 of neighbouring lanes to neighbouring words, checked once for all of them. False, with
+// nothing done, where something is to be told or asked of one lane.
+bool add_row(Exec& x, const Instr& i, const float* added) {
+  namespace s = slot::atom;
+  const int first = x.lane(), count = __builtin_popcount(x.mask);
+  if (count < 2 || static_cast<uint64_t>(x.mask) >> first != (1ull << count) - 1) return false;
+  const uint64_t address = address_of(x, i.o[s::address], i.imm, i.m[s::width], first);
+  uint64_t apart = 0;
+  for (int k = 1; k < count; ++k)
+    apart |= address_of(x, i.o[s::address], i.imm, i.m[s::width], first + k) ^
+             (address + 4 * static_cast<uint64_t>(k));
+  const uint32_t bytes = 4 * static_cast<uint32_t>(count);
+  GlobalBuffer* b = apart || address % 4 ? nullptr : x.e.memory.find(address, bytes);
+  if (!b || !b->writable || !b->initialised(address, bytes) || !x.e.tell_row(x, *b, address, 4)) return false;
+  uint8_t* p = b->data + (address - b->address);
+  for (int k = 0; k < count; ++k) {
+    float cell;
+    std::memcpy(&cell, p + 4 * k, 4);
+    cell = add_f32(cell, added[first + k], true);
+    std::memcpy(p + 4 * k, &cell, 4);
+  }
+  x.e.counters.global_bytes += 2 * bytes;  // read and written
+  x.e.counters.atomic_bytes += bytes;
+  x.e.progress += static_cast<uint64_t>(count);
+  return true;
+}
+
 // vec: the values of all elements, then, for cas, the values that replace them, then the destinations of atom
 // (INT32_MIN: none).
 Step atom(Exec& x, const Instr& i) {
@@ -25,6 +52,10 @@ Step atom(Exec& x, const Instr& i) {
   if (op == Reduction::Add && type == Element::F32 && elements == 1 && !returns && space == Space::Global) {
     // What gradients are accumulated with: the same as below, for one f32.
     const float* added = x.src<float>(values[0]);
+    if (add_row(x, i, added)) {
+      x.order = 0;
+      return Step::Next;
+    }
     for (uint32_t m = x.mask; m; m &= m - 1) {
       const int l = __builtin_ctz(m);
       const uint64_t address = address_of(x, i.o[s::address], i.imm, i.m[s::width], l);

@@ -107,6 +107,13 @@ class Listener {
                               bool /*write*/) {}
   virtual void generic_global(const Exec&, const GlobalBuffer&, uint64_t /*address*/, uint32_t /*size*/,
                               int /*lane*/, bool /*write*/) {}
+  // Of an atomic operation whose lanes, from its first on, each write `size` bytes behind those of the lane
+  // before: whether `atomic_row` may be told once in place of every lane's accesses, which depends on who
+  // else was there. A listener to generic_global that does not say so hears each lane.
+  virtual bool takes_row(const Exec&, const GlobalBuffer&, uint64_t /*address*/, uint32_t /*size*/) {
+    return false;
+  }
+  virtual void atomic_row(const Exec&, const GlobalBuffer&, uint64_t /*address*/, uint32_t /*size*/) {}
   virtual void async_shared(Cta&, uint32_t /*offset*/, uint32_t /*size*/, bool /*write*/) {}
   virtual void async_global(const GlobalBuffer&, uint64_t /*address*/, uint32_t /*size*/, bool /*write*/,
                             bool /*add*/) {}

@@ -190,6 +190,8 @@ class Engine {
   }
   // Whether anybody listens: to be asked only where making the arguments takes work.
   bool heard() const { return !listeners_.empty(); }
+  // Tells of an atomic operation as a row, if all who listen take it so.
+  bool tell_row(const Exec& x, const GlobalBuffer& b, uint64_t address, uint32_t size);
   void exit_lanes(Warp& w, uint32_t lanes, const Instr* at);
   // Lanes `wanted` must execute this instruction together: true when split s has them all (others waiting at
   // the same pc are merged into it), else s is parked.

@@ -137,6 +137,8 @@ class Races : public Listener {
   void generic_shared(const Exec& x, Cta& cta, uint32_t offset, uint32_t size, int lane, bool write) override;
   void generic_global(const Exec& x, const GlobalBuffer& b, uint64_t address, uint32_t size, int lane,
                       bool write) override;
+  bool takes_row(const Exec& x, const GlobalBuffer& b, uint64_t address, uint32_t size) override;
+  void atomic_row(const Exec& x, const GlobalBuffer& b, uint64_t address, uint32_t size) override;
   void async_shared(Cta& cta, uint32_t offset, uint32_t size, bool write) override;
   void async_global(const GlobalBuffer& b, uint64_t address, uint32_t size, bool write, bool add) override;
   void async_atomic() override {
@@ -329,6 +331,8 @@ class Races : public Listener {
   void visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lane, bool write, const View& v,
              Place place, int rank, uint64_t address);
   template <class S>
+  void put_write(S& shadow, Cell& cell, const Slot& fresh, bool both_stay);
+  template <class S>
   void add_read(S& shadow, Cell& cell, Slot fresh, const View& v, Place place);
   bool replaces(const Slot& old, Slot& fresh, const View& v, Place place) const;
   void check(const Slot& first, bool first_writes, uint32_t second, bool second_writes, const View& v,
@@ -373,6 +377,7 @@ class Races : public Listener {
   bool grouped_ = false;
   uint32_t copy_lanes_ = 0;  // of the cp.async issued next
   std::vector<Question> questions_;
+  std::vector<Cell*> row_;  // of the atomic operation that runs: its granules
   // Accesses already found ordered before the current one.
   uint32_t memo_for_ = 0;
   std::array<uint32_t, 8> memo_{};

@@ -1,6 +1,7 @@
 // Who touched what: records of accesses, and the shadow of each memory that holds the latest of them.
 #include "machine.hpp"
 #include "race.hpp"
+#include "slots/atomics.hpp"
 
 namespace tileproof {
 
@@ -112,6 +113,61 @@ void Races::generic_global(const Exec& x, const GlobalBuffer& b, uint64_t addres
     visit(global_, global_.at(a >> 4), units, id, by, write, v, Place::Global, x.cta.rank, a);
   });
   if (x.order & kStrong) flag(x, kGlobalFlag | address, lane, write);
+}
+
+// Where every access that overlaps is atomic too, with scopes that include each other, no pair of lanes can
+// race: then the lanes of a granule are one slot. What a release or a fence before it hands on is by lane.
+bool Races::takes_row(const Exec& x, const GlobalBuffer&, uint64_t address, uint32_t size) {
+  if (!questions_.empty()) answer();
+  if ((x.order & (kReleases | kForCopy)) || x.instr->o[slot::atom::dst] != INT32_MIN) return false;
+  for (const Group& g : thread(x.w).groups)
+    for (const auto& fenced : g.fenced)
+      if (fenced) return false;
+  const uint32_t id = running(x, x.lane()).writes;
+  const Access& b = accesses_[id];
+  auto apart = [&](const Slot& s, uint16_t units) {
+    if (!(s.units & units) || s.record == id) return false;
+    const Access& a = accesses_[s.record];
+    return !(a.strong && together(a, b));
+  };
+  bool quiet = true;
+  row_.clear();
+  granules(address, size * static_cast<uint32_t>(__builtin_popcount(x.mask)),
+           [&](uint64_t a, uint16_t units) {
+             Cell& cell = global_.at(a >> 4);
+             row_.push_back(&cell);
+             quiet = quiet && !apart(cell.write, units) && !apart(cell.read, units);
+             if (quiet && cell.more())
+               for (const Slot& s : global_.overflow(cell)) quiet = quiet && !apart(s, units);
+           });
+  return quiet;
+}
+
+void Races::atomic_row(const Exec& x, const GlobalBuffer&, uint64_t address, uint32_t size) {
+  int lane = x.lane();
+  auto cell = row_.begin();
+  granules(address, size * static_cast<uint32_t>(__builtin_popcount(x.mask)),
+           [&](uint64_t a, uint16_t units) {
+             const int first = static_cast<int>(a & 15) / static_cast<int>(size),
+                       count = __builtin_popcount(units) / static_cast<int>(size);
+             Slot fresh{view_.writes, units, static_cast<int8_t>(lane)};
+             if (count > 1) {
+               fresh.lane = static_cast<int8_t>(lane - first);
+               fresh.stride = static_cast<uint8_t>(size) & 0x7f;
+             }
+             lane += count;
+             if ((*cell)->more()) [[unlikely]] {
+               auto& list = global_.overflow(**cell);
+               for (Slot& s : list) s.units = static_cast<uint16_t>(s.units & ~units);
+               std::erase_if(list, [](const Slot& s) { return !s.units; });
+               if (list.empty()) {
+                 global_.drop(**cell);
+                 (*cell)->more(false);
+               }
+             }
+             (*cell)->read.units = static_cast<uint16_t>((*cell)->read.units & ~units);
+             put_write(global_, **cell++, fresh, false);
+           });
 }
 
 void Races::async_shared(Cta& cta, uint32_t offset, uint32_t size, bool write) {
@@ -276,10 +332,16 @@ void Races::visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lan
     cell.write.add(units, lane, kSeveralLanes);
     return;
   }
+  put_write(shadow, cell, Slot{id, units, lane}, both_stay);
+}
+
+// The last write of a granule; what it leaves of the one before goes to the list.
+template <class S>
+void Races::put_write(S& shadow, Cell& cell, const Slot& fresh, bool both_stay) {
   Slot old = cell.write;
-  if (!both_stay) old.units &= others;
+  if (!both_stay) old.units = static_cast<uint16_t>(old.units & ~fresh.units);
   const bool more = cell.more();
-  cell.write = {id, units, lane};
+  cell.write = fresh;
   cell.more(more);
   if (old.units && old.record) {
     old.write = 1;

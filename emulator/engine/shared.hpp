@@ -25,7 +25,16 @@ constexpr uint8_t kPoisonByte = 0xff;
 constexpr uint32_t kPoisonWord = 0xffffffffu;
 
 inline void add_pending(uint8_t* state, size_t n) {
-  for (size_t i = 0; i < n; ++i)
+  constexpr uint64_t kOne = 0x0101010101010101ull * kPendingOne, kFull = 0x0101010101010101ull * kPendingMask;
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    uint64_t w;
+    std::memcpy(&w, state + i, 8);
+    if (((w & kFull) + kOne) & ~kFull) break;  // a count that is full stays so
+    w += kOne;
+    std::memcpy(state + i, &w, 8);
+  }
+  for (; i < n; ++i)
     if ((state[i] & kPendingMask) != kPendingMask) state[i] = static_cast<uint8_t>(state[i] + kPendingOne);
 }
 

@@ -2,6 +2,8 @@
 //
 // ld and st: the address is base (INT32_MIN: none) + imm; `bytes` of an element in memory, `register_bytes`
 // of it in a register, `sign` 1 to sign-extend, `width` bytes of the address register; registers in vec.
+#include <algorithm>
+
 #include "address.hpp"
 #include "slots/alu.hpp"
 #include "slots/memory.hpp"
@@ -9,30 +11,76 @@
 namespace tileproof {
 namespace {
 
-Step ld(Exec& x, const Instr& i) {
-  const Space space = static_cast<Space>(i.m[slot::ld::space]);
+// One lane's elements into its registers; those of 4 and 8 bytes, which need no extension, apart.
+template <class T>
+void put(Exec& x, const int32_t* regs, int32_t elements, const uint8_t* p, int l) {
+  for (int32_t k = 0; k < elements; ++k)
+    if (regs[k] != INT32_MIN)
+      std::memcpy(x.dst<T>(regs[k]) + l, p + static_cast<size_t>(k) * sizeof(T), sizeof(T));
+}
+
+void put_any(Exec& x, const Instr& i, const int32_t* regs, const uint8_t* p, int l) {
   const uint32_t element = static_cast<uint32_t>(i.m[slot::ld::bytes]),
                  reg = static_cast<uint32_t>(i.m[slot::ld::register_bytes]);
-  const uint32_t size = element * static_cast<uint32_t>(i.m[slot::ld::elements]);
+  for (int32_t k = 0; k < i.m[slot::ld::elements]; ++k) {
+    if (regs[k] == INT32_MIN) continue;
+    uint8_t* d = x.dst<uint8_t>(regs[k]) + static_cast<uint32_t>(l) * reg;
+    if (element == reg) {
+      std::memcpy(d, p + static_cast<uint32_t>(k) * element, element);
+    } else {  // a wider register: extend
+      uint64_t v = 0;
+      std::memcpy(&v, p + static_cast<uint32_t>(k) * element, element);
+      if (i.m[slot::ld::sign] && element < 8 && (v >> (8 * element - 1)) & 1) v |= ~0ull << (8 * element);
+      std::memcpy(d, &v, reg);
+    }
+  }
+}
+
+// Whether all of these bytes of the parameters exist and were set by the caller.
+bool known(const Exec& x, uint64_t address, uint32_t size) {
+  const auto& set = x.e.config.known_params;
+  if (address > x.e.config.params.size() || size > x.e.config.params.size() - address) return false;
+  return set.empty() || std::all_of(set.begin() + static_cast<std::ptrdiff_t>(address),
+                                    set.begin() + static_cast<std::ptrdiff_t>(address + size),
+                                    [](uint8_t by_caller) { return by_caller != 0; });
+}
+
+// Parameters that all lanes read at one address, as they mostly do, and that the caller has set: checked
+// once.
+bool same_parameter(const Exec& x, const Instr& i, uint32_t size) {
+  if (i.o[slot::ld::base] != INT32_MIN) {
+    const int first = x.lane();
+    const uint64_t address = address_of(x, i.o[slot::ld::base], i.imm, i.m[slot::ld::width], first);
+    for (uint32_t m = x.mask; m; m &= m - 1)
+      if (address_of(x, i.o[slot::ld::base], i.imm, i.m[slot::ld::width], __builtin_ctz(m)) != address)
+        return false;
+    return known(x, address, size);
+  }
+  return known(x, static_cast<uint64_t>(i.imm), size);
+}
+
+Step ld(Exec& x, const Instr& i) {
+  const Space space = static_cast<Space>(i.m[slot::ld::space]);
+  const uint32_t element = static_cast<uint32_t>(i.m[slot::ld::bytes]);
+  const int32_t elements = i.m[slot::ld::elements];
+  const uint32_t size = element * static_cast<uint32_t>(elements);
   const int32_t* regs = &x.e.program.vec[static_cast<size_t>(i.vec)];
   x.order = static_cast<uint16_t>(i.m[slot::ld::order]);
+  const uint32_t whole = element == static_cast<uint32_t>(i.m[slot::ld::register_bytes]) ? element : 0;
+  const uint8_t* p = nullptr;
+  const bool once = space == Space::Param && same_parameter(x, i, size);
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
-    const uint8_t* p =
-        x.load(space, address_of(x, i.o[slot::ld::base], i.imm, i.m[slot::ld::width], l), size, l);
-    if (!p) return Step::Stop;
-    for (int32_t k = 0; k < i.m[slot::ld::elements]; ++k) {
-      if (regs[k] == INT32_MIN) continue;
-      uint8_t* d = x.dst<uint8_t>(regs[k]) + static_cast<uint32_t>(l) * reg;
-      if (element == reg) {
-        std::memcpy(d, p + static_cast<uint32_t>(k) * element, element);
-      } else {  // a wider register: extend
-        uint64_t v = 0;
-        std::memcpy(&v, p + static_cast<uint32_t>(k) * element, element);
-        if (i.m[slot::ld::sign] && element < 8 && (v >> (8 * element - 1)) & 1) v |= ~0ull << (8 * element);
-        std::memcpy(d, &v, reg);
-      }
+    if (!p || !once) {
+      p = x.load(space, address_of(x, i.o[slot::ld::base], i.imm, i.m[slot::ld::width], l), size, l);
+      if (!p) return Step::Stop;
     }
+    if (whole == 4)
+      put<uint32_t>(x, regs, elements, p, l);
+    else if (whole == 8)
+      put<uint64_t>(x, regs, elements, p, l);
+    else
+      put_any(x, i, regs, p, l);
   }
   x.order = 0;
   return Step::Next;
@@ -49,6 +97,11 @@ Step st(Exec& x, const Instr& i) {
     const int l = __builtin_ctz(m);
     uint8_t* p = x.store(space, address_of(x, i.o[slot::st::base], i.imm, i.m[slot::st::width], l), size, l);
     if (!p) return Step::Stop;
+    if (element == 4 && reg == 4) {
+      for (int32_t k = 0; k < i.m[slot::st::elements]; ++k)
+        std::memcpy(p + static_cast<size_t>(k) * 4, x.src<uint32_t>(regs[k]) + l, 4);
+      continue;
+    }
     for (int32_t k = 0; k < i.m[slot::st::elements]; ++k)
       std::memcpy(p + static_cast<uint32_t>(k) * element,
                   x.src<uint8_t>(regs[k]) + static_cast<uint32_t>(l) * reg, element);

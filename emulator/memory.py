@@ -63,6 +63,9 @@ class Buffer:
         if self._written is None:
             return np.ones(self._array.shape, dtype=bool)
         size = self._array.dtype.itemsize
+        if size in (1, 2, 4, 8):  # all bytes of an element at once
+            whole = np.frombuffer(b"\1" * size, f"u{size}")[0]
+            return (self._written.view(f"u{size}") == whole).reshape(self._array.shape)
         return (self._written.reshape(-1, size) == 1).all(axis=1).reshape(self._array.shape)
 
     def __repr__(self) -> str:

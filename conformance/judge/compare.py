@@ -52,15 +52,58 @@ class Comparison:
 
 
 def compare(chain: Chain, tiles: Iterable[StageTile]) -> Comparison:
-    """Judges each tile alone, on the inputs that the kernel had for it."""
+    """Judges each tile alone, on the inputs that the kernel had for it.
+
+    Tiles that were evaluated together are looked at together first, and one by one where something is wrong.
+    """
     result = Comparison()
-    for tile in sorted(tiles, key=lambda t: order(t.key, chain.problem.stages)):
+    ordered = sorted(tiles, key=lambda t: order(t.key, chain.problem.stages))
+    bunches: dict[tuple[str, int, int | None], list[StageTile]] = {}
+    for tile in ordered:
+        result.scores.setdefault(tile.stage, StageScore())
+        bunches.setdefault(chain.whole_of(tile.stage, tile.coord), []).append(tile)
+    right = set()
+    for whole, some in bunches.items():
+        score = _all_right(chain, some)
+        if score is not None:
+            result.scores[whole[0]].add(score)
+            right.add(whole)
+    for tile in ordered:
+        if chain.whole_of(tile.stage, tile.coord) in right:
+            continue
         reference = chain.reference(tile.stage, tile.coord, tile.rows, tile.cols)
         wrong = wrong_elements(tile, reference)
-        result.scores.setdefault(tile.stage, StageScore()).add(_score(tile, reference))
+        result.scores[tile.stage].add(_score(tile, reference))
         if wrong.any():
             result.divergences.append(Divergence(tile, reference, wrong))
     return result
+
+
+def _all_right(chain: Chain, tiles: list[StageTile]) -> StageScore | None:
+    """The score of tiles that are all of one evaluation, all written and within their bounds; None where
+    they are not, or not all of them are there.
+    """
+    first = tiles[0]
+    if any(
+        tile.value.dtype != first.value.dtype or tile.operand != first.operand or not tile.written.all()
+        for tile in tiles
+    ):
+        return None
+    term = chain.judged(first.stage, first.coord)
+    if len(tiles) == 1 or len({tile.coord for tile in tiles}) != len(tiles):
+        return None
+    if sum(tile.value.size for tile in tiles) != term.value.size:
+        return None
+    value = np.empty(term.value.shape, first.value.dtype)
+    for tile in tiles:
+        at = chain.span(tile.stage, tile.coord.group, tile.rows, tile.cols)
+        value[at] = tile.value.reshape(value[at].shape)
+    found, apart = _apart(value, term.value)
+    if not _within(found, apart, term.value, term.errors, False if term.free is None else term.free).all():
+        return None
+    score = _scored(apart, term.value, term.errors)
+    score.tiles = len(tiles)
+    return score
 
 
 def wrong_elements(tile: StageTile, reference: Reference) -> npt.NDArray[np.bool_]:
@@ -78,9 +121,25 @@ def within_bound(
     value: npt.NDArray[Any], expected: F64, bound: F64, free: npt.NDArray[np.bool_] | bool = False
 ) -> npt.NDArray[np.bool_]:
     """Elementwise: `value` is within `bound` of `expected`, by the rules of `wrong_elements`."""
+    found, apart = _apart(value, expected)
+    return _within(found, apart, expected, bound, free)
+
+
+def _apart(value: npt.NDArray[Any], expected: F64) -> tuple[F64, F64]:
+    """The values in float64, and how far they are from what is expected."""
     with np.errstate(invalid="ignore"):  # signalling NaNs
         found = value.astype(np.float64)
-        close = (np.abs(found - expected) <= bound) | (found == expected)
+        apart = found - expected
+        return found, np.abs(apart, out=apart)
+
+
+def _within(
+    found: F64, apart: F64, expected: F64, bound: F64, free: npt.NDArray[np.bool_] | bool
+) -> npt.NDArray[np.bool_]:
+    close: npt.NDArray[np.bool_] = apart <= bound
+    if close.all():
+        return close
+    close |= found == expected  # infinities
     if close.all():
         return close
     no_number, must, unbounded = np.isnan(found), np.isnan(expected), np.isinf(bound)
@@ -94,16 +153,27 @@ def _score(tile: StageTile, reference: Reference) -> StageScore:
 
 def score(value: npt.NDArray[Any], written: npt.NDArray[np.bool_], expected: F64, bounds: F64) -> StageScore:
     """The score of one tile of any shape."""
+    size = int(written.size)
     if not written.all():
         value, expected, bounds = value[written], expected[written], bounds[written]
-    exact, infinite = int((bounds == 0).sum()), np.isinf(bounds)
+    score = _scored(_apart(value, expected)[1], expected, bounds)
+    score.elements = size
+    return score
+
+
+def _scored(apart: F64, expected: F64, bounds: F64) -> StageScore:
+    """The score of elements that were all written, by how far they are from what is expected."""
+    size = int(apart.size)
     with np.errstate(invalid="ignore", divide="ignore"):
-        ratio = np.abs(value.astype(np.float64) - expected) / bounds
+        ratio = apart / bounds
+    if size and bounds.min() > 0 and bounds.max() < np.inf and np.isfinite(worst := ratio.max()):
+        return StageScore(1, size, 0, float(worst), 0)
+    exact, infinite = int((bounds == 0).sum()), np.isinf(bounds)
     # What was to be equal, what has no bound and what is no number has no ratio.
     if exact or not np.isfinite(ratio).all():
         ratio = ratio[(bounds > 0) & ~infinite & np.isfinite(ratio)]
     unbounded = int((infinite & ~np.isnan(expected)).sum()) if infinite.any() else 0
-    return StageScore(1, int(written.size), exact, float(ratio.max(initial=0.0)), unbounded)
+    return StageScore(1, size, exact, float(ratio.max(initial=0.0)), unbounded)
 
 
 def order(key: Key, stages: Iterable[str]) -> tuple[int, int, int, int]:

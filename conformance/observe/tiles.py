@@ -93,7 +93,7 @@ class Chain(Evaluation):
 
     def reference(self, name: str, coord: TileCoord, rows: slice, cols: slice) -> Reference:
         """Value and bound of stage `name` over `rows` and `cols` as `StageTile` counts them, 2-D."""
-        term = self._judged(name, coord)
+        term = self.judged(name, coord)
         at = self.span(name, coord.group, rows, cols)
         return Reference(
             _columns(term.value[at]),
@@ -102,12 +102,16 @@ class Chain(Evaluation):
             lambda: self.operands(name, coord, rows, cols),
         )
 
-    def _judged(self, name: str, coord: TileCoord) -> Bounded:
+    def whole_of(self, name: str, coord: TileCoord) -> tuple[str, int, int | None]:
+        """What is evaluated together with this tile: its stage, its group, its CTA if each has its own."""
+        return name, coord.group, coord.cta if self.partial(name) else None
+
+    def judged(self, name: str, coord: TileCoord) -> Bounded:
         """The stage over the tile's group: its f32 value, or the rounded copy if that is what is seen."""
-        part = coord.cta if self.partial(name) else None
-        kept = self._wholes.get((name, coord.group, part))
+        key = self.whole_of(name, coord)
+        kept = self._wholes.get(key)
         if kept is None:
-            kept = self._wholes[name, coord.group, part] = self.whole(name, coord.group, part)
+            kept = self._wholes[key] = self.whole(*key)
         own = self.own_tiles.get((name, coord))
         copied = kept.copy is not None and (own is None or own.operand or own.value.dtype.itemsize == 2)
         term: Any = kept.copy if copied else kept.value

@@ -199,8 +199,11 @@ class Sum(Bounded):
             largest = self.magnitude + error
             bounded = _finish(error, largest)
             # Every partial sum fits 24 bits, and f32's range.
-            fits = (self.magnitude <= self.unit * 2.0**24) & (self.unit >= F32_TINY)
-            exact = (fits & (self.magnitude <= F32_MAX)) | (self.magnitude == 0)
+            fits = self.magnitude <= self.unit * 2.0**24
+            if not fits.any():
+                return bounded
+            fits &= (self.unit >= F32_TINY) & (self.magnitude <= F32_MAX)
+            exact = fits | (self.magnitude == 0)
             if not isinstance(self.carried, float):
                 exact &= self.carried == 0
         return np.where(exact, 0.0, bounded)
@@ -212,6 +215,9 @@ class Sum(Bounded):
 
 def _finish(error: F64, largest: F64) -> F64:
     """+inf where a value of magnitude `largest` may overflow f32, or where something is not finite."""
+    # What is greatest may be NaN: then it is no number below.
+    if largest.size and largest.max() <= F32_MAX and error.max() <= F32_MAX:
+        return error
     return np.where(np.isfinite(error) & (largest <= F32_MAX), error, np.inf)
 
 
@@ -278,8 +284,9 @@ class Bound(Keeping):
         width = more.value.shape[1]
 
         def joined(one: F64, two: F64, how: Any) -> F64:
-            result = np.array(one)
-            result[..., :width] = how(result[..., :width], two)
+            result = np.empty_like(one)
+            how(one[..., :width], two, out=result[..., :width])
+            result[..., width:] = one[..., width:]
             return result
 
         carried: F64 | float = total.carried

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.problems.base import TileCoord
-from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, Array, Inputs, Problem, key_mask, lengths
+from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, Array, Inputs, Problem, key_mask
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,8 @@ class Place:
 
 def k_blocks(inputs: Inputs, token: int, b_topk: int = B_TOPK) -> int:
     """Number of k-blocks of `token`, 0 when no slot is to be looked at."""
-    return -(-int(lengths(inputs)[token]) // b_topk)
+    topk, given = inputs.problem.topk, inputs.topk_length
+    return -(-(topk if given is None else min(max(int(given[token]), 0), topk)) // b_topk)
 
 
 def rows_of(problem: Problem, cta: int, ctas: int = 2) -> slice:

@@ -201,4 +201,4 @@ class Chain(Evaluation):
 
 def _columns(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """A [rows] result as [rows, 1], so that every tile is two-dimensional."""
-    return value.reshape(value.shape[0], -1)
+    return value if value.ndim == 2 else value.reshape(value.shape[0], -1 if value.size else 1)

@@ -454,9 +454,9 @@ class _Rounded(Bounded):
         error, most = self._base.errors, self._base.most
         with np.errstate(invalid="ignore", over="ignore"):
             wider = np.where(most <= largest, error + unit * most + tiny / 2, np.inf)
-            kept = error == 0
+            kept = np.array(error == 0)
             if kept.any():
-                kept[kept] = round_in(self._form, self.value[kept]) == self.value[kept]
+                kept[kept] = np.ravel(round_in(self._form, self.value[kept]) == self.value[kept])
         return np.where(kept, 0.0, wider)
 
     @property

@@ -153,10 +153,10 @@ def cudnn(inputs: Inputs) -> Found:
     own = ATEN._cudnn_attention_forward(
         q, k, v, bias, None, None, p.m, p.n, True, 0.0, causal, False, scale=p.sm_scale
     )
+    lse = tensor(inputs.lse).reshape(own[1].shape)
     gradients = ATEN._cudnn_attention_backward(
-        dO, q, k, v, o, tensor(inputs.lse), own[6], own[7], bias, None, None, p.m, p.n, 0.0, causal,
-        scale=p.sm_scale,
-    )  # fmt: skip
+        dO, q, k, v, o, lse, own[6], own[7], bias, None, None, p.m, p.n, 0.0, causal, scale=p.sm_scale
+    )
     found = dict(zip(("O", "dQ", "dK", "dV"), (own[0], *gradients), strict=True))
     return found | {"LSE": own[1].reshape(p.b, p.h, p.m)}
 

@@ -18,9 +18,10 @@ GROUPED, VALUE_HEAD, BIAS, DROPOUT, PACKED = (
 CAUSAL, BOTTOM_RIGHT, WINDOW = "a causal mask", "a mask from the bottom right", "a sliding window"
 TOP_LEFT = "a mask from the top left of unequal lengths"
 BEHIND = "a window that ends before the diagonal"
+EMPTY = "a sequence without queries or keys"
 BLIND, LENGTHS, WIDE = "a query that sees no key", "fewer or more queries than keys", "heads wider than 128"
 FEATURES = (
-    GROUPED, VALUE_HEAD, BIAS, DROPOUT, PACKED, CAUSAL, BOTTOM_RIGHT, TOP_LEFT, WINDOW, BEHIND, BLIND,
+    GROUPED, VALUE_HEAD, BIAS, DROPOUT, PACKED, EMPTY, CAUSAL, BOTTOM_RIGHT, TOP_LEFT, WINDOW, BEHIND, BLIND,
     LENGTHS, WIDE,
 )  # fmt: skip
 NARROW = 128
@@ -38,6 +39,7 @@ def of(p: DenseProblem, bias: bool) -> frozenset[str]:
         BIAS: bias,
         DROPOUT: p.dropout.p > 0,
         PACKED: p.packed is not None,
+        EMPTY: any(one.m == 0 or one.n == 0 for one in p.sequences),
         CAUSAL: causal,
         BOTTOM_RIGHT: limited and mask.align == "bottom right" and unequal,
         TOP_LEFT: limited and mask.align == "top left" and unequal,
@@ -60,6 +62,8 @@ def without(case: DenseCase, refused: frozenset[str]) -> DenseCase:
     if PACKED in refused and case.packed is not None:
         m, n = (max(sum(x), 1) for x in zip(*case.packed, strict=True))
         case = replace(case, packed=None, m=m, n=n)
+    if EMPTY in refused and case.packed is not None:
+        case = replace(case, packed=tuple((max(m, 1), max(n, 1)) for m, n in case.packed))
     if GROUPED in refused:
         case = replace(case, h_kv=case.h_kv * case.heads, heads=1)
     if WIDE in refused:
@@ -96,6 +100,7 @@ _SAMPLES: dict[str, dict[str, Any]] = {
     BIAS: {"bias": True},
     DROPOUT: {"dropout": 0.5, "stream": (7, 8)},
     PACKED: {"packed": ((5, 5), (3, 3))},
+    EMPTY: {"packed": ((5, 5), (0, 3), (2, 0))},
     CAUSAL: {"right": 0},
     BOTTOM_RIGHT: {"right": 0, "align": "bottom right", "n": 9},
     TOP_LEFT: {"right": 0, "n": 9},

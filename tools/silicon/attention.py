@@ -160,54 +160,35 @@ def by_hand() -> dict[str, Any]:
     found: dict[str, Any] = {}
     torch.manual_seed(0)
 
-    def wanted(q: Any, k: Any, v: Any, right: int) -> Any:
+    def error(o: Any, q: Any, k: Any, v: Any, right: int) -> float:
         m, n = q.shape[-2], k.shape[-2]
         seen = torch.ones(m, n, dtype=torch.bool, device="cuda").tril(n - m + right)
         logits = (q.double() @ k.double().mT * q.shape[-1] ** -0.5).masked_fill(~seen, -torch.inf)
         rows = seen.any(-1)
-        return rows, (torch.softmax(logits, -1) @ v.double())[..., rows, :]
+        wanted = torch.softmax(logits, -1) @ v.double()
+        return float((o - wanted)[..., rows, :].abs().max())
 
     for m, n in ((3, 2), (80, 33), (33, 80)):
         q, k, v = (torch.randn(1, 1, x, 32, device="cuda") for x in (m, n, n))
         with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):
             o = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=causal_lower_right(m, n))
-        rows, right = wanted(q, k, v, 0)
-        found[f"causal_lower_right({m}, {n}), f32, rows that see a key"] = float(
-            (o[..., rows, :] - right).abs().max()
-        )
+        found[f"causal_lower_right({m}, {n}), f32"] = error(o, q, k, v, 0)
+    limits: Any
     for m, n, w in ((16, 8, 8), (16, 8, 7), (8, 16, 16)):
         q, k, v = (torch.randn(1, x, 1, 32, device="cuda").half() for x in (m, n, n))
-        o = torch.ops.aten._flash_attention_forward(
-            q, k, v, None, None, m, n, 0.0, False, False, window_size_left=-1, window_size_right=w
-        )[0].transpose(1, 2)
-        rows, right = wanted(*(x.transpose(1, 2) for x in (q, k, v)), w)
-        found[f"flash, {m} queries, {n} keys, window_size_right {w}"] = float(
-            (o[..., rows, :] - right).abs().max()
-        )
+        limits = {"window_size_left": -1, "window_size_right": w}
+        out = torch.ops.aten._flash_attention_forward(q, k, v, None, None, m, n, 0.0, False, False, **limits)
+        o, q, k, v = (x.transpose(1, 2) for x in (out[0], q, k, v))
+        found[f"flash, {m} queries, {n} keys, right {w}"] = error(o, q, k, v, w)
     q, k, v = (torch.randn(1, x, 1, 32, device="cuda") for x in (16, 256, 256))
     bias = torch.zeros(1, 1, 16, 256, device="cuda")
     out = torch.ops.aten._efficient_attention_forward(q, k, v, bias, None, None, 16, 256, 0.0, 1, True)
+    more = (bias, out[0], None, None, 16, 256, out[1], 0.0, out[2], out[3], 1, True)
     for held in (7.0, -3.0):
+        dO = torch.randn_like(out[0])
         spoil = [torch.full((16 * 256,), held, device="cuda") for _ in range(64)]
         del spoil
-        dB = torch.ops.aten._efficient_attention_backward(
-            torch.randn_like(out[0]),
-            q,
-            k,
-            v,
-            bias,
-            out[0],
-            None,
-            None,
-            16,
-            256,
-            out[1],
-            0.0,
-            out[2],
-            out[3],
-            1,
-            True,
-        )[3]
+        dB = torch.ops.aten._efficient_attention_backward(dO, q, k, v, *more)[3]
         found[f"dB, keys that no query sees, memory held {held}"] = int((dB[..., 128:] == held).sum())
     return found
 

@@ -8,9 +8,13 @@ import pytest
 
 pytest.importorskip("triton", reason="triton is not installed: requirements-outside.txt")
 
+import torch
 import triton
 from tileproof.emulator import Module
+from tileproof.triton import emulate
+from triton.tools.tensor_descriptor import TensorDescriptor
 
+from tests.kit.outside import triton_kernels
 from tests.kit.outside.explained import POLICIES, written_up
 from tests.kit.outside.triton_cases import CASES, Case, Ran
 
@@ -81,3 +85,18 @@ def test_a_wrong_kernel_is_found(edit: str, by: str, monkeypatch: pytest.MonkeyP
         errors |= {finding.code for finding in ran.launched.result.errors}
     early = {"race-copy-unwaited", "shared-pending", "tmem-pending"}
     assert errors & ({"race-proxy-fence"} if "fence" in edit else early)
+
+
+@pytest.mark.parametrize("specialised", [False, True])
+def test_an_atomic_in_a_specialised_loop_is_repeated(specialised: bool) -> None:
+    """Each of the three parts of warps counts each tile, in 3.8 and in 3.9 (docs/outside.md)."""
+    a, b = (torch.ones(256, 128, dtype=torch.float16) for _ in range(2))
+    c, count = torch.zeros(256, 256), torch.zeros(1, dtype=torch.int32)
+    maps = [
+        TensorDescriptor.from_tensor(one, list(box))
+        for one, box in ((a, (128, 64)), (b, (128, 64)), (c, (128, 128)))
+    ]
+    with emulate() as run:
+        triton_kernels.counted[(3,)](*maps, count, 256, 256, 128, 128, 128, 64, specialised)
+    assert (c == 128).all() and count[0] == (12 if specialised else 4)
+    assert run.last.ptx.count("atom.global") == (3 if specialised else 1)

@@ -6,9 +6,12 @@ import pytest
 
 pytest.importorskip("triton", reason="triton is not installed: requirements-outside.txt")
 
+from tileproof.emulator import Schedule
 from tileproof.triton import KernelDefects, emulate
 
+from tests.kit.outside import gluon_kernels
 from tests.kit.outside.planted_cases import CASES, planted_line
+from tests.kit.outside.triton_cases import gluon_matmul
 
 MISTAKES = [(name, wrong) for name, (_, mistakes) in CASES.items() for wrong in mistakes]
 
@@ -31,3 +34,16 @@ def test_a_mistake_is_found_at_its_line(name: str, wrong: str) -> None:
     # A person reads the launch, the code and the line.
     text = str(raised.value)
     assert name in text and planted_line(name, wrong) in text and found[0].code in text
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"), [("early", "race-copy-unwaited"), ("reused", "mbarrier-over-arrival")]
+)
+def test_a_gluon_mistake_is_found_at_its_line(wrong: str, code: str) -> None:
+    """The MMA does not wait for its tiles; the loads do not wait until their buffer is free."""
+    ran = gluon_matmul(wrong=wrong, schedule=Schedule("late"), races=True)
+    places = {one.source for one in ran.launched.result.errors if one.code == code}
+    line = planted_line("matmul", wrong, gluon_kernels)
+    assert not ran.right and any(
+        place.startswith(f"{line} (inlined at gluon_kernels.py:") for place in places
+    )

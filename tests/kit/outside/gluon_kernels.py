@@ -15,12 +15,16 @@ from triton.experimental.gluon.language.nvidia.blackwell import (
 
 
 @gluon.jit
-def _load(a, b, tiles_a, tiles_b, full, empty, row, column, K, STAGES: gl.constexpr, PAIR: gl.constexpr):
+def _load(
+    a, b, tiles_a, tiles_b, full, empty, row, column, K, STAGES: gl.constexpr, PAIR: gl.constexpr,
+    WRONG: gl.constexpr,
+):  # fmt: skip
     BK: gl.constexpr = a.block_shape[1]
     for i in range(K // BK):
         stage = i % STAGES
-        mbarrier.wait(empty.index(stage), ((i // STAGES) & 1) ^ 1)
-        mbarrier.expect(full.index(stage), a.nbytes_per_cta + b.nbytes_per_cta)
+        if WRONG != "reused":
+            mbarrier.wait(empty.index(stage), ((i // STAGES) & 1) ^ 1)
+        mbarrier.expect(full.index(stage), a.nbytes_per_cta + b.nbytes_per_cta)  # planted: matmul reused
         tma.async_load(a, [row, i * BK], full.index(stage), tiles_a.index(stage))
         if PAIR:
             tma.async_load(b, [i * BK, column], full.index(stage), tiles_b.index(stage))
@@ -33,12 +37,17 @@ def _load(a, b, tiles_a, tiles_b, full, empty, row, column, K, STAGES: gl.conste
 
 
 @gluon.jit
-def _multiply(tiles_a, tiles_b, acc, full, empty, done, steps, STAGES: gl.constexpr, PAIR: gl.constexpr):
+def _multiply(
+    tiles_a, tiles_b, acc, full, empty, done, steps, STAGES: gl.constexpr, PAIR: gl.constexpr,
+    WRONG: gl.constexpr,
+):  # fmt: skip
     for i in range(steps):
         stage = i % STAGES
-        mbarrier.wait(full.index(stage), (i // STAGES) & 1)
+        if WRONG != "early":
+            mbarrier.wait(full.index(stage), (i // STAGES) & 1)
         b = tiles_b.index(stage) if PAIR else tiles_b.index(stage).permute((1, 0))
-        tcgen05_mma(tiles_a.index(stage), b, acc, use_acc=i > 0, mbarriers=[empty.index(stage)])
+        free = [empty.index(stage)]
+        tcgen05_mma(tiles_a.index(stage), b, acc, use_acc=i > 0, mbarriers=free)  # planted: matmul early
     tcgen05_commit(done)
 
 
@@ -52,9 +61,12 @@ def _finish(c, tile_c, acc, done, row, column):
 
 
 @gluon.jit
-def matmul(a, b, c, K, STAGES: gl.constexpr, PAIR: gl.constexpr, num_warps: gl.constexpr):
+def matmul(
+    a, b, c, K, STAGES: gl.constexpr, PAIR: gl.constexpr, num_warps: gl.constexpr, WRONG: gl.constexpr = ""
+):  # fmt: skip
     """C [M, N] = A [M, K] times B; a warp loads, a warp multiplies, the others store. One CTA takes B as
     [N, K]; a pair of CTAs takes it as [K, N], and each holds half of the rows of A and of the columns of B.
+    `WRONG` plants a mistake, whose line is marked.
     """
     BM: gl.constexpr = c.block_shape[0]
     BN: gl.constexpr = c.block_shape[1]
@@ -78,8 +90,8 @@ def matmul(a, b, c, K, STAGES: gl.constexpr, PAIR: gl.constexpr, num_warps: gl.c
     gl.warp_specialize(
         [
             (_finish, (c, tile_c, acc, done, row, column)),
-            (_load, (a, b, tiles_a, tiles_b, full, empty, row, column, K, STAGES, PAIR)),
-            (_multiply, (tiles_a, tiles_b, acc, full, empty, done, K // BK, STAGES, PAIR)),
+            (_load, (a, b, tiles_a, tiles_b, full, empty, row, column, K, STAGES, PAIR, WRONG)),
+            (_multiply, (tiles_a, tiles_b, acc, full, empty, done, K // BK, STAGES, PAIR, WRONG)),
         ],
         [1, 1],
         [24, 24],

@@ -84,10 +84,12 @@ def _descriptor(tensor: torch.Tensor, *box: int, split: tuple[int, int] | None =
     return GluonDescriptor.from_tensor(tensor, list(box), layout)
 
 
-def _gluon_matmul(m: int = 256, n: int = 256, k: int = 256, **how: Any) -> Ran:
+def gluon_matmul(m: int = 256, n: int = 256, k: int = 256, wrong: str = "", **how: Any) -> Ran:
+    """The product of one CTA an MMA, as it is or with a mistake."""
+
     def launch(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
         maps = _descriptor(a, 128, 64), _descriptor(b, 128, 64), _descriptor(c, 128, 128)
-        gluon_kernels.matmul[(m // 128, n // 128)](*maps, k, 3, False, num_warps=4)
+        gluon_kernels.matmul[(m // 128, n // 128)](*maps, k, 3, False, num_warps=4, WRONG=wrong)
 
     return _product(launch, m, n, k, how)
 
@@ -176,6 +178,6 @@ CASES = (
     Case("triton-attention", lambda **how: _attention(False, **how)),
     Case("triton-attention-ws", lambda **how: _attention(True, **how)),
     *(Case(f"triton-{name}", lambda name=name, **how: _scaled(name, **how)) for name in _SCALED),
-    Case("gluon-matmul-ws", _gluon_matmul),
+    Case("gluon-matmul-ws", gluon_matmul),
     Case("gluon-matmul-pair", _gluon_pair),
 )

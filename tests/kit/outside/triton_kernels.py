@@ -79,3 +79,21 @@ def scaled(
         step = k // GROUP
         acc = tl.dot_scaled(left, tl.load(at_a + step), KIND, right.T, tl.load(at_b + step), KIND, acc)
     c.store([row, column], acc)
+
+
+@triton.jit
+def counted(
+    a, b, c, count, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, SPECIALISED: tl.constexpr
+):
+    """C [M, N] = A [M, K] B [N, K]^T, tile after tile by the programs there are; `count` counts the tiles."""
+    across = N // BN
+    for tile in tl.range(
+        tl.program_id(0), (M // BM) * across, tl.num_programs(0), warp_specialize=SPECIALISED
+    ):
+        row = tile // across * BM
+        column = tile % across * BN
+        acc = tl.zeros((BM, BN), dtype=tl.float32)
+        for k in range(0, K, BK):
+            acc = tl.dot(a.load([row, k]), b.load([column, k]).T, acc)
+        c.store([row, column], acc)
+        tl.atomic_add(count, 1)

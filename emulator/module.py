@@ -69,6 +69,7 @@ class Module:
                     )
                 address = np.asarray([self._globals[symbol][0]], dtype="<u8").view(np.uint8)
                 self._globals[variable.name][1][offset : offset + 8] = address
+        self._initial = {name: data.copy() for name, (_, data) in self._globals.items()}
 
     @classmethod
     def from_ptx(cls, text: str, variables_at: int = _GLOBALS_BASE) -> Module:
@@ -109,6 +110,11 @@ class Module:
             raise LaunchError("the module has no such variable", where=name, expected=f"one of: {known}")
         address, data = self._globals[name]
         return Buffer(data[: max(1, self._parsed.variables[name].bytes)], address, name, None, True)
+
+    def reset(self) -> None:
+        """Gives every variable what the PTX says, whatever launches or the host have written."""
+        for name, first in self._initial.items():
+            self._globals[name][1][...] = first
 
     @property
     def variables(self) -> tuple[str, ...]:

@@ -27,9 +27,11 @@ from tileproof.conformance.launches.model import (
     SharedStage,
     StageCapture,
     TmemStage,
+    VariableWrite,
 )
 from tileproof.conformance.launches.modules import LoadedModule
 from tileproof.conformance.launches.placing import encoded_map, offset_of, tensor_map
+from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.inspect import EntryInfo, ParameterInfo
 from tileproof.emulator.program import Decoded
 from tileproof.spec.machine import tmem
@@ -82,7 +84,7 @@ def contradictions(
                         found=str(list(span)),
                     )
                 )
-    found += _host_steps(launch)
+    found += _host_steps(launch, modules)
     entries = {step.entry for step in launch.launches}
     for capture in launch.captures:
         if capture.entry and capture.entry not in entries:
@@ -321,12 +323,15 @@ def _at(error: TileproofError, where: str) -> TileproofError:
 # ---- what the host does, and captures
 
 
-def _host_steps(launch: LaunchFile) -> Iterator[TileproofError]:
+def _host_steps(launch: LaunchFile, modules: Mapping[str, LoadedModule]) -> Iterator[TileproofError]:
     for step in launch.steps:
         spans = []
         if isinstance(step, BufferWrite):
             spans = [(step.buffer, step.offset, step.bytes)]
             yield from _items([placed.item for placed in step.items], launch, f"a write to {step.buffer}")
+        elif isinstance(step, VariableWrite):
+            yield from _items([placed.item for placed in step.items], launch, f"a write to {step.variable}")
+            yield from _variable(step, modules[launch.module_of(step).name])
         elif isinstance(step, BufferCopy):
             spans = [
                 (step.source, step.source_offset, step.bytes),
@@ -341,6 +346,21 @@ def _host_steps(launch: LaunchFile) -> Iterator[TileproofError]:
                     expected=f"at most {most} bytes",
                     found=f"{size} bytes at {offset}",
                 )
+
+
+def _variable(step: VariableWrite, module: LoadedModule) -> Iterator[TileproofError]:
+    try:
+        most = module.module.variable(step.variable).bytes
+    except LaunchError as error:
+        yield error
+        return
+    if step.offset < 0 or step.bytes < 0 or step.offset + step.bytes > most:
+        yield TileproofError(
+            "the host writes past a variable",
+            where=f"variable {step.variable}",
+            expected=f"at most {most} bytes",
+            found=f"{step.bytes} bytes at {step.offset}",
+        )
 
 
 def _captured(

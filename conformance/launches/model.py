@@ -192,7 +192,24 @@ class BufferFree:
     buffer: str
 
 
-LaunchStep = KernelLaunch | BufferWrite | BufferCopy | BufferFree
+@dataclass(frozen=True)
+class VariableWrite:
+    """The host writes a `.global` or `.const` variable of a module (`__device__`, `__constant__`), before the
+    launches or between them. `module` may be left out where there is one.
+
+    `items`: pointers among what is written, at offsets from its begin.
+    """
+
+    kind: ClassVar[str] = "variable write"
+    variable: str
+    content: BufferContent
+    bytes: int
+    offset: int = 0
+    module: str = ""
+    items: tuple[PlacedItem, ...] = ()
+
+
+LaunchStep = KernelLaunch | BufferWrite | BufferCopy | BufferFree | VariableWrite
 
 
 @dataclass(frozen=True)
@@ -289,6 +306,9 @@ class LaunchFile:
                 self.buffer(name, f"step {step.kind}")
             if isinstance(step, BufferWrite):
                 self._known((placed.item for placed in step.items), f"a write to {step.buffer}")
+            if isinstance(step, VariableWrite):
+                self.module_of(step)
+                self._known((placed.item for placed in step.items), f"a write to {step.variable}")
         known = {one.name for one in self.barriers}
         for capture in self.captures:
             if capture.barrier not in known:
@@ -306,14 +326,15 @@ class LaunchFile:
                 return one
         raise self._unknown("buffer", name, [one.name for one in self.buffers], where)
 
-    def module_of(self, launch: KernelLaunch) -> LaunchModule:
-        """The module of a launch."""
+    def module_of(self, launch: KernelLaunch | VariableWrite) -> LaunchModule:
+        """The module of a launch, or of a variable that is written."""
         if not launch.module and len(self.modules) == 1:
             return self.modules[0]
         for one in self.modules:
             if one.name == launch.module:
                 return one
-        raise self._unknown("module", launch.module, [one.name for one in self.modules], launch.entry)
+        where = launch.entry if isinstance(launch, KernelLaunch) else launch.variable
+        raise self._unknown("module", launch.module, [one.name for one in self.modules], where)
 
     def _known(self, items: Iterable[Item], where: str) -> None:
         for item in items:

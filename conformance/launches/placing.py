@@ -30,6 +30,7 @@ from tileproof.conformance.launches.model import (
     SharedPlace,
     StageCapture,
     TmemStage,
+    VariableWrite,
 )
 from tileproof.conformance.launches.modules import LoadedModule
 from tileproof.emulator import Buffer, LaunchResult, Memory, SmemRegion, Stream, Tap, TensorMap, TmemRegion
@@ -55,6 +56,8 @@ class PlacedLaunch:
     ) -> None:
         self.launch, self.modules = launch, modules
         self.memory = Memory()
+        for module in modules.values():
+            module.module.reset()  # an earlier run may have written its variables
         self.buffers: dict[str, Buffer] = {}
         self.freed: set[str] = set()
         self._streams: dict[int, Stream] = {}
@@ -137,14 +140,10 @@ class PlacedLaunch:
 
     def _host(self, step: LaunchStep) -> None:
         if isinstance(step, BufferWrite):
-            made = elements(
-                step.content, (step.bytes,), np.dtype(np.uint8), self.launch.folder, f"write to {step.buffer}"
-            )
-            if made is not None:
-                for placed in step.items:
-                    raw = _bytes(self.item(placed.item))
-                    made[placed.offset : placed.offset + raw.size] = raw
-                self._alive(step.buffer).write(made, step.offset)
+            self._write(self._alive(step.buffer), step, f"write to {step.buffer}")
+        elif isinstance(step, VariableWrite):
+            module = self.modules[self.launch.module_of(step).name].module
+            self._write(module.variable(step.variable), step, f"write to {step.variable}")
         elif isinstance(step, BufferCopy):
             source = self._alive(step.source).numpy().reshape(-1).view(np.uint8)
             moved = source[step.source_offset : step.source_offset + step.bytes].copy()
@@ -152,6 +151,15 @@ class PlacedLaunch:
         elif isinstance(step, BufferFree):
             self.memory.free(self._alive(step.buffer))
             self.freed.add(step.buffer)
+
+    def _write(self, buffer: Buffer, step: BufferWrite | VariableWrite, where: str) -> None:
+        made = elements(step.content, (step.bytes,), np.dtype(np.uint8), self.launch.folder, where)
+        if made is None:
+            return
+        for placed in step.items:
+            raw = _bytes(self.item(placed.item))
+            made[placed.offset : placed.offset + raw.size] = raw
+        buffer.write(made, step.offset)
 
     def _alive(self, name: str) -> Buffer:
         if name in self.freed:

@@ -93,7 +93,7 @@ class RecordedDevice:
         for buffer in self.memory.buffers:
             if buffer.address <= address < buffer.address + buffer.bytes:
                 return buffer
-        number = (address - _VARIABLES) // _VARIABLES_STEP
+        number = variable_module(address)
         if number in self.modules:
             for name in self.modules[number].variables:
                 variable = self.modules[number].variable(name)
@@ -176,6 +176,11 @@ class RecordedDevice:
 def is_variable(address: int) -> bool:
     """Whether the variables of modules lie here."""
     return _VARIABLES <= address < _VARIABLES + _MODULES * _VARIABLES_STEP
+
+
+def variable_module(address: int) -> int:
+    """The number of the module whose variables lie here."""
+    return (address - _VARIABLES) // _VARIABLES_STEP
 
 
 def _mapped(path: str, count: int) -> np.ndarray:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tileproof.conformance.drivers.record.device import is_variable
+from tileproof.conformance.drivers.record.device import RecordedDevice, is_variable, variable_module
 from tileproof.conformance.drivers.record.recorder import Recorded
 from tileproof.conformance.drivers.record.recording import Recording
 from tileproof.conformance.launches import jsonform
@@ -38,6 +38,7 @@ from tileproof.conformance.launches.model import (
     LaunchModule,
     LaunchStep,
     PtxFile,
+    VariableWrite,
 )
 from tileproof.emulator import TensorMap
 from tileproof.emulator.errors import LaunchError
@@ -87,6 +88,7 @@ class _Writer:
         self.steps: list[LaunchStep] = []
         self.taken: list[str] = []
         self.modules: set[int] = set()
+        self.parsed: dict[int, RecordedDevice] = {}
 
     def write(self) -> Written:
         first, last = self._range()
@@ -143,6 +145,8 @@ class _Writer:
             one.alive = begun
             if not begun:
                 one.bytes, one.content, one.known = 0, None, None
+        elif kind in ("write", "fill", "copy") and is_variable(event["address"]):
+            self.steps.append(self._variable(event))
         elif kind in ("write", "fill", "copy"):
             one = self._holding(event["address"])
             offset = event["address"] - one.address
@@ -150,6 +154,26 @@ class _Writer:
                 self.steps.append(self._step(event, one, offset))
             else:
                 self._put(one, offset, *self._data(event))
+
+    def _variable(self, event: dict[str, Any]) -> VariableWrite:
+        """A write into a module's variable; it stands among the steps, before the first launch too."""
+        number, name, offset = self._place(event["address"])
+        data, known = self._data(event)
+        if known is not None and not known.all():
+            raise LaunchError(
+                "the host copies memory that nobody wrote into a variable of a module", where=name
+            )
+        self.modules.add(number)
+        return VariableWrite(name, self._content(data), data.size, offset, f"module {number}")
+
+    def _place(self, address: int) -> tuple[int, str, int]:
+        """The module, the name and the offset of a variable's byte."""
+        number = variable_module(address)
+        if number not in self.parsed:
+            self.parsed[number] = RecordedDevice()
+            self.parsed[number].load(number, self.recording.ptx()[number])
+        variable = self.parsed[number].buffer(address)
+        return number, variable.name, address - variable.address
 
     def _step(self, event: dict[str, Any], one: _Allocation, offset: int) -> LaunchStep:
         if event["event"] == "copy":
@@ -197,7 +221,9 @@ class _Writer:
             if one.alive and one.address <= address < one.address + one.bytes:
                 return one
         if is_variable(address):
-            raise LaunchError("the host writes a module's variable, which a launch file does not hold")
+            raise LaunchError(
+                "the host copies from a variable of a module, which a launch file does not hold"
+            )
         raise LaunchError("no live allocation holds this address", found=hex(address))
 
     def _buffer(self, one: _Allocation) -> LaunchBuffer:

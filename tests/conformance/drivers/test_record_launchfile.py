@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,15 @@ from tileproof.conformance.drivers.record import launchfile, recorder
 from tileproof.conformance.drivers.record.programs import build
 from tileproof.conformance.launches import jsonform
 from tileproof.conformance.launches.arguments import BytesArgument, PointerArgument, TensorMapArgument
+from tileproof.conformance.launches.check import contradictions
 from tileproof.conformance.launches.contents import FileBytes, Filled, InlineBytes
-from tileproof.conformance.launches.model import BufferCopy, BufferWrite, KernelLaunch, LaunchFile
+from tileproof.conformance.launches.model import (
+    BufferCopy,
+    BufferWrite,
+    KernelLaunch,
+    LaunchFile,
+    VariableWrite,
+)
 from tileproof.conformance.launches.modules import load
 from tileproof.conformance.launches.placing import PlacedLaunch
 
@@ -124,6 +132,33 @@ def test_the_same_content_is_one_file(tmp_path: Path) -> None:
     assert len(list((tmp_path / "out/buffers").iterdir())) == 1
     assert launch.buffers[0].content == launch.buffers[1].content
     assert launch.buffers[2].content == InlineBytes(np.arange(4, dtype=np.int32).tobytes())
+
+
+def test_variables_that_the_host_writes(tmp_path: Path) -> None:
+    source = tmp_path / "variables.cu"
+    source.write_text(
+        "__constant__ int table[2]; __device__ int count = 5;\n"
+        "__global__ void k(int *a) { a[0] = table[1] + count++; }\n"
+        "int main() { int *a, t[2] = {10, 20}, more = 30; cudaMalloc(&a, 4);\n"
+        " cudaMemcpyToSymbol(table, t, 8); k<<<1, 1>>>(a);\n"
+        " cudaMemcpyToSymbol(table, &more, 4, 4); k<<<1, 1>>>(a); return 0; }\n"
+    )
+    launch, _ = written(build(source).path, tmp_path / "out")
+    writes = [step for step in launch.steps if isinstance(step, VariableWrite)]
+    assert [(one.variable, one.offset, one.bytes) for one in writes] == [("table", 0, 8), ("table", 4, 4)]
+    modules = load(launch)
+    assert contradictions(launch, modules) == []
+    for _ in range(2):  # a second run begins as the first did: count is 5 again
+        placed = PlacedLaunch(launch, modules)
+        assert not [result.errors for result in placed.run(lambda number, step: {}) if result.errors]
+        assert placed.buffers["allocation 0"].numpy().view(np.int32)[0] == 30 + 6
+    for wrong, word in (
+        (replace(writes[0], variable="none"), "no such variable"),
+        (replace(writes[1], offset=8), "past"),
+    ):
+        assert any(
+            word in str(one) for one in contradictions(replace(launch, steps=(wrong, *launch.steps)), modules)
+        )
 
 
 def test_a_kernel_that_is_not_launched_is_named(program: Path, tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ from tileproof.conformance.launches.model import (
     SharedStage,
     StageCapture,
     TmemStage,
+    VariableWrite,
 )
 from tileproof.conformance.launches.reading import read
 from tileproof.spec.machine.errors import TileproofError
@@ -85,6 +86,7 @@ STEPS = st.one_of(
     st.builds(BufferWrite, st.just("a"), CONTENTS, COUNT, COUNT),
     st.builds(BufferCopy, st.just("a"), st.just("b"), COUNT, COUNT, COUNT),
     st.just(BufferFree("b")),
+    st.builds(VariableWrite, WORD, CONTENTS, COUNT, COUNT, st.just("m")),
 )
 LAUNCHES = st.builds(
     KernelLaunch, WORD, EXTENT, EXTENT, st.lists(ARGUMENTS, max_size=3).map(tuple), EXTENT, COUNT,

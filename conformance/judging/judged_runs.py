@@ -20,7 +20,7 @@ from tileproof.conformance.verdict.contract import Defect
 from tileproof.conformance.verdict.findings import of_machine
 from tileproof.emulator import Schedule
 from tileproof.emulator.causes import Cause, by_cause, key
-from tileproof.emulator.judge import OUTPUT, differing_bits
+from tileproof.emulator.judge import OUTPUT, Signature, differing_bits
 
 RACE = "race-"
 
@@ -32,6 +32,7 @@ class SeenCause:
     key: tuple[str, ...]
     severity: str
     defect: Defect
+    signature: Signature
     allowed: bool = False
 
 
@@ -116,7 +117,8 @@ def _seen(run: LaunchRun) -> list[SeenCause]:
         kept = [one for one in findings if one.code not in LIMITS]
         for cause in by_cause(kept):
             name = key(cause.sample)
-            found.append(SeenCause(name, cause.severity, _defect(cause), allowed))
+            signature = Signature.of(cause.sample)
+            found.append(SeenCause(name, cause.severity, _defect(cause), signature, allowed))
     return found
 
 
@@ -159,6 +161,7 @@ class RunLog:
         self.runs: list[JudgedRun] = []
         self._causes: dict[tuple[str, ...], tuple[SeenCause, list[Schedule]]] = {}
         self.executed: dict[tuple[str, str], list[bytes]] = {}
+        self.small: dict[Signature, tuple[Schedule, tuple[str, ...]]] = {}
 
     def add(self, judged: JudgedRun) -> None:
         """Counts a run in."""
@@ -179,8 +182,15 @@ class RunLog:
 
     def _told(self, one: SeenCause, schedules: Sequence[Schedule], command: Sequence[str]) -> Defect:
         words = f"under {len(schedules)} of {len(self.runs)} schedules, first {schedules[0]}"
-        replay = replayed(command, schedules[0])
-        return replace(one.defect, evidence=(*one.defect.evidence, words), replay=replay)
+        when, lines = self.small.get(one.signature, (schedules[0], ()))
+        needed = ("a small schedule that shows it: " + "; ".join(lines),) if lines else ()
+        evidence = (*one.defect.evidence, words, *needed)
+        return replace(one.defect, evidence=evidence, replay=replayed(command, when))
+
+    def errors(self) -> list[tuple[Signature, list[Schedule]]]:
+        """Each error's signature, and the schedules that showed it."""
+        seen = self._causes.values()
+        return [(one.signature, when) for one, when in seen if one.severity == "error" and not one.allowed]
 
     def remarks(self) -> dict[str, int]:
         """What is no error: "severity code: message" and under how many schedules."""

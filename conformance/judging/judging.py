@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import cast
 
 from tileproof.conformance.judging import reference as references
@@ -18,6 +19,7 @@ from tileproof.conformance.judging.judged_runs import JudgedRun, RunSetup
 from tileproof.conformance.judging.record import Outcomes, verdict
 from tileproof.conformance.judging.reference import ExpectedOutput, ReferenceFunction
 from tileproof.conformance.judging.runs import LaunchRun, RunOptions
+from tileproof.conformance.judging.smaller import can_shrink, smaller
 from tileproof.conformance.launches.check import contradictions, unset_bytes
 from tileproof.conformance.launches.model import CudaSource, LaunchFile
 from tileproof.conformance.launches.modules import load
@@ -51,6 +53,7 @@ class JudgeOptions:
     run: RunOptions = field(default_factory=RunOptions)
 
 
+SMALLER, SMALLER_S = 4, 10.0  # causes that a small schedule is looked for, and seconds of each
 Progress = Callable[[str], None]
 Interrupts = tuple[type[BaseException], ...]
 
@@ -129,6 +132,22 @@ def _judged(
     made.planned = len(more)
     _rest(made, setup, more, options, deadline, progress)
     _explained(made, setup, reference, deadline, progress)
+    _smaller(made, setup, deadline, progress)
+
+
+def _smaller(made: Outcomes, setup: RunSetup, deadline: float, progress: Progress) -> None:
+    """Small schedules for what only schedules with a seed showed, in the time that is left."""
+    wanted = [(s, when) for s, when in made.log.errors() if can_shrink(setup, when)][:SMALLER]
+    for number, (signature, when) in enumerate(wanted):
+        left = deadline - time.monotonic()
+        if left < 1.0:
+            return
+        seconds = min(SMALLER_S, left / (len(wanted) - number))
+        progress(f"a small schedule for {signature}")
+        work = partial(smaller, setup, signature, when, seconds / 2)
+        done = in_child(work, seconds)
+        if done.value is not None:
+            made.log.small[signature] = (done.value.schedule, done.value.lines)
 
 
 def _explained(

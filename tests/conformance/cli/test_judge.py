@@ -111,7 +111,7 @@ def test_an_interrupt_tells_what_is_known(folder: Path, number: int) -> None:
             time.sleep(0.1)
             if begun.exists():
                 break
-        time.sleep(1)
+        time.sleep(0.4)
         process.send_signal(number)
         out, _ = process.communicate(timeout=60)
     assert process.returncode == 1 and out.startswith("DEFECT") and "it was interrupted" in out

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import time
 from dataclasses import replace
@@ -205,6 +206,21 @@ def test_only_the_schedules_that_are_asked_for() -> None:
     assert [(one.policy, one.launches) for one in made.schedules] == [("late", 1), ("random", 1)]
     assert made.findings[0].replay.startswith("tileproof judge x.py --policy ")
     assert judged(scale(), policies=("soon",)).verdict == "error"
+
+
+def test_what_only_drawn_schedules_show_gets_a_small_one() -> None:
+    launch = scale(("@!%p2 bra WAIT;", ""))
+    made = judged(launch, schedules=16, command=("tileproof", "judge", "x"))
+    found = next(one for one in made.findings if one.code == "shared-uninitialised")
+    assert any(
+        "a small schedule that shows it" in line and "once: mbarrier.try_wait" in line
+        for line in found.evidence
+    )
+    small = shlex.split(found.replay)[-1]
+    assert small == "replay:base=late:w0.1.0@1!"
+    again = judged(launch, policies=(small,))
+    assert found.message in {one.message for one in again.findings}
+    assert judged(launch, policies=("late",)).verdict != "defect"
 
 
 # ---- several launches

@@ -202,7 +202,7 @@ FOLDER = re.compile(
 )
 # What is cited of others: CuTe's, CUTLASS's, CUDA's and sentryward's files, and what the build generates.
 OTHERS = re.compile(
-    r"cute/|cutlass/|cu13/|\d\d_blackwell|slots/|build/|path/to/|benchmark/dsa/|docs/(?:input|output)-json|torch/|tools/util/include|.*FAMILY"
+    r"cute/|cutlass/|cu13/|\d\d_blackwell|slots/|build/|path/to/|recorded/|benchmark/dsa/|docs/(?:input|output)-json|torch/|tools/util/include|.*FAMILY"
 )
 ENDS = {"/".join(name.split("/")[first:]) for name in TRACKED for first in range(name.count("/") + 1)}
 

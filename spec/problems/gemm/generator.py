@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
 from hypothesis import strategies as st
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
-from tileproof.spec.problems.cases import EdgeCase
+from tileproof.spec.problems.cases import AnyCase, EdgeCase
 from tileproof.spec.problems.gemm.inputs import Inputs, validate
 
 Values = Literal["zeros", "coordinates", "integers", "normal", "tiny"]
@@ -95,14 +95,45 @@ def drawn(plan: KernelPlan) -> st.SearchStrategy[GemmCase]:
     return cases(steps(plan), plan.problem == "gemm_bias")
 
 
+LONG = 20  # k-blocks past every ring's second turn
+
+
 def edges(plan: KernelPlan) -> dict[str, EdgeCase]:
-    """One k-block, and two more than the deepest ring has stages."""
-    return {f"{blocks} k-blocks": EdgeCase(small(plan, blocks)) for blocks in (1, plan.depth + 2)}
+    """One k-block, two more than the deepest ring has stages, and many; tiles in both directions, unlike in
+    number, whose elements say where they stand; scalars and C; subnormals of f16.
+    """
+    whole, biased = steps(plan), plan.problem == "gemm_bias"
+    few = _few(whole)
+    one = GemmCase(*whole, values="normal", bias=biased)
+    across = replace(one, m=2 if few else 1, n=3 if few else 1, values="coordinates")
+    found: dict[str, AnyCase] = {f"{blocks} k-blocks": small(plan, blocks) for blocks in (1, plan.depth + 2)}
+    found |= {
+        "scalars": replace(one, alpha=-1.3, beta=0.7, values="integers", seed=1),
+        "tiny": replace(one, values="tiny", beta=1.0, seed=2),
+        "tiles": across,
+        f"{LONG if few else 2 * plan.depth + 3} k-blocks": small(plan, LONG if few else 2 * plan.depth + 3),
+    }
+    return {name: EdgeCase(case) for name, case in found.items()}
 
 
 def smaller(case: GemmCase) -> Iterator[GemmCase]:
-    """None: an edge is one tile as it is."""
-    return iter(())
+    """Simpler by one size, by a scalar or by the value class."""
+    for name in ("m", "n", "k_tiles"):
+        size = getattr(case, name)
+        for less in sorted({1, size // 2, size - 1} - {0, size}):
+            yield replace(case, **{name: less})
+    plainer = (
+        replace(case, alpha=1.0),
+        replace(case, beta=0.0),
+        replace(case, seed=0),
+        replace(case, values="zeros"),
+    )
+    yield from (one for one in plainer if one != case)
+
+
+def _few(step: tuple[int, int]) -> bool:
+    """Whether several tiles of a cluster are few elements."""
+    return step[0] * step[1] <= 2**16
 
 
 def small(plan: KernelPlan, blocks: int | None = None) -> GemmCase:
@@ -119,7 +150,7 @@ def from_json(text: str) -> GemmCase:
 @st.composite
 def cases(draw: st.DrawFn, step: tuple[int, int], bias: bool = False) -> GemmCase:
     """A case for a kernel whose cluster writes `step` rows and columns of D."""
-    several = step[0] * step[1] <= 2**16
+    several = _few(step)
     return GemmCase(
         *step,
         m=draw(st.integers(1, 2)) if several else 1,

@@ -1,0 +1,57 @@
+"""Edges of matrix products: what they reach, how they shrink, and mistakes that only they show."""
+
+from __future__ import annotations
+
+import pytest
+from tileproof.conformance.check import property as engine
+from tileproof.conformance.check.under_test import on_emulator
+from tileproof.kernels.edit import Edit, InStage, Mutant, Place
+from tileproof.kernels.registry import kernel, kernels
+from tileproof.spec.problems.gemm.generator import GemmCase, edges, smaller
+
+KERNEL = kernel("sm90-gemm")
+SOURCE = "sm90/gemm/kernel.cu"
+# What stands in the source, and what is planted: only the edge of that name shows it.
+CODE = "global-out-of-bounds"  # rows and columns exchanged leave C
+ONLY_EDGES = {
+    "20 k-blocks": ("ptx::mma_m16n8k16(acc", "if (k < 16) ptx::mma_m16n8k16(acc"),
+    "tiles": ("down = params.rows / TileA::rows", "down = params.columns / TileB::rows"),
+}
+
+
+@pytest.mark.parametrize("name", [n for n, one in kernels().items() if "gemm" in one.variants[0].problem])
+def test_edges_reach_past_the_ring_and_keep_their_inputs(name: str) -> None:
+    target = kernel(name)
+    plan = target.plan(target.variants[0])
+    found = [edge.case for edge in edges(plan).values()]
+    assert all(isinstance(case, GemmCase) for case in found)
+    lengths = {case.k_tiles for case in found if isinstance(case, GemmCase)}
+    assert {1, plan.depth + 2} < lengths and max(lengths) > 2 * plan.depth
+    assert {case.values for case in found} >= {"coordinates", "integers", "normal", "tiny"}
+    assert all(GemmCase.from_json(case.as_json()) == case for case in found)
+
+
+def test_smaller_cases_differ_in_one_respect_and_come_to_an_end() -> None:
+    case = GemmCase(64, 64, 2, 3, 20, -1.3, 0.7, "integers", 1)
+    steps = 0
+    while less := next(smaller(case), None):
+        changed = [name for name, value in vars(case).items() if getattr(less, name) != value]
+        assert len(changed) == 1, changed
+        case, steps = less, steps + 1
+    assert case == GemmCase(64, 64) and steps < 20
+
+
+@pytest.mark.parametrize("edge", ONLY_EDGES)
+def test_what_only_an_edge_shows_is_found_and_shrunk(edge: str) -> None:
+    find, planted = ONLY_EDGES[edge]
+    one = Mutant("edge", "planted", "", KERNEL.name, (Edit(Place(find, SOURCE), planted),), InStage("D", ""))
+    under_test = on_emulator(KERNEL, KERNEL.variants[0], planted=one, races=False)
+    report = engine.check(under_test, examples=1, seed=0, shrink_seconds=20.0)
+    assert report.failure is not None
+    case = report.failure.case
+    finding = report.failure.findings[0]
+    assert isinstance(case, GemmCase) and (finding.stage or finding.code) in ("product", "D", CODE)
+    first = edges(KERNEL.plan(KERNEL.variants[0]))[edge].case
+    assert isinstance(first, GemmCase) and case != first and case.m * case.n * case.k_tiles <= 17
+    drawn = engine.check(under_test, examples=3, seed=0, shrink_seconds=0.0, with_edges=False)
+    assert edge == "tiles" or drawn.failure is None

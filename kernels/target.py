@@ -25,7 +25,8 @@ class Target:
 
     `plan_of` makes the plan of a variant, `image` its PTX, `describe` the launch on inputs (inputs, plan,
     build, whether it is the probe build). `probe`: there is a probe build. `mutants` gives the kernel's
-    planted defects, `equivalent` the files that argue why drawn ones are none (docs/mutate.md).
+    planted defects, `equivalent` the files that argue why drawn ones are none (docs/mutate.md). `on_demand`:
+    its builds take long, and `tileproof build` makes them only when they are named.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Target:
     probe: bool = True
     arch: str = ARCH
     equivalent: tuple[Path, ...] = field(default=(), repr=False)
+    on_demand: bool = False
 
     def variant(self, **sizes: int) -> Variant:
         """The first variant with these sizes; TileproofError lists the known ones."""

@@ -30,6 +30,16 @@ D_TILES = (64, 128)  # columns of a head that a build is made for, at most
 BLOCK = 128  # queries of a k-block, and keys of a CTA
 MASKS = ("none", "causal from the top left", "causal from the bottom right")
 
+# Features of spec/problems/dense_attention_bwd/features.py.
+REFUSES = (
+    ("a value head of its own", "the example has another kernel for it, which is not one of the targets"),
+    ("a bias", "the example has none"),
+    ("dropout", "the example has none"),
+    ("packed sequences", "a template argument of the example that is not instantiated here"),
+    ("a sliding window", "the example has none"),
+    ("heads wider than 128", "its tensor memory holds no more"),
+)
+
 COMPUTE_THREADS = 256
 LOAD_THREADS = 32
 Q_STAGES = 2
@@ -107,6 +117,7 @@ def plan(d_tile: int, causal: int, name: str = NAME) -> KernelPlan:
             FinishedObservation("dQ", "dQ", "[b, h, m, d_qk]", source="dQ_acc", factor="sm_scale"),
         ),
         shape=(("n", BLOCK, 1),),
+        refuses=REFUSES,
     )
 
 

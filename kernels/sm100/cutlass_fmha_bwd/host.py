@@ -184,6 +184,7 @@ def _target(name: str, mended: bool, planted: Callable[[], Sequence[Mutant]]) ->
         describe=describe,
         mutants=planted,
         probe=False,
+        on_demand=True,
     )
 
 

@@ -15,14 +15,17 @@ Make = Callable[[LaunchView, WrongTile], Mapping[str, Operands]]
 
 
 class DenseFaults(Faults):
-    """The hypotheses by stage: the stage itself on changed operands."""
+    """The hypotheses by stage: the stage itself on changed operands; `by_key_block`: those of that walk."""
+
+    def __init__(self, by_key_block: bool = False) -> None:
+        self._stages = _KEY_BLOCK if by_key_block else _STAGES
 
     def alternatives(self, launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:
-        if tile.stage not in _STAGES:
+        if tile.stage not in self._stages:
             return
         with np.errstate(invalid="ignore", over="ignore"):
             stage = launched.stage(tile.stage)
-            for cause, change in _STAGES[tile.stage](launched, tile).items():
+            for cause, change in self._stages[tile.stage](launched, tile).items():
                 if set(change) <= set(stage.inputs):
                     term = stage.bounded(copy=tile.copy, **{**tile.operands, **change})
                     yield Alternative(cause, term.value, term.errors)
@@ -155,4 +158,10 @@ _STAGES: dict[str, Make] = {
     "dQ": _sums(("dS", "k"), "n"),
     "dK": _sums(("dS", "q"), "m"),
     "dV": _values,
+}
+_KEY_BLOCK: dict[str, Make] = {
+    "S": _softmax,
+    "dS": _gradient,
+    "dK_acc": _sums(("dS", "q"), "m"),
+    "dV_acc": _sums(("S", "dO"), "m"),
 }

@@ -67,7 +67,7 @@ class DenseAttentionBwd(ProblemType):
     def faults(self) -> Faults:
         from tileproof.spec.problems.dense_attention_bwd.faults import DenseFaults
 
-        return DenseFaults()
+        return DenseFaults(self.by_key_block)
 
     @property
     def unit(self) -> str:

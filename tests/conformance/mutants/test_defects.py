@@ -156,6 +156,7 @@ def test_every_planted_defect_is_still_there() -> None:
             kinds[key] = kinds.get(key, 0) + 1
     assert kinds == {
         ("blocked", True): 20,
+        ("cutlass-fmha-bwd-mended", True): 14,
         ("head128", True): 39,
         ("head128", False): 27,
         ("head64", True): 39,

@@ -1,0 +1,174 @@
+"""CUTLASS example 77's backward as a kernel: its stages, its refusals, its defects. Two compilations of it,
+about 40 s of one core together, serve all but the slow tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from tileproof.conformance.check.run import KernelUnderTest, RunVerdict, run_case
+from tileproof.conformance.check.under_test import on_emulator
+from tileproof.conformance.drivers.result import Policy, RunSchedule
+from tileproof.kernels import toolchain
+from tileproof.kernels.edit import Edit, InStage, Mutant, Place
+from tileproof.kernels.registry import kernel
+from tileproof.kernels.sm100.cutlass_fmha_bwd import image, library, mutants
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.plan import KernelPlan
+from tileproof.spec.plans import cutlass_fmha_bwd
+from tileproof.spec.plans.consistency import faults
+from tileproof.spec.problems import problem_type
+from tileproof.spec.problems.dense_attention_bwd.key_block import KeyBlockCase, KeyBlockCases
+
+SHIPPED, MENDED = "cutlass-fmha-bwd", "cutlass-fmha-bwd-mended"
+CASES = KeyBlockCases("f16")
+BLOCKS = KeyBlockCase("f16", m=384, n=128, d_qk=64, d_v=64, seed=1)
+SLOW = [(128, 0), (64, 1), (128, 1), (64, 2), (128, 2)]
+POLICIES: tuple[Policy, ...] = ("early", "late", "random", "starve", "pct")
+
+
+def under_test(
+    name: str, d_tile: int = 64, causal: int = 0, planted: Mutant | None = None
+) -> KernelUnderTest:
+    target = kernel(name)
+    return on_emulator(target, target.variant(d_tile=d_tile, causal=causal), planted=planted)
+
+
+def ran(subject: KernelUnderTest, case: KeyBlockCase, policy: Policy = "late") -> RunVerdict:
+    return run_case(subject, case, RunSchedule(policy), again=False)
+
+
+def edges(plan: KernelPlan) -> Iterator[KeyBlockCase]:
+    for edge in CASES.edges(plan).values():
+        assert isinstance(edge.case, KeyBlockCase)
+        yield edge.case
+
+
+def test_every_stage_is_right_at_the_edges() -> None:
+    subject = under_test(MENDED)
+    plan = subject.plan()
+    for number, case in enumerate(edges(plan)):
+        verdict = ran(subject, case, POLICIES[number % len(POLICIES)])
+        assert not verdict.findings, (case, verdict.findings)
+        assert set(plan.stages) <= set(verdict.scores)
+
+
+def test_the_shipped_kernel_frees_tensor_memory_under_its_last_product() -> None:
+    """Lines 1806 to 1814 of the kernel; docs/findings.md."""
+    found = {one.code for one in ran(under_test(SHIPPED), replace(BLOCKS, m=128)).findings}
+    assert {"tmem-dealloc-in-flight", "tmem-not-allocated"} <= found
+
+
+def test_the_shipped_kernel_overwrites_a_product_of_another_shape() -> None:
+    """With 64 columns dQ has another shape than the dP under it, and no fence stands between."""
+    assert "race-mma-pipeline" in {one.code for one in ran(under_test(SHIPPED), BLOCKS, "early").findings}
+
+
+@pytest.mark.parametrize("planted", mutants.MUTANTS, ids=lambda one: one.id)
+def test_a_planted_defect_is_found_in_its_stage(planted: Mutant) -> None:
+    assert isinstance(planted.expected, InStage)
+    first = ran(under_test(MENDED, planted=planted), BLOCKS).findings[0]
+    assert planted.expected.fits(first.stage or "", first.code or ""), first
+
+
+def test_every_stage_has_a_planted_defect() -> None:
+    stages = {one.expected.stage for one in mutants.MUTANTS if isinstance(one.expected, InStage)}
+    assert stages == set(cutlass_fmha_bwd.plan(64, 0).stages)
+
+
+def test_a_missing_proxy_fence_is_a_race() -> None:
+    text = "copy_aligned(tTR_rDST, sDS_pi_slice); cutlass::arch::fence_view_async_shared();"
+    edit = Edit(Place(text, image.MAIN_SOURCE, opcode="fence.proxy.async"))
+    planted = Mutant("no-fence", "", "", MENDED, (edit,), InStage("dS", "", "race-proxy-fence"))
+    first = ran(under_test(MENDED, planted=planted), BLOCKS).findings[0]
+    assert first.code == "race-proxy-fence" and first.stage == "dS"
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ({"d_qk": 72, "d_v": 64}, "d_v"),
+        ({"d_qk": 136, "d_v": 136}, "d_qk"),
+        ({"d_qk": 60, "d_v": 60}, "d_qk"),
+        ({"dropout": 0.5}, "dropout"),
+        ({"packed": ((3, 4), (5, 6))}, "packed"),
+        ({"left": 3, "right": 0}, "mask"),
+    ],
+)
+def test_what_it_does_not_compute_is_refused_by_name(change: dict[str, object], where: str) -> None:
+    case = replace(BLOCKS, **change)  # type: ignore[arg-type]
+    with pytest.raises(TileproofError) as caught:
+        kernel(MENDED).variant_of(case.inputs())
+    assert where in caught.value.where
+
+
+def test_a_bias_is_refused() -> None:
+    target, case = kernel(MENDED), replace(BLOCKS, m=8, n=8, bias=True)
+    with pytest.raises(TileproofError, match="bias"):
+        target.launch(case.inputs(), target.build(target.variant(d_tile=64, causal=0)))
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> toolchain.Toolchain:
+        raise TileproofError("the CuTe headers are not installed", do=toolchain.INSTALL)
+
+    image.example_sources.cache_clear()
+    monkeypatch.setattr(toolchain, "find", missing)
+    with pytest.raises(TileproofError, match="not installed"):
+        under_test(MENDED)
+    monkeypatch.undo()
+    image.example_sources.cache_clear()
+
+
+def test_the_plans_are_consistent() -> None:
+    for d_tile in cutlass_fmha_bwd.D_TILES:
+        for causal in range(len(cutlass_fmha_bwd.MASKS)):
+            assert not list(faults(cutlass_fmha_bwd.plan(d_tile, causal)))
+    with pytest.raises(TileproofError):
+        cutlass_fmha_bwd.plan(96, 0)
+
+
+def test_a_tile_within_another_must_lie_in_it() -> None:
+    plan = cutlass_fmha_bwd.plan(64, 0)
+    moved = tuple(replace(one, column=one.column + 128) if one.name == "dQ" else one for one in plan.tmem)
+    assert any("dQ does not lie within dP" in one for one in faults(replace(plan, tmem=moved)))
+    lost = tuple(replace(one, within="none") if one.name == "dQ" else one for one in plan.tmem)
+    assert any("which is no tile of its own" in one for one in faults(replace(plan, tmem=lost)))
+
+
+def test_the_launches_are_those_of_the_example() -> None:
+    case = KeyBlockCase("f16", b=2, m=130, n=300, h_kv=3, heads=2, d_qk=40, d_v=40)
+    target = kernel(MENDED)
+    built = target.build(target.variant(d_tile=64, causal=0))
+    launch = target.launch(case.inputs(), built)
+    assert [one.entry.removeprefix(built.entry) for one in launch.sequence] == ["_sum_odo", "", "_convert"]
+    assert launch.grid == (3, 3, 2)  # blocks of keys, KV heads, batches
+    assert launch.shared_bytes == target.plan(target.variant(d_tile=64, causal=0)).smem_bytes
+    assert set(launch.buffers()) == set(library.POINTERS)
+
+
+@pytest.mark.slow
+def test_a_plan_that_the_kernel_does_not_follow_does_not_compile() -> None:
+    target = kernel(MENDED)
+    variant = target.variant(d_tile=64, causal=0)
+    plan = target.plan(variant)
+    moved = tuple(
+        replace(one, offset=one.offset + 1024) if one.name == "dQ_out" else one for one in plan.smem
+    )
+    with pytest.raises(TileproofError, match="static assertion"):
+        target.build_plan(variant, replace(plan, smem=moved))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("d_tile", "causal"), SLOW)
+def test_the_other_builds_are_right_at_the_edges(d_tile: int, causal: int) -> None:
+    subject = under_test(MENDED, d_tile, causal)
+    for number, case in enumerate(edges(subject.plan())):
+        verdict = ran(subject, case, POLICIES[number % len(POLICIES)])
+        assert not verdict.findings, (case, verdict.findings)
+
+
+def test_its_problem_is_registered() -> None:
+    assert problem_type(cutlass_fmha_bwd.PROBLEM).generator == CASES

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from tileproof.conformance.check.run import KernelUnderTest, RunVerdict, run_case
 from tileproof.conformance.check.under_test import on_emulator
@@ -64,6 +65,18 @@ def test_the_shipped_kernel_frees_tensor_memory_under_its_last_product() -> None
 def test_the_shipped_kernel_overwrites_a_product_of_another_shape() -> None:
     """With 64 columns dQ has another shape than the dP under it, and no fence stands between."""
     assert "race-mma-pipeline" in {one.code for one in ran(under_test(SHIPPED), BLOCKS, "early").findings}
+
+
+def test_delta_overflows_where_a_product_does() -> None:
+    """One query and one key, o = v = dO = 300: delta = dP = 720000 and every gradient but dV is 0."""
+    inputs = KeyBlockCase("f16", m=1, n=1, d_qk=8, d_v=8, scale=1.0).inputs()
+    value = {"q": 0.5, "k": 0.5, "v": 300.0, "o": 300.0, "dO": 300.0, "lse": 2.0}
+    inputs = replace(inputs, **{name: np.full_like(getattr(inputs, name), x) for name, x in value.items()})
+    subject = under_test(MENDED)
+    launch = subject.kernel.launch(inputs, subject.production)
+    seen = subject.driver.run(launch, subject.plan(), RunSchedule("late"), False).outputs
+    assert np.isinf(seen["delta"].values[0, 0, 0]) and not np.isfinite(seen["dQ"].values).any()
+    assert np.isinf(seen["dK"].values).all() and (seen["dV"].values == 300).all()
 
 
 @pytest.mark.parametrize("planted", mutants.MUTANTS, ids=lambda one: one.id)

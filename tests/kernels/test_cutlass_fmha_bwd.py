@@ -37,8 +37,8 @@ def under_test(
     return on_emulator(target, target.variant(d_tile=d_tile, causal=causal), planted=planted)
 
 
-def ran(subject: KernelUnderTest, case: KeyBlockCase, policy: Policy = "late") -> RunVerdict:
-    return run_case(subject, case, RunSchedule(policy), again=False)
+def ran(tested: KernelUnderTest, case: KeyBlockCase, policy: Policy = "late") -> RunVerdict:
+    return run_case(tested, case, RunSchedule(policy), again=False)
 
 
 def edges(plan: KernelPlan) -> Iterator[KeyBlockCase]:
@@ -48,10 +48,10 @@ def edges(plan: KernelPlan) -> Iterator[KeyBlockCase]:
 
 
 def test_every_stage_is_right_at_the_edges() -> None:
-    subject = under_test(MENDED)
-    plan = subject.plan()
+    tested = under_test(MENDED)
+    plan = tested.plan()
     for number, case in enumerate(edges(plan)):
-        verdict = ran(subject, case, POLICIES[number % len(POLICIES)])
+        verdict = ran(tested, case, POLICIES[number % len(POLICIES)])
         assert not verdict.findings, (case, verdict.findings)
         assert set(plan.stages) <= set(verdict.scores)
 
@@ -72,9 +72,9 @@ def test_delta_overflows_where_a_product_does() -> None:
     inputs = KeyBlockCase("f16", m=1, n=1, d_qk=8, d_v=8, scale=1.0).inputs()
     value = {"q": 0.5, "k": 0.5, "v": 300.0, "o": 300.0, "dO": 300.0, "lse": 2.0}
     inputs = replace(inputs, **{name: np.full_like(getattr(inputs, name), x) for name, x in value.items()})
-    subject = under_test(MENDED)
-    launch = subject.kernel.launch(inputs, subject.production)
-    seen = subject.driver.run(launch, subject.plan(), RunSchedule("late"), False).outputs
+    tested = under_test(MENDED)
+    launch = tested.kernel.launch(inputs, tested.production)
+    seen = tested.driver.run(launch, tested.plan(), RunSchedule("late"), False).outputs
     assert np.isinf(seen["delta"].values[0, 0, 0]) and not np.isfinite(seen["dQ"].values).any()
     assert np.isinf(seen["dK"].values).all() and (seen["dV"].values == 300).all()
 
@@ -177,9 +177,9 @@ def test_a_plan_that_the_kernel_does_not_follow_does_not_compile() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("d_tile", "causal"), SLOW)
 def test_the_other_builds_are_right_at_the_edges(d_tile: int, causal: int) -> None:
-    subject = under_test(MENDED, d_tile, causal)
-    for number, case in enumerate(edges(subject.plan())):
-        verdict = ran(subject, case, POLICIES[number % len(POLICIES)])
+    tested = under_test(MENDED, d_tile, causal)
+    for number, case in enumerate(edges(tested.plan())):
+        verdict = ran(tested, case, POLICIES[number % len(POLICIES)])
         assert not verdict.findings, (case, verdict.findings)
 
 

@@ -8,6 +8,7 @@ import sys
 import pytest
 import torch
 from tileproof.conformance.check.under_test import on_own_driver
+from tileproof.kernels.host.torch_cuda import probe
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.tools.silicon import attention
@@ -32,3 +33,14 @@ def test_without_a_card_it_is_refused(name: str) -> None:
     target = kernel(name)
     with pytest.raises(TileproofError, match="no CUDA card"):
         on_own_driver(target, target.variants[0])
+
+
+def test_a_feature_that_ends_the_process_is_refused_and_the_others_are_tried() -> None:
+    serve = (
+        "import json, os, sys\n"
+        "for name in sys.argv[3:]:\n"
+        "    if name == 'bad': os.abort()\n"
+        "    print(json.dumps('no' if name == 'refused' else ''), flush=True)\n"
+    )
+    found = probe.tried("any", "bf16", ["a", "bad", "refused", "b"], (sys.executable, "-c", serve))
+    assert found == {"a": "", "bad": "the operator ends its process (exit code -6)", "refused": "no", "b": ""}

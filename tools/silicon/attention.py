@@ -54,6 +54,7 @@ def judged(name: str, examples: int, seed: int, seconds: float) -> dict[str, Any
     runs = [*engine.edge_runs(plan, "early", seed), *engine.drawn(plan, "early", seed, examples)]
     scores: dict[str, StageScore] = {}
     failing: dict[str, list[Any]] = {}
+    refused: dict[str, list[str]] = {}
     done = 0
     for case, _ in runs:
         if time.monotonic() - began > seconds:
@@ -64,7 +65,11 @@ def judged(name: str, examples: int, seed: int, seconds: float) -> dict[str, Any
             scores.setdefault(stage, StageScore()).add(score)
         if verdict.findings:
             first = verdict.findings[0]
-            failing.setdefault(f"{first.kind} {first.stage or first.code}", []).append(case)
+            if first.code == "host-fault":
+                refused.setdefault(first.message[:160], []).append(case.as_json())
+                continue
+            what = f"{first.kind} {first.stage or first.code}, {condition(case)}"
+            failing.setdefault(what, []).append(case)
     return {
         "kernel": name,
         "examples": done,
@@ -76,8 +81,22 @@ def judged(name: str, examples: int, seed: int, seconds: float) -> dict[str, Any
         "refuses": dict(plan.refuses),
         "controls": _controls(name),
         "not_judged": list(not_judged(plan, under_test.driver, False)),
+        "raised": {said: {"examples": len(cases), "one": cases[0]} for said, cases in refused.items()},
         "failing": {what: _smallest(under_test, cases) for what, cases in failing.items()},
     }
+
+
+def condition(case: DenseCase) -> str:
+    """What marks a case among those that fail, in words."""
+    p = case.problem
+    limited = p.mask.left is not None or p.mask.right is not None
+    if any(one.m == 0 or one.n == 0 for one in p.sequences):
+        return "a sequence without queries or keys"
+    if limited and p.mask.align == "bottom right" and any(one.m > one.n for one in p.sequences):
+        return "more queries than keys, limits from the bottom right"
+    if limited and any(one.m < one.n for one in p.sequences):
+        return "more keys than queries, with limits"
+    return "other"
 
 
 def _controls(name: str) -> dict[str, bool]:

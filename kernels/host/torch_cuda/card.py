@@ -62,9 +62,11 @@ def refusals(operator: str, form: str) -> tuple[tuple[str, str], ...]:
     TileproofError when it takes no problem of this form at all.
     """
     need_card()
-    if why := refusal(operator, DenseCase(form, m=8, n=8, d_qk=16, d_v=16)):
+    from tileproof.kernels.host.torch_cuda.probe import PLAIN, tried
+
+    if why := tried(operator, form, [PLAIN])[PLAIN]:
         raise TileproofError(f"torch's {operator} kernel takes no {form}", where="form", found=why)
-    found = {name: refusal(operator, features.sample(name, form)) for name in features.FEATURES}
+    found = tried(operator, form, features.FEATURES)
     return tuple((name, why) for name, why in found.items() if why)
 
 

@@ -55,10 +55,10 @@ class RoundingPlan:
     """Where a kernel of the graph WHOLE rounds, beside what every one of them does.
 
     `late`: sm_scale is applied to dQ and dK, not to dS. `narrow_softmax`: dS is made from the rounded S, and
-    D from that and 1 / (1 - p) in the operands' form. `blocks`: the accumulators of dQ, dK and dV are outputs
-    in the operands' form, rounded after each key or query block; it makes their sizes of m and n.
-    `heads_apart`: dK and dV of each query head of a group are rounded, and then summed. `forward`: the
-    kernel's own forward is judged too, LSE and O, whose softmax is found as `online` says.
+    D (in the forward WZ) from that and 1 / (1 - p) in the operands' form. `blocks`: the accumulators of dQ,
+    dK and dV are outputs in the operands' form, rounded after each key or query block; it makes their sizes
+    of m and n. `heads_apart`: dK and dV of each query head of a group are rounded, and then summed.
+    `forward`: the kernel's own forward is judged too, LSE and O, whose softmax is found as `online` says.
     """
 
     late: bool = False
@@ -153,6 +153,9 @@ def _forward(graph: Graph, plan: RoundingPlan) -> None:
         value = m.normalised(m.select(mask, m.exp2(exponent)), plan.online)
         return m.keep(value, operand=m.round_to(OPERAND, value))
 
+    def narrow(m: Arithmetic, W: AsOperand, kept: AsBool, rescale: AsF32) -> Any:
+        return _narrow_dropped(m, W, kept, rescale)
+
     def WZ(m: Arithmetic, W: AsF32, kept: AsBool, rescale: AsF32) -> Any:
         value = m.select(kept, m.mul(W, rescale))
         return m.keep(value, operand=m.round_to(OPERAND, value))
@@ -163,7 +166,8 @@ def _forward(graph: Graph, plan: RoundingPlan) -> None:
 
     graph.stage("m", symbol=r"\mathrm{LSE}", memory="LSE [b, h, m]")(LSE)
     graph.stage("m", "n", symbol="W", memory="per block")(W)
-    graph.stage("m", "n", symbol="WZ", memory="per block")(WZ)
+    add = graph.stage("m", "n", symbol="WZ", memory="per block", name="WZ")
+    add(narrow if plan.narrow_softmax else WZ)
     graph.stage("m", "d_v", symbol="O", memory="O [b, h, m, d_v]")(O)
 
 

@@ -86,7 +86,7 @@ def judged(name: str, examples: int, seed: int, seconds: float) -> dict[str, Any
     }
 
 
-def condition(case: DenseCase) -> str:
+def condition(case: Any) -> str:
     """What marks a case among those that fail, in words."""
     p = case.problem
     limited = p.mask.left is not None or p.mask.right is not None

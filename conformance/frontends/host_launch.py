@@ -46,7 +46,8 @@ class HostLaunch:
     """A launch: `kernel` is the name of its Python function, `compiler` what made the PTX.
 
     `arguments`: one a parameter; a `Pointer` names one of `buffers`, None is a null pointer. `programmatic`:
-    it may start while the launch before it is in flight. `kept`: whether `buffers` hold what they had before.
+    it may start while the launch before it is in flight. `resident`: of a cooperative grid, its
+    clusters, which all run at once. `kept`: whether `buffers` hold what they had before.
     `sources`: text by file name of what a compiler made between the user's function and the PTX.
     """
 
@@ -102,6 +103,8 @@ class HostLaunch:
 
     def on(self, memory: Memory, stream: Stream | None = None, **how: Any) -> LaunchResult:
         """Runs it over a memory that has its buffers; `how` goes on to `Module.launch`."""
+        if self.resident is not None:  # a cooperative grid starts as one
+            how["schedule"] = replace(how.get("schedule") or Schedule(), together=self.resident)
         how |= {
             "grid": self.grid, "block": self.block, "cluster": self.cluster, "args": self.values(),
             "shared_bytes": self.shared_bytes, "resident": self.resident,

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,10 @@ from tileproof.conformance.frontends import versions
 from tileproof.emulator.errors import LaunchError
 from tileproof.triton import KernelDefects, emulate
 from triton import knobs
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from tests.kit.outside import host_kernels as kernels
+from tests.kit.outside import triton_kernels
 from tests.kit.paths import ROOT
 
 
@@ -271,3 +274,41 @@ def test_the_extra_names_the_tested_versions() -> None:
 
     extras = tomllib.loads(Path(ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert "triton>=3.8,<3.10" in extras["triton"] and versions.TESTED["triton"] == ("3.8", "3.9")
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_launches_that_overlap(waits: bool) -> None:
+    """A programmatic launch that does not wait for the grid before it reads what that one writes."""
+    x, out = torch.zeros(1000), torch.zeros(1000)
+    with emulate(raises=False) as run:
+        kernels.started[(4,)](x, 1000, BLOCK=256, launch_pdl=True)
+        kernels.following[(4,)](x, out, 1000, BLOCK=256, WAITS=waits, launch_pdl=True)
+    assert {one.code for one in run.errors} == (set() if waits else {"race-grids"})
+    assert torch.equal(out, x + 1) == waits
+    assert all("host_kernels.py:" in one.source for one in run.errors)
+
+
+def test_a_cooperative_grid_runs_at_once_or_is_refused() -> None:
+    count, out = torch.zeros(1, dtype=torch.int32), torch.zeros(300)
+    with emulate(seconds_limit=60) as run:
+        kernels.met[(24,)](count, out, 24, num_warps=1, launch_cooperative_grid=True)
+    assert run.last.launch.resident == 24 and out.sum() == 24
+    with pytest.raises(LaunchError, match="more CTAs than can run at once"), emulate():
+        kernels.met[(148 * 32 + 1,)](count, out, 160, num_warps=1, launch_cooperative_grid=True)
+
+
+@pytest.mark.slow
+def test_a_product_of_1024_cubed_takes_less_than_three_seconds() -> None:
+    """Of processor time with races, compiling left out: 0.7 s on the machine where it was written."""
+    a, b = (torch.ones(1024, 1024, dtype=torch.float16) for _ in range(2))
+    c = torch.zeros(1024, 1024)
+    maps = [
+        TensorDescriptor.from_tensor(one, list(box))
+        for one, box in ((a, (128, 64)), (b, (128, 64)), (c, (128, 128)))
+    ]
+    with emulate() as run:
+        triton_kernels.matmul[(1, 1)](*maps, 1024, 128, 128, 64, False)  # compiles
+        began = time.process_time()
+        triton_kernels.matmul[(8, 8)](*maps, 1024, 128, 128, 64, False)
+        taken = time.process_time() - began
+    assert (c == 1024).all() and not run.errors and taken < 3

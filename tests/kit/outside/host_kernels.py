@@ -64,3 +64,28 @@ def squared(x, out, N: tl.constexpr):
     at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
     tile = tl.load(x + at)
     tl.store(out + at, tl.dot(tile, tile))
+
+
+@triton.jit
+def started(out, n, BLOCK: tl.constexpr):
+    """Lets the next launch begin early, then writes."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.extra.cuda.gdc_launch_dependents()
+    tl.store(out + at, at.to(tl.float32), at < n)
+
+
+@triton.jit
+def following(x, out, n, BLOCK: tl.constexpr, WAITS: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if WAITS:
+        tl.extra.cuda.gdc_wait()
+    tl.store(out + at, tl.load(x + at, at < n) + 1, at < n)
+
+
+@triton.jit
+def met(count, out, PROGRAMS: tl.constexpr):
+    """All programs meet: each adds one to `count` and waits for the others."""
+    tl.atomic_add(count, 1)
+    while tl.atomic_add(count, 0) < PROGRAMS:
+        pass
+    tl.store(out + tl.program_id(0), 1.0)

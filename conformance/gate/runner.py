@@ -21,6 +21,7 @@ from tileproof.spec.machine.errors import TileproofError
 
 Progress = Callable[[str], None]
 LOOK_S = 0.25
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ def in_process(job: CheckJob) -> StoredResult:
 def _child(job: CheckJob, pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to every process of the terminal
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     with contextlib.suppress(BrokenPipeError):
         pipe.send(in_process(job))
     pipe.close()
@@ -140,7 +142,12 @@ def run(
                 job = waiting.pop(0)
                 ours, theirs = context.Pipe(duplex=False)
                 process = context.Process(target=_child, args=(job, theirs))
-                process.start()
+                # What a signal raises inside a hook of fork is lost: it waits until the child is there.
+                before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+                try:
+                    process.start()
+                finally:
+                    signal.pthread_sigmask(signal.SIG_SETMASK, before)
                 theirs.close()
                 running.append(_Running(job, process, ours, time.monotonic()))
             if stopped and not running:

@@ -99,6 +99,7 @@ def _child(work: Callable[[], Any], pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to every process of the terminal
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    os.dup2(sys.stderr.fileno() if _has_file(sys.stderr) else 2, 1)  # standard output is the verdict's
     try:
         sent = _pickled(("value", work()))
     except TileproofError as error:
@@ -113,6 +114,13 @@ def _child(work: Callable[[], Any], pipe: Connection) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # what the parent's libraries do at exit is the parent's affair
+
+
+def _has_file(stream: Any) -> bool:
+    try:
+        return bool(stream.fileno() >= 0)
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 def _pickled(value: Any) -> bytes:

@@ -36,6 +36,7 @@ from tileproof.emulator.schedule import SEEDED
 from tileproof.spec.machine.errors import TileproofError
 
 MOST_LINES = 20
+MOST_PRINTED = 4000  # characters of what the kernels print
 
 
 class Outcomes:
@@ -367,4 +368,5 @@ def _section(made: Outcomes) -> dict[str, Any]:
         "outputs": [one.name for one in made.launch.buffers if one.judged],
         "races": made.options.races,
         "strict": made.options.strict,
+        "printf": made.first.printf[:MOST_PRINTED] if made.first else "",
     }

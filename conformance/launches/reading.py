@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import runpy
 import sys
 import traceback
@@ -55,7 +56,8 @@ def run_python(path: Path, what: str) -> dict[str, Any]:
 def guarded(call: Any, path: Path, what: str) -> Any:
     """What a stranger's function returns; TileproofError says at which line it raised."""
     try:
-        return call()
+        with contextlib.redirect_stdout(sys.stderr):  # standard output is the verdict's
+            return call()
     except TileproofError:
         raise
     except (Exception, SystemExit) as error:

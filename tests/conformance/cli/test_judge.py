@@ -66,6 +66,24 @@ def test_exit_codes_and_words(folder: Path) -> None:
             assert error["what"] and error["where"]
 
 
+def test_what_a_stranger_prints_is_not_in_the_verdict(folder: Path) -> None:
+    jsonform.write(scale(), folder / "launch.json")
+    (folder / "ref.py").write_text(
+        "print('loaded')\n" + REF.replace("    return", "    print('called')\n    return")
+    )
+    (folder / "launch.py").write_text(
+        "print('read')\nfrom pathlib import Path\nfrom tileproof.launches import read\n"
+        "def launch():\n    print('launched')\n    return read(Path(__file__).with_suffix('.json'))\n"
+    )
+    command = [sys.executable, "-m", "tileproof", "judge", str(folder / "launch.py"), "--json", "-"]
+    done = subprocess.run(
+        [*command, "--expect", str(folder / "ref.py"), "--schedules", "2"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert json.loads(done.stdout)["verdict"] == "clean"
+    assert all(word in done.stderr for word in ("loaded", "called", "read", "launched"))
+
+
 def test_the_page_and_the_file(folder: Path) -> None:
     options = ("--expect", str(folder / "ref.py"), "--schedules", "3", "--json", str(folder / "out.json"))
     code, text = run(folder, scale(*WITHOUT_WAIT), *options, "--dump", str(folder / "arrays"))

@@ -38,6 +38,7 @@ from tileproof.emulator.trace import Trace
 
 _MOST_CTAS = 1 << 24
 _PROCESSORS = 148  # of a B200
+_MBARRIER_BYTES = 8
 _SHARED_LIMIT = 232448  # bytes one CTA may use on SM100 (cutlass/arch/arch.h)
 _GLOBALS_BASE = 0x0800_0000_0000
 
@@ -410,7 +411,9 @@ def _tap(tap: Tap, dynamic: int) -> tuple[str, int, bool, int, int, int, int]:
     else:
         begins = dynamic + region.offset >= SHARED_RESERVED
         fits = begins and region.bytes > 0 and region.offset + region.bytes <= _SHARED_LIMIT
-    if not fits or not SHARED_RESERVED <= dynamic + tap.barrier_offset <= _SHARED_LIMIT:
+    # The limit is of what a kernel asks for: the reserved bytes before it come on top.
+    begins_at = dynamic + tap.barrier_offset - SHARED_RESERVED
+    if not fits or begins_at < 0 or begins_at + _MBARRIER_BYTES > _SHARED_LIMIT:
         raise LaunchError(
             f"the tap {tap.name!r} lies outside the CTA's memory",
             expected=f"columns inside 512, bytes inside {_SHARED_LIMIT}, a barrier in shared memory",

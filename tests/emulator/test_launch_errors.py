@@ -35,6 +35,7 @@ def test_it_fits() -> None:
     launch(args=[np.uint64(5)])
     launch(args=[b"\0" * 8])
     launch(taps=[Tap("t", 0, TmemRegion(0, 32)), Tap("s", 0, SmemRegion(0, 16))])
+    launch(taps=[Tap("t", 232448 - 1024 - 8, TmemRegion(0, 32))])  # the last barrier that there is room for
 
 
 @pytest.mark.parametrize(
@@ -47,7 +48,8 @@ def test_it_fits() -> None:
         ({"args": ["text"]}, "str"), ({"schedule": Schedule("sometimes")}, "early, late, random"), ({"mma": "slow"}, "fast or exact"),  # type: ignore[arg-type]
         ({"block": "abc"}, "block"), ({"grid": (2**31,)}, "grid"), ({"grid": (1, 70000)}, "grid"), ({"livelock_limit": -1}, "livelock_limit"),
         ({"taps": [Tap("t", -2000, TmemRegion(0, 32))]}, "tap"), ({"taps": [Tap("t", 0, TmemRegion(-1, 32))]}, "tap"), ({"taps": [Tap("t", 0, TmemRegion(0, 513))]}, "tap"),
-        ({"taps": [Tap("t", 0, SmemRegion(-1, 16))]}, "tap"), ({"taps": [Tap("t", 0, SmemRegion(0, 1 << 40))]}, "tap"), ({"shared_bytes": "many"}, "shared"),
+        ({"taps": [Tap("t", 232448 - 1024 - 7, TmemRegion(0, 32))]}, "tap"),
+        ({"taps": [Tap("t", 0, SmemRegion(-1025, 16))]}, "tap"), ({"taps": [Tap("t", 0, SmemRegion(0, 1 << 40))]}, "tap"), ({"shared_bytes": "many"}, "shared"),
     ],
 )  # fmt: skip
 def test_it_does_not_fit(change: dict[str, Any], says: str) -> None:

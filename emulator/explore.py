@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 import numpy as np
+from tileproof.emulator.coverage import together
 from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.forked import forked
 from tileproof.emulator.judge import (
@@ -67,13 +68,16 @@ class Defect:
 
 @dataclass
 class Exploration:
-    """What `explore` found: `defects` with the errors first, and the schedules that ran."""
+    """What `explore` found: `defects` with the errors first, and the schedules that ran; `executed`: what
+    their launches executed together (`coverage`).
+    """
 
     schedules: int = 0
     seconds: float = 0.0
     policies: dict[str, int] = field(default_factory=dict)
     defects: list[Defect] = field(default_factory=list)
     points: int = 0
+    executed: bytes = field(default=b"", repr=False)
 
     @property
     def failed(self) -> bool:
@@ -176,8 +180,10 @@ def explore(
     plan = planned(schedules, policies, seed, points) if isinstance(schedules, int) else list(schedules)
     judge = Judge(launch, first, compare, names)
     outcomes: list[Outcome] = []
+    ran = b""
     for outcome in forked(lambda schedule: judge.run(schedule, **how)[0], plan, processes):
-        outcomes.append(outcome)
+        ran = together(one for one in (ran, outcome.executed) if one)
+        outcomes.append(replace(outcome, executed=b""))
         progress("schedules", len(outcomes), len(plan))
     defects = collect(outcomes)
     wanted = [defect for defect in defects if defect.severity in ("error", "warning") and shrink_seconds > 0]
@@ -195,4 +201,5 @@ def explore(
         policies=dict(Counter(schedule.policy for schedule in plan)),
         defects=defects,
         points=points,
+        executed=ran,
     )

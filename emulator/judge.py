@@ -67,11 +67,14 @@ class Seen:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One run: its schedule, what it found, and how many scheduling points it had."""
+    """One run: its schedule, what it found, how many scheduling points it had, and what it executed
+    (`coverage`).
+    """
 
     schedule: Schedule
     seen: tuple[Seen, ...]
     points: int = 0
+    executed: bytes = field(default=b"", repr=False)
 
 
 def differing_bits(name: str, one: npt.NDArray[Any], two: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
@@ -99,7 +102,8 @@ class Judge:
         if not result.errors:
             seen += self._outputs(outputs)
         unique = {one.signature: one for one in reversed(seen)}
-        return Outcome(schedule, tuple(unique.values()), result.counters.schedule_points), result
+        points = result.counters.schedule_points
+        return Outcome(schedule, tuple(unique.values()), points, result.executed), result
 
     def _outputs(self, outputs: Outputs) -> Iterable[Seen]:
         for name, one in self.first.items():

@@ -4,6 +4,8 @@ compared.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import sys
@@ -19,6 +21,8 @@ from tileproof.spec.machine.errors import TileproofError
 
 WORSE = 1
 MOST_REASONS = 20
+NIGHTLY_MUTANTS = 100
+LEDGER = "mutation.jsonl"
 
 
 def teller() -> Callable[[str], None]:
@@ -66,6 +70,10 @@ def teller() -> Callable[[str], None]:
     help="End then, with what is known; 0 for no limit.",
 )  # fmt: skip
 @click.option("--only", multiple=True, metavar="CHECK", help="Only this check (repeatable).")
+@click.option(
+    "--mutants", default=None, metavar="N", type=click.IntRange(0),
+    help="Then draw N mutants of each variant and add the score; 100 in the nightly profile, else 0.",
+)  # fmt: skip
 @click.option("--plant", metavar="ID", help="Plant a defect first (see `tileproof defects`).")
 @click.option("--list", "listing", is_flag=True, help="List the checks and the profile of each.")
 @click.option("--json", "as_json", is_flag=True, help="The evidence as JSON on standard output.")
@@ -82,6 +90,7 @@ def gate(
     jobs: int,
     max_seconds: float,
     only: tuple[str, ...],
+    mutants: int | None,
     plant: str | None,
     listing: bool,
     as_json: bool,
@@ -129,12 +138,51 @@ def gate(
             progress=tell,
         )
     paths = write_all(made, out)
+    wanted = NIGHTLY_MUTANTS if mutants is None and profile == "nightly" else mutants or 0
+    if wanted and made.complete and planted is None:
+        with stoppable():
+            scored(made, out, seed, wanted, resume, jobs, tell)
+        made = evidences.read(out)
     with closed_pipe_is_fine():
         if as_json:
             print(paths["evidence"].read_text(encoding="utf-8"), end="")
         else:
             print_verdict(made, paths)
     return made.exit_code
+
+
+def scored(
+    made: Any, out: Path, seed: int, count: int, resume: bool, jobs: int, tell: Callable[[str], None]
+) -> None:
+    """Draws `count` mutants of each compiled variant of the evidence, as `tileproof mutate` does: the scores
+    go into the evidence in `out` and into its ledger. An interruption keeps what was judged.
+    """
+    from tileproof.conformance.check.property import Stopped
+    from tileproof.conformance.cli.mutate import mutate
+    from tileproof.conformance.gate.evidence import named
+
+    assert mutate.callback is not None
+    for one in made.kernels:
+        if not one.program.ptx_sha256:
+            continue  # it could not be built
+        sizes = ",".join(f"{name}={size}" for name, size in one.program.variant.items())
+        name = f"{one.program.kernel} {named(one)}".strip()
+        journal = out / f"mutants {name.replace(', ', ' ')}.jsonl"
+        if not resume:
+            journal.unlink(missing_ok=True)
+        tell(f"{name}: {count} mutants")
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                mutate.callback(
+                    kernel=one.program.kernel, seed=seed, count=count, operators=None, only=(),
+                    profile="full", variant=sizes or None, d_qk=None, jobs=jobs, seconds=120.0,
+                    ledger=out / LEDGER, into=out, resume=journal, as_json=True,
+                )  # fmt: skip
+        except TileproofError as error:
+            tell(f"{name}: no score of mutants: {error}")
+        except (KeyboardInterrupt, Stopped):
+            tell(f"{name}: interrupted; --resume goes on with its mutants")
+            return
 
 
 def print_verdict(made: Any, paths: dict[str, Path]) -> None:

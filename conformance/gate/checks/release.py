@@ -1,4 +1,4 @@
-"""Checks of the whole release: docs in step with the spec, rows of the corpus with tests."""
+"""Checks of the whole release: docs in step with the spec, rows of the corpus marked in tests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def docs(_gated: GatedVariant) -> CheckReport:
 
 @gate_check("corpus rows", release=True)
 def corpus(_gated: GatedVariant) -> CheckReport:
-    """Every public bug of the corpus that applies has a test that covers it."""
+    """Every public bug of the corpus that applies has a test that is marked as its cover. The tests do not
+    run here: that they pass is for `make test` to say.
+    """
     if not corpus_rows.TESTS.is_dir():
         return CheckReport("unsupported", "an installed package has no tests; run it in a checkout")
     covered = corpus_rows.coverage()
@@ -39,5 +41,5 @@ def corpus(_gated: GatedVariant) -> CheckReport:
     tests = len({test for one in covered for test in one.tests})
     return CheckReport.of(
         f"no test covers {', '.join(without)}" if without else "",
-        details={"rows": len(covered), "tests": tests},
+        details={"rows": len(covered), "tests that are marked": tests, "tests that ran here": 0},
     )

@@ -41,6 +41,7 @@ def explored(gated: GatedVariant, number: int, seed: int, check: str, shrink: fl
     made = CheckReport(
         "failed" if result.failed else "passed",
         details={"schedules": result.schedules, "policies": dict(sorted(result.policies.items()))},
+        executed=result.executed,
         schedules=seeds,
     )
     errors = [defect for defect in result.defects if defect.severity == "error"]

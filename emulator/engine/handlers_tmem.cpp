@@ -215,6 +215,20 @@ void Engine::finish_tmem_load(Warp& w, PendingTmemLoad& load) {
   TensorMemory& tm = w.cta->tmem;
   tell_cells(*this, *w.cta, i, lane0, column, &load);
   counters.tmem_bytes += static_cast<uint64_t>(i.nvec) * 128;
+  if (move.shape == TmemShape::k32x32b && !move.packed && load.mask == ~0u) {  // a row of cells a lane
+    bool valid = true;
+    for (int t = 0; t < 32 && valid; ++t)
+      valid = all_valid(tm.state_at(lane0 + t, column), static_cast<size_t>(i.nvec));
+    if (valid) {
+      const uint32_t* cells = tm.at(lane0, column);
+      for (int32_t k = 0; k < i.nvec; ++k) {
+        uint32_t* d = reinterpret_cast<uint32_t*>(w.regs() + program.vec[static_cast<size_t>(i.vec + k)]);
+        for (int t = 0; t < 32; ++t) d[t] = cells[t * kTmemColumns + k];
+      }
+      if (i.o[moved::reduced] != INT32_MIN) reduce_loaded(*this, w, load);
+      return;
+    }
+  }
   for (int32_t k = 0; k < i.nvec; ++k) {
     uint32_t* d = reinterpret_cast<uint32_t*>(w.regs() + program.vec[static_cast<size_t>(i.vec + k)]);
     for (int t = 0; t < 32; ++t) {

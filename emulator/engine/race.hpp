@@ -381,6 +381,8 @@ class Races : public Listener {
   // Accesses already found ordered before the current one.
   uint32_t memo_for_ = 0;
   std::array<uint32_t, 8> memo_{};
+  // Reads by whole warps that the current one was found to stand for as well.
+  std::array<uint32_t, 8> stands_for_{};
   mutable bool for_all_lanes_ = false;  // what covered() said holds for all lanes of the warp
 };
 

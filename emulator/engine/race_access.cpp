@@ -293,6 +293,7 @@ void Races::visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lan
   if (memo_for_ != id) {
     memo_for_ = id;
     memo_.fill(0);
+    stands_for_.fill(0);
   }
   // True: the value will tell whether the two writes race; both stay, since a reader must know of both.
   auto look = [&](const Slot& s, bool first_writes) {
@@ -385,8 +386,12 @@ void Races::add_read(S& shadow, Cell& cell, Slot fresh, const View& v, Place pla
     r.add(fresh.units, fresh.lane, kSeveralLanes);
     return;
   }
-  if (!r.units || (seen(r.record) && !(r.units & ~fresh.units) && place != Place::Tmem) ||
+  const bool inside = !(r.units & ~fresh.units), tmem = place == Place::Tmem,
+             whole = r.lane == kWholeWarp && fresh.lane == kWholeWarp && !tmem;
+  uint32_t& stood = stands_for_[r.record & 7];
+  if (!r.units || (inside && ((seen(r.record) && !tmem) || (whole && stood == r.record))) ||
       replaces(r, fresh, v, place)) {
+    if (whole && r.units) stood = r.record;
     r = fresh;
     if (!cell.more()) return;
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -39,11 +40,41 @@ static_assert(sizeof(Slot) == 8);
 
 struct Cell {
   Slot write, read;
+  uint32_t list = 0;  // its place among the shadow's lists, from 1
   // Further slots of the granule are in the shadow's overflow list.
   bool more() const { return write.write; }
   void more(bool v) { write.write = v; }
 };
-static_assert(sizeof(Cell) == 16);
+static_assert(sizeof(Cell) == 20);
+
+// Lists of further slots; one that is dropped is used again.
+class Overflow {
+ public:
+  std::vector<Slot>& of(Cell& c) {
+    if (!c.list && !free_.empty()) {
+      c.list = free_.back();
+      free_.pop_back();
+    } else if (!c.list) {
+      lists_.emplace_back();
+      c.list = static_cast<uint32_t>(lists_.size());
+    }
+    return lists_[c.list - 1];
+  }
+  void drop(Cell& c) {
+    if (!c.list) return;
+    lists_[c.list - 1].clear();
+    free_.push_back(c.list);
+    c.list = 0;
+  }
+  void clear() {
+    lists_.clear();
+    free_.clear();
+  }
+
+ private:
+  std::deque<std::vector<Slot>> lists_;
+  std::vector<uint32_t> free_;
+};
 
 class Shadow {
  public:
@@ -52,12 +83,12 @@ class Shadow {
     overflow_.clear();
   }
   Cell& at(size_t granule) { return cells_[granule]; }
-  std::vector<Slot>& overflow(const Cell& c) { return overflow_[&c]; }
-  void drop(const Cell& c) { overflow_.erase(&c); }
+  std::vector<Slot>& overflow(Cell& c) { return overflow_.of(c); }
+  void drop(Cell& c) { overflow_.drop(c); }
 
  private:
   std::vector<Cell> cells_;
-  std::unordered_map<const Cell*, std::vector<Slot>> overflow_;
+  Overflow overflow_;
 };
 
 // Global memory: pages of granules, made when first touched.
@@ -77,8 +108,8 @@ class PagedShadow {
     }
     return last_->cells[granule % kPage];
   }
-  std::vector<Slot>& overflow(const Cell& c) { return overflow_[&c]; }
-  void drop(const Cell& c) { overflow_.erase(&c); }
+  std::vector<Slot>& overflow(Cell& c) { return overflow_.of(c); }
+  void drop(Cell& c) { overflow_.drop(c); }
   // Calls f for every slot of the pages touched since the last call.
   template <class F>
   void each_touched(F&& f) {
@@ -88,7 +119,7 @@ class PagedShadow {
         f(c.write);
         f(c.read);
         if (!c.more()) continue;
-        auto& list = overflow_[&c];
+        auto& list = overflow_.of(c);
         for (Slot& s : list) f(s);
         // Slots that now stand for one access.
         for (size_t k = 0; k < list.size(); ++k)
@@ -113,7 +144,7 @@ class PagedShadow {
     bool touched = false;
   };
   std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
-  std::unordered_map<const Cell*, std::vector<Slot>> overflow_;
+  Overflow overflow_;
   std::vector<Page*> touched_;
   uint64_t last_number_ = 0;
   Page* last_ = nullptr;

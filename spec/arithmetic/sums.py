@@ -63,9 +63,11 @@ class RowSums:
                 )
                 errors = errors[order]
                 self._error[at] += np.add.reduceat(errors, first, axis=0)
-                exact = errors == 0
                 # Finding what a value is a multiple of is dear, and of no use where it is not known.
-                units = np.where(exact, grain(raw), 0.0) if exact.any() else np.zeros(raw.shape)
+                exact = errors == 0
+                units = grain(raw) if exact.all() else np.zeros(raw.shape)
+                if not exact.all() and exact.any():
+                    units[exact] = grain(raw[exact])
             self._value[at] += np.add.reduceat(values, first, axis=0)
             self._magnitude[at] += np.add.reduceat(np.abs(values), first, axis=0)
             self._unit[at] = np.minimum(

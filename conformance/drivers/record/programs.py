@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import subprocess
@@ -58,7 +59,8 @@ def build(source: Path, defines: Sequence[str] = (), includes: Sequence[Path] = 
     compiled, ptx = target / "program.o", target / "kernels.ptx"
     program = HostProgram(target / "program", ptx)
     target.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target) as folder:
+    with tempfile.TemporaryDirectory(dir=target) as folder, (target / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # tests that run at once compile a program once
         work = Path(folder)
         if not compiled.exists():
             _run([str(tools.nvcc), *arguments, str(source), "-o", str(work / "out.o")], "nvcc", work)

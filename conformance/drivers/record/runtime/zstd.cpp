@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "zstd_tables.hpp"
+
 namespace tileproof::record {
 namespace {
 
@@ -216,18 +218,6 @@ void read_stream(const Huffman& table, Bytes bytes, std::size_t count, std::vect
   require(bits.left() == 0);
 }
 
-// Base and extra bits of the codes of literal and match lengths (3.1.1.3.2.1.1).
-struct Length {
-  std::uint32_t base, bits;
-};
-constexpr std::array<Length, 20> kLiteralTail = {
-    {{16, 1},    {18, 1},    {20, 1},    {22, 1},     {24, 2},     {28, 2},    {32, 3},
-     {40, 3},    {48, 4},    {64, 6},    {128, 7},    {256, 8},    {512, 9},   {1024, 10},
-     {2048, 11}, {4096, 12}, {8192, 13}, {16384, 14}, {32768, 15}, {65536, 16}}};
-constexpr std::array<Length, 21> kMatchTail = {
-    {{35, 1},    {37, 1},    {39, 1},    {41, 1},    {43, 2},     {47, 2},     {51, 3},
-     {59, 3},    {67, 4},    {83, 4},    {99, 5},    {131, 7},    {259, 8},    {515, 9},
-     {1027, 10}, {2051, 11}, {4099, 12}, {8195, 13}, {16387, 14}, {32771, 15}, {65539, 16}}};
 Length literal_length(unsigned code) {
   require(code < 36);
   return code < 16 ? Length{code, 0} : kLiteralTail[code - 16];
@@ -236,15 +226,6 @@ Length match_length(unsigned code) {
   require(code < 53);
   return code < 32 ? Length{code + 3, 0} : kMatchTail[code - 32];
 }
-
-// Default shares (3.1.1.3.2.2).
-constexpr std::int16_t kLiterals[] = {4, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1,  1,  2,  2,
-                                      2, 2, 2, 2, 2, 2, 2, 3, 2, 1, 1, 1, 1, 1, -1, -1, -1, -1};
-constexpr std::int16_t kMatches[] = {1, 4, 3, 2, 2, 2, 2, 2, 2, 1, 1,  1,  1,  1,  1,  1,  1, 1,
-                                     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,  1,  1,  1,  1,  1,  1, 1,
-                                     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1};
-constexpr std::int16_t kOffsets[] = {1, 1, 1, 1, 1, 1, 2, 2, 2, 1,  1,  1,  1,  1, 1,
-                                     1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1};
 
 class Frame {
  public:

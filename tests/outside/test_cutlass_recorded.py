@@ -1,0 +1,57 @@
+"""CUTLASS's examples under `record --run`: their own verification runs on what the emulator computes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tileproof.conformance.drivers.record import launchfile, recorder
+from tileproof.conformance.launches import jsonform
+from tileproof.conformance.launches.check import contradictions
+from tileproof.conformance.launches.modules import load
+from tileproof.emulator.errors import LaunchError
+
+from tests.kit.outside.cutlass_cases import EXAMPLES
+from tests.kit.outside.cutlass_example import curand
+
+try:
+    curand()
+except LaunchError as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+PROGRAMS = {one.name: one for one in EXAMPLES}
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(
+    ("name", "arguments", "kernel", "says"),
+    [
+        ("70-fp16", ("--m=256", "--n=256", "--k=128", "--iterations=0"), "device_kernel", "Passed"),
+        pytest.param(
+            "77-forward",
+            ("--b=1", "--h=1", "--d=128", "--q=256", "--k=256", "--iterations=0", "--verify"),
+            "Sm100Fmha",
+            "[OK]",
+            marks=pytest.mark.slow,  # it compiles for minutes
+        ),
+    ],
+)
+def test_its_own_verification_passes(
+    name: str,
+    arguments: tuple[str, ...],
+    kernel: str,
+    says: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    command = [str(PROGRAMS[name].program.path), *arguments]
+    done = recorder.record(command, run=True, processors=8, wanted=kernel)
+    assert says in capfd.readouterr().out
+    # The forward's findings are defects of theirs, which docs/outside.md explains.
+    assert (done.problem, done.failed, done.exit_code) == (None, [], 0)
+    assert name == "77-forward" or not done.findings
+    launchfile.write(done, tmp_path, name, kernel)
+    launch = jsonform.read(tmp_path / "launch.json")
+    (step,) = launch.launches
+    assert kernel in step.entry
+    assert contradictions(launch, load(launch)) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tileproof.conformance.mutate.bits import EVERY, apart, may_be_set
 from tileproof.conformance.mutate.code import PtxCode
-from tileproof.conformance.mutate.operators import OPERATORS
+from tileproof.conformance.mutate.values import opcode
 
 from tests.kit.mutate import TEXT, code
 
@@ -56,5 +56,5 @@ def test_operands_that_share_no_bit_are_no_mutants(constant: str, same: bool) ->
     read = made(f"or.b32 %r40, %r1, {constant};")
     (at,) = (one for one in read.code if one.opcode == "or.b32")
     assert apart(read, at) == same
-    proposed = {one.what.split()[0] for one in OPERATORS["opcode"](read, at)}
+    proposed = {one.what.split()[0] for one in opcode(read, at)}
     assert proposed == ({"and"} if same else {"and", "xor"})

@@ -100,6 +100,7 @@ def _softmax(launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:
             "lse is that of the neighbouring head": {"lse": _neighbours(lse.value)},
             "lse is rounded to bf16": {"lse": round_bf16(lse.value)},
             **{f"lse is that of {words}": {"lse": other} for words, other in _moved(lse.value)},
+            **{f"the mask is that of {words}": {"mask": other} for words, other in _other_slots(mask)},
         },
     )
 
@@ -132,6 +133,25 @@ def _moved(heads: F64) -> Iterator[tuple[str, F64]]:
     for step in (1, 2, 4, 8, 16, 32):
         yield f"the head {step} further", np.roll(heads, -step)
         yield f"the head {step} before", np.roll(heads, step)
+
+
+def _other_slots(mask: npt.NDArray[np.generic]) -> Iterator[tuple[str, npt.NDArray[np.generic]]]:
+    """The mask of a slot so many further, or of one half; what is behind the tile's or its half's end is no
+    key.
+    """
+    for halves in (1, 2):
+        parts = mask.reshape(*mask.shape[:-1], halves, -1)
+        for step in (1, 2, 4, 8, 16, 32):
+            if step >= parts.shape[-1]:
+                continue
+            none = np.zeros_like(parts[..., :step])
+            later = np.concatenate((parts[..., step:], none), -1)
+            before = np.concatenate((none, parts[..., :-step]), -1)
+            where = ", within its half" if halves == 2 else ""
+            yield f"the slot {step} further{where}", later.reshape(mask.shape)
+            yield f"the slot {step} before{where}", before.reshape(mask.shape)
+    first = mask.reshape(*mask.shape[:-1], 2, -1)
+    yield "the other half", first[..., ::-1, :].reshape(mask.shape)
 
 
 def _neighbours(heads: F64) -> F64:

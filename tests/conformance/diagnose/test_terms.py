@@ -218,3 +218,24 @@ def scattered(change):
 def test_what_went_wrong_with_contributions(change, says):
     told = scattered(change)
     assert says in told and bool(told) == bool(says)
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        (np.arange(64) + 1, "the slot 1 further"),
+        (np.arange(64) - 8, "the slot 8 before"),
+        (np.where(np.arange(64) % 32 < 28, np.arange(64) + 4, -1), "the slot 4 further, within its half"),
+        (np.arange(64) ^ 32, "the other half"),
+    ],
+)
+def test_slots_masked_by_another_slot(source, says):
+    holes = tuple((64 + slot, -1) for slot in (3, 17, 31, 32, 40, 61))
+    tokens = (Indices("permuted"), Indices("permuted", holes=holes))
+    inputs = Case(576, 300, 2, tokens, values="normal", seed=3).inputs()
+    here = Scene(Chain(inputs, problem=SPARSE_MLA_BWD, tiling=Tiling(64, 2)), "S")
+    operands = here.reference.operands
+    assert operands["mask"].sum() == 58
+    mask = np.where((source >= 0) & (source < 64), operands["mask"][np.clip(source, 0, 63)], False)
+    value = here.chain.stage("S").bounded(**{**operands, "mask": mask}).value
+    assert here.told(value) == f"the mask is that of {says}"

@@ -22,6 +22,7 @@ _OTHER = {"+": "-", "-": "+", "*": "+", "/": "%", "%": "/"}
 _COMPARED = re.compile(r" (<|<=|>|>=|==|!=) ")
 _UNLIKE = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 _LOOP = re.compile(r"for \((\w+) (\w+) = ([^;]+); (\w+) < ([^;]+);")
+_INIT = re.compile(r"^\s*[\w.\[\]]+\.init\(")
 _STATEMENT = re.compile(
     r"^\s+(?!const|auto|int|float|uint|using|static|return|struct|template|typename)[\w:]+[^=]*;\s*(//.*)?$"
 )
@@ -88,7 +89,8 @@ def stage_order(lines: list[str], n: int) -> Iterator[Change]:
     """Two statements exchanged."""
     if n + 1 < len(lines) and _STATEMENT.match(lines[n]) and _STATEMENT.match(lines[n + 1]):
         here, after = _code(lines[n]).rstrip(), _code(lines[n + 1]).rstrip()
-        if _indent(here) == _indent(after) and here != after:
+        inits = all(_INIT.search(one) for one in (here, after))  # of two mbarriers, in either order
+        if _indent(here) == _indent(after) and here != after and not inits:
             yield f"{after.strip()} before {here.strip()}", f"{after}\n{here}\x00"
 
 

@@ -72,3 +72,10 @@ def test_sources_change_in_lines_that_were_compiled():
 def test_an_unknown_operator_names_those_there_are():
     with pytest.raises(TileproofError, match="no such operator"):
         wanted("remove-sync,none")
+
+
+def test_two_inits_of_barriers_are_not_exchanged():
+    from tileproof.conformance.mutate.sources import stage_order
+
+    lines = ["  full.init(1);", "  smem.free[b].init(2);", "  full.arrive();", "  free.wait(0);"]
+    assert [bool(list(stage_order(lines, n))) for n in range(3)] == [False, True, True]

@@ -1,8 +1,8 @@
 """Operands from elsewhere: a part of one was read, or loaded, from other rows or columns of the same array.
 
 The array is what the problem has of that operand: the rows of every group and CTA one after another. A
-candidate is found by the first wrong row and must then explain nearly all in the same way: those at the
-edge of a tile in shared memory read what lies behind it there.
+candidate is found by a wrong row in the middle and must then explain nearly all in the same way: those at the
+edge of a tile in shared memory read what lies behind it there, those at the edge of the array nothing.
 """
 
 from __future__ import annotations
@@ -80,18 +80,21 @@ def _explained(
         rest = found - (product.value() - product.value(piece))
         own = (first + rows) * length + piece.start
         unit = VECTOR if rowsum else COLUMN_TILE
-        # Where the first wrong row's elements may begin, in units of one access.
-        starts = np.arange(own[0] % unit, flat.size - width + 1, unit)
+        mid = rows.size // 2
+        one = rows[mid]
+        # Where that row's elements may begin, in units of one access.
+        starts = np.arange(own[mid] % unit, flat.size - width + 1, unit)
         windows = np.lib.stride_tricks.sliding_window_view(flat, width)[starts]
-        fits = starts[_fit(product, side, piece, windows, rest[rows[0]], bound[rows[0]], rows[0])]
-        for start in sorted(fits.tolist(), key=lambda at: abs(at - int(own[0]))):
-            off = start - int(own[0])
+        fits = starts[_fit(product, side, piece, windows, rest[one], bound[one], one)]
+        for start in sorted(fits.tolist(), key=lambda at: abs(at - int(own[mid]))):
+            off = start - int(own[mid])
             moved = own + off
-            if off == 0 or moved.min() < 0 or moved.max() + width > flat.size:
+            if off == 0:
                 continue
             fitting = sum(
                 bool(_fit(product, side, piece, flat[at : at + width][None], rest[row], bound[row], row)[0])
                 for at, row in zip(moved.tolist(), rows.tolist(), strict=True)
+                if 0 <= at <= flat.size - width
             )
             if fitting >= AGREE * rows.size:
                 return _words(product.names[side], piece, length, off)

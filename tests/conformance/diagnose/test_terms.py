@@ -33,9 +33,10 @@ class Scene:
 
     chain: Chain
     stage: str
+    coord: TileCoord | None = None
 
     def __post_init__(self):
-        self.coord = COORDS[self.stage]
+        self.coord = self.coord or COORDS[self.stage]
         self.region = self.chain.region(self.stage, self.coord)
         self.reference = self.chain.reference(self.stage, self.coord, *self.region)
         self.terms = terms(self.chain, self.stage, self.reference)
@@ -57,10 +58,10 @@ class Scene:
         return one.a[:, at] @ one.b[at]
 
 
-def scene(stage, values="normal"):
+def scene(stage, values="normal", coord=None):
     tokens = (Indices("permuted"), Indices("permuted"))
     inputs = Case(576, 300, 2, tokens, values=values, seed=3).inputs()
-    return Scene(Chain(inputs, problem=SPARSE_MLA_BWD, tiling=Tiling(64, 2)), stage)
+    return Scene(Chain(inputs, problem=SPARSE_MLA_BWD, tiling=Tiling(64, 2)), stage, coord)
 
 
 @pytest.mark.parametrize("stage", ["P", "dP", "dQ", "dKV"])
@@ -133,6 +134,18 @@ def test_a_column_tile_of_q_from_elsewhere(down, right):
     says = here.told(here.reference.value - here.part(0, slice(64, 128)) + moved)
     assert says.startswith("columns 64..127 of operand q came from")
     assert (f"{abs(down)} row" in says) == (down != 0) and (f"{right} columns" in says) == (right != 0)
+
+
+@pytest.mark.parametrize(("stage", "name"), [("P", "q"), ("dP", "dO")])
+def test_a_column_tile_from_before_the_first_row(stage, name):
+    """The first token's first row has none before it: zeros."""
+    here = scene(stage, coord=TileCoord(0, 0, 0))
+    one = here.terms[0]
+    array = getattr(here.chain.inputs, name).astype(np.float64)
+    rows = array.reshape(-1, array.shape[-1])[:64, 64:128]
+    before = np.concatenate((np.zeros((1, 64)), rows[:-1]))
+    says = here.told(here.reference.value - here.part(0, slice(64, 128)) + before @ one.b[64:128])
+    assert says.startswith(f"columns 64..127 of operand {name} came from 1 row before")
 
 
 @pytest.mark.parametrize("name", ["o", "dO"])

@@ -33,10 +33,9 @@ class Scene:
 
     chain: Chain
     stage: str
-    coord: TileCoord | None = None
+    coord: TileCoord
 
     def __post_init__(self):
-        self.coord = self.coord or COORDS[self.stage]
         self.region = self.chain.region(self.stage, self.coord)
         self.reference = self.chain.reference(self.stage, self.coord, *self.region)
         self.terms = terms(self.chain, self.stage, self.reference)
@@ -61,7 +60,7 @@ class Scene:
 def scene(stage, values="normal", coord=None):
     tokens = (Indices("permuted"), Indices("permuted"))
     inputs = Case(576, 300, 2, tokens, values=values, seed=3).inputs()
-    return Scene(Chain(inputs, problem=SPARSE_MLA_BWD, tiling=Tiling(64, 2)), stage, coord)
+    return Scene(Chain(inputs, problem=SPARSE_MLA_BWD, tiling=Tiling(64, 2)), stage, coord or COORDS[stage])
 
 
 @pytest.mark.parametrize("stage", ["P", "dP", "dQ", "dKV"])
@@ -246,7 +245,7 @@ def test_slots_masked_by_another_slot(source, says):
     holes = tuple((64 + slot, -1) for slot in (3, 17, 31, 32, 40, 61))
     tokens = (Indices("permuted"), Indices("permuted", holes=holes))
     inputs = Case(576, 300, 2, tokens, values="normal", seed=3).inputs()
-    here = Scene(Chain(inputs, problem=SPARSE_MLA_BWD, tiling=Tiling(64, 2)), "S")
+    here = Scene(Chain(inputs, problem=SPARSE_MLA_BWD, tiling=Tiling(64, 2)), "S", COORDS["S"])
     operands = here.reference.operands
     assert operands["mask"].sum() == 58
     mask = np.where((source >= 0) & (source < 64), operands["mask"][np.clip(source, 0, 63)], False)

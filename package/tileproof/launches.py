@@ -38,6 +38,7 @@ from tileproof.conformance.launches.model import (
     SharedStage,
     StageCapture,
     TmemStage,
+    VariableWrite,
 )
 from tileproof.conformance.launches.reading import read
 
@@ -74,6 +75,7 @@ __all__ = [
     "TmemStage",
     "UniformDraw",
     "Unwritten",
+    "VariableWrite",
     "read",
     "write",
 ]

@@ -32,7 +32,7 @@ def found(word: str) -> Path:
     path = shutil.which(word)
     if path is None or not os.access(path, os.X_OK):
         raise LaunchError("there is no such program", where=word, expected="an executable file")
-    return Path(path)
+    return Path(path).absolute()  # "./program" would lose its folder
 
 
 def examine(path: Path) -> ElfProgram | None:

@@ -219,3 +219,9 @@ def _cli(*words: str):  # type: ignore[no-untyped-def]
 def test_help() -> None:
     result = _cli("record", "--help")
     assert result.exit_code == 0 and "-cudart shared" in result.output
+
+
+def test_a_program_beside_is_found(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(program.parent)
+    done = recorder.record([f"./{program.name}", "freed"], quiet=True)
+    assert done.problem is None and len(done.recording.launches) == 1

@@ -175,7 +175,7 @@ def scored(
             with contextlib.redirect_stdout(io.StringIO()):
                 mutate.callback(
                     kernel=one.program.kernel, seed=seed, count=count, operators=None, only=(),
-                    profile="full", variant=sizes or None, d_qk=None, jobs=jobs, seconds=120.0,
+                    profile="full", variant=sizes or None, jobs=jobs, seconds=120.0,
                     ledger=out / LEDGER, into=out, resume=journal, as_json=True,
                 )  # fmt: skip
         except TileproofError as error:

@@ -19,7 +19,7 @@ def variant_options(command: Command) -> Command:
     """Adds `--variant` and `--d-qk`, which arrive as one `variant`; TileproofError when they contradict."""
 
     @wraps(command)
-    def with_variant(*args: Any, variant: str | None, d_qk: str | None, **given: Any) -> Any:
+    def with_variant(*args: Any, variant: str | None, d_qk: str | None = None, **given: Any) -> Any:
         return command(*args, variant=_together(variant, d_qk), **given)
 
     short = click.option("--d-qk", metavar="N|all", help="Short for --variant d_qk=N.")(with_variant)

@@ -1,0 +1,95 @@
+"""Properties of dense attention that need no reference, and the edges that a block of 32 x 48 has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tileproof.conformance.check.property import replay
+from tileproof.conformance.check.under_test import on_own_driver
+from tileproof.conformance.drivers.result import RunSchedule
+from tileproof.kernels.registry import kernel
+from tileproof.reference.evaluate import Evaluation
+from tileproof.spec.arithmetic import F32
+from tileproof.spec.arithmetic.exact import EXACT
+from tileproof.spec.problems.dense_attention_bwd import features
+from tileproof.spec.problems.dense_attention_bwd.case import DenseCase
+from tileproof.spec.problems.dense_attention_bwd.generator import cases
+from tileproof.spec.problems.dense_attention_bwd.problem import DenseAttentionBwd
+from tileproof.spec.problems.dense_attention_bwd.relations import RELATIONS
+
+from tests.kit.dense_problems import CUT, small
+
+KERNELS = ("blocked", "torch-cpu-flash")
+
+
+def outputs(name: str, inputs: Any) -> dict[str, np.ndarray]:
+    """What a kernel gives on these inputs; what it does not write is 0."""
+    target = kernel(name)
+    under_test = on_own_driver(target, target.variants[0])
+    launch = target.launch(inputs, under_test.production)
+    result = under_test.driver.run(launch, under_test.plan(), RunSchedule(), False)
+    assert not result.findings
+    return {
+        n: np.where(one.written, one.values, np.zeros_like(one.values)) for n, one in result.outputs.items()
+    }
+
+
+def refused(name: str) -> frozenset[str]:
+    target = kernel(name)
+    return frozenset(feature for feature, _ in target.plan(target.variants[0]).refuses)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("relation", RELATIONS, ids=lambda one: one.name)
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@given(case=cases(), seed=st.integers(0, 99))
+def test_a_relation_holds(name: str, relation: Any, case: DenseCase, seed: int) -> None:
+    inputs = features.without(case, refused(name)).inputs()
+    changed = relation.change(inputs, seed)
+    assert relation.broken(inputs, seed, outputs(name, inputs), outputs(name, changed)) == ""
+
+
+@pytest.mark.parametrize("relation", RELATIONS, ids=lambda one: one.name)
+def test_a_relation_that_does_not_hold_is_seen(relation: Any) -> None:
+    inputs = small(right=None, n=60, b=2).inputs()
+    one = outputs("blocked", inputs)
+    two = outputs("blocked", relation.change(inputs, 1))
+    assert relation.broken(inputs, 1, one, two) == ""
+    wrong = {name: value + np.asarray(1, value.dtype) for name, value in two.items()}
+    assert relation.broken(inputs, 1, one, wrong) != ""
+
+
+@pytest.mark.parametrize("align", ["top left", "bottom right"])
+@pytest.mark.parametrize("limit", [0, 1, 31, 32, 33, 47, 48, 49])
+def test_limits_at_block_edges(align: Any, limit: int) -> None:
+    target = kernel("blocked")
+    for case in (
+        small(m=65, n=97, left=limit, right=0, align=align),
+        small(m=97, n=65, left=None, right=limit, align=align),
+        small(m=65, n=97, left=limit, right=-1, align=align),
+    ):
+        assert replay(on_own_driver(target, target.variants[0]), case, RunSchedule()).failure is None, case
+
+
+HEADS = [("blocked", d) for d in (8, 40, 96, 192, 256)] + [("torch-cpu-flash", d) for d in (8, 72, 128, 256)]
+
+
+@pytest.mark.parametrize(("name", "d"), HEADS)
+def test_head_dimensions_one_query_and_ragged_sizes(name: str, d: int) -> None:
+    target = kernel(name)
+    for m, n in ((1, 33), (1, 1), (31, 49)):
+        case = DenseCase(m=m, n=n, d_qk=d, d_v=d, right=0, align="bottom right", heads=2)
+        assert replay(on_own_driver(target, target.variants[0]), case, RunSchedule()).failure is None, case
+
+
+def test_the_bias_gradient_is_dS_without_the_scale() -> None:
+    inputs = small(bias=True).inputs()
+    evaluation = Evaluation(DenseAttentionBwd(F32), inputs, CUT, EXACT)
+    for group in (0, 1):
+        dS, dB = (evaluation.whole(name, group).value for name in ("dS", "dB"))
+        assert np.allclose(dS, dB * inputs.problem.sm_scale, rtol=1e-15, atol=0)
+        assert not dB[~evaluation.term("mask", group, F32)].any()

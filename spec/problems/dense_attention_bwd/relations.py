@@ -35,7 +35,8 @@ def _permuted(inputs: Inputs, seed: int) -> Inputs:
     moved |= {name: getattr(inputs, name)[:, :, keys] for name in ("k", "v")}
     moved["lse"] = inputs.lse[:, queries]
     moved["bias"] = None if inputs.bias is None else inputs.bias[:, queries]
-    return replace(inputs, **{n: None if x is None else np.ascontiguousarray(x) for n, x in moved.items()})
+    kept: dict[str, Any] = {n: None if x is None else np.ascontiguousarray(x) for n, x in moved.items()}
+    return replace(inputs, **kept)
 
 
 def _heads_moved(inputs: Inputs, seed: int, one: Outputs, two: Outputs) -> str:
@@ -126,7 +127,7 @@ def _alone(inputs: Inputs, seed: int) -> Inputs:
     if not (first.m and first.n):
         return inputs
     problem = replace(p, b=1, m=first.m, n=first.n, packed=None)
-    kept = {n: None if x is None else np.ascontiguousarray(x) for n, x in arrays.items()}
+    kept: dict[str, Any] = {n: None if x is None else np.ascontiguousarray(x) for n, x in arrays.items()}
     return replace(inputs, problem=problem, **kept)
 
 

@@ -12,6 +12,7 @@ import pytest
 from tileproof.conformance.check.run import KernelUnderTest, RunVerdict, run_case
 from tileproof.conformance.check.under_test import on_emulator
 from tileproof.conformance.drivers.result import Policy, RunSchedule
+from tileproof.conformance.mutate.runs import original
 from tileproof.kernels import toolchain
 from tileproof.kernels.edit import Edit, InStage, Mutant, Place
 from tileproof.kernels.registry import kernel
@@ -181,6 +182,12 @@ def test_the_other_builds_are_right_at_the_edges(d_tile: int, causal: int) -> No
     for number, case in enumerate(edges(tested.plan())):
         verdict = ran(tested, case, POLICIES[number % len(POLICIES)])
         assert not verdict.findings, (case, verdict.findings)
+
+
+@pytest.mark.slow
+def test_mutants_are_judged_as_check_does_where_the_letter_finds_something() -> None:
+    target = kernel(MENDED)
+    assert not original(target, target.variant(d_tile=64, causal=0), "quick").strict
 
 
 def test_its_problem_is_registered() -> None:

@@ -43,6 +43,7 @@ def launch(
     instruction_limit: int,
     taps: list[tuple[str, int, bool, int, int, int, int]],
     trace_limit: int,
+    path: bool,
     races: bool,
     schedule: dict[str, Any] = ...,
     launch_registers: int = ...,

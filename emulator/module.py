@@ -160,6 +160,7 @@ class Module:
         seconds_limit: float = 0.0,
         trace: bool = False,
         trace_limit: int = 1_000_000,
+        path: bool = False,
         races: bool = False,
         record: BaseOrder | None = None,
         clc: Literal["refuse", "grant"] = "refuse",
@@ -190,6 +191,7 @@ class Module:
             what it had found is lost.
         races: checks that conflicting accesses are ordered by happens-before (`docs/races.md`).
         trace: records events (`LaunchResult.trace`), the first `trace_limit` of them.
+        path: the trace keeps branches too, from which the instructions of each warp follow in order.
         allow: findings accepted on purpose, as `Allow` or "CODE[:PLACE]"; they go to `LaunchResult.allowed`.
         symbols: names by offset in the dynamic shared memory, beside the PTX's own, for reports.
         strict: the ISA by the letter: the severities in brackets of docs/instructions.md hold.
@@ -286,6 +288,7 @@ class Module:
             instruction_limit=instruction_limit,
             taps=[_tap(tap, dynamic) for tap in taps],
             trace_limit=trace_limit if trace else 0,
+            path=path and trace,
             races=races,
             schedule=schedule.for_engine(record),
             grant_claims=clc == "grant",

@@ -34,8 +34,8 @@ EVENT = np.dtype(
 )
 KINDS = enumeration(
     "Event",
-    "wait pass arrive expect deliver phase issue complete tmem-ld exit",
-    names="Wait Pass Arrive Expect Deliver Phase Issue Complete TmemLoad Exit",
+    "wait pass arrive expect deliver phase issue complete tmem-ld exit branch",
+    names="Wait Pass Arrive Expect Deliver Phase Issue Complete TmemLoad Exit Branch",
     bits=8,
 )
 OBJECTS = enumeration(
@@ -47,12 +47,12 @@ OBJECTS = enumeration(
 # By the names under which the engine issues operations; others have none.
 ENGINES = enumeration(
     "TraceEngine",
-    ("", "TMA load", "TMA store", "bulk copy", "MMA", "commit", "TMEM store", "tcgen05.cp"),
+    ("", "TMA load", "TMA store", "bulk copy", "MMA", "commit", "TMEM store", "tcgen05.cp", "remote store"),
     bits=8,
     spelled=True,
 )
 # What an engine's operations are called in `kind`: "tma-issue", "mma-complete", ...
-_PREFIX = ("async", "tma", "tma-store", "bulk", "mma", "commit", "tmem-st", "cp")
+_PREFIX = ("async", "tma", "tma-store", "bulk", "mma", "commit", "tmem-st", "cp", "remote-st")
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,11 @@ class Event:
     """One event. `time` counts warp instructions executed in the launch: an order, no duration.
 
     `kind`: wait and pass (a wait begins, is over), arrive, expect (of bytes), deliver (of bytes), phase (an
-    mbarrier completes phase `phase`), exit, tmem-ld, and an issue and a complete for each engine: tma-,
-    tma-store-, bulk-, mma-, commit-, tmem-st-, cp-. `rank`, `warp`, `lane` did it, or issued the operation
-    `op` that did. `barrier` is an mbarrier's byte offset in dynamic shared memory (below 0: static) of CTA
+    mbarrier completes phase `phase`), exit, tmem-ld, branch (where the path was asked for: `lanes` came,
+    those of `value` went to the target), and an issue and a complete for each engine: tma-,
+    tma-store-, bulk-, mma-, commit-, tmem-st-, cp-, remote-st-; `value` of an issue is its bytes, or an
+    MMA's shape. `rank`, `warp`, `lane` did it, or issued the operation `op` that did. `barrier` is an
+    mbarrier's byte offset in dynamic shared memory (below 0: static) of CTA
     `to_rank`, or a named barrier's number, None for neither; `value` the arrivals, bytes, parity (of a wait)
     or TMEM column.
     """

@@ -60,3 +60,9 @@ def _nvcc_release(nvcc: Path) -> str:
     except (OSError, subprocess.SubprocessError) as error:
         raise TileproofError("nvcc does not run", where=str(nvcc), found=str(error), do=INSTALL) from error
     return done.stdout.strip().splitlines()[-1]
+
+
+@functools.cache
+def nvdisasm() -> Path:
+    """The disassembler; TileproofError when it is not installed."""
+    return _in_package("nvidia", "cu13/bin/nvdisasm", "nvdisasm", "nvidia-cuda-nvdisasm")

@@ -38,6 +38,7 @@ from tileproof.conformance.cli.mutants import mutants
 from tileproof.conformance.cli.mutate import mutate
 from tileproof.conformance.cli.record import record
 from tileproof.conformance.cli.synchronisation import synchronisation
+from tileproof.conformance.cli.time import time
 from tileproof.conformance.cli.trace import trace
 from tileproof.spec.machine.errors import TileproofError
 
@@ -121,6 +122,7 @@ COMMANDS = (
     record,
     stages,
     synchronisation,
+    time,
     trace,
 )
 for command in COMMANDS:

@@ -10,13 +10,14 @@ namespace tileproof {
 // Issue and completion
 
 void Engine::issue(const char* engine, uint64_t queue, const Origin& origin, std::function<void()> complete,
-                   std::vector<TmemWrite> writes) {
+                   std::vector<TmemWrite> writes, int64_t amount) {
   ++counters.async_operations;
   ++progress;
   AsyncOp op;
   op.seq = ++seq_;
   op.queue = queue;
   op.engine = engine;
+  op.amount = amount;
   op.origin = origin;
   op.cluster = &cluster_at(origin.cta);
   op.source_rank = origin.rank;

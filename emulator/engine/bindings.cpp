@@ -97,9 +97,9 @@ py::dict launch(
     py::bytes known_params, const std::vector<std::tuple<uint32_t, uint32_t, std::string>>& param_names,
     int policy, uint64_t seed, int mma, uint64_t livelock_limit, uint64_t instruction_limit,
     const std::vector<std::tuple<std::string, uint32_t, bool, int32_t, int32_t, uint32_t, uint32_t>>& taps,
-    uint64_t trace_limit, bool races, const py::dict& schedule, int32_t launch_registers, bool grant_claims,
-    const std::optional<std::vector<std::tuple<std::string, int, bool>>>& strict, double seconds_limit,
-    uint32_t resident, const std::vector<uint64_t>& outputs, GridRecord* grid_record,
+    uint64_t trace_limit, bool path, bool races, const py::dict& schedule, int32_t launch_registers,
+    bool grant_claims, const std::optional<std::vector<std::tuple<std::string, int, bool>>>& strict,
+    double seconds_limit, uint32_t resident, const std::vector<uint64_t>& outputs, GridRecord* grid_record,
     const std::vector<std::pair<GridRecord*, bool>>& in_flight) {
   GlobalMemory memory;
   for (const auto& [address, size, data, written, writable, name] : buffers) {
@@ -123,6 +123,7 @@ py::dict launch(
   c.livelock_limit = livelock_limit;
   c.instruction_limit = instruction_limit;
   c.trace_limit = trace_limit;
+  c.path = path;
   c.races = races;
   c.strict = strict.has_value();
   if (strict)
@@ -310,11 +311,11 @@ PYBIND11_MODULE(_engine, m) {
   m.def("launch", &launch, py::arg("program"), py::arg("buffers"), py::arg("grid"), py::arg("block"),
         py::arg("cluster"), py::arg("dynamic_shared"), py::arg("params"), py::arg("known_params"),
         py::arg("param_names"), py::arg("policy"), py::arg("seed"), py::arg("mma"), py::arg("livelock_limit"),
-        py::arg("instruction_limit"), py::arg("taps"), py::arg("trace_limit"), py::arg("races"),
-        py::arg("schedule") = py::dict(), py::arg("launch_registers") = 0, py::arg("grant_claims") = false,
-        py::arg("strict") = py::none(), py::arg("seconds_limit") = 0.0, py::arg("resident") = 1,
-        py::arg("outputs") = std::vector<uint64_t>{}, py::arg("grid_record") = nullptr,
-        py::arg("in_flight") = py::list());
+        py::arg("instruction_limit"), py::arg("taps"), py::arg("trace_limit"), py::arg("path"),
+        py::arg("races"), py::arg("schedule") = py::dict(), py::arg("launch_registers") = 0,
+        py::arg("grant_claims") = false, py::arg("strict") = py::none(), py::arg("seconds_limit") = 0.0,
+        py::arg("resident") = 1, py::arg("outputs") = std::vector<uint64_t>{},
+        py::arg("grid_record") = nullptr, py::arg("in_flight") = py::list());
   m.def("handlers", &handler_ids, "Handler names and their numbers.");
   m.def("set_mma_rules", &set_mma_rules, "Hands over spec.machine.descriptor_rules.");
   m.def(

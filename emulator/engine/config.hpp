@@ -78,6 +78,7 @@ struct Config {
   uint64_t livelock_limit = 20'000'000;         // warp instructions without any effect on memory or a barrier
   uint64_t instruction_limit = 10'000'000'000;  // warp instructions of a whole launch
   uint64_t trace_limit = 0;                     // events kept; 0: no trace
+  bool path = false;                            // the trace keeps branches too
   bool races = false;                           // check happens-before
   bool strict = false;                          // the ISA by the letter
   std::unordered_map<std::string, Weight> weights;  // of codes that weigh otherwise then

@@ -226,6 +226,7 @@ Engine::Ran Engine::run_split(Warp& w, size_t index, uint32_t most, bool consult
     if (i.fn == branch) {
       ran_ever[s->pc] |=
           static_cast<uint8_t>(kRan | (mask ? kTaken : 0) | (mask != s->mask ? kFellThrough : 0));
+      if (config.path) tell(&Listener::branch, w, s->mask, &i, mask);
       if (mask == s->mask) {
         s->pc = i.target;
       } else if (!mask) {

@@ -57,20 +57,23 @@ Step bulk_copy(Exec& x, const Instr& i) {
         return Step::Stop;
       if (pending) add_pending(&cta->shared.state[to_offset], size);
     }
-    e->issue("bulk copy", 0, at, [=] {
-      std::vector<uint8_t> image(size);
-      if (from) {
-        if (!e->async_read_shared(*from, from_offset, size, image.data(), at, "a bulk copy")) return;
-      } else {
-        const uint8_t* in = e->async_read_global(src, size, at);
-        if (!in) return;
-        std::memcpy(image.data(), in, size);
-      }
-      for (Cta* cta : targets) {
-        land(*e, *cta, to_offset, image.data(), size, bar_offset, change, pending, at);
-        if (e->stopped) return;
-      }
-    });
+    e->issue(
+        "bulk copy", 0, at,
+        [=] {
+          std::vector<uint8_t> image(size);
+          if (from) {
+            if (!e->async_read_shared(*from, from_offset, size, image.data(), at, "a bulk copy")) return;
+          } else {
+            const uint8_t* in = e->async_read_global(src, size, at);
+            if (!in) return;
+            std::memcpy(image.data(), in, size);
+          }
+          for (Cta* cta : targets) {
+            land(*e, *cta, to_offset, image.data(), size, bar_offset, change, pending, at);
+            if (e->stopped) return;
+          }
+        },
+        {}, size);
   }
   return Step::Next;
 }
@@ -106,22 +109,25 @@ Step bulk_store(Exec& x, const Instr& i) {
     if (!e->shared_range(*owner, offset, size, at, "a bulk copy")) return Step::Stop;
     e->tell(&Listener::bulk_open, x.w, l);
     auto group = x.w.bulk[l].join();
-    e->issue("bulk copy", 0, at, [=] {
-      auto image = std::make_shared<std::vector<uint8_t>>(size);
-      if (!e->store_may_read(*owner, offset, at, "a bulk copy")) return;
-      e->read_shared(*owner, offset, size, image->data(), at, "a bulk copy");
-      group->reads_left--;
-      e->issue("bulk copy", 0, at, [=] {
-        const bool done = runs(size, mask, [&](uint32_t first, uint32_t n) {
-          uint8_t* out = e->async_write_global(dst + first, n, at, change.op.has_value());
-          if (out) change.apply(out, image->data() + first, n);
-          return out != nullptr;
-        });
-        if (!done) return;
-        e->counters.bulk_bytes += size;
-        group->writes_left--;
-      });
-    });
+    e->issue(
+        "bulk copy", 0, at,
+        [=] {
+          auto image = std::make_shared<std::vector<uint8_t>>(size);
+          if (!e->store_may_read(*owner, offset, at, "a bulk copy")) return;
+          e->read_shared(*owner, offset, size, image->data(), at, "a bulk copy");
+          group->reads_left--;
+          e->issue("bulk copy", 0, at, [=] {
+            const bool done = runs(size, mask, [&](uint32_t first, uint32_t n) {
+              uint8_t* out = e->async_write_global(dst + first, n, at, change.op.has_value());
+              if (out) change.apply(out, image->data() + first, n);
+              return out != nullptr;
+            });
+            if (!done) return;
+            e->counters.bulk_bytes += size;
+            group->writes_left--;
+          });
+        },
+        {}, size);
   }
   return Step::Next;
 }

@@ -62,8 +62,9 @@ Step st_async(Exec& x, const Instr& i) {
                   x.src<uint8_t>(values[k]) + static_cast<uint32_t>(l) * element, element);
     const bool pending = !e->early() && !change.op;
     if (pending) add_pending(&to->shared.state[offset], size);
-    e->issue("remote store", 0, at,
-             [=] { land(*e, *to, offset, data.data(), size, bar_offset, change, pending, at); });
+    e->issue(
+        "remote store", 0, at,
+        [=] { land(*e, *to, offset, data.data(), size, bar_offset, change, pending, at); }, {}, size);
   }
   return Step::Next;
 }

@@ -76,7 +76,7 @@ Step mma(Exec& x, const Instr& i) {
     std::vector<TmemWrite> writes = mark_mma(x.e, r);
     if (x.e.stopped) return Step::Stop;
     Engine* e = &x.e;
-    e->issue("MMA", r.queue, r.origin, [e, r] { execute_mma(*e, r); }, std::move(writes));
+    e->issue("MMA", r.queue, r.origin, [e, r] { execute_mma(*e, r); }, std::move(writes), mma_amount(r));
   }
   return x.e.stopped ? Step::Stop : Step::Next;
 }

@@ -180,7 +180,8 @@ Step tmem_st(Exec& x, const Instr& i) {
     }
   };
   x.e.issue("TMEM store", store_queue(x.cta, x.w.index), x.origin(l), effect,
-            pending ? written_cells(*cta, i, lane0, column) : std::vector<TmemWrite>{});
+            pending ? written_cells(*cta, i, lane0, column) : std::vector<TmemWrite>{},
+            static_cast<int64_t>(cells->size() * 4));
   return Step::Next;
 }
 

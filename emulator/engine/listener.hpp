@@ -36,6 +36,8 @@ class Listener {
   // ---- threads
   virtual void exit(const Warp&, uint32_t /*lanes*/, const Instr*) {}
   virtual void warp_sync(const Warp&, uint32_t /*lanes*/) {}
+  // Lanes of a group come to a branch, those of `taken` go to its target; only where the path is asked for.
+  virtual void branch(const Warp&, uint32_t /*lanes*/, const Instr*, uint32_t /*taken*/) {}
   // griddepcontrol.
   virtual void grid_wait(const Exec&) {}
   virtual void grid_launch_dependents(const Exec&) {}

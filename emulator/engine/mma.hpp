@@ -60,6 +60,13 @@ struct MmaRequest {
   }
 };
 
+// The shape of an MMA in one number, as emulator/trace.py unpacks it: N, M << 16, and flags from bit 32 on.
+inline int64_t mma_amount(const MmaRequest& r) {
+  const InstructionDescriptor d = r.descriptor();
+  return d.n | int64_t{d.m} << 16 | int64_t{r.ws} << 32 | int64_t{r.a_in_tmem} << 33 |
+         int64_t{r.cta_group == 2} << 34;
+}
+
 // A run of D columns in one TMEM lane: row m of the operand, columns [n0, n0 + columns) at TMEM column
 // `column`.
 struct Segment {

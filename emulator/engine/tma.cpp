@@ -185,23 +185,26 @@ Step tensor_load(Exec& x, const Instr& i) {
         });
     }
     Engine* e = &x.e;
-    e->issue("TMA load", 0, t->origin, [e, t, targets, offset, bar_offset, pending] {
-      static thread_local std::vector<uint8_t> image;
-      read_map(*e, *t);
-      if (!build_image(*e, *t, image)) return;
-      for (auto& target : targets) {
-        if (target.first->exited()) {
-          e->fault("access-after-exit", "a tensor copy writes shared memory of a CTA that has exited",
-                   t->origin, offset);
-          return;
-        }
-        chunks(*t, offset, [&](uint32_t o, uint32_t a, uint32_t n, uint32_t room) {
-          land(*e, *target.first, a, &image[o], n, room, pending, t->origin);
-        });
-        e->counters.tma_load_bytes += t->bytes();
-        e->barrier_complete_tx(*target.second, bar_offset, t->bytes(), t->origin);
-      }
-    });
+    e->issue(
+        "TMA load", 0, t->origin,
+        [e, t, targets, offset, bar_offset, pending] {
+          static thread_local std::vector<uint8_t> image;
+          read_map(*e, *t);
+          if (!build_image(*e, *t, image)) return;
+          for (auto& target : targets) {
+            if (target.first->exited()) {
+              e->fault("access-after-exit", "a tensor copy writes shared memory of a CTA that has exited",
+                       t->origin, offset);
+              return;
+            }
+            chunks(*t, offset, [&](uint32_t o, uint32_t a, uint32_t n, uint32_t room) {
+              land(*e, *target.first, a, &image[o], n, room, pending, t->origin);
+            });
+            e->counters.tma_load_bytes += t->bytes();
+            e->barrier_complete_tx(*target.second, bar_offset, t->bytes(), t->origin);
+          }
+        },
+        {}, t->bytes());
   }
   return Step::Next;
 }
@@ -280,34 +283,37 @@ Step tensor_store(Exec& x, const Instr& i) {
     if (!x.e.shared_range(*owner, offset, t->footprint(), t->origin, "a tensor store")) return Step::Stop;
     auto group = open_group(x, l);
     Engine* e = &x.e;
-    e->issue("TMA store", 0, t->origin, [=] {
-      auto image = std::make_shared<std::vector<uint8_t>>(t->bytes());
-      if (!e->store_may_read(*owner, offset, t->origin, "a tensor store")) return;
-      read_map(*e, *t);
-      chunks(*t, offset, [&](uint32_t o, uint32_t a, uint32_t n, uint32_t room) {
-        send(*e, *owner, a, &(*image)[o], n, room, t->origin);
-      });
-      group->reads_left--;
-      e->issue("TMA store", 0, t->origin, [=] {
-        const uint32_t n = stored_bytes(*t);
-        for (uint32_t r = 0; r < t->rows; ++r) {
-          uint64_t address;
-          if (!row_address(*t, r, address) || !n) continue;
-          const uint64_t to = address + static_cast<uint64_t>(t->at[0] * t->map.element_size);
-          const uint8_t* in = &(*image)[r * t->row_bytes];
-          uint8_t* out = e->async_write_global(to, n, t->origin, op.has_value());
-          if (!out) return;
-          if (!op) {
-            std::memcpy(out, in, n);
-          } else {
-            const uint32_t width = bytes_of(type);
-            for (uint32_t k = 0; k < n; k += width) reduce(*op, type, out + k, in + k, true);
-          }
-          e->counters.tma_store_bytes += n;
-        }
-        group->writes_left--;
-      });
-    });
+    e->issue(
+        "TMA store", 0, t->origin,
+        [=] {
+          auto image = std::make_shared<std::vector<uint8_t>>(t->bytes());
+          if (!e->store_may_read(*owner, offset, t->origin, "a tensor store")) return;
+          read_map(*e, *t);
+          chunks(*t, offset, [&](uint32_t o, uint32_t a, uint32_t n, uint32_t room) {
+            send(*e, *owner, a, &(*image)[o], n, room, t->origin);
+          });
+          group->reads_left--;
+          e->issue("TMA store", 0, t->origin, [=] {
+            const uint32_t n = stored_bytes(*t);
+            for (uint32_t r = 0; r < t->rows; ++r) {
+              uint64_t address;
+              if (!row_address(*t, r, address) || !n) continue;
+              const uint64_t to = address + static_cast<uint64_t>(t->at[0] * t->map.element_size);
+              const uint8_t* in = &(*image)[r * t->row_bytes];
+              uint8_t* out = e->async_write_global(to, n, t->origin, op.has_value());
+              if (!out) return;
+              if (!op) {
+                std::memcpy(out, in, n);
+              } else {
+                const uint32_t width = bytes_of(type);
+                for (uint32_t k = 0; k < n; k += width) reduce(*op, type, out + k, in + k, true);
+              }
+              e->counters.tma_store_bytes += n;
+            }
+            group->writes_left--;
+          });
+        },
+        {}, t->bytes());
   }
   return Step::Next;
 }

@@ -77,6 +77,14 @@ void Trace::exit(const Warp& w, uint32_t lanes, const Instr* at) {
   if (TraceEvent* e = event(Event::Exit, Object::None, here)) e->lanes = lanes;
 }
 
+void Trace::branch(const Warp& w, uint32_t lanes, const Instr* at, uint32_t taken) {
+  const Origin here{at, w.cta->id, w.cta->rank, w.index, static_cast<int32_t>(__builtin_ctz(lanes))};
+  if (TraceEvent* e = event(Event::Branch, Object::None, here)) {
+    e->lanes = lanes;
+    e->value = taken;
+  }
+}
+
 // A group of lanes begins or ends to wait: recorded once each, however often it is polled.
 void Trace::wait_begins(const Warp& w, Split& s, const Instr* instr) {
   if (s.wait_traced) return;
@@ -174,6 +182,7 @@ void Trace::issue(AsyncOp& op) {
   if (TraceEvent* e = event(Event::Issue, Object::None, op.origin)) {
     e->op = op.seq;
     e->engine = engine_number(op.engine);
+    e->value = op.amount;
   }
 }
 void Trace::completed(const AsyncOp& op) {

@@ -77,6 +77,7 @@ class Trace : public Listener {
   uint64_t dropped = 0;
 
   void exit(const Warp& w, uint32_t lanes, const Instr* at) override;
+  void branch(const Warp& w, uint32_t lanes, const Instr* at, uint32_t taken) override;
   void wait_begins(const Warp& w, Split& s, const Instr* instr) override;
   void wait_ends(const Warp& w, Split& s, const Instr* instr) override;
   void mbarrier_arrived(const Cta& cta, const Mbarrier& b, uint32_t count, const Origin& at) override;

@@ -94,7 +94,8 @@ ROOMS = {
         "kernels",
         "emulator",
     ),
-    "report": ("conformance.check", "emulator"),
+    "timing": ("conformance.drivers", "kernels", "emulator"),
+    "report": ("conformance.check", "conformance.timing", "emulator"),
     "logs": ("kernels",),
     "cli": ("__version__", "conformance", "reference", "kernels", "emulator", "tools"),
 }

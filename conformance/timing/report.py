@@ -1,0 +1,196 @@
+"""What `tileproof time` says of a kernel: clocks per k-block with their interval, and where they go."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+from tileproof.conformance.drivers.names import barrier_name, role_of
+from tileproof.conformance.timing.critical import critical_path
+from tileproof.conformance.timing.model import Played, cases
+from tileproof.conformance.timing.path import Warp
+from tileproof.conformance.timing.simulate import Timed
+from tileproof.spec.machine.timing import CASES, Timing
+from tileproof.spec.plan import KernelPlan
+
+_MOST = 8  # rows of a list
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Clocks, or what follows from them, in the three cases."""
+
+    best: float
+    likely: float
+    worst: float
+
+    def __str__(self) -> str:
+        low, high = sorted((self.best, self.worst))
+        return f"{self.likely:,.0f} ({low:,.0f} to {high:,.0f})"
+
+
+@dataclass(frozen=True)
+class Share:
+    """Clocks per k-block of something named."""
+
+    name: str
+    clocks: float
+
+
+@dataclass(frozen=True)
+class RoleTime:
+    """One role, the mean over its warps, clocks per k-block: issuing, waiting by cause, and the rest, in
+    which an instruction's stall count passes."""
+
+    role: str
+    warps: int
+    issues: float
+    waits: tuple[Share, ...]
+    stalls: float
+
+
+@dataclass(frozen=True)
+class TimeReport:
+    """The likely case, per k-block of one CTA in steady state, but for `clocks`, `fixed` and `tflops`."""
+
+    kernel: str
+    arch: str
+    alone: bool
+    k_blocks: tuple[int, int]
+    clocks: Interval
+    fixed: Interval
+    tflops: Interval | None
+    roles: tuple[RoleTime, ...]
+    units: tuple[Share, ...]
+    critical: tuple[Share, ...]
+
+    def as_dict(self) -> dict[str, object]:
+        """As JSON takes it."""
+        return asdict(self)
+
+    def lines(self) -> list[str]:
+        """The report as text."""
+        where = "one CTA or cluster alone on the card" if self.alone else "every SM busy with the same"
+        out = [
+            f"{self.kernel}, {self.arch}, {where}",
+            f"clocks per k-block  {self.clocks}    likely (best to worst)",
+            f"clocks before, between and after k-blocks  {self.fixed}",
+        ]
+        if self.tflops is not None:
+            out.append(f"TFLOPS of MMAs in steady state  {self.tflops}")
+        out += ["", "role                    warps   issues   stalls    waits  for"]
+        for role in self.roles:
+            total = sum(share.clocks for share in role.waits)
+            most = ", ".join(f"{share.name} {share.clocks:,.0f}" for share in role.waits[:3])
+            out.append(
+                f"{role.role:22s} {role.warps:6d} {role.issues:8,.0f} {role.stalls:8,.0f} {total:8,.0f}"
+                f"  {most}"
+            )
+        out += ["", "unit                              clocks  share"]
+        for unit in self.units:
+            out.append(f"{unit.name:30s} {unit.clocks:9,.0f}  {unit.clocks / self.clocks.likely:5.0%}")
+        out += ["", "critical path, clocks per k-block"]
+        out += [f"{share.clocks:9,.0f}  {share.name}" for share in self.critical]
+        return out
+
+
+def report(
+    kernel: str,
+    few: tuple[int, Played],
+    many: tuple[int, Played],
+    timing: Timing,
+    alone: bool,
+    names: Names,
+) -> TimeReport:
+    """From two runs with `few[0]` and `many[0]` k-blocks, whose difference is the steady state."""
+    blocks = many[0] - few[0]
+    first, second = cases(few[1], timing, alone), cases(many[1], timing, alone)
+    per = {case: (second[case].clocks - first[case].clocks) / blocks for case in CASES}
+    macs = (many[1].result.counters.mma_macs - few[1].result.counters.mma_macs) / blocks
+    sms = len({warp[:3] for warp in many[1].streams})
+    clock = {case: float(getattr(timing.clock, case)) for case in CASES}
+    busy = sms if alone else timing.sms
+    speed = {case: 2 * macs / sms * busy * clock[case] / per[case] / 1000 for case in CASES}
+    a, b = first["likely"], second["likely"]
+    return TimeReport(
+        kernel, timing.arch, alone, (few[0], many[0]),
+        Interval(**per),
+        Interval(**{case: first[case].clocks - few[0] * per[case] for case in CASES}),
+        Interval(**speed) if macs else None,
+        _roles(a, b, blocks, per["likely"], names),
+        _units(a, b, blocks),
+        _critical(a, b, blocks, names, many[1].source),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Names:
+    """What warps are called, and what they wait for."""
+
+    role: Callable[[Warp], str]
+    cause: Callable[[object], str]
+
+
+def plan_names(plan: KernelPlan) -> Names:
+    """A plan's roles and barriers."""
+
+    def cause(what: object) -> str:
+        if isinstance(what, tuple) and what[0] == "mbarrier":
+            return barrier_name(plan, what[3]) or f"mbarrier {what[3]:#x}"
+        return str(what[0]) if isinstance(what, tuple) else str(what)
+
+    return Names(lambda warp: role_of(plan, warp[3]) or f"warp {warp[3]}", cause)
+
+
+def _roles(a: Timed, b: Timed, blocks: int, clocks: float, names: Names) -> tuple[RoleTime, ...]:
+    warps: Counter[str] = Counter()
+    issued: Counter[str] = Counter()
+    waits: dict[str, Counter[str]] = defaultdict(Counter)
+    for sign, timed in ((1, b), (-1, a)):
+        for warp in timed.ends:
+            role = names.role(warp)
+            warps[role] += sign == 1
+            issued[role] += sign * timed.issued[warp]
+            for span in timed.waits[warp]:
+                waits[role][names.cause(span.cause)] += sign * (span.end - span.begin)  # type: ignore[assignment]
+    out = []
+    for role, count in warps.items():
+        shares = tuple(
+            Share(name, total / count / blocks)
+            for name, total in waits[role].most_common()
+            if total / count / blocks >= 1
+        )
+        issues = issued[role] / count / blocks
+        out.append(
+            RoleTime(
+                role, count, issues, shares, max(0.0, clocks - issues - sum(share.clocks for share in shares))
+            )
+        )
+    return tuple(out)
+
+
+def _units(a: Timed, b: Timed, blocks: int) -> tuple[Share, ...]:
+    total: Counter[str] = Counter()
+    places = len({cta for cta, _ in b.busy})
+    for sign, timed in ((1, b), (-1, a)):
+        for (_, unit), clocks in timed.busy.items():
+            total[unit] += sign * clocks  # type: ignore[assignment]
+    return tuple(Share(unit, clocks / blocks / max(1, places)) for unit, clocks in total.most_common())
+
+
+def _critical(
+    a: Timed, b: Timed, blocks: int, names: Names, source: Callable[[int], str]
+) -> tuple[Share, ...]:
+    total: Counter[str] = Counter()
+    for sign, timed in ((1, b), (-1, a)):
+        for piece in critical_path(timed):
+            place = source(piece.line).split(", ")[0]
+            if piece.unit:
+                who = f"{piece.unit}: {names.role(piece.warp)}'s {piece.what}"
+            else:
+                who = f"{names.role(piece.warp)} {piece.what}"
+            total[f"{who}  {place}"] += sign * (piece.end - piece.begin)  # type: ignore[assignment]
+    return tuple(
+        Share(name, clocks / blocks) for name, clocks in total.most_common(_MOST) if clocks / blocks >= 1
+    )

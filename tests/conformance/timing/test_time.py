@@ -1,0 +1,129 @@
+"""`tileproof time`: every synchronising instruction found, waits named, wrong input refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from tileproof.conformance.cli.app import main
+from tileproof.conformance.problems.generators import small
+from tileproof.conformance.timing.critical import critical_path
+from tileproof.conformance.timing.model import Played, play
+from tileproof.conformance.timing.report import plan_names
+from tileproof.kernels.registry import kernel
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.timing import BLACKWELL
+
+NAME = "head128-part0"
+
+
+@pytest.fixture(scope="module")
+def run() -> Played:
+    found = kernel(NAME)
+    variant = found.variants[0]
+    return play(found.launch(small(found.plan(variant), 3).inputs(), found.build(variant)), "sm_100a")
+
+
+def test_the_command_prints_an_interval_and_who_waits(tmp_path: Path) -> None:
+    out, picture = tmp_path / "time.json", tmp_path / "time.png"
+    done = CliRunner().invoke(
+        main,
+        [
+            "time",
+            NAME,
+            "--d-qk",
+            "576",
+            "--blocks",
+            "2",
+            "4",
+            "--json",
+            "--out",
+            str(out),
+            "--picture",
+            str(picture),
+        ],
+    )
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["clocks"]["best"] < found["clocks"]["likely"] < found["clocks"]["worst"]
+    assert {role["role"] for role in found["roles"]} >= {"load", "mma"}
+    waits = {share["name"] for role in found["roles"] for share in role["waits"]}
+    assert "kv_ready[0]" in waits
+    per_block = found["clocks"]["likely"]
+    assert 0.9 * per_block < sum(share["clocks"] for share in found["critical"]) <= 1.1 * per_block
+    events = json.loads(out.read_text())["traceEvents"]
+    assert [one for one in events if one.get("dur", 0) > 0 and one["name"].startswith("waits for")]
+    assert picture.stat().st_size > 10_000
+
+
+def test_a_slower_unit_makes_its_wait_longer(run: Played) -> None:
+    """Planted: copies at a tenth of the rate."""
+    slow = replace(BLACKWELL, copy_rate=replace(BLACKWELL.copy_rate, likely=BLACKWELL.copy_rate.likely / 10))
+    before, after = run.clocks(BLACKWELL, "likely", False), run.clocks(slow, "likely", False)
+    assert after.clocks > 1.5 * before.clocks
+    path = critical_path(after)
+    assert sum(piece.end - piece.begin for piece in path if piece.unit == "copies") > 0.5 * after.clocks
+
+
+def test_the_critical_path_has_no_holes(run: Played) -> None:
+    timed = run.clocks(BLACKWELL, "likely", False)
+    path = critical_path(timed)
+    assert path[0].begin == 0 and path[-1].end == timed.clocks
+    for one, other in pairwise(path):
+        assert one.end == pytest.approx(other.begin)
+
+
+def test_the_same_run_takes_the_same_clocks(run: Played) -> None:
+    first, second = (run.clocks(BLACKWELL, "worst", False) for _ in range(2))
+    assert first.clocks == second.clocks and first.waits == second.waits
+
+
+def test_waits_are_called_as_the_plan_does(run: Played) -> None:
+    found = kernel(NAME)
+    names = plan_names(found.plan(found.variants[0]))
+    spans = run.clocks(BLACKWELL, "likely", False).waits
+    causes = {names.cause(span.cause) for waits in spans.values() for span in waits}
+    assert not [cause for cause in causes if cause.startswith("mbarrier 0x")]
+
+
+def test_a_step_that_no_machine_code_does_is_an_error(run: Played) -> None:
+    """Planted: the machine code of one block is not matched to any block of PTX."""
+    waited = next(line for lines in run.work.steps.values() for line in lines)
+    without = [replace(one, line=0) if one.line == waited else one for one in run.code.sass]
+    with pytest.raises(TileproofError, match="did not find the machine code"):
+        replace(run, code=replace(run.code, sass=without)).clocks(BLACKWELL, "likely", False)
+
+
+def test_a_kernel_that_is_wrong_is_not_timed() -> None:
+    """Planted: a commit is gone, so that nobody is told of its MMAs."""
+    found = kernel(NAME)
+    variant = found.variants[0]
+    built = found.build(variant)
+    wait = next(line for line in built.ptx.splitlines() if "tcgen05.commit" in line)
+    broken = replace(built, ptx=built.ptx.replace(wait, "", 1))
+    with pytest.raises(TileproofError, match="its time means nothing"):
+        play(found.launch(small(found.plan(variant), 2).inputs(), broken), "sm_100a")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["no-such-kernel"], "no-such-kernel"),
+        ([NAME, "--blocks", "4", "2"], "not longer"),
+        ([NAME, "--d-qk", "77"], "77"),
+    ],
+)
+def test_bad_input_ends_with_2(arguments: list[str], message: str) -> None:
+    done = CliRunner().invoke(main, ["time", *arguments])
+    assert done.exit_code == 2
+    assert message in done.output
+
+
+def test_the_figures_are_printed_with_their_sources() -> None:
+    done = CliRunner().invoke(main, ["time", NAME, "--figures", "--json"])
+    assert done.exit_code == 0
+    assert "exchange.cu" in done.output

@@ -15,7 +15,7 @@ from tileproof.spec.machine.timing import Timing, timing_of
 
 if TYPE_CHECKING:
     from tileproof.conformance.timing.model import Played
-    from tileproof.conformance.timing.report import Names, TimeReport
+    from tileproof.conformance.timing.report import TimeNames, TimeReport
 
 
 @click.command()
@@ -94,7 +94,7 @@ class _Made:
     report: TimeReport
     run: Played
     timing: Timing
-    names: Names
+    names: TimeNames
 
 
 def _timed(name: str, variant: str | None, blocks: tuple[int, int], alone: bool, quiet: bool) -> _Made:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tileproof.conformance.timing.path import Warp
-from tileproof.conformance.timing.report import Names
+from tileproof.conformance.timing.report import TimeNames
 from tileproof.conformance.timing.simulate import Timed
 from tileproof.spec.machine.errors import TileproofError
 
@@ -13,7 +13,7 @@ _RUNS, _STALLS, _UNIT = "#4878cf", "#d9d9d9", "#d65f5f"
 _LONG = 0.02  # of the whole width: a wait as long as this has its cause written into it
 
 
-def draw(timed: Timed, names: Names, path: Path, title: str) -> None:
+def draw(timed: Timed, names: TimeNames, path: Path, title: str) -> None:
     """Writes the picture; TileproofError when the file cannot be written.
 
     A blue bar is a role's first warp at work, a grey one its wait; a red one is a unit of the SM at work.

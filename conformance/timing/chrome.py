@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from tileproof.conformance.timing.report import Names
+from tileproof.conformance.timing.report import TimeNames
 from tileproof.conformance.timing.simulate import Timed
 
 
-def chrome(timed: Timed, names: Names) -> dict[str, Any]:
+def chrome(timed: Timed, names: TimeNames) -> dict[str, Any]:
     """A process per CTA; in it a track per warp with its waits, and a track per unit with its work."""
     events: list[dict[str, Any]] = []
     ctas: dict[Hashable, int] = {

@@ -9,7 +9,7 @@ from tileproof.conformance.drivers.emulator import launch_on, module_of
 from tileproof.conformance.timing.path import Warp, paths
 from tileproof.conformance.timing.sass import Sass, assemble
 from tileproof.conformance.timing.simulate import Model, Timed
-from tileproof.conformance.timing.streams import Code, match, ptx_starts, stream
+from tileproof.conformance.timing.streams import MachineCode, match, ptx_starts, stream
 from tileproof.conformance.timing.work import Work, work_of
 from tileproof.emulator import Module, Schedule
 from tileproof.emulator.reach import ProgramView
@@ -26,7 +26,7 @@ EVENTS = 20_000_000
 class Played:
     """A run ready for the model: code, each warp's stream, the work, and how lines are called."""
 
-    code: Code
+    code: MachineCode
     streams: dict[Warp, list[tuple[int, int, int]]]
     work: Work
     view: ProgramView

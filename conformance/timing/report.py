@@ -101,7 +101,7 @@ def report(
     many: tuple[int, Played],
     timing: Timing,
     alone: bool,
-    names: Names,
+    names: TimeNames,
 ) -> TimeReport:
     """From two runs with `few[0]` and `many[0]` k-blocks, whose difference is the steady state."""
     blocks = many[0] - few[0]
@@ -125,14 +125,14 @@ def report(
 
 
 @dataclass(frozen=True)
-class Names:
+class TimeNames:
     """What warps are called, and what they wait for."""
 
     role: Callable[[Warp], str]
     cause: Callable[[object], str]
 
 
-def plan_names(plan: KernelPlan) -> Names:
+def plan_names(plan: KernelPlan) -> TimeNames:
     """A plan's roles and barriers."""
 
     def cause(what: object) -> str:
@@ -140,10 +140,10 @@ def plan_names(plan: KernelPlan) -> Names:
             return barrier_name(plan, what[3]) or f"mbarrier {what[3]:#x}"
         return str(what[0]) if isinstance(what, tuple) else str(what)
 
-    return Names(lambda warp: role_of(plan, warp[3]) or f"warp {warp[3]}", cause)
+    return TimeNames(lambda warp: role_of(plan, warp[3]) or f"warp {warp[3]}", cause)
 
 
-def _roles(a: Timed, b: Timed, blocks: int, clocks: float, names: Names) -> tuple[RoleTime, ...]:
+def _roles(a: Timed, b: Timed, blocks: int, clocks: float, names: TimeNames) -> tuple[RoleTime, ...]:
     warps: Counter[str] = Counter()
     issued: Counter[str] = Counter()
     waits: dict[str, Counter[str]] = defaultdict(Counter)
@@ -180,7 +180,7 @@ def _units(a: Timed, b: Timed, blocks: int) -> tuple[Share, ...]:
 
 
 def _critical(
-    a: Timed, b: Timed, blocks: int, names: Names, source: Callable[[int], str]
+    a: Timed, b: Timed, blocks: int, names: TimeNames, source: Callable[[int], str]
 ) -> tuple[Share, ...]:
     total: Counter[str] = Counter()
     for sign, timed in ((1, b), (-1, a)):

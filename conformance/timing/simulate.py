@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from tileproof.conformance.timing.path import Warp
 from tileproof.conformance.timing.sass import Sass
-from tileproof.conformance.timing.streams import Code
+from tileproof.conformance.timing.streams import MachineCode
 from tileproof.conformance.timing.work import Operation, Phase, Step, Work
 from tileproof.spec.machine.timing import Case, Timing, mma_clocks
 
@@ -101,7 +101,7 @@ class Model:
 
     KNOWN = frozenset(_SERVED) | {root for roots in _LATENCIES.values() for root in roots}
 
-    def __init__(self, code: Code, timing: Timing, case: Case, alone: bool) -> None:
+    def __init__(self, code: MachineCode, timing: Timing, case: Case, alone: bool) -> None:
         self.code = code
         self.timing = timing
         self.alone = alone

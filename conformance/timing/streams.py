@@ -39,7 +39,7 @@ _FIXED_WEIGHT = 8
 
 
 @dataclass(frozen=True)
-class Code:
+class MachineCode:
     """Machine code in blocks. `of`: the blocks (by their index) that run for a block of PTX, per copy."""
 
     sass: list[Sass]
@@ -58,7 +58,7 @@ def ptx_starts(kinds: Sequence[str], targets: Sequence[int]) -> list[int]:
     return sorted(leader for leader in leaders if leader < len(kinds))
 
 
-def match(sass: list[Sass], starts: list[int], line_of: Sequence[int], targets: Sequence[int]) -> Code:
+def match(sass: list[Sass], starts: list[int], line_of: Sequence[int], targets: Sequence[int]) -> MachineCode:
     """Which blocks of machine code run for each block of PTX; `line_of` has the line of each PTX instruction,
     `targets` where it branches to.
     """
@@ -79,7 +79,9 @@ def match(sass: list[Sass], starts: list[int], line_of: Sequence[int], targets: 
         if votes:
             last = _head(votes, starts, targets)
         anchored[last].append(index)
-    return Code(sass, blocks, {block: _copies(sass, blocks, found) for block, found in anchored.items()})
+    return MachineCode(
+        sass, blocks, {block: _copies(sass, blocks, found) for block, found in anchored.items()}
+    )
 
 
 def _head(votes: Counter[int], starts: list[int], targets: Sequence[int]) -> int:
@@ -92,7 +94,7 @@ def _head(votes: Counter[int], starts: list[int], targets: Sequence[int]) -> int
     return best
 
 
-def stream(code: Code, runs: list[Run], starts: list[int]) -> list[tuple[int, int, int]]:
+def stream(code: MachineCode, runs: list[Run], starts: list[int]) -> list[tuple[int, int, int]]:
     """(block of code, lanes, event) in order of execution."""
     out: list[tuple[int, int, int]] = []
     turn: Counter[int] = Counter()

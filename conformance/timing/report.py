@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
-from tileproof.conformance.drivers.names import barrier_name, role_of
+from tileproof.conformance.drivers.plan_names import barrier_name, role_of
 from tileproof.conformance.timing.critical import critical_path
 from tileproof.conformance.timing.model import Played, cases
 from tileproof.conformance.timing.path import Warp

@@ -26,7 +26,8 @@ class Target:
     `plan_of` makes the plan of a variant, `image` its PTX, `describe` the launch on inputs (inputs, plan,
     build, whether it is the probe build). `probe`: there is a probe build. `mutants` gives the kernel's
     planted defects, `equivalent` the files that argue why drawn ones are none (docs/mutate.md). `on_demand`:
-    its builds take long, and `tileproof build` makes them only when they are named.
+    its builds take long, and `tileproof build` makes them only when they are named. `clocks`: those per
+    k-block that the model's likely case may take (docs/time.md); None where no budget is stated.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Target:
     arch: str = ARCH
     equivalent: tuple[Path, ...] = field(default=(), repr=False)
     on_demand: bool = False
+    clocks: Callable[[Variant], float | None] = field(default=lambda _: None, repr=False)
 
     def variant(self, **sizes: int) -> Variant:
         """The first variant with these sizes; TileproofError lists the known ones."""

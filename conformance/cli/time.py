@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,11 +11,9 @@ import click
 from tileproof.conformance.cli.trace import write
 from tileproof.conformance.cli.variants import one_chosen, variant_options
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.machine.timing import Timing, timing_of
 
 if TYPE_CHECKING:
-    from tileproof.conformance.timing.model import Played
-    from tileproof.conformance.timing.report import TimeNames, TimeReport
+    from tileproof.conformance.timing.kernel import TimedKernel
 
 
 @click.command()
@@ -89,47 +87,25 @@ def time(
     return 0
 
 
-@dataclass(frozen=True)
-class _Made:
-    report: TimeReport
-    run: Played
-    timing: Timing
-    names: TimeNames
-
-
-def _timed(name: str, variant: str | None, blocks: tuple[int, int], alone: bool, quiet: bool) -> _Made:
-    from tileproof.conformance.problems.generators import small
-    from tileproof.conformance.timing.model import play
-    from tileproof.conformance.timing.report import plan_names, report
+def _timed(name: str, variant: str | None, blocks: tuple[int, int], alone: bool, quiet: bool) -> TimedKernel:
+    from tileproof.conformance.timing.kernel import time_kernel
     from tileproof.kernels.registry import kernel as find_kernel
 
     found = find_kernel(name)
     chosen = one_chosen(found, variant)
-    plan = found.plan(chosen)
-    built = found.build(chosen)
-    timing = timing_of(target_of(built.ptx))
-    names = plan_names(plan)
-    runs = []
-    for count in blocks:
-        if not quiet:
-            click.echo(f"{found.title(chosen)}: {count} k-blocks", err=True)
-        runs.append((count, play(found.launch(small(plan, count).inputs(), built), timing.arch)))
-    made = report(found.title(chosen), runs[0], runs[1], timing, alone, names)
-    return _Made(made, runs[1][1], timing, names)
+    if not quiet:
+        click.echo(f"{found.title(chosen)}: runs with {blocks[0]} and {blocks[1]} k-blocks", err=True)
+    return time_kernel(found, chosen, blocks, alone)
 
 
 def _print_figures(name: str, variant: str | None, as_json: bool) -> int:
     from tileproof.conformance.report.terminal import print_rows
+    from tileproof.conformance.timing.kernel import target_of
     from tileproof.kernels.registry import kernel as find_kernel
+    from tileproof.spec.machine.timing import timing_of
 
     found = find_kernel(name)
     timing = timing_of(target_of(found.build(one_chosen(found, variant)).ptx))
     rows = [{"figure": key, **asdict(one)} for key, one in timing.figures().items()]
     print_rows(f"Figures of {timing.arch}", rows, as_json)
     return 0
-
-
-def target_of(ptx: str) -> str:
-    """The `.target` of a module, empty when it has none."""
-    stated = (line.split()[1] for line in ptx.splitlines() if line.startswith(".target"))
-    return next(stated, "").rstrip(",")

@@ -111,4 +111,4 @@ def _clocks(one: VerdictRecord, two: VerdictRecord) -> Iterable[tuple[str, Any, 
         next((c.details.get("clocks") for c in which.checks if c.name == CLOCKS), None)
         for which in (one, two)
     )
-    yield "clocks", old, new, False
+    yield "clocks", old, new, bool(old and new and new > 1.02 * old)

@@ -65,6 +65,7 @@ ROOMS = {
         "emulator",
     ),
     "corpus": (),
+    "timing": ("conformance.problems", "conformance.drivers", "kernels", "emulator"),
     "gate": (
         "conformance.problems",
         "conformance.drivers",
@@ -75,6 +76,7 @@ ROOMS = {
         "conformance.check",
         "conformance.explore",
         "conformance.corpus",
+        "conformance.timing",
         "kernels",
         "emulator",
     ),
@@ -94,7 +96,6 @@ ROOMS = {
         "kernels",
         "emulator",
     ),
-    "timing": ("conformance.drivers", "kernels", "emulator"),
     "report": ("conformance.check", "conformance.timing", "emulator"),
     "logs": ("kernels",),
     "cli": ("__version__", "conformance", "reference", "kernels", "emulator", "tools"),

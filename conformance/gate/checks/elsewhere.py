@@ -1,4 +1,4 @@
-"""Checks that need what this machine, or this version, may not have: a card, a timing model."""
+"""Checks that need what a machine or a kernel may not have: a card, a budget of clocks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from tileproof.conformance.check import property as checking
 from tileproof.conformance.check.under_test import on_driver
 from tileproof.conformance.drivers.cuda import CudaDriver
 from tileproof.conformance.gate.model import CheckReport, GatedVariant, gate_check
+from tileproof.conformance.timing.kernel import time_kernel
 from tileproof.conformance.verdict.findings import judged
 from tileproof.spec.machine.errors import TileproofError
 
@@ -15,9 +16,20 @@ DEVICE = Path("/dev/nvidia0")  # what the kernel module of a card makes
 
 
 @gate_check("timing budget", required=False)
-def timing(_gated: GatedVariant) -> CheckReport:
-    """The modelled time of the kernel stays within its budget."""
-    return CheckReport("not run", "this version has no `tileproof time`")
+def timing(gated: GatedVariant) -> CheckReport:
+    """The clocks per k-block of `tileproof time`, likely case, stay within what the kernel states."""
+    budget = gated.kernel.clocks(gated.variant)
+    if budget is None:
+        return CheckReport("not run", "the kernel states no budget")
+    try:
+        found = time_kernel(gated.kernel, gated.variant).report.clocks
+    except TileproofError as error:
+        return CheckReport("unsupported", str(error))
+    details = {"clocks": found.likely, "best": found.best, "worst": found.worst, "budget": budget}
+    wrong = (
+        f"{found.likely:,.0f} clocks per k-block, stated are {budget:,.0f}" if found.likely > budget else ""
+    )
+    return CheckReport.of(wrong, details=details)
 
 
 @gate_check("card results", required=False)

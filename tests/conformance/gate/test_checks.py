@@ -243,5 +243,12 @@ def test_a_row_without_a_test_fails_the_corpus(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_this_machine_lacks_is_not_run() -> None:
-    assert ran("timing budget").outcome == "not run" and "tileproof time" in ran("timing budget").reason
+    assert ran("timing budget").outcome == "not run" and "no budget" in ran("timing budget").reason
     assert not checks()["timing budget"].required
+
+
+def test_a_kernel_over_its_clocks_fails_the_timing_budget() -> None:
+    found = ran("timing budget", replace(RIGHT, kernel=replace(KERNEL, clocks=lambda variant: 1e6)))
+    assert found.outcome == "passed" and 0 < found.details["best"] < found.details["clocks"]
+    slower = replace(RIGHT, kernel=replace(KERNEL, clocks=lambda variant: found.details["clocks"] - 1))
+    assert "clocks per k-block, stated are" in ran("timing budget", slower).reason

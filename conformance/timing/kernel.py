@@ -1,0 +1,42 @@
+"""The time of a kernel of the registry, from two small problems of its type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tileproof.conformance.problems.generators import small
+from tileproof.conformance.timing.model import Played, play
+from tileproof.conformance.timing.report import TimeNames, TimeReport, plan_names, report
+from tileproof.kernels.target import Target
+from tileproof.kernels.variant import Variant
+from tileproof.spec.machine.timing import Timing, timing_of
+
+BLOCKS = (2, 6)
+
+
+@dataclass(frozen=True)
+class TimedKernel:
+    """The report, and the longer run from which timelines are drawn."""
+
+    report: TimeReport
+    run: Played
+    timing: Timing
+    names: TimeNames
+
+
+def time_kernel(
+    kernel: Target, variant: Variant, blocks: tuple[int, int] = BLOCKS, alone: bool = False
+) -> TimedKernel:
+    """Runs `blocks[0]` and `blocks[1]` k-blocks; TileproofError when there is no time to tell."""
+    plan, built = kernel.plan(variant), kernel.build(variant)
+    timing = timing_of(target_of(built.ptx))
+    few, many = (play(kernel.launch(small(plan, count).inputs(), built), timing.arch) for count in blocks)
+    names = plan_names(plan)
+    made = report(kernel.title(variant), (blocks[0], few), (blocks[1], many), timing, alone, names)
+    return TimedKernel(made, many, timing, names)
+
+
+def target_of(ptx: str) -> str:
+    """The `.target` of a module, empty when it has none."""
+    stated = (line.split()[1] for line in ptx.splitlines() if line.startswith(".target"))
+    return next(stated, "").rstrip(",")

@@ -11,9 +11,10 @@ from tileproof.emulator.causes import SIDE, Allow, base, call_site
 from tileproof.emulator.codes import CODES
 from tileproof.emulator.symbols import SharedNames, short
 
-# Each of 8 unrolled stores by warp 1 is read by warp 0 without a barrier; then a barrier, and all is well.
+# Each of 8 unrolled stores by warp 1, its lanes of one value, is read by warp 0 without a barrier; then a
+# barrier, and all is well.
 UNROLLED = "\n".join(
-    f"@%p0 st.shared.u32 [tile+{4 * k}], %r0; @!%p0 ld.shared.u32 %r1, [tile+{4 * k}];" for k in range(8)
+    f"@%p0 st.shared.u32 [tile+{4 * k}], %r4; @!%p0 ld.shared.u32 %r1, [tile+{4 * k}];" for k in range(8)
 )
 PTX = f"""
 .version 8.8
@@ -26,10 +27,11 @@ PTX = f"""
     .shared .align 16 .b8 tile[128];
     mov.u32 %r0, %tid.x;
     setp.ge.u32 %p0, %r0, 32;
+    mov.u32 %r4, 7;
     {UNROLLED}
     bar.sync 0;
     ld.param.u64 %rd0, [out];
-    @%p0 st.global.u32 [%rd0], %r0;
+    @%p0 st.global.u32 [%rd0], %r4;
     ret;
 }}
 """
@@ -54,7 +56,7 @@ def test_unrolled_copies_of_one_race_are_one_cause_with_a_count_and_a_sample() -
 
 
 def test_two_missing_barriers_at_two_call_sites_stay_two() -> None:
-    again = "@%p0 st.shared.u32 [tile+64], %r0; @!%p0 ld.shared.u32 %r2, [tile+64];"
+    again = "@%p0 st.shared.u32 [tile+64], %r4; @!%p0 ld.shared.u32 %r2, [tile+64];"
     lines = PTX.replace("bar.sync 0;", again)
     for number, offset, line in ((1, 0, 7), (2, 64, 9)):
         store = f"@%p0 st.shared.u32 [tile+{offset}]"

@@ -4,8 +4,11 @@ about 40 s of one core together, serve all but the slow tests.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -161,6 +164,28 @@ def test_the_launches_are_those_of_the_example() -> None:
     assert launch.grid == (3, 3, 2)  # blocks of keys, KV heads, batches
     assert launch.shared_bytes == target.plan(target.variant(d_tile=64, causal=0)).smem_bytes
     assert set(launch.buffers()) == set(library.POINTERS)
+
+
+def test_another_cuda_runtime_in_the_process_is_not_called(tmp_path: Path) -> None:
+    """TileLang, for one, loads a runtime of its own for all to see."""
+    other = tmp_path / "other.c"
+    other.write_text(
+        "#include <stdlib.h>\nint cudaMemsetAsync() { abort(); }\nint cudaGetLastError() { abort(); }\n"
+    )
+    subprocess.run(
+        ["gcc", "-shared", "-fPIC", "-w", str(other), "-o", str(tmp_path / "other.so")], check=True
+    )
+    program = f"""
+import ctypes
+ctypes.CDLL({str(tmp_path / "other.so")!r}, mode=ctypes.RTLD_GLOBAL)
+from tileproof.kernels.registry import kernel
+from tileproof.spec.problems.dense_attention_bwd.key_block import KeyBlockCase
+target = kernel({MENDED!r})
+case = KeyBlockCase("f16", m=130, n=128, d_qk=64, d_v=64)
+print(len(target.launch(case.inputs(), target.build(target.variant(d_tile=64, causal=0))).sequence))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
 
 
 @pytest.mark.slow

@@ -28,7 +28,8 @@ from tileproof.spec.plan import KernelPlan
 OWN = ("kernel.cuh", "params.cpp", "host/device_functions.h")
 LAUNCHER = "device/fmha.hpp"
 # -fpermissive: device code names functions that the CUDA compiler alone declares.
-FLAGS = ("-std=c++17", "-O0", "-w", "-fpermissive", "-DNDEBUG", "-fPIC", "-shared")
+# -Bsymbolic: the library's own functions of the CUDA runtime are called, not those of another in the process.
+FLAGS = ("-std=c++17", "-O0", "-w", "-fpermissive", "-DNDEBUG", "-fPIC", "-shared", "-Wl,-Bsymbolic")
 ADDRESS_STEP = 1 << 40  # between the addresses that stand for buffers
 POINTERS = ("q", "k", "v", "o", "lse", "dO", "dQ", "dK", "dV", "delta", "scaled_lse", "dQ_acc")
 

@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
+from types import FrameType
 from typing import Any, Generic, TypeVar
 
 from tileproof.spec.machine.errors import TileproofError
@@ -54,22 +55,60 @@ def in_children(
     context = multiprocessing.get_context("fork")
     running: list[_Child] = []
     at = 0
+    with _signals_kept() as raise_again:
+        try:
+            while running or at < len(work):
+                raise_again()
+                late = deadline is not None and time.monotonic() >= deadline
+                if late:
+                    break
+                while at < len(work) and len(running) < processes:
+                    running.append(_start(context, at, work[at]))
+                    at += 1
+                left = LOOK_S if deadline is None else min(LOOK_S, max(deadline - time.monotonic(), 0.0))
+                ready = set(wait([one.pipe for one in running], left))
+                for one in [child for child in running if child.pipe in ready]:
+                    running.remove(one)
+                    yield one.number, _received(one)
+            raise_again()
+        finally:
+            for one in running:
+                _end(one)
+
+
+@contextlib.contextmanager
+def _signals_kept() -> Iterator[Callable[[], None]]:
+    """What a signal's handler raises is lost where Python was in a finaliser or a callback just then: the
+    function given calls the handlers of the signals seen meanwhile again.
+    """
+    seen: list[tuple[int, Callable[[int, FrameType | None], Any]]] = []
+    ours: dict[int, tuple[Any, Any]] = {}
+
+    def keep(number: int) -> None:
+        before = signal.getsignal(number)
+        if not callable(before):
+            return
+
+        def note(which: int, frame: FrameType | None) -> None:
+            seen.append((which, before))
+            before(which, frame)
+
+        with contextlib.suppress(ValueError):  # not the main thread: signals are its caller's
+            signal.signal(number, note)
+            ours[number] = note, before
+
+    def raise_again() -> None:
+        for number, handler in seen:
+            handler(number, None)
+
+    for number in _SIGNALS:
+        keep(number)
     try:
-        while running or at < len(work):
-            late = deadline is not None and time.monotonic() >= deadline
-            if late:
-                break
-            while at < len(work) and len(running) < processes:
-                running.append(_start(context, at, work[at]))
-                at += 1
-            left = LOOK_S if deadline is None else min(LOOK_S, max(deadline - time.monotonic(), 0.0))
-            ready = set(wait([one.pipe for one in running], left))
-            for one in [child for child in running if child.pipe in ready]:
-                running.remove(one)
-                yield one.number, _received(one)
+        yield raise_again
     finally:
-        for one in running:
-            _end(one)
+        for which, (note, before) in ours.items():
+            if signal.getsignal(which) is note:
+                signal.signal(which, before)
 
 
 def in_child(work: Callable[[], T], seconds: float | None = None) -> ChildResult[T]:

@@ -1,0 +1,37 @@
+"""Work in children: a signal whose exception Python drops is not lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+from tileproof.conformance.judging.isolated import in_children
+
+
+class Dropped:
+    """Its finaliser is where the signal comes; what a finaliser raises is printed and dropped."""
+
+    def __del__(self) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_in_a_finaliser_ends_the_work() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    done = []
+    with pytest.raises(KeyboardInterrupt):
+        for number, _ in in_children([lambda: 1] * 50, processes=1):
+            done.append(number)
+            if number == 2:
+                Dropped()
+    assert len(done) < 6
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_without_a_signal_all_work_is_done() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    assert sorted(number for number, _ in in_children([lambda: 1] * 5, processes=2)) == [0, 1, 2, 3, 4]
+    assert signal.getsignal(signal.SIGINT) is before

@@ -124,7 +124,13 @@ def test_an_interrupt_tells_what_is_known(folder: Path, number: int) -> None:
     command = [sys.executable, "-m", "tileproof", "judge", str(folder / "launch.json")]
     options = ["--expect", str(folder / "ref.py"), "--policy", "early"]
     many = [word for seed in range(4000) for word in ("--policy", f"random:seed={seed}")]
-    with subprocess.Popen([*command, *options, *many], stdout=subprocess.PIPE, text=True) as process:
+    # A shell's background jobs, such as a test run, begin with SIGINT ignored, and so would the command.
+    with subprocess.Popen(
+        [*command, *options, *many],
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:
         for _ in range(300):
             time.sleep(0.1)
             if begun.exists():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterator
 
 import pytest
 from tileproof.conformance.judging.isolated import in_children
@@ -16,6 +17,14 @@ class Dropped:
     def __del__(self) -> None:
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(0.01)
+
+
+@pytest.fixture(autouse=True)
+def heard() -> Iterator[None]:
+    """A shell's background jobs begin with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -103,16 +103,7 @@ def _covered(launches: Sequence[EmulatedLaunch]) -> tuple[ProgramCoverage | None
         only += programs.order_only(decoded)
     if not parts:
         return None, tuple(only)
-    return (
-        ProgramCoverage(
-            sum(one.instructions for one in parts),
-            sum(one.instructions_covered for one in parts),
-            sum(one.branch_ways for one in parts),
-            sum(one.branch_ways_covered for one in parts),
-            tuple(missing for one in parts for missing in one.not_covered),
-        ),
-        tuple(only),
-    )
+    return programs.together(parts), tuple(only)
 
 
 def _section(

@@ -336,16 +336,7 @@ def _covered(made: Outcomes) -> tuple[ProgramCoverage | None, tuple[OrderOnly, .
     launched = {(made.launch.module_of(one).name, one.entry) for one in made.launch.launches}
     if not parts or launched - set(made.log.executed):
         return None, tuple(only)
-    return (
-        ProgramCoverage(
-            sum(one.instructions for one in parts),
-            sum(one.instructions_covered for one in parts),
-            sum(one.branch_ways for one in parts),
-            sum(one.branch_ways_covered for one in parts),
-            tuple(missing for one in parts for missing in one.not_covered),
-        ),
-        tuple(only),
-    )
+    return programs.together(parts), tuple(only)
 
 
 def _schedules_run(runs: Sequence[JudgedRun]) -> tuple[SchedulesRun, ...]:

@@ -76,8 +76,8 @@ def work_of(trace: Trace) -> Work:
         if event.kind in ("branch", "exit", "expect", "tmem-ld", "wait", "phase"):
             continue
         if event.kind.endswith("-issue"):
-            if not event.lanes and event.value == 0 and event.engine == "TMA store":
-                continue
+            if event.value == 0 and event.engine == "TMA store":
+                continue  # the second half of a store: it has no bytes of its own
             operations[event.op] = Operation(event.op, event.engine, event.value, event.cta, event.ptx_line)
         elif event.kind.endswith("-complete"):
             mine = [one for one in loose if _same(one[0], event)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -66,6 +66,17 @@ def covered(decoded: Decoded, executed: Iterable[bytes]) -> ProgramCoverage | No
         branch_ways=ways,
         branch_ways_covered=taken,
         not_covered=tuple(sorted(missing, key=lambda one: (one.ptx_line, one.way))),
+    )
+
+
+def together(parts: Sequence[ProgramCoverage]) -> ProgramCoverage:
+    """The coverage of several entries as one."""
+    return ProgramCoverage(
+        sum(one.instructions for one in parts),
+        sum(one.instructions_covered for one in parts),
+        sum(one.branch_ways for one in parts),
+        sum(one.branch_ways_covered for one in parts),
+        tuple(missing for one in parts for missing in one.not_covered),
     )
 
 

@@ -249,7 +249,9 @@ def main() -> None:
         )
         for name in names
     }
-    whole: dict[str, Any] = {"command": " ".join(sys.argv[1:]), "kernels": {}}
+    # An evidence names no folder of the machine that made it.
+    words = [given.output.name if word == str(given.output) else word for word in sys.argv[1:]]
+    whole: dict[str, Any] = {"command": " ".join(words), "kernels": {}}
     for name, process in running.items():
         path = Path(f"{given.output}.{name}")
         _, said = process.communicate()

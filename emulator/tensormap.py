@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.memory import Buffer
+from tileproof.spec.machine.tensor_map_bytes import driver_map
 from tileproof.spec.machine.tma import PACKED, TensorMapFields, check_tensor_map
 
 # CUtensorMapDataType of the CUDA driver API, by numpy dtype.
@@ -36,6 +37,7 @@ _CODES = (
 )
 # Order of CUtensorMapSwizzle.
 _SWIZZLES = ("none", "32B", "64B", "128B", "128B_ATOM_32B", "128B_ATOM_32B_FLIP_8B", "128B_ATOM_64B")
+_MAGIC = b"TPTMAP1\0"
 _FORMAT = struct.Struct("<8sQ7Bx5I4x4Q5H5Bx6h12x")
 
 
@@ -44,12 +46,13 @@ class TensorMap:
     """A tiled tensor map. Extents are in elements, innermost first; `strides` are bytes of dimensions 1
     and up.
 
-    The 128 bytes of `encode()` are the emulator's own: NVIDIA's encoding is opaque. Layout, little-endian:
-    magic "TPTMAP1\\0"; u64 address; u8 rank, element size, CUtensorMapDataType, swizzle (0 none .. 3 128B),
-    NaN fill, atoms of the 128B swizzle (0 16B, 1 32B, 2 32B and flip, 3 64B), mode (0 tiled, 1 im2col);
-    1 pad; 5 x u32 shape-1; 4 pad; 4 x u64 stride; 5 x u16 box; 5 x u8 element stride; 1 pad; 3 x i16 lower
-    corner, 3 x i16 upper corner, W first; 12 pad; u32 FNV-1a of the first 120. Of packed types, whose
-    elements are 4 or 6 bits, shape[0] and box[0] are in bytes of global memory and the element size is 1.
+    The 128 bytes of `encode()` are the emulator's own; `read` takes those of NVIDIA's driver too. Layout,
+    little-endian: magic "TPTMAP1\\0"; u64 address; u8 rank, element size, CUtensorMapDataType, swizzle (0
+    none .. 3 128B), NaN fill, atoms of the 128B swizzle (0 16B, 1 32B, 2 32B and flip, 3 64B), mode (0
+    tiled, 1 im2col); 1 pad; 5 x u32 shape-1; 4 pad; 4 x u64 stride; 5 x u16 box; 5 x u8 element stride; 1
+    pad; 3 x i16 lower corner, 3 x i16 upper corner, W first; 12 pad; u32 FNV-1a of the first 120. Of packed
+    types, whose elements are 4 or 6 bits, shape[0] and box[0] are in bytes of global memory and the element
+    size is 1.
     """
 
     address: int
@@ -242,7 +245,7 @@ class TensorMap:
 
         swizzle = _SWIZZLES.index(self.swizzle)
         body = _FORMAT.pack(
-            b"TPTMAP1\0",
+            _MAGIC,
             self.address,
             rank,
             1 if map_.packing else map_.element_size,
@@ -283,10 +286,38 @@ class TensorMap:
             out = replace(out, shape=(whole[0], *shape[1:]), box=(whole[1], *box[1:]))
         return out
 
+    @classmethod
+    def read(cls, data: bytes) -> TensorMap:
+        """The map in 128 bytes of `encode()`, or of NVIDIA's driver as far as its encoding was measured
+        (`spec.machine.tensor_map_bytes`); TileproofError for others and for interleaved layouts."""
+        if data[: len(_MAGIC)] == _MAGIC:
+            return cls.decode(data)
+        made = driver_map(data)
+        if made.interleave:
+            raise LaunchError(
+                "a tensor map has an argument that is not known here",
+                where="interleave",
+                expected="NONE",
+                found=f"{16 * made.interleave} bytes",
+            )
+        fields = made.fields
+        return cls.fields(
+            address=fields.address,
+            dtype=fields.dtype,
+            shape=fields.shape,
+            strides=fields.strides,
+            box=fields.box,
+            element_strides=fields.element_strides,
+            swizzle=fields.swizzle,
+            oob_fill=fields.oob_fill,
+            lower=fields.lower,
+            upper=fields.upper,
+        )
+
     @staticmethod
     def holds(data: bytes) -> bool:
         """Whether 128 bytes are what `encode()` gives, by their beginning and their sum."""
-        return data[:8] == b"TPTMAP1\0" and data[120:124] == struct.pack("<I", _fnv1a(data[:120]))
+        return data[:8] == _MAGIC and data[120:124] == struct.pack("<I", _fnv1a(data[:120]))
 
 
 def _name_of(buffer: Buffer, dtype: Any) -> str:

@@ -95,10 +95,16 @@ class TensorMapArgument:
 
 @dataclass(frozen=True)
 class EncodedMapArgument:
-    """The 128 bytes that cuTensorMapEncodeTiled wrote."""
+    """The 128 bytes that cuTensorMapEncodeTiled or cuTensorMapEncodeIm2col wrote: NVIDIA's driver, as far as
+    its encoding was measured (`spec.machine.tensor_map_bytes`), or this emulator's encoder.
+
+    The address is the one in the bytes, or with `buffer` that of its byte `offset`.
+    """
 
     kind: ClassVar[str] = "encoded tensor map"
     data: bytes
+    buffer: str = ""
+    offset: int = 0
 
     def __post_init__(self) -> None:
         if len(self.data) != MAP_BYTES:

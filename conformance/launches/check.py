@@ -19,6 +19,7 @@ from tileproof.conformance.launches.arguments import (
     unset,
 )
 from tileproof.conformance.launches.contents import dtype_of
+from tileproof.conformance.launches.maps import check_encoded_map, check_map
 from tileproof.conformance.launches.model import (
     BufferCopy,
     BufferWrite,
@@ -30,7 +31,7 @@ from tileproof.conformance.launches.model import (
     VariableWrite,
 )
 from tileproof.conformance.launches.modules import LoadedModule
-from tileproof.conformance.launches.placing import encoded_map, offset_of, tensor_map
+from tileproof.conformance.launches.placing import offset_of
 from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.inspect import EntryInfo, ParameterInfo
 from tileproof.emulator.program import Decoded
@@ -284,29 +285,15 @@ def _items(items: list[Item], launch: LaunchFile, where: str) -> Iterator[Tilepr
             if isinstance(item, ScalarArgument):
                 item.encode()
             elif isinstance(item, EncodedMapArgument):
-                encoded_map(item)
+                check_encoded_map(item, launch)
             elif isinstance(item, TensorMapArgument):
-                _map(item, launch)
+                check_map(item, launch)
             elif isinstance(item, PointerArgument):
                 size = launch.buffer(item.buffer).bytes
                 if not 0 <= item.offset <= size:
                     raise _outside(f"buffer {item.buffer}", item.offset, size)
         except TileproofError as error:
             yield _at(error, where)
-
-
-def _map(item: TensorMapArgument, launch: LaunchFile) -> None:
-    buffer = launch.buffer(item.buffer)
-    made = tensor_map(item, buffer.address or 0, buffer.dtype)
-    steps = sum((n - 1) * s for n, s in zip(item.shape[1:], item.strides, strict=True))
-    end = item.offset + steps + made.checked.in_global(item.shape[0])
-    if item.offset < 0 or end > buffer.bytes:
-        raise TileproofError(
-            "a tensor map reaches past its buffer",
-            where=f"buffer {item.buffer}",
-            expected=f"at most {buffer.bytes} bytes",
-            found=f"shape {item.shape}, strides {item.strides} from byte {item.offset}: {end}",
-        )
 
 
 def _outside(where: str, offset: int, size: int) -> TileproofError:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 from tileproof.conformance.launches.arguments import (
+    EncodedMapArgument,
     Item,
     LaunchArgument,
     PlacedItem,
@@ -338,7 +339,9 @@ class LaunchFile:
 
     def _known(self, items: Iterable[Item], where: str) -> None:
         for item in items:
-            if isinstance(item, PointerArgument | TensorMapArgument):
+            if isinstance(item, PointerArgument | TensorMapArgument) or (
+                isinstance(item, EncodedMapArgument) and item.buffer
+            ):
                 self.buffer(item.buffer, where)
 
     def _names(self, what: str, names: list[str]) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 from tileproof.conformance.launches.arguments import (
     BytesArgument,
-    EncodedMapArgument,
     Item,
     LaunchArgument,
     PlacedItem,
@@ -19,6 +18,7 @@ from tileproof.conformance.launches.arguments import (
     TensorMapArgument,
 )
 from tileproof.conformance.launches.contents import dtype_of, elements
+from tileproof.conformance.launches.maps import encoded_map, tensor_map
 from tileproof.conformance.launches.model import (
     BufferCopy,
     BufferFree,
@@ -38,11 +38,8 @@ from tileproof.emulator.arguments import Argument, Fields
 from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.program import SHARED_RESERVED, Decoded
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.machine.tma import SIZES
 
 Arrays = Mapping[str, npt.NDArray[Any]]
-# What begins the emulator's own encoding of a tensor map (emulator.tensormap.TensorMap).
-_OWN_MAP = b"TPTMAP1\0"
 
 
 class PlacedLaunch:
@@ -89,7 +86,7 @@ class PlacedLaunch:
             return (self.buffers[item.buffer].address + item.offset).to_bytes(8, "little")
         if isinstance(item, TensorMapArgument):
             return self._map(item)
-        return encoded_map(item)
+        return encoded_map(item, self.buffers[item.buffer].address if item.buffer else None)
 
     def _map(self, item: TensorMapArgument) -> TensorMap:
         return tensor_map(item, self.buffers[item.buffer].address, self.launch.buffer(item.buffer).dtype)
@@ -170,39 +167,6 @@ class PlacedLaunch:
 def _bytes(value: Any) -> npt.NDArray[np.uint8]:
     raw = value.encode() if isinstance(value, TensorMap) else bytes(value)
     return np.frombuffer(raw, np.uint8)
-
-
-def tensor_map(item: TensorMapArgument, address: int, dtype: str) -> TensorMap:
-    """The map over a buffer of `dtype` at `address`; LaunchError for fields that the encoder would refuse.
-
-    Types of 8 bits that the encoder does not know are bytes to it.
-    """
-    known = dtype in SIZES or dtype_of(dtype).itemsize != 1
-    return TensorMap.fields(
-        address=address + item.offset,
-        dtype=item.dtype or (dtype if known else "uint8"),
-        shape=item.shape,
-        strides=item.strides,
-        box=item.box,
-        element_strides=item.element_strides or None,
-        swizzle=item.swizzle,
-        oob_fill=item.oob_fill,
-        lower=item.lower,
-        upper=item.upper,
-    )
-
-
-def encoded_map(item: EncodedMapArgument) -> bytes:
-    """The 128 bytes of a map, when they are of the emulator's encoding: that of the driver is not public."""
-    if not item.data.startswith(_OWN_MAP):
-        raise LaunchError(
-            "these 128 bytes are no tensor map that can be read",
-            expected="the encoding of emulator.TensorMap; the driver's own is not public",
-            found=item.data[:8].hex(" ") + " ...",
-            do='give the fields of cuTensorMapEncodeTiled ("tensor map"), or record the program '
-            "(tileproof record), which keeps them",
-        )
-    return item.data
 
 
 # ---- places in shared memory, and what is captured

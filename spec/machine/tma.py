@@ -15,6 +15,7 @@ store with a coordinate below 0; a store clips the innermost dimension in units 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -50,6 +51,8 @@ _NAN_FILL = {
     "float32": np.array([0xFF, 0xFF, 0xFF, 0x7F], dtype=np.uint8),
 }
 SWIZZLES = (*sw.BITS, *sw.ATOMS)
+# Shared memory of a CTA. The driver took boxes of up to 219,632 bytes and refused 262,144 (docs/evidence).
+MOST_BOX = 227 * 1024
 
 
 @dataclass(frozen=True)
@@ -139,10 +142,15 @@ def check_tensor_map(fields: TensorMapFields) -> None:
             limit = {3: 1 << 15, 4: 1 << 7, 5: 1 << 4}[rank]
             for at in corner:
                 _require(-limit <= at < limit, name, f"{-limit}..{limit - 1}", at)
+        for k, (low, high) in enumerate(zip(fields.lower, fields.upper, strict=True)):
+            last = fields.shape[k + 1] - 1 + high
+            _require(low <= last, f"lower[{k}]", f"at most {last}: the pixel box is not empty", low)
+            _require(last < 2**31, f"shape[{k + 1}]", "a pixel box that ends below 2^31", last)
     shape = 2 if fields.im2col else rank
     for name, want in (("strides", rank - 1), ("box", shape), ("element_strides", rank)):
         _require(len(getattr(fields, name)) == want, name, f"{want} entries", len(getattr(fields, name)))
     _require(fields.address % 16 == 0, "address", "a multiple of 16", hex(fields.address))
+    _require(0 <= fields.address < 2**57, "address", "below 2^57", hex(fields.address))
     for i, extent in enumerate(fields.shape):
         _require(1 <= extent <= 2**32, f"shape[{i}]", "1..2^32", extent)
     for i, stride in enumerate(fields.strides):
@@ -154,6 +162,10 @@ def check_tensor_map(fields: TensorMapFields) -> None:
         _require(1 <= extent <= most, f"box[{i}]", f"1..{most}", extent)
     for i, step in enumerate(fields.element_strides):
         _require(1 <= step <= 8, f"element_strides[{i}]", "1..8", step)
+    if fields.packing is None:
+        steps = (1, 1) if fields.im2col else fields.element_strides
+        there = fields.element_size * math.prod(b // s for b, s in zip(fields.box, steps, strict=True))
+        _require(there <= MOST_BOX, "box", f"at most {MOST_BOX} bytes", f"{there} bytes")
     if fields.padded:  # PTX ISA 9.7.9.27.1.1
         _require(
             fields.address % 32 == 0, "address", "a multiple of 32 for padded types", hex(fields.address)

@@ -39,6 +39,8 @@ from tileproof.conformance.launches.placing import PlacedLaunch
 from tileproof.emulator import TensorMap
 from tileproof.emulator.errors import LaunchError
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.tensor_map_bytes import DriverTensorMap, driver_bytes
+from tileproof.spec.machine.tma import TensorMapFields
 
 from tests.kit.launch_files import CTAS, SIZE, argument, scale
 
@@ -81,6 +83,13 @@ def captured(region: Any, **other: Any) -> tuple[StageCapture, ...]:
     return (StageCapture("S", region, other.pop("barrier", "full"), **other),)
 
 
+def driver(bit: int | None = None) -> bytes:
+    """The map over x as NVIDIA's driver writes it on a machine where x lies elsewhere."""
+    fields = TensorMapFields("float32", (64 * CTAS,), (), (64,), (1,), address=0x7F0000000000)
+    data = int.from_bytes(driver_bytes(DriverTensorMap(fields, l2_promotion=2)), "little")
+    return (data if bit is None else data ^ 1 << bit).to_bytes(128, "little")
+
+
 @pytest.mark.parametrize(
     ("launch", "words"),
     [
@@ -93,7 +102,10 @@ def captured(region: Any, **other: Any) -> tuple[StageCapture, ...]:
         (scale(arguments=with_map(shape=(64 * CTAS + 4,))), "past its buffer"),
         (scale(arguments=with_map(box=(512,))), r"box\[0\]"),
         (scale(arguments=with_map(dtype="complex64")), "dtype"),
-        (scale(arguments=(P, EncodedMapArgument(bytes(128)))), "no tensor map that can be read"),
+        (scale(arguments=(P, EncodedMapArgument(bytes(128)))), "bits that are not known"),
+        (scale(arguments=(P, EncodedMapArgument(driver()))), "address of a tensor map lies in no buffer"),
+        (scale(arguments=(P, EncodedMapArgument(driver(), "x", 16))), "past its buffer"),
+        (scale(arguments=(P, EncodedMapArgument(driver(bit=67), "x"))), "bits 67"),
         (scale(block=(32,)), r"the PTX requires.*\.reqntid 64"),
         (scale((".reqntid 64, 1, 1", ".maxntid 32, 1, 1")), r"more threads.*\.maxntid 32"),
         (scale((".reqntid 64, 1, 1", ""), block=(2048,)), "block is too large"),
@@ -156,7 +168,8 @@ def test_raw_bytes_with_pointers_and_encoded_maps() -> None:
     raw = bytes(8) + np.float32(3).tobytes() + bytes(4) + SIZE.to_bytes(8, "little")
     p = BytesArgument(raw, (PlacedItem(0, PointerArgument("out")),))
     both = BytesArgument(bytes(128), (PlacedItem(0, MAP),))
-    for argument_ in (MAP, EncodedMapArgument(encoded), both):
+    theirs = BytesArgument(bytes(128), (PlacedItem(0, EncodedMapArgument(driver(), "x")),))
+    for argument_ in (MAP, EncodedMapArgument(encoded), both, EncodedMapArgument(driver(), "x"), theirs):
         launch = scale(arguments=(p, argument_))
         assert told(launch) == []
         assert (ran(launch).buffers["out"].numpy() == 3 * (1 + np.arange(SIZE))).all()

@@ -75,7 +75,7 @@ ITEMS = st.one_of(
     st.builds(ScalarArgument, st.sampled_from(["u32", "f32", "int64"]), st.integers() | NUMBER, WORD),
     st.just(PointerArgument("a", 4)),
     st.just(TensorMapArgument("a", (64, 8), (128,), (64, 8), "float16", (), "128B", "nan", 16)),
-    st.builds(EncodedMapArgument, st.binary(min_size=128, max_size=128)),
+    st.builds(EncodedMapArgument, st.binary(min_size=128, max_size=128), st.sampled_from(["", "a"]), COUNT),
 )
 ARGUMENTS = ITEMS | st.one_of(
     st.builds(lambda item: StructArgument(160, (PlacedItem(16, item),)), ITEMS),

@@ -10,6 +10,7 @@ import numpy as np
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling
 from tileproof.spec.problems.cases import Generator
+from tileproof.spec.problems.faults import Faults
 from tileproof.spec.problems.gemm import stages
 from tileproof.spec.problems.gemm.inputs import Inputs
 from tileproof.spec.stage import Stage
@@ -37,6 +38,12 @@ class Gemm(ProblemType):
         from tileproof.spec.problems.gemm import generator
 
         return generator
+
+    @property
+    def faults(self) -> Faults:
+        from tileproof.spec.problems.gemm.faults import GemmFaults
+
+        return GemmFaults()
 
     @property
     def unit(self) -> str:

@@ -162,6 +162,8 @@ def test_every_planted_defect_is_still_there() -> None:
         ("head64", True): 39,
         ("head128-part0", True): 25,
         ("head128-part0", False): 22,
+        ("sm100-gemm-bias", True): 7,
+        ("sm100-gemm-bias", False): 4,
         ("sm90-gemm", True): 9,
         ("sm90-gemm", False): 4,
         ("sm90-gemm-bias", True): 2,

@@ -1,0 +1,103 @@
+"""sm100-gemm-bias: a product with a bias on the tensor core, judged tile by tile, and its planted defects.
+
+Those of order are run with every other kernel's (tests/conformance/mutants/synchronisation).
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from tileproof.conformance.check import property as engine
+from tileproof.conformance.check.under_test import on_emulator
+from tileproof.kernels.edit import InStage, Mutant
+from tileproof.kernels.registry import kernel
+from tileproof.kernels.sm100.gemm.mutants import VALUES
+from tileproof.spec.problems.base import TileCoord, tiling_of
+from tileproof.spec.problems.faults import WrongTile
+from tileproof.spec.problems.gemm.faults import GemmFaults
+from tileproof.spec.problems.gemm.generator import small
+from tileproof.spec.problems.gemm.problem import GEMM_BIAS
+
+KERNEL = kernel("sm100-gemm-bias")
+VARIANT = KERNEL.variants[0]
+
+# What the cause of each must say; "" where a hang's root says it.
+CAUSES = {
+    "g100-last-step-left-out": "columns 48..63 is missing",
+    "g100-swizzle-of-a": "operand A: read with the 64B instead of the 128B swizzle",
+    "g100-bias-of-the-first-columns": "the bias is that of 32 columns before",
+    "g100-bf16-cut-off": "rounded towards zero, not to nearest",
+    "g100-bf16-halves-exchanged": "index i holds i XOR 1",
+    "g100-product-not-waited-for": "NaN",
+}
+
+
+def test_it_multiplies_on_the_tensor_core() -> None:
+    built = KERNEL.build(VARIANT)
+    assert re.search(r"^\.target sm_100a$", built.ptx, re.MULTILINE)
+    assert "tcgen05.mma.cta_group::1.kind::f16" in built.ptx and "mma.sync" not in built.ptx
+    assert built.resources is not None and built.resources.spill_stores == 0
+
+
+@pytest.mark.parametrize("mma", ["fast", "exact"])
+def test_both_stages_conform(mma: str) -> None:
+    """The product in tensor memory and D in bf16, in both builds; nothing is left out or remarked on."""
+    report = engine.check(on_emulator(KERNEL, VARIANT, mma=mma), examples=6, seed=4)  # type: ignore[arg-type]
+    assert report.failure is None, report.failure
+    assert set(report.scores) == {"product", "D", "D from end to end"} and report.agreed
+    assert report.not_judged == () and report.remarks == {}
+
+
+@pytest.mark.parametrize("planted", VALUES, ids=lambda one: one.id)
+def test_a_planted_defect_is_found_in_its_stage_with_its_cause(planted: Mutant) -> None:
+    under_test = on_emulator(KERNEL, VARIANT, planted=planted, races=False)
+    report = engine.check(under_test, examples=10, seed=0, shrink_seconds=1.0)
+    assert report.failure is not None
+    finding = report.failure.findings[0]
+    assert isinstance(planted.expected, InStage) and finding.stage == planted.expected.stage
+    if planted.id in CAUSES:
+        assert CAUSES[planted.id] in finding.cause
+    else:
+        assert finding.code == planted.expected.code
+        assert any("before the wait saw it the barrier went on to phase 2" in line for line in finding.root)
+
+
+class Launched:
+    """A launch of a small case, as a hypothesis sees it."""
+
+    inputs = small(KERNEL.plan(VARIANT)).inputs()
+    tiling = tiling_of(KERNEL.plan(VARIANT))
+
+    def stage(self, name: str) -> object:
+        return GEMM_BIAS.stages[name]
+
+
+@pytest.mark.parametrize(
+    ("cause", "factor", "off"),
+    [
+        ("the bias is missing", 0, 0),
+        ("the bias is subtracted", -1, 0),
+        ("the bias is that of the next column", 1, 1),
+        ("the bias is that of 8 columns before", 1, -8),
+    ],
+)
+def test_a_wrong_bias_has_one_explanation(cause: str, factor: int, off: int) -> None:
+    inputs = Launched.inputs
+    assert inputs.bias is not None
+    product = inputs.A.astype(np.float64) @ inputs.B.astype(np.float64).T
+    D = inputs.alpha * product + factor * np.roll(inputs.bias, -off).astype(np.float64)
+    operands = {
+        "product": GEMM_BIAS.stages["product"].bounded(A=inputs.A, B=inputs.B),
+        "bias": inputs.bias,
+        "alpha": inputs.alpha,
+    }
+    wrong = np.ones(D.shape, bool)
+    tile = WrongTile("D", TileCoord(0, 0, None), operands, False, slice(0, D.shape[1]), D, wrong)
+    fitting = [
+        one.cause
+        for one in GemmFaults().alternatives(Launched(), tile)  # type: ignore[arg-type]
+        if (abs(D - one.value) <= one.bound).all()
+    ]
+    assert fitting == [cause]

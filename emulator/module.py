@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from tileproof.emulator import _engine, isa  # noqa: F401 - importing isa fills the registry
@@ -22,24 +21,14 @@ from tileproof.emulator.program import SHARED_RESERVED, Decoded
 from tileproof.emulator.ptx import PtxModule, parse_module
 from tileproof.emulator.reach import ProgramView
 from tileproof.emulator.registers import launch_registers
-from tileproof.emulator.result import (
-    Counters,
-    LaunchResult,
-    MbarrierBytes,
-    MbarrierInit,
-    Tap,
-    TapRecord,
-    TmemRegion,
-    finding,
-)
+from tileproof.emulator.request import check_limits, check_outputs, check_shape, dimensions
+from tileproof.emulator.result import Counters, LaunchResult, MbarrierBytes, MbarrierInit, Tap, finding
 from tileproof.emulator.schedule import POLICIES, BaseOrder, Schedule, decisions_of, held_back
 from tileproof.emulator.symbols import SharedNames, given_names
+from tileproof.emulator.taps import for_engine, records
 from tileproof.emulator.trace import Trace
 
-_MOST_CTAS = 1 << 24
 _PROCESSORS = 148  # of a B200
-_MBARRIER_BYTES = 8
-_SHARED_LIMIT = 232448  # bytes one CTA may use on SM100 (cutlass/arch/arch.h)
 _GLOBALS_BASE = 0x0800_0000_0000
 
 
@@ -207,11 +196,11 @@ class Module:
         packed = pack(decoded, args)
         memory = memory or Memory()
         schedule = schedule or Schedule()
-        grid3, block3 = _three(grid, "grid"), _three(block, "block")
+        grid3, block3 = dimensions(grid, "grid"), dimensions(block, "block")
         directives = decoded.entry.directives
         stated = directives.get("reqnctapercluster")
-        cluster3 = _three(cluster if cluster is not None else stated or (1, 1, 1), "cluster")
-        _check_shape(entry, directives, grid3, block3, cluster3)
+        cluster3 = dimensions(cluster if cluster is not None else stated or (1, 1, 1), "cluster")
+        check_shape(entry, directives, grid3, block3, cluster3)
         if decoded.uses_pairs and cluster3[0] * cluster3[1] * cluster3[2] % 2:
             raise LaunchError(
                 "the kernel uses cta_group::2 but the cluster has no CTA pairs",
@@ -219,38 +208,12 @@ class Module:
                 expected="an even number of CTAs per cluster",
                 found=str(cluster3),
             )
-        counts = {
-            "shared_bytes": shared_bytes,
-            "livelock_limit": livelock_limit,
-            "instruction_limit": instruction_limit,
-            "trace_limit": trace_limit,
-            "resident": 1 if resident is None else resident,
-        }
-        for name, value in counts.items():
-            if not isinstance(value, int) or (value < 0 and name != "shared_bytes"):
-                raise LaunchError(
-                    f"{name} is a count", where=entry[:80], expected="an integer from 0", found=repr(value)
-                )
-        if not isinstance(seconds_limit, int | float) or not 0 <= seconds_limit < float("inf"):
-            raise LaunchError(
-                "seconds_limit is a time", where=entry[:80], expected="seconds, 0 for no limit",
-                found=repr(seconds_limit),
-            )  # fmt: skip
-        used = decoded.static_shared + shared_bytes
-        if shared_bytes < 0 or used > _SHARED_LIMIT:
-            raise LaunchError(
-                "the launch asks for more shared memory than a CTA has",
-                where=entry[:80],
-                expected=f"at most {_SHARED_LIMIT} bytes, static and dynamic together",
-                found=f"{decoded.static_shared} static + {shared_bytes} dynamic",
-            )
-        for output in outputs:
-            if not output.tracked:
-                raise LaunchError(
-                    "an output begins initialised, so that nobody can tell what the launch wrote",
-                    where=entry[:80], expected="a buffer of Memory.empty",
-                    found=output.name,
-                )  # fmt: skip
+        check_limits(
+            entry, decoded.static_shared, shared_bytes, seconds_limit,
+            livelock_limit=livelock_limit, instruction_limit=instruction_limit, trace_limit=trace_limit,
+            resident=1 if resident is None else resident,
+        )  # fmt: skip
+        check_outputs(entry, outputs)
         if not isinstance(schedule, Schedule):
             raise LaunchError("the schedule is no Schedule", expected="a Schedule", found=repr(schedule))
         schedule.check()
@@ -286,7 +249,7 @@ class Module:
             mma=int(mma == "exact"),
             livelock_limit=livelock_limit,
             instruction_limit=instruction_limit,
-            taps=[_tap(tap, dynamic) for tap in taps],
+            taps=[for_engine(tap, dynamic) for tap in taps],
             trace_limit=trace_limit if trace else 0,
             path=path and trace,
             races=races,
@@ -318,7 +281,7 @@ class Module:
             counters=Counters(**raw["counters"]),
             executed=raw["executed"],
             stored=frozenset(raw["stored"]),
-            taps=tuple(_records(raw["taps"], taps)),
+            taps=tuple(records(raw["taps"], taps)),
             mbarriers=tuple(MbarrierInit(rank, at - dynamic, n) for rank, at, n in raw["mbarriers"]),
             announced=tuple(MbarrierBytes(rank, at - dynamic, n) for rank, at, n in raw["announced"]),
             trace=Trace(raw["events"], raw["events_dropped"], ProgramView(decoded), dynamic, names, cluster3)
@@ -327,113 +290,3 @@ class Module:
             decisions=decisions_of(raw["decisions"]),
             held_back=held_back(raw["holds"], ProgramView(decoded), grid3, cluster3) if raw["holds"] else (),
         )
-
-
-def _three(value: Sequence[int], name: str) -> tuple[int, int, int]:
-    try:
-        numbers = tuple(operator.index(n) for n in value)
-    except TypeError:
-        numbers = ()
-    if not 1 <= len(numbers) <= 3 or any(n < 1 for n in numbers):
-        raise LaunchError(
-            f"{name} is not a launch dimension", expected="one to three positive numbers", found=str(value)
-        )
-    x, y, z = (*numbers, 1, 1)[:3]
-    return x, y, z
-
-
-def _check_shape(
-    entry: str,
-    directives: dict[str, tuple[int, ...]],
-    grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-    cluster: tuple[int, int, int],
-) -> None:
-    threads = block[0] * block[1] * block[2]
-    if threads > 1024:
-        raise LaunchError(
-            "a block has too many threads", where=entry[:80], expected="at most 1024", found=str(block)
-        )
-    limits = {"grid": (grid, (2**31 - 1, 65535, 65535)), "block": (block, (1024, 1024, 64))}
-    for name, (extents, limit) in limits.items():
-        if any(e > most for e, most in zip(extents, limit, strict=True)):
-            raise LaunchError(
-                f"the {name} is too large", where=entry[:80], expected=f"at most {limit}", found=str(extents)
-            )
-    if grid[0] * grid[1] * grid[2] > _MOST_CTAS:
-        raise LaunchError(
-            "the grid is larger than this emulator runs",
-            where=entry[:80],
-            expected=f"at most {_MOST_CTAS} CTAs",
-            found=str(grid),
-        )
-    required, most = directives.get("reqntid"), directives.get("maxntid")
-    if required and (*required, 1, 1)[:3] != block:
-        raise LaunchError(
-            "the block is not the one that .reqntid asks for",
-            where=entry[:80],
-            expected=str(required),
-            found=str(block),
-        )
-    if most:
-        allowed = 1
-        for extent in most:
-            allowed *= extent
-        if threads > allowed:
-            raise LaunchError(
-                "the block is larger than .maxntid allows",
-                where=entry[:80],
-                expected=f"{allowed} threads",
-                found=f"{threads}",
-            )
-    stated = directives.get("reqnctapercluster")
-    if stated and (*stated, 1, 1)[:3] != cluster:
-        raise LaunchError(
-            "the cluster is not the one that .reqnctapercluster asks for",
-            where=entry[:80],
-            expected=str(stated),
-            found=str(cluster),
-        )
-    if any(g % c for g, c in zip(grid, cluster, strict=True)):
-        raise LaunchError(
-            "the grid is not a whole number of clusters",
-            where=entry[:80],
-            expected=f"a multiple of {cluster}",
-            found=str(grid),
-        )
-    if cluster[0] * cluster[1] * cluster[2] > 16:
-        raise LaunchError(
-            "a cluster has too many CTAs", where=entry[:80], expected="at most 16", found=str(cluster)
-        )
-
-
-def _tap(tap: Tap, dynamic: int) -> tuple[str, int, bool, int, int, int, int]:
-    region = tap.region
-    if isinstance(region, TmemRegion):
-        fits = region.column >= 0 and region.columns > 0 and region.column + region.columns <= 512
-    else:
-        begins = dynamic + region.offset >= SHARED_RESERVED
-        fits = begins and region.bytes > 0 and region.offset + region.bytes <= _SHARED_LIMIT
-    # The limit is of what a kernel asks for: the reserved bytes before it come on top.
-    begins_at = dynamic + tap.barrier_offset - SHARED_RESERVED
-    if not fits or begins_at < 0 or begins_at + _MBARRIER_BYTES > _SHARED_LIMIT:
-        raise LaunchError(
-            f"the tap {tap.name!r} lies outside the CTA's memory",
-            expected=f"columns inside 512, bytes inside {_SHARED_LIMIT}, a barrier in shared memory",
-            found=f"barrier offset {tap.barrier_offset}, {region}",
-        )
-    if isinstance(region, TmemRegion):
-        return (tap.name, dynamic + tap.barrier_offset, True, region.column, region.columns, 0, 0)
-    return (tap.name, dynamic + tap.barrier_offset, False, 0, 0, dynamic + region.offset, region.bytes)
-
-
-def _records(raw: Sequence[dict[str, Any]], taps: Sequence[Tap]) -> Iterator[TapRecord]:
-    for record in raw:
-        tap = taps[record["tap"]]
-        valid = np.frombuffer(record["valid"], dtype=np.uint8).astype(bool)
-        if isinstance(tap.region, TmemRegion):
-            data = np.frombuffer(record["data"], dtype="<u4").reshape(128, tap.region.columns)
-            valid = valid.reshape(128, tap.region.columns)
-        else:
-            data = np.frombuffer(record["data"], dtype=np.uint8)
-        yield TapRecord(tap.name, tuple(record["cta"]), record["rank"], record["phase"], data, valid)

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from tileproof.conformance.logs.builds.cute import MmaOp, dtype_of, major_of, value_of
-from tileproof.conformance.logs.builds.evidence import ROLES, Evidence, Role
+from tileproof.conformance.logs.builds.evidence import Evidence
+from tileproof.conformance.logs.builds.operand import ROLES, Role
 from tileproof.spec.machine.contracts import Misfit, MmaForm, OperandView, algebra, check
 
 Edit = tuple[str, str]  # what is replaced (A, B, C, MMA, copy ...), C++ for it

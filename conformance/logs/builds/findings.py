@@ -17,9 +17,10 @@ from tileproof.conformance.logs.builds import (
 from tileproof.conformance.logs.builds.cause import BuildCause, ErrorCase
 from tileproof.conformance.logs.builds.cute import int_tuple, layout_of, text_of
 from tileproof.conformance.logs.builds.diagnostics import Parsed
-from tileproof.conformance.logs.builds.evidence import ROLES, Evidence, gather
+from tileproof.conformance.logs.builds.evidence import Evidence, gather
 from tileproof.conformance.logs.builds.frames import SourcePlace
 from tileproof.conformance.logs.builds.messages import Diagnostic
+from tileproof.conformance.logs.builds.operand import ROLES
 from tileproof.conformance.logs.builds.python_errors import by_compiler
 from tileproof.conformance.logs.builds.rules_text import by_message, traits
 

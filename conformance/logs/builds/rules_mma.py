@@ -21,7 +21,8 @@ from tileproof.conformance.logs.builds.cute import (
     swizzle_of,
     swizzle_words,
 )
-from tileproof.conformance.logs.builds.evidence import ROLES, Evidence
+from tileproof.conformance.logs.builds.evidence import Evidence
+from tileproof.conformance.logs.builds.operand import ROLES
 from tileproof.spec.machine.contracts import Misfit, check
 from tileproof.spec.machine.contracts.view import MODES, atom
 

@@ -1,0 +1,51 @@
+"""Taps: where the engine is told to capture memory, and what it captured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from tileproof.emulator.errors import LaunchError
+from tileproof.emulator.program import SHARED_RESERVED
+from tileproof.emulator.request import SHARED_LIMIT
+from tileproof.emulator.result import Tap, TapRecord, TmemRegion
+
+MBARRIER_BYTES = 8
+
+
+def for_engine(tap: Tap, dynamic: int) -> tuple[str, int, bool, int, int, int, int]:
+    """The tap as the engine takes it: name, barrier, whether it is tensor memory, columns, bytes.
+
+    `dynamic`: where the dynamic shared memory begins. LaunchError when the region lies outside the CTA's.
+    """
+    region = tap.region
+    if isinstance(region, TmemRegion):
+        fits = region.column >= 0 and region.columns > 0 and region.column + region.columns <= 512
+    else:
+        begins = dynamic + region.offset >= SHARED_RESERVED
+        fits = begins and region.bytes > 0 and region.offset + region.bytes <= SHARED_LIMIT
+    # The limit is of what a kernel asks for: the reserved bytes before it come on top.
+    begins_at = dynamic + tap.barrier_offset - SHARED_RESERVED
+    if not fits or begins_at < 0 or begins_at + MBARRIER_BYTES > SHARED_LIMIT:
+        raise LaunchError(
+            f"the tap {tap.name!r} lies outside the CTA's memory",
+            expected=f"columns inside 512, bytes inside {SHARED_LIMIT}, a barrier in shared memory",
+            found=f"barrier offset {tap.barrier_offset}, {region}",
+        )
+    if isinstance(region, TmemRegion):
+        return (tap.name, dynamic + tap.barrier_offset, True, region.column, region.columns, 0, 0)
+    return (tap.name, dynamic + tap.barrier_offset, False, 0, 0, dynamic + region.offset, region.bytes)
+
+
+def records(raw: Sequence[dict[str, Any]], taps: Sequence[Tap]) -> Iterator[TapRecord]:
+    """The captures of a launch with these taps."""
+    for record in raw:
+        tap = taps[record["tap"]]
+        valid = np.frombuffer(record["valid"], dtype=np.uint8).astype(bool)
+        if isinstance(tap.region, TmemRegion):
+            data = np.frombuffer(record["data"], dtype="<u4").reshape(128, tap.region.columns)
+            valid = valid.reshape(128, tap.region.columns)
+        else:
+            data = np.frombuffer(record["data"], dtype=np.uint8)
+        yield TapRecord(tap.name, tuple(record["cta"]), record["rank"], record["phase"], data, valid)

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import multiprocessing
-import os
-import signal
-import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
-from typing import Any
+from functools import partial
 
 from tileproof.conformance.gate.model import CheckReport, GateCheck, GatedVariant
 from tileproof.conformance.gate.store import ResultStore, StoredResult, pack
+from tileproof.conformance.processes.children import Children, ChildResult, until
 from tileproof.conformance.verdict.contract import CheckOutcome
 from tileproof.spec.machine.errors import TileproofError
 
 Progress = Callable[[str], None]
-LOOK_S = 0.25
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True)
@@ -36,14 +29,6 @@ class CheckJob:
     def key(self) -> str:
         """As `StoredResult.key`."""
         return f"{self.label}: {self.check.name}"
-
-
-@dataclass
-class _Running:
-    job: CheckJob
-    process: Any
-    pipe: Connection
-    began: float
 
 
 def outcome_of(job: CheckJob, report: CheckReport, seconds: float) -> StoredResult:
@@ -86,25 +71,6 @@ def in_process(job: CheckJob) -> StoredResult:
     return outcome_of(job, report, time.monotonic() - began)
 
 
-def _child(job: CheckJob, pipe: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to every process of the terminal
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-    with contextlib.suppress(BrokenPipeError):
-        pipe.send(in_process(job))
-    pipe.close()
-    sys.stderr.flush()
-    os._exit(0)  # what the parent's libraries do at exit is the parent's affair
-
-
-def died(code: int | None) -> str:
-    """How a process ended that gave no result."""
-    if code is not None and code < 0:
-        with contextlib.suppress(ValueError):
-            return f"its process was ended by {signal.Signals(-code).name}"
-    return f"its process ended with code {code} and gave no result"
-
-
 def run(
     jobs: Sequence[CheckJob],
     store: ResultStore,
@@ -123,8 +89,7 @@ def run(
     results = {job.key: store.done[job.key] for job in jobs if job.key in store.done}
     waiting = [job for job in jobs if job.key not in results]
     total, deadline = len(jobs), time.monotonic() + seconds if seconds else None
-    running: list[_Running] = []
-    context = multiprocessing.get_context("fork")
+    begun: list[CheckJob] = []
     stopped = ""
 
     def finish(one: StoredResult) -> None:
@@ -136,62 +101,30 @@ def run(
         whose = f"{one.gated or 'release'}: {one.check.name}"
         progress(f"[{len(results)}/{total}] {whose}: {what}, {one.check.seconds:.1f} s{told}")
 
-    try:
-        while waiting or running:
-            while waiting and len(running) < workers and not stopped:
-                job = waiting.pop(0)
-                ours, theirs = context.Pipe(duplex=False)
-                process = context.Process(target=_child, args=(job, theirs))
-                # What a signal raises inside a hook of fork is lost: it waits until the child is there.
-                before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-                try:
-                    process.start()
-                finally:
-                    signal.pthread_sigmask(signal.SIG_SETMASK, before)
-                theirs.close()
-                running.append(_Running(job, process, ours, time.monotonic()))
-            if stopped and not running:
+    with Children[StoredResult]() as children:
+        while waiting or len(children):
+            while waiting and len(children) < workers and not stopped:
+                begun.append(waiting.pop(0))
+                children.start(len(begun) - 1, partial(in_process, begun[-1]))
+            if stopped and not len(children):
                 break
-            left = LOOK_S if deadline is None else min(LOOK_S, max(deadline - time.monotonic(), 0.0))
-            ready = set(wait([one.pipe for one in running], left))
-            for one in [r for r in running if r.pipe in ready]:
-                running.remove(one)
-                finish(_received(one))
+            for number, result in children.ended(until(deadline)):
+                finish(_told(begun[number], result))
             failed = [r for r in results.values() if r.check.required and r.check.outcome == "failed"]
             if failed and not keep_going and not stopped:
                 stopped = f"{failed[0].key} failed before (--keep-going runs all)"
             if deadline is not None and time.monotonic() > deadline:
                 stopped = "--max-seconds were over"
-                for one in running:
-                    _end(one)
-                    finish(not_run(one.job, stopped, seconds=time.monotonic() - one.began))
-                running = []
-    finally:
-        for one in running:
-            _end(one)
+                for number, took in children.end():
+                    finish(not_run(begun[number], stopped, seconds=took))
     for job in waiting:
         results[job.key] = not_run(job, stopped)
     return results
 
 
-def _received(one: _Running) -> StoredResult:
-    seconds = time.monotonic() - one.began
-    try:
-        result: StoredResult = one.pipe.recv()
-    except (EOFError, OSError):
-        one.process.join()
-        return not_run(one.job, "its process died", died(one.process.exitcode), seconds)
-    finally:
-        one.pipe.close()
-    one.process.join()
-    return result
-
-
-def _end(one: _Running) -> None:
-    """Ends the process of a check."""
-    one.process.terminate()
-    one.process.join(5)
-    if one.process.is_alive():
-        one.process.kill()
-        one.process.join()
-    one.pipe.close()
+def _told(job: CheckJob, result: ChildResult[StoredResult]) -> StoredResult:
+    """The result of a check's process; one that died gave none."""
+    if result.value is not None:
+        return result.value
+    fault = result.fault or str(result.error)
+    return not_run(job, "its process died", fault, result.seconds)

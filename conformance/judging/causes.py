@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.judging.isolated import in_child
 from tileproof.conformance.judging.judged_runs import RunSetup
 from tileproof.conformance.judging.probes import floating, probed
 from tileproof.conformance.judging.record import Outcomes
@@ -16,6 +15,7 @@ from tileproof.conformance.judging.values import WrongArray, matrix
 from tileproof.conformance.judging.whatif import AskedInput, explain
 from tileproof.conformance.launches.contents import dtype_of
 from tileproof.conformance.launches.model import LaunchFile
+from tileproof.conformance.processes.children import in_child
 from tileproof.spec.machine.errors import TileproofError
 
 F64 = npt.NDArray[np.float64]

@@ -14,7 +14,6 @@ from typing import cast
 
 from tileproof.conformance.judging import reference as references
 from tileproof.conformance.judging.causes import explained
-from tileproof.conformance.judging.isolated import ChildResult, in_child, in_children
 from tileproof.conformance.judging.judged_runs import JudgedRun, RunSetup
 from tileproof.conformance.judging.record import Outcomes, verdict
 from tileproof.conformance.judging.reference import ExpectedOutput, ReferenceFunction
@@ -23,6 +22,7 @@ from tileproof.conformance.judging.smaller import can_shrink, smaller
 from tileproof.conformance.launches.check import contradictions, unset_bytes
 from tileproof.conformance.launches.model import CudaSource, LaunchFile
 from tileproof.conformance.launches.modules import load
+from tileproof.conformance.processes.children import ChildResult, in_child, in_children
 from tileproof.conformance.verdict.contract import VerdictRecord
 from tileproof.emulator import Schedule
 from tileproof.emulator.explore import EXPLORED, planned

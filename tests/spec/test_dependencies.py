@@ -20,6 +20,7 @@ ALLOWED = {
 # Each room of conformance/: what it may import of the project beside itself and the spec.
 ROOMS = {
     "problems": (),
+    "processes": (),
     "launches": ("kernels", "emulator"),
     "drivers": ("conformance.launches", "kernels", "emulator"),
     "observe": ("conformance.drivers.result", "reference"),
@@ -33,6 +34,7 @@ ROOMS = {
     "diagnose": ("conformance.observe", "conformance.judge"),
     "verdict": ("__version__", "conformance.observe", "emulator"),
     "judging": (
+        "conformance.processes",
         "conformance.launches",
         "conformance.judge",
         "conformance.diagnose",
@@ -67,6 +69,7 @@ ROOMS = {
     "corpus": (),
     "timing": ("conformance.problems", "conformance.drivers", "kernels", "emulator"),
     "gate": (
+        "conformance.processes",
         "conformance.problems",
         "conformance.drivers",
         "conformance.observe",

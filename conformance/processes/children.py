@@ -44,6 +44,53 @@ class _Child:
     began: float
 
 
+class Children(Generic[T]):
+    """Children that run at once: `start` work in one, take what `ended`, `end` the rest.
+
+    Leaving the context ends what still runs. What a signal's handler raises is raised by `ended` again where
+    Python dropped it.
+    """
+
+    def __init__(self) -> None:
+        self._context = multiprocessing.get_context("fork")
+        self._running: list[_Child] = []
+        self._signals = contextlib.ExitStack()
+
+    def __enter__(self) -> Children[T]:
+        self._raise_again = self._signals.enter_context(_signals_kept())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._signals:
+            self.end()
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def start(self, number: int, work: Callable[[], T]) -> None:
+        """Starts `work` in a child, which is called `number` from here on."""
+        self._running.append(_start(self._context, number, work))
+
+    def ended(self, seconds: float) -> Iterator[tuple[int, ChildResult[T]]]:
+        """(number, result) of each child that has ended; waits for one, at most `seconds`."""
+        self._raise_again()
+        ready = set(wait([one.pipe for one in self._running], seconds))
+        for one in [child for child in self._running if child.pipe in ready]:
+            self._running.remove(one)
+            yield one.number, _received(one)
+        self._raise_again()
+
+    def end(self) -> list[tuple[int, float]]:
+        """Ends every child; (number, seconds it has run) of each."""
+        stopped = []
+        while self._running:
+            one = self._running[0]
+            _end(one)
+            self._running.remove(one)
+            stopped.append((one.number, time.monotonic() - one.began))
+        return stopped
+
+
 def in_children(
     work: Sequence[Callable[[], T]], *, processes: int, deadline: float | None = None
 ) -> Iterator[tuple[int, ChildResult[T]]]:
@@ -52,28 +99,20 @@ def in_children(
     What runs at `deadline` (of `time.monotonic`) is ended and what has not begun is left out; neither is
     reported. Closing the iterator ends what runs.
     """
-    context = multiprocessing.get_context("fork")
-    running: list[_Child] = []
     at = 0
-    with _signals_kept() as raise_again:
-        try:
-            while running or at < len(work):
-                raise_again()
-                late = deadline is not None and time.monotonic() >= deadline
-                if late:
-                    break
-                while at < len(work) and len(running) < processes:
-                    running.append(_start(context, at, work[at]))
-                    at += 1
-                left = LOOK_S if deadline is None else min(LOOK_S, max(deadline - time.monotonic(), 0.0))
-                ready = set(wait([one.pipe for one in running], left))
-                for one in [child for child in running if child.pipe in ready]:
-                    running.remove(one)
-                    yield one.number, _received(one)
-            raise_again()
-        finally:
-            for one in running:
-                _end(one)
+    with Children[T]() as children:
+        while len(children) or at < len(work):
+            if deadline is not None and time.monotonic() >= deadline:
+                break
+            while at < len(work) and len(children) < processes:
+                children.start(at, work[at])
+                at += 1
+            yield from children.ended(until(deadline))
+
+
+def until(deadline: float | None) -> float:
+    """Seconds to wait before one looks again."""
+    return LOOK_S if deadline is None else min(LOOK_S, max(deadline - time.monotonic(), 0.0))
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from tileproof.conformance.judging.isolated import in_children
+from tileproof.conformance.processes.children import in_children
 
 
 class Dropped:

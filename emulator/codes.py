@@ -129,7 +129,8 @@ races|pair-not-started|error|goes on|a cta_group::2 alloc, dealloc or relinquish
 races|pair-not-allocated|error|goes on|a cta_group::2 dealloc that nothing orders after the other CTA's part of the alloc
 races|pair-in-use|error|goes on|a cta_group::2 dealloc while the other CTA may still use the columns
 races|pair-may-hang|error|goes on|one CTA's part of a cta_group::2 instruction comes after the other's is over: that one may block for it
-end|mbarrier-left-over|note|goes on|with strict: an mbarrier whose phase under way has some of its arrivals or bytes when its CTA has exited
+end|mbarrier-left-over|note|goes on|with strict: an mbarrier whose phase under way has some of its arrivals when its CTA has exited
+end|mbarrier-bytes-left|error|goes on|with strict: an mbarrier whose phase under way lacks announced bytes, or has bytes that nobody announced, when its CTA has exited
 end|output-unwritten|error|goes on|bytes of a buffer that the caller names as an output and that the launch did not write
 end|async-pending-at-exit|warning|goes on|an operation was in flight when the last thread of the cluster exited
 end|commit-at-exit|warning>error|goes on>stops|tcgen05.commit arrives at an mbarrier of its own CTA after that CTA exited: nothing waited for it

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from tileproof.conformance.check.together import with_machine
 from tileproof.conformance.diagnose.cause import diagnose
 from tileproof.conformance.drivers.driver import ALL, Capabilities, Driver
 from tileproof.conformance.drivers.result import Output, RunResult, RunSchedule
@@ -219,6 +220,7 @@ def judge(
         verdict.again, verdict.unrepeated = True, bool(faults)
     stopped = any(fault.kind == "machine" for fault in faults)
     order_of = list(problem.stages)
+    faults = with_machine(faults, order_of) if explain else faults
     verdict.findings = sorted(faults, key=lambda fault: _rank(fault, stopped, order_of))
     return verdict
 

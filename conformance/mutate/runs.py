@@ -17,6 +17,7 @@ from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.observe.observation import observe
 from tileproof.conformance.observe.tiles import StageTile
 from tileproof.conformance.problems.generators import small
+from tileproof.emulator.codes import CODES
 from tileproof.kernels.compile import Built
 from tileproof.kernels.launch import Launch
 from tileproof.kernels.target import Target
@@ -194,7 +195,13 @@ def _first_difference(base: Original, number: int, seen: RunResult | None) -> st
             wrong.add(key[0])
     stages = problem_type(plan.problem).stages
     # A launch that was stopped lacks the tiles of every stage that had not come yet.
-    return next((name for them in (wrong, missing) for name in stages if name in them), "")
+    order = (wrong, missing) if _stopped(seen) else (wrong | missing,)
+    return next((name for them in order for name in stages if name in them), "")
+
+
+def _stopped(seen: RunResult) -> bool:
+    """Whether the launch ended before its end."""
+    return any(CODES[one.code].strict_stops for one in seen.findings if one.code in CODES)
 
 
 def _equal(a: StageTile, b: StageTile) -> bool:

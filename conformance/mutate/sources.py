@@ -21,8 +21,13 @@ _BINARY = re.compile(r" ([-+*/%]) ")
 _OTHER = {"+": "-", "-": "+", "*": "+", "/": "%", "%": "/"}
 _COMPARED = re.compile(r" (<|<=|>|>=|==|!=) ")
 _UNLIKE = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
-_LOOP = re.compile(r"for \((\w+) (\w+) = ([^;]+); (\w+) < ([^;]+);")
-_INIT = re.compile(r"^\s*[\w.\[\]]+\.init\(")
+_LOOP = re.compile(
+    r"for \(\w+ (?P<name>\w+) = (?P<first>[^;]+); (?P=name) < (?P<end>[^;]+); "
+    r"(?:\+\+(?P=name)|(?P=name)\+\+|(?P=name) \+= (?P<step>[^;)]+))\)"
+)
+# Two of one kind by one thread with nothing between mean the same in either order: inits, waits (behind them
+# both phases are complete), commits (each tells of the same work), hints.
+_KIND = re.compile(r"^\s*(?:[^=;]*(?<=\.)(init|wait)|(?:\w+::)*(commit|prefetch)\w*)\(")
 _STATEMENT = re.compile(
     r"^\s+(?!const|auto|int|float|uint|using|static|return|struct|template|typename)[\w:]+[^=]*;\s*(//.*)?$"
 )
@@ -72,15 +77,18 @@ def compare(lines: list[str], n: int) -> Iterator[Change]:
 
 @proposes("source-last-block")
 def last_block(lines: list[str], n: int) -> Iterator[Change]:
-    """A loop that leaves out its first or last turn, or makes one too many."""
+    """A loop that leaves out its first or last turn, or makes one too many: off by its step."""
     match = _LOOP.search(lines[n])
     if match is None:
         return
-    for words, group, text in (
-        ("without the first turn", 3, f"({match[3]}) + 1"),
-        ("without the last turn", 5, f"({match[5]}) - 1"),
-        ("one turn too many", 5, f"({match[5]}) + 1"),
+    step = match["step"] or "1"
+    step = step if step.isalnum() else f"({step})"
+    for words, group, sign in (
+        ("without the first turn", "first", "+"),
+        ("without the last turn", "end", "-"),
+        ("one turn too many", "end", "+"),
     ):
+        text = f"({match[group]}) {sign} {step}"
         yield words, f"{lines[n][: match.start(group)]}{text}{lines[n][match.end(group) :]}"
 
 
@@ -89,8 +97,9 @@ def stage_order(lines: list[str], n: int) -> Iterator[Change]:
     """Two statements exchanged."""
     if n + 1 < len(lines) and _STATEMENT.match(lines[n]) and _STATEMENT.match(lines[n + 1]):
         here, after = _code(lines[n]).rstrip(), _code(lines[n + 1]).rstrip()
-        inits = all(_INIT.search(one) for one in (here, after))  # of two mbarriers, in either order
-        if _indent(here) == _indent(after) and here != after and not inits:
+        one, other = _KIND.match(here), _KIND.match(after)
+        alike = one and other and one.groups() == other.groups()
+        if _indent(here) == _indent(after) and here != after and not alike:
             yield f"{after.strip()} before {here.strip()}", f"{after}\n{here}\x00"
 
 

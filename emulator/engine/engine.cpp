@@ -349,21 +349,24 @@ void Engine::exit_lanes(Warp& w, uint32_t lanes, const Instr* at) {
   cluster_barrier_check(cluster);
 }
 
-// The tail of a pipeline leaves its barriers of free buffers half arrived, so that this is said when strict
-// only.
+// The tail of a pipeline may leave its barriers of free buffers half arrived, so that this is said when
+// strict only; bytes that were announced and never come leave a phase that nobody can wait for.
 void Engine::tell_left_over(const Cluster& cluster) {
   for (const auto& cta : cluster.ctas)
     for (const Mbarrier& b : cta->shared.bars) {
       if (!b.live || (b.pending == b.expected && !b.tx)) continue;
-      note("mbarrier-left-over",
-           "phase " + std::to_string(b.phase) + " of the mbarrier at shared offset " + hex(b.offset) +
-               " has " + std::to_string(b.expected - b.pending) + " of " + std::to_string(b.expected) +
-               " arrivals" +
-               (b.tx > 0   ? " and lacks " + std::to_string(b.tx) + " bytes"
-                : b.tx < 0 ? " and " + std::to_string(-b.tx) + " bytes that nobody announced"
-                           : std::string()) +
-               " as its CTA has exited",
-           Origin{b.history.init, cta->id, cta->rank, b.history.init_warp, -1});
+      const std::string of = "phase " + std::to_string(b.phase) + " of the mbarrier at shared offset " +
+                             hex(b.offset) + " has " + std::to_string(b.expected - b.pending) + " of " +
+                             std::to_string(b.expected) + " arrivals";
+      const std::string end = " as its CTA has exited";
+      const Origin at{b.history.init, cta->id, cta->rank, b.history.init_warp, -1};
+      if (!b.tx)
+        note("mbarrier-left-over", of + end, at);
+      else if (b.tx > 0)
+        error("mbarrier-bytes-left", of + " and lacks " + std::to_string(b.tx) + " bytes" + end, at);
+      else
+        error("mbarrier-bytes-left",
+              of + " and " + std::to_string(-b.tx) + " bytes that nobody announced" + end, at);
     }
 }
 

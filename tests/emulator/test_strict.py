@@ -46,18 +46,30 @@ def test_strict_never_makes_less_of_a_finding() -> None:
         assert weight >= SEVERITIES.index(CODES[code].severity) and stops >= CODES[code].stops
 
 
-def test_arrivals_and_bytes_left_over_at_exit_are_a_note_when_strict() -> None:
+def test_arrivals_left_over_at_exit_are_a_note_when_strict_and_bytes_an_error() -> None:
     init = "setp.ne.u32 %p0, %t, 0; @%p0 exit; mbarrier.init.shared::cta.b64 [1024], 2;"
     arrive = "mbarrier.arrive.shared::cta.b64 _, [1024];"
     expect = "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [1024], 16;"
+    complete = expect.replace("expect_tx", "complete_tx")
     left = [
-        (arrive, "phase 0 of the mbarrier at shared offset 0x400 has 1 of 2 arrivals as its"),
-        (3 * arrive, "phase 1 of the mbarrier at shared offset 0x400 has 1 of 2 arrivals as its"),
-        (expect, "has 0 of 2 arrivals and lacks 16 bytes as its"),
+        (
+            arrive,
+            "left-over",
+            "note",
+            "phase 0 of the mbarrier at shared offset 0x400 has 1 of 2 arrivals as its",
+        ),
+        (
+            3 * arrive,
+            "left-over",
+            "note",
+            "phase 1 of the mbarrier at shared offset 0x400 has 1 of 2 arrivals as",
+        ),
+        (expect, "bytes-left", "error", "has 0 of 2 arrivals and lacks 16 bytes as its"),
+        (complete, "bytes-left", "error", "has 0 of 2 arrivals and 16 bytes that nobody announced as its"),
     ]
-    for body, words in left:
+    for body, code, severity, words in left:
         (finding,) = run(init + body, shared_bytes=64, strict=True).findings
-        assert (finding.code, finding.severity) == ("mbarrier-left-over", "note") and words in finding.message
+        assert (finding.code, finding.severity) == (f"mbarrier-{code}", severity) and words in finding.message
         assert not run(init + body, shared_bytes=64).findings
-    for body in ("", 2 * arrive, arrive + "mbarrier.inval.shared::cta.b64 [1024];"):
+    for body in ("", 2 * arrive, expect + complete, arrive + "mbarrier.inval.shared::cta.b64 [1024];"):
         assert not run(init + body, shared_bytes=64, strict=True).findings

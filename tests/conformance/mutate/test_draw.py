@@ -8,6 +8,7 @@ import itertools
 import pytest
 from tileproof.conformance.mutate.draw import Pool, draw, wanted
 from tileproof.conformance.mutate.operators import OPERATORS
+from tileproof.conformance.mutate.sources import SOURCE_OPERATORS
 from tileproof.spec.machine.errors import TileproofError
 
 from tests.kit.mutate import TEXT, code
@@ -67,6 +68,41 @@ def test_sources_change_in_lines_that_were_compiled():
     ]
     assert any("first" not in one for one in changed["source-remove"])
     assert not any("run()" not in one for them in changed.values() for one in them)
+
+
+@pytest.mark.parametrize(
+    ("loop", "turns"),
+    [
+        ("for (int k = 0; k < blocks; ++k) {", ("k = (0) + 1;", "k < (blocks) - 1;", "k < (blocks) + 1;")),
+        ("for (int at = 0; at < N; at += 32) {", ("at = (0) + 32;", "at < (N) - 32;", "at < (N) + 32;")),
+        (
+            "for (int k = a; k < b + c; k += x * y) {",
+            ("(a) + (x * y);", "(b + c) - (x * y);", "(b + c) + (x * y);"),
+        ),
+        ("for (int k = n; k > 0; k /= 2) {", ()),
+        ("for (int k = 0; k < n; other += 2) {", ()),
+    ],
+)
+def test_a_loop_loses_or_gains_a_whole_turn(loop, turns):
+    texts = [text for _, text in SOURCE_OPERATORS["source-last-block"]([loop], 0)]
+    assert len(texts) == len(turns) and all(turn in text for turn, text in zip(turns, texts, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "some"),
+    [
+        ("    smem.a.init(1);", "    smem.b[k % 2].init(2);", False),
+        ("    smem.a[b].wait((k / n) & 1);", "    smem.b.wait(0);", False),
+        ("    ptx::commit(smem.a.address());", "    ptx::commit_pair(smem.b.address(), mask);", False),
+        ("    prefetch_tma_descriptor(&a);", "    prefetch_tma_descriptor(&b);", False),
+        ("    smem.a.wait(0);", "    smem.b.init(1);", True),
+        ("    smem.a.wait(0);", "    ptx::commit(smem.b.address());", True),
+        ("    await(0);", "    smem.b.wait(1);", True),
+        ("    smem.a.arrive();", "    smem.b.arrive();", True),
+    ],
+)
+def test_two_statements_of_one_kind_are_not_exchanged(first, second, some):
+    assert bool(list(SOURCE_OPERATORS["source-stage-order"]([first, second], 0))) == some
 
 
 def test_an_unknown_operator_names_those_there_are():

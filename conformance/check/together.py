@@ -1,0 +1,44 @@
+"""Wrong values and what the machine finds in the same launch: the second is the cause of the first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tileproof.conformance.observe.finding import Finding
+from tileproof.emulator.codes import CODES
+
+# Findings on data that was read or written where or when it should not be.
+GROUPS = frozenset(("memory", "copies", "tensor memory", "tensor core", "races"))
+VALUES = ("value", "missing")
+
+
+def with_machine(findings: Sequence[Finding], stages: Sequence[str]) -> list[Finding]:
+    """The findings, in which a wrong value that no known mistake explains names the machine's finding about
+    its own stage's data, or else about an earlier stage's. One that is about a later stage explains nothing.
+    """
+    known = [one for one in findings if one.kind == "machine" and _about_data(one)]
+    return [_named(one, known, list(stages)) for one in findings]
+
+
+def _about_data(finding: Finding) -> bool:
+    code = CODES.get(finding.code)
+    return code is not None and code.group in GROUPS
+
+
+def _named(finding: Finding, known: Sequence[Finding], stages: list[str]) -> Finding:
+    if finding.kind not in VALUES or finding.cause or finding.stage not in stages:
+        return finding
+    own = stages.index(finding.stage)
+    before = [
+        one
+        for one in known
+        if one.build == finding.build and one.stage in stages and stages.index(one.stage) <= own
+    ]
+    if not before:
+        return finding
+    nearest = max(before, key=lambda one: stages.index(one.stage))
+    where = nearest.source or (f"PTX line {nearest.ptx_line}" if nearest.ptx_line else "")
+    return replace(
+        finding, cause=f"{nearest.code}{' at ' + where if where else ''}: see the machine's finding"
+    )

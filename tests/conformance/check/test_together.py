@@ -1,0 +1,42 @@
+"""A wrong value without a cause of its own names what the machine found about its data, and only that."""
+
+from __future__ import annotations
+
+from tileproof.conformance.check.together import with_machine
+from tileproof.conformance.observe.finding import Finding
+
+STAGES = ("P", "S", "dKV")
+
+
+def value(stage: str = "S", cause: str = "") -> Finding:
+    return Finding(kind="value", message="differs", stage=stage, build="production", cause=cause)
+
+
+def machine(code: str, stage: str, build: str = "production") -> Finding:
+    return Finding(kind="machine", message=code, stage=stage, build=build, code=code, source="kernel.cuh:7")
+
+
+def cause(first: Finding, *others: Finding) -> str:
+    return with_machine([first, *others], STAGES)[0].cause
+
+
+def test_the_machines_finding_about_the_same_data_is_the_cause() -> None:
+    lanes = machine("tmem-lane-quarter", "dKV")
+    assert cause(value("dKV"), lanes).startswith("tmem-lane-quarter at kernel.cuh:7")
+    both = cause(value("dKV"), machine("race-unordered", "P"), lanes)
+    assert both.startswith("tmem-lane-quarter"), "the nearest stage's"
+    assert cause(value("dKV"), machine("race-unordered", "P")).startswith("race-unordered")
+
+
+def test_what_explains_no_value_is_no_cause() -> None:
+    assert cause(value("S")) == ""
+    assert cause(value("S"), machine("race-unordered", "dKV")) == "", "of a later stage"
+    assert cause(value("S"), machine("race-unordered", "")) == "", "of no stage"
+    assert cause(value("S"), machine("tmem-leak-of-nothing", "S")) == "", "no code of the machine"
+    assert cause(value("S"), machine("race-unordered", "S", "probe")) == "", "of another build"
+    assert cause(value("S"), machine("mbarrier-count", "S")) == "", "not about data"
+    assert (
+        cause(value("S", cause="sm_scale is missing"), machine("race-unordered", "S"))
+        == "sm_scale is missing"
+    )
+    assert cause(machine("hang", "S"), machine("race-unordered", "S")) == ""

@@ -21,10 +21,15 @@ class Program:
 
 class GridRecord:
     number: int
+    where: str
     kernel: str
     dependents: bool
     early: bool
     waited: bool
+    def touch(self, buffer: tuple[int, int, int], first: int, count: int, write: bool, what: str) -> None: ...
+    def meets(
+        self, buffer: tuple[int, int, int], first: int, count: int, write: bool
+    ) -> tuple[int, str, int, str, tuple[int, int, int], int, bool] | None: ...
 
 def launch(
     program: Program,

@@ -114,6 +114,7 @@ races|race-exit|error|goes on|a CTA exits while an access of another CTA to its 
 races|race-store-exit|warning>error|goes on>stops|a CTA exits while its own bulk store may still read shared memory: cp.async.bulk.wait_group.read is missing; by the letter an error
 races|race-commit-exit|warning>error|goes on|a CTA exits while a tcgen05.commit of its own may still arrive at its mbarrier: no thread has waited for that phase; by the letter an error
 races|race-grids|error|goes on|a grid of a stream touches what an earlier grid in flight wrote, or writes what it read: griddepcontrol.wait is missing before it
+races|race-launches|error|goes on|two launches of different streams, or a launch and a copy of the host, touch the same bytes and one writes; no event and no synchronisation orders them
 races|race-tensormap-fence|error|goes on|a copy uses a tensor map that the kernel wrote, without fence.proxy.tensormap::generic.release by the writer or .acquire before the copy
 races|race-scope|error|goes on|two strong accesses, of which the scope of one does not include the other's thread
 races|race-scope-default|warning>error|goes on|two accesses that only mbarrier arrivals or waits of .cta scope, as one that is left out, order between CTAs; by the letter an error

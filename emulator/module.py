@@ -158,7 +158,7 @@ class Module:
         strict: bool = False,
         resident: int | None = None,
         outputs: Sequence[Buffer] = (),
-        grids: tuple[_engine.GridRecord, list[tuple[_engine.GridRecord, bool]]] | None = None,
+        grids: tuple[_engine.GridRecord, list[tuple[_engine.GridRecord, int]]] | None = None,
     ) -> LaunchResult:
         """Runs one grid to its end or to the finding that stops it.
 

@@ -90,7 +90,8 @@ class Race:
     phase that its warp had last waited for (byte offset in the CTA's shared memory, phase from 0, -1 for the
     one before the first), `then_after` the same of the finding's own warp.
 
-    In `race-grids` it stands in an earlier grid of the stream, and executions are not counted (0).
+    In `race-grids` it stands in an earlier grid of the stream, in `race-launches` in a launch of another
+    stream or a copy of the host; executions are not counted there (0).
 
     `space` is "shared", "tmem" or "global", `space_rank` the CTA whose memory it is, `buffer` the global
     buffer, `tmem_base` the first column of that CTA's first allocation; the finding's `address` is the byte

@@ -1,13 +1,21 @@
-"""A stream: launches over one memory, one after another, some of which may overlap their predecessor."""
+"""A stream: launches over one memory, one after another, some of which may overlap their predecessor; and
+what of several streams, or of the host, nothing orders.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tileproof.emulator import _engine
-from tileproof.emulator.memory import Memory
+from tileproof.emulator.memory import Buffer, Memory
 from tileproof.emulator.module import Module
-from tileproof.emulator.result import LaunchResult
+from tileproof.emulator.result import Finding, LaunchResult, Race
+
+# Of engine/config.hpp, InFlight.
+_BEHIND, _WAITS, _UNORDERED = 0, 1, 2
+GridRecord = _engine.GridRecord
 
 
 class Stream:
@@ -16,28 +24,49 @@ class Stream:
     A programmatic launch (CUDA's programmatic stream serialization) may start while the launch before it is
     in flight, when that one executed `griddepcontrol.launch_dependents`. What conflicts with a grid in flight
     without `griddepcontrol.wait` before it is a finding, `race-grids`, and what such a read gives is poison.
-    Recording each byte costs time and, of buffers that are touched, up to 8 bytes of memory a byte.
+    So is, as `race-launches`, what conflicts with a grid of another stream, or a copy of the host, that
+    nothing orders. Recording each byte costs time and, of buffers that are touched, up to 8 bytes of memory a
+    byte.
     """
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
         self._launches = 0
-        self._last: _engine.GridRecord | None = None
-        self._in_flight: list[tuple[_engine.GridRecord, bool]] = []  # when the last one began
+        self._last: GridRecord | None = None
+        self._in_flight: list[tuple[GridRecord, int]] = []  # when the last one began
         self._modules: list[Module] = []  # whose variables the records know by their place
 
-    def launch(self, module: Module, entry: str, *, programmatic: bool = False, **how: Any) -> LaunchResult:
-        """`Module.launch` over the stream's memory; raises what that raises."""
+    @property
+    def last(self) -> GridRecord | None:
+        """What the last launch wrote and read."""
+        return self._last
+
+    def launch(
+        self,
+        module: Module,
+        entry: str,
+        *,
+        programmatic: bool = False,
+        unordered: Sequence[GridRecord] = (),
+        where: str = "",
+        **how: Any,
+    ) -> LaunchResult:
+        """`Module.launch` over the stream's memory; raises what that raises.
+
+        `unordered`: what ran before it here, and that no event or synchronisation puts before it; `where`
+        names this launch in findings about such.
+        """
         in_flight = self._unfinished() if programmatic else []
-        record = _engine.GridRecord()
+        record = GridRecord()
         self._launches += 1
-        record.number = self._launches
-        result = module.launch(entry, memory=self.memory, grids=(record, in_flight), **how)
+        record.number, record.where = self._launches, where
+        given = [*in_flight, *((one, _UNORDERED) for one in unordered)]
+        result = module.launch(entry, memory=self.memory, grids=(record, given), **how)
         self._last, self._in_flight = record, in_flight
         self._modules.append(module)
         return result
 
-    def _unfinished(self) -> list[tuple[_engine.GridRecord, bool]]:
+    def _unfinished(self) -> list[tuple[GridRecord, int]]:
         """Grids that may be in flight beside a programmatic launch, and whether its wait waits for them.
 
         Its wait is for the grid before it. That one's end is after those before it only when it waited too.
@@ -47,5 +76,85 @@ class Stream:
             return []
         # What that grid had waited for when this one may start: at its trigger, else at its end.
         knew = not last.early if last.dependents else last.waited
-        older = [(r, waits and last.waited) for r, waits in self._in_flight if not (waits and knew)]
-        return [(last, True), *older] if last.dependents else older
+        older = [
+            (r, _WAITS if waits == _WAITS and last.waited else _BEHIND)
+            for r, waits in self._in_flight
+            if not (waits == _WAITS and knew)
+        ]
+        return [(last, _WAITS), *older] if last.dependents else older
+
+
+@dataclass(frozen=True)
+class HostAccess:
+    """The host reads or writes `count` bytes of a buffer from byte `first` on."""
+
+    buffer: Buffer
+    first: int
+    count: int
+    write: bool
+
+
+def host_copy(
+    accesses: Sequence[HostAccess], what: str, where: str, unordered: Sequence[GridRecord] = ()
+) -> tuple[GridRecord, list[Finding]]:
+    """A copy or fill by the host: its record, and the conflicts with what ran before it here and that no
+    event or synchronisation puts before it. `what` is the operation, `where` says which one it is.
+    """
+    record = GridRecord()
+    record.where = where
+    found = []
+    for one in accesses:
+        place = (one.buffer.address, one.buffer.bytes, one.buffer.numpy().ctypes.data)
+        for other in unordered:
+            if met := other.meets(place, one.first, one.count, one.write):
+                found.append(_race(one, what, where, other, met))
+        record.touch(place, one.first, one.count, one.write, what)
+    return record, found
+
+
+def _race(
+    one: HostAccess,
+    what: str,
+    where: str,
+    other: GridRecord,
+    met: tuple[int, str, int, str, tuple[int, int, int], int, bool],
+) -> Finding:
+    byte, instruction, line, source, cta, warp, wrote = met
+    missing = "an event that the later stream waits for, or a synchronisation of the host between the two"
+    place = f"{instruction} at PTX line {line} of " if line else f"{instruction}, "
+    message = (
+        f"{what} {'writes' if one.write else 'reads'} byte {byte} of {one.buffer.name}, which {place}"
+        f"{other.where} {'wrote' if wrote else 'read'}, and nothing orders it and {where}; missing: {missing}"
+    )
+    race = Race(
+        ptx_line=line,
+        source=source,
+        instruction=instruction,
+        cta=cta,
+        cluster_rank=0,
+        warp=warp,
+        lanes=0,
+        writes=wrote,
+        execution=0,
+        then_writes=one.write,
+        then_execution=0,
+        missing=missing,
+        space="global",
+        buffer=one.buffer.name,
+    )
+    return Finding(
+        severity="error",
+        code="race-launches",
+        message=message,
+        kernel=other.kernel,
+        ptx_line=0,
+        source="",
+        instruction=what,
+        cta=(0, 0, 0),
+        cluster_rank=0,
+        warp=-1,
+        lane=-1,
+        address=one.buffer.address + byte,
+        count=1,
+        race=race,
+    )

@@ -18,6 +18,7 @@ from tileproof.conformance.judging.runs import LaunchRun, RunOptions
 from tileproof.conformance.judging.values import ValueScore, WrongArray, as_defect
 from tileproof.conformance.launches.model import LaunchFile
 from tileproof.conformance.launches.modules import LoadedModule
+from tileproof.conformance.launches.order import StepOrder
 from tileproof.conformance.verdict import contract
 from tileproof.conformance.verdict import program as programs
 from tileproof.conformance.verdict.contract import (
@@ -35,6 +36,7 @@ from tileproof.emulator.inspect import EntryInfo
 from tileproof.emulator.schedule import SEEDED
 from tileproof.spec.machine.errors import TileproofError
 
+RACE_LAUNCHES = "race-launches"
 MOST_LINES = 20
 MOST_PRINTED = 4000  # characters of what the kernels print
 
@@ -47,6 +49,8 @@ class Outcomes:
     ) -> None:
         self.launch, self.seed, self.command, self.options = launch, seed, tuple(command), options
         self.has_reference = has_reference
+        self.order = StepOrder(launch)
+        self.pairs = self.order.pairs
         self.modules: Mapping[str, LoadedModule] = {}
         self.entries: Mapping[tuple[str, str], EntryInfo] = {}
         self.contradictions: list[TileproofError] = []
@@ -158,11 +162,22 @@ def _checks(made: Outcomes, defects: Sequence[Defect]) -> list[CheckOutcome]:
     if made.launch.captures:
         checks.append(_stages(made, defects, ran))
     checks += [_outputs(made, defects, ran), _schedules(made, defects, ran)]
-    streams = {one.stream for one in made.launch.launches}
-    if len(streams) > 1:
-        told = f"launches of {len(streams)} streams ran one after another: how they overlap was not judged"
-        checks.append(CheckOutcome("streams", True, "unsupported", told))
+    if made.pairs:
+        checks.append(_streams(made, defects))
     return checks
+
+
+def _streams(made: Outcomes, defects: Sequence[Defect]) -> CheckOutcome:
+    """What nothing orders: races between launches are looked for in any order; values need several."""
+    sequences = {tuple(made.order.under(judged.schedule)) for judged in made.log.runs if judged.finished}
+    details = {"unordered pairs": made.pairs, "orders": len(sequences)}
+    own = [one for one in defects if one.code == RACE_LAUNCHES]
+    if own:
+        return CheckOutcome("streams", True, "failed", own[0].message, details=details)
+    if len(sequences) < 2:
+        told = f"{made.pairs} pairs of launches and copies have no order between them, and one order was run"
+        return CheckOutcome("streams", True, "not run", told, details=details)
+    return CheckOutcome("streams", True, "passed", details=details)
 
 
 def _file(made: Outcomes) -> CheckOutcome:

@@ -14,7 +14,7 @@ from tileproof.conformance.launches.model import KernelLaunch, LaunchFile
 from tileproof.conformance.launches.modules import LoadedModule
 from tileproof.conformance.launches.placing import Arrays, PlacedLaunch, symbols_of, taps_of
 from tileproof.emulator import Allow, Finding, LaunchResult, Schedule
-from tileproof.emulator.causes import Cause, by_cause
+from tileproof.emulator.causes import Cause, by_cause, divide
 from tileproof.emulator.codes import CODES
 from tileproof.emulator.result import TapRecord
 
@@ -106,7 +106,7 @@ def run_once(
 
     stopped = False
     steps = launch.launches
-    for number, result in enumerate(placed.run(how)):
+    for number, result in placed.numbered(how, schedule):
         step = steps[number]
         results.append(result)
         executed.append((launch.module_of(step).name, step.entry, result.executed))
@@ -114,12 +114,13 @@ def run_once(
         if any(CODES[f.code].stops for f in result.errors):
             stopped = True
             break
+    refused, accepted = divide(placed.found, allow)
     judged = [one for one in launch.buffers if one.judged and one.name not in placed.freed]
     written = {one.name: placed.buffers[one.name].written() for one in judged}
     return LaunchRun(
         schedule=schedule,
-        findings=_plain(results, "findings"),
-        allowed=_plain(results, "allowed"),
+        findings=(*_plain(results, "findings"), *refused),
+        allowed=(*_plain(results, "allowed"), *accepted),
         outputs={one.name: placed.buffers[one.name].numpy() for one in judged},
         written=written,
         captures=captured(launch, modules, records),

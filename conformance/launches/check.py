@@ -19,6 +19,7 @@ from tileproof.conformance.launches.arguments import (
     unset,
 )
 from tileproof.conformance.launches.contents import dtype_of
+from tileproof.conformance.launches.events import BufferRead
 from tileproof.conformance.launches.maps import check_encoded_map, check_map
 from tileproof.conformance.launches.model import (
     BufferCopy,
@@ -324,6 +325,8 @@ def _host_steps(launch: LaunchFile, modules: Mapping[str, LoadedModule]) -> Iter
                 (step.source, step.source_offset, step.bytes),
                 (step.target, step.target_offset, step.bytes),
             ]
+        elif isinstance(step, BufferRead):
+            spans = [(step.buffer, step.offset, step.bytes)]
         for name, offset, size in spans:
             most = launch.buffer(name).bytes
             if offset < 0 or size < 0 or offset + size > most:

@@ -31,6 +31,7 @@ from tileproof.conformance.launches.contents import (
     elements,
     name_of,
 )
+from tileproof.conformance.launches.events import BufferRead, EventRecord, EventWait, HostWait
 from tileproof.spec.machine.errors import TileproofError
 
 SCHEMA = "tileproof-launch"
@@ -142,7 +143,7 @@ class LaunchBuffer:
 class KernelLaunch:
     """One launch. `cluster` is () for what the PTX says; `module` may be left out where there is one.
 
-    Launches of all streams run in the order of the file. `programmatic`: it may begin while the launch before
+    `stream` 0 is the legacy default stream (`events`). `programmatic`: it may begin while the launch before
     it in its stream is in flight (CUDA's programmatic stream serialization).
     """
 
@@ -162,7 +163,8 @@ class KernelLaunch:
 class BufferWrite:
     """The host writes into a buffer, between launches: a copy from host memory, or a memset.
 
-    `items`: pointers and tensor maps among what is written, at offsets from its begin.
+    `items`: pointers and tensor maps among what is written, at offsets from its begin. `stream`: the stream
+    that it is issued into (cudaMemcpyAsync); without one the host waits for everything before it and for it.
     """
 
     kind: ClassVar[str] = "write"
@@ -171,11 +173,12 @@ class BufferWrite:
     bytes: int
     offset: int = 0
     items: tuple[PlacedItem, ...] = ()
+    stream: int | None = None
 
 
 @dataclass(frozen=True)
 class BufferCopy:
-    """The host has bytes copied from one buffer to another, between launches."""
+    """The host has bytes copied from one buffer to another. `stream`: as of `BufferWrite`."""
 
     kind: ClassVar[str] = "copy"
     source: str
@@ -183,14 +186,16 @@ class BufferCopy:
     bytes: int
     source_offset: int = 0
     target_offset: int = 0
+    stream: int | None = None
 
 
 @dataclass(frozen=True)
 class BufferFree:
-    """The host frees a buffer: what touches it later is a finding."""
+    """The host frees a buffer: what touches it later is a finding. `stream`: as of `BufferWrite`."""
 
     kind: ClassVar[str] = "free"
     buffer: str
+    stream: int | None = None
 
 
 @dataclass(frozen=True)
@@ -198,7 +203,7 @@ class VariableWrite:
     """The host writes a `.global` or `.const` variable of a module (`__device__`, `__constant__`), before the
     launches or between them. `module` may be left out where there is one.
 
-    `items`: pointers among what is written, at offsets from its begin.
+    `items`: pointers among what is written, at offsets from its begin. `stream`: as of `BufferWrite`.
     """
 
     kind: ClassVar[str] = "variable write"
@@ -208,9 +213,20 @@ class VariableWrite:
     offset: int = 0
     module: str = ""
     items: tuple[PlacedItem, ...] = ()
+    stream: int | None = None
 
 
-LaunchStep = KernelLaunch | BufferWrite | BufferCopy | BufferFree | VariableWrite
+LaunchStep = (
+    KernelLaunch
+    | BufferWrite
+    | BufferCopy
+    | BufferFree
+    | BufferRead
+    | VariableWrite
+    | EventRecord
+    | EventWait
+    | HostWait
+)
 
 
 @dataclass(frozen=True)
@@ -279,7 +295,9 @@ class StageCapture:
 
 @dataclass(frozen=True)
 class LaunchFile:
-    """The whole. `folder` is where its paths begin; it is not written."""
+    """The whole. `folder` is where its paths begin; it is not written. `non_blocking`: streams that do not
+    wait for the legacy default stream, nor it for them (cudaStreamNonBlocking).
+    """
 
     name: str
     modules: tuple[LaunchModule, ...]
@@ -287,6 +305,7 @@ class LaunchFile:
     steps: tuple[LaunchStep, ...]
     barriers: tuple[NamedBarrier, ...] = ()
     captures: tuple[StageCapture, ...] = ()
+    non_blocking: tuple[int, ...] = ()
     folder: Path = field(default_factory=Path, compare=False)
 
     def __post_init__(self) -> None:
@@ -310,6 +329,7 @@ class LaunchFile:
             if isinstance(step, VariableWrite):
                 self.module_of(step)
                 self._known((placed.item for placed in step.items), f"a write to {step.variable}")
+        self._streams()
         known = {one.name for one in self.barriers}
         for capture in self.captures:
             if capture.barrier not in known:
@@ -344,6 +364,19 @@ class LaunchFile:
             ):
                 self.buffer(item.buffer, where)
 
+    def _streams(self) -> None:
+        recorded = {step.event for step in self.steps if isinstance(step, EventRecord)}
+        for step in self.steps:
+            event = step.event if isinstance(step, EventWait | HostWait) else ""
+            if event and event not in recorded:
+                raise self._unknown("event", event, sorted(recorded), f"step {step.kind}")
+        if 0 in self.non_blocking:
+            raise TileproofError(
+                "stream 0 is the legacy default stream, which the others wait for",
+                where=f"launch file {self.name}",
+                found=f"non_blocking {list(self.non_blocking)}",
+            )
+
     def _names(self, what: str, names: list[str]) -> None:
         for name in names:
             if not name or names.count(name) > 1:
@@ -365,4 +398,4 @@ class LaunchFile:
 def _buffers_of(step: LaunchStep) -> tuple[str, ...]:
     if isinstance(step, BufferCopy):
         return step.source, step.target
-    return (step.buffer,) if isinstance(step, BufferWrite | BufferFree) else ()
+    return (step.buffer,) if isinstance(step, BufferWrite | BufferFree | BufferRead) else ()

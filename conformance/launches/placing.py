@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from tileproof.conformance.launches.arguments import (
     TensorMapArgument,
 )
 from tileproof.conformance.launches.contents import dtype_of, elements
+from tileproof.conformance.launches.events import BufferRead
 from tileproof.conformance.launches.maps import encoded_map, tensor_map
 from tileproof.conformance.launches.model import (
     BufferCopy,
@@ -33,10 +34,23 @@ from tileproof.conformance.launches.model import (
     VariableWrite,
 )
 from tileproof.conformance.launches.modules import LoadedModule
-from tileproof.emulator import Buffer, LaunchResult, Memory, SmemRegion, Stream, Tap, TensorMap, TmemRegion
+from tileproof.conformance.launches.order import StepOrder, stream_of
+from tileproof.emulator import (
+    Buffer,
+    Finding,
+    LaunchResult,
+    Memory,
+    Schedule,
+    SmemRegion,
+    Stream,
+    Tap,
+    TensorMap,
+    TmemRegion,
+)
 from tileproof.emulator.arguments import Argument, Fields
 from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.program import SHARED_RESERVED, Decoded
+from tileproof.emulator.stream import GridRecord, HostAccess, host_copy
 from tileproof.spec.machine.errors import TileproofError
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -57,6 +71,7 @@ class PlacedLaunch:
             module.module.reset()  # an earlier run may have written its variables
         self.buffers: dict[str, Buffer] = {}
         self.freed: set[str] = set()
+        self.found: list[Finding] = []  # about copies of the host
         self._streams: dict[int, Stream] = {}
         for one in sorted(launch.buffers, key=lambda one: (one.address is None, one.address or 0)):
             self.buffers[one.name] = self._placed(one, (instead or {}).get(one.name))
@@ -108,25 +123,50 @@ class PlacedLaunch:
 
     # ---- steps
 
-    def run(self, how: Callable[[int, KernelLaunch], dict[str, Any]]) -> Iterator[LaunchResult]:
-        """Runs the steps in order, and gives the result of each launch; `how(number, launch)` goes on to
-        `Module.launch`.
+    def run(
+        self, how: Callable[[int, KernelLaunch], dict[str, Any]], schedule: Schedule | None = None
+    ) -> Iterator[LaunchResult]:
+        """Runs the steps, and gives the result of each launch; `how(number, launch)` goes on to
+        `Module.launch`. They run in the order of the file, or in the one that `schedule` chooses.
         """
-        number = 0
-        for step in self.launch.steps:
-            if isinstance(step, KernelLaunch):
-                yield self._launched(step, how(number, step))
-                number += 1
-            else:
-                self._host(step)
+        for _, result in self.numbered(how, schedule):
+            yield result
 
-    def _launched(self, step: KernelLaunch, how: dict[str, Any]) -> LaunchResult:
+    def numbered(
+        self, how: Callable[[int, KernelLaunch], dict[str, Any]], schedule: Schedule | None = None
+    ) -> Iterator[tuple[int, LaunchResult]]:
+        """As `run`, with the number of each launch in the file."""
+        order = StepOrder(self.launch)
+        numbers: dict[int, int] = {}
+        for at, step in enumerate(self.launch.steps):
+            if isinstance(step, KernelLaunch):
+                numbers[at] = len(numbers)
+        records: dict[int, GridRecord] = {}
+        kept, ran = not order.total, 0
+        for at in order.under(schedule or Schedule()):
+            step = self.launch.steps[at]
+            earlier = [records[one] for one in order.unordered(at, ran) if one in records]
+            ran |= 1 << at
+            if isinstance(step, KernelLaunch):
+                number = numbers[at]
+                result, record = self._launched(step, number, earlier, how(number, step))
+                yield number, result
+            else:
+                record = self._host(step, at, earlier)
+            if kept and record is not None:
+                records[at] = record
+
+    def _launched(
+        self, step: KernelLaunch, number: int, earlier: Sequence[GridRecord], how: dict[str, Any]
+    ) -> tuple[LaunchResult, GridRecord | None]:
         module = self.modules[self.launch.module_of(step).name].module
         stream = self._streams.setdefault(step.stream, Stream(self.memory))
-        return stream.launch(
+        result = stream.launch(
             module,
             step.entry,
             programmatic=step.programmatic,
+            unordered=earlier,
+            where=f"launch {number} of the file ({step.entry[:60]}, stream {step.stream})",
             grid=step.grid,
             block=step.block,
             cluster=step.cluster or None,
@@ -134,20 +174,43 @@ class PlacedLaunch:
             args=[self.argument(one) for one in step.arguments],
             **how,
         )
+        return result, stream.last
 
-    def _host(self, step: LaunchStep) -> None:
+    def _host(self, step: LaunchStep, at: int, earlier: Sequence[GridRecord]) -> GridRecord | None:
+        accesses: list[HostAccess] = []
         if isinstance(step, BufferWrite):
-            self._write(self._alive(step.buffer), step, f"write to {step.buffer}")
+            target = self._alive(step.buffer)
+            self._write(target, step, f"write to {step.buffer}")
+            accesses = [HostAccess(target, step.offset, step.bytes, True)]
         elif isinstance(step, VariableWrite):
             module = self.modules[self.launch.module_of(step).name].module
-            self._write(module.variable(step.variable), step, f"write to {step.variable}")
+            target = module.variable(step.variable)
+            self._write(target, step, f"write to {step.variable}")
+            accesses = [HostAccess(target, step.offset, step.bytes, True)]
         elif isinstance(step, BufferCopy):
-            source = self._alive(step.source).numpy().reshape(-1).view(np.uint8)
+            origin, target = self._alive(step.source), self._alive(step.target)
+            source = origin.numpy().reshape(-1).view(np.uint8)
             moved = source[step.source_offset : step.source_offset + step.bytes].copy()
-            self._alive(step.target).write(moved, step.target_offset)
+            target.write(moved, step.target_offset)
+            accesses = [
+                HostAccess(origin, step.source_offset, step.bytes, False),
+                HostAccess(target, step.target_offset, step.bytes, True),
+            ]
+        elif isinstance(step, BufferRead):
+            accesses = [HostAccess(self._alive(step.buffer), step.offset, step.bytes, False)]
         elif isinstance(step, BufferFree):
-            self.memory.free(self._alive(step.buffer))
+            gone = self._alive(step.buffer)
+            accesses = [HostAccess(gone, 0, gone.bytes, True)]
+            self.memory.free(gone)
             self.freed.add(step.buffer)
+        stream = stream_of(step)
+        if stream is None:
+            return None  # everything is ordered with it
+        record, found = host_copy(
+            accesses, f"the host's {step.kind}", f"step {at} of the file (stream {stream})", earlier
+        )
+        self.found += found
+        return record
 
     def _write(self, buffer: Buffer, step: BufferWrite | VariableWrite, where: str) -> None:
         made = elements(step.content, (step.bytes,), np.dtype(np.uint8), self.launch.folder, where)

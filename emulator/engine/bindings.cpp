@@ -100,7 +100,7 @@ py::dict launch(
     uint64_t trace_limit, bool path, bool races, const py::dict& schedule, int32_t launch_registers,
     bool grant_claims, const std::optional<std::vector<std::tuple<std::string, int, bool>>>& strict,
     double seconds_limit, uint32_t resident, const std::vector<uint64_t>& outputs, GridRecord* grid_record,
-    const std::vector<std::pair<GridRecord*, bool>>& in_flight) {
+    const std::vector<std::pair<GridRecord*, int32_t>>& in_flight) {
   GlobalMemory memory;
   for (const auto& [address, size, data, written, writable, name] : buffers) {
     GlobalBuffer b;
@@ -133,7 +133,7 @@ py::dict launch(
   c.resident = resident;
   c.outputs = outputs;
   c.grid_record = grid_record;
-  c.in_flight = in_flight;
+  for (const auto& [grid, how] : in_flight) c.in_flight.emplace_back(grid, static_cast<InFlight>(how));
   c.grant_claims = grant_claims;
   c.seconds_limit = seconds_limit;
   c.interrupted = [] {
@@ -293,6 +293,35 @@ void set_mma_rules(
   mma_rules() = std::move(made);
 }
 
+using HostBuffer = std::tuple<uint64_t, uint64_t, uint64_t>;
+
+GlobalBuffer of_host(const HostBuffer& given) {
+  GlobalBuffer b;
+  b.address = std::get<0>(given);
+  b.size = std::get<1>(given);
+  b.data = reinterpret_cast<uint8_t*>(std::get<2>(given));
+  return b;
+}
+
+void host_touches(GridRecord& record, const HostBuffer& buffer, uint64_t first, uint64_t count, bool write,
+                  const std::string& what) {
+  const GlobalBuffer b = of_host(buffer);
+  if (first + count > b.size) throw std::out_of_range("an access of the host goes past its buffer");
+  record.touch(b, first, count, write, what);
+}
+
+py::object host_meets(const GridRecord& record, const HostBuffer& buffer, uint64_t first, uint64_t count,
+                      bool write) {
+  const GridPlace* p = nullptr;
+  bool wrote = false;
+  const GlobalBuffer b = of_host(buffer);
+  if (first + count > b.size) throw std::out_of_range("an access of the host goes past its buffer");
+  const int64_t at = record.meets(b, first, count, write, false, &p, &wrote);
+  if (at < 0) return py::none();
+  const auto cta = py::make_tuple(p->at.cta.x, p->at.cta.y, p->at.cta.z);
+  return py::make_tuple(at, p->instruction, p->line, p->source, cta, p->at.warp, wrote);
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_engine, m) {
@@ -304,6 +333,12 @@ PYBIND11_MODULE(_engine, m) {
   py::class_<GridRecord>(m, "GridRecord")
       .def(py::init<>())
       .def_readwrite("number", &GridRecord::number)
+      .def_readwrite("where", &GridRecord::where)
+      .def("touch", &host_touches, py::arg("buffer"), py::arg("first"), py::arg("count"), py::arg("write"),
+           py::arg("what"), "Notes an access of the host to a buffer (address, bytes, data pointer).")
+      .def("meets", &host_meets, py::arg("buffer"), py::arg("first"), py::arg("count"), py::arg("write"),
+           "The first byte that such an access conflicts with, and the other access: (byte, instruction, "
+           "PTX line, source, CTA, warp, it wrote), or None.")
       .def_readonly("kernel", &GridRecord::kernel)
       .def_readonly("dependents", &GridRecord::dependents)
       .def_readonly("early", &GridRecord::early)

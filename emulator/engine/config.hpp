@@ -17,6 +17,14 @@ namespace tileproof {
 
 struct GridRecord;
 
+// How a grid in flight and the one that is checked against it hang together.
+enum class InFlight : int32_t {
+  Behind = 0,     // before one that griddepcontrol.wait waits for, and need not have ended with it
+  Waits = 1,      // griddepcontrol.wait waits for it
+  Unordered = 2,  // of another stream, or a copy of the host: no event or synchronisation is between them
+};
+using InFlightGrid = std::pair<GridRecord*, InFlight>;
+
 enum class MmaMode : int32_t { Fast = 0, Exact = 1 };
 
 struct Counters {
@@ -82,15 +90,14 @@ struct Config {
   bool races = false;                           // check happens-before
   bool strict = false;                          // the ISA by the letter
   std::unordered_map<std::string, Weight> weights;  // of codes that weigh otherwise then
-  bool grant_claims = false;          // clusterlaunchcontrol requests succeed while clusters wait
-  int32_t launch_registers = 0;       // of a thread, 0: not fixed
-  double seconds_limit = 0;           // of a launch; 0: none
-  std::function<bool()> interrupted;  // whether Python has a signal; may be empty
-  uint32_t resident = 1;              // clusters at once, at most
-  std::vector<uint64_t> outputs;      // addresses of buffers that the launch must write whole
-  GridRecord* grid_record = nullptr;  // what this launch does in global memory is kept there
-  // Earlier grids that may not have completed, and whether griddepcontrol.wait waits for them.
-  std::vector<std::pair<GridRecord*, bool>> in_flight;
+  bool grant_claims = false;            // clusterlaunchcontrol requests succeed while clusters wait
+  int32_t launch_registers = 0;         // of a thread, 0: not fixed
+  double seconds_limit = 0;             // of a launch; 0: none
+  std::function<bool()> interrupted;    // whether Python has a signal; may be empty
+  uint32_t resident = 1;                // clusters at once, at most
+  std::vector<uint64_t> outputs;        // addresses of buffers that the launch must write whole
+  GridRecord* grid_record = nullptr;    // what this launch does in global memory is kept there
+  std::vector<InFlightGrid> in_flight;  // earlier grids that may not have completed
   std::vector<uint8_t> params;
   std::vector<uint8_t> known_params;  // 1 for each byte that the caller set; empty: all
   std::vector<std::tuple<uint32_t, uint32_t, std::string>> param_names;  // offset, bytes, name

@@ -1,8 +1,51 @@
 // PTX ISA 9.7.12.12: griddepcontrol.wait waits until the prerequisite grids in flight have completed and
-// their memory operations are visible; launch_dependents promises nothing about memory.
+// their memory operations are visible; launch_dependents promises nothing about memory. CUDA programming
+// guide, streams: what is issued into different streams may run in any order, or at the same time.
 #include "grids.hpp"
 
 namespace tileproof {
+
+namespace {
+
+void note(GridRecord& record, const GlobalBuffer& b, uint64_t first, uint64_t count, bool write, bool atomic,
+          uint32_t id) {
+  GridRecord::Bytes& bytes = record.buffers[{b.address, b.data}];
+  if (bytes.size != b.size) bytes = {b.size, nullptr, nullptr};
+  GridRecord::Ids& ids = write ? bytes.wrote : bytes.read;
+  if (!ids) ids.reset(static_cast<uint32_t*>(std::calloc(b.size, sizeof(uint32_t))));
+  if (!ids) throw std::bad_alloc();
+  for (uint64_t k = first; k < first + count; ++k)
+    if (!atomic || !ids[k]) ids[k] = id;  // a plain access conflicts with more than an atomic one
+}
+
+}  // namespace
+
+void GridRecord::touch(const GlobalBuffer& b, uint64_t first, uint64_t count, bool write,
+                       const std::string& what) {
+  GridPlace p;
+  p.instruction = what;
+  places.push_back(std::move(p));
+  note(*this, b, first, count, write, false, static_cast<uint32_t>(places.size() - 1));
+}
+
+int64_t GridRecord::meets(const GlobalBuffer& b, uint64_t first, uint64_t count, bool write, bool atomic,
+                          const GridPlace** place, bool* wrote) const {
+  const Bytes* bytes = find(b);
+  if (!bytes) return -1;
+  for (uint64_t k = first; k < first + count; ++k) {
+    uint32_t id = bytes->wrote ? bytes->wrote[k] : 0;
+    *wrote = id != 0;
+    if (id && atomic && places[id].atomic) id = 0;
+    if (!id && write && bytes->read) {
+      id = bytes->read[k];
+      *wrote = false;
+    }
+    if (!id) continue;
+    *place = &places[id];
+    return static_cast<int64_t>(k);
+  }
+  return -1;
+}
 
 void Grids::start_cluster(Cluster& cluster) {
   clusters_[&cluster] = {};
@@ -120,20 +163,12 @@ void Grids::async_global(const GlobalBuffer& b, uint64_t address, uint32_t size,
 void Grids::access(const GlobalBuffer& b, uint64_t address, uint32_t size, bool write, bool atomic,
                    bool knows, const Origin& at) {
   for (const auto& earlier : e_.config.in_flight)
-    if (!(knows && earlier.second) && check(earlier, b, address, size, write, atomic, at)) {
+    if (!(knows && earlier.second == InFlight::Waits) &&
+        check(earlier, b, address, size, write, atomic, at)) {
       e_.unseen = !write;
       break;
     }
-  GridRecord& record = *e_.config.grid_record;
-  GridRecord::Bytes& bytes = record.buffers[{b.address, b.data}];
-  if (bytes.size != b.size) bytes = {b.size, nullptr, nullptr};
-  GridRecord::Ids& ids = write ? bytes.wrote : bytes.read;
-  if (!ids) ids.reset(static_cast<uint32_t*>(std::calloc(b.size, sizeof(uint32_t))));
-  if (!ids) throw std::bad_alloc();
-  const uint32_t id = place(at, atomic);
-  const uint64_t first = address - b.address;
-  for (uint64_t k = first; k < first + size; ++k)
-    if (!atomic || !ids[k]) ids[k] = id;  // a plain access conflicts with more than an atomic one
+  note(*e_.config.grid_record, b, address - b.address, size, write, atomic, place(at, atomic));
 }
 
 uint32_t Grids::place(const Origin& at, bool atomic) {
@@ -152,49 +187,49 @@ uint32_t Grids::place(const Origin& at, bool atomic) {
   return it->second = static_cast<uint32_t>(places.size() - 1);
 }
 
-bool Grids::check(const std::pair<GridRecord*, bool>& earlier, const GlobalBuffer& b, uint64_t address,
-                  uint32_t size, bool write, bool atomic, const Origin& at) {
-  GridRecord& record = *earlier.first;
-  const GridRecord::Bytes* bytes = record.find(b);
-  if (!bytes) return false;
-  const uint64_t first = address - b.address;
-  for (uint64_t k = first; k < first + size; ++k) {
-    uint32_t id = bytes->wrote ? bytes->wrote[k] : 0;
-    bool wrote = id != 0;
-    if (id && atomic && record.places[id].atomic) id = 0;
-    if (!id && write && bytes->read) {
-      id = bytes->read[k];
-      wrote = false;
-    }
-    if (!id) continue;
-    const GridPlace& p = record.places[id];
-    const std::string missing =
-        earlier.second
-            ? "griddepcontrol.wait before it, by this thread or by one that a barrier orders before it"
-            : "griddepcontrol.wait in the grids between the two: one that never waits may complete "
-              "before its own prerequisites";
-    Finding* f = e_.sink.add(
-        Severity::Error, "race-grids",
-        e_.program.names[static_cast<size_t>(at.instr->name)] + (write ? " writes" : " reads") + " byte " +
-            std::to_string(k) + " of " + b.name + ", which " + p.instruction + " at PTX line " +
-            std::to_string(p.line) + " of " + record.kernel + ", an earlier grid of the stream, " +
-            (wrote ? "wrote" : "read") + "; both grids may be in flight; missing: " + missing,
-        at, b.address + k, p.at.instr);
-    if (f->has_race) return true;
-    f->has_race = true;
-    Race& r = f->race;
-    r.first = p.at;
-    r.first.instr = nullptr;  // it belongs to the other launch
-    r.earlier = &p;
-    r.first_lanes = p.at.lane >= 0 ? 1u << p.at.lane : 0;
-    r.first_writes = wrote;
-    r.second_writes = write;
-    r.space = "global";
-    r.buffer = b.name;
-    r.missing = missing;
-    return true;
-  }
-  return false;
+bool Grids::check(const InFlightGrid& earlier, const GlobalBuffer& b, uint64_t address, uint32_t size,
+                  bool write, bool atomic, const Origin& at) {
+  const GridRecord& record = *earlier.first;
+  const GridPlace* place = nullptr;
+  bool wrote = false;
+  const int64_t k = record.meets(b, address - b.address, size, write, atomic, &place, &wrote);
+  if (k < 0) return false;
+  const GridPlace& p = *place;
+  const bool unordered = earlier.second == InFlight::Unordered;
+  const std::string missing =
+      unordered ? "an event that the later stream waits for, or a synchronisation of the host between the two"
+      : earlier.second == InFlight::Waits
+          ? "griddepcontrol.wait before it, by this thread or by one that a barrier orders before it"
+          : "griddepcontrol.wait in the grids between the two: one that never waits may complete "
+            "before its own prerequisites";
+  const std::string other =
+      p.line ? p.instruction + " at PTX line " + std::to_string(p.line) + " of " : p.instruction + ", ";
+  const std::string did = e_.program.names[static_cast<size_t>(at.instr->name)] +
+                          (write ? " writes" : " reads") + " byte " + std::to_string(k) + " of " + b.name +
+                          ", which " + other;
+  Finding* f = unordered ? e_.sink.add(Severity::Error, "race-launches",
+                                       did + record.where + " " + (wrote ? "wrote" : "read") +
+                                           ", and nothing orders it and " + e_.config.grid_record->where +
+                                           "; missing: " + missing,
+                                       at, b.address + static_cast<uint64_t>(k), p.at.instr)
+                         : e_.sink.add(Severity::Error, "race-grids",
+                                       did + record.kernel + ", an earlier grid of the stream, " +
+                                           (wrote ? "wrote" : "read") +
+                                           "; both grids may be in flight; missing: " + missing,
+                                       at, b.address + static_cast<uint64_t>(k), p.at.instr);
+  if (f->has_race) return true;
+  f->has_race = true;
+  Race& r = f->race;
+  r.first = p.at;
+  r.first.instr = nullptr;  // it belongs to the other launch
+  r.earlier = &p;
+  r.first_lanes = p.at.lane >= 0 ? 1u << p.at.lane : 0;
+  r.first_writes = wrote;
+  r.second_writes = write;
+  r.space = "global";
+  r.buffer = b.name;
+  r.missing = missing;
+  return true;
 }
 
 }  // namespace tileproof

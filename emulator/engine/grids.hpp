@@ -1,5 +1,5 @@
-// Grids of one stream that may be in flight together (programmatic dependent launch): what a grid wrote and
-// read in global memory, and the check of the next one against it.
+// Grids that may be in flight together (programmatic dependent launch, streams that nothing orders): what a
+// grid, or a copy of the host, wrote and read in global memory, and the check of another one against it.
 #pragma once
 
 #include <cstdlib>
@@ -36,16 +36,22 @@ struct GridRecord {
   GridRecord(const GridRecord&) = delete;
   uint64_t number = 1;  // of the launch in its stream
   std::string kernel;
+  std::string where;        // which launch it is, where launches of several streams are judged
   bool dependents = false;  // griddepcontrol.launch_dependents was executed
   bool early = false;       // by a thread that knew of no griddepcontrol.wait
   bool waited = false;      // griddepcontrol.wait was executed
   std::vector<GridPlace> places{1};
   std::map<std::pair<uint64_t, const uint8_t*>, Bytes> buffers;  // by address and host address
 
-  Bytes* find(const GlobalBuffer& b) {
+  const Bytes* find(const GlobalBuffer& b) const {
     auto it = buffers.find({b.address, b.data});
     return it != buffers.end() && it->second.size == b.size ? &it->second : nullptr;
   }
+  // The host reads or writes bytes [first, first + count) of a buffer: `what` names it.
+  void touch(const GlobalBuffer& b, uint64_t first, uint64_t count, bool write, const std::string& what);
+  // The first of those bytes that conflicts with what was recorded: -1 for none, and its place.
+  int64_t meets(const GlobalBuffer& b, uint64_t first, uint64_t count, bool write, bool atomic,
+                const GridPlace** place, bool* wrote) const;
 };
 
 class Grids : public Listener {
@@ -97,8 +103,8 @@ class Grids : public Listener {
   uint32_t& lanes(const Warp& w) { return blocks_[w.cta].lanes[static_cast<size_t>(w.index)]; }
   void access(const GlobalBuffer&, uint64_t address, uint32_t size, bool write, bool atomic, bool knows,
               const Origin& at);
-  bool check(const std::pair<GridRecord*, bool>& earlier, const GlobalBuffer&, uint64_t address,
-             uint32_t size, bool write, bool atomic, const Origin& at);
+  bool check(const InFlightGrid& earlier, const GlobalBuffer&, uint64_t address, uint32_t size, bool write,
+             bool atomic, const Origin& at);
   uint32_t place(const Origin& at, bool atomic);
 
   Engine& e_;

@@ -34,6 +34,7 @@ from tileproof.conformance.launches.contents import (
     UniformDraw,
     Unwritten,
 )
+from tileproof.conformance.launches.events import BufferRead, EventRecord, HostWait
 from tileproof.conformance.launches.model import (
     BufferCopy,
     BufferFree,
@@ -82,11 +83,15 @@ ARGUMENTS = ITEMS | st.one_of(
     st.builds(lambda item: BytesArgument(bytes(160), (PlacedItem(32, item),)), ITEMS),
 )
 EXTENT = st.lists(st.integers(1, 9), min_size=1, max_size=3).map(tuple)
+STREAM = st.none() | st.integers(0, 3)
 STEPS = st.one_of(
-    st.builds(BufferWrite, st.just("a"), CONTENTS, COUNT, COUNT),
-    st.builds(BufferCopy, st.just("a"), st.just("b"), COUNT, COUNT, COUNT),
-    st.just(BufferFree("b")),
-    st.builds(VariableWrite, WORD, CONTENTS, COUNT, COUNT, st.just("m")),
+    st.builds(BufferWrite, st.just("a"), CONTENTS, COUNT, COUNT, st.just(()), STREAM),
+    st.builds(BufferCopy, st.just("a"), st.just("b"), COUNT, COUNT, COUNT, STREAM),
+    st.builds(BufferFree, st.just("b"), STREAM),
+    st.builds(BufferRead, st.just("b"), COUNT, COUNT, STREAM),
+    st.builds(VariableWrite, WORD, CONTENTS, COUNT, COUNT, st.just("m"), st.just(()), STREAM),
+    st.builds(EventRecord, WORD, st.integers(0, 3)),
+    st.builds(HostWait, STREAM),
 )
 LAUNCHES = st.builds(
     KernelLaunch, WORD, EXTENT, EXTENT, st.lists(ARGUMENTS, max_size=3).map(tuple), EXTENT, COUNT,

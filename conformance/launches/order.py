@@ -1,0 +1,115 @@
+"""Which steps of a launch file come before which, and the orders in which they may run.
+
+A step of a stream comes after what its stream was given before, what its stream waits for by events, and
+what the host had waited for when it issued the step (CUDA programming guide, asynchronous concurrent
+execution). Between two steps that are not so ordered anything may happen: they run in one order or the other,
+or at the same time.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from tileproof.conformance.launches.events import BufferRead, EventRecord, EventWait, HostWait
+from tileproof.conformance.launches.model import (
+    BufferCopy,
+    BufferFree,
+    BufferWrite,
+    KernelLaunch,
+    LaunchFile,
+    LaunchStep,
+    VariableWrite,
+)
+from tileproof.emulator import Schedule
+
+_LATEST_FIRST = ("late", "late-newest")
+
+
+class StepOrder:
+    """The order of a launch file's steps. Sets of steps are integers, a bit a step."""
+
+    def __init__(self, launch: LaunchFile) -> None:
+        self.steps = launch.steps
+        self._apart = frozenset(launch.non_blocking)
+        self._done: dict[int, int] = {}  # by stream: what its next step comes after
+        self._events: dict[str, int] = {}
+        self._host = self._all = 0
+        self.before = [0] * len(self.steps)  # of each step: those that have ended when it begins
+        self.operations: list[int] = []  # steps that run; the others only order
+        for number, step in enumerate(self.steps):
+            self._take(number, step)
+
+    def _take(self, number: int, step: LaunchStep) -> None:
+        if isinstance(step, EventRecord):
+            self._events[step.event] = self._reached(step.stream)
+        elif isinstance(step, EventWait):
+            self._done[step.stream] = self._done.get(step.stream, 0) | self._events.get(step.event, 0)
+        elif isinstance(step, HostWait):
+            if step.event:
+                self._host |= self._events.get(step.event, 0)
+            elif step.stream is not None:
+                self._host |= self._reached(step.stream)
+            else:
+                self._host = self._all
+        else:
+            self.operations.append(number)
+            stream = stream_of(step)
+            here = self._all if stream is None else self._reached(stream) | self._host
+            self.before[number] = here
+            self._all |= 1 << number
+            if stream is None:
+                self._host = self._all
+            else:
+                self._done[stream] = here | 1 << number
+
+    def _reached(self, stream: int) -> int:
+        """What has ended when a stream is through with what it was given until here."""
+        done = self._done.get(stream, 0)
+        if stream in self._apart:
+            return done
+        if stream:
+            return done | self._done.get(0, 0)
+        for other, theirs in self._done.items():
+            if other not in self._apart:
+                done |= theirs
+        return done
+
+    def unordered(self, number: int, ran: int) -> list[int]:
+        """Of the steps that ran already, those that nothing puts before this one."""
+        left = ran & ~self.before[number]
+        return [one for one in range(left.bit_length()) if left >> one & 1]
+
+    @property
+    def total(self) -> bool:
+        """Whether there is one order only."""
+        return not self.pairs
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs of steps that run nothing orders."""
+        return sum(at - self.before[number].bit_count() for at, number in enumerate(self.operations))
+
+    def under(self, schedule: Schedule) -> Sequence[int]:
+        """The order in which a schedule runs the steps: that of the file where it is "early", the latest
+        first that may run where it is "late", else drawn by its seed.
+        """
+        policy = schedule.base if schedule.policy == "replay" else schedule.policy
+        if policy == "early" or self.total:
+            return self.operations
+        draw = random.Random(schedule.seed)
+        left, done, order = list(self.operations), 0, []
+        while left:
+            ready = [one for one in left if self.before[one] & ~done == 0]
+            one = ready[-1] if policy in _LATEST_FIRST else draw.choice(ready)
+            left.remove(one)
+            done |= 1 << one
+            order.append(one)
+        return order
+
+
+def stream_of(step: LaunchStep) -> int | None:
+    """The stream of a step that runs; None where the host waits for everything before and after it."""
+    if isinstance(step, KernelLaunch | BufferWrite | BufferCopy | BufferFree | BufferRead | VariableWrite):
+        return step.stream
+    return None

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from tileproof.conformance.judging import api
 from tileproof.conformance.launches.model import LaunchFile
 from tileproof.conformance.verdict.contract import VerdictRecord
 from tileproof.emulator import Finding, LaunchResult, Memory, Schedule, Stream
-from tileproof.emulator.causes import accepted, by_cause
+from tileproof.emulator.causes import by_cause
 from tileproof.emulator.errors import LaunchError
 
 
@@ -232,64 +231,3 @@ def _cited(text: str, sources: Mapping[str, str]) -> Iterator[str]:
         for number in sorted({int(n) for n in re.findall(rf"\b{re.escape(name)}:(\d+)", text)}):
             if 0 < number <= len(lines):
                 yield f"{name}:{number} is: {lines[number - 1].strip()}"
-
-
-def opened(policy: str, seed: int, keep: int, **how: Any) -> EmulatedRun:
-    """A run under the schedule of these words; `how` goes on to `Module.launch`. LaunchError names what is
-    no policy, seed or allowance.
-    """
-    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
-        raise LaunchError("seed of a block", expected="an integer from 0", found=repr(seed))
-    if not isinstance(keep, int) or keep < 0:
-        raise LaunchError("keep of a block", expected="bytes, an integer from 0", found=repr(keep))
-    schedule = Schedule.parse(policy)
-    accepted(how.get("allow", ()))
-    return EmulatedRun(replace(schedule, seed=seed) if seed else schedule, how, keep)
-
-
-_ONE = threading.Lock()
-
-
-@contextlib.contextmanager
-def alone(where: str) -> Iterator[None]:
-    """One block of the process at a time; LaunchError when one is open already."""
-    if not _ONE.acquire(blocking=False):
-        raise LaunchError(
-            "an emulated block is open already",
-            where=where,
-            expected="one block at a time: what is active in it is the whole process's",
-            do="leave the other block first",
-        )
-    try:
-        yield
-    finally:
-        _ONE.release()
-
-
-@contextlib.contextmanager
-def patched(owner: Any, name: str, made: Callable[[Any], Any]) -> Iterator[None]:
-    """The attribute `name` of `owner` is made(what it was) inside."""
-    before = getattr(owner, name)
-    setattr(owner, name, made(before))
-    try:
-        yield
-    finally:
-        setattr(owner, name, before)
-
-
-@contextlib.contextmanager
-def ended(run: EmulatedRun, raises: bool) -> Iterator[None]:
-    """Closes the run at the end of its block, and raises what it found.
-
-    What the block itself raises goes on, the findings as its note: the cause of a wrong value may be there.
-    """
-    try:
-        yield
-    except BaseException as error:
-        if run.errors and not isinstance(error, KernelDefects):
-            error.add_note(f"found on the emulator before:\n{run.text(run.errors)}")
-        raise
-    finally:
-        run.open = False
-    if raises:
-        run.raise_errors()

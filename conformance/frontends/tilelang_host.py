@@ -1,52 +1,28 @@
-"""`emulate()` for TileLang: inside the block, its kernels run on the emulator over CPU tensors."""
+"""`emulate()` for TileLang: inside the block, its kernels run on the emulator over CPU tensors.
+
+Functions that are compiled inside (`@tilelang.jit`, `tilelang.compile`) are compiled for sm_100a; nvcc comes
+with the extra `tileproof[kernels]`. `@tilelang.autotune` takes its first configuration. Refused by name: a
+kernel that was compiled outside of the block, and arguments that do not fit the function.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
-from tileproof.conformance.frontends import versions
+from tileproof.conformance.frontends.block import Emulate, patched
 from tileproof.conformance.frontends.host_launch import HostArgument, HostLaunch, MapArgument
 from tileproof.conformance.frontends.host_memory import LaunchMemory, Pointer
-from tileproof.conformance.frontends.run import EmulatedRun, alone, ended, opened, patched
-from tileproof.emulator import Allow, TensorMap
+from tileproof.conformance.frontends.run import EmulatedRun
+from tileproof.emulator import TensorMap
 from tileproof.emulator.errors import LaunchError
 from tileproof.spec.machine.errors import TileproofError
 
 
 @contextlib.contextmanager
-def emulate(
-    *,
-    races: bool = True,
-    policy: str = "early",
-    seed: int = 0,
-    strict: bool = False,
-    raises: bool = True,
-    mma: Literal["fast", "exact"] = "fast",
-    allow: Sequence[Allow | str] = (),
-    seconds_limit: float = 0.0,
-    keep: int = 1 << 30,
-) -> Iterator[EmulatedRun]:
-    """TileLang functions that are compiled inside (`@tilelang.jit`, `tilelang.compile`) are compiled for
-    sm_100a, and their kernels run on the emulator over CPU tensors, in place. `@tilelang.autotune` takes its
-    first configuration.
-
-    Parameters are those of `tileproof.triton.emulate`. nvcc comes with the extra `tileproof[kernels]`.
-
-    Raises LaunchError for a version of TileLang that was not tested, for a kernel that was compiled outside
-    of the block, and for arguments that do not fit the function.
-    """
-    version = versions.require("tilelang")
-    how = {"races": races, "strict": strict, "mma": mma, "allow": allow, "seconds_limit": seconds_limit}
-    run = opened(policy, seed, keep, **how)
-    with alone("tileproof.tilelang.emulate"), ended(run, raises), _active(run, f"TileLang {version}"):
-        yield run
-
-
-@contextlib.contextmanager
-def _active(run: EmulatedRun, compiler: str) -> Iterator[None]:
+def _active(run: EmulatedRun, version: str) -> Iterator[None]:
     """TileLang compiles for the emulator; what it keeps of compiled kernels is as before afterwards."""
     import tilelang.autotuner.tuner as tuner
     from tilelang.jit.kernel import JITKernel
@@ -60,7 +36,7 @@ def _active(run: EmulatedRun, compiler: str) -> Iterator[None]:
             **others: Any,
         ) -> EmulatedKernel:  # fmt: skip
             flags = [compile_flags] if isinstance(compile_flags, str) else list(compile_flags or ())
-            return EmulatedKernel(run, compiler, func, out_idx, pass_configs, tuple(flags))
+            return EmulatedKernel(run, f"TileLang {version}", func, out_idx, pass_configs, tuple(flags))
 
         return compiled
 
@@ -315,3 +291,6 @@ def _described(value: Any, where: str) -> tuple[str, tuple[int, ...], tuple[int,
             found=type(value).__name__,
         )
     return str(value.dtype).removeprefix("torch."), tuple(value.shape), tuple(value.stride())
+
+
+emulate = Emulate("tilelang", _active)

@@ -1,59 +1,25 @@
-"""`emulate()` for Triton and Gluon: inside the block, launches over CPU tensors run on the emulator."""
+"""`emulate()` for Triton and Gluon: inside the block, launches over CPU tensors run on the emulator.
+
+Tensors are torch's on the CPU, or numpy arrays. `@triton.autotune` takes its first configuration. Refused by
+name: cuda tensors, and kernels made for Triton's interpreter.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
-from tileproof.conformance.frontends import versions
-from tileproof.conformance.frontends.run import EmulatedRun, alone, ended, opened, patched
-from tileproof.emulator import Allow
+from tileproof.conformance.frontends.block import Emulate, patched
+from tileproof.conformance.frontends.run import EmulatedRun
 from tileproof.emulator.errors import LaunchError
 
 
 @contextlib.contextmanager
-def emulate(
-    *,
-    races: bool = True,
-    policy: str = "early",
-    seed: int = 0,
-    strict: bool = False,
-    raises: bool = True,
-    mma: Literal["fast", "exact"] = "fast",
-    allow: Sequence[Allow | str] = (),
-    seconds_limit: float = 0.0,
-    keep: int = 1 << 30,
-) -> Iterator[EmulatedRun]:
-    """Triton and Gluon kernels that are launched inside run on the emulator as an sm_100a would run them.
-
-    Tensors are torch's on the CPU, or numpy arrays; launches read and write them in place. `@triton.autotune`
-    takes its first configuration. On leaving the block a finding of severity error raises `KernelDefects`.
-
-    Parameters
-    ----------
-    races: checks that conflicting accesses are ordered by happens-before (`docs/races.md`).
-    policy, seed: the schedule (`emulator/schedule.py`): a policy, or "POLICY:FIELD=VALUE:...".
-    strict: the ISA by the letter: warnings that are errors by it are errors.
-    raises: False keeps what was found in the run without raising.
-    mma, allow, seconds_limit: as of `Module.launch`, for each launch.
-    keep: bytes of inputs that the run keeps at most, so that its launches can be run again.
-
-    Raises LaunchError for a version of Triton that was not tested, for a block inside a block or beside
-    another thread's, and for launches that cannot be run: cuda tensors, kernels made for the interpreter.
-    """
-    versions.require("triton")
-    how = {"races": races, "strict": strict, "mma": mma, "allow": allow, "seconds_limit": seconds_limit}
-    run = opened(policy, seed, keep, **how)
-    with alone("tileproof.triton.emulate"), ended(run, raises), _active(run):
-        yield run
-
-
-@contextlib.contextmanager
-def _active(run: EmulatedRun) -> Iterator[None]:
+def _active(run: EmulatedRun, _version: str) -> Iterator[None]:
     """Triton with our driver, without its interpreter, and with autotuners that do not measure; all of it is
     put back.
     """
@@ -203,3 +169,6 @@ def _sm100_for_torch() -> Iterator[None]:
         ):
             stack.enter_context(patched(torch.cuda, name, answering(answer)))
         yield
+
+
+emulate = Emulate("triton", _active)

@@ -16,7 +16,6 @@ from tileproof.conformance.verdict.contract import (
     ProgramCoverage,
     SchedulesRun,
     VerdictRecord,
-    decided,
 )
 from tileproof.conformance.verdict.findings import of_machine
 from tileproof.emulator import Schedule
@@ -44,21 +43,15 @@ def verdict(
     limited = [one for one in launches if any(f.code in LIMITS for f in one.findings)]
     checks = _checks(found, len(launches), races, limited)
     coverage, only = _covered(launches)
-    word, why = decided(checks=checks, findings=found, coverage=coverage)
     seeds = int(schedule.policy in SEEDED and bool(launches))
-    return VerdictRecord(
-        verdict=word,
-        exit_code=contract.EXIT_CODES[word],
-        why=why,
-        program=_program(launches),
-        tool=programs.tool_identity(),
-        seed=schedule.seed,
-        schedules=(SchedulesRun(schedule.policy, len(launches), seeds),) if launches else (),
+    return programs.record(
+        _program(launches),
+        schedule.seed,
+        checks,
+        findings=found,
         coverage=coverage,
         order_only=only,
-        findings=tuple(found),
-        controls=(),
-        checks=tuple(checks),
+        schedules=[SchedulesRun(schedule.policy, len(launches), seeds)] if launches else (),
         sections={"block": _section(launches, schedule, notes)},
     )
 

@@ -20,7 +20,7 @@ from tileproof.conformance.verdict.contract import (
     decided,
     worst,
 )
-from tileproof.conformance.verdict.program import covered, order_only, program, tool_identity
+from tileproof.conformance.verdict.program import covered, order_only, program, record, tool_identity
 from tileproof.emulator import Module
 from tileproof.kernels import toolchain
 from tileproof.spec.machine.errors import TileproofError
@@ -68,52 +68,32 @@ def verdict_on(
     findings = tuple(found for one in results for found in one.findings)
     controls = tuple(control for one in results for control in one.controls)
     checks = tuple(one.check for one in results)
-    word, why = decided(
-        checks=checks, findings=findings, coverage=coverage, controls=controls, interrupted=interrupted
-    )
     seeds: dict[str, list[int]] = {}
     for one in results:
         for policy, numbers in one.schedules.items():
             seeds.setdefault(policy, []).extend(numbers)
     compiler = toolchain.find().version if gated.kernel.sources else ""
-    return VerdictRecord(
-        verdict=word,
-        exit_code=contract.EXIT_CODES[word],
-        why=why,
-        program=program(gated.kernel.name, dict(gated.variant.sizes), built.entry, built.ptx, compiler),
-        tool=tool_identity(),
-        seed=gated.seed,
-        schedules=tuple(
-            SchedulesRun(policy, len(numbers), len(set(numbers) - {0}))
-            for policy, numbers in sorted(seeds.items())
-        ),
+    return record(
+        program(gated.kernel.name, dict(gated.variant.sizes), built.entry, built.ptx, compiler),
+        gated.seed,
+        checks,
+        findings=findings,
         coverage=coverage,
         order_only=order_only(decoded),
-        findings=findings,
         controls=controls,
-        checks=checks,
+        schedules=[
+            SchedulesRun(policy, len(numbers), len(set(numbers) - {0}))
+            for policy, numbers in sorted(seeds.items())
+        ],
         sections=sections,
+        interrupted=interrupted,
     )
 
 
 def no_verdict(gated: GatedVariant, error: TileproofError) -> VerdictRecord:
     """The verdict on a variant that could not be built."""
     fault = CheckOutcome("build provenance", True, "not run", error.what, str(error))
-    word, why = decided(checks=(fault,))
-    return VerdictRecord(
-        verdict=word,
-        exit_code=contract.EXIT_CODES[word],
-        why=why,
-        program=program(gated.kernel.name, dict(gated.variant.sizes), "", ""),
-        tool=tool_identity(),
-        seed=gated.seed,
-        schedules=(),
-        coverage=None,
-        order_only=(),
-        findings=(),
-        controls=(),
-        checks=(fault,),
-    )
+    return record(program(gated.kernel.name, dict(gated.variant.sizes), "", ""), gated.seed, (fault,))
 
 
 def evidence(

@@ -19,7 +19,6 @@ from tileproof.conformance.judging.values import ValueScore, WrongArray, as_defe
 from tileproof.conformance.launches.model import LaunchFile
 from tileproof.conformance.launches.modules import LoadedModule
 from tileproof.conformance.launches.order import StepOrder
-from tileproof.conformance.verdict import contract
 from tileproof.conformance.verdict import program as programs
 from tileproof.conformance.verdict.contract import (
     CheckOutcome,
@@ -29,7 +28,6 @@ from tileproof.conformance.verdict.contract import (
     ProgramCoverage,
     SchedulesRun,
     VerdictRecord,
-    decided,
 )
 from tileproof.emulator import Schedule
 from tileproof.emulator.inspect import EntryInfo
@@ -290,21 +288,16 @@ def verdict(made: Outcomes) -> VerdictRecord:
     defects = made.defects
     checks = _checks(made, defects)
     coverage, order_only = _covered(made)
-    word, why = decided(checks=checks, findings=defects, coverage=coverage, interrupted=made.interrupted)
-    return VerdictRecord(
-        verdict=word,
-        exit_code=contract.EXIT_CODES[word],
-        why=why,
-        program=_program(made),
-        tool=programs.tool_identity(),
-        seed=made.seed,
-        schedules=_schedules_run(made.log.runs),
+    return programs.record(
+        _program(made),
+        made.seed,
+        checks,
+        findings=defects,
         coverage=coverage,
         order_only=order_only,
-        findings=tuple(defects),
-        controls=(),
-        checks=tuple(checks),
+        schedules=_schedules_run(made.log.runs),
         sections={"launch": _section(made)},
+        interrupted=made.interrupted,
     )
 
 
@@ -313,21 +306,7 @@ def refused(name: str, seed: int, error: TileproofError) -> VerdictRecord:
     check = CheckOutcome(
         "launch file", True, "not run", error.what, str(error), details={"errors": [error.as_dict()]}
     )
-    word, why = decided(checks=[check])
-    return VerdictRecord(
-        verdict=word,
-        exit_code=contract.EXIT_CODES[word],
-        why=why,
-        program=programs.program(name, {}, "", ""),
-        tool=programs.tool_identity(),
-        seed=seed,
-        schedules=(),
-        coverage=None,
-        order_only=(),
-        findings=(),
-        controls=(),
-        checks=(check,),
-    )
+    return programs.record(programs.program(name, {}, "", ""), seed, [check])
 
 
 def _program(made: Outcomes) -> JudgedProgram:

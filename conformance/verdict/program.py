@@ -1,4 +1,6 @@
-"""What a verdict says of the program: its identity, what launches covered of it, forms executed as order."""
+"""A verdict's record, and what it says of the program: its identity, what launches covered of it, forms
+executed as order.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,22 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from tileproof import __version__
 from tileproof.conformance.verdict.contract import (
+    EXIT_CODES,
+    CheckOutcome,
+    Defect,
     JudgedProgram,
     NotCovered,
     OrderOnly,
+    PlantedControl,
     ProgramCoverage,
+    SchedulesRun,
     ToolIdentity,
+    VerdictRecord,
+    decided,
 )
 from tileproof.emulator import coverage
 from tileproof.emulator.program import Decoded
@@ -44,6 +54,40 @@ def program(
 ) -> JudgedProgram:
     """The identity of a PTX text and its entry."""
     return JudgedProgram(kernel, dict(variant), entry, hashlib.sha256(ptx.encode()).hexdigest(), toolchain)
+
+
+def record(
+    judged: JudgedProgram,
+    seed: int,
+    checks: Sequence[CheckOutcome],
+    *,
+    findings: Sequence[Defect] = (),
+    coverage: ProgramCoverage | None = None,
+    order_only: Sequence[OrderOnly] = (),
+    controls: Sequence[PlantedControl] = (),
+    schedules: Sequence[SchedulesRun] = (),
+    sections: Mapping[str, Any] | None = None,
+    interrupted: bool = False,
+) -> VerdictRecord:
+    """The record of what is known of a program, with the verdict that it makes (`decided`)."""
+    word, why = decided(
+        checks=checks, findings=findings, coverage=coverage, controls=controls, interrupted=interrupted
+    )
+    return VerdictRecord(
+        verdict=word,
+        exit_code=EXIT_CODES[word],
+        why=why,
+        program=judged,
+        tool=tool_identity(),
+        seed=seed,
+        schedules=tuple(schedules),
+        coverage=coverage,
+        order_only=tuple(order_only),
+        findings=tuple(findings),
+        controls=tuple(controls),
+        checks=tuple(checks),
+        sections=sections or {},
+    )
 
 
 def covered(decoded: Decoded, executed: Iterable[bytes]) -> ProgramCoverage | None:

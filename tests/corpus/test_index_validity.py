@@ -27,7 +27,7 @@ from tests.kit.head128_cases import random_case
 from tests.kit.head128_runs import KERNEL
 from tests.kit.mla_problems import outputs
 
-RED = "ptx::red_add(params.dKV + int64_t(row) * Plan::d_qk + column, v[j]);"
+RED = "ptx::red_add(out + int64_t(row[j]) * Plan::d_qk, v[j]);"
 
 
 def selected(inputs: Inputs) -> np.ndarray:  # type: ignore[type-arg]
@@ -53,8 +53,10 @@ def test_I1_sentinel_adds_nothing() -> None:
     touches = source(
         "dkv_export.cuh",
         (
-            f"if (row >= 0) {RED}",
-            RED.replace("int64_t(row)", "int64_t(max(row, 0))").replace("v[j]", "row >= 0 ? v[j] : 0.0f"),
+            f"if (row[j] >= 0) {RED}",
+            RED.replace("int64_t(row[j])", "int64_t(max(row[j], 0))").replace(
+                " v[j]", " row[j] >= 0 ? v[j] : 0.0f"
+            ),
         ),
     )
     for plant, rows in ((None, []), (touches, [0])):
@@ -123,7 +125,7 @@ def test_I4_padded_slots_reach_nothing_outside_kv_and_dkv() -> None:
     kv[0], kv[-1] = np.nan, np.inf  # what a padded slot would read first
     seen = run(changed(inputs, kv=kv))
     assert seen.clean and not has_nan(seen.outputs["dQ"]) and np.isfinite(seen.outputs["dKV"]).all()
-    unguarded = source("dkv_export.cuh", (f"if (row >= 0) {RED}", RED))
+    unguarded = source("dkv_export.cuh", (f"if (row[j] >= 0) {RED}", RED))
     seen = run(inputs, unguarded)
     assert "global-out-of-bounds" in seen.codes
     assert all("dkv_export.cuh" in f.source for f in seen.run.findings if f.code == "global-out-of-bounds")
@@ -235,9 +237,8 @@ def test_I10_a_repeated_index_counts_every_time(topk: int) -> None:
     once = source(
         "dkv_export.cuh",
         (
-            "if (row >= 0) ptx",
-            "const int before = __shfl_sync(0xffffffff, rows, max(j - 1, 0));\n"
-            "      if (row >= 0 && (j == 0 || row != before)) ptx",
+            "if (row[j] >= 0) ptx",
+            "if (row[j] >= 0 && (j == 0 || row[j] != row[max(j - 1, 0)])) ptx",
         ),
     )
     assert run(inputs, once).wrong == "dKV rows"
@@ -265,7 +266,7 @@ def test_I11_rows_past_2_to_the_31_elements() -> None:
     )
     expected = run(near).outputs
     narrow = source(
-        "dkv_export.cuh", ("int64_t(row) * Plan::d_qk", "int(uint32_t(row) * uint32_t(Plan::d_qk))")
+        "dkv_export.cuh", ("int64_t(row[j]) * Plan::d_qk", "int(uint32_t(row[j]) * uint32_t(Plan::d_qk))")
     )
     for plant in (Plant(), narrow):
         launch = KERNEL.launch(far, build(d_qk, plant))

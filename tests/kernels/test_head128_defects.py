@@ -121,8 +121,8 @@ WRONG_VALUES = [
     Defect(
         "dKV added twice",
         "dkv_export.cuh",
-        "{\n      const int row = __shfl",
-        "for (int twice = 0; twice < 2; ++twice) {\n      const int row = __shfl",
+        "{\n      if (row[j] >= 0)",
+        "for (int twice = 0; twice < 2; ++twice) {\n      if (row[j] >= 0)",
         "dKV rows",
     ),
 ]
@@ -183,7 +183,7 @@ MISSING_ORDER = [
 """Each drops or misplaces one point of the barrier protocol; under some schedule it shows."""
 
 OUTSIDE = [
-    Defect("no guard on the row", "dkv_export.cuh", "if (row >= 0) ptx", "ptx", "global-out-of-bounds"),
+    Defect("no guard on the row", "dkv_export.cuh", "if (row[j] >= 0) ptx", "ptx", "global-out-of-bounds"),
     Defect(
         "indices past s_kv are keys", "../context.cuh", " && index < params.s_kv", "", "global-out-of-bounds"
     ),
@@ -231,8 +231,8 @@ def test_an_added_zero_is_seen() -> None:
     defect = Defect(
         "zero added to row 0",
         "dkv_export.cuh",
-        "if (row >= 0) ptx::red_add(params.dKV + int64_t(row)",
-        "ptx::red_add(params.dKV + int64_t(max(row, 0))",
+        "if (row[j] >= 0) ptx::red_add(out + int64_t(row[j])",
+        "ptx::red_add(out + int64_t(max(row[j], 0))",
         "",
     )
     inputs = random_case(s_kv=90, indices=np.resize([5, -1, 90], (2, 128)).astype(np.int32))

@@ -244,9 +244,8 @@ def counts_neighbours_once() -> Plant:
     return source(
         "dkv_export.cuh",
         (
-            "if (row >= 0) ptx",
-            "const int before = __shfl_sync(0xffffffff, rows, max(j - 1, 0));\n"
-            "      if (row >= 0 && (j == 0 || row != before)) ptx",
+            "if (row[j] >= 0) ptx",
+            "if (row[j] >= 0 && (j == 0 || row[j] != row[max(j - 1, 0)])) ptx",
         ),
     )
 

@@ -70,12 +70,17 @@ struct DkvExport : Context<Plan> {
     }
   }
 
-  // Value j is added to column `column` of the row that lane j keeps, where there is one.
+  // Value j is added to column `column` of the row that lane j keeps, where there is one. All shuffles come
+  // first, and the pointer is read from the parameters once: the additions then wait for nothing but each
+  // other (docs/limits.md).
   __device__ __forceinline__ void add(const float (&v)[32], int rows, int column) {
+    float* const out = params.dKV + column;
+    int row[32];
+    CUTE_UNROLL
+    for (int j = 0; j < 32; ++j) row[j] = __shfl_sync(0xffffffff, rows, j);
     CUTE_UNROLL
     for (int j = 0; j < 32; ++j) {
-      const int row = __shfl_sync(0xffffffff, rows, j);
-      if (row >= 0) ptx::red_add(params.dKV + int64_t(row) * Plan::d_qk + column, v[j]);
+      if (row[j] >= 0) ptx::red_add(out + int64_t(row[j]) * Plan::d_qk, v[j]);
     }
   }
 

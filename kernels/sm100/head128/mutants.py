@@ -39,8 +39,8 @@ def _ptx(
     return Mutant(id, title, corpus, KERNEL, edits, InStage(stage, place))
 
 
-_SCATTER = "if (row >= 0) ptx::red_add(params.dKV + int64_t(row) * Plan::d_qk + column, v[j]);"
-_ADD_ZERO = "ptx::red_add(params.dKV + int64_t(max(row, 0)) * Plan::d_qk + column, row >= 0 ? v[j] : 0.0f);"
+_SCATTER = "if (row[j] >= 0) ptx::red_add(out + int64_t(row[j]) * Plan::d_qk, v[j]);"
+_ADD_ZERO = "ptx::red_add(out + int64_t(max(row[j], 0)) * Plan::d_qk, row[j] >= 0 ? v[j] : 0.0f);"
 _EXP2 = "(keys >> j & 1) ? ptx::exp2_approx(fmaf(x[j], params.sm_scale_log2e, -lse)) : 0.0f;"
 _KEY = "slot < length && index >= 0 && index < params.s_kv"
 

@@ -38,7 +38,8 @@ class Evaluation:
 
     def partial(self, name: str) -> bool:
         """Whether each CTA has a result of its own over the whole tile: its part of a sum."""
-        return bool(self.stage(name).contracted & set(self.problem.shared))
+        apart = name not in self.tiling.together
+        return apart and bool(self.stage(name).contracted & set(self.problem.shared))
 
     def extent(self, group: int, axis: str) -> slice:
         """All of an axis that the group covers."""
@@ -148,7 +149,7 @@ class Evaluation:
             if not live.any():
                 continue
             index = np.flatnonzero(live)
-            for cta in range(self.tiling.ctas):
+            for cta in self.tiling.owners(name):
                 tile = self.m.part(self.whole(name, group, cta).value, index)
                 total = stage.scatter(self.m, total, rows[index], tile)
         return total

@@ -122,6 +122,9 @@ class TmemObservation:
     Publication i is k-block i // parts, and of it the columns [first_col + w (i % parts), + w) of the stage's
     tile. A stage that sums over the k-blocks is what the last one's publication shows. The MMA that writes
     `tile` is [stage's rows, w], or when `transposed` [w, stage's rows].
+
+    Of a stage whose tile is the whole cluster's (`KernelPlan.together`) the CTA of rank r publishes columns
+    that begin r * `rank_cols` further; `summed`: every CTA publishes a term, the stage is their sum in f32.
     """
 
     stage: str
@@ -130,18 +133,22 @@ class TmemObservation:
     parts: int = 1
     first_col: int = 0
     transposed: bool = False
+    rank_cols: int = 0
+    summed: bool = False
 
 
 @dataclass(frozen=True)
 class SmemObservation:
     """Stage `stage` of k-block phase * barrier.stages + b lies in shared-memory `tile` stage b when
     `barrier`[b] completes, in the tile's dtype and layout; `transposed`: its rows are the stage's columns.
+    Where every CTA has the rows of all, those of rank r begin at r * `rank_rows`.
     """
 
     stage: str
     tile: str
     barrier: str
     transposed: bool = False
+    rank_rows: int = 0
 
 
 @dataclass(frozen=True)
@@ -199,6 +206,8 @@ class KernelPlan:
     # CTAs' parts of the shared axes, where they are the plan's affair: (axis, elements, CTAs along it).
     shape: tuple[tuple[str, int, int], ...] = ()
     cluster_shape: tuple[int, int, int] | None = None  # None: all CTAs of a cluster along x
+    # Stages with one tile for the whole cluster: its CTAs have columns of it, or terms of a sum.
+    together: tuple[str, ...] = ()
     refuses: tuple[tuple[str, str], ...] = ()  # features that the kernel does not take, and why
     unordered: tuple[str, ...] = ()  # outputs whose sums have no fixed order: a second launch may differ
     unseen: tuple[str, ...] = ()  # stages that the kernel computes and nothing shows, on any driver

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 import ml_dtypes
@@ -30,12 +31,13 @@ LBO, SBO = 16, 1024
 @dataclass(frozen=True)
 class Publication:
     """Where in the walk a capture belongs: its tile, which part of the stage's columns it holds, and the
-    k-block that the barrier's phase is of (None: the barrier completes once).
+    k-block that the barrier's phase is of (None: the barrier completes once), and whose memory it shows.
     """
 
     coord: TileCoord
     part: int
     k_block: int | None
+    rank: int
 
 
 def captured(plan: KernelPlan) -> list[Captured]:
@@ -58,7 +60,9 @@ def publication(plan: KernelPlan, inputs: Any, at: Captured, capture: Capture) -
     group = problem.group_at(inputs, tiling_of(plan), cluster)
     k_block = number if barrier.per_k_block else None
     walked = problem.walks(at.stage)
-    return Publication(TileCoord(group, capture.cluster_rank, k_block if walked else None), part, k_block)
+    rank = capture.cluster_rank
+    cta = None if at.stage in plan.together else rank
+    return Publication(TileCoord(group, cta, k_block if walked else None), part, k_block, rank)
 
 
 def captured_tiles(
@@ -83,6 +87,7 @@ def captured_tiles(
     for capture in captures:
         together.setdefault(capture.tile, []).append(capture)
     for at in captured(plan):
+        terms: dict[tuple[str, TileCoord, int], dict[int, tuple[Capture, Publication]]] = {}
         for capture in together.get(at.tile, ()):
             place = publication(plan, inputs, at, capture)
             if place is None:
@@ -94,7 +99,13 @@ def captured_tiles(
                 continue
             if place.coord.k_block is None and place.k_block not in (None, last):
                 continue  # a part of the sum
-            _fill(plan, at, capture, place, empty[at.stage, place.coord])
+            if isinstance(at, TmemObservation) and at.summed:
+                terms.setdefault((at.stage, place.coord, place.part), {})[place.rank] = capture, place
+            else:
+                _fill(plan, at, capture, place, empty[at.stage, place.coord])
+        for (stage, coord, _), shown in terms.items():
+            if len(shown) == plan.cluster:
+                _fill_sum(plan, at, [shown[rank] for rank in sorted(shown)], empty[stage, coord])
     return list(empty.values()), findings
 
 
@@ -105,7 +116,7 @@ def _unwritten(
     written = np.zeros(shape, bool)
     if isinstance(at, SmemObservation):
         place = plan.smem_tile(at.tile)
-        smem = _smem_cells_of(at, place, shape, (coord.k_block or 0) % place.stages)
+        smem = _smem_cells_of(at, place, shape, coord.cta or 0, (coord.k_block or 0) % place.stages)
         value = np.zeros(shape, DTYPES[place.dtype])
         return StageTile(at.stage, coord, rows, cols, value, written, smem=smem, operand=place.dtype != "f32")
     key = (at.stage, coord.k_block, shape)
@@ -123,9 +134,10 @@ def _places(plan: KernelPlan, stage: str, k_block: int | None, shape: tuple[int,
     for other in captured(plan):
         if isinstance(other, TmemObservation) and other.stage == stage:
             place_t, barrier = plan.tmem_tile(other.tile), plan.barrier(other.barrier)
-            for part in range(other.parts):
+            ranks = range(plan.cluster if other.rank_cols else 1)
+            for part, rank in product(range(other.parts), ranks):
                 buffer = ((k_block or 0) * other.parts + part) % barrier.stages % place_t.stages
-                cells, where = tmem_cells(plan, other, part, shape)
+                cells, where = tmem_cells(plan, other, part, shape, rank)
                 lane[:, where], column[:, where] = (
                     cells[0],
                     cells[1] // per_cell(place_t) + place_t.column + place_t.columns * buffer,
@@ -134,16 +146,17 @@ def _places(plan: KernelPlan, stage: str, k_block: int | None, shape: tuple[int,
 
 
 def tmem_cells(
-    plan: KernelPlan, at: TmemObservation, part: int, shape: tuple[int, int]
+    plan: KernelPlan, at: TmemObservation, part: int, shape: tuple[int, int], rank: int = 0
 ) -> tuple[tuple[Cells, Cells], slice]:
-    """(lane, column) ``[rows, w]`` within the TMEM tile of what `part` publishes, and the columns it is of a
-    stage's tile of this shape, which may end before the TMEM tile. Columns count elements (`per_cell`).
+    """(lane, column) ``[rows, w]`` within the TMEM tile of what `part` of CTA `rank` publishes, and the columns
+    it is of a stage's tile of this shape, which may end before the TMEM tile. Columns count elements
+    (`per_cell`).
     """
     tile = plan.tmem_tile(at.tile)
     # The operand of an MMA has one row in each lane.
     n = next((m.n for m in plan.mmas if m.d == at.tile), tile.columns * per_cell(tile))
     lane, column = _cells(tile.layout, n, at.transposed)
-    first = at.first_col + lane.shape[1] * part
+    first = at.first_col + at.rank_cols * rank + lane.shape[1] * part
     own = slice(0, shape[0]), slice(0, max(shape[1] - first, 0))
     lane, column = lane[own], column[own]
     return (lane, column), slice(first, first + lane.shape[1])
@@ -169,10 +182,13 @@ def smem_cells(place: SmemTile, stage: int = 0) -> Cells:
     return span + cols // _span(place) * column_tile + place.offset + place.bytes * stage
 
 
-def _smem_cells_of(at: SmemObservation, place: SmemTile, shape: tuple[int, int], stage: int = 0) -> Cells:
+def _smem_cells_of(
+    at: SmemObservation, place: SmemTile, shape: tuple[int, int], rank: int, stage: int = 0
+) -> Cells:
     """Those of a stage's tile of this shape, which may end before the tile in shared memory."""
     cells = smem_cells(place, stage)
-    return (cells.T if at.transposed else cells)[: shape[0], : shape[1]]
+    first = at.rank_rows * rank
+    return (cells.T if at.transposed else cells)[first : first + shape[0], : shape[1]]
 
 
 def _span(place: SmemTile) -> int:
@@ -183,16 +199,29 @@ def _span(place: SmemTile) -> int:
 
 def _fill(plan: KernelPlan, at: Captured, capture: Capture, place: Publication, tile: StageTile) -> None:
     if isinstance(at, TmemObservation):
-        (lane, column), where = tmem_cells(plan, at, place.part, tile.value.shape)
+        (lane, column), where = tmem_cells(plan, at, place.part, tile.value.shape, place.rank)
         cells, several = plan.tmem_tile(at.tile), per_cell(plan.tmem_tile(at.tile))
         tile.value[:, where] = capture.data.view(DTYPES[cells.dtype])[lane, column]
         tile.written[:, where] = True if capture.valid.all() else capture.valid[lane, column // several]
         return
     home = plan.smem_tile(at.tile)
     size = DTYPES[home.dtype].itemsize
-    offset = _smem_cells_of(at, home, tile.value.shape) - home.offset
+    offset = _smem_cells_of(at, home, tile.value.shape, place.rank) - home.offset
     tile.value[:] = capture.data.view(DTYPES[home.dtype])[offset // size]
     tile.written[:] = capture.valid[offset[..., None] + np.arange(size)].all(axis=-1)
+
+
+def _fill_sum(
+    plan: KernelPlan, at: Captured, terms: Sequence[tuple[Capture, Publication]], tile: StageTile
+) -> None:
+    """The sum of what every CTA shows, in the tile's dtype and in the order of the ranks."""
+    value, written = np.zeros_like(tile.value), np.ones_like(tile.written)
+    for number, (capture, place) in enumerate(terms):
+        _fill(plan, at, capture, place, tile)
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = tile.value + value if number else tile.value.copy()
+        written &= tile.written
+    tile.value[:], tile.written[:] = value, written
 
 
 def _surplus(plan: KernelPlan, at: Captured, coord: TileCoord, build: str) -> Finding:

@@ -167,7 +167,7 @@ class Chain(Evaluation):
         """The inputs of a tile's stage, as its function takes them."""
         stage = self.stage(name)
         spans = dict(zip(stage.tile, (rows, cols), strict=False))
-        for axis in stage.contracted & set(self.problem.shared):
+        for axis in stage.contracted & set(self.problem.shared) if self.partial(name) else ():
             spans[axis] = self.problem.region(self.inputs, self.tiling, coord, axis)
         return {
             source: self._restricted(

@@ -1,7 +1,7 @@
 // An mbarrier in shared memory that both CTAs of a pair may signal.
 //
-// Arrivals are .release.cluster and waits .acquire.cluster, because the bytes and arrivals of one phase
-// come from both CTAs; the default .cta scope would not order the peer's accesses.
+// Where the bytes and arrivals of a phase come from both CTAs, arrivals are .release.cluster and waits
+// .acquire.cluster; where they are all of the own CTA, `_own` names the narrower scope.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,14 @@ struct Barrier {
   // Expect `bytes` more in this phase, then arrive once.
   __device__ __forceinline__ void arrive_and_expect_tx(uint32_t bytes) {
     asm volatile("mbarrier.arrive.expect_tx.release.cluster.shared::cta.b64 _, [%0], %1;"
+                 :
+                 : "r"(address()), "r"(bytes)
+                 : "memory");
+  }
+
+  // The same, where only threads of this CTA wait.
+  __device__ __forceinline__ void arrive_own_and_expect_tx(uint32_t bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
                  :
                  : "r"(address()), "r"(bytes)
                  : "memory");
@@ -64,6 +72,27 @@ struct Barrier {
   __device__ __forceinline__ void wait(uint32_t parity) const {
     while (!try_wait(parity)) {
     }
+  }
+
+  // As `wait`, where nothing arrives but of this CTA.
+  __device__ __forceinline__ void wait_own(uint32_t parity) const {
+    while (!try_wait_own(parity)) {
+    }
+  }
+
+ private:
+  __device__ __forceinline__ bool try_wait_own(uint32_t parity) const {
+    uint32_t done;
+    asm volatile(
+        "{\n\t"
+        ".reg .pred complete;\n\t"
+        "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 complete, [%1], %2;\n\t"
+        "selp.b32 %0, 1, 0, complete;\n\t"
+        "}"
+        : "=r"(done)
+        : "r"(address()), "r"(parity)
+        : "memory");
+    return done != 0;
   }
 };
 

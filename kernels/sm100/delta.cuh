@@ -1,5 +1,5 @@
-// delta = rowsum(o * dO) of a CTA's heads, by the warps of one role: each takes as many heads as the others,
-// one head at a time over its 32 lanes.
+// delta = rowsum(o * dO) of a CTA's heads, or its sum over the CTA's columns, by the warps of one role: each
+// takes as many heads as the others, one head at a time over its 32 lanes.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@
 
 namespace tileproof {
 
-template <class Plan, class Role, int Heads>
+template <class Plan, class Role, int Heads, int Columns = Plan::d_v>
 struct Delta {
   static constexpr int kHeadsPerWarp = Heads / Role::warps;    // 16
   static constexpr int kVector = 8;                            // bf16 in a 16-byte access
-  static constexpr int kVectors = Plan::d_v / (32 * kVector);  // 2 per lane and head
+  static constexpr int kVectors = Columns / (32 * kVector);     // 2 or 1 per lane and head
   static constexpr int kBatch = 4;                             // heads whose o is in flight
   static_assert(kHeadsPerWarp % kBatch == 0 && kHeadsPerWarp <= 32);
 
@@ -26,8 +26,9 @@ struct Delta {
     return kHeadsPerWarp * (warp - Role::first_warp);
   }
 
-  // Lane h gets delta of the warp's head h. `o` points at the row of the warp's first head `warp_head`; `dO`
-  // is the shared-memory tile of all the CTA's heads, whose bytes `do_ready` counts.
+  // Lane h gets delta of the warp's head h. `o` points at the CTA's first column in the row of the
+  // warp's first head `warp_head`; `dO` is the shared-memory tile of all the CTA's heads, whose bytes
+  // `do_ready` counts.
   __device__ __forceinline__ static float of_warp(const cutlass::bfloat16_t* o, uint32_t dO,
                                                   const Barrier& do_ready, int warp_head, int lane) {
     constexpr int kColTileBytes = Heads * kRowBytes;

@@ -53,6 +53,18 @@ __device__ __forceinline__ void tma_load_2d_own(uint32_t dst, const void* tensor
       : "memory");
 }
 
+// As tma_gather4, by a CTA for itself: `mbar` lies in the same CTA.
+__device__ __forceinline__ void tma_gather4_own(uint32_t dst, const void* tensor_map, uint32_t mbar, int col,
+                                                int4 rows, uint64_t cache_policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes"
+      ".L2::cache_hint [%0], [%1, {%3, %4, %5, %6, %7}], [%2], %8;"
+      :
+      : "r"(dst), "l"(tensor_map), "r"(mbar), "r"(col), "r"(rows.x), "r"(rows.y), "r"(rows.z), "r"(rows.w),
+        "l"(cache_policy)
+      : "memory");
+}
+
 // As tma_gather4, to the same offset in every CTA of `cta_mask`, counted on the barrier at the offset of
 // `mbar` in each of them.
 __device__ __forceinline__ void tma_gather4_multicast(uint32_t dst, const void* tensor_map, uint32_t mbar,
@@ -106,6 +118,22 @@ __device__ __forceinline__ uint4 load_shared_16(uint32_t address) {
                : "r"(address)
                : "memory");
   return value;
+}
+
+// To `address` of a CTA of the cluster; the bytes count on `mbar` of the same CTA when they are there.
+__device__ __forceinline__ void store_async_16(uint32_t address, uint4 value, uint32_t mbar) {
+  asm volatile(
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];"
+      :
+      : "r"(address), "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w), "r"(mbar)
+      : "memory");
+}
+
+__device__ __forceinline__ void store_async_4(uint32_t address, float value, uint32_t mbar) {
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];"
+               :
+               : "r"(address), "r"(__float_as_uint(value)), "r"(mbar)
+               : "memory");
 }
 
 __device__ __forceinline__ void red_add(float* address, float x) {

@@ -30,12 +30,17 @@ class Tiling:
     """How a kernel cuts a problem: `block` elements of the walked axis per k-block, `ctas` per cluster.
 
     `shape`, where a CTA's part of the shared axes is not the problem's own affair: (axis, elements per CTA,
-    CTAs of a cluster along it).
+    CTAs of a cluster along it). `together`: stages of which the whole cluster has one tile.
     """
 
     block: int
     ctas: int
     shape: tuple[tuple[str, int, int], ...] = ()
+    together: tuple[str, ...] = ()
+
+    def owners(self, stage: str) -> tuple[int | None, ...]:
+        """The CTAs that have a tile of a stage; None where the cluster has one."""
+        return (None,) if stage in self.together else tuple(range(self.ctas))
 
     def tile(self, axis: str) -> int:
         """Elements of a shared axis per CTA."""
@@ -174,7 +179,7 @@ def known_stage(problem: ProblemType, name: str) -> Stage:
 
 def tiling_of(plan: KernelPlan) -> Tiling:
     """How the plan's kernel cuts its problem."""
-    return Tiling(plan.block, plan.cluster, plan.shape)
+    return Tiling(plan.block, plan.cluster, plan.shape, plan.together)
 
 
 def coordinates(
@@ -183,10 +188,10 @@ def coordinates(
     """Every tile of a stage in a group, CTAs innermost."""
     if problem.walks(stage):
         for k_block in range(problem.k_blocks(inputs, tiling, group)):
-            for cta in range(tiling.ctas):
+            for cta in tiling.owners(stage):
                 yield TileCoord(group, cta, k_block)
     else:
-        for cta in range(tiling.ctas):
+        for cta in tiling.owners(stage):
             yield TileCoord(group, cta, None)
 
 
@@ -199,7 +204,7 @@ def locate(
     walked = problem.walks(stage)
     for group in problem.groups(inputs, tiling):
         for k_block in range(problem.reach(inputs, tiling, group)) if walked else (None,):
-            for cta in range(tiling.ctas):
+            for cta in tiling.owners(stage):
                 coord = TileCoord(group, cta, k_block)
                 place = problem.place(inputs, tiling, coord, axes)
                 if all(_holds(part, at) for part, at in zip(place, index, strict=True)):

@@ -1,0 +1,197 @@
+// Parameters, layouts and the shared-memory map of head128-columns, each asserted against the generated plan.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <cute/arch/copy_sm90_desc.hpp>
+#include <cute/tensor.hpp>
+#include <cutlass/numeric_types.h>
+
+#include "sm100/barrier.cuh"
+#include "sm100/context.cuh"
+#include "sm100/operand.cuh"
+
+namespace tileproof::head128_columns {
+
+using namespace cute;
+
+using bf16 = cutlass::bfloat16_t;
+
+// What the host passes, by value. Tensor maps first: CUtensorMap is 128 bytes, aligned 128 since CUDA 13.
+struct Params {
+  TmaDescriptor q_map;     // [s_q * h_q, d_qk], box 128 x 64, 128B swizzle
+  TmaDescriptor dO_map;    // [s_q * h_q, d_v],  box 128 x 64, 128B swizzle
+  TmaDescriptor kv_map;    // [s_kv, d_qk],      box 1 x 64 for gather4, 128B swizzle, zero fill
+  TmaDescriptor dQ_map;    // [s_q * h_q, d_qk], box 128 x 64, 128B swizzle
+  const bf16* o;           // [s_q, h_q, d_v]
+  const float* lse;        // [s_q, h_q], base 2
+  const int* indices;      // [s_q, topk]
+  const int* topk_length;  // [s_q], or null: topk everywhere
+  float* delta;            // [s_q, h_q]
+  float* dKV;              // [s_kv, d_qk], added to
+  float* P;                // [s_q, h_q, topk] and so the next three, probe build only
+  float* S;                // before its rounding to bf16
+  float* dP;
+  bf16* dS;
+  int s_kv;
+  int topk;
+  float sm_scale;
+  float sm_scale_log2e;  // sm_scale * log2(e)
+};
+static_assert(offsetof(Params, dO_map) == 128);
+static_assert(offsetof(Params, kv_map) == 256);
+static_assert(offsetof(Params, dQ_map) == 384);
+static_assert(offsetof(Params, o) == 512);
+static_assert(offsetof(Params, dKV) == 552);
+static_assert(offsetof(Params, dS) == 584);
+static_assert(offsetof(Params, sm_scale_log2e) == 604);
+static_assert(sizeof(Params) == 640);
+
+template <class Plan>
+struct Config {
+  static constexpr int kAllHeads = Plan::h_q;               // 128, of which every CTA has its columns
+  static constexpr int kHeads = Plan::h_q / Plan::cluster;  // 64 that a CTA finishes
+  static constexpr int kKeys = Plan::b_topk;                // 64 keys per k-block
+  static constexpr int kCols = Plan::d_v / Plan::cluster;   // 256 columns of a CTA
+  static constexpr int kColTiles = kCols / kColTile;        // 4
+
+  // Column tiles of Q, dO, S and dS have 128 rows, those of KV 64.
+  static constexpr int kHeadTileBytes = kAllHeads * kRowBytes;  // 16 KiB
+  static constexpr int kKeyTileBytes = kKeys * kRowBytes;       // 8 KiB
+
+  static constexpr int kKvStages = Plan::smem::KV::stages;   // 3
+  static constexpr int kKvCols = Plan::smem::KV::cols;       // 128
+  static constexpr int kKvHalves = kCols / kKvCols;          // 2 uses of the ring in one k-block
+  static constexpr int kKvTiles = kKvCols / kColTile;        // 2 column tiles of a half
+  static constexpr int kKvBytes = kKvTiles * kKeyTileBytes;  // 16 KiB
+
+  static constexpr int kDkvM = Plan::mma::dKV_S::m;       // 128
+  static constexpr int kDkvParts = kCols / kDkvM;         // 2, each with TMEM of its own
+  static constexpr int kKeysPerThread = 32;               // of softmax and dkv_export: two warps per lane quarter
+  static constexpr int kShareBytes = kHeads * kKeys * 4;  // of P or dP, f32
+
+  struct SharedStorage {
+    alignas(1024) bf16 q[kAllHeads * kCols];  // and, after the last k-block, dQ
+    alignas(1024) bf16 dO[kAllHeads * kCols];
+    alignas(1024) bf16 s[kAllHeads * kKeys];
+    alignas(1024) bf16 ds[kAllHeads * kKeys];
+    alignas(1024) bf16 kv[kKvStages][kKeys * kKvCols];
+    alignas(16) float incoming[kKeys / 4][kHeads][4];  // the peer's share of P, then of dP
+    float delta_own[kHeads];
+    float delta_incoming[kHeads];
+    Barrier q_ready;
+    Barrier do_ready;
+    Barrier delta_ready;
+    Barrier kv_ready[kKvStages];
+    Barrier kv_free[kKvStages];
+    Barrier p_ready;
+    Barrier dp_ready;
+    Barrier in_ready;
+    Barrier in_free;
+    Barrier s_ready;
+    Barrier ds_ready;
+    Barrier s_free;
+    Barrier ds_free;
+    Barrier dkv_ready[kDkvParts];
+    Barrier dkv_free[kDkvParts];
+    Barrier dq_ready;
+    uint32_t tmem_base;
+  };
+
+  // The problem's shape.
+  static_assert(Plan::cluster == 2 && Plan::h_q == 128 && Plan::d_v == 512 && Plan::d_qk == 512);
+  static_assert(kKeys == 64);
+
+  // Read along rows a column tile is the K-major layout that CuTe builds from the same atom, read along
+  // columns the MN-major one: element (row, col) lies at the same offset in both.
+  using KAtom = UMMA::Layout_K_SW128_Atom<bf16>;
+  using MnAtom = UMMA::Layout_MN_SW128_Atom<bf16>;
+  using HeadsK = decltype(tile_to_shape(KAtom{}, Shape<Int<kAllHeads>, Int<kCols>>{}));
+  using HeadsMn = decltype(tile_to_shape(MnAtom{}, Shape<Int<kCols>, Int<kAllHeads>>{}, Step<_2, _1>{}));
+  using KeysK = decltype(tile_to_shape(KAtom{}, Shape<Int<kKeys>, Int<kKvCols>>{}));
+  using KeysMn = decltype(tile_to_shape(MnAtom{}, Shape<Int<kKvCols>, Int<kKeys>>{}, Step<_2, _1>{}));
+  static_assert(2 * int(HeadsK{}.layout_b()(0, kColTile)) == kHeadTileBytes);
+  static_assert(2 * int(HeadsMn{}.layout_b()(kColTile, 0)) == kHeadTileBytes);
+  static_assert(2 * int(KeysK{}.layout_b()(0, kColTile)) == kKeyTileBytes);
+  static_assert(2 * int(KeysMn{}.layout_b()(kColTile, 0)) == kKeyTileBytes);
+  static_assert(2 * int(HeadsK{}.layout_b()(8, 0)) == kAtomBytes && 2 * int(KeysK{}.layout_b()(8, 0)) == kAtomBytes);
+  static_assert(2 * int(HeadsMn{}.layout_b()(0, 8)) == kAtomBytes && 2 * int(KeysMn{}.layout_b()(0, 8)) == kAtomBytes);
+  static_assert(Swizzle<3, 4, 3>{}(3 * kRowBytes + 2 * 16) == int(swizzled_chunk(3, 2)));
+
+  // The shared-memory map.
+  static_assert(offsetof(SharedStorage, q) == Plan::smem::Q::offset, "Q is not where the plan puts it");
+  static_assert(offsetof(SharedStorage, dO) == Plan::smem::dO::offset, "dO is not where the plan puts it");
+  static_assert(offsetof(SharedStorage, s) == Plan::smem::S::offset, "S is not where the plan puts it");
+  static_assert(offsetof(SharedStorage, ds) == Plan::smem::dS::offset, "dS is not where the plan puts it");
+  static_assert(offsetof(SharedStorage, kv) == Plan::smem::KV::offset, "KV is not where the plan puts it");
+  static_assert(offsetof(SharedStorage, incoming) == Plan::smem::incoming::offset);
+  static_assert(offsetof(SharedStorage, delta_own) == Plan::smem::delta_own::offset);
+  static_assert(offsetof(SharedStorage, delta_incoming) == Plan::smem::delta_incoming::offset);
+  static_assert(offsetof(SharedStorage, tmem_base) == Plan::smem::tmem_base::offset);
+  static_assert(sizeof(SharedStorage) == Plan::smem_bytes, "the plan's shared-memory size differs");
+  static_assert(sizeof(SharedStorage::kv) == Plan::smem::KV::bytes * kKvStages);
+  static_assert(sizeof(SharedStorage::incoming) == Plan::smem::incoming::bytes);
+
+  // The barriers.
+  static_assert(offsetof(SharedStorage, q_ready) == Plan::barrier::q_ready::offset);
+  static_assert(offsetof(SharedStorage, do_ready) == Plan::barrier::do_ready::offset);
+  static_assert(offsetof(SharedStorage, delta_ready) == Plan::barrier::delta_ready::offset);
+  static_assert(offsetof(SharedStorage, kv_ready) == Plan::barrier::kv_ready::offset);
+  static_assert(offsetof(SharedStorage, kv_free) == Plan::barrier::kv_free::offset);
+  static_assert(offsetof(SharedStorage, p_ready) == Plan::barrier::p_ready::offset);
+  static_assert(offsetof(SharedStorage, dp_ready) == Plan::barrier::dp_ready::offset);
+  static_assert(offsetof(SharedStorage, in_ready) == Plan::barrier::in_ready::offset);
+  static_assert(offsetof(SharedStorage, in_free) == Plan::barrier::in_free::offset);
+  static_assert(offsetof(SharedStorage, s_ready) == Plan::barrier::s_ready::offset);
+  static_assert(offsetof(SharedStorage, ds_ready) == Plan::barrier::ds_ready::offset);
+  static_assert(offsetof(SharedStorage, s_free) == Plan::barrier::s_free::offset);
+  static_assert(offsetof(SharedStorage, ds_free) == Plan::barrier::ds_free::offset);
+  static_assert(offsetof(SharedStorage, dkv_ready) == Plan::barrier::dkv_ready::offset);
+  static_assert(offsetof(SharedStorage, dkv_free) == Plan::barrier::dkv_free::offset);
+  static_assert(offsetof(SharedStorage, dq_ready) == Plan::barrier::dq_ready::offset);
+  static_assert(Plan::barrier::q_ready::tx_bytes == sizeof(SharedStorage::q));
+  static_assert(Plan::barrier::do_ready::tx_bytes == sizeof(SharedStorage::dO));
+  static_assert(Plan::barrier::kv_ready::tx_bytes == kKvBytes);
+  static_assert(Plan::barrier::in_ready::tx_bytes == kShareBytes);
+  static_assert(Plan::barrier::delta_ready::tx_bytes == sizeof(SharedStorage::delta_incoming));
+  static_assert(Plan::barrier::delta_ready::count == Plan::role::dkv_export::warps / Plan::cluster);
+  static_assert(Plan::barrier::in_free::count == Plan::role::softmax::warps / Plan::cluster);
+  static_assert(Plan::barrier::s_ready::count == Plan::role::softmax::warps);
+  static_assert(Plan::barrier::ds_ready::count == Plan::role::softmax::warps);
+  static_assert(Plan::barrier::s_free::count == Plan::cluster && Plan::barrier::ds_free::count == Plan::cluster);
+  static_assert(Plan::barrier::dkv_free::count == Plan::role::dkv_export::warps);
+  static_assert(Plan::barrier::kv_ready::stages == kKvStages && Plan::barrier::kv_free::stages == kKvStages);
+  static_assert(Plan::barrier::dkv_ready::stages == kDkvParts && Plan::barrier::dkv_free::stages == kDkvParts);
+
+  // The accumulators, all of layout D: a lane is a head, or a column of kv.
+  static_assert(Plan::tmem::P::columns == kKeys && Plan::tmem::dP::columns == kKeys);
+  static_assert(Plan::tmem::dQ::columns == kKvCols && Plan::tmem::dQ::stages == kKvHalves);
+  static_assert(Plan::tmem::dKV::columns == kKeys && Plan::tmem::dKV::stages == kDkvParts && kDkvM == 128);
+
+  // The warp roles.
+  static_assert(Plan::role::load::first_warp == 0 && Plan::role::load::warps == 2);
+  static_assert(Plan::role::softmax::first_warp % 4 == 0 && Plan::role::softmax::warps == 8 &&
+                    Plan::role::dkv_export::first_warp % 4 == 0 && Plan::role::dkv_export::warps == 8,
+                "a warp reaches the TMEM lanes of its rank in its warpgroup");
+  static_assert(Plan::role::mma::warps == 1);
+  static_assert(Plan::threads == 32 * (Plan::role::dkv_export::first_warp + Plan::role::dkv_export::warps));
+};
+
+// What every role knows, and which CTA is its peer.
+template <class Plan>
+struct Context : tileproof::Context<Plan, Config<Plan>, Params> {
+  using Base = tileproof::Context<Plan, Config<Plan>, Params>;
+
+  __device__ __forceinline__ Context(const Params& params, typename Base::Storage& smem) : Base(params, smem) {}
+
+  __device__ __forceinline__ uint32_t peer() const { return uint32_t(this->rank) ^ 1; }
+
+  // The CTA's first column of q, kv, dO and o.
+  __device__ __forceinline__ int first_column() const { return this->rank * Base::Cfg::kCols; }
+
+  // The token's first head among all rows of [s_q * h_q, ...].
+  __device__ __forceinline__ int token_row() const { return this->token * Plan::h_q; }
+};
+
+}  // namespace tileproof::head128_columns

@@ -1,0 +1,85 @@
+// The dkv_export role: 256 threads. First delta over the CTA's columns, the peer's heads' to the peer; then,
+// part by part, the transposed dKV accumulators to global memory: a TMEM lane, and so a thread, holds one
+// column of kv, its registers hold the keys of one of two halves.
+//
+// One red.global.add.f32 of a warp then adds 32 neighbouring columns of one row, 128 bytes, which is what the
+// atomic units want (docs/limits.md). The rows of the keys are shuffled into registers once per k-block, so
+// that nothing stands between the additions. A slot that is no key issues nothing: an added zero would still
+// rewrite memory (red flushes subnormals, quiets NaNs).
+#pragma once
+
+#include "sm100/delta.cuh"
+#include "sm100/head128_columns/config.cuh"
+
+namespace tileproof::head128_columns {
+
+template <class Plan>
+struct DkvExport : Context<Plan> {
+  using Base = Context<Plan>;
+  using Base::indices, Base::k_blocks, Base::lane, Base::params, Base::rank, Base::smem, Base::warp;
+  using typename Base::Base::Cfg;
+
+  static constexpr int kKeys = Cfg::kKeysPerThread;
+
+  __device__ __forceinline__ explicit DkvExport(const Base& base) : Base(base) {}
+
+  __device__ __forceinline__ void run() {
+    compute_delta();
+
+    const int half = (warp - Plan::role::dkv_export::first_warp) / 4;  // of the keys
+    float* column = params.dKV + this->first_column() + 32 * (warp % 4) + lane;
+    CUTE_NO_UNROLL
+    for (int k = 0; k < k_blocks; ++k) {
+      const int slot = k * Plan::b_topk + half * kKeys + lane;
+      const int row = this->key_row(__ldg(indices + slot), slot);
+      int rows[kKeys];
+      CUTE_UNROLL
+      for (int j = 0; j < kKeys; ++j) rows[j] = __shfl_sync(0xffffffff, row, j);
+
+      CUTE_UNROLL
+      for (int part = 0; part < Cfg::kDkvParts; ++part) {
+        float v[kKeys];
+        smem.dkv_ready[part].wait_own(k & 1);
+        ptx::fence_after_thread_sync();
+        ptx::load_tmem_32_columns(
+            this->tmem(Plan::tmem::dKV::column + part * Plan::tmem::dKV::columns + half * kKeys), v);
+        ptx::wait_tmem_loads();
+        ptx::fence_before_thread_sync();
+        __syncwarp();
+        if (lane == 0) smem.dkv_free[part].arrive();
+        CUTE_UNROLL
+        for (int j = 0; j < kKeys; ++j) {
+          if (rows[j] >= 0) ptx::red_add(column + int64_t(rows[j]) * Plan::d_qk + part * Cfg::kDkvM, v[j]);
+        }
+      }
+    }
+  }
+
+ private:
+  // delta over the CTA's columns: of its own heads for its softmax, of the others for the peer's.
+  __device__ __forceinline__ void compute_delta() {
+    using Sum = Delta<Plan, typename Plan::role::dkv_export, Cfg::kAllHeads, Cfg::kCols>;
+    static_assert(Cfg::kHeads % Sum::kHeadsPerWarp == 0, "the heads of a warp are all of one rank");
+    const int warp_head = Sum::first_head(warp);
+    const float delta = Sum::of_warp(
+        params.o + int64_t(this->token_row() + warp_head) * Plan::d_v + this->first_column(),
+        cast_smem_ptr_to_uint(smem.dO), smem.do_ready, warp_head, lane);
+    const int head = (warp_head + lane) % Cfg::kHeads;
+    if (warp_head / Cfg::kHeads == rank) {
+      if (lane < Sum::kHeadsPerWarp) smem.delta_own[head] = delta;
+      __syncwarp();
+      if (lane == 0) {
+        if (warp_head % Cfg::kHeads == 0) {
+          smem.delta_ready.arrive_own_and_expect_tx(Plan::barrier::delta_ready::tx_bytes);
+        } else {
+          smem.delta_ready.arrive();
+        }
+      }
+    } else if (lane < Sum::kHeadsPerWarp) {
+      const uint32_t to = cast_smem_ptr_to_uint(smem.delta_incoming + head);
+      ptx::store_async_4(ptx::map_to_rank(to, this->peer()), delta, smem.delta_ready.address_in(this->peer()));
+    }
+  }
+};
+
+}  // namespace tileproof::head128_columns

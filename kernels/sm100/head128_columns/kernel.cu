@@ -1,0 +1,12 @@
+// One entry of head128-columns. The build defines TILEPROOF_ENTRY (its name) and TILEPROOF_PROBE (0 or 1), and
+// puts the generated plan, which fixes d_qk, on the include path.
+#include "sm100/head128_columns/kernel.cuh"
+#include "tileproof_plan.h"
+
+extern "C" __global__ void __cluster_dims__(tileproof::Plan::cluster, 1, 1)
+    __launch_bounds__(tileproof::Plan::threads, 1)
+        TILEPROOF_ENTRY(const __grid_constant__ tileproof::head128_columns::Params params) {
+  using Kernel = tileproof::head128_columns::Kernel<tileproof::Plan, TILEPROOF_PROBE != 0>;
+  extern __shared__ __align__(1024) unsigned char shared[];
+  Kernel(params, *reinterpret_cast<typename Kernel::Storage*>(shared)).run();
+}

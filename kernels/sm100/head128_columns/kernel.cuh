@@ -1,0 +1,117 @@
+// head128-columns: the sparse MLA attention backward for 128 heads, the columns shared out over a pair of CTAs.
+//
+// Rank r has columns [256 r, 256 r + 256) of Q, dO, KV, dQ and dKV, for all 128 heads; it finishes P and dP of
+// the heads [64 r, 64 r + 64), of which its peer sends it the sums over the other columns, and makes S and dS
+// of them for both.
+//
+// | warps | role       | does                                                                             |
+// |-------|------------|----------------------------------------------------------------------------------|
+// | 0-1   | load       | TMA of Q and dO; gather4 of KV                                                   |
+// | 2     | mma        | TMEM alloc, every MMA, TMEM free                                                 |
+// | 4-11  | softmax    | exchange of P and dP; S and dS into both CTAs' shared memory; at the end dQ      |
+// | 12-19 | dkv_export | delta; then dKV from TMEM to rows of global memory                               |
+//
+// Barriers (offsets, counts and bytes in the generated plan), one of each in every CTA:
+//   q_ready, do_ready          bytes of Q, of dO                       load         -> mma, dkv_export
+//   delta_ready                4 arrivals, bytes of the peer           dkv_export   -> softmax
+//   kv_ready[3], kv_free[3]    bytes of a half; commits                load, mma    -> mma, load
+//   p_ready, dp_ready          commits                                 mma          -> softmax
+//   in_ready                   bytes of the peer's P, then dP          peer softmax -> softmax
+//   in_free                    4 arrivals of the peer: it has read     peer softmax -> softmax
+//   s_ready, ds_ready          8 arrivals; P, dP have been read; bytes of the peer   softmax -> mma
+//   s_free, ds_free            commits of both CTAs                    mma          -> softmax
+//   dkv_ready[2]               commits                                 mma          -> dkv_export
+//   dkv_free[2]                8 arrivals                              dkv_export   -> mma
+//   dq_ready                   commit, once                            mma          -> softmax
+#pragma once
+
+#include <cute/arch/cluster_sm90.hpp>
+#include <cute/arch/tmem_allocator_sm100.hpp>
+#include <cutlass/arch/barrier.h>
+
+#include "sm100/head128_columns/dkv_export.cuh"
+#include "sm100/head128_columns/load.cuh"
+#include "sm100/head128_columns/mma.cuh"
+#include "sm100/head128_columns/softmax.cuh"
+
+namespace tileproof::head128_columns {
+
+template <class Plan, bool Probe>
+struct Kernel : Context<Plan> {
+  using Base = Context<Plan>;
+  using Base::params, Base::smem, Base::warp;
+  using typename Base::Base::Cfg;
+  using typename Base::Base::Storage;
+
+  __device__ __forceinline__ Kernel(const Params& params_, Storage& smem_) : Base(params_, smem_) {}
+
+  __device__ __forceinline__ void run() {
+    prologue();
+    if (this->template has_role<typename Plan::role::load>()) {
+      if (elect_one_sync()) Load<Plan>(*this).run();
+    } else if (this->template has_role<typename Plan::role::softmax>()) {
+      Softmax<Plan, Probe>(*this).run();
+    } else if (this->template has_role<typename Plan::role::dkv_export>()) {
+      DkvExport<Plan>(*this).run();
+    } else if (this->template has_role<typename Plan::role::mma>()) {
+      if (elect_one_sync()) IssueMmas<Plan>(*this).run();
+    }
+    __syncwarp();
+    epilogue();
+  }
+
+ private:
+  // Barriers exist in every CTA before another signals them.
+  __device__ __forceinline__ void prologue() {
+    if (warp == Plan::role::load::first_warp && elect_one_sync()) {
+      using B = typename Plan::barrier;
+      smem.q_ready.init(B::q_ready::count);
+      smem.do_ready.init(B::do_ready::count);
+      smem.delta_ready.init(B::delta_ready::count);
+      CUTE_UNROLL
+      for (int b = 0; b < Cfg::kKvStages; ++b) {
+        smem.kv_ready[b].init(B::kv_ready::count);
+        smem.kv_free[b].init(B::kv_free::count);
+      }
+      smem.p_ready.init(B::p_ready::count);
+      smem.dp_ready.init(B::dp_ready::count);
+      smem.in_ready.init(B::in_ready::count);
+      smem.in_free.init(B::in_free::count);
+      smem.s_ready.init(B::s_ready::count);
+      smem.ds_ready.init(B::ds_ready::count);
+      smem.s_free.init(B::s_free::count);
+      smem.ds_free.init(B::ds_free::count);
+      CUTE_UNROLL
+      for (int b = 0; b < Cfg::kDkvParts; ++b) {
+        smem.dkv_ready[b].init(B::dkv_ready::count);
+        smem.dkv_free[b].init(B::dkv_free::count);
+      }
+      smem.dq_ready.init(B::dq_ready::count);
+      cutlass::arch::fence_barrier_init();
+      prefetch_tma_descriptor(&params.q_map);
+      prefetch_tma_descriptor(&params.dO_map);
+      prefetch_tma_descriptor(&params.kv_map);
+      prefetch_tma_descriptor(&params.dQ_map);
+    }
+    if (this->template has_role<typename Plan::role::mma>()) {
+      TMEM::Allocator1Sm allocator;
+      allocator.allocate(Plan::tmem_columns, &smem.tmem_base);
+      allocator.release_allocation_lock();
+    }
+    __syncwarp();
+    cluster_sync();
+  }
+
+  // No CTA exits while its peer may still signal its barriers or write its shared memory; TMEM is free of
+  // readers.
+  __device__ __forceinline__ void epilogue() {
+    ptx::fence_before_thread_sync();
+    cluster_sync();
+    ptx::fence_after_thread_sync();
+    if (this->template has_role<typename Plan::role::mma>()) {
+      TMEM::Allocator1Sm{}.free(smem.tmem_base, Plan::tmem_columns);
+    }
+  }
+};
+
+}  // namespace tileproof::head128_columns

@@ -1,0 +1,243 @@
+// The softmax role: 256 threads. A thread has a head (a TMEM lane) and 32 of the k-block's keys; two warps per
+// lane quarter. Where the peer finishes the head, the thread sends it the CTA's share of P and dP; where the
+// CTA itself does, it adds the peer's share and makes S and dS for both CTAs.
+#pragma once
+
+#include "sm100/head128_columns/config.cuh"
+
+namespace tileproof::head128_columns {
+
+template <class Plan, bool Probe>
+struct Softmax : Context<Plan> {
+  using Base = Context<Plan>;
+  using Base::indices, Base::k_blocks, Base::lane, Base::params, Base::rank, Base::smem, Base::warp;
+  using typename Base::Base::Cfg;
+
+  static constexpr int kThreads = 32 * Plan::role::softmax::warps;
+  static constexpr int kNamedBarrier = 1;
+  static constexpr int kKeys = Cfg::kKeysPerThread;  // 32
+  static constexpr int kChunk = 8;                   // bf16 in a 16-byte access
+  static constexpr int kQuad = 4;                    // f32 in one
+
+  int head;  // of the token's 128
+  int half;  // of the k-block's keys, or of dQ's columns
+
+  __device__ __forceinline__ explicit Softmax(const Base& base) : Base(base) {
+    head = 32 * (warp % 4) + lane;
+    half = (warp - Plan::role::softmax::first_warp) / 4;
+  }
+
+  __device__ __forceinline__ void run() {
+    if (warp % 4 / 2 == rank) {  // as head / 64: the same in all lanes
+      finish();
+    } else {
+      send();
+    }
+    store_dq();
+  }
+
+ private:
+  // ---- heads that the peer finishes --------------------------------------------------------------------
+
+  __device__ __forceinline__ void send() {
+    CUTE_NO_UNROLL
+    for (int k = 0; k < k_blocks; ++k) {
+      float x[kKeys];
+      load_scores(smem.p_ready, k, Plan::tmem::P::column, x);
+      arrive_once(smem.s_ready);
+      send_share(x, 0);
+      load_scores(smem.dp_ready, k, Plan::tmem::dP::column, x);
+      arrive_once(smem.ds_ready);
+      send_share(x, 1);
+    }
+  }
+
+  // The CTA's share of P (use 0 of a k-block) or dP (use 1) into the peer's buffer.
+  __device__ __forceinline__ void send_share(const float (&x)[kKeys], int use) const {
+    smem.in_free.wait(use ^ 1);
+    const uint32_t to = ptx::map_to_rank(share(), this->peer());
+    const uint32_t ready = smem.in_ready.address_in(this->peer());
+    CUTE_UNROLL
+    for (int c = 0; c < kKeys / kQuad; ++c) {
+      const float* v = x + c * kQuad;
+      ptx::store_async_16(to + c * sizeof(smem.incoming[0]),
+                          {__float_as_uint(v[0]), __float_as_uint(v[1]), __float_as_uint(v[2]), __float_as_uint(v[3])},
+                          ready);
+    }
+  }
+
+  // ---- heads that this CTA finishes --------------------------------------------------------------------
+
+  __device__ __forceinline__ void finish() {
+    const float lse = __ldg(params.lse + this->token_row() + head);
+    float delta = 0.0f;
+    if (k_blocks == 0) delta = finish_delta();
+
+    CUTE_NO_UNROLL
+    for (int k = 0; k < k_blocks; ++k) {
+      const uint32_t parity = k & 1;
+      const uint32_t keys = key_mask(k);
+      float x[kKeys];  // P, then dP, then dS
+      float s[kKeys];
+
+      load_scores(smem.p_ready, k, Plan::tmem::P::column, x);
+      add_share(x, 0);
+      if constexpr (Probe) store_probe(params.P, k, x);
+      CUTE_UNROLL
+      for (int j = 0; j < kKeys; ++j) {
+        // Not a product with 0: where no key counts exp2 may be infinite.
+        s[j] = (keys >> j & 1) ? ptx::exp2_approx(fmaf(x[j], params.sm_scale_log2e, -lse)) : 0.0f;
+      }
+      if constexpr (Probe) store_probe(params.S, k, s);
+      smem.s_free.wait(parity ^ 1);
+      publish(cast_smem_ptr_to_uint(smem.s), s, smem.s_ready);
+
+      load_scores(smem.dp_ready, k, Plan::tmem::dP::column, x);
+      add_share(x, 1);
+      if constexpr (Probe) store_probe(params.dP, k, x);
+      if (k == 0) delta = finish_delta();
+      CUTE_UNROLL
+      for (int j = 0; j < kKeys; ++j) {
+        x[j] = (keys >> j & 1) ? s[j] * (x[j] - delta) * params.sm_scale : 0.0f;
+      }
+      if constexpr (Probe) store_probe(params.dS, k, x);
+      smem.ds_free.wait(parity ^ 1);
+      publish(cast_smem_ptr_to_uint(smem.ds), x, smem.ds_ready);
+    }
+    // The last commits, the peer's too, must have arrived before this CTA may exit.
+    if (k_blocks > 0) {
+      smem.s_free.wait((k_blocks - 1) & 1);
+      smem.ds_free.wait((k_blocks - 1) & 1);
+    }
+  }
+
+  // delta of the thread's head from both CTAs' columns, also to global memory.
+  __device__ __forceinline__ float finish_delta() {
+    smem.delta_ready.wait(0);
+    const float delta = smem.delta_own[head % Cfg::kHeads] + smem.delta_incoming[head % Cfg::kHeads];
+    if (half == 0) params.delta[this->token_row() + head] = delta;
+    return delta;
+  }
+
+  // Adds the peer's share of P (use 0 of a k-block) or dP (use 1).
+  __device__ __forceinline__ void add_share(float (&x)[kKeys], int use) {
+    if (leads() && lane == 0) smem.in_ready.arrive_own_and_expect_tx(Plan::barrier::in_ready::tx_bytes);
+    smem.in_ready.wait(use);
+    CUTE_UNROLL
+    for (int c = 0; c < kKeys / kQuad; ++c) {
+      const uint4 v = ptx::load_shared_16(share() + c * sizeof(smem.incoming[0]));
+      x[c * kQuad] += __uint_as_float(v.x);
+      x[c * kQuad + 1] += __uint_as_float(v.y);
+      x[c * kQuad + 2] += __uint_as_float(v.z);
+      x[c * kQuad + 3] += __uint_as_float(v.w);
+    }
+    __syncwarp();
+    if (lane == 0) smem.in_free.arrive_in(this->peer());
+  }
+
+  // The thread's keys, rounded to bf16, into row `head` of an operand tile of both CTAs.
+  __device__ __forceinline__ void publish(uint32_t tile, const float (&v)[kKeys], Barrier& ready) {
+    const uint32_t peer_ready = ready.address_in(this->peer());
+    CUTE_UNROLL
+    for (int c = 0; c < kKeys / kChunk; ++c) {
+      const uint32_t to = tile + swizzled_chunk(head, half * (kKeys / kChunk) + c);
+      const uint4 chunk = pack(v + c * kChunk);
+      ptx::store_shared_16(to, chunk);
+      ptx::store_async_16(ptx::map_to_rank(to, this->peer()), chunk, peer_ready);
+    }
+    ptx::fence_proxy_async_shared();
+    __syncwarp();
+    if (lane == 0) {
+      if (leads()) {
+        ready.arrive_own_and_expect_tx(Plan::barrier::s_ready::tx_bytes);
+      } else {
+        ready.arrive();
+      }
+    }
+  }
+
+  // Of one warp of those that finish: it expects the peer's bytes.
+  __device__ __forceinline__ bool leads() const { return warp % 2 == 0 && half == 0; }
+
+  // ---- both --------------------------------------------------------------------------------------------
+
+  // The CTA's share of P or dP of k-block k: the thread's head and keys.
+  __device__ __forceinline__ void load_scores(const Barrier& ready, int k, int column, float (&x)[kKeys]) const {
+    ready.wait_own(k & 1);
+    ptx::fence_after_thread_sync();
+    ptx::load_tmem_32_columns(this->tmem(column + half * kKeys), x);
+    ptx::wait_tmem_loads();
+    ptx::fence_before_thread_sync();
+  }
+
+  __device__ __forceinline__ void arrive_once(Barrier& barrier) const {
+    __syncwarp();
+    if (lane == 0) barrier.arrive();
+  }
+
+  // Where a share of the thread's head and first four keys lies; the next four are a row further.
+  __device__ __forceinline__ uint32_t share() const {
+    return cast_smem_ptr_to_uint(smem.incoming[half * (kKeys / kQuad)][head % Cfg::kHeads]);
+  }
+
+  // Bit j: slot j of this thread's half of k-block k is a key.
+  __device__ __forceinline__ uint32_t key_mask(int k) const {
+    const int slot = k * Plan::b_topk + half * kKeys + lane;
+    return __ballot_sync(0xffffffff, this->key_row(__ldg(indices + slot), slot) >= 0);
+  }
+
+  __device__ __forceinline__ static uint4 pack(const float* v) {
+    return {ptx::pack_bf16(v[0], v[1]), ptx::pack_bf16(v[2], v[3]), ptx::pack_bf16(v[4], v[5]),
+            ptx::pack_bf16(v[6], v[7])};
+  }
+
+  // dQ from TMEM, or zeros where the token has no k-block, by way of Q's bytes to global memory.
+  __device__ __forceinline__ void store_dq() const {
+    if (k_blocks > 0) {
+      smem.dq_ready.wait_own(0);
+      ptx::fence_after_thread_sync();
+    } else {
+      smem.q_ready.wait_own(0);
+    }
+    constexpr int kColumns = Cfg::kCols / 2;  // of a thread
+    const uint32_t staged = cast_smem_ptr_to_uint(smem.q);
+    CUTE_NO_UNROLL
+    for (int col = half * kColumns; col < (half + 1) * kColumns; col += 32) {
+      float v[32];
+      if (k_blocks > 0) {
+        ptx::load_tmem_32_columns(this->tmem(Plan::tmem::dQ::column + col), v);
+        ptx::wait_tmem_loads();
+      } else {
+        CUTE_UNROLL
+        for (int j = 0; j < 32; ++j) v[j] = 0.0f;
+      }
+      CUTE_UNROLL
+      for (int c = 0; c < 32 / kChunk; ++c) {
+        const uint32_t to = staged + col / kColTile * Cfg::kHeadTileBytes;
+        ptx::store_shared_16(to + swizzled_chunk(head, col % kColTile / kChunk + c), pack(v + c * kChunk));
+      }
+    }
+    ptx::fence_before_thread_sync();
+    ptx::fence_proxy_async_shared();
+    asm volatile("bar.sync %0, %1;" : : "n"(kNamedBarrier), "n"(kThreads) : "memory");
+    if (threadIdx.x == 32 * Plan::role::softmax::first_warp) {
+      CUTE_UNROLL
+      for (int c = 0; c < Cfg::kColTiles; ++c) {
+        ptx::tma_store_2d(&params.dQ_map, staged + c * Cfg::kHeadTileBytes, this->first_column() + c * kColTile,
+                          this->token_row());
+      }
+      ptx::commit_bulk_group();
+      ptx::wait_bulk_groups();
+    }
+  }
+
+  // Row `head`, this thread's 32 slots of k-block k of a [s_q, h_q, topk] output.
+  template <class T>
+  __device__ __forceinline__ void store_probe(T* to, int k, const float (&v)[kKeys]) const {
+    to += int64_t(this->token_row() + head) * params.topk + k * Plan::b_topk + half * kKeys;
+    CUTE_UNROLL
+    for (int j = 0; j < kKeys; ++j) to[j] = T(v[j]);
+  }
+};
+
+}  // namespace tileproof::head128_columns

@@ -148,8 +148,8 @@ def _places(plan: KernelPlan, stage: str, k_block: int | None, shape: tuple[int,
 def tmem_cells(
     plan: KernelPlan, at: TmemObservation, part: int, shape: tuple[int, int], rank: int = 0
 ) -> tuple[tuple[Cells, Cells], slice]:
-    """(lane, column) ``[rows, w]`` within the TMEM tile of what `part` of CTA `rank` publishes, and the columns
-    it is of a stage's tile of this shape, which may end before the TMEM tile. Columns count elements
+    """(lane, column) ``[rows, w]`` within the TMEM tile of what `part` of CTA `rank` publishes, and the
+    columns it is of a stage's tile of this shape, which may end before the TMEM tile. Columns count elements
     (`per_cell`).
     """
     tile = plan.tmem_tile(at.tile)

@@ -15,10 +15,10 @@ namespace tileproof {
 
 template <class Plan, class Role, int Heads, int Columns = Plan::d_v>
 struct Delta {
-  static constexpr int kHeadsPerWarp = Heads / Role::warps;    // 16
-  static constexpr int kVector = 8;                            // bf16 in a 16-byte access
-  static constexpr int kVectors = Columns / (32 * kVector);     // 2 or 1 per lane and head
-  static constexpr int kBatch = 4;                             // heads whose o is in flight
+  static constexpr int kHeadsPerWarp = Heads / Role::warps;  // 16
+  static constexpr int kVector = 8;                          // bf16 in a 16-byte access
+  static constexpr int kVectors = Columns / (32 * kVector);  // 2 or 1 per lane and head
+  static constexpr int kBatch = 4;                           // heads whose o is in flight
   static_assert(kHeadsPerWarp % kBatch == 0 && kHeadsPerWarp <= 32);
 
   // The warp's first head of the CTA's.

@@ -122,11 +122,10 @@ __device__ __forceinline__ uint4 load_shared_16(uint32_t address) {
 
 // To `address` of a CTA of the cluster; the bytes count on `mbar` of the same CTA when they are there.
 __device__ __forceinline__ void store_async_16(uint32_t address, uint4 value, uint32_t mbar) {
-  asm volatile(
-      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];"
-      :
-      : "r"(address), "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w), "r"(mbar)
-      : "memory");
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];"
+               :
+               : "r"(address), "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w), "r"(mbar)
+               : "memory");
 }
 
 __device__ __forceinline__ void store_async_4(uint32_t address, float value, uint32_t mbar) {

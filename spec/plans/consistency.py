@@ -134,6 +134,22 @@ def _mmas(plan: KernelPlan) -> Iterable[str]:
             yield f"MMA {mma.name} writes {mma.n} columns to {mma.d} of {tmem[mma.d].columns} x {folds}"
 
 
+def _of_the_cluster(plan: KernelPlan) -> Iterable[str]:
+    """What CTAs show of a tile of the whole cluster, or of one that each of them holds."""
+    for stage in plan.together:
+        if stage not in plan.stages:
+            yield f"{stage} is a tile of the whole cluster but no stage of the plan"
+    for at in plan.observations:
+        if isinstance(at, TmemObservation) and (at.summed or at.rank_cols) and at.stage not in plan.together:
+            yield f"{at.stage} is observed in all CTAs together, and each has a tile of its own"
+        elif isinstance(at, TmemObservation) and at.summed and at.rank_cols:
+            yield f"{at.stage} is observed both as a sum over the CTAs and as columns of each"
+        elif isinstance(at, SmemObservation) and at.rank_rows:
+            rows = next((tile.rows for tile in plan.smem if tile.name == at.tile), 0)
+            if at.rank_rows * plan.cluster > rows:
+                yield f"{at.stage} has {at.rank_rows} rows of each CTA in {at.tile} of {rows} rows"
+
+
 def _observations(plan: KernelPlan) -> Iterable[str]:
     tmem = {tile.name: tile.stages for tile in plan.tmem}
     smem = {tile.name: tile.stages for tile in plan.smem}
@@ -153,5 +169,6 @@ def _observations(plan: KernelPlan) -> Iterable[str]:
             if observation.parts != barrier.parts:
                 seen_in = f"{observation.tile} is observed in {observation.parts} parts"
                 yield f"{seen_in}, {barrier.name} has {barrier.parts}"
+    yield from _of_the_cluster(plan)
     seen = {observation.stage for observation in (*plan.observations, *plan.probes)}
     yield from (f"stage {stage} is never observed" for stage in plan.stages if stage not in seen)

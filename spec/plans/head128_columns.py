@@ -140,7 +140,7 @@ _ROLES = (
 
 
 def _mmas() -> tuple[Mma, ...]:
-    """In the order of the first issue; every one of cta_group::1. The halves of K are those of the KV ring."""
+    """In the order of the first issue; every one of cta_group::1. Halves of K are those of the KV ring."""
     chains: list[Mma] = []
     for stage, a in (("P", "Q"), ("dP", "dO")):
         for half in range(KV_HALVES):
@@ -177,9 +177,7 @@ def _shared_memory() -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...], int]:
     add_tile("dO", H_Q, V_CTA, "the rank's columns of dO")
     add_tile("S", H_Q, B_TOPK, "S of all heads, rounded to bf16; the peer's heads come from the peer")
     add_tile("dS", H_Q, B_TOPK, "dS of all heads, rounded to bf16; likewise")
-    add_tile(
-        "KV", B_TOPK, KV_COLS, "half of the rank's columns of the 64 keys, zero where no key", KV_STAGES
-    )
+    add_tile("KV", B_TOPK, KV_COLS, "half of the rank's columns of the 64 keys, zero where no key", KV_STAGES)
     add_plain(
         "incoming", B_TOPK // 4, 4 * H_CTA, "the peer's share of P, then of dP, of the rank's heads: "
         "4 keys of a head are together, row by row of 4 keys",

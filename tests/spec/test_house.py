@@ -273,7 +273,7 @@ def test_every_barrier_that_is_cited_exists() -> None:
 
 
 def test_a_barrier_that_no_plan_has_is_seen() -> None:
-    assert set(BARRIER.findall("// -> dkv_ready, then s_free")) - barriers() == {"s_free"}
+    assert set(BARRIER.findall("// -> dkv_ready, then s_gone_free")) - barriers() == {"s_gone_free"}
 
 
 # ---- lines

@@ -66,9 +66,9 @@ struct Config {
   static constexpr int kKvTiles = kKvCols / kColTile;        // 2 column tiles of a half
   static constexpr int kKvBytes = kKvTiles * kKeyTileBytes;  // 16 KiB
 
-  static constexpr int kDkvM = Plan::mma::dKV_S::m;       // 128
-  static constexpr int kDkvParts = kCols / kDkvM;         // 2, each with TMEM of its own
-  static constexpr int kKeysPerThread = 32;               // of softmax and dkv_export: two warps per lane quarter
+  static constexpr int kDkvM = Plan::mma::dKV_S::m;  // 128
+  static constexpr int kDkvParts = kCols / kDkvM;    // 2, each with TMEM of its own
+  static constexpr int kKeysPerThread = 32;          // of softmax and dkv_export: two warps per lane quarter
   static constexpr int kShareBytes = kHeads * kKeys * 4;  // of P or dP, f32
 
   struct SharedStorage {
@@ -115,8 +115,10 @@ struct Config {
   static_assert(2 * int(HeadsMn{}.layout_b()(kColTile, 0)) == kHeadTileBytes);
   static_assert(2 * int(KeysK{}.layout_b()(0, kColTile)) == kKeyTileBytes);
   static_assert(2 * int(KeysMn{}.layout_b()(kColTile, 0)) == kKeyTileBytes);
-  static_assert(2 * int(HeadsK{}.layout_b()(8, 0)) == kAtomBytes && 2 * int(KeysK{}.layout_b()(8, 0)) == kAtomBytes);
-  static_assert(2 * int(HeadsMn{}.layout_b()(0, 8)) == kAtomBytes && 2 * int(KeysMn{}.layout_b()(0, 8)) == kAtomBytes);
+  static_assert(2 * int(HeadsK{}.layout_b()(8, 0)) == kAtomBytes &&
+                2 * int(KeysK{}.layout_b()(8, 0)) == kAtomBytes);
+  static_assert(2 * int(HeadsMn{}.layout_b()(0, 8)) == kAtomBytes &&
+                2 * int(KeysMn{}.layout_b()(0, 8)) == kAtomBytes);
   static_assert(Swizzle<3, 4, 3>{}(3 * kRowBytes + 2 * 16) == int(swizzled_chunk(3, 2)));
 
   // The shared-memory map.
@@ -159,10 +161,12 @@ struct Config {
   static_assert(Plan::barrier::in_free::count == Plan::role::softmax::warps / Plan::cluster);
   static_assert(Plan::barrier::s_ready::count == Plan::role::softmax::warps);
   static_assert(Plan::barrier::ds_ready::count == Plan::role::softmax::warps);
-  static_assert(Plan::barrier::s_free::count == Plan::cluster && Plan::barrier::ds_free::count == Plan::cluster);
+  static_assert(Plan::barrier::s_free::count == Plan::cluster &&
+                Plan::barrier::ds_free::count == Plan::cluster);
   static_assert(Plan::barrier::dkv_free::count == Plan::role::dkv_export::warps);
   static_assert(Plan::barrier::kv_ready::stages == kKvStages && Plan::barrier::kv_free::stages == kKvStages);
-  static_assert(Plan::barrier::dkv_ready::stages == kDkvParts && Plan::barrier::dkv_free::stages == kDkvParts);
+  static_assert(Plan::barrier::dkv_ready::stages == kDkvParts &&
+                Plan::barrier::dkv_free::stages == kDkvParts);
 
   // The accumulators, all of layout D: a lane is a head, or a column of kv.
   static_assert(Plan::tmem::P::columns == kKeys && Plan::tmem::dP::columns == kKeys);
@@ -183,9 +187,15 @@ template <class Plan>
 struct Context : tileproof::Context<Plan, Config<Plan>, Params> {
   using Base = tileproof::Context<Plan, Config<Plan>, Params>;
 
-  __device__ __forceinline__ Context(const Params& params, typename Base::Storage& smem) : Base(params, smem) {}
+  uint32_t to_peer;  // from an address in this CTA's shared memory to the same place in the peer's
 
-  __device__ __forceinline__ uint32_t peer() const { return uint32_t(this->rank) ^ 1; }
+  __device__ __forceinline__ Context(const Params& params, typename Base::Storage& smem)
+      : Base(params, smem) {
+    const uint32_t here = cast_smem_ptr_to_uint(&smem);
+    to_peer = ptx::map_to_rank(here, uint32_t(this->rank) ^ 1) - here;
+  }
+
+  __device__ __forceinline__ uint32_t in_peer(uint32_t address) const { return address + to_peer; }
 
   // The CTA's first column of q, kv, dO and o.
   __device__ __forceinline__ int first_column() const { return this->rank * Base::Cfg::kCols; }

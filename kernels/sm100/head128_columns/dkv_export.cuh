@@ -36,7 +36,7 @@ struct DkvExport : Context<Plan> {
       CUTE_UNROLL
       for (int j = 0; j < kKeys; ++j) rows[j] = __shfl_sync(0xffffffff, row, j);
 
-      CUTE_UNROLL
+      CUTE_NO_UNROLL
       for (int part = 0; part < Cfg::kDkvParts; ++part) {
         float v[kKeys];
         smem.dkv_ready[part].wait_own(k & 1);
@@ -49,21 +49,37 @@ struct DkvExport : Context<Plan> {
         if (lane == 0) smem.dkv_free[part].arrive();
         CUTE_UNROLL
         for (int j = 0; j < kKeys; ++j) {
-          if (rows[j] >= 0) ptx::red_add(column + int64_t(rows[j]) * Plan::d_qk + part * Cfg::kDkvM, v[j]);
+          add_to_row(column + part * Cfg::kDkvM, rows[j], v[j]);
         }
       }
     }
   }
 
  private:
+  // *(column + row * d_qk) += x, unless row is negative. Written out so that the 32 products stay out of
+  // registers, which have no room for them, and nothing branches.
+  __device__ __forceinline__ static void add_to_row(float* column, int row, float x) {
+    asm volatile(
+        "{\n\t"
+        ".reg .pred is_key;\n\t"
+        ".reg .b64 address;\n\t"
+        "setp.ge.s32 is_key, %1, 0;\n\t"
+        "mad.wide.s32 address, %1, %2, %0;\n\t"
+        "@is_key red.global.add.f32 [address], %3;\n\t"
+        "}"
+        :
+        : "l"(column), "r"(row), "n"(Plan::d_qk * int(sizeof(float))), "f"(x)
+        : "memory");
+  }
+
   // delta over the CTA's columns: of its own heads for its softmax, of the others for the peer's.
   __device__ __forceinline__ void compute_delta() {
     using Sum = Delta<Plan, typename Plan::role::dkv_export, Cfg::kAllHeads, Cfg::kCols>;
     static_assert(Cfg::kHeads % Sum::kHeadsPerWarp == 0, "the heads of a warp are all of one rank");
     const int warp_head = Sum::first_head(warp);
-    const float delta = Sum::of_warp(
-        params.o + int64_t(this->token_row() + warp_head) * Plan::d_v + this->first_column(),
-        cast_smem_ptr_to_uint(smem.dO), smem.do_ready, warp_head, lane);
+    const float delta =
+        Sum::of_warp(params.o + int64_t(this->token_row() + warp_head) * Plan::d_v + this->first_column(),
+                     cast_smem_ptr_to_uint(smem.dO), smem.do_ready, warp_head, lane);
     const int head = (warp_head + lane) % Cfg::kHeads;
     if (warp_head / Cfg::kHeads == rank) {
       if (lane < Sum::kHeadsPerWarp) smem.delta_own[head] = delta;
@@ -77,7 +93,7 @@ struct DkvExport : Context<Plan> {
       }
     } else if (lane < Sum::kHeadsPerWarp) {
       const uint32_t to = cast_smem_ptr_to_uint(smem.delta_incoming + head);
-      ptx::store_async_4(ptx::map_to_rank(to, this->peer()), delta, smem.delta_ready.address_in(this->peer()));
+      ptx::store_async_4(this->in_peer(to), delta, this->in_peer(smem.delta_ready.address()));
     }
   }
 };

@@ -1,8 +1,9 @@
-// head128-columns: the sparse MLA attention backward for 128 heads, the columns shared out over a pair of CTAs.
+// head128-columns: the sparse MLA attention backward for 128 heads, the columns shared out over a pair of
+// CTAs.
 //
-// Rank r has columns [256 r, 256 r + 256) of Q, dO, KV, dQ and dKV, for all 128 heads; it finishes P and dP of
-// the heads [64 r, 64 r + 64), of which its peer sends it the sums over the other columns, and makes S and dS
-// of them for both.
+// Rank r has columns [256 r, 256 r + 256) of Q, dO, KV, dQ and dKV, for all 128 heads; it finishes P and dP
+// of the heads [64 r, 64 r + 64), of which its peer sends it the sums over the other columns, and makes S and
+// dS of them for both.
 //
 // | warps | role       | does                                                                             |
 // |-------|------------|----------------------------------------------------------------------------------|

@@ -69,8 +69,8 @@ struct Load : Context<Plan> {
     ready.arrive_own_and_expect_tx(bytes);
     CUTE_UNROLL
     for (int c = 0; c < Cfg::kColTiles; ++c) {
-      ptx::tma_load_2d_own(to + c * Cfg::kHeadTileBytes, map, ready.address(), this->first_column() + c * kColTile,
-                           this->token_row(), kOnce);
+      ptx::tma_load_2d_own(to + c * Cfg::kHeadTileBytes, map, ready.address(),
+                           this->first_column() + c * kColTile, this->token_row(), kOnce);
     }
   }
 

@@ -106,8 +106,9 @@ struct IssueMmas : Context<Plan> {
     const uint32_t d = smem.tmem_base + Plan::tmem::dQ::column + half * Plan::tmem::dQ::columns;
     CUTE_UNROLL
     for (int key = 0; key < Cfg::kKeys; key += kMmaK) {
-      ptx::mma_f16_ss(d, k_major<Cfg::kAllHeads>(ds, key), mn_major<Cfg::kKeys>(kv + stage * Cfg::kKvBytes, 0, key),
-                      idesc, accumulate || key != 0);
+      ptx::mma_f16_ss(d, k_major<Cfg::kAllHeads>(ds, key),
+                      mn_major<Cfg::kKeys>(kv + stage * Cfg::kKvBytes, 0, key), idesc,
+                      accumulate || key != 0);
     }
   }
 
@@ -117,8 +118,8 @@ struct IssueMmas : Context<Plan> {
     const uint32_t d = smem.tmem_base + Plan::tmem::dKV::column + part * Plan::tmem::dKV::columns;
     CUTE_UNROLL
     for (int head = 0; head < Cfg::kAllHeads; head += kMmaK) {
-      ptx::mma_f16_ss(d, mn_major<Cfg::kAllHeads>(a, part * Cfg::kDkvM, head), mn_major<Cfg::kAllHeads>(b, 0, head),
-                      idesc, accumulate || head != 0);
+      ptx::mma_f16_ss(d, mn_major<Cfg::kAllHeads>(a, part * Cfg::kDkvM, head),
+                      mn_major<Cfg::kAllHeads>(b, 0, head), idesc, accumulate || head != 0);
     }
   }
 };

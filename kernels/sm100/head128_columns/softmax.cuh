@@ -1,6 +1,6 @@
-// The softmax role: 256 threads. A thread has a head (a TMEM lane) and 32 of the k-block's keys; two warps per
-// lane quarter. Where the peer finishes the head, the thread sends it the CTA's share of P and dP; where the
-// CTA itself does, it adds the peer's share and makes S and dS for both CTAs.
+// The softmax role: 256 threads. A thread has a head (a TMEM lane) and 32 of the k-block's keys; two warps
+// per lane quarter. Where the peer finishes the head, the thread sends it the CTA's share of P and dP; where
+// the CTA itself does, it adds the peer's share and makes S and dS for both CTAs.
 #pragma once
 
 #include "sm100/head128_columns/config.cuh"
@@ -55,14 +55,15 @@ struct Softmax : Context<Plan> {
   // The CTA's share of P (use 0 of a k-block) or dP (use 1) into the peer's buffer.
   __device__ __forceinline__ void send_share(const float (&x)[kKeys], int use) const {
     smem.in_free.wait(use ^ 1);
-    const uint32_t to = ptx::map_to_rank(share(), this->peer());
-    const uint32_t ready = smem.in_ready.address_in(this->peer());
+    const uint32_t to = this->in_peer(share());
+    const uint32_t ready = this->in_peer(smem.in_ready.address());
     CUTE_UNROLL
     for (int c = 0; c < kKeys / kQuad; ++c) {
       const float* v = x + c * kQuad;
-      ptx::store_async_16(to + c * sizeof(smem.incoming[0]),
-                          {__float_as_uint(v[0]), __float_as_uint(v[1]), __float_as_uint(v[2]), __float_as_uint(v[3])},
-                          ready);
+      ptx::store_async_16(
+          to + c * sizeof(smem.incoming[0]),
+          {__float_as_uint(v[0]), __float_as_uint(v[1]), __float_as_uint(v[2]), __float_as_uint(v[3])},
+          ready);
     }
   }
 
@@ -132,18 +133,18 @@ struct Softmax : Context<Plan> {
       x[c * kQuad + 3] += __uint_as_float(v.w);
     }
     __syncwarp();
-    if (lane == 0) smem.in_free.arrive_in(this->peer());
+    if (lane == 0) smem.in_free.arrive_in(uint32_t(rank) ^ 1);
   }
 
   // The thread's keys, rounded to bf16, into row `head` of an operand tile of both CTAs.
   __device__ __forceinline__ void publish(uint32_t tile, const float (&v)[kKeys], Barrier& ready) {
-    const uint32_t peer_ready = ready.address_in(this->peer());
+    const uint32_t peer_ready = this->in_peer(ready.address());
     CUTE_UNROLL
     for (int c = 0; c < kKeys / kChunk; ++c) {
       const uint32_t to = tile + swizzled_chunk(head, half * (kKeys / kChunk) + c);
       const uint4 chunk = pack(v + c * kChunk);
       ptx::store_shared_16(to, chunk);
-      ptx::store_async_16(ptx::map_to_rank(to, this->peer()), chunk, peer_ready);
+      ptx::store_async_16(this->in_peer(to), chunk, peer_ready);
     }
     ptx::fence_proxy_async_shared();
     __syncwarp();
@@ -162,7 +163,8 @@ struct Softmax : Context<Plan> {
   // ---- both --------------------------------------------------------------------------------------------
 
   // The CTA's share of P or dP of k-block k: the thread's head and keys.
-  __device__ __forceinline__ void load_scores(const Barrier& ready, int k, int column, float (&x)[kKeys]) const {
+  __device__ __forceinline__ void load_scores(const Barrier& ready, int k, int column,
+                                              float (&x)[kKeys]) const {
     ready.wait_own(k & 1);
     ptx::fence_after_thread_sync();
     ptx::load_tmem_32_columns(this->tmem(column + half * kKeys), x);
@@ -223,8 +225,8 @@ struct Softmax : Context<Plan> {
     if (threadIdx.x == 32 * Plan::role::softmax::first_warp) {
       CUTE_UNROLL
       for (int c = 0; c < Cfg::kColTiles; ++c) {
-        ptx::tma_store_2d(&params.dQ_map, staged + c * Cfg::kHeadTileBytes, this->first_column() + c * kColTile,
-                          this->token_row());
+        ptx::tma_store_2d(&params.dQ_map, staged + c * Cfg::kHeadTileBytes,
+                          this->first_column() + c * kColTile, this->token_row());
       }
       ptx::commit_bulk_group();
       ptx::wait_bulk_groups();

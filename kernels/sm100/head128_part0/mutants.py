@@ -204,8 +204,8 @@ VALUES: tuple[Mutant, ...] = (
     _edited(
         "delta-half-row",
         "delta is summed over the first half of the row",
-        "kVectors = Plan::d_v / (32 * kVector);",
-        "kVectors = Plan::d_v / (64 * kVector);",
+        "kVectors = Columns / (32 * kVector);",
+        "kVectors = Columns / (64 * kVector);",
         "delta",
         "every head",
         "N9",

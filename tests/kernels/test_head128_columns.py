@@ -1,0 +1,110 @@
+"""head128-columns: its plan, its build, every stage under several schedules; sums over the CTAs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from tileproof.conformance.check.run import run_case
+from tileproof.conformance.check.under_test import on_emulator
+from tileproof.conformance.drivers.result import Capture, RunSchedule
+from tileproof.conformance.explore.explored import Explored
+from tileproof.conformance.observe.capture import captured_tiles
+from tileproof.emulator.explore import explore
+from tileproof.kernels.launch import MAX_SHARED_BYTES
+from tileproof.kernels.registry import kernel
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.plan import KernelPlan, SmemObservation, TmemObservation
+from tileproof.spec.plans.consistency import faults
+from tileproof.spec.plans.head128_columns import D_QKS, plan
+from tileproof.spec.problems.sparse_mla_bwd.case import one_token
+
+from tests.kit.whole_backward import SCHEDULES, STAGES, WHOLE
+
+KERNEL = kernel("head128-columns")
+CASE = replace(WHOLE, d_qk=512)
+
+
+@pytest.mark.parametrize("d_qk", D_QKS)
+def test_the_plan_has_no_faults_and_barriers_expect_the_bytes_of_their_tiles(d_qk: int) -> None:
+    p = plan(d_qk)
+    assert faults(p) == []
+    for barrier, tile in (("q_ready", "Q"), ("do_ready", "dO"), ("kv_ready", "KV"), ("in_ready", "incoming")):
+        assert p.barrier(barrier).tx_bytes == p.smem_tile(tile).bytes
+    for barrier, tile in (("s_ready", "S"), ("ds_ready", "dS")):
+        assert p.barrier(barrier).tx_bytes == p.smem_tile(tile).bytes // 2  # the peer's heads
+
+
+def _seen(p: KernelPlan, stage: str, **changes: Any) -> KernelPlan:
+    return replace(
+        p,
+        observations=tuple(
+            replace(at, **changes)
+            if at.stage == stage and isinstance(at, (SmemObservation, TmemObservation))
+            else at
+            for at in p.observations
+        ),
+    )
+
+
+CONTRADICTIONS: dict[str, Callable[[KernelPlan], KernelPlan]] = {
+    "S has 128 rows of each CTA in S of 128": lambda p: _seen(p, "S", rank_rows=128),
+    "P is observed both as a sum": lambda p: _seen(p, "P", rank_cols=64),
+    "dKV is observed in all CTAs together": lambda p: replace(p, together=("P", "dP", "dQ")),
+    "R is a tile of the whole cluster but no stage": lambda p: replace(p, together=(*p.together, "R")),
+}
+
+
+@pytest.mark.parametrize("sentence", CONTRADICTIONS)
+def test_planted_contradictions_are_noticed(sentence: str) -> None:
+    found = faults(CONTRADICTIONS[sentence](plan(512)))
+    assert any(sentence in fault for fault in found), found
+
+
+def test_unknown_width_is_one_clear_error() -> None:
+    with pytest.raises(TileproofError, match="512"):
+        plan(192)
+
+
+@pytest.mark.parametrize("d_qk", D_QKS)
+def test_the_build_fits_the_machine(d_qk: int) -> None:
+    built, p = KERNEL.build(KERNEL.variant(d_qk=d_qk)), plan(d_qk)
+    used = built.resources
+    assert used is not None
+    assert (used.spill_stores, used.spill_loads, used.stack) == (0, 0, 0)
+    assert used.registers * p.threads <= 65536
+    assert used.static_smem + p.smem_bytes <= MAX_SHARED_BYTES
+    assert "cta_group::2" not in built.ptx and "tcgen05.mma.cta_group::1" in built.ptx
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES[1:3], ids=lambda s: f"{s.policy}{s.seed}")
+def test_every_schedule_and_every_stage(schedule: RunSchedule) -> None:
+    verdict = run_case(on_emulator(KERNEL, KERNEL.variant(d_qk=512)), CASE, schedule)
+    assert verdict.findings == []
+    # Tokens of 256, 130 and 0 slots have 4, 3 and 0 k-blocks; two builds. S and dS have a tile in each CTA,
+    # P and dP one in the pair (the probe build too), dKV one in the production build.
+    assert [verdict.scores[x].tiles for x in STAGES] == [12, 14, 28, 14, 28, 6, 7]
+
+
+def test_many_schedules_give_the_same_outputs() -> None:
+    one = Explored.of(KERNEL, KERNEL.build(KERNEL.variant(d_qk=512)), one_token(512, 2))
+    report = explore(one, schedules=8, compare=one.compare, races=True)
+    assert not report.failed and report.defects == []
+
+
+def test_a_sum_over_the_ctas_is_known_when_each_has_shown_its_term() -> None:
+    p, inputs = plan(512), one_token(512, 1).inputs()
+    shown = [
+        Capture("P", 0, (rank, 0, 0), rank, 0, np.full((128, 64), np.float32(rank + 1)).view(np.uint32),
+                np.ones((128, 64), bool))
+        for rank in (0, 1)
+    ]  # fmt: skip
+    for captures, value in ((shown, 3.0), (shown[::-1], 3.0), (shown[:1], None)):
+        tiles, findings = captured_tiles(p, inputs, captures, "production")
+        (tile,) = (tile for tile in tiles if tile.stage == "P")
+        assert findings == [] and tile.coord.cta is None and tile.value.shape == (128, 64)
+        assert tile.written.all() == (value is not None) and tile.written.any() == (value is not None)
+        assert value is None or (tile.value == value).all()

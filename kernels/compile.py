@@ -183,7 +183,9 @@ def resources_of(ptx: str, entry: str) -> Resources:
         return parse_resources(_assemble(path, Path(folder), ""), entry)
 
 
-def require_entry(ptx: str, entry: str, where: str) -> None:
+def require_entry(
+    ptx: str, entry: str, where: str, do: str = "define it: nvcc is given its name as TILEPROOF_ENTRY"
+) -> None:
     """TileproofError, which names the entries there are, unless the PTX defines the kernel `entry`."""
     found = re.findall(r"^\s*(?:\.visible\s+|\.weak\s+)?\.entry\s+([\w$%]+)", ptx, re.MULTILINE)
     if entry not in found:
@@ -192,7 +194,7 @@ def require_entry(ptx: str, entry: str, where: str) -> None:
             where=where,
             expected=entry,
             found=", ".join(found) or "no entry at all",
-            do="define it: nvcc is given its name as TILEPROOF_ENTRY",
+            do=do,
         )
 
 

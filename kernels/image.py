@@ -146,7 +146,8 @@ class Ptx:
                 "the kernel's PTX cannot be read", where=str(given), found=str(error)
             ) from error
         entry = self.name(variant, probe)
-        require_entry(text, entry, str(path) if isinstance(given, Path) else owner)
+        where = str(path) if isinstance(given, Path) else owner
+        require_entry(text, entry, where, "name one of its entries")
         if overrides or any(one.place.kind == "source" for one in edits):
             raise TileproofError("this kernel is PTX: it has no source to change", where=owner)
         return Built(entry, edit.in_ptx(owner, edits, text, {}, ""), path, None, "")

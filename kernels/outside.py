@@ -52,12 +52,9 @@ def at_path(name: str) -> Target:
     if path.is_dir():
         file = next((path / one for one in NAMES if (path / one).is_file()), path / NAMES[0])
     if not path_text or not file.is_file():
-        raise TileproofError(
-            "there is no kernel at this path",
-            where=name,
-            expected=f"a Python file, or a folder with {' or '.join(NAMES)}, that defines {ATTRIBUTE}",
-            found="no such file",
-        )
+        raise _no_kernel(name, "no such file")
+    if file.suffix != ".py":
+        raise _no_kernel(name, f"a file that does not end in .py: {file.name}")
     targets = {target.name: target for target in _targets(_load(file), str(file))}
     if (not wanted and len(targets) > 1) or (wanted and wanted not in targets):
         raise TileproofError(
@@ -67,6 +64,15 @@ def at_path(name: str) -> Target:
             found=wanted or f"{len(targets)} kernels",
         )
     return targets[wanted] if wanted else next(iter(targets.values()))
+
+
+def _no_kernel(name: str, found: str) -> TileproofError:
+    return TileproofError(
+        "there is no kernel at this path",
+        where=name,
+        expected=f"a Python file, or a folder with {' or '.join(NAMES)}, that defines {ATTRIBUTE}",
+        found=found,
+    )
 
 
 def _load(file: Path) -> Any:
@@ -107,8 +113,13 @@ def _failed(where: str, error: BaseException) -> TileproofError:
 
 
 def _targets(given: Any, where: str) -> tuple[Target, ...]:
-    targets = given() if callable(given) and not isinstance(given, Target) else given
-    targets = (targets,) if isinstance(targets, Target) else tuple(targets)
+    try:
+        targets = given() if callable(given) and not isinstance(given, Target) else given
+        targets = (targets,) if isinstance(targets, Target) else tuple(targets)
+    except TileproofError:
+        raise
+    except Exception as error:
+        raise _failed(where, error) from error
     wrong = next((one for one in targets if not isinstance(one, Target)), None)
     if wrong is not None or not targets:
         raise TileproofError(

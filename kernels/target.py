@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -69,7 +71,16 @@ class Target:
                 expected=self.variants[0].problem,
                 found=variant.problem,
             )
-        plan = self.plan_of(variant)
+        with _own(f"the plan of {self.title(variant)} cannot be made", self.name):
+            plan = self.plan_of(variant)
+        if not isinstance(plan, KernelPlan) or problem_type(plan.problem).name != variant.problem:
+            raise TileproofError(
+                f"the plan of {self.title(variant)} is none of its problem",
+                where=f"kernel {self.name}",
+                expected=f"a KernelPlan of the problem {variant.problem}",
+                found=plan.problem if isinstance(plan, KernelPlan) else type(plan).__name__,
+                do="correct the plan, or the problem that the variant names",
+            )
         if wrong := _faults(plan):
             raise TileproofError(
                 f"the plan of {self.title(variant)} contradicts itself: {wrong[0]}",
@@ -111,7 +122,8 @@ class Target:
         """As `build`, against `plan`; a plan that the kernel does not follow is a TileproofError."""
         if probe and not self.probe:
             raise TileproofError(f"{self.name} has no probe build", where=self.name)
-        return self.image.build(self.name, variant, plan, probe, edits, source_overrides or {})
+        with _own(f"the PTX of {self.title(variant)} cannot be made", self.name):
+            return self.image.build(self.name, variant, plan, probe, edits, source_overrides or {})
 
     def variant_of(self, inputs: Any) -> Variant:
         """The variant made for the inputs' sizes; TileproofError names the size that does not fit."""
@@ -144,7 +156,30 @@ class Target:
                 do="build the variant of the inputs' sizes with the same probe flag",
             )
         problem_type(plan.problem).require(inputs, plan)
-        return self.describe(inputs, plan, built, probe)
+        with _own(f"the launch of {self.title(variant)} cannot be described", self.name):
+            launch = self.describe(inputs, plan, built, probe)
+        if not isinstance(launch, Launch):
+            raise TileproofError(
+                f"the launch of {self.title(variant)} is none", where=f"kernel {self.name}",
+                expected="a tileproof.kernels.launch.Launch", found=type(launch).__name__,
+            )  # fmt: skip
+        return launch
+
+
+@contextlib.contextmanager
+def _own(what: str, kernel: str) -> Iterator[None]:
+    """What a kernel's own function raises becomes a TileproofError that names its line."""
+    try:
+        yield
+    except TileproofError:
+        raise
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{last.filename.rsplit('/', 1)[-1]}, line {last.lineno}"
+        raise TileproofError(
+            what, where=f"kernel {kernel}, {place}", found=f"{type(error).__name__}: {error}",
+            do="correct the kernel; others are not affected",
+        ) from error  # fmt: skip
 
 
 @lru_cache(maxsize=64)

@@ -67,6 +67,9 @@ class Errors(click.Group):
             code = super().main(*args, **kwargs)
         except click.exceptions.Exit as done:
             code = done.exit_code
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.format_message())
+            code = COULD_NOT_CHECK
         except click.ClickException as error:
             _fail(_usage_error(error), as_json)
         except (click.Abort, KeyboardInterrupt):

@@ -20,12 +20,14 @@ def kernels(as_json: bool) -> int:
     from tileproof.kernels import registry
 
     rows: list[dict[str, Any]] = []
-    errors = list(registry.broken().values())
+    errors: dict[str, list[str]] = {}
+    for name, error in registry.broken().items():
+        errors.setdefault(str(error), []).append(name)
     for found in registry.kernels().values():
         try:
             plan = found.plan(found.variants[0])
         except TileproofError as error:
-            errors.append(error)
+            errors.setdefault(str(error), []).append(found.name)
             continue
         rows.append(
             {
@@ -37,8 +39,8 @@ def kernels(as_json: bool) -> int:
             }
         )
     text.print_rows("Kernels", rows, as_json)
-    for one in errors:
-        click.echo(f"not usable: {one}", err=True)
+    for told, names in errors.items():
+        click.echo(f"not usable: {', '.join(names)}: {told}", err=True)
     return PASS
 
 

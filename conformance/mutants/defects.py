@@ -43,7 +43,9 @@ def planted_on(kernel: Target, plant: str | None) -> Mutant | None:
     if plant is None:
         return None
     own = {one.id: one for one in kernel.mutants()}
-    return own[plant] if plant in own else _of_another(kernel, defect(plant, {**defects(), **own}))
+    if plant not in own and plant in (others := defects()):
+        return _of_another(kernel, others[plant])
+    return defect(plant, own)
 
 
 def require_own(kernel: Target, planted: Mutant | None) -> None:

@@ -198,6 +198,7 @@ BROKEN = {
     "has no such attribute": (PACKAGE, "NOTHING", "NOTHING"),
     "gives no target": ("TARGETS = 5\n", "", "int"),
     "has a syntax error": ("def (:\n", "", "SyntaxError"),
+    "is a function that fails": ("TARGETS = lambda: 1 / 0\n", "", "ZeroDivisionError"),
 }
 
 
@@ -229,6 +230,48 @@ def test_a_plan_that_contradicts_itself_is_named_and_the_others_work(installed: 
     assert listed.exit_code == 0 and "contradicts itself" in listed.output and "head64" in listed.output
 
 
+ALONE = """
+from dataclasses import replace
+from tileproof.kernels.image import Ptx
+from tileproof.kernels.target import Target
+from tileproof.kernels.variant import Variant
+from tileproof.spec.plans import sm100_gemm
+
+PTX = ".version 8.6\\n.target sm_100a\\n.address_size 64\\n.visible .entry k()\\n{ ret; }\\n"
+
+
+def made(plan=lambda: sm100_gemm.plan(), text=lambda: PTX, launch=lambda inputs: None):
+    variant = Variant.of("gemm_bias", step_m=sm100_gemm.ROWS, step_n=sm100_gemm.COLUMNS)
+    image = Ptx(lambda variant, probe: text(), lambda variant, probe: "k")
+    return Target("alone", (variant,), lambda v: plan(), image, lambda i, *_: launch(i), probe=False)
+
+"""
+OWN_FAULTS = {
+    "TARGETS = made(plan=lambda: 1 / 0)": (
+        "the plan of alone cannot be made",
+        "line 17",
+        "ZeroDivisionError",
+    ),
+    "TARGETS = made(plan=lambda: None)": ("a KernelPlan of the problem gemm_bias", "NoneType"),
+    "TARGETS = made(plan=lambda: replace(sm100_gemm.plan(), problem='gemm'))": ("found: gemm",),
+    "TARGETS = made(plan=lambda: replace(sm100_gemm.plan(), problem='x'))": ("no such problem type",),
+    "TARGETS = made(text=lambda: {}['ptx'])": ("the PTX of alone cannot be made", "line 16", "KeyError"),
+    "TARGETS = made(text=lambda: PTX.replace('k()', 'j()'))": ("no such entry", "name one of its entries"),
+    "TARGETS = made(launch=lambda i: i.x)": ("the launch of alone cannot be described", "attribute 'x'"),
+    "TARGETS = made()": ("the launch of alone is none", "NoneType"),
+}
+
+
+@pytest.mark.parametrize("text", OWN_FAULTS)
+def test_what_a_kernel_s_own_functions_do_wrong_is_named(tmp_path: Path, text: str) -> None:
+    """With the line that raised it, and not as an error of Tileproof's."""
+    (tmp_path / "alone.py").write_text(ALONE + text + "\n")
+    found = run("check", f"{tmp_path}/alone.py", "--examples", "1")
+    told = " ".join(found.output.split())
+    assert found.exit_code == 2 and all(says in told for says in OWN_FAULTS[text]), found.output
+    assert "internal error" not in told
+
+
 def test_a_name_that_is_taken_is_named(installed: Path) -> None:
     package(installed, "taken_kernels", PACKAGE.replace("acme-scores", "head128"))
     registry.forget()
@@ -245,6 +288,9 @@ def test_a_name_that_is_taken_is_named(installed: Path) -> None:
         (("explore", "head64", "--variant", "576"), "sizes such as d_qk=576"),
         (("build", "head64", "--variant", "d_qk=576", "--d-qk", "512"), "two different widths"),
         (("check", "no/such/kernel.py"), "no kernel at this path"),
+        (("check", "./README.md"), "a file that does not end in .py"),
+        (("check", "sm90-gemm", "--plant", "g100-bf16-cut-off"), "belongs to another kernel"),
+        (("check", "sm90-gemm-bias", "--plant", "nope"), "s90-bias-halves-exchanged"),
         (("check", "head65"), "there is no such kernel"),
     ],
 )  # fmt: skip

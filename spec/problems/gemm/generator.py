@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Literal, get_args
 
 import numpy as np
 from hypothesis import strategies as st
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.numerics import F32_MAX
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.cases import AnyCase, EdgeCase
 from tileproof.spec.problems.gemm.inputs import Inputs, validate
@@ -17,6 +18,7 @@ from tileproof.spec.problems.gemm.inputs import Inputs, validate
 Values = Literal["zeros", "coordinates", "integers", "normal", "tiny"]
 VALUES: tuple[Values, ...] = get_args(Values)
 K_TILE = 64
+MOST_ELEMENTS = 2**26  # of a matrix: what a machine of ordinary size draws and multiplies
 SCALARS = (1.0, 0.0, -1.0, 0.7, 1.3)
 
 
@@ -76,18 +78,33 @@ class GemmCase:
         """The case of `as_json`; TileproofError says what is wrong with the text."""
         try:
             raw = json.loads(text)
-            if raw.pop("problem") != "gemm":
-                raise ValueError("no product")
+            if not isinstance(raw, dict) or raw.pop("problem", "") != "gemm":
+                raise ValueError('not of the problem "gemm"')
+            if unknown := set(raw) - {one.name for one in fields(GemmCase)}:
+                raise ValueError(f"unknown field {min(unknown)!r}")
             case = GemmCase(**raw)
-            whole = (case.step_m, case.step_n, case.m, case.n, case.k_tiles)
-            if case.values not in VALUES or any(type(x) is not int or x < 1 for x in whole):
-                raise ValueError("unknown value class, or a size that is none")
+            _check(case)
             return case
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise TileproofError(
                 "the case is not one that Tileproof wrote", where="--case", found=f"{text[:80]} ({error})",
+                expected='JSON such as {"problem":"gemm","step_m":64,"step_n":64,"values":"integers"}',
                 do="copy it from the replay command of a finding",
             ) from None  # fmt: skip
+
+
+def _check(case: GemmCase) -> None:
+    """TypeError or ValueError says what is no case."""
+    whole = (case.step_m, case.step_n, case.m, case.n, case.k_tiles)
+    if any(type(one) is not int or one < 1 for one in whole) or type(case.seed) is not int or case.seed < 0:
+        raise TypeError("sizes are integers from 1, a seed is one from 0")
+    if case.values not in VALUES or type(case.bias) is not bool:
+        raise ValueError(f"values are one of {', '.join(VALUES)}, bias is true or false")
+    if not all(isinstance(one, int | float) and abs(one) <= F32_MAX for one in (case.alpha, case.beta)):
+        raise ValueError("alpha and beta are numbers that f32 holds")
+    m, n, k = case.m * case.step_m, case.n * case.step_n, case.k_tiles * K_TILE
+    if max(m * k, n * k, m * n) > MOST_ELEMENTS:
+        raise ValueError(f"a matrix has at most {MOST_ELEMENTS} elements")
 
 
 def drawn(plan: KernelPlan) -> st.SearchStrategy[GemmCase]:

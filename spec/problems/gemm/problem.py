@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling
 from tileproof.spec.problems.cases import Generator
 from tileproof.spec.problems.faults import Faults
@@ -95,6 +96,15 @@ class Gemm(ProblemType):
 
     def size(self, inputs: Inputs, axis: str) -> int:
         return inputs.sizes[axis]
+
+    def require(self, inputs: Inputs, plan: KernelPlan) -> None:
+        if (inputs.bias is not None) != self.biased:
+            raise TileproofError(
+                f"{plan.name} is not made for these inputs",
+                where="C, bias",
+                expected="a bias" if self.biased else "C",
+                found="C" if self.biased else "a bias",
+            )
 
     def ground(self, inputs: Inputs, tiling: Tiling, group: int, name: str) -> Any:
         if name in ("alpha", "beta"):

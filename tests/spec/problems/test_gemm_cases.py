@@ -7,7 +7,8 @@ from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.under_test import on_emulator
 from tileproof.kernels.edit import Edit, InStage, Mutant, Place
 from tileproof.kernels.registry import kernel, kernels
-from tileproof.spec.problems.gemm.generator import GemmCase, edges, smaller
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.problems.gemm.generator import GemmCase, edges, smaller, steps
 
 KERNEL = kernel("sm90-gemm")
 SOURCE = "sm90/gemm/kernel.cu"
@@ -55,3 +56,32 @@ def test_what_only_an_edge_shows_is_found_and_shrunk(edge: str) -> None:
     assert isinstance(first, GemmCase) and case != first and case.m * case.n * case.k_tiles <= 17
     drawn = engine.check(under_test, examples=3, seed=0, shrink_seconds=0.0, with_edges=False)
     assert edge == "tiles" or drawn.failure is None
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[]", "not of the problem"),
+        ('{"d_qk":576}', "not of the problem"),
+        ('{"problem":"gemm","step_m":64,"step_n":64,"width":1}', "unknown field 'width'"),
+        ('{"problem":"gemm","step_m":64,"step_n":64,"m":0}', "integers from 1"),
+        ('{"problem":"gemm","step_m":64,"step_n":64,"seed":-1}', "a seed is one from 0"),
+        ('{"problem":"gemm","step_m":64,"step_n":64,"k_tiles":100000000}', "a matrix has at most"),
+        ('{"problem":"gemm","step_m":64,"step_n":64,"alpha":1e60}', "numbers that f32 holds"),
+        ('{"problem":"gemm","step_m":64,"step_n":64,"alpha":NaN}', "numbers that f32 holds"),
+        ('{"problem":"gemm","step_m":64,"step_n":64,"bias":1}', "bias is true or false"),
+        ('{"problem":"gemm","step_m":64,"step_n":64,"values":"odd"}', "values are one of"),
+    ],
+)
+def test_a_text_that_is_no_case_is_named(text: str, says: str) -> None:
+    with pytest.raises(TileproofError) as caught:
+        GemmCase.from_json(text)
+    assert says in caught.value.found and "step_m" in caught.value.expected
+
+
+def test_a_kernel_refuses_what_is_added_otherwise() -> None:
+    target = kernel("sm100-gemm-bias")
+    case = GemmCase(*steps(target.plan(target.variants[0])))
+    built = target.build(target.variants[0])
+    with pytest.raises(TileproofError, match=r"not made for these inputs[^$]*a bias"):
+        target.launch(case.inputs(), built)

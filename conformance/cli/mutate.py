@@ -82,6 +82,7 @@ def mutate(
     from tileproof.conformance.mutate.draw import Pool, draw, wanted
     from tileproof.conformance.mutate.journal import Journal
     from tileproof.conformance.mutate.judged import judge_all, with_argument
+    from tileproof.conformance.mutate.rules import Facts, proved
     from tileproof.conformance.mutate.runs import original
     from tileproof.conformance.mutate.score import as_json as evidence_part
     from tileproof.conformance.mutate.score import by_check, by_operator, row, score
@@ -98,6 +99,8 @@ def mutate(
     with text.Progress(count) as progress:
         progress.start(f"{found.title(given)}: the kernel itself")
         base = original(found, given, profile, lambda n, total: progress.show(n, False))
+        plan = found.plan(given)
+        facts = Facts(plan.cluster, plan.smem_bytes)
         pool = Pool(PtxCode(base.built.ptx, base.built.entry), found.sources, found.image.prefix)
         drawn = list(
             itertools.islice(draw(pool, names, seed), count) if count else draw(pool, names, seed, rounds=1)
@@ -121,7 +124,9 @@ def mutate(
         fresh = judge_all(base, left, assembled.digest, jobs or os.cpu_count() or 1, seconds)
         judged = []
         for one in journal.judged(drawn, fresh) if journal else fresh:
-            argument = argued(known, one.drawn, one.same) if one.verdict == "survived" else ""
+            argument = ""
+            if one.verdict == "survived":
+                argument = proved(pool.code, one.drawn, facts) or argued(known, one.drawn, one.same)
             one = with_argument(one, argument) if argument else one
             judged.append(one)
             progress.start(f"{found.title(given)}: {one.drawn.operator} {one.verdict}")

@@ -91,6 +91,8 @@ def whole_tiles(chain: Chain, tile: StageTile) -> Iterator[Alternative]:
             if other == here_k:
                 continue
             there = at(replace(coord, k_block=other))
+            if there.value.shape != here.value.shape:
+                continue  # the last one may be cut short
             off = other - here_k
             how = f"{abs(off)} k-block{'s' if abs(off) > 1 else ''} {'behind' if off < 0 else 'ahead'}"
             yield Alternative(
@@ -113,6 +115,8 @@ def whole_tiles(chain: Chain, tile: StageTile) -> Iterator[Alternative]:
     for cta in range(chain.tiling.ctas):
         if cta != coord.cta:
             there = at(replace(coord, cta=cta))
+            if there.value.shape != here.value.shape:
+                continue
             half = problem.words.get(problem.shared[0], "part") if chain.tiling.ctas == 2 else ""
             swapped = f": the halves of the {half}s are swapped" if half else ""
             yield Alternative(f"the tile is that of CTA {cta}{swapped}", there.value, there.bound)

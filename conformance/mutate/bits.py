@@ -1,4 +1,4 @@
-"""Which bits of a register may be set, as far as the instructions that make it tell.
+"""Which bits of a register may, or must, be set and which are read, as far as the instructions tell.
 
 Where two operands share no bit, `or`, `xor` and `add` of them are the same: that is no mutant.
 """
@@ -14,6 +14,9 @@ _DEPTH = 12  # instructions back along a chain of definitions
 _IMMEDIATE = re.compile(r"-?(?:0x[0-9A-Fa-f]+|\d+)")
 _SPECIAL = {"%tid.x": 0x3FF, "%tid.y": 0x3FF, "%tid.z": 0x3F, "%laneid": 0x1F}  # PTX ISA 10.1, 10.3
 _WIDTH = re.compile(r"\.[busf](8|16|32|64)$")
+_KNOWN = re.compile(r"(mov|and|or|xor|shl|shr|add|sub)\.|(mul|mad)\.lo\.[us]")
+_SHARED = re.compile(r"\.shared\s+\.align\s+(\d+)\s+\.\w+\s+([\w$]+)")
+_WORD = (1 << 32) - 1
 
 
 def may_be_set(code: PtxCode, operand: str, depth: int = _DEPTH) -> int:
@@ -22,30 +25,75 @@ def may_be_set(code: PtxCode, operand: str, depth: int = _DEPTH) -> int:
         return int(operand, 0) & EVERY
     if operand in _SPECIAL:
         return _SPECIAL[operand]
+    for align, symbol in _SHARED.findall(code.text) if operand[:1].isalpha() or operand[:1] in "_$" else ():
+        if symbol == operand:
+            return EVERY & -int(align)
     made = code.definitions.get(operand, ())
     if len(made) != 1 or made[0].guard or depth == 0:
         return EVERY
     return _result(code, made[0], depth - 1)
 
 
+def must_be_set(code: PtxCode, operand: str, depth: int = _DEPTH) -> int:
+    """A mask of the bits that an operand certainly has set; 0: nothing is known."""
+    if _IMMEDIATE.fullmatch(operand):
+        return int(operand, 0) & EVERY
+    made = code.definitions.get(operand, ())
+    if len(made) != 1 or made[0].guard or depth == 0:
+        return 0
+    at, depth = made[0], depth - 1
+    name, width = at.opcode.split(".")[0], _WIDTH.search(at.opcode)
+    if width is None or name not in ("mov", "and", "or", "add"):
+        return 0
+    whole = (1 << int(width[1])) - 1
+    if name == "mov" and len(at.operands) == 2:
+        low, high = _halves(at.operands[1])
+        if high:
+            return must_be_set(code, low, depth) & _WORD | (must_be_set(code, high, depth) & _WORD) << 32
+        return must_be_set(code, low, depth) & whole
+    if len(at.operands) != 3 or (name == "add" and not apart(code, at)):
+        return 0
+    a, b = (must_be_set(code, one, depth) for one in at.operands[1:])
+    return (a & b if name == "and" else a | b) & whole
+
+
+def _halves(operand: str) -> tuple[str, str]:
+    """The two registers that `mov.b64` packs; the operand and "" when it packs none."""
+    match = re.fullmatch(r"\{\s*([\w%]+)\s*,\s*([\w%]+)\s*\}", operand)
+    return (match[1], match[2]) if match else (operand, "")
+
+
+def zeros(mask: int) -> int:
+    """How many of the lowest bits are never set."""
+    return (mask & -mask).bit_length() - 1 if mask else 64
+
+
 def _result(code: PtxCode, at: CodeLine, depth: int) -> int:
     name = at.opcode.split(".")[0]
     width = _WIDTH.search(at.opcode)
     if at.opcode == "cvt.u64.u32" and len(at.operands) == 2:
-        return may_be_set(code, at.operands[1], depth) & 0xFFFFFFFF
-    if width is None or not at.opcode.startswith(("mov.", "and.", "or.", "xor.", "shl.", "shr.", "add.")):
+        return may_be_set(code, at.operands[1], depth) & _WORD
+    if width is None or not _KNOWN.match(at.opcode):
         return EVERY
     whole = (1 << int(width[1])) - 1
-    if len(at.operands) != (2 if name == "mov" else 3):
+    if len(at.operands) != {"mov": 2, "mad": 4}.get(name, 3):
         return EVERY
+    if name == "mov" and _halves(at.operands[1])[1]:
+        low, high = (may_be_set(code, one, depth) & _WORD for one in _halves(at.operands[1]))
+        return low | high << 32
     a, *more = (may_be_set(code, one, depth) for one in at.operands[1:])
     if name == "mov":
         return a & whole
-    (b,) = more
+    b = more[0]
     if name == "and":
         return a & b & whole
     if name in ("or", "xor") or (name == "add" and not a & b & whole):
         return (a | b) & whole
+    if name in ("add", "sub"):  # no carry comes from zeros
+        return EVERY << min(zeros(a), zeros(b)) & whole
+    if name in ("mul", "mad"):
+        low = zeros(a) + zeros(b)
+        return EVERY << min(low, 64, *(zeros(one) for one in more[1:])) & whole
     by = at.operands[2]
     if not by.isdigit() or int(by) >= int(width[1]):
         return EVERY
@@ -61,3 +109,45 @@ def apart(code: PtxCode, at: CodeLine) -> bool:
     if len(at.operands) != 3:
         return False
     return not may_be_set(code, at.operands[1]) & may_be_set(code, at.operands[2])
+
+
+def read(code: PtxCode, register: str, depth: int = _DEPTH) -> int:
+    """A mask of the bits of a register that may have an effect; EVERY: nothing is known."""
+    if depth == 0 or any(number not in code.at for number in code.mentions(register)):
+        return EVERY
+    bits = 0
+    for at in code.code:
+        if register in at.uses:
+            bits |= _read_by(code, at, register, depth - 1)
+    return bits
+
+
+def _read_by(code: PtxCode, at: CodeLine, register: str, depth: int) -> int:
+    name, width = at.opcode.split(".")[0], _WIDTH.search(at.opcode)
+    if at.guard.lstrip("@!") == register or len(at.defines) != 1 or at.operands[0] not in at.defines:
+        return EVERY
+    if at.opcode == "cvt.u64.u32":
+        return read(code, at.operands[0], depth) & _WORD
+    if width is None or name not in ("mov", "and", "or", "xor", "shl", "shr", "add", "sub"):
+        return EVERY
+    if len(at.operands) != (2 if name == "mov" else 3):
+        return EVERY
+    asked = read(code, at.operands[0], depth) & ((1 << int(width[1])) - 1)
+    if name == "mov":
+        low, high = _halves(at.operands[1])
+        if high:
+            return (asked & _WORD if register == low else 0) | (asked >> 32 if register == high else 0)
+        return asked if low == register else EVERY
+    if name in ("or", "xor"):
+        return asked
+    if name == "and":
+        others = [one for one in at.operands[1:] if one != register]
+        return asked & may_be_set(code, others[0], depth) if len(others) == 1 else asked
+    if name in ("add", "sub"):  # carries go up
+        return (1 << asked.bit_length()) - 1
+    by = at.operands[2]
+    if at.operands[1] != register or not by.isdigit():
+        return EVERY
+    if name == "shl":
+        return asked >> int(by)
+    return asked << int(by) if ".s" not in at.opcode else EVERY

@@ -162,6 +162,9 @@ def _alike(a: CodeLine, b: CodeLine) -> bool:
     x, y = _KINDS.match(a.opcode), _KINDS.match(b.opcode)
     if x is None or y is None:
         return False
+    # Bytes that are announced before the arrival, not behind it, keep the phase open as long or longer.
+    if a.opcode.startswith("mbarrier.arrive.expect_tx") and b.opcode.startswith("mbarrier.expect_tx"):
+        return True
     # A commit behind products that were issued after it tells of more, never of less.
     if (x[1], y[1]) == ("tcgen05.commit", "tcgen05.mma"):
         return True

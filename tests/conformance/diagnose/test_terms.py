@@ -12,9 +12,12 @@ from tileproof.conformance.diagnose.steps import terms
 from tileproof.conformance.judge.compare import Divergence, wrong_elements
 from tileproof.conformance.judge.scattered import Contribution, explain_scatter
 from tileproof.conformance.observe.tiles import Chain, StageTile
+from tileproof.spec.problems import problem_type
 from tileproof.spec.problems.base import TileCoord, Tiling
 from tileproof.spec.problems.sparse_mla_bwd.case import Case, Indices
 from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
+
+from tests.kit.dense_problems import CUT, small
 
 COORDS = {
     "delta": TileCoord(1, 0, None),
@@ -187,6 +190,18 @@ def test_a_lost_load_of_dP(what):
     terms_["dP"] = here.chain.value_of("P", here.coord) if what == "P" else np.zeros_like(terms_["dP"])
     says = here.told(here.chain.stage("dS").exact(**terms_))
     assert says.startswith("P stands in the place of dP" if what == "P" else "dP is taken as 0")
+
+
+@pytest.mark.parametrize("stage", ["dP", "dQ"])
+@pytest.mark.parametrize("block", [0, 1])
+def test_tiles_that_are_cut_short_are_no_stale_ones(stage, block):
+    """The last block of queries has 18 rows, the others 32: neither is the other, nor was added to it."""
+    inputs = small(heads=1, h_kv=1, right=None).inputs()
+    problem = problem_type("dense_attention_bwd")
+    here = Scene(Chain(inputs, problem=problem, tiling=CUT), stage, TileCoord(0, 0, block))
+    assert len(here.reference.value) == (32, 18)[block]
+    noise = np.random.default_rng(0).standard_normal(here.reference.value.shape)
+    assert "k-block" not in here.told(here.reference.value + noise * np.abs(here.reference.value).max())
 
 
 # ---- rows that tiles are added to

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tileproof.conformance.mutate.bits import EVERY, apart, may_be_set
+from tileproof.conformance.mutate.bits import EVERY, apart, may_be_set, must_be_set, read
 from tileproof.conformance.mutate.code import PtxCode
 from tileproof.conformance.mutate.values import opcode
 
@@ -32,10 +32,14 @@ def made(*lines: str) -> PtxCode:
         ("shl.b32 %r40, %r1, 30;", 0xC0000000),
         ("shr.u32 %r40, %r1, 5;", 0x1F),
         ("add.s32 %r40, %r2, 3;", 0x43),
-        ("add.s32 %r40, %r2, 64;", EVERY),
+        ("add.s32 %r40, %r2, 64;", 0xFFFFFFC0),
+        ("sub.s32 %r40, %r2, 96;", 0xFFFFFFE0),
+        ("mov.u32 %r40, smem;", 0xFFFFFFF0),
+        ("mad.lo.s32 %r40, %r2, 12, 128;", 0xFFFFFF80),
+        ("mov.b64 %rd1, {%r2, %r1};\n\tmov.b64 %r40, %rd1;", 0x3FF00000040),
         ("shr.s32 %r40, %r9, 5;", EVERY),
         ("shl.b32 %r40, %r1, %r2;", EVERY),
-        ("mul.lo.s32 %r40, %r1, 2;", EVERY),
+        ("mul.lo.s32 %r40, %r1, 2;", 0xFFFFFFFE),
         ("ld.shared.b32 %r40, [%r4];", EVERY),
         ("mov.b32 %r40, 1;\n\tmov.b32 %r40, 2;", EVERY),
         ("@%p1 mov.b32 %r40, 1;", EVERY),
@@ -58,3 +62,42 @@ def test_operands_that_share_no_bit_are_no_mutants(constant: str, same: bool) ->
     assert apart(read, at) == same
     proposed = {one.what.split()[0] for one in opcode(read, at)}
     assert proposed == ({"and"} if same else {"and", "xor"})
+
+
+@pytest.mark.parametrize(
+    ("line", "bits"),
+    [
+        ("mov.b32 %r40, 0x50;", 0x50),
+        ("mov.u32 %r40, %tid.x;", 0),
+        ("or.b32 %r40, %r1, 3;", 3),
+        ("and.b32 %r40, %r2, 0x60;", 0x40),
+        ("add.s32 %r40, %r2, 3;", 0x43),
+        ("add.s32 %r40, %r2, 64;", 0),
+        ("mov.b64 %r40, {%r1, %r2};", 0x4000000000),
+        ("@%p1 mov.b32 %r40, 1;", 0),
+        ("mov.b32 %r40, 1;\n\tmov.b32 %r40, 2;", 0),
+    ],
+)
+def test_bits_that_must_be_set(line: str, bits: int) -> None:
+    assert must_be_set(made(line), "%r40") == bits
+
+
+@pytest.mark.parametrize(
+    ("lines", "bits"),
+    [
+        (("and.b32 %r41, %r40, 0xf0;",), 0xF0),
+        (("shr.u32 %r41, %r40, 4;", "and.b32 %r42, %r41, 0xf;"), 0xF0),
+        (("shl.b32 %r41, %r40, 4;", "and.b32 %r42, %r41, 0xff;"), 0xF),
+        (("add.s32 %r41, %r40, %r1;", "and.b32 %r42, %r41, 0xf0;"), 0xFF),
+        (("or.b32 %r41, %r40, 1;", "and.b32 %r42, %r41, 8;"), 8),
+        (("mov.b64 %rd1, {%r1, %r40};", "and.b64 %rd2, %rd1, 0xf00000000;"), 0xF),
+        (("shr.s32 %r41, %r40, 4;", "and.b32 %r42, %r41, 0xf;"), EVERY),
+        (("and.b32 %r41, %r40, 1;", "@%p1 bra $L__BB0_1;", "st.shared.b32 [%r40], %r1;"), EVERY),
+        (("and.b32 %r41, %r40, 1;", "{ mov.b32 %r42, %r40; mov.b32 %r43, 1; }"), EVERY),
+        ((), 0),
+    ],
+)
+def test_bits_that_are_read(lines: tuple[str, ...], bits: int) -> None:
+    ends = [one.split()[1].rstrip(",") for one in lines[-1:] if not one.startswith(("@", "{", "st"))]
+    read_ = made("mov.b32 %r40, 7;", *lines, *(f"st.shared.b64 [%r4], {end};" for end in ends))
+    assert read(read_, "%r40") == bits

@@ -1,0 +1,206 @@
+"""Rules by which a surviving mutant is proved to do what the original does, from its code alone.
+
+A rule is for every kernel and place, in contrast to a claim of a kernel's file (arguments.py), and says
+nothing that a run has to confirm. Each has its reason, for a reviewer to dispute.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tileproof.conformance.mutate import bits
+from tileproof.conformance.mutate.code import REGISTER, CodeLine, PtxCode
+from tileproof.conformance.mutate.draw import Drawn
+
+SM_SHARED_BYTES = 228 << 10  # of one processor, sm_100 (CUDA C Programming Guide, table of capabilities)
+RESERVED = 1 << 10  # of each CTA
+_ALU = re.compile(r"(mov|add|sub|mul|mad|and|or|xor|not|neg|shl|shr|selp|cvt|cvta|min|max)\b")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a kernel's plan says: CTAs of a cluster, bytes of shared memory of a CTA."""
+
+    cluster: int
+    shared_bytes: int
+
+
+Rule = Callable[[PtxCode, Drawn, CodeLine, Facts], str]
+RULES: dict[str, Rule] = {}
+
+
+def rule(name: str) -> Callable[[Rule], Rule]:
+    """Registers a rule under its name."""
+
+    def add(one: Rule) -> Rule:
+        RULES[name] = one
+        return one
+
+    return add
+
+
+def proved(code: PtxCode, drawn: Drawn, facts: Facts) -> str:
+    """The first rule that proves the mutant equivalent, and why; "" when none does."""
+    at = _changed(code, drawn)
+    for name, one in RULES.items() if at is not None else ():
+        assert at is not None
+        because = one(code, drawn, at, facts)
+        if because:
+            return f"rule {name}: {because}"
+    return ""
+
+
+def _changed(code: PtxCode, drawn: Drawn) -> CodeLine | None:
+    """The instruction that was changed; None where several were, or sources."""
+    numbers = [number for number in drawn.lines if number in code.at]
+    return code.code[code.at[numbers[0]]] if len(drawn.lines) == len(numbers) == 1 else None
+
+
+def _becomes(code: PtxCode, drawn: Drawn, at: CodeLine) -> CodeLine | None:
+    """What stands in its place: the same operation with other operands; None where it is anything else."""
+    text = drawn.lines[at.number]
+    found = PtxCode(f".entry x()\n{{\n{text}\n}}", "x").code
+    if "\n" in text or len(found) != 1:
+        return None
+    other = found[0]
+    alike = (other.opcode, other.guard, other.operands[:1]) == (at.opcode, at.guard, at.operands[:1])
+    return other if alike and len(other.operands) == len(at.operands) else None
+
+
+@rule("bits that nobody reads")
+def unread_bits(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """Another number in an instruction, which changes bits of its result that nothing reads."""
+    other = _becomes(code, drawn, at)
+    if other is None or len(at.defines) != 1:
+        return ""
+    differing = _differing(code, at, other)
+    asked = bits.read(code, at.operands[0])
+    if differing & asked:
+        return ""
+    if not differing:
+        return "the result has the same bits"
+    return f"bits {differing:#x} of {at.operands[0]} differ at most, and {asked:#x} are read"
+
+
+def _differing(code: PtxCode, at: CodeLine, other: CodeLine) -> int:
+    """The bits of the result that may differ."""
+    places = [n for n, (a, b) in enumerate(zip(at.operands, other.operands, strict=True)) if a != b]
+    name = at.opcode.split(".")[0]
+    if len(places) != 1 or not all(_number(one.operands[places[0]]) for one in (at, other)):
+        return bits.EVERY
+    was, now = (int(one.operands[places[0]], 0) & bits.EVERY for one in (at, other))
+    if name == "mov":
+        return was ^ now
+    if len(at.operands) != 3 or places != [2]:
+        return bits.EVERY
+    may, must = bits.may_be_set(code, at.operands[1]), bits.must_be_set(code, at.operands[1])
+    if name == "and":
+        return (was ^ now) & may
+    if name == "or":
+        return (was ^ now) & ~must
+    low = bits.zeros(may)
+    if name == "add" and was >> low == now >> low:  # below, nothing carries
+        return was ^ now
+    return bits.EVERY
+
+
+def _number(operand: str) -> bool:
+    return bool(re.fullmatch(r"-?(?:0x[0-9A-Fa-f]+|\d+)", operand))
+
+
+@rule("a hint")
+def hint(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """A value that goes into addresses of prefetches only."""
+    if not _ALU.match(at.opcode) or len(at.defines) != 1 or not _alu(drawn.lines[at.number], at):
+        return ""
+    seen, left = set[str](), [at.operands[0]]
+    while left:
+        register = left.pop()
+        seen.add(register)
+        if any(number not in code.at for number in code.mentions(register)):
+            return ""
+        for user in (one for one in code.code if register in one.uses):
+            if user.opcode.startswith("prefetch"):
+                continue
+            if not _ALU.match(user.opcode) or len(user.defines) != 1:
+                return ""
+            left += [one for one in user.defines if one not in seen]
+    return "only prefetches use what it makes, which have no effect on values (PTX ISA 9.7.9.15)"
+
+
+def _alu(text: str, at: CodeLine) -> bool:
+    """Whether the new text is one operation of the kind, into the same register."""
+    found = PtxCode(f".entry x()\n{{\n{text}\n}}", "x").code
+    return len(found) == 1 and bool(_ALU.match(found[0].opcode)) and found[0].operands[:1] == at.operands[:1]
+
+
+@rule("nobody else allocates")
+def relinquish(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """Giving up the right to allocate, where no second CTA fits on the processor."""
+    alone = 2 * (facts.shared_bytes + RESERVED) > SM_SHARED_BYTES
+    if (
+        drawn.operator in ("remove-effect", "duplicate")
+        and at.opcode.startswith("tcgen05.relinquish")
+        and alone
+    ):
+        return "it lets other CTAs on the processor allocate, and no second one fits (PTX ISA 9.7.16.7.1)"
+    return ""
+
+
+@rule("a cluster of one CTA")
+def one_cta(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """A scope or a window that is the CTA's own, where the cluster has no other."""
+    narrower = (
+        ".release.cluster is .release.cta",
+        ".acquire.cluster is .acquire.cta",
+        "shared::cluster.b64 is ",
+    )
+    if drawn.operator == "scope" and facts.cluster == 1 and drawn.what.startswith(narrower):
+        return "its threads and its shared memory are the CTA's own (PTX ISA 8.5, 5.1.5)"
+    return ""
+
+
+@rule("a product that clears")
+def clears(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """D = A B twice, with nothing between."""
+    if drawn.operator != "duplicate" or not at.opcode.startswith("tcgen05.mma") or at.guard:
+        return ""
+    enabled = [one for one in at.operands[4:] if REGISTER.fullmatch(one)]
+    made = [one for one in _of_block(code, at) if one.operands[:1] == tuple(enabled[-1:])]
+    if len(made) != 1 or not made[0].opcode.startswith("setp.ne.") or made[0].operands[2:] != ("0",):
+        return ""
+    if bits.may_be_set(code, made[0].operands[1]):
+        return ""
+    return "it does not add to D, so that the second leaves what the first did"
+
+
+def _of_block(code: PtxCode, at: CodeLine) -> Iterator[CodeLine]:
+    """The instructions of its inline-asm block."""
+    return (one for one in code.code if at.span[0] <= one.number <= at.span[1])
+
+
+_SWIZZLE = 61  # bits 61..63 of a matrix descriptor: 2, 4, 6 are 128, 64, 32 bytes (PTX ISA 9.7.16.4.1)
+_ANY_SWIZZLE = 2
+_ATOM = 64  # elements of 16 bits in 128 bytes
+
+
+@rule("a leading dimension that is not used")
+def leading(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """The leading-dimension offset of a swizzled operand that is K-major, or one column of atoms wide."""
+    match = re.match(r"([AB]) descriptor, leading dimension", drawn.what)
+    if match is None or drawn.operator != "descriptor" or ".kind::f16" not in at.opcode:
+        return ""
+    operand, idesc = at.operands[1 if match[1] == "A" else 2], at.operands[3]
+    low, high = (one(code, idesc) & ((1 << 32) - 1) for one in (bits.must_be_set, bits.may_be_set))
+    swizzled = bits.must_be_set(code, operand) >> _SWIZZLE
+    if low != high or not swizzled & _ANY_SWIZZLE:
+        return ""  # the instruction's shape, or that there is a swizzle, is not known
+    if not low >> (15 if match[1] == "A" else 16) & 1:
+        return "the operand is K-major with a swizzle (PTX ISA 9.7.16.5.2.1.1)"
+    wide = (low >> 24 & 31) * 16 if match[1] == "A" else (low >> 17 & 63) * 8
+    known = bits.may_be_set(code, operand) >> _SWIZZLE == swizzled == _ANY_SWIZZLE
+    if known and wide <= _ATOM and ".cta_group::2" not in at.opcode:
+        return f"the operand has {wide} elements along its rows, one column of swizzle atoms"
+    return ""

@@ -1,0 +1,139 @@
+"""Each rule proves what it is about, and not what differs from it in one thing that matters."""
+
+from __future__ import annotations
+
+import pytest
+from tileproof.conformance.mutate.code import PtxCode
+from tileproof.conformance.mutate.draw import Drawn
+from tileproof.conformance.mutate.operators import OPERATORS
+from tileproof.conformance.mutate.rules import RULES, Facts, proved
+
+from tests.kit.mutate import TEXT, code
+from tests.kit.paths import ROOT
+
+FACTS = Facts(1, 200_000)
+LINE = "\tmov.b32 \t%r2, 64;"
+SHARED = ".extern .shared .align 16"
+
+
+def made(*lines: str, align: int = 1024) -> PtxCode:
+    """The small kernel with more instructions, its shared memory aligned."""
+    text = TEXT.replace(LINE, "\n".join([LINE, *(f"\t{line}" for line in lines)]))
+    return code(text.replace(SHARED, f".extern .shared .align {align}"))
+
+
+def told(read: PtxCode, opcode: str, operator: str, words: str, facts: Facts = FACTS) -> str:
+    """What is proved of the mutant of the last such instruction whose words begin so."""
+    at = next(one for one in reversed(read.code) if one.opcode.startswith(opcode))
+    (one,) = (one for one in OPERATORS[operator](read, at) if one.what.startswith(words))
+    return proved(read, Drawn(0, operator, one.what, at.frames, at.opcode, dict(one.lines)), facts)
+
+
+FIELD = ("mov.u32 %r40, smem;", "add.s32 %r41, %r40, 4096;", "shr.u32 %r42, %r41, 4;")
+
+
+@pytest.mark.parametrize(
+    ("last", "align", "words", "holds"),
+    [
+        ("and.b32 %r43, %r42, 16320;", 1024, "4096 is 4112", True),  # the mask takes 16 away
+        ("and.b32 %r43, %r42, 16320;", 1024, "4096 is 4097", True),
+        ("and.b32 %r43, %r42, 16320;", 1024, "4096 is 4095", False),  # borrows
+        ("and.b32 %r43, %r42, 16320;", 1024, "4096 is 8192", False),
+        ("and.b32 %r43, %r42, 16321;", 1024, "4096 is 4112", False),  # the bit is read
+        ("and.b32 %r43, %r42, 16320;", 8, "4096 is 4112", False),  # it may carry
+        ("st.shared.b32 [%r42], %r1;", 1024, "4096 is 4112", False),
+    ],
+)
+def test_bits_that_a_mask_takes_away(last, align, words, holds):
+    read = made(*FIELD, last, "st.shared.b32 [%r4], %r43;", align=align)
+    at = next(one for one in read.code if one.operands[:1] == ("%r41",))
+    (one,) = (one for one in OPERATORS["immediate"](read, at) if one.what.startswith(words))
+    says = proved(read, Drawn(0, "immediate", one.what, at.frames, at.opcode, dict(one.lines)), FACTS)
+    assert says.startswith("rule bits that nobody reads") == holds
+
+
+def test_a_register_that_something_unread_mentions_is_read():
+    """Of instructions that do not stand alone on their line nothing is known."""
+    lines = (*FIELD, "and.b32 %r43, %r42, 16320;", "{ .reg .b32 x; mov.b32 x, %r41; }")
+    read = made(*lines)
+    at = next(one for one in read.code if one.operands[:1] == ("%r41",))
+    (one,) = (one for one in OPERATORS["immediate"](read, at) if one.what.startswith("4096 is 4112"))
+    assert not proved(read, Drawn(0, "immediate", one.what, at.frames, at.opcode, dict(one.lines)), FACTS)
+
+
+def test_masks_of_bits_that_are_never_set():
+    read = made(*FIELD, "and.b32 %r43, %r42, 16383;", "st.shared.b32 [%r4], %r43;")
+    assert told(read, "and.b32", "immediate", "16383 is 16382").startswith("rule bits")
+    assert not told(read, "and.b32", "immediate", "16383 is 8191")
+
+
+def test_what_only_a_prefetch_uses_is_a_hint():
+    lines = ("mov.b64 %rd1, small_param_0;", "add.s64 %rd2, %rd1, 128;", "prefetch.param.tensormap [%rd2];")
+    for more, holds in (((), True), (("st.global.b64 [%rd3], %rd2;",), False)):
+        says = told(made(*lines, *more), "add.s64", "opcode", "sub instead of add")
+        assert says.startswith("rule a hint") == holds
+
+
+def test_giving_up_the_right_to_allocate():
+    read = made("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;")
+    assert told(read, "tcgen05.relinq", "remove-effect", "removed").startswith("rule nobody else allocates")
+    assert told(read, "tcgen05.relinq", "duplicate", "twice").startswith("rule nobody else allocates")
+    assert not told(read, "tcgen05.relinq", "remove-effect", "removed", Facts(1, 100_000))
+
+
+def test_scopes_and_windows_in_a_cluster_of_one_cta():
+    arrive = "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r4];"
+    for words in (".release.cluster is .release.cta", "shared::cluster.b64 is shared::cta.b64"):
+        assert told(made(arrive), "mbarrier.arrive.release.cluster", "scope", words).startswith(
+            "rule a cluster"
+        )
+        assert not told(made(arrive), "mbarrier.arrive.release.cluster", "scope", words, Facts(2, 0))
+    assert not told(made(arrive), "mbarrier.arrive.release.cluster", "scope", ".release. is .relaxed.")
+
+
+def product(idesc: int, enable: str = "%r2") -> PtxCode:
+    return made(
+        "and.b32 %r41, %r1, 1008;",
+        "cvt.u64.u32 %rd1, %r41;",
+        f"or.b64 %rd2, %rd1, {2 << 61 | 1 << 46};",
+        f"mov.b32 %r42, {idesc};",
+        "mov.b32 %r43, 0;",
+        "// begin inline asm",
+        "{",
+        ".reg .pred p;",
+        f"setp.ne.b32 p, {enable}, 0;",
+        "tcgen05.mma.cta_group::1.kind::f16 [%r9], %rd2, %rd2, %r42, p;",
+        "}",
+        "// end inline asm",
+    )
+
+
+def test_a_product_that_clears_may_come_twice():
+    assert told(product(0, "%r43"), "tcgen05.mma", "duplicate", "twice").startswith(
+        "rule a product that clears"
+    )
+    for adds in ("%r2", "%r1"):
+        assert not told(product(0, adds), "tcgen05.mma", "duplicate", "twice")
+
+
+@pytest.mark.parametrize(
+    ("idesc", "operand", "holds"),
+    [
+        (0, "A", True),  # K-major
+        (1 << 15 | 8 << 24, "A", False),  # M-major, M = 128: two columns of atoms
+        (1 << 15 | 4 << 24, "A", True),  # M = 64
+        (1 << 15 | 8 << 24, "B", True),  # B is K-major
+        (1 << 16 | 8 << 17, "B", True),  # N = 64
+        (1 << 16 | 16 << 17, "B", False),  # N = 128
+    ],
+)
+def test_the_leading_dimension_of_a_swizzled_operand(idesc, operand, holds):
+    words = f"{operand} descriptor, leading dimension"
+    assert told(product(idesc), "tcgen05.mma", "descriptor", words).startswith("rule a leading") == holds
+    assert not told(product(idesc), "tcgen05.mma", "descriptor", f"{operand} descriptor, stride")
+
+
+def test_every_rule_is_tested_and_told_in_the_page():
+    page = (ROOT / "docs/mutate.md").read_text()
+    for name in RULES:
+        assert f"| {name} |" in page, name

@@ -20,6 +20,7 @@ _ONE = re.compile(
 )
 REGISTER = re.compile(r"%[a-z]+\d+|(?<![\w.$%])[A-Za-z_]\w*(?![\w.])")
 _NAME = re.compile(r"%?[A-Za-z_$][\w$]*")
+_MORE = re.compile(r"[a-z]\w*(?:\.[\w:]+)*\s[^;]*;|\b(?:ret|exit|trap)\s*;")
 _VIRTUAL = re.compile(r"%[a-z]+\d+")
 # Instructions whose first operand is no register that they define.
 _NO_RESULT = re.compile(
@@ -106,6 +107,16 @@ class PtxCode:
             for name in one.defines:
                 found[name] = (*found.get(name, ()), one)
         return found
+
+    @cached_property
+    def alone(self) -> bool:
+        """Whether every instruction of the entry stands alone on its line, so that `code` is all of it."""
+        known = {one.number for one in self.code}
+        return not any(
+            n + 1 not in known and _MORE.search(self.lines[n].split("//")[0])
+            for n in self._body()
+            if not self.lines[n].lstrip().startswith(".")
+        )
 
     @cached_property
     def at(self) -> Mapping[int, int]:

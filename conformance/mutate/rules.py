@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from tileproof.conformance.mutate import bits
 from tileproof.conformance.mutate.code import REGISTER, CodeLine, PtxCode
 from tileproof.conformance.mutate.draw import Drawn
+from tileproof.conformance.mutate.flow import Flow, meets
 
 SM_SHARED_BYTES = 228 << 10  # of one processor, sm_100 (CUDA C Programming Guide, table of capabilities)
 RESERVED = 1 << 10  # of each CTA
@@ -160,6 +161,42 @@ def one_cta(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     if drawn.operator == "scope" and facts.cluster == 1 and drawn.what.startswith(narrower):
         return "its threads and its shared memory are the CTA's own (PTX ISA 8.5, 5.1.5)"
     return ""
+
+
+# What another thread may learn by, and what a thread may learn by itself (PTX ISA 8.9, 9.7.16.6.4).
+_TELLS = re.compile(
+    r"mbarrier\.(?!init|try_wait|test_wait)|bar|fence|membar|tcgen05\.(commit|dealloc|relinquish)|red|atom|cp\.|"
+    r"st\.(release|relaxed|volatile|async)|griddepcontrol|ret|exit|wgmma"
+)
+_LEARNS = re.compile(
+    r"mbarrier\.(?!init|arrive)|bar|ld\.(acquire|relaxed|volatile)|atom|griddepcontrol|cp\.async\.|tcgen05\.wait"
+)
+_BEFORE = re.compile(r"tcgen05\.fence::before_thread_sync|fence\.mbarrier_init")
+_AFTER = re.compile(r"tcgen05\.fence::after_thread_sync")
+
+
+@rule("a fence beside the same fence")
+def dominated(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """A fence that orders what comes before it, where the same one comes on every way before the thread tells
+    anybody anything; or one that orders what comes behind it, where the same one came on every way, and the
+    thread has learnt of nothing since.
+    """
+    if drawn.operator not in ("remove-sync", "scope") or at.guard or not code.alone:
+        return ""
+    earlier, later = bool(_AFTER.match(at.opcode)), bool(_BEFORE.match(at.opcode))
+    flow = Flow.of(code) if earlier or later else None
+    if flow is None:
+        return ""
+    edges, barred = (flow.before, _LEARNS) if earlier else (flow.after, _TELLS)
+
+    def same(one: CodeLine) -> bool:
+        return one.opcode == at.opcode and not one.guard
+
+    if not meets(code, code.at[at.number], edges, same, lambda one: not barred.match(one.opcode)):
+        return ""
+    if earlier:
+        return "the same fence came before on every way, and nothing was waited for since"
+    return "the same fence comes on every way before the thread tells anybody what it did"
 
 
 @rule("a product that clears")

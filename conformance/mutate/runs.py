@@ -61,7 +61,8 @@ class Did:
 @dataclass(frozen=True)
 class Original:
     """The unchanged build on every run of a profile; `strict`: judged by the letter of the ISA, as long as
-    nothing is found in it so.
+    nothing is found in it so. Else `letter` is what is found, code and source: mutants that `check` lets pass
+    are judged by the letter too, but for that.
     """
 
     kernel: Target
@@ -70,6 +71,7 @@ class Original:
     runs: tuple[Run, ...]
     did: tuple[Did, ...]
     strict: bool = True
+    letter: frozenset[tuple[str, str]] | None = None
 
 
 class Recorder:
@@ -123,7 +125,21 @@ def original(
     try:
         return _original(kernel, variant, profile, progress, True)
     except TileproofError:
-        return _original(kernel, variant, profile, progress, False)
+        base = _original(kernel, variant, profile, progress, False)
+        return replace(base, letter=_by_the_letter(base))
+
+
+def _by_the_letter(base: Original) -> frozenset[tuple[str, str]] | None:
+    """What a strict launch finds in the original; None where that ends a launch early or is no remark of the
+    machine."""
+    found = set()
+    for case, schedule in base.runs:
+        under_test = under_test_of(base.kernel, base.variant, base.built, Recorder(strict=True))
+        for one in run_case(under_test, case, schedule, explain=False, again=False).findings:
+            if one.kind != "machine" or CODES[one.code].strict_stops:
+                return None
+            found.add((one.code, one.source))
+    return frozenset(found)
 
 
 def _original(
@@ -170,7 +186,19 @@ def judge(build: Built, base: Original) -> tuple[Kill | None, bool]:
         if verdict.findings:
             return Kill(number, tuple(verdict.findings), _first_difference(base, number, driver.first)), same
         same = same and driver.did().bits == was.bits
-    return None, same
+    return (None if base.letter is None else _letter_kill(build, base, base.letter)), same
+
+
+def _letter_kill(build: Built, base: Original, letter: frozenset[tuple[str, str]]) -> Kill | None:
+    """What a strict launch finds that it does not find in the original."""
+    for number, ((case, schedule), was) in enumerate(zip(base.runs, base.did, strict=True)):
+        driver = Recorder(max(LEAST, LONGER * was.instructions), True)
+        under_test = under_test_of(base.kernel, base.variant, build, driver)
+        seen = run_case(under_test, case, schedule, explain=False, again=False).findings
+        new = [one for one in seen if one.kind == "machine" and (one.code, one.source) not in letter]
+        if new:
+            return Kill(number, tuple(new), "")
+    return None
 
 
 def _first_difference(base: Original, number: int, seen: RunResult | None) -> str:

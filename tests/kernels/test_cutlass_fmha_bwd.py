@@ -15,7 +15,8 @@ import pytest
 from tileproof.conformance.check.run import KernelUnderTest, RunVerdict, run_case
 from tileproof.conformance.check.under_test import on_emulator
 from tileproof.conformance.drivers.result import Policy, RunSchedule
-from tileproof.conformance.mutate.runs import original
+from tileproof.conformance.mutate.runs import judge, original
+from tileproof.emulator.codes import CODES
 from tileproof.kernels import toolchain
 from tileproof.kernels.edit import Edit, InStage, Mutant, Place
 from tileproof.kernels.registry import kernel
@@ -212,7 +213,14 @@ def test_the_other_builds_are_right_at_the_edges(d_tile: int, causal: int) -> No
 @pytest.mark.slow
 def test_mutants_are_judged_as_check_does_where_the_letter_finds_something() -> None:
     target = kernel(MENDED)
-    assert not original(target, target.variant(d_tile=64, causal=0), "quick").strict
+    base = original(target, target.variant(d_tile=64, causal=0), "quick")
+    assert not base.strict and base.letter
+    # By the letter but for that: the kernel itself passes, and not without the fences behind its waits.
+    short = replace(base, runs=base.runs[:2], did=base.did[:2])
+    assert judge(base.built, short)[0] is None
+    fences = base.built.ptx.replace("tcgen05.fence::after_thread_sync;", "")
+    kill, _ = judge(replace(base.built, ptx=fences), short)
+    assert kill is not None and kill.findings[0].code in CODES and kill.findings[0].kind == "machine"
 
 
 def test_its_problem_is_registered() -> None:

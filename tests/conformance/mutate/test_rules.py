@@ -91,6 +91,47 @@ def test_scopes_and_windows_in_a_cluster_of_one_cta():
     assert not told(made(arrive), "mbarrier.arrive.release.cluster", "scope", ".release. is .relaxed.")
 
 
+AFTER, BEFORE = "tcgen05.fence::after_thread_sync;", "tcgen05.fence::before_thread_sync;"
+MMA = "tcgen05.mma.cta_group::1.kind::f16 [%r9], %rd2, %rd2, %r2, %p1;"
+WAIT = "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 %p2, [%r4], %r2;"
+ARRIVE = "mbarrier.arrive.release.cta.shared::cta.b64 _, [%r4];"
+LOAD = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r11}, [%r9];"
+GUARD = "@%p1 bra $L__BB0_7;"
+
+
+@pytest.mark.parametrize(
+    ("lines", "holds"),
+    [
+        ((AFTER, MMA, "add.s32 %r9, %r9, 8;", AFTER, MMA), True),
+        ((AFTER, MMA, WAIT, AFTER, MMA), False),  # what was waited for meanwhile
+        ((MMA, AFTER, MMA), False),
+        ((GUARD, AFTER, "$L__BB0_7:", AFTER, MMA), False),  # not on every way
+        ((AFTER, GUARD, MMA, "$L__BB0_7:", AFTER, MMA), True),
+        ((AFTER, MMA, "{ mov.b32 %r2, 1; mov.b32 %r5, 2; }", AFTER, MMA), False),  # not all is known
+        ((f"@%p1 {AFTER}", MMA, AFTER, MMA), False),
+    ],
+)
+def test_a_fence_behind_the_same_fence(lines, holds):
+    assert told(made(*lines), "tcgen05.fence", "remove-sync", "removed").startswith("rule a fence") == holds
+
+
+@pytest.mark.parametrize(
+    ("lines", "holds"),
+    [
+        ((LOAD, BEFORE, LOAD, BEFORE, ARRIVE), True),
+        ((LOAD, BEFORE, ARRIVE, LOAD, BEFORE, ARRIVE), False),  # told before the other
+        ((LOAD, BEFORE, GUARD, BEFORE, "$L__BB0_7:", ARRIVE), False),
+        ((LOAD, BEFORE, LOAD), False),
+        ((LOAD, BEFORE, GUARD, LOAD, "$L__BB0_7:", BEFORE, ARRIVE), True),
+    ],
+)
+def test_a_fence_before_the_same_fence(lines, holds):
+    read = made(*lines)
+    at = next(one for one in read.code if one.opcode.startswith("tcgen05.fence"))
+    one = Drawn(0, "remove-sync", "removed", at.frames, at.opcode, {at.number: ""})
+    assert proved(read, one, FACTS).startswith("rule a fence") == holds
+
+
 def product(idesc: int, enable: str = "%r2") -> PtxCode:
     return made(
         "and.b32 %r41, %r1, 1008;",

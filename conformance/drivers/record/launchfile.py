@@ -8,7 +8,7 @@ tensor map when they carry the emulator's own encoding with its sum.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from tileproof.conformance.launches.arguments import (
     TensorMapArgument,
 )
 from tileproof.conformance.launches.contents import BufferContent, FileBytes, Filled, InlineBytes, Unwritten
+from tileproof.conformance.launches.events import BufferRead, EventRecord, EventWait, HostWait
 from tileproof.conformance.launches.model import (
     BufferCopy,
     BufferFree,
@@ -46,6 +47,9 @@ from tileproof.emulator.errors import LaunchError
 NAME = "launch.json"
 _INLINE_BYTES = 256  # longer contents go into files
 _MAP_ALIGNMENT = 64  # cuTensorMapEncodeTiled
+_NON_BLOCKING = 1  # cudaStreamNonBlocking
+_READING = ("read", "mark", "wait", "synced")  # told after the last launch too
+_Moving = BufferWrite | BufferCopy | BufferRead | VariableWrite
 
 
 @dataclass
@@ -89,6 +93,9 @@ class _Writer:
         self.taken: list[str] = []
         self.modules: set[int] = set()
         self.parsed: dict[int, RecordedDevice] = {}
+        self.streams = _several(self.recording)
+        self.recorded: set[int] = set()  # events
+        self.apart: set[int] = set()  # streams that do not wait for the default stream
 
     def write(self) -> Written:
         first, last = self._range()
@@ -102,7 +109,11 @@ class _Writer:
                     self.steps.append(self._launch(event))
                 number += 1
                 continue
-            if number <= last:
+            reads = self.streams and self.wanted is None and event["event"] in _READING
+            if number <= last or reads:
+                # What a stream is given before the first launch is ordered with it by that stream alone.
+                later = self.streams and not self.snapshots and event.get("waits") == 0
+                begun = begun or later
                 self._host(event, begun)
         self.folder.mkdir(parents=True, exist_ok=True)
         buffers = tuple(self._buffer(one) for one in self.allocations if one.alive)
@@ -111,7 +122,10 @@ class _Writer:
         for one in sorted(self.modules):
             (self.folder / f"module-{one}.ptx").write_text(ptx[one])
             modules.append(LaunchModule(f"module {one}", PtxFile(f"module-{one}.ptx")))
-        launch = LaunchFile(self.name, tuple(modules), buffers, tuple(self.steps), folder=self.folder)
+        launch = LaunchFile(
+            self.name, tuple(modules), buffers, tuple(self.steps),
+            non_blocking=tuple(sorted(self.apart)), folder=self.folder,
+        )  # fmt: skip
         path = self.folder / NAME
         jsonform.write(launch, path)
         entries = tuple(one.entry for one in launch.launches)
@@ -135,25 +149,60 @@ class _Writer:
 
     def _host(self, event: dict[str, Any], begun: bool) -> None:
         kind = event["event"]
-        if kind == "malloc":
+        if self.streams and kind in ("stream", "mark", "wait", "synced"):
+            self._order(event, begun)
+        elif kind == "malloc":
             at = len(self.allocations)
             self.allocations.append(_Allocation(event["address"], event["bytes"], f"allocation {at}"))
         elif kind == "free":
             one = self._holding(event["address"])
             if begun:
-                self.steps.append(BufferFree(one.name))
+                self.steps.append(BufferFree(one.name, event.get("stream") if self.streams else None))
             one.alive = begun
             if not begun:
                 one.bytes, one.content, one.known = 0, None, None
         elif kind in ("write", "fill", "copy") and is_variable(event["address"]):
-            self.steps.append(self._variable(event))
+            self._add(self._variable(event), event)
         elif kind in ("write", "fill", "copy"):
             one = self._holding(event["address"])
             offset = event["address"] - one.address
             if begun:
-                self.steps.append(self._step(event, one, offset))
+                self._add(self._step(event, one, offset), event)
             else:
                 self._put(one, offset, *self._data(event))
+        elif (
+            kind == "read" and begun and self._stream(event) is not None and not is_variable(event["address"])
+        ):
+            one = self._holding(event["address"])
+            self._add(BufferRead(one.name, event["bytes"], event["address"] - one.address), event)
+
+    def _stream(self, event: dict[str, Any]) -> int | None:
+        """The stream that an event's work was given to; None where the program has one order anyway, or the
+        host waits for everything."""
+        return event.get("stream") if self.streams else None
+
+    def _add(
+        self, step: BufferWrite | BufferCopy | BufferRead | VariableWrite, event: dict[str, Any]
+    ) -> None:
+        stream = self._stream(event)
+        self.steps.append(replace(step, stream=stream))
+        if stream is not None and event["waits"]:
+            self.steps.append(HostWait(stream))
+
+    def _order(self, event: dict[str, Any], begun: bool) -> None:
+        """Streams, events and waits."""
+        kind, name = event["event"], f"event {event['number']}" if "number" in event else ""
+        if kind == "stream":
+            if event["flags"] & _NON_BLOCKING:
+                self.apart.add(event["number"])
+        elif kind == "mark":
+            self.recorded.add(event["number"])
+            self.steps.append(EventRecord(name, event["stream"]))
+        elif kind == "wait":
+            if event["number"] in self.recorded:  # CUDA does not wait for others
+                self.steps.append(EventWait(name, event["stream"]))
+        elif begun and (not name or event["number"] in self.recorded):
+            self.steps.append(HostWait(event.get("stream"), name))
 
     def _variable(self, event: dict[str, Any]) -> VariableWrite:
         """A write into a module's variable; it stands among the steps, before the first launch too."""
@@ -315,6 +364,11 @@ class _Writer:
             found.lower,
             found.upper,
         )
+
+
+def _several(recording: Recording) -> bool:
+    """Whether a program gave work to another stream than the legacy default stream."""
+    return any(event.get("stream") for event in recording.events)
 
 
 def _buffer_of(item: Item) -> str:

@@ -58,7 +58,7 @@ def test_a_call_that_cuda_would_fail(program: Path, what: str, call: str, why: s
 @pytest.mark.parametrize(
     ("what", "where", "why"),
     [
-        ("graph", "cudaStreamBeginCapture", "graphs"),
+        ("graph", "cudaGraphClone", "part of graphs"),
         ("array", "cudaMallocArray", "linear memory"),
         ("attribute", "cudaDeviceGetAttribute", "21"),
         ("stream", "cudaStreamSynchronize", "destroyed"),

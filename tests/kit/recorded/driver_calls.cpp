@@ -143,6 +143,27 @@ static void memory() {
   OK(cuMemFreeHost(pinned));
 }
 
+static void graph_of(CUfunction kernel, void** arguments) {
+  CUgraph graph;
+  OK(cuGraphCreate(&graph, 0));
+  CUDA_KERNEL_NODE_PARAMS params = {};
+  params.func = kernel, params.gridDimX = params.gridDimY = params.gridDimZ = 1;
+  params.blockDimX = 32, params.blockDimY = params.blockDimZ = 1, params.kernelParams = arguments;
+  CUgraphNode node, none;
+  OK(cuGraphAddKernelNode(&node, graph, nullptr, 0, &params));
+  OK(cuGraphAddEmptyNode(&none, graph, nullptr, 0));
+  OK(cuGraphAddDependencies(graph, &node, &none, nullptr, 1));
+  size_t nodes = 0;
+  OK(cuGraphGetNodes(graph, nullptr, &nodes));
+  CHECK(nodes == 2);
+  CUgraphExec executable;
+  OK(cuGraphInstantiateWithFlags(&executable, graph, 0));
+  OK(cuGraphUpload(executable, nullptr));
+  OK(cuGraphLaunch(executable, nullptr));
+  OK(cuGraphExecDestroy(executable));
+  OK(cuGraphDestroy(graph));
+}
+
 static void launches(const char* path) {
   CUmodule module, other, third, of;
   CUlibrary library, from_file;
@@ -196,6 +217,9 @@ static void launches(const char* path) {
   OK(cuLaunchCooperativeKernel(function, 1, 1, 1, 32, 1, 1, 0, nullptr, arguments));  // 16 i + 55
   OK(cuMemcpyDtoH(host.data(), data, 128));
   for (unsigned i = 0; i < 32; ++i) CHECK(host[i] == 16 * i + 55);
+  graph_of(function, arguments);  // 32 i + 111
+  OK(cuMemcpyDtoH(host.data(), data, 128));
+  for (unsigned i = 0; i < 32; ++i) CHECK(host[i] == 32 * i + 111);
   int value;
   OK(cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 100000));
   OK(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, function));
@@ -238,6 +262,10 @@ static void streams() {
   OK(cuStreamIsCapturing(one, &capturing));
   OK(cuStreamGetCaptureInfo(one, &capturing, nullptr, nullptr, nullptr, nullptr, nullptr));
   CHECK(capturing == CU_STREAM_CAPTURE_STATUS_NONE);
+  OK(cuStreamBeginCapture(one, CU_STREAM_CAPTURE_MODE_RELAXED));
+  CUgraph graph;
+  OK(cuStreamEndCapture(one, &graph));
+  OK(cuGraphDestroy(graph));
   OK(cuEventDestroy(before));
   OK(cuStreamDestroy(one));
 }

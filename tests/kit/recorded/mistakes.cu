@@ -46,9 +46,9 @@ int main(int, char** words) {
   }
   // What ends the program.
   if (what == "graph") {
-    cudaStream_t stream;
-    cudaStreamCreate(&stream);
-    cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);
+    cudaGraph_t graph, other;
+    cudaGraphCreate(&graph, 0);
+    cudaGraphClone(&other, graph);
   }
   if (what == "array") {
     cudaArray_t array;

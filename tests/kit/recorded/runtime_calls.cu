@@ -212,10 +212,6 @@ static void streams() {
   CHECK(priority == greatest && greatest <= least);
   OK(cudaStreamGetId(two, &id));
   OK(cudaStreamGetDevice(one, &device));
-  cudaStreamCaptureStatus capturing;
-  OK(cudaStreamIsCapturing(one, &capturing));
-  CHECK(capturing == cudaStreamCaptureStatusNone);
-  OK(cudaStreamGetCaptureInfo(one, &capturing));
   auto mode = cudaStreamCaptureModeRelaxed;
   OK(cudaThreadExchangeStreamCaptureMode(&mode));
   cudaStreamAttrValue value = {};
@@ -227,6 +223,86 @@ static void streams() {
   CHECK(counted == 2);
   OK(cudaEventDestroy(before));
   OK(cudaStreamDestroy(one));
+}
+
+static void graphs() {
+  int *a = device_ints(64), *b = device_ints(64), *c = device_ints(64);
+  cudaStream_t stream, other;
+  OK(cudaStreamCreate(&stream));
+  OK(cudaStreamCreate(&other));
+  cudaStreamCaptureStatus capturing;
+  unsigned long long id = 0;
+  cudaGraph_t graph = nullptr, made;
+  OK(cudaStreamIsCapturing(stream, &capturing));
+  CHECK(capturing == cudaStreamCaptureStatusNone);
+  CHECK(cudaStreamBeginCapture(nullptr, cudaStreamCaptureModeRelaxed) == cudaErrorStreamCaptureUnsupported);
+  OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed) == cudaErrorIllegalState);
+  CHECK(cudaStreamSynchronize(stream) == cudaErrorStreamCaptureUnsupported);
+  twice<<<1, 64, 0, stream>>>(Pair{a, b, 64}, 1);
+  OK(cudaMemcpyAsync(c, b, 64 * sizeof(int), cudaMemcpyDeviceToDevice, stream));
+  OK(cudaMemsetAsync(b, 0, 4, stream));
+  int counted = 0;
+  OK(cudaLaunchHostFunc(stream, count_up, &counted));
+  OK(cudaStreamIsCapturing(stream, &capturing));
+  CHECK(capturing == cudaStreamCaptureStatusActive);
+  OK(cudaStreamGetCaptureInfo(stream, &capturing, &id, &graph));
+  CHECK(capturing == cudaStreamCaptureStatusActive && id && graph);
+  OK(cudaStreamEndCapture(stream, &made));
+  CHECK(made == graph && counted == 0 && back(b, 64)[1] != 3);
+  std::size_t nodes = 0;
+  OK(cudaGraphGetNodes(graph, nullptr, &nodes));
+  CHECK(nodes == 4);
+  cudaGraphExec_t executable;
+  OK(cudaGraphInstantiateWithFlags(&executable, graph, 0));
+  OK(cudaGraphUpload(executable, stream));
+  for (int i = 0; i < 2; ++i) OK(cudaGraphLaunch(executable, stream));
+  OK(cudaStreamSynchronize(stream));
+  CHECK(counted == 2 && back(b, 64)[0] == 0 && back(b, 64)[1] == 3 && back(c, 64)[10] == 21);
+  OK(cudaGraphExecDestroy(executable));
+  OK(cudaGraphDestroy(graph));
+
+  // A stream that joined and was not joined back.
+  cudaEvent_t event;
+  OK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+  OK(cudaEventRecord(event, stream));
+  OK(cudaStreamWaitEvent(other, event, 0));
+  twice<<<1, 64, 0, other>>>(Pair{a, b, 64}, 1);
+  CHECK(cudaEventSynchronize(event) == cudaErrorCapturedEvent);
+  CHECK(cudaStreamEndCapture(other, &made) == cudaErrorStreamCaptureUnmatched);
+  CHECK(cudaStreamEndCapture(stream, &made) == cudaErrorStreamCaptureUnjoined);
+  CHECK(cudaStreamEndCapture(stream, &made) == cudaErrorIllegalState);
+  cudaGetLastError();
+
+  // Node by node: fill, then a kernel, a copy and a call of the host after it.
+  OK(cudaGraphCreate(&made, 0));
+  cudaGraphNode_t fill, kernel, copy, host, none;
+  cudaMemsetParams bytes = {};
+  bytes.dst = a, bytes.value = 5, bytes.elementSize = 4, bytes.width = 64, bytes.height = 1;
+  OK(cudaGraphAddMemsetNode(&fill, made, nullptr, 0, &bytes));
+  Pair pair{a, b, 64};
+  int more = 7;
+  void* arguments[] = {&pair, &more};
+  cudaKernelNodeParams params = {};
+  params.func = reinterpret_cast<void*>(twice);
+  params.gridDim = 1, params.blockDim = 64, params.kernelParams = arguments;
+  OK(cudaGraphAddKernelNode(&kernel, made, &fill, 1, &params));
+  OK(cudaGraphAddMemcpyNode1D(&copy, made, nullptr, 0, c, b, 64 * sizeof(int), cudaMemcpyDeviceToDevice));
+  OK(cudaGraphAddDependencies(made, &kernel, &copy, nullptr, 1));
+  cudaHostNodeParams call = {count_up, &counted};
+  OK(cudaGraphAddHostNode(&host, made, &copy, 1, &call));
+  OK(cudaGraphAddEmptyNode(&none, made, &host, 1));
+  CHECK(cudaGraphAddEmptyNode(&none, made, reinterpret_cast<cudaGraphNode_t*>(&stream), 1) == cudaErrorInvalidValue);
+  OK(cudaGraphInstantiate(&executable, made, 0));
+  OK(cudaGraphLaunch(executable, stream));
+  CHECK(back(c, 64)[63] == 17 && counted == 3);
+  more = 8;
+  OK(cudaGraphExecKernelNodeSetParams(executable, kernel, &params));
+  OK(cudaGraphLaunch(executable, stream));
+  CHECK(back(c, 64)[63] == 18 && counted == 4);
+  OK(cudaGraphAddDependencies(made, &copy, &fill, nullptr, 1));
+  CHECK(cudaGraphInstantiate(&executable, made, 0) == cudaErrorInvalidValue);  // a circle
 }
 
 static void launches() {
@@ -349,6 +425,7 @@ int main(int count, char** words) {
   if (what == "host") host_memory();
   if (what == "symbols") symbols();
   if (what == "streams") streams();
+  if (what == "graphs") graphs();
   if (what == "launches") launches();
   if (what == "devices") devices();
   if (what == "memory") {

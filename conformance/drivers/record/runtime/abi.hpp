@@ -17,10 +17,16 @@ enum Error : int {
   kNoBinary = 209,
   kFileNotFound = 301,
   kInvalidHandle = 400,
+  kIllegalState = 401,
   kNotFound = 500,
   kNotReady = 600,
   kLaunchFailed = 719,
   kNotSupported = 801,
+  kCaptureUnsupported = 900,
+  kCaptureUnmatched = 903,
+  kCaptureUnjoined = 904,
+  kCaptureIsolation = 905,
+  kCapturedEvent = 907,
   kInvalidClusterSize = 912,
 };
 enum RuntimeError : int {  // where the runtime's number is another one
@@ -93,6 +99,29 @@ struct DriverLaunchConfig {  // CUlaunchConfig
   void* stream;
   const Attribute* attributes;
   unsigned count;
+};
+
+struct KernelNode {  // cudaKernelNodeParams
+  void* function;
+  Dim3 grid, block;
+  unsigned shared;
+  void **arguments, **extra;
+};
+struct DriverKernelNode {  // CUDA_KERNEL_NODE_PARAMS_v2
+  void* function;
+  unsigned grid[3], block[3], shared;
+  void **arguments, **extra;
+  void *kernel, *context;
+};
+struct FillNode {  // cudaMemsetParams
+  void* to;
+  std::size_t pitch;
+  unsigned value, element;
+  std::size_t width, height;
+};
+struct HostNode {  // cudaHostNodeParams
+  void (*function)(void*);
+  void* data;
 };
 
 struct FunctionAttributes {  // cudaFuncAttributes

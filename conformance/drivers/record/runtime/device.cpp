@@ -62,6 +62,8 @@ Device& device() {
 std::uint64_t Device::allocate(std::string_view call, std::size_t bytes, Place place) {
   const std::size_t room = (bytes + kGuard - 1) / kGuard * kGuard;
   const std::uint64_t address = next_;
+  if (const auto [stream, waits] = target(); !waits && capturing(stream))
+    refuse(call, "memory nodes of a graph are not recorded");
   Event event("malloc");
   event.address("address", address).number("bytes", static_cast<std::int64_t>(bytes));
   event.text("place", word(place)).text("call", call);
@@ -99,8 +101,13 @@ int Device::free(std::string_view call, std::uint64_t address, bool host) {
     mmap(reinterpret_cast<void*>(address), room, PROT_NONE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
   }
+  const auto [stream, waits] = target();
+  if (capturing(stream)) refuse(call, "memory nodes of a graph are not recorded");
   allocations_.erase(found);
-  tell(Event("free").address("address", address));
+  Event event("free");
+  event.address("address", address);
+  if (!waits) event.number("stream", stream);  // cudaFree waits for the device
+  tell(event);
   return 0;
 }
 
@@ -239,12 +246,29 @@ int copy(std::string_view call, void* to, const void* from, std::size_t bytes, i
                     std::string(from_device ? "on the device" : "on the host") +
                     ", and it is not: " + range(number(from), bytes));
   const auto size = static_cast<std::int64_t>(bytes);
+  const auto [stream, waits] = target();
+  const auto again = [=, call = std::string(call)](int number) {
+    const Into into(number);
+    return copy(call, to, from, bytes, kind);
+  };
+  if (captured(stream, again)) return 0;
   if (onto == Side::device && off == Side::device) {
-    tell(Event("copy").address("address", number(to)).address("source", number(from)).number("bytes", size));
+    // No copy within the device is waited for (CUDA runtime API, API synchronization behavior).
+    tell(Event("copy")
+             .address("address", number(to))
+             .address("source", number(from))
+             .number("bytes", size)
+             .number("stream", stream)
+             .number("waits", 0));
   } else if (onto == Side::device) {
-    tell(Event("write").address("address", number(to)), {bytes_of(from, bytes)});
+    tell(Event("write").address("address", number(to)).number("stream", stream).number("waits", waits),
+         {bytes_of(from, bytes)});
   } else if (off == Side::device) {
-    const auto reply = ask(Event("read").address("address", number(from)).number("bytes", size));
+    const auto reply = ask(Event("read")
+                               .address("address", number(from))
+                               .number("bytes", size)
+                               .number("stream", stream)
+                               .number("waits", waits));
     if (reply.code) return fail(call, reply.code, reply.bytes);
     std::memcpy(to, reply.bytes.data(), bytes);
   } else {
@@ -270,8 +294,20 @@ int fill(std::string_view call, std::uint64_t to, const void* value, std::size_t
   const auto side = side_of(to, size * count);
   if (side == Side::outside || (side == Side::host && !device().holding(to)))
     return fail(call, abi::kInvalidValue, "no allocation holds the target, " + range(to, size * count));
+  const int stream = target().stream;
+  const std::string kept(static_cast<const char*>(value), size);
+  const auto again = [=, call = std::string(call)](int number) {
+    const Into into(number);
+    return fill(call, to, kept.data(), kept.size(), count);
+  };
+  if (captured(stream, again)) return 0;
   if (side == Side::device) {
-    tell(Event("fill").address("address", to).number("count", static_cast<std::int64_t>(count)),
+    // The host does not wait for a fill of device memory (the same page).
+    tell(Event("fill")
+             .address("address", to)
+             .number("count", static_cast<std::int64_t>(count))
+             .number("stream", stream)
+             .number("waits", 0),
          {bytes_of(value, size)});
     return 0;
   }

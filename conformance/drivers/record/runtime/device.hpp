@@ -12,6 +12,7 @@
 
 #include "abi.hpp"
 #include "channel.hpp"
+#include "graphs.hpp"
 #include "streams.hpp"
 
 namespace tileproof::record {
@@ -101,10 +102,13 @@ struct Launch {
   const abi::Attribute* attributes = nullptr;
   unsigned count = 0;
   bool cooperative = false;
+  int number = -1;  // of the stream, in the place of its handle
 };
 // `arguments` by parameter, or with `packed` one block of `packed_bytes` bytes.
 int launch(std::string_view call, Kernel* kernel, const Launch& how, void** arguments,
            const void* packed = nullptr, std::size_t packed_bytes = 0);
+// A launch for later, with its arguments as they are now; `code` is of the API where there is none.
+Work launch_work(std::string_view call, Kernel* kernel, const Launch& how, void** arguments, int* code);
 int set_attribute(std::string_view call, Kernel* kernel, int attribute, int value);
 int get_attribute(std::string_view call, Kernel* kernel, int attribute, int* value);
 // Blocks that one processor holds at once, by threads and shared memory.

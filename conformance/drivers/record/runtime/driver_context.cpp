@@ -24,8 +24,13 @@ void* entry_point(const char* name) {
     return dladdr(&context, &where) ? dlopen(where.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
   }();
   if (!self || !name || std::strncmp(name, "cu", 2) != 0 || !std::strncmp(name, "cuda", 4)) return nullptr;
-  for (const char* version : {"_v4", "_v3", "_v2", ""})
-    if (void* found = dlsym(self, (std::string(name) + version).c_str())) return found;
+  for (const char* version : {"_v4", "_v3", "_v2", ""}) {
+    const std::string full = std::string(name) + version;
+    if (per_thread())
+      for (const char* own : {"_ptsz", "_ptds"})
+        if (void* found = dlsym(self, (full + own).c_str())) return found;
+    if (void* found = dlsym(self, full.c_str())) return found;
+  }
   return nullptr;
 }
 
@@ -105,7 +110,11 @@ TILEPROOF_API int cuCtxGetApiVersion(void*, unsigned* out) {
   *out = 13000;
   return 0;
 }
-TILEPROOF_API int cuCtxSynchronize() { return 0; }
+TILEPROOF_API int cuCtxSynchronize() {
+  Lock lock(calls());
+  wait_for_all();
+  return 0;
+}
 TILEPROOF_API int cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   if (least) *least = 0;
   if (greatest) *greatest = -5;
@@ -126,8 +135,7 @@ TILEPROOF_API int cuStreamDestroy_v2(void* stream) {
 }
 TILEPROOF_API int cuStreamSynchronize(void* stream) {
   Lock lock(calls());
-  stream_of("cuStreamSynchronize", stream);
-  return 0;
+  return wait_for_stream("cuStreamSynchronize", stream);
 }
 TILEPROOF_API int cuStreamQuery(void* stream) { return cuStreamSynchronize(stream); }
 TILEPROOF_API int cuStreamWaitEvent(void* stream, void* mark, unsigned) {
@@ -136,15 +144,6 @@ TILEPROOF_API int cuStreamWaitEvent(void* stream, void* mark, unsigned) {
 }
 TILEPROOF_API int cuStreamGetCtx(void*, void** out) {
   *out = &context;
-  return 0;
-}
-TILEPROOF_API int cuStreamIsCapturing(void*, int* out) {
-  *out = 0;
-  return 0;
-}
-TILEPROOF_API int cuStreamGetCaptureInfo_v3(void*, int* out, std::uint64_t*, void**, const void**,
-                                            const void**, std::size_t*) {
-  *out = 0;
   return 0;
 }
 TILEPROOF_API int cuEventCreate(void** out, unsigned flags) {
@@ -161,8 +160,7 @@ TILEPROOF_API int cuEventRecord(void* mark, void* stream) {
 }
 TILEPROOF_API int cuEventSynchronize(void* mark) {
   Lock lock(calls());
-  mark_of("cuEventSynchronize", mark);
-  return 0;
+  return wait_for_mark("cuEventSynchronize", mark);
 }
 TILEPROOF_API int cuEventQuery(void* mark) { return cuEventSynchronize(mark); }
 TILEPROOF_API int cuEventElapsedTime_v2(float* out, void* from, void* to) {
@@ -213,9 +211,15 @@ TILEPROOF_API int cuGetErrorString(int code, const char** out) {
   *out = code ? "an error, which tileproof record names" : "no error";
   return 0;
 }
-TILEPROOF_API int cuGetProcAddress_v2(const char* name, void** out, int, std::uint64_t, int* found) {
+TILEPROOF_API int cuGetProcAddress_v2(const char* name, void** out, int, std::uint64_t flags, int* found) {
   Lock lock(calls());
-  *out = entry_point(name);
+  constexpr std::uint64_t kPerThread = 2;  // CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
+  if (flags == kPerThread && !per_thread()) {
+    const PerThread scope;
+    *out = entry_point(name);
+  } else {
+    *out = entry_point(name);
+  }
   if (found) *found = *out ? 0 : 1;
   if (*out) return 0;
   tell(Event("unknown").text("call", "cuGetProcAddress").text("name", name));
@@ -233,6 +237,4 @@ TILEPROOF_ALSO(cuStreamSynchronize_ptsz, cuStreamSynchronize);
 TILEPROOF_ALSO(cuStreamQuery_ptsz, cuStreamQuery);
 TILEPROOF_ALSO(cuStreamWaitEvent_ptsz, cuStreamWaitEvent);
 TILEPROOF_ALSO(cuStreamGetCtx_ptsz, cuStreamGetCtx);
-TILEPROOF_ALSO(cuStreamIsCapturing_ptsz, cuStreamIsCapturing);
-TILEPROOF_ALSO(cuStreamGetCaptureInfo_v3_ptsz, cuStreamGetCaptureInfo_v3);
 TILEPROOF_ALSO(cuEventRecord_ptsz, cuEventRecord);

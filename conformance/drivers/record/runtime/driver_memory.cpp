@@ -20,8 +20,19 @@ int move(const char* call, void* to, const void* from, std::size_t bytes, int ki
   Lock lock(calls());
   return copy(call, to, from, bytes, kind);
 }
+int move_in(void* stream, const char* call, void* to, const void* from, std::size_t bytes, int kind) {
+  Lock lock(calls());
+  const Into into(stream);
+  return copy(call, to, from, bytes, kind);
+}
 int set(const char* call, Address to, const void* value, std::size_t size, std::size_t count) {
   Lock lock(calls());
+  return fill(call, to, value, size, count);
+}
+int set_in(void* stream, const char* call, Address to, const void* value, std::size_t size,
+           std::size_t count) {
+  Lock lock(calls());
+  const Into into(stream);
   return fill(call, to, value, size, count);
 }
 
@@ -30,7 +41,8 @@ int set(const char* call, Address to, const void* value, std::size_t size, std::
 TILEPROOF_API int cuMemAlloc_v2(Address* out, std::size_t bytes) {
   return make("cuMemAlloc", out, bytes, Place::device);
 }
-TILEPROOF_API int cuMemAllocAsync(Address* out, std::size_t bytes, void*) {
+TILEPROOF_API int cuMemAllocAsync(Address* out, std::size_t bytes, void* stream) {
+  const Into into(stream);
   return make("cuMemAllocAsync", out, bytes, Place::device);
 }
 TILEPROOF_API int cuMemAllocManaged(Address* out, std::size_t bytes, unsigned) {
@@ -51,7 +63,10 @@ TILEPROOF_API int cuMemFree_v2(Address pointer) {
   Lock lock(calls());
   return device().free("cuMemFree", pointer, false);
 }
-TILEPROOF_API int cuMemFreeAsync(Address pointer, void*) { return cuMemFree_v2(pointer); }
+TILEPROOF_API int cuMemFreeAsync(Address pointer, void* stream) {
+  const Into into(stream);
+  return cuMemFree_v2(pointer);
+}
 TILEPROOF_API int cuMemFreeHost(void* pointer) {
   Lock lock(calls());
   return device().free("cuMemFreeHost", reinterpret_cast<Address>(pointer), true);
@@ -90,26 +105,26 @@ TILEPROOF_API int cuMemGetInfo_v2(std::size_t* available, std::size_t* total) {
 TILEPROOF_API int cuMemcpy(Address to, Address from, std::size_t bytes) {
   return move("cuMemcpy", at(to), at(from), bytes, abi::kDefault);
 }
-TILEPROOF_API int cuMemcpyAsync(Address to, Address from, std::size_t bytes, void*) {
-  return move("cuMemcpyAsync", at(to), at(from), bytes, abi::kDefault);
+TILEPROOF_API int cuMemcpyAsync(Address to, Address from, std::size_t bytes, void* stream) {
+  return move_in(stream, "cuMemcpyAsync", at(to), at(from), bytes, abi::kDefault);
 }
 TILEPROOF_API int cuMemcpyHtoD_v2(Address to, const void* from, std::size_t bytes) {
   return move("cuMemcpyHtoD", at(to), from, bytes, abi::kHostToDevice);
 }
-TILEPROOF_API int cuMemcpyHtoDAsync_v2(Address to, const void* from, std::size_t bytes, void*) {
-  return move("cuMemcpyHtoDAsync", at(to), from, bytes, abi::kHostToDevice);
+TILEPROOF_API int cuMemcpyHtoDAsync_v2(Address to, const void* from, std::size_t bytes, void* stream) {
+  return move_in(stream, "cuMemcpyHtoDAsync", at(to), from, bytes, abi::kHostToDevice);
 }
 TILEPROOF_API int cuMemcpyDtoH_v2(void* to, Address from, std::size_t bytes) {
   return move("cuMemcpyDtoH", to, at(from), bytes, abi::kDeviceToHost);
 }
-TILEPROOF_API int cuMemcpyDtoHAsync_v2(void* to, Address from, std::size_t bytes, void*) {
-  return move("cuMemcpyDtoHAsync", to, at(from), bytes, abi::kDeviceToHost);
+TILEPROOF_API int cuMemcpyDtoHAsync_v2(void* to, Address from, std::size_t bytes, void* stream) {
+  return move_in(stream, "cuMemcpyDtoHAsync", to, at(from), bytes, abi::kDeviceToHost);
 }
 TILEPROOF_API int cuMemcpyDtoD_v2(Address to, Address from, std::size_t bytes) {
   return move("cuMemcpyDtoD", at(to), at(from), bytes, abi::kDeviceToDevice);
 }
-TILEPROOF_API int cuMemcpyDtoDAsync_v2(Address to, Address from, std::size_t bytes, void*) {
-  return move("cuMemcpyDtoDAsync", at(to), at(from), bytes, abi::kDeviceToDevice);
+TILEPROOF_API int cuMemcpyDtoDAsync_v2(Address to, Address from, std::size_t bytes, void* stream) {
+  return move_in(stream, "cuMemcpyDtoDAsync", at(to), at(from), bytes, abi::kDeviceToDevice);
 }
 
 TILEPROOF_API int cuMemsetD8_v2(Address to, unsigned char value, std::size_t count) {
@@ -121,14 +136,14 @@ TILEPROOF_API int cuMemsetD16_v2(Address to, unsigned short value, std::size_t c
 TILEPROOF_API int cuMemsetD32_v2(Address to, unsigned value, std::size_t count) {
   return set("cuMemsetD32", to, &value, sizeof value, count);
 }
-TILEPROOF_API int cuMemsetD8Async(Address to, unsigned char value, std::size_t count, void*) {
-  return cuMemsetD8_v2(to, value, count);
+TILEPROOF_API int cuMemsetD8Async(Address to, unsigned char value, std::size_t count, void* stream) {
+  return set_in(stream, "cuMemsetD8Async", to, &value, sizeof value, count);
 }
-TILEPROOF_API int cuMemsetD16Async(Address to, unsigned short value, std::size_t count, void*) {
-  return cuMemsetD16_v2(to, value, count);
+TILEPROOF_API int cuMemsetD16Async(Address to, unsigned short value, std::size_t count, void* stream) {
+  return set_in(stream, "cuMemsetD16Async", to, &value, sizeof value, count);
 }
-TILEPROOF_API int cuMemsetD32Async(Address to, unsigned value, std::size_t count, void*) {
-  return cuMemsetD32_v2(to, value, count);
+TILEPROOF_API int cuMemsetD32Async(Address to, unsigned value, std::size_t count, void* stream) {
+  return set_in(stream, "cuMemsetD32Async", to, &value, sizeof value, count);
 }
 TILEPROOF_API int cuMemAdvise_v2(Address, std::size_t, int, std::uint64_t) { return 0; }
 TILEPROOF_API int cuMemPrefetchAsync_v2(Address, std::size_t, std::uint64_t, unsigned, void*) { return 0; }

@@ -143,7 +143,12 @@ TILEPROOF_API int cuLaunchKernelEx(const abi::DriverLaunchConfig* c, void* funct
                    false};
   return start("cuLaunchKernelEx", function, how, arguments, extra);
 }
-TILEPROOF_API int cuLaunchHostFunc(void*, void (*function)(void*), void* data) {
+TILEPROOF_API int cuLaunchHostFunc(void* stream, void (*function)(void*), void* data) {
+  const auto work = [=](int) {
+    function(data);
+    return 0;
+  };
+  if (captured(stream_number(stream), work)) return 0;
   function(data);
   return 0;
 }

@@ -47,7 +47,31 @@ int read_attributes(std::string_view call, const Launch& how, Extras& out) {
   return 0;
 }
 
+Work later(std::string_view call, Kernel* kernel, Launch how, std::string block) {
+  std::vector<abi::Attribute> attributes(how.attributes, how.attributes + how.count);
+  return [=, call = std::string(call)](int stream) mutable {
+    how.number = stream;
+    how.attributes = attributes.data();
+    return launch(call, kernel, how, nullptr, block.data(), block.size());
+  };
+}
+
 }  // namespace
+
+Work launch_work(std::string_view call, Kernel* kernel, const Launch& how, void** arguments, int* code) {
+  *code = 0;
+  if (!kernel || !device().describe(call, kernel)) {
+    *code = fail(call, abi::kInvalidFunction, "the program has no kernel of this handle");
+    return {};
+  }
+  if (!arguments && !kernel->sizes.empty()) refuse(call, "a kernel node with its arguments in one block");
+  std::string block;
+  for (std::size_t i = 0; i < kernel->sizes.size(); ++i) {
+    block.resize(kernel->offsets[i]);
+    block.append(static_cast<const char*>(arguments[i]), kernel->sizes[i]);
+  }
+  return later(call, kernel, how, std::move(block));
+}
 
 int launch(std::string_view call, Kernel* kernel, const Launch& how, void** arguments, const void* packed,
            std::size_t packed_bytes) {
@@ -87,12 +111,22 @@ int launch(std::string_view call, Kernel* kernel, const Launch& how, void** argu
       return fail(call, abi::kInvalidValue, "the block of parameters is too short");
     parameters.push_back(bytes_of(from, kernel->sizes[i]));
   }
+  const int stream = how.number >= 0 ? how.number : stream_number(how.stream);
+  if (capturing(stream)) {
+    std::string block;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      block.resize(kernel->offsets[i]);
+      block.append(parameters[i].data(), parameters[i].size());
+    }
+    captured(stream, later(call, kernel, how, std::move(block)));
+    return 0;
+  }
   d.exchange(true);
   Event event("launch");
   event.number("module", kernel->module->number).text("entry", kernel->name);
   event.list("grid", how.grid, 3).list("block", how.block, 3).list("cluster", extras.cluster, 3);
   event.list("preferred", extras.preferred, 3);
-  event.number("shared", static_cast<std::int64_t>(how.shared)).number("stream", stream_number(how.stream));
+  event.number("shared", static_cast<std::int64_t>(how.shared)).number("stream", stream);
   event.number("overlaps", extras.programmatic).number("cooperative", extras.cooperative || how.cooperative);
   event.list("parameters", kernel->sizes.data(), kernel->sizes.size());
   static const bool runs = std::getenv("TILEPROOF_RECORD_RUN") != nullptr;

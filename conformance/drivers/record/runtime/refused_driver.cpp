@@ -8,8 +8,10 @@ namespace {
 
 // What to do instead, by a part of the name; the first that is in it counts.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kInstead = {{
-    {"Graph", "graphs are not recorded: launch the kernels on a stream, without capture"},
-    {"Capture", "graphs are not recorded: launch the kernels on a stream, without capture"},
+    {"Graph",
+     "this part of graphs is not recorded: capture the work from streams, or launch it without a graph"},
+    {"Capture",
+     "this part of graphs is not recorded: capture the work from streams, or launch it without a graph"},
     {"Array", "CUDA arrays are not recorded: use linear memory"},
     {"Texture", "textures are not recorded: use linear memory"},
     {"TexRef", "textures are not recorded: use linear memory"},

@@ -27,7 +27,11 @@ TILEPROOF_API int cudaGetDeviceFlags(unsigned* out) {
 }
 TILEPROOF_API int cudaChooseDevice(int* out, const void*) { return cudaGetDevice(out); }
 TILEPROOF_API int cudaDeviceReset() { return 0; }
-TILEPROOF_API int cudaDeviceSynchronize() { return 0; }
+TILEPROOF_API int cudaDeviceSynchronize() {
+  Lock lock(calls());
+  wait_for_all();
+  return 0;
+}
 TILEPROOF_API int cudaDeviceGetLimit(std::size_t* out, int limit) {
   Lock lock(calls());
   constexpr std::size_t kDefaults[] = {1024, 1 << 20, 8 << 20};  // stack of a thread, printf, malloc
@@ -113,13 +117,11 @@ TILEPROOF_API int cudaStreamDestroy(void* stream) {
 }
 TILEPROOF_API int cudaStreamSynchronize(void* stream) {
   Lock lock(calls());
-  stream_of("cudaStreamSynchronize", stream);
-  return 0;
+  return done(wait_for_stream("cudaStreamSynchronize", stream));
 }
 TILEPROOF_API int cudaStreamQuery(void* stream) {
   Lock lock(calls());
-  stream_of("cudaStreamQuery", stream);
-  return 0;
+  return done(wait_for_stream("cudaStreamQuery", stream));  // it says that all is done
 }
 TILEPROOF_API int cudaStreamWaitEvent(void* stream, void* mark, unsigned) {
   Lock lock(calls());
@@ -143,15 +145,6 @@ TILEPROOF_API int cudaStreamGetId(void* stream, unsigned long long* out) {
   return 0;
 }
 TILEPROOF_API int cudaStreamGetDevice(void*, int* out) { return cudaGetDevice(out); }
-TILEPROOF_API int cudaStreamIsCapturing(void*, int* out) {
-  *out = 0;
-  return 0;
-}
-TILEPROOF_API int cudaStreamGetCaptureInfo(void*, int* out, unsigned long long*, void**, const void**,
-                                           const void**, std::size_t*) {
-  *out = 0;
-  return 0;
-}
 TILEPROOF_API int cudaThreadExchangeStreamCaptureMode(int*) { return 0; }
 TILEPROOF_API int cudaStreamSetAttribute(void*, int, const void*) { return 0; }
 TILEPROOF_API int cudaStreamAttachMemAsync(void*, void*, std::size_t, unsigned) { return 0; }
@@ -174,13 +167,11 @@ TILEPROOF_API int cudaEventRecordWithFlags(void* mark, void* stream, unsigned) {
 }
 TILEPROOF_API int cudaEventSynchronize(void* mark) {
   Lock lock(calls());
-  mark_of("cudaEventSynchronize", mark);
-  return 0;
+  return done(wait_for_mark("cudaEventSynchronize", mark));
 }
 TILEPROOF_API int cudaEventQuery(void* mark) {
   Lock lock(calls());
-  mark_of("cudaEventQuery", mark);
-  return 0;
+  return done(wait_for_mark("cudaEventQuery", mark));
 }
 TILEPROOF_API int cudaEventElapsedTime(float* out, void* from, void* to) {
   Lock lock(calls());
@@ -216,7 +207,14 @@ constexpr Named kErrors[] = {
     {301, "cudaErrorFileNotFound", "file not found"},
     {400, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
     {500, "cudaErrorSymbolNotFound", "named symbol not found"},
+    {401, "cudaErrorIllegalState", "the operation cannot be performed in the present state"},
     {719, "cudaErrorLaunchFailure", "unspecified launch failure"},
+    {900, "cudaErrorStreamCaptureUnsupported", "operation not permitted when stream is capturing"},
+    {903, "cudaErrorStreamCaptureUnmatched", "capture was not initiated in this stream"},
+    {904, "cudaErrorStreamCaptureUnjoined", "capturing stream has unjoined work"},
+    {905, "cudaErrorStreamCaptureIsolation", "dependency created on uncaptured work in another stream"},
+    {907, "cudaErrorCapturedEvent",
+     "operation not permitted on an event last recorded in a capturing stream"},
     {912, "cudaErrorInvalidClusterSize", "invalid cluster size"},
 };
 const Named& named(int code) {
@@ -250,8 +248,6 @@ TILEPROOF_ALSO(cudaStreamGetFlags_ptsz, cudaStreamGetFlags);
 TILEPROOF_ALSO(cudaStreamGetPriority_ptsz, cudaStreamGetPriority);
 TILEPROOF_ALSO(cudaStreamGetId_ptsz, cudaStreamGetId);
 TILEPROOF_ALSO(cudaStreamGetDevice_ptsz, cudaStreamGetDevice);
-TILEPROOF_ALSO(cudaStreamIsCapturing_ptsz, cudaStreamIsCapturing);
-TILEPROOF_ALSO(cudaStreamGetCaptureInfo_ptsz, cudaStreamGetCaptureInfo);
 TILEPROOF_ALSO(cudaStreamSetAttribute_ptsz, cudaStreamSetAttribute);
 TILEPROOF_ALSO(cudaStreamAttachMemAsync_ptsz, cudaStreamAttachMemAsync);
 TILEPROOF_ALSO(cudaEventRecord_ptsz, cudaEventRecord);

@@ -103,7 +103,12 @@ TILEPROOF_API int cudaLaunchKernelExC(const abi::LaunchConfig* config, const voi
                    config->attributes, config->count,   false};
   return done(launch("cudaLaunchKernelExC", device().kernel_of(function), how, arguments));
 }
-TILEPROOF_API int cudaLaunchHostFunc(void*, void (*function)(void*), void* data) {
+TILEPROOF_API int cudaLaunchHostFunc(void* stream, void (*function)(void*), void* data) {
+  const auto work = [=](int) {
+    function(data);
+    return 0;
+  };
+  if (captured(stream_number(stream), work)) return 0;
   function(data);  // everything before it is done
   return 0;
 }

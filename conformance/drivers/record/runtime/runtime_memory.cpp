@@ -46,10 +46,12 @@ int symbol_copy(const char* call, const void* host, std::size_t offset, std::siz
 TILEPROOF_API int cudaMalloc(void** out, std::size_t bytes) {
   return make("cudaMalloc", out, bytes, Place::device);
 }
-TILEPROOF_API int cudaMallocAsync(void** out, std::size_t bytes, void*) {
+TILEPROOF_API int cudaMallocAsync(void** out, std::size_t bytes, void* stream) {
+  const Into into(stream);
   return make("cudaMallocAsync", out, bytes, Place::device);
 }
-TILEPROOF_API int cudaMallocFromPoolAsync(void** out, std::size_t bytes, void*, void*) {
+TILEPROOF_API int cudaMallocFromPoolAsync(void** out, std::size_t bytes, void*, void* stream) {
+  const Into into(stream);
   return make("cudaMallocFromPoolAsync", out, bytes, Place::device);
 }
 TILEPROOF_API int cudaMallocManaged(void** out, std::size_t bytes, unsigned) {
@@ -75,8 +77,9 @@ TILEPROOF_API int cudaFree(void* pointer) {
   Lock lock(calls());
   return done(device().free("cudaFree", number(pointer), false));
 }
-TILEPROOF_API int cudaFreeAsync(void* pointer, void*) {
+TILEPROOF_API int cudaFreeAsync(void* pointer, void* stream) {
   Lock lock(calls());
+  const Into into(stream);
   return done(device().free("cudaFreeAsync", number(pointer), false));
 }
 TILEPROOF_API int cudaFreeHost(void* pointer) {
@@ -108,8 +111,9 @@ TILEPROOF_API int cudaMemcpy(void* to, const void* from, std::size_t bytes, int 
   Lock lock(calls());
   return done(copy("cudaMemcpy", to, from, bytes, kind));
 }
-TILEPROOF_API int cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, int kind, void*) {
+TILEPROOF_API int cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, int kind, void* stream) {
   Lock lock(calls());
+  const Into into(stream);
   return done(copy("cudaMemcpyAsync", to, from, bytes, kind));
 }
 TILEPROOF_API int cudaMemcpy2D(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
@@ -118,7 +122,8 @@ TILEPROOF_API int cudaMemcpy2D(void* to, std::size_t to_pitch, const void* from,
   return done(copy_rows("cudaMemcpy2D", to, to_pitch, from, from_pitch, width, height, kind));
 }
 TILEPROOF_API int cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
-                                    std::size_t width, std::size_t height, int kind, void*) {
+                                    std::size_t width, std::size_t height, int kind, void* stream) {
+  const Into into(stream);
   return cudaMemcpy2D(to, to_pitch, from, from_pitch, width, height, kind);
 }
 TILEPROOF_API int cudaMemcpy3D(const abi::Copy3D* how) {
@@ -135,7 +140,10 @@ TILEPROOF_API int cudaMemcpy3D(const abi::Copy3D* how) {
   }
   return 0;
 }
-TILEPROOF_API int cudaMemcpy3DAsync(const abi::Copy3D* how, void*) { return cudaMemcpy3D(how); }
+TILEPROOF_API int cudaMemcpy3DAsync(const abi::Copy3D* how, void* stream) {
+  const Into into(stream);
+  return cudaMemcpy3D(how);
+}
 TILEPROOF_API int cudaMemcpyPeer(void* to, int, const void* from, int, std::size_t bytes) {
   return cudaMemcpy(to, from, bytes, abi::kDeviceToDevice);
 }
@@ -144,8 +152,9 @@ TILEPROOF_API int cudaMemset(void* to, int value, std::size_t bytes) {
   Lock lock(calls());
   return done(fill("cudaMemset", number(to), &value, 1, bytes));  // little-endian: its low byte
 }
-TILEPROOF_API int cudaMemsetAsync(void* to, int value, std::size_t bytes, void*) {
+TILEPROOF_API int cudaMemsetAsync(void* to, int value, std::size_t bytes, void* stream) {
   Lock lock(calls());
+  const Into into(stream);
   return done(fill("cudaMemsetAsync", number(to), &value, 1, bytes));
 }
 TILEPROOF_API int cudaMemset2D(void* to, std::size_t pitch, int value, std::size_t width,
@@ -156,7 +165,8 @@ TILEPROOF_API int cudaMemset2D(void* to, std::size_t pitch, int value, std::size
   return 0;
 }
 TILEPROOF_API int cudaMemset2DAsync(void* to, std::size_t pitch, int value, std::size_t width,
-                                    std::size_t height, void*) {
+                                    std::size_t height, void* stream) {
+  const Into into(stream);
   return cudaMemset2D(to, pitch, value, width, height);
 }
 
@@ -165,7 +175,8 @@ TILEPROOF_API int cudaMemcpyToSymbol(const void* symbol, const void* from, std::
   return symbol_copy("cudaMemcpyToSymbol", symbol, offset, bytes, from, nullptr, kind);
 }
 TILEPROOF_API int cudaMemcpyToSymbolAsync(const void* symbol, const void* from, std::size_t bytes,
-                                          std::size_t offset, int kind, void*) {
+                                          std::size_t offset, int kind, void* stream) {
+  const Into into(stream);
   return symbol_copy("cudaMemcpyToSymbolAsync", symbol, offset, bytes, from, nullptr, kind);
 }
 TILEPROOF_API int cudaMemcpyFromSymbol(void* to, const void* symbol, std::size_t bytes, std::size_t offset,
@@ -173,7 +184,8 @@ TILEPROOF_API int cudaMemcpyFromSymbol(void* to, const void* symbol, std::size_t
   return symbol_copy("cudaMemcpyFromSymbol", symbol, offset, bytes, nullptr, to, kind);
 }
 TILEPROOF_API int cudaMemcpyFromSymbolAsync(void* to, const void* symbol, std::size_t bytes,
-                                            std::size_t offset, int kind, void*) {
+                                            std::size_t offset, int kind, void* stream) {
+  const Into into(stream);
   return symbol_copy("cudaMemcpyFromSymbolAsync", symbol, offset, bytes, nullptr, to, kind);
 }
 TILEPROOF_API int cudaGetSymbolAddress(void** out, const void* host) {

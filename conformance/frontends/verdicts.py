@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from tileproof.conformance.judging.judged_runs import defect_of
+from tileproof.conformance.judging.runs import LIMITS
 from tileproof.conformance.verdict import contract
 from tileproof.conformance.verdict import program as programs
 from tileproof.conformance.verdict.contract import (
@@ -17,15 +19,12 @@ from tileproof.conformance.verdict.contract import (
     SchedulesRun,
     VerdictRecord,
 )
-from tileproof.conformance.verdict.findings import of_machine
 from tileproof.emulator import Schedule
 from tileproof.emulator.causes import by_cause
 from tileproof.emulator.schedule import SEEDED
 
 if TYPE_CHECKING:
     from tileproof.conformance.frontends.run import EmulatedLaunch
-
-LIMITS = ("time-limit", "instruction-limit")  # they say where the tool stopped, not what is wrong
 
 
 def verdict(
@@ -37,8 +36,7 @@ def verdict(
     found: list[Defect] = []
     for number, one in enumerate(launches, 1):
         for cause in by_cause(f for f in one.result.errors if f.code not in LIMITS):
-            check = "races" if cause.code.startswith("race-") else "machine"
-            defect = of_machine(cause, check)
+            defect = defect_of(cause)
             found.append(replace(defect, where=f"launch {number}, {one.kernel}, {defect.where}"))
     limited = [one for one in launches if any(f.code in LIMITS for f in one.findings)]
     checks = _checks(found, len(launches), races, limited)
@@ -87,16 +85,10 @@ def _covered(launches: Sequence[EmulatedLaunch]) -> tuple[ProgramCoverage | None
     executed: dict[tuple[str, str], list[EmulatedLaunch]] = {}
     for one in launches:
         executed.setdefault((one.launch.ptx, one.launch.entry), []).append(one)
-    parts: list[ProgramCoverage] = []
-    only: list[OrderOnly] = []
-    for few in executed.values():
-        decoded = few[0].launch.module.decode(few[0].launch.entry)
-        part = programs.covered(decoded, [one.result.executed for one in few])
-        parts += [part] if part else []
-        only += programs.order_only(decoded)
-    if not parts:
-        return None, tuple(only)
-    return programs.together(parts), tuple(only)
+    return programs.covered_together(
+        (few[0].launch.module.decode(few[0].launch.entry), [one.result.executed for one in few])
+        for few in executed.values()
+    )
 
 
 def _section(

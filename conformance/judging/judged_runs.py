@@ -118,11 +118,12 @@ def _seen(run: LaunchRun) -> list[SeenCause]:
         for cause in by_cause(kept):
             name = key(cause.sample)
             signature = Signature.of(cause.sample)
-            found.append(SeenCause(name, cause.severity, _defect(cause), signature, allowed))
+            found.append(SeenCause(name, cause.severity, defect_of(cause), signature, allowed))
     return found
 
 
-def _defect(cause: Cause) -> Defect:
+def defect_of(cause: Cause) -> Defect:
+    """A cause of the machine's findings in the terms of the verdict: of the check "races" or "machine"."""
     check = "races" if cause.code.startswith(RACE) else "machine"
     made = of_machine(cause, check)
     more = [place for place in cause.places if place != cause.places[0]]

@@ -320,17 +320,12 @@ def _program(made: Outcomes) -> JudgedProgram:
 
 def _covered(made: Outcomes) -> tuple[ProgramCoverage | None, tuple[OrderOnly, ...]]:
     """What all runs covered of all entries together."""
-    parts: list[ProgramCoverage] = []
-    only: list[OrderOnly] = []
-    for (module, entry), executed in made.log.executed.items():
-        decoded = made.modules[module].module.decode(entry)
-        one = programs.covered(decoded, executed)
-        parts += [one] if one else []
-        only += programs.order_only(decoded)
+    coverage, only = programs.covered_together(
+        (made.modules[module].module.decode(entry), executed)
+        for (module, entry), executed in made.log.executed.items()
+    )
     launched = {(made.launch.module_of(one).name, one.entry) for one in made.launch.launches}
-    if not parts or launched - set(made.log.executed):
-        return None, tuple(only)
-    return programs.together(parts), tuple(only)
+    return (None if launched - set(made.log.executed) else coverage), only
 
 
 def _schedules_run(runs: Sequence[JudgedRun]) -> tuple[SchedulesRun, ...]:

@@ -124,6 +124,21 @@ def together(parts: Sequence[ProgramCoverage]) -> ProgramCoverage:
     )
 
 
+def covered_together(
+    entries: Iterable[tuple[Decoded, Sequence[bytes]]],
+) -> tuple[ProgramCoverage | None, tuple[OrderOnly, ...]]:
+    """The coverage of entries by what their launches executed, as one, and their forms that are executed only
+    as order; no coverage where nothing was launched.
+    """
+    parts: list[ProgramCoverage] = []
+    only: list[OrderOnly] = []
+    for decoded, executed in entries:
+        part = covered(decoded, executed)
+        parts += [part] if part else []
+        only += order_only(decoded)
+    return (together(parts) if parts else None), tuple(only)
+
+
 def order_only(decoded: Decoded) -> tuple[OrderOnly, ...]:
     """The forms of the entry that are executed only as order."""
     return tuple(

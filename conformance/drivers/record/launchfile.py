@@ -224,7 +224,7 @@ class _Writer:
         variable = self.parsed[number].buffer(address)
         return number, variable.name, address - variable.address
 
-    def _step(self, event: dict[str, Any], one: _Allocation, offset: int) -> LaunchStep:
+    def _step(self, event: dict[str, Any], one: _Allocation, offset: int) -> BufferCopy | BufferWrite:
         if event["event"] == "copy":
             source = self._holding(event["source"])
             return BufferCopy(source.name, one.name, event["bytes"], event["source"] - source.address, offset)

@@ -249,7 +249,7 @@ def made(plan=lambda: sm100_gemm.plan(), text=lambda: PTX, launch=lambda inputs:
 OWN_FAULTS = {
     "TARGETS = made(plan=lambda: 1 / 0)": (
         "the plan of alone cannot be made",
-        "line 17",
+        "line 16",
         "ZeroDivisionError",
     ),
     "TARGETS = made(plan=lambda: None)": ("a KernelPlan of the problem gemm_bias", "NoneType"),

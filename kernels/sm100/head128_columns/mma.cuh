@@ -1,10 +1,12 @@
-// The mma role: one thread issues every MMA of its CTA. Per k-block, in this order:
+// The mma role: one thread issues every MMA of its CTA. P and dP of the first k-block, then per k-block:
 //
-//   P  = Q K^T, over the CTA's columns                -> p_ready
-//   dP = dO V^T, over the CTA's columns               -> dp_ready
 //   dKV^T parts 0, 1 = dO^T S                         -> s_free
-//   dQ += dS K, half by half of the columns           -> kv_free (and at the end dq_ready)
+//   dQ += dS K, half by half of the columns           -> kv_free
+//   P = Q K^T, dP = dO V^T of the next k-block        -> p_ready, dp_ready
 //   dKV^T parts 0, 1 += Q^T dS                        -> dkv_ready, ds_free
+//
+// So the exchange of the next P and dP goes on under MMAs of this k-block, and the gather into the half of KV
+// that dQ frees first goes on under dQ's other half and the next scores' first halves.
 #pragma once
 
 #include <cute/arch/mma_sm100_desc.hpp>
@@ -35,53 +37,63 @@ struct IssueMmas : Context<Plan> {
     smem.q_ready.wait_own(0);  // also with no k-block: the bytes must have landed before the CTA exits
     smem.do_ready.wait_own(0);
 
-    uint32_t stage = 0, ring = 0;  // of the KV ring: the k-block's first half
-    CUTE_NO_UNROLL
-    for (int k = 0; k < k_blocks; ++k) {
-      const uint32_t parity = k & 1;
-      uint32_t stages[Cfg::kKvHalves];
-      CUTE_UNROLL
-      for (int half = 0; half < Cfg::kKvHalves; ++half) {
-        stages[half] = stage;
-        smem.kv_ready[stage].wait_own(ring);
-        Load<Plan>::advance(stage, ring);
-        ptx::fence_after_thread_sync();
-        // Of the previous k-block s_ready and ds_ready have told that P and dP were read.
-        scores(q, stages[half], half, smem.tmem_base + Plan::tmem::P::column);
-      }
-      ptx::commit(smem.p_ready.address());
-      CUTE_UNROLL
-      for (int half = 0; half < Cfg::kKvHalves; ++half) {
-        scores(dO, stages[half], half, smem.tmem_base + Plan::tmem::dP::column);
-      }
-      ptx::commit(smem.dp_ready.address());
-
-      wait_operand(smem.s_ready, parity);
-      CUTE_UNROLL
-      for (int part = 0; part < Cfg::kDkvParts; ++part) {
-        smem.dkv_free[part].wait_own(parity ^ 1);
-        ptx::fence_after_thread_sync();
-        dkv_part(dO, s, part, false);
-      }
-      ptx::commit_multicast(smem.s_free.address(), kEveryRank);
-
-      wait_operand(smem.ds_ready, parity);
-      CUTE_UNROLL
-      for (int half = 0; half < Cfg::kKvHalves; ++half) {
-        dq_half(stages[half], half, k != 0);
-        ptx::commit(smem.kv_free[stages[half]].address());
-      }
-      CUTE_UNROLL
-      for (int part = 0; part < Cfg::kDkvParts; ++part) {
-        dkv_part(q, ds, part, true);
-        ptx::commit(smem.dkv_ready[part].address());
-      }
-      ptx::commit_multicast(smem.ds_free.address(), kEveryRank);
+    if (k_blocks > 0) {
+      scores();
+      CUTE_NO_UNROLL
+      for (int k = 0; k < k_blocks; ++k) walk(k);
+      ptx::commit(smem.dq_ready.address());
     }
-    if (k_blocks > 0) ptx::commit(smem.dq_ready.address());
   }
 
  private:
+  // The KV ring: the stage and the parity of the next use, and the stages of the k-block of the last
+  // `scores`.
+  uint32_t next_stage = 0, next_parity = 0;
+  uint32_t stages[Cfg::kKvHalves];
+
+  __device__ __forceinline__ void walk(int k) {
+    const uint32_t parity = k & 1;
+    wait_operand(smem.s_ready, parity);
+    CUTE_UNROLL
+    for (int part = 0; part < Cfg::kDkvParts; ++part) {
+      smem.dkv_free[part].wait_own(parity ^ 1);
+      ptx::fence_after_thread_sync();
+      dkv_part(dO, s, part, false);
+    }
+    ptx::commit_multicast(smem.s_free.address(), kEveryRank);
+
+    wait_operand(smem.ds_ready, parity);
+    CUTE_UNROLL
+    for (int half = 0; half < Cfg::kKvHalves; ++half) {
+      dq_half(stages[half], half, k != 0);
+      ptx::commit(smem.kv_free[stages[half]].address());
+    }
+    // s_ready and ds_ready have told that P and dP were read.
+    if (k + 1 < k_blocks) scores();
+    CUTE_UNROLL
+    for (int part = 0; part < Cfg::kDkvParts; ++part) {
+      dkv_part(q, ds, part, true);
+      ptx::commit(smem.dkv_ready[part].address());
+    }
+    ptx::commit_multicast(smem.ds_free.address(), kEveryRank);
+  }
+
+  // P and dP of the next k-block. The ring's second half comes later than the first one.
+  __device__ __forceinline__ void scores() {
+    CUTE_UNROLL
+    for (int half = 0; half < Cfg::kKvHalves; ++half) {
+      stages[half] = next_stage;
+      smem.kv_ready[next_stage].wait_own(next_parity);
+      Load<Plan>::advance(next_stage, next_parity);
+      ptx::fence_after_thread_sync();
+      const bool last = half == Cfg::kKvHalves - 1;
+      scores(q, stages[half], half, smem.tmem_base + Plan::tmem::P::column);
+      if (last) ptx::commit(smem.p_ready.address());
+      scores(dO, stages[half], half, smem.tmem_base + Plan::tmem::dP::column);
+      if (last) ptx::commit(smem.dp_ready.address());
+    }
+  }
+
   // S or dS is there, in both halves of the heads. The peer's half came by st.async, which is of the generic
   // proxy and which only this thread has waited for.
   __device__ __forceinline__ void wait_operand(const Barrier& ready, uint32_t parity) {

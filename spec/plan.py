@@ -56,7 +56,10 @@ class Barrier:
 
 @dataclass(frozen=True)
 class SmemTile:
-    """One tile in shared memory: `rows` x `cols` elements, `stages` buffers of it, each `bytes` long."""
+    """One tile in shared memory: `rows` x `cols` elements, `stages` buffers of it, each `bytes` long.
+
+    `within` names the tile whose bytes it uses at another time.
+    """
 
     name: str
     offset: int
@@ -68,6 +71,7 @@ class SmemTile:
     swizzle: Swizzle
     major: Literal["K", "MN"]
     holds: str
+    within: str = ""
 
 
 @dataclass(frozen=True)

@@ -36,12 +36,23 @@ def _overlaps(spans: Iterable[tuple[str, int, int]]) -> Iterable[str]:
             yield f"{left} overlaps {right}: it ends at {end}, past {start}"
 
 
+def _shared(spans: list[tuple[str, int, int]], inside: dict[str, str], what: str) -> Iterable[str]:
+    """Spans that overlap, but for those that lie within another one."""
+    yield from _overlaps(span for span in spans if span[0] not in inside)
+    ends = {name: (first, end) for name, first, end in spans}
+    for name, around in inside.items():
+        if around not in ends or around in inside:
+            yield f"{name} uses the {what} of {around}, which is no tile of its own"
+        elif not ends[around][0] <= ends[name][0] < ends[name][1] <= ends[around][1]:
+            yield f"{name} does not lie within {around}"
+
+
 def _smem(plan: KernelPlan) -> Iterable[str]:
     if plan.smem_bytes > MAX_SMEM_BYTES:
         yield f"shared memory of {plan.smem_bytes} bytes exceeds {MAX_SMEM_BYTES}"
     spans = [(tile.name, tile.offset, tile.offset + tile.stages * tile.bytes) for tile in plan.smem]
     spans += [(b.name, b.offset, b.offset + b.stages * MBARRIER_BYTES) for b in plan.barriers]
-    yield from _overlaps(spans)
+    yield from _shared(spans, {tile.name: tile.within for tile in plan.smem if tile.within}, "bytes")
     yield from (f"{name} ends past the shared memory" for name, _, end in spans if end > plan.smem_bytes)
     for tile in plan.smem:
         yield from _smem_tile(tile)
@@ -73,13 +84,7 @@ def _tmem(plan: KernelPlan) -> Iterable[str]:
         yield f"{plan.tmem_columns} TMEM columns cannot be allocated"
     spans = [(tile.name, tile.column, tile.column + tile.stages * tile.columns) for tile in plan.tmem]
     inside = {tile.name: tile.within for tile in plan.tmem if tile.within}
-    yield from _overlaps(span for span in spans if span[0] not in inside)
-    ends = {name: (first, end) for name, first, end in spans}
-    for name, around in inside.items():
-        if around not in ends or around in inside:
-            yield f"{name} uses the cells of {around}, which is no tile of its own"
-        elif not ends[around][0] <= ends[name][0] < ends[name][1] <= ends[around][1]:
-            yield f"{name} does not lie within {around}"
+    yield from _shared(spans, inside, "cells")
     yield from (f"{name} ends past the TMEM allocation" for name, _, end in spans if end > plan.tmem_columns)
 
 

@@ -8,14 +8,17 @@ dKV is added to once per pair. docs/limits.md compares the design with others.
 
 Every MMA is `cta_group::1` with M = 128. Shared-memory tiles are cut into column tiles of 64 bf16 (128 bytes,
 the swizzle's span), which serve as K-major and as MN-major operands (PTX ISA, tcgen05 canonical layouts). KV
-is a ring of halves, 64 keys x 128 columns: half h of k-block k is the (2 k + h)-th use, so that half of the
-next k-block lies there before dQ frees one. dQ leaves through Q's bytes.
+is a ring of halves, 64 keys x 128 columns: half h of k-block k is the (2 k + h)-th use. The next k-block lies
+there while dQ still reads this one, so that its P and dP are exchanged under this one's dQ and dKV. dS takes
+S's bytes when dKV's share of S is done, which is long before dS is. dQ leaves through Q's bytes.
 
-Some buffers need no barrier of their own: s_ready and ds_ready tell that P and dP have been read, by those
-who send them and by those who finish them; dkv_ready of the last k-block tells nothing of dQ, dq_ready does.
+P needs no barrier to be freed: s_ready tells that it has been read, by those who send it and by those who
+finish it.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import (
@@ -42,7 +45,7 @@ H_CTA = H_Q // CLUSTER  # heads that a rank finishes
 V_CTA = D_V // CLUSTER  # columns of a rank
 
 KV_COLS = 128
-KV_STAGES = 3
+KV_STAGES = 4
 KV_HALVES = V_CTA // KV_COLS
 DKV_M = 128
 DKV_PARTS = V_CTA // DKV_M
@@ -176,7 +179,10 @@ def _shared_memory() -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...], int]:
     add_tile("Q", H_Q, V_CTA, "the rank's columns of q; after the last k-block dQ in bf16")
     add_tile("dO", H_Q, V_CTA, "the rank's columns of dO")
     add_tile("S", H_Q, B_TOPK, "S of all heads, rounded to bf16; the peer's heads come from the peer")
-    add_tile("dS", H_Q, B_TOPK, "dS of all heads, rounded to bf16; likewise")
+    s = tiles[-1]
+    tiles.append(
+        replace(s, name="dS", holds="dS of all heads, likewise, when the MMAs have read S", within="S")
+    )
     add_tile("KV", B_TOPK, KV_COLS, "half of the rank's columns of the 64 keys, zero where no key", KV_STAGES)
     add_plain(
         "incoming", B_TOPK // 4, 4 * H_CTA, "the peer's share of P, then of dP, of the rank's heads: "
@@ -204,11 +210,13 @@ def _shared_memory() -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...], int]:
     add("kv_free", KV_STAGES, 1, 0, "commit of mma", "load", parts=KV_HALVES)
     add("p_ready", 1, 1, 0, "commit of mma", "softmax")
     add("dp_ready", 1, 1, 0, "commit of mma", "softmax")
+    add("dp_free", 1, SOFTMAX_WARPS, 0, "a lane of each softmax warp", "mma")
     add("in_ready", 1, 1, share * F32_BYTES, "st.async of the peer's softmax", "softmax", parts=2)
     add("in_free", 1, FINISHING_WARPS, 0, "a lane of each finishing warp of the peer", "softmax", parts=2)
     by = "a lane of each softmax warp, and st.async of the peer's softmax"
     add("s_ready", 1, SOFTMAX_WARPS, share * BF16_BYTES, by, "mma")
-    add("ds_ready", 1, SOFTMAX_WARPS, share * BF16_BYTES, by, "mma")
+    by = "a lane of each finishing warp, and st.async of the peer's softmax"
+    add("ds_ready", 1, FINISHING_WARPS, share * BF16_BYTES, by, "mma")
     add("s_free", 1, CLUSTER, 0, "commit of each CTA's mma, multicast", "softmax")
     add("ds_free", 1, CLUSTER, 0, "commit of each CTA's mma, multicast", "softmax")
     add("dkv_ready", DKV_PARTS, 1, 0, "commit of mma", "dkv_export", parts=DKV_PARTS)

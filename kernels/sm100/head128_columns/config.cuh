@@ -60,7 +60,7 @@ struct Config {
   static constexpr int kHeadTileBytes = kAllHeads * kRowBytes;  // 16 KiB
   static constexpr int kKeyTileBytes = kKeys * kRowBytes;       // 8 KiB
 
-  static constexpr int kKvStages = Plan::smem::KV::stages;   // 3
+  static constexpr int kKvStages = Plan::smem::KV::stages;   // 4
   static constexpr int kKvCols = Plan::smem::KV::cols;       // 128
   static constexpr int kKvHalves = kCols / kKvCols;          // 2 uses of the ring in one k-block
   static constexpr int kKvTiles = kKvCols / kColTile;        // 2 column tiles of a half
@@ -74,8 +74,7 @@ struct Config {
   struct SharedStorage {
     alignas(1024) bf16 q[kAllHeads * kCols];  // and, after the last k-block, dQ
     alignas(1024) bf16 dO[kAllHeads * kCols];
-    alignas(1024) bf16 s[kAllHeads * kKeys];
-    alignas(1024) bf16 ds[kAllHeads * kKeys];
+    alignas(1024) bf16 s[kAllHeads * kKeys];  // and, when the MMAs have read it, dS
     alignas(1024) bf16 kv[kKvStages][kKeys * kKvCols];
     alignas(16) float incoming[kKeys / 4][kHeads][4];  // the peer's share of P, then of dP
     float delta_own[kHeads];
@@ -87,6 +86,7 @@ struct Config {
     Barrier kv_free[kKvStages];
     Barrier p_ready;
     Barrier dp_ready;
+    Barrier dp_free;
     Barrier in_ready;
     Barrier in_free;
     Barrier s_ready;
@@ -125,7 +125,7 @@ struct Config {
   static_assert(offsetof(SharedStorage, q) == Plan::smem::Q::offset, "Q is not where the plan puts it");
   static_assert(offsetof(SharedStorage, dO) == Plan::smem::dO::offset, "dO is not where the plan puts it");
   static_assert(offsetof(SharedStorage, s) == Plan::smem::S::offset, "S is not where the plan puts it");
-  static_assert(offsetof(SharedStorage, ds) == Plan::smem::dS::offset, "dS is not where the plan puts it");
+  static_assert(offsetof(SharedStorage, s) == Plan::smem::dS::offset, "dS is not where the plan puts it");
   static_assert(offsetof(SharedStorage, kv) == Plan::smem::KV::offset, "KV is not where the plan puts it");
   static_assert(offsetof(SharedStorage, incoming) == Plan::smem::incoming::offset);
   static_assert(offsetof(SharedStorage, delta_own) == Plan::smem::delta_own::offset);
@@ -143,6 +143,7 @@ struct Config {
   static_assert(offsetof(SharedStorage, kv_free) == Plan::barrier::kv_free::offset);
   static_assert(offsetof(SharedStorage, p_ready) == Plan::barrier::p_ready::offset);
   static_assert(offsetof(SharedStorage, dp_ready) == Plan::barrier::dp_ready::offset);
+  static_assert(offsetof(SharedStorage, dp_free) == Plan::barrier::dp_free::offset);
   static_assert(offsetof(SharedStorage, in_ready) == Plan::barrier::in_ready::offset);
   static_assert(offsetof(SharedStorage, in_free) == Plan::barrier::in_free::offset);
   static_assert(offsetof(SharedStorage, s_ready) == Plan::barrier::s_ready::offset);
@@ -160,7 +161,8 @@ struct Config {
   static_assert(Plan::barrier::delta_ready::count == Plan::role::dkv_export::warps / Plan::cluster);
   static_assert(Plan::barrier::in_free::count == Plan::role::softmax::warps / Plan::cluster);
   static_assert(Plan::barrier::s_ready::count == Plan::role::softmax::warps);
-  static_assert(Plan::barrier::ds_ready::count == Plan::role::softmax::warps);
+  static_assert(Plan::barrier::dp_free::count == Plan::role::softmax::warps);
+  static_assert(Plan::barrier::ds_ready::count == Plan::role::softmax::warps / Plan::cluster);
   static_assert(Plan::barrier::s_free::count == Plan::cluster &&
                 Plan::barrier::ds_free::count == Plan::cluster);
   static_assert(Plan::barrier::dkv_free::count == Plan::role::dkv_export::warps);

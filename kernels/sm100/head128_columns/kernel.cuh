@@ -15,11 +15,13 @@
 // Barriers (offsets, counts and bytes in the generated plan), one of each in every CTA:
 //   q_ready, do_ready          bytes of Q, of dO                       load         -> mma, dkv_export
 //   delta_ready                4 arrivals, bytes of the peer           dkv_export   -> softmax
-//   kv_ready[3], kv_free[3]    bytes of a half; commits                load, mma    -> mma, load
+//   kv_ready[4], kv_free[4]    bytes of a half; commits                load, mma    -> mma, load
 //   p_ready, dp_ready          commits                                 mma          -> softmax
+//   dp_free                    8 arrivals: dP has been read                softmax      -> mma
 //   in_ready                   bytes of the peer's P, then dP          peer softmax -> softmax
 //   in_free                    4 arrivals of the peer: it has read     peer softmax -> softmax
-//   s_ready, ds_ready          8 arrivals; P, dP have been read; bytes of the peer   softmax -> mma
+//   s_ready                    8 arrivals: P has been read; bytes of the peer   softmax -> mma
+//   ds_ready                   4 arrivals, bytes of the peer           softmax      -> mma
 //   s_free, ds_free            commits of both CTAs                    mma          -> softmax
 //   dkv_ready[2]               commits                                 mma          -> dkv_export
 //   dkv_free[2]                8 arrivals                              dkv_export   -> mma
@@ -76,6 +78,7 @@ struct Kernel : Context<Plan> {
       }
       smem.p_ready.init(B::p_ready::count);
       smem.dp_ready.init(B::dp_ready::count);
+      smem.dp_free.init(B::dp_free::count);
       smem.in_ready.init(B::in_ready::count);
       smem.in_free.init(B::in_free::count);
       smem.s_ready.init(B::s_ready::count);

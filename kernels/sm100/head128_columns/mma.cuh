@@ -1,12 +1,11 @@
 // The mma role: one thread issues every MMA of its CTA. P and dP of the first k-block, then per k-block:
 //
 //   dKV^T parts 0, 1 = dO^T S                         -> s_free
-//   dQ += dS K, half by half of the columns           -> kv_free
 //   P = Q K^T, dP = dO V^T of the next k-block        -> p_ready, dp_ready
+//   dQ += dS K, half by half of the columns           -> kv_free
 //   dKV^T parts 0, 1 += Q^T dS                        -> dkv_ready, ds_free
 //
-// So the exchange of the next P and dP goes on under MMAs of this k-block, and the gather into the half of KV
-// that dQ frees first goes on under dQ's other half and the next scores' first halves.
+// So the next P and dP are exchanged while dS is made and under the MMAs that follow it.
 #pragma once
 
 #include <cute/arch/mma_sm100_desc.hpp>
@@ -23,14 +22,13 @@ struct IssueMmas : Context<Plan> {
   using typename Base::Base::Cfg;
   using Major = UMMA::Major;
 
-  uint32_t q, dO, kv, s, ds;  // shared addresses
+  uint32_t q, dO, kv, s;  // shared addresses; dS lies where S does
 
   __device__ __forceinline__ explicit IssueMmas(const Base& base) : Base(base) {
     q = cast_smem_ptr_to_uint(smem.q);
     dO = cast_smem_ptr_to_uint(smem.dO);
     kv = cast_smem_ptr_to_uint(smem.kv[0]);
     s = cast_smem_ptr_to_uint(smem.s);
-    ds = cast_smem_ptr_to_uint(smem.ds);
   }
 
   __device__ __forceinline__ void run() {
@@ -38,7 +36,7 @@ struct IssueMmas : Context<Plan> {
     smem.do_ready.wait_own(0);
 
     if (k_blocks > 0) {
-      scores();
+      scores(0);
       CUTE_NO_UNROLL
       for (int k = 0; k < k_blocks; ++k) walk(k);
       ptx::commit(smem.dq_ready.address());
@@ -46,10 +44,11 @@ struct IssueMmas : Context<Plan> {
   }
 
  private:
-  // The KV ring: the stage and the parity of the next use, and the stages of the k-block of the last
-  // `scores`.
-  uint32_t next_stage = 0, next_parity = 0;
-  uint32_t stages[Cfg::kKvHalves];
+  // Where half `half` of k-block k lies in the KV ring.
+  __device__ __forceinline__ static uint32_t stage_of(int k, int half) {
+    static_assert(Cfg::kKvStages == 2 * Cfg::kKvHalves);
+    return Cfg::kKvHalves * (k & 1) + half;
+  }
 
   __device__ __forceinline__ void walk(int k) {
     const uint32_t parity = k & 1;
@@ -62,36 +61,40 @@ struct IssueMmas : Context<Plan> {
     }
     ptx::commit_multicast(smem.s_free.address(), kEveryRank);
 
+    // s_ready has told that P was read.
+    if (k + 1 < k_blocks) scores(k + 1);
+
     wait_operand(smem.ds_ready, parity);
     CUTE_UNROLL
     for (int half = 0; half < Cfg::kKvHalves; ++half) {
-      dq_half(stages[half], half, k != 0);
-      ptx::commit(smem.kv_free[stages[half]].address());
+      const uint32_t stage = stage_of(k, half);
+      dq_half(stage, half, k != 0);
+      ptx::commit(smem.kv_free[stage].address());
     }
-    // s_ready and ds_ready have told that P and dP were read.
-    if (k + 1 < k_blocks) scores();
     CUTE_UNROLL
     for (int part = 0; part < Cfg::kDkvParts; ++part) {
-      dkv_part(q, ds, part, true);
+      dkv_part(q, s, part, true);
       ptx::commit(smem.dkv_ready[part].address());
     }
     ptx::commit_multicast(smem.ds_free.address(), kEveryRank);
   }
 
-  // P and dP of the next k-block. The ring's second half comes later than the first one.
-  __device__ __forceinline__ void scores() {
+  // P and dP of k-block k.
+  __device__ __forceinline__ void scores(int k) {
     CUTE_UNROLL
     for (int half = 0; half < Cfg::kKvHalves; ++half) {
-      stages[half] = next_stage;
-      smem.kv_ready[next_stage].wait_own(next_parity);
-      Load<Plan>::advance(next_stage, next_parity);
+      smem.kv_ready[stage_of(k, half)].wait_own(k / 2 & 1);
       ptx::fence_after_thread_sync();
-      const bool last = half == Cfg::kKvHalves - 1;
-      scores(q, stages[half], half, smem.tmem_base + Plan::tmem::P::column);
-      if (last) ptx::commit(smem.p_ready.address());
-      scores(dO, stages[half], half, smem.tmem_base + Plan::tmem::dP::column);
-      if (last) ptx::commit(smem.dp_ready.address());
+      scores(q, stage_of(k, half), half, smem.tmem_base + Plan::tmem::P::column);
     }
+    ptx::commit(smem.p_ready.address());
+    smem.dp_free.wait_own((k & 1) ^ 1);
+    ptx::fence_after_thread_sync();
+    CUTE_UNROLL
+    for (int half = 0; half < Cfg::kKvHalves; ++half) {
+      scores(dO, stage_of(k, half), half, smem.tmem_base + Plan::tmem::dP::column);
+    }
+    ptx::commit(smem.dp_ready.address());
   }
 
   // S or dS is there, in both halves of the heads. The peer's half came by st.async, which is of the generic
@@ -118,7 +121,7 @@ struct IssueMmas : Context<Plan> {
     const uint32_t d = smem.tmem_base + Plan::tmem::dQ::column + half * Plan::tmem::dQ::columns;
     CUTE_UNROLL
     for (int key = 0; key < Cfg::kKeys; key += kMmaK) {
-      ptx::mma_f16_ss(d, k_major<Cfg::kAllHeads>(ds, key),
+      ptx::mma_f16_ss(d, k_major<Cfg::kAllHeads>(s, key),
                       mn_major<Cfg::kKeys>(kv + stage * Cfg::kKvBytes, 0, key), idesc,
                       accumulate || key != 0);
     }

@@ -47,7 +47,7 @@ struct Softmax : Context<Plan> {
       arrive_once(smem.s_ready);
       send_share(x, 0);
       load_scores(smem.dp_ready, k, Plan::tmem::dP::column, x);
-      arrive_once(smem.ds_ready);
+      arrive_once(smem.dp_free);
       send_share(x, 1);
     }
   }
@@ -90,10 +90,11 @@ struct Softmax : Context<Plan> {
         s[j] = (keys >> j & 1) ? ptx::exp2_approx(fmaf(x[j], params.sm_scale_log2e, -lse)) : 0.0f;
       }
       if constexpr (Probe) store_probe(params.S, k, s);
-      smem.s_free.wait(parity ^ 1);
-      publish(cast_smem_ptr_to_uint(smem.s), s, smem.s_ready);
+      smem.ds_free.wait(parity ^ 1);  // of the k-block before
+      publish(s, smem.s_ready);
 
       load_scores(smem.dp_ready, k, Plan::tmem::dP::column, x);
+      arrive_once(smem.dp_free);
       add_share(x, 1);
       if constexpr (Probe) store_probe(params.dP, k, x);
       if (k == 0) delta = finish_delta();
@@ -102,12 +103,11 @@ struct Softmax : Context<Plan> {
         x[j] = (keys >> j & 1) ? s[j] * (x[j] - delta) * params.sm_scale : 0.0f;
       }
       if constexpr (Probe) store_probe(params.dS, k, x);
-      smem.ds_free.wait(parity ^ 1);
-      publish(cast_smem_ptr_to_uint(smem.ds), x, smem.ds_ready);
+      smem.s_free.wait(parity);
+      publish(x, smem.ds_ready);
     }
     // The last commits, the peer's too, must have arrived before this CTA may exit.
     if (k_blocks > 0) {
-      smem.s_free.wait((k_blocks - 1) & 1);
       smem.ds_free.wait((k_blocks - 1) & 1);
     }
   }
@@ -136,12 +136,12 @@ struct Softmax : Context<Plan> {
     if (lane == 0) smem.in_free.arrive_in(uint32_t(rank) ^ 1);
   }
 
-  // The thread's keys, rounded to bf16, into row `head` of an operand tile of both CTAs.
-  __device__ __forceinline__ void publish(uint32_t tile, const float (&v)[kKeys], Barrier& ready) {
+  // The thread's keys, rounded to bf16, into row `head` of the S tile of both CTAs.
+  __device__ __forceinline__ void publish(const float (&v)[kKeys], Barrier& ready) {
     const uint32_t peer_ready = this->in_peer(ready.address());
     CUTE_UNROLL
     for (int c = 0; c < kKeys / kChunk; ++c) {
-      const uint32_t to = tile + swizzled_chunk(head, half * (kKeys / kChunk) + c);
+      const uint32_t to = cast_smem_ptr_to_uint(smem.s) + swizzled_chunk(head, half * (kKeys / kChunk) + c);
       const uint4 chunk = pack(v + c * kChunk);
       ptx::store_shared_16(to, chunk);
       ptx::store_async_16(this->in_peer(to), chunk, peer_ready);

@@ -220,7 +220,8 @@ def _shared_memory() -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...], int]:
     add("s_free", 1, CLUSTER, 0, "commit of each CTA's mma, multicast", "softmax")
     add("ds_free", 1, CLUSTER, 0, "commit of each CTA's mma, multicast", "softmax")
     add("dkv_ready", DKV_PARTS, 1, 0, "commit of mma", "dkv_export", parts=DKV_PARTS)
-    add("dkv_free", DKV_PARTS, EXPORT_WARPS, 0, "a lane of each dkv_export warp", "mma", parts=DKV_PARTS)
+    by = "a lane of each warp of a dkv_export warpgroup"
+    add("dkv_free", DKV_PARTS, EXPORT_WARPS // DKV_PARTS, 0, by, "mma", parts=DKV_PARTS)
     add("dq_ready", 1, 1, 0, "commit of mma, after the last k-block", "softmax", once=True)
 
     tiles.append(SmemTile("tmem_base", end, 4, 1, 1, 1, "u32", "none", "K", "what tcgen05.alloc returned"))

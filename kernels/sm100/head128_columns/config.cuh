@@ -66,9 +66,9 @@ struct Config {
   static constexpr int kKvTiles = kKvCols / kColTile;        // 2 column tiles of a half
   static constexpr int kKvBytes = kKvTiles * kKeyTileBytes;  // 16 KiB
 
-  static constexpr int kDkvM = Plan::mma::dKV_S::m;  // 128
-  static constexpr int kDkvParts = kCols / kDkvM;    // 2, each with TMEM of its own
-  static constexpr int kKeysPerThread = 32;          // of softmax and dkv_export: two warps per lane quarter
+  static constexpr int kDkvM = Plan::mma::dKV_S::m;       // 128
+  static constexpr int kDkvParts = kCols / kDkvM;         // 2, each with TMEM of its own
+  static constexpr int kKeysPerThread = 32;               // of softmax: two warps per lane quarter
   static constexpr int kShareBytes = kHeads * kKeys * 4;  // of P or dP, f32
 
   struct SharedStorage {
@@ -165,7 +165,7 @@ struct Config {
   static_assert(Plan::barrier::ds_ready::count == Plan::role::softmax::warps / Plan::cluster);
   static_assert(Plan::barrier::s_free::count == Plan::cluster &&
                 Plan::barrier::ds_free::count == Plan::cluster);
-  static_assert(Plan::barrier::dkv_free::count == Plan::role::dkv_export::warps);
+  static_assert(Plan::barrier::dkv_free::count == Plan::role::dkv_export::warps / kDkvParts);
   static_assert(Plan::barrier::kv_ready::stages == kKvStages && Plan::barrier::kv_free::stages == kKvStages);
   static_assert(Plan::barrier::dkv_ready::stages == kDkvParts &&
                 Plan::barrier::dkv_free::stages == kDkvParts);
@@ -203,7 +203,9 @@ struct Context : tileproof::Context<Plan, Config<Plan>, Params> {
   __device__ __forceinline__ int first_column() const { return this->rank * Base::Cfg::kCols; }
 
   // The token's first head among all rows of [s_q * h_q, ...].
-  __device__ __forceinline__ int token_row() const { return this->token * Plan::h_q; }
+  __device__ __forceinline__ int token_row() const {
+    return int(blockIdx.x) / Plan::cluster * Plan::h_q;  // not from `token`, which would need a register
+  }
 };
 
 }  // namespace tileproof::head128_columns

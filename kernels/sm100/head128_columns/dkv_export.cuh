@@ -1,11 +1,12 @@
-// The dkv_export role: 256 threads. First delta over the CTA's columns, the peer's heads' to the peer; then,
-// part by part, the transposed dKV accumulators to global memory: a TMEM lane, and so a thread, holds one
-// column of kv, its registers hold the keys of one of two halves.
+// The dkv_export role: 256 threads. First delta over the CTA's columns, the peer's heads' to the peer; then
+// the transposed dKV accumulators to global memory, one warpgroup a part: a TMEM lane, and so a thread, holds
+// one column of kv, its registers hold the keys. A part is free when it is in registers, before its
+// additions.
 //
 // One red.global.add.f32 of a warp then adds 32 neighbouring columns of one row, 128 bytes, which is what the
-// atomic units want (docs/limits.md). The rows of the keys are shuffled into registers once per k-block, so
-// that nothing stands between the additions. A slot that is no key issues nothing: an added zero would still
-// rewrite memory (red flushes subnormals, quiets NaNs).
+// atomic units want (docs/limits.md). Rows are shuffled into registers some at a time before the additions
+// that need them. A slot that is no key issues nothing: an added zero would still rewrite memory (red flushes
+// subnormals, quiets NaNs).
 #pragma once
 
 #include "sm100/delta.cuh"
@@ -19,45 +20,47 @@ struct DkvExport : Context<Plan> {
   using Base::indices, Base::k_blocks, Base::lane, Base::params, Base::rank, Base::smem, Base::warp;
   using typename Base::Base::Cfg;
 
-  static constexpr int kKeys = Cfg::kKeysPerThread;
+  static constexpr int kTogether = 8;  // rows that are in registers at a time
 
   __device__ __forceinline__ explicit DkvExport(const Base& base) : Base(base) {}
 
   __device__ __forceinline__ void run() {
     compute_delta();
 
-    const int half = (warp - Plan::role::dkv_export::first_warp) / 4;  // of the keys
-    float* column = params.dKV + this->first_column() + 32 * (warp % 4) + lane;
+    const int part = (warp - Plan::role::dkv_export::first_warp) / 4;
+    float* column = params.dKV + this->first_column() + part * Cfg::kDkvM + 32 * (warp % 4) + lane;
+    const uint32_t tmem = this->tmem(Plan::tmem::dKV::column + part * Plan::tmem::dKV::columns);
     CUTE_NO_UNROLL
     for (int k = 0; k < k_blocks; ++k) {
-      const int slot = k * Plan::b_topk + half * kKeys + lane;
-      const int row = this->key_row(__ldg(indices + slot), slot);
-      int rows[kKeys];
+      // Lane l keeps the rows of keys l and 32 + l.
+      const int slot = k * Plan::b_topk + lane;
+      const int rows[2] = {this->key_row(__ldg(indices + slot), slot),
+                           this->key_row(__ldg(indices + slot + 32), slot + 32)};
+      float v[2][32];
+      smem.dkv_ready[part].wait_own(k & 1);
+      ptx::fence_after_thread_sync();
+      ptx::load_tmem_32_columns(tmem, v[0]);
+      ptx::load_tmem_32_columns(tmem + 32, v[1]);
+      ptx::wait_tmem_loads();
+      ptx::fence_before_thread_sync();
+      __syncwarp();
+      if (lane == 0) smem.dkv_free[part].arrive();
       CUTE_UNROLL
-      for (int j = 0; j < kKeys; ++j) rows[j] = __shfl_sync(0xffffffff, row, j);
-
-      CUTE_NO_UNROLL
-      for (int part = 0; part < Cfg::kDkvParts; ++part) {
-        float v[kKeys];
-        smem.dkv_ready[part].wait_own(k & 1);
-        ptx::fence_after_thread_sync();
-        ptx::load_tmem_32_columns(
-            this->tmem(Plan::tmem::dKV::column + part * Plan::tmem::dKV::columns + half * kKeys), v);
-        ptx::wait_tmem_loads();
-        ptx::fence_before_thread_sync();
-        __syncwarp();
-        if (lane == 0) smem.dkv_free[part].arrive();
+      for (int half = 0; half < 2; ++half) {
         CUTE_UNROLL
-        for (int j = 0; j < kKeys; ++j) {
-          add_to_row(column + part * Cfg::kDkvM, rows[j], v[j]);
+        for (int first = 0; first < 32; first += kTogether) {
+          int row[kTogether];
+          CUTE_UNROLL
+          for (int j = 0; j < kTogether; ++j) row[j] = __shfl_sync(0xffffffff, rows[half], first + j);
+          CUTE_UNROLL
+          for (int j = 0; j < kTogether; ++j) add_to_row(column, row[j], v[half][first + j]);
         }
       }
     }
   }
 
  private:
-  // *(column + row * d_qk) += x, unless row is negative. Written out so that the 32 products stay out of
-  // registers, which have no room for them, and nothing branches.
+  // *(column + row * d_qk) += x, unless row is negative. Written out, so that nothing branches.
   __device__ __forceinline__ static void add_to_row(float* column, int row, float x) {
     asm volatile(
         "{\n\t"

@@ -24,7 +24,7 @@
 //   ds_ready                   4 arrivals, bytes of the peer           softmax      -> mma
 //   s_free, ds_free            commits of both CTAs                    mma          -> softmax
 //   dkv_ready[2]               commits                                 mma          -> dkv_export
-//   dkv_free[2]                8 arrivals                              dkv_export   -> mma
+//   dkv_free[2]                4 arrivals                              dkv_export   -> mma
 //   dq_ready                   commit, once                            mma          -> softmax
 #pragma once
 

@@ -30,16 +30,23 @@ class Evaluation:
         self.problem, self.inputs, self.tiling, self.m = problem, inputs, tiling, m
         self.shared: Shared = {} if shared is None else shared
         self._given: dict[Any, Any] = {}
+        self._wholes: dict[tuple[str, int, int | None], Kept[Any]] = {}
         self._extents: dict[tuple[int, str], slice] = {}
+        self._regions: dict[tuple[tuple[str, ...], TileCoord], tuple[slice, slice]] = {}
+        self._stages = problem.stages
+        shared_axes = set(problem.shared)
+        self._partial = {
+            name: name not in tiling.together and bool(one.contracted & shared_axes)
+            for name, one in self._stages.items()
+        }
 
     def stage(self, name: str) -> Stage:
         """The problem's stage of that name."""
-        return self.problem.stages[name]
+        return self._stages[name]
 
     def partial(self, name: str) -> bool:
         """Whether each CTA has a result of its own over the whole tile: its part of a sum."""
-        apart = name not in self.tiling.together
-        return apart and bool(self.stage(name).contracted & set(self.problem.shared))
+        return self._partial[name]
 
     def extent(self, group: int, axis: str) -> slice:
         """All of an axis that the group covers."""
@@ -50,10 +57,21 @@ class Evaluation:
 
     def region(self, name: str, coord: TileCoord) -> tuple[slice, slice]:
         """Rows and columns of the tile of stage `name` at `coord`."""
-        return region(self.problem, self.inputs, self.tiling, name, coord)
+        key = (self._stages[name].tile, coord)
+        found = self._regions.get(key)
+        if found is None:
+            found = self._regions[key] = region(self.problem, self.inputs, self.tiling, name, coord)
+        return found
 
     def whole(self, name: str, group: int, cta: int | None = None) -> Kept[Any]:
         """Stage `name` over a group; `cta` for a stage of which each CTA has a result of its own."""
+        known = name, group, cta if self._partial[name] else None
+        if known not in self._wholes:
+            self._wholes[known] = self._over(*known)
+        return self._wholes[known]
+
+    def _over(self, name: str, group: int, cta: int | None) -> Kept[Any]:
+        """The stage over the group's terms, found once for the same ones in all that share."""
         stage = self.stage(name)
         terms = tuple(
             self._of_cta(source, group, self.term(source, group, stage.reads[source]), cta)
@@ -61,7 +79,7 @@ class Evaluation:
             else self.term(source, group, stage.reads[source])
             for source in stage.inputs
         )
-        key = (name, group, cta if self.partial(name) else None, tuple(id(term) for term in terms))
+        key = (name, group, cta, tuple(id(term) for term in terms))
         if key not in self.shared:
             with np.errstate(invalid="ignore", over="ignore"):
                 # The terms are kept, so that their ids stay their own.
@@ -85,7 +103,7 @@ class Evaluation:
 
     def term(self, name: str, group: int, form: Form) -> Any:
         """An input of a stage over a group, in the form that the stage reads."""
-        if name in self.problem.stages:
+        if name in self._stages:
             return self.earlier(name, group, form)
         key = ("ground", name, group, form)
         if key not in self.shared:
@@ -126,7 +144,7 @@ class Evaluation:
 
     def axes(self, name: str) -> tuple[str, ...]:
         """The axes of a stage or a ground datum."""
-        stages = self.problem.stages
+        stages = self._stages
         if name in stages:
             return stages[name].tile
         return next(one.axes[name] for one in stages.values() if name in one.inputs)

@@ -8,7 +8,9 @@ first column of the CTA's own allocation.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 Swizzle = Literal["none", "32B", "64B", "128B"]
@@ -242,6 +244,17 @@ class KernelPlan:
     def depth(self) -> int:
         """Stages of the deepest ring."""
         return max((barrier.stages for barrier in self.barriers), default=1)
+
+    @cached_property
+    def barrier_offsets(self) -> Mapping[int, tuple[Barrier, int]]:
+        """Each mbarrier and its stage, by its byte offset in dynamic shared memory; the first where two lie
+        at one.
+        """
+        found: dict[int, tuple[Barrier, int]] = {}
+        for barrier in self.barriers:
+            for stage in range(barrier.stages):
+                found.setdefault(barrier.offset_of(stage), (barrier, stage))
+        return found
 
     def barrier(self, name: str) -> Barrier:
         """The barrier called `name`; KeyError names the known ones."""

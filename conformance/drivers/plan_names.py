@@ -7,11 +7,7 @@ from tileproof.spec.plan import Barrier, KernelPlan
 
 def barrier_at(plan: KernelPlan, offset: int) -> tuple[Barrier, int] | None:
     """The plan's barrier and its stage at byte `offset` of the dynamic shared memory."""
-    for barrier in plan.barriers:
-        for stage in range(barrier.stages):
-            if offset == barrier.offset_of(stage):
-                return barrier, stage
-    return None
+    return plan.barrier_offsets.get(offset)
 
 
 def barrier_name(plan: KernelPlan, offset: int) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from tileproof.conformance.observe.tiles import F64, Chain, Key, Reference, StageTile
+from tileproof.spec.problems.base import TileCoord
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,8 @@ def compare(chain: Chain, tiles: Iterable[StageTile]) -> Comparison:
     Tiles that were evaluated together are looked at together first, and one by one where something is wrong.
     """
     result = Comparison()
-    ordered = sorted(tiles, key=lambda t: order(t.key, chain.problem.stages))
+    places = {name: number for number, name in enumerate(chain.problem.stages)}
+    ordered = sorted(tiles, key=lambda t: (places[t.stage], *_in_walk(t.coord)))
     bunches: dict[tuple[str, int, int | None], list[StageTile]] = {}
     for tile in ordered:
         result.scores.setdefault(tile.stage, StageScore())
@@ -179,8 +181,11 @@ def _scored(apart: F64, expected: F64, bounds: F64) -> StageScore:
 def order(key: Key, stages: Iterable[str]) -> tuple[int, int, int, int]:
     """Sort key of a tile: its stage among `stages`, then group, k-block and CTA."""
     name, coord = key
+    return (list(stages).index(name), *_in_walk(coord))
+
+
+def _in_walk(coord: TileCoord) -> tuple[int, int, int]:
     return (
-        list(stages).index(name),
         coord.group,
         -1 if coord.k_block is None else coord.k_block,
         -1 if coord.cta is None else coord.cta,

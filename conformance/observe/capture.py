@@ -152,14 +152,32 @@ def tmem_cells(
     columns it is of a stage's tile of this shape, which may end before the TMEM tile. Columns count elements
     (`per_cell`).
     """
+    return _tmem_cells(at, plan.tmem_tile(at.tile).layout, _width(plan, at), part, shape, rank)
+
+
+def _width(plan: KernelPlan, at: TmemObservation) -> int:
+    """Columns of the MMA that writes the tile; the operand of an MMA has one row in each lane."""
     tile = plan.tmem_tile(at.tile)
-    # The operand of an MMA has one row in each lane.
-    n = next((m.n for m in plan.mmas if m.d == at.tile), tile.columns * per_cell(tile))
-    lane, column = _cells(tile.layout, n, at.transposed)
+    return next((m.n for m in plan.mmas if m.d == at.tile), tile.columns * per_cell(tile))
+
+
+def _tmem_cells(
+    at: TmemObservation, layout: str, n: int, part: int, shape: tuple[int, int], rank: int
+) -> tuple[tuple[Cells, Cells], slice]:
+    lane, column = _cells(layout, n, at.transposed)
     first = at.first_col + at.rank_cols * rank + lane.shape[1] * part
     own = slice(0, shape[0]), slice(0, max(shape[1] - first, 0))
     lane, column = lane[own], column[own]
     return (lane, column), slice(first, first + lane.shape[1])
+
+
+@lru_cache
+def _tmem_elements(
+    at: TmemObservation, tile: TmemTile, n: int, part: int, shape: tuple[int, int], rank: int
+) -> tuple[Cells, slice]:
+    """As `tmem_cells`, as elements of a flat capture of the tile."""
+    (lane, column), where = _tmem_cells(at, tile.layout, n, part, shape, rank)
+    return lane * (tile.columns * per_cell(tile)) + column, where
 
 
 def per_cell(tile: TmemTile) -> int:
@@ -191,6 +209,12 @@ def _smem_cells_of(
     return (cells.T if at.transposed else cells)[first : first + shape[0], : shape[1]]
 
 
+@lru_cache
+def _smem_elements(at: SmemObservation, place: SmemTile, shape: tuple[int, int], rank: int) -> Cells:
+    """As `_smem_cells_of`, as elements of a capture of the tile."""
+    return (_smem_cells_of(at, place, shape, rank) - place.offset) // DTYPES[place.dtype].itemsize
+
+
 def _span(place: SmemTile) -> int:
     """Columns of a column tile: those of one swizzle span."""
     bytes_ = {"128B": 128, "64B": 64, "32B": 32, "none": 16}[place.swizzle]
@@ -199,16 +223,18 @@ def _span(place: SmemTile) -> int:
 
 def _fill(plan: KernelPlan, at: Captured, capture: Capture, place: Publication, tile: StageTile) -> None:
     if isinstance(at, TmemObservation):
-        (lane, column), where = tmem_cells(plan, at, place.part, tile.value.shape, place.rank)
-        cells, several = plan.tmem_tile(at.tile), per_cell(plan.tmem_tile(at.tile))
-        tile.value[:, where] = capture.data.view(DTYPES[cells.dtype])[lane, column]
-        tile.written[:, where] = True if capture.valid.all() else capture.valid[lane, column // several]
+        cells, shape = plan.tmem_tile(at.tile), tile.value.shape
+        elements, where = _tmem_elements(at, cells, _width(plan, at), place.part, shape, place.rank)
+        tile.value[:, where] = capture.data.view(DTYPES[cells.dtype]).take(elements)
+        seen = True if capture.valid.all() else capture.valid.take(elements // per_cell(cells))
+        tile.written[:, where] = seen
         return
     home = plan.smem_tile(at.tile)
     size = DTYPES[home.dtype].itemsize
-    offset = _smem_cells_of(at, home, tile.value.shape, place.rank) - home.offset
-    tile.value[:] = capture.data.view(DTYPES[home.dtype])[offset // size]
-    tile.written[:] = capture.valid[offset[..., None] + np.arange(size)].all(axis=-1)
+    elements = _smem_elements(at, home, tile.value.shape, place.rank)
+    tile.value[:] = capture.data.view(DTYPES[home.dtype]).take(elements)
+    whole = capture.valid.all() or capture.valid.reshape(-1, size).all(axis=-1).take(elements)
+    tile.written[:] = whole
 
 
 def _fill_sum(

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 from tileproof.reference.evaluate import Evaluation, Shared
-from tileproof.spec.arithmetic import F32, Form, Kept
+from tileproof.spec.arithmetic import F32, Form
 from tileproof.spec.arithmetic.bound import BOUND, Bounded
 from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling
 
@@ -89,7 +89,6 @@ class Chain(Evaluation):
         super().__init__(problem, inputs, tiling, BOUND, shared)
         self.own_tiles: Mapping[Key, StageTile] = {} if own_tiles is None else own_tiles
         self._seen = {name for name, _ in self.own_tiles}
-        self._wholes: dict[tuple[str, int, int | None], Kept[Any]] = {}
 
     def reference(self, name: str, coord: TileCoord, rows: slice, cols: slice) -> Reference:
         """Value and bound of stage `name` over `rows` and `cols` as `StageTile` counts them, 2-D."""
@@ -108,10 +107,7 @@ class Chain(Evaluation):
 
     def judged(self, name: str, coord: TileCoord) -> Bounded:
         """The stage over the tile's group: its f32 value, or the rounded copy if that is what is seen."""
-        key = self.whole_of(name, coord)
-        kept = self._wholes.get(key)
-        if kept is None:
-            kept = self._wholes[key] = self.whole(*key)
+        kept = self.whole(*self.whole_of(name, coord))
         own = self.own_tiles.get((name, coord))
         copied = kept.copy is not None and (own is None or own.operand or own.value.dtype.itemsize == 2)
         term: Any = kept.copy if copied else kept.value

@@ -195,11 +195,13 @@ class Sum(Bounded):
             raise TileproofError("too many roundings for a bound", where="terms", found=str(int(n.max())))
         relative = n * self.u / (1 - n * self.u) + n * U_F64 / (1 - n * U_F64)
         with np.errstate(invalid="ignore", over="ignore"):
-            error = relative * self.magnitude + (n * F32_TINY + self.carried)
+            error = relative * self.magnitude
+            error += n * F32_TINY + self.carried
             largest = self.magnitude + error
             bounded = _finish(error, largest)
             # Every partial sum fits 24 bits, and f32's range.
-            fits = self.magnitude <= self.unit * 2.0**24
+            np.multiply(self.unit, 2.0**24, out=largest)
+            fits = self.magnitude <= largest
             if not fits.any():
                 return bounded
             fits &= (self.unit >= F32_TINY) & (self.magnitude <= F32_MAX)
@@ -274,7 +276,7 @@ class Bound(Keeping):
                 carried = carried + a.errors @ b.most
             if not b.exact:
                 carried = carried + np.abs(a.value) @ b.errors
-            if not isinstance(carried, float):
+            if not isinstance(carried, float) and carried.size and np.isnan(carried.min()):
                 carried = np.where(np.isnan(carried), np.inf, carried)
         terms = np.full(shape[1], float(a.value.shape[1]))
         return Sum(value, magnitude, unit, terms, carried, _product_free(a, b, shape), U_F32_RZ)

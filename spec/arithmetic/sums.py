@@ -56,6 +56,7 @@ class RowSums:
             raw = np.concatenate([one[1] for one in waiting])[order]
             values = raw.astype(np.float64)
             units: F64 | None = None
+            any_exact = True
             known = [errors for *_, errors in waiting if errors is not None]
             if known:
                 errors = np.concatenate(
@@ -65,14 +66,16 @@ class RowSums:
                 self._error[at] += np.add.reduceat(errors, first, axis=0)
                 # Finding what a value is a multiple of is dear, and of no use where it is not known.
                 exact = errors == 0
-                units = grain(raw) if exact.all() else np.zeros(raw.shape)
-                if not exact.all() and exact.any():
+                any_exact = bool(exact.any())
+                if any_exact and not exact.all():
+                    units = np.zeros(raw.shape)
                     units[exact] = grain(raw[exact])
             self._value[at] += np.add.reduceat(values, first, axis=0)
-            self._magnitude[at] += np.add.reduceat(np.abs(values), first, axis=0)
-            self._unit[at] = np.minimum(
-                self._unit[at], np.minimum.reduceat(grain(raw) if units is None else units, first, axis=0)
-            )
+            self._magnitude[at] += np.add.reduceat(np.abs(values, out=values), first, axis=0)
+            if any_exact:
+                units = grain(raw) if units is None else units
+                units = np.minimum(self._unit[at], np.minimum.reduceat(units, first, axis=0))
+            self._unit[at] = 0.0 if units is None else units
             self._additions[at] += np.diff(first, append=len(rows))[:, None]
 
     @property

@@ -17,6 +17,7 @@ from tileproof.spec.problems.dense_attention_bwd.case import DenseCase
 from tileproof.spec.problems.dense_attention_bwd.generator import cases
 from tileproof.spec.problems.dense_attention_bwd.inputs import Inputs
 from tileproof.spec.problems.dense_attention_bwd.problem import DenseAttentionBwd
+from tileproof.spec.problems.dense_attention_bwd.stages import RoundingPlan
 
 from tests.kit.dense_problems import CUT, exact, small
 from tests.kit.uncancelled import Uncancelled
@@ -100,3 +101,23 @@ def test_a_key_block_at_a_time_adds_up_to_the_same() -> None:
         assert np.abs(found - want[name]).max() < 1e-5
     delta = evaluation.whole("delta", 0).value.reshape(p.heads, p.m)
     assert np.abs(delta - want["delta"][0, : p.heads]).max() < 1e-5
+
+
+PLANS = {
+    "late": RoundingPlan(late=True, forward=True),
+    "late dropout": RoundingPlan(late=True, late_dropout=True, heads_apart=True, forward=True),
+    "heads apart": RoundingPlan(heads_apart=True, forward=True),
+    "narrow": RoundingPlan(narrow_softmax=True, forward=True),
+    "in blocks": RoundingPlan(late=True, blocks=lambda m, n: (32, 48), forward=True),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_where_a_kernel_rounds_does_not_change_what_it_computes(name: str) -> None:
+    problem = DenseAttentionBwd(F32, kernel="any", rounding=PLANS[name])
+    inputs = exact(small(right=None, dropout=0.5, stream=(9, 7), by_block=True))
+    names = ("dQ", "dK", "dV", "O")
+    got = walk.outputs(inputs, names, problem=problem, tiling=CUT, m=EXACT, dtype=complex)
+    want = {**dense_oracle.gradients(inputs), "O": inputs.o.swapaxes(1, 2)}
+    for one in names:
+        assert np.abs(got[one].real - want[one]).max() <= TOLERANCE * np.abs(want[one]).max()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import os
 import subprocess
 import sys
 import time
@@ -34,17 +35,29 @@ from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.dense_attention_bwd import philox
 from tileproof.spec.problems.dense_attention_bwd.case import DenseCase
+from tileproof.spec.problems.dense_attention_bwd.inputs import Dropout
 
 MODULE = "tileproof.tools.silicon.attention"
-SHRINK_SECONDS = 8.0
+SHRINK_SECONDS = 5.0
+PARTS = 5
 # Shape, seed and offset of the fills that are compared.
 FILLS = (((1, 1, 3, 5), 0, 0), ((2, 3, 17, 33), 7, 8), ((1, 2, 64, 66), 2**40 + 3, 4096))
+BLOCK_FILLS = (
+    ((1, 1, 8, 8), 0, 0, 0.5),
+    ((2, 3, 70, 130), 7, 8, 0.1),
+    ((1, 2, 200, 300), 2**40 + 3, 4096, 0.875),
+)
 CONTROL = 1.05  # an output times it must be found
 WHEN = RunSchedule()
 
 
-def judged(name: str, examples: int, seed: int, seconds: float) -> dict[str, Any]:
-    """One kernel: what was compared of each stage, what failed, what is refused and not judged."""
+def judged(
+    name: str, examples: int, seed: int, seconds: float, part: tuple[int, int] = (0, 1)
+) -> dict[str, Any]:
+    """One kernel: what was compared of each stage, what failed, what is refused and not judged.
+
+    `part` (i, n): every nth problem, from the ith on.
+    """
     target = kernel(name)
     try:
         under_test = on_own_driver(target, target.variants[0])
@@ -52,6 +65,7 @@ def judged(name: str, examples: int, seed: int, seconds: float) -> dict[str, Any
         return {"kernel": name, "refused": str(error)}
     plan, began = under_test.plan(), time.monotonic()
     runs = [*engine.edge_runs(plan, "early", seed), *engine.drawn(plan, "early", seed, examples)]
+    runs = runs[part[0] :: part[1]]
     scores: dict[str, StageScore] = {}
     failing: dict[str, list[Any]] = {}
     refused: dict[str, list[str]] = {}
@@ -79,7 +93,7 @@ def judged(name: str, examples: int, seed: int, seconds: float) -> dict[str, Any
             for stage, s in scores.items()
         },
         "refuses": dict(plan.refuses),
-        "controls": _controls(name),
+        "controls": _controls(name) if part[0] == 0 else {},
         "not_judged": list(not_judged(plan, under_test.driver, False)),
         "raised": {said: {"examples": len(cases), "one": cases[0]} for said, cases in refused.items()},
         "failing": {what: _smallest(under_test, cases) for what, cases in failing.items()},
@@ -90,13 +104,16 @@ def condition(case: Any) -> str:
     """What marks a case among those that fail, in words."""
     p = case.problem
     limited = p.mask.left is not None or p.mask.right is not None
+    marks = []
     if any(one.m == 0 or one.n == 0 for one in p.sequences):
-        return "a sequence without queries or keys"
+        marks.append("a sequence without queries or keys")
+    elif p.packed is not None:
+        marks.append("packed sequences")
     if limited and p.mask.align == "bottom right" and any(one.m > one.n for one in p.sequences):
-        return "more queries than keys, limits from the bottom right"
-    if limited and any(one.m < one.n for one in p.sequences):
-        return "more keys than queries, with limits"
-    return "other"
+        marks.append("more queries than keys, limits from the bottom right")
+    elif limited and any(one.m < one.n for one in p.sequences):
+        marks.append("more keys than queries, with limits")
+    return ", ".join([*marks, *(["low logits"] if case.values == "low" else [])]) or "other"
 
 
 def _controls(name: str) -> dict[str, bool]:
@@ -167,6 +184,23 @@ def same_dropout() -> dict[str, Any]:
     return found
 
 
+def same_block_dropout() -> dict[str, Any]:
+    """What torch's flash kernel dropped, by the sign of its debug mask, against the spec's bytes."""
+    import torch
+
+    found = {}
+    for (b, h, m, n), seed, offset, p in BLOCK_FILLS:
+        q, k, v = (torch.randn(b, x, h, 32, device="cuda").half() for x in (m, n, n))
+        generator = torch.cuda.default_generators[torch.cuda.current_device()]
+        generator.manual_seed(seed)
+        generator.set_offset(offset)
+        out = torch.ops.aten._flash_attention_forward(q, k, v, None, None, m, n, p, False, True)
+        theirs = ~torch.signbit(out[4][:, :, :m, :n]).cpu().numpy()
+        mine = Dropout(p, seed, offset, True).kept((b, h, m, n))
+        found[f"{(b, h, m, n)}, p {p}"] = {"alike": int((theirs == mine).sum()), "elements": int(mine.size)}
+    return found
+
+
 def by_hand() -> dict[str, Any]:
     """What was found, by hand: the public function with a lower-right bias, a bias gradient over memory that
     held 7, and a window as wide as the keys; each with the largest error against float64, over rows that see
@@ -225,6 +259,37 @@ def facts() -> dict[str, Any]:
     }
 
 
+def _parts(name: str) -> int:
+    """Processes for a kernel: an operator that makes a plan for every problem's sizes is slow."""
+    return PARTS if "cudnn" in name else 1
+
+
+def _together(one: dict[str, Any], two: dict[str, Any]) -> dict[str, Any]:
+    """Two parts of one kernel's results."""
+    if "stages" not in one or "stages" not in two:
+        return one | {"other part": two}
+    stages = {}
+    for stage in one["stages"] | two["stages"]:
+        a, b = (part["stages"].get(stage) or {} for part in (one, two))
+        counts = {word: a.get(word, 0) + b.get(word, 0) for word in ("elements", "exact", "unbounded")}
+        stages[stage] = counts | {"worst": max(a.get("worst", 0), b.get("worst", 0))}
+    failing = dict(one["failing"])
+    for what, rows in two["failing"].items():
+        first = failing.get(what)
+        failing[what] = rows if first is None else first | {"examples": first["examples"] + rows["examples"]}
+    raised = dict(one["raised"])
+    for said, rows in two["raised"].items():
+        first = raised.get(said)
+        raised[said] = rows if first is None else first | {"examples": first["examples"] + rows["examples"]}
+    return one | {
+        "examples": one["examples"] + two["examples"],
+        "seconds": max(one["seconds"], two["seconds"]),
+        "stages": stages,
+        "failing": failing,
+        "raised": raised,
+    }
+
+
 def main() -> None:
     """Judges the kernels named (all of them) side by side, and writes the evidence."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -233,39 +298,52 @@ def main() -> None:
     parser.add_argument("--examples", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--part", type=int, default=0)
+    parser.add_argument("--parts", type=int, default=1)
     parser.add_argument("--one", action="store_true", help="in this process")
     given = parser.parse_args()
     if given.one:
-        result = judged(given.names[0], given.examples, given.seed, given.seconds)
+        result = judged(given.names[0], given.examples, given.seed, given.seconds, (given.part, given.parts))
         given.output.write_text(json.dumps(result))
         return
     names = given.names or list(card.targets())
     options = [f"--{word}={getattr(given, word)}" for word in ("examples", "seed", "seconds")]
     running = {
-        name: subprocess.Popen(
-            [sys.executable, "-m", MODULE, f"{given.output}.{name}", name, "--one", *options],
+        (name, part): subprocess.Popen(
+            [
+                *(sys.executable, "-m", MODULE, f"{given.output}.{name}.{part}", name, "--one", *options),
+                *(f"--part={part}", f"--parts={_parts(name)}"),
+            ],
             stderr=subprocess.PIPE,
             text=True,
+            env=os.environ | dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
         )
         for name in names
+        for part in range(_parts(name))
     }
     # An evidence names no folder of the machine that made it.
     words = [given.output.name if word == str(given.output) else word for word in sys.argv[1:]]
     whole: dict[str, Any] = {"command": " ".join(words), "kernels": {}}
-    for name, process in running.items():
-        path = Path(f"{given.output}.{name}")
+    for (name, part), process in running.items():
+        path = Path(f"{given.output}.{name}.{part}")
         _, said = process.communicate()
         ended = {"kernel": name, "ended": process.returncode, "said": said.splitlines()[-6:]}
-        whole["kernels"][name] = json.loads(path.read_text()) if path.exists() else ended
+        one = json.loads(path.read_text()) if path.exists() else ended
+        other = whole["kernels"].get(name)
+        whole["kernels"][name] = one if other is None else _together(other, one)
         path.unlink(missing_ok=True)
     try:
         whole |= facts() | {"dropout": same_dropout(), "by hand": by_hand()}
+        whole["dropout by block"] = same_block_dropout()
     except Exception as error:  # what was judged is worth more than this
-        whole["dropout"] = f"{type(error).__name__}: {error}"
+        whole["facts"] = f"{type(error).__name__}: {error}"
     given.output.write_text(json.dumps(whole, indent=1) + "\n")
     for name, one in whole["kernels"].items():
         failing = {what: rows["examples"] for what, rows in one.get("failing", {}).items()}
-        print(name, one.get("examples", ""), failing or one.get("refused", one.get("said", "")))
+        raised = {said: rows["examples"] for said, rows in one.get("raised", {}).items()}
+        wrong = failing or one.get("refused", one.get("said", ""))
+        print(name, one.get("examples", ""), one.get("seconds", ""), wrong, raised or "")
+        print("  refuses", one.get("refuses"))
 
 
 if __name__ == "__main__":

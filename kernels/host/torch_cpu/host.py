@@ -24,7 +24,10 @@ NAME = "torch-cpu-flash"
 # to it, and serves the row sum in f32 too (pytorch/pytorch#115151, #151441).
 EXP = {F32: 20 * 2.0**-23, BF16: 2.0**-11, F16: 2.0**-11}
 KEYS = 512  # of a key block
-NOT_TAKEN = dict.fromkeys((features.PACKED, features.EMPTY), "the operator has no argument for it")
+PACKED = (
+    features.PACKED, features.EMPTY, features.PACKED_LIMITS, features.PACKED_WINDOW, features.PACKED_CORNER,
+)  # fmt: skip
+NOT_TAKEN = dict.fromkeys(PACKED, "the operator has no argument for it")
 
 
 def blocks(queries: int, keys: int) -> tuple[int, int]:

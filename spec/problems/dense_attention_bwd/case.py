@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
@@ -19,11 +20,12 @@ from tileproof.spec.problems.dense_attention_bwd.inputs import (
 )
 from tileproof.spec.problems.dense_attention_bwd.masks import Align, Mask
 
-Values = Literal["zeros", "integers", "normal", "large", "tiny"]
+Values = Literal["zeros", "integers", "normal", "large", "tiny", "low"]
 VALUES: tuple[Values, ...] = get_args(Values)
 # Of q, k, v and dO: large logits make one key own a query; tiny ones reach what a form of operands keeps no
-# more.
-SCALES = {"normal": 1.0, "large": 8.0, "tiny": 2.0**-12}
+# more. Low ones share a column that makes every logit about `LOW`, so that e^-lse is beyond f32's range.
+SCALES = {"normal": 1.0, "large": 8.0, "tiny": 2.0**-12, "low": 1.0}
+LOW = -120.0
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class DenseCase:
     bias: bool = False
     dropout: float = 0.0
     stream: tuple[int, int] = (0, 0)  # seed and offset of the dropout
+    by_block: bool = False  # how it is drawn (`Dropout`)
     values: Values = "normal"
     seed: int = 0
 
@@ -63,7 +66,7 @@ class DenseCase:
         return DenseProblem(
             self.b, m, n, self.h_kv * self.heads, self.h_kv, self.d_qk, self.d_v, self.form,
             self.scale or float(self.d_qk) ** -0.5, Mask(self.align, self.left, self.right),
-            Dropout(self.dropout, *self.stream), self.packed,
+            Dropout(self.dropout, *self.stream, self.by_block), self.packed,
         )  # fmt: skip
 
     def inputs(self) -> Inputs:
@@ -74,6 +77,9 @@ class DenseCase:
         shapes = problem.shapes()
         names = ("q", "k", "v", "dO", *(("bias",) if self.bias else ()))
         arrays = {name: self._draw(rng, shapes[name][0]) for name in names}
+        if self.values == "low":
+            shared = math.sqrt(-LOW / problem.sm_scale)
+            arrays["q"][..., 0], arrays["k"][..., 0] = shared, -shared
         result = with_forward(problem, **arrays)
         validate(result)
         return result

@@ -19,10 +19,14 @@ CAUSAL, BOTTOM_RIGHT, WINDOW = "a causal mask", "a mask from the bottom right", 
 TOP_LEFT = "a mask from the top left of unequal lengths"
 BEHIND = "a window that ends before the diagonal"
 EMPTY = "a sequence without queries or keys"
+PACKED_LIMITS = "packed sequences with a limit beside the diagonal"
+PACKED_WINDOW = "packed sequences with a sliding window"
+PACKED_CORNER = "packed sequences with a mask from the bottom right of unequal lengths"
+ONE_EACH = "one query and one key"
 BLIND, LENGTHS, WIDE = "a query that sees no key", "fewer or more queries than keys", "heads wider than 128"
 FEATURES = (
     GROUPED, VALUE_HEAD, BIAS, DROPOUT, PACKED, EMPTY, CAUSAL, BOTTOM_RIGHT, TOP_LEFT, WINDOW, BEHIND, BLIND,
-    LENGTHS, WIDE,
+    LENGTHS, WIDE, PACKED_LIMITS, PACKED_WINDOW, PACKED_CORNER, ONE_EACH,
 )  # fmt: skip
 NARROW = 128
 
@@ -48,6 +52,10 @@ def of(p: DenseProblem, bias: bool) -> frozenset[str]:
         BLIND: any(_blind(p, one.m, one.n) for one in p.sequences),
         LENGTHS: unequal,
         WIDE: max(p.d_qk, p.d_v) > NARROW,
+        PACKED_LIMITS: p.packed is not None and limited and mask.right != 0,
+        PACKED_WINDOW: p.packed is not None and mask.left is not None,
+        PACKED_CORNER: p.packed is not None and limited and unequal and mask.align == "bottom right",
+        ONE_EACH: all(max(getattr(one, axis) for one in p.sequences) == 1 for axis in "mn"),
     }
     return frozenset(name for name, there in has.items() if there)
 
@@ -73,7 +81,7 @@ def without(case: DenseCase, refused: frozenset[str]) -> DenseCase:
     if BIAS in refused:
         case = replace(case, bias=False)
     if DROPOUT in refused:
-        case = replace(case, dropout=0.0, stream=(0, 0))
+        case = replace(case, dropout=0.0, stream=(0, 0), by_block=False)
     if LENGTHS in refused and case.packed is None:
         case = replace(case, n=case.m)
     for name, simpler in (
@@ -83,9 +91,15 @@ def without(case: DenseCase, refused: frozenset[str]) -> DenseCase:
         (TOP_LEFT, {"align": "bottom right"}),
         (CAUSAL, {"left": None, "right": None}),
         (BLIND, {"left": None, "right": None}),
+        (PACKED_LIMITS, {"left": None, "right": None}),
+        (PACKED_WINDOW, {"left": None}),
+        (PACKED_CORNER, {"align": "top left"}),
     ):
         if name in refused and name in of(case.problem, case.bias):
             case = replace(case, **simpler)  # type: ignore[arg-type]
+    if ONE_EACH in refused and ONE_EACH in of(case.problem, case.bias):
+        packed = case.packed and ((2, case.packed[0][1]), *case.packed[1:])
+        case = replace(case, m=2, packed=packed)
     return case
 
 
@@ -109,4 +123,8 @@ _SAMPLES: dict[str, dict[str, Any]] = {
     BLIND: {"m": 9, "n": 4, "right": 0, "align": "bottom right"},
     LENGTHS: {"n": 9},
     WIDE: {"d_qk": 256, "d_v": 256},
+    PACKED_LIMITS: {"packed": ((5, 5), (3, 3)), "right": 1},
+    PACKED_WINDOW: {"packed": ((5, 5), (3, 3)), "left": 2, "right": 0},
+    PACKED_CORNER: {"packed": ((5, 6), (3, 4)), "right": 0, "align": "bottom right"},
+    ONE_EACH: {"m": 1, "n": 1},
 }

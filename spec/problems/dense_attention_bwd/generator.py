@@ -23,10 +23,15 @@ class DenseCases:
     """Cases of one form of operands; small ones, so that their head dimension times m times n is bounded."""
 
     form: str
+    by_block: bool = False  # how dropout is drawn
+    keys: int = 160  # at most
 
     def drawn(self, plan: KernelPlan) -> st.SearchStrategy[DenseCase]:
         refused = frozenset(name for name, _ in plan.refuses)
-        return cases(self.form).map(lambda case: features.without(case, refused))
+        return cases(self.form, self.keys).map(lambda case: self._own(features.without(case, refused)))
+
+    def _own(self, case: DenseCase) -> DenseCase:
+        return replace(case, by_block=self.by_block and case.dropout > 0)
 
     def edges(self, plan: KernelPlan) -> dict[str, EdgeCase]:
         plain = DenseCase(self.form, m=65, n=63, d_qk=32, d_v=32, seed=1)
@@ -48,7 +53,7 @@ class DenseCases:
         }
         refused = frozenset(name for name, _ in plan.refuses)
         return {
-            name: EdgeCase(case)
+            name: EdgeCase(self._own(case))
             for name, case in found.items()
             if not refused & features.of(case.problem, case.bias)
         }
@@ -57,7 +62,7 @@ class DenseCases:
         default = DenseCase(case.form)
         if case.packed is not None and len(case.packed) > 1:
             yield from (replace(case, packed=(one,)) for one in case.packed)
-        for name in ("b", "h_kv", "heads", "bias", "dropout", "stream", "left", "right", "scale"):
+        for name in ("b", "h_kv", "heads", "bias", "dropout", "stream", "by_block", "left", "right", "scale"):
             if getattr(case, name) != getattr(default, name):
                 yield replace(case, **{name: getattr(default, name)})
         for name in ("m", "n") if case.packed is None else ():
@@ -82,13 +87,13 @@ class DenseCases:
 
 
 @st.composite
-def cases(draw: st.DrawFn, form: str = "bf16") -> DenseCase:
+def cases(draw: st.DrawFn, form: str = "bf16", keys: int = 160) -> DenseCase:
     """A `DenseCase`; shrinks towards one query and key, without mask, bias and dropout."""
 
-    def size() -> int:
-        return draw(st.one_of(st.sampled_from(SIZES), st.integers(1, 160)))
+    def size(most: int) -> int:
+        return draw(st.one_of(st.sampled_from(SIZES), st.integers(1, most)))
 
-    m, n = size(), size()
+    m, n = size(160), size(keys)
     d_qk = draw(st.sampled_from(HEADS))
     d_v = d_qk if draw(st.booleans()) else draw(st.sampled_from(HEADS))
     h_kv, heads, b = draw(st.integers(1, 2)), draw(st.integers(1, 3)), draw(st.integers(1, 2))

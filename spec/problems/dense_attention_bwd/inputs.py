@@ -9,7 +9,8 @@ begins; a query sees keys of its own sequence only. ``lse[i] = log(sum over seen
 bias))``; a query that sees none has ``lse = +inf`` by definition, o = 0, and S = 0 whatever `lse` says.
 
 Dropout keeps element (batch, head, i, j) when uniform number ``offset + ((batch h + head) m + i) n + j`` of
-the Philox stream of `seed` is greater than p (as an f32), and multiplies what it keeps by 1 / (1 - p).
+the Philox stream of `seed` is greater than p (as an f32), and multiplies what it keeps by 1 / (1 - p). Drawn
+by `block` it is kept when its byte (`philox.block_bytes`) is at most ``floor(255 (1 - p))``.
 """
 
 from __future__ import annotations
@@ -58,16 +59,29 @@ class Sequence:
 
 @dataclass(frozen=True)
 class Dropout:
-    """Probability of an element to be dropped, and the stream that decides."""
+    """Probability of an element to be dropped, and the stream that decides: one number an element, or by
+    `block` as FlashAttention draws it.
+    """
 
     p: float = 0.0
     seed: int = 0
     offset: int = 0
+    block: bool = False
 
     @property
     def rescale(self) -> float:
         """What is kept is multiplied by it; 0 where nothing is kept."""
         return 1.0 / (1.0 - self.p) if self.p < 1 else 0.0
+
+    def kept(self, shape: tuple[int, int, int, int]) -> Bool:
+        """``bool [b, h, m, n]``: what is kept; all of it when p is 0."""
+        if self.p == 0:
+            return np.broadcast_to(np.True_, shape)
+        if self.block:
+            share = np.float32(1) - np.float32(self.p)
+            return philox.block_bytes(self.seed, self.offset, shape) <= math.floor(share * 255.0)
+        drawn = philox.words(self.seed, self.offset, math.prod(shape))
+        return (philox.uniform(drawn) > np.float32(self.p)).reshape(shape)
 
 
 @dataclass(frozen=True)
@@ -157,11 +171,7 @@ class Inputs:
     def kept(self) -> Bool:
         """``bool [b, h, m, n]``: what dropout keeps; all of it without dropout."""
         p = self.problem
-        shape = (p.b, p.h, p.m, p.n)
-        if p.dropout.p == 0:
-            return np.broadcast_to(np.True_, shape)
-        drawn = philox.words(p.dropout.seed, p.dropout.offset, math.prod(shape))
-        return (philox.uniform(drawn) > np.float32(p.dropout.p)).reshape(shape)
+        return p.dropout.kept((p.b, p.h, p.m, p.n))
 
 
 def validate(inputs: Inputs) -> None:

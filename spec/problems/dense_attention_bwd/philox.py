@@ -51,3 +51,32 @@ def uniform(x: U32) -> npt.NDArray[np.float32]:
     """In (0, 1]: ``x * 2^-32 + 2^-33`` in f32, as curand_uniform has it."""
     scaled = x.astype(np.float32) * np.float32(2.0**-32)
     return np.asarray(scaled + np.float32(2.0**-33), np.float32)
+
+
+# FlashAttention draws a byte an element: one counter for the 16 of a lane in a block, in the order of the
+# accumulators of mma.m16n8.
+BLOCK_ROWS, BLOCK_COLUMNS, LANES, BLOCK_ROUNDS = 16, 32, 32, 7
+
+
+def block_bytes(seed: int, offset: int, shape: tuple[int, int, int, int]) -> npt.NDArray[np.uint8]:
+    """The byte of each element of ``[b, h, m, n]`` as FlashAttention 2 draws it (dropout.h, philox.cuh).
+
+    The counter's low half is ``offset + (batch h + head) 32 + lane``, its high half (row block, column
+    block); seven rounds. Lane 4 g + t holds rows g and g + 8, columns 2 t and 2 t + 1 of every eight.
+    """
+    b, h, m, n = shape
+    row, column = np.arange(m), np.arange(n)
+    inside, across = row % BLOCK_ROWS, column % BLOCK_COLUMNS
+    lane = 4 * (inside % 8)[:, None] + (across % 8 // 2)[None, :]
+    head = np.arange(b * h, dtype=np.uint64).reshape(b, h, 1, 1)
+    low = (np.uint64(offset) + head * np.uint64(LANES) + lane.astype(np.uint64)).astype(np.uint64)
+    whole = np.broadcast_shapes(low.shape, shape)
+    high = (
+        np.broadcast_to((row // BLOCK_ROWS).astype(np.uint64)[:, None], whole),
+        np.broadcast_to((column // BLOCK_COLUMNS).astype(np.uint64)[None, :], whole),
+    )
+    counter = np.stack([low & _LOW, low >> _HALF, *high], axis=-1).astype(np.uint32)
+    drawn = philox4x32(counter, (seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF), BLOCK_ROUNDS)
+    number = 2 * (inside // 8)[:, None] + (8 * (across // 16) + 4 * (across % 16 // 8) + across % 2)[None, :]
+    word = np.take_along_axis(drawn, np.broadcast_to(number // 4, whole)[..., None], axis=-1)[..., 0]
+    return np.asarray(word >> (8 * (number % 4)).astype(np.uint32) & np.uint32(0xFF), np.uint8)

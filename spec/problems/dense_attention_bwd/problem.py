@@ -29,7 +29,8 @@ class DenseAttentionBwd(ProblemType):
     outermost. `Tiling.block` queries make a query block; the tiling's shape says how many keys a key block
     (all of them without).
 
-    `kernel` and `rounding`: the kernel whose rounding points these are, where they are its own.
+    `kernel` and `rounding`: the kernel whose rounding points these are, where they are its own; `by_block`
+    and `keys`: how its dropout is drawn, and the most keys of its drawn problems.
     `by_key_block`: a group is one key block of such a head, and its k-blocks are its query blocks. Rows of an
     output that tiles are added to are those of one head after another, each padded to a multiple of `pitch`.
     `changed`: stages in the place of the problem's own, for tests that plant an error in one.
@@ -39,6 +40,8 @@ class DenseAttentionBwd(ProblemType):
     by_key_block: bool = False
     kernel: str = ""
     rounding: RoundingPlan = stages.PLAIN
+    by_block: bool = False
+    keys: int = 160
     changed: Mapping[str, Stage] | None = None
     walked: str = "m"
     pitch: int = 1
@@ -61,7 +64,7 @@ class DenseAttentionBwd(ProblemType):
             return KeyBlockCases(self.operand.name)
         from tileproof.spec.problems.dense_attention_bwd.generator import DenseCases
 
-        return DenseCases(self.operand.name)
+        return DenseCases(self.operand.name, self.by_block, self.keys)
 
     @property
     def faults(self) -> Faults:
@@ -216,6 +219,8 @@ class DenseAttentionBwd(ProblemType):
                 return np.arange(one.n) // max(cols, 1)
             own = np.arange(one.m) // max(rows, 1)
             return np.concatenate([own + head * one.m for head in range(p.heads)])
+        if name == "share":
+            return 1.0 - p.dropout.p
         if name == "rescale":
             return p.dropout.rescale
         if name == "sm_scale":

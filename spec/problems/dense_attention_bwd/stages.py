@@ -2,9 +2,9 @@
 
 Axes: m, the queries of all query heads that share a KV head, one head after another; n, the keys; d_qk, d_v.
 Ground data: q, k, v, o, dO; bias ``[m, n]``; lse ``[m]`` natural; mask and kept ``[m, n]`` (what dropout
-keeps), rescale = 1 / (1 - p), sm_scale; row_block ``[m]`` and key_block ``[n]`` number the blocks of a kernel
-that rounds after each. What other attention backwards have too is in
-`spec.problems.attention`.
+keeps), share = 1 - p, rescale = 1 / share, sm_scale; row_block ``[m]`` and key_block ``[n]`` number the
+blocks of a kernel that rounds after each. What other attention backwards
+have too is in `spec.problems.attention`.
 
 Two graphs: WHOLE of a kernel that applies sm_scale to dS, with bias and dropout; KEY_BLOCK of one that walks
 the queries of a key block, sums delta over products in the form of operands, applies sm_scale to dK alone,
@@ -35,6 +35,7 @@ GROUND = {
     "row_block": ("m",),
     "key_block": ("n",),
     "rescale": (),
+    "share": (),
     "sm_scale": (),
 }
 SYMBOLS = {
@@ -42,6 +43,7 @@ SYMBOLS = {
     "lse": r"\mathrm{lse}",
     "sm_scale": r"\mathrm{scale}",
     "rescale": r"\tfrac{1}{1 - p}",
+    "share": r"(1 - p)",
     "mask": r"\mathrm{seen}",
     "delta": r"\delta",
 }
@@ -58,10 +60,12 @@ class RoundingPlan:
     D (in the forward WZ) from that and 1 / (1 - p) in the operands' form. `blocks`: the accumulators of dQ,
     dK and dV are outputs in the operands' form, rounded after each key or query block; it makes their sizes
     of m and n. `heads_apart`: dK and dV of each query head of a group are rounded, and then summed.
+    `late_dropout`: 1 / (1 - p) is a factor of O and the gradients, not of D and dP, and 1 - p one of delta.
     `forward`: the kernel's own forward is judged too, LSE and O, whose softmax is found as `online` says.
     """
 
     late: bool = False
+    late_dropout: bool = False
     narrow_softmax: bool = False
     blocks: Callable[[int, int], tuple[int, int]] | None = None
     heads_apart: bool = False
@@ -123,7 +127,7 @@ def _narrow_dB(m: Arithmetic, S: AsOperand, dP: AsF32, delta: AsF32) -> Any:
 
 
 def _gradients(plan: RoundingPlan) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
-    """dQ, dK and dV of a kernel that applies sm_scale to them, or keeps narrow accumulators."""
+    """dQ, dK and dV of a kernel that applies factors to them, or rounds parts of them."""
 
     def product(m: Arithmetic, apart: bool, a: Any, b: Any, block: Any, *factors: Any) -> Any:
         form = OPERAND if plan.blocks or apart else F32
@@ -139,7 +143,45 @@ def _gradients(plan: RoundingPlan) -> tuple[Callable[..., Any], Callable[..., An
     def dV(m: Arithmetic, D: AsOperand, dO: AsOperand, row_block: AsF32) -> Any:
         return product(m, plan.heads_apart, m.transpose(D), dO, row_block)
 
-    return dQ, dK, dV
+    def early_dQ(m: Arithmetic, dS: AsOperand, k: AsOperand, key_block: AsF32) -> Any:
+        return product(m, False, dS, k, key_block)
+
+    def early_dK(m: Arithmetic, dS: AsOperand, q: AsOperand, row_block: AsF32) -> Any:
+        return product(m, plan.heads_apart, m.transpose(dS), q, row_block)
+
+    if not plan.late:
+        return early_dQ, early_dK, dV
+    if not plan.late_dropout:
+        return dQ, dK, dV
+
+    def late_dQ(
+        m: Arithmetic, dS: AsOperand, k: AsOperand, key_block: AsF32, sm_scale: AsF32, rescale: AsF32
+    ) -> Any:
+        return product(m, False, dS, k, key_block, m.mul(sm_scale, rescale))
+
+    def late_dK(
+        m: Arithmetic, dS: AsOperand, q: AsOperand, row_block: AsF32, sm_scale: AsF32, rescale: AsF32
+    ) -> Any:
+        return product(m, plan.heads_apart, m.transpose(dS), q, row_block, m.mul(sm_scale, rescale))
+
+    def late_dV(m: Arithmetic, D: AsOperand, dO: AsOperand, row_block: AsF32, rescale: AsF32) -> Any:
+        return product(m, plan.heads_apart, m.transpose(D), dO, row_block, rescale)
+
+    return late_dQ, late_dK, late_dV
+
+
+def _kept_alone(m: Arithmetic, S: AsF32, kept: AsBool) -> Any:
+    value = m.select(kept, S)
+    return m.keep(value, operand=m.round_to(OPERAND, value))
+
+
+def _kept_dP(m: Arithmetic, dD: AsF32, kept: AsBool) -> Any:
+    return m.select(kept, dD)
+
+
+def _shared_dS(m: Arithmetic, S: AsF32, dP: AsF32, delta: AsF32, share: AsF32) -> Any:
+    value = m.mul(S, m.sub(dP, m.column(m.mul(delta, share))))
+    return m.keep(value, operand=m.round_to(OPERAND, value))
 
 
 def _forward(graph: Graph, plan: RoundingPlan) -> None:
@@ -164,11 +206,19 @@ def _forward(graph: Graph, plan: RoundingPlan) -> None:
         total = m.matmul(WZ, v)
         return m.keep(total, output=m.round_to(OPERAND, total))
 
+    def WZ_alone(m: Arithmetic, W: AsF32, kept: AsBool) -> Any:
+        return _kept_alone(m, W, kept)
+
+    def late_O(m: Arithmetic, WZ: AsOperand, v: AsOperand, rescale: AsF32) -> Any:
+        total = m.mul(rescale, m.matmul(WZ, v))
+        return m.keep(total, output=m.round_to(OPERAND, total))
+
+    late = plan.late_dropout
     graph.stage("m", symbol=r"\mathrm{LSE}", memory="LSE [b, h, m]")(LSE)
     graph.stage("m", "n", symbol="W", memory="per block")(W)
     add = graph.stage("m", "n", symbol="WZ", memory="per block", name="WZ")
-    add(narrow if plan.narrow_softmax else WZ)
-    graph.stage("m", "d_v", symbol="O", memory="O [b, h, m, d_v]")(O)
+    add(WZ_alone if late else narrow if plan.narrow_softmax else WZ)
+    graph.stage("m", "d_v", symbol="O", memory="O [b, h, m, d_v]", name="O")(late_O if late else O)
 
 
 def whole(operand: Form, plan: RoundingPlan = PLAIN) -> Mapping[str, Stage]:
@@ -186,10 +236,14 @@ def whole(operand: Form, plan: RoundingPlan = PLAIN) -> Mapping[str, Stage]:
     if plan.forward:
         _forward(graph, plan)
     add(*tile, symbol="S", memory="per block", name="S")(_softmax)
-    add(*tile, symbol="D", memory="per block", name="D")(_narrow_dropped if narrow else _dropped)
+    dropped = _kept_alone if plan.late_dropout else _narrow_dropped if narrow else _dropped
+    add(*tile, symbol="D", memory="per block", name="D")(dropped)
     add(*tile, symbol=r"\mathrm{d}D", memory="per block", name="dD")(attention.dP)
-    add(*tile, symbol=r"\mathrm{d}P", memory="per block", name="dP")(_through_dropout)
-    add(*tile, symbol=r"\mathrm{d}S", memory="per block", name="dS")(_unscaled if late else scaled)
+    add(*tile, symbol=r"\mathrm{d}P", memory="per block", name="dP")(
+        _kept_dP if plan.late_dropout else _through_dropout
+    )
+    unscaled = _shared_dS if plan.late_dropout else _unscaled
+    add(*tile, symbol=r"\mathrm{d}S", memory="per block", name="dS")(unscaled if late else scaled)
     gradient = _narrow_dB if narrow else _bias_gradient
     add(*tile, symbol=r"\mathrm{d}B", memory="dB [b, h, m, n]", name="dB")(gradient)
     add("m", "d_qk", symbol=r"\mathrm{d}Q", memory="dQ [b, h, m, d_qk]", name="dQ")(dQ)

@@ -38,7 +38,7 @@ def test_what_the_operator_takes_is_discovered() -> None:
     refused = dict(host.refusals())
     assert "do not support dropout" in refused[features.DROPOUT]
     assert "same head size" in refused[features.VALUE_HEAD]
-    assert set(refused) == {features.DROPOUT, features.VALUE_HEAD, features.PACKED, features.EMPTY}
+    assert set(refused) == {features.DROPOUT, features.VALUE_HEAD, *host.PACKED}
 
 
 @pytest.mark.parametrize("feature", [features.DROPOUT, features.VALUE_HEAD, features.PACKED])

@@ -41,3 +41,24 @@ def test_a_stream_is_its_counters_one_after_another() -> None:
 def test_uniform_numbers_are_in_the_half_open_interval() -> None:
     ends = philox.uniform(np.array([0, 2**32 - 1], np.uint32))
     assert ends.dtype == np.float32 and ends[0] == np.float32(2.0**-33) and ends[1] == 1
+
+
+def test_bytes_by_block_are_the_lanes_of_an_mma_one_after_another() -> None:
+    seed, offset, shape = 2**40 + 3, 2**32 - 40, (2, 3, 35, 70)
+    found = philox.block_bytes(seed, offset, shape)
+    for b, h, i, j in (
+        (0, 0, 0, 0),
+        (0, 1, 9, 17),
+        (1, 2, 34, 69),
+        (1, 0, 16, 33),
+        (0, 2, 7, 31),
+        (1, 1, 15, 8),
+    ):
+        lane = 4 * (i % 8) + j % 8 // 2
+        low = offset + (b * 3 + h) * 32 + lane
+        counter = np.array([low & 0xFFFFFFFF, low >> 32, i // 16, j // 32], np.uint32)
+        drawn = philox.philox4x32(counter, (seed & 0xFFFFFFFF, seed >> 32), 7).tobytes()
+        # of a lane's 16: bit 0 the column of the pair, 1 the half of the rows, 2 and 3 the eight columns
+        e = j % 2 + 2 * (i % 16 // 8) + 4 * (j % 32 // 8)
+        assert found[b, h, i, j] == drawn[e]
+    assert abs(philox.block_bytes(1, 4, (1, 4, 160, 320)).mean() - 127.5) < 0.5

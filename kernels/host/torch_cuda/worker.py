@@ -1,0 +1,144 @@
+"""A process of its own in which operators are called, since some end the process that they run in (SIGSEGV).
+
+    python -m tileproof.kernels.host.torch_cuda.worker
+
+answers on its stdout, one pickle a message: ("at", operator) before each operator, then ("found", arrays) or
+("raised", type, text). A call that leaves the card unusable ends it; the next call starts another.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import cache
+from typing import IO, Any
+
+import numpy as np
+from tileproof.spec.problems.dense_attention_bwd.inputs import Inputs
+
+MODULE = "tileproof.kernels.host.torch_cuda.worker"
+COMMAND = (sys.executable, "-m", MODULE)
+# Of errors that a call raises and that say that it takes no such problem.
+REFUSALS = ("RuntimeError", "NotImplementedError", "TypeError", "ValueError", "NotTaken", "OutOfMemoryError")
+
+Found = dict[str, np.ndarray]
+
+
+class OperatorEnded(RuntimeError):
+    """The operator ended its process."""
+
+
+class Raised(RuntimeError):
+    """What the operator raised: its type is `kind`."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(f"{kind}: {text}")
+        self.kind, self.text = kind, text
+
+
+class Worker:
+    """Calls by name, in a process that is started when it is first needed and again when it has ended."""
+
+    def __init__(self, command: Sequence[str] = COMMAND) -> None:
+        self._command = command
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def call(self, operator: str, inputs: Inputs | object) -> Found:
+        """What `operator` gives on `inputs`, f32; Raised or OperatorEnded when it gives nothing."""
+        used = self._process is not None
+        if self._process is None:
+            self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        process, at = self._process, ""
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            pickle.dump((operator, inputs), process.stdin)
+            process.stdin.flush()
+            while True:
+                kind, *said = pickle.load(process.stdout)
+                if kind == "at":
+                    at = f" in {said[0]}"
+                elif kind == "raised":
+                    raise Raised(*said)
+                else:
+                    return said[0]  # type: ignore[no-any-return]
+        except (EOFError, BrokenPipeError, pickle.UnpicklingError):
+            code = process.wait()
+            self._process = None
+            if used and code == 0 and not at:  # it gave up the card behind its last answer
+                return self.call(operator, inputs)
+            how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+            raise OperatorEnded(f"the operator ends its process ({how}{at})") from None
+
+    def close(self) -> None:
+        """Ends the process."""
+        if self._process is not None:
+            assert self._process.stdin is not None and self._process.stdout is not None
+            self._process.stdin.close()
+            self._process.stdout.close()
+            self._process.wait()
+            self._process = None
+
+
+@cache
+def of_process(pid: int) -> Worker:
+    """The worker of the process `pid`: one that is forked has its own."""
+    return Worker()
+
+
+def call(operator: str, inputs: Inputs) -> Found:
+    """What `operator` gives on `inputs`, called in this process's worker."""
+    return of_process(os.getpid()).call(operator, inputs)
+
+
+def refusal(operator: str, inputs: Inputs) -> str:
+    """Why an operator does not take a problem, in its own words; "" when it does."""
+    try:
+        call(operator, inputs)
+    except OperatorEnded as error:
+        return str(error)
+    except Raised as error:
+        if error.kind not in REFUSALS:
+            raise
+        return (error.text.strip() or error.kind).splitlines()[0][:200]
+    return ""
+
+
+def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
+    """Answers requests until there are no more, or the card can no longer be used."""
+    import torch
+    from tileproof.kernels.host.torch_cuda import kernel
+
+    torch.set_num_threads(1)  # many such processes run side by side
+
+    def say(*message: Any) -> None:
+        pickle.dump(message, answers)
+        answers.flush()
+
+    kernel.ATEN.listener = lambda name: say("at", name)
+    while True:
+        try:
+            operator, inputs = pickle.load(requests)
+        except EOFError:
+            return
+        try:
+            found = kernel.OPERATORS[operator](inputs)
+            torch.cuda.synchronize()
+            say("found", {name: value.float().cpu().numpy() for name, value in found.items()})
+        except Exception as error:
+            said = ("raised", type(error).__name__, str(error))
+            try:
+                torch.cuda.synchronize()
+            except Exception:  # the card is lost to this process
+                say(*said)
+                return
+            say(*said)
+
+
+if __name__ == "__main__":
+    own = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what else is printed goes to stderr
+    serve(sys.stdin.buffer, own)

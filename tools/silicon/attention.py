@@ -38,7 +38,7 @@ from tileproof.spec.problems.dense_attention_bwd.case import DenseCase
 from tileproof.spec.problems.dense_attention_bwd.inputs import Dropout
 
 MODULE = "tileproof.tools.silicon.attention"
-SHRINK_SECONDS = 5.0
+SHRINK_SECONDS = 20.0  # of a kernel, over the kinds of failure
 PARTS = 5
 # Shape, seed and offset of the fills that are compared.
 FILLS = (((1, 1, 3, 5), 0, 0), ((2, 3, 17, 33), 7, 8), ((1, 2, 64, 66), 2**40 + 3, 4096))
@@ -96,7 +96,10 @@ def judged(
         "controls": _controls(name) if part[0] == 0 else {},
         "not_judged": list(not_judged(plan, under_test.driver, False)),
         "raised": {said: {"examples": len(cases), "one": cases[0]} for said, cases in refused.items()},
-        "failing": {what: _smallest(under_test, cases) for what, cases in failing.items()},
+        "failing": {
+            what: _smallest(under_test, cases, SHRINK_SECONDS / len(failing))
+            for what, cases in failing.items()
+        },
     }
 
 
@@ -142,9 +145,9 @@ class Spoiled(HostDriver):
         return replace(result, outputs={**result.outputs, self._output: Output(wrong, one.written)})
 
 
-def _smallest(under_test: KernelUnderTest, cases: list[Any]) -> dict[str, Any]:
+def _smallest(under_test: KernelUnderTest, cases: list[Any], seconds: float) -> dict[str, Any]:
     """How many fail so, the smallest of them made smaller, and what is wrong with it."""
-    ends = time.monotonic() + SHRINK_SECONDS
+    ends = time.monotonic() + seconds
     case = min(cases, key=lambda one: one.problem.m * one.problem.n * one.problem.h * one.problem.d_qk)
     kind = run_case(under_test, case, WHEN, explain=False).findings
     looking = bool(kind)

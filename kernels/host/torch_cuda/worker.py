@@ -18,7 +18,6 @@ from functools import cache
 from typing import IO, Any
 
 import numpy as np
-from tileproof.spec.problems.dense_attention_bwd.inputs import Inputs
 
 MODULE = "tileproof.kernels.host.torch_cuda.worker"
 COMMAND = (sys.executable, "-m", MODULE)
@@ -47,8 +46,8 @@ class Worker:
         self._command = command
         self._process: subprocess.Popen[bytes] | None = None
 
-    def call(self, operator: str, inputs: Inputs | object) -> Found:
-        """What `operator` gives on `inputs`, f32; Raised or OperatorEnded when it gives nothing."""
+    def call(self, operator: str, inputs: object) -> Found:
+        """What `operator` gives on an `Inputs`, f32; Raised or OperatorEnded when it gives nothing."""
         used = self._process is not None
         if self._process is None:
             self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -89,12 +88,12 @@ def of_process(pid: int) -> Worker:
     return Worker()
 
 
-def call(operator: str, inputs: Inputs) -> Found:
+def call(operator: str, inputs: object) -> Found:
     """What `operator` gives on `inputs`, called in this process's worker."""
     return of_process(os.getpid()).call(operator, inputs)
 
 
-def refusal(operator: str, inputs: Inputs) -> str:
+def refusal(operator: str, inputs: object) -> str:
     """Why an operator does not take a problem, in its own words; "" when it does."""
     try:
         call(operator, inputs)

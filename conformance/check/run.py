@@ -22,6 +22,7 @@ from tileproof.conformance.judge.rows import Rows, judge_rows, plant_canaries
 from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.observe.observation import BF16, Observation, axis_words, observe
 from tileproof.conformance.observe.tiles import Chain, StageTile
+from tileproof.emulator.codes import CODES
 from tileproof.kernels.compile import Built
 from tileproof.kernels.target import Target
 from tileproof.kernels.variant import Variant
@@ -219,9 +220,10 @@ def judge(
         faults += outputs_differ(plan, inputs, outputs, production, again(), sums["production"], what)
         verdict.again, verdict.unrepeated = True, bool(faults)
     stopped = any(fault.kind == "machine" for fault in faults)
+    short = any(CODES[fault.code].stops for fault in faults if fault.code in CODES)
     order_of = list(problem.stages)
     faults = with_machine(faults, order_of) if explain else faults
-    verdict.findings = sorted(faults, key=lambda fault: _rank(fault, stopped, order_of))
+    verdict.findings = sorted(faults, key=lambda fault: _rank(fault, stopped, short, order_of))
     return verdict
 
 
@@ -295,14 +297,18 @@ def _bits(tile: StageTile, operand: bool) -> np.ndarray:
     return np.where(np.isnan(value), np.float32(np.nan), value).view(np.uint32)
 
 
-def _rank(finding: Finding, stopped: bool, stages: list[str]) -> tuple[bool, bool, int, int, bool]:
+def _rank(
+    finding: Finding, stopped: bool, short: bool, stages: list[str]
+) -> tuple[bool, bool, int, int, bool]:
     """Stage graph order, wrong values before machine findings, production before probe build.
 
-    When the machine `stopped` on an error, what ended it comes first and what is missing last.
+    When the machine `stopped` on an error, what ended it comes first and what is missing last; and when the
+    launch was cut `short`, so do the sums of whole outputs, which are not complete.
     """
     place = stages.index(finding.stage) if finding.stage in stages else len(stages)
     kind = {"value": 0, "machine": 1, "chain": 3}.get(finding.kind, 2)
     follows = stopped and finding.kind == "missing"
+    follows |= short and finding.kind == "value" and finding.group is None
     # What the whole chain gives is wrong wherever one stage is.
     return (
         finding.code not in ENDED,

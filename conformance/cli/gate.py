@@ -100,7 +100,7 @@ def gate(
     Exit code 0: clean; 1: a defect; 3: something that is required was not shown; 2: it could not be done.
     """
     from tileproof.conformance.gate import evidence as evidences
-    from tileproof.conformance.gate.gate import GateOptions
+    from tileproof.conformance.gate.gate import GateOptions, compared
     from tileproof.conformance.gate.gate import gate as run
     from tileproof.conformance.gate.model import checks
     from tileproof.conformance.gate.reports import write_all
@@ -143,6 +143,9 @@ def gate(
         with stoppable():
             scored(made, out, seed, wanted, resume, jobs, tell)
         made = evidences.read(out)
+        if baseline is not None:
+            made = compared(made, baseline)
+            write_all(made, out)
     with closed_pipe_is_fine():
         if as_json:
             print(paths["evidence"].read_text(encoding="utf-8"), end="")

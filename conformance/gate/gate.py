@@ -26,6 +26,7 @@ from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
 
 RESULTS = "results.jsonl"
+AGAINST = "against the baseline"
 
 
 @dataclass(frozen=True)
@@ -149,11 +150,27 @@ def _built(
     return variants, verdicts
 
 
+def compared(made: ReleaseEvidence, baseline: ReleaseEvidence) -> ReleaseEvidence:
+    """The evidence with the check against a baseline made again: its verdicts have changed since, as by
+    scores of mutants.
+    """
+    others = [one for one in made.checks if one.name != AGAINST]
+    return evidence(
+        made.kernels,
+        [*others, _against(baseline, made.kernels)],
+        profile=made.profile,
+        seed=made.seed,
+        strict=made.strict,
+        complete=made.complete,
+        sections=made.sections,
+    )
+
+
 def _against(baseline: ReleaseEvidence, verdicts: Sequence[VerdictRecord]) -> CheckOutcome:
     """The check that nothing got worse since a baseline."""
     worse = difference.worse(baseline.kernels, verdicts)
     return CheckOutcome(
-        "against the baseline",
+        AGAINST,
         True,
         "failed" if worse else "passed",
         "; ".join(worse),

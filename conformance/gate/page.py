@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
-from tileproof.conformance.gate.difference import STAGES
+from tileproof.conformance.gate.difference import MUTATION, STAGES
 from tileproof.conformance.gate.evidence import ReleaseEvidence, named
 from tileproof.conformance.gate.failing import unpacked
 from tileproof.conformance.verdict.contract import CheckOutcome, Defect, VerdictRecord
@@ -44,6 +44,8 @@ def page(made: ReleaseEvidence) -> str:
         e=made,
         kernels=kernels,
         names=names,
+        mutation=MUTATION,
+        drawn=any(one["mutants"] for one in kernels),
         failures=[failure for one in kernels for failure in one["failures"]],
         legend=LEGEND,
         most=MOST,
@@ -68,6 +70,7 @@ def _kernel(one: VerdictRecord) -> dict[str, Any]:
         "anchor": name,
         "checks": {check.name: {"o": check, "anchor": anchor(check.name)} for check in one.checks},
         "stages": stages,
+        "mutants": _mutants(one),
         "plot": plot({n: float(s["worst_error_over_bound"]) for n, s in stages.items()}, title),
         "failures": [
             _failure(title, name, check.details["failure"])
@@ -75,6 +78,28 @@ def _kernel(one: VerdictRecord) -> dict[str, Any]:
             if check.details.get("failure")
         ],
     }
+
+
+# What the page shows of a score; one that another tool wrote may lack some, and is shown as it is.
+_SCORE = (
+    "killed", "of", "score", "survived", "equivalent", "refused", "seed", "profile", "drawn", "synchronising",
+    "with a cause", "value findings", "survivors", "by operator", "by check", "operators", "count",
+)  # fmt: skip
+
+
+def _mutants(one: VerdictRecord) -> dict[str, Any] | None:
+    """The score of a kernel's mutants; None without one."""
+    part = one.sections.get(MUTATION)
+    if not isinstance(part, dict) or any(name not in part for name in _SCORE):
+        return None
+    sizes = ",".join(f"{name}={size}" for name, size in one.program.variant.items())
+    words = [
+        f"tileproof mutate {one.program.kernel}", *([f"--variant {sizes}"] if sizes else []),
+        f"--seed {part['seed']}", f"--count {part['count']}", f"--operators {','.join(part['operators'])}",
+        f"--profile {part['profile']}", *(f"--only {row['number']}" for row in part["survivors"][:1]),
+    ]  # fmt: skip
+    columns = list(part["by operator"][0]) if part["by operator"] else []
+    return {**part, "columns": columns, "replay": " ".join(words)}
 
 
 def _failure(title: str, name: str, failure: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from tileproof.conformance.gate.difference import MUTATION
 from tileproof.conformance.gate.evidence import ReleaseEvidence, evidence
+from tileproof.conformance.mutate.draw import Drawn
+from tileproof.conformance.mutate.judged import Judgement
+from tileproof.conformance.mutate.score import as_json
 from tileproof.conformance.verdict import contract
 from tileproof.conformance.verdict.contract import (
     CheckOutcome,
@@ -114,6 +118,21 @@ def release(*records: VerdictRecord, **other: Any) -> ReleaseEvidence:
         "profile": "quick", "seed": 0, "strict": False, "complete": True, "sections": {}
     } | other  # fmt: skip
     return evidence(records or (record(),), (docs,), **parts)
+
+
+def mutated(one: VerdictRecord, survivors: int = 1) -> VerdictRecord:
+    """With the score of a draw of four, of which so many survived, as `tileproof mutate --into` writes it."""
+    frames = (("/usr/include/ptx.cuh", 7), ("kernel.cuh", 30))
+    drawn = [Drawn(n, "scope", f".sys is <.cta> of {n}", frames, "fence") for n in range(4)]
+    judged = [
+        *(Judgement(mutant, "survived", same=True) for mutant in drawn[:survivors]),
+        *(
+            Judgement(mutant, "killed", by="value P", kind="value", stage="P", differs="P", cause="a step")
+            for mutant in drawn[survivors:]
+        ),
+    ]
+    of = {"seed": 5, "profile": "full", "operators": ["scope"], "count": 4}
+    return replace(one, sections={MUTATION: as_json(judged, **of)})
 
 
 def scored(one: VerdictRecord, score: float) -> VerdictRecord:

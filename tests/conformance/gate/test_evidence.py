@@ -17,7 +17,7 @@ from tileproof.conformance.cli.app import main
 from tileproof.conformance.gate import schema
 from tileproof.conformance.gate.difference import changes, worse
 from tileproof.conformance.gate.evidence import less_times, read
-from tileproof.conformance.gate.gate import GateOptions, gate
+from tileproof.conformance.gate.gate import AGAINST, GateOptions, compared, gate
 from tileproof.conformance.gate.junit import junit
 from tileproof.conformance.gate.reports import write_all
 from tileproof.conformance.gate.store import write_whole
@@ -26,7 +26,7 @@ from tileproof.conformance.verdict.contract import CheckOutcome, VerdictRecord
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError
 
-from tests.kit.evidences import STAGES, record, release, scored
+from tests.kit.evidences import STAGES, mutated, record, release, scored
 from tests.kit.paths import ROOT
 
 KERNEL = kernel("head128-part0")
@@ -198,6 +198,19 @@ def test_a_baseline_that_was_better_fails_the_gate(tmp_path: Path) -> None:
     assert against.outcome == "failed" and made.verdict == "defect"
     again = gate(SUBJECTS, tmp_path, options, baseline=made)
     assert next(c for c in again.checks if c.name == "against the baseline").outcome == "passed"
+
+
+def test_scores_that_come_after_the_run_are_compared_with_the_baseline() -> None:
+    """Mutants are drawn when the checks have run: what was compared before then is compared again."""
+    baseline = release(mutated(record(), 1))
+    bare = compared(release(replace(record(), sections={})), baseline)
+    fell = compared(release(mutated(record(), 2)), baseline)
+    kept = compared(release(mutated(record(), 1)), baseline)
+    for made, words in ((bare, "score was 0.75, is None"), (fell, "score was 0.75, is 0.5")):
+        (against,) = (c for c in made.checks if c.name == AGAINST)
+        assert (made.verdict, against.outcome) == ("defect", "failed") and words in against.reason
+    assert kept.verdict == "clean" == compared(fell, release(mutated(record(), 3))).verdict
+    assert [c.name for c in compared(fell, baseline).checks].count(AGAINST) == 1
 
 
 def test_a_kernel_that_cannot_be_built_is_an_error_and_the_others_are_judged(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from PIL import Image
 from tileproof.conformance.gate.evidence import ReleaseEvidence
 from tileproof.conformance.gate.page import page, picture, plot
 
-from tests.kit.evidences import REPLAY, record, release
+from tests.kit.evidences import REPLAY, mutated, record, release
 
 
 class _Read(HTMLParser):
@@ -38,7 +38,8 @@ class _Read(HTMLParser):
 
 
 def wrong() -> ReleaseEvidence:
-    return release(record(), record("b-kernel", wrong=True), record("c-kernel", coverage=None))
+    some = mutated(record("d-kernel"), 2)
+    return release(record(), record("b-kernel", wrong=True), record("c-kernel", coverage=None), some)
 
 
 def test_the_page_needs_nothing_beside_itself() -> None:
@@ -56,6 +57,18 @@ def test_what_a_kernel_says_is_escaped() -> None:
     assert "cause:    &lt;none&gt; &amp; nothing" in text
     odd = page(release(record('k"><img src=x onerror=alert(1)>')))
     assert "<img src=x" not in odd
+
+
+def test_mutants_are_shown_by_operator_with_those_that_survived() -> None:
+    text = page(release(mutated(record())))
+    assert "3 of 4 drawn mutants" in text and "75.0%" in text and 'class="bad">75.0%' in text
+    assert ".sys is &lt;.cta&gt; of 0" in text and "ptx.cuh:7, kernel.cuh:30" in text
+    assert "tileproof mutate a-kernel --variant width=576 --seed 5 --count 4 --operators scope" in text
+    assert "value P" in text and "mutants killed" in text and ">3 of 4</a>" in text
+    every = page(release(mutated(record(), 0)))
+    assert "100.0%" in every and "Mutants that survived" not in every and 'class="bad"' not in every
+    other = page(release(record()))  # a score of which not all is known
+    assert "mutants killed" not in other and "<summary>mutation</summary>" in other
 
 
 def test_every_verdict_has_a_page() -> None:
@@ -145,6 +158,13 @@ def test_the_failing_tile_is_within_two_clicks(shown: Any) -> None:
     shown.find_element("link text", "failed").click()  # by the matrix, then the kernel's own section
     assert "b-kernel" in shown.current_url
     assert shown.find_element("css selector", ".replay").text == REPLAY
+
+
+def test_the_survivors_are_one_click_away(shown: Any) -> None:
+    shown.find_element("link text", "2 of 4").click()
+    assert in_view(shown, shown.find_element("id", "d-kernel-width-576-mutants"))
+    table = shown.find_element("css selector", "[aria-label='Mutants that survived']")
+    assert in_view(shown, table) and "fence" not in table.text and ".sys is <.cta> of 1" in table.text
 
 
 def test_it_can_be_read_on_a_narrow_screen(shown: Any) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,8 +18,15 @@ from tileproof.spec.machine.errors import TileproofError
 @click.command()
 @click.argument("kernel", required=False)
 @variant_options
+@click.option(
+    "--cubins",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Also assemble each production build, for sm_100a and for the sm_100f family, into this folder, with"
+    " manifest.json.",
+)
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
-def build(kernel: str | None, variant: str | None, as_json: bool) -> int:
+def build(kernel: str | None, variant: str | None, folder: Path | None, as_json: bool) -> int:
     """Compile KERNEL (without a name all kernels but those that take long), production and probe build.
 
     A kernel that cannot be built does not keep the others from it; then the exit code is 2.
@@ -23,6 +34,7 @@ def build(kernel: str | None, variant: str | None, as_json: bool) -> int:
     from tileproof.kernels import registry
 
     rows: list[dict[str, Any]] = []
+    manifest: list[dict[str, Any]] = []
     errors = [] if kernel else list(registry.broken().values())
     every = registry.kernels().values()
     targets = [registry.kernel(kernel)] if kernel else [one for one in every if not one.on_demand]
@@ -33,11 +45,18 @@ def build(kernel: str | None, variant: str | None, as_json: bool) -> int:
                     for probe in (False, True) if found.probe else (False,):
                         progress.start(f"building {found.entry(each, probe)}")
                         rows.append(_built(found, each, probe))
+                    if folder is not None:
+                        progress.start(f"assembling {found.entry(each, False)}")
+                        manifest += _assembled(found, each, folder)
             except TileproofError as error:
                 if kernel:
                     raise
                 errors.append(error)
     text.print_rows("Builds", rows, as_json)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
+        click.echo(f"{len(manifest)} cubins and manifest.json are in {folder}", err=True)
     left = [] if kernel else [one.name for one in every if one.on_demand]
     if left:
         click.echo(f"built when they are named, as they take long: {', '.join(left)}", err=True)
@@ -56,3 +75,28 @@ def _built(found: Any, variant: Any, probe: bool) -> dict[str, Any]:
         "dynamic_smem": found.plan(variant).smem_bytes,
         "ptx": str(built.ptx_path),
     }
+
+
+def _assembled(found: Any, variant: Any, folder: Path) -> list[dict[str, Any]]:
+    from tileproof.kernels import toolchain
+    from tileproof.kernels.cubin import cubins
+
+    built = found.build(variant)
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for one in cubins(built):
+        (folder / one.file_name).write_bytes(one.image)
+        rows.append(
+            {
+                "kernel": found.name,
+                "variant": dict(variant.sizes),
+                "entry": one.entry,
+                "target": one.target,
+                "file": one.file_name,
+                "sha256": one.sha256,
+                "ptx_sha256": hashlib.sha256(built.ptx.encode()).hexdigest(),
+                "toolchain": toolchain.find().version,
+                "resources": asdict(one.resources),
+            }
+        )
+    return rows

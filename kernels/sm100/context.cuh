@@ -5,6 +5,7 @@
 
 #include <cute/arch/cluster_sm90.hpp>
 
+#include "sm100/barrier.cuh"
 #include "sm100/ptx.cuh"
 
 namespace tileproof {
@@ -42,6 +43,15 @@ struct Context {
   template <class Role>
   __device__ __forceinline__ bool has_role() const {
     return warp >= Role::first_warp && warp < Role::first_warp + Role::warps;
+  }
+
+  // Block until the phase of this parity is complete, to which every CTA of the token contributes.
+  __device__ __forceinline__ static void wait_for_cluster(const Barrier& barrier, uint32_t parity) {
+    if constexpr (Plan::cluster == 1) {
+      barrier.wait_own(parity);
+    } else {
+      barrier.wait(parity);
+    }
   }
 
   // The row of kv at `index` of slot `slot`, or -1 where the slot is no key.

@@ -44,7 +44,7 @@ struct Delta {
           o_bits[h][v] = __ldg(reinterpret_cast<const uint4*>(o + (batch + h) * Plan::d_v + col));
         }
       }
-      do_ready.wait(0);
+      do_ready.wait_own(0);
       CUTE_UNROLL
       for (int h = 0; h < kBatch; ++h) {
         const int head = warp_head + batch + h;

@@ -53,7 +53,7 @@ def test_I1_sentinel_adds_nothing() -> None:
     touches = source(
         "dkv_export.cuh",
         (
-            f"if (row[j] >= 0) {RED}",
+            f"if (Every || row[j] >= 0) {RED}",
             RED.replace("int64_t(row[j])", "int64_t(max(row[j], 0))").replace(
                 " v[j]", " row[j] >= 0 ? v[j] : 0.0f"
             ),
@@ -125,7 +125,7 @@ def test_I4_padded_slots_reach_nothing_outside_kv_and_dkv() -> None:
     kv[0], kv[-1] = np.nan, np.inf  # what a padded slot would read first
     seen = run(changed(inputs, kv=kv))
     assert seen.clean and not has_nan(seen.outputs["dQ"]) and np.isfinite(seen.outputs["dKV"]).all()
-    unguarded = source("dkv_export.cuh", (f"if (row[j] >= 0) {RED}", RED))
+    unguarded = source("dkv_export.cuh", (f"if (Every || row[j] >= 0) {RED}", RED))
     seen = run(inputs, unguarded)
     assert "global-out-of-bounds" in seen.codes
     assert all("dkv_export.cuh" in f.source for f in seen.run.findings if f.code == "global-out-of-bounds")
@@ -237,8 +237,8 @@ def test_I10_a_repeated_index_counts_every_time(topk: int) -> None:
     once = source(
         "dkv_export.cuh",
         (
-            "if (row[j] >= 0) ptx",
-            "if (row[j] >= 0 && (j == 0 || row[j] != row[max(j - 1, 0)])) ptx",
+            "if (Every || row[j] >= 0) ptx",
+            "if ((Every || row[j] >= 0) && (j == 0 || row[j] != row[max(j - 1, 0)])) ptx",
         ),
     )
     assert run(inputs, once).wrong == "dKV rows"

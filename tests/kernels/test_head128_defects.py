@@ -121,8 +121,8 @@ WRONG_VALUES = [
     Defect(
         "dKV added twice",
         "dkv_export.cuh",
-        "{\n      if (row[j] >= 0)",
-        "for (int twice = 0; twice < 2; ++twice) {\n      if (row[j] >= 0)",
+        "{\n      if (Every",
+        "for (int twice = 0; twice < 2; ++twice) {\n      if (Every",
         "dKV rows",
     ),
 ]
@@ -150,27 +150,31 @@ MISSING_ORDER = [
         "hang",
     ),
     Defect(
-        "keys overwritten while dQ reads them", "load.cuh", "smem.kv_hi_free.wait((k & 1) ^ 1);", "", "dQ"
+        "keys overwritten while dQ reads them",
+        "load.cuh",
+        "this->wait_for_cluster(smem.kv_hi_free, (k & 1) ^ 1);",
+        "",
+        "dQ",
     ),
     Defect(
         "a dKV part overwritten while it is read",
         "mma.cuh",
-        "smem.dkv_free[part % Cfg::kDkvStages].wait((use & 1) ^ 1);",
+        "smem.dkv_free[part % Cfg::kDkvStages].wait_own((use & 1) ^ 1);",
         "",
         "dKV rows",  # the part is right when its commit publishes it, and wrong when it is exported
     ),
     Defect(
         "P read before its parity",
         "softmax.cuh",
-        "smem.p_ready.wait(parity)",
-        "smem.p_ready.wait(parity ^ 1)",
+        "smem.p_ready.wait_own(parity)",
+        "smem.p_ready.wait_own(parity ^ 1)",
         "S",
     ),
-    Defect("dP not waited for", "softmax.cuh", "smem.dp_ready.wait(parity);", "", "dS"),
-    Defect("S not waited for", "mma.cuh", "smem.s_ready.wait(parity);", "", "dKV"),
-    Defect("keys not waited for", "mma.cuh", "smem.kv_ready.wait(parity);", "", "P"),
+    Defect("dP not waited for", "softmax.cuh", "smem.dp_ready.wait_own(parity);", "", "dS"),
+    Defect("S not waited for", "mma.cuh", "smem.s_ready.wait_own(parity);", "", "dKV"),
+    Defect("keys not waited for", "mma.cuh", "this->wait_for_cluster(smem.kv_ready, parity);", "", "P"),
     Defect("dQ committed after the first k-block", "mma.cuh", "k == k_blocks - 1", "k == 0", "dQ"),
-    Defect("delta not waited for", "softmax.cuh", "smem.delta_ready.wait(0);", "", "dS"),
+    Defect("delta not waited for", "softmax.cuh", "smem.delta_ready.wait_own(0);", "", "dS"),
     # The store is told, then completes, and its values are right.
     Defect(
         "exit before the store has read",
@@ -183,7 +187,13 @@ MISSING_ORDER = [
 """Each drops or misplaces one point of the barrier protocol; under some schedule it shows."""
 
 OUTSIDE = [
-    Defect("no guard on the row", "dkv_export.cuh", "if (row[j] >= 0) ptx", "ptx", "global-out-of-bounds"),
+    Defect(
+        "no guard on the row",
+        "dkv_export.cuh",
+        "if (Every || row[j] >= 0) ptx",
+        "ptx",
+        "global-out-of-bounds",
+    ),
     Defect(
         "indices past s_kv are keys", "../context.cuh", " && index < params.s_kv", "", "global-out-of-bounds"
     ),
@@ -231,7 +241,7 @@ def test_an_added_zero_is_seen() -> None:
     defect = Defect(
         "zero added to row 0",
         "dkv_export.cuh",
-        "if (row[j] >= 0) ptx::red_add(out + int64_t(row[j])",
+        "if (Every || row[j] >= 0) ptx::red_add(out + int64_t(row[j])",
         "ptx::red_add(out + int64_t(max(row[j], 0))",
         "",
     )

@@ -244,8 +244,8 @@ def counts_neighbours_once() -> Plant:
     return source(
         "dkv_export.cuh",
         (
-            "if (row[j] >= 0) ptx",
-            "if (row[j] >= 0 && (j == 0 || row[j] != row[max(j - 1, 0)])) ptx",
+            "if (Every || row[j] >= 0) ptx",
+            "if ((Every || row[j] >= 0) && (j == 0 || row[j] != row[max(j - 1, 0)])) ptx",
         ),
     )
 

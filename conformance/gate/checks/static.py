@@ -14,6 +14,7 @@ from tileproof.emulator import Module
 from tileproof.kernels import compile as compiling
 from tileproof.kernels import toolchain
 from tileproof.kernels.compile import Resources
+from tileproof.kernels.cubin import cubins
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plans.consistency import MAX_SMEM_BYTES, TMEM_ALLOCATIONS, faults
 
@@ -23,8 +24,8 @@ REGISTER_UNIT = 8  # registers of a thread are allocated in units of eight
 
 @gate_check("build provenance")
 def provenance(gated: GatedVariant) -> CheckReport:
-    """The PTX is what the sources compile to, its entry and shape are the plan's, every instruction is
-    executed.
+    """The PTX is what the sources compile to and assembles for each of its targets, its entry and shape are
+    the plan's, every instruction is executed.
     """
     built, plan = gated.built, gated.plan
     entry = gated.kernel.entry(gated.variant)
@@ -45,6 +46,10 @@ def provenance(gated: GatedVariant) -> CheckReport:
         again = compiled_anew(gated)
         if without_ids(again) != without_ids(built.ptx):
             wrong.append("the sources, compiled again, give another PTX than the one that is judged")
+        try:
+            details["cubin_sha256"] = {one.target: one.sha256 for one in cubins(built)}
+        except TileproofError as error:
+            wrong.append(str(error))
     return CheckReport.of("; ".join(wrong), details=details)
 
 

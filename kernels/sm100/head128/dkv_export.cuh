@@ -41,7 +41,7 @@ struct DkvExport : Context<Plan> {
         if (Cfg::kRope != 0 && part == Cfg::kDkvStages) add_rope(k, rows, t);
         const int b = part % Cfg::kDkvStages;
         const int use = k * Cfg::kPartsPerStage + part / Cfg::kDkvStages;
-        smem.dkv_ready[b].wait(use & 1);
+        smem.dkv_ready[b].wait_own(use & 1);
         float v[2][32];
         const int column = Plan::tmem::dKV::column + b * Plan::tmem::dKV::columns;
         ptx::fence_after_thread_sync();
@@ -61,7 +61,7 @@ struct DkvExport : Context<Plan> {
   __device__ __forceinline__ void add_rope(int k, const int (&rows)[2], int t) {
     if constexpr (Cfg::kRope != 0) {
       float v[32];
-      smem.rope_ready[0].wait(k & 1);
+      smem.rope_ready[0].wait_own(k & 1);
       ptx::fence_after_thread_sync();
       ptx::load_tmem_32_columns(this->tmem(Plan::tmem::dKV_rope::column), v);
       ptx::wait_tmem_loads();
@@ -70,17 +70,27 @@ struct DkvExport : Context<Plan> {
     }
   }
 
-  // Value j is added to column `column` of the row that lane j keeps, where there is one. All shuffles come
-  // first, and the pointer is read from the parameters once: the additions then wait for nothing but each
-  // other (docs/limits.md).
+  // Value j is added to column `column` of the row that lane j keeps, where there is one. Where every slot is
+  // a key the additions stand in one block of straight code: a test per key costs a branch, and ptxas then
+  // computes each address in the registers that the addition before still reads (docs/limits.md).
   __device__ __forceinline__ void add(const float (&v)[32], int rows, int column) {
+    if (__all_sync(0xffffffff, rows >= 0)) {
+      add_rows<true>(v, rows, column);
+    } else {
+      add_rows<false>(v, rows, column);
+    }
+  }
+
+  // The same, with `Every` known. All shuffles come first, and the pointer is read from the parameters once.
+  template <bool Every>
+  __device__ __forceinline__ void add_rows(const float (&v)[32], int rows, int column) {
     float* const out = params.dKV + column;
     int row[32];
     CUTE_UNROLL
     for (int j = 0; j < 32; ++j) row[j] = __shfl_sync(0xffffffff, rows, j);
     CUTE_UNROLL
     for (int j = 0; j < 32; ++j) {
-      if (row[j] >= 0) ptx::red_add(out + int64_t(row[j]) * Plan::d_qk, v[j]);
+      if (Every || row[j] >= 0) ptx::red_add(out + int64_t(row[j]) * Plan::d_qk, v[j]);
     }
   }
 

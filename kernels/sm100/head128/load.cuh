@@ -34,17 +34,17 @@ struct Load : Context<Plan> {
       const Keys lo = keys_from(k * Plan::b_topk + row_in_half);
       const Keys hi = keys_from(k * Plan::b_topk + Cfg::kHalf + row_in_half);
       // Both CTAs' MMAs have read the previous keys, in this CTA and in the peer, which gets them too.
-      smem.kv_lo_free.wait((k & 1) ^ 1);
-      if (first) smem.kv_ready.arrive_and_expect_tx(Plan::barrier::kv_ready::tx_bytes);
+      this->wait_for_cluster(smem.kv_lo_free, (k & 1) ^ 1);
+      if (first) smem.kv_ready.arrive_own_and_expect_tx(Plan::barrier::kv_ready::tx_bytes);
       gather(row_in_half, lo);
-      smem.kv_hi_free.wait((k & 1) ^ 1);
+      this->wait_for_cluster(smem.kv_hi_free, (k & 1) ^ 1);
       gather(Cfg::kHalf + row_in_half, hi);
     }
 
     // The last commits, the peer's too, must have arrived before this CTA may exit.
     if (k_blocks > 0) {
-      smem.kv_lo_free.wait((k_blocks - 1) & 1);
-      smem.kv_hi_free.wait((k_blocks - 1) & 1);
+      this->wait_for_cluster(smem.kv_lo_free, (k_blocks - 1) & 1);
+      this->wait_for_cluster(smem.kv_hi_free, (k_blocks - 1) & 1);
     }
   }
 
@@ -63,13 +63,13 @@ struct Load : Context<Plan> {
 
   __device__ __forceinline__ void load_q_and_do() {
     const int row = this->first_head();
-    smem.q_ready.arrive_and_expect_tx(Plan::barrier::q_ready::tx_bytes);
+    smem.q_ready.arrive_own_and_expect_tx(Plan::barrier::q_ready::tx_bytes);
     CUTE_UNROLL
     for (int c = 0; c < Cfg::kQkTiles; ++c) {
       ptx::tma_load_2d_own(cast_smem_ptr_to_uint(smem.q) + c * Cfg::kColTileBytes, &params.q_map,
                            smem.q_ready.address(), c * kColTile, row, kOnce);
     }
-    smem.do_ready.arrive_and_expect_tx(Plan::barrier::do_ready::tx_bytes);
+    smem.do_ready.arrive_own_and_expect_tx(Plan::barrier::do_ready::tx_bytes);
     CUTE_UNROLL
     for (int c = 0; c < Cfg::kVTiles; ++c) {
       ptx::tma_load_2d_own(cast_smem_ptr_to_uint(smem.dO) + c * Cfg::kColTileBytes, &params.dO_map,

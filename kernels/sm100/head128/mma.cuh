@@ -37,13 +37,13 @@ struct IssueMmas : Context<Plan> {
   }
 
   __device__ __forceinline__ void run() {
-    smem.q_ready.wait(0);  // also with no k-block: the bytes must have landed before the CTA exits
-    smem.do_ready.wait(0);
+    smem.q_ready.wait_own(0);  // also with no k-block: the bytes must have landed before the CTA exits
+    smem.do_ready.wait_own(0);
 
     CUTE_NO_UNROLL
     for (int k = 0; k < k_blocks; ++k) {
       const uint32_t parity = k & 1;
-      smem.kv_ready.wait(parity);
+      this->wait_for_cluster(smem.kv_ready, parity);
       ptx::fence_after_thread_sync();
       // Of the previous k-block s_ready and ds_ready have told that P and dP were read, and dkv_free of parts
       // 0 and 1 will tell that the RoPE part was.
@@ -52,14 +52,14 @@ struct IssueMmas : Context<Plan> {
       scores<Plan::mma::dP::k>(dO, smem.tmem_base + Plan::tmem::dP::column);
       ptx::commit(smem.dp_ready.address());
 
-      smem.s_ready.wait(parity);
+      smem.s_ready.wait_own(parity);
       CUTE_UNROLL
       for (int part = 0; part < Cfg::kDkvStages; ++part) {
         wait_part_free(k, part);
         dkv_part(dO, s, part, false);
       }
 
-      smem.ds_ready.wait(parity);
+      smem.ds_ready.wait_own(parity);
       ptx::fence_after_thread_sync();
       dq_of_keys<0>(k != 0);
       ptx::commit_multicast(smem.kv_lo_free.address(), kEveryRank);
@@ -143,7 +143,7 @@ struct IssueMmas : Context<Plan> {
   // A stage's n-th use may start when its (n - 1)-th part has been read.
   __device__ __forceinline__ void wait_part_free(int k, int part) {
     const int use = k * Cfg::kPartsPerStage + part / Cfg::kDkvStages;
-    smem.dkv_free[part % Cfg::kDkvStages].wait((use & 1) ^ 1);
+    smem.dkv_free[part % Cfg::kDkvStages].wait_own((use & 1) ^ 1);
     ptx::fence_after_thread_sync();
   }
 };

@@ -39,7 +39,7 @@ def _ptx(
     return Mutant(id, title, corpus, KERNEL, edits, InStage(stage, place))
 
 
-_SCATTER = "if (row[j] >= 0) ptx::red_add(out + int64_t(row[j]) * Plan::d_qk, v[j]);"
+_SCATTER = "if (Every || row[j] >= 0) ptx::red_add(out + int64_t(row[j]) * Plan::d_qk, v[j]);"
 _ADD_ZERO = "ptx::red_add(out + int64_t(max(row[j], 0)) * Plan::d_qk, row[j] >= 0 ? v[j] : 0.0f);"
 _EXP2 = "(keys >> j & 1) ? ptx::exp2_approx(fmaf(x[j], params.sm_scale_log2e, -lse)) : 0.0f;"
 _KEY = "slot < length && index >= 0 && index < params.s_kv"
@@ -169,8 +169,8 @@ _SCORES = (
         "h128-half-the-bytes",
         "the MMA starts when half of the keys have landed",
         "load.cuh",
-        "arrive_and_expect_tx(Plan::barrier::kv_ready::tx_bytes)",
-        "arrive_and_expect_tx(Plan::barrier::kv_ready::tx_bytes / 2)",
+        "arrive_own_and_expect_tx(Plan::barrier::kv_ready::tx_bytes)",
+        "arrive_own_and_expect_tx(Plan::barrier::kv_ready::tx_bytes / 2)",
         "P",
         "k-block 0 on",
         "R13",
@@ -395,7 +395,7 @@ _DKV = (
         "h128-dkv-not-waited-for",
         "an MMA overwrites a dKV part that was not yet read",
         "mma.cuh",
-        "smem.dkv_free[part % Cfg::kDkvStages].wait((use & 1) ^ 1);",
+        "smem.dkv_free[part % Cfg::kDkvStages].wait_own((use & 1) ^ 1);",
         "",
         "dKV",
         "parts 2 and 3, when the export is late",

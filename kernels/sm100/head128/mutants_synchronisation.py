@@ -21,7 +21,7 @@ STORE_DQ = (
     "ptx::tma_store_2d(&params.dQ_map, staged + c * Cfg::kColTileBytes, c * kColTile, this->first_head());"
 )
 DQ_BARRIER = 'asm volatile("bar.sync %0, %1;" : : "n"(kNamedBarrier), "n"(kThreads) : "memory");'
-PART_WAIT = "smem.dkv_free[part % Cfg::kDkvStages].wait((use & 1) ^ 1);"
+PART_WAIT = "smem.dkv_free[part % Cfg::kDkvStages].wait_own((use & 1) ^ 1);"
 EMPTY = Sizes(blocks=2, lengths=(0, None))
 
 
@@ -56,7 +56,7 @@ MUTANTS = (
     ),
     Mutant(
         "h128-p-read-without-fence", "P is read without tcgen05.fence::after_thread_sync", "R5", KERNEL,
-        (_ptx(SOFTMAX, "smem.p_ready.wait(parity);\nptx::fence_after_thread_sync();", "tcgen05.fence"),),
+        (_ptx(SOFTMAX, "smem.p_ready.wait_own(parity);\nptx::fence_after_thread_sync();", "tcgen05.fence"),),
         Reported("race-commit-fence", "tcgen05.ld", "tcgen05.mma", "after_thread_sync", second_at=f"{SOFTMAX}: {P_LOAD}", first_at="sm100/head128/mma.cuh: ptx::mma_ws_f16_ss(d, k_major<kRows>(a, step), k_major<kRows>(kv, step), idesc, step != 0);", severity="warning"),
     ),
     Mutant(
@@ -83,7 +83,7 @@ MUTANTS = (
     ),
     Mutant(
         "h128-keys-not-waited-for", "the MMA does not wait for the keys", "R13", KERNEL,
-        (_ptx(MMA, "smem.kv_ready.wait(parity);", "mbarrier.try_wait", PASSES),),
+        (_ptx(MMA, "this->wait_for_cluster(smem.kv_ready, parity);", "mbarrier.try_wait", PASSES),),
         Reported("race-copy-unwaited", "tcgen05.mma", "cp.async.bulk.tensor", "mbarrier phase", second_at="sm100/head128/mma.cuh: ptx::mma_ws_f16_ss(d, k_major<kRows>(a, step), k_major<kRows>(kv, step), idesc, step != 0);", first_at="sm100/head128/load.cuh: ptx::tma_gather4_multicast(to + c * Cfg::kColTileBytes + kGather * g * kRowBytes, &params.kv_map,"),
     ),
     Mutant(
@@ -118,18 +118,18 @@ MUTANTS = (
     ),
     Mutant(
         "h128-exit", "a CTA neither waits for its peer's commits nor meets it before it exits", "H5", KERNEL,
-        (_ptx(LOAD, "smem.kv_lo_free.wait((k_blocks - 1) & 1);", "mbarrier.try_wait", PASSES), _ptx(LOAD, "smem.kv_hi_free.wait((k_blocks - 1) & 1);", "mbarrier.try_wait", PASSES),
+        (_ptx(LOAD, "this->wait_for_cluster(smem.kv_lo_free, (k_blocks - 1) & 1);", "mbarrier.try_wait", PASSES), _ptx(LOAD, "this->wait_for_cluster(smem.kv_hi_free, (k_blocks - 1) & 1);", "mbarrier.try_wait", PASSES),
          _ptx(MAIN, EPILOGUE_SYNC, "barrier.cluster.arrive", "bar.sync 0;"), _ptx(MAIN, EPILOGUE_SYNC, "barrier.cluster.wait")),
         Reported("race-exit", "ret", "tcgen05.commit", "a cluster barrier", first_at="sm100/head128/mma.cuh: ptx::commit_multicast(smem.kv_lo_free.address(), kEveryRank);"),
     ),
     Mutant(
         "h128-exit-before-commits", "a CTA meets its peer before it exits, without waiting for the peer's commits", "H5", KERNEL,
-        (_ptx(LOAD, "smem.kv_lo_free.wait((k_blocks - 1) & 1);", "mbarrier.try_wait", PASSES),),
+        (_ptx(LOAD, "this->wait_for_cluster(smem.kv_lo_free, (k_blocks - 1) & 1);", "mbarrier.try_wait", PASSES),),
         Reported("race-exit", "ret", "tcgen05.commit", "a wait of this CTA", first_at="sm100/head128/mma.cuh: ptx::commit_multicast(smem.kv_lo_free.address(), kEveryRank);"),
     ),
     Mutant(
         "h128-delta-not-waited-for", "softmax reads delta without waiting for the warps that sum it", "R6",
-        KERNEL, (_ptx(SOFTMAX, "smem.delta_ready.wait(0);", "mbarrier.try_wait", PASSES),),
+        KERNEL, (_ptx(SOFTMAX, "smem.delta_ready.wait_own(0);", "mbarrier.try_wait", PASSES),),
         Reported("race-unordered", "st.shared", "ld.shared", "a barrier", second_at="sm100/head128/dkv_export.cuh: smem.delta[warp_head + lane] = delta;", first_at="sm100/head128/softmax.cuh: const float delta = smem.delta[head];"),
     ),
     Mutant(
@@ -144,7 +144,7 @@ MUTANTS = (
     ),
     Mutant(
         "h128-dq-staged-too-early", "dQ is staged in KV's bytes without waiting for the last MMAs", "R8 R1",
-        KERNEL, (_ptx(SOFTMAX, "smem.dq_ready.wait(0);", "mbarrier.try_wait", PASSES),),
+        KERNEL, (_ptx(SOFTMAX, "smem.dq_ready.wait_own(0);", "mbarrier.try_wait", PASSES),),
         Reported("race-unordered", "tcgen05.mma", "tcgen05.ld", "a wait for its completion before the first", second_at="sm100/head128/mma.cuh: ptx::mma_ws_f16_ss(d + part * Plan::tmem::dQ::columns, k_major<kRows>(ds, key),", first_at="sm100/head128/softmax.cuh: ptx::load_tmem_32_columns(this->tmem(column + at), v);"),
     ),
     Mutant(
@@ -154,7 +154,7 @@ MUTANTS = (
     ),
     Mutant(
         "h128-empty-token-waits", "a token without a k-block waits for dQ", "H1", KERNEL,
-        (_source(SOFTMAX, "if (k_blocks > 0) {\n      smem.dq_ready.wait(0);", "{\n      smem.dq_ready.wait(0);"),),
+        (_source(SOFTMAX, "if (k_blocks > 0) {\n      smem.dq_ready.wait_own(0);", "{\n      smem.dq_ready.wait_own(0);"),),
         Reported("hang", says=("phase 0 of dq_ready of CTA 0 lacks 1 of 1 arrival", "nothing has ever arrived at it")), sizes=EMPTY,
     ),
     Mutant(
@@ -165,7 +165,7 @@ MUTANTS = (
     Mutant(
         "h128-whole-warp-loads", "the loads have lost their elected thread", "R12 H7", KERNEL,
         (_source(MAIN, "if (elect_one_sync()) Load<Plan>(*this).run();", "Load<Plan>(*this).run();"),),
-        Reported("mbarrier-over-arrival", "mbarrier.arrive.expect_tx", says=("expects 1 arrivals and has 0 left",), second_at=f"{LOAD}: smem.q_ready.arrive_and_expect_tx(Plan::barrier::q_ready::tx_bytes);"),
+        Reported("mbarrier-over-arrival", "mbarrier.arrive.expect_tx", says=("expects 1 arrivals and has 0 left",), second_at=f"{LOAD}: smem.q_ready.arrive_own_and_expect_tx(Plan::barrier::q_ready::tx_bytes);"),
     ),
     Mutant(
         "h128-aligned-in-branches", "the two halves of a warp reach bar.sync at two places", "R11", KERNEL,

@@ -28,7 +28,7 @@ struct Softmax : Context<Plan> {
 
   __device__ __forceinline__ void run() {
     const float lse = __ldg(params.lse + this->first_head() + head);
-    smem.delta_ready.wait(0);
+    smem.delta_ready.wait_own(0);
     const float delta = smem.delta[head];
 
     CUTE_NO_UNROLL
@@ -38,7 +38,7 @@ struct Softmax : Context<Plan> {
       float x[kKeysPerThread];  // P, then dP, then dS
       float s[kKeysPerThread];
 
-      smem.p_ready.wait(parity);
+      smem.p_ready.wait_own(parity);
       ptx::fence_after_thread_sync();
       ptx::load_tmem_32_columns(this->tmem(Plan::tmem::P::column), x);
       ptx::wait_tmem_loads();
@@ -56,7 +56,7 @@ struct Softmax : Context<Plan> {
       ptx::fence_proxy_async_shared();
       smem.s_ready.arrive();
 
-      smem.dp_ready.wait(parity);
+      smem.dp_ready.wait_own(parity);
       ptx::fence_after_thread_sync();
       ptx::load_tmem_32_columns(this->tmem(Plan::tmem::dP::column), x);
       ptx::wait_tmem_loads();
@@ -98,7 +98,7 @@ struct Softmax : Context<Plan> {
   // dQ from TMEM, or zeros where the token has no k-block, by way of KV's bytes to global memory.
   __device__ __forceinline__ void store_dq() const {
     if (k_blocks > 0) {
-      smem.dq_ready.wait(0);
+      smem.dq_ready.wait_own(0);
       ptx::fence_after_thread_sync();
     }
     constexpr int kColumns = Plan::tmem::dQ::columns;  // 128 per thread and part

@@ -119,7 +119,7 @@ struct Kernel : Context<Plan> {
 
       smem.kv_free[b].wait(((k / Cfg::kKvStages) & 1) ^ 1);
       if (rank == kLeader && warp == Plan::role::load::first_warp) {
-        smem.kv_ready[b].arrive_and_expect_tx(Plan::barrier::kv_ready::tx_bytes);
+        smem.kv_ready[b].arrive_own_and_expect_tx(Plan::barrier::kv_ready::tx_bytes);
       }
       const uint32_t ready = smem.kv_ready[b].address_in(kLeader);
       const uint32_t tile = cast_smem_ptr_to_uint(smem.kv[b]) + row_in_tile * kRowBytes;
@@ -144,7 +144,7 @@ struct Kernel : Context<Plan> {
     constexpr uint64_t kOnce = uint64_t(TMA::CacheHintSm100::EVICT_FIRST);
     const int first_row = this->first_head();
 
-    if (rank == kLeader) smem.q_ready.arrive_and_expect_tx(Plan::barrier::q_ready::tx_bytes);
+    if (rank == kLeader) smem.q_ready.arrive_own_and_expect_tx(Plan::barrier::q_ready::tx_bytes);
     const uint32_t q_ready = smem.q_ready.address_in(kLeader);
     const uint32_t q = cast_smem_ptr_to_uint(smem.q);
     CUTE_UNROLL
@@ -152,7 +152,7 @@ struct Kernel : Context<Plan> {
       ptx::tma_load_2d(q + c * Cfg::kQTileBytes, &params.q_map, q_ready, c * kColTile, first_row, kOnce);
     }
 
-    smem.do_ready.arrive_and_expect_tx(Plan::barrier::do_ready::tx_bytes);
+    smem.do_ready.arrive_own_and_expect_tx(Plan::barrier::do_ready::tx_bytes);
     const uint32_t do_ready = smem.do_ready.address();
     const uint32_t dO = cast_smem_ptr_to_uint(smem.dO);
     CUTE_UNROLL

@@ -105,8 +105,8 @@ VALUES: tuple[Mutant, ...] = (
     _edited(
         "kv-ready-bytes",
         "the barrier of KV expects half of the bytes",
-        "arrive_and_expect_tx(Plan::barrier::kv_ready::tx_bytes)",
-        "arrive_and_expect_tx(Plan::barrier::kv_ready::tx_bytes / 2)",
+        "arrive_own_and_expect_tx(Plan::barrier::kv_ready::tx_bytes)",
+        "arrive_own_and_expect_tx(Plan::barrier::kv_ready::tx_bytes / 2)",
         "P",
         "k-block 0 on",
         code="plan-barrier-bytes",
@@ -232,7 +232,7 @@ VALUES: tuple[Mutant, ...] = (
     _edited(
         "delta-without-wait",
         "delta reads dO before its bytes have landed",
-        "do_ready.wait(0);",
+        "do_ready.wait_own(0);",
         "",
         "delta",
         "every head",

@@ -98,12 +98,12 @@ MUTANTS = (
     ),
     Mutant(
         "p0-delta-before-do", "delta reads dO without waiting for its bytes", "R6", KERNEL,
-        (_ptx("do_ready.wait(0);", "mbarrier.try_wait", PASSES, file=DELTA),),
+        (_ptx("do_ready.wait_own(0);", "mbarrier.try_wait", PASSES, file=DELTA),),
         Reported("race-unordered", "cp.async.bulk.tensor", "ld.shared", "a wait for its completion before the first", second_at="sm100/head128_part0/kernel.cuh: ptx::tma_load_2d(dO + c * Cfg::kQTileBytes, &params.dO_map, do_ready, c * kColTile, first_row, kOnce);", first_at="sm100/delta.cuh: sum = dot(o_bits[h][v], ptx::load_shared_16(tile + swizzled_chunk(head, col % kColTile / kVector)),"),
     ),
     Mutant(
         "p0-too-many-bytes", "kv_ready expects 1024 bytes more than come", "", KERNEL,
-        (_ptx("smem.kv_ready[b].arrive_and_expect_tx(Plan::barrier::kv_ready::tx_bytes);", "mbarrier.arrive.expect_tx", "74752;", r"%r\d+;$"),),
+        (_ptx("smem.kv_ready[b].arrive_own_and_expect_tx(Plan::barrier::kv_ready::tx_bytes);", "mbarrier.arrive.expect_tx", "74752;", r"%r\d+;$"),),
         Reported("hang", says=("kv_ready[0] of CTA 0 lacks 1024 bytes", "74752 bytes were expected by lane 0 of warp 0 (load) of CTA 0", "73728 bytes were delivered")),
     ),
     Mutant(

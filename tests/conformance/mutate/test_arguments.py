@@ -24,7 +24,7 @@ because = "so it is"
 """
 
 
-def claim(folder: Path, more: str = "", at: str = "do_ready.wait(0);", name: str = "head64"):
+def claim(folder: Path, more: str = "", at: str = "do_ready.wait_own(0);", name: str = "head64"):
     """The arguments of a file with one claim."""
     path = folder / FILE_NAME
     path.write_text(CLAIM.format(kernel=name, at=at, more=more))
@@ -37,7 +37,7 @@ def drawn(
     """A mutant of the line with the wait, or so many lines behind it."""
     target = kernel("head64")
     lines = target.sources[SOURCE].split("\n")
-    at = next(n for n, text in enumerate(lines, 1) if "do_ready.wait(0);" in text) + line
+    at = next(n for n, text in enumerate(lines, 1) if "do_ready.wait_own(0);" in text) + line
     return Drawn(0, operator, what, (("barrier.cuh", 3), (target.image.prefix + SOURCE, at)), opcode)
 
 
@@ -62,8 +62,8 @@ def test_a_claim_about_another_kernel_is_none(tmp_path):
     [
         ("", "nothing.wait(0);", "does not fit the text"),
         ("", "int", "does not fit the text"),
-        ("since = 3", "do_ready.wait(0);", "no argument"),
-        ("because", "do_ready.wait(0);", "cannot be read"),
+        ("since = 3", "do_ready.wait_own(0);", "no argument"),
+        ("because", "do_ready.wait_own(0);", "cannot be read"),
     ],
 )
 def test_a_stale_or_wrong_claim_is_named(tmp_path, more, at, says):

@@ -150,8 +150,8 @@ def test_a_defect_under_another_schedule_is_a_failure() -> None:
         ("head128", Edit(Place("there is no such text", "sm100/head128/mma.cuh")), "does not fit"),
         ("head128", Edit(Place("x", "sm100/head128/none.cuh")), "source does not exist"),
         ("head128", Edit(Place("there is no such line", "sm100/head128/mma.cuh", opcode="bar")), "does not fit"),
-        ("head128", Edit(Place("smem.q_ready.wait(0);", "sm100/head128/mma.cuh", opcode="bar.sync")), "does not fit"),
-        ("head128", Edit(Place("smem.q_ready.wait(0);", "sm100/head128/mma.cuh", opcode="mbarrier.try_wait", part="zzz")), "does not fit"),
+        ("head128", Edit(Place("smem.q_ready.wait_own(0);", "sm100/head128/mma.cuh", opcode="bar.sync")), "does not fit"),
+        ("head128", Edit(Place("smem.q_ready.wait_own(0);", "sm100/head128/mma.cuh", opcode="mbarrier.try_wait", part="zzz")), "does not fit"),
     ],
 )  # fmt: skip
 def test_an_anchor_that_is_gone_is_an_error(target: str, edit: Edit, says: str) -> None:

@@ -101,6 +101,7 @@ def _softmax(launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:
             "lse is rounded to bf16": {"lse": round_bf16(lse.value)},
             **{f"lse is that of {words}": {"lse": other} for words, other in _moved(lse.value)},
             **{f"the mask is that of {words}": {"mask": other} for words, other in _other_slots(mask)},
+            **{words: {"mask": other} for words, other in _conditions(launched.inputs, tile)},
         },
     )
 
@@ -152,6 +153,21 @@ def _other_slots(mask: npt.NDArray[np.generic]) -> Iterator[tuple[str, npt.NDArr
             yield f"the slot {step} before{where}", before.reshape(mask.shape)
     first = mask.reshape(*mask.shape[:-1], 2, -1)
     yield "the other half", first[..., ::-1, :].reshape(mask.shape)
+
+
+def _conditions(inputs: Inputs, tile: WrongTile) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
+    """Masks in which one of the three conditions of a key is missing, or some are the other way round."""
+    p, token = inputs.problem, tile.coord.group
+    index = inputs.indices[token, tile.cols]
+    length = p.topk if inputs.topk_length is None else int(inputs.topk_length[token])
+    slot = np.arange(tile.cols.start, tile.cols.stop) < length
+    low, high = index >= 0, index < p.s_kv
+    yield "the mask is the other way round", ~(slot & low & high)
+    yield "slots beyond topk_length are not masked", low & high
+    yield "slots of a negative index are not masked", slot & high
+    yield "slots of an index beyond the last row are not masked", slot & low
+    yield "of the conditions of a key all but the last are the other way round", ~(slot & low) & high
+    yield "of the conditions of a key the last is the other way round", slot & low & ~high
 
 
 def _neighbours(heads: F64) -> F64:

@@ -248,6 +248,27 @@ def test_what_went_wrong_with_contributions(change, says):
 
 
 @pytest.mark.parametrize(
+    ("condition", "says"),
+    [
+        (lambda slot, low, high: ~(slot & low & high), "the mask is the other way round"),
+        (lambda slot, low, high: low & high, "slots beyond topk_length are not masked"),
+        (lambda slot, low, high: slot & high, "slots of a negative index are not masked"),
+        (lambda slot, low, high: slot & low, "slots of an index beyond the last row are not masked"),
+        (lambda slot, low, high: ~(slot & low) & high, "all but the last are the other way round"),
+        (lambda slot, low, high: slot & low & ~high, "the last is the other way round"),
+    ],
+)
+def test_slots_masked_by_other_conditions(condition, says):
+    holes = ((67, -1), (81, 300), (95, -5), (96, 2**31 - 1))
+    tokens = (Indices("permuted"), Indices("permuted", holes=holes))
+    inputs = Case(576, 300, 2, tokens, lengths=(128, 120), values="normal", seed=3).inputs()
+    here = Scene(Chain(inputs, problem=SPARSE_MLA_BWD, tiling=Tiling(64, 2)), "S", COORDS["S"])
+    index = inputs.indices[1, 64:]
+    mask = condition(np.arange(64, 128) < 120, index >= 0, index < 300)
+    assert says in here.told(here.chain.stage("S").bounded(**{**here.reference.operands, "mask": mask}).value)
+
+
+@pytest.mark.parametrize(
     ("source", "says"),
     [
         (np.arange(64) + 1, "the slot 1 further"),

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 from tileproof.conformance.check import property as checking
+from tileproof.conformance.drivers.cuda import CudaDriver
+from tileproof.conformance.drivers.emulator import EmulatorDriver
 from tileproof.conformance.drivers.result import Output, RunResult
-from tileproof.conformance.gate.checks import controls, release, stages, static
+from tileproof.conformance.gate.checks import controls, elsewhere, release, stages, static
 from tileproof.conformance.gate.checks.controls import choose, expected
 from tileproof.conformance.gate.failing import levels, unpacked
 from tileproof.conformance.gate.model import CheckReport, GatedVariant, checks
@@ -19,6 +22,7 @@ from tileproof.kernels.compile import Resources
 from tileproof.kernels.edit import Edit, InStage, Mutant, Place
 from tileproof.kernels.image import Ptx
 from tileproof.kernels.registry import kernel
+from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.problems.base import TileCoord
 from tileproof.spec.problems.relation import Relation, relations_of, same
 
@@ -245,6 +249,46 @@ def test_a_row_without_a_test_fails_the_corpus(monkeypatch: pytest.MonkeyPatch) 
 def test_what_this_machine_lacks_is_not_run() -> None:
     assert ran("timing budget").outcome == "not run" and "no budget" in ran("timing budget").reason
     assert not checks()["timing budget"].required
+
+
+class Card(EmulatorDriver):
+    """Hands back of a launch what a card does, from the emulator: outputs and marks, no captures."""
+
+    name, capabilities = "cuda: a double", CudaDriver.capabilities
+
+    def __enter__(self) -> Card:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+    def run(self, launch: Any, plan: Any, schedule: Any, taps: bool) -> RunResult:
+        seen = super().run(launch, plan, schedule, False)
+        return RunResult(outputs=seen.outputs, findings=())
+
+
+class WithoutArch(Card):
+    """A card for which the PTX does not assemble."""
+
+    def run(self, launch: Any, plan: Any, schedule: Any, taps: bool) -> RunResult:
+        raise TileproofError("the PTX does not assemble for this card", found="sm_90")
+
+
+def test_card_results(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Not run without a card; with one passed, failed with the finding, unsupported where it cannot run."""
+    monkeypatch.setattr(elsewhere, "DEVICE", tmp_path / "none")
+    assert ran("card results").outcome == "not run"
+    monkeypatch.setattr(elsewhere, "DEVICE", tmp_path)
+    wrong = next(m for m in KERNEL.mutants() if getattr(m.expected, "stage", "") == "delta")
+    for driver, gated, outcome in (
+        (Card, RIGHT, "passed"),
+        (Card, replace(RIGHT, planted=wrong), "failed"),
+        (WithoutArch, RIGHT, "unsupported"),
+    ):
+        monkeypatch.setattr(elsewhere, "CudaDriver", driver)
+        report = ran("card results", gated)
+        assert (report.outcome, bool(report.findings)) == (outcome, outcome == "failed"), report.reason
+        assert outcome != "failed" or report.findings[0].stage == "delta"
 
 
 def test_a_kernel_over_its_clocks_fails_the_timing_budget() -> None:

@@ -10,8 +10,9 @@ from types import MappingProxyType
 from typing import Any, get_args, get_type_hints
 
 from tileproof.spec.arithmetic import BF16, F32, OPERAND, Form, Kept, WithOperands
-from tileproof.spec.arithmetic.bound import BOUND, Bounded
+from tileproof.spec.arithmetic.bound import BOUND
 from tileproof.spec.arithmetic.exact import EXACT, F64
+from tileproof.spec.arithmetic.terms import Bounded
 from tileproof.spec.arithmetic.text import Formula, Text, named
 from tileproof.spec.machine.errors import TileproofError
 

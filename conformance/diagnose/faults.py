@@ -13,7 +13,8 @@ import numpy as np
 from tileproof.conformance.observe.observation import axis_words
 from tileproof.conformance.observe.tiles import F64, Chain, Reference, StageTile
 from tileproof.spec import numerics
-from tileproof.spec.arithmetic.bound import BOUND, Bounded
+from tileproof.spec.arithmetic.bound import BOUND
+from tileproof.spec.arithmetic.terms import Bounded
 from tileproof.spec.machine import smem_layout
 from tileproof.spec.machine.smem_layout import Major
 from tileproof.spec.machine.swizzle import swizzle

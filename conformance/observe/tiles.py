@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from tileproof.reference.evaluate import Evaluation, Shared
 from tileproof.spec.arithmetic import F32, Form
-from tileproof.spec.arithmetic.bound import BOUND, Bounded
+from tileproof.spec.arithmetic.bound import BOUND
+from tileproof.spec.arithmetic.terms import Bounded
 from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling
 
 F64 = npt.NDArray[np.float64]

@@ -22,205 +22,25 @@ operand may have met a zero or another infinity. What is not finite in the value
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import cached_property
 from itertools import combinations
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
-from tileproof.spec.arithmetic import BF16, F16, F32, Form, Keeping, Online
-from tileproof.spec.arithmetic.rounded import round_in
+from tileproof.spec.arithmetic import F32, Form, Keeping, Online
 from tileproof.spec.arithmetic.sums import RowSums
-from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.arithmetic.terms import F64, Bf16Data, Bounded, Mask, RoundedTerm, Sum, TermView, finish
 from tileproof.spec.numerics import (
-    BF16_MAX,
-    BF16_TINY,
     EX2_RELATIVE,
-    F16_MAX,
-    F16_TINY,
-    F32_MAX,
     F32_MIN_NORMAL,
     F32_TINY,
     LG2_ERROR,
-    U_BF16,
-    U_F16,
     U_F32,
     U_F32_RZ,
     U_F64,
     gamma,
-    grain,
 )
-
-F64 = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
-
-_FORMS = {BF16: (U_BF16, BF16_TINY, BF16_MAX), F16: (U_F16, F16_TINY, F16_MAX)}
-_ALL_BF16 = np.arange(2**16, dtype=np.uint16).view(ml_dtypes.bfloat16)
-with np.errstate(invalid="ignore"):  # signalling NaNs
-    _BF16_VALUE = _ALL_BF16.astype(np.float64)
-
-
-class Bounded:
-    """A value, its error (the plain number 0.0 where all of it is exact), and where NaN is right as well."""
-
-    def __init__(self, value: F64, error: F64 | float = 0.0, free: Mask | None = None) -> None:
-        self.value, self._error, self.free = value, error, free
-
-    @property
-    def error(self) -> F64 | float:
-        return self._error
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """That of the value."""
-        return self.value.shape
-
-    @cached_property
-    def errors(self) -> F64:
-        """The error of each element, as an array."""
-        error = np.asarray(self.error, np.float64)
-        return error if error.shape == self.value.shape else np.broadcast_to(error, self.value.shape)
-
-    @property
-    def exact(self) -> bool:
-        """Whether the kernel holds the very value everywhere."""
-        return isinstance(self.error, float) and self.error == 0.0
-
-    @cached_property
-    def most(self) -> F64:
-        """|value| + error."""
-        return np.abs(self.value) if self.exact else np.abs(self.value) + self.error
-
-    @cached_property
-    def aligned(self) -> F64:
-        """`most` as the tensor core's alignment sees it: not below 2^-126 unless it is 0."""
-        return np.where(self.most == 0, 0.0, np.maximum(self.most, F32_MIN_NORMAL))
-
-    @cached_property
-    def grain(self) -> F64:
-        """The power of two that each element is a multiple of; 0 where the value is not exact."""
-        if self.exact:
-            return grain(self.value)
-        known = self.errors == 0
-        return np.where(known, grain(self.value), 0.0) if known.any() else np.zeros(self.value.shape)
-
-    @cached_property
-    def infinite(self) -> Mask | None:
-        """Where the kernel may hold an infinity or NaN that the value does not say; None: nowhere."""
-        there: Mask = np.isinf(self.value)
-        if not self.exact:
-            there = there | np.isinf(self.errors)
-        if self.free is not None:
-            there = there | self.free
-        return there if there.any() else None
-
-
-class _View(Bounded):
-    """A part or another order of a term: what that one knows of its elements is not found again."""
-
-    def __init__(self, base: Bounded, look: Callable[[Any], Any]) -> None:
-        self._base, self._look = base, look
-        error = base.error
-        super().__init__(
-            look(base.value),
-            look(error) if isinstance(error, np.ndarray) else error,
-            None if base.free is None else look(base.free),
-        )
-
-    @cached_property
-    def most(self) -> F64:
-        return np.asarray(self._look(self._base.most))
-
-    @cached_property
-    def aligned(self) -> F64:
-        return np.asarray(self._look(self._base.aligned))
-
-    @cached_property
-    def grain(self) -> F64:
-        return np.asarray(self._look(self._base.grain))
-
-
-class _Bf16(Bounded):
-    """Exact bf16 data: everything about an element is looked up by its bits."""
-
-    def __init__(self, array: npt.NDArray[Any]) -> None:
-        self._bits = array.view(np.uint16)
-        super().__init__(_BF16_VALUE[self._bits])
-
-    @cached_property
-    def aligned(self) -> F64:
-        return np.asarray(_tables()[0][self._bits])
-
-    @cached_property
-    def grain(self) -> F64:
-        return np.asarray(_tables()[1][self._bits])
-
-
-_TABLES: list[F64] = []
-
-
-def _tables() -> list[F64]:
-    if not _TABLES:
-        whole = Bounded(_BF16_VALUE)
-        _TABLES[:] = [whole.aligned, whole.grain]
-    return _TABLES
-
-
-class Sum(Bounded):
-    """A sum of products in one f32 accumulator; its error is found when it is asked for.
-
-    `magnitude` is the sum of |products|, `unit` what all products are multiples of, `terms` their number per
-    column, `carried` what the operands' own errors may add up to, `u` the rounding of one addition.
-    """
-
-    def __init__(
-        self,
-        value: F64,
-        magnitude: F64,
-        unit: F64,
-        terms: F64,
-        carried: F64 | float,
-        free: Mask | None,
-        u: float,
-    ) -> None:
-        super().__init__(value, 0.0, free)
-        self.magnitude, self.unit, self.terms, self.carried, self.u = magnitude, unit, terms, carried, u
-
-    @cached_property
-    def _found(self) -> F64:
-        n = self.terms
-        if n.size and float(n.max()) * self.u >= 1:
-            raise TileproofError("too many roundings for a bound", where="terms", found=str(int(n.max())))
-        relative = n * self.u / (1 - n * self.u) + n * U_F64 / (1 - n * U_F64)
-        with np.errstate(invalid="ignore", over="ignore"):
-            error = relative * self.magnitude
-            error += n * F32_TINY + self.carried
-            largest = self.magnitude + error
-            bounded = _finish(error, largest)
-            # Every partial sum fits 24 bits, and f32's range.
-            np.multiply(self.unit, 2.0**24, out=largest)
-            fits = self.magnitude <= largest
-            if not fits.any():
-                return bounded
-            fits &= (self.unit >= F32_TINY) & (self.magnitude <= F32_MAX)
-            exact = fits | (self.magnitude == 0)
-            if not isinstance(self.carried, float):
-                exact &= self.carried == 0
-        return np.where(exact, 0.0, bounded)
-
-    @property
-    def error(self) -> F64 | float:
-        return self._found
-
-
-def _finish(error: F64, largest: F64) -> F64:
-    """+inf where a value of magnitude `largest` may overflow f32, or where something is not finite."""
-    # What is greatest may be NaN: then it is no number below.
-    if largest.size and largest.max() <= F32_MAX and error.max() <= F32_MAX:
-        return error
-    return np.where(np.isfinite(error) & (largest <= F32_MAX), error, np.inf)
 
 
 def _either(*masks: Any) -> Mask | None:
@@ -251,7 +71,7 @@ class Bound(Keeping):
         if array.dtype == bool:
             return array
         if array.dtype == ml_dtypes.bfloat16:
-            return _Bf16(np.ascontiguousarray(array))
+            return Bf16Data(np.ascontiguousarray(array))
         with np.errstate(invalid="ignore"):  # signalling NaNs
             value = array.astype(np.float64)
         if array.ndim == 0 and form.name == "f32" and value != np.float32(value):
@@ -260,7 +80,7 @@ class Bound(Keeping):
 
     def part(self, a: Any, index: Any) -> Any:
         """Some elements of a term."""
-        return _View(a, lambda x: x[index]) if isinstance(a, Bounded) else a[index]
+        return TermView(a, lambda x: x[index]) if isinstance(a, Bounded) else a[index]
 
     def matmul(self, a: Bounded, b: Bounded) -> Sum:
         with np.errstate(invalid="ignore", over="ignore"):
@@ -333,10 +153,10 @@ class Bound(Keeping):
             return Sum(each.sum(axis=-1), magnitude, unit, terms, carried, free, U_F32)
 
     def transpose(self, a: Bounded) -> Bounded:
-        return _View(a, lambda x: x.T)
+        return TermView(a, lambda x: x.T)
 
     def column(self, a: Bounded) -> Bounded:
-        return _View(a, lambda x: x[:, None])
+        return TermView(a, lambda x: x[:, None])
 
     def mul(self, *factors: Bounded) -> Bounded:
         value, count = factors[0].value, len(factors)
@@ -360,7 +180,7 @@ class Bound(Keeping):
                 for some in combinations(factors, number):
                     partial = np.maximum(partial, _over(np.multiply, [one.most for one in some]))
             error = np.where(most == 0, 0.0, error)
-            error = _finish(error, partial * (1 + gamma(count, U_F32)))
+            error = finish(error, partial * (1 + gamma(count, U_F32)))
         free = _either(*(None if one.free is None else one.free for one in factors))
         if np.isinf(error).any():
             whole = np.isinf(error)
@@ -382,7 +202,7 @@ class Bound(Keeping):
         rounded = (U_F32 + U_F64) * size
         if not (a.most.all() and b.most.all()):
             rounded = np.where((a.most == 0) | (b.most == 0), 0.0, rounded)  # x + 0 is x
-        error = _finish(carried + rounded, size * (1 + U_F32))
+        error = finish(carried + rounded, size * (1 + U_F32))
         free = _either(a.free, b.free)
         if np.isinf(error).any():
             both = [np.isinf(one.value) | np.isinf(one.errors) for one in (a, b)]
@@ -394,7 +214,7 @@ class Bound(Keeping):
             value = np.exp2(a.value)
             spread = np.expm1((a.error + F32_MIN_NORMAL) * math.log(2.0))
             error = value * (spread * (1 + EX2_RELATIVE) + EX2_RELATIVE + 4 * U_F64) + F32_MIN_NORMAL
-            return Bounded(value, _finish(error, value + error), a.free)
+            return Bounded(value, finish(error, value + error), a.free)
 
     def select(self, mask: Mask, a: Bounded) -> Bounded:
         free = None if a.free is None else a.free & mask
@@ -436,34 +256,11 @@ class Bound(Keeping):
         return Bounded(np.asarray(value), U_F32 * abs(value))
 
     def round_to(self, form: Form, a: Bounded) -> Bounded:
-        return _Rounded(form, a)
+        return RoundedTerm(form, a)
 
     def scatter_add(self, total: RowSums, rows: npt.NDArray[np.int64], tile: Bounded) -> RowSums:
         total.add(rows, tile.value, None if tile.exact else tile.errors)
         return total
-
-
-class _Rounded(Bounded):
-    """Another term in a narrower form; the error is found when it is asked for."""
-
-    def __init__(self, form: Form, base: Bounded) -> None:
-        super().__init__(base.value, 0.0, base.free)
-        self._form, self._base = form, base
-
-    @cached_property
-    def _found(self) -> F64 | float:
-        unit, tiny, largest = _FORMS[self._form]
-        error, most = self._base.errors, self._base.most
-        with np.errstate(invalid="ignore", over="ignore"):
-            wider = np.where(most <= largest, error + unit * most + tiny / 2, np.inf)
-            kept = np.array(error == 0)
-            if kept.any():
-                kept[kept] = np.ravel(round_in(self._form, self.value[kept]) == self.value[kept])
-        return np.where(kept, 0.0, wider)
-
-    @property
-    def error(self) -> F64 | float:
-        return self._found
 
 
 def _power_of_two(term: Bounded) -> bool:

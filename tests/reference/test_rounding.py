@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from tileproof.reference.evaluate import Evaluation
 from tileproof.spec import numerics
 from tileproof.spec.arithmetic import F32, Form, bound
-from tileproof.spec.arithmetic.bound import BOUND, Bounded
+from tileproof.spec.arithmetic.bound import BOUND
 from tileproof.spec.arithmetic.rounded import Rounded
+from tileproof.spec.arithmetic.terms import Bounded
 from tileproof.spec.problems.base import Tiling
 from tileproof.spec.problems.sparse_mla_bwd.forward import with_forward
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem, validate
@@ -37,8 +38,8 @@ def excess(found: F64, want: F64, bound: F64) -> float:
 class Own(Evaluation):
     """Bounds on what an evaluation over another arithmetic had itself: each stage on that one's inputs."""
 
-    def __init__(self, inputs: Inputs, walked: Evaluation) -> None:
-        super().__init__(SPARSE_MLA_BWD, inputs, walked.tiling, BOUND)
+    def __init__(self, inputs: Inputs, walked: Evaluation, problem: SparseMlaBwd = SPARSE_MLA_BWD) -> None:
+        super().__init__(problem, inputs, walked.tiling, BOUND)
         self.walked = walked
 
     def earlier(self, name: str, group: int, form: Form) -> Any:
@@ -220,13 +221,11 @@ def test_a_dropped_bf16_rounding_in_the_spec_makes_a_correct_kernel_wrong(stage:
     """The bound of a spec that does not round is what the rounding kernel does not keep."""
     inputs = small(topk=128)
     walked = Evaluation(SPARSE_MLA_BWD, inputs, Tiling(64, 2), Rounded())
-    own = Own(inputs, walked)
-    own.problem = without(stage, "round_to")
+    own = Own(inputs, walked, without(stage, "round_to"))
     found, known = walked.whole(stage, 0), own.whole(stage, 0)
     assert found.copy is not None and known.copy is not None
     assert excess(found.copy, known.copy.value, known.copy.errors) > 1.0
-    own.problem, own.shared = SPARSE_MLA_BWD, {}
-    known = own.whole(stage, 0)
+    known = Own(inputs, walked).whole(stage, 0)
     assert known.copy is not None
     assert excess(found.copy, known.copy.value, known.copy.errors) <= 1.0
 

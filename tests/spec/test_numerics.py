@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tileproof.spec import numerics
-from tileproof.spec.arithmetic.bound import BOUND, Bounded
+from tileproof.spec.arithmetic.bound import BOUND
+from tileproof.spec.arithmetic.terms import Bounded
 from tileproof.spec.machine import tensor_core
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.numerics import grain, round_bf16, round_f32

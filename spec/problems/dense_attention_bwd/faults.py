@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from tileproof.spec.arithmetic.bound import Bounded
+from tileproof.spec.arithmetic.terms import Bounded
 from tileproof.spec.numerics import LOG2_E
 from tileproof.spec.problems.dense_attention_bwd.inputs import Inputs
 from tileproof.spec.problems.faults import F64, Alternative, Faults, LaunchView, Operands, WrongTile

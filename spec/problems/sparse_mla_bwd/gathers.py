@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from tileproof.spec.arithmetic.bound import BOUND, Bounded
+from tileproof.spec.arithmetic.bound import BOUND
+from tileproof.spec.arithmetic.terms import Bounded
 from tileproof.spec.problems.faults import F64, WrongTile
 from tileproof.spec.problems.sparse_mla_bwd.coordinates import COLUMN_TILE
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask

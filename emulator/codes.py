@@ -92,6 +92,7 @@ tensor memory|tmem-lane-offset|note|goes on|the address names a lane of the warp
 tensor memory|tmem-ld-not-waited|note|goes on|a register of tcgen05.ld is used without wait::ld; the hardware waits for it
 races|race-unordered|error|goes on|two accesses of threads that no barrier orders (or lanes that no bar.warp.sync does)
 races|race-same-value|note|goes on|two writes that nothing orders leave the same bytes: generic ones of replicated layouts, or one store that several lanes of a warp issue; each is still ordered before its readers
+races|race-rounded-value|warning>error|goes on|as race-same-value, where the two leave f32 values that differ by rounding, at most 2^-16 of the largest beside them: which of them stays is not defined; by the letter an error
 races|race-copy-unwaited|error|goes on|an access to bytes of a TMA or bulk copy whose completion its thread has not seen
 races|race-mma-unwaited|error|goes on|an access to what tcgen05.mma or cp reads or writes, without its commit and a wait for it
 races|race-tmem-unwaited|error|goes on|an access to what tcgen05.ld or st of another warp touches, without wait::ld or wait::st

@@ -343,6 +343,7 @@ class Races : public Listener {
   void same_store(const Slot& both, Place place, int rank, uint64_t address);
   bool ask(const char* code, const Slot& first, uint32_t second, Place place, int rank, uint64_t address,
            const std::string& missing);
+  static bool rounded(const Question& q);
   void answer();
   void unwaited(uint32_t first, bool first_writes, uint32_t second, bool second_writes, Place place, int rank,
                 uint64_t address);

@@ -368,15 +368,15 @@ bool Races::replaces(const Slot& old, Slot& fresh, const View& v, Place place) c
   if (old.units & ~fresh.units) return false;
   const Access &a = accesses_[old.record], &b = accesses_[fresh.record];
   if (a.tick == kUnfinished) return false;
-  if (a.agent == b.agent) {
-    if (old.lane == fresh.lane && old.stride == fresh.stride) return true;
-    const uint32_t lanes = old.lane < 32 && !old.stride ? 1u << old.lane : a.lanes;
-    if (lanes & ~b.lanes) return false;
-    fresh.lane = kSeveralLanes;
-    fresh.stride = 0;
+  const bool own = a.agent == b.agent;
+  if (own && old.lane == fresh.lane && old.stride == fresh.stride) return true;
+  if (covered(v, place == Place::Tmem ? kAfterSync : kHappens, a, old.stride ? kSeveralLanes : old.lane))
     return true;
-  }
-  return covered(v, place == Place::Tmem ? kAfterSync : kHappens, a, old.stride ? kSeveralLanes : old.lane);
+  const uint32_t lanes = old.lane < 32 && !old.stride ? 1u << old.lane : a.lanes;
+  if (!own || lanes & ~b.lanes) return false;
+  fresh.lane = kSeveralLanes;
+  fresh.stride = 0;
+  return true;
 }
 
 template <class S>

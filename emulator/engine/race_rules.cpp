@@ -1,5 +1,8 @@
 // Whether two conflicting accesses are ordered as the PTX ISA asks (docs/races.md), and the
 // finding when they are not.
+#include <cmath>
+#include <cstring>
+
 #include "machine.hpp"
 #include "race.hpp"
 
@@ -232,6 +235,26 @@ bool Races::ask(const char* code, const Slot& first, uint32_t second, Place plac
 }
 
 // The second write of each pair has been made.
+// Whether the bytes before and after are f32 values that differ by rounding: by 2^-16 of the largest of the
+// granule. Lanes or warps that all reduce the same values, each in its own order, leave such (Triton's do).
+bool Races::rounded(const Question& q) {
+  std::array<uint8_t, 16> now{};
+  for (uint32_t m = q.units; m; m &= m - 1) now[__builtin_ctz(m)] = q.memory[__builtin_ctz(m)];
+  std::array<float, 4> before, after;
+  std::memcpy(before.data(), q.before.data(), sizeof before);
+  std::memcpy(after.data(), now.data(), sizeof after);
+  float largest = 0;
+  for (size_t i = 0; i < 4; ++i)
+    if (const auto units = q.units >> (4 * i) & 15) {
+      if (units != 15 || !std::isfinite(before[i]) || !std::isfinite(after[i])) return false;
+      largest = std::max({largest, std::fabs(before[i]), std::fabs(after[i])});
+    }
+  if (largest < 1e-30f) return false;  // integers, say
+  for (size_t i = 0; i < 4; ++i)
+    if ((q.units >> (4 * i) & 15) && std::fabs(before[i] - after[i]) > 0x1p-16f * largest) return false;
+  return true;
+}
+
 void Races::answer() {
   for (const Question& q : questions_) {
     uint64_t at = q.address & ~uint64_t{15};
@@ -240,6 +263,11 @@ void Races::answer() {
       same &= q.memory[__builtin_ctz(m)] == q.before[__builtin_ctz(m)];
     if (same && q.one_store) continue;
     at = std::max(q.address, at + static_cast<uint64_t>(__builtin_ctz(q.units)));
+    if (!same && rounded(q)) {
+      report(Severity::Warning, "race-rounded-value", q.first, true, q.second, true, q.place, q.rank, at,
+             q.missing);
+      continue;
+    }
     report(same ? Severity::Note : Severity::Error, same ? "race-same-value" : q.code, q.first, true,
            q.second, true, q.place, q.rank, at, q.missing);
   }

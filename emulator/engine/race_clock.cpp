@@ -1,5 +1,8 @@
 #include "race_clock.hpp"
 
+#include <algorithm>
+#include <array>
+
 namespace tileproof {
 
 std::vector<Tick>& Clock::segment(uint32_t base) {
@@ -45,14 +48,19 @@ void Clock::raise(uint32_t agent, uint32_t lanes, Tick tick) {
       }
     }
     if (!placed) partial_.push_back({agent, lanes, tick});
-    // Lanes that together make up the warp raise it as a whole.
-    for (const Partial& at : partial_) {
-      if (at.agent != agent) continue;
-      uint32_t lanes_there = 0;
-      for (const Partial& p : partial_)
-        if (p.agent == agent && p.tick >= at.tick) lanes_there |= p.lanes;
-      if (lanes_there == ~0u) whole = std::max(whole, at.tick);
-    }
+    // Lanes that together make up the warp raise it as a whole: to what the last of them has reached.
+    uint32_t all = 0;
+    for (const Partial& p : partial_)
+      if (p.agent == agent) all |= p.lanes;
+    if (all != ~0u) return;
+    std::array<Tick, 32> reached{};
+    for (const Partial& p : partial_)
+      if (p.agent == agent)
+        for (uint32_t m = p.lanes; m; m &= m - 1) {
+          Tick& lane = reached[static_cast<size_t>(__builtin_ctz(m))];
+          lane = std::max(lane, p.tick);
+        }
+    whole = std::max(whole, *std::min_element(reached.begin(), reached.end()));
   }
   std::erase_if(partial_, [&](const Partial& p) { return p.agent == agent && p.tick <= whole; });
 }

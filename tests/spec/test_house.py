@@ -85,6 +85,20 @@ def test_a_name_in_a_general_room_is_seen() -> None:
     assert not named("lanes 128, 5120 bytes, 128 rows")
 
 
+# ---- the files at the top
+
+TOP = re.compile(
+    r"\.[\w-]+|\.pre-commit-config\.yaml|[A-Z]+(\.md)?|Makefile|CMakeLists\.txt|setup\.py|pyproject\.toml"
+    r"|constraints\.txt|requirements(-\w+)?\.txt"
+)
+
+
+def test_no_output_of_a_command_lies_at_the_top() -> None:
+    kept = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert [name for name in kept.splitlines() if "/" not in name and not TOP.fullmatch(name)] == []
+    assert not any(map(TOP.fullmatch, ("trace.json", "explore-2.schedule", "kernel.ptx", "layout.svg")))
+
+
 # ---- class names
 
 FOLDERS = ("spec/", "reference/", "kernels/", "emulator/", "conformance/", "tools/")

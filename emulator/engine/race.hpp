@@ -11,6 +11,8 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -160,7 +162,7 @@ class Races : public Listener {
     Place place;
     int rank;
     uint64_t address;
-    std::string missing;
+    const char* missing;
     const uint8_t* memory;  // of the granule
     uint16_t units;
     std::array<uint8_t, 16> before;
@@ -342,7 +344,7 @@ class Races : public Listener {
   // Of a pair of generic writes the finding waits for the value; true then.
   void same_store(const Slot& both, Place place, int rank, uint64_t address);
   bool ask(const char* code, const Slot& first, uint32_t second, Place place, int rank, uint64_t address,
-           const std::string& missing);
+           const char* missing);
   static bool rounded(const Question& q);
   void answer();
   void unwaited(uint32_t first, bool first_writes, uint32_t second, bool second_writes, Place place, int rank,
@@ -352,7 +354,7 @@ class Races : public Listener {
   bool map_acquired(const View& v, const Access& a, int8_t lane) const;
   bool seen(uint32_t id) const { return memo_[id & 7] == id; }
   void report(Severity severity, const char* code, uint32_t first, bool first_writes, uint32_t second,
-              bool second_writes, Place place, int rank, uint64_t address, const std::string& missing);
+              bool second_writes, Place place, int rank, uint64_t address, std::string_view missing);
   std::string mnemonic(const Instr* i) const;
   std::string wait_ld_missing(const Access& a) const;
   std::string describe(Place place, int rank, uint64_t address) const;
@@ -378,6 +380,9 @@ class Races : public Listener {
   bool grouped_ = false;
   uint32_t copy_lanes_ = 0;  // of the cp.async issued next
   std::vector<Question> questions_;
+  // Of races that were reported: where their finding is. By the address of the code's text, which may stand
+  // several times in the program: what is not here may be found all the same.
+  std::map<std::tuple<const char*, const Instr*, const Instr*, int32_t>, size_t> reported_;
   std::vector<Cell*> row_;  // of the atomic operation that runs: its granules
   // Accesses already found ordered before the current one.
   uint32_t memo_for_ = 0;

@@ -49,7 +49,7 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
   const Access& a = accesses_[first.record];
   const Access& b = accesses_[second];
   if (a.strong && b.strong && together(a, b)) return;
-  auto say = [&](Severity severity, const char* code, const std::string& missing) {
+  auto say = [&](Severity severity, const char* code, std::string_view missing) {
     report(severity, code, first.record, first_writes, second, second_writes, place, rank, address, missing);
   };
   const bool writes = a.path == Path::Generic && v.path == Path::Generic && place != Place::Tmem &&
@@ -219,7 +219,7 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
 }
 
 bool Races::ask(const char* code, const Slot& first, uint32_t second, Place place, int rank, uint64_t address,
-                const std::string& missing) {
+                const char* missing) {
   const uint64_t granule = address & ~uint64_t{15};
   const uint8_t* memory = nullptr;
   if (place == Place::Shared) {
@@ -229,8 +229,11 @@ bool Races::ask(const char* code, const Slot& first, uint32_t second, Place plac
   }
   if (!memory) return false;
   Question q{code, first.record, second, place, rank, address, missing, memory, first.units, {}, false};
-  for (uint32_t m = q.units; m; m &= m - 1) q.before[__builtin_ctz(m)] = memory[__builtin_ctz(m)];
-  questions_.push_back(std::move(q));
+  if (q.units == 0xFFFF)
+    std::memcpy(q.before.data(), memory, q.before.size());
+  else
+    for (uint32_t m = q.units; m; m &= m - 1) q.before[__builtin_ctz(m)] = memory[__builtin_ctz(m)];
+  questions_.push_back(q);
   return true;
 }
 
@@ -259,8 +262,11 @@ void Races::answer() {
   for (const Question& q : questions_) {
     uint64_t at = q.address & ~uint64_t{15};
     bool same = true;
-    for (uint32_t m = q.units; m; m &= m - 1)
-      same &= q.memory[__builtin_ctz(m)] == q.before[__builtin_ctz(m)];
+    if (q.units == 0xFFFF)
+      same = !std::memcmp(q.memory, q.before.data(), q.before.size());
+    else
+      for (uint32_t m = q.units; m; m &= m - 1)
+        same &= q.memory[__builtin_ctz(m)] == q.before[__builtin_ctz(m)];
     if (same && q.one_store) continue;
     at = std::max(q.address, at + static_cast<uint64_t>(__builtin_ctz(q.units)));
     if (!same && rounded(q)) {
@@ -363,8 +369,13 @@ std::string Races::wait_ld_missing(const Access& a) const {
 }
 
 void Races::report(Severity severity, const char* code, uint32_t first, bool first_writes, uint32_t second,
-                   bool second_writes, Place place, int rank, uint64_t address, const std::string& missing) {
+                   bool second_writes, Place place, int rank, uint64_t address, std::string_view missing) {
   const Access &a = accesses_[first], &b = accesses_[second];
+  const auto which = std::make_tuple(code, b.at.instr, a.at.instr, b.at.rank);
+  if (const auto told = reported_.find(which); told != reported_.end()) {
+    e_.sink.findings[told->second].count++;
+    return;
+  }
   const std::string name(code);
   if (e_.sink.again(name, b.at, a.at.instr)) return;
   std::string message;
@@ -395,8 +406,10 @@ void Races::report(Severity severity, const char* code, uint32_t first, bool fir
               describe(place, rank, address) + ", which " + mnemonic(a.at.instr) + " of CTA rank " +
               std::to_string(a.at.rank) + " warp " + std::to_string(a.at.warp) +
               (first_writes ? " wrote" : " read") + "; nothing orders the one before the other";
-  Finding* f = e_.sink.add(severity, name, message + "; missing: " + missing, b.at, address, a.at.instr);
+  Finding* f =
+      e_.sink.add(severity, name, message + "; missing: " + std::string(missing), b.at, address, a.at.instr);
   if (!f || f->has_race) return;
+  reported_.emplace(which, static_cast<size_t>(f - e_.sink.findings.data()));
   f->has_race = true;
   Race& r = f->race;
   r.first = a.at;
@@ -409,7 +422,7 @@ void Races::report(Severity severity, const char* code, uint32_t first, bool fir
   r.first_phase = a.phase;
   r.second_barrier = b.barrier;
   r.second_phase = b.phase;
-  r.missing = missing;
+  r.missing = std::string(missing);
   r.space = place == Place::Shared ? "shared" : place == Place::Tmem ? "tmem" : "global";
   r.space_rank = rank;
   if (place == Place::Tmem) r.tmem_base = std::max(0, e_.cluster_at(b.at.cta).cta(rank)->tmem.first_base);

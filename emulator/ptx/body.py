@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import lru_cache
 
 from tileproof.emulator.errors import PtxError
 from tileproof.emulator.ptx.operands import parse_operand, split_operands
@@ -18,6 +19,7 @@ from tileproof.emulator.ptx.syntax import (
     Entry,
     Instruction,
     Label,
+    Operand,
     PtxModule,
     Scope,
     Statement,
@@ -148,6 +150,11 @@ def _declaration(module: PtxModule, at: int, line: int, statement: str) -> list[
     return out
 
 
+@lru_cache(maxsize=2**14)  # of a text and its mutants all but one are the same
+def _operands(text: str) -> tuple[Operand, ...]:
+    return tuple(parse_operand(part) for part in split_operands(text))
+
+
 def _instruction(module: PtxModule, at: int, line: int, source: str, statement: str) -> Instruction:
     match = _GUARDED.match(statement.strip())
     if not match:
@@ -155,7 +162,7 @@ def _instruction(module: PtxModule, at: int, line: int, source: str, statement: 
     # ptxas takes blanks before a modifier, and nvcc prints one before .L2::cache_hint in one place.
     opcode, rest = re.sub(r"\s+", "", match.group(3)), match.group(4)
     try:
-        operands = tuple(parse_operand(part) for part in split_operands(rest))
+        operands = _operands(rest)
     except (ValueError, IndexError):
         raise PtxError(
             f"an operand of {opcode} cannot be read",

@@ -11,6 +11,7 @@ import re
 import subprocess
 import tempfile
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from tileproof.kernels import toolchain
@@ -66,13 +67,17 @@ class Sass:
 
 def assemble(ptx: str, arch: str, entry: str) -> list[Sass]:
     """The machine code of `entry` as ptxas makes it for `arch`; TileproofError when a tool refuses."""
+    return parse(_disassembled(ptx, arch), entry)
+
+
+@lru_cache(maxsize=2)  # a text has several entries
+def _disassembled(ptx: str, arch: str) -> str:
     tools = toolchain.find()
     with tempfile.TemporaryDirectory() as folder:
         source, cubin = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
         source.write_text(ptx)
         _run([str(tools.ptxas), f"-arch={arch}", "-lineinfo", str(source), "-o", str(cubin)], "ptxas")
-        text = _run([str(toolchain.nvdisasm()), "-gp", "-hex", "-c", str(cubin)], "nvdisasm")
-    return parse(text, entry)
+        return _run([str(toolchain.nvdisasm()), "-gp", "-hex", "-c", str(cubin)], "nvdisasm")
 
 
 def parse(text: str, entry: str) -> list[Sass]:

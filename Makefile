@@ -62,6 +62,7 @@ verify: setup
 	@$(VENV)/bin/tileproof check head128 --seed $(SEED) -j 0 --examples $(HEAD128_EXAMPLES)
 	@$(VENV)/bin/tileproof check head64 --seed $(SEED) -j 0 --examples $(HEAD128_EXAMPLES)
 	@$(VENV)/bin/tileproof check sm90-gemm --seed $(SEED) -j 0 --examples $(EXAMPLES)
+	@$(VENV)/bin/tileproof check sm100-gemm-bias --seed $(SEED) -j 0 --examples $(EXAMPLES)
 
 COUNT    ?= 200
 LEDGER   ?= build/mutants.jsonl

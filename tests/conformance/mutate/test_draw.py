@@ -93,6 +93,7 @@ def test_a_loop_loses_or_gains_a_whole_turn(loop, turns):
     [
         ("    smem.a.init(1);", "    smem.b[k % 2].init(2);", False),
         ("    smem.a[b].wait((k / n) & 1);", "    smem.b.wait(0);", False),
+        ("    smem.a.wait_own(0);", "    this->wait_for_cluster(smem.b, 0);", False),
         ("    ptx::commit(smem.a.address());", "    ptx::commit_pair(smem.b.address(), mask);", False),
         ("    prefetch_tma_descriptor(&a);", "    prefetch_tma_descriptor(&b);", False),
         ("    smem.a.wait(0);", "    smem.b.init(1);", True),

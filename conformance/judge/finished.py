@@ -12,7 +12,7 @@ from tileproof.conformance.judge.patterns import arrangement
 from tileproof.conformance.observe.finding import Finding
 from tileproof.spec.plan import FinishedObservation, KernelPlan
 from tileproof.spec.problems import problem_type
-from tileproof.spec.problems.base import tiling_of
+from tileproof.spec.problems.base import TileCoord, tiling_of
 
 
 def finished_findings(
@@ -35,16 +35,20 @@ def finished_findings(
 def _expected(
     plan: KernelPlan, inputs: Any, at: FinishedObservation, run_result: RunResult
 ) -> npt.NDArray[Any]:
-    """The output as the rows that were observed make it. Rows are those of each matrix of the output, one
-    after another, padded at the end where the output's own are fewer.
-    """
-    problem, output = problem_type(plan.problem), run_result.outputs[at.parameter].values
+    """The output as the rows that were observed make it: the rows of each group, at the group's place."""
+    problem, cut = problem_type(plan.problem), tiling_of(plan)
+    output = run_result.outputs[at.parameter].values
     rows = run_result.outputs[at.source].values
-    factor = np.float32(problem.ground(inputs, tiling_of(plan), 0, at.factor))
-    matrices = rows.reshape(*output.shape[:-2], -1, rows.shape[-1])
+    factor = np.float32(problem.ground(inputs, cut, 0, at.factor))
+    axes = tuple(axis.strip() for axis in at.indexed.strip("[] ").split(","))
+    expected = np.zeros(output.shape, np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
-        scaled = matrices[..., : output.shape[-2], :] * factor
-        return np.asarray(scaled.astype(output.dtype))
+        scaled = rows * factor
+        for group in problem.groups(inputs, cut):
+            taken, _ = problem.rows(inputs, cut, group, at.stage)
+            place = problem.place(inputs, cut, TileCoord(group, None, None), axes)
+            expected[place] = scaled[taken].reshape(expected[place].shape)
+        return np.asarray(expected.astype(output.dtype))
 
 
 def _finding(

@@ -3,12 +3,15 @@
 Of the example's three launches this is the second; the first gives it delta, negated, and lse times -log2(e),
 the third rounds dQ. Rows of the products with keys along M are keys: P, S, dP and dS lie transposed.
 
-TMEM cells are used twice: S (f16, two columns of it in one of the tensor memory) overwrites P, and dQ of a
-k-block overwrites its dP. Tiles and barriers lie as the example's `SharedStorage` has them, which
+TMEM cells are used twice: S (an operand, two columns of it in one of the tensor memory) overwrites P, and dQ
+of a k-block overwrites its dP. Tiles and barriers lie as the example's `SharedStorage` has them, which
 kernels/sm100/cutlass_fmha_bwd/kernel.cu asserts one by one.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
 
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import (
@@ -25,7 +28,7 @@ from tileproof.spec.plan import (
 )
 
 NAME = "cutlass-fmha-bwd"
-PROBLEM = "dense_attention_bwd_by_key_block_f16"
+PROBLEM = "dense_attention_bwd_by_key_block"
 D_TILES = (64, 128)  # columns of a head that a build is made for, at most
 BLOCK = 128  # queries of a k-block, and keys of a CTA
 MASKS = ("none", "causal from the top left", "causal from the bottom right")
@@ -35,10 +38,33 @@ REFUSES = (
     ("a value head of its own", "the example has another kernel for it, which is not one of the targets"),
     ("a bias", "the example has none"),
     ("dropout", "the example has none"),
-    ("packed sequences", "a template argument of the example that is not instantiated here"),
     ("a sliding window", "the example has none"),
     ("heads wider than 128", "its tensor memory holds no more"),
 )
+
+NOT_PACKED = ("packed sequences", "another build of it has them: cutlass-fmha-bwd-packed")
+
+
+@dataclass(frozen=True)
+class Build:
+    """What the example is instantiated for: its form of operands, and whether sequences are packed."""
+
+    form: Literal["f16", "bf16"] = "f16"
+    packed: bool = False
+
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+        return NAME + ("-bf16" if self.form == "bf16" else "") + ("-packed" if self.packed else "")
+
+    @property
+    def problem(self) -> str:
+        """Its problem type."""
+        return PROBLEM + ("" if self.form == "bf16" else f"_{self.form}")
+
+
+PLAIN = Build()
+BUILDS = (PLAIN, Build("bf16"), Build(packed=True))
 
 COMPUTE_THREADS = 256
 LOAD_THREADS = 32
@@ -52,8 +78,8 @@ PIPELINE_ALIGNMENT = 16
 ONE = (0,)
 
 
-def plan(d_tile: int, causal: int, name: str = NAME) -> KernelPlan:
-    """The plan of the build for heads of at most `d_tile` columns; `causal` is an index of `MASKS`."""
+def plan(d_tile: int, causal: int, name: str = NAME, build: Build = PLAIN) -> KernelPlan:
+    """The plan of `build` for heads of at most `d_tile` columns; `causal` is an index of `MASKS`."""
     if d_tile not in D_TILES or causal not in range(len(MASKS)):
         raise TileproofError(
             f"{NAME} has no plan for this build",
@@ -61,13 +87,18 @@ def plan(d_tile: int, causal: int, name: str = NAME) -> KernelPlan:
             expected=f"d_tile {' or '.join(map(str, D_TILES))}, causal 0 to {len(MASKS) - 1}",
             found=f"{d_tile}, {causal}",
         )
-    smem, end = _tiles(d_tile)
+    smem, end = _tiles(d_tile, build.form)
     barriers, end = _barriers(d_tile, end)
     word = SmemTile("tmem_base", end, 4, 1, 1, 1, "u32", "none", "K", "what tcgen05.alloc returned")
     return KernelPlan(
         name=name,
-        problem=PROBLEM,
-        sizes=(("causal", causal), ("d_tile", d_tile)),
+        problem=build.problem,
+        sizes=(
+            ("bf16", int(build.form == "bf16")),
+            ("causal", causal),
+            ("d_tile", d_tile),
+            ("packed", int(build.packed)),
+        ),
         block=BLOCK,
         cluster=1,
         threads=512,
@@ -92,7 +123,14 @@ def plan(d_tile: int, causal: int, name: str = NAME) -> KernelPlan:
             TmemTile("dQ", 2 * d_tile, d_tile, 1, "D", "dS k of the k-block, f32", within="dP"),
             TmemTile("P", 2 * d_tile + BLOCK, BLOCK, 1, "D", "k q^T, f32: P transposed"),
             TmemTile(
-                "S", 2 * d_tile + BLOCK, BLOCK // 2, 1, "D", "S transposed, f16", within="P", dtype="f16"
+                "S",
+                2 * d_tile + BLOCK,
+                BLOCK // 2,
+                1,
+                "D",
+                "S transposed, an operand",
+                within="P",
+                dtype=build.form,
             ),
         ),
         mmas=(
@@ -103,7 +141,7 @@ def plan(d_tile: int, causal: int, name: str = NAME) -> KernelPlan:
             Mma("dK", "f16", 1, BLOCK, d_tile, BLOCK, "dS", "Q", "dK_acc", "K", "MN"),
         ),
         observations=(
-            OutputObservation("delta", "delta", "[b, h, m]", negated=True),
+            OutputObservation("delta", "delta", "[sequence, h, query]", negated=True),
             TmemObservation("P", tile="P", barrier="logits_ready", transposed=True),
             TmemObservation("S", tile="S", barrier="softmax_ready", transposed=True),
             TmemObservation("dP", tile="dP", barrier="dp_ready", transposed=True),
@@ -117,11 +155,11 @@ def plan(d_tile: int, causal: int, name: str = NAME) -> KernelPlan:
             FinishedObservation("dQ", "dQ", "[b, h, m, d_qk]", source="dQ_acc", factor="sm_scale"),
         ),
         shape=(("n", BLOCK, 1),),
-        refuses=REFUSES,
+        refuses=REFUSES if build.packed else (*REFUSES, NOT_PACKED),
     )
 
 
-def _tiles(d_tile: int) -> tuple[tuple[SmemTile, ...], int]:
+def _tiles(d_tile: int, form: str) -> tuple[tuple[SmemTile, ...], int]:
     """`TensorStorage`: the tiles, and where the pipelines' barriers begin."""
     tiles: list[SmemTile] = []
     end = 0
@@ -130,7 +168,7 @@ def _tiles(d_tile: int) -> tuple[tuple[SmemTile, ...], int]:
         nonlocal end
         end = -(-end // alignment) * alignment
         tiles.append(
-            SmemTile(name, end, BLOCK * cols * F16_BYTES, stages, BLOCK, cols, "f16", "128B", "K", holds)
+            SmemTile(name, end, BLOCK * cols * F16_BYTES, stages, BLOCK, cols, form, "128B", "K", holds)
         )
         end += tiles[-1].bytes * stages
 
@@ -138,7 +176,7 @@ def _tiles(d_tile: int) -> tuple[tuple[SmemTile, ...], int]:
     add("V", d_tile, 1, "the same of v")
     add("Q", d_tile, Q_STAGES, "the k-block's 128 queries of q, zero beyond the last one")
     add("dO", d_tile, 1, "the same of dO")
-    add("dS", BLOCK, 1, "dS transposed, rounded to f16: a row is a key")
+    add("dS", BLOCK, 1, "dS transposed, rounded: a row is a key")
     staged = BLOCK * DQ_COLUMNS * F32_BYTES
     tiles.append(
         SmemTile("dQ_out", end, staged, DQ_STAGES, BLOCK, DQ_COLUMNS, "f32", "128B", "K", "32 columns of dQ")

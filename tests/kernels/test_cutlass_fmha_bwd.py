@@ -46,8 +46,8 @@ def ran(tested: KernelUnderTest, case: KeyBlockCase, policy: Policy = "late") ->
     return run_case(tested, case, RunSchedule(policy), again=False)
 
 
-def edges(plan: KernelPlan) -> Iterator[KeyBlockCase]:
-    for edge in CASES.edges(plan).values():
+def edges(plan: KernelPlan, cases: KeyBlockCases = CASES) -> Iterator[KeyBlockCase]:
+    for edge in cases.edges(plan).values():
         assert isinstance(edge.case, KeyBlockCase)
         yield edge.case
 
@@ -143,7 +143,8 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_plans_are_consistent() -> None:
     for d_tile in cutlass_fmha_bwd.D_TILES:
         for causal in range(len(cutlass_fmha_bwd.MASKS)):
-            assert not list(faults(cutlass_fmha_bwd.plan(d_tile, causal)))
+            for build in cutlass_fmha_bwd.BUILDS:
+                assert not list(faults(cutlass_fmha_bwd.plan(d_tile, causal, build.name, build)))
     with pytest.raises(TileproofError):
         cutlass_fmha_bwd.plan(96, 0)
 
@@ -164,7 +165,7 @@ def test_the_launches_are_those_of_the_example() -> None:
     assert [one.entry.removeprefix(built.entry) for one in launch.sequence] == ["_sum_odo", "", "_convert"]
     assert launch.grid == (3, 3, 2)  # blocks of keys, KV heads, batches
     assert launch.shared_bytes == target.plan(target.variant(d_tile=64, causal=0)).smem_bytes
-    assert set(launch.buffers()) == set(library.POINTERS)
+    assert set(launch.buffers()) == set(library.POINTERS) - {"cu_q", "cu_k"}
 
 
 def test_another_cuda_runtime_in_the_process_is_not_called(tmp_path: Path) -> None:
@@ -224,4 +225,48 @@ def test_mutants_are_judged_as_check_does_where_the_letter_finds_something() -> 
 
 
 def test_its_problem_is_registered() -> None:
-    assert problem_type(cutlass_fmha_bwd.PROBLEM).generator == CASES
+    assert problem_type(cutlass_fmha_bwd.PLAIN.problem).generator == CASES
+
+
+OTHERS = ("cutlass-fmha-bwd-bf16-mended", "cutlass-fmha-bwd-packed-mended")
+SEQUENCES = ((100, 128), (384, 128))
+
+
+def of_build(name: str) -> KeyBlockCase:
+    """`BLOCKS` for another build: in its form, or as the second of two packed sequences."""
+    return replace(BLOCKS, form="bf16") if "bf16" in name else replace(BLOCKS, packed=SEQUENCES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OTHERS)
+def test_bf16_and_packed_sequences_are_right_at_the_edges(name: str) -> None:
+    """Among the packed ones is a sequence without keys, and one without queries."""
+    tested = under_test(name)
+    plan = tested.plan()
+    form = "bf16" if "bf16" in name else "f16"
+    for number, case in enumerate(edges(plan, KeyBlockCases(form))):
+        verdict = ran(tested, case, POLICIES[number % len(POLICIES)])
+        assert not verdict.findings, (case, verdict.findings)
+        assert set(plan.stages) <= set(verdict.scores)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OTHERS)
+def test_planted_defects_of_the_other_builds_are_found_in_their_stages(name: str) -> None:
+    for planted in kernel(name).mutants():
+        assert isinstance(planted.expected, InStage)
+        first = ran(under_test(name, planted=planted), of_build(name)).findings[0]
+        assert planted.expected.fits(first.stage or "", first.code or ""), (planted.id, first)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_build_refuses_the_problems_of_another_by_name(name: str) -> None:
+    other = of_build(OTHERS[1 - OTHERS.index(name)])
+    target = kernel(name)
+    with pytest.raises(TileproofError) as caught:
+        target.variant_of(other.inputs())
+    assert caught.value.where == "problem.packed"
+    plan = target.plan(target.variant(d_tile=64, causal=0))
+    words = {feature for feature, _ in plan.refuses}
+    assert ("packed sequences" in words) == ("packed" not in name)
+    assert {"a value head of its own", "a bias", "dropout", "a sliding window"} <= words

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,12 +19,13 @@ from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.plans import cutlass_fmha_bwd
+from tileproof.spec.problems.dense_attention_bwd.inputs import DTYPES
 
 if TYPE_CHECKING:
     from tileproof.spec.problems.dense_attention_bwd.inputs import Inputs
 
 # CUtensorMapDataType and CUtensorMapSwizzle of the CUDA driver API, by number: those that the example uses.
-MAP_TYPES = {6: "float16", 7: "float32"}
+MAP_TYPES = {6: "float16", 7: "float32", 9: "bfloat16"}
 MAP_SWIZZLES: dict[int, Any] = {0: "none", 1: "32B", 2: "64B", 3: "128B"}
 ENTRIES = {"sum_odo": "_sum_odo", "main": "", "convert": "_convert"}
 MAIN = "main"
@@ -34,38 +36,55 @@ def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Lau
     """The main launch, with the one before that sums delta, and the one after that rounds dQ.
 
     Outputs: `delta [b, h, m]` (negated, rows padded), `scaled_lse` as it, `dQ_acc [rows, d]` f32, which the
-    example clears and the kernel adds to, `dQ [b, h, m, d]`, `dK, dV [b, h_kv, n, d]` f16.
+    example clears and the kernel adds to, `dQ [b, h, m, d]`, `dK, dV [b, h_kv, n, d]` in the form of the
+    inputs. Of packed sequences the first three have a block of rows for each, as long as the longest needs.
     """
     p = inputs.problem
-    if p.form != "f16" or inputs.bias is not None:
-        found = "a bias" if inputs.bias is not None else p.form
+    form = "bf16" if plan.size("bf16") else "f16"
+    packed = p.packed is not None
+    if p.form != form or inputs.bias is not None or packed != bool(plan.size("packed")):
+        found = "a bias" if inputs.bias is not None else "packed sequences" if packed else p.form
         raise TileproofError(
             f"{plan.name} does not compute this problem",
             where="inputs",
-            expected="f16 without a bias",
+            expected=f"{form} without a bias" + (", packed sequences" if plan.size("packed") else ""),
             found=found,
         )
-    d, padded = p.d_qk, -(-p.m // ROW_PITCH) * ROW_PITCH
-    strides = (
-        TensorStrides(p.h * d, d, p.heads * d, p.m * p.h * d),
-        TensorStrides(p.h_kv * d, 0, d, p.n * p.h_kv * d),
-        TensorStrides(1, p.m, p.heads * p.m, p.h * p.m),
-        TensorStrides(d, p.m * d, p.heads * p.m * d, p.h * p.m * d),
-        TensorStrides(d, 0, p.n * d, p.h_kv * p.n * d),
-    )
-    events = library.events(plan, Sizes(p.m, p.n, d, p.heads, p.h_kv, p.b, p.sm_scale), strides)
+    d, number = p.d_qk, len(p.sequences)
+    longest = [max(getattr(one, axis) for one in p.sequences) for axis in "mn"]
+    if not all(longest):
+        raise TileproofError(
+            f"{plan.name} does not compute this problem", where="inputs",
+            expected="a sequence with queries, and one with keys", found=f"packed {p.packed}",
+        )  # fmt: skip
+    padded = -(-longest[0] // ROW_PITCH) * ROW_PITCH
 
-    def output(name: str, *shape: int, dtype: Any = np.float16) -> Buffer:
+    def strides(row: int, group: int, head: int, batch: int) -> TensorStrides:
+        return TensorStrides(row, group, head, 0 if packed else batch)
+
+    layouts = (
+        strides(p.h * d, d, p.heads * d, p.m * p.h * d),
+        strides(p.h_kv * d, 0, d, p.n * p.h_kv * d),
+        strides(1, p.m, p.heads * p.m, p.h * p.m),
+        strides(d, p.m * d, p.heads * p.m * d, p.h * p.m * d),
+        strides(d, 0, p.n * d, p.h_kv * p.n * d),
+    )
+    sizes = Sizes(longest[0], longest[1], d, p.heads, p.h_kv, number, p.m, p.n, p.sm_scale)
+    events = library.events(plan, sizes, layouts)
+
+    def output(name: str, *shape: int, dtype: Any = DTYPES[form]) -> Buffer:
         return Buffer.output(name, shape, dtype)
 
-    cleared = (p.b * p.h * padded, d)
+    cleared = (number * p.h * padded, d)
     given = [Buffer.input(name, getattr(inputs, name)) for name in ("q", "k", "v", "o", "lse", "dO")]
+    if inputs.cu_q is not None and inputs.cu_k is not None:
+        given += [Buffer.input("cu_q", inputs.cu_q), Buffer.input("cu_k", inputs.cu_k)]
     made = [
         output("dQ", p.b, p.h, p.m, d),
         output("dK", p.b, p.h_kv, p.n, d),
         output("dV", p.b, p.h_kv, p.n, d),
-        output("delta", p.b, p.h, padded, dtype=np.float32),
-        output("scaled_lse", p.b, p.h, padded, dtype=np.float32),
+        output("delta", number, p.h, padded, dtype=np.float32),
+        output("scaled_lse", number, p.h, padded, dtype=np.float32),
         Buffer("dQ_acc", "out", cleared, np.dtype(np.float32), np.zeros(cleared, np.float32)),
     ]
     buffers = {library.address_of(one.name): one for one in (*given, *made)}
@@ -152,7 +171,7 @@ def _map(name: str, fields: dict[str, Any], buffer: Buffer) -> TensorMapSpec:
         raise TileproofError(
             "a tensor map of the example is of another kind than is known",
             where=name,
-            expected="f16 or f32 without interleave",
+            expected="f16, bf16 or f32 without interleave",
             found=f"type {fields['type']}, interleave {fields['interleave']}",
         )
     return TensorMapSpec(
@@ -168,18 +187,16 @@ def _map(name: str, fields: dict[str, Any], buffer: Buffer) -> TensorMapSpec:
     )
 
 
-VARIANTS = tuple(
-    Variant.of(cutlass_fmha_bwd.PROBLEM, causal=causal, d_tile=d_tile)
-    for causal in range(len(cutlass_fmha_bwd.MASKS))
-    for d_tile in cutlass_fmha_bwd.D_TILES
-)
-
-
-def _target(name: str, mended: bool, planted: Callable[[], Sequence[Mutant]]) -> Target:
+def _target(build: cutlass_fmha_bwd.Build, mended: bool, planted: Callable[[], Sequence[Mutant]]) -> Target:
+    name = build.name + ("-mended" if mended else "")
     return Target(
         name=name,
-        variants=VARIANTS,
-        plan_of=lambda v: cutlass_fmha_bwd.plan(v["d_tile"], v["causal"], name),
+        variants=tuple(
+            Variant.of(build.problem, causal=causal, d_tile=d_tile, packed=int(build.packed))
+            for causal in range(len(cutlass_fmha_bwd.MASKS))
+            for d_tile in cutlass_fmha_bwd.D_TILES
+        ),
+        plan_of=lambda v: cutlass_fmha_bwd.plan(v["d_tile"], v["causal"], name, build),
         image=ExampleImage(mended),
         describe=describe,
         mutants=planted,
@@ -188,6 +205,8 @@ def _target(name: str, mended: bool, planted: Callable[[], Sequence[Mutant]]) ->
     )
 
 
-SHIPPED = _target(cutlass_fmha_bwd.NAME, False, tuple)
-MENDED = _target(f"{cutlass_fmha_bwd.NAME}-mended", True, lambda: mutants.MUTANTS)
-TARGETS = (SHIPPED, MENDED)
+TARGETS = tuple(
+    _target(build, mended, partial(mutants.of, build) if mended else tuple)
+    for build in cutlass_fmha_bwd.BUILDS
+    for mended in (False, True)
+)

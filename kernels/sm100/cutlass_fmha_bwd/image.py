@@ -147,7 +147,9 @@ class ExampleImage:
         return {**example_sources(), **{name: (HERE / name).read_text() for name in OWN}}
 
     def entry(self, owner: str, variant: Variant, probe: bool) -> str:
-        return f"tileproof_cutlass_fmha_bwd_{variant['d_tile']}_{variant['causal']}"
+        bf16 = "" if variant.problem.endswith("_f16") else "_bf16"
+        packed = "_packed" if variant["packed"] else ""
+        return f"tileproof_cutlass_fmha_bwd_{variant['d_tile']}_{variant['causal']}{bf16}{packed}"
 
     def build(
         self,

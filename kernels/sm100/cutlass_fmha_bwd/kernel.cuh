@@ -1,5 +1,6 @@
 // The operator of CUTLASS example 77's backward that one build is made for: tiles of 128 keys by 128 queries,
-// heads of at most Plan::d_tile columns, f16, sequences of one length.
+// heads of at most Plan::d_tile columns; f16, or bf16 with Plan::bf16; sequences of one length, or packed
+// ones.
 #pragma once
 
 #include "tileproof_plan.h"
@@ -27,9 +28,11 @@ struct MaskOf<0> {
 };
 
 // Queries, keys, columns of q and k, of v and o, ((query heads per key head, key heads), batches).
-using ProblemShape = cute::tuple<int, int, int, int, cute::tuple<cute::tuple<int, int>, int>>;
+using Length = std::conditional_t<Plan::packed != 0, cutlass::fmha::collective::VariableLength, int>;
+using Element = std::conditional_t<Plan::bf16 != 0, cutlass::bfloat16_t, cutlass::half_t>;
+using ProblemShape = cute::tuple<Length, Length, int, int, cute::tuple<cute::tuple<int, int>, int>>;
 using TileShape = cute::Shape<cute::_128, cute::_128, cute::Int<Plan::d_tile>, cute::Int<Plan::d_tile>>;
-using Backward = cutlass::fmha::device::Sm100FmhaBwd<ProblemShape, cutlass::half_t, float, TileShape, false,
+using Backward = cutlass::fmha::device::Sm100FmhaBwd<ProblemShape, Element, float, TileShape, false,
                                                      MaskOf<Plan::causal>::type>;
 using SumOdO = Backward::OperationSumOdO::Kernel;
 using Main = Backward::Operation::Kernel;

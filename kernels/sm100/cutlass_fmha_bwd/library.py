@@ -31,12 +31,30 @@ LAUNCHER = "device/fmha.hpp"
 # -Bsymbolic: the library's own functions of the CUDA runtime are called, not those of another in the process.
 FLAGS = ("-std=c++17", "-O0", "-w", "-fpermissive", "-DNDEBUG", "-fPIC", "-shared", "-Wl,-Bsymbolic")
 ADDRESS_STEP = 1 << 40  # between the addresses that stand for buffers
-POINTERS = ("q", "k", "v", "o", "lse", "dO", "dQ", "dK", "dV", "delta", "scaled_lse", "dQ_acc")
+POINTERS = (
+    "q",
+    "k",
+    "v",
+    "o",
+    "lse",
+    "dO",
+    "dQ",
+    "dK",
+    "dV",
+    "delta",
+    "scaled_lse",
+    "dQ_acc",
+    "cu_q",
+    "cu_k",
+)
+
+
+SIZES = ("queries", "keys", "columns", "group", "heads", "batches", "all_queries", "all_keys")
 
 
 class _Sizes(ctypes.Structure):
     _fields_ = [
-        *((name, ctypes.c_int) for name in ("queries", "keys", "columns", "group", "heads", "batches")),
+        *((name, ctypes.c_int) for name in SIZES),
         ("scale", ctypes.c_float),
     ]
 
@@ -51,7 +69,9 @@ class _Pointers(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Sizes:
-    """A problem as the example counts it: `group` query heads share each of `heads` key heads."""
+    """A problem as the example counts it: `group` query heads share each of `heads` key heads. Of packed
+    sequences `queries` and `keys` are the longest, `batches` how many, `all_queries` and `all_keys` the sums.
+    """
 
     queries: int
     keys: int
@@ -59,6 +79,8 @@ class Sizes:
     group: int
     heads: int
     batches: int
+    all_queries: int
+    all_keys: int
     scale: float
 
 

@@ -5,8 +5,11 @@ The places are statements of the example's sources; what is made of them is chan
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tileproof.kernels.edit import ANY, Edit, InStage, Mutant, Place
 from tileproof.kernels.sm100.cutlass_fmha_bwd.image import MAIN_SOURCE
+from tileproof.spec.plans.cutlass_fmha_bwd import NAME, Build
 
 KERNEL = "cutlass-fmha-bwd-mended"
 SUM = "kernel/fmha_kernel_bwd_sum_OdO.hpp"
@@ -235,3 +238,11 @@ MUTANTS = (
         "every element",
     ),
 )
+
+
+def of(build: Build) -> tuple[Mutant, ...]:
+    """The defects of a build's mended kernel: the same edits."""
+    suffix = build.name.removeprefix(NAME)
+    return tuple(
+        replace(one, id=one.id + suffix, target=f"{build.name}-mended") if suffix else one for one in MUTANTS
+    )

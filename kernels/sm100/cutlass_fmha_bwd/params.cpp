@@ -20,6 +20,7 @@ namespace {
 
 struct Sizes {
   int queries, keys, columns, group, heads, batches;  // `group` query heads share one of `heads` key heads
+  int all_queries, all_keys;                          // of packed sequences, whose longest the first two are
   float scale;
 };
 
@@ -29,7 +30,7 @@ struct Strides {
 };
 
 struct Pointers {
-  void *q, *k, *v, *o, *lse, *dO, *dQ, *dK, *dV, *sum, *scaled, *accumulator;
+  void *q, *k, *v, *o, *lse, *dO, *dQ, *dK, *dV, *sum, *scaled, *accumulator, *cu_q, *cu_k;
 };
 
 std::string& events() {
@@ -69,6 +70,10 @@ class Fields {
                      [&](auto i) { add(name + "." + std::to_string(int(i)), cute::get<int(i)>(value)); });
     } else if constexpr (std::is_pointer_v<T>) {
       field(name, &value, "address", std::to_string(reinterpret_cast<std::uint64_t>(value)));
+    } else if constexpr (std::is_same_v<T, cutlass::fmha::collective::VariableLength>) {
+      add(name + ".max_length", value.max_length);
+      add(name + ".cumulative_length", value.cumulative_length);
+      add(name + ".total_length", value.total_length);
     } else if constexpr (std::is_same_v<T, int>) {
       field(name, &value, "s32", std::to_string(value));
     } else if constexpr (std::is_same_v<T, float>) {
@@ -99,6 +104,16 @@ class Fields {
 
   const char* block_;
 };
+
+// The sequences' length, or of packed ones that of the longest, where each starts, and the sum.
+template <class Length>
+Length length(int longest, [[maybe_unused]] void* starts, [[maybe_unused]] int all) {
+  if constexpr (std::is_same_v<Length, int>) {
+    return longest;
+  } else {
+    return Length{longest, static_cast<int*>(starts), all};
+  }
+}
 
 #define FIELD(member) fields.add(#member, params.member)
 #define MAP(member) fields.add_map(#member, params.member)
@@ -187,7 +202,8 @@ const char* tileproof_backward(const tileproof::Sizes* sizes, const tileproof::P
                                const tileproof::Strides* dkv) {
   using namespace cute;
   using tileproof::Backward;
-  using Element = cutlass::half_t;
+  using tileproof::Element;
+  using tileproof::Length;
   tileproof::events().clear();
   tileproof::maps() = 0;
 
@@ -205,8 +221,8 @@ const char* tileproof_backward(const tileproof::Sizes* sizes, const tileproof::P
   cutlass::KernelHardwareInfo hardware;
   hardware.sm_count = 148;  // of a B200
 
-  Backward::Arguments arguments{{sizes->queries,
-                                 sizes->keys,
+  Backward::Arguments arguments{{tileproof::length<Length>(sizes->queries, at->cu_q, sizes->all_queries),
+                                 tileproof::length<Length>(sizes->keys, at->cu_k, sizes->all_keys),
                                  sizes->columns,
                                  sizes->columns,
                                  {{sizes->group, sizes->heads}, sizes->batches}},

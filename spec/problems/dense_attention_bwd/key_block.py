@@ -39,7 +39,7 @@ def causal_of(mask: Mask) -> int:
 
 
 def sizes_of(problem: DenseProblem) -> dict[str, int]:
-    """The sizes that choose a variant: `d_tile` and `causal`; TileproofError, which names what no variant
+    """The sizes that choose a variant: `d_tile`, `causal` and `packed`; TileproofError, which names what none
     computes.
     """
     causal = causal_of(problem.mask)
@@ -55,8 +55,8 @@ def sizes_of(problem: DenseProblem) -> dict[str, int]:
     require(d <= D_TILES[-1], "the head is too wide", "d_qk", f"at most {D_TILES[-1]}", d)
     require(d % COLUMNS == 0, "the head's width does not fit", "d_qk", f"a multiple of {COLUMNS}", d)
     require(problem.dropout.p == 0, "there is no dropout", "dropout", "p = 0", problem.dropout.p)
-    require(problem.packed is None, "sequences are not packed", "packed", "none", problem.packed)
-    return {"causal": causal, "d_tile": next(tile for tile in D_TILES if d <= tile)}
+    tile = next(tile for tile in D_TILES if d <= tile)
+    return {"causal": causal, "d_tile": tile, "packed": int(problem.packed is not None)}
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,8 @@ class KeyBlockCases:
     def _of(self, plan: KernelPlan, **how: Any) -> KeyBlockCase:
         mask, d = MASKS[plan.size("causal")], plan.size("d_tile")
         how = {"m": plan.block, "n": _keys(plan), "d_qk": d, **how}
+        if plan.size("packed"):
+            how = _packed(how)
         return KeyBlockCase(self.form, d_v=how["d_qk"], align=mask.align, right=mask.right, **how)
 
     def drawn(self, plan: KernelPlan) -> st.SearchStrategy[KeyBlockCase]:
@@ -107,7 +109,9 @@ class KeyBlockCases:
         for name in ("b", "h_kv", "heads"):
             if getattr(case, name) > 1:
                 yield with_size(name, 1)
-        for name in ("m", "n"):
+        if case.packed is not None and len(case.packed) > 1:
+            yield from (replace(case, packed=(one,)) for one in case.packed if min(one) > 0)
+        for name in ("m", "n") if case.packed is None else ():
             value = getattr(case, name)
             yield from (with_size(name, less) for less in sorted({1, value // 2, value - 1} - {0, value}))
         if case.values != "integers":
@@ -124,6 +128,15 @@ def asdict_of(case: DenseCase) -> dict[str, Any]:
     """The fields of a case; sequences as tuples."""
     found = asdict(case)
     return {**found, "stream": tuple(case.stream), "packed": case.packed}
+
+
+def _packed(how: dict[str, Any]) -> dict[str, Any]:
+    """The same sizes as sequences: a short one, one of the sizes asked for, one without keys, one without
+    queries; the second again for each further batch.
+    """
+    m, n = how.pop("m"), how.pop("n")
+    short = (max(m // 3, 1), max(n // 2, 1))
+    return {**how, "b": 1, "packed": (short, *[(m, n)] * how.get("b", 1), (2, 0), (0, 3))}
 
 
 def _keys(plan: KernelPlan) -> int:

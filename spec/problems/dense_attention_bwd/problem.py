@@ -181,12 +181,13 @@ class DenseAttentionBwd(ProblemType):
     def size(self, inputs: Inputs, axis: str) -> int:
         p = inputs.problem
         if axis == "rows":
-            return p.b * p.h * self._rows_of_head(inputs)
+            return len(p.sequences) * p.h * self._rows_of_head(inputs)
         size: int = getattr(p, axis)
         return size
 
     def _rows_of_head(self, inputs: Inputs) -> int:
-        return -(-inputs.problem.m // self.pitch) * self.pitch
+        longest = max(one.m for one in inputs.problem.sequences)
+        return -(-longest // self.pitch) * self.pitch
 
     def ground(self, inputs: Inputs, cut: Tiling, group: int, name: str) -> Any:
         p = inputs.problem
@@ -246,6 +247,8 @@ class DenseAttentionBwd(ProblemType):
         span = self.region(inputs, cut, coord, "n")
         places: dict[str, Any] = {
             "b": one.batch,
+            "sequence": p.sequences.index(one),
+            "query": slice(queries.start - one.queries.start, queries.stop - one.queries.start),
             "h": head,
             "h_kv": kv_head,
             "m": queries,
@@ -259,8 +262,8 @@ class DenseAttentionBwd(ProblemType):
         p = inputs.problem
         one, kv_head, _ = self._of(inputs, cut, group)
         heads = np.arange(kv_head * p.heads, (kv_head + 1) * p.heads)
-        firsts = (one.batch * p.h + heads) * self._rows_of_head(inputs)
-        rows = firsts[:, None] + np.arange(one.queries.start, one.queries.stop)
+        firsts = (p.sequences.index(one) * p.h + heads) * self._rows_of_head(inputs)
+        rows = firsts[:, None] + np.arange(one.m)
         live = np.zeros(rows.size, bool)
         for k_block in range(self.k_blocks(inputs, cut, group)):
             live[self.region(inputs, cut, TileCoord(group, None, k_block), "m")] = True

@@ -156,7 +156,9 @@ def test_every_planted_defect_is_still_there() -> None:
             kinds[key] = kinds.get(key, 0) + 1
     assert kinds == {
         ("blocked", True): 20,
+        ("cutlass-fmha-bwd-bf16-mended", True): 14,
         ("cutlass-fmha-bwd-mended", True): 14,
+        ("cutlass-fmha-bwd-packed-mended", True): 14,
         ("head128", True): 39,
         ("head128", False): 27,
         ("head64", True): 39,

@@ -5,12 +5,15 @@ Those of order are run with every other kernel's (tests/conformance/mutants/sync
 
 from __future__ import annotations
 
+import json
 import re
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.under_test import on_emulator
+from tileproof.conformance.cli.app import main
 from tileproof.kernels.edit import InStage, Mutant
 from tileproof.kernels.registry import kernel
 from tileproof.kernels.sm100.gemm.mutants import VALUES
@@ -62,6 +65,14 @@ def test_a_planted_defect_is_found_in_its_stage_with_its_cause(planted: Mutant) 
     else:
         assert finding.code == planted.expected.code
         assert any("before the wait saw it the barrier went on to phase 2" in line for line in finding.root)
+
+
+def test_other_schedules_and_the_trace_show_the_same_kernel() -> None:
+    explored = CliRunner().invoke(main, ["explore", KERNEL.name, "--schedules", "12", "--json"])
+    assert explored.exit_code == 0 and json.loads(explored.stdout)["verdict"] == "pass", explored.output
+    traced = CliRunner().invoke(main, ["trace", KERNEL.name, "--blocks", "2", "--text"])
+    assert traced.exit_code == 0, traced.output
+    assert all(name in traced.output for name in ("full[0]", "empty[1]", "product_ready", "mma-issue"))
 
 
 class Launched:

@@ -1,8 +1,9 @@
 // Matrix descriptors of bf16 operands that lie in shared memory as column tiles: 64 columns (128 bytes, one
 // span of the 128-byte swizzle) wide, all rows deep, one column tile after another.
 //
-// Such a tile is a K-major operand when k runs along its columns and an MN-major one when k runs along its
-// rows (PTX ISA, tcgen05 canonical layouts): the same bytes, two descriptors.
+// (Narrow tiles: 32 columns, 64 bytes, one span of the 64-byte swizzle.) Such a tile is a K-major operand
+// when k runs along its columns and an MN-major one when k runs along its rows (PTX ISA, tcgen05 canonical
+// layouts): the same bytes, two descriptors.
 #pragma once
 
 #include <cstdint>
@@ -47,6 +48,38 @@ template <int Rows>
 __device__ __forceinline__ uint64_t mn_major(uint32_t tile, int mn, int k) {
   constexpr uint32_t kColTileBytes = Rows * kRowBytes;
   return operand_descriptor(tile + (mn / kColTile) * kColTileBytes + k * kRowBytes, kColTileBytes);
+}
+
+// ---- narrow tiles: one column tile of 32 columns -----------------------------------------------------
+
+constexpr int kNarrowCols = 32;
+constexpr int kNarrowRowBytes = 64;
+constexpr int kNarrowAtomBytes = 512;
+
+// A narrow tile's 16-byte chunk `chunk` (0..3) of row `row`, as a byte offset from the tile's start.
+__host__ __device__ constexpr uint32_t swizzled_narrow_chunk(uint32_t row, uint32_t chunk) {
+  return row * kNarrowRowBytes + ((chunk ^ (row / 2 % 4)) << 4);
+}
+
+__device__ __forceinline__ uint64_t narrow_descriptor(uint32_t start) {
+  cute::UMMA::SmemDescriptor desc;
+  desc.desc_ = 0;
+  desc.start_address_ = (start & 0x3ffff) >> 4;
+  desc.leading_byte_offset_ = 1;  // of one column tile: never taken
+  desc.stride_byte_offset_ = kNarrowAtomBytes >> 4;
+  desc.version_ = 1;
+  desc.layout_type_ = uint8_t(cute::UMMA::LayoutType::SWIZZLE_64B);
+  return desc.desc_;
+}
+
+// As k_major.
+__device__ __forceinline__ uint64_t narrow_k_major(uint32_t tile, int k) {
+  return narrow_descriptor(tile + k * 2);
+}
+
+// As mn_major, from column 0 on.
+__device__ __forceinline__ uint64_t narrow_mn_major(uint32_t tile, int k) {
+  return narrow_descriptor(tile + k * kNarrowRowBytes);
 }
 
 template <int M, int N, cute::UMMA::Major MajorA, cute::UMMA::Major MajorB>

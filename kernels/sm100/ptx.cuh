@@ -217,6 +217,17 @@ __device__ __forceinline__ void load_tmem_32_columns(uint32_t tmem, float (&v)[3
       : "memory");
 }
 
+// As load_tmem_32_columns, 16 columns.
+__device__ __forceinline__ void load_tmem_16_columns(uint32_t tmem, float (&v)[16]) {
+  asm volatile(
+      "tcgen05.ld.sync.aligned.32x32b.x16.b32 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, [%16];"
+      : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3]), "=f"(v[4]), "=f"(v[5]), "=f"(v[6]), "=f"(v[7]),
+        "=f"(v[8]), "=f"(v[9]), "=f"(v[10]), "=f"(v[11]), "=f"(v[12]), "=f"(v[13]), "=f"(v[14]), "=f"(v[15])
+      : "r"(tmem)
+      : "memory");
+}
+
 // D[tmem_d] = A B (+ D when accumulate) in both CTAs of the pair. One thread of the even CTA issues it.
 __device__ __forceinline__ void mma_f16_ss_pair(uint32_t tmem_d, uint64_t desc_a, uint64_t desc_b,
                                                 uint32_t idesc, bool accumulate) {

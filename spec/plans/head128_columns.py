@@ -1,24 +1,27 @@
 """The plan of `head128-columns`: the backward of 128 heads by a pair of CTAs that share out the columns.
 
-Rank r of the pair has columns [256 r, 256 r + 256) of Q, dO, KV, dQ and dKV, for all 128 heads. What it has
-of P and dP is the sum over its columns only. Rank r finishes the heads [64 r, 64 r + 64): it is sent the
-other rank's share of their P and dP (`st.async`, f32), makes S and dS of them, and writes both, rounded to
-bf16, into its own shared memory and into its peer's. So every rank multiplies with all heads, and a row of
-dKV is added to once per pair. docs/limits.md compares the design with others.
+Rank r of the pair has columns [256 r, 256 r + 256) of Q, dO, KV, dQ and dKV, with RoPE also columns
+[512 + 32 r, 512 + 32 r + 32) of all but dO, for all 128 heads. What it has of P and dP is the sum over its
+columns only. Rank r finishes the heads [64 r, 64 r + 64): it is sent the other rank's share of their P and dP
+(`st.async`, f32), makes S and dS of them, and writes both, rounded to bf16, into its own shared memory and
+into its peer's. So every rank multiplies with all heads, and a row of dKV is added to once per pair.
+docs/limits.md compares the design with others.
 
-Every MMA is `cta_group::1` with M = 128. Shared-memory tiles are cut into column tiles of 64 bf16 (128 bytes,
-the swizzle's span), which serve as K-major and as MN-major operands (PTX ISA, tcgen05 canonical layouts). KV
-is a ring of halves, 64 keys x 128 columns: half h of k-block k is the (2 k + h)-th use. The next k-block lies
-there while dQ still reads this one, so that its P and dP are exchanged under this one's dQ and dKV. dS takes
-S's bytes when dKV's share of S is done, which is long before dS is. dQ leaves through Q's bytes.
+Every MMA is `cta_group::1`, with M = 128 but for the RoPE part of dKV (M = 32, weight-stationary). Shared
+tiles are cut into column tiles of 64 bf16 (128 bytes, the swizzle's span; RoPE tiles have 32, 64 bytes),
+which serve as K-major and as MN-major operands (PTX ISA, tcgen05 canonical layouts). dQ leaves through Q's
+bytes.
 
-P needs no barrier to be freed: s_ready tells that it has been read, by those who send it and by those who
-finish it.
+Shared memory holds two k-blocks of keys. dS takes S's bytes when dKV's share of S is done, which is long
+before dS is. At d_qk 512 there is room for the peer's shares of P and dP too. At d_qk 576 they arrive where
+the upper columns of the keys of the k-block before lay, when its dQ is done; the upper columns of the next
+one are gathered there when the shares have been read. There dP takes P's tensor memory.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import (
@@ -28,13 +31,14 @@ from tileproof.spec.plan import (
     OutputObservation,
     SmemObservation,
     SmemTile,
+    Swizzle,
     TmemObservation,
     TmemTile,
     WarpRole,
 )
 
 NAME = "head128-columns"
-D_QKS = (512,)
+D_QKS = (576, 512)
 
 H_Q = 128
 D_V = 512
@@ -43,9 +47,11 @@ CLUSTER = 2
 BOTH = (0, 1)
 H_CTA = H_Q // CLUSTER  # heads that a rank finishes
 V_CTA = D_V // CLUSTER  # columns of a rank
+ROPE_CTA = 32  # and of RoPE, where there is one
 
 KV_COLS = 128
-KV_STAGES = 4
+KEYS_TOGETHER = 4  # of a head, in a share that is sent
+KV_STAGES = 2
 KV_HALVES = V_CTA // KV_COLS
 DKV_M = 128
 DKV_PARTS = V_CTA // DKV_M
@@ -56,6 +62,7 @@ FINISHING_WARPS = SOFTMAX_WARPS // CLUSTER
 BF16_BYTES = 2
 F32_BYTES = 4
 MBARRIER_BYTES = 8
+SWIZZLES: dict[int, Swizzle] = {ROPE_CTA: "64B"}  # of tiles less than 64 columns wide
 SMEM_ALIGNMENT = 1024  # where a 128-byte swizzle pattern starts (PTX ISA, tcgen05 matrix descriptor)
 
 
@@ -74,7 +81,8 @@ def plan(d_qk: int) -> KernelPlan:
             found=str(d_qk),
             do="choose one of the supported widths",
         )
-    smem, barriers, smem_bytes = _shared_memory()
+    rope = ROPE_CTA if d_qk > D_V else 0
+    smem, barriers, smem_bytes = _shared_memory(rope)
     return KernelPlan(
         name=NAME,
         problem="sparse_mla_bwd",
@@ -88,20 +96,8 @@ def plan(d_qk: int) -> KernelPlan:
         roles=_ROLES,
         barriers=barriers,
         smem=smem,
-        tmem=(
-            TmemTile("dQ", 0, KV_COLS, KV_HALVES, "D", "the sum over k-blocks of dS k, the rank's columns"),
-            TmemTile("P", V_CTA, B_TOPK, 1, "D", "q k^T over the rank's columns"),
-            TmemTile("dP", V_CTA + B_TOPK, B_TOPK, 1, "D", "dO v^T over the rank's columns"),
-            TmemTile(
-                "dKV",
-                V_CTA + 2 * B_TOPK,
-                B_TOPK,
-                DKV_PARTS,
-                "D",
-                "dO^T S + q^T dS, 128 of the rank's columns of kv",
-            ),
-        ),
-        mmas=_mmas(),
+        tmem=_tensor_memory(rope),
+        mmas=_mmas(rope),
         observations=(
             OutputObservation("delta", "delta", "[s_q, h_q]"),
             TmemObservation("P", tile="P", barrier="p_ready", summed=True),
@@ -112,11 +108,42 @@ def plan(d_qk: int) -> KernelPlan:
             TmemObservation(
                 "dKV", tile="dKV", barrier="dkv_ready", parts=DKV_PARTS, transposed=True, rank_cols=V_CTA
             ),
+            *(_DKV_ROPE if rope else ()),
             OutputObservation("dKV", "dKV", "[s_kv, d_qk]"),
         ),
         together=("P", "dP", "dQ", "dKV"),
         probes=tuple(OutputObservation(stage, stage, "[s_q, h_q, topk]") for stage in ("P", "S", "dP", "dS")),
     )
+
+
+_DKV_ROPE = (
+    TmemObservation(
+        "dKV", tile="dKV_rope", barrier="rope_ready", first_col=D_V, transposed=True, rank_cols=ROPE_CTA
+    ),
+)
+
+
+def _tensor_memory(rope: int) -> tuple[TmemTile, ...]:
+    """Layout D: a lane is a head, or a column of kv. Layout G (M = 32) folds the keys in four."""
+    tiles: list[TmemTile] = []
+
+    def add(name: str, columns: int, stages: int, holds: str, layout: Literal["D", "G"] = "D") -> None:
+        column = sum(tile.columns * tile.stages for tile in tiles)
+        tiles.append(TmemTile(name, column, columns, stages, layout, holds))
+
+    add("dQ", KV_COLS, KV_HALVES, "the sum over k-blocks of dS k, the rank's NoPE columns")
+    if rope:
+        add("dQ_rope", rope, 1, "the same, its RoPE columns")
+    add("dKV", B_TOPK, DKV_PARTS, "dO^T S + q^T dS, 128 of the rank's columns of kv")
+    if rope:
+        add("dKV_rope", B_TOPK // 4, 1, "q^T dS, the rank's RoPE columns of kv", "G")
+    add("P", B_TOPK, 1, "q k^T over the rank's columns")
+    holds = "dO v^T over the rank's columns"
+    if rope:
+        tiles.append(replace(tiles[-1], name="dP", holds=f"{holds}, when P was read", within="P"))
+    else:
+        add("dP", B_TOPK, 1, holds)
+    return tuple(tiles)
 
 
 def _role(name: str, first_warp: int, warps: int, does: str) -> WarpRole:
@@ -142,32 +169,40 @@ _ROLES = (
 )
 
 
-def _mmas() -> tuple[Mma, ...]:
-    """In the order of the first issue; every one of cta_group::1. Halves of K are those of the KV ring."""
+def _mmas(rope: int) -> tuple[Mma, ...]:
+    """By stage; every one of cta_group::1."""
     chains: list[Mma] = []
+    halves = (("lo", (0, KV_COLS)), ("hi", (KV_COLS, V_CTA)))
     for stage, a in (("P", "Q"), ("dP", "dO")):
-        for half in range(KV_HALVES):
-            cols = half * KV_COLS, (half + 1) * KV_COLS
-            chains.append(
-                Mma(f"{stage}_{half}", "f16", 1, H_Q, B_TOPK, KV_COLS, a, "KV", stage, "K", "K", a_cols=cols)
-            )
-    chains.append(Mma("dKV_S", "f16", 1, DKV_M, B_TOPK, H_Q, "dO", "S", "dKV", "MN", "MN", DKV_PARTS,
-                      a_cols=(0, V_CTA)))  # fmt: skip
-    chains.append(Mma("dQ", "f16", 1, H_Q, KV_COLS, B_TOPK, "dS", "KV", "dQ", "K", "MN"))
-    chains.append(Mma("dKV_dS", "f16", 1, DKV_M, B_TOPK, H_Q, "Q", "dS", "dKV", "MN", "MN", DKV_PARTS,
-                      a_cols=(0, V_CTA)))  # fmt: skip
+        for half, cols in halves:
+            name, b = f"{stage}_{half}", f"KV_{half}"
+            chains.append(Mma(name, "f16", 1, H_Q, B_TOPK, KV_COLS, a, b, stage, "K", "K", a_cols=cols))
+    for half, _ in halves:
+        chains.append(Mma(f"dQ_{half}", "f16", 1, H_Q, KV_COLS, B_TOPK, "dS", f"KV_{half}", "dQ", "K", "MN"))
+    for a, b in (("dO", "S"), ("Q", "dS")):
+        name, cols = f"dKV_{b}", (0, V_CTA)
+        chains.append(
+            Mma(name, "f16", 1, DKV_M, B_TOPK, H_Q, a, b, "dKV", "MN", "MN", DKV_PARTS, a_cols=cols)
+        )
+    if rope:
+        chains += [
+            Mma("P_rope", "f16", 1, H_Q, B_TOPK, rope, "Q_rope", "KV_rope", "P", "K", "K"),
+            Mma("dQ_rope", "f16", 1, H_Q, rope, B_TOPK, "dS", "KV_rope", "dQ_rope", "K", "MN"),
+            Mma("dKV_rope", "f16", 1, rope, B_TOPK, H_Q, "Q_rope", "dS", "dKV_rope", "MN", "MN", ws=True),
+        ]
     return tuple(chains)
 
 
-def _shared_memory() -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...], int]:
-    """Tiles, deltas, barriers, the TMEM base word; each operand tile on a 1024-byte boundary."""
+def _shared_memory(rope: int) -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...], int]:
+    """Tiles, deltas, barriers, the TMEM base word; each operand tile where its swizzle pattern starts."""
     tiles: list[SmemTile] = []
     end = 0
 
     def add_tile(name: str, rows: int, cols: int, holds: str, stages: int = 1) -> None:
         nonlocal end
         size = rows * cols * BF16_BYTES
-        tiles.append(SmemTile(name, end, size, stages, rows, cols, "bf16", "128B", "K", holds))
+        swizzle = SWIZZLES.get(cols, "128B")
+        tiles.append(SmemTile(name, end, size, stages, rows, cols, "bf16", swizzle, "K", holds))
         end += size * stages
 
     def add_plain(name: str, rows: int, cols: int, holds: str) -> None:
@@ -176,18 +211,31 @@ def _shared_memory() -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...], int]:
         tiles.append(SmemTile(name, end, size, 1, rows, cols, "f32", "none", "K", holds))
         end += size
 
-    add_tile("Q", H_Q, V_CTA, "the rank's columns of q; after the last k-block dQ in bf16")
+    add_tile("Q", H_Q, V_CTA, "the rank's NoPE columns of q; after the last k-block dQ in bf16")
     add_tile("dO", H_Q, V_CTA, "the rank's columns of dO")
     add_tile("S", H_Q, B_TOPK, "S of all heads, rounded to bf16; the peer's heads come from the peer")
     s = tiles[-1]
     tiles.append(
         replace(s, name="dS", holds="dS of all heads, likewise, when the MMAs have read S", within="S")
     )
-    add_tile("KV", B_TOPK, KV_COLS, "half of the rank's columns of the 64 keys, zero where no key", KV_STAGES)
-    add_plain(
-        "incoming", B_TOPK // 4, 4 * H_CTA, "the peer's share of P, then of dP, of the rank's heads: "
-        "4 keys of a head are together, row by row of 4 keys",
+    keys = "columns of the rank's 256 of the k-block's keys, zero where no key"
+    add_tile("KV_lo", B_TOPK, KV_COLS, f"the lower 128 {keys}", KV_STAGES)
+    add_tile("KV_hi", B_TOPK, KV_COLS, f"the upper 128 {keys}", KV_STAGES)
+    holds = "the peer's share of P, then of dP, of the rank's heads"
+    if rope:
+        holds += ", of k-block k in buffer (k + 1) % 2"
+    tiles.append(
+        replace(
+            tiles[-1], name="incoming", rows=B_TOPK // KEYS_TOGETHER, cols=KEYS_TOGETHER * H_CTA, dtype="f32",
+            swizzle="none", holds=holds, within="KV_hi",
+        )
     )  # fmt: skip
+    if not rope:
+        tiles[-1] = replace(tiles[-1], offset=end, stages=1, within="")
+        end += tiles[-1].bytes
+    if rope:
+        add_tile("Q_rope", H_Q, rope, "the rank's RoPE columns of q; after the last k-block of dQ")
+        add_tile("KV_rope", B_TOPK, rope, "the rank's RoPE columns of the k-block's keys", KV_STAGES)
     add_plain("delta_own", 1, H_CTA, "delta of the rank's heads over its own columns")
     add_plain("delta_incoming", 1, H_CTA, "the same over the peer's columns")
 
@@ -200,28 +248,51 @@ def _shared_memory() -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...], int]:
         barriers.append(Barrier(name, end, stages, count, tx, BOTH, by, to, not once, parts))
         end += MBARRIER_BYTES * stages
 
-    q, dO = (tile.bytes for tile in tiles[:2])
-    share = H_CTA * B_TOPK
-    add("q_ready", 1, 1, q, "TMA of Q", "mma", once=True)
-    add("do_ready", 1, 1, dO, "TMA of dO", "mma, dkv_export", once=True)
+    heads, half, share = (
+        rows * cols * BF16_BYTES for rows, cols in ((H_Q, V_CTA), (B_TOPK, KV_COLS), (H_CTA, B_TOPK))
+    )
+    commit, both = "commit of mma", "commit of each CTA's mma, multicast"
+    readers = "a lane of each softmax warp"
+    add("q_ready", 1, 1, heads + H_Q * rope * BF16_BYTES, "TMA of Q", "mma", once=True)
+    add("do_ready", 1, 1, heads, "TMA of dO", "mma, dkv_export", once=True)
     by = "a lane of each warp that has the rank's heads; st.async of the peer's dkv_export"
     add("delta_ready", 1, EXPORT_WARPS // CLUSTER, H_CTA * F32_BYTES, by, "softmax", once=True)
-    add("kv_ready", KV_STAGES, 1, B_TOPK * KV_COLS * BF16_BYTES, "gather4", "mma", parts=KV_HALVES)
-    add("kv_free", KV_STAGES, 1, 0, "commit of mma", "load", parts=KV_HALVES)
-    add("p_ready", 1, 1, 0, "commit of mma", "softmax")
-    add("dp_ready", 1, 1, 0, "commit of mma", "softmax")
-    add("dp_free", 1, SOFTMAX_WARPS, 0, "a lane of each softmax warp", "mma")
-    add("in_ready", 1, 1, share * F32_BYTES, "st.async of the peer's softmax", "softmax", parts=2)
-    add("in_free", 1, FINISHING_WARPS, 0, "a lane of each finishing warp of the peer", "softmax", parts=2)
-    by = "a lane of each softmax warp, and st.async of the peer's softmax"
-    add("s_ready", 1, SOFTMAX_WARPS, share * BF16_BYTES, by, "mma")
+    add("kv_lo_ready", KV_STAGES, 1, half + B_TOPK * rope * BF16_BYTES, "gather4", "mma")
+    add("kv_hi_ready", KV_STAGES, 1, half, "gather4", "mma")
+    add("kv_lo_free", KV_STAGES, 1, 0, commit, "load")
+    read = "a lane of each finishing warp{}: the shares were read"
+    if rope:
+        add("kv_hi_free", 1, FINISHING_WARPS, 0, read.format(""), "load")
+    else:
+        add("kv_hi_free", KV_STAGES, 1, 0, commit, "load")
+    add("p_ready", 1, 1, 0, commit, "softmax")
+    add("dp_ready", 1, 1, 0, commit, "softmax")
+    add("p_free", 1, SOFTMAX_WARPS, 0, readers, "mma")
+    add("dp_free", 1, SOFTMAX_WARPS, 0, readers, "mma")
+    add(
+        "in_ready",
+        1,
+        1,
+        share // BF16_BYTES * F32_BYTES,
+        "st.async of the peer's softmax",
+        "softmax",
+        parts=2,
+    )
+    if rope:
+        add("in_p_free", 1, 1, 0, "commit of the peer's mma: its dQ has read the keys there", "softmax")
+    else:
+        add("in_p_free", 1, FINISHING_WARPS, 0, read.format(" of the peer"), "softmax")
+    add("in_dp_free", 1, FINISHING_WARPS, 0, "a lane of each finishing warp of the peer", "softmax")
     by = "a lane of each finishing warp, and st.async of the peer's softmax"
-    add("ds_ready", 1, FINISHING_WARPS, share * BF16_BYTES, by, "mma")
-    add("s_free", 1, CLUSTER, 0, "commit of each CTA's mma, multicast", "softmax")
-    add("ds_free", 1, CLUSTER, 0, "commit of each CTA's mma, multicast", "softmax")
-    add("dkv_ready", DKV_PARTS, 1, 0, "commit of mma", "dkv_export", parts=DKV_PARTS)
+    add("s_ready", 1, FINISHING_WARPS, share, by, "mma")
+    add("ds_ready", 1, FINISHING_WARPS, share, by, "mma")
+    add("s_free", 1, CLUSTER, 0, both, "softmax")
+    add("ds_free", 1, CLUSTER, 0, both, "softmax")
+    add("dkv_ready", DKV_PARTS, 1, 0, commit, "dkv_export", parts=DKV_PARTS)
     by = "a lane of each warp of a dkv_export warpgroup"
     add("dkv_free", DKV_PARTS, EXPORT_WARPS // DKV_PARTS, 0, by, "mma", parts=DKV_PARTS)
+    if rope:
+        add("rope_ready", 1, 1, 0, commit, "dkv_export")
     add("dq_ready", 1, 1, 0, "commit of mma, after the last k-block", "softmax", once=True)
 
     tiles.append(SmemTile("tmem_base", end, 4, 1, 1, 1, "u32", "none", "K", "what tcgen05.alloc returned"))

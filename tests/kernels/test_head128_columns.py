@@ -25,15 +25,23 @@ from tileproof.spec.problems.sparse_mla_bwd.case import one_token
 from tests.kit.whole_backward import SCHEDULES, STAGES, WHOLE
 
 KERNEL = kernel("head128-columns")
-CASE = replace(WHOLE, d_qk=512)
 
 
 @pytest.mark.parametrize("d_qk", D_QKS)
 def test_the_plan_has_no_faults_and_barriers_expect_the_bytes_of_their_tiles(d_qk: int) -> None:
     p = plan(d_qk)
     assert faults(p) == []
-    for barrier, tile in (("q_ready", "Q"), ("do_ready", "dO"), ("kv_ready", "KV"), ("in_ready", "incoming")):
-        assert p.barrier(barrier).tx_bytes == p.smem_tile(tile).bytes
+    rope = ("Q_rope", "KV_rope") if d_qk > 512 else ()
+    for barrier, tile in (
+        ("q_ready", "Q"),
+        ("kv_lo_ready", "KV_lo"),
+        ("do_ready", "dO"),
+        ("kv_hi_ready", "KV_hi"),
+        ("in_ready", "incoming"),
+    ):
+        narrow = [p.smem_tile(name).bytes for name in rope if name.startswith(tile.split("_")[0])]
+        more = sum(narrow) if barrier in ("q_ready", "kv_lo_ready") else 0
+        assert p.barrier(barrier).tx_bytes == p.smem_tile(tile).bytes + more
     for barrier, tile in (("s_ready", "S"), ("ds_ready", "dS")):
         assert p.barrier(barrier).tx_bytes == p.smem_tile(tile).bytes // 2  # the peer's heads
 
@@ -65,7 +73,7 @@ def test_planted_contradictions_are_noticed(sentence: str) -> None:
 
 
 def test_unknown_width_is_one_clear_error() -> None:
-    with pytest.raises(TileproofError, match="512"):
+    with pytest.raises(TileproofError, match="576 or 512"):
         plan(192)
 
 
@@ -80,9 +88,11 @@ def test_the_build_fits_the_machine(d_qk: int) -> None:
     assert "cta_group::2" not in built.ptx and "tcgen05.mma.cta_group::1" in built.ptx
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES[1:3], ids=lambda s: f"{s.policy}{s.seed}")
-def test_every_schedule_and_every_stage(schedule: RunSchedule) -> None:
-    verdict = run_case(on_emulator(KERNEL, KERNEL.variant(d_qk=512)), CASE, schedule)
+@pytest.mark.parametrize(
+    ("d_qk", "schedule"), ((576, SCHEDULES[1]), (512, SCHEDULES[2])), ids=lambda x: getattr(x, "policy", x)
+)
+def test_every_stage(d_qk: int, schedule: RunSchedule) -> None:
+    verdict = run_case(on_emulator(KERNEL, KERNEL.variant(d_qk=d_qk)), replace(WHOLE, d_qk=d_qk), schedule)
     assert verdict.findings == []
     # Tokens of 256, 130 and 0 slots have 4, 3 and 0 k-blocks; two builds. S and dS have a tile in each CTA,
     # P and dP one in the pair (the probe build too), dKV one in the production build.
@@ -90,7 +100,7 @@ def test_every_schedule_and_every_stage(schedule: RunSchedule) -> None:
 
 
 def test_many_schedules_give_the_same_outputs() -> None:
-    one = Explored.of(KERNEL, KERNEL.build(KERNEL.variant(d_qk=512)), one_token(512, 2))
+    one = Explored.of(KERNEL, KERNEL.build(KERNEL.variant(d_qk=576)), one_token(576, 3))
     report = explore(one, schedules=8, compare=one.compare, races=True)
     assert not report.failed and report.defects == []
 

@@ -19,19 +19,23 @@ using namespace cute;
 using bf16 = cutlass::bfloat16_t;
 
 // What the host passes, by value. Tensor maps first: CUtensorMap is 128 bytes, aligned 128 since CUDA 13.
+// Those of RoPE columns are of the same tensors; no kernel without RoPE reads them.
 struct Params {
-  TmaDescriptor q_map;     // [s_q * h_q, d_qk], box 128 x 64, 128B swizzle
-  TmaDescriptor dO_map;    // [s_q * h_q, d_v],  box 128 x 64, 128B swizzle
-  TmaDescriptor kv_map;    // [s_kv, d_qk],      box 1 x 64 for gather4, 128B swizzle, zero fill
-  TmaDescriptor dQ_map;    // [s_q * h_q, d_qk], box 128 x 64, 128B swizzle
-  const bf16* o;           // [s_q, h_q, d_v]
-  const float* lse;        // [s_q, h_q], base 2
-  const int* indices;      // [s_q, topk]
-  const int* topk_length;  // [s_q], or null: topk everywhere
-  float* delta;            // [s_q, h_q]
-  float* dKV;              // [s_kv, d_qk], added to
-  float* P;                // [s_q, h_q, topk] and so the next three, probe build only
-  float* S;                // before its rounding to bf16
+  TmaDescriptor q_map;        // [s_q * h_q, d_qk], box 128 x 64, 128B swizzle
+  TmaDescriptor dO_map;       // [s_q * h_q, d_v],  box 128 x 64, 128B swizzle
+  TmaDescriptor kv_map;       // [s_kv, d_qk],      box 1 x 64 for gather4, 128B swizzle, zero fill
+  TmaDescriptor dQ_map;       // [s_q * h_q, d_qk], box 128 x 64, 128B swizzle
+  TmaDescriptor q_rope_map;   // [s_q * h_q, d_qk], box 128 x 32, 64B swizzle
+  TmaDescriptor kv_rope_map;  // [s_kv, d_qk],      box 1 x 32 for gather4, 64B swizzle, zero fill
+  TmaDescriptor dQ_rope_map;  // [s_q * h_q, d_qk], box 128 x 32, 64B swizzle
+  const bf16* o;              // [s_q, h_q, d_v]
+  const float* lse;           // [s_q, h_q], base 2
+  const int* indices;         // [s_q, topk]
+  const int* topk_length;     // [s_q], or null: topk everywhere
+  float* delta;               // [s_q, h_q]
+  float* dKV;                 // [s_kv, d_qk], added to
+  float* P;                   // [s_q, h_q, topk] and so the next three, probe build only
+  float* S;                   // before its rounding to bf16
   float* dP;
   bf16* dS;
   int s_kv;
@@ -42,11 +46,14 @@ struct Params {
 static_assert(offsetof(Params, dO_map) == 128);
 static_assert(offsetof(Params, kv_map) == 256);
 static_assert(offsetof(Params, dQ_map) == 384);
-static_assert(offsetof(Params, o) == 512);
-static_assert(offsetof(Params, dKV) == 552);
-static_assert(offsetof(Params, dS) == 584);
-static_assert(offsetof(Params, sm_scale_log2e) == 604);
-static_assert(sizeof(Params) == 640);
+static_assert(offsetof(Params, q_rope_map) == 512);
+static_assert(offsetof(Params, kv_rope_map) == 640);
+static_assert(offsetof(Params, dQ_rope_map) == 768);
+static_assert(offsetof(Params, o) == 896);
+static_assert(offsetof(Params, dKV) == 936);
+static_assert(offsetof(Params, dS) == 968);
+static_assert(offsetof(Params, sm_scale_log2e) == 988);
+static_assert(sizeof(Params) == 1024);
 
 template <class Plan>
 struct Config {
@@ -60,47 +67,63 @@ struct Config {
   static constexpr int kHeadTileBytes = kAllHeads * kRowBytes;  // 16 KiB
   static constexpr int kKeyTileBytes = kKeys * kRowBytes;       // 8 KiB
 
-  static constexpr int kKvStages = Plan::smem::KV::stages;   // 4
-  static constexpr int kKvCols = Plan::smem::KV::cols;       // 128
-  static constexpr int kKvHalves = kCols / kKvCols;          // 2 uses of the ring in one k-block
-  static constexpr int kKvTiles = kKvCols / kColTile;        // 2 column tiles of a half
-  static constexpr int kKvBytes = kKvTiles * kKeyTileBytes;  // 16 KiB
+  static constexpr int kRope = (Plan::d_qk - Plan::d_v) / Plan::cluster;                 // 32 or 0 of RoPE
+  static constexpr int kNarrowHeadBytes = kRope != 0 ? kAllHeads * kNarrowRowBytes : 0;  // 8 KiB
+  static constexpr int kNarrowKeyBytes = kRope != 0 ? kKeys * kNarrowRowBytes : 0;       // 4 KiB
 
-  static constexpr int kDkvM = Plan::mma::dKV_S::m;       // 128
-  static constexpr int kDkvParts = kCols / kDkvM;         // 2, each with TMEM of its own
-  static constexpr int kKeysPerThread = 32;               // of softmax: two warps per lane quarter
+  // Whether the peer's shares have bytes and dP tensor memory of their own; else they lie in KV's and P's.
+  static constexpr bool kRoomy = kRope == 0;
+
+  static constexpr int kKvStages = Plan::smem::KV_lo::stages;  // 2, of k-blocks
+  static constexpr int kKvCols = Plan::smem::KV_lo::cols;      // 128
+  static constexpr int kKvTiles = kKvCols / kColTile;          // 2 column tiles of a half
+  static constexpr int kKvBytes = kKvTiles * kKeyTileBytes;    // 16 KiB
+
+  static constexpr int kDkvM = Plan::mma::dKV_S::m;  // 128
+  static constexpr int kDkvParts = kCols / kDkvM;    // 2, each with TMEM of its own
+  static constexpr int kKeysPerThread = 32;          // of softmax: two warps per lane quarter
+  static constexpr int kFinishingWarps = Plan::role::softmax::warps / Plan::cluster;
   static constexpr int kShareBytes = kHeads * kKeys * 4;  // of P or dP, f32
 
   struct SharedStorage {
     alignas(1024) bf16 q[kAllHeads * kCols];  // and, after the last k-block, dQ
     alignas(1024) bf16 dO[kAllHeads * kCols];
     alignas(1024) bf16 s[kAllHeads * kKeys];  // and, when the MMAs have read it, dS
-    alignas(1024) bf16 kv[kKvStages][kKeys * kKvCols];
-    alignas(16) float incoming[kKeys / 4][kHeads][4];  // the peer's share of P, then of dP
+    alignas(1024) bf16 kv_lo[kKvStages][kKeys * kKvCols];
+    alignas(1024) bf16 kv_hi[kKvStages][kKeys * kKvCols];
+    alignas(16) float own_incoming[kRoomy ? kKeys * kHeads : 0];
+    alignas(512) unsigned char q_rope[kNarrowHeadBytes];  // and, after the last k-block, dQ
+    alignas(512) unsigned char kv_rope[kKvStages * kNarrowKeyBytes];
     float delta_own[kHeads];
     float delta_incoming[kHeads];
     Barrier q_ready;
     Barrier do_ready;
     Barrier delta_ready;
-    Barrier kv_ready[kKvStages];
-    Barrier kv_free[kKvStages];
+    Barrier kv_lo_ready[kKvStages];
+    Barrier kv_hi_ready[kKvStages];
+    Barrier kv_lo_free[kKvStages];
+    Barrier kv_hi_free[kRoomy ? kKvStages : 1];
     Barrier p_ready;
     Barrier dp_ready;
+    Barrier p_free;
     Barrier dp_free;
     Barrier in_ready;
-    Barrier in_free;
+    Barrier in_p_free;
+    Barrier in_dp_free;
     Barrier s_ready;
     Barrier ds_ready;
     Barrier s_free;
     Barrier ds_free;
     Barrier dkv_ready[kDkvParts];
     Barrier dkv_free[kDkvParts];
+    Barrier rope_ready[kRope != 0 ? 1 : 0];
     Barrier dq_ready;
     uint32_t tmem_base;
   };
 
   // The problem's shape.
-  static_assert(Plan::cluster == 2 && Plan::h_q == 128 && Plan::d_v == 512 && Plan::d_qk == 512);
+  static_assert(Plan::cluster == 2 && Plan::h_q == 128 && Plan::d_v == 512);
+  static_assert(kRope == kNarrowCols || kRope == 0);
   static_assert(kKeys == 64);
 
   // Read along rows a column tile is the K-major layout that CuTe builds from the same atom, read along
@@ -126,26 +149,33 @@ struct Config {
   static_assert(offsetof(SharedStorage, dO) == Plan::smem::dO::offset, "dO is not where the plan puts it");
   static_assert(offsetof(SharedStorage, s) == Plan::smem::S::offset, "S is not where the plan puts it");
   static_assert(offsetof(SharedStorage, s) == Plan::smem::dS::offset, "dS is not where the plan puts it");
-  static_assert(offsetof(SharedStorage, kv) == Plan::smem::KV::offset, "KV is not where the plan puts it");
-  static_assert(offsetof(SharedStorage, incoming) == Plan::smem::incoming::offset);
+  static_assert(offsetof(SharedStorage, kv_lo) == Plan::smem::KV_lo::offset);
+  static_assert(offsetof(SharedStorage, kv_hi) == Plan::smem::KV_hi::offset);
+  static_assert((kRoomy ? offsetof(SharedStorage, own_incoming) : offsetof(SharedStorage, kv_hi)) ==
+                Plan::smem::incoming::offset);
   static_assert(offsetof(SharedStorage, delta_own) == Plan::smem::delta_own::offset);
   static_assert(offsetof(SharedStorage, delta_incoming) == Plan::smem::delta_incoming::offset);
   static_assert(offsetof(SharedStorage, tmem_base) == Plan::smem::tmem_base::offset);
   static_assert(sizeof(SharedStorage) == Plan::smem_bytes, "the plan's shared-memory size differs");
-  static_assert(sizeof(SharedStorage::kv) == Plan::smem::KV::bytes * kKvStages);
-  static_assert(sizeof(SharedStorage::incoming) == Plan::smem::incoming::bytes);
+  static_assert(sizeof(SharedStorage::kv_lo) == Plan::smem::KV_lo::bytes * kKvStages);
+  static_assert(kShareBytes == Plan::smem::incoming::bytes && kShareBytes == kKvBytes);
+  static_assert(Plan::smem::incoming::stages == (kRoomy ? 1 : kKvStages));
 
   // The barriers.
   static_assert(offsetof(SharedStorage, q_ready) == Plan::barrier::q_ready::offset);
   static_assert(offsetof(SharedStorage, do_ready) == Plan::barrier::do_ready::offset);
   static_assert(offsetof(SharedStorage, delta_ready) == Plan::barrier::delta_ready::offset);
-  static_assert(offsetof(SharedStorage, kv_ready) == Plan::barrier::kv_ready::offset);
-  static_assert(offsetof(SharedStorage, kv_free) == Plan::barrier::kv_free::offset);
   static_assert(offsetof(SharedStorage, p_ready) == Plan::barrier::p_ready::offset);
   static_assert(offsetof(SharedStorage, dp_ready) == Plan::barrier::dp_ready::offset);
+  static_assert(offsetof(SharedStorage, kv_lo_ready) == Plan::barrier::kv_lo_ready::offset);
+  static_assert(offsetof(SharedStorage, kv_hi_ready) == Plan::barrier::kv_hi_ready::offset);
+  static_assert(offsetof(SharedStorage, kv_lo_free) == Plan::barrier::kv_lo_free::offset);
+  static_assert(offsetof(SharedStorage, kv_hi_free) == Plan::barrier::kv_hi_free::offset);
+  static_assert(offsetof(SharedStorage, p_free) == Plan::barrier::p_free::offset);
   static_assert(offsetof(SharedStorage, dp_free) == Plan::barrier::dp_free::offset);
+  static_assert(offsetof(SharedStorage, in_p_free) == Plan::barrier::in_p_free::offset);
+  static_assert(offsetof(SharedStorage, in_dp_free) == Plan::barrier::in_dp_free::offset);
   static_assert(offsetof(SharedStorage, in_ready) == Plan::barrier::in_ready::offset);
-  static_assert(offsetof(SharedStorage, in_free) == Plan::barrier::in_free::offset);
   static_assert(offsetof(SharedStorage, s_ready) == Plan::barrier::s_ready::offset);
   static_assert(offsetof(SharedStorage, ds_ready) == Plan::barrier::ds_ready::offset);
   static_assert(offsetof(SharedStorage, s_free) == Plan::barrier::s_free::offset);
@@ -153,26 +183,29 @@ struct Config {
   static_assert(offsetof(SharedStorage, dkv_ready) == Plan::barrier::dkv_ready::offset);
   static_assert(offsetof(SharedStorage, dkv_free) == Plan::barrier::dkv_free::offset);
   static_assert(offsetof(SharedStorage, dq_ready) == Plan::barrier::dq_ready::offset);
-  static_assert(Plan::barrier::q_ready::tx_bytes == sizeof(SharedStorage::q));
+  static_assert(Plan::barrier::q_ready::tx_bytes == sizeof(SharedStorage::q) + kNarrowHeadBytes);
   static_assert(Plan::barrier::do_ready::tx_bytes == sizeof(SharedStorage::dO));
-  static_assert(Plan::barrier::kv_ready::tx_bytes == kKvBytes);
+  static_assert(Plan::barrier::kv_lo_ready::tx_bytes == kKvBytes + kNarrowKeyBytes);
+  static_assert(Plan::barrier::kv_hi_ready::tx_bytes == kKvBytes);
   static_assert(Plan::barrier::in_ready::tx_bytes == kShareBytes);
   static_assert(Plan::barrier::delta_ready::tx_bytes == sizeof(SharedStorage::delta_incoming));
   static_assert(Plan::barrier::delta_ready::count == Plan::role::dkv_export::warps / Plan::cluster);
-  static_assert(Plan::barrier::in_free::count == Plan::role::softmax::warps / Plan::cluster);
-  static_assert(Plan::barrier::s_ready::count == Plan::role::softmax::warps);
+  static_assert(Plan::barrier::p_free::count == Plan::role::softmax::warps);
   static_assert(Plan::barrier::dp_free::count == Plan::role::softmax::warps);
-  static_assert(Plan::barrier::ds_ready::count == Plan::role::softmax::warps / Plan::cluster);
+  static_assert(Plan::barrier::kv_hi_free::count == (kRoomy ? 1 : kFinishingWarps));
+  static_assert(Plan::barrier::in_p_free::count == (kRoomy ? kFinishingWarps : 1));
+  static_assert(Plan::barrier::in_dp_free::count == kFinishingWarps);
+  static_assert(Plan::barrier::s_ready::count == kFinishingWarps);
+  static_assert(Plan::barrier::ds_ready::count == kFinishingWarps);
   static_assert(Plan::barrier::s_free::count == Plan::cluster &&
                 Plan::barrier::ds_free::count == Plan::cluster);
   static_assert(Plan::barrier::dkv_free::count == Plan::role::dkv_export::warps / kDkvParts);
-  static_assert(Plan::barrier::kv_ready::stages == kKvStages && Plan::barrier::kv_free::stages == kKvStages);
   static_assert(Plan::barrier::dkv_ready::stages == kDkvParts &&
                 Plan::barrier::dkv_free::stages == kDkvParts);
 
   // The accumulators, all of layout D: a lane is a head, or a column of kv.
   static_assert(Plan::tmem::P::columns == kKeys && Plan::tmem::dP::columns == kKeys);
-  static_assert(Plan::tmem::dQ::columns == kKvCols && Plan::tmem::dQ::stages == kKvHalves);
+  static_assert(Plan::tmem::dQ::columns == kKvCols && Plan::tmem::dQ::stages == 2);
   static_assert(Plan::tmem::dKV::columns == kKeys && Plan::tmem::dKV::stages == kDkvParts && kDkvM == 128);
 
   // The warp roles.
@@ -189,18 +222,21 @@ template <class Plan>
 struct Context : tileproof::Context<Plan, Config<Plan>, Params> {
   using Base = tileproof::Context<Plan, Config<Plan>, Params>;
 
-  uint32_t to_peer;  // from an address in this CTA's shared memory to the same place in the peer's
-
   __device__ __forceinline__ Context(const Params& params, typename Base::Storage& smem)
-      : Base(params, smem) {
-    const uint32_t here = cast_smem_ptr_to_uint(&smem);
-    to_peer = ptx::map_to_rank(here, uint32_t(this->rank) ^ 1) - here;
-  }
+      : Base(params, smem) {}
 
-  __device__ __forceinline__ uint32_t in_peer(uint32_t address) const { return address + to_peer; }
+  // The place in the peer's shared memory of an address in this CTA's.
+  __device__ __forceinline__ uint32_t in_peer(uint32_t address) const {
+    return ptx::map_to_rank(address, cute::block_rank_in_cluster() ^ 1);
+  }
 
   // The CTA's first column of q, kv, dO and o.
   __device__ __forceinline__ int first_column() const { return this->rank * Base::Cfg::kCols; }
+
+  // Its first RoPE column of q and kv.
+  __device__ __forceinline__ int first_rope_column() const {
+    return Plan::d_v + this->rank * Base::Cfg::kRope;
+  }
 
   // The token's first head among all rows of [s_q * h_q, ...].
   __device__ __forceinline__ int token_row() const {

@@ -36,6 +36,7 @@ struct DkvExport : Context<Plan> {
       const int slot = k * Plan::b_topk + lane;
       const int rows[2] = {this->key_row(__ldg(indices + slot), slot),
                            this->key_row(__ldg(indices + slot + 32), slot + 32)};
+      if (part == 0) add_rope(k, rows);
       float v[2][32];
       smem.dkv_ready[part].wait_own(k & 1);
       ptx::fence_after_thread_sync();
@@ -60,6 +61,26 @@ struct DkvExport : Context<Plan> {
   }
 
  private:
+  // RoPE columns: layout G, lane = column, the keys of a quarter. Read before part 0, whose dkv_free tells of
+  // it.
+  __device__ __forceinline__ void add_rope(int k, const int (&rows)[2]) {
+    if constexpr (Cfg::kRope != 0) {
+      constexpr int kKeys = Plan::tmem::dKV_rope::columns;  // 16
+      float v[kKeys];
+      smem.rope_ready[0].wait_own(k & 1);
+      ptx::fence_after_thread_sync();
+      ptx::load_tmem_16_columns(this->tmem(Plan::tmem::dKV_rope::column), v);
+      ptx::wait_tmem_loads();
+      ptx::fence_before_thread_sync();  // of the arrival on dkv_free
+      const int first = kKeys * (warp % 4);
+      float* column = params.dKV + this->first_rope_column() + lane;
+      CUTE_UNROLL
+      for (int j = 0; j < kKeys; ++j) {
+        add_to_row(column, __shfl_sync(0xffffffff, first < 32 ? rows[0] : rows[1], (first + j) % 32), v[j]);
+      }
+    }
+  }
+
   // *(column + row * d_qk) += x, unless row is negative. Written out, so that nothing branches.
   __device__ __forceinline__ static void add_to_row(float* column, int row, float x) {
     asm volatile(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import ml_dtypes
@@ -18,7 +19,7 @@ from tileproof.spec.plans import head128_columns
 if TYPE_CHECKING:
     from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
 
-PARAMS_BYTES = 640  # sizeof(Params) in config.cuh, which asserts it and the offsets below
+PARAMS_BYTES = 1024  # sizeof(Params) in config.cuh, which asserts it and the offsets below
 
 
 def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Launch:
@@ -49,19 +50,28 @@ def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Lau
         (128, TensorMapSpec.bf16_rows("dO_map", dO, rows, plan.size("d_v"), h_q)),
         (256, TensorMapSpec.bf16_rows("kv_map", kv, problem.s_kv, d_qk, 1)),
         (384, TensorMapSpec.bf16_rows("dQ_map", dQ, rows, d_qk, h_q)),
-        (512, Buffer.input("o", inputs.o)),
-        (520, Buffer.input("lse", inputs.lse)),
-        (528, Buffer.input("indices", inputs.indices)),
-        (536, length),
-        (544, Buffer.output("delta", (problem.s_q, h_q), np.float32)),
-        (552, dKV),
-        *((560 + 8 * i, item) for i, item in enumerate(probes)),
-        (592, Scalar("s_kv", "s32", problem.s_kv)),
-        (596, Scalar("topk", "s32", problem.topk)),
-        (600, Scalar("sm_scale", "f32", problem.sm_scale)),
-        (604, Scalar("sm_scale_log2e", "f32", problem.sm_scale * LOG2_E)),
+        (512, _narrow("q_rope_map", q, rows, d_qk, h_q)),
+        (640, _narrow("kv_rope_map", kv, problem.s_kv, d_qk, 1)),
+        (768, _narrow("dQ_rope_map", dQ, rows, d_qk, h_q)),
+        (896, Buffer.input("o", inputs.o)),
+        (904, Buffer.input("lse", inputs.lse)),
+        (912, Buffer.input("indices", inputs.indices)),
+        (920, length),
+        (928, Buffer.output("delta", (problem.s_q, h_q), np.float32)),
+        (936, dKV),
+        *((944 + 8 * i, item) for i, item in enumerate(probes)),
+        (976, Scalar("s_kv", "s32", problem.s_kv)),
+        (980, Scalar("topk", "s32", problem.topk)),
+        (984, Scalar("sm_scale", "f32", problem.sm_scale)),
+        (988, Scalar("sm_scale_log2e", "f32", problem.sm_scale * LOG2_E)),
     )
     return one_cluster_a_token(built, plan, problem.s_q, Struct("params", PARAMS_BYTES, fields))
+
+
+def _narrow(name: str, buffer: Buffer, rows: int, cols: int, box_rows: int) -> TensorMapSpec:
+    """As TensorMapSpec.bf16_rows, boxes of 32 columns (the 64-byte swizzle's span)."""
+    whole = TensorMapSpec.bf16_rows(name, buffer, rows, cols, box_rows)
+    return replace(whole, box=(head128_columns.ROPE_CTA, box_rows), swizzle="64B")
 
 
 TARGETS = (

@@ -1,9 +1,9 @@
 // head128-columns: the sparse MLA attention backward for 128 heads, the columns shared out over a pair of
 // CTAs.
 //
-// Rank r has columns [256 r, 256 r + 256) of Q, dO, KV, dQ and dKV, for all 128 heads; it finishes P and dP
-// of the heads [64 r, 64 r + 64), of which its peer sends it the sums over the other columns, and makes S and
-// dS of them for both.
+// Rank r has columns [256 r, 256 r + 256) of Q, dO, KV, dQ and dKV (with RoPE also 32 of its columns), for
+// all 128 heads; it finishes P and dP of the heads [64 r, 64 r + 64), of which its peer sends it the sums
+// over the other columns, and makes S and dS of them for both.
 //
 // | warps | role       | does                                                                             |
 // |-------|------------|----------------------------------------------------------------------------------|
@@ -15,16 +15,19 @@
 // Barriers (offsets, counts and bytes in the generated plan), one of each in every CTA:
 //   q_ready, do_ready          bytes of Q, of dO                       load         -> mma, dkv_export
 //   delta_ready                4 arrivals, bytes of the peer           dkv_export   -> softmax
-//   kv_ready[4], kv_free[4]    bytes of a half; commits                load, mma    -> mma, load
+//   kv_lo_ready[2], kv_hi_ready[2]   bytes of half the columns         load         -> mma
+//   kv_lo_free[2]              commits                                 mma          -> load
+//   kv_hi_free                 commits, or 4 arrivals where shares lay there   mma, softmax -> load
 //   p_ready, dp_ready          commits                                 mma          -> softmax
-//   dp_free                    8 arrivals: dP has been read                softmax      -> mma
+//   p_free, dp_free            8 arrivals                              softmax      -> mma
 //   in_ready                   bytes of the peer's P, then dP          peer softmax -> softmax
-//   in_free                    4 arrivals of the peer: it has read     peer softmax -> softmax
-//   s_ready                    8 arrivals: P has been read; bytes of the peer   softmax -> mma
-//   ds_ready                   4 arrivals, bytes of the peer           softmax      -> mma
+//   in_p_free                  commit of the peer, or its 4 arrivals   peer mma, softmax -> softmax
+//   in_dp_free                 4 arrivals of the peer: P was read      peer softmax -> softmax
+//   s_ready, ds_ready          4 arrivals, bytes of the peer           softmax      -> mma
 //   s_free, ds_free            commits of both CTAs                    mma          -> softmax
 //   dkv_ready[2]               commits                                 mma          -> dkv_export
 //   dkv_free[2]                4 arrivals                              dkv_export   -> mma
+//   rope_ready                 commit                                  mma          -> dkv_export
 //   dq_ready                   commit, once                            mma          -> softmax
 #pragma once
 
@@ -73,14 +76,19 @@ struct Kernel : Context<Plan> {
       smem.delta_ready.init(B::delta_ready::count);
       CUTE_UNROLL
       for (int b = 0; b < Cfg::kKvStages; ++b) {
-        smem.kv_ready[b].init(B::kv_ready::count);
-        smem.kv_free[b].init(B::kv_free::count);
+        smem.kv_lo_ready[b].init(B::kv_lo_ready::count);
+        smem.kv_hi_ready[b].init(B::kv_hi_ready::count);
+        smem.kv_lo_free[b].init(B::kv_lo_free::count);
       }
+      CUTE_UNROLL
+      for (int b = 0; b < B::kv_hi_free::stages; ++b) smem.kv_hi_free[b].init(B::kv_hi_free::count);
       smem.p_ready.init(B::p_ready::count);
       smem.dp_ready.init(B::dp_ready::count);
+      smem.p_free.init(B::p_free::count);
       smem.dp_free.init(B::dp_free::count);
       smem.in_ready.init(B::in_ready::count);
-      smem.in_free.init(B::in_free::count);
+      smem.in_p_free.init(B::in_p_free::count);
+      smem.in_dp_free.init(B::in_dp_free::count);
       smem.s_ready.init(B::s_ready::count);
       smem.ds_ready.init(B::ds_ready::count);
       smem.s_free.init(B::s_free::count);
@@ -90,6 +98,7 @@ struct Kernel : Context<Plan> {
         smem.dkv_ready[b].init(B::dkv_ready::count);
         smem.dkv_free[b].init(B::dkv_free::count);
       }
+      if constexpr (Cfg::kRope != 0) smem.rope_ready[0].init(B::rope_ready::count);
       smem.dq_ready.init(B::dq_ready::count);
       cutlass::arch::fence_barrier_init();
       prefetch_tma_descriptor(&params.q_map);

@@ -27,40 +27,44 @@ struct Load : Context<Plan> {
     if (first) load_q_and_do();
 
     const int row = kRowsPerWarp * (warp - Plan::role::load::first_warp);
-    uint32_t stage = 0, parity = 0;  // of the ring
     CUTE_NO_UNROLL
     for (int k = 0; k < k_blocks; ++k) {
+      const int stage = k % Cfg::kKvStages;
       int4 rows[kGathers];
       CUTE_UNROLL
       for (int g = 0; g < kGathers; ++g) rows[g] = this->key_rows(k * Plan::b_topk + row + kGather * g);
-      CUTE_NO_UNROLL
-      for (int half = 0; half < Cfg::kKvHalves; ++half) {
-        smem.kv_free[stage].wait_own(parity ^ 1);
-        if (first) smem.kv_ready[stage].arrive_own_and_expect_tx(Plan::barrier::kv_ready::tx_bytes);
-        gather(stage, row, this->first_column() + half * Cfg::kKvCols, rows);
-        advance(stage, parity);
+
+      smem.kv_lo_free[stage].wait_own((k / Cfg::kKvStages & 1) ^ 1);
+      if (first) smem.kv_lo_ready[stage].arrive_own_and_expect_tx(Plan::barrier::kv_lo_ready::tx_bytes);
+      gather(cast_smem_ptr_to_uint(smem.kv_lo[stage]), smem.kv_lo_ready[stage].address(), row,
+             this->first_column(), rows);
+      gather_rope(stage, row, rows);
+
+      if constexpr (Cfg::kRoomy) {
+        smem.kv_hi_free[stage].wait_own((k / Cfg::kKvStages & 1) ^ 1);
+      } else {
+        smem.kv_hi_free[0].wait_own((k & 1) ^ 1);  // where the shares of the k-block before this one arrived
       }
+      if (first) smem.kv_hi_ready[stage].arrive_own_and_expect_tx(Plan::barrier::kv_hi_ready::tx_bytes);
+      gather(cast_smem_ptr_to_uint(smem.kv_hi[stage]), smem.kv_hi_ready[stage].address(), row,
+             this->first_column() + Cfg::kKvCols, rows);
     }
 
     // The last commits must have arrived before this CTA may exit.
-    const int uses = k_blocks * Cfg::kKvHalves;
     CUTE_NO_UNROLL
-    for (int use = max(0, uses - Cfg::kKvStages); use < uses; ++use) {
-      smem.kv_free[use % Cfg::kKvStages].wait_own(use / Cfg::kKvStages & 1);
-    }
-  }
-
-  // The next use of the ring.
-  __device__ __forceinline__ static void advance(uint32_t& stage, uint32_t& parity) {
-    if (++stage == Cfg::kKvStages) {
-      stage = 0;
-      parity ^= 1;
+    for (int k = max(0, k_blocks - Cfg::kKvStages); k < k_blocks; ++k) {
+      smem.kv_lo_free[k % Cfg::kKvStages].wait_own(k / Cfg::kKvStages & 1);
+      if constexpr (Cfg::kRoomy) smem.kv_hi_free[k % Cfg::kKvStages].wait_own(k / Cfg::kKvStages & 1);
     }
   }
 
  private:
   __device__ __forceinline__ void load_q_and_do() {
     load(smem.q_ready, Plan::barrier::q_ready::tx_bytes, cast_smem_ptr_to_uint(smem.q), &params.q_map);
+    if constexpr (Cfg::kRope != 0) {
+      ptx::tma_load_2d_own(cast_smem_ptr_to_uint(smem.q_rope), &params.q_rope_map, smem.q_ready.address(),
+                           this->first_rope_column(), this->token_row(), kOnce);
+    }
     load(smem.do_ready, Plan::barrier::do_ready::tx_bytes, cast_smem_ptr_to_uint(smem.dO), &params.dO_map);
   }
 
@@ -74,15 +78,28 @@ struct Load : Context<Plan> {
     }
   }
 
-  // Columns from `col` on of this warp's keys, into rows from `row` on of a stage of the ring.
-  __device__ __forceinline__ void gather(uint32_t stage, int row, int col, const int4 (&rows)[kGathers]) {
-    const uint32_t to = cast_smem_ptr_to_uint(smem.kv[0]) + stage * Cfg::kKvBytes + row * kRowBytes;
+  // Columns from `col` on of this warp's keys, into rows from `row` on of half a tile.
+  __device__ __forceinline__ void gather(uint32_t tile, uint32_t ready, int row, int col,
+                                         const int4 (&rows)[kGathers]) {
+    const uint32_t to = tile + row * kRowBytes;
     CUTE_UNROLL
     for (int c = 0; c < Cfg::kKvTiles; ++c) {
       CUTE_UNROLL
       for (int g = 0; g < kGathers; ++g) {
-        ptx::tma_gather4_own(to + c * Cfg::kKeyTileBytes + kGather * g * kRowBytes, &params.kv_map,
-                             smem.kv_ready[stage].address(), col + c * kColTile, rows[g], kKeep);
+        ptx::tma_gather4_own(to + c * Cfg::kKeyTileBytes + kGather * g * kRowBytes, &params.kv_map, ready,
+                             col + c * kColTile, rows[g], kKeep);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void gather_rope(int stage, int row, const int4 (&rows)[kGathers]) {
+    if constexpr (Cfg::kRope != 0) {
+      const uint32_t to =
+          cast_smem_ptr_to_uint(smem.kv_rope) + stage * Cfg::kNarrowKeyBytes + row * kNarrowRowBytes;
+      CUTE_UNROLL
+      for (int g = 0; g < kGathers; ++g) {
+        ptx::tma_gather4_own(to + kGather * g * kNarrowRowBytes, &params.kv_rope_map,
+                             smem.kv_lo_ready[stage].address(), this->first_rope_column(), rows[g], kKeep);
       }
     }
   }

@@ -1,33 +1,42 @@
-// The mma role: one thread issues every MMA of its CTA. P and dP of the first k-block, then per k-block:
+// The mma role: one thread issues every MMA of its CTA. P and dP of the first k-block, then per k-block,
+// where the shares have room of their own:
 //
-//   dKV^T parts 0, 1 = dO^T S                         -> s_free
-//   P = Q K^T, dP = dO V^T of the next k-block        -> p_ready, dp_ready
-//   dQ += dS K, half by half of the columns           -> kv_free
-//   dKV^T parts 0, 1 += Q^T dS                        -> dkv_ready, ds_free
+//   dKV^T parts 0, 1 = dO^T S                              -> s_free
+//   P = Q K^T, dP = dO V^T of the next k-block             -> p_ready, dp_ready
+//   dQ += dS K                                             -> kv_hi_free, kv_lo_free
+//   parts 0, 1 of dKV^T += Q^T dS                          -> dkv_ready, ds_free
 //
-// So the next P and dP are exchanged while dS is made and under the MMAs that follow it.
+// and where they lie in KV's bytes:
+//
+//   dKV^T parts 0, 1 = dO^T S                              -> s_free
+//   P of the next k-block over the lower columns
+//   dQ += dS K, the upper columns                          -> the peer's in_p_free
+//   P of the next k-block over the upper columns           -> p_ready
+//   dQ += dS K, the lower columns and RoPE                 -> kv_lo_free
+//   RoPE part and parts 0, 1 of dKV^T += Q^T dS            -> rope_ready, dkv_ready, ds_free
+//   dP of the next k-block                                 -> dp_ready
+//
+// So the next P and dP are exchanged under MMAs of this k-block.
 #pragma once
 
 #include <cute/arch/mma_sm100_desc.hpp>
 
 #include "sm100/head128_columns/config.cuh"
-#include "sm100/head128_columns/load.cuh"
 
 namespace tileproof::head128_columns {
 
 template <class Plan>
 struct IssueMmas : Context<Plan> {
   using Base = Context<Plan>;
-  using Base::k_blocks, Base::kEveryRank, Base::smem;
+  using Base::k_blocks, Base::kEveryRank, Base::rank, Base::smem;
   using typename Base::Base::Cfg;
   using Major = UMMA::Major;
 
-  uint32_t q, dO, kv, s;  // shared addresses; dS lies where S does
+  uint32_t q, dO, s;  // shared addresses; dS lies where S does
 
   __device__ __forceinline__ explicit IssueMmas(const Base& base) : Base(base) {
     q = cast_smem_ptr_to_uint(smem.q);
     dO = cast_smem_ptr_to_uint(smem.dO);
-    kv = cast_smem_ptr_to_uint(smem.kv[0]);
     s = cast_smem_ptr_to_uint(smem.s);
   }
 
@@ -36,7 +45,9 @@ struct IssueMmas : Context<Plan> {
     smem.do_ready.wait_own(0);
 
     if (k_blocks > 0) {
-      scores(0);
+      p_lo(0);
+      p_hi(0);
+      dp(0);
       CUTE_NO_UNROLL
       for (int k = 0; k < k_blocks; ++k) walk(k);
       ptx::commit(smem.dq_ready.address());
@@ -44,56 +55,97 @@ struct IssueMmas : Context<Plan> {
   }
 
  private:
-  // Where half `half` of k-block k lies in the KV ring.
-  __device__ __forceinline__ static uint32_t stage_of(int k, int half) {
-    static_assert(Cfg::kKvStages == 2 * Cfg::kKvHalves);
-    return Cfg::kKvHalves * (k & 1) + half;
-  }
-
   __device__ __forceinline__ void walk(int k) {
     const uint32_t parity = k & 1;
+    const bool more = k + 1 < k_blocks;
     wait_operand(smem.s_ready, parity);
+    if constexpr (Cfg::kRoomy)
+      smem.p_free.wait_own(parity);  // complete: S was made of it, long ago of the rest
     CUTE_UNROLL
     for (int part = 0; part < Cfg::kDkvParts; ++part) {
-      smem.dkv_free[part].wait_own(parity ^ 1);
+      smem.dkv_free[part].wait_own(parity ^ 1);  // of part 0 it tells that the RoPE part was read, too
       ptx::fence_after_thread_sync();
-      dkv_part(dO, s, part, false);
+      dkv_part(dO, part, false);
     }
     ptx::commit_multicast(smem.s_free.address(), kEveryRank);
-
-    // s_ready has told that P was read.
-    if (k + 1 < k_blocks) scores(k + 1);
+    if (more) {
+      p_lo(k + 1);
+      if constexpr (Cfg::kRoomy) {
+        p_hi(k + 1);
+        dp(k + 1);
+      }
+    }
 
     wait_operand(smem.ds_ready, parity);
-    CUTE_UNROLL
-    for (int half = 0; half < Cfg::kKvHalves; ++half) {
-      const uint32_t stage = stage_of(k, half);
-      dq_half(stage, half, k != 0);
-      ptx::commit(smem.kv_free[stage].address());
+    dq_half(kv_hi(k), 1, k != 0);
+    if constexpr (Cfg::kRoomy) {
+      ptx::commit(smem.kv_hi_free[k % Cfg::kKvStages].address());
+    } else if (more) {
+      // The peer may send where these keys lie.
+      ptx::commit_multicast(smem.in_p_free.address(), uint16_t(1u << (rank ^ 1)));
+      p_hi(k + 1);
     }
+    dq_half(kv_lo(k), 0, k != 0);
+    dq_rope(k);
+    ptx::commit(smem.kv_lo_free[k % Cfg::kKvStages].address());
+
+    dkv_rope();
     CUTE_UNROLL
     for (int part = 0; part < Cfg::kDkvParts; ++part) {
-      dkv_part(q, s, part, true);
+      dkv_part(q, part, true);
       ptx::commit(smem.dkv_ready[part].address());
     }
     ptx::commit_multicast(smem.ds_free.address(), kEveryRank);
+    if (!Cfg::kRoomy && more) dp(k + 1);
   }
 
-  // P and dP of k-block k.
-  __device__ __forceinline__ void scores(int k) {
-    CUTE_UNROLL
-    for (int half = 0; half < Cfg::kKvHalves; ++half) {
-      smem.kv_ready[stage_of(k, half)].wait_own(k / 2 & 1);
-      ptx::fence_after_thread_sync();
-      scores(q, stage_of(k, half), half, smem.tmem_base + Plan::tmem::P::column);
-    }
-    ptx::commit(smem.p_ready.address());
-    smem.dp_free.wait_own((k & 1) ^ 1);
+  __device__ __forceinline__ uint32_t kv_lo(int k) const {
+    return cast_smem_ptr_to_uint(smem.kv_lo[0]) + k % Cfg::kKvStages * Cfg::kKvBytes;
+  }
+
+  __device__ __forceinline__ uint32_t kv_hi(int k) const {
+    return cast_smem_ptr_to_uint(smem.kv_hi[0]) + k % Cfg::kKvStages * Cfg::kKvBytes;
+  }
+
+  __device__ __forceinline__ uint32_t kv_rope(int k) const {
+    return cast_smem_ptr_to_uint(smem.kv_rope) + k % Cfg::kKvStages * Cfg::kNarrowKeyBytes;
+  }
+
+  // P of k-block k over the lower columns and RoPE.
+  __device__ __forceinline__ void p_lo(int k) {
+    smem.kv_lo_ready[k % Cfg::kKvStages].wait_own(k / Cfg::kKvStages & 1);
+    if constexpr (!Cfg::kRoomy) smem.dp_free.wait_own((k & 1) ^ 1);
     ptx::fence_after_thread_sync();
-    CUTE_UNROLL
-    for (int half = 0; half < Cfg::kKvHalves; ++half) {
-      scores(dO, stage_of(k, half), half, smem.tmem_base + Plan::tmem::dP::column);
+    const uint32_t d = smem.tmem_base + Plan::tmem::P::column;
+    scores(q, kv_lo(k), d, false);
+    if constexpr (Cfg::kRope != 0) {
+      const uint32_t idesc = bf16_mma_descriptor<Cfg::kAllHeads, Cfg::kKeys, Major::K, Major::K>();
+      CUTE_UNROLL
+      for (int step = 0; step < Cfg::kRope; step += kMmaK) {
+        ptx::mma_f16_ss(d, narrow_k_major(cast_smem_ptr_to_uint(smem.q_rope), step),
+                        narrow_k_major(kv_rope(k), step), idesc, true);
+      }
     }
+  }
+
+  __device__ __forceinline__ void p_hi(int k) {
+    smem.kv_hi_ready[k % Cfg::kKvStages].wait_own(k / Cfg::kKvStages & 1);
+    ptx::fence_after_thread_sync();
+    scores(q + Cfg::kKvTiles * Cfg::kHeadTileBytes, kv_hi(k), smem.tmem_base + Plan::tmem::P::column, true);
+    ptx::commit(smem.p_ready.address());
+  }
+
+  // dP of k-block k, where dP of the k-block before it was, or P.
+  __device__ __forceinline__ void dp(int k) {
+    if constexpr (Cfg::kRoomy) {
+      smem.dp_free.wait_own((k & 1) ^ 1);
+    } else {
+      smem.p_free.wait_own(k & 1);
+    }
+    ptx::fence_after_thread_sync();
+    const uint32_t d = smem.tmem_base + Plan::tmem::dP::column;
+    scores(dO, kv_lo(k), d, false);
+    scores(dO + Cfg::kKvTiles * Cfg::kHeadTileBytes, kv_hi(k), d, true);
     ptx::commit(smem.dp_ready.address());
   }
 
@@ -105,36 +157,60 @@ struct IssueMmas : Context<Plan> {
     ptx::fence_after_thread_sync();
   }
 
-  // D [heads, keys] (+)= A [heads, half of the columns] KV[:, half]^T
-  __device__ __forceinline__ void scores(uint32_t a, uint32_t stage, int half, uint32_t d) {
+  // D [heads, keys] (+)= A [heads, 128 columns] KV [keys, 128 columns]^T
+  __device__ __forceinline__ void scores(uint32_t a, uint32_t kv, uint32_t d, bool accumulate) {
     const uint32_t idesc = bf16_mma_descriptor<Cfg::kAllHeads, Cfg::kKeys, Major::K, Major::K>();
     CUTE_UNROLL
     for (int step = 0; step < Cfg::kKvCols; step += kMmaK) {
-      ptx::mma_f16_ss(d, k_major<Cfg::kAllHeads>(a, half * Cfg::kKvCols + step),
-                      k_major<Cfg::kKeys>(kv + stage * Cfg::kKvBytes, step), idesc, half != 0 || step != 0);
+      ptx::mma_f16_ss(d, k_major<Cfg::kAllHeads>(a, step), k_major<Cfg::kKeys>(kv, step), idesc,
+                      accumulate || step != 0);
     }
   }
 
   // dQ [heads, half of the columns] += dS [heads, keys] KV [keys, half]
-  __device__ __forceinline__ void dq_half(uint32_t stage, int half, bool accumulate) {
+  __device__ __forceinline__ void dq_half(uint32_t kv, int half, bool accumulate) {
     const uint32_t idesc = bf16_mma_descriptor<Cfg::kAllHeads, Cfg::kKvCols, Major::K, Major::MN>();
     const uint32_t d = smem.tmem_base + Plan::tmem::dQ::column + half * Plan::tmem::dQ::columns;
     CUTE_UNROLL
     for (int key = 0; key < Cfg::kKeys; key += kMmaK) {
-      ptx::mma_f16_ss(d, k_major<Cfg::kAllHeads>(s, key),
-                      mn_major<Cfg::kKeys>(kv + stage * Cfg::kKvBytes, 0, key), idesc,
+      ptx::mma_f16_ss(d, k_major<Cfg::kAllHeads>(s, key), mn_major<Cfg::kKeys>(kv, 0, key), idesc,
                       accumulate || key != 0);
     }
   }
 
-  // dKV^T [128 columns of part `part`, keys] (+)= A[:, those columns]^T [.., heads] B [heads, keys]
-  __device__ __forceinline__ void dkv_part(uint32_t a, uint32_t b, int part, bool accumulate) {
+  __device__ __forceinline__ void dq_rope(int k) {
+    if constexpr (Cfg::kRope != 0) {
+      const uint32_t idesc = bf16_mma_descriptor<Cfg::kAllHeads, Cfg::kRope, Major::K, Major::MN>();
+      CUTE_UNROLL
+      for (int key = 0; key < Cfg::kKeys; key += kMmaK) {
+        ptx::mma_f16_ss(smem.tmem_base + Plan::tmem::dQ_rope::column, k_major<Cfg::kAllHeads>(s, key),
+                        narrow_mn_major(kv_rope(k), key), idesc, k != 0 || key != 0);
+      }
+    }
+  }
+
+  // dKV^T [RoPE columns, keys] = Q_rope^T [.., heads] dS [heads, keys]
+  __device__ __forceinline__ void dkv_rope() {
+    if constexpr (Cfg::kRope != 0) {
+      const uint32_t idesc = bf16_mma_descriptor<Cfg::kRope, Cfg::kKeys, Major::MN, Major::MN>();
+      CUTE_UNROLL
+      for (int head = 0; head < Cfg::kAllHeads; head += kMmaK) {
+        ptx::mma_ws_f16_ss(smem.tmem_base + Plan::tmem::dKV_rope::column,
+                           narrow_mn_major(cast_smem_ptr_to_uint(smem.q_rope), head),
+                           mn_major<Cfg::kAllHeads>(s, 0, head), idesc, head != 0);
+      }
+      ptx::commit(smem.rope_ready[0].address());
+    }
+  }
+
+  // dKV^T [128 columns of part `part`, keys] (+)= A[:, those columns]^T [.., heads] S or dS [heads, keys]
+  __device__ __forceinline__ void dkv_part(uint32_t a, int part, bool accumulate) {
     const uint32_t idesc = bf16_mma_descriptor<Cfg::kDkvM, Cfg::kKeys, Major::MN, Major::MN>();
     const uint32_t d = smem.tmem_base + Plan::tmem::dKV::column + part * Plan::tmem::dKV::columns;
     CUTE_UNROLL
     for (int head = 0; head < Cfg::kAllHeads; head += kMmaK) {
       ptx::mma_f16_ss(d, mn_major<Cfg::kAllHeads>(a, part * Cfg::kDkvM, head),
-                      mn_major<Cfg::kAllHeads>(b, 0, head), idesc, accumulate || head != 0);
+                      mn_major<Cfg::kAllHeads>(s, 0, head), idesc, accumulate || head != 0);
     }
   }
 };

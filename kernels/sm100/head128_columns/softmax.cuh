@@ -18,6 +18,7 @@ struct Softmax : Context<Plan> {
   static constexpr int kKeys = Cfg::kKeysPerThread;  // 32
   static constexpr int kChunk = 8;                   // bf16 in a 16-byte access
   static constexpr int kQuad = 4;                    // f32 in one
+  static constexpr int kQuadRow = 16 * Cfg::kHeads;  // bytes from four keys of all heads to the next four
 
   int head;  // of the token's 128
   int half;  // of the k-block's keys, or of dQ's columns
@@ -44,24 +45,25 @@ struct Softmax : Context<Plan> {
     for (int k = 0; k < k_blocks; ++k) {
       float x[kKeys];
       load_scores(smem.p_ready, k, Plan::tmem::P::column, x);
-      arrive_once(smem.s_ready);
-      send_share(x, 0);
+      arrive_once(smem.p_free);
+      smem.in_p_free.wait((k & 1) ^ 1);
+      send_share(x, k);
       load_scores(smem.dp_ready, k, Plan::tmem::dP::column, x);
       arrive_once(smem.dp_free);
-      send_share(x, 1);
+      smem.in_dp_free.wait(k & 1);
+      send_share(x, k);
     }
   }
 
-  // The CTA's share of P (use 0 of a k-block) or dP (use 1) into the peer's buffer.
-  __device__ __forceinline__ void send_share(const float (&x)[kKeys], int use) const {
-    smem.in_free.wait(use ^ 1);
-    const uint32_t to = this->in_peer(share());
+  // The CTA's share of P or dP of k-block k into the peer's buffer.
+  __device__ __forceinline__ void send_share(const float (&x)[kKeys], int k) const {
+    const uint32_t to = this->in_peer(share(k));
     const uint32_t ready = this->in_peer(smem.in_ready.address());
     CUTE_UNROLL
     for (int c = 0; c < kKeys / kQuad; ++c) {
       const float* v = x + c * kQuad;
       ptx::store_async_16(
-          to + c * sizeof(smem.incoming[0]),
+          to + c * kQuadRow,
           {__float_as_uint(v[0]), __float_as_uint(v[1]), __float_as_uint(v[2]), __float_as_uint(v[3])},
           ready);
     }
@@ -82,7 +84,9 @@ struct Softmax : Context<Plan> {
       float s[kKeys];
 
       load_scores(smem.p_ready, k, Plan::tmem::P::column, x);
-      add_share(x, 0);
+      arrive_once(smem.p_free);
+      add_share(x, k, 0);
+      if (lane == 0) smem.in_dp_free.arrive_in(uint32_t(rank) ^ 1);
       if constexpr (Probe) store_probe(params.P, k, x);
       CUTE_UNROLL
       for (int j = 0; j < kKeys; ++j) {
@@ -95,7 +99,14 @@ struct Softmax : Context<Plan> {
 
       load_scores(smem.dp_ready, k, Plan::tmem::dP::column, x);
       arrive_once(smem.dp_free);
-      add_share(x, 1);
+      add_share(x, k, 1);
+      if (lane == 0) {
+        if constexpr (Cfg::kRoomy) {
+          smem.in_p_free.arrive_in(uint32_t(rank) ^ 1);
+        } else {
+          smem.kv_hi_free[0].arrive();
+        }
+      }
       if constexpr (Probe) store_probe(params.dP, k, x);
       if (k == 0) delta = finish_delta();
       CUTE_UNROLL
@@ -120,20 +131,20 @@ struct Softmax : Context<Plan> {
     return delta;
   }
 
-  // Adds the peer's share of P (use 0 of a k-block) or dP (use 1).
-  __device__ __forceinline__ void add_share(float (&x)[kKeys], int use) {
+  // Adds the peer's share of P (use 0 of the buffer of k-block k) or dP (use 1); the warp has then read it.
+  __device__ __forceinline__ void add_share(float (&x)[kKeys], int k, int use) {
     if (leads() && lane == 0) smem.in_ready.arrive_own_and_expect_tx(Plan::barrier::in_ready::tx_bytes);
     smem.in_ready.wait(use);
     CUTE_UNROLL
     for (int c = 0; c < kKeys / kQuad; ++c) {
-      const uint4 v = ptx::load_shared_16(share() + c * sizeof(smem.incoming[0]));
+      const uint4 v = ptx::load_shared_16(share(k) + c * kQuadRow);
       x[c * kQuad] += __uint_as_float(v.x);
       x[c * kQuad + 1] += __uint_as_float(v.y);
       x[c * kQuad + 2] += __uint_as_float(v.z);
       x[c * kQuad + 3] += __uint_as_float(v.w);
     }
+    if (!Cfg::kRoomy && use == 1) ptx::fence_proxy_async_shared();  // keys are gathered here next
     __syncwarp();
-    if (lane == 0) smem.in_free.arrive_in(uint32_t(rank) ^ 1);
   }
 
   // The thread's keys, rounded to bf16, into row `head` of the S tile of both CTAs.
@@ -177,9 +188,11 @@ struct Softmax : Context<Plan> {
     if (lane == 0) barrier.arrive();
   }
 
-  // Where a share of the thread's head and first four keys lies; the next four are a row further.
-  __device__ __forceinline__ uint32_t share() const {
-    return cast_smem_ptr_to_uint(smem.incoming[half * (kKeys / kQuad)][head % Cfg::kHeads]);
+  // Where a share of the thread's head and first four keys lies.
+  __device__ __forceinline__ uint32_t share(int k) const {
+    const uint32_t buffer = Cfg::kRoomy ? cast_smem_ptr_to_uint(smem.own_incoming)
+                                        : cast_smem_ptr_to_uint(smem.kv_hi[(k + 1) % Cfg::kKvStages]);
+    return buffer + half * (kKeys / kQuad) * kQuadRow + head % Cfg::kHeads * 16;
   }
 
   // Bit j: slot j of this thread's half of k-block k is a key.
@@ -206,18 +219,15 @@ struct Softmax : Context<Plan> {
     CUTE_NO_UNROLL
     for (int col = half * kColumns; col < (half + 1) * kColumns; col += 32) {
       float v[32];
-      if (k_blocks > 0) {
-        ptx::load_tmem_32_columns(this->tmem(Plan::tmem::dQ::column + col), v);
-        ptx::wait_tmem_loads();
-      } else {
-        CUTE_UNROLL
-        for (int j = 0; j < 32; ++j) v[j] = 0.0f;
-      }
+      load_dq(Plan::tmem::dQ::column + col, v);
       CUTE_UNROLL
       for (int c = 0; c < 32 / kChunk; ++c) {
         const uint32_t to = staged + col / kColTile * Cfg::kHeadTileBytes;
         ptx::store_shared_16(to + swizzled_chunk(head, col % kColTile / kChunk + c), pack(v + c * kChunk));
       }
+    }
+    if constexpr (Cfg::kRope != 0) {
+      if (half == 0) stage_dq_rope();
     }
     ptx::fence_before_thread_sync();
     ptx::fence_proxy_async_shared();
@@ -228,8 +238,35 @@ struct Softmax : Context<Plan> {
         ptx::tma_store_2d(&params.dQ_map, staged + c * Cfg::kHeadTileBytes,
                           this->first_column() + c * kColTile, this->token_row());
       }
+      if constexpr (Cfg::kRope != 0) {
+        ptx::tma_store_2d(&params.dQ_rope_map, cast_smem_ptr_to_uint(smem.q_rope), this->first_rope_column(),
+                          this->token_row());
+      }
       ptx::commit_bulk_group();
       ptx::wait_bulk_groups();
+    }
+  }
+
+  __device__ __forceinline__ void stage_dq_rope() const {
+    if constexpr (Cfg::kRope != 0) {
+      float v[32];
+      load_dq(Plan::tmem::dQ_rope::column, v);
+      CUTE_UNROLL
+      for (int c = 0; c < 32 / kChunk; ++c) {
+        ptx::store_shared_16(cast_smem_ptr_to_uint(smem.q_rope) + swizzled_narrow_chunk(head, c),
+                             pack(v + c * kChunk));
+      }
+    }
+  }
+
+  // 32 columns of dQ, zeros where the token has no k-block.
+  __device__ __forceinline__ void load_dq(int column, float (&v)[32]) const {
+    if (k_blocks > 0) {
+      ptx::load_tmem_32_columns(this->tmem(column), v);
+      ptx::wait_tmem_loads();
+    } else {
+      CUTE_UNROLL
+      for (int j = 0; j < 32; ++j) v[j] = 0.0f;
     }
   }
 

@@ -137,7 +137,7 @@ def _judged(
 
 def _smaller(made: Outcomes, setup: RunSetup, deadline: float, progress: Progress) -> None:
     """Small schedules for what only schedules with a seed showed, in the time that is left."""
-    wanted = [(s, when) for s, when in made.log.errors() if can_shrink(setup, when)][:SMALLER]
+    wanted = [(s, when) for s, when in made.log.errors() if can_shrink(when)][:SMALLER]
     for number, (signature, when) in enumerate(wanted):
         left = deadline - time.monotonic()
         if left < 1.0:

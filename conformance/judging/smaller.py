@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tileproof.conformance.judging.judged_runs import RunSetup
+from tileproof.conformance.launches.model import KernelLaunch
 from tileproof.conformance.launches.placing import PlacedLaunch, symbols_of
 from tileproof.emulator import Allow, LaunchResult, Schedule
-from tileproof.emulator.judge import Judge, Outputs, Signature
+from tileproof.emulator.codes import CODES
+from tileproof.emulator.judge import OUTPUT, Judge, Outputs, Signature
 from tileproof.emulator.shrink import shrink
 
 FIXED = ("early", "late", "late-newest", "replay")  # they have no seed: nothing in them is by chance
@@ -24,32 +26,72 @@ class SmallSchedule:
     minimal: bool
 
 
-def can_shrink(setup: RunSetup, schedules: Sequence[Schedule]) -> bool:
-    """Whether a schedule can be made small: of one launch, where only schedules with a seed showed it."""
-    return len(setup.launch.launches) == 1 and all(one.policy not in FIXED for one in schedules)
+def can_shrink(schedules: Sequence[Schedule]) -> bool:
+    """Whether a schedule can be made small: where only schedules with a seed showed the finding."""
+    return all(one.policy not in FIXED for one in schedules)
 
 
 def smaller(
     setup: RunSetup, signature: Signature, schedules: Sequence[Schedule], seconds: float
 ) -> SmallSchedule | None:
-    """The smallest schedule found in that time (of this process) that shows the finding, None without any."""
-    launch, options = setup.launch, setup.options
-    (step,) = launch.launches
-    decoded = setup.modules[launch.module_of(step).name].module.decode(step.entry)
-    given: dict[str, Any] = {
-        "races": options.races,
-        "strict": options.strict,
-        "allow": [Allow.parse(one) for one in options.allow],
-        "mma": options.mma,
-        "symbols": symbols_of(launch, decoded),
-    }
+    """The smallest schedule found in that time (of this process) that shows the finding, None without any.
 
-    def run(**how: Any) -> tuple[LaunchResult, Outputs]:
-        placed = PlacedLaunch(launch, setup.modules)
-        (result,) = placed.run(lambda number, step: {**given, **how})
+    Of several launches, the decisions are those of the one that has the finding; each try runs all of them
+    under the same schedule, as a replay does.
+    """
+    at = _place(setup, signature, schedules[0])
+    if at is None:
+        return None
+
+    def run(schedule: Schedule, **how: Any) -> tuple[LaunchResult, Outputs]:
+        result, placed = _run(setup, at, schedule, how)
         alive = [name for name in setup.first if name not in placed.freed]
         return result, {name: placed.buffers[name].numpy() for name in alive}
 
     first = {name: array for name, array in setup.first.items() if name not in setup.expected}
     found = shrink(Judge(run, first), signature, list(schedules), seconds=seconds)
     return SmallSchedule(found.schedule, tuple(found.lines()), found.minimal) if found.text else None
+
+
+def _place(setup: RunSetup, signature: Signature, schedule: Schedule) -> int | None:
+    """The launch that has the finding; the last one where it is about an output."""
+    count = len(setup.launch.launches)
+    if count == 1 or signature.code == OUTPUT:
+        return count - 1
+    for number in range(count):
+        result, _ = _run(setup, number, schedule, {})
+        if any(Signature.of(one) == signature for one in result.findings):
+            return number
+    return None
+
+
+def _run(
+    setup: RunSetup, at: int, schedule: Schedule, how: dict[str, Any]
+) -> tuple[LaunchResult, PlacedLaunch]:
+    """All launches under a schedule, `how` for launch `at` alone; its result, or that of the one that a
+    finding stopped before it.
+    """
+    launch, options = setup.launch, setup.options
+    placed = PlacedLaunch(launch, setup.modules)
+
+    def given(number: int, step: KernelLaunch) -> dict[str, Any]:
+        decoded = setup.modules[launch.module_of(step).name].module.decode(step.entry)
+        return {
+            "schedule": schedule,
+            "races": options.races,
+            "strict": options.strict,
+            "allow": [Allow.parse(one) for one in options.allow],
+            "mma": options.mma,
+            "symbols": symbols_of(launch, decoded),
+            **(how if number == at else {}),
+        }
+
+    wanted = None
+    for number, result in placed.numbered(given, schedule):
+        stopped = any(CODES[one.code].stops for one in result.errors)
+        if number == at or (stopped and wanted is None):
+            wanted = result
+        if stopped:
+            break
+    assert wanted is not None  # a launch file has a launch
+    return wanted, placed

@@ -17,7 +17,7 @@ import pytest
 from tileproof.conformance.judging import runs
 from tileproof.conformance.judging.page import lines
 from tileproof.conformance.launches.contents import Unwritten
-from tileproof.conformance.launches.model import LaunchBuffer
+from tileproof.conformance.launches.model import LaunchBuffer, LaunchFile
 from tileproof.conformance.verdict import jsonform
 from tileproof.conformance.verdict.contract import SCHEMA, SCHEMA_VERSION, VerdictRecord
 from tileproof.conformance.verdict.schema import PATH
@@ -208,8 +208,19 @@ def test_only_the_schedules_that_are_asked_for() -> None:
     assert judged(scale(), policies=("soon",)).verdict == "error"
 
 
-def test_what_only_drawn_schedules_show_gets_a_small_one() -> None:
+def between_right_ones(launch: LaunchFile) -> LaunchFile:
+    """Its launch, with one of the right kernel before it and one after."""
+    (right,), (step,) = scale().modules, launch.launches
+    (wrong,) = launch.modules
+    modules = (replace(right, name="right"), replace(wrong, name="wrong"))
+    same, other = replace(step, module="right"), replace(step, module="wrong")
+    return replace(launch, modules=modules, steps=(same, other, same))
+
+
+@pytest.mark.parametrize("launches", [1, 3])
+def test_what_only_drawn_schedules_show_gets_a_small_one(launches: int) -> None:
     launch = scale(("@!%p2 bra WAIT;", ""))
+    launch = launch if launches == 1 else between_right_ones(launch)
     made = judged(launch, schedules=16, command=("tileproof", "judge", "x"))
     found = next(one for one in made.findings if one.code == "shared-uninitialised")
     assert any(

@@ -20,7 +20,7 @@ from tileproof.emulator.memory import Buffer, Memory
 from tileproof.emulator.program import SHARED_RESERVED, Decoded
 from tileproof.emulator.ptx import PtxModule, parse_module
 from tileproof.emulator.reach import ProgramView
-from tileproof.emulator.registers import launch_registers
+from tileproof.emulator.registers import launch_registers, most_asked
 from tileproof.emulator.request import check_limits, check_outputs, check_shape, dimensions
 from tileproof.emulator.result import Counters, LaunchResult, MbarrierBytes, MbarrierInit, Tap, finding
 from tileproof.emulator.schedule import POLICIES, BaseOrder, Schedule, decisions_of, held_back
@@ -130,6 +130,14 @@ class Module:
             addresses = {name: at for name, (at, _) in self._globals.items()}
             self._decoded[entry] = Decoder(self._parsed, self._parsed.entries[entry], addresses).run()
         return self._decoded[entry]
+
+    def _registers(self, decoded: Decoded, threads: int) -> int:
+        """Registers of each thread when the entry is launched with a block of so many threads."""
+        at = decoded.entry
+        if not any(opcode.startswith("setmaxnreg") for opcode in decoded.opcodes):
+            return launch_registers(at.directives, threads, at.name)
+        asked = most_asked(self._parsed.text[at.body_start : at.body_end])
+        return launch_registers(at.directives, threads, at.name, asked)
 
     def launch(
         self,
@@ -258,7 +266,7 @@ class Module:
             strict=strict_weights() if strict else None,
             outputs=[output.address for output in outputs],
             resident=max(resident if resident is not None else _PROCESSORS // math.prod(cluster3), 1),
-            launch_registers=launch_registers(directives, block3[0] * block3[1] * block3[2], entry),
+            launch_registers=self._registers(decoded, block3[0] * block3[1] * block3[2]),
             seconds_limit=seconds_limit,
             grid_record=grids[0] if grids else None,
             in_flight=grids[1] if grids else [],

@@ -43,8 +43,8 @@ def smaller(
     if at is None:
         return None
 
-    def run(schedule: Schedule, **how: Any) -> tuple[LaunchResult, Outputs]:
-        result, placed = _run(setup, at, schedule, how)
+    def run(**how: Any) -> tuple[LaunchResult, Outputs]:
+        result, placed = _run(setup, at, how.pop("schedule"), how)
         alive = [name for name in setup.first if name not in placed.freed]
         return result, {name: placed.buffers[name].numpy() for name in alive}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tileproof.emulator import LaunchError, LaunchResult, Module, PtxError, Schedule, UnsupportedInstruction
-from tileproof.emulator.registers import launch_registers
+from tileproof.emulator.registers import launch_registers, most_asked
 
 from tests.kit.ptx import REGISTERS, clean, only
 
@@ -55,8 +55,15 @@ def test_a_warp_that_may_still_give_is_not_blamed() -> None:
 
 
 def test_counts_of_the_wrong_way() -> None:
-    assert "has 168" in only(run(inc(160), dec(40)), "setmaxnreg-count").message
+    assert "has 168" in only(run(inc(160), dec(40) + inc(232)), "setmaxnreg-count").message
     assert "setmaxnreg.dec to 176" in only(run(dec(176), ""), "setmaxnreg-count").message
+
+
+def test_a_kernel_begins_with_no_more_than_its_warps_ask_for() -> None:
+    """Of 384 threads each could have 168; ptxas launches with 160 or 104 where no .inc asks for more."""
+    clean(run(inc(160), dec(40)))
+    clean(run(dec(24), inc(104)))
+    assert "has 104" in only(run(dec(112), inc(104)), "setmaxnreg-count").message
 
 
 def test_without_a_fixed_count_it_does_nothing() -> None:
@@ -78,5 +85,8 @@ def test_registers_of_a_launch() -> None:
     assert launch_registers({"maxntid": (384, 1, 1), "minnctapersm": (1,)}, 384) == 168
     assert launch_registers({"reqntid": (128,), "minnctapersm": (2,)}, 128) == 256
     assert launch_registers({"maxnreg": (100,)}, 384) == 104
+    assert launch_registers({"maxntid": (256,), "minnctapersm": (1,)}, 256, asked=240) == 240
+    assert launch_registers({"maxntid": (384,), "minnctapersm": (1,)}, 384, asked=240) == 168
+    assert most_asked("setmaxnreg.inc.sync.aligned.u32 \t104; setmaxnreg.dec.sync.aligned.u32 200;") == 104
     with pytest.raises(LaunchError, match="more registers"):
         launch_registers({"maxnreg": (200,)}, 384)

@@ -95,5 +95,5 @@ def compiled(name: str) -> Target:
 
 
 def all_compiled() -> list[Target]:
-    """Every kernel with PTX."""
-    return [one for one in kernels().values() if one.arch != HOST]
+    """Every kernel with PTX but those on demand: others' kernels, of which findings are known."""
+    return [one for one in kernels().values() if one.arch != HOST and not one.on_demand]

@@ -6,6 +6,7 @@ Where two operands share no bit, `or`, `xor` and `add` of them are the same: tha
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from tileproof.conformance.mutate.code import CodeLine, PtxCode
 
@@ -31,7 +32,17 @@ def may_be_set(code: PtxCode, operand: str, depth: int = _DEPTH) -> int:
     made = code.definitions.get(operand, ())
     if len(made) != 1 or made[0].guard or depth == 0:
         return EVERY
+    if _halves(made[0].operands[0])[1]:
+        return _unpacked(made[0], operand, lambda whole: may_be_set(code, whole, depth - 1), EVERY)
     return _result(code, made[0], depth - 1)
+
+
+def _unpacked(at: CodeLine, register: str, bits: Callable[[str], int], unknown: int) -> int:
+    """What is known of the half of a 64-bit register that `mov.b64` unpacks into `register`."""
+    low, high = _halves(at.operands[0])
+    if at.opcode != "mov.b64" or len(at.operands) != 2 or low == high:
+        return unknown
+    return bits(at.operands[1]) & _WORD if register == low else bits(at.operands[1]) >> 32 & _WORD
 
 
 def must_be_set(code: PtxCode, operand: str, depth: int = _DEPTH) -> int:
@@ -42,6 +53,8 @@ def must_be_set(code: PtxCode, operand: str, depth: int = _DEPTH) -> int:
     if len(made) != 1 or made[0].guard or depth == 0:
         return 0
     at, depth = made[0], depth - 1
+    if _halves(at.operands[0])[1]:
+        return _unpacked(at, operand, lambda whole: must_be_set(code, whole, depth), 0)
     name, width = at.opcode.split(".")[0], _WIDTH.search(at.opcode)
     if width is None or name not in ("mov", "and", "or", "add"):
         return 0

@@ -4,8 +4,10 @@ about 40 s of one core together, serve all but the slow tests.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -120,6 +122,20 @@ def test_what_it_does_not_compute_is_refused_by_name(change: dict[str, object], 
     with pytest.raises(TileproofError) as caught:
         kernel(MENDED).variant_of(case.inputs())
     assert where in caught.value.where
+
+
+def test_keys_that_are_not_masked_are_found() -> None:
+    """Behind the last key exp(0 - lse) meets zeros of K, and shows only where it overflows."""
+    tested = under_test(MENDED)
+    masks = re.findall(r"selp\.b32 \t%r\d+, -8388608, %r\d+, (%p\d+);", tested.production.ptx)
+    (most, _), *_ = Counter(masks).most_common(1)
+    ptx, number = re.subn(rf"setp\.ge\.u32 \t{most}, [^;]*;", f"mov.pred {most}, 0;", tested.production.ptx)
+    assert number == 1
+    wrong = replace(tested, production=replace(tested.production, ptx=ptx))
+    low = CASES.edges(tested.plan())["low logits"].case
+    assert isinstance(low, KeyBlockCase)
+    assert ran(wrong, low).findings[0].stage == "dQ"
+    assert not ran(tested, low).findings and not ran(wrong, replace(low, values="normal")).findings
 
 
 def test_a_bias_is_refused() -> None:

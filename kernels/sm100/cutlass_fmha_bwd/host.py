@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -187,6 +188,9 @@ def _map(name: str, fields: dict[str, Any], buffer: Buffer) -> TensorMapSpec:
     )
 
 
+EQUIVALENT = Path(__file__).parent / "equivalent.toml"
+
+
 def _target(build: cutlass_fmha_bwd.Build, mended: bool, planted: Callable[[], Sequence[Mutant]]) -> Target:
     name = build.name + ("-mended" if mended else "")
     return Target(
@@ -202,6 +206,7 @@ def _target(build: cutlass_fmha_bwd.Build, mended: bool, planted: Callable[[], S
         mutants=planted,
         probe=False,
         on_demand=True,
+        equivalent=(EQUIVALENT,),
     )
 
 

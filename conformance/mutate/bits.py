@@ -6,7 +6,8 @@ Where two operands share no bit, `or`, `xor` and `add` of them are the same: tha
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 from tileproof.conformance.mutate.code import CodeLine, PtxCode
 
@@ -124,28 +125,45 @@ def apart(code: PtxCode, at: CodeLine) -> bool:
     return not may_be_set(code, at.operands[1]) & may_be_set(code, at.operands[2])
 
 
-def read(code: PtxCode, register: str, depth: int = _DEPTH) -> int:
+@lru_cache(maxsize=4)
+def reads(code: PtxCode) -> Mapping[str, int]:
+    """Of each register that instructions make, the bits that may have an effect: the least that suffice, to a
+    fixed point over loops. Of one that stands in a line that is not read as one instruction: EVERY.
+    """
+    asked = {
+        name: EVERY if any(number not in code.at for number in code.mentions(name)) else 0
+        for name in code.definitions
+    }
+    changed = True
+    while changed:
+        changed = False
+        for at in reversed(code.code):
+            for register in at.uses:
+                if register in asked and asked[register] != EVERY:
+                    more = asked[register] | _read_by(code, at, register, asked)
+                    changed |= more != asked[register]
+                    asked[register] = more
+    return asked
+
+
+def read(code: PtxCode, register: str) -> int:
     """A mask of the bits of a register that may have an effect; EVERY: nothing is known."""
-    if depth == 0 or any(number not in code.at for number in code.mentions(register)):
-        return EVERY
-    bits = 0
-    for at in code.code:
-        if register in at.uses:
-            bits |= _read_by(code, at, register, depth - 1)
-    return bits
+    return reads(code).get(register, EVERY)
 
 
-def _read_by(code: PtxCode, at: CodeLine, register: str, depth: int) -> int:
+def _read_by(code: PtxCode, at: CodeLine, register: str, known: Mapping[str, int]) -> int:
+    """The bits that one instruction reads of a register, if those of its result are `known`."""
     name, width = at.opcode.split(".")[0], _WIDTH.search(at.opcode)
     if at.guard.lstrip("@!") == register or len(at.defines) != 1 or at.operands[0] not in at.defines:
         return EVERY
+    result = known.get(at.operands[0], EVERY)
     if at.opcode == "cvt.u64.u32":
-        return read(code, at.operands[0], depth) & _WORD
+        return result & _WORD
     if width is None or name not in ("mov", "and", "or", "xor", "shl", "shr", "add", "sub"):
         return EVERY
     if len(at.operands) != (2 if name == "mov" else 3):
         return EVERY
-    asked = read(code, at.operands[0], depth) & ((1 << int(width[1])) - 1)
+    asked = result & ((1 << int(width[1])) - 1)
     if name == "mov":
         low, high = _halves(at.operands[1])
         if high:
@@ -155,7 +173,7 @@ def _read_by(code: PtxCode, at: CodeLine, register: str, depth: int) -> int:
         return asked
     if name == "and":
         others = [one for one in at.operands[1:] if one != register]
-        return asked & may_be_set(code, others[0], depth) if len(others) == 1 else asked
+        return asked & may_be_set(code, others[0]) if len(others) == 1 else asked
     if name in ("add", "sub"):  # carries go up
         return (1 << asked.bit_length()) - 1
     by = at.operands[2]

@@ -17,6 +17,7 @@ from tileproof.conformance.mutate.flow import Flow, meets
 
 SM_SHARED_BYTES = 228 << 10  # of one processor, sm_100 (CUDA C Programming Guide, table of capabilities)
 RESERVED = 1 << 10  # of each CTA
+_PURE = re.compile(r"(mov|and|or|add|sub)\.[bsu](32|64)$")  # no effect but their result
 _ALU = re.compile(r"(mov|add|sub|mul|mad|and|or|xor|not|neg|shl|shr|selp|cvt|cvta|min|max)\b")
 
 
@@ -60,23 +61,23 @@ def _changed(code: PtxCode, drawn: Drawn) -> CodeLine | None:
 
 
 def _becomes(code: PtxCode, drawn: Drawn, at: CodeLine) -> CodeLine | None:
-    """What stands in its place: the same operation with other operands; None where it is anything else."""
+    """The one instruction that stands in its place, into the same register; None for anything else."""
     text = drawn.lines[at.number]
     found = PtxCode(f".entry x()\n{{\n{text}\n}}", "x").code
     if "\n" in text or len(found) != 1:
         return None
     other = found[0]
-    alike = (other.opcode, other.guard, other.operands[:1]) == (at.opcode, at.guard, at.operands[:1])
+    alike = (other.guard, other.operands[:1]) == (at.guard, at.operands[:1])
     return other if alike and len(other.operands) == len(at.operands) else None
 
 
 @rule("bits that nobody reads")
 def unread_bits(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
-    """Another number in an instruction, which changes bits of its result that nothing reads."""
+    """Another number, or a difference for a sum, in bits of the result that nothing reads."""
     other = _becomes(code, drawn, at)
-    if other is None or len(at.defines) != 1:
+    if other is None or len(at.defines) != 1 or not all(_PURE.match(one.opcode) for one in (at, other)):
         return ""
-    differing = _differing(code, at, other)
+    differing = _differing(code, at, other) if other.opcode == at.opcode else _turned(at, other)
     asked = bits.read(code, at.operands[0])
     if differing & asked:
         return ""
@@ -105,6 +106,15 @@ def _differing(code: PtxCode, at: CodeLine, other: CodeLine) -> int:
     if name == "add" and was >> low == now >> low:  # below, nothing carries
         return was ^ now
     return bits.EVERY
+
+
+def _turned(at: CodeLine, other: CodeLine) -> int:
+    """The bits that may differ between a sum and a difference: those that twice the number reaches."""
+    names = {one.opcode.split(".")[0] for one in (at, other)}
+    alike = at.operands == other.operands and at.opcode.split(".")[1:] == other.opcode.split(".")[1:]
+    if names != {"add", "sub"} or not alike or len(at.operands) != 3 or not _number(at.operands[2]):
+        return bits.EVERY
+    return bits.EVERY << bits.zeros(2 * abs(int(at.operands[2], 0))) & bits.EVERY
 
 
 def _number(operand: str) -> bool:

@@ -94,6 +94,7 @@ def test_bits_that_must_be_set(line: str, bits: int) -> None:
         (("shl.b32 %r41, %r40, 4;", "and.b32 %r42, %r41, 0xff;"), 0xF),
         (("add.s32 %r41, %r40, %r1;", "and.b32 %r42, %r41, 0xf0;"), 0xFF),
         (("or.b32 %r41, %r40, 1;", "and.b32 %r42, %r41, 8;"), 8),
+        (("add.s32 %r40, %r40, 4;", "and.b32 %r41, %r40, 4;"), 7),  # round the loop, too
         (("mov.b64 %rd1, {%r1, %r40};", "and.b64 %rd2, %rd1, 0xf00000000;"), 0xF),
         (("shr.s32 %r41, %r40, 4;", "and.b32 %r42, %r41, 0xf;"), EVERY),
         (("and.b32 %r41, %r40, 1;", "@%p1 bra $L__BB0_1;", "st.shared.b32 [%r40], %r1;"), EVERY),

@@ -61,10 +61,40 @@ def test_a_register_that_something_unread_mentions_is_read():
     assert not proved(read, Drawn(0, "immediate", one.what, at.frames, at.opcode, dict(one.lines)), FACTS)
 
 
+@pytest.mark.parametrize(
+    ("line", "operator", "words"),
+    [
+        ("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%r4], 256;", "immediate", "256 is 512"),
+        ("mbarrier.arrive.release.cta.shared::cta.b64 _, [%r4], 2;", "immediate", "2 is 3"),
+        ("atom.shared.add.u32 %r50, [%r4], 1;", "immediate", "1 is 2"),
+        ("shfl.sync.bfly.b32 %r50|%p7, %r1, 8, 31, -1;", "immediate", "-1 is"),
+    ],
+)
+def test_what_has_effects_is_not_proved_by_a_result_that_nobody_reads(line, operator, words):
+    read = made(line)
+    at = next(one for one in read.code if read.lines[one.number - 1].strip() == line)
+    for one in OPERATORS[operator](read, at):
+        mutant = Drawn(0, operator, one.what, at.frames, at.opcode, dict(one.lines))
+        assert not proved(read, mutant, FACTS), one.what
+    assert any(one.what.startswith(words) for one in OPERATORS[operator](read, at))
+
+
 def test_masks_of_bits_that_are_never_set():
     read = made(*FIELD, "and.b32 %r43, %r42, 16383;", "st.shared.b32 [%r4], %r43;")
     assert told(read, "and.b32", "immediate", "16383 is 16382").startswith("rule bits")
     assert not told(read, "and.b32", "immediate", "16383 is 8191")
+
+
+@pytest.mark.parametrize(("mask", "holds"), [(7, True), (15, False)])
+def test_a_difference_for_a_sum_modulo_twice_its_number(mask, holds):
+    """Round a loop: x + 4 and x - 4 are the same modulo 8."""
+    used = (f"and.b32 %r42, %r41, {mask};", "st.shared.b32 [%r4], %r42;")
+    lines = ("mov.b32 %r41, 0;", "add.s32 %r41, %r41, 4;", *used)
+    read = made(*lines)
+    at = next(one for one in read.code if one.opcode == "add.s32" and one.operands[0] == "%r41")
+    (one,) = (one for one in OPERATORS["opcode"](read, at) if one.what.startswith("sub instead of add"))
+    says = proved(read, Drawn(0, "opcode", one.what, at.frames, at.opcode, dict(one.lines)), FACTS)
+    assert says.startswith("rule bits that nobody reads") == holds
 
 
 def test_what_only_a_prefetch_uses_is_a_hint():

@@ -42,7 +42,7 @@ def records(raw: Sequence[dict[str, Any]], taps: Sequence[Tap]) -> Iterator[TapR
     """The captures of a launch with these taps."""
     for record in raw:
         tap = taps[record["tap"]]
-        valid = np.frombuffer(record["valid"], dtype=np.uint8).astype(bool)
+        valid = np.frombuffer(record["valid"], dtype=np.bool_)
         if isinstance(tap.region, TmemRegion):
             data = np.frombuffer(record["data"], dtype="<u4").reshape(128, tap.region.columns)
             valid = valid.reshape(128, tap.region.columns)

@@ -93,8 +93,6 @@ CONSTANTS = (
     ),
 )
 
-# What the lowest bit of an f32's significand is worth, by its biased exponent; 0: infinities and NaN.
-_F32_SCALE = np.append(np.ldexp(1.0, np.maximum(np.arange(255), 1) - 150), 0.0)
 _ZERO_UNIT = 4096  # exponent of the lowest set bit of 0: larger than any real one
 
 
@@ -164,11 +162,16 @@ def grain(x: Array) -> F64:
 
 
 def _grain_f32(x: npt.NDArray[np.float32]) -> F64:
-    bits = np.ascontiguousarray(x).view(np.int32).reshape(x.shape)
-    exponent = (bits >> 23) & 255
-    significand = np.where(exponent == 0, bits & 0x7FFFFF, (bits & 0x7FFFFF) | 0x800000)
-    low = (significand & -significand).astype(np.float64)
-    return np.where(significand == 0, 2.0**500, low * _F32_SCALE[exponent])
+    bits = np.ascontiguousarray(x).view(np.int32).reshape(x.shape) & 0x7FFFFFFF
+    # Without the lowest bit of its significand a value is less by what that bit stands for.
+    rest = bits & (bits - 1)
+    rest[(bits & 0x7FFFFF) == 0] = 0
+    with np.errstate(invalid="ignore"):
+        unit: F64 = (bits.view(np.float32) - rest.view(np.float32)).astype(np.float64)
+    unit[bits == 0] = 2.0**500
+    if bits.size and bits.max() >= 0x7F800000:
+        unit[bits >= 0x7F800000] = 0.0
+    return unit
 
 
 def bound_scatter(magnitude: Array, tile_bounds: Array, additions: Array) -> F64:

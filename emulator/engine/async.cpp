@@ -1,5 +1,6 @@
 // Asynchronous operations, mbarriers, and the checked memory accesses of the asynchronous engines.
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "schedule.hpp"
@@ -179,23 +180,31 @@ void Engine::phase_complete(Cta& cta, Mbarrier& b) {
       // What the commit's pipeline writes later is not pending for what it publishes.
       LaterWrites later(*this, completing_queue_);
       const int base = std::max(cta.tmem.first_base, 0) + tap.column;
-      for (int lane = 0; lane < kTmemLanes; ++lane)
-        for (int c = 0; c < tap.columns; ++c) {
-          const bool in = base + c < kTmemColumns;
-          const uint32_t v = in ? *cta.tmem.at(lane, base + c) : kPoisonWord;
-          const uint8_t* p = reinterpret_cast<const uint8_t*>(&v);
-          r.data.insert(r.data.end(), p, p + 4);
-          const uint8_t state = in ? *cta.tmem.state_at(lane, base + c) : 0;
-          r.valid.push_back((state & kValid) && !(state & ~(kValid | kPendingMask)) &&
-                            !later.pending(state, cta, lane, base + c));
+      const int inside = std::clamp(kTmemColumns - base, 0, tap.columns);
+      const size_t columns = static_cast<size_t>(tap.columns), some = static_cast<size_t>(inside);
+      r.data.resize(kTmemLanes * columns * 4);
+      r.valid.resize(kTmemLanes * columns);  // beyond the last column: not
+      uint8_t *data = r.data.data(), *valid = r.valid.data();
+      for (int lane = 0; lane < kTmemLanes; ++lane, data += 4 * columns, valid += columns) {
+        if (inside) std::memcpy(data, cta.tmem.at(lane, base), 4 * some);
+        for (size_t c = some; c < columns; ++c) std::memcpy(data + 4 * c, &kPoisonWord, 4);
+        if (inside && all_valid(cta.tmem.state_at(lane, base), some)) {
+          std::memset(valid, 1, some);
+          continue;
         }
-    } else {
-      for (uint32_t k = 0; k < tap.bytes; ++k) {
-        const uint32_t at = tap.offset + k;
-        const bool in = at < cta.shared.data.size();
-        r.data.push_back(in ? cta.shared.data[at] : kPoisonByte);
-        r.valid.push_back(in && cta.shared.state[at] == kValid);
+        for (int c = 0; c < inside; ++c) {
+          const uint8_t state = *cta.tmem.state_at(lane, base + c);
+          valid[c] = (state & kValid) && !(state & ~(kValid | kPendingMask)) &&
+                     !later.pending(state, cta, lane, base + c);
+        }
       }
+    } else {
+      const size_t whole = cta.shared.data.size();
+      const size_t some = tap.offset < whole ? std::min<size_t>(tap.bytes, whole - tap.offset) : 0;
+      r.data.assign(tap.bytes, kPoisonByte);
+      r.valid.resize(tap.bytes);
+      if (some) std::memcpy(r.data.data(), cta.shared.data.data() + tap.offset, some);
+      for (size_t k = 0; k < some; ++k) r.valid[k] = cta.shared.state[tap.offset + k] == kValid;
     }
     tap_records.push_back(std::move(r));
   }

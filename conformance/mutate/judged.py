@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import resource
 import signal
@@ -10,13 +9,14 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from multiprocessing.connection import Connection, wait
+from functools import partial
 from typing import Any, Literal
 
 from tileproof.conformance.mutate.assembled import assemble
 from tileproof.conformance.mutate.draw import Drawn
 from tileproof.conformance.mutate.runs import Original, built_with, judge, names
 from tileproof.conformance.observe.finding import Finding
+from tileproof.conformance.processes.children import LOOK_S, Children, ChildResult
 from tileproof.emulator import LaunchError, PtxError, UnsupportedInstruction
 from tileproof.spec.machine.errors import TileproofError
 
@@ -139,72 +139,43 @@ def judge_all(
     """Judges the mutants in their order, `jobs` at a time, each in a child that may take `seconds` of
     processor time and twice that of the clock.
     """
-    context = multiprocessing.get_context("fork")
-    running: dict[int, tuple[Any, Connection, float]] = {}
     ready: dict[int, Judgement] = {}
     started = told = 0
-    try:
+    with Children[Judgement]() as children:
         while told < len(mutants):
-            while started < len(mutants) and len(running) < jobs:
-                here, there = context.Pipe(duplex=False)
-                child = context.Process(
-                    target=_child, args=(there, base, mutants[started], digest, seconds), daemon=True
-                )
-                child.start()
-                there.close()
-                running[started] = (child, here, time.monotonic())
+            while started < len(mutants) and len(children) < jobs:
+                children.start(started, partial(_limited, base, mutants[started], digest, seconds))
                 started += 1
-            wait([pipe for _, pipe, _ in running.values()], timeout=1.0)
-            for n, (child, pipe, began) in list(running.items()):
-                judgement = _collected(mutants[n], child, pipe, time.monotonic() - began, 2 * seconds)
-                if judgement is not None:
-                    del running[n]
-                    ready[n] = judgement
+            for n, result in children.ended(LOOK_S):
+                ready[n] = _collected(mutants[n], result)
+            for n, took in children.end(longer_than=2 * seconds):
+                ready[n] = _stopped(mutants[n], "time limit", f"no verdict in {2 * seconds:g} s", took)
             while told in ready:
                 yield ready.pop(told)
                 told += 1
-    finally:
-        for child, pipe, _ in running.values():
-            child.kill()
-            child.join()
-            pipe.close()
 
 
-def _collected(drawn: Drawn, child: Any, pipe: Connection, took: float, limit: float) -> Judgement | None:
-    """The child's judgement, or what ended it; None while it runs."""
-    result: Judgement | None = None
-    if pipe.poll():
-        try:
-            result = pipe.recv()
-        except EOFError:
-            child.join()
-            ended = -(child.exitcode or 0)
-            if ended == signal.SIGXCPU:
-                result = _stopped(drawn, "time limit", "the mutant used up its processor time", took)
-            else:
-                how = f"signal {signal.Signals(ended).name}" if ended > 0 else f"exit code {child.exitcode}"
-                result = _stopped(drawn, "crash", f"its process ended with {how}", took)
-    elif took > limit:
-        child.kill()
-        result = _stopped(drawn, "time limit", f"no verdict in {limit:g} s", took)
-    if result is not None:
-        child.join()
-        pipe.close()
-    return result
+def _collected(drawn: Drawn, result: ChildResult[Judgement]) -> Judgement:
+    """The child's judgement, or what ended it."""
+    if result.value is not None:
+        return result.value
+    if result.code == -signal.SIGXCPU:
+        return _stopped(drawn, "time limit", "the mutant used up its processor time", result.seconds)
+    how = f"signal {signal.Signals(-result.code).name}" if result.code < 0 else f"exit code {result.code}"
+    told = str(result.error) if result.error is not None else f"its process ended with {how}"
+    return _stopped(drawn, "crash", told, result.seconds)
 
 
 def _stopped(drawn: Drawn, by: str, message: str, took: float) -> Judgement:
     return Judgement(drawn, "killed", by=by, kind="stopped", message=message, seconds=round(took, 2))
 
 
-def _child(pipe: Connection, base: Original, drawn: Drawn, digest: str, seconds: float) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+def _limited(base: Original, drawn: Drawn, digest: str, seconds: float) -> Judgement:
+    """Judges one in a process that may take so much."""
     resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 5))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    pipe.send(judge_one(base, drawn, digest))
-    pipe.close()
+    return judge_one(base, drawn, digest)
 
 
 def with_argument(one: Judgement, argument: str) -> Judgement:

@@ -27,12 +27,14 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 class ChildResult(Generic[T]):
     """What a child gave: a value, an error of the work's own, or how its process ended without either.
 
-    `fault` is the last: "its process was ended by SIGSEGV", or "" where there is a value or an error.
+    `fault` is the last: "its process was ended by SIGSEGV", or "" where there is a value or an error; then
+    `code` is its exit code, or less than 0 the signal that ended it.
     """
 
     value: T | None = None
     error: TileproofError | None = None
     fault: str = ""
+    code: int = 0
     seconds: float = 0.0
 
 
@@ -80,11 +82,11 @@ class Children(Generic[T]):
             yield one.number, _received(one)
         self._raise_again()
 
-    def end(self) -> list[tuple[int, float]]:
-        """Ends every child; (number, seconds it has run) of each."""
+    def end(self, longer_than: float = 0.0) -> list[tuple[int, float]]:
+        """Ends every child that has run for `longer_than` seconds; (number, seconds it has run) of each."""
         stopped = []
-        while self._running:
-            one = self._running[0]
+        now = time.monotonic()
+        for one in [child for child in self._running if now - child.began >= longer_than]:
             _end(one)
             self._running.remove(one)
             stopped.append((one.number, time.monotonic() - one.began))
@@ -211,7 +213,8 @@ def _received(one: _Child) -> ChildResult[Any]:
         kind, value = pickle.loads(one.pipe.recv_bytes())
     except (EOFError, OSError):
         one.process.join()
-        return ChildResult(fault=ended(one.process.exitcode), seconds=seconds)
+        code = one.process.exitcode or 0
+        return ChildResult(fault=ended(code), code=code, seconds=seconds)
     finally:
         one.pipe.close()
     one.process.join()
@@ -220,9 +223,9 @@ def _received(one: _Child) -> ChildResult[Any]:
     return ChildResult(error=TileproofError(value.pop("what"), **value), seconds=seconds)
 
 
-def ended(code: int | None) -> str:
+def ended(code: int) -> str:
     """How a process ended that gave no result."""
-    if code is not None and code < 0:
+    if code < 0:
         with contextlib.suppress(ValueError):
             return f"its process was ended by {signal.Signals(-code).name}"
     return f"its process ended with code {code} and gave no result"

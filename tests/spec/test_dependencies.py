@@ -84,6 +84,7 @@ ROOMS = {
         "emulator",
     ),
     "mutate": (
+        "conformance.processes",
         "conformance.problems",
         "conformance.drivers",
         "conformance.observe",

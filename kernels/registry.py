@@ -83,13 +83,18 @@ def kernel(name: str) -> Target:
     )
 
 
-def compiled(name: str) -> Target:
-    """As `kernel`, for what looks into a kernel's PTX: TileproofError where it is a Python function."""
+CHECK = "check it (`tileproof check`)"
+
+
+def compiled(name: str, instead: str = CHECK) -> Target:
+    """As `kernel`, for what looks into a kernel's PTX: TileproofError where it is a Python function, which
+    says what to do `instead`.
+    """
     found = kernel(name)
     if found.arch == HOST:
         raise TileproofError(
             "this kernel is a Python function: it has no PTX", where=f"kernel {name}",
-            do="check it (`tileproof check`)",
+            do=instead,
         )  # fmt: skip
     return found
 

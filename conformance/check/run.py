@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from tileproof.conformance.check.together import with_machine
+from tileproof.conformance.check.together import known_code, with_machine
 from tileproof.conformance.diagnose.cause import diagnose
 from tileproof.conformance.drivers.driver import ALL, Capabilities, Driver
 from tileproof.conformance.drivers.result import Output, RunResult, RunSchedule
@@ -22,7 +22,6 @@ from tileproof.conformance.judge.rows import Rows, judge_rows, plant_canaries
 from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.observe.observation import BF16, Observation, axis_words, observe
 from tileproof.conformance.observe.tiles import Chain, StageTile
-from tileproof.emulator.codes import CODES
 from tileproof.kernels.compile import Built
 from tileproof.kernels.target import Target
 from tileproof.kernels.variant import Variant
@@ -220,7 +219,7 @@ def judge(
         faults += outputs_differ(plan, inputs, outputs, production, again(), sums["production"], what)
         verdict.again, verdict.unrepeated = True, bool(faults)
     stopped = any(fault.kind == "machine" for fault in faults)
-    short = any(CODES[fault.code].stops for fault in faults if fault.code in CODES)
+    short = any(code.stops for fault in faults if (code := known_code(fault.code)) is not None)
     order_of = list(problem.stages)
     faults = with_machine(faults, order_of) if explain else faults
     verdict.findings = sorted(faults, key=lambda fault: _rank(fault, stopped, short, order_of))

@@ -16,6 +16,10 @@ from tileproof.conformance.cli.variants import one_chosen, variant_options
 from tileproof.spec.machine.errors import TileproofError
 
 DEFECT = 1
+ONE_ORDER = (
+    "it has one order, its own: `tileproof check` calls it on many problems, `tileproof gate` also twice on "
+    "one, and `tileproof trace` shows what it writes"
+)
 LONG = 24  # decisions; a longer schedule goes into a file
 
 
@@ -162,7 +166,7 @@ def _kernel(
     from tileproof.conformance.problems.generators import from_json, small
     from tileproof.kernels.registry import compiled as find_kernel
 
-    found = find_kernel(name)
+    found = find_kernel(name, ONE_ORDER)
     planted = planted_on(found, plant)
     given = None if case_json is None else from_json(found.variants[0].problem, case_json)
     chosen = one_chosen(found, variant, given)

@@ -122,7 +122,7 @@ def gate(
                 "there is no such check", where="--only", expected=", ".join(known), found=name
             )
     baseline = None if against is None else evidences.read(against, "the baseline")
-    targets = [registry.compiled(name) for name in kernels] or registry.all_compiled()
+    targets = [registry.kernel(name) for name in kernels] or registry.all_compiled()
     planted = None if plant is None else defect(plant)
     options = GateOptions(
         profile, seed, strict, keep_going, resume, jobs or os.cpu_count() or 1, max_seconds, only
@@ -163,11 +163,15 @@ def scored(
     from tileproof.conformance.check.property import Stopped
     from tileproof.conformance.cli.mutate import mutate
     from tileproof.conformance.gate.evidence import named
+    from tileproof.kernels import registry
+    from tileproof.kernels.called import HOST
 
     assert mutate.callback is not None
     for one in made.kernels:
         if not one.program.ptx_sha256:
             continue  # it could not be built
+        if registry.kernel(one.program.kernel).arch == HOST:
+            continue  # a function has no PTX to change
         sizes = ",".join(f"{name}={size}" for name, size in one.program.variant.items())
         name = f"{one.program.kernel} {named(one)}".strip()
         journal = out / f"mutants {name.replace(', ', ' ')}.jsonl"

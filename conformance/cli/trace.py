@@ -57,7 +57,8 @@ def trace(
 ) -> int:
     """Run KERNEL on one small problem and record its waits, arrivals, phases and asynchronous operations.
 
-    Exit code 1 when the launch has an error, such as a hang: the trace then shows the waits never over.
+    Exit code 1 when the launch has an error, such as a hang: the trace then shows the waits never over. Of a
+    kernel that is a Python function: what it writes, output by output, in order.
     """
     from tileproof.conformance.drivers import emulator
     from tileproof.conformance.drivers.names import PlanTraceNames
@@ -66,11 +67,19 @@ def trace(
     from tileproof.conformance.problems.generators import small
     from tileproof.emulator import Schedule
     from tileproof.emulator.trace_links import chosen as chosen_events
-    from tileproof.kernels.registry import compiled as find_kernel
+    from tileproof.kernels.called import HOST
+    from tileproof.kernels.registry import kernel as find_kernel
 
     found = find_kernel(kernel)
     chosen = one_chosen(found, variant)
     planted = planted_on(found, plant)
+    if found.arch == HOST:
+        asked = {
+            "--schedule": given, "--picture": picture, "--role": roles, "--barrier": barriers,
+            "--seconds-limit": seconds_limit,
+        }  # fmt: skip
+        _trace_function(found, chosen, planted, blocks, [name for name, value in asked.items() if value], out)
+        return 0
     plan = found.plan(chosen)
     built = build_planted(found, chosen, planted)
     inputs = small(plan, blocks).inputs()
@@ -99,6 +108,30 @@ def trace(
     for one in errors:
         click.echo("\n  ".join([f"{one.code}: {one.message}", *one.root]), err=True)
     return DEFECT if errors else 0
+
+
+def _trace_function(
+    kernel: Any, variant: Any, planted: Any, blocks: int, asked: list[str], out: str | None
+) -> None:
+    """Prints or writes what a Python function writes; TileproofError for options that have no meaning."""
+    from tileproof.conformance.drivers import host_trace
+    from tileproof.conformance.mutants.defects import build_planted, planted_reference
+    from tileproof.conformance.problems.generators import small
+
+    if asked:
+        raise TileproofError(
+            "a Python function has no schedule, roles or barriers", where=f"kernel {kernel.name}",
+            found=", ".join(asked), do="leave the options out; --text and --out show what it writes",
+        )  # fmt: skip
+    inputs = small(kernel.plan(variant), blocks).inputs()
+    launch = kernel.launch(inputs, build_planted(kernel, variant, planted))
+    with planted_reference(planted):
+        events = host_trace.writes(launch)
+    if out:
+        write(out, json.dumps(host_trace.to_chrome(events)))
+    else:
+        click.echo(host_trace.to_text(events), nl=False)
+    click.echo(f"{len(events)} writes" + (f" in {out}" if out else ""), err=True)
 
 
 def write(path: str, text: str) -> None:

@@ -63,8 +63,12 @@ def verdict_on(
 ) -> VerdictRecord:
     """The verdict on one kernel variant from the results of its checks."""
     built = gated.built
-    decoded = Module.from_ptx(built.ptx).decode(built.entry)
-    coverage = covered(decoded, [bits for one in results if (bits := unpack(one.executed))])
+    coverage: contract.ProgramCoverage | None = contract.ProgramCoverage(0, 0, 0, 0)
+    forms: tuple[contract.OrderOnly, ...] = ()
+    if not gated.function:
+        decoded = Module.from_ptx(built.ptx).decode(built.entry)
+        coverage = covered(decoded, [bits for one in results if (bits := unpack(one.executed))])
+        forms = order_only(decoded)
     findings = tuple(found for one in results for found in one.findings)
     controls = tuple(control for one in results for control in one.controls)
     checks = tuple(one.check for one in results)
@@ -79,7 +83,7 @@ def verdict_on(
         checks,
         findings=findings,
         coverage=coverage,
-        order_only=order_only(decoded),
+        order_only=forms,
         controls=controls,
         schedules=[
             SchedulesRun(policy, len(numbers), len(set(numbers) - {0}))

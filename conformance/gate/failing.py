@@ -115,6 +115,8 @@ def trace_around(gated: GatedVariant, failure: Failure) -> list[str]:
     """Lines of the trace of the failing case: around the instruction of the first finding that has one, else
     around the phase that published the tile, else the last ones.
     """
+    if gated.function:
+        return ["no trace: a Python function has no events; `tileproof trace` shows what it writes"]
     found = failure.findings[0]
     inputs, plan = failure.case.inputs(), gated.plan
     launch = gated.kernel.launch(inputs, gated.built)

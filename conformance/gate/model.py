@@ -8,8 +8,9 @@ from functools import cached_property
 from typing import Any, Literal, get_args
 
 from tileproof.conformance.check.run import KernelUnderTest
-from tileproof.conformance.check.under_test import on_emulator
+from tileproof.conformance.check.under_test import on_emulator, on_own_driver
 from tileproof.conformance.verdict.contract import Defect, Outcome, PlantedControl
+from tileproof.kernels.called import HOST
 from tileproof.kernels.compile import Built
 from tileproof.kernels.edit import Mutant
 from tileproof.kernels.target import Target
@@ -62,6 +63,11 @@ class GatedVariant:
         return self.kernel.title(self.variant)
 
     @property
+    def function(self) -> bool:
+        """Whether the kernel is a Python function."""
+        return self.kernel.arch == HOST
+
+    @property
     def key(self) -> str:
         """What names the variant in results."""
         return f"{self.kernel.name} {self.variant}"
@@ -72,7 +78,9 @@ class GatedVariant:
 
     @cached_property
     def under_test(self) -> KernelUnderTest:
-        """Both builds on the emulator."""
+        """Both builds on the emulator; a function as it is called."""
+        if self.function:
+            return on_own_driver(self.kernel, self.variant, planted=self.planted)
         return on_emulator(self.kernel, self.variant, planted=self.planted, strict=self.strict)
 
     @property
@@ -113,7 +121,7 @@ KernelCheck = Callable[[GatedVariant], CheckReport]
 @dataclass(frozen=True)
 class GateCheck:
     """A registered check. `least` is the least profile that runs it; `release`: it is about the whole
-    release, and runs once (on any of the kernels).
+    release, and runs once (on any of the kernels); `functions`: it has a meaning for Python functions.
     """
 
     name: str
@@ -122,6 +130,7 @@ class GateCheck:
     required: bool
     release: bool
     run: KernelCheck = field(repr=False)
+    functions: bool = False
 
     def wanted(self, profile: Profile) -> bool:
         """Whether a profile runs it."""
@@ -132,13 +141,18 @@ _CHECKS: dict[str, GateCheck] = {}
 
 
 def gate_check(
-    name: str, *, least: Profile = "quick", required: bool = True, release: bool = False
+    name: str,
+    *,
+    least: Profile = "quick",
+    required: bool = True,
+    release: bool = False,
+    functions: bool = False,
 ) -> Callable[[KernelCheck], KernelCheck]:
     """Registers a check under `name`; the first line of its docstring says what it is about."""
 
     def register(run: KernelCheck) -> KernelCheck:
         about = " ".join((run.__doc__ or "").split("\n\n")[0].split())
-        _CHECKS[name] = GateCheck(name, about, least, required, release, run)
+        _CHECKS[name] = GateCheck(name, about, least, required, release, run, functions)
         return run
 
     return register

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from tileproof.conformance.gate.model import CheckReport, GateCheck, GatedVariant
@@ -60,6 +60,9 @@ def not_run(job: CheckJob, reason: str, fault: str = "", seconds: float = 0.0) -
 def in_process(job: CheckJob) -> StoredResult:
     """Runs a check here; errors of the tool are its fault."""
     began = time.monotonic()
+    if job.gated.function and not (job.check.functions or job.check.release):
+        optional = replace(job, check=replace(job.check, required=False))
+        return not_run(optional, "a Python function has no PTX, and no schedule of its own")
     try:
         report = job.check.run(job.gated)
     except TileproofError as error:

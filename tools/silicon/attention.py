@@ -24,15 +24,13 @@ from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.left_out import not_judged
 from tileproof.conformance.check.run import KernelUnderTest, run_case
 from tileproof.conformance.check.under_test import on_own_driver
-from tileproof.conformance.drivers.host import HostDriver
-from tileproof.conformance.drivers.result import Output, RunResult, RunSchedule
+from tileproof.conformance.drivers.result import RunSchedule
+from tileproof.conformance.drivers.spoiled import Spoiled
 from tileproof.conformance.judge.compare import StageScore
 from tileproof.conformance.problems.generators import smaller
 from tileproof.kernels.host.torch_cuda import card
-from tileproof.kernels.launch import Launch
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.dense_attention_bwd import philox
 from tileproof.spec.problems.dense_attention_bwd.case import DenseCase
 from tileproof.spec.problems.dense_attention_bwd.inputs import Dropout
@@ -47,7 +45,6 @@ BLOCK_FILLS = (
     ((2, 3, 70, 130), 7, 8, 0.1),
     ((1, 2, 200, 300), 2**40 + 3, 4096, 0.875),
 )
-CONTROL = 1.05  # an output times it must be found
 WHEN = RunSchedule()
 
 
@@ -130,19 +127,6 @@ def _controls(name: str) -> dict[str, bool]:
         findings = run_case(spoiled, case, WHEN, explain=False).findings
         found[stage] = any(one.stage == stage for one in findings)
     return found
-
-
-class Spoiled(HostDriver):
-    """Gives one output of each launch `CONTROL` times too large."""
-
-    def __init__(self, output: str) -> None:
-        self._output = output
-
-    def run(self, launch: Launch, plan: KernelPlan, schedule: RunSchedule, taps: bool) -> RunResult:
-        result = super().run(launch, plan, schedule, taps)
-        one = result.outputs[self._output]
-        wrong = (one.values.astype(np.float32) * np.float32(CONTROL)).astype(one.values.dtype)
-        return replace(result, outputs={**result.outputs, self._output: Output(wrong, one.written)})
 
 
 def _smallest(under_test: KernelUnderTest, cases: list[Any], seconds: float) -> dict[str, Any]:

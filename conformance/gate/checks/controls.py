@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tileproof.conformance.check import property as checking
-from tileproof.conformance.check.under_test import on_emulator
+from tileproof.conformance.check.run import run_case
+from tileproof.conformance.check.under_test import on_own_driver
+from tileproof.conformance.drivers.result import RunSchedule
+from tileproof.conformance.drivers.spoiled import FACTOR, Spoiled
 from tileproof.conformance.gate.model import CheckReport, GatedVariant, gate_check
 from tileproof.conformance.mutants.defects import planted_reference
 from tileproof.conformance.mutants.synchronisation.run import run, variant_of
+from tileproof.conformance.problems.generators import small
 from tileproof.conformance.verdict.contract import PlantedControl
 from tileproof.kernels.edit import InStage, Mutant, Reported
 
 EXAMPLES = 20  # beside the edges
 
 
-@gate_check("planted controls")
+@gate_check("planted controls", functions=True)
 def controls(gated: GatedVariant) -> CheckReport:
     """Defects planted in this kernel, each found in the stage, or by the finding, that it should show as."""
     every = gated.kernel.mutants()
     own = [one for one in every if of_variant(gated, one)]
     chosen = choose(own, gated.effort.controls, compile_free=gated.profile == "quick")
-    if not chosen:
+    if not chosen and gated.function:
+        tried = spoiled(gated)
+    elif not chosen:
         return CheckReport("unsupported", "the kernel has no planted defects")
-    tried = [planted(gated, one) for one in chosen]
+    else:
+        tried = [planted(gated, one) for one in chosen]
     wrong = [one for one in tried if not one.fired]
     return CheckReport(
         "failed" if wrong else "passed",
@@ -70,10 +78,24 @@ def planted(gated: GatedVariant, one: Mutant) -> PlantedControl:
     return PlantedControl(one.id, one.title, expected(one), found, fired, check)
 
 
+def spoiled(gated: GatedVariant) -> list[PlantedControl]:
+    """Each output that is compared, a twentieth too large: a control of functions without planted defects."""
+    case = small(gated.plan)
+    tried = []
+    for stage in gated.plan.stages:
+        under = replace(gated.under_test, driver=Spoiled(stage))
+        findings = run_case(under, case, RunSchedule(), explain=False).findings
+        found = findings[0].stage or findings[0].code if findings else ""
+        fired = any(one.stage == stage for one in findings)
+        title = f"{stage} times {FACTOR}"
+        tried.append(PlantedControl(f"spoiled-{stage}", title, stage, found, fired, "stage conformance"))
+    return tried
+
+
 def _stage(gated: GatedVariant, one: Mutant, wanted: InStage) -> tuple[str, bool]:
     examples = max(EXAMPLES, wanted.examples)
     with planted_reference(one):
-        under = on_emulator(gated.kernel, gated.variant, planted=one, races=False)
+        under = on_own_driver(gated.kernel, gated.variant, planted=one)
         report = checking.check(
             under, examples=examples, policy=wanted.policy, seed=gated.seed, shrink_seconds=0.0
         )

@@ -15,7 +15,7 @@ from tileproof.spec.problems.relation import relations_of
 EARLY = RunSchedule("early")  # the same for both runs: sums are added in one order
 
 
-@gate_check("metamorphic relations")
+@gate_check("metamorphic relations", functions=True)
 def relations(gated: GatedVariant) -> CheckReport:
     """What the problem's relations say of two runs with related inputs."""
     known = relations_of(gated.plan.problem)

@@ -1,0 +1,89 @@
+"""The trace of a Python function: what it writes into its outputs, in order."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tileproof.kernels.called import Call
+
+
+@dataclass(frozen=True)
+class WriteEvent:
+    """A write: seconds since the call began, the output, the index in words, how many elements."""
+
+    seconds: float
+    output: str
+    index: str
+    elements: int
+
+
+class _Output(np.ndarray):
+    """An output, or a part of one, whose assignments are recorded."""
+
+    name: str = ""
+    events: list[WriteEvent] | None = None
+    began: float = 0.0
+
+    def __array_finalize__(self, whole: Any) -> None:
+        if isinstance(whole, _Output):
+            self.name, self.events, self.began = whole.name, whole.events, whole.began
+
+    def __setitem__(self, at: Any, value: Any) -> None:
+        plain = self.view(np.ndarray)
+        plain[at] = value
+        if self.events is not None:
+            seconds = time.perf_counter() - self.began
+            self.events.append(WriteEvent(seconds, self.name, _words(at), int(np.size(plain[at]))))
+
+
+def _words(at: Any) -> str:
+    if isinstance(at, tuple):
+        return ", ".join(map(_words, at))
+    if isinstance(at, slice):
+        step = f":{at.step}" if at.step is not None else ""
+        return f"{'' if at.start is None else at.start}:{'' if at.stop is None else at.stop}{step}"
+    return "..." if at is Ellipsis else str(at) if np.ndim(at) == 0 else f"{np.size(at)} places"
+
+
+def writes(call: Call) -> list[WriteEvent]:
+    """Calls the function once; what it raises passes through."""
+    events: list[WriteEvent] = []
+    outputs = {}
+    for name, one in call.buffers().items():
+        if one.direction == "out":
+            outputs[name] = np.zeros(one.shape, one.dtype).view(_Output)
+            outputs[name].name, outputs[name].events = name, events
+    began = time.perf_counter()
+    for output in outputs.values():
+        output.began = began
+    call.call(outputs)
+    return events
+
+
+def to_text(events: list[WriteEvent]) -> str:
+    """A line a write."""
+    lines = [
+        f"{number:5}  {one.seconds * 1e3:9.3f} ms  {one.output} [{one.index}], {one.elements} elements\n"
+        for number, one in enumerate(events, 1)
+    ]
+    return "".join(lines)
+
+
+def to_chrome(events: list[WriteEvent]) -> dict[str, Any]:
+    """Chrome trace JSON: an instant event a write, a row an output."""
+    rows = {name: row for row, name in enumerate(dict.fromkeys(one.output for one in events), 1)}
+    names = [
+        {"ph": "M", "name": "thread_name", "pid": 1, "tid": row, "args": {"name": name}}
+        for name, row in rows.items()
+    ]
+    marks = [
+        {
+            "ph": "i", "s": "t", "name": f"{one.output} [{one.index}]", "pid": 1, "tid": rows[one.output],
+            "ts": one.seconds * 1e6, "args": {"elements": one.elements},
+        }
+        for one in events
+    ]  # fmt: skip
+    return {"traceEvents": [*names, *marks]}

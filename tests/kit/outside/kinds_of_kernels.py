@@ -62,7 +62,9 @@ def sums_by_group(x, out, locks, SIZE, GROUPS: tl.constexpr, BLOCK: tl.constexpr
     if LOCKED:
         while tl.atomic_cas(lock, 0, 1) == 1:
             pass
-    if tl.load(count) == 0:
+    first = tl.load(count) == 0
+    tl.debug_barrier()  # every warp loads, one thread exchanges: Triton 3.8 puts no barrier between
+    if first:
         tl.atomic_xchg(count, 1)
     else:
         part += tl.load(out + group * SIZE + column, mask=column < SIZE)

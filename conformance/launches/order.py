@@ -75,10 +75,14 @@ class StepOrder:
                 done |= theirs
         return done
 
-    def unordered(self, number: int, ran: int) -> list[int]:
-        """Of the steps that ran already, those that nothing puts before this one."""
-        left = ran & ~self.before[number]
-        return [one for one in range(left.bit_length()) if left >> one & 1]
+    def beside(self, sequence: Sequence[int]) -> list[list[int]]:
+        """Of steps that run in this sequence: for each those that ran before, and that nothing puts there."""
+        found, ran = [], 0
+        for number in sequence:
+            left = ran & ~self.before[number]
+            found.append([one for one in range(left.bit_length()) if left >> one & 1])
+            ran |= 1 << number
+        return found
 
     @property
     def total(self) -> bool:

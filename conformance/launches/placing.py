@@ -142,19 +142,23 @@ class PlacedLaunch:
             if isinstance(step, KernelLaunch):
                 numbers[at] = len(numbers)
         records: dict[int, GridRecord] = {}
-        kept, ran = not order.total, 0
-        for at in order.under(schedule or Schedule()):
+        sequence = order.under(schedule or Schedule())
+        beside = order.beside(sequence)
+        last = {one: place for place, few in enumerate(beside) for one in few}
+        for place, at in enumerate(sequence):
             step = self.launch.steps[at]
-            earlier = [records[one] for one in order.unordered(at, ran) if one in records]
-            ran |= 1 << at
+            earlier = [records[one] for one in beside[place] if one in records]
             if isinstance(step, KernelLaunch):
                 number = numbers[at]
                 result, record = self._launched(step, number, earlier, how(number, step))
                 yield number, result
             else:
                 record = self._host(step, at, earlier)
-            if kept and record is not None:
+            if at in last and record is not None:
                 records[at] = record
+            for one in beside[place]:  # records are large
+                if last[one] == place:
+                    records.pop(one, None)
 
     def _launched(
         self, step: KernelLaunch, number: int, earlier: Sequence[GridRecord], how: dict[str, Any]

@@ -60,17 +60,22 @@ class EndToEnd:
                 continue
             output, known = run_result.outputs[at.parameter], self.known(at.stage)
             value, error = known.value, known.error
-            live = np.zeros(value.shape, bool)
+            some: Any = ...  # what is live, as an index
             if added_to:
-                live |= touched(self.problem, self.inputs, self.tiling, at.stage)[:, None]
+                some = touched(self.problem, self.inputs, self.tiling, at.stage)
+                live = np.broadcast_to(some[:, None], value.shape)
             else:  # elements of no group are nobody's (`surplus_writes`)
+                live = np.zeros(value.shape, bool)
                 for group in self.problem.groups(self.inputs, self.tiling):
                     coord = TileCoord(group, None, None)
                     live[self.problem.place(self.inputs, self.tiling, coord, tuple(axes_of(at)))] = True
-            right = within_bound(output.values, value, error) | (np.isinf(error) & ~np.isnan(value))
+                some = ... if live.all() else live
+            right = within_bound(output.values, value, error)
+            if not right.all():
+                right |= np.isinf(error) & ~np.isnan(value)
             wrong = live & ~(output.written & right)
             scores[SCORE.format(stage=at.stage)] = score(
-                output.values[live], output.written[live], value[live], error[live]
+                output.values[some], output.written[some], value[some], error[some]
             )
             if wrong.any():
                 findings.append(_finding(plan, self.inputs, at, output.values, value, error, wrong, build))

@@ -60,7 +60,7 @@ uint8_t* Exec::shared(uint64_t address, uint32_t size, int lane, bool write, boo
   if (!owner) return nullptr;
   const uint32_t offset = static_cast<uint32_t>(address) & kOffsetMask;
   if (!e.shared_range(*owner, offset, size, origin(lane), write ? "a store" : "a load")) return nullptr;
-  if (address % size) {
+  if (address & (size - 1)) {  // sizes are powers of two
     e.fault("misaligned", "a " + std::to_string(size) + "-byte shared access at " + hex(address),
             origin(lane), address);
     return nullptr;
@@ -124,7 +124,7 @@ uint8_t* Exec::global(uint64_t address, uint32_t size, int lane, bool write, boo
             origin(lane), address);
     return nullptr;
   }
-  if (address % size) {
+  if (address & (size - 1)) {
     e.fault("misaligned",
             "a " + std::to_string(size) + "-byte global access at " + hex(address) + " in " + b->name,
             origin(lane), address);

@@ -80,7 +80,10 @@ class Bounded:
         if self.exact:
             return grain(self.value)
         known = self.errors == 0
-        return np.where(known, grain(self.value), 0.0) if known.any() else np.zeros(self.value.shape)
+        unit = np.zeros(self.value.shape)
+        if known.any():  # where nothing is known it is dear to find, and of no use
+            unit[known] = grain(self.value[known])
+        return unit
 
     @cached_property
     def infinite(self) -> Mask | None:

@@ -61,7 +61,7 @@ def test_what_a_kernel_says_is_escaped() -> None:
 
 def test_mutants_are_shown_by_operator_with_those_that_survived() -> None:
     text = page(release(mutated(record())))
-    assert "3 of 4 drawn mutants" in text and "75.0%" in text and 'class="bad">75.0%' in text
+    assert "3 of 4 mutants were killed" in text and "75.0%" in text and 'class="bad">75.0%' in text
     assert ".sys is &lt;.cta&gt; of 0" in text and "ptx.cuh:7, kernel.cuh:30" in text
     assert "tileproof mutate a-kernel --variant width=576 --seed 5 --count 4 --operators scope" in text
     assert "value P" in text and "mutants killed" in text and ">3 of 4</a>" in text

@@ -37,7 +37,7 @@ def as_file(
     those that it wrote to; none is read-only, since it may write to others under another schedule.
 
     In `folder`, if one is given, PTX and tensors lie as files, which `saved` writes, else all is in it.
-    A cooperative launch, and one that may start early, is a plain one there. LaunchError when the run did not
+    A launch that may start early is a plain one there. LaunchError when the run did not
     keep what the tensors held.
     """
     if not launch.kept:
@@ -74,6 +74,7 @@ def as_file(
                     for one, size, name in zip(launch.arguments, sizes, called, strict=True)
                 ),
                 cluster=launch.cluster or (), shared_bytes=launch.shared_bytes,
+                cooperative=launch.resident is not None,
             ),
         ),
         folder=folder or Path(),

@@ -144,7 +144,8 @@ class KernelLaunch:
     """One launch. `cluster` is () for what the PTX says; `module` may be left out where there is one.
 
     `stream` 0 is the legacy default stream (`events`). `programmatic`: it may begin while the launch before
-    it in its stream is in flight (CUDA's programmatic stream serialization).
+    it in its stream is in flight (CUDA's programmatic stream serialization). `cooperative`: all its CTAs run
+    at once (cudaLaunchCooperativeKernel).
     """
 
     kind: ClassVar[str] = "launch"
@@ -157,6 +158,7 @@ class KernelLaunch:
     module: str = ""
     stream: int = 0
     programmatic: bool = False
+    cooperative: bool = False
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -164,6 +166,11 @@ class PlacedLaunch:
         self, step: KernelLaunch, number: int, earlier: Sequence[GridRecord], how: dict[str, Any]
     ) -> tuple[LaunchResult, GridRecord | None]:
         module = self.modules[self.launch.module_of(step).name].module
+        if step.cooperative:
+            stated = module.decode(step.entry).entry.directives.get("reqnctapercluster", ())
+            clusters = math.prod(step.grid) // math.prod(step.cluster or stated)
+            together = replace(how.get("schedule") or Schedule(), together=clusters)
+            how = {**how, "resident": clusters, "schedule": together}
         stream = self._streams.setdefault(step.stream, Stream(self.memory))
         result = stream.launch(
             module,

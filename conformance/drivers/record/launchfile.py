@@ -318,6 +318,7 @@ class _Writer:
             f"module {launch.module}",
             launch.stream,
             launch.overlaps,
+            launch.cooperative,
         )
 
     def _argument(self, data: bytes, where: str) -> LaunchArgument:

@@ -25,8 +25,10 @@ from tileproof.conformance.launches.model import (
 )
 from tileproof.conformance.launches.modules import load
 from tileproof.conformance.launches.order import StepOrder
+from tileproof.conformance.launches.placing import PlacedLaunch
 from tileproof.conformance.verdict.contract import CheckOutcome, VerdictRecord
 from tileproof.emulator import Schedule
+from tileproof.emulator import module as emulator_module
 from tileproof.spec.machine.errors import TileproofError
 
 N = 64
@@ -189,6 +191,38 @@ def test_copies_of_other_bytes_do_not() -> None:
     steps = (BufferWrite("b", Filled(1), 8, 4, stream=2), BufferRead("b", 4, stream=3), step("y", "x", 1))
     made = judged(launch(*steps), y=1.0)
     assert made.verdict == "clean", made
+
+
+MEETING = """
+.visible .entry meet(.param .u64 counts, .param .u32 all) .reqntid 32, 1, 1
+{
+    .reg .pred %p<3>; .reg .b32 %r<5>; .reg .b64 %rd<2>;
+    ld.param.u64 %rd1, [counts];
+    ld.param.u32 %r1, [all];
+    mov.u32 %r2, %tid.x;
+    setp.ne.u32 %p1, %r2, 0;
+    @%p1 bra DONE;
+    red.release.gpu.global.add.u32 [%rd1], 1;
+WAIT:
+    ld.acquire.gpu.global.u32 %r3, [%rd1];
+    setp.lt.u32 %p2, %r3, %r1;
+    @%p2 bra WAIT;
+DONE:
+    ret;
+}
+"""
+
+
+def test_a_cooperative_grid_runs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four CTAs that wait for each other, on a device that runs two of a plain grid at a time."""
+    monkeypatch.setattr(emulator_module, "_PROCESSORS", 2)
+    meet = KernelLaunch("meet", (4,), (32,), (PointerArgument("counts"), ScalarArgument("u32", 4)))
+    for cooperative, codes in ((True, set()), (False, {"livelock"})):
+        made = launch(replace(meet, cooperative=cooperative))
+        made = replace(made, modules=(LaunchModule("m", PtxText(PTX + MEETING)),))
+        placed = PlacedLaunch(made, load(made))
+        (result,) = placed.run(lambda number, step: {"livelock_limit": 20_000})
+        assert {one.code for one in result.findings} == codes
 
 
 def test_what_no_stream_can_be_is_refused() -> None:

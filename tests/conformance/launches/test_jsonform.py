@@ -95,7 +95,7 @@ STEPS = st.one_of(
 )
 LAUNCHES = st.builds(
     KernelLaunch, WORD, EXTENT, EXTENT, st.lists(ARGUMENTS, max_size=3).map(tuple), EXTENT, COUNT,
-    st.just("m"), st.integers(0, 3), st.booleans(),
+    st.just("m"), st.integers(0, 3), st.booleans(), st.booleans(),
 )  # fmt: skip
 REGIONS = st.one_of(
     st.builds(TmemStage, COUNT, COUNT, WORD, COUNT, COUNT),

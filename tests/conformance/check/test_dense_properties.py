@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -93,3 +94,71 @@ def test_the_bias_gradient_is_dS_without_the_scale() -> None:
         dS, dB = (evaluation.whole(name, group).value for name in ("dS", "dB"))
         assert np.allclose(dS, dB * inputs.problem.sm_scale, rtol=1e-15, atol=0)
         assert not dB[~evaluation.term("mask", group, F32)].any()
+
+
+def gradients(name: str, case: DenseCase) -> tuple[Any, dict[str, np.ndarray]]:
+    inputs = case.inputs()
+    return inputs, outputs(name, inputs)
+
+
+cut = np.ascontiguousarray
+GRADIENTS = ("dQ", "dK", "dV")
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_what_is_masked_gets_exactly_zero_gradient(name: str) -> None:
+    """Keys that no query sees, and queries that see no key, in every kind of mask."""
+    for how in (
+        {"m": 40, "n": 70, "right": 0},
+        {"m": 70, "n": 40, "right": 0, "align": "bottom right"},
+        {"m": 50, "n": 90, "left": 5, "right": -1},
+    ):
+        inputs, found = gradients(name, small(d_v=24, **how))
+        (seen,) = inputs.masks
+        assert (
+            not found["dK"][:, :, ~seen.any(axis=0)].any() and not found["dV"][:, :, ~seen.any(axis=0)].any()
+        )
+        assert not found["dQ"][:, :, ~seen.any(axis=1)].any()
+        assert found["dK"][:, :, seen.any(axis=0)].any() and found["dQ"][:, :, seen.any(axis=1)].any()
+        if "dB" in found:
+            assert not found["dB"][:, :, ~seen].any()
+
+
+def test_a_dropout_of_zero_is_none_and_another_is_not() -> None:
+    case = small(right=None)
+    _, none = gradients("blocked", case)
+    _, zero = gradients("blocked", replace(case, dropout=0.0, stream=(5, 8)))
+    _, half = gradients("blocked", replace(case, dropout=0.5, stream=(5, 8)))
+    assert all((none[one] == zero[one]).all() and (none[one] != half[one]).any() for one in GRADIENTS)
+
+
+def test_the_bias_gradient_is_dS_of_the_kernel() -> None:
+    inputs, found = gradients("blocked-f32", small(form="f32", bias=True, right=0))
+    scaled = found["dB"] * np.float32(inputs.problem.sm_scale)
+    assert (scaled == found["dS"]).all() and found["dS"].any()
+
+
+def test_sequences_split_by_cu_seqlens_are_separate_calls() -> None:
+    """Also one without queries, and one without keys."""
+    lengths = ((17, 33), (40, 50), (0, 3), (2, 0))
+    inputs, whole = gradients("blocked", small(packed=lengths))
+    for one, (m, n) in zip(inputs.problem.sequences, lengths, strict=True):
+        if not m or not n:
+            assert not whole["dQ"][:, :, one.queries].any() and not whole["dK"][:, :, one.keys].any()
+            continue
+        alone = replace(inputs.problem, m=m, n=n, packed=None)
+        own = {x: cut(getattr(inputs, x)[:, one.queries]) for x in ("q", "o", "dO")}
+        own |= {x: cut(getattr(inputs, x)[:, one.keys]) for x in ("k", "v")}
+        own["lse"] = cut(inputs.lse[:, :, one.queries])
+        found = outputs("blocked", replace(inputs, problem=alone, **own))
+        assert (found["dQ"] == whole["dQ"][:, :, one.queries]).all()
+        assert all((found[x] == whole[x][:, :, one.keys]).all() for x in ("dK", "dV"))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_permuted_heads_permute_the_gradients(name: str) -> None:
+    inputs, found = gradients(name, small(heads=1, h_kv=3, d_v=24))
+    order = [2, 0, 1]
+    moved = {x: cut(getattr(inputs, x)[:, :, order]) for x in ("q", "k", "v", "o", "dO")}
+    other = outputs(name, replace(inputs, lse=cut(inputs.lse[:, order]), **moved))
+    assert all((other[x] == found[x][:, order]).all() for x in GRADIENTS)

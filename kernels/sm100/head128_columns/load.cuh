@@ -24,7 +24,10 @@ struct Load : Context<Plan> {
 
   __device__ __forceinline__ void run() {
     const bool first = warp == Plan::role::load::first_warp;
-    if (first) load_q_and_do();
+    if (first) {
+      load_q();
+      if (k_blocks == 0) load_do();
+    }
 
     const int row = kRowsPerWarp * (warp - Plan::role::load::first_warp);
     CUTE_NO_UNROLL
@@ -48,6 +51,7 @@ struct Load : Context<Plan> {
       if (first) smem.kv_hi_ready[stage].arrive_own_and_expect_tx(Plan::barrier::kv_hi_ready::tx_bytes);
       gather(cast_smem_ptr_to_uint(smem.kv_hi[stage]), smem.kv_hi_ready[stage].address(), row,
              this->first_column() + Cfg::kKvCols, rows);
+      if (first && k == 0) load_do();  // P comes before dP, and so do its operands
     }
 
     // The last commits must have arrived before this CTA may exit.
@@ -59,12 +63,15 @@ struct Load : Context<Plan> {
   }
 
  private:
-  __device__ __forceinline__ void load_q_and_do() {
+  __device__ __forceinline__ void load_q() {
     load(smem.q_ready, Plan::barrier::q_ready::tx_bytes, cast_smem_ptr_to_uint(smem.q), &params.q_map);
     if constexpr (Cfg::kRope != 0) {
       ptx::tma_load_2d_own(cast_smem_ptr_to_uint(smem.q_rope), &params.q_rope_map, smem.q_ready.address(),
                            this->first_rope_column(), this->token_row(), kOnce);
     }
+  }
+
+  __device__ __forceinline__ void load_do() {
     load(smem.do_ready, Plan::barrier::do_ready::tx_bytes, cast_smem_ptr_to_uint(smem.dO), &params.dO_map);
   }
 

@@ -42,11 +42,11 @@ struct IssueMmas : Context<Plan> {
 
   __device__ __forceinline__ void run() {
     smem.q_ready.wait_own(0);  // also with no k-block: the bytes must have landed before the CTA exits
-    smem.do_ready.wait_own(0);
 
     if (k_blocks > 0) {
       p_lo(0);
       p_hi(0);
+      smem.do_ready.wait_own(0);
       dp(0);
       CUTE_NO_UNROLL
       for (int k = 0; k < k_blocks; ++k) walk(k);

@@ -8,14 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.run import run_case
 from tileproof.conformance.check.under_test import on_emulator
 from tileproof.conformance.drivers.result import Capture, RunSchedule
 from tileproof.conformance.explore.explored import Explored
 from tileproof.conformance.observe.capture import captured_tiles
 from tileproof.emulator.explore import explore
+from tileproof.kernels.edit import InStage, Mutant
 from tileproof.kernels.launch import MAX_SHARED_BYTES
 from tileproof.kernels.registry import kernel
+from tileproof.kernels.sm100.head128_columns.mutants import VALUES
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan, SmemObservation, TmemObservation
 from tileproof.spec.plans.consistency import faults
@@ -118,3 +121,18 @@ def test_a_sum_over_the_ctas_is_known_when_each_has_shown_its_term() -> None:
         assert findings == [] and tile.coord.cta is None and tile.value.shape == (128, 64)
         assert tile.written.all() == (value is not None) and tile.written.any() == (value is not None)
         assert value is None or (tile.value == value).all()
+
+
+# Of what is exchanged: shares on their way, and the copies that the peer's MMAs read. The others are slow.
+FAST = ("cols-share-swapped", "cols-copy-swapped")
+
+
+@pytest.mark.parametrize(
+    "planted", [pytest.param(m, id=m.id, marks=() if m.id in FAST else pytest.mark.slow) for m in VALUES]
+)
+def test_planted_defects_are_found_in_their_stage(planted: Mutant) -> None:
+    under_test = on_emulator(KERNEL, KERNEL.variant(d_qk=576), planted=planted, races=False)
+    report = engine.check(under_test, examples=12, seed=1, shrink_seconds=0.0)
+    assert report.failure is not None
+    assert isinstance(planted.expected, InStage)
+    assert report.failure.findings[0].stage == planted.expected.stage

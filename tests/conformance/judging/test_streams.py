@@ -86,7 +86,7 @@ def launch(*steps: Any, **changes: Any) -> LaunchFile:
 def judged(made: LaunchFile, y: float | None = 2.0, **options: Any) -> VerdictRecord:
     """Where `y` is a number, y should be x + it, and every count 0."""
     expect = None if y is None else ReferenceFunction(lambda x: {"y": x + y, "counts": np.zeros(1)}, "here")
-    return judge(made, expect, JudgeOptions(**{"schedules": 6, "seconds": 30.0, **options}))
+    return judge(made, expect, JudgeOptions(**{"schedules": 3, "seconds": 30.0, **options}))
 
 
 def streams(made: VerdictRecord) -> CheckOutcome | None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 from tileproof.conformance.judge.patterns import permutation_words
+from tileproof.conformance.observe.words import plural
 
 F64 = npt.NDArray[np.float64]
 NEAR = 8.0  # times the bound: further off is no matter of rounding
@@ -41,8 +42,8 @@ def holds(found: F64, value: F64, bound: F64) -> bool:
 def permuted(value: F64, bound: F64, found: F64, axes: tuple[str, str]) -> str:
     """Whether rows or columns of the right tile are in another order."""
     for unit, expected, limit, seen in (
-        (f"rows ({axes[0]}s)", value, bound, found),
-        ("columns" if axes[1] == "column" else f"columns ({axes[1]}s)", value.T, bound.T, found.T),
+        (f"rows ({plural(axes[0])})", value, bound, found),
+        ("columns" if axes[1] == "column" else f"columns ({plural(axes[1])})", value.T, bound.T, found.T),
     ):
         source = match(expected, limit, seen)
         if source is not None:

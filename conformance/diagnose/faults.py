@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from tileproof.conformance.observe.observation import axis_words
 from tileproof.conformance.observe.tiles import F64, Chain, Reference, StageTile
+from tileproof.conformance.observe.words import plural
 from tileproof.spec import numerics
 from tileproof.spec.arithmetic.bound import BOUND
 from tileproof.spec.arithmetic.terms import Bounded
@@ -123,7 +124,7 @@ def whole_tiles(chain: Chain, tile: StageTile) -> Iterator[Alternative]:
             yield Alternative(f"the tile is that of CTA {cta}{swapped}", there.value, there.bound)
     if len(stage.tile) == 2 and here.value.shape[0] == here.value.shape[1]:
         yield Alternative(
-            f"the tile is transposed: rows are {words[1]}s and columns are {words[0]}s",
+            f"the tile is transposed: rows are {plural(words[1])} and columns are {plural(words[0])}",
             here.value.T,
             here.bound.T,
         )

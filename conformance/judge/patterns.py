@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
+from tileproof.conformance.observe.words import ordinal, plural
 
 ATOM_ROWS = 8  # rows of a swizzle atom
 WARP_LANES = 32
@@ -41,9 +42,9 @@ def arrangement(
     column_words = axis_words(cols, wrong.shape[1], cols_first, units[1], ctas, part)
     filled = "" if dense == 1.0 else f" ({dense:.0%} of the elements there)"
     if rows.size == wrong.shape[0]:
-        return f"{column_words}, all {units[0]}s{filled}"
+        return f"{column_words}, all {plural(units[0])}{filled}"
     if cols.size == wrong.shape[1]:
-        return f"{row_words}, all {units[1]}s{filled}"
+        return f"{row_words}, all {plural(units[1])}{filled}"
     if dense < 0.25:
         return f"scattered over {row_words} and {column_words}{filled}"
     return f"{row_words}, {column_words}{filled}"
@@ -54,11 +55,11 @@ def axis_words(
 ) -> str:
     """Words for the indices `places` of an axis of `size` elements that starts at `first`."""
     if places.size == size:
-        return f"all {unit}s"
+        return f"all {plural(unit)}"
     low, high = int(places[0]), int(places[-1])
     if places.size == 1:
         return f"{unit} {first + low}"
-    span = f"{unit}s {first + low}..{first + high}"
+    span = f"{plural(unit)} {first + low}..{first + high}"
     if high - low + 1 == places.size:
         name = part(unit, low, high + 1, size, ctas)
         if not name and places.size == ATOM_ROWS and low % ATOM_ROWS == 0:
@@ -66,12 +67,12 @@ def axis_words(
         return span + (f" ({name})" if name else "")
     step = np.unique(np.diff(places))
     if step.size == 1:
-        return f"every {int(step[0])}th {unit} from {first + low} to {first + high}"
+        return f"every {ordinal(int(step[0]))} {unit} from {first + low} to {first + high}"
     for modulus in (2, 4, ATOM_ROWS, 16, WARP_LANES):
         residues = np.unique(places % modulus)
         if residues.size < modulus and places.size == residues.size * (size // modulus):
-            return f"{unit}s congruent to {', '.join(map(str, residues))} modulo {modulus}"
-    return f"{places.size} {unit}s between {first + low} and {first + high}"
+            return f"{plural(unit)} congruent to {', '.join(map(str, residues))} modulo {modulus}"
+    return f"{places.size} {plural(unit)} between {first + low} and {first + high}"
 
 
 def permutation_words(source: npt.NDArray[np.int64]) -> str:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tileproof.conformance.judge.compare import compare, index, wrong_elements
 from tileproof.conformance.judge.patterns import arrangement, permutation_words
+from tileproof.conformance.observe import words
 from tileproof.conformance.observe.observation import observe
 from tileproof.conformance.observe.tiles import Chain, Reference, StageTile
 from tileproof.spec.plans import head128_part0
@@ -102,7 +103,7 @@ def mask(*places):
         (mask(np.s_[:, 8:12]), "slots 136..139 (one gather4), all heads"),
         (mask(np.s_[32:, :]), "heads 96..127 (the lanes of one warp), all slots"),
         (mask(np.s_[8:16, :]), "heads 72..79 (one swizzle atom), all slots"),
-        (mask(np.s_[::2, :]), "every 2th head from 64 to 126, all slots"),
+        (mask(np.s_[::2, :]), "every 2nd head from 64 to 126, all slots"),
         (mask(np.s_[1::4, :], np.s_[2::4, :]), "heads congruent to 1, 2 modulo 4, all slots"),
     ),
 )
@@ -118,6 +119,22 @@ def test_arrangements(wrong, words):
         )
         == words
     )
+
+
+def test_units_that_end_in_y_and_ordinals() -> None:
+    """Of dense attention, whose rows are queries."""
+    wrong = np.zeros((9, 4), bool)
+    wrong[::3] = True
+    assert arrangement(wrong, rows_first=0, cols_first=0, units=("query", "column")) == (
+        "every 3rd query from 0 to 6, all columns"
+    )
+    assert arrangement(wrong.T, rows_first=0, cols_first=0, units=("key", "query")) == (
+        "every 3rd query from 0 to 6, all keys"
+    )
+    assert [words.plural(one) for one in ("query", "key", "slot")] == ["queries", "keys", "slots"]
+    assert [words.ordinal(n) for n in (1, 2, 3, 11, 12, 22, 113)] == [
+        "1st", "2nd", "3rd", "11th", "12th", "22nd", "113th",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

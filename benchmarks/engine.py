@@ -21,7 +21,7 @@ from tileproof.kernels.registry import kernel, kernels
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem
 
 
-def inputs(d_qk: int, topk: int) -> Inputs:
+def inputs(d_qk: int, topk: int, h_q: int) -> Inputs:
     """One token over 4096 keys, standard normal values."""
     rng = np.random.default_rng(0)
     s_kv = 4096
@@ -29,19 +29,20 @@ def inputs(d_qk: int, topk: int) -> Inputs:
     def draw(*shape: int) -> np.ndarray:
         return rng.standard_normal(shape, dtype=np.float32).astype(ml_dtypes.bfloat16)
 
-    problem = Problem(s_q=1, s_kv=s_kv, h_q=128, d_qk=d_qk, topk=topk, sm_scale=d_qk**-0.5)
+    problem = Problem(s_q=1, s_kv=s_kv, h_q=h_q, d_qk=d_qk, topk=topk, sm_scale=d_qk**-0.5)
     indices = rng.integers(0, s_kv, (1, topk)).astype(np.int32)
     return Inputs(
-        problem, draw(1, 128, d_qk), draw(s_kv, d_qk), draw(1, 128, 512), draw(1, 128, 512),
-        np.zeros((1, 128), np.float32), indices,
+        problem, draw(1, h_q, d_qk), draw(s_kv, d_qk), draw(1, h_q, 512), draw(1, h_q, 512),
+        np.zeros((1, h_q), np.float32), indices,
     )  # fmt: skip
 
 
 def measure(name: str, d_qk: int, topk: int, mma: str, runs: int) -> dict[str, float]:
     """Seconds of a launch (median, fastest, slowest) and the rates at the median."""
     entry = kernel(name)
-    launch = entry.launch(inputs(d_qk, topk), entry.build(entry.variant(d_qk=d_qk)))
-    plan = entry.plan(entry.variant(d_qk=d_qk))
+    variant = entry.variant(d_qk=d_qk)
+    launch = entry.launch(inputs(d_qk, topk, variant["h_q"]), entry.build(variant))
+    plan = entry.plan(variant)
     seconds = []
     counters: dict[str, int] = {}
     for run in range(runs + 1):

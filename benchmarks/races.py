@@ -23,8 +23,9 @@ POLICIES = ("early", "late", "random")
 def measure(name: str, d_qk: int, topk: int, policy: str, runs: int) -> dict[str, float]:
     """Median seconds of a launch without and with race checking, and their ratio."""
     entry = kernel(name)
-    launch = entry.launch(inputs(d_qk, topk), entry.build(entry.variant(d_qk=d_qk)))
-    plan = entry.plan(entry.variant(d_qk=d_qk))
+    variant = entry.variant(d_qk=d_qk)
+    launch = entry.launch(inputs(d_qk, topk, variant["h_q"]), entry.build(variant))
+    plan = entry.plan(variant)
     seconds: dict[bool, list[float]] = {False: [], True: []}
     for run in range(runs + 1):
         for races in (False, True):

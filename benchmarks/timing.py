@@ -1,28 +1,33 @@
 """The timing model beside what an H200 measured: `python benchmarks/timing.py`.
 
 Prints a row per program of benchmarks/silicon: measured clocks (docs/evidence), the model's likely case, how
-far it is off, and whether its interval holds the measurement.
+far it is off, and whether its interval holds the measurement. Arguments name the groups: latencies, banks,
+exchanges, sharings, exports; all without any.
 """
 
 from __future__ import annotations
 
+import sys
 import tempfile
-from itertools import chain
 from pathlib import Path
 
-from tileproof.tools.calibration import exchanges, exports, latencies
+from tileproof.tools import calibration
+
+GROUPS = ("latencies", "banks", "exchanges", "sharings", "exports")
 
 
-def main() -> None:
+def main(groups: list[str]) -> None:
     """Prints the table."""
-    print(f"{'clocks':48s} measured     best   likely    worst      off  held")
+    print(f"{'clocks':64s} measured     best   likely    worst      off  held")
     with tempfile.TemporaryDirectory() as name:
-        for row in chain(latencies(Path(name)), exchanges(Path(name)), exports(Path(name))):
-            print(
-                f"{row.what:48s} {row.measured:8.1f} {row.best:8.1f} {row.likely:8.1f} {row.worst:8.1f} "
-                f"{row.off:+8.1%}  {'yes' if row.held else 'NO'}"
-            )
+        for group in groups or GROUPS:
+            for row in getattr(calibration, group)(Path(name)):
+                print(
+                    f"{row.what:64s} {row.measured:8.1f} {row.best:8.1f} {row.likely:8.1f} {row.worst:8.1f} "
+                    f"{row.off:+8.1%}  {'yes' if row.held else 'NO'}",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

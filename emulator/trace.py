@@ -38,6 +38,8 @@ KINDS = enumeration(
     names="Wait Pass Arrive Expect Deliver Phase Issue Complete TmemLoad Exit Branch",
     bits=8,
 )
+# What is kept besides where the path is asked for (engine/path_trace.cpp), numbered on.
+PATH_KINDS = ("shared-access", "remote-access", "group-join", "group-commit", "group-pass")
 OBJECTS = enumeration(
     "Object",
     ("", "mbarrier", "named barrier", "cluster barrier", "bulk groups", "TMEM columns"),
@@ -60,13 +62,16 @@ class Event:
     """One event. `time` counts warp instructions executed in the launch: an order, no duration.
 
     `kind`: wait and pass (a wait begins, is over), arrive, expect (of bytes), deliver (of bytes), phase (an
-    mbarrier completes phase `phase`), exit, tmem-ld, branch (where the path was asked for: `lanes` came,
-    those of `value` went to the target), and an issue and a complete for each engine: tma-,
+    mbarrier completes phase `phase`), exit, tmem-ld, and an issue and a complete for each engine: tma-,
     tma-store-, bulk-, mma-, commit-, tmem-st-, cp-, remote-st-; `value` of an issue is its bytes, or an
-    MMA's shape. `rank`, `warp`, `lane` did it, or issued the operation `op` that did. `barrier` is an
-    mbarrier's byte offset in dynamic shared memory (below 0: static) of CTA
-    `to_rank`, or a named barrier's number, None for neither; `value` the arrivals, bytes, parity (of a wait)
-    or TMEM column.
+    MMA's shape. Where the path was asked for, also branch (`lanes` came, those of `value` went to the
+    target), shared-access (a warp's load or store needs `value` passes over the 32 banks), remote-access
+    (the remote store `op` lands at offset `value`), and for groups of bulk copies of `lane`, or of a warp's
+    cp.async where that is -1: group-join (of `op`), group-commit, and group-pass (all but `value` groups are
+    complete, or have read their sources where `phase` is 1). `rank`, `warp`, `lane` did it, or issued the
+    operation `op` that did. `barrier` is an mbarrier's byte offset in dynamic shared memory (below 0:
+    static) of CTA `to_rank`, or a named barrier's number, None for neither; `value` the arrivals, bytes,
+    parity (of a wait) or TMEM column.
     """
 
     time: int
@@ -128,7 +133,8 @@ class Trace:
         return tuple(at // extent for at, extent in zip(event.cta, self.cluster, strict=True))
 
     def _event(self, row: np.void) -> Event:
-        kind, object_, engine = KINDS[row["kind"]], OBJECTS[row["object"]], ENGINES[row["engine"]]
+        kinds = (*KINDS, *PATH_KINDS)
+        kind, object_, engine = kinds[row["kind"]], OBJECTS[row["object"]], ENGINES[row["engine"]]
         if kind in ("issue", "complete"):
             kind = f"{_PREFIX[row['engine']]}-{kind}"
         pc, barrier = int(row["pc"]), int(row["barrier"])

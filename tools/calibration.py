@@ -23,8 +23,29 @@ EVIDENCE = ROOT / "docs" / "evidence"
 ARCH = "sm_90"
 K_BLOCKS, ROWS = 4, 8192
 STEPS = 256  # of latency.cu
-EXCHANGE_STEPS = 64  # of exchange.cu
-EXCHANGES = (4, 16)  # KB each way
+EXCHANGE_STEPS = 8  # the card ran 64
+# KB each way, threads, form (of exchange.cu), and what the evidence calls it behind "each way".
+EXCHANGES = (
+    (4, 128, 0, ""),
+    (16, 256, 0, ", 8 warps"),
+    (16, 256, 2, ", 8 warps, 16 B of a row"),
+    (48, 256, 1, ", 8 warps, two rounds"),
+)
+PINGS = 64  # of exchange.cu
+BETWEEN = {"barrier.cluster": "ILb0E"}
+# KB added and read a step, how it is read (of sharing.cu), and steps in the model.
+SHARINGS = ((64, 0, 0, 4), (128, 64, 1, 4), (128, 192, 1, 4))
+STORES = ((1, False), (32, True))  # KB, and whether wait_group is .read
+LOADS = ((32768, 1),)  # bytes of a copy, threads that issue them
+# What (of shared_memory.cu), name, bytes from lane to lane, warps.
+BANKS = (
+    (0, "ld.shared.b32", 128, 1),
+    (0, "ld.shared.b32", 32, 8),
+    (1, "ld.shared.v4.b32", 64, 8),
+    (2, "st.shared.b32", 16, 8),
+    (4, "ld.shared.b32, chain", 4, 1),
+    (4, "ld.shared.b32, chain", 128, 1),
+)
 # Which enumerator of latency.cu's `What`, and how many warps, by what the evidence calls the row.
 LATENCIES = {
     "fma, chain": ("kFma", 1),
@@ -40,6 +61,8 @@ LATENCIES = {
     "try_wait, phase complete": ("kReady", 1),
     "mbarrier, there and back": ("kMbarrier", 2),
     "bulk load of 1 KB and wait": ("kBulkLoad", 1),
+    "st.shared, fence.proxy.async": ("kFenceProxy", 1),
+    "st.shared, fence.acq_rel.gpu": ("kFenceGpu", 1),
 }
 EXPORTS = ("a key at a time", "32 shuffles first", "as shipped: no test per key", "red.v4.f32, 4 rows")
 
@@ -89,26 +112,99 @@ def latencies(folder: Path) -> Iterator[Row]:
         found = re.search(rf"^{re.escape(what)}\s+{warps} warps\s+1 CTAs\s+([\d.]+)", text, re.M)
         assert found is not None, what
         run, lines = _latency(ptx, names.index(enumerator), warps)
-        clocks = [_between(run, case, lines) / STEPS for case in CASES]
-        yield Row(f"{what}, {warps} warps", float(found[1]), *clocks)
+        yield _row(f"{what}, {warps} warps", float(found[1]), run, lines, STEPS)
 
 
 def exchanges(folder: Path) -> Iterator[Row]:
-    """An exchange between the two CTAs of a cluster, clocks per exchange."""
+    """An exchange between the two CTAs of a cluster, clocks per exchange, and barriers between them."""
     text = (EVIDENCE / "2026-11-22-h200-exchange.txt").read_text()
     ptx = compiled(ROOT / "benchmarks" / "silicon" / "exchange.cu", folder)
-    for kilobytes in EXCHANGES:
-        found = re.search(
-            rf"^st.async\s+{kilobytes} KB each way\s+2 CTAs\s+([\d.]+).*?CTAs\s+([\d.]+)", text, re.M
+    lines = _clock_lines(ptx)
+    parts = {
+        f"exchange, {size} KB each way{how}": (
+            rf"st.async\s+{size} KB each way{re.escape(how)}",
+            f"ILi{size * 1024}ELi{threads}EL4Form{form}E",
+            threads,
+            size * 1024,
         )
-        assert found is not None, kilobytes
+        for size, threads, form, how in EXCHANGES
+    }
+    parts |= {name: (re.escape(name), f"4ping{part}", 128, 0) for name, part in BETWEEN.items()}
+    for name, (pattern, part, threads, shared) in parts.items():
+        found = re.search(rf"^{pattern}\s+2 CTAs\s+([\d.]+)", text, re.M)
+        assert found is not None, name
         memory = Memory()
-        clocks = memory.buffer(np.zeros(2, np.int64))
-        part = f"ILi{kilobytes * 1024}E"
-        run = _play(ptx, part, [clocks], 128, memory, kilobytes * 1024, grid=2)
-        lines = {number for number, line in enumerate(ptx.splitlines(), 1) if "%clock64" in line}
-        per = [_between(run, case, lines) / EXCHANGE_STEPS for case in CASES]
-        yield Row(f"exchange, {kilobytes} KB each way, one cluster", float(found[1]), *per)
+        args = [memory.buffer(np.zeros(2, np.int64))]
+        steps = PINGS if "ping" in part else EXCHANGE_STEPS
+        args += [] if "ping" in part else [np.int32(steps)]
+        run = _play(ptx, part, args, threads, memory, shared, grid=2)
+        yield _row(f"{name}, one cluster", float(found[1]), run, lines, steps)
+
+
+def sharings(folder: Path) -> Iterator[Row]:
+    """Additions and reads side by side, bulk stores and bulk loads: clocks per step, one CTA and all SMs."""
+    text = (EVIDENCE / "2026-11-22-h200-sharing.txt").read_text()
+    ptx = compiled(ROOT / "benchmarks" / "silicon" / "sharing.cu", folder)
+    lines = _clock_lines(ptx)
+    for added, read, how, steps in SHARINGS:
+        name = f"add {added:3d} KB, read {read:3d} KB {('bulk', 'cp.async')[how] if read else '':8s}"
+        run = _sharing(ptx, f"ILi{added}ELi{read}EL4Read{how}E", 256, 131072, steps)
+        yield from _both(text, name, run, lines, steps)
+    for size, reads in STORES:
+        name = f"bulk store {size:2d} KB, wait_group{'.read' if reads else '     '}"
+        run = _sharing(ptx, f"ILi{size}ELb{int(reads)}E", 32, size * 1024, 8)
+        yield next(_both(text, name, run, lines, 8))
+    for size, threads in LOADS:
+        name = f"bulk loads of {size:5d} B, 32 KB by {threads} threads "
+        run = _sharing(ptx, f"4loadILi{size}ELi{threads}E", 32 * threads, 131072, 64)
+        yield next(_both(text, name, run, lines, 64))
+
+
+def banks(folder: Path) -> Iterator[Row]:
+    """Loads and stores of shared memory whose lanes meet in a bank, clocks per instruction and warp."""
+    text = (EVIDENCE / "2026-11-22-h200-shared-memory.txt").read_text()
+    ptx = compiled(ROOT / "benchmarks" / "silicon" / "shared_memory.cu", folder)
+    lines = _clock_lines(ptx)
+    for what, name, stride, warps in BANKS:
+        pattern = rf"^{re.escape(name)}\s+stride\s+{stride} bytes,\s+{warps} warps\s+([\d.]+)"
+        found = re.search(pattern, text, re.M)
+        assert found is not None, name
+        memory = Memory()
+        clocks, sink = memory.buffer(np.zeros(1, np.int64)), memory.buffer(np.zeros(1024, np.uint32))
+        args = Fields(24, {0: clocks, 8: sink, 16: np.uint32(stride)})
+        run = _play(ptx, f"5banksIL4What{what}E", [args], 32 * warps, memory, 0)
+        yield _row(f"{name}, stride {stride}, {warps} warps", float(found[1]), run, lines, STEPS)
+
+
+def _both(text: str, name: str, run: Played, lines: set[int], steps: int) -> Iterator[Row]:
+    """A row for one CTA and one for all SMs."""
+    found = re.search(rf"^{re.escape(name)}\s+1 CTA\s+([\d.]+)\s+132 CTAs\s+([\d.]+)", text, re.M)
+    assert found is not None, name
+    for alone, measured in ((True, found[1]), (False, found[2])):
+        where = "one CTA" if alone else "every SM"
+        yield _row(f"{' '.join(name.split())}, {where}", float(measured), run, lines, steps, alone)
+
+
+def _sharing(ptx: str, part: str, threads: int, shared: int, steps: int) -> Played:
+    memory = Memory()
+    rows = np.random.default_rng(2).integers(0, ROWS, 64 * 64).astype(np.int32)
+    fields: dict[int, Any] = {
+        0: memory.buffer(np.zeros((ROWS, 512), np.float32)),
+        8: memory.buffer(np.zeros((ROWS, 1024), np.uint8)),
+        16: memory.buffer(rows),
+        24: memory.buffer(np.zeros(1, np.int64)),
+        32: np.int32(steps),
+        36: np.uint32(ROWS),
+    }
+    return _play(ptx, part, [Fields(40, fields)], threads, memory, shared)
+
+
+def _clock_lines(ptx: str) -> set[int]:
+    return {number for number, line in enumerate(ptx.splitlines(), 1) if "%clock64" in line}
+
+
+def _row(what: str, measured: float, run: Played, lines: set[int], steps: int, alone: bool = True) -> Row:
+    return Row(what, measured, *(_between(run, case, lines, alone) / steps for case in CASES))
 
 
 @cache
@@ -137,9 +233,9 @@ def compiled(source: Path, folder: Path) -> str:
     return out.read_text()
 
 
-def _between(run: Played, case: Case, lines: set[int]) -> float:
+def _between(run: Played, case: Case, lines: set[int], alone: bool = True) -> float:
     """Clocks between the two reads of the clock, by the first warp."""
-    log = run.clocks(HOPPER, case, True).log[(0, 0, 0, 0)]
+    log = run.clocks(HOPPER, case, alone).log[(0, 0, 0, 0)]
     times = [time for time, line in log if line in lines]
     return times[-1] - times[0]
 
@@ -166,7 +262,7 @@ def _latency(ptx: str, what: int, warps: int) -> tuple[Played, set[int]]:
         32: ((np.arange(64, dtype=np.uint32) + 5) % 64).tobytes(),
     }
     run = _play(ptx, f"IL4What{what}E", [Fields(288, fields)], 32 * warps, memory, 0)
-    return run, {number for number, line in enumerate(ptx.splitlines(), 1) if "%clock64" in line}
+    return run, _clock_lines(ptx)
 
 
 def _play(

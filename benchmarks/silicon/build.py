@@ -15,11 +15,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def main(name: str) -> None:
-    """Compiles NAME.cu for sm_90."""
+    """Compiles NAME.cu for sm_90a."""
     out = ROOT / "build" / "silicon"
     out.mkdir(parents=True, exist_ok=True)
     tools = toolchain.find()
-    command = [str(tools.nvcc), "-O3", "-std=c++17", "-gencode=arch=compute_90,code=[sm_90,compute_90]"]
+    command = [str(tools.nvcc), "-O3", "-std=c++17", "-gencode=arch=compute_90a,code=sm_90a"]
     command += ["-cudart", "static", f"-L{tools.nvcc.parents[1] / 'lib'}", "-o", str(out / name)]
     subprocess.run([*command, str(Path(__file__).with_name(f"{name}.cu"))], check=True)
     print(f"built {(out / name).relative_to(ROOT)}: run it on the card")

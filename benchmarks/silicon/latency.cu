@@ -49,7 +49,11 @@ enum class What {
   kBulkLoad,
   kVote,
   kConstant,
-  kSpecial
+  kSpecial,
+  kFenceProxy,
+  kFenceCta,
+  kFenceCluster,
+  kFenceGpu
 };
 
 template <What what>
@@ -97,6 +101,12 @@ __global__ void __launch_bounds__(1024, 1) measure(Args a) {
                 shared_address(&full[0]))
             : "memory");
       if constexpr (what == What::kBarrier) asm volatile("bar.sync 0;" ::: "memory");
+      if constexpr (what >= What::kFenceProxy)  // a store of its own before each, as kernels have it
+        asm volatile("st.shared.u32 [%0], %1;" ::"r"(base + lane * 4), "r"(s) : "memory");
+      if constexpr (what == What::kFenceProxy) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+      if constexpr (what == What::kFenceCta) asm volatile("fence.acq_rel.cta;" ::: "memory");
+      if constexpr (what == What::kFenceCluster) asm volatile("fence.acq_rel.cluster;" ::: "memory");
+      if constexpr (what == What::kFenceGpu) asm volatile("fence.acq_rel.gpu;" ::: "memory");
     }
     if constexpr (what == What::kMbarrier) {  // two warps, one lane each: arrive for the other, wait for it
       if (lane == 0 && warp < 2)
@@ -185,5 +195,9 @@ int main() {
   row<What::kReady>("try_wait, phase complete", a, 32);
   row<What::kMbarrier>("mbarrier, there and back", a, 64);
   row<What::kBulkLoad>("bulk load of 1 KB and wait", a, 32);
+  row<What::kFenceProxy>("st.shared, fence.proxy.async", a, 32);
+  row<What::kFenceCta>("st.shared, fence.acq_rel.cta", a, 32);
+  row<What::kFenceCluster>("st.shared, fence.acq_rel.cluster", a, 32);
+  row<What::kFenceGpu>("st.shared, fence.acq_rel.gpu", a, 32);
   return 0;
 }

@@ -17,14 +17,20 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("kernel")
+@click.argument("kernel", required=False)
 @variant_options
 @click.option(
     "--blocks", nargs=2, default=(2, 6), show_default=True, type=click.IntRange(1, 64),
     help="k-blocks of the two runs whose difference is the steady state.",
 )  # fmt: skip
 @click.option("--alone", is_flag=True, help="One cluster on the whole card, in place of every SM busy.")
-@click.option("--compare", metavar="OTHER", help="Time this kernel too, and print both side by side.")
+@click.option("--compare", metavar="OTHER", help="Time this kernel too, and say what differs, on one page.")
+@click.option(
+    "--set", "settings", metavar="FIGURE=VALUE", multiple=True,
+    help="What if: one figure of the machine at this value in all cases. May be repeated.",
+)  # fmt: skip
+@click.option("--sensitivity", is_flag=True, help="Which figure moves the answer most, and end.")
+@click.option("--peers", is_flag=True, help="Published kernels beside the model's interval, and end.")
 @click.option("--figures", is_flag=True, help="Print the machine's figures with their sources, and end.")
 @click.option(
     "--out",
@@ -34,11 +40,14 @@ if TYPE_CHECKING:
 @click.option("--picture", type=click.Path(dir_okay=False), help="Draw the timeline into an image.")
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
 def time(
-    kernel: str,
+    kernel: str | None,
     variant: str | None,
     blocks: tuple[int, int],
     alone: bool,
     compare: str | None,
+    settings: tuple[str, ...],
+    sensitivity: bool,
+    peers: bool,
     figures: bool,
     out: str | None,
     picture: str | None,
@@ -54,11 +63,19 @@ def time(
         raise TileproofError(
             "the second run is not longer than the first", where="--blocks", found=f"{blocks[0]} {blocks[1]}"
         )
+    if peers:
+        return _print_peers(as_json)
+    if kernel is None:
+        raise TileproofError("no kernel is named", where="KERNEL", expected="a name of `kernels`, or --peers")
     if figures:
         return _print_figures(kernel, variant, as_json)
+    values = dict(_setting(text) for text in settings)
     made = [
-        _timed(name, variant, blocks, alone, as_json) for name in ([kernel, compare] if compare else [kernel])
+        _timed(name, variant, blocks, alone, values, as_json)
+        for name in ([kernel, compare] if compare else [kernel])
     ]
+    if sensitivity:
+        return _print_sensitivity(made[0], alone, as_json)
     reports = [one.report for one in made]
     if out or picture:
         drawn = made[0].run.clocks(made[0].timing, "likely", alone)
@@ -77,17 +94,38 @@ def time(
             )
     if as_json:
         print(json.dumps([one.as_dict() for one in reports] if compare else reports[0].as_dict(), indent=1))
+    elif compare:
+        from tileproof.conformance.timing.compare import compare as side_by_side
+
+        click.echo("\n".join(side_by_side(*reports)))
     else:
-        click.echo("\n\n".join("\n".join(one.lines()) for one in reports))
-        if compare:
-            a, b = reports
-            click.echo(
-                f"\n{b.kernel} takes {b.clocks.likely / a.clocks.likely:.2f} of the clocks per k-block"
-            )
+        click.echo("\n".join(reports[0].lines()))
     return 0
 
 
-def _timed(name: str, variant: str | None, blocks: tuple[int, int], alone: bool, quiet: bool) -> TimedKernel:
+def _setting(text: str) -> tuple[str, float]:
+    name, equals, value = text.partition("=")
+    try:
+        if not equals:
+            raise ValueError
+        return name.strip(), float(value)
+    except ValueError:
+        raise TileproofError(
+            "this sets no figure",
+            where="--set",
+            found=text,
+            expected="FIGURE=VALUE, as copy_latency=900",
+        ) from None
+
+
+def _timed(
+    name: str,
+    variant: str | None,
+    blocks: tuple[int, int],
+    alone: bool,
+    values: dict[str, float],
+    quiet: bool,
+) -> TimedKernel:
     from tileproof.conformance.timing.kernel import time_kernel
     from tileproof.kernels.registry import kernel as find_kernel
 
@@ -95,7 +133,51 @@ def _timed(name: str, variant: str | None, blocks: tuple[int, int], alone: bool,
     chosen = one_chosen(found, variant)
     if not quiet:
         click.echo(f"{found.title(chosen)}: runs with {blocks[0]} and {blocks[1]} k-blocks", err=True)
-    return time_kernel(found, chosen, blocks, alone)
+    return time_kernel(found, chosen, blocks, alone, values)
+
+
+def _print_sensitivity(timed: TimedKernel, alone: bool, as_json: bool) -> int:
+    from tileproof.conformance.report.terminal import print_rows
+    from tileproof.conformance.timing.sensitivity import sensitivity
+
+    likely = timed.report.clocks.likely
+    rows = [
+        {
+            "figure": one.figure,
+            "clocks at its best": f"{one.best:,.0f}",
+            "at its worst": f"{one.worst:,.0f}",
+            "moves": f"{one.span / likely:.1%}",
+            "source": one.source,
+        }
+        for one in sensitivity(timed, alone)
+    ]
+    print_rows(f"{timed.report.kernel}: {likely:,.0f} clocks per k-block, likely", rows, as_json)
+    return 0
+
+
+def _print_peers(as_json: bool) -> int:
+    from tileproof.conformance.report.terminal import print_rows
+    from tileproof.conformance.timing.peers import ASSUMED, peers
+
+    rows = [
+        {
+            "kernel": one.peer.name,
+            "published ms": f"{one.peer.published_ms:.3f}",
+            "TFLOPS": f"{one.published_tflops:.0f}",
+            "likely ms": f"{one.ms.likely:.3f}",
+            "off": f"{one.off:+.0%}",
+            "best to worst": f"{one.ms.best:.3f} to {one.ms.worst:.3f}",
+            "width": f"{one.width:.1f}",
+            "held": "yes" if one.held else "NO",
+            "clocks a block": str(one.block),
+            "source": one.peer.source + (f"; fitted: {one.peer.fitted}" if one.peer.fitted else ""),
+        }
+        for one in peers()
+    ]
+    print_rows("Published kernels, the model's time for their designs", rows, as_json)
+    if not as_json:
+        click.echo("Assumed: " + "; ".join(ASSUMED))
+    return 0
 
 
 def _print_figures(name: str, variant: str | None, as_json: bool) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tileproof.conformance.problems.generators import small
@@ -16,24 +17,30 @@ BLOCKS = (2, 6)
 
 @dataclass(frozen=True)
 class TimedKernel:
-    """The report, and the longer run from which timelines are drawn."""
+    """The report, and its two runs; timelines are drawn from the longer one."""
 
     report: TimeReport
+    short: Played
     run: Played
     timing: Timing
     names: TimeNames
 
 
 def time_kernel(
-    kernel: Target, variant: Variant, blocks: tuple[int, int] = BLOCKS, alone: bool = False
+    kernel: Target,
+    variant: Variant,
+    blocks: tuple[int, int] = BLOCKS,
+    alone: bool = False,
+    values: Mapping[str, float] | None = None,
 ) -> TimedKernel:
-    """Runs `blocks[0]` and `blocks[1]` k-blocks; TileproofError when there is no time to tell."""
+    """Runs `blocks[0]` and `blocks[1]` k-blocks, with some figures at these `values`; TileproofError when
+    there is no time to tell."""
     plan, built = kernel.plan(variant), kernel.build(variant)
-    timing = timing_of(target_of(built.ptx))
+    timing = timing_of(target_of(built.ptx)).fixed(values or {})
     few, many = (play(kernel.launch(small(plan, count).inputs(), built), timing.arch) for count in blocks)
     names = plan_names(plan)
     made = report(kernel.title(variant), (blocks[0], few), (blocks[1], many), timing, alone, names)
-    return TimedKernel(made, many, timing, names)
+    return TimedKernel(made, few, many, timing, names)
 
 
 def target_of(ptx: str) -> str:

@@ -2,8 +2,7 @@
 
 Per clock each of an SM's four schedulers issues one instruction of its warps (warp % 4). An instruction
 issues when the stall count of the one before is over and the scoreboards that it names are released; who
-releases them, and when, is the table in `Machine.latency`. Operations of a unit are served one after the
-other, in the order in which they were issued.
+releases them, and when, is `_LATENCIES`. Units (`units.py`) serve what is issued to them in order.
 """
 
 from __future__ import annotations
@@ -11,16 +10,16 @@ from __future__ import annotations
 import heapq
 import re
 from collections import Counter, defaultdict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 from tileproof.conformance.timing.path import Warp
 from tileproof.conformance.timing.sass import Sass
 from tileproof.conformance.timing.streams import MachineCode
-from tileproof.conformance.timing.work import Operation, Phase, Step, Work
-from tileproof.spec.machine.timing import Case, Timing, mma_clocks
+from tileproof.conformance.timing.units import PASS_BYTES, SCHEDULERS, Origin, Units, Use
+from tileproof.conformance.timing.work import Phase, Step, Work
+from tileproof.spec.machine.timing import Case, Timing
 
-SCHEDULERS = 4
 # Instructions whose result a scoreboard announces, by the figure that says when.
 _LATENCIES = {
     "shuffle": ("SHFL",),
@@ -32,10 +31,10 @@ _LATENCIES = {
     "uniform": ("R2UR",),
     "transcendental": ("MUFU", "I2F", "F2I", "F2F", "FRND", "POPC", "FLO"),
     "barrier_look": ("SYNCS",),
-    "fence": ("FENCE", "MEMBAR"),
+    "fence": ("FENCE",),
     "tmem_alloc": ("UTCATOMSWS",),
 }
-_SERVED = ("REDG", "RED", "LDTM", "STTM", "STS", "STSM", "STG", "ST", "STL")
+_SERVED = ("REDG", "RED", "LDTM", "STTM", "STS", "STSM", "STG", "ST", "STL", "LDGSTS", "LDGDEPBAR", "MEMBAR")
 _MULTIPLE = re.compile(r"\.x(\d+)")
 _WIDTH = re.compile(r"\.(?:F32x(\d)|(64|128|256))\b")
 
@@ -50,28 +49,14 @@ class Span:
     line: int
 
 
-@dataclass(frozen=True)
-class Origin:
-    """Who contributes to a phase: `warp` issued it at `issued`; of an operation also its unit."""
-
-    warp: Warp
-    issued: float
-    unit: str = ""
-    began: float = 0.0
-    done: float = 0.0
-    line: int = 0
-
-
 @dataclass
-class Timed:
-    """The result: clocks of the run, per warp its last clock, issues and waits, per unit its busy clocks."""
+class Timed(Use):
+    """The result: clocks of the run, per warp its last clock, issues and waits, per unit the use of it."""
 
     clocks: float = 0
     ends: dict[Warp, float] = field(default_factory=dict)
     issued: Counter[Warp] = field(default_factory=Counter)
     waits: dict[Warp, list[Span]] = field(default_factory=lambda: defaultdict(list))
-    busy: Counter[tuple[Hashable, str]] = field(default_factory=Counter)
-    spans: list[tuple[str, Hashable, float, float, int]] = field(default_factory=list)
     completed: dict[Phase, float] = field(default_factory=dict)
     left: Counter[int] = field(default_factory=Counter)
     """Steps that no machine code did, by PTX line."""
@@ -79,6 +64,18 @@ class Timed:
     """Per warp the clock and PTX line of each issue."""
     by: dict[Phase, Origin] = field(default_factory=dict)
     """What completed a phase."""
+    used: set[str] = field(default_factory=set)
+    """The figures that were read."""
+
+
+class _Figures(dict[str, float]):
+    """Figures by name, and which of them were read."""
+
+    used: set[str]
+
+    def __getitem__(self, name: str) -> float:
+        self.used.add(name)
+        return super().__getitem__(name)
 
 
 class _Walk:
@@ -93,6 +90,9 @@ class _Walk:
         self.cluster: Phase | None = None  # of the cluster barrier at which it arrived last
 
 
+_Item = _Walk | Callable[[float], None]
+
+
 class Model:
     """One run of the model. `alone`: the CTA has the card for itself, else every SM does the same.
 
@@ -105,20 +105,22 @@ class Model:
         self.code = code
         self.timing = timing
         self.alone = alone
-        self.f = {name: float(getattr(figure, case)) for name, figure in timing.figures().items()}
-        self.latency = {root: self.f[name] for name, roots in _LATENCIES.items() for root in roots}
+        self.f = _Figures({name: float(getattr(figure, case)) for name, figure in timing.figures().items()})
+        self.f.used = set()
+        self.figure = {root: name for name, roots in _LATENCIES.items() for root in roots}
 
     def run(self, streams: dict[Warp, list[tuple[int, int, int]]], work: Work) -> Timed:
         """The clocks of a run: `streams` as of `streams.stream`."""
         out = Timed()
         self.out, self.work = out, work
+        out.used = self.f.used
+        self.units = Units(self.f, self.alone, out, self._push, self._feed, work.twins)
         self.left = Counter(work.needs)
         self.waiters: dict[Phase, list[tuple[_Walk, float, int]]] = defaultdict(list)
-        self.unit_free: dict[Hashable, float] = defaultdict(float)
-        self.tensor_done: dict[Hashable, float] = defaultdict(float)
         self.slots: dict[Hashable, float] = defaultdict(float)
-        self.cursor: dict[tuple[Warp, int], int] = Counter()
-        self.heap: list[tuple[float, int, _Walk | tuple[Phase, Origin]]] = []
+        self.cursor: Counter[tuple[Warp, int]] = Counter()
+        self.accesses: Counter[tuple[Warp, int]] = Counter()
+        self.heap: list[tuple[float, int, _Item]] = []
         self.count = 0
         for warp, stream in streams.items():
             if stream:
@@ -128,8 +130,7 @@ class Model:
             if isinstance(what, _Walk):
                 self._issue(what, time)
             else:
-                phase, origin = what
-                self._contribute(phase, origin, time)
+                what(time)
         for warp, lines in work.steps.items():
             for line, steps in lines.items():
                 if missing := len(steps) - self.cursor[(warp, line)]:
@@ -137,9 +138,12 @@ class Model:
         out.clocks = max(out.ends.values(), default=0.0)
         return out
 
-    def _push(self, time: float, what: _Walk | tuple[Phase, Origin]) -> None:
+    def _push(self, time: float, what: _Item) -> None:
         self.count += 1
         heapq.heappush(self.heap, (time, self.count, what))
+
+    def _feed(self, time: float, phase: Phase, origin: Origin) -> None:
+        self._push(time, lambda now: self._contribute(phase, origin, now))
 
     def _issue(self, walk: _Walk, time: float) -> None:
         block, lanes, _ = walk.stream[walk.entry]
@@ -175,28 +179,37 @@ class Model:
                 return
             if self.code.blocks[walk.stream[walk.entry][0]][0] != end:
                 after = max(after, time + self.f["branch"])
+        resumes = self._do(walk, one, time, after)
+        if resumes is not None:
+            self._push(resumes, walk)
+
+    def _do(self, walk: _Walk, one: Sass, time: float, after: float) -> float | None:
+        """The step of an instruction, if it has one; when the warp goes on, None when it waits."""
         step = self._step(walk.warp, one)
         if one.root == "UCGABAR_WAIT" and walk.cluster is not None:
             step = Step(waits=walk.cluster)
-        if step is not None:
-            for phase, remote in step.arrives:
-                delay = self.f["arrive_remote" if remote else "arrive"]
-                if phase[0] == "named barrier":
-                    unit = walk.warp[:3], "named barriers"
-                    done = self._serve(unit, time, self.f["barrier_per_warp"], one.line)
-                    delay = done - time + self.f["barrier"]
-                elif phase[0] == "cluster barrier":
-                    delay, walk.cluster = self.f["cluster_barrier"], phase
-                self._push(time + delay, (phase, Origin(walk.warp, time, line=one.line)))
-            for number in step.issues:
-                self._start(self.work.operations[number], walk.warp, time)
-            if step.waits is not None:
-                if self.left[step.waits] > 0:
-                    walk.ready = after
-                    self.waiters[step.waits].append((walk, time, one.line))
-                    return
-                after = max(after, time + self.f["barrier_look"])
-        self._push(after, walk)
+        if step is None:
+            return after
+        for phase, remote in step.arrives:
+            delay = self.f["arrive_remote" if remote else "arrive"]
+            if phase[0] == "named barrier":
+                unit = walk.warp[:3], "named barriers"
+                done = self.units.serve(unit, time, self.f["barrier_per_warp"], one.line)
+                delay = done - time + self.f["barrier"]
+            elif phase[0] == "cluster barrier":
+                delay, walk.cluster = self.f["cluster_barrier"], phase
+            elif step.after_copies:
+                delay += max(0.0, self.units.copies_done[walk.warp] - time)
+            self._feed(time + delay, phase, Origin(walk.warp, time, line=one.line))
+        for number in step.issues:
+            self.units.start(self.work.operations[number], walk.warp, time)
+        if step.waits is None:
+            return after
+        if self.left[step.waits] > 0:
+            walk.ready = after
+            self.waiters[step.waits].append((walk, time, one.line))
+            return None
+        return max(after, time + (self.f["barrier_look"] if step.waits[0] == "mbarrier" else 0.0))
 
     def _step(self, warp: Warp, one: Sass) -> Step | None:
         lines = self.work.steps.get(warp)
@@ -220,69 +233,45 @@ class Model:
             self.out.waits[walk.warp].append(Span(since, time + wake, phase, line))
             self._push(max(walk.ready, time + wake), walk)
 
-    def _serve(
-        self, unit: tuple[Hashable, str], time: float, clocks: float, line: int, part: int = 0, parts: int = 1
-    ) -> float:
-        """When a unit is done with `clocks` of work; of one in `parts`, one part works on it."""
-        start = max(time, self.unit_free[(unit, part)])
-        self.unit_free[(unit, part)] = start + clocks
-        self.out.busy[unit] += clocks / parts  # type: ignore[assignment]
-        self.out.spans.append((unit[1], unit[0], start, start + clocks, line))
-        return start + clocks
-
     def _execute(self, walk: _Walk, one: Sass, time: float, lanes: int) -> tuple[float, float]:
         """When the result of a synchronous instruction is there, and when its sources are read."""
-        f, cta = self.f, walk.warp[:3]
+        f, cta, units = self.f, walk.warp[:3], self.units
+        scheduler = walk.warp[3] % SCHEDULERS
         root = one.root
         if root in ("REDG", "RED", "ATOMG", "ATOM"):
             bytes_ = lanes.bit_count() * 4 * _width(one.opcode)
-            ahead = f["addition_queue"] / f["addition_rate_all"]
-            start = time if self.alone else max(time, self.unit_free[((cta, "L2 additions"), 0)] - ahead)
-            sent = self._serve((cta, "additions sent"), start, bytes_ / f["addition_rate"], one.line)
-            done = sent
-            if not self.alone:
-                done = self._serve((cta, "L2 additions"), start, bytes_ / f["addition_rate_all"], one.line)
+            sent, done = units.l2(cta, "additions", bytes_, units.ahead(cta, time), one.line)
             return done + f["global_load"], sent - bytes_ / f["addition_rate"] + f["addition_operands"]
         if root in ("LDTM", "STTM"):
             count = _MULTIPLE.search(one.opcode)
             bytes_ = 128 * int(count[1]) if count else 128
-            done = self._serve((cta, "TMEM"), time, bytes_ / f["tmem_rate"], one.line)
+            done = units.serve((cta, "TMEM"), time, bytes_ / f["tmem_rate"], one.line)
             latency = f["tmem_load_latency" if root == "LDTM" else "tmem_store_latency"]
             return done + latency, done + latency
         if root == "MUFU":
             clocks = 32 * SCHEDULERS / f["transcendental_rate"]
-            part = walk.warp[3] % SCHEDULERS
-            done = self._serve((cta, "ex2 and the like"), time, clocks, one.line, part, SCHEDULERS)
+            done = units.serve((cta, "ex2 and the like"), time, clocks, one.line, scheduler, SCHEDULERS)
             return done - clocks + f["transcendental"], done
         if root in ("LDS", "STS", "LDSM", "STSM"):
-            bytes_ = lanes.bit_count() * 4 * _width(one.opcode)
-            done = self._serve((cta, "shared memory"), time, max(1.0, bytes_ / f["shared_rate"]), one.line)
-            return done - 1 + self.latency.get(root, f["other"]), done + f["read_operands"]
-        return time + self.latency.get(root, f["other"]), time + f["read_operands"]
+            passes = self._passes(walk.warp, one, lanes)
+            done = units.shared(cta, scheduler, passes, time, one.line)
+            return done - f["quarter_pass"] + f[self.figure.get(root, "other")], done + f["read_operands"]
+        if root == "LDGDEPBAR":
+            return time, time  # DEPBAR waits, as a step
+        if root == "MEMBAR":
+            latency = f["fence" if ".CTA" in one.opcode else "memory_barrier"]
+            return time + latency, time + latency
+        return time + f[self.figure.get(root, "other")], time + f["read_operands"]
 
-    def _start(self, op: Operation, warp: Warp, time: float) -> None:
-        f, unit, began = self.f, op.engine, time
-        if op.engine == "MMA":
-            flags = (bool(op.amount >> bit & 1) for bit in (32, 33, 34))
-            clocks = mma_clocks(op.amount >> 16 & 0xFFFF, op.amount & 0xFFFF, *flags)
-            done = self._serve((op.cta, "tensor core"), time + f["mma_issue"], clocks, op.line)
-            self.tensor_done[op.cta] = max(self.tensor_done[op.cta], done + f["mma_latency"])
-            return
-        if op.engine == "commit":
-            unit = "tensor core"
-            done = max(time, self.tensor_done[op.cta]) + f["commit"]
-        elif op.engine in ("TMA load", "bulk copy", "TMA store"):
-            unit, clocks = "copies", f["copy_issue"] + op.amount / f["copy_rate"]
-            done = self._serve((op.cta, unit), time, clocks, op.line)
-            began, done = done - clocks, done + f["copy_latency"]
-        elif op.engine == "remote store":
-            unit, clocks = "remote stores", op.amount / f["remote_store_rate"]
-            done = self._serve((op.cta, unit), time, clocks, op.line)
-            began, done = done - clocks, done + f["remote_store_latency"]
-        else:
-            done = time + f["other"]
-        for phase in op.feeds:
-            self._push(done, (phase, Origin(warp, time, unit, began, done, op.line)))
+    def _passes(self, warp: Warp, one: Sass, lanes: int) -> float:
+        """Passes over the banks of an access: as the run had them, or its bytes where it tells nothing."""
+        least = max(1.0, lanes.bit_count() * 4 * _width(one.opcode) / PASS_BYTES)
+        seen = self.work.passes.get((warp, one.line))
+        at = self.accesses[(warp, one.line)]
+        if seen is None or at >= len(seen):
+            return least
+        self.accesses[(warp, one.line)] = at + 1
+        return max(least, float(seen[at]))
 
 
 def _width(opcode: str) -> int:

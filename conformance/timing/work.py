@@ -1,7 +1,7 @@
 """What a traced run asks of the machine: per warp its synchronising instructions, per operation its work.
 
-The emulator decided the order; here only who waits for what is kept: which phase of which barrier an
-instruction waits for, and what has to happen before that phase is complete.
+The emulator decided the order; here only who waits for what is kept: which phase of which barrier or group
+of copies an instruction waits for, and what has to happen before that is complete.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from tileproof.conformance.timing.path import Warp
 from tileproof.emulator.trace import Event, Trace
@@ -26,23 +27,37 @@ _ROOTS = {
     "mbarrier": ("SYNCS",),
     "named barrier": ("BAR",),
     "cluster barrier": ("UCGABAR",),
+    "bulk groups": ("DEPBAR",),
 }
-_OTHERS = ("REDAS", "LDGSTS", "ARRIVES", "ST", "UCLC")
+_OTHERS = ("REDAS", "LDGSTS", "ARRIVES", "ST", "UCLC", "DEPBAR")
+SEGMENT = 64  # bytes of a row that a warp's remote stores should fill
 
 Phase = tuple[Hashable, ...]
-"""One phase of one barrier: ("mbarrier", cluster, rank, offset, phase), ("named barrier", cta, id, phase)."""
+"""One phase of one barrier, ("mbarrier", cluster, rank, offset, phase) or ("named barrier", cta, id, phase);
+or of one thread's copies, ("group read" or "group", cta, warp, lane, number)."""
+Cta = tuple[int, int, int]
+Does = Literal["load", "store", "addition", "exchange", "copy", "MMA", "commit", "remote store", "other"]
 
 
 @dataclass
 class Operation:
-    """An asynchronous operation. `amount`: bytes, or an MMA's shape; `feeds`: phases it contributes to."""
+    """An asynchronous operation. `amount`: bytes, or an MMA's shape; `feeds`: phases it contributes to when
+    it is complete, `reads`: when its sources are read.
+
+    `does`: load: global to shared memory by TMA, copy: by cp.async, store: back, addition: a bulk reduction,
+    exchange: to another CTA by TMA. `scattered`: 0 to 1, how far remote stores of a warp are from whole
+    segments of 64 bytes. `places`: the CTAs whose barriers it feeds.
+    """
 
     number: int
-    engine: str
+    does: Does
     amount: int
-    cta: tuple[int, int, int]
+    cta: Cta
     line: int
     feeds: list[Phase] = field(default_factory=list)
+    reads: list[Phase] = field(default_factory=list)
+    scattered: float = 0.0
+    places: list[Cta] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -55,68 +70,203 @@ class Step:
     issues: tuple[int, ...] = ()
     roots: tuple[str, ...] = ()
     """What the opcode of the machine instruction that does it begins with."""
+    after_copies: bool = False
+    """The arrival comes when the warp's cp.async so far are complete."""
 
 
 @dataclass
 class Work:
-    """Steps of each warp by PTX line, in order; operations by number; contributions that each phase needs."""
+    """Steps of each warp by PTX line, in order; operations by number; contributions that each phase needs.
+
+    `passes`: of each shared-memory access of a warp, by PTX line in order, its passes over the banks.
+    `twins`: the other CTA of a pair.
+    """
 
     steps: dict[Warp, dict[int, deque[Step]]]
     operations: dict[int, Operation]
     needs: Counter[Phase]
+    passes: dict[tuple[Warp, int], list[int]] = field(default_factory=dict)
+    twins: dict[Cta, Cta] = field(default_factory=dict)
+
+
+@dataclass
+class _Thread:
+    """Bulk copies, or a warp's cp.async: operations since the last commit, and those of each group."""
+
+    open: list[int] = field(default_factory=list)
+    groups: list[list[int]] = field(default_factory=list)
+
+    def awaited(self, allowed: int) -> int:
+        """The last group that a wait for all but `allowed` is about and that has operations; -1 for none."""
+        last = len(self.groups) - allowed - 1
+        while last >= 0 and not self.groups[last]:
+            last -= 1
+        return last
 
 
 def work_of(trace: Trace) -> Work:
     """The work of a traced run."""
-    operations: dict[int, Operation] = {}
-    needs: Counter[Phase] = Counter()
-    grouped: dict[tuple[Warp, int, int], list[Event]] = {}
-    loose: list[tuple[Event, Phase]] = []
-    for event in trace:
-        if event.kind in ("branch", "exit", "expect", "tmem-ld", "wait", "phase"):
-            continue
-        if event.kind.endswith("-issue"):
-            if event.value == 0 and event.engine == "TMA store":
-                continue  # the second half of a store: it has no bytes of its own
-            operations[event.op] = Operation(event.op, event.engine, event.value, event.cta, event.ptx_line)
-        elif event.kind.endswith("-complete"):
-            mine = [one for one in loose if _same(one[0], event)]
-            loose = [one for one in loose if not _same(one[0], event)]
-            if event.op in operations:
+    return _Reader(trace).read()
+
+
+class _Reader:
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.work = Work({}, {}, Counter(), defaultdict(list))
+        self.places: dict[Hashable, Cta] = {}
+        self.threads: dict[tuple[Warp, int], _Thread] = defaultdict(_Thread)
+        self.loose: list[tuple[Event, Phase]] = []
+        self.landed: dict[int, int] = {}
+
+    def read(self) -> Work:
+        grouped: dict[tuple[Warp, int, int], list[Event]] = {}
+        waits: dict[tuple[Warp, int, int], Phase] = {}
+        for event in self.trace:
+            self.places.setdefault((self.trace.cluster_of(event), event.rank), event.cta)
+            key = ((*event.cta, event.warp), event.ptx_line, event.time)
+            if event.kind == "group-pass":
+                if (phase := self._group(event)) is not None:
+                    waits[key] = phase
+                    grouped.setdefault(key, []).append(event)
+            elif self._kept(event):
+                grouped.setdefault(key, []).append(event)
+        steps: dict[Warp, dict[int, deque[Step]]] = defaultdict(lambda: defaultdict(deque))
+        for key, events in grouped.items():
+            steps[key[0]][key[1]].append(self._step(events, waits.get(key)))
+        self.work.steps = {warp: dict(lines) for warp, lines in steps.items()}
+        self._find_places()
+        return self.work
+
+    def _kept(self, event: Event) -> bool:
+        """Whether an event is part of a step; the others are taken note of here."""
+        kind = event.kind
+        warp = (*event.cta, event.warp)
+        if kind in ("branch", "exit", "expect", "tmem-ld", "wait", "phase"):
+            return False
+        if kind == "shared-access":
+            self.work.passes[(warp, event.ptx_line)].append(event.value)
+            return False
+        if kind == "group-join":
+            self._thread(event).open.append(event.op)
+            return False
+        if kind == "remote-access":
+            self.landed[event.op] = event.value
+            return False
+        if kind == "group-commit":
+            thread = self._thread(event)
+            thread.groups.append(thread.open)
+            thread.open = []
+            return False
+        if kind.endswith("-issue"):
+            if event.value == 0 and event.engine in ("TMA store", "bulk copy"):
+                return False  # the second half of a store, which is part of the first
+            self.work.operations[event.op] = Operation(
+                event.op, _does(event), event.value, event.cta, event.ptx_line
+            )
+            return True
+        if kind.endswith("-complete"):
+            mine = [one for one in self.loose if _same(one[0], event)]
+            self.loose = [one for one in self.loose if not _same(one[0], event)]
+            if event.op in self.work.operations:
                 for _, phase in mine:
-                    operations[event.op].feeds.append(phase)
-                    needs[phase] += 1
-            continue
-        elif event.kind == "deliver" or (
-            event.kind == "arrive" and event.instruction.startswith("tcgen05.commit")
-        ):
-            loose.append((event, _phase(trace, event)))
-            continue
-        if event.kind == "pass" and event.object != "mbarrier":
-            continue  # what arrives there is what is waited for
-        grouped.setdefault(((*event.cta, event.warp), event.ptx_line, event.time), []).append(event)
-    steps: dict[Warp, dict[int, deque[Step]]] = defaultdict(lambda: defaultdict(deque))
-    for (warp, line, _), events in grouped.items():
+                    self._feed(self.work.operations[event.op].feeds, phase)
+            return False
+        if kind == "deliver" or (kind == "arrive" and event.instruction.startswith("tcgen05.commit")):
+            self.loose.append((event, _phase(self.trace, event)))
+            return False
+        # What arrives at other barriers is what is waited for.
+        return kind != "pass" or event.object == "mbarrier"
+
+    def _thread(self, event: Event) -> _Thread:
+        return self.threads[((*event.cta, event.warp), event.lane)]
+
+    def _group(self, event: Event) -> Phase | None:
+        """What a wait for groups waits for."""
+        thread = self._thread(event)
+        number = thread.awaited(event.value)
+        if number < 0:
+            return None
+        reads = event.phase == 1
+        phase: Phase = ("group read" if reads else "group", event.cta, event.warp, event.lane, number)
+        if phase not in self.work.needs:
+            for one in thread.groups[number]:
+                operation = self.work.operations[one]
+                self._feed(operation.reads if reads else operation.feeds, phase)
+        return phase
+
+    def _feed(self, phases: list[Phase], phase: Phase) -> None:
+        phases.append(phase)
+        self.work.needs[phase] += 1
+
+    def _step(self, events: list[Event], group: Phase | None) -> Step:
         arrives: dict[Phase, bool] = {}
-        waits: Phase | None = None
+        waits = group
         issues = []
         for event in events:
             if event.kind == "arrive":
-                phase = _phase(trace, event)
+                phase = _phase(self.trace, event)
                 arrives[phase] = event.to_rank != event.rank
                 if event.object == "named barrier" and "sync" in event.instruction:
                     waits = phase
             elif event.kind == "pass":
-                waits = _phase(trace, event)
+                waits = _phase(self.trace, event)
             elif event.kind.endswith("-issue"):
                 issues.append(event.op)
         for phase in arrives:
-            needs[phase] += 1
+            self.work.needs[phase] += 1
         about = events[0].engine or events[0].object
-        steps[warp][line].append(
-            Step(tuple(arrives.items()), waits, tuple(issues), _ROOTS.get(about, _OTHERS))
-        )
-    return Work({warp: dict(lines) for warp, lines in steps.items()}, operations, needs)
+        if about == "remote store":
+            issues = self._together(issues)
+        after = events[0].instruction.startswith("cp.async.mbarrier.arrive")
+        return Step(tuple(arrives.items()), waits, tuple(issues), _ROOTS.get(about, _OTHERS), after)
+
+    def _together(self, issues: list[int]) -> list[int]:
+        """The remote stores of a warp's lanes as one, for each phase that they feed."""
+        by_phase: dict[tuple[Phase, ...], list[int]] = defaultdict(list)
+        for one in issues:
+            by_phase[tuple(self.work.operations[one].feeds)].append(one)
+        kept = []
+        for phases, ones in by_phase.items():
+            first = self.work.operations[ones[0]]
+            segments = {self.landed.get(one, 0) // SEGMENT for one in ones}
+            first.amount = sum(self.work.operations[one].amount for one in ones)
+            first.scattered = min(1.0, max(0.0, len(segments) * SEGMENT / first.amount - 1))
+            for one in ones[1:]:
+                del self.work.operations[one]
+            for phase in phases:
+                self.work.needs[phase] -= len(ones) - 1
+            kept.append(ones[0])
+        return kept
+
+    def _find_places(self) -> None:
+        for operation in self.work.operations.values():
+            for phase in operation.feeds:
+                place = self.places.get(phase[1:3]) if phase[0] == "mbarrier" else None
+                if place is not None and place not in operation.places:
+                    operation.places.append(place)
+            if not operation.places:
+                operation.places.append(operation.cta)
+        for where, cta in self.places.items():
+            cluster, rank = where  # type: ignore[misc]
+            twin = self.places.get((cluster, rank ^ 1))
+            if twin is not None:
+                self.work.twins[cta] = twin
+
+
+def _does(event: Event) -> Does:
+    """What kind of work an issue is."""
+    text = event.instruction
+    if event.engine in ("MMA", "commit", "remote store"):
+        return event.engine  # type: ignore[return-value]
+    if text.startswith("cp.reduce.async.bulk"):
+        return "addition" if ".global" in text.split(" ")[0] or "tensor" in text else "exchange"
+    if event.engine == "TMA store" or (event.engine == "bulk copy" and ".global.shared" in text):
+        return "store"
+    if event.engine == "bulk copy" and ".shared::cta" in text.split(" ")[0]:
+        return "exchange"
+    if event.engine in ("TMA load", "bulk copy"):
+        return "load"
+    return "copy" if text.startswith("cp.async.c") else "other"
 
 
 def _same(one: Event, other: Event) -> bool:

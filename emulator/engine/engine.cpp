@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "path_trace.hpp"
 #include "grids.hpp"
 #include "race.hpp"
 #include "schedule.hpp"
@@ -27,7 +28,7 @@ Engine::Engine(const Program& p, GlobalMemory& m, Config c)
   sink.weights = config.weights;
   sink.stopped = &stopped;
   if (config.trace_limit) {
-    trace = std::make_unique<Trace>(*this);
+    trace = config.path ? path_trace(*this) : std::make_unique<Trace>(*this);
     listeners_.push_back(trace.get());
   }
   if (config.races) {

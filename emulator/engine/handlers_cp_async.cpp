@@ -75,15 +75,18 @@ Step copy(Exec& x, const Instr& i) {
     state.issued[static_cast<size_t>(__builtin_ctz(m))] = flight->serial;
   state.flights.push_back(flight);
   e->tell(&Listener::copy_open, x);
-  e->issue("cp.async", 0, x.origin(x.lane()), [=] {
-    for (const Part& p : *parts) {
-      land(*e, *cta, p, bytes, pending);
-      if (e->stopped) return;
-    }
-    std::erase(w->copies->flights, flight);
-    for (auto& [arrival, arrive] : flight->arrivals)
-      if (--arrival->copies_left == 0) arrive();
-  });
+  e->issue(
+      "cp.async", 0, x.origin(x.lane()),
+      [=] {
+        for (const Part& p : *parts) {
+          land(*e, *cta, p, bytes, pending);
+          if (e->stopped) return;
+        }
+        std::erase(w->copies->flights, flight);
+        for (auto& [arrival, arrive] : flight->arrivals)
+          if (--arrival->copies_left == 0) arrive();
+      },
+      {}, static_cast<int64_t>(bytes * parts->size()));
   return Step::Next;
 }
 

@@ -7,6 +7,7 @@ GB200. Where Blackwell was not measured by anyone, Hopper's figure stands with a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Literal
 
@@ -16,6 +17,9 @@ Case = Literal["best", "likely", "worst"]
 CASES: tuple[Case, ...] = ("best", "likely", "worst")
 
 _H200 = "measured, benchmarks/silicon/latency.cu on an H200"
+_SHARING = "measured, benchmarks/silicon/sharing.cu on an H200"
+_BANKS = "measured, benchmarks/silicon/shared_memory.cu on an H200"
+_EXCHANGE = "measured, benchmarks/silicon/exchange.cu on an H200"
 _FACTS = "measured on an H200 on 2026-11-21 by a program that was not kept"
 _GUESS = "not published, not measured: a guess"
 
@@ -57,12 +61,20 @@ class Timing:
     addition_rate: Figure
     addition_rate_all: Figure
     addition_queue: Figure
+    read_rate: Figure
+    read_rate_all: Figure
+    port_overlap: Figure
+    l2_overlap: Figure
+    read_queue: Figure
     shared_rate: Figure
+    quarter_pass: Figure
+    shared_beside_mma: Figure
     transcendental_rate: Figure
     barrier: Figure
     barrier_per_warp: Figure
     barrier_look: Figure
     fence: Figure
+    memory_barrier: Figure
     tmem_alloc: Figure
     cluster_barrier: Figure
     arrive: Figure
@@ -73,17 +85,41 @@ class Timing:
     copy_issue: Figure
     remote_store_latency: Figure
     remote_store_rate: Figure
+    remote_store_scattered: Figure
+    store_rate: Figure
+    store_rate_all: Figure
+    store_read: Figure
+    store_done: Figure
     mma_latency: Figure
     mma_issue: Figure
     commit: Figure
     tmem_load_latency: Figure
     tmem_rate: Figure
     tmem_store_latency: Figure
+    memory_rate: Figure
+    kernel_gap: Figure
+    cta_start: Figure
+    issue_gap: Figure
 
     def figures(self) -> dict[str, Figure]:
         """The figures by name."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in found.items() if isinstance(value, Figure)}
+
+    def fixed(self, values: Mapping[str, float]) -> Timing:
+        """With some figures at one value in all cases; TileproofError for a name that there is not, or a
+        value below 0."""
+        known = self.figures()
+        if unknown := sorted(set(values) - set(known)):
+            raise TileproofError(
+                "there is no such figure",
+                found=", ".join(unknown),
+                expected="one of " + ", ".join(sorted(known)),
+            )
+        if bad := sorted(name for name, value in values.items() if not value >= 0):
+            raise TileproofError("a figure is not below 0", found=", ".join(bad))
+        changed = {name: Figure(at, at, at, known[name].unit, "set by hand") for name, at in values.items()}
+        return replace(self, **changed)  # type: ignore[arg-type]
 
 
 HOPPER = Timing(
@@ -111,18 +147,84 @@ HOPPER = Timing(
     ),
     addition_rate_all=_of(15.3, 14.5, 12.2, "bytes per clock and SM, all SMs", _H200 + ", and " + _FACTS),
     addition_queue=_of(16384, 4096, 1024, "bytes sent and not yet added, per SM", _GUESS),
+    read_rate=_of(
+        125, 120, 110, "bytes per clock of one SM, from L2", _SHARING + ": cp.async 192 KB 1,639, 64 KB 575"
+    ),
+    read_rate_all=_of(
+        37,
+        36,
+        33,
+        "bytes per clock and SM from L2, all SMs",
+        _SHARING + ": 5,419 clocks for 192 KB, 1,808 for 64; worst: a table as large as L2",
+    ),
+    port_overlap=_of(
+        1.05,
+        1.04,
+        1.02,
+        "work of additions and reads of one SM together, of each alone 1",
+        _SHARING + ": 64 and 128 KB added beside 64 and 192 KB read, one CTA",
+    ),
+    l2_overlap=_of(
+        1.35,
+        1.22,
+        1.1,
+        "the same in L2, all SMs",
+        _SHARING + ": 1.33 for 64 KB added and 192 read, 1.24 for 128 and 192, 1.15 for 128 and 64",
+    ),
+    read_queue=_of(
+        4096,
+        2048,
+        1024,
+        "bytes of one role's reads that wait for L2 at once, where no code is known",
+        _SHARING + ": beside additions reads get half of their bytes",
+    ),
     shared_rate=_of(
-        128, 128, 128, "bytes per clock", "CUDA programming guide; FlashAttention-4, arXiv 2603.05451"
+        128,
+        126,
+        112,
+        "bytes per clock, 128 in a pass over the banks",
+        "CUDA programming guide; FlashAttention-4, arXiv 2603.05451; "
+        + _BANKS
+        + ": 8 x 32 passes 261.5, 8 x 1 9.5",
+    ),
+    quarter_pass=_of(
+        2,
+        2,
+        2.1,
+        "clocks of a pass in a warp's quarter of the SM",
+        _BANKS + ": 66.4 for 32 passes of one warp",
+    ),
+    shared_beside_mma=_of(
+        0.11,
+        0.09,
+        0.05,
+        "least share of shared memory beside MMAs that read all the time",
+        _BANKS + ": 48.1 clocks of loads take 80.5 beside wgmma, which takes 35.4 in place of 33.9",
     ),
     transcendental_rate=_of(16, 16, 16, "results per clock", "FlashAttention-4, arXiv 2603.05451"),
     barrier=_of(11, 13, 15, "clocks", _H200 + ": bar.sync 14.9 to 39.1 of 1 to 13 warps"),
     barrier_per_warp=_of(2, 2, 2, "clocks", _H200),
     barrier_look=_of(20, 28, 43, "clocks of a try_wait that succeeds", _H200 + ": 43.1 with its branch"),
-    fence=_of(10, 30, 300, "clocks", _GUESS),
+    fence=_of(8, 12, 40, "clocks, proxy and .cta", _H200 + ": with a store 17.9 and 16.0"),
+    memory_barrier=_of(
+        240,
+        275,
+        800,
+        "clocks of a fence at .cluster or .gpu",
+        _H200 + ": with a store 281; worst: more stores",
+    ),
     tmem_alloc=_of(0, 0, 0, "clocks", "no tensor memory"),
-    cluster_barrier=_of(100, 190, 400, "clocks", _GUESS),
+    cluster_barrier=_of(
+        40, 60, 190, "clocks behind the fence of its arrival", _EXCHANGE + ": barrier.cluster 342"
+    ),
     arrive=_of(60, 120, 150, "clocks until an arrival counts", _H200 + ": there and back 374.8"),
-    arrive_remote=_of(150, 220, 400, "clocks", _FACTS + ": exchange of 4 KB 498"),
+    arrive_remote=_of(
+        120,
+        165,
+        400,
+        "clocks behind its fence",
+        _EXCHANGE + ": there and back 1,047, with two fences at .cluster",
+    ),
     wake=_of(
         20,
         45,
@@ -131,8 +233,12 @@ HOPPER = Timing(
         _H200 + ": there and back 374.8, exchange of 4 KB 372",
     ),
     copy_latency=_of(220, 305, 900, "clocks", _H200 + ": 1 KB with its wait 425.0"),
-    copy_rate=_of(64, 40, 20, "bytes per clock", _GUESS),
-    copy_issue=_of(2, 8, 20, "clocks of the unit per copy", _GUESS),
+    copy_rate=_of(
+        102, 100, 60, "bytes per clock of the copy unit", _SHARING + ": 32 KB in 323 clocks; worst: a guess"
+    ),
+    copy_issue=_of(
+        8, 13, 24, "clocks of the unit per copy", _SHARING + ": 1 KB each by 4 threads 23.2 a copy"
+    ),
     remote_store_latency=_of(
         30, 75, 250, "clocks", "measured, benchmarks/silicon/exchange.cu on an H200: 4 KB 372"
     ),
@@ -143,12 +249,33 @@ HOPPER = Timing(
         "bytes per clock",
         "measured, benchmarks/silicon/exchange.cu: 48 KB 2,607 alone, 2,890 with all SMs",
     ),
+    remote_store_scattered=_of(
+        1.7,
+        1.86,
+        2.1,
+        "times the clocks, where neighbours fill less than 64 bytes of a row",
+        _EXCHANGE + ": 16 KB 1,810 and 1,843 in place of 985",
+    ),
+    store_rate=_of(33, 32, 31, "bytes per clock of bulk stores", _SHARING + ": 32 KB 1,045 until read"),
+    store_rate_all=_of(18.9, 18.4, 17.8, "bytes per clock and SM, all SMs", _SHARING + ": 32 KB 1,764"),
+    store_read=_of(0, 2, 20, "clocks until a bulk store has read", _SHARING + ": 1 KB 56.4"),
+    store_done=_of(18, 25, 60, "clocks from there until it is complete", _SHARING + ": 1 KB 83.9"),
     mma_latency=_of(30, 60, 200, "clocks", _GUESS),
     mma_issue=_of(1, 2, 8, "clocks", _GUESS),
     commit=_of(10, 40, 200, "clocks", _GUESS),
     tmem_load_latency=_of(0, 0, 0, "clocks", "no tensor memory"),
     tmem_rate=_of(1024, 1024, 1024, "bytes per clock", "no tensor memory"),
     tmem_store_latency=_of(0, 0, 0, "clocks", "no tensor memory"),
+    memory_rate=_of(4.6, 4.3, 3.8, "TB/s of the card", "a copy on the H200, read and written bytes"),
+    kernel_gap=_of(1, 3, 6, "microseconds between two kernels of a stream", _GUESS),
+    cta_start=_of(500, 1500, 4000, "clocks from a CTA's end to the next one's first load", _GUESS),
+    issue_gap=_of(
+        1.2,
+        1.8,
+        3,
+        "clocks from an instruction of a warp to its next, where no code is known",
+        "issues and stalls of the softmax warps of the kernels here",
+    ),
 )
 
 _AS_HOPPER = "as on Hopper, not measured on SM100"
@@ -159,30 +286,63 @@ BLACKWELL = replace(
     sms=148,
     addition_rate_all=_of(
         25,
-        15.8,
+        22,
         12.2,
         "bytes per clock and SM, all SMs",
-        "cuDNN's 684 TFLOPS need 15.8 at least; " + _AS_HOPPER,
+        "cuDNN's 64 heads: 131,072 bytes in 7,600 clocks, 65,536 read: cudnn-frontend pull 318; worst: "
+        + _AS_HOPPER,
     ),
     copy_latency=_of(500, 700, 1400, "clocks", "facebookexperimental/triton 1219: TMA 700 and more"),
     mma_latency=_of(
-        30, 100, 500, "clocks", "facebookexperimental/triton 1219: 128x128x128 900, 128x64 559, whole"
+        104,
+        136,
+        200,
+        "clocks behind the interval of the last",
+        "SemiAnalysis microbench-blackwell, umma_latency: 120 to 170 over the shapes; worst: a guess",
+    ),
+    read_rate=_of(125, 120, 64, "bytes per clock of one SM, from L2", _AS_HOPPER),
+    read_rate_all=_of(
+        64,
+        36,
+        24,
+        "bytes per clock and SM from L2, all SMs",
+        "cuDNN's 2-CTA kernel needs 24 at least on a GB200; " + _AS_HOPPER,
+    ),
+    read_queue=_of(
+        16384,
+        8192,
+        2048,
+        "bytes of one role's reads that wait for L2 at once",
+        "fits cuDNN's 64 heads; a guess",
+    ),
+    copy_rate=_of(
+        102, 100, 36, "bytes per clock of the copy unit", _AS_HOPPER + "; worst: of gathers, a guess"
     ),
     tmem_alloc=_of(20, 100, 1000, "clocks", _GUESS),
     tmem_load_latency=_of(20, 40, 150, "clocks", _GUESS),
     tmem_rate=_of(1024, 1024, 512, "bytes per clock", "not published; planning value of docs/limits.md"),
     tmem_store_latency=_of(20, 40, 150, "clocks", _GUESS),
+    memory_rate=_of(7.0, 6.6, 5.5, "TB/s of the card", "SemiAnalysis microbench-blackwell: LDGSTS 6.6"),
 )
 
 
+def mma_operand_clocks(m: int, n: int, a_in_tmem: bool, pair: bool) -> float:
+    """Clocks in which an SM's shared memory is read for one bf16 MMA with K = 16, 128 bytes a clock: its rows
+    of A, and its half of B where a pair shares it."""
+    return 32 * ((0 if a_in_tmem else m // 2 if pair else m) + (n // 2 if pair else n)) / 128
+
+
 def mma_clocks(m: int, n: int, ws: bool, a_in_tmem: bool, pair: bool) -> float:
-    """Clocks of one bf16 tcgen05.mma with K = 16 in steady state (SemiAnalysis microbench-blackwell; `.ws`:
-    KevinZeng08/microbench-blackwell, M64 N64 32.5 and M64 N256 80.5)."""
-    if pair:
-        m //= 2
-    operand = 32 * (n if a_in_tmem else m + n) / 128
-    full = m * n / 256
-    return max(full if ws or m != 64 else 2 * full, operand)
+    """Clocks of one bf16 tcgen05.mma with K = 16 in steady state, of each SM that takes part.
+
+    Within 3 clocks of every published row: SemiAnalysis microbench-blackwell, umma_throughput; `.ws`:
+    KevinZeng08/microbench-blackwell, umma_throughput/ws_tput.csv.
+    """
+    operands = mma_operand_clocks(m, n, a_in_tmem, pair)
+    if ws:
+        return max(operands, max(m, 64) * n / 256 + (12 if m <= 64 else 10))
+    rows = m // 2 if pair else m
+    return max(operands, rows * n / 256 * (2 if m == 64 else 1))
 
 
 TIMINGS = {"sm_90": HOPPER, "sm_100a": BLACKWELL}

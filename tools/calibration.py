@@ -42,7 +42,6 @@ BANKS = (
     (0, "ld.shared.b32", 128, 1),
     (0, "ld.shared.b32", 32, 8),
     (1, "ld.shared.v4.b32", 64, 8),
-    (2, "st.shared.b32", 16, 8),
     (4, "ld.shared.b32, chain", 4, 1),
     (4, "ld.shared.b32, chain", 128, 1),
 )

@@ -182,15 +182,20 @@ def _units(a: Timed, b: Timed, blocks: int) -> tuple[Share, ...]:
 def _critical(
     a: Timed, b: Timed, blocks: int, names: TimeNames, source: Callable[[int], str]
 ) -> tuple[Share, ...]:
+    """From the middle of the longer run, as many clocks as it takes more than the shorter one."""
     total: Counter[str] = Counter()
-    for sign, timed in ((1, b), (-1, a)):
-        for piece in critical_path(timed):
-            place = source(piece.line).split(", ")[0]
-            if piece.unit:
-                who = f"{piece.unit}: {names.role(piece.warp)}'s {piece.what}"
-            else:
-                who = f"{names.role(piece.warp)} {piece.what}"
-            total[f"{who}  {place}"] += sign * (piece.end - piece.begin)  # type: ignore[assignment]
+    begin = a.clocks / 2
+    end = begin + b.clocks - a.clocks
+    for piece in critical_path(b):
+        clocks = min(piece.end, end) - max(piece.begin, begin)
+        if clocks <= 0:
+            continue
+        place = source(piece.line).split(", ")[0]
+        if piece.unit:
+            who = f"{piece.unit}: {names.role(piece.warp)}'s {piece.what}"
+        else:
+            who = f"{names.role(piece.warp)} {piece.what}"
+        total[f"{who}  {place}"] += clocks  # type: ignore[assignment]
     return tuple(
         Share(name, clocks / blocks) for name, clocks in total.most_common(_MOST) if clocks / blocks >= 1
     )

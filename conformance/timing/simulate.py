@@ -171,6 +171,8 @@ class Model:
         if one.reads < 6 and read > walk.boards[one.reads]:
             walk.boards[one.reads], walk.holder[one.reads] = read, one.opcode
         after = time + max(1, one.stall)
+        if one.root == "MEMBAR" and self._does(walk.warp, one):  # the warp itself waits, at no scoreboard
+            after = max(after, time + self.f["fence" if ".CTA" in one.opcode else "memory_barrier"])
         walk.at += 1
         if first + walk.at == end:
             walk.entry, walk.at = walk.entry + 1, 0
@@ -210,6 +212,11 @@ class Model:
             self.waiters[step.waits].append((walk, time, one.line))
             return None
         return max(after, time + (self.f["barrier_look"] if step.waits[0] == "mbarrier" else 0.0))
+
+    def _does(self, warp: Warp, one: Sass) -> bool:
+        """Whether a predicated part of a synchronising instruction is done: when the run has that one."""
+        steps = self.work.steps.get(warp, {}).get(one.line, ())
+        return not one.guard or self.cursor[(warp, one.line)] < len(steps)
 
     def _step(self, warp: Warp, one: Sass) -> Step | None:
         lines = self.work.steps.get(warp)
@@ -258,9 +265,6 @@ class Model:
             return done - f["quarter_pass"] + f[self.figure.get(root, "other")], done + f["read_operands"]
         if root == "LDGDEPBAR":
             return time, time  # DEPBAR waits, as a step
-        if root == "MEMBAR":
-            latency = f["fence" if ".CTA" in one.opcode else "memory_barrier"]
-            return time + latency, time + latency
         return time + f[self.figure.get(root, "other")], time + f["read_operands"]
 
     def _passes(self, warp: Warp, one: Sass, lanes: int) -> float:

@@ -2,7 +2,8 @@
 
 A unit serves one request after the other. Additions and reads go to L2 by the SM's own port and, when every
 SM does the same, share L2: each kind alone has a rate, both together do `port_overlap`, or `l2_overlap`,
-times the work of one. In shared memory the operands of MMAs come first; loads, stores and copies take what is left.
+times the work of one. In shared memory the operands of MMAs come first; loads, stores and copies take what
+is left.
 """
 
 from __future__ import annotations

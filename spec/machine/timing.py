@@ -234,7 +234,7 @@ HOPPER = Timing(
     ),
     copy_latency=_of(220, 305, 900, "clocks", _H200 + ": 1 KB with its wait 425.0"),
     copy_rate=_of(
-        102, 100, 60, "bytes per clock of the copy unit", _SHARING + ": 32 KB in 323 clocks; worst: a guess"
+        108, 100, 60, "bytes per clock of the copy unit", _SHARING + ": 32 KB in 323 clocks; worst: a guess"
     ),
     copy_issue=_of(
         8, 13, 24, "clocks of the unit per copy", _SHARING + ": 1 KB each by 4 threads 23.2 a copy"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tileproof.spec.machine.timing import HOPPER, Figure, timing_of
 from tileproof.tools import calibration
-from tileproof.tools.calibration import Row, exchanges, exports, latencies
+from tileproof.tools.calibration import Row, banks, exchanges, exports, latencies, sharings
 
 ALLOWED = 0.15  # of the measurement, what the likely case may be off
 
@@ -16,7 +16,8 @@ ALLOWED = 0.15  # of the measurement, what the likely case may be off
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
     folder = Path(tmp_path_factory.mktemp("calibration"))
-    return [*latencies(folder), *exports(folder), *exchanges(folder)]
+    groups = latencies, exports, exchanges, sharings, banks
+    return [row for group in groups for row in group(folder)]
 
 
 def test_the_likely_case_is_near_every_measurement(rows: list[Row]) -> None:

@@ -11,9 +11,12 @@ import pytest
 from click.testing import CliRunner
 from tileproof.conformance.cli.app import main
 from tileproof.conformance.problems.generators import small
+from tileproof.conformance.timing.compare import compare
 from tileproof.conformance.timing.critical import critical_path
+from tileproof.conformance.timing.kernel import time_kernel
 from tileproof.conformance.timing.model import Played, play
 from tileproof.conformance.timing.report import plan_names
+from tileproof.conformance.timing.sensitivity import sensitivity
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.timing import BLACKWELL
@@ -115,6 +118,9 @@ def test_a_kernel_that_is_wrong_is_not_timed() -> None:
         (["no-such-kernel"], "no-such-kernel"),
         ([NAME, "--blocks", "4", "2"], "not longer"),
         ([NAME, "--d-qk", "77"], "77"),
+        ([NAME, "--set", "wake"], "sets no figure"),
+        ([NAME, "--set", "speed_of_light=1"], "no such figure"),
+        ([], "no kernel is named"),
     ],
 )
 def test_bad_input_ends_with_2(arguments: list[str], message: str) -> None:
@@ -127,3 +133,26 @@ def test_the_figures_are_printed_with_their_sources() -> None:
     done = CliRunner().invoke(main, ["time", NAME, "--figures", "--json"])
     assert done.exit_code == 0
     assert "exchange.cu" in done.output
+
+
+def test_what_if_a_figure_were_another(run: Played) -> None:
+    slow = run.clocks(BLACKWELL.fixed({"mma_latency": 5000.0}), "best", False)
+    assert slow.clocks > run.clocks(BLACKWELL, "likely", False).clocks + 5000
+    assert {"mma_latency", "wake", "commit"} <= slow.used
+    with pytest.raises(TileproofError, match=r"no such figure[\s\S]*speed_of_light"):
+        BLACKWELL.fixed({"speed_of_light": 1.0})
+    with pytest.raises(TileproofError, match="not below 0"):
+        BLACKWELL.fixed({"wake": -1.0})
+
+
+def test_which_figure_to_measure_first_and_what_differs() -> None:
+    found = kernel(NAME)
+    short = time_kernel(found, found.variants[0], (1, 2))
+    moved = sensitivity(short, False)
+    assert moved and moved == sorted(moved, key=lambda one: -one.span)
+    assert {"copy_latency", "mma_latency"} & {one.figure for one in moved[:6]}
+    slow = time_kernel(found, found.variants[0], (1, 2), values={"mma_latency": 5000.0})
+    page = compare(short.report, slow.report)
+    assert len(page) < 60 and any("waits for" in line and "+" in line for line in page)
+    same = compare(short.report, short.report)
+    assert sum("nothing changed by a clock" in line for line in same) == 3

@@ -1,0 +1,99 @@
+"""Writes the figures of `tileproof time` into docs/limits.md: `python -m tileproof.tools.limits_page`.
+
+Between the page's markers stand two tables, the kernels here and the published ones; nothing else on the
+page states what the model says. `--check` compares, and ends with 1 where the page says something else.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tileproof.conformance.timing.kernel import time_kernel
+from tileproof.conformance.timing.peers import peers
+from tileproof.conformance.timing.report import TimeReport
+from tileproof.kernels.registry import kernel
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "limits.md"
+KERNELS = (
+    ("head128", {"d_qk": 576}),
+    ("head128", {"d_qk": 512}),
+    ("head64", {"d_qk": 576}),
+    ("head64", {"d_qk": 512}),
+    ("head128-columns", {"d_qk": 512}),
+)
+BLOCKS = (2, 4)
+_UNITS = ("L2", "tensor core", "shared memory")
+
+
+def marked(name: str, lines: list[str]) -> str:
+    """A generated part of the page with its markers."""
+    return "\n".join([f"<!-- {name}: written by tools/limits_page.py -->", *lines, f"<!-- end of {name} -->"])
+
+
+def part(text: str, name: str) -> str:
+    """What stands on the page between the markers, with them; ValueError when they are not there."""
+    start = text.index(f"<!-- {name}:")
+    end = f"<!-- end of {name} -->"
+    return text[start : text.index(end) + len(end)]
+
+
+def kernels_table() -> list[str]:
+    """A row per kernel: clocks, speed, units."""
+    lines = [
+        f"| `tileproof time`, {BLOCKS[0]} and {BLOCKS[1]} k-blocks | clocks per k-block | TFLOPS of MMAs |"
+        + "".join(f" {unit} |" for unit in _UNITS)
+        + " the longest waits of the MMA role |",
+        "|---|---|---|" + "---|" * (len(_UNITS) + 1),
+    ]
+    for name, sizes in KERNELS:
+        found = kernel(name)
+        lines.append(row(time_kernel(found, found.variant(**sizes), BLOCKS).report))
+    return lines
+
+
+def row(report: TimeReport) -> str:
+    """One kernel's row, the likely case with the interval."""
+    units = {unit.name: unit.clocks / report.clocks.likely for unit in report.units}
+    shares = "".join(f" {units.get(unit, 0.0):.0%} |" for unit in _UNITS)
+    mma = next((role for role in report.roles if role.role.startswith("mma")), None)
+    waits = ", ".join(f"{share.name} {share.clocks:,.0f}" for share in (mma.waits[:2] if mma else ()))
+    return f"| {report.kernel} | {report.clocks} | {report.tflops} |{shares} {waits} |"
+
+
+def peers_table() -> list[str]:
+    """A row per published time."""
+    lines = [
+        "| published | ms | TFLOPS | the model's ms, best to worst | likely | source |",
+        "|---|---|---|---|---|---|",
+    ]
+    for one in peers():
+        peer, ms = one.peer, one.ms
+        lines.append(
+            f"| {peer.name} | {peer.published_ms:.3f} | {one.published_tflops:.0f} | "
+            f"{ms.best:.2f} to {ms.worst:.2f} | {ms.likely:.2f} ({one.off:+.0%}) | {peer.source} |"
+        )
+    return lines
+
+
+def written(text: str, tables: dict[str, list[str]]) -> str:
+    """The page with these parts."""
+    for name, lines in tables.items():
+        text = text.replace(part(text, name), marked(name, lines))
+    return text
+
+
+def main(arguments: list[str]) -> int:
+    """Writes the page, or compares it."""
+    text = PAGE.read_text()
+    new = written(text, {"kernels": kernels_table(), "published": peers_table()})
+    if "--check" in arguments:
+        print("the page says what the command prints" if new == text else "the page is stale: write it again")
+        return int(new != text)
+    PAGE.write_text(new)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

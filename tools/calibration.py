@@ -133,7 +133,7 @@ def exchanges(folder: Path) -> Iterator[Row]:
         found = re.search(rf"^{pattern}\s+2 CTAs\s+([\d.]+)", text, re.M)
         assert found is not None, name
         memory = Memory()
-        args = [memory.buffer(np.zeros(2, np.int64))]
+        args: list[Any] = [memory.buffer(np.zeros(2, np.int64))]
         steps = PINGS if "ping" in part else EXCHANGE_STEPS
         args += [] if "ping" in part else [np.int32(steps)]
         run = _play(ptx, part, args, threads, memory, shared, grid=2)

@@ -157,7 +157,8 @@ def _print_sensitivity(timed: TimedKernel, alone: bool, as_json: bool) -> int:
 
 def _print_peers(as_json: bool) -> int:
     from tileproof.conformance.report.terminal import print_rows
-    from tileproof.conformance.timing.peers import ASSUMED, peers
+    from tileproof.conformance.timing.peers import peers
+    from tileproof.spec.published import ASSUMED
 
     rows = [
         {

@@ -18,72 +18,13 @@ from math import ceil
 
 from tileproof.conformance.timing.units import PASS_BYTES, SCHEDULERS, Origin, Units, Use
 from tileproof.conformance.timing.work import Operation, Phase
+from tileproof.spec.designs import Design, Part
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.timing import CASES, Case, Timing
 
 CHUNK = 2048  # bytes that a role asks L2 for at once: what others ask for comes in between
 BLOCKS = (3, 9)
 _CTA, _WARP = (0, 0, 0), (0, 0, 0, 0)
-
-
-@dataclass(frozen=True)
-class Mma:
-    """`count` instructions of one shape; m and n as the instruction states them."""
-
-    m: int
-    n: int
-    count: int
-    ws: bool = False
-    a_in_tmem: bool = False
-    pair: bool = False
-
-    @property
-    def amount(self) -> int:
-        """As a trace tells an MMA."""
-        return self.m << 16 | self.n | self.ws << 32 | self.a_in_tmem << 33 | self.pair << 34
-
-
-@dataclass(frozen=True)
-class Part:
-    """What a role does in a block, one part after the other; a role that only issues goes on at once.
-
-    Bytes of one CTA: `gathered` by cp.async of 16 bytes, `loaded` by TMA, `added` to f32 in L2, `stored` in
-    bulk, `exchanged` with the other CTA; `tmem` and `shared` are what the warps read and write there.
-    `instructions`: of one warp, of `warps`. `after`: (part, blocks back) that must be complete.
-    """
-
-    name: str
-    role: str
-    mmas: tuple[Mma, ...] = ()
-    gathered: int = 0
-    loaded: int = 0
-    added: int = 0
-    stored: int = 0
-    exchanged: int = 0
-    tmem: int = 0
-    shared: int = 0
-    exp2: int = 0
-    instructions: int = 0
-    warps: int = 0
-    after: tuple[tuple[str, int], ...] = ()
-
-    @property
-    def issues(self) -> bool:
-        """Whether the role goes on while the part is under way."""
-        return bool(self.mmas or self.gathered or self.loaded or self.exchanged)
-
-
-@dataclass(frozen=True)
-class Design:
-    """One kernel. A CTA works on `before` once, `block` for each of its blocks, `behind` once; `ctas` per
-    query token, in clusters that finish together. `keys`: of a block."""
-
-    name: str
-    block: tuple[Part, ...]
-    keys: int
-    ctas: int
-    before: tuple[Part, ...] = ()
-    behind: tuple[Part, ...] = ()
 
 
 @dataclass(frozen=True)

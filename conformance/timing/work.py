@@ -113,7 +113,7 @@ class _Reader:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.work = Work({}, {}, Counter(), defaultdict(list))
-        self.places: dict[Hashable, Cta] = {}
+        self.places: dict[tuple[Hashable, int], Cta] = {}
         self.threads: dict[tuple[Warp, int], _Thread] = defaultdict(_Thread)
         self.loose: list[tuple[Event, Phase]] = []
         self.landed: dict[int, int] = {}
@@ -241,13 +241,12 @@ class _Reader:
     def _find_places(self) -> None:
         for operation in self.work.operations.values():
             for phase in operation.feeds:
-                place = self.places.get(phase[1:3]) if phase[0] == "mbarrier" else None
+                place = self.places.get((phase[1], int(str(phase[2])))) if phase[0] == "mbarrier" else None
                 if place is not None and place not in operation.places:
                     operation.places.append(place)
             if not operation.places:
                 operation.places.append(operation.cta)
-        for where, cta in self.places.items():
-            cluster, rank = where  # type: ignore[misc]
+        for (cluster, rank), cta in self.places.items():
             twin = self.places.get((cluster, rank ^ 1))
             if twin is not None:
                 self.work.twins[cta] = twin

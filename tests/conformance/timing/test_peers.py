@@ -8,10 +8,12 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 from tileproof.conformance.cli.app import main
-from tileproof.conformance.timing.design import Design, Mma, Part, time_design
-from tileproof.conformance.timing.peers import PEERS, PeerTime, peers, time_peer
+from tileproof.conformance.timing.design import time_design
+from tileproof.conformance.timing.peers import PeerTime, peers, time_peer
+from tileproof.spec.designs import Design, MmaRow, Part
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.timing import BLACKWELL, mma_clocks
+from tileproof.spec.published import PEERS
 
 WIDEST = 4.0  # worst over best: an interval beyond that would hold anything
 # SemiAnalysis microbench-blackwell, umma_throughput: (pair, m, n): clocks with A in shared, in tensor memory.
@@ -68,7 +70,7 @@ def row(*parts: Part) -> Design:
 
 
 def test_a_row_of_one_unit_takes_that_unit_s_clocks() -> None:
-    mma = row(Part("S", "mma", mmas=(Mma(128, 256, 10),)))
+    mma = row(Part("S", "mma", mmas=(MmaRow(128, 256, 10),)))
     assert time_design(mma, BLACKWELL, "likely").block == pytest.approx(10 * 128)
     add = row(Part("add", "export", added=131072))
     each = 131072 / BLACKWELL.addition_rate_all.likely
@@ -78,7 +80,7 @@ def test_a_row_of_one_unit_takes_that_unit_s_clocks() -> None:
 def test_parts_that_wait_for_each_other_take_both_latencies() -> None:
     f = BLACKWELL
     serial = row(
-        Part("S", "mma", mmas=(Mma(128, 256, 1),), after=(("P", 1),)),
+        Part("S", "mma", mmas=(MmaRow(128, 256, 1),), after=(("P", 1),)),
         Part("P", "softmax", instructions=100, warps=1, after=(("S", 0),)),
     )
     clocks = 128 + f.mma_issue.likely + f.mma_latency.likely + f.commit.likely + f.wake.likely

@@ -36,6 +36,8 @@ def operands(plan: KernelPlan) -> Iterator[Operands]:
             ws=mma.ws,
             a_major=mma.a_major,
             b_major=mma.b_major,
+            a_type=plan.smem_tile(mma.a).dtype,
+            b_type=plan.smem_tile(mma.b).dtype,
         )
         tile = plan.tmem_tile(mma.d)
         for part in range(mma.parts):

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from tileproof.spec.docs import known_plans
-from tileproof.spec.plan import KernelPlan
+from tileproof.spec.plan import KernelPlan, Swizzle
+from tileproof.spec.plans.consistency import PATTERN_BYTES
 
 from tests.kit.plan_views import Operands, operands
 
@@ -32,7 +33,7 @@ def test_the_plans_use_both_forms_and_both_majors() -> None:
     [
         ({"m": 96}, "shape"),
         ({"n": 68}, "shape"),
-        ({"k": 32}, "extent-k"),
+        ({"k": "half"}, "extent-k"),
         ({"a_major": "flip"}, "major"),
         ({"b_major": "flip"}, "major"),
     ],
@@ -40,8 +41,13 @@ def test_the_plans_use_both_forms_and_both_majors() -> None:
 @pytest.mark.parametrize("plan", PLANS, ids=lambda plan: f"{plan.name}-{plan.sizes}")
 def test_a_changed_mma_does_not_fit(plan: KernelPlan, change: dict[str, Any], code: str) -> None:
     for one in operands(plan):
+        flipped = {"K": "MN", "MN": "K"}
         new = {
-            key: {"K": "MN", "MN": "K"}[getattr(one.form, key)] if value == "flip" else value
+            key: flipped[getattr(one.form, key)]
+            if value == "flip"
+            else getattr(one.form, key) // 2
+            if value == "half"
+            else value
             for key, value in change.items()
         }
         wrong = replace(one, form=replace(one.form, **new))  # type: ignore[arg-type]
@@ -51,14 +57,15 @@ def test_a_changed_mma_does_not_fit(plan: KernelPlan, change: dict[str, Any], co
 @pytest.mark.parametrize("name", ["a", "b"])
 def test_a_tile_that_starts_off_its_boundary_is_seen(name: str) -> None:
     for one in CHAINS:
-        view: object = replace(getattr(one, name), address=getattr(one, name).address + 512)
+        tile = getattr(one, name)
+        view: object = replace(tile, address=tile.address + PATTERN_BYTES[tile.swizzle] // 2)
         found = replace(one, **{name: view}).misfits()  # type: ignore[arg-type]
         assert [(m.code, m.operand, m.at) for m in found] == [("alignment", name.upper(), "run")]
 
 
 def test_a_tile_of_another_swizzle_is_seen() -> None:
-    """The plan's 128B swizzle is what makes these strides canonical: declared as 64B, they are not."""
+    """The plan's swizzle is what makes these strides canonical: with the next narrower they are not."""
+    narrower: dict[str | None, Swizzle] = {"128B": "64B", "64B": "32B"}
     for one in CHAINS:
-        assert one.a.swizzle == "128B"
-        found = replace(one, a=replace(one.a, swizzle="64B")).misfits()
+        found = replace(one, a=replace(one.a, swizzle=narrower[one.a.swizzle])).misfits()
         assert [m.code for m in found] == ["canonical"], one.name

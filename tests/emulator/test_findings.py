@@ -57,7 +57,8 @@ def test_the_scan_finds_planted_codes() -> None:
 
 
 def test_every_code_has_a_test() -> None:
-    text = "\n".join(path.read_text() for path in HERE.glob("test_*.py"))
+    # Those of several launches have theirs in tests/conformance.
+    text = "\n".join(path.read_text() for path in HERE.parent.rglob("test_*.py"))
     missing = [code for code in CODES if f'"{code}"' not in text]
     assert not missing
 

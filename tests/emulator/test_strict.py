@@ -54,22 +54,27 @@ def test_arrivals_left_over_at_exit_are_a_note_when_strict_and_bytes_an_error() 
     left = [
         (
             arrive,
-            "left-over",
+            "mbarrier-left-over",
             "note",
             "phase 0 of the mbarrier at shared offset 0x400 has 1 of 2 arrivals as its",
         ),
         (
             3 * arrive,
-            "left-over",
+            "mbarrier-left-over",
             "note",
             "phase 1 of the mbarrier at shared offset 0x400 has 1 of 2 arrivals as",
         ),
-        (expect, "bytes-left", "error", "has 0 of 2 arrivals and lacks 16 bytes as its"),
-        (complete, "bytes-left", "error", "has 0 of 2 arrivals and 16 bytes that nobody announced as its"),
+        (expect, "mbarrier-bytes-left", "error", "has 0 of 2 arrivals and lacks 16 bytes as its"),
+        (
+            complete,
+            "mbarrier-bytes-left",
+            "error",
+            "has 0 of 2 arrivals and 16 bytes that nobody announced as its",
+        ),
     ]
     for body, code, severity, words in left:
         (finding,) = run(init + body, shared_bytes=64, strict=True).findings
-        assert (finding.code, finding.severity) == (f"mbarrier-{code}", severity) and words in finding.message
+        assert (finding.code, finding.severity) == (code, severity) and words in finding.message
         assert not run(init + body, shared_bytes=64).findings
     for body in ("", 2 * arrive, expect + complete, arrive + "mbarrier.inval.shared::cta.b64 [1024];"):
         assert not run(init + body, shared_bytes=64, strict=True).findings

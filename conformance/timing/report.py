@@ -26,7 +26,7 @@ class Interval:
     worst: float
 
     def __str__(self) -> str:
-        low, high = sorted((self.best, self.worst))
+        low, _, high = sorted((self.best, self.likely, self.worst))
         return f"{self.likely:,.0f} ({low:,.0f} to {high:,.0f})"
 
 

@@ -33,6 +33,7 @@ _LATENCIES = {
     "barrier_look": ("SYNCS",),
     "fence": ("FENCE",),
     "tmem_alloc": ("UTCATOMSWS",),
+    "register_change": ("USETMAXREG",),
 }
 _SERVED = ("REDG", "RED", "LDTM", "STTM", "STS", "STSM", "STG", "ST", "STL", "LDGSTS", "LDGDEPBAR", "MEMBAR")
 _MULTIPLE = re.compile(r"\.x(\d+)")

@@ -76,6 +76,7 @@ class Timing:
     fence: Figure
     memory_barrier: Figure
     tmem_alloc: Figure
+    register_change: Figure
     cluster_barrier: Figure
     arrive: Figure
     arrive_remote: Figure
@@ -214,6 +215,7 @@ HOPPER = Timing(
         _H200 + ": with a store 281; worst: more stores",
     ),
     tmem_alloc=_of(0, 0, 0, "clocks", "no tensor memory"),
+    register_change=_of(5, 30, 300, "clocks of setmaxnreg", _GUESS),
     cluster_barrier=_of(
         40, 60, 190, "clocks behind the fence of its arrival", _EXCHANGE + ": barrier.cluster 342"
     ),

@@ -150,7 +150,7 @@ def test_which_figure_to_measure_first_and_what_differs() -> None:
     short = time_kernel(found, found.variants[0], (1, 2))
     moved = sensitivity(short, False)
     assert moved and moved == sorted(moved, key=lambda one: -one.span)
-    assert {"copy_latency", "mma_latency"} & {one.figure for one in moved[:6]}
+    assert {"copy_latency", "mma_latency", "commit", "wake"} & {one.figure for one in moved}
     slow = time_kernel(found, found.variants[0], (1, 2), values={"mma_latency": 5000.0})
     page = compare(short.report, slow.report)
     assert len(page) < 60 and any("waits for" in line and "+" in line for line in page)

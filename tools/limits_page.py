@@ -21,6 +21,7 @@ KERNELS = (
     ("head128", {"d_qk": 512}),
     ("head64", {"d_qk": 576}),
     ("head64", {"d_qk": 512}),
+    ("head128-columns", {"d_qk": 576}),
     ("head128-columns", {"d_qk": 512}),
 )
 BLOCKS = (2, 4)

@@ -72,9 +72,11 @@ def test_gather4_needs_a_box_of_one_row() -> None:
 
 def test_a_box_larger_than_shared_memory() -> None:
     memory = Memory()
-    m = TensorMap.tiled(memory.buffer(np.zeros(1 << 20, np.uint8)), shape=(256, 64, 64, 1, 1), strides=(256, 16384, 2**20, 2**20),
-                        box=(256, 256, 256, 256, 256))  # fmt: skip
-    line = f"{LOAD.replace('1d', '5d')} [{DATA}], [%a0, {{0, 0, 0, 0, 0}}], [{BAR}];"
+    at = memory.buffer(np.zeros(1 << 20, np.uint8))
+    with pytest.raises(TileproofError, match="at most 232448 bytes"):  # as the driver refuses it
+        TensorMap.tiled(at, shape=(256, 64, 64, 1, 1), strides=(256, 16384, 2**20, 2**20), box=(256,) * 5)
+    m = TensorMap.tiled(at, shape=(256, 64, 64), strides=(256, 16384), box=(256, 64, 8))
+    line = f"{LOAD.replace('1d', '3d')} [{DATA}], [%a0, {{0, 0, 0}}], [{BAR}];"
     only(one_load(line, memory, m), "shared-out-of-bounds")
 
 

@@ -29,7 +29,7 @@ def faults(ptx: str, p: KernelPlan) -> list[str]:
         r"cp\.async\.bulk\.tensor\.2d\.cta_group::2": tiles + p.size("d_v") // 64,
         r"mbarrier\.init": stages,
         r"fence\.mbarrier_init\.release\.cluster": 1,
-        r"mbarrier\.arrive\.expect_tx\.release\.cluster": 3,
+        r"mbarrier\.arrive\.expect_tx\.release\.cta\.": 3,
         r"mbarrier\.arrive\.release\.cluster\.shared::cluster": 1,
         r"tcgen05\.commit\.cta_group::2.*multicast::cluster": 2,
         r"tcgen05\.alloc\.cta_group::2": 1,

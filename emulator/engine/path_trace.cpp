@@ -97,25 +97,7 @@ class PathTrace : public Trace {
  private:
   static constexpr int kWarp = -1, kNone = -2;
 
-  TraceEvent* add(PathEvent kind, const Origin& at) {
-    if (events.size() >= engine_.config.trace_limit) {
-      ++dropped;
-      return nullptr;
-    }
-    TraceEvent e{};
-    e.time = engine_.counters.warp_instructions;
-    e.pc = at.instr ? static_cast<int32_t>(at.instr - engine_.program.code.data()) : -1;
-    e.cta[0] = at.cta.x;
-    e.cta[1] = at.cta.y;
-    e.cta[2] = at.cta.z;
-    e.barrier = e.phase = -1;
-    e.rank = e.to_rank = static_cast<int16_t>(at.rank);
-    e.warp = static_cast<int16_t>(at.warp);
-    e.lane = static_cast<int16_t>(at.lane);
-    e.kind = static_cast<uint8_t>(kind);
-    events.push_back(e);
-    return &events.back();
-  }
+  TraceEvent* add(PathEvent kind, const Origin& at) { return event(static_cast<uint8_t>(kind), at); }
 
   // The access of the instruction before.
   void tell() {

@@ -50,8 +50,7 @@ uint8_t engine_number(const char* name) {
   return 0;
 }
 
-// A new event, to be filled further; null when the trace is full.
-TraceEvent* Trace::event(Event kind, Object object, const Origin& at) {
+TraceEvent* Trace::event(uint8_t kind, const Origin& at) {
   if (events.size() >= e_.config.trace_limit) {
     ++dropped;
     return nullptr;
@@ -66,10 +65,15 @@ TraceEvent* Trace::event(Event kind, Object object, const Origin& at) {
   e.rank = e.to_rank = static_cast<int16_t>(at.rank);
   e.warp = static_cast<int16_t>(at.warp);
   e.lane = static_cast<int16_t>(at.lane);
-  e.kind = static_cast<uint8_t>(kind);
-  e.object = static_cast<uint8_t>(object);
+  e.kind = kind;
   events.push_back(e);
   return &events.back();
+}
+
+TraceEvent* Trace::event(Event kind, Object object, const Origin& at) {
+  TraceEvent* e = event(static_cast<uint8_t>(kind), at);
+  if (e) e->object = static_cast<uint8_t>(object);
+  return e;
 }
 
 void Trace::exit(const Warp& w, uint32_t lanes, const Instr* at) {

@@ -91,6 +91,10 @@ class Trace : public Listener {
   void completed(const AsyncOp& op) override;
   void tmem_load(const Exec& x, PendingTmemLoad& load, int column) override;
 
+ protected:
+  // A new event of now, to be filled further; null when the trace is full.
+  TraceEvent* event(uint8_t kind, const Origin& at);
+
  private:
   TraceEvent* event(Event kind, Object object, const Origin& at);
   void on_wait(Event kind, const Warp& w, const Split& s, const Instr* instr);

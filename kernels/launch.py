@@ -108,17 +108,19 @@ class TensorMapSpec:
     offset: int = 0  # bytes into `buffer` where the tensor starts
 
     @classmethod
-    def bf16_rows(cls, name: str, buffer: Buffer, rows: int, cols: int, box_rows: int) -> TensorMapSpec:
-        """A [rows, cols] bf16 map, boxes of `box_rows` x 64 (the 128-byte swizzle's span), zero fill."""
+    def bf16_rows(
+        cls, name: str, buffer: Buffer, rows: int, cols: int, box_rows: int, box_cols: Literal[32, 64] = 64
+    ) -> TensorMapSpec:
+        """A [rows, cols] bf16 map, boxes of `box_rows` x `box_cols` (the span of its swizzle), zero fill."""
         return cls(
             name,
             buffer,
             "bfloat16",
             shape=(cols, rows),
             strides=(2 * cols,),
-            box=(64, box_rows),
+            box=(box_cols, box_rows),
             element_strides=(1, 1),
-            swizzle="128B",
+            swizzle="128B" if box_cols == 64 else "64B",
             oob_fill="zero",
         )
 

@@ -59,10 +59,20 @@ class Did:
 
 
 @dataclass(frozen=True)
+class Letter:
+    """What strict launches find in a kernel that `check` passes, code and source, and the runs (indices) in
+    which they come to their end, which can be compared with a mutant's.
+    """
+
+    found: frozenset[tuple[str, str]]
+    runs: frozenset[int]
+
+
+@dataclass(frozen=True)
 class Original:
     """The unchanged build on every run of a profile; `strict`: judged by the letter of the ISA, as long as
-    nothing is found in it so. Else `letter` is what is found, code and source: mutants that `check` lets pass
-    are judged by the letter too, but for that.
+    nothing is found in it so. Else mutants that `check` lets pass are judged by the letter too, but for what
+    that finds in the original.
     """
 
     kernel: Target
@@ -71,7 +81,7 @@ class Original:
     runs: tuple[Run, ...]
     did: tuple[Did, ...]
     strict: bool = True
-    letter: frozenset[tuple[str, str]] | None = None
+    letter: Letter | None = None
 
 
 class Recorder:
@@ -129,17 +139,19 @@ def original(
         return replace(base, letter=_by_the_letter(base))
 
 
-def _by_the_letter(base: Original) -> frozenset[tuple[str, str]] | None:
-    """What a strict launch finds in the original; None where that ends a launch early or is no remark of the
-    machine."""
-    found = set()
-    for case, schedule in base.runs:
+def _by_the_letter(base: Original) -> Letter | None:
+    """What strict launches find in the original; None where each ends early. Of a launch that ends early, as
+    some schedules alone may do, what was found counts as the original's, and the run as no judge.
+    """
+    found, whole = set(), set()
+    for number, (case, schedule) in enumerate(base.runs):
         under_test = under_test_of(base.kernel, base.variant, base.built, Recorder(strict=True))
-        for one in run_case(under_test, case, schedule, explain=False, again=False).findings:
-            if one.kind != "machine" or CODES[one.code].strict_stops:
-                return None
-            found.add((one.code, one.source))
-    return frozenset(found)
+        seen = run_case(under_test, case, schedule, explain=False, again=False).findings
+        machine = [one for one in seen if one.kind == "machine"]
+        found |= {(one.code, one.source) for one in machine}
+        if len(machine) == len(seen) and not any(CODES[one.code].strict_stops for one in machine):
+            whole.add(number)
+    return Letter(frozenset(found), frozenset(whole)) if whole else None
 
 
 def _original(
@@ -189,13 +201,15 @@ def judge(build: Built, base: Original) -> tuple[Kill | None, bool]:
     return (None if base.letter is None else _letter_kill(build, base, base.letter)), same
 
 
-def _letter_kill(build: Built, base: Original, letter: frozenset[tuple[str, str]]) -> Kill | None:
+def _letter_kill(build: Built, base: Original, letter: Letter) -> Kill | None:
     """What a strict launch finds that it does not find in the original."""
     for number, ((case, schedule), was) in enumerate(zip(base.runs, base.did, strict=True)):
+        if number not in letter.runs:
+            continue
         driver = Recorder(max(LEAST, LONGER * was.instructions), True)
         under_test = under_test_of(base.kernel, base.variant, build, driver)
         seen = run_case(under_test, case, schedule, explain=False, again=False).findings
-        new = [one for one in seen if one.kind == "machine" and (one.code, one.source) not in letter]
+        new = [one for one in seen if one.kind == "machine" and (one.code, one.source) not in letter.found]
         if new:
             return Kill(number, tuple(new), "")
     return None

@@ -232,6 +232,10 @@ def test_mutants_are_judged_as_check_does_where_the_letter_finds_something() -> 
     target = kernel(MENDED)
     base = original(target, target.variant(d_tile=64, causal=0), "quick")
     assert not base.strict and base.letter
+    # Under `random` a commit comes after its CTA's exit, which ends that launch: it is no judge.
+    assert ("commit-at-exit" in {code for code, _ in base.letter.found}) == (
+        len(base.letter.runs) < len(base.runs)
+    )
     # By the letter but for that: the kernel itself passes, and not without the fences behind its waits.
     short = replace(base, runs=base.runs[:2], did=base.did[:2])
     assert judge(base.built, short)[0] is None

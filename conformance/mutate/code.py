@@ -22,6 +22,8 @@ REGISTER = re.compile(r"%[a-z]+\d+|(?<![\w.$%])[A-Za-z_]\w*(?![\w.])")
 _NAME = re.compile(r"%?[A-Za-z_$][\w$]*")
 _MORE = re.compile(r"[a-z]\w*(?:\.[\w:]+)*\s[^;]*;|\b(?:ret|exit|trap)\s*;")
 _VIRTUAL = re.compile(r"%[a-z]+\d+")
+# Instructions that only compute their result.
+ALU = re.compile(r"(mov|add|sub|mul|mad|and|or|xor|not|neg|shl|shr|selp|cvt|cvta|min|max)\b")
 # Instructions whose first operand is no register that they define.
 _NO_RESULT = re.compile(
     r"st|red|bra|brx|ret|exit|trap|bar\.|barrier|fence|membar|cp\.|tcgen05\.(?!ld)|prefetch|mbarrier\.init|"

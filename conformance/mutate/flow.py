@@ -60,9 +60,10 @@ def meets(
     edges: Sequence[Sequence[int]],
     met: Callable[[CodeLine], bool],
     passed: Callable[[CodeLine], bool],
+    ends: bool = False,
 ) -> bool:
     """Whether every way along `edges` from the instruction `start` comes to one that is `met`, over `passed`
-    ones only.
+    ones only; `ends`: or to the end of the entry, backwards to its beginning.
     """
     seen, left = {start}, list(edges[start])
     while left:
@@ -70,7 +71,9 @@ def meets(
         if n in seen:
             continue
         if n < 0:
-            return False
+            if not ends:
+                return False
+            continue
         seen.add(n)
         at = code.code[n]
         if met(at):

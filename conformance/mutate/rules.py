@@ -9,16 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
-from tileproof.conformance.mutate import bits
-from tileproof.conformance.mutate.code import REGISTER, CodeLine, PtxCode
+from tileproof.conformance.mutate import bits, fences
+from tileproof.conformance.mutate.code import ALU, REGISTER, CodeLine, PtxCode
 from tileproof.conformance.mutate.draw import Drawn
-from tileproof.conformance.mutate.flow import Flow, meets
 
 SM_SHARED_BYTES = 228 << 10  # of one processor, sm_100 (CUDA C Programming Guide, table of capabilities)
 RESERVED = 1 << 10  # of each CTA
 _PURE = re.compile(r"(mov|and|or|add|sub)\.[bsu](32|64)$")  # no effect but their result
-_ALU = re.compile(r"(mov|add|sub|mul|mad|and|or|xor|not|neg|shl|shr|selp|cvt|cvta|min|max)\b")
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,12 @@ def proved(code: PtxCode, drawn: Drawn, facts: Facts) -> str:
 
 
 def _changed(code: PtxCode, drawn: Drawn) -> CodeLine | None:
-    """The instruction that was changed; None where several were, or sources."""
+    """The instruction that was changed, or the first of two that changed places; None where several were, or
+    sources.
+    """
     numbers = [number for number in drawn.lines if number in code.at]
+    if drawn.operator == "move" and numbers:
+        return code.code[code.at[numbers[0]]]
     return code.code[code.at[numbers[0]]] if len(drawn.lines) == len(numbers) == 1 else None
 
 
@@ -124,7 +127,7 @@ def _number(operand: str) -> bool:
 @rule("a hint")
 def hint(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     """A value that goes into addresses of prefetches only."""
-    if not _ALU.match(at.opcode) or len(at.defines) != 1 or not _alu(drawn.lines[at.number], at):
+    if not ALU.match(at.opcode) or len(at.defines) != 1 or not _alu(drawn.lines[at.number], at):
         return ""
     seen, left = set[str](), [at.operands[0]]
     while left:
@@ -135,7 +138,7 @@ def hint(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
         for user in (one for one in code.code if register in one.uses):
             if user.opcode.startswith("prefetch"):
                 continue
-            if not _ALU.match(user.opcode) or len(user.defines) != 1:
+            if not ALU.match(user.opcode) or len(user.defines) != 1:
                 return ""
             left += [one for one in user.defines if one not in seen]
     return "only prefetches use what it makes, which have no effect on values (PTX ISA 9.7.9.15)"
@@ -144,7 +147,7 @@ def hint(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
 def _alu(text: str, at: CodeLine) -> bool:
     """Whether the new text is one operation of the kind, into the same register."""
     found = PtxCode(f".entry x()\n{{\n{text}\n}}", "x").code
-    return len(found) == 1 and bool(_ALU.match(found[0].opcode)) and found[0].operands[:1] == at.operands[:1]
+    return len(found) == 1 and bool(ALU.match(found[0].opcode)) and found[0].operands[:1] == at.operands[:1]
 
 
 @rule("nobody else allocates")
@@ -173,40 +176,37 @@ def one_cta(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     return ""
 
 
-# What another thread may learn by, and what a thread may learn by itself (PTX ISA 8.9, 9.7.16.6.4).
-_TELLS = re.compile(
-    r"mbarrier\.(?!init|try_wait|test_wait)|bar|fence|membar|tcgen05\.(commit|dealloc|relinquish)|red|atom|cp\.|"
-    r"st\.(release|relaxed|volatile|async)|griddepcontrol|ret|exit|wgmma"
-)
-_LEARNS = re.compile(
-    r"mbarrier\.(?!init|arrive)|bar|ld\.(acquire|relaxed|volatile)|atom|griddepcontrol|cp\.async\.|tcgen05\.wait"
-)
-_BEFORE = re.compile(r"tcgen05\.fence::before_thread_sync|fence\.mbarrier_init")
-_AFTER = re.compile(r"tcgen05\.fence::after_thread_sync")
-
-
 @rule("a fence beside the same fence")
 def dominated(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     """A fence that orders what comes before it, where the same one comes on every way before the thread tells
     anybody anything; or one that orders what comes behind it, where the same one came on every way, and the
     thread has learnt of nothing since.
     """
-    if drawn.operator not in ("remove-sync", "scope") or at.guard or not code.alone:
-        return ""
-    earlier, later = bool(_AFTER.match(at.opcode)), bool(_BEFORE.match(at.opcode))
-    flow = Flow.of(code) if earlier or later else None
-    if flow is None:
-        return ""
-    edges, barred = (flow.before, _LEARNS) if earlier else (flow.after, _TELLS)
+    return fences.without(fences.beside, code, drawn, at)
 
-    def same(one: CodeLine) -> bool:
-        return one.opcode == at.opcode and not one.guard
 
-    if not meets(code, code.at[at.number], edges, same, lambda one: not barred.match(one.opcode)):
-        return ""
-    if earlier:
-        return "the same fence came before on every way, and nothing was waited for since"
-    return "the same fence comes on every way before the thread tells anybody what it did"
+@rule("a fence with nothing to order")
+def idle(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """`before_thread_sync` where on every way back no operation of tensor memory comes before the same fence,
+    a commit or the beginning; `after_thread_sync` where none comes before the same fence or the end.
+    """
+    return fences.without(fences.idle, code, drawn, at)
+
+
+@rule("a fence of inits before a barrier")
+def announced(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """`fence.mbarrier_init` where a barrier of the cluster that releases comes before the thread tells
+    anybody anything; in a cluster of one CTA, one of the CTA.
+    """
+    return fences.without(partial(fences.announced, facts.cluster), code, drawn, at)
+
+
+@rule("a fence of a warp")
+def of_a_warp(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """`before_thread_sync` and `bar.warp.sync` of all lanes in the other order, where what the fence orders
+    are loads and stores of tensor memory: each is one operation of the warp, and every lane has the fence.
+    """
+    return fences.over_warp(code, drawn)
 
 
 @rule("a product that clears")
@@ -251,3 +251,22 @@ def leading(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     if known and wide <= _ATOM and ".cta_group::2" not in at.opcode:
         return f"the operand has {wide} elements along its rows, one column of swizzle atoms"
     return ""
+
+
+_MASK_IS_USED, _SHIFT = 1 << 39, 63 << 56  # of a zero-column mask descriptor (PTX ISA 9.7.16.4.3)
+
+
+@rule("a zero-column mask that is not used")
+def no_mask(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """Other bits of a zero-column mask descriptor which says that no column is masked, nor any moved."""
+    other = _becomes(code, drawn, at)
+    if other is None or not at.opcode.startswith("tcgen05.mma.ws") or other.opcode != at.opcode:
+        return ""
+    *was, mask = at.operands
+    *now, changed = other.operands
+    # The mask is the operand behind enable-input-d; without it there are five.
+    if was != now or len(at.operands) != 6 or not _number(mask) or not _number(changed):
+        return ""
+    if (int(mask, 0) | int(changed, 0)) & (_MASK_IS_USED | _SHIFT):
+        return ""
+    return "its bit 39 is clear: every column is used (PTX ISA 9.7.16.4.3)"

@@ -162,6 +162,139 @@ def test_a_fence_before_the_same_fence(lines, holds):
     assert proved(read, one, FACTS).startswith("rule a fence") == holds
 
 
+COMMIT = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%rd2];"
+DEALLOC = "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r9, 512;"
+BAR = "bar.sync 0;"
+
+
+def fence(lines: tuple[str, ...], which: str, operator: str = "remove-sync", words: str = "removed"):
+    """What is proved of the mutant of the last such fence."""
+    return told(made(*lines), which.rstrip(";"), operator, words)
+
+
+@pytest.mark.parametrize(
+    ("lines", "holds"),
+    [
+        ((MMA, WAIT, BAR, AFTER, DEALLOC), True),  # which is synchronous
+        ((MMA, WAIT, AFTER, LOAD), False),
+        ((MMA, WAIT, AFTER, COMMIT), False),
+        ((WAIT, AFTER, GUARD, LOAD, "$L__BB0_7:", DEALLOC), False),
+        (("$L__BB0_7:", LOAD, WAIT, AFTER, GUARD), False),  # round a loop
+        ((WAIT, AFTER, "{ mov.b32 %r2, 1; mov.b32 %r5, 2; }"), False),  # not all is known
+    ],
+)
+def test_a_fence_that_nothing_comes_behind(lines, holds):
+    assert fence(lines, AFTER).startswith("rule a fence with nothing to order") == holds
+    words = "after_thread_sync is before_thread_sync"
+    assert fence(lines, AFTER, "scope", words).startswith("rule a fence with nothing") == holds
+
+
+@pytest.mark.parametrize(
+    ("lines", "holds"),
+    [
+        ((WAIT, BEFORE, BAR), True),  # nothing since the beginning
+        ((LOAD, BEFORE, ARRIVE, BEFORE, BAR), True),
+        ((MMA, COMMIT, BEFORE, BAR), True),
+        ((MMA, f"@%p1 {COMMIT}", BEFORE, BAR), False),
+        ((MMA, BEFORE, BAR), False),
+        ((LOAD, BEFORE, ARRIVE, LOAD, BEFORE, BAR), False),
+        ((LOAD, GUARD, BEFORE, "$L__BB0_7:", BEFORE, BAR), False),  # not on every way
+        (("$L__BB0_7:", BEFORE, BAR, LOAD, GUARD), False),  # round a loop
+    ],
+)
+def test_a_fence_with_nothing_before_it(lines, holds):
+    assert fence(lines, BEFORE).startswith("rule a fence with nothing to order") == holds
+
+
+WARP = "bar.warp.sync -1;"
+INITS, ARRIVES = "fence.mbarrier_init.release.cluster;", "barrier.cluster.arrive.aligned;"
+
+
+@pytest.mark.parametrize(
+    ("lines", "cluster", "holds"),
+    [
+        ((INITS, ARRIVES), 2, True),
+        ((INITS, "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;", WARP, ARRIVES), 2, True),
+        ((INITS, WARP, ARRIVE, ARRIVES), 2, False),
+        ((INITS, "barrier.cluster.arrive.relaxed.aligned;"), 2, False),
+        ((INITS, ARRIVE, ARRIVES), 2, False),  # somebody may know it earlier
+        ((INITS, GUARD, ARRIVES, "$L__BB0_7:"), 2, False),
+        ((INITS, f"@%p1 {ARRIVES}"), 2, False),
+        ((INITS, BAR), 2, False),
+        ((INITS, BAR), 1, True),
+        ((INITS, "bar.sync 0, 64;"), 1, False),  # not of all threads
+    ],
+)
+def test_a_fence_of_inits_before_a_barrier(lines, cluster, holds):
+    read = made(*lines)
+    at = next(one for one in read.code if one.opcode.startswith("fence.mbarrier_init"))
+    mutant = Drawn(0, "remove-sync", "removed", at.frames, at.opcode, {at.number: ""})
+    says = proved(read, mutant, Facts(cluster, 0))
+    assert says.startswith("rule a fence of inits before a barrier") == holds
+
+
+LD = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r11}, [%r9];"
+
+
+@pytest.mark.parametrize(
+    ("lines", "holds"),
+    [
+        ((LD, BEFORE, WARP, ARRIVE), True),
+        ((LD, BEFORE, "add.s32 %r9, %r9, 8;", WARP, ARRIVE), True),
+        ((MMA, BEFORE, WARP, ARRIVE), False),  # one lane's
+        ((MMA, COMMIT, LD, BEFORE, WARP, ARRIVE), True),
+        ((GUARD, MMA, "$L__BB0_7:", BEFORE, WARP, ARRIVE), False),
+        ((LD, BEFORE, "bar.warp.sync %r1;", ARRIVE), False),  # of some lanes
+        ((LD, f"@%p1 {BEFORE}", WARP, ARRIVE), False),
+        ((LD, BEFORE, ARRIVE), False),
+    ],
+)
+def test_a_fence_of_a_warp(lines, holds):
+    read = made(*lines)
+    at = next(one for one in read.code if one.opcode.startswith("tcgen05.fence"))
+    (one,) = (one for one in OPERATORS["move"](read, at) if one.what.startswith("tcgen05.fence"))
+    mutant = Drawn(0, "move", one.what, at.frames, at.opcode, dict(one.lines))
+    assert proved(read, mutant, FACTS).startswith("rule a fence of a warp") == holds
+
+
+INIT = "mbarrier.init.shared::cta.b64 [%r4], %r2;"
+
+
+@pytest.mark.parametrize(
+    ("lines", "holds"),
+    [
+        ((INIT, INITS, ARRIVES), True),
+        ((INIT, "add.s32 %r9, %r4, 8;", INITS, ARRIVES), True),
+        ((INIT, "add.s32 %r4, %r4, 8;", INITS, ARRIVES), False),  # the address of the other init
+        ((INIT, "ld.shared.b32 %r9, [%r4];", INITS, ARRIVES), False),
+        ((INIT, INITS, ARRIVE, ARRIVES), False),
+    ],
+)
+def test_what_changes_places_with_a_fence_that_may_be_left_out(lines, holds):
+    read = made(*lines)
+    at = next(one for one in read.code if one.opcode.startswith("mbarrier.init"))
+    (one,) = (one for one in OPERATORS["move"](read, at) if one.what.startswith("mbarrier.init"))
+    mutant = Drawn(0, "move", one.what, at.frames, at.opcode, dict(one.lines))
+    assert proved(read, mutant, Facts(2, 0)).startswith("rule a fence of inits") == holds
+
+
+@pytest.mark.parametrize(
+    ("mask", "words", "holds"),
+    [
+        ("0", "0 is 16", True),
+        ("0", "0 is -1", False),  # bit 39
+        (f"{1 << 39}", f"{1 << 39} is 0", False),
+        (f"{1 << 54}", f"{1 << 54} is {1 << 55}", True),  # a use span
+        (f"{1 << 55}", f"{1 << 55} is {1 << 56}", False),  # a column shift
+    ],
+)
+def test_a_zero_column_mask_that_is_not_used(mask, words, holds):
+    product = f"tcgen05.mma.ws.cta_group::1.kind::f16 [%r9], %rd1, %rd2, %r2, %p1, {mask};"
+    assert told(made(product), "tcgen05.mma.ws", "immediate", words).startswith("rule a zero-column") == holds
+    no_ws = product.replace(".ws", "")
+    assert not told(made(no_ws), "tcgen05.mma", "immediate", words)
+
+
 def product(idesc: int, enable: str = "%r2") -> PtxCode:
     return made(
         "and.b32 %r41, %r1, 1008;",

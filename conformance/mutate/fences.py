@@ -1,0 +1,166 @@
+"""Fences that a thread of a PTX entry may do without, by the ways that control takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from tileproof.conformance.mutate.code import ALU, CodeLine, PtxCode
+from tileproof.conformance.mutate.draw import Drawn
+from tileproof.conformance.mutate.flow import Flow, meets
+from tileproof.conformance.mutate.operators import EFFECT
+
+Reason = Callable[[PtxCode, Flow, CodeLine], str]
+
+# What another thread may learn by, and what a thread may learn by itself (PTX ISA 8.9, 9.7.16.6.4).
+_TELLS = re.compile(
+    r"mbarrier\.(?!init|try_wait|test_wait)|bar|fence|membar|tcgen05\.(commit|dealloc|relinquish)|red|atom|cp\.|"
+    r"st\.(release|relaxed|volatile|async)|griddepcontrol|ret|exit|wgmma"
+)
+_LEARNS = re.compile(
+    r"mbarrier\.(?!init|arrive)|bar|ld\.(acquire|relaxed|volatile)|atom|griddepcontrol|cp\.async\.|tcgen05\.wait"
+)
+_BEFORE = re.compile(r"tcgen05\.fence::before_thread_sync|fence\.mbarrier_init")
+_AFTER = re.compile(r"tcgen05\.fence::after_thread_sync")
+# Asynchronous operations of tensor memory (PTX ISA 9.7.16.2.1), and those which a fence before them may order
+# as far as this rule knows: `tcgen05.dealloc` is synchronous, and in order by the barrier alone.
+_ASYNC = re.compile(r"tcgen05\.(mma|ld|st|cp|shift)")
+_ORDERED = re.compile(r"tcgen05\.(?!fence|dealloc|relinquish)")
+_COLLECTIVE = ("tcgen05.ld.sync.aligned", "tcgen05.st.sync.aligned")  # issued by a warp (table 46)
+_FENCED = re.compile(r"tcgen05\.(fence::before_thread_sync|commit)")  # a commit implies the fence (9.7.16.12)
+
+
+def beside(code: PtxCode, flow: Flow, at: CodeLine) -> str:
+    """Why the same fence beside it is enough; "" when it is not known to be."""
+    earlier = bool(_AFTER.match(at.opcode))
+    if not earlier and not _BEFORE.match(at.opcode):
+        return ""
+    edges, barred = (flow.before, _LEARNS) if earlier else (flow.after, _TELLS)
+    if not meets(code, code.at[at.number], edges, _same(at), lambda one: not barred.match(one.opcode)):
+        return ""
+    if earlier:
+        return "the same fence came before on every way, and nothing was waited for since"
+    return "the same fence comes on every way before the thread tells anybody what it did"
+
+
+def idle(code: PtxCode, flow: Flow, at: CodeLine) -> str:
+    """Why a fence of tensor memory has nothing to order; "" when it is not known."""
+    start = code.at[at.number]
+    if _AFTER.match(at.opcode):
+        free = meets(
+            code, start, flow.after, _same(at), lambda one: not _ORDERED.match(one.opcode), ends=True
+        )
+        return "no operation of tensor memory comes behind it before the same fence" if free else ""
+    if not at.opcode.startswith("tcgen05.fence::before_thread_sync"):
+        return ""
+
+    def fenced(one: CodeLine) -> bool:
+        return bool(_FENCED.match(one.opcode)) and not one.guard
+
+    free = meets(code, start, flow.before, fenced, lambda one: not _ASYNC.match(one.opcode), ends=True)
+    return "no operation of tensor memory was issued since the same fence or a commit" if free else ""
+
+
+def of_a_warp(code: PtxCode, flow: Flow, at: CodeLine) -> str:
+    """Why `before_thread_sync` may change places with a barrier of the whole warp; "" when it is not known
+    to.
+    """
+    if not at.opcode.startswith("tcgen05.fence::before_thread_sync"):
+        return ""
+
+    def fenced(one: CodeLine) -> bool:
+        return bool(_FENCED.match(one.opcode)) and not one.guard
+
+    def shared(one: CodeLine) -> bool:
+        return not _ASYNC.match(one.opcode) or one.opcode.startswith(_COLLECTIVE)
+
+    if not meets(code, code.at[at.number], flow.before, fenced, shared, ends=True):
+        return ""
+    return "what it orders are loads and stores, each one operation of the warp that every lane fences"
+
+
+def announced(cluster: int, code: PtxCode, flow: Flow, at: CodeLine) -> str:
+    """Why a barrier behind `fence.mbarrier_init` is enough, in clusters of so many CTAs; "" when it is not
+    known to be.
+    """
+    if not at.opcode.startswith("fence.mbarrier_init"):
+        return ""
+
+    def barrier(one: CodeLine) -> bool:
+        if one.guard:
+            return False
+        if one.opcode.startswith("barrier.cluster.arrive"):
+            return ".relaxed" not in one.opcode
+        return cluster == 1 and one.opcode == "bar.sync" and one.operands == ("0",)
+
+    def silent(one: CodeLine) -> bool:
+        # What the threads of a warp tell each other leads on from here, to the same barrier.
+        return not _TELLS.match(one.opcode) or one.opcode.startswith(("bar.warp", "tcgen05.relinquish"))
+
+    if not meets(code, code.at[at.number], flow.after, barrier, silent):
+        return ""
+    return "the barrier behind it releases, and every thread acquires (PTX ISA 9.7.13.4)"
+
+
+def _same(at: CodeLine) -> Callable[[CodeLine], bool]:
+    return lambda one: one.opcode == at.opcode and not one.guard
+
+
+def without(reason: Reason, code: PtxCode, drawn: Drawn, at: CodeLine) -> str:
+    """Why the fence may be left out that was removed, became another one, or changed places: fences only add
+    to the order.
+    """
+    if not code.alone:
+        return ""
+    if drawn.operator in ("remove-sync", "scope"):
+        fences = [at]
+    elif drawn.operator == "move":
+        fences = _moved(code, drawn)
+    else:
+        return ""
+    flow = Flow.of(code)
+    if flow is None:
+        return ""
+    for one in fences:
+        because = reason(code, flow, one) if "fence" in one.opcode and not one.guard else ""
+        if because:
+            return because
+    return ""
+
+
+def over_warp(code: PtxCode, drawn: Drawn) -> str:
+    """Why a fence that changed places with `bar.warp.sync` of all lanes orders what it did; "" when it is not
+    known.
+    """
+    places = [n for n in drawn.lines if n in code.at]
+    both = [code.code[code.at[n]] for n in places]
+    flow = Flow.of(code) if drawn.operator == "move" and len(both) == 2 and code.alone else None
+    if flow is None or any(one.guard for one in both):
+        return ""
+    for fence, barrier in (both, both[::-1]):
+        if (barrier.opcode, barrier.operands) == ("bar.warp.sync", ("-1",)) and fence.block == barrier.block:
+            first, last = sorted((code.at[fence.number], code.at[barrier.number]))
+            if not any(EFFECT.match(one.opcode) for one in code.code[first + 1 : last]):
+                return of_a_warp(code, flow, fence)
+    return ""
+
+
+def _moved(code: PtxCode, drawn: Drawn) -> list[CodeLine]:
+    """Of two side effects that changed places, the fence: where it went elsewhere itself, or where the other
+    went past it and past what stands between, which only computes what that one does not read.
+    """
+    gone = [code.code[code.at[n]] for n, text in drawn.lines.items() if n in code.at and not text]
+    ends = [n for n, text in drawn.lines.items() if text]
+    if not gone or len(ends) != 1:
+        return []
+    span = gone[0].span
+    other = [one for one in code.code if one.span[0] <= ends[0] <= one.span[1]]
+    if len(gone) == 1 and "fence" in gone[0].opcode:
+        return gone  # it stands elsewhere
+    first, last = sorted((span, other[0].span)) if other else (span, span)
+    between = [one for one in code.code if first[1] < one.number < last[0]]
+    made = {name for one in between for name in one.defines}
+    read = {name for one in gone for name in (*one.uses, *one.defines)}
+    computes = all(ALU.match(one.opcode) or one.opcode.startswith("setp") for one in between)
+    used = {name for one in between for name in one.uses} & {name for one in gone for name in one.defines}
+    return other if computes and not made & read and not used and len(other) == 1 else []

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tileproof.conformance.check.under_test import on_own_driver
@@ -13,11 +19,11 @@ from tileproof.kernels.host.torch_cuda import worker
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.problems.dense_attention_bwd.case import DenseCase
-from tileproof.tools.silicon import attention
+from tileproof.tools.silicon import attention, attention_by_hand, attention_judged
 
 
 def test_a_right_kernel_passes_and_every_control_is_found() -> None:
-    result = attention.judged("torch-cpu-flash", 3, 0, 60.0)
+    result = attention_judged.judged("torch-cpu-flash", 3, 0, 60.0)
     assert result["failing"] == {} and result["examples"] > 3
     assert result["controls"] == dict.fromkeys(("LSE", "O", "dQ", "dK", "dV"), True)
 
@@ -39,7 +45,7 @@ def test_without_a_card_it_is_refused(name: str) -> None:
 
 # A process that answers as the worker does: it ends at "bad", raises at "refused".
 SERVE = """
-import os, pickle, sys
+import os, pickle, sys, time
 out = os.fdopen(os.dup(1), "wb")
 def say(*message):
     pickle.dump(message, out)
@@ -51,6 +57,7 @@ while True:
         break
     say("at", "the_backward")
     if operator == "bad": os.abort()
+    if operator == "endless": time.sleep(60)
     if operator == "refused": say("raised", "RuntimeError", "no such head")
     elif operator == "mistaken": say("raised", "NameError", "no name")
     else: say("found", {"dQ": inputs})
@@ -84,6 +91,57 @@ def test_what_is_refused_is_told_from_what_is_wrong() -> None:
         worker.refusal("mistaken", 1)
 
 
+def test_an_operator_that_does_not_end_is_ended_and_named() -> None:
+    own = worker.Worker((sys.executable, "-c", SERVE), seconds=1.0)
+    with pytest.raises(worker.OperatorEnded, match=r"does not end \(1 s in the_backward\)"):
+        own.call("endless", 3)
+    assert own.call("a", 3) == {"dQ": 3} and own.starts == 2
+    own.close()
+
+
+def run_of(folder: Path, *words: str) -> dict[str, Any]:
+    out = folder / "evidence.json"
+    command = [sys.executable, "-m", attention.__name__, str(out), *words, "--no-hand", "--jobs", "1"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    found: dict[str, Any] = json.loads(out.read_text())["kernels"]
+    return found
+
+
+def test_kernels_are_judged_side_by_side_and_one_that_is_refused_is_named(tmp_path: Path) -> None:
+    found = run_of(tmp_path, "blocked", "torch-cudnn", "--examples", "1")
+    assert found["blocked"]["complete"] and found["blocked"]["examples"] == found["blocked"]["of"] > 8
+    assert found["blocked"]["failing"] == {}
+    assert "no CUDA card" in found["torch-cudnn"]["refused"]
+
+
+def test_a_kernel_at_its_limit_is_incomplete_with_what_it_has(tmp_path: Path) -> None:
+    one = run_of(tmp_path, "blocked", "--examples", "1", "--kernel-seconds", "0")["blocked"]
+    assert not one["complete"] and one["ended"] == "its limit of 0 s of processes"
+    assert 0 < one["examples"] < one["of"] and one["stages"]["dQ"]["elements"] > 0
+
+
+def test_a_worker_that_is_started_too_often_ends_its_kernel() -> None:
+    one = attention.KernelProgress("a", {"found": {}}, ["case"], attention_judged.Tally(starts=61))
+    run = attention.SideBySide(
+        [], argparse.Namespace(seconds=100.0, kernel_seconds=9.0, jobs=1), lambda run: None
+    )
+    run.progress.append(one)
+    assert not run._give(None, deque())
+    assert one.ended == "its worker was started more than 60 times" and not one.as_dict()["complete"]
+
+
+def test_three_tf32_products_are_what_the_kernel_gave() -> None:
+    case = DenseCase.from_json(attention_by_hand.SPLIT_CASE[0])
+    inputs = case.inputs()
+    q, k, dO = (np.asarray(getattr(inputs, name), np.float32)[0, :, 0] for name in ("q", "k", "dO"))
+    logits = q.astype(np.float64) @ k.astype(np.float64).T * case.problem.sm_scale
+    S = np.exp(logits - np.asarray(inputs.lse, np.float64)[0, 0][:, None]).astype(np.float32)
+    split = attention_by_hand.three_products(S.T, dO)[0, 73]
+    assert np.float32(split) == np.float32(0.000128506391774863)  # docs/evidence, seed 90210
+    assert abs(split / (S.T.astype(np.float64) @ dO)[0, 73] - 1) > 4.8e-7
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a card")
 def test_the_worker_answers_without_a_card() -> None:
     own = worker.Worker()
     with pytest.raises(worker.Raised):

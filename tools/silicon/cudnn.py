@@ -313,7 +313,7 @@ def main() -> None:
     names = [name for name in TRIES if given.only in name]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         results = dict(zip(names, pool.map(tried, names), strict=True))
-    from tileproof.tools.silicon.attention import facts
+    from tileproof.tools.silicon.attention_by_hand import facts
 
     words = ["evidence.json" if word == given.output else word for word in sys.argv[1:]]
     whole = {"command": f"python -m {MODULE} {' '.join(words)}", **facts(), "tries": results}

@@ -53,12 +53,21 @@ def need_card() -> None:
         )  # fmt: skip
 
 
-@cache
+# What an operator refuses, by (operator, form), once it was asked: another process may be told of it.
+FOUND: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {}
+
+
 def refusals(operator: str, form: str) -> tuple[tuple[str, str], ...]:
     """Each feature that an operator does not take, and why: found by a call on a small problem.
 
     TileproofError when it takes no problem of this form at all.
     """
+    if (operator, form) not in FOUND:
+        FOUND[operator, form] = _asked(operator, form)
+    return FOUND[operator, form]
+
+
+def _asked(operator: str, form: str) -> tuple[tuple[str, str], ...]:
     need_card()
 
     def tried(case: DenseCase) -> str:

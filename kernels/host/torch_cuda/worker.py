@@ -13,6 +13,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from functools import cache
 from typing import IO, Any
@@ -20,6 +21,7 @@ from typing import IO, Any
 import numpy as np
 
 MODULE = "tileproof.kernels.host.torch_cuda.worker"
+CALL_SECONDS = 90.0  # of one call, with the start of the process: what takes longer is ended
 COMMAND = (sys.executable, "-m", MODULE)
 # Of errors that a call raises and that say that it takes no such problem.
 REFUSALS = ("RuntimeError", "NotImplementedError", "TypeError", "ValueError", "NotTaken", "OutOfMemoryError")
@@ -32,18 +34,19 @@ class OperatorEnded(RuntimeError):
 
 
 class Raised(RuntimeError):
-    """What the operator raised: its type is `kind`."""
+    """What the operator raised: its type is `kind`; `at` is the last operator that was called."""
 
-    def __init__(self, kind: str, text: str) -> None:
+    def __init__(self, kind: str, text: str, at: str = "") -> None:
         super().__init__(f"{kind}: {text}")
-        self.kind, self.text = kind, text
+        self.kind, self.text, self.at = kind, text, at
 
 
 class Worker:
     """Calls by name, in a process that is started when it is first needed and again when it has ended."""
 
-    def __init__(self, command: Sequence[str] = COMMAND) -> None:
-        self._command = command
+    def __init__(self, command: Sequence[str] = COMMAND, seconds: float = CALL_SECONDS) -> None:
+        self._command, self._seconds = command, seconds
+        self.starts = 0
         self._process: subprocess.Popen[bytes] | None = None
 
     def call(self, operator: str, inputs: object) -> Found:
@@ -51,8 +54,11 @@ class Worker:
         used = self._process is not None
         if self._process is None:
             self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            self.starts += 1
         process, at = self._process, ""
         assert process.stdin is not None and process.stdout is not None
+        timer = threading.Timer(self._seconds, process.kill)
+        timer.start()
         try:
             pickle.dump((operator, inputs), process.stdin)
             process.stdin.flush()
@@ -61,7 +67,7 @@ class Worker:
                 if kind == "at":
                     at = f" in {said[0]}"
                 elif kind == "raised":
-                    raise Raised(*said)
+                    raise Raised(said[0], said[1], at.removeprefix(" in "))
                 else:
                     return said[0]  # type: ignore[no-any-return]
         except (EOFError, BrokenPipeError, pickle.UnpicklingError):
@@ -70,7 +76,11 @@ class Worker:
             if used and code == 0 and not at:  # it gave up the card behind its last answer
                 return self.call(operator, inputs)
             how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+            if code == -signal.SIGKILL and not timer.is_alive():
+                raise OperatorEnded(f"the operator does not end ({self._seconds:g} s{at})") from None
             raise OperatorEnded(f"the operator ends its process ({how}{at})") from None
+        finally:
+            timer.cancel()
 
     def close(self) -> None:
         """Ends the process."""

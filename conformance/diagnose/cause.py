@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 from tileproof.conformance.diagnose.arrays import Region, holds, imprecise, permuted, regions, zeros
+from tileproof.conformance.diagnose.chains import explain_chain
 from tileproof.conformance.diagnose.columns import explain_columns
 from tileproof.conformance.diagnose.faults import Family, Product, families, whole_tiles
 from tileproof.conformance.diagnose.moved import explain_moved
@@ -121,6 +122,7 @@ def cause(chain: Chain, divergence: Divergence) -> str:
             return verdict
     moved = explain_moved(chain, tile, product, found, reference.bound, region) if product else ""
     moved = moved or (explain_columns(product, found, reference.bound, region) if product else "")
+    moved = moved or (explain_chain(product, found, reference.bound, region) if product else "")
     if moved:
         return moved
     stored = explain_stores(tile, chain.inputs, found, reference.value, wrong)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 from tileproof.conformance.observe.observation import axis_words
 from tileproof.conformance.observe.tiles import F64, Chain, Reference, StageTile
 from tileproof.conformance.observe.words import plural
@@ -51,7 +52,7 @@ class Product:
         a, b = (reference.operands[n].value for n in (first, second))
         return Product("rowsum" if stage.kind == "rowsum" else "matmul", a, b, (first, second))
 
-    def value(self, columns: slice = slice(None)) -> F64:
+    def value(self, columns: slice | npt.NDArray[np.int64] = slice(None)) -> F64:
         """The sum over `columns` of K, as [rows, cols]."""
         a, b = self.a[:, columns], self.b[:, columns]
         return a @ b.T if self.kind == "matmul" else (a * b).sum(axis=1, keepdims=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 from tileproof.conformance.diagnose.arrays import Region
 from tileproof.conformance.diagnose.faults import COLUMN_TILE, Product
 from tileproof.conformance.observe.tiles import Chain, StageTile
@@ -31,7 +32,7 @@ def explain_moved(
             continue  # rows of the second operand are the tile's columns: `Faults.operand_rows` asks for them
         pool, first = _pool(chain, tile, name)
         if pool is not None and np.isfinite(pool).all():
-            words = _explained(product, side, pool, first, found, bound, region)
+            words = _explained(product, side, pool, first, found, bound, region, chain.tiling.ctas)
             if words:
                 return words
     return ""
@@ -60,31 +61,41 @@ def _pool(chain: Chain, tile: StageTile, name: str) -> tuple[F64 | None, int]:
     return np.concatenate(parts), first
 
 
-def _pieces(length: int, rowsum: bool) -> Iterator[slice]:
-    """Parts of the summed axis that one load may bring: all, halves, column tiles."""
-    yield slice(0, length)
+I64 = npt.NDArray[np.int64]
+
+
+def _pieces(length: int, rowsum: bool, ctas: int) -> Iterator[I64]:
+    """Columns of the summed axis that one load may bring: all, halves, column tiles; where every CTA loads a
+    share of them, the same tile of each.
+    """
+    columns = np.arange(length)
+    yield columns
     widths = [length // 2] if rowsum and length % (2 * VECTOR) == 0 else []
     for width in (*widths, COLUMN_TILE):
         if length % width == 0 and width < length:
-            yield from (slice(k, k + width) for k in range(0, length, width))
+            yield from columns.reshape(-1, width)
+    if ctas > 1 and length % (ctas * COLUMN_TILE) == 0 and length > ctas * COLUMN_TILE:
+        tiles = columns.reshape(ctas, -1, COLUMN_TILE)
+        yield from (tiles[:, n].ravel() for n in range(tiles.shape[1]))
 
 
 def _explained(
-    product: Product, side: int, pool: F64, first: int, found: F64, bound: F64, region: Region
+    product: Product, side: int, pool: F64, first: int, found: F64, bound: F64, region: Region, ctas: int
 ) -> str:
     rows = region[0]
     length, rowsum = pool.shape[1], product.kind == "rowsum"
     flat = pool.ravel()
-    for piece in _pieces(length, rowsum):
-        width = piece.stop - piece.start
+    for piece in _pieces(length, rowsum, ctas):
+        within = piece - piece[0]
+        span = int(within[-1]) + 1
         rest = found - (product.value() - product.value(piece))
-        own = (first + rows) * length + piece.start
+        own = (first + rows) * length + piece[0]
         unit = VECTOR if rowsum else COLUMN_TILE
         mid = rows.size // 2
         one = rows[mid]
         # Where that row's elements may begin, in units of one access.
-        starts = np.arange(own[mid] % unit, flat.size - width + 1, unit)
-        windows = np.lib.stride_tricks.sliding_window_view(flat, width)[starts]
+        starts = np.arange(own[mid] % unit, flat.size - span + 1, unit)
+        windows = np.lib.stride_tricks.sliding_window_view(flat, span)[starts][:, within]
         fits = starts[_fit(product, side, piece, windows, rest[one], bound[one], one)]
         for start in sorted(fits.tolist(), key=lambda at: abs(at - int(own[mid]))):
             off = start - int(own[mid])
@@ -92,9 +103,9 @@ def _explained(
             if off == 0:
                 continue
             fitting = sum(
-                bool(_fit(product, side, piece, flat[at : at + width][None], rest[row], bound[row], row)[0])
+                bool(_fit(product, side, piece, flat[at + within][None], rest[row], bound[row], row)[0])
                 for at, row in zip(moved.tolist(), rows.tolist(), strict=True)
-                if 0 <= at <= flat.size - width
+                if 0 <= at <= flat.size - span
             )
             if fitting >= AGREE * rows.size:
                 return _words(product.names[side], piece, length, off)
@@ -102,7 +113,7 @@ def _explained(
 
 
 def _fit(
-    product: Product, side: int, piece: slice, windows: F64, wanted: F64, bound: F64, row: int
+    product: Product, side: int, piece: I64, windows: F64, wanted: F64, bound: F64, row: int
 ) -> np.ndarray:
     """Which of the windows ``[n, width]``, in the place of the operand's row, give the wanted row."""
     other = product.b if side == 0 else product.a
@@ -117,10 +128,12 @@ def _fit(
         return np.asarray((np.abs(value - wanted) <= bound + 1e-6 * size).all(axis=1))
 
 
-def _words(name: str, piece: slice, length: int, off: int) -> str:
+def _words(name: str, piece: I64, length: int, off: int) -> str:
     down, right = divmod(off + length // 2, length)
     right -= length // 2
-    where = "" if piece.stop - piece.start == length else f"columns {piece.start}..{piece.stop - 1} of "
+    runs = np.split(piece, np.flatnonzero(np.diff(piece) > 1) + 1)
+    columns = " and ".join(f"{run[0]}..{run[-1]}" for run in runs)
+    where = "" if piece.size == length else f"columns {columns} of "
     told = [f"{abs(down)} row{'s' if abs(down) > 1 else ''} {'further' if down > 0 else 'before'}"] * (
         down != 0
     )

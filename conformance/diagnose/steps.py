@@ -130,6 +130,7 @@ class Deviation:
     residual: F64
     slack: F64
     block: int
+    ctas: int
 
     @staticmethod
     def of(chain: Chain, tile: WrongTile, reference: Reference) -> Deviation:
@@ -138,7 +139,7 @@ class Deviation:
             residual = tile.found - reference.value
             slack = reference.bound + _rounding(tile.copy) * (np.abs(tile.found) + np.abs(reference.value))
         steps = _steps(terms(chain, tile.stage, reference))
-        return Deviation(tuple(steps), residual, slack, chain.tiling.block)
+        return Deviation(tuple(steps), residual, slack, chain.tiling.block, chain.tiling.ctas)
 
     def counted(self, region: Region) -> str:
         """How often each step was counted, in words, when that explains the region; else ""."""
@@ -202,8 +203,10 @@ def _runs(steps: list[_Step]) -> str:
     return f"{steps[0].term.axis}s {text}{more}"
 
 
-def _groups(steps: tuple[_Step, ...], block: int) -> Iterator[list[_Step]]:
-    """Single steps; of an axis that is walked also the same step of every k-block."""
+def _groups(steps: tuple[_Step, ...], block: int, ctas: int) -> Iterator[list[_Step]]:
+    """Single steps; of an axis that is walked also the same step of every k-block, of one that the CTAs share
+    the same step of every share.
+    """
     for step in steps:
         yield [step]
     for term in {id(step.term): step.term for step in steps}.values():
@@ -211,6 +214,11 @@ def _groups(steps: tuple[_Step, ...], block: int) -> Iterator[list[_Step]]:
             own = [step for step in steps if step.term is term]
             for first in range(0, block, K_STEP):
                 yield [step for step in own if step.at.start % block == first]
+        share = term.a.shape[1] // ctas
+        if ctas > 1 and share % K_STEP == 0 and share > 0:
+            own = [step for step in steps if step.term is term]
+            for first in range(0, share, K_STEP):
+                yield [step for step in own if step.at.start % share == first]
 
 
 def _replaced(deviation: Deviation, region: Region) -> str:
@@ -219,7 +227,7 @@ def _replaced(deviation: Deviation, region: Region) -> str:
     wrong, allowed = deviation.residual[at], deviation.slack[at]
     if np.linalg.norm(wrong) <= 4 * np.linalg.norm(allowed):
         return ""
-    for group in _groups(deviation.steps, deviation.block):
+    for group in _groups(deviation.steps, deviation.block, deviation.ctas):
         b = np.concatenate([step.term.b[step.at] for step in group])[:, region[1]]
         a = np.concatenate([step.term.a[:, step.at] for step in group], axis=1)[region[0]]
         for side, other, base, matrix, limit in (

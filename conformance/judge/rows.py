@@ -28,6 +28,8 @@ CANARIES = np.array(
     [0x00000001, 0x807FFFFF, 0x7FC12345, 0x7F812345, 0x80000000, 0xFF800000, 0x3F800000], dtype=np.uint32
 )
 
+PARTS = (256, 128, 64, 32)  # columns of a part of a tile, one of two
+
 Send = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]]
 
 
@@ -280,3 +282,19 @@ def _scatter_faults(chain: Chain, stage: str, sums: RowSums) -> Iterator[tuple[s
     for cause, send in moves.items():
         moved = row_sums(chain, stage, send=send)
         yield cause, moved.value, moved.bound()
+    yield from other_columns(sums)
+
+
+def other_columns(sums: RowSums) -> Iterator[tuple[str, F64, F64]]:
+    """Of every 2 w columns the second w were added to the first, or the first to the second: what a part of a
+    tile adds went to the columns of another part.
+    """
+    length = sums.value.shape[1]
+    for width in PARTS:
+        columns = length // (2 * width) * 2 * width
+        first = np.arange(columns).reshape(-1, 2, width)[:, 0].ravel()
+        parts = (("first", first), ("second", first + width)) if columns else ()
+        for (into, to), (words, source) in (parts, parts[::-1]) if parts else ():
+            moved = sums.moved(source, to)
+            what = f"of every {2 * width} columns the {words} {width} were added to the {into}"
+            yield what, moved.value, moved.bound()

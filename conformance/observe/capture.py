@@ -95,7 +95,7 @@ def captured_tiles(
             last = problem.k_blocks(inputs, tiling, place.coord.group) - 1
             if place.k_block is not None and place.k_block > last:
                 coord = replace(place.coord, k_block=place.k_block)
-                findings.append(_surplus(plan, at, coord, build))
+                findings.append(_surplus(plan, at, coord, last + 1, build))
                 continue
             if place.coord.k_block is None and place.k_block not in (None, last):
                 continue  # a part of the sum
@@ -250,8 +250,8 @@ def _fill_sum(
     tile.value[:], tile.written[:] = value, written
 
 
-def _surplus(plan: KernelPlan, at: Captured, coord: TileCoord, build: str) -> Finding:
-    unit = problem_type(plan.problem).unit
+def _surplus(plan: KernelPlan, at: Captured, coord: TileCoord, blocks: int, build: str) -> Finding:
+    unit, block = problem_type(plan.problem).unit, coord.k_block or 0
     return Finding(
         kind="surplus",
         message=f"{at.barrier} completed for a k-block that the {unit} does not have",
@@ -262,4 +262,6 @@ def _surplus(plan: KernelPlan, at: Captured, coord: TileCoord, build: str) -> Fi
         cta=coord.cta,
         k_block=coord.k_block,
         pattern="a k-block beyond the last one",
+        cause=f"{at.barrier} completed {block + 1} times or more, of {blocks} for the {unit}: an arrival "
+        "or a commit too many, or a count too low",
     )

@@ -90,6 +90,25 @@ class RowSums:
         self._settle()
         return self._magnitude
 
+    def moved(self, source: npt.NDArray[np.int64], to: npt.NDArray[np.int64]) -> RowSums:
+        """The sums if what was added to columns `source` had been added to columns `to` instead, beside what
+        was added to those.
+        """
+        self._settle()
+        made = RowSums.of(*self._value.shape)
+        made._additions = 2 * self._additions
+        for own, other in (
+            (self._value, made._value),
+            (self._magnitude, made._magnitude),
+            (self._error, made._error),
+        ):
+            other[:] = own
+            other[:, to] += own[:, source]
+            other[:, source] = 0.0
+        made._unit[:] = self._unit
+        made._unit[:, to] = np.minimum(self._unit[:, to], self._unit[:, source])
+        return made
+
     def exact(self) -> npt.NDArray[np.bool_]:
         """Where f32 additions are exact in any order, even if subnormals are flushed.
 

@@ -164,6 +164,7 @@ def test_surplus_tiles_are_found():
 
     finding = run(under_test(finish=one_more)).failure.findings[0]
     assert finding.kind == "surplus" and "p_ready completed for a k-block" in finding.message
+    assert "p_ready completed 19 times or more" in finding.cause and "too many" in finding.cause
 
 
 def test_writes_beyond_the_last_k_block_are_found():

@@ -113,6 +113,29 @@ def test_a_step_that_read_another_operand(stage, axis):
     assert f"it read {axis} 40..55" in says
 
 
+def test_a_step_of_each_share_that_read_another_operand():
+    """Each of two CTAs has half of the summed columns, and the same step of both read elsewhere."""
+    here = scene("P")
+    one = here.terms[0]
+    half = one.a.shape[1] // 2
+    value = here.reference.value.copy()
+    for first in (32, 32 + half):
+        step = slice(first, first + 16)
+        value += np.roll(one.a, -8, axis=0)[:, step] @ one.b[step] - here.part(0, step)
+    assert f"columns 32..47, {32 + half}..{47 + half} of operand q were not what the step" in here.told(value)
+
+
+def test_a_tile_of_each_share_that_came_from_elsewhere():
+    here = scene("delta")
+    a, b = (here.reference.operands[name].value for name in ("o", "dO"))
+    value = here.reference.value.copy()
+    for first in (64, 320):
+        columns = np.arange(first, first + 64)
+        value[:, 0] += (a[:, columns] * (b[:, columns + 64] - b[:, columns])).sum(axis=1)
+    says = "columns 64..127 and 320..383 of operand dO came from 64 columns further: another address"
+    assert here.told(value).startswith(says)
+
+
 def test_a_step_of_noise_is_located():
     here = scene("P")
     noise = np.random.default_rng(0).standard_normal((64, 16)) @ here.terms[0].b[96:112]

@@ -32,7 +32,7 @@ EXCHANGES = (
     (48, 256, 1, ", 8 warps, two rounds"),
 )
 PINGS = 64  # of exchange.cu
-BETWEEN = {"barrier.cluster": "ILb0E"}
+BETWEEN = {"remote arrival, there and back": "ILb1E", "barrier.cluster": "ILb0E"}
 # KB added and read a step, how it is read (of sharing.cu), and steps in the model.
 SHARINGS = ((64, 0, 0, 4), (128, 64, 1, 4), (128, 192, 1, 4))
 STORES = ((1, False), (32, True))  # KB, and whether wait_group is .read

@@ -9,7 +9,7 @@ from tileproof.conformance.drivers.emulator import launch_on, module_of
 from tileproof.conformance.timing.path import Warp, paths
 from tileproof.conformance.timing.sass import Sass, assemble
 from tileproof.conformance.timing.simulate import Model, Timed
-from tileproof.conformance.timing.streams import MachineCode, match, ptx_starts, stream
+from tileproof.conformance.timing.streams import MachineCode, Passage, match, ptx_starts, stream
 from tileproof.conformance.timing.work import Work, work_of
 from tileproof.emulator import Module, Schedule
 from tileproof.emulator.reach import ProgramView
@@ -27,7 +27,7 @@ class Played:
     """A run ready for the model: code, each warp's stream, the work, and how lines are called."""
 
     code: MachineCode
-    streams: dict[Warp, list[tuple[int, int, int]]]
+    streams: dict[Warp, list[Passage]]
     work: Work
     view: ProgramView
     result: LaunchResult
@@ -84,7 +84,7 @@ def played(module: Module, ptx: str, entry: str, arch: str, result: LaunchResult
     walked = paths(trace, targets, len(lines))
     return Played(
         code,
-        {warp: stream(code, runs, starts) for warp, runs in walked.items()},
+        {warp: stream(code, runs, starts, lines) for warp, runs in walked.items()},
         work_of(trace),
         view,
         result,

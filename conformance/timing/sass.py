@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -26,11 +26,12 @@ _SECOND = re.compile(r"^\s+/\* 0x([0-9a-f]{16}) \*/$")
 _LABEL = re.compile(r"^(\.L_x_\d+):$")
 _PREDICATE = re.compile(r"!?U?P\d")
 _TARGET = re.compile(r"`\((\.L_x_\d+)\)")
+_TARGETS = re.compile(r"BRANCH_TARGETS ((?:\.L_x_\d+,?)+)")
 
 
 @dataclass(frozen=True)
 class Sass:
-    """One instruction. `line`: of the PTX, 0 when it has none. `target`: of a branch, an index, else -1.
+    """One instruction. `line`: of the PTX, 0 when it has none. `targets`: where it may branch to, indices.
 
     `stall`: clocks until the warp may issue the next one; `writes`, `reads`: the scoreboard (0 to 5) that is
     released when the result is there, or when the sources are read (7: none); `waits`: a mask of scoreboards
@@ -46,7 +47,7 @@ class Sass:
     writes: int
     reads: int
     waits: int
-    target: int = -1
+    targets: tuple[int, ...] = ()
 
     @property
     def root(self) -> str:
@@ -90,7 +91,7 @@ def parse(text: str, entry: str) -> list[Sass]:
         raise TileproofError(
             "the machine code has no such function", where=entry, found="no .text section of it"
         )
-    found: list[tuple[Sass, str]] = []
+    found: list[tuple[Sass, list[str]]] = []
     labels: dict[str, int] = {}
     ptx_line, pending = 0, None
     for line in lines:
@@ -105,20 +106,21 @@ def parse(text: str, entry: str) -> list[Sass]:
         elif (match := _SECOND.match(line)) and pending is not None:
             control = int(match[1], 16) >> 41
             address, guard, opcode, operands, _ = pending.groups()
-            where = _TARGET.search(operands)
+            jumps = _TARGETS.search(operands)  # of a jump table
+            where = jumps[1].strip(",").split(",") if jumps else _TARGET.findall(operands)
             found.append(
                 (
                     Sass(
                         int(address, 16), guard or "", opcode, operands, ptx_line,
                         control & 15, control >> 5 & 7, control >> 8 & 7, control >> 11 & 63,
                     ),
-                    where[1] if where else "",
+                    where,
                 )
             )  # fmt: skip
             pending = None
     return [
-        one if not label else Sass(**{**one.__dict__, "target": labels.get(label, -1)})
-        for one, label in found
+        replace(one, targets=tuple(labels[label] for label in names if label in labels)) if names else one
+        for one, names in found
     ]
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from tileproof.conformance.timing.path import Warp
 from tileproof.conformance.timing.sass import Sass
-from tileproof.conformance.timing.streams import MachineCode
+from tileproof.conformance.timing.streams import MachineCode, Passage
 from tileproof.conformance.timing.units import PASS_BYTES, SCHEDULERS, Origin, Units, Use
 from tileproof.conformance.timing.work import Phase, Step, Work
 from tileproof.spec.machine.timing import Case, Timing
@@ -80,7 +80,7 @@ class _Figures(dict[str, float]):
 
 
 class _Walk:
-    def __init__(self, warp: Warp, stream: list[tuple[int, int, int]]) -> None:
+    def __init__(self, warp: Warp, stream: list[Passage]) -> None:
         self.warp = warp
         self.stream = stream
         self.entry = 0
@@ -110,7 +110,7 @@ class Model:
         self.f.used = set()
         self.figure = {root: name for name, roots in _LATENCIES.items() for root in roots}
 
-    def run(self, streams: dict[Warp, list[tuple[int, int, int]]], work: Work) -> Timed:
+    def run(self, streams: dict[Warp, list[Passage]], work: Work) -> Timed:
         """The clocks of a run: `streams` as of `streams.stream`."""
         out = Timed()
         self.out, self.work = out, work
@@ -147,8 +147,8 @@ class Model:
         self._push(time, lambda now: self._contribute(phase, origin, now))
 
     def _issue(self, walk: _Walk, time: float) -> None:
-        block, lanes, _ = walk.stream[walk.entry]
-        first, end = self.code.blocks[block]
+        entry = walk.stream[walk.entry]
+        first, end = self.code.blocks[entry.block]
         one = self.code.sass[first + walk.at]
         need, cause = time, ""
         for board in range(6):
@@ -166,13 +166,14 @@ class Model:
         self.slots[scheduler] = time + 1
         self.out.issued[walk.warp] += 1
         self.out.log[walk.warp].append((time, one.line))
-        done, read = self._execute(walk, one, time, lanes)
+        done, read = self._execute(walk, one, time, entry.lanes)
         if one.writes < 6 and done > walk.boards[one.writes]:
             walk.boards[one.writes], walk.holder[one.writes] = done, one.opcode
         if one.reads < 6 and read > walk.boards[one.reads]:
             walk.boards[one.reads], walk.holder[one.reads] = read, one.opcode
         after = time + max(1, one.stall)
-        if one.root == "MEMBAR" and self._does(walk.warp, one):  # the warp itself waits, at no scoreboard
+        does = not one.guard or self._due(walk.warp, one, entry) is not None
+        if one.root == "MEMBAR" and does:  # the warp itself waits, at no scoreboard
             after = max(after, time + self.f["fence" if ".CTA" in one.opcode else "memory_barrier"])
         walk.at += 1
         if first + walk.at == end:
@@ -180,15 +181,15 @@ class Model:
             if walk.entry == len(walk.stream):
                 self.out.ends[walk.warp] = after
                 return
-            if self.code.blocks[walk.stream[walk.entry][0]][0] != end:
+            if self.code.blocks[walk.stream[walk.entry].block][0] != end:
                 after = max(after, time + self.f["branch"])
-        resumes = self._do(walk, one, time, after)
+        resumes = self._do(walk, one, entry, time, after)
         if resumes is not None:
             self._push(resumes, walk)
 
-    def _do(self, walk: _Walk, one: Sass, time: float, after: float) -> float | None:
+    def _do(self, walk: _Walk, one: Sass, entry: Passage, time: float, after: float) -> float | None:
         """The step of an instruction, if it has one; when the warp goes on, None when it waits."""
-        step = self._step(walk.warp, one)
+        step = self._step(walk.warp, one, entry)
         if one.root == "UCGABAR_WAIT" and walk.cluster is not None:
             step = Step(waits=walk.cluster)
         if step is None:
@@ -214,21 +215,24 @@ class Model:
             return None
         return max(after, time + (self.f["barrier_look"] if step.waits[0] == "mbarrier" else 0.0))
 
-    def _does(self, warp: Warp, one: Sass) -> bool:
-        """Whether a predicated part of a synchronising instruction is done: when the run has that one."""
+    def _due(self, warp: Warp, one: Sass, entry: Passage) -> Step | None:
+        """The next step of an instruction's line, if it has one left; of one with a predicate, if the run had
+        it here."""
         steps = self.work.steps.get(warp, {}).get(one.line, ())
-        return not one.guard or self.cursor[(warp, one.line)] < len(steps)
+        at = self.cursor[(warp, one.line)]
+        if at == len(steps) or (one.guard and not entry.holds(one.line, steps[at].at)):
+            return None
+        return steps[at]
 
-    def _step(self, warp: Warp, one: Sass) -> Step | None:
+    def _step(self, warp: Warp, one: Sass, entry: Passage) -> Step | None:
         lines = self.work.steps.get(warp)
         if lines is None or one.line not in lines:
             return None
-        at = self.cursor[(warp, one.line)]
-        steps = lines[one.line]
-        if at == len(steps) or not one.root.startswith(steps[at].roots):
+        step = self._due(warp, one, entry)
+        if step is None or not one.root.startswith(step.roots):
             return None
-        self.cursor[(warp, one.line)] = at + 1
-        return lines[one.line][at]
+        self.cursor[(warp, one.line)] += 1
+        return step
 
     def _contribute(self, phase: Phase, origin: Origin, time: float) -> None:
         self.left[phase] -= 1

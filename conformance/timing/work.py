@@ -72,6 +72,8 @@ class Step:
     """What the opcode of the machine instruction that does it begins with."""
     after_copies: bool = False
     """The arrival comes when the warp's cp.async so far are complete."""
+    at: int = 0
+    """The index in the trace of its first event."""
 
 
 @dataclass
@@ -121,9 +123,11 @@ class _Reader:
     def read(self) -> Work:
         grouped: dict[tuple[Warp, int, int], list[Event]] = {}
         waits: dict[tuple[Warp, int, int], Phase] = {}
-        for event in self.trace:
+        first: dict[tuple[Warp, int, int], int] = {}
+        for at, event in enumerate(self.trace):
             self.places.setdefault((self.trace.cluster_of(event), event.rank), event.cta)
             key = ((*event.cta, event.warp), event.ptx_line, event.time)
+            first.setdefault(key, at)
             if event.kind == "group-pass":
                 if (phase := self._group(event)) is not None:
                     waits[key] = phase
@@ -132,7 +136,7 @@ class _Reader:
                 grouped.setdefault(key, []).append(event)
         steps: dict[Warp, dict[int, deque[Step]]] = defaultdict(lambda: defaultdict(deque))
         for key, events in grouped.items():
-            steps[key[0]][key[1]].append(self._step(events, waits.get(key)))
+            steps[key[0]][key[1]].append(self._step(events, waits.get(key), first[key]))
         self.work.steps = {warp: dict(lines) for warp, lines in steps.items()}
         self._find_places()
         return self.work
@@ -198,7 +202,7 @@ class _Reader:
         phases.append(phase)
         self.work.needs[phase] += 1
 
-    def _step(self, events: list[Event], group: Phase | None) -> Step:
+    def _step(self, events: list[Event], group: Phase | None, at: int) -> Step:
         arrives: dict[Phase, bool] = {}
         waits = group
         issues = []
@@ -218,7 +222,7 @@ class _Reader:
         if about == "remote store":
             issues = self._together(issues)
         after = events[0].instruction.startswith("cp.async.mbarrier.arrive")
-        return Step(tuple(arrives.items()), waits, tuple(issues), _ROOTS.get(about, _OTHERS), after)
+        return Step(tuple(arrives.items()), waits, tuple(issues), _ROOTS.get(about, _OTHERS), after, at)
 
     def _together(self, issues: list[int]) -> list[int]:
         """The remote stores of a warp's lanes as one, for each phase that they feed."""

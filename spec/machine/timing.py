@@ -205,7 +205,7 @@ HOPPER = Timing(
     transcendental_rate=_of(16, 16, 16, "results per clock", "FlashAttention-4, arXiv 2603.05451"),
     barrier=_of(11, 13, 15, "clocks", _H200 + ": bar.sync 14.9 to 39.1 of 1 to 13 warps"),
     barrier_per_warp=_of(2, 2, 2, "clocks", _H200),
-    barrier_look=_of(20, 28, 43, "clocks of a try_wait that succeeds", _H200 + ": 43.1 with its branch"),
+    barrier_look=_of(28, 36, 43, "clocks of a try_wait that succeeds", _H200 + ": 43.1 with its branch"),
     fence=_of(8, 12, 40, "clocks, proxy and .cta", _H200 + ": with a store 17.9 and 16.0"),
     memory_barrier=_of(
         240,
@@ -229,7 +229,7 @@ HOPPER = Timing(
     ),
     wake=_of(
         20,
-        45,
+        55,
         95,
         "clocks from a phase to the waiting thread",
         _H200 + ": there and back 374.8, exchange of 4 KB 372",

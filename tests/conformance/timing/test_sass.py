@@ -64,7 +64,7 @@ def test_the_control_bits_are_read() -> None:
         2,
         0b1000,
     )
-    assert (bra.target, bra.stall, bra.writes) == (1, 2, NO_BARRIER)
+    assert (bra.targets, bra.stall, bra.writes) == ((1,), 2, NO_BARRIER)
     assert bra.falls_through and not end.falls_through
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from tileproof.conformance.mutate import bits, fences
+from tileproof.conformance.mutate import bits, fences, lanes
 from tileproof.conformance.mutate.code import ALU, REGISTER, CodeLine, PtxCode
 from tileproof.conformance.mutate.draw import Drawn
 
@@ -270,3 +270,17 @@ def no_mask(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     if (int(mask, 0) | int(changed, 0)) & (_MASK_IS_USED | _SHIFT):
         return ""
     return "its bit 39 is clear: every column is used (PTX ISA 9.7.16.4.3)"
+
+
+@rule("lanes that hold the same")
+def same_lanes(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """A butterfly over another distance, to lanes that hold what those at the right distance do."""
+    other = _becomes(code, drawn, at)
+    if other is None or not lanes.whole(at) or not lanes.whole(other):
+        return ""
+    if at.operands[1] != other.operands[1]:
+        return ""
+    apart = int(at.operands[2]) ^ int(other.operands[2])
+    if apart >= 32 or apart not in lanes.alike(code, at.operands[1], at.block):
+        return ""
+    return f"lanes l and l ^ {apart} have added what they have before, and hold the same"

@@ -295,6 +295,38 @@ def test_a_zero_column_mask_that_is_not_used(mask, words, holds):
     assert not told(made(no_ws), "tcgen05.mma", "immediate", words)
 
 
+def exchanges(*masks: int, change: str = "", into: str = "%f20") -> tuple[str, ...]:
+    """A sum over lanes by exchanges at these distances, begun with a load."""
+    lines = ["ld.shared.f32 %f20, [%r4];"]
+    for n, mask in enumerate(masks, 20):
+        lines += [
+            f"mov.b32 %r{n + 20}, %f{n};",
+            f"shfl.sync.bfly.b32 %r{n + 40}|%p{n}, %r{n + 20}, {mask}, 31, -1;",
+            f"mov.b32 %f{n + 20}, %r{n + 40};",
+            f"add.f32 %f{n + 1}, %f{n}, %f{n + 20};",
+        ]
+    return tuple(line.replace(*change.split("=>")) if change else line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("lines", "words", "holds"),
+    [
+        (exchanges(16, 8, 4, 2), "2 is 18", True),
+        (exchanges(16, 8, 4, 2), "2 is 3", False),  # lanes that have added nothing yet
+        (exchanges(8, 4, 2), "2 is 18", False),
+        (exchanges(16, 8, 4, 2, change="%f20, %f40=>%f20, %f20"), "2 is 18", False),  # twice its own
+        (exchanges(16, 8, 4, 2, change=" 16, 31, -1=> 16, 15, -1"), "2 is 18", False),  # not over all lanes
+        (exchanges(16, 8, 4, 2, change="add.f32 %f21=>fma.rn.f32 %f21, %f3"), "2 is 18", False),
+        ((*exchanges(16, 8), "$L__BB0_7:", *exchanges(4, 2)), "2 is 18", False),  # made elsewhere
+        (exchanges(16, 8, 4, 2, change="add.f32 %f22=>@%p1 add.f32 %f22"), "2 is 18", False),
+    ],
+)
+def test_lanes_that_hold_the_same(lines, words, holds):
+    read = made(*lines)
+    says = told(read, "shfl.sync.bfly", "immediate", words)
+    assert says.startswith("rule lanes that hold the same") == holds
+
+
 def product(idesc: int, enable: str = "%r2") -> PtxCode:
     return made(
         "and.b32 %r41, %r1, 1008;",

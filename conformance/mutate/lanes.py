@@ -1,0 +1,63 @@
+"""Exchanges between the lanes of a warp: which lanes certainly hold the same in a register.
+
+After ``x + shfl.bfly(x, m)`` lanes l and l ^ m hold the same, bit for bit, as an addition commutes; exchanges
+over other distances keep that.
+"""
+
+from __future__ import annotations
+
+from tileproof.conformance.mutate.code import CodeLine, PtxCode
+
+BUTTERFLY = "shfl.sync.bfly.b32"
+_DEPTH = 24  # instructions back
+_COMMUTES = ("add.f32", "add.rn.f32", "add.s32", "add.u32", "min.f32", "max.f32", "min.s32", "max.s32")
+
+
+def whole(at: CodeLine) -> bool:
+    """Whether it is a butterfly over all 32 lanes, by a number."""
+    return (
+        at.opcode == BUTTERFLY
+        and len(at.operands) == 5
+        and at.operands[3:] == ("31", "-1")
+        and at.operands[2].isdigit()
+        and not at.guard
+    )
+
+
+def made(code: PtxCode, register: str, block: int) -> CodeLine | None:
+    """The one instruction that makes a register, in this basic block and without a guard; through moves."""
+    for _ in range(_DEPTH):
+        found = code.definitions.get(register, ())
+        if len(found) != 1 or found[0].block != block or found[0].guard:
+            return None
+        if found[0].opcode not in ("mov.b32", "mov.f32", "mov.u32") or len(found[0].operands) != 2:
+            return found[0]
+        register = found[0].operands[1]
+    return None
+
+
+def alike(code: PtxCode, register: str, block: int, depth: int = _DEPTH) -> frozenset[int]:
+    """Distances d such that lanes l and l ^ d hold the same in the register, 0 among them."""
+    at = made(code, register, block)
+    if at is None or depth == 0:
+        return frozenset((0,))
+    if whole(at):
+        return alike(code, at.operands[1], block, depth - 1)
+    if at.opcode not in _COMMUTES or len(at.operands) != 3:
+        return frozenset((0,))
+    x, y = at.operands[1:]
+    same = alike(code, x, block, depth - 1) & alike(code, y, block, depth - 1)
+    for one, other in ((x, y), (y, x)):
+        exchange = made(code, other, block)
+        if (
+            exchange is not None
+            and whole(exchange)
+            and _root(code, exchange.operands[1], block) == _root(code, one, block)
+        ):
+            same |= {d ^ int(exchange.operands[2]) for d in same}
+    return frozenset(same)
+
+
+def _root(code: PtxCode, register: str, block: int) -> str:
+    at = made(code, register, block)
+    return register if at is None else at.operands[0]

@@ -96,6 +96,8 @@ def _reads(size: int, count: int) -> Iterator[Read]:
     for bit in bits:
         yield Read(f"columns c without bit {CHUNK * bit}", row, chunk & ~bit)
         yield Read(f"columns c with bit {CHUNK * bit}", row, chunk | bit)
+    for n in range(2, count.bit_length()):
+        yield Read(f"the first of every {CHUNK << n} columns", row, chunk >> n << n)
     for times in (2, 4, 8):
         yield Read(f"{times} c columns on, not c", row, chunk * times)
         yield Read(f"columns c / {times} in units of {CHUNK}, not c", row, chunk // times)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 from tileproof.conformance.diagnose.chains import MASKS, explain_chain
@@ -73,6 +74,27 @@ def test_another_operand_of_one_exchange(wrong, says, ctas):
         right, exchange=lambda m, own, other: wrong(own, other) if m == 4 else own + other, ctas=ctas
     )
     assert told(right, changed) == f"where the lanes add what lane l ^ 4 has: {says}"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda word: word << 15, "operand dO is its word shifted left by 15"),
+        (lambda word: word, "operand dO is its whole word"),
+        (lambda word: word & 0, "that product is missing"),
+    ],
+)
+def test_an_element_taken_out_of_its_word_wrongly(wrong, says):
+    right = product()
+    rounded = [one.astype(ml_dtypes.bfloat16).astype(np.float64) for one in (right.a, right.b)]
+    right = Product("rowsum", *rounded, ("o", "dO"))
+    halves = rounded[1].astype(np.float32).view(np.uint32) >> 16
+    words = halves[:, ::2] | halves[:, 1::2] << 16
+    moved = rounded[1].reshape(64, 256, 2).copy()
+    moved[:, 3::4, 0] = wrong(words).view(np.float32)[:, 3::4].astype(np.float64)  # element 6 of each access
+    change = (right.a.reshape(64, 256, 2) * (moved - rounded[1].reshape(64, 256, 2))).sum(axis=(1, 2))
+    changed = right.value() + change[:, None]
+    assert told(right, changed) == f"in every lane's sum of products, at its element 6: {says}"
 
 
 def test_right_sums_and_noise_say_nothing():

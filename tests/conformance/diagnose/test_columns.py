@@ -50,6 +50,7 @@ def in_shared(off):
     ("read", "says"),
     [
         (chunks(lambda r, c: (r, c ^ 3)), "operand dO came from columns c ^ 24, not c"),
+        (chunks(lambda r, c: (r, c & ~31)), "operand dO came from the first of every 256 columns"),
         (chunks(lambda r, c: (r, c & ~4)), "operand dO came from columns c without bit 32"),
         (
             chunks(lambda r, c: (r, np.where(c < 32, c ^ 1, c))),

@@ -295,7 +295,7 @@ def test_a_zero_column_mask_that_is_not_used(mask, words, holds):
     assert not told(made(no_ws), "tcgen05.mma", "immediate", words)
 
 
-def exchanges(*masks: int, change: str = "", into: str = "%f20") -> tuple[str, ...]:
+def exchanges(*masks: int, change: str = "") -> tuple[str, ...]:
     """A sum over lanes by exchanges at these distances, begun with a load."""
     lines = ["ld.shared.f32 %f20, [%r4];"]
     for n, mask in enumerate(masks, 20):
@@ -305,7 +305,8 @@ def exchanges(*masks: int, change: str = "", into: str = "%f20") -> tuple[str, .
             f"mov.b32 %f{n + 20}, %r{n + 40};",
             f"add.f32 %f{n + 1}, %f{n}, %f{n + 20};",
         ]
-    return tuple(line.replace(*change.split("=>")) if change else line for line in lines)
+    old, _, new = change.partition("=>")
+    return tuple(line.replace(old, new) if change else line for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -214,11 +214,16 @@ def _groups(steps: tuple[_Step, ...], block: int, ctas: int) -> Iterator[list[_S
             own = [step for step in steps if step.term is term]
             for first in range(0, block, K_STEP):
                 yield [step for step in own if step.at.start % block == first]
-        share = term.a.shape[1] // ctas
-        if ctas > 1 and share % K_STEP == 0 and share > 0:
-            own = [step for step in steps if step.term is term]
-            for first in range(0, share, K_STEP):
-                yield [step for step in own if step.at.start % share == first]
+        # Columns beyond a power of two are shared out by themselves.
+        length = term.a.shape[1]
+        for whole in dict.fromkeys((1 << length.bit_length() - 1, length)) if ctas > 1 else ():
+            share = whole // ctas
+            for first in range(0, share, K_STEP) if share % K_STEP == 0 else ():
+                yield [
+                    step
+                    for step in steps
+                    if step.term is term and step.at.stop <= whole and step.at.start % share == first
+                ]
 
 
 def _replaced(deviation: Deviation, region: Region) -> str:

@@ -86,13 +86,13 @@ def test_another_operand_of_one_exchange(wrong, says, ctas):
 )
 def test_an_element_taken_out_of_its_word_wrongly(wrong, says):
     right = product()
-    rounded = [one.astype(ml_dtypes.bfloat16).astype(np.float64) for one in (right.a, right.b)]
-    right = Product("rowsum", *rounded, ("o", "dO"))
-    halves = rounded[1].astype(np.float32).view(np.uint32) >> 16
+    o, dO = (one.astype(ml_dtypes.bfloat16).astype(np.float64) for one in (right.a, right.b))
+    right = Product("rowsum", o, dO, ("o", "dO"))
+    halves = dO.astype(np.float32).view(np.uint32) >> 16
     words = halves[:, ::2] | halves[:, 1::2] << 16
-    moved = rounded[1].reshape(64, 256, 2).copy()
+    moved = dO.reshape(64, 256, 2).copy()
     moved[:, 3::4, 0] = wrong(words).view(np.float32)[:, 3::4].astype(np.float64)  # element 6 of each access
-    change = (right.a.reshape(64, 256, 2) * (moved - rounded[1].reshape(64, 256, 2))).sum(axis=(1, 2))
+    change = (right.a.reshape(64, 256, 2) * (moved - dO.reshape(64, 256, 2))).sum(axis=(1, 2))
     changed = right.value() + change[:, None]
     assert told(right, changed) == f"in every lane's sum of products, at its element 6: {says}"
 

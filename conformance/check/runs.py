@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import signal
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from tileproof.conformance.check.run import KernelUnderTest, RunVerdict, run_case
 from tileproof.conformance.drivers.result import RunSchedule
@@ -24,8 +26,11 @@ def verdicts(
     the iterator ends them.
     """
     if jobs <= 1 or len(runs) <= 1:
-        for number, (case, schedule) in enumerate(runs):
-            yield run_case(under_test, case, schedule, explain=False, again=again(number))
+        with settled() as settle:
+            for number, (case, schedule) in enumerate(runs):
+                yield run_case(under_test, case, schedule, explain=False, again=again(number))
+                if number == 0:
+                    settle()
         return
     global _under_test
     _under_test = under_test
@@ -33,6 +38,17 @@ def verdicts(
         under_test.probe()  # once, and not once per worker
     with multiprocessing.get_context("fork").Pool(min(jobs, len(runs)), _ignore_interrupts) as pool:
         yield from pool.imap(_one, ((run, again(number)) for number, run in enumerate(runs)))
+
+
+@contextmanager
+def settled() -> Iterator[Callable[[], None]]:
+    """From the call of what it gives to its end the garbage collector leaves alone what was there by then:
+    modules and decoded kernels, many small objects that no example drops.
+    """
+    try:
+        yield gc.freeze
+    finally:
+        gc.unfreeze()
 
 
 def _ignore_interrupts() -> None:

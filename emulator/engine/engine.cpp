@@ -156,7 +156,7 @@ void Engine::start_warp(Cta& cta, Warp& w, int index) {
   w.index = index;
   w.live = lanes == 32 ? ~0u : (1u << lanes) - 1;
   w.registers.resize(static_cast<size_t>(program.register_bytes + 63) / 64);
-  w.load_of_register.assign(w.registers.size(), 0);
+  w.load_of_register.clear();
   w.splits.clear();
   w.joins.clear();
   w.parts.clear();

@@ -80,38 +80,53 @@ Step shfl(Exec& x, const Instr& i) {
   std::memcpy(a, x.src<uint32_t>(i.o[slot::shfl::a]), sizeof a);
   const uint32_t *b = x.src<uint32_t>(i.o[slot::shfl::b]), *c = x.src<uint32_t>(i.o[slot::shfl::c]);
   uint32_t* d = x.dst<uint32_t>(i.o[slot::shfl::dst]);
-  uint32_t p = 0;
-  for (uint32_t m = x.mask; m; m &= m - 1) {
-    const int l = __builtin_ctz(m);
-    const int bval = static_cast<int>(b[l] & 31), clamp = static_cast<int>(c[l] & 31),
-              seg = static_cast<int>(c[l] >> 8 & 31);
-    const int max_lane = (l & seg) | (clamp & ~seg), min_lane = l & seg;
-    int j = 0;
-    bool ok = false;
-    switch (static_cast<Shuffle>(i.m[slot::shfl::mode])) {
-      case Shuffle::Up:
-        j = l - bval;
-        ok = j >= max_lane;
-        break;
-      case Shuffle::Down:
-        j = l + bval;
-        ok = j <= max_lane;
-        break;
-      case Shuffle::Bfly:
-        j = l ^ bval;
-        ok = j <= max_lane;
-        break;
-      case Shuffle::Idx:
-        j = min_lane | (bval & ~seg);
-        ok = j <= max_lane;
-        break;
+  const uint32_t* members = x.src<uint32_t>(i.o[slot::shfl::mask]);
+  // Lane by lane without a branch; of lanes that do not take part nothing is used.
+  uint32_t source[32], there[32];
+  const auto aim = [&](auto lane_and_ok) {
+    for (uint32_t l = 0; l < 32; ++l) {
+      const uint32_t clamp = c[l] & 31, seg = c[l] >> 8 & 31;
+      const auto [j, ok] = lane_and_ok(static_cast<int>(l), static_cast<int>(b[l] & 31),
+                                       static_cast<int>((l & seg) | (clamp & ~seg)),
+                                       static_cast<int>(l & seg), static_cast<int>(~seg & 31));
+      source[l] = ok ? static_cast<uint32_t>(j) : l;
+      there[l] = ok;
     }
-    if (!ok) j = l;
-    if (!(x.mask >> j & 1) || !(x.src<uint32_t>(i.o[slot::shfl::mask])[l] >> j & 1))
-      x.e.error("shfl-inactive", "shfl.sync reads lane " + std::to_string(j) + ", which does not take part",
-                x.origin(l));
-    d[l] = a[j];
-    p |= static_cast<uint32_t>(ok) << l;
+  };
+  switch (static_cast<Shuffle>(i.m[slot::shfl::mode])) {
+    case Shuffle::Up:
+      aim([](int l, int by, int most, int, int) { return std::pair(l - by, l - by >= most); });
+      break;
+    case Shuffle::Down:
+      aim([](int l, int by, int most, int, int) { return std::pair(l + by, l + by <= most); });
+      break;
+    case Shuffle::Bfly:
+      aim([](int l, int by, int most, int, int) { return std::pair(l ^ by, (l ^ by) <= most); });
+      break;
+    case Shuffle::Idx:
+      aim([](int, int by, int most, int least, int free) {
+        return std::pair(least | (by & free), (least | (by & free)) <= most);
+      });
+      break;
+  }
+  uint32_t p = 0, outside = 0;
+  for (uint32_t l = 0; l < 32; ++l) {
+    p |= there[l] << l;
+    outside |= (~(x.mask & members[l]) >> source[l] & 1) << l;
+  }
+  for (uint32_t m = outside & x.mask; m; m &= m - 1) {
+    const int l = __builtin_ctz(m);
+    x.e.error("shfl-inactive",
+              "shfl.sync reads lane " + std::to_string(source[l]) + ", which does not take part",
+              x.origin(l));
+  }
+  if (x.mask == ~0u) {
+    for (uint32_t l = 0; l < 32; ++l) d[l] = a[source[l]];
+  } else {
+    for (uint32_t m = x.mask; m; m &= m - 1) {
+      const int l = __builtin_ctz(m);
+      d[l] = a[source[l]];
+    }
   }
   if (i.o[slot::shfl::inside] != INT32_MIN) {
     uint32_t& q = *x.dst<uint32_t>(i.o[slot::shfl::inside]);

@@ -115,6 +115,7 @@ Step tmem_ld(Exec& x, const Instr& i) {
   x.w.open_loads++;
   x.w.slow = true;
   const uint16_t mark = static_cast<uint16_t>(slot + 1);
+  if (x.w.load_of_register.empty()) x.w.load_of_register.assign(x.w.registers.size(), 0);
   for (int32_t k = 0; k < i.nvec; ++k) {
     const size_t off = static_cast<size_t>(x.e.program.vec[static_cast<size_t>(i.vec + k)]);
     x.w.load_of_register[off / 64] = x.w.load_of_register[off / 64 + 1] = mark;

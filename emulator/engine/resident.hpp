@@ -87,13 +87,14 @@ struct Warp {
   std::map<int, BulkThread> bulk;           // by lane
   std::unique_ptr<CopyState> copies;        // cp.async; null before the first
   std::vector<PendingTmemLoad> tmem_loads;  // not waited for
-  std::vector<uint16_t> load_of_register;   // by offset / 64: index + 1 into tmem_loads
-  int open_loads = 0;                       // of tmem_loads, those not released
-  PoisonRegisters poison;                   // loaded from TMEM cells that nothing has written
-  bool slow = false;                        // open_loads > 0, or some register is poison
-  int32_t maxnreg = 0;                      // registers of a thread, 0 when the launch fixes none
-  uint32_t cluster_arrived = 0;             // lanes that arrived in this cluster-barrier round
-  uint32_t cluster_waited = 0;              // lanes that have waited since they arrived
+  // By offset / 64: index + 1 into tmem_loads; empty before the first load.
+  std::vector<uint16_t> load_of_register;
+  int open_loads = 0;            // of tmem_loads, those not released
+  PoisonRegisters poison;        // loaded from TMEM cells that nothing has written
+  bool slow = false;             // open_loads > 0, or some register is poison
+  int32_t maxnreg = 0;           // registers of a thread, 0 when the launch fixes none
+  uint32_t cluster_arrived = 0;  // lanes that arrived in this cluster-barrier round
+  uint32_t cluster_waited = 0;   // lanes that have waited since they arrived
   uint32_t cluster_token = 0;
   std::array<uint32_t, 32> steps{};  // visible operations done, by the group's lowest lane
   std::vector<uint8_t> local;        // [lane][local_bytes]

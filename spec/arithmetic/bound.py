@@ -88,7 +88,7 @@ class Bound(Keeping):
             shape = value.shape
             magnitude = a.aligned @ b.aligned
             if a.value.shape[1]:
-                unit = np.multiply.outer(a.grain.min(axis=1), b.grain.min(axis=0))
+                unit = np.multiply.outer(a.least_grain(1), b.least_grain(0))
             else:
                 unit = np.full(shape, np.inf)
             carried: F64 | float = 0.0
@@ -106,9 +106,8 @@ class Bound(Keeping):
         width = more.value.shape[1]
 
         def joined(one: F64, two: F64, how: Any) -> F64:
-            result = np.empty_like(one)
-            how(one[..., :width], two, out=result[..., :width])
-            result[..., width:] = one[..., width:]
+            result = one.copy()
+            how(result[..., :width], two, out=result[..., :width])
             return result
 
         carried: F64 | float = total.carried
@@ -141,7 +140,7 @@ class Bound(Keeping):
         with np.errstate(invalid="ignore", over="ignore"):
             each = a.value * b.value
             magnitude = (a.most * b.most).sum(axis=-1)
-            unit = a.grain.min(axis=-1) * b.grain.min(axis=-1)
+            unit = a.least_grain(-1) * b.least_grain(-1)
             carried: F64 | float = 0.0
             if not (a.exact and b.exact):
                 carried = magnitude - np.abs(each).sum(axis=-1) + F32_TINY

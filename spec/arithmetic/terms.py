@@ -6,7 +6,7 @@ Errors are found when they are asked for: what a term is made of is kept.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import ml_dtypes
@@ -85,6 +85,18 @@ class Bounded:
             unit[known] = grain(self.value[known])
         return unit
 
+    def least_grain(self, axis: int) -> F64:
+        """The least grain along an axis, which is not empty."""
+        ranks = self.grain_ranks
+        if ranks is None:
+            return np.asarray(self.grain.min(axis=axis))
+        return np.asarray(_tables()[1][ranks.min(axis=axis)])
+
+    @property
+    def grain_ranks(self) -> npt.NDArray[np.uint16] | None:
+        """Where the grain of each element stands among those of bf16 numbers; None: of other data."""
+        return None
+
     @cached_property
     def infinite(self) -> Mask | None:
         """Where the kernel may hold an infinity or NaN that the value does not say; None: nowhere."""
@@ -120,6 +132,11 @@ class TermView(Bounded):
     def grain(self) -> F64:
         return np.asarray(self._look(self._base.grain))
 
+    @cached_property
+    def grain_ranks(self) -> npt.NDArray[np.uint16] | None:
+        ranks = self._base.grain_ranks
+        return None if ranks is None else np.asarray(self._look(ranks))
+
 
 class Bf16Data(Bounded):
     """Exact bf16 data: everything about an element is looked up by its bits."""
@@ -130,21 +147,24 @@ class Bf16Data(Bounded):
 
     @cached_property
     def aligned(self) -> F64:
-        return np.asarray(_tables()[0][self._bits])
+        low = self._bits & 0x7FFF
+        subnormal = (low - np.uint16(1)) < 0x7F  # zero wraps
+        return super().aligned if subnormal.any() else np.abs(self.value)
 
     @cached_property
     def grain(self) -> F64:
-        return np.asarray(_tables()[1][self._bits])
+        return np.asarray(_tables()[1][self.grain_ranks])
+
+    @cached_property
+    def grain_ranks(self) -> npt.NDArray[np.uint16]:
+        return np.asarray(_tables()[0][self._bits])
 
 
-_TABLES: list[F64] = []
-
-
-def _tables() -> list[F64]:
-    if not _TABLES:
-        whole = Bounded(_BF16_VALUE)
-        _TABLES[:] = [whole.aligned, whole.grain]
-    return _TABLES
+@cache
+def _tables() -> tuple[npt.NDArray[np.uint16], F64]:
+    """By the bits of a bf16 number the place of its grain among all grains, and these, ascending."""
+    grains, ranks = np.unique(grain(_BF16_VALUE), return_inverse=True)
+    return ranks.astype(np.uint16), grains
 
 
 class Sum(Bounded):

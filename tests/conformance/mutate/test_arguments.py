@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from tileproof.conformance.mutate.arguments import FILE_NAME, argued, arguments
 from tileproof.conformance.mutate.draw import Drawn
 from tileproof.kernels.registry import kernel, kernels
+from tileproof.kernels.target import Target
 from tileproof.spec.machine.errors import TileproofError
 
 SOURCE = "sm100/delta.cuh"
@@ -77,3 +81,33 @@ def test_the_claims_about_our_kernels_fit_their_sources():
     for one in kernels().values():
         for known in arguments(one, one.equivalent):
             assert len(known.because) > 40, "a claim gives its reason"
+
+
+def reformatted(text: str) -> str:
+    """The source as another formatter may break it: after every comma, semicolon and bracket."""
+    return "\n".join(
+        line if line.lstrip().startswith(("#", "//")) or "//" in line or '"' in line or line.endswith("\\")
+        else re.sub(r"([,;({])[ \t]*", r"\1\n      ", line)
+        for line in text.split("\n")
+    )  # fmt: skip
+
+
+def test_claims_hold_in_sources_that_are_formatted_in_another_way_and_have_new_neighbours():
+    for one in kernels().values():
+        for path in one.equivalent:
+            again = {name: "// another\n\n" + reformatted(text) for name, text in one.sources.items()}
+            image = SimpleNamespace(prefix=one.image.prefix)
+            other = cast(Target, SimpleNamespace(name=one.name, sources=again, image=image))
+            were, are = arguments(one, (path,)), arguments(other, (path,))
+            assert [known.because for known in were] == [known.because for known in are]
+            for old, new in zip(were, are, strict=True):
+                stood, stands = (
+                    re.sub(
+                        r"\s+", "", "".join(text.split("\n")[known.lines.start - 1 : known.lines.stop - 1])
+                    )
+                    for known, text in (
+                        (old, one.sources[old.path.removeprefix(one.image.prefix)]),
+                        (new, again[new.path.removeprefix(one.image.prefix)]),
+                    )
+                )
+                assert stands in stood, new.because  # on fewer, narrower lines

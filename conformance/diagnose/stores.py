@@ -32,9 +32,17 @@ def explain_stores(tile: StageTile, inputs: Any, found: F64, expected: F64, wron
             return f"{which}: they hold zeros, their store was lost"
         if _all_in(of_tile[0], of_tile[1].reshape(-1, width), tile.value.dtype):
             return f"{which}: they hold other vectors of the tile, stored to another address"
-        source = _source(of_tile[0], _data(inputs), tile.value.dtype)
+        data = _data(inputs)
+        source = _source(of_tile[0], data, tile.value.dtype)
         if source:
             return f"{which}: they hold {source}, which lay there before; their store was lost"
+        left = of_tile[0][~_known(of_tile[0], of_tile[1].reshape(-1, width), tile.value.dtype)]
+        source = _source(left, data, tile.value.dtype) if len(left) < len(of_tile[0]) else ""
+        if source:
+            return (
+                f"{which}: some hold other vectors of the tile, the rest {source}, which lay there before: "
+                "stored to another address"
+            )
     return ""
 
 
@@ -54,6 +62,11 @@ def _source(vectors: F64, data: Mapping[str, np.ndarray[Any, Any]], dtype: Any) 
 
 def _all_in(vectors: F64, pool: F64, dtype: Any) -> bool:
     """Whether nine of ten vectors, in the bits of `dtype`, stand in the pool."""
+    return bool(_known(vectors, pool, dtype).sum() >= 0.9 * len(vectors))
+
+
+def _known(vectors: F64, pool: F64, dtype: Any) -> Mask:
+    """Which of the vectors, in the bits of `dtype`, stand in the pool."""
     with np.errstate(invalid="ignore", over="ignore"):
         known = {row.tobytes() for row in pool.astype(dtype)}
-        return sum(row.tobytes() in known for row in vectors.astype(dtype)) >= 0.9 * len(vectors)
+        return np.array([row.tobytes() in known for row in vectors.astype(dtype)], bool)

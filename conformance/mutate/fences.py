@@ -17,7 +17,7 @@ _TELLS = re.compile(
     r"mbarrier\.(?!init|try_wait|test_wait)|bar|fence|membar|tcgen05\.(commit|dealloc|relinquish)|red|atom|cp\.|"
     r"st\.(release|relaxed|volatile|async)|griddepcontrol|ret|exit|wgmma"
 )
-_LEARNS = re.compile(
+LEARNS = re.compile(
     r"mbarrier\.(?!init|arrive)|bar|ld\.(acquire|relaxed|volatile)|atom|griddepcontrol|cp\.async\.|tcgen05\.wait"
 )
 _BEFORE = re.compile(r"tcgen05\.fence::before_thread_sync|fence\.mbarrier_init")
@@ -35,7 +35,7 @@ def beside(code: PtxCode, flow: Flow, at: CodeLine) -> str:
     earlier = bool(_AFTER.match(at.opcode))
     if not earlier and not _BEFORE.match(at.opcode):
         return ""
-    edges, barred = (flow.before, _LEARNS) if earlier else (flow.after, _TELLS)
+    edges, barred = (flow.before, LEARNS) if earlier else (flow.after, _TELLS)
     if not meets(code, code.at[at.number], edges, _same(at), lambda one: not barred.match(one.opcode)):
         return ""
     if earlier:

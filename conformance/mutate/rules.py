@@ -14,6 +14,7 @@ from functools import partial
 from tileproof.conformance.mutate import bits, fences, lanes
 from tileproof.conformance.mutate.code import ALU, REGISTER, CodeLine, PtxCode
 from tileproof.conformance.mutate.draw import Drawn
+from tileproof.conformance.mutate.flow import Flow, meets
 
 SM_SHARED_BYTES = 228 << 10  # of one processor, sm_100 (CUDA C Programming Guide, table of capabilities)
 RESERVED = 1 << 10  # of each CTA
@@ -207,6 +208,35 @@ def of_a_warp(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     are loads and stores of tensor memory: each is one operation of the warp, and every lane has the fence.
     """
     return fences.over_warp(code, drawn)
+
+
+# What a release may tell of: accesses that others may ask for, and what the thread has learnt. A load by the
+# tensor memory accelerator is in no order with what its thread does next.
+_RELEASED = re.compile(r"st\.|red|atom|ld\.(?!param|const|global\.nc)|tcgen05\.|wgmma|mbarrier\.init|cp\.")
+
+
+@rule("nothing to release")
+def released(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """A relaxed arrival that announces bytes, by a thread that has stored, loaded and learnt nothing since a
+    barrier of all threads.
+    """
+    if drawn.operator != "scope" or not drawn.what.startswith(".release. is .relaxed."):
+        return ""
+    if not at.opcode.startswith("mbarrier.arrive.expect_tx") or not code.alone:
+        return ""
+    flow = Flow.of(code)
+
+    def everyone(one: CodeLine) -> bool:
+        whole = one.opcode == "bar.sync" and one.operands == ("0",)
+        return not one.guard and (whole or one.opcode.startswith("barrier.cluster.wait"))
+
+    def nothing(one: CodeLine) -> bool:
+        loads = one.opcode.startswith("cp.async.bulk.tensor") and ".shared::cluster.global" in one.opcode
+        return loads or not (_RELEASED.match(one.opcode) or fences.LEARNS.match(one.opcode))
+
+    if flow is None or not meets(code, code.at[at.number], flow.before, everyone, nothing, ends=True):
+        return ""
+    return "the thread has done and learnt nothing since a barrier of all that another could ask for"
 
 
 @rule("a product that clears")

@@ -193,6 +193,9 @@ def test_lost_and_misplaced_stores():
     swapped = right.astype(ml_dtypes.bfloat16).astype(np.float64)
     swapped[:, 8:16], swapped[:, 24:32] = swapped[:, 24:32].copy(), swapped[:, 8:16].copy()
     assert "other vectors of the tile" in here.told(swapped)
+    moved = right.astype(ml_dtypes.bfloat16).astype(np.float64)
+    moved[:, 8:16], moved[:, 40:48] = kv[:64, 64:72], moved[:, 8:16].copy()
+    assert "some hold other vectors of the tile, the rest elements of kv" in here.told(moved)
 
 
 def test_errors_little_beyond_the_bound_are_told_from_other_data():

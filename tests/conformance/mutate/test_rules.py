@@ -295,6 +295,36 @@ def test_a_zero_column_mask_that_is_not_used(mask, words, holds):
     assert not told(made(no_ws), "tcgen05.mma", "immediate", words)
 
 
+EXPECT = "mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%r4], %r60;"
+TMA = (
+    "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r4], "
+    "[%rd1, {%r1, %r1}], [%r4];"
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "holds"),
+    [
+        ((EXPECT,), True),
+        ((BAR, "ld.global.nc.b32 %r9, [%rd1];", EXPECT), True),
+        ((EXPECT, TMA, EXPECT), True),
+        (("st.shared.b32 [%r4], %r1;", BAR, EXPECT), True),
+        (("st.shared.b32 [%r4], %r1;", EXPECT), False),
+        (("st.shared.b32 [%r4], %r1;", "bar.sync 0, 64;", EXPECT), False),
+        (("st.shared.b32 [%r4], %r1;", f"@%p1 {BAR}", EXPECT), False),
+        ((BAR, WAIT, EXPECT), False),  # it may pass on what it learnt
+        ((BAR, "ld.shared.b32 %r9, [%r4];", EXPECT), False),  # which a waiter may overwrite
+        (("$L__BB0_7:", EXPECT, WAIT, GUARD), False),  # round a loop
+    ],
+)
+def test_nothing_to_release(lines, holds):
+    read = made(*lines)
+    at = next(one for one in reversed(read.code) if one.operands[-1:] == ("%r60",))
+    (one,) = (one for one in OPERATORS["scope"](read, at) if one.what.startswith(".release. is .relaxed."))
+    mutant = Drawn(0, "scope", one.what, at.frames, at.opcode, dict(one.lines))
+    assert proved(read, mutant, FACTS).startswith("rule nothing to release") == holds
+
+
 def exchanges(*masks: int, change: str = "") -> tuple[str, ...]:
     """A sum over lanes by exchanges at these distances, begun with a load."""
     lines = ["ld.shared.f32 %f20, [%r4];"]

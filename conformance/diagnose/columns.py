@@ -22,6 +22,7 @@ PER_TILE = COLUMN_TILE // CHUNK
 ATOM = 8  # rows of a swizzle atom
 LANES = 32
 NEAR = 72  # chunks that an address is off by, at most: nine rows
+ROWS = ((1, 4), (4, 8), (4, 16), (4, 32), (1, 16), (16, 64))  # rows of a loop's turn, of a warp
 I64 = npt.NDArray[np.int64]
 
 
@@ -98,6 +99,11 @@ def _reads(size: int, count: int) -> Iterator[Read]:
         yield Read(f"columns c with bit {CHUNK * bit}", row, chunk | bit)
     for n in range(2, count.bit_length()):
         yield Read(f"the first of every {CHUNK << n} columns", row, chunk >> n << n)
+    for low, high in ROWS:
+        there = row // high * high + row % low
+        words = f"the first {low} of every {high} rows" if low > 1 else f"the first of every {high} rows"
+        yield Read(words, there, chunk)
+        yield Read(f"{words}, the first of every {CHUNK * LANES} columns", there, chunk // LANES * LANES)
     for times in (2, 4, 8):
         yield Read(f"{times} c columns on, not c", row, chunk * times)
         yield Read(f"columns c / {times} in units of {CHUNK}, not c", row, chunk // times)

@@ -6,7 +6,7 @@ is taken away or added, until what is left is within the bound. Rows that say th
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +20,7 @@ TERMS = 6  # contributions that may be wrong in a row
 CROWD = 16  # contributions to a row, beyond which it says little
 AGREE = 0.75  # of the rows must be explained
 SHOWN = 3
+ROUNDED = 2.0**-20  # of what is added to a row, that a sum in another order may be off by
 PART = 64  # columns that a part of a tile is moved by, at least
 
 
@@ -59,6 +60,9 @@ def explain_scatter(
     if 2 * odd.sum() >= rows.size:
         return "NaN or infinity was added there: values that were not there yet, or of memory used for others"
     crowd = Counter(one.row for one in contributions)
+    sizes: dict[int, float] = defaultdict(float)
+    for one in contributions:
+        sizes[one.row] += float(np.linalg.norm(one.value[columns]))
     rows = np.array([row for row in rows[~odd] if crowd[int(row)] <= CROWD][:ROWS], np.int64)
     if columns.size < 8 or rows.size == 0:
         return ""
@@ -67,8 +71,9 @@ def explain_scatter(
     norms = (matrix**2).sum(axis=1)
     said: Counter[str] = Counter()
     for row in rows:
-        limit = float(np.linalg.norm(bound[row, columns]))
-        taken = _taken(matrix, norms, residual[row, columns], 2 * limit)
+        # The sums that were made instead are rounded in f32, also where the right ones are exact.
+        limit = 2 * float(np.linalg.norm(bound[row, columns])) + ROUNDED * sizes[int(row)]
+        taken = _taken(matrix, norms, residual[row, columns], limit)
         for text in {_said(pool, taken, int(row), row_word)} if taken else ():
             said[text] += 1
     told = [text for text, _ in said.most_common() if text]

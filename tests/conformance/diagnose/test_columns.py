@@ -51,6 +51,11 @@ def in_shared(off):
     [
         (chunks(lambda r, c: (r, c ^ 3)), "operand dO came from columns c ^ 24, not c"),
         (chunks(lambda r, c: (r, c & ~31)), "operand dO came from the first of every 256 columns"),
+        (chunks(lambda r, c: (r & ~12, c)), "operand dO came from the first 4 of every 16 rows"),
+        (
+            chunks(lambda r, c: (r & ~12, c & ~31)),
+            "operand dO came from the first 4 of every 16 rows, the first of every 256 columns",
+        ),
         (chunks(lambda r, c: (r, c & ~4)), "operand dO came from columns c without bit 32"),
         (
             chunks(lambda r, c: (r, np.where(c < 32, c ^ 1, c))),

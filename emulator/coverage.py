@@ -10,7 +10,7 @@ import numpy as np
 from tileproof.emulator.program import Decoded
 from tileproof.emulator.registry import Row, spell
 
-RAN, TAKEN, FELL_THROUGH = 1, 2, 4  # as in engine/machine.hpp
+RAN, TAKEN, FELL_THROUGH, TOLD = 1, 2, 4, 8  # as in engine/machine.hpp and race.hpp
 Kind = Literal["mma", "copy", "output", "branch", "other"]
 _MMA = ("tcgen05.mma", "mma.", "wmma.mma", "wgmma.mma_async")
 _COPY = ("cp.", "tcgen05.cp", "st.async", "red.async")
@@ -98,6 +98,19 @@ def instructions(decoded: Decoded, executed: bytes) -> tuple[Instructed, ...]:
             fell_through=_either(fell, before.fell_through if before else None),
         )
     return tuple(sorted(seen.values(), key=lambda one: one.line))
+
+
+def idle_waits(decoded: Decoded, executed: bytes) -> frozenset[int]:
+    """The PTX lines of mbarrier waits that ran and told no thread what it might not have known without them,
+    in launches that looked for races: what their phase's arrivals give was known on another way, or no phase
+    had ended, and the phase under way could not end before they were over.
+    """
+    told: dict[int, bool] = {}
+    for row, bits in zip(decoded.code[:-1], executed, strict=False):
+        if decoded.names[row["name"]].startswith(("mbarrier.try_wait", "mbarrier.test_wait")) and bits & RAN:
+            line = int(row["line"])
+            told[line] = told.get(line, False) or bool(bits & TOLD)
+    return frozenset(line for line, news in told.items() if not news)
 
 
 def _either(one: bool | None, other: bool | None) -> bool | None:

@@ -100,7 +100,7 @@ def mutate(
         progress.start(f"{found.title(given)}: the kernel itself")
         base = original(found, given, profile, lambda n, total: progress.show(n, False))
         plan = found.plan(given)
-        facts = Facts(plan.cluster, plan.smem_bytes)
+        facts = Facts(plan.cluster, plan.smem_bytes, base.idle)
         pool = Pool(PtxCode(base.built.ptx, base.built.entry), found.sources, found.image.prefix)
         drawn = list(
             itertools.islice(draw(pool, names, seed), count) if count else draw(pool, names, seed, rounds=1)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tileproof.conformance.mutate.code import CodeLine, PtxCode
 
+TRIED = 5  # instructions from a wait to the branch of its loop
 REACH = 60  # lines between two side effects that may be exchanged
 
 EFFECT = re.compile(
@@ -99,7 +100,7 @@ def wait_once(code: PtxCode, at: CodeLine) -> Iterator[Variation]:
     n = code.at[at.number]
     if not WAIT.match(at.opcode):
         return
-    for branch in code.code[n + 1 : n + 6]:
+    for branch in code.code[n + 1 : n + 1 + TRIED]:
         if branch.opcode.startswith("bra"):
             if branch.guard:
                 yield Variation(f"tries once: {short(at)}", {branch.number: ""})

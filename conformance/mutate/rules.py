@@ -15,6 +15,7 @@ from tileproof.conformance.mutate import bits, fences, lanes
 from tileproof.conformance.mutate.code import ALU, REGISTER, CodeLine, PtxCode
 from tileproof.conformance.mutate.draw import Drawn
 from tileproof.conformance.mutate.flow import Flow, meets
+from tileproof.conformance.mutate.operators import TRIED, WAIT
 
 SM_SHARED_BYTES = 228 << 10  # of one processor, sm_100 (CUDA C Programming Guide, table of capabilities)
 RESERVED = 1 << 10  # of each CTA
@@ -23,10 +24,13 @@ _PURE = re.compile(r"(mov|and|or|add|sub)\.[bsu](32|64)$")  # no effect but thei
 
 @dataclass(frozen=True)
 class Facts:
-    """What a kernel's plan says: CTAs of a cluster, bytes of shared memory of a CTA."""
+    """What a kernel's plan says: CTAs of a cluster, bytes of shared memory of a CTA; and what its runs say:
+    the lines of waits that tell nothing (`Original.idle`).
+    """
 
     cluster: int
     shared_bytes: int
+    idle: frozenset[int] = frozenset()
 
 
 Rule = Callable[[PtxCode, Drawn, CodeLine, Facts], str]
@@ -237,6 +241,23 @@ def released(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     if flow is None or not meets(code, code.at[at.number], flow.before, everyone, nothing, ends=True):
         return ""
     return "the thread has done and learnt nothing since a barrier of all that another could ask for"
+
+
+@rule("a wait that tells nothing")
+def known_before(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """A wait for what the thread knows without it, whatever the schedule: left out, tried once, relaxed."""
+    weaker = drawn.operator == "scope" and drawn.what.startswith(".acquire")
+    gone = drawn.operator == "remove-sync"
+    if drawn.operator == "wait-once":  # the branch of its loop is what was changed
+        n = code.at[at.number]
+        at = next((one for one in reversed(code.code[max(0, n - TRIED) : n]) if WAIT.match(one.opcode)), at)
+        gone = WAIT.match(at.opcode) is not None
+    if not (weaker or gone) or at.number not in facts.idle:
+        return ""
+    return (
+        "in every run its thread knew before it what the phase's arrivals give, or no phase had ended; and "
+        "the phase under way does not end before the thread went on"
+    )
 
 
 @rule("a product that clears")

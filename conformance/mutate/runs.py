@@ -17,6 +17,7 @@ from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.observe.observation import observe
 from tileproof.conformance.observe.tiles import StageTile
 from tileproof.conformance.problems.generators import small
+from tileproof.emulator import Module, coverage
 from tileproof.emulator.codes import CODES
 from tileproof.kernels.compile import Built
 from tileproof.kernels.launch import Launch
@@ -72,7 +73,8 @@ class Letter:
 class Original:
     """The unchanged build on every run of a profile; `strict`: judged by the letter of the ISA, as long as
     nothing is found in it so. Else mutants that `check` lets pass are judged by the letter too, but for what
-    that finds in the original.
+    that finds in the original. `idle` are the lines of waits that told nothing in any run of the full profile
+    (`emulator.coverage.idle_waits`); the quick one has too few turns of the rings to say so.
     """
 
     kernel: Target
@@ -82,6 +84,7 @@ class Original:
     did: tuple[Did, ...]
     strict: bool = True
     letter: Letter | None = None
+    idle: frozenset[int] = frozenset()
 
 
 class Recorder:
@@ -93,11 +96,13 @@ class Recorder:
         self._emulator = EmulatorDriver(strict=strict, instruction_limit=limit)
         self.capabilities = self._emulator.capabilities
         self.first: RunResult | None = None
+        self.executed: list[bytes] = []
 
     def run(self, launch: Launch, plan: KernelPlan, schedule: RunSchedule, taps: bool) -> RunResult:
         """One launch."""
         result = self._emulator.run(launch, plan, schedule, taps)
         self.first = self.first or result
+        self.executed.append(result.executed)
         return result
 
     def did(self) -> Did:
@@ -159,6 +164,7 @@ def _original(
 ) -> Original:
     built = kernel.build(variant)
     did = []
+    executed: list[bytes] = []
     wanted = runs(kernel.plan(variant), profile)
     for number, (case, schedule) in enumerate(wanted):
         progress(number, len(wanted))
@@ -172,7 +178,12 @@ def _original(
                 do="run `tileproof check` first",
             )
         did.append(driver.did())
-    return Original(kernel, variant, built, tuple(wanted), tuple(did), strict)
+        executed.append(coverage.together(driver.executed))
+    idle = frozenset[int]()
+    if profile == "full":
+        decoded = Module.from_ptx(built.ptx).decode(built.entry)
+        idle = coverage.idle_waits(decoded, coverage.together(executed))
+    return Original(kernel, variant, built, tuple(wanted), tuple(did), strict, idle=idle)
 
 
 @dataclass(frozen=True)

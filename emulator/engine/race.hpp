@@ -38,6 +38,9 @@ enum class Path : uint8_t {
 
 enum class Place : uint8_t { Shared, Global, Tmem };
 
+// In a byte of `executed`, beside kRan: an mbarrier wait may have told its thread what that did not know.
+constexpr uint8_t kTold = 8;
+
 // One executed instruction, or asynchronous operation, that touched memory.
 struct Access {
   uint32_t agent = 0;
@@ -242,6 +245,14 @@ class Races : public Listener {
     std::shared_ptr<Knowledge> done;
     std::array<std::shared_ptr<Knowledge>, kFar> far, far_done;  // null before the first
     std::set<uint32_t> checked;                                  // warps that know of the init
+    bool delivers = false, delivered = false;  // bytes: the phase under way, the last complete one
+    struct Idle {  // a wait in the phase under way that told nothing new: who, when, and its byte of
+                   // `executed`
+      uint32_t agent;
+      Tick tick;
+      size_t pc;
+    };
+    std::vector<Idle> idle;
   };
   struct Meeting {  // a named or cluster barrier
     Knowledge gather;
@@ -319,6 +330,7 @@ class Races : public Listener {
   bool copy_waited(const Access& a, int8_t lane) const;
   std::shared_ptr<const Knowledge> joined(Thread& t);
   Barrier* barrier(Cta& cta, uint32_t offset);
+  void told(const Exec& x, Barrier& b, uint32_t lanes);
   uint32_t record(Thread& t, const Origin& at, uint32_t lanes, Path path);
   const View& running(const Exec& x, int lane);
   void finish(uint32_t id, uint32_t agent, Tick tick, uint32_t lanes);

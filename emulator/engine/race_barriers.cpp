@@ -1,4 +1,7 @@
 // What barriers of all kinds pass on, and what their misuse breaks.
+#include <algorithm>
+#include <utility>
+
 #include "machine.hpp"
 #include "race.hpp"
 
@@ -118,6 +121,8 @@ void Races::mbarrier_init(const Exec& x, Cta& cta, uint32_t offset, int lane) {
   b.init_round = std::max(t.meets, cluster(cta).meeting.rounds) + 1;
   b.checked.clear();
   b.phases = b.last_commit = b.needed = b.waited = 0;
+  b.delivers = b.delivered = false;
+  b.idle.clear();
 }
 
 // What is given by a thread, a copy or a commit of another CTA is kept apart as far as the waits may tell.
@@ -152,6 +157,30 @@ void Races::mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t l
   }
 }
 
+// Whether a wait tells its thread something, or may: a wait that does not is one before the first phase's
+// end, or one for a phase of which the thread knows all that its arrivals give; and the phase under way
+// cannot end before it, which mbarrier_done looks at.
+void Races::told(const Exec& x, Barrier& b, uint32_t lanes) {
+  const size_t pc = static_cast<size_t>(x.instr - x.e.program.code.data());
+  if (x.e.executed[pc] & kTold) return;
+  Thread& t = thread(x.w);
+  bool news = false;
+  if (b.done) {
+    news = b.delivered || b.done->maps;
+    for (const auto& far : b.far_done) news |= far != nullptr;
+    for (const Group& g : t.groups) {
+      if (!(g.lanes & lanes) || news) continue;
+      news |= (b.done->started & ~g.know->started) != 0;
+      for (int k = 0; k < kPublished; ++k) news |= !g.know->of[k].covers_but(b.done->of[k], b.agent, t.agent);
+      news |= b.has_commits && !g.know->of[kCommitted].covers_but(b.committed, b.agent, t.agent);
+    }
+  }
+  if (news)
+    x.e.executed[pc] |= kTold;
+  else
+    b.idle.push_back({t.agent, t.now, pc});
+}
+
 // A scope that is left out is .cta by the letter (PTX ISA 9.7.13.15.13, .16), and what it takes from other
 // CTAs is in kHappens only (race-scope-default). An explicit .cta takes no arrival of theirs. Of a copy or a
 // commit the ISA gives the scope, .cluster, but not whose it is: only the explicit .cta is held against it.
@@ -159,6 +188,7 @@ void Races::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lan
   Barrier* b = barrier(cta, offset);
   if (!b) return;
   b->waited = b->phases;
+  told(x, *b, lanes);
   Thread& t = thread(x.w);
   if (!b->checked.count(t.agent)) {
     const int lane = __builtin_ctz(lanes);
@@ -207,6 +237,7 @@ void Races::mbarrier_deliver(Cta& cta, const Mbarrier& bar, int64_t, const Origi
   for (uint32_t id : {op_->reads, op_->writes})
     if (id && accesses_[id].tick == kUnfinished) finish(id, far ? b->far_agent : b->agent, bar.phase + 1, 0);
   b->gather.started |= 1u << op_->at.rank;
+  b->delivers = true;
   if (cta.rank != op_->at.rank && op_->writes) remote(cta, op_->writes, kWholeWarp);
   op_->writes = 0;  // the next destination completes on a barrier of its own
 }
@@ -239,6 +270,10 @@ void Races::mbarrier_done(Cta& cta, const Mbarrier& bar, const Origin&) {
   Barrier* b = barrier(cta, bar.offset);
   if (!b) return;
   b->phases = bar.phase;
+  for (const Barrier::Idle& one : b->idle)
+    if (!b->gather.of[kHappens].covers(one.agent, one.tick, kWholeWarp, ~0u)) e_.executed[one.pc] |= kTold;
+  b->idle.clear();
+  b->delivered = std::exchange(b->delivers, false);
   happened(b->gather, b->agent, ~0u, bar.phase);
   if (b->far_agent) happened(given(*b, kCompletions, true), b->far_agent, ~0u, bar.phase);
   b->done = std::make_shared<Knowledge>(b->gather);

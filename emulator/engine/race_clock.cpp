@@ -79,6 +79,22 @@ void Clock::join(const Clock& other) {
   for (const Partial& p : other.partial_) raise(p.agent, p.lanes, p.tick);
 }
 
+bool Clock::covers_but(const Clock& other, uint32_t one, uint32_t two) const {
+  auto whole = [&](uint32_t base, const std::vector<Tick>& ticks) {
+    for (size_t k = 0; k < ticks.size(); ++k) {
+      const uint32_t agent = base + static_cast<uint32_t>(k);
+      if (ticks[k] && agent != one && agent != two && !covers(agent, ticks[k])) return false;
+    }
+    return true;
+  };
+  return whole(other.base_, other.whole_) &&
+         std::all_of(other.far_.begin(), other.far_.end(),
+                     [&](const auto& far) { return whole(far.first, far.second); }) &&
+         std::all_of(other.partial_.begin(), other.partial_.end(), [&](const Partial& p) {
+           return p.agent == one || p.agent == two || covers(p.agent, p.tick, kSeveralLanes, p.lanes);
+         });
+}
+
 bool Clock::covers_partly(uint32_t agent, Tick tick, int8_t lane, uint32_t lanes) const {
   uint32_t wanted = lane < 32 ? 1u << lane : lanes;
   for (const Partial& p : partial_) {

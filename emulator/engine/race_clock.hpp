@@ -60,6 +60,8 @@ class Clock {
     if (covers(agent, tick)) return true;
     return !partial_.empty() && covers_partly(agent, tick, lane, lanes);
   }
+  // Whether all that `other` covers is covered, but for what is of two agents.
+  bool covers_but(const Clock& other, uint32_t one, uint32_t two) const;
   // Whether some lanes of the warp are covered, of an access whose own lane is not.
   bool covers_other_lanes(uint32_t agent, Tick tick) const {
     return std::any_of(partial_.begin(), partial_.end(),

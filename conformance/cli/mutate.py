@@ -126,7 +126,9 @@ def mutate(
         for one in journal.judged(drawn, fresh) if journal else fresh:
             argument = ""
             if one.verdict == "survived":
-                argument = proved(pool.code, one.drawn, facts) or argued(known, one.drawn, one.same)
+                argument = proved(pool.code, one.drawn, facts)
+                if not argument and one.kind != "stopped":  # a claim is about what has passed every run
+                    argument = argued(known, one.drawn, one.same)
             one = with_argument(one, argument) if argument else one
             judged.append(one)
             progress.start(f"{found.title(given)}: {one.drawn.operator} {one.verdict}")

@@ -137,7 +137,7 @@ def judge_all(
     base: Original, mutants: Sequence[Drawn], digest: str, jobs: int, seconds: float
 ) -> Iterator[Judgement]:
     """Judges the mutants in their order, `jobs` at a time, each in a child that may take `seconds` of
-    processor time and twice that of the clock.
+    processor time, and may stand still for twice that of the clock. One that is stopped has not been found.
     """
     ready: dict[int, Judgement] = {}
     started = told = 0
@@ -149,7 +149,8 @@ def judge_all(
             for n, result in children.ended(LOOK_S):
                 ready[n] = _collected(mutants[n], result)
             for n, took in children.end(longer_than=2 * seconds):
-                ready[n] = _stopped(mutants[n], "time limit", f"no verdict in {2 * seconds:g} s", took)
+                still = f"no verdict, and no processor time used for {2 * seconds:g} s"
+                ready[n] = _stopped(mutants[n], "time limit", still, took)
             while told in ready:
                 yield ready.pop(told)
                 told += 1
@@ -167,7 +168,9 @@ def _collected(drawn: Drawn, result: ChildResult[Judgement]) -> Judgement:
 
 
 def _stopped(drawn: Drawn, by: str, message: str, took: float) -> Judgement:
-    return Judgement(drawn, "killed", by=by, kind="stopped", message=message, seconds=round(took, 2))
+    # A crash is seen by whoever checks; what was still being judged, no check had found.
+    verdict: Verdict = "survived" if by == "time limit" else "killed"
+    return Judgement(drawn, verdict, by=by, kind="stopped", message=message, seconds=round(took, 2))
 
 
 def _limited(base: Original, drawn: Drawn, digest: str, seconds: float) -> Judgement:

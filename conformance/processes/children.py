@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from types import FrameType
 from typing import Any, Generic, TypeVar
 
@@ -44,6 +45,11 @@ class _Child:
     process: Any
     pipe: Connection
     began: float
+    used: int = 0  # processor time, as it was last seen to change, at `since`
+    since: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.since = self.began
 
 
 class Children(Generic[T]):
@@ -83,10 +89,16 @@ class Children(Generic[T]):
         self._raise_again()
 
     def end(self, longer_than: float = 0.0) -> list[tuple[int, float]]:
-        """Ends every child that has run for `longer_than` seconds; (number, seconds it has run) of each."""
+        """Ends every child that has used no processor time for `longer_than` seconds, its own children's
+        included; (number, seconds it has run) of each.
+        """
         stopped = []
         now = time.monotonic()
-        for one in [child for child in self._running if now - child.began >= longer_than]:
+        for child in self._running if longer_than else ():
+            used = _used(child.process.pid)
+            if used != child.used:
+                child.used, child.since = used, now
+        for one in [child for child in self._running if now - child.since >= longer_than]:
             _end(one)
             self._running.remove(one)
             stopped.append((one.number, time.monotonic() - one.began))
@@ -110,6 +122,20 @@ def in_children(
                 children.start(at, work[at])
                 at += 1
             yield from children.ended(until(deadline))
+
+
+def _used(pid: int) -> int:
+    """Ticks of processor time of a process and of those below it; 0 where nothing tells."""
+    total, left = 0, [pid]
+    while left:
+        one = left.pop()
+        try:
+            fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
+            left += map(int, Path(f"/proc/{one}/task/{one}/children").read_text().split())
+        except (OSError, ValueError):
+            continue
+        total += sum(map(int, fields[11:15]))  # utime, stime, cutime, cstime
+    return total
 
 
 def until(deadline: float | None) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import time
@@ -90,18 +91,38 @@ def test_a_loop_without_end_is_killed(base, digest):
 
 
 @pytest.mark.parametrize(
-    ("does", "by", "says"),
+    ("does", "by", "says", "told"),
     [
-        (lambda *_: os.abort(), "crash", "SIGABRT"),
-        (lambda *_: os._exit(7), "crash", "exit code 7"),
-        (lambda *_: time.sleep(60), "time limit", "no verdict"),
+        (lambda *_: os.abort(), "crash", "SIGABRT", "killed"),
+        (lambda *_: os._exit(7), "crash", "exit code 7", "killed"),
+        (lambda *_: time.sleep(60), "time limit", "no verdict", "survived"),
+        (lambda *_: [None for _ in itertools.count()], "time limit", "processor time", "survived"),
     ],
 )
-def test_whatever_its_process_does_the_tool_goes_on(base, digest, monkeypatch, does, by, says):
+def test_whatever_its_process_does_the_tool_goes_on(base, digest, monkeypatch, does, by, says, told):
+    """A crash is seen by whoever checks; of what was stopped nothing had been found."""
     monkeypatch.setattr(judged, "judge_one", does)
     one = verdict(base, changed(base, "fma.rn.f32", "fma.rz.f32"), digest, seconds=1)
-    assert one.verdict == "killed" and one.by == by and says in one.message
-    assert score([one])["crashed or stopped"] == 1 and by_check([one]) == [{"check": by, "killed": 1}]
+    assert one.verdict == told and one.by == by and says in one.message
+    assert score([one])["crashed or stopped"] == 1 and score([one])["survived"] == (told == "survived")
+    assert by_check([one]) == ([{"check": by, "killed": 1}] if told == "killed" else [])
+
+
+def test_a_busy_machine_stops_no_mutant(base, digest, monkeypatch):
+    """More of the clock than is given, as long as some processor time is used."""
+
+    def slow(base: Original, drawn: Drawn, digest: str) -> Judgement:
+        for _ in range(25):
+            time.sleep(0.04)
+            began = time.process_time()
+            while time.process_time() < began + 0.012:  # a tick or more
+                pass
+        return Judgement(drawn, "killed", by="late")
+
+    monkeypatch.setattr(judged, "judge_one", slow)
+    monkeypatch.setattr(judged, "_limited", lambda base, drawn, digest, _: slow(base, drawn, digest))
+    one = verdict(base, changed(base, "fma.rn.f32", "fma.rz.f32"), digest, seconds=0.2)
+    assert one.by == "late"
 
 
 def test_a_kernel_that_is_not_clean_has_no_score(monkeypatch):

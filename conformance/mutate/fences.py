@@ -62,9 +62,12 @@ def idle(code: PtxCode, flow: Flow, at: CodeLine) -> str:
 
 
 def of_a_warp(code: PtxCode, flow: Flow, at: CodeLine) -> str:
-    """Why `before_thread_sync` may change places with a barrier of the whole warp; "" when it is not known
+    """Why such a fence may change places with a barrier of the whole warp; "" when it is not known
     to.
     """
+    if at.opcode.startswith("fence.proxy.async"):
+        # It is about what its thread knows of, and behind the barrier that is what every lane did before it.
+        return "every lane has the fence, and any that tells what the warp wrote has it behind all of that"
     if not at.opcode.startswith("tcgen05.fence::before_thread_sync"):
         return ""
 

@@ -209,7 +209,8 @@ def announced(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
 @rule("a fence of a warp")
 def of_a_warp(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     """`before_thread_sync` and `bar.warp.sync` of all lanes in the other order, where what the fence orders
-    are loads and stores of tensor memory: each is one operation of the warp, and every lane has the fence.
+    are loads and stores of tensor memory: each is one operation of the warp, and every lane has the fence. Or
+    `fence.proxy.async` and that barrier.
     """
     return fences.over_warp(code, drawn)
 

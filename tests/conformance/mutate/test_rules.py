@@ -233,6 +233,7 @@ def test_a_fence_of_inits_before_a_barrier(lines, cluster, holds):
     assert says.startswith("rule a fence of inits before a barrier") == holds
 
 
+PROXY = "fence.proxy.async.shared::cta;"
 LD = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r11}, [%r9];"
 
 
@@ -246,13 +247,16 @@ LD = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r11}, [%r9];"
         ((GUARD, MMA, "$L__BB0_7:", BEFORE, WARP, ARRIVE), False),
         ((LD, BEFORE, "bar.warp.sync %r1;", ARRIVE), False),  # of some lanes
         ((LD, f"@%p1 {BEFORE}", WARP, ARRIVE), False),
+        (("st.shared.b32 [%r4], %r1;", PROXY, WARP, ARRIVE), True),
+        (("st.shared.b32 [%r4], %r1;", PROXY, "bar.warp.sync %r1;", ARRIVE), False),
+        (("st.shared.b32 [%r4], %r1;", PROXY, ARRIVE, WARP), False),
         ((LD, BEFORE, ARRIVE), False),
     ],
 )
 def test_a_fence_of_a_warp(lines, holds):
     read = made(*lines)
-    at = next(one for one in read.code if one.opcode.startswith("tcgen05.fence"))
-    (one,) = (one for one in OPERATORS["move"](read, at) if one.what.startswith("tcgen05.fence"))
+    at = next(one for one in read.code if one.opcode.startswith(("tcgen05.fence", "fence.proxy")))
+    (one,) = (one for one in OPERATORS["move"](read, at) if one.what.startswith(at.opcode.split(".sh")[0]))
     mutant = Drawn(0, "move", one.what, at.frames, at.opcode, dict(one.lines))
     assert proved(read, mutant, FACTS).startswith("rule a fence of a warp") == holds
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tileproof.spec.plan import KernelPlan
+from tileproof.spec.plan import KernelPlan, TmemTile
 from tileproof.spec.problems import problem_type
 
 FILE_NAME = "tileproof_plan.h"
@@ -41,10 +41,17 @@ def render(plan: KernelPlan) -> str:
     lines += _group(
         "smem", ((tile.name, _of(tile, "offset", "bytes", "stages", "rows", "cols")) for tile in plan.smem)
     )
-    lines += _group("tmem", ((tile.name, _of(tile, "column", "columns", "stages")) for tile in plan.tmem))
+    lines += _group(
+        "tmem", ((tile.name, _of(tile, "column", "columns", "stages", *lanes(tile))) for tile in plan.tmem)
+    )
     lines += _group("mma", ((mma.name, _of(mma, "cta_group", "m", "n", "k")) for mma in plan.mmas))
     lines += ["};", "", "}  // namespace tileproof", ""]
     return "\n".join(lines)
+
+
+def lanes(tile: TmemTile) -> tuple[str, ...]:
+    """The field that says the first lane, of a tile that does not begin at lane 0."""
+    return ("lane",) if tile.lane else ()
 
 
 def _of(part: object, *fields: str) -> list[tuple[str, int]]:

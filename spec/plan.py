@@ -81,7 +81,8 @@ class TmemTile:
     """One accumulator or operand in tensor memory: `columns` columns from `column`, `stages` of them.
 
     `within` names the tile whose cells it uses at another time. A tile of f16 is an operand: two elements
-    along K in one cell (PTX ISA, tcgen05 matrices in tensor memory).
+    along K in one cell (PTX ISA, tcgen05 matrices in tensor memory). `lane`: its first one, 16 for a second
+    tile in the lanes that one of layout C or F leaves free.
     """
 
     name: str
@@ -92,6 +93,7 @@ class TmemTile:
     holds: str
     within: str = ""
     dtype: Literal["f32", "f16", "bf16"] = "f32"
+    lane: int = 0
 
 
 @dataclass(frozen=True)

@@ -152,7 +152,7 @@ def tmem_cells(
     columns it is of a stage's tile of this shape, which may end before the TMEM tile. Columns count elements
     (`per_cell`).
     """
-    return _tmem_cells(at, plan.tmem_tile(at.tile).layout, _width(plan, at), part, shape, rank)
+    return _tmem_cells(at, plan.tmem_tile(at.tile), _width(plan, at), part, shape, rank)
 
 
 def _width(plan: KernelPlan, at: TmemObservation) -> int:
@@ -162,9 +162,9 @@ def _width(plan: KernelPlan, at: TmemObservation) -> int:
 
 
 def _tmem_cells(
-    at: TmemObservation, layout: str, n: int, part: int, shape: tuple[int, int], rank: int
+    at: TmemObservation, tile: TmemTile, n: int, part: int, shape: tuple[int, int], rank: int
 ) -> tuple[tuple[Cells, Cells], slice]:
-    lane, column = _cells(layout, n, at.transposed)
+    lane, column = _cells(tile.layout, n, tile.lane, at.transposed)
     first = at.first_col + at.rank_cols * rank + lane.shape[1] * part
     own = slice(0, shape[0]), slice(0, max(shape[1] - first, 0))
     lane, column = lane[own], column[own]
@@ -176,7 +176,7 @@ def _tmem_elements(
     at: TmemObservation, tile: TmemTile, n: int, part: int, shape: tuple[int, int], rank: int
 ) -> tuple[Cells, slice]:
     """As `tmem_cells`, as elements of a flat capture of the tile."""
-    (lane, column), where = _tmem_cells(at, tile.layout, n, part, shape, rank)
+    (lane, column), where = _tmem_cells(at, tile, n, part, shape, rank)
     return lane * (tile.columns * per_cell(tile)) + column, where
 
 
@@ -186,8 +186,8 @@ def per_cell(tile: TmemTile) -> int:
 
 
 @lru_cache
-def _cells(layout: str, n: int, transposed: bool) -> tuple[Cells, Cells]:
-    lane, column = tmem.cells_of_cta(layout, n)
+def _cells(layout: str, n: int, first_lane: int, transposed: bool) -> tuple[Cells, Cells]:
+    lane, column = tmem.cells_of_cta(layout, n, first_lane)
     return (lane.T, column.T) if transposed else (lane, column)
 
 

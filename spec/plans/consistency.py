@@ -21,6 +21,7 @@ MBARRIER_BYTES = 8  # PTX ISA, mbarrier object: 64 bits, 8-byte aligned
 MAX_MBARRIER_COUNT = (1 << 20) - 1  # PTX ISA, limits of the expected count and of the tx-count
 TMEM_ALLOCATIONS = (32, 64, 128, 256, 512)  # PTX ISA, tcgen05.alloc
 PATTERN_BYTES = {"none": 16, "32B": 256, "64B": 512, "128B": 1024}  # PTX ISA, where a swizzle pattern starts
+INTERLEAVED, INTERLEAVED_LANES = "CF", (0, 16)  # layouts that use 16 of each 32 lanes, and their first ones
 ELEMENT_BYTES = {"bf16": 2, "f16": 2, "f32": 4, "u32": 4}
 
 
@@ -83,8 +84,13 @@ def _tmem(plan: KernelPlan) -> Iterable[str]:
     if plan.tmem_columns not in TMEM_ALLOCATIONS and (plan.tmem or plan.tmem_columns):
         yield f"{plan.tmem_columns} TMEM columns cannot be allocated"
     spans = [(tile.name, tile.column, tile.column + tile.stages * tile.columns) for tile in plan.tmem]
-    inside = {tile.name: tile.within for tile in plan.tmem if tile.within}
-    yield from _shared(spans, inside, "cells")
+    for lane in INTERLEAVED_LANES:
+        there = [t for t in plan.tmem if t.layout not in INTERLEAVED or t.lane == lane]
+        own = [span for span in spans if span[0] in {tile.name for tile in there}]
+        yield from _shared(own, {tile.name: tile.within for tile in there if tile.within}, "cells")
+    for tile in plan.tmem:
+        if tile.lane not in (INTERLEAVED_LANES if tile.layout in INTERLEAVED else (0,)):
+            yield f"{tile.name} of layout {tile.layout} cannot begin at lane {tile.lane}"
     yield from (f"{name} ends past the TMEM allocation" for name, _, end in spans if end > plan.tmem_columns)
 
 

@@ -3,6 +3,10 @@
 Of the example's three launches this is the second; the first gives it delta, negated, and lse times -log2(e),
 the third rounds dQ. Rows of the products with keys along M are keys: P, S, dP and dS lie transposed.
 
+Of `cutlass-fmha-bwd-mla` (heads of up to 192 columns, values of up to 128) a k-block is 64 queries, and rows
+of P and dP are queries: 64 rows take 16 lanes of each 32, P those that dP and dQ leave free. S lies in shared
+memory, transposed as dS does.
+
 TMEM cells are used twice: S (an operand, two columns of it in one of the tensor memory) overwrites P, and dQ
 of a k-block overwrites its dP. Tiles and barriers lie as the example's `SharedStorage` has them, which
 kernels/sm100/cutlass_fmha_bwd/kernel.cu asserts one by one.
@@ -30,17 +34,20 @@ from tileproof.spec.plan import (
 NAME = "cutlass-fmha-bwd"
 PROBLEM = "dense_attention_bwd_by_key_block"
 D_TILES = (64, 128)  # columns of a head that a build is made for, at most
+MLA_TILE, MLA_VALUES, MLA_BLOCK = 192, 128, 64  # the same of q and k, and of v; queries of a k-block
 BLOCK = 128  # queries of a k-block, and keys of a CTA
 MASKS = ("none", "causal from the top left", "causal from the bottom right")
 
 # Features of spec/problems/dense_attention_bwd/features.py.
 REFUSES = (
-    ("a value head of its own", "the example has another kernel for it, which is not one of the targets"),
     ("a bias", "the example has none"),
     ("dropout", "the example has none"),
     ("a sliding window", "the example has none"),
     ("heads wider than 128", "its tensor memory holds no more"),
 )
+OF_MLA = "another kernel of the example has it: cutlass-fmha-bwd-mla"
+EQUAL_HEADS = (("a value head of its own", OF_MLA),)
+MLA_REFUSES = (("grouped heads", "this kernel of the example takes a key head for each query head"),)
 
 NOT_PACKED = ("packed sequences", "another build of it has them: cutlass-fmha-bwd-packed")
 
@@ -51,11 +58,18 @@ class Build:
 
     form: Literal["f16", "bf16"] = "f16"
     packed: bool = False
+    mla: bool = False  # heads of values of their own
+
+    @property
+    def tiles(self) -> tuple[int, ...]:
+        """The columns of a head that it is built for, at most."""
+        return (MLA_TILE,) if self.mla else D_TILES
 
     @property
     def name(self) -> str:
         """The kernel's name."""
-        return NAME + ("-bf16" if self.form == "bf16" else "") + ("-packed" if self.packed else "")
+        words = (("mla", self.mla), ("bf16", self.form == "bf16"), ("packed", self.packed))
+        return NAME + "".join(f"-{word}" for word, chosen in words if chosen)
 
     @property
     def problem(self) -> str:
@@ -64,9 +78,10 @@ class Build:
 
 
 PLAIN = Build()
-BUILDS = (PLAIN, Build("bf16"), Build(packed=True))
+BUILDS = (PLAIN, Build("bf16"), Build(packed=True), Build(mla=True))
 
 COMPUTE_THREADS = 256
+REDUCE_THREADS = 128
 LOAD_THREADS = 32
 Q_STAGES = 2
 DQ_COLUMNS = 32
@@ -80,26 +95,29 @@ ONE = (0,)
 
 def plan(d_tile: int, causal: int, name: str = NAME, build: Build = PLAIN) -> KernelPlan:
     """The plan of `build` for heads of at most `d_tile` columns; `causal` is an index of `MASKS`."""
-    if d_tile not in D_TILES or causal not in range(len(MASKS)):
+    if d_tile not in build.tiles or causal not in range(len(MASKS)):
         raise TileproofError(
             f"{NAME} has no plan for this build",
             where="d_tile, causal",
-            expected=f"d_tile {' or '.join(map(str, D_TILES))}, causal 0 to {len(MASKS) - 1}",
+            expected=f"d_tile {' or '.join(map(str, build.tiles))}, causal 0 to {len(MASKS) - 1}",
             found=f"{d_tile}, {causal}",
         )
-    smem, end = _tiles(d_tile, build.form)
-    barriers, end = _barriers(d_tile, end)
+    d_v = MLA_VALUES if build.mla else d_tile
+    queries = MLA_BLOCK if build.mla else BLOCK
+    smem, end = _tiles(d_tile, d_v, queries, build)
+    barriers, end = _barriers(smem, end)
     word = SmemTile("tmem_base", end, 4, 1, 1, 1, "u32", "none", "K", "what tcgen05.alloc returned")
     return KernelPlan(
         name=name,
         problem=build.problem,
         sizes=(
+            ("another_d_v", int(build.mla)),
             ("bf16", int(build.form == "bf16")),
             ("causal", causal),
             ("d_tile", d_tile),
             ("packed", int(build.packed)),
         ),
-        block=BLOCK,
+        block=queries,
         cluster=1,
         threads=512,
         smem_bytes=end + word.bytes,
@@ -116,35 +134,15 @@ def plan(d_tile: int, causal: int, name: str = NAME, build: Build = PLAIN) -> Ke
         ),
         barriers=barriers,
         smem=(*smem, word),
-        tmem=(
-            TmemTile("dK_acc", 0, d_tile, 1, "D", "dS^T q, f32"),
-            TmemTile("dV_acc", d_tile, d_tile, 1, "D", "S^T dO, f32"),
-            TmemTile("dP", 2 * d_tile, BLOCK, 1, "D", "v dO^T, f32: dP transposed"),
-            TmemTile("dQ", 2 * d_tile, d_tile, 1, "D", "dS k of the k-block, f32", within="dP"),
-            TmemTile("P", 2 * d_tile + BLOCK, BLOCK, 1, "D", "k q^T, f32: P transposed"),
-            TmemTile(
-                "S",
-                2 * d_tile + BLOCK,
-                BLOCK // 2,
-                1,
-                "D",
-                "S transposed, an operand",
-                within="P",
-                dtype=build.form,
-            ),
-        ),
-        mmas=(
-            Mma("P", "f16", 1, BLOCK, BLOCK, d_tile, "K", "Q", "P", "K", "K"),
-            Mma("dP", "f16", 1, BLOCK, BLOCK, d_tile, "V", "dO", "dP", "K", "K"),
-            Mma("dV", "f16", 1, BLOCK, d_tile, BLOCK, "S", "dO", "dV_acc", "K", "MN"),
-            Mma("dQ", "f16", 1, BLOCK, d_tile, BLOCK, "dS", "K", "dQ", "MN", "MN"),
-            Mma("dK", "f16", 1, BLOCK, d_tile, BLOCK, "dS", "Q", "dK_acc", "K", "MN"),
-        ),
+        tmem=_tmem(d_tile, d_v, build),
+        mmas=_mmas(d_tile, d_v, queries, build),
         observations=(
             OutputObservation("delta", "delta", "[sequence, h, query]", negated=True),
-            TmemObservation("P", tile="P", barrier="logits_ready", transposed=True),
-            TmemObservation("S", tile="S", barrier="softmax_ready", transposed=True),
-            TmemObservation("dP", tile="dP", barrier="dp_ready", transposed=True),
+            TmemObservation("P", tile="P", barrier="logits_ready", transposed=not build.mla),
+            SmemObservation("S", tile="S", barrier="softmax_ready", transposed=True)
+            if build.mla
+            else TmemObservation("S", tile="S", barrier="softmax_ready", transposed=True),
+            TmemObservation("dP", tile="dP", barrier="dp_ready", transposed=not build.mla),
             SmemObservation("dS", tile="dS", barrier="ds_ready", transposed=True),
             TmemObservation("dQ", tile="dQ", barrier="dq_ready"),
             TmemObservation("dK_acc", tile="dK_acc", barrier="dk_ready"),
@@ -155,47 +153,92 @@ def plan(d_tile: int, causal: int, name: str = NAME, build: Build = PLAIN) -> Ke
             FinishedObservation("dQ", "dQ", "[b, h, m, d_qk]", source="dQ_acc", factor="sm_scale"),
         ),
         shape=(("n", BLOCK, 1),),
-        refuses=REFUSES if build.packed else (*REFUSES, NOT_PACKED),
+        refuses=(
+            *(MLA_REFUSES if build.mla else EQUAL_HEADS),
+            *REFUSES[: 3 if build.mla else None],
+            *(() if build.packed else (NOT_PACKED,)),
+        ),
     )
 
 
-def _tiles(d_tile: int, form: str) -> tuple[tuple[SmemTile, ...], int]:
+def _tmem(d_tile: int, d_v: int, build: Build) -> tuple[TmemTile, ...]:
+    """`TmemAllocation`."""
+    first = d_tile + d_v
+    sums = (
+        TmemTile("dK_acc", 0, d_tile, 1, "D", "dS^T q, f32"),
+        TmemTile("dV_acc", d_tile, d_v, 1, "D", "S^T dO, f32"),
+    )
+    if build.mla:
+        return (
+            *sums,
+            TmemTile("dQ", first, d_tile, 1, "F", "dS k of the k-block, f32"),
+            TmemTile("dP", first, BLOCK, 1, "F", "dO v^T, f32", within="dQ"),
+            TmemTile("P", first, BLOCK, 1, "F", "q k^T, f32", lane=16),
+        )
+    at, half = first + BLOCK, BLOCK // 2
+    return (
+        *sums,
+        TmemTile("dP", first, BLOCK, 1, "D", "v dO^T, f32: dP transposed"),
+        TmemTile("dQ", first, d_tile, 1, "D", "dS k of the k-block, f32", within="dP"),
+        TmemTile("P", at, BLOCK, 1, "D", "k q^T, f32: P transposed"),
+        TmemTile("S", at, half, 1, "D", "S transposed, an operand", within="P", dtype=build.form),
+    )
+
+
+def _mmas(d_tile: int, d_v: int, queries: int, build: Build) -> tuple[Mma, ...]:
+    p, dp = ("Q", "K"), ("dO", "V")
+    if not build.mla:
+        p, dp = p[::-1], dp[::-1]
+    return (
+        Mma("P", "f16", 1, queries, BLOCK, d_tile, *p, "P", "K", "K"),
+        Mma("dP", "f16", 1, queries, BLOCK, d_v, *dp, "dP", "K", "K"),
+        Mma("dV", "f16", 1, BLOCK, d_v, queries, "S", "dO", "dV_acc", "K", "MN"),
+        Mma("dQ", "f16", 1, queries, d_tile, BLOCK, "dS", "K", "dQ", "MN", "MN"),
+        Mma("dK", "f16", 1, BLOCK, d_tile, queries, "dS", "Q", "dK_acc", "K", "MN"),
+    )
+
+
+def _tiles(d_tile: int, d_v: int, queries: int, build: Build) -> tuple[tuple[SmemTile, ...], int]:
     """`TensorStorage`: the tiles, and where the pipelines' barriers begin."""
     tiles: list[SmemTile] = []
     end = 0
 
-    def add(name: str, cols: int, stages: int, holds: str, alignment: int = TILE_ALIGNMENT) -> None:
+    def add(name: str, rows: int, cols: int, stages: int, holds: str) -> None:
         nonlocal end
-        end = -(-end // alignment) * alignment
-        tiles.append(
-            SmemTile(name, end, BLOCK * cols * F16_BYTES, stages, BLOCK, cols, form, "128B", "K", holds)
-        )
-        end += tiles[-1].bytes * stages
+        end = -(-end // TILE_ALIGNMENT) * TILE_ALIGNMENT
+        size = rows * cols * F16_BYTES
+        tiles.append(SmemTile(name, end, size, stages, rows, cols, build.form, "128B", "K", holds))
+        end += size * stages
 
-    add("K", d_tile, 1, "the CTA's 128 keys of k, zero beyond the last one")
-    add("V", d_tile, 1, "the same of v")
-    add("Q", d_tile, Q_STAGES, "the k-block's 128 queries of q, zero beyond the last one")
-    add("dO", d_tile, 1, "the same of dO")
-    add("dS", BLOCK, 1, "dS transposed, rounded: a row is a key")
-    staged = BLOCK * DQ_COLUMNS * F32_BYTES
+    add("K", BLOCK, d_tile, 1, "the CTA's 128 keys of k, zero beyond the last one")
+    add("V", BLOCK, d_v, 1, "the same of v")
+    add("Q", queries, d_tile, Q_STAGES, "the k-block's queries of q, zero beyond the last one")
+    add("dO", queries, d_v, 1, "the same of dO")
+    add("dS", BLOCK, queries, 1, "dS transposed, rounded: a row is a key")
+    if build.mla:
+        add("S", BLOCK, queries, 1, "S transposed, rounded: a row is a key")
+    staged = queries * DQ_COLUMNS * F32_BYTES
     tiles.append(
-        SmemTile("dQ_out", end, staged, DQ_STAGES, BLOCK, DQ_COLUMNS, "f32", "128B", "K", "32 columns of dQ")
+        SmemTile(
+            "dQ_out", end, staged, DQ_STAGES, queries, DQ_COLUMNS, "f32", "128B", "K", "32 columns of dQ"
+        )
     )
     end += staged * DQ_STAGES
     for name, holds in (("lse", "lse times -log2(e)"), ("delta", "delta, negated")):
-        size = BLOCK * F32_BYTES
+        size = queries * F32_BYTES
         tiles.append(
-            SmemTile(name, end, size, 1, 1, BLOCK, "f32", "none", "K", f"{holds}, of the k-block's queries")
+            SmemTile(name, end, size, 1, 1, queries, "f32", "none", "K", f"{holds}, of the k-block's queries")
         )
         end += size
     return tuple(tiles), -(-end // TILE_ALIGNMENT) * TILE_ALIGNMENT
 
 
-def _barriers(d_tile: int, start: int) -> tuple[tuple[Barrier, ...], int]:
+def _barriers(smem: tuple[SmemTile, ...], start: int) -> tuple[tuple[Barrier, ...], int]:
     """`PipelineStorage`: of each pipeline first the barriers that say full, then those that say free."""
     found: list[Barrier] = []
     end = start
-    rows = BLOCK * d_tile * F16_BYTES
+    bytes_of = {tile.name: tile.bytes for tile in smem}
+    q, do = bytes_of["Q"], bytes_of["dO"]
 
     def add(
         name: str, stages: int, counts: tuple[int, int], by: str, to: str, *, tx: int = 0, first: int = 0
@@ -209,13 +252,13 @@ def _barriers(d_tile: int, start: int) -> tuple[tuple[Barrier, ...], int]:
             )
             end += MBARRIER_BYTES * stages
 
-    add("q", Q_STAGES, (1, 1), "TMA of Q, the first time of K too", "mma", tx=rows, first=2 * rows)
-    add("do", 1, (1, 1), "TMA of dO, the first time of V too", "mma", tx=rows, first=2 * rows)
+    add("q", Q_STAGES, (1, 1), "TMA of Q, the first time of K too", "mma", tx=q, first=q + bytes_of["K"])
+    add("do", 1, (1, 1), "TMA of dO, the first time of V too", "mma", tx=do, first=do + bytes_of["V"])
     add("lse", 1, (LOAD_THREADS, COMPUTE_THREADS), "cp.async of load", "compute")
     add("delta", 1, (LOAD_THREADS, COMPUTE_THREADS), "cp.async of load", "compute")
     add("logits", 1, (1, COMPUTE_THREADS), "commit of mma", "compute")
     add("dp", 1, (1, COMPUTE_THREADS), "commit of mma", "compute")
-    add("dq", 1, (1, BLOCK), "commit of mma", "reduce")
+    add("dq", 1, (1, REDUCE_THREADS), "commit of mma", "reduce")
     add("softmax", 1, (COMPUTE_THREADS, 1), "every compute thread", "mma")
     add("ds", 1, (COMPUTE_THREADS, 1), "every compute thread", "mma")
     for suffix, count, by, to in (

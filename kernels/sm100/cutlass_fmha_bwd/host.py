@@ -37,8 +37,9 @@ def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Lau
     """The main launch, with the one before that sums delta, and the one after that rounds dQ.
 
     Outputs: `delta [b, h, m]` (negated, rows padded), `scaled_lse` as it, `dQ_acc [rows, d]` f32, which the
-    example clears and the kernel adds to, `dQ [b, h, m, d]`, `dK, dV [b, h_kv, n, d]` in the form of the
-    inputs. Of packed sequences the first three have a block of rows for each, as long as the longest needs.
+    example clears and the kernel adds to, `dQ [b, h, m, d]`, `dK [b, h_kv, n, d]`, `dV [b, h_kv, n, d_v]`
+    in the form of the inputs. Of packed sequences the first three have a block of rows for each, as long as
+    the longest needs.
     """
     p = inputs.problem
     form = "bf16" if plan.size("bf16") else "f16"
@@ -63,14 +64,22 @@ def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Lau
     def strides(row: int, group: int, head: int, batch: int) -> TensorStrides:
         return TensorStrides(row, group, head, 0 if packed else batch)
 
+    def of_queries(columns: int) -> TensorStrides:
+        return strides(p.h * columns, columns, p.heads * columns, p.m * p.h * columns)
+
+    def of_keys(columns: int) -> TensorStrides:
+        return strides(p.h_kv * columns, 0, columns, p.n * p.h_kv * columns)
+
+    def of_gradient(columns: int) -> TensorStrides:
+        return strides(columns, 0, p.n * columns, p.h_kv * p.n * columns)
+
     layouts = (
-        strides(p.h * d, d, p.heads * d, p.m * p.h * d),
-        strides(p.h_kv * d, 0, d, p.n * p.h_kv * d),
+        of_queries(d), of_queries(p.d_v), of_keys(d), of_keys(p.d_v),
         strides(1, p.m, p.heads * p.m, p.h * p.m),
         strides(d, p.m * d, p.heads * p.m * d, p.h * p.m * d),
-        strides(d, 0, p.n * d, p.h_kv * p.n * d),
-    )
-    sizes = Sizes(longest[0], longest[1], d, p.heads, p.h_kv, number, p.m, p.n, p.sm_scale)
+        of_gradient(d), of_gradient(p.d_v),
+    )  # fmt: skip
+    sizes = Sizes(longest[0], longest[1], d, p.d_v, p.heads, p.h_kv, number, p.m, p.n, p.sm_scale)
     events = library.events(plan, sizes, layouts)
 
     def output(name: str, *shape: int, dtype: Any = DTYPES[form]) -> Buffer:
@@ -83,7 +92,7 @@ def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Lau
     made = [
         output("dQ", p.b, p.h, p.m, d),
         output("dK", p.b, p.h_kv, p.n, d),
-        output("dV", p.b, p.h_kv, p.n, d),
+        output("dV", p.b, p.h_kv, p.n, p.d_v),
         output("delta", number, p.h, padded, dtype=np.float32),
         output("scaled_lse", number, p.h, padded, dtype=np.float32),
         Buffer("dQ_acc", "out", cleared, np.dtype(np.float32), np.zeros(cleared, np.float32)),
@@ -196,9 +205,15 @@ def _target(build: cutlass_fmha_bwd.Build, mended: bool, planted: Callable[[], S
     return Target(
         name=name,
         variants=tuple(
-            Variant.of(build.problem, causal=causal, d_tile=d_tile, packed=int(build.packed))
+            Variant.of(
+                build.problem,
+                another_d_v=int(build.mla),
+                causal=causal,
+                d_tile=d_tile,
+                packed=int(build.packed),
+            )
             for causal in range(len(cutlass_fmha_bwd.MASKS))
-            for d_tile in cutlass_fmha_bwd.D_TILES
+            for d_tile in build.tiles
         ),
         plan_of=lambda v: cutlass_fmha_bwd.plan(v["d_tile"], v["causal"], name, build),
         image=ExampleImage(mended),

@@ -23,6 +23,19 @@ PREFIX = "77_blackwell_fmha/"
 HERE = Path(__file__).parent
 OWN = ("kernel.cu", "kernel.cuh")
 MAIN_SOURCE = "kernel/sm100_fmha_bwd_kernel_tma_warpspecialized.hpp"
+MLA_SOURCE = "kernel/sm100_fmha_bwd_mla_kernel_tma_warpspecialized.hpp"
+# How the second writes the first's products of q and k, and of dO and v: their operands are exchanged.
+_Q = "tSTrQ(_,_,k_block,pipeline_load_mma_q_consumer_state.index()), "
+_DO = "tDPTrDO(_,_,k_block,pipeline_load_mma_do_consumer_state.index()), "
+_K, _V = "tSTrK(_,_,k_block,_0{}), ", "tDPTrV(_,_,k_block,_0{}), "
+MLA_WORDS = (
+    (f"{_K}{_Q}", f"{_Q}{_K}"),
+    (f"{_V}{_DO}", f"{_DO}{_V}"),
+    ("tiled_mma_kq", "tiled_mma_qk"),
+    ("tiled_mma_vdo", "tiled_mma_dov"),
+    ("tDVrP(_,_,k_block)", "tDVrP(_,_,k_block,_0{})"),
+    ("tDQgDQ(_,_,i,iter_index,blk_coord_batch)", "tDQgDQ(_,_,i,iter_index)"),
+)
 
 
 @cache
@@ -54,6 +67,17 @@ def files(plan: KernelPlan, names: Sequence[str] = OWN) -> dict[str, str]:
         **own,
         header.FILE_NAME: header.render(replace(plan, name="cutlass-fmha-bwd")),
     }
+
+
+def in_mla(one: Edit) -> Edit:
+    """The same edit of the kernel whose values have a head dimension of their own."""
+    place = one.place
+    if not isinstance(place, Place) or place.file != MAIN_SOURCE:
+        return one
+    text = " ".join(place.text.split())
+    for here, there in MLA_WORDS:
+        text = text.replace(here, there)
+    return replace(one, place=replace(place, text=text, file=MLA_SOURCE))
 
 
 def _fenced(text: str, opcode: str, side: str) -> Edit:
@@ -132,6 +156,28 @@ MEND = (
 )
 
 
+# Of heads with values of their own, causal from the top left: which blocks hold the diagonal is found as if
+# they had as many queries as keys, and here every block is masked.
+MLA_MEND = (
+    *map(in_mla, MEND),
+    Edit(
+        Place(
+            "leading_causal_masking = warp_uniform(iter_index == get<1>(blk_coord));",
+            MLA_SOURCE,
+            opcode="setp.eq.s32",
+            part=r"(setp\.eq\.s32 \t%p\d+, (%r\d+)), 0;",
+        ),
+        r"\1, \2;",
+    ),
+)
+
+
+def _mend(variant: Variant) -> tuple[Edit, ...]:
+    if not variant["another_d_v"]:
+        return MEND
+    return MLA_MEND if variant["causal"] == 1 else MLA_MEND[:-1]
+
+
 @dataclass(frozen=True)
 class ExampleImage:
     """The image of every variant, as shipped or `mended`; our own sources lie beside the example's folders.
@@ -167,9 +213,12 @@ class ExampleImage:
             )
         texts |= overrides
         texts |= edit.in_sources(owner, edits, texts)
-        edits = (*edits, *(MEND if self.mended else ()))
+        edits = (*edits, *(_mend(variant) if self.mended else ()))
         entry = self.entry(owner, variant, probe)
-        unit = Unit(entry, "kernel.cu", texts, {"TILEPROOF_ENTRY": entry}, PREFIX)
+        defines = {"TILEPROOF_ENTRY": entry}
+        if variant["another_d_v"]:
+            defines["TILEPROOF_MLA"] = "1"
+        unit = Unit(entry, "kernel.cu", texts, defines, PREFIX)
         if not is_cached(unit):
             print(f"{owner}: compiling CUTLASS example 77, about half a minute of one core", file=sys.stderr)
         built = compile_unit(unit)

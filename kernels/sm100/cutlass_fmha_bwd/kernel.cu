@@ -59,13 +59,18 @@ static_assert(sizeof(Shared::pipelines.mma_compute_dkdv.full_barrier_) == 16 &&
               Plan::barrier::dk_ready::offset == Plan::barrier::dv_ready::offset + 8);
 
 static_assert(Main::kTransactionsBytesLoadQ == Plan::barrier::q_ready::tx_bytes &&
-              Main::kTransactionsBytesLoadK == Plan::barrier::q_ready::tx_bytes &&
+              Main::kTransactionsBytesLoadK == Plan::smem::K::bytes &&
               Main::kTransactionsBytesLoadDO == Plan::barrier::do_ready::tx_bytes &&
-              Main::kTransactionsBytesLoadV == Plan::barrier::do_ready::tx_bytes);
+              Main::kTransactionsBytesLoadV == Plan::smem::V::bytes);
 
 static_assert(Columns::kDK == Plan::tmem::dK_acc::column && Columns::kDV == Plan::tmem::dV_acc::column &&
-              Columns::kDP == Plan::tmem::dP::column && Columns::kDQ == Plan::tmem::dQ::column &&
-              Columns::kS == Plan::tmem::P::column && Columns::kP == Plan::tmem::S::column);
+              Columns::kDP == Plan::tmem::dP::column && Columns::kDQ == Plan::tmem::dQ::column);
+#ifdef TILEPROOF_MLA
+TILE(smem_p, S);
+static_assert(Columns::kS == Plan::tmem::P::column + (Plan::tmem::P::lane << 16));
+#else
+static_assert(Columns::kS == Plan::tmem::P::column && Columns::kP == Plan::tmem::S::column);
+#endif
 
 // Which warp does what: the example's table, four bits a warp.
 constexpr bool has_role(int first, int warps, Main::WarpRole role) {

@@ -1,6 +1,6 @@
 // The operator of CUTLASS example 77's backward that one build is made for: tiles of 128 keys by 128 queries,
 // heads of at most Plan::d_tile columns; f16, or bf16 with Plan::bf16; sequences of one length, or packed
-// ones.
+// ones. With Plan::another_d_v the kernel of heads whose values have columns of their own.
 #pragma once
 
 #include "tileproof_plan.h"
@@ -9,6 +9,7 @@
 // Before device/, so that the PTX names these files by their own paths; the first has what the others need.
 // clang-format off
 #include "kernel/sm100_fmha_bwd_kernel_tma_warpspecialized.hpp"
+#include "kernel/sm100_fmha_bwd_mla_kernel_tma_warpspecialized.hpp"
 #include "kernel/fmha_kernel_bwd_convert.hpp"
 #include "kernel/fmha_kernel_bwd_sum_OdO.hpp"
 // clang-format on
@@ -31,9 +32,10 @@ struct MaskOf<0> {
 using Length = std::conditional_t<Plan::packed != 0, cutlass::fmha::collective::VariableLength, int>;
 using Element = std::conditional_t<Plan::bf16 != 0, cutlass::bfloat16_t, cutlass::half_t>;
 using ProblemShape = cute::tuple<Length, Length, int, int, cute::tuple<cute::tuple<int, int>, int>>;
-using TileShape = cute::Shape<cute::_128, cute::_128, cute::Int<Plan::d_tile>, cute::Int<Plan::d_tile>>;
-using Backward = cutlass::fmha::device::Sm100FmhaBwd<ProblemShape, Element, float, TileShape, false,
-                                                     MaskOf<Plan::causal>::type>;
+using TileShape =
+    cute::Shape<cute::Int<Plan::m>, cute::_128, cute::Int<Plan::d_tile>, cute::Int<Plan::smem::V::cols>>;
+using Backward = cutlass::fmha::device::Sm100FmhaBwd<ProblemShape, Element, float, TileShape,
+                                                     Plan::another_d_v != 0, MaskOf<Plan::causal>::type>;
 using SumOdO = Backward::OperationSumOdO::Kernel;
 using Main = Backward::Operation::Kernel;
 using Convert = Backward::OperationConvert::Kernel;

@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -49,7 +49,7 @@ POINTERS = (
 )
 
 
-SIZES = ("queries", "keys", "columns", "group", "heads", "batches", "all_queries", "all_keys")
+SIZES = ("queries", "keys", "columns", "values", "group", "heads", "batches", "all_queries", "all_keys")
 
 
 class _Sizes(ctypes.Structure):
@@ -69,13 +69,15 @@ class _Pointers(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Sizes:
-    """A problem as the example counts it: `group` query heads share each of `heads` key heads. Of packed
-    sequences `queries` and `keys` are the longest, `batches` how many, `all_queries` and `all_keys` the sums.
+    """A problem as the example counts it: heads of q and k have `columns`, of v `values`; `group` query heads
+    share each of `heads` key heads. Of packed sequences `queries` and `keys` are the longest, `batches` how
+    many, `all_queries` and `all_keys` the sums.
     """
 
     queries: int
     keys: int
     columns: int
+    values: int
     group: int
     heads: int
     batches: int
@@ -102,10 +104,10 @@ def address_of(name: str) -> int:
 def events(
     plan: KernelPlan,
     sizes: Sizes,
-    strides: tuple[TensorStrides, TensorStrides, TensorStrides, TensorStrides, TensorStrides],
+    strides: Sequence[TensorStrides],
 ) -> list[dict[str, Any]]:
-    """What the example's host code does, in order: tensor maps, fills and launches. `strides`: of q, o and
-    dO, of k and v, of lse, of dQ, of dK and dV.
+    """What the example's host code does, in order: tensor maps, fills and launches. `strides`: of q, of
+    o and dO, of k, of v, of lse, of dQ, of dK, of dV.
 
     TileproofError when the example says that it cannot compute the problem.
     """

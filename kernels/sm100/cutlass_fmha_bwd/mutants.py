@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tileproof.kernels.edit import ANY, Edit, InStage, Mutant, Place
-from tileproof.kernels.sm100.cutlass_fmha_bwd.image import MAIN_SOURCE
+from tileproof.kernels.sm100.cutlass_fmha_bwd.image import MAIN_SOURCE, MLA_SOURCE, in_mla
 from tileproof.spec.plans.cutlass_fmha_bwd import NAME, Build
 
 KERNEL = "cutlass-fmha-bwd-mended"
@@ -240,9 +240,23 @@ MUTANTS = (
 )
 
 
+def _in_mla(one: Mutant) -> Mutant:
+    """The defect in the kernel whose values have a head dimension of their own: S goes to shared memory."""
+    if one.id != "fmha-s-not-stored":
+        return replace(one, edits=tuple(map(in_mla, one.edits)))
+    edit = Edit(Place("copy_aligned(tRT_rST, sP_pi_slice);", MLA_SOURCE, ANY, "st.shared"))
+    assert isinstance(one.expected, InStage)
+    expected = replace(one.expected, code="shared-uninitialised")
+    return replace(one, title="S is not stored", edits=(edit,), expected=expected)
+
+
+MLA_MUTANTS = tuple(_in_mla(one) for one in MUTANTS if one.id != "fmha-s-store-not-waited")
+
+
 def of(build: Build) -> tuple[Mutant, ...]:
     """The defects of a build's mended kernel: the same edits."""
     suffix = build.name.removeprefix(NAME)
+    defects = MLA_MUTANTS if build.mla else MUTANTS
     return tuple(
-        replace(one, id=one.id + suffix, target=f"{build.name}-mended") if suffix else one for one in MUTANTS
+        replace(one, id=one.id + suffix, target=f"{build.name}-mended") if suffix else one for one in defects
     )

@@ -19,8 +19,9 @@ namespace tileproof {
 namespace {
 
 struct Sizes {
-  int queries, keys, columns, group, heads, batches;  // `group` query heads share one of `heads` key heads
-  int all_queries, all_keys;                          // of packed sequences, whose longest the first two are
+  // `group` query heads share one of `heads` key heads.
+  int queries, keys, columns, values, group, heads, batches;
+  int all_queries, all_keys;  // of packed sequences, whose longest the first two are
   float scale;
 };
 
@@ -193,13 +194,13 @@ cudaError_t cudaMemsetAsync(void* address, int value, size_t bytes, cudaStream_t
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 const char* cudaGetErrorString(cudaError_t) { return ""; }
 
-// What the example does on a problem, as JSON; null when it says that it cannot. `rows` are the strides of q,
-// dO and o, `columns` those of k and v, `lse` those of the log-sum-exp, `dq` and `dkv` those of the
-// gradients.
+// What the example does on a problem, as JSON; null when it says that it cannot. Strides: of q, of o and dO,
+// of k, of v, of the log-sum-exp, of the gradients.
 const char* tileproof_backward(const tileproof::Sizes* sizes, const tileproof::Pointers* at,
-                               const tileproof::Strides* rows, const tileproof::Strides* columns,
+                               const tileproof::Strides* q, const tileproof::Strides* o,
+                               const tileproof::Strides* k, const tileproof::Strides* v,
                                const tileproof::Strides* lse, const tileproof::Strides* dq,
-                               const tileproof::Strides* dkv) {
+                               const tileproof::Strides* dk, const tileproof::Strides* dv) {
   using namespace cute;
   using tileproof::Backward;
   using tileproof::Element;
@@ -213,8 +214,6 @@ const char* tileproof_backward(const tileproof::Sizes* sizes, const tileproof::P
   auto shared = [](const tileproof::Strides& by) {  // by the query heads of a group
     return make_stride(by.row, _1{}, make_stride(make_stride(_0{}, by.head), by.batch));
   };
-  auto of_queries = strided(*rows);
-  auto of_keys = shared(*columns);
   auto of_lse = make_stride(_1{}, make_stride(make_stride(lse->group, lse->head), lse->batch));
   auto element = [](void* pointer) { return static_cast<Element*>(pointer); };
   auto f32 = [](void* pointer) { return static_cast<float*>(pointer); };
@@ -224,26 +223,26 @@ const char* tileproof_backward(const tileproof::Sizes* sizes, const tileproof::P
   Backward::Arguments arguments{{tileproof::length<Length>(sizes->queries, at->cu_q, sizes->all_queries),
                                  tileproof::length<Length>(sizes->keys, at->cu_k, sizes->all_keys),
                                  sizes->columns,
-                                 sizes->columns,
+                                 sizes->values,
                                  {{sizes->group, sizes->heads}, sizes->batches}},
                                 element(at->q),
-                                of_queries,
+                                strided(*q),
                                 element(at->k),
-                                of_keys,
+                                shared(*k),
                                 element(at->v),
-                                of_keys,
+                                shared(*v),
                                 element(at->o),
-                                of_queries,
+                                strided(*o),
                                 f32(at->lse),
                                 of_lse,
                                 element(at->dO),
-                                of_queries,
+                                strided(*o),
                                 element(at->dQ),
                                 strided(*dq),
                                 element(at->dK),
-                                shared(*dkv),
+                                shared(*dk),
                                 element(at->dV),
-                                shared(*dkv),
+                                shared(*dv),
                                 sizes->scale,
                                 hardware};
   if (Backward::can_implement(arguments) != cutlass::Status::kSuccess) return nullptr;

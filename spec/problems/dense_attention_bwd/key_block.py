@@ -1,7 +1,7 @@
 """The cases of kernels that walk the queries of a key block: what such a kernel's plan is made for.
 
-The plan says `d_tile`, the most columns of a head, and `causal`: 0 none, 1 from the top left, 2 from the
-bottom right.
+The plan says `another_d_v`, whether values have columns of their own, `d_tile`, the most columns of a head,
+and `causal`: 0 none, 1 from the top left, 2 from the bottom right.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tileproof.spec.problems.dense_attention_bwd.inputs import DenseProblem
 from tileproof.spec.problems.dense_attention_bwd.masks import Mask
 
 D_TILES = (64, 128)
+OWN_TILE, OWN_VALUES = 192, 128  # where values have columns of their own
 COLUMNS = 8  # a head has a multiple of so many: 16 bytes of f16 (cuTensorMapEncodeTiled, strides)
 MASKS = (Mask(), Mask("top left", right=0), Mask("bottom right", right=0))
 AROUND = (-1, 0, 1)  # sizes next to a block's edge
@@ -40,8 +41,8 @@ def causal_of(mask: Mask) -> int:
 
 
 def sizes_of(problem: DenseProblem) -> dict[str, int]:
-    """The sizes that choose a variant: `d_tile`, `causal` and `packed`; TileproofError, which names what none
-    computes.
+    """The sizes that choose a variant: `another_d_v`, `causal`, `d_tile` and `packed`; TileproofError, which
+    names what none computes.
     """
     causal = causal_of(problem.mask)
 
@@ -50,14 +51,23 @@ def sizes_of(problem: DenseProblem) -> dict[str, int]:
             raise TileproofError(what, where=f"problem.{where}", expected=expected, found=str(found))
 
     d = problem.d_qk
-    require(
-        problem.d_v == d, "values have a head dimension of their own", "d_v", f"{d}, as q and k", problem.d_v
-    )
-    require(d <= D_TILES[-1], "the head is too wide", "d_qk", f"at most {D_TILES[-1]}", d)
-    require(d % COLUMNS == 0, "the head's width does not fit", "d_qk", f"a multiple of {COLUMNS}", d)
+    d_v = problem.d_v
+    own = d_v != d
+    widest = OWN_TILE if own else D_TILES[-1]
+    require(d <= widest, "the head is too wide", "d_qk", f"at most {widest}", d)
+    require(d_v <= OWN_VALUES, "the values' head is too wide", "d_v", f"at most {OWN_VALUES}", d_v)
+    for where, width in (("d_qk", d), ("d_v", d_v)):
+        require(
+            width % COLUMNS == 0, "the head's width does not fit", where, f"a multiple of {COLUMNS}", width
+        )
     require(problem.dropout.p == 0, "there is no dropout", "dropout", "p = 0", problem.dropout.p)
-    tile = next(tile for tile in D_TILES if d <= tile)
-    return {"causal": causal, "d_tile": tile, "packed": int(problem.packed is not None)}
+    tile = OWN_TILE if own else next(tile for tile in D_TILES if d <= tile)
+    return {
+        "another_d_v": int(own),
+        "causal": causal,
+        "d_tile": tile,
+        "packed": int(problem.packed is not None),
+    }
 
 
 @dataclass(frozen=True)
@@ -79,7 +89,9 @@ class KeyBlockCases:
         how = {"m": plan.block, "n": _keys(plan), "d_qk": d, **how}
         if plan.size("packed"):
             how = _packed(how)
-        return KeyBlockCase(self.form, d_v=how["d_qk"], align=mask.align, right=mask.right, **how)
+        if plan.size("another_d_v"):  # without grouped heads
+            how = {"d_v": OWN_VALUES, **how, "heads": 1}
+        return KeyBlockCase(self.form, **{"d_v": how["d_qk"], **how}, align=mask.align, right=mask.right)
 
     def drawn(self, plan: KernelPlan) -> st.SearchStrategy[KeyBlockCase]:
         return _cases(self, plan)
@@ -101,6 +113,8 @@ class KeyBlockCases:
             "low logits": self._of(plan, m=m // 2, n=n // 2, values="low"),
             "the narrowest head": self._of(plan, m=m // 2, n=n // 2, d_qk=_columns(plan)[0]),
         }
+        if plan.size("another_d_v"):
+            found["the narrowest values"] = self._of(plan, m=m // 2, n=n // 2, d_qk=COLUMNS * 2, d_v=COLUMNS)
         return {name: EdgeCase(replace(case, seed=1)) for name, case in found.items()}
 
     def smaller(self, case: KeyBlockCase) -> Iterator[KeyBlockCase]:
@@ -164,6 +178,9 @@ def _cases(draw: st.DrawFn, cases: KeyBlockCases, plan: KernelPlan) -> KeyBlockC
 
     several = draw(st.booleans())
     most = 1 if several else 2
+    values = {}
+    if plan.size("another_d_v"):
+        values["d_v"] = draw(st.sampled_from(range(OWN_VALUES, 0, -COLUMNS)))
     return cases._of(
         plan,
         b=draw(st.integers(1, 2)) if several else 1,
@@ -174,5 +191,6 @@ def _cases(draw: st.DrawFn, cases: KeyBlockCases, plan: KernelPlan) -> KeyBlockC
         d_qk=draw(st.sampled_from(_columns(plan)[::-1])),
         scale=draw(st.sampled_from((0.0, 0.0, 1.0, 0.01))),
         values=draw(st.sampled_from(DRAWN)),
+        **values,
         seed=draw(st.integers(0, 2**16 - 1)),
     )

@@ -158,6 +158,7 @@ def test_every_planted_defect_is_still_there() -> None:
         ("blocked", True): 20,
         ("cutlass-fmha-bwd-bf16-mended", True): 14,
         ("cutlass-fmha-bwd-mended", True): 14,
+        ("cutlass-fmha-bwd-mla-mended", True): 13,
         ("cutlass-fmha-bwd-packed-mended", True): 14,
         ("head128", True): 39,
         ("head128", False): 27,

@@ -1,4 +1,4 @@
-"""Campaigns: problems, schedules and planted defects in shards over processes and machines, with Dask.
+"""Campaigns: problems, schedules, planted and drawn mutants in shards over processes and machines, with Dask.
 
 A shard is a few words (which kernel, what, which seed); its result is stored when it arrives. Dask runs the
 shards of a worker that is lost again on another one.
@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import json
 import shlex
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,16 +37,19 @@ from tileproof.kernels.target import Target
 from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
 
-Work = Literal["known failures", "examples", "schedules", "mutant"]
+Work = Literal["known failures", "examples", "schedules", "mutant", "drawn mutants"]
 INSTALL = "pip install 'tileproof[campaign]' (in a checkout: make setup)"
 NAME = "campaign"
+DRAWN: Literal["drawn mutants"] = "drawn mutants"
+_JUDGED = (0, 1)  # exit codes of `tileproof mutate`: each was found; one survived
 LOST = 3  # workers that a shard may take with it before it counts as the reason
 
 
 @dataclass(frozen=True)
 class Shard:
     """A part of a campaign: `number` of this kind of work on a variant, `count` examples or schedules from
-    `seed` on, or the mutant `mutant`; `database` is the folder of known failures, "" for none.
+    `seed` on, the mutant `mutant`, or `count` of the mutants that `seed` draws, from number `first` on, in a
+    profile of `tileproof mutate`; `database` is the folder of known failures, "" for none.
     """
 
     kernel: str
@@ -55,6 +60,8 @@ class Shard:
     count: int
     mutant: str = ""
     database: str = ""
+    first: int = 0
+    profile: str = ""
 
     @property
     def name(self) -> str:
@@ -64,7 +71,9 @@ class Shard:
 
 @dataclass(frozen=True)
 class CampaignPlan:
-    """What a campaign runs on each variant: examples and schedules, cut into shards, and planted mutants."""
+    """What a campaign runs on each variant: examples, schedules and drawn mutants, cut into shards, and
+    planted mutants. `profile` is that of the drawn ones.
+    """
 
     examples: int = 200
     schedules: int = 200
@@ -72,6 +81,8 @@ class CampaignPlan:
     a_shard: int = 25
     seed: int = 0
     database: str = ""
+    drawn: int = 0
+    profile: str = "quick"
 
 
 def shards(kernels: Sequence[tuple[Target, Variant]], plan: CampaignPlan) -> list[Shard]:
@@ -92,6 +103,11 @@ def shards(kernels: Sequence[tuple[Target, Variant]], plan: CampaignPlan) -> lis
         own = [one for one in target.mutants() if controls.of_variant(gated, one)]
         for number, one in enumerate(own[: plan.mutants]):
             made.append(Shard(target.name, sizes, "mutant", number, plan.seed, 0, one.id, plan.database))
+        for number, first in enumerate(range(0, plan.drawn, plan.a_shard)):
+            count = min(plan.a_shard, plan.drawn - first)
+            made.append(
+                Shard(target.name, sizes, DRAWN, number, plan.seed, count, "", "", first, plan.profile)
+            )
     return made
 
 
@@ -150,6 +166,62 @@ def _mutant(shard: Shard, gated: GatedVariant) -> CheckReport:
     return CheckReport.of(wrong, controls=[tried])
 
 
+def _drawn(shard: Shard, gated: GatedVariant) -> CheckReport:
+    """Judges drawn mutants, as `tileproof mutate` does, in a process of its own: it forks, and limits what a
+    mutant may take. One that survives says something of the checks, and makes no verdict on the kernel.
+    """
+    end = shard.first + shard.count
+    sizes = ",".join(f"{name}={size}" for name, size in shard.sizes.items())
+    words = [
+        *(
+            "mutate",
+            shard.kernel,
+            "--variant",
+            sizes,
+            "--seed",
+            str(shard.seed),
+            "--count",
+            str(end),
+            "--json",
+        ),
+        *("--profile", shard.profile, *(f"--only={number}" for number in range(shard.first, end))),
+    ]
+    ran = subprocess.run(
+        [sys.executable, "-m", "tileproof.conformance.cli", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if ran.returncode not in _JUDGED:
+        raise TileproofError(
+            "the mutants could not be judged",
+            where=shlex.join(["tileproof", *words]),
+            found=ran.stderr.strip().rpartition("\n")[2] or f"exit code {ran.returncode}",
+        )
+    return CheckReport("passed", details={"mutants": json.loads(ran.stdout)["mutants"]})
+
+
+def rows(
+    wanted: Sequence[Shard], found: Mapping[str, StoredResult], gated: GatedVariant
+) -> list[dict[str, Any]]:
+    """What became of a variant's drawn mutants; TileproofError where a shard of them has no result."""
+    judged: list[dict[str, Any]] = []
+    sizes = dict(gated.variant.sizes)
+    for shard in wanted:
+        if shard.work != DRAWN or (shard.kernel, dict(shard.sizes)) != (gated.kernel.name, sizes):
+            continue
+        result = found.get(_job(shard, gated).key)
+        if result is None or result.check.fault:
+            raise TileproofError(
+                "the drawn mutants have no score",
+                where=_job(shard, gated).key,
+                found="it did not run" if result is None else result.check.fault,
+                do="go on with --resume",
+            )
+        judged += result.check.details["mutants"]
+    return judged
+
+
 def _known(shard: Shard, gated: GatedVariant) -> CheckReport:
     """Runs again what failed before, here or elsewhere; what no longer fails is forgotten."""
     database, key = known_failures(shard.database), _key(gated)
@@ -177,6 +249,7 @@ _WORK: dict[Work, Callable[[Shard, GatedVariant], CheckReport]] = {
     "examples": _examples,
     "schedules": _schedules,
     "mutant": _mutant,
+    DRAWN: _drawn,
     "known failures": _known,
 }
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
+from tileproof.conformance.cli.mutate import mutate
 from tileproof.conformance.gate import campaign
 from tileproof.conformance.gate.campaign import CampaignPlan, Shard, known_failures, merged, shards, summary
 from tileproof.conformance.gate.evidence import less_times
 from tileproof.conformance.gate.store import ResultStore, RunIdentity, StoredResult
+from tileproof.conformance.mutate.draw import Drawn
+from tileproof.conformance.mutate.judged import Judgement
+from tileproof.conformance.mutate.parts import judgements, scored
+from tileproof.conformance.mutate.score import as_json
 from tileproof.conformance.verdict import jsonform
 from tileproof.conformance.verdict.contract import CheckOutcome
 from tileproof.kernels.image import Ptx
@@ -49,6 +57,76 @@ def test_a_campaign_is_cut_into_shards_by_the_plan_alone() -> None:
     assert len({one.name for one in made}) == len(made) and made == shards(SUBJECTS, plan)
     for one in made:
         assert jsonform.parse(Shard, jsonform.dump(one), "shard") == one
+
+
+def test_drawn_mutants_are_cut_into_shards_by_their_numbers() -> None:
+    made = shards(
+        SUBJECTS, CampaignPlan(examples=0, schedules=0, a_shard=4, seed=7, drawn=10, profile="full")
+    )
+    assert [(one.first, one.count) for one in made] == [(0, 4), (4, 4), (8, 2)]
+    assert {(one.work, one.seed, one.profile) for one in made} == {("drawn mutants", 7, "full")}
+    assert len({one.name for one in made}) == 3
+    for one in made:
+        assert jsonform.parse(Shard, jsonform.dump(one), "shard") == one
+
+
+@pytest.mark.slow
+def test_drawn_mutants_have_the_score_of_one_process_when_a_worker_is_lost(
+    tmp_path: Path, client: Any
+) -> None:
+    plan = CampaignPlan(examples=0, schedules=0, a_shard=2, seed=5, drawn=6)
+    wanted = shards(SUBJECTS, plan)
+    killed: list[int] = []
+
+    def kill(line: str) -> None:
+        if not killed:
+            (pid, *_) = client.run(os.getpid).values()
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
+
+    store = ResultStore(tmp_path / "results.jsonl", IDENTITY, False)
+    found = campaign.run(wanted, store, client, kill)
+    store.close()
+    assert killed and {one.check.outcome for one in found.values()} == {"passed"}
+    gated = campaign.GatedVariant(KERNEL, VARIANT)  # type: ignore[attr-defined]
+    how: dict[str, Any] = {"seed": 5, "count": 6, "profile": "quick"}
+    built = KERNEL.build(VARIANT)
+    apart = scored(KERNEL, VARIANT, built, campaign.rows(wanted, found, gated), **how)
+    sizes = ",".join(f"{name}={size}" for name, size in VARIANT.sizes)
+    told = CliRunner().invoke(
+        mutate, [KERNEL.name, "--variant", sizes, "--seed", "5", "--count", "6", "--json"]
+    )
+    whole = json.loads(told.stdout)
+    assert {name: apart[name] for name in whole["score"]} == whole["score"] and apart["drawn"] == 6
+    assert (apart["by operator"], apart["by check"]) == (whole["by operator"], whole["by check"])
+    # Without one of its shards there is no score.
+    with pytest.raises(TileproofError, match="have no score"):
+        campaign.rows(wanted, dict(list(found.items())[1:]), gated)
+
+
+def test_mutants_that_cannot_be_judged_are_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = subprocess.CompletedProcess([], 2, "", "building\nerror: the disk is full\n")
+    monkeypatch.setattr(campaign.subprocess, "run", lambda *_, **__: broken)  # type: ignore[attr-defined]
+    (wanted,) = shards(SUBJECTS, CampaignPlan(examples=0, schedules=0, drawn=1))
+    result = ran(wanted)
+    assert result.check.outcome == "not run" and "the disk is full" in result.check.fault
+    gated = campaign.GatedVariant(KERNEL, VARIANT)  # type: ignore[attr-defined]
+    with pytest.raises(TileproofError, match="have no score"):
+        campaign.rows([wanted], {result.key: result}, gated)
+
+
+def test_the_score_of_rows_is_that_of_their_judgements() -> None:
+    drawn = [Drawn(n, "remove-sync", f"removed {n}", (("a.cuh", n),)) for n in range(3)]
+    judged = [
+        Judgement(drawn[0], "killed", by="value dS", kind="value", stage="dS", differs="dS", cause="swizzle"),
+        Judgement(drawn[1], "survived", same=True),
+        Judgement(drawn[2], "equivalent", argument="a rule"),
+    ]
+    rows = [json.loads(json.dumps(one.as_dict())) for one in judged]
+    assert as_json(judgements(drawn, rows[::-1])) == as_json(judged)
+    for wrong in (rows[:2], [*rows[:2], {**rows[2], "what": "removed another"}]):
+        with pytest.raises(TileproofError, match="not of this draw"):
+            judgements(drawn, wrong)
 
 
 def ran(one: Shard) -> StoredResult:

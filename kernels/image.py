@@ -53,8 +53,10 @@ class Sources:
     """CUDA sources: `main` is the translation unit, `folders` hold every source, all relative to `root`.
 
     The build puts the generated plan (`tileproof_plan.h`) on the include path, with `root` and the CuTe
-    headers, and defines TILEPROOF_ENTRY and TILEPROOF_PROBE. `suffix` makes the part of the entry's name that
-    tells variants apart, `arch` is what nvcc compiles for.
+    headers, and defines TILEPROOF_ENTRY and TILEPROOF_PROBE; and TILEPROOF_EDITED where a source is not the
+    folder's, as a planted defect or an override makes it: what such a copy need not prove again can be left
+    out. `suffix` makes the part of the entry's name that tells variants apart, `arch` is what nvcc compiles
+    for.
     """
 
     main: str
@@ -93,7 +95,8 @@ class Sources:
         edits: Sequence[Edit],
         overrides: Mapping[str, str],
     ) -> Built:
-        files = dict(self.sources)
+        sources = self.sources
+        files = dict(sources)
         for path, text in overrides.items():
             if path not in files:
                 raise TileproofError(
@@ -105,9 +108,12 @@ class Sources:
             files[path] = text
         files |= edit.in_sources(owner, edits, files)
         text_of = dict(files)
+        edited = text_of != sources
         files[header.FILE_NAME] = header.render(plan)
         entry = self.entry(owner, variant, probe)
         defines = {"TILEPROOF_ENTRY": entry, "TILEPROOF_PROBE": str(int(probe))}
+        if edited:
+            defines["TILEPROOF_EDITED"] = "1"
         built = compile_unit(Unit(entry, self.main, files, defines, self.prefix, self.arch))
         return replace(built, ptx=edit.in_ptx(owner, edits, built.ptx, text_of, self.prefix))
 

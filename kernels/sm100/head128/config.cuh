@@ -6,8 +6,10 @@
 #include <cstdint>
 
 #include <cute/arch/copy_sm90_desc.hpp>
-#include <cute/tensor.hpp>
 #include <cutlass/numeric_types.h>
+#ifndef TILEPROOF_EDITED
+#include <cute/tensor.hpp>  // the layouts below only, and most of what a compilation takes
+#endif
 
 #include "sm100/barrier.cuh"
 #include "sm100/context.cuh"
@@ -98,6 +100,7 @@ struct Config {
                 (kRope == 64 || kRope == 0));
   static_assert(kHeads == kKeys, "dQ is staged in KV's bytes");
 
+#ifndef TILEPROOF_EDITED
   // Read along rows a column tile is the K-major layout that CuTe builds from the same atom, read along
   // columns the MN-major one: element (row, col) lies at the same offset in both.
   using KAtom = UMMA::Layout_K_SW128_Atom<bf16>;
@@ -111,6 +114,7 @@ struct Config {
   static_assert(int(sizeof(bf16)) * int(KTile{}.layout_b()(1, 0)) == kRowBytes);
   static_assert(int(sizeof(bf16)) * int(MnTile{}.layout_b()(0, 1)) == kRowBytes);
   static_assert(Swizzle<3, 4, 3>{}(3 * kRowBytes + 2 * 16) == int(swizzled_chunk(3, 2)));
+#endif
 
   // The shared-memory map.
   static_assert(offsetof(SharedStorage, q) == Plan::smem::Q::offset, "Q is not where the plan puts it");

@@ -5,8 +5,10 @@
 #include <cstdint>
 
 #include <cute/arch/copy_sm90_desc.hpp>
-#include <cute/tensor.hpp>
 #include <cutlass/numeric_types.h>
+#ifndef TILEPROOF_EDITED
+#include <cute/tensor.hpp>  // the layouts below only, and most of what a compilation takes
+#endif
 
 #include "sm100/barrier.cuh"
 #include "sm100/context.cuh"
@@ -126,6 +128,7 @@ struct Config {
   static_assert(kRope == kNarrowCols || kRope == 0);
   static_assert(kKeys == 64);
 
+#ifndef TILEPROOF_EDITED
   // Read along rows a column tile is the K-major layout that CuTe builds from the same atom, read along
   // columns the MN-major one: element (row, col) lies at the same offset in both.
   using KAtom = UMMA::Layout_K_SW128_Atom<bf16>;
@@ -143,6 +146,7 @@ struct Config {
   static_assert(2 * int(HeadsMn{}.layout_b()(0, 8)) == kAtomBytes &&
                 2 * int(KeysMn{}.layout_b()(0, 8)) == kAtomBytes);
   static_assert(Swizzle<3, 4, 3>{}(3 * kRowBytes + 2 * 16) == int(swizzled_chunk(3, 2)));
+#endif
 
   // The shared-memory map.
   static_assert(offsetof(SharedStorage, q) == Plan::smem::Q::offset, "Q is not where the plan puts it");

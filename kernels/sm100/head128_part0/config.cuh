@@ -5,8 +5,10 @@
 #include <cstdint>
 
 #include <cute/arch/copy_sm90_desc.hpp>
-#include <cute/tensor.hpp>
 #include <cutlass/numeric_types.h>
+#ifndef TILEPROOF_EDITED
+#include <cute/tensor.hpp>  // the layouts below only, and most of what a compilation takes
+#endif
 
 #include "sm100/barrier.cuh"
 #include "sm100/context.cuh"
@@ -72,6 +74,7 @@ struct Config {
   static_assert(Plan::smem::dO::rows == kHeads && Plan::smem::dO::cols == Plan::d_v);
   static_assert(Plan::smem::KV::rows == kKeys && Plan::smem::KV::cols == Plan::d_qk);
 
+#ifndef TILEPROOF_EDITED
   // Both operands are the K-major layouts that CuTe builds from the swizzle's atom.
   using Atom = UMMA::Layout_K_SW128_Atom<bf16>;  // Sw<3,4,3> o (8,64):(64,1)
   using QTile = decltype(tile_to_shape(Atom{}, Shape<Int<kHeads>, Int<Plan::d_qk>>{}));
@@ -80,6 +83,7 @@ struct Config {
   static_assert(int(sizeof(bf16)) * int(KvTile{}.layout_b()(0, kColTile)) == kKvTileBytes);
   static_assert(int(sizeof(bf16)) * int(KvTile{}.layout_b()(8, 0)) == kAtomBytes);
   static_assert(int(sizeof(bf16)) * int(KvTile{}.layout_b()(1, 0)) == kRowBytes);
+#endif
 
   // The shared-memory map.
   static_assert(offsetof(SharedStorage, q) == Plan::smem::Q::offset, "Q is not where the plan puts it");

@@ -96,6 +96,11 @@ __device__ __forceinline__ void wait_bulk_groups() {
   asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
+// Until every bulk group of this thread has read its shared memory.
+__device__ __forceinline__ void wait_bulk_groups_read() {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
 // This thread's generic accesses to its CTA's shared memory come before later async-proxy ones that follow
 // it.
 __device__ __forceinline__ void fence_proxy_async_shared() {

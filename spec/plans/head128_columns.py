@@ -9,8 +9,8 @@ docs/limits.md compares the design with others.
 
 Every MMA is `cta_group::1`, with M = 128 but for the RoPE part of dKV (M = 32, weight-stationary). Shared
 tiles are cut into column tiles of 64 bf16 (128 bytes, the swizzle's span; RoPE tiles have 32, 64 bytes),
-which serve as K-major and as MN-major operands (PTX ISA, tcgen05 canonical layouts). dQ leaves through Q's
-bytes.
+which serve as K-major and as MN-major operands (PTX ISA, tcgen05 canonical layouts). dQ leaves through the
+keys' bytes, each half of its columns when its last MMA is done.
 
 Shared memory holds two k-blocks of keys. dS takes S's bytes when dKV's share of S is done, which is long
 before dS is. At d_qk 512 there is room for the peer's shares of P and dP too. At d_qk 576 they arrive where
@@ -211,7 +211,7 @@ def _shared_memory(rope: int) -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...]
         tiles.append(SmemTile(name, end, size, 1, rows, cols, "f32", "none", "K", holds))
         end += size
 
-    add_tile("Q", H_Q, V_CTA, "the rank's NoPE columns of q; after the last k-block dQ in bf16")
+    add_tile("Q", H_Q, V_CTA, "the rank's NoPE columns of q")
     add_tile("dO", H_Q, V_CTA, "the rank's columns of dO")
     add_tile("S", H_Q, B_TOPK, "S of all heads, rounded to bf16; the peer's heads come from the peer")
     s = tiles[-1]
@@ -234,7 +234,7 @@ def _shared_memory(rope: int) -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...]
         tiles[-1] = replace(tiles[-1], offset=end, stages=1, within="")
         end += tiles[-1].bytes
     if rope:
-        add_tile("Q_rope", H_Q, rope, "the rank's RoPE columns of q; after the last k-block of dQ")
+        add_tile("Q_rope", H_Q, rope, "the rank's RoPE columns of q")
         add_tile("KV_rope", B_TOPK, rope, "the rank's RoPE columns of the k-block's keys", KV_STAGES)
     add_plain("delta_own", 1, H_CTA, "delta of the rank's heads over its own columns")
     add_plain("delta_incoming", 1, H_CTA, "the same over the peer's columns")
@@ -293,7 +293,7 @@ def _shared_memory(rope: int) -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...]
     add("dkv_free", DKV_PARTS, EXPORT_WARPS // DKV_PARTS, 0, by, "mma", parts=DKV_PARTS)
     if rope:
         add("rope_ready", 1, 1, 0, commit, "dkv_export")
-    add("dq_ready", 1, 1, 0, "commit of mma, after the last k-block", "softmax", once=True)
+    add("dq_ready", KV_HALVES, 1, 0, "commit of mma, in the last k-block", "softmax", once=True)
 
     tiles.append(SmemTile("tmem_base", end, 4, 1, 1, 1, "u32", "none", "K", "what tcgen05.alloc returned"))
     end += tiles[-1].bytes

@@ -88,14 +88,14 @@ struct Config {
   static constexpr int kShareBytes = kHeads * kKeys * 4;  // of P or dP, f32
 
   struct SharedStorage {
-    alignas(1024) bf16 q[kAllHeads * kCols];  // and, after the last k-block, dQ
+    alignas(1024) bf16 q[kAllHeads * kCols];
     alignas(1024) bf16 dO[kAllHeads * kCols];
-    alignas(1024) bf16 s[kAllHeads * kKeys];  // and, when the MMAs have read it, dS
-    alignas(1024) bf16 kv_lo[kKvStages][kKeys * kKvCols];
+    alignas(1024) bf16 s[kAllHeads * kKeys];               // and, when the MMAs have read it, dS
+    alignas(1024) bf16 kv_lo[kKvStages][kKeys * kKvCols];  // and at the end, with kv_hi, dQ
     alignas(1024) bf16 kv_hi[kKvStages][kKeys * kKvCols];
     alignas(16) float own_incoming[kRoomy ? kKeys * kHeads : 0];
-    alignas(512) unsigned char q_rope[kNarrowHeadBytes];  // and, after the last k-block, dQ
-    alignas(512) unsigned char kv_rope[kKvStages * kNarrowKeyBytes];
+    alignas(512) unsigned char q_rope[kNarrowHeadBytes];
+    alignas(512) unsigned char kv_rope[kKvStages * kNarrowKeyBytes];  // and at the end dQ
     float delta_own[kHeads];
     float delta_incoming[kHeads];
     Barrier q_ready;
@@ -119,7 +119,7 @@ struct Config {
     Barrier dkv_ready[kDkvParts];
     Barrier dkv_free[kDkvParts];
     Barrier rope_ready[kRope != 0 ? 1 : 0];
-    Barrier dq_ready;
+    Barrier dq_ready[2];  // of the halves of its columns
     uint32_t tmem_base;
   };
 
@@ -186,7 +186,8 @@ struct Config {
   static_assert(offsetof(SharedStorage, ds_free) == Plan::barrier::ds_free::offset);
   static_assert(offsetof(SharedStorage, dkv_ready) == Plan::barrier::dkv_ready::offset);
   static_assert(offsetof(SharedStorage, dkv_free) == Plan::barrier::dkv_free::offset);
-  static_assert(offsetof(SharedStorage, dq_ready) == Plan::barrier::dq_ready::offset);
+  static_assert(offsetof(SharedStorage, dq_ready) == Plan::barrier::dq_ready::offset &&
+                Plan::barrier::dq_ready::stages == 2);
   static_assert(Plan::barrier::q_ready::tx_bytes == sizeof(SharedStorage::q) + kNarrowHeadBytes);
   static_assert(Plan::barrier::do_ready::tx_bytes == sizeof(SharedStorage::dO));
   static_assert(Plan::barrier::kv_lo_ready::tx_bytes == kKvBytes + kNarrowKeyBytes);
@@ -206,6 +207,10 @@ struct Config {
   static_assert(Plan::barrier::dkv_free::count == Plan::role::dkv_export::warps / kDkvParts);
   static_assert(Plan::barrier::dkv_ready::stages == kDkvParts &&
                 Plan::barrier::dkv_free::stages == kDkvParts);
+
+  // dQ leaves through the keys' bytes: a column tile of it through half of a k-block.
+  static_assert(kHeadTileBytes == kKvBytes && kColTiles == 2 * kKvStages);
+  static_assert(kNarrowHeadBytes == kKvStages * kNarrowKeyBytes);
 
   // The accumulators, all of layout D: a lane is a head, or a column of kv.
   static_assert(Plan::tmem::P::columns == kKeys && Plan::tmem::dP::columns == kKeys);

@@ -28,7 +28,7 @@
 //   dkv_ready[2]               commits                                 mma          -> dkv_export
 //   dkv_free[2]                4 arrivals                              dkv_export   -> mma
 //   rope_ready                 commit                                  mma          -> dkv_export
-//   dq_ready                   commit, once                            mma          -> softmax
+//   dq_ready[2]                commit, once                            mma          -> softmax
 #pragma once
 
 #include <cute/arch/cluster_sm90.hpp>
@@ -51,79 +51,97 @@ struct Kernel : Context<Plan> {
 
   __device__ __forceinline__ Kernel(const Params& params_, Storage& smem_) : Base(params_, smem_) {}
 
+  // What a warp does for its own CTA only may begin before every CTA has its barriers.
   __device__ __forceinline__ void run() {
-    prologue();
     if (this->template has_role<typename Plan::role::load>()) {
-      if (elect_one_sync()) Load<Plan>(*this).run();
-    } else if (this->template has_role<typename Plan::role::softmax>()) {
-      Softmax<Plan, Probe>(*this).run();
-    } else if (this->template has_role<typename Plan::role::dkv_export>()) {
-      DkvExport<Plan>(*this).run();
-    } else if (this->template has_role<typename Plan::role::mma>()) {
-      if (elect_one_sync()) IssueMmas<Plan>(*this).run();
+      load();
+    } else {
+      if (this->template has_role<typename Plan::role::mma>()) {
+        TMEM::Allocator1Sm allocator;
+        allocator.allocate(Plan::tmem_columns, &smem.tmem_base);
+        allocator.release_allocation_lock();
+      }
+      __syncwarp();
+      cluster_sync();
+      if (this->template has_role<typename Plan::role::softmax>()) {
+        Softmax<Plan, Probe>(*this).run();
+      } else if (this->template has_role<typename Plan::role::dkv_export>()) {
+        DkvExport<Plan>(*this).run();
+      } else if (this->template has_role<typename Plan::role::mma>()) {
+        if (elect_one_sync()) IssueMmas<Plan>(*this).run();
+      }
+      __syncwarp();
     }
-    __syncwarp();
     epilogue();
   }
 
  private:
-  // Barriers exist in every CTA before another signals them.
-  __device__ __forceinline__ void prologue() {
+  static constexpr int kLoadBarrier = 2;  // named, of the load warps
+
+  __device__ __forceinline__ void load() {
     if (warp == Plan::role::load::first_warp && elect_one_sync()) {
-      using B = typename Plan::barrier;
-      smem.q_ready.init(B::q_ready::count);
-      smem.do_ready.init(B::do_ready::count);
-      smem.delta_ready.init(B::delta_ready::count);
-      CUTE_UNROLL
-      for (int b = 0; b < Cfg::kKvStages; ++b) {
-        smem.kv_lo_ready[b].init(B::kv_lo_ready::count);
-        smem.kv_hi_ready[b].init(B::kv_hi_ready::count);
-        smem.kv_lo_free[b].init(B::kv_lo_free::count);
-      }
-      CUTE_UNROLL
-      for (int b = 0; b < B::kv_hi_free::stages; ++b) smem.kv_hi_free[b].init(B::kv_hi_free::count);
-      smem.p_ready.init(B::p_ready::count);
-      smem.dp_ready.init(B::dp_ready::count);
-      smem.p_free.init(B::p_free::count);
-      smem.dp_free.init(B::dp_free::count);
-      smem.in_ready.init(B::in_ready::count);
-      smem.in_p_free.init(B::in_p_free::count);
-      smem.in_dp_free.init(B::in_dp_free::count);
-      smem.s_ready.init(B::s_ready::count);
-      smem.ds_ready.init(B::ds_ready::count);
-      smem.s_free.init(B::s_free::count);
-      smem.ds_free.init(B::ds_free::count);
-      CUTE_UNROLL
-      for (int b = 0; b < Cfg::kDkvParts; ++b) {
-        smem.dkv_ready[b].init(B::dkv_ready::count);
-        smem.dkv_free[b].init(B::dkv_free::count);
-      }
-      if constexpr (Cfg::kRope != 0) smem.rope_ready[0].init(B::rope_ready::count);
-      smem.dq_ready.init(B::dq_ready::count);
-      cutlass::arch::fence_barrier_init();
-      prefetch_tma_descriptor(&params.q_map);
+      init_barriers();
+      Load<Plan>(*this).load_q();
       prefetch_tma_descriptor(&params.dO_map);
       prefetch_tma_descriptor(&params.kv_map);
       prefetch_tma_descriptor(&params.dQ_map);
     }
-    if (this->template has_role<typename Plan::role::mma>()) {
-      TMEM::Allocator1Sm allocator;
-      allocator.allocate(Plan::tmem_columns, &smem.tmem_base);
-      allocator.release_allocation_lock();
-    }
     __syncwarp();
-    cluster_sync();
+    cluster_arrive_relaxed();  // fence.mbarrier_init stands before it
+    asm volatile("bar.sync %0, %1;" : : "n"(kLoadBarrier), "n"(32 * Plan::role::load::warps) : "memory");
+    if (elect_one_sync()) Load<Plan>(*this).run();
+    __syncwarp();
+    cluster_wait();
   }
 
-  // No CTA exits while its peer may still signal its barriers or write its shared memory; TMEM is free of
-  // readers.
+  // Of one thread, which may then use them.
+  __device__ __forceinline__ void init_barriers() {
+    using B = typename Plan::barrier;
+    smem.q_ready.init(B::q_ready::count);
+    smem.do_ready.init(B::do_ready::count);
+    smem.delta_ready.init(B::delta_ready::count);
+    CUTE_UNROLL
+    for (int b = 0; b < Cfg::kKvStages; ++b) {
+      smem.kv_lo_ready[b].init(B::kv_lo_ready::count);
+      smem.kv_hi_ready[b].init(B::kv_hi_ready::count);
+      smem.kv_lo_free[b].init(B::kv_lo_free::count);
+    }
+    CUTE_UNROLL
+    for (int b = 0; b < B::kv_hi_free::stages; ++b) smem.kv_hi_free[b].init(B::kv_hi_free::count);
+    smem.p_ready.init(B::p_ready::count);
+    smem.dp_ready.init(B::dp_ready::count);
+    smem.p_free.init(B::p_free::count);
+    smem.dp_free.init(B::dp_free::count);
+    smem.in_ready.init(B::in_ready::count);
+    smem.in_p_free.init(B::in_p_free::count);
+    smem.in_dp_free.init(B::in_dp_free::count);
+    smem.s_ready.init(B::s_ready::count);
+    smem.ds_ready.init(B::ds_ready::count);
+    smem.s_free.init(B::s_free::count);
+    smem.ds_free.init(B::ds_free::count);
+    CUTE_UNROLL
+    for (int b = 0; b < Cfg::kDkvParts; ++b) {
+      smem.dkv_ready[b].init(B::dkv_ready::count);
+      smem.dkv_free[b].init(B::dkv_free::count);
+    }
+    if constexpr (Cfg::kRope != 0) smem.rope_ready[0].init(B::rope_ready::count);
+    CUTE_UNROLL
+    for (int h = 0; h < B::dq_ready::stages; ++h) smem.dq_ready[h].init(B::dq_ready::count);
+    cutlass::arch::fence_barrier_init();
+  }
+
+  // TMEM is free of readers when it is freed. No CTA exits while its peer may still signal its barriers or
+  // write its shared memory: softmax arrives when it has done the last of that; what others sent has been
+  // waited for.
   __device__ __forceinline__ void epilogue() {
+    if (!this->template has_role<typename Plan::role::softmax>()) cluster_arrive_relaxed();
     ptx::fence_before_thread_sync();
-    cluster_sync();
+    __syncthreads();
     ptx::fence_after_thread_sync();
     if (this->template has_role<typename Plan::role::mma>()) {
       TMEM::Allocator1Sm{}.free(smem.tmem_base, Plan::tmem_columns);
     }
+    cluster_wait();
   }
 };
 

@@ -22,12 +22,18 @@ struct Load : Context<Plan> {
 
   __device__ __forceinline__ explicit Load(const Base& base) : Base(base) {}
 
+  // By the thread that has initialised q_ready.
+  __device__ __forceinline__ void load_q() {
+    load(smem.q_ready, Plan::barrier::q_ready::tx_bytes, cast_smem_ptr_to_uint(smem.q), &params.q_map);
+    if constexpr (Cfg::kRope != 0) {
+      ptx::tma_load_2d_own(cast_smem_ptr_to_uint(smem.q_rope), &params.q_rope_map, smem.q_ready.address(),
+                           this->first_rope_column(), this->token_row(), kOnce);
+    }
+  }
+
   __device__ __forceinline__ void run() {
     const bool first = warp == Plan::role::load::first_warp;
-    if (first) {
-      load_q();
-      if (k_blocks == 0) load_do();
-    }
+    if (first && k_blocks == 0) load_do();
 
     const int row = kRowsPerWarp * (warp - Plan::role::load::first_warp);
     CUTE_NO_UNROLL
@@ -63,14 +69,6 @@ struct Load : Context<Plan> {
   }
 
  private:
-  __device__ __forceinline__ void load_q() {
-    load(smem.q_ready, Plan::barrier::q_ready::tx_bytes, cast_smem_ptr_to_uint(smem.q), &params.q_map);
-    if constexpr (Cfg::kRope != 0) {
-      ptx::tma_load_2d_own(cast_smem_ptr_to_uint(smem.q_rope), &params.q_rope_map, smem.q_ready.address(),
-                           this->first_rope_column(), this->token_row(), kOnce);
-    }
-  }
-
   __device__ __forceinline__ void load_do() {
     load(smem.do_ready, Plan::barrier::do_ready::tx_bytes, cast_smem_ptr_to_uint(smem.dO), &params.dO_map);
   }

@@ -16,7 +16,8 @@
 //   RoPE part and parts 0, 1 of dKV^T += Q^T dS            -> rope_ready, dkv_ready, ds_free
 //   dP of the next k-block                                 -> dp_ready
 //
-// So the next P and dP are exchanged under MMAs of this k-block.
+// The last k-block commits each half of dQ to dq_ready. So the next P and dP are exchanged under MMAs of this
+// k-block.
 #pragma once
 
 #include <cute/arch/mma_sm100_desc.hpp>
@@ -49,15 +50,16 @@ struct IssueMmas : Context<Plan> {
       smem.do_ready.wait_own(0);
       dp(0);
       CUTE_NO_UNROLL
-      for (int k = 0; k < k_blocks; ++k) walk(k);
-      ptx::commit(smem.dq_ready.address());
+      for (int k = 0; k + 1 < k_blocks; ++k) walk<true>(k);
+      walk<false>(k_blocks - 1);
     }
   }
 
  private:
+  // `More`: this k-block is not the last.
+  template <bool More>
   __device__ __forceinline__ void walk(int k) {
     const uint32_t parity = k & 1;
-    const bool more = k + 1 < k_blocks;
     wait_operand(smem.s_ready, parity);
     if constexpr (Cfg::kRoomy)
       smem.p_free.wait_own(parity);  // complete: S was made of it, long ago of the rest
@@ -68,7 +70,7 @@ struct IssueMmas : Context<Plan> {
       dkv_part(dO, part, false);
     }
     ptx::commit_multicast(smem.s_free.address(), kEveryRank);
-    if (more) {
+    if constexpr (More) {
       p_lo(k + 1);
       if constexpr (Cfg::kRoomy) {
         p_hi(k + 1);
@@ -78,15 +80,17 @@ struct IssueMmas : Context<Plan> {
 
     wait_operand(smem.ds_ready, parity);
     dq_half(kv_hi(k), 1, k != 0);
+    if constexpr (!More) ptx::commit(smem.dq_ready[1].address());
     if constexpr (Cfg::kRoomy) {
       ptx::commit(smem.kv_hi_free[k % Cfg::kKvStages].address());
-    } else if (more) {
+    } else if constexpr (More) {
       // The peer may send where these keys lie.
       ptx::commit_multicast(smem.in_p_free.address(), uint16_t(1u << (rank ^ 1)));
       p_hi(k + 1);
     }
     dq_half(kv_lo(k), 0, k != 0);
     dq_rope(k);
+    if constexpr (!More) ptx::commit(smem.dq_ready[0].address());
     ptx::commit(smem.kv_lo_free[k % Cfg::kKvStages].address());
 
     dkv_rope();
@@ -96,7 +100,7 @@ struct IssueMmas : Context<Plan> {
       ptx::commit(smem.dkv_ready[part].address());
     }
     ptx::commit_multicast(smem.ds_free.address(), kEveryRank);
-    if (!Cfg::kRoomy && more) dp(k + 1);
+    if constexpr (!Cfg::kRoomy && More) dp(k + 1);
   }
 
   __device__ __forceinline__ uint32_t kv_lo(int k) const {

@@ -51,7 +51,7 @@ MUTANTS = (
     ),
     Mutant(
         "cols-copies-without-proxy-fence", "the peer's copies are multiplied without fence.proxy.async of who waited for them", "", KERNEL,
-        (_ptx(MMA, "ptx::fence_proxy_async_shared();", "fence.proxy", count=2),),
+        (_ptx(MMA, "ptx::fence_proxy_async_shared();", "fence.proxy", count=4),),
         Reported("race-proxy-fence", "tcgen05.mma", "st.async", "fence.proxy.async", first_at=f"{SOFTMAX}: ptx::store_async_16(this->in_peer(to), chunk, peer_ready);"),
     ),
     Mutant(
@@ -61,7 +61,7 @@ MUTANTS = (
     ),
     Mutant(
         "cols-freed-by-one", "the commit that frees dS's place reaches rank 0 only", "", KERNEL,
-        (_ptx(MMA, "ptx::commit_multicast(smem.ds_free.address(), kEveryRank);", "tcgen05.commit", "1;", r"%rs\d+;"),),
+        (_ptx(MMA, "ptx::commit_multicast(smem.ds_free.address(), kEveryRank);", "tcgen05.commit", "1;", r"%rs\d+;", count=2),),
         Reported("hang", says=("ds_free of CTA 1 lacks", "this instruction reached CTA 0 only")),
     ),
     Mutant(

@@ -34,7 +34,10 @@ struct Softmax : Context<Plan> {
     } else {
       send();
     }
+    cute::cluster_arrive();  // what this warp did to the peer is done
     store_dq();
+    // The last commits, the peer's too, must have arrived before this CTA may exit.
+    if (k_blocks > 0) smem.ds_free.wait((k_blocks - 1) & 1);
   }
 
  private:
@@ -116,10 +119,6 @@ struct Softmax : Context<Plan> {
       if constexpr (Probe) store_probe(params.dS, k, x);
       smem.s_free.wait(parity);
       publish(x, smem.ds_ready);
-    }
-    // The last commits, the peer's too, must have arrived before this CTA may exit.
-    if (k_blocks > 0) {
-      smem.ds_free.wait((k_blocks - 1) & 1);
     }
   }
 
@@ -206,56 +205,61 @@ struct Softmax : Context<Plan> {
             ptx::pack_bf16(v[6], v[7])};
   }
 
-  // dQ from TMEM, or zeros where the token has no k-block, by way of Q's bytes to global memory.
+  // dQ from TMEM, or zeros where the token has no k-block, by way of the keys' bytes to global memory: a
+  // column tile after the other, the upper ones first, as the MMAs of the last k-block complete them.
   __device__ __forceinline__ void store_dq() const {
-    if (k_blocks > 0) {
-      smem.dq_ready.wait_own(0);
-      ptx::fence_after_thread_sync();
-    } else {
-      smem.q_ready.wait_own(0);
-    }
-    constexpr int kColumns = Cfg::kCols / 2;  // of a thread
-    const uint32_t staged = cast_smem_ptr_to_uint(smem.q);
-    CUTE_NO_UNROLL
-    for (int col = half * kColumns; col < (half + 1) * kColumns; col += 32) {
+    const bool stores = threadIdx.x == 32 * Plan::role::softmax::first_warp;
+    const int other = k_blocks % Cfg::kKvStages;  // stages of keys: not the last k-block's
+    CUTE_UNROLL
+    for (int i = 0; i < Cfg::kColTiles; ++i) {
+      const bool upper = i < Cfg::kKvTiles;
+      const int tile = (i + Cfg::kKvTiles) % Cfg::kColTiles;
+      if (i % Cfg::kKvTiles == 0) wait_dq(smem.dq_ready[upper]);
+      const auto& keys = i % 2 == upper ? smem.kv_hi : smem.kv_lo;
+      const uint32_t staged = cast_smem_ptr_to_uint(keys[0]) + (upper ? other : other ^ 1) * Cfg::kKvBytes;
       float v[32];
-      load_dq(Plan::tmem::dQ::column + col, v);
+      load_dq(Plan::tmem::dQ::column + tile * kColTile + half * 32, v);
       CUTE_UNROLL
       for (int c = 0; c < 32 / kChunk; ++c) {
-        const uint32_t to = staged + col / kColTile * Cfg::kHeadTileBytes;
-        ptx::store_shared_16(to + swizzled_chunk(head, col % kColTile / kChunk + c), pack(v + c * kChunk));
+        ptx::store_shared_16(staged + swizzled_chunk(head, half * (32 / kChunk) + c), pack(v + c * kChunk));
+      }
+      ptx::fence_proxy_async_shared();
+      asm volatile("bar.sync %0, %1;" : : "n"(kNamedBarrier), "n"(kThreads) : "memory");
+      if (stores) {
+        ptx::tma_store_2d(&params.dQ_map, staged, this->first_column() + tile * kColTile, this->token_row());
       }
     }
-    if constexpr (Cfg::kRope != 0) {
-      if (half == 0) stage_dq_rope();
-    }
-    ptx::fence_before_thread_sync();
-    ptx::fence_proxy_async_shared();
-    asm volatile("bar.sync %0, %1;" : : "n"(kNamedBarrier), "n"(kThreads) : "memory");
-    if (threadIdx.x == 32 * Plan::role::softmax::first_warp) {
-      CUTE_UNROLL
-      for (int c = 0; c < Cfg::kColTiles; ++c) {
-        ptx::tma_store_2d(&params.dQ_map, staged + c * Cfg::kHeadTileBytes,
-                          this->first_column() + c * kColTile, this->token_row());
-      }
-      if constexpr (Cfg::kRope != 0) {
-        ptx::tma_store_2d(&params.dQ_rope_map, cast_smem_ptr_to_uint(smem.q_rope), this->first_rope_column(),
-                          this->token_row());
-      }
+    store_dq_rope(stores);
+    if (stores) {
       ptx::commit_bulk_group();
-      ptx::wait_bulk_groups();
+      ptx::wait_bulk_groups_read();
     }
   }
 
-  __device__ __forceinline__ void stage_dq_rope() const {
+  __device__ __forceinline__ void store_dq_rope(bool stores) const {
     if constexpr (Cfg::kRope != 0) {
-      float v[32];
-      load_dq(Plan::tmem::dQ_rope::column, v);
-      CUTE_UNROLL
-      for (int c = 0; c < 32 / kChunk; ++c) {
-        ptx::store_shared_16(cast_smem_ptr_to_uint(smem.q_rope) + swizzled_narrow_chunk(head, c),
-                             pack(v + c * kChunk));
+      const uint32_t staged = cast_smem_ptr_to_uint(smem.kv_rope);
+      if (half == 0) {
+        float v[32];
+        load_dq(Plan::tmem::dQ_rope::column, v);
+        CUTE_UNROLL
+        for (int c = 0; c < 32 / kChunk; ++c) {
+          ptx::store_shared_16(staged + swizzled_narrow_chunk(head, c), pack(v + c * kChunk));
+        }
       }
+      ptx::fence_proxy_async_shared();
+      asm volatile("bar.sync %0, %1;" : : "n"(kNamedBarrier), "n"(kThreads) : "memory");
+      if (stores) {
+        ptx::tma_store_2d(&params.dQ_rope_map, staged, this->first_rope_column(), this->token_row());
+      }
+    }
+  }
+
+  // Half of dQ's columns are complete, and the keys that they were made of are free.
+  __device__ __forceinline__ void wait_dq(const Barrier& ready) const {
+    if (k_blocks > 0) {
+      ready.wait_own(0);
+      ptx::fence_after_thread_sync();
     }
   }
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
+import resource
+import signal
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -12,7 +14,8 @@ from pathlib import Path
 from tileproof.kernels import toolchain
 from tileproof.spec.machine.errors import TileproofError
 
-TIMEOUT_S = 120
+PROCESSOR_S = 120  # seconds of processor time that ptxas may take, however long the clock runs meanwhile
+ASLEEP_S = 3600
 _ERROR = re.compile(r"error\s*: (.*)|fatal\s*: (.*)")
 _PLACES = re.compile(r"^\s*(\.loc\b.*|\.file\b.*)$", re.MULTILINE)
 _UNIT = re.compile(
@@ -39,16 +42,26 @@ def assemble(ptx: str, arch: str) -> Assembled:
         source.write_text(bare)
         command = [str(toolchain.find().ptxas), f"-arch={arch}", str(source), "-o", str(made)]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=ASLEEP_S, check=False, preexec_fn=_limited
+            )
         except subprocess.TimeoutExpired:
-            return Assembled(refused=f"ptxas did not finish in {TIMEOUT_S} s")
+            return Assembled(refused=f"ptxas did not finish in {ASLEEP_S} s")
         except OSError as error:
             raise TileproofError("ptxas does not run", where=command[0], found=str(error)) from error
+        if done.returncode == -signal.SIGXCPU:
+            return Assembled(refused=f"ptxas did not finish in {PROCESSOR_S} s of processor time")
         if done.returncode:
             found = _ERROR.search(done.stdout + done.stderr)
             text = next(part for part in (*(found.groups() if found else ()), "refused") if part)
             return Assembled(refused=text.strip())
         return Assembled(digest=hashlib.sha256(made.read_bytes()).hexdigest())
+
+
+def _limited() -> None:
+    most = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    seconds = PROCESSOR_S if most == resource.RLIM_INFINITY else min(PROCESSOR_S, most)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, most))
 
 
 def _without_hashes(ptx: str) -> str:

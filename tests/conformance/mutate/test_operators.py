@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
-from tileproof.conformance.mutate import values  # noqa: F401
+from tileproof.conformance.mutate import (
+    assembled,
+    values,  # noqa: F401
+)
 from tileproof.conformance.mutate.assembled import assemble
 from tileproof.conformance.mutate.operators import OPERATORS
+from tileproof.kernels import toolchain
 
 from tests.kit.mutate import TEXT, code, line
 
@@ -103,6 +109,21 @@ def test_equal_machine_code_is_told_from_other():
     assert assemble(TEXT.replace("128;", "112;"), "sm_100a").digest != base
     assert "refused" not in assemble(TEXT.replace("add.s32", "add.nothing"), "sm_100a").digest
     assert assemble(TEXT.replace("add.s32", "add.nothing"), "sm_100a").refused
+
+
+@pytest.mark.parametrize(
+    ("does", "refused"),
+    [("sleep 1.2; echo > $4", ""), ("while :; do :; done", "1 s of processor time"), ("exit 1", "refused")],
+)
+def test_ptxas_is_given_processor_time_and_not_the_clock(tmp_path, monkeypatch, does, refused):
+    """On a busy machine it may take long: a mutant that it takes is not refused for that."""
+    ptxas = tmp_path / "ptxas"
+    ptxas.write_text(f"#!/bin/bash\n{does}\n")
+    ptxas.chmod(0o755)
+    monkeypatch.setattr(assembled, "PROCESSOR_S", 1)
+    monkeypatch.setattr(toolchain, "find", lambda: SimpleNamespace(ptxas=ptxas))
+    found = assemble(TEXT, "sm_100a")
+    assert refused in found.refused and bool(found.refused) == bool(refused) != bool(found.digest)
 
 
 def test_a_commit_is_moved_before_a_product_and_not_behind_one():

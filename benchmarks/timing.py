@@ -2,7 +2,7 @@
 
 Prints a row per program of benchmarks/silicon: measured clocks (docs/evidence), the model's likely case, how
 far it is off, and whether its interval holds the measurement. Arguments name the groups: latencies, banks,
-exchanges, sharings, exports; all without any.
+exchanges, sharings, exports, together; all without any.
 """
 
 from __future__ import annotations
@@ -13,20 +13,27 @@ from pathlib import Path
 
 from tileproof.tools import calibration
 
-GROUPS = ("latencies", "banks", "exchanges", "sharings", "exports")
+GROUPS = ("latencies", "banks", "exchanges", "sharings", "exports", "together")
 
 
 def main(groups: list[str]) -> None:
     """Prints the table."""
-    print(f"{'clocks':64s} measured     best   likely    worst      off  held")
+    print(f"{'clocks':64s} measured     best   likely    worst      off  held  fitted")
+    kinds: dict[bool, list[float]] = {True: [], False: []}
     with tempfile.TemporaryDirectory() as name:
         for group in groups or GROUPS:
             for row in getattr(calibration, group)(Path(name)):
                 print(
                     f"{row.what:64s} {row.measured:8.1f} {row.best:8.1f} {row.likely:8.1f} {row.worst:8.1f} "
-                    f"{row.off:+8.1%}  {'yes' if row.held else 'NO'}",
+                    f"{row.off:+8.1%}  {'yes ' if row.held else 'NO  '}  {row.fits or 'held out'}",
                     flush=True,
                 )
+                kinds[bool(row.fits)].append(abs(row.off))
+    for fitted, offs in kinds.items():
+        if offs:
+            name = "a figure was chosen from" if fitted else "held out"
+            mean, most = sum(offs) / len(offs), max(offs)
+            print(f"{len(offs)} rows {name}: off by {mean:.1%} on average, {most:.1%} at most")
 
 
 if __name__ == "__main__":

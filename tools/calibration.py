@@ -63,6 +63,47 @@ LATENCIES = {
     "st.shared, fence.proxy.async": ("kFenceProxy", 1),
     "st.shared, fence.acq_rel.gpu": ("kFenceGpu", 1),
 }
+# Of together.cu: part of the entry's name, bytes of shared memory.
+TOGETHER = {
+    "pipeline, 2 stages, 16 KB in, 16 KB added": ("8pipelineILi2ELi4E", 2 << 14),
+    "pipeline, 4 stages, 16 KB in, 16 KB added": ("8pipelineILi4ELi4E", 4 << 14),
+    "pipeline, 4 stages, 16 KB in, 4 KB added": ("8pipelineILi4ELi1E", 4 << 14),
+    "pipeline, 1 stage, 16 KB in, 4 KB added": ("8pipelineILi1ELi1E", 1 << 14),
+    "softmax of 128 heads and 64 keys": ("7softmax", 49152),
+}
+TOGETHER_STEPS = 32
+# Which figure was chosen from a row, by how the row begins; the rows that are not here are held out.
+FITS = {
+    "ex2": "transcendental",
+    "shfl": "shuffle",
+    "ballot": "vote",
+    "ld.shared, chain": "shared_load",
+    "ld.global": "global_load",
+    "red.f32": "addition_rate",
+    "bar.sync": "barrier, barrier_per_warp",
+    "parameter by index": "constant_load",
+    "try_wait": "barrier_look",
+    "mbarrier, there and back": "arrive, wake",
+    "bulk load of 1 KB": "copy_latency",
+    "st.shared, fence.proxy": "fence",
+    "st.shared, fence.acq_rel": "memory_barrier",
+    "ld.shared.b32, stride 128, 1": "quarter_pass",
+    "exchange, 4 KB": "remote_store_latency, wake",
+    "exchange, 16 KB each way, 8 warps, 16 B of a row": "remote_store_scattered",
+    "remote arrival": "arrive_remote",
+    "barrier.cluster": "cluster_barrier",
+    "add 64 KB, read 0 KB, every SM": "addition_rate_all",
+    "add 128 KB, read 64 KB cp.async, one CTA": "port_overlap",
+    "add 128 KB, read 192 KB cp.async, one CTA": "port_overlap, read_rate",
+    "add 128 KB, read 64 KB cp.async, every SM": "l2_overlap",
+    "add 128 KB, read 192 KB cp.async, every SM": "l2_overlap",
+    "bulk store 1 KB": "store_read, store_done",
+    "bulk store 32 KB": "store_rate",
+    "bulk loads of 32768 B": "copy_rate",
+    "export loop, a key at a time": "branch, addition_operands",
+    "export loop, 32 shuffles first": "branch, addition_operands",
+    "export loop, red.v4.f32": "branch, addition_operands",
+}
 EXPORTS = ("a key at a time", "32 shuffles first", "as shipped: no test per key", "red.v4.f32, 4 rows")
 
 
@@ -80,6 +121,11 @@ class Row:
     def off(self) -> float:
         """The likely case relative to the measurement, 0 when they agree."""
         return self.likely / self.measured - 1
+
+    @property
+    def fits(self) -> str:
+        """The figures that were chosen from this row; empty where it is a test of the model."""
+        return next((figures for start, figures in FITS.items() if self.what.startswith(start)), "")
 
     @property
     def held(self) -> bool:
@@ -175,9 +221,27 @@ def banks(folder: Path) -> Iterator[Row]:
         yield _row(f"{name}, stride {stride}, {warps} warps", float(found[1]), run, lines, STEPS)
 
 
+def together(folder: Path) -> Iterator[Row]:
+    """Units at work together, which no figure was chosen from: clocks per step."""
+    text = (EVIDENCE / "2026-11-22-h200-together.txt").read_text()
+    ptx = compiled(ROOT / "benchmarks" / "silicon" / "together.cu", folder)
+    lines = _clock_lines(ptx)
+    for name, (part, shared) in TOGETHER.items():
+        memory = Memory()
+        fields: dict[int, Any] = {
+            0: memory.buffer(np.zeros((ROWS, 512), np.float32)),
+            8: memory.buffer(np.zeros((ROWS, 1024), np.uint8)),
+            16: memory.buffer(np.zeros(1, np.int64)),
+            24: np.int32(TOGETHER_STEPS),
+            28: np.uint32(ROWS),
+        }
+        run = _play(ptx, part, [Fields(32, fields)], 288, memory, shared)
+        yield from _both(text, name, run, lines, TOGETHER_STEPS)
+
+
 def _both(text: str, name: str, run: Played, lines: set[int], steps: int) -> Iterator[Row]:
     """A row for one CTA and one for all SMs."""
-    found = re.search(rf"^{re.escape(name)}\s+1 CTA\s+([\d.]+)\s+132 CTAs\s+([\d.]+)", text, re.M)
+    found = re.search(rf"^{re.escape(name)}\s+1 CTA\s+([\d.]+).*?\s132 CTAs\s+([\d.]+)", text, re.M)
     assert found is not None, name
     for alone, measured in ((True, found[1]), (False, found[2])):
         where = "one CTA" if alone else "every SM"

@@ -160,6 +160,7 @@ def _print_peers(as_json: bool) -> int:
     from tileproof.conformance.timing.peers import peers
     from tileproof.spec.published import ASSUMED
 
+    found = peers()
     rows = [
         {
             "kernel": one.peer.name,
@@ -171,12 +172,17 @@ def _print_peers(as_json: bool) -> int:
             "width": f"{one.width:.1f}",
             "held": "yes" if one.held else "NO",
             "clocks a block": str(one.block),
-            "source": one.peer.source + (f"; fitted: {one.peer.fitted}" if one.peer.fitted else ""),
+            "source": f"{one.peer.source}; "
+            + (f"fitted: {one.peer.fitted}" if one.peer.fitted else "held out"),
         }
-        for one in peers()
+        for one in found
     ]
     print_rows("Published kernels, the model's time for their designs", rows, as_json)
     if not as_json:
+        for name, fitted in (("a figure was chosen from", True), ("held out", False)):
+            offs = [abs(one.off) for one in found if bool(one.peer.fitted) == fitted]
+            mean = sum(offs) / len(offs)
+            click.echo(f"{len(offs)} rows {name}: off by {mean:.0%} on average, {max(offs):.0%} at most")
         click.echo("Assumed: " + "; ".join(ASSUMED))
     return 0
 

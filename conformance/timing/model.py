@@ -93,7 +93,10 @@ def played(module: Module, ptx: str, entry: str, arch: str, result: LaunchResult
 
 def require_figures(sass: list[Sass]) -> None:
     """TileproofError names instructions of variable latency without a figure in `spec/machine/timing.py`."""
-    unknown = sorted({one.root for one in sass if one.writes < 6 and one.root not in Model.KNOWN})
+    unknown = sorted(
+        {one.root for one in sass if one.writes < 6 and one.root not in Model.KNOWN}
+        | {one.root for one in sass if one.root.endswith("GMMA")}  # wgmma announces its end otherwise
+    )
     if unknown:
         raise TileproofError(
             "the model has no timing of some instructions", found=", ".join(unknown),

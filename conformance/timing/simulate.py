@@ -36,6 +36,7 @@ _LATENCIES = {
     "register_change": ("USETMAXREG",),
 }
 _SERVED = ("REDG", "RED", "LDTM", "STTM", "STS", "STSM", "STG", "ST", "STL", "LDGSTS", "LDGDEPBAR", "MEMBAR")
+_ONE_LANE = ("UBLKCP", "UBLKRED", "UTMALDG", "UTMASTG", "UTMAREDG")
 _MULTIPLE = re.compile(r"\.x(\d+)")
 _WIDTH = re.compile(r"\.(?:F32x(\d)|(64|128|256))\b")
 
@@ -89,6 +90,7 @@ class _Walk:
         self.boards = [0.0] * 6
         self.holder = [""] * 6
         self.cluster: Phase | None = None  # of the cluster barrier at which it arrived last
+        self.lanes_left: list[int] = []  # operations of lanes whose turn in a loop over lanes comes
 
 
 _Item = _Walk | Callable[[float], None]
@@ -176,7 +178,10 @@ class Model:
         if one.root == "MEMBAR" and does:  # the warp itself waits, at no scoreboard
             after = max(after, time + self.f["fence" if ".CTA" in one.opcode else "memory_barrier"])
         walk.at += 1
-        if first + walk.at == end:
+        if first + walk.at == end and len(walk.lanes_left) and _loops_over_lanes(one, first):
+            walk.at = 0
+            after = max(after, time + self.f["branch"])
+        elif first + walk.at == end:
             walk.entry, walk.at = walk.entry + 1, 0
             if walk.entry == len(walk.stream):
                 self.out.ends[walk.warp] = after
@@ -189,6 +194,9 @@ class Model:
 
     def _do(self, walk: _Walk, one: Sass, entry: Passage, time: float, after: float) -> float | None:
         """The step of an instruction, if it has one; when the warp goes on, None when it waits."""
+        if walk.lanes_left and one.root in _ONE_LANE:
+            self.units.start(self.work.operations[walk.lanes_left.pop(0)], walk.warp, time)
+            return after
         step = self._step(walk.warp, one, entry)
         if one.root == "UCGABAR_WAIT" and walk.cluster is not None:
             step = Step(waits=walk.cluster)
@@ -205,7 +213,11 @@ class Model:
             elif step.after_copies:
                 delay += max(0.0, self.units.copies_done[walk.warp] - time)
             self._feed(time + delay, phase, Origin(walk.warp, time, line=one.line))
-        for number in step.issues:
+        issues = step.issues
+        first, end = self.code.blocks[entry.block]
+        if len(issues) > 1 and one.root in _ONE_LANE and _loops_over_lanes(self.code.sass[end - 1], first):
+            issues, walk.lanes_left = issues[:1], list(issues[1:])
+        for number in issues:
             self.units.start(self.work.operations[number], walk.warp, time)
         if step.waits is None:
             return after
@@ -281,6 +293,12 @@ class Model:
             return least
         self.accesses[(warp, one.line)] = at + 1
         return max(least, float(seen[at]))
+
+
+def _loops_over_lanes(last: Sass, first: int) -> bool:
+    """Whether a block, by its last instruction, comes again for each lane: what ptxas makes of an instruction
+    of every lane that the machine has for a whole warp only."""
+    return last.opcode.startswith("BRA.U.ANY") and last.targets == (first,)
 
 
 def _width(opcode: str) -> int:

@@ -109,5 +109,5 @@ def test_the_command_prints_each_row_with_its_source(times: list[PeerTime]) -> N
     del times
     done = CliRunner().invoke(main, ["time", "--peers"])
     assert done.exit_code == 0, done.output
-    for said in ("pull 2621", "pull 318", "GB200".lower(), "Assumed:", "width"):
+    for said in ("pull 2621", "pull 318", "GB200".lower(), "Assumed:", "width", "7 rows held out"):
         assert said in done.output.lower() or said in done.output

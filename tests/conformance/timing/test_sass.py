@@ -86,3 +86,25 @@ def test_what_has_no_figure_is_refused_by_name() -> None:
     with pytest.raises(TileproofError, match=r"no timing of some instructions[\s\S]*TLD"):
         require_figures(assemble(PTX.format(other), "sm_100a", "kernel"))
     require_figures(assemble(PTX.format("add.u32 %r1, %r1, 7;"), "sm_100a", "kernel"))
+
+
+def test_wgmma_has_no_figure_and_is_refused() -> None:
+    registers = ", ".join(f"%f{n}" for n in range(4))
+    text = """.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry kernel(.param .u64 out)
+{
+    .reg .f32 %f<4>;
+    .reg .b64 %rd<3>;
+    ld.param.u64 %rd1, [out];
+    wgmma.fence.sync.aligned;
+    wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {REGISTERS}, %rd1, %rd1, 0, 1, 1, 0, 0;
+    wgmma.commit_group.sync.aligned;
+    wgmma.wait_group.sync.aligned 0;
+    st.global.f32 [%rd1], %f0;
+    ret;
+}
+""".replace("REGISTERS", registers)
+    with pytest.raises(TileproofError, match=r"no timing of some instructions[\s\S]*HGMMA"):
+        require_figures(assemble(text, "sm_90a", "kernel"))

@@ -190,3 +190,40 @@ def test_remote_stores_want_whole_segments() -> None:
     broken.start(Operation(0, "remote store", 512, CTA, 0, scattered=1.0, places=[CTA]), WARP, 0.0)
     latency = HOPPER.remote_store_latency.likely
     assert (others[0][0] - latency) / (later[0][0] - latency) == HOPPER.remote_store_scattered.likely
+
+
+def copies_of(lanes: int) -> str:
+    return f"""
+    mov.u32 %r4, room;
+    add.u32 %r4, %r4, 16384;
+    setp.ne.u32 %p1, %r1, 0;
+    @%p1 bra MADE;
+    mbarrier.init.shared.b64 [%r4], 1;
+    mbarrier.arrive.expect_tx.shared.b64 _, [%r4], {128 * lanes};
+MADE:
+    bar.sync 0;
+    setp.ge.u32 %p2, %r1, {lanes};
+    @%p2 bra WAIT;
+    shl.b32 %r3, %r1, 7;
+    add.u32 %r5, %r2, %r3;
+    cvt.u64.u32 %rd2, %r3;
+    add.u64 %rd3, %rd1, %rd2;
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r5], [%rd3], 128, [%r4];
+WAIT:
+    mov.u32 %r6, 0;
+LOOK:
+    mbarrier.try_wait.parity.shared.b64 %p1, [%r4], %r6;
+    @!%p1 bra LOOK;
+"""
+
+
+def test_lanes_that_copy_take_turns() -> None:
+    """ptxas makes a loop over the lanes: 37 clocks of stalls, and until a copy's sources are read."""
+    few, many = (clocks(copies_of(lanes)) for lanes in (2, 18))
+    each = (many - few) / 16
+    assert 40 < each < 70
+    slow = (
+        clocks(copies_of(18), with_figure("branch", 108.0))
+        - clocks(copies_of(2), with_figure("branch", 108.0))
+    ) / 16
+    assert slow == pytest.approx(each + 108 - HOPPER.branch.likely, rel=0.1)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from math import ceil
+
 import pytest
+from tileproof.spec.published import PEERS
 from tileproof.tools import limits_page
 from tileproof.tools.limits_page import PAGE, kernels_table, marked, part, peers_table, written
 
@@ -33,3 +37,33 @@ def test_the_command_tells_a_stale_page(
     monkeypatch.setattr(limits_page, "kernels_table", lambda: ["| another |"])
     assert limits_page.main(["--check"]) == 1
     assert "stale" in capsys.readouterr().out
+
+
+# What the page says in clocks or TFLOPS outside of its tables, and where that comes from.
+_BLOCKS, _WAVES = 1024 // 64, ceil(4096 / 148)
+ACCOUNTED = {
+    "3": "how near the rule is to published counts: test_peers.py",
+    "7,600": "cuDNN's published times",
+    "1,664": "half of dQ and the rest of dKV",
+    "654": "a claim that the page withdraws",
+}
+
+
+def told_in_prose(text: str) -> set[str]:
+    for name in ("kernels", "published"):
+        text = text.replace(part(text, name), "")
+    prose = " ".join(line.strip() for line in text.splitlines() if not line.strip().startswith(("|", "#")))
+    return set(re.findall(r"([\d][\d,.]*)(?= (?:MMA )?(?:clocks|TFLOPS))", prose))
+
+
+def test_no_clocks_in_the_prose_are_unaccounted_for() -> None:
+    assert told_in_prose(PAGE.read_text()) == set(ACCOUNTED)
+    stale = PAGE.read_text().replace("An earlier form of", "With 24,916 clocks an earlier form of")
+    assert told_in_prose(stale) - set(ACCOUNTED) == {"24,916"}
+
+
+def test_the_clocks_in_the_prose_follow_from_what_they_name() -> None:
+    """Half of dO^T S and of dQ, and all of Q^T dS, by the page's table of MMAs; two published times."""
+    assert 768 / 2 + 768 / 2 + 896 == 1664
+    long, short = (peer.published_ms for peer in (PEERS[3], PEERS[2]))
+    assert (long - short) * 1e-3 * 1.83e9 / (_BLOCKS * _WAVES) == pytest.approx(7600, rel=0.01)

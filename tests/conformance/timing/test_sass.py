@@ -108,3 +108,17 @@ def test_wgmma_has_no_figure_and_is_refused() -> None:
 """.replace("REGISTERS", registers)
     with pytest.raises(TileproofError, match=r"no timing of some instructions[\s\S]*HGMMA"):
         require_figures(assemble(text, "sm_90a", "kernel"))
+
+
+def test_mma_sync_is_refused_too() -> None:
+    text = PTX.replace(
+        ".reg .pred %p<3>;",
+        ".reg .pred %p<3>;\n    .reg .f32 %f<4>;\n    mov.f32 %f0, 0f00000000;\n    mov.f32 %f1, %f0;\n"
+        "    mov.f32 %f2, %f0;\n    mov.f32 %f3, %f0;",
+    )
+    mma = (
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f0, %f1, %f2, %f3}, {%r1, %r1, %r1, %r1}, "
+        "{%r1, %r1}, {%f0, %f1, %f2, %f3}; mov.b32 %r1, %f0;"
+    )
+    with pytest.raises(TileproofError, match=r"no timing of some instructions[\s\S]*HMMA"):
+        require_figures(assemble(text.format(mma), "sm_100a", "kernel"))

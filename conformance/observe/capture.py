@@ -25,7 +25,7 @@ Cells = npt.NDArray[np.int64]
 Places = dict[tuple[str, int | None, tuple[int, int]], tuple[Cells, Cells]]
 DTYPES = {"bf16": np.dtype(ml_dtypes.bfloat16), "f16": np.dtype(np.float16), "f32": np.dtype(np.float32)}
 # Of the K-major layouts with 64-element rows that kernels' tiles have (PTX ISA, matrix descriptor).
-LBO, SBO = 16, 1024
+LBO = 16
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,8 @@ def _cells(layout: str, n: int, first_lane: int, transposed: bool) -> tuple[Cell
 def smem_cells(place: SmemTile, stage: int = 0) -> Cells:
     """Byte offset ``[rows, cols]`` in dynamic shared memory of each element of buffer `stage` of a tile."""
     rows, cols = np.arange(place.rows)[:, None], np.arange(place.cols)[None, :]
-    span = smem_layout.address("K", place.swizzle, 0, LBO, SBO, rows, cols % _span(place))
+    eight_rows = 8 * _span(place) * DTYPES[place.dtype].itemsize
+    span = smem_layout.address("K", place.swizzle, 0, LBO, eight_rows, rows, cols % _span(place))
     column_tile = place.rows * _span(place) * DTYPES[place.dtype].itemsize
     return span + cols // _span(place) * column_tile + place.offset + place.bytes * stage
 

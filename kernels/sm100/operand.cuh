@@ -4,6 +4,9 @@
 // (Narrow tiles: 32 columns, 64 bytes, one span of the 64-byte swizzle.) Such a tile is a K-major operand
 // when k runs along its columns and an MN-major one when k runs along its rows (PTX ISA, tcgen05 canonical
 // layouts): the same bytes, two descriptors.
+//
+// (Plain tiles: without a swizzle, column tiles of 8 columns, 16 bytes. What neighbouring rows have of one is
+// contiguous.)
 #pragma once
 
 #include <cstdint>
@@ -33,6 +36,12 @@ __device__ __forceinline__ uint64_t operand_descriptor(uint32_t start, uint32_t 
   desc.version_ = 1;
   desc.layout_type_ = uint8_t(cute::UMMA::LayoutType::SWIZZLE_128B);
   return desc.desc_;
+}
+
+// The descriptor of what lies `bytes` (a multiple of 16) further on, for one addition: shared memory ends
+// before the field of the start address does.
+__device__ __forceinline__ uint64_t further(uint64_t desc, uint32_t bytes) {
+  return (desc & 0xffffffff00000000) | (uint32_t(desc) + (bytes >> 4));
 }
 
 // K-major operand whose first row is the tile's and whose k starts at column `k` of it (a multiple of 16).
@@ -80,6 +89,40 @@ __device__ __forceinline__ uint64_t narrow_k_major(uint32_t tile, int k) {
 // As mn_major, from column 0 on.
 __device__ __forceinline__ uint64_t narrow_mn_major(uint32_t tile, int k) {
   return narrow_descriptor(tile + k * kNarrowRowBytes);
+}
+
+// ---- plain tiles: no swizzle, column tiles of 8 columns ------------------------------------------------
+
+constexpr int kPlainRowBytes = 16;
+
+// A plain tile's 16-byte chunk `chunk` of row `row`, as a byte offset from the tile's start.
+template <int Rows>
+__host__ __device__ constexpr uint32_t plain_chunk(uint32_t row, uint32_t chunk) {
+  return (chunk * Rows + row) * kPlainRowBytes;
+}
+
+// Without a swizzle the leading offset is from 8 of k to the next, the stride from 8 of mn to the next.
+__device__ __forceinline__ uint64_t plain_descriptor(uint32_t start, uint32_t k_bytes, uint32_t mn_bytes) {
+  cute::UMMA::SmemDescriptor desc;
+  desc.desc_ = 0;
+  desc.start_address_ = (start & 0x3ffff) >> 4;
+  desc.leading_byte_offset_ = k_bytes >> 4;
+  desc.stride_byte_offset_ = mn_bytes >> 4;
+  desc.version_ = 1;
+  desc.layout_type_ = uint8_t(cute::UMMA::LayoutType::SWIZZLE_NONE);
+  return desc.desc_;
+}
+
+// As k_major, from row 0 on.
+template <int Rows>
+__device__ __forceinline__ uint64_t plain_k_major(uint32_t tile, int k) {
+  return plain_descriptor(tile + plain_chunk<Rows>(0, k / 8), Rows * kPlainRowBytes, 8 * kPlainRowBytes);
+}
+
+// As mn_major, from column 0 on.
+template <int Rows>
+__device__ __forceinline__ uint64_t plain_mn_major(uint32_t tile, int k) {
+  return plain_descriptor(tile + plain_chunk<Rows>(k, 0), 8 * kPlainRowBytes, Rows * kPlainRowBytes);
 }
 
 template <int M, int N, cute::UMMA::Major MajorA, cute::UMMA::Major MajorB>

@@ -2,15 +2,17 @@
 
 Rank r of the pair has columns [256 r, 256 r + 256) of Q, dO, KV, dQ and dKV, with RoPE also columns
 [512 + 32 r, 512 + 32 r + 32) of all but dO, for all 128 heads. What it has of P and dP is the sum over its
-columns only. Rank r finishes the heads [64 r, 64 r + 64): it is sent the other rank's share of their P and dP
-(`st.async`, f32), makes S and dS of them, and writes both, rounded to bf16, into its own shared memory and
-into its peer's. So every rank multiplies with all heads, and a row of dKV is added to once per pair.
+columns only. Rank r finishes keys [32 r, 32 r + 32) of each k-block: it is sent the other rank's share of
+their P and dP (`st.async`, f32), makes S and dS of them, and writes both, rounded to bf16, into its own
+shared memory and into its peer's. So every rank multiplies with all heads, and a row of dKV is added to once
+per pair.
 docs/limits.md compares the design with others.
 
 Every MMA is `cta_group::1`, with M = 128 but for the RoPE part of dKV (M = 32, weight-stationary). Shared
 tiles are cut into column tiles of 64 bf16 (128 bytes, the swizzle's span; RoPE tiles have 32, 64 bytes),
-which serve as K-major and as MN-major operands (PTX ISA, tcgen05 canonical layouts). dQ leaves through the
-keys' bytes, each half of its columns when its last MMA is done.
+which serve as K-major and as MN-major operands (PTX ISA, tcgen05 canonical layouts). Those of S and dS have
+no swizzle: what a warp sends the peer of them is then contiguous. dQ leaves through the keys' bytes, each
+half of its columns when its last MMA is done.
 
 Shared memory holds two k-blocks of keys. dS takes S's bytes when dKV's share of S is done, which is long
 before dS is. At d_qk 512 there is room for the peer's shares of P and dP too. At d_qk 576 they arrive where
@@ -45,14 +47,15 @@ D_V = 512
 B_TOPK = 64
 CLUSTER = 2
 BOTH = (0, 1)
-H_CTA = H_Q // CLUSTER  # heads that a rank finishes
+H_CTA = H_Q // CLUSTER  # heads of which a rank shows S and dS
+KEYS_CTA = B_TOPK // CLUSTER  # keys that it finishes
 V_CTA = D_V // CLUSTER  # columns of a rank
 ROPE_CTA = 32  # and of RoPE, where there is one
 
-KV_COLS = 128
+HALF_COLS = 128  # of KV that are gathered and multiplied together
 KEYS_TOGETHER = 4  # of a head, in a share that is sent
 KV_STAGES = 2
-KV_HALVES = V_CTA // KV_COLS
+KV_HALVES = V_CTA // HALF_COLS
 DKV_M = 128
 DKV_PARTS = V_CTA // DKV_M
 
@@ -131,7 +134,8 @@ def _tensor_memory(rope: int) -> tuple[TmemTile, ...]:
         column = sum(tile.columns * tile.stages for tile in tiles)
         tiles.append(TmemTile(name, column, columns, stages, layout, holds))
 
-    add("dQ", KV_COLS, KV_HALVES, "the sum over k-blocks of dS k, the rank's NoPE columns")
+    columns = HALF_COLS if rope else V_CTA
+    add("dQ", columns, V_CTA // columns, "the sum over k-blocks of dS k, the rank's NoPE columns")
     if rope:
         add("dQ_rope", rope, 1, "the same, its RoPE columns")
     add("dKV", B_TOPK, DKV_PARTS, "dO^T S + q^T dS, 128 of the rank's columns of kv")
@@ -153,12 +157,12 @@ def _role(name: str, first_warp: int, warps: int, does: str) -> WarpRole:
 _ROLES = (
     _role("load", 0, LOAD_WARPS, "warp 0 loads Q and dO by TMA; each warp gathers 32 of the 64 keys"),
     _role("mma", LOAD_WARPS, 1, "allocates and frees TMEM; one thread issues every MMA of its CTA"),
-    _role("idle", LOAD_WARPS + 1, 1, "nothing: a warp reaches the TMEM lanes of its rank in its warpgroup"),
+    _role("signal", LOAD_WARPS + 1, 1, "tells the peer that the finishing warps have read its shares"),
     _role(
         "softmax",
         FIRST_SOFTMAX,
         SOFTMAX_WARPS,
-        "of the peer's heads sends P and dP; of the own ones makes S and dS, for both CTAs; at the end dQ",
+        "of the peer's keys sends P and dP; of the own ones makes S and dS, for both CTAs; at the end dQ",
     ),
     _role(
         "dkv_export",
@@ -172,13 +176,22 @@ _ROLES = (
 def _mmas(rope: int) -> tuple[Mma, ...]:
     """By stage; every one of cta_group::1."""
     chains: list[Mma] = []
-    halves = (("lo", (0, KV_COLS)), ("hi", (KV_COLS, V_CTA)))
+    halves = (("lo", (0, HALF_COLS)), ("hi", (HALF_COLS, V_CTA)))
     for stage, a in (("P", "Q"), ("dP", "dO")):
         for half, cols in halves:
-            name, b = f"{stage}_{half}", f"KV_{half}"
-            chains.append(Mma(name, "f16", 1, H_Q, B_TOPK, KV_COLS, a, b, stage, "K", "K", a_cols=cols))
-    for half, _ in halves:
-        chains.append(Mma(f"dQ_{half}", "f16", 1, H_Q, KV_COLS, B_TOPK, "dS", f"KV_{half}", "dQ", "K", "MN"))
+            chains.append(
+                Mma(
+                    f"{stage}_{half}", "f16", 1, H_Q, B_TOPK, HALF_COLS, a, "KV", stage, "K", "K",
+                    a_cols=cols, b_cols=cols,
+                )
+            )  # fmt: skip
+    if rope:
+        for half, cols in halves:
+            chains.append(
+                Mma(f"dQ_{half}", "f16", 1, H_Q, HALF_COLS, B_TOPK, "dS", "KV", "dQ", "K", "MN", b_cols=cols)
+            )
+    else:
+        chains.append(Mma("dQ", "f16", 1, H_Q, V_CTA, B_TOPK, "dS", "KV", "dQ", "K", "MN"))
     for a, b in (("dO", "S"), ("Q", "dS")):
         name, cols = f"dKV_{b}", (0, V_CTA)
         chains.append(
@@ -198,10 +211,12 @@ def _shared_memory(rope: int) -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...]
     tiles: list[SmemTile] = []
     end = 0
 
-    def add_tile(name: str, rows: int, cols: int, holds: str, stages: int = 1) -> None:
+    def add_tile(
+        name: str, rows: int, cols: int, holds: str, stages: int = 1, swizzle: Swizzle | None = None
+    ) -> None:
         nonlocal end
         size = rows * cols * BF16_BYTES
-        swizzle = SWIZZLES.get(cols, "128B")
+        swizzle = swizzle or SWIZZLES.get(cols, "128B")
         tiles.append(SmemTile(name, end, size, stages, rows, cols, "bf16", swizzle, "K", holds))
         end += size * stages
 
@@ -213,31 +228,32 @@ def _shared_memory(rope: int) -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...]
 
     add_tile("Q", H_Q, V_CTA, "the rank's NoPE columns of q")
     add_tile("dO", H_Q, V_CTA, "the rank's columns of dO")
-    add_tile("S", H_Q, B_TOPK, "S of all heads, rounded to bf16; the peer's heads come from the peer")
+    holds = "S of all heads, rounded to bf16; the peer's keys come from the peer"
+    add_tile("S", H_Q, B_TOPK, holds, swizzle="none")
     s = tiles[-1]
     tiles.append(
         replace(s, name="dS", holds="dS of all heads, likewise, when the MMAs have read S", within="S")
     )
-    keys = "columns of the rank's 256 of the k-block's keys, zero where no key"
-    add_tile("KV_lo", B_TOPK, KV_COLS, f"the lower 128 {keys}", KV_STAGES)
-    add_tile("KV_hi", B_TOPK, KV_COLS, f"the upper 128 {keys}", KV_STAGES)
-    holds = "the peer's share of P, then of dP, of the rank's heads"
-    if rope:
-        holds += ", of k-block k in buffer (k + 1) % 2"
-    tiles.append(
-        replace(
-            tiles[-1], name="incoming", rows=B_TOPK // KEYS_TOGETHER, cols=KEYS_TOGETHER * H_CTA, dtype="f32",
-            swizzle="none", holds=holds, within="KV_hi",
-        )
+    add_tile("KV", B_TOPK, V_CTA, "the rank's columns of the k-block's keys, zero where no key", KV_STAGES)
+    kv = tiles[-1]
+    holds = "the peer's share of P, then of dP, of the rank's keys, four keys of all heads after four keys"
+    share = SmemTile(
+        "incoming", end, kv.bytes // KV_HALVES, 1, KEYS_CTA // KEYS_TOGETHER, KEYS_TOGETHER * H_Q, "f32",
+        "none", "K", holds,
     )  # fmt: skip
-    if not rope:
-        tiles[-1] = replace(tiles[-1], offset=end, stages=1, within="")
-        end += tiles[-1].bytes
+    if rope:
+        for buffer, name in enumerate(("incoming", "incoming_too")):
+            upper = kv.offset + kv.bytes * buffer + share.bytes
+            of = f"{holds}, of k-blocks k with (k + 1) % 2 = {buffer}"
+            tiles.append(replace(share, name=name, offset=upper, holds=of, within="KV"))
+    else:
+        tiles.append(share)
+        end += share.bytes
     if rope:
         add_tile("Q_rope", H_Q, rope, "the rank's RoPE columns of q")
         add_tile("KV_rope", B_TOPK, rope, "the rank's RoPE columns of the k-block's keys", KV_STAGES)
-    add_plain("delta_own", 1, H_CTA, "delta of the rank's heads over its own columns")
-    add_plain("delta_incoming", 1, H_CTA, "the same over the peer's columns")
+    add_plain("delta_own", 1, H_Q, "delta over the rank's columns")
+    add_plain("delta_incoming", 1, H_Q, "the same over the peer's columns")
 
     barriers: list[Barrier] = []
 
@@ -249,20 +265,21 @@ def _shared_memory(rope: int) -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...]
         end += MBARRIER_BYTES * stages
 
     heads, half, share = (
-        rows * cols * BF16_BYTES for rows, cols in ((H_Q, V_CTA), (B_TOPK, KV_COLS), (H_CTA, B_TOPK))
+        rows * cols * BF16_BYTES for rows, cols in ((H_Q, V_CTA), (B_TOPK, HALF_COLS), (H_Q, KEYS_CTA))
     )
     commit, both = "commit of mma", "commit of each CTA's mma, multicast"
     readers = "a lane of each softmax warp"
     add("q_ready", 1, 1, heads + H_Q * rope * BF16_BYTES, "TMA of Q", "mma", once=True)
     add("do_ready", 1, 1, heads, "TMA of dO", "mma, dkv_export", once=True)
-    by = "a lane of each warp that has the rank's heads; st.async of the peer's dkv_export"
-    add("delta_ready", 1, EXPORT_WARPS // CLUSTER, H_CTA * F32_BYTES, by, "softmax", once=True)
+    by = "a lane of each dkv_export warp; st.async of the peer's"
+    add("delta_ready", 1, EXPORT_WARPS, H_Q * F32_BYTES, by, "softmax", once=True)
     add("kv_lo_ready", KV_STAGES, 1, half + B_TOPK * rope * BF16_BYTES, "gather4", "mma")
     add("kv_hi_ready", KV_STAGES, 1, half, "gather4", "mma")
     add("kv_lo_free", KV_STAGES, 1, 0, commit, "load")
-    read = "a lane of each finishing warp{}: the shares were read"
+    told = "a lane of the peer's signal warp: its finishing warps have read the share there"
     if rope:
-        add("kv_hi_free", 1, FINISHING_WARPS, 0, read.format(""), "load")
+        read = "a lane of each finishing warp: the shares were read"
+        add("kv_hi_free", 1, FINISHING_WARPS, 0, read, "load")
     else:
         add("kv_hi_free", KV_STAGES, 1, 0, commit, "load")
     add("p_ready", 1, 1, 0, commit, "softmax")
@@ -278,11 +295,16 @@ def _shared_memory(rope: int) -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...]
         "softmax",
         parts=2,
     )
+    by = "a lane of each finishing warp: "
+    for what in ("p", "dp"):
+        add(f"in_{what}_read", 1, FINISHING_WARPS, 0, f"{by}it has read the share", "mma, signal")
+    for what in ("s", "ds"):
+        add(f"{what}_sent", 1, FINISHING_WARPS, 0, f"{by}its stores to the peer are issued", "softmax")
     if rope:
         add("in_p_free", 1, 1, 0, "commit of the peer's mma: its dQ has read the keys there", "softmax")
     else:
-        add("in_p_free", 1, FINISHING_WARPS, 0, read.format(" of the peer"), "softmax")
-    add("in_dp_free", 1, FINISHING_WARPS, 0, "a lane of each finishing warp of the peer", "softmax")
+        add("in_p_free", 1, 1, 0, told, "softmax")
+    add("in_dp_free", 1, 1, 0, told, "softmax")
     by = "a lane of each finishing warp, and st.async of the peer's softmax"
     add("s_ready", 1, FINISHING_WARPS, share, by, "mma")
     add("ds_ready", 1, FINISHING_WARPS, share, by, "mma")

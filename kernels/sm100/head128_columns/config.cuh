@@ -76,10 +76,12 @@ struct Config {
   // Whether the peer's shares have bytes and dP tensor memory of their own; else they lie in KV's and P's.
   static constexpr bool kRoomy = kRope == 0;
 
-  static constexpr int kKvStages = Plan::smem::KV_lo::stages;  // 2, of k-blocks
-  static constexpr int kKvCols = Plan::smem::KV_lo::cols;      // 128
-  static constexpr int kKvTiles = kKvCols / kColTile;          // 2 column tiles of a half
-  static constexpr int kKvBytes = kKvTiles * kKeyTileBytes;    // 16 KiB
+  // KV is gathered, and multiplied with Q and dO, in two halves of the columns.
+  static constexpr int kKvStages = Plan::smem::KV::stages;         // 2, of k-blocks
+  static constexpr int kHalfTiles = kColTiles / 2;                 // 2 column tiles of a half
+  static constexpr int kHalfCols = kHalfTiles * kColTile;          // 128
+  static constexpr int kKvHalfBytes = kHalfTiles * kKeyTileBytes;  // 16 KiB
+  static constexpr int kKvBytes = 2 * kKvHalfBytes;                // 32 KiB
 
   static constexpr int kDkvM = Plan::mma::dKV_S::m;  // 128
   static constexpr int kDkvParts = kCols / kDkvM;    // 2, each with TMEM of its own
@@ -90,14 +92,13 @@ struct Config {
   struct SharedStorage {
     alignas(1024) bf16 q[kAllHeads * kCols];
     alignas(1024) bf16 dO[kAllHeads * kCols];
-    alignas(1024) bf16 s[kAllHeads * kKeys];               // and, when the MMAs have read it, dS
-    alignas(1024) bf16 kv_lo[kKvStages][kKeys * kKvCols];  // and at the end, with kv_hi, dQ
-    alignas(1024) bf16 kv_hi[kKvStages][kKeys * kKvCols];
-    alignas(16) float own_incoming[kRoomy ? kKeys * kHeads : 0];
+    alignas(1024) bf16 s[kAllHeads * kKeys];          // and, when the MMAs have read it, dS
+    alignas(1024) bf16 kv[kKvStages][kKeys * kCols];  // and at the end dQ
+    alignas(16) float own_incoming[kRoomy ? kKeysPerThread * kAllHeads : 0];
     alignas(512) unsigned char q_rope[kNarrowHeadBytes];
     alignas(512) unsigned char kv_rope[kKvStages * kNarrowKeyBytes];  // and at the end dQ
-    float delta_own[kHeads];
-    float delta_incoming[kHeads];
+    float delta_own[kAllHeads];
+    float delta_incoming[kAllHeads];
     Barrier q_ready;
     Barrier do_ready;
     Barrier delta_ready;
@@ -110,6 +111,10 @@ struct Config {
     Barrier p_free;
     Barrier dp_free;
     Barrier in_ready;
+    Barrier in_p_read;
+    Barrier in_dp_read;
+    Barrier s_sent;
+    Barrier ds_sent;
     Barrier in_p_free;
     Barrier in_dp_free;
     Barrier s_ready;
@@ -135,8 +140,8 @@ struct Config {
   using MnAtom = UMMA::Layout_MN_SW128_Atom<bf16>;
   using HeadsK = decltype(tile_to_shape(KAtom{}, Shape<Int<kAllHeads>, Int<kCols>>{}));
   using HeadsMn = decltype(tile_to_shape(MnAtom{}, Shape<Int<kCols>, Int<kAllHeads>>{}, Step<_2, _1>{}));
-  using KeysK = decltype(tile_to_shape(KAtom{}, Shape<Int<kKeys>, Int<kKvCols>>{}));
-  using KeysMn = decltype(tile_to_shape(MnAtom{}, Shape<Int<kKvCols>, Int<kKeys>>{}, Step<_2, _1>{}));
+  using KeysK = decltype(tile_to_shape(KAtom{}, Shape<Int<kKeys>, Int<kCols>>{}));
+  using KeysMn = decltype(tile_to_shape(MnAtom{}, Shape<Int<kCols>, Int<kKeys>>{}, Step<_2, _1>{}));
   static_assert(2 * int(HeadsK{}.layout_b()(0, kColTile)) == kHeadTileBytes);
   static_assert(2 * int(HeadsMn{}.layout_b()(kColTile, 0)) == kHeadTileBytes);
   static_assert(2 * int(KeysK{}.layout_b()(0, kColTile)) == kKeyTileBytes);
@@ -153,17 +158,15 @@ struct Config {
   static_assert(offsetof(SharedStorage, dO) == Plan::smem::dO::offset, "dO is not where the plan puts it");
   static_assert(offsetof(SharedStorage, s) == Plan::smem::S::offset, "S is not where the plan puts it");
   static_assert(offsetof(SharedStorage, s) == Plan::smem::dS::offset, "dS is not where the plan puts it");
-  static_assert(offsetof(SharedStorage, kv_lo) == Plan::smem::KV_lo::offset);
-  static_assert(offsetof(SharedStorage, kv_hi) == Plan::smem::KV_hi::offset);
-  static_assert((kRoomy ? offsetof(SharedStorage, own_incoming) : offsetof(SharedStorage, kv_hi)) ==
-                Plan::smem::incoming::offset);
+  static_assert(offsetof(SharedStorage, kv) == Plan::smem::KV::offset);
+  static_assert((kRoomy ? offsetof(SharedStorage, own_incoming)
+                        : offsetof(SharedStorage, kv) + kKvHalfBytes) == Plan::smem::incoming::offset);
   static_assert(offsetof(SharedStorage, delta_own) == Plan::smem::delta_own::offset);
   static_assert(offsetof(SharedStorage, delta_incoming) == Plan::smem::delta_incoming::offset);
   static_assert(offsetof(SharedStorage, tmem_base) == Plan::smem::tmem_base::offset);
   static_assert(sizeof(SharedStorage) == Plan::smem_bytes, "the plan's shared-memory size differs");
-  static_assert(sizeof(SharedStorage::kv_lo) == Plan::smem::KV_lo::bytes * kKvStages);
-  static_assert(kShareBytes == Plan::smem::incoming::bytes && kShareBytes == kKvBytes);
-  static_assert(Plan::smem::incoming::stages == (kRoomy ? 1 : kKvStages));
+  static_assert(sizeof(SharedStorage::kv) == Plan::smem::KV::bytes * kKvStages);
+  static_assert(kShareBytes == Plan::smem::incoming::bytes && kShareBytes == kKvHalfBytes);
 
   // The barriers.
   static_assert(offsetof(SharedStorage, q_ready) == Plan::barrier::q_ready::offset);
@@ -180,6 +183,10 @@ struct Config {
   static_assert(offsetof(SharedStorage, in_p_free) == Plan::barrier::in_p_free::offset);
   static_assert(offsetof(SharedStorage, in_dp_free) == Plan::barrier::in_dp_free::offset);
   static_assert(offsetof(SharedStorage, in_ready) == Plan::barrier::in_ready::offset);
+  static_assert(offsetof(SharedStorage, in_p_read) == Plan::barrier::in_p_read::offset);
+  static_assert(offsetof(SharedStorage, in_dp_read) == Plan::barrier::in_dp_read::offset);
+  static_assert(offsetof(SharedStorage, s_sent) == Plan::barrier::s_sent::offset);
+  static_assert(offsetof(SharedStorage, ds_sent) == Plan::barrier::ds_sent::offset);
   static_assert(offsetof(SharedStorage, s_ready) == Plan::barrier::s_ready::offset);
   static_assert(offsetof(SharedStorage, ds_ready) == Plan::barrier::ds_ready::offset);
   static_assert(offsetof(SharedStorage, s_free) == Plan::barrier::s_free::offset);
@@ -190,16 +197,19 @@ struct Config {
                 Plan::barrier::dq_ready::stages == 2);
   static_assert(Plan::barrier::q_ready::tx_bytes == sizeof(SharedStorage::q) + kNarrowHeadBytes);
   static_assert(Plan::barrier::do_ready::tx_bytes == sizeof(SharedStorage::dO));
-  static_assert(Plan::barrier::kv_lo_ready::tx_bytes == kKvBytes + kNarrowKeyBytes);
-  static_assert(Plan::barrier::kv_hi_ready::tx_bytes == kKvBytes);
+  static_assert(Plan::barrier::kv_lo_ready::tx_bytes == kKvHalfBytes + kNarrowKeyBytes);
+  static_assert(Plan::barrier::kv_hi_ready::tx_bytes == kKvHalfBytes);
   static_assert(Plan::barrier::in_ready::tx_bytes == kShareBytes);
   static_assert(Plan::barrier::delta_ready::tx_bytes == sizeof(SharedStorage::delta_incoming));
-  static_assert(Plan::barrier::delta_ready::count == Plan::role::dkv_export::warps / Plan::cluster);
+  static_assert(Plan::barrier::delta_ready::count == Plan::role::dkv_export::warps);
   static_assert(Plan::barrier::p_free::count == Plan::role::softmax::warps);
   static_assert(Plan::barrier::dp_free::count == Plan::role::softmax::warps);
   static_assert(Plan::barrier::kv_hi_free::count == (kRoomy ? 1 : kFinishingWarps));
-  static_assert(Plan::barrier::in_p_free::count == (kRoomy ? kFinishingWarps : 1));
-  static_assert(Plan::barrier::in_dp_free::count == kFinishingWarps);
+  static_assert(Plan::barrier::in_p_free::count == 1 && Plan::barrier::in_dp_free::count == 1);
+  static_assert(Plan::barrier::in_p_read::count == kFinishingWarps &&
+                Plan::barrier::in_dp_read::count == kFinishingWarps);
+  static_assert(Plan::barrier::s_sent::count == kFinishingWarps &&
+                Plan::barrier::ds_sent::count == kFinishingWarps);
   static_assert(Plan::barrier::s_ready::count == kFinishingWarps);
   static_assert(Plan::barrier::ds_ready::count == kFinishingWarps);
   static_assert(Plan::barrier::s_free::count == Plan::cluster &&
@@ -209,12 +219,12 @@ struct Config {
                 Plan::barrier::dkv_free::stages == kDkvParts);
 
   // dQ leaves through the keys' bytes: a column tile of it through half of a k-block.
-  static_assert(kHeadTileBytes == kKvBytes && kColTiles == 2 * kKvStages);
+  static_assert(kHeadTileBytes == kKvHalfBytes && kColTiles == 2 * kKvStages);
   static_assert(kNarrowHeadBytes == kKvStages * kNarrowKeyBytes);
 
   // The accumulators, all of layout D: a lane is a head, or a column of kv.
   static_assert(Plan::tmem::P::columns == kKeys && Plan::tmem::dP::columns == kKeys);
-  static_assert(Plan::tmem::dQ::columns == kKvCols && Plan::tmem::dQ::stages == 2);
+  static_assert(Plan::tmem::dQ::columns * Plan::tmem::dQ::stages == kCols);
   static_assert(Plan::tmem::dKV::columns == kKeys && Plan::tmem::dKV::stages == kDkvParts && kDkvM == 128);
 
   // The warp roles.
@@ -222,7 +232,7 @@ struct Config {
   static_assert(Plan::role::softmax::first_warp % 4 == 0 && Plan::role::softmax::warps == 8 &&
                     Plan::role::dkv_export::first_warp % 4 == 0 && Plan::role::dkv_export::warps == 8,
                 "a warp reaches the TMEM lanes of its rank in its warpgroup");
-  static_assert(Plan::role::mma::warps == 1);
+  static_assert(Plan::role::mma::warps == 1 && Plan::role::signal::warps == 1);
   static_assert(Plan::threads == 32 * (Plan::role::dkv_export::first_warp + Plan::role::dkv_export::warps));
 };
 

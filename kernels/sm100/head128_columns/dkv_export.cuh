@@ -1,4 +1,4 @@
-// The dkv_export role: 256 threads. First delta over the CTA's columns, the peer's heads' to the peer; then
+// The dkv_export role: 256 threads. First delta over the CTA's columns, to the peer too; then
 // the transposed dKV accumulators to global memory, one warpgroup a part: a TMEM lane, and so a thread, holds
 // one column of kv, its registers hold the keys. A part is free when it is in registers, before its
 // additions.
@@ -29,14 +29,15 @@ struct DkvExport : Context<Plan> {
 
     const int part = (warp - Plan::role::dkv_export::first_warp) / 4;
     float* column = params.dKV + this->first_column() + part * Cfg::kDkvM + 32 * (warp % 4) + lane;
-    const uint32_t tmem = this->tmem(Plan::tmem::dKV::column + part * Plan::tmem::dKV::columns);
+    const uint32_t row = this->tmem(0);
+    const uint32_t tmem = row + Plan::tmem::dKV::column + part * Plan::tmem::dKV::columns;
     CUTE_NO_UNROLL
     for (int k = 0; k < k_blocks; ++k) {
       // Lane l keeps the rows of keys l and 32 + l.
       const int slot = k * Plan::b_topk + lane;
       const int rows[2] = {this->key_row(__ldg(indices + slot), slot),
                            this->key_row(__ldg(indices + slot + 32), slot + 32)};
-      if (part == 0) add_rope(k, rows);
+      if (part == 0) add_rope(k, rows, row);
       float v[2][32];
       smem.dkv_ready[part].wait_own(k & 1);
       ptx::fence_after_thread_sync();
@@ -63,13 +64,13 @@ struct DkvExport : Context<Plan> {
  private:
   // RoPE columns: layout G, lane = column, the keys of a quarter. Read before part 0, whose dkv_free tells of
   // it.
-  __device__ __forceinline__ void add_rope(int k, const int (&rows)[2]) {
+  __device__ __forceinline__ void add_rope(int k, const int (&rows)[2], uint32_t row) {
     if constexpr (Cfg::kRope != 0) {
       constexpr int kKeys = Plan::tmem::dKV_rope::columns;  // 16
       float v[kKeys];
       smem.rope_ready[0].wait_own(k & 1);
       ptx::fence_after_thread_sync();
-      ptx::load_tmem_16_columns(this->tmem(Plan::tmem::dKV_rope::column), v);
+      ptx::load_tmem_16_columns(row + Plan::tmem::dKV_rope::column, v);
       ptx::wait_tmem_loads();
       ptx::fence_before_thread_sync();  // of the arrival on dkv_free
       const int first = kKeys * (warp % 4);
@@ -96,28 +97,26 @@ struct DkvExport : Context<Plan> {
         : "memory");
   }
 
-  // delta over the CTA's columns: of its own heads for its softmax, of the others for the peer's.
+  // delta over the CTA's columns: for its own softmax and for the peer's.
   __device__ __forceinline__ void compute_delta() {
     using Sum = Delta<Plan, typename Plan::role::dkv_export, Cfg::kAllHeads, Cfg::kCols>;
-    static_assert(Cfg::kHeads % Sum::kHeadsPerWarp == 0, "the heads of a warp are all of one rank");
     const int warp_head = Sum::first_head(warp);
     const float delta =
         Sum::of_warp(params.o + int64_t(this->token_row() + warp_head) * Plan::d_v + this->first_column(),
                      cast_smem_ptr_to_uint(smem.dO), smem.do_ready, warp_head, lane);
-    const int head = (warp_head + lane) % Cfg::kHeads;
-    if (warp_head / Cfg::kHeads == rank) {
-      if (lane < Sum::kHeadsPerWarp) smem.delta_own[head] = delta;
-      __syncwarp();
-      if (lane == 0) {
-        if (warp_head % Cfg::kHeads == 0) {
-          smem.delta_ready.arrive_own_and_expect_tx(Plan::barrier::delta_ready::tx_bytes);
-        } else {
-          smem.delta_ready.arrive();
-        }
-      }
-    } else if (lane < Sum::kHeadsPerWarp) {
+    if (lane < Sum::kHeadsPerWarp) {
+      const int head = warp_head + lane;
+      smem.delta_own[head] = delta;
       const uint32_t to = cast_smem_ptr_to_uint(smem.delta_incoming + head);
       ptx::store_async_4(this->in_peer(to), delta, this->in_peer(smem.delta_ready.address()));
+    }
+    __syncwarp();
+    if (lane == 0) {
+      if (warp_head == 0) {
+        smem.delta_ready.arrive_own_and_expect_tx(Plan::barrier::delta_ready::tx_bytes);
+      } else {
+        smem.delta_ready.arrive();
+      }
     }
   }
 };

@@ -2,27 +2,30 @@
 // CTAs.
 //
 // Rank r has columns [256 r, 256 r + 256) of Q, dO, KV, dQ and dKV (with RoPE also 32 of its columns), for
-// all 128 heads; it finishes P and dP of the heads [64 r, 64 r + 64), of which its peer sends it the sums
-// over the other columns, and makes S and dS of them for both.
+// all 128 heads; it finishes P and dP of keys [32 r, 32 r + 32) of each k-block, of which its peer sends it
+// the sums over the other columns, and makes S and dS of them for both.
 //
 // | warps | role       | does                                                                             |
 // |-------|------------|----------------------------------------------------------------------------------|
 // | 0-1   | load       | TMA of Q and dO; gather4 of KV                                                   |
 // | 2     | mma        | TMEM alloc, every MMA, TMEM free                                                 |
+// | 3     | signal     | tells the peer that its shares have been read                                    |
 // | 4-11  | softmax    | exchange of P and dP; S and dS into both CTAs' shared memory; at the end dQ      |
 // | 12-19 | dkv_export | delta; then dKV from TMEM to rows of global memory                               |
 //
 // Barriers (offsets, counts and bytes in the generated plan), one of each in every CTA:
 //   q_ready, do_ready          bytes of Q, of dO                       load         -> mma, dkv_export
-//   delta_ready                4 arrivals, bytes of the peer           dkv_export   -> softmax
+//   delta_ready                8 arrivals, bytes of the peer           dkv_export   -> softmax
 //   kv_lo_ready[2], kv_hi_ready[2]   bytes of half the columns         load         -> mma
 //   kv_lo_free[2]              commits                                 mma          -> load
 //   kv_hi_free                 commits, or 4 arrivals where shares lay there   mma, softmax -> load
 //   p_ready, dp_ready          commits                                 mma          -> softmax
 //   p_free, dp_free            8 arrivals                              softmax      -> mma
 //   in_ready                   bytes of the peer's P, then dP          peer softmax -> softmax
-//   in_p_free                  commit of the peer, or its 4 arrivals   peer mma, softmax -> softmax
-//   in_dp_free                 4 arrivals of the peer: P was read      peer softmax -> softmax
+//   in_p_read, in_dp_read      4 arrivals                              softmax      -> mma, signal
+//   s_sent, ds_sent            4 arrivals                              softmax      -> softmax
+//   in_p_free                  commit of the peer, or its arrival      peer mma, signal -> softmax
+//   in_dp_free                 arrival of the peer: P was read         peer signal  -> softmax
 //   s_ready, ds_ready          4 arrivals, bytes of the peer           softmax      -> mma
 //   s_free, ds_free            commits of both CTAs                    mma          -> softmax
 //   dkv_ready[2]               commits                                 mma          -> dkv_export
@@ -38,6 +41,7 @@
 #include "sm100/head128_columns/dkv_export.cuh"
 #include "sm100/head128_columns/load.cuh"
 #include "sm100/head128_columns/mma.cuh"
+#include "sm100/head128_columns/signal.cuh"
 #include "sm100/head128_columns/softmax.cuh"
 
 namespace tileproof::head128_columns {
@@ -69,6 +73,8 @@ struct Kernel : Context<Plan> {
         DkvExport<Plan>(*this).run();
       } else if (this->template has_role<typename Plan::role::mma>()) {
         if (elect_one_sync()) IssueMmas<Plan>(*this).run();
+      } else if (this->template has_role<typename Plan::role::signal>()) {
+        if (elect_one_sync()) Signal<Plan>(*this).run();
       }
       __syncwarp();
     }
@@ -113,6 +119,10 @@ struct Kernel : Context<Plan> {
     smem.p_free.init(B::p_free::count);
     smem.dp_free.init(B::dp_free::count);
     smem.in_ready.init(B::in_ready::count);
+    smem.in_p_read.init(B::in_p_read::count);
+    smem.in_dp_read.init(B::in_dp_read::count);
+    smem.s_sent.init(B::s_sent::count);
+    smem.ds_sent.init(B::ds_sent::count);
     smem.in_p_free.init(B::in_p_free::count);
     smem.in_dp_free.init(B::in_dp_free::count);
     smem.s_ready.init(B::s_ready::count);

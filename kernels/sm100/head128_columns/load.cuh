@@ -43,10 +43,10 @@ struct Load : Context<Plan> {
       CUTE_UNROLL
       for (int g = 0; g < kGathers; ++g) rows[g] = this->key_rows(k * Plan::b_topk + row + kGather * g);
 
+      const uint32_t kv = cast_smem_ptr_to_uint(smem.kv[stage]);
       smem.kv_lo_free[stage].wait_own((k / Cfg::kKvStages & 1) ^ 1);
       if (first) smem.kv_lo_ready[stage].arrive_own_and_expect_tx(Plan::barrier::kv_lo_ready::tx_bytes);
-      gather(cast_smem_ptr_to_uint(smem.kv_lo[stage]), smem.kv_lo_ready[stage].address(), row,
-             this->first_column(), rows);
+      gather(kv, smem.kv_lo_ready[stage].address(), row, this->first_column(), rows);
       gather_rope(stage, row, rows);
 
       if constexpr (Cfg::kRoomy) {
@@ -55,8 +55,8 @@ struct Load : Context<Plan> {
         smem.kv_hi_free[0].wait_own((k & 1) ^ 1);  // where the shares of the k-block before this one arrived
       }
       if (first) smem.kv_hi_ready[stage].arrive_own_and_expect_tx(Plan::barrier::kv_hi_ready::tx_bytes);
-      gather(cast_smem_ptr_to_uint(smem.kv_hi[stage]), smem.kv_hi_ready[stage].address(), row,
-             this->first_column() + Cfg::kKvCols, rows);
+      gather(kv + Cfg::kKvHalfBytes, smem.kv_hi_ready[stage].address(), row,
+             this->first_column() + Cfg::kHalfCols, rows);
       if (first && k == 0) load_do();  // P comes before dP, and so do its operands
     }
 
@@ -88,7 +88,7 @@ struct Load : Context<Plan> {
                                          const int4 (&rows)[kGathers]) {
     const uint32_t to = tile + row * kRowBytes;
     CUTE_UNROLL
-    for (int c = 0; c < Cfg::kKvTiles; ++c) {
+    for (int c = 0; c < Cfg::kHalfTiles; ++c) {
       CUTE_UNROLL
       for (int g = 0; g < kGathers; ++g) {
         ptx::tma_gather4_own(to + c * Cfg::kKeyTileBytes + kGather * g * kRowBytes, &params.kv_map, ready,

@@ -35,7 +35,7 @@ VALUES: tuple[Mutant, ...] = (
         "half-twice",
         "P has the lower columns twice and the upper ones not",
         "mma",
-        (("scores(q + Cfg::kKvTiles * Cfg::kHeadTileBytes, kv_hi(k),", "scores(q, kv_lo(k),"),),
+        (("scores(q + Cfg::kHalfTiles * Cfg::kHeadTileBytes, kv_hi(k),", "scores(q, kv_lo(k),"),),
         "P",
         "every tile",
     ),
@@ -91,27 +91,22 @@ VALUES: tuple[Mutant, ...] = (
         "delta-of-own-columns",
         "delta lacks the peer's columns",
         "softmax",
-        (
-            (
-                "smem.delta_own[head % Cfg::kHeads] + smem.delta_incoming[head % Cfg::kHeads];",
-                "smem.delta_own[head % Cfg::kHeads];",
-            ),
-        ),
+        (("smem.delta_own[head] + smem.delta_incoming[head];", "smem.delta_own[head];"),),
         "delta",
         "every head",
     ),
     _source(
         "copy-swapped",
-        "in the peer's copies of S and dS two neighbouring chunks are swapped",
+        "in the peer's copies of S and dS two neighbouring heads are swapped",
         "softmax",
         (
             (
-                "ptx::store_async_16(this->in_peer(to), chunk, peer_ready);",
-                "ptx::store_async_16(this->in_peer(to) ^ 16, chunk, peer_ready);",
+                "ptx::store_async_16(peer + at, chunk, peer_ready);",
+                "ptx::store_async_16((peer + at) ^ 16, chunk, peer_ready);",
             ),
         ),
-        "dQ",
-        "columns of the other CTA",
+        "S",
+        "slots of the other CTA's keys",
     ),
     _source(
         "dp-not-cleared",

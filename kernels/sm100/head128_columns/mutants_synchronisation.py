@@ -27,7 +27,7 @@ MUTANTS = (
     Mutant(
         "cols-p-share-early", "P is sent before the keys that lie there have been read", "", KERNEL,
         (_ptx(SOFTMAX, "smem.in_p_free.wait((k & 1) ^ 1);", "mbarrier.try_wait", PASSES),),
-        Reported("race-mma-unwaited", "st.async", "tcgen05.mma", "tcgen05.commit", second_at=SEND),
+        Reported("race-copy-unwaited", "tcgen05.mma", "st.async", "the completion of the copy", first_at=SEND),
     ),
     Mutant(
         "cols-dp-share-early", "dP is sent before the share of P that lies there has been read", "", KERNEL,
@@ -42,7 +42,7 @@ MUTANTS = (
     Mutant(
         "cols-keys-over-shares", "the next keys are gathered before the shares that lie there have been read", "", KERNEL,
         (_ptx(LOAD, "smem.kv_hi_free[0].wait_own((k & 1) ^ 1);", "mbarrier.try_wait", PASSES),),
-        Reported("race-copy-unwaited", "st.async", "cp.async.bulk.tensor", "the completion of the copy", second_at=SEND),
+        Reported("race-copy-unwaited", "cp.async.bulk.tensor", "st.async", "the completion of the copy", first_at=SEND),
     ),
     Mutant(
         "cols-shares-without-proxy-fence", "the place of the shares is handed to the gather without fence.proxy.async", "", KERNEL,
@@ -52,12 +52,12 @@ MUTANTS = (
     Mutant(
         "cols-copies-without-proxy-fence", "the peer's copies are multiplied without fence.proxy.async of who waited for them", "", KERNEL,
         (_ptx(MMA, "ptx::fence_proxy_async_shared();", "fence.proxy", count=4),),
-        Reported("race-proxy-fence", "tcgen05.mma", "st.async", "fence.proxy.async", first_at=f"{SOFTMAX}: ptx::store_async_16(this->in_peer(to), chunk, peer_ready);"),
+        Reported("race-proxy-fence", "tcgen05.mma", "st.async", "fence.proxy.async", first_at=f"{SOFTMAX}: ptx::store_async_16(peer + at, chunk, peer_ready);"),
     ),
     Mutant(
         "cols-s-over-ds", "S is stored over dS of the k-block before, which MMAs still read", "", KERNEL,
         (_ptx(SOFTMAX, "smem.ds_free.wait(parity ^ 1);", "mbarrier.try_wait", PASSES),),
-        Reported("race-mma-unwaited", "st.shared", "tcgen05.mma", "tcgen05.commit", second_at=f"{SOFTMAX}: ptx::store_shared_16(to, chunk);"),
+        Reported("race-mma-unwaited", "st.shared", "tcgen05.mma", "tcgen05.commit", second_at=f"{SOFTMAX}: ptx::store_shared_16(own + at, chunk);"),
     ),
     Mutant(
         "cols-freed-by-one", "the commit that frees dS's place reaches rank 0 only", "", KERNEL,
@@ -67,7 +67,7 @@ MUTANTS = (
     Mutant(
         "cols-dp-over-p", "dP is accumulated in P's columns before all have read P", "", KERNEL,
         (_ptx(MMA, "smem.p_free.wait_own(k & 1);", "mbarrier.try_wait", PASSES, count=2),),
-        Reported("race-mma-unwaited", "tcgen05.ld", "tcgen05.mma", "tcgen05.commit", second_at=f"{SOFTMAX}: ptx::load_tmem_32_columns(this->tmem(column + half * kKeys), x);"),
+        Reported("race-unordered", "tcgen05.mma", "tcgen05.ld", "a barrier", first_at=f"{SOFTMAX}: ptx::load_tmem_32_columns(row + column + half * kKeys, x);"),
     ),
     Mutant(
         "cols-wait-of-the-cta", "the shares are waited for with the scope of the CTA", "", KERNEL,
@@ -77,6 +77,6 @@ MUTANTS = (
     Mutant(
         "cols-bytes-of-one-half", "in_ready expects half of the bytes that come", "", KERNEL,
         (_ptx(SOFTMAX, "smem.in_ready.arrive_own_and_expect_tx(Plan::barrier::in_ready::tx_bytes);", "mbarrier.arrive", "8192;", r"%r\d+;$", count=2),),
-        Reported("hang", says=("of s_ready of CTA", "lacks 4 of 4 arrivals")),
+        Reported("hang", says=("of in_dp_free of CTA", "lacks 1 of 1 arrival")),
     ),
 )  # fmt: skip

@@ -1,6 +1,6 @@
 // The softmax role: 256 threads. A thread has a head (a TMEM lane) and 32 of the k-block's keys; two warps
-// per lane quarter. Where the peer finishes the head, the thread sends it the CTA's share of P and dP; where
-// the CTA itself does, it adds the peer's share and makes S and dS for both CTAs.
+// per lane quarter, and so per scheduler. The warps of the keys that the peer finishes send it the CTA's
+// share of P and dP; those of the CTA's own keys add the peer's share and make S and dS for both CTAs.
 #pragma once
 
 #include "sm100/head128_columns/config.cuh"
@@ -16,20 +16,23 @@ struct Softmax : Context<Plan> {
   static constexpr int kThreads = 32 * Plan::role::softmax::warps;
   static constexpr int kNamedBarrier = 1;
   static constexpr int kKeys = Cfg::kKeysPerThread;  // 32
-  static constexpr int kChunk = 8;                   // bf16 in a 16-byte access
-  static constexpr int kQuad = 4;                    // f32 in one
-  static constexpr int kQuadRow = 16 * Cfg::kHeads;  // bytes from four keys of all heads to the next four
+  static constexpr uint32_t kEveryKey = 0xffffffff;
+  static constexpr int kChunk = 8;                      // bf16 in a 16-byte access
+  static constexpr int kQuad = 4;                       // f32 in one
+  static constexpr int kQuadRow = 16 * Cfg::kAllHeads;  // bytes from four keys of all heads to the next four
 
-  int head;  // of the token's 128
-  int half;  // of the k-block's keys, or of dQ's columns
+  int head;      // of the token's 128
+  int half;      // of the k-block's keys, or of dQ's columns
+  uint32_t row;  // tmem(0), read once where registers allow: a load of shared memory takes long beside MMAs
 
   __device__ __forceinline__ explicit Softmax(const Base& base) : Base(base) {
     head = 32 * (warp % 4) + lane;
     half = (warp - Plan::role::softmax::first_warp) / 4;
+    row = Cfg::kRoomy ? 0 : this->tmem(0);
   }
 
   __device__ __forceinline__ void run() {
-    if (warp % 4 / 2 == rank) {  // as head / 64: the same in all lanes
+    if (half == rank) {
       finish();
     } else {
       send();
@@ -41,20 +44,24 @@ struct Softmax : Context<Plan> {
   }
 
  private:
-  // ---- heads that the peer finishes --------------------------------------------------------------------
+  // ---- keys that the peer finishes ---------------------------------------------------------------------
 
+  // Stores to the peer are done one after the other: those of S and dS, which MMAs wait for, go first.
   __device__ __forceinline__ void send() {
+    const uint32_t row = tmem_row();
     CUTE_NO_UNROLL
     for (int k = 0; k < k_blocks; ++k) {
       float x[kKeys];
-      load_scores(smem.p_ready, k, Plan::tmem::P::column, x);
-      arrive_once(smem.p_free);
       smem.in_p_free.wait((k & 1) ^ 1);
+      smem.ds_sent.wait_own((k & 1) ^ 1);  // of the k-block before; on a fresh barrier at once
+      load_scores(smem.p_ready, k, Plan::tmem::P::column, x, row);
       send_share(x, k);
-      load_scores(smem.dp_ready, k, Plan::tmem::dP::column, x);
-      arrive_once(smem.dp_free);
+      arrive_once(smem.p_free);
       smem.in_dp_free.wait(k & 1);
+      smem.s_sent.wait_own(k & 1);
+      load_scores(smem.dp_ready, k, Plan::tmem::dP::column, x, row);
       send_share(x, k);
+      arrive_once(smem.dp_free);
     }
   }
 
@@ -72,7 +79,7 @@ struct Softmax : Context<Plan> {
     }
   }
 
-  // ---- heads that this CTA finishes --------------------------------------------------------------------
+  // ---- keys that this CTA finishes ---------------------------------------------------------------------
 
   __device__ __forceinline__ void finish() {
     const float lse = __ldg(params.lse + this->token_row() + head);
@@ -83,50 +90,57 @@ struct Softmax : Context<Plan> {
     for (int k = 0; k < k_blocks; ++k) {
       const uint32_t parity = k & 1;
       const uint32_t keys = key_mask(k);
+      const float scale_log2e = loaded_once(params.sm_scale_log2e);
       float x[kKeys];  // P, then dP, then dS
       float s[kKeys];
 
-      load_scores(smem.p_ready, k, Plan::tmem::P::column, x);
+      load_scores(smem.p_ready, k, Plan::tmem::P::column, x, tmem_row());
       arrive_once(smem.p_free);
       add_share(x, k, 0);
-      if (lane == 0) smem.in_dp_free.arrive_in(uint32_t(rank) ^ 1);
       if constexpr (Probe) store_probe(params.P, k, x);
       CUTE_UNROLL
-      for (int j = 0; j < kKeys; ++j) {
-        // Not a product with 0: where no key counts exp2 may be infinite.
-        s[j] = (keys >> j & 1) ? ptx::exp2_approx(fmaf(x[j], params.sm_scale_log2e, -lse)) : 0.0f;
-      }
+      for (int j = 0; j < kKeys; ++j) s[j] = ptx::exp2_approx(fmaf(x[j], scale_log2e, -lse));
+      // Not a product with 0: where no key counts exp2 may be infinite.
+      if (keys != kEveryKey) clear_others(s, keys);
       if constexpr (Probe) store_probe(params.S, k, s);
       smem.ds_free.wait(parity ^ 1);  // of the k-block before
-      publish(s, smem.s_ready);
+      publish(s, smem.s_ready, smem.s_sent);
+      const float scale = loaded_once(params.sm_scale);
+      CUTE_UNROLL
+      for (int j = 0; j < kKeys; ++j) s[j] *= scale;  // here, where dP is waited for
 
-      load_scores(smem.dp_ready, k, Plan::tmem::dP::column, x);
+      load_scores(smem.dp_ready, k, Plan::tmem::dP::column, x, tmem_row());
       arrive_once(smem.dp_free);
       add_share(x, k, 1);
-      if (lane == 0) {
-        if constexpr (Cfg::kRoomy) {
-          smem.in_p_free.arrive_in(uint32_t(rank) ^ 1);
-        } else {
-          smem.kv_hi_free[0].arrive();
-        }
-      }
+      if (!Cfg::kRoomy && lane == 0) smem.kv_hi_free[0].arrive();
       if constexpr (Probe) store_probe(params.dP, k, x);
       if (k == 0) delta = finish_delta();
       CUTE_UNROLL
-      for (int j = 0; j < kKeys; ++j) {
-        x[j] = (keys >> j & 1) ? s[j] * (x[j] - delta) * params.sm_scale : 0.0f;
-      }
+      for (int j = 0; j < kKeys; ++j) x[j] = s[j] * (x[j] - delta);
+      if (keys != kEveryKey) clear_others(x, keys);
       if constexpr (Probe) store_probe(params.dS, k, x);
       smem.s_free.wait(parity);
-      publish(x, smem.ds_ready);
+      publish(x, smem.ds_ready, smem.ds_sent);
     }
+  }
+
+  // A parameter in a register, that it is not loaded again at each use.
+  __device__ __forceinline__ static float loaded_once(float parameter) {
+    asm volatile("" : "+f"(parameter));
+    return parameter;
+  }
+
+  // 0 where a slot is no key.
+  __device__ __forceinline__ static void clear_others(float (&v)[kKeys], uint32_t keys) {
+    CUTE_UNROLL
+    for (int j = 0; j < kKeys; ++j) v[j] = (keys >> j & 1) ? v[j] : 0.0f;
   }
 
   // delta of the thread's head from both CTAs' columns, also to global memory.
   __device__ __forceinline__ float finish_delta() {
     smem.delta_ready.wait(0);
-    const float delta = smem.delta_own[head % Cfg::kHeads] + smem.delta_incoming[head % Cfg::kHeads];
-    if (half == 0) params.delta[this->token_row() + head] = delta;
+    const float delta = smem.delta_own[head] + smem.delta_incoming[head];
+    if (head / Cfg::kHeads == rank) params.delta[this->token_row() + head] = delta;
     return delta;
   }
 
@@ -143,19 +157,23 @@ struct Softmax : Context<Plan> {
       x[c * kQuad + 3] += __uint_as_float(v.w);
     }
     if (!Cfg::kRoomy && use == 1) ptx::fence_proxy_async_shared();  // keys are gathered here next
-    __syncwarp();
+    arrive_once(use == 0 ? smem.in_p_read : smem.in_dp_read);
   }
 
   // The thread's keys, rounded to bf16, into row `head` of the S tile of both CTAs.
-  __device__ __forceinline__ void publish(const float (&v)[kKeys], Barrier& ready) {
+  __device__ __forceinline__ void publish(const float (&v)[kKeys], Barrier& ready, Barrier& sent) {
     const uint32_t peer_ready = this->in_peer(ready.address());
+    const uint32_t own =
+        cast_smem_ptr_to_uint(smem.s) + plain_chunk<Cfg::kAllHeads>(head, half * (kKeys / kChunk));
+    const uint32_t peer = this->in_peer(own);
     CUTE_UNROLL
     for (int c = 0; c < kKeys / kChunk; ++c) {
-      const uint32_t to = cast_smem_ptr_to_uint(smem.s) + swizzled_chunk(head, half * (kKeys / kChunk) + c);
+      const uint32_t at = plain_chunk<Cfg::kAllHeads>(0, c);
       const uint4 chunk = pack(v + c * kChunk);
-      ptx::store_shared_16(to, chunk);
-      ptx::store_async_16(this->in_peer(to), chunk, peer_ready);
+      ptx::store_shared_16(own + at, chunk);
+      ptx::store_async_16(peer + at, chunk, peer_ready);
     }
+    arrive_once(sent);
     ptx::fence_proxy_async_shared();
     __syncwarp();
     if (lane == 0) {
@@ -168,16 +186,16 @@ struct Softmax : Context<Plan> {
   }
 
   // Of one warp of those that finish: it expects the peer's bytes.
-  __device__ __forceinline__ bool leads() const { return warp % 2 == 0 && half == 0; }
+  __device__ __forceinline__ bool leads() const { return warp % 4 == 0; }
 
   // ---- both --------------------------------------------------------------------------------------------
 
   // The CTA's share of P or dP of k-block k: the thread's head and keys.
-  __device__ __forceinline__ void load_scores(const Barrier& ready, int k, int column,
-                                              float (&x)[kKeys]) const {
+  __device__ __forceinline__ void load_scores(const Barrier& ready, int k, int column, float (&x)[kKeys],
+                                              uint32_t row) const {
     ready.wait_own(k & 1);
     ptx::fence_after_thread_sync();
-    ptx::load_tmem_32_columns(this->tmem(column + half * kKeys), x);
+    ptx::load_tmem_32_columns(row + column + half * kKeys, x);
     ptx::wait_tmem_loads();
     ptx::fence_before_thread_sync();
   }
@@ -187,11 +205,21 @@ struct Softmax : Context<Plan> {
     if (lane == 0) barrier.arrive();
   }
 
+  // Of TMEM.
+  __device__ __forceinline__ uint32_t tmem_row() const {
+    if constexpr (Cfg::kRoomy) {
+      return this->tmem(0);
+    } else {
+      return row;
+    }
+  }
+
   // Where a share of the thread's head and first four keys lies.
   __device__ __forceinline__ uint32_t share(int k) const {
-    const uint32_t buffer = Cfg::kRoomy ? cast_smem_ptr_to_uint(smem.own_incoming)
-                                        : cast_smem_ptr_to_uint(smem.kv_hi[(k + 1) % Cfg::kKvStages]);
-    return buffer + half * (kKeys / kQuad) * kQuadRow + head % Cfg::kHeads * 16;
+    const uint32_t buffer =
+        Cfg::kRoomy ? cast_smem_ptr_to_uint(smem.own_incoming)
+                    : cast_smem_ptr_to_uint(smem.kv[(k + 1) % Cfg::kKvStages]) + Cfg::kKvHalfBytes;
+    return buffer + head * 16;
   }
 
   // Bit j: slot j of this thread's half of k-block k is a key.
@@ -212,11 +240,11 @@ struct Softmax : Context<Plan> {
     const int other = k_blocks % Cfg::kKvStages;  // stages of keys: not the last k-block's
     CUTE_UNROLL
     for (int i = 0; i < Cfg::kColTiles; ++i) {
-      const bool upper = i < Cfg::kKvTiles;
-      const int tile = (i + Cfg::kKvTiles) % Cfg::kColTiles;
-      if (i % Cfg::kKvTiles == 0) wait_dq(smem.dq_ready[upper]);
-      const auto& keys = i % 2 == upper ? smem.kv_hi : smem.kv_lo;
-      const uint32_t staged = cast_smem_ptr_to_uint(keys[0]) + (upper ? other : other ^ 1) * Cfg::kKvBytes;
+      const bool upper = i < Cfg::kHalfTiles;
+      const int tile = (i + Cfg::kHalfTiles) % Cfg::kColTiles;
+      if (i % Cfg::kHalfTiles == 0) wait_dq(smem.dq_ready[upper]);
+      const uint32_t staged = cast_smem_ptr_to_uint(smem.kv) + (upper ? other : other ^ 1) * Cfg::kKvBytes +
+                              (i % 2 == upper ? Cfg::kKvHalfBytes : 0);
       float v[32];
       load_dq(Plan::tmem::dQ::column + tile * kColTile + half * 32, v);
       CUTE_UNROLL
@@ -266,7 +294,7 @@ struct Softmax : Context<Plan> {
   // 32 columns of dQ, zeros where the token has no k-block.
   __device__ __forceinline__ void load_dq(int column, float (&v)[32]) const {
     if (k_blocks > 0) {
-      ptx::load_tmem_32_columns(this->tmem(column), v);
+      ptx::load_tmem_32_columns(tmem_row() + column, v);
       ptx::wait_tmem_loads();
     } else {
       CUTE_UNROLL

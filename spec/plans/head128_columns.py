@@ -237,18 +237,18 @@ def _shared_memory(rope: int) -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...]
     add_tile("KV", B_TOPK, V_CTA, "the rank's columns of the k-block's keys, zero where no key", KV_STAGES)
     kv = tiles[-1]
     holds = "the peer's share of P, then of dP, of the rank's keys, four keys of all heads after four keys"
-    share = SmemTile(
+    place = SmemTile(
         "incoming", end, kv.bytes // KV_HALVES, 1, KEYS_CTA // KEYS_TOGETHER, KEYS_TOGETHER * H_Q, "f32",
         "none", "K", holds,
     )  # fmt: skip
     if rope:
         for buffer, name in enumerate(("incoming", "incoming_too")):
-            upper = kv.offset + kv.bytes * buffer + share.bytes
+            upper = kv.offset + kv.bytes * buffer + place.bytes
             of = f"{holds}, of k-blocks k with (k + 1) % 2 = {buffer}"
-            tiles.append(replace(share, name=name, offset=upper, holds=of, within="KV"))
+            tiles.append(replace(place, name=name, offset=upper, holds=of, within="KV"))
     else:
-        tiles.append(share)
-        end += share.bytes
+        tiles.append(place)
+        end += place.bytes
     if rope:
         add_tile("Q_rope", H_Q, rope, "the rank's RoPE columns of q")
         add_tile("KV_rope", B_TOPK, rope, "the rank's RoPE columns of the k-block's keys", KV_STAGES)

@@ -42,7 +42,7 @@ MUTANTS = (
     Mutant(
         "cols-keys-over-shares", "the next keys are gathered before the shares that lie there have been read", "", KERNEL,
         (_ptx(LOAD, "smem.kv_hi_free[0].wait_own((k & 1) ^ 1);", "mbarrier.try_wait", PASSES),),
-        Reported("race-copy-unwaited", "cp.async.bulk.tensor", "st.async", "the completion of the copy", first_at=SEND),
+        Reported("race-copy-unwaited", "st.async", "cp.async.bulk.tensor", "the completion of the copy", second_at=SEND),
     ),
     Mutant(
         "cols-shares-without-proxy-fence", "the place of the shares is handed to the gather without fence.proxy.async", "", KERNEL,

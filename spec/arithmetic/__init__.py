@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Any, Generic, Protocol, TypeVar
 
+import numpy as np
+
 Term = TypeVar("Term")
 
 
@@ -113,6 +115,12 @@ class Arithmetic(Protocol):
         steps are rounded `apart`.
         """
 
+    def matmul_of_run(self, a: Any, b: Any, runs: Any, number: int) -> Any:
+        """``a b`` over the elements of the summed axis that `runs` numbers `number`, which lie together."""
+
+    def add_in_order(self, *parts: Any) -> Any:
+        """The sum of the parts, first to last, rounded to f32 after each addition."""
+
     def keep(self, value: Any, **copy: Any) -> Any:
         """What the stage leaves: `value`, and a rounded copy of it under the name of its use."""
 
@@ -142,6 +150,20 @@ class Keeping:
             part = m.round_to(form, part) if apart and form != F32 else part
             total = part if total is None else m.add(total, part)
             total = total if apart or form == F32 else m.round_to(form, total)
+        return total
+
+    def matmul_of_run(self, a: Any, b: Any, runs: Any, number: int) -> Any:
+        m: Any = self
+        at = np.flatnonzero(np.asarray(getattr(runs, "value", runs)) == number)
+        run = slice(int(at[0]), int(at[-1]) + 1) if len(at) else slice(0, 0)
+        return m.matmul(m.part(a, (slice(None), run)), m.part(b, (run, slice(None))))
+
+    def add_in_order(self, *parts: Any) -> Any:
+        m: Any = self
+        total = parts[0]
+        for part in parts[1:]:
+            if np.any(getattr(part, "value", part)) or np.any(getattr(part, "errors", 0.0)):
+                total = m.add(total, part)  # adding what is exactly 0 rounds nothing
         return total
 
     def keep(self, value: Any, **copy: Any) -> Any:

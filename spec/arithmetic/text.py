@@ -135,6 +135,18 @@ class Text(Keeping):
             self.roundings.append(f"{what} to {form.name}")
         return product
 
+    def matmul_of_run(self, a: Formula, b: Formula, runs: Formula, number: int) -> Formula:
+        product = self.matmul(a, b)
+        plain = f"{product.plain} over {a.axes[-1]} where {runs.plain} is {number}"
+        latex = rf"{product.latex}\ [{runs.latex} = {number}]"
+        return Formula(plain, latex, product.axes, SUM)
+
+    def add_in_order(self, *parts: Formula) -> Formula:
+        total = parts[0]
+        for part in parts[1:]:
+            total = self.add(total, part)
+        return total
+
     def constant(self, name: str, value: float) -> Formula:
         self.roundings.append(f"{name} to f32")
         return Formula(name, name.replace("log2(e)", r"\log_2 e"))

@@ -18,10 +18,11 @@ BLOCK = (32, 48)  # queries and keys of a block: two sizes, so that one taken fo
 HOST = WarpRole("host", 0, 1, (0,), "calls the function")
 
 
-def blocked(name: str, problem: str) -> KernelPlan:
-    """The plan of the blocked implementation, whose every stage is an output."""
+def blocked(name: str, problem: str, parts: tuple[str, ...] = ()) -> KernelPlan:
+    """The plan of the blocked implementation, whose every stage is an output; `parts` of dQ too."""
     tiles = tuple(OutputObservation(stage, stage, "[b, h, m, n]") for stage in TILES)
     whole = tuple(OutputObservation(stage, stage, axes) for stage, axes in OUTPUTS.items())
+    shown = tuple(OutputObservation(part, part, OUTPUTS["dQ"]) for part in parts)
     return KernelPlan(
         name=name,
         problem=problem,
@@ -30,8 +31,8 @@ def blocked(name: str, problem: str) -> KernelPlan:
         threads=32,
         roles=(HOST,),
         smem_bytes=0,
-        stages=("delta", *TILES, "dB", "dQ", "dK", "dV"),
-        observations=(*tiles, *whole),
+        stages=("delta", *TILES, "dB", *parts, "dQ", "dK", "dV"),
+        observations=(*tiles, *whole, *shown),
         shape=(("n", BLOCK[1], 1),),
     )
 

@@ -12,12 +12,13 @@ from tileproof.reference import dense_oracle, walk
 from tileproof.reference.evaluate import Evaluation
 from tileproof.spec.arithmetic import F32, Kept
 from tileproof.spec.arithmetic.exact import EXACT
+from tileproof.spec.arithmetic.rounded import Rounded
 from tileproof.spec.problems.base import TileCoord
 from tileproof.spec.problems.dense_attention_bwd.case import DenseCase
 from tileproof.spec.problems.dense_attention_bwd.generator import cases
-from tileproof.spec.problems.dense_attention_bwd.inputs import Inputs
+from tileproof.spec.problems.dense_attention_bwd.inputs import MOST_SPLITS, Inputs
 from tileproof.spec.problems.dense_attention_bwd.problem import DenseAttentionBwd
-from tileproof.spec.problems.dense_attention_bwd.stages import RoundingPlan
+from tileproof.spec.problems.dense_attention_bwd.stages import RoundingPlan, part_names
 
 from tests.kit.dense_problems import CUT, exact, small
 from tests.kit.uncancelled import Uncancelled
@@ -121,3 +122,58 @@ def test_where_a_kernel_rounds_does_not_change_what_it_computes(name: str) -> No
     want = {**dense_oracle.gradients(inputs), "O": inputs.o.swapaxes(1, 2)}
     for one in names:
         assert np.abs(got[one].real - want[one]).max() <= TOLERANCE * np.abs(want[one]).max()
+
+
+SPLIT = DenseAttentionBwd(F32, rounding=RoundingPlan(splits=MOST_SPLITS))
+PARTS = part_names(MOST_SPLITS)
+
+
+def split_case(splits: int) -> DenseCase:
+    return small(m=40, n=170, right=None, splits=splits)
+
+
+@pytest.mark.parametrize("splits", range(1, MOST_SPLITS + 1))
+def test_the_parts_of_split_keys_add_up_to_the_oracle(splits: int) -> None:
+    assert disagreement(exact(split_case(splits)), SPLIT) <= TOLERANCE
+
+
+@pytest.mark.parametrize("stage", [*PARTS, "dQ"])
+def test_a_part_off_by_one_in_ten_billion_is_seen(stage: str) -> None:
+    own = SPLIT.stages[stage]
+
+    def off(m, *terms):
+        kept = own.compute(m, *terms)
+        return Kept((kept.value if isinstance(kept, Kept) else kept) * (1 + 1e-10))
+
+    wrong = replace(SPLIT, changed={stage: own.with_function(off)})
+    assert disagreement(exact(split_case(MOST_SPLITS)), wrong) > TOLERANCE
+
+
+def test_a_machine_that_rounds_stays_inside_the_bounds_of_parts_and_sum() -> None:
+    rng = np.random.default_rng(4)
+    dS, k = (rng.standard_normal(shape).astype(np.float32) for shape in ((30, 170), (170, 24)))
+    split = np.arange(170) // 48 + 1
+    ground: dict[str, Any] = {"dS": dS, "k": k, "split": split}
+    parts = {name: SPLIT.stages[name].over(Rounded(), ground).value for name in PARTS}
+    for number, (name, part) in enumerate(parts.items(), 1):
+        value = SPLIT.stages[name].exact(**ground)
+        run = split == number
+        np.testing.assert_allclose(value, dS[:, run].astype(float) @ k[run].astype(float), rtol=1e-13)
+        assert (np.abs(part - value) <= SPLIT.stages[name].bound(**ground)).all()
+    total, by_hand = SPLIT.stages["dQ"], np.zeros((30, 24), np.float32)
+    for part in parts.values():
+        by_hand = by_hand + part.astype(np.float32)
+    assert (total.over(Rounded(), parts).value == by_hand).all()
+    off = np.abs(by_hand - total.exact(**parts))
+    assert off.any() and (off <= total.bound(**parts)).all()
+
+
+def test_one_split_is_bounded_as_no_split() -> None:
+    rng = np.random.default_rng(5)
+    dS, k = (rng.standard_normal(shape).astype(np.float32) for shape in ((30, 70), (70, 24)))
+    ground: dict[str, Any] = {"dS": dS, "k": k, "split": np.ones(70)}
+    first = SPLIT.stages["dQ_1"]
+    assert (first.bound(**ground) == WHOLE.stages["dQ"].bound(dS=dS, k=k)).all()
+    parts = {name: SPLIT.stages[name].over(Rounded(), ground).value for name in PARTS}
+    assert not SPLIT.stages["dQ"].bound(**parts).any()
+    assert (SPLIT.stages["dQ"].over(Rounded(), parts).value == parts["dQ_1"]).all()

@@ -15,8 +15,9 @@ from tileproof.kernels.target import Target
 from tileproof.kernels.variant import Variant
 from tileproof.spec.plan import KernelPlan, OutputObservation
 from tileproof.spec.plans import dense_host
-from tileproof.spec.problems.dense_attention_bwd.inputs import DTYPES, DenseProblem, Inputs
-from tileproof.spec.problems.dense_attention_bwd.problem import PROBLEMS
+from tileproof.spec.problems.dense_attention_bwd.inputs import DTYPES, MOST_SPLITS, DenseProblem, Inputs
+from tileproof.spec.problems.dense_attention_bwd.problem import PROBLEMS, DenseAttentionBwd
+from tileproof.spec.problems.dense_attention_bwd.stages import part_names
 
 NAME = "blocked"
 
@@ -27,7 +28,7 @@ def buffers(plan: KernelPlan, p: DenseProblem) -> list[Buffer]:
     for at in plan.observations:
         assert isinstance(at, OutputObservation)
         shape = tuple(getattr(p, axis) for axis in at.indexed.strip("[]").split(", "))
-        wide = at.stage in ("delta", "P", "S", "dD", "dP", "LSE")
+        wide = at.stage in ("delta", "P", "S", "dD", "dP", "LSE", *part_names(MOST_SPLITS))
         found.append(Buffer.output(at.parameter, shape, np.float32 if wide else DTYPES[p.form]))
     return found
 
@@ -49,18 +50,21 @@ def _run(inputs: Inputs, plan: KernelPlan, outputs: Outputs) -> None:
     kernel.backward(inputs, plan.block, dense_host.BLOCK[1], outputs)
 
 
-def _target(form: str, problem: str) -> Target:
-    name = NAME if form == "bf16" else f"{NAME}-{form}"
+def _target(of: DenseAttentionBwd) -> Target:
+    form, problem, splits = of.operand.name, of.name, of.rounding.splits
+    own = NAME if splits == 1 else f"{NAME}-split"
+    name = own if form == "bf16" else f"{own}-{form}"
+    planted = mutants.MUTANTS if splits == 1 else mutants.OF_SPLITS
     return Target(
         name,
         (Variant.of(problem),),
-        lambda variant: dense_host.blocked(name, problem),
+        lambda variant: dense_host.blocked(name, problem, part_names(splits)),
         HostFunction(),
         describe,
-        (lambda: mutants.MUTANTS) if form == "bf16" else tuple,
+        (lambda: planted) if form == "bf16" else tuple,
         probe=False,
         arch=HOST,
     )
 
 
-TARGETS = tuple(_target(one.operand.name, one.name) for one in PROBLEMS if not one.by_key_block)
+TARGETS = tuple(_target(one) for one in PROBLEMS if not one.by_key_block)

@@ -1,7 +1,8 @@
 """The blocked backward in torch, every stage stored: what to debug an algorithm with, without any kernel.
 
 Key blocks outermost, then query heads, then query blocks; only blocks in which some query sees some key are
-computed. Arithmetic is f32; what a tensor core would read is rounded to the form of the inputs first.
+computed. The key blocks are cut into `splits` runs; dQ is the sum of the runs' parts, first run first.
+Arithmetic is f32; what a tensor core would read is rounded to the form of the inputs first.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ def _kv_head(
     p = inputs.problem
     k, v = (_f32(x[one.batch, one.keys, kv_head]) for x in (inputs.k, inputs.v))
     narrow = _rounding(p.form)
+    run = -(-max(-(-one.n // size[1]), 1) // p.splits)
+    runs = [range(split * run, (split + 1) * run) for split in range(p.splits)]
     dK, dV = torch.zeros(one.n, p.d_qk), torch.zeros(one.n, p.d_v)
     scale, rescale = torch.tensor(p.sm_scale).float(), torch.tensor(p.dropout.rescale).float()
     for head in range(kv_head * p.heads, (kv_head + 1) * p.heads):
@@ -52,7 +55,9 @@ def _kv_head(
         bias = None if inputs.bias is None else _f32(inputs.bias[(*at, one.queries, one.keys)])
         delta = (o * dO).sum(dim=-1)
         _store(outputs, "delta", (*at, one.queries), delta)
-        dQ, dB = torch.zeros(one.m, p.d_qk), torch.zeros(one.m, one.n)
+        shown = [name for name in outputs if name.startswith("dQ_")]
+        parts = torch.zeros(max(p.splits, len(shown)), one.m, p.d_qk)
+        dB = torch.zeros(one.m, one.n)
         for query_block, key_block in pairs:
             i = slice(query_block * size[0], min((query_block + 1) * size[0], one.m))
             j = slice(key_block * size[1], min((key_block + 1) * size[1], one.n))
@@ -70,12 +75,19 @@ def _kv_head(
             D_operand, dS_operand = narrow(D), narrow(dS)
             dV[j] += D_operand.T @ dO[i]
             dK[j] += dS_operand.T @ q[i]
-            dQ[i] += dS_operand @ k[j]
+            for split, blocks_of in enumerate(runs):
+                if key_block in blocks_of:
+                    parts[split, i] += dS_operand @ k[j]
             place = (*at, _moved(one.queries, i), _moved(one.keys, j))
             for name, value in (("P", P), ("S", S), ("dD", dD), ("dP", dP)):
                 _store(outputs, name, place, value)
             for name, value in (("D", D_operand), ("dS", dS_operand)):
                 _store(outputs, name, place, value)
+        dQ = parts[0]
+        for part in parts[1 : p.splits]:
+            dQ = dQ + part
+        for name, part in zip(shown, parts, strict=False):
+            _store(outputs, name, (*at, one.queries), part)
         _store(outputs, "dQ", (*at, one.queries), dQ)
         _store(outputs, "dB", (*at, one.queries, one.keys), dB)
     _store(outputs, "dK", (one.batch, kv_head, one.keys), dK)

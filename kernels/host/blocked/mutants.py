@@ -7,9 +7,17 @@ from tileproof.kernels.edit import Edit, InStage, Mutant, Place
 MODULE = "tileproof.kernels.host.blocked.kernel"
 
 
-def _planted(id_: str, title: str, text: str, instead: str, stage: str, place: str = "every tile") -> Mutant:
+def _planted(
+    id_: str,
+    title: str,
+    text: str,
+    instead: str,
+    stage: str,
+    place: str = "every tile",
+    target: str = "blocked",
+) -> Mutant:
     edit = Edit(Place(text, MODULE), instead)
-    return Mutant(f"blocked-{id_}", title, "", "blocked", (edit,), InStage(stage, place))
+    return Mutant(f"blocked-{id_}", title, "", target, (edit,), InStage(stage, place))
 
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -35,8 +43,26 @@ MUTANTS: tuple[Mutant, ...] = (
     _planted("ds-delta", "delta is not subtracted", "S * (dP - delta[i][:, None])", "S * dP", "dS"),
     _planted("ds-scale", "sm_scale is left out", "gradient * scale", "gradient", "dS"),
     _planted("db-scale", "the bias gradient is scaled", "dB[i, j] = gradient", "dB[i, j] = dS", "dB"),
-    _planted("dq-last", "only the last key block counts", "dQ[i] +=", "dQ[i] =", "dQ"),
+    _planted("dq-last", "only the last key block counts", "parts[split, i] +=", "parts[split, i] =", "dQ"),
     _planted("dk-heads", "only the last block counts", "dK[j] +=", "dK[j] =", "dK"),
     _planted("dv-s", "S in the place of D", "dV[j] += D_operand.T", "dV[j] += narrow(S).T", "dV"),
     _planted("dv-last", "only the last block counts", "dV[j] +=", "dV[j] =", "dV"),
+)  # fmt: skip
+
+
+def _of_splits(id_: str, title: str, text: str, instead: str, stage: str, place: str) -> Mutant:
+    return _planted(f"split-{id_}", title, text, instead, stage, place, "blocked-split")
+
+
+OF_SPLITS: tuple[Mutant, ...] = (
+    _of_splits("lost", "the last split's part is lost", "parts[1 : p.splits]:", "parts[1 : p.splits - 1]:",
+        "dQ", "where the last split has a part"),
+    _of_splits("twice", "a part is added twice", "dQ = dQ + part", "dQ = dQ + part + part", "dQ",
+        "where a split behind the first has a part"),
+    _of_splits("overlap", "runs overlap by one key block",
+        "range(split * run, (split + 1) * run)", "range(split * run - 1, (split + 1) * run)", "dQ_2",
+        "every tile of a split behind the first"),
+    _of_splits("gap", "each run's last key block is in none",
+        "range(split * run, (split + 1) * run)", "range(split * run, (split + 1) * run - 1)", "dQ_1",
+        "every tile of a split with that block"),
 )  # fmt: skip

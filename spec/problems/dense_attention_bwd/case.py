@@ -54,6 +54,7 @@ class DenseCase:
     by_block: bool = False  # how it is drawn (`Dropout`)
     values: Values = "normal"
     seed: int = 0
+    splits: int = 1  # runs into which the keys are cut
 
     def sizes(self) -> dict[str, int]:
         """The sizes that choose a kernel's variant: none, a kernel takes any."""
@@ -66,7 +67,7 @@ class DenseCase:
         return DenseProblem(
             self.b, m, n, self.h_kv * self.heads, self.h_kv, self.d_qk, self.d_v, self.form,
             self.scale or float(self.d_qk) ** -0.5, Mask(self.align, self.left, self.right),
-            Dropout(self.dropout, *self.stream, self.by_block), self.packed,
+            Dropout(self.dropout, *self.stream, self.by_block), self.packed, self.splits,
         )  # fmt: skip
 
     def inputs(self) -> Inputs:

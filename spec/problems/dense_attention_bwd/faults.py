@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from tileproof.spec.arithmetic.terms import Bounded
 from tileproof.spec.numerics import LOG2_E
-from tileproof.spec.problems.dense_attention_bwd.inputs import Inputs
+from tileproof.spec.problems.dense_attention_bwd.inputs import MOST_SPLITS, Inputs
+from tileproof.spec.problems.dense_attention_bwd.stages import part_names
 from tileproof.spec.problems.faults import F64, Alternative, Faults, LaunchView, Operands, WrongTile
 
 Make = Callable[[LaunchView, WrongTile], Mapping[str, Operands]]
@@ -141,6 +142,45 @@ def _sums(names: tuple[str, str], axis: str) -> Make:
     return changes
 
 
+def _part(number: int) -> Make:
+    """A run's part of dQ: key blocks of it that are missing or alone, or a run of other blocks."""
+
+    def changes(launched: LaunchView, tile: WrongTile) -> Mapping[str, Operands]:
+        split = np.asarray(getattr(tile.operands["split"], "value", tile.operands["split"]))
+        own = np.flatnonzero(split == number)
+        keys = launched.tiling.tile("n") if launched.tiling.shape else max(len(split), 1)
+        end = -(-len(split) // keys) * keys  # where the run of a split without keys lies
+        first, last = (int(own[0]), int(own[-1]) + 1) if len(own) else (end, end)
+        found: dict[str, Operands] = {}
+        for words, start, stop in (
+            ("begins one key block too early", first - keys, last),
+            ("begins one key block too late", min(first + keys, last), last),
+            ("ends one key block too early", first, max((last - 1) // keys * keys, first)),
+            ("ends one key block too late", first, last + keys),
+        ):
+            run = range(max(start, 0), min(stop, len(split)))
+            if run != range(first, min(last, len(split))):
+                moved = np.zeros_like(split)
+                moved[run.start : run.stop] = number
+                found[f"the run of split {number} {words}"] = {"split": moved}
+        return found | dict(_sums(("dS", "k"), "n")(launched, tile))
+
+    return changes
+
+
+def _sum_of_parts(launched: LaunchView, tile: WrongTile) -> Mapping[str, Operands]:
+    if "dQ_1" not in tile.operands:
+        return _sums(("dS", "k"), "n")(launched, tile)
+    found: dict[str, Operands] = {}
+    for name in part_names(MOST_SPLITS):
+        part = tile.operands[name].value
+        if part.any():
+            number = name.removeprefix("dQ_")
+            found[f"the part of split {number} is missing"] = {name: np.zeros_like(part)}
+            found[f"the part of split {number} was added twice"] = {name: 2 * part}
+    return found
+
+
 def _values(launched: LaunchView, tile: WrongTile) -> Mapping[str, Operands]:
     found = dict(_sums(("D", "dO"), "m")(launched, tile))
     S = launched.value_of("S", tile.coord)
@@ -155,7 +195,8 @@ _STAGES: dict[str, Make] = {
     "dP": _dropped,
     "dS": _gradient,
     "dB": _bias_gradient,
-    "dQ": _sums(("dS", "k"), "n"),
+    "dQ": _sum_of_parts,
+    **{name: _part(number) for number, name in enumerate(part_names(MOST_SPLITS), 1)},
     "dK": _sums(("dS", "q"), "m"),
     "dV": _values,
 }

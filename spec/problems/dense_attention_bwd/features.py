@@ -23,6 +23,7 @@ PACKED_LIMITS = "packed sequences with a limit beside the diagonal"
 PACKED_WINDOW = "packed sequences with a sliding window"
 PACKED_CORNER = "packed sequences with a mask from the bottom right of unequal lengths"
 ONE_EACH = "one query and one key"
+SPLIT = "split keys"  # a kernel has it by its problem type: no call finds it
 BLIND, LENGTHS, WIDE = "a query that sees no key", "fewer or more queries than keys", "heads wider than 128"
 FEATURES = (
     GROUPED, VALUE_HEAD, BIAS, DROPOUT, PACKED, EMPTY, CAUSAL, BOTTOM_RIGHT, TOP_LEFT, WINDOW, BEHIND, BLIND,
@@ -55,6 +56,7 @@ def of(p: DenseProblem, bias: bool) -> frozenset[str]:
         PACKED_LIMITS: p.packed is not None and limited and mask.right != 0,
         PACKED_WINDOW: p.packed is not None and mask.left is not None,
         PACKED_CORNER: p.packed is not None and limited and unequal and mask.align == "bottom right",
+        SPLIT: p.splits > 1,
         ONE_EACH: all(max(getattr(one, axis) for one in p.sequences) == 1 for axis in "mn"),
     }
     return frozenset(name for name, there in has.items() if there)

@@ -25,10 +25,16 @@ class DenseCases:
     form: str
     by_block: bool = False  # how dropout is drawn
     keys: int = 160  # at most
+    splits: int = 1  # at most
 
     def drawn(self, plan: KernelPlan) -> st.SearchStrategy[DenseCase]:
         refused = frozenset(name for name, _ in plan.refuses)
-        return cases(self.form, self.keys).map(lambda case: self._own(features.without(case, refused)))
+        found = cases(self.form, self.keys).map(lambda case: self._own(features.without(case, refused)))
+        if self.splits == 1:
+            return found
+        return st.builds(
+            lambda case, splits: replace(case, splits=splits), found, st.integers(1, self.splits)
+        )
 
     def _own(self, case: DenseCase) -> DenseCase:
         return replace(case, by_block=self.by_block and case.dropout > 0)
@@ -51,6 +57,15 @@ class DenseCases:
             "many queries": replace(plain, m=780, n=40, d_qk=16, d_v=16),
             "packed": replace(plain, packed=((17, 33), (1, 1), (64, 40)), right=0),
         }
+        if self.splits > 1:
+            found |= {
+                "split keys": replace(plain, n=530, d_qk=16, d_v=16, splits=3),
+                "as many splits as key blocks, causal": replace(plain, m=160, n=160, right=0, splits=4),
+                "more splits than key blocks": replace(plain, splits=4),
+                "split keys of packed sequences": replace(
+                    plain, packed=((17, 133), (1, 1), (64, 40)), splits=2
+                ),
+            }
         refused = frozenset(name for name, _ in plan.refuses)
         return {
             name: EdgeCase(self._own(case))
@@ -62,7 +77,8 @@ class DenseCases:
         default = DenseCase(case.form)
         if case.packed is not None and len(case.packed) > 1:
             yield from (replace(case, packed=(one,)) for one in case.packed)
-        for name in ("b", "h_kv", "heads", "bias", "dropout", "stream", "by_block", "left", "right", "scale"):
+        plain = ("bias", "dropout", "stream", "by_block", "left", "right", "scale", "splits")
+        for name in ("b", "h_kv", "heads", *plain):
             if getattr(case, name) != getattr(default, name):
                 yield replace(case, **{name: getattr(default, name)})
         for name in ("m", "n") if case.packed is None else ():

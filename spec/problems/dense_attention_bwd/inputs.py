@@ -8,6 +8,10 @@ Packed sequences: b is 1, m and n are the sums of their lengths, and ``cu_q, cu_
 begins; a query sees keys of its own sequence only. ``lse[i] = log(sum over seen keys of e^(P sm_scale +
 bias))``; a query that sees none has ``lse = +inf`` by definition, o = 0, and S = 0 whatever `lse` says.
 
+`splits`: the key blocks of each sequence are cut into that many runs, each of ``ceil(blocks / splits)`` whole
+blocks but the last, which may have fewer (and those behind it none). Each run has a part of dQ of its own;
+dQ is their sum in f32, first run first.
+
 Dropout keeps element (batch, head, i, j) when uniform number ``offset + ((batch h + head) m + i) n + j`` of
 the Philox stream of `seed` is greater than p (as an f32), and multiplies what it keeps by 1 / (1 - p). Drawn
 by `block` it is kept when its byte (`philox.block_bytes`) is at most ``floor(255 (1 - p))``.
@@ -36,6 +40,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
 }
 FORMS: dict[str, Form] = {one.name: one for one in (BF16, F16, F32)}
 LARGEST_HEAD = 512
+MOST_SPLITS = 4
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,7 @@ class DenseProblem:
     mask: Mask = field(default_factory=Mask)
     dropout: Dropout = field(default_factory=Dropout)
     packed: tuple[tuple[int, int], ...] | None = None
+    splits: int = 1
 
     @property
     def heads(self) -> int:
@@ -221,6 +227,8 @@ def validate_problem(p: DenseProblem) -> None:
     require(math.isfinite(p.sm_scale) and p.sm_scale > 0, "no scale", "sm_scale", "finite, > 0", p.sm_scale)
     require(0 <= p.dropout.p < 1, "no probability of dropout", "dropout.p", "0 <= p < 1", p.dropout.p)
     require(p.mask.align in ("top left", "bottom right"), "no alignment", "mask.align", "", p.mask.align)
+    require(p.splits in range(1, MOST_SPLITS + 1), "no number of splits", "splits",
+        f"1 to {MOST_SPLITS}", p.splits)  # fmt: skip
     if p.packed is not None:
         sums = tuple(sum(one[at] for one in p.packed) for at in (0, 1))
         fits = sums == (p.m, p.n) and p.b == 1 and min(min(one) for one in p.packed) >= 0

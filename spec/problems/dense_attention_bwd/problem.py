@@ -14,7 +14,7 @@ from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling
 from tileproof.spec.problems.cases import Generator
 from tileproof.spec.problems.dense_attention_bwd import features, masks, stages
-from tileproof.spec.problems.dense_attention_bwd.inputs import Inputs, Sequence
+from tileproof.spec.problems.dense_attention_bwd.inputs import MOST_SPLITS, Inputs, Sequence
 from tileproof.spec.problems.dense_attention_bwd.stages import RoundingPlan
 from tileproof.spec.problems.faults import Faults
 from tileproof.spec.stage import Stage
@@ -49,6 +49,7 @@ class DenseAttentionBwd(ProblemType):
     @property
     def name(self) -> str:
         walk = "_by_key_block" if self.by_key_block else ""
+        walk += "_split" if self.rounding.splits > 1 else ""
         walk += f"_{self.kernel}" if self.kernel else ""
         return NAME + walk + ("" if self.operand == BF16 else f"_{self.operand.name}")
 
@@ -64,7 +65,7 @@ class DenseAttentionBwd(ProblemType):
             return KeyBlockCases(self.operand.name)
         from tileproof.spec.problems.dense_attention_bwd.generator import DenseCases
 
-        return DenseCases(self.operand.name, self.by_block, self.keys)
+        return DenseCases(self.operand.name, self.by_block, self.keys, self.rounding.splits)
 
     @property
     def faults(self) -> Faults:
@@ -102,6 +103,8 @@ class DenseAttentionBwd(ProblemType):
 
     def require(self, inputs: Inputs, plan: KernelPlan) -> None:
         refused = dict(plan.refuses)
+        if inputs.problem.splits > self.rounding.splits:
+            refused[features.SPLIT] = "it adds the key blocks of dQ in one sum, or shows no part of it"
         for feature in features.of(inputs.problem, inputs.bias is not None):
             if feature in refused:
                 raise TileproofError(
@@ -220,6 +223,10 @@ class DenseAttentionBwd(ProblemType):
                 return np.arange(one.n) // max(cols, 1)
             own = np.arange(one.m) // max(rows, 1)
             return np.concatenate([own + head * one.m for head in range(p.heads)])
+        if name == "split":
+            size = self._keys(inputs, cut)
+            run = -(-max(-(-one.n // size), 1) // p.splits)  # key blocks
+            return np.arange(one.n) // size // run + 1
         if name == "share":
             return 1.0 - p.dropout.p
         if name == "rescale":
@@ -278,4 +285,5 @@ def _graph(operand: Form, by_key_block: bool, rounding: RoundingPlan) -> Mapping
 PROBLEMS = (
     *(DenseAttentionBwd(form) for form in (BF16, F16, F32)),
     *(DenseAttentionBwd(form, by_key_block=True, pitch=8) for form in (BF16, F16)),
+    *(DenseAttentionBwd(form, rounding=RoundingPlan(splits=MOST_SPLITS)) for form in (BF16, F16, F32)),
 )

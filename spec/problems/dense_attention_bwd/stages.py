@@ -3,7 +3,8 @@
 Axes: m, the queries of all query heads that share a KV head, one head after another; n, the keys; d_qk, d_v.
 Ground data: q, k, v, o, dO; bias ``[m, n]``; lse ``[m]`` natural; mask and kept ``[m, n]`` (what dropout
 keeps), share = 1 - p, rescale = 1 / share, sm_scale; row_block ``[m]`` and key_block ``[n]`` number the
-blocks of a kernel that rounds after each. What other attention backwards
+blocks of a kernel that rounds after each; split ``[n]``
+numbers the run of whole key blocks, from 1, in which a key lies. What other attention backwards
 have too is in `spec.problems.attention`.
 
 Two graphs: WHOLE of a kernel that applies sm_scale to dS, with bias and dropout; KEY_BLOCK of one that walks
@@ -34,6 +35,7 @@ GROUND = {
     "kept": ("m", "n"),
     "row_block": ("m",),
     "key_block": ("n",),
+    "split": ("n",),
     "rescale": (),
     "share": (),
     "sm_scale": (),
@@ -61,6 +63,8 @@ class RoundingPlan:
     dK and dV are outputs in the operands' form, rounded after each key or query block; it makes their sizes
     of m and n. `heads_apart`: dK and dV of each query head of a group are rounded, and then summed.
     `late_dropout`: 1 / (1 - p) is a factor of O and the gradients, not of D and dP, and 1 - p one of delta.
+    `splits`: the most runs into which the keys are cut; each run's part of dQ is a stage, dQ their sum in
+    f32, first run first, then rounded.
     `forward`: the kernel's own forward is judged too, LSE and O, whose softmax is found as `online` says.
     """
 
@@ -70,6 +74,7 @@ class RoundingPlan:
     blocks: Callable[[int, int], tuple[int, int]] | None = None
     heads_apart: bool = False
     forward: bool = False
+    splits: int = 1
     online: Online = ONLINE
 
 
@@ -170,6 +175,23 @@ def _gradients(plan: RoundingPlan) -> tuple[Callable[..., Any], Callable[..., An
     return late_dQ, late_dK, late_dV
 
 
+def _part_of_run(number: int) -> Callable[..., Any]:
+    def part(m: Arithmetic, dS: AsOperand, k: AsOperand, split: AsF32) -> Any:
+        return m.matmul_of_run(dS, k, split, number)
+
+    return part
+
+
+def _sum_of_runs(m: Arithmetic, dQ_1: AsF32, dQ_2: AsF32, dQ_3: AsF32, dQ_4: AsF32) -> Any:
+    total = m.add_in_order(dQ_1, dQ_2, dQ_3, dQ_4)
+    return m.keep(total, output=m.round_to(OPERAND, total))
+
+
+def part_names(splits: int) -> tuple[str, ...]:
+    """The stages of the parts of dQ, first run first; none where the keys are one run."""
+    return tuple(f"dQ_{number + 1}" for number in range(splits)) if splits > 1 else ()
+
+
 def _kept_alone(m: Arithmetic, S: AsF32, kept: AsBool) -> Any:
     value = m.select(kept, S)
     return m.keep(value, operand=m.round_to(OPERAND, value))
@@ -246,7 +268,12 @@ def whole(operand: Form, plan: RoundingPlan = PLAIN) -> Mapping[str, Stage]:
     add(*tile, symbol=r"\mathrm{d}S", memory="per block", name="dS")(unscaled if late else scaled)
     gradient = _narrow_dB if narrow else _bias_gradient
     add(*tile, symbol=r"\mathrm{d}B", memory="dB [b, h, m, n]", name="dB")(gradient)
-    add("m", "d_qk", symbol=r"\mathrm{d}Q", memory="dQ [b, h, m, d_qk]", name="dQ")(dQ)
+    for number, name in enumerate(part_names(plan.splits), 1):
+        symbol = rf"\mathrm{{d}}Q_{number}"
+        add("m", "d_qk", symbol=symbol, memory=f"{name} [b, h, m, d_qk]", name=name)(_part_of_run(number))
+    add("m", "d_qk", symbol=r"\mathrm{d}Q", memory="dQ [b, h, m, d_qk]", name="dQ")(
+        dQ if plan.splits == 1 else _sum_of_runs
+    )
     add("n", "d_qk", symbol=r"\mathrm{d}K", memory="dK [b, h_kv, n, d_qk]", name="dK")(dK)
     add("n", "d_v", symbol=r"\mathrm{d}V", memory="dV [b, h_kv, n, d_v]", name="dV")(dV)
     return graph.stages()

@@ -15,6 +15,7 @@ from tileproof.spec.machine.timing import CASES, Timing
 from tileproof.spec.plan import KernelPlan
 
 _MOST = 8  # rows of a list
+WHOLE = 32  # k-blocks of a whole CTA or cluster: topk 2048 in blocks of 64
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,9 @@ class RoleTime:
 
 @dataclass(frozen=True)
 class TimeReport:
-    """The likely case, per k-block of one CTA in steady state, but for `clocks`, `fixed` and `tflops`."""
+    """The likely case, per k-block of one CTA in steady state, but for `clocks`, `fixed`, `tflops` and
+    `whole`: the TFLOPS of `WHOLE` k-blocks with what stands around them and the start of the CTA.
+    """
 
     kernel: str
     arch: str
@@ -61,6 +64,7 @@ class TimeReport:
     clocks: Interval
     fixed: Interval
     tflops: Interval | None
+    whole: Interval | None
     roles: tuple[RoleTime, ...]
     units: tuple[Share, ...]
     critical: tuple[Share, ...]
@@ -79,6 +83,8 @@ class TimeReport:
         ]
         if self.tflops is not None:
             out.append(f"TFLOPS of MMAs in steady state  {self.tflops}")
+        if self.whole is not None:
+            out.append(f"TFLOPS of CTAs of {WHOLE} k-blocks, their start included  {self.whole}")
         out += ["", "role                    warps   issues   stalls    waits  for"]
         for role in self.roles:
             total = sum(share.clocks for share in role.waits)
@@ -112,12 +118,16 @@ def report(
     clock = {case: float(getattr(timing.clock, case)) for case in CASES}
     busy = sms if alone else timing.sms
     speed = {case: 2 * macs / sms * busy * clock[case] / per[case] / 1000 for case in CASES}
+    fixed = {case: first[case].clocks - few[0] * per[case] for case in CASES}
+    around = {case: fixed[case] + float(getattr(timing.cta_start, case)) for case in CASES}
+    whole = {case: speed[case] * WHOLE * per[case] / (WHOLE * per[case] + around[case]) for case in CASES}
     a, b = first["likely"], second["likely"]
     return TimeReport(
         kernel, timing.arch, alone, (few[0], many[0]),
         Interval(**per),
-        Interval(**{case: first[case].clocks - few[0] * per[case] for case in CASES}),
+        Interval(**fixed),
         Interval(**speed) if macs else None,
+        Interval(**whole) if macs else None,
         _roles(a, b, blocks, per["likely"], names),
         _units(a, b, blocks),
         _critical(a, b, blocks, names, many[1].source),

@@ -15,7 +15,7 @@ from tileproof.conformance.timing.compare import compare
 from tileproof.conformance.timing.critical import critical_path
 from tileproof.conformance.timing.kernel import time_kernel
 from tileproof.conformance.timing.model import Played, play
-from tileproof.conformance.timing.report import plan_names
+from tileproof.conformance.timing.report import WHOLE, plan_names
 from tileproof.conformance.timing.sensitivity import sensitivity
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError
@@ -54,6 +54,10 @@ def test_the_command_prints_an_interval_and_who_waits(tmp_path: Path) -> None:
     found = json.loads(done.stdout)
     assert found["clocks"]["best"] < found["clocks"]["likely"] < found["clocks"]["worst"]
     assert {role["role"] for role in found["roles"]} >= {"load", "mma"}
+    clocks, start = found["clocks"]["likely"], BLACKWELL.cta_start.likely
+    busy = found["tflops"]["likely"] * WHOLE * clocks  # what a CTA of so many k-blocks multiplies
+    around = found["fixed"]["likely"] + start
+    assert found["whole"]["likely"] == pytest.approx(busy / (WHOLE * clocks + around))
     waits = {share["name"] for role in found["roles"] for share in role["waits"]}
     assert "kv_ready[0]" in waits
     per_block = found["clocks"]["likely"]

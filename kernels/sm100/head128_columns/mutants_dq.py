@@ -10,6 +10,9 @@ FOLDER = "sm100/head128_columns"
 SOFTMAX, MAIN = (f"{FOLDER}/{name}.cuh" for name in ("softmax", "kernel"))
 STAGED = f"{SOFTMAX}: ptx::store_shared_16(staged + swizzled_chunk(head, half * (32 / kChunk) + c), pack(v + c * kChunk));"
 TOGETHER = 'asm volatile("bar.sync %0, %1;" : : "n"(kNamedBarrier), "n"(kThreads) : "memory");'
+STORE = (
+    "ptx::tma_store_2d(&params.dQ_map, staged, this->first_column() + tile * kColTile, this->token_row());"
+)
 FENCE = "pack(v + c * kChunk));\n}\nptx::fence_proxy_async_shared();"  # of a column tile, not of RoPE columns
 SIZES = Sizes(d_qk=512, blocks=2)
 HALVES = Sizes(blocks=2)  # d_qk 576, where dQ is complete in two halves
@@ -23,7 +26,7 @@ MUTANTS = (
     Mutant(
         "cols-dq-early", "dQ is read before its last MMA is complete", "", KERNEL,
         (_ptx(SOFTMAX, "ready.wait_own(0);", "mbarrier.try_wait", "setp.eq.u32 complete, 0, 0;", count=2),),
-        Reported("race-unordered", "tcgen05.mma", "tcgen05.ld", "a barrier"), sizes=SIZES,
+        Reported("race-unordered", "tcgen05.mma", "tcgen05.ld", "a barrier", first_at=f"{SOFTMAX}: ptx::load_tmem_32_columns(tmem_row() + column, v);"), sizes=SIZES,
     ),
     Mutant(
         "cols-dq-over-keys", "dQ's upper columns are staged where the lower ones' MMAs still read keys", "", KERNEL,
@@ -43,11 +46,11 @@ MUTANTS = (
     Mutant(
         "cols-dq-exit", "the CTA exits before dQ's bulk stores have read shared memory", "", KERNEL,
         (_ptx(SOFTMAX, "ptx::wait_bulk_groups_read();", "cp.async.bulk.wait_group"),),
-        Reported("race-store-exit", "ret", "cp.async.bulk.tensor", "wait_group", severity="warning"), sizes=SIZES,
+        Reported("race-store-exit", "ret", "cp.async.bulk.tensor", "wait_group", first_at=f"{SOFTMAX}: {STORE}", severity="warning"), sizes=SIZES,
     ),
     Mutant(
         "cols-inits-unseen", "a load warp counts bytes on barriers that the other has not initialised", "", KERNEL,
         (_ptx(MAIN, 'asm volatile("bar.sync %0, %1;" : : "n"(kLoadBarrier), "n"(32 * Plan::role::load::warps) : "memory");', "bar.sync"),),
-        Reported("race-mbarrier-init", "mbarrier.try_wait", "mbarrier.init", "a barrier between them"), sizes=SIZES,
+        Reported("race-mbarrier-init", "mbarrier.try_wait", "mbarrier.init", "a barrier between them", first_at=f"{MAIN}: smem.kv_lo_free[b].init(B::kv_lo_free::count);"), sizes=SIZES,
     ),
 )  # fmt: skip

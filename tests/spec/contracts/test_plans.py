@@ -64,8 +64,10 @@ def test_a_tile_that_starts_off_its_boundary_is_seen(name: str) -> None:
 
 
 def test_a_tile_of_another_swizzle_is_seen() -> None:
-    """The plan's swizzle is what makes these strides canonical: with the next narrower they are not."""
-    narrower: dict[str | None, Swizzle] = {"128B": "64B", "64B": "32B"}
+    """The plan's swizzle is what makes these strides canonical: with the next narrower, or the narrowest in
+    place of none, they are not.
+    """
+    other: dict[str | None, Swizzle] = {"128B": "64B", "64B": "32B", "none": "32B"}
     for one in CHAINS:
-        found = replace(one, a=replace(one.a, swizzle=narrower[one.a.swizzle])).misfits()
+        found = replace(one, a=replace(one.a, swizzle=other[one.a.swizzle])).misfits()
         assert [m.code for m in found] == ["canonical"], one.name

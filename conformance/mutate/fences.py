@@ -54,10 +54,7 @@ def idle(code: PtxCode, flow: Flow, at: CodeLine) -> str:
     if not at.opcode.startswith("tcgen05.fence::before_thread_sync"):
         return ""
 
-    def fenced(one: CodeLine) -> bool:
-        return bool(_FENCED.match(one.opcode)) and not one.guard
-
-    free = meets(code, start, flow.before, fenced, lambda one: not _ASYNC.match(one.opcode), ends=True)
+    free = meets(code, start, flow.before, _fenced, lambda one: not _ASYNC.match(one.opcode), ends=True)
     return "no operation of tensor memory was issued since the same fence or a commit" if free else ""
 
 
@@ -71,13 +68,10 @@ def of_a_warp(code: PtxCode, flow: Flow, at: CodeLine) -> str:
     if not at.opcode.startswith("tcgen05.fence::before_thread_sync"):
         return ""
 
-    def fenced(one: CodeLine) -> bool:
-        return bool(_FENCED.match(one.opcode)) and not one.guard
-
     def shared(one: CodeLine) -> bool:
         return not _ASYNC.match(one.opcode) or one.opcode.startswith(_COLLECTIVE)
 
-    if not meets(code, code.at[at.number], flow.before, fenced, shared, ends=True):
+    if not meets(code, code.at[at.number], flow.before, _fenced, shared, ends=True):
         return ""
     return "what it orders are loads and stores, each one operation of the warp that every lane fences"
 
@@ -103,6 +97,10 @@ def announced(cluster: int, code: PtxCode, flow: Flow, at: CodeLine) -> str:
     if not meets(code, code.at[at.number], flow.after, barrier, silent):
         return ""
     return "the barrier behind it releases, and every thread acquires (PTX ISA 9.7.13.4)"
+
+
+def _fenced(one: CodeLine) -> bool:
+    return bool(_FENCED.match(one.opcode)) and not one.guard
 
 
 def _same(at: CodeLine) -> Callable[[CodeLine], bool]:

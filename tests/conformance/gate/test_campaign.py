@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -77,15 +77,8 @@ def test_drawn_mutants_have_the_score_of_one_process_when_a_worker_is_lost(
     plan = CampaignPlan(examples=0, schedules=0, a_shard=2, seed=5, drawn=6)
     wanted = shards(SUBJECTS, plan)
     killed: list[int] = []
-
-    def kill(line: str) -> None:
-        if not killed:
-            (pid, *_) = client.run(os.getpid).values()
-            os.kill(pid, signal.SIGKILL)
-            killed.append(pid)
-
     store = ResultStore(tmp_path / "results.jsonl", IDENTITY, False)
-    found = campaign.run(wanted, store, client, kill)
+    found = campaign.run(wanted, store, client, killer(client, killed))
     store.close()
     assert killed and {one.check.outcome for one in found.values()} == {"passed"}
     gated = campaign.GatedVariant(KERNEL, VARIANT)  # type: ignore[attr-defined]
@@ -157,6 +150,18 @@ def test_a_failure_is_shared_tried_first_and_forgotten_when_mended(
 # ---- workers
 
 
+def killer(client: Any, killed: list[int]) -> Callable[[str], None]:
+    """What kills one worker when the first result comes, and adds its process to `killed`."""
+
+    def kill(line: str) -> None:
+        if not killed:
+            (pid, *_) = client.run(os.getpid).values()
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
+
+    return kill
+
+
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
     pytest.importorskip("distributed", reason="Dask is not installed")
@@ -167,15 +172,8 @@ def client() -> Iterator[Any]:
 def test_a_lost_worker_loses_no_result(tmp_path: Path, client: Any) -> None:
     wanted = shards(SUBJECTS, CampaignPlan(examples=0, schedules=24, a_shard=4))
     killed: list[int] = []
-
-    def kill(line: str) -> None:
-        if not killed:
-            (pid, *_) = client.run(os.getpid).values()
-            os.kill(pid, signal.SIGKILL)
-            killed.append(pid)
-
     store = ResultStore(tmp_path / "results.jsonl", IDENTITY, False)
-    found = campaign.run(wanted, store, client, kill)
+    found = campaign.run(wanted, store, client, killer(client, killed))
     store.close()
     assert killed and len(found) == len(wanted) == 6
     assert {one.check.outcome for one in found.values()} == {"passed"}

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from tileproof.kernels.edit import Edit, InStage, Mutant, Place
-from tileproof.kernels.sm100.head128_columns import mutants_dq, mutants_synchronisation
+from tileproof.kernels.sm100.head128_columns import mutants_dq, mutants_signal, mutants_synchronisation
 
 KERNEL = "head128-columns"
 FOLDER = "sm100/head128_columns"
@@ -141,4 +141,9 @@ VALUES: tuple[Mutant, ...] = (
         "half of each CTA's columns",
     ),
 )
-MUTANTS: tuple[Mutant, ...] = (*VALUES, *mutants_synchronisation.MUTANTS, *mutants_dq.MUTANTS)
+MUTANTS: tuple[Mutant, ...] = (
+    *VALUES,
+    *mutants_synchronisation.MUTANTS,
+    *mutants_signal.MUTANTS,
+    *mutants_dq.MUTANTS,
+)

@@ -13,8 +13,8 @@ from tileproof.spec.problems.sparse_mla_bwd import sink_exact as sink
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, validate
 from tileproof.spec.problems.sparse_mla_bwd.sink import base2, bound_d_sink
 
+from tests.kit.backward_cases import random_case
 from tests.kit.corpus import SCHEDULES, changed, run, source
-from tests.kit.head128_cases import random_case
 
 Array = np.ndarray[Any, Any]
 
@@ -83,7 +83,7 @@ def unguarded(lse: Array, delta: Array, values: Array) -> Array:
 def of_the_sink(value: float) -> tuple[Inputs, Array]:
     """A problem whose forward had the sink `value` in every head, and the sink."""
     case = random_case(22, topk=64)
-    values = np.full(128, value, np.float32)
+    values = np.full(case.problem.h_q, value, np.float32)
     arrays: dict[str, Any] = {"q": case.q, "kv": case.kv, "dO": case.dO, "indices": case.indices}
     inputs = sink.with_forward(case.problem, values, **arrays)
     validate(inputs, owned=np.isposinf(base2(values)))
@@ -91,7 +91,7 @@ def of_the_sink(value: float) -> tuple[Inputs, Array]:
 
 
 def finite_and_right(value: float, d_sink: Callable[[Array, Array, Array], Array]) -> bool:
-    """Whether head128's outputs and d_sink made of them are what they must be for a sink of `value`."""
+    """Whether the kernel's outputs and d_sink made of them are what they must be for a sink of `value`."""
     inputs, values = of_the_sink(value)
     seen = run(inputs, schedule=SCHEDULES[2])
     assert seen.clean

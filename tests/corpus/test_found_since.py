@@ -11,8 +11,8 @@ import pytest
 from tileproof.emulator import LaunchResult, Memory, Schedule, Stream
 
 from tests.corpus.test_index_validity import has_nan, selected
+from tests.kit.backward_cases import random_case
 from tests.kit.corpus import SCHEDULES, changed, in_ptx, run, source
-from tests.kit.head128_cases import random_case
 from tests.kit.ptx import kernel_text, parsed
 from tests.kit.ptx import run as launched
 

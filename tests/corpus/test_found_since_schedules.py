@@ -12,8 +12,8 @@ from tileproof.emulator import LaunchResult, Memory, Schedule
 from tileproof.spec.machine.descriptors import SmemDescriptor
 
 from tests.emulator.test_races import AFTER, BEFORE, CLEAR, IDESC, LD, QUARTER, ST, WAIT_LD, WAIT_ST
-from tests.kit.corpus import run as head128
-from tests.kit.head128_cases import random_case
+from tests.kit.backward_cases import random_case
+from tests.kit.corpus import run as head64
 from tests.kit.ptx import CLUSTER_SYNC, alloc, dealloc, init_barrier, run, wait
 
 EVERY_POLICY = [Schedule(p, s) for p in ("early", "late", "random", "starve", "pct") for s in range(4)]  # type: ignore[arg-type]
@@ -194,9 +194,9 @@ def test_R25_a_proxy_fence_that_only_an_empty_sequence_lacks() -> None:
 
 
 @pytest.mark.corpus("R25")
-def test_R25_head128_with_empty_rows_has_its_fences() -> None:
+def test_R25_head64_with_empty_rows_has_its_fences() -> None:
     lengths = np.array([0, 64, 0], np.int32)
-    assert head128(random_case(52, s_q=3, topk=64, topk_length=lengths)).clean
+    assert head64(random_case(52, s_q=3, topk=64, topk_length=lengths)).clean
 
 
 ITEMS = 4

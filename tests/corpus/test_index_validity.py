@@ -10,6 +10,8 @@ from tileproof.reference import oracle
 from tileproof.spec.problems.sparse_mla_bwd.forward import with_forward
 from tileproof.spec.problems.sparse_mla_bwd.inputs import BF16, Inputs, Problem, key_mask
 
+from tests.kit.backward_cases import random_case
+from tests.kit.backward_runs import KERNEL
 from tests.kit.corpus import (
     INT_MAX,
     INT_MIN,
@@ -23,9 +25,7 @@ from tests.kit.corpus import (
     run,
     source,
 )
-from tests.kit.head128_cases import random_case
-from tests.kit.head128_runs import KERNEL
-from tests.kit.mla_problems import outputs
+from tests.kit.mla_problems import ONE_CTA, outputs
 
 RED = "ptx::red_add(out + int64_t(row[j]) * Plan::d_qk, v[j]);"
 
@@ -108,7 +108,7 @@ def test_I3_the_reference_agrees_with_autograd_and_clamping_to_row_0_does_not() 
     exact = with_forward(case.problem, exact=True, q=case.q, kv=case.kv, dO=case.dO, indices=indices)
     want = oracle.gradients(exact)
     for inputs, agrees in ((exact, True), (changed(exact, indices=np.maximum(indices, 0)), False)):
-        got = outputs(inputs)
+        got = outputs(inputs, tiling=ONE_CTA)
         for name in ("dQ", "dKV"):
             error = np.abs(got[name] - want[name]).max() / np.abs(want[name]).max()
             assert (error <= 1e-11) == agrees, name
@@ -260,7 +260,7 @@ def test_I11_rows_past_2_to_the_31_elements() -> None:
     kv[rows] = near.kv
     far = changed(
         near,
-        problem=Problem(1, s_kv, 128, d_qk, 64, near.problem.sm_scale),
+        problem=Problem(1, s_kv, near.problem.h_q, d_qk, 64, near.problem.sm_scale),
         kv=kv,
         indices=rows[near.indices].astype(np.int32),
     )
@@ -269,7 +269,7 @@ def test_I11_rows_past_2_to_the_31_elements() -> None:
         "dkv_export.cuh", ("int64_t(row[j]) * Plan::d_qk", "int(uint32_t(row[j]) * uint32_t(Plan::d_qk))")
     )
     for plant in (Plant(), narrow):
-        launch = KERNEL.launch(far, build(d_qk, plant))
+        launch = KERNEL.launch(far, build(far, plant))
         memory = Memory()
         buffers = {name: _place(memory, buffer) for name, buffer in launch.buffers().items()}
         args = [_argument(parameter, buffers) for parameter in launch.params]

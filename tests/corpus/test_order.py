@@ -9,12 +9,12 @@ from tileproof.conformance.check.under_test import on_emulator
 from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.kernels.edit import Edit, InStage, Mutant, Place
 from tileproof.kernels.registry import kernel
-from tileproof.spec.plans import head128 as plan_of_head128
+from tileproof.spec.plans import head128 as plan_of_head64
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
 
+from tests.kit.backward_cases import exact_case, random_case
 from tests.kit.corpus import SCHEDULES, changed, in_ptx, run, source
-from tests.kit.head128_cases import exact_case, random_case
-from tests.kit.mla_problems import outputs
+from tests.kit.mla_problems import ONE_CTA, outputs
 
 
 @pytest.mark.corpus("R2")
@@ -28,7 +28,7 @@ def test_R2_another_number_of_dkv_stages_gives_the_same_result(
     )
     ours, whole = run(inputs), run(exact)
     assert ours.clean and run(inputs, fixed_for_two).clean  # two stages hide it
-    monkeypatch.setattr(plan_of_head128, "DKV_STAGES", 1)
+    monkeypatch.setattr(plan_of_head64, "DKV_STAGES", 1)
     for schedule in SCHEDULES:
         seen = run(inputs, schedule=schedule)
         assert seen.clean
@@ -79,10 +79,9 @@ def test_R13_all_ones_show_the_whole_product(d_qk: int) -> None:
     for schedule in SCHEDULES:
         seen = run(inputs, schedule=schedule)
         assert seen.codes == set()
-        for cta in range(2):
-            for k in range(2):
-                assert (seen.run.tiles["P", 0, cta, k] == d_qk).all()
-                assert (seen.run.tiles["dP", 0, cta, k] == 512).all()
+        for k in range(2):
+            assert (seen.run.tiles["P", 0, 0, k] == d_qk).all()
+            assert (seen.run.tiles["dP", 0, 0, k] == 512).all()
     arrives_only = in_ptx(
         r"tcgen05\.commit\.cta_group::1\.mbarrier::arrive::one\.shared::cluster\.b64 (\[%r\d+\]);",
         r"mbarrier.arrive.release.cta.shared::cta.b64 _, \1;",
@@ -93,7 +92,7 @@ def test_R13_all_ones_show_the_whole_product(d_qk: int) -> None:
     half = source("load.cuh", ("kv_ready::tx_bytes);", "kv_ready::tx_bytes / 2);"))
     seen_wrong = [run(inputs, half, schedule=RunSchedule("random", seed)) for seed in range(1, 25)]
     assert any("shared-pending" in bad.codes for bad in seen_wrong)
-    # Part of the keys is missing from the sum where the peer's bytes had not landed.
+    # Part of the keys is missing from the sum where their bytes had not landed.
     tiles = [bad.run.tiles[at] for bad in seen_wrong if (at := ("P", 0, 0, 0)) in bad.run.tiles]
     assert any((tile != d_qk).any() for tile in tiles)
 
@@ -124,7 +123,7 @@ def test_R13_a_product_of_a_cta_pair_is_published_by_its_commit() -> None:
 @pytest.mark.parametrize("d_qk", [576, 512])
 def test_R14_sums_of_two_products_with_both_majors_are_exact(d_qk: int) -> None:
     inputs = exact_case(34, d_qk=d_qk)
-    whole = outputs(inputs)
+    whole = outputs(inputs, tiling=ONE_CTA)
     seen = run(inputs)
     assert seen.clean and (seen.outputs["dKV"] == whole["dKV"]).all() and whole["dKV"].any()
     part = "dkv_part(q, ds, part, true);\n        ptx::commit(smem.dkv_ready[part].address());"

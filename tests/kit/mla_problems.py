@@ -19,10 +19,11 @@ from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 OUTPUTS = ("delta", "dQ", "dKV")
 WHOLE = Tiling(64, 2)
+ONE_CTA = Tiling(64, 1)
 
 
 def walk(inputs: Inputs, m: Any = EXACT) -> Iterator[TileValue]:
-    """Every tile, cut as head128 cuts it."""
+    """Every tile, the heads shared out over two CTAs."""
     return reference.walk(inputs, problem=SPARSE_MLA_BWD, tiling=WHOLE, m=m)
 
 

@@ -15,12 +15,13 @@ MANY_BLOCKS = 32  # k-blocks of a token at production size: topk 2048
 def edges(d_qk: int, h_q: int) -> dict[str, Case]:
     """By name, the cases for one width and head count.
 
-    `lengths`: 0, 1, a tile's edges, topk - 1 and topk keys. `indices`: repeated and invalid ones, k-blocks
-    and a token without any key. `rows`: five tokens over thousands of rows. `production`: topk 2048,
-    thousands of rows, five tokens of which one has all its keys and the others an odd tail at several depths.
+    `lengths`: 0, 1, a tile's edges, topk - 1 and topk keys, and a length above topk, which means topk.
+    `indices`: repeated and invalid ones, k-blocks and a token without any key. `rows`: five tokens over
+    thousands of rows. `production`: topk 2048, thousands of rows, five tokens of which one has all its keys
+    and the others an odd tail at several depths.
     """
     topk = 2 * B_TOPK
-    lengths = (0, 1, B_TOPK - 1, B_TOPK, B_TOPK + 1, topk - 1, topk)
+    lengths = (0, 1, B_TOPK - 1, B_TOPK, B_TOPK + 1, topk + 1, topk - 1, topk)
     no_keys = ((0, -1), (B_TOPK - 1, 300), (B_TOPK, -2), (topk - 1, INT_MAX))
     return {
         "lengths": Case(

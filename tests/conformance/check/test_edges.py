@@ -23,6 +23,11 @@ MUTANTS = {
         "(length + Plan::b_topk - 1) / Plan::b_topk",
         "(length + Plan::b_topk - 2) / Plan::b_topk",
     ),
+    "a length above topk is not clamped": (
+        CONTEXT,
+        "length = max(0, min(length, params.topk));",
+        "length = max(0, length);",
+    ),
     "index & 511": (
         CONTEXT,
         "return is_key ? index : -1;",
@@ -122,7 +127,7 @@ def test_an_interrupt_tells_what_is_known(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_edges_hold_what_they_promise() -> None:
     found = edges(576, 128)
     topk = found["lengths"].topk
-    assert set(found["lengths"].lengths or ()) == {0, 1, 63, 64, 65, topk - 1, topk}
+    assert set(found["lengths"].lengths or ()) == {0, 1, 63, 64, 65, topk - 1, topk, topk + 1}
     production = found["production"]
     assert production.topk == 2048 and len(production.tokens) >= 5 and production.s_kv >= 4096
     for case in found.values():

@@ -113,6 +113,22 @@ def idle_waits(decoded: Decoded, executed: bytes) -> frozenset[int]:
     return frozenset(line for line, news in told.items() if not news)
 
 
+_ARRIVES = ("mbarrier.arrive", "mbarrier.expect_tx", "tcgen05.commit", "cp.async.mbarrier.arrive")
+
+
+def unheard_arrivals(decoded: Decoded, executed: bytes) -> frozenset[int]:
+    """The PTX lines of arrivals at mbarriers, and of byte counts, that ran and of which nobody may learn, in
+    launches that looked for races: no wait for one of their mbarriers came after them or was in no order with
+    them. A `test_wait` or `try_wait` that failed and was left at that is not seen.
+    """
+    heard: dict[int, bool] = {}
+    for row, bits in zip(decoded.code[:-1], executed, strict=False):
+        if decoded.names[row["name"]].startswith(_ARRIVES) and bits & RAN:
+            line = int(row["line"])
+            heard[line] = heard.get(line, False) or bool(bits & TOLD)
+    return frozenset(line for line, one in heard.items() if not one)
+
+
 def _either(one: bool | None, other: bool | None) -> bool | None:
     return one if other is None else other if one is None else one or other
 

@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,7 @@ def mutate(
         progress.start(f"{found.title(given)}: the kernel itself")
         base = original(found, given, profile, lambda n, total: progress.show(n, False))
         plan = found.plan(given)
-        facts = Facts(plan.cluster, plan.smem_bytes, base.idle)
+        facts = Facts(plan.cluster, plan.smem_bytes, base.idle, base.silent)
         pool = Pool(PtxCode(base.built.ptx, base.built.entry), found.sources, found.image.prefix)
         drawn = list(
             itertools.islice(draw(pool, names, seed), count) if count else draw(pool, names, seed, rounds=1)
@@ -126,7 +127,7 @@ def mutate(
         for one in journal.judged(drawn, fresh) if journal else fresh:
             argument = ""
             if one.verdict == "survived":
-                argument = proved(pool.code, one.drawn, facts)
+                argument = proved(pool.code, one.drawn, replace(facts, there=frozenset(one.silent)))
                 if not argument and one.kind != "stopped":  # a claim is about what has passed every run
                     argument = argued(known, one.drawn, one.same)
             one = with_argument(one, argument) if argument else one

@@ -116,7 +116,7 @@ class PtxCode:
         known = {one.number for one in self.code}
         return not any(
             n + 1 not in known and _MORE.search(self.lines[n].split("//")[0])
-            for n in self._body()
+            for n in self.body()
             if not self.lines[n].lstrip().startswith(".")
         )
 
@@ -125,7 +125,7 @@ class PtxCode:
         """Index in `code` by line number."""
         return {one.number: n for n, one in enumerate(self.code)}
 
-    def _body(self) -> range:
+    def body(self) -> range:
         start = re.search(rf"\.entry\s+{re.escape(self.entry)}\b", self.text)
         if start is None:
             return range(0)
@@ -143,7 +143,7 @@ class PtxCode:
         callers: dict[tuple[str, ...], tuple[Frame, ...]] = {}
         frames: tuple[Frame, ...] = ()
         block, asm = 0, 0
-        for n in self._body():
+        for n in self.body():
             line = self.lines[n]
             if loc := _LOC.match(line):
                 own = loc.group(1, 2, 3)
@@ -174,7 +174,7 @@ class PtxCode:
     @cached_property
     def _mentions(self) -> Mapping[str, tuple[int, ...]]:
         found: dict[str, list[int]] = {}
-        for n in self._body():
+        for n in self.body():
             if not self.lines[n].lstrip().startswith((".loc", ".reg", "//")):
                 for name in set(_NAME.findall(self.lines[n])):
                     found.setdefault(name, []).append(n + 1)

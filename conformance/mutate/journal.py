@@ -70,7 +70,7 @@ class Journal:
             try:
                 assert row is not None
                 n, what = row.pop("number"), row.pop("what")
-                row["findings"] = tuple(row["findings"])
+                row["findings"], row["silent"] = tuple(row["findings"]), tuple(row["silent"])
                 if n in drawn and drawn[n].what == what:
                     self.done[n] = Judgement(drawn[n], **row)
             except (AssertionError, KeyError, TypeError):

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from tileproof.conformance.mutate.assembled import assemble
 from tileproof.conformance.mutate.draw import Drawn
-from tileproof.conformance.mutate.runs import Original, built_with, judge, names
+from tileproof.conformance.mutate.runs import Original, built_with, judge, names, silent_lines
 from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.processes.children import LOOK_S, Children, ChildResult
 from tileproof.emulator import LaunchError, PtxError, UnsupportedInstruction
@@ -33,7 +33,7 @@ class Judgement:
     finding's, `differs` the first stage whose tiles are not the original's bits; `place` tells whether a
     finding names a source line of what was changed, `cause` is the first finding's. Of one that survived
     `same` tells whether every launch was the original's bit for bit, findings included. `argument` says why
-    it is equivalent.
+    it is equivalent; `silent` are the lines of its PTX that told nobody anything (`runs.silent_lines`).
     """
 
     drawn: Drawn
@@ -50,6 +50,7 @@ class Judgement:
     run: int = -1
     seconds: float = 0.0
     findings: tuple[str, ...] = field(default=(), repr=False)
+    silent: tuple[int, ...] = field(default=(), repr=False)
 
     @property
     def candidate(self) -> bool:
@@ -58,7 +59,9 @@ class Judgement:
 
     def as_dict(self) -> dict[str, Any]:
         """The row for `--json`."""
-        row = {key: value for key, value in asdict(self).items() if key not in ("drawn", "findings")}
+        row = {
+            key: value for key, value in asdict(self).items() if key not in ("drawn", "findings", "silent")
+        }
         frames = [f"{file.rsplit('/', 1)[-1]}:{line}" for file, line in self.drawn.frames]
         return {
             "number": self.drawn.number,
@@ -86,13 +89,15 @@ def judge_one(base: Original, drawn: Drawn, digest: str) -> Judgement:
     if assembled.digest == digest:
         return done("equivalent", argument="ptxas makes the same machine code of it", same=True)
     try:
-        kill, same = judge(built_with(base, ptx), base)
+        build = built_with(base, ptx)
+        kill, same, executed = judge(build, base)
     except (UnsupportedInstruction, PtxError, LaunchError) as error:
         return done("killed", by="not read", kind="refusal", message=str(error), cause=str(error))
     except MemoryError:
         return done("killed", by="memory", message="more memory than a launch may take")
     if kill is None:
-        return done("survived", same=same)
+        silent = () if base.silent is None else tuple(sorted(silent_lines(build, executed)))
+        return done("survived", same=same, silent=silent)
     first = kill.findings[0]
     return done(
         "killed",

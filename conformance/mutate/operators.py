@@ -150,11 +150,12 @@ def _stands(at: CodeLine) -> bool:
     return bool(EFFECT.match(at.opcode) or WAIT.match(at.opcode))
 
 
-# Two of one kind by one thread mean the same in either order: copies, products into other cells, stores,
-# inits, commits with nothing between; and so do a copy and the arrival that announces bytes, which keeps its
-# phase open until it comes.
+# Two of one kind by one thread mean the same in either order: copies (those of cp.async are in no order, PTX
+# ISA 9.7.9.25), products into other cells, stores, inits, announced bytes, commits with nothing between; and
+# so do a copy and the arrival that announces bytes, which keeps its phase open until it comes.
 _KINDS = re.compile(
-    r"(cp\.async\.bulk\.tensor|mbarrier\.init|st\.|red\.|tcgen05\.(?:mma|ld|st|commit)|mbarrier\.arrive\.expect_tx)"
+    r"(cp\.async\.(?:bulk\.tensor|c[ag]\.)|mbarrier\.(?:init|expect_tx|arrive\.expect_tx)|st\.|red\.|"
+    r"tcgen05\.(?:mma|ld|st|commit))"
 )
 _COMMUTE = ({"cp.async.bulk.tensor", "mbarrier.arrive.expect_tx"},)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from tileproof.conformance.mutate import bits, fences, lanes
+from tileproof.conformance.mutate import bits, fences, lanes, silent
 from tileproof.conformance.mutate.code import ALU, REGISTER, CodeLine, PtxCode
 from tileproof.conformance.mutate.draw import Drawn
 from tileproof.conformance.mutate.flow import Flow, meets
@@ -25,12 +25,15 @@ _PURE = re.compile(r"(mov|and|or|add|sub)\.[bsu](32|64)$")  # no effect but thei
 @dataclass(frozen=True)
 class Facts:
     """What a kernel's plan says: CTAs of a cluster, bytes of shared memory of a CTA; and what its runs say:
-    the lines of waits that tell nothing (`Original.idle`).
+    the lines of waits that tell nothing (`Original.idle`), of these and the arrivals of which nobody learns
+    (`Original.silent`), and of those in the mutant (`there`; None: it was not run).
     """
 
     cluster: int
     shared_bytes: int
     idle: frozenset[int] = frozenset()
+    silent: frozenset[int] | None = None
+    there: frozenset[int] | None = None
 
 
 Rule = Callable[[PtxCode, Drawn, CodeLine, Facts], str]
@@ -157,13 +160,15 @@ def _alu(text: str, at: CodeLine) -> bool:
 
 @rule("nobody else allocates")
 def relinquish(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
-    """Giving up the right to allocate, where no second CTA fits on the processor."""
+    """Giving up the right to allocate twice; not at all, where no second CTA fits on the processor."""
     alone = 2 * (facts.shared_bytes + RESERVED) > SM_SHARED_BYTES
-    if (
-        drawn.operator in ("remove-effect", "duplicate")
-        and at.opcode.startswith("tcgen05.relinquish")
-        and alone
-    ):
+    if not at.opcode.startswith("tcgen05.relinquish"):
+        return ""
+    if drawn.operator == "duplicate":
+        return (
+            "the right is given up with the first, and only alloc is illegal behind it (PTX ISA 9.7.16.7.1)"
+        )
+    if drawn.operator == "remove-effect" and alone:
         return "it lets other CTAs on the processor allocate, and no second one fits (PTX ISA 9.7.16.7.1)"
     return ""
 
@@ -196,6 +201,28 @@ def idle(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     a commit or the beginning; `after_thread_sync` where none comes before the same fence or the end.
     """
     return fences.without(fences.idle, code, drawn, at)
+
+
+@rule("a fence on the far side of a barrier")
+def beyond(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """In a cluster of one CTA: `after_thread_sync` behind the first barrier of all threads, before which no
+    operation of tensor memory is issued; `before_thread_sync` in front of the last, behind which none is.
+    """
+    return fences.without(fences.beyond, code, drawn, at) if facts.cluster == 1 else ""
+
+
+@rule("a barrier of a warp before one of all")
+def before_all(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """`bar.warp.sync` of all lanes, left out or behind a fence, where `bar.sync 0` follows over fences."""
+    return fences.before_all(code, drawn, at)
+
+
+@rule("loads that a later wait waits for")
+def later(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """`tcgen05.wait::ld` left out, where another follows before the thread tells anybody anything, or stores
+    to tensor memory. A register waits for its own load (PTX ISA 9.7.16.6.4).
+    """
+    return fences.later(code, drawn, at)
 
 
 @rule("a fence of inits before a barrier")
@@ -258,6 +285,22 @@ def known_before(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str
     return (
         "in every run its thread knew before it what the phase's arrivals give, or no phase had ended; and "
         "the phase under way does not end before the thread went on"
+    )
+
+
+@rule("what tells nobody anything")
+def tells_nobody(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """Without the waits that tell nothing, the arrivals of which nobody learns, and what only they use, by
+    the original's runs and the mutant's, the same is left of both.
+    """
+    if facts.silent is None or facts.there is None:
+        return ""
+    mutant = PtxCode(code.changed(drawn.lines), code.entry)
+    if silent.left(code, facts.silent) != silent.left(mutant, facts.there):
+        return ""
+    return (
+        "what differs is waits that told nothing in any run, arrivals that no wait came after or beside, and "
+        "what only they use"
     )
 
 

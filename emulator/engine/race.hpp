@@ -38,7 +38,8 @@ enum class Path : uint8_t {
 
 enum class Place : uint8_t { Shared, Global, Tmem };
 
-// In a byte of `executed`, beside kRan: an mbarrier wait may have told its thread what that did not know.
+// In a byte of `executed`, beside kRan: an mbarrier wait may have told its thread what that did not know; an
+// arrival at an mbarrier may have told a wait something.
 constexpr uint8_t kTold = 8;
 
 // One executed instruction, or asynchronous operation, that touched memory.
@@ -253,6 +254,8 @@ class Races : public Listener {
       size_t pc;
     };
     std::vector<Idle> idle;
+    std::vector<std::pair<uint32_t, Tick>> asked;  // who has waited here, and when last
+    std::vector<size_t> unheard;  // arrivals since, as bytes of `executed`: after all that was asked
   };
   struct Meeting {  // a named or cluster barrier
     Knowledge gather;
@@ -331,6 +334,10 @@ class Races : public Listener {
   std::shared_ptr<const Knowledge> joined(Thread& t);
   Barrier* barrier(Cta& cta, uint32_t offset);
   void told(const Exec& x, Barrier& b, uint32_t lanes);
+  template <class Knows>
+  void gave(Barrier* b, uint32_t agent, const Instr* at, Knows&& know);
+  void gave(Barrier* b, const View& v);
+  void asks(Barrier& b, const Thread& t);
   uint32_t record(Thread& t, const Origin& at, uint32_t lanes, Path path);
   const View& running(const Exec& x, int lane);
   void finish(uint32_t id, uint32_t agent, Tick tick, uint32_t lanes);

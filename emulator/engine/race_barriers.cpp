@@ -123,6 +123,8 @@ void Races::mbarrier_init(const Exec& x, Cta& cta, uint32_t offset, int lane) {
   b.phases = b.last_commit = b.needed = b.waited = 0;
   b.delivers = b.delivered = false;
   b.idle.clear();
+  b.asked.clear();
+  b.unheard.clear();
 }
 
 // What is given by a thread, a copy or a commit of another CTA is kept apart as far as the waits may tell.
@@ -134,8 +136,13 @@ Knowledge& Races::given(Barrier& b, Far by, bool far) {
 
 void Races::mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, MbarrierScope reach) {
   Barrier* b = barrier(cta, offset);
-  if (!b) return;
   Thread& t = thread(x.w);
+  gave(b, t.agent, x.instr, [&](uint32_t who, Tick when) {
+    return std::all_of(t.groups.begin(), t.groups.end(), [&](const Group& g) {
+      return !(g.lanes & lanes) || g.know->of[kHappens].covers(who, when, kWholeWarp, ~0u);
+    });
+  });
+  if (!b) return;
   const bool far = &cta != &x.cta;
   if (far || !b->checked.count(t.agent)) {
     const int lane = __builtin_ctz(lanes);
@@ -155,6 +162,37 @@ void Races::mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t l
     for (const Group& g : t.groups)
       if (g.lanes & lanes) b->gather.started |= g.know->started;
   }
+}
+
+// Whether nobody may learn of an arrival: under no schedule does a wait of the launch come after it, or
+// beside it. `know` is what each group of its lanes knows.
+template <class Knows>
+void Races::gave(Barrier* b, uint32_t agent, const Instr* at, Knows&& know) {
+  const size_t pc = static_cast<size_t>(at - e_.program.code.data());
+  if (e_.executed[pc] & kTold) return;
+  bool after = b != nullptr;
+  if (b)
+    for (auto [who, when] : b->asked) after = after && (who == agent || know(who, when));
+  if (!after)
+    e_.executed[pc] |= kTold;
+  else if (std::find(b->unheard.begin(), b->unheard.end(), pc) == b->unheard.end())
+    b->unheard.push_back(pc);
+}
+
+void Races::gave(Barrier* b, const View& v) {
+  gave(b, v.agent, v.at.instr,
+       [&](uint32_t who, Tick when) { return v.know->of[kHappens].covers(who, when, kWholeWarp, ~0u); });
+}
+
+void Races::asks(Barrier& b, const Thread& t) {
+  for (size_t pc : b.unheard) e_.executed[pc] |= kTold;
+  b.unheard.clear();
+  const auto mine =
+      std::find_if(b.asked.begin(), b.asked.end(), [&](const auto& one) { return one.first == t.agent; });
+  if (mine == b.asked.end())
+    b.asked.push_back({t.agent, t.now});
+  else
+    mine->second = t.now;
 }
 
 // Whether a wait tells its thread something, or may: a wait that does not is one before the first phase's
@@ -190,6 +228,7 @@ void Races::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lan
   b->waited = b->phases;
   told(x, *b, lanes);
   Thread& t = thread(x.w);
+  asks(*b, t);
   if (!b->checked.count(t.agent)) {
     const int lane = __builtin_ctz(lanes);
     const uint32_t id = record(t, x.origin(lane), lanes, Path::Generic);
@@ -245,7 +284,9 @@ void Races::mbarrier_deliver(Cta& cta, const Mbarrier& bar, int64_t, const Origi
 // A commit arrives when the operations before it are complete; they began after what their thread did before.
 void Races::mbarrier_commit(Cta& cta, uint32_t offset) {
   Barrier* b = barrier(cta, offset);
-  if (!b || !op_) return;
+  if (!op_) return;
+  gave(b, *op_);
+  if (!b) return;
   knows_init(*op_, op_->reads, cta, offset, true);
   const View& v = *op_;
   Knowledge& to = given(*b, kCompletions, cta.rank != v.at.rank);

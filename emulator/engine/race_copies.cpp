@@ -85,8 +85,10 @@ void Races::copy_track(const Exec& x, CopyArrival& arrival) {
 
 void Races::copy_arrive(Cta& cta, uint32_t offset, const CopyArrival& arrival, int lane) {
   Barrier* b = barrier(cta, offset);
-  if (!b || !arrival.view) return;
+  if (!arrival.view) return;
   const View& v = *arrival.view;
+  gave(b, v);
+  if (!b) return;
   knows_init(v, v.reads, cta, offset, false);
   const uint32_t absent = ~thread_at(v.at).all;
   happened(b->gather, v.pipe, 1u << lane | absent, v.pipe_tick);

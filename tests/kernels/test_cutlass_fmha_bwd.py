@@ -240,7 +240,7 @@ def test_mutants_are_judged_as_check_does_where_the_letter_finds_something() -> 
     short = replace(base, runs=base.runs[:2], did=base.did[:2])
     assert judge(base.built, short)[0] is None
     fences = base.built.ptx.replace("tcgen05.fence::after_thread_sync;", "")
-    kill, _ = judge(replace(base.built, ptx=fences), short)
+    kill, *_ = judge(replace(base.built, ptx=fences), short)
     assert kill is not None and kill.findings[0].code in CODES and kill.findings[0].kind == "machine"
 
 

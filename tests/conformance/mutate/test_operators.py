@@ -135,3 +135,23 @@ def test_a_commit_is_moved_before_a_product_and_not_behind_one():
         read = code(TEXT.replace(fence, f"{first}\n{second}"))
         (at,) = (one for one in read.code if read.lines[one.number - 1] == first)
         assert bool(list(OPERATORS["move"](read, at))) == some
+
+
+def test_copies_and_announcements_whose_order_says_nothing_are_not_exchanged():
+    """cp.async of a thread are in no order; bytes announced before an arrival keep the phase open as long."""
+    fence = "\tfence.proxy.async.shared::cta;"
+    copy = "\tcp.async.ca.shared.global [%r4], [%rd1], 4;"
+    other = "\tcp.async.ca.shared.global [%r6], [%rd1], 4;"
+    track = "\tcp.async.mbarrier.arrive.noinc.shared::cta.b64 [%r4];"
+    expect = "\tmbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r4], 64;"
+    arrive = "\tmbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%r4], 32;"
+    for first, second, some in (
+        (copy, other, False),
+        (copy, track, True),
+        (arrive, expect, False),
+        (expect, arrive, True),
+        (expect, expect.replace("64;", "96;"), False),
+    ):
+        read = code(TEXT.replace(fence, f"{first}\n{second}"))
+        at = next(one for one in read.code if read.lines[one.number - 1] == first)
+        assert bool(list(OPERATORS["move"](read, at))) == some, (first, second)

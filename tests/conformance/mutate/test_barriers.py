@@ -1,0 +1,150 @@
+"""Fences and waits beside barriers of all threads: what may be left out, and what may not."""
+
+from __future__ import annotations
+
+import pytest
+from tileproof.conformance.mutate.code import PtxCode
+from tileproof.conformance.mutate.draw import Drawn
+from tileproof.conformance.mutate.operators import OPERATORS
+from tileproof.conformance.mutate.rules import Facts, proved
+
+from tests.conformance.mutate.test_rules import AFTER, ARRIVE, BEFORE, GUARD, LOAD, MMA, WAIT
+from tests.kit.mutate import TEXT, code
+
+ALL, NAMED, WARP = "bar.sync 0;", "bar.sync 1, 64;", "bar.warp.sync -1;"
+LABEL = "$L__BB0_7:"
+LOADED, STORE = "tcgen05.wait::ld.sync.aligned;", "tcgen05.st.sync.aligned.32x32b.x1.b32 [%r9], {%r11};"
+COMMIT = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r4];"
+FREE = "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r9, 64;"
+
+
+def entry(*lines: str) -> PtxCode:
+    """An entry of these lines alone."""
+    head, _, tail = TEXT.partition("\t.loc\t1 10 0\n")
+    end = tail[tail.index("\tret;") :]
+    return code(head + "".join(f"{one if one.endswith(':') else chr(9) + one}\n" for one in lines) + end)
+
+
+def told(
+    lines: tuple[str, ...],
+    which: str,
+    nth: int = 0,
+    operator: str = "remove-sync",
+    words: str = "",
+    cta: int = 1,
+) -> list[str]:
+    """What is proved of each mutant of the nth line that reads so."""
+    read = entry(*lines)
+    found = [one for one in read.code if read.lines[one.number - 1].strip() == which]
+    at = found[nth]
+    mutants = [one for one in OPERATORS[operator](read, at) if words in one.what]
+    assert mutants
+    return [
+        proved(read, Drawn(0, operator, one.what, at.frames, at.opcode, dict(one.lines)), Facts(cta, 200_000))
+        for one in mutants
+    ]
+
+
+def holds(says: list[str], rule: str) -> bool:
+    """Whether every one of them is proved by the rule."""
+    return all(one.startswith(f"rule {rule}") for one in says)
+
+
+ROLES = (GUARD, COMMIT, WAIT, AFTER, MMA, COMMIT, LABEL)
+
+
+@pytest.mark.parametrize(
+    ("lines", "nth", "cta", "right"),
+    [
+        ((BEFORE, ALL, AFTER, *ROLES, BEFORE, ALL, AFTER, FREE), 0, 1, True),
+        ((BEFORE, ALL, AFTER, *ROLES), 0, 2, False),  # the peer's products
+        ((MMA, COMMIT, BEFORE, ALL, AFTER, *ROLES), 0, 1, False),
+        ((GUARD, MMA, LABEL, ALL, AFTER, LOAD), 0, 1, False),  # of one of them
+        ((ALL, WAIT, AFTER, LOAD), 0, 1, False),  # it has learnt of something since
+        ((ALL, NAMED, AFTER, LOAD), 0, 1, False),  # where others may have met
+        ((ALL, MMA, ALL, AFTER, LOAD), 0, 1, False),  # not the first
+        ((GUARD, ALL, LABEL, AFTER, LOAD), 0, 1, False),  # not on every way
+        ((ALL, "{ mov.b32 %r2, 1; mov.b32 %r5, 2; }", AFTER, LOAD), 0, 1, False),
+    ],
+)
+def test_a_fence_behind_the_first_barrier(lines, nth, cta, right):
+    assert holds(told(lines, AFTER, nth, cta=cta), "a fence on the far side") == right
+
+
+@pytest.mark.parametrize(
+    ("lines", "cta", "right"),
+    [
+        ((ALL, *ROLES, LOAD, LOADED, BEFORE, ALL, AFTER, FREE), 1, True),
+        ((ALL, *ROLES, LOAD, LOADED, BEFORE, ALL, AFTER, FREE), 2, False),
+        ((ALL, *ROLES, BEFORE, ALL, AFTER, LOAD), 1, False),  # what it orders them with
+        ((ALL, *ROLES, BEFORE, ALL, GUARD.replace("7", "8"), LOAD, "$L__BB0_8:", FREE), 1, False),
+        ((ALL, *ROLES, BEFORE, ARRIVE, ALL, FREE), 1, False),  # it tells before
+        ((ALL, *ROLES, BEFORE, GUARD.replace("7", "8"), ALL, "$L__BB0_8:", FREE), 1, False),
+        ((ALL, *ROLES, BEFORE, ALL, ALL, LOAD), 1, False),
+        ((GUARD, ALL, LOAD, "ret;", LABEL, LOAD, BEFORE, ALL), 1, False),  # who meets it at the other
+    ],
+)
+def test_a_fence_in_front_of_the_last_barrier(lines, cta, right):
+    assert holds(told(lines, BEFORE, cta=cta), "a fence on the far side") == right
+
+
+def test_such_a_fence_on_the_other_side_of_its_barrier():
+    lines = (ALL, *ROLES, LOAD, LOADED, BEFORE, ALL, FREE)
+    assert holds(told(lines, BEFORE, operator="move"), "a fence on the far side")
+    assert not any(told((*lines, LOAD), BEFORE, operator="move"))
+
+
+@pytest.mark.parametrize(
+    ("between", "right"),
+    [
+        ((), True),
+        ((BEFORE,), True),
+        (("add.s32 %r20, %r1, 1;",), True),
+        (("st.shared.b32 [%r4], %r1;",), False),
+        (("fence.proxy.async.shared::cta;",), False),
+        ((GUARD, BEFORE, LABEL), False),
+        ((f"@%p1 {BEFORE}",), False),
+        (("elect.sync %r20|%p2, -1;",), False),
+        ((ARRIVE,), False),
+        ((NAMED,), False),
+    ],
+)
+def test_a_barrier_of_a_warp_before_one_of_all(between, right):
+    lines = ("st.shared.b32 [%r4], %r1;", WARP, *between, ALL)
+    assert holds(told(lines, WARP), "a barrier of a warp") == right
+    assert not any(told(("st.shared.b32 [%r4], %r1;", WARP, *between), WARP))
+
+
+def test_a_barrier_of_a_warp_behind_a_fence():
+    assert holds(told((LOAD, WARP, BEFORE, ALL, MMA), WARP, operator="move"), "a barrier of a warp")
+    assert not any(told((WARP, ALL), WARP, operator="move"))
+    assert not any(told(("bar.warp.sync 15;", ALL), "bar.warp.sync 15;"))
+
+
+@pytest.mark.parametrize(
+    ("between", "right"),
+    [
+        ((LOAD,), True),
+        (("st.global.b32 [%rd3], %r11;", LOAD), True),
+        ((ARRIVE,), False),
+        ((STORE,), False),
+        ((BEFORE, ALL), False),
+        ((MMA,), False),
+        ((GUARD.replace("7", "8"), ARRIVE, "$L__BB0_8:"), False),
+        (("tcgen05.wait::st.sync.aligned;",), False),
+    ],
+)
+def test_loads_that_a_later_wait_waits_for(between, right):
+    lines = (LOAD, LOADED, *between, LOADED, ARRIVE)
+    assert holds(told(lines, LOADED), "loads that a later wait") == right
+    assert not any(told((LOAD, LOADED, *between, ARRIVE), LOADED))
+    assert not any(told((LOAD, LOADED, *between, f"@%p1 {LOADED}", ARRIVE), LOADED))
+
+
+def test_giving_up_the_right_to_allocate_twice():
+    """Whoever else there is."""
+    line = "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;"
+    read = entry(line)
+    (one,) = OPERATORS["duplicate"](read, read.code[0])
+    drawn = Drawn(0, "duplicate", one.what, (), read.code[0].opcode, dict(one.lines))
+    assert proved(read, drawn, Facts(1, 1000)).startswith("rule nobody else allocates")

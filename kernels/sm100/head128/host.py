@@ -53,7 +53,7 @@ HEAD128 = Target(
     plan_of=lambda v: head128.plan(v["d_qk"]),
     image=SOURCES,
     describe=describe,
-    mutants=lambda: mutants.MUTANTS,
+    mutants=lambda: mutants.HEAD128,
     equivalent=EQUIVALENT,
     clocks=lambda v: CLOCKS[v["h_q"], v["d_qk"]],
 )

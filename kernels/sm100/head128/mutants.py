@@ -1,4 +1,4 @@
-"""The planted defects of head128 and head64: mistakes of kernels of this family, most from the public corpus.
+"""The planted defects of head64 and head128: mistakes of kernels of this family, most from the public corpus.
 
 `stage` is where `tileproof check` must see it first; `place` says in words which elements are wrong.
 """
@@ -11,7 +11,7 @@ from dataclasses import replace
 from tileproof.kernels.edit import ANY, Edit, InStage, Mutant, Place
 from tileproof.kernels.sm100.head128 import mutants_synchronisation
 
-KERNEL = "head128"
+KERNEL = "head64"
 FOLDER = "sm100/head128"
 
 
@@ -46,7 +46,7 @@ _KEY = "slot < length && index >= 0 && index < params.s_kv"
 
 _INDICES = (
     _source(
-        "h128-added-zero",
+        "h64-added-zero",
         "a slot that is no key adds a zero to row 0",
         "dkv_export.cuh",
         _SCATTER,
@@ -56,7 +56,7 @@ _INDICES = (
         "I1",
     ),
     _source(
-        "h128-s-not-masked",
+        "h64-s-not-masked",
         "S of slots that are no key is exp2(0 - lse)",
         "softmax.cuh",
         _EXP2,
@@ -66,7 +66,7 @@ _INDICES = (
         "I2 I5 N3",
     ),
     _source(
-        "h128-slot-against-s-kv",
+        "h64-slot-against-s-kv",
         "the slot, not the index, is compared with s_kv",
         "../context.cuh",
         _KEY,
@@ -76,7 +76,7 @@ _INDICES = (
         "I3",
     ),
     _source(
-        "h128-index-clamped",
+        "h64-index-clamped",
         "an index that is no key is taken as row 0",
         "../context.cuh",
         "return is_key ? index : -1;",
@@ -86,7 +86,7 @@ _INDICES = (
         "I6",
     ),
     _source(
-        "h128-length-ignored",
+        "h64-length-ignored",
         "slots past topk_length are gathered",
         "../context.cuh",
         "slot < length && index >= 0",
@@ -96,7 +96,7 @@ _INDICES = (
         "I7",
     ),
     _source(
-        "h128-length-not-clamped",
+        "h64-length-not-clamped",
         "topk_length above topk is not clamped",
         "../context.cuh",
         "length = max(0, min(length, params.topk));",
@@ -106,7 +106,7 @@ _INDICES = (
         "I8",
     ),
     _ptx(
-        "h128-stored-not-added",
+        "h64-stored-not-added",
         "dKV is stored where it must be added",
         "red.global.add.f32",
         "st.global.f32",
@@ -115,7 +115,7 @@ _INDICES = (
         "I9 I10",
     ),
     _source(
-        "h128-pad-is-s-kv",
+        "h64-pad-is-s-kv",
         "index s_kv counts as a key",
         "../context.cuh",
         "index < params.s_kv;",
@@ -125,7 +125,7 @@ _INDICES = (
         "I13",
     ),
     _source(
-        "h128-second-half-gathered-twice",
+        "h64-second-half-gathered-twice",
         "the gather of the upper keys takes the slots of the lower ones",
         "load.cuh",
         "keys_from(k * Plan::b_topk + Cfg::kHalf + row_in_half)",
@@ -137,7 +137,7 @@ _INDICES = (
 
 _SCORES = (
     _source(
-        "h128-delta-half-row",
+        "h64-delta-half-row",
         "delta is summed over the first half of the row",
         "../delta.cuh",
         "kVectors = Columns / (32 * kVector);",
@@ -147,7 +147,7 @@ _SCORES = (
         "N9",
     ),
     _source(
-        "h128-rope-not-multiplied",
+        "h64-rope-not-multiplied",
         "P stops before the RoPE columns",
         "mma.cuh",
         "scores<Plan::mma::P::k>(q",
@@ -156,7 +156,7 @@ _SCORES = (
         "every tile lacks columns 512..575",
     ),
     _source(
-        "h128-p-not-cleared",
+        "h64-p-not-cleared",
         "the first step of P and dP adds to what TMEM holds",
         "mma.cuh",
         "idesc, step != 0);",
@@ -166,7 +166,7 @@ _SCORES = (
         "R14",
     ),
     _source(
-        "h128-half-the-bytes",
+        "h64-half-the-bytes",
         "the MMA starts when half of the keys have landed",
         "load.cuh",
         "arrive_own_and_expect_tx(Plan::barrier::kv_ready::tx_bytes)",
@@ -177,7 +177,7 @@ _SCORES = (
         code="plan-barrier-bytes",
     ),
     _source(
-        "h128-lse-of-the-neighbour",
+        "h64-lse-of-the-neighbour",
         "S takes the lse of the neighbouring head",
         "softmax.cuh",
         "__ldg(params.lse + this->first_head() + head)",
@@ -186,7 +186,7 @@ _SCORES = (
         "every head",
     ),
     _ptx(
-        "h128-without-log2e",
+        "h64-without-log2e",
         "the exponent lacks the factor log2(e): sm_scale is read where sm_scale_log2e is wanted",
         "+604];",
         "+600];",
@@ -195,7 +195,7 @@ _SCORES = (
         "N6",
     ),
     _source(
-        "h128-lse-base-e",
+        "h64-lse-base-e",
         "lse is taken as a natural logarithm",
         "softmax.cuh",
         "-lse)) : 0.0f",
@@ -205,7 +205,7 @@ _SCORES = (
         "N6",
     ),
     _source(
-        "h128-s-not-swizzled",
+        "h64-s-not-swizzled",
         "S and dS are stored without the 128B swizzle",
         "softmax.cuh",
         "tile + swizzled_chunk(head, half * (kKeysPerThread / kChunk) + c)",
@@ -215,7 +215,7 @@ _SCORES = (
         "N9",
     ),
     _source(
-        "h128-bf16-truncated",
+        "h64-bf16-truncated",
         "bf16 copies are cut off, not rounded",
         "../ptx.cuh",
         'asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));',
@@ -225,7 +225,7 @@ _SCORES = (
         "N1",
     ),
     _source(
-        "h128-dp-column-tile",
+        "h64-dp-column-tile",
         "dP stops before the last 64 columns",
         "mma.cuh",
         "scores<Plan::mma::dP::k>(dO",
@@ -237,7 +237,7 @@ _SCORES = (
 
 _DS = (
     _source(
-        "h128-ds-from-rounded-s",
+        "h64-ds-from-rounded-s",
         "dS is made from the bf16 copy of S",
         "softmax.cuh",
         "s[j] * (x[j] - delta)",
@@ -247,7 +247,7 @@ _DS = (
         "N1",
     ),
     _source(
-        "h128-ds-without-scale",
+        "h64-ds-without-scale",
         "dS is not scaled",
         "softmax.cuh",
         "(x[j] - delta) * params.sm_scale :",
@@ -257,7 +257,7 @@ _DS = (
         "N9",
     ),
     _source(
-        "h128-ds-fixed-scale",
+        "h64-ds-fixed-scale",
         "dS is scaled by 1 / sqrt(d_qk), not by the argument",
         "softmax.cuh",
         "(x[j] - delta) * params.sm_scale :",
@@ -267,7 +267,7 @@ _DS = (
         "N9",
     ),
     _source(
-        "h128-ds-without-delta",
+        "h64-ds-without-delta",
         "dS lacks delta",
         "softmax.cuh",
         "(x[j] - delta)",
@@ -276,7 +276,7 @@ _DS = (
         "every tile",
     ),
     _source(
-        "h128-delta-of-the-neighbour",
+        "h64-delta-of-the-neighbour",
         "dS takes the delta of the neighbouring head",
         "softmax.cuh",
         "smem.delta[head]",
@@ -286,7 +286,7 @@ _DS = (
         "R7",
     ),
     _source(
-        "h128-buffers-merged",
+        "h64-buffers-merged",
         "dS is stored over S",
         "softmax.cuh",
         "store_operand(cast_smem_ptr_to_uint(smem.ds), x);",
@@ -296,7 +296,7 @@ _DS = (
         "R8",
     ),
     _source(
-        "h128-one-lane-arrives",
+        "h64-one-lane-arrives",
         "one lane of each warp arrives on s_ready, which expects all",
         "softmax.cuh",
         "smem.s_ready.arrive();",
@@ -309,7 +309,7 @@ _DS = (
 
 _DQ = (
     _source(
-        "h128-dq-cleared",
+        "h64-dq-cleared",
         "every k-block clears dQ",
         "mma.cuh",
         "dq_of_keys<0>(k != 0)",
@@ -318,7 +318,7 @@ _DQ = (
         "tokens of more than one k-block",
     ),
     _source(
-        "h128-dq-not-cleared",
+        "h64-dq-not-cleared",
         "the first k-block adds to what TMEM holds",
         "mma.cuh",
         "dq_of_keys<0>(k != 0)",
@@ -328,7 +328,7 @@ _DQ = (
         "R14",
     ),
     _source(
-        "h128-dq-lower-keys-twice",
+        "h64-dq-lower-keys-twice",
         "dQ multiplies the lower keys twice and never the upper ones",
         "mma.cuh",
         "dq_of_keys<Cfg::kHalf>(true)",
@@ -337,7 +337,7 @@ _DQ = (
         "every token",
     ),
     _source(
-        "h128-dq-columns-swapped",
+        "h64-dq-columns-swapped",
         "the halves of each 256 columns of dQ are exchanged",
         "softmax.cuh",
         "part * Cfg::kDqN + half * kColumns",
@@ -346,7 +346,7 @@ _DQ = (
         "columns 0..511",
     ),
     _source(
-        "h128-empty-token-forgotten",
+        "h64-empty-token-forgotten",
         "a token without a k-block leaves dQ as it was",
         "softmax.cuh",
         "    store_dq();\n",
@@ -359,7 +359,7 @@ _DQ = (
 
 _DKV = (
     _source(
-        "h128-dkv-without-s",
+        "h64-dkv-without-s",
         "dS^T q overwrites S^T dO",
         "mma.cuh",
         "dkv_part(q, ds, part, true);",
@@ -370,7 +370,7 @@ _DKV = (
         2,
     ),
     _source(
-        "h128-dkv-s-for-ds",
+        "h64-dkv-s-for-ds",
         "dKV multiplies q with S",
         "mma.cuh",
         "dkv_part(q, ds, part, true);",
@@ -381,7 +381,7 @@ _DKV = (
         2,
     ),
     _source(
-        "h128-dkv-not-cleared",
+        "h64-dkv-not-cleared",
         "S^T dO adds to what TMEM holds",
         "mma.cuh",
         "dkv_part(dO, s, part, false);",
@@ -392,7 +392,7 @@ _DKV = (
         2,
     ),
     _source(
-        "h128-dkv-not-waited-for",
+        "h64-dkv-not-waited-for",
         "an MMA overwrites a dKV part that was not yet read",
         "mma.cuh",
         "smem.dkv_free[part % Cfg::kDkvStages].wait_own((use & 1) ^ 1);",
@@ -402,7 +402,7 @@ _DKV = (
         "R2",
     ),
     _source(
-        "h128-dkv-rope-forgotten",
+        "h64-dkv-rope-forgotten",
         "the RoPE part of dKV is never added",
         "dkv_export.cuh",
         "if (Cfg::kRope != 0 && part == Cfg::kDkvStages) add_rope(k, rows, t);",
@@ -411,7 +411,7 @@ _DKV = (
         "columns 512..575 of every row",
     ),
     _source(
-        "h128-dkv-one-slot-off",
+        "h64-dkv-one-slot-off",
         "a tile's rows are added to those of the neighbouring slots",
         "dkv_export.cuh",
         "__shfl_sync(0xffffffff, rows, j)",
@@ -420,7 +420,7 @@ _DKV = (
         "rows of every token",
     ),
     _source(
-        "h128-dkv-one-block-off",
+        "h64-dkv-one-block-off",
         "a tile's rows are added to those of the k-block before",
         "dkv_export.cuh",
         "const int slot = k * Plan::b_topk + lane;",
@@ -429,7 +429,7 @@ _DKV = (
         "rows of k-block 1 on",
     ),
     _source(
-        "h128-tmem-not-freed",
+        "h64-tmem-not-freed",
         "TMEM is still allocated when the kernel ends",
         "kernel.cuh",
         "TMEM::Allocator1Sm{}.free(smem.tmem_base, Plan::tmem_columns);",
@@ -441,7 +441,8 @@ _DKV = (
 )
 
 VALUES: tuple[Mutant, ...] = (*_INDICES, *_SCORES, *_DS, *_DQ, *_DKV)
-MUTANTS: tuple[Mutant, ...] = (*VALUES, *mutants_synchronisation.MUTANTS)
-HEAD64: tuple[Mutant, ...] = tuple(
-    replace(one, id=one.id.replace("h128-", "h64-"), target="head64") for one in VALUES
+HEAD64: tuple[Mutant, ...] = (*VALUES, *mutants_synchronisation.HEAD64)
+HEAD128: tuple[Mutant, ...] = (
+    *(replace(one, id=one.id.replace("h64-", "h128-"), target="head128") for one in VALUES),
+    *mutants_synchronisation.HEAD128,
 )

@@ -1,11 +1,13 @@
 # ruff: noqa: E501 - rows and the texts that they are anchored on are kept whole
-"""Synchronisation mutants in head128: one MMA thread per CTA, operands made by generic stores, dQ stored by TMA."""
+"""Synchronisation mutants in head64 and head128: one MMA thread per CTA, operands by generic stores, dQ stored by TMA."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tileproof.kernels.edit import Edit, Mutant, Place, Reported, Sizes
 
-KERNEL = "head128"
+KERNEL, PAIR_KERNEL = "head64", "head128"
 FOLDER = "sm100/head128"
 SOFTMAX, MMA, LOAD, EXPORT, MAIN = (
     f"{FOLDER}/{name}.cuh" for name in ("softmax", "mma", "load", "dkv_export", "kernel")
@@ -33,143 +35,161 @@ def _source(file: str, find: str, replacement: str = "") -> Edit:
     return Edit(Place(find, file), replacement)
 
 
-MUTANTS = (
+HEAD64 = (
     Mutant(
-        "h128-dq-without-proxy-fence", "dQ is stored by TMA without fence.proxy.async", "R4", KERNEL,
+        "h64-dq-without-proxy-fence", "dQ is stored by TMA without fence.proxy.async", "R4", KERNEL,
         (_ptx(SOFTMAX, "ptx::fence_before_thread_sync();\nptx::fence_proxy_async_shared();", "fence.proxy"),),
         Reported("race-proxy-fence", "cp.async.bulk.tensor", "st.shared", "fence.proxy.async", second_at=f"{SOFTMAX}: {STORE_DQ}", first_at="sm100/head128/softmax.cuh: ptx::store_shared_16(tile + swizzled_chunk(head, col % kColTile / kChunk + c), pack(v + c * kChunk));"),
     ),
     Mutant(
-        "h128-s-without-proxy-fence", "S is multiplied without fence.proxy.async", "R4", KERNEL,
+        "h64-s-without-proxy-fence", "S is multiplied without fence.proxy.async", "R4", KERNEL,
         (_ptx(SOFTMAX, f"{STORE_S}\nptx::fence_proxy_async_shared();", "fence.proxy"),),
         Reported("race-proxy-fence", "tcgen05.mma", "st.shared", "fence.proxy.async", first_at=f"{SOFTMAX}: {STORE_S}", second_at="sm100/head128/mma.cuh: ptx::mma_f16_ss(d, mn_major<kRows>(a, part * Cfg::kDkvM, head), mn_major<kRows>(b, 0, head), idesc,"),
     ),
     Mutant(
-        "h128-dq-warp-sync", "each warp syncs with itself where the warpgroup should before dQ is stored",
+        "h64-dq-warp-sync", "each warp syncs with itself where the warpgroup should before dQ is stored",
         "R5 R3 R12", KERNEL, (_ptx(SOFTMAX, DQ_BARRIER, "bar.sync", "bar.warp.sync -1;"),),
         Reported("race-unordered", "cp.async.bulk.tensor", "st.shared", "a barrier", second_at="sm100/head128/softmax.cuh: ptx::tma_store_2d(&params.dQ_map, staged + c * Cfg::kColTileBytes, c * kColTile, this->first_head());", first_at="sm100/head128/softmax.cuh: ptx::store_shared_16(tile + swizzled_chunk(head, col % kColTile / kChunk + c), pack(v + c * kChunk));"),
     ),
     Mutant(
-        "h128-dq-store-not-waited-for", "the CTA may exit while dQ is still being stored", "R3", KERNEL,
+        "h64-dq-store-not-waited-for", "the CTA may exit while dQ is still being stored", "R3", KERNEL,
         (_ptx(SOFTMAX, "ptx::commit_bulk_group();\nptx::wait_bulk_groups();", "cp.async.bulk.wait_group"),),
         Reported("race-store-exit", "ret", "cp.async.bulk.tensor", "wait_group", first_at=f"{SOFTMAX}: {STORE_DQ}", severity="warning"),
     ),
     Mutant(
-        "h128-p-read-without-fence", "P is read without tcgen05.fence::after_thread_sync", "R5", KERNEL,
+        "h64-p-read-without-fence", "P is read without tcgen05.fence::after_thread_sync", "R5", KERNEL,
         (_ptx(SOFTMAX, "smem.p_ready.wait_own(parity);\nptx::fence_after_thread_sync();", "tcgen05.fence"),),
         Reported("race-commit-fence", "tcgen05.ld", "tcgen05.mma", "after_thread_sync", second_at=f"{SOFTMAX}: {P_LOAD}", first_at="sm100/head128/mma.cuh: ptx::mma_ws_f16_ss(d, k_major<kRows>(a, step), k_major<kRows>(kv, step), idesc, step != 0);", severity="warning"),
     ),
     Mutant(
-        "h128-dkv-freed-without-fence", "a dKV part is freed without tcgen05.fence::before_thread_sync", "R1",
+        "h64-dkv-freed-without-fence", "a dKV part is freed without tcgen05.fence::before_thread_sync", "R1",
         KERNEL, (_ptx(EXPORT, f"{DKV_LOAD}\nptx::wait_tmem_loads();\nptx::fence_before_thread_sync();", "tcgen05.fence", count=4),),
         Reported("race-waited-fence", "tcgen05.mma", "tcgen05.ld", "before_thread_sync", second_at="sm100/head128/mma.cuh: ptx::mma_f16_ss(d, mn_major<kRows>(a, part * Cfg::kDkvM, head), mn_major<kRows>(b, 0, head), idesc,", first_at="sm100/head128/dkv_export.cuh: ptx::load_tmem_32_columns(this->tmem(column), v[0]);", severity="warning"),
     ),
     Mutant(
-        "h128-dkv-not-free", "an MMA does not wait until the dKV part before it has been read", "R1 R2", KERNEL,
+        "h64-dkv-not-free", "an MMA does not wait until the dKV part before it has been read", "R1 R2", KERNEL,
         (_ptx(MMA, PART_WAIT, "mbarrier.try_wait", PASSES, count=4),),
         Reported("hang", says=("waits for phase 0 of dkv_ready[0]", "went on to phase 6", "lane 0 of warp 12 (mma)")),
     ),
     Mutant(
-        "h128-p-by-arrival", "P is published by an arrival of the issuing thread, not by its commit", "R13",
+        "h64-p-by-arrival", "P is published by an arrival of the issuing thread, not by its commit", "R13",
         KERNEL, (_ptx(MMA, "ptx::commit(smem.p_ready.address());", "tcgen05.commit", r"mbarrier.arrive.release.cta.shared::cta.b64 _, \1;", r"tcgen05\.commit\S+ (\[%r\d+\]);"),),
         Reported("race-mma-unwaited", "tcgen05.ld", "tcgen05.mma", "tcgen05.commit", second_at="sm100/head128/softmax.cuh: ptx::load_tmem_32_columns(this->tmem(Plan::tmem::P::column), x);", first_at="sm100/head128/mma.cuh: ptx::mma_ws_f16_ss(d, k_major<kRows>(a, step), k_major<kRows>(kv, step), idesc, step != 0);"),
     ),
     Mutant(
-        "h128-keys-freed-by-arrival", "KV is freed by arrivals, not by multicast commits", "R13 R1", KERNEL,
+        "h64-keys-freed-by-arrival", "KV is freed by arrivals, not by commits", "R13 R1", KERNEL,
+        (_ptx(MMA, "ptx::commit_multicast(smem.kv_lo_free.address(), kEveryRank);", "tcgen05.commit",
+            r"mbarrier.arrive.release.cta.shared::cta.b64 _, [\1];",
+            r"tcgen05\.commit\S+ \[(%r\d+)\], %rs\d+;"),),
+        Reported("race-mma-unwaited", "cp.async.bulk.tensor", "tcgen05.mma", "tcgen05.commit", second_at="sm100/head128/load.cuh: ptx::tma_gather4_multicast(to + c * Cfg::kColTileBytes + kGather * g * kRowBytes, &params.kv_map,", first_at="sm100/head128/mma.cuh: ptx::mma_ws_f16_ss(d + part * Plan::tmem::dQ::columns, k_major<kRows>(ds, key),"),
+    ),
+    Mutant(
+        "h64-keys-not-waited-for", "the MMA does not wait for the keys", "R13", KERNEL,
+        (_ptx(MMA, "this->wait_for_cluster(smem.kv_ready, parity);", "mbarrier.try_wait", PASSES),),
+        Reported("race-copy-unwaited", "tcgen05.mma", "cp.async.bulk.tensor", "mbarrier phase", second_at="sm100/head128/mma.cuh: ptx::mma_ws_f16_ss(d, k_major<kRows>(a, step), k_major<kRows>(kv, step), idesc, step != 0);", first_at="sm100/head128/load.cuh: ptx::tma_gather4_multicast(to + c * Cfg::kColTileBytes + kGather * g * kRowBytes, &params.kv_map,"),
+    ),
+    Mutant(
+        "h64-one-lane-arrives-on-s", "one lane of each warp arrives on s_ready, which expects all", "H7", KERNEL,
+        (_ptx(SOFTMAX, "smem.s_ready.arrive();", "mbarrier.arrive", ONE_LANE, ".+"),),
+        Reported("hang", says=("of s_ready of CTA", "lacks 124 of 128 arrivals", "4 arrivals came")),
+    ),
+    Mutant(
+        "h64-count-too-large", "s_ready expects one arrival more than come", "H7", KERNEL,
+        (_ptx(MAIN, "smem.s_ready.init(B::s_ready::count);", "mbarrier.init", "129;", r"%r\d+;$"),),
+        Reported("hang", says=("of s_ready of CTA", "lacks 1 of 129 arrivals", "128 arrivals came", "its count of 129 was set")),
+    ),
+    Mutant(
+        "h64-count-too-small", "s_ready is complete when three of four warps have arrived", "H7", KERNEL,
+        (_ptx(MAIN, "smem.s_ready.init(B::s_ready::count);", "mbarrier.init", "96;", r"%r\d+;$"),),
+        Reported("race-unordered", "tcgen05.mma", "st.shared", "a barrier", second_at="sm100/head128/mma.cuh: ptx::mma_f16_ss(d, mn_major<kRows>(a, part * Cfg::kDkvM, head), mn_major<kRows>(b, 0, head), idesc,", first_at="sm100/head128/softmax.cuh: ptx::store_shared_16(tile + swizzled_chunk(head, half * (kKeysPerThread / kChunk) + c),"),
+    ),
+    Mutant(
+        "h64-wrong-barrier", "the commit that publishes dP arrives on p_ready", "", KERNEL,
+        (_source(MMA, "ptx::commit(smem.dp_ready.address());", "ptx::commit(smem.p_ready.address());"),),
+        Reported("hang", says=("waits for phase 0 of p_ready", "went on to phase 2", "lane 0 of warp 12 (mma)")),
+    ),
+    Mutant(
+        "h64-init-not-ordered", "mbarrier.init is released by no fence, and the cluster barrier is relaxed",
+        "R10 R9", KERNEL, (_ptx(MAIN, "cutlass::arch::fence_barrier_init();", "fence.mbarrier_init"), _ptx(MAIN, PROLOGUE_SYNC, "barrier.cluster.arrive", "barrier.cluster.arrive.relaxed.aligned;")),
+        Reported("race-mbarrier-init", "cp.async.bulk.tensor", "mbarrier.init", "a cluster barrier", second_at="sm100/head128/load.cuh: ptx::tma_gather4_multicast(to + c * Cfg::kColTileBytes + kGather * g * kRowBytes, &params.kv_map,", first_at="sm100/head128/kernel.cuh: smem.kv_ready.init(B::kv_ready::count);"),
+    ),
+    Mutant(
+        "h64-delta-not-waited-for", "softmax reads delta without waiting for the warps that sum it", "R6",
+        KERNEL, (_ptx(SOFTMAX, "smem.delta_ready.wait_own(0);", "mbarrier.try_wait", PASSES),),
+        Reported("race-unordered", "st.shared", "ld.shared", "a barrier", second_at="sm100/head128/dkv_export.cuh: smem.delta[warp_head + lane] = delta;", first_at="sm100/head128/softmax.cuh: const float delta = smem.delta[head];"),
+    ),
+    Mutant(
+        "h64-delta-half-written", "every other head of delta is never written to shared memory", "R7", KERNEL,
+        (_source(EXPORT, "smem.delta[warp_head + lane] = delta;", "if (lane % 2 == 0) smem.delta[warp_head + lane] = delta;"),),
+        Reported("shared-uninitialised", "ld.shared", second_at="sm100/head128/softmax.cuh: const float delta = smem.delta[head];"),
+    ),
+    Mutant(
+        "h64-ds-over-s", "dS is stored over S, which MMAs still read", "R8", KERNEL,
+        (_source(SOFTMAX, "store_operand(cast_smem_ptr_to_uint(smem.ds), x);", "store_operand(cast_smem_ptr_to_uint(smem.s), x);"),),
+        Reported("race-unordered", "tcgen05.mma", "st.shared", "a barrier", first_at=f"{SOFTMAX}: store_operand(cast_smem_ptr_to_uint(smem.s), x);", second_at="sm100/head128/mma.cuh: ptx::mma_f16_ss(d, mn_major<kRows>(a, part * Cfg::kDkvM, head), mn_major<kRows>(b, 0, head), idesc,"),
+    ),
+    Mutant(
+        "h64-dq-staged-too-early", "dQ is staged in KV's bytes without waiting for the last MMAs", "R8 R1",
+        KERNEL, (_ptx(SOFTMAX, "smem.dq_ready.wait_own(0);", "mbarrier.try_wait", PASSES),),
+        Reported("race-unordered", "tcgen05.mma", "tcgen05.ld", "a wait for its completion before the first", second_at="sm100/head128/mma.cuh: ptx::mma_ws_f16_ss(d + part * Plan::tmem::dQ::columns, k_major<kRows>(ds, key),", first_at="sm100/head128/softmax.cuh: ptx::load_tmem_32_columns(this->tmem(column + at), v);"),
+    ),
+    Mutant(
+        "h64-two-shapes", "the RoPE columns of dQ are accumulated in the columns of its first part", "R14 R8",
+        KERNEL, (_source(MMA, "ptx::mma_ws_f16_ss(smem.tmem_base + Plan::tmem::dQ_rope::column, k_major", "ptx::mma_ws_f16_ss(d, k_major"),),
+        Reported("race-mma-pipeline", "tcgen05.mma", "tcgen05.mma", "tcgen05.commit", second_at="sm100/head128/mma.cuh: ptx::mma_ws_f16_ss(d, k_major<kRows>(ds, key),", first_at="sm100/head128/mma.cuh: ptx::mma_ws_f16_ss(d + part * Plan::tmem::dQ::columns, k_major<kRows>(ds, key),"),
+    ),
+    Mutant(
+        "h64-empty-token-waits", "a token without a k-block waits for dQ", "H1", KERNEL,
+        (_source(SOFTMAX, "if (k_blocks > 0) {\n      smem.dq_ready.wait_own(0);", "{\n      smem.dq_ready.wait_own(0);"),),
+        Reported("hang", says=("phase 0 of dq_ready of CTA 0 lacks 1 of 1 arrival", "nothing has ever arrived at it")), sizes=EMPTY,
+    ),
+    Mutant(
+        "h64-export-stops-early", "dkv_export leaves one k-block out", "H2", KERNEL,
+        (_source(EXPORT, "for (int k = 0; k < k_blocks; ++k) {", "for (int k = 0; k < k_blocks - 1; ++k) {"),),
+        Reported("hang", says=("phase 4 (k-block 2) of dkv_free[0] of CTA 0 lacks 128 of 128 arrivals", "warp 8 (dkv_export) of CTA 0", "can no longer come to")),
+    ),
+    Mutant(
+        "h64-whole-warp-loads", "the loads have lost their elected thread", "R12 H7", KERNEL,
+        (_source(MAIN, "if (elect_one_sync()) Load<Plan>(*this).run();", "Load<Plan>(*this).run();"),),
+        Reported("mbarrier-over-arrival", "mbarrier.arrive.expect_tx", says=("expects 1 arrivals and has 0 left",), second_at=f"{LOAD}: smem.q_ready.arrive_own_and_expect_tx(Plan::barrier::q_ready::tx_bytes);"),
+    ),
+    Mutant(
+        "h64-aligned-in-branches", "the two halves of a warp reach bar.sync at two places", "R11", KERNEL,
+        (_source(SOFTMAX, DQ_BARRIER, DQ_BARRIER.replace("asm", "if (lane < 16) asm", 1) + "\n    else " + DQ_BARRIER.replace("%1;", "%1;  // upper lanes")),),
+        Reported("hang", says=("a cycle of waits", "lanes 16-31 of warp 4", "lanes 0-15 of warp 4", "these have diverged")),
+    ),
+)  # fmt: skip
+# Of the two CTAs: keys that each gathers for both, and commits that reach both.
+PAIR = (
+    Mutant(
+        "h128-keys-freed-by-arrival", "KV is freed by arrivals, not by multicast commits", "R13 R1", PAIR_KERNEL,
         (_ptx(MMA, "ptx::commit_multicast(smem.kv_lo_free.address(), kEveryRank);", "tcgen05.commit",
             r"{ .reg .b32 there; mapa.shared::cluster.u32 there, \1, 0; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; mapa.shared::cluster.u32 there, \1, 1; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }",
             r"tcgen05\.commit\S+ \[(%r\d+)\], %rs\d+;"),),
         Reported("race-mma-unwaited", "cp.async.bulk.tensor", "tcgen05.mma", "tcgen05.commit", second_at="sm100/head128/load.cuh: ptx::tma_gather4_multicast(to + c * Cfg::kColTileBytes + kGather * g * kRowBytes, &params.kv_map,", first_at="sm100/head128/mma.cuh: ptx::mma_ws_f16_ss(d + part * Plan::tmem::dQ::columns, k_major<kRows>(ds, key),"),
     ),
     Mutant(
-        "h128-keys-not-waited-for", "the MMA does not wait for the keys", "R13", KERNEL,
-        (_ptx(MMA, "this->wait_for_cluster(smem.kv_ready, parity);", "mbarrier.try_wait", PASSES),),
-        Reported("race-copy-unwaited", "tcgen05.mma", "cp.async.bulk.tensor", "mbarrier phase", second_at="sm100/head128/mma.cuh: ptx::mma_ws_f16_ss(d, k_major<kRows>(a, step), k_major<kRows>(kv, step), idesc, step != 0);", first_at="sm100/head128/load.cuh: ptx::tma_gather4_multicast(to + c * Cfg::kColTileBytes + kGather * g * kRowBytes, &params.kv_map,"),
-    ),
-    Mutant(
-        "h128-one-lane-arrives-on-s", "one lane of each warp arrives on s_ready, which expects all", "H7", KERNEL,
-        (_ptx(SOFTMAX, "smem.s_ready.arrive();", "mbarrier.arrive", ONE_LANE, ".+"),),
-        Reported("hang", says=("of s_ready of CTA", "lacks 124 of 128 arrivals", "4 arrivals came")),
-    ),
-    Mutant(
-        "h128-count-too-large", "s_ready expects one arrival more than come", "H7", KERNEL,
-        (_ptx(MAIN, "smem.s_ready.init(B::s_ready::count);", "mbarrier.init", "129;", r"%r\d+;$"),),
-        Reported("hang", says=("of s_ready of CTA", "lacks 1 of 129 arrivals", "128 arrivals came", "its count of 129 was set")),
-    ),
-    Mutant(
-        "h128-count-too-small", "s_ready is complete when three of four warps have arrived", "H7", KERNEL,
-        (_ptx(MAIN, "smem.s_ready.init(B::s_ready::count);", "mbarrier.init", "96;", r"%r\d+;$"),),
-        Reported("race-unordered", "tcgen05.mma", "st.shared", "a barrier", second_at="sm100/head128/mma.cuh: ptx::mma_f16_ss(d, mn_major<kRows>(a, part * Cfg::kDkvM, head), mn_major<kRows>(b, 0, head), idesc,", first_at="sm100/head128/softmax.cuh: ptx::store_shared_16(tile + swizzled_chunk(head, half * (kKeysPerThread / kChunk) + c),"),
-    ),
-    Mutant(
-        "h128-wrong-barrier", "the commit that publishes dP arrives on p_ready", "", KERNEL,
-        (_source(MMA, "ptx::commit(smem.dp_ready.address());", "ptx::commit(smem.p_ready.address());"),),
-        Reported("hang", says=("waits for phase 0 of p_ready", "went on to phase 2", "lane 0 of warp 12 (mma)")),
-    ),
-    Mutant(
-        "h128-keys-freed-in-one-cta", "the commit that frees the lower keys reaches rank 0 only", "H5", KERNEL,
+        "h128-keys-freed-in-one-cta", "the commit that frees the lower keys reaches rank 0 only", "H5", PAIR_KERNEL,
         (_ptx(MMA, "ptx::commit_multicast(smem.kv_lo_free.address(), kEveryRank);", "tcgen05.commit", "1;", r"%rs\d+;"),),
         Reported("hang", says=("kv_lo_free of CTA 1 lacks 2 of 2 arrivals", "this instruction reached CTA 0 only")),
     ),
     Mutant(
-        "h128-init-not-ordered", "mbarrier.init is released by no fence, and the cluster barrier is relaxed",
-        "R10 R9", KERNEL, (_ptx(MAIN, "cutlass::arch::fence_barrier_init();", "fence.mbarrier_init"), _ptx(MAIN, PROLOGUE_SYNC, "barrier.cluster.arrive", "barrier.cluster.arrive.relaxed.aligned;")),
-        Reported("race-mbarrier-init", "cp.async.bulk.tensor", "mbarrier.init", "a cluster barrier", second_at="sm100/head128/load.cuh: ptx::tma_gather4_multicast(to + c * Cfg::kColTileBytes + kGather * g * kRowBytes, &params.kv_map,", first_at="sm100/head128/kernel.cuh: smem.kv_ready.init(B::kv_ready::count);"),
-    ),
-    Mutant(
-        "h128-exit", "a CTA neither waits for its peer's commits nor meets it before it exits", "H5", KERNEL,
+        "h128-exit", "a CTA neither waits for its peer's commits nor meets it before it exits", "H5", PAIR_KERNEL,
         (_ptx(LOAD, "this->wait_for_cluster(smem.kv_lo_free, (k_blocks - 1) & 1);", "mbarrier.try_wait", PASSES), _ptx(LOAD, "this->wait_for_cluster(smem.kv_hi_free, (k_blocks - 1) & 1);", "mbarrier.try_wait", PASSES),
          _ptx(MAIN, EPILOGUE_SYNC, "barrier.cluster.arrive", "bar.sync 0;"), _ptx(MAIN, EPILOGUE_SYNC, "barrier.cluster.wait")),
         Reported("race-exit", "ret", "tcgen05.commit", "a cluster barrier", first_at="sm100/head128/mma.cuh: ptx::commit_multicast(smem.kv_lo_free.address(), kEveryRank);"),
     ),
     Mutant(
-        "h128-exit-before-commits", "a CTA meets its peer before it exits, without waiting for the peer's commits", "H5", KERNEL,
+        "h128-exit-before-commits", "a CTA meets its peer before it exits, without waiting for the peer's commits", "H5", PAIR_KERNEL,
         (_ptx(LOAD, "this->wait_for_cluster(smem.kv_lo_free, (k_blocks - 1) & 1);", "mbarrier.try_wait", PASSES),),
         Reported("race-exit", "ret", "tcgen05.commit", "a wait of this CTA", first_at="sm100/head128/mma.cuh: ptx::commit_multicast(smem.kv_lo_free.address(), kEveryRank);"),
     ),
-    Mutant(
-        "h128-delta-not-waited-for", "softmax reads delta without waiting for the warps that sum it", "R6",
-        KERNEL, (_ptx(SOFTMAX, "smem.delta_ready.wait_own(0);", "mbarrier.try_wait", PASSES),),
-        Reported("race-unordered", "st.shared", "ld.shared", "a barrier", second_at="sm100/head128/dkv_export.cuh: smem.delta[warp_head + lane] = delta;", first_at="sm100/head128/softmax.cuh: const float delta = smem.delta[head];"),
-    ),
-    Mutant(
-        "h128-delta-half-written", "every other head of delta is never written to shared memory", "R7", KERNEL,
-        (_source(EXPORT, "smem.delta[warp_head + lane] = delta;", "if (lane % 2 == 0) smem.delta[warp_head + lane] = delta;"),),
-        Reported("shared-uninitialised", "ld.shared", second_at="sm100/head128/softmax.cuh: const float delta = smem.delta[head];"),
-    ),
-    Mutant(
-        "h128-ds-over-s", "dS is stored over S, which MMAs still read", "R8", KERNEL,
-        (_source(SOFTMAX, "store_operand(cast_smem_ptr_to_uint(smem.ds), x);", "store_operand(cast_smem_ptr_to_uint(smem.s), x);"),),
-        Reported("race-unordered", "tcgen05.mma", "st.shared", "a barrier", first_at=f"{SOFTMAX}: store_operand(cast_smem_ptr_to_uint(smem.s), x);", second_at="sm100/head128/mma.cuh: ptx::mma_f16_ss(d, mn_major<kRows>(a, part * Cfg::kDkvM, head), mn_major<kRows>(b, 0, head), idesc,"),
-    ),
-    Mutant(
-        "h128-dq-staged-too-early", "dQ is staged in KV's bytes without waiting for the last MMAs", "R8 R1",
-        KERNEL, (_ptx(SOFTMAX, "smem.dq_ready.wait_own(0);", "mbarrier.try_wait", PASSES),),
-        Reported("race-unordered", "tcgen05.mma", "tcgen05.ld", "a wait for its completion before the first", second_at="sm100/head128/mma.cuh: ptx::mma_ws_f16_ss(d + part * Plan::tmem::dQ::columns, k_major<kRows>(ds, key),", first_at="sm100/head128/softmax.cuh: ptx::load_tmem_32_columns(this->tmem(column + at), v);"),
-    ),
-    Mutant(
-        "h128-two-shapes", "the RoPE columns of dQ are accumulated in the columns of its first part", "R14 R8",
-        KERNEL, (_source(MMA, "ptx::mma_ws_f16_ss(smem.tmem_base + Plan::tmem::dQ_rope::column, k_major", "ptx::mma_ws_f16_ss(d, k_major"),),
-        Reported("race-mma-pipeline", "tcgen05.mma", "tcgen05.mma", "tcgen05.commit", second_at="sm100/head128/mma.cuh: ptx::mma_ws_f16_ss(d, k_major<kRows>(ds, key),", first_at="sm100/head128/mma.cuh: ptx::mma_ws_f16_ss(d + part * Plan::tmem::dQ::columns, k_major<kRows>(ds, key),"),
-    ),
-    Mutant(
-        "h128-empty-token-waits", "a token without a k-block waits for dQ", "H1", KERNEL,
-        (_source(SOFTMAX, "if (k_blocks > 0) {\n      smem.dq_ready.wait_own(0);", "{\n      smem.dq_ready.wait_own(0);"),),
-        Reported("hang", says=("phase 0 of dq_ready of CTA 0 lacks 1 of 1 arrival", "nothing has ever arrived at it")), sizes=EMPTY,
-    ),
-    Mutant(
-        "h128-export-stops-early", "dkv_export leaves one k-block out", "H2", KERNEL,
-        (_source(EXPORT, "for (int k = 0; k < k_blocks; ++k) {", "for (int k = 0; k < k_blocks - 1; ++k) {"),),
-        Reported("hang", says=("phase 4 (k-block 2) of dkv_free[0] of CTA 0 lacks 128 of 128 arrivals", "warp 8 (dkv_export) of CTA 0", "can no longer come to")),
-    ),
-    Mutant(
-        "h128-whole-warp-loads", "the loads have lost their elected thread", "R12 H7", KERNEL,
-        (_source(MAIN, "if (elect_one_sync()) Load<Plan>(*this).run();", "Load<Plan>(*this).run();"),),
-        Reported("mbarrier-over-arrival", "mbarrier.arrive.expect_tx", says=("expects 1 arrivals and has 0 left",), second_at=f"{LOAD}: smem.q_ready.arrive_own_and_expect_tx(Plan::barrier::q_ready::tx_bytes);"),
-    ),
-    Mutant(
-        "h128-aligned-in-branches", "the two halves of a warp reach bar.sync at two places", "R11", KERNEL,
-        (_source(SOFTMAX, DQ_BARRIER, DQ_BARRIER.replace("asm", "if (lane < 16) asm", 1) + "\n    else " + DQ_BARRIER.replace("%1;", "%1;  // upper lanes")),),
-        Reported("hang", says=("a cycle of waits", "lanes 16-31 of warp 4", "lanes 0-15 of warp 4", "these have diverged")),
-    ),
 )  # fmt: skip
+HEAD128: tuple[Mutant, ...] = (
+    *(
+        replace(one, id=one.id.replace("h64-", "h128-"), target=PAIR_KERNEL)
+        for one in HEAD64
+        if one.id != "h64-keys-freed-by-arrival"
+    ),
+    *PAIR,
+)

@@ -6,7 +6,12 @@
 from __future__ import annotations
 
 from tileproof.kernels.edit import Edit, InStage, Mutant, Place
-from tileproof.kernels.sm100.head128_columns import mutants_dq, mutants_signal, mutants_synchronisation
+from tileproof.kernels.sm100.head128_columns import (
+    mutants_dq,
+    mutants_pair,
+    mutants_signal,
+    mutants_synchronisation,
+)
 
 KERNEL = "head128-columns"
 FOLDER = "sm100/head128_columns"
@@ -146,4 +151,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *mutants_synchronisation.MUTANTS,
     *mutants_signal.MUTANTS,
     *mutants_dq.MUTANTS,
+    *mutants_pair.MUTANTS,
 )

@@ -35,7 +35,7 @@ MUTANTS = (
         Reported("race-copy-unwaited", "st.async", "st.async", "the completion of the copy", second_at=SEND),
     ),
     Mutant(
-        "cols-share-not-waited-for", "the shares are added without waiting for them", "", KERNEL,
+        "cols-share-not-waited-for", "the shares are added without waiting for them", "R13", KERNEL,
         (_ptx(SOFTMAX, "smem.in_ready.wait(use);", "mbarrier.try_wait", PASSES, count=2),),
         Reported("race-copy-unwaited", "ld.shared", "st.async", "the completion of the copy", second_at=RECEIVE),
     ),
@@ -60,7 +60,7 @@ MUTANTS = (
         Reported("race-mma-unwaited", "st.shared", "tcgen05.mma", "tcgen05.commit", second_at=f"{SOFTMAX}: ptx::store_shared_16(own + at, chunk);"),
     ),
     Mutant(
-        "cols-freed-by-one", "the commit that frees dS's place reaches rank 0 only", "", KERNEL,
+        "cols-freed-by-one", "the commit that frees dS's place reaches rank 0 only", "H5", KERNEL,
         (_ptx(MMA, "ptx::commit_multicast(smem.ds_free.address(), kEveryRank);", "tcgen05.commit", "1;", r"%rs\d+;", count=2),),
         Reported("hang", says=("ds_free of CTA 1 lacks", "this instruction reached CTA 0 only")),
     ),

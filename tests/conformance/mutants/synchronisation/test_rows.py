@@ -15,6 +15,7 @@ from tileproof.conformance.mutants.synchronisation.run import SCHEDULES, faults,
 from tileproof.emulator import Schedule
 from tileproof.kernels.edit import Edit, Mutant, Place, Reported, Sizes
 from tileproof.kernels.registry import kernel
+from tileproof.kernels.sm100.head128_columns import mutants_pair
 from tileproof.spec.machine.errors import TileproofError
 
 ROWS = catalogue.catalogue()
@@ -26,12 +27,14 @@ CLEAN = (
 )
 
 
-# Those of head128-columns that differ from head128's by the kind of access; the others are slow.
-COLUMNS = {"cols-p-share-early", "cols-share-not-waited-for", "cols-copies-without-proxy-fence"}
+# Those of head128-columns that differ from head64's by the kind of access, or need two CTAs; the others are slow.
+# head128's source is head64's, and its rows are slow.
+PAIRS = {"cols-p-share-early", "cols-share-not-waited-for", "cols-copies-without-proxy-fence"}
+PAIRS |= {"cols-freed-by-one", *(one.id for one in mutants_pair.MUTANTS)}
 
 
 def _row(name: str) -> Any:
-    slow = ROWS[name].target == "head128-columns" and name not in COLUMNS
+    slow = ROWS[name].target in ("head128-columns", "head128") and name not in PAIRS
     return pytest.param(name, marks=pytest.mark.slow) if slow else name
 
 
@@ -53,7 +56,7 @@ def test_program_as_it_should_be_is_clean(name: str) -> None:
         assert not shown, f"{schedule}: {shown[0].finding}"
 
 
-@pytest.mark.parametrize("name", ["head128-part0", "head128"])
+@pytest.mark.parametrize("name", ["head128-part0", "head64"])
 @pytest.mark.parametrize(
     "sizes", [Sizes(), Sizes(blocks=2, lengths=(0, None, 65)), Sizes(d_qk=512, blocks=1)]
 )
@@ -76,7 +79,7 @@ def test_at_least_eight_are_planted_in_kernel_sources() -> None:
     in_ptx = [row for row in ROWS.values() if any(bool(edit.place.opcode) for edit in row.edits)]
     assert len(in_source) >= 8 and {row.target for row in in_source + in_ptx} >= {
         "head128-part0",
-        "head128",
+        "head64",
     }
 
 
@@ -155,12 +158,12 @@ def test_a_defect_under_another_schedule_is_a_failure() -> None:
         ("ring", text("mad.lo.u32 %r6, %r2, 256, %r6;"), "does not fit"),  # it occurs twice
         ("ring", Edit(Place("x", "sm100/head128/mma.cuh")), "edits of its text only"),
         ("nowhere", text("x"), "no such kernel or program"),
-        ("head128", text("there is no such PTX"), "does not fit"),
-        ("head128", Edit(Place("there is no such text", "sm100/head128/mma.cuh")), "does not fit"),
-        ("head128", Edit(Place("x", "sm100/head128/none.cuh")), "source does not exist"),
-        ("head128", Edit(Place("there is no such line", "sm100/head128/mma.cuh", opcode="bar")), "does not fit"),
-        ("head128", Edit(Place("smem.q_ready.wait_own(0);", "sm100/head128/mma.cuh", opcode="bar.sync")), "does not fit"),
-        ("head128", Edit(Place("smem.q_ready.wait_own(0);", "sm100/head128/mma.cuh", opcode="mbarrier.try_wait", part="zzz")), "does not fit"),
+        ("head64", text("there is no such PTX"), "does not fit"),
+        ("head64", Edit(Place("there is no such text", "sm100/head128/mma.cuh")), "does not fit"),
+        ("head64", Edit(Place("x", "sm100/head128/none.cuh")), "source does not exist"),
+        ("head64", Edit(Place("there is no such line", "sm100/head128/mma.cuh", opcode="bar")), "does not fit"),
+        ("head64", Edit(Place("smem.q_ready.wait_own(0);", "sm100/head128/mma.cuh", opcode="bar.sync")), "does not fit"),
+        ("head64", Edit(Place("smem.q_ready.wait_own(0);", "sm100/head128/mma.cuh", opcode="mbarrier.try_wait", part="zzz")), "does not fit"),
     ],
 )  # fmt: skip
 def test_an_anchor_that_is_gone_is_an_error(target: str, edit: Edit, says: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tileproof.conformance.timing.kernel import time_kernel
+from tileproof.conformance.timing.kernel import BLOCKS, time_kernel
 from tileproof.conformance.timing.peers import peers
 from tileproof.conformance.timing.report import WHOLE, TimeReport
 from tileproof.kernels.registry import kernel
@@ -24,7 +24,6 @@ KERNELS = (
     ("head128-columns", {"d_qk": 576}),
     ("head128-columns", {"d_qk": 512}),
 )
-BLOCKS = (2, 4)
 _UNITS = ("L2", "tensor core", "shared memory")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import hypot
 from typing import Any
 
 from tileproof.conformance.verdict.contract import VerdictRecord, worst
@@ -107,8 +108,12 @@ def _scores(one: VerdictRecord, two: VerdictRecord) -> Iterable[tuple[str, Any, 
 
 
 def _clocks(one: VerdictRecord, two: VerdictRecord) -> Iterable[tuple[str, Any, Any, bool]]:
-    old, new = (
-        next((c.details.get("clocks") for c in which.checks if c.name == CLOCKS), None)
-        for which in (one, two)
-    )
-    yield "clocks", old, new, bool(old and new and new > 1.02 * old)
+    """More clocks are worse beyond the noise of both; 2% where an evidence does not tell its own."""
+    was, now = (next((c.details for c in which.checks if c.name == CLOCKS), {}) for which in (one, two))
+    old, new = was.get("clocks"), now.get("clocks")
+    errors = [details.get("noise") for details in (was, now)]
+    worse = False
+    if old and new:
+        known = [error for error in errors if error is not None]
+        worse = new - old > (hypot(*known) if len(known) == 2 else 0.02 * old)
+    yield "clocks", old, new, worse

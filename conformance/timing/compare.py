@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tileproof.conformance.timing.noise import of_difference
 from tileproof.conformance.timing.report import RoleTime, Share, TimeReport
 
 _MOST = 10  # rows of a part
@@ -18,6 +19,10 @@ def compare(a: TimeReport, b: TimeReport) -> list[str]:
     ]
     verdict = "the intervals are apart" if _apart(a, b) else "the intervals overlap: the figures decide"
     out.append(f"B takes {b.clocks.likely / a.clocks.likely:.2f} of A's clocks; {verdict}")
+    error, differs = of_difference(a.noise, b.noise), b.clocks.likely - a.clocks.likely
+    says = "outside of" if abs(differs) > error else "inside of the noise: it says nothing;"
+    each = f"A ±{a.noise.error:,.0f}, B ±{b.noise.error:,.0f}"
+    out.append(f"the difference of {differs:+,.0f} clocks is {says} ±{error:,.0f} ({each})")
     out += ["", f"{'role':44s} {'A':>9s} {'B':>9s} {'B - A':>9s}"]
     before, after = _by_role(a), _by_role(b)
     rows: list[tuple[str, float, float]] = []

@@ -17,7 +17,7 @@ from tileproof.emulator.result import LaunchResult
 from tileproof.emulator.trace import Trace
 from tileproof.kernels.launch import Launch
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.machine.timing import CASES, Case, Timing
+from tileproof.spec.machine.timing import Case, Timing
 
 EVENTS = 20_000_000
 
@@ -41,9 +41,9 @@ class Played:
     def _pc(self) -> dict[int, int]:
         return {self.view.line(pc): pc for pc in range(len(self.view.handler) - 1, -1, -1)}
 
-    def clocks(self, timing: Timing, case: Case, alone: bool) -> Timed:
+    def clocks(self, timing: Timing, case: Case, alone: bool, order: int | None = None) -> Timed:
         """One case of the model; TileproofError when a warp's wait is never over, or work was not found."""
-        timed = Model(self.code, timing, case, alone).run(self.streams, self.work)
+        timed = Model(self.code, timing, case, alone, order).run(self.streams, self.work)
         if timed.left:
             line, count = timed.left.most_common(1)[0]
             raise TileproofError(
@@ -104,8 +104,3 @@ def require_figures(sass: list[Sass]) -> None:
             expected="instructions whose latency spec/machine/timing.py states",
             do="measure them (benchmarks/silicon) and add their figures",
         )  # fmt: skip
-
-
-def cases(run: Played, timing: Timing, alone: bool) -> dict[Case, Timed]:
-    """All three cases."""
-    return {case: run.clocks(timing, case, alone) for case in CASES}

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from statistics import mean
 
 from tileproof.conformance.drivers.plan_names import barrier_name, role_of
 from tileproof.conformance.timing.critical import critical_path
-from tileproof.conformance.timing.model import Played, cases
+from tileproof.conformance.timing.model import Played
+from tileproof.conformance.timing.noise import SEEDS, Noise, nearest, noise_of
 from tileproof.conformance.timing.path import Warp
 from tileproof.conformance.timing.simulate import Timed
-from tileproof.spec.machine.timing import CASES, Timing
+from tileproof.spec.machine.timing import CASES, Case, Timing
 from tileproof.spec.plan import KernelPlan
 
 _MOST = 8  # rows of a list
@@ -54,7 +56,8 @@ class RoleTime:
 @dataclass(frozen=True)
 class TimeReport:
     """The likely case, per k-block of one CTA in steady state, but for `clocks`, `fixed`, `tflops` and
-    `whole`: the TFLOPS of `WHOLE` k-blocks with what stands around them and the start of the CTA.
+    `whole`: the TFLOPS of `WHOLE` k-blocks with what stands around them and the start of the CTA. `noise` is
+    that of the likely clocks, which are a mean; the rest is from the run that is nearest to it.
     """
 
     kernel: str
@@ -62,6 +65,7 @@ class TimeReport:
     alone: bool
     k_blocks: tuple[int, int]
     clocks: Interval
+    noise: Noise
     fixed: Interval
     tflops: Interval | None
     whole: Interval | None
@@ -79,6 +83,7 @@ class TimeReport:
         out = [
             f"{self.kernel}, {self.arch}, {where}",
             f"clocks per k-block  {self.clocks}    likely (best to worst)",
+            f"noise of the likely value  {self.noise}",
             f"clocks before, between and after k-blocks  {self.fixed}",
         ]
         if self.tflops is not None:
@@ -111,20 +116,30 @@ def report(
 ) -> TimeReport:
     """From two runs with `few[0]` and `many[0]` k-blocks, whose difference is the steady state."""
     blocks = many[0] - few[0]
-    first, second = cases(few[1], timing, alone), cases(many[1], timing, alone)
-    per = {case: (second[case].clocks - first[case].clocks) / blocks for case in CASES}
+    drawn = [
+        tuple(run.clocks(timing, "likely", alone, order) for _, run in (few, many)) for order in range(SEEDS)
+    ]
+    steady = [(second.clocks - first.clocks) / blocks for first, second in drawn]
+    a, b = drawn[nearest(steady)]
+    noise = noise_of(steady)
+    ends: dict[Case, tuple[float, float]] = {
+        case: (few[1].clocks(timing, case, alone, 0).clocks, many[1].clocks(timing, case, alone, 0).clocks)
+        for case in ("best", "worst")
+    }
+    ends["likely"] = mean(first.clocks for first, _ in drawn), mean(second.clocks for _, second in drawn)
+    per = {case: (second - first) / blocks for case, (first, second) in ends.items()}
     macs = (many[1].result.counters.mma_macs - few[1].result.counters.mma_macs) / blocks
     sms = len({warp[:3] for warp in many[1].streams})
     clock = {case: float(getattr(timing.clock, case)) for case in CASES}
     busy = sms if alone else timing.sms
     speed = {case: 2 * macs / sms * busy * clock[case] / per[case] / 1000 for case in CASES}
-    fixed = {case: first[case].clocks - few[0] * per[case] for case in CASES}
+    fixed = {case: ends[case][0] - few[0] * per[case] for case in CASES}
     around = {case: fixed[case] + float(getattr(timing.cta_start, case)) for case in CASES}
     whole = {case: speed[case] * WHOLE * per[case] / (WHOLE * per[case] + around[case]) for case in CASES}
-    a, b = first["likely"], second["likely"]
     return TimeReport(
         kernel, timing.arch, alone, (few[0], many[0]),
-        Interval(**per),
+        _holding(per, noise),
+        noise,
         Interval(**fixed),
         Interval(**speed) if macs else None,
         Interval(**whole) if macs else None,
@@ -132,6 +147,11 @@ def report(
         _units(a, b, blocks),
         _critical(a, b, blocks, names, many[1].source),
     )  # fmt: skip
+
+
+def _holding(per: dict[Case, float], noise: Noise) -> Interval:
+    """The interval of the figures, and of the orders where it is the wider."""
+    return Interval(min(per["best"], noise.least), per["likely"], max(per["worst"], noise.most))
 
 
 @dataclass(frozen=True)

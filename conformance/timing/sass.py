@@ -11,7 +11,7 @@ import re
 import subprocess
 import tempfile
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from tileproof.kernels import toolchain
@@ -49,7 +49,7 @@ class Sass:
     waits: int
     targets: tuple[int, ...] = ()
 
-    @property
+    @cached_property
     def root(self) -> str:
         """The opcode without modifiers."""
         return self.opcode.split(".", 1)[0]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 
 from tileproof.conformance.timing.kernel import TimedKernel
 from tileproof.conformance.timing.model import Played
+from tileproof.conformance.timing.noise import Noise
 from tileproof.spec.machine.timing import Timing
 
 
@@ -25,7 +27,8 @@ class Moved:
 
 
 def sensitivity(timed: TimedKernel, alone: bool) -> list[Moved]:
-    """A row per figure whose interval moves the clocks per k-block, the largest first."""
+    """A row per figure whose interval moves the clocks per k-block, the largest first. One order of events is
+    played: what moves the answer by no more than two such may differ is left out."""
     used = used_figures(timed.run, timed.timing, alone)
     out = []
     for name, figure in timed.timing.figures().items():
@@ -35,9 +38,13 @@ def sensitivity(timed: TimedKernel, alone: bool) -> list[Moved]:
             _per_block(timed, timed.timing.fixed({name: value}), alone)
             for value in (figure.best, figure.worst)
         )
-        if abs(worst - best) >= 1:
+        if abs(worst - best) >= _seen(timed.report.noise):
             out.append(Moved(name, best, worst, figure.source))
     return sorted(out, key=lambda one: -one.span)
+
+
+def _seen(noise: Noise) -> float:
+    return max(1.0, 2 * sqrt(2) * noise.deviation)
 
 
 def used_figures(run: Played, timing: Timing, alone: bool) -> set[str]:
@@ -46,5 +53,5 @@ def used_figures(run: Played, timing: Timing, alone: bool) -> set[str]:
 
 
 def _per_block(timed: TimedKernel, timing: Timing, alone: bool) -> float:
-    few, many = (run.clocks(timing, "likely", alone).clocks for run in (timed.short, timed.run))
+    few, many = (run.clocks(timing, "likely", alone, 0).clocks for run in (timed.short, timed.run))
     return (many - few) / (timed.report.k_blocks[1] - timed.report.k_blocks[0])

@@ -10,8 +10,9 @@ from __future__ import annotations
 import heapq
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from random import Random
 
 from tileproof.conformance.timing.path import Warp
 from tileproof.conformance.timing.sass import Sass
@@ -71,13 +72,13 @@ class Timed(Use):
 
 
 class _Figures(dict[str, float]):
-    """Figures by name, and which of them were read."""
+    """Figures by name: those that were read so far."""
 
-    used: set[str]
+    def __init__(self, all_: Mapping[str, float]) -> None:
+        self.all = all_
 
-    def __getitem__(self, name: str) -> float:
-        self.used.add(name)
-        return super().__getitem__(name)
+    def __missing__(self, name: str) -> float:
+        return self.setdefault(name, self.all[name])
 
 
 class _Walk:
@@ -97,41 +98,44 @@ _Item = _Walk | Callable[[float], None]
 
 
 class Model:
-    """One run of the model. `alone`: the CTA has the card for itself, else every SM does the same.
+    """One run of the model. `alone`: the CTA has the card for itself, else every SM does the same. `order`:
+    what happens at the same clock comes in an order drawn by this seed, without one as it was issued.
 
     KNOWN: the instructions with scoreboards that it has figures for.
     """
 
     KNOWN = frozenset(_SERVED) | {root for roots in _LATENCIES.values() for root in roots}
 
-    def __init__(self, code: MachineCode, timing: Timing, case: Case, alone: bool) -> None:
+    def __init__(
+        self, code: MachineCode, timing: Timing, case: Case, alone: bool, order: int | None = None
+    ) -> None:
         self.code = code
         self.timing = timing
         self.alone = alone
+        self.order = order
         self.f = _Figures({name: float(getattr(figure, case)) for name, figure in timing.figures().items()})
-        self.f.used = set()
         self.figure = {root: name for name, roots in _LATENCIES.items() for root in roots}
 
     def run(self, streams: dict[Warp, list[Passage]], work: Work) -> Timed:
         """The clocks of a run: `streams` as of `streams.stream`."""
         out = Timed()
         self.out, self.work = out, work
-        out.used = self.f.used
         self.units = Units(self.f, self.alone, out, self._push, self._feed, work.twins)
         self.left = Counter(work.needs)
         self.waiters: dict[Phase, list[tuple[_Walk, float, int]]] = defaultdict(list)
         self.slots: dict[Hashable, float] = defaultdict(float)
         self.cursor: Counter[tuple[Warp, int]] = Counter()
         self.accesses: Counter[tuple[Warp, int]] = Counter()
-        self.heap: list[tuple[float, int, _Item]] = []
+        self.heap: list[tuple[float, int, int, _Item]] = []
         self.count = 0
+        self.drawn = Random(self.order) if self.order is not None else None
         for warp, stream in streams.items():
             if stream:
                 self._push(0.0, _Walk(warp, stream))
         while self.heap:
-            time, _, what = heapq.heappop(self.heap)
+            time, _, _, what = heapq.heappop(self.heap)
             if isinstance(what, _Walk):
-                self._issue(what, time)
+                self._go_on(what, time)
             else:
                 what(time)
         for warp, lines in work.steps.items():
@@ -139,32 +143,43 @@ class Model:
                 if missing := len(steps) - self.cursor[(warp, line)]:
                     out.left[line] += missing
         out.clocks = max(out.ends.values(), default=0.0)
+        out.used = set(self.f)
         return out
 
     def _push(self, time: float, what: _Item) -> None:
         self.count += 1
-        heapq.heappush(self.heap, (time, self.count, what))
+        tie = self.count if self.drawn is None else self.drawn.getrandbits(32)
+        heapq.heappush(self.heap, (time, tie, self.count, what))
 
     def _feed(self, time: float, phase: Phase, origin: Origin) -> None:
         self._push(time, lambda now: self._contribute(phase, origin, now))
 
-    def _issue(self, walk: _Walk, time: float) -> None:
+    def _go_on(self, walk: _Walk, time: float) -> None:
+        """A warp's instructions until something else comes first, or it waits or has ended."""
+        after = self._issue(walk, time)
+        while after is not None:
+            if self.heap and self.heap[0][0] <= after:
+                self._push(after, walk)
+                return
+            after = self._issue(walk, after)
+
+    def _issue(self, walk: _Walk, time: float) -> float | None:
+        """When the warp comes next; None when something else will say, or it has ended."""
         entry = walk.stream[walk.entry]
         first, end = self.code.blocks[entry.block]
         one = self.code.sass[first + walk.at]
         need, cause = time, ""
-        for board in range(6):
-            if one.waits >> board & 1 and walk.boards[board] > need:
-                need, cause = walk.boards[board], walk.holder[board]
+        if one.waits:
+            for board in range(6):
+                if one.waits >> board & 1 and walk.boards[board] > need:
+                    need, cause = walk.boards[board], walk.holder[board]
         if need > time:
             self.out.waits[walk.warp].append(Span(time, need, cause, one.line))
-            self._push(need, walk)
-            return
+            return need
         cta = walk.warp[:3]
         scheduler = cta, walk.warp[3] % SCHEDULERS
         if self.slots[scheduler] > time:
-            self._push(self.slots[scheduler], walk)
-            return
+            return self.slots[scheduler]
         self.slots[scheduler] = time + 1
         self.out.issued[walk.warp] += 1
         self.out.log[walk.warp].append((time, one.line))
@@ -185,12 +200,10 @@ class Model:
             walk.entry, walk.at = walk.entry + 1, 0
             if walk.entry == len(walk.stream):
                 self.out.ends[walk.warp] = after
-                return
+                return None
             if self.code.blocks[walk.stream[walk.entry].block][0] != end:
                 after = max(after, time + self.f["branch"])
-        resumes = self._do(walk, one, entry, time, after)
-        if resumes is not None:
-            self._push(resumes, walk)
+        return self._do(walk, one, entry, time, after)
 
     def _do(self, walk: _Walk, one: Sass, entry: Passage, time: float, after: float) -> float | None:
         """The step of an instruction, if it has one; when the warp goes on, None when it waits."""

@@ -11,8 +11,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
 from tileproof.conformance.timing.path import Warp
-from tileproof.emulator.trace import Event, Trace
+from tileproof.emulator.trace import KINDS, Event, Trace
 
 # The machine instructions that do a step, by the engine that it issues to or the kind of barrier.
 _ROOTS = {
@@ -30,6 +31,7 @@ _ROOTS = {
     "bulk groups": ("DEPBAR",),
 }
 _OTHERS = ("REDAS", "LDGSTS", "ARRIVES", "ST", "UCLC", "DEPBAR")
+_PASSED_OVER = [KINDS.index(kind) for kind in ("branch", "exit", "expect", "tmem-ld", "wait", "phase")]
 SEGMENT = 64  # bytes of a row that a warp's remote stores should fill
 
 Phase = tuple[Hashable, ...]
@@ -124,8 +126,10 @@ class _Reader:
         grouped: dict[tuple[Warp, int, int], list[Event]] = {}
         waits: dict[tuple[Warp, int, int], Phase] = {}
         first: dict[tuple[Warp, int, int], int] = {}
-        for at, event in enumerate(self.trace):
-            self.places.setdefault((self.trace.cluster_of(event), event.rank), event.cta)
+        self._seat()
+        # Numpy leaves out what no step is made of, most of the events, before they become objects.
+        for at in np.flatnonzero(~np.isin(self.trace.raw["kind"], _PASSED_OVER)).tolist():
+            event = self.trace[at]
             key = ((*event.cta, event.warp), event.ptx_line, event.time)
             first.setdefault(key, at)
             if event.kind == "group-pass":
@@ -141,12 +145,18 @@ class _Reader:
         self._find_places()
         return self.work
 
+    def _seat(self) -> None:
+        """Where the CTAs of the run are, by cluster and rank."""
+        raw = self.trace.raw
+        for x, y, z, rank in np.unique(np.column_stack([raw["cta"], raw["rank"]]), axis=0).tolist():
+            at: Cta = (x, y, z)
+            cluster = tuple(one // extent for one, extent in zip(at, self.trace.cluster, strict=True))
+            self.places[(cluster, rank)] = at
+
     def _kept(self, event: Event) -> bool:
         """Whether an event is part of a step; the others are taken note of here."""
         kind = event.kind
         warp = (*event.cta, event.warp)
-        if kind in ("branch", "exit", "expect", "tmem-ld", "wait", "phase"):
-            return False
         if kind == "shared-access":
             self.work.passes[(warp, event.ptx_line)].append(event.value)
             return False

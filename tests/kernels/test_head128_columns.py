@@ -103,6 +103,12 @@ def test_every_stage(d_qk: int, schedule: RunSchedule) -> None:
     assert [verdict.scores[x].tiles for x in STAGES] == [12, 14, 28, 14, 28, 6, 7]
 
 
+def test_by_the_letter_nothing_is_found() -> None:
+    """Strict launches: those of mutants are judged so, too, as long as the kernel itself is clean."""
+    under_test = on_emulator(KERNEL, KERNEL.variant(d_qk=576), strict=True)
+    assert run_case(replace(under_test, probe=None), one_token(576, 3), SCHEDULES[1]).findings == []
+
+
 def test_many_schedules_give_the_same_outputs() -> None:
     one = Explored.of(KERNEL, KERNEL.build(KERNEL.variant(d_qk=576)), one_token(576, 3))
     report = explore(one, schedules=8, compare=one.compare, races=True)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from tileproof.conformance.check import property as checking
 from tileproof.conformance.check.run import run_case
 from tileproof.conformance.check.under_test import on_own_driver
 from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.conformance.drivers.spoiled import FACTOR, Spoiled
+from tileproof.conformance.gate.checks.static import without_ids
 from tileproof.conformance.gate.model import CheckReport, GatedVariant, gate_check
-from tileproof.conformance.mutants.defects import planted_reference
+from tileproof.conformance.mutants.defects import build_planted, planted_reference
 from tileproof.conformance.mutants.synchronisation.run import run, variant_of
 from tileproof.conformance.problems.generators import small
 from tileproof.conformance.verdict.contract import PlantedControl
@@ -25,7 +28,8 @@ def controls(gated: GatedVariant) -> CheckReport:
     """Defects planted in this kernel, each found in the stage, or by the finding, that it should show as."""
     every = gated.kernel.mutants()
     own = [one for one in every if of_variant(gated, one)]
-    chosen = choose(own, gated.effort.controls, compile_free=gated.profile == "quick")
+    quick = gated.profile == "quick"
+    chosen = choose(own, gated.effort.controls, compile_free=quick, into=partial(changes, gated))
     if not chosen and gated.function:
         tried = spoiled(gated)
     elif not chosen:
@@ -41,15 +45,17 @@ def controls(gated: GatedVariant) -> CheckReport:
     )
 
 
-def choose(every: Sequence[Mutant], most: int, *, compile_free: bool) -> list[Mutant]:
-    """Up to `most` (0: all) for each stage or code that they are found as; without compiling only those whose
-    edits are of the PTX or of the reference, where there are any.
+def choose(
+    every: Sequence[Mutant], most: int, *, compile_free: bool, into: Callable[[Mutant], bool] = lambda _: True
+) -> list[Mutant]:
+    """Up to `most` (0: all) for each stage or code that they are found as, of those that go `into` the
+    variant; without compiling only those whose edits are of the PTX or of the reference, where there are any.
     """
     free = [one for one in every if all(edit.place.kind != "source" for edit in one.edits)]
     taken: dict[str, list[Mutant]] = {}
     for one in free if compile_free and free else every:
         group = taken.setdefault(expected(one), [])
-        if not most or len(group) < most:
+        if (not most or len(group) < most) and into(one):
             group.append(one)
     return [one for group in taken.values() for one in group]
 
@@ -59,6 +65,20 @@ def of_variant(gated: GatedVariant, one: Mutant) -> bool:
     if isinstance(one.expected, InStage):
         return True
     return variant_of(gated.kernel, one.sizes) == gated.variant
+
+
+_PLACE = re.compile(r"^\s*\.loc\b.*$", re.MULTILINE)  # a source line, whose columns an edit may move
+
+
+def changes(gated: GatedVariant, one: Mutant) -> bool:
+    """Whether an edit of the sources changes this variant's code: what only another width has is no defect
+    here.
+    """
+    if all(edit.place.kind != "source" for edit in one.edits):
+        return True
+    builds = (gated.built, build_planted(gated.kernel, gated.variant, one))
+    was, now = (_PLACE.sub("", without_ids(built.ptx)) for built in builds)
+    return was != now
 
 
 def expected(one: Mutant) -> str:

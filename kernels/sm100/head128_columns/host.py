@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tileproof.kernels.compile import Built
+from tileproof.kernels.compile import ROOT, Built
 from tileproof.kernels.image import Sources
 from tileproof.kernels.launch import Buffer, Launch, TensorMapSpec
 from tileproof.kernels.sm100 import backward
@@ -52,6 +52,7 @@ TARGETS = (
         ),
         describe=describe,
         mutants=lambda: mutants.MUTANTS,
+        equivalent=(ROOT / "sm100/equivalent.toml", ROOT / "sm100/head128_columns/equivalent.toml"),
         clocks=lambda v: CLOCKS[v["d_qk"]],
     ),
 )

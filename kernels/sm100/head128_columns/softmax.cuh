@@ -37,6 +37,7 @@ struct Softmax : Context<Plan> {
     } else {
       send();
     }
+    __syncwarp();            // its lane 0 has come from an arrival of its own
     cute::cluster_arrive();  // what this warp did to the peer is done
     store_dq();
     // The last commits, the peer's too, must have arrived before this CTA may exit.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -210,6 +211,25 @@ def test_a_control_that_is_not_found_fails(monkeypatch: pytest.MonkeyPatch) -> N
     report = ran("planted controls", replace(RIGHT, kernel=target))
     assert report.outcome == "failed" and not report.controls[0].fired
     assert "harmless was found as nothing, not as P" in report.reason
+
+
+def test_a_defect_that_changes_nothing_of_a_variant_is_not_planted_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As one in RoPE columns where the width has none: the next one of its stage is taken."""
+    of_source = [one for one in KERNEL.mutants() if any(edit.place.kind == "source" for edit in one.edits)]
+    gone, there = [one for one in of_source if expected(one) == "P"][:2]
+    ptx = RIGHT.built.ptx
+    moved, other = ptx.replace(".loc\t1 ", ".loc\t1 1", 1), ptx.replace("ret;", "trap;", 1)
+    assert ptx not in (moved, other)
+    built = {gone.id: moved, there.id: other}
+    monkeypatch.setattr(
+        controls, "build_planted", lambda kernel, variant, one: replace(RIGHT.built, ptx=built[one.id])
+    )
+    into = partial(controls.changes, RIGHT)
+    assert choose((gone, there), 1, compile_free=False) == [gone]
+    assert choose((gone, there), 1, compile_free=False, into=into) == [there]
+    assert into(next(one for one in KERNEL.mutants() if one not in of_source))
 
 
 def test_controls_are_chosen_by_what_they_are_found_as() -> None:

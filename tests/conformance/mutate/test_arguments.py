@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -81,6 +82,13 @@ def test_the_claims_about_our_kernels_fit_their_sources():
     for one in kernels().values():
         for known in arguments(one, one.equivalent):
             assert len(known.because) > 40, "a claim gives its reason"
+
+
+def test_every_claim_is_read_by_the_kernels_that_it_names():
+    """A kernel that does not name the file has no claims, and nothing else would tell."""
+    for path in {path for one in kernels().values() for path in one.equivalent}:
+        named = {name for row in tomllib.loads(path.read_text())["argument"] for name in row["kernels"]}
+        assert named <= {one.name for one in kernels().values() if path in one.equivalent}, path
 
 
 def reformatted(text: str) -> str:

@@ -12,16 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tileproof.kernels import toolchain
+from tileproof.kernels.places import without_places
 from tileproof.spec.machine.errors import TileproofError
 
 PROCESSOR_S = 120  # seconds of processor time that ptxas may take, however long the clock runs meanwhile
 ASLEEP_S = 3600
 _ERROR = re.compile(r"error\s*: (.*)|fatal\s*: (.*)")
-_PLACES = re.compile(r"^\s*(\.loc\b.*|\.file\b.*)$", re.MULTILINE)
-_UNIT = re.compile(
-    r"_INTERNAL_([0-9a-f]{8})_\d+_\w*?_cu_([0-9a-f]{8})"
-)  # hashes of the compiled file's path and text
-_DEBUG = re.compile(r"^\s*\.section\s+\.debug_\w+\s*\{.*?^\s*\}", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -36,7 +32,7 @@ class Assembled:
 
 def assemble(ptx: str, arch: str) -> Assembled:
     """Assembles a PTX text for `arch`; TileproofError when ptxas does not run."""
-    bare = _without_hashes(_DEBUG.sub("", _PLACES.sub("", ptx)))
+    bare = without_places(ptx)
     with tempfile.TemporaryDirectory(prefix="tileproof-mutate-") as folder:
         source, made = Path(folder) / "m.ptx", Path(folder) / "m.cubin"
         source.write_text(bare)
@@ -62,10 +58,3 @@ def _limited() -> None:
     most = resource.getrlimit(resource.RLIMIT_CPU)[1]
     seconds = PROCESSOR_S if most == resource.RLIM_INFINITY else min(PROCESSOR_S, most)
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, most))
-
-
-def _without_hashes(ptx: str) -> str:
-    """The text with nvcc's names for internal symbols made equal."""
-    for unit in dict.fromkeys(part for match in _UNIT.finditer(ptx) for part in match.groups()):
-        ptx = ptx.replace(unit, "0" * len(unit))
-    return ptx

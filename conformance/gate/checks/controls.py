@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,13 +11,13 @@ from tileproof.conformance.check.run import run_case
 from tileproof.conformance.check.under_test import on_own_driver
 from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.conformance.drivers.spoiled import FACTOR, Spoiled
-from tileproof.conformance.gate.checks.static import without_ids
 from tileproof.conformance.gate.model import CheckReport, GatedVariant, gate_check
 from tileproof.conformance.mutants.defects import build_planted, planted_reference
 from tileproof.conformance.mutants.synchronisation.run import run, variant_of
 from tileproof.conformance.problems.generators import small
 from tileproof.conformance.verdict.contract import PlantedControl
 from tileproof.kernels.edit import InStage, Mutant, Reported
+from tileproof.kernels.places import without_places
 
 EXAMPLES = 20  # beside the edges
 
@@ -67,9 +66,6 @@ def of_variant(gated: GatedVariant, one: Mutant) -> bool:
     return variant_of(gated.kernel, one.sizes) == gated.variant
 
 
-_PLACE = re.compile(r"^\s*\.loc\b.*$", re.MULTILINE)  # a source line, whose columns an edit may move
-
-
 def changes(gated: GatedVariant, one: Mutant) -> bool:
     """Whether an edit of the sources changes this variant's code: what only another width has is no defect
     here.
@@ -77,7 +73,7 @@ def changes(gated: GatedVariant, one: Mutant) -> bool:
     if all(edit.place.kind != "source" for edit in one.edits):
         return True
     builds = (gated.built, build_planted(gated.kernel, gated.variant, one))
-    was, now = (_PLACE.sub("", without_ids(built.ptx)) for built in builds)
+    was, now = (without_places(built.ptx) for built in builds)
     return was != now
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import re
 import tempfile
 from collections.abc import Iterator
 
@@ -15,6 +14,7 @@ from tileproof.kernels import compile as compiling
 from tileproof.kernels import toolchain
 from tileproof.kernels.compile import Resources
 from tileproof.kernels.cubin import cubins
+from tileproof.kernels.places import without_run
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plans.consistency import MAX_SMEM_BYTES, TMEM_ALLOCATIONS, faults
 
@@ -44,25 +44,13 @@ def provenance(gated: GatedVariant) -> CheckReport:
         details["toolchain"] = toolchain.find().version
     if gated.kernel.sources and gated.profile != "quick":
         again = compiled_anew(gated)
-        if without_ids(again) != without_ids(built.ptx):
+        if without_run(again) != without_run(built.ptx):
             wrong.append("the sources, compiled again, give another PTX than the one that is judged")
         try:
             details["cubin_sha256"] = {one.target: one.sha256 for one in cubins(built)}
         except TileproofError as error:
             wrong.append(str(error))
     return CheckReport.of("; ".join(wrong), details=details)
-
-
-# nvcc names what has internal linkage after a number of its own for each run.
-_SECTION = re.compile(r"^\s*\.section\b[^{]*\{.*?^\s*\}", re.MULTILINE | re.DOTALL)
-_RUN = re.compile(r"(?<=_INTERNAL_)[0-9a-f]{8}(?=_)|(?<=_GLOBAL__N__)[0-9a-f]{8}(?=_)")
-
-
-def without_ids(ptx: str) -> str:
-    """A PTX text without the numbers of the compiler's run in its names, and without the debug sections,
-    which spell those names byte by byte.
-    """
-    return _RUN.sub("0" * 8, _SECTION.sub("", ptx))
 
 
 def sha256(text: str) -> str:

@@ -19,6 +19,7 @@ from tileproof.conformance.gate.checks.controls import choose, expected
 from tileproof.conformance.gate.failing import levels, unpacked
 from tileproof.conformance.gate.model import CheckReport, GatedVariant, checks
 from tileproof.conformance.observe.tiles import Reference, StageTile
+from tileproof.kernels import places
 from tileproof.kernels.compile import Resources
 from tileproof.kernels.edit import Edit, InStage, Mutant, Place
 from tileproof.kernels.image import Ptx
@@ -118,9 +119,9 @@ def test_a_plan_that_breaks_the_rules_of_the_machine_fails() -> None:
 
 def test_the_number_of_a_compilers_run_is_no_difference() -> None:
     name = "_ZN39_INTERNAL_{}_9_kernel_cu_e29296084cute1_E, _GLOBAL__N__{}_9_kernel_cu_e2929608"
-    one, two = (static.without_ids(name.format(run, run)) for run in ("00271a6f", "7d1cedca"))
-    assert one == two != static.without_ids(name.format("00271a6f", "00271a6f").replace("e292", "f292"))
-    text = static.without_ids(RIGHT.built.ptx)
+    one, two = (places.without_run(name.format(run, run)) for run in ("00271a6f", "7d1cedca"))
+    assert one == two != places.without_run(name.format("00271a6f", "00271a6f").replace("e292", "f292"))
+    text = places.without_run(RIGHT.built.ptx)
     assert RIGHT.built.ptx.count("_INTERNAL_") > 0 and ".section" not in text
     assert text.count("tcgen05.mma") == RIGHT.built.ptx.count("tcgen05.mma") and text.count("ret;")
 
@@ -230,6 +231,13 @@ def test_a_defect_that_changes_nothing_of_a_variant_is_not_planted_in_it(
     assert choose((gone, there), 1, compile_free=False) == [gone]
     assert choose((gone, there), 1, compile_free=False, into=into) == [there]
     assert into(next(one for one in KERNEL.mutants() if one not in of_source))
+
+
+def test_code_that_a_variant_lacks_is_the_same_code() -> None:
+    """The RoPE columns' MMAs, of which d_qk 512 has none, by the builds themselves."""
+    rope = next(one for one in KERNEL.mutants() if one.id == "rope-not-multiplied")
+    assert controls.changes(RIGHT, rope)
+    assert not controls.changes(replace(RIGHT, variant=KERNEL.variant(d_qk=512)), rope)
 
 
 def test_controls_are_chosen_by_what_they_are_found_as() -> None:

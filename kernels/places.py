@@ -1,0 +1,29 @@
+"""PTX without what only names places or the compiler's run: by it two builds can be told to be the same."""
+
+from __future__ import annotations
+
+import re
+
+_PLACES = re.compile(r"^\s*(\.loc\b.*|\.file\b.*)$", re.MULTILINE)
+_SECTION = re.compile(r"^\s*\.section\b[^{]*\{.*?^\s*\}", re.MULTILINE | re.DOTALL)
+# nvcc names what has internal linkage after a number of its own for each run, and after the source's text.
+_RUN = re.compile(r"(?<=_INTERNAL_)[0-9a-f]{8}(?=_)|(?<=_GLOBAL__N__)[0-9a-f]{8}(?=_)")
+_TEXT = re.compile(r"(?<=_cu_)[0-9a-f]{8}")
+_GLOBAL = re.compile(r"^\.global\b.*?\s([\w$]+)(?:\[\d*\])?;\n", re.MULTILINE)
+
+
+def without_run(ptx: str) -> str:
+    """A PTX text without the numbers of the compiler's run in its names, and without the debug sections,
+    which spell those names byte by byte.
+    """
+    return _RUN.sub("0" * 8, _SECTION.sub("", ptx))
+
+
+def without_places(ptx: str) -> str:
+    """And without `.loc`, `.file`, the number of the source's text, and globals without a value that nothing
+    names, as headers leave them.
+    """
+    bare = _TEXT.sub("0" * 8, without_run(_PLACES.sub("", ptx)))
+    words = re.findall(r"[\w$]+", bare)
+    unnamed = {name for name in _GLOBAL.findall(bare) if words.count(name) == 1}
+    return _GLOBAL.sub(lambda found: "" if found[1] in unnamed else found[0], bare)

@@ -12,6 +12,7 @@ from pathlib import Path
 from tileproof.conformance.timing.kernel import BLOCKS, time_kernel
 from tileproof.conformance.timing.peers import peers
 from tileproof.conformance.timing.report import WHOLE, TimeReport
+from tileproof.conformance.timing.rounds import TOKENS
 from tileproof.kernels.registry import kernel
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -43,7 +44,7 @@ def kernels_table() -> list[str]:
     """A row per kernel: clocks, speed, units."""
     lines = [
         f"| `tileproof time`, {BLOCKS[0]} and {BLOCKS[1]} k-blocks | clocks per k-block | TFLOPS of MMAs |"
-        f" with {WHOLE} k-blocks |"
+        f" of a launch: {TOKENS:,} tokens of {WHOLE} k-blocks |"
         + "".join(f" {unit} |" for unit in _UNITS)
         + " the longest waits of the MMA role |",
         "|---|---|---|---|" + "---|" * (len(_UNITS) + 1),
@@ -59,8 +60,9 @@ def row(report: TimeReport) -> str:
     units = {unit.name: unit.clocks / report.clocks.likely for unit in report.units}
     shares = "".join(f" {units.get(unit, 0.0):.0%} |" for unit in _UNITS)
     mma = next((role for role in report.roles if role.role.startswith("mma")), None)
+    whole = report.launch.tflops if report.launch else report.whole
     waits = ", ".join(f"{share.name} {share.clocks:,.0f}" for share in (mma.waits[:2] if mma else ()))
-    return f"| {report.kernel} | {report.clocks} | {report.tflops} | {report.whole} |{shares} {waits} |"
+    return f"| {report.kernel} | {report.clocks} | {report.tflops} | {whole} |{shares} {waits} |"
 
 
 def peers_table() -> list[str]:

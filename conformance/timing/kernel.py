@@ -37,9 +37,11 @@ def time_kernel(
     there is no time to tell."""
     plan, built = kernel.plan(variant), kernel.build(variant)
     timing = timing_of(target_of(built.ptx)).fixed(values or {})
-    few, many = (play(kernel.launch(small(plan, count).inputs(), built), timing.arch) for count in blocks)
+    problems = [small(plan, count) for count in blocks]
+    few, many = (play(kernel.launch(problem.inputs(), built), timing.arch) for problem in problems)
+    by_token = all(len(getattr(problem, "tokens", ())) == 1 for problem in problems)
     names = plan_names(plan)
-    made = report(kernel.title(variant), (blocks[0], few), (blocks[1], many), timing, alone, names)
+    made = report(kernel.title(variant), (blocks[0], few), (blocks[1], many), timing, alone, names, by_token)
     return TimedKernel(made, few, many, timing, names)
 
 

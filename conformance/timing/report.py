@@ -12,12 +12,13 @@ from tileproof.conformance.timing.critical import critical_path
 from tileproof.conformance.timing.model import Played
 from tileproof.conformance.timing.noise import SEEDS, Noise, nearest, noise_of
 from tileproof.conformance.timing.path import Warp
+from tileproof.conformance.timing.rounds import BLOCKS, TOKENS, TokenRounds
 from tileproof.conformance.timing.simulate import Timed
 from tileproof.spec.machine.timing import CASES, Case, Timing
 from tileproof.spec.plan import KernelPlan
 
 _MOST = 8  # rows of a list
-WHOLE = 32  # k-blocks of a whole CTA or cluster: topk 2048 in blocks of 64
+WHOLE = BLOCKS  # k-blocks of a whole CTA or cluster
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,20 @@ class RoleTime:
 
 
 @dataclass(frozen=True)
+class LaunchTime:
+    """`TOKENS` query tokens of `WHOLE` k-blocks in rounds over the whole card."""
+
+    rounds: TokenRounds
+    ms: Interval
+    tflops: Interval
+
+    def __str__(self) -> str:
+        low, _, high = sorted((self.ms.best, self.ms.likely, self.ms.worst))
+        ms = f"{self.ms.likely:.2f} ms ({low:.2f} to {high:.2f})"
+        return f"{self.tflops}, {ms}: {self.rounds}"
+
+
+@dataclass(frozen=True)
 class TimeReport:
     """The likely case, per k-block of one CTA in steady state, but for `clocks`, `fixed`, `tflops` and
     `whole`: the TFLOPS of `WHOLE` k-blocks with what stands around them and the start of the CTA. `noise` is
@@ -69,6 +84,7 @@ class TimeReport:
     fixed: Interval
     tflops: Interval | None
     whole: Interval | None
+    launch: LaunchTime | None
     roles: tuple[RoleTime, ...]
     units: tuple[Share, ...]
     critical: tuple[Share, ...]
@@ -90,6 +106,8 @@ class TimeReport:
             out.append(f"TFLOPS of MMAs in steady state  {self.tflops}")
         if self.whole is not None:
             out.append(f"TFLOPS of CTAs of {WHOLE} k-blocks, their start included  {self.whole}")
+        if self.launch is not None:
+            out.append(f"TFLOPS of a launch of {TOKENS:,} tokens of {WHOLE} k-blocks  {self.launch}")
         out += ["", "role                    warps   issues   stalls    waits  for"]
         for role in self.roles:
             total = sum(share.clocks for share in role.waits)
@@ -113,8 +131,10 @@ def report(
     timing: Timing,
     alone: bool,
     names: TimeNames,
+    by_token: bool = False,
 ) -> TimeReport:
-    """From two runs with `few[0]` and `many[0]` k-blocks, whose difference is the steady state."""
+    """From two runs with `few[0]` and `many[0]` k-blocks, whose difference is the steady state. `by_token`:
+    the CTAs of a run are those of one query token, so that the time of a launch of many can be told."""
     blocks = many[0] - few[0]
     drawn = [
         tuple(run.clocks(timing, "likely", alone, order) for _, run in (few, many)) for order in range(SEEDS)
@@ -136,6 +156,14 @@ def report(
     fixed = {case: ends[case][0] - few[0] * per[case] for case in CASES}
     around = {case: fixed[case] + float(getattr(timing.cta_start, case)) for case in CASES}
     whole = {case: speed[case] * WHOLE * per[case] / (WHOLE * per[case] + around[case]) for case in CASES}
+    launch = None
+    if by_token and macs and not alone:
+        rounds = TokenRounds(TOKENS, timing.sms // sms)
+        ms = {case: rounds.clocks(per[case], around[case]) / clock[case] * 1e-6 for case in CASES}
+        flop = 2 * macs * WHOLE * TOKENS
+        launch = LaunchTime(
+            rounds, Interval(**ms), Interval(**{case: flop / ms[case] * 1e-9 for case in CASES})
+        )
     return TimeReport(
         kernel, timing.arch, alone, (few[0], many[0]),
         _holding(per, noise),
@@ -143,6 +171,7 @@ def report(
         Interval(**fixed),
         Interval(**speed) if macs else None,
         Interval(**whole) if macs else None,
+        launch,
         _roles(a, b, blocks, per["likely"], names),
         _units(a, b, blocks),
         _critical(a, b, blocks, names, many[1].source),

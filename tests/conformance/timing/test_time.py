@@ -58,6 +58,11 @@ def test_the_command_prints_an_interval_and_who_waits(tmp_path: Path) -> None:
     busy = found["tflops"]["likely"] * WHOLE * clocks  # what a CTA of so many k-blocks multiplies
     around = found["fixed"]["likely"] + start
     assert found["whole"]["likely"] == pytest.approx(busy / (WHOLE * clocks + around))
+    assert found["launch"]["rounds"] == {"tokens": 4096, "at_once": 74}
+    ms = 56 * (WHOLE * clocks + around) / BLACKWELL.clock.likely * 1e-6
+    assert found["launch"]["ms"]["likely"] == pytest.approx(ms)
+    full = 4096 / 74 / 56
+    assert found["launch"]["tflops"]["likely"] == pytest.approx(found["whole"]["likely"] * full)
     waits = {share["name"] for role in found["roles"] for share in role["waits"]}
     assert "kv_ready[0]" in waits
     per_block = found["clocks"]["likely"]

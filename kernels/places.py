@@ -19,6 +19,13 @@ def without_run(ptx: str) -> str:
     return _RUN.sub("0" * 8, _SECTION.sub("", ptx))
 
 
+def without_numbers(ptx: str) -> str:
+    """A PTX text, line by line the same, without the numbers of the compiler's run and of the source's text
+    in its names.
+    """
+    return _TEXT.sub("0" * 8, _RUN.sub("0" * 8, ptx))
+
+
 def without_places(ptx: str) -> str:
     """And without `.loc`, `.file`, the number of the source's text, and globals without a value that nothing
     names, as headers leave them.

@@ -82,7 +82,7 @@ def mutate(
     from tileproof.conformance.mutate.code import PtxCode
     from tileproof.conformance.mutate.draw import Pool, draw, wanted
     from tileproof.conformance.mutate.journal import Journal
-    from tileproof.conformance.mutate.judged import judge_all, with_argument
+    from tileproof.conformance.mutate.judged import in_ptx, judge_all, with_argument
     from tileproof.conformance.mutate.rules import Facts, proved
     from tileproof.conformance.mutate.runs import original
     from tileproof.conformance.mutate.score import as_json as evidence_part
@@ -127,7 +127,8 @@ def mutate(
         for one in journal.judged(drawn, fresh) if journal else fresh:
             argument = ""
             if one.verdict == "survived":
-                argument = proved(pool.code, one.drawn, replace(facts, there=frozenset(one.silent)))
+                mutant, there = in_ptx(one)
+                argument = proved(pool.code, mutant, replace(facts, there=there))
                 if not argument and one.kind != "stopped":  # a claim is about what has passed every run
                     argument = argued(known, one.drawn, one.same)
             one = with_argument(one, argument) if argument else one

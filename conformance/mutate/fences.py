@@ -21,19 +21,22 @@ LEARNS = re.compile(
     r"mbarrier\.(?!init|arrive)|bar|ld\.(acquire|relaxed|volatile)|atom|griddepcontrol|cp\.async\.|tcgen05\.wait"
 )
 _BEFORE = re.compile(r"tcgen05\.fence::before_thread_sync|fence\.mbarrier_init")
-_AFTER = re.compile(r"tcgen05\.fence::after_thread_sync")
+AFTER = re.compile(r"tcgen05\.fence::after_thread_sync")
 # Asynchronous operations of tensor memory (PTX ISA 9.7.16.2.1), and those which a fence before them may order
 # as far as this rule knows: `tcgen05.dealloc` is synchronous, and in order by the barrier alone.
-_ASYNC = re.compile(r"tcgen05\.(mma|ld|st|cp|shift)")
-_ORDERED = re.compile(r"tcgen05\.(?!fence|dealloc|relinquish)")
+ASYNC = re.compile(r"tcgen05\.(mma|ld|st|cp|shift)")
+ORDERED = re.compile(r"tcgen05\.(?!fence|dealloc|relinquish)")
 _COLLECTIVE = ("tcgen05.ld.sync.aligned", "tcgen05.st.sync.aligned")  # issued by a warp (table 46)
-_BARRIER = re.compile(r"bar\.(?!warp)|barrier")  # of a CTA or a cluster
+# May write shared memory through the generic proxy: not mbarriers, whose inits have a fence of their own.
+_WRITES = re.compile(
+    r"st(?!\.global)|stmatrix|atom(?!\.global)|red(?!\.global|ux)|cp\.async\.c|tcgen05\.alloc|call|brx|multimem"
+)
 _FENCED = re.compile(r"tcgen05\.(fence::before_thread_sync|commit)")  # a commit implies the fence (9.7.16.12)
 
 
 def beside(code: PtxCode, flow: Flow, at: CodeLine) -> str:
     """Why the same fence beside it is enough; "" when it is not known to be."""
-    earlier = bool(_AFTER.match(at.opcode))
+    earlier = bool(AFTER.match(at.opcode))
     if not earlier and not _BEFORE.match(at.opcode):
         return ""
     edges, barred = (flow.before, LEARNS) if earlier else (flow.after, TELLS)
@@ -47,104 +50,14 @@ def beside(code: PtxCode, flow: Flow, at: CodeLine) -> str:
 def idle(code: PtxCode, flow: Flow, at: CodeLine) -> str:
     """Why a fence of tensor memory has nothing to order; "" when it is not known."""
     start = code.at[at.number]
-    if _AFTER.match(at.opcode):
-        free = meets(
-            code, start, flow.after, _same(at), lambda one: not _ORDERED.match(one.opcode), ends=True
-        )
+    if AFTER.match(at.opcode):
+        free = meets(code, start, flow.after, _same(at), lambda one: not ORDERED.match(one.opcode), ends=True)
         return "no operation of tensor memory comes behind it before the same fence" if free else ""
     if not at.opcode.startswith("tcgen05.fence::before_thread_sync"):
         return ""
 
-    free = meets(code, start, flow.before, _fenced, lambda one: not _ASYNC.match(one.opcode), ends=True)
+    free = meets(code, start, flow.before, _fenced, lambda one: not ASYNC.match(one.opcode), ends=True)
     return "no operation of tensor memory was issued since the same fence or a commit" if free else ""
-
-
-def _all(one: CodeLine) -> bool:
-    """Whether it is the barrier of all threads of the CTA, in one (barrier 0, for `bar` is `barrier.cta`)."""
-    return one.opcode == "bar.sync" and one.operands == ("0",) and not one.guard
-
-
-def _everything(one: CodeLine) -> bool:
-    return True
-
-
-def beyond(code: PtxCode, flow: Flow, at: CodeLine) -> str:
-    """Why nothing of tensor memory is on the far side of the barrier beside a fence, in a cluster of one CTA;
-    "" when it is not known.
-    """
-    start = code.at[at.number]
-    if any(_BARRIER.match(one.opcode) and not _all(one) for one in code.code):
-        return ""  # threads may meet elsewhere
-    if _AFTER.match(at.opcode):
-        # The barrier in front of it is the first of its thread, so of every thread, and comes before any
-        # operation: what other threads issue behind it, nothing has told this one of.
-        first = (*flow.after, (0,))
-
-        def fresh(one: CodeLine) -> bool:
-            return _all(one) and meets(
-                code, code.at[one.number], flow.before, lambda _: False, lambda other: not _all(other), True
-            )
-
-        if meets(code, len(code.code), first, _all, lambda one: not _ASYNC.match(one.opcode), True) and meets(
-            code, start, flow.before, fresh, lambda one: not LEARNS.match(one.opcode)
-        ):
-            return "no operation of tensor memory is issued before the barrier in front of it"
-        return ""
-    if not at.opcode.startswith("tcgen05.fence::before_thread_sync"):
-        return ""
-    if not meets(code, start, flow.after, _all, lambda one: not TELLS.match(one.opcode)):
-        return ""
-    # Behind each barrier that may be a thread's last nothing is issued; and the one behind it is the last.
-    for n, one in enumerate(code.code):
-        last = _all(one) and not meets(code, n, flow.after, _all, _everything)
-        if last and not meets(
-            code, n, flow.after, lambda _: False, lambda x: not (_all(x) or _ORDERED.match(x.opcode)), True
-        ):
-            return ""
-    nearest = _next(code, flow, start)
-    if all(not meets(code, n, flow.after, _all, _everything) for n in nearest):
-        return "no operation of tensor memory is issued behind the barrier that follows it"
-    return ""
-
-
-def _next(code: PtxCode, flow: Flow, start: int) -> set[int]:
-    """The barriers of all that come first behind an instruction."""
-    found, seen, left = set[int](), {start}, list(flow.after[start])
-    while left:
-        n = left.pop()
-        if n < 0 or n in seen:
-            continue
-        seen.add(n)
-        if _all(code.code[n]):
-            found.add(n)
-        else:
-            left += flow.after[n]
-    return found
-
-
-def before_all(code: PtxCode, drawn: Drawn, at: CodeLine) -> str:
-    """Why `bar.warp.sync` of all lanes may be left out, or come behind the fences that follow; "" when it is
-    not known to.
-    """
-    if drawn.operator not in ("remove-sync", "move") or not code.alone:
-        return ""
-    both = [code.code[code.at[n]] for n in drawn.lines if n in code.at]
-    for one in both:
-        if (one.opcode, one.operands, one.guard) != ("bar.warp.sync", ("-1",), ""):
-            continue
-        behind = list[CodeLine]()
-        for other in code.code[code.at[one.number] + 1 :]:
-            # Of a label between, or a branch, other lanes may come another way.
-            if other.block != one.block or other.guard:
-                break
-            behind.append(other)
-            if _all(other):
-                break
-            if not (other.opcode.startswith("tcgen05.fence::before") or ALU.match(other.opcode)):
-                break
-        if behind and _all(behind[-1]) and all(other in (one, *behind[:-1]) for other in both):
-            return "every lane goes from it to the barrier of all threads, and accesses no memory between"
-    return ""
 
 
 def later(code: PtxCode, drawn: Drawn, at: CodeLine) -> str:
@@ -162,6 +75,21 @@ def later(code: PtxCode, drawn: Drawn, at: CodeLine) -> str:
     return "the next one waits for these loads too, and the thread tells nobody anything before"
 
 
+def reads_only(code: PtxCode, flow: Flow, at: CodeLine) -> str:
+    """Why a proxy fence for shared memory has only reads to order, by what the entry may write there; "" when
+    it is not known.
+    """
+    del flow
+    if not at.opcode.startswith("fence.proxy.async.shared") or any(
+        _WRITES.match(one.opcode) for one in code.code
+    ):
+        return ""
+    return (
+        "no thread writes shared memory through the generic proxy, and of reads in front of a barrier and an "
+        "asynchronous write it is assumed that they need none (docs/assumptions.md, race-proxy-read)"
+    )
+
+
 def of_a_warp(code: PtxCode, flow: Flow, at: CodeLine) -> str:
     """Why such a fence may change places with a barrier of the whole warp; "" when it is not known
     to.
@@ -173,7 +101,7 @@ def of_a_warp(code: PtxCode, flow: Flow, at: CodeLine) -> str:
         return ""
 
     def shared(one: CodeLine) -> bool:
-        return not _ASYNC.match(one.opcode) or one.opcode.startswith(_COLLECTIVE)
+        return not ASYNC.match(one.opcode) or one.opcode.startswith(_COLLECTIVE)
 
     if not meets(code, code.at[at.number], flow.before, _fenced, shared, ends=True):
         return ""

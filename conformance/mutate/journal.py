@@ -71,6 +71,9 @@ class Journal:
                 assert row is not None
                 n, what = row.pop("number"), row.pop("what")
                 row["findings"], row["silent"] = tuple(row["findings"]), tuple(row["silent"])
+                if row["becomes"] is not None:
+                    operator, edits = row["becomes"]
+                    row["becomes"] = (operator, tuple((line, text) for line, text in edits))
                 if n in drawn and drawn[n].what == what:
                     self.done[n] = Judgement(drawn[n], **row)
             except (AssertionError, KeyError, TypeError):

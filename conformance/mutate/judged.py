@@ -13,6 +13,8 @@ from functools import partial
 from typing import Any, Literal
 
 from tileproof.conformance.mutate.assembled import assemble
+from tileproof.conformance.mutate.code import PtxCode
+from tileproof.conformance.mutate.compared import change
 from tileproof.conformance.mutate.draw import Drawn
 from tileproof.conformance.mutate.runs import Original, built_with, judge, names, silent_lines
 from tileproof.conformance.observe.finding import Finding
@@ -33,7 +35,8 @@ class Judgement:
     finding's, `differs` the first stage whose tiles are not the original's bits; `place` tells whether a
     finding names a source line of what was changed, `cause` is the first finding's. Of one that survived
     `same` tells whether every launch was the original's bit for bit, findings included. `argument` says why
-    it is equivalent; `silent` are the lines of its PTX that told nobody anything (`runs.silent_lines`).
+    it is equivalent; `silent` are the lines of its PTX that told nobody anything (`runs.silent_lines`),
+    `becomes` what a mutant of sources is in the original's PTX (`compared.change`), operator and lines.
     """
 
     drawn: Drawn
@@ -51,6 +54,7 @@ class Judgement:
     seconds: float = 0.0
     findings: tuple[str, ...] = field(default=(), repr=False)
     silent: tuple[int, ...] = field(default=(), repr=False)
+    becomes: tuple[str, tuple[tuple[int, str], ...]] | None = field(default=None, repr=False)
 
     @property
     def candidate(self) -> bool:
@@ -60,7 +64,9 @@ class Judgement:
     def as_dict(self) -> dict[str, Any]:
         """The row for `--json`."""
         row = {
-            key: value for key, value in asdict(self).items() if key not in ("drawn", "findings", "silent")
+            key: value
+            for key, value in asdict(self).items()
+            if key not in ("drawn", "findings", "silent", "becomes")
         }
         frames = [f"{file.rsplit('/', 1)[-1]}:{line}" for file, line in self.drawn.frames]
         return {
@@ -97,7 +103,9 @@ def judge_one(base: Original, drawn: Drawn, digest: str) -> Judgement:
         return done("killed", by="memory", message="more memory than a launch may take")
     if kill is None:
         silent = () if base.silent is None else tuple(sorted(silent_lines(build, executed)))
-        return done("survived", same=same, silent=silent)
+        made = change(PtxCode(base.built.ptx, base.built.entry), ptx) if drawn.sources else None
+        becomes = None if made is None else (made[0], tuple(sorted(made[1].items())))
+        return done("survived", same=same, silent=silent, becomes=becomes)
     first = kill.findings[0]
     return done(
         "killed",
@@ -184,6 +192,16 @@ def _limited(base: Original, drawn: Drawn, digest: str, seconds: float) -> Judge
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     return judge_one(base, drawn, digest)
+
+
+def in_ptx(one: Judgement) -> tuple[Drawn, frozenset[int] | None]:
+    """The mutant as a change of the original's PTX, and the lines of its own that told nobody anything; None
+    where its lines are not the compiler's but for that change.
+    """
+    if one.becomes is None:
+        return one.drawn, None if one.drawn.sources else frozenset(one.silent)
+    operator, lines = one.becomes
+    return replace(one.drawn, operator=operator, lines=dict(lines)), None
 
 
 def with_argument(one: Judgement, argument: str) -> Judgement:

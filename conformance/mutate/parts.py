@@ -17,7 +17,7 @@ from tileproof.kernels.target import Target
 from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
 
-_FIELDS = {one.name for one in dataclasses.fields(Judgement)} - {"drawn", "findings", "silent"}
+_FIELDS = {one.name for one in dataclasses.fields(Judgement)} - {"drawn", "findings", "silent", "becomes"}
 
 
 def judgements(drawn: Sequence[Drawn], rows: Iterable[Mapping[str, Any]]) -> list[Judgement]:

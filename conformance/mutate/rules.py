@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from tileproof.conformance.mutate import bits, fences, lanes, silent
+from tileproof.conformance.mutate import barriers, bits, fences, lanes, roundings, silent
 from tileproof.conformance.mutate.code import ALU, REGISTER, CodeLine, PtxCode
 from tileproof.conformance.mutate.draw import Drawn
 from tileproof.conformance.mutate.flow import Flow, meets
@@ -208,13 +208,33 @@ def beyond(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     """In a cluster of one CTA: `after_thread_sync` behind the first barrier of all threads, before which no
     operation of tensor memory is issued; `before_thread_sync` in front of the last, behind which none is.
     """
-    return fences.without(fences.beyond, code, drawn, at) if facts.cluster == 1 else ""
+    return fences.without(barriers.beyond, code, drawn, at) if facts.cluster == 1 else ""
 
 
 @rule("a barrier of a warp before one of all")
 def before_all(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     """`bar.warp.sync` of all lanes, left out or behind a fence, where `bar.sync 0` follows over fences."""
-    return fences.before_all(code, drawn, at)
+    return barriers.before_all(code, drawn, at)
+
+
+@rule("a barrier of all threads twice")
+def meets_twice(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """`bar.sync 0` twice, where every thread comes to each such barrier once, and to no other."""
+    return barriers.twice(code, drawn, at)
+
+
+@rule("a proxy fence behind reads alone")
+def behind_reads(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """`fence.proxy.async` where nothing of the entry writes shared memory through the generic proxy."""
+    return fences.without(fences.reads_only, code, drawn, at)
+
+
+@rule("a rounding that another follows")
+def rounded_again(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """A directed rounding of an f32 value that is rounded to bf16 or f16 and not used otherwise: the contract
+    is the bound of the stage, which holds.
+    """
+    return roundings.narrowed(code, drawn, at)
 
 
 @rule("loads that a later wait waits for")

@@ -26,8 +26,8 @@ _LOOP = re.compile(
     r"(?:\+\+(?P=name)|(?P=name)\+\+|(?P=name) \+= (?P<step>[^;)]+))\)"
 )
 # Two of one kind by one thread with nothing between mean the same in either order: inits, waits (behind them
-# both phases are complete), commits (each tells of the same work), hints.
-_KIND = re.compile(r"^\s*(?:[^=;]*(?<=[.>])(init|wait)\w*|(?:\w+::)*(commit|prefetch)\w*)\(")
+# both phases are complete), commits (each tells of the same work), hints, copies.
+_KIND = re.compile(r"^\s*(?:[^=;]*(?<=[.>])(init|wait)\w*|(?:\w+::)*(commit|prefetch|tma_load)\w*)\(")
 _STATEMENT = re.compile(
     r"^\s+(?!const|auto|int|float|uint|using|static|return|struct|template|typename)[\w:]+[^=]*;\s*(//.*)?$"
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -17,6 +18,7 @@ from tileproof.spec.plan import KernelPlan
 from tileproof.spec.plans import sm90_gemm
 
 PARAMS_BYTES = 320  # sizeof(Params) in kernel.cu, which asserts it
+EQUIVALENT = Path(__file__).parent / "equivalent.toml"
 ARCH = "sm_90"  # no feature of one architecture alone: its PTX loads on every later one, SM100 too
 
 
@@ -67,6 +69,7 @@ def _target(name: str, problem: str, main: str, planted: tuple[Mutant, ...]) -> 
         describe,
         lambda: planted,
         arch=ARCH,
+        equivalent=(EQUIVALENT,),
     )
 
 

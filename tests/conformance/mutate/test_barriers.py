@@ -148,3 +148,69 @@ def test_giving_up_the_right_to_allocate_twice():
     (one,) = OPERATORS["duplicate"](read, read.code[0])
     drawn = Drawn(0, "duplicate", one.what, (), read.code[0].opcode, dict(one.lines))
     assert proved(read, drawn, Facts(1, 1000)).startswith("rule nobody else allocates")
+
+
+@pytest.mark.parametrize(
+    ("lines", "nth", "right"),
+    [
+        ((GUARD, MMA, LABEL, ALL), 0, True),
+        ((ALL, GUARD, MMA, LABEL, ALL), 1, True),
+        ((GUARD, ALL, MMA, LABEL, ALL), 1, False),  # some meet there in their first
+        ((GUARD, ALL, MMA, "ret;", LABEL, ALL), 0, False),
+        (("$L__BB0_8:", ALL, GUARD.replace("7", "8")), 0, False),  # the number of turns may differ
+        ((GUARD, "ret;", LABEL, ALL), 0, False),
+        ((NAMED, ALL), 0, False),
+        ((ALL, "{ mov.b32 %r2, 1; bar.sync 0; }"), 0, False),
+    ],
+)
+def test_a_barrier_of_all_threads_twice(lines, nth, right):
+    assert holds(told(lines, ALL, nth, operator="duplicate"), "a barrier of all threads twice") == right
+
+
+PROXY = "fence.proxy.async.shared::cta;"
+
+
+@pytest.mark.parametrize(
+    ("lines", "fence", "right"),
+    [
+        (("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r20, %r21, %r22, %r23}, [%r4];",), PROXY, True),
+        (("st.global.b32 [%rd1], %r1;",), PROXY, True),
+        (("st.shared.b32 [%r4], %r1;",), PROXY, False),
+        (("st.b32 [%rd1], %r1;",), PROXY, False),  # may be shared memory
+        (("atom.shared.add.u32 %r20, [%r4], 1;",), PROXY, False),
+        (("cp.async.ca.shared.global [%r4], [%rd1], 4;",), PROXY, False),
+        (("{ mov.b32 %r2, 1; st.shared.b32 [%r4], %r1; }",), PROXY, False),
+        (("ld.shared.b32 %r20, [%r4];",), "fence.proxy.async.global;", False),
+    ],
+)
+def test_a_proxy_fence_behind_reads_alone(lines, fence, right):
+    assert holds(told((*lines, fence, "bar.sync 0;"), fence), "a proxy fence behind reads") == right
+
+
+NARROW = "cvt.rn.bf16x2.f32 %r20, %f10, %f11;"
+
+
+@pytest.mark.parametrize(
+    ("lines", "words", "right"),
+    [
+        ((NARROW,), ".rn is .rp", True),
+        ((NARROW,), ".rn is .rz", True),
+        (("cvt.rn.f16.f32 %h1, %f10;",), ".rn is .rp", True),
+        (("mov.f32 %f12, %f10;", NARROW.replace("%f10", "%f12")), ".rn is .rp", True),
+        ((NARROW, "st.global.f32 [%rd1], %f10;"), ".rn is .rp", False),  # it is stored itself too
+        ((NARROW, "add.f32 %f13, %f10, %f11;"), ".rn is .rp", False),
+        ((NARROW.replace("rn", "rz"),), ".rn is .rp", False),  # cut off: any difference may show
+        (("cvt.rn.e4m3x2.f32 %h1, %f10, %f11;",), ".rn is .rp", False),
+        ((NARROW, "{ mov.b32 %r2, %f10; mov.b32 %r3, %f10; }"), ".rn is .rp", False),
+        ((), ".rn is .rp", False),
+        ((NARROW, "$L__BB0_7:", "mov.f32 %f10, %f11;"), ".rn is .rp", False),
+    ],
+)
+def test_a_rounding_that_another_follows(lines, words, right):
+    at = "fma.rn.f32 %f10, %f2, %f3, %f4;"
+    assert holds(told((at, *lines), at, operator="rounding", words=words), "a rounding that") == right
+
+
+def test_a_product_of_which_less_is_kept_is_no_other_rounding():
+    at = "mul.ftz.f32 %f10, %f2, %f3;"
+    assert not any(told((at, NARROW, "st.global.b32 [%rd1], %r20;"), at, operator="rounding"))

@@ -41,7 +41,7 @@ def test_no_line_begins_as_something_else(mark: str) -> None:
 
 
 def test_code_in_a_line_stays_together() -> None:
-    code = "`tileproof check head128 -j 0`"
+    code = "`tileproof check head64 -j 0`"
     for words in range(10, 25):
         assert code in wrapped(" ".join(["word"] * words + [code] + ["word"] * 20)), words
 

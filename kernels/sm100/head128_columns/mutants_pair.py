@@ -45,4 +45,9 @@ MUTANTS = (
         (_ptx(SOFTMAX, LAST_WAIT, "mbarrier.try_wait", "setp.eq.u32 complete, 0, 0;"),),
         Reported("race-exit", "ret", "tcgen05.commit", "a wait of this CTA", first_at=FREED), sizes=SIZES,
     ),
+    Mutant(
+        "cols-count-too-large", "p_free expects one arrival more than come, in both CTAs", "H7", KERNEL,
+        (_ptx(MAIN, "smem.p_free.init(B::p_free::count);", "mbarrier.init", "9;", r"%r\d+;$"),),
+        Reported("hang", says=("of p_free of CTA", "lacks 1 of 9 arrivals", "8 arrivals came", "its count of 9 was set")), sizes=SIZES,
+    ),
 )  # fmt: skip

@@ -92,6 +92,11 @@ MUTANTS = (
         Reported("hang", says=("p_ready[0] of CTA 1 lacks 1 of 1 arrival", "this instruction reached CTA 0 only")),
     ),
     Mutant(
+        "p0-keys-freed-in-one-cta", "the commit that frees the keys reaches rank 0 only", "H5", KERNEL,
+        (_ptx(KV_COMMIT, COMMIT, "1;", r"%rs\d+;"),),
+        Reported("hang", says=("kv_free[0] of CTA 1 lacks 1 of 1 arrival", "this instruction reached CTA 0 only")), sizes=Sizes(blocks=6),
+    ),
+    Mutant(
         "p0-q-not-waited-for", "the MMA does not wait for Q", "R13", KERNEL,
         (_ptx("smem.q_ready.wait(0);", "mbarrier.try_wait", PASSES),),
         Reported("race-copy-unwaited", "tcgen05.mma", "cp.async.bulk.tensor", "mbarrier phase", second_at="sm100/head128_part0/kernel.cuh: ptx::mma_f16_ss_pair(tmem_P + s * Plan::tmem::P::columns, k_major<Cfg::kHeads>(q, step),", first_at="sm100/head128_part0/kernel.cuh: ptx::tma_load_2d(q + c * Cfg::kQTileBytes, &params.q_map, q_ready, c * kColTile, first_row, kOnce);"),

@@ -88,7 +88,7 @@ def test_trace_refuses_what_it_cannot_do() -> None:
 
 
 def test_a_copy_that_is_no_further_is_no_evidence() -> None:
-    """One lane of each softmax warp arrives, in both CTAs: neither copy explains the other."""
-    shown = CliRunner().invoke(main, ["trace", "head128", "--plant=h128-one-lane-arrives"])
-    assert shown.exit_code == 1 and "of s_ready of CTA 0 lacks 124 of 128 arrivals" in shown.stderr
-    assert "in this phase 4 arrivals came" in shown.stderr and "of the copy in CTA" not in shown.stderr
+    """One arrival is lacking in both CTAs: neither copy explains the other."""
+    shown = CliRunner().invoke(main, ["trace", "head128-columns", "--plant=cols-count-too-large"])
+    assert shown.exit_code == 1 and "of p_free of CTA 0 lacks 1 of 9 arrivals" in shown.stderr
+    assert "in this phase 8 arrivals came" in shown.stderr and "of the copy in CTA" not in shown.stderr

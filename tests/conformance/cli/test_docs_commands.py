@@ -64,10 +64,10 @@ def test_commands_of_a_page(page: Path) -> None:
 
 def test_the_commands_are_found_and_wrong_ones_seen() -> None:
     assert sum(len(commands(page.read_text())) for page in PAGES) > 60
-    text = "    tileproof check head128 -j 0   # all\n```sh\ntileproof trace k --out a.json | less\n```\n"
-    assert commands(text) == [["trace", "k", "--out", "a.json"], ["check", "head128", "-j", "0"]]
-    assert wrong(["check", "head128", "--no-such-option"]) and wrong(["chekc"])
-    assert not wrong(["check", "head128", "-j", "0"])
+    text = "    tileproof check head64 -j 0   # all\n```sh\ntileproof trace k --out a.json | less\n```\n"
+    assert commands(text) == [["trace", "k", "--out", "a.json"], ["check", "head64", "-j", "0"]]
+    assert wrong(["check", "head64", "--no-such-option"]) and wrong(["chekc"])
+    assert not wrong(["check", "head64", "-j", "0"])
 
 
 def test_every_command_is_shown_in_readme() -> None:

@@ -29,15 +29,17 @@ def explored(*args: str) -> tuple[int, Any]:
 
 
 def test_a_clean_kernel_passes_under_every_policy() -> None:
-    code, result = explored("head128", "--blocks", "1", "--schedules", "20")
+    code, result = explored("head64", "--blocks", "1", "--schedules", "20")
     assert code == 0 and result["verdict"] == "pass" and result["findings"] == []
     assert result["schedules"] == 20 and len(result["policies"]) == 7
 
 
 def test_added_rows_may_differ_by_their_order_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All 64 keys are one row: dKV sums in the order of the schedule, and with no bound that is a finding."""
-    case = '{"d_qk":576,"s_kv":64,"blocks":2,"tokens":[{"order":"same"}],"values":"normal"}'
-    args = ("head128", "--case", case, "--schedules", "12", "--shrink", "0", "--no-races")
+    """All keys of two tokens are one row: dKV sums in the order of the schedule; with no bound, a finding."""
+    tokens = '"tokens":[{"order":"same"},{"order":"same"}]'
+    case = f'{{"d_qk":576,"h_q":64,"s_kv":1,"blocks":2,{tokens},"values":"normal"}}'
+    few = ("--schedules", "12", "--policies", "random", "--shrink", "0", "--no-races")
+    args = ("head64", "--case", case, *few)
     assert explored(*args)[0] == 0
     from tileproof.conformance.explore.explored import Explored
 
@@ -66,12 +68,12 @@ def test_a_defect_is_found_named_and_replayed() -> None:
 
 
 def test_a_launch_that_takes_too_long_is_stopped() -> None:
-    args = ("head128", "--blocks", "8", "--schedules", "2", "--shrink", "0", "--seconds-limit")
+    args = ("head64", "--blocks", "8", "--schedules", "2", "--shrink", "0", "--seconds-limit")
     assert explored(*args, "600")[0] == 0
     code, result = explored(*args, "0.002")
     assert code == 1 and {one["code"] for one in result["findings"]} == {"time-limit"}
     assert "--seconds-limit=0.002" in result["findings"][0]["replay"]
-    done = CliRunner().invoke(trace, ["head128", "--seconds-limit", "0.002"], standalone_mode=False)
+    done = CliRunner().invoke(trace, ["head64", "--seconds-limit", "0.002"], standalone_mode=False)
     assert done.return_value == 1 and "time-limit" in done.stderr
 
 
@@ -137,10 +139,10 @@ def test_the_values_of_the_first_schedule_are_judged_tile_by_tile() -> None:
 @pytest.mark.parametrize(
     "args",
     [
-        ("head512",), ("tutorial-09",), ("head128", "--d-qk", "100"), ("head128", "--plant", "nothing"),
-        ("head128", "--plant", "q-not-waited-for"), ("head128", "--policies", "sometimes"),
-        ("head128", "--schedule", "replay:x"), ("head128", "--schedule", "@/nowhere/at/all"),
-        ("head128", "--case", "{}"),
+        ("head512",), ("tutorial-09",), ("head64", "--d-qk", "100"), ("head64", "--plant", "nothing"),
+        ("head64", "--plant", "q-not-waited-for"), ("head64", "--policies", "sometimes"),
+        ("head64", "--schedule", "replay:x"), ("head64", "--schedule", "@/nowhere/at/all"),
+        ("head64", "--case", "{}"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_explored_is_an_error(args: tuple[str, ...]) -> None:

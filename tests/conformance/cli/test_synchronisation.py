@@ -41,7 +41,7 @@ def test_a_misnamed_row_exits_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
     ("words", "now"),
     [
         (["orders", "--only", "H4"], "`tileproof synchronisation --only H4`"),
-        (["prove", "head128"], "`tileproof crosscheck head128`"),
+        (["prove", "head64"], "`tileproof crosscheck head64`"),
     ],
 )
 def test_a_renamed_command_says_its_new_name(words: list[str], now: str) -> None:

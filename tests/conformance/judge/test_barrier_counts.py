@@ -16,12 +16,12 @@ from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.sparse_mla_bwd.case import one_token
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
 
-KERNELS = ["head128", "head128-part0"]
+KERNELS = ["head64", "head128-part0"]
 
 
 def launch_of(name: str) -> tuple[Launch, KernelPlan, Inputs]:
     entry = kernel(name)
-    inputs = one_token(512, 1).inputs()
+    inputs = one_token(512, 1, entry.variants[0]["h_q"]).inputs()
     variant = entry.variant(d_qk=512)
     return entry.launch(inputs, entry.build(variant)), entry.plan(variant), inputs
 

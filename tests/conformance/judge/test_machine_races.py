@@ -16,12 +16,12 @@ FENCE = "fence.proxy.async.shared::cta;"
 
 
 def findings(edit: tuple[str, str] = ("", ""), races: bool = True) -> list[Finding]:
-    """What the machine says of head128 on two k-blocks with one text of its PTX replaced."""
-    head128 = kernel("head128")
-    inputs = one_token(512, 2).inputs()
-    launch = head128.launch(inputs, head128.build(head128.variant(d_qk=512)))
+    """What the machine says of head64 on two k-blocks with one text of its PTX replaced."""
+    head64 = kernel("head64")
+    inputs = one_token(512, 2, 64).inputs()
+    launch = head64.launch(inputs, head64.build(head64.variant(d_qk=512)))
     assert edit[0] in launch.image
-    plan = head128.plan(head128.variant(d_qk=512))
+    plan = head64.plan(head64.variant(d_qk=512))
     planted = replace(launch, image=launch.image.replace(*edit))
     run_result = emulator.run(planted, plan, schedule=RunSchedule(), taps=False, races=races)
     return machine_findings(plan, inputs, run_result, "production")

@@ -21,7 +21,7 @@ from tileproof.spec.machine.errors import TileproofError
 
 from tests.kit.paths import ROOT
 
-PICTURE = ROOT / "docs" / "trace-head128.png"
+PICTURE = ROOT / "docs" / "trace-head64.png"
 
 
 def shown(plant: str = "") -> TracePicture:
@@ -62,7 +62,7 @@ def pixels(path: Path) -> Any:
 
 
 def test_the_picture_in_docs_is_what_its_command_draws(tmp_path: Path) -> None:
-    command = "trace head128 --blocks 2 --picture docs/trace-head128.png"
+    command = "trace head64 --blocks 2 --picture docs/trace-head64.png"
     assert f"tileproof {command}" in (ROOT / "docs" / "trace.md").read_text()
     made = tmp_path / "made.png"
     args = [str(made) if word.startswith("docs/") else word for word in command.split()[1:]]

@@ -34,10 +34,10 @@ PLANTS: dict[tuple[str, str], Truth] = {
     ("head128-part0", "p0-one-lane-frees"): Truth(
         ("too-few-arrivals", "wrong-copy"), ("p_free",), (("mma", 0), ("mma", 1))
     ),
-    ("head128", "h128-keys-freed-in-one-cta"): Truth(
-        ("one-cta", "too-few-arrivals"), ("kv_lo_free",), (("mma", 0), ("mma", 1), ("load", 1))
+    ("head128-part0", "p0-keys-freed-in-one-cta"): Truth(
+        ("one-cta", "too-few-arrivals"), ("kv_free",), (("mma", 0), ("load", 1))
     ),
-    ("head128", "h128-count-too-large"): Truth(("too-few-arrivals",), ("s_ready",), (("mma", 0), ("mma", 1))),
+    ("head64", "h64-count-too-large"): Truth(("too-few-arrivals",), ("s_ready",), (("mma", 0),)),
 }
 
 

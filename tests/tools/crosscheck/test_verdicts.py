@@ -120,10 +120,10 @@ class TestWithSentryward:
         pytest.importorskip("sentryward", reason="sentryward, the extra `crosscheck`, is not installed")
 
     def test_too_little_time_is_no_opinion(self) -> None:
-        found = kernel("head128")
+        found = kernel("head64")
         built = found.build(found.variant(d_qk=576))
         opinion = second_opinion(
-            found.launch(one_token(576, 4).inputs(), built),
+            found.launch(one_token(576, 4, 64).inputs(), built),
             Budget(seconds=0.3),
         )
         assert opinion.verdict == "no opinion" and opinion.kinds[0] == "timeout"
@@ -131,10 +131,10 @@ class TestWithSentryward:
 
     @pytest.mark.parametrize("memory", [24, 160])
     def test_too_little_memory_is_no_opinion(self, memory: int) -> None:
-        found = kernel("head128")
+        found = kernel("head64")
         built = found.build(found.variant(d_qk=576))
         opinion = second_opinion(
-            found.launch(one_token(576, 4).inputs(), built),
+            found.launch(one_token(576, 4, 64).inputs(), built),
             Budget(memory=memory),
         )
         assert opinion.verdict == "no opinion" and opinion.kinds[0] != "unsupported"
@@ -177,8 +177,8 @@ class TestWithSentryward:
         [
             (["no-such"], "there is no such kernel or program"),
             (["pipeline", "--plant", "p-ready-not-committed"], "no cases and no planted defects"),
-            (["head128", "--d-qk", "77"], "has no such variant"),
-            (["head128", "--plant", "p-ready-not-committed"], "the defect belongs to another kernel"),
+            (["head64", "--d-qk", "77"], "has no such variant"),
+            (["head64", "--plant", "p-ready-not-committed"], "the defect belongs to another kernel"),
             (["head128-part0", "--case", '{"d_qk":576,"tokens":[{},{}]}'], "one cluster at a time"),
             (["head128-part0", "--seconds", "0"], "--seconds"),
             (["head128-part0", "--seconds", "inf"], "a time budget is finite"),

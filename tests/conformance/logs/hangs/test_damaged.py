@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tileproof.conformance.logs.hangs.render import diagnose
 from tileproof.conformance.logs.hangs.text import text
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.plans import head128
+from tileproof.spec.plans import head128_columns
 
 from tests.kit.hang_logs.wordings import SEVEN, log
 from tests.kit.pipelines import DEFECTS, kernel
@@ -26,7 +26,7 @@ TOKENS = PIECES.split()
 
 
 def _survives(path: Path) -> None:
-    for plan in (None, head128.plan(576)):
+    for plan in (None, head128_columns.plan(576)):
         try:
             found = diagnose(path, plan)
         except TileproofError as error:

@@ -10,7 +10,7 @@ from tileproof.conformance.cli.app import main
 from tileproof.conformance.cli.explain import explain
 from tileproof.conformance.logs.hangs.render import diagnose
 from tileproof.conformance.logs.hangs.text import text
-from tileproof.spec.plans import head128
+from tileproof.spec.plans import head128_columns
 
 from tests.kit.hang_logs.wordings import log
 from tests.kit.paths import ROOT
@@ -19,10 +19,10 @@ from tests.kit.pipelines import kernel
 SEED = ROOT.parent / "shared" / "seeds" / "003_cd47e9253aa9248d.txt"
 
 DEADLOCK = """\
-[load CTA0] k=0 arrive kv_ready tx
-[load CTA1] k=0 arrive kv_ready tx
-[mma CTA0] k=0 wait kv_ready phase 0
-[mma CTA0] k=0 wait kv_ready done
+[load CTA0] k=0 arrive kv_lo_ready tx
+[load CTA1] k=0 arrive kv_lo_ready tx
+[mma CTA0] k=0 wait kv_lo_ready phase 0
+[mma CTA0] k=0 wait kv_lo_ready done
 [mma CTA0] k=0 wait s_ready phase 0
 [softmax CTA0] k=0 wait p_ready phase 0
 """
@@ -33,7 +33,7 @@ def test_the_plan_tells_who_would_have_arrived(tmp_path: Path) -> None:
     path = tmp_path / "log.txt"
     path.write_text(DEADLOCK)
     assert diagnose(path)["causes"][0]["code"] == "never-arrived"
-    found = diagnose(path, head128.plan(576))
+    found = diagnose(path, head128_columns.plan(576))
     assert found["causes"][0]["code"] == "cycle", text(found)
     waits = {one["actor"]["role"]: one["waits_for"] for one in found["blocked"]}
     assert [one["role"] for one in waits["mma"]] == ["softmax"]
@@ -42,7 +42,7 @@ def test_the_plan_tells_who_would_have_arrived(tmp_path: Path) -> None:
 
 def test_warpgroups_blocks_and_offsets_in_the_plans_words(tmp_path: Path) -> None:
     """WG1 is softmax (warps 4 to 7), block 5 is CTA 1 of cluster 2, the offset is p_ready's."""
-    plan = head128.plan(576)
+    plan = head128_columns.plan(576)
     path = tmp_path / "log.txt"
     path.write_text(f"WG1 block 5 k=0 waits at mbar 0x{plan.barrier('p_ready').offset:x} parity 0\n")
     found = diagnose(path, plan)
@@ -55,7 +55,8 @@ def test_barriers_that_the_plan_lacks_are_told(tmp_path: Path) -> None:
     path = tmp_path / "log.txt"
     path.write_text("[mma CTA0] wait bar_elsewhere phase 0\n")
     assert any(
-        "no barrier called bar_elsewhere" in one for one in diagnose(path, head128.plan(576))["remarks"]
+        "no barrier called bar_elsewhere" in one
+        for one in diagnose(path, head128_columns.plan(576))["remarks"]
     )
 
 
@@ -86,7 +87,7 @@ def test_missing_done_lines_of_a_role_that_went_on(tmp_path: Path) -> None:
 def test_command_prints_a_diagnosis_and_exits_0(tmp_path: Path) -> None:
     path = tmp_path / "log.txt"
     path.write_text(DEADLOCK)
-    result = CliRunner().invoke(explain, [str(path), "--kernel", "head128"], standalone_mode=False)
+    result = CliRunner().invoke(explain, [str(path), "--kernel", "head128-columns"], standalone_mode=False)
     assert result.return_value == 0
     assert result.output.startswith("HANG: ")
     result = CliRunner().invoke(explain, [str(path), "--json"], standalone_mode=False)

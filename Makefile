@@ -6,12 +6,12 @@
 # make lint     ruff, mypy, clang-format
 # make mutants  draws mutants of every kernel in the full profile (hours); SEED, COUNT, LEDGER can be given
 # make package  a wheel and an sdist, each started in an empty environment (.ci/package)
-# PYTHON (3.11 or newer), CXX, PIP_ARGS, EXAMPLES, HEAD128_EXAMPLES, SEED, PYTEST_ARGS can be given on the
+# PYTHON (3.11 or newer), CXX, PIP_ARGS, EXAMPLES, BACKWARD_EXAMPLES, SEED, PYTEST_ARGS can be given on the
 # command line.
 
 PYTHON   ?= python3
 EXAMPLES ?= 200
-HEAD128_EXAMPLES ?= 25
+BACKWARD_EXAMPLES ?= 25
 SEED     ?= today
 PIP_ARGS ?=
 VENV     := .venv
@@ -59,15 +59,15 @@ browser:
 verify: setup
 	@$(VENV)/bin/tileproof build
 	@$(VENV)/bin/tileproof check head128-part0 --seed $(SEED) -j 0 --examples $(EXAMPLES)
-	@$(VENV)/bin/tileproof check head128 --seed $(SEED) -j 0 --examples $(HEAD128_EXAMPLES)
-	@$(VENV)/bin/tileproof check head64 --seed $(SEED) -j 0 --examples $(HEAD128_EXAMPLES)
+	@$(VENV)/bin/tileproof check head128-columns --seed $(SEED) -j 0 --examples $(BACKWARD_EXAMPLES)
+	@$(VENV)/bin/tileproof check head64 --seed $(SEED) -j 0 --examples $(BACKWARD_EXAMPLES)
 	@$(VENV)/bin/tileproof check sm90-gemm --seed $(SEED) -j 0 --examples $(EXAMPLES)
 	@$(VENV)/bin/tileproof check sm100-gemm-bias --seed $(SEED) -j 0 --examples $(EXAMPLES)
 
 COUNT    ?= 200
 LEDGER   ?= build/mutants.jsonl
 mutants: setup
-	@failed=0; for kernel in head128-part0 head128 head64; do \
+	@failed=0; for kernel in head128-part0 head128-columns head64; do \
 	  $(VENV)/bin/tileproof mutate $$kernel --profile full --seed $(if $(filter today,$(SEED)),0,$(SEED)) \
 	    --count $(COUNT) -j 0 --ledger $(LEDGER) || failed=1; done; exit $$failed
 

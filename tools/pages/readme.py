@@ -18,7 +18,7 @@ PAGE = Path(__file__).resolve().parents[2] / "README.md"
 WIDTH = 110
 # The command of each block.
 BLOCKS: Mapping[str, tuple[str, ...]] = {
-    "verify": ("check", "head128", "--d-qk", "576", "--examples", "5", "--seed", "20261122"),
+    "verify": ("check", "head64", "--d-qk", "576", "--examples", "5", "--seed", "20261122"),
     "finding": ("check", "head128-part0", "--d-qk", "576", "--plant", "one-index-of-four", "--no-edges"),
 }
 

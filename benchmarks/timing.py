@@ -2,7 +2,7 @@
 
 Prints a row per program of benchmarks/silicon: measured clocks (docs/evidence), the model's likely case, how
 far it is off, and whether its interval holds the measurement. Arguments name the groups: latencies, banks,
-exchanges, sharings, exports, together; all without any.
+exchanges, sharings, exports, together, parts; all without any.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tileproof.tools import calibration
+from tileproof.tools import calibration, time_page
 
-GROUPS = ("latencies", "banks", "exchanges", "sharings", "exports", "together")
+GROUPS = (*time_page.GROUPS, *time_page.PARTS)
 
 
 def main(groups: list[str]) -> None:
     """Prints the table."""
     print(f"{'clocks':64s} measured     best   likely    worst      off  held  fitted")
-    kinds: dict[bool, list[float]] = {True: [], False: []}
+    rows: list[calibration.Row] = []
     with tempfile.TemporaryDirectory() as name:
         for group in groups or GROUPS:
             for row in getattr(calibration, group)(Path(name)):
@@ -28,12 +28,8 @@ def main(groups: list[str]) -> None:
                     f"{row.off:+8.1%}  {'yes ' if row.held else 'NO  '}  {row.fits or 'held out'}",
                     flush=True,
                 )
-                kinds[bool(row.fits)].append(abs(row.off))
-    for fitted, offs in kinds.items():
-        if offs:
-            name = "a figure was chosen from" if fitted else "held out"
-            mean, most = sum(offs) / len(offs), max(offs)
-            print(f"{len(offs)} rows {name}: off by {mean:.1%} on average, {most:.1%} at most")
+                rows.append(row)
+    print("\n".join(time_page.summary(rows)))
 
 
 if __name__ == "__main__":

@@ -72,6 +72,7 @@ TOGETHER = {
     "softmax of 128 heads and 64 keys": ("7softmax", 49152),
 }
 TOGETHER_STEPS = 32
+PARTS = {"kLoad": 1, "kExp2": 2, "kStore": 4, "kFence": 8, "kBarrier": 16, "kAnswer": 32}  # softmax_parts.cu
 # Which figure was chosen from a row, by how the row begins; the rows that are not here are held out.
 FITS = {
     "ex2": "transcendental",
@@ -83,12 +84,13 @@ FITS = {
     "bar.sync": "barrier, barrier_per_warp",
     "parameter by index": "constant_load",
     "try_wait": "barrier_look",
-    "mbarrier, there and back": "arrive, wake",
-    "bulk load of 1 KB": "copy_latency",
+    "softmax, answer": "arrive, wake",
+    "mbarrier, there and back": "wake_lane",
+    "bulk load of 1 KB": "copy_latency, wake_lane",
     "st.shared, fence.proxy": "fence",
     "st.shared, fence.acq_rel": "memory_barrier",
     "ld.shared.b32, stride 128, 1": "quarter_pass",
-    "exchange, 4 KB": "remote_store_latency, wake",
+    "exchange, 4 KB": "remote_store_latency",
     "exchange, 16 KB each way, 8 warps, 16 B of a row": "remote_store_scattered",
     "remote arrival": "arrive_remote",
     "barrier.cluster": "cluster_barrier",
@@ -237,6 +239,22 @@ def together(folder: Path) -> Iterator[Row]:
         }
         run = _play(ptx, part, [Fields(32, fields)], 288, memory, shared)
         yield from _both(text, name, run, lines, TOGETHER_STEPS)
+
+
+def parts(folder: Path) -> Iterator[Row]:
+    """together.cu's softmax with parts left out, one CTA, and what synchronises it alone: clocks per step."""
+    text = (EVIDENCE / "2026-11-22-h200-softmax-parts.txt").read_text()
+    source = ROOT / "benchmarks" / "silicon" / "softmax_parts.cu"
+    ptx = compiled(source, folder)
+    lines = _clock_lines(ptx)
+    for combined, name in re.findall(r'row<([^>]+)>\("([^"]+)", a\)', source.read_text()):
+        mask = sum(PARTS[part.strip()] for part in combined.split("|"))
+        found = re.search(rf"^{re.escape(name)}\s+1 CTA\s+([\d.]+)", text, re.M)
+        assert found is not None, name
+        memory = Memory()
+        fields: dict[int, Any] = {0: memory.buffer(np.zeros(1, np.int64)), 8: np.int32(TOGETHER_STEPS)}
+        run = _play(ptx, f"5partsILi{mask}E", [Fields(16, fields)], 288, memory, 49152)
+        yield _row(f"softmax, {name}", float(found[1]), run, lines, TOGETHER_STEPS)
 
 
 def _both(text: str, name: str, run: Played, lines: set[int], steps: int) -> Iterator[Row]:

@@ -28,9 +28,9 @@ KERNELS = (
 _UNITS = ("L2", "tensor core", "shared memory")
 
 
-def marked(name: str, lines: list[str]) -> str:
+def marked(name: str, lines: list[str], by: str = "tools/limits_page.py") -> str:
     """A generated part of the page with its markers."""
-    return "\n".join([f"<!-- {name}: written by tools/limits_page.py -->", *lines, f"<!-- end of {name} -->"])
+    return "\n".join([f"<!-- {name}: written by {by} -->", *lines, f"<!-- end of {name} -->"])
 
 
 def part(text: str, name: str) -> str:
@@ -80,10 +80,10 @@ def peers_table() -> list[str]:
     return lines
 
 
-def written(text: str, tables: dict[str, list[str]]) -> str:
-    """The page with these parts."""
+def written(text: str, tables: dict[str, list[str]], by: str = "tools/limits_page.py") -> str:
+    """The page with these parts, `by` the program that makes them."""
     for name, lines in tables.items():
-        text = text.replace(part(text, name), marked(name, lines))
+        text = text.replace(part(text, name), marked(name, lines, by))
     return text
 
 

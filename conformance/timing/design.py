@@ -143,7 +143,8 @@ class _Run:
             if number - back < 0 and name not in self.once:
                 after.pop(0)
             elif wanted in self.done:
-                woken = self.f["wake"] if self.roles[name] != role else 0.0
+                waits = "wake_lane" if part.issues and not part.warps else "wake"
+                woken = self.f[waits] if self.roles[name] != role else 0.0
                 time = max(time, self.done[wanted] + woken)
                 after.pop(0)
             else:

@@ -37,6 +37,7 @@ _LATENCIES = {
     "register_change": ("USETMAXREG",),
 }
 _SERVED = ("REDG", "RED", "LDTM", "STTM", "STS", "STSM", "STG", "ST", "STL", "LDGSTS", "LDGDEPBAR", "MEMBAR")
+_WARP = 0xFFFFFFFF  # all lanes
 _ONE_LANE = ("UBLKCP", "UBLKRED", "UTMALDG", "UTMASTG", "UTMAREDG")
 _MULTIPLE = re.compile(r"\.x(\d+)")
 _WIDTH = re.compile(r"\.(?:F32x(\d)|(64|128|256))\b")
@@ -91,6 +92,7 @@ class _Walk:
         self.boards = [0.0] * 6
         self.holder = [""] * 6
         self.cluster: Phase | None = None  # of the cluster barrier at which it arrived last
+        self.stored = 0.0  # when its stores to shared memory so far are there
         self.lanes_left: list[int] = []  # operations of lanes whose turn in a loop over lanes comes
 
 
@@ -122,7 +124,7 @@ class Model:
         self.out, self.work = out, work
         self.units = Units(self.f, self.alone, out, self._push, self._feed, work.twins)
         self.left = Counter(work.needs)
-        self.waiters: dict[Phase, list[tuple[_Walk, float, int]]] = defaultdict(list)
+        self.waiters: dict[Phase, list[tuple[_Walk, float, int, bool]]] = defaultdict(list)
         self.slots: dict[Hashable, float] = defaultdict(float)
         self.cursor: Counter[tuple[Warp, int]] = Counter()
         self.accesses: Counter[tuple[Warp, int]] = Counter()
@@ -191,7 +193,9 @@ class Model:
         after = time + max(1, one.stall)
         does = not one.guard or self._due(walk.warp, one, entry) is not None
         if one.root == "MEMBAR" and does:  # the warp itself waits, at no scoreboard
-            after = max(after, time + self.f["fence" if ".CTA" in one.opcode else "memory_barrier"])
+            after = max(
+                after, time + self.f["fence" if ".CTA" in one.opcode else "memory_barrier"], walk.stored
+            )
         walk.at += 1
         if first + walk.at == end and len(walk.lanes_left) and _loops_over_lanes(one, first):
             walk.at = 0
@@ -236,7 +240,7 @@ class Model:
             return after
         if self.left[step.waits] > 0:
             walk.ready = after
-            self.waiters[step.waits].append((walk, time, one.line))
+            self.waiters[step.waits].append((walk, time, one.line, entry.lanes == _WARP))
             return None
         return max(after, time + (self.f["barrier_look"] if step.waits[0] == "mbarrier" else 0.0))
 
@@ -265,8 +269,8 @@ class Model:
             return
         self.out.completed[phase] = time
         self.out.by[phase] = origin
-        wake = self.f["wake"] if phase[0] == "mbarrier" else 0.0
-        for walk, since, line in self.waiters.pop(phase, ()):
+        for walk, since, line, whole in self.waiters.pop(phase, ()):
+            wake = self.f["wake" if whole else "wake_lane"] if phase[0] == "mbarrier" else 0.0
             self.out.waits[walk.warp].append(Span(since, time + wake, phase, line))
             self._push(max(walk.ready, time + wake), walk)
 
@@ -292,6 +296,8 @@ class Model:
         if root in ("LDS", "STS", "LDSM", "STSM"):
             passes = self._passes(walk.warp, one, lanes)
             done = units.shared(cta, scheduler, passes, time, one.line)
+            if root in ("STS", "STSM"):
+                walk.stored = max(walk.stored, done)
             return done - f["quarter_pass"] + f[self.figure.get(root, "other")], done + f["read_operands"]
         if root == "LDGDEPBAR":
             return time, time  # DEPBAR waits, as a step

@@ -20,6 +20,8 @@ _H200 = "measured, benchmarks/silicon/latency.cu on an H200"
 _SHARING = "measured, benchmarks/silicon/sharing.cu on an H200"
 _BANKS = "measured, benchmarks/silicon/shared_memory.cu on an H200"
 _EXCHANGE = "measured, benchmarks/silicon/exchange.cu on an H200"
+_PARTS = "measured, benchmarks/silicon/softmax_parts.cu on an H200"
+_WAKE = "measured, benchmarks/silicon/wake.cu on an H200"
 _FACTS = "measured on an H200 on 2026-11-21 by a program that was not kept"
 _GUESS = "not published, not measured: a guess"
 
@@ -81,6 +83,7 @@ class Timing:
     arrive: Figure
     arrive_remote: Figure
     wake: Figure
+    wake_lane: Figure
     copy_latency: Figure
     copy_rate: Figure
     copy_issue: Figure
@@ -202,7 +205,14 @@ HOPPER = Timing(
         "least share of shared memory beside MMAs that read all the time",
         _BANKS + ": 48.1 clocks of loads take 80.5 beside wgmma, which takes 35.4 in place of 33.9",
     ),
-    transcendental_rate=_of(16, 16, 16, "results per clock", "FlashAttention-4, arXiv 2603.05451"),
+    transcendental_rate=_of(
+        16,
+        16,
+        15,
+        "results per clock",
+        "FlashAttention-4, arXiv 2603.05451; worst: beside conversions and stores, softmax_parts.cu: 640 "
+        "clocks for 512 of ex2",
+    ),
     barrier=_of(11, 13, 15, "clocks", _H200 + ": bar.sync 14.9 to 39.1 of 1 to 13 warps"),
     barrier_per_warp=_of(2, 2, 2, "clocks", _H200),
     barrier_look=_of(28, 36, 43, "clocks of a try_wait that succeeds", _H200 + ": 43.1 with its branch"),
@@ -219,22 +229,29 @@ HOPPER = Timing(
     cluster_barrier=_of(
         40, 60, 190, "clocks behind the fence of its arrival", _EXCHANGE + ": barrier.cluster 342"
     ),
-    arrive=_of(60, 120, 150, "clocks until an arrival counts", _H200 + ": there and back 374.8"),
+    arrive=_of(15, 25, 60, "clocks until an arrival counts", _PARTS + ": there and back 133.9"),
     arrive_remote=_of(
-        120,
-        165,
+        40,
+        80,
         400,
         "clocks behind its fence",
         _EXCHANGE + ": there and back 1,047, with two fences at .cluster",
     ),
     wake=_of(
-        20,
-        55,
+        15,
+        26,
         95,
-        "clocks from a phase to the waiting thread",
-        _H200 + ": there and back 374.8, exchange of 4 KB 372",
+        "clocks from a phase to the waiting warp, all of whose lanes wait",
+        _PARTS + ": there and back 133.9",
     ),
-    copy_latency=_of(220, 305, 900, "clocks", _H200 + ": 1 KB with its wait 425.0"),
+    wake_lane=_of(
+        90,
+        130,
+        165,
+        "the same where other lanes of the warp are elsewhere, as one elected thread waits",
+        _WAKE + ": a round trip of 98 takes 114 to 149 more for each such warp, a load of 1 KB 68 more",
+    ),
+    copy_latency=_of(200, 253, 900, "clocks", _WAKE + ": 1 KB with its wait 352.4"),
     copy_rate=_of(
         108, 100, 60, "bytes per clock of the copy unit", _SHARING + ": 32 KB in 323 clocks; worst: a guess"
     ),
@@ -242,7 +259,7 @@ HOPPER = Timing(
         8, 13, 24, "clocks of the unit per copy", _SHARING + ": 1 KB each by 4 threads 23.2 a copy"
     ),
     remote_store_latency=_of(
-        30, 75, 250, "clocks", "measured, benchmarks/silicon/exchange.cu on an H200: 4 KB 372"
+        30, 100, 250, "clocks", "measured, benchmarks/silicon/exchange.cu on an H200: 4 KB 372"
     ),
     remote_store_rate=_of(
         20.6,

@@ -7,33 +7,60 @@ from pathlib import Path
 
 import pytest
 from tileproof.spec.machine.timing import HOPPER, Figure, timing_of
-from tileproof.tools import calibration
-from tileproof.tools.calibration import FITS, Row, banks, exchanges, exports, latencies, sharings, together
+from tileproof.tools import calibration, time_page
+from tileproof.tools.calibration import (
+    FITS,
+    Row,
+    banks,
+    exchanges,
+    exports,
+    latencies,
+    parts,
+    sharings,
+    together,
+)
+from tileproof.tools.limits_page import marked, part
 
+PART = "softmax, "  # how rows of softmax_parts.cu begin: a slow test's
 ALLOWED = 0.15  # of the measurement, what the likely case may be off
-# Held out, and missed by more than that: 1,006.8 measured, the same program took 1,040.9 with one CTA.
-MISSED = {"softmax of 128 heads and 64 keys, every SM"}
 
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
     folder = Path(tmp_path_factory.mktemp("calibration"))
-    groups = latencies, exports, exchanges, sharings, banks, together
+    groups = latencies, banks, exchanges, sharings, exports, together
     return [row for group in groups for row in group(folder)]
 
 
+def test_the_page_says_what_the_program_prints(rows: list[Row]) -> None:
+    """docs/time.md; `python -m tileproof.tools.time_page` writes it."""
+    text = time_page.PAGE.read_text()
+    assert part(text, "measured") == marked("measured", time_page.table(rows), "tools/time_page.py")
+    other = [replace(row, measured=row.measured + 1) for row in rows]
+    assert part(text, "measured") != marked("measured", time_page.table(other), "tools/time_page.py")
+
+
 def test_the_likely_case_is_near_every_measurement(rows: list[Row]) -> None:
-    assert {row.what for row in rows if abs(row.off) > ALLOWED} == MISSED
+    assert not [row for row in rows if abs(row.off) > ALLOWED]
 
 
 def test_the_interval_holds_every_measurement(rows: list[Row]) -> None:
     assert not [row for row in rows if not row.held]
 
 
+@pytest.mark.slow
+def test_the_parts_of_the_softmax_are_as_near(tmp_path: Path) -> None:
+    found = list(parts(tmp_path))
+    text = time_page.PAGE.read_text()
+    assert part(text, "parts") == marked("parts", time_page.table(found), "tools/time_page.py")
+    assert len(found) == 13 and not [row for row in found if abs(row.off) > ALLOWED or not row.held]
+
+
 def test_every_fit_names_a_row_and_figures_and_a_third_is_held_out(rows: list[Row]) -> None:
     known = HOPPER.figures()
     for start, figures in FITS.items():
-        assert [row for row in rows if row.what.startswith(start)], start
+        told = start.startswith(PART) or [row for row in rows if row.what.startswith(start)]
+        assert told, start
         assert all(name in known for name in figures.split(", ")), start
     assert len([row for row in rows if not row.fits]) > len(rows) / 3
 

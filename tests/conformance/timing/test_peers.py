@@ -84,7 +84,7 @@ def test_parts_that_wait_for_each_other_take_both_latencies() -> None:
         Part("P", "softmax", instructions=100, warps=1, after=(("S", 0),)),
     )
     clocks = 128 + f.mma_issue.likely + f.mma_latency.likely + f.commit.likely + f.wake.likely
-    clocks += 100 * f.issue_gap.likely + f.arrive.likely + f.wake.likely
+    clocks += 100 * f.issue_gap.likely + f.arrive.likely + f.wake_lane.likely
     assert time_design(serial, f, "likely").block == pytest.approx(clocks)
 
 

@@ -1,0 +1,73 @@
+"""Writes the measured rows of docs/time.md beside the model's: `python -m tileproof.tools.time_page`.
+
+Between the page's markers stand a row per measured program, and how far off the rows are. `--check` compares,
+and ends with 1 where the page says something else.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tileproof.tools import calibration
+from tileproof.tools.calibration import Row
+from tileproof.tools.limits_page import ROOT, written
+
+PAGE = ROOT / "docs" / "time.md"
+GROUPS = ("latencies", "banks", "exchanges", "sharings", "exports", "together")
+PARTS = ("parts",)
+
+
+def table(rows: Sequence[Row]) -> list[str]:
+    """The table of rows, and under it how far off they are."""
+    lines = [
+        "| program | measured | likely | best to worst | chosen from it |",
+        "|---|---|---|---|---|",
+    ]
+    for row in rows:
+        low, high = sorted((row.best, row.worst))
+        lines.append(
+            f"| {row.what} | {_told(row.measured)} | {_told(row.likely)} | {_told(low)} to {_told(high)} | "
+            f"{row.fits or 'held out'} |"
+        )
+    return [*lines, "", *summary(rows)]
+
+
+def summary(rows: Sequence[Row]) -> list[str]:
+    """How far off the rows are on average and at most, those that a figure was chosen from and the others."""
+    out = []
+    for name, fitted in (("a figure was chosen from", True), ("held out", False)):
+        offs = [abs(row.off) for row in rows if bool(row.fits) == fitted]
+        if offs:
+            mean = sum(offs) / len(offs)
+            out.append(f"- {len(offs)} rows {name}: off by {mean:.1%} on average, {max(offs):.1%} at most.")
+    return out
+
+
+def measured(groups: Sequence[str]) -> list[Row]:
+    """The rows of these groups of `tools.calibration`."""
+    with tempfile.TemporaryDirectory() as name:
+        return [row for group in groups for row in getattr(calibration, group)(Path(name))]
+
+
+def _told(clocks: float) -> str:
+    return f"{clocks:,.0f}" if clocks >= 1000 else f"{clocks:.1f}"
+
+
+def main(arguments: list[str]) -> int:
+    """Writes the page, or compares it."""
+    text = PAGE.read_text()
+    new = written(
+        text, {"measured": table(measured(GROUPS)), "parts": table(measured(PARTS))}, "tools/time_page.py"
+    )
+    if "--check" in arguments:
+        print("the page says what the program prints" if new == text else "the page is stale: write it again")
+        return int(new != text)
+    PAGE.write_text(new)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -112,3 +113,54 @@ def test_a_wrong_bias_has_one_explanation(cause: str, factor: int, off: int) -> 
         if (abs(D - one.value) <= one.bound).all()
     ]
     assert fitting == [cause]
+
+
+def _shifted(values: np.ndarray, step: int) -> np.ndarray:
+    """Rows so many further on, zeros behind the last and before the first."""
+    rows = np.arange(values.shape[0]) + step
+    inside = (rows >= 0) & (rows < values.shape[0])
+    return np.where(inside[:, None], values[np.where(inside, rows, 0)], 0.0)
+
+
+@pytest.mark.parametrize(
+    ("cause", "a", "b"),
+    [
+        ("the product is missing", lambda A: 0 * A, lambda B: B),
+        ("the rows of A are those 1 row before", lambda A: _shifted(A, -1), lambda B: B),
+        ("the rows of B are those 8 rows after", lambda A: A, lambda B: _shifted(B, 8)),
+        (
+            "in columns 16..23 of each 64 of K, B is that of columns 24..31 of each 64 of K",
+            lambda A: A,
+            lambda B: np.where(np.arange(B.shape[1]) % 64 // 8 == 2, np.roll(B, -8, 1), B),
+        ),
+        (
+            "in columns 8..15 of each 64 of K, A is that of columns 8..15 of each 64 of K, +8 rows",
+            lambda A: np.where(np.arange(A.shape[1]) % 64 // 8 == 1, _shifted(A, 8), A),
+            lambda B: B,
+        ),
+        (
+            "in columns 8..15 of each 16 of K, A is that of the other 8, -8 rows",
+            lambda A: np.where(np.arange(A.shape[1]) // 8 % 2 == 1, _shifted(np.roll(A, 8, 1), -8), A),
+            lambda B: B,
+        ),
+    ],
+)
+def test_a_product_of_other_rows_and_columns_is_explained(cause: str, a: Any, b: Any) -> None:
+    inputs = Launched.inputs
+    assert inputs.bias is not None
+    A, B = inputs.A.astype(np.float64), inputs.B.astype(np.float64)
+    D = inputs.alpha * (a(A) @ b(B).T) + inputs.bias.astype(np.float64)
+    operands = {
+        "product": GEMM_BIAS.stages["product"].bounded(A=inputs.A, B=inputs.B),
+        "bias": inputs.bias,
+        "alpha": inputs.alpha,
+    }
+    tile = WrongTile(
+        "D", TileCoord(0, 0, None), operands, False, slice(0, D.shape[1]), D, np.ones(D.shape, bool)
+    )
+    fitting = [
+        one.cause
+        for one in GemmFaults().alternatives(Launched(), tile)  # type: ignore[arg-type]
+        if (abs(D - one.value) <= one.bound).all()
+    ]
+    assert fitting[:1] == [cause]  # the first that holds is named

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -15,6 +16,7 @@ from tileproof.kernels.variant import Variant
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.plans import sm100_gemm
 
+EQUIVALENT = Path(__file__).parent / "equivalent.toml"
 PARAMS_BYTES = 384  # sizeof(Params) in kernel.cu, which asserts it
 
 
@@ -60,5 +62,6 @@ TARGETS = (
         Sources(main="sm100/gemm/kernel.cu", folders=("sm100", "sm100/gemm"), suffix=lambda v: "tile128x64"),
         describe,
         lambda: mutants.MUTANTS,
+        equivalent=(EQUIVALENT,),
     ),
 )

@@ -1,5 +1,7 @@
 """Compile one kernel source to PTX with nvcc, prove with ptxas that it assembles, and cache by content.
 
+Of a copy with an edit ptxas only reads the PTX: nobody asks for its machine code or resources.
+
 The cache key covers every source byte, the generated plan header, the defines, the flags and the
 compiler's version. An entry is built in a directory of its own and renamed into place when it is complete,
 so the cache holds nothing half-written.
@@ -18,6 +20,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tileproof.kernels import toolchain
 from tileproof.spec.machine.errors import TileproofError
@@ -55,7 +58,7 @@ class Built:
     entry: str
     ptx: str = field(repr=False)
     ptx_path: Path
-    resources: Resources | None  # None of PTX that came as it is
+    resources: Resources | None  # None of PTX that came as it is, and where ptxas was not asked
     log: str = field(repr=False)
 
 
@@ -63,7 +66,8 @@ class Built:
 class Unit:
     """What is compiled: `main` of `files` (path -> text, relative to the kernel's root) with `defines`.
 
-    `prefix` stands before the paths of sources in the PTX and in messages.
+    `prefix` stands before the paths of sources in the PTX and in messages. `assembled`: ptxas makes machine
+    code of it and says its resources; else it only reads the PTX, as part of nvcc.
     """
 
     entry: str
@@ -72,12 +76,14 @@ class Unit:
     defines: Mapping[str, str]
     prefix: str = OWN_PREFIX
     arch: str = ARCH
+    assembled: bool = True
 
     def key(self) -> str:
         """The content hash that names this unit's cache entry."""
         parts = [FORMAT, toolchain.find().version, *flags(self.arch), self.entry, self.main]
         parts += [f"{name}={value}" for name, value in sorted(self.defines.items())]
         parts += [] if self.prefix == OWN_PREFIX else [f"prefix {self.prefix}"]
+        parts += [] if self.assembled else ["not assembled"]
         parts += [f"{path}\0{text}" for path, text in sorted(self.files.items())]
         return hashlib.sha256("\0\0".join(parts).encode()).hexdigest()[:24]
 
@@ -126,7 +132,7 @@ def _whole(target: Path) -> bool:
     """Whether a cache entry is there, can be read, and holds the PTX that was put there."""
     try:
         meta = json.loads((target / "built.json").read_text())
-        Resources(**meta["resources"])
+        _resources(meta)
         text = (target / "kernel.ptx").read_text()
     except (OSError, ValueError, KeyError, TypeError):
         return False
@@ -137,7 +143,12 @@ def _whole(target: Path) -> bool:
 def _load(target: Path, entry: str) -> Built:
     meta = json.loads((target / "built.json").read_text())
     path = target / "kernel.ptx"
-    return Built(entry, path.read_text(), path, Resources(**meta["resources"]), meta["log"])
+    return Built(entry, path.read_text(), path, _resources(meta), meta["log"])
+
+
+def _resources(meta: dict[str, Any]) -> Resources | None:
+    said = meta["resources"]
+    return None if said is None else Resources(**said)
 
 
 def _build_in(work: Path, unit: Unit) -> None:
@@ -155,9 +166,9 @@ def _build_in(work: Path, unit: Unit) -> None:
     ptx.write_text(_relative_files(ptx.read_text(), source, unit.prefix))
     require_entry(ptx.read_text(), unit.entry, f"{unit.prefix}{unit.main}")
 
-    assembled = _assemble(ptx, source, unit.prefix, unit.arch)
+    assembled = _assemble(ptx, source, unit.prefix, unit.arch) if unit.assembled else ""
     meta = {
-        "resources": asdict(parse_resources(assembled, unit.entry)),
+        "resources": asdict(parse_resources(assembled, unit.entry)) if unit.assembled else None,
         "log": log + assembled,
         "ptx_sha256": hashlib.sha256(ptx.read_bytes()).hexdigest(),
     }

@@ -55,8 +55,8 @@ class Sources:
     The build puts the generated plan (`tileproof_plan.h`) on the include path, with `root` and the CuTe
     headers, and defines TILEPROOF_ENTRY and TILEPROOF_PROBE; and TILEPROOF_EDITED where a source is not the
     folder's, as a planted defect or an override makes it: what such a copy need not prove again can be left
-    out. `suffix` makes the part of the entry's name that tells variants apart, `arch` is what nvcc compiles
-    for.
+    out, and it is not assembled. `suffix` makes the part of the entry's name that tells variants apart,
+    `arch` is what nvcc compiles for.
     """
 
     main: str
@@ -114,7 +114,7 @@ class Sources:
         defines = {"TILEPROOF_ENTRY": entry, "TILEPROOF_PROBE": str(int(probe))}
         if edited:
             defines["TILEPROOF_EDITED"] = "1"
-        built = compile_unit(Unit(entry, self.main, files, defines, self.prefix, self.arch))
+        built = compile_unit(Unit(entry, self.main, files, defines, self.prefix, self.arch, not edited))
         return replace(built, ptx=edit.in_ptx(owner, edits, built.ptx, text_of, self.prefix))
 
 

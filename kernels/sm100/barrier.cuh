@@ -6,8 +6,7 @@
 
 #include <cstdint>
 
-#include <cute/arch/util.hpp>
-
+#include "sm100/cute.cuh"
 #include "sm100/ptx.cuh"
 
 namespace tileproof {

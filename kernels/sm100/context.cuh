@@ -3,9 +3,8 @@
 
 #include <cstdint>
 
-#include <cute/arch/cluster_sm90.hpp>
-
 #include "sm100/barrier.cuh"
+#include "sm100/cute.cuh"
 #include "sm100/ptx.cuh"
 
 namespace tileproof {

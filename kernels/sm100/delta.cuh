@@ -4,10 +4,8 @@
 
 #include <cstdint>
 
-#include <cute/config.hpp>
-#include <cutlass/numeric_types.h>
-
 #include "sm100/barrier.cuh"
+#include "sm100/cute.cuh"
 #include "sm100/operand.cuh"
 #include "sm100/ptx.cuh"
 

@@ -11,8 +11,7 @@
 
 #include <cstdint>
 
-#include <cute/arch/mma_sm100_desc.hpp>
-#include <cutlass/numeric_types.h>
+#include "sm100/cute.cuh"
 
 namespace tileproof {
 

@@ -16,13 +16,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <cute/arch/cluster_sm90.hpp>
-#include <cute/arch/copy_sm90_desc.hpp>
-#include <cute/arch/tmem_allocator_sm100.hpp>
-#include <cutlass/arch/barrier.h>
-#include <cutlass/numeric_types.h>
-
 #include "sm100/barrier.cuh"
+#include "sm100/cute.cuh"
 #include "sm100/operand.cuh"
 #include "sm100/ptx.cuh"
 #include "tileproof_plan.h"

@@ -23,10 +23,7 @@
 //   dq_ready                   commit, once                           mma        -> softmax
 #pragma once
 
-#include <cute/arch/cluster_sm90.hpp>
-#include <cute/arch/tmem_allocator_sm100.hpp>
-#include <cutlass/arch/barrier.h>
-
+#include "sm100/cute.cuh"
 #include "sm100/head128/dkv_export.cuh"
 #include "sm100/head128/load.cuh"
 #include "sm100/head128/mma.cuh"

@@ -1,8 +1,7 @@
 // The load role: one thread of each of four warps.
 #pragma once
 
-#include <cute/arch/copy_sm100_tma.hpp>
-
+#include "sm100/cute.cuh"
 #include "sm100/head128/config.cuh"
 
 namespace tileproof::head128 {

@@ -11,8 +11,7 @@
 // consumer, so that nothing is in flight when the roles end.
 #pragma once
 
-#include <cute/arch/mma_sm100_desc.hpp>
-
+#include "sm100/cute.cuh"
 #include "sm100/head128/config.cuh"
 
 namespace tileproof::head128 {

@@ -23,8 +23,7 @@
 // operands go before all else in shared memory, and beside them a share would take ten times as long.
 #pragma once
 
-#include <cute/arch/mma_sm100_desc.hpp>
-
+#include "sm100/cute.cuh"
 #include "sm100/head128_columns/config.cuh"
 
 namespace tileproof::head128_columns {

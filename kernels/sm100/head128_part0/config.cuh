@@ -4,14 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <cute/arch/copy_sm90_desc.hpp>
-#include <cutlass/numeric_types.h>
 #ifndef TILEPROOF_EDITED
 #include <cute/tensor.hpp>  // the layouts below only, and most of what a compilation takes
 #endif
 
 #include "sm100/barrier.cuh"
 #include "sm100/context.cuh"
+#include "sm100/cute.cuh"
 #include "sm100/operand.cuh"
 
 namespace tileproof::head128_part0 {

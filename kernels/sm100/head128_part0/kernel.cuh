@@ -22,10 +22,7 @@
 //   p_free[b]    rank 0     256 arrivals: all of P has been read   p_consumer -> mma
 #pragma once
 
-#include <cute/arch/cluster_sm90.hpp>
-#include <cute/arch/tmem_allocator_sm100.hpp>
-#include <cutlass/arch/barrier.h>
-
+#include "sm100/cute.cuh"
 #include "sm100/delta.cuh"
 #include "sm100/head128_part0/config.cuh"
 

@@ -43,6 +43,8 @@ def arguments() -> list[str]:
     *launcher, compiler = shlex.split(os.environ.get("CXX", "g++"))
     if launcher:
         chosen.append(f"-DCMAKE_CXX_COMPILER_LAUNCHER={';'.join(launcher)}")
+        # ccache keeps nothing that was compiled with a precompiled header.
+        chosen.append("-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON")
     return [*chosen, f"-DCMAKE_CXX_COMPILER={compiler}"]
 
 

@@ -40,6 +40,7 @@ from tileproof.conformance.cli.record import record
 from tileproof.conformance.cli.synchronisation import synchronisation
 from tileproof.conformance.cli.time import time
 from tileproof.conformance.cli.trace import trace
+from tileproof.emulator.heap import keep_freed_memory
 from tileproof.spec.machine.errors import TileproofError
 
 RENAMED = {"orders": "synchronisation", "prove": "crosscheck"}  # commands by the name they had
@@ -63,6 +64,7 @@ class Errors(click.Group):
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:  # type: ignore[override]
         as_json = "--json" in (kwargs.get("args") or (args[0] if args and args[0] else sys.argv[1:]))
         kwargs["standalone_mode"] = False
+        keep_freed_memory()
         try:
             code = super().main(*args, **kwargs)
         except click.exceptions.Exit as done:

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#ifndef TILEPROOF_EDITED
+#if !defined(TILEPROOF_EDITED) && !TILEPROOF_PROBE
 #include <cute/tensor.hpp>  // the layouts below only, and most of what a compilation takes
 #endif
 
@@ -99,7 +99,7 @@ struct Config {
                 (kRope == 64 || kRope == 0));
   static_assert(kHeads == kKeys, "dQ is staged in KV's bytes");
 
-#ifndef TILEPROOF_EDITED
+#if !defined(TILEPROOF_EDITED) && !TILEPROOF_PROBE
   // Read along rows a column tile is the K-major layout that CuTe builds from the same atom, read along
   // columns the MN-major one: element (row, col) lies at the same offset in both.
   using KAtom = UMMA::Layout_K_SW128_Atom<bf16>;

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#ifndef TILEPROOF_EDITED
+#if !defined(TILEPROOF_EDITED) && !TILEPROOF_PROBE
 #include <cute/tensor.hpp>  // the layouts below only, and most of what a compilation takes
 #endif
 
@@ -73,7 +73,7 @@ struct Config {
   static_assert(Plan::smem::dO::rows == kHeads && Plan::smem::dO::cols == Plan::d_v);
   static_assert(Plan::smem::KV::rows == kKeys && Plan::smem::KV::cols == Plan::d_qk);
 
-#ifndef TILEPROOF_EDITED
+#if !defined(TILEPROOF_EDITED) && !TILEPROOF_PROBE
   // Both operands are the K-major layouts that CuTe builds from the swizzle's atom.
   using Atom = UMMA::Layout_K_SW128_Atom<bf16>;  // Sw<3,4,3> o (8,64):(64,1)
   using QTile = decltype(tile_to_shape(Atom{}, Shape<Int<kHeads>, Int<Plan::d_qk>>{}));

@@ -144,6 +144,20 @@ __device__ __forceinline__ void red_add(float* address, float x) {
   asm volatile("red.global.add.f32 [%0], %1;" : : "l"(address), "f"(x) : "memory");
 }
 
+// ---- registers ----------------------------------------------------------------------------------------
+
+// A warpgroup's threads have `Count` registers each from here on, fewer than before (setmaxnreg).
+template <int Count>
+__device__ __forceinline__ void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(Count));
+}
+
+// The same, more than before, when others of the CTA have given them.
+template <int Count>
+__device__ __forceinline__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(Count));
+}
+
 // ---- scalar arithmetic --------------------------------------------------------------------------------
 
 __device__ __forceinline__ float exp2_approx(float x) {

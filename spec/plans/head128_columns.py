@@ -53,6 +53,7 @@ V_CTA = D_V // CLUSTER  # columns of a rank
 ROPE_CTA = 32  # and of RoPE, where there is one
 
 HALF_COLS = 128  # of KV that are gathered and multiplied together
+COL_TILE = 64
 KEYS_TOGETHER = 4  # of a head, in a share that is sent
 KV_STAGES = 2
 KV_HALVES = V_CTA // HALF_COLS
@@ -134,8 +135,7 @@ def _tensor_memory(rope: int) -> tuple[TmemTile, ...]:
         column = sum(tile.columns * tile.stages for tile in tiles)
         tiles.append(TmemTile(name, column, columns, stages, layout, holds))
 
-    columns = HALF_COLS if rope else V_CTA
-    add("dQ", columns, V_CTA // columns, "the sum over k-blocks of dS k, the rank's NoPE columns")
+    add("dQ", V_CTA, 1, "the sum over k-blocks of dS k, the rank's NoPE columns")
     if rope:
         add("dQ_rope", rope, 1, "the same, its RoPE columns")
     add("dKV", B_TOPK, DKV_PARTS, "dO^T S + q^T dS, 128 of the rank's columns of kv")
@@ -185,13 +185,7 @@ def _mmas(rope: int) -> tuple[Mma, ...]:
                     a_cols=cols, b_cols=cols,
                 )
             )  # fmt: skip
-    if rope:
-        for half, cols in halves:
-            chains.append(
-                Mma(f"dQ_{half}", "f16", 1, H_Q, HALF_COLS, B_TOPK, "dS", "KV", "dQ", "K", "MN", b_cols=cols)
-            )
-    else:
-        chains.append(Mma("dQ", "f16", 1, H_Q, V_CTA, B_TOPK, "dS", "KV", "dQ", "K", "MN"))
+    chains.append(Mma("dQ", "f16", 1, H_Q, V_CTA, B_TOPK, "dS", "KV", "dQ", "K", "MN"))
     for a, b in (("dO", "S"), ("Q", "dS")):
         name, cols = f"dKV_{b}", (0, V_CTA)
         chains.append(
@@ -274,7 +268,8 @@ def _shared_memory(rope: int) -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...]
     by = "a lane of each dkv_export warp; st.async of the peer's"
     add("delta_ready", 1, EXPORT_WARPS, H_Q * F32_BYTES, by, "softmax", once=True)
     add("kv_lo_ready", KV_STAGES, 1, half + B_TOPK * rope * BF16_BYTES, "gather4", "mma")
-    add("kv_hi_ready", KV_STAGES, 1, half, "gather4", "mma")
+    hi_parts = HALF_COLS // COL_TILE if rope else 1  # of the upper columns, which are waited for
+    add("kv_hi_ready", KV_STAGES * hi_parts, 1, half // hi_parts, "gather4", "mma")
     add("kv_lo_free", KV_STAGES, 1, 0, commit, "load")
     told = "a lane of the peer's signal warp: its finishing warps have read the share there"
     if rope:

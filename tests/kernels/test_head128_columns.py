@@ -45,6 +45,8 @@ def test_the_plan_has_no_faults_and_barriers_expect_the_bytes_of_their_tiles(d_q
         narrow = [p.smem_tile(name).bytes for name in rope if name.startswith(tile.split("_")[0])]
         more = sum(narrow) if barrier in ("q_ready", "kv_lo_ready") else 0
         parts = 2 if tile == "KV" else 1  # a half of the columns
+        if barrier == "kv_hi_ready" and rope:
+            parts *= 2  # a column tile
         assert p.barrier(barrier).tx_bytes == p.smem_tile(tile).bytes // parts + more
     for barrier, tile in (("s_ready", "S"), ("ds_ready", "dS")):
         assert p.barrier(barrier).tx_bytes == p.smem_tile(tile).bytes // 2  # the peer's keys

@@ -81,6 +81,7 @@ struct Config {
   static constexpr int kHalfCols = kHalfTiles * kColTile;          // 128
   static constexpr int kKvHalfBytes = kHalfTiles * kKeyTileBytes;  // 16 KiB
   static constexpr int kKvBytes = 2 * kKvHalfBytes;                // 32 KiB
+  static constexpr int kHiParts = kRoomy ? 1 : kHalfTiles;         // of the upper half, with a barrier each
 
   static constexpr int kDkvM = Plan::mma::dKV_S::m;  // 128
   static constexpr int kDkvParts = kCols / kDkvM;    // 2, each with TMEM of its own
@@ -102,7 +103,7 @@ struct Config {
     Barrier do_ready;
     Barrier delta_ready;
     Barrier kv_lo_ready[kKvStages];
-    Barrier kv_hi_ready[kKvStages];
+    Barrier kv_hi_ready[kKvStages * kHiParts];
     Barrier kv_lo_free[kKvStages];
     Barrier kv_hi_free[kRoomy ? kKvStages : 1];
     Barrier p_ready;
@@ -197,7 +198,7 @@ struct Config {
   static_assert(Plan::barrier::q_ready::tx_bytes == sizeof(SharedStorage::q) + kNarrowHeadBytes);
   static_assert(Plan::barrier::do_ready::tx_bytes == sizeof(SharedStorage::dO));
   static_assert(Plan::barrier::kv_lo_ready::tx_bytes == kKvHalfBytes + kNarrowKeyBytes);
-  static_assert(Plan::barrier::kv_hi_ready::tx_bytes == kKvHalfBytes);
+  static_assert(Plan::barrier::kv_hi_ready::tx_bytes * kHiParts == kKvHalfBytes);
   static_assert(Plan::barrier::in_ready::tx_bytes == kShareBytes);
   static_assert(Plan::barrier::delta_ready::tx_bytes == sizeof(SharedStorage::delta_incoming));
   static_assert(Plan::barrier::delta_ready::count == Plan::role::dkv_export::warps);

@@ -16,7 +16,8 @@
 // Barriers (offsets, counts and bytes in the generated plan), one of each in every CTA:
 //   q_ready, do_ready          bytes of Q, of dO                       load         -> mma, dkv_export
 //   delta_ready                8 arrivals, bytes of the peer           dkv_export   -> softmax
-//   kv_lo_ready[2], kv_hi_ready[2]   bytes of half the columns         load         -> mma
+//   kv_lo_ready[2]             bytes of half the columns               load         -> mma
+//   kv_hi_ready[2 or 4]        of the other half, or a tile of it      load         -> mma
 //   kv_lo_free[2]              commits                                 mma          -> load
 //   kv_hi_free                 commits, or 4 arrivals where shares lay there   mma, softmax -> load
 //   p_ready, dp_ready          commits                                 mma          -> softmax
@@ -106,9 +107,10 @@ struct Kernel : Context<Plan> {
     CUTE_UNROLL
     for (int b = 0; b < Cfg::kKvStages; ++b) {
       smem.kv_lo_ready[b].init(B::kv_lo_ready::count);
-      smem.kv_hi_ready[b].init(B::kv_hi_ready::count);
       smem.kv_lo_free[b].init(B::kv_lo_free::count);
     }
+    CUTE_UNROLL
+    for (int b = 0; b < B::kv_hi_ready::stages; ++b) smem.kv_hi_ready[b].init(B::kv_hi_ready::count);
     CUTE_UNROLL
     for (int b = 0; b < B::kv_hi_free::stages; ++b) smem.kv_hi_free[b].init(B::kv_hi_free::count);
     smem.p_ready.init(B::p_ready::count);

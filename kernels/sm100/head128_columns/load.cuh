@@ -53,9 +53,14 @@ struct Load : Context<Plan> {
       } else {
         smem.kv_hi_free[0].wait_own((k & 1) ^ 1);  // where the shares of the k-block before this one arrived
       }
-      if (first) smem.kv_hi_ready[stage].arrive_own_and_expect_tx(Plan::barrier::kv_hi_ready::tx_bytes);
-      gather(kv + Cfg::kKvHalfBytes, smem.kv_hi_ready[stage].address(), row,
-             this->first_column() + Cfg::kHalfCols, rows);
+      CUTE_UNROLL
+      for (int part = 0; part < Cfg::kHiParts; ++part) {
+        constexpr int kTiles = Cfg::kHalfTiles / Cfg::kHiParts;
+        Barrier& ready = smem.kv_hi_ready[stage * Cfg::kHiParts + part];
+        if (first) ready.arrive_own_and_expect_tx(Plan::barrier::kv_hi_ready::tx_bytes);
+        gather<kTiles>(kv + Cfg::kKvHalfBytes + part * kTiles * Cfg::kKeyTileBytes, ready.address(), row,
+                       this->first_column() + Cfg::kHalfCols + part * kTiles * kColTile, rows);
+      }
       if (first && k == 0) load_do();  // P comes before dP, and so do its operands
     }
 
@@ -82,12 +87,13 @@ struct Load : Context<Plan> {
     }
   }
 
-  // Columns from `col` on of this warp's keys, into rows from `row` on of half a tile.
+  // Column tiles from `col` on of this warp's keys, into rows from `row` on.
+  template <int Tiles = Cfg::kHalfTiles>
   __device__ __forceinline__ void gather(uint32_t tile, uint32_t ready, int row, int col,
                                          const int4 (&rows)[kGathers]) {
     const uint32_t to = tile + row * kRowBytes;
     CUTE_UNROLL
-    for (int c = 0; c < Cfg::kHalfTiles; ++c) {
+    for (int c = 0; c < Tiles; ++c) {
       CUTE_UNROLL
       for (int g = 0; g < kGathers; ++g) {
         ptx::tma_gather4_own(to + c * Cfg::kKeyTileBytes + kGather * g * kRowBytes, &params.kv_map, ready,

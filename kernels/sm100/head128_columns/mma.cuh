@@ -11,16 +11,17 @@
 //
 //   dKV^T parts 0, 1 = dO^T S                              -> s_free
 //   P of the next k-block over the lower columns
-//   dQ += dS K, the upper columns                          -> the peer's in_p_free
-//   dQ += dS K, the lower columns and RoPE                 -> kv_lo_free
-//   RoPE part of dKV^T = Q^T dS                            -> rope_ready
+//   dQ += dS K                                             -> the peer's in_p_free
+//   its RoPE columns                                       -> kv_lo_free
 //   P of the next k-block over the upper columns           -> p_ready
+//   RoPE part of dKV^T = Q^T dS                            -> rope_ready
 //   parts 0, 1 of dKV^T += Q^T dS                          -> dkv_ready, ds_free
 //   dP of the next k-block                                 -> dp_ready
 //
-// The last k-block commits each half of dQ to dq_ready. So one exchange is under way beside MMAs at any time.
-// MMAs that have time (the upper columns of P, and dP) start when the share that came before was read:
-// operands go before all else in shared memory, and beside them a share would take ten times as long.
+// The last k-block commits dQ to dq_ready. So one exchange is under way beside MMAs at any time. MMAs that
+// have time (P, of which the lower columns may begin where the next keys have room of their own, and dP)
+// start when the share that came before was read: operands go before all else in shared memory, and beside
+// them a share would take ten times as long.
 #pragma once
 
 #include "sm100/cute.cuh"
@@ -80,27 +81,22 @@ struct IssueMmas : Context<Plan> {
     }
 
     wait_operand(smem.ds_ready, parity);
+    dq_all(kv_lo(k), k != 0);
     if constexpr (Cfg::kRoomy) {
-      dq_all(kv_lo(k), k != 0);
       ptx::commit(smem.kv_hi_free[k % Cfg::kKvStages].address());
-    } else {
-      dq_half(kv_hi(k), 1, k != 0);
-      if constexpr (!More) ptx::commit(smem.dq_ready[1].address());
-      // The peer may send where these keys lie.
-      if constexpr (More) {
-        ptx::commit_multicast(smem.in_p_free.address(), uint16_t(1u << (rank ^ 1)));
-      }
-      dq_half(kv_lo(k), 0, k != 0);
-      dq_rope(k);
+    } else if constexpr (More) {
+      // The peer may send where the upper columns of these keys lie.
+      ptx::commit_multicast(smem.in_p_free.address(), uint16_t(1u << (rank ^ 1)));
     }
+    dq_rope(k);
     if constexpr (!More) {
-      if constexpr (Cfg::kRoomy) ptx::commit(smem.dq_ready[1].address());
+      ptx::commit(smem.dq_ready[1].address());
       ptx::commit(smem.dq_ready[0].address());
     }
     ptx::commit(smem.kv_lo_free[k % Cfg::kKvStages].address());
 
-    dkv_rope();
     if constexpr (!Cfg::kRoomy && More) p_hi(k + 1);
+    dkv_rope();
     CUTE_UNROLL
     for (int part = 0; part < Cfg::kDkvParts; ++part) {
       dkv_part(q, part, true);
@@ -123,25 +119,39 @@ struct IssueMmas : Context<Plan> {
   // P of k-block k over the lower columns and RoPE.
   __device__ __forceinline__ void p_lo(int k) {
     smem.kv_lo_ready[k % Cfg::kKvStages].wait_own(k / Cfg::kKvStages & 1);
-    if constexpr (!Cfg::kRoomy) smem.dp_free.wait_own((k & 1) ^ 1);
+    if constexpr (!Cfg::kRoomy) {
+      smem.dp_free.wait_own((k & 1) ^ 1);
+      wait_share_read(k);
+    }
     ptx::fence_after_thread_sync();
     const uint32_t d = tmem + Plan::tmem::P::column;
     scores(q, kv_lo(k), d, false);
     if constexpr (Cfg::kRope != 0) {
       const uint32_t idesc = bf16_mma_descriptor<Cfg::kAllHeads, Cfg::kKeys, Major::K, Major::K>();
+      const uint64_t first_a = alone(narrow_k_major(cast_smem_ptr_to_uint(smem.q_rope), 0));
+      const uint64_t first_b = alone(narrow_k_major(kv_rope(k), 0));
       CUTE_UNROLL
       for (int step = 0; step < Cfg::kRope; step += kMmaK) {
-        ptx::mma_f16_ss(d, narrow_k_major(cast_smem_ptr_to_uint(smem.q_rope), step),
-                        narrow_k_major(kv_rope(k), step), idesc, true);
+        ptx::mma_f16_ss(d, further(first_a, step * 2), further(first_b, step * 2), idesc, true);
       }
     }
   }
 
+  // dP's share of the k-block before k; on a fresh barrier at once.
+  __device__ __forceinline__ void wait_share_read(int k) const { smem.in_dp_read.wait_own((k & 1) ^ 1); }
+
+  // P over the upper columns, in the parts in which they are gathered.
   __device__ __forceinline__ void p_hi(int k) {
-    smem.kv_hi_ready[k % Cfg::kKvStages].wait_own(k / Cfg::kKvStages & 1);
-    smem.in_dp_read.wait_own((k & 1) ^ 1);  // dP's share of the k-block before; on a fresh barrier at once
-    ptx::fence_after_thread_sync();
-    scores(q + Cfg::kHalfTiles * Cfg::kHeadTileBytes, kv_hi(k), tmem + Plan::tmem::P::column, true);
+    if constexpr (Cfg::kRoomy) wait_share_read(k);  // else p_lo has
+    constexpr int kTiles = Cfg::kHalfTiles / Cfg::kHiParts;
+    CUTE_UNROLL
+    for (int part = 0; part < Cfg::kHiParts; ++part) {
+      const int tile = part * kTiles;
+      smem.kv_hi_ready[k % Cfg::kKvStages * Cfg::kHiParts + part].wait_own(k / Cfg::kKvStages & 1);
+      ptx::fence_after_thread_sync();
+      scores<kTiles>(q + (Cfg::kHalfTiles + tile) * Cfg::kHeadTileBytes, kv_hi(k) + tile * Cfg::kKeyTileBytes,
+                     tmem + Plan::tmem::P::column, true);
+    }
     ptx::commit(smem.p_ready.address());
   }
 
@@ -168,12 +178,21 @@ struct IssueMmas : Context<Plan> {
     ptx::fence_after_thread_sync();
   }
 
-  // D [heads, keys] (+)= A [heads, 128 columns] KV [keys, 128 columns]^T
+  // A descriptor that no other chain shares, or ptxas would keep those of all chains in registers.
+  __device__ __forceinline__ static uint64_t alone(uint64_t desc) {
+    uint32_t low = uint32_t(desc);
+    asm volatile("" : "+r"(low));
+    return (desc & 0xffffffff00000000) | low;
+  }
+
+  // D [heads, keys] (+)= A [heads, columns] KV [keys, columns]^T over some column tiles.
+  template <int Tiles = Cfg::kHalfTiles>
   __device__ __forceinline__ void scores(uint32_t a, uint32_t kv, uint32_t d, bool accumulate) {
     const uint32_t idesc = bf16_mma_descriptor<Cfg::kAllHeads, Cfg::kKeys, Major::K, Major::K>();
-    const uint64_t first_a = k_major<Cfg::kAllHeads>(a, 0), first_b = k_major<Cfg::kKeys>(kv, 0);
+    const uint64_t first_a = alone(k_major<Cfg::kAllHeads>(a, 0)),
+                   first_b = alone(k_major<Cfg::kKeys>(kv, 0));
     CUTE_UNROLL
-    for (int step = 0; step < Cfg::kHalfCols; step += kMmaK) {
+    for (int step = 0; step < Tiles * kColTile; step += kMmaK) {
       const int tile = step / kColTile, within = step % kColTile * 2;
       ptx::mma_f16_ss(d, further(first_a, tile * Cfg::kHeadTileBytes + within),
                       further(first_b, tile * Cfg::kKeyTileBytes + within), idesc, accumulate || step != 0);
@@ -184,7 +203,8 @@ struct IssueMmas : Context<Plan> {
   // of shared memory to others.
   __device__ __forceinline__ void dq_all(uint32_t kv, bool accumulate) {
     const uint32_t idesc = bf16_mma_descriptor<Cfg::kAllHeads, Cfg::kCols, Major::K, Major::MN>();
-    const uint64_t first_a = plain_k_major<Cfg::kAllHeads>(s, 0), first_b = mn_major<Cfg::kKeys>(kv, 0, 0);
+    const uint64_t first_a = alone(plain_k_major<Cfg::kAllHeads>(s, 0)),
+                   first_b = alone(mn_major<Cfg::kKeys>(kv, 0, 0));
     CUTE_UNROLL
     for (int key = 0; key < Cfg::kKeys; key += kMmaK) {
       ptx::mma_f16_ss(tmem + Plan::tmem::dQ::column,
@@ -193,24 +213,16 @@ struct IssueMmas : Context<Plan> {
     }
   }
 
-  // dQ [heads, half of the columns] += dS [heads, keys] KV [keys, half]
-  __device__ __forceinline__ void dq_half(uint32_t kv, int half, bool accumulate) {
-    const uint32_t idesc = bf16_mma_descriptor<Cfg::kAllHeads, Cfg::kHalfCols, Major::K, Major::MN>();
-    const uint32_t d = tmem + Plan::tmem::dQ::column + half * Plan::tmem::dQ::columns;
-    CUTE_UNROLL
-    for (int key = 0; key < Cfg::kKeys; key += kMmaK) {
-      ptx::mma_f16_ss(d, plain_k_major<Cfg::kAllHeads>(s, key), mn_major<Cfg::kKeys>(kv, 0, key), idesc,
-                      accumulate || key != 0);
-    }
-  }
-
   __device__ __forceinline__ void dq_rope(int k) {
     if constexpr (Cfg::kRope != 0) {
       const uint32_t idesc = bf16_mma_descriptor<Cfg::kAllHeads, Cfg::kRope, Major::K, Major::MN>();
+      const uint64_t first_a = alone(plain_k_major<Cfg::kAllHeads>(s, 0));
+      const uint64_t first_b = alone(narrow_mn_major(kv_rope(k), 0));
       CUTE_UNROLL
       for (int key = 0; key < Cfg::kKeys; key += kMmaK) {
-        ptx::mma_f16_ss(tmem + Plan::tmem::dQ_rope::column, plain_k_major<Cfg::kAllHeads>(s, key),
-                        narrow_mn_major(kv_rope(k), key), idesc, k != 0 || key != 0);
+        ptx::mma_f16_ss(tmem + Plan::tmem::dQ_rope::column,
+                        further(first_a, plain_chunk<Cfg::kAllHeads>(0, key / 8)),
+                        further(first_b, key * kNarrowRowBytes), idesc, k != 0 || key != 0);
       }
     }
   }
@@ -219,11 +231,12 @@ struct IssueMmas : Context<Plan> {
   __device__ __forceinline__ void dkv_rope() {
     if constexpr (Cfg::kRope != 0) {
       const uint32_t idesc = bf16_mma_descriptor<Cfg::kRope, Cfg::kKeys, Major::MN, Major::MN>();
+      const uint64_t first_a = alone(narrow_mn_major(cast_smem_ptr_to_uint(smem.q_rope), 0));
+      const uint64_t first_b = alone(plain_mn_major<Cfg::kAllHeads>(s, 0));
       CUTE_UNROLL
       for (int head = 0; head < Cfg::kAllHeads; head += kMmaK) {
-        ptx::mma_ws_f16_ss(tmem + Plan::tmem::dKV_rope::column,
-                           narrow_mn_major(cast_smem_ptr_to_uint(smem.q_rope), head),
-                           plain_mn_major<Cfg::kAllHeads>(s, head), idesc, head != 0);
+        ptx::mma_ws_f16_ss(tmem + Plan::tmem::dKV_rope::column, further(first_a, head * kNarrowRowBytes),
+                           further(first_b, head * kPlainRowBytes), idesc, head != 0);
       }
       ptx::commit(smem.rope_ready[0].address());
     }
@@ -233,8 +246,8 @@ struct IssueMmas : Context<Plan> {
   __device__ __forceinline__ void dkv_part(uint32_t a, int part, bool accumulate) {
     const uint32_t idesc = bf16_mma_descriptor<Cfg::kDkvM, Cfg::kKeys, Major::MN, Major::MN>();
     const uint32_t d = tmem + Plan::tmem::dKV::column + part * Plan::tmem::dKV::columns;
-    const uint64_t first_a = mn_major<Cfg::kAllHeads>(a, part * Cfg::kDkvM, 0);
-    const uint64_t first_b = plain_mn_major<Cfg::kAllHeads>(s, 0);
+    const uint64_t first_a = alone(mn_major<Cfg::kAllHeads>(a, part * Cfg::kDkvM, 0));
+    const uint64_t first_b = alone(plain_mn_major<Cfg::kAllHeads>(s, 0));
     CUTE_UNROLL
     for (int head = 0; head < Cfg::kAllHeads; head += kMmaK) {
       ptx::mma_f16_ss(d, further(first_a, head * kRowBytes), further(first_b, head * kPlainRowBytes), idesc,

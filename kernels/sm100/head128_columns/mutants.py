@@ -40,7 +40,12 @@ VALUES: tuple[Mutant, ...] = (
         "half-twice",
         "P has the lower columns twice and the upper ones not",
         "mma",
-        (("scores(q + Cfg::kHalfTiles * Cfg::kHeadTileBytes, kv_hi(k),", "scores(q, kv_lo(k),"),),
+        (
+            (
+                "(q + (Cfg::kHalfTiles + tile) * Cfg::kHeadTileBytes, kv_hi(k) + tile",
+                "(q + tile * Cfg::kHeadTileBytes, kv_lo(k) + tile",
+            ),
+        ),
         "P",
         "every tile",
     ),
@@ -138,12 +143,12 @@ VALUES: tuple[Mutant, ...] = (
         "the last 64 columns",
     ),
     _source(
-        "dq-of-one-half",
-        "dQ's upper columns are those of the lower keys' columns",
+        "dq-of-one-tile",
+        "dQ's columns are all made of the first column tile of keys",
         "mma",
-        (("dq_half(kv_hi(k), 1, k != 0);", "dq_half(kv_lo(k), 1, k != 0);"),),
+        (("mn_major<Cfg::kKeys>(kv, 0, 0)", "operand_descriptor(kv, 0)"),),
         "dQ",
-        "half of each CTA's columns",
+        "all but 64 of each CTA's columns",
     ),
 )
 MUTANTS: tuple[Mutant, ...] = (

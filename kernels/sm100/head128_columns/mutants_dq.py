@@ -15,7 +15,6 @@ STORE = (
 )
 FENCE = "pack(v + c * kChunk));\n}\nptx::fence_proxy_async_shared();"  # of a column tile, not of RoPE columns
 SIZES = Sizes(d_qk=512, blocks=2)
-HALVES = Sizes(blocks=2)  # d_qk 576, where dQ is complete in two halves
 
 
 def _ptx(file: str, at: str, opcode: str, replacement: str = "", part: str = "", count: int = 1) -> Edit:
@@ -27,11 +26,6 @@ MUTANTS = (
         "cols-dq-early", "dQ is read before its last MMA is complete", "", KERNEL,
         (_ptx(SOFTMAX, "ready.wait_own(0);", "mbarrier.try_wait", "setp.eq.u32 complete, 0, 0;", count=2),),
         Reported("race-unordered", "tcgen05.mma", "tcgen05.ld", "a barrier", first_at=f"{SOFTMAX}: ptx::load_tmem_32_columns(tmem_row() + column, v);"), sizes=SIZES,
-    ),
-    Mutant(
-        "cols-dq-over-keys", "dQ's upper columns are staged where the lower ones' MMAs still read keys", "", KERNEL,
-        (Edit(Place("(upper ? other : other ^ 1) * Cfg::kKvBytes", SOFTMAX), "(upper ? other ^ 1 : other) * Cfg::kKvBytes"),),
-        Reported("race-mma-unwaited", "st.shared", "tcgen05.mma", "tcgen05.commit", second_at=STAGED), sizes=HALVES,
     ),
     Mutant(
         "cols-dq-without-proxy-fence", "a column tile of dQ is stored without fence.proxy.async of who staged it", "", KERNEL,

@@ -65,8 +65,8 @@ MUTANTS = (
     Mutant(
         "cols-copy-to-itself", "the copies of S and dS go to the own CTA, as do their bytes", "", KERNEL,
         (
-            _ptx(SOFTMAX, "const uint32_t peer = this->in_peer(own);", "xor", "0;", "1;$", count=2),
-            _ptx(SOFTMAX, "const uint32_t peer_ready = this->in_peer(ready.address());", "xor", "0;", "1;$", count=2),
+            _ptx(SOFTMAX, "const uint32_t peer = this->in_peer(own);", "xor", "0;", "1;$", count=4),
+            _ptx(SOFTMAX, "const uint32_t peer_ready = this->in_peer(ready.address());", "xor", "0;", "1;$", count=4),
         ),
         Reported("shared-uninitialised", "tcgen05.mma", says=("were never written",), second_at=f"{MMA}: ptx::mma_f16_ss(d, further(first_a, head * kRowBytes), further(first_b, head * kPlainRowBytes), idesc,"),
     ),

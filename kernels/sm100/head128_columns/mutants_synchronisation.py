@@ -45,6 +45,11 @@ MUTANTS = (
         Reported("race-copy-unwaited", "st.async", "cp.async.bulk.tensor", "the completion of the copy", second_at=SEND),
     ),
     Mutant(
+        "cols-upper-keys-unwaited", "P is multiplied over the upper columns of keys that have not landed", "", KERNEL,
+        (_ptx(MMA, "smem.kv_hi_ready[k % Cfg::kKvStages * Cfg::kHiParts + part].wait_own(k / Cfg::kKvStages & 1);", "mbarrier.try_wait", PASSES, count=4),),
+        Reported("race-copy-unwaited", "tcgen05.mma", "cp.async.bulk.tensor", "the completion of the copy"),
+    ),
+    Mutant(
         "cols-shares-without-proxy-fence", "the place of the shares is handed to the gather without fence.proxy.async", "", KERNEL,
         (_ptx(SOFTMAX, "if (!Cfg::kRoomy && use == 1) ptx::fence_proxy_async_shared();", "fence.proxy"),),
         Reported("race-proxy-write", "cp.async.bulk.tensor", "st.async", "fence.proxy.async", severity="warning", first_at=SEND),
@@ -77,6 +82,6 @@ MUTANTS = (
     Mutant(
         "cols-bytes-of-one-half", "in_ready expects half of the bytes that come", "", KERNEL,
         (_ptx(SOFTMAX, "smem.in_ready.arrive_own_and_expect_tx(Plan::barrier::in_ready::tx_bytes);", "mbarrier.arrive", "8192;", r"%r\d+;$", count=2),),
-        Reported("hang", says=("of in_dp_free of CTA", "lacks 1 of 1 arrival")),
+        Reported("hang", says=("of kv_hi_free of CTA", "lacks 4 of 4 arrivals")),
     ),
 )  # fmt: skip

@@ -19,7 +19,12 @@ struct Softmax : Context<Plan> {
   static constexpr uint32_t kEveryKey = 0xffffffff;
   static constexpr int kChunk = 8;                      // bf16 in a 16-byte access
   static constexpr int kQuad = 4;                       // f32 in one
+  static constexpr int kKeysTogether = 16;              // of a thread's keys
   static constexpr int kQuadRow = 16 * Cfg::kAllHeads;  // bytes from four keys of all heads to the next four
+
+  // Loads of a share wait for each other where registers are few; senders need few.
+  static constexpr int kFinishingRegisters = 104;
+  static constexpr int kSendingRegisters = 88;
 
   int head;      // of the token's 128
   int half;      // of the k-block's keys, or of dQ's columns
@@ -33,8 +38,10 @@ struct Softmax : Context<Plan> {
 
   __device__ __forceinline__ void run() {
     if (half == rank) {
+      ptx::take_registers<kFinishingRegisters>();
       finish();
     } else {
+      ptx::give_registers<kSendingRegisters>();
       send();
     }
     __syncwarp();            // its lane 0 has come from an arrival of its own
@@ -98,14 +105,21 @@ struct Softmax : Context<Plan> {
       load_scores(smem.p_ready, k, Plan::tmem::P::column, x, tmem_row());
       arrive_once(smem.p_free);
       add_share(x, k, 0);
-      if constexpr (Probe) store_probe(params.P, k, x);
+      if constexpr (Probe) store_probe(params.P, k, 0, x);
+      if constexpr (Probe) store_probe(params.P, k, kKeysTogether, x + kKeysTogether);
       CUTE_UNROLL
-      for (int j = 0; j < kKeys; ++j) s[j] = ptx::exp2_approx(fmaf(x[j], scale_log2e, -lse));
-      // Not a product with 0: where no key counts exp2 may be infinite.
-      if (keys != kEveryKey) clear_others(s, keys);
-      if constexpr (Probe) store_probe(params.S, k, s);
-      smem.ds_free.wait(parity ^ 1);  // of the k-block before
-      publish(s, smem.s_ready, smem.s_sent);
+      for (int begin = 0; begin < kKeys; begin += kKeysTogether) {
+        CUTE_UNROLL
+        for (int j = begin; j < begin + kKeysTogether; ++j) {
+          s[j] = ptx::exp2_approx(fmaf(x[j], scale_log2e, -lse));
+        }
+        // Not a product with 0: where no key counts exp2 may be infinite.
+        if (keys != kEveryKey) clear_others(s + begin, keys >> begin);
+        if constexpr (Probe) store_probe(params.S, k, begin, s + begin);
+        if (begin == 0) smem.ds_free.wait(parity ^ 1);  // of the k-block before
+        publish(s + begin, begin, smem.s_ready);
+      }
+      published(smem.s_ready, smem.s_sent);
       const float scale = loaded_once(params.sm_scale);
       CUTE_UNROLL
       for (int j = 0; j < kKeys; ++j) s[j] *= scale;  // here, where dP is waited for
@@ -113,15 +127,19 @@ struct Softmax : Context<Plan> {
       load_scores(smem.dp_ready, k, Plan::tmem::dP::column, x, tmem_row());
       arrive_once(smem.dp_free);
       add_share(x, k, 1);
-      if (!Cfg::kRoomy && lane == 0) smem.kv_hi_free[0].arrive();
-      if constexpr (Probe) store_probe(params.dP, k, x);
+      if constexpr (Probe) store_probe(params.dP, k, 0, x);
+      if constexpr (Probe) store_probe(params.dP, k, kKeysTogether, x + kKeysTogether);
       if (k == 0) delta = finish_delta();
-      CUTE_UNROLL
-      for (int j = 0; j < kKeys; ++j) x[j] = s[j] * (x[j] - delta);
-      if (keys != kEveryKey) clear_others(x, keys);
-      if constexpr (Probe) store_probe(params.dS, k, x);
       smem.s_free.wait(parity);
-      publish(x, smem.ds_ready, smem.ds_sent);
+      CUTE_UNROLL
+      for (int begin = 0; begin < kKeys; begin += kKeysTogether) {
+        CUTE_UNROLL
+        for (int j = begin; j < begin + kKeysTogether; ++j) x[j] = s[j] * (x[j] - delta);
+        if (keys != kEveryKey) clear_others(x + begin, keys >> begin);
+        if constexpr (Probe) store_probe(params.dS, k, begin, x + begin);
+        publish(x + begin, begin, smem.ds_ready);
+      }
+      published(smem.ds_ready, smem.ds_sent);
     }
   }
 
@@ -132,9 +150,9 @@ struct Softmax : Context<Plan> {
   }
 
   // 0 where a slot is no key.
-  __device__ __forceinline__ static void clear_others(float (&v)[kKeys], uint32_t keys) {
+  __device__ __forceinline__ static void clear_others(float* v, uint32_t keys) {
     CUTE_UNROLL
-    for (int j = 0; j < kKeys; ++j) v[j] = (keys >> j & 1) ? v[j] : 0.0f;
+    for (int j = 0; j < kKeysTogether; ++j) v[j] = (keys >> j & 1) ? v[j] : 0.0f;
   }
 
   // delta of the thread's head from both CTAs' columns, also to global memory.
@@ -158,22 +176,31 @@ struct Softmax : Context<Plan> {
       x[c * kQuad + 3] += __uint_as_float(v.w);
     }
     if (!Cfg::kRoomy && use == 1) ptx::fence_proxy_async_shared();  // keys are gathered here next
-    arrive_once(use == 0 ? smem.in_p_read : smem.in_dp_read);
+    __syncwarp();
+    if (lane == 0) {
+      if (!Cfg::kRoomy && use == 1) smem.kv_hi_free[0].arrive();
+      (use == 0 ? smem.in_p_read : smem.in_dp_read).arrive();
+    }
   }
 
-  // The thread's keys, rounded to bf16, into row `head` of the S tile of both CTAs.
-  __device__ __forceinline__ void publish(const float (&v)[kKeys], Barrier& ready, Barrier& sent) {
+  // S or dS of keys [begin, begin + kKeysTogether) of the thread's, rounded to bf16, into row `head` of the
+  // tile of both CTAs.
+  __device__ __forceinline__ void publish(const float* v, int begin, const Barrier& ready) {
     const uint32_t peer_ready = this->in_peer(ready.address());
     const uint32_t own =
         cast_smem_ptr_to_uint(smem.s) + plain_chunk<Cfg::kAllHeads>(head, half * (kKeys / kChunk));
     const uint32_t peer = this->in_peer(own);
     CUTE_UNROLL
-    for (int c = 0; c < kKeys / kChunk; ++c) {
-      const uint32_t at = plain_chunk<Cfg::kAllHeads>(0, c);
+    for (int c = 0; c < kKeysTogether / kChunk; ++c) {
+      const uint32_t at = plain_chunk<Cfg::kAllHeads>(0, begin / kChunk + c);
       const uint4 chunk = pack(v + c * kChunk);
       ptx::store_shared_16(own + at, chunk);
       ptx::store_async_16(peer + at, chunk, peer_ready);
     }
+  }
+
+  // All of the thread's S or dS was sent.
+  __device__ __forceinline__ void published(Barrier& ready, Barrier& sent) {
     arrive_once(sent);
     ptx::fence_proxy_async_shared();
     __syncwarp();
@@ -303,12 +330,12 @@ struct Softmax : Context<Plan> {
     }
   }
 
-  // Row `head`, this thread's 32 slots of k-block k of a [s_q, h_q, topk] output.
+  // Row `head`, slots from `begin` of this thread's in k-block k of a [s_q, h_q, topk] output.
   template <class T>
-  __device__ __forceinline__ void store_probe(T* to, int k, const float (&v)[kKeys]) const {
-    to += int64_t(this->token_row() + head) * params.topk + k * Plan::b_topk + half * kKeys;
+  __device__ __forceinline__ void store_probe(T* to, int k, int begin, const float* v) const {
+    to += int64_t(this->token_row() + head) * params.topk + k * Plan::b_topk + half * kKeys + begin;
     CUTE_UNROLL
-    for (int j = 0; j < kKeys; ++j) to[j] = T(v[j]);
+    for (int j = 0; j < kKeysTogether; ++j) to[j] = T(v[j]);
   }
 };
 

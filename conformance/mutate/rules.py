@@ -134,7 +134,7 @@ def _number(operand: str) -> bool:
 
 @rule("a hint")
 def hint(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
-    """A value that goes into addresses of prefetches only."""
+    """A value that goes into addresses of prefetches and into cache policies only."""
     if not ALU.match(at.opcode) or len(at.defines) != 1 or not _alu(drawn.lines[at.number], at):
         return ""
     seen, left = set[str](), [at.operands[0]]
@@ -144,12 +144,19 @@ def hint(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
         if any(number not in code.at for number in code.mentions(register)):
             return ""
         for user in (one for one in code.code if register in one.uses):
-            if user.opcode.startswith("prefetch"):
+            if user.opcode.startswith("prefetch") or _policy(user, register):
                 continue
             if not ALU.match(user.opcode) or len(user.defines) != 1:
                 return ""
             left += [one for one in user.defines if one not in seen]
-    return "only prefetches use what it makes, which have no effect on values (PTX ISA 9.7.9.15)"
+    return "only prefetches and cache policies use what it makes: hints (PTX ISA 9.7.9.15, 9.7.9.2)"
+
+
+def _policy(user: CodeLine, register: str) -> bool:
+    """Whether the register is the instruction's cache policy, and nothing else of it."""
+    rest = (user.guard, *user.operands[:-1])
+    named = {name for one in rest for name in REGISTER.findall(one)}
+    return ".L2::cache_hint" in user.opcode and user.operands[-1:] == (register,) and register not in named
 
 
 def _alu(text: str, at: CodeLine) -> bool:

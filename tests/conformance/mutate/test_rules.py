@@ -104,6 +104,25 @@ def test_what_only_a_prefetch_uses_is_a_hint():
         assert says.startswith("rule a hint") == holds
 
 
+COPY = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+
+
+@pytest.mark.parametrize(
+    ("line", "holds"),
+    [
+        (f"{COPY}.L2::cache_hint [%r4], [%rd8], 256, [%r5], %rd9;", True),
+        (f"{COPY}.L2::cache_hint [%r4], [%rd9], 256, [%r5], %rd9;", False),  # an address, too
+        (f"{COPY}.L2::cache_hint [%r4], [%rd8], %rd9, [%r5], %rd8;", False),
+        ("st.global.b64 [%rd8], %rd9;", False),
+    ],
+)
+def test_the_policy_of_a_cache_is_a_hint(line, holds):
+    says = told(
+        made("mov.b64 %rd9, 1508705875169116160;", line), "mov.b64", "immediate", "1508705875169116160 is 0"
+    )
+    assert says.startswith("rule a hint") == holds
+
+
 def test_giving_up_the_right_to_allocate():
     read = made("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;")
     assert told(read, "tcgen05.relinq", "remove-effect", "removed").startswith("rule nobody else allocates")

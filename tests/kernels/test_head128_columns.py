@@ -13,9 +13,11 @@ from tileproof.conformance.check.run import run_case
 from tileproof.conformance.check.under_test import on_emulator
 from tileproof.conformance.drivers.result import Capture, RunSchedule
 from tileproof.conformance.explore.explored import Explored
+from tileproof.conformance.mutate.runs import RINGS
 from tileproof.conformance.observe.capture import captured_tiles
+from tileproof.conformance.problems.generators import small
 from tileproof.emulator.explore import explore
-from tileproof.kernels.edit import InStage, Mutant
+from tileproof.kernels.edit import ANY, Edit, InStage, Mutant, Place
 from tileproof.kernels.launch import MAX_SHARED_BYTES
 from tileproof.kernels.registry import kernel
 from tileproof.kernels.sm100.head128_columns.mutants import VALUES
@@ -109,6 +111,28 @@ def test_by_the_letter_nothing_is_found() -> None:
     """Strict launches: those of mutants are judged so, too, as long as the kernel itself is clean."""
     under_test = on_emulator(KERNEL, KERNEL.variant(d_qk=576), strict=True)
     assert run_case(replace(under_test, probe=None), one_token(576, 3), SCHEDULES[1]).findings == []
+
+
+# Waits for copies, which are there before anybody asks unless a schedule holds them back: tried once each.
+COPIES = {
+    "Q": "smem.q_ready.wait_own(0);",
+    "dO": "smem.do_ready.wait_own(0);",
+    "lower columns": "smem.kv_lo_ready[k % Cfg::kKvStages].wait_own(k / Cfg::kKvStages & 1);",
+    "upper columns": "smem.kv_hi_ready[k % Cfg::kKvStages].wait_own(k / Cfg::kKvStages & 1);",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("copy", COPIES)
+def test_a_wait_for_a_copy_that_is_tried_once_is_found_by_the_schedules_of_mutate(copy: str) -> None:
+    place = Place(COPIES[copy], "sm100/head128_columns/mma.cuh", ANY, "bra")
+    variant = KERNEL.variant(d_qk=576)
+    under_test = replace(
+        on_emulator(KERNEL, variant, strict=True), production=KERNEL.build(variant, edits=(Edit(place),)),
+        probe=None,
+    )  # fmt: skip
+    case = small(under_test.plan())
+    assert any(run_case(under_test, case, schedule, explain=False).findings for schedule in RINGS)
 
 
 def test_many_schedules_give_the_same_outputs() -> None:

@@ -3,6 +3,8 @@
 Prints a row per program of benchmarks/silicon: measured clocks (docs/evidence), the model's likely case, how
 far it is off, and whether its interval holds the measurement. Arguments name the groups: latencies, banks,
 exchanges, sharings, exports, together, parts; all without any.
+`--leave-one-out`: figures that were chosen from several programs are chosen again without each of them, which
+then tests the others.
 """
 
 from __future__ import annotations
@@ -11,15 +13,18 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tileproof.tools import calibration, time_page
+from tileproof.spec.machine.timing import HOPPER
+from tileproof.tools import calibration, left_out, time_page
 
 GROUPS = (*time_page.GROUPS, *time_page.PARTS)
 
 
-def main(groups: list[str]) -> None:
+def main(arguments: list[str]) -> None:
     """Prints the table."""
     print(f"{'clocks':64s} measured     best   likely    worst      off  held  fitted")
     rows: list[calibration.Row] = []
+    options = [argument for argument in arguments if argument.startswith("--")]
+    groups = [argument for argument in arguments if argument not in options]
     with tempfile.TemporaryDirectory() as name:
         for group in groups or GROUPS:
             for row in getattr(calibration, group)(Path(name)):
@@ -29,7 +34,9 @@ def main(groups: list[str]) -> None:
                     flush=True,
                 )
                 rows.append(row)
-    print("\n".join(time_page.summary(rows)))
+        print("\n".join(time_page.summary(rows)))
+        if "--leave-one-out" in options:
+            print("\n".join(left_out.lines(rows, HOPPER)))
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from tileproof.conformance.timing.model import EVENTS, Played, played
 from tileproof.emulator import Fields, Memory, Module
 from tileproof.kernels import toolchain
 from tileproof.spec import header
-from tileproof.spec.machine.timing import CASES, HOPPER, Case
+from tileproof.spec.machine.timing import CASES, HOPPER, Case, Timing
 from tileproof.spec.plans.head128 import plan
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -118,6 +118,8 @@ class Row:
     best: float
     likely: float
     worst: float
+    again: Callable[[Timing], float] = field(repr=False, compare=False)
+    """The likely case with other figures."""
 
     @property
     def off(self) -> float:
@@ -145,8 +147,10 @@ def exports(folder: Path) -> Iterator[Row]:
         found = re.search(rf"^{re.escape(name)}.*?\s{{2,}}(\d+) \(.*?\)\s+(\d+) \(", text, re.M)
         assert found is not None, name
         for alone, measured in ((True, found[1]), (False, found[2])):
-            clocks = [run.clocks(HOPPER, case, alone).clocks / K_BLOCKS for case in CASES]
-            yield Row(f"export loop, {name}, {'one CTA' if alone else 'every SM'}", float(measured), *clocks)
+            again = partial(_whole, run, alone)
+            best, likely, worst = (again(HOPPER, case) for case in CASES)
+            what = f"export loop, {name}, {'one CTA' if alone else 'every SM'}"
+            yield Row(what, float(measured), best, likely, worst, again)
 
 
 def latencies(folder: Path) -> Iterator[Row]:
@@ -285,7 +289,13 @@ def _clock_lines(ptx: str) -> set[int]:
 
 
 def _row(what: str, measured: float, run: Played, lines: set[int], steps: int, alone: bool = True) -> Row:
-    return Row(what, measured, *(_between(run, case, lines, alone) / steps for case in CASES))
+    again = partial(_between, run, lines, alone, steps)
+    best, likely, worst = (again(HOPPER, case) for case in CASES)
+    return Row(what, measured, best, likely, worst, again)
+
+
+def _whole(run: Played, alone: bool, timing: Timing, case: Case = "likely") -> float:
+    return run.clocks(timing, case, alone).clocks / K_BLOCKS
 
 
 @cache
@@ -314,11 +324,13 @@ def compiled(source: Path, folder: Path) -> str:
     return out.read_text()
 
 
-def _between(run: Played, case: Case, lines: set[int], alone: bool = True) -> float:
-    """Clocks between the two reads of the clock, by the first warp."""
-    log = run.clocks(HOPPER, case, alone).log[(0, 0, 0, 0)]
+def _between(
+    run: Played, lines: set[int], alone: bool, steps: int, timing: Timing, case: Case = "likely"
+) -> float:
+    """Clocks of a step between the two reads of the clock, by the first warp."""
+    log = run.clocks(timing, case, alone).log[(0, 0, 0, 0)]
     times = [time for time, line in log if line in lines]
-    return times[-1] - times[0]
+    return (times[-1] - times[0]) / steps
 
 
 def _export(ptx: str, form: int) -> Played:

@@ -47,7 +47,9 @@ def findings(case: Case, production: RunResult, stages=()) -> list[Finding]:
 
 @pytest.mark.parametrize("d_qk", (576, 512))
 def test_clean_kernel_gives_no_finding(d_qk):
-    report = engine.check(on_emulator(PAIR, PAIR.variant(d_qk=d_qk)), examples=10, seed=3)
+    # The edges, of which that of production size takes the most, at one width; head64 has them at both.
+    under_test = on_emulator(PAIR, PAIR.variant(d_qk=d_qk))
+    report = engine.check(under_test, examples=10, seed=3, with_edges=d_qk == 576)
     assert report.failure is None, report.failure
     assert set(STAGES) <= set(report.scores) and report.agreed
     assert {"dKV rows", "dQ from end to end", "dKV from end to end"} <= set(report.scores)

@@ -34,3 +34,11 @@ def without_places(ptx: str) -> str:
     words = re.findall(r"[\w$]+", bare)
     unnamed = {name for name in _GLOBAL.findall(bare) if words.count(name) == 1}
     return _GLOBAL.sub(lambda found: "" if found[1] in unnamed else found[0], bare)
+
+
+def instructions(ptx: str) -> list[str]:
+    """The lines of `without_places`, without labels of places, braces of scopes, and what inline assembly has
+    of white space and comments: two texts that agree in it are the same code.
+    """
+    texts = (" ".join(re.sub(r"//.*", "", line).split()) for line in without_places(ptx).splitlines())
+    return [text for text in texts if text not in ("", "{", "}") and not text.startswith("$L__tmp")]

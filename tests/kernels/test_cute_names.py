@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from tileproof.kernels.image import Sources
-from tileproof.kernels.places import without_places
+from tileproof.kernels.places import instructions
 from tileproof.kernels.registry import kernel, kernels
 
 NAMES = "sm100/cute_names.cuh"
-
-
-def instructions(ptx: str) -> list[str]:
-    """The lines of a PTX text, without its places, braces, and what inline assembly has of white space."""
-    texts = (" ".join(re.sub(r"//.*", "", line).split()) for line in without_places(ptx).splitlines())
-    return [text for text in texts if text not in ("", "{", "}") and not text.startswith("$L__tmp")]
 
 
 def edited(name: str, path: str, old: str = "", new: str = "// edited\n") -> list[str]:

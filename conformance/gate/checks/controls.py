@@ -17,7 +17,7 @@ from tileproof.conformance.mutants.synchronisation.run import run, variant_of
 from tileproof.conformance.problems.generators import small
 from tileproof.conformance.verdict.contract import PlantedControl
 from tileproof.kernels.edit import InStage, Mutant, Reported
-from tileproof.kernels.places import without_places
+from tileproof.kernels.places import instructions
 
 EXAMPLES = 20  # beside the edges
 
@@ -73,7 +73,7 @@ def changes(gated: GatedVariant, one: Mutant) -> bool:
     if all(edit.place.kind != "source" for edit in one.edits):
         return True
     builds = (gated.built, build_planted(gated.kernel, gated.variant, one))
-    was, now = (without_places(built.ptx) for built in builds)
+    was, now = (instructions(built.ptx) for built in builds)
     return was != now
 
 

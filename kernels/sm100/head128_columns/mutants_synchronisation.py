@@ -47,7 +47,7 @@ MUTANTS = (
     Mutant(
         "cols-upper-keys-unwaited", "P is multiplied over the upper columns of keys that have not landed", "", KERNEL,
         (_ptx(MMA, "smem.kv_hi_ready[k % Cfg::kKvStages * Cfg::kHiParts + part].wait_own(k / Cfg::kKvStages & 1);", "mbarrier.try_wait", PASSES, count=4),),
-        Reported("race-copy-unwaited", "tcgen05.mma", "cp.async.bulk.tensor", "the completion of the copy"),
+        Reported("race-copy-unwaited", "tcgen05.mma", "cp.async.bulk.tensor", "the completion of the copy", first_at=f"{LOAD}: ptx::tma_gather4_own(to + c * Cfg::kKeyTileBytes + kGather * g * kRowBytes, &params.kv_map, ready,"),
     ),
     Mutant(
         "cols-shares-without-proxy-fence", "the place of the shares is handed to the gather without fence.proxy.async", "", KERNEL,

@@ -23,7 +23,7 @@ class TokenRounds:
 
     @property
     def needed(self) -> float:
-        """TokenRounds, the last one as the part of it that is full."""
+        """Rounds, the last one as the part of it that is full."""
         return self.tokens / self.at_once
 
     @property

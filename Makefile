@@ -21,7 +21,7 @@ FOLDERS  := spec reference kernels emulator conformance tools
 # The environment is made again only when the content of what describes it changes.
 INPUTS   := CMakeLists.txt setup.py pyproject.toml requirements.txt requirements-nodeps.txt constraints.txt
 STAMP    := $(VENV)/tileproof-$(shell cat $(INPUTS) | sha256sum | cut -c1-16)
-CXX_FILES = $(shell find emulator kernels conformance \
+CXX_FILES = $(shell find benchmarks emulator kernels conformance \
               -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh')
 
 .PHONY: browser setup outside engine verify mutants test test-all lint format package clean

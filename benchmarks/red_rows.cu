@@ -6,22 +6,10 @@
 // One block of 128 threads adds tiles of 64 rows x 576 f32 (a dKV tile of d_qk 576) to rows drawn at random
 // from a table. Every figure is the best of five launches after one that is not counted; bytes are those of
 // the additions.
-#include <cstdio>
-#include <vector>
-
-#include <cuda_runtime.h>
+#include "silicon/card.cuh"
 
 constexpr int kWidth = 576;
 constexpr int kRows = 64;
-
-#define CHECK(call)                                                                      \
-  do {                                                                                   \
-    const cudaError_t code = (call);                                                     \
-    if (code != cudaSuccess) {                                                           \
-      std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, cudaGetErrorString(code)); \
-      return 1;                                                                          \
-    }                                                                                    \
-  } while (0)
 
 template <int Vector>
 __device__ void add_ones(float* to) {
@@ -46,7 +34,7 @@ __global__ void add_rows(float* table, const int* rows, int tiles) {
 }
 
 template <int Lanes, int Vector>
-int measure(float* table, const int* rows, int tiles, int blocks) {
+void measure(float* table, const int* rows, int tiles, int blocks) {
   cudaEvent_t start, stop;
   CHECK(cudaEventCreate(&start));
   CHECK(cudaEventCreate(&stop));
@@ -63,7 +51,6 @@ int measure(float* table, const int* rows, int tiles, int blocks) {
   const double bytes = double(tiles) * kRows * kWidth * 4;
   std::printf("  %2d rows x %3d bytes  red%s  %5.2f TB/s\n", 32 / Lanes, 4 * Vector * Lanes,
               Vector == 4 ? ".v4.f32" : ".f32   ", bytes / best / 1e9);
-  return 0;
 }
 
 int main() {
@@ -84,10 +71,11 @@ int main() {
     CHECK(cudaMemcpy(rows, drawn.data(), drawn.size() * sizeof(int), cudaMemcpyHostToDevice));
     std::printf("table of %d rows, %.0f MB\n", table_rows, bytes / 1e6);
     const int blocks = 4 * card.multiProcessorCount;
-    if (measure<1, 4>(table, rows, tiles, blocks) || measure<2, 4>(table, rows, tiles, blocks) ||
-        measure<4, 4>(table, rows, tiles, blocks) || measure<8, 4>(table, rows, tiles, blocks) ||
-        measure<32, 1>(table, rows, tiles, blocks))
-      return 1;
+    measure<1, 4>(table, rows, tiles, blocks);
+    measure<2, 4>(table, rows, tiles, blocks);
+    measure<4, 4>(table, rows, tiles, blocks);
+    measure<8, 4>(table, rows, tiles, blocks);
+    measure<32, 1>(table, rows, tiles, blocks);
     CHECK(cudaFree(table));
     CHECK(cudaFree(rows));
   }

@@ -6,22 +6,9 @@
 //
 //   python benchmarks/silicon/build.py exchange     # here: builds build/silicon/exchange
 //   ./exchange                                      # on the card
-#include <algorithm>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <vector>
+#include "card.cuh"
 
-#include <cuda_runtime.h>
-
-#define CHECK(call)                                                                      \
-  do {                                                                                   \
-    const cudaError_t code = (call);                                                     \
-    if (code != cudaSuccess) {                                                           \
-      std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, cudaGetErrorString(code)); \
-      std::exit(1);                                                                      \
-    }                                                                                    \
-  } while (0)
+using card::wait;
 
 constexpr int kSteps = 64;
 
@@ -35,13 +22,6 @@ __device__ __forceinline__ void send(uint32_t to, uint32_t value, uint32_t bar) 
 __device__ __forceinline__ void expect(uint32_t bar, int bytes) {
   if (threadIdx.x == 0)
     asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
-}
-
-__device__ __forceinline__ void wait(uint32_t bar, int parity) {
-  asm volatile(
-      "{.reg .pred p; W%=: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra W%=;}" ::"r"(bar),
-      "r"(parity)
-      : "memory");
 }
 
 enum class Form { kLinear, kRounds, kRows16, kRows32, kRows64 };
@@ -129,17 +109,8 @@ __global__ void __cluster_dims__(2) __launch_bounds__(128, 1) ping(long long* cl
 void between(const char* name, void (*kernel)(long long*), long long* clocks, int sms) {
   std::printf("%s", name);
   for (const int blocks : {2, sms / 2 * 2}) {
-    std::vector<double> runs;
-    for (int run = 0; run < 10; ++run) {
-      kernel<<<blocks, 128>>>(clocks);
-      CHECK(cudaGetLastError());
-      std::vector<long long> seen(blocks);
-      CHECK(cudaMemcpy(seen.data(), clocks, blocks * 8, cudaMemcpyDeviceToHost));
-      std::sort(seen.begin(), seen.end());
-      if (run) runs.push_back(double(seen[blocks / 2]) / kSteps);
-    }
-    std::sort(runs.begin(), runs.end());
-    std::printf("  %4d CTAs %9.1f (%.1f to %.1f)", blocks, runs[4], runs.front(), runs.back());
+    const card::Runs runs = card::timed([&] { kernel<<<blocks, 128>>>(clocks); }, clocks, blocks, kSteps);
+    std::printf("  %4d CTAs %9.1f (%.1f to %.1f)", blocks, runs.median(), runs.least(), runs.most());
   }
   std::printf("\n");
 }
@@ -150,17 +121,9 @@ void row(long long* clocks, int sms, const char* how = "") {
   CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
   std::printf("st.async %2d KB each way%s", kBytes / 1024, how);
   for (const int blocks : {2, sms / 2 * 2}) {
-    std::vector<double> runs;
-    for (int run = 0; run < 10; ++run) {
-      kernel<<<blocks, kThreads, kBytes>>>(clocks, kSteps);
-      CHECK(cudaGetLastError());
-      std::vector<long long> seen(blocks);
-      CHECK(cudaMemcpy(seen.data(), clocks, blocks * 8, cudaMemcpyDeviceToHost));
-      std::sort(seen.begin(), seen.end());
-      if (run) runs.push_back(double(seen[blocks / 2]) / kSteps);
-    }
-    std::sort(runs.begin(), runs.end());
-    std::printf("  %4d CTAs %9.1f (%.1f to %.1f)", blocks, runs[4], runs.front(), runs.back());
+    const card::Runs runs =
+        card::timed([&] { kernel<<<blocks, kThreads, kBytes>>>(clocks, kSteps); }, clocks, blocks, kSteps);
+    std::printf("  %4d CTAs %9.1f (%.1f to %.1f)", blocks, runs.median(), runs.least(), runs.most());
   }
   std::printf("\n");
 }

@@ -8,26 +8,12 @@
 // from tensor memory stands in registers here, so TMEM loads, barriers and the other roles cost nothing: a
 // floor of what the role needs. The other forms add the same bytes; "a key at a time" and "32 shuffles first"
 // are what the kernel did before. Rows are drawn at random from 8,192.
-#include <algorithm>
-#include <cstdio>
-#include <vector>
-
-#include <cuda_runtime.h>
-
+#include "card.cuh"
 #include "sm100/head128/dkv_export.cuh"
 #include "tileproof_plan.h"
 
 using tileproof::Plan;
 using tileproof::head128::Params;
-
-#define CHECK(call)                                                                      \
-  do {                                                                                   \
-    const cudaError_t code = (call);                                                     \
-    if (code != cudaSuccess) {                                                           \
-      std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, cudaGetErrorString(code)); \
-      return 1;                                                                          \
-    }                                                                                    \
-  } while (0)
 
 enum class Form { kKeyAtATime, kShufflesFirst, kAsShipped, kVectors };
 constexpr int kSlotHalves = 9;  // 4 parts of 128 columns x 2 halves of the keys, and RoPE
@@ -99,23 +85,14 @@ __global__ void __launch_bounds__(kThreads, 1)
 }
 
 template <Form form>
-int measure(const char* name, const Params& params, long long* clocks, int sms) {
+void measure(const char* name, const Params& params, long long* clocks, int sms) {
   std::printf("%-32s", name);
   for (const int blocks : {1, sms}) {
-    std::vector<double> runs;
-    for (int run = 0; run < 10; ++run) {
-      export_loop<form><<<blocks, kThreads>>>(params, clocks);
-      CHECK(cudaGetLastError());
-      std::vector<long long> seen(blocks);
-      CHECK(cudaMemcpy(seen.data(), clocks, blocks * sizeof(long long), cudaMemcpyDeviceToHost));
-      std::sort(seen.begin(), seen.end());
-      if (run) runs.push_back(double(seen[blocks / 2]) / kKBlocks);
-    }
-    std::sort(runs.begin(), runs.end());
-    std::printf("  %8.0f (%.0f to %.0f)", runs[runs.size() / 2], runs.front(), runs.back());
+    const card::Runs runs = card::timed([&] { export_loop<form><<<blocks, kThreads>>>(params, clocks); },
+                                        clocks, blocks, kKBlocks);
+    std::printf("  %8.0f (%.0f to %.0f)", runs.median(), runs.least(), runs.most());
   }
   std::printf("\n");
-  return 0;
 }
 
 int main() {
@@ -138,8 +115,9 @@ int main() {
   params.indices = at;
   std::printf("%s, %d SMs; clocks per k-block, median of 9 launches (least to most)\n", card.name, sms);
   std::printf("%-32s  %26s  %26s\n", "147,456 bytes added by 4 warps", "one CTA", "a CTA on every SM");
-  return measure<Form::kKeyAtATime>("a key at a time", params, clocks, sms) ||
-         measure<Form::kShufflesFirst>("32 shuffles first", params, clocks, sms) ||
-         measure<Form::kAsShipped>("as shipped: no test per key", params, clocks, sms) ||
-         measure<Form::kVectors>("red.v4.f32, 4 rows x 128 bytes", params, clocks, sms);
+  measure<Form::kKeyAtATime>("a key at a time", params, clocks, sms);
+  measure<Form::kShufflesFirst>("32 shuffles first", params, clocks, sms);
+  measure<Form::kAsShipped>("as shipped: no test per key", params, clocks, sms);
+  measure<Form::kVectors>("red.v4.f32, 4 rows x 128 bytes", params, clocks, sms);
+  return 0;
 }

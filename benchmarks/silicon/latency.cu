@@ -5,21 +5,9 @@
 //   ./latency                                      # on the card
 //
 // A chain needs the result of a step for the next one; a rate issues independent steps from some warps.
-#include <algorithm>
-#include <cstdint>
-#include <cstdio>
-#include <vector>
+#include "card.cuh"
 
-#include <cuda_runtime.h>
-
-#define CHECK(call)                                                                      \
-  do {                                                                                   \
-    const cudaError_t code = (call);                                                     \
-    if (code != cudaSuccess) {                                                           \
-      std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, cudaGetErrorString(code)); \
-      std::exit(1);                                                                      \
-    }                                                                                    \
-  } while (0)
+using card::shared_address;
 
 constexpr int kSteps = 256;
 
@@ -30,10 +18,6 @@ struct Args {
   uint32_t* sink;
   uint32_t next[64];  // a cycle
 };
-
-__device__ __forceinline__ uint32_t shared_address(const void* p) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
-}
 
 enum class What {
   kShuffle,
@@ -149,18 +133,10 @@ __global__ void __launch_bounds__(1024, 1) measure(Args a) {
 
 template <What what>
 void row(const char* name, const Args& args, int threads, int blocks = 1) {
-  std::vector<double> runs;
-  for (int run = 0; run < 10; ++run) {
-    measure<what><<<blocks, threads>>>(args);
-    CHECK(cudaGetLastError());
-    std::vector<long long> seen(blocks);
-    CHECK(cudaMemcpy(seen.data(), args.clocks, blocks * 8, cudaMemcpyDeviceToHost));
-    std::sort(seen.begin(), seen.end());
-    if (run) runs.push_back(double(seen[blocks / 2]) / kSteps);
-  }
-  std::sort(runs.begin(), runs.end());
-  std::printf("%-34s %4d warps %4d CTAs %9.2f (%.2f to %.2f)\n", name, threads / 32, blocks, runs[4],
-              runs.front(), runs.back());
+  const card::Runs runs =
+      card::timed([&] { measure<what><<<blocks, threads>>>(args); }, args.clocks, blocks, kSteps);
+  std::printf("%-34s %4d warps %4d CTAs %9.2f (%.2f to %.2f)\n", name, threads / 32, blocks, runs.median(),
+              runs.least(), runs.most());
 }
 
 int main() {

@@ -3,22 +3,7 @@
 //
 //   python benchmarks/silicon/build.py shared_memory     # here: builds build/silicon/shared_memory
 //   ./shared_memory                                      # on the card
-#include <algorithm>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <vector>
-
-#include <cuda_runtime.h>
-
-#define CHECK(call)                                                                      \
-  do {                                                                                   \
-    const cudaError_t code = (call);                                                     \
-    if (code != cudaSuccess) {                                                           \
-      std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, cudaGetErrorString(code)); \
-      std::exit(1);                                                                      \
-    }                                                                                    \
-  } while (0)
+#include "card.cuh"
 
 constexpr int kSteps = 256;
 
@@ -135,17 +120,9 @@ __global__ void __launch_bounds__(512, 1) operands(Args a, bool mma, int loaders
 template <What what>
 void row(const char* name, Args a, int warps, uint32_t stride) {
   a.stride = stride;
-  std::vector<double> runs;
-  for (int run = 0; run < 8; ++run) {
-    banks<what><<<1, 32 * warps>>>(a);
-    CHECK(cudaGetLastError());
-    long long seen;
-    CHECK(cudaMemcpy(&seen, a.clocks, 8, cudaMemcpyDeviceToHost));
-    if (run) runs.push_back(double(seen) / kSteps);
-  }
-  std::sort(runs.begin(), runs.end());
-  std::printf("%-24s stride %4u bytes, %2d warps %8.2f (%.2f to %.2f)\n", name, stride, warps, runs[3],
-              runs.front(), runs.back());
+  const card::Runs runs = card::timed([&] { banks<what><<<1, 32 * warps>>>(a); }, a.clocks, 1, kSteps, 7);
+  std::printf("%-24s stride %4u bytes, %2d warps %8.2f (%.2f to %.2f)\n", name, stride, warps, runs.median(),
+              runs.least(), runs.most());
 }
 
 int main() {

@@ -7,22 +7,10 @@
 //
 // Then what a bulk store takes until wait_group, with and without `.read`, and how fast one thread's, or four
 // threads', bulk loads are by their size.
-#include <algorithm>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <vector>
+#include "card.cuh"
 
-#include <cuda_runtime.h>
-
-#define CHECK(call)                                                                      \
-  do {                                                                                   \
-    const cudaError_t code = (call);                                                     \
-    if (code != cudaSuccess) {                                                           \
-      std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, cudaGetErrorString(code)); \
-      std::exit(1);                                                                      \
-    }                                                                                    \
-  } while (0)
+using card::random_row;
+using card::shared_address;
 
 constexpr int kThreads = 256;
 constexpr int kStages = 4, kStageRows = 32, kRowBytes = 1024;  // 32 KB a stage
@@ -37,16 +25,7 @@ struct Args {
   unsigned table_rows;  // a power of two
 };
 
-__device__ __forceinline__ uint32_t shared_address(const void* p) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
-}
-
 enum class Read { kBulk, kAsync };
-
-// A row that no load has to tell: what is measured is L2, not how fast indices come.
-__device__ __forceinline__ unsigned random_row(unsigned n, unsigned table_rows) {
-  return ((n + blockIdx.x * 40503u) * 2654435761u >> 12) & (table_rows - 1);
-}
 
 template <int kAddKb, int kReadKb, Read read>
 __global__ void __launch_bounds__(kThreads, 1) both(Args a) {
@@ -187,17 +166,9 @@ template <class Kernel>
 double median(Kernel kernel, Args a, int blocks, int threads, int bytes, int steps) {
   CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
   a.steps = steps;
-  std::vector<double> runs;
-  for (int run = 0; run < 8; ++run) {
-    kernel<<<blocks, threads, bytes>>>(a);
-    CHECK(cudaGetLastError());
-    std::vector<long long> seen(blocks);
-    CHECK(cudaMemcpy(seen.data(), a.clocks, blocks * 8, cudaMemcpyDeviceToHost));
-    std::sort(seen.begin(), seen.end());
-    if (run) runs.push_back(double(seen[blocks / 2]) / steps);
-  }
-  std::sort(runs.begin(), runs.end());
-  return runs[3];
+  const card::Runs runs =
+      card::timed([&] { kernel<<<blocks, threads, bytes>>>(a); }, a.clocks, blocks, steps, 7);
+  return runs.median();
 }
 
 template <int kAddKb, int kReadKb, Read read>

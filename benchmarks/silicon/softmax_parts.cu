@@ -6,22 +6,12 @@
 //
 // A step of eight warps: 8 ld.shared.v4 of 32 values a thread, 32 ex2, 4 st.shared.v4, a proxy fence,
 // bar.sync, an arrival that a ninth warp answers by its own.
-#include <algorithm>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <vector>
+#include "card.cuh"
 
-#include <cuda_runtime.h>
-
-#define CHECK(call)                                                                      \
-  do {                                                                                   \
-    const cudaError_t code = (call);                                                     \
-    if (code != cudaSuccess) {                                                           \
-      std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, cudaGetErrorString(code)); \
-      std::exit(1);                                                                      \
-    }                                                                                    \
-  } while (0)
+using card::arrive;
+using card::bf16x2;
+using card::shared_address;
+using card::wait;
 
 constexpr int kWorkers = 256, kThreads = kWorkers + 32;
 constexpr int kLoad = 1, kExp2 = 2, kStore = 4, kFence = 8, kBarrier = 16, kAnswer = 32;
@@ -30,27 +20,6 @@ struct Args {
   long long* clocks;
   int steps;
 };
-
-__device__ __forceinline__ uint32_t shared_address(const void* p) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
-}
-
-__device__ __forceinline__ void wait(uint32_t bar, int parity) {
-  asm volatile(
-      "{.reg .pred p; W%=: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra W%=;}" ::"r"(bar),
-      "r"(parity)
-      : "memory");
-}
-
-__device__ __forceinline__ void arrive(uint32_t bar) {
-  asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(bar) : "memory");
-}
-
-__device__ __forceinline__ uint32_t two(float low, float high) {
-  uint32_t packed;
-  asm volatile("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
-  return packed;
-}
 
 template <int kParts>
 __global__ void __launch_bounds__(kThreads, 1) parts(Args a) {
@@ -99,8 +68,8 @@ __global__ void __launch_bounds__(kThreads, 1) parts(Args a) {
         for (int c = 0; c < 4; ++c) {
           const int chunk = (threadIdx.x % 2 * 4 + c) ^ (threadIdx.x / 2 & 7);
           asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(out + chunk * 16),
-                       "r"(two(x[8 * c], x[8 * c + 1])), "r"(two(x[8 * c + 2], x[8 * c + 3])),
-                       "r"(two(x[8 * c + 4], x[8 * c + 5])), "r"(two(x[8 * c + 6], x[8 * c + 7]))
+                       "r"(bf16x2(x[8 * c], x[8 * c + 1])), "r"(bf16x2(x[8 * c + 2], x[8 * c + 3])),
+                       "r"(bf16x2(x[8 * c + 4], x[8 * c + 5])), "r"(bf16x2(x[8 * c + 6], x[8 * c + 7]))
                        : "memory");
         }
       if (kParts & kFence) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -118,16 +87,9 @@ __global__ void __launch_bounds__(kThreads, 1) parts(Args a) {
 template <int kParts>
 void row(const char* name, Args a) {
   CHECK(cudaFuncSetAttribute(parts<kParts>, cudaFuncAttributeMaxDynamicSharedMemorySize, 49152));
-  std::vector<double> runs;
-  for (int run = 0; run < 20; ++run) {
-    parts<kParts><<<1, kThreads, 49152>>>(a);
-    CHECK(cudaGetLastError());
-    long long seen = 0;
-    CHECK(cudaMemcpy(&seen, a.clocks, 8, cudaMemcpyDeviceToHost));
-    if (run) runs.push_back(double(seen) / a.steps);
-  }
-  std::sort(runs.begin(), runs.end());
-  std::printf("%-36s 1 CTA %9.1f (%.1f to %.1f)\n", name, runs[9], runs.front(), runs.back());
+  const card::Runs runs =
+      card::timed([&] { parts<kParts><<<1, kThreads, 49152>>>(a); }, a.clocks, 1, a.steps, 19);
+  std::printf("%-36s 1 CTA %9.1f (%.1f to %.1f)\n", name, runs.median(), runs.least(), runs.most());
 }
 
 int main() {

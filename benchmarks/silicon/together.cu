@@ -10,22 +10,13 @@
 // of one k-block without tensor memory: 32 values a thread, the other CTA's share from shared memory, ex2,
 // bf16 to swizzled shared memory, fence, named barrier, an arrival; a ninth warp answers each k-block by its
 // own arrival.
-#include <algorithm>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <vector>
+#include "card.cuh"
 
-#include <cuda_runtime.h>
-
-#define CHECK(call)                                                                      \
-  do {                                                                                   \
-    const cudaError_t code = (call);                                                     \
-    if (code != cudaSuccess) {                                                           \
-      std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, cudaGetErrorString(code)); \
-      std::exit(1);                                                                      \
-    }                                                                                    \
-  } while (0)
+using card::arrive;
+using card::bf16x2;
+using card::random_row;
+using card::shared_address;
+using card::wait;
 
 constexpr int kWorkers = 256, kThreads = kWorkers + 32;
 constexpr int kRows = 16, kRowBytes = 1024, kStageBytes = kRows * kRowBytes;
@@ -37,21 +28,6 @@ struct Args {
   int steps;
   unsigned table_rows;  // a power of two
 };
-
-__device__ __forceinline__ uint32_t shared_address(const void* p) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
-}
-
-__device__ __forceinline__ void wait(uint32_t bar, int parity) {
-  asm volatile(
-      "{.reg .pred p; W%=: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra W%=;}" ::"r"(bar),
-      "r"(parity)
-      : "memory");
-}
-
-__device__ __forceinline__ void arrive(uint32_t bar) {
-  asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(bar) : "memory");
-}
 
 __device__ __forceinline__ float exp2_of(float x) {
   float y;
@@ -66,11 +42,6 @@ __device__ __forceinline__ float4 load4(uint32_t at) {
                : "r"(at)
                : "memory");
   return v;
-}
-
-// A row that no load has to tell.
-__device__ __forceinline__ unsigned random_row(unsigned n, unsigned table_rows) {
-  return ((n + blockIdx.x * 40503u) * 2654435761u >> 12) & (table_rows - 1);
 }
 
 __device__ __forceinline__ void make(uint32_t bar, int count) {
@@ -129,12 +100,6 @@ __global__ void __launch_bounds__(kThreads, 1) pipeline(Args a) {
   if (threadIdx.x == 0) a.clocks[blockIdx.x] = clock64() - start;
 }
 
-__device__ __forceinline__ uint32_t two(float low, float high) {
-  uint32_t packed;
-  asm volatile("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
-  return packed;
-}
-
 __global__ void __launch_bounds__(kThreads, 1) softmax(Args a) {
   extern __shared__ __align__(1024) unsigned char room[];  // 32 KB of shares, 16 KB of S
   __shared__ alignas(8) uint64_t bars[2];
@@ -167,8 +132,8 @@ __global__ void __launch_bounds__(kThreads, 1) softmax(Args a) {
       for (int c = 0; c < 4; ++c) {
         const int chunk = (threadIdx.x % 2 * 4 + c) ^ (threadIdx.x / 2 & 7);
         asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(out + chunk * 16),
-                     "r"(two(x[8 * c], x[8 * c + 1])), "r"(two(x[8 * c + 2], x[8 * c + 3])),
-                     "r"(two(x[8 * c + 4], x[8 * c + 5])), "r"(two(x[8 * c + 6], x[8 * c + 7]))
+                     "r"(bf16x2(x[8 * c], x[8 * c + 1])), "r"(bf16x2(x[8 * c + 2], x[8 * c + 3])),
+                     "r"(bf16x2(x[8 * c + 4], x[8 * c + 5])), "r"(bf16x2(x[8 * c + 6], x[8 * c + 7]))
                      : "memory");
       }
       asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -185,18 +150,10 @@ void row(const char* name, void (*kernel)(Args), int shared, Args a, int sms) {
   CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
   std::printf("%s", name);
   for (const int blocks : {1, sms}) {
-    std::vector<double> runs;
-    for (int run = 0; run < 10; ++run) {
-      kernel<<<blocks, kThreads, shared>>>(a);
-      CHECK(cudaGetLastError());
-      std::vector<long long> seen(blocks);
-      CHECK(cudaMemcpy(seen.data(), a.clocks, blocks * 8, cudaMemcpyDeviceToHost));
-      std::sort(seen.begin(), seen.end());
-      if (run) runs.push_back(double(seen[blocks / 2]) / a.steps);
-    }
-    std::sort(runs.begin(), runs.end());
-    std::printf("  %4d CTA%s %9.1f (%.1f to %.1f)", blocks, blocks > 1 ? "s" : "", runs[4], runs.front(),
-                runs.back());
+    const card::Runs runs =
+        card::timed([&] { kernel<<<blocks, kThreads, shared>>>(a); }, a.clocks, blocks, a.steps);
+    std::printf("  %4d CTA%s %9.1f (%.1f to %.1f)", blocks, blocks > 1 ? "s" : "", runs.median(),
+                runs.least(), runs.most());
   }
   std::printf("\n");
 }

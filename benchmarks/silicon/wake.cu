@@ -9,22 +9,11 @@
 // Forms of a warp: "whole": all lanes wait, lane 0 arrives; "lane": only lane 0 runs the loop, the others
 // have gone on to its end; "wait": only lane 0 waits, the others meet it behind each wait. The same for a
 // thread that waits for a bulk load of 1 KB that it issued.
-#include <algorithm>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <vector>
+#include "card.cuh"
 
-#include <cuda_runtime.h>
-
-#define CHECK(call)                                                                      \
-  do {                                                                                   \
-    const cudaError_t code = (call);                                                     \
-    if (code != cudaSuccess) {                                                           \
-      std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, cudaGetErrorString(code)); \
-      std::exit(1);                                                                      \
-    }                                                                                    \
-  } while (0)
+using card::arrive;
+using card::shared_address;
+using card::wait;
 
 struct Args {
   long long* clocks;
@@ -32,21 +21,6 @@ struct Args {
   int steps;
   int delay;  // clocks, at least
 };
-
-__device__ __forceinline__ uint32_t shared_address(const void* p) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
-}
-
-__device__ __forceinline__ void wait(uint32_t bar, int parity) {
-  asm volatile(
-      "{.reg .pred p; W%=: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra W%=;}" ::"r"(bar),
-      "r"(parity)
-      : "memory");
-}
-
-__device__ __forceinline__ void arrive(uint32_t bar) {
-  asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(bar) : "memory");
-}
 
 // Until `delay` clocks have passed; how many had.
 __device__ __forceinline__ int delayed(int delay) {

@@ -3,10 +3,11 @@
 import fcntl
 import json
 from collections.abc import Callable
+from dataclasses import astuple
 
 import pytest
 
-from tests.kit.wrong_kernels import Compiled, command, run
+from tests.kit.wrong_kernels import ALONE, Compiled, command, compile_in_one_unit, run
 
 
 @pytest.fixture(scope="session")
@@ -17,12 +18,19 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Compil
     shared.mkdir(exist_ok=True)
 
     def compile_one(name: str) -> Compiled:
-        kept = shared / f"{name}.json"
-        with (shared / f"{name}.lock").open("w") as lock:
+        unit = name if name in ALONE else "together"
+        kept = shared / f"{unit}.json"
+        with (shared / f"{unit}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not kept.exists():
-                done = run(command(name, f"{name}.cu", shared / f"{name}.out"))
-                kept.write_text(json.dumps([done.status, done.log]))
-        return Compiled(*json.loads(kept.read_text()))
+                kept.write_text(json.dumps({one: astuple(log) for one, log in logs_of(unit).items()}))
+        return Compiled(*json.loads(kept.read_text())[name])
+
+    def logs_of(unit: str) -> dict[str, Compiled]:
+        if unit in ALONE:
+            return {unit: run(command(unit, f"{unit}.cu", shared / f"{unit}.out"))}
+        folder = shared / "copies"
+        folder.mkdir()
+        return compile_in_one_unit(folder)
 
     return compile_one

@@ -9,7 +9,16 @@ from tileproof.conformance.logs.builds import report
 from tileproof.conformance.logs.builds.cause import CODES
 
 from tests.kit.mistakes import MISTAKES, Mistake, differs
-from tests.kit.wrong_kernels import COMMAND, WRONG, Compiled, command, run
+from tests.kit.wrong_kernels import (
+    ALONE,
+    COMMAND,
+    WRONG,
+    Compiled,
+    command,
+    in_one_unit,
+    run,
+    said_of,
+)
 
 NO_FAILURE = {"spills"}  # it compiles, and is slower
 
@@ -84,6 +93,33 @@ def test_an_expectation_that_is_wrong_in_any_part_fails(compiled: Callable[[str]
     ]
     assert all(differs(mistake, result) for mistake in wrong)
     assert differs(right, result) == []
+
+
+@pytest.mark.slow
+def test_each_alone_is_told_what_it_is_told_among_the_others(
+    compiled: Callable[[str], Compiled], tmp_path: Path
+) -> None:
+    for name in in_one_unit():
+        alone = run(command(name, f"{name}.cu", tmp_path / "out"))
+        assert alone.status == compiled(name).status != 0
+        assert explained(alone.log)["findings"] == explained(compiled(name).log)["findings"], name
+
+
+def test_a_diagnostic_of_a_unit_has_one_kernel() -> None:
+    first, second = (
+        "m32.cu(3): error: x\n  y\na.hpp(2): note: z\n",
+        "a.hpp(1): error: at line 2 of ws_n96.cu\n",
+    )
+    log = f'{first}{second}{first}\n3 errors detected in the compilation of "unit.cu".\n'
+    assert said_of(log, ["m32", "ws_n96", "k_differs"]) == {"m32": first + first + "\n", "ws_n96": second}
+    for wrong in ("a.hpp(1): error: x\n", "m32.cu(1): error: at line 2 of ws_n96.cu\n"):
+        with pytest.raises(ValueError, match="a diagnostic of"):
+            said_of(wrong, ["m32", "ws_n96"])
+
+
+def test_what_is_compiled_alone_exists() -> None:
+    assert {path.stem for path in WRONG.glob("*.cu")} > ALONE
+    assert len(in_one_unit()) > 25
 
 
 def test_repeated_errors_are_told_once_with_their_count(compiled: Callable[[str], Compiled]) -> None:

@@ -18,8 +18,6 @@ from tileproof.kernels.registry import kernel
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "limits.md"
 KERNELS = (
-    ("head128", {"d_qk": 576}),
-    ("head128", {"d_qk": 512}),
     ("head64", {"d_qk": 576}),
     ("head64", {"d_qk": 512}),
     ("head128-columns", {"d_qk": 576}),

@@ -11,8 +11,10 @@ import pytest
 from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.run import run_case
 from tileproof.conformance.check.under_test import on_emulator
+from tileproof.conformance.drivers import emulator
 from tileproof.conformance.drivers.result import Capture, RunSchedule
 from tileproof.conformance.explore.explored import Explored
+from tileproof.conformance.mutants.defects import defects
 from tileproof.conformance.mutate.runs import RINGS
 from tileproof.conformance.observe.capture import captured_tiles
 from tileproof.conformance.problems.generators import small
@@ -27,6 +29,7 @@ from tileproof.spec.plans.consistency import faults
 from tileproof.spec.plans.head128_columns import D_QKS, plan
 from tileproof.spec.problems.sparse_mla_bwd.case import one_token
 
+from tests.kit.backward_cases import random_case
 from tests.kit.whole_backward import SCHEDULES, STAGES, WHOLE
 
 KERNEL = kernel("head128-columns")
@@ -139,6 +142,26 @@ def test_many_schedules_give_the_same_outputs() -> None:
     one = Explored.of(KERNEL, KERNEL.build(KERNEL.variant(d_qk=576)), one_token(576, 3))
     report = explore(one, schedules=8, compare=one.compare, races=True)
     assert not report.failed and report.defects == []
+
+
+@pytest.mark.parametrize(("planted", "moves"), ((None, True), ("cols-share-swapped", False)))
+def test_heads_in_another_order_over_both_ctas_move_dq_and_delta_to_the_bit(
+    planted: str | None, moves: bool
+) -> None:
+    edits = () if planted is None else defects()[planted].edits
+    built = KERNEL.build(KERNEL.variant(d_qk=576), edits=edits)
+    inputs = random_case(1, s_q=1, topk=64, heads=128)
+    order = np.random.default_rng(1).permutation(128)
+    names = ("q", "o", "dO", "lse")
+    moved = replace(inputs, **{n: np.ascontiguousarray(getattr(inputs, n)[:, order]) for n in names})
+    one, two = (
+        emulator.run(KERNEL.launch(x, built), plan(576), schedule=SCHEDULES[0], taps=False)
+        for x in (inputs, moved)
+    )
+    for name in ("dQ", "delta"):
+        first, second = (seen.outputs[name].values for seen in (one, two))
+        same = np.ascontiguousarray(first[:, order]).tobytes() == second.tobytes()
+        assert same == (moves or name == "delta"), name
 
 
 def test_a_sum_over_the_ctas_is_known_when_each_has_shown_its_term() -> None:

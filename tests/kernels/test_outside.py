@@ -211,7 +211,7 @@ def test_a_package_that_cannot_be_loaded_is_named_and_the_others_work(installed:
     registry.forget()
     listed = run("kernels")
     assert listed.exit_code == 0, listed.output
-    for named in (name, says, "acme-scores", "head128"):
+    for named in (name, says, "acme-scores", "head64"):
         assert named in listed.output, listed.output
     assert registry.kernel("head64").name == "head64"
     asked = run("check", name)
@@ -273,17 +273,17 @@ def test_what_a_kernel_s_own_functions_do_wrong_is_named(tmp_path: Path, text: s
 
 
 def test_a_name_that_is_taken_is_named(installed: Path) -> None:
-    package(installed, "taken_kernels", PACKAGE.replace("acme-scores", "head128"))
+    package(installed, "taken_kernels", PACKAGE.replace("acme-scores", "head64"))
     registry.forget()
-    assert registry.kernels()["head128"] is registry.own()["head128"]
+    assert registry.kernels()["head64"] is registry.own()["head64"]
     assert "has the name of one of Tileproof's own" in run("kernels").output
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("check", "head128", "--variant", "d_qk=64"), "d_qk=576,h_q=128 or d_qk=512,h_q=128"),
-        (("check", "head128", "--variant", "h_q=64"), "no such variant"),
+        (("check", "head128-columns", "--variant", "d_qk=64"), "d_qk=576,h_q=128 or d_qk=512,h_q=128"),
+        (("check", "head128-columns", "--variant", "h_q=64"), "no such variant"),
         (("trace", "head64", "--variant", "width=5"), "no such variant"),
         (("explore", "head64", "--variant", "576"), "sizes such as d_qk=576"),
         (("build", "head64", "--variant", "d_qk=576", "--d-qk", "512"), "two different widths"),

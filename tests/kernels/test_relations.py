@@ -1,4 +1,4 @@
-"""Relations between runs of head128: what must not change, or must change in a known way, when the inputs do.
+"""Relations between runs of head64: what must not change, or must change in a known way, when the inputs do.
 
 Each needs no reference, and each has a planted defect that breaks it. Where every operation is the same up to
 its place the bits must agree; where sums are reordered, both runs lie within the stage's own bound.
@@ -18,10 +18,10 @@ from tileproof.spec import numerics
 from tileproof.spec.numerics import LOG2_E
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
 from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
-from tileproof.spec.problems.sparse_mla_bwd.tiling import gather, k_blocks, rows_of
+from tileproof.spec.problems.sparse_mla_bwd.tiling import gather, k_blocks
 
+from tests.kit.backward_cases import exact_case, random_case
 from tests.kit.corpus import UNMASKED, Plant, Seen, changed, far_below_zero, run, source
-from tests.kit.head128_cases import exact_case, random_case
 
 Array = np.ndarray[Any, Any]
 Relation = Callable[[int, int, Plant | None], str | None]
@@ -37,11 +37,11 @@ def other_bits(a: Seen, b: Seen, *names: str) -> str | None:
     return next((n for n in names if a.outputs[n].tobytes() != b.outputs[n].tobytes()), None)
 
 
-def operands(seen: Seen, token: int, cta: int) -> dict[str, Array]:
-    """The dS operands ``[64, n]`` of all k-blocks of a token's CTA, and the keys ``[n, d_qk]``, float64."""
+def operands(seen: Seen, token: int) -> dict[str, Array]:
+    """The dS operands ``[64, n]`` of all k-blocks of a token, and the keys ``[n, d_qk]``, float64."""
     inputs = seen.run.inputs
     cols = [slice(64 * k, 64 * k + 64) for k in range(k_blocks(inputs, token))]
-    ds = [seen.run.tiles["dS", token, cta, k].astype(np.float64) for k in range(len(cols))]
+    ds = [seen.run.tiles["dS", token, 0, k].astype(np.float64) for k in range(len(cols))]
     keys = np.concatenate([gather(inputs, token, c) for c in cols]).astype(np.float64)
     return {"dS": np.concatenate(ds, axis=1), "k": keys}
 
@@ -51,8 +51,7 @@ def dq_gate(seen: Seen) -> Array:
     p = seen.run.inputs.problem
     gate = np.zeros((p.s_q, p.h_q, p.d_qk))
     for token in range(p.s_q):
-        for cta in range(2):
-            gate[token, rows_of(p, cta)] = STAGES["dQ"].bound(copy=True, **operands(seen, token, cta))
+        gate[token] = STAGES["dQ"].bound(copy=True, **operands(seen, token))
     return gate
 
 
@@ -65,9 +64,8 @@ def dkv_gate(seen: Seen) -> Array:
     for (stage, token, cta, k), tile in seen.run.tiles.items():
         if stage != "dS":
             continue
-        heads, cols = rows_of(p, cta), slice(64 * k, 64 * k + 64)
-        S, dO = seen.run.tiles["S", token, cta, k], inputs.dO[token, heads]
-        q = inputs.q[token, heads]
+        cols = slice(64 * k, 64 * k + 64)
+        S, dO, q = seen.run.tiles["S", token, cta, k], inputs.dO[token], inputs.q[token]
         known = STAGES["dKV"].bounded(S=S, dO=dO, dS=tile, q=q)
         bound, value = known.errors, known.value
         key = mask[token, cols]
@@ -94,9 +92,8 @@ def permuted_keys(seed: int, d_qk: int, plant: Plant | None) -> str | None:
     b = changed(a, indices=np.ascontiguousarray(rows[:, order]))
     one, two = run(a, plant), run(b, plant)
     for token in range(2):
-        for cta in range(2):
-            if (operands(one, token, cta)["dS"][:, order] != operands(two, token, cta)["dS"]).any():
-                return "dS"
+        if (operands(one, token)["dS"][:, order] != operands(two, token)["dS"]).any():
+            return "dS"
     if not within(one.outputs["dQ"], two.outputs["dQ"], dq_gate(one) + dq_gate(two)):
         return "dQ"
     if not within(one.outputs["dKV"], two.outputs["dKV"], dkv_gate(one) + dkv_gate(two)):
@@ -116,9 +113,9 @@ def permuted_keys_exact(seed: int, d_qk: int, plant: Plant | None) -> str | None
 
 
 def permuted_heads(seed: int, d_qk: int, plant: Plant | None) -> str | None:
-    """Heads in another order, over both CTAs: dQ and delta move with them, to the bit."""
+    """Heads in another order: dQ and delta move with them, to the bit."""
     a = random_case(seed, d_qk=d_qk, topk=64)
-    order = np.random.default_rng(seed).permutation(128)
+    order = np.random.default_rng(seed).permutation(a.problem.h_q)
     b = changed(a, **{n: np.ascontiguousarray(getattr(a, n)[:, order]) for n in ("q", "o", "dO", "lse")})
     one, two = run(a, plant), run(b, plant)
     for name in ("dQ", "delta"):
@@ -225,14 +222,14 @@ def shifted_scores(seed: int, d_qk: int, plant: Plant | None) -> str | None:
     for (stage, token, cta, k), S in one.run.tiles.items():
         if stage != "S":
             continue
-        heads, cols = rows_of(a.problem, cta), slice(64 * k, 64 * k + 64)
+        cols = slice(64 * k, 64 * k + 64)
         gate, slack = np.zeros(S.shape), np.zeros(S.shape)
         for seen in (one, two):
             P = seen.run.tiles["P", token, cta, k]
-            keys, lse = gather(a, token, cols), seen.run.inputs.lse[token, heads]
+            keys, lse = gather(a, token, cols), seen.run.inputs.lse[token]
             own = {"P": P, "lse": lse, "mask": mask[token, cols], "sm_scale": a.problem.sm_scale}
             gate += STAGES["S"].bound(copy=True, **own)
-            slack += scale * STAGES["P"].bound(q=seen.run.inputs.q[token, heads], k=keys)
+            slack += scale * STAGES["P"].bound(q=seen.run.inputs.q[token], k=keys)
             slack += 2.0**-24 * np.abs(lse)[:, None]
         moved = S.astype(np.float64) * np.expm1(slack * np.log(2.0)) * (1 + 2.0**-7)
         if not within(S, two.run.tiles["S", token, cta, k], gate + moved):

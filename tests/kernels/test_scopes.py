@@ -14,7 +14,6 @@ ARCH = "sm_100a"
 # off the first try; in head128-part0 and -columns also arrivals at the peer. In head128-columns the load
 # warps have a cluster wait of their own, and the last k-block its own waits for S and dS.
 MOST = {
-    ("head128", 576): (12, 2),
     ("head64", 512): (3, 2),
     ("head128-part0", 576): (17, 3),
     ("head128-columns", 512): (24, 4),

@@ -1,4 +1,4 @@
-"""Runs of head64, or head128, on the emulator; every stage of a run against its bound, assume-guarantee.
+"""Runs of head64 on the emulator; every stage of a run against its bound, assume-guarantee.
 
 A stage is judged on the inputs that the kernel itself had for it: S on the kernel's P, dS on its S and dP, dQ
 and dKV on the bf16 copies that its MMAs read.
@@ -17,7 +17,6 @@ from tileproof.conformance.drivers.result import Capture, MachineFinding, RunSch
 from tileproof.conformance.observe.capture import captured
 from tileproof.conformance.observe.tiles import Chain, StageTile
 from tileproof.kernels.registry import kernel
-from tileproof.kernels.target import Target
 from tileproof.spec.arithmetic.sums import RowSums
 from tileproof.spec.machine import smem_layout, tmem
 from tileproof.spec.plan import KernelPlan, SmemObservation
@@ -26,13 +25,7 @@ from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
 from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
 
 KERNEL = kernel("head64")
-_OF_HEADS = {64: KERNEL, 128: kernel("head128")}
 Array = np.ndarray[Any, Any]
-
-
-def kernel_of(inputs: Inputs) -> Target:
-    """The kernel for the heads of `inputs`."""
-    return _OF_HEADS[inputs.problem.h_q]
 
 
 @dataclass(frozen=True)
@@ -62,11 +55,10 @@ def run(
     source_overrides: Mapping[str, str] | None = None,
 ) -> Run:
     """Launch `inputs`, with dKV holding `dkv` (else zeros) before; with `taps` capture every observation."""
-    target = kernel_of(inputs)
-    variant = target.variant(d_qk=inputs.problem.d_qk)
-    plan = target.plan(variant)
-    built = target.build(variant, probe, source_overrides=source_overrides)
-    launch = target.launch(inputs, built, probe)
+    variant = KERNEL.variant(d_qk=inputs.problem.d_qk)
+    plan = KERNEL.plan(variant)
+    built = KERNEL.build(variant, probe, source_overrides=source_overrides)
+    launch = KERNEL.launch(inputs, built, probe)
     if dkv is not None:
         launch.buffers()["dKV"].array[...] = dkv  # type: ignore[index]
     seen = emulator.run(launch, plan, schedule=schedule or RunSchedule(), taps=taps, mma=mma)

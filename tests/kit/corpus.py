@@ -18,7 +18,7 @@ from tileproof.spec.problems.sparse_mla_bwd.forward import with_forward
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
 from tileproof.spec.problems.sparse_mla_bwd.tiling import k_blocks
 
-from tests.kit.backward_runs import Run, _tiles, first_wrong, kernel_of
+from tests.kit.backward_runs import KERNEL, Run, _tiles, first_wrong
 
 Array = np.ndarray[Any, Any]
 FOLDER = "sm100/head128"
@@ -117,9 +117,8 @@ class Seen:
 
 
 def build(inputs: Inputs, plant: Plant) -> Built:
-    """The kernel for `inputs` with `plant` in it."""
-    target = kernel_of(inputs)
-    built = target.build(target.variant(d_qk=inputs.problem.d_qk), source_overrides=plant.overrides())
+    """head64 for `inputs` with `plant` in it."""
+    built = KERNEL.build(KERNEL.variant(d_qk=inputs.problem.d_qk), source_overrides=plant.overrides())
     if plant.ptx is None:
         return built
     changed = plant.ptx(built.ptx)
@@ -136,14 +135,13 @@ def run(
     scalars: Mapping[str, float] | None = None,
     taps: bool = True,
 ) -> Seen:
-    """Launch the kernel for `inputs` on them, with `plant` in it.
+    """Launch head64 on `inputs`, with `plant` in it.
 
     `prefill` is what outputs hold before (else dKV is zeros and the others are unwritten), `scalars`
     replaces scalar parameters of the launch; both by name.
     """
-    target = kernel_of(inputs)
-    plan = target.plan(target.variant(d_qk=inputs.problem.d_qk))
-    launch = target.launch(inputs, build(inputs, plant or Plant()))
+    plan = KERNEL.plan(KERNEL.variant(d_qk=inputs.problem.d_qk))
+    launch = KERNEL.launch(inputs, build(inputs, plant or Plant()))
     seen = emulator.run(with_items(launch, prefill or {}, scalars or {}), plan, schedule=schedule, taps=taps)
     shown = Run(
         inputs,

@@ -233,7 +233,7 @@ def test_tests_are_imported_as_a_package() -> None:
 
 
 def test_a_stray_import_of_a_test_is_seen() -> None:
-    assert strays("test_x.py", "from ptx import run") and strays("test_x.py", "import head128_runs")
+    assert strays("test_x.py", "from ptx import run") and strays("test_x.py", "import backward_runs")
     assert strays("test_x.py", "from .conftest import inputs") and strays("helpers.py", "")
     assert strays("test_x.py", "import sys\nsys.path.insert(0, '.')")
     assert not strays("test_x.py", "from tests.kit.ptx import run")

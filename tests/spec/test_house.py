@@ -80,7 +80,7 @@ def test_what_still_names_one_says_why() -> None:
 
 
 def test_a_name_in_a_general_room_is_seen() -> None:
-    for text in ("if name == 'head128':", "range(0, 576)", 'STAGES["dS"]', 'stage == "P"', "inputs.d_qk"):
+    for text in ("if name == 'head64':", "range(0, 576)", 'STAGES["dS"]', 'stage == "P"', "inputs.d_qk"):
         assert named(text), text
     assert not named("lanes 128, 5120 bytes, 128 rows")
 

@@ -1,4 +1,4 @@
-"""The plan of head128: consistent by itself, and contradictions of the kinds that only it has are noticed."""
+"""The plan of head64: consistent by itself, and contradictions of the kinds that only it has are noticed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan, SmemObservation, TmemObservation
 from tileproof.spec.plans.consistency import faults
-from tileproof.spec.plans.head128 import D_QKS, plan
+from tileproof.spec.plans.head64 import D_QKS, plan
 
 
 def _with(items: tuple[Any, ...], name: str, **changes: Any) -> tuple[Any, ...]:
@@ -20,7 +20,8 @@ def _with(items: tuple[Any, ...], name: str, **changes: Any) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("d_qk", D_QKS)
 def test_plan_has_no_faults(d_qk: int) -> None:
-    assert faults(plan(d_qk)) == []
+    p = plan(d_qk)
+    assert faults(p) == [] and (p.size("h_q"), p.cluster) == (64, 1)
 
 
 @pytest.mark.parametrize("d_qk", D_QKS)

@@ -1,4 +1,4 @@
-"""docs/limits.md counts what head128 does: its first table is what the plan and the emulator's counters
+"""docs/limits.md counts what head64 does: its first table is what the plan and the emulator's counters
 say.
 """
 
@@ -9,10 +9,10 @@ from functools import lru_cache
 import numpy as np
 import pytest
 from tileproof.spec.plan import KernelPlan, Mma
-from tileproof.spec.plans.head128 import D_QKS, plan
+from tileproof.spec.plans.head64 import D_QKS, plan
 
-from tests.kit.head128_cases import random_case
-from tests.kit.head128_runs import KERNEL, run
+from tests.kit.backward_cases import random_case
+from tests.kit.backward_runs import KERNEL, run
 from tests.kit.paths import ROOT
 
 PAGE = ROOT / "docs" / "limits.md"
@@ -39,13 +39,13 @@ def clocks(mma: Mma) -> int:
 
 @lru_cache
 def counted(d_qk: int) -> dict[str, int]:
-    """Counters of a CTA and k-block: three k-blocks less two."""
+    """Counters of a k-block: three k-blocks less two."""
     runs = []
     for topk in (128, 192):
         indices = np.arange(topk, dtype=np.int32)[None]
         runs.append(run(random_case(s_q=1, s_kv=200, d_qk=d_qk, topk=topk, indices=indices), taps=False))
     few, more = (r.counters for r in runs)
-    return {name: (more[name] - few[name]) // 2 for name in few}
+    return {name: more[name] - few[name] for name in few}
 
 
 def table(d_qk: int) -> dict[str, int]:
@@ -59,7 +59,6 @@ def table(d_qk: int) -> dict[str, int]:
     assert seen["mma_macs"] == sum(steps(mma) * mma.m * mma.n * MMA_K for mma in p.mmas)
     assert seen["tma_load_bytes"] == kv
     assert seen["atomic_bytes"] == p.block * d_qk * 4
-    heads = p.size("h_q") // p.cluster
     used = KERNEL.build(KERNEL.variant(d_qk=d_qk)).resources
     assert used is not None
     return {
@@ -71,9 +70,9 @@ def table(d_qk: int) -> dict[str, int]:
         "SMEM bytes written (KV, S, dS)": kv + operands,
         "SMEM clocks": (read + kv + operands) // SMEM_BYTES_A_CLOCK,
         "TMEM bytes read by tcgen05.ld": seen["tmem_bytes"],
-        "L2 bytes read (gather)": kv // p.cluster,
+        "L2 bytes read (gather)": kv,
         "bytes added to dKV": seen["atomic_bytes"],
-        "exp2": heads * p.block,
+        "exp2": p.size("h_q") * p.block,
         "registers per thread": used.registers,
         "SMEM bytes of the CTA": p.smem_bytes,
         "TMEM columns of the CTA": max(tile.column + tile.stages * tile.columns for tile in p.tmem),

@@ -1,4 +1,4 @@
-"""What one example of `check` costs: `python benchmarks/check.py [--kernel head128] [--examples 60]`.
+"""What one example of `check` costs: `python benchmarks/check.py [--kernel head64] [--examples 60]`.
 
 Draws the examples of a seed as `check` does, without edges, and runs each under its schedule: CPU seconds of
 this process, the best of `--rounds` of each example. `--write FILE` keeps each example's verdict (findings,
@@ -60,7 +60,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--kernel", default="head128", choices=sorted(kernels()))
+    parser.add_argument("--kernel", default="head64", choices=sorted(kernels()))
     parser.add_argument("--examples", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)

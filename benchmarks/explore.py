@@ -1,6 +1,6 @@
 """How fast schedules are explored: `python benchmarks/explore.py [--schedules 100] [--runs 3] [--json]`.
 
-One query token of head128 over two k-blocks (s_q 1, topk 128), all policies mixed, two processes, with and
+One query token of head64 over two k-blocks (s_q 1, topk 128), all policies mixed, two processes, with and
 without race checking; the module is decoded once. Each figure is the median of the runs.
 """
 
@@ -23,8 +23,11 @@ from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK
 def measure(name: str, d_qk: int, blocks: int, schedules: int, runs: int, races: bool) -> dict[str, float]:
     """Seconds of a whole exploration (median, fastest, slowest) and the schedules a second."""
     entry = kernel(name)
-    case = Case(d_qk, blocks * B_TOPK, blocks, (Indices("permuted"),), values="normal")
-    explored = Explored.of(entry, entry.build(entry.variant(d_qk=d_qk)), case)
+    variant = entry.variant(d_qk=d_qk)
+    case = Case(
+        d_qk, blocks * B_TOPK, blocks, (Indices("permuted"),), values="normal", h_q=int(variant["h_q"])
+    )
+    explored = Explored.of(entry, entry.build(variant), case)
     seconds = []
     for run in range(runs):
         result = explore(
@@ -47,7 +50,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--kernel", default="head128", choices=sorted(kernels()))
+    parser.add_argument("--kernel", default="head64", choices=sorted(kernels()))
     parser.add_argument("--d-qk", type=int, default=576, choices=(512, 576))
     parser.add_argument("--blocks", type=int, default=2, help="k-blocks of the token")
     parser.add_argument("--schedules", type=int, default=100)

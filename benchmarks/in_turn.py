@@ -146,7 +146,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("checkouts", nargs="*", metavar="NAME=CHECKOUT")
-    parser.add_argument("--kernel", default="head128")
+    parser.add_argument("--kernel", default="head64")
     parser.add_argument("--examples", type=int, default=30)
     parser.add_argument("--first", type=int, default=0, help="examples of the seed that are left out")
     parser.add_argument("--rounds", type=int, default=2)

@@ -1,4 +1,4 @@
-"""What race checking costs: `python benchmarks/races.py [--kernel head128] [--topk 512] [--runs 9] [--json]`.
+"""What race checking costs: `python benchmarks/races.py [--kernel head64] [--topk 512] [--runs 9] [--json]`.
 
 One query token, random inputs, the same launch with and without `races`, alternately, under each schedule
 policy; the figure is the ratio of the medians of whole launches, in processor time (a launch has one thread),
@@ -44,7 +44,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--kernel", default="head128", choices=sorted(kernels()))
+    parser.add_argument("--kernel", default="head64", choices=sorted(kernels()))
     parser.add_argument("--d-qk", type=int, default=576, choices=(512, 576))
     parser.add_argument("--topk", type=int, default=512, help="keys of the token, a multiple of 64")
     parser.add_argument("--runs", type=int, default=9)

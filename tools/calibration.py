@@ -16,7 +16,7 @@ from tileproof.emulator import Fields, Memory, Module
 from tileproof.kernels import toolchain
 from tileproof.spec import header
 from tileproof.spec.machine.timing import CASES, HOPPER, Case, Timing
-from tileproof.spec.plans.head128 import plan
+from tileproof.spec.plans.head64 import plan
 
 ROOT = Path(__file__).resolve().parents[1]
 EVIDENCE = ROOT / "docs" / "evidence"
@@ -138,7 +138,7 @@ class Row:
 
 
 def exports(folder: Path) -> Iterator[Row]:
-    """head128's export loop in its three forms, clocks per k-block, alone and with every SM busy."""
+    """head64's export loop in its three forms, clocks per k-block, alone and with every SM busy."""
     text = (EVIDENCE / "2026-11-22-h200-export.txt").read_text()
     (folder / header.FILE_NAME).write_text(header.render(plan(576)))
     ptx = compiled(ROOT / "benchmarks" / "silicon" / "export_loop.cu", folder)

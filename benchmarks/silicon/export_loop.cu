@@ -1,4 +1,4 @@
-// Clocks per k-block of head128's dKV export loop on a Hopper card (sm_90a), alone and with every SM busy.
+// Clocks per k-block of head64's dKV export loop on a Hopper card (sm_90a), alone and with every SM busy.
 //
 //   python benchmarks/silicon/export_loop.py       # here: builds build/silicon/export_loop
 //   ./export_loop                                  # on the card

@@ -1,4 +1,4 @@
-"""Builds build/silicon/export_loop: the export loop of head128 for a Hopper card (see export_loop.cu)."""
+"""Builds build/silicon/export_loop: the export loop of head64 for a Hopper card (see export_loop.cu)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tileproof.kernels import toolchain
 from tileproof.spec import header
-from tileproof.spec.plans.head128 import plan
+from tileproof.spec.plans.head64 import plan
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -9,7 +9,7 @@ from tileproof.conformance.check.under_test import on_emulator
 from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.kernels.edit import Edit, InStage, Mutant, Place
 from tileproof.kernels.registry import kernel
-from tileproof.spec.plans import head128 as plan_of_head64
+from tileproof.spec.plans import head64
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
 
 from tests.kit.backward_cases import exact_case, random_case
@@ -28,7 +28,7 @@ def test_R2_another_number_of_dkv_stages_gives_the_same_result(
     )
     ours, whole = run(inputs), run(exact)
     assert ours.clean and run(inputs, fixed_for_two).clean  # two stages hide it
-    monkeypatch.setattr(plan_of_head64, "DKV_STAGES", 1)
+    monkeypatch.setattr(head64, "DKV_STAGES", 1)
     for schedule in SCHEDULES:
         seen = run(inputs, schedule=schedule)
         assert seen.clean

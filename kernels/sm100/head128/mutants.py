@@ -1,4 +1,4 @@
-"""The planted defects of head64 and head128: mistakes of kernels of this family, most from the public corpus.
+"""The planted defects of head64: mistakes of kernels of this family, most from the public corpus.
 
 `stage` is where `tileproof check` must see it first; `place` says in words which elements are wrong.
 """
@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import posixpath
-from dataclasses import replace
 
 from tileproof.kernels.edit import ANY, Edit, InStage, Mutant, Place
 from tileproof.kernels.sm100.head128 import mutants_synchronisation
@@ -441,8 +440,4 @@ _DKV = (
 )
 
 VALUES: tuple[Mutant, ...] = (*_INDICES, *_SCORES, *_DS, *_DQ, *_DKV)
-HEAD64: tuple[Mutant, ...] = (*VALUES, *mutants_synchronisation.HEAD64)
-HEAD128: tuple[Mutant, ...] = (
-    *(replace(one, id=one.id.replace("h64-", "h128-"), target="head128") for one in VALUES),
-    *mutants_synchronisation.HEAD128,
-)
+MUTANTS: tuple[Mutant, ...] = (*VALUES, *mutants_synchronisation.MUTANTS)

@@ -1,13 +1,11 @@
 # ruff: noqa: E501 - rows and the texts that they are anchored on are kept whole
-"""Synchronisation mutants in head64 and head128: one MMA thread per CTA, operands by generic stores, dQ stored by TMA."""
+"""Synchronisation mutants in head64: one MMA thread, operands by generic stores, dQ stored by TMA."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tileproof.kernels.edit import Edit, Mutant, Place, Reported, Sizes
 
-KERNEL, PAIR_KERNEL = "head64", "head128"
+KERNEL = "head64"
 FOLDER = "sm100/head128"
 SOFTMAX, MMA, LOAD, EXPORT, MAIN = (
     f"{FOLDER}/{name}.cuh" for name in ("softmax", "mma", "load", "dkv_export", "kernel")
@@ -35,7 +33,7 @@ def _source(file: str, find: str, replacement: str = "") -> Edit:
     return Edit(Place(find, file), replacement)
 
 
-HEAD64 = (
+MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "h64-dq-without-proxy-fence", "dQ is stored by TMA without fence.proxy.async", "R4", KERNEL,
         (_ptx(SOFTMAX, "ptx::fence_before_thread_sync();\nptx::fence_proxy_async_shared();", "fence.proxy"),),
@@ -159,37 +157,3 @@ HEAD64 = (
         Reported("hang", says=("a cycle of waits", "lanes 16-31 of warp 4", "lanes 0-15 of warp 4", "these have diverged")),
     ),
 )  # fmt: skip
-# Of the two CTAs: keys that each gathers for both, and commits that reach both.
-PAIR = (
-    Mutant(
-        "h128-keys-freed-by-arrival", "KV is freed by arrivals, not by multicast commits", "R13 R1", PAIR_KERNEL,
-        (_ptx(MMA, "ptx::commit_multicast(smem.kv_lo_free.address(), kEveryRank);", "tcgen05.commit",
-            r"{ .reg .b32 there; mapa.shared::cluster.u32 there, \1, 0; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; mapa.shared::cluster.u32 there, \1, 1; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }",
-            r"tcgen05\.commit\S+ \[(%r\d+)\], %rs\d+;"),),
-        Reported("race-mma-unwaited", "cp.async.bulk.tensor", "tcgen05.mma", "tcgen05.commit", second_at="sm100/head128/load.cuh: ptx::tma_gather4_multicast(to + c * Cfg::kColTileBytes + kGather * g * kRowBytes, &params.kv_map,", first_at="sm100/head128/mma.cuh: ptx::mma_ws_f16_ss(d + part * Plan::tmem::dQ::columns, k_major<kRows>(ds, key),"),
-    ),
-    Mutant(
-        "h128-keys-freed-in-one-cta", "the commit that frees the lower keys reaches rank 0 only", "H5", PAIR_KERNEL,
-        (_ptx(MMA, "ptx::commit_multicast(smem.kv_lo_free.address(), kEveryRank);", "tcgen05.commit", "1;", r"%rs\d+;"),),
-        Reported("hang", says=("kv_lo_free of CTA 1 lacks 2 of 2 arrivals", "this instruction reached CTA 0 only")),
-    ),
-    Mutant(
-        "h128-exit", "a CTA neither waits for its peer's commits nor meets it before it exits", "H5", PAIR_KERNEL,
-        (_ptx(LOAD, "this->wait_for_cluster(smem.kv_lo_free, (k_blocks - 1) & 1);", "mbarrier.try_wait", PASSES), _ptx(LOAD, "this->wait_for_cluster(smem.kv_hi_free, (k_blocks - 1) & 1);", "mbarrier.try_wait", PASSES),
-         _ptx(MAIN, EPILOGUE_SYNC, "barrier.cluster.arrive", "bar.sync 0;"), _ptx(MAIN, EPILOGUE_SYNC, "barrier.cluster.wait")),
-        Reported("race-exit", "ret", "tcgen05.commit", "a cluster barrier", first_at="sm100/head128/mma.cuh: ptx::commit_multicast(smem.kv_lo_free.address(), kEveryRank);"),
-    ),
-    Mutant(
-        "h128-exit-before-commits", "a CTA meets its peer before it exits, without waiting for the peer's commits", "H5", PAIR_KERNEL,
-        (_ptx(LOAD, "this->wait_for_cluster(smem.kv_lo_free, (k_blocks - 1) & 1);", "mbarrier.try_wait", PASSES),),
-        Reported("race-exit", "ret", "tcgen05.commit", "a wait of this CTA", first_at="sm100/head128/mma.cuh: ptx::commit_multicast(smem.kv_lo_free.address(), kEveryRank);"),
-    ),
-)  # fmt: skip
-HEAD128: tuple[Mutant, ...] = (
-    *(
-        replace(one, id=one.id.replace("h64-", "h128-"), target=PAIR_KERNEL)
-        for one in HEAD64
-        if one.id != "h64-keys-freed-by-arrival"
-    ),
-    *PAIR,
-)

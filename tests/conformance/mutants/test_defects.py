@@ -161,8 +161,6 @@ def test_every_planted_defect_is_still_there() -> None:
         ("cutlass-fmha-bwd-mended", True): 14,
         ("cutlass-fmha-bwd-mla-mended", True): 13,
         ("cutlass-fmha-bwd-packed-mended", True): 14,
-        ("head128", True): 39,
-        ("head128", False): 27,
         ("head64", True): 39,
         ("head64", False): 24,
         ("head128-columns", True): 12,

@@ -28,13 +28,12 @@ CLEAN = (
 
 
 # Those of head128-columns that differ from head64's by the kind of access, or need two CTAs; the others are slow.
-# head128's source is head64's, and its rows are slow.
 PAIRS = {"cols-p-share-early", "cols-share-not-waited-for", "cols-copies-without-proxy-fence"}
 PAIRS |= {"cols-freed-by-one", *(one.id for one in mutants_pair.MUTANTS)}
 
 
 def _row(name: str) -> Any:
-    slow = ROWS[name].target in ("head128-columns", "head128") and name not in PAIRS
+    slow = ROWS[name].target == "head128-columns" and name not in PAIRS
     return pytest.param(name, marks=pytest.mark.slow) if slow else name
 
 

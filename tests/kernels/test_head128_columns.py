@@ -30,6 +30,7 @@ from tileproof.spec.plans.head128_columns import D_QKS, plan
 from tileproof.spec.problems.sparse_mla_bwd.case import one_token
 
 from tests.kit.backward_cases import random_case
+from tests.kit.corpus import changed
 from tests.kit.whole_backward import SCHEDULES, STAGES, WHOLE
 
 KERNEL = kernel("head128-columns")
@@ -153,7 +154,7 @@ def test_heads_in_another_order_over_both_ctas_move_dq_and_delta_to_the_bit(
     inputs = random_case(1, s_q=1, topk=64, heads=128)
     order = np.random.default_rng(1).permutation(128)
     names = ("q", "o", "dO", "lse")
-    moved = replace(inputs, **{n: np.ascontiguousarray(getattr(inputs, n)[:, order]) for n in names})
+    moved = changed(inputs, **{n: np.ascontiguousarray(getattr(inputs, n)[:, order]) for n in names})
     one, two = (
         emulator.run(KERNEL.launch(x, built), plan(576), schedule=SCHEDULES[0], taps=False)
         for x in (inputs, moved)

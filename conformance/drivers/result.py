@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-Policy = Literal["early", "late", "random", "starve", "pct"]
-SEEDED: tuple[Policy, ...] = ("random", "starve", "pct")  # policies that take a seed
+Policy = Literal["early", "late", "late-random", "random", "starve", "pct"]
+SEEDED: tuple[Policy, ...] = ("late-random", "random", "starve", "pct")  # policies that take a seed
 
 
 @dataclass(frozen=True)

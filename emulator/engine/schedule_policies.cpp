@@ -50,7 +50,8 @@ class InTurn : public Scheduler {
   Turn turn_;
 };
 
-// Completions only when no group can move, by a priority drawn for each engine, instruction or operation.
+// Completions only when no group can move, by a priority drawn for each engine, instruction or operation; a
+// wait for one that comes last of all may give up meanwhile.
 class LateRandom : public InTurn {
  public:
   explicit LateRandom(Engine& engine)
@@ -64,6 +65,7 @@ class LateRandom : public InTurn {
       if (priority(c[i]) > priority(c[best])) best = i;
     return best;
   }
+  bool expires(const Candidate& c) override { return drawn_expiry(c); }
 
  private:
   uint64_t priority(const Candidate& c) const { return mix(engine_of(c, grain_, e.program), seed_); }

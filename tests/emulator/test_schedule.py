@@ -53,6 +53,13 @@ def test_late_random_completes_in_orders_that_are_neither_oldest_nor_newest_firs
     assert {"trap"} in found(programs.SECOND_FIRST, *seeded("late-random"))
 
 
+@pytest.mark.parametrize("policy", SEEDED)
+def test_every_policy_with_a_seed_lets_a_wait_give_up(policy: str) -> None:
+    assert not any(found(programs.TRIED_ONCE, *FIXED))
+    assert {"shared-pending"} in found(programs.TRIED_ONCE, *seeded(policy, 64))
+    assert not any(found(programs.TRIED_AGAIN, *FIXED, *seeded(policy, 64)))
+
+
 def test_starving_a_warp_shows_that_it_can_be_lapped() -> None:
     assert not any(found(programs.LAPPED, *FIXED, *seeded("late-random")))
     assert {"hang"} in found(programs.LAPPED, *seeded("starve"))

@@ -15,11 +15,14 @@ from tileproof.conformance.drivers import emulator
 from tileproof.conformance.drivers.result import Capture, RunSchedule
 from tileproof.conformance.explore.explored import Explored
 from tileproof.conformance.mutants.defects import defects
+from tileproof.conformance.mutate.code import PtxCode
+from tileproof.conformance.mutate.operators import OPERATORS
 from tileproof.conformance.mutate.runs import RINGS
 from tileproof.conformance.observe.capture import captured_tiles
 from tileproof.conformance.problems.generators import small
 from tileproof.emulator.explore import explore
-from tileproof.kernels.edit import ANY, Edit, InStage, Mutant, Place
+from tileproof.kernels.compile import ROOT
+from tileproof.kernels.edit import InStage, Mutant
 from tileproof.kernels.launch import MAX_SHARED_BYTES
 from tileproof.kernels.registry import kernel
 from tileproof.kernels.sm100.head128_columns.mutants import VALUES
@@ -117,25 +120,33 @@ def test_by_the_letter_nothing_is_found() -> None:
     assert run_case(replace(under_test, probe=None), one_token(576, 3), SCHEDULES[1]).findings == []
 
 
-# Waits for copies, which are there before anybody asks unless a schedule holds them back: tried once each.
-COPIES = {
-    "Q": "smem.q_ready.wait_own(0);",
-    "dO": "smem.do_ready.wait_own(0);",
-    "lower columns": "smem.kv_lo_ready[k % Cfg::kKvStages].wait_own(k / Cfg::kKvStages & 1);",
-    "upper columns": "smem.kv_hi_ready[k % Cfg::kKvStages].wait_own(k / Cfg::kKvStages & 1);",
+# Waits for what is there before anybody asks, unless a schedule holds it back: copies, and delta, for which
+# the first k-block waits, and a token that has none. Tried once each.
+HELD_BACK = {
+    "Q": ("mma.cuh", "smem.q_ready.wait_own(0);", 1),
+    "dO": ("mma.cuh", "smem.do_ready.wait_own(0);", 1),
+    "lower columns": ("mma.cuh", "smem.kv_lo_ready[k % Cfg::kKvStages].wait_own", 2),
+    "upper columns": ("mma.cuh", "smem.kv_hi_ready[k % Cfg::kKvStages * Cfg::kHiParts + part].wait_own", 4),
+    "delta": ("softmax.cuh", "smem.delta_ready.wait(0);", 2),
 }
+TRIED = [(name, n) for name, (_, _, count) in HELD_BACK.items() for n in range(count)]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("copy", COPIES)
-def test_a_wait_for_a_copy_that_is_tried_once_is_found_by_the_schedules_of_mutate(copy: str) -> None:
-    place = Place(COPIES[copy], "sm100/head128_columns/mma.cuh", ANY, "bra")
-    variant = KERNEL.variant(d_qk=576)
-    under_test = replace(
-        on_emulator(KERNEL, variant, strict=True), production=KERNEL.build(variant, edits=(Edit(place),)),
-        probe=None,
-    )  # fmt: skip
-    case = small(under_test.plan())
+@pytest.mark.parametrize(("name", "n"), TRIED)
+def test_a_wait_that_is_tried_once_is_found_by_the_schedules_of_mutate(name: str, n: int) -> None:
+    file, text, count = HELD_BACK[name]
+    under_test = replace(on_emulator(KERNEL, KERNEL.variant(d_qk=576), strict=True), probe=None)
+    code = PtxCode(under_test.production.ptx, under_test.production.entry)
+    source = (ROOT / "sm100/head128_columns" / file).read_text().split("\n")
+    (line,) = (number for number, one in enumerate(source, 1) if text in one)
+    waits = [
+        one for at in code.code if any(where.endswith(file) and number == line for where, number in at.frames)
+        for one in OPERATORS["wait-once"](code, at)
+    ]  # fmt: skip
+    assert len(waits) == count
+    mutant = replace(under_test.production, ptx=code.changed(waits[n].lines))
+    under_test, case = replace(under_test, production=mutant), small(under_test.plan())
     assert any(run_case(under_test, case, schedule, explain=False).findings for schedule in RINGS)
 
 

@@ -91,6 +91,12 @@ SECOND_FIRST = copies(
     """mbarrier.test_wait.parity.shared.b64 %p6, [1024], 0; mbarrier.test_wait.parity.shared.b64 %p7, [1040], 0;
 or.pred %p6, %p6, %p7; @!%p6 trap;""",
 )
+# The wait for the second copy is tried once: it has returned because its time limit passed.
+TRIED_ONCE = copies(
+    wait(1024, 0),
+    "mbarrier.try_wait.parity.shared::cta.b64 %p6, [1032], 0;\nld.shared.u32 %r9, [2176];",
+)
+TRIED_AGAIN = copies(wait(1024, 0), f"{wait(1032, 0)}\nld.shared.u32 %r9, [2176];")
 # The copy is not waited for at all before its data is used.
 NO_WAIT = copies("", "ld.shared.u32 %r9, [2048];")
 

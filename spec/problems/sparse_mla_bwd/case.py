@@ -224,11 +224,11 @@ def one_token(d_qk: int, blocks: int, h_q: int = 128) -> Case:
 
 def past_the_rings(d_qk: int, depth: int, h_q: int = 128) -> Case:
     """Two tokens whose k-blocks are one and two more than `depth`, the stages of a kernel's deepest ring:
-    its slots are used again, under the other parity.
+    its slots are used again, under the other parity; and one that has none, where kernels wait elsewhere.
     """
-    lengths = ((depth + 1) * B_TOPK, (depth + 2) * B_TOPK)
     blocks = depth + 2
-    return Case(d_qk, blocks * B_TOPK, blocks, (Indices("permuted"),) * 2, lengths, values="normal", h_q=h_q)
+    lengths = ((depth + 1) * B_TOPK, blocks * B_TOPK, 0)
+    return Case(d_qk, blocks * B_TOPK, blocks, (Indices("permuted"),) * 3, lengths, values="normal", h_q=h_q)
 
 
 def selected(inputs: Inputs) -> npt.NDArray[np.bool_]:

@@ -37,8 +37,8 @@ def smaller(case: Case) -> Iterator[Case]:
 
 
 def small(plan: KernelPlan, blocks: int | None = None) -> Case:
-    """One token with `blocks` k-blocks; None: two tokens, with one and two more than the deepest ring has
-    stages.
+    """One token with `blocks` k-blocks; None: three tokens, with one and two more than the deepest ring has
+    stages, and none.
     """
     if blocks is None:
         return past_the_rings(plan.size("d_qk"), plan.depth, plan.size("h_q"))

@@ -134,7 +134,8 @@ def test_the_edges_hold_what_they_promise() -> None:
         assert Case.from_json(case.as_json()) == case
         case.inputs()
     deep = past_the_rings(576, 2)
-    assert deep.lengths == (3 * B_TOPK, 4 * B_TOPK)
+    assert deep.lengths == (3 * B_TOPK, 4 * B_TOPK, 0)
+    assert len(deep.tokens) == 3
 
 
 def test_smaller_cases_are_valid_and_end() -> None:

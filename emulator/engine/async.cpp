@@ -30,11 +30,12 @@ void Engine::issue(const char* engine, uint64_t queue, const Origin& origin, std
     return;
   }
   scheduler->name(op);
-  scheduler->pending_changed();
-  if (queue == 0)
-    unordered_.push_back(std::move(op));
-  else
-    queues_[queue].push_back(std::move(op));
+  if (queue == 0) {
+    unordered_.add(std::move(op));
+    return;
+  }
+  scheduler->queues_changed();
+  queues_[queue].push_back(std::move(op));
 }
 
 void Engine::finish(AsyncOp& op) {
@@ -47,24 +48,23 @@ void Engine::finish(AsyncOp& op) {
   tell(&Listener::completed, op);
 }
 
-void Engine::complete(std::deque<AsyncOp>& from, size_t index) {
-  AsyncOp op = std::move(from[index]);
-  from.erase(from.begin() + static_cast<std::ptrdiff_t>(index));
-  if (op.queue && from.empty()) queues_.erase(op.queue);
-  scheduler->pending_changed();
+AsyncOp Engine::take_first(std::deque<AsyncOp>& queue) {
+  AsyncOp op = std::move(queue.front());
+  queue.pop_front();
+  if (queue.empty()) queues_.erase(op.queue);
+  scheduler->queues_changed();
+  return op;
+}
+
+void Engine::complete(AsyncOp op) {
   ++progress;
   finish(op);
   if (++looks_ % 64 == 0) look_at_the_clock(op.origin);
 }
 
 void Engine::complete_queue(uint64_t queue) {
-  for (;;) {
-    auto it = queues_.find(queue);
-    if (it == queues_.end()) return;
-    AsyncOp op = std::move(it->second.front());
-    it->second.pop_front();
-    if (it->second.empty()) queues_.erase(it);
-    scheduler->pending_changed();
+  for (auto it = queues_.find(queue); it != queues_.end(); it = queues_.find(queue)) {
+    AsyncOp op = take_first(it->second);
     finish(op);
   }
 }

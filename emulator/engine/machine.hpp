@@ -19,6 +19,7 @@
 #include "enumerations/hang.hpp"
 #include "resident.hpp"
 #include "tensormap.hpp"
+#include "unordered.hpp"
 #include "watch.hpp"
 
 namespace tileproof {
@@ -230,8 +231,10 @@ class Engine {
   // Runs a group until it must wait, spins, or would begin its visible operation number `most` + 1; with
   // `consult` also before the first visible operation after one that others may notice, or by other lanes.
   Ran run_split(Warp& w, size_t index, uint32_t most, bool consult);
-  // Completes from[index], the oldest operation of a pipeline or any unordered one.
-  void complete(std::deque<AsyncOp>& from, size_t index);
+  // Takes the oldest operation of a queue out of it.
+  AsyncOp take_first(std::deque<AsyncOp>& queue);
+  // Completes an operation that was taken from its queue or from the unordered ones.
+  void complete(AsyncOp op);
   void enter_join(Warp& w, size_t index);
   void leave_join(Warp& w, int32_t join);
   void diverge(Warp& w, size_t index, const Instr& i, uint32_t taken);
@@ -262,7 +265,7 @@ class Engine {
   std::unique_ptr<Grids> grids_;
   std::vector<uint8_t> unseen_bytes_;
   std::vector<Listener*> listeners_;
-  std::deque<AsyncOp> unordered_;
+  Unordered<AsyncOp> unordered_;
   std::map<uint64_t, std::deque<AsyncOp>> queues_;
   uint64_t seq_ = 0;
   uint64_t completing_queue_ = 0;  // of the operation that completes now

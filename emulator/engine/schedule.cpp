@@ -46,6 +46,22 @@ bool visible(const Instr& i) {
 // ---------------------------------------------------------------------------------------------------------
 // The base
 
+size_t pick_operation(const Candidates& c, bool newest_first) {
+  size_t at = c.size();
+  uint64_t seq = 0;
+  if (!c.unordered.empty()) {
+    const size_t place = newest_first ? c.unordered.size() - 1 : 0;
+    at = c.groups.size() + place;
+    seq = c.unordered[place].seq;
+  }
+  for (size_t k = 0; k < c.heads.size(); ++k)
+    if (at == c.size() || (c.heads[k].op->seq < seq) != newest_first) {
+      at = c.head(k);
+      seq = c.heads[k].op->seq;
+    }
+  return at;
+}
+
 void Base::start_cluster(const Cluster& cluster) {
   const size_t first = static_cast<size_t>(cluster.slot) << 14, end = first + (1 << 14);
   if (groups_.size() < end) groups_.resize(end, 0);
@@ -53,20 +69,34 @@ void Base::start_cluster(const Cluster& cluster) {
             groups_.begin() + static_cast<std::ptrdiff_t>(end), 0);
 }
 
-uint32_t Base::held(const Candidate& c) const {
-  if (c.group()) return groups_[c.position];
+uint32_t Base::held(const AsyncOp& op) const {
   if (ops_.empty()) return 0;
-  const auto it = ops_.find(c.actor);
+  const auto it = ops_.find(op.actor);
   return it == ops_.end() ? 0 : it->second;
 }
 
-size_t Base::pick(const Candidates& c) const {
-  const size_t free = pick_in_order(c, order_, turn_, [&](const Candidate& x) { return !held(x); });
-  if (free != c.size()) return free;
-  size_t best = 0;
-  for (size_t i = 1; i < c.size(); ++i)
-    if (held(c[i]) < held(c[best])) best = i;
-  return best;
+// What is not held back comes before what is, in the wanted order; then the longest held.
+uint64_t Base::priority(const AsyncOp& op) const {
+  if (const uint32_t since = held(op)) return ~since;
+  return 1ull << 63 | by_age(op, order_.newest_first);
+}
+
+size_t Base::pick(const Candidates& c) {
+  const auto best = [&] { return c.best(ranked_, [&](const AsyncOp& op) { return priority(op); }); };
+  const auto free = [&](const Candidate& x) { return !held(x); };
+  const size_t n = pick_in_order(c, order_, turn_, free, [&] {
+    const size_t op = best();
+    return op != c.size() && free(c[op]) ? op : c.size();
+  });
+  if (n != c.size()) return n;
+  size_t longest = best();
+  uint32_t since = longest != c.size() ? held(c[longest]) : ~0u;
+  for (size_t i = c.groups.size(); i-- > 0;)
+    if (held(c.groups[i]) <= since) {
+      longest = i;
+      since = held(c.groups[i]);
+    }
+  return longest;
 }
 
 void Base::hold(const Candidate& c) {
@@ -82,7 +112,7 @@ void Base::hold(const Candidate& c) {
 // ---------------------------------------------------------------------------------------------------------
 // Actors
 
-Scheduler::Scheduler(Engine& engine) : e(engine) {
+Scheduler::Scheduler(Engine& engine) : e(engine), candidates_(engine.unordered_) {
   if (e.config.record) recorder_ = std::make_unique<Base>(Preference::of(e.config.record_base));
 }
 
@@ -93,7 +123,7 @@ void Scheduler::start_cluster(const Cluster& cluster) {
 void Scheduler::start_machine() {
   if (recorder_) recorder_->start_machine();
   serials_.clear();
-  ops_known_ = false;
+  heads_known_ = false;
   last_ = nullptr;
   resumable_ = false;
   run_length_ = ran_ = 0;
@@ -166,20 +196,28 @@ bool Scheduler::ready(Warp& w, Split& s) {
   return false;
 }
 
-void Scheduler::collect_ops() {
-  ops_.clear();
-  ops_known_ = true;
-  auto offer = [&](std::deque<AsyncOp>& queue, size_t i) {
-    Candidate c;
-    c.op = &queue[i];
-    c.actor = c.op->actor;
-    c.step = c.op->step;
-    c.from = &queue;
-    c.index = static_cast<uint32_t>(i);
-    ops_.push_back(c);
-  };
-  for (size_t i = 0; i < e.unordered_.size(); ++i) offer(e.unordered_, i);
-  for (auto& q : e.queues_) offer(q.second, 0);
+Candidate Candidates::of(const AsyncOp& op) {
+  Candidate c;
+  c.op = &op;
+  c.actor = op.actor;
+  c.step = op.step;
+  return c;
+}
+
+Candidate Candidates::operator[](size_t n) const {
+  if (n < groups.size()) return groups[n];
+  n -= groups.size();
+  return n < unordered.size() ? of(unordered[n]) : heads[n - unordered.size()];
+}
+
+void Scheduler::collect_heads(const Cluster* of) {
+  candidates_.heads.clear();
+  heads_known_ = !of;
+  for (auto& [number, queue] : e.queues_) {
+    if (of && queue.front().cluster != of) continue;
+    candidates_.heads.push_back(Candidates::of(queue.front()));
+    candidates_.heads.back().queue = &queue;
+  }
 }
 
 Candidate Scheduler::group(Warp& w, size_t index) const {
@@ -219,8 +257,9 @@ bool Scheduler::drawn_expiry(const Candidate& c) const {
 void Scheduler::collect() {
   if (e.overdue()) [[unlikely]]
     e.start_another();
-  if (!ops_known_) collect_ops();
-  candidates_.clear();
+  if (!heads_known_) collect_heads();
+  std::vector<Candidate>& groups = candidates_.groups;
+  groups.clear();
   uint32_t least_idle = ~0u;
   bool spinning = false, tired = false;
   for (auto& cluster : e.live)
@@ -237,7 +276,7 @@ void Scheduler::collect() {
           } else if (own && run_length_ >= kQuantum) {
             tired = true;
           }
-          candidates_.push_back(c);
+          groups.push_back(c);
         }
   if (spinning || tired) {
     auto spins = [&](const Candidate& c) {
@@ -245,18 +284,17 @@ void Scheduler::collect() {
       return s.seen_progress == e.progress && s.idle >= kSpin;
     };
     auto rests = [&](const Candidate& c) { return tired && last_->position == c.position; };
-    const size_t others = ops_.size() + static_cast<size_t>(std::count_if(
-                                            candidates_.begin(), candidates_.end(),
-                                            [&](const Candidate& c) { return !spins(c) && !rests(c); }));
+    const bool others =
+        candidates_.operations() ||
+        !std::all_of(groups.begin(), groups.end(), [&](const Candidate& c) { return spins(c) || rests(c); });
     if (!others && spinning && e.start_another()) return collect();
     if (others)
-      std::erase_if(candidates_, [&](const Candidate& c) { return spins(c) || rests(c); });
+      std::erase_if(groups, [&](const Candidate& c) { return spins(c) || rests(c); });
     else if (spinning && !tired)
-      std::erase_if(candidates_,
+      std::erase_if(groups,
                     [&](const Candidate& c) { return c.warp->splits[c.split].idle >= least_idle + kSpin; });
   }
-  for (Candidate& c : candidates_) name(c);
-  candidates_.insert(candidates_.end(), ops_.begin(), ops_.end());
+  for (Candidate& c : groups) name(c);
 }
 
 // ---------------------------------------------------------------------------------------------------------
@@ -270,7 +308,7 @@ void Scheduler::move(const Candidate& c) {
     last_ = &moved_;
     resumable_ = false;
     ran_ = 0;
-    e.complete(*c.from, c.index);
+    e.complete(c.queue ? e.take_first(*c.queue) : e.unordered_.take(e.unordered_.place_of(c.op->seq)));
     return;
   }
   const bool again = last_ && last_->group() && last_->position == c.position;
@@ -304,7 +342,7 @@ void Scheduler::choose_and_move() {
 void Scheduler::run() {
   while (!e.stopped && !e.live.empty()) {
     collect();
-    if (!candidates_.empty())
+    if (candidates_.size())
       choose_and_move();
     else if (!unstick())
       e.report_hang();
@@ -313,14 +351,14 @@ void Scheduler::run() {
 }
 
 void Scheduler::drain(const Cluster& cluster) {
+  const auto others = e.unordered_.set_aside([&](const AsyncOp& op) { return op.cluster != &cluster; });
+  candidates_.groups.clear();
   while (!e.stopped) {
-    if (!ops_known_) collect_ops();
-    candidates_.clear();
-    for (const Candidate& c : ops_)
-      if (c.op->cluster == &cluster) candidates_.push_back(c);
-    if (candidates_.empty()) return;
+    collect_heads(&cluster);
+    if (!candidates_.operations()) break;
     choose_and_move();
   }
+  e.unordered_.put_back(others);
 }
 
 // Nothing can move. Lanes parked at a post-dominator may have been needed by their own warp's other lanes. A

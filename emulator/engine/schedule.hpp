@@ -33,11 +33,40 @@ struct Candidate {
   uint32_t position = 0;  // of a group: slot << 14 | rank << 10 | warp << 5 | lowest lane
   uint32_t lanes = 0;
   const AsyncOp* op = nullptr;
-  std::deque<AsyncOp>* from = nullptr;
-  uint32_t index = 0;  // in *from
+  std::deque<AsyncOp>* queue = nullptr;  // whose oldest the operation is; null: it is an unordered one
   bool group() const { return warp != nullptr; }
 };
-using Candidates = std::vector<Candidate>;
+
+// All that can move, as one list: groups, unordered operations in order of issue, queues. Unordered
+// operations are many: whoever chooses asks for the best one, and goes over `groups` and `heads` only.
+class Candidates {
+ public:
+  explicit Candidates(const Unordered<AsyncOp>& ops) : unordered(ops) {}
+  std::vector<Candidate> groups;
+  std::vector<Candidate> heads;  // the oldest operation of each queue
+  const Unordered<AsyncOp>& unordered;
+
+  size_t size() const { return groups.size() + operations(); }
+  size_t operations() const { return unordered.size() + heads.size(); }
+  Candidate operator[](size_t n) const;
+  static Candidate of(const AsyncOp& op);
+  size_t place(const AsyncOp& op) const { return groups.size() + unordered.place_of(op.seq); }  // unordered
+  size_t head(size_t n) const { return groups.size() + unordered.size() + n; }
+
+  // The operation of the highest priority, of equal ones the first in the list; size() where there is none.
+  template <class Priority>
+  size_t best(Ranked<AsyncOp>& ranked, Priority priority) const {
+    const AsyncOp* op = ranked.best(unordered, priority);
+    size_t at = op ? place(*op) : size();
+    uint64_t most = op ? priority(*op) : 0;
+    for (size_t k = 0; k < heads.size(); ++k)
+      if (const uint64_t p = priority(*heads[k].op); at == size() || p > most) {
+        at = head(k);
+        most = p;
+      }
+    return at;
+  }
+};
 
 // In the step of a decision: not held back, but its try_wait returns false where it would be suspended (its
 // time limit passes at once, PTX ISA 9.7.13.15.16).
@@ -80,6 +109,37 @@ struct Turn {
   }
 };
 
+// The free group next in turn; size() where there is none.
+template <class Free>
+size_t next_group(const Candidates& c, Turn turn, Free free) {
+  size_t group = c.size();
+  uint32_t nearest = ~0u;
+  for (size_t i = 0; i < c.groups.size(); ++i) {
+    if (!free(c.groups[i])) continue;
+    const uint32_t distance = turn.distance(c.groups[i].position);
+    if (group != c.size() && distance >= nearest) continue;
+    nearest = distance;
+    group = i;
+  }
+  return group;
+}
+
+// As next_group; `operation` gives the completion that would be the next one. In the wanted order, the first.
+template <class Free, class Operation>
+size_t pick_in_order(const Candidates& c, Preference order, Turn turn, Free free, Operation operation) {
+  size_t n = order.completions_first ? operation() : next_group(c, turn, free);
+  if (n == c.size()) n = order.completions_first ? next_group(c, turn, free) : operation();
+  return n;
+}
+
+// A priority by age alone: the oldest first, or the newest. The highest bit stays clear.
+inline uint64_t by_age(const AsyncOp& op, bool newest_first) {
+  return (newest_first ? op.seq : ~op.seq) & ~(1ull << 63);
+}
+
+// The oldest operation, or the newest; size() where there is none.
+size_t pick_operation(const Candidates& c, bool newest_first);
+
 // The deterministic base of replays: candidates in that order; those held back come last, the longest held
 // first, and stay so.
 class Base {
@@ -88,43 +148,25 @@ class Base {
   void start_machine() {
     groups_.clear();
     ops_.clear();
+    ranked_.forget();
     turn_ = {};
   }
   void start_cluster(const Cluster& cluster);
-  size_t pick(const Candidates& c) const;
+  size_t pick(const Candidates& c);
   void hold(const Candidate& c);
   void moved(const Candidate& c, bool resumable) { turn_.moved(c, resumable); }
 
  private:
-  uint32_t held(const Candidate& c) const;
+  uint32_t held(const Candidate& c) const { return c.group() ? groups_[c.position] : held(*c.op); }
+  uint32_t held(const AsyncOp& op) const;
+  uint64_t priority(const AsyncOp& op) const;
   Preference order_;
   Turn turn_;
   uint32_t holds_ = 0;            // so far
   std::vector<uint32_t> groups_;  // by position: when held back, 0 when not
   std::unordered_map<uint64_t, uint32_t> ops_;
+  Ranked<AsyncOp> ranked_;
 };
-
-// Next group in turn or next completion among those for which `free` holds; c.size() when there is none.
-template <class Free>
-size_t pick_in_order(const Candidates& c, Preference order, Turn turn, Free free) {
-  size_t group = c.size(), op = c.size();
-  uint32_t nearest = ~0u;
-  for (size_t i = 0; i < c.size(); ++i) {
-    const Candidate& x = c[i];
-    if (!free(x)) continue;
-    if (x.group()) {
-      const uint32_t distance = turn.distance(x.position);
-      if (group == c.size() || distance < nearest) {
-        nearest = distance;
-        group = i;
-      }
-    } else if (op == c.size() || (x.op->seq < c[op].op->seq) != order.newest_first) {
-      op = i;
-    }
-  }
-  if (order.completions_first) return op != c.size() ? op : group;
-  return group != c.size() ? group : op;
-}
 
 class Scheduler {
  public:
@@ -137,7 +179,7 @@ class Scheduler {
   void run();                          // until no cluster is resident or the launch stops
   void drain(const Cluster& cluster);  // completes what is pending
   void name(AsyncOp& op);              // gives an operation that is being issued its actor and step
-  void pending_changed() { ops_known_ = false; }
+  void queues_changed() { heads_known_ = false; }
   // The operation that completes from here on; returns the one before.
   const AsyncOp* completing(const AsyncOp* op) { return std::exchange(completing_, op); }
 
@@ -172,7 +214,8 @@ class Scheduler {
   Candidate group(Warp& w, size_t index) const;
   void name(Candidate& c) const;
   void collect();
-  void collect_ops();
+  // The oldest operation of each queue, or of each of one cluster.
+  void collect_heads(const Cluster* of = nullptr);
   void move(const Candidate& c);
   void choose_and_move();
   bool ready(Warp& w, Split& s);
@@ -180,8 +223,7 @@ class Scheduler {
   bool unstick();
 
   Candidates candidates_;
-  Candidates ops_;
-  bool ops_known_ = false;
+  bool heads_known_ = false;
   Candidate moved_;
   uint32_t run_length_ = 0;  // visible operations of the last group in a row
   std::unique_ptr<Base> recorder_;

@@ -14,11 +14,10 @@ enum class Grain : uint8_t { Operation, Instruction, Engine };
 
 // The name under which an operation has its priority: a pipeline, the operation itself, its instruction in
 // that CTA, or all that its warp issues to that kind of engine.
-uint64_t engine_of(const Candidate& c, Grain grain, const Program& program) {
-  const AsyncOp& op = *c.op;
+uint64_t engine_of(const AsyncOp& op, Grain grain, const Program& program) {
   switch (op.queue ? Grain::Engine : grain) {
     case Grain::Operation:
-      return c.actor;
+      return op.actor;
     case Grain::Instruction:
       return mix(static_cast<uint64_t>(op.origin.instr - program.code.data()) << 8 |
                      static_cast<uint64_t>(op.origin.rank),
@@ -41,7 +40,9 @@ class InTurn : public Scheduler {
 
  protected:
   size_t pick(const Candidates& c) override {
-    return pick_in_order(c, order_, turn_, [](const Candidate&) { return true; });
+    return pick_in_order(
+        c, order_, turn_, [](const Candidate&) { return true; },
+        [&] { return pick_operation(c, order_.newest_first); });
   }
   void moved(const Candidate& c) override { turn_.moved(c, resumable_); }
   bool sticky(const Candidate&) const override { return !order_.completions_first; }
@@ -59,18 +60,15 @@ class LateRandom : public InTurn {
 
  protected:
   size_t pick(const Candidates& c) override {
-    if (c[0].group()) return InTurn::pick(c);  // groups come first in the list
-    size_t best = 0;
-    for (size_t i = 1; i < c.size(); ++i)
-      if (priority(c[i]) > priority(c[best])) best = i;
-    return best;
+    if (!c.groups.empty()) return InTurn::pick(c);
+    return c.best(ranked_, [&](const AsyncOp& op) { return mix(engine_of(op, grain_, e.program), seed_); });
   }
   bool expires(const Candidate& c) override { return drawn_expiry(c); }
 
  private:
-  uint64_t priority(const Candidate& c) const { return mix(engine_of(c, grain_, e.program), seed_); }
   uint64_t seed_;
   Grain grain_;
+  Ranked<AsyncOp> ranked_;
 };
 
 // Groups for short stretches, and completions, at random; in half of the schedules completions by a priority
@@ -84,21 +82,18 @@ class Random : public Scheduler {
 
  protected:
   size_t pick(const Candidates& c) override {
+    const size_t groups = c.groups.size(), ops = c.operations();
     if (resumable_ && ran_ < left_)
-      for (size_t i = 0; i < c.size() && c[i].group(); ++i)
-        if (c[i].position == last_->position) {
+      for (size_t i = 0; i < groups; ++i)
+        if (c.groups[i].position == last_->position) {
           left_ -= ran_;
           return i;
         }
-    size_t groups = 0;
-    while (groups < c.size() && c[groups].group()) ++groups;
-    const size_t ops = c.size() - groups;
     if (ops && (!groups || e.rng() % (salt_ ? 64 : 4) == 0)) {
       if (!salt_) return groups + e.rng() % ops;
-      size_t best = groups;
-      for (size_t i = groups + 1; i < c.size(); ++i)
-        if (priority(c[i]) > priority(c[best])) best = i;
-      return best;
+      return c.best(ranked_, [&](const AsyncOp& op) {
+        return mix(static_cast<uint64_t>(op.origin.instr - e.program.code.data()), salt_);
+      });
     }
     left_ = static_cast<uint32_t>(1 + e.rng() % longest_);
     return e.rng() % groups;
@@ -108,9 +103,7 @@ class Random : public Scheduler {
   bool expires(const Candidate& c) override { return drawn_expiry(c); }
 
  private:
-  uint64_t priority(const Candidate& c) const {
-    return mix(static_cast<uint64_t>(c.op->origin.instr - e.program.code.data()), salt_);
-  }
+  Ranked<AsyncOp> ranked_;
   uint64_t salt_ = 0;     // 0 for a uniform choice
   uint32_t longest_ = 1;  // stretch of this schedule, in visible operations
   uint32_t left_ = 0;     // of the present stretch
@@ -137,10 +130,13 @@ class Starve : public InTurn {
 
  protected:
   size_t pick(const Candidates& c) override {
-    if (victim_ == Victim::Engine)
-      for (const Candidate& x : c)
-        if (!x.group()) chosen_ = std::min(chosen_, mix(engine_of(x, grain_, e.program), seed_));
-    const size_t n = pick_in_order(c, order_, turn_, [&](const Candidate& x) { return !held(x); });
+    if (victim_ == Victim::Engine) choose_engine(c);
+    const size_t n = pick_in_order(
+        c, order_, turn_, [&](const Candidate& x) { return !held(x); },
+        [&] {
+          const size_t op = c.best(ranked_, [&](const AsyncOp& x) { return priority(x); });
+          return op != c.size() && !held(c[op]) ? op : c.size();
+        });
     return n != c.size() ? n : InTurn::pick(c);
   }
   bool sticky(const Candidate& c) const override { return !order_.completions_first && !held(c); }
@@ -148,20 +144,40 @@ class Starve : public InTurn {
 
  private:
   enum class Victim { Warp, Engine, Cta, Cluster };
+  // The one with the least hash of those that have issued so far.
+  void choose_engine(const Candidates& c) {
+    const uint64_t before = chosen_;
+    const auto look = [&](const AsyncOp& op) {
+      chosen_ = std::min(chosen_, mix(engine_of(op, grain_, e.program), seed_));
+    };
+    for (const Candidate& x : c.heads) look(*x.op);
+    if (std::exchange(rearranged_, c.unordered.rearranged()) != c.unordered.rearranged()) seen_ = 0;
+    for (size_t k = c.unordered.size(); k > 0 && c.unordered[k - 1].seq > seen_; --k)
+      look(c.unordered[k - 1]);
+    if (!c.unordered.empty()) seen_ = std::max(seen_, c.unordered[c.unordered.size() - 1].seq);
+    if (chosen_ != before) ranked_.forget();
+  }
+  // Of operations: those not held back come first, in the wanted order.
+  uint64_t priority(const AsyncOp& op) const {
+    return (held(op) ? 0 : 1ull << 63) | by_age(op, order_.newest_first);
+  }
+  bool held(const AsyncOp& op) const {
+    if (victim_ == Victim::Cluster) return op.cluster->slot == chosen_;
+    return victim_ == Victim::Engine && mix(engine_of(op, grain_, e.program), seed_) == chosen_;
+  }
   bool held(const Candidate& c) const {
+    if (!c.group()) return held(*c.op);
     const Dim3 block = e.config.block;
     const uint64_t ctas = e.config.cluster.volume(), warps = (block.volume() + 31) / 32;
     switch (victim_) {
       case Victim::Warp:
-        return c.group() &&
-               (c.position >> 10 & 15) * warps + (c.position >> 5 & 31) == seed_ % (ctas * warps);
+        return (c.position >> 10 & 15) * warps + (c.position >> 5 & 31) == seed_ % (ctas * warps);
       case Victim::Cta:
-        return c.group() && (c.position >> 10 & 15) == seed_ % ctas;
+        return (c.position >> 10 & 15) == seed_ % ctas;
       case Victim::Cluster:
-        return (c.group() ? c.position >> 14 : c.op->cluster->slot) == chosen_;
+        return c.position >> 14 == chosen_;
       case Victim::Engine:
-        // The one with the least hash of those that have issued so far.
-        return !c.group() && mix(engine_of(c, grain_, e.program), seed_) == chosen_;
+        return false;
     }
     return false;
   }
@@ -169,6 +185,8 @@ class Starve : public InTurn {
   Victim victim_ = Victim::Warp;
   Grain grain_ = Grain::Engine;
   uint64_t chosen_ = ~0ull;  // hash of the engine, or slot of the cluster
+  Ranked<AsyncOp> ranked_;
+  uint64_t seen_ = 0, rearranged_ = 0;  // of the unordered operations
 };
 
 // Probabilistic concurrency testing (Burckhardt, Kothari, Musuvathi, Nagarakatte: A Randomized Scheduler with
@@ -188,10 +206,10 @@ class Pct : public Scheduler {
  protected:
   size_t pick(const Candidates& c) override {
     for (;;) {
-      size_t best = 0;
-      uint64_t most = priority(c[0]);
-      for (size_t i = 1; i < c.size(); ++i)
-        if (const uint64_t p = priority(c[i]); p > most) {
+      size_t best = c.best(ranked_, [&](const AsyncOp& op) { return priority(op); });
+      uint64_t most = best != c.size() ? priority(*c[best].op) : 0;
+      for (size_t i = c.groups.size(); i-- > 0;)
+        if (const uint64_t p = priority(c.groups[i]); p >= most) {
           best = i;
           most = p;
         }
@@ -209,19 +227,20 @@ class Pct : public Scheduler {
 
  private:
   // Two groups of one warp share a priority: the first in the list moves.
-  uint64_t key(const Candidate& c) const {
-    return c.group() ? c.position >> 5 : engine_of(c, grain_, e.program);
+  uint64_t priority(const Candidate& c) const { return named(c.position >> 5, mix(c.position, 1)); }
+  uint64_t priority(const AsyncOp& op) const {
+    const uint64_t name = engine_of(op, grain_, e.program);
+    return named(name, name);
   }
-  uint64_t priority(const Candidate& c) const {
-    if (!lowered_.empty()) {
-      const auto it = lowered_.find(c.group() ? mix(c.position, 1) : key(c));
-      if (it != lowered_.end()) return it->second;
-    }
-    return mix(key(c), seed_) | 1ull << 63;
+  uint64_t named(uint64_t name, uint64_t when_lowered) const {
+    if (!lowered_.empty())
+      if (const auto it = lowered_.find(when_lowered); it != lowered_.end()) return it->second;
+    return mix(name, seed_) | 1ull << 63;
   }
   void lower(const Candidate& c, uint32_t level) {
     if (!c.group()) {
-      lowered_[key(c)] = level;
+      lowered_[engine_of(*c.op, grain_, e.program)] = level;
+      ranked_.forget();
       return;
     }
     for (uint32_t m = c.lanes; m; m &= m - 1)
@@ -232,6 +251,7 @@ class Pct : public Scheduler {
   std::vector<std::pair<uint64_t, uint32_t>> changes_;  // (scheduling point, the lower the later to move)
   size_t next_ = 0;
   std::unordered_map<uint64_t, uint32_t> lowered_;
+  Ranked<AsyncOp> ranked_;
 };
 
 // The base, with the decisions of the launch: who is held back from which step on.

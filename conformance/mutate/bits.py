@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 
+from tileproof.conformance.mutate import descriptors
 from tileproof.conformance.mutate.code import CodeLine, PtxCode
 
 EVERY = (1 << 64) - 1
@@ -18,7 +19,7 @@ _SPECIAL = {"%tid.x": 0x3FF, "%tid.y": 0x3FF, "%tid.z": 0x3F, "%laneid": 0x1F}  
 _WIDTH = re.compile(r"\.[busf](8|16|32|64)$")
 _KNOWN = re.compile(r"(mov|and|or|xor|shl|shr|add|sub)\.|(mul|mad)\.lo\.[us]")
 _SHARED = re.compile(r"\.shared\s+\.align\s+(\d+)\s+\.\w+\s+([\w$]+)")
-_WORD = (1 << 32) - 1
+WORD = (1 << 32) - 1
 
 
 def may_be_set(code: PtxCode, operand: str, depth: int = _DEPTH) -> int:
@@ -43,7 +44,7 @@ def _unpacked(at: CodeLine, register: str, bits: Callable[[str], int], unknown: 
     low, high = _halves(at.operands[0])
     if at.opcode != "mov.b64" or len(at.operands) != 2 or low == high:
         return unknown
-    return bits(at.operands[1]) & _WORD if register == low else bits(at.operands[1]) >> 32 & _WORD
+    return bits(at.operands[1]) & WORD if register == low else bits(at.operands[1]) >> 32 & WORD
 
 
 def must_be_set(code: PtxCode, operand: str, depth: int = _DEPTH) -> int:
@@ -63,7 +64,7 @@ def must_be_set(code: PtxCode, operand: str, depth: int = _DEPTH) -> int:
     if name == "mov" and len(at.operands) == 2:
         low, high = _halves(at.operands[1])
         if high:
-            return must_be_set(code, low, depth) & _WORD | (must_be_set(code, high, depth) & _WORD) << 32
+            return must_be_set(code, low, depth) & WORD | (must_be_set(code, high, depth) & WORD) << 32
         return must_be_set(code, low, depth) & whole
     if len(at.operands) != 3 or (name == "add" and not apart(code, at)):
         return 0
@@ -86,14 +87,14 @@ def _result(code: PtxCode, at: CodeLine, depth: int) -> int:
     name = at.opcode.split(".")[0]
     width = _WIDTH.search(at.opcode)
     if at.opcode == "cvt.u64.u32" and len(at.operands) == 2:
-        return may_be_set(code, at.operands[1], depth) & _WORD
+        return may_be_set(code, at.operands[1], depth) & WORD
     if width is None or not _KNOWN.match(at.opcode):
         return EVERY
     whole = (1 << int(width[1])) - 1
     if len(at.operands) != {"mov": 2, "mad": 4}.get(name, 3):
         return EVERY
     if name == "mov" and _halves(at.operands[1])[1]:
-        low, high = (may_be_set(code, one, depth) & _WORD for one in _halves(at.operands[1]))
+        low, high = (may_be_set(code, one, depth) & WORD for one in _halves(at.operands[1]))
         return low | high << 32
     a, *more = (may_be_set(code, one, depth) for one in at.operands[1:])
     if name == "mov":
@@ -125,6 +126,40 @@ def apart(code: PtxCode, at: CodeLine) -> bool:
     return not may_be_set(code, at.operands[1]) & may_be_set(code, at.operands[2])
 
 
+def differing(code: PtxCode, a: str, b: str, at: CodeLine) -> int:
+    """The bits in which two registers may differ where `at` reads one of them: one is made of the other, in
+    the basic block of `at`, so that it is made of the value that the other has there; else EVERY.
+    """
+    for one, other in ((a, b), (b, a)):
+        made, before = (code.definitions.get(name, ()) for name in (one, other))
+        if len(made) != 1 or len(before) != 1 or made[0].guard or before[0].guard:
+            continue
+        if not before[0].number < made[0].number < at.number:
+            continue
+        if made[0].block == before[0].block == at.block:
+            return _beyond(code, made[0], other)
+    return EVERY
+
+
+def _beyond(code: PtxCode, at: CodeLine, register: str) -> int:
+    """The bits in which the result of an instruction may differ from that register, which it reads."""
+    name, width = at.opcode.split(".")[0], _WIDTH.search(at.opcode)
+    if width is None or register not in at.operands[1:] or len(at.operands) != (2 if name == "mov" else 3):
+        return EVERY
+    whole = (1 << int(width[1])) - 1
+    if name == "mov":
+        return 0
+    rest = at.operands[1 if at.operands[2] == register else 2]
+    may = may_be_set(code, rest)
+    if name in ("or", "xor") or (name == "add" and apart(code, at)):
+        return may & (~must_be_set(code, register) if name == "or" else EVERY) & whole
+    if name == "and":
+        return may_be_set(code, register) & ~must_be_set(code, rest) & whole
+    if name == "add" or (name == "sub" and at.operands[1] == register):
+        return EVERY << zeros(may) & whole
+    return EVERY
+
+
 @lru_cache(maxsize=4)
 def reads(code: PtxCode) -> Mapping[str, int]:
     """Of each register that instructions make, the bits that may have an effect: the least that suffice, to a
@@ -154,11 +189,14 @@ def read(code: PtxCode, register: str) -> int:
 def _read_by(code: PtxCode, at: CodeLine, register: str, known: Mapping[str, int]) -> int:
     """The bits that one instruction reads of a register, if those of its result are `known`."""
     name, width = at.opcode.split(".")[0], _WIDTH.search(at.opcode)
+    if name == "tcgen05":
+        must, may = partial(must_be_set, code), partial(may_be_set, code)
+        return EVERY & ~descriptors.unused(at, register, must, may)
     if at.guard.lstrip("@!") == register or len(at.defines) != 1 or at.operands[0] not in at.defines:
         return EVERY
     result = known.get(at.operands[0], EVERY)
     if at.opcode == "cvt.u64.u32":
-        return result & _WORD
+        return result & WORD
     if width is None or name not in ("mov", "and", "or", "xor", "shl", "shr", "add", "sub"):
         return EVERY
     if len(at.operands) != (2 if name == "mov" else 3):
@@ -167,7 +205,7 @@ def _read_by(code: PtxCode, at: CodeLine, register: str, known: Mapping[str, int
     if name == "mov":
         low, high = _halves(at.operands[1])
         if high:
-            return (asked & _WORD if register == low else 0) | (asked >> 32 if register == high else 0)
+            return (asked & WORD if register == low else 0) | (asked >> 32 if register == high else 0)
         return asked if low == register else EVERY
     if name in ("or", "xor"):
         return asked

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from tileproof.conformance.mutate import barriers, bits, fences, lanes, roundings, silent
+from tileproof.conformance.mutate import barriers, bits, descriptors, fences, lanes, roundings, silent
 from tileproof.conformance.mutate.code import ALU, REGISTER, CodeLine, PtxCode
 from tileproof.conformance.mutate.draw import Drawn
 from tileproof.conformance.mutate.flow import Flow, meets
@@ -19,7 +19,7 @@ from tileproof.conformance.mutate.operators import TRIED, WAIT
 
 SM_SHARED_BYTES = 228 << 10  # of one processor, sm_100 (CUDA C Programming Guide, table of capabilities)
 RESERVED = 1 << 10  # of each CTA
-_PURE = re.compile(r"(mov|and|or|add|sub)\.[bsu](32|64)$")  # no effect but their result
+_PURE = re.compile(r"((mov|and|or|add|sub)\.[bsu](32|64)|cvt\.u64\.u32)$")  # no effect but their result
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def _becomes(code: PtxCode, drawn: Drawn, at: CodeLine) -> CodeLine | None:
 
 @rule("bits that nobody reads")
 def unread_bits(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
-    """Another number, or a difference for a sum, in bits of the result that nothing reads."""
+    """Another number or register, or a difference for a sum, in bits of the result that nothing reads."""
     other = _becomes(code, drawn, at)
     if other is None or len(at.defines) != 1 or not all(_PURE.match(one.opcode) for one in (at, other)):
         return ""
@@ -101,22 +101,26 @@ def _differing(code: PtxCode, at: CodeLine, other: CodeLine) -> int:
     """The bits of the result that may differ."""
     places = [n for n, (a, b) in enumerate(zip(at.operands, other.operands, strict=True)) if a != b]
     name = at.opcode.split(".")[0]
-    if len(places) != 1 or not all(_number(one.operands[places[0]]) for one in (at, other)):
+    if len(places) != 1:
         return bits.EVERY
-    was, now = (int(one.operands[places[0]], 0) & bits.EVERY for one in (at, other))
-    if name == "mov":
-        return was ^ now
-    if len(at.operands) != 3 or places != [2]:
+    was, now = (one.operands[places[0]] for one in (at, other))
+    if _number(was) and _number(now):
+        differ = (int(was, 0) ^ int(now, 0)) & bits.EVERY
+    else:
+        differ = bits.differing(code, was, now, at)
+    if name in ("mov", "cvt"):
+        return differ if name == "mov" else differ & bits.WORD
+    if len(at.operands) != 3:
         return bits.EVERY
-    may, must = bits.may_be_set(code, at.operands[1]), bits.must_be_set(code, at.operands[1])
+    rest = at.operands[3 - places[0]]
+    may, must = bits.may_be_set(code, rest), bits.must_be_set(code, rest)
     if name == "and":
-        return (was ^ now) & may
+        return differ & may
     if name == "or":
-        return (was ^ now) & ~must
-    low = bits.zeros(may)
-    if name == "add" and was >> low == now >> low:  # below, nothing carries
-        return was ^ now
-    return bits.EVERY
+        return differ & ~must
+    if name == "add" and _number(was) and _number(now) and not differ & bits.EVERY << bits.zeros(may):
+        return differ  # below, nothing carries
+    return bits.EVERY << bits.zeros(differ) & bits.EVERY  # carries go up
 
 
 def _turned(at: CodeLine, other: CodeLine) -> int:
@@ -350,29 +354,14 @@ def _of_block(code: PtxCode, at: CodeLine) -> Iterator[CodeLine]:
     return (one for one in code.code if at.span[0] <= one.number <= at.span[1])
 
 
-_SWIZZLE = 61  # bits 61..63 of a matrix descriptor: 2, 4, 6 are 128, 64, 32 bytes (PTX ISA 9.7.16.4.1)
-_ANY_SWIZZLE = 2
-_ATOM = 64  # elements of 16 bits in 128 bytes
-
-
 @rule("a leading dimension that is not used")
 def leading(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     """The leading-dimension offset of a swizzled operand that is K-major, or one column of atoms wide."""
     match = re.match(r"([AB]) descriptor, leading dimension", drawn.what)
-    if match is None or drawn.operator != "descriptor" or ".kind::f16" not in at.opcode:
+    if match is None or drawn.operator != "descriptor":
         return ""
-    operand, idesc = at.operands[1 if match[1] == "A" else 2], at.operands[3]
-    low, high = (one(code, idesc) & ((1 << 32) - 1) for one in (bits.must_be_set, bits.may_be_set))
-    swizzled = bits.must_be_set(code, operand) >> _SWIZZLE
-    if low != high or not swizzled & _ANY_SWIZZLE:
-        return ""  # the instruction's shape, or that there is a swizzle, is not known
-    if not low >> (15 if match[1] == "A" else 16) & 1:
-        return "the operand is K-major with a swizzle (PTX ISA 9.7.16.5.2.1.1)"
-    wide = (low >> 24 & 31) * 16 if match[1] == "A" else (low >> 17 & 63) * 8
-    known = bits.may_be_set(code, operand) >> _SWIZZLE == swizzled == _ANY_SWIZZLE
-    if known and wide <= _ATOM and ".cta_group::2" not in at.opcode:
-        return f"the operand has {wide} elements along its rows, one column of swizzle atoms"
-    return ""
+    must, may = partial(bits.must_be_set, code), partial(bits.may_be_set, code)
+    return descriptors.leading_unused(at, 1 if match[1] == "A" else 2, must, may)
 
 
 _MASK_IS_USED, _SHIFT = 1 << 39, 63 << 56  # of a zero-column mask descriptor (PTX ISA 9.7.16.4.3)

@@ -29,6 +29,81 @@ def told(read: PtxCode, opcode: str, operator: str, words: str, facts: Facts = F
     return proved(read, Drawn(0, operator, one.what, at.frames, at.opcode, dict(one.lines)), facts)
 
 
+# ---- registers that differ in bits that nobody reads
+
+SWIZZLED = 2 << 61 | 1 << 46
+CONVERTED = "cvt.u64.u32 %rd1, %r42;"
+
+
+def one_operand(
+    flag: int = 1 << 16, idesc: int = 0, high: int = SWIZZLED, middle: str = "", end: str = ""
+) -> PtxCode:
+    """A descriptor whose lower word is %r42, that is %r41 with a bit set."""
+    return made(
+        "and.b32 %r41, %r1, 1008;",
+        f"or.b32 %r42, %r41, {flag};",
+        *([middle] if middle else []),
+        CONVERTED,
+        f"or.b64 %rd2, %rd1, {high};",
+        f"mov.b32 %r43, {idesc};",
+        "// begin inline asm",
+        "{",
+        ".reg .pred p;",
+        "setp.ne.b32 p, %r2, 0;",
+        "tcgen05.mma.cta_group::1.kind::f16 [%r9], %rd2, %rd3, %r43, p;",
+        "}",
+        "// end inline asm",
+        *([end] if end else []),
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "holds"),
+    [
+        ({}, True),
+        ({"high": 4 << 61 | 1 << 46}, True),  # 64 bytes
+        ({"high": 1 << 46}, False),  # no swizzle
+        ({"high": SWIZZLED | 1 << 52}, False),  # an absolute address
+        ({"idesc": 1 << 15 | 8 << 24}, False),  # M-major, two columns of atoms
+        ({"flag": 1 << 12}, False),  # the start address
+        ({"flag": 1 << 14}, False),  # reserved: nothing is known
+        ({"end": "st.shared.b64 [%r4], %rd2;"}, False),
+        ({"end": "st.shared.b32 [%r4], %r42;"}, True),  # another use of the register that is not exchanged
+        ({"middle": "and.b32 %r41, %r1, 992;"}, False),  # it holds something else by then
+        ({"middle": "$L__BB0_9:"}, False),
+    ],
+)
+def test_a_register_that_differs_in_bits_that_are_not_used(changes, holds):
+    says = told(one_operand(**changes), "cvt.u64.u32", "operand", "%r41 instead of %r42")
+    assert says.startswith("rule bits that nobody reads") == holds
+
+
+@pytest.mark.parametrize(
+    ("make", "use", "holds"),
+    [
+        ("or.b32 %r42, %r41, 7;", "and.b32 %r43, %r42, 1016;", True),
+        ("or.b32 %r42, %r41, 7;", "and.b32 %r43, %r42, 1020;", False),
+        ("add.s32 %r42, %r41, 7;", "and.b32 %r43, %r42, 1016;", True),
+        ("add.s32 %r42, %r41, 8;", "and.b32 %r43, %r42, 1008;", True),  # nothing to carry over
+        ("add.s32 %r42, %r41, 24;", "and.b32 %r43, %r42, 7;", True),
+        ("add.s32 %r42, %r41, 24;", "and.b32 %r43, %r42, 1024;", False),  # carries
+        ("sub.s32 %r42, %r41, 16;", "and.b32 %r43, %r42, 15;", True),
+        ("sub.s32 %r42, 16, %r41;", "and.b32 %r43, %r42, 15;", False),
+        ("and.b32 %r42, %r41, 1016;", "add.s32 %r43, %r42, 4;", True),  # what is masked away is 0
+        ("and.b32 %r42, %r41, 992;", "add.s32 %r43, %r42, 4;", False),
+        ("xor.b32 %r42, %r41, 7;", "and.b32 %r43, %r42, 1016;", True),
+        ("mov.u32 %r42, %r41;", "add.s32 %r43, %r42, 4;", True),
+        ("shl.b32 %r42, %r41, 1;", "and.b32 %r43, %r42, 15;", False),  # not known
+    ],
+)
+def test_a_register_that_is_made_of_the_other(make, use, holds):
+    read = made("and.b32 %r41, %r1, 1008;", make, use, "st.shared.b32 [%r4], %r43;")
+    at = next(one for one in read.code if one.operands[:1] == ("%r43",))
+    (one,) = (one for one in OPERATORS["operand"](read, at) if one.what.startswith("%r41 instead of %r42"))
+    says = proved(read, Drawn(0, "operand", one.what, at.frames, at.opcode, dict(one.lines)), FACTS)
+    assert says.startswith("rule bits that nobody reads") == holds
+
+
 FIELD = ("mov.u32 %r40, smem;", "add.s32 %r41, %r40, 4096;", "shr.u32 %r42, %r41, 4;")
 
 

@@ -60,7 +60,7 @@ def kernel_rows() -> Iterator[TableRow]:
             inputs = small(plan, KERNEL_BLOCKS).inputs()
             launch = found.launch(inputs, found.build(variant))
             ours = first_opinion(launch, plan, 1)
-            title = f"{found.label(variant)}, {KERNEL_BLOCKS} k-blocks"
+            title = ", ".join(filter(None, (found.label(variant), f"{KERNEL_BLOCKS} k-blocks")))
             yield TableRow(found.name, title, "", ours, second_opinion(launch))
 
 

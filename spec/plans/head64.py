@@ -12,8 +12,9 @@ Some buffers need no barrier of their own. A commit tells that every earlier MMA
 p_ready of the next k-block tells that S and dS have been read; s_ready and ds_ready tell that P and dP have;
 and the RoPE part of dKV is read between its second and third part, so dkv_free of the third tells of it too.
 
-The barriers kv_lo_free and kv_hi_free free the tile's first and last 32 keys, so that the next tile's first
-half is gathered while dQ still multiplies with this tile's second half.
+The barriers kv_lo_free and kv_hi_free free the tile's lower 256 columns (with the RoPE columns) and its upper
+256, kv_lo_ready and kv_hi_ready tell that they are there: the next tile's lower columns are gathered while dQ
+still multiplies with this tile's upper ones, and multiplied while its own upper ones are gathered.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def plan(d_qk: int) -> KernelPlan:
 
 
 def _roles() -> tuple[WarpRole, ...]:
-    rows = B_TOPK // 2 // LOAD_WARPS
+    rows = B_TOPK // LOAD_WARPS
 
     def role(name: str, first_warp: int, warps: int, does: str) -> WarpRole:
         return WarpRole(name, first_warp, warps, (0,), does)
@@ -111,7 +112,7 @@ def _roles() -> tuple[WarpRole, ...]:
             "load",
             0,
             LOAD_WARPS,
-            f"warp 0 loads Q and dO by TMA; each warp gathers {rows} rows of each half-tile",
+            f"warp 0 loads Q and dO by TMA; each warp gathers {rows} keys",
         ),
         role(
             "softmax",
@@ -215,7 +216,9 @@ def _shared_memory(d_qk: int) -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...]
     add("q_ready", 1, 1, q, "TMA of Q", "mma", once=True)
     add("do_ready", 1, 1, dO, "TMA of dO", "mma, dkv_export", once=True)
     add("delta_ready", 1, WARPGROUP, 0, "every dkv_export thread", "softmax", once=True)
-    add("kv_ready", 1, 1, kv, "gather4", "mma")
+    hi = B_TOPK * D_V // 2 * BF16_BYTES
+    add("kv_lo_ready", 1, 1, kv - hi, "gather4", "mma")
+    add("kv_hi_ready", 1, 1, hi, "gather4", "mma")
     add("kv_lo_free", 1, 1, 0, "commit of mma", "load")
     add("kv_hi_free", 1, 1, 0, "commit of mma", "load")
     add("p_ready", 1, 1, 0, "commit of mma", "softmax")

@@ -90,10 +90,7 @@ def test_I3_topk_wider_than_s_kv_with_holes() -> None:
     by_position = source(
         "dkv_export.cuh",
         ("{this->key_row(", "{slot >= params.s_kv ? -1 : this->key_row("),
-        (
-            "this->key_row(__ldg(indices + slot + 32)",
-            "slot + 32 >= params.s_kv ? -1 : this->key_row(__ldg(indices + slot + 32)",
-        ),
+        ("this->key_row(next[1]", "slot + 32 >= params.s_kv ? -1 : this->key_row(next[1]"),
     )
     seen = run(inputs, by_position)
     assert seen.wrong == "dKV rows"

@@ -89,7 +89,7 @@ def test_R13_all_ones_show_the_whole_product(d_qk: int) -> None:
     bad = run(inputs, arrives_only, schedule=SCHEDULES[1])
     assert "tmem-pending" in bad.codes or "tmem-uninitialised" in bad.codes
     assert (bad.run.tiles["P", 0, 0, 0] != d_qk).any()
-    half = source("load.cuh", ("kv_ready::tx_bytes);", "kv_ready::tx_bytes / 2);"))
+    half = source("load.cuh", ("kv_lo_ready::tx_bytes);", "kv_lo_ready::tx_bytes / 2);"))
     seen_wrong = [run(inputs, half, schedule=RunSchedule("random", seed)) for seed in range(1, 25)]
     assert any("shared-pending" in bad.codes for bad in seen_wrong)
     # Part of the keys is missing from the sum where their bytes had not landed.
@@ -126,8 +126,7 @@ def test_R14_sums_of_two_products_with_both_majors_are_exact(d_qk: int) -> None:
     whole = outputs(inputs, tiling=ONE_CTA)
     seen = run(inputs)
     assert seen.clean and (seen.outputs["dKV"] == whole["dKV"]).all() and whole["dKV"].any()
-    part = "dkv_part(q, ds, part, true);\n        ptx::commit(smem.dkv_ready[part].address());"
-    clears_twice = source("mma.cuh", (part, part.replace("true", "false")))
+    clears_twice = source("mma.cuh", ("dkv_part(q, ds, part, true);", "dkv_part(q, ds, part, false);"))
     assert run(inputs, clears_twice).wrong == "dKV"
 
 

@@ -46,8 +46,14 @@ WRONG_VALUES = [
         "batch * Plan::d_v",
         "delta",
     ),
-    Defect("P without RoPE", "mma.cuh", "scores<Plan::mma::P::k>", "scores<Plan::mma::dP::k>", "P"),
-    Defect("P reads dO", "mma.cuh", "scores<Plan::mma::P::k>(q", "scores<Plan::mma::dP::k>(dO", "P"),
+    Defect(
+        "P without RoPE",
+        "mma.cuh",
+        "scores<Cfg::kVTiles, Cfg::kQkTiles>(q",
+        "scores<Cfg::kVTiles, Cfg::kVTiles>(q",
+        "P",
+    ),
+    Defect("P reads dO", "mma.cuh", "scores<0, Cfg::kLoTiles>(q", "scores<0, Cfg::kLoTiles>(dO", "P"),
     Defect(
         "keys of one gather swapped",
         "../context.cuh",
@@ -58,8 +64,8 @@ WRONG_VALUES = [
     Defect(
         "one half of the keys from the wrong slots",
         "load.cuh",
-        "Cfg::kHalf + row_in_half);",
-        "row_in_half);",
+        "keys_from(k * Plan::b_topk + row)",
+        "keys_from(k * Plan::b_topk + row % 32)",
         "P",
     ),
     Defect("sm_scale without log2(e)", "softmax.cuh", "params.sm_scale_log2e", "params.sm_scale", "S"),
@@ -87,8 +93,8 @@ WRONG_VALUES = [
     Defect(
         "dP misses a column tile",
         "mma.cuh",
-        "scores<Plan::mma::dP::k>(dO",
-        "scores<Plan::mma::dP::k - 64>(dO",
+        "scores<Cfg::kLoTiles, Cfg::kVTiles>(dO",
+        "scores<Cfg::kLoTiles, Cfg::kVTiles - 1>(dO",
         "dP",
     ),
     Defect("dS without delta", "softmax.cuh", "(x[j] - delta)", "x[j]", "dS"),
@@ -96,11 +102,13 @@ WRONG_VALUES = [
         "dS with the scale twice", "softmax.cuh", "(x[j] - delta)", "(x[j] - delta) * params.sm_scale", "dS"
     ),
     Defect("dS is not scaled", "softmax.cuh", "(x[j] - delta) * params.sm_scale", "(x[j] - delta)", "dS"),
+    Defect("dQ starts again in every k-block", "mma.cuh", "dq_part(0, k != 0)", "dq_part(0, false)", "dQ"),
     Defect(
-        "dQ starts again in every k-block", "mma.cuh", "dq_of_keys<0>(k != 0)", "dq_of_keys<0>(false)", "dQ"
-    ),
-    Defect(
-        "dQ without the upper keys", "mma.cuh", "dq_of_keys<Cfg::kHalf>(true)", "dq_of_keys<0>(true)", "dQ"
+        "dQ without the upper keys",
+        "mma.cuh",
+        "ptx::mma_ws_f16_ss(d, further(a, key * 2), further(b, key * kRowBytes)",
+        "ptx::mma_ws_f16_ss(d, further(a, key % 32 * 2), further(b, key % 32 * kRowBytes)",
+        "dQ",
     ),
     Defect(
         "dQ columns swapped", "softmax.cuh", "part * Cfg::kDqN + half", "part * Cfg::kDqN + (1 - half)", "dQ"
@@ -108,7 +116,13 @@ WRONG_VALUES = [
     Defect(
         "dKV without S^T dO", "mma.cuh", "dkv_part(q, ds, part, true)", "dkv_part(q, ds, part, false)", "dKV"
     ),
-    Defect("dKV of the wrong columns of q", "mma.cuh", "part * Cfg::kDkvM, head)", "0, head)", "dKV"),
+    Defect(
+        "dKV of the wrong columns of q",
+        "mma.cuh",
+        "mn_major<kRows>(a, part * Cfg::kDkvM, 0)",
+        "mn_major<kRows>(a, 0, 0)",
+        "dKV",
+    ),
     Defect("dKV from S twice", "mma.cuh", "dkv_part(q, ds, part, true)", "dkv_part(q, s, part, true)", "dKV"),
     Defect("dKV added one key off", "dkv_export.cuh", "rows, j);", "rows, j ^ 1);", "dKV rows"),
     Defect(
@@ -139,7 +153,11 @@ MISSING_ORDER = [
         "hang",
     ),
     Defect(
-        "half of the bytes expected", "load.cuh", "kv_ready::tx_bytes)", "kv_ready::tx_bytes / 2)", "hang"
+        "half of the bytes expected",
+        "load.cuh",
+        "kv_lo_ready::tx_bytes)",
+        "kv_lo_ready::tx_bytes / 2)",
+        "hang",
     ),
     Defect(
         "dQ waited for without a k-block",
@@ -171,7 +189,14 @@ MISSING_ORDER = [
     ),
     Defect("dP not waited for", "softmax.cuh", "smem.dp_ready.wait_own(parity);", "", "dS"),
     Defect("S not waited for", "mma.cuh", "smem.s_ready.wait_own(parity);", "", "dKV"),
-    Defect("keys not waited for", "mma.cuh", "this->wait_for_cluster(smem.kv_ready, parity);", "", "P"),
+    Defect(
+        "keys waited for behind P",
+        "mma.cuh",
+        "this->wait_for_cluster(smem.kv_lo_ready, parity);\n"
+        "      ptx::fence_after_thread_sync();\n      p_lo();",
+        "p_lo();\n      this->wait_for_cluster(smem.kv_lo_ready, parity);\n",
+        "P",
+    ),
     Defect("dQ committed after the first k-block", "mma.cuh", "k == k_blocks - 1", "k == 0", "dQ"),
     Defect("delta not waited for", "softmax.cuh", "smem.delta_ready.wait_own(0);", "", "dS"),
     # The store is told, then completes, and its values are right.

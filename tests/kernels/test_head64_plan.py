@@ -27,8 +27,10 @@ def test_plan_has_no_faults(d_qk: int) -> None:
 @pytest.mark.parametrize("d_qk", D_QKS)
 def test_barriers_expect_the_bytes_of_the_tiles_that_they_announce(d_qk: int) -> None:
     p = plan(d_qk)
-    for barrier, tile in (("q_ready", "Q"), ("do_ready", "dO"), ("kv_ready", "KV")):
+    for barrier, tile in (("q_ready", "Q"), ("do_ready", "dO")):
         assert p.barrier(barrier).tx_bytes == p.smem_tile(tile).bytes
+    halves = (p.barrier("kv_lo_ready"), p.barrier("kv_hi_ready"))
+    assert sum(half.tx_bytes for half in halves) == p.smem_tile("KV").bytes
 
 
 @pytest.mark.parametrize("d_qk", D_QKS)

@@ -54,10 +54,10 @@ template <class Plan>
 struct Config {
   static constexpr int kHeads = Plan::h_q / Plan::cluster;  // 64 heads per CTA
   static constexpr int kKeys = Plan::b_topk;                // 64 keys per k-block, all of them in each CTA
-  static constexpr int kHalf = kKeys / 2;                   // keys that are freed together
   static constexpr int kRope = Plan::d_qk - Plan::d_v;      // 64 or 0
   static constexpr int kQkTiles = Plan::d_qk / kColTile;    // 9 or 8
   static constexpr int kVTiles = Plan::d_v / kColTile;      // 8
+  static constexpr int kLoTiles = kVTiles / 2;  // the lower columns, with which the RoPE columns go
 
   // Every operand tile has 64 rows, so each column tile is 8 KiB.
   static constexpr int kColTileBytes = 64 * kRowBytes;
@@ -80,7 +80,8 @@ struct Config {
     Barrier q_ready;
     Barrier do_ready;
     Barrier delta_ready;
-    Barrier kv_ready;
+    Barrier kv_lo_ready;
+    Barrier kv_hi_ready;
     Barrier kv_lo_free;
     Barrier kv_hi_free;
     Barrier p_ready;
@@ -129,7 +130,8 @@ struct Config {
   static_assert(offsetof(SharedStorage, q_ready) == Plan::barrier::q_ready::offset);
   static_assert(offsetof(SharedStorage, do_ready) == Plan::barrier::do_ready::offset);
   static_assert(offsetof(SharedStorage, delta_ready) == Plan::barrier::delta_ready::offset);
-  static_assert(offsetof(SharedStorage, kv_ready) == Plan::barrier::kv_ready::offset);
+  static_assert(offsetof(SharedStorage, kv_lo_ready) == Plan::barrier::kv_lo_ready::offset);
+  static_assert(offsetof(SharedStorage, kv_hi_ready) == Plan::barrier::kv_hi_ready::offset);
   static_assert(offsetof(SharedStorage, kv_lo_free) == Plan::barrier::kv_lo_free::offset);
   static_assert(offsetof(SharedStorage, kv_hi_free) == Plan::barrier::kv_hi_free::offset);
   static_assert(offsetof(SharedStorage, p_ready) == Plan::barrier::p_ready::offset);
@@ -139,7 +141,8 @@ struct Config {
   static_assert(offsetof(SharedStorage, dkv_ready) == Plan::barrier::dkv_ready::offset);
   static_assert(offsetof(SharedStorage, dkv_free) == Plan::barrier::dkv_free::offset);
   static_assert(offsetof(SharedStorage, dq_ready) == Plan::barrier::dq_ready::offset);
-  static_assert(Plan::barrier::kv_ready::tx_bytes == sizeof(SharedStorage::kv));
+  static_assert(Plan::barrier::kv_lo_ready::tx_bytes == (kQkTiles - kLoTiles) * kColTileBytes);
+  static_assert(Plan::barrier::kv_hi_ready::tx_bytes == kLoTiles * kColTileBytes);
   static_assert(Plan::barrier::q_ready::tx_bytes == sizeof(SharedStorage::q));
   static_assert(Plan::barrier::do_ready::tx_bytes == sizeof(SharedStorage::dO));
   static_assert(Plan::barrier::kv_lo_free::count == Plan::cluster);
@@ -153,6 +156,7 @@ struct Config {
   // The accumulators: layout E holds half of a tile's N columns in each half of the lanes, layout D all.
   static_assert(2 * Plan::tmem::P::columns == kKeys && 2 * Plan::tmem::dP::columns == kKeys);
   static_assert(2 * Plan::tmem::dQ::columns == kDqN && Plan::tmem::dQ::stages == kDqParts);
+  static_assert(kDqParts == 2 && kDqN == kLoTiles * kColTile, "a part of dQ frees its half of the columns");
   static_assert(Plan::tmem::dKV::columns == kKeys && kDkvM == 128 && kDkvParts % kDkvStages == 0);
 
   // The warp roles.

@@ -28,25 +28,28 @@ struct DkvExport : Context<Plan> {
     compute_delta();
 
     const int t = threadIdx.x % kThreads;
+    const uint32_t tmem = this->tmem(0);  // read once, as IssueMmas does
+    int next[2] = {};                     // indices of the next k-block, read a k-block ahead
+    if (k_blocks > 0) read_indices(lane, next);
     CUTE_NO_UNROLL
     for (int k = 0; k < k_blocks; ++k) {
       // Lane l keeps the rows of keys l and 32 + l.
       const int slot = k * Plan::b_topk + lane;
-      const int rows[2] = {this->key_row(__ldg(indices + slot), slot),
-                           this->key_row(__ldg(indices + slot + 32), slot + 32)};
+      const int rows[2] = {this->key_row(next[0], slot), this->key_row(next[1], slot + 32)};
+      if (k + 1 < k_blocks) read_indices((k + 1) * Plan::b_topk + lane, next);
 
       // The order in which the parts are published.
       CUTE_UNROLL
       for (int part = 0; part < Cfg::kDkvParts; ++part) {
-        if (Cfg::kRope != 0 && part == Cfg::kDkvStages) add_rope(k, rows, t);
+        if (Cfg::kRope != 0 && part == Cfg::kDkvStages) add_rope(k, rows, tmem, t);
         const int b = part % Cfg::kDkvStages;
         const int use = k * Cfg::kPartsPerStage + part / Cfg::kDkvStages;
         smem.dkv_ready[b].wait_own(use & 1);
         float v[2][32];
-        const int column = Plan::tmem::dKV::column + b * Plan::tmem::dKV::columns;
+        const uint32_t column = tmem + Plan::tmem::dKV::column + b * Plan::tmem::dKV::columns;
         ptx::fence_after_thread_sync();
-        ptx::load_tmem_32_columns(this->tmem(column), v[0]);
-        ptx::load_tmem_32_columns(this->tmem(column + 32), v[1]);
+        ptx::load_tmem_32_columns(column, v[0]);
+        ptx::load_tmem_32_columns(column + 32, v[1]);
         ptx::wait_tmem_loads();
         ptx::fence_before_thread_sync();
         smem.dkv_free[b].arrive();
@@ -57,13 +60,18 @@ struct DkvExport : Context<Plan> {
   }
 
  protected:
+  __device__ __forceinline__ void read_indices(int slot, int (&of)[2]) const {
+    of[0] = __ldg(indices + slot);
+    of[1] = __ldg(indices + slot + 32);
+  }
+
   // RoPE columns: layout E, lane = column t % 64, the keys of half t / 64.
-  __device__ __forceinline__ void add_rope(int k, const int (&rows)[2], int t) {
+  __device__ __forceinline__ void add_rope(int k, const int (&rows)[2], uint32_t tmem, int t) {
     if constexpr (Cfg::kRope != 0) {
       float v[32];
       smem.rope_ready[0].wait_own(k & 1);
       ptx::fence_after_thread_sync();
-      ptx::load_tmem_32_columns(this->tmem(Plan::tmem::dKV_rope::column), v);
+      ptx::load_tmem_32_columns(tmem + Plan::tmem::dKV_rope::column, v);
       ptx::wait_tmem_loads();
       ptx::fence_before_thread_sync();  // of the arrival on the next part's dkv_free
       add(v, t < Cfg::kRope ? rows[0] : rows[1], Plan::d_v + t % Cfg::kRope);

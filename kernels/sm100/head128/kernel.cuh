@@ -14,7 +14,7 @@
 // Barriers (offsets, counts and bytes in the generated plan), one of each in every CTA:
 //   q_ready, do_ready          bytes of Q, of dO                      load       -> mma, dkv_export
 //   delta_ready                128 arrivals                           dkv_export -> softmax
-//   kv_ready                   bytes of the tile, from every CTA      load       -> mma
+//   kv_lo_ready, kv_hi_ready   bytes of half of the columns, of every CTA  load  -> mma
 //   kv_lo_free, kv_hi_free     commits of every CTA                   mma        -> load
 //   p_ready, dp_ready          commits                                mma        -> softmax
 //   s_ready, ds_ready          128 arrivals; P, dP have been read     softmax    -> mma
@@ -63,7 +63,8 @@ struct Kernel : Context<Plan> {
       smem.q_ready.init(B::q_ready::count);
       smem.do_ready.init(B::do_ready::count);
       smem.delta_ready.init(B::delta_ready::count);
-      smem.kv_ready.init(B::kv_ready::count);
+      smem.kv_lo_ready.init(B::kv_lo_ready::count);
+      smem.kv_hi_ready.init(B::kv_hi_ready::count);
       smem.kv_lo_free.init(B::kv_lo_free::count);
       smem.kv_hi_free.init(B::kv_hi_free::count);
       smem.p_ready.init(B::p_ready::count);

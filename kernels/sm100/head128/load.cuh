@@ -16,9 +16,9 @@ struct Load : Context<Plan> {
   static constexpr uint64_t kKeep = uint64_t(TMA::CacheHintSm100::EVICT_LAST);  // rows are shared by tokens
 
   static constexpr int kGather = 4;                                           // rows of one gather
-  static constexpr int kRowsPerCta = Cfg::kHalf / Plan::cluster;              // 16 or 32 of each half
-  static constexpr int kRowsPerWarp = kRowsPerCta / Plan::role::load::warps;  // 4 or 8
-  static constexpr int kGathers = kRowsPerWarp / kGather;                     // 1 or 2 per warp and half
+  static constexpr int kRowsPerCta = Cfg::kKeys / Plan::cluster;              // 32 or 64
+  static constexpr int kRowsPerWarp = kRowsPerCta / Plan::role::load::warps;  // 8 or 16
+  static constexpr int kGathers = kRowsPerWarp / kGather;                     // 2 or 4 per column tile
   static_assert(kRowsPerCta == kGathers * kGather * Plan::role::load::warps);
 
   __device__ __forceinline__ explicit Load(const Base& base) : Base(base) {}
@@ -27,17 +27,18 @@ struct Load : Context<Plan> {
     const bool first = warp == Plan::role::load::first_warp;
     if (first) load_q_and_do();
 
-    const int row_in_half = kRowsPerCta * rank + kRowsPerWarp * (warp - Plan::role::load::first_warp);
+    const int row = kRowsPerCta * rank + kRowsPerWarp * (warp - Plan::role::load::first_warp);
     CUTE_NO_UNROLL
     for (int k = 0; k < k_blocks; ++k) {
-      const Keys lo = keys_from(k * Plan::b_topk + row_in_half);
-      const Keys hi = keys_from(k * Plan::b_topk + Cfg::kHalf + row_in_half);
+      const Keys keys = keys_from(k * Plan::b_topk + row);
       // Both CTAs' MMAs have read the previous keys, in this CTA and in the peer, which gets them too.
       this->wait_for_cluster(smem.kv_lo_free, (k & 1) ^ 1);
-      if (first) smem.kv_ready.arrive_own_and_expect_tx(Plan::barrier::kv_ready::tx_bytes);
-      gather(row_in_half, lo);
+      if (first) smem.kv_lo_ready.arrive_own_and_expect_tx(Plan::barrier::kv_lo_ready::tx_bytes);
+      gather<0, Cfg::kLoTiles>(smem.kv_lo_ready, row, keys);
+      gather<Cfg::kVTiles, Cfg::kQkTiles>(smem.kv_lo_ready, row, keys);  // RoPE
       this->wait_for_cluster(smem.kv_hi_free, (k & 1) ^ 1);
-      gather(Cfg::kHalf + row_in_half, hi);
+      if (first) smem.kv_hi_ready.arrive_own_and_expect_tx(Plan::barrier::kv_hi_ready::tx_bytes);
+      gather<Cfg::kLoTiles, Cfg::kVTiles>(smem.kv_hi_ready, row, keys);
     }
 
     // The last commits, the peer's too, must have arrived before this CTA may exit.
@@ -48,7 +49,7 @@ struct Load : Context<Plan> {
   }
 
  private:
-  // The rows of kv for this warp's slots of one half.
+  // The rows of kv for this warp's slots.
   struct Keys {
     int4 of[kGathers];
   };
@@ -76,15 +77,17 @@ struct Load : Context<Plan> {
     }
   }
 
-  // Keys into the rows from `row` on of the tile of every CTA of the cluster.
-  __device__ __forceinline__ void gather(int row, const Keys& keys) {
+  // Column tiles [First, End) of the keys into the rows from `row` on of the tile of every CTA of the
+  // cluster.
+  template <int First, int End>
+  __device__ __forceinline__ void gather(const Barrier& ready, int row, const Keys& keys) {
     const uint32_t to = cast_smem_ptr_to_uint(smem.kv) + row * kRowBytes;
     CUTE_UNROLL
-    for (int c = 0; c < Cfg::kQkTiles; ++c) {
+    for (int c = First; c < End; ++c) {
       CUTE_UNROLL
       for (int g = 0; g < kGathers; ++g) {
         ptx::tma_gather4_multicast(to + c * Cfg::kColTileBytes + kGather * g * kRowBytes, &params.kv_map,
-                                   smem.kv_ready.address(), c * kColTile, keys.of[g], kEveryRank, kKeep);
+                                   ready.address(), c * kColTile, keys.of[g], kEveryRank, kKeep);
       }
     }
   }

@@ -1,14 +1,17 @@
 // The mma role: one thread issues every MMA of its CTA. Per k-block, in this order:
 //
-//   P  = Q K^T                                        -> p_ready
-//   dP = dO V^T                                       -> dp_ready
-//   dKV^T parts 0, 1 = dO^T S                         while dS is computed
-//   dQ += dS K, first the lower 32 keys, then the upper -> kv_lo_free, kv_hi_free (and at the end dq_ready)
-//   dKV^T parts 0, 1 += Q^T dS, RoPE = Q^T dS         -> dkv_ready, rope_ready
-//   dKV^T parts 2, 3 = dO^T S + Q^T dS                -> dkv_ready
+//   P, dP over the lower columns, as soon as the keys have these
+//   dKV^T part 3 of the k-block before = dO^T S + Q^T dS  -> dkv_ready
+//   P  = Q K^T, the upper columns                         -> p_ready
+//   dP = dO V^T, the upper columns                        -> dp_ready
+//   dKV^T part 0 = dO^T S                                 while dS is computed
+//   dQ += dS K, first the lower columns, then the upper   -> kv_lo_free, kv_hi_free (at the end dq_ready)
+//   dKV^T part 0 += Q^T dS, part 1 = dO^T S + Q^T dS, RoPE = Q^T dS -> dkv_ready, rope_ready
+//   dKV^T part 2 = dO^T S + Q^T dS                        -> dkv_ready
 //
-// The next k-block's keys are gathered from the first half of dQ on. Every commit is waited for by its
-// consumer, so that nothing is in flight when the roles end.
+// The next k-block's keys are gathered from the first half of dQ on. Part 3, for which part 1 must have been
+// read, comes only after MMAs that the next dS waits for, so the k-blocks follow one another at the speed of
+// the additions. Every commit is waited for by its consumer, so that nothing is in flight when the roles end.
 #pragma once
 
 #include "sm100/cute.cuh"
@@ -26,6 +29,7 @@ struct IssueMmas : Context<Plan> {
   static constexpr int kRows = 64;  // of every operand tile
 
   uint32_t q, dO, kv, s, ds;  // shared addresses
+  uint32_t tmem;              // read once: a load of shared memory takes long beside MMAs
 
   __device__ __forceinline__ explicit IssueMmas(const Base& base) : Base(base) {
     q = cast_smem_ptr_to_uint(smem.q);
@@ -33,6 +37,7 @@ struct IssueMmas : Context<Plan> {
     kv = cast_smem_ptr_to_uint(smem.kv);
     s = cast_smem_ptr_to_uint(smem.s);
     ds = cast_smem_ptr_to_uint(smem.ds);
+    tmem = smem.tmem_base;
   }
 
   __device__ __forceinline__ void run() {
@@ -42,88 +47,122 @@ struct IssueMmas : Context<Plan> {
     CUTE_NO_UNROLL
     for (int k = 0; k < k_blocks; ++k) {
       const uint32_t parity = k & 1;
-      this->wait_for_cluster(smem.kv_ready, parity);
-      ptx::fence_after_thread_sync();
       // Of the previous k-block s_ready and ds_ready have told that P and dP were read, and dkv_free of parts
       // 0 and 1 will tell that the RoPE part was.
-      scores<Plan::mma::P::k>(q, smem.tmem_base + Plan::tmem::P::column);
+      this->wait_for_cluster(smem.kv_lo_ready, parity);
+      ptx::fence_after_thread_sync();
+      p_lo();
+      dp_lo();
+      if (k != 0) dkv(k - 1, Cfg::kDkvParts - 1);
+      this->wait_for_cluster(smem.kv_hi_ready, parity);
+      ptx::fence_after_thread_sync();
+      p_hi();
       ptx::commit(smem.p_ready.address());
-      scores<Plan::mma::dP::k>(dO, smem.tmem_base + Plan::tmem::dP::column);
+      dp_hi();
       ptx::commit(smem.dp_ready.address());
 
       smem.s_ready.wait_own(parity);
-      CUTE_UNROLL
-      for (int part = 0; part < Cfg::kDkvStages; ++part) {
-        wait_part_free(k, part);
-        dkv_part(dO, s, part, false);
-      }
-
+      dkv_of_s(k, 0);
       smem.ds_ready.wait_own(parity);
       ptx::fence_after_thread_sync();
-      dq_of_keys<0>(k != 0);
+      dq_part(0, k != 0);
+      dq_rope(k != 0);
       ptx::commit_multicast(smem.kv_lo_free.address(), kEveryRank);
-      dq_of_keys<Cfg::kHalf>(true);
+      dq_part(1, k != 0);
       ptx::commit_multicast(smem.kv_hi_free.address(), kEveryRank);
       if (k == k_blocks - 1) ptx::commit(smem.dq_ready.address());
 
-      CUTE_UNROLL
-      for (int part = 0; part < Cfg::kDkvStages; ++part) {
-        dkv_part(q, ds, part, true);
-        ptx::commit(smem.dkv_ready[part].address());
-      }
+      dkv_of_ds(0);
+      dkv(k, 1);
       if constexpr (Cfg::kRope != 0) {
         dkv_rope();
         ptx::commit(smem.rope_ready[0].address());
       }
-      CUTE_UNROLL
-      for (int part = Cfg::kDkvStages; part < Cfg::kDkvParts; ++part) {
-        wait_part_free(k, part);
-        dkv_part(dO, s, part, false);
-        dkv_part(q, ds, part, true);
-        ptx::commit(smem.dkv_ready[part % Cfg::kDkvStages].address());
-      }
+      dkv(k, 2);
     }
+    if (k_blocks > 0) dkv(k_blocks - 1, Cfg::kDkvParts - 1);
   }
 
  private:
-  // D [heads, keys] = A [heads, K] KV[:, :K]^T
-  template <int K>
-  __device__ __forceinline__ void scores(uint32_t a, uint32_t d) {
+  __device__ __forceinline__ void p_lo() {
+    scores<0, Cfg::kLoTiles>(q, Plan::tmem::P::column);
+    scores<Cfg::kVTiles, Cfg::kQkTiles>(q, Plan::tmem::P::column);
+  }
+
+  __device__ __forceinline__ void p_hi() { scores<Cfg::kLoTiles, Cfg::kVTiles>(q, Plan::tmem::P::column); }
+
+  __device__ __forceinline__ void dp_lo() { scores<0, Cfg::kLoTiles>(dO, Plan::tmem::dP::column); }
+
+  __device__ __forceinline__ void dp_hi() { scores<Cfg::kLoTiles, Cfg::kVTiles>(dO, Plan::tmem::dP::column); }
+
+  // A descriptor that no other chain shares, or ptxas would keep those of all chains in registers.
+  __device__ __forceinline__ static uint64_t alone(uint64_t desc) {
+    uint32_t low = uint32_t(desc);
+    asm volatile("" : "+r"(low));
+    return (desc & 0xffffffff00000000) | low;
+  }
+
+  // D [heads, keys] (+)= A KV^T over column tiles [First, End) of both.
+  template <int First, int End>
+  __device__ __forceinline__ void scores(uint32_t a, int column) {
     const uint32_t idesc = bf16_mma_descriptor<Cfg::kHeads, Cfg::kKeys, Major::K, Major::K>();
+    const uint32_t d = tmem + column;
+    const uint64_t first_a = alone(k_major<kRows>(a, 0)), first_b = alone(k_major<kRows>(kv, 0));
     CUTE_UNROLL
-    for (int step = 0; step < K; step += kMmaK) {
-      ptx::mma_ws_f16_ss(d, k_major<kRows>(a, step), k_major<kRows>(kv, step), idesc, step != 0);
+    for (int step = First * kColTile; step < End * kColTile; step += kMmaK) {
+      const int at = step / kColTile * Cfg::kColTileBytes + step % kColTile * 2;
+      ptx::mma_ws_f16_ss(d, further(first_a, at), further(first_b, at), idesc, step != 0);
     }
   }
 
-  // dQ [heads, d_qk] += dS[:, keys] KV[keys], keys = [First, First + 32)
-  template <int First>
-  __device__ __forceinline__ void dq_of_keys(bool accumulate) {
+  // dQ [heads, columns of part `part`] += dS KV[:, those columns]
+  __device__ __forceinline__ void dq_part(int part, bool accumulate) {
     const uint32_t idesc = bf16_mma_descriptor<Cfg::kHeads, Cfg::kDqN, Major::K, Major::MN>();
-    const uint32_t d = smem.tmem_base + Plan::tmem::dQ::column;
+    const uint32_t d = tmem + Plan::tmem::dQ::column + part * Plan::tmem::dQ::columns;
+    const uint64_t a = alone(k_major<kRows>(ds, 0)), b = alone(mn_major<kRows>(kv, part * Cfg::kDqN, 0));
     CUTE_UNROLL
-    for (int key = First; key < First + Cfg::kHalf; key += kMmaK) {
+    for (int key = 0; key < Cfg::kKeys; key += kMmaK) {
+      ptx::mma_ws_f16_ss(d, further(a, key * 2), further(b, key * kRowBytes), idesc, accumulate || key != 0);
+    }
+  }
+
+  __device__ __forceinline__ void dq_rope(bool accumulate) {
+    if constexpr (Cfg::kRope != 0) {
+      const uint32_t idesc = bf16_mma_descriptor<Cfg::kHeads, Cfg::kRope, Major::K, Major::MN>();
+      const uint64_t a = alone(k_major<kRows>(ds, 0)), b = alone(mn_major<kRows>(kv, Plan::d_v, 0));
       CUTE_UNROLL
-      for (int part = 0; part < Cfg::kDqParts; ++part) {
-        ptx::mma_ws_f16_ss(d + part * Plan::tmem::dQ::columns, k_major<kRows>(ds, key),
-                           mn_major<kRows>(kv, part * Cfg::kDqN, key), idesc, accumulate || key != First);
-      }
-      if constexpr (Cfg::kRope != 0) {
-        const uint32_t rope = bf16_mma_descriptor<Cfg::kHeads, Cfg::kRope, Major::K, Major::MN>();
-        ptx::mma_ws_f16_ss(smem.tmem_base + Plan::tmem::dQ_rope::column, k_major<kRows>(ds, key),
-                           mn_major<kRows>(kv, Plan::d_v, key), rope, accumulate || key != First);
+      for (int key = 0; key < Cfg::kKeys; key += kMmaK) {
+        ptx::mma_ws_f16_ss(tmem + Plan::tmem::dQ_rope::column, further(a, key * 2),
+                           further(b, key * kRowBytes), idesc, accumulate || key != 0);
       }
     }
+  }
+
+  // Part `part` of k-block k's dKV^T, when its stage is free.
+  __device__ __forceinline__ void dkv(int k, int part) {
+    dkv_of_s(k, part);
+    dkv_of_ds(part);
+  }
+
+  __device__ __forceinline__ void dkv_of_s(int k, int part) {
+    wait_part_free(k, part);
+    dkv_part(dO, s, part, false);
+  }
+
+  __device__ __forceinline__ void dkv_of_ds(int part) {
+    dkv_part(q, ds, part, true);
+    ptx::commit(smem.dkv_ready[part % Cfg::kDkvStages].address());
   }
 
   // dKV^T [128 columns of part `part`, keys] = A[:, those columns]^T [.., heads] B [heads, keys]
   __device__ __forceinline__ void dkv_part(uint32_t a, uint32_t b, int part, bool accumulate) {
     const uint32_t idesc = bf16_mma_descriptor<Cfg::kDkvM, Cfg::kKeys, Major::MN, Major::MN>();
-    const uint32_t d =
-        smem.tmem_base + Plan::tmem::dKV::column + part % Cfg::kDkvStages * Plan::tmem::dKV::columns;
+    const uint32_t d = tmem + Plan::tmem::dKV::column + part % Cfg::kDkvStages * Plan::tmem::dKV::columns;
+    const uint64_t first_a = alone(mn_major<kRows>(a, part * Cfg::kDkvM, 0)),
+                   first_b = alone(mn_major<kRows>(b, 0, 0));
     CUTE_UNROLL
     for (int head = 0; head < Cfg::kHeads; head += kMmaK) {
-      ptx::mma_f16_ss(d, mn_major<kRows>(a, part * Cfg::kDkvM, head), mn_major<kRows>(b, 0, head), idesc,
+      ptx::mma_f16_ss(d, further(first_a, head * kRowBytes), further(first_b, head * kRowBytes), idesc,
                       accumulate || head != 0);
     }
   }
@@ -131,10 +170,11 @@ struct IssueMmas : Context<Plan> {
   __device__ __forceinline__ void dkv_rope() {
     if constexpr (Cfg::kRope != 0) {
       const uint32_t idesc = bf16_mma_descriptor<Cfg::kRope, Cfg::kKeys, Major::MN, Major::MN>();
+      const uint64_t a = alone(mn_major<kRows>(q, Plan::d_v, 0)), b = alone(mn_major<kRows>(ds, 0, 0));
       CUTE_UNROLL
       for (int head = 0; head < Cfg::kHeads; head += kMmaK) {
-        ptx::mma_ws_f16_ss(smem.tmem_base + Plan::tmem::dKV_rope::column, mn_major<kRows>(q, Plan::d_v, head),
-                           mn_major<kRows>(ds, 0, head), idesc, head != 0);
+        ptx::mma_ws_f16_ss(tmem + Plan::tmem::dKV_rope::column, further(a, head * kRowBytes),
+                           further(b, head * kRowBytes), idesc, head != 0);
       }
     }
   }

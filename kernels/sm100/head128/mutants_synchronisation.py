@@ -15,12 +15,20 @@ ONE_LANE = r"{ .reg .pred one; .reg .b32 who; mov.u32 who, %laneid; setp.eq.u32 
 PROLOGUE_SYNC = "allocator.release_allocation_lock();\n}\n__syncwarp();\ncluster_sync();"
 EPILOGUE_SYNC = "ptx::fence_before_thread_sync();\ncluster_sync();"
 P_LOAD = "ptx::load_tmem_32_columns(this->tmem(Plan::tmem::P::column), x);"
-DKV_LOAD = "ptx::load_tmem_32_columns(this->tmem(column + 32), v[1]);"
+DKV_LOAD = "ptx::load_tmem_32_columns(column + 32, v[1]);"
 STORE_S = "store_operand(cast_smem_ptr_to_uint(smem.s), s);"
 STORE_DQ = (
     "ptx::tma_store_2d(&params.dQ_map, staged + c * Cfg::kColTileBytes, c * kColTile, this->first_head());"
 )
 DQ_BARRIER = 'asm volatile("bar.sync %0, %1;" : : "n"(kNamedBarrier), "n"(kThreads) : "memory");'
+DQ_PART = (
+    "ptx::mma_ws_f16_ss(d, further(a, key * 2), further(b, key * kRowBytes), idesc, accumulate || key != 0);"
+)
+DKV_PART = "ptx::mma_f16_ss(d, further(first_a, head * kRowBytes), further(first_b, head * kRowBytes), idesc,"
+SCORES = "ptx::mma_ws_f16_ss(d, further(first_a, at), further(first_b, at), idesc, step != 0);"
+GATHER = "ptx::tma_gather4_multicast(to + c * Cfg::kColTileBytes + kGather * g * kRowBytes, &params.kv_map,"
+LAST_PART = "if (k != 0) dkv(k - 1, Cfg::kDkvParts - 1);"
+FREE_HI = "ptx::commit_multicast(smem.kv_hi_free.address(), kEveryRank);"
 PART_WAIT = "smem.dkv_free[part % Cfg::kDkvStages].wait_own((use & 1) ^ 1);"
 EMPTY = Sizes(blocks=2, lengths=(0, None))
 
@@ -42,7 +50,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "h64-s-without-proxy-fence", "S is multiplied without fence.proxy.async", "R4", KERNEL,
         (_ptx(SOFTMAX, f"{STORE_S}\nptx::fence_proxy_async_shared();", "fence.proxy"),),
-        Reported("race-proxy-fence", "tcgen05.mma", "st.shared", "fence.proxy.async", first_at=f"{SOFTMAX}: {STORE_S}", second_at="sm100/head128/mma.cuh: ptx::mma_f16_ss(d, mn_major<kRows>(a, part * Cfg::kDkvM, head), mn_major<kRows>(b, 0, head), idesc,"),
+        Reported("race-proxy-fence", "tcgen05.mma", "st.shared", "fence.proxy.async", first_at=f"{SOFTMAX}: {STORE_S}", second_at=f"{MMA}: {DKV_PART}"),
     ),
     Mutant(
         "h64-dq-warp-sync", "each warp syncs with itself where the warpgroup should before dQ is stored",
@@ -57,34 +65,49 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "h64-p-read-without-fence", "P is read without tcgen05.fence::after_thread_sync", "R5", KERNEL,
         (_ptx(SOFTMAX, "smem.p_ready.wait_own(parity);\nptx::fence_after_thread_sync();", "tcgen05.fence"),),
-        Reported("race-commit-fence", "tcgen05.ld", "tcgen05.mma", "after_thread_sync", second_at=f"{SOFTMAX}: {P_LOAD}", first_at="sm100/head128/mma.cuh: ptx::mma_ws_f16_ss(d, k_major<kRows>(a, step), k_major<kRows>(kv, step), idesc, step != 0);", severity="warning"),
+        Reported("race-commit-fence", "tcgen05.ld", "tcgen05.mma", "after_thread_sync", second_at=f"{SOFTMAX}: {P_LOAD}", first_at=f"{MMA}: {SCORES}", severity="warning"),
     ),
     Mutant(
         "h64-dkv-freed-without-fence", "a dKV part is freed without tcgen05.fence::before_thread_sync", "R1",
         KERNEL, (_ptx(EXPORT, f"{DKV_LOAD}\nptx::wait_tmem_loads();\nptx::fence_before_thread_sync();", "tcgen05.fence", count=4),),
-        Reported("race-waited-fence", "tcgen05.mma", "tcgen05.ld", "before_thread_sync", second_at="sm100/head128/mma.cuh: ptx::mma_f16_ss(d, mn_major<kRows>(a, part * Cfg::kDkvM, head), mn_major<kRows>(b, 0, head), idesc,", first_at="sm100/head128/dkv_export.cuh: ptx::load_tmem_32_columns(this->tmem(column), v[0]);", severity="warning"),
+        Reported("race-waited-fence", "tcgen05.mma", "tcgen05.ld", "before_thread_sync", second_at=f"{MMA}: {DKV_PART}", first_at="sm100/head128/dkv_export.cuh: ptx::load_tmem_32_columns(column, v[0]);", severity="warning"),
     ),
     Mutant(
         "h64-dkv-not-free", "an MMA does not wait until the dKV part before it has been read", "R1 R2", KERNEL,
-        (_ptx(MMA, PART_WAIT, "mbarrier.try_wait", PASSES, count=4),),
+        (_ptx(MMA, PART_WAIT, "mbarrier.try_wait", PASSES, count=5),),
         Reported("hang", says=("waits for phase 0 of dkv_ready[0]", "went on to phase 6", "lane 0 of warp 12 (mma)")),
     ),
     Mutant(
         "h64-p-by-arrival", "P is published by an arrival of the issuing thread, not by its commit", "R13",
         KERNEL, (_ptx(MMA, "ptx::commit(smem.p_ready.address());", "tcgen05.commit", r"mbarrier.arrive.release.cta.shared::cta.b64 _, \1;", r"tcgen05\.commit\S+ (\[%r\d+\]);"),),
-        Reported("race-mma-unwaited", "tcgen05.ld", "tcgen05.mma", "tcgen05.commit", second_at="sm100/head128/softmax.cuh: ptx::load_tmem_32_columns(this->tmem(Plan::tmem::P::column), x);", first_at="sm100/head128/mma.cuh: ptx::mma_ws_f16_ss(d, k_major<kRows>(a, step), k_major<kRows>(kv, step), idesc, step != 0);"),
+        Reported("race-mma-unwaited", "tcgen05.ld", "tcgen05.mma", "tcgen05.commit", second_at="sm100/head128/softmax.cuh: ptx::load_tmem_32_columns(this->tmem(Plan::tmem::P::column), x);", first_at=f"{MMA}: {SCORES}"),
     ),
     Mutant(
         "h64-keys-freed-by-arrival", "KV is freed by arrivals, not by commits", "R13 R1", KERNEL,
         (_ptx(MMA, "ptx::commit_multicast(smem.kv_lo_free.address(), kEveryRank);", "tcgen05.commit",
             r"mbarrier.arrive.release.cta.shared::cta.b64 _, [\1];",
             r"tcgen05\.commit\S+ \[(%r\d+)\], %rs\d+;"),),
-        Reported("race-mma-unwaited", "cp.async.bulk.tensor", "tcgen05.mma", "tcgen05.commit", second_at="sm100/head128/load.cuh: ptx::tma_gather4_multicast(to + c * Cfg::kColTileBytes + kGather * g * kRowBytes, &params.kv_map,", first_at="sm100/head128/mma.cuh: ptx::mma_ws_f16_ss(d + part * Plan::tmem::dQ::columns, k_major<kRows>(ds, key),"),
+        Reported("race-mma-unwaited", "cp.async.bulk.tensor", "tcgen05.mma", "tcgen05.commit", second_at=f"{LOAD}: {GATHER}", first_at=f"{MMA}: {DQ_PART}"),
     ),
     Mutant(
-        "h64-keys-not-waited-for", "the MMA does not wait for the keys", "R13", KERNEL,
-        (_ptx(MMA, "this->wait_for_cluster(smem.kv_ready, parity);", "mbarrier.try_wait", PASSES),),
-        Reported("race-copy-unwaited", "tcgen05.mma", "cp.async.bulk.tensor", "mbarrier phase", second_at="sm100/head128/mma.cuh: ptx::mma_ws_f16_ss(d, k_major<kRows>(a, step), k_major<kRows>(kv, step), idesc, step != 0);", first_at="sm100/head128/load.cuh: ptx::tma_gather4_multicast(to + c * Cfg::kColTileBytes + kGather * g * kRowBytes, &params.kv_map,"),
+        "h64-keys-not-waited-for", "the MMA does not wait for the lower columns of the keys", "R13", KERNEL,
+        (_ptx(MMA, "this->wait_for_cluster(smem.kv_lo_ready, parity);", "mbarrier.try_wait", PASSES),),
+        Reported("race-copy-unwaited", "tcgen05.mma", "cp.async.bulk.tensor", "mbarrier phase", second_at=f"{MMA}: {SCORES}", first_at=f"{LOAD}: {GATHER}"),
+    ),
+    Mutant(
+        "h64-upper-columns-not-waited-for", "the MMA does not wait for the upper columns of the keys", "R13", KERNEL,
+        (_ptx(MMA, "this->wait_for_cluster(smem.kv_hi_ready, parity);", "mbarrier.try_wait", PASSES),),
+        Reported("race-copy-unwaited", "tcgen05.mma", "cp.async.bulk.tensor", "mbarrier phase", second_at=f"{MMA}: {SCORES}", first_at=f"{LOAD}: {GATHER}"),
+    ),
+    Mutant(
+        "h64-upper-columns-freed-early", "the upper columns are freed before dQ has multiplied with them", "R1", KERNEL,
+        (_source(MMA, f"dq_part(1, k != 0);\n      {FREE_HI}", f"{FREE_HI}\n      dq_part(1, k != 0);"),),
+        Reported("race-mma-unwaited", "cp.async.bulk.tensor", "tcgen05.mma", "tcgen05.commit", second_at=f"{LOAD}: {GATHER}", first_at=f"{MMA}: {DQ_PART}"),
+    ),
+    Mutant(
+        "h64-part-3-behind-p-ready", "part 3 of dKV reads S and dS behind the commit that lets softmax write the next ones", "R8 R1", KERNEL,
+        (_source(MMA, f"{LAST_PART}\n"), _source(MMA, "ptx::commit(smem.dp_ready.address());", f"ptx::commit(smem.dp_ready.address());\n      {LAST_PART}")),
+        Reported("race-mma-unwaited", "st.shared", "tcgen05.mma", "tcgen05.commit", second_at=f"{SOFTMAX}: {STORE_S}"),
     ),
     Mutant(
         "h64-one-lane-arrives-on-s", "one lane of each warp arrives on s_ready, which expects all", "H7", KERNEL,
@@ -99,7 +122,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "h64-count-too-small", "s_ready is complete when three of four warps have arrived", "H7", KERNEL,
         (_ptx(MAIN, "smem.s_ready.init(B::s_ready::count);", "mbarrier.init", "96;", r"%r\d+;$"),),
-        Reported("race-unordered", "tcgen05.mma", "st.shared", "a barrier", second_at="sm100/head128/mma.cuh: ptx::mma_f16_ss(d, mn_major<kRows>(a, part * Cfg::kDkvM, head), mn_major<kRows>(b, 0, head), idesc,", first_at="sm100/head128/softmax.cuh: ptx::store_shared_16(tile + swizzled_chunk(head, half * (kKeysPerThread / kChunk) + c),"),
+        Reported("race-unordered", "tcgen05.mma", "st.shared", "a barrier", second_at=f"{MMA}: {DKV_PART}", first_at="sm100/head128/softmax.cuh: ptx::store_shared_16(tile + swizzled_chunk(head, half * (kKeysPerThread / kChunk) + c),"),
     ),
     Mutant(
         "h64-wrong-barrier", "the commit that publishes dP arrives on p_ready", "", KERNEL,
@@ -109,7 +132,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "h64-init-not-ordered", "mbarrier.init is released by no fence, and the cluster barrier is relaxed",
         "R10 R9", KERNEL, (_ptx(MAIN, "cutlass::arch::fence_barrier_init();", "fence.mbarrier_init"), _ptx(MAIN, PROLOGUE_SYNC, "barrier.cluster.arrive", "barrier.cluster.arrive.relaxed.aligned;")),
-        Reported("race-mbarrier-init", "cp.async.bulk.tensor", "mbarrier.init", "a cluster barrier", second_at="sm100/head128/load.cuh: ptx::tma_gather4_multicast(to + c * Cfg::kColTileBytes + kGather * g * kRowBytes, &params.kv_map,", first_at="sm100/head128/kernel.cuh: smem.kv_ready.init(B::kv_ready::count);"),
+        Reported("race-mbarrier-init", "cp.async.bulk.tensor", "mbarrier.init", "a cluster barrier", second_at=f"{LOAD}: {GATHER}", first_at="sm100/head128/kernel.cuh: smem.kv_lo_ready.init(B::kv_lo_ready::count);"),
     ),
     Mutant(
         "h64-delta-not-waited-for", "softmax reads delta without waiting for the warps that sum it", "R6",
@@ -124,17 +147,17 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "h64-ds-over-s", "dS is stored over S, which MMAs still read", "R8", KERNEL,
         (_source(SOFTMAX, "store_operand(cast_smem_ptr_to_uint(smem.ds), x);", "store_operand(cast_smem_ptr_to_uint(smem.s), x);"),),
-        Reported("race-unordered", "tcgen05.mma", "st.shared", "a barrier", first_at=f"{SOFTMAX}: store_operand(cast_smem_ptr_to_uint(smem.s), x);", second_at="sm100/head128/mma.cuh: ptx::mma_f16_ss(d, mn_major<kRows>(a, part * Cfg::kDkvM, head), mn_major<kRows>(b, 0, head), idesc,"),
+        Reported("race-unordered", "tcgen05.mma", "st.shared", "a barrier", first_at=f"{SOFTMAX}: store_operand(cast_smem_ptr_to_uint(smem.s), x);", second_at=f"{MMA}: {DKV_PART}"),
     ),
     Mutant(
         "h64-dq-staged-too-early", "dQ is staged in KV's bytes without waiting for the last MMAs", "R8 R1",
         KERNEL, (_ptx(SOFTMAX, "smem.dq_ready.wait_own(0);", "mbarrier.try_wait", PASSES),),
-        Reported("race-unordered", "tcgen05.mma", "tcgen05.ld", "a wait for its completion before the first", second_at="sm100/head128/mma.cuh: ptx::mma_ws_f16_ss(d + part * Plan::tmem::dQ::columns, k_major<kRows>(ds, key),", first_at="sm100/head128/softmax.cuh: ptx::load_tmem_32_columns(this->tmem(column + at), v);"),
+        Reported("race-unordered", "tcgen05.mma", "tcgen05.ld", "a wait for its completion before the first", second_at=f"{MMA}: {DQ_PART}", first_at="sm100/head128/softmax.cuh: ptx::load_tmem_32_columns(this->tmem(column + at), v);"),
     ),
     Mutant(
         "h64-two-shapes", "the RoPE columns of dQ are accumulated in the columns of its first part", "R14 R8",
-        KERNEL, (_source(MMA, "ptx::mma_ws_f16_ss(smem.tmem_base + Plan::tmem::dQ_rope::column, k_major", "ptx::mma_ws_f16_ss(d, k_major"),),
-        Reported("race-mma-pipeline", "tcgen05.mma", "tcgen05.mma", "tcgen05.commit", second_at="sm100/head128/mma.cuh: ptx::mma_ws_f16_ss(d, k_major<kRows>(ds, key),", first_at="sm100/head128/mma.cuh: ptx::mma_ws_f16_ss(d + part * Plan::tmem::dQ::columns, k_major<kRows>(ds, key),"),
+        KERNEL, (_source(MMA, "ptx::mma_ws_f16_ss(tmem + Plan::tmem::dQ_rope::column, further(a", "ptx::mma_ws_f16_ss(tmem + Plan::tmem::dQ::column, further(a"),),
+        Reported("race-mma-pipeline", "tcgen05.mma", "tcgen05.mma", "tcgen05.commit", second_at=f"{MMA}: ptx::mma_ws_f16_ss(tmem + Plan::tmem::dQ::column, further(a, key * 2),", first_at=f"{MMA}: {DQ_PART}"),
     ),
     Mutant(
         "h64-empty-token-waits", "a token without a k-block waits for dQ", "H1", KERNEL,

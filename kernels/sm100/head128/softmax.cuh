@@ -14,8 +14,8 @@ struct Softmax : Context<Plan> {
 
   static constexpr int kThreads = 32 * Plan::role::softmax::warps;
   static constexpr int kNamedBarrier = 1;
-  static constexpr int kKeysPerThread = Cfg::kHalf;  // 32
-  static constexpr int kChunk = 8;                   // bf16 in a 16-byte access
+  static constexpr int kKeysPerThread = Cfg::kKeys / 2;  // 32
+  static constexpr int kChunk = 8;                       // bf16 in a 16-byte access
 
   int head;  // of the CTA's 64
   int half;  // of the k-block's keys, or of an accumulator's columns

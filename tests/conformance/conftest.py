@@ -4,10 +4,13 @@ import fcntl
 import json
 from collections.abc import Callable
 from dataclasses import astuple
+from typing import Any
 
 import pytest
+from tileproof.conformance.logs.builds import report
 
-from tests.kit.wrong_kernels import ALONE, Compiled, command, compile_in_one_unit, run
+from tests.kit.applied import remedied
+from tests.kit.wrong_kernels import ALONE, WRONG, Compiled, command, compile_in_one_unit, run
 
 
 @pytest.fixture(scope="session")
@@ -34,3 +37,20 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Compil
         return compile_in_one_unit(folder)
 
     return compile_one
+
+
+@pytest.fixture(scope="session")
+def made_right(compiled: Callable[[str], Compiled], tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    """The kernels with the advice for them written in, and the right ones, compiled to machine code."""
+    folder = tmp_path_factory.mktemp("right")
+
+    def row_of(name: str) -> dict[str, Any]:
+        (row,) = report.explain(report.parse(compiled(name).log), WRONG / "build.log")["findings"]
+        return dict(row)
+
+    unit = folder / "right.cu"
+    unit.write_text(remedied(row_of))
+    words = [
+        word if word != "-ptx" else "-cubin" for word in command("right", str(unit), folder / "right.out")
+    ]
+    return run(words)

@@ -8,6 +8,7 @@ kernel for the tensors and tiled copies that edits speak of.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -185,3 +186,23 @@ def _text(key: str, edits: dict[str, str], found: re.Match[str], way: Way) -> st
     for general, own in way.names.items():
         code = re.sub(rf"\b{general}\b(?!::)", own, code)
     return code
+
+
+def remedied(row_of: Callable[[str], dict[str, Any]]) -> str:
+    """One translation unit of every kernel with each of its remedies written in, by the explanation that
+    `row_of` has of it, and then of every kernel as it is right, in a namespace of its own.
+    """
+    advised = [
+        written(name, way, row_of(name), number)
+        for name, ways in WAYS.items()
+        for number, way in enumerate(ways)
+    ]
+    names = sorted(path.stem for path in WRONG.glob("*.cu"))
+    between = [
+        '#include "ws_atom.cuh"',
+        "namespace right { using namespace wrong; }",
+        "#undef ON_DEVICE",
+        "#define wrong right",
+        "#define RIGHT",
+    ]
+    return "\n".join([*advised, *between, *(f'#include "{name}.cu"' for name in names), ""])

@@ -1,5 +1,6 @@
 """How the kernels of wrong/ are compiled."""
 
+import fcntl
 import hashlib
 import json
 import os
@@ -97,12 +98,15 @@ def run(words: list[str], folder: Path = WRONG) -> Compiled:
     the compiled kernels.
     """
     kept = cache_root() / "wrong" / f"{_key(words, folder)}.json"
-    if not kept.exists():
-        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=250, check=False)
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        begun = kept.with_suffix(f".{os.getpid()}")
-        begun.write_text(json.dumps([done.returncode, (done.stdout + done.stderr).replace(words[-1], "\0")]))
-        begun.replace(kept)
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with kept.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # tests that run at once compile a text once
+        if not kept.exists():
+            done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=250, check=False)
+            begun = kept.with_suffix(f".{os.getpid()}")
+            said = (done.stdout + done.stderr).replace(words[-1], "\0")
+            begun.write_text(json.dumps([done.returncode, said]))
+            begun.replace(kept)
     status, log = json.loads(kept.read_text())
     return Compiled(status, log.replace("\0", words[-1]))
 

@@ -1,9 +1,12 @@
 // `using namespace` of both cute and a library with a Layout of its own, as ATen's (corpus L3).
 #include "common.cuh"
 
+#ifndef WRONG_AT_LAYOUT  // a unit may hold this kernel twice
+#define WRONG_AT_LAYOUT
 namespace at {
 enum class Layout : signed char { Strided };
 }
+#endif
 
 namespace wrong {
 namespace ambiguous {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
@@ -20,12 +21,12 @@ from tileproof.tools.operand_constraints.rows import LoadRow, row_of
 HEAD, PAIRS = read()
 
 
-def disagreements() -> list[AnyRow]:
-    return [row for row, verdict in PAIRS if not agrees(row, verdict)]
+def disagreements() -> Iterator[AnyRow]:
+    return (row for row, verdict in PAIRS if not agrees(row, verdict))
 
 
 def test_the_contracts_agree_with_nvcc_on_every_row() -> None:
-    assert disagreements() == []
+    assert list(disagreements()) == []
 
 
 def test_the_rows_are_those_of_the_generator_and_of_the_pinned_compiler() -> None:
@@ -105,7 +106,7 @@ def test_a_flipped_rule_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) ->
     module, attribute_name = where.split(".")
     # The package's `check` is the function: the module of that name is found by its full name.
     monkeypatch.setattr(import_module(f"{CONTRACTS}.{module}"), attribute_name, wrong)
-    assert disagreements()
+    assert next(disagreements(), None)
 
 
 def test_a_flipped_verdict_is_caught() -> None:

@@ -132,19 +132,12 @@ def test_repeated_errors_are_told_once_with_their_count(compiled: Callable[[str]
     assert "2 errors from 2 instantiations" in report.text(result)
 
 
-def test_right_kernels_compile_without_a_finding(tmp_path: Path) -> None:
-    """The same sources with RIGHT defined, all in one translation unit, through ptxas."""
-    names = [name for name in [*MISTAKES, "two_kernels"] if name not in ("arch_without_a", "constexpr_host")]
-    # constexpr_host is right with the flag, arch_without_a with the target, which are this command's.
-    names += ["constexpr_host", "arch_without_a"]
-    source = tmp_path / "right.cu"
-    source.write_text("#define RIGHT\n" + "".join(f'#include "{name}.cu"\n' for name in names))
-    words = [
-        word if word != "-ptx" else "-cubin" for word in command("right", str(source), tmp_path / "right.out")
-    ]
-    done = run(words)
-    assert done.status == 0, done.log
-    assert explained(done.log)["verdict"] == "no errors"
+def test_right_kernels_compile_without_a_finding(made_right: Compiled) -> None:
+    """The same sources with RIGHT defined, in one translation unit with those of test_advice, through ptxas:
+    constexpr_host and arch_without_a by the flag and the target of its command.
+    """
+    assert made_right.status == 0, made_right.log
+    assert explained(made_right.log)["verdict"] == "no errors"
 
 
 def test_the_commands_of_flag_mistakes_differ() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal
 
 from hypothesis import strategies as st
@@ -39,6 +40,10 @@ class DefectFound(Exception):
 
 class _Abort(BaseException):
     """Carries an error past Hypothesis, which would otherwise shrink it as if it were a defect."""
+
+
+class _Ended(BaseException):
+    """The time for shrinking is over: Hypothesis would go on to draw cases that nobody runs."""
 
 
 class Stopped(BaseException):
@@ -134,11 +139,12 @@ def edge_runs(plan: KernelPlan, policy: PolicyChoice, seed: int) -> list[Run]:
     ]
 
 
-def drawn(plan: KernelPlan, policy: PolicyChoice, seed: int, examples: int) -> list[Run]:
+@lru_cache(maxsize=16)
+def drawn(plan: KernelPlan, policy: PolicyChoice, seed: int, examples: int) -> tuple[Run, ...]:
     """The runs that Hypothesis draws when none fails, in its order."""
     found: list[Run] = []
     _draw(plan, policy, seed, examples, lambda case, schedule: found.append((case, schedule)))
-    return found
+    return tuple(found)
 
 
 def _draw(
@@ -182,7 +188,7 @@ def check(
 
     try:
         fixed = edge_runs(plan, policy, seed) if with_edges else []
-        runs = fixed + drawn(plan, policy, seed, examples)
+        runs = [*fixed, *drawn(plan, policy, seed, examples)]
         number = _first_failing(under_test, runs, len(fixed), report, progress, jobs, seen)
         if number is not None:
             smallest.append(runs[number])
@@ -271,7 +277,7 @@ def _shrink_drawn(
             return
         if key not in failing:
             if deadline.past():
-                return
+                raise _Ended
             progress()
             try:
                 # Shrinking asks only whether a case fails: what caused it is told of the last one.
@@ -293,7 +299,7 @@ def _shrink_drawn(
     except _Abort as abort:
         assert abort.__cause__ is not None
         raise abort.__cause__ from None
-    except DefectFound:
+    except (DefectFound, _Ended):
         pass
 
 

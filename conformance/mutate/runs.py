@@ -46,7 +46,7 @@ def runs(plan: KernelPlan, profile: Profile) -> list[Run]:
     edges = edge_runs(plan, "all", 0)
     # Sorted by size: most mutants die on the smallest problem. The last of the edges has production size.
     edges.sort(key=_elements)
-    more = drawn(plan, "all", 0, _EXAMPLES[profile])
+    more = [*drawn(plan, "all", 0, _EXAMPLES[profile])]
     if profile == "quick":
         return [one for one in edges if _elements(one) < _elements(edges[-1])][::2] + more
     rings = [(small(plan), schedule) for schedule in RINGS]

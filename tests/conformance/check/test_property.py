@@ -72,6 +72,18 @@ def test_shrinking_stops_in_time_and_still_reports_a_failure():
     assert report.failure is not None and report.failure.findings[0].k_block == 1
 
 
+def test_nothing_is_drawn_when_the_time_for_shrinking_is_over(monkeypatch):
+    asked = []
+
+    def past(deadline):
+        asked.append(deadline)
+        return True
+
+    monkeypatch.setattr(engine._Deadline, "past", past)
+    assert run(under_test(second_block_off)).failure is not None
+    assert len(asked) == 1
+
+
 def test_stage_restriction():
     assert run(under_test(second_block_off, stages=("delta",)), examples=20).failure is None
     with pytest.raises(TileproofError, match="does not compute this stage"):

@@ -60,6 +60,7 @@ def test_every_defect_named_above_exists():
 
 
 SEEDS = 4
+FIRST = {"h64-slot-against-s-kv": 3}  # the seed that explains it
 
 
 @pytest.mark.parametrize("planted", VALUES, ids=lambda one: one.id)
@@ -68,7 +69,8 @@ def test_planted_defect_is_caught(planted):
     found = kernel(planted.target)
     under_test = on_emulator(found, found.variant(d_qk=576), planted=planted, races=False)  # by its values
     heard = []
-    for seed, with_edges in ((0, True), *((seed, False) for seed in range(SEEDS))):
+    seeds = sorted(range(SEEDS), key=lambda seed: seed != FIRST.get(planted.id))
+    for seed, with_edges in ((0, True), *((seed, False) for seed in seeds)):
         # Unshrunk: shrinking ends by the clock.
         report = engine.check(
             under_test, examples=EXAMPLES, seed=seed, shrink_seconds=0.0, with_edges=with_edges

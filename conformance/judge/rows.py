@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from tileproof.conformance.drivers.result import Output, RunResult
+from tileproof.conformance.judge.additions import explain_additions
 from tileproof.conformance.judge.compare import StageScore, score, within_bound
 from tileproof.conformance.judge.patterns import arrangement
 from tileproof.conformance.judge.scattered import Contribution, explain_scatter
@@ -246,7 +247,10 @@ def _cause(
             return words
     word = chain.problem.words.get(chain.problem.walked, "row")
     with np.errstate(invalid="ignore"):
-        return explain_scatter(_of_rows(chain, stage), found - sums.value, sums.bound(), wrong, word)
+        residual, bound, own = found - sums.value, sums.bound(), _of_rows(chain, stage)
+    return explain_scatter(own, residual, bound, wrong, word) or explain_additions(
+        own, residual, bound, wrong, word
+    )
 
 
 def _of_rows(chain: Chain, stage: str) -> list[Contribution]:

@@ -178,6 +178,25 @@ def over_warp(code: PtxCode, drawn: Drawn) -> str:
     return ""
 
 
+def unlike(code: PtxCode, drawn: Drawn) -> str:
+    """Why a fence of tensor memory and a proxy fence may change places; "" where they do not stand
+    together.
+    """
+    both = [code.code[code.at[n]] for n in drawn.lines if n in code.at]
+    if drawn.operator != "move" or len(both) != 2 or any(one.guard for one in both):
+        return ""
+    first, last = sorted(both, key=lambda one: one.number)
+    between = code.code[code.at[first.number] + 1 : code.at[last.number]]
+    kinds = {one.opcode.split("::")[0].split(".async")[0] for one in both}
+    computes = all(ALU.match(one.opcode) or one.opcode.startswith("setp") for one in between)
+    if kinds != {"tcgen05.fence", "fence.proxy"} or first.block != last.block or not computes:
+        return ""
+    return (
+        "one orders operations of tensor memory, the other accesses of another proxy, and neither is any: "
+        "what stands before and behind both is the same"
+    )
+
+
 def _moved(code: PtxCode, drawn: Drawn) -> list[CodeLine]:
     """Of two side effects that changed places, the fence: where it went elsewhere itself, or where the other
     went past it and past what stands between, which only computes what that one does not read.

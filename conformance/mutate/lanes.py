@@ -61,3 +61,12 @@ def alike(code: PtxCode, register: str, block: int, depth: int = _DEPTH) -> froz
 def _root(code: PtxCode, register: str, block: int) -> str:
     at = made(code, register, block)
     return register if at is None else at.operands[0]
+
+
+def from_lane(at: CodeLine) -> tuple[int, int] | None:
+    """Lane and clamp of a `shfl.sync.idx` from one lane of the whole warp, both numbers; None of others."""
+    if at.opcode != "shfl.sync.idx.b32" or len(at.operands) != 5 or at.guard or at.operands[4] != "-1":
+        return None
+    if not (at.operands[2].isdigit() and at.operands[3].isdigit()) or int(at.operands[3]) >> 8:
+        return None  # bits 8 to 12 cut the warp into parts (PTX ISA 9.7.9.6)
+    return int(at.operands[2]) & 31, int(at.operands[3]) & 31

@@ -273,6 +273,12 @@ def of_a_warp(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     return fences.over_warp(code, drawn)
 
 
+@rule("two fences of unlike things")
+def unlike_fences(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """A tcgen05.fence and a fence.proxy in the other order, with only computing between them."""
+    return fences.unlike(code, drawn)
+
+
 # What a release may tell of: accesses that others may ask for, and what the thread has learnt. A load by the
 # tensor memory accelerator is in no order with what its thread does next.
 _RELEASED = re.compile(r"st\.|red|atom|ld\.(?!param|const|global\.nc)|tcgen05\.|wgmma|mbarrier\.init|cp\.")
@@ -395,3 +401,15 @@ def same_lanes(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     if apart >= 32 or apart not in lanes.alike(code, at.operands[1], at.block):
         return ""
     return f"lanes l and l ^ {apart} have added what they have before, and hold the same"
+
+
+@rule("a clamp that is not reached")
+def clamp(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """What lane n of the warp has, under another largest lane, where n is below both or the same."""
+    other = _becomes(code, drawn, at)
+    was, now = lanes.from_lane(at), None if other is None else lanes.from_lane(other)
+    if other is None or was is None or now is None or at.operands[1] != other.operands[1]:
+        return ""
+    if was[0] != now[0] or max(was[0], now[0]) > min(was[1], now[1]):
+        return ""
+    return f"lane {was[0]} is in range of both, {was[1]} and {now[1]}, for every lane (PTX ISA 9.7.9.6)"

@@ -517,6 +517,54 @@ def test_the_leading_dimension_of_a_swizzled_operand(idesc, operand, holds):
     assert not told(product(idesc), "tcgen05.mma", "descriptor", f"{operand} descriptor, stride")
 
 
+AFTER_SYNC = "tcgen05.fence::after_thread_sync;"
+
+
+@pytest.mark.parametrize(
+    ("lines", "holds"),
+    [
+        ((PROXY, AFTER_SYNC), True),
+        ((PROXY, "add.s32 %r41, %r1, 4;", AFTER_SYNC), True),
+        (("tcgen05.fence::before_thread_sync;", PROXY), True),
+        ((PROXY, "ld.shared.b32 %r41, [%r4];", AFTER_SYNC), False),
+        ((PROXY, "$L__BB0_9:", AFTER_SYNC), False),
+        ((PROXY, "fence.mbarrier_init.release.cluster;"), False),
+        ((PROXY, "mbarrier.arrive.release.cta.shared::cta.b64 _, [%r4];"), False),
+        (("@%p1 " + PROXY, AFTER_SYNC), False),
+    ],
+)
+def test_two_fences_in_the_other_order(lines, holds):
+    read = made(*lines, LD)
+    first, last = (next(at for at in read.code if read.lines[at.number - 1].strip() == text)
+                   for text in (lines[0], lines[-1]))  # fmt: skip
+    texts = (read.lines[at.number - 1] for at in (last, first))
+    mutant = Drawn(0, "move", "", first.frames, first.opcode,
+                   {first.number: "\n".join(texts), last.number: ""})  # fmt: skip
+    assert proved(read, mutant, FACTS).startswith("rule two fences of unlike things") == holds
+
+
+@pytest.mark.parametrize(
+    ("operands", "words", "holds"),
+    [
+        ("13, 31, -1", "31 is 30", True),
+        ("13, 31, -1", "31 is 62", True),
+        ("13, 31, -1", "31 is 15", True),
+        ("13, 31, -1", "31 is 0", False),
+        ("13, 31, -1", "31 is 32", False),
+        ("13, 31, -1", "13 is 12", False),
+        ("0, 31, -1", "31 is 0", True),
+        ("0, 31, -1", "31 is 32", True),
+        ("13, 7967, -1", "7967 is 7966", False),  # parts of the warp
+        ("%r2, 31, -1", "31 is 30", False),
+        ("13, 31, 15", "31 is 30", False),
+    ],
+)
+def test_a_clamp_that_no_lane_reaches(operands, words, holds):
+    read = made(f"shfl.sync.idx.b32 %r50|%p7, %r1, {operands};", "st.shared.b32 [%r4], %r50;")
+    says = told(read, "shfl.sync.idx", "immediate", words)
+    assert says.startswith("rule a clamp that is not reached") == holds
+
+
 def test_every_rule_is_tested_and_told_in_the_page():
     page = (ROOT / "docs/mutate.md").read_text()
     for name in RULES:

@@ -121,6 +121,7 @@ def _exchanges(lanes: F64, rows: npt.NDArray[np.int64]) -> Iterator[tuple[str, F
         where = f"where the lanes add what lane l ^ {mask} has"
         wrong = [(f"{words}, not its own", one + partner) for words, one in known[:-1]]
         wrong += [("twice its own", 2 * values), ("twice the other's", 2 * partner)]
+        wrong += [("that exchange is missing", values)]
         wrong += [(f"its own and {words}", values + one) for words, one in known[:-1]]
         for words, value in wrong:
             for later in MASKS[n + 1 :]:

@@ -11,6 +11,7 @@ from tileproof.spec.numerics import LOG2_E, round_bf16
 from tileproof.spec.problems.faults import F64, Alternative, Faults, LaunchView, Operands, WrongTile
 from tileproof.spec.problems.sparse_mla_bwd import coordinates, gathers
 from tileproof.spec.problems.sparse_mla_bwd.inputs import D_V, Inputs
+from tileproof.spec.problems.sparse_mla_bwd.shares import shares
 from tileproof.spec.problems.sparse_mla_bwd.tiling import k_blocks
 
 Make = Callable[[LaunchView, WrongTile], Iterator[Alternative]]
@@ -102,6 +103,7 @@ def _softmax(launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:
             **{f"lse is that of {words}": {"lse": other} for words, other in _moved(lse.value)},
             **{f"the mask is that of {words}": {"mask": other} for words, other in _other_slots(mask)},
             **{words: {"mask": other} for words, other in _conditions(launched.inputs, tile)},
+            **{words: {"P": other} for words, other in shares(launched, tile, "P")},
         },
     )
 
@@ -125,6 +127,7 @@ def _gradient(launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:
                 "dP": launched.value_of("P", tile.coord)
             },
             **{f"delta is that of {words}": {"delta": other} for words, other in _moved(delta)},
+            **{words: {"dP": other} for words, other in shares(launched, tile, "dP")},
         },
     )
 
@@ -219,6 +222,9 @@ def _key_gradient(launched: LaunchView, tile: WrongTile) -> Iterator[Alternative
                 changes[f"operand {name} is that of k-block {other} (stale buffer)"] = {
                     name: launched.copy_of(name, there)
                 }
+            changes[f"dS of k-block {other} stands in the place of S: its store was lost"] = {
+                "S": launched.copy_of("dS", there)
+            }
     yield from _under(launched, tile, changes)
 
 

@@ -63,6 +63,7 @@ def test_another_operand_of_one_product(wrong, says, ctas):
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
+        (lambda own, other: own, "that exchange is missing"),
         (lambda own, other: own + own, "twice its own"),
         (lambda own, other: other + other, "twice the other's"),
         (lambda own, other: own + own[:, np.arange(32) ^ 3], "twice its own"),  # which comes to that

@@ -230,6 +230,50 @@ def test_tiles_that_are_cut_short_are_no_stale_ones(stage, block):
     assert "k-block" not in here.told(here.reference.value + noise * np.abs(here.reference.value).max())
 
 
+# ---- sums of two CTAs' shares
+
+
+@pytest.mark.parametrize(("stage", "operand"), [("S", "P"), ("dS", "dP")])
+@pytest.mark.parametrize("slots", [slice(0, 64), slice(32, 64), slice(40, 41)])
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda own, peer: own, "lacks the peer's share of the CTA that finishes the slot"),
+        (lambda own, peer: peer, "lacks the own share of the CTA that finishes the slot"),
+        (
+            lambda own, peer: own + np.roll(peer, -1, axis=1),
+            "the peer's share in * is that of the slot 1 further",
+        ),
+        (lambda own, peer: own + 0.7 * peer, ""),
+    ],
+)
+def test_a_share_of_a_sum_that_was_lost_or_is_another_slots(stage, operand, slots, change, says):
+    here = scene(stage)
+    term = scene(operand).terms[0]
+    rope = np.arange(512, term.a.shape[1])
+    columns = np.concatenate([np.arange(256), rope[: rope.size // 2]])
+    zero, one = (
+        term.a[:, at] @ term.b[at] for at in (columns, np.setdiff1d(np.arange(term.a.shape[1]), columns))
+    )
+    first = np.arange(64) < 32
+    made = change(np.where(first, zero, one), np.where(first, one, zero))
+    value = here.chain.stage(stage).bounded(**{**here.reference.operands, operand: made}).value
+    right = here.reference.value.copy()
+    right[:, slots] = value[:, slots]
+    told = here.told(right)
+    assert (says.replace("*", operand) in told) if says else "share" not in told, told
+
+
+def test_a_store_of_s_that_was_lost_leaves_ds_of_the_k_block_before():
+    here = scene("dKV")
+    stale = dict(here.reference.operands)
+    before = scene("dKV", coord=TileCoord(1, 0, 0)).reference.operands["dS"].value
+    whole = here.chain.stage("dKV").bounded(**{**stale, "S": before}).value
+    value = here.reference.value.copy()
+    value[8:16] = whole[8:16]  # one store has eight slots
+    assert "dS of k-block 0 stands in the place of S: its store was lost" in here.told(value)
+
+
 # ---- rows that tiles are added to
 
 

@@ -44,15 +44,6 @@ struct Context {
     return warp >= Role::first_warp && warp < Role::first_warp + Role::warps;
   }
 
-  // Block until the phase of this parity is complete, to which every CTA of the token contributes.
-  __device__ __forceinline__ static void wait_for_cluster(const Barrier& barrier, uint32_t parity) {
-    if constexpr (Plan::cluster == 1) {
-      barrier.wait_own(parity);
-    } else {
-      barrier.wait(parity);
-    }
-  }
-
   // The row of kv at `index` of slot `slot`, or -1 where the slot is no key.
   __device__ __forceinline__ int key_row(int index, int slot) const {
     const bool is_key = slot < length && index >= 0 && index < params.s_kv;

@@ -65,20 +65,6 @@ __device__ __forceinline__ void tma_gather4_own(uint32_t dst, const void* tensor
       : "memory");
 }
 
-// As tma_gather4, to the same offset in every CTA of `cta_mask`, counted on the barrier at the offset of
-// `mbar` in each of them.
-__device__ __forceinline__ void tma_gather4_multicast(uint32_t dst, const void* tensor_map, uint32_t mbar,
-                                                      int col, int4 rows, uint16_t cta_mask,
-                                                      uint64_t cache_policy) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes"
-      ".multicast::cluster.L2::cache_hint [%0], [%1, {%3, %4, %5, %6, %7}], [%2], %8, %9;"
-      :
-      : "r"(dst), "l"(tensor_map), "r"(mbar), "r"(col), "r"(rows.x), "r"(rows.y), "r"(rows.z), "r"(rows.w),
-        "h"(cta_mask), "l"(cache_policy)
-      : "memory");
-}
-
 // One box of shared memory to a rank-2 tensor map, in the thread's current bulk group.
 __device__ __forceinline__ void tma_store_2d(const void* tensor_map, uint32_t src, int col, int row) {
   asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];"

@@ -121,7 +121,7 @@ def test_N7_dq_is_the_same_bits_in_every_run_and_dkv_within_reordered_additions(
 @pytest.mark.corpus("N7")
 def test_N7_a_dq_that_depends_on_the_schedule_is_seen() -> None:
     inputs = random_case(46)
-    unordered = source("load.cuh", ("this->wait_for_cluster(smem.kv_hi_free, (k & 1) ^ 1);", ""))
+    unordered = source("load.cuh", ("smem.kv_hi_free.wait_own((k & 1) ^ 1);", ""))
     outputs = {run(inputs, unordered, schedule=s, taps=False).outputs["dQ"].tobytes() for s in SCHEDULES}
     assert len(outputs) > 1
     assert len({run(inputs, schedule=s, taps=False).outputs["dQ"].tobytes() for s in SCHEDULES}) == 1

@@ -38,7 +38,7 @@ def test_the_build_fits_the_machine(d_qk: int, probe: bool) -> None:
     assert used.static_smem + p.smem_bytes <= MAX_SHARED_BYTES == 227 * 1024
     assert p.tmem_columns <= 512
     assert "cta_group::2" not in built.ptx and "tcgen05.mma.ws.cta_group::1" in built.ptx
-    # A multicast reaches the one CTA there is, and every row of a column tile is gathered by it.
+    # Every row of a column tile is gathered by the one CTA there is.
     gathers = built.ptx.count("tile::gather4")
     assert gathers == 4 * (d_qk // 64), "of each column tile four gathers of four rows in each of four warps"
 

@@ -148,7 +148,7 @@ MISSING_ORDER = [
     Defect(
         "the upper keys are never freed",
         "mma.cuh",
-        "ptx::commit_multicast(smem.kv_hi_free.address(), kEveryRank);",
+        "ptx::commit(smem.kv_hi_free.address());",
         "",
         "hang",
     ),
@@ -169,7 +169,7 @@ MISSING_ORDER = [
     Defect(
         "keys overwritten while dQ reads them",
         "load.cuh",
-        "this->wait_for_cluster(smem.kv_hi_free, (k & 1) ^ 1);",
+        "smem.kv_hi_free.wait_own((k & 1) ^ 1);",
         "",
         "dQ",
     ),
@@ -192,9 +192,8 @@ MISSING_ORDER = [
     Defect(
         "keys waited for behind P",
         "mma.cuh",
-        "this->wait_for_cluster(smem.kv_lo_ready, parity);\n"
-        "      ptx::fence_after_thread_sync();\n      p_lo();",
-        "p_lo();\n      this->wait_for_cluster(smem.kv_lo_ready, parity);\n",
+        "smem.kv_lo_ready.wait_own(parity);\n      ptx::fence_after_thread_sync();\n      p_lo();",
+        "p_lo();\n      smem.kv_lo_ready.wait_own(parity);\n",
         "P",
     ),
     Defect("dQ committed after the first k-block", "mma.cuh", "k == k_blocks - 1", "k == 0", "dQ"),

@@ -1,4 +1,4 @@
-// Parameters, layouts and the shared-memory map of head128 and head64, each asserted against the generated
+// Parameters, layouts and the shared-memory map of head64, each asserted against the generated
 // plan.
 #pragma once
 
@@ -52,12 +52,12 @@ static_assert(sizeof(Params) == 640);
 
 template <class Plan>
 struct Config {
-  static constexpr int kHeads = Plan::h_q / Plan::cluster;  // 64 heads per CTA
-  static constexpr int kKeys = Plan::b_topk;                // 64 keys per k-block, all of them in each CTA
-  static constexpr int kRope = Plan::d_qk - Plan::d_v;      // 64 or 0
-  static constexpr int kQkTiles = Plan::d_qk / kColTile;    // 9 or 8
-  static constexpr int kVTiles = Plan::d_v / kColTile;      // 8
-  static constexpr int kLoTiles = kVTiles / 2;  // the lower columns, with which the RoPE columns go
+  static constexpr int kHeads = Plan::h_q;                // 64
+  static constexpr int kKeys = Plan::b_topk;              // 64 keys per k-block
+  static constexpr int kRope = Plan::d_qk - Plan::d_v;    // 64 or 0
+  static constexpr int kQkTiles = Plan::d_qk / kColTile;  // 9 or 8
+  static constexpr int kVTiles = Plan::d_v / kColTile;    // 8
+  static constexpr int kLoTiles = kVTiles / 2;            // the lower columns, with which the RoPE columns go
 
   // Every operand tile has 64 rows, so each column tile is 8 KiB.
   static constexpr int kColTileBytes = 64 * kRowBytes;
@@ -96,8 +96,7 @@ struct Config {
   };
 
   // The problem's shape.
-  static_assert((Plan::cluster == 2 || Plan::cluster == 1) && Plan::d_v == 512 &&
-                (kRope == 64 || kRope == 0));
+  static_assert(Plan::cluster == 1 && Plan::d_v == 512 && (kRope == 64 || kRope == 0));
   static_assert(kHeads == kKeys, "dQ is staged in KV's bytes");
 
 #if !defined(TILEPROOF_EDITED) && !TILEPROOF_PROBE
@@ -145,7 +144,7 @@ struct Config {
   static_assert(Plan::barrier::kv_hi_ready::tx_bytes == kLoTiles * kColTileBytes);
   static_assert(Plan::barrier::q_ready::tx_bytes == sizeof(SharedStorage::q));
   static_assert(Plan::barrier::do_ready::tx_bytes == sizeof(SharedStorage::dO));
-  static_assert(Plan::barrier::kv_lo_free::count == Plan::cluster);
+  static_assert(Plan::barrier::kv_lo_free::count == 1);
   static_assert(Plan::barrier::s_ready::count == 32 * Plan::role::softmax::warps);
   static_assert(Plan::barrier::ds_ready::count == 32 * Plan::role::softmax::warps);
   static_assert(Plan::barrier::dkv_free::count == 32 * Plan::role::dkv_export::warps);
@@ -163,7 +162,7 @@ struct Config {
   static_assert(Plan::role::load::first_warp == 0 && Plan::role::load::warps == 4);
   static_assert(Plan::role::softmax::first_warp % 4 == 0 && Plan::role::softmax::warps == 4 &&
                     Plan::role::dkv_export::first_warp % 4 == 0 && Plan::role::dkv_export::warps == 4,
-                "a warp reaches the TMEM lanes of its rank in its warpgroup");
+                "a warp reaches the TMEM lanes of its place in its warpgroup");
   static_assert(Plan::role::mma::warps == 1);
   static_assert(Plan::threads == 32 * (Plan::role::mma::first_warp + Plan::role::mma::warps));
 };

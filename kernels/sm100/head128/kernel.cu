@@ -1,5 +1,5 @@
-// One entry of head128 or head64. The build defines TILEPROOF_ENTRY (its name) and TILEPROOF_PROBE (0 or 1),
-// and puts the generated plan, which fixes the heads and d_qk, on the include path.
+// One entry of head64. The build defines TILEPROOF_ENTRY (its name) and TILEPROOF_PROBE (0 or 1),
+// and puts the generated plan, which fixes d_qk, on the include path.
 #include "sm100/head128/kernel.cuh"
 #include "tileproof_plan.h"
 

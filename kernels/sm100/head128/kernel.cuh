@@ -1,8 +1,5 @@
-// head128 and head64: the sparse MLA attention backward for 128 heads and for 64.
-//
-// A cluster of two CTAs (head64: of one) works on one query token. Rank r owns heads [64 r, 64 r + 64) and
-// computes for them, per k-block of 64 gathered keys, P, S, dP, dS, its dQ and its share of dKV; each rank
-// gathers its share of the keys and multicasts them to every rank.
+// head64: the sparse MLA attention backward for 64 heads. One CTA works on one query token: per k-block of 64
+// gathered keys it computes P, S, dP, dS, dQ and dKV.
 //
 // | warps | role       | does                                                                             |
 // |-------|------------|----------------------------------------------------------------------------------|
@@ -11,11 +8,11 @@
 // | 8-11  | dkv_export | delta; then dKV from TMEM to rows of global memory                               |
 // | 12    | mma        | TMEM alloc, every MMA, TMEM free                                                 |
 //
-// Barriers (offsets, counts and bytes in the generated plan), one of each in every CTA:
+// Barriers (offsets, counts and bytes in the generated plan):
 //   q_ready, do_ready          bytes of Q, of dO                      load       -> mma, dkv_export
 //   delta_ready                128 arrivals                           dkv_export -> softmax
-//   kv_lo_ready, kv_hi_ready   bytes of half of the columns, of every CTA  load  -> mma
-//   kv_lo_free, kv_hi_free     commits of every CTA                   mma        -> load
+//   kv_lo_ready, kv_hi_ready   bytes of half of the columns           load       -> mma
+//   kv_lo_free, kv_hi_free     commits                                mma        -> load
 //   p_ready, dp_ready          commits                                mma        -> softmax
 //   s_ready, ds_ready          128 arrivals; P, dP have been read     softmax    -> mma
 //   dkv_ready[2], rope_ready   commits                                mma        -> dkv_export
@@ -56,7 +53,7 @@ struct Kernel : Context<Plan> {
   }
 
  private:
-  // Barriers exist in every CTA before another signals them.
+  // Barriers exist before anybody signals them.
   __device__ __forceinline__ void prologue() {
     if (warp == Plan::role::load::first_warp && elect_one_sync()) {
       using B = typename Plan::barrier;
@@ -95,7 +92,7 @@ struct Kernel : Context<Plan> {
     cluster_sync();
   }
 
-  // No CTA exits while its peer may still signal its barriers; TMEM is free of readers.
+  // TMEM is free of readers.
   __device__ __forceinline__ void epilogue() {
     ptx::fence_before_thread_sync();
     cluster_sync();

@@ -9,17 +9,16 @@ namespace tileproof::head128 {
 template <class Plan>
 struct Load : Context<Plan> {
   using Base = Context<Plan>;
-  using Base::k_blocks, Base::kEveryRank, Base::params, Base::rank, Base::smem, Base::warp;
+  using Base::k_blocks, Base::params, Base::smem, Base::warp;
   using typename Base::Cfg;
 
   static constexpr uint64_t kOnce = uint64_t(TMA::CacheHintSm100::EVICT_FIRST);
   static constexpr uint64_t kKeep = uint64_t(TMA::CacheHintSm100::EVICT_LAST);  // rows are shared by tokens
 
-  static constexpr int kGather = 4;                                           // rows of one gather
-  static constexpr int kRowsPerCta = Cfg::kKeys / Plan::cluster;              // 32 or 64
-  static constexpr int kRowsPerWarp = kRowsPerCta / Plan::role::load::warps;  // 8 or 16
-  static constexpr int kGathers = kRowsPerWarp / kGather;                     // 2 or 4 per column tile
-  static_assert(kRowsPerCta == kGathers * kGather * Plan::role::load::warps);
+  static constexpr int kGather = 4;                                          // rows of one gather
+  static constexpr int kRowsPerWarp = Cfg::kKeys / Plan::role::load::warps;  // 16
+  static constexpr int kGathers = kRowsPerWarp / kGather;                    // 4 per column tile
+  static_assert(Cfg::kKeys == kGathers * kGather * Plan::role::load::warps);
 
   __device__ __forceinline__ explicit Load(const Base& base) : Base(base) {}
 
@@ -27,24 +26,24 @@ struct Load : Context<Plan> {
     const bool first = warp == Plan::role::load::first_warp;
     if (first) load_q_and_do();
 
-    const int row = kRowsPerCta * rank + kRowsPerWarp * (warp - Plan::role::load::first_warp);
+    const int row = kRowsPerWarp * (warp - Plan::role::load::first_warp);
     CUTE_NO_UNROLL
     for (int k = 0; k < k_blocks; ++k) {
       const Keys keys = keys_from(k * Plan::b_topk + row);
-      // Both CTAs' MMAs have read the previous keys, in this CTA and in the peer, which gets them too.
-      this->wait_for_cluster(smem.kv_lo_free, (k & 1) ^ 1);
+      // The MMAs have read the previous keys.
+      smem.kv_lo_free.wait_own((k & 1) ^ 1);
       if (first) smem.kv_lo_ready.arrive_own_and_expect_tx(Plan::barrier::kv_lo_ready::tx_bytes);
       gather<0, Cfg::kLoTiles>(smem.kv_lo_ready, row, keys);
       gather<Cfg::kVTiles, Cfg::kQkTiles>(smem.kv_lo_ready, row, keys);  // RoPE
-      this->wait_for_cluster(smem.kv_hi_free, (k & 1) ^ 1);
+      smem.kv_hi_free.wait_own((k & 1) ^ 1);
       if (first) smem.kv_hi_ready.arrive_own_and_expect_tx(Plan::barrier::kv_hi_ready::tx_bytes);
       gather<Cfg::kLoTiles, Cfg::kVTiles>(smem.kv_hi_ready, row, keys);
     }
 
-    // The last commits, the peer's too, must have arrived before this CTA may exit.
+    // The last commits must have arrived before this CTA may exit.
     if (k_blocks > 0) {
-      this->wait_for_cluster(smem.kv_lo_free, (k_blocks - 1) & 1);
-      this->wait_for_cluster(smem.kv_hi_free, (k_blocks - 1) & 1);
+      smem.kv_lo_free.wait_own((k_blocks - 1) & 1);
+      smem.kv_hi_free.wait_own((k_blocks - 1) & 1);
     }
   }
 
@@ -77,8 +76,7 @@ struct Load : Context<Plan> {
     }
   }
 
-  // Column tiles [First, End) of the keys into the rows from `row` on of the tile of every CTA of the
-  // cluster.
+  // Column tiles [First, End) of the keys into the rows from `row` on of the tile.
   template <int First, int End>
   __device__ __forceinline__ void gather(const Barrier& ready, int row, const Keys& keys) {
     const uint32_t to = cast_smem_ptr_to_uint(smem.kv) + row * kRowBytes;
@@ -86,8 +84,8 @@ struct Load : Context<Plan> {
     for (int c = First; c < End; ++c) {
       CUTE_UNROLL
       for (int g = 0; g < kGathers; ++g) {
-        ptx::tma_gather4_multicast(to + c * Cfg::kColTileBytes + kGather * g * kRowBytes, &params.kv_map,
-                                   ready.address(), c * kColTile, keys.of[g], kEveryRank, kKeep);
+        ptx::tma_gather4_own(to + c * Cfg::kColTileBytes + kGather * g * kRowBytes, &params.kv_map,
+                             ready.address(), c * kColTile, keys.of[g], kKeep);
       }
     }
   }

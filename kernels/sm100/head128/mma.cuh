@@ -22,7 +22,7 @@ namespace tileproof::head128 {
 template <class Plan>
 struct IssueMmas : Context<Plan> {
   using Base = Context<Plan>;
-  using Base::k_blocks, Base::kEveryRank, Base::smem;
+  using Base::k_blocks, Base::smem;
   using typename Base::Cfg;
   using Major = UMMA::Major;
 
@@ -49,12 +49,12 @@ struct IssueMmas : Context<Plan> {
       const uint32_t parity = k & 1;
       // Of the previous k-block s_ready and ds_ready have told that P and dP were read, and dkv_free of parts
       // 0 and 1 will tell that the RoPE part was.
-      this->wait_for_cluster(smem.kv_lo_ready, parity);
+      smem.kv_lo_ready.wait_own(parity);
       ptx::fence_after_thread_sync();
       p_lo();
       dp_lo();
       if (k != 0) dkv(k - 1, Cfg::kDkvParts - 1);
-      this->wait_for_cluster(smem.kv_hi_ready, parity);
+      smem.kv_hi_ready.wait_own(parity);
       ptx::fence_after_thread_sync();
       p_hi();
       ptx::commit(smem.p_ready.address());
@@ -67,9 +67,9 @@ struct IssueMmas : Context<Plan> {
       ptx::fence_after_thread_sync();
       dq_part(0, k != 0);
       dq_rope(k != 0);
-      ptx::commit_multicast(smem.kv_lo_free.address(), kEveryRank);
+      ptx::commit(smem.kv_lo_free.address());
       dq_part(1, k != 0);
-      ptx::commit_multicast(smem.kv_hi_free.address(), kEveryRank);
+      ptx::commit(smem.kv_hi_free.address());
       if (k == k_blocks - 1) ptx::commit(smem.dq_ready.address());
 
       dkv_of_ds(0);

@@ -26,9 +26,9 @@ DQ_PART = (
 )
 DKV_PART = "ptx::mma_f16_ss(d, further(first_a, head * kRowBytes), further(first_b, head * kRowBytes), idesc,"
 SCORES = "ptx::mma_ws_f16_ss(d, further(first_a, at), further(first_b, at), idesc, step != 0);"
-GATHER = "ptx::tma_gather4_multicast(to + c * Cfg::kColTileBytes + kGather * g * kRowBytes, &params.kv_map,"
+GATHER = "ptx::tma_gather4_own(to + c * Cfg::kColTileBytes + kGather * g * kRowBytes, &params.kv_map,"
 LAST_PART = "if (k != 0) dkv(k - 1, Cfg::kDkvParts - 1);"
-FREE_HI = "ptx::commit_multicast(smem.kv_hi_free.address(), kEveryRank);"
+FREE_HI = "ptx::commit(smem.kv_hi_free.address());"
 PART_WAIT = "smem.dkv_free[part % Cfg::kDkvStages].wait_own((use & 1) ^ 1);"
 EMPTY = Sizes(blocks=2, lengths=(0, None))
 
@@ -84,19 +84,17 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "h64-keys-freed-by-arrival", "KV is freed by arrivals, not by commits", "R13 R1", KERNEL,
-        (_ptx(MMA, "ptx::commit_multicast(smem.kv_lo_free.address(), kEveryRank);", "tcgen05.commit",
-            r"mbarrier.arrive.release.cta.shared::cta.b64 _, [\1];",
-            r"tcgen05\.commit\S+ \[(%r\d+)\], %rs\d+;"),),
+        (_ptx(MMA, "ptx::commit(smem.kv_lo_free.address());", "tcgen05.commit", r"mbarrier.arrive.release.cta.shared::cta.b64 _, \1;", r"tcgen05\.commit\S+ (\[%r\d+\]);"),),
         Reported("race-mma-unwaited", "cp.async.bulk.tensor", "tcgen05.mma", "tcgen05.commit", second_at=f"{LOAD}: {GATHER}", first_at=f"{MMA}: {DQ_PART}"),
     ),
     Mutant(
         "h64-keys-not-waited-for", "the MMA does not wait for the lower columns of the keys", "R13", KERNEL,
-        (_ptx(MMA, "this->wait_for_cluster(smem.kv_lo_ready, parity);", "mbarrier.try_wait", PASSES),),
+        (_ptx(MMA, "smem.kv_lo_ready.wait_own(parity);", "mbarrier.try_wait", PASSES),),
         Reported("race-copy-unwaited", "tcgen05.mma", "cp.async.bulk.tensor", "mbarrier phase", second_at=f"{MMA}: {SCORES}", first_at=f"{LOAD}: {GATHER}"),
     ),
     Mutant(
         "h64-upper-columns-not-waited-for", "the MMA does not wait for the upper columns of the keys", "R13", KERNEL,
-        (_ptx(MMA, "this->wait_for_cluster(smem.kv_hi_ready, parity);", "mbarrier.try_wait", PASSES),),
+        (_ptx(MMA, "smem.kv_hi_ready.wait_own(parity);", "mbarrier.try_wait", PASSES),),
         Reported("race-copy-unwaited", "tcgen05.mma", "cp.async.bulk.tensor", "mbarrier phase", second_at=f"{MMA}: {SCORES}", first_at=f"{LOAD}: {GATHER}"),
     ),
     Mutant(

@@ -7,7 +7,8 @@ an edge; the smallest failing case comes back with its findings and the command 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
@@ -15,7 +16,7 @@ from typing import Any, Literal
 from hypothesis import strategies as st
 from tileproof.conformance.check.left_out import not_judged
 from tileproof.conformance.check.run import KernelUnderTest, RunVerdict, every_fourth, run_case
-from tileproof.conformance.check.runs import Run, verdicts
+from tileproof.conformance.check.runs import Again, Ahead, Run, verdicts
 from tileproof.conformance.drivers.result import SEEDED, Policy, RunSchedule
 from tileproof.conformance.judge.compare import StageScore
 from tileproof.conformance.observe.finding import Finding
@@ -167,9 +168,11 @@ def check(
     shrink_seconds: float = SHRINK_SECONDS,
     jobs: int = 1,
     with_edges: bool = True,
+    ahead: Ahead | None = None,
 ) -> Report:
     """Runs the edges and `examples` generated runs on `jobs` processes, stopping at the first defect and
-    shrinking it; the result does not depend on `jobs`.
+    shrinking it; the result does not depend on `jobs`, nor on the processes of `ahead`, which several checks
+    share.
 
     Shrinking ends after `shrink_seconds` of this process's CPU time, so that a busy machine shrinks as far,
     at the latest after `WAITING` times as long by the clock; the smallest failing example known by then is
@@ -177,8 +180,7 @@ def check(
     TileproofError of the build, the emulator or the inputs passes through: then nothing could be checked.
     """
     plan, report = under_test.plan(), _report(under_test)
-    if not report.chosen_schedules:
-        policy = "early"  # one run per case: the driver takes no schedule
+    policy = _taken(under_test, policy)
     began = time.monotonic()
     smallest: list[Run] = []
     seen: Seen = {}
@@ -187,16 +189,18 @@ def check(
         progress(report.examples, True)
 
     try:
-        fixed = edge_runs(plan, policy, seed) if with_edges else []
-        runs = [*fixed, *drawn(plan, policy, seed, examples)]
-        number = _first_failing(under_test, runs, len(fixed), report, progress, jobs, seen)
+        runs, edges = _planned(plan, policy, seed, examples, with_edges)
+        coming = (
+            ahead.verdicts(under_test) if ahead else verdicts(under_test, runs, jobs, _again(runs, edges))
+        )
+        number = _first_failing(runs, coming, report, progress, seen)
         if number is not None:
             smallest.append(runs[number])
             deadline = _Deadline(shrink_seconds)
-            if number < len(fixed):
+            if number < edges:
                 _shrink_edge(under_test, smallest, seen, deadline, tell)
             else:
-                passed = set(runs[len(fixed) : number])
+                passed = set(runs[edges:number])
                 budget = (policy, seed, examples)
                 _shrink_drawn(under_test, budget, passed, smallest, seen, deadline, tell)
     except (KeyboardInterrupt, Stopped):
@@ -209,28 +213,60 @@ def check(
     return report
 
 
+def checked_together(
+    under_tests: Sequence[KernelUnderTest],
+    *,
+    examples: int,
+    seed: int,
+    policy: PolicyChoice,
+    with_edges: bool,
+    jobs: int,
+) -> Ahead:
+    """The processes for the checks of several kernels with these budgets."""
+
+    def plan(under_test: KernelUnderTest) -> tuple[Sequence[Run], Again]:
+        order = _taken(under_test, policy)
+        runs, edges = _planned(under_test.plan(), order, seed, examples, with_edges)
+        return runs, _again(runs, edges)
+
+    return Ahead(under_tests, plan, jobs)
+
+
+def _planned(
+    plan: KernelPlan, policy: PolicyChoice, seed: int, examples: int, with_edges: bool
+) -> tuple[list[Run], int]:
+    """The runs of a check, and how many of them are edges: the first ones."""
+    fixed = edge_runs(plan, policy, seed) if with_edges else []
+    return [*fixed, *drawn(plan, policy, seed, examples)], len(fixed)
+
+
+def _taken(under_test: KernelUnderTest, policy: PolicyChoice) -> PolicyChoice:
+    """ "early", one run per case, where the driver takes no schedule."""
+    return policy if "schedules" in under_test.driver.capabilities else "early"
+
+
+def _again(runs: Sequence[Run], edges: int) -> Again:
+    """All of the first `edges` runs and every fourth of the others are launched again under another
+    schedule.
+    """
+    return lambda number: number < edges or every_fourth(*runs[number])
+
+
 def _first_failing(
-    under_test: KernelUnderTest,
     runs: list[Run],
-    edges: int,
+    coming: Generator[RunVerdict],
     report: Report,
     progress: Progress,
-    jobs: int,
     seen: Seen,
 ) -> int | None:
-    """The number of the first run with a finding; counts every run up to it, and fills `seen`. All of the
-    first `edges` runs and every fourth of the others are launched again under another schedule.
-    """
-
-    def again(number: int) -> bool:
-        return number < edges or every_fourth(*runs[number])
-
-    for number, verdict in enumerate(verdicts(under_test, runs, jobs, again)):
-        report.count(verdict, runs[number][1])
-        progress(report.examples, False)
-        if verdict.findings:
-            seen[runs[number]] = verdict.findings
-            return number
+    """The number of the first run with a finding; counts every run up to it, and fills `seen`."""
+    with closing(coming):
+        for number, verdict in enumerate(coming):
+            report.count(verdict, runs[number][1])
+            progress(report.examples, False)
+            if verdict.findings:
+                seen[runs[number]] = verdict.findings
+                return number
     return None
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from tileproof.conformance.check.run import KernelUnderTest, RunVerdict, run_case
 from tileproof.conformance.drivers.result import RunSchedule
@@ -16,28 +17,81 @@ Run = tuple[AnyCase, RunSchedule]
 Again = Callable[[int], bool]  # of a run's number: whether it is launched again under another schedule
 
 # Of a worker: inherited by fork, since builds and drivers do not pickle.
-_under_test: KernelUnderTest | None = None
+_under_tests: Sequence[KernelUnderTest] = ()
+_over: Any = ()  # by kernel under test: 1 when nobody waits for its verdicts any more
 
 
 def verdicts(
     under_test: KernelUnderTest, runs: Sequence[Run], jobs: int = 1, again: Again = lambda number: True
-) -> Iterator[RunVerdict]:
+) -> Generator[RunVerdict]:
     """The verdict of each run, in order, without causes. With `jobs` > 1 later ones run ahead; closing
     the iterator ends them.
     """
-    if jobs <= 1 or len(runs) <= 1:
-        with settled() as settle:
-            for number, (case, schedule) in enumerate(runs):
-                yield run_case(under_test, case, schedule, explain=False, again=again(number))
-                if number == 0:
-                    settle()
-        return
-    global _under_test
-    _under_test = under_test
-    if under_test.probe is not None:
-        under_test.probe()  # once, and not once per worker
-    with multiprocessing.get_context("fork").Pool(min(jobs, len(runs)), _ignore_interrupts) as pool:
-        yield from pool.imap(_one, ((run, again(number)) for number, run in enumerate(runs)))
+    with Ahead([under_test], lambda _: (runs, again), jobs) as ahead:
+        yield from ahead.verdicts(under_test)
+
+
+def _in_turn(under_test: KernelUnderTest, runs: Sequence[Run], again: Again) -> Generator[RunVerdict]:
+    """The verdicts, each when it is asked for."""
+    with settled() as settle:
+        for number, (case, schedule) in enumerate(runs):
+            yield run_case(under_test, case, schedule, explain=False, again=again(number))
+            if number == 0:
+                settle()
+
+
+class Ahead:
+    """Processes that run the cases of several kernels under test, one after the other, so that none waits
+    while the last case of one is under way. They start with the first question; with `jobs` 1 there are none.
+
+    `plan` gives the runs of one, and which of them are launched again.
+    """
+
+    def __init__(
+        self,
+        under_tests: Sequence[KernelUnderTest],
+        plan: Callable[[KernelUnderTest], tuple[Sequence[Run], Again]],
+        jobs: int,
+    ) -> None:
+        self._under_tests, self._plan, self._jobs = under_tests, plan, jobs
+        self._pool: Any = None
+        self._results: list[Iterator[RunVerdict]] = []
+        self._over: Any = ()
+
+    def __enter__(self) -> Ahead:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.terminate()
+
+    def verdicts(self, under_test: KernelUnderTest) -> Generator[RunVerdict]:
+        """Those of one kernel, in order, without causes; what is left of it is dropped when it is closed."""
+        if self._jobs <= 1:
+            yield from _in_turn(under_test, *self._plan(under_test))
+            return
+        if self._pool is None:
+            self._start()
+        number = next(n for n, one in enumerate(self._under_tests) if one is under_test)
+        try:
+            yield from self._results[number]
+        finally:
+            self._over[number] = 1
+
+    def _start(self) -> None:
+        global _under_tests, _over
+        planned = [self._plan(one) for one in self._under_tests]
+        for one in self._under_tests:
+            if one.probe is not None:
+                one.probe()  # once, and not once per worker
+        context = multiprocessing.get_context("fork")
+        self._over = context.Array("b", len(planned), lock=False)
+        _under_tests, _over = self._under_tests, self._over
+        self._pool = context.Pool(self._jobs, _ignore_interrupts)
+        self._results = [
+            self._pool.imap(_one, [(number, run, again(n)) for n, run in enumerate(runs)])
+            for number, (runs, again) in enumerate(planned)
+        ]
 
 
 @contextmanager
@@ -57,7 +111,8 @@ def _ignore_interrupts() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _one(given: tuple[Run, bool]) -> RunVerdict:
-    assert _under_test is not None
-    run, again = given
-    return run_case(_under_test, *run, explain=False, again=again)
+def _one(given: tuple[int, Run, bool]) -> RunVerdict:
+    number, run, again = given
+    if _over[number]:
+        return RunVerdict()  # which nobody reads
+    return run_case(_under_tests[number], *run, explain=False, again=again)

@@ -143,28 +143,22 @@ def check(
 
     number = _seed(seed)
     reports: list[engine.Report] = []
+    budget: Any = {"examples": examples, "seed": number, "policy": policy, "with_edges": edges}
+    under_tests = []
     with planted_reference(planted), stoppable(), driving as driver, text.Progress(examples) as progress:
         for one in variants:
             progress.start(f"{found.title(one)}: building")
-            under_test = on_driver(found, one, driver, stages=stages, planted=planted)
-            progress.start(found.title(one))
-            if case is not None:
-                when = RunSchedule(policy, schedule_seed) if chooses else RunSchedule()
-                reports.append(engine.replay(under_test, case, when))
-            else:
-                reports.append(
-                    engine.check(
-                        under_test,
-                        examples=examples,
-                        seed=number,
-                        policy=policy,
-                        progress=progress.show,
-                        jobs=jobs or os.cpu_count() or 1,
-                        with_edges=edges,
-                    )
-                )
-            if reports[-1].interrupted:
-                break
+            under_tests.append(on_driver(found, one, driver, stages=stages, planted=planted))
+        with engine.checked_together(under_tests, jobs=jobs or os.cpu_count() or 1, **budget) as ahead:
+            for one, under_test in zip(variants, under_tests, strict=True):
+                progress.start(found.title(one))
+                if case is not None:
+                    when = RunSchedule(policy, schedule_seed) if chooses else RunSchedule()
+                    reports.append(engine.replay(under_test, case, when))
+                else:
+                    reports.append(engine.check(under_test, progress=progress.show, ahead=ahead, **budget))
+                if reports[-1].interrupted:
+                    break
     failed = any(report.failure for report in reports)
     cut = any(report.interrupted for report in reports)
     verdict = "defect" if failed else "interrupted" if cut else "pass"

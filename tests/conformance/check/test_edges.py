@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tileproof.conformance.check import property as engine
@@ -102,6 +103,24 @@ def test_several_processes_find_and_shrink_the_same() -> None:
     case = first.failure.case
     assert isinstance(case, Case) and len(case.tokens) == 1 and case.lengths is not None
     assert case.lengths[0] % B_TOPK == 1
+
+
+def test_checks_that_share_processes_give_what_each_gives_alone() -> None:
+    """The first has a defect, and what is left of its runs is dropped; the second is the kernel itself."""
+    found = kernel("head128-part0")
+    pair = [
+        mutant(*MUTANTS["a last block of one key is dropped"]),
+        on_emulator(found, found.variant(d_qk=512)),
+    ]
+    budget: dict[str, Any] = {"examples": 3, "seed": 7, "policy": "all", "with_edges": True}
+    alone = [engine.check(one, shrink_seconds=0.0, **budget) for one in pair]
+    with engine.checked_together(pair, jobs=2, **budget) as ahead:
+        shared = [engine.check(one, shrink_seconds=0.0, ahead=ahead, **budget) for one in pair]
+    assert shared[0].failure is not None and shared[1].failure is None
+    for one, two in zip(alone, shared, strict=True):
+        assert (one.examples, one.agreed, one.scores, one.failure) == (
+            two.examples, two.agreed, two.scores, two.failure,
+        )  # fmt: skip
 
 
 def test_an_interrupt_tells_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ namespace tileproof {
 // Issue and completion
 
 void Engine::issue(const char* engine, uint64_t queue, const Origin& origin, std::function<void()> complete,
-                   std::vector<TmemWrite> writes, int64_t amount) {
+                   std::vector<TmemWrite> writes, int64_t amount, bool by_phase) {
   ++counters.async_operations;
   ++progress;
   AsyncOp op;
@@ -19,6 +19,7 @@ void Engine::issue(const char* engine, uint64_t queue, const Origin& origin, std
   op.queue = queue;
   op.engine = engine;
   op.amount = amount;
+  op.by_phase = by_phase;
   op.origin = origin;
   op.cluster = &cluster_at(origin.cta);
   op.source_rank = origin.rank;

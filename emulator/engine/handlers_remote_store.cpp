@@ -64,7 +64,7 @@ Step st_async(Exec& x, const Instr& i) {
     if (pending) add_pending(&to->shared.state[offset], size);
     e->issue(
         "remote store", 0, at,
-        [=] { land(*e, *to, offset, data.data(), size, bar_offset, change, pending, at); }, {}, size);
+        [=] { land(*e, *to, offset, data.data(), size, bar_offset, change, pending, at); }, {}, size, true);
   }
   return Step::Next;
 }

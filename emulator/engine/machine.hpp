@@ -38,7 +38,8 @@ struct AsyncOp {
   uint64_t step = 0;   // place in its pipeline; of an unordered one, 1 for the second half of a store
   uint64_t queue = 0;
   const char* engine = "";
-  int64_t amount = 0;  // of work: bytes of a copy, mma_amount of an MMA; 0: not told
+  int64_t amount = 0;     // of work: bytes of a copy, mma_amount of an MMA; 0: not told
+  bool by_phase = false;  // its completion lets no group go on but by completing a phase of an mbarrier
   Origin origin;
   Cluster* cluster = nullptr;
   int32_t source_rank = 0;
@@ -150,7 +151,7 @@ class Engine {
 
   // The one door for asynchronous operations: the schedule policy decides when `complete` runs.
   void issue(const char* engine, uint64_t queue, const Origin& origin, std::function<void()> complete,
-             std::vector<TmemWrite> writes = {}, int64_t amount = 0);
+             std::vector<TmemWrite> writes = {}, int64_t amount = 0, bool by_phase = false);
   bool early() const { return config.policy == Policy::Early; }
   void complete_queue(uint64_t queue);
   // The cells that the operations of a queue are still going to write.

@@ -123,7 +123,7 @@ void Scheduler::start_cluster(const Cluster& cluster) {
 void Scheduler::start_machine() {
   if (recorder_) recorder_->start_machine();
   serials_.clear();
-  heads_known_ = false;
+  heads_known_ = groups_known_ = false;
   last_ = nullptr;
   resumable_ = false;
   run_length_ = ran_ = 0;
@@ -255,9 +255,10 @@ bool Scheduler::drawn_expiry(const Candidate& c) const {
 
 // Groups that only spin, and one that used up its quantum, can move only when nobody else can.
 void Scheduler::collect() {
+  if (!heads_known_) collect_heads();
+  if (std::exchange(groups_known_, false)) return;
   if (e.overdue()) [[unlikely]]
     e.start_another();
-  if (!heads_known_) collect_heads();
   std::vector<Candidate>& groups = candidates_.groups;
   groups.clear();
   uint32_t least_idle = ~0u;
@@ -278,7 +279,8 @@ void Scheduler::collect() {
           }
           groups.push_back(c);
         }
-  if (spinning || tired) {
+  some_rest_ = spinning || tired;
+  if (some_rest_) {
     auto spins = [&](const Candidate& c) {
       const Split& s = c.warp->splits[c.split];
       return s.seen_progress == e.progress && s.idle >= kSpin;
@@ -308,7 +310,10 @@ void Scheduler::move(const Candidate& c) {
     last_ = &moved_;
     resumable_ = false;
     ran_ = 0;
+    const bool by_phase = c.op->by_phase;
+    const uint64_t phases = e.counters.barrier_phases;
     e.complete(c.queue ? e.take_first(*c.queue) : e.unordered_.take(e.unordered_.place_of(c.op->seq)));
+    groups_known_ = by_phase && !some_rest_ && phases == e.counters.barrier_phases;
     return;
   }
   const bool again = last_ && last_->group() && last_->position == c.position;
@@ -359,6 +364,7 @@ void Scheduler::drain(const Cluster& cluster) {
     choose_and_move();
   }
   e.unordered_.put_back(others);
+  heads_known_ = groups_known_ = false;
 }
 
 // Nothing can move. Lanes parked at a post-dominator may have been needed by their own warp's other lanes. A

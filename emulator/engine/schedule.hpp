@@ -224,6 +224,8 @@ class Scheduler {
 
   Candidates candidates_;
   bool heads_known_ = false;
+  bool groups_known_ = false;  // those of the last collection can still move, and no others
+  bool some_rest_ = false;     // of the last collection: groups that spin, or that used up their quantum
   Candidate moved_;
   uint32_t run_length_ = 0;  // visible operations of the last group in a row
   std::unique_ptr<Base> recorder_;

@@ -7,6 +7,7 @@ wrong elements alone); the first that gives every element it speaks about, withi
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 from tileproof.conformance.diagnose.arrays import Region, holds, imprecise, permuted, regions, zeros
 from tileproof.conformance.diagnose.chains import explain_chain
 from tileproof.conformance.diagnose.columns import explain_columns
@@ -21,6 +22,8 @@ from tileproof.conformance.observe.observation import axis_words
 from tileproof.conformance.observe.tiles import F64, Chain
 from tileproof.spec import numerics
 from tileproof.spec.problems.faults import Alternative, WrongTile
+
+LEAST = 64  # elements that are no whole rows or columns, to say something
 
 
 def diagnose(
@@ -123,6 +126,7 @@ def cause(chain: Chain, divergence: Divergence) -> str:
     moved = explain_moved(chain, tile, product, found, reference.bound, region) if product else ""
     moved = moved or (explain_columns(product, found, reference.bound, region) if product else "")
     moved = moved or (explain_chain(product, found, reference.bound, region) if product else "")
+    moved = moved or _scattered(formulas, found, wrong)
     if moved:
         return moved
     stored = explain_stores(tile, chain.inputs, found, reference.value, wrong)
@@ -142,6 +146,18 @@ def _first(alternatives: list[Alternative], found: F64, region: Region) -> str:
     at = np.ix_(*region)
     for one in alternatives:
         if holds(found[at], one.value[at], one.bound[at]):
+            return one.cause
+    return ""
+
+
+def _scattered(alternatives: list[Alternative], found: F64, wrong: npt.NDArray[np.bool_]) -> str:
+    """The mistake that gives every wrong element, where those are no whole rows or columns: of each CTA's own
+    part of the tile, for one.
+    """
+    if wrong.sum() < LEAST:
+        return ""
+    for one in alternatives:
+        if holds(found[wrong], one.value[wrong], one.bound[wrong]):
             return one.cause
     return ""
 

@@ -270,7 +270,8 @@ def test_a_store_of_s_that_was_lost_leaves_ds_of_the_k_block_before():
     before = scene("dKV", coord=TileCoord(1, 0, 0)).reference.operands["dS"].value
     whole = here.chain.stage("dKV").bounded(**{**stale, "S": before}).value
     value = here.reference.value.copy()
-    value[8:16] = whole[8:16]  # one store has eight slots
+    value[8:16, :256] = whole[8:16, :256]  # one store of each CTA, of eight slots; its columns alone read it
+    value[40:48, 256:512] = whole[40:48, 256:512]
     assert "dS of k-block 0 stands in the place of S: its store was lost" in here.told(value)
 
 

@@ -184,9 +184,9 @@ def test_N20_nan_behind_the_last_key_of_a_partial_tile() -> None:
     row_0 = source(
         "load.cuh",
         (
-            "c * kColTile, keys.of[g], kEveryRank",
+            "c * kColTile, keys.of[g], kKeep",
             "c * kColTile, int4{max(keys.of[g].x, 0), max(keys.of[g].y, 0), max(keys.of[g].z, 0), "
-            "max(keys.of[g].w, 0)}, kEveryRank",
+            "max(keys.of[g].w, 0)}, kKeep",
         ),
     )
     bad = run(poisoned, row_0)

@@ -174,9 +174,9 @@ def test_I6_nan_in_row_0_and_in_every_row_that_no_index_selects() -> None:
     row_0 = source(
         "load.cuh",
         (
-            "c * kColTile, keys.of[g], kEveryRank",
+            "c * kColTile, keys.of[g], kKeep",
             "c * kColTile, int4{max(keys.of[g].x, 0), max(keys.of[g].y, 0), max(keys.of[g].z, 0), "
-            "max(keys.of[g].w, 0)}, kEveryRank",
+            "max(keys.of[g].w, 0)}, kKeep",
         ),
     )
     bad = run(poisoned, row_0)

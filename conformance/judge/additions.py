@@ -18,7 +18,7 @@ from tileproof.conformance.judge.scattered import Contribution
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 
-ROWS = 48  # wrong rows that are looked at
+ROWS = 24  # wrong rows that are looked at, those with the fewest contributions
 CROWD = 16  # contributions to a row, beyond which an element says little
 AGREE = 0.75  # of the elements must be explained
 LEAST = 8  # elements
@@ -76,7 +76,7 @@ def explain_additions(
     crowd = {row: own.size for row, own in pool.of_row.items()}
     rows = [int(row) for row in np.flatnonzero(wrong.any(axis=1)) if 0 < crowd.get(int(row), 0) <= CROWD]
     seen = _Seen()
-    for row in rows[:ROWS]:
+    for row in sorted(rows, key=lambda one: crowd[one])[:ROWS]:
         columns = np.flatnonzero(wrong[row] & np.isfinite(residual[row]))
         _look(pool, row, columns, residual[row, columns], bound[row, columns], seen)
     if seen.elements < LEAST or seen.known < AGREE * seen.elements or not (seen.lost or seen.came):

@@ -11,8 +11,9 @@ from tileproof.conformance.check.run import run_case
 from tileproof.conformance.judge.additions import explain_additions
 from tileproof.conformance.judge.scattered import Contribution
 from tileproof.conformance.mutate.code import PtxCode
-from tileproof.conformance.mutate.operators import OPERATORS
+from tileproof.conformance.mutate.operators import Operator
 from tileproof.conformance.mutate.runs import Recorder, runs, under_test_of
+from tileproof.conformance.mutate.values import address, immediate
 from tileproof.kernels.registry import compiled
 
 ROWS, COLUMNS, TILES, SLOTS = 40, 96, 3, 16
@@ -71,7 +72,7 @@ def other_values(slot, rows, value):
     [
         (another_row, ("slot 4 to columns 32..63 are missing", "slot 4 were made to the row of slot 9")),
         (other_columns, ("slot 4 to columns 64..95 are missing", "they were made 56 columns before")),
-        (rows_of_the_lanes, ("slot 4 to", "are missing", "to the rows of 15 slots (0..15)")),
+        (rows_of_the_lanes, ("slot 4 to", "are missing", "slot 4 were made to the rows of 14 slots (0..15)")),
         (lost, ("additions of slot 4 to columns 32..95 are missing",)),
         (other_values, ()),
         (lambda slot, rows, value: [(int(rows[slot]), 0, value)], ("right",)),
@@ -83,22 +84,21 @@ def test_additions_that_went_elsewhere(adds, says):
 
 
 @pytest.mark.parametrize(
-    ("operator", "words", "says"),
+    ("operator", "opcode", "words", "says"),
     [
-        ("address", "128 past", "they were made 32 columns further"),
-        ("immediate", "31 is 0: shfl", "were made to the rows of 31 slots"),
+        (address, "red.global.add.f32", "128 past", "they were made 32 columns further"),
+        (immediate, "shfl.sync.idx", "31 is 0: shfl", "were made to the rows of"),
     ],
 )
-def test_an_address_and_a_shuffle_of_head64(operator: str, words: str, says: str) -> None:
+def test_an_address_and_a_shuffle_of_head64(operator: Operator, opcode: str, words: str, says: str) -> None:
     """Planted in the instructions by which one slot is added to its row."""
     kernel = compiled("head64")
     variant = kernel.variants[0]
     built = kernel.build(variant)
     code = PtxCode(built.ptx, built.entry)
-    opcode = {"address": "red.global.add.f32", "immediate": "shfl.sync.idx"}[operator]
     places = [at for at in code.code if at.opcode.startswith(opcode)
               and any(file.endswith("dkv_export.cuh") for file, _ in at.frames)]  # fmt: skip
-    (one,) = (one for one in OPERATORS[operator](code, places[13]) if one.what.startswith(words))
+    (one,) = (one for one in operator(code, places[13]) if one.what.startswith(words))
     case, schedule = runs(kernel.plan(variant), "quick")[0]
     mutant = replace(built, ptx=code.changed(one.lines))
     under_test = under_test_of(kernel, variant, mutant, Recorder(2_000_000))

@@ -14,7 +14,8 @@ and the RoPE part of dKV is read between its second and third part, so dkv_free 
 
 The barriers kv_lo_free and kv_hi_free free the tile's lower 256 columns (with the RoPE columns) and its upper
 256, kv_lo_ready and kv_hi_ready tell that they are there: the next tile's lower columns are gathered while dQ
-still multiplies with this tile's upper ones, and multiplied while its own upper ones are gathered.
+still multiplies with this tile's upper ones, and multiplied while its own upper ones are gathered. These come
+in two parts, so that little is to be multiplied when the last of them is there.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ HEADS = 64
 DQ_N = 256
 DKV_M = 128
 DKV_STAGES = 2
+HI_PARTS = 2
 DKV_PARTS = D_V // DKV_M
 
 
@@ -218,7 +220,7 @@ def _shared_memory(d_qk: int) -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...]
     add("delta_ready", 1, WARPGROUP, 0, "every dkv_export thread", "softmax", once=True)
     hi = B_TOPK * D_V // 2 * BF16_BYTES
     add("kv_lo_ready", 1, 1, kv - hi, "gather4", "mma")
-    add("kv_hi_ready", 1, 1, hi, "gather4", "mma")
+    add("kv_hi_ready", HI_PARTS, 1, hi // HI_PARTS, "gather4", "mma", parts=HI_PARTS)
     add("kv_lo_free", 1, 1, 0, "commit of mma", "load")
     add("kv_hi_free", 1, 1, 0, "commit of mma", "load")
     add("p_ready", 1, 1, 0, "commit of mma", "softmax")

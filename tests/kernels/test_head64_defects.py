@@ -93,8 +93,8 @@ WRONG_VALUES = [
     Defect(
         "dP misses a column tile",
         "mma.cuh",
-        "scores<Cfg::kLoTiles, Cfg::kVTiles>(dO",
-        "scores<Cfg::kLoTiles, Cfg::kVTiles - 1>(dO",
+        "scores<Cfg::hi_tile(Part), Cfg::hi_tile(Part + 1)>(dO",
+        "scores<Cfg::hi_tile(Part), Cfg::hi_tile(Part + 1) - Part>(dO",
         "dP",
     ),
     Defect("dS without delta", "softmax.cuh", "(x[j] - delta)", "x[j]", "dS"),

@@ -30,7 +30,7 @@ def test_barriers_expect_the_bytes_of_the_tiles_that_they_announce(d_qk: int) ->
     for barrier, tile in (("q_ready", "Q"), ("do_ready", "dO")):
         assert p.barrier(barrier).tx_bytes == p.smem_tile(tile).bytes
     halves = (p.barrier("kv_lo_ready"), p.barrier("kv_hi_ready"))
-    assert sum(half.tx_bytes for half in halves) == p.smem_tile("KV").bytes
+    assert sum(half.tx_bytes * half.stages for half in halves) == p.smem_tile("KV").bytes
 
 
 @pytest.mark.parametrize("d_qk", D_QKS)

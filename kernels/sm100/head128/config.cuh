@@ -58,6 +58,9 @@ struct Config {
   static constexpr int kQkTiles = Plan::d_qk / kColTile;  // 9 or 8
   static constexpr int kVTiles = Plan::d_v / kColTile;    // 8
   static constexpr int kLoTiles = kVTiles / 2;            // the lower columns, with which the RoPE columns go
+  static constexpr int kHiParts = 2;                      // in which the upper columns are gathered
+  // The first column tile of one of them, and of kHiParts the end.
+  static constexpr int hi_tile(int part) { return kLoTiles + part * (kVTiles - kLoTiles) / kHiParts; }
 
   // Every operand tile has 64 rows, so each column tile is 8 KiB.
   static constexpr int kColTileBytes = 64 * kRowBytes;
@@ -81,7 +84,7 @@ struct Config {
     Barrier do_ready;
     Barrier delta_ready;
     Barrier kv_lo_ready;
-    Barrier kv_hi_ready;
+    Barrier kv_hi_ready[kHiParts];
     Barrier kv_lo_free;
     Barrier kv_hi_free;
     Barrier p_ready;
@@ -141,7 +144,8 @@ struct Config {
   static_assert(offsetof(SharedStorage, dkv_free) == Plan::barrier::dkv_free::offset);
   static_assert(offsetof(SharedStorage, dq_ready) == Plan::barrier::dq_ready::offset);
   static_assert(Plan::barrier::kv_lo_ready::tx_bytes == (kQkTiles - kLoTiles) * kColTileBytes);
-  static_assert(Plan::barrier::kv_hi_ready::tx_bytes == kLoTiles * kColTileBytes);
+  static_assert(Plan::barrier::kv_hi_ready::tx_bytes == (hi_tile(1) - hi_tile(0)) * kColTileBytes);
+  static_assert(Plan::barrier::kv_hi_ready::stages == kHiParts);
   static_assert(Plan::barrier::q_ready::tx_bytes == sizeof(SharedStorage::q));
   static_assert(Plan::barrier::do_ready::tx_bytes == sizeof(SharedStorage::dO));
   static_assert(Plan::barrier::kv_lo_free::count == 1);

@@ -61,7 +61,8 @@ struct Kernel : Context<Plan> {
       smem.do_ready.init(B::do_ready::count);
       smem.delta_ready.init(B::delta_ready::count);
       smem.kv_lo_ready.init(B::kv_lo_ready::count);
-      smem.kv_hi_ready.init(B::kv_hi_ready::count);
+      CUTE_UNROLL
+      for (int part = 0; part < Cfg::kHiParts; ++part) smem.kv_hi_ready[part].init(B::kv_hi_ready::count);
       smem.kv_lo_free.init(B::kv_lo_free::count);
       smem.kv_hi_free.init(B::kv_hi_free::count);
       smem.p_ready.init(B::p_ready::count);

@@ -36,8 +36,12 @@ struct Load : Context<Plan> {
       gather<0, Cfg::kLoTiles>(smem.kv_lo_ready, row, keys);
       gather<Cfg::kVTiles, Cfg::kQkTiles>(smem.kv_lo_ready, row, keys);  // RoPE
       smem.kv_hi_free.wait_own((k & 1) ^ 1);
-      if (first) smem.kv_hi_ready.arrive_own_and_expect_tx(Plan::barrier::kv_hi_ready::tx_bytes);
-      gather<Cfg::kLoTiles, Cfg::kVTiles>(smem.kv_hi_ready, row, keys);
+      CUTE_UNROLL
+      for (int part = 0; first && part < Cfg::kHiParts; ++part) {
+        smem.kv_hi_ready[part].arrive_own_and_expect_tx(Plan::barrier::kv_hi_ready::tx_bytes);
+      }
+      gather<Cfg::hi_tile(0), Cfg::hi_tile(1)>(smem.kv_hi_ready[0], row, keys);
+      gather<Cfg::hi_tile(1), Cfg::hi_tile(2)>(smem.kv_hi_ready[1], row, keys);
     }
 
     // The last commits must have arrived before this CTA may exit.

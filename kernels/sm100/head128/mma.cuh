@@ -54,11 +54,15 @@ struct IssueMmas : Context<Plan> {
       p_lo();
       dp_lo();
       if (k != 0) dkv(k - 1, Cfg::kDkvParts - 1);
-      smem.kv_hi_ready.wait_own(parity);
+      smem.kv_hi_ready[0].wait_own(parity);
       ptx::fence_after_thread_sync();
-      p_hi();
+      p_hi<0>();
+      dp_hi<0>();
+      smem.kv_hi_ready[1].wait_own(parity);
+      ptx::fence_after_thread_sync();
+      p_hi<1>();
       ptx::commit(smem.p_ready.address());
-      dp_hi();
+      dp_hi<1>();
       ptx::commit(smem.dp_ready.address());
 
       smem.s_ready.wait_own(parity);
@@ -89,11 +93,17 @@ struct IssueMmas : Context<Plan> {
     scores<Cfg::kVTiles, Cfg::kQkTiles>(q, Plan::tmem::P::column);
   }
 
-  __device__ __forceinline__ void p_hi() { scores<Cfg::kLoTiles, Cfg::kVTiles>(q, Plan::tmem::P::column); }
+  template <int Part>
+  __device__ __forceinline__ void p_hi() {
+    scores<Cfg::hi_tile(Part), Cfg::hi_tile(Part + 1)>(q, Plan::tmem::P::column);
+  }
 
   __device__ __forceinline__ void dp_lo() { scores<0, Cfg::kLoTiles>(dO, Plan::tmem::dP::column); }
 
-  __device__ __forceinline__ void dp_hi() { scores<Cfg::kLoTiles, Cfg::kVTiles>(dO, Plan::tmem::dP::column); }
+  template <int Part>
+  __device__ __forceinline__ void dp_hi() {
+    scores<Cfg::hi_tile(Part), Cfg::hi_tile(Part + 1)>(dO, Plan::tmem::dP::column);
+  }
 
   // A descriptor that no other chain shares, or ptxas would keep those of all chains in registers.
   __device__ __forceinline__ static uint64_t alone(uint64_t desc) {

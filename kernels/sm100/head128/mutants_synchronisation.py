@@ -93,8 +93,8 @@ MUTANTS: tuple[Mutant, ...] = (
         Reported("race-copy-unwaited", "tcgen05.mma", "cp.async.bulk.tensor", "mbarrier phase", second_at=f"{MMA}: {SCORES}", first_at=f"{LOAD}: {GATHER}"),
     ),
     Mutant(
-        "h64-upper-columns-not-waited-for", "the MMA does not wait for the upper columns of the keys", "R13", KERNEL,
-        (_ptx(MMA, "smem.kv_hi_ready.wait_own(parity);", "mbarrier.try_wait", PASSES),),
+        "h64-upper-columns-not-waited-for", "the MMA does not wait for the last of the upper columns of the keys", "R13", KERNEL,
+        (_ptx(MMA, "smem.kv_hi_ready[1].wait_own(parity);", "mbarrier.try_wait", PASSES),),
         Reported("race-copy-unwaited", "tcgen05.mma", "cp.async.bulk.tensor", "mbarrier phase", second_at=f"{MMA}: {SCORES}", first_at=f"{LOAD}: {GATHER}"),
     ),
     Mutant(

@@ -14,6 +14,8 @@ EXAMPLES ?= 200
 BACKWARD_EXAMPLES ?= 25
 SEED     ?= today
 PIP_ARGS ?=
+# Bytecode is kept even where the environment says otherwise: the tests start Python some hundred times.
+export PYTHONDONTWRITEBYTECODE :=
 VENV     := .venv
 PY       := $(VENV)/bin/python
 FOLDERS  := spec reference kernels emulator conformance tools

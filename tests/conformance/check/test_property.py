@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.run import KernelUnderTest
+from tileproof.conformance.check.runs import settled
 from tileproof.conformance.drivers.result import MachineFinding, RunResult, RunSchedule, Waiter
 from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
@@ -82,6 +84,22 @@ def test_nothing_is_drawn_when_the_time_for_shrinking_is_over(monkeypatch):
     monkeypatch.setattr(engine._Deadline, "past", past)
     assert run(under_test(second_block_off)).failure is not None
     assert len(asked) == 1
+
+
+def test_what_was_there_is_left_alone_and_what_was_frozen_before_stays_so():
+    gc.unfreeze()  # tests/conftest.py's
+    try:
+        with settled() as settle:
+            assert gc.get_freeze_count() == 0
+            settle()
+            assert gc.get_freeze_count() > 0
+        assert gc.get_freeze_count() == 0
+    finally:
+        gc.freeze()
+    before = gc.get_freeze_count()
+    with settled() as settle:
+        settle()
+    assert before == gc.get_freeze_count() > 0
 
 
 def test_stage_restriction():

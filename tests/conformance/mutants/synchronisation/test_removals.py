@@ -29,9 +29,9 @@ REDUNDANT = {
     "head64": {
         "fence": 1,
         "bar.warp.sync": 2,
-        # Two as above; those after P, dQ and dKV's last part have another before the next arrival; three
+        # Two as above; those after P, dQ and dKV's last part have another before the next arrival; four
         # before MMAs whose operands lie in shared memory are remarked on.
-        "tcgen05.fence": 8,
+        "tcgen05.fence": 9,
         "tcgen05.wait": 4,  # another one stands before the next arrival that releases the cells
     },
 }

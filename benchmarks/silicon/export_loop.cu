@@ -3,17 +3,17 @@
 //   python benchmarks/silicon/export_loop.py       # here: builds build/silicon/export_loop
 //   ./export_loop                                  # on the card
 //
-// "as shipped" calls the function of kernels/sm100/head128/dkv_export.cuh itself, for the 4 x 2 halves of the
+// "as shipped" calls the function of kernels/sm100/head64/dkv_export.cuh itself, for the 4 x 2 halves of the
 // parts and the RoPE columns of d_qk 576: 147,456 bytes added per k-block of 64 keys. What the kernel loads
 // from tensor memory stands in registers here, so TMEM loads, barriers and the other roles cost nothing: a
 // floor of what the role needs. The other forms add the same bytes; "a key at a time" and "32 shuffles first"
 // are what the kernel did before. Rows are drawn at random from 8,192.
 #include "card.cuh"
-#include "sm100/head128/dkv_export.cuh"
+#include "sm100/head64/dkv_export.cuh"
 #include "tileproof_plan.h"
 
 using tileproof::Plan;
-using tileproof::head128::Params;
+using tileproof::head64::Params;
 
 enum class Form { kKeyAtATime, kShufflesFirst, kAsShipped, kVectors };
 constexpr int kSlotHalves = 9;  // 4 parts of 128 columns x 2 halves of the keys, and RoPE
@@ -21,10 +21,9 @@ constexpr int kThreads = 128;
 constexpr int kKBlocks = 32;
 constexpr int kTableRows = 8192;
 
-struct Loop : tileproof::head128::DkvExport<Plan> {
-  using Role = tileproof::head128::DkvExport<Plan>;
-  __device__ __forceinline__ explicit Loop(const tileproof::head128::Context<Plan>& context)
-      : Role(context) {}
+struct Loop : tileproof::head64::DkvExport<Plan> {
+  using Role = tileproof::head64::DkvExport<Plan>;
+  __device__ __forceinline__ explicit Loop(const tileproof::head64::Context<Plan>& context) : Role(context) {}
 
   template <Form form>
   __device__ __forceinline__ void half(const float (&v)[32], int rows, int column, int t) {

@@ -15,9 +15,9 @@ from tileproof.spec.problems.sparse_mla_bwd.inputs import key_mask
 from tests.kit.backward_cases import random_case
 from tests.kit.backward_runs import Run, first_wrong, run
 
-# kernels/sm100/head128/mutants.py plants most of these too; here the kernel's own tests judge them.
+# kernels/sm100/head64/mutants.py plants most of these too; here the kernel's own tests judge them.
 pytestmark = pytest.mark.slow
-FOLDER = "sm100/head128"
+FOLDER = "sm100/head64"
 
 
 @dataclass(frozen=True)

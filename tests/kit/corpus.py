@@ -21,7 +21,7 @@ from tileproof.spec.problems.sparse_mla_bwd.tiling import k_blocks
 from tests.kit.backward_runs import KERNEL, Run, _tiles, first_wrong
 
 Array = np.ndarray[Any, Any]
-FOLDER = "sm100/head128"
+FOLDER = "sm100/head64"
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 SCHEDULES = [RunSchedule("early"), RunSchedule("late"), RunSchedule("random", 1)]
 

@@ -6,7 +6,7 @@ import pytest
 from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.under_test import on_emulator
 from tileproof.kernels.registry import kernel
-from tileproof.kernels.sm100.head128.mutants import VALUES
+from tileproof.kernels.sm100.head64.mutants import VALUES
 
 EXAMPLES = 100
 # What the message, cause, pattern or code of the first finding must say, beyond its stage.

@@ -155,14 +155,14 @@ def test_a_defect_under_another_schedule_is_a_failure() -> None:
     [
         ("ring", text("there is no such text"), "does not fit"),
         ("ring", text("mad.lo.u32 %r6, %r2, 256, %r6;"), "does not fit"),  # it occurs twice
-        ("ring", Edit(Place("x", "sm100/head128/mma.cuh")), "edits of its text only"),
+        ("ring", Edit(Place("x", "sm100/head64/mma.cuh")), "edits of its text only"),
         ("nowhere", text("x"), "no such kernel or program"),
         ("head64", text("there is no such PTX"), "does not fit"),
-        ("head64", Edit(Place("there is no such text", "sm100/head128/mma.cuh")), "does not fit"),
-        ("head64", Edit(Place("x", "sm100/head128/none.cuh")), "source does not exist"),
-        ("head64", Edit(Place("there is no such line", "sm100/head128/mma.cuh", opcode="bar")), "does not fit"),
-        ("head64", Edit(Place("smem.q_ready.wait_own(0);", "sm100/head128/mma.cuh", opcode="bar.sync")), "does not fit"),
-        ("head64", Edit(Place("smem.q_ready.wait_own(0);", "sm100/head128/mma.cuh", opcode="mbarrier.try_wait", part="zzz")), "does not fit"),
+        ("head64", Edit(Place("there is no such text", "sm100/head64/mma.cuh")), "does not fit"),
+        ("head64", Edit(Place("x", "sm100/head64/none.cuh")), "source does not exist"),
+        ("head64", Edit(Place("there is no such line", "sm100/head64/mma.cuh", opcode="bar")), "does not fit"),
+        ("head64", Edit(Place("smem.q_ready.wait_own(0);", "sm100/head64/mma.cuh", opcode="bar.sync")), "does not fit"),
+        ("head64", Edit(Place("smem.q_ready.wait_own(0);", "sm100/head64/mma.cuh", opcode="mbarrier.try_wait", part="zzz")), "does not fit"),
     ],
 )  # fmt: skip
 def test_an_anchor_that_is_gone_is_an_error(target: str, edit: Edit, says: str) -> None:

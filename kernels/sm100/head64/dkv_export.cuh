@@ -10,9 +10,9 @@
 #pragma once
 
 #include "sm100/delta.cuh"
-#include "sm100/head128/config.cuh"
+#include "sm100/head64/config.cuh"
 
-namespace tileproof::head128 {
+namespace tileproof::head64 {
 
 template <class Plan>
 struct DkvExport : Context<Plan> {
@@ -117,4 +117,4 @@ struct DkvExport : Context<Plan> {
   }
 };
 
-}  // namespace tileproof::head128
+}  // namespace tileproof::head64

@@ -14,7 +14,7 @@
 #include "sm100/cute.cuh"
 #include "sm100/operand.cuh"
 
-namespace tileproof::head128 {
+namespace tileproof::head64 {
 
 using namespace cute;
 
@@ -174,4 +174,4 @@ struct Config {
 template <class Plan>
 using Context = tileproof::Context<Plan, Config<Plan>, Params>;
 
-}  // namespace tileproof::head128
+}  // namespace tileproof::head64

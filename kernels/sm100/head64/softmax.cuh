@@ -2,9 +2,9 @@
 // P and dP over the TMEM lanes.
 #pragma once
 
-#include "sm100/head128/config.cuh"
+#include "sm100/head64/config.cuh"
 
-namespace tileproof::head128 {
+namespace tileproof::head64 {
 
 template <class Plan, bool Probe>
 struct Softmax : Context<Plan> {
@@ -155,4 +155,4 @@ struct Softmax : Context<Plan> {
   }
 };
 
-}  // namespace tileproof::head128
+}  // namespace tileproof::head64

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "sm100/cute.cuh"
-#include "sm100/head128/config.cuh"
+#include "sm100/head64/config.cuh"
 
-namespace tileproof::head128 {
+namespace tileproof::head64 {
 
 template <class Plan>
 struct Load : Context<Plan> {
@@ -95,4 +95,4 @@ struct Load : Context<Plan> {
   }
 };
 
-}  // namespace tileproof::head128
+}  // namespace tileproof::head64

@@ -21,12 +21,12 @@
 #pragma once
 
 #include "sm100/cute.cuh"
-#include "sm100/head128/dkv_export.cuh"
-#include "sm100/head128/load.cuh"
-#include "sm100/head128/mma.cuh"
-#include "sm100/head128/softmax.cuh"
+#include "sm100/head64/dkv_export.cuh"
+#include "sm100/head64/load.cuh"
+#include "sm100/head64/mma.cuh"
+#include "sm100/head64/softmax.cuh"
 
-namespace tileproof::head128 {
+namespace tileproof::head64 {
 
 template <class Plan, bool Probe>
 struct Kernel : Context<Plan> {
@@ -104,4 +104,4 @@ struct Kernel : Context<Plan> {
   }
 };
 
-}  // namespace tileproof::head128
+}  // namespace tileproof::head64

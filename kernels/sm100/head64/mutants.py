@@ -8,10 +8,10 @@ from __future__ import annotations
 import posixpath
 
 from tileproof.kernels.edit import ANY, Edit, InStage, Mutant, Place
-from tileproof.kernels.sm100.head128 import mutants_synchronisation
+from tileproof.kernels.sm100.head64 import mutants_synchronisation
 
 KERNEL = "head64"
-FOLDER = "sm100/head128"
+FOLDER = "sm100/head64"
 
 
 def _source(

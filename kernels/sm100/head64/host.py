@@ -8,7 +8,7 @@ from tileproof.kernels.compile import ROOT, Built
 from tileproof.kernels.image import Sources
 from tileproof.kernels.launch import Buffer, Launch, TensorMapSpec
 from tileproof.kernels.sm100 import backward
-from tileproof.kernels.sm100.head128 import mutants
+from tileproof.kernels.sm100.head64 import mutants
 from tileproof.kernels.target import Target
 from tileproof.kernels.variant import Variant
 from tileproof.spec.plan import KernelPlan
@@ -35,7 +35,7 @@ def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Lau
 
 
 SOURCES = Sources(
-    main="sm100/head128/kernel.cu", folders=("sm100", "sm100/head128"), suffix=lambda v: f"d{v['d_qk']}"
+    main="sm100/head64/kernel.cu", folders=("sm100", "sm100/head64"), suffix=lambda v: f"d{v['d_qk']}"
 )
 # Per k-block; what `tileproof time` says today and 2%.
 CLOCKS = {576: 7_840.0, 512: 6_980.0}

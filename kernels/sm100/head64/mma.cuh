@@ -15,9 +15,9 @@
 #pragma once
 
 #include "sm100/cute.cuh"
-#include "sm100/head128/config.cuh"
+#include "sm100/head64/config.cuh"
 
-namespace tileproof::head128 {
+namespace tileproof::head64 {
 
 template <class Plan>
 struct IssueMmas : Context<Plan> {
@@ -197,4 +197,4 @@ struct IssueMmas : Context<Plan> {
   }
 };
 
-}  // namespace tileproof::head128
+}  // namespace tileproof::head64

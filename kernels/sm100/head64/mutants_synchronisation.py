@@ -6,7 +6,7 @@ from __future__ import annotations
 from tileproof.kernels.edit import Edit, Mutant, Place, Reported, Sizes
 
 KERNEL = "head64"
-FOLDER = "sm100/head128"
+FOLDER = "sm100/head64"
 SOFTMAX, MMA, LOAD, EXPORT, MAIN = (
     f"{FOLDER}/{name}.cuh" for name in ("softmax", "mma", "load", "dkv_export", "kernel")
 )
@@ -45,7 +45,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "h64-dq-without-proxy-fence", "dQ is stored by TMA without fence.proxy.async", "R4", KERNEL,
         (_ptx(SOFTMAX, "ptx::fence_before_thread_sync();\nptx::fence_proxy_async_shared();", "fence.proxy"),),
-        Reported("race-proxy-fence", "cp.async.bulk.tensor", "st.shared", "fence.proxy.async", second_at=f"{SOFTMAX}: {STORE_DQ}", first_at="sm100/head128/softmax.cuh: ptx::store_shared_16(tile + swizzled_chunk(head, col % kColTile / kChunk + c), pack(v + c * kChunk));"),
+        Reported("race-proxy-fence", "cp.async.bulk.tensor", "st.shared", "fence.proxy.async", second_at=f"{SOFTMAX}: {STORE_DQ}", first_at="sm100/head64/softmax.cuh: ptx::store_shared_16(tile + swizzled_chunk(head, col % kColTile / kChunk + c), pack(v + c * kChunk));"),
     ),
     Mutant(
         "h64-s-without-proxy-fence", "S is multiplied without fence.proxy.async", "R4", KERNEL,
@@ -55,7 +55,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "h64-dq-warp-sync", "each warp syncs with itself where the warpgroup should before dQ is stored",
         "R5 R3 R12", KERNEL, (_ptx(SOFTMAX, DQ_BARRIER, "bar.sync", "bar.warp.sync -1;"),),
-        Reported("race-unordered", "cp.async.bulk.tensor", "st.shared", "a barrier", second_at="sm100/head128/softmax.cuh: ptx::tma_store_2d(&params.dQ_map, staged + c * Cfg::kColTileBytes, c * kColTile, this->first_head());", first_at="sm100/head128/softmax.cuh: ptx::store_shared_16(tile + swizzled_chunk(head, col % kColTile / kChunk + c), pack(v + c * kChunk));"),
+        Reported("race-unordered", "cp.async.bulk.tensor", "st.shared", "a barrier", second_at="sm100/head64/softmax.cuh: ptx::tma_store_2d(&params.dQ_map, staged + c * Cfg::kColTileBytes, c * kColTile, this->first_head());", first_at="sm100/head64/softmax.cuh: ptx::store_shared_16(tile + swizzled_chunk(head, col % kColTile / kChunk + c), pack(v + c * kChunk));"),
     ),
     Mutant(
         "h64-dq-store-not-waited-for", "the CTA may exit while dQ is still being stored", "R3", KERNEL,
@@ -70,7 +70,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "h64-dkv-freed-without-fence", "a dKV part is freed without tcgen05.fence::before_thread_sync", "R1",
         KERNEL, (_ptx(EXPORT, f"{DKV_LOAD}\nptx::wait_tmem_loads();\nptx::fence_before_thread_sync();", "tcgen05.fence", count=4),),
-        Reported("race-waited-fence", "tcgen05.mma", "tcgen05.ld", "before_thread_sync", second_at=f"{MMA}: {DKV_PART}", first_at="sm100/head128/dkv_export.cuh: ptx::load_tmem_32_columns(column, v[0]);", severity="warning"),
+        Reported("race-waited-fence", "tcgen05.mma", "tcgen05.ld", "before_thread_sync", second_at=f"{MMA}: {DKV_PART}", first_at="sm100/head64/dkv_export.cuh: ptx::load_tmem_32_columns(column, v[0]);", severity="warning"),
     ),
     Mutant(
         "h64-dkv-not-free", "an MMA does not wait until the dKV part before it has been read", "R1 R2", KERNEL,
@@ -80,7 +80,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "h64-p-by-arrival", "P is published by an arrival of the issuing thread, not by its commit", "R13",
         KERNEL, (_ptx(MMA, "ptx::commit(smem.p_ready.address());", "tcgen05.commit", r"mbarrier.arrive.release.cta.shared::cta.b64 _, \1;", r"tcgen05\.commit\S+ (\[%r\d+\]);"),),
-        Reported("race-mma-unwaited", "tcgen05.ld", "tcgen05.mma", "tcgen05.commit", second_at="sm100/head128/softmax.cuh: ptx::load_tmem_32_columns(this->tmem(Plan::tmem::P::column), x);", first_at=f"{MMA}: {SCORES}"),
+        Reported("race-mma-unwaited", "tcgen05.ld", "tcgen05.mma", "tcgen05.commit", second_at="sm100/head64/softmax.cuh: ptx::load_tmem_32_columns(this->tmem(Plan::tmem::P::column), x);", first_at=f"{MMA}: {SCORES}"),
     ),
     Mutant(
         "h64-keys-freed-by-arrival", "KV is freed by arrivals, not by commits", "R13 R1", KERNEL,
@@ -120,7 +120,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "h64-count-too-small", "s_ready is complete when three of four warps have arrived", "H7", KERNEL,
         (_ptx(MAIN, "smem.s_ready.init(B::s_ready::count);", "mbarrier.init", "96;", r"%r\d+;$"),),
-        Reported("race-unordered", "tcgen05.mma", "st.shared", "a barrier", second_at=f"{MMA}: {DKV_PART}", first_at="sm100/head128/softmax.cuh: ptx::store_shared_16(tile + swizzled_chunk(head, half * (kKeysPerThread / kChunk) + c),"),
+        Reported("race-unordered", "tcgen05.mma", "st.shared", "a barrier", second_at=f"{MMA}: {DKV_PART}", first_at="sm100/head64/softmax.cuh: ptx::store_shared_16(tile + swizzled_chunk(head, half * (kKeysPerThread / kChunk) + c),"),
     ),
     Mutant(
         "h64-wrong-barrier", "the commit that publishes dP arrives on p_ready", "", KERNEL,
@@ -130,17 +130,17 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "h64-init-not-ordered", "mbarrier.init is released by no fence, and the cluster barrier is relaxed",
         "R10 R9", KERNEL, (_ptx(MAIN, "cutlass::arch::fence_barrier_init();", "fence.mbarrier_init"), _ptx(MAIN, PROLOGUE_SYNC, "barrier.cluster.arrive", "barrier.cluster.arrive.relaxed.aligned;")),
-        Reported("race-mbarrier-init", "cp.async.bulk.tensor", "mbarrier.init", "a cluster barrier", second_at=f"{LOAD}: {GATHER}", first_at="sm100/head128/kernel.cuh: smem.kv_lo_ready.init(B::kv_lo_ready::count);"),
+        Reported("race-mbarrier-init", "cp.async.bulk.tensor", "mbarrier.init", "a cluster barrier", second_at=f"{LOAD}: {GATHER}", first_at="sm100/head64/kernel.cuh: smem.kv_lo_ready.init(B::kv_lo_ready::count);"),
     ),
     Mutant(
         "h64-delta-not-waited-for", "softmax reads delta without waiting for the warps that sum it", "R6",
         KERNEL, (_ptx(SOFTMAX, "smem.delta_ready.wait_own(0);", "mbarrier.try_wait", PASSES),),
-        Reported("race-unordered", "st.shared", "ld.shared", "a barrier", second_at="sm100/head128/dkv_export.cuh: smem.delta[warp_head + lane] = delta;", first_at="sm100/head128/softmax.cuh: const float delta = smem.delta[head];"),
+        Reported("race-unordered", "st.shared", "ld.shared", "a barrier", second_at="sm100/head64/dkv_export.cuh: smem.delta[warp_head + lane] = delta;", first_at="sm100/head64/softmax.cuh: const float delta = smem.delta[head];"),
     ),
     Mutant(
         "h64-delta-half-written", "every other head of delta is never written to shared memory", "R7", KERNEL,
         (_source(EXPORT, "smem.delta[warp_head + lane] = delta;", "if (lane % 2 == 0) smem.delta[warp_head + lane] = delta;"),),
-        Reported("shared-uninitialised", "ld.shared", second_at="sm100/head128/softmax.cuh: const float delta = smem.delta[head];"),
+        Reported("shared-uninitialised", "ld.shared", second_at="sm100/head64/softmax.cuh: const float delta = smem.delta[head];"),
     ),
     Mutant(
         "h64-ds-over-s", "dS is stored over S, which MMAs still read", "R8", KERNEL,
@@ -150,7 +150,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "h64-dq-staged-too-early", "dQ is staged in KV's bytes without waiting for the last MMAs", "R8 R1",
         KERNEL, (_ptx(SOFTMAX, "smem.dq_ready.wait_own(0);", "mbarrier.try_wait", PASSES),),
-        Reported("race-unordered", "tcgen05.mma", "tcgen05.ld", "a wait for its completion before the first", second_at=f"{MMA}: {DQ_PART}", first_at="sm100/head128/softmax.cuh: ptx::load_tmem_32_columns(this->tmem(column + at), v);"),
+        Reported("race-unordered", "tcgen05.mma", "tcgen05.ld", "a wait for its completion before the first", second_at=f"{MMA}: {DQ_PART}", first_at="sm100/head64/softmax.cuh: ptx::load_tmem_32_columns(this->tmem(column + at), v);"),
     ),
     Mutant(
         "h64-two-shapes", "the RoPE columns of dQ are accumulated in the columns of its first part", "R14 R8",

@@ -30,6 +30,10 @@ SURVIVED = 1
 @click.option(
     "--only", metavar="N", multiple=True, type=int, help="Only this number of the draw (repeatable)."
 )
+@click.option(
+    "--at", metavar="FILE[:LINE]", multiple=True,
+    help="Only mutants of this place, or inlined there (repeatable).",
+)  # fmt: skip
 @click.option("--profile", default="quick", show_default=True, type=click.Choice(["quick", "full"]))
 @variant_options
 @click.option(
@@ -62,6 +66,7 @@ def mutate(
     count: int,
     operators: str | None,
     only: tuple[int, ...],
+    at: tuple[str, ...],
     profile: Any,
     variant: str | None,
     jobs: int,
@@ -80,7 +85,7 @@ def mutate(
     from tileproof.conformance.mutate.arguments import argued, arguments
     from tileproof.conformance.mutate.assembled import assemble
     from tileproof.conformance.mutate.code import PtxCode
-    from tileproof.conformance.mutate.draw import Pool, draw, wanted
+    from tileproof.conformance.mutate.draw import Pool, draw, places_named, stands_at, wanted
     from tileproof.conformance.mutate.journal import Journal
     from tileproof.conformance.mutate.judged import in_ptx, judge_all, with_argument
     from tileproof.conformance.mutate.rules import Facts, proved
@@ -90,10 +95,12 @@ def mutate(
     from tileproof.conformance.mutate.score import into as with_score
     from tileproof.conformance.verdict.program import tool_identity
     from tileproof.kernels.registry import compiled as find_kernel
+    from tileproof.spec.machine.errors import TileproofError
 
     found = find_kernel(kernel)
     given = chosen(found, variant)[0]
     names = wanted(operators)
+    places = places_named(at)
     known = arguments(found, found.equivalent)
     before = None if into is None else evidence.read(into)
     began = time.monotonic()
@@ -103,15 +110,22 @@ def mutate(
         plan = found.plan(given)
         facts = Facts(plan.cluster, plan.smem_bytes, base.idle, base.silent)
         pool = Pool(PtxCode(base.built.ptx, base.built.entry), found.sources, found.image.prefix)
-        drawn = list(
-            itertools.islice(draw(pool, names, seed), count) if count else draw(pool, names, seed, rounds=1)
-        )
+        every = draw(pool, names, seed, rounds=None if count else 1)
+        if places:
+            every = (one for one in every if stands_at(one, places))
+        drawn = list(itertools.islice(every, count or None))
+        if places and not drawn:
+            raise TileproofError(
+                "no operator changes anything there", where="--at", found=", ".join(at),
+                do="name a file and line of the kernel's code, as the survivors' `at` does",
+            )  # fmt: skip
         if only:
             drawn = [one for one in drawn if one.number in only]
         tool = tool_identity()
         of = {
             "kernel": found.name, "variant": dict(given.sizes), "seed": seed, "profile": profile,
-            "operators": names, "ptx": hashlib.sha256(base.built.ptx.encode()).hexdigest(),
+            "operators": names, **({"at": list(at)} if at else {}),
+            "ptx": hashlib.sha256(base.built.ptx.encode()).hexdigest(),
         }  # fmt: skip
         journal = None
         if resume is not None:

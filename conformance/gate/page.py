@@ -96,6 +96,7 @@ def _mutants(one: VerdictRecord) -> dict[str, Any] | None:
     words = [
         f"tileproof mutate {one.program.kernel}", *([f"--variant {sizes}"] if sizes else []),
         f"--seed {part['seed']}", f"--count {part['count']}", f"--operators {','.join(part['operators'])}",
+        *(f"--at {one}" for one in part.get("at", ())),
         f"--profile {part['profile']}", *(f"--only {row['number']}" for row in part["survivors"][:1]),
     ]  # fmt: skip
     columns = list(part["by operator"][0]) if part["by operator"] else []

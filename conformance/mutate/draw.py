@@ -8,6 +8,7 @@ mutants on every machine.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -97,6 +98,30 @@ def draw(pool: Pool, operators: Sequence[str], seed: int, rounds: int | None = N
             round_ += 1
             if round_ == rounds:
                 return
+
+
+def stands_at(drawn: Drawn, places: Sequence[tuple[str, int]]) -> bool:
+    """Whether what was changed, or one of its callers, stands at one of the places (the end of a path, and a
+    line or 0 for any line of the file).
+    """
+    return any(
+        line in (0, at) and f"/{file}".endswith(f"/{end}")
+        for end, line in places
+        for file, at in drawn.frames
+    )
+
+
+def places_named(texts: Sequence[str]) -> list[tuple[str, int]]:
+    """FILE or FILE:LINE, read; TileproofError for anything else."""
+    found = []
+    for text in texts:
+        match = re.fullmatch(r"([^:]+)(?::([1-9]\d*))?", text)
+        if match is None:
+            raise TileproofError(
+                "this is no place", where="--at", expected="FILE or FILE:LINE, as softmax.cuh:80", found=text
+            )
+        found.append((match[1].lstrip("/"), int(match[2] or 0)))
+    return found
 
 
 def _walk(code: PtxCode, operator: str, seed: int) -> Iterator[tuple[CodeLine, Variation]]:

@@ -6,7 +6,7 @@ import hashlib
 import itertools
 
 import pytest
-from tileproof.conformance.mutate.draw import Pool, draw, wanted
+from tileproof.conformance.mutate.draw import Pool, draw, places_named, stands_at, wanted
 from tileproof.conformance.mutate.operators import OPERATORS
 from tileproof.conformance.mutate.sources import SOURCE_OPERATORS
 from tileproof.spec.machine.errors import TileproofError
@@ -116,3 +116,20 @@ def test_two_inits_of_barriers_are_not_exchanged():
 
     lines = ["  full.init(1);", "  smem.free[b].init(2);", "  full.arrive();", "  free.wait(0);"]
     assert [bool(list(stage_order(lines, n))) for n in range(3)] == [False, True, True]
+
+
+def test_a_draw_can_keep_to_a_place():
+    every = list(draw(Pool(code()), list(OPERATORS), 1))
+    (file, line) = every[0].frames[-1]
+    name = file.rsplit("/", 1)[-1]
+    there = [one for one in every if stands_at(one, places_named([f"{name}:{line}"]))]
+    assert there and all((file, line) in one.frames for one in there)
+    assert any(one not in there for one in every)
+    assert all(stands_at(one, places_named([name])) for one in every if any(f == file for f, _ in one.frames))
+    assert not any(stands_at(one, places_named([name[1:]])) for one in every), "the end of a name is no path"
+
+
+@pytest.mark.parametrize("text", ["", "kernel.cuh:", "kernel.cuh:0", "kernel.cuh:x", "a:b:1"])
+def test_nonsense_for_a_place_is_refused_by_name(text):
+    with pytest.raises(TileproofError, match="this is no place"):
+        places_named([text])

@@ -149,6 +149,7 @@ def commit(d: Decoder, i: Instruction, m: Modifiers) -> None:
 def wait(d: Decoder, i: Instruction, m: Modifiers) -> None:
     read = m.take("read")
     (count,) = i.operands
-    if not isinstance(count, Immediate):
-        raise ValueError("an immediate count is needed")
+    # ptxas takes -1 for 63, the most that its wait can count: not what anybody wrote.
+    if not isinstance(count, Immediate) or count.value < 0:
+        raise ValueError("an immediate count is needed, 0 or more")
     d.emit("bulk.wait", reads_only=int(bool(read)), imm=count.value)

@@ -82,7 +82,7 @@ def wait(d: Decoder, i: Instruction, m: Modifiers) -> None:
         return
     (count,) = i.operands
     if not isinstance(count, Immediate) or count.value < 0:
-        raise ValueError("an immediate count is needed")
+        raise ValueError("an immediate count is needed, 0 or more")
     d.emit("cp.async.wait", imm=count.value, all=0)
 
 

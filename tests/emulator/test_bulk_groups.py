@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tileproof.emulator import LaunchResult, Schedule
+from tileproof.emulator import LaunchResult, PtxError, Schedule
 
 from tests.kit.ptx import Memory, clean, run
 
@@ -77,3 +77,11 @@ def test_groups_that_end_out_of_order_leave_in_order() -> None:
             run(body, args, memory=memory, threads=128, shared_bytes=8192, schedule=Schedule("random", seed))
         )
         assert (target == expected).all(), seed
+
+
+@pytest.mark.parametrize("wait", ["cp.async.bulk.wait_group", "cp.async.bulk.wait_group.read", "cp.async.wait_group"])
+def test_a_negative_number_of_groups_is_refused(wait: str) -> None:
+    """ptxas makes 63 of -1: a wait for nothing, where the text seems to wait for more than all."""
+    clean(run(f"{wait} 0;", []))
+    with pytest.raises(PtxError, match="an immediate count is needed, 0 or more"):
+        run(f"{wait} -1;", [])

@@ -23,6 +23,7 @@ from tileproof.emulator import LaunchError, PtxError, UnsupportedInstruction
 from tileproof.spec.machine.errors import TileproofError
 
 Verdict = Literal["killed", "survived", "refused", "equivalent"]
+SAME_CODE = "ptxas makes the same machine code of it"
 MEMORY = 6 << 30  # bytes of address space beyond what the parent has
 _STOPPED = frozenset(("time limit", "crash", "memory"))
 
@@ -93,7 +94,7 @@ def judge_one(base: Original, drawn: Drawn, digest: str) -> Judgement:
     if assembled.refused:
         return done("refused", by="ptxas", message=assembled.refused)
     if assembled.digest == digest:
-        return done("equivalent", argument="ptxas makes the same machine code of it", same=True)
+        return done("equivalent", argument=SAME_CODE, same=True)
     try:
         build = built_with(base, ptx)
         kill, same, executed = judge(build, base)

@@ -19,6 +19,7 @@ from tileproof.conformance.mutate.operators import TRIED, WAIT
 
 SM_SHARED_BYTES = 228 << 10  # of one processor, sm_100 (CUDA C Programming Guide, table of capabilities)
 RESERVED = 1 << 10  # of each CTA
+BY_A_RULE = "rule "  # what the argument of a rule begins with
 _PURE = re.compile(r"((mov|and|or|add|sub)\.[bsu](32|64)|cvt\.u64\.u32)$")  # no effect but their result
 
 
@@ -57,7 +58,7 @@ def proved(code: PtxCode, drawn: Drawn, facts: Facts) -> str:
         assert at is not None
         because = one(code, drawn, at, facts)
         if because:
-            return f"rule {name}: {because}"
+            return f"{BY_A_RULE}{name}: {because}"
     return ""
 
 

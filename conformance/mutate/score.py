@@ -10,7 +10,8 @@ from typing import Any
 
 from tileproof.conformance.gate.difference import MUTATION
 from tileproof.conformance.gate.evidence import ReleaseEvidence
-from tileproof.conformance.mutate.judged import Judgement
+from tileproof.conformance.mutate.judged import SAME_CODE, Judgement
+from tileproof.conformance.mutate.rules import BY_A_RULE
 from tileproof.spec.machine.errors import TileproofError
 
 VERDICTS = ("killed", "survived", "equivalent", "refused")
@@ -31,6 +32,7 @@ def score(judged: Sequence[Judgement]) -> dict[str, Any]:
     return {
         "drawn": len(judged),
         **{name: sum(one.verdict == name for one in judged) for name in VERDICTS},
+        **_shown(judged),
         "candidates": sum(one.candidate for one in judged),
         "of": counted,
         "score": _share(len(killed), counted),
@@ -41,6 +43,18 @@ def score(judged: Sequence[Judgement]) -> dict[str, Any]:
         "in the right stage": _share(sum(one.stage == one.differs for one in staged), len(staged)),
         "machine findings": len(machine),
         "at the right place": _share(sum(one.place for one in machine), len(machine)),
+    }
+
+
+def _shown(judged: Sequence[Judgement]) -> dict[str, int]:
+    """By what the equivalent ones are shown to be that."""
+    arguments = [one.argument for one in judged if one.verdict == "equivalent"]
+    same = sum(one == SAME_CODE for one in arguments)
+    rules = sum(one.startswith(BY_A_RULE) for one in arguments)
+    return {
+        "the same machine code": same,
+        "equivalent by a rule": rules,
+        "equivalent by a claim": len(arguments) - same - rules,
     }
 
 
@@ -70,12 +84,14 @@ def by_check(judged: Sequence[Judgement]) -> list[dict[str, Any]]:
 def as_json(judged: Sequence[Judgement], **of: Any) -> dict[str, Any]:
     """The score as JSON, which is the gate's section `mutation` of a variant: what was drawn from (`of`:
     kernel, variant, seed, profile, operators, count, ptx), the numbers of `score`, the rows of `by_operator`
-    and `by_check`, and the survivors as rows of `Judgement.as_dict`. Whoever merges scores into an evidence
+    and `by_check`, the survivors and, with the argument of each, the equivalent ones as rows of `Judgement.as_dict`. Whoever merges scores into an evidence
     takes it from here, or by `tileproof mutate --into`.
     """
-    survivors = [one.as_dict() for one in judged if one.verdict == "survived"]
-    tables = {"by operator": by_operator(judged), "by check": by_check(judged), "survivors": survivors}
-    return {**of, **score(judged), **tables}
+    survived, equivalent = (
+        [one.as_dict() for one in judged if one.verdict == verdict] for verdict in ("survived", "equivalent")
+    )
+    tables = {"by operator": by_operator(judged), "by check": by_check(judged)}
+    return {**of, **score(judged), **tables, "survivors": survived, "equivalents": equivalent}
 
 
 def row(numbers: Mapping[str, Any], **of: Any) -> str:

@@ -79,7 +79,9 @@ def test_groups_that_end_out_of_order_leave_in_order() -> None:
         assert (target == expected).all(), seed
 
 
-@pytest.mark.parametrize("wait", ["cp.async.bulk.wait_group", "cp.async.bulk.wait_group.read", "cp.async.wait_group"])
+@pytest.mark.parametrize(
+    "wait", ["cp.async.bulk.wait_group", "cp.async.bulk.wait_group.read", "cp.async.wait_group"]
+)
 def test_a_negative_number_of_groups_is_refused(wait: str) -> None:
     """ptxas makes 63 of -1: a wait for nothing, where the text seems to wait for more than all."""
     clean(run(f"{wait} 0;", []))

@@ -121,7 +121,9 @@ def release(*records: VerdictRecord, **other: Any) -> ReleaseEvidence:
 
 
 def mutated(one: VerdictRecord, survivors: int = 1) -> VerdictRecord:
-    """With the score of a draw of four, of which so many survived, as `tileproof mutate --into` writes it."""
+    """With the score of a draw of five, of which so many survived and one is equivalent, as `tileproof mutate
+    --into` writes it.
+    """
     frames = (("/usr/include/ptx.cuh", 7), ("kernel.cuh", 30))
     drawn = [Drawn(n, "scope", f".sys is <.cta> of {n}", frames, "fence") for n in range(4)]
     judged = [
@@ -130,8 +132,9 @@ def mutated(one: VerdictRecord, survivors: int = 1) -> VerdictRecord:
             Judgement(mutant, "killed", by="value P", kind="value", stage="P", differs="P", cause="a step")
             for mutant in drawn[survivors:]
         ),
+        Judgement(Drawn(4, "move", "a fence", frames, "fence"), "equivalent", argument="rule x: <as> it was"),
     ]
-    of = {"seed": 5, "profile": "full", "operators": ["scope"], "count": 4}
+    of = {"seed": 5, "profile": "full", "operators": ["scope", "move"], "count": 5}
     return replace(one, sections={MUTATION: as_json(judged, **of)})
 
 

@@ -63,7 +63,8 @@ def test_mutants_are_shown_by_operator_with_those_that_survived() -> None:
     text = page(release(mutated(record())))
     assert "3 of 4 mutants were killed" in text and "75.0%" in text and 'class="bad">75.0%' in text
     assert ".sys is &lt;.cta&gt; of 0" in text and "ptx.cuh:7, kernel.cuh:30" in text
-    assert "tileproof mutate a-kernel --variant width=576 --seed 5 --count 4 --operators scope" in text
+    assert "tileproof mutate a-kernel --variant width=576 --seed 5 --count 5 --operators scope,move" in text
+    assert "Why 1 of the mutants do" in text and "rule x: &lt;as&gt; it was" in text
     assert "value P" in text and "mutants killed" in text and ">3 of 4</a>" in text
     every = page(release(mutated(record(), 0)))
     assert "100.0%" in every and "Mutants that survived" not in every and 'class="bad"' not in every

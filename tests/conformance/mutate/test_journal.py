@@ -10,7 +10,8 @@ import pytest
 from tileproof.conformance.gate.difference import SCORES
 from tileproof.conformance.mutate.draw import Drawn
 from tileproof.conformance.mutate.journal import Journal
-from tileproof.conformance.mutate.judged import Judgement
+from tileproof.conformance.mutate.judged import SAME_CODE, Judgement
+from tileproof.conformance.mutate.rules import BY_A_RULE
 from tileproof.conformance.mutate.score import as_json, score
 from tileproof.spec.machine.errors import TileproofError
 
@@ -96,3 +97,12 @@ def test_the_score_as_json_has_what_a_comparison_of_releases_reads() -> None:
         "equivalent": 0,
         "refused": 1,
     } in part["by operator"]
+
+
+def test_a_score_says_by_what_equivalent_mutants_are_shown_to_be_that():
+    arguments = (SAME_CODE, f"{BY_A_RULE}a hint: of prefetches", "a claim of the kernel's file", SAME_CODE)
+    judged = [Judgement(DRAWN[n], "equivalent", argument=one) for n, one in enumerate(arguments)]
+    found = as_json([*judged, JUDGED[1]], **DRAW)
+    shown = ("the same machine code", "equivalent by a rule", "equivalent by a claim")
+    assert [found[name] for name in shown] == [2, 1, 1] and found["equivalent"] == 4
+    assert [one["argument"] for one in found["equivalents"]] == list(arguments)

@@ -181,7 +181,7 @@ def scored(
         try:
             with contextlib.redirect_stdout(io.StringIO()):
                 mutate.callback(
-                    kernel=one.program.kernel, seed=seed, count=count, operators=None, only=(),
+                    kernel=one.program.kernel, seed=seed, count=count, operators=None, only=(), at=(),
                     profile="full", variant=sizes or None, jobs=jobs, seconds=120.0,
                     ledger=out / LEDGER, into=out, resume=journal, as_json=True,
                 )  # fmt: skip

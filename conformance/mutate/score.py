@@ -84,8 +84,9 @@ def by_check(judged: Sequence[Judgement]) -> list[dict[str, Any]]:
 def as_json(judged: Sequence[Judgement], **of: Any) -> dict[str, Any]:
     """The score as JSON, which is the gate's section `mutation` of a variant: what was drawn from (`of`:
     kernel, variant, seed, profile, operators, count, ptx), the numbers of `score`, the rows of `by_operator`
-    and `by_check`, the survivors and, with the argument of each, the equivalent ones as rows of `Judgement.as_dict`. Whoever merges scores into an evidence
-    takes it from here, or by `tileproof mutate --into`.
+    and `by_check`, and, as rows of `Judgement.as_dict`, the survivors and the equivalent ones with the
+    argument of each. Whoever merges scores into an evidence takes it from here, or by `tileproof mutate
+    --into`.
     """
     survived, equivalent = (
         [one.as_dict() for one in judged if one.verdict == verdict] for verdict in ("survived", "equivalent")

@@ -26,8 +26,13 @@ _LOOP = re.compile(
     r"(?:\+\+(?P=name)|(?P=name)\+\+|(?P=name) \+= (?P<step>[^;)]+))\)"
 )
 # Two of one kind by one thread with nothing between mean the same in either order: inits, waits (behind them
-# both phases are complete), commits (each tells of the same work), hints, copies.
-_KIND = re.compile(r"^\s*(?:[^=;]*(?<=[.>])(init|wait)\w*|(?:\w+::)*(commit|prefetch|tma_load)\w*)\(")
+# both phases are complete), commits (each tells of the same work), hints, copies; and so do a copy and the
+# arrival that announces bytes, which keeps its phase open until it comes.
+_KIND = re.compile(
+    r"^\s*(?:[^=;]*(?<=[.>])(init|wait|arrive_and_expect_tx)\w*"
+    r"|(?:\w+::)*(init|wait|arrive_and_expect_tx|commit|prefetch|tma_load)\w*)\("
+)
+_COMMUTE = ({"tma_load", "arrive_and_expect_tx"},)
 _STATEMENT = re.compile(
     r"^\s+(?!const|auto|int|float|uint|using|static|return|struct|template|typename)[\w:]+[^=]*;\s*(//.*)?$"
 )
@@ -97,10 +102,14 @@ def stage_order(lines: list[str], n: int) -> Iterator[Change]:
     """Two statements exchanged."""
     if n + 1 < len(lines) and _STATEMENT.match(lines[n]) and _STATEMENT.match(lines[n + 1]):
         here, after = _code(lines[n]).rstrip(), _code(lines[n + 1]).rstrip()
-        one, other = _KIND.match(here), _KIND.match(after)
-        alike = one and other and one.groups() == other.groups()
-        if _indent(here) == _indent(after) and here != after and not alike:
+        if _indent(here) == _indent(after) and here != after and not _alike(here, after):
             yield f"{after.strip()} before {here.strip()}", f"{after}\n{here}\x00"
+
+
+def _alike(here: str, after: str) -> bool:
+    """Whether two statements mean the same in either order."""
+    one, other = (match and (match[1] or match[2]) for match in (_KIND.match(here), _KIND.match(after)))
+    return bool(one and other) and ((one == other != "arrive_and_expect_tx") or {one, other} in _COMMUTE)
 
 
 @proposes("source-remove")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 _PLACES = re.compile(r"^\s*(\.loc\b.*|\.file\b.*)$", re.MULTILINE)
 _SECTION = re.compile(r"^\s*\.section\b[^{]*\{.*?^\s*\}", re.MULTILINE | re.DOTALL)
@@ -31,9 +32,14 @@ def without_places(ptx: str) -> str:
     names, as headers leave them.
     """
     bare = _TEXT.sub("0" * 8, without_run(_PLACES.sub("", ptx)))
-    words = re.findall(r"[\w$]+", bare)
-    unnamed = {name for name in _GLOBAL.findall(bare) if words.count(name) == 1}
-    return _GLOBAL.sub(lambda found: "" if found[1] in unnamed else found[0], bare)
+    gone = unnamed(bare)
+    return _GLOBAL.sub(lambda found: "" if found[1] in gone else found[0], bare)
+
+
+def unnamed(ptx: str) -> frozenset[str]:
+    """The globals without a value that nothing names."""
+    words = Counter(re.findall(r"[\w$]+", ptx))
+    return frozenset(name for name in _GLOBAL.findall(ptx) if words[name] == 1)
 
 
 def instructions(ptx: str) -> list[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from tileproof.conformance.mutate.code import PtxCode
-from tileproof.kernels.places import without_numbers
+from tileproof.kernels.places import unnamed, without_numbers
 
-_PLACE = re.compile(r"^\s*(\.loc\b.*|//.*)?$")
+_PLACE = re.compile(r"^(\.loc\b.*|\$L__tmp.*|[{}])?$")  # and the braces of scopes
 _MOST = 60  # lines between the first and the last that differ
 
 Change = tuple[str, dict[int, str]]  # the operator that it is one of, and its lines
@@ -15,7 +15,8 @@ Change = tuple[str, dict[int, str]]  # the operator that it is one of, and its l
 
 def change(code: PtxCode, text: str) -> Change | None:
     """What makes the original's entry into that of `text`, places in the source left out; None where that is
-    not one instruction less or one at another place, or the rest of the texts differs.
+    not one instruction less or one at another place, or the rest of the texts differs in more than what
+    headers leave that make the same instructions (`places.instructions`).
     """
     original, other = (PtxCode(without_numbers(one), code.entry) for one in (code.text, text))
     one, two = _body(original), _body(other)
@@ -39,12 +40,21 @@ def change(code: PtxCode, text: str) -> Change | None:
 
 
 def _body(code: PtxCode) -> list[tuple[int, str]]:
-    """Lines of the entry with their numbers, but for places and comments."""
-    lines = ((n + 1, code.lines[n]) for n in code.body())
-    return [(number, line.strip()) for number, line in lines if not _PLACE.match(line)]
+    """Lines of the entry with their numbers, but for places, comments and braces."""
+    lines = ((n + 1, _bare(code.lines[n])) for n in code.body())
+    return [(number, line) for number, line in lines if not _PLACE.match(line)]
 
 
 def _declared(code: PtxCode) -> list[str]:
-    """What stands in front of the entry's body: its parameters, and the module's variables."""
-    lines = code.lines[: code.body().start]
-    return [line.strip() for line in lines if not _PLACE.match(line) and ".file" not in line]
+    """What stands in front of the entry's body: its parameters, and the module's variables that are named."""
+    other = unnamed(code.text)
+    lines = (_bare(line) for line in code.lines[: code.body().start])
+    return [
+        line
+        for line in lines
+        if not _PLACE.match(line) and ".file" not in line and other.isdisjoint(re.findall(r"[\w$]+", line))
+    ]
+
+
+def _bare(line: str) -> str:
+    return " ".join(re.sub(r"//.*", "", line).split())

@@ -28,6 +28,10 @@ def moved(text: str, line: str, before: str) -> str:
         (TEXT.replace(FENCE, "").replace("128;", "64;"), None),
         (TEXT.replace(FENCE, "").replace(".align 16", ".align 32"), None),  # something else too
         (TEXT.replace(FENCE, FENCE + FENCE), None),
+        # What headers leave that make the same instructions: scopes, and variables that nothing names.
+        (TEXT.replace(FENCE, "").replace(STORE, f"\t{{\n{STORE}\t}}\n"), "remove-sync"),
+        (".global .align 1 .b8 left[1];\n" + TEXT.replace(FENCE, ""), "remove-sync"),
+        (".global .align 4 .u32 kept = 1;\n" + TEXT.replace(FENCE, ""), None),
     ],
 )
 def test_one_instruction_less_or_elsewhere(text, operator):

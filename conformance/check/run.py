@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from tileproof.conformance.check.together import known_code, with_machine
-from tileproof.conformance.diagnose.cause import diagnose
+from tileproof.conformance.diagnose.cause import cause, diagnose
 from tileproof.conformance.drivers.driver import ALL, Capabilities, Driver
 from tileproof.conformance.drivers.result import Output, RunResult, RunSchedule
 from tileproof.conformance.judge import rows
@@ -32,6 +32,7 @@ from tileproof.spec.problems import problem_type
 from tileproof.spec.problems.base import known_stage, tiling_of
 from tileproof.spec.problems.cases import AnyCase
 
+ELSEWHERE = 2  # wrong tiles of other groups that are asked for a cause where the first has none
 # What ends a launch before its time: then nothing else that it shows says as much.
 ENDED = ("hang", "card-fault", "card-hang")
 
@@ -241,16 +242,32 @@ def _count(verdict: RunVerdict, scores: Mapping[str, StageScore]) -> None:
 
 def _wrong_tiles(chain: Chain, result: Comparison, build: str, coded: bool, explain: bool) -> list[Finding]:
     """One finding per stage: its first wrong tile, with the number of the others."""
-    first: dict[str, Divergence] = {}
-    number: dict[str, int] = {}
+    wrong: dict[str, list[Divergence]] = {}
     for divergence in result.divergences:
-        name = divergence.tile.stage
-        first.setdefault(name, divergence)
-        number[name] = number.get(name, 0) + 1
-    return [
-        diagnose(chain, divergence, build, others=number[name] - 1, coded=coded, explain=explain)
-        for name, divergence in first.items()
-    ]
+        wrong.setdefault(divergence.tile.stage, []).append(divergence)
+    found = []
+    for first, *others in wrong.values():
+        finding = diagnose(chain, first, build, others=len(others), coded=coded, explain=explain)
+        if explain and not finding.cause:
+            finding = replace(finding, cause=_told_elsewhere(chain, first, others))
+        found.append(finding)
+    return found
+
+
+def _told_elsewhere(chain: Chain, first: Divergence, others: list[Divergence]) -> str:
+    """The cause that another wrong tile of the stage has, with its place: where keys repeat, or a mask is
+    narrow, a tile tells little. One tile is asked of each group.
+    """
+    groups = {first.tile.coord.group: first} | {one.tile.coord.group: one for one in reversed(others)}
+    ordered = [one for one in groups.values() if one is not first]
+    ordered.sort(key=lambda one: -int(one.wrong.sum()))
+    for one in ordered[:ELSEWHERE]:
+        told = cause(chain, one)
+        if told:
+            coord = one.tile.coord
+            block = "" if coord.k_block is None else f", k-block {coord.k_block}"
+            return f"in {chain.problem.unit} {coord.group}{block}: {told}"
+    return ""
 
 
 def _disagreements(

@@ -6,6 +6,7 @@ wrongly are tried, in units of one 16-byte access, and one of them must explain 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -41,7 +42,11 @@ def explain_columns(product: Product, found: F64, bound: F64, region: Region) ->
     if product.kind != "rowsum" or rows.size < LEAST or product.a.shape[1] % (LANES * CHUNK):
         return ""
     for side in (1, 0):
-        told = _moved(product, side, found, bound, rows) or _swizzled(product, side, found, bound, rows)
+        told = (
+            _moved(product, side, found, bound, rows)
+            or _swizzled(product, side, found, bound, rows)
+            or _fields(product, side, found, bound, rows)
+        )
         if told:
             return told
     return _lane(product, found, bound, rows)
@@ -133,6 +138,56 @@ def _swizzled(product: Product, side: int, found: F64, bound: F64, rows: I64) ->
     if len(seen) < 2 or not _agree(explained, np.ones(rows.size, bool)):
         return ""
     return f"operand {product.names[side]} is read with another swizzle than it was stored with, by row"
+
+
+def _fields(product: Product, side: int, found: F64, bound: F64, rows: I64) -> str:
+    """The column tile, or the place in it, taken from other bits of the column than its own."""
+    own, other = (product.a, product.b) if side == 0 else (product.b, product.a)
+    mine, theirs = _chunks(own)[rows], _chunks(other)[rows]
+    count = mine.shape[1]
+    each = theirs @ mine.transpose(0, 2, 1)  # [rows, chunk, chunk that is read]
+    right = np.einsum("rcc->rc", each)
+    total, limit = found[rows, 0], bound[rows, 0]
+    row, chunk = np.meshgrid(np.arange(rows.size), np.arange(count), indexing="ij")
+    every = np.ones(rows.size, bool)
+    for where, piece in _pieces(count):
+        base = total - right.sum(axis=1) + right[:, piece].sum(axis=1)
+        for words, read in _read_fields(rows, count):
+            value = each[row[:, piece], chunk[:, piece], read[:, piece]].sum(axis=1)
+            with np.errstate(invalid="ignore"):
+                fits = np.abs(value - base) <= limit
+            if _agree(fits, every):
+                return f"{where}operand {product.names[side]} came from elsewhere: {words}"
+    return ""
+
+
+def _read_fields(rows: I64, count: int) -> Iterator[tuple[str, I64]]:
+    """Some bits of the column tile's number, of the place in it, or of that place with its swizzle are other
+    bits of the column, or zero.
+    """
+    chunk = np.broadcast_to(np.arange(count), (rows.size, count))
+    tile, inner = np.divmod(chunk, PER_TILE)
+    turn = rows[:, None] % ATOM
+    place = f"c / {CHUNK} % {PER_TILE}"
+    fields = (
+        (count // PER_TILE, f"column c lies in tile c / {COLUMN_TILE}", tile, lambda x: x * PER_TILE + inner),
+        (PER_TILE, f"column c lies at place {place} of its tile", inner, lambda x: tile * PER_TILE + x),
+        (PER_TILE, f"column c of row r lies at place {place} ^ r % {ATOM} of its tile", inner ^ turn,
+         lambda x: tile * PER_TILE + (x ^ turn)),
+    )  # fmt: skip
+    for others in (False, True):  # a mask alone first
+        for size, what, own, whole in fields:
+            for kept, taken in itertools.product(range(size), range(1, size) if others else (0,)):
+                for shift in range(-3, 6) if taken else (0,):
+                    bits = (chunk >> shift if shift >= 0 else chunk << -shift) & taken
+                    read = whole(own & kept | bits)
+                    if kept & taken or (read == chunk).all():
+                        continue
+                    scale = f"c / {CHUNK << shift}" if shift >= 0 else f"c / {CHUNK} * {1 << -shift}"
+                    used = [f"its bits {kept:#x}"] * (kept > 0) + [f"bits {taken:#x} of {scale}"] * (
+                        taken > 0
+                    )
+                    yield f"{what}, but was read at {' and '.join(used) or '0'}", read
 
 
 def _lane(product: Product, found: F64, bound: F64, rows: I64) -> str:

@@ -148,14 +148,20 @@ def families(chain: Chain, tile: StageTile, product: Product) -> Iterator[Family
     if product.kind == "rowsum":
         yield Family(lambda c: f"{c}: {a} * {a} instead of {a} * {b}", replace(product, b=product.a))
         yield Family(lambda c: f"{c}: {b} * {b} instead of {a} * {b}", replace(product, a=product.b))
+    single = []
     for label, layout in LAYOUTS.items() if _swizzled(chain.stage(tile.stage), product, ctas) else ():
         read_a, read_b = layout(product.a, 1), layout(product.b, ctas if product.kind == "matmul" else 1)
         if product.kind == "matmul":
             yield Family(_misread(a, label), replace(product, a=read_a))
             yield Family(_misread(f"{a} and {b}", label), replace(product, a=read_a, b=read_b))
+            single += [Family(_misread(a, label), replace(product, a=read_a), K_STEP)]
+            # The CTAs share out the rows of b, or its columns.
+            for parts in dict.fromkeys((ctas, 1)):
+                single += [Family(_misread(b, label), replace(product, b=layout(product.b, parts)), K_STEP)]
         yield Family(_misread(b, label), replace(product, b=read_b))
     yield Family(lambda c: f"the contribution of {c} is missing", zero, K_STEP)
     yield Family(lambda c: f"the contribution of {c} was added twice", double, K_STEP)
+    yield from single
 
 
 def _swizzled(stage: Stage, product: Product, ctas: int) -> bool:

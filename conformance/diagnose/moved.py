@@ -19,6 +19,7 @@ from tileproof.spec.problems.faults import F64
 
 AGREE = 0.75  # of the wrong rows must be explained
 VECTOR = 8  # elements of a 16-byte access
+PROBES = 5  # rows that a candidate is tried in first
 
 
 def explain_moved(
@@ -74,8 +75,9 @@ def _pieces(length: int, rowsum: bool, ctas: int) -> Iterator[I64]:
     for width in (*widths, COLUMN_TILE):
         if length % width == 0 and width < length:
             yield from columns.reshape(-1, width)
-    if ctas > 1 and length % (ctas * COLUMN_TILE) == 0 and length > ctas * COLUMN_TILE:
-        tiles = columns.reshape(ctas, -1, COLUMN_TILE)
+    whole = 1 << length.bit_length() - 1  # columns beyond are shared out by themselves
+    if ctas > 1 and whole % (ctas * COLUMN_TILE) == 0 and whole > ctas * COLUMN_TILE:
+        tiles = columns[:whole].reshape(ctas, -1, COLUMN_TILE)
         yield from (tiles[:, n].ravel() for n in range(tiles.shape[1]))
 
 
@@ -95,13 +97,23 @@ def _explained(
         one = rows[mid]
         # Where that row's elements may begin, in units of one access.
         starts = np.arange(own[mid] % unit, flat.size - span + 1, unit)
-        windows = np.lib.stride_tricks.sliding_window_view(flat, span)[starts][:, within]
-        fits = starts[_fit(product, side, piece, windows, rest[one], bound[one], one)]
-        for start in sorted(fits.tolist(), key=lambda at: abs(at - int(own[mid]))):
-            off = start - int(own[mid])
+        if rowsum and length % VECTOR == 0:
+            fits = _fit_chunks(product, side, piece, flat, rest[one, 0], bound[one, 0], one)[: starts.size]
+        else:
+            windows = np.lib.stride_tricks.sliding_window_view(flat, span)[starts][:, within]
+            fits = _fit(product, side, piece, windows, rest[one], bound[one], one)
+        offs = starts[fits] - own[mid]
+        # Of small integers many fit one row by chance.
+        hits = np.zeros(offs.size, int)
+        for row in np.linspace(0, rows.size - 1, PROBES).astype(int) if rows.size > PROBES else ():
+            at = own[row] + offs
+            inside = np.flatnonzero((at >= 0) & (at <= flat.size - span))
+            read = flat[at[inside][:, None] + within]
+            of = rows[row]
+            hits[inside] += _fit(product, side, piece, read, rest[of], bound[of], of)
+        likely = offs[2 * hits >= PROBES] if rows.size > PROBES else offs
+        for off in sorted((int(off) for off in likely if off), key=abs):
             moved = own + off
-            if off == 0:
-                continue
             fitting = sum(
                 bool(_fit(product, side, piece, flat[at + within][None], rest[row], bound[row], row)[0])
                 for at, row in zip(moved.tolist(), rows.tolist(), strict=True)
@@ -110,6 +122,21 @@ def _explained(
             if fitting >= AGREE * rows.size:
                 return _words(product.names[side], piece, length, off)
     return ""
+
+
+def _fit_chunks(
+    product: Product, side: int, piece: I64, flat: F64, wanted: float, bound: float, row: int
+) -> npt.NDArray[np.bool_]:
+    """`_fit` of a sum of one row for every window that begins at an access of 16 bytes."""
+    other = (product.b if side == 0 else product.a)[row, piece].reshape(-1, VECTOR)
+    at = (piece.reshape(-1, VECTOR)[:, 0] - piece[0]) // VECTOR
+    count = flat.size // VECTOR - int(at[-1])
+    value, size = np.zeros(count), np.zeros(count)
+    for total, chunks, factors in ((value, flat, other), (size, np.abs(flat), np.abs(other))):
+        each = factors @ chunks.reshape(-1, VECTOR).T
+        for one, first in zip(each, at.tolist(), strict=True):
+            total += one[first : first + count]
+    return np.asarray(np.abs(value - wanted) <= bound + 1e-6 * size)
 
 
 def _fit(

@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from tileproof.conformance.diagnose.arrays import Region
 from tileproof.conformance.diagnose.faults import K_STEP
+from tileproof.conformance.diagnose.lying import lying
 from tileproof.conformance.observe.tiles import Chain, Reference
 from tileproof.spec import numerics
 from tileproof.spec.arithmetic import Form
@@ -24,7 +26,7 @@ from tileproof.spec.arithmetic.exact import Exact
 from tileproof.spec.problems.faults import F64, WrongTile
 
 SAMPLE = 4096  # elements that counts are solved for
-SPARE = 8  # more columns than a step has, for its space to say something
+SPARE = 4  # different columns more than a step's space has dimensions, for it to say something
 SHOWN = 4
 _COUNTS = {0: "is missing", 2: "was added twice", -1: "was subtracted", 3: "was added three times"}
 
@@ -131,6 +133,8 @@ class Deviation:
     slack: F64
     block: int
     ctas: int
+    before: tuple[tuple[str, F64], ...] = ()
+    inputs: Any = None
 
     @staticmethod
     def of(chain: Chain, tile: WrongTile, reference: Reference) -> Deviation:
@@ -139,20 +143,42 @@ class Deviation:
             residual = tile.found - reference.value
             slack = reference.bound + _rounding(tile.copy) * (np.abs(tile.found) + np.abs(reference.value))
         steps = _steps(terms(chain, tile.stage, reference))
-        return Deviation(tuple(steps), residual, slack, chain.tiling.block, chain.tiling.ctas)
+        before = tuple(_before(chain, tile)) if steps else ()
+        return Deviation(
+            tuple(steps), residual, slack, chain.tiling.block, chain.tiling.ctas, before, chain.inputs
+        )
 
     def counted(self, region: Region) -> str:
         """How often each step was counted, in words, when that explains the region; else ""."""
         at = np.ix_(*region)
-        return _counted(self.steps, self.residual, self.slack, at) if self._usable(at) else ""
+        return _counted(self, at) if self._usable(at) else ""
 
     def replaced(self, region: Region) -> str:
         """Which step had another operand, in words, when that explains the region; else ""."""
-        return _replaced(self, region) if self._usable(np.ix_(*region)) else ""
+        if not self._usable(np.ix_(*region)):
+            return ""
+        return _replaced(self, region) or ("" if self.ctas == 1 else self._by_share(region))
+
+    def _by_share(self, region: Region) -> str:
+        """The same where each CTA has its share of the tile's columns, and an operand of its own."""
+        told = []
+        for share in _shares(self.residual.shape[1], self.ctas):
+            part = region[0], np.intersect1d(region[1], share)
+            at = np.ix_(*part)
+            if (np.abs(self.residual[at]) > self.slack[at]).any():
+                told.append(_replaced(self, part))
+        return "; in other columns ".join(dict.fromkeys(told)) if all(told) else ""
 
     def _usable(self, at: Any) -> bool:
         whole = (self.residual[at], self.slack[at])
         return bool(self.steps) and all(np.isfinite(one).all() for one in whole)
+
+
+def _shares(length: int, ctas: int) -> Iterator[npt.NDArray[np.int64]]:
+    """Each CTA's columns of so many; those beyond a power of two are shared out by themselves."""
+    whole = 1 << length.bit_length() - 1
+    low, high = (np.arange(*ends).reshape(ctas, -1) for ends in ((0, whole), (whole, length)))
+    yield from np.concatenate([low, high], axis=1)
 
 
 def _rounding(copied: bool) -> float:
@@ -160,11 +186,27 @@ def _rounding(copied: bool) -> float:
     return numerics.U_BF16 if copied else numerics.gamma(64, numerics.U_F32_RZ)
 
 
-def _counted(steps: tuple[_Step, ...], residual: F64, slack: F64, at: Any) -> str:
+def _before(chain: Chain, tile: WrongTile) -> Iterator[tuple[str, F64]]:
+    """The other tiles of the group that have the tile's shape, as the kernel had them: what an accumulator
+    may have held before.
+    """
+    for (name, coord), other in chain.own_tiles.items():
+        here = (coord.group, coord.cta) == (tile.coord.group, tile.coord.cta)
+        if not here or (name, coord) == (tile.stage, tile.coord) or other.operand:
+            continue
+        value = other.value.astype(np.float64)
+        if value.shape == tile.found.shape and other.written.all() and np.isfinite(value).all():
+            block = "" if coord.k_block is None else f" of k-block {coord.k_block}"
+            yield f"{name}{block}", value
+
+
+def _counted(deviation: Deviation, at: Any) -> str:
+    steps = deviation.steps
     values = [step.value[at] for step in steps]
     if not all(np.isfinite(value).all() for value in values):
         return ""
-    wanted = residual[at].ravel()
+    values += [value[at] for _, value in deviation.before]
+    wanted = deviation.residual[at].ravel()
     matrix = np.stack([value.ravel() for value in values], axis=1)
     live = np.flatnonzero(np.abs(matrix).max(axis=0) > 0)
     if live.size == 0 or matrix.shape[0] < 2 * live.size:
@@ -174,14 +216,23 @@ def _counted(steps: tuple[_Step, ...], residual: F64, slack: F64, at: Any) -> st
     weight = 1 / np.abs(matrix[used]).sum(axis=1)
     scaled = matrix[used][:, live] * weight[:, None]
     solved = np.linalg.lstsq(scaled, wanted[used] * weight, rcond=None)[0]
-    counts = np.zeros(len(steps), int)
+    counts = np.zeros(len(values), int)
     if not np.isfinite(solved).all():
         return ""
     counts[live] = np.rint(np.clip(solved, -9, 9)).astype(int)
-    allowed = slack[at].ravel() + 64 * numerics.U_F64 * np.abs(matrix).sum(axis=1)
+    allowed = deviation.slack[at].ravel() + 64 * numerics.U_F64 * np.abs(matrix).sum(axis=1)
+    held = counts[len(steps) :]
+    allowed += numerics.gamma(4, numerics.U_F32_RZ) * (np.abs(matrix[:, len(steps) :]) @ np.abs(held))
     if not counts.any() or (np.abs(wanted - matrix @ counts) > allowed).any():
         return ""
     told = []
+    if held.any():
+        # Where keys repeat, tiles that are wrong in the same way are alike.
+        if held.min() < 0 or held.max() > 1 or (counts[: len(steps)] == -1).all():
+            return ""
+        names = " and ".join(name for (name, _), c in zip(deviation.before, held, strict=True) if c)
+        told.append(f"{names} was added: the accumulator was not cleared")
+    counts = counts[: len(steps)]
     for count in sorted(set(counts[counts != 0].tolist())):
         how = _COUNTS.get(1 + count, f"was counted {1 + count} times")
         for title, term in {step.term.title: step.term for step in steps}.items():
@@ -205,7 +256,7 @@ def _runs(steps: list[_Step]) -> str:
 
 def _groups(steps: tuple[_Step, ...], block: int, ctas: int) -> Iterator[list[_Step]]:
     """Single steps; of an axis that is walked also the same step of every k-block, of one that the CTAs share
-    the same step of every share.
+    the same step of every share; all steps of a k-block, of a product, of all products.
     """
     for step in steps:
         yield [step]
@@ -224,6 +275,13 @@ def _groups(steps: tuple[_Step, ...], block: int, ctas: int) -> Iterator[list[_S
                     for step in steps
                     if step.term is term and step.at.stop <= whole and step.at.start % share == first
                 ]
+    for term in {id(step.term): step.term for step in steps}.values():
+        own = [step for step in steps if step.term is term]
+        if term.walked and term.a.shape[1] > block:
+            for k in range(0, term.a.shape[1], block):
+                yield [step for step in own if k <= step.at.start < k + block]
+        yield own
+    yield list(steps)
 
 
 def _replaced(deviation: Deviation, region: Region) -> str:
@@ -232,36 +290,52 @@ def _replaced(deviation: Deviation, region: Region) -> str:
     wrong, allowed = deviation.residual[at], deviation.slack[at]
     if np.linalg.norm(wrong) <= 4 * np.linalg.norm(allowed):
         return ""
+    every_a = np.concatenate([step.term.a[:, step.at] for step in deviation.steps], axis=1)[region[0]]
+    every_b = np.concatenate([step.term.b[step.at] for step in deviation.steps])[:, region[1]]
+    rooms = _different(every_b), _different(every_a.T)
     for group in _groups(deviation.steps, deviation.block, deviation.ctas):
         b = np.concatenate([step.term.b[step.at] for step in group])[:, region[1]]
         a = np.concatenate([step.term.a[:, step.at] for step in group], axis=1)[region[0]]
-        for side, other, base, matrix, limit in (
-            (0, 1, b, wrong, allowed),
-            (1, 0, a.T, wrong.T, allowed.T),
-        ):
-            if _spans(base, matrix, limit):
+        for side, base, matrix, limit in ((0, b, wrong, allowed), (1, a.T, wrong.T, allowed.T)):
+            if _spans(base, rooms[side], matrix, limit):
                 own = a if side == 0 else b.T
                 solved = own + matrix @ np.linalg.pinv(base)
-                return _other_operand(group, side, other, solved, own, region)
+                return _other_operand(group, side, solved, own, region, deviation.inputs)
     return ""
 
 
-def _spans(base: F64, matrix: F64, limit: F64) -> bool:
-    """Whether the rows of `matrix` lie in the row space of `base`, but for what `limit` allows."""
-    if base.shape[1] < base.shape[0] + SPARE or not np.isfinite(base).all():
+def _spans(base: F64, room: int, matrix: F64, limit: F64) -> bool:
+    """Whether the rows of `matrix`, of which so many columns can differ, lie in the row space of `base`, but
+    for what `limit` allows.
+    """
+    if not np.isfinite(base).all():
         return False
     _, size, rows = np.linalg.svd(base, full_matrices=False)
     rows = rows[size > size[0] * 1e-12] if size.size and size[0] > 0 else rows[:0]
+    if room < len(rows) + SPARE:
+        return False
     left = matrix - (matrix @ rows.T) @ rows
     return bool((np.linalg.norm(left, axis=1) <= np.linalg.norm(limit, axis=1)).all())
 
 
-def _other_operand(group: list[_Step], side: int, other: int, solved: F64, own: F64, region: Region) -> str:
-    term, name = group[0].term, group[0].term.names[side]
-    where = _runs(group)
-    text = f"{where} of operand {name} were not what the step of {term.title} read"
-    if len(group) > 1 or not np.isfinite(solved).all():
+def _different(columns: F64) -> int:
+    """How many columns differ from each other: a key that is named twice says the same twice."""
+    return len(np.unique(columns.T, axis=0))
+
+
+def _other_operand(group: list[_Step], side: int, solved: F64, own: F64, region: Region, inputs: Any) -> str:
+    told, products = [], []
+    for term in {id(step.term): step.term for step in group}.values():
+        products.append(term.title)
+        told.append(f"{_runs([one for one in group if one.term is term])} of operand {term.names[side]}")
+    steps = "step" if len(group) == 1 else "steps"
+    text = f"{' and '.join(told)} were not what the {steps} of {' and '.join(products)} read"
+    if not np.isfinite(solved).all():
         return text + ": its address, its layout, or what lay there"
+    if len(group) > 1:
+        data = lying(solved, inputs)
+        return f"{text}: {data}" if data else text + ": its address, its layout, or what lay there"
+    term = group[0].term
     whole = term.a[region[0]] if side == 0 else term.b.T[region[1]]
     scale = np.abs(whole).max(initial=0.0)
     if scale == 0 or np.abs(solved - own).max() <= 1e-3 * scale:
@@ -276,4 +350,5 @@ def _other_operand(group: list[_Step], side: int, other: int, solved: F64, own: 
             known = slice(0, -rows) if rows > 0 else slice(-rows, None)
             if moved.shape == solved.shape and np.abs(moved - solved)[known].max(initial=np.inf) <= close:
                 return f"{text}: it read {term.axis}s {first}..{first + K_STEP - 1}, {rows:+d} rows away"
-    return text + ": its address, its layout, or what lay there"
+    data = lying(solved, inputs)
+    return f"{text}: {data}" if data else text + ": its address, its layout, or what lay there"

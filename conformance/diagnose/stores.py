@@ -32,7 +32,7 @@ def explain_stores(tile: StageTile, inputs: Any, found: F64, expected: F64, wron
             return f"{which}: they hold zeros, their store was lost"
         if _all_in(of_tile[0], of_tile[1].reshape(-1, width), tile.value.dtype):
             return f"{which}: they hold other vectors of the tile, stored to another address"
-        data = _data(inputs)
+        data = data_of(inputs)
         source = _source(of_tile[0], data, tile.value.dtype)
         if source:
             return f"{which}: they hold {source}, which lay there before; their store was lost"
@@ -46,7 +46,8 @@ def explain_stores(tile: StageTile, inputs: Any, found: F64, expected: F64, wron
     return ""
 
 
-def _data(inputs: Any) -> Mapping[str, np.ndarray[Any, Any]]:
+def data_of(inputs: Any) -> Mapping[str, np.ndarray[Any, Any]]:
+    """The arrays of a launch's inputs that have rows."""
     return {name: one for name, one in vars(inputs).items() if isinstance(one, np.ndarray) and one.ndim > 1}
 
 

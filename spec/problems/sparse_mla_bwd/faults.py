@@ -92,6 +92,7 @@ def _softmax(launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:
         tile,
         {
             "slots that are no key are not masked": {"mask": np.ones_like(mask)},
+            "slots that are keys are masked": {"mask": np.zeros_like(mask)},
             "the factor log2(e) is missing": {"sm_scale": factor / LOG2_E},
             "sm_scale is missing": {"sm_scale": 1.0},
             "sm_scale is applied twice": {"sm_scale": factor * factor},

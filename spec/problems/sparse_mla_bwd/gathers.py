@@ -17,13 +17,16 @@ def explain_rows(inputs: Inputs, tile: WrongTile, a: F64, b: F64) -> str:
     rows; "" unless every wrong column is explained.
 
     A column counts as explained when one kv row (or a zero row), for the whole sum or for one of its column
-    tiles, reproduces every head of it.
+    tiles, reproduces every head of it. One of NaN alone says nothing where kv has rows of NaN or inf.
     """
     width = a.shape[1]
     pool = np.zeros((inputs.problem.s_kv + 1, width))
     pool[:-1] = inputs.kv[:, :width].astype(np.float64)
     finite = np.flatnonzero(np.isfinite(pool).all(axis=1))
-    columns = [int(j) for j in np.flatnonzero(tile.wrong.any(axis=0))]
+    odd = np.isnan(tile.found).all(axis=0) & (finite.size <= inputs.problem.s_kv)
+    columns = [int(j) for j in np.flatnonzero(tile.wrong.any(axis=0) & ~odd)]
+    if not columns:
+        return ""
     tiles = [slice(0, width), *(slice(k, k + COLUMN_TILE) for k in range(0, width, COLUMN_TILE))]
     for part in tiles:
         sources: dict[int, int] = {}
@@ -35,7 +38,9 @@ def explain_rows(inputs: Inputs, tile: WrongTile, a: F64, b: F64) -> str:
         else:
             if all(_is_own(inputs, tile, j, row) for j, row in sources.items()):
                 return ""  # the right rows: something else is wrong
-            return _words(inputs, tile, sources, part, width)
+            poison = np.flatnonzero(tile.wrong.any(axis=0) & odd)
+            more = f"; {poison.size} more slots hold a row of NaN or inf" if poison.size else ""
+            return _words(inputs, tile, sources, part, width) + more
     return ""
 
 
@@ -91,6 +96,13 @@ def _words(inputs: Inputs, tile: WrongTile, sources: dict[int, int], part: slice
     token, s_kv = tile.coord.group, inputs.problem.s_kv
     own, mask = inputs.indices[token], key_mask(inputs)[token]
     told = []
+    where = "" if part.stop - part.start == width else f" in columns {part.start}..{part.stop - 1}"
+    slots = tile.cols.start + np.array(list(sources))
+    off = set((np.array(list(sources.values())) - own[slots]).tolist())
+    if len(off) == 1 and len(sources) > 1 and mask[slots].all() and s_kv not in sources.values():
+        return (
+            f"wrong kv row gathered{where}: {len(sources)} slots hold the row of their index {off.pop():+d}"
+        )
     for j, row in list(sources.items())[:SHOWN]:
         slot = tile.cols.start + j
         want = f"index {int(own[slot])}" if mask[slot] else f"no key, index {int(own[slot])}"
@@ -105,5 +117,4 @@ def _words(inputs: Inputs, tile: WrongTile, sources: dict[int, int], part: slice
         whose = f", the row of slot {nearest}" if nearest is not None else ", a row that no slot names"
         told.append(f"slot {slot} ({want}) holds kv row {row}{whose}")
     more = f"; {len(sources) - SHOWN} more slots likewise" if len(sources) > SHOWN else ""
-    where = "" if part.stop - part.start == width else f" in columns {part.start}..{part.stop - 1}"
     return f"wrong kv row gathered{where}: " + "; ".join(told) + more

@@ -198,6 +198,22 @@ def test_clamped_index_and_zero_fill():
     assert "holds zeros" in finding.cause
 
 
+def test_every_fourth_index_is_one_too_low():
+    """One of the rows below, which no slot names, holds NaN: its slot says nothing."""
+    inputs = Case(576, s_kv=2000, blocks=3, tokens=TWO_TOKENS, values="integers", seed=7).inputs()
+    below = inputs.indices[1, 128:192:4] - 1
+    inputs.kv[below[~np.isin(below, inputs.indices)][0]] = np.nan
+
+    def gathered(tile, value):
+        k = gather(inputs, tile.token, tile.cols)
+        k[::4] = inputs.kv[below]
+        return P(inputs.q[tile.token, tile.rows], k)
+
+    (finding,) = verdict(inputs, only("P", 1, 2, 1, gathered)).findings
+    poison = "1 more slots hold a row of NaN or inf"
+    assert finding.cause == f"wrong kv row gathered: 15 slots hold the row of their index -1; {poison}"
+
+
 @pytest.mark.parametrize("values", ("integers", "normal", "large", "tiny"))
 @pytest.mark.parametrize("label", LAYOUTS)
 def test_misread_operand(values, label):
@@ -271,6 +287,23 @@ def test_both_stages_wrong_names_the_first_of_the_graph_first():
     result = verdict(case().inputs(), lambda stage, tile, value: value + 1)
     assert [(f.stage, f.build) for f in result.findings] == [("delta", "production"), ("P", "production")]
     assert result.findings[0].others == 3 and result.findings[1].others == 11
+
+
+def test_another_group_tells_the_cause_where_the_first_one_cannot():
+    """Each slot of the first token names the same key."""
+    inputs = Case(576, 150, 3, (Indices("same"), Indices("random")), values="integers", seed=7).inputs()
+
+    def part(stage, tile, value):
+        if stage != "P":
+            return value
+        q = inputs.q[tile.token, tile.rows].astype(np.float64)
+        q[:, 64:80] = q[:, 144:160]
+        return P(q, gather(inputs, tile.token, tile.cols).astype(np.float64))
+
+    finding = verdict(inputs, part).findings[0]
+    assert (finding.stage, finding.group) == ("P", 0)
+    assert finding.cause.startswith("in token 1, k-block 0: columns 64..79 of operand q were not what")
+    assert finding.cause.endswith("it read columns 144..159")
 
 
 def test_probe_build_is_judged_as_well():

@@ -65,6 +65,14 @@ def in_shared(off):
         (in_shared(8), "operand dO came from 128 bytes further in shared memory"),
         (in_shared(-64), "operand dO came from 1024 bytes before in shared memory"),
         (chunks(lambda r, c: (r, c ^ (r % 8) ^ (r % 7))), "operand dO is read with another swizzle"),
+        (
+            chunks(lambda r, c: (r, (c // 8 & 4 | c & 3) * 8 + c % 8)),
+            "column c lies in tile c / 64, but was read at its bits 0x4 and bits 0x3 of c / 8",
+        ),
+        (
+            chunks(lambda r, c: (r, c // 8 * 8 + ((c ^ r) & 3 ^ r % 8))),
+            "place c / 8 % 8 ^ r % 8 of its tile, but was read at its bits 0x3",
+        ),
     ],
 )
 def test_columns_from_elsewhere(read, says):

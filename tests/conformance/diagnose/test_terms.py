@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from tileproof.conformance.diagnose.cause import cause
+from tileproof.conformance.diagnose.faults import LAYOUTS
 from tileproof.conformance.diagnose.steps import terms
 from tileproof.conformance.judge.compare import Divergence, wrong_elements
 from tileproof.conformance.judge.scattered import Contribution, explain_scatter
@@ -43,11 +44,11 @@ class Scene:
         self.reference = self.chain.reference(self.stage, self.coord, *self.region)
         self.terms = terms(self.chain, self.stage, self.reference)
 
-    def told(self, value) -> str:
-        """The cause of the tile with these values; the value must be wrong."""
+    def told(self, value, *others: StageTile) -> str:
+        """The cause of the tile with these values beside others; the value must be wrong."""
         kind = ml_dtypes.bfloat16 if self.stage == "dQ" else np.float32
         tile = StageTile(self.stage, self.coord, *self.region, value.astype(kind), np.ones(value.shape, bool))
-        self.chain.own_tiles = {(self.stage, self.coord): tile}
+        self.chain.own_tiles = {one.key: one for one in (*others, tile)}
         self.chain._wholes.clear()
         reference = self.chain.reference(self.stage, self.coord, *self.region)
         wrong = wrong_elements(tile, reference)
@@ -125,6 +126,18 @@ def test_a_step_of_each_share_that_read_another_operand(half):
     assert f"columns 32..47, {32 + half}..{47 + half} of operand q were not what the step" in here.told(value)
 
 
+def test_a_tile_of_each_share_of_the_first_columns_that_came_from_elsewhere():
+    """The last 64 columns are shared out by themselves."""
+    here = scene("P")
+    one, q = here.terms[0], here.chain.inputs.q.astype(np.float64).reshape(-1, 576)
+    value = here.reference.value.copy()
+    for first in (64, 320):
+        at = slice(first, first + 64)
+        value += q[136:200, at] @ one.b[at] - here.part(0, at)
+    says = "columns 64..127 and 320..383 of operand q came from 8 rows further: another address"
+    assert here.told(value).startswith(says)
+
+
 def test_a_tile_of_each_share_that_came_from_elsewhere():
     here = scene("delta")
     a, b = (here.reference.operands[name].value for name in ("o", "dO"))
@@ -134,6 +147,65 @@ def test_a_tile_of_each_share_that_came_from_elsewhere():
         value[:, 0] += (a[:, columns] * (b[:, columns + 64] - b[:, columns])).sum(axis=1)
     says = "columns 64..127 and 320..383 of operand dO came from 64 columns further: another address"
     assert here.told(value).startswith(says)
+
+
+@pytest.mark.parametrize(
+    ("times", "says"),
+    [
+        (
+            1,
+            "P of k-block 0 was added: the accumulator was not cleared; the contribution of columns 0..15 to",
+        ),
+        (0.5, ""),
+        (2, ""),
+    ],
+)
+def test_a_first_step_that_was_lost_leaves_what_the_accumulator_held(times, says):
+    here = scene("P")
+    coord = TileCoord(1, 0, 0)
+    region = here.chain.region("P", coord)
+    held = here.chain.reference("P", coord, *region).value.astype(np.float32)
+    before = StageTile("P", coord, *region, held, np.ones(held.shape, bool))
+    value = here.reference.value - here.part(0, slice(0, 16)) + times * held
+    told = here.told(value, before)
+    assert told.startswith(says) if says else "accumulator" not in told
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_all_steps_that_read_another_operand(half):
+    """What lay at the address was part of q, in the CTA that has half of the columns, or in both."""
+    here = scene("dQ")
+    one, q = here.terms[0], here.chain.inputs.q.astype(np.float64)
+    value = here.reference.value.copy()
+    for cta, columns in enumerate((np.r_[0:256, 512:544], np.r_[256:512, 544:576])):
+        read = q[0, : len(one.a), 64 * cta : 64 * cta + one.a.shape[1]]
+        if not (half and cta):
+            value[:, columns] = read @ one.b[:, columns]
+    says = "slots 0..127 of operand dS were not what the steps of dS k read: it read elements of q"
+    assert here.told(value).startswith(says)
+
+
+def test_steps_whose_keys_repeat_say_nothing_of_one_step():
+    """Of 64 slots with one key of four each every step's keys span the same."""
+    indices = tuple(np.arange(128) % 4)
+    inputs = Case(576, 300, 2, (Indices("permuted"), Indices("permuted")), values="normal", seed=3).inputs()
+    inputs.indices[1] = indices
+    here = Scene(Chain(inputs, problem=SPARSE_MLA_BWD, tiling=Tiling(64, 2)), "P", COORDS["P"])
+    noise = np.random.default_rng(0).standard_normal((64, 576)) @ here.terms[0].b
+    assert "were not what the step" not in here.told(here.reference.value + noise)
+
+
+@pytest.mark.parametrize("share", [0, 256])
+def test_one_step_of_another_layout(share):
+    here = scene("P")
+    one = here.terms[0]
+    value = here.reference.value.copy()
+    for first in {96, 96 + share}:
+        at = slice(first, first + 16)
+        keys = LAYOUTS["read transposed (MN-major instead of K-major)"](one.b.T, 1)
+        value += one.a[:, at] @ keys[:, at].T - here.part(0, at)
+    where = "columns 96..111, 352..367" if share else "columns 96..111"
+    assert here.told(value) == f"{where} of operand k: read transposed (MN-major instead of K-major)"
 
 
 def test_a_step_of_noise_is_located():
@@ -344,6 +416,14 @@ def test_slots_masked_by_other_conditions(condition, says):
     index = inputs.indices[1, 64:]
     mask = condition(np.arange(64, 128) < 120, index >= 0, index < 300)
     assert says in here.told(here.chain.stage("S").bounded(**{**here.reference.operands, "mask": mask}).value)
+
+
+def test_a_key_that_is_taken_for_none_is_not_another_slots_mask():
+    """Slots 30 and 62 are each the last but one of their half."""
+    here = scene("S")
+    value = here.reference.value.copy()
+    value[:, [30, 62]] = 0
+    assert here.told(value) == "slots that are keys are masked"
 
 
 @pytest.mark.parametrize(

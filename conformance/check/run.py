@@ -259,7 +259,7 @@ def _told_elsewhere(chain: Chain, first: Divergence, others: list[Divergence]) -
     narrow, a tile tells little. One tile is asked of each group.
     """
     groups = {first.tile.coord.group: first} | {one.tile.coord.group: one for one in reversed(others)}
-    ordered = [one for one in groups.values() if one is not first]
+    ordered = [one for one in groups.values() if one is not first and (one.tile.written & one.wrong).any()]
     ordered.sort(key=lambda one: -int(one.wrong.sum()))
     for one in ordered[:ELSEWHERE]:
         told = cause(chain, one)

@@ -170,17 +170,17 @@ def _read_fields(rows: I64, count: int) -> Iterator[tuple[str, I64]]:
     turn = rows[:, None] % ATOM
     place = f"c / {CHUNK} % {PER_TILE}"
     fields = (
-        (count // PER_TILE, f"column c lies in tile c / {COLUMN_TILE}", tile, lambda x: x * PER_TILE + inner),
-        (PER_TILE, f"column c lies at place {place} of its tile", inner, lambda x: tile * PER_TILE + x),
-        (PER_TILE, f"column c of row r lies at place {place} ^ r % {ATOM} of its tile", inner ^ turn,
-         lambda x: tile * PER_TILE + (x ^ turn)),
+        (count // PER_TILE, f"column c lies in tile c / {COLUMN_TILE}", tile, inner, PER_TILE, 0 * turn),
+        (PER_TILE, f"column c lies at place {place} of its tile", inner, tile * PER_TILE, 1, 0 * turn),
+        (PER_TILE, f"column c of row r lies at place {place} ^ r % {ATOM} of its tile",
+         inner ^ turn, tile * PER_TILE, 1, turn),
     )  # fmt: skip
     for others in (False, True):  # a mask alone first
-        for size, what, own, whole in fields:
+        for size, what, own, first, unit, swizzle in fields:
             for kept, taken in itertools.product(range(size), range(1, size) if others else (0,)):
                 for shift in range(-3, 6) if taken else (0,):
                     bits = (chunk >> shift if shift >= 0 else chunk << -shift) & taken
-                    read = whole(own & kept | bits)
+                    read = first + unit * ((own & kept | bits) ^ swizzle)
                     if kept & taken or (read == chunk).all():
                         continue
                     scale = f"c / {CHUNK << shift}" if shift >= 0 else f"c / {CHUNK} * {1 << -shift}"

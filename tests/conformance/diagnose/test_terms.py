@@ -163,9 +163,9 @@ def test_a_tile_of_each_share_that_came_from_elsewhere():
 def test_a_first_step_that_was_lost_leaves_what_the_accumulator_held(times, says):
     here = scene("P")
     coord = TileCoord(1, 0, 0)
-    region = here.chain.region("P", coord)
-    held = here.chain.reference("P", coord, *region).value.astype(np.float32)
-    before = StageTile("P", coord, *region, held, np.ones(held.shape, bool))
+    rows, cols = here.chain.region("P", coord)
+    held = here.chain.reference("P", coord, rows, cols).value.astype(np.float32)
+    before = StageTile("P", coord, rows, cols, held, np.ones(held.shape, bool))
     value = here.reference.value - here.part(0, slice(0, 16)) + times * held
     told = here.told(value, before)
     assert told.startswith(says) if says else "accumulator" not in told

@@ -26,13 +26,19 @@ _LOOP = re.compile(
     r"(?:\+\+(?P=name)|(?P=name)\+\+|(?P=name) \+= (?P<step>[^;)]+))\)"
 )
 # Two of one kind by one thread with nothing between mean the same in either order: inits, waits (behind them
-# both phases are complete), commits (each tells of the same work), hints, copies; and so do a copy and the
-# arrival that announces bytes, which keeps its phase open until it comes.
+# both phases are complete), commits (each tells of the same work), copies, loads into different registers; and
+# so do a copy and the arrival that announces bytes, which keeps its phase open until it comes.
 _KIND = re.compile(
     r"^\s*(?:[^=;]*(?<=[.>])(init|wait|arrive_and_expect_tx)\w*"
-    r"|(?:\w+::)*(init|wait|arrive_and_expect_tx|commit|prefetch|tma_load)\w*)\("
+    r"|(?:\w+::)*(init|wait|arrive_and_expect_tx|commit|tma_load|load_tmem)\w*)\("
 )
 _COMMUTE = ({"tma_load", "arrive_and_expect_tx"},)
+_INTO = re.compile(r"load_tmem\w*\(.*,\s*(\S+)\)")
+# Wherever they stand, and without them, the same is done: a prefetch, and assembly without an instruction that
+# only keeps a value in a register (with "memory" it keeps accesses in their order).
+_NOTHING = re.compile(
+    r"""^\s*(?:(?:\w+::)*prefetch\w*\(|asm volatile\(""(?![^;]*"memory"))[^;]*;\s*(?://.*)?$"""
+)
 _STATEMENT = re.compile(
     r"^\s+(?!const|auto|int|float|uint|using|static|return|struct|template|typename)[\w:]+[^=]*;\s*(//.*)?$"
 )
@@ -108,6 +114,10 @@ def stage_order(lines: list[str], n: int) -> Iterator[Change]:
 
 def _alike(here: str, after: str) -> bool:
     """Whether two statements mean the same in either order."""
+    if _NOTHING.match(here) or _NOTHING.match(after):
+        return True
+    if _into(here) == _into(after):
+        return False
     one, other = (match and (match[1] or match[2]) for match in (_KIND.match(here), _KIND.match(after)))
     return bool(one and other) and ((one == other != "arrive_and_expect_tx") or {one, other} in _COMMUTE)
 
@@ -115,12 +125,18 @@ def _alike(here: str, after: str) -> bool:
 @proposes("source-remove")
 def remove(lines: list[str], n: int) -> Iterator[Change]:
     """A statement that is not there."""
-    if _STATEMENT.match(lines[n]):
+    if _STATEMENT.match(lines[n]) and not _NOTHING.match(lines[n]):
         yield f"without {lines[n].strip()}", ""
 
 
 def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
+
+
+def _into(statement: str) -> str:
+    """The registers that a load goes into; of anything else all of it."""
+    match = _INTO.search(statement)
+    return match[1] if match else statement
 
 
 def walk(

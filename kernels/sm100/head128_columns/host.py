@@ -52,7 +52,11 @@ TARGETS = (
         ),
         describe=describe,
         mutants=lambda: mutants.MUTANTS,
-        equivalent=(ROOT / "sm100/equivalent.toml", ROOT / "sm100/head128_columns/equivalent.toml"),
+        equivalent=(
+            ROOT / "sm100/equivalent.toml",
+            ROOT / "sm100/head128_columns/equivalent.toml",
+            ROOT / "sm100/head128_columns/equivalent_order.toml",
+        ),
         clocks=lambda v: CLOCKS[v["d_qk"]],
     ),
 )

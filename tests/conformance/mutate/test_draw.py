@@ -106,11 +106,28 @@ def test_a_loop_loses_or_gains_a_whole_turn(loop, turns):
         ("    smem.a.wait(0);", "    smem.b.init(1);", True),
         ("    smem.a.wait(0);", "    ptx::commit(smem.b.address());", True),
         ("    await(0);", "    smem.b.wait(1);", True),
+        ("    ptx::load_tmem_32_columns(d, v[0]);", "    ptx::load_tmem_32_columns(d + 32, v[1]);", False),
+        ("    ptx::load_tmem_32_columns(d, v);", "    ptx::load_tmem_32_columns(d + 32, v);", True),
+        ("    prefetch_tma_descriptor(&map);", "    smem.a.arrive();", False),
         ("    smem.a.arrive();", "    smem.b.arrive();", True),
     ],
 )
 def test_two_statements_of_one_kind_are_not_exchanged(first, second, some):
     assert bool(list(SOURCE_OPERATORS["source-stage-order"]([first, second], 0))) == some
+
+
+@pytest.mark.parametrize(
+    ("statement", "some"),
+    [
+        ("    cute::prefetch_tma_descriptor(&params.kv_map);", False),
+        ('    asm volatile("" : "+r"(low));', False),
+        ('    asm volatile("" ::: "memory");', True),
+        ('    asm volatile("bar.sync 1, 64;" ::: "memory");', True),
+        ("    prefetch_tma_descriptor(&params.kv_map); smem.a.arrive();", True),
+    ],
+)
+def test_a_statement_that_does_nothing_is_not_left_out(statement, some):
+    assert bool(list(SOURCE_OPERATORS["source-remove"]([statement], 0))) == some
 
 
 def test_an_unknown_operator_names_those_there_are():

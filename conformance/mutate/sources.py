@@ -26,16 +26,16 @@ _LOOP = re.compile(
     r"(?:\+\+(?P=name)|(?P=name)\+\+|(?P=name) \+= (?P<step>[^;)]+))\)"
 )
 # Two of one kind by one thread with nothing between mean the same in either order: inits, waits (behind them
-# both phases are complete), commits (each tells of the same work), copies, loads into different registers; and
-# so do a copy and the arrival that announces bytes, which keeps its phase open until it comes.
+# both phases are complete), commits (each tells of the same work), copies, loads into different registers.
+# And so do a copy and the arrival that announces bytes, which keeps its phase open until it comes.
 _KIND = re.compile(
     r"^\s*(?:[^=;]*(?<=[.>])(init|wait|arrive_and_expect_tx)\w*"
     r"|(?:\w+::)*(init|wait|arrive_and_expect_tx|commit|tma_load|load_tmem)\w*)\("
 )
 _COMMUTE = ({"tma_load", "arrive_and_expect_tx"},)
 _INTO = re.compile(r"load_tmem\w*\(.*,\s*(\S+)\)")
-# Wherever they stand, and without them, the same is done: a prefetch, and assembly without an instruction that
-# only keeps a value in a register (with "memory" it keeps accesses in their order).
+# Wherever they stand, and without them, the same is done: a prefetch, and assembly without an instruction,
+# which only keeps a value in a register (with "memory" it keeps accesses in their order).
 _NOTHING = re.compile(
     r"""^\s*(?:(?:\w+::)*prefetch\w*\(|asm volatile\(""(?![^;]*"memory"))[^;]*;\s*(?://.*)?$"""
 )

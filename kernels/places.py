@@ -9,15 +9,16 @@ _PLACES = re.compile(r"^\s*(\.loc\b.*|\.file\b.*)$", re.MULTILINE)
 _SECTION = re.compile(r"^\s*\.section\b[^{]*\{.*?^\s*\}", re.MULTILINE | re.DOTALL)
 # nvcc names what has internal linkage after a number of its own for each run, and after the source's text.
 _RUN = re.compile(r"(?<=_INTERNAL_)[0-9a-f]{8}(?=_)|(?<=_GLOBAL__N__)[0-9a-f]{8}(?=_)")
+_FOLDER = re.compile(r'^(\s*\.file\s+\d+\s+")/[^"]*/', re.MULTILINE)
 _TEXT = re.compile(r"(?<=_cu_)[0-9a-f]{8}")
 _GLOBAL = re.compile(r"^\.global\b.*?\s([\w$]+)(?:\[\d*\])?;\n", re.MULTILINE)
 
 
 def without_run(ptx: str) -> str:
-    """A PTX text without the numbers of the compiler's run in its names, and without the debug sections,
-    which spell those names byte by byte.
+    """A PTX text without the numbers of the compiler's run in its names, without the debug sections, which
+    spell those names byte by byte, and without the folders in which headers that are not ours were installed.
     """
-    return _RUN.sub("0" * 8, _SECTION.sub("", ptx))
+    return _RUN.sub("0" * 8, _FOLDER.sub(r"\1", _SECTION.sub("", ptx)))
 
 
 def without_numbers(ptx: str) -> str:

@@ -121,6 +121,10 @@ def test_the_number_of_a_compilers_run_is_no_difference() -> None:
     name = "_ZN39_INTERNAL_{}_9_kernel_cu_e29296084cute1_E, _GLOBAL__N__{}_9_kernel_cu_e2929608"
     one, two = (places.without_run(name.format(run, run)) for run in ("00271a6f", "7d1cedca"))
     assert one == two != places.without_run(name.format("00271a6f", "00271a6f").replace("e292", "f292"))
+    headers = '\t.file\t3 "{}/include/sm_30_intrinsics.hpp"\n\t.file\t1 "kernels/sm90/kernel.cu"\n'
+    here, there = (places.without_run(headers.format(at)) for at in ("/a/.venv/bin/..", "/b"))
+    assert here == there and "kernels/sm90/kernel.cu" in here
+    assert here != places.without_run(headers.replace("sm_30", "sm_20").format("/b"))
     text = places.without_run(RIGHT.built.ptx)
     assert RIGHT.built.ptx.count("_INTERNAL_") > 0 and ".section" not in text
     assert text.count("tcgen05.mma") == RIGHT.built.ptx.count("tcgen05.mma") and text.count("ret;")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import hypot
+from math import comb, hypot
 from typing import Any
 
-from tileproof.conformance.verdict.contract import VerdictRecord, worst
+from tileproof.conformance.verdict.contract import CheckOutcome, VerdictRecord, worst
+from tileproof.spec.machine.errors import TileproofError
 
 Key = tuple[str, tuple[tuple[str, int], ...]]
 STAGES = "stage conformance"
@@ -15,6 +16,9 @@ MUTATION = "mutation"  # the section that `tileproof mutate --into` writes
 SHARES = ("score", "synchronising")  # killed of all, and of removed synchronising instructions
 SCORES = (*SHARES, "drawn", "killed", "survived", "refused", "equivalent", "with a cause")
 CLOCKS = "timing budget"
+AGAINST = "against the baseline"
+DRAW = ("seed", "count", "profile", "operators", "ptx")  # of two scores that are of the same mutants
+CHANCE = 0.05  # of two draws, that as low a share comes of kernels that are equally well checked
 
 
 @dataclass(frozen=True)
@@ -58,12 +62,26 @@ def changes(before: Sequence[VerdictRecord], after: Sequence[VerdictRecord]) -> 
             ("verdict", one.verdict, two.verdict, _worse_word(one, two))
         ]
         figures.append(("PTX", one.program.ptx_sha256[:12], two.program.ptx_sha256[:12], False))
-        figures += list(_outcomes(one, two))
-        figures += list(_errors(one, two))
-        figures += list(_scores(one, two))
-        figures += list(_clocks(one, two))
+        figures += list(_outcomes(one.checks, two.checks))
+        try:
+            figures += list(_errors(one, two))
+            figures += list(_scores(one, two))
+            figures += list(_clocks(one, two))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise TileproofError(
+                "the figures of an evidence are not those that a gate writes",
+                where=where,
+                found=f"{type(error).__name__}: {error}",
+                do="make it again with this version of Tileproof",
+            ) from None
         found += [Changed(where, what, a, b, bad) for what, a, b, bad in figures if a != b]
     return found
+
+
+def of_release(before: Sequence[CheckOutcome], after: Sequence[CheckOutcome]) -> list[Changed]:
+    """What differs between the checks of two releases, but for that against a baseline."""
+    found = _outcomes(before, after)
+    return [Changed("release", n, a, b, bad) for n, a, b, bad in found if a != b and n != AGAINST]
 
 
 def worse(before: Sequence[VerdictRecord], after: Sequence[VerdictRecord]) -> list[str]:
@@ -77,8 +95,10 @@ def _worse_word(one: VerdictRecord, two: VerdictRecord) -> bool:
     return one.verdict != two.verdict and worst([one.verdict, two.verdict]) == two.verdict
 
 
-def _outcomes(one: VerdictRecord, two: VerdictRecord) -> Iterable[tuple[str, Any, Any, bool]]:
-    old, new = ({c.name: c for c in which.checks} for which in (one, two))
+def _outcomes(
+    one: Sequence[CheckOutcome], two: Sequence[CheckOutcome]
+) -> Iterable[tuple[str, Any, Any, bool]]:
+    old, new = ({c.name: c for c in which} for which in (one, two))
     for name in dict.fromkeys([*old, *new]):
         a, b = old.get(name), new.get(name)
         was = a is not None and a.outcome == "passed"
@@ -96,7 +116,8 @@ def _errors(one: VerdictRecord, two: VerdictRecord) -> Iterable[tuple[str, Any, 
     old, new = _stages(one), _stages(two)
     for name in dict.fromkeys([*old, *new]):
         a, b = old.get(name), new.get(name)
-        yield f"worst error / bound of {name}", a, b, b is not None and b > 1.0 and (a is None or a <= 1.0)
+        left = b is not None and not b <= 1.0
+        yield f"worst error / bound of {name}", a, b, left and (a is None or a <= 1.0)
 
 
 def _scores(one: VerdictRecord, two: VerdictRecord) -> Iterable[tuple[str, Any, Any, bool]]:
@@ -104,7 +125,21 @@ def _scores(one: VerdictRecord, two: VerdictRecord) -> Iterable[tuple[str, Any, 
     for name in SCORES:
         a, b = old.get(name), new.get(name)
         less = name in SHARES and a is not None and (b is None or b < a)
-        yield f"mutants: {name}", a, b, less
+        yield f"mutants: {name}", a, b, less and not (name == "score" and _by_chance(old, new))
+
+
+def _by_chance(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether a lower score may be chance: of other mutants, and no less than two draws of the same kernel
+    and checks differ in one case of twenty (Fisher's exact test, one-sided).
+    """
+    if not old or not new or all(old.get(name) == new.get(name) for name in DRAW):
+        return False
+    was, of_old = (int(old.get(name, 0)) for name in ("killed", "of"))
+    now, of_new = (int(new.get(name, 0)) for name in ("killed", "of"))
+    killed = was + now
+    fewest = max(killed - of_old, 0)
+    ways = sum(comb(of_new, k) * comb(of_old, killed - k) for k in range(fewest, now + 1))
+    return of_old > 0 < of_new and ways / comb(of_old + of_new, killed) > CHANCE
 
 
 def _clocks(one: VerdictRecord, two: VerdictRecord) -> Iterable[tuple[str, Any, Any, bool]]:

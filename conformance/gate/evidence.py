@@ -13,6 +13,7 @@ from tileproof.conformance.gate.store import StoredResult, unpack
 from tileproof.conformance.verdict import contract, jsonform
 from tileproof.conformance.verdict.contract import (
     CheckOutcome,
+    JudgedProgram,
     SchedulesRun,
     ToolIdentity,
     VerdictRecord,
@@ -23,7 +24,6 @@ from tileproof.conformance.verdict.contract import (
 from tileproof.conformance.verdict.program import covered, order_only, program, record, tool_identity
 from tileproof.emulator import Module
 from tileproof.kernels import toolchain
-from tileproof.spec.machine.errors import TileproofError
 
 SCHEMA = "tileproof-evidence"
 SCHEMA_VERSION = 1
@@ -94,10 +94,10 @@ def verdict_on(
     )
 
 
-def no_verdict(gated: GatedVariant, error: TileproofError) -> VerdictRecord:
-    """The verdict on a variant that could not be built."""
-    fault = CheckOutcome("build provenance", True, "not run", error.what, str(error))
-    return record(program(gated.kernel.name, dict(gated.variant.sizes), "", ""), gated.seed, (fault,))
+def no_verdict(gated: GatedVariant, why: str, fault: str = "") -> VerdictRecord:
+    """The verdict on a variant that was not built; `fault`: it could not be."""
+    left = CheckOutcome("build provenance", True, "not run", why, fault)
+    return record(JudgedProgram(gated.kernel.name, dict(gated.variant.sizes), "", ""), gated.seed, (left,))
 
 
 def evidence(
@@ -117,7 +117,7 @@ def evidence(
     if not complete and word == "clean":
         word = "incomplete"
     reasons = [f"{one.program.kernel} {named(one)}: {line}" for one in verdicts for line in one.why]
-    reasons += [*why, *([] if complete else ["the run ended before all checks had run"])]
+    reasons += [*why, *([] if complete else ["the run ended before all checks and mutants had run"])]
     return ReleaseEvidence(
         verdict=word,
         exit_code=contract.EXIT_CODES[word],

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tileproof.conformance.check.property import Stopped
 from tileproof.conformance.gate import difference, runner
+from tileproof.conformance.gate.difference import AGAINST
 from tileproof.conformance.gate.evidence import (
     ReleaseEvidence,
     evidence,
@@ -26,7 +27,6 @@ from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
 
 RESULTS = "results.jsonl"
-AGAINST = "against the baseline"
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,8 @@ def gate(
     ]
     with planted_reference(planted):
         variants, verdicts = _built(kernels, options, planted, progress)
+        if len(variants) + len(verdicts) < len(kernels):
+            return _ended_early(kernels, options)
         jobs = [
             CheckJob(check, gated, gated.key) for gated in variants for check in wanted if not check.release
         ]
@@ -133,21 +135,37 @@ def _built(
     planted: Mutant | None,
     progress: Callable[[str], None],
 ) -> tuple[list[GatedVariant], list[VerdictRecord]]:
-    """The variants, built, and verdicts on those that could not be."""
+    """The variants, built, and verdicts on those that could not be; not all of them when it was ended."""
     variants, verdicts = [], []
     for target, variant in kernels:
         own = planted if planted and planted.target == target.name else None
         one = GatedVariant(target, variant, options.profile, options.seed, options.strict, own)
-        progress(f"building {one.title}")
         try:
+            progress(f"building {one.title}")
             under = one.under_test
             if under.probe is not None:
                 under.probe()  # once, and not once in every check's process
         except TileproofError as error:
-            verdicts.append(no_verdict(one, error))
+            verdicts.append(no_verdict(one, error.what, str(error)))
+        except (KeyboardInterrupt, Stopped):
+            break
         else:
             variants.append(one)
     return variants, verdicts
+
+
+def _ended_early(kernels: Sequence[tuple[Target, Variant]], options: GateOptions) -> ReleaseEvidence:
+    """The evidence of a run that was ended while kernels were built: results of an earlier part are left."""
+    none = [GatedVariant(target, variant, options.profile, options.seed) for target, variant in kernels]
+    return evidence(
+        [no_verdict(one, "the run was ended before any check began") for one in none],
+        [],
+        profile=options.profile,
+        seed=options.seed,
+        strict=options.strict,
+        complete=False,
+        sections={},
+    )
 
 
 def compared(made: ReleaseEvidence, baseline: ReleaseEvidence) -> ReleaseEvidence:

@@ -51,6 +51,10 @@ def load(path: Path, kind: type[T], name: str, version: int, what: str) -> T:
             where=f"{path}, line {error.lineno}",
             found=error.msg,
         ) from None
+    except RecursionError:
+        raise TileproofError(
+            f"{what} is no JSON that can be read", where=str(path), found="it is nested too deeply"
+        ) from None
     if not isinstance(data, dict) or data.get("schema") != name:
         found = data.get("schema", "no schema") if isinstance(data, dict) else type(data).__name__
         raise TileproofError(f"{what} is something else", where=str(path), expected=name, found=str(found))

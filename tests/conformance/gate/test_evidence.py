@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tileproof.conformance.check.property import Stopped
 from tileproof.conformance.cli.app import main
 from tileproof.conformance.gate import schema
-from tileproof.conformance.gate.difference import changes, worse
+from tileproof.conformance.gate.difference import AGAINST, changes, of_release, worse
 from tileproof.conformance.gate.evidence import less_times, read
-from tileproof.conformance.gate.gate import AGAINST, GateOptions, compared, gate
+from tileproof.conformance.gate.gate import GateOptions, compared, gate
 from tileproof.conformance.gate.junit import junit
 from tileproof.conformance.gate.reports import write_all
 from tileproof.conformance.gate.store import write_whole
@@ -86,6 +87,7 @@ def test_junit_has_each_check_with_its_outcome() -> None:
         ('{"schema": "tileproof-verdict"}', "something else"),
         ('{"schema": "tileproof-evidence", "schema_version": 0}', "another schema version"),
         ('{"schema": "tileproof-evidence", "schema_version": 1, "verdict": "fine"}', "not what the schema"),
+        ("[" * 100_000, "no JSON that can be read"),
     ],
 )
 def test_a_baseline_that_is_none_is_named_before_anything_runs(
@@ -160,6 +162,53 @@ def test_nothing_changed_and_kernels_that_come_and_go() -> None:
     assert not new.worse and (new.before, new.after) == (None, "clean")
 
 
+@pytest.mark.parametrize(
+    ("section", "stages"),
+    [({"score": "good"}, STAGES), ([1], STAGES), ({}, {"P": {}}), ({}, ["P"]), ({}, {"P": 3})],
+)
+def test_figures_that_no_gate_wrote_are_named(tmp_path: Path, section: Any, stages: Any) -> None:
+    checks = [replace(c, details={"stages": stages}) if c.details else c for c in record().checks]
+    bad = replace(record(), checks=tuple(checks), sections={"mutation": section})
+    for pair in ((bad, record()), (record(), bad)):
+        with pytest.raises(TileproofError, match="figures of an evidence"):
+            changes(*([one] for one in pair))
+
+
+def drawn_by(seed: int, killed: int, of: int, ptx: str = "a") -> VerdictRecord:
+    part = {"seed": seed, "count": of, "profile": "full", "operators": ["scope"], "ptx": ptx}
+    return replace(
+        record(), sections={"mutation": {**part, "killed": killed, "of": of, "score": killed / of}}
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_worse"),
+    [
+        (drawn_by(1, 98, 98), drawn_by(1, 97, 98), True),  # the same mutants
+        (drawn_by(1, 98, 98), drawn_by(2, 96, 98), False),  # others: chance
+        (drawn_by(1, 98, 98), drawn_by(1, 96, 98, "b"), False),
+        (drawn_by(1, 98, 98), drawn_by(2, 90, 98), True),
+        (drawn_by(1, 3, 4), drawn_by(2, 2, 4), False),
+    ],
+)
+def test_a_score_of_other_mutants_is_worse_beyond_chance(
+    before: VerdictRecord, after: VerdictRecord, is_worse: bool
+) -> None:
+    assert bool(worse([before], [after])) is is_worse
+    told = {change.what for change in changes([before], [after])}
+    assert "mutants: score" in told  # it is told in any case
+
+
+def test_checks_of_the_release_are_compared() -> None:
+    docs, failed = (CheckOutcome("docs in step", True, word) for word in ("passed", "failed"))  # type: ignore[arg-type]
+    against = CheckOutcome(AGAINST, True, "passed")
+    (one,) = of_release([docs, against], [failed])
+    assert (one.kernel, one.what, one.before, one.after, one.worse) == (
+        "release", "docs in step", "passed", "failed", True,
+    )  # fmt: skip
+    assert not of_release([docs], [docs, against]) and not of_release([failed], [docs])[0].worse
+
+
 def test_diff_says_what_got_worse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, one in (("a", record()), ("b", record(wrong=True))):
         write_all(release(one), tmp_path / name)
@@ -221,6 +270,16 @@ def test_a_kernel_that_cannot_be_built_is_an_error_and_the_others_are_judged(tmp
     made = gate([(bad, bad.variants[0]), *SUBJECTS], tmp_path, GateOptions(only=("operand constraints",)))
     assert [one.verdict for one in made.kernels] == ["error", "incomplete"] and made.exit_code == 2
     assert made.kernels[1].checks[0].outcome == "passed"
+
+
+def test_a_run_that_ends_while_kernels_are_built_is_incomplete(tmp_path: Path) -> None:
+    def stops(*_: Any) -> Any:
+        raise Stopped
+
+    last = replace(KERNEL, name="last", plan_of=stops)
+    made = gate([*SUBJECTS, (last, last.variants[0])], tmp_path, GateOptions())
+    assert made.exit_code == 3 and not made.complete and not (tmp_path / "results.jsonl").exists()
+    assert {one.checks[0].reason for one in made.kernels} == {"the run was ended before any check began"}
 
 
 def test_an_unwritable_folder_is_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@
 # make browser  install Chromium, in which the tests of the gate's page open it (Debian; as root)
 # make lint     ruff, mypy, clang-format
 # make mutants  draws mutants of every kernel in the full profile (hours); SEED, COUNT, LEDGER can be given
+# make nightly  the gate's nightly profile against that of the night before (hours); SEED, NIGHT, RESUME=1
 # make package  a wheel and an sdist, each started in an empty environment (.ci/package)
 # PYTHON (3.11 or newer), CXX, PIP_ARGS, EXAMPLES, BACKWARD_EXAMPLES, SEED, PYTEST_ARGS can be given on the
 # command line.
@@ -26,7 +27,7 @@ STAMP    := $(VENV)/tileproof-$(shell cat $(INPUTS) | sha256sum | cut -c1-16)
 CXX_FILES = $(shell find benchmarks emulator kernels conformance \
               -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: browser setup outside engine verify mutants test test-all lint format package clean
+.PHONY: browser setup outside engine verify mutants nightly test test-all lint format package clean
 
 setup: $(STAMP) engine
 
@@ -68,10 +69,21 @@ verify: setup
 
 COUNT    ?= 200
 LEDGER   ?= build/mutants.jsonl
+EVERY    := from tileproof.kernels.registry import all_compiled as every; \
+  print(*(f"{one.name}/{sizes}" for one in every() for sizes in one.variants))
 mutants: setup
-	@failed=0; for kernel in head128-part0 head128-columns head64; do \
-	  $(VENV)/bin/tileproof mutate $$kernel --profile full --seed $(if $(filter today,$(SEED)),0,$(SEED)) \
-	    --count $(COUNT) -j 0 --ledger $(LEDGER) || failed=1; done; exit $$failed
+	@failed=0; for one in $$($(PY) -c '$(EVERY)'); do \
+	  $(VENV)/bin/tileproof mutate $${one%%/*} $$(test -z "$${one#*/}" || echo --variant $${one#*/}) \
+	    --profile full --seed $(SEED) --count $(COUNT) -j 0 --ledger $(LEDGER) || failed=1; \
+	done; exit $$failed
+
+# The evidence of the night before is kept in before/: what got worse since is a defect.
+NIGHT    ?= build/nightly
+nightly: setup
+	@mkdir -p $(NIGHT)/before
+	@test -n "$(RESUME)" || test ! -f $(NIGHT)/evidence.json || cp $(NIGHT)/evidence.json $(NIGHT)/before
+	@$(VENV)/bin/tileproof gate --profile nightly --keep-going --seed $(SEED) -j 0 --out $(NIGHT) \
+	  $(if $(RESUME),--resume) $$(test ! -f $(NIGHT)/before/evidence.json || echo --against $(NIGHT)/before)
 
 test: setup
 	$(PY) -m pytest -n 2 -m "not slow" $(PYTEST_ARGS)

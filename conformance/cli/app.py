@@ -6,6 +6,7 @@ progress and errors to standard error (errors as JSON to standard output with `-
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -21,6 +22,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from rich.console import Console
 from rich.markup import escape
 from tileproof import __version__
+from tileproof.conformance.check.property import Stopped
 from tileproof.conformance.cli.build import build
 from tileproof.conformance.cli.campaign import campaign
 from tileproof.conformance.cli.check import check
@@ -37,6 +39,7 @@ from tileproof.conformance.cli.lists import defects, kernels, stages
 from tileproof.conformance.cli.mutants import mutants
 from tileproof.conformance.cli.mutate import mutate
 from tileproof.conformance.cli.record import record
+from tileproof.conformance.cli.stopping import closed_pipe_is_fine
 from tileproof.conformance.cli.synchronisation import synchronisation
 from tileproof.conformance.cli.time import time
 from tileproof.conformance.cli.trace import trace
@@ -74,7 +77,7 @@ class Errors(click.Group):
             code = COULD_NOT_CHECK
         except click.ClickException as error:
             _fail(_usage_error(error), as_json)
-        except (click.Abort, KeyboardInterrupt):
+        except (click.Abort, KeyboardInterrupt, Stopped):
             _fail(TileproofError("interrupted"), as_json)
         except TileproofError as error:
             _fail(error, as_json)
@@ -94,9 +97,11 @@ def _usage_error(error: click.ClickException) -> TileproofError:
 
 def _fail(error: TileproofError, as_json: bool) -> NoReturn:
     if as_json:
-        print(json.dumps({"verdict": "could not check", "error": error.as_dict()}, indent=1))
+        with closed_pipe_is_fine():
+            print(json.dumps({"verdict": "could not check", "error": error.as_dict()}, indent=1))
     else:
-        Console(stderr=True).print(f"[bold red]could not check:[/] {escape(str(error))}", highlight=False)
+        with contextlib.suppress(SystemExit):  # of rich, where nobody reads: the exit code says it
+            Console(stderr=True).print(f"[bold red]could not check:[/] {escape(str(error))}", highlight=False)
     sys.exit(COULD_NOT_CHECK)
 
 

@@ -9,9 +9,11 @@ from typing import Any
 
 import click
 from tileproof.conformance.check.property import Stopped
-from tileproof.conformance.cli.gate import print_verdict, teller
+from tileproof.conformance.cli.gate import print_verdict
+from tileproof.conformance.cli.seeds import seed_option
 from tileproof.conformance.cli.stopping import closed_pipe_is_fine, stoppable
 from tileproof.conformance.cli.variants import chosen, variant_options
+from tileproof.conformance.report.terminal import tell
 from tileproof.spec.machine.errors import TileproofError
 
 DEFECT, COULD_NOT, INCOMPLETE = 1, 2, 3
@@ -35,7 +37,7 @@ DEFECT, COULD_NOT, INCOMPLETE = 1, 2, 3
     "--profile", default="quick", show_default=True, type=click.Choice(["quick", "full"]), help="Theirs."
 )
 @click.option("--shard", default=25, show_default=True, type=click.IntRange(1), help="Of these a shard.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="First seed.")
+@seed_option("The first one")
 @click.option("--scheduler", default="", metavar="tcp://HOST:PORT", help="Dask's; processes here without it.")
 @click.option(
     "-j", "--jobs", default=0, show_default=True, type=click.IntRange(0), help="Processes; 0: per core."
@@ -95,7 +97,6 @@ def campaign(
     subjects = [(target, one) for target in targets for one in chosen(target, variant)]
     shared = str(Path(database).absolute()) if database else str((out / "examples").absolute())
     plan = campaigns.CampaignPlan(examples, schedules, mutants, shard, seed, shared, drawn, profile)
-    tell = teller()
     programs = {}
     for target, one in subjects:
         tell(f"building {target.title(one)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import os
 import shlex
@@ -11,13 +10,12 @@ from typing import Any
 import click
 from tileproof.conformance.cli.driving import CUDA, DRIVERS, driver_of, opened
 from tileproof.conformance.cli.exit_codes import COULD_NOT_CHECK, DEFECT, PASS
+from tileproof.conformance.cli.seeds import TODAY, seed_of
 from tileproof.conformance.cli.stopping import closed_pipe_is_fine, stoppable
 from tileproof.conformance.cli.variants import chosen, variant_options
 from tileproof.conformance.report import terminal as text
 from tileproof.kernels.called import HOST
 from tileproof.spec.machine.errors import TileproofError
-
-TODAY = "today"
 
 
 @click.command()
@@ -141,7 +139,7 @@ def check(
         seconds_limit=seconds_limit,
     )
 
-    number = _seed(seed)
+    number = seed_of(seed)
     reports: list[engine.Report] = []
     budget: Any = {"examples": examples, "seed": number, "policy": policy, "with_edges": edges}
     under_tests = []
@@ -175,15 +173,6 @@ def check(
             for report, command in zip(reports, commands, strict=True):
                 text.print_report(report, command)
     return DEFECT if failed else COULD_NOT_CHECK if cut else PASS
-
-
-def _seed(text: str) -> int:
-    """The number, or that of the day: 20261122."""
-    if text == TODAY:
-        return int(datetime.date.today().strftime("%Y%m%d"))
-    if not text.isdigit():
-        raise TileproofError("this is no seed", where="--seed", expected="a number or today", found=text)
-    return int(text)
 
 
 def _replay(kernel: str, report: Any, extra: list[str]) -> str:

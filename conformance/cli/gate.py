@@ -5,15 +5,14 @@ compared.
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
-import sys
-from collections.abc import Callable
+import time
 from pathlib import Path
 from typing import Any
 
 import click
+from tileproof.conformance.cli.seeds import seed_option
 from tileproof.conformance.cli.stopping import closed_pipe_is_fine, stoppable
 from tileproof.conformance.cli.variants import chosen, variant_options
 from tileproof.conformance.report import terminal as text
@@ -22,24 +21,6 @@ from tileproof.spec.machine.errors import TileproofError
 WORSE = 1
 MOST_REASONS = 20
 NIGHTLY_MUTANTS = 100
-LEDGER = "mutation.jsonl"
-
-
-def teller() -> Callable[[str], None]:
-    """Writes lines of progress to standard error, as long as somebody reads them."""
-    gone = False
-
-    def tell(line: str) -> None:
-        nonlocal gone
-        if gone:
-            return
-        try:
-            print(line, file=sys.stderr, flush=True)
-        except OSError:
-            gone = True
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
-
-    return tell
 
 
 @click.command()
@@ -57,7 +38,7 @@ def teller() -> Callable[[str], None]:
     "--out", default="gate", show_default=True, type=click.Path(path_type=Path, file_okay=False),
     help="Folder of the results and the evidence.",
 )  # fmt: skip
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Of all that is drawn.")
+@seed_option("Of all that is drawn")
 @click.option("--resume", is_flag=True, help="Go on with the results in --out; what is finished is kept.")
 @click.option("--strict", is_flag=True, help="Take the PTX ISA by the letter: some findings weigh more.")
 @click.option("--keep-going", is_flag=True, help="Run all checks, also after a required one has failed.")
@@ -99,6 +80,7 @@ def gate(
 
     Exit code 0: clean; 1: a defect; 3: something that is required was not shown; 2: it could not be done.
     """
+    from tileproof.conformance.cli.gate_mutants import MutantDraws, carried, draw_mutants
     from tileproof.conformance.gate import evidence as evidences
     from tileproof.conformance.gate.gate import GateOptions, compared
     from tileproof.conformance.gate.gate import gate as run
@@ -127,7 +109,13 @@ def gate(
     options = GateOptions(
         profile, seed, strict, keep_going, resume, jobs or os.cpu_count() or 1, max_seconds, only
     )
-    tell = teller()
+    wanted = NIGHTLY_MUTANTS if mutants is None and profile == "nightly" else mutants or 0
+    draws = MutantDraws(out, seed, wanted, jobs, resume)
+    end = time.monotonic() + max_seconds if max_seconds else None
+    before = None
+    if resume and wanted:
+        with contextlib.suppress(TileproofError):  # what was finished is in the results
+            before = evidences.read(out)
     with stoppable():
         made = run(
             [(target, one) for target in targets for one in chosen(target, variant)],
@@ -135,16 +123,13 @@ def gate(
             options,
             baseline=baseline,
             planted=planted,
-            progress=tell,
+            progress=text.tell,
         )
-    paths = write_all(made, out)
-    wanted = NIGHTLY_MUTANTS if mutants is None and profile == "nightly" else mutants or 0
-    if wanted and made.complete and planted is None:
-        with stoppable():
-            scored(made, out, seed, wanted, resume, jobs, tell)
-        made = evidences.read(out)
-        if baseline is not None:
-            made = compared(made, baseline)
+        made = made if before is None else carried(made, before, draws)
+        paths = write_all(made, out)
+        if wanted and made.complete and planted is None:
+            made = draw_mutants(made, draws, end, text.tell)
+            made = made if baseline is None else compared(made, baseline)
             write_all(made, out)
     with closed_pipe_is_fine():
         if as_json:
@@ -154,46 +139,10 @@ def gate(
     return made.exit_code
 
 
-def scored(
-    made: Any, out: Path, seed: int, count: int, resume: bool, jobs: int, tell: Callable[[str], None]
-) -> None:
-    """Draws `count` mutants of each compiled variant of the evidence, as `tileproof mutate` does: the scores
-    go into the evidence in `out` and into its ledger. An interruption keeps what was judged.
-    """
-    from tileproof.conformance.check.property import Stopped
-    from tileproof.conformance.cli.mutate import mutate
-    from tileproof.conformance.gate.evidence import named
-    from tileproof.kernels import registry
-    from tileproof.kernels.called import HOST
-
-    assert mutate.callback is not None
-    for one in made.kernels:
-        if not one.program.ptx_sha256:
-            continue  # it could not be built
-        if registry.kernel(one.program.kernel).arch == HOST:
-            continue  # a function has no PTX to change
-        sizes = ",".join(f"{name}={size}" for name, size in one.program.variant.items())
-        name = f"{one.program.kernel} {named(one)}".strip()
-        journal = out / f"mutants {name.replace(', ', ' ')}.jsonl"
-        if not resume:
-            journal.unlink(missing_ok=True)
-        tell(f"{name}: {count} mutants")
-        try:
-            with contextlib.redirect_stdout(io.StringIO()):
-                mutate.callback(
-                    kernel=one.program.kernel, seed=seed, count=count, operators=None, only=(), at=(),
-                    profile="full", variant=sizes or None, jobs=jobs, seconds=120.0,
-                    ledger=out / LEDGER, into=out, resume=journal, as_json=True,
-                )  # fmt: skip
-        except TileproofError as error:
-            tell(f"{name}: no score of mutants: {error}")
-        except (KeyboardInterrupt, Stopped):
-            tell(f"{name}: interrupted; --resume goes on with its mutants")
-            return
-
-
 def print_verdict(made: Any, paths: dict[str, Path]) -> None:
     """The verdict in a few lines."""
+    from tileproof.conformance.cli.gate_mutants import killed
+    from tileproof.conformance.gate.difference import MUTATION
     from tileproof.conformance.gate.evidence import named
 
     print(made.verdict.upper())
@@ -201,6 +150,7 @@ def print_verdict(made: Any, paths: dict[str, Path]) -> None:
         passed = sum(check.outcome == "passed" for check in one.checks)
         print(
             f"  {one.program.kernel} {named(one)}: {one.verdict}, {passed} of {len(one.checks)} checks passed"
+            + (f"; {killed(one.sections[MUTATION])}" if MUTATION in one.sections else "")
         )
     for line in made.why[:MOST_REASONS]:
         print(f"  - {line}")
@@ -222,7 +172,7 @@ def diff(before: Path, after: Path, as_json: bool) -> int:
     from tileproof.conformance.gate import difference, evidence
 
     one, two = evidence.read(before, "the first evidence"), evidence.read(after, "the second evidence")
-    found = difference.changes(one.kernels, two.kernels)
+    found = difference.changes(one.kernels, two.kernels) + difference.of_release(one.checks, two.checks)
     worse = any(change.worse for change in found)
     with closed_pipe_is_fine():
         rows = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import itertools
 import json
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import click
+from tileproof.conformance.cli.seeds import seed_option
+from tileproof.conformance.cli.stopping import closed_pipe_is_fine, stoppable
 from tileproof.conformance.cli.variants import chosen, variant_options
 from tileproof.conformance.report import terminal as text
 
@@ -21,7 +22,7 @@ SURVIVED = 1
 
 @click.command()
 @click.argument("kernel")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0))
+@seed_option("Of the draw")
 @click.option(
     "--count", default=50, show_default=True, type=click.IntRange(0),
     help="Mutants; 0 for one of every place and operator.",
@@ -88,10 +89,11 @@ def mutate(
     from tileproof.conformance.mutate.draw import Pool, draw, places_named, stands_at, wanted
     from tileproof.conformance.mutate.journal import Journal
     from tileproof.conformance.mutate.judged import in_ptx, judge_all, with_argument
+    from tileproof.conformance.mutate.ledger import enter
     from tileproof.conformance.mutate.rules import Facts, proved
     from tileproof.conformance.mutate.runs import original
     from tileproof.conformance.mutate.score import as_json as evidence_part
-    from tileproof.conformance.mutate.score import by_check, by_operator, row, score
+    from tileproof.conformance.mutate.score import by_check, by_operator, score
     from tileproof.conformance.mutate.score import into as with_score
     from tileproof.conformance.verdict.program import tool_identity
     from tileproof.kernels.registry import compiled as find_kernel
@@ -104,7 +106,7 @@ def mutate(
     known = arguments(found, found.equivalent)
     before = None if into is None else evidence.read(into)
     began = time.monotonic()
-    with text.Progress(count) as progress:
+    with stoppable(), text.Progress(count) as progress:
         progress.start(f"{found.title(given)}: the kernel itself")
         base = original(found, given, profile, lambda n, total: progress.show(n, False))
         plan = found.plan(given)
@@ -153,9 +155,7 @@ def mutate(
     numbers = score(judged)
     took = round(time.monotonic() - began, 1)
     if ledger is not None:
-        today = datetime.date.today().isoformat()
-        with ledger.open("a") as file:
-            file.write(row(numbers, date=today, **of) + "\n")
+        enter(ledger, numbers, **of, tool_commit=tool.commit, tool_changed=tool.changed)
     if before is not None and into is not None:
         part = evidence_part(judged, **of)
         write_all(with_score(before, found.name, dict(given.sizes), part), into)
@@ -167,14 +167,16 @@ def mutate(
             "by operator": by_operator(judged), "by check": by_check(judged),
             "mutants": [one.as_dict() for one in judged],
         }  # fmt: skip
-        print(json.dumps(whole, indent=1))
-    else:
+        with closed_pipe_is_fine():
+            print(json.dumps(whole, indent=1))
+        return SURVIVED if numbers["survived"] else 0
+    with closed_pipe_is_fine():
         text.print_rows(
             f"Mutants of {found.title(given)}, seed {seed}, {profile}", by_operator(judged), False
         )
         text.print_rows("Killed by", by_check(judged), False)
         for one in judged:
             if one.verdict == "survived":
-                click.echo(f"survived: {json.dumps(one.as_dict())}")
-        click.echo(json.dumps({**numbers, "seconds": took}))
+                print(f"survived: {json.dumps(one.as_dict())}")
+        print(json.dumps({**numbers, "seconds": took}))
     return SURVIVED if numbers["survived"] else 0

@@ -32,6 +32,26 @@ def stoppable() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def ends_after(seconds: float | None) -> Iterator[None]:
+    """Raises `Stopped` inside when so many seconds have passed; None for no limit."""
+    if seconds is None:
+        yield
+        return
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        raise Stopped
+
+    before = signal.signal(signal.SIGALRM, stop)
+    # Again each second: what a handler raises in a finaliser is lost.
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001), 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextlib.contextmanager
 def closed_pipe_is_fine() -> Iterator[None]:
     """Whoever reads standard output may have gone: the exit code still says what was found."""
     try:

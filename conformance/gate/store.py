@@ -19,6 +19,12 @@ from tileproof.spec.machine.errors import TileproofError
 SCHEMA_VERSION = 1
 
 
+class CannotWrite(TileproofError):
+    """A full disk, or a folder that is not ours: what follows cannot keep its results either, so whoever goes
+    on after other faults ends with this one.
+    """
+
+
 @dataclass(frozen=True)
 class RunIdentity:
     """What a run is about: another one's results are not its own. `programs`: the PTX's SHA-256 of each
@@ -156,9 +162,9 @@ class ResultStore:
         self._file.close()
 
 
-def _unwritable(path: Path, error: OSError, done: Mapping[str, Any]) -> TileproofError:
+def _unwritable(path: Path, error: OSError, done: Mapping[str, Any]) -> CannotWrite:
     kept = f"; {len(done)} results are kept, as far as they were written" if done else ""
-    return TileproofError(
+    return CannotWrite(
         "the results cannot be written",
         where=str(path),
         found=f"{error.strerror}{kept}",
@@ -178,6 +184,6 @@ def write_whole(path: Path, text: str) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             part.unlink()
-        raise TileproofError(
+        raise CannotWrite(
             "the evidence cannot be written", where=str(path), found=str(error.strerror or error)
         ) from None

@@ -14,6 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from tileproof.conformance.gate.store import CannotWrite
 from tileproof.conformance.mutate.draw import Drawn
 from tileproof.conformance.mutate.judged import Judgement
 from tileproof.spec.machine.errors import TileproofError
@@ -101,8 +102,8 @@ class Journal:
         self._file.flush()
         os.fsync(self._file.fileno())
 
-    def _unwritable(self, error: OSError) -> TileproofError:
-        return TileproofError(
+    def _unwritable(self, error: OSError) -> CannotWrite:
+        return CannotWrite(
             "the judgements cannot be written",
             where=str(self.path),
             found=f"{error.strerror}; {len(self.done)} judgements were there",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import multiprocessing
 import os
 import pickle
@@ -22,6 +23,7 @@ from tileproof.spec.machine.errors import TileproofError
 T = TypeVar("T")
 LOOK_S = 0.2
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
@@ -190,7 +192,7 @@ def _start(context: Any, number: int, work: Callable[[], Any]) -> _Child:
     sys.stdout.flush()
     sys.stderr.flush()
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_child, args=(work, theirs))
+    process = context.Process(target=_child, args=(work, theirs, os.getpid()))
     # What a signal raises inside a hook of fork is lost: it waits until the child is there.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
@@ -201,7 +203,16 @@ def _start(context: Any, number: int, work: Callable[[], Any]) -> _Child:
     return _Child(number, process, ours, time.monotonic())
 
 
-def _child(work: Callable[[], Any], pipe: Connection) -> None:
+def _end_with(parent: int) -> None:
+    """Ends this process when its parent is killed, which could no longer end it (prctl(2), Linux)."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:  # it was killed before
+            os._exit(1)
+
+
+def _child(work: Callable[[], Any], pipe: Connection, parent: int) -> None:
+    _end_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to every process of the terminal
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)

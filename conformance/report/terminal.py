@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,14 @@ from tileproof.conformance.check.property import Report
 REFRESH_S = 0.2
 PIPE_WIDTH = 160
 LOG_S = 30.0  # without a terminal: one line in this time
+
+
+def tell(line: str) -> None:
+    """Writes a line of progress to standard error, as long as somebody reads it."""
+    try:
+        print(line, file=sys.stderr, flush=True)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 class Progress:
@@ -56,7 +65,7 @@ class Progress:
         if self._status:
             self._status.update(escape(line))
         else:
-            print(line, file=sys.stderr, flush=True)
+            tell(line)
 
 
 def print_report(report: Report, replay: str) -> None:

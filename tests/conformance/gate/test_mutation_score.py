@@ -3,14 +3,35 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import CliRunner
+from tileproof.conformance.check.property import Stopped
+from tileproof.conformance.cli import gate_mutants
 from tileproof.conformance.cli.app import main
-from tileproof.conformance.cli.gate import LEDGER
+from tileproof.conformance.cli.gate_mutants import LEDGER, NAME, MutantDraws, carried, draw_mutants
 from tileproof.conformance.gate import evidence
 from tileproof.conformance.gate.difference import MUTATION
+from tileproof.conformance.gate.evidence import ReleaseEvidence
+from tileproof.conformance.gate.junit import junit
+from tileproof.conformance.gate.page import page
+from tileproof.conformance.gate.reports import write_all
+from tileproof.conformance.gate.store import CannotWrite
+from tileproof.conformance.mutate.draw import wanted
+from tileproof.conformance.mutate.ledger import enter
+from tileproof.conformance.mutate.score import into
+from tileproof.conformance.verdict.contract import VerdictRecord
+from tileproof.spec.machine.errors import TileproofError
+
+from tests.kit.evidences import mutated, record, release
+from tests.kit.paths import ROOT
 
 KERNEL = "sm90-gemm"
 ONE = "schedules and races"
@@ -57,3 +78,153 @@ def test_an_evidence_that_does_not_judge_the_kernel_is_named(tmp_path: Path) -> 
     assert run("gate", KERNEL, "--only", ONE, "-j", "1", "--out", str(tmp_path)).exit_code == 0
     shown = run("mutate", "sm90-gemm-bias", "--count", "1", "--into", str(tmp_path))
     assert shown.exit_code == 2 and "does not judge this kernel" in shown.stderr
+
+
+# ---- what ends or spoils a night
+
+
+VARIANTS = ("head128-part0", "head64")
+
+
+def night(tmp_path: Path, **how: Any) -> tuple[ReleaseEvidence, MutantDraws]:
+    """An evidence of two kernels in a folder, and the draws of four mutants of each."""
+    draws = MutantDraws(tmp_path, 5, 4, 1, how.pop("resume", False))
+    made = release(*(replace(record(name, **how), sections={}) for name in VARIANTS), sections={})
+    write_all(made, tmp_path)
+    return made, draws
+
+
+@pytest.fixture
+def judge(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """In place of judging: what `name` raises, else a score into the evidence; `asked` are the names."""
+    does: dict[str, Any] = {"asked": []}
+
+    def judged(one: VerdictRecord, draws: MutantDraws) -> None:
+        does["asked"].append(one.program.kernel)
+        if action := does.get(one.program.kernel):
+            action()
+        part = mutated(one).sections[MUTATION] | {
+            "operators": wanted(None), "ptx": one.program.ptx_sha256, "seed": draws.seed, "count": draws.count
+        }  # fmt: skip
+        made = evidence.read(draws.out)
+        write_all(into(made, one.program.kernel, one.program.variant, part), draws.out)
+
+    monkeypatch.setattr(gate_mutants, "_judge", judged)
+    return does
+
+
+def raising(error: BaseException) -> Any:
+    def action() -> None:
+        raise error
+
+    return action
+
+
+def outcomes(made: ReleaseEvidence) -> list[str]:
+    """What became of the draw of each variant."""
+    checks = [{check.name: check for check in one.checks}.get(NAME) for one in made.kernels]
+    return [f"not run: {c.fault or c.reason}" if c else "scored" for c in checks]
+
+
+def test_a_kernel_that_cannot_be_judged_is_named_in_the_evidence(
+    tmp_path: Path, judge: dict[str, Any]
+) -> None:
+    made, draws = night(tmp_path)
+    judge[VARIANTS[0]] = raising(TileproofError("the checks find a defect in it"))
+    made = draw_mutants(made, draws, None, lambda line: None)
+    assert outcomes(made) == ["not run: the checks find a defect in it", "scored"]
+    assert made.verdict == "clean"  # a score makes no verdict
+    assert MUTATION in made.kernels[1].sections and evidence.read(tmp_path) == made
+    assert NAME in junit(made) and "the checks find a defect in it" in page(made)
+
+
+def test_a_bug_in_the_judging_is_an_error_and_the_others_go_on(tmp_path: Path, judge: dict[str, Any]) -> None:
+    made, draws = night(tmp_path)
+    judge[VARIANTS[0]] = raising(IndexError("off by one"))
+    made = draw_mutants(made, draws, None, lambda line: None)
+    assert made.verdict == "error" and "IndexError: off by one" in outcomes(made)[0]
+    assert outcomes(made)[1] == "scored"
+
+
+def test_a_kernel_that_fails_its_checks_is_not_mutated(tmp_path: Path, judge: dict[str, Any]) -> None:
+    made, draws = night(tmp_path, wrong=True)
+    made = draw_mutants(made, draws, None, lambda line: None)
+    assert not judge["asked"] and all("its verdict is defect" in one for one in outcomes(made))
+
+
+def test_a_full_disk_ends_the_night(tmp_path: Path, judge: dict[str, Any]) -> None:
+    made, draws = night(tmp_path)
+    judge[VARIANTS[0]] = raising(CannotWrite("the judgements cannot be written"))
+    with pytest.raises(CannotWrite):
+        draw_mutants(made, draws, None, lambda line: None)
+    assert judge["asked"] == [VARIANTS[0]]
+
+
+@pytest.mark.parametrize("ends", [KeyboardInterrupt, Stopped, None])
+def test_a_night_that_ends_early_is_incomplete_and_goes_on(
+    tmp_path: Path, judge: dict[str, Any], ends: type[BaseException] | None
+) -> None:
+    whole, draws = night(tmp_path)
+    end = None if ends else time.monotonic() + 1.0  # --max-seconds
+    judge[VARIANTS[1]] = raising(ends()) if ends else lambda: time.sleep(30)
+    made = draw_mutants(whole, draws, end, lambda line: None)
+    assert made.verdict == "incomplete" and not made.complete
+    assert outcomes(made)[0] == "scored" and "--resume goes on" in outcomes(made)[1]
+
+    # The checks are told again from their results; scores that are there are kept.
+    del judge[VARIANTS[1]]
+    judge["asked"].clear()
+    before = evidence.read(tmp_path)
+    clean = replace(whole.tool, changed=False)
+    again, before = replace(whole, tool=clean), replace(before, tool=clean)
+    again = carried(again, before, draws)
+    write_all(again, tmp_path)
+    made = draw_mutants(again, replace(draws, resume=True), None, lambda line: None)
+    assert judge["asked"] == [VARIANTS[1]] and made.verdict == "clean"
+    assert outcomes(made) == ["scored", "scored"]
+    # Not those of another seed, of another count, or of a state that no commit holds.
+    for other in (replace(draws, seed=6), replace(draws, count=5)):
+        assert not carried(replace(whole, tool=clean), before, other).kernels[0].sections
+    changed = replace(clean, changed=True)
+    assert not carried(replace(whole, tool=changed), replace(before, tool=changed), draws).kernels[0].sections
+
+
+def test_a_signal_while_the_kernel_itself_runs_ends_the_draw(tmp_path: Path) -> None:
+    """Not of a stand-in: `tileproof gate` in a process, stopped in its draw, and gone on with."""
+    words = [sys.executable, "-m", "tileproof", "gate", KERNEL, "--only", ONE, "-j", "1", "--mutants", "3"]
+    words += ["--seed", "5", "--out", str(tmp_path)]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as ran:
+        assert ran.stderr and ran.stdout
+        for line in ran.stderr:
+            if "3 mutants" in line:
+                break
+        ran.stderr.close()
+        ran.stdout.close()
+        ran.send_signal(signal.SIGTERM)
+        assert ran.wait(200) == 3
+    made = evidence.read(tmp_path)
+    assert made.verdict == "incomplete" and "--resume" in outcomes(made)[0]
+    shown = run(*words[3:], "--resume")
+    assert shown.exit_code == 0 and outcomes(evidence.read(tmp_path)) == ["scored"], shown.output
+    assert "mutants killed" in shown.stdout
+
+
+# ---- the ledger
+
+
+def test_a_draw_has_one_line_in_the_ledger(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "ledger.jsonl"
+    assert enter(path, {"score": 1.0}, kernel="a", seed=5)
+    assert not enter(path, {"score": 1.0}, kernel="a", seed=5)  # it was gone on with
+    assert enter(path, {"score": 0.9}, kernel="a", seed=5) and enter(path, {"score": 1.0}, kernel="a", seed=6)
+    path.write_bytes(path.read_bytes()[:-9])  # cut off
+    assert enter(path, {"score": 1.0}, kernel="a", seed=7)
+    lines = path.read_text().splitlines()
+    assert len(lines) == 4 and json.loads(lines[3])["seed"] == 7 and json.loads(lines[0])["date"]
+
+
+def test_a_ledger_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file" / "ledger", tmp_path):
+        with pytest.raises(CannotWrite, match="ledger of draws cannot be written"):
+            enter(path, {}, kernel="a")

@@ -75,7 +75,7 @@ def test_mutants_are_shown_by_operator_with_those_that_survived() -> None:
 def test_every_verdict_has_a_page() -> None:
     for one in (release(), wrong(), release(complete=False), release(record(checks=()))):
         assert f'id="verdict">{one.verdict}<' in page(one)
-    assert "before all checks had run" in page(release(complete=False))
+    assert "before all checks and mutants had run" in page(release(complete=False))
 
 
 def test_the_picture_is_the_tile() -> None:

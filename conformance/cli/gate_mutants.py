@@ -1,0 +1,180 @@
+"""The mutants that `tileproof gate` draws: their scores in the evidence, and why there is none."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tileproof.conformance.check.property import Stopped
+from tileproof.conformance.cli.mutate import mutate
+from tileproof.conformance.cli.stopping import ends_after
+from tileproof.conformance.gate import evidence as evidences
+from tileproof.conformance.gate.difference import MUTATION
+from tileproof.conformance.gate.evidence import ReleaseEvidence, named
+from tileproof.conformance.gate.reports import write_all
+from tileproof.conformance.gate.store import CannotWrite
+from tileproof.conformance.mutate.draw import wanted
+from tileproof.conformance.verdict.contract import EXIT_CODES, CheckOutcome, VerdictRecord, decided
+from tileproof.kernels import registry
+from tileproof.kernels.called import HOST
+from tileproof.spec.machine.errors import TileproofError
+
+LEDGER = "mutation.jsonl"
+NAME = "drawn mutants"  # the check that says why a variant has no score
+PROFILE = "full"
+SECONDS = 120.0  # of processor time of a mutant
+ENDED = "the run ended before; --resume goes on"
+
+
+@dataclass(frozen=True)
+class MutantDraws:
+    """`count` mutants of each variant, drawn by `seed`, whose scores go into the evidence in `out`; `resume`
+    goes on with judgements that are there.
+    """
+
+    out: Path
+    seed: int
+    count: int
+    jobs: int
+    resume: bool
+
+    def journal(self, one: VerdictRecord) -> Path:
+        """The judgements of a variant's mutants."""
+        return self.out / f"mutants {_title(one).replace(', ', ' ')}.jsonl"
+
+    def made(self, part: Mapping[str, Any], one: VerdictRecord) -> bool:
+        """Whether a score is of this draw of the variant."""
+        of = {"seed": self.seed, "count": self.count, "profile": PROFILE, "operators": wanted(None)}
+        of["ptx"] = one.program.ptx_sha256
+        return all(part.get(name) == value for name, value in of.items())
+
+
+def carried(made: ReleaseEvidence, before: ReleaseEvidence, draws: MutantDraws) -> ReleaseEvidence:
+    """The evidence with the scores of an earlier part of the same run, as the same commit judged them."""
+    if made.tool != before.tool or made.tool.changed:
+        return made
+    old = {(one.program.kernel, tuple(one.program.variant.items())): one.sections for one in before.kernels}
+    kernels = []
+    for one in made.kernels:
+        part = old.get((one.program.kernel, tuple(one.program.variant.items())), {}).get(MUTATION)
+        fits = isinstance(part, dict) and draws.made(part, one)
+        kernels.append(replace(one, sections={**one.sections, MUTATION: part}) if fits else one)
+    return replace(made, kernels=tuple(kernels))
+
+
+def draw_mutants(
+    made: ReleaseEvidence, draws: MutantDraws, end: float | None, tell: Callable[[str], None]
+) -> ReleaseEvidence:
+    """The evidence in `draws.out` with the scores of all compiled variants, each written when it is there,
+    and the ledger with a line more for each. What ends it (a signal; `end`, of `time.monotonic`) keeps what
+    was judged, and the evidence is then not complete. A variant without a score says why, as check `NAME`.
+
+    CannotWrite where the results cannot be kept.
+    """
+    if not draws.resume:
+        for one in made.kernels:
+            draws.journal(one).unlink(missing_ok=True)
+    for number, one in enumerate(made.kernels):
+        if not one.program.ptx_sha256 or registry.kernel(one.program.kernel).arch == HOST:
+            continue  # it could not be built; a function has no PTX to change
+        try:
+            if MUTATION in one.sections:
+                tell(f"{_title(one)}: {killed(one.sections[MUTATION])}, as before")
+                continue
+            with ends_after(None if end is None else end - time.monotonic()):
+                why, fault = _scored(one, draws, tell)
+            if why:
+                tell(f"{_title(one)}: no score of mutants: {fault or why}")
+                made = _with(made, [_without_score(one, why, fault)])
+                write_all(made, draws.out)
+            else:
+                made = evidences.read(draws.out)
+                tell(f"{_title(one)}: {killed(made.kernels[number].sections[MUTATION])}")
+        except (KeyboardInterrupt, Stopped):
+            tell(f"{_title(one)}: {ENDED}")
+            return _ended(made, draws)
+    return made
+
+
+def _scored(one: VerdictRecord, draws: MutantDraws, tell: Callable[[str], None]) -> tuple[str, str]:
+    """Puts the score of a variant into the evidence; ("", ""), or why there is none, and the tool's fault."""
+    if one.verdict in ("defect", "error"):
+        return f"mutants are drawn of a kernel that passes; its verdict is {one.verdict}", ""
+    tell(f"{_title(one)}: {draws.count} mutants")
+    try:
+        _judge(one, draws)
+    except CannotWrite:
+        raise
+    except TileproofError as error:
+        return str(error), ""
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        fault = f"internal error: {type(error).__name__}: {error} ({last.name}, line {last.lineno})"
+        return "the mutants were not judged", fault
+    return "", ""
+
+
+def killed(part: Mapping[str, Any]) -> str:
+    """A score in a few words."""
+    return f"{part.get('killed')} of {part.get('of')} mutants killed"
+
+
+def _judge(one: VerdictRecord, draws: MutantDraws) -> None:
+    sizes = ",".join(f"{name}={size}" for name, size in one.program.variant.items())
+    assert mutate.callback is not None
+    with contextlib.redirect_stdout(io.StringIO()):
+        mutate.callback(
+            kernel=one.program.kernel, seed=draws.seed, count=draws.count, operators=None, only=(), at=(),
+            profile=PROFILE, variant=sizes or None, jobs=draws.jobs, seconds=SECONDS,
+            ledger=draws.out / LEDGER, into=draws.out, resume=draws.journal(one), as_json=True,
+        )  # fmt: skip
+
+
+def _title(one: VerdictRecord) -> str:
+    return f"{one.program.kernel} {named(one)}".strip()
+
+
+def _ended(made: ReleaseEvidence, draws: MutantDraws) -> ReleaseEvidence:
+    """The evidence of a run that ended: of each variant that has no score and no reason why, that is why."""
+    left = [
+        _without_score(one, ENDED)
+        for one in made.kernels
+        if MUTATION not in one.sections
+        and not any(check.name == NAME for check in one.checks)
+        and one.program.ptx_sha256
+        and registry.kernel(one.program.kernel).arch != HOST
+    ]
+    made = _with(made, left, complete=False)
+    write_all(made, draws.out)
+    return made
+
+
+def _without_score(one: VerdictRecord, why: str, fault: str = "") -> VerdictRecord:
+    """The verdict with the reason why there is no score; a fault of the tool counts in it."""
+    check = CheckOutcome(NAME, False, "not run", why, fault)
+    checks = (*(old for old in one.checks if old.name != NAME), check)
+    word, reasons = decided(
+        checks=checks, findings=one.findings, coverage=one.coverage, controls=one.controls
+    )
+    return replace(one, verdict=word, exit_code=EXIT_CODES[word], why=reasons, checks=checks)
+
+
+def _with(made: ReleaseEvidence, verdicts: Sequence[VerdictRecord], complete: bool = True) -> ReleaseEvidence:
+    """The evidence with these verdicts in place of those on the same variants."""
+    new = {(one.program.kernel, tuple(one.program.variant.items())): one for one in verdicts}
+    kernels = [new.get((k.program.kernel, tuple(k.program.variant.items())), k) for k in made.kernels]
+    return evidences.evidence(
+        kernels,
+        made.checks,
+        profile=made.profile,
+        seed=made.seed,
+        strict=made.strict,
+        complete=made.complete and complete,
+        sections=made.sections,
+    )

@@ -18,8 +18,10 @@ _IMMEDIATE = re.compile(r"-?(?:0x[0-9A-Fa-f]+|\d+)")
 _SPECIAL = {"%tid.x": 0x3FF, "%tid.y": 0x3FF, "%tid.z": 0x3F, "%laneid": 0x1F}  # PTX ISA 10.1, 10.3
 _WIDTH = re.compile(r"\.[busf](8|16|32|64)$")
 _KNOWN = re.compile(r"(mov|and|or|xor|shl|shr|add|sub)\.|(mul|mad)\.lo\.[us]")
+_ONE_CTA = re.compile(r"^\.reqnctapercluster\s+1(?:\s*,\s*1){0,2}\s*$", re.MULTILINE)
 _SHARED = re.compile(r"\.shared\s+\.align\s+(\d+)\s+\.\w+\s+([\w$]+)")
 WORD = (1 << 32) - 1
+_SIGN = 1 << 31
 
 
 def may_be_set(code: PtxCode, operand: str, depth: int = _DEPTH) -> int:
@@ -28,6 +30,8 @@ def may_be_set(code: PtxCode, operand: str, depth: int = _DEPTH) -> int:
         return int(operand, 0) & EVERY
     if operand in _SPECIAL:
         return _SPECIAL[operand]
+    if operand == "%cluster_ctarank" and _one_cta(code):
+        return 0
     for align, symbol in _SHARED.findall(code.text) if operand[:1].isalpha() or operand[:1] in "_$" else ():
         if symbol == operand:
             return EVERY & -int(align)
@@ -37,6 +41,18 @@ def may_be_set(code: PtxCode, operand: str, depth: int = _DEPTH) -> int:
     if _halves(made[0].operands[0])[1]:
         return _unpacked(made[0], operand, lambda whole: may_be_set(code, whole, depth - 1), EVERY)
     return _result(code, made[0], depth - 1)
+
+
+def _one_cta(code: PtxCode) -> bool:
+    """Whether the entry declares clusters of one CTA, so that a launch has no other (PTX ISA 11.7)."""
+    body = code.body()
+    head = "\n".join(code.lines[: body.start])
+    return bool(_ONE_CTA.search(head[head.rfind(".entry") :]))
+
+
+def always_zero(code: PtxCode, at: CodeLine) -> bool:
+    """Whether the result of an instruction of integers is 0 whatever it reads."""
+    return len(at.defines) == 1 and not at.guard and not _result(code, at, _DEPTH)
 
 
 def _unpacked(at: CodeLine, register: str, bits: Callable[[str], int], unknown: int) -> int:
@@ -88,6 +104,9 @@ def _result(code: PtxCode, at: CodeLine, depth: int) -> int:
     width = _WIDTH.search(at.opcode)
     if at.opcode == "cvt.u64.u32" and len(at.operands) == 2:
         return may_be_set(code, at.operands[1], depth) & WORD
+    if at.opcode == "cvt.s64.s32" and len(at.operands) == 2:
+        low = may_be_set(code, at.operands[1], depth) & WORD
+        return low | (EVERY & ~WORD if low & _SIGN else 0)
     if width is None or not _KNOWN.match(at.opcode):
         return EVERY
     whole = (1 << int(width[1])) - 1
@@ -197,6 +216,8 @@ def _read_by(code: PtxCode, at: CodeLine, register: str, known: Mapping[str, int
     result = known.get(at.operands[0], EVERY)
     if at.opcode == "cvt.u64.u32":
         return result & WORD
+    if at.opcode == "cvt.s64.s32":
+        return result & WORD | (_SIGN if result & ~WORD else 0)
     if width is None or name not in ("mov", "and", "or", "xor", "shl", "shr", "add", "sub"):
         return EVERY
     if len(at.operands) != (2 if name == "mov" else 3):

@@ -87,9 +87,11 @@ def _becomes(code: PtxCode, drawn: Drawn, at: CodeLine) -> CodeLine | None:
 def unread_bits(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     """Another number or register, or a difference for a sum, in bits of the result that nothing reads."""
     other = _becomes(code, drawn, at)
+    if other is not None and bits.always_zero(code, at) and bits.always_zero(code, other):
+        return "the result is 0 in both"
     if other is None or len(at.defines) != 1 or not all(_PURE.match(one.opcode) for one in (at, other)):
         return ""
-    differing = _differing(code, at, other) if other.opcode == at.opcode else _turned(at, other)
+    differing = _differing(code, at, other) if other.opcode == at.opcode else _turned(code, at, other)
     asked = bits.read(code, at.operands[0])
     if differing & asked:
         return ""
@@ -124,11 +126,17 @@ def _differing(code: PtxCode, at: CodeLine, other: CodeLine) -> int:
     return bits.EVERY << bits.zeros(differ) & bits.EVERY  # carries go up
 
 
-def _turned(at: CodeLine, other: CodeLine) -> int:
-    """The bits that may differ between a sum and a difference: those that twice the number reaches."""
+def _turned(code: PtxCode, at: CodeLine, other: CodeLine) -> int:
+    """The bits that may differ between a sum and a difference: those that twice the number reaches, and none
+    where what is added is 0.
+    """
     names = {one.opcode.split(".")[0] for one in (at, other)}
     alike = at.operands == other.operands and at.opcode.split(".")[1:] == other.opcode.split(".")[1:]
-    if names != {"add", "sub"} or not alike or len(at.operands) != 3 or not _number(at.operands[2]):
+    if names != {"add", "sub"} or not alike or len(at.operands) != 3:
+        return bits.EVERY
+    if not bits.may_be_set(code, at.operands[2]):
+        return 0
+    if not _number(at.operands[2]):
         return bits.EVERY
     return bits.EVERY << bits.zeros(2 * abs(int(at.operands[2], 0))) & bits.EVERY
 

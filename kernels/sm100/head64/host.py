@@ -48,7 +48,7 @@ TARGETS = (
         image=SOURCES,
         describe=describe,
         mutants=lambda: mutants.MUTANTS,
-        equivalent=(ROOT / "sm100/equivalent.toml",),
+        equivalent=(ROOT / "sm100/equivalent.toml", ROOT / "sm100/head64/equivalent.toml"),
         clocks=lambda v: CLOCKS[v["d_qk"]],
     ),
 )

@@ -38,6 +38,8 @@ def made(*lines: str) -> PtxCode:
         ("mov.b64 %rd1, {%r9, %r1};\n\tmov.b64 {%r41, %r40}, %rd1;", 0x3FF),
         ("mad.lo.s32 %r40, %r2, 12, 128;", 0xFFFFFF80),
         ("mov.b64 %rd1, {%r2, %r1};\n\tmov.b64 %r40, %rd1;", 0x3FF00000040),
+        ("cvt.s64.s32 %r40, %r1;", 0x3FF),
+        ("shl.b32 %r41, %r9, 6;\n\tcvt.s64.s32 %r40, %r41;", EVERY & ~0x3F),
         ("shr.s32 %r40, %r9, 5;", EVERY),
         ("shl.b32 %r40, %r1, %r2;", EVERY),
         ("mul.lo.s32 %r40, %r1, 2;", 0xFFFFFFFE),
@@ -48,6 +50,20 @@ def made(*lines: str) -> PtxCode:
 )
 def test_bits_that_may_be_set(line: str, bits: int) -> None:
     assert may_be_set(made(line), "%r40") == bits
+
+
+@pytest.mark.parametrize(
+    ("declared", "bits"),
+    [(".reqnctapercluster 1, 1, 1", 0), (".reqnctapercluster 1", 0), (".reqnctapercluster 2, 1, 1", EVERY),
+     (".reqnctapercluster 1, 2, 1", EVERY), (".explicitcluster", EVERY)],
+)  # fmt: skip
+def test_the_rank_in_a_cluster_of_one_is_0(declared: str, bits: int) -> None:
+    text = TEXT.replace(LINE, f"{LINE}\n\tmov.u32 \t%r40, %cluster_ctarank;\n\tshl.b32 \t%r41, %r40, 6;")
+    read_ = code(text.replace(")\n{", f")\n{declared}\n{{"))
+    assert may_be_set(read_, "%r40") == (bits and 0xFFFFFFFF)
+    assert may_be_set(read_, "%r41") == (bits and 0xFFFFFFC0)
+    other = code(f".entry other()\n.reqnctapercluster 1, 1, 1\n{{\n\tret;\n}}\n{text}")
+    assert may_be_set(other, "%r40") == 0xFFFFFFFF  # what another entry declares
 
 
 def test_a_loop_ends() -> None:
@@ -96,6 +112,8 @@ def test_bits_that_must_be_set(line: str, bits: int) -> None:
         (("or.b32 %r41, %r40, 1;", "and.b32 %r42, %r41, 8;"), 8),
         (("add.s32 %r40, %r40, 4;", "and.b32 %r41, %r40, 4;"), 7),  # round the loop, too
         (("mov.b64 %rd1, {%r1, %r40};", "and.b64 %rd2, %rd1, 0xf00000000;"), 0xF),
+        (("cvt.s64.s32 %rd1, %r40;", "and.b64 %rd2, %rd1, 0xf0;"), 0xF0),
+        (("cvt.s64.s32 %rd1, %r40;", "and.b64 %rd2, %rd1, 0xf00000000;"), 1 << 31),  # the sign
         (("shr.s32 %r41, %r40, 4;", "and.b32 %r42, %r41, 0xf;"), EVERY),
         (("and.b32 %r41, %r40, 1;", "@%p1 bra $L__BB0_1;", "st.shared.b32 [%r40], %r1;"), EVERY),
         (("and.b32 %r41, %r40, 1;", "{ mov.b32 %r42, %r40; mov.b32 %r43, 1; }"), EVERY),

@@ -104,6 +104,25 @@ def test_a_register_that_is_made_of_the_other(make, use, holds):
     assert says.startswith("rule bits that nobody reads") == holds
 
 
+@pytest.mark.parametrize(
+    ("line", "operator", "words", "holds"),
+    [
+        ("shl.b32 %r42, %r40, 6;", "immediate", "6 is 7", True),
+        ("shl.b32 %r42, %r40, 6;", "opcode", "shr instead of shl", True),
+        ("add.u32 %r42, %r1, %r41;", "opcode", "sub instead of add", True),
+        ("add.u32 %r42, %r41, %r1;", "opcode", "sub instead of add", False),
+        ("and.b32 %r42, %r40, %r1;", "opcode", "or instead of and", False),
+    ],
+)
+def test_what_is_made_of_the_rank_in_a_cluster_of_one(line, operator, words, holds):
+    read = made(
+        "mov.u32 %r40, %cluster_ctarank;", "shl.b32 %r41, %r40, 5;", line, "st.shared.b32 [%r4], %r42;"
+    )
+    assert not told(read, line.split()[0], operator, words)
+    alone = PtxCode(read.text.replace(")\n{", ")\n.reqnctapercluster 1, 1, 1\n{"), read.entry)
+    assert told(alone, line.split()[0], operator, words).startswith("rule bits that nobody reads") == holds
+
+
 FIELD = ("mov.u32 %r40, smem;", "add.s32 %r41, %r40, 4096;", "shr.u32 %r42, %r41, 4;")
 
 

@@ -88,12 +88,13 @@ def test_a_register_that_differs_in_bits_that_are_not_used(changes, holds):
         ("add.s32 %r42, %r41, 24;", "and.b32 %r43, %r42, 7;", True),
         ("add.s32 %r42, %r41, 24;", "and.b32 %r43, %r42, 1024;", False),  # carries
         ("sub.s32 %r42, %r41, 16;", "and.b32 %r43, %r42, 15;", True),
-        ("sub.s32 %r42, 16, %r41;", "and.b32 %r43, %r42, 15;", False),
+        ("sub.s32 %r42, 16, %r41;", "and.b32 %r43, %r42, 15;", True),  # 0 in both
+        ("sub.s32 %r42, 16, %r41;", "and.b32 %r43, %r42, 31;", False),
         ("and.b32 %r42, %r41, 1016;", "add.s32 %r43, %r42, 4;", True),  # what is masked away is 0
         ("and.b32 %r42, %r41, 992;", "add.s32 %r43, %r42, 4;", False),
         ("xor.b32 %r42, %r41, 7;", "and.b32 %r43, %r42, 1016;", True),
         ("mov.u32 %r42, %r41;", "add.s32 %r43, %r42, 4;", True),
-        ("shl.b32 %r42, %r41, 1;", "and.b32 %r43, %r42, 15;", False),  # not known
+        ("shl.b32 %r42, %r41, 1;", "and.b32 %r43, %r42, 31;", False),  # not known
     ],
 )
 def test_a_register_that_is_made_of_the_other(make, use, holds):

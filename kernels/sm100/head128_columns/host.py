@@ -57,6 +57,7 @@ TARGETS = (
             ROOT / "sm100/head128_columns/equivalent.toml",
             ROOT / "sm100/head128_columns/equivalent_order.toml",
             ROOT / "sm100/head128_columns/equivalent_scope.toml",
+            ROOT / "sm100/head128_columns/equivalent_values.toml",
         ),
         clocks=lambda v: CLOCKS[v["d_qk"]],
     ),

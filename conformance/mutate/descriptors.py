@@ -11,8 +11,8 @@ Bits = Callable[[str], int]  # a mask of an operand's bits
 LEADING = 0x3FFF << 16  # the leading-dimension offset (PTX ISA 9.7.16.4.1)
 _SWIZZLE = 61  # bits 61..63: 2, 4, 6 are 128, 64, 32 bytes, 0 none, 1 another of 128
 _ABSOLUTE = 1 << 52  # the offset is an address (sm_103a)
-_ANY_SWIZZLE, _128_BYTES = 6, 2
-_ATOM = 64  # elements of 16 bits in 128 bytes
+_ANY_SWIZZLE = 6
+_ATOMS = {2: 64, 4: 32, 6: 16}  # elements of 16 bits in its bytes
 _WORD = (1 << 32) - 1
 
 
@@ -30,8 +30,8 @@ def leading_unused(at: CodeLine, operand: int, must: Bits, may: Bits) -> str:
     if not low >> (15 if operand == 1 else 16) & 1:
         return "the operand is K-major with a swizzle (PTX ISA 9.7.16.5.2.1.1)"
     wide = (low >> 24 & 31) * 16 if operand == 1 else (low >> 17 & 63) * 8
-    known = may(descriptor) >> _SWIZZLE == swizzled == _128_BYTES
-    if known and wide <= _ATOM and ".cta_group::2" not in at.opcode:
+    known = may(descriptor) >> _SWIZZLE == swizzled
+    if known and wide <= _ATOMS.get(swizzled, 0) and ".cta_group::2" not in at.opcode:
         return f"the operand has {wide} elements along its rows, one column of swizzle atoms"
     return ""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from tileproof.conformance.mutate import barriers, bits, descriptors, fences, lanes, roundings, silent
+from tileproof.conformance.mutate import barriers, bits, descriptors, fences, lanes, roundings, silent, truths
 from tileproof.conformance.mutate.code import ALU, REGISTER, CodeLine, PtxCode
 from tileproof.conformance.mutate.draw import Drawn
 from tileproof.conformance.mutate.flow import Flow, meets
@@ -98,6 +98,13 @@ def unread_bits(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     if not differing:
         return "the result has the same bits"
     return f"bits {differing:#x} of {at.operands[0]} differ at most, and {asked:#x} are read"
+
+
+@rule("a number that is only asked whether it is 0")
+def truth(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """Another number but 0 in a `selp`, as of a wait that is tried again, whose result is compared with 0."""
+    other = _becomes(code, drawn, at)
+    return "" if other is None else truths.asked(code, at, other)
 
 
 def _differing(code: PtxCode, at: CodeLine, other: CodeLine) -> int:

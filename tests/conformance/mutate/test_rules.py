@@ -495,11 +495,11 @@ def test_a_wait_that_tells_nothing(operator, words, holds):
         assert told(read, at.opcode, operator, words, facts).startswith("rule a wait that") == proves
 
 
-def product(idesc: int, enable: str = "%r2") -> PtxCode:
+def product(idesc: int, enable: str = "%r2", swizzle: int = 2) -> PtxCode:
     return made(
         "and.b32 %r41, %r1, 1008;",
         "cvt.u64.u32 %rd1, %r41;",
-        f"or.b64 %rd2, %rd1, {2 << 61 | 1 << 46};",
+        f"or.b64 %rd2, %rd1, {swizzle << 61 | 1 << 46};",
         f"mov.b32 %r42, {idesc};",
         "mov.b32 %r43, 0;",
         "// begin inline asm",
@@ -535,6 +535,39 @@ def test_the_leading_dimension_of_a_swizzled_operand(idesc, operand, holds):
     words = f"{operand} descriptor, leading dimension"
     assert told(product(idesc), "tcgen05.mma", "descriptor", words).startswith("rule a leading") == holds
     assert not told(product(idesc), "tcgen05.mma", "descriptor", f"{operand} descriptor, stride")
+
+
+@pytest.mark.parametrize(
+    ("swizzle", "wide", "holds"),
+    [(4, 32, True), (4, 64, False), (6, 16, True), (6, 32, False), (0, 16, False)],
+)
+def test_a_column_of_atoms_is_as_wide_as_the_swizzle(swizzle, wide, holds):
+    """64 bytes hold 32 elements, 32 bytes 16."""
+    found = told(
+        product(1 << 16 | wide // 8 << 17, swizzle=swizzle), "tcgen05.mma", "descriptor",
+        "B descriptor, leading dimension",
+    )  # fmt: skip
+    assert found.startswith("rule a leading") == holds
+
+
+@pytest.mark.parametrize(
+    ("user", "words", "holds"),
+    [
+        ("", "1 is 2:", True),
+        ("", "1 is 17:", True),
+        ("", "1 is 0:", False),
+        ("", "0 is 1:", False),  # the wait is tried once
+        ("setp.ne.b32 %p2, %r5, 0;", "1 is 2:", True),
+        ("setp.ne.b32 %p2, %r5, 1;", "1 is 2:", False),
+        ("setp.lt.s32 %p2, %r5, 0;", "1 is 2:", False),
+        ("sub.s32 %r6, %r3, %r5;", "1 is 2:", False),
+        ("{ setp.ne.b32 %p2, %r5, 0; mov.b32 %r6, %r5; }", "1 is 2:", False),
+    ],
+)
+def test_a_number_that_is_only_asked_whether_it_is_0(user, words, holds):
+    """Of a wait that is tried again where it is not over."""
+    read = code(TEXT.replace("sub.s32 \t%r6, %r3, %r5;", user))
+    assert told(read, "selp", "immediate", words).startswith("rule a number") == holds
 
 
 AFTER_SYNC = "tcgen05.fence::after_thread_sync;"

@@ -8,6 +8,7 @@ import numpy as np
 from tileproof.emulator import _engine, registry
 from tileproof.emulator.cfg import immediate_post_dominators
 from tileproof.emulator.errors import PtxError, UnsupportedInstruction
+from tileproof.emulator.heeded import unheeded_waits
 from tileproof.emulator.operands import Operands
 from tileproof.emulator.program import NONE, PACKED, SHARED_RESERVED, SPECIALS, Decoded, Register, Symbol
 from tileproof.emulator.ptx import (
@@ -126,6 +127,8 @@ class Decoder(Operands):
         for index, scope, name, line in self.pending_targets:
             code[index]["target"] = self._resolve(scope, name, line)
         self._reconvergence(code)
+        for index in unheeded_waits(code, self.vec):
+            code[index]["m"][layout_of("mbarrier.wait").modifiers.index("unheeded")] = 1
         program = _engine.Program(
             kernel=self.entry.name,
             code=code.tobytes(),

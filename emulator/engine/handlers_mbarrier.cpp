@@ -228,8 +228,17 @@ void tell_parity(Exec& x, uint32_t parity, int lane) {
            x.origin(lane));
 }
 
-// mbarrier.try_wait / test_wait: `value` is a parity or a state, `suspends` 1 for try_wait. A failed try_wait
-// suspends the thread until the phase completes or a time limit passes (PTX ISA 9.7.13.15.16).
+void tell_pass(Exec& x, const Instr& i, uint32_t offset, uint32_t lanes) {
+  if (i.m[slot::mbarrier_wait::unheeded])
+    x.e.tell(&Listener::mbarrier_tried, x, x.cta, offset, lanes, true);
+  else
+    x.e.tell(&Listener::mbarrier_pass, x, x.cta, offset, lanes,
+             static_cast<MbarrierScope>(i.m[slot::mbarrier_wait::reach]));
+}
+
+// mbarrier.try_wait / test_wait: `value` is a parity or a state, `suspends` 1 for try_wait, `unheeded` 1
+// where nothing asks for the result (emulator/heeded.py). A failed try_wait suspends the thread until the
+// phase completes or a time limit passes (PTX ISA 9.7.13.15.16).
 Step mbarrier_wait(Exec& x, const Instr& i) {
   uint32_t done = 0;
   uint32_t first_offset = 0, first_parity = 0;
@@ -262,14 +271,12 @@ Step mbarrier_wait(Exec& x, const Instr& i) {
     }
   }
   if (done) {
-    const auto reach = static_cast<MbarrierScope>(i.m[slot::mbarrier_wait::reach]);
     if (uniform)
-      x.e.tell(&Listener::mbarrier_pass, x, x.cta, first_offset, done, reach);
+      tell_pass(x, i, first_offset, done);
     else
       for (uint32_t m = done; m; m &= m - 1) {
         uint32_t offset;
-        if (bar_at(x, i, __builtin_ctz(m), false, offset))
-          x.e.tell(&Listener::mbarrier_pass, x, x.cta, offset, m & (0u - m), reach);
+        if (bar_at(x, i, __builtin_ctz(m), false, offset)) tell_pass(x, i, offset, m & (0u - m));
       }
   }
   if (!done && uniform && i.m[slot::mbarrier_wait::suspends] && !x.s->timed_out) {
@@ -280,6 +287,8 @@ Step mbarrier_wait(Exec& x, const Instr& i) {
       return Step::Block;
     }
   }
+  if (i.m[slot::mbarrier_wait::unheeded] && done != x.mask && uniform)
+    x.e.tell(&Listener::mbarrier_tried, x, x.cta, first_offset, x.mask & ~done, false);
   x.s->timed_out = false;
   x.s->polled = done != x.mask;
   if (x.s->polled) {

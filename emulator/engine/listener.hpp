@@ -64,9 +64,11 @@ class Listener {
   virtual void mbarrier_expected(const Cta&, const Mbarrier&, int64_t /*bytes*/, const Origin&) {}
   virtual void mbarrier_deliver(Cta&, const Mbarrier&, int64_t /*bytes*/, const Origin&) {}
   virtual void mbarrier_done(Cta&, const Mbarrier&, const Origin&) {}
-  // Lanes waited for one mbarrier with success.
+  // Lanes waited for one mbarrier with success, and go another way without.
   virtual void mbarrier_pass(const Exec&, Cta&, uint32_t /*offset*/, uint32_t /*lanes*/, MbarrierScope) {}
-  // All lanes of the group did.
+  // Lanes tried a wait of which nothing asks whether it had success: they go the same way without.
+  virtual void mbarrier_tried(const Exec&, Cta&, uint32_t /*offset*/, uint32_t /*lanes*/, bool /*success*/) {}
+  // All lanes of the group waited with success.
   virtual void mbarrier_passed(const Exec&, uint32_t /*offset*/, uint32_t /*parity*/) {}
 
   // ---- named and cluster barriers

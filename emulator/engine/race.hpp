@@ -111,6 +111,7 @@ class Races : public Listener {
   void mbarrier_deliver(Cta& cta, const Mbarrier& b, int64_t bytes, const Origin& at) override;
   void mbarrier_done(Cta& cta, const Mbarrier& b, const Origin& at) override;
   void mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, MbarrierScope reach) override;
+  void mbarrier_tried(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, bool success) override;
 
   void named_arrive(const Exec& x, uint32_t id) override;
   void named_done(const Cta& cta, uint32_t id) override;
@@ -212,6 +213,13 @@ class Races : public Listener {
     Tick tick = 0;
   };
   struct ClusterState;
+  struct Tried {  // a wait whose result nothing asks for
+    const Instr* at;
+    uint32_t offset;
+    Tick now;
+    bool gave_up;
+    std::vector<std::shared_ptr<Knowledge>> told;  // what it would have told
+  };
   struct Thread {  // one warp
     uint32_t agent = 0;
     ClusterState* home = nullptr;
@@ -225,6 +233,7 @@ class Races : public Listener {
     std::shared_ptr<OwnCopies> copies;          // null before the first
     std::vector<uint32_t> nth;                  // by instruction
     int32_t barrier = -1, phase = 0;            // its last successful mbarrier wait
+    std::vector<Tried> tried;                   // the latest of each instruction and mbarrier
     uint32_t met = 0, meets = 0;                // rounds of the cluster barrier: passed, arrived at
   };
   // What other CTAs give to an mbarrier: arrivals of .cluster scope, arrivals without a scope, completions of
@@ -334,6 +343,8 @@ class Races : public Listener {
   std::shared_ptr<const Knowledge> joined(Thread& t);
   Barrier* barrier(Cta& cta, uint32_t offset);
   void told(const Exec& x, Barrier& b, uint32_t lanes);
+  void asks_at(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, Barrier& b);
+  std::string unheeded(const Access& a, const Access& b, std::string_view missing) const;
   template <class Knows>
   void gave(Barrier* b, uint32_t agent, const Instr* at, Knows&& know);
   void gave(Barrier* b, const View& v);

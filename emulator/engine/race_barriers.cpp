@@ -219,6 +219,71 @@ void Races::told(const Exec& x, Barrier& b, uint32_t lanes) {
     b.idle.push_back({t.agent, t.now, pc});
 }
 
+// A wait asks of its mbarrier, which must be initialised.
+void Races::asks_at(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, Barrier& b) {
+  told(x, b, lanes);
+  Thread& t = thread(x.w);
+  asks(b, t);
+  if (b.checked.count(t.agent)) return;
+  const int lane = __builtin_ctz(lanes);
+  const uint32_t id = record(t, x.origin(lane), lanes, Path::Generic);
+  finish(id, t.agent, t.now, lanes);
+  knows_init(view_of(t, group_of(t, lane), 1u << lane), id, cta, offset, false);
+  if (t.groups.size() == 1) b.checked.insert(t.agent);
+}
+
+// Under another schedule it gives up, and its thread goes on in the same way: it tells nothing.
+void Races::mbarrier_tried(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, bool success) {
+  Barrier* b = barrier(cta, offset);
+  if (!b) return;
+  if (success) asks_at(x, cta, offset, lanes, *b);
+  Thread& t = thread(x.w);
+  std::erase_if(t.tried, [&](const Tried& one) { return one.at == x.instr && one.offset == offset; });
+  Tried one{x.instr, offset, t.now, !success, {}};
+  if (success) {
+    if (b->done) one.told.push_back(b->done);
+    for (const auto& far : b->far_done)
+      if (far) one.told.push_back(far);
+  }
+  t.tried.push_back(std::move(one));
+}
+
+// What is missing between two accesses that nothing orders, and what the kernel has in that place: a wait
+// that was tried once and not asked, which was over and would have told of the first, or one that gave up.
+std::string Races::unheeded(const Access& a, const Access& b, std::string_view missing) const {
+  const auto named = [&](const Tried& one) {
+    const Instr& i = *one.at;
+    std::string text = mnemonic(&i) + " at PTX line " + std::to_string(i.line);
+    if (i.source >= 0) text += " (" + e_.program.sources[static_cast<size_t>(i.source)] + ")";
+    return text;
+  };
+  const auto tells = [&](const Tried& one) {
+    return std::any_of(one.told.begin(), one.told.end(), [&](const auto& known) {
+      return known->of[kHappens].covers(a.agent, a.tick, kWholeWarp, a.lanes);
+    });
+  };
+  const Tried* over = nullptr;
+  const Tried* gave_up = nullptr;
+  for (const Access* by : {&a, &b}) {
+    if (by->cluster != b.cluster) continue;
+    for (const Tried& one : thread_at(by->at).tried)
+      if (one.gave_up && one.now <= by->issued) gave_up = &one;
+  }
+  for (const CtaState& cta : thread_at(b.at).home->ctas)
+    for (const Thread& t : cta.warps)
+      for (const Tried& one : t.tried)
+        if (tells(one) && (!over || t.agent == b.agent)) over = &one;
+  if (over)
+    return "a loop around " + named(*over) +
+           ", until it is true: here it was, but nothing asks for its result, and it may give up (PTX ISA "
+           "9.7.13.15.16)";
+  std::string text(missing);
+  if (gave_up)
+    text += "; before it " + named(*gave_up) +
+            " gave up, and nothing asks for its result: a loop around it, until it is true";
+  return text;
+}
+
 // A scope that is left out is .cta by the letter (PTX ISA 9.7.13.15.13, .16), and what it takes from other
 // CTAs is in kHappens only (race-scope-default). An explicit .cta takes no arrival of theirs. Of a copy or a
 // commit the ISA gives the scope, .cluster, but not whose it is: only the explicit .cta is held against it.
@@ -226,16 +291,8 @@ void Races::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lan
   Barrier* b = barrier(cta, offset);
   if (!b) return;
   b->waited = b->phases;
-  told(x, *b, lanes);
+  asks_at(x, cta, offset, lanes, *b);
   Thread& t = thread(x.w);
-  asks(*b, t);
-  if (!b->checked.count(t.agent)) {
-    const int lane = __builtin_ctz(lanes);
-    const uint32_t id = record(t, x.origin(lane), lanes, Path::Generic);
-    finish(id, t.agent, t.now, lanes);
-    knows_init(view_of(t, group_of(t, lane), 1u << lane), id, cta, offset, false);
-    if (t.groups.size() == 1) b->checked.insert(t.agent);
-  }
   if (b->done && reach != MbarrierScope::Relaxed) {
     const bool narrow = reach == MbarrierScope::Cta;
     acquire(x.w, lanes, *b->done);

@@ -368,8 +368,18 @@ std::string Races::wait_ld_missing(const Access& a) const {
          "(PTX ISA 9.7.16.6.4)";
 }
 
+namespace {
+// Findings of two accesses that nothing orders.
+bool unordered(std::string_view code) {
+  for (const char* one : {"race-unordered", "race-copy-unwaited", "race-mma-unwaited", "race-tmem-unwaited",
+                          "race-clusters", "race-mma-pipeline", "race-exit"})
+    if (code == one) return true;
+  return false;
+}
+}  // namespace
+
 void Races::report(Severity severity, const char* code, uint32_t first, bool first_writes, uint32_t second,
-                   bool second_writes, Place place, int rank, uint64_t address, std::string_view missing) {
+                   bool second_writes, Place place, int rank, uint64_t address, std::string_view edge) {
   const Access &a = accesses_[first], &b = accesses_[second];
   const auto which = std::make_tuple(code, b.at.instr, a.at.instr, b.at.rank);
   if (const auto told = reported_.find(which); told != reported_.end()) {
@@ -378,7 +388,7 @@ void Races::report(Severity severity, const char* code, uint32_t first, bool fir
   }
   const std::string name(code);
   if (e_.sink.again(name, b.at, a.at.instr)) return;
-  std::string message;
+  std::string message, missing = unordered(code) ? unheeded(a, b, edge) : std::string(edge);
   if (name == "race-exit" || name == "race-store-exit")
     message = "CTA rank " + std::to_string(rank) + " exits while " + mnemonic(a.at.instr) + " of CTA rank " +
               std::to_string(a.at.rank) + " warp " + std::to_string(a.at.warp) +
@@ -406,8 +416,7 @@ void Races::report(Severity severity, const char* code, uint32_t first, bool fir
               describe(place, rank, address) + ", which " + mnemonic(a.at.instr) + " of CTA rank " +
               std::to_string(a.at.rank) + " warp " + std::to_string(a.at.warp) +
               (first_writes ? " wrote" : " read") + "; nothing orders the one before the other";
-  Finding* f =
-      e_.sink.add(severity, name, message + "; missing: " + std::string(missing), b.at, address, a.at.instr);
+  Finding* f = e_.sink.add(severity, name, message + "; missing: " + missing, b.at, address, a.at.instr);
   if (!f || f->has_race) return;
   reported_.emplace(which, static_cast<size_t>(f - e_.sink.findings.data()));
   f->has_race = true;
@@ -422,7 +431,7 @@ void Races::report(Severity severity, const char* code, uint32_t first, bool fir
   r.first_phase = a.phase;
   r.second_barrier = b.barrier;
   r.second_phase = b.phase;
-  r.missing = std::string(missing);
+  r.missing = missing;
   r.space = place == Place::Shared ? "shared" : place == Place::Tmem ? "tmem" : "global";
   r.space_rank = rank;
   if (place == Place::Tmem) r.tmem_base = std::max(0, e_.cluster_at(b.at.cta).cta(rank)->tmem.first_base);

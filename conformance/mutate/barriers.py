@@ -17,6 +17,10 @@ def _all(one: CodeLine) -> bool:
     return one.opcode == "bar.sync" and one.operands == ("0",) and not one.guard
 
 
+def _issues_nothing(one: CodeLine) -> bool:
+    return not ORDERED.match(one.opcode)
+
+
 def _everything(one: CodeLine) -> bool:
     return True
 
@@ -47,17 +51,34 @@ def beyond(code: PtxCode, flow: Flow, at: CodeLine) -> str:
         return ""
     if not meets(code, start, flow.after, _all, lambda one: not TELLS.match(one.opcode)):
         return ""
-    # Behind each barrier that may be a thread's last nothing is issued; and the one behind it is the last.
-    for n, one in enumerate(code.code):
-        last = _all(one) and not meets(code, n, flow.after, _all, _everything)
-        if last and not meets(
-            code, n, flow.after, lambda _: False, lambda x: not (_all(x) or ORDERED.match(x.opcode)), True
-        ):
-            return ""
-    nearest = _next(code, flow, start)
-    if all(not meets(code, n, flow.after, _all, _everything) for n in nearest):
+    # Every thread that is still there comes to a barrier of that round, or leaves before; and behind none of
+    # these is anything issued.
+    rounds = _rounds(code, flow)
+    here = {rounds.get(n) for n in _next(code, flow, start)}
+    if len(here) != 1 or None in here:
+        return ""
+    met = [n for n, one in rounds.items() if one in here]
+    if all(meets(code, n, flow.after, lambda _: False, _issues_nothing, True) for n in met):
         return "no operation of tensor memory is issued behind the barrier that follows it"
     return ""
+
+
+def _rounds(code: PtxCode, flow: Flow) -> dict[int, int]:
+    """How many barriers of all threads come before each; {} where that is not the same on every way."""
+    every = sum(1 for one in code.code if _all(one))
+    found: dict[int, int] = {}
+    left, seen = [(0, 0)], {(0, 0)}
+    while left:
+        n, before = left.pop()
+        here = _all(code.code[n])
+        if here and (found.setdefault(n, before) != before or before > every):
+            return {}
+        for after in flow.after[n]:
+            state = (after, before + here)
+            if after >= 0 and state not in seen:
+                seen.add(state)
+                left.append(state)
+    return found
 
 
 def _next(code: PtxCode, flow: Flow, start: int) -> set[int]:

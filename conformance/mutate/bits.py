@@ -17,8 +17,9 @@ _DEPTH = 12  # instructions back along a chain of definitions
 _IMMEDIATE = re.compile(r"-?(?:0x[0-9A-Fa-f]+|\d+)")
 _SPECIAL = {"%tid.x": 0x3FF, "%tid.y": 0x3FF, "%tid.z": 0x3F, "%laneid": 0x1F}  # PTX ISA 10.1, 10.3
 _WIDTH = re.compile(r"\.[busf](8|16|32|64)$")
-_KNOWN = re.compile(r"(mov|and|or|xor|shl|shr|add|sub)\.|(mul|mad)\.lo\.[us]")
 _ONE_CTA = re.compile(r"^\.reqnctapercluster\s+1(?:\s*,\s*1){0,2}\s*$", re.MULTILINE)
+# Of integers, without a carry out or in, and without saturation.
+_INTEGER = re.compile(r"(mov\.[busf]|(and|or|xor|shl|shr|add|sub|(mul|mad)\.lo)\.[bus])(8|16|32|64)$")
 _SHARED = re.compile(r"\.shared\s+\.align\s+(\d+)\s+\.\w+\s+([\w$]+)")
 WORD = (1 << 32) - 1
 _SIGN = 1 << 31
@@ -32,13 +33,13 @@ def may_be_set(code: PtxCode, operand: str, depth: int = _DEPTH) -> int:
         return _SPECIAL[operand]
     if operand == "%cluster_ctarank" and _one_cta(code):
         return 0
-    for align, symbol in _SHARED.findall(code.text) if operand[:1].isalpha() or operand[:1] in "_$" else ():
-        if symbol == operand:
-            return EVERY & -int(align)
     made = code.definitions.get(operand, ())
+    if not made and (operand[:1].isalpha() or operand[:1] in "_$"):
+        aligned = [int(align) for align, symbol in _SHARED.findall(code.text) if symbol == operand]
+        return EVERY & -min(aligned, default=1)
     if len(made) != 1 or made[0].guard or depth == 0:
         return EVERY
-    if _halves(made[0].operands[0])[1]:
+    if len(made[0].defines) != 1:
         return _unpacked(made[0], operand, lambda whole: may_be_set(code, whole, depth - 1), EVERY)
     return _result(code, made[0], depth - 1)
 
@@ -58,7 +59,7 @@ def always_zero(code: PtxCode, at: CodeLine) -> bool:
 def _unpacked(at: CodeLine, register: str, bits: Callable[[str], int], unknown: int) -> int:
     """What is known of the half of a 64-bit register that `mov.b64` unpacks into `register`."""
     low, high = _halves(at.operands[0])
-    if at.opcode != "mov.b64" or len(at.operands) != 2 or low == high:
+    if at.opcode != "mov.b64" or len(at.operands) != 2 or low == high or register not in (low, high):
         return unknown
     return bits(at.operands[1]) & WORD if register == low else bits(at.operands[1]) >> 32 & WORD
 
@@ -71,14 +72,16 @@ def must_be_set(code: PtxCode, operand: str, depth: int = _DEPTH) -> int:
     if len(made) != 1 or made[0].guard or depth == 0:
         return 0
     at, depth = made[0], depth - 1
-    if _halves(at.operands[0])[1]:
+    if len(at.defines) != 1:
         return _unpacked(at, operand, lambda whole: must_be_set(code, whole, depth), 0)
     name, width = at.opcode.split(".")[0], _WIDTH.search(at.opcode)
-    if width is None or name not in ("mov", "and", "or", "add"):
+    if width is None or not _INTEGER.match(at.opcode) or name not in ("mov", "and", "or", "add"):
         return 0
     whole = (1 << int(width[1])) - 1
     if name == "mov" and len(at.operands) == 2:
         low, high = _halves(at.operands[1])
+        if high and at.opcode != "mov.b64":
+            return 0
         if high:
             return must_be_set(code, low, depth) & WORD | (must_be_set(code, high, depth) & WORD) << 32
         return must_be_set(code, low, depth) & whole
@@ -107,12 +110,14 @@ def _result(code: PtxCode, at: CodeLine, depth: int) -> int:
     if at.opcode == "cvt.s64.s32" and len(at.operands) == 2:
         low = may_be_set(code, at.operands[1], depth) & WORD
         return low | (EVERY & ~WORD if low & _SIGN else 0)
-    if width is None or not _KNOWN.match(at.opcode):
+    if width is None or not _INTEGER.match(at.opcode):
         return EVERY
     whole = (1 << int(width[1])) - 1
     if len(at.operands) != {"mov": 2, "mad": 4}.get(name, 3):
         return EVERY
     if name == "mov" and _halves(at.operands[1])[1]:
+        if at.opcode != "mov.b64":
+            return EVERY
         low, high = (may_be_set(code, one, depth) & WORD for one in _halves(at.operands[1]))
         return low | high << 32
     a, *more = (may_be_set(code, one, depth) for one in at.operands[1:])
@@ -163,7 +168,9 @@ def differing(code: PtxCode, a: str, b: str, at: CodeLine) -> int:
 def _beyond(code: PtxCode, at: CodeLine, register: str) -> int:
     """The bits in which the result of an instruction may differ from that register, which it reads."""
     name, width = at.opcode.split(".")[0], _WIDTH.search(at.opcode)
-    if width is None or register not in at.operands[1:] or len(at.operands) != (2 if name == "mov" else 3):
+    if width is None or not _INTEGER.match(at.opcode) or register not in at.operands[1:]:
+        return EVERY
+    if len(at.operands) != (2 if name == "mov" else 3):
         return EVERY
     whole = (1 << int(width[1])) - 1
     if name == "mov":
@@ -218,13 +225,15 @@ def _read_by(code: PtxCode, at: CodeLine, register: str, known: Mapping[str, int
         return result & WORD
     if at.opcode == "cvt.s64.s32":
         return result & WORD | (_SIGN if result & ~WORD else 0)
-    if width is None or name not in ("mov", "and", "or", "xor", "shl", "shr", "add", "sub"):
+    if width is None or not _INTEGER.match(at.opcode) or name in ("mul", "mad"):
         return EVERY
     if len(at.operands) != (2 if name == "mov" else 3):
         return EVERY
     asked = result & ((1 << int(width[1])) - 1)
     if name == "mov":
         low, high = _halves(at.operands[1])
+        if high and at.opcode != "mov.b64":
+            return EVERY
         if high:
             return (asked & WORD if register == low else 0) | (asked >> 32 if register == high else 0)
         return asked if low == register else EVERY

@@ -21,14 +21,14 @@ _ONE = re.compile(
 REGISTER = re.compile(r"%[a-z]+\d+|(?<![\w.$%])[A-Za-z_]\w*(?![\w.])")
 _NAME = re.compile(r"%?[A-Za-z_$][\w$]*")
 _MORE = re.compile(r"[a-z]\w*(?:\.[\w:]+)*\s[^;]*;|\b(?:ret|exit|trap)\s*;")
-_VIRTUAL = re.compile(r"%[a-z]+\d+")
-# Instructions that only compute their result.
-ALU = re.compile(r"(mov|add|sub|mul|mad|and|or|xor|not|neg|shl|shr|selp|cvt|cvta|min|max)\b")
-# Instructions whose first operand is no register that they define.
+# Instructions that only compute their result; of a carry the flag is another.
+ALU = re.compile(r"(?!.*\.cc\b)(mov|add|sub|mul|mad|and|or|xor|not|neg|shl|shr|selp|cvt|cvta|min|max)\b")
+# Instructions whose first operand is no register that they define, nor an address in brackets.
 _NO_RESULT = re.compile(
-    r"st|red|bra|brx|ret|exit|trap|bar\.|barrier|fence|membar|cp\.|tcgen05\.(?!ld)|prefetch|mbarrier\.init|"
-    r"mbarrier\.inval|mbarrier\.expect_tx|mbarrier\.complete_tx|griddepcontrol|setmaxnreg|nanosleep|discard|pragma"
+    r"(st|red|bra|brx|ret|exit|trap|bar(rier)?(?!.*\.red\b)|fence|membar|cp|tcgen05(?!\.ld)|prefetchu?|"
+    r"griddepcontrol|setmaxnreg|nanosleep|discard|pragma|pmevent|wgmma\.(fence|commit_group|wait_group))\b"
 )
+_ADDS_TO_RESULT = re.compile(r"wgmma\.mma")  # the first operand is read as well
 
 
 @dataclass(frozen=True)
@@ -49,16 +49,15 @@ class CodeLine:
     @property
     def defines(self) -> frozenset[str]:
         """Registers that it writes."""
-        if not self.operands or _NO_RESULT.match(self.opcode):
+        if not self.operands or "[" in self.operands[0] or _NO_RESULT.match(self.opcode):
             return frozenset()
-        return frozenset(_VIRTUAL.findall(self.operands[0])) | (
-            frozenset((self.operands[0],)) if REGISTER.fullmatch(self.operands[0]) else frozenset()
-        )
+        return frozenset(REGISTER.findall(self.operands[0]))
 
     @property
     def uses(self) -> frozenset[str]:
         """Registers that it reads, its guard among them."""
-        rest = self.operands[1:] if self.defines else self.operands
+        made = self.defines and not _ADDS_TO_RESULT.match(self.opcode)
+        rest = self.operands[1:] if made else self.operands
         named = {name for operand in rest for name in REGISTER.findall(operand)}
         return frozenset(named | ({self.guard.lstrip("@!")} if self.guard else set()))
 

@@ -15,10 +15,12 @@ Reason = Callable[[PtxCode, Flow, CodeLine], str]
 # What another thread may learn by, and what a thread may learn by itself (PTX ISA 8.9, 9.7.16.6.4).
 TELLS = re.compile(
     r"mbarrier\.(?!init|try_wait|test_wait)|bar|fence|membar|tcgen05\.(commit|dealloc|relinquish)|red|atom|cp\.|"
-    r"st\.(release|relaxed|volatile|async)|griddepcontrol|ret|exit|wgmma"
+    r"st\.(release|relaxed|volatile|async|mmio)|multimem|tensormap|clusterlaunchcontrol|call|griddepcontrol|ret|"
+    r"exit|wgmma"
 )
 LEARNS = re.compile(
-    r"mbarrier\.(?!init|arrive)|bar|ld\.(acquire|relaxed|volatile)|atom|griddepcontrol|cp\.async\.|tcgen05\.wait"
+    r"mbarrier\.(?!init|arrive)|bar|ld\.(acquire|relaxed|volatile|mmio)|atom|multimem|call|griddepcontrol|"
+    r"cp\.async\.|wgmma|tcgen05\.wait"
 )
 _BEFORE = re.compile(r"tcgen05\.fence::before_thread_sync|fence\.mbarrier_init")
 AFTER = re.compile(r"tcgen05\.fence::after_thread_sync")
@@ -29,7 +31,8 @@ ORDERED = re.compile(r"tcgen05\.(?!fence|dealloc|relinquish)")
 _COLLECTIVE = ("tcgen05.ld.sync.aligned", "tcgen05.st.sync.aligned")  # issued by a warp (table 46)
 # May write shared memory through the generic proxy: not mbarriers, whose inits have a fence of their own.
 _WRITES = re.compile(
-    r"st(?!\.global)|stmatrix|atom(?!\.global)|red(?!\.global|ux)|cp\.async\.c|tcgen05\.alloc|call|brx|multimem"
+    r"st(?!\.global)|stmatrix|atom(?!\.global)|red(?!\.global|ux)|cp\.async\.c|tcgen05\.alloc|call|brx|multimem|"
+    r"tensormap|mbarrier\.inval"
 )
 _FENCED = re.compile(r"tcgen05\.(fence::before_thread_sync|commit)")  # a commit implies the fence (9.7.16.12)
 

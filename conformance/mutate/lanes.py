@@ -24,43 +24,49 @@ def whole(at: CodeLine) -> bool:
     )
 
 
-def made(code: PtxCode, register: str, block: int) -> CodeLine | None:
-    """The one instruction that makes a register, in this basic block and without a guard; through moves."""
+def made(code: PtxCode, register: str, by: CodeLine) -> CodeLine | None:
+    """The one instruction that makes the register which `by` reads, before it in its basic block and without
+    a guard; through moves.
+    """
     for _ in range(_DEPTH):
         found = code.definitions.get(register, ())
-        if len(found) != 1 or found[0].block != block or found[0].guard:
+        if len(found) != 1 or found[0].block != by.block or found[0].guard or found[0].number >= by.number:
             return None
-        if found[0].opcode not in ("mov.b32", "mov.f32", "mov.u32") or len(found[0].operands) != 2:
-            return found[0]
-        register = found[0].operands[1]
+        by = found[0]
+        if by.opcode not in ("mov.b32", "mov.f32", "mov.u32") or len(by.operands) != 2:
+            return by
+        register = by.operands[1]
     return None
 
 
-def alike(code: PtxCode, register: str, block: int, depth: int = _DEPTH) -> frozenset[int]:
-    """Distances d such that lanes l and l ^ d hold the same in the register, 0 among them."""
-    at = made(code, register, block)
+def alike(code: PtxCode, register: str, by: CodeLine, depth: int = _DEPTH) -> frozenset[int]:
+    """Distances d such that lanes l and l ^ d hold the same in the register that `by` reads, 0 among them."""
+    at = made(code, register, by)
     if at is None or depth == 0:
         return frozenset((0,))
     if whole(at):
-        return alike(code, at.operands[1], block, depth - 1)
+        return alike(code, at.operands[1], at, depth - 1)
     if at.opcode not in _COMMUTES or len(at.operands) != 3:
         return frozenset((0,))
     x, y = at.operands[1:]
-    same = alike(code, x, block, depth - 1) & alike(code, y, block, depth - 1)
+    same = alike(code, x, at, depth - 1) & alike(code, y, at, depth - 1)
     for one, other in ((x, y), (y, x)):
-        exchange = made(code, other, block)
-        if (
-            exchange is not None
-            and whole(exchange)
-            and _root(code, exchange.operands[1], block) == _root(code, one, block)
-        ):
+        exchange = made(code, other, at)
+        if exchange is not None and whole(exchange) and _same(code, exchange, one, at):
             same |= {d ^ int(exchange.operands[2]) for d in same}
     return frozenset(same)
 
 
-def _root(code: PtxCode, register: str, block: int) -> str:
-    at = made(code, register, block)
-    return register if at is None else at.operands[0]
+def _same(code: PtxCode, exchange: CodeLine, register: str, by: CodeLine) -> bool:
+    """Whether what an exchange gives is what `by` reads in a register."""
+    given, read = made(code, exchange.operands[1], exchange), made(code, register, by)
+    if given is not None or read is not None:
+        return given is read
+    # Made in another block: the same register, which nothing writes between the two.
+    written = code.definitions.get(register, ())
+    return exchange.operands[1] == register and not any(
+        exchange.number <= one.number <= by.number for one in written
+    )
 
 
 def from_lane(at: CodeLine) -> tuple[int, int] | None:

@@ -296,8 +296,12 @@ def unlike_fences(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> st
 
 
 # What a release may tell of: accesses that others may ask for, and what the thread has learnt. A load by the
-# tensor memory accelerator is in no order with what its thread does next.
-_RELEASED = re.compile(r"st\.|red|atom|ld\.(?!param|const|global\.nc)|tcgen05\.|wgmma|mbarrier\.init|cp\.")
+# tensor memory accelerator is in no order with what its thread does next; and a phase that waits for bytes is
+# not over by the arrival that announced them, so that to know of that one alone is of no use.
+_RELEASED = re.compile(
+    r"st\w*\.|red|atom|ld\w*\.(?!param|const|global\.nc)|multimem|tensormap|clusterlaunchcontrol|tcgen05\.|wgmma|"
+    r"mbarrier\.(?!(arrive\.)?expect_tx)|cp\."
+)
 
 
 @rule("nothing to release")
@@ -312,7 +316,9 @@ def released(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     flow = Flow.of(code)
 
     def everyone(one: CodeLine) -> bool:
-        whole = one.opcode == "bar.sync" and one.operands == ("0",)
+        # What came before it, others of the cluster learn by the arrival, where they wait for it.
+        own = facts.cluster == 1 or ".shared::cta" in at.opcode
+        whole = own and one.opcode == "bar.sync" and one.operands == ("0",)
         return not one.guard and (whole or one.opcode.startswith("barrier.cluster.wait"))
 
     def nothing(one: CodeLine) -> bool:
@@ -366,6 +372,8 @@ def clears(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     made = [one for one in _of_block(code, at) if one.operands[:1] == tuple(enabled[-1:])]
     if len(made) != 1 or not made[0].opcode.startswith("setp.ne.") or made[0].operands[2:] != ("0",):
         return ""
+    if made[0].guard or made[0].number > at.number or len(made[0].opcode.split(".")) != 3:
+        return ""
     if bits.may_be_set(code, made[0].operands[1]):
         return ""
     return "it does not add to D, so that the second leaves what the first did"
@@ -414,7 +422,7 @@ def same_lanes(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     if at.operands[1] != other.operands[1]:
         return ""
     apart = int(at.operands[2]) ^ int(other.operands[2])
-    if apart >= 32 or apart not in lanes.alike(code, at.operands[1], at.block):
+    if apart >= 32 or apart not in lanes.alike(code, at.operands[1], at):
         return ""
     return f"lanes l and l ^ {apart} have added what they have before, and hold the same"
 

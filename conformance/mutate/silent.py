@@ -26,7 +26,7 @@ _LABEL = re.compile(r"^\s*([\w$%]+):\s*(?:\{\s*)?(?://.*)?$")
 _NOTHING = re.compile(r"^\s*(?:\{|\}|//.*|\.loc\b.*|\.reg\b[^;]*;|\.pragma\b.*)?\s*(?://.*)?$")
 _NAME = re.compile(r"%?[A-Za-z_$][\w$]*")
 _NUMBER = re.compile(r"-?(?:0x[0-9A-Fa-f]+|\d+)")
-_FOLDED = re.compile(r"(setp\.(?:eq|ne)|selp|mov)\.\w+$")
+_FOLDED = re.compile(r"(setp\.(?:eq|ne)|selp|mov)\.([bsu]\d+|pred)$")
 _ENDS = ("ret", "exit", "trap")
 _STEPS = 40  # instructions from a failed wait back to it
 _FENCE = "implied tcgen05.fence::before_thread_sync"  # of a commit (PTX ISA 9.7.16.12)
@@ -123,7 +123,11 @@ def _last(code: PtxCode, flow: Flow | None, at: CodeLine, silent: frozenset[int]
 
 
 def _value(item: Item, operand: str, known: Mapping[Key, int]) -> int | None:
-    return int(operand, 0) if _NUMBER.fullmatch(operand) else known.get(item.key(operand))
+    """Of an integer instruction, modulo its width; of a predicate 0 or 1."""
+    assert item.at is not None
+    value = int(operand, 0) if _NUMBER.fullmatch(operand) else known.get(item.key(operand))
+    width = re.search(r"\.[bsu](\d+)$", item.at.opcode)
+    return value if value is None or width is None else value % (1 << int(width[1]))
 
 
 def _result(item: Item, known: Mapping[Key, int]) -> int | None:

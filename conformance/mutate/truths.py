@@ -7,6 +7,7 @@ import re
 from tileproof.conformance.mutate.code import CodeLine, PtxCode
 
 _NUMBER = re.compile(r"-?(?:0x[0-9A-Fa-f]+|\d+)")
+_WORD = (1 << 32) - 1
 _ASKS = re.compile(r"setp\.(?:eq|ne)\.[bsu]32")
 
 
@@ -18,7 +19,7 @@ def asked(code: PtxCode, at: CodeLine, other: CodeLine) -> str:
     *now, asks = other.operands[1:]
     if guard != asks or not all(_NUMBER.fullmatch(one) for one in (*was, *now)):
         return ""
-    if [bool(int(one, 0)) for one in was] != [bool(int(one, 0)) for one in now]:
+    if [bool(int(one, 0) & _WORD) for one in was] != [bool(int(one, 0) & _WORD) for one in now]:
         return ""
     for number in code.mentions(result):
         user = code.code[code.at[number]] if number in code.at else None

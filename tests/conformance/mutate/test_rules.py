@@ -570,6 +570,12 @@ def test_a_number_that_is_only_asked_whether_it_is_0(user, words, holds):
     assert told(read, "selp", "immediate", words).startswith("rule a number") == holds
 
 
+def test_what_is_0_in_the_bits_of_a_word_is_0():
+    read = code(TEXT.replace("sub.s32 \t%r6, %r3, %r5;", "").replace("%r5, 1, 0", "%r5, 2147483648, 0"))
+    assert told(read, "selp", "immediate", "2147483648 is 2147483649")
+    assert not told(read, "selp", "immediate", "2147483648 is 4294967296")
+
+
 AFTER_SYNC = "tcgen05.fence::after_thread_sync;"
 
 

@@ -14,10 +14,10 @@ from tileproof.emulator import _engine
 from tileproof.emulator.program import NONE
 from tileproof.emulator.slots import layout_of
 
-# No effect but their result, of which the flag of a carry is none.
+# No effect but their result, of which the flag of a carry is none; or that time passes.
 _COMPUTES = re.compile(
     r"(?:mov|selp|setp|and|or|xor|not|cnot|neg|abs|add|sub|mul|mul24|mad|min|max|shl|shr|shf|lop3|prmt|bfe|bfi|bmsk|"
-    r"brev|clz|popc|bfind|szext|sad|cvt|cvta)(?:\.|$)"
+    r"brev|clz|popc|bfind|szext|sad|cvt|cvta|nanosleep)(?:\.|$)"
 )
 _ENDS = ("ret", "trap", "brx.none")
 

@@ -344,7 +344,9 @@ class Races : public Listener {
   Barrier* barrier(Cta& cta, uint32_t offset);
   void told(const Exec& x, Barrier& b, uint32_t lanes);
   void asks_at(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, Barrier& b);
-  std::string unheeded(const Access& a, const Access& b, std::string_view missing) const;
+  // `at_exit`: the first is a commit at the mbarrier at `offset`, whose phase nobody has waited for.
+  std::string unheeded(const Access& a, const Access& b, std::string_view missing, bool at_exit,
+                       uint64_t offset) const;
   template <class Knows>
   void gave(Barrier* b, uint32_t agent, const Instr* at, Knows&& know);
   void gave(Barrier* b, const View& v);

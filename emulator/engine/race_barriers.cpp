@@ -250,7 +250,8 @@ void Races::mbarrier_tried(const Exec& x, Cta& cta, uint32_t offset, uint32_t la
 
 // What is missing between two accesses that nothing orders, and what the kernel has in that place: a wait
 // that was tried once and not asked, which was over and would have told of the first, or one that gave up.
-std::string Races::unheeded(const Access& a, const Access& b, std::string_view missing) const {
+std::string Races::unheeded(const Access& a, const Access& b, std::string_view missing, bool at_exit,
+                            uint64_t offset) const {
   const auto named = [&](const Tried& one) {
     const Instr& i = *one.at;
     std::string text = mnemonic(&i) + " at PTX line " + std::to_string(i.line);
@@ -258,6 +259,7 @@ std::string Races::unheeded(const Access& a, const Access& b, std::string_view m
     return text;
   };
   const auto tells = [&](const Tried& one) {
+    if (at_exit && one.offset == offset) return !one.gave_up;
     return std::any_of(one.told.begin(), one.told.end(), [&](const auto& known) {
       return known->of[kHappens].covers(a.agent, a.tick, kWholeWarp, a.lanes);
     });

@@ -388,7 +388,9 @@ void Races::report(Severity severity, const char* code, uint32_t first, bool fir
   }
   const std::string name(code);
   if (e_.sink.again(name, b.at, a.at.instr)) return;
-  std::string message, missing = unordered(code) ? unheeded(a, b, edge) : std::string(edge);
+  const bool at_exit = name == "race-commit-exit";
+  std::string message,
+      missing = at_exit || unordered(code) ? unheeded(a, b, edge, at_exit, address) : std::string(edge);
   if (name == "race-exit" || name == "race-store-exit")
     message = "CTA rank " + std::to_string(rank) + " exits while " + mnemonic(a.at.instr) + " of CTA rank " +
               std::to_string(a.at.rank) + " warp " + std::to_string(a.at.warp) +

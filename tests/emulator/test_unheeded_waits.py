@@ -39,6 +39,7 @@ UNHEEDED = {
     "tested once": TEST,
     "overwritten": f"{TRY}\nsetp.eq.u32 %p15, %t, %t;\n@!%p15 bra END;",
     "in a register that nothing reads": f"{TRY}\nselp.b32 %r5, 1, 0, %p15;\nsetp.eq.s32 %p3, %r5, 0;",
+    "sleeps": f"{TRY}\n@!%p15 nanosleep.u32 20;",
     "a branch to where it goes anyway": f"{TRY}\n@%p15 bra NEXT;\nNEXT:",
     "counted": f"mov.b32 %r5, 3;\n{AGAIN}\n{TRY}\nsub.s32 %r5, %r5, 1;\nsetp.ne.s32 %p3, %r5, 0;\n@%p3 bra AGAIN;",
 }  # fmt: skip
@@ -142,3 +143,14 @@ def test_a_value_that_is_stored_is_heeded() -> None:
 def test_a_program_without_waits_has_none() -> None:
     decoded = parsed(kernel_text("mov.b32 %r1, 0;")).decode("k")
     assert unheeded_waits(decoded.code, []) == () and NONE < 0
+
+
+def test_a_commit_that_was_only_tried_for_is_not_waited_for() -> None:
+    commit = f"@%p0 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [{FULL}];"
+    right = f"{init_barrier(FULL)}\nfence.mbarrier_init.release.cluster;\nbar.sync 0;\n{commit}\n"
+    clean(run(right + wait(FULL), threads=32, shared_bytes=0x1000, races=True))
+    text = right + TRY
+    (found,) = run(text, threads=32, shared_bytes=0x1000, races=True).findings
+    assert found.code == "race-commit-exit"
+    line = line_of(text, "try_wait")
+    assert f"missing: a loop around mbarrier.try_wait.parity.shared::cta.b64 at PTX line {line}, " in found.message

@@ -219,7 +219,7 @@ def between_right_ones(launch: LaunchFile) -> LaunchFile:
 
 @pytest.mark.parametrize("launches", [1, 3])
 def test_what_only_drawn_schedules_show_gets_a_small_one(launches: int) -> None:
-    launch = scale(("@!%p2 bra WAIT;", ""))
+    launch = scale(("@!%p2 bra WAIT;", "@!%p2 fence.acq_rel.cta;"))  # it asks, and goes on
     launch = launch if launches == 1 else between_right_ones(launch)
     made = judged(launch, schedules=16, command=("tileproof", "judge", "x"))
     found = next(one for one in made.findings if one.code == "shared-uninitialised")

@@ -158,11 +158,13 @@ _KINDS = re.compile(
     r"tcgen05\.(?:mma|ld|st|commit))"
 )
 _COMMUTE = ({"cp.async.bulk.tensor", "mbarrier.arrive.expect_tx"},)
+_RELEASES = re.compile(r"(st|red)(\.async)?\..*\b(release|acq_rel|mmio)\b")
 
 
 def _alike(a: CodeLine, b: CodeLine) -> bool:
     x, y = _KINDS.match(a.opcode), _KINDS.match(b.opcode)
-    if x is None or y is None:
+    # What releases tells of what stands before it.
+    if x is None or y is None or _RELEASES.match(a.opcode) or _RELEASES.match(b.opcode):
         return False
     # Bytes that are announced before the arrival, not behind it, keep the phase open as long or longer.
     if a.opcode.startswith("mbarrier.arrive.expect_tx") and b.opcode.startswith("mbarrier.expect_tx"):

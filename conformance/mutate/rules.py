@@ -368,6 +368,8 @@ def clears(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     """D = A B twice, with nothing between."""
     if drawn.operator != "duplicate" or not at.opcode.startswith("tcgen05.mma") or at.guard:
         return ""
+    if re.search("::(use|lastuse)", at.opcode):
+        return ""  # what the collector buffer holds behind the first is not known
     enabled = [one for one in at.operands[4:] if REGISTER.fullmatch(one)]
     made = [one for one in _of_block(code, at) if one.operands[:1] == tuple(enabled[-1:])]
     if len(made) != 1 or not made[0].opcode.startswith("setp.ne.") or made[0].operands[2:] != ("0",):

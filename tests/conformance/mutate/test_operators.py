@@ -155,3 +155,19 @@ def test_copies_and_announcements_whose_order_says_nothing_are_not_exchanged():
         read = code(TEXT.replace(fence, f"{first}\n{second}"))
         at = next(one for one in read.code if read.lines[one.number - 1] == first)
         assert bool(list(OPERATORS["move"](read, at))) == some, (first, second)
+
+
+@pytest.mark.parametrize(
+    ("second", "proposed"),
+    [
+        ("st.global.b32 [%rd2], %r2;", False),
+        ("st.relaxed.gpu.global.b32 [%rd2], %r2;", False),  # in no order with the first
+        ("st.release.gpu.global.b32 [%rd2], %r2;", True),
+    ],
+)
+def test_two_stores_change_places_where_one_tells_of_the_other(second, proposed):
+    first = "st.global.b32 [%rd1], %r1;"
+    text = TEXT.replace("\t.loc\t1 30 5\n", f"\t.loc\t1 30 5\n\t{first}\n\t{second}\n")
+    assert text != TEXT
+    found = [one.what for one in OPERATORS["move"](code(text), line("st.global", text))]
+    assert bool(found) == proposed

@@ -186,21 +186,23 @@ def test_what_an_arrival_releases(arrival: str, before: tuple[str, ...], cluster
 
 
 @pytest.mark.parametrize(
-    ("compares", "right"),
+    ("compares", "more", "right"),
     [
-        ("setp.ne.b32 p, %r43, 0;", True),
-        ("@%p1 setp.ne.b32 p, %r43, 0;", False),  # else it is what it was
-        ("setp.ne.or.b32 p, %r43, 0, %p1;", False),
+        ("setp.ne.b32 p, %r43, 0;", "", True),
+        ("setp.ne.b32 p, %r43, 0;", ".collector::a::fill", True),
+        ("setp.ne.b32 p, %r43, 0;", ".collector::a::lastuse", False),  # the second has nothing to use
+        ("@%p1 setp.ne.b32 p, %r43, 0;", "", False),  # else it is what it was
+        ("setp.ne.or.b32 p, %r43, 0, %p1;", "", False),
     ],
 )
-def test_a_product_of_which_it_is_not_certain_that_it_clears(compares: str, right: bool) -> None:
+def test_a_product_of_which_it_is_not_certain_that_it_clears(compares: str, more: str, right: bool) -> None:
     lines = (
         "mov.b32 %r43, 0;",
         "// begin inline asm",
         "{",
         ".reg .pred p;",
         compares,
-        "tcgen05.mma.cta_group::1.kind::f16 [%r9], %rd2, %rd2, %r42, p;",
+        f"tcgen05.mma.cta_group::1.kind::f16{more} [%r9], %rd2, %rd2, %r42, p;",
         "}",
         "// end inline asm",
     )

@@ -153,4 +153,7 @@ def test_a_commit_that_was_only_tried_for_is_not_waited_for() -> None:
     (found,) = run(text, threads=32, shared_bytes=0x1000, races=True).findings
     assert found.code == "race-commit-exit"
     line = line_of(text, "try_wait")
-    assert f"missing: a loop around mbarrier.try_wait.parity.shared::cta.b64 at PTX line {line}, " in found.message
+    assert (
+        f"missing: a loop around mbarrier.try_wait.parity.shared::cta.b64 at PTX line {line}, "
+        in found.message
+    )

@@ -116,7 +116,7 @@ def operand(code: PtxCode, at: CodeLine) -> Iterator[Variation]:
     for a, b in itertools.pairwise(sources):
         x, y = at.operands[a], at.operands[b]
         alike = x[:1] == y[:1] == "%" and _class(x) == _class(y) != ""
-        if alike and x != y and not _commutes(at.opcode):
+        if alike and x != y and not _commutes(at.opcode, a - first):
             swapped = tuple(y if n == a else x if n == b else one for n, one in enumerate(at.operands))
             yield instead(at, f"operands exchanged: {short(at)}", operands=swapped)
     n = code.at[at.number]
@@ -143,8 +143,10 @@ def _near(code: PtxCode, n: int, register: str) -> str:
     return ""
 
 
-def _commutes(opcode: str) -> bool:
-    return bool(re.match(r"(add|mul|and|or|xor|min|max|setp\.(eq|ne))\b", opcode))
+def _commutes(opcode: str, source: int) -> bool:
+    """Whether that source and the next may stand in either order: the factors of a sum of products may."""
+    factors = source == 0 and bool(re.match(r"(fma|mad)\b", opcode))
+    return factors or bool(re.match(r"(add|mul|and|or|xor|min|max|setp\.(eq|ne))\b", opcode))
 
 
 _COMPARISONS = {

@@ -126,6 +126,13 @@ def test_ptxas_is_given_processor_time_and_not_the_clock(tmp_path, monkeypatch, 
     assert refused in found.refused and bool(found.refused) == bool(refused) != bool(found.digest)
 
 
+def test_factors_are_not_exchanged_and_a_summand_is():
+    """%f2 %f3 is %f3 %f2; with %f3 and %f4 exchanged another number is added."""
+    texts = set(proposed("operand", "fma.rn.f32").values())
+    assert any("%f2, %f4, %f3" in text for text in texts)
+    assert not any("%f3, %f2, %f4" in text for text in texts)
+
+
 def test_a_commit_is_moved_before_a_product_and_not_behind_one():
     """Behind products that were issued after it, it tells of more."""
     commit = "\ttcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r4];"

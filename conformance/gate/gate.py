@@ -31,7 +31,9 @@ RESULTS = "results.jsonl"
 
 @dataclass(frozen=True)
 class GateOptions:
-    """How a gate runs: `workers` processes, `seconds` (0: none) end it, `only` these checks, by name."""
+    """How a gate runs: `workers` processes, `seconds` (0: none) end it, `only` these checks, by name: the
+    others count as not run.
+    """
 
     profile: Profile = "quick"
     seed: int = 0
@@ -56,11 +58,7 @@ def gate(
     what is known. TileproofError when the results cannot be written; a kernel that cannot be built is a
     verdict.
     """
-    wanted = [
-        one
-        for one in checks().values()
-        if one.wanted(options.profile) and (not options.only or one.name in options.only)
-    ]
+    wanted = [one for one in checks().values() if one.wanted(options.profile)]
     with planted_reference(planted):
         variants, verdicts = _built(kernels, options, planted, progress)
         if len(variants) + len(verdicts) < len(kernels):
@@ -70,6 +68,7 @@ def gate(
         ]
         if variants:
             jobs += [CheckJob(check, variants[0], "") for check in wanted if check.release]
+        chosen = [job for job in jobs if not options.only or job.check.name in options.only]
         identity = RunIdentity(
             profile=options.profile,
             seed=options.seed,
@@ -88,7 +87,7 @@ def gate(
         complete = True
         try:
             results = runner.run(
-                jobs,
+                chosen,
                 store,
                 workers=options.workers,
                 seconds=options.seconds,
@@ -98,9 +97,11 @@ def gate(
         except (KeyboardInterrupt, Stopped):
             complete = False
             known = dict(store.done)
-            results = {job.key: known.get(job.key) or not_run(job, "the run was ended") for job in jobs}
+            results = {job.key: known.get(job.key) or not_run(job, "the run was ended") for job in chosen}
         finally:
             store.close()
+        left = [job for job in jobs if job.key not in results]
+        results |= {job.key: store.done.get(job.key) or runner.left_out(job) for job in left}
     verdicts += [
         verdict_on(
             gated,

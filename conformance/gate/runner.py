@@ -60,7 +60,7 @@ def not_run(job: CheckJob, reason: str, fault: str = "", seconds: float = 0.0) -
 def in_process(job: CheckJob) -> StoredResult:
     """Runs a check here; errors of the tool are its fault."""
     began = time.monotonic()
-    if job.gated.function and not (job.check.functions or job.check.release):
+    if _of_no_meaning(job):
         optional = replace(job, check=replace(job.check, required=False))
         return not_run(optional, "a Python function has no PTX, and no schedule of its own")
     try:
@@ -72,6 +72,15 @@ def in_process(job: CheckJob) -> StoredResult:
         text = f"internal error: {type(error).__name__}: {error} ({last.name}, line {last.lineno})"
         return not_run(job, "the check did not finish", text, time.monotonic() - began)
     return outcome_of(job, report, time.monotonic() - began)
+
+
+def left_out(job: CheckJob) -> StoredResult:
+    """A check that was not asked for."""
+    return in_process(job) if _of_no_meaning(job) else not_run(job, "it was left out (--only)")
+
+
+def _of_no_meaning(job: CheckJob) -> bool:
+    return job.gated.function and not (job.check.functions or job.check.release)
 
 
 def run(

@@ -269,7 +269,9 @@ def test_a_kernel_that_cannot_be_built_is_an_error_and_the_others_are_judged(tmp
     bad = replace(KERNEL, name="broken", plan_of=broken)
     made = gate([(bad, bad.variants[0]), *SUBJECTS], tmp_path, GateOptions(only=("operand constraints",)))
     assert [one.verdict for one in made.kernels] == ["error", "incomplete"] and made.exit_code == 2
-    assert made.kernels[1].checks[0].outcome == "passed"
+    (passed,) = (check for check in made.kernels[1].checks if check.outcome == "passed")
+    assert passed.name == "operand constraints"
+    assert any("determinism was not run: it was left out (--only)" in line for line in made.kernels[1].why)
 
 
 def test_a_run_that_ends_while_kernels_are_built_is_incomplete(tmp_path: Path) -> None:
@@ -308,8 +310,9 @@ def test_sigterm_and_closed_pipes_lose_nothing(tmp_path: Path) -> None:
         assert process.wait(120) == 3
     made = read(out)
     assert not made.complete and made.verdict == "incomplete"
-    outcomes = {check.name: check.outcome for check in made.kernels[0].checks}
-    assert outcomes == {"operand constraints": "passed", "schedules and races": "not run"}
+    told = {check.name: (check.outcome, check.reason) for check in made.kernels[0].checks}
+    assert told["operand constraints"][0] == "passed" and told["determinism"][1] == "it was left out (--only)"
+    assert told["schedules and races"] == ("not run", "the run was ended")
     again = tileproof(*WAITS, "--out", str(out), "--resume", env={**os.environ})
     assert again.stderr.count("operand constraints: passed") == 0 and "[2/2]" in again.stderr
     assert read(out).complete

@@ -44,19 +44,20 @@ def run(*words: str) -> Any:
 def test_the_score_is_in_the_evidence_and_the_seed_in_the_ledger(tmp_path: Path) -> None:
     gate = ("gate", KERNEL, "--only", ONE, "-j", "1", "--out", str(tmp_path))
     shown = run(*gate, "--mutants", "2", "--seed", "5")
-    assert shown.exit_code == 0, shown.output
+    assert shown.exit_code == 3, shown.output  # the other checks were left out
     (one,) = evidence.read(tmp_path).kernels
     part = one.sections[MUTATION]
     assert part["drawn"] == 2 and part["seed"] == 5 and part["killed"] + part["refused"] <= 2
     # Only schedules were explored: their launches are what covered the kernel.
-    assert [check.name for check in one.checks] == [ONE]
+    assert [check.name for check in one.checks if check.outcome == "passed"] == [ONE]
+    assert {c.reason for c in one.checks if c.outcome != "passed"} == {"it was left out (--only)"}
     assert one.coverage is not None and not one.coverage.missing() and one.coverage.instructions_covered > 100
 
     (journal,) = tmp_path.glob("mutants *.jsonl")
     judged = journal.read_text().splitlines()
     assert len(judged) == 3  # whose draw it is, and two judgements
     journal.write_text("\n".join(judged[:2]) + "\n")  # as if it had been interrupted
-    assert run(*gate, "--mutants", "3", "--seed", "5", "--resume").exit_code == 0
+    assert run(*gate, "--mutants", "3", "--seed", "5", "--resume").exit_code == 3
     again = journal.read_text().splitlines()
     assert again[1] == judged[1] and len(again) == 4  # the first was kept, two more were judged
     ledger = [json.loads(line) for line in (tmp_path / LEDGER).read_text().splitlines()]
@@ -70,12 +71,12 @@ def test_the_score_is_in_the_evidence_and_the_seed_in_the_ledger(tmp_path: Path)
 
 
 def test_no_score_is_drawn_unless_it_is_asked_for(tmp_path: Path) -> None:
-    assert run("gate", KERNEL, "--only", ONE, "-j", "1", "--out", str(tmp_path)).exit_code == 0
+    assert run("gate", KERNEL, "--only", ONE, "-j", "1", "--out", str(tmp_path)).exit_code == 3
     assert MUTATION not in evidence.read(tmp_path).kernels[0].sections and not (tmp_path / LEDGER).exists()
 
 
 def test_an_evidence_that_does_not_judge_the_kernel_is_named(tmp_path: Path) -> None:
-    assert run("gate", KERNEL, "--only", ONE, "-j", "1", "--out", str(tmp_path)).exit_code == 0
+    assert run("gate", KERNEL, "--only", ONE, "-j", "1", "--out", str(tmp_path)).exit_code == 3
     shown = run("mutate", "sm90-gemm-bias", "--count", "1", "--into", str(tmp_path))
     assert shown.exit_code == 2 and "does not judge this kernel" in shown.stderr
 
@@ -203,9 +204,10 @@ def test_a_signal_while_the_kernel_itself_runs_ends_the_draw(tmp_path: Path) -> 
         ran.send_signal(signal.SIGTERM)
         assert ran.wait(200) == 3
     made = evidence.read(tmp_path)
-    assert made.verdict == "incomplete" and "--resume" in outcomes(made)[0]
+    assert not made.complete and "--resume" in outcomes(made)[0]
     shown = run(*words[3:], "--resume")
-    assert shown.exit_code == 0 and outcomes(evidence.read(tmp_path)) == ["scored"], shown.output
+    assert outcomes(evidence.read(tmp_path)) == ["scored"], shown.output
+    assert evidence.read(tmp_path).complete
     assert "mutants killed" in shown.stdout
 
 

@@ -41,7 +41,7 @@ _DEPTHS = (2, 3, 4, 3, 5)
 
 @dataclass(frozen=True)
 class Defect:
-    """One cause: the schedules that showed `signature`, its words in the first, and a small one.
+    """One cause: the schedules that showed `signature`, its words and place in the first, and a small one.
 
     Where several signatures have this cause, `places` are theirs, `seen_by` the schedules that showed any.
     """
@@ -54,6 +54,8 @@ class Defect:
     cause: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
     seen_by: tuple[Schedule, ...] = ()
+    instruction: str = ""
+    ptx_line: int = 0
 
     @property
     def runs(self) -> int:
@@ -117,10 +119,11 @@ def collect(outcomes: Iterable[Outcome]) -> list[Defect]:
             schedules.setdefault(seen.signature, []).append(outcome.schedule)
             first.setdefault(seen.signature, seen)
     order = {"error": 0, "warning": 1, "note": 2, ALLOWED: 3}
-    found = [
-        Defect(s, first[s].severity, first[s].text, tuple(where), cause=first[s].cause)
-        for s, where in schedules.items()
-    ]
+    found = []
+    for signature, where in schedules.items():
+        one = first[signature]
+        at = one.instruction, one.ptx_line
+        found.append(Defect(signature, one.severity, one.text, tuple(where), None, one.cause, (), (), *at))
     causes: dict[object, list[Defect]] = {}
     for defect in sorted(found, key=lambda d: (order[d.severity], -d.runs, d.signature)):
         causes.setdefault((defect.severity, defect.cause) if defect.cause else defect.signature, []).append(

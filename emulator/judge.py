@@ -57,12 +57,16 @@ class Signature:
 
 @dataclass(frozen=True)
 class Seen:
-    """One finding of one run, in words; `cause` groups findings (`causes.key`)."""
+    """One finding of one run, in words; `cause` groups findings (`causes.key`). `instruction` and `ptx_line`
+    are its place, "" and 0 of an output.
+    """
 
     signature: Signature
     severity: str
     text: str
     cause: tuple[str, ...] = ()
+    instruction: str = ""
+    ptx_line: int = 0
 
 
 @dataclass(frozen=True)
@@ -97,13 +101,16 @@ class Judge:
     def run(self, schedule: Schedule, **how: Any) -> tuple[Outcome, LaunchResult]:
         """One run; `how` goes to the launch."""
         result, outputs = self.launch(schedule=schedule, **how)
-        seen = [Seen(Signature.of(f), f.severity, self.names(f), key(f)) for f in result.findings]
-        seen += [Seen(Signature.of(f), ALLOWED, self.names(f), key(f)) for f in result.allowed]
+        seen = [self._seen(f, f.severity) for f in result.findings]
+        seen += [self._seen(f, ALLOWED) for f in result.allowed]
         if not result.errors:
             seen += self._outputs(outputs)
         unique = {one.signature: one for one in reversed(seen)}
         points = result.counters.schedule_points
         return Outcome(schedule, tuple(unique.values()), points, result.executed), result
+
+    def _seen(self, one: Finding, severity: str) -> Seen:
+        return Seen(Signature.of(one), severity, self.names(one), key(one), one.instruction, one.ptx_line)
 
     def _outputs(self, outputs: Outputs) -> Iterable[Seen]:
         for name, one in self.first.items():

@@ -59,6 +59,7 @@ LONG = 24  # decisions; a longer schedule goes into a file
     "--seconds-limit", default=0.0, metavar="SECONDS", type=click.FloatRange(0),
     help="Stop a launch that runs longer, with a finding; 0 for no limit.",
 )  # fmt: skip
+@click.option("--strict", is_flag=True, help="Take the PTX ISA by the letter: some findings weigh more.")
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
 def explore(
     kernel: str,
@@ -76,6 +77,7 @@ def explore(
     out: str,
     allow: tuple[str, ...],
     seconds_limit: float,
+    strict: bool,
     as_json: bool,
 ) -> int:
     """Run one problem of KERNEL under many schedules; findings and outputs must not depend on the schedule.
@@ -95,6 +97,7 @@ def explore(
     deep = ["--blocks", str(blocks)] if blocks else []
     words = ["--case", case_json] if case_json else [*_sizes(variant), *deep]
     words += [*(["--plant", plant] if plant else []), *([] if races else ["--no-races"])]
+    words += ["--strict"] if strict else []
     words += [f"--allow={one}" for one in allow]
     words += [f"--seconds-limit={seconds_limit:g}"] if seconds_limit else []
 
@@ -119,6 +122,7 @@ def explore(
             races=races,
             allow=[Allow.parse(one) for one in allow],
             seconds_limit=seconds_limit,
+            strict=strict,
         )
         first = _read(given[0]) if given else "early"
         wrong = explored.launch.wrong_values(Schedule.parse(first))

@@ -50,7 +50,12 @@ NIGHTLY_MUTANTS = 100
     "--max-seconds", default=0.0, metavar="SECONDS", type=click.FloatRange(0),
     help="End then, with what is known; 0 for no limit.",
 )  # fmt: skip
-@click.option("--only", multiple=True, metavar="CHECK", help="Only this check (repeatable); the others count as not run.")
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="CHECK",
+    help="Only this check (repeatable); the others count as not run.",
+)
 @click.option(
     "--mutants", default=None, metavar="N", type=click.IntRange(0),
     help="Then draw N mutants of each variant and add the score; 100 in the nightly profile, else 0.",

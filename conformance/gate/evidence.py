@@ -23,6 +23,7 @@ from tileproof.conformance.verdict.contract import (
 )
 from tileproof.conformance.verdict.program import covered, order_only, program, record, tool_identity
 from tileproof.emulator import Module
+from tileproof.emulator.schedule import SEEDED
 from tileproof.kernels import toolchain
 
 SCHEMA = "tileproof-evidence"
@@ -86,7 +87,7 @@ def verdict_on(
         order_only=forms,
         controls=controls,
         schedules=[
-            SchedulesRun(policy, len(numbers), len(set(numbers) - {0}))
+            SchedulesRun(policy, len(numbers), len(set(numbers)) if policy in SEEDED else 0)
             for policy, numbers in sorted(seeds.items())
         ],
         sections=sections,

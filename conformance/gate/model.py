@@ -90,7 +90,7 @@ class GatedVariant:
 
     def replay(self, command: str, *words: str) -> list[str]:
         """The words of a command on this kernel."""
-        extra = ["--strict"] if self.strict and command == "check" else []
+        extra = ["--strict"] if self.strict else []
         extra += [f"--plant={self.planted.id}"] if self.planted else []
         return ["tileproof", command, self.kernel.name, *words, *extra]
 

@@ -15,6 +15,7 @@ from tileproof.conformance.verdict.contract import CheckOutcome
 from tileproof.spec.machine.errors import TileproofError
 
 Progress = Callable[[str], None]
+STILL_S = 60.0  # a line of progress at least in this time
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,7 @@ def run(
         whose = f"{one.gated or 'release'}: {one.check.name}"
         progress(f"[{len(results)}/{total}] {whose}: {what}, {one.check.seconds:.1f} s{told}")
 
+    said = time.monotonic()
     with Children[StoredResult]() as children:
         while waiting or len(children):
             while waiting and len(children) < workers and not stopped:
@@ -122,6 +124,11 @@ def run(
                 break
             for number, result in children.ended(until(deadline)):
                 finish(_told(begun[number], result))
+                said = time.monotonic()
+            if len(children) and time.monotonic() - said > STILL_S:
+                said = time.monotonic()
+                running = ", ".join(job.key for job in begun if job.key not in results)
+                progress(f"[{len(results)}/{total}] still running: {running}")
             failed = [r for r in results.values() if r.check.required and r.check.outcome == "failed"]
             if failed and not keep_going and not stopped:
                 stopped = f"{failed[0].key} failed before (--keep-going runs all)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,11 @@ from tileproof.conformance.verdict.contract import Defect
 from tileproof.emulator.coverage import together
 from tileproof.spec.problems.relation import relations_of
 
+NAME = "metamorphic relations"
 EARLY = RunSchedule("early")  # the same for both runs: sums are added in one order
 
 
-@gate_check("metamorphic relations", functions=True)
+@gate_check(NAME, functions=True)
 def relations(gated: GatedVariant) -> CheckReport:
     """What the problem's relations say of two runs with related inputs."""
     known = relations_of(gated.plan.problem)
@@ -31,6 +33,9 @@ def relations(gated: GatedVariant) -> CheckReport:
         return {name: np.asarray(output.values) for name, output in seen.outputs.items()}
 
     first = outputs(base)
+    sizes = ",".join(f"{name}={size}" for name, size in gated.variant.sizes)
+    words = ["--only", NAME, f"--profile={gated.profile}", f"--seed={gated.seed}", "--out=relations"]
+    again = gated.replay("gate", *([f"--variant={sizes}"] if sizes else []), *words)
     found: list[Defect] = []
     for one in known:
         for seed in range(gated.seed, gated.seed + gated.effort.relation_seeds):
@@ -38,10 +43,11 @@ def relations(gated: GatedVariant) -> CheckReport:
             if broken := one.broken(base, seed, first, second):
                 found.append(
                     Defect(
-                        check="metamorphic relations",
+                        check=NAME,
                         code="relation",
                         message=f"{one.name}: {one.says}, and {broken} does not follow (seed {seed})",
                         stage=broken if broken in gated.plan.stages else "",
+                        replay=shlex.join(again),
                     )
                 )
                 break

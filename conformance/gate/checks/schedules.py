@@ -8,6 +8,7 @@ from tileproof.conformance.explore.explored import Explored
 from tileproof.conformance.gate.model import CheckReport, GatedVariant, gate_check
 from tileproof.conformance.problems.generators import small
 from tileproof.conformance.verdict.contract import Defect
+from tileproof.emulator.coverage import section_of
 from tileproof.emulator.explore import Defect as Explored_defect
 from tileproof.emulator.explore import explore
 
@@ -62,6 +63,9 @@ def found(gated: GatedVariant, check: str, case: str, defect: Explored_defect) -
         code=defect.signature.code,
         message=head,
         where=more[0].strip() if more else "",
+        isa_section=section_of(defect.instruction) if defect.instruction else "",
+        instruction=defect.instruction,
+        ptx_line=defect.ptx_line,
         source=places[-1],
         source_before=places[0] if len(places) > 1 else "",
         missing=missing,

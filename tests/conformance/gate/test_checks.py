@@ -177,7 +177,9 @@ def test_a_relation_that_does_not_hold_fails(monkeypatch: pytest.MonkeyPatch) ->
     wrong = Relation("kept", "a zero gradient changes nothing", _zero_gradient, _unchanged)
     monkeypatch.setattr(relations, "relations_of", lambda problem: (wrong,))
     report = ran("metamorphic relations")
-    assert report.outcome == "failed" and report.findings[0].stage == "delta"
+    (found,) = report.findings
+    assert report.outcome == "failed" and found.stage == "delta"
+    assert found.replay.startswith("tileproof gate head128-part0") and "metamorphic" in found.replay
 
 
 def _zero_gradient(inputs: Any, seed: int) -> Any:
@@ -202,6 +204,7 @@ def test_a_lost_order_fails_schedules_and_races() -> None:
     found = report.findings[0]
     assert report.outcome == "failed" and found.code.startswith("race-")
     assert found.missing and found.source_before and found.source
+    assert found.isa_section and found.instruction and found.ptx_line
     assert found.replay.startswith("tileproof explore head128-part0 '--case=")
     assert "--plant" in found.replay
 

@@ -176,6 +176,17 @@ def test_the_time_limit_ends_what_runs(tmp_path: Path) -> None:
     assert stored(tmp_path, resume=True).done.keys() == {"k: passes"}
 
 
+def test_what_takes_long_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(_gated: GatedVariant) -> CheckReport:
+        time.sleep(1.5)
+        return CheckReport("passed")
+
+    monkeypatch.setattr(runner, "STILL_S", 0.5)
+    lines: list[str] = []
+    ran(tmp_path, passes, slow, progress=lines.append)
+    assert "[1/2] still running: k: slow" in lines and "passed" in lines[-1]
+
+
 @pytest.mark.parametrize("what", [Stopped, KeyboardInterrupt])
 def test_a_signal_loses_nothing_and_leaves_no_process(tmp_path: Path, what: type[BaseException]) -> None:
     def stop(line: str) -> None:

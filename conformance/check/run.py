@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from tileproof.conformance.check.together import known_code, with_machine
+from tileproof.conformance.diagnose.arrays import WEAK
 from tileproof.conformance.diagnose.cause import cause, diagnose
 from tileproof.conformance.drivers.driver import ALL, Capabilities, Driver
 from tileproof.conformance.drivers.result import Output, RunResult, RunSchedule
@@ -32,7 +33,7 @@ from tileproof.spec.problems import problem_type
 from tileproof.spec.problems.base import known_stage, tiling_of
 from tileproof.spec.problems.cases import AnyCase
 
-ELSEWHERE = 2  # wrong tiles of other groups that are asked for a cause where the first has none
+ELSEWHERE = 3  # other wrong tiles that are asked for a cause where the first has none
 # What ends a launch before its time: then nothing else that it shows says as much.
 ENDED = ("hang", "card-fault", "card-hang")
 
@@ -248,22 +249,24 @@ def _wrong_tiles(chain: Chain, result: Comparison, build: str, coded: bool, expl
     found = []
     for first, *others in wrong.values():
         finding = diagnose(chain, first, build, others=len(others), coded=coded, explain=explain)
-        if explain and not finding.cause:
-            finding = replace(finding, cause=_told_elsewhere(chain, first, others))
+        if explain and finding.cause in WEAK:
+            told = filter(None, (finding.cause, _told_elsewhere(chain, first, others)))
+            finding = replace(finding, cause="; ".join(told))
         found.append(finding)
     return found
 
 
 def _told_elsewhere(chain: Chain, first: Divergence, others: list[Divergence]) -> str:
-    """The cause that another wrong tile of the stage has, with its place: where keys repeat, or a mask is
-    narrow, a tile tells little. One tile is asked of each group.
+    """The cause that another wrong tile of the stage has, with its place: where keys repeat, a mask is narrow
+    or all is NaN, a tile tells little. Those of other groups are asked first, one of each.
     """
-    groups = {first.tile.coord.group: first} | {one.tile.coord.group: one for one in reversed(others)}
-    ordered = [one for one in groups.values() if one is not first and (one.tile.written & one.wrong).any()]
-    ordered.sort(key=lambda one: -int(one.wrong.sum()))
-    for one in ordered[:ELSEWHERE]:
+    asked = [one for one in others if np.isfinite(one.tile.value[one.tile.written & one.wrong]).any()]
+    asked.sort(key=lambda one: int(one.wrong.sum()))
+    groups = {one.tile.coord.group: one for one in asked if one.tile.coord.group != first.tile.coord.group}
+    others = [one for one in reversed(asked) if groups.get(one.tile.coord.group) is not one]
+    for one in [*groups.values(), *others][:ELSEWHERE]:
         told = cause(chain, one)
-        if told:
+        if told not in WEAK:
             coord = one.tile.coord
             block = "" if coord.k_block is None else f", k-block {coord.k_block}"
             return f"in {chain.problem.unit} {coord.group}{block}: {told}"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tileproof.conformance.diagnose.arrays import WEAK
 from tileproof.conformance.observe.finding import Finding
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def _about_data(finding: Finding) -> bool:
 
 
 def _named(finding: Finding, known: Sequence[Finding], stages: list[str]) -> Finding:
-    if finding.kind not in VALUES or finding.cause or finding.stage not in stages:
+    if finding.kind not in VALUES or finding.cause not in WEAK or finding.stage not in stages:
         return finding
     own = stages.index(finding.stage)
     before = [
@@ -51,6 +52,5 @@ def _named(finding: Finding, known: Sequence[Finding], stages: list[str]) -> Fin
         return finding
     nearest = max(before, key=lambda one: stages.index(one.stage))
     where = nearest.source or (f"PTX line {nearest.ptx_line}" if nearest.ptx_line else "")
-    return replace(
-        finding, cause=f"{nearest.code}{' at ' + where if where else ''}: see the machine's finding"
-    )
+    told = f"{nearest.code}{' at ' + where if where else ''}: see the machine's finding"
+    return replace(finding, cause="; ".join(filter(None, (finding.cause, told))))

@@ -13,6 +13,10 @@ from tileproof.conformance.judge.patterns import permutation_words
 from tileproof.conformance.observe.words import plural
 
 F64 = npt.NDArray[np.float64]
+# What explains little: whatever else is known of the launch says more.
+ALL_NAN = "every wrong element is NaN: a poisoned or never-written operand entered the sum"
+SOME_NAN = "some wrong elements are NaN"
+WEAK = ("", ALL_NAN, SOME_NAN)
 NEAR = 8.0  # times the bound: further off is no matter of rounding
 Region = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
@@ -71,7 +75,7 @@ def zeros(found: F64, wrong: npt.NDArray[np.bool_]) -> str:
     if not found[wrong].any():
         return "every wrong element is zero"
     if np.isnan(found[wrong]).any():
-        return "some wrong elements are NaN"
+        return SOME_NAN
     return ""
 
 

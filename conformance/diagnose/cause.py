@@ -8,7 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.diagnose.arrays import Region, holds, imprecise, permuted, regions, zeros
+from tileproof.conformance.diagnose.arrays import (
+    ALL_NAN,
+    Region,
+    holds,
+    imprecise,
+    permuted,
+    regions,
+    zeros,
+)
 from tileproof.conformance.diagnose.chains import explain_chain
 from tileproof.conformance.diagnose.columns import explain_columns
 from tileproof.conformance.diagnose.faults import Family, Product, families, whole_tiles
@@ -98,7 +106,7 @@ def cause(chain: Chain, divergence: Divergence) -> str:
         if poisoned:
             return poisoned
     if np.isnan(found[wrong]).all():
-        return "every wrong element is NaN: a poisoned or never-written operand entered the sum"
+        return ALL_NAN
     product = Product.of(stage, reference)
     formulas = list(faults.alternatives(chain, seen))
     whole = list(whole_tiles(chain, tile))

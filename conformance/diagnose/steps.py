@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.diagnose.arrays import Region
+from tileproof.conformance.diagnose.arrays import Region, holds
 from tileproof.conformance.diagnose.faults import K_STEP
 from tileproof.conformance.diagnose.lying import lying
 from tileproof.conformance.observe.tiles import Chain, Reference
@@ -188,7 +188,7 @@ def _rounding(copied: bool) -> float:
 
 def _before(chain: Chain, tile: WrongTile) -> Iterator[tuple[str, F64]]:
     """The other tiles of the group that have the tile's shape, as the kernel had them: what an accumulator
-    may have held before.
+    may have held before. One that is wrong may be so for the same reason, and is none.
     """
     for (name, coord), other in chain.own_tiles.items():
         here = (coord.group, coord.cta) == (tile.coord.group, tile.coord.cta)
@@ -196,8 +196,9 @@ def _before(chain: Chain, tile: WrongTile) -> Iterator[tuple[str, F64]]:
             continue
         value = other.value.astype(np.float64)
         if value.shape == tile.found.shape and other.written.all() and np.isfinite(value).all():
-            block = "" if coord.k_block is None else f" of k-block {coord.k_block}"
-            yield f"{name}{block}", value
+            right = chain.reference(name, coord, other.rows, other.cols)
+            if holds(value, right.value, right.bound):
+                yield f"{name}{'' if coord.k_block is None else f' of k-block {coord.k_block}'}", value
 
 
 def _counted(deviation: Deviation, at: Any) -> str:
@@ -239,7 +240,34 @@ def _counted(deviation: Deviation, at: Any) -> str:
             own = [step for step, c in zip(steps, counts, strict=True) if c == count and step.term is term]
             if own:
                 told.append(f"the contribution of {_runs(own)} to {title} {how}")
-    return "; ".join(told[:SHOWN])
+    return "; ".join(told[:SHOWN]) + _cleared(deviation, counts.tolist())
+
+
+def _cleared(deviation: Deviation, counts: list[int]) -> str:
+    """Words where all that is missing comes before one step, or one step of each CTA's share."""
+    if set(counts) != {0, -1}:
+        return ""
+    words = ""
+    for term in {id(step.term): step.term for step in deviation.steps}.values():
+        gone = [count < 0 for step, count in zip(deviation.steps, counts, strict=True) if step.term is term]
+        if len(set(gone)) == 1:
+            continue  # a product as a whole
+        lengths = (_first_gone(gone, shares) for shares in dict.fromkeys((1, deviation.ctas)))
+        count = next(filter(None, lengths), 0)
+        if words or not count:
+            return ""
+        first = K_STEP * count
+        words = f", as if the step of {term.axis}s {first}..{first + K_STEP - 1} had cleared the sum"
+    return words
+
+
+def _first_gone(gone: list[bool], shares: int) -> int:
+    """How many of the first steps of each share are gone, and no later one; 0 for none, one, or others."""
+    whole = len(gone) if shares == 1 else 1 << len(gone).bit_length() - 1
+    parts = np.array(gone[:whole]).reshape(shares, -1)
+    count = int(parts[0].sum())
+    same = (parts == parts[0]).all() and len(set(gone[whole:])) < 2
+    return count if same and 1 < count < parts.shape[1] and parts[0, :count].all() else 0
 
 
 def _runs(steps: list[_Step]) -> str:
@@ -330,25 +358,46 @@ def _other_operand(group: list[_Step], side: int, solved: F64, own: F64, region:
         told.append(f"{_runs([one for one in group if one.term is term])} of operand {term.names[side]}")
     steps = "step" if len(group) == 1 else "steps"
     text = f"{' and '.join(told)} were not what the {steps} of {' and '.join(products)} read"
+    vague = text + ": its address, its layout, or what lay there"
     if not np.isfinite(solved).all():
-        return text + ": its address, its layout, or what lay there"
-    if len(group) > 1:
+        return vague
+    if len(products) > 1:
         data = lying(solved, inputs)
-        return f"{text}: {data}" if data else text + ": its address, its layout, or what lay there"
+        return f"{text}: {data}" if data else vague
     term = group[0].term
     whole = term.a[region[0]] if side == 0 else term.b.T[region[1]]
     scale = np.abs(whole).max(initial=0.0)
     if scale == 0 or np.abs(solved - own).max() <= 1e-3 * scale:
         return text
-    close = 2e-2 * scale
+    found = [_window(whole, part, 2e-2 * scale) for part in np.split(solved, len(group), axis=1)]
+    if all(found) and len({one[1] for one in found if one}) == 1:
+        return f"{text}: {_read(term, group, [one for one in found if one])}"
+    data = lying(solved, inputs)
+    return f"{text}: {data}" if data else vague
+
+
+def _window(whole: F64, part: F64, close: float) -> tuple[int, int] | None:
+    """Where in an operand the elements that one step read begin, and how many rows away."""
     for first in range(0, whole.shape[1] - K_STEP + 1, 8):
         window = whole[:, first : first + K_STEP]
-        if window.shape == solved.shape and np.abs(window - solved).max() <= close:
-            return f"{text}: it read {term.axis}s {first}..{first + K_STEP - 1}"
+        if window.shape == part.shape and np.abs(window - part).max() <= close:
+            return first, 0
         for rows in (1, 8, 16, 32, -1, -8, -16, -32):
             moved = np.roll(window, -rows, axis=0)
             known = slice(0, -rows) if rows > 0 else slice(-rows, None)
-            if moved.shape == solved.shape and np.abs(moved - solved)[known].max(initial=np.inf) <= close:
-                return f"{text}: it read {term.axis}s {first}..{first + K_STEP - 1}, {rows:+d} rows away"
-    data = lying(solved, inputs)
-    return f"{text}: {data}" if data else text + ": its address, its layout, or what lay there"
+            if moved.shape == part.shape and np.abs(moved - part)[known].max(initial=np.inf) <= close:
+                return first, rows
+    return None
+
+
+def _read(term: Term, group: list[_Step], found: list[tuple[int, int]]) -> str:
+    """What the steps of a group read, each from where it begins."""
+    away = f", {found[0][1]:+d} rows away" if found[0][1] else ""
+    if len({first for first, _ in found}) == 1:
+        each = "it" if len(group) == 1 else "each"
+        return f"{each} read {term.axis}s {found[0][0]}..{found[0][0] + K_STEP - 1}{away}"
+    off = {first - step.at.start for (first, _), step in zip(found, group, strict=True)}
+    if len(off) == 1:
+        return f"each read {term.axis}s {off.pop():+d}{away}"
+    shown = ", ".join(f"{first}..{first + K_STEP - 1}" for first, _ in found[:SHOWN])
+    return f"they read {term.axis}s {shown}{' ...' if len(found) > SHOWN else ''}{away}"

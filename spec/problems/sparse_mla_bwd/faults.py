@@ -87,6 +87,12 @@ def _softmax(launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:
     lse, mask = (tile.operands[name] for name in ("lse", "mask"))
     P = tile.operands["P"].value
     factor = launched.inputs.problem.sm_scale
+    log2 = factor * LOG2_E
+
+    def exponent(wanted: F64) -> Operands:
+        """P that gives this exponent."""
+        return {"P": (wanted + lse.value[:, None]) / log2}
+
     yield from _under(
         launched,
         tile,
@@ -100,6 +106,10 @@ def _softmax(launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:
             "P is taken as 0: its load from tensor memory was lost": {"P": np.zeros_like(P)},
             "lse is not subtracted": {"lse": np.zeros_like(lse.value)},
             "lse is that of the neighbouring head": {"lse": _neighbours(lse.value)},
+            "lse is added": {"lse": -lse.value},
+            "the exponent is P - lse * scale, not P * scale - lse": exponent(P - lse.value[:, None] * log2),
+            "the exponent is scale - lse * P, not P * scale - lse": exponent(log2 - lse.value[:, None] * P),
+            "the exponent is P + scale - lse, not P * scale - lse": exponent(P + log2 - lse.value[:, None]),
             "lse is rounded to bf16": {"lse": round_bf16(lse.value)},
             **{f"lse is that of {words}": {"lse": other} for words, other in _moved(lse.value)},
             **{f"the mask is that of {words}": {"mask": other} for words, other in _other_slots(mask)},

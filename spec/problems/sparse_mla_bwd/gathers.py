@@ -45,17 +45,27 @@ def explain_rows(inputs: Inputs, tile: WrongTile, a: F64, b: F64) -> str:
 
 
 def explain_poison(inputs: Inputs, tile: WrongTile) -> str:
-    """Words when each column that is not finite belongs to a slot that is no key, but names such a kv row."""
+    """Words when each column that is not finite belongs to a slot that is no key, but names such a kv row; or
+    when each belongs to a key whose own row is finite, and other columns are.
+    """
     own, mask = inputs.indices[tile.coord.group], key_mask(inputs)[tile.coord.group]
     slots = tile.cols.start + np.flatnonzero(tile.wrong.any(axis=0))
     index = own[slots]
+    more = f"; {slots.size - SHOWN} more slots likewise" if slots.size > SHOWN else ""
+    if mask[slots].all() and np.isfinite(inputs.kv[index].astype(np.float32)).all():
+        if slots.size == tile.found.shape[1] or not np.isnan(tile.found[:, slots - tile.cols.start]).all():
+            return ""
+        told = ", ".join(f"{int(s)} (index {int(own[s])})" for s in slots[:SHOWN])
+        none = "a kv row that no token selects, or bytes that were never written"
+        return f"slots hold NaN or inf in place of their kv row, {none}: {told}{more}"
     if mask[slots].any() or ((index < 0) | (index >= inputs.problem.s_kv)).any():
         return ""
     if np.isfinite(inputs.kv[index].astype(np.float32)).all(axis=1).any():
         return ""
-    told = [f"slot {int(s)} (no key, index {int(own[s])}) holds that row all the same" for s in slots[:SHOWN]]
-    more = f"; {slots.size - SHOWN} more slots likewise" if slots.size > SHOWN else ""
-    return "the NaN or inf of kv rows that no token selects was gathered: " + "; ".join(told) + more
+    told = "; ".join(
+        f"slot {int(s)} (no key, index {int(own[s])}) holds that row all the same" for s in slots[:SHOWN]
+    )
+    return f"the NaN or inf of kv rows that no token selects was gathered: {told}{more}"
 
 
 def _source(

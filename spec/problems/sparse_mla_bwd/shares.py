@@ -1,4 +1,4 @@
-"""P and dP as sums of two CTAs' shares, each over its own columns: one share alone, or beside its key.
+"""P and dP as sums of two CTAs' shares, each over its own columns: one alone, subtracted, or beside its key.
 
 Where a pair shares out the columns, each CTA finishes half of a k-block's keys. S and dS are made from the
 sums, and a share that was lost, or is that of another key, is seen in them first.
@@ -33,6 +33,7 @@ def shares(launched: LaunchView, tile: WrongTile, name: str) -> Iterator[tuple[s
     )
     for (kept, error), (other, more), lost in ((own, peer, "peer's"), (peer, own, "own")):
         yield f"{name} lacks the {lost} share of the CTA that finishes the slot", Bounded(kept, error)
+        yield f"the {lost} share in {name} is subtracted", Bounded(kept - other, error + more)
         for step in SHIFTS:
             for sign, way in ((-step, "further"), (step, "before")):
                 words = f"the {lost} share in {name} is that of the slot {step} {way}"

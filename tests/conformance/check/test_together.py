@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tileproof.conformance.check.together import with_machine
+from tileproof.conformance.diagnose.arrays import SOME_NAN
 from tileproof.conformance.observe.finding import Finding
 
 STAGES = ("P", "S", "dKV")
@@ -26,6 +27,12 @@ def test_the_machines_finding_about_the_same_data_is_the_cause() -> None:
     both = cause(value("dKV"), machine("race-unordered", "P"), lanes)
     assert both.startswith("tmem-lane-quarter"), "the nearest stage's"
     assert cause(value("dKV"), machine("race-unordered", "P")).startswith("race-unordered")
+
+
+def test_a_cause_that_explains_little_is_told_beside_the_machines_finding() -> None:
+    weak = cause(value("S", SOME_NAN), machine("global-out-of-bounds", "S"))
+    assert weak.startswith(f"{SOME_NAN}; global-out-of-bounds at kernel.cuh:7")
+    assert cause(value("S", SOME_NAN)) == SOME_NAN
 
 
 def test_what_explains_no_value_is_no_cause() -> None:

@@ -21,6 +21,8 @@ from tileproof.conformance.diagnose.chains import explain_chain
 from tileproof.conformance.diagnose.columns import explain_columns
 from tileproof.conformance.diagnose.faults import Family, Product, families, whole_tiles
 from tileproof.conformance.diagnose.moved import explain_moved
+from tileproof.conformance.diagnose.operand import explain_operand
+from tileproof.conformance.diagnose.operations import other_operations
 from tileproof.conformance.diagnose.steps import Deviation
 from tileproof.conformance.diagnose.stores import explain_stores
 from tileproof.conformance.judge.compare import Divergence
@@ -108,8 +110,9 @@ def cause(chain: Chain, divergence: Divergence) -> str:
     if np.isnan(found[wrong]).all():
         return ALL_NAN
     product = Product.of(stage, reference)
-    formulas = list(faults.alternatives(chain, seen))
-    whole = list(whole_tiles(chain, tile))
+    formulas = [*faults.alternatives(chain, seen), *other_operations(stage, reference, copied)]
+    # One that is zero there is no other tile's value.
+    whole = [one for one in whole_tiles(chain, tile) if one.value[wrong].any()]
     # Elementwise tiles of different k-blocks are often alike; sums of products seldom are.
     whole = [*formulas, *whole] if stage.kind == "elementwise" else [*whole, *formulas]
     parts = list(families(chain, tile, product)) if product else []
@@ -142,7 +145,7 @@ def cause(chain: Chain, divergence: Divergence) -> str:
     if order:
         return "; ".join(filter(None, (order, stored)))
     return (
-        deviation.replaced(region)
+        explain_operand(deviation, region)
         or stored
         or other_rows()
         or zeros(found, wrong)

@@ -20,8 +20,10 @@ NEAR = 2e-2  # of the largest element: what solving may be off by
 MOST = 1 << 19  # vectors of an array that are looked through
 
 
-def lying(operand: F64, inputs: Any) -> str:
-    """Words for the input whose elements `operand` ``[rows, K]`` holds in place of its own; "" for none."""
+def lying(operand: F64, own: tuple[str, F64], inputs: Any) -> str:
+    """Words for the input whose elements `operand` ``[rows, K]`` holds in place of its own, or for others of
+    its `own`, a name and an array; "" for none.
+    """
     scale = np.abs(operand).max(initial=0.0)
     if scale == 0:
         return "it read zeros"
@@ -29,10 +31,12 @@ def lying(operand: F64, inputs: Any) -> str:
         vectors = _probes(turned)
         if len(vectors) < LEAST:
             continue
-        for name, pool in _pools(inputs):
+        for name, pool in _pools(own, inputs):
             if pool.shape[0] <= MOST and all(
                 (np.abs(pool - one).max(axis=1) <= NEAR * scale).any() for one in vectors
             ):
+                if name == own[0]:
+                    return f"it read other elements of {name}: another address or layout"
                 return f"it read elements of {name}, another place in shared memory or other data in this one"
     return ""
 
@@ -50,7 +54,11 @@ def _probes(operand: F64) -> F64:
     return chosen[np.sort(first)[:PROBES]]
 
 
-def _pools(inputs: Any) -> Iterator[tuple[str, F64]]:
+def _pools(own: tuple[str, F64], inputs: Any) -> Iterator[tuple[str, F64]]:
+    name, array = own
+    for turned in (array, array.T):
+        if turned.shape[1] % VECTOR == 0:
+            yield name, turned.reshape(-1, VECTOR)
     for name, array in data_of(inputs).items():
         if array.dtype.itemsize == 2 and array.shape[-1] % VECTOR == 0:
             yield name, array.reshape(-1, VECTOR).astype(np.float64)

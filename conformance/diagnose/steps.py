@@ -1,11 +1,9 @@
-"""Which steps of a sum of products went wrong: left out, doubled, negated, or made from other operands.
+"""Which steps of a sum of products went wrong: left out, doubled, negated, or added to what lay there before.
 
 A stage's products are recorded from its own formula, so that sums over keys and sums of several products are
-read alike. A step is what one MMA multiplies: 16 of the summed axis. Two things are solved for, and judged
-like everything else, within the bound of the stage:
-
-- how often each step was counted: least squares over the tile;
-- what a step's operand was, when all that is wrong lies in the space that the other operand spans.
+read alike. A step is what one MMA multiplies: 16 of the summed axis. How often each step was counted is
+solved for, by least squares over the tile, and judged like everything else, within the bound of the stage;
+with them how often other tiles were, which an accumulator may have held before.
 """
 
 from __future__ import annotations
@@ -15,10 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from tileproof.conformance.diagnose.arrays import Region, holds
 from tileproof.conformance.diagnose.faults import K_STEP
-from tileproof.conformance.diagnose.lying import lying
 from tileproof.conformance.observe.tiles import Chain, Reference
 from tileproof.spec import numerics
 from tileproof.spec.arithmetic import Form
@@ -26,8 +22,8 @@ from tileproof.spec.arithmetic.exact import Exact
 from tileproof.spec.problems.faults import F64, WrongTile
 
 SAMPLE = 4096  # elements that counts are solved for
-SPARE = 4  # different columns more than a step's space has dimensions, for it to say something
 SHOWN = 4
+THIS = "this tile"
 _COUNTS = {0: "is missing", 2: "was added twice", -1: "was subtracted", 3: "was added three times"}
 
 
@@ -103,22 +99,21 @@ def terms(chain: Chain, name: str, reference: Reference) -> list[Term]:
 
 
 @dataclass(frozen=True)
-class _Step:
+class Step:
+    """What one MMA of a product multiplies: the elements `at` of the summed axis."""
+
     term: Term
     at: slice
 
     @property
     def value(self) -> F64:
+        """What it adds to the tile."""
         return self.term.a[:, self.at] @ self.term.b[self.at]
 
-    @property
-    def where(self) -> str:
-        return f"{self.term.axis}s {self.at.start}..{self.at.stop - 1}"
 
-
-def _steps(found: list[Term]) -> list[_Step]:
+def _steps(found: list[Term]) -> list[Step]:
     return [
-        _Step(term, slice(k, min(k + K_STEP, term.a.shape[1])))
+        Step(term, slice(k, min(k + K_STEP, term.a.shape[1])))
         for term in found
         for k in range(0, term.a.shape[1], K_STEP)
     ]
@@ -128,7 +123,7 @@ def _steps(found: list[Term]) -> list[_Step]:
 class Deviation:
     """What a tile of a sum of products has too much, and how much of that the bounds allow."""
 
-    steps: tuple[_Step, ...]
+    steps: tuple[Step, ...]
     residual: F64
     slack: F64
     block: int
@@ -143,7 +138,8 @@ class Deviation:
             residual = tile.found - reference.value
             slack = reference.bound + _rounding(tile.copy) * (np.abs(tile.found) + np.abs(reference.value))
         steps = _steps(terms(chain, tile.stage, reference))
-        before = tuple(_before(chain, tile)) if steps else ()
+        own = np.where(tile.wrong.any(axis=0), np.nan, tile.found)
+        before = (*_before(chain, tile), (THIS, own)) if steps else ()
         return Deviation(
             tuple(steps), residual, slack, chain.tiling.block, chain.tiling.ctas, before, chain.inputs
         )
@@ -151,34 +147,28 @@ class Deviation:
     def counted(self, region: Region) -> str:
         """How often each step was counted, in words, when that explains the region; else ""."""
         at = np.ix_(*region)
-        return _counted(self, at) if self._usable(at) else ""
+        return _counted(self, region, at) if self.usable(at) else ""
 
-    def replaced(self, region: Region) -> str:
-        """Which step had another operand, in words, when that explains the region; else ""."""
-        if not self._usable(np.ix_(*region)):
-            return ""
-        return _replaced(self, region) or ("" if self.ctas == 1 else self._by_share(region))
+    def held(self, region: Region) -> Iterator[tuple[str, F64]]:
+        """What the accumulator of a region may have held before: the same columns of other tiles, or other
+        columns of those and of this one that are right.
+        """
+        rows, cols = region
+        width, end = cols.size, self.residual.shape[1]
+        whole = bool(width) and cols[-1] - cols[0] + 1 == width
+        for name, value in self.before:
+            for first in (
+                range(cols[0] % width, end - width + 1, width) if whole and width < end else (cols[0],)
+            ):
+                part = value[np.ix_(rows, cols - cols[0] + first)]
+                if np.isfinite(part).all():
+                    where = "" if first == cols[0] else f"columns {first}..{first + width - 1} of "
+                    yield f"{where}{name}", part
 
-    def _by_share(self, region: Region) -> str:
-        """The same where each CTA has its share of the tile's columns, and an operand of its own."""
-        told = []
-        for share in _shares(self.residual.shape[1], self.ctas):
-            part = region[0], np.intersect1d(region[1], share)
-            at = np.ix_(*part)
-            if (np.abs(self.residual[at]) > self.slack[at]).any():
-                told.append(_replaced(self, part))
-        return "; in other columns ".join(dict.fromkeys(told)) if all(told) else ""
-
-    def _usable(self, at: Any) -> bool:
+    def usable(self, at: Any) -> bool:
+        """Whether the stage is a sum of products, and known there."""
         whole = (self.residual[at], self.slack[at])
         return bool(self.steps) and all(np.isfinite(one).all() for one in whole)
-
-
-def _shares(length: int, ctas: int) -> Iterator[npt.NDArray[np.int64]]:
-    """Each CTA's columns of so many; those beyond a power of two are shared out by themselves."""
-    whole = 1 << length.bit_length() - 1
-    low, high = (np.arange(*ends).reshape(ctas, -1) for ends in ((0, whole), (whole, length)))
-    yield from np.concatenate([low, high], axis=1)
 
 
 def _rounding(copied: bool) -> float:
@@ -201,12 +191,13 @@ def _before(chain: Chain, tile: WrongTile) -> Iterator[tuple[str, F64]]:
                 yield f"{name}{'' if coord.k_block is None else f' of k-block {coord.k_block}'}", value
 
 
-def _counted(deviation: Deviation, at: Any) -> str:
+def _counted(deviation: Deviation, region: Region, at: Any) -> str:
     steps = deviation.steps
     values = [step.value[at] for step in steps]
     if not all(np.isfinite(value).all() for value in values):
         return ""
-    values += [value[at] for _, value in deviation.before]
+    before = list(deviation.held(region))
+    values += [value for _, value in before]
     wanted = deviation.residual[at].ravel()
     matrix = np.stack([value.ravel() for value in values], axis=1)
     live = np.flatnonzero(np.abs(matrix).max(axis=0) > 0)
@@ -231,7 +222,7 @@ def _counted(deviation: Deviation, at: Any) -> str:
         # Where keys repeat, tiles that are wrong in the same way are alike.
         if held.min() < 0 or held.max() > 1 or (counts[: len(steps)] == -1).all():
             return ""
-        names = " and ".join(name for (name, _), c in zip(deviation.before, held, strict=True) if c)
+        names = " and ".join(name for (name, _), c in zip(before, held, strict=True) if c)
         told.append(f"{names} was added: the accumulator was not cleared")
     counts = counts[: len(steps)]
     for count in sorted(set(counts[counts != 0].tolist())):
@@ -239,7 +230,7 @@ def _counted(deviation: Deviation, at: Any) -> str:
         for title, term in {step.term.title: step.term for step in steps}.items():
             own = [step for step, c in zip(steps, counts, strict=True) if c == count and step.term is term]
             if own:
-                told.append(f"the contribution of {_runs(own)} to {title} {how}")
+                told.append(f"the contribution of {runs_of(own)} to {title} {how}")
     return "; ".join(told[:SHOWN]) + _cleared(deviation, counts.tolist())
 
 
@@ -270,7 +261,8 @@ def _first_gone(gone: list[bool], shares: int) -> int:
     return count if same and 1 < count < parts.shape[1] and parts[0, :count].all() else 0
 
 
-def _runs(steps: list[_Step]) -> str:
+def runs_of(steps: list[Step]) -> str:
+    """The elements of the summed axis that the steps multiply, in words."""
     runs: list[list[int]] = []
     for step in steps:
         if runs and runs[-1][1] == step.at.start:
@@ -280,124 +272,3 @@ def _runs(steps: list[_Step]) -> str:
     more = f" and {len(runs) - SHOWN} more" if len(runs) > SHOWN else ""
     text = ", ".join(f"{low}..{high - 1}" for low, high in runs[:SHOWN])
     return f"{steps[0].term.axis}s {text}{more}"
-
-
-def _groups(steps: tuple[_Step, ...], block: int, ctas: int) -> Iterator[list[_Step]]:
-    """Single steps; of an axis that is walked also the same step of every k-block, of one that the CTAs share
-    the same step of every share; all steps of a k-block, of a product, of all products.
-    """
-    for step in steps:
-        yield [step]
-    for term in {id(step.term): step.term for step in steps}.values():
-        if term.walked and term.a.shape[1] > block:
-            own = [step for step in steps if step.term is term]
-            for first in range(0, block, K_STEP):
-                yield [step for step in own if step.at.start % block == first]
-        # Columns beyond a power of two are shared out by themselves.
-        length = term.a.shape[1]
-        for whole in dict.fromkeys((1 << length.bit_length() - 1, length)) if ctas > 1 else ():
-            share = whole // ctas
-            for first in range(0, share, K_STEP) if share % K_STEP == 0 else ():
-                yield [
-                    step
-                    for step in steps
-                    if step.term is term and step.at.stop <= whole and step.at.start % share == first
-                ]
-    for term in {id(step.term): step.term for step in steps}.values():
-        own = [step for step in steps if step.term is term]
-        if term.walked and term.a.shape[1] > block:
-            for k in range(0, term.a.shape[1], block):
-                yield [step for step in own if k <= step.at.start < k + block]
-        yield own
-    yield list(steps)
-
-
-def _replaced(deviation: Deviation, region: Region) -> str:
-    """What is wrong lies in the space of the operand that was right."""
-    at = np.ix_(*region)
-    wrong, allowed = deviation.residual[at], deviation.slack[at]
-    if np.linalg.norm(wrong) <= 4 * np.linalg.norm(allowed):
-        return ""
-    every_a = np.concatenate([step.term.a[:, step.at] for step in deviation.steps], axis=1)[region[0]]
-    every_b = np.concatenate([step.term.b[step.at] for step in deviation.steps])[:, region[1]]
-    rooms = _different(every_b), _different(every_a.T)
-    for group in _groups(deviation.steps, deviation.block, deviation.ctas):
-        b = np.concatenate([step.term.b[step.at] for step in group])[:, region[1]]
-        a = np.concatenate([step.term.a[:, step.at] for step in group], axis=1)[region[0]]
-        for side, base, matrix, limit in ((0, b, wrong, allowed), (1, a.T, wrong.T, allowed.T)):
-            if _spans(base, rooms[side], matrix, limit):
-                own = a if side == 0 else b.T
-                solved = own + matrix @ np.linalg.pinv(base)
-                return _other_operand(group, side, solved, own, region, deviation.inputs)
-    return ""
-
-
-def _spans(base: F64, room: int, matrix: F64, limit: F64) -> bool:
-    """Whether the rows of `matrix`, of which so many columns can differ, lie in the row space of `base`, but
-    for what `limit` allows.
-    """
-    if not np.isfinite(base).all():
-        return False
-    _, size, rows = np.linalg.svd(base, full_matrices=False)
-    rows = rows[size > size[0] * 1e-12] if size.size and size[0] > 0 else rows[:0]
-    if room < len(rows) + SPARE:
-        return False
-    left = matrix - (matrix @ rows.T) @ rows
-    return bool((np.linalg.norm(left, axis=1) <= np.linalg.norm(limit, axis=1)).all())
-
-
-def _different(columns: F64) -> int:
-    """How many columns differ from each other: a key that is named twice says the same twice."""
-    return len(np.unique(columns.T, axis=0))
-
-
-def _other_operand(group: list[_Step], side: int, solved: F64, own: F64, region: Region, inputs: Any) -> str:
-    told, products = [], []
-    for term in {id(step.term): step.term for step in group}.values():
-        products.append(term.title)
-        told.append(f"{_runs([one for one in group if one.term is term])} of operand {term.names[side]}")
-    steps = "step" if len(group) == 1 else "steps"
-    text = f"{' and '.join(told)} were not what the {steps} of {' and '.join(products)} read"
-    vague = text + ": its address, its layout, or what lay there"
-    if not np.isfinite(solved).all():
-        return vague
-    if len(products) > 1:
-        data = lying(solved, inputs)
-        return f"{text}: {data}" if data else vague
-    term = group[0].term
-    whole = term.a[region[0]] if side == 0 else term.b.T[region[1]]
-    scale = np.abs(whole).max(initial=0.0)
-    if scale == 0 or np.abs(solved - own).max() <= 1e-3 * scale:
-        return text
-    found = [_window(whole, part, 2e-2 * scale) for part in np.split(solved, len(group), axis=1)]
-    if all(found) and len({one[1] for one in found if one}) == 1:
-        return f"{text}: {_read(term, group, [one for one in found if one])}"
-    data = lying(solved, inputs)
-    return f"{text}: {data}" if data else vague
-
-
-def _window(whole: F64, part: F64, close: float) -> tuple[int, int] | None:
-    """Where in an operand the elements that one step read begin, and how many rows away."""
-    for first in range(0, whole.shape[1] - K_STEP + 1, 8):
-        window = whole[:, first : first + K_STEP]
-        if window.shape == part.shape and np.abs(window - part).max() <= close:
-            return first, 0
-        for rows in (1, 8, 16, 32, -1, -8, -16, -32):
-            moved = np.roll(window, -rows, axis=0)
-            known = slice(0, -rows) if rows > 0 else slice(-rows, None)
-            if moved.shape == part.shape and np.abs(moved - part)[known].max(initial=np.inf) <= close:
-                return first, rows
-    return None
-
-
-def _read(term: Term, group: list[_Step], found: list[tuple[int, int]]) -> str:
-    """What the steps of a group read, each from where it begins."""
-    away = f", {found[0][1]:+d} rows away" if found[0][1] else ""
-    if len({first for first, _ in found}) == 1:
-        each = "it" if len(group) == 1 else "each"
-        return f"{each} read {term.axis}s {found[0][0]}..{found[0][0] + K_STEP - 1}{away}"
-    off = {first - step.at.start for (first, _), step in zip(found, group, strict=True)}
-    if len(off) == 1:
-        return f"each read {term.axis}s {off.pop():+d}{away}"
-    shown = ", ".join(f"{first}..{first + K_STEP - 1}" for first, _ in found[:SHOWN])
-    return f"they read {term.axis}s {shown}{' ...' if len(found) > SHOWN else ''}{away}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from tileproof.spec.arithmetic.bound import BOUND
 from tileproof.spec.arithmetic.terms import Bounded
@@ -41,6 +43,29 @@ def explain_rows(inputs: Inputs, tile: WrongTile, a: F64, b: F64) -> str:
             poison = np.flatnonzero(tile.wrong.any(axis=0) & odd)
             more = f"; {poison.size} more slots hold a row of NaN or inf" if poison.size else ""
             return _words(inputs, tile, sources, part, width) + more
+    return _other_columns(inputs, tile, a, b, columns)
+
+
+def _other_columns(inputs: Inputs, tile: WrongTile, a: F64, b: F64, columns: list[int]) -> str:
+    """Words when every wrong column has one column tile of its kv row from other columns of that row."""
+    own = inputs.indices[tile.coord.group, tile.cols.start + np.array(columns)]
+    if not key_mask(inputs)[tile.coord.group, tile.cols.start + np.array(columns)].all():
+        return ""
+    rows = inputs.kv[own].astype(np.float64)
+    width = a.shape[1]
+    beyond = np.zeros((len(columns), COLUMN_TILE))  # what a copy fills in behind the last column
+    for first, off in itertools.product(range(0, width, COLUMN_TILE), (1, -1, COLUMN_TILE, -COLUMN_TILE)):
+        if not 0 <= first + off <= rows.shape[1]:
+            continue
+        moved = b[columns].copy()
+        moved[:, first : first + COLUMN_TILE] = np.concatenate((rows, beyond), 1)[
+            :, first + off : first + off + COLUMN_TILE
+        ]
+        other = BOUND.matmul(Bounded(a), BOUND.transpose(Bounded(moved)))
+        with np.errstate(invalid="ignore"):
+            if (np.abs(tile.found[:, columns] - other.value) <= other.errors).all():
+                where = f"columns {first}..{first + COLUMN_TILE - 1} of {len(columns)} slots"
+                return f"{where} are the columns {off:+d} of their kv row: the coordinate of a gather"
     return ""
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tileproof.conformance.check.run import RunVerdict, judge
+from tileproof.conformance.diagnose.arrays import ALL_NAN
 from tileproof.conformance.diagnose.faults import LAYOUTS
 from tileproof.spec.plans import head128_part0
 from tileproof.spec.problems.sparse_mla_bwd.case import Case, Indices
@@ -212,6 +213,47 @@ def test_every_fourth_index_is_one_too_low():
     (finding,) = verdict(inputs, only("P", 1, 2, 1, gathered)).findings
     poison = "1 more slots hold a row of NaN or inf"
     assert finding.cause == f"wrong kv row gathered: 15 slots hold the row of their index -1; {poison}"
+
+
+@pytest.mark.parametrize(("first", "off"), [(64, 64), (0, 1), (512, 64)])
+def test_column_tile_of_some_keys_from_other_columns(first, off):
+    """Behind the last column a copy fills in zeros."""
+
+    def gathered(inputs, tile, value):
+        k = gather(inputs, tile.token, tile.cols)
+        rows = np.concatenate([k[4:8], np.zeros_like(k[4:8])], axis=1)
+        k[4:8, first : first + 64] = rows[:, first + off : first + off + 64]
+        return P(inputs.q[tile.token, tile.rows], k)
+
+    cause = find("integers", gathered).cause
+    if first + off + 64 <= 576:
+        where = f"columns {first}..{first + 63} of 4 slots are the columns {off:+d} of their kv row"
+        assert cause.startswith(where)
+    else:
+        assert cause.startswith(f"wrong kv row gathered in columns {first}..{first + 63}")
+
+
+def test_keys_that_are_nan_where_others_are_not():
+    def gathered(inputs, tile, value):
+        value = value.copy()
+        value[:, [6, 9]] = np.nan
+        return value
+
+    cause = find("integers", gathered).cause
+    assert cause.startswith("slots hold NaN or inf in place of their kv row") and ": 134 (index" in cause
+    assert find("integers", lambda inputs, tile, value: np.nan * value).cause == ALL_NAN
+
+
+def test_columns_of_zeros_are_not_those_of_a_token_without_keys():
+    tokens = (Indices("permuted", dead_blocks=(0, 1, 2)), Indices("random"))
+    inputs = Case(576, s_kv=150, blocks=3, tokens=tokens, values="integers", seed=7).inputs()
+
+    def zeros(tile, value):
+        value[:, 4:12] = 0
+        return value
+
+    (finding,) = verdict(inputs, only("P", 1, 2, 1, zeros)).findings
+    assert "holds zeros" in finding.cause and "token" not in finding.cause
 
 
 @pytest.mark.parametrize("values", ("integers", "normal", "large", "tiny"))

@@ -185,6 +185,43 @@ def test_all_steps_that_read_another_operand(half):
     assert here.told(value).startswith(says)
 
 
+def test_all_steps_that_read_what_the_first_one_reads():
+    here = scene("dQ")
+    one = here.terms[0]
+    value = np.tile(one.a[:, :16], 8) @ one.b
+    says = "slots 0..127 of operand dS were not what the steps of dS k read: each read slots 0..15"
+    assert here.told(value) == says
+
+
+def test_an_operand_whose_rows_are_exchanged_is_told_from_the_other():
+    """The sum is the same when those of the other operand are."""
+    here = scene("dKV")
+    one = here.terms[1]
+    value = here.reference.value - here.part(1, slice(16, 32)) + one.a[:, 16:32] @ np.roll(one.b[16:32], 3, 0)
+    says = "heads 16..31 of operand dO were not what the step of S dO read: it read other elements of dO"
+    assert here.told(value).startswith(says)
+
+
+@pytest.mark.parametrize("first", [0, 128])
+def test_columns_that_were_added_to_others_of_the_tile(first):
+    """dKV is made in parts of 128 columns, in the same accumulators."""
+    here = scene("dKV")
+    value = here.reference.value.copy()
+    value[:, 256:384] += value[:, first : first + 128]
+    says = f"columns {first}..{first + 127} of this tile was added: the accumulator was not cleared"
+    assert here.told(value) == says
+
+
+@pytest.mark.parametrize(("count", "hint"), [(3, True), (1, False)])
+def test_a_sum_that_a_later_step_cleared(count, hint):
+    here = scene("dKV")
+    value = here.reference.value.copy()
+    value[:, 512:] -= here.part(0, slice(0, 16 * count))[:, 512:]
+    says = f"the contribution of heads 0..{16 * count - 1} to dS q is missing"
+    more = f", as if the step of heads {16 * count}..{16 * count + 15} had cleared the sum"
+    assert here.told(value) == says + more * hint
+
+
 def test_steps_whose_keys_repeat_say_nothing_of_one_step():
     """Of 64 slots with one key of four each every step's keys span the same."""
     indices = tuple(np.arange(128) % 4)
@@ -316,6 +353,7 @@ def test_tiles_that_are_cut_short_are_no_stale_ones(stage, block):
             lambda own, peer: own + np.roll(peer, -1, axis=1),
             "the peer's share in * is that of the slot 1 further",
         ),
+        (lambda own, peer: own - peer, "the peer's share in * is subtracted"),
         (lambda own, peer: own + 0.7 * peer, ""),
     ],
 )

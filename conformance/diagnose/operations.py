@@ -1,0 +1,83 @@
+"""The formula of an elementwise stage with one operation another: a sum for a difference, a factor left out.
+
+The stage's own function is evaluated over the arithmetic of the bounds in which one of its operations, by
+number, does something else; the same in print says what that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from tileproof.conformance.observe.tiles import Reference
+from tileproof.spec.arithmetic import WithOperands
+from tileproof.spec.arithmetic.bound import BOUND
+from tileproof.spec.arithmetic.text import Text, named
+from tileproof.spec.problems.faults import Alternative
+from tileproof.spec.stage import Stage
+
+Change = Callable[[Any, tuple[Any, ...]], Any]
+OPERATIONS = ("mul", "add", "sub")
+
+
+class _Other:
+    """An arithmetic of which operation `number` is done as `change` says; `done` are the names of all."""
+
+    def __init__(self, m: Any, number: int = -1, change: Change | None = None) -> None:
+        self._m, self._number, self._change = m, number, change
+        self.done: list[tuple[str, int]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        own = getattr(self._m, name)
+        return partial(self._do, name, own) if name in OPERATIONS else own
+
+    def _do(self, name: str, own: Callable[..., Any], *terms: Any) -> Any:
+        self.done.append((name, len(terms)))
+        if len(self.done) - 1 != self._number or self._change is None:
+            return own(*terms)
+        return self._change(self._m, terms)
+
+
+def other_operations(stage: Stage, reference: Reference, copied: bool) -> Iterator[Alternative]:
+    """The tile as each other operation would have made it; none where the stage is not elementwise."""
+    if stage.kind != "elementwise":
+        return
+    plain = _Other(Text())
+    _printed(stage, plain)
+    shape = reference.value.shape
+    for number, (name, count) in enumerate(plain.done):
+        for change in _changes(name, count):
+            with np.errstate(invalid="ignore", over="ignore"):
+                kept = stage.over(_Other(BOUND, number, change), dict(reference.operands))
+                term = kept.copy if copied and kept.copy is not None else kept.value
+                value, errors = np.broadcast_to(term.value, shape), np.broadcast_to(term.errors, shape)
+            words = _printed(stage, _Other(Text(), number, change))
+            yield Alternative(f"it is {words}, not {stage.formula}", value, errors)
+
+
+def _printed(stage: Stage, m: _Other) -> str:
+    terms = (named(name, (), stage.symbols) for name in stage.inputs)
+    result = stage.compute(WithOperands(m, stage.operand), *terms)
+    return str(getattr(result, "value", result).plain)
+
+
+def _changes(name: str, count: int) -> Iterator[Change]:
+    """What may be done in the place of an operation of `count` terms."""
+    if name != "mul":
+        other = "sub" if name == "add" else "add"
+        yield lambda m, terms: getattr(m, other)(*terms)
+        yield lambda m, terms: m.sub(terms[1], terms[0])
+        return
+    for n in range(count):
+        yield partial(_sum, "add", n)
+        yield partial(_sum, "sub", n)
+        yield partial(_sum, "rest", n)
+
+
+def _sum(how: str, n: int, m: Any, terms: tuple[Any, ...]) -> Any:
+    """A factor added to the product of the others, subtracted from it, or left out."""
+    rest = [one for i, one in enumerate(terms) if i != n]
+    product = rest[0] if len(rest) == 1 else m.mul(*rest)
+    return product if how == "rest" else getattr(m, how)(product, terms[n])

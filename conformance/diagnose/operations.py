@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from tileproof.conformance.observe.tiles import Reference
-from tileproof.spec.arithmetic import WithOperands
+from tileproof.spec.arithmetic import Kept, WithOperands
 from tileproof.spec.arithmetic.bound import BOUND
 from tileproof.spec.arithmetic.text import Text, named
 from tileproof.spec.problems.faults import Alternative
@@ -60,7 +60,8 @@ def other_operations(stage: Stage, reference: Reference, copied: bool) -> Iterat
 def _printed(stage: Stage, m: _Other) -> str:
     terms = (named(name, (), stage.symbols) for name in stage.inputs)
     result = stage.compute(WithOperands(m, stage.operand), *terms)
-    return str(getattr(result, "value", result).plain)
+    kept: Kept[Any] = result if isinstance(result, Kept) else Kept(result)
+    return str(kept.value.plain)
 
 
 def _changes(name: str, count: int) -> Iterator[Change]:

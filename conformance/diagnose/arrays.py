@@ -17,6 +17,7 @@ F64 = npt.NDArray[np.float64]
 ALL_NAN = "every wrong element is NaN: a poisoned or never-written operand entered the sum"
 SOME_NAN = "some wrong elements are NaN"
 WEAK = ("", ALL_NAN, SOME_NAN)
+STEPS = (1, 2, 4, 8, 16, 32, 64)  # rows or columns by which a tile may be off
 NEAR = 8.0  # times the bound: further off is no matter of rounding
 Region = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
@@ -52,6 +53,23 @@ def permuted(value: F64, bound: F64, found: F64, axes: tuple[str, str]) -> str:
         source = match(expected, limit, seen)
         if source is not None:
             return f"the {unit} of the tile are permuted: {permutation_words(source)}"
+    return ""
+
+
+def shifted(value: F64, bound: F64, found: F64, wrong: npt.NDArray[np.bool_], axes: tuple[str, str]) -> str:
+    """Whether rows or columns hold what belongs so many further, but for those at the end."""
+    for axis, unit in enumerate(axes):
+        expected, limit, seen = (np.moveaxis(one, axis, 0) for one in (value, bound, found))
+        off = np.moveaxis(wrong, axis, 0)
+        for step in (s * side for s in STEPS if 2 * s <= len(seen) for side in (1, -1)):
+            here = slice(0, -step) if step > 0 else slice(-step, None)
+            there = slice(step, None) if step > 0 else slice(0, step)
+            if off[here].sum() < off.sum() / 2 or not holds(seen[here], expected[there], limit[there]):
+                continue
+            off_by = f"{abs(step)} {unit if abs(step) == 1 else plural(unit)}"
+            side = "further" if step > 0 else "before"
+            begins = "where it begins, or what it was made of"
+            return f"each {unit} of the tile holds what belongs {off_by} {side}: {begins}"
     return ""
 
 

@@ -15,6 +15,7 @@ from tileproof.conformance.diagnose.arrays import (
     imprecise,
     permuted,
     regions,
+    shifted,
     zeros,
 )
 from tileproof.conformance.diagnose.chains import explain_chain
@@ -122,6 +123,12 @@ def cause(chain: Chain, divergence: Divergence) -> str:
             return ""
         return faults.operand_rows(chain, seen, product.a, product.b, product.names)
 
+    everywhere = next(regions(wrong))
+    moved = _first(whole, found, everywhere) or shifted(
+        reference.value, reference.bound, found, wrong, axis_words(chain.problem, tile.stage)
+    )
+    if moved:
+        return moved
     deviation = Deviation.of(chain, seen, reference)
     for region in regions(wrong):
         part_of_slots = region[1].size < wrong.shape[1]

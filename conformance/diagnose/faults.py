@@ -162,6 +162,11 @@ def families(chain: Chain, tile: StageTile, product: Product) -> Iterator[Family
     yield Family(lambda c: f"the contribution of {c} is missing", zero, K_STEP)
     yield Family(lambda c: f"the contribution of {c} was added twice", double, K_STEP)
     yield from single
+    length = product.a.shape[1]
+    for first in range(0, length, COLUMN_TILE) if length % COLUMN_TILE == 0 else ():
+        source = np.tile(np.arange(first, first + COLUMN_TILE), length // COLUMN_TILE)
+        yield Family(_of_columns(a, first), replace(product, a=product.a[:, source]))
+        yield Family(_of_columns(b, first), replace(product, b=product.b[:, source]))
 
 
 def _swizzled(stage: Stage, product: Product, ctas: int) -> bool:
@@ -193,6 +198,11 @@ def _stale_families(chain: Chain, tile: StageTile, product: Product) -> Iterator
             rows = operand(a, replace(coord, group=group))
             if rows is not None:
                 yield Family(_of_group(a, f"{chain.problem.unit} {group}"), replace(product, a=rows))
+
+
+def _of_columns(operand: str, first: int) -> Callable[[str], str]:
+    those = f"its columns {first}..{first + COLUMN_TILE - 1}: another address"
+    return lambda columns: f"{columns} of operand {operand} are {those}"
 
 
 def _of_block(operand: str, other: int) -> Callable[[str], str]:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tileproof.conformance.diagnose.arrays import Region
 from tileproof.conformance.diagnose.faults import K_STEP
 from tileproof.conformance.diagnose.lying import lying
-from tileproof.conformance.diagnose.steps import SHOWN, Deviation, Step, Term, runs_of
+from tileproof.conformance.diagnose.steps import SHOWN, Deviation, ProductStep, Term, runs_of
 from tileproof.spec.problems.faults import F64
 
 SPARE = 4  # different columns more than a step's space has dimensions, for it to say something
@@ -45,7 +45,7 @@ def _shares(length: int, ctas: int) -> Iterator[npt.NDArray[np.int64]]:
     yield from np.concatenate([low, high], axis=1)
 
 
-def _groups(steps: tuple[Step, ...], block: int, ctas: int) -> Iterator[list[Step]]:
+def _groups(steps: tuple[ProductStep, ...], block: int, ctas: int) -> Iterator[list[ProductStep]]:
     """Single steps; of an axis that is walked also the same step of every k-block, of one that the CTAs share
     the same step of every share; all steps of a k-block, of a product, of all products.
     """
@@ -120,7 +120,7 @@ def _different(columns: F64) -> int:
     return len(np.unique(columns.T, axis=0))
 
 
-def _words(group: list[Step], sides: list[int], what: str) -> str:
+def _words(group: list[ProductStep], sides: list[int], what: str) -> str:
     told, products = [], []
     for term in {id(step.term): step.term for step in group}.values():
         products.append(term.title)
@@ -131,7 +131,7 @@ def _words(group: list[Step], sides: list[int], what: str) -> str:
     return f"{text}: {what or 'its address, its layout, or what lay there'}"
 
 
-def _what(group: list[Step], side: int, solved: F64, own: F64, region: Region, inputs: Any) -> str:
+def _what(group: list[ProductStep], side: int, solved: F64, own: F64, region: Region, inputs: Any) -> str:
     """What a group's operand was, in words; "" where that is not known."""
     term = group[0].term
     if not np.isfinite(solved).all():
@@ -161,7 +161,7 @@ def _window(whole: F64, part: F64, close: float) -> tuple[int, int] | None:
     return None
 
 
-def _read(term: Term, group: list[Step], found: list[tuple[int, int]]) -> str:
+def _read(term: Term, group: list[ProductStep], found: list[tuple[int, int]]) -> str:
     """What the steps of a group read, each from where it begins."""
     away = f", {found[0][1]:+d} rows away" if found[0][1] else ""
     if len({first for first, _ in found}) == 1:

@@ -99,7 +99,7 @@ def terms(chain: Chain, name: str, reference: Reference) -> list[Term]:
 
 
 @dataclass(frozen=True)
-class Step:
+class ProductStep:
     """What one MMA of a product multiplies: the elements `at` of the summed axis."""
 
     term: Term
@@ -111,9 +111,9 @@ class Step:
         return self.term.a[:, self.at] @ self.term.b[self.at]
 
 
-def _steps(found: list[Term]) -> list[Step]:
+def _steps(found: list[Term]) -> list[ProductStep]:
     return [
-        Step(term, slice(k, min(k + K_STEP, term.a.shape[1])))
+        ProductStep(term, slice(k, min(k + K_STEP, term.a.shape[1])))
         for term in found
         for k in range(0, term.a.shape[1], K_STEP)
     ]
@@ -123,7 +123,7 @@ def _steps(found: list[Term]) -> list[Step]:
 class Deviation:
     """What a tile of a sum of products has too much, and how much of that the bounds allow."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[ProductStep, ...]
     residual: F64
     slack: F64
     block: int
@@ -261,7 +261,7 @@ def _first_gone(gone: list[bool], shares: int) -> int:
     return count if same and 1 < count < parts.shape[1] and parts[0, :count].all() else 0
 
 
-def runs_of(steps: list[Step]) -> str:
+def runs_of(steps: list[ProductStep]) -> str:
     """The elements of the summed axis that the steps multiply, in words."""
     runs: list[list[int]] = []
     for step in steps:

@@ -171,6 +171,39 @@ def test_a_first_step_that_was_lost_leaves_what_the_accumulator_held(times, says
     assert told.startswith(says) if says else "accumulator" not in told
 
 
+@pytest.mark.parametrize(
+    ("axis", "step", "says"),
+    [
+        (1, 1, "slot of the tile holds what belongs 1 slot further"),
+        (0, -8, "head of the tile holds what belongs 8 heads before"),
+    ],
+)
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_tile_that_begins_elsewhere(axis, step, says, whole):
+    """The last slots come from what lies behind; one wrong slot more, and it is another mistake."""
+    here = scene("P")
+    value = np.roll(here.reference.value, -step, axis)
+    edge = np.arange(64)[-step:] if step > 0 else np.arange(-step)
+    rest = np.moveaxis(value, axis, 0)
+    rest[edge] = np.random.default_rng(0).standard_normal((edge.size, 64))
+    if not whole:
+        rest[20] *= 1.5
+    assert here.told(value).startswith(f"each {says}") == whole
+
+
+@pytest.mark.parametrize("name", ["q", "k"])
+def test_column_tiles_that_are_all_one_other_tile(name):
+    here = scene("P")
+    one = here.terms[0]
+    value = here.reference.value.copy()
+    for first in (192, 448):
+        at, read = slice(first, first + 64), slice(64, 128)
+        a, b = (read, at) if name == "q" else (at, read)
+        value += one.a[:, a] @ one.b[b] - here.part(0, at)
+    says = f"columns 192..255, 448..511 of operand {name} are its columns 64..127: another address"
+    assert here.told(value) == says
+
+
 @pytest.mark.parametrize("half", [False, True])
 def test_all_steps_that_read_another_operand(half):
     """What lay at the address was part of q, in the CTA that has half of the columns, or in both."""
@@ -266,6 +299,9 @@ def test_a_column_tile_of_q_from_elsewhere(down, right):
     rows = 128 + np.arange(64) + down  # of the token's first CTA
     moved = q[rows][:, 64 + right : 128 + right] @ one.b[64:128]
     says = here.told(here.reference.value - here.part(0, slice(64, 128)) + moved)
+    if (down, right) == (0, 64):
+        assert says == "columns 64..127 of operand q are its columns 128..191: another address"
+        return
     assert says.startswith("columns 64..127 of operand q came from")
     assert (f"{abs(down)} row" in says) == (down != 0) and (f"{right} columns" in says) == (right != 0)
 

@@ -144,6 +144,7 @@ def families(chain: Chain, tile: StageTile, product: Product) -> Iterator[Family
     zero, double = replace(product, a=np.zeros_like(product.a)), replace(product, a=2 * product.a)
     yield Family(lambda c: f"the contribution of {c} is missing", zero)
     yield Family(lambda c: f"the contribution of {c} was added twice", double)
+    yield Family(lambda c: f"the contribution of {c} was subtracted", replace(product, a=-product.a))
     yield from _stale_families(chain, tile, product)
     if product.kind == "rowsum":
         yield Family(lambda c: f"{c}: {a} * {a} instead of {a} * {b}", replace(product, b=product.a))
@@ -213,20 +214,22 @@ def _of_group(operand: str, other: str) -> Callable[[str], str]:
     return lambda columns: f"{columns} of operand {operand} are those of {other}"
 
 
-def _reread(operand: F64, parts: int, write: str, read: str, major: Major) -> F64:
+def _reread(operand: F64, parts: int, write: str, read: str, major: Major, advance: float = 1) -> F64:
     """What an MMA reads when a K-major tile stored with swizzle `write` is described as `major` with swizzle
     `read`.
 
     `operand` [mn, K] is stored as column tiles of 64 in each of `parts` CTAs; the MMA takes 16 columns per
-    step and moves its start address by 32 bytes. LBO and SBO keep the values of the K-major 128B layout (16
-    and 1024).
+    step and moves its start address by 32 bytes times `advance`. LBO and SBO keep the values of the K-major
+    128B layout (16 and 1024).
     """
     rows = operand.shape[0] // parts
     result = np.zeros_like(operand)
     mn, k = np.meshgrid(np.arange(rows), np.arange(COLUMN_TILE), indexing="ij")
     stored = swizzle(write, mn * 2 * COLUMN_TILE + 2 * k)
     steps = [
-        smem_layout.address(major, read, 2 * first, LBO, ATOM_BYTES, mn[:, :K_STEP], k[:, :K_STEP])
+        smem_layout.address(
+            major, read, int(2 * advance * first), LBO, ATOM_BYTES, mn[:, :K_STEP], k[:, :K_STEP]
+        )
         for first in range(0, COLUMN_TILE, K_STEP)
     ]
     wanted = np.concatenate(steps, axis=1)
@@ -239,8 +242,8 @@ def _reread(operand: F64, parts: int, write: str, read: str, major: Major) -> F6
     return result
 
 
-def _layout(write: str, read: str, major: Major) -> Callable[[F64, int], F64]:
-    return lambda operand, parts: _reread(operand, parts, write, read, major)
+def _layout(write: str, read: str, major: Major, advance: float = 1) -> Callable[[F64, int], F64]:
+    return lambda operand, parts: _reread(operand, parts, write, read, major, advance)
 
 
 LAYOUTS: dict[str, Callable[[F64, int], F64]] = {
@@ -249,4 +252,5 @@ LAYOUTS: dict[str, Callable[[F64, int], F64]] = {
     "read with the 64B instead of the 128B swizzle": _layout("128B", "64B", "K"),
     "read with the 32B instead of the 128B swizzle": _layout("128B", "32B", "K"),
     "read transposed (MN-major instead of K-major)": _layout("128B", "128B", "MN"),
+    "read at half the distance from one K step to the next": _layout("128B", "128B", "K", 0.5),
 }

@@ -14,9 +14,11 @@ from tileproof.conformance.diagnose.arrays import Region
 from tileproof.conformance.diagnose.faults import K_STEP
 from tileproof.conformance.diagnose.lying import lying
 from tileproof.conformance.diagnose.steps import SHOWN, Deviation, ProductStep, Term, runs_of
+from tileproof.conformance.observe.words import plural
 from tileproof.spec.problems.faults import F64
 
 SPARE = 4  # different columns more than a step's space has dimensions, for it to say something
+SLIPS = (1, 2, 4, 8)  # elements of the summed axis by which an operand may be off
 NEAR = 2e-2  # of the largest element of an operand: what solving for it may be off by
 
 
@@ -24,7 +26,38 @@ def explain_operand(deviation: Deviation, region: Region) -> str:
     """Which step had another operand, in words, when that explains the region; else ""."""
     if not deviation.usable(np.ix_(*region)):
         return ""
-    return _replaced(deviation, region) or ("" if deviation.ctas == 1 else _by_share(deviation, region))
+    return _told(deviation, region) or ("" if deviation.ctas == 1 else _by_share(deviation, region))
+
+
+def _told(deviation: Deviation, region: Region) -> str:
+    return _slipped(deviation, region) or _replaced(deviation, region)
+
+
+def _slipped(deviation: Deviation, region: Region) -> str:
+    """An operand whose elements are all those so many further along the summed axis; what lay at the end of
+    it, or of each k-block's, is not known, and may be anything.
+    """
+    at = np.ix_(*region)
+    wrong, allowed = deviation.residual[at], deviation.slack[at]
+    for term in {id(step.term): step.term for step in deviation.steps}.values():
+        a, b = term.a[region[0]], term.b[:, region[1]]
+        length = a.shape[1]
+        place = np.arange(length) % (deviation.block if term.walked else length)
+        for off in (n * side for n in SLIPS for side in (1, -1)):
+            there = place + off
+            known = (there >= 0) & (there <= place.max())
+            read = np.where(known, np.arange(length) + off, 0)
+            for side, operand, base, matrix, limit in (
+                (0, a, b, wrong, allowed),
+                (1, b.T, a.T, wrong.T, allowed.T),
+            ):
+                moved = np.where(known, operand[:, read], operand)
+                left = matrix - (moved - operand) @ base
+                if _spans(base[~known], _different(base), left, limit):
+                    unit = term.axis if abs(off) == 1 else plural(term.axis)
+                    way = f"{abs(off)} {unit} {'further' if off > 0 else 'before'}: its address"
+                    return f"every step of {term.title} read operand {term.names[side]} {way}"
+    return ""
 
 
 def _by_share(deviation: Deviation, region: Region) -> str:
@@ -34,7 +67,7 @@ def _by_share(deviation: Deviation, region: Region) -> str:
         part = region[0], np.intersect1d(region[1], share)
         at = np.ix_(*part)
         if (np.abs(deviation.residual[at]) > deviation.slack[at]).any():
-            told.append(_replaced(deviation, part))
+            told.append(_told(deviation, part))
     return "; in other columns ".join(dict.fromkeys(told)) if all(told) else ""
 
 

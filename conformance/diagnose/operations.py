@@ -1,4 +1,5 @@
-"""The formula of an elementwise stage with one operation another: a sum for a difference, a factor left out.
+"""The formula of an elementwise stage with one operation another: a sum for a difference, a factor left out;
+or none, where the tile is an input of it.
 
 The stage's own function is evaluated over the arithmetic of the bounds in which one of its operations, by
 number, does something else; the same in print says what that is.
@@ -12,8 +13,9 @@ from typing import Any
 
 import numpy as np
 from tileproof.conformance.observe.tiles import Reference
-from tileproof.spec.arithmetic import Kept, WithOperands
+from tileproof.spec.arithmetic import F32, Kept, WithOperands
 from tileproof.spec.arithmetic.bound import BOUND
+from tileproof.spec.arithmetic.terms import Bounded
 from tileproof.spec.arithmetic.text import Text, named
 from tileproof.spec.problems.faults import Alternative
 from tileproof.spec.stage import Stage
@@ -37,7 +39,14 @@ class _Other:
         self.done.append((name, len(terms)))
         if len(self.done) - 1 != self._number or self._change is None:
             return own(*terms)
-        return self._change(self._m, terms)
+        made = self._change(self._m, terms)
+        return _wide(made, terms) if isinstance(made, Bounded) else made
+
+
+def _wide(made: Bounded, terms: tuple[Bounded, ...]) -> Bounded:
+    """With a factor left out, as wide as with it."""
+    shape = np.broadcast_shapes(*(np.shape(one.value) for one in terms))
+    return Bounded(np.broadcast_to(made.value, shape), np.broadcast_to(made.errors, shape), made.free)
 
 
 def other_operations(stage: Stage, reference: Reference, copied: bool) -> Iterator[Alternative]:
@@ -55,6 +64,12 @@ def other_operations(stage: Stage, reference: Reference, copied: bool) -> Iterat
                 value, errors = np.broadcast_to(term.value, shape), np.broadcast_to(term.errors, shape)
             words = _printed(stage, _Other(Text(), number, change))
             yield Alternative(f"it is {words}, not {stage.formula}", value, errors)
+    for name in stage.inputs:
+        term = reference.operands[name]
+        if isinstance(term, Bounded) and term.shape == shape:
+            with np.errstate(invalid="ignore", over="ignore"):
+                term = BOUND.round_to(stage.operand, term) if copied and stage.operand != F32 else term
+            yield Alternative(f"it is {name}, not {stage.formula}", term.value, term.errors)
 
 
 def _printed(stage: Stage, m: _Other) -> str:

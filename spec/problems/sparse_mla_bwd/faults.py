@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.spec.numerics import LOG2_E, round_bf16
+from tileproof.spec.numerics import LOG2_E, U_BF16, round_bf16
 from tileproof.spec.problems.faults import F64, Alternative, Faults, LaunchView, Operands, WrongTile
 from tileproof.spec.problems.sparse_mla_bwd import coordinates, gathers
 from tileproof.spec.problems.sparse_mla_bwd.inputs import D_V, Inputs
@@ -30,7 +30,9 @@ class SparseMlaFaults(Faults):
     def operand_rows(
         self, launched: LaunchView, tile: WrongTile, a: F64, b: F64, names: tuple[str, str]
     ) -> str:
-        return gathers.explain_rows(launched.inputs, tile, a, b) if names[1] in ("k", "v") else ""
+        if names[1] not in ("k", "v"):
+            return ""
+        return gathers.explain_rows(launched.inputs, tile, a, b, launched.tiling.ctas)
 
     def poison(self, launched: LaunchView, tile: WrongTile) -> str:
         tiles_of_keys = launched.stage(tile.stage).tile == ("h_q", "B_TOPK")
@@ -120,6 +122,9 @@ def _softmax(launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:
 def _gradient(launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:
     delta, dP = (tile.operands[name].value for name in ("delta", "dP"))
     p = launched.inputs.problem
+    if tile.copy:
+        S = launched.copy_of("S", tile.coord)
+        yield Alternative("S stands in the place of dS: its store was lost", S, 2 * U_BF16 * np.abs(S))
     yield from _under(
         launched,
         tile,

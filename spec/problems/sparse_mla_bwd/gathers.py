@@ -5,21 +5,24 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import numpy.typing as npt
 from tileproof.spec.arithmetic.bound import BOUND
 from tileproof.spec.arithmetic.terms import Bounded
 from tileproof.spec.problems.faults import F64, WrongTile
 from tileproof.spec.problems.sparse_mla_bwd.coordinates import COLUMN_TILE
-from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
+from tileproof.spec.problems.sparse_mla_bwd.inputs import D_V, Inputs, key_mask
 
 SHOWN = 3
+I64 = npt.NDArray[np.int64]
 
 
-def explain_rows(inputs: Inputs, tile: WrongTile, a: F64, b: F64) -> str:
+def explain_rows(inputs: Inputs, tile: WrongTile, a: F64, b: F64, ctas: int = 1) -> str:
     """Words naming the kv row behind each wrong column of a b^T, `a` [heads, K] and `b` [slots, K] being kv
     rows; "" unless every wrong column is explained.
 
     A column counts as explained when one kv row (or a zero row), for the whole sum or for one of its column
-    tiles, reproduces every head of it. One of NaN alone says nothing where kv has rows of NaN or inf.
+    tiles, also the same one of each CTA's share, reproduces every head of it. One of NaN alone says nothing
+    where kv has rows of NaN or inf.
     """
     width = a.shape[1]
     pool = np.zeros((inputs.problem.s_kv + 1, width))
@@ -29,7 +32,10 @@ def explain_rows(inputs: Inputs, tile: WrongTile, a: F64, b: F64) -> str:
     columns = [int(j) for j in np.flatnonzero(tile.wrong.any(axis=0) & ~odd)]
     if not columns:
         return ""
-    tiles = [slice(0, width), *(slice(k, k + COLUMN_TILE) for k in range(0, width, COLUMN_TILE))]
+    tiles = [np.arange(width), *(np.arange(k, k + COLUMN_TILE) for k in range(0, width, COLUMN_TILE))]
+    share = D_V // ctas
+    for k in range(0, share, COLUMN_TILE) if ctas > 1 and share % COLUMN_TILE == 0 else ():
+        tiles.append((np.arange(0, D_V, share)[:, None] + np.arange(k, k + COLUMN_TILE)).ravel())
     for part in tiles:
         sources: dict[int, int] = {}
         for j in columns:
@@ -99,7 +105,7 @@ def _source(
     a: F64,
     b: F64,
     j: int,
-    part: slice,
+    part: I64,
     pool: F64,
     candidates: np.ndarray,
 ) -> int | None:
@@ -127,11 +133,13 @@ def _is_own(inputs: Inputs, tile: WrongTile, j: int, row: int) -> bool:
     return bool(mask[slot]) and row == int(own[slot])
 
 
-def _words(inputs: Inputs, tile: WrongTile, sources: dict[int, int], part: slice, width: int) -> str:
+def _words(inputs: Inputs, tile: WrongTile, sources: dict[int, int], part: I64, width: int) -> str:
     token, s_kv = tile.coord.group, inputs.problem.s_kv
     own, mask = inputs.indices[token], key_mask(inputs)[token]
     told = []
-    where = "" if part.stop - part.start == width else f" in columns {part.start}..{part.stop - 1}"
+    runs = np.split(part, np.flatnonzero(np.diff(part) > 1) + 1)
+    named = " and ".join(f"{run[0]}..{run[-1]}" for run in runs)
+    where = "" if part.size == width else f" in columns {named}"
     slots = tile.cols.start + np.array(list(sources))
     off = set((np.array(list(sources.values())) - own[slots]).tolist())
     if len(off) == 1 and len(sources) > 1 and mask[slots].all() and s_kv not in sources.values():

@@ -33,6 +33,8 @@ def shares(launched: LaunchView, tile: WrongTile, name: str) -> Iterator[tuple[s
     )
     for (kept, error), (other, more), lost in ((own, peer, "peer's"), (peer, own, "own")):
         yield f"{name} lacks the {lost} share of the CTA that finishes the slot", Bounded(kept, error)
+        other_one = "own" if lost == "peer's" else "peer's"
+        yield f"{name} has the {other_one} share twice and lacks the {lost}", Bounded(2 * kept, 2 * error)
         yield f"the {lost} share in {name} is subtracted", Bounded(kept - other, error + more)
         for step in SHIFTS:
             for sign, way in ((-step, "further"), (step, "before")):

@@ -187,6 +187,17 @@ def test_wrong_row_in_one_column_tile():
     assert finding.cause.endswith("the row of slot 137")
 
 
+def test_wrong_row_in_one_column_tile_of_each_cta():
+    def gathered(inputs, tile, value):
+        k = gather(inputs, tile.token, tile.cols)
+        for first in (192, 448):
+            k[6, first : first + 64] = inputs.kv[inputs.indices[1, 134] - 1, first : first + 64]
+        return P(inputs.q[tile.token, tile.rows], k)
+
+    cause = find("integers", gathered).cause
+    assert cause.startswith("wrong kv row gathered in columns 192..255 and 448..511: slot 134")
+
+
 def test_clamped_index_and_zero_fill():
     def clamped(inputs, tile, value):
         k = gather(inputs, tile.token, tile.cols)

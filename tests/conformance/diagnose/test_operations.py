@@ -44,3 +44,10 @@ def test_another_operation(stage, made, says):
     operands = {name: getattr(one, "value", one) for name, one in here.reference.operands.items()}
     told = here.told(made(operands))
     assert told.startswith(says) if says else "it is" not in told and "exponent" not in told
+
+
+def test_an_element_that_was_left_as_its_input():
+    here = scene("dS")
+    value = here.reference.value.copy()
+    value[:, [16, 48]] = here.reference.operands["dP"].value[:, [16, 48]]
+    assert here.told(value) == "it is dP, not S * (dP - delta) * sm_scale"

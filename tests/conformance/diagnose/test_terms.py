@@ -44,9 +44,9 @@ class Scene:
         self.reference = self.chain.reference(self.stage, self.coord, *self.region)
         self.terms = terms(self.chain, self.stage, self.reference)
 
-    def told(self, value, *others: StageTile) -> str:
+    def told(self, value, *others: StageTile, copy: bool = False) -> str:
         """The cause of the tile with these values beside others; the value must be wrong."""
-        kind = ml_dtypes.bfloat16 if self.stage == "dQ" else np.float32
+        kind = ml_dtypes.bfloat16 if self.stage == "dQ" or copy else np.float32
         tile = StageTile(self.stage, self.coord, *self.region, value.astype(kind), np.ones(value.shape, bool))
         self.chain.own_tiles = {one.key: one for one in (*others, tile)}
         self.chain._wholes.clear()
@@ -218,6 +218,27 @@ def test_all_steps_that_read_another_operand(half):
     assert here.told(value).startswith(says)
 
 
+@pytest.mark.parametrize(("side", "says"), [(0, "operand S 1 head before"), (1, "operand dO 1 head before")])
+@pytest.mark.parametrize("noise", [False, True])
+def test_an_operand_that_begins_elsewhere(side, says, noise):
+    """What lies before the first head is not known, and of each CTA another."""
+    here = scene("dKV")
+    one = here.terms[1]
+    rng = np.random.default_rng(1)
+    value = here.reference.value.copy()
+    for columns in (np.r_[0:256, 512:544], np.r_[256:512, 544:576]):
+        a, b = one.a.copy(), one.b[:, columns].copy()
+        if side == 0:
+            a[:, 1:], a[:, 0] = one.a[:, :-1], rng.standard_normal(64) * np.abs(one.a).max()
+        else:
+            b[1:], b[0] = one.b[:-1, columns], rng.standard_normal(columns.size)
+        value[:, columns] += a @ b - one.a @ one.b[:, columns]
+    if noise:
+        value[:, :512] += rng.standard_normal((64, 512)) * np.abs(value).max()
+    told = here.told(value)
+    assert told == ("" if noise else f"every step of S dO read {says}: its address")
+
+
 def test_all_steps_that_read_what_the_first_one_reads():
     here = scene("dQ")
     one = here.terms[0]
@@ -318,6 +339,22 @@ def test_a_column_tile_from_before_the_first_row(stage, name):
     assert says.startswith(f"columns 64..127 of operand {name} came from 1 row before")
 
 
+def test_delta_of_which_half_is_subtracted():
+    here = scene("delta")
+    o, dO = (here.reference.operands[name].value for name in ("o", "dO"))
+    value = here.reference.value - 2 * (o[:, 256:] * dO[:, 256:]).sum(axis=1, keepdims=True)
+    says = "the contribution of columns 256..511 (second half of the row) was subtracted"
+    assert here.told(value) == says
+
+
+def test_few_rows_of_delta_are_not_explained_by_one_address():
+    """Of small integers an address that fits three numbers is always found."""
+    here = scene("delta", "integers")
+    value = here.reference.value.copy()
+    value[[3, 19, 40], 0] = 0
+    assert here.told(value) == "every wrong element is zero"
+
+
 @pytest.mark.parametrize("name", ["o", "dO"])
 def test_delta_with_rows_from_elsewhere(name):
     here = scene("delta")
@@ -390,6 +427,7 @@ def test_tiles_that_are_cut_short_are_no_stale_ones(stage, block):
             "the peer's share in * is that of the slot 1 further",
         ),
         (lambda own, peer: own - peer, "the peer's share in * is subtracted"),
+        (lambda own, peer: 2 * own, "* has the own share twice and lacks the peer's"),
         (lambda own, peer: own + 0.7 * peer, ""),
     ],
 )
@@ -408,6 +446,15 @@ def test_a_share_of_a_sum_that_was_lost_or_is_another_slots(stage, operand, slot
     right[:, slots] = value[:, slots]
     told = here.told(right)
     assert (says.replace("*", operand) in told) if says else "share" not in told, told
+
+
+def test_a_store_of_ds_that_was_lost_leaves_s():
+    here = scene("dS")
+    value = here.reference.value.copy()
+    value[:, 8:16] = here.chain.copy_of("S", here.coord)[:, 8:16]
+    assert here.told(value, copy=True) == "S stands in the place of dS: its store was lost"
+    value[:, 8:16] *= 1.25
+    assert "S stands" not in here.told(value, copy=True)
 
 
 def test_a_store_of_s_that_was_lost_leaves_ds_of_the_k_block_before():

@@ -38,26 +38,43 @@ def _slipped(deviation: Deviation, region: Region) -> str:
     it, or of each k-block's, is not known, and may be anything.
     """
     at = np.ix_(*region)
-    wrong, allowed = deviation.residual[at], deviation.slack[at]
-    for term in {id(step.term): step.term for step in deviation.steps}.values():
-        a, b = term.a[region[0]], term.b[:, region[1]]
-        length = a.shape[1]
-        place = np.arange(length) % (deviation.block if term.walked else length)
+    sides = (
+        (0, deviation.residual[at], deviation.slack[at]),
+        (1, deviation.residual[at].T, deviation.slack[at].T),
+    )
+    terms = list({id(step.term): step.term for step in deviation.steps}.values())
+    for some in ([one] for one in terms) if len(terms) == 1 else (*([one] for one in terms), terms):
         for off in (n * side for n in SLIPS for side in (1, -1)):
-            there = place + off
-            known = (there >= 0) & (there <= place.max())
-            read = np.where(known, np.arange(length) + off, 0)
-            for side, operand, base, matrix, limit in (
-                (0, a, b, wrong, allowed),
-                (1, b.T, a.T, wrong.T, allowed.T),
-            ):
-                moved = np.where(known, operand[:, read], operand)
-                left = matrix - (moved - operand) @ base
-                if _spans(base[~known], _different(base), left, limit):
-                    unit = term.axis if abs(off) == 1 else plural(term.axis)
+            for side, left, limit in sides:
+                ends = []
+                for term in some:
+                    operand, base = (term.a[region[0]], term.b[:, region[1]])[:: 1 if side == 0 else -1]
+                    if side == 1:
+                        operand, base = operand.T, base.T
+                    moved, known = _further(
+                        operand, off, deviation.block if term.walked else operand.shape[1]
+                    )
+                    left = left - (moved - operand) @ base
+                    ends.append(base[~known])
+                rest = np.concatenate(ends)
+                if _spans(rest, _different(rest), left, limit):
+                    unit = some[0].axis if abs(off) == 1 else plural(some[0].axis)
                     way = f"{abs(off)} {unit} {'further' if off > 0 else 'before'}: its address"
-                    return f"every step of {term.title} read operand {term.names[side]} {way}"
+                    read = " and ".join(term.names[side] for term in some)
+                    return (
+                        f"every step of {' and '.join(term.title for term in some)} read operand {read} {way}"
+                    )
     return ""
+
+
+def _further(operand: F64, off: int, period: int) -> tuple[F64, npt.NDArray[np.bool_]]:
+    """An operand with the elements of its last axis that are `off` further, in runs of `period`, and which
+    of these are known; the others are its own.
+    """
+    here = np.arange(operand.shape[1])
+    there = here % period + off
+    known = (there >= 0) & (there < period) & (here + off < operand.shape[1])
+    return np.where(known, operand[:, np.where(known, here + off, 0)], operand), known
 
 
 def _by_share(deviation: Deviation, region: Region) -> str:

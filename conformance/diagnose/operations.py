@@ -17,7 +17,7 @@ from tileproof.spec.arithmetic import F32, Kept, WithOperands
 from tileproof.spec.arithmetic.bound import BOUND
 from tileproof.spec.arithmetic.terms import Bounded
 from tileproof.spec.arithmetic.text import Text, named
-from tileproof.spec.problems.faults import Alternative
+from tileproof.spec.problems.faults import F64, Alternative
 from tileproof.spec.stage import Stage
 
 Change = Callable[[Any, tuple[Any, ...]], Any]
@@ -61,7 +61,7 @@ def other_operations(stage: Stage, reference: Reference, copied: bool) -> Iterat
             with np.errstate(invalid="ignore", over="ignore"):
                 kept = stage.over(_Other(BOUND, number, change), dict(reference.operands))
                 term = kept.copy if copied and kept.copy is not None else kept.value
-                value, errors = np.broadcast_to(term.value, shape), np.broadcast_to(term.errors, shape)
+                value, errors = (np.broadcast_to(_rows(one), shape) for one in (term.value, term.errors))
             words = _printed(stage, _Other(Text(), number, change))
             yield Alternative(f"it is {words}, not {stage.formula}", value, errors)
     for name in stage.inputs:
@@ -70,6 +70,11 @@ def other_operations(stage: Stage, reference: Reference, copied: bool) -> Iterat
             with np.errstate(invalid="ignore", over="ignore"):
                 term = BOUND.round_to(stage.operand, term) if copied and stage.operand != F32 else term
             yield Alternative(f"it is {name}, not {stage.formula}", term.value, term.errors)
+
+
+def _rows(values: F64) -> F64:
+    """One number of each row as a column, as tiles have it."""
+    return values[:, None] if values.ndim == 1 else values
 
 
 def _printed(stage: Stage, m: _Other) -> str:

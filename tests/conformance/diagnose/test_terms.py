@@ -239,6 +239,18 @@ def test_an_operand_that_begins_elsewhere(side, says, noise):
     assert told == ("" if noise else f"every step of S dO read {says}: its address")
 
 
+def test_operands_of_both_products_that_begin_elsewhere():
+    """The columns of q and dO, one head further; what lies behind the last head is not known."""
+    here = scene("dKV")
+    value = here.reference.value.copy()
+    for one in here.terms:
+        b = np.roll(one.b, -1, 0)
+        b[-1] = np.where(one.b[-1] == 0, 0, np.random.default_rng(1).standard_normal(b.shape[1]))
+        value += one.a @ b - one.a @ one.b
+    says = "every step of dS q and S dO read operand q and dO 1 head further: its address"
+    assert here.told(value) == says
+
+
 def test_all_steps_that_read_what_the_first_one_reads():
     here = scene("dQ")
     one = here.terms[0]

@@ -249,4 +249,4 @@ def _read_by(code: PtxCode, at: CodeLine, register: str, known: Mapping[str, int
         return EVERY
     if name == "shl":
         return asked >> int(by)
-    return asked << int(by) if ".s" not in at.opcode else EVERY
+    return asked << int(by) & ((1 << int(width[1])) - 1) if ".s" not in at.opcode else EVERY

@@ -108,6 +108,7 @@ def test_bits_that_must_be_set(line: str, bits: int) -> None:
         (("and.b32 %r41, %r40, 0xf0;",), 0xF0),
         (("shr.u32 %r41, %r40, 4;", "and.b32 %r42, %r41, 0xf;"), 0xF0),
         (("shl.b32 %r41, %r40, 4;", "and.b32 %r42, %r41, 0xff;"), 0xF),
+        (("shr.u32 %r41, %r40, 28;", "and.b32 %r42, %r41, 0xff;"), 0xF0000000),
         (("add.s32 %r41, %r40, %r1;", "and.b32 %r42, %r41, 0xf0;"), 0xFF),
         (("or.b32 %r41, %r40, 1;", "and.b32 %r42, %r41, 8;"), 8),
         (("add.s32 %r40, %r40, 4;", "and.b32 %r41, %r40, 4;"), 7),  # round the loop, too

@@ -102,9 +102,18 @@ def unread_bits(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
 
 @rule("a number that is only asked whether it is 0")
 def truth(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
-    """Another number but 0 in a `selp`, as of a wait that is tried again, whose result is compared with 0."""
+    """Another number but 0 in a `mov` or `selp`, as of a wait that is tried again, whose result is compared
+    with 0.
+    """
     other = _becomes(code, drawn, at)
     return "" if other is None else truths.asked(code, at, other)
+
+
+@rule("a comparison that comes out the same")
+def decided(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """Another number or register in a comparison for equality of what is known, as whether an MMA adds."""
+    other = _becomes(code, drawn, at)
+    return "" if other is None else truths.decided(code, at, other)
 
 
 def _differing(code: PtxCode, at: CodeLine, other: CodeLine) -> int:

@@ -144,6 +144,13 @@ def test_a_commit_is_moved_before_a_product_and_not_behind_one():
         assert bool(list(OPERATORS["move"](read, at))) == some
 
 
+def test_factors_are_not_exchanged_and_a_factor_with_the_addend_is():
+    said = [one for one in proposed("operand", "fma.rn") if one.startswith("operands exchanged")]
+    assert len(said) == 1
+    (text,) = (text for what, text in proposed("operand", "fma.rn").items() if what == said[0])
+    assert "fma.rn.f32 %f1, %f2, %f4, %f3;" in text
+
+
 def test_copies_and_announcements_whose_order_says_nothing_are_not_exchanged():
     """cp.async of a thread are in no order; bytes announced before an arrival keep the phase open as long."""
     fence = "\tfence.proxy.async.shared::cta;"

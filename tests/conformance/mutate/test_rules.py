@@ -570,6 +570,49 @@ def test_a_number_that_is_only_asked_whether_it_is_0(user, words, holds):
     assert told(read, "selp", "immediate", words).startswith("rule a number") == holds
 
 
+@pytest.mark.parametrize(
+    ("number", "user", "words", "holds"),
+    [
+        ("1", "setp.ne.b32 %p2, %r41, 0;", "1 is 2", True),
+        ("1", "setp.ne.b32 %p2, %r41, 0;", "1 is 0", False),
+        ("1", "add.s32 %r42, %r41, %r1;", "1 is 2", False),
+        ("1", "st.shared.b32 [%r4], %r41;", "1 is 2", False),
+    ],
+)
+def test_a_number_that_is_moved_and_only_asked_whether_it_is_0(number, user, words, holds):
+    read = made(f"mov.u32 %r41, {number};", user)
+    at = next(one for one in read.code if one.operands[:1] == ("%r41",))
+    (one,) = (one for one in OPERATORS["immediate"](read, at) if one.what.startswith(words))
+    mutant = Drawn(0, "immediate", one.what, at.frames, at.opcode, dict(one.lines))
+    assert proved(read, mutant, FACTS).startswith("rule a number") == holds
+
+
+@pytest.mark.parametrize(
+    ("lines", "becomes", "holds"),
+    [
+        (("mov.b32 %r41, 1;",), "setp.ne.b32 %p2, %r41, 16;", True),
+        (("mov.b32 %r41, 1;",), "setp.ne.b32 %p2, %r41, -1;", True),
+        (("mov.b32 %r41, 1;",), "setp.ne.b32 %p2, %r41, 1;", False),
+        (("mov.b32 %r41, 0;",), "setp.ne.b32 %p2, %r41, 1;", False),
+        (("and.b32 %r41, %r1, 7;",), "setp.ne.b32 %p2, %r41, 8;", False),  # may be 0
+        (("or.b32 %r41, %r1, 4;",), "setp.ne.b32 %p2, %r41, 8;", True),
+        (("mov.b32 %r41, 1;", "mov.b32 %r42, 5;"), "setp.ne.b32 %p2, %r42, 0;", True),
+        (("mov.b32 %r41, 1;", "mov.b32 %r42, 0;"), "setp.ne.b32 %p2, %r42, 0;", False),
+        (("mov.b32 %r41, 1;", "and.b32 %r42, %r1, 5;"), "setp.ne.b32 %p2, %r42, 0;", False),
+        (("mov.b32 %r41, 1;", "@%p1 mov.b32 %r42, 5;"), "setp.ne.b32 %p2, %r42, 0;", False),
+        (("mov.b32 %r42, 5;", "$L__BB0_9:", "mov.b32 %r41, 1;"), "setp.ne.b32 %p2, %r42, 0;", False),
+        (("mov.b32 %r41, 1;", "mov.b32 %r42, 5;"), "setp.eq.b32 %p2, %r42, 0;", False),
+        (("mov.b32 %r41, 1;",), "setp.ne.b32 %p2, %r41, 4294967297;", False),
+    ],
+)
+def test_a_comparison_that_comes_out_the_same(lines, becomes, holds):
+    """Of a register that is made, here with 0, with another number or of another register."""
+    read = made(*lines, "setp.ne.b32 %p2, %r41, 0;")
+    at = next(one for one in read.code if one.opcode == "setp.ne.b32")
+    mutant = Drawn(0, "immediate", "", at.frames, at.opcode, {at.number: f"\t{becomes}"})
+    assert proved(read, mutant, FACTS).startswith("rule a comparison") == holds
+
+
 def test_what_is_0_in_the_bits_of_a_word_is_0():
     read = code(TEXT.replace("sub.s32 \t%r6, %r3, %r5;", "").replace("%r5, 1, 0", "%r5, 2147483648, 0"))
     assert told(read, "selp", "immediate", "2147483648 is 2147483649")

@@ -11,6 +11,7 @@ from tileproof.conformance.mutate.code import CodeLine, PtxCode
 
 _NUMBER = re.compile(r"-?(?:0x[0-9A-Fa-f]+|\d+)")
 _ASKS = re.compile(r"setp\.(?:eq|ne)\.[bsu]32")
+_SUM = re.compile(r"add\.[su]32")
 _CHOOSES = re.compile(r"selp\.b32|mov\.[bsu]32")
 
 
@@ -60,4 +61,17 @@ def _equal(code: PtxCode, at: CodeLine) -> bool | None:
     )
     if must_a & ~may_b or must_b & ~may_a:
         return False
+    a, b = at.operands[1:]
+    if (not may_b and _positive_sum(code, a)) or (not may_a and _positive_sum(code, b)):
+        return False
     return True if may_a == must_a == may_b == must_b else None
+
+
+def _positive_sum(code: PtxCode, register: str) -> bool:
+    """Whether it is a sum of words that is certainly above 0 and carries nothing out of the word."""
+    made = code.definitions.get(register, ())
+    if len(made) != 1 or made[0].guard or not _SUM.fullmatch(made[0].opcode) or len(made[0].operands) != 3:
+        return False
+    parts = made[0].operands[1:]
+    least = sum(must_be_set(code, one) & WORD for one in parts)
+    return 0 < least and sum(may_be_set(code, one) & WORD for one in parts) <= WORD

@@ -587,6 +587,9 @@ def test_a_number_that_is_moved_and_only_asked_whether_it_is_0(number, user, wor
     assert proved(read, mutant, FACTS).startswith("rule a number") == holds
 
 
+FLAGGED = "or.b32 %r43, %r1, 65536;"  # %r1 is a thread's number
+
+
 @pytest.mark.parametrize(
     ("lines", "becomes", "holds"),
     [
@@ -602,6 +605,18 @@ def test_a_number_that_is_moved_and_only_asked_whether_it_is_0(number, user, wor
         (("mov.b32 %r41, 1;", "@%p1 mov.b32 %r42, 5;"), "setp.ne.b32 %p2, %r42, 0;", False),
         (("mov.b32 %r42, 5;", "$L__BB0_9:", "mov.b32 %r41, 1;"), "setp.ne.b32 %p2, %r42, 0;", False),
         (("mov.b32 %r41, 1;", "mov.b32 %r42, 5;"), "setp.eq.b32 %p2, %r42, 0;", False),
+        (("mov.b32 %r41, 1;", FLAGGED, "add.s32 %r42, %r43, 600;"), "setp.ne.b32 %p2, %r42, 0;", True),
+        (("mov.b32 %r41, 1;", FLAGGED, "add.s32 %r42, %r43, -600;"), "setp.ne.b32 %p2, %r42, 0;", False),
+        (
+            ("mov.b32 %r41, 1;", "or.b32 %r43, %r1, 512;", "add.s32 %r42, %r43, %r43;"),
+            "setp.ne.b32 %p2, %r42, 0;",
+            True,
+        ),
+        (
+            ("mov.b32 %r41, 1;", "or.b32 %r43, %r2, 512;", "add.s32 %r42, %r43, %r15;"),
+            "setp.ne.b32 %p2, %r42, 0;",
+            False,
+        ),
         (("mov.b32 %r41, 1;",), "setp.ne.b32 %p2, %r41, 4294967297;", False),
     ],
 )

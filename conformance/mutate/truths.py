@@ -74,4 +74,4 @@ def _positive_sum(code: PtxCode, register: str) -> bool:
         return False
     parts = made[0].operands[1:]
     least = sum(must_be_set(code, one) & WORD for one in parts)
-    return 0 < least and sum(may_be_set(code, one) & WORD for one in parts) <= WORD
+    return least > 0 and sum(may_be_set(code, one) & WORD for one in parts) <= WORD

@@ -58,6 +58,7 @@ TARGETS = (
             ROOT / "sm100/head128_columns/equivalent_order.toml",
             ROOT / "sm100/head128_columns/equivalent_scope.toml",
             ROOT / "sm100/head128_columns/equivalent_values.toml",
+            ROOT / "sm100/head128_columns/equivalent_who.toml",
         ),
         clocks=lambda v: CLOCKS[v["d_qk"]],
     ),

@@ -21,11 +21,14 @@ from tileproof.conformance.diagnose.arrays import (
 from tileproof.conformance.diagnose.chains import explain_chain
 from tileproof.conformance.diagnose.columns import explain_columns
 from tileproof.conformance.diagnose.faults import Family, Product, families, whole_tiles
+from tileproof.conformance.diagnose.gathered import explain_gathered
 from tileproof.conformance.diagnose.moved import explain_moved
 from tileproof.conformance.diagnose.operand import explain_operand
 from tileproof.conformance.diagnose.operations import other_operations
+from tileproof.conformance.diagnose.shifted import explain_shifted, explain_vector
 from tileproof.conformance.diagnose.steps import Deviation
 from tileproof.conformance.diagnose.stores import explain_stores
+from tileproof.conformance.diagnose.unseen import explain_unseen
 from tileproof.conformance.judge.compare import Divergence
 from tileproof.conformance.judge.patterns import arrangement
 from tileproof.conformance.observe.finding import Finding, Kind
@@ -145,6 +148,7 @@ def cause(chain: Chain, divergence: Divergence) -> str:
     moved = moved or (explain_columns(product, found, reference.bound, region) if product else "")
     moved = moved or (explain_chain(product, found, reference.bound, region) if product else "")
     moved = moved or _scattered(formulas, found, wrong)
+    moved = moved or (explain_gathered(product, found, reference.bound, region) if product else "")
     if moved:
         return moved
     stored = explain_stores(tile, chain.inputs, found, reference.value, wrong)
@@ -156,7 +160,10 @@ def cause(chain: Chain, divergence: Divergence) -> str:
         or stored
         or other_rows()
         or zeros(found, wrong)
+        or explain_shifted(reference.value, reference.bound, found, wrong)
+        or explain_vector(stage, reference, chain.inputs, found, wrong, copied)
         or imprecise(found, reference.value, reference.bound, wrong)
+        or explain_unseen(chain, divergence, copied, cause)
     )
 
 

@@ -133,6 +133,20 @@ def twice(code: PtxCode, drawn: Drawn, at: CodeLine) -> str:
     return ""
 
 
+def renamed(code: PtxCode, drawn: Drawn, at: CodeLine) -> str:
+    """Why all threads may meet at a barrier of another number; "" when it is not known that they do."""
+    match = re.match(r"0 is (\d+): bar\.sync 0$", drawn.what) if drawn.operator == "immediate" else None
+    flow = Flow.of(code) if match and _all(at) and code.alone else None
+    if match is None or flow is None or not 0 < int(match[1]) < 16:
+        return ""
+    if any(_BARRIER.match(one.opcode) and not _all(one) for one in code.code):
+        return ""  # another may have that number
+    # Else one thread may stand at this barrier while another stands at a barrier elsewhere.
+    if all(_once(code, flow, n) for n, one in enumerate(code.code) if _all(one)):
+        return "every thread comes to it once, and to every other in the same order: all meet there alone"
+    return ""
+
+
 def _once(code: PtxCode, flow: Flow, n: int) -> bool:
     """Whether every way from the beginning comes to an instruction, and none to it again."""
 

@@ -64,9 +64,19 @@ def idle(code: PtxCode, flow: Flow, at: CodeLine) -> str:
 
 
 def later(code: PtxCode, drawn: Drawn, at: CodeLine) -> str:
-    """Why a wait for loads of tensor memory may be left out; "" when it is not known to."""
+    """Why a wait for loads of tensor memory may be left out, become one for stores, or come before a load;
+    "" when it is not known to.
+    """
+    if drawn.operator == "move":
+        both = [code.code[code.at[n]] for n in drawn.lines if n in code.at]
+        waits = [one for one in both if one.opcode.startswith("tcgen05.wait::ld")]
+        loads = ("tcgen05.wait::ld", "tcgen05.ld")
+        if len(waits) != 1 or not all(one.opcode.startswith(loads) for one in both):
+            return ""
+        at = waits[0]
+    gone = drawn.operator in ("remove-sync", "move") or drawn.what.startswith("wait::ld is wait::st")
     wait = at.opcode.startswith("tcgen05.wait::ld") and not at.guard
-    flow = Flow.of(code) if drawn.operator == "remove-sync" and wait and code.alone else None
+    flow = Flow.of(code) if gone and wait and code.alone else None
 
     def silent(one: CodeLine) -> bool:
         return not TELLS.match(one.opcode) and (

@@ -11,7 +11,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from tileproof.conformance.mutate import barriers, bits, descriptors, fences, lanes, roundings, silent, truths
+from tileproof.conformance.mutate import (
+    barriers,
+    bits,
+    descriptors,
+    fences,
+    lanes,
+    roundings,
+    silent,
+    threads,
+    truths,
+)
 from tileproof.conformance.mutate.code import ALU, REGISTER, CodeLine, PtxCode
 from tileproof.conformance.mutate.draw import Drawn
 from tileproof.conformance.mutate.flow import Flow, meets
@@ -161,6 +171,17 @@ def _number(operand: str) -> bool:
     return bool(re.fullmatch(r"-?(?:0x[0-9A-Fa-f]+|\d+)", operand))
 
 
+@rule("the same in every thread")
+def every_thread(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """Another instruction of numbers and the thread's number, which gives every thread that comes to it the
+    same, in the bits that are read; a branch left out that none of them takes.
+    """
+    if drawn.operator == "predicate" and not drawn.lines[at.number]:
+        return threads.never(code, at)
+    other = _becomes(code, drawn, at)
+    return "" if other is None else threads.same(code, at, other)
+
+
 @rule("a hint")
 def hint(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     """A value that goes into addresses of prefetches and into cache policies only."""
@@ -259,6 +280,12 @@ def meets_twice(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     return barriers.twice(code, drawn, at)
 
 
+@rule("a barrier of all threads by another number")
+def other_number(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """`bar.sync 0`, to which every thread comes once, with another number that no barrier has."""
+    return barriers.renamed(code, drawn, at)
+
+
 @rule("a proxy fence behind reads alone")
 def behind_reads(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     """`fence.proxy.async` where nothing of the entry writes shared memory through the generic proxy."""
@@ -275,8 +302,9 @@ def rounded_again(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> st
 
 @rule("loads that a later wait waits for")
 def later(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
-    """`tcgen05.wait::ld` left out, where another follows before the thread tells anybody anything, or stores
-    to tensor memory. A register waits for its own load (PTX ISA 9.7.16.6.4).
+    """`tcgen05.wait::ld` left out, or before a load that it stood behind, where another follows before the
+    thread tells anybody anything, or stores to tensor memory. A register waits for its own load (PTX ISA
+    9.7.16.6.4).
     """
     return fences.later(code, drawn, at)
 

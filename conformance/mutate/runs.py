@@ -38,6 +38,8 @@ RINGS = (
     RunSchedule("random", 5), RunSchedule("starve", 3), RunSchedule("late-random", 3),
     RunSchedule("late-random", 5), RunSchedule("pct", 3),
 )  # fmt: skip
+# One k-block, which fills no ring: what comes behind the last turn waits for nothing, unless others are slow.
+FIRST_TURN = (RunSchedule("pct", 2), RunSchedule("random", 2))
 _EXAMPLES = {"quick": 4, "full": 30}
 
 
@@ -50,6 +52,7 @@ def runs(plan: KernelPlan, profile: Profile) -> list[Run]:
     if profile == "quick":
         return [one for one in edges if _elements(one) < _elements(edges[-1])][::2] + more
     rings = [(small(plan), schedule) for schedule in RINGS]
+    rings += [(small(plan, 1), schedule) for schedule in FIRST_TURN]
     return edges[:-1] + more + rings + edges[-1:]
 
 

@@ -141,6 +141,38 @@ def test_loads_that_a_later_wait_waits_for(between, right):
     assert not any(told((LOAD, LOADED, *between, f"@%p1 {LOADED}", ARRIVE), LOADED))
 
 
+@pytest.mark.parametrize(
+    ("behind", "right"), [((LOAD, LOADED), True), ((LOADED, ARRIVE), True), ((ARRIVE, LOADED), False)]
+)
+def test_a_wait_for_loads_before_its_load_where_a_later_one_waits_for_it(behind, right):
+    """And one that became a wait for stores."""
+    lines = (LOAD, LOADED, *behind, ARRIVE)
+    for operator, words in (
+        ("move", "tcgen05.wait::ld.sync.aligned  before"),
+        ("scope", "wait::ld is wait::st"),
+    ):
+        which = LOAD if operator == "move" else LOADED
+        says = told(lines, which, operator=operator, words=words)
+        assert holds(says, "loads that a later wait") == right
+
+
+@pytest.mark.parametrize(
+    ("lines", "nth", "right"),
+    [
+        ((GUARD, MMA, LABEL, ALL), 0, True),
+        ((ALL, GUARD, MMA, LABEL, ALL), 1, True),
+        ((GUARD, ALL, "bra $L__BB0_9;", LABEL, ALL, "$L__BB0_9:"), 0, False),  # others stand at the other one
+        ((NAMED, ALL), 0, False),  # which may have that number
+        (("$L__BB0_8:", ALL, GUARD.replace("7", "8")), 0, False),
+        ((ALL, "{ mov.b32 %r2, 1; bar.sync 0; }"), 0, False),
+    ],
+)
+def test_a_barrier_of_all_threads_by_another_number(lines, nth, right):
+    says = told(lines, ALL, nth, operator="immediate", words="0 is 1:")
+    assert holds(says, "a barrier of all threads by another number") == right
+    assert not any(told(lines, ALL, nth, operator="immediate", words="0 is 16"))
+
+
 def test_giving_up_the_right_to_allocate_twice():
     """Whoever else there is."""
     line = "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tileproof.conformance.check.run import run_case
+from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.conformance.mutate.code import PtxCode
 from tileproof.conformance.mutate.operators import OPERATORS
-from tileproof.conformance.mutate.runs import RINGS, Recorder, under_test_of
+from tileproof.conformance.mutate.runs import FIRST_TURN, RINGS, Recorder, under_test_of
 from tileproof.conformance.problems.generators import small
 from tileproof.kernels.registry import compiled
 
@@ -38,3 +39,21 @@ def test_a_wait_of_a_ring_that_is_tried_once_is_found() -> None:
     assert len(waits) == 4
     assert all(all(found(code.changed(one.lines))) for one in waits)
     assert not any(found(built.ptx))
+
+
+def test_a_wait_behind_a_ring_that_is_not_full_is_found_where_it_is_too_early() -> None:
+    """Of fewer k-blocks than stages the wait for the last commits begins at -1: at a phase before the first,
+    which is over for as long as no commit has arrived.
+    """
+    kernel = compiled("sm100-gemm-bias")
+    variant = kernel.variants[0]
+    built, case = kernel.build(variant), small(kernel.plan(variant), 1)
+    earlier = built.ptx.replace(", 3;\n\tadd.s32 \t%r209, %r147, -3;", ", 2;\n\tadd.s32 \t%r209, %r147, -3;")
+
+    def found(ptx: str, schedule: RunSchedule) -> list[str]:
+        under_test = under_test_of(kernel, variant, replace(built, ptx=ptx), Recorder(2_000_000))
+        return [one.code for one in run_case(under_test, case, schedule, explain=False, again=False).findings]
+
+    assert earlier != built.ptx
+    assert any("hang" in found(earlier, one) for one in FIRST_TURN)
+    assert not any(found(built.ptx, one) for one in FIRST_TURN)

@@ -206,18 +206,23 @@ def _window(whole: F64, part: F64, close: float) -> tuple[int, int] | None:
         for rows in (1, 8, 16, 32, -1, -8, -16, -32):
             moved = np.roll(window, -rows, axis=0)
             known = slice(0, -rows) if rows > 0 else slice(-rows, None)
-            if moved.shape == part.shape and np.abs(moved - part)[known].max(initial=np.inf) <= close:
+            off = np.abs(moved - part)[known] if moved.shape == part.shape else part[:0]
+            if off.size and off.max() <= close:
                 return first, rows
     return None
 
 
 def _read(term: Term, group: list[ProductStep], found: list[tuple[int, int]]) -> str:
     """What the steps of a group read, each from where it begins."""
-    away = f", {found[0][1]:+d} rows away" if found[0][1] else ""
-    if len({first for first, _ in found}) == 1:
-        each = "it" if len(group) == 1 else "each"
-        return f"{each} read {term.axis}s {found[0][0]}..{found[0][0] + K_STEP - 1}{away}"
+    down = found[0][1]
+    away = f", {abs(down)} rows {'further' if down > 0 else 'before'}" if down else ""
+    away += " (or their sum went as far the other way)" if down else ""
+    each = "it" if len(group) == 1 else "each"
     off = {first - step.at.start for (first, _), step in zip(found, group, strict=True)}
+    if off == {0}:
+        return f"{each} read the same {term.axis}s{away}"
+    if len({first for first, _ in found}) == 1:
+        return f"{each} read {term.axis}s {found[0][0]}..{found[0][0] + K_STEP - 1}{away}"
     if len(off) == 1:
         return f"each read {term.axis}s {off.pop():+d}{away}"
     shown = ", ".join(f"{first}..{first + K_STEP - 1}" for first, _ in found[:SHOWN])

@@ -232,7 +232,7 @@ def _counted(deviation: Deviation, region: Region, at: Any) -> str:
             own = [step for step, c in zip(steps, counts, strict=True) if c == count and step.term is term]
             if own:
                 told.append(f"the contribution of {runs_of(own)} to {title} {how}")
-    return "; ".join(told[:SHOWN]) + _cleared(deviation, counts.tolist())
+    return "; ".join(told[:SHOWN]) + ("" if held.any() else _cleared(deviation, counts.tolist()))
 
 
 def _cleared(deviation: Deviation, counts: list[int]) -> str:

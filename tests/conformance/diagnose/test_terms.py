@@ -251,6 +251,20 @@ def test_operands_of_both_products_that_begin_elsewhere():
     assert here.told(value) == says
 
 
+@pytest.mark.parametrize("down", [8, -8, 5])
+def test_a_step_whose_rows_are_others(down):
+    """Of keys that many slots further; behind the last there are none."""
+    here = scene("P")
+    one = here.terms[0]
+    keys = np.roll(one.b[32:48], -down, 1)
+    keys[:, np.arange(64)[-down:] if down > 0 else np.arange(-down)] = 0
+    value = here.reference.value - here.part(0, slice(32, 48)) + one.a[:, 32:48] @ keys
+    told = here.told(value)
+    assert told.startswith("columns 32..47 of operand k were not what the step of q k read: ")
+    way = f"it read the same columns, 8 rows {'further' if down > 0 else 'before'} (or their sum"
+    assert (way in told) == (abs(down) == 8)
+
+
 def test_all_steps_that_read_what_the_first_one_reads():
     here = scene("dQ")
     one = here.terms[0]

@@ -142,7 +142,10 @@ def _words(inputs: Inputs, tile: WrongTile, sources: dict[int, int], part: I64, 
     where = "" if part.size == width else f" in columns {named}"
     slots = tile.cols.start + np.array(list(sources))
     off = set((np.array(list(sources.values())) - own[slots]).tolist())
-    if len(off) == 1 and len(sources) > 1 and mask[slots].all() and s_kv not in sources.values():
+    # A row that other slots name may be theirs: each is told with its slot.
+    others = set(own[mask].tolist())
+    alone = len(sources) > 1 and not all(row in others for row in sources.values())
+    if len(off) == 1 and alone and mask[slots].all() and s_kv not in sources.values():
         return (
             f"wrong kv row gathered{where}: {len(sources)} slots hold the row of their index {off.pop():+d}"
         )

@@ -127,11 +127,12 @@ def cause(chain: Chain, divergence: Divergence) -> str:
         return faults.operand_rows(chain, seen, product.a, product.b, product.names)
 
     everywhere = next(regions(wrong))
-    moved = _first(whole, found, everywhere) or shifted(
-        reference.value, reference.bound, found, wrong, axis_words(chain.problem, tile.stage)
-    )
+    moved = _first(whole, found, everywhere)
     if moved:
         return moved
+    moved = shifted(reference.value, reference.bound, found, wrong, axis_words(chain.problem, tile.stage))
+    if moved:
+        return other_rows() or moved  # which rows the slots hold, where that explains them too
     deviation = Deviation.of(chain, seen, reference)
     for region in regions(wrong):
         part_of_slots = region[1].size < wrong.shape[1]

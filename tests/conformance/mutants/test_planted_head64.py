@@ -19,7 +19,7 @@ SAYS = {
     "h64-stored-not-added": "rows of dKV are not the sums of the kernel's own dKV tiles",
     "h64-pad-is-s-kv": "slots that are no key are not masked",
     "h64-index-clamped": "holds kv row 0",
-    "h64-second-half-gathered-twice": "each slot of the tile holds what belongs 32 slots before",
+    "h64-second-half-gathered-twice": "wrong kv row gathered: slot",
     "h64-delta-half-row": "columns 256..511 (second half of the row) is missing",
     "h64-rope-not-multiplied": "the contribution of columns 512..575 (RoPE) is missing",
     "h64-p-not-cleared": "NaN",

@@ -21,20 +21,21 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does
 
 from tileproof.conformance.check import property as engine
-from tileproof.conformance.check.run import KernelUnderTest, RunVerdict, every_fourth, run_case
+from tileproof.conformance.check.run import KernelUnderTest, every_fourth, run_case
 from tileproof.conformance.check.under_test import on_emulator
+from tileproof.conformance.judging.judged_run import JudgedRun
 from tileproof.kernels.registry import kernel, kernels
 
 
-def as_row(verdict: RunVerdict) -> dict[str, Any]:
+def as_row(verdict: JudgedRun) -> dict[str, Any]:
     """What an example showed, as JSON."""
     return {
-        "findings": [one.as_dict() for one in verdict.findings],
+        "findings": [finding.as_dict() for finding in verdict.findings],
         "agreed": verdict.agreed,
         "remarks": dict(verdict.remarks),
         "scores": {
-            name: [one.tiles, one.elements, one.exact, one.worst, one.unbounded]
-            for name, one in verdict.scores.items()
+            name: [score.tiles, score.elements, score.exact, score.worst, score.unbounded]
+            for name, score in verdict.scores.items()
         },
     }
 

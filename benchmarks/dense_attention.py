@@ -19,8 +19,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does
 
 from tileproof.conformance.check.run import run_case
 from tileproof.conformance.check.under_test import on_emulator
-from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.kernels.registry import kernel
+from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.problems.dense_attention_bwd.key_block import KeyBlockCase
 
 SIZES = {"m": 128, "n": 128, "seed": 1}
@@ -35,11 +35,11 @@ def block(name: str, case: KeyBlockCase, rounds: int) -> tuple[float, float, boo
     """Seconds on the clock and of the CPU, and whether nothing was found."""
     target = kernel(name)
     tested = on_emulator(target, target.variant(**case.sizes()))
-    run_case(tested, case, RunSchedule("late"), again=False)
+    run_case(tested, case, Schedule("late"), again=False)
     took, clean = [], True
     for seed in range(2, 2 + rounds):
         wall, cpu = time.perf_counter(), time.process_time()
-        verdict = run_case(tested, replace(case, seed=seed), RunSchedule("late"), again=False)
+        verdict = run_case(tested, replace(case, seed=seed), Schedule("late"), again=False)
         took.append((time.perf_counter() - wall, time.process_time() - cpu))
         clean &= not verdict.findings and set(tested.plan().stages) <= set(verdict.scores)
     return *min(took), clean

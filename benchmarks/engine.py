@@ -16,8 +16,8 @@ import time
 import ml_dtypes
 import numpy as np
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.kernels.registry import kernel, kernels
+from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem
 
 
@@ -47,7 +47,7 @@ def measure(name: str, d_qk: int, topk: int, mma: str, runs: int) -> dict[str, f
     counters: dict[str, int] = {}
     for run in range(runs + 1):
         start = time.perf_counter()
-        run_result = emulator.run(launch, plan, schedule=RunSchedule("early"), taps=False, mma=mma)  # type: ignore[arg-type]
+        run_result = emulator.run(launch, plan, schedule=Schedule("early"), taps=False, mma=mma)  # type: ignore[arg-type]
         took = time.perf_counter() - start
         if run:  # the first run parses and decodes the PTX
             seconds.append(took)

@@ -16,7 +16,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from tileproof.conformance.explore.explored import Explored
 from tileproof.emulator.explore import explore
 from tileproof.kernels.registry import kernel, kernels
-from tileproof.spec.problems.sparse_mla_bwd.case import Case, Indices
+from tileproof.spec.problems.sparse_mla_bwd.case import Indices, SparseCase
 from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK
 
 
@@ -24,7 +24,7 @@ def measure(name: str, d_qk: int, blocks: int, schedules: int, runs: int, races:
     """Seconds of a whole exploration (median, fastest, slowest) and the schedules a second."""
     entry = kernel(name)
     variant = entry.variant(d_qk=d_qk)
-    case = Case(
+    case = SparseCase(
         d_qk, blocks * B_TOPK, blocks, (Indices("permuted"),), values="normal", h_q=int(variant["h_q"])
     )
     explored = Explored.of(entry, entry.build(variant), case)

@@ -50,8 +50,8 @@ def main() -> int:
 
 def speed(mib: int) -> int:
     """Prints seconds for a log of many rounds, and for one line without an end."""
-    from tileproof.conformance.logs.hangs.reader import read_text
-    from tileproof.conformance.logs.hangs.render import diagnosis
+    from tileproof.conformance.beside.logs.hangs.reader import read_text
+    from tileproof.conformance.beside.logs.hangs.render import diagnosis
 
     from tests.kit.hang_logs.large import long_log
 

@@ -37,13 +37,12 @@ def of_this_package(kernel_name: str, ptx: list[str]) -> tuple[Any, Run]:
     try:
         from tileproof.conformance.check import run as now
         from tileproof.conformance.check.under_test import on_emulator
-        from tileproof.conformance.drivers.result import RunSchedule
-        from tileproof.spec.problems import problem_type
+        from tileproof.spec.machine.schedule import Schedule
     except ImportError:
         rooms = importlib.import_module("tileproof.conformance").__path__
-        names = [one.name for one in pkgutil.iter_modules(rooms, "tileproof.conformance.")]
+        names = [module.name for module in pkgutil.iter_modules(rooms, "tileproof.conformance.")]
         modules = (importlib.import_module(name) for name in names if not name.endswith("__main__"))
-        build = next(one.on_emulator for one in modules if hasattr(one, "on_emulator"))
+        build = next(module.on_emulator for module in modules if hasattr(module, "on_emulator"))
         under_test = _with_ptx(build(found, found.d_qks[0]), ptx)
         # What runs a case stands beside the class of what is under test.
         old = vars(sys.modules[type(under_test).__module__])
@@ -58,10 +57,10 @@ def of_this_package(kernel_name: str, ptx: list[str]) -> tuple[Any, Run]:
         return under_test, run_old
 
     under_test = _with_ptx(on_emulator(found, found.variants[0]), ptx)
-    generator = problem_type(under_test.plan().problem).generator
+    generator = under_test.plan().problem.generator
 
     def run_now(text: str, policy: Any, seed: int) -> Any:
-        case, schedule = generator.from_json(text), RunSchedule(policy, seed)
+        case, schedule = generator.from_json(text), Schedule(policy, seed)
         again = now.every_fourth(case, schedule)
         return now.run_case(under_test, case, schedule, explain=False, again=again)
 
@@ -99,10 +98,10 @@ def serve(kernel_name: str, ptx: list[str]) -> None:
         verdict = run(case, policy, seed)
         took = time.process_time() - start
         scores = {
-            name: [one.tiles, one.elements, one.exact, one.worst, one.unbounded]
-            for name, one in verdict.scores.items()
+            name: [score.tiles, score.elements, score.exact, score.worst, score.unbounded]
+            for name, score in verdict.scores.items()
         }
-        findings = [one.message for one in verdict.findings]
+        findings = [finding.message for finding in verdict.findings]
         print(json.dumps([took, [findings, verdict.agreed, dict(verdict.remarks), scores]]), flush=True)
         if number == 0:
             settle()
@@ -175,32 +174,32 @@ def main() -> None:
     )
     runs = {
         name: Checkout(Path(folder).resolve(), args.kernel, [str(Path(path).resolve()) for path in args.ptx])
-        for name, folder in (one.split("=", 1) for one in args.checkouts)
+        for name, folder in (checkout.split("=", 1) for checkout in args.checkouts)
     }
     examples = [[case.as_json(), schedule.policy, schedule.seed] for case, schedule in drawn[args.first :]]
-    for one in runs.values():
-        one.run(examples[0])  # parses, decodes and builds
+    for run in runs.values():
+        run.run(examples[0])  # parses, decodes and builds
     for example in examples:
         took: dict[str, list[float]] = {name: [] for name in runs}
         for number in range(args.rounds):
-            for name, one in runs.items():
-                seconds, verdict = one.run(example)
+            for name, run in runs.items():
+                seconds, verdict = run.run(example)
                 took[name].append(seconds)
                 if number == 0:
-                    one.verdicts.append(verdict)
-        for name, one in runs.items():
-            one.best.append(min(took[name]))
+                    run.verdicts.append(verdict)
+        for name, run in runs.items():
+            run.best.append(min(took[name]))
     first = next(iter(runs.values()))
     equal = True
-    for name, one in runs.items():
-        one.close()
-        same = sum(mine == other for mine, other in zip(one.verdicts, first.verdicts, strict=True))
+    for name, run in runs.items():
+        run.close()
+        same = sum(mine == other for mine, other in zip(run.verdicts, first.verdicts, strict=True))
         equal &= same == len(examples)
         print(
-            f"{name}: {sum(one.best) / len(examples):.4f} s of CPU per example, "
-            f"{sum(first.best) / sum(one.best):.3f} times as fast, "
+            f"{name}: {sum(run.best) / len(examples):.4f} s of CPU per example, "
+            f"{sum(first.best) / sum(run.best):.3f} times as fast, "
             f"verdicts: {same} of {len(examples)} the first's, "
-            f"{sum(bool(verdict[0]) for verdict in one.verdicts)} with findings"
+            f"{sum(bool(verdict[0]) for verdict in run.verdicts)} with findings"
         )
     sys.exit(args.same and not equal)
 

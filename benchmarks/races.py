@@ -14,8 +14,8 @@ import time
 
 from engine import inputs
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.kernels.registry import kernel, kernels
+from tileproof.spec.machine.schedule import Schedule
 
 POLICIES = ("early", "late", "random")
 
@@ -30,7 +30,7 @@ def measure(name: str, d_qk: int, topk: int, policy: str, runs: int) -> dict[str
     for run in range(runs + 1):
         for races in (False, True):
             start = time.process_time()
-            seen = emulator.run(launch, plan, schedule=RunSchedule(policy, run), taps=False, races=races)  # type: ignore[arg-type]
+            seen = emulator.run(launch, plan, schedule=Schedule(policy, run), taps=False, races=races)  # type: ignore[arg-type]
             took = time.process_time() - start
             assert not [f for f in seen.findings if f.severity != "note"], seen.findings
             if run:  # the first run parses and decodes the PTX

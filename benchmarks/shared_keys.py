@@ -13,7 +13,7 @@ import argparse
 import math
 
 import numpy as np
-from tileproof.conformance.timing.kernel import time_kernel
+from tileproof.conformance.beside.timing.kernel import time_kernel
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.timing import BLACKWELL
 

@@ -1,5 +1,5 @@
-"""Runs compiled SM100 PTX on a CPU: TMA, mbarriers, tcgen05, tensor memory and CTA pairs, with values
-and findings.
+"""Execute compiled SM100 PTX on a CPU: TMA, mbarriers, tcgen05, tensor memory and CTA pairs. A launch
+computes values and reports findings.
 """
 
 from tileproof.emulator.arguments import Fields
@@ -8,25 +8,26 @@ from tileproof.emulator.errors import LaunchError, PtxError, UnsupportedInstruct
 from tileproof.emulator.memory import Buffer, Memory
 from tileproof.emulator.module import Module
 from tileproof.emulator.result import (
+    Capture,
     Counters,
-    Finding,
-    LaunchResult,
+    RunResult,
     SmemRegion,
     Tap,
-    TapRecord,
     TmemRegion,
-    Waiting,
 )
 from tileproof.emulator.rules import hand_over
-from tileproof.emulator.schedule import HeldBack, Hold, Schedule
+from tileproof.emulator.schedule import HeldBack
 from tileproof.emulator.stream import Stream
 from tileproof.emulator.tensormap import TensorMap
+from tileproof.spec.machine.finding import Finding, MachinePlace, Race, Waiting
+from tileproof.spec.machine.schedule import Hold, Schedule
 
 hand_over()
 
 __all__ = [
     "Allow",
     "Buffer",
+    "Capture",
     "Cause",
     "Counters",
     "Fields",
@@ -34,15 +35,16 @@ __all__ = [
     "HeldBack",
     "Hold",
     "LaunchError",
-    "LaunchResult",
+    "MachinePlace",
     "Memory",
     "Module",
     "PtxError",
+    "Race",
+    "RunResult",
     "Schedule",
     "SmemRegion",
     "Stream",
     "Tap",
-    "TapRecord",
     "TensorMap",
     "TmemRegion",
     "UnsupportedInstruction",

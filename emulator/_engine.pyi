@@ -15,6 +15,7 @@ class Program:
         sources: list[str],
         specials: list[tuple[int, int]],
         register_bytes: int,
+        register_widths: bytes,
         local_bytes: int,
         static_shared_bytes: int,
     ) -> None: ...

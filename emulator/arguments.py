@@ -1,4 +1,4 @@
-"""Arguments of a launch, packed into the parameter block, with what the caller did not set."""
+"""Arguments of a launch, packed into the parameter block, and which of its bytes the caller set."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ POISON = 0xFF
 
 @dataclass(frozen=True)
 class Fields:
-    """A by-value struct of `size` bytes with items at their offsets; the other bytes are not set.
+    """A by-value struct of `size` bytes with items at byte offsets; all other bytes stay unset.
 
-    A Python int or float has no size of its own here: give `np.int32(n)`, `np.float32(x)` or bytes.
+    Give `np.int32(n)`, `np.float32(x)` or bytes: a Python int or float does not determine a size.
     """
 
     size: int
     items: Mapping[int, Buffer | TensorMap | bytes | np.generic]
 
     def pack(self) -> tuple[bytes, bytes]:
-        """The bytes, and 1 for each that is set; LaunchError when an item does not fit."""
+        """Return the bytes, and a mask with 1 for each byte that is set. LaunchError when an item does not
+        fit.
+        """
         out, known = bytearray([POISON]) * self.size, bytearray(self.size)
         for offset, item in self.items.items():
             data = None if isinstance(item, int | float) else _bytes_of(item, 0)
@@ -48,7 +50,7 @@ Argument = Value | Fields
 
 @dataclass(frozen=True)
 class Packed:
-    """The parameter block, 1 for each byte that the caller set, (offset, bytes, name) of each parameter."""
+    """The parameter block, a mask with 1 for each set byte, and (offset, bytes, name) of each parameter."""
 
     data: bytes
     known: bytes
@@ -56,7 +58,9 @@ class Packed:
 
 
 def pack(decoded: Decoded, args: Sequence[Argument]) -> Packed:
-    """Each argument at its parameter's offset; what no argument sets is poison."""
+    """Place each argument at its parameter's offset; unset bytes are poison. LaunchError for a wrong
+    argument.
+    """
     parameters = decoded.entry.parameters
     name = decoded.entry.name[:80]
     if len(args) != len(parameters):

@@ -1,54 +1,76 @@
-"""Where diverged lanes meet again: immediate post-dominators of conditional branches.
+"""Where diverged lanes reconverge: immediate post-dominators of conditional branches.
 
-PTX does not write convergence down; compilers and hardware reconverge at the immediate post-dominator.
+PTX does not specify reconvergence points; compilers and hardware reconverge at the immediate post-dominator.
 Algorithm: iterative dominance on the reversed graph (Cooper, Harvey, Kennedy, "A Simple, Fast Dominance
 Algorithm").
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """Basic blocks by number. The exit is an extra block without successors."""
+
+    starts: list[int]  # first instruction of each block
+    last: list[int]  # last instruction of each block
+    successors: list[list[int]]
+
+    @property
+    def exit(self) -> int:
+        return len(self.starts)
+
 
 def immediate_post_dominators(code: list[tuple[str, int, bool]]) -> dict[int, int]:
-    """For each conditional branch, the index of its immediate post-dominator, or -1 where only the exit is.
+    """Return the index of the immediate post-dominator of each conditional branch, -1 for the exit.
 
-    `code` holds (kind, target, conditional) per instruction, kind one of "next", "branch", "exit".
+    `code`: (kind, target, conditional) of each instruction; kind is "next", "branch" or "exit".
     """
-    count = len(code)
+    blocks = _blocks(code)
+    dominators = _post_dominators(blocks)
+    meets: dict[int, int] = {}
+    for block, last in enumerate(blocks.last):
+        kind, _, conditional = code[last]
+        if kind == "branch" and conditional:
+            meet = dominators.get(block, blocks.exit)
+            meets[last] = blocks.starts[meet] if meet != blocks.exit else -1
+    return meets
+
+
+def _blocks(code: list[tuple[str, int, bool]]) -> _Blocks:
     leaders = {0}
     for index, (kind, target, _) in enumerate(code):
         if kind == "branch":
             leaders.add(target)
         if kind in ("branch", "exit"):
             leaders.add(index + 1)
-    starts = sorted(leader for leader in leaders if leader < count)
+    starts = sorted(leader for leader in leaders if leader < len(code))
+    last = [start - 1 for start in (*starts[1:], len(code))]
     block_of = {start: block for block, start in enumerate(starts)}
-    exit_block = len(starts)
     successors: list[list[int]] = []
-    last: list[int] = []
-    for block in range(len(starts)):
-        end = (starts[block + 1] if block + 1 < len(starts) else count) - 1
-        last.append(end)
+    for end in last:
         kind, target, conditional = code[end]
+        behind = block_of.get(end + 1, len(starts))
         if kind == "exit":
-            successors.append([exit_block])
+            successors.append([len(starts)])
         elif kind == "branch":
-            out = [block_of[target]]
-            if conditional:
-                out.append(block_of.get(end + 1, exit_block))
-            successors.append(out)
+            successors.append([block_of[target], behind] if conditional else [block_of[target]])
         else:
-            successors.append([block_of.get(end + 1, exit_block)])
-    successors.append([])
+            successors.append([behind])
+    return _Blocks(starts, last, [*successors, []])
 
-    predecessors: list[list[int]] = [[] for _ in range(exit_block + 1)]
-    for block, out in enumerate(successors):
+
+def _postorder(blocks: _Blocks) -> list[int]:
+    """Postorder of the reversed graph from the exit; blocks in endless loops never reach it."""
+    predecessors: list[list[int]] = [[] for _ in blocks.successors]
+    for block, out in enumerate(blocks.successors):
         for to in out:
             predecessors[to].append(block)
-    # Postorder of the reversed graph from the exit; blocks in endless loops never reach it and keep no
-    # dominator.
     order: list[int] = []
-    seen = {exit_block}
-    stack = [(exit_block, iter(predecessors[exit_block]))]
+    seen = {blocks.exit}
+    stack = [(blocks.exit, iter(predecessors[blocks.exit]))]
     while stack:
         block, children = stack[-1]
         for child in children:
@@ -59,36 +81,34 @@ def immediate_post_dominators(code: list[tuple[str, int, bool]]) -> dict[int, in
         else:
             order.append(block)
             stack.pop()
+    return order
+
+
+def _post_dominators(blocks: _Blocks) -> dict[int, int]:
+    """The immediate post-dominator of each block that reaches the exit."""
+    order = _postorder(blocks)
     number = {block: index for index, block in enumerate(order)}
-    idom = {exit_block: exit_block}
+    found = {blocks.exit: blocks.exit}
+
+    def common(a: int, b: int) -> int:
+        while a != b:
+            while number[a] < number[b]:
+                a = found[a]
+            while number[b] < number[a]:
+                b = found[b]
+        return a
+
     changed = True
     while changed:
         changed = False
         for block in reversed(order):
-            if block == exit_block:
+            known = [to for to in blocks.successors[block] if to in found]
+            if block == blocks.exit or not known:
                 continue
-            new = -1
-            for to in successors[block]:
-                if to not in idom:
-                    continue
-                if new < 0:
-                    new = to
-                    continue
-                a, b = to, new
-                while a != b:
-                    while number[a] < number[b]:
-                        a = idom[a]
-                    while number[b] < number[a]:
-                        b = idom[b]
-                new = a
-            if new >= 0 and idom.get(block) != new:
-                idom[block] = new
+            new = known[0]
+            for to in known[1:]:
+                new = common(to, new)
+            if found.get(block) != new:
+                found[block] = new
                 changed = True
-
-    meets: dict[int, int] = {}
-    for block in range(exit_block):
-        kind, _, conditional = code[last[block]]
-        if kind == "branch" and conditional:
-            meet = idom.get(block, exit_block)
-            meets[last[block]] = starts[meet] if meet != exit_block else -1
-    return meets
+    return found

@@ -1,6 +1,7 @@
-"""The findings that the engine can report: one row per code, with its severity and what it means.
+"""The findings that the engine can report: one row per code, with its severity and its meaning.
 
-`docs/instructions.md` prints this table; a test holds it against the C++ sources and the tests of findings.
+`docs/instructions.md` prints this table. A test compares it with the C++ sources and with the tests of
+findings.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ Severity = Literal["error", "warning", "note"]
 
 @dataclass(frozen=True)
 class Code:
-    """`stops` tells whether the launch ends there: hardware would trap, hang or go on undefined.
+    """A code. `stops`: the launch ends at the finding, because hardware would trap, hang or continue with
+    undefined behaviour.
 
-    `strict` and `strict_stops` are what `launch(strict=True)` makes of it: the ISA by the letter.
+    `strict` and `strict_stops`: severity and `stops` in `launch(strict=True)`, which follows the letter of
+    the ISA.
     """
 
     code: str
@@ -30,114 +33,118 @@ class Code:
 
 
 _ROWS = """
-memory|global-out-of-bounds|error|stops|an access, also of a copy engine, is not inside one buffer
-memory|global-uninitialised|error|goes on|a read of bytes of a buffer that nothing has written
+memory|global-out-of-bounds|error|stops|an access of a thread or a copy engine is not inside a single buffer
+memory|global-uninitialised|error|continues|a read of bytes of a buffer that nothing has written
+memory|uninitialised-unused|note|continues|a read of bytes that nothing has written, whose value decides nothing: it is dropped, or overwritten
 memory|global-read-only|error|stops|a write into a buffer over a read-only array, or into .const memory
 memory|local-out-of-bounds|error|stops|an access outside the thread's local memory
 memory|param-out-of-bounds|error|stops|a read outside the kernel's parameters
-memory|param-unset|error|goes on|a read of bytes of the kernel's parameters that the caller never set
+memory|param-unset|error|continues|a read of bytes of the kernel's parameters that the caller never set
 memory|param-written|error|stops|a generic store into the parameter window
-memory|misaligned|error|stops|an address that is not a multiple of what the access, mbarrier, copy or tensor map needs
+memory|misaligned|error|stops|an address without the alignment that the access, mbarrier, copy or tensor map requires
 memory|shared-out-of-bounds|error|stops|shared bytes outside [0x400, end) of the CTA
-memory|shared-uninitialised|error|goes on|a read of shared bytes that nothing has written
-memory|shared-pending|error|goes on|a read of shared bytes whose asynchronous copy has not completed: a wait is missing
-memory|shared-write-under-copy|error|goes on|a store into shared bytes that a copy in flight is going to write
+memory|shared-uninitialised|error|continues|a read of shared bytes that nothing has written
+memory|shared-pending|error|continues|a read of shared bytes whose asynchronous copy has not completed: a wait is missing
+memory|shared-write-under-copy|error|continues|a store into shared bytes that a copy in flight will write
 memory|shared-wrong-window|error|stops|a .shared::cta access, or a wait, with an address of another CTA
-memory|shared-no-such-cta|error|stops|an address, mapa or CTA mask that names a rank which the cluster does not have
+memory|shared-no-such-cta|error|stops|an address, mapa or CTA mask that names a rank outside the cluster
 memory|access-after-exit|error|stops|shared memory, an mbarrier or TMEM of a CTA is used after that CTA exited
 mbarrier|mbarrier-uninitialised|error|stops|an mbarrier operation where no mbarrier was initialised
-mbarrier|mbarrier-reinit|error|goes on|mbarrier.init on a live mbarrier
+mbarrier|mbarrier-reinit|error|continues|mbarrier.init on a live mbarrier
+mbarrier|mbarrier-inval-unwaited|error|continues|mbarrier.inval while bytes of its phase are to come, or before any thread has waited for the bytes that completed its last phase
 mbarrier|mbarrier-count|error|stops|an arrival count outside 1 .. 2^20-1
 mbarrier|mbarrier-over-arrival|error|stops|more arrivals than the phase still expects
-mbarrier|mbarrier-no-complete|error|goes on|an arrival with .noComplete completes its phase
-mbarrier|mbarrier-parity|warning>error|goes on|a wait for a phase whose parity is neither 0 nor 1: the lowest bit is taken; by the letter an error
-mbarrier|mbarrier-state|error|goes on|mbarrier.pending_count of a state that no arrival with .noComplete gave
+mbarrier|mbarrier-no-complete|error|continues|an arrival with .noComplete completes its phase
+mbarrier|mbarrier-parity|warning>error|continues|a wait for a phase whose parity is neither 0 nor 1: the lowest bit is used; an error with strict
+mbarrier|mbarrier-state|error|continues|mbarrier.pending_count of a state that no arrival with .noComplete gave
 mbarrier|mbarrier-tx-range|error|stops|a transaction count beyond +-(2^20-1)
-mbarrier|mbarrier-overwritten|error|goes on|a store or a copy hits the bytes of a live mbarrier
-mbarrier|mbarrier-read-as-data|error|goes on|a load, a copy or the tensor core reads the bytes of a live mbarrier
-barriers|barrier-operands|error|stops|a named barrier beyond 15, or a thread count that is no multiple of 32
-barriers|barrier-count-mismatch|error|stops|a named barrier used with two thread counts in one round
-barriers|barrier-arrived-twice|error|goes on|a warp arrives at a named barrier twice in one round: bar.arrive runs ahead
-barriers|barrier-mixed|error|goes on|bar.red and bar.sync or bar.arrive on one named barrier in one round
+mbarrier|mbarrier-overwritten|error|continues|a store or a copy hits the bytes of a live mbarrier
+mbarrier|mbarrier-read-as-data|error|continues|a load, a copy or the tensor core reads the bytes of a live mbarrier
+barriers|barrier-operands|error|stops|a named barrier beyond 15, or a thread count that is not a multiple of 32
+barriers|barrier-count-mismatch|error|stops|a named barrier used with two thread counts in the same phase
+barriers|barrier-arrived-twice|error|continues|a warp arrives at a named barrier twice in the same phase: bar.arrive runs ahead
+barriers|barrier-mixed|error|continues|bar.red and bar.sync or bar.arrive on the same named barrier in the same phase
 barriers|cluster-barrier-twice|error|stops|a thread arrives at the cluster barrier again without having waited
 barriers|cluster-barrier-wait|error|stops|a thread waits at the cluster barrier without having arrived
-barriers|cluster-barrier-parted|error|goes on|with strict: barrier.cluster with .aligned after a branch has parted the lanes of its warp, and nothing in between made them wait for one another (bar.warp.sync, another .sync instruction, a barrier of the CTA)
-barriers|sync-mask|error|stops|a .sync instruction whose member mask misses a lane that executes it, or names one that skips it
-barriers|aligned-partial|error|stops|an .aligned instruction that lanes of the warp skip by a predicate; of a barrier apart also when lanes of the warp have exited
-barriers|shfl-inactive|error|goes on|shfl.sync reads a lane that does not take part
-copies|tensormap-invalid|error|stops|the 128 bytes are no encoded tensor map
-copies|tensormap-rank|error|stops|the dimension of the instruction is not the rank of the map
-copies|tensormap-gather4|error|stops|gather4 or scatter4 with a map that is not rank 2 with one row a box
-copies|tma-coordinate|error|stops|the innermost coordinate of a tensor copy is no multiple of 16 bytes, or one of a store is below 0: an illegal instruction on the card
-copies|tma-store-tail|warning|goes on|a tensor store writes past the end of the innermost dimension: the card clips it in units of 16 bytes
-copies|bulk-store-at-exit|warning>error|goes on>stops|a CTA exits while its bulk store still reads shared memory: wait_group.read is missing
-copies|tensormap-mode|error|stops|a tile copy with an im2col map, or the other way round
-copies|tensormap-type|error|stops|a tensor reduction that the element type of the map does not have
+barriers|cluster-barrier-parted|error|continues|with strict: barrier.cluster with .aligned after a divergent branch, without a reconvergence of the lanes in between (bar.warp.sync, another .sync instruction, a barrier of the CTA)
+barriers|sync-mask|error|stops|a .sync instruction whose member mask omits a lane that executes it, or names a lane that skips it
+barriers|aligned-partial|error|stops|an .aligned instruction that lanes of the warp skip by a predicate; except for barriers, also when lanes of the warp have exited
+barriers|shfl-inactive|error|continues|shfl.sync reads a lane that does not participate
+copies|tensormap-invalid|error|stops|the 128 bytes are not an encoded tensor map
+copies|tensormap-rank|error|stops|the dimension of the instruction differs from the rank of the map
+copies|tensormap-gather4|error|stops|gather4 or scatter4 with a map that is not of rank 2 with one row per box
+copies|tma-coordinate|error|stops|the innermost coordinate of a tensor copy is not a multiple of 16 bytes, or that coordinate of a store is negative: an illegal instruction on hardware
+copies|tma-store-tail|warning|continues|a tensor store writes past the end of the innermost dimension: hardware clips it in units of 16 bytes
+copies|bulk-store-at-exit|warning>error|continues>stops|a CTA exits while its bulk store still reads shared memory: wait_group.read is missing
+copies|tensormap-mode|error|stops|a tile copy with an im2col map, or an im2col copy with a tiled map
+copies|tensormap-type|error|stops|a tensor reduction that does not exist for the element type of the map
 copies|tma-barrier-cta|error|stops|a copy signals an mbarrier in a CTA that this form cannot signal
 copies|copy-size|error|stops|cp.async with a src-size beyond its cp-size
-memory|cache-policy|error|goes on|createpolicy with a fraction outside (0, 1], or a primary size beyond the total size
-copies|clc-after-refusal|error|goes on|clusterlaunchcontrol.try_cancel by a CTA that has seen a request refused
-copies|clc-response|error|goes on|clusterlaunchcontrol.query_cancel of what is no response, or the first CTA of a refused one
+memory|cache-policy|error|continues|createpolicy with a fraction outside (0, 1], or a primary size beyond the total size
+copies|clc-after-refusal|error|continues|clusterlaunchcontrol.try_cancel by a CTA that has already observed a failed request
+copies|clc-response|error|continues|clusterlaunchcontrol.query_cancel of bytes that are not a response, or something depends on get_first_ctaid of a failed request
 tensor memory|tmem-alloc|error|stops|an illegal tcgen05.alloc: columns, growing sizes, after relinquish
-tensor memory|tmem-dealloc|error|stops|tcgen05.dealloc of what is no live allocation
-tensor memory|tmem-dealloc-warp|error|goes on|with strict: tcgen05.dealloc by another warp than the one that allocated the columns
-tensor memory|tmem-dealloc-in-flight|error|goes on|tcgen05.dealloc of columns that an operation in flight is going to write
-tensor memory|tmem-leak|error|goes on|a CTA exits with columns allocated
+tensor memory|tmem-dealloc|error|stops|tcgen05.dealloc of columns that are not a live allocation
+tensor memory|tmem-dealloc-warp|error|continues|with strict: tcgen05.dealloc by a different warp than the warp that allocated the columns
+tensor memory|tmem-dealloc-in-flight|error|continues|tcgen05.dealloc of columns that an operation in flight will write
+tensor memory|tmem-leak|error|continues|a CTA exits with columns allocated
 tensor memory|tmem-not-allocated|error|stops|an access of columns that are not allocated
-tensor memory|tmem-uninitialised|error|goes on|a cell that nothing has written is read by the tensor core, or a register that tcgen05.ld took it to is used
-tensor memory|tmem-pending|error|goes on|a read of a cell whose asynchronous write has not completed: a wait is missing
+tensor memory|tmem-uninitialised|error|continues|the tensor core reads a cell that nothing has written, or a register that tcgen05.ld filled from such a cell is used
+tensor memory|tmem-pending|error|continues|a read of a cell whose asynchronous write has not completed: a wait is missing
 tensor memory|tmem-address-uniform|error|stops|the threads of a warp pass different columns to tcgen05.ld or st
-tensor memory|tmem-lane-quarter|warning>error|goes on|the address names lanes of another warp's quarter: the warp reaches its own in any case, and traps in code compiled for debugging
-tensor memory|tmem-lane-offset|note|goes on|the address names a lane of the warp's own quarter that the access does not start at
-tensor memory|tmem-ld-not-waited|note|goes on|a register of tcgen05.ld is used without wait::ld; the hardware waits for it
-races|race-unordered|error|goes on|two accesses of threads that no barrier orders (or lanes that no bar.warp.sync does)
-races|race-same-value|note|goes on|two writes that nothing orders leave the same bytes: generic ones of replicated layouts, or one store that several lanes of a warp issue; each is still ordered before its readers
-races|race-rounded-value|warning>error|goes on|as race-same-value, where the two leave f32 values that differ by rounding, at most 2^-16 of the largest beside them: which of them stays is not defined; by the letter an error
-races|race-copy-unwaited|error|goes on|an access to bytes of a TMA or bulk copy whose completion its thread has not seen
-races|race-mma-unwaited|error|goes on|an access to what tcgen05.mma or cp reads or writes, without its commit and a wait for it
-races|race-tmem-unwaited|error|goes on|an access to what tcgen05.ld or st of another warp touches, without wait::ld or wait::st
-races|race-tmem-released|error|goes on|cells of a tcgen05.ld are released (an arrival, a barrier, dealloc) after its registers were used, without wait::ld
-races|race-tmem-reused|warning>error|goes on|a warp stores over cells whose tcgen05.ld it has used, without wait::ld; by the letter an error
-races|race-proxy-fence|error|goes on|generic writes and an asynchronous access, with a barrier but without fence.proxy.async
-races|race-proxy-reader|note|goes on|as race-proxy-fence, with the fence on the reading side only
-races|race-proxy-read|note|goes on|generic reads, then an asynchronous write, with a barrier only: what CUTLASS pipelines do
-races|race-proxy-write|warning>error|goes on|generic writes to shared memory, then an asynchronous write over them, with a barrier but without fence.proxy.async
-races|race-tcgen05-fence|error|goes on|TMEM accessed by another thread than the one that saw the commit of tcgen05.mma or cp, with a barrier, without tcgen05.fence before or after it
-races|race-waited-fence|warning>error|goes on|TMEM accesses of two threads with a barrier, the first tcgen05.ld or st and complete by its wait, without tcgen05.fence before or after it; by the letter an error
-races|race-commit-fence|warning>error|goes on|TMEM accessed after an acquiring wait on the commit, without tcgen05.fence::after_thread_sync; by the letter an error
-races|race-operand-fence|note>error|goes on|tcgen05.mma or cp reads shared memory after a wait, without tcgen05.fence::after_thread_sync
-races|race-mma-pipeline|error|goes on|two tcgen05 operations of one thread on the same cells, the first of which writes, that the pipeline does not keep in order
-races|race-mma-reused|warning>error|goes on|a tcgen05 operation writes cells that an earlier MMA of the same thread reads, in an order that the pipeline does not promise; by the letter an error
-races|race-mbarrier-init|error|goes on|an mbarrier is used by who is not ordered after its mbarrier.init
-races|race-mbarrier-init-relaxed|warning>error|goes on|a thread uses an mbarrier after a relaxed cluster barrier that its mbarrier.init came before, without fence.mbarrier_init; by the letter an error
-races|race-mbarrier-init-fence|note|goes on|as race-mbarrier-init, ordered by a releasing barrier, without fence.mbarrier_init
-races|race-exit|error|goes on|a CTA exits while an access of another CTA to its shared memory may still come
-races|race-store-exit|warning>error|goes on>stops|a CTA exits while its own bulk store may still read shared memory: cp.async.bulk.wait_group.read is missing; by the letter an error
-races|race-commit-exit|warning>error|goes on|a CTA exits while a tcgen05.commit of its own may still arrive at its mbarrier: no thread has waited for that phase; by the letter an error
-races|race-grids|error|goes on|a grid of a stream touches what an earlier grid in flight wrote, or writes what it read: griddepcontrol.wait is missing before it
-races|race-launches|error|goes on|two launches of different streams, or a launch and a copy of the host, touch the same bytes and one writes; no event and no synchronisation orders them
-races|race-tensormap-fence|error|goes on|a copy uses a tensor map that the kernel wrote, without fence.proxy.tensormap::generic.release by the writer or .acquire before the copy
-races|race-scope|error|goes on|two strong accesses, of which the scope of one does not include the other's thread
-races|race-scope-default|warning>error|goes on|two accesses that only mbarrier arrivals or waits of .cta scope, as one that is left out, order between CTAs; by the letter an error
-races|race-clusters|error|goes on|two clusters access the same global bytes, and nothing orders them
-end|setmaxnreg-count|error|stops|setmaxnreg.inc to fewer registers than the warp has, or .dec to more
+tensor memory|tmem-lane-quarter|warning>error|continues|the address names lanes of another warp's quarter: the warp always accesses its own quarter, and traps in code compiled for debugging
+tensor memory|tmem-lane-offset|note|continues|the address names a lane of the warp's own quarter other than the lane where the access starts
+tensor memory|tmem-ld-not-waited|note|continues|a register of tcgen05.ld is used without wait::ld; the hardware waits for it
+races|race-unordered|error|continues|two accesses of threads that no barrier orders (or lanes that no bar.warp.sync does)
+races|race-same-value|note|continues|two unordered writes leave the same bytes: generic writes of replicated layouts, or a store that several lanes of a warp issue; also a read that is ordered after one of the two only
+races|race-weak-flag|warning>error|continues|a weak store and a strong load (.relaxed, .acquire, .volatile) of the same bytes, which nothing orders: the load reads the old or the new value, and orders nothing; an error with strict
+races|race-relaxed-reuse|warning>error|continues|shared memory that its own CTA has read or written, a barrier of that CTA, a .relaxed cluster barrier, then a write from another CTA; an error with strict
+races|race-rounded-value|warning>error|continues|as race-same-value, but the two f32 values differ by rounding, at most 2^-16 of the largest value beside them: which value stays is undefined; an error with strict
+races|race-copy-unwaited|error|continues|an access to bytes of a TMA or bulk copy whose completion its thread has not observed
+races|race-mma-unwaited|error|continues|an access to the operands or the destination of tcgen05.mma or cp, without a commit and a wait for it
+races|race-tmem-unwaited|error|continues|an access to cells that tcgen05.ld or st of another warp accesses, without wait::ld or wait::st
+races|race-tmem-released|error|continues|cells of a tcgen05.ld are released (an arrival, a barrier, dealloc) after its registers were used, without wait::ld
+races|race-tmem-reused|warning>error|continues|a warp overwrites cells after it used the registers of their tcgen05.ld, without wait::ld; an error with strict
+races|race-proxy-fence|error|continues|generic writes and an asynchronous access, with a barrier but without fence.proxy.async
+races|race-proxy-reader|note|continues|as race-proxy-fence, with the fence on the reading side only
+races|race-proxy-read|note|continues|generic reads, then an asynchronous write, with only a barrier, as CUTLASS pipelines do
+races|race-proxy-write|warning>error|continues|generic writes to shared memory, then an asynchronous write to the same bytes, with a barrier but without fence.proxy.async
+races|race-tcgen05-fence|error|continues|TMEM accessed by a thread that did not itself wait for the commit of tcgen05.mma or cp, with a barrier but without tcgen05.fence before or after it
+races|race-waited-fence|warning>error|continues|TMEM accesses of two threads with a barrier, the first a tcgen05.ld or st that its wait completed, without tcgen05.fence before or after the barrier; an error with strict
+races|race-commit-fence|warning>error|continues|TMEM accessed after an acquiring wait on the commit, without tcgen05.fence::after_thread_sync; an error with strict
+races|race-operand-fence|note>error|continues|tcgen05.mma or cp reads shared memory after a wait, without tcgen05.fence::after_thread_sync
+races|race-mma-pipeline|error|continues|two tcgen05 operations of one thread on the same cells, the first a write, whose order the pipeline does not guarantee
+races|race-mma-reused|warning>error|continues|a tcgen05 operation writes cells that an earlier MMA of the same thread reads, in an order that the pipeline does not guarantee; an error with strict
+races|race-mbarrier-init|error|continues|an mbarrier is used by a thread or engine that is not ordered after its mbarrier.init
+races|race-mbarrier-init-relaxed|warning>error|continues|a thread uses an mbarrier after mbarrier.init and a relaxed cluster barrier, without fence.mbarrier_init; an error with strict
+races|race-mbarrier-init-fence|note|continues|as race-mbarrier-init, ordered by a releasing barrier, without fence.mbarrier_init
+races|race-exit|error|continues|a CTA exits while another CTA may still access its shared memory
+races|race-store-exit|warning>error|continues>stops|a CTA exits while its own bulk store may still read shared memory: cp.async.bulk.wait_group.read is missing; an error with strict
+races|race-commit-exit|warning>error|continues|a CTA exits while its own tcgen05.commit may still arrive at its mbarrier: no thread has waited for that phase; an error with strict
+races|race-grids|error|continues|a grid of a stream accesses bytes that an earlier grid in flight wrote, or writes bytes that it read: griddepcontrol.wait is missing
+races|race-launches|error|continues|two launches of different streams, or a launch and a copy of the host, access the same bytes, at least one of them writes, and no event or synchronisation orders them
+races|race-tensormap-fence|error|continues|a copy uses a tensor map that the kernel wrote, without fence.proxy.tensormap::generic.release by the writer or .acquire before the copy
+races|race-scope|error|continues|two strong accesses, where the scope of one does not include the thread of the other
+races|race-scope-default|warning>error|continues|two accesses of different CTAs, ordered only by mbarrier arrivals or waits of the default scope, .cta; an error with strict
+races|race-clusters|error|continues|two clusters access the same global bytes, and nothing orders them
+end|setmaxnreg-count|error|stops|setmaxnreg.inc to fewer registers than the warp has, or setmaxnreg.dec to more
 tensor core|mma-operands|error|stops|an illegal shape, descriptor or address of tcgen05.mma or cp
-tensor core|mma-many-threads|warning|goes on|several threads of a warp each issue the same tcgen05.mma
-tensor core|mma-collector|warning|goes on|tcgen05.mma uses a collector buffer that holds another matrix, or none
-tensor core|cta-group-mixed|warning>error|goes on|a kernel with tcgen05 instructions of both values of .cta_group: ptxas 13 refuses it
-tensor core|cta-pair|error|stops|a cta_group::2 instruction without a pair, or other than its twin's
+tensor core|mma-many-threads|warning|continues|several threads of a warp each issue the same tcgen05.mma
+tensor core|mma-collector|warning|continues|tcgen05.mma uses a collector buffer that is empty or holds another matrix
+tensor core|cta-group-mixed|warning>error|continues|a kernel with tcgen05 instructions of both values of .cta_group: ptxas 13 refuses it
+tensor core|cta-pair|error|stops|a cta_group::2 instruction without a CTA pair, or that does not match the other CTA's
 tensor memory|pair-left|error|stops|a CTA of a pair exits without its part of a cta_group::2 alloc, dealloc or relinquish
-races|pair-not-started|error|goes on|a cta_group::2 alloc, dealloc or relinquish by a warp that does not know that the other CTA of the pair has started
-races|pair-not-allocated|error|goes on|a cta_group::2 dealloc that nothing orders after the other CTA's part of the alloc
-races|pair-in-use|error|goes on|a cta_group::2 dealloc while the other CTA may still use the columns
-races|pair-may-hang|error|goes on|one CTA's part of a cta_group::2 instruction comes after the other's is over: that one may block for it
-end|mbarrier-left-over|note|goes on|with strict: an mbarrier whose phase under way has some of its arrivals when its CTA has exited
-end|mbarrier-bytes-left|error|goes on|with strict: an mbarrier whose phase under way lacks announced bytes, or has bytes that nobody announced, when its CTA has exited
-end|output-unwritten|error|goes on|bytes of a buffer that the caller names as an output and that the launch did not write
-end|async-pending-at-exit|warning|goes on|an operation was in flight when the last thread of the cluster exited
-end|commit-at-exit|warning>error|goes on>stops|tcgen05.commit arrives at an mbarrier of its own CTA after that CTA exited: nothing waited for it
-end|hang|error|stops|nothing can move; the finding lists who waits for what
-end|livelock|error|stops|warps run and nothing happens
+races|pair-not-started|error|continues|a cta_group::2 alloc, dealloc or relinquish by a warp that nothing orders after the start of the other CTA of the pair
+races|pair-not-allocated|error|continues|a cta_group::2 dealloc that nothing orders after the other CTA's part of the alloc
+races|pair-in-use|error|continues|a cta_group::2 dealloc while the other CTA may still use the columns
+races|pair-may-hang|error|continues|one CTA executes its part of a cta_group::2 instruction after the other CTA's part is over: the other CTA may block
+end|mbarrier-left-over|note|continues|with strict: the current phase of an mbarrier has some but not all arrivals when its CTA has exited
+end|mbarrier-bytes-left|error|continues|with strict: the transaction count of the current phase of an mbarrier is not zero when its CTA has exited: expected bytes are missing, or bytes arrived that no expect_tx covers
+end|output-unwritten|error|continues|bytes of an output (as named by the caller) that the launch did not write
+end|async-pending-at-exit|warning|continues|an operation was in flight when the last thread of the cluster exited
+end|commit-at-exit|warning>error|continues>stops|tcgen05.commit arrives at an mbarrier of its own CTA after that CTA exited: nothing waited for it
+end|hang|error|stops|no warp can make progress; the finding lists each waiter and what it waits for
+end|livelock|error|stops|warps execute instructions without any effect
 end|instruction-limit|error|stops|the launch ran longer than its instruction_limit
 end|time-limit|error|stops|the launch ran longer than its seconds_limit
 end|trap|error|stops|the kernel executed trap
@@ -147,7 +154,7 @@ end|device-assert|error|stops|the kernel called __assertfail
 
 
 def _code(line: str) -> Code:
-    """A row: code group, code, severity, stops or goes on, meaning; "a>b" is b when strict."""
+    """Parse a row: group, code, severity, "stops" or "continues", meaning; "a>b" is a, and b when strict."""
     group, code, severity, end, meaning = line.split("|")
     usual, _, strict = severity.partition(">")
     ends, _, strictly = end.partition(">")
@@ -159,7 +166,7 @@ SEVERITIES = enumeration("Severity", "note warning error", bits=8)
 
 
 def strict_weights() -> list[tuple[str, int, bool]]:
-    """(code, severity number, stops) of the codes that weigh otherwise in a strict launch."""
+    """(code, severity number, stops) of the codes that differ in a strict launch."""
     return [
         (c.code, SEVERITIES.index(c.strict), c.strict_stops)
         for c in CODES.values()

@@ -1,4 +1,4 @@
-"""Which instructions and branches of an entry launches have executed, by PTX line."""
+"""The instructions and branches of an entry that launches have executed, by PTX line."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _NOT_GLOBAL = {"shared", "shared::cta", "shared::cluster", "local", "param", "pa
 
 @dataclass(frozen=True)
 class Instructed:
-    """One instruction of the PTX: whether it ran, and of a branch which ways lanes went (None: no branch).
+    """One instruction of the PTX: whether it ran, and for a branch, whether lanes took it or fell through.
 
-    A branch without a guard has one way only, so that `fell_through` is None.
+    Both are None for other instructions; `fell_through` is also None for a branch without a guard.
     """
 
     line: int
@@ -36,7 +36,7 @@ class Instructed:
 
 @dataclass(frozen=True)
 class OrderOnlyForm:
-    """A spelling that is executed only as order: no value depends on it here."""
+    """A spelling of grade "order only": no value depends on it in the emulator."""
 
     form: str
     isa_section: str
@@ -44,8 +44,8 @@ class OrderOnlyForm:
 
 
 def kind_of(opcode: str) -> Kind:
-    """What an instruction is for: a product, a copy between memories, a store that may be to global memory
-    (without a state space it may be), or else.
+    """Classify an instruction: a matrix product, a copy between memories, a store that may go to global
+    memory (any store without a state space may), a branch, or other.
     """
     words = opcode.split(".")
     if opcode.startswith(_MMA):
@@ -61,20 +61,20 @@ def kind_of(opcode: str) -> Kind:
     return "branch" if words[0] in ("bra", "brx") else "other"
 
 
-def together(executed: Iterable[bytes]) -> bytes:
-    """What several launches of one entry executed."""
+def union(executed: Iterable[bytes]) -> bytes:
+    """Combine the coverage of several launches of the same entry."""
     total: np.ndarray | None = None
-    for one in executed:
-        seen = np.frombuffer(one, np.uint8)
+    for launch in executed:
+        seen = np.frombuffer(launch, np.uint8)
         total = seen.copy() if total is None else total | seen
     return b"" if total is None else total.tobytes()
 
 
 def instructions(decoded: Decoded, executed: bytes) -> tuple[Instructed, ...]:
-    """Each instruction of the entry, and of the functions that it calls, in the order of the PTX.
+    """Return each instruction of the entry and of the functions that it calls, in PTX order.
 
-    What one PTX instruction became in the engine, and a function that is called at several places, count as
-    one. ValueError when `executed` is of another program.
+    A PTX instruction counts once, even if it is decoded into several engine instructions or belongs to a
+    function with several call sites. ValueError when `executed` belongs to another program.
     """
     if len(executed) != len(decoded.code):
         raise ValueError(f"{len(executed)} bytes for {len(decoded.code)} instructions")
@@ -97,13 +97,13 @@ def instructions(decoded: Decoded, executed: bytes) -> tuple[Instructed, ...]:
             taken=_either(taken, before.taken if before else None),
             fell_through=_either(fell, before.fell_through if before else None),
         )
-    return tuple(sorted(seen.values(), key=lambda one: one.line))
+    return tuple(sorted(seen.values(), key=lambda instructed: instructed.line))
 
 
 def idle_waits(decoded: Decoded, executed: bytes) -> frozenset[int]:
-    """The PTX lines of mbarrier waits that ran and told no thread what it might not have known without them,
-    in launches that looked for races: what their phase's arrivals give was known on another way, or no phase
-    had ended, and the phase under way could not end before they were over.
+    """Return the PTX lines of mbarrier waits that ran but added no ordering for any thread, in launches with
+    race checks: either other synchronisation already ordered the arrivals of the phase, or no phase had
+    completed and the current phase could not complete before the wait was over.
     """
     told: dict[int, bool] = {}
     for row, bits in zip(decoded.code[:-1], executed, strict=False):
@@ -117,24 +117,24 @@ _ARRIVES = ("mbarrier.arrive", "mbarrier.expect_tx", "tcgen05.commit", "cp.async
 
 
 def unheard_arrivals(decoded: Decoded, executed: bytes) -> frozenset[int]:
-    """The PTX lines of arrivals at mbarriers, and of byte counts, that ran and of which nobody may learn, in
-    launches that looked for races: no wait for one of their mbarriers came after them or was in no order with
-    them. A `test_wait` or `try_wait` that failed and was left at that is not seen.
+    """Return the PTX lines of mbarrier arrivals and expect_tx that ran but that no wait can observe, in
+    launches with race checks: every wait for their mbarriers is ordered before them. A `test_wait` or
+    `try_wait` that failed without a retry is not counted as a wait.
     """
     heard: dict[int, bool] = {}
     for row, bits in zip(decoded.code[:-1], executed, strict=False):
         if decoded.names[row["name"]].startswith(_ARRIVES) and bits & RAN:
             line = int(row["line"])
             heard[line] = heard.get(line, False) or bool(bits & TOLD)
-    return frozenset(line for line, one in heard.items() if not one)
+    return frozenset(line for line, has_wait in heard.items() if not has_wait)
 
 
-def _either(one: bool | None, other: bool | None) -> bool | None:
-    return one if other is None else other if one is None else one or other
+def _either(first: bool | None, second: bool | None) -> bool | None:
+    return first if second is None else second if first is None else first or second
 
 
 def order_only(decoded: Decoded) -> tuple[OrderOnlyForm, ...]:
-    """The forms of the entry that are executed only as order, by their spelling."""
+    """Return the forms of the entry whose grade is "order only", sorted by spelling."""
     lines: dict[str, set[int]] = {}
     for row in decoded.code[:-1]:
         lines.setdefault(decoded.names[row["name"]], set()).add(int(row["line"]))
@@ -147,12 +147,12 @@ def order_only(decoded: Decoded) -> tuple[OrderOnlyForm, ...]:
 
 
 def table_row(opcode: str) -> Row | None:
-    """The row of the instruction table that an opcode falls under."""
+    """Return the row of the instruction table for an opcode, None when no row matches."""
     spelled = spell(opcode, None)
     return None if spelled is None else spelled.row
 
 
 def section_of(opcode: str) -> str:
-    """The section of the PTX ISA that defines an instruction, empty when the table has none."""
+    """Return the section of the PTX ISA that defines an instruction, "" when the table has no row for it."""
     row = table_row(opcode)
     return "" if row is None else row.section

@@ -1,4 +1,4 @@
-"""Turns the statements of an entry into the engine's program: handlers, guards, branch targets."""
+"""Translate the statements of an entry into the engine's program: handlers, guards, branch targets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tileproof.emulator.cfg import immediate_post_dominators
 from tileproof.emulator.errors import PtxError, UnsupportedInstruction
 from tileproof.emulator.heeded import unheeded_waits
 from tileproof.emulator.operands import Operands
-from tileproof.emulator.program import NONE, PACKED, SHARED_RESERVED, SPECIALS, Decoded, Register, Symbol
+from tileproof.emulator.program import NONE, PACKED, SPECIALS, Decoded, Register, Symbol
 from tileproof.emulator.ptx import (
     BranchTargets,
     Declaration,
@@ -25,8 +25,9 @@ from tileproof.emulator.ptx import (
 )
 from tileproof.emulator.slots import layout_of, place
 from tileproof.emulator.spelling import Target
+from tileproof.spec.machine.limits import RESERVED_SHARED_BYTES
 
-# Of one entry, with the functions that it calls.
+# Engine instructions of one entry, including the functions that it calls.
 MOST_ROWS = 1 << 21
 
 
@@ -44,9 +45,11 @@ class Decoder(Operands):
         written: tuple[int, int] | None = None,
         **slots: int,
     ) -> None:
-        """Appends one engine instruction with the guard and place of the current PTX instruction; `slots` are
-        operands and modifiers by name (`emulator/slots.py`). `predicate`: a register in place of the guard.
-        `written`: first and end of the destinations in `vec`, where the table does not say (`fills`).
+        """Append an engine instruction with the guard and the location of the current PTX instruction.
+
+        `slots`: operands and modifiers by name (`emulator/slots.py`). `predicate`: a register in place of the
+        guard. `written`: the range [first, end) of the destinations in `vec`, for handlers whose layout does
+        not declare `fills`.
         """
         ins = self.current
         assert ins is not None
@@ -97,13 +100,13 @@ class Decoder(Operands):
     # --- the walk
 
     def run(self) -> Decoded:
-        """Decodes the whole body."""
+        """Decode the whole body."""
         self.target = Target.of(self.module.target, self.module.version)
         statements = parse_body(self.module, self.entry)
         for variable in self._dynamic:
             self.dynamic_align = max(self.dynamic_align, variable.align)
         static = self._static_shared(statements)
-        base = SHARED_RESERVED + static
+        base = RESERVED_SHARED_BYTES + static
         base = -(-base // self.dynamic_align) * self.dynamic_align
         for variable in self._dynamic:
             self.scopes[0][variable.name] = Symbol("shared", base)
@@ -116,7 +119,7 @@ class Decoder(Operands):
         self.emit("ret")
         if not self.target.loads_on_sm100():
             raise PtxError(
-                "the module is for another machine",
+                "the module is for another target",
                 where=f".target {self.module.target}",
                 expected="a target that loads on SM100: one of its family, or a generic one up to sm_103",
                 found=f"a module for {self.target}",
@@ -138,14 +141,15 @@ class Decoder(Operands):
             sources=self.sources,
             specials=[(slot, SPECIALS[name]) for name, slot in self.specials.items()],
             register_bytes=self.register_bytes + 128,
+            register_widths=bytes(self.register_widths) + bytes(2),
             local_bytes=self.local_bytes,
-            static_shared_bytes=base - SHARED_RESERVED,
+            static_shared_bytes=base - RESERVED_SHARED_BYTES,
         )
         return Decoded(
             self.entry,
             program,
             len(code),
-            base - SHARED_RESERVED,
+            base - RESERVED_SHARED_BYTES,
             self.dynamic_align,
             self.opcodes,
             self.uses_pairs,
@@ -171,7 +175,7 @@ class Decoder(Operands):
             elif isinstance(statement, Label):
                 self.labels[(self.label_scopes[-1], statement.name)] = len(self.rows)
             elif isinstance(statement, BranchTargets):
-                continue  # collected before
+                continue  # already collected
             elif isinstance(statement, Declaration):
                 self.current = Instruction(statement.line, "", "", False, f".{statement.space}", ())
                 self.declare(statement)
@@ -180,8 +184,8 @@ class Decoder(Operands):
                 self._instruction(statement)
 
     def call(self, name: str, arguments: tuple[Operand, ...], results: tuple[Operand, ...]) -> None:
-        """Decodes the body of a .func in place of a call: its registers, labels and local memory are this
-        call's own, and its `ret` branches behind it, where the lanes that came together meet again.
+        """Decode the body of a .func in place of a call. Each call has its own registers, labels and local
+        memory. `ret` branches to the end of the inlined body, where the lanes of the call reconverge.
         """
         function, ins = self.module.functions[name], self.current
         assert ins is not None
@@ -196,7 +200,7 @@ class Decoder(Operands):
         if any(p.bytes not in (1, 2, 4, 8) for p in (*parameters, *function.results)):
             raise registry.Unknown(f"{name[:60]} passes a structure by value")
         if len(self.rows) > MOST_ROWS:
-            raise registry.Unknown("calls in calls make the kernel too long")
+            raise registry.Unknown(f"nested calls expand to more than {MOST_ROWS} instructions")
         number = self._label_scopes
         self._label_scopes += 1
         after = self.jump_unguarded()
@@ -228,8 +232,10 @@ class Decoder(Operands):
             self.place_label(after)
 
     def jump_unguarded(self) -> str | None:
-        """For an instruction that is decoded into several: the lanes that its guard leaves out branch to the
-        label returned, which is then to be placed. None without a guard.
+        """Emit a branch for the lanes that the guard disables, for an instruction that is decoded into
+        several.
+
+        Returns the label that they branch to, which the caller must place; None without a guard.
         """
         ins = self.current
         assert ins is not None
@@ -244,11 +250,11 @@ class Decoder(Operands):
         return after
 
     def place_label(self, name: str) -> None:
-        """The label stands before the next instruction."""
+        """Place a label before the next instruction."""
         self.labels[(self.label_scopes[-1], name)] = len(self.rows)
 
     def leave(self) -> None:
-        """`ret` of the function that is being decoded: behind its call."""
+        """Decode `ret` of an inlined function: branch to the end of its body."""
         assert self.inlined
         number = self.label_scopes[1]
         self.pending_targets.append(
@@ -272,10 +278,10 @@ class Decoder(Operands):
         if spelled.requires:
             raise self._wrong_target(spelled.requires)
         if row.decode is None:
-            raise self._unsupported(f"PTX has it, but it is not executed here: {row.note}")
+            raise self._unsupported(f"it is PTX, but not executed here: {row.note}")
         self.opcodes[ins.opcode] = self.opcodes.get(ins.opcode, 0) + 1
         modifiers = registry.Modifiers(spelled.modifiers)
-        if spelled.opcode != ins.opcode:  # decoders see the words in the order of the ISA
+        if spelled.opcode != ins.opcode:  # decoders expect the words in the order of the ISA
             ins = replace(ins, opcode=spelled.opcode)
         if self.vectors:
             ins = replace(ins, operands=tuple(map(self.expanded, ins.operands)))
@@ -293,7 +299,7 @@ class Decoder(Operands):
         assert self.current is not None
         opcode = self.current.opcode
         near = registry.nearest(opcode)
-        hint = f"; the nearest that is known is {near}" if near else ""
+        hint = f"; the nearest known spelling is {near}" if near else ""
         rows = registry.rows_of(opcode)
         if not rows:
             return self._unsupported(f"it is not in the instruction table{hint}")
@@ -323,7 +329,7 @@ class Decoder(Operands):
             at = self.scope_parent[at]
 
     def _reconvergence(self, code: np.ndarray) -> None:
-        """Sets `rpc` of every conditional branch to its immediate post-dominator."""
+        """Set `rpc` of every conditional branch to its immediate post-dominator."""
         branch, leave = _HANDLERS["bra"], _HANDLERS["ret"]
         stops, astray = (leave, _HANDLERS["trap"]), _HANDLERS["brx.none"]
         kinds = []
@@ -337,7 +343,7 @@ class Decoder(Operands):
                 kinds.append(("branch", target, predicate >= 0))
             elif (
                 handler == astray
-            ):  # stops the launch: as if it were the last target, so that lanes meet behind
+            ):  # stops the launch: treated as the last target, so that lanes reconverge after it
                 kinds.append(("branch", target, False))
             elif handler in stops and predicate < 0:
                 kinds.append(("exit", -1, False))

@@ -1,6 +1,6 @@
-"""Prints the instruction table: ``python -m tileproof.emulator.docs`` writes docs/instructions.md.
+"""Write the instruction table: ``python -m tileproof.emulator.docs`` generates docs/instructions.md.
 
-The page is the registry and the table of findings, so that what it says is what the emulator does.
+The page is generated from the registry and the table of findings, so that it agrees with the emulator.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ from tileproof.spec.machine.pages import write_or_check
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "instructions.md"
 GRADES = {
     "modelled": "values, and completion where it is asynchronous, follow the PTX ISA",
-    "order only": "accepted; changes no value here, since what it orders happens in order anyway",
-    "refused": "known and not executed: a kernel that contains it is refused by name",
+    "order only": "accepted; has no effect on values: operations happen in the required order anyway",
+    "refused": "known, but not executed: a kernel that contains it is rejected with an error that names it",
 }
 
 
 def page(rows: Iterable[Row], codes: Iterable[Code]) -> str:
-    """The page of these rows and codes."""
+    """Return the text of the page for these rows and codes."""
     known = list(rows)
     executed = [row for row in known if row.grade != "refused"]
     lines = [
         "# What the emulator executes",
         "",
         "Generated from `emulator/isa/` and `emulator/codes.py` by `python -m tileproof.emulator.docs`. Edit",
-        "those, not this page. Sections are of the PTX ISA manual, 9.x numbering. An instruction, a modifier",
-        "or an operand form that is not listed here is refused by name; nothing is skipped.",
+        "these files, not this page. Section numbers refer to the PTX ISA manual, version 9.x. The emulator",
+        "rejects an instruction, modifier or operand form that is not listed here, with an error that names",
+        "it; it never skips an instruction.",
         "",
         *_table(("grade", "means"), GRADES.items()),
     ]
@@ -48,7 +49,7 @@ def page(rows: Iterable[Row], codes: Iterable[Code]) -> str:
         )
     lines += ["", "## Refused", ""]
     lines += _table(
-        ("instruction", "what it is", "ISA"),
+        ("instruction", "description", "ISA"),
         (
             (f"`{r.base}`", r.note, r.section)
             for r in sorted(known, key=lambda r: r.base)
@@ -59,8 +60,9 @@ def page(rows: Iterable[Row], codes: Iterable[Code]) -> str:
         "",
         "## Findings",
         "",
-        'A finding that "stops" ends the launch: hardware would trap, hang or go on undefined.',
-        "`launch(strict=True)` takes the ISA by the letter: the finding is then what stands in brackets.",
+        'A finding that "stops" ends the launch: hardware would trap, hang or continue with',
+        "undefined behaviour.",
+        "`launch(strict=True)` follows the letter of the ISA and uses the values in brackets.",
         "",
         *_table(
             ("code", "about", "severity", "launch", "meaning"),
@@ -79,7 +81,7 @@ def page(rows: Iterable[Row], codes: Iterable[Code]) -> str:
     return "\n".join(lines) + "\n"
 
 
-_END = {True: "stops", False: "goes on"}
+_END = {True: "stops", False: "continues"}
 
 
 def _forms(text: str) -> str:
@@ -94,7 +96,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the page, or with --check return 1 when the one on disk is stale."""
+    """Write the page, or with --check return 1 when the page on disk is stale."""
     assert isa  # importing it fills the registry
     return write_or_check("tileproof.emulator.docs", PAGE, lambda: page(ROWS, CODES.values()), arguments)
 

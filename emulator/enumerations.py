@@ -1,14 +1,15 @@
-"""Lists of words whose places are numbers in the engine: waits, events, state spaces, number formats.
+"""Enumerations shared with the engine: waits, events, state spaces, formats. A word's index is its number.
 
-A file of `emulator/` or `emulator/isa/` declares one at module level, with literals or an alias of `Literal`:
+A file of `emulator/` or `emulator/isa/` declares an enumeration at module level, with literals or an alias of
+`Literal`:
 
     MODES = enumeration("TensorMode", "tile four im2col")
 
-and uses the tuple that it gets; the build reads the same line without importing anything and generates
-`enumerations/<file>.hpp` with `enum class TensorMode : int32_t { Tile, Four, Im2col }`. So each
-stands once. Where C++ needs other names than the words, `names` gives them.
+and uses the returned tuple. The build reads the same line without importing the file and generates
+`enumerations/<file>.hpp` with `enum class TensorMode : int32_t { Tile, Four, Im2col }`, so that every list is
+written once. `names` gives the C++ names where they differ from the words.
 
-This module is also what the build runs: it imports the standard library only.
+The build runs this module, so it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ def enumeration(
 def enumeration(
     enum: str, words: Any, *, names: str = "", bits: int = 32, spelled: bool = False
 ) -> tuple[Any, ...]:
-    """Declares the words behind `enum`, in their order: separated by blanks, or a tuple, or a `Literal`; with
-    `spelled` the header has the words too, as `kEnumWords`.
+    """Declare the words of `enum` in order: a string separated by blanks, a tuple, or a `Literal`. With
+    `spelled` the header also contains the words, as `kEnumWords`. ValueError for an inconsistent declaration.
     """
     found = tuple(words.split()) if isinstance(words, str) else words
     found = found if isinstance(found, tuple) else get_args(found)
@@ -74,7 +75,7 @@ def enumerator(word: str) -> str:
 
 
 def declared(file: Path) -> list[Enumeration]:
-    """The declarations of one file, read without importing it."""
+    """Return the declarations in a file, without importing it."""
     found: list[Enumeration] = []
     aliases: dict[str, tuple[str, ...]] = {}
     for node in ast.parse(file.read_text()).body:
@@ -97,7 +98,7 @@ def declared(file: Path) -> list[Enumeration]:
 
 
 def generate(folders: Iterable[Path], into: Path) -> None:
-    """Writes one header for each file that declares; one that would not change keeps its time stamp."""
+    """Write one header for each file with declarations. An unchanged header keeps its time stamp."""
     into.mkdir(parents=True, exist_ok=True)
     kept: set[str] = set()
     for file in sorted(path for folder in folders for path in folder.glob("*.py")):
@@ -124,11 +125,11 @@ def _header(source: str, found: list[Enumeration]) -> str:
         "",
     ]
     lines.append("namespace tileproof {")
-    for one in found:
-        lines.append(f"enum class {one.enum} : {_TYPES[one.bits]} {{ {', '.join(one.names)} }};")
-        if one.spelled:
-            words = ", ".join(f'"{word}"' for word in one.words)
-            lines.append(f"inline constexpr const char* k{one.enum}Words[] = {{{words}}};")
+    for made in found:
+        lines.append(f"enum class {made.enum} : {_TYPES[made.bits]} {{ {', '.join(made.names)} }};")
+        if made.spelled:
+            words = ", ".join(f'"{word}"' for word in made.words)
+            lines.append(f"inline constexpr const char* k{made.enum}Words[] = {{{words}}};")
     return "\n".join([*lines, "}  // namespace tileproof", ""])
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.errors import LaunchError, TileproofError
+
+__all__ = ["LaunchError", "PtxError", "UnsupportedInstruction"]
 
 
 class PtxError(TileproofError):
-    """PTX text that cannot be read; `where` names the line and `found` the token."""
+    """PTX text that cannot be parsed; `where` names the line and `found` the token."""
 
 
 class UnsupportedInstruction(TileproofError):
-    """An instruction outside the emulator's coverage: refused by name, never skipped."""
-
-
-class LaunchError(TileproofError):
-    """A launch that does not fit its kernel or the machine."""
+    """An instruction that the emulator does not execute: rejected by name, never skipped."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 import numpy as np
-from tileproof.emulator.coverage import together
+from tileproof.emulator.coverage import union
 from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.forked import forked
 from tileproof.emulator.judge import (
@@ -26,9 +26,9 @@ from tileproof.emulator.judge import (
     Signature,
     differing_bits,
 )
-from tileproof.emulator.result import Finding
-from tileproof.emulator.schedule import SEEDED, Policy, Schedule
 from tileproof.emulator.shrink import Shrunk, shrink
+from tileproof.spec.machine.finding import Finding
+from tileproof.spec.machine.schedule import SEEDED, Policy, Schedule
 
 Progress = Callable[[str, int, int], None]
 EXPLORED: tuple[Policy, ...] = tuple(policy for policy in get_args(Policy) if policy != "replay")
@@ -41,21 +41,24 @@ _DEPTHS = (2, 3, 4, 3, 5)
 
 @dataclass(frozen=True)
 class Defect:
-    """One cause: the schedules that showed `signature`, its words and place in the first, and a small one.
+    """One cause: the schedules that showed `signature`, the finding in the first, and a small schedule.
 
     Where several signatures have this cause, `places` are theirs, `seen_by` the schedules that showed any.
     """
 
     signature: Signature
     severity: str
-    text: str
+    finding: Finding
     schedules: tuple[Schedule, ...]
     shrunk: Shrunk | None = None
     cause: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
     seen_by: tuple[Schedule, ...] = ()
-    instruction: str = ""
-    ptx_line: int = 0
+
+    @property
+    def smallest(self) -> Finding:
+        """The finding as its small schedule shows it, else as the first schedule did."""
+        return self.shrunk.finding if self.shrunk and self.shrunk.finding else self.finding
 
     @property
     def runs(self) -> int:
@@ -122,8 +125,7 @@ def collect(outcomes: Iterable[Outcome]) -> list[Defect]:
     found = []
     for signature, where in schedules.items():
         one = first[signature]
-        at = one.instruction, one.ptx_line
-        found.append(Defect(signature, one.severity, one.text, tuple(where), None, one.cause, (), (), *at))
+        found.append(Defect(signature, one.severity, one.finding, tuple(where), cause=one.cause))
     causes: dict[object, list[Defect]] = {}
     for defect in sorted(found, key=lambda d: (order[d.severity], -d.runs, d.signature)):
         causes.setdefault((defect.severity, defect.cause) if defect.cause else defect.signature, []).append(
@@ -163,7 +165,6 @@ def explore(
     policies: Sequence[Policy] = EXPLORED,
     seed: int = 0,
     compare: Compare = differing_bits,
-    names: Callable[[Finding], str] = str,
     processes: int = 2,
     shrink_seconds: float = 20.0,
     progress: Progress = lambda what, done, total: None,
@@ -174,18 +175,18 @@ def explore(
 
     `launch(schedule=..., **how)` makes fresh buffers, runs `Module.launch` with what it is given and returns
     the result and the arrays that must not depend on the schedule; `compare` says which elements differ too
-    much, `names` puts a finding into words. Runs are spread over `processes` forked ones. `shrink_seconds`:
+    much. Runs are spread over `processes` forked ones. `shrink_seconds`:
     CPU time a finding, 0 for none. The same arguments give the same findings, except where shrinking ran out
     of time. A TileproofError of the launch passes through.
     """
     began = time.monotonic()
     first, points = first_outputs(launch, **how)
     plan = planned(schedules, policies, seed, points) if isinstance(schedules, int) else list(schedules)
-    judge = Judge(launch, first, compare, names)
+    judge = Judge(launch, first, compare)
     outcomes: list[Outcome] = []
     ran = b""
     for outcome in forked(lambda schedule: judge.run(schedule, **how)[0], plan, processes):
-        ran = together(one for one in (ran, outcome.executed) if one)
+        ran = union(one for one in (ran, outcome.executed) if one)
         outcomes.append(replace(outcome, executed=b""))
         progress("schedules", len(outcomes), len(plan))
     defects = collect(outcomes)

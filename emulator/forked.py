@@ -1,4 +1,4 @@
-"""Work spread over forked processes, which share what the parent has decoded."""
+"""Parallel work in forked processes, which share the decoded programs of the parent."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ R = TypeVar("R")
 _work: list[Callable[[Any], Any]] = []
 
 
-def _one(item: Any) -> tuple[bool, Any]:
+def _worker(item: Any) -> tuple[bool, Any]:
     try:
         return True, _work[-1](item)
-    except TileproofError as error:  # its parts travel; the exception itself is made from keywords only
+    except (
+        TileproofError
+    ) as error:  # send its fields: the exception cannot be pickled, its constructor takes keywords only
         return False, error.as_dict()
 
 
 def forked(work: Callable[[T], R], items: Sequence[T], processes: int) -> Iterator[R]:
-    """`work` of each item, in their order. One process, or a system without fork: in this one.
+    """Yield `work(item)` for each item, in order. Runs in this process if `processes` is 1 or fork is not
+    available.
 
-    A TileproofError of `work` is raised here; what `work` returns must pickle.
+    Re-raises a TileproofError of `work`. The return values of `work` must be picklable.
     """
     processes = min(processes, len(items))
     if processes <= 1 or "fork" not in multiprocessing.get_all_start_methods():
@@ -33,7 +36,7 @@ def forked(work: Callable[[T], R], items: Sequence[T], processes: int) -> Iterat
     try:
         with multiprocessing.get_context("fork").Pool(processes) as pool:
             for fine, value in pool.imap(
-                _one, items, chunksize=max(1, min(8, len(items) // (4 * processes)))
+                _worker, items, chunksize=max(1, min(8, len(items) // (4 * processes)))
             ):
                 if not fine:
                     raise TileproofError(value.pop("what"), **value)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from tileproof.emulator.enumerations import enumeration
 from tileproof.emulator.reach import ProgramView
+from tileproof.spec.machine.finding import Graph
 
-NodeKind = Literal["warp", "mbarrier", "named barrier", "cluster barrier", "TMEM", "registers"]
-RootKind = Literal["unsatisfiable", "lapped", "cycle", "spin"]
 # `lanes`: a .sync instruction waits for other lanes that it names; `join`: arrived at a post-dominator before
 # the other lanes; `registers`: setmaxnreg.inc, the pool has too few; `copies`: cp.async.wait_group.
 WAITS = enumeration(
@@ -37,61 +36,6 @@ class Names:
         """What a phase of an mbarrier is about."""
         del offset
         return f"phase {phase}"
-
-
-@dataclass(frozen=True)
-class Node:
-    """A waiting group of lanes, or what it waits for. `rank` is the CTA's in its cluster."""
-
-    id: str
-    kind: NodeKind
-    what: str
-    rank: int
-    warp: int | None = None
-    lanes: int = 0
-    offset: int | None = None
-    phase: int | None = None
-    ptx_line: int = 0
-    source: str = ""
-
-
-@dataclass(frozen=True)
-class Edge:
-    """`waiter` cannot go on before `needs` does; `why` gives the evidence."""
-
-    waiter: str
-    needs: str
-    why: str
-
-
-@dataclass(frozen=True)
-class Root:
-    """What no one can still bring about. `followers` counts the groups of lanes that wait for it, directly or
-    through others.
-    """
-
-    kind: RootKind
-    node: Node
-    message: str
-    evidence: tuple[str, ...]
-    followers: int
-
-    def lines(self) -> list[str]:
-        """The root in words, one fact per line."""
-        return [self.message, *self.evidence]
-
-
-@dataclass(frozen=True)
-class Graph:
-    """The wait-for graph of a hung cluster; `roots` are its causes, the likeliest first."""
-
-    nodes: tuple[Node, ...] = ()
-    edges: tuple[Edge, ...] = ()
-    roots: tuple[Root, ...] = ()
-
-    def node(self, id: str) -> Node:
-        """The node of that id; KeyError when there is none."""
-        return next(node for node in self.nodes if node.id == id)
 
 
 @dataclass

@@ -3,20 +3,9 @@
 from __future__ import annotations
 
 from tileproof.emulator import hang_others as others
-from tileproof.emulator.hang import (
-    Edge,
-    Graph,
-    Group,
-    Hang,
-    Names,
-    Node,
-    Root,
-    Verdict,
-    count_text,
-    join,
-    lanes_text,
-)
+from tileproof.emulator.hang import Group, Hang, Names, Verdict, count_text, join, lanes_text
 from tileproof.emulator.hang_mbarrier import ARRIVE, MbarrierVerdict
+from tileproof.spec.machine.finding import Edge, Graph, Node, Root
 
 MOST_ROOTS = 4
 
@@ -174,7 +163,7 @@ class _Builder:
                 for c in sorted(final, key=lambda c: (-len(c), min(c)))
             ]
         running = [g for g in self.hang.groups if g.wait == "none"]
-        message = "spins and brings about nothing that others wait for"
+        message = "spins without causing anything that others wait for"
         spins = [
             Root("spin", self.nodes[g.id], f"{self._group(g)} {message}", (), waiting[g.id]) for g in running
         ]

@@ -52,7 +52,7 @@ class MbarrierVerdict:
             self._missing(EXPECT, -tx)
             self._bytes()
         elif tx < 0:
-            self._say(f"{count_text(-tx, 'byte')} came that nobody has expected yet")
+            self._say(f"{count_text(-tx, 'byte')} arrived before any thread expected them")
         phase, name = self.names.phase(self.offset, self.phase), self.names.mbarrier(self.rank, self.offset)
         self.verdict.message = f"{phase} of {name} lacks {' and '.join(lacks)}"
         return self.verdict

@@ -1,4 +1,4 @@
-"""Memory that a launch gave back stays with the process, for the next launch."""
+"""Keep memory that a launch freed in the process, for the next launch."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import ctypes
 
 # <malloc.h> of glibc.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-LARGEST = 256 << 20  # bytes that are taken from the heap, not mapped for themselves
-KEPT = 512 << 20  # bytes at the heap's end that are not given back
+LARGEST = 256 << 20  # bytes: smaller allocations come from the heap, not from mmap
+KEPT = 512 << 20  # bytes at the end of the heap that are not returned to the system
 
 
 def keep_freed_memory() -> bool:
-    """Tells glibc; False where another C library has no such setting.
+    """Configure glibc's malloc. Return False if the C library has no such setting.
 
-    Registers, shared and tensor memory of a cluster are tens of megabytes. Given back to the system after
-    each launch, every page of them is faulted in and cleared again: a quarter of the time of a short launch.
+    Registers, shared and tensor memory of a cluster take tens of megabytes. If they were returned to the
+    system after each launch, every page would be faulted in and cleared again: a quarter of the time of a
+    short launch.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:

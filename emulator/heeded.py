@@ -1,7 +1,8 @@
-"""Waits whose result nobody heeds: their predicate, and all that is computed from it, is never asked for.
+"""Waits whose result is unused: no branch, store or other effect depends on their predicate.
 
-`mbarrier.try_wait` and `test_wait` say whether a phase is over, and the thread goes on in any case (PTX ISA
-9.7.13.15.16). A wait tells its thread something only where a way on depends on what it said.
+`mbarrier.try_wait` and `test_wait` return whether a phase is complete; the thread continues in either case
+(PTX ISA 9.7.13.15.16). Such a wait synchronises only if control flow or an effect depends on the returned
+predicate.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from tileproof.emulator import _engine
 from tileproof.emulator.program import NONE
 from tileproof.emulator.slots import layout_of
 
-# No effect but their result, of which the flag of a carry is none; or that time passes.
+# Instructions whose only effect is their result (without a carry flag), or a delay.
 _COMPUTES = re.compile(
     r"(?:mov|selp|setp|and|or|xor|not|cnot|neg|abs|add|sub|mul|mul24|mad|min|max|shl|shr|shf|lop3|prmt|bfe|bfi|bmsk|"
     r"brev|clz|popc|bfind|szext|sad|cvt|cvta|nanosleep)(?:\.|$)"
@@ -23,7 +24,7 @@ _ENDS = ("ret", "trap", "brx.none")
 
 
 def unheeded_waits(code: np.ndarray, vec: list[int]) -> tuple[int, ...]:
-    """The places in a decoded program of the waits of which no instruction asks what they said."""
+    """Return the indices of the waits in a decoded program whose result is unused."""
     numbers = _engine.handlers()
     wait = numbers["mbarrier.wait"]
     places = np.flatnonzero(code["handler"] == wait).tolist()
@@ -34,7 +35,7 @@ def unheeded_waits(code: np.ndarray, vec: list[int]) -> tuple[int, ...]:
 
 
 class _Flow:
-    """Where a value goes from one instruction to the next."""
+    """Data flow of registers from one instruction to the next."""
 
     def __init__(self, code: np.ndarray, vec: list[int], names: dict[int, str]) -> None:
         self._names = names
@@ -47,7 +48,7 @@ class _Flow:
         self._vec = vec
 
     def _registers(self, at: int) -> tuple[set[int], set[int]]:
-        """What an instruction reads, its guard among it, and what it writes."""
+        """Return the registers that an instruction reads, including its guard, and those that it writes."""
         bits = layout_of(self._names[self._handler[at]]).written
         read, written = {self._guard[at]}, set[int]()
         for k, operand in enumerate(self._operands[at]):
@@ -67,12 +68,12 @@ class _Flow:
         return (at + 1,)
 
     def heeded(self, wait: int) -> bool:
-        """Whether anything but more computing may read what the wait said."""
+        """Return whether an instruction with an effect may depend on the result of the wait."""
         _, results = self._registers(wait)
-        left = deque((after, one) for one in results for after in self._after(wait))
-        seen = set(left)
-        while left:
-            at, register = left.popleft()
+        pending = deque((after, result) for result in results for after in self._after(wait))
+        seen = set(pending)
+        while pending:
+            at, register = pending.popleft()
             if at >= len(self._handler):
                 continue
             read, written = self._registers(at)
@@ -87,8 +88,8 @@ class _Flow:
                 on += written
             elif register in written and self._guard[at] < 0:
                 on = []
-            for state in ((after, one) for one in on for after in self._after(at)):
+            for state in ((after, live) for live in on for after in self._after(at)):
                 if state not in seen:
                     seen.add(state)
-                    left.append(state)
+                    pending.append(state)
         return False

@@ -1,4 +1,4 @@
-"""What a PTX module holds, and whether it can be executed, told before anything runs."""
+"""The contents of a PTX module, and whether the emulator can execute it, without running anything."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tileproof.emulator.ptx.syntax import TYPE_BYTES
 
 _BARRIERS = re.compile(r"(bar|barrier)(\.cta)?\.(sync|arrive|red)\b")
 _GROUP = re.compile(r"\.cta_group::([12])\b")
-LINES = 20  # of one form, that the text shows
+LINES = 20  # PTX lines of a form that the text lists
 
 
 @dataclass(frozen=True)
 class ParameterInfo:
-    """One kernel parameter. `offset`, `bytes`, `align` in bytes of the parameter block.
+    """A kernel parameter. `offset`, `bytes`, `align`: bytes in the parameter block.
 
-    `read`: byte ranges [start, stop) inside the parameter that `ld.param` names; `address_taken`: its address
-    is used as a value (a tensor map passed by value, a struct that is indexed), so any byte may be read.
+    `read`: byte ranges [start, stop) of the parameter that `ld.param` reads. `address_taken`: its address is
+    used as a value (a tensor map passed by value, an indexed struct), so that any byte may be read.
     """
 
     name: str
@@ -35,7 +35,7 @@ class ParameterInfo:
 
 @dataclass(frozen=True)
 class NotExecuted:
-    """A form that is not executed, or that is not PTX for this target: why, how often, on which lines."""
+    """An instruction form that is not executed or not valid for the target: reason, count and PTX lines."""
 
     form: str
     why: str
@@ -45,10 +45,10 @@ class NotExecuted:
 
 @dataclass(frozen=True)
 class EntryInfo:
-    """One kernel. `static_shared` bytes; `dynamic_shared`: it names dynamic shared memory; `named_barriers`:
-    the numbers that are literals, or registers that only literals are moved to; `computed_barriers`: others
-    are computed; `problems`: what else keeps it from running. `directives` as written (`.reqntid`,
-    `.maxntid`, `.reqnctapercluster`, ...).
+    """A kernel. `static_shared`: bytes. `dynamic_shared`: it uses dynamic shared memory. `named_barriers`:
+    barrier numbers given as literals, or in registers that only receive literals. `computed_barriers`: it
+    also uses computed barrier numbers. `problems`: other reasons why it cannot run. `directives`: as written
+    (`.reqntid`, `.maxntid`, `.reqnctapercluster`, ...).
     """
 
     name: str
@@ -65,7 +65,7 @@ class EntryInfo:
 
     @property
     def runs(self) -> bool:
-        """Whether every instruction is executed."""
+        """Whether the emulator executes every instruction."""
         return not self.not_executed and not self.problems
 
 
@@ -83,14 +83,14 @@ class ModuleInfo:
         return all(entry.runs for entry in self.entries)
 
     def as_dict(self) -> dict[str, Any]:
-        """The whole as plain data, for `--json`."""
+        """Return the module as plain data, for `--json`."""
         raw = asdict(self)
         for entry, data in zip(self.entries, raw["entries"], strict=True):
             data["runs"] = entry.runs
         return {**raw, "runs": self.runs}
 
     def lines(self) -> list[str]:
-        """The whole as text."""
+        """Return the module as lines of text."""
         out = [f"PTX {self.version} for {self.target}, {len(self.entries)} kernel(s)"]
         for entry in self.entries:
             out += ["", *_entry_lines(entry)]
@@ -132,7 +132,7 @@ def _entry_lines(entry: EntryInfo) -> list[str]:
 
 
 class _Collector(Decoder):
-    """Decodes on after what cannot be decoded, and keeps what the kernel says of itself."""
+    """A decoder that continues after an error, and records parameters, barriers and CTA groups."""
 
     def __init__(self, module: PtxModule, entry: Entry, globals_: dict[str, int]) -> None:
         super().__init__(module, entry, globals_)
@@ -142,7 +142,9 @@ class _Collector(Decoder):
         self.barriers: set[int] = set()
         self.barrier_registers: set[str] = set()
         self.computed = False
-        self.moved: dict[str, set[int | None]] = {}  # register -> the literals moved to it, None for else
+        self.moved: dict[
+            str, set[int | None]
+        ] = {}  # register -> the literals moved to it, None for any other value
         self.groups: set[int] = set()
         self.holds: dict[str, str] = {}  # register -> the parameter whose address it holds
         self.seen = 0
@@ -173,7 +175,9 @@ class _Collector(Decoder):
             register, value = ins.operands
             match register, value:
                 case Name(name=holder), Name(name=parameter, offset=0) if parameter in self.parameter_offsets:
-                    self.holds[holder] = parameter  # read through it, or taken, further on
+                    self.holds[holder] = (
+                        parameter  # a later instruction reads through it or takes its address
+                    )
                     return
         for operand in ins.operands:
             self._parameter(operand, words)
@@ -191,7 +195,7 @@ class _Collector(Decoder):
             self.taken.add(str(name))
 
     def resolve_barriers(self) -> None:
-        """Numbers in registers to which nothing but literals is moved become numbers."""
+        """Add the barrier numbers in registers that only receive literals."""
         for register in self.barrier_registers:
             values = self.moved.get(register, {None})
             self.barriers |= {value for value in values if value is not None}
@@ -209,9 +213,9 @@ def _merged(ranges: set[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
 
 
 def inspect_entry(module: PtxModule, entry: Entry, globals_: dict[str, int]) -> EntryInfo:
-    """What one kernel holds; `globals_` are the addresses of the module's variables.
+    """Return the contents of a kernel. `globals_`: addresses of the module's variables.
 
-    Raises PtxError where the body cannot be read at all.
+    Raises PtxError if the body cannot be parsed.
     """
     found = _Collector(module, entry, globals_)
     problems = []

@@ -1,4 +1,4 @@
-"""One run of a launch under a schedule: its findings, and outputs that are not those of the first run."""
+"""One run of a launch under a schedule: its findings, and outputs that differ from the first run."""
 
 from __future__ import annotations
 
@@ -8,30 +8,32 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.emulator.causes import key
-from tileproof.emulator.result import Finding, LaunchResult
-from tileproof.emulator.schedule import Schedule
+from tileproof.emulator.result import RunResult
+from tileproof.spec.machine.finding import Finding, ProblemPlace
+from tileproof.spec.machine.finding_causes import key
+from tileproof.spec.machine.finding_text import source_or_line
+from tileproof.spec.machine.schedule import Schedule
 
 Outputs = Mapping[str, npt.NDArray[Any]]
-# (name, first run's array, another run's array) -> bool array of the elements that differ too much.
+# (name, array of the first run, array of another run) -> bool array, True for elements that differ too much.
 Compare = Callable[[str, npt.NDArray[Any], npt.NDArray[Any]], npt.NDArray[np.bool_]]
 OUTPUT = "schedule-dependent-output"
 ALLOWED = "allowed"  # the severity of a finding that the caller accepts
 
 
 class Launch(Protocol):
-    """One launch on fresh buffers: passes `schedule`, `record` and what else comes on to `Module.launch`."""
+    """A launch on new buffers. Passes `schedule`, `record` and all other keywords to `Module.launch`."""
 
-    def __call__(self, **how: Any) -> tuple[LaunchResult, Outputs]:
-        """The result, and the arrays that must not depend on the schedule."""
+    def __call__(self, **how: Any) -> tuple[RunResult, Outputs]:
+        """Return the result, and the arrays that must not depend on the schedule, by name."""
 
 
 @dataclass(frozen=True, order=True)
 class Signature:
-    """What makes two findings of two schedules one defect: the code and the place.
+    """Identifies a defect across schedules: findings with equal code and place are the same defect.
 
-    The place is the source line of the instruction, its PTX line where there is none; of a race those of
-    both accesses; of a hang its root; of an output its name.
+    `place`: the source line of the instruction, or its PTX line without source information. For a race, the
+    lines of both accesses; for a hang, its root; for an output, its name.
     """
 
     code: str
@@ -39,16 +41,16 @@ class Signature:
 
     @classmethod
     def of(cls, finding: Finding) -> Signature:
-        """The signature of a finding."""
-        root = finding.root
+        """Return the signature of a finding."""
+        at, root = finding.machine, finding.machine.root
         if root is not None:
             node = root.node
-            line = node.source or (f"PTX line {node.ptx_line}" if node.ptx_line else "")
+            line = source_or_line(node.source, node.ptx_line)
             where = f"{node.offset:#x}" if node.offset is not None else line
             return cls(finding.code, f"{root.kind} {node.kind} {where}".strip())
-        places = {finding.source or f"PTX line {finding.ptx_line}"}
-        if finding.race is not None:  # either access may be the later one
-            places.add(finding.race.source or f"PTX line {finding.race.ptx_line}")
+        places = {at.source or f"PTX line {at.ptx_line}"}
+        if at.race is not None:  # the two accesses may occur in either order
+            places.add(at.race.source or f"PTX line {at.race.ptx_line}")
         return cls(finding.code, " and ".join(sorted(places)))
 
     def __str__(self) -> str:
@@ -57,21 +59,19 @@ class Signature:
 
 @dataclass(frozen=True)
 class Seen:
-    """One finding of one run, in words; `cause` groups findings (`causes.key`). `instruction` and `ptx_line`
-    are its place, "" and 0 of an output.
+    """A finding of a run. `severity` is `ALLOWED` if the caller accepts it; `cause` groups findings
+    (`finding_causes.key`).
     """
 
     signature: Signature
     severity: str
-    text: str
+    finding: Finding
     cause: tuple[str, ...] = ()
-    instruction: str = ""
-    ptx_line: int = 0
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One run: its schedule, what it found, how many scheduling points it had, and what it executed
+    """The outcome of a run: its schedule, findings, number of scheduling points, and executed instructions
     (`coverage`).
     """
 
@@ -81,44 +81,52 @@ class Outcome:
     executed: bytes = field(default=b"", repr=False)
 
 
-def differing_bits(name: str, one: npt.NDArray[Any], two: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Elements whose bytes differ."""
+def differing_bits(name: str, first: npt.NDArray[Any], second: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Return the elements whose bytes differ: bool, in the shape of the arrays."""
     del name
-    size = one.dtype.itemsize
-    a, b = (np.ascontiguousarray(x).view(np.uint8).reshape(-1, size) for x in (one, two))
-    return (a != b).any(axis=1).reshape(one.shape)
+    size = first.dtype.itemsize
+    a, b = (np.ascontiguousarray(x).view(np.uint8).reshape(-1, size) for x in (first, second))
+    return (a != b).any(axis=1).reshape(first.shape)
 
 
 @dataclass(frozen=True)
 class Judge:
-    """Runs one schedule and names what is wrong with it; every run must repeat the outputs `first`."""
+    """Runs a launch under a schedule and reports findings; outputs that differ from `first` are findings."""
 
     launch: Launch
     first: Outputs = field(default_factory=dict)
     compare: Compare = differing_bits
-    names: Callable[[Finding], str] = str
 
-    def run(self, schedule: Schedule, **how: Any) -> tuple[Outcome, LaunchResult]:
-        """One run; `how` goes to the launch."""
+    def run(self, schedule: Schedule, **how: Any) -> tuple[Outcome, RunResult]:
+        """Run the launch once; `how` are keywords of the launch."""
         result, outputs = self.launch(schedule=schedule, **how)
         seen = [self._seen(f, f.severity) for f in result.findings]
         seen += [self._seen(f, ALLOWED) for f in result.allowed]
         if not result.errors:
             seen += self._outputs(outputs)
-        unique = {one.signature: one for one in reversed(seen)}
+        unique = {finding.signature: finding for finding in reversed(seen)}
         points = result.counters.schedule_points
         return Outcome(schedule, tuple(unique.values()), points, result.executed), result
 
-    def _seen(self, one: Finding, severity: str) -> Seen:
-        return Seen(Signature.of(one), severity, self.names(one), key(one), one.instruction, one.ptx_line)
+    def _seen(self, finding: Finding, severity: str) -> Seen:
+        return Seen(Signature.of(finding), severity, finding, key(finding))
 
     def _outputs(self, outputs: Outputs) -> Iterable[Seen]:
-        for name, one in self.first.items():
-            differ = self.compare(name, one, outputs[name])
+        for name, first in self.first.items():
+            differ = self.compare(name, first, outputs[name])
             if differ.any():
                 at = tuple(int(i) for i in np.argwhere(differ)[0])
-                text = (
-                    f"error {OUTPUT}: {int(differ.sum())} of {differ.size} elements of {name} are not those "
-                    f"of the first schedule: at {list(at)} {outputs[name][at]} stands for {one[at]}"
+                message = (
+                    f"{int(differ.sum())} of {differ.size} elements of {name} differ from the first "
+                    f"schedule: at {list(at)} found {outputs[name][at]}, expected {first[at]}"
                 )
-                yield Seen(Signature(OUTPUT, name), "error", text, ("error", OUTPUT, name))
+                made = Finding(
+                    OUTPUT,
+                    message,
+                    problem=ProblemPlace(array=name, index=at),
+                    expected=float(first[at]),
+                    found=float(outputs[name][at]),
+                    wrong=int(differ.sum()),
+                    elements=int(differ.size),
+                )
+                yield Seen(Signature(OUTPUT, name), "error", made, ("error", OUTPUT, name))

@@ -1,4 +1,4 @@
-"""Device memory of one launch or several: buffers over numpy arrays, with guard space between them."""
+"""Device memory of one or more launches: buffers over numpy arrays, with guard space between them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _POISON = 0xFF
 
 
 class Buffer:
-    """A device buffer: `address` is what a kernel sees, `numpy()` the array behind it."""
+    """A device buffer. `address`: the device address; `numpy()`: the host array that holds the data."""
 
     def __init__(
         self, array: np.ndarray, address: int, name: str, written: np.ndarray | None, writable: bool
@@ -29,13 +29,13 @@ class Buffer:
         return int(self._array.nbytes)
 
     def numpy(self) -> np.ndarray:
-        """The array itself, not a copy. Bytes never written by a kernel read 0xFF (NaN in every float
-        type).
+        """Return the array itself, not a copy. Unwritten bytes of `Memory.empty` are 0xFF, NaN in every float
+        type.
         """
         return self._array
 
     def write(self, data: np.ndarray, offset: int = 0) -> None:
-        """Puts the bytes of `data` at `offset`, as a host's copy does: they count as written.
+        """Copy the bytes of `data` to byte `offset`, as a host copy does. The bytes count as written.
 
         Raises LaunchError when they do not fit.
         """
@@ -53,17 +53,17 @@ class Buffer:
 
     @property
     def tracked(self) -> bool:
-        """Whether it began poisoned, so that each byte knows whether it was written."""
+        """Whether the buffer started poisoned, so that writes are tracked per byte."""
         return self._written is not None
 
     def written(self) -> np.ndarray:
-        """bool per element, shape of the array: every byte of it was written (all True for
-        `Memory.buffer`).
+        """Return bool per element, in the shape of the array: whether every byte of it was written. All True
+        for `Memory.buffer`.
         """
         if self._written is None:
             return np.ones(self._array.shape, dtype=bool)
         size = self._array.dtype.itemsize
-        if size in (1, 2, 4, 8):  # all bytes of an element at once
+        if size in (1, 2, 4, 8):  # compare all bytes of an element at once
             whole = np.frombuffer(b"\1" * size, f"u{size}")[0]
             return (self._written.view(f"u{size}") == whole).reshape(self._array.shape)
         return (self._written.reshape(-1, size) == 1).all(axis=1).reshape(self._array.shape)
@@ -73,7 +73,7 @@ class Buffer:
 
 
 class Memory:
-    """Allocates buffers at addresses that are far apart, so that running past one is found."""
+    """Allocates buffers at addresses that are far apart, so that out-of-bounds accesses are detected."""
 
     def __init__(self) -> None:
         self._next = _BASE
@@ -84,7 +84,7 @@ class Memory:
             for other in self.buffers:
                 if at < other.address + other.bytes + _GUARD and other.address < at + size + _GUARD:
                     raise LaunchError(
-                        "a buffer lies on another one or in its guard space",
+                        "a buffer overlaps another buffer or its guard space",
                         where=f"address {at:#x}, {size} bytes",
                         found=repr(other),
                         do=f"leave {_GUARD} bytes between two buffers",
@@ -96,10 +96,10 @@ class Memory:
         return address
 
     def buffer(self, array: np.ndarray, name: str = "", address: int | None = None) -> Buffer:
-        """A buffer over `array` itself: kernels read and write the array's own memory.
+        """Return a buffer over `array`: kernels read and write the memory of the array, without a copy.
 
-        The array must be C-contiguous. A read-only array makes a read-only buffer: a store into it is a
-        finding. `address`: where it lies, for memory that several launches share.
+        The array must be C-contiguous. A read-only array makes a read-only buffer: a store to it is a
+        finding. `address`: its device address, for memory that several launches share.
         """
         if not isinstance(array, np.ndarray):
             raise LaunchError(
@@ -120,9 +120,10 @@ class Memory:
     def empty(
         self, shape: int | tuple[int, ...], dtype: Any, name: str = "", address: int | None = None
     ) -> Buffer:
-        """A buffer of unwritten memory: poisoned with 0xFF bytes, and a read before a write is a finding.
+        """Return a buffer of uninitialised memory, poisoned with 0xFF bytes. A read before a write is a
+        finding.
 
-        `address`: where it lies, for a launch that was recorded with its addresses.
+        `address`: its device address, for a launch that was recorded with its addresses.
         """
         array = np.empty(shape, dtype=dtype)
         array.reshape(-1).view(np.uint8)[...] = _POISON
@@ -133,11 +134,11 @@ class Memory:
         return out
 
     def free(self, buffer: Buffer) -> None:
-        """Takes the buffer away: a later launch that touches its addresses has a finding."""
+        """Free the buffer: a later access to its addresses is a finding."""
         self.buffers.remove(buffer)
 
     def engine_table(self) -> list[tuple[int, int, int, int, bool, str]]:
-        """(address, bytes, data pointer, written pointer or 0, writable, name) a buffer, for the engine."""
+        """Return (address, bytes, data pointer, written pointer or 0, writable, name) of each buffer."""
         return [
             (
                 b.address,

@@ -1,4 +1,4 @@
-"""Registers, symbols and constants of one entry: where each operand lies in the engine's register file."""
+"""Registers, symbols and constants of an entry: the offset of each operand in the register file."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tileproof.emulator.errors import PtxError, UnsupportedInstruction
 from tileproof.emulator.program import (
     CLOCKS,
     NONE,
-    SHARED_RESERVED,
     SHARED_SPAN,
     SPECIALS,
     TYPE_BYTES,
     WIDE_SPECIALS,
+    WORKSPACE,
     Register,
     Symbol,
 )
@@ -31,6 +31,7 @@ from tileproof.emulator.ptx import (
     Vector,
 )
 from tileproof.emulator.spelling import Target
+from tileproof.spec.machine.limits import RESERVED_SHARED_BYTES
 
 # A warp's register file as this engine holds it; local memory of a thread (CUDA programming guide, technical
 # specifications).
@@ -52,11 +53,12 @@ class Operands(ABC):
         written: tuple[int, int] | None = None,
         **slots: int,
     ) -> None:
-        """Appends one engine instruction (`Decoder.emit`): an address may need arithmetic first."""
+        """Append an engine instruction (`Decoder.emit`); an address may need arithmetic."""
 
-    def __init__(self, module: PtxModule, entry: Entry, globals_: dict[str, int]) -> None:
+    def __init__(self, module: PtxModule, entry: Entry, globals_: dict[str, int], workspace: int = 0) -> None:
         self.module = module
         self.entry = entry
+        self.workspace = workspace  # of a cooperative grid
         self.rows: list[tuple[object, ...]] = []
         self.vec: list[int] = []
         self.constants = bytearray()
@@ -67,6 +69,7 @@ class Operands(ABC):
         self._source_at: dict[str, int] = {}
         self.specials: dict[str, int] = {}
         self.register_bytes = 0
+        self.register_widths = bytearray()  # of each 64 bytes of the register file: bytes of a lane
         self.local_bytes = 0
         self.shared_bytes = 0
         self.shared_symbols: dict[str, tuple[int, int]] = {}
@@ -74,7 +77,7 @@ class Operands(ABC):
         self.opcodes: dict[str, int] = {}
         self.uses_pairs = False
         self._carry = -1
-        self.inlined: list[str] = []  # functions whose bodies are being decoded, the outermost first
+        self.inlined: list[str] = []  # functions that are being inlined, outermost first
         self._label_scopes = 0
         self.branch_targets: dict[str, tuple[str, ...]] = {}
         self._clock_read: tuple[tuple[int, str], Register] = ((0, ""), Register(0, 0))
@@ -110,19 +113,27 @@ class Operands(ABC):
 
     def _shared(self, name: str, size: int, align: int) -> None:
         self.shared_bytes = -(-self.shared_bytes // align) * align
-        self.scopes[-1][name] = Symbol("shared", SHARED_RESERVED + self.shared_bytes)
-        self.shared_symbols.setdefault(name, (SHARED_RESERVED + self.shared_bytes, size))
+        self.scopes[-1][name] = Symbol("shared", RESERVED_SHARED_BYTES + self.shared_bytes)
+        self.shared_symbols.setdefault(name, (RESERVED_SHARED_BYTES + self.shared_bytes, size))
         self.shared_bytes += size
 
     def _allocate(self, bytes_: int) -> int:
-        """A register's slot: 32 lanes, aligned for vector loads; predicates are one 32-bit mask."""
+        """Allocate a register slot: 32 lanes, aligned for vector loads. A predicate is a 32-bit mask."""
         at = self.register_bytes
-        self.register_bytes += max(64, -(-bytes_ * 32 // 64) * 64)
+        self._extend(bytes_, 1)
         # tcgen05.ld marks two 64-byte units for every 32-bit register.
         return at
 
+    def _extend(self, bytes_: int, count: int) -> int:
+        """Add `count` registers to the register file; return the bytes of each."""
+        stride = max(64, -(-bytes_ * 32 // 64) * 64)
+        self.register_bytes += stride * count
+        if self.register_bytes <= MAX_REGISTER_BYTES:  # else `declare` raises
+            self.register_widths += bytes([bytes_]) * (stride // 64 * count)
+        return stride
+
     def declare(self, declaration: Declaration) -> None:
-        """Adds the declared names to the innermost scope."""
+        """Add the declared names to the innermost scope."""
         scope = self.scopes[-1]
         if declaration.elements > 1:
             self._declare_vector(declaration)
@@ -131,9 +142,8 @@ class Operands(ABC):
             if declaration.count is None:
                 scope[declaration.name] = Register(self._allocate(size), size)
             else:
-                stride = max(64, -(-size * 32 // 64) * 64)
                 base = self.register_bytes
-                self.register_bytes += stride * declaration.count
+                stride = self._extend(size, declaration.count)
                 scope[declaration.name + "<>"] = [base, stride, declaration.count, size]
         elif declaration.space == "local":
             self.local_bytes = -(-self.local_bytes // declaration.align) * declaration.align
@@ -170,13 +180,13 @@ class Operands(ABC):
             self.vectors[name] = Vector(tuple(Name(part) for part in parts))
 
     def expanded(self, operand: Operand) -> Operand:
-        """A vector register's name as the list of its registers; other operands stay."""
+        """Replace the name of a vector register by the list of its registers; keep other operands."""
         if isinstance(operand, Name) and not operand.offset:
             return self.vectors.get(operand.name, operand)
         return operand
 
     def lookup(self, name: str) -> Register | Symbol | None:
-        """The innermost register or symbol of that name."""
+        """Return the innermost register or symbol with a name, None when it is not declared."""
         for scope in reversed(self.scopes):
             found = scope.get(name)
             if found is not None:
@@ -194,10 +204,15 @@ class Operands(ABC):
             return Register(self.special(name), 8 if name in WIDE_SPECIALS else 4)
         if name in CLOCKS:
             return self._clock(name)
+        if name in WORKSPACE:
+            half = self.workspace >> (32 * WORKSPACE.index(name)) & 0xFFFFFFFF
+            return Register(self.constant(half, 4), 4)
         return None
 
     def _clock(self, name: str) -> Register:
-        """A clock's value as this instruction reads it: an instruction of its own comes before."""
+        """Return a register with a clock's value, read by an extra instruction before the current
+        instruction.
+        """
         assert self.current is not None
         key = (id(self.current), name)
         if self._clock_read[0] != key:
@@ -208,7 +223,7 @@ class Operands(ABC):
         return self._clock_read[1]
 
     def special(self, name: str) -> int:
-        """Slot of a special register; the engine fills it when a warp starts."""
+        """Return the slot of a special register; the engine fills it when a warp starts."""
         if name not in self.specials:
             self.specials[name] = self._allocate(8 if name in WIDE_SPECIALS else 4)
         return self.specials[name]
@@ -228,23 +243,23 @@ class Operands(ABC):
             f"the emulator does not execute {self.current.opcode}: {why}",
             where=self._where(),
             expected="an instruction of docs/instructions.md",
-            do="`tileproof instructions` lists what is executed; the instruction is refused, never skipped",
+            do="see `tileproof instructions` for the supported instructions; the emulator never skips any",
         )
 
     def bad(self, what: str, expected: str = "", found: str = "") -> PtxError:
-        """An operand that PTX itself does not allow here."""
+        """Return the error for an operand that PTX does not allow here."""
         return PtxError(what, where=self._where(), expected=expected, found=found)
 
     # --- operands
 
     def register(self, operand: Operand, bytes_: int | None = None) -> Register:
-        """A declared register; `bytes_` 0 asks for a predicate."""
+        """Return a declared register of `bytes_` bytes; 0 for a predicate, None for any size."""
         if not isinstance(operand, Name) or operand.negated or operand.offset:
             raise self.bad("an operand must be a register", "a register", str(operand))
         found = self.lookup(operand.name)
         if not isinstance(found, Register):
             if re.match(r"%envreg\d+$", operand.name):
-                raise self._unsupported(f"{operand.name} holds what the driver put there")
+                raise self._unsupported(f"{operand.name} has a value that only the driver defines")
             if operand.name.startswith("%") and found is None:
                 raise self._unsupported(f"unknown register {operand.name}")
             raise self.bad(
@@ -260,7 +275,7 @@ class Operands(ABC):
         return found
 
     def constant(self, value: int, bytes_: int) -> int:
-        """A constant broadcast to 32 lanes of `bytes_` bytes: its (negative) operand offset."""
+        """Return the (negative) operand offset of a constant, broadcast to 32 lanes of `bytes_` bytes."""
         value &= (1 << (8 * bytes_)) - 1
         key = (bytes_, value)
         if key not in self._constant_at:
@@ -270,8 +285,8 @@ class Operands(ABC):
         return self._constant_at[key]
 
     def immediate(self, operand: Immediate, type_: str) -> int:
-        """The bits of a literal for an operand of PTX type `type_`; a float literal fits float and
-        same-width bit types.
+        """Return the bits of a literal for an operand of PTX type `type_`. A float literal is valid for float
+        types and for bit types of its width.
         """
         if (operand.float_bits and type_[0] in "su") or (
             type_[0] == "b" and operand.float_bits not in (0, 8 * TYPE_BYTES[type_])
@@ -298,7 +313,7 @@ class Operands(ABC):
         return operand.value
 
     def src(self, operand: Operand, type_: str) -> int:
-        """Operand offset of a source of PTX type `type_`: a register or a literal."""
+        """Return the operand offset of a source of PTX type `type_`: a register or a literal."""
         bytes_ = TYPE_BYTES[type_]
         if isinstance(operand, Immediate):
             return self.constant(self.immediate(operand, type_), bytes_)
@@ -309,15 +324,15 @@ class Operands(ABC):
         return self.register(operand, bytes_).offset
 
     def dst(self, operand: Operand, type_: str) -> int:
-        """Operand offset of a destination register."""
+        """Return the operand offset of a destination register."""
         return self.register(operand, TYPE_BYTES[type_]).offset
 
     def dst_any(self, operand: Operand) -> int:
-        """Operand offset of a destination register of any size."""
+        """Return the operand offset of a destination register of any size."""
         return self.register(operand).offset
 
     def predicate(self, operand: Operand) -> tuple[int, int]:
-        """Slot and negation of a predicate source."""
+        """Return slot and negation of a predicate source."""
         if not isinstance(operand, Name):
             raise self.bad("an operand must be a predicate", "a predicate register", str(operand))
         return self.register(Name(operand.name), 0).offset, int(operand.negated)
@@ -337,7 +352,7 @@ class Operands(ABC):
         found = self.lookup(operand.name)
         if not isinstance(found, Symbol):
             raise self.bad(
-                "only the address of a variable can be displaced", "a variable", repr(operand.name)
+                "only the address of a variable can have an offset", "a variable", repr(operand.name)
             )
         if found.space == "shared":
             slot = self.temporary(bytes_)

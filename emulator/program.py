@@ -1,4 +1,4 @@
-"""The engine's view of a program: packed instructions, special registers, address windows."""
+"""The program as the engine reads it: packed instructions, special registers, address windows."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ NONE = -(2**31)
 PARAM_WINDOW = 0x720000000000
 LOCAL_WINDOW = 0x710000000000
 SHARED_WINDOW = 0x700000000000
-SHARED_RESERVED = 0x400
-SHARED_SPAN = 1 << 24  # a shared address is (rank in the cluster << 24) | offset, as seen on silicon
+SHARED_SPAN = 1 << 24  # a shared address is (rank in the cluster << 24) | offset, as measured on hardware
 
 PACKED = np.dtype(
     [
@@ -45,7 +44,7 @@ _SPECIALS = enumeration(
     "%lanemask_eq %lanemask_lt %lanemask_le %lanemask_gt %lanemask_ge %dynamic_smem_size %total_smem_size "
     "%smid %nsmid %gridid shared_base32 shared_base64",
 )
-# Read anew each time: bytes, and whether it is the upper half (PTX ISA 10.17 to 10.24).
+# Read again at each use: bytes, and 1 for the upper half (PTX ISA 10.17 to 10.24).
 CLOCKS = {
     "%clock": (4, 0),
     "%clock_hi": (4, 1),
@@ -56,6 +55,10 @@ CLOCKS = {
 }
 WIDE_SPECIALS = ("%gridid", "shared_base64")  # 64 bits
 SPECIALS = {name: index for index, name in enumerate(_SPECIALS)}
+
+# The lower and the upper half of the address of a cooperative grid's workspace, 0 of other grids. The driver
+# defines them; CUDA's cooperative groups read them (driver_abi.h).
+WORKSPACE = ("%envreg2", "%envreg1")
 
 TYPE_BYTES = {
     "pred": 0,
@@ -100,7 +103,7 @@ class Symbol:
 
 @dataclass
 class Decoded:
-    """A decoded entry: what the engine runs, and what a launch must provide."""
+    """A decoded entry: the engine's program, and the resources that a launch must provide."""
 
     entry: Entry
     program: _engine.Program

@@ -1,4 +1,4 @@
-"""What a program can still do from a place: reachable instructions, and the mbarriers that they name."""
+"""Instructions reachable from a program counter, and the mbarriers that they operate on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Deed = Literal["arrive", "expect", "deliver"]
 
 
 class ProgramView:
-    """A decoded kernel as the diagnosis of a hang reads it. `pc` counts instructions from 0."""
+    """A decoded kernel, for the diagnosis of hangs. `pc` counts instructions from 0."""
 
     def __init__(self, decoded: Decoded) -> None:
         self._decoded = decoded
@@ -28,26 +28,26 @@ class ProgramView:
         self._reach: dict[int, frozenset[int]] = {}
 
     def line(self, pc: int) -> int:
-        """PTX line of an instruction, 0 when there is none."""
+        """Return the PTX line of an instruction, 0 if `pc` is negative."""
         return int(self._decoded.code[pc]["line"]) if pc >= 0 else 0
 
     def source(self, pc: int) -> str:
-        """file:line of an instruction, empty without .loc."""
+        """Return the file:line of an instruction, "" without .loc."""
         source = int(self._decoded.code[pc]["source"]) if pc >= 0 else -1
         return self._decoded.sources[source] if source >= 0 else ""
 
     def at(self, pc: int) -> str:
-        """The place of an instruction in words; of inlined calls the innermost caller only."""
+        """Return the place of an instruction as text; of inlined calls only the innermost caller."""
         source, *further = self.source(pc).split(", ")
         source += ")" if further else ""
         return f"line {self.line(pc)}" + (f" ({source})" if source else "")
 
     def instruction(self, pc: int) -> str:
-        """The mnemonic."""
+        """Return the mnemonic."""
         return self._decoded.names[int(self._decoded.code[pc]["name"])] if pc >= 0 else ""
 
     def reach(self, pc: int) -> frozenset[int]:
-        """Every instruction that a thread at `pc` may still execute, whatever its predicates."""
+        """Return every instruction that a thread at `pc` may still execute, for any predicate values."""
         if pc not in self._reach:
             seen = {pc}
             queue = deque(seen)
@@ -68,7 +68,7 @@ class ProgramView:
         return (pc + 1,)
 
     def deeds(self, pc: int) -> frozenset[Deed]:
-        """What an instruction does to the mbarrier that it names."""
+        """Return the effects of an instruction on the mbarrier that it names."""
         match self.handler[pc]:
             case "mbarrier.arrive":
                 kinds: tuple[tuple[Deed, ...], ...] = (
@@ -85,7 +85,7 @@ class ProgramView:
         return frozenset()
 
     def _operand_of(self, pc: int, name: str) -> int:
-        """The operand in the slot of that name; NONE when its handler has no such slot."""
+        """Return the operand in a named slot; NONE when the handler has no such slot."""
         layout = layout_of(self.handler[pc])
         if name not in layout.operands:
             return NONE
@@ -95,20 +95,20 @@ class ProgramView:
         return self._operand_of(pc, "mask")
 
     def several_ctas(self, pc: int) -> bool:
-        """A commit or copy that names several CTAs by a mask."""
+        """Whether an instruction is a commit or copy with a CTA mask."""
         return self.handler[pc] in ("tcgen05.commit", "tma.load", "bulk.copy") and self._cta_mask(pc) != NONE
 
     def reaches_cta(self, pc: int, rank: int, lane: int, registers: bytes) -> bool:
-        """Whether a commit or copy that names several CTAs names this one; a mask that is still 0 may."""
+        """Whether the CTA mask of a commit or copy includes `rank`; a mask that is still 0 may."""
         if not self.several_ctas(pc):
             return False
         mask = self.value(self._cta_mask(pc), lane, 2, registers)
         return not mask or bool(mask >> rank & 1)
 
     def barrier_named(self, pc: int, rank: int, lane: int, registers: bytes) -> tuple[int, int, bool] | None:
-        """(CTA rank, byte offset, exact) of the mbarrier named; exact when its address is constant.
+        """Return (CTA rank, byte offset, exact) of the mbarrier; `exact` when its address is constant.
 
-        An address held in a register is taken as the register stands now.
+        For an address in a register, uses the current value of the register.
         """
         row = self._decoded.code[pc]
         handler = self.handler[pc]
@@ -130,7 +130,7 @@ class ProgramView:
         return (rank if own else named, offset, exact)
 
     def _computed(self, pc: int, operand: int, lane: int, size: int, registers: bytes) -> tuple[int, bool]:
-        """An operand's value, and whether it is constant: displacements are added just before their use."""
+        """Return an operand's value, and whether it is constant: offsets are added just before the use."""
         if operand < 0 or operand in self._decoded.special_slots:
             return self.value(operand, lane, size, registers), True
         for before in range(pc - 1, max(-1, pc - 4), -1):
@@ -139,28 +139,32 @@ class ProgramView:
                 continue
             if handler in ("add.32", "add.64"):
                 width = 4 if handler == "add.32" else 8
-                one, sure = self._computed(before, self._operand_of(before, "a"), lane, width, registers)
-                two, certain = self._computed(before, self._operand_of(before, "b"), lane, width, registers)
-                return (one + two) & ((1 << 8 * size) - 1), sure and certain
+                base, base_constant = self._computed(
+                    before, self._operand_of(before, "a"), lane, width, registers
+                )
+                offset, offset_constant = self._computed(
+                    before, self._operand_of(before, "b"), lane, width, registers
+                )
+                return (base + offset) & ((1 << 8 * size) - 1), base_constant and offset_constant
             break
         return self.value(operand, lane, size, registers), False
 
     def value(self, operand: int, lane: int, size: int, registers: bytes) -> int:
-        """An operand's value in one lane: from the constant bank, or from a warp's registers."""
+        """Return an operand's value in one lane, from the constant bank or the registers of a warp."""
         data, at = (self._decoded.constants, ~operand) if operand < 0 else (registers, operand)
         return int.from_bytes(data[at + size * lane : at + size * (lane + 1)], "little")
 
     def operand(self, pc: int, name: str) -> int | None:
-        """The operand in the slot of that name when it is a 32-bit constant."""
+        """Return the operand in a named slot if it is a 32-bit constant, else None."""
         operand = self._operand_of(pc, name)
         return self.value(operand, 0, 4, b"") if operand < 0 and operand != NONE else None
 
     def immediate(self, pc: int) -> int:
-        """The immediate that the decoder packed into the instruction."""
+        """Return the immediate of the packed instruction."""
         return int(self._decoded.code[pc]["imm"])
 
     def modifier(self, pc: int, name: str) -> int:
-        """The modifier in the slot of that name; 0 when its handler has no such slot."""
+        """Return the modifier in a named slot; 0 when the handler has no such slot."""
         layout = layout_of(self.handler[pc])
         if name not in layout.modifiers:
             return 0

@@ -1,8 +1,7 @@
-"""The instruction registry: what the emulator executes, how faithfully, and what it refuses.
+"""The instruction registry: the instructions that the emulator executes or rejects, with a fidelity grade.
 
-Each row names a family of spellings, the function that decodes it, a fidelity grade and the section of the
-PTX ISA that defines it. `docs/instructions.md` is generated from these rows, so that table and behaviour
-cannot part.
+Each row has a family of spellings, its decoder, a fidelity grade and the section of the PTX ISA that defines
+it. `docs/instructions.md` is generated from these rows, so that the table agrees with the behaviour.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ Grade = Literal["modelled", "order only", "refused"]
 
 @dataclass(frozen=True)
 class Row:
-    """One family: `forms` are its spellings in the grammar of `spelling.py`, `note` says what is modelled
-    and what is not. A refused row may share its base with an executed one: it then lists what PTX has and the
-    emulator does not execute.
+    """An instruction family. `forms`: its spellings, in the grammar of `spelling.py`. `note`: what is
+    modelled and what is not. A refused row may have the same base as an executed row: it then lists the valid
+    PTX spellings that the emulator does not execute.
     """
 
     base: str
@@ -39,8 +38,14 @@ class Row:
 
     @cached_property
     def spellings(self) -> Forms:
-        """The forms, parsed; raises ValueError for what breaks the grammar."""
-        return Forms(self.forms)
+        """The parsed forms, computed at first use: parsing all rows takes as long as the rest of the import.
+
+        Raises ValueError when the forms violate the grammar.
+        """
+        try:
+            return Forms(self.forms)
+        except ValueError as error:
+            raise ValueError(f"the row of {self.base}: {error}") from None
 
 
 ROWS: list[Row] = []
@@ -48,11 +53,7 @@ _BY_BASE: dict[str, list[Row]] = {}
 
 
 def add(row: Row) -> None:
-    """Enters a row, whose forms must parse; executed rows come before refused ones of their base."""
-    try:
-        row.spellings  # noqa: B018 - parsed now, so that a bad pattern fails where it is written
-    except ValueError as error:
-        raise ValueError(f"the row of {row.base}: {error}") from None
+    """Add a row; executed rows come before the refused rows of their base."""
     ROWS.append(row)
     _BY_BASE.setdefault(row.base, []).append(row)
     _BY_BASE[row.base].sort(key=lambda r: r.decode is None)
@@ -64,7 +65,7 @@ def instruction(
 ) -> Callable[
     [Callable[[Decoder, Instruction, Modifiers], None]], Callable[[Decoder, Instruction, Modifiers], None]
 ]:
-    """Registers the decoder of the opcodes that are `base` and one of `forms` (the longest base wins)."""
+    """Register the decoder of the opcodes `base` + a spelling of `forms`. The longest matching base wins."""
 
     def register(
         decode: Callable[[Decoder, Instruction, Modifiers], None],
@@ -76,15 +77,15 @@ def instruction(
 
 
 def refused(base: str, *, group: str, forms: str, section: str, note: str) -> None:
-    """Registers spellings that PTX has and the emulator does not execute, with what they are."""
+    """Register valid PTX spellings that the emulator does not execute; `note` describes them."""
     add(Row(base, group, forms, "refused", section, note, None))
 
 
 @dataclass(frozen=True)
 class Spelled:
-    """An opcode that a row has: `opcode` in the order of the ISA, `modifiers` what follows the base.
+    """An opcode that matches a row. `opcode`: in the order of the ISA. `modifiers`: the words after the base.
 
-    `requires` is what the target lacks, "" when it lacks nothing.
+    `requires`: the requirements that the target does not meet, "" for none.
     """
 
     row: Row
@@ -95,7 +96,7 @@ class Spelled:
 
 @lru_cache(maxsize=4096)
 def spell(opcode: str, target: Target | None) -> Spelled | None:
-    """The row of an opcode under a module's target; None when no row has this spelling."""
+    """Return the row of an opcode for a module's target; None when no row has this spelling."""
     words = tuple(opcode.split("."))
     lacking = None
     longest = True
@@ -103,7 +104,8 @@ def spell(opcode: str, target: Target | None) -> Spelled | None:
         base = ".".join(words[:length])
         rows = _BY_BASE.get(base, [])
         for row in rows:
-            if row.spellings.any and not longest:  # `cp.async` refused whole says nothing of `cp.async.bulk`
+            # A refused family `cp.async` does not cover `cp.async.bulk`, nor a form that another target has.
+            if row.spellings.any and (lacking or not longest):
                 continue
             for found in row.spellings.find(base, words[length:]):
                 missing = [need for need in found.requires if target and not target.meets(need)]
@@ -116,7 +118,7 @@ def spell(opcode: str, target: Target | None) -> Spelled | None:
 
 
 def rows_of(opcode: str) -> list[Row]:
-    """The rows of the longest base that leads `opcode`."""
+    """Return the rows of the longest base that is a prefix of `opcode`."""
     words = opcode.split(".")
     for length in range(len(words), 0, -1):
         if rows := _BY_BASE.get(".".join(words[:length])):
@@ -125,7 +127,7 @@ def rows_of(opcode: str) -> list[Row]:
 
 
 def nearest(opcode: str) -> str:
-    """The known spelling that is nearest to an unknown one, "" when none is near."""
+    """Return the known spelling nearest to an unknown opcode, "" when no spelling is near."""
     rows = rows_of(opcode)
     if not rows:
         first = opcode.split(".")[0]
@@ -142,7 +144,7 @@ def nearest(opcode: str) -> str:
 
 
 def _tail(opcode: str, base: str) -> str:
-    """What follows the base when the opcode's first words are taken for it."""
+    """Return the words after the base, if the first words of the opcode stand for the base."""
     rest = opcode.split(".")[base.count(".") + 1 :]
     return "".join("." + word for word in rest)
 
@@ -157,41 +159,41 @@ class Unknown(Exception):
 
 
 class Modifiers:
-    """The modifiers of one opcode, consumed by its decoder; what is left over is refused by name."""
+    """The modifiers of an opcode, consumed by its decoder; a remaining modifier is rejected by name."""
 
     def __init__(self, text: str) -> None:
-        self.left = text.split(".") if text else []
+        self.remaining = text.split(".") if text else []
 
     def take(self, *words: str) -> str | None:
-        """Removes and returns the first of `words` that is present."""
+        """Remove and return the first of `words` that is present, None when none is."""
         for word in words:
-            if word in self.left:
-                self.left.remove(word)
+            if word in self.remaining:
+                self.remaining.remove(word)
                 return word
         return None
 
     def need(self, *words: str) -> str:
-        """As `take`, and it must be there."""
+        """Like `take`; raises Unknown when none of `words` is present."""
         found = self.take(*words)
         if found is None:
             raise Unknown(f"needs one of .{', .'.join(words)}")
         return found
 
     def drop(self, *words: str) -> None:
-        """Hints and orderings that change no value here."""
+        """Remove hints and orderings, which have no effect on values."""
         while self.take(*words):
             pass
 
     def drop_prefix(self, *prefixes: str) -> None:
-        """As `drop`, by prefix (cache hints)."""
-        self.left = [word for word in self.left if not word.startswith(prefixes)]
+        """Like `drop`, by prefix (cache hints)."""
+        self.remaining = [word for word in self.remaining if not word.startswith(prefixes)]
 
     def types(self) -> list[str]:
-        """All remaining words, which must be types; empties the list."""
-        found, self.left = self.left, []
+        """Remove and return all remaining words, which must be types."""
+        found, self.remaining = self.remaining, []
         return found
 
     def done(self) -> None:
-        """Every modifier must have been understood."""
-        if self.left:
-            raise Unknown(f"does not know the modifier .{self.left[0]}")
+        """Raise Unknown if a modifier remains."""
+        if self.remaining:
+            raise Unknown(f"does not support the modifier .{self.remaining[0]}")

@@ -1,4 +1,4 @@
-"""What a launch may ask for: its dimensions, limits and outputs, refused by name."""
+"""Validation of the dimensions, limits and outputs of a launch."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 
 from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.memory import Buffer
+from tileproof.spec.machine.limits import MAX_BLOCK, MAX_GRID, MAX_SHARED_BYTES, MAX_THREADS
 
 MOST_CTAS = 1 << 24
-SHARED_LIMIT = 232448  # bytes one CTA may use on SM100 (cutlass/arch/arch.h)
 
 
 def dimensions(value: Sequence[int], name: str) -> tuple[int, int, int]:
-    """(x, y, z) of one to three positive numbers, in words the `name` of the launch."""
+    """Return (x, y, z) of one to three positive numbers; `name` (grid, block, cluster) is for the error."""
     try:
         numbers = tuple(operator.index(n) for n in value)
     except TypeError:
@@ -33,13 +33,16 @@ def check_shape(
     block: tuple[int, int, int],
     cluster: tuple[int, int, int],
 ) -> None:
-    """LaunchError unless the machine and the entry's directives allow these dimensions."""
+    """Raise LaunchError unless the machine and the directives of the entry allow these dimensions."""
     threads = block[0] * block[1] * block[2]
-    if threads > 1024:
+    if threads > MAX_THREADS:
         raise LaunchError(
-            "a block has too many threads", where=entry[:80], expected="at most 1024", found=str(block)
+            "a block has too many threads",
+            where=entry[:80],
+            expected=f"at most {MAX_THREADS}",
+            found=str(block),
         )
-    limits = {"grid": (grid, (2**31 - 1, 65535, 65535)), "block": (block, (1024, 1024, 64))}
+    limits = {"grid": (grid, MAX_GRID), "block": (block, MAX_BLOCK)}
     for name, (extents, limit) in limits.items():
         if any(e > most for e, most in zip(extents, limit, strict=True)):
             raise LaunchError(
@@ -47,7 +50,7 @@ def check_shape(
             )
     if grid[0] * grid[1] * grid[2] > MOST_CTAS:
         raise LaunchError(
-            "the grid is larger than this emulator runs",
+            "the grid exceeds the limit of the emulator",
             where=entry[:80],
             expected=f"at most {MOST_CTAS} CTAs",
             found=str(grid),
@@ -55,7 +58,7 @@ def check_shape(
     required, most = directives.get("reqntid"), directives.get("maxntid")
     if required and (*required, 1, 1)[:3] != block:
         raise LaunchError(
-            "the block is not the one that .reqntid asks for",
+            "the block differs from .reqntid",
             where=entry[:80],
             expected=str(required),
             found=str(block),
@@ -74,7 +77,7 @@ def check_shape(
     stated = directives.get("reqnctapercluster")
     if stated and (*stated, 1, 1)[:3] != cluster:
         raise LaunchError(
-            "the cluster is not the one that .reqnctapercluster asks for",
+            "the cluster differs from .reqnctapercluster",
             where=entry[:80],
             expected=str(stated),
             found=str(cluster),
@@ -92,35 +95,41 @@ def check_shape(
         )
 
 
-def check_limits(
-    entry: str, static_shared: int, shared_bytes: int, seconds_limit: float, **counts: int
-) -> None:
-    """LaunchError unless each of `counts` is one, `seconds_limit` a time, and shared memory suffices."""
-    for name, value in {"shared_bytes": shared_bytes, **counts}.items():
-        if not isinstance(value, int) or (value < 0 and name != "shared_bytes"):
+def check_limits(entry: str, seconds_limit: float, **counts: int) -> None:
+    """Raise LaunchError unless each of `counts` is a count and `seconds_limit` a time."""
+    for name, value in counts.items():
+        if not isinstance(value, int) or value < 0:
             raise LaunchError(
-                f"{name} is a count", where=entry[:80], expected="an integer from 0", found=repr(value)
+                f"{name} is not a count", where=entry[:80], expected="an integer from 0", found=repr(value)
             )
     if not isinstance(seconds_limit, int | float) or not 0 <= seconds_limit < float("inf"):
         raise LaunchError(
-            "seconds_limit is a time", where=entry[:80], expected="seconds, 0 for no limit",
+            "seconds_limit is not a time", where=entry[:80], expected="seconds, 0 for no limit",
             found=repr(seconds_limit),
         )  # fmt: skip
-    if shared_bytes < 0 or static_shared + shared_bytes > SHARED_LIMIT:
+
+
+def check_shared(entry: str, static_shared: int, shared_bytes: int) -> None:
+    """Raise LaunchError unless the static and dynamic shared memory of a launch fit into a CTA."""
+    if not isinstance(shared_bytes, int):
         raise LaunchError(
-            "the launch asks for more shared memory than a CTA has",
+            "shared_bytes is not a count", where=entry[:80], expected="an integer", found=repr(shared_bytes)
+        )
+    if shared_bytes < 0 or static_shared + shared_bytes > MAX_SHARED_BYTES:
+        raise LaunchError(
+            "the launch requests more shared memory than a CTA has",
             where=entry[:80],
-            expected=f"at most {SHARED_LIMIT} bytes, static and dynamic together",
+            expected=f"at most {MAX_SHARED_BYTES} bytes, static and dynamic together",
             found=f"{static_shared} static + {shared_bytes} dynamic",
         )
 
 
 def check_outputs(entry: str, outputs: Sequence[Buffer]) -> None:
-    """LaunchError where it could not be told what the launch wrote of an output."""
+    """Raise LaunchError if the writes to an output cannot be tracked."""
     for output in outputs:
         if not output.tracked:
             raise LaunchError(
-                "an output begins initialised, so that nobody can tell what the launch wrote",
+                "an output starts initialised, so its writes cannot be tracked",
                 where=entry[:80], expected="a buffer of Memory.empty",
                 found=output.name,
             )  # fmt: skip

@@ -8,5 +8,5 @@ from tileproof.spec.machine.descriptor_rules import handed_over
 
 
 def hand_over() -> None:
-    """Once, when the emulator is imported."""
+    """Pass the rules to the engine; called once, when the emulator is imported."""
     _engine.set_mma_rules(*handed_over())

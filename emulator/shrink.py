@@ -14,8 +14,10 @@ from typing import Any
 
 from tileproof.emulator.hang import Names
 from tileproof.emulator.judge import Judge, Signature
-from tileproof.emulator.result import LaunchResult
-from tileproof.emulator.schedule import BASES, BaseOrder, HeldBack, Hold, Policy, Schedule
+from tileproof.emulator.result import RunResult
+from tileproof.emulator.schedule import HeldBack
+from tileproof.spec.machine.finding import Finding
+from tileproof.spec.machine.schedule import BASES, BaseOrder, Hold, Policy, Schedule
 
 _FIXED: tuple[Policy, ...] = ("early", "late", "late-newest")
 _FEW: tuple[Policy, ...] = ("replay", "starve", "pct", "late-random", "random")  # few decisions come first
@@ -33,14 +35,14 @@ _WORDS: dict[BaseOrder, str] = {
 
 @dataclass(frozen=True)
 class Shrunk:
-    """A small schedule that shows a finding. `recorded` decisions were shrunk in `tries` launches; `minimal`:
-    the finding needs each decision that is left.
+    """A small schedule that shows `finding` (None: no schedule showed it again). `recorded` decisions were
+    shrunk in `tries` launches; `minimal`: the finding needs each decision that is left.
     """
 
     signature: Signature
     schedule: Schedule
     held_back: tuple[HeldBack, ...]
-    text: str
+    finding: Finding | None
     recorded: int
     tries: int
     minimal: bool
@@ -66,7 +68,7 @@ class _Search:
     def over(self) -> bool:
         return time.process_time() > self.deadline
 
-    def shows(self, schedule: Schedule) -> LaunchResult | None:
+    def shows(self, schedule: Schedule) -> RunResult | None:
         """The run's result when it has the finding."""
         self.tries += 1
         outcome, result = self.judge.run(schedule, **self.how)
@@ -193,7 +195,13 @@ def _others(search: _Search) -> list[Schedule]:
 
 def _result(search: _Search, schedule: Schedule, recorded: int, minimal: bool) -> Shrunk:
     outcome, result = search.judge.run(schedule, **search.how)
-    text = next((seen.text for seen in outcome.seen if seen.signature == search.signature), "")
+    found = next((seen.finding for seen in outcome.seen if seen.signature == search.signature), None)
     return Shrunk(
-        search.signature, schedule, result.held_back, text, recorded, search.tries, minimal and bool(text)
+        search.signature,
+        schedule,
+        result.held_back,
+        found,
+        recorded,
+        search.tries,
+        minimal and found is not None,
     )

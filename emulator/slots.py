@@ -90,11 +90,11 @@ def place(handler: str, given: dict[str, int], none: int) -> tuple[list[int], li
     Raises TypeError for a name that the handler has no slot of: a mistake of the decoder, not of the PTX.
     """
     layout = layout_of(handler)
-    left = dict(given)
-    o = [left.pop(name, none) for name in layout.operands]
-    m = [left.pop(name, 0) for name in layout.modifiers]
-    if left:
-        raise TypeError(f"the handler {handler} has no slot {', '.join(left)}: see {layout}")
+    remaining = dict(given)
+    o = [remaining.pop(name, none) for name in layout.operands]
+    m = [remaining.pop(name, 0) for name in layout.modifiers]
+    if remaining:
+        raise TypeError(f"the handler {handler} has no slot {', '.join(remaining)}: see {layout}")
     return o + [none] * (MOST - len(o)), m + [0] * (MOST - len(m))
 
 

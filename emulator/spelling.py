@@ -1,10 +1,10 @@
 """The spellings of an instruction: a small grammar of what may follow its base, read both ways.
 
 `forms` of a registry row is a list of patterns separated by `;`. A pattern is text with its dots written out,
-`{a,b}` for a choice, `[x]` for what may be left out, nested freely; blanks mean nothing. Requirements follow
-after `@`: `@sm_90` that target or a newer one, `@sm_100a` an architecture- or family-specific target of the
-sm_100 family, `@sm_90a|sm_100a` either, `@=sm_100a` exactly that one, `@ptx8.6` that PTX version or a newer
-one. `*` alone stands for every spelling (of a family that is refused whole).
+`{a,b}` for a choice, `[x]` for an optional part, nested freely; blanks are ignored. Requirements follow after
+`@`: `@sm_90` that target or newer, `@sm_100a` an architecture- or family-specific target of the sm_100
+family, `@sm_90a|sm_100a` either, `@=sm_100a` exactly that target, `@ptx8.6` that PTX version or newer. `*`
+alone means every spelling (of a family that is refused as a whole).
 
 A pattern gives the order of the PTX ISA. ptxas 13 reads the words that follow an instruction's name in any
 order, but keeps the order of types among themselves and of state spaces among themselves; `Forms.find` does
@@ -57,6 +57,7 @@ _NAMES = {
     "membar": "proxy", "div": "full", "brx": "idx",
     "clusterlaunchcontrol.try_cancel": "async", "madc": "lo hi", "dp2a": "lo hi",
     "tcgen05.mma": "ws", "createpolicy": "fractional range cvt",
+    "wmma.load": "a b c", "wmma.store": "d",
     "bar": "sync arrive red cta.sync cta.arrive cta.red warp.sync",
     "barrier": "arrive red cta cta.sync cta.arrive cta.red cluster.arrive cluster.wait",
 }  # fmt: skip
@@ -79,7 +80,7 @@ def name_words(base: str, words: tuple[str, ...]) -> int:
 
 @dataclass(frozen=True)
 class Target:
-    """What a module says of itself: `.target sm_NUMBERSUFFIX` and `.version`."""
+    """The target of a module: `.target sm_NUMBERSUFFIX` and `.version`."""
 
     number: int
     suffix: str
@@ -87,13 +88,13 @@ class Target:
 
     @classmethod
     def of(cls, target: str, version: str) -> Target:
-        """From the words of the directives; raises ValueError for what is no target or version."""
+        """From the words of the directives; raises ValueError for an invalid target or version."""
         match = _TARGET.match(target.split(",")[0].strip())
         digits = re.match(r"(\d+)\.(\d+)$", version.strip())
         if not match:
-            raise ValueError(f"{target!r} is no target")
+            raise ValueError(f"{target!r} is not a target")
         if not digits:
-            raise ValueError(f"{version!r} is no version")
+            raise ValueError(f"{version!r} is not a PTX version")
         return cls(int(match.group(1)), match.group(2), (int(digits.group(1)), int(digits.group(2))))
 
     def __str__(self) -> str:
@@ -105,7 +106,9 @@ class Target:
         return _SINCE.get((self.number, self.suffix))
 
     def loads_on_sm100(self) -> bool:
-        """A generic target runs on what is newer, a specific one in its family only."""
+        """Whether SM100 can load the module: a generic target runs on newer GPUs, a specific target in its
+        family.
+        """
         return self.number in _FAMILIES[1] if self.suffix else self.number <= 103
 
     def meets(self, requirement: str) -> bool:
@@ -151,7 +154,7 @@ def _parse(text: str) -> Node:
             elif re.match(r"[\w.:]", char):
                 parts.append(char)
             else:
-                raise ValueError(f"{char!r} has no place in the forms {text!r}")
+                raise ValueError(f"{char!r} is not allowed in the forms {text!r}")
         return ("all", tuple(parts))
 
     def close(char: str) -> None:
@@ -179,7 +182,7 @@ class Pattern:
         self.requires = tuple(needs)
         for need in needs:
             if not _REQUIREMENT.match(need):
-                raise ValueError(f"@{need} is no requirement (@sm_90, @sm_100a, @=sm_100a or @ptx8.6)")
+                raise ValueError(f"@{need} is not a requirement (@sm_90, @sm_100a, @=sm_100a or @ptx8.6)")
         self.text = re.sub(r"\s+", "", body)
         self.tree = _parse(self.text)
         self._next: list[dict[str, set[int]]] = [{}]
@@ -241,21 +244,21 @@ class Pattern:
             states = self._step(states, "." + word)
         failed: set[tuple[frozenset[int], tuple[str, ...]]] = set()
 
-        def search(states: frozenset[int], left: tuple[str, ...]) -> tuple[str, ...] | None:
-            if not left:
+        def search(states: frozenset[int], remaining: tuple[str, ...]) -> tuple[str, ...] | None:
+            if not remaining:
                 return () if self._end in states else None
-            if not states or (states, left) in failed:
+            if not states or (states, remaining) in failed:
                 return None
             held: set[object] = set()
-            for index, word in enumerate(left):
+            for index, word in enumerate(remaining):
                 kind = _kind(word)
                 if kind in held:
                     continue
                 held.add(kind)
-                rest = search(self._step(states, "." + word), left[:index] + left[index + 1 :])
+                rest = search(self._step(states, "." + word), remaining[:index] + remaining[index + 1 :])
                 if rest is not None:
                     return (word, *rest)
-            failed.add((states, left))
+            failed.add((states, remaining))
             return None
 
         rest = search(states, words[fixed:])
@@ -349,13 +352,15 @@ class Forms:
                     yield Found("".join("." + word for word in order), (*pattern.requires, *needs))
 
     def nearest(self, text: str) -> tuple[int, str]:
-        """(edits, spelling) of the nearest one; words in another order first (no edit)."""
+        """Return (edits, spelling) of the nearest spelling; another order of the words is no edit."""
         words = tuple(text.split(".")[1:])
         if len(words) <= 9:
-            for left in (words, *(words[:i] + words[i + 1 :] for i in range(len(words)))):
+            for remaining in (words, *(words[:i] + words[i + 1 :] for i in range(len(words)))):
                 for pattern in self.patterns:
-                    if (order := _any_order(pattern, left)) is not None:
-                        return (0 if len(left) == len(words) else 1), "".join("." + word for word in order)
+                    if (order := _any_order(pattern, remaining)) is not None:
+                        return (0 if len(remaining) == len(words) else 1), "".join(
+                            "." + word for word in order
+                        )
         return min((pattern.distance(text) for pattern in self.patterns), default=(1 << 30, ""))
 
     def sample(self, count: int, seed: int = 0) -> list[tuple[str, tuple[str, ...]]]:

@@ -1,5 +1,5 @@
-"""A stream: launches over one memory, one after another, some of which may overlap their predecessor; and
-what of several streams, or of the host, nothing orders.
+"""Streams: launches over one memory, in order, where a launch may overlap its predecessor; and conflicts
+between streams, or with the host, that nothing orders.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Any
 from tileproof.emulator import _engine
 from tileproof.emulator.memory import Buffer, Memory
 from tileproof.emulator.module import Module
-from tileproof.emulator.result import Finding, LaunchResult, Race
+from tileproof.emulator.result import RunResult
+from tileproof.spec.machine.finding import Finding, MachinePlace, Race
 
 # Of engine/config.hpp, InFlight.
 _BEHIND, _WAITS, _UNORDERED = 0, 1, 2
@@ -22,23 +23,23 @@ class Stream:
     """Launches run to their end one after another, and values are those of that order.
 
     A programmatic launch (CUDA's programmatic stream serialization) may start while the launch before it is
-    in flight, when that one executed `griddepcontrol.launch_dependents`. What conflicts with a grid in flight
-    without `griddepcontrol.wait` before it is a finding, `race-grids`, and what such a read gives is poison.
-    So is, as `race-launches`, what conflicts with a grid of another stream, or a copy of the host, that
-    nothing orders. Recording each byte costs time and, of buffers that are touched, up to 8 bytes of memory a
-    byte.
+    in flight, when the earlier launch executed `griddepcontrol.launch_dependents`. What conflicts with a grid
+    in flight without `griddepcontrol.wait` before it is a finding, `race-grids`, and what such a read gives
+    is poison. So is, as `race-launches`, what conflicts with a grid of another stream, or a copy of the host,
+    that nothing orders. Recording each byte costs time and, of buffers that are touched, up to 8 bytes of
+    memory a byte.
     """
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
         self._launches = 0
         self._last: GridRecord | None = None
-        self._in_flight: list[tuple[GridRecord, int]] = []  # when the last one began
+        self._in_flight: list[tuple[GridRecord, int]] = []  # when the last launch began
         self._modules: list[Module] = []  # whose variables the records know by their place
 
     @property
     def last(self) -> GridRecord | None:
-        """What the last launch wrote and read."""
+        """The accesses of the last launch."""
         return self._last
 
     def launch(
@@ -50,7 +51,7 @@ class Stream:
         unordered: Sequence[GridRecord] = (),
         where: str = "",
         **how: Any,
-    ) -> LaunchResult:
+    ) -> RunResult:
         """`Module.launch` over the stream's memory; raises what that raises.
 
         `unordered`: what ran before it here, and that no event or synchronisation puts before it; `where`
@@ -60,7 +61,7 @@ class Stream:
         record = GridRecord()
         self._launches += 1
         record.number, record.where = self._launches, where
-        given = [*in_flight, *((one, _UNORDERED) for one in unordered)]
+        given = [*in_flight, *((earlier, _UNORDERED) for earlier in unordered)]
         result = module.launch(entry, memory=self.memory, grids=(record, given), **how)
         self._last, self._in_flight = record, in_flight
         self._modules.append(module)
@@ -103,17 +104,17 @@ def host_copy(
     record = GridRecord()
     record.where = where
     found = []
-    for one in accesses:
-        place = (one.buffer.address, one.buffer.bytes, one.buffer.numpy().ctypes.data)
+    for access in accesses:
+        place = (access.buffer.address, access.buffer.bytes, access.buffer.numpy().ctypes.data)
         for other in unordered:
-            if met := other.meets(place, one.first, one.count, one.write):
-                found.append(_race(one, what, where, other, met))
-        record.touch(place, one.first, one.count, one.write, what)
+            if met := other.meets(place, access.first, access.count, access.write):
+                found.append(_race(access, what, where, other, met))
+        record.touch(place, access.first, access.count, access.write, what)
     return record, found
 
 
 def _race(
-    one: HostAccess,
+    access: HostAccess,
     what: str,
     where: str,
     other: GridRecord,
@@ -123,7 +124,7 @@ def _race(
     missing = "an event that the later stream waits for, or a synchronisation of the host between the two"
     place = f"{instruction} at PTX line {line} of " if line else f"{instruction}, "
     message = (
-        f"{what} {'writes' if one.write else 'reads'} byte {byte} of {one.buffer.name}, which {place}"
+        f"{what} {'writes' if access.write else 'reads'} byte {byte} of {access.buffer.name}, which {place}"
         f"{other.where} {'wrote' if wrote else 'read'}, and nothing orders it and {where}; missing: {missing}"
     )
     race = Race(
@@ -136,25 +137,18 @@ def _race(
         lanes=0,
         writes=wrote,
         execution=0,
-        then_writes=one.write,
+        then_writes=access.write,
         then_execution=0,
         missing=missing,
         space="global",
-        buffer=one.buffer.name,
+        buffer=access.buffer.name,
     )
     return Finding(
-        severity="error",
         code="race-launches",
         message=message,
-        kernel=other.kernel,
-        ptx_line=0,
-        source="",
-        instruction=what,
-        cta=(0, 0, 0),
-        cluster_rank=0,
-        warp=-1,
-        lane=-1,
-        address=one.buffer.address + byte,
-        count=1,
-        race=race,
+        machine=MachinePlace(
+            kernel=other.kernel, instruction=what, address=access.buffer.address + byte, race=race
+        ),
+        cause=f"missing: {missing}",
+        evidence=(f"before it: {race}",),
     )

@@ -1,4 +1,4 @@
-"""Taps: where the engine is told to capture memory, and what it captured."""
+"""Taps: the memory regions that the engine captures, and the captures."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 from tileproof.emulator.errors import LaunchError
-from tileproof.emulator.program import SHARED_RESERVED
-from tileproof.emulator.request import SHARED_LIMIT
-from tileproof.emulator.result import Tap, TapRecord, TmemRegion
+from tileproof.emulator.result import Capture, Tap, TmemRegion
+from tileproof.spec.machine.limits import MAX_SHARED_BYTES, RESERVED_SHARED_BYTES
 
 MBARRIER_BYTES = 8
 
@@ -23,14 +22,14 @@ def for_engine(tap: Tap, dynamic: int) -> tuple[str, int, bool, int, int, int, i
     if isinstance(region, TmemRegion):
         fits = region.column >= 0 and region.columns > 0 and region.column + region.columns <= 512
     else:
-        begins = dynamic + region.offset >= SHARED_RESERVED
-        fits = begins and region.bytes > 0 and region.offset + region.bytes <= SHARED_LIMIT
+        begins = dynamic + region.offset >= RESERVED_SHARED_BYTES
+        fits = begins and region.bytes > 0 and region.offset + region.bytes <= MAX_SHARED_BYTES
     # The limit is of what a kernel asks for: the reserved bytes before it come on top.
-    begins_at = dynamic + tap.barrier_offset - SHARED_RESERVED
-    if not fits or begins_at < 0 or begins_at + MBARRIER_BYTES > SHARED_LIMIT:
+    begins_at = dynamic + tap.barrier_offset - RESERVED_SHARED_BYTES
+    if not fits or begins_at < 0 or begins_at + MBARRIER_BYTES > MAX_SHARED_BYTES:
         raise LaunchError(
             f"the tap {tap.name!r} lies outside the CTA's memory",
-            expected=f"columns inside 512, bytes inside {SHARED_LIMIT}, a barrier in shared memory",
+            expected=f"columns inside 512, bytes inside {MAX_SHARED_BYTES}, a barrier in shared memory",
             found=f"barrier offset {tap.barrier_offset}, {region}",
         )
     if isinstance(region, TmemRegion):
@@ -38,8 +37,8 @@ def for_engine(tap: Tap, dynamic: int) -> tuple[str, int, bool, int, int, int, i
     return (tap.name, dynamic + tap.barrier_offset, False, 0, 0, dynamic + region.offset, region.bytes)
 
 
-def records(raw: Sequence[dict[str, Any]], taps: Sequence[Tap]) -> Iterator[TapRecord]:
-    """The captures of a launch with these taps."""
+def records(raw: Sequence[dict[str, Any]], taps: Sequence[Tap]) -> Iterator[Capture]:
+    """Yield the captures of a launch with these taps."""
     for record in raw:
         tap = taps[record["tap"]]
         valid = np.frombuffer(record["valid"], dtype=np.bool_)
@@ -48,4 +47,4 @@ def records(raw: Sequence[dict[str, Any]], taps: Sequence[Tap]) -> Iterator[TapR
             valid = valid.reshape(128, tap.region.columns)
         else:
             data = np.frombuffer(record["data"], dtype=np.uint8)
-        yield TapRecord(tap.name, tuple(record["cta"]), record["rank"], record["phase"], data, valid)
+        yield Capture(tap.name, tuple(record["cta"]), record["rank"], record["phase"], data, valid)

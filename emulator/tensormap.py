@@ -9,29 +9,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.memory import Buffer
 from tileproof.spec.machine.tensor_map_bytes import driver_map
 from tileproof.spec.machine.tma import PACKED, TensorMapFields, check_tensor_map
 
-# CUtensorMapDataType of the CUDA driver API, by numpy dtype.
+# CUtensorMapDataType of the CUDA driver API, by the name of the numpy dtype; bfloat16 is that of ml_dtypes,
+# which is compared by name so that the emulator needs numpy alone.
 _DTYPES = {
-    np.dtype(np.uint8): ("uint8", 0),
-    np.dtype(np.uint16): ("uint16", 1),
-    np.dtype(np.uint32): ("uint32", 2),
-    np.dtype(np.int32): ("int32", 3),
-    np.dtype(np.uint64): ("uint64", 4),
-    np.dtype(np.int64): ("int64", 5),
-    np.dtype(np.float16): ("float16", 6),
-    np.dtype(np.float32): ("float32", 7),
-    np.dtype(np.float64): ("float64", 8),
-    np.dtype(ml_dtypes.bfloat16): ("bfloat16", 9),
-}
+    "uint8": 0, "uint16": 1, "uint32": 2, "int32": 3, "uint64": 4, "int64": 5, "float16": 6, "float32": 7,
+    "float64": 8, "bfloat16": 9,
+}  # fmt: skip
 # All of CUtensorMapDataType.
 _CODES = (
-    dict(_DTYPES.values())
+    _DTYPES
     | {"float32_ftz": 10, "tfloat32": 11, "tfloat32_ftz": 12}
     | {name: 13 + k for k, name in enumerate(PACKED)}
 )
@@ -82,7 +74,7 @@ class TensorMap:
     ) -> TensorMap:
         """The map of a tensor that starts `offset` bytes into `buffer`; `dtype` defaults to the buffer's.
 
-        Raises LaunchError for fields that cuTensorMapEncodeTiled would refuse (CUDA driver API).
+        Raises LaunchError for fields that cuTensorMapEncodeTiled would reject (CUDA driver API).
         """
         return cls.fields(
             address=buffer.address + offset,
@@ -143,7 +135,7 @@ class TensorMap:
     ) -> TensorMap:
         """From the arguments of cuTensorMapEncodeTiled, enums as numbers; L2 promotion has no effect.
 
-        Raises LaunchError for what the driver would refuse, and for interleaved layouts.
+        Raises LaunchError for arguments that the driver would reject, and for interleaved layouts.
         """
         names = {number: name for name, number in _CODES.items()}
         for name, code, known in (
@@ -234,7 +226,7 @@ class TensorMap:
         )
 
     def encode(self) -> bytes:
-        """The 128 bytes that a kernel parameter embeds."""
+        """Return the 128 bytes of a kernel parameter."""
         rank, map_ = len(self.shape), self.checked
         shape, box = list(self.shape), list(self.box)
         if map_.packing:
@@ -268,7 +260,7 @@ class TensorMap:
     def decode(cls, data: bytes) -> TensorMap:
         """The map whose `encode()` these 128 bytes are; LaunchError for other bytes."""
         if not cls.holds(data):
-            raise LaunchError("these bytes are no tensor map of the emulator", found=data[:8].hex(" "))
+            raise LaunchError("these bytes are not a tensor map of the emulator", found=data[:8].hex(" "))
         _magic, address, rank, _, code, swizzle, fill, atoms, im2col, *rest = _FORMAT.unpack(data[:120])
         shape, rest = [n + 1 for n in rest[:5]][:rank], rest[5:]
         strides, rest = rest[:4][: rank - 1], rest[4:]
@@ -325,11 +317,11 @@ def _name_of(buffer: Buffer, dtype: Any) -> str:
     if isinstance(dtype, str) and dtype in _CODES:
         return dtype
     kind = np.dtype(dtype) if dtype is not None else buffer.numpy().dtype
-    if kind not in _DTYPES:
+    if kind.name not in _DTYPES or not kind.isnative:
         raise LaunchError(
             "a tensor map cannot have this element type", found=str(kind), expected="a TMA data type"
         )
-    return _DTYPES[kind][0]
+    return kind.name
 
 
 def _fnv1a(data: bytes) -> int:

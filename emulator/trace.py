@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 
@@ -10,6 +10,7 @@ import numpy as np
 from tileproof.emulator.enumerations import enumeration
 from tileproof.emulator.reach import ProgramView
 from tileproof.emulator.symbols import SharedNames
+from tileproof.spec.machine.finding import Finding
 
 # The layout of TraceEvent in engine/trace.hpp.
 EVENT = np.dtype(
@@ -170,16 +171,20 @@ class Trace:
             "launch with a larger trace_limit, or a smaller problem"
         )
 
-    def to_chrome(self, names: TraceNames | None = None) -> dict[str, object]:
-        """Chrome's JSON format, which Perfetto reads: for each CTA a track per warp, and one per engine.
+    def to_chrome(
+        self, names: TraceNames | None = None, findings: Sequence[Finding] = ()
+    ) -> dict[str, object]:
+        """Chrome's JSON format, which Perfetto reads: for each CTA a track per warp and a track per engine;
+        `findings` of the launch are instants.
 
         Times are warp-instruction counts, shown as microseconds.
         """
         from tileproof.emulator.trace_chrome import chrome
 
-        return chrome(self, names or self._names())
+        return chrome(self, names or self.names(), findings)
 
-    def _names(self) -> TraceNames:
+    def names(self) -> TraceNames:
+        """The launch's own names: those of the PTX, and those that the caller gave."""
         names, shared = TraceNames(), self._shared
         if shared is not None:
             names.symbol = lambda offset: shared.name(offset + self._dynamic)
@@ -187,10 +192,12 @@ class Trace:
 
     def to_text(self, names: TraceNames | None = None) -> str:
         """A timeline, one event per line; a warp's arrivals by one instruction are one."""
-        from tileproof.emulator.trace_links import together
+        from tileproof.emulator.trace_links import merged_arrivals
 
-        names = names or self._names()
-        lines = [f"{event.time:>10}  {names.place(event)}  {names.what(event)}" for event in together(self)]
+        names = names or self.names()
+        lines = [
+            f"{event.time:>10}  {names.place(event)}  {names.what(event)}" for event in merged_arrivals(self)
+        ]
         return "\n".join([*lines, *([self.note] if self.note else [])]) + "\n"
 
 

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tileproof.emulator.trace import Event, Trace, TraceNames
-from tileproof.emulator.trace_links import label, links, together
+from tileproof.emulator.trace_links import label, links, merged_arrivals
+from tileproof.spec.machine.finding import Finding
 
 # Track numbers of a CTA's engines start here: above every warp.
 _ENGINE_TRACKS = 1000
 _ENGINE_OF = {"TMA load": "TMA", "TMA store": "TMA", "bulk copy": "TMA", "MMA": "tensor core",
               "commit": "tensor core", "tcgen05.cp": "tensor core", "TMEM store": "TMEM store"}  # fmt: skip
 _TRACKS = ("TMA", "tensor core", "TMEM store")
-_SUBTRACKS = 100_000  # numbers between a track and the ones for what overlaps on it
+_SUBTRACKS = 100_000  # distance between the number of a track and of its subtracks for overlapping slices
 SHORTEST = 0.5  # of a slice: less than the step of one instruction, so that what follows is apart
 _INSIDE = 0.25  # how far inside its slice an arrow begins or ends
 
 
-def chrome(trace: Trace, names: TraceNames) -> dict[str, Any]:
-    """{"traceEvents": [...]}: waits, arrivals and asynchronous operations as slices, the rest as instants.
+def chrome(trace: Trace, names: TraceNames, findings: Sequence[Finding] = ()) -> dict[str, Any]:
+    """{"traceEvents": [...]}: waits, arrivals and asynchronous operations as slices, the rest as instants;
+    each of `findings` is an instant at the last event of its warp, at its instruction where the trace has it.
 
     An arrow (flow events `s` and `f`) goes from what completed a phase to each wait for it. Slices of one
     track are nested or apart; what overlaps otherwise lies on a track of the same name below.
     """
-    return _Writer(trace, names).write()
+    writer = _Writer(trace, names)
+    for finding in findings:
+        writer.add_finding(finding)
+    return writer.write()
 
 
 class _Writer:
@@ -78,7 +84,7 @@ class _Writer:
         sources: dict[tuple[object, ...], dict[str, Any]] = {}
         waiting: set[tuple[object, ...]] = set()
         last = 0
-        for event in together(self._trace):
+        for event in merged_arrivals(self._trace):
             last = max(last, event.time)
             key = event.cta, event.warp, event.lane
             if event.object == "mbarrier" and (
@@ -111,6 +117,20 @@ class _Writer:
             name = f"{begin.engine} (never complete)"
             self._slice(begin, last, name, self._place(begin, begin.engine), over=False)
         return last, sources
+
+    def add_finding(self, finding: Finding) -> None:
+        """An instant with the finding's message, on its warp's track; of a CTA as a whole on its process."""
+        at = finding.machine
+        own = [event for event in self._trace if event.cta == at.cta and at.warp in (None, event.warp)]
+        event = max(own, key=lambda one: (one.ptx_line == at.ptx_line, one.time), default=None)
+        if event is None:
+            return
+        pid, tid = self._place(event)
+        facts = {"message": finding.message, "cause": finding.cause, "evidence": list(finding.evidence)}
+        self._events.append(
+            {"ph": "i", "s": "p" if at.warp is None else "t", "name": f"finding {finding.code}",
+             "cat": "finding", "ts": event.time, "pid": pid, "tid": tid, "args": facts}
+        )  # fmt: skip
 
     def _instant(self, event: Event) -> None:
         pid, tid = self._place(event)
@@ -149,7 +169,7 @@ class _Writer:
         """Puts the slices on tracks on which they are nested or apart."""
         levels: dict[tuple[int, int], list[list[float]]] = {}
         used: set[tuple[int, int]] = set()
-        for start, minus, pid, tid, made in sorted(self._slices, key=lambda one: one[:4]):
+        for start, minus, pid, tid, made in sorted(self._slices, key=lambda placed: placed[:4]):
             end, tracks = start - minus, levels.setdefault((pid, tid), [])
             level = next((n for n, ends in enumerate(tracks) if _takes(ends, start, end)), len(tracks))
             tracks[level:] = tracks[level:] or [[]]

@@ -27,7 +27,7 @@ class Link:
     op: int
 
 
-def together(events: Iterable[Event]) -> list[Event]:
+def merged_arrivals(events: Iterable[Event]) -> list[Event]:
     """The events with a warp's arrivals by one instruction at one phase as one: lanes and values together."""
     out: list[Event] = []
     for event in events:
@@ -41,9 +41,9 @@ def together(events: Iterable[Event]) -> list[Event]:
     return out
 
 
-def _alike(one: Event, other: Event) -> bool:
+def _alike(first: Event, second: Event) -> bool:
     return all(
-        getattr(one, name) == getattr(other, name)
+        getattr(first, name) == getattr(second, name)
         for name in ("kind", "time", "object", "cta", "warp", "barrier", "to_rank", "phase", "ptx_line", "op")
     )
 
@@ -67,9 +67,9 @@ def links(trace: Trace) -> list[Link]:
             phases[phase] = event, 0
             completing.append((phase, event))
         elif event.engine and event.kind.endswith("complete"):
-            for at, one in completing:
-                if (one.cta, one.warp, one.lane, one.ptx_line) == (*key, event.ptx_line):
-                    phases[at] = one, event.op
+            for at, done in completing:
+                if (done.cta, done.warp, done.lane, done.ptx_line) == (*key, event.ptx_line):
+                    phases[at] = done, event.op
         elif event.object == "mbarrier" and event.kind == "wait":
             waits[key] = len(found)
             found.append((event, None))
@@ -97,21 +97,21 @@ def chosen(trace: Trace, names: TraceNames, roles: Iterable[str], barriers: Iter
         role, barrier = names.warp(event.rank, event.warp), _barrier(event, names)
         known_roles.add(role.split(" (")[0])
         known_barriers |= {barrier.split("[")[0]} if barrier else set()
-        if roles and not any(_is(role, one, " (") for one in roles):
+        if roles and not any(_is(role, asked, " (") for asked in roles):
             continue
         if barriers and not (
-            any(_is(barrier, one, "[") for one in barriers) or (event.cta, event.op) in touched
+            any(_is(barrier, asked, "[") for asked in barriers) or (event.cta, event.op) in touched
         ):
             continue
         rows.append(index)
     for asked, known, what in ((roles, known_roles, "role"), (barriers, known_barriers, "barrier")):
-        for one in asked:
-            if not any(_is(name, one, " (") or _is(one, name, "[") for name in known):
+        for wanted in asked:
+            if not any(_is(name, wanted, " (") or _is(wanted, name, "[") for name in known):
                 raise TileproofError(
                     f"no {what} of this name is in the trace",
-                    where=one,
+                    where=wanted,
                     expected=", ".join(sorted(known)),
-                    found=one,
+                    found=wanted,
                 )
     return trace.only(rows)
 
@@ -134,12 +134,12 @@ def _operations(trace: Trace, names: TraceNames, barriers: list[str]) -> set[tup
         if acted and event.time != acted[0].time:
             acted.clear()
         if event.kind in ("arrive", "deliver") and any(
-            _is(_barrier(event, names), one, "[") for one in barriers
+            _is(_barrier(event, names), asked, "[") for asked in barriers
         ):
             acted.append(event)
         elif event.engine and event.kind.endswith("complete"):
             here = (event.cta, event.warp, event.lane, event.ptx_line)
-            if any((one.cta, one.warp, one.lane, one.ptx_line) == here for one in acted):
+            if any((act.cta, act.warp, act.lane, act.ptx_line) == here for act in acted):
                 found.add((event.cta, event.op))
     return found
 

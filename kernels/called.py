@@ -10,12 +10,13 @@ from typing import Any
 import numpy.typing as npt
 from tileproof.kernels.compile import Built
 from tileproof.kernels.edit import Edit
-from tileproof.kernels.launch import Buffer, Launch
+from tileproof.kernels.launch.contents import ArrayContent, name_of
+from tileproof.kernels.launch.model import HostCall, LaunchBuffer, LaunchFile
 from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
 
-HOST = "host"  # the architecture of such a kernel's target
+HOST = "host"  # the architecture of such a kernel
 Outputs = Mapping[str, npt.NDArray[Any]]
 
 
@@ -25,7 +26,7 @@ def need_torch() -> None:
         import torch
     except ImportError as error:
         raise TileproofError(
-            "this kernel is a function of torch, which is not installed", where="torch", found=str(error),
+            "this kernel needs torch, which is not installed", where="torch", found=str(error),
             do="pip install 'tileproof[oracle]' (in a checkout: make setup)",
         ) from None  # fmt: skip
     if torch.get_num_threads() > 1:
@@ -51,30 +52,23 @@ class HostFunction:
         edits: Sequence[Edit],
         overrides: Mapping[str, str],
     ) -> Built:
-        if overrides or any(one.place.kind != "module" for one in edits):
+        if overrides or any(edit.place.kind != "module" for edit in edits):
             raise TileproofError("this kernel is a Python function: it has no PTX to change", where=owner)
         return Built(owner, "", Path(), None, "")
-
-
-@dataclass(frozen=True)
-class Call(Launch):
-    """A launch of a Python function. `call` writes into the outputs by name; what it leaves untouched counts
-    as not written. `fresh`: it makes whole outputs of its own, so that one call says all.
-    """
-
-    call: Callable[[Outputs], None] = field(default=lambda outputs: None, compare=False, repr=False)
-    fresh: bool = False
 
 
 def call(
     built: Built,
     inputs: Mapping[str, npt.NDArray[Any] | None],
-    outputs: Iterable[Buffer],
+    outputs: Iterable[LaunchBuffer],
     function: Callable[[Outputs], None],
     *,
-    fresh: bool = False,
-) -> Call:
-    """The launch of `function` on arrays by name (None: not passed)."""
-    given = [Buffer.input(name, array) for name, array in inputs.items() if array is not None]
-    one = (1, 1, 1)
-    return Call("", built.entry, one, one, one, 0, (*given, *outputs), call=function, fresh=fresh)
+    whole: bool = False,
+) -> LaunchFile:
+    """The launch of `function` on arrays by name (None: not passed); `whole`: it makes whole outputs."""
+    given = [
+        LaunchBuffer(name, name_of(array.dtype), array.shape, "input", ArrayContent(array))
+        for name, array in inputs.items()
+        if array is not None
+    ]
+    return LaunchFile(built.entry, (), (*given, *outputs), (HostCall(function, whole),))

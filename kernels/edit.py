@@ -1,4 +1,4 @@
-"""One edit: a place in a text, and what stands there instead. One mutant: edits, and what must be found.
+"""Edits of a kernel's text, and planted defects: edits with the finding that must be reported.
 
 A place is named by the tokens that stand there, so that it survives a reformatted source: white space and
 comments do not count. Tokens that occur more or less often than the place says are an error, never a guess.
@@ -99,9 +99,11 @@ class Sizes:
 
 
 @dataclass(frozen=True)
-class Mutant:
-    """A planted defect. `target` is a kernel or a small program, `corpus` the ids of the public bugs it
-    stands for, `policy` the first of early, late, random under which an expected finding shows.
+class PlantedDefect:
+    """A hand-written defect, used as a negative control: a check must report `expected` for it.
+
+    `target`: the name of a kernel or of a small program. `corpus`: ids of the public bugs that it represents.
+    `policy`: the first of early, late, random under which the expected finding appears.
     """
 
     id: str
@@ -172,11 +174,11 @@ def lines_at(owner: str, file: str, anchor: str, text: str) -> range:
 def stale(owner: str, where: str, expected: int, what: str, found: int) -> TileproofError:
     """The error of an anchor that occurs another number of times."""
     return TileproofError(
-        "the planted defect does not fit the text any more",
+        "the planted defect does not fit the text",
         where=f"defect {owner}, {where or 'PTX'}",
         expected=f"{'some' if expected == ANY else expected} occurrence(s) of {what!r}",
         found=str(found),
-        do="bring the defect up to date with what it is planted in",
+        do="update the defect's anchor",
     )
 
 

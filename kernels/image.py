@@ -19,7 +19,7 @@ SOURCE_SUFFIXES = (".cu", ".cuh", ".h", ".hpp")
 
 
 class Image(Protocol):
-    """What a target asks of its image. `owner` names the target, `edits` are planted."""
+    """What a kernel asks of its image. `owner` names the kernel, `edits` are planted."""
 
     @property
     def sources(self) -> Mapping[str, str]:
@@ -122,7 +122,7 @@ class Sources:
 class Ptx:
     """PTX as it is: `text` makes it, or names the file that holds it, for a variant; `name` names its entry.
 
-    There is no probe build, unless `text` of the variant with probe True gives one (`Target.probe`).
+    There is no probe build, unless `text` of the variant with probe True gives one (`Kernel.probe`).
     """
 
     text: Callable[[Variant, bool], str | Path] = field(repr=False)

@@ -1,8 +1,8 @@
 """Kernels that live elsewhere: installed packages that register by entry point, and paths.
 
-A package names in the group `tileproof.kernels` an object that is a `Target`, a sequence of them, or a
+A package names in the group `tileproof.kernels` an object that is a `Kernel`, a sequence of them, or a
 function that returns either. A path is a Python file, or a folder with a `kernel.py` or an `__init__.py`,
-that defines TARGETS in the same way.
+that defines KERNELS in the same way.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from tileproof.kernels.target import Target
+from tileproof.kernels.kernel import Kernel
 from tileproof.spec.machine.errors import TileproofError
 
 GROUP = "tileproof.kernels"
-ATTRIBUTE = "TARGETS"
+ATTRIBUTE = "KERNELS"
 NAMES = ("kernel.py", "__init__.py")
 
 
-def registered() -> tuple[dict[str, Target], dict[str, TileproofError]]:
+def registered() -> tuple[dict[str, Kernel], dict[str, TileproofError]]:
     """The kernels of every entry point, by name, and what is wrong with the entry points that give none."""
-    found: dict[str, Target] = {}
+    found: dict[str, Kernel] = {}
     broken: dict[str, TileproofError] = {}
     for point in sorted(entry_points(group=GROUP), key=lambda one: (one.name, one.value)):
         where = f"entry point {point.name} = {point.value}" + (f" of {point.dist.name}" if point.dist else "")
         try:
-            found |= {target.name: target for target in _targets(point.load(), where)}
+            found |= {kernel.name: kernel for kernel in _kernels(point.load(), where)}
         except TileproofError as error:
             broken[point.name] = error
         except (Exception, SystemExit) as error:
@@ -42,7 +42,7 @@ def looks_like_a_path(name: str) -> bool:
     return "/" in name or "\\" in name or name.partition(":")[0].endswith(".py") or Path(name).is_dir()
 
 
-def at_path(name: str) -> Target:
+def at_path(name: str) -> Kernel:
     """The kernel that the file or folder defines; `path:kernel` picks one of several."""
     path_text, wanted = name, ""
     if not Path(name).exists():
@@ -55,15 +55,15 @@ def at_path(name: str) -> Target:
         raise _no_kernel(name, "no such file")
     if file.suffix != ".py":
         raise _no_kernel(name, f"a file that does not end in .py: {file.name}")
-    targets = {target.name: target for target in _targets(_load(file), str(file))}
-    if (not wanted and len(targets) > 1) or (wanted and wanted not in targets):
+    found = {kernel.name: kernel for kernel in _kernels(_load(file), str(file))}
+    if (not wanted and len(found) > 1) or (wanted and wanted not in found):
         raise TileproofError(
             "there is no such kernel at this path" if wanted else "several kernels are defined at this path",
             where=name,
-            expected=" or ".join(f"{path_text}:{one}" for one in targets),
-            found=wanted or f"{len(targets)} kernels",
+            expected=" or ".join(f"{path_text}:{one}" for one in found),
+            found=wanted or f"{len(found)} kernels",
         )
-    return targets[wanted] if wanted else next(iter(targets.values()))
+    return found[wanted] if wanted else next(iter(found.values()))
 
 
 def _no_kernel(name: str, found: str) -> TileproofError:
@@ -76,7 +76,7 @@ def _no_kernel(name: str, found: str) -> TileproofError:
 
 
 def _load(file: Path) -> Any:
-    """TARGETS of the module in `file`, which may import its neighbours."""
+    """KERNELS of the module in `file`, which may import its neighbours."""
     file = file.resolve()
     name = f"tileproof_kernel_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
     if name not in sys.modules:
@@ -98,7 +98,7 @@ def _load(file: Path) -> Any:
         raise TileproofError(
             f"the module defines no {ATTRIBUTE}",
             where=str(file),
-            do=f"set {ATTRIBUTE} to its kernels' targets",
+            do=f"set {ATTRIBUTE} to its kernels (instances of Kernel)",
         )
     return getattr(module, ATTRIBUTE)
 
@@ -112,19 +112,19 @@ def _failed(where: str, error: BaseException) -> TileproofError:
     )
 
 
-def _targets(given: Any, where: str) -> tuple[Target, ...]:
+def _kernels(given: Any, where: str) -> tuple[Kernel, ...]:
     try:
-        targets = given() if callable(given) and not isinstance(given, Target) else given
-        targets = (targets,) if isinstance(targets, Target) else tuple(targets)
+        found = given() if callable(given) and not isinstance(given, Kernel) else given
+        found = (found,) if isinstance(found, Kernel) else tuple(found)
     except TileproofError:
         raise
     except Exception as error:
         raise _failed(where, error) from error
-    wrong = next((one for one in targets if not isinstance(one, Target)), None)
-    if wrong is not None or not targets:
+    wrong = next((one for one in found if not isinstance(one, Kernel)), None)
+    if wrong is not None or not found:
         raise TileproofError(
-            "a kernel is a tileproof.kernels.target.Target",
+            "a kernel is a tileproof.kernels.kernel.Kernel",
             where=where,
             found="none" if wrong is None else type(wrong).__name__,
         )
-    return targets
+    return found

@@ -49,3 +49,26 @@ def instructions(ptx: str) -> list[str]:
     """
     texts = (" ".join(re.sub(r"//.*", "", line).split()) for line in without_places(ptx).splitlines())
     return [text for text in texts if text not in ("", "{", "}") and not text.startswith("$L__tmp")]
+
+
+def on_first_lines(ptx: str) -> str:
+    """The PTX with each instruction that spans lines on its first line, and blank lines in place of the rest:
+    ptxas notes the line on which an instruction ends, the emulator the line on which it begins.
+    """
+    out: list[str] = []
+    begun = -1  # the line of an instruction that has not ended
+    for line in ptx.splitlines():
+        code = line.split("//")[0].strip()
+        out.append(line)
+        if begun >= 0:
+            out[begun], out[-1] = f"{out[begun].split('//')[0].rstrip()} {code}", ""
+        elif code and code[0] not in ".{}()" and not code.endswith((";", ":", "{", "}")):
+            begun = len(out) - 1
+        begun = -1 if code.endswith((";", "{", "}")) else begun
+    return "\n".join(out) + "\n"
+
+
+def target_of(ptx: str) -> str:
+    """The `.target` of a module, empty when it has none."""
+    stated = (line.split()[1] for line in ptx.splitlines() if line.startswith(".target"))
+    return next(stated, "").rstrip(",")

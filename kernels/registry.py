@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import pkgutil
 from collections.abc import Mapping
+from difflib import get_close_matches
 from functools import cache
 from types import MappingProxyType
 
@@ -12,38 +13,38 @@ import tileproof.kernels
 from tileproof.kernels import outside, tutorials
 from tileproof.kernels.called import HOST
 from tileproof.kernels.host.torch_cuda import card
-from tileproof.kernels.target import Target
+from tileproof.kernels.kernel import Kernel
 from tileproof.spec.machine.errors import TileproofError
 
 
 @cache
-def own() -> Mapping[str, Target]:
-    """The kernels of this package: every folder `kernels/<target>/<kernel>/` whose `host` defines TARGETS."""
-    found: dict[str, Target] = {}
-    for target in pkgutil.iter_modules(tileproof.kernels.__path__, "tileproof.kernels."):
-        if not target.ispkg:
+def own() -> Mapping[str, Kernel]:
+    """The kernels of this package: every folder `kernels/<family>/<kernel>/` whose `host` defines KERNELS."""
+    found: dict[str, Kernel] = {}
+    for family in pkgutil.iter_modules(tileproof.kernels.__path__, "tileproof.kernels."):
+        if not family.ispkg:
             continue
-        package = importlib.import_module(target.name)
-        for folder in pkgutil.iter_modules(package.__path__, f"{target.name}."):
+        package = importlib.import_module(family.name)
+        for folder in pkgutil.iter_modules(package.__path__, f"{family.name}."):
             if folder.ispkg and importlib.util.find_spec(f"{folder.name}.host"):
-                targets: tuple[Target, ...] = importlib.import_module(f"{folder.name}.host").TARGETS
-                found |= {one.name: one for one in targets}
+                given: tuple[Kernel, ...] = importlib.import_module(f"{folder.name}.host").KERNELS
+                found |= {one.name: one for one in given}
     return MappingProxyType(found)
 
 
 @cache
-def _every() -> tuple[Mapping[str, Target], Mapping[str, TileproofError]]:
+def _every() -> tuple[Mapping[str, Kernel], Mapping[str, TileproofError]]:
     found, broken = outside.registered()
     for name in sorted(set(found) & set(own())):
         broken[name] = TileproofError(
-            "a registered kernel has the name of one of Tileproof's own",
+            "a registered kernel has the name of a built-in kernel",
             where=f"kernel {name}",
             do="give the kernel another name",
         )
     return MappingProxyType({**found, **own()}), MappingProxyType(broken)
 
 
-def kernels() -> Mapping[str, Target]:
+def kernels() -> Mapping[str, Kernel]:
     """Every kernel that can be used, by name."""
     return _every()[0]
 
@@ -58,27 +59,34 @@ def forget() -> None:
     _every.cache_clear()
 
 
-def kernel(name: str) -> Target:
+def known(name: str) -> bool:
+    """Whether a kernel that can be used, or a registered one that cannot, has this name."""
+    return any(name in some for some in (kernels(), tutorials.kernels(), card.kernels(), broken()))
+
+
+def kernel(name: str) -> Kernel:
     """The kernel called `name`, or at the path `name`; TileproofError lists the known ones.
 
     Where `name` is that of an entry point which gave no kernel, the error says why.
     """
     if name in kernels():
         return kernels()[name]
-    if name in tutorials.targets():
-        return tutorials.targets()[name]
-    if name in card.targets():
-        return card.targets()[name]
+    if name in tutorials.kernels():
+        return tutorials.kernels()[name]
+    if name in card.kernels():
+        return card.kernels()[name]
     if outside.looks_like_a_path(name):
         return outside.at_path(name)
     if name in broken():
         raise broken()[name]
+    close = get_close_matches(name, [*kernels(), *tutorials.kernels(), *card.kernels()], n=3, cutoff=0.6)
     raise TileproofError(
         "there is no such kernel",
         where="kernel name",
-        expected=", ".join(sorted(kernels())) + ", or a path",
+        expected=", ".join(sorted(kernels())) + ", or a path to a kernel.py or to a launch file",
         found=name,
-        do="choose one of the known kernels (`tileproof kernels`)"
+        do=(f"did you mean {' or '.join(close)}?" if close else "choose one of the known kernels")
+        + " (`tileproof kernels`)"
         + "".join(f"; {point} could not be loaded: {error.found}" for point, error in broken().items()),
     )
 
@@ -86,7 +94,7 @@ def kernel(name: str) -> Target:
 CHECK = "check it (`tileproof check`)"
 
 
-def compiled(name: str, instead: str = CHECK) -> Target:
+def compiled(name: str, instead: str = CHECK) -> Kernel:
     """As `kernel`, for what looks into a kernel's PTX: TileproofError where it is a Python function, which
     says what to do `instead`.
     """
@@ -99,6 +107,6 @@ def compiled(name: str, instead: str = CHECK) -> Target:
     return found
 
 
-def all_compiled() -> list[Target]:
+def all_compiled() -> list[Kernel]:
     """Every kernel with PTX but those on demand: others' kernels, of which findings are known."""
     return [one for one in kernels().values() if one.arch != HOST and not one.on_demand]

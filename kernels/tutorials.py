@@ -1,4 +1,4 @@
-"""NVIDIA's CuTe Blackwell tutorial kernels as targets: compiled from the installed package.
+"""NVIDIA's CuTe Blackwell tutorial kernels, compiled from the installed package.
 
 The kernels are D = alpha A B^T + beta C, A [M, K] and B [N, K] f16, C and D [M, N] f32, row-major. Their
 parameters are CuTe objects passed by value; the layouts below were read off the sources and the compiled
@@ -22,8 +22,10 @@ import numpy as np
 from tileproof.kernels import toolchain
 from tileproof.kernels.compile import Built, cache_root, compile_error
 from tileproof.kernels.image import Ptx
-from tileproof.kernels.launch import Buffer, Launch, Parameter, Scalar, Struct, TensorMapSpec
-from tileproof.kernels.target import Target
+from tileproof.kernels.kernel import Kernel
+from tileproof.kernels.launch.arguments import LaunchArgument, ScalarArgument, StructArgument
+from tileproof.kernels.launch.builder import LaunchBuilder, struct, tensor_map
+from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
 from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.descriptors import InstructionDescriptor
 from tileproof.spec.plan import (
@@ -37,6 +39,7 @@ from tileproof.spec.plan import (
     WarpRole,
 )
 from tileproof.spec.problems.gemm.inputs import Inputs, validate
+from tileproof.spec.problems.gemm.problem import GEMM
 
 FLAGS = ("-ptx", "-arch=sm_100a", "-std=c++17", "--expt-relaxed-constexpr", "-lineinfo")
 
@@ -110,13 +113,13 @@ def ptx_of(tutorial: Tutorial) -> Path:
 
 
 @dataclass(frozen=True)
-class ProductTarget(Target):
-    """A target that multiplies matrices of any multiple of its cluster's tile."""
+class ProductKernel(Kernel):
+    """A kernel that multiplies matrices of any multiple of its cluster's tile."""
 
     def variant_of(self, inputs: Any) -> Variant:
         return self.variants[0]
 
-    def launch(self, inputs: Any, built: Built, probe: bool = False) -> Launch:
+    def launch(self, inputs: Any, built: Built, probe: bool = False) -> LaunchFile:
         variant = self.variants[0]
         validate(inputs, {"M": variant["step_m"], "N": variant["step_n"], "K": K_TILE})
         return super().launch(inputs, built, probe)
@@ -154,7 +157,7 @@ def plan_of(tutorial: Tutorial) -> KernelPlan:
         )  # fmt: skip
     return KernelPlan(
         name=tutorial.name,
-        problem="gemm",
+        problem=GEMM,
         block=K_TILE,
         cluster=ctas,
         threads=128,
@@ -180,77 +183,58 @@ def plan_of(tutorial: Tutorial) -> KernelPlan:
     )
 
 
-def _tensor(name: str, buffer: Buffer) -> Struct:
+def _s32(*values: int) -> list[tuple[int, ScalarArgument]]:
+    return [(4 * i, ScalarArgument("s32", value)) for i, value in enumerate(values)]
+
+
+def _tensor(buffer: LaunchBuffer) -> StructArgument:
     """A row-major global tensor: shape, stride, pointer."""
     rows, columns = buffer.shape
-    sizes = (("rows", rows), ("columns", columns), ("stride", columns))
-    fields: list[tuple[int, Buffer | Scalar | TensorMapSpec]] = [
-        (4 * i, Scalar(f"{name}.{size}", "s32", value)) for i, (size, value) in enumerate(sizes)
-    ]
-    return Struct(name, 24, (*fields, (16, buffer)))
+    return struct(24, (*_s32(rows, columns, columns), (16, buffer)))
 
 
-def _coordinates(name: str, buffer: Buffer) -> Struct:
+def _coordinates(buffer: LaunchBuffer) -> StructArgument:
     """A TMA coordinate tensor: its shape, and a layout with nothing dynamic."""
-    rows, columns = buffer.shape
-    return Struct(
-        name, 12, ((0, Scalar(f"{name}.rows", "s32", rows)), (4, Scalar(f"{name}.columns", "s32", columns)))
-    )
+    return struct(12, _s32(*buffer.shape))
 
 
-def _atom(name: str, buffer: Buffer, columns: int, rows: int) -> Struct:
+def _atom(buffer: LaunchBuffer, columns: int, rows: int) -> StructArgument:
     """A TMA copy atom: the tensor map, then strides that these kernels do not read."""
     extent, inner = buffer.shape
-    size = buffer.dtype.itemsize
-    spec = TensorMapSpec(
-        f"{name}_map",
-        buffer,
-        "float16" if size == 2 else "float32",
-        shape=(inner, extent),
-        strides=(inner * size,),
-        box=(columns, rows),
-        element_strides=(1, 1),
-        swizzle="128B",
-    )
-    return Struct(f"{name}_atom", 256, ((0, spec),))
+    return struct(256, ((0, tensor_map(buffer, (inner, extent), (columns, rows), "128B")),))
 
 
-def _describe(tutorial: Tutorial, inputs: Inputs, plan: KernelPlan, built: Built) -> Launch:
+def _describe(tutorial: Tutorial, inputs: Inputs, plan: KernelPlan, built: Built) -> LaunchFile:
     assert inputs.C is not None
-    a, b, c = Buffer.input("A", inputs.A), Buffer.input("B", inputs.B), Buffer.input("C", inputs.C)
+    made = LaunchBuilder(tutorial.name, built.ptx)
+    a, b, c = made.input("A", inputs.A), made.input("B", inputs.B), made.input("C", inputs.C)
     (m, n) = c.shape
-    d = Buffer.output("D", (m, n), np.float32)
+    d = made.output("D", (m, n), np.float32)
     idesc = InstructionDescriptor(m=tutorial.mma_m, n=256, a_type="f16", b_type="f16").encode()
-    mma = Struct("mma", 8, ((0, Scalar("idesc", "u32", idesc)),))
-
-    def empty(name: str) -> Struct:
-        return Struct(name, 1, ())
-
-    scales: list[Parameter] = [Scalar("alpha", "f32", inputs.alpha), Scalar("beta", "f32", inputs.beta)]
-    params: list[Parameter]
+    mma, empty = struct(8, ((0, ScalarArgument("u32", idesc)),)), struct(1, ())
+    scales = [ScalarArgument("f32", inputs.alpha, "alpha"), ScalarArgument("f32", inputs.beta, "beta")]
+    params: list[LaunchArgument]
     if not tutorial.a_rows:
-        params = [_tensor("tA", a), _tensor("tB", b), _tensor("tC", c), _tensor("tD", d)]
-        params += [empty("tile"), mma, empty("layout"), *scales]
+        params = [*map(_tensor, (a, b, c, d)), empty, mma, empty, *scales]
     else:
-        atoms: list[Parameter] = [_atom("A", a, 64, tutorial.a_rows), _atom("B", b, 64, tutorial.b_rows)]
-        params = [_coordinates("tA", a), _coordinates("tB", b)]
+        atoms = [_atom(a, 64, tutorial.a_rows), _atom(b, 64, tutorial.b_rows)]
+        params = [_coordinates(a), _coordinates(b)]
         if tutorial.epilogue_tma:
-            params += [_coordinates("tC", c), _coordinates("tD", d), empty("epilogue")]
-            atoms += [_atom("C", c, 32, 128), _atom("D", d, 32, 128)]
+            params += [_coordinates(c), _coordinates(d), empty]
+            atoms += [_atom(c, 32, 128), _atom(d, 32, 128)]
         else:
-            params += [_tensor("tC", c), _tensor("tD", d)]
-        params += [empty("tile"), mma, empty("layout"), *atoms, *scales]
+            params += [_tensor(c), _tensor(d)]
+        params += [empty, mma, empty, *atoms, *scales]
     x, y, _ = tutorial.cluster
-    return Launch(
-        image=built.ptx,
-        entry=built.entry,
+    made.launch(
+        built.entry,
         grid=(m // tutorial.step_m * x, n // tutorial.step_n * y, 1),
         cluster=tutorial.cluster,
         block=(128, 1, 1),
         shared_bytes=tutorial.shared_bytes,
-        params=tuple(params),
-        large_cluster=True,
+        arguments=params,
     )
+    return made.file()
 
 
 @cache
@@ -259,8 +243,8 @@ def _entry(tutorial: Tutorial) -> str:
     return str(name)
 
 
-def _target(tutorial: Tutorial) -> Target:
-    return ProductTarget(
+def _kernel(tutorial: Tutorial) -> Kernel:
+    return ProductKernel(
         tutorial.name,
         (Variant.of("gemm", step_m=tutorial.step_m, step_n=tutorial.step_n),),
         lambda variant: plan_of(tutorial),
@@ -271,6 +255,6 @@ def _target(tutorial: Tutorial) -> Target:
 
 
 @cache
-def targets() -> Mapping[str, Target]:
+def kernels() -> Mapping[str, Kernel]:
     """The tutorials by name; they are no part of `kernels`, which builds what it lists."""
-    return {one.name: _target(one) for one in TUTORIALS}
+    return {one.name: _kernel(one) for one in TUTORIALS}

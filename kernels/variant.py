@@ -39,7 +39,7 @@ def parse_sizes(text: str) -> dict[str, int]:
         name, equals, value = part.strip().partition("=")
         if not (equals and name.isidentifier() and value.isdigit()) or name in sizes:
             raise TileproofError(
-                "this is no variant",
+                "not a variant",
                 where="--variant",
                 expected="sizes such as d_qk=576 or d_qk=576,h_q=64",
                 found=repr(text),
@@ -50,7 +50,7 @@ def parse_sizes(text: str) -> dict[str, int]:
 
 def select(owner: str, variants: Sequence[Variant], wanted: Mapping[str, int]) -> tuple[Variant, ...]:
     """The variants of `owner` that have every wanted size; TileproofError names those there are."""
-    found = tuple(one for one in variants if one.has(wanted))
+    found = tuple(variant for variant in variants if variant.has(wanted))
     if not found:
         raise TileproofError(
             f"{owner} has no such variant",

@@ -1,1 +1,1 @@
-"""The float64 reference: one function per stage, the tiled walk, the rounding model, the autograd oracle."""
+"""The float64 reference: a loop per problem, the evaluation of the spec's stages, the autograd oracles."""

@@ -1,17 +1,31 @@
 """The oracle of dense attention: torch autograd in float64 through an explicit mask, bias and dropout.
 
-It shares nothing with the tiled reference but what the mask and the dropout let through: no tiles, no lse, no
-delta, no formula of a gradient.
+It shares with the spec and the tiled reference only which elements dropout keeps: no tiles, no lse, no delta,
+no formula of a gradient, and a mask of its own.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 import torch
-from tileproof.spec.problems.dense_attention_bwd.inputs import Inputs
+
+if TYPE_CHECKING:
+    from tileproof.spec.problems.dense_attention_bwd.inputs import Inputs
+    from tileproof.spec.problems.dense_attention_bwd.masks import Mask
 
 F64 = npt.NDArray[np.float64]
+
+
+def visible(mask: Mask, m: int, n: int) -> torch.Tensor:
+    """``bool [m, n]``: the keys between two diagonals, cut by torch's triangles."""
+    main = n - m if mask.align == "bottom right" else 0
+    seen = torch.ones(m, n, dtype=torch.bool)
+    if mask.right is not None:
+        seen = seen.tril(main + mask.right)
+    return seen if mask.left is None else seen.triu(main - mask.left)
 
 
 def gradients(inputs: Inputs) -> dict[str, F64]:
@@ -27,18 +41,25 @@ def gradients(inputs: Inputs) -> dict[str, F64]:
     bias = leaf(np.zeros((p.b, p.h, p.m, p.n)) if inputs.bias is None else inputs.bias)
     dO = torch.tensor(inputs.dO.swapaxes(1, 2).astype(np.float64))
     o = torch.zeros(p.b, p.h, p.m, p.d_v, dtype=torch.float64)
-    for one, seen in zip(p.sequences, inputs.masks, strict=True):
-        rows = torch.tensor(np.flatnonzero(seen.any(axis=1))) + one.queries.start
+    # Each sequence's batch, first query and first key, queries and keys; packed ones lie one after another.
+    sequences = [(batch, 0, 0, p.m, p.n) for batch in range(p.b)]
+    if p.packed is not None:
+        before = np.cumsum([(0, 0), *p.packed], axis=0).tolist()
+        sequences = [(0, *first, *sizes) for first, sizes in zip(before, p.packed, strict=False)]
+    for batch, first_query, first_key, m, n in sequences:
+        seen = visible(p.mask, m, n)
+        some = seen.any(dim=1)
+        rows = some.nonzero()[:, 0] + first_query
         if not len(rows):
             continue
-        mask = torch.tensor(seen[seen.any(axis=1)])
+        mask, keys = seen[some], slice(first_key, first_key + n)
         for head in range(p.h):
-            at, kv = (one.batch, head), (one.batch, head // p.heads, one.keys)
-            scores = q[at][rows] @ k[kv].T * p.sm_scale + bias[at][rows][:, one.keys]
+            at, kv = (batch, head), (batch, head // (p.h // p.h_kv), keys)
+            scores = q[at][rows] @ k[kv].T * p.sm_scale + bias[at][rows][:, keys]
             weights = torch.softmax(scores.masked_fill(~mask, -torch.inf), dim=-1)
-            kept = torch.tensor(np.ascontiguousarray(inputs.kept[at]))[rows][:, one.keys]
+            kept = torch.tensor(np.ascontiguousarray(inputs.kept[at]))[rows][:, keys]
             out = (weights * kept * p.dropout.rescale) @ v[kv]
-            o = o.index_put((torch.tensor(one.batch), torch.tensor(head), rows), out)
+            o = o.index_put((torch.tensor(batch), torch.tensor(head), rows), out)
     if o.requires_grad:
         (o * dO).sum().backward()  # type: ignore[no-untyped-call]
     found = {"delta": (o.detach() * dO).sum(-1).numpy()}

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from tileproof.spec.arithmetic import F32, Form, Kept
+from tileproof.spec.arithmetic import F32, Form, StageValue
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.problems.base import PartOf, ProblemType, TileCoord, Tiling, coordinates, region
 from tileproof.spec.stage import Stage
@@ -30,14 +30,14 @@ class Evaluation:
         self.problem, self.inputs, self.tiling, self.m = problem, inputs, tiling, m
         self.shared: Shared = {} if shared is None else shared
         self._given: dict[Any, Any] = {}
-        self._wholes: dict[tuple[str, int, int | None], Kept[Any]] = {}
+        self._wholes: dict[tuple[str, int, int | None], StageValue[Any]] = {}
         self._extents: dict[tuple[int, str], slice] = {}
         self._regions: dict[tuple[tuple[str, ...], TileCoord], tuple[slice, slice]] = {}
         self._stages = problem.stages
         shared_axes = set(problem.shared)
         self._partial = {
-            name: name not in tiling.together and bool(one.contracted & shared_axes)
-            for name, one in self._stages.items()
+            name: name not in tiling.cluster_wide and bool(stage.contracted & shared_axes)
+            for name, stage in self._stages.items()
         }
 
     def stage(self, name: str) -> Stage:
@@ -63,22 +63,16 @@ class Evaluation:
             found = self._regions[key] = region(self.problem, self.inputs, self.tiling, name, coord)
         return found
 
-    def whole(self, name: str, group: int, cta: int | None = None) -> Kept[Any]:
+    def whole(self, name: str, group: int, cta: int | None = None) -> StageValue[Any]:
         """Stage `name` over a group; `cta` for a stage of which each CTA has a result of its own."""
         known = name, group, cta if self._partial[name] else None
         if known not in self._wholes:
             self._wholes[known] = self._over(*known)
         return self._wholes[known]
 
-    def _over(self, name: str, group: int, cta: int | None) -> Kept[Any]:
+    def _over(self, name: str, group: int, cta: int | None) -> StageValue[Any]:
         """The stage over the group's terms, found once for the same ones in all that share."""
-        stage = self.stage(name)
-        terms = tuple(
-            self._of_cta(source, group, self.term(source, group, stage.reads[source]), cta)
-            if self.partial(name)
-            else self.term(source, group, stage.reads[source])
-            for source in stage.inputs
-        )
+        stage, terms = self.stage(name), self._terms(name, group, cta)
         key = (name, group, cta, tuple(id(term) for term in terms))
         if key not in self.shared:
             with np.errstate(invalid="ignore", over="ignore"):
@@ -86,10 +80,41 @@ class Evaluation:
                 result = stage.over(self.m, dict(zip(stage.inputs, terms, strict=True)))
             self._check(stage, group, result)
             self.shared[key] = terms, result
-        kept: Kept[Any] = self.shared[key][1]
+        kept: StageValue[Any] = self.shared[key][1]
         return kept
 
-    def _check(self, stage: Stage, group: int, result: Kept[Any]) -> None:
+    def _terms(self, name: str, group: int, cta: int | None) -> tuple[Any, ...]:
+        """The inputs of a stage over a group, in the forms that the stage reads."""
+        reads = self.stage(name).reads
+        return tuple(
+            self._of_cta(source, group, self.term(source, group, reads[source]), cta)
+            if self.partial(name)
+            else self.term(source, group, reads[source])
+            for source in self.stage(name).inputs
+        )
+
+    def over_blocks(self, name: str, group: int, cta: int | None, first: int, end: int) -> StageValue[Any]:
+        """A stage that sums over the walked axis, over k-blocks `first` .. `end` - 1 alone."""
+        stage, walked = self.stage(name), self.problem.walked
+        low, high = (
+            self.problem.region(self.inputs, self.tiling, TileCoord(group, cta, block), walked)
+            for block in (first, end - 1)
+        )
+        some = self._within(group, walked, slice(low.start, high.stop))
+        terms = {
+            source: self.m.part(
+                term, tuple(some if axis == walked else slice(None) for axis in self.axes(source))
+            )
+            if walked in self.axes(source)
+            else term
+            for source, term in zip(stage.inputs, self._terms(name, group, cta), strict=True)
+        }
+        with np.errstate(invalid="ignore", over="ignore"):
+            result = stage.over(self.m, terms)
+        self._check(stage, group, result)
+        return result
+
+    def _check(self, stage: Stage, group: int, result: StageValue[Any]) -> None:
         spans = (self.extent(group, axis) for axis in stage.tile)
         declared = tuple(span.stop - span.start for span in spans)
         found = result.value.shape
@@ -147,7 +172,7 @@ class Evaluation:
         stages = self._stages
         if name in stages:
             return stages[name].tile
-        return next(one.axes[name] for one in stages.values() if name in one.inputs)
+        return next(stage.axes[name] for stage in stages.values() if name in stage.inputs)
 
     def span(self, name: str, group: int, rows: slice, cols: slice) -> Span:
         """Global rows and columns of a stage as slices of the group's array."""

@@ -1,17 +1,19 @@
 """The oracle: torch autograd in float64 through ``softmax(scale * q k^T) v`` over the selected keys.
 
-It shares nothing with the tiled reference but the definition of a key: no tiles, no lse, no delta, no formula
-of a gradient. torch is imported here and nowhere else in the reference.
+It shares nothing with the spec and the tiled reference: no tiles, no lse, no delta, no formula of a gradient,
+and a definition of a key of its own. torch is imported in the oracles and nowhere else in the reference.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
+
+if TYPE_CHECKING:
+    from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
 
 Outputs = dict[str, npt.NDArray[np.float64]]
 
@@ -32,16 +34,26 @@ def gradients_with_sink(inputs: Inputs, sink: npt.NDArray[Any]) -> tuple[Outputs
     return outputs, np.zeros(logits.shape) if logits.grad is None else logits.grad.numpy()
 
 
+def keys_of(inputs: Inputs, token: int) -> list[int]:
+    """The rows of kv that a token attends to, slot by slot; a row counts as often as it is selected."""
+    keys = []
+    for slot, row in enumerate(inputs.indices[token].tolist()):
+        if inputs.topk_length is not None and slot >= int(inputs.topk_length[token]):
+            break
+        if 0 <= row < len(inputs.kv):
+            keys.append(row)
+    return keys
+
+
 def _gradients(inputs: Inputs, sink: torch.Tensor | None) -> Outputs:
     p = inputs.problem
-    mask = key_mask(inputs)
     q = torch.tensor(inputs.q.astype(np.float64), requires_grad=True)
     kv = torch.tensor(inputs.kv.astype(np.float64), requires_grad=True)
     dO = torch.tensor(inputs.dO.astype(np.float64))
     outs = []
     for token in range(p.s_q):
-        keys = torch.tensor(inputs.indices[token][mask[token]].astype(np.int64))
-        if keys.numel() == 0:
+        keys = keys_of(inputs, token)
+        if not keys:
             outs.append(torch.zeros(p.h_q, p.d_v, dtype=torch.float64))
             continue
         k = kv[keys]

@@ -1,0 +1,1 @@
+"""What must be true: problems and their stages, plans of kernels, the rules of the machine."""

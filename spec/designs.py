@@ -1,6 +1,7 @@
 """Designs of kernels of which only resources are known, and what was published of them.
 
-A design says what each role does in a block of keys; `conformance/timing/design.py` says how long that takes.
+A design says what each role does in a block of keys; `conformance/beside/timing/design.py` says how long
+that takes.
 """
 
 from __future__ import annotations

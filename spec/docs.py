@@ -15,12 +15,11 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tileproof.spec import numerics, plans, problems
+from tileproof.spec import arithmetic, numerics, plans, problems
 from tileproof.spec.arithmetic import bound
 from tileproof.spec.machine.pages import write_or_check
 from tileproof.spec.page import prose, sentences, table
 from tileproof.spec.plan import Barrier, FinishedObservation, KernelPlan, SmemObservation, TmemObservation
-from tileproof.spec.problems import problem_type
 
 _BARRIER_HEAD = (
     "barrier",
@@ -52,7 +51,8 @@ def page(kernel_plans: Iterable[KernelPlan]) -> str:
         "# Problems, stage by stage, and the kernels' plans",
         "Generated from `spec/` by `python -m tileproof.spec.docs`. Edit the spec, not this page.",
         "Each stage is one function over an arithmetic, in the problem's `stages.py`; this page, the float64 "
-        "reference, the rounding model and the bounds are interpretations of it.",
+        "values that kernels are compared with, the rounding model and the bounds are interpretations of "
+        "it. A loop to read and step through is in [reference](../reference/README.md).",
         *_problems(),
         *_bounds(),
     ]
@@ -74,23 +74,31 @@ def _problems() -> list[str]:
 
 def _bounds() -> list[str]:
     constants = [(f"`{c.name}`", f"`{c.value}`", c.meaning, c.source) for c in numerics.CONSTANTS]
+    operations = [
+        (f"`{one.name}`", one.summary.replace("``", "`"), one.error or "that of the operand", one.source)
+        for one in arithmetic.registered().values()
+    ]
     return [
         "## Error bounds",
         prose(numerics),
         table(("constant", "value", "stands for", "source"), constants),
-        "### What each operation adds",
+        "### Terms",
         prose(bound),
+        "### What each operation adds",
+        "Operations are registered by name (`spec/arithmetic/operations/`); a package registers its own "
+        "([adding-a-problem.md](adding-a-problem.md)).",
+        table(("operation", "value", "error", "source"), operations),
         "Rows that tiles are added to: " + sentences(inspect.getdoc(numerics.bound_scatter)),
     ]
 
 
 def _plan(p: KernelPlan) -> list[str]:
-    problem = problem_type(p.problem)
+    problem = p.problem
     sizes = ", ".join(f"{name} {size}" for name, size in p.sizes)
     ctas = "1 CTA" if p.cluster == 1 else f"{p.cluster} CTAs"
     parts = [
         f"## Kernel `{p.name}`" + (f": {sizes}" if sizes else ""),
-        f"Problem `{p.problem}`. {ctas} per {problem.unit}, {p.threads} threads each; {p.block} of "
+        f"Problem `{p.problem.name}`. {ctas} per {problem.unit}, {p.threads} threads each; {p.block} of "
         f"{problem.walked} per k-block; {p.smem_bytes} bytes of shared memory, {p.tmem_columns} TMEM "
         f"columns. Stages: {', '.join(p.stages)}.",
         "### Warp roles",
@@ -176,7 +184,21 @@ def _plan(p: KernelPlan) -> list[str]:
             more = ", negated" if o.negated else ""
             seen.append((o.stage, "production", f"output {o.parameter} {o.indexed}{more}"))
     seen += [(o.stage, "probe", f"output {o.parameter} {o.indexed}") for o in p.probes]
-    return [*parts, table(("stage", "build", "place"), seen)]
+    parts.append(table(("stage", "build", "place"), seen))
+    if p.partials:
+        shown = [
+            (
+                o.stage,
+                f"TMEM tile {o.tile}" + (f", columns from {o.first_col}" if o.first_col else ""),
+                o.barrier,
+            )
+            for o in p.partials
+        ]
+        parts += [
+            "### Where partial sums can be seen, after each k-block",
+            table(("stage", "place", "when barrier completes"), shown),
+        ]
+    return parts
 
 
 def _range(first: int, count: int) -> str:
@@ -198,7 +220,7 @@ def _ranks(ctas: tuple[int, ...]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the page, or with --check return 1 when the one on disk is not what the spec says."""
+    """Write the page, or with --check return 1 if the page on disk differs from the spec."""
     return write_or_check("tileproof.spec.docs", PAGE, lambda: page(known_plans()), arguments)
 
 

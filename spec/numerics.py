@@ -2,7 +2,7 @@
 
 No constant here is tuned. Products of two bf16 are exact in f32 (8 x 8 bit significands) unless they fall
 below 2^-149; tensor cores and CUDA's default arithmetic (no -ftz) keep subnormals, so underflow costs at most
-2^-149 per term. What errors these make of a stage, `spec.arithmetic.bound` says.
+2^-149 per term. What errors these make of a stage, `spec.arithmetic.operations` says.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ U_F32_RZ = 2.0**-23
 U_BF16 = 2.0**-8
 EX2_RELATIVE = 2.0**-22
 LG2_ERROR = 2.0**-22
+DIV_RELATIVE = 2.0**-22
+SQRT_RELATIVE = 2.0**-23
+RSQRT_RELATIVE = 2.0**-22.9
+TANH_RELATIVE = 2.0**-11
 F32_TINY = 2.0**-149
 F32_MIN_NORMAL = 2.0**-126
 F32_MAX = float(np.finfo(np.float32).max)
@@ -77,6 +81,10 @@ CONSTANTS = (
         "lg2.approx.ftz.f32: absolute between 1/2 and 2, relative elsewhere",
         "PTX ISA 9.7.3.20",
     ),
+    Constant("DIV_RELATIVE", "2^-22", "div.full.f32 and div.approx.f32, 2 ulp", "PTX ISA 9.7.3.8"),
+    Constant("SQRT_RELATIVE", "2^-23", "sqrt.approx.f32", "PTX ISA 9.7.3.14"),
+    Constant("RSQRT_RELATIVE", "2^-22.9", "rsqrt.approx.f32", "PTX ISA 9.7.3.16"),
+    Constant("TANH_RELATIVE", "2^-11", "tanh.approx.f32", "PTX ISA 9.7.3.22"),
     Constant(
         "F32_TINY", "2^-149", "an f32 product or sum that underflows, subnormals kept", "IEEE 754 binary32"
     ),

@@ -11,7 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from tileproof.spec.problems.base import ProblemType
 
 Swizzle = Literal["none", "32B", "64B", "128B"]
 
@@ -131,8 +134,11 @@ class TmemObservation:
     tile. A stage that sums over the k-blocks is what the last one's publication shows. The MMA that writes
     `tile` is [stage's rows, w], or when `transposed` [w, stage's rows].
 
-    Of a stage whose tile is the whole cluster's (`KernelPlan.together`) the CTA of rank r publishes columns
-    that begin r * `rank_cols` further; `summed`: every CTA publishes a term, the stage is their sum in f32.
+    Of a stage whose tile is the whole cluster's (`KernelPlan.cluster_wide`) the CTA of rank r publishes
+    columns that begin r * `rank_cols` further; `summed`: every CTA publishes a term, the stage is their sum
+    in f32.
+
+    `buffer`: which of the tile's buffers is shown, where the barrier's stages are not the tile's.
     """
 
     stage: str
@@ -143,6 +149,11 @@ class TmemObservation:
     transposed: bool = False
     rank_cols: int = 0
     summed: bool = False
+    buffer: int | None = None
+
+    def buffer_of(self, stage: int, tile: TmemTile) -> int:
+        """The buffer of `tile` that lies open when stage `stage` of the barrier completes."""
+        return stage % tile.stages if self.buffer is None else self.buffer
 
 
 @dataclass(frozen=True)
@@ -191,12 +202,12 @@ class FinishedObservation:
 class KernelPlan:
     """Everything a kernel and its checks must agree on, for one variant.
 
-    `problem` names the problem type, `sizes` those of its sizes that the kernel is made for, `block` is how
+    `problem` is the problem type, `sizes` those of its sizes that the kernel is made for, `block` is how
     many elements of the problem's walked axis a k-block has.
     """
 
     name: str
-    problem: str
+    problem: ProblemType
     block: int
     cluster: int
     threads: int
@@ -205,6 +216,9 @@ class KernelPlan:
     observations: tuple[TmemObservation | SmemObservation | OutputObservation | FinishedObservation, ...]
     sizes: tuple[tuple[str, int], ...] = ()
     probes: tuple[OutputObservation, ...] = ()
+    # Sums over the k-blocks, after each of them: publication i shows what k-blocks 0 .. i add up to. A commit
+    # that frees the operands of a k-block publishes its accumulator too (PTX ISA, tcgen05.commit).
+    partials: tuple[TmemObservation, ...] = ()
     roles: tuple[WarpRole, ...] = ()
     barriers: tuple[Barrier, ...] = ()
     smem: tuple[SmemTile, ...] = ()
@@ -215,13 +229,13 @@ class KernelPlan:
     shape: tuple[tuple[str, int, int], ...] = ()
     cluster_shape: tuple[int, int, int] | None = None  # None: all CTAs of a cluster along x
     # Stages with one tile for the whole cluster: its CTAs have columns of it, or terms of a sum.
-    together: tuple[str, ...] = ()
+    cluster_wide: tuple[str, ...] = ()
     refuses: tuple[tuple[str, str], ...] = ()  # features that the kernel does not take, and why
     unordered: tuple[str, ...] = ()  # outputs whose sums have no fixed order: a second launch may differ
     unseen: tuple[str, ...] = ()  # stages that the kernel computes and nothing shows, on any driver
 
     def size(self, name: str) -> int:
-        """The size called `name`; KeyError names the known ones."""
+        """Return the size `name`; the KeyError lists the known sizes."""
         sizes = dict(self.sizes)
         if name not in sizes:
             raise KeyError(f"no size {name!r}; there are {', '.join(sizes)}")
@@ -259,7 +273,7 @@ class KernelPlan:
         return found
 
     def barrier(self, name: str) -> Barrier:
-        """The barrier called `name`; KeyError names the known ones."""
+        """Return the barrier `name`; the KeyError lists the known barriers."""
         return _named(self.barriers, name)
 
     def smem_tile(self, name: str) -> SmemTile:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tileproof.spec.designs import Design, MmaRow, Part, Peer
+from tileproof.spec.machine.limits import PROCESSORS
 from tileproof.spec.machine.timing import BLACKWELL, Figure, Timing
 
 _CUDNN = "NVIDIA/cudnn-frontend"
@@ -16,12 +17,12 @@ _D = 512
 _KEYS = 64
 ASSUMED = (
     "instructions of the warps per element: 4 for P, 4 for dS, 1 for an addition, 2 for an output",
-    "CTAs come in waves, and each begins when the one before it has ended",
+    "CTAs run in waves, and each wave starts when the previous wave has ended",
     "the rows are in L2, evenly over its halves; helper kernels only move their bytes in memory",
 )
 
 
-def _clock(best: float, likely: float, worst: float, source: str, sms: int = 148) -> Timing:
+def _clock(best: float, likely: float, worst: float, source: str, sms: int = PROCESSORS) -> Timing:
     return replace(BLACKWELL, clock=Figure(best, likely, worst, "GHz", source), sms=sms)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, get_args, get_type_hints
 
-from tileproof.spec.arithmetic import BF16, F32, OPERAND, Form, Kept, WithOperands
+from tileproof.spec.arithmetic import BF16, F32, OPERAND, Form, StageValue, UnknownOperation, WithOperands
 from tileproof.spec.arithmetic.bound import BOUND
 from tileproof.spec.arithmetic.exact import EXACT, F64
 from tileproof.spec.arithmetic.terms import Bounded
@@ -24,8 +24,9 @@ class Stage:
     """One stage. `tile` names the axes of its result; `memory` says where it lies.
 
     `compute` takes an arithmetic and the stage's inputs; a parameter's annotation is the form that is read of
-    it. `scatter` takes an arithmetic, the output so far, its rows and a tile, where tiles are added to rows
-    of an output whose axes are `output`.
+    it, unless `forms` gives another. `factors` are the inputs of its variadic parameter. `scatter` takes an
+    arithmetic, the output so far, its rows and a tile, where tiles are added to rows of an output whose axes
+    are `output`.
     """
 
     name: str
@@ -40,17 +41,25 @@ class Stage:
     symbols: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     walked: tuple[str, ...] = ()  # the axes that are walked in k-blocks
     operand: Form = BF16  # what `AsOperand` is
+    factors: tuple[str, ...] = ()
+    forms: Mapping[str, Form] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:
         """Names of ground data or earlier stages, as the function takes them."""
-        return tuple(inspect.signature(self.compute).parameters)[1:]
+        parameters = list(inspect.signature(self.compute).parameters.values())[1:]
+        return (
+            *(parameter.name for parameter in parameters if parameter.kind != parameter.VAR_POSITIONAL),
+            *self.factors,
+        )
 
     @cached_property
     def reads(self) -> Mapping[str, Form]:
         """The form in which each input is read."""
         hints = get_type_hints(self.compute, include_extras=True)
-        forms = {name: get_args(hints[name])[1] for name in self.inputs}
+        variadic = next(reversed(inspect.signature(self.compute).parameters))
+        hints |= dict.fromkeys(self.factors, hints.get(variadic))
+        forms = {name: get_args(hints[name])[1] for name in self.inputs} | dict(self.forms)
         return MappingProxyType(
             {name: self.operand if form == OPERAND else form for name, form in forms.items()}
         )
@@ -61,7 +70,7 @@ class Stage:
         vars(other).update(inputs=self.inputs, reads=self.reads)
         return other
 
-    def over(self, m: Any, inputs: Mapping[str, Any]) -> Kept[Any]:
+    def over(self, m: Any, inputs: Mapping[str, Any]) -> StageValue[Any]:
         """The stage over arithmetic `m`, on inputs that are arrays or the arithmetic's own terms."""
         if set(inputs) != set(self.inputs):
             raise TileproofError(
@@ -71,8 +80,15 @@ class Stage:
                 found=", ".join(inputs) or "none",
             )
         terms = (m.read(self.reads[name], inputs[name]) for name in self.inputs)
-        result = self.compute(WithOperands(m, self.operand), *terms)
-        return result if isinstance(result, Kept) else Kept(result)
+        return self._computed(m, terms)
+
+    def _computed(self, m: Any, terms: Iterable[Any]) -> StageValue[Any]:
+        """What the function leaves; UnknownOperation names the stage."""
+        try:
+            result = self.compute(WithOperands(m, self.operand), *terms)
+        except UnknownOperation as error:
+            raise error.of_stage(self.name) from None
+        return result if isinstance(result, StageValue) else StageValue(result)
 
     def exact(self, **inputs: Any) -> F64:
         """The float64 value."""
@@ -100,11 +116,10 @@ class Stage:
             if self.axes.get(name) == () and self.reads[name] == F32:
                 text.roundings.append(f"{name} to f32")
             terms.append(named(name, self.axes.get(name, ()), self.symbols))
-        result = self.compute(WithOperands(text, self.operand), *terms)
-        kept: Kept[Formula] = result if isinstance(result, Kept) else Kept(result)
+        kept: StageValue[Formula] = self._computed(text, terms)
         if kept.value.axes != self.tile:
             raise TileproofError(
-                "the tile of a stage is not what its formula gives",
+                "the axes of a stage's tile differ from its formula's",
                 where=f"stage {self.name}",
                 expected=str(kept.value.axes),
                 found=str(self.tile),
@@ -209,13 +224,19 @@ class Graph:
         scatter: Compute | None = None,
         output: tuple[str, ...] = (),
         name: str = "",
+        factors: tuple[str, ...] = (),
+        forms: Mapping[str, Form] = MappingProxyType({}),
     ) -> Callable[[Compute], Compute]:
-        """Registers a stage's function under `name` (its own); `tile` are the axes of its result."""
+        """Registers a stage's function under `name` (its own); `tile` are the axes of its result.
+
+        `factors`: the inputs that its variadic parameter takes. `forms`: of inputs that this graph reads in
+        another form than the function's annotation.
+        """
 
         def register(compute: Compute, name: str = name) -> Compute:
             name = name or compute.__name__
-            axes = {**self.ground, **{one.name: one.tile for one in self._stages.values()}}
-            symbols = {**self.symbols, **{one.name: one.symbol for one in self._stages.values()}}
+            axes = {**self.ground, **{stage.name: stage.tile for stage in self._stages.values()}}
+            symbols = {**self.symbols, **{stage.name: stage.symbol for stage in self._stages.values()}}
             self._stages[name] = Stage(
                 name,
                 symbol,
@@ -228,6 +249,8 @@ class Graph:
                 {**symbols, name: symbol},
                 self.walked,
                 self.operand,
+                factors,
+                forms,
             )
             return compute
 

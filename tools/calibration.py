@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tileproof.conformance.timing.model import EVENTS, Played, played
+from tileproof.conformance.beside.timing.model import EVENTS, Played, played
 from tileproof.emulator import Fields, Memory, Module
 from tileproof.kernels import toolchain
 from tileproof.spec import header
 from tileproof.spec.machine.timing import CASES, HOPPER, Case, Timing
 from tileproof.spec.plans.head64 import plan
+from tileproof.tools import evidence
 
 ROOT = Path(__file__).resolve().parents[1]
-EVIDENCE = ROOT / "docs" / "evidence"
 ARCH = "sm_90"
 K_BLOCKS, ROWS = 4, 8192
 STEPS = 256  # of latency.cu
@@ -139,7 +139,7 @@ class Row:
 
 def exports(folder: Path) -> Iterator[Row]:
     """head64's export loop in its three forms, clocks per k-block, alone and with every SM busy."""
-    text = (EVIDENCE / "2026-11-22-h200-export.txt").read_text()
+    text = evidence.read_text("2026-11-22-h200-export.txt")
     (folder / header.FILE_NAME).write_text(header.render(plan(576)))
     ptx = compiled(ROOT / "benchmarks" / "silicon" / "export_loop.cu", folder)
     for form, name in enumerate(EXPORTS):
@@ -155,7 +155,7 @@ def exports(folder: Path) -> Iterator[Row]:
 
 def latencies(folder: Path) -> Iterator[Row]:
     """The loops of latency.cu on one CTA, clocks per step."""
-    text = (EVIDENCE / "2026-11-22-h200-latency.txt").read_text()
+    text = evidence.read_text("2026-11-22-h200-latency.txt")
     source = ROOT / "benchmarks" / "silicon" / "latency.cu"
     names = re.findall(r"\bk\w+", re.search(r"enum class What \{(.*?)\}", source.read_text(), re.S)[1])  # type: ignore[index]
     ptx = compiled(source, folder)
@@ -168,7 +168,7 @@ def latencies(folder: Path) -> Iterator[Row]:
 
 def exchanges(folder: Path) -> Iterator[Row]:
     """An exchange between the two CTAs of a cluster, clocks per exchange, and barriers between them."""
-    text = (EVIDENCE / "2026-11-22-h200-exchange.txt").read_text()
+    text = evidence.read_text("2026-11-22-h200-exchange.txt")
     ptx = compiled(ROOT / "benchmarks" / "silicon" / "exchange.cu", folder)
     lines = _clock_lines(ptx)
     parts = {
@@ -194,7 +194,7 @@ def exchanges(folder: Path) -> Iterator[Row]:
 
 def sharings(folder: Path) -> Iterator[Row]:
     """Additions and reads side by side, bulk stores and bulk loads: clocks per step, one CTA and all SMs."""
-    text = (EVIDENCE / "2026-11-22-h200-sharing.txt").read_text()
+    text = evidence.read_text("2026-11-22-h200-sharing.txt")
     ptx = compiled(ROOT / "benchmarks" / "silicon" / "sharing.cu", folder)
     lines = _clock_lines(ptx)
     for added, read, how, steps in SHARINGS:
@@ -213,7 +213,7 @@ def sharings(folder: Path) -> Iterator[Row]:
 
 def banks(folder: Path) -> Iterator[Row]:
     """Loads and stores of shared memory whose lanes meet in a bank, clocks per instruction and warp."""
-    text = (EVIDENCE / "2026-11-22-h200-shared-memory.txt").read_text()
+    text = evidence.read_text("2026-11-22-h200-shared-memory.txt")
     ptx = compiled(ROOT / "benchmarks" / "silicon" / "shared_memory.cu", folder)
     lines = _clock_lines(ptx)
     for what, name, stride, warps in BANKS:
@@ -229,7 +229,7 @@ def banks(folder: Path) -> Iterator[Row]:
 
 def together(folder: Path) -> Iterator[Row]:
     """Units at work together, which no figure was chosen from: clocks per step."""
-    text = (EVIDENCE / "2026-11-22-h200-together.txt").read_text()
+    text = evidence.read_text("2026-11-22-h200-together.txt")
     ptx = compiled(ROOT / "benchmarks" / "silicon" / "together.cu", folder)
     lines = _clock_lines(ptx)
     for name, (part, shared) in TOGETHER.items():
@@ -247,7 +247,7 @@ def together(folder: Path) -> Iterator[Row]:
 
 def parts(folder: Path) -> Iterator[Row]:
     """together.cu's softmax with parts left out, one CTA, and what synchronises it alone: clocks per step."""
-    text = (EVIDENCE / "2026-11-22-h200-softmax-parts.txt").read_text()
+    text = evidence.read_text("2026-11-22-h200-softmax-parts.txt")
     source = ROOT / "benchmarks" / "silicon" / "softmax_parts.cu"
     ptx = compiled(source, folder)
     lines = _clock_lines(ptx)
@@ -338,7 +338,7 @@ def _export(ptx: str, form: int) -> Played:
     memory = Memory()
     indices = np.random.default_rng(1).integers(0, ROWS, K_BLOCKS * 64).astype(np.int32)
     table = memory.buffer(np.zeros((ROWS, 576), np.float32))
-    # The offsets of `Params` that config.cuh asserts: indices, topk_length, dKV, s_kv, topk.
+    # The offsets of head64's `Params`: indices, topk_length, dKV, s_kv, topk.
     fields: dict[int, Any] = {528: memory.buffer(indices), 536: np.uint64(0), 552: table}
     fields |= {592: np.int32(ROWS), 596: np.int32(K_BLOCKS * 64)}
     clocks = memory.buffer(np.zeros(1, np.int64))

@@ -9,10 +9,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tileproof.conformance.timing.kernel import BLOCKS, time_kernel
-from tileproof.conformance.timing.peers import peers
-from tileproof.conformance.timing.report import WHOLE, TimeReport
-from tileproof.conformance.timing.rounds import TOKENS
+from tileproof.conformance.beside.timing.kernel import BLOCKS, time_kernel
+from tileproof.conformance.beside.timing.peers import peers
+from tileproof.conformance.beside.timing.report import WHOLE, TimeReport
+from tileproof.conformance.beside.timing.rounds import TOKENS
 from tileproof.kernels.registry import kernel
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -36,9 +36,9 @@ def table(rows: Sequence[Row]) -> list[str]:
 
 
 def summary(rows: Sequence[Row]) -> list[str]:
-    """How far off the rows are on average and at most, those that a figure was chosen from and the others."""
+    """Return mean and largest error of the fitted rows and of the held-out rows."""
     out = []
-    for name, fitted in (("a figure was chosen from", True), ("held out", False)):
+    for name, fitted in (("that figures were fitted to", True), ("held out", False)):
         offs = [abs(row.off) for row in rows if bool(row.fits) == fitted]
         if offs:
             mean = sum(offs) / len(offs)

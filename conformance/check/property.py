@@ -7,22 +7,23 @@ an edge; the smallest failing case comes back with its findings and the command 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
 
 from hypothesis import strategies as st
+from tileproof.conformance.cases import draws
+from tileproof.conformance.cases.generators import edges, generated, smaller
 from tileproof.conformance.check.left_out import not_judged
-from tileproof.conformance.check.run import KernelUnderTest, RunVerdict, every_fourth, run_case
-from tileproof.conformance.check.runs import Again, Ahead, Run, verdicts
-from tileproof.conformance.drivers.result import SEEDED, Policy, RunSchedule
-from tileproof.conformance.judge.compare import StageScore
-from tileproof.conformance.observe.finding import Finding
-from tileproof.conformance.problems import draws
-from tileproof.conformance.problems.generators import edges, generated, smaller
+from tileproof.conformance.check.run import KernelUnderTest, every_fourth, run_case
+from tileproof.conformance.check.runs import Again, Ahead, Run, judged_runs
+from tileproof.conformance.compare.compare import StageScore
+from tileproof.conformance.judging.judged_run import JudgedRun
 from tileproof.kernels.variant import Variant
+from tileproof.spec.machine.finding import Finding
+from tileproof.spec.machine.schedule import SEEDED, Policy, Schedule
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.cases import AnyCase
 
@@ -44,7 +45,7 @@ class _Abort(BaseException):
 
 
 class _Ended(BaseException):
-    """The time for shrinking is over: Hypothesis would go on to draw cases that nobody runs."""
+    """The time for shrinking is over: Hypothesis would continue to draw cases that are not run."""
 
 
 class Stopped(BaseException):
@@ -66,7 +67,7 @@ class Failure:
     """The smallest failing example: its case and schedule, and all that is wrong with it."""
 
     case: AnyCase
-    schedule: RunSchedule
+    schedule: Schedule
     findings: list[Finding]
     repeated: bool = True  # whether it failed again when it ran for the report
 
@@ -89,22 +90,23 @@ class Report:
     not_judged: tuple[str, ...] = ()  # what the driver or the kernel does not show, in words
     chosen_schedules: bool = True  # whether the driver takes the schedule of a run
     interrupted: bool = False  # before all examples had run, or while a failing one was made smaller
-    schedules: list[RunSchedule] = field(default_factory=list)  # of the runs counted
+    schedules: list[Schedule] = field(default_factory=list)  # of the runs counted
     executed: bytes = b""  # what ran of the production build (tileproof.emulator.coverage)
 
-    def count(self, verdict: RunVerdict, schedule: RunSchedule) -> None:
+    def count(self, run: JudgedRun, schedule: Schedule) -> None:
         """Adds one run."""
         self.examples += 1
         self.schedules.append(schedule)
-        if verdict.executed:  # of the emulator, which is not loaded where another driver runs
-            from tileproof.emulator.coverage import together
+        if run.executed:  # of the emulator, which is not loaded where another driver runs
+            from tileproof.emulator.coverage import union
 
-            self.executed = together(one for one in (self.executed, verdict.executed) if one)
-        self.agreed += verdict.agreed
-        self.again += verdict.again
-        for name, score in verdict.scores.items():
+            ran = [bits for _, _, bits in run.executed]
+            self.executed = union([*ran, self.executed] if self.executed else ran)
+        self.agreed += run.agreed
+        self.again += run.again
+        for name, score in run.scores.items():
             self.scores.setdefault(name, StageScore()).add(score)
-        for code, number in verdict.remarks.items():
+        for code, number in run.remarks.items():
             self.remarks[code] = self.remarks.get(code, 0) + number
 
 
@@ -120,12 +122,12 @@ def _report(under_test: KernelUnderTest) -> Report:
     )
 
 
-def schedules(policy: PolicyChoice) -> st.SearchStrategy[RunSchedule]:
+def schedules(policy: PolicyChoice) -> st.SearchStrategy[Schedule]:
     """Schedules of one policy, or of all; shrinks towards "early" and seed 0."""
     seeds = st.integers(0, 2**16 - 1)
 
-    def of(one: Policy) -> st.SearchStrategy[RunSchedule]:
-        return seeds.map(lambda seed: RunSchedule(one, seed)) if one in SEEDED else st.just(RunSchedule(one))
+    def of(one: Policy) -> st.SearchStrategy[Schedule]:
+        return seeds.map(lambda seed: Schedule(one, seed)) if one in SEEDED else st.just(Schedule(one))
 
     return st.one_of(*map(of, POLICIES)) if policy == "all" else of(policy)
 
@@ -133,7 +135,7 @@ def schedules(policy: PolicyChoice) -> st.SearchStrategy[RunSchedule]:
 def edge_runs(plan: KernelPlan, policy: PolicyChoice, seed: int) -> list[Run]:
     """The edges under one policy, or each under its own ones."""
     return [
-        (edge.case, RunSchedule(one, seed if one in SEEDED else 0))
+        (edge.case, Schedule(one, seed if one in SEEDED else 0))
         for edge in edges(plan).values()
         for one in POLICIES
         if (one in edge.policies if policy == "all" else one == policy)
@@ -153,7 +155,7 @@ def _draw(
     policy: PolicyChoice,
     seed: int,
     examples: int,
-    run: Callable[[AnyCase, RunSchedule], None],
+    run: Callable[[AnyCase, Schedule], None],
 ) -> None:
     draws.run(run, generated(plan), schedules(policy), examples=examples, seed=seed)
 
@@ -191,7 +193,9 @@ def check(
     try:
         runs, edges = _planned(plan, policy, seed, examples, with_edges)
         coming = (
-            ahead.verdicts(under_test) if ahead else verdicts(under_test, runs, jobs, _again(runs, edges))
+            ahead.judged_runs(under_test)
+            if ahead
+            else judged_runs(under_test, runs, jobs, _again(runs, edges))
         )
         number = _first_failing(runs, coming, report, progress, seen)
         if number is not None:
@@ -254,18 +258,18 @@ def _again(runs: Sequence[Run], edges: int) -> Again:
 
 def _first_failing(
     runs: list[Run],
-    coming: Generator[RunVerdict],
+    coming: Generator[JudgedRun],
     report: Report,
     progress: Progress,
     seen: Seen,
 ) -> int | None:
     """The number of the first run with a finding; counts every run up to it, and fills `seen`."""
     with closing(coming):
-        for number, verdict in enumerate(coming):
-            report.count(verdict, runs[number][1])
+        for number, run in enumerate(coming):
+            report.count(run, runs[number][1])
             progress(report.examples, False)
-            if verdict.findings:
-                seen[runs[number]] = verdict.findings
+            if run.findings:
+                seen[runs[number]] = run.findings
                 return number
     return None
 
@@ -282,7 +286,7 @@ def _shrink_edge(
     while shrinking:
         shrinking = False
         case, schedule = smallest[-1]
-        early = [(case, RunSchedule("early"))] if schedule.policy != "early" else []
+        early = [(case, Schedule("early"))] if schedule.policy != "early" else []
         for run in [*early, *((one, schedule) for one in smaller(under_test.plan(), case))]:
             if deadline.past():
                 return
@@ -307,7 +311,7 @@ def _shrink_drawn(
     failing = {smallest[-1]}
     plan = under_test.plan()
 
-    def run(case: AnyCase, schedule: RunSchedule) -> None:
+    def run(case: AnyCase, schedule: Schedule) -> None:
         key = (case, schedule)
         if key in passed:
             return
@@ -339,19 +343,19 @@ def _shrink_drawn(
         pass
 
 
-def replay(under_test: KernelUnderTest, case: AnyCase, schedule: RunSchedule) -> Report:
+def replay(under_test: KernelUnderTest, case: AnyCase, schedule: Schedule) -> Report:
     """The report of one given run."""
     report = _report(under_test)
     began = time.monotonic()
-    verdict = run_case(under_test, case, schedule)
-    report.count(verdict, schedule)
-    if verdict.findings:
-        report.failure = Failure(case, schedule, verdict.findings)
+    run = run_case(under_test, case, schedule)
+    report.count(run, schedule)
+    if run.findings:
+        report.failure = Failure(case, schedule, run.findings)
     report.seconds = time.monotonic() - began
     return report
 
 
-def scores_as_dict(report: Report) -> dict[str, dict[str, Any]]:
+def scores_as_dict(scores: Mapping[str, StageScore]) -> dict[str, dict[str, Any]]:
     """What was compared of each stage, and how near its worst element came to its bound."""
     return {
         name: {
@@ -361,7 +365,7 @@ def scores_as_dict(report: Report) -> dict[str, dict[str, Any]]:
             "worst_error_over_bound": score.worst,
             "elements_without_bound": score.unbounded,
         }
-        for name, score in report.scores.items()
+        for name, score in scores.items()
     }
 
 
@@ -371,11 +375,11 @@ def as_dict(report: Report, command: str = "") -> dict[str, Any]:
         "kernel": report.kernel,
         "variant": dict(report.variant.sizes),
         "driver": report.driver,
-        "verdict": "defect" if report.failure else "interrupted" if report.interrupted else "pass",
+        "verdict": "defect" if report.failure else "incomplete" if report.interrupted else "clean",
         "examples": report.examples,
         "interrupted": report.interrupted,
         "seconds": round(report.seconds, 3),
-        "stages": scores_as_dict(report),
+        "stages": scores_as_dict(report.scores),
         "tiles_equal_in_both_builds": report.agreed,
         "launched_again": report.again,
         "remarks": report.remarks,
@@ -386,7 +390,7 @@ def as_dict(report: Report, command: str = "") -> dict[str, Any]:
         if report.chosen_schedules:
             schedule = report.failure.schedule
             result["schedule"] = {"policy": schedule.policy, "seed": schedule.seed}
-        result["findings"] = [finding.as_dict() for finding in report.failure.findings]
+        result["findings"] = [asdict(finding) for finding in report.failure.findings]
         result["replay"] = command
         result["repeated"] = report.failure.repeated
     return result

@@ -3,38 +3,41 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from tileproof.conformance.check.together import known_code, with_machine
+from tileproof.conformance.compare import rows
+from tileproof.conformance.compare.compare import Comparison, Divergence, compare, index, order
+from tileproof.conformance.compare.endtoend import EndToEnd
+from tileproof.conformance.compare.finished import finished_findings
+from tileproof.conformance.compare.machine import machine_findings
+from tileproof.conformance.compare.repeat import outputs_differ
+from tileproof.conformance.compare.rows import Rows, judge_rows, plant_canaries
+from tileproof.conformance.diagnose import partial
 from tileproof.conformance.diagnose.arrays import WEAK
 from tileproof.conformance.diagnose.cause import cause, diagnose
 from tileproof.conformance.drivers.driver import ALL, Capabilities, Driver
-from tileproof.conformance.drivers.result import Output, RunResult, RunSchedule
-from tileproof.conformance.judge import rows
-from tileproof.conformance.judge.compare import Comparison, Divergence, StageScore, compare, index, order
-from tileproof.conformance.judge.endtoend import EndToEnd
-from tileproof.conformance.judge.finished import finished_findings
-from tileproof.conformance.judge.machine import machine_findings
-from tileproof.conformance.judge.repeat import outputs_differ
-from tileproof.conformance.judge.rows import Rows, judge_rows, plant_canaries
-from tileproof.conformance.observe.finding import Finding
+from tileproof.conformance.judging.judged_run import JudgedRun
 from tileproof.conformance.observe.observation import BF16, Observation, axis_words, observe
 from tileproof.conformance.observe.tiles import Chain, StageTile
 from tileproof.kernels.compile import Built
-from tileproof.kernels.target import Target
+from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.variant import Variant
 from tileproof.reference.evaluate import Shared
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.finding import Finding, ProblemPlace
+from tileproof.spec.machine.finding_text import source_or_line
+from tileproof.spec.machine.run_result import Output, RunResult
+from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.plan import KernelPlan, OutputObservation
-from tileproof.spec.problems import problem_type
 from tileproof.spec.problems.base import known_stage, tiling_of
 from tileproof.spec.problems.cases import AnyCase
 
 ELSEWHERE = 3  # other wrong tiles that are asked for a cause where the first has none
-# What ends a launch before its time: then nothing else that it shows says as much.
+# What ends a launch early: the strongest evidence that the launch gives.
 ENDED = ("hang", "card-fault", "card-hang")
 
 
@@ -44,7 +47,7 @@ class KernelUnderTest:
     build), and the driver that runs them.
     """
 
-    kernel: Target
+    kernel: Kernel
     variant: Variant
     production: Built
     probe: Callable[[], Built] | None = field(repr=False)
@@ -55,7 +58,7 @@ class KernelUnderTest:
         """The kernel's plan; TileproofError when a wanted stage is not one that it computes."""
         plan = self.kernel.plan(self.variant)
         for name in self.stages:
-            if known_stage(problem_type(plan.problem), name).name not in plan.stages:
+            if known_stage(plan.problem, name).name not in plan.stages:
                 raise TileproofError(
                     f"{plan.name} does not compute this stage",
                     where="--stage",
@@ -70,25 +73,7 @@ class KernelUnderTest:
         return self.kernel.title(self.variant)
 
 
-@dataclass
-class RunVerdict:
-    """What one run showed. `findings` come in order: the first diverging stage first.
-
-    `again`: the production build was launched again. `unrepeated`: nothing is wrong but that another schedule
-    gives other outputs. `executed`: what ran of the production build (`tileproof.emulator.coverage`), empty
-    where the driver does not say.
-    """
-
-    findings: list[Finding] = field(default_factory=list)
-    scores: dict[str, StageScore] = field(default_factory=dict)
-    remarks: dict[str, int] = field(default_factory=dict)
-    agreed: int = 0
-    again: bool = False
-    unrepeated: bool = False
-    executed: bytes = b""
-
-
-def every_fourth(case: AnyCase, schedule: RunSchedule) -> bool:
+def every_fourth(case: AnyCase, schedule: Schedule) -> bool:
     """The rule by which an example that is drawn is launched again under another schedule: by its own text,
     so that it depends neither on the others nor on the process that runs it.
     """
@@ -98,11 +83,11 @@ def every_fourth(case: AnyCase, schedule: RunSchedule) -> bool:
 def run_case(
     under_test: KernelUnderTest,
     case: AnyCase,
-    schedule: RunSchedule,
+    schedule: Schedule,
     *,
     explain: bool = True,
     again: bool = True,
-) -> RunVerdict:
+) -> JudgedRun:
     """Runs production, then the probe build; judges stage after stage, then one build against the other; with
     `again` production once more under another schedule. A driver that chooses no schedules launches it again
     in any case.
@@ -113,13 +98,13 @@ def run_case(
     plan, probe = under_test.plan(), under_test.probe
     can = under_test.driver.capabilities
 
-    def launch(built: Built, is_probe: bool, when: RunSchedule, taps: bool) -> RunResult:
+    def launch(built: Built, is_probe: bool, when: Schedule, taps: bool) -> RunResult:
         described = under_test.kernel.launch(inputs, built, is_probe)
-        plant_canaries(plan, inputs, described)
-        return under_test.driver.run(described, plan, when, taps)
+        launched = plant_canaries(plan, inputs, described)
+        return under_test.driver.run(launched, plan, when, taps)
 
-    def under(when: RunSchedule, repeat: Callable[[], RunResult] | None = None) -> RunVerdict:
-        return judge(
+    def under(when: Schedule, repeat: Callable[[], RunResult] | None = None) -> JudgedRun:
+        return judge_run(
             plan,
             inputs,
             launch(under_test.production, False, when, True),
@@ -133,19 +118,19 @@ def run_case(
 
     if "schedules" not in can:  # the same launch again, in whatever order comes this time
         return under(schedule, lambda: launch(under_test.production, False, schedule, False))
-    other = RunSchedule("early" if schedule.policy == "late" else "late", schedule.seed)
-    verdict = under(schedule, (lambda: launch(under_test.production, False, other, False)) if again else None)
-    if verdict.unrepeated:
+    other = Schedule("early" if schedule.policy == "late" else "late", schedule.seed)
+    run = under(schedule, (lambda: launch(under_test.production, False, other, False)) if again else None)
+    if run.unrepeated:
         # Where the other schedule went wrong says more than that it did.
         seen = [
             replace(one, message=f"{one.message}, under schedule {other.policy}")
             for one in under(other).findings
         ]
-        verdict.findings = [*seen, *verdict.findings]
-    return verdict
+        run.findings = [*seen, *run.findings]
+    return run
 
 
-def judge(
+def judge_run(
     plan: KernelPlan,
     inputs: Any,
     production: RunResult,
@@ -156,7 +141,7 @@ def judge(
     again: Callable[[], RunResult] | None = None,
     explain: bool = True,
     capabilities: Capabilities = ALL,
-) -> RunVerdict:
+) -> JudgedRun:
     """Everything wrong with two launches on the same inputs; the probe build (None: there is none) runs when
     production is clean.
 
@@ -166,8 +151,12 @@ def judge(
     at.
     """
     marks = "written" in capabilities
-    verdict = RunVerdict(executed=production.executed)
-    problem, tiling = problem_type(plan.problem), tiling_of(plan)
+    run = JudgedRun(
+        executed=production.executed_by_entry,
+        finished=not production.errors,
+        points=production.counters.schedule_points,
+    )
+    problem, tiling = plan.problem, tiling_of(plan)
     wanted = [name for name in problem.stages if name in (stages or plan.stages)]
     faults: list[Finding] = []
     views: dict[str, Observation] = {}
@@ -178,7 +167,7 @@ def judge(
         if faults or (build == "probe" and probe is None):
             break
         run_result = production if build == "production" or probe is None else (last := probe())
-        run_result = run_result if marks else _taken_as_written(run_result)
+        run_result = run_result if marks else _assume_all_written(run_result)
         captures = build == "production" and "capture" in capabilities
         view = observe(
             plan, inputs, run_result, build, probe=build == "probe", captures=captures, surplus=marks
@@ -187,28 +176,34 @@ def judge(
         views[build] = replace(view, tiles=tiles)
         chain = Chain(inputs, index(view.tiles), shared, problem=problem, tiling=tiling)
         result = compare(chain, tiles)
-        _count(verdict, result.scores)
-        faults += _wrong_tiles(chain, result, build, coded, explain)
+        run.count(result.scores)
+        parts = tuple(tile for tile in view.partials if tile.stage in wanted)
+        compared = compare(chain, parts)
+        run.count({partial.SCORE.format(stage=name): one for name, one in compared.scores.items()})
+        sums_wrong = partial.WrongSums(chain, parts, compared, result)
+        faults += sums_wrong.findings(result, build, coded=coded, explain=explain)
+        faults += _wrong_tiles(chain, result, sums_wrong, build, coded, explain)
         rows_seen = judge_rows(plan, chain, run_result, build, explain=explain)
         sums[build] = [one for one in rows_seen if one.at.stage in wanted]
         for one in sums[build]:
-            _count(verdict, {rows.SCORE.format(stage=one.at.stage): one.score})
+            run.count({rows.SCORE.format(stage=one.at.stage): one.score})
             faults += one.findings
         if build == "production":
             scores, wrong = whole.judge(plan, run_result, build, wanted)
-            _count(verdict, scores)
+            run.count(scores)
             faults += wrong
         faults += finished_findings(plan, inputs, run_result, build, wanted)
-        faults += [finding for finding in view.findings if finding.stage in wanted]
+        faults += [finding for finding in view.findings if finding.problem.stage in wanted]
         faults += machine_findings(plan, inputs, run_result, build)
         for remark in run_result.findings:
             if remark.severity != "error":
-                verdict.remarks[remark.code] = verdict.remarks.get(remark.code, 0) + remark.count
+                run.remark(remark.code, remark.count)
         for accepted in run_result.allowed:
-            name = f"allowed: {accepted.code} at {accepted.source or f'PTX line {accepted.ptx_line}'}"
-            verdict.remarks[name] = verdict.remarks.get(name, 0) + accepted.count
+            at = accepted.machine
+            place = source_or_line(at.source, at.ptx_line)
+            run.remark(f"allowed: {accepted.code} at {place}", accepted.count)
     if not faults and probe is not None:
-        faults += _disagreements(plan, views["production"], views["probe"], verdict)
+        faults += _disagreements(plan, views["production"], views["probe"], run)
         added = [one.at for one in sums["production"]]
         faults += outputs_differ(plan, inputs, added, production, last, sums["production"], "the probe build")
     if not faults and again is not None:
@@ -219,16 +214,16 @@ def judge(
         ]
         what = "another schedule" if "schedules" in capabilities else "a second launch"
         faults += outputs_differ(plan, inputs, outputs, production, again(), sums["production"], what)
-        verdict.again, verdict.unrepeated = True, bool(faults)
+        run.again, run.unrepeated = True, bool(faults)
     stopped = any(fault.kind == "machine" for fault in faults)
     short = any(code.stops for fault in faults if (code := known_code(fault.code)) is not None)
     order_of = list(problem.stages)
     faults = with_machine(faults, order_of) if explain else faults
-    verdict.findings = sorted(faults, key=lambda fault: _rank(fault, stopped, short, order_of))
-    return verdict
+    run.findings = sorted(faults, key=lambda fault: _rank(fault, stopped, short, order_of))
+    return run
 
 
-def _taken_as_written(run_result: RunResult) -> RunResult:
+def _assume_all_written(run_result: RunResult) -> RunResult:
     """The result of a driver that does not say which elements a launch wrote."""
     outputs = {
         name: Output(one.values, np.ones(one.values.shape, bool)) for name, one in run_result.outputs.items()
@@ -236,27 +231,28 @@ def _taken_as_written(run_result: RunResult) -> RunResult:
     return replace(run_result, outputs=outputs)
 
 
-def _count(verdict: RunVerdict, scores: Mapping[str, StageScore]) -> None:
-    for name, score in scores.items():
-        verdict.scores.setdefault(name, StageScore()).add(score)
-
-
-def _wrong_tiles(chain: Chain, result: Comparison, build: str, coded: bool, explain: bool) -> list[Finding]:
-    """One finding per stage: its first wrong tile, with the number of the others."""
+def _wrong_tiles(
+    chain: Chain, result: Comparison, sums: partial.WrongSums, build: str, coded: bool, explain: bool
+) -> list[Finding]:
+    """One finding per stage: its first wrong tile, with the number of the others; not of tiles that are wrong
+    because a partial sum of theirs is.
+    """
     wrong: dict[str, list[Divergence]] = {}
-    for divergence in result.divergences:
+    for divergence in sums.without_consequences(result).divergences:
         wrong.setdefault(divergence.tile.stage, []).append(divergence)
     found = []
     for first, *others in wrong.values():
         finding = diagnose(chain, first, build, others=len(others), coded=coded, explain=explain)
         if explain and finding.cause in WEAK:
-            told = filter(None, (finding.cause, _told_elsewhere(chain, first, others)))
+            told = filter(None, (finding.cause, _cause_from_other_tiles(chain, first, others)))
             finding = replace(finding, cause="; ".join(told))
+        if explain and sums.right(first.tile):
+            finding = replace(finding, cause="; ".join(filter(None, (finding.cause, partial.RIGHT))))
         found.append(finding)
     return found
 
 
-def _told_elsewhere(chain: Chain, first: Divergence, others: list[Divergence]) -> str:
+def _cause_from_other_tiles(chain: Chain, first: Divergence, others: list[Divergence]) -> str:
     """The cause that another wrong tile of the stage has, with its place: where keys repeat, a mask is narrow
     or all is NaN, a tile tells little. Those of other groups are asked first, one of each.
     """
@@ -274,30 +270,33 @@ def _told_elsewhere(chain: Chain, first: Divergence, others: list[Divergence]) -
 
 
 def _disagreements(
-    plan: KernelPlan, production: Observation, probe: Observation, verdict: RunVerdict
+    plan: KernelPlan, production: Observation, probe: Observation, run: JudgedRun
 ) -> list[Finding]:
     """Tiles that both builds show but not with the same bits."""
     other = index(probe.tiles)
     findings: dict[str, Finding] = {}
-    for tile in sorted(production.tiles, key=lambda t: order(t.key, problem_type(plan.problem).stages)):
+    for tile in sorted(production.tiles, key=lambda t: order(t.key, plan.problem.stages)):
         twin = other.get(tile.key)
         if twin is None:
             continue
-        verdict.agreed += 1
+        run.agreed += 1
         differ = (_bits(tile, twin.operand) != _bits(twin, tile.operand)) | (tile.written != twin.written)
         if differ.any() and tile.stage not in findings:
             row, column = (int(i) for i in np.argwhere(differ)[0])
-            findings[tile.stage] = Finding(
-                kind="disagree",
-                message=f"{tile.stage} of the production build and of the probe build are not the same bits",
+            place = ProblemPlace(
                 stage=tile.stage,
                 group=tile.coord.group,
-                unit=problem_type(plan.problem).unit,
+                unit=plan.problem.unit,
                 cta=tile.coord.cta,
                 k_block=tile.coord.k_block,
                 row=tile.rows.start + row,
                 column=None if tile.value.shape[1] == 1 else tile.cols.start + column,
-                axes=axis_words(problem_type(plan.problem), tile.stage),
+                axes=axis_words(plan.problem, tile.stage),
+            )
+            findings[tile.stage] = Finding(
+                "disagree",
+                f"{tile.stage} of the production build and of the probe build are not the same bits",
+                problem=place,
                 expected=float(tile.value[row, column]),
                 found=float(twin.value[row, column]),
                 wrong=int(differ.sum()),
@@ -324,15 +323,16 @@ def _rank(
     When the machine `stopped` on an error, what ended it comes first and what is missing last; and when the
     launch was cut `short`, so do the sums of whole outputs, which are not complete.
     """
-    place = stages.index(finding.stage) if finding.stage in stages else len(stages)
+    at = finding.problem
+    place = stages.index(at.stage) if at.stage in stages else len(stages)
     kind = {"value": 0, "machine": 1, "chain": 3}.get(finding.kind, 2)
     follows = stopped and finding.kind == "missing"
-    follows |= short and finding.kind == "value" and finding.group is None
+    follows |= short and finding.code == "value" and at.group is None
     # What the whole chain gives is wrong wherever one stage is.
     return (
         finding.code not in ENDED,
         finding.kind == "chain" or follows,
         place,
         kind,
-        finding.build == "probe",
+        at.build == "probe",
     )

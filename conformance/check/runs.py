@@ -9,30 +9,31 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tileproof.conformance.check.run import KernelUnderTest, RunVerdict, run_case
-from tileproof.conformance.drivers.result import RunSchedule
+from tileproof.conformance.check.run import KernelUnderTest, run_case
+from tileproof.conformance.judging.judged_run import JudgedRun
+from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.problems.cases import AnyCase
 
-Run = tuple[AnyCase, RunSchedule]
+Run = tuple[AnyCase, Schedule]
 Again = Callable[[int], bool]  # of a run's number: whether it is launched again under another schedule
 
 # Of a worker: inherited by fork, since builds and drivers do not pickle.
 _under_tests: Sequence[KernelUnderTest] = ()
-_over: Any = ()  # by kernel under test: 1 when nobody waits for its verdicts any more
+_over: Any = ()  # by kernel under test: 1 when nobody waits for its runs any more
 
 
-def verdicts(
+def judged_runs(
     under_test: KernelUnderTest, runs: Sequence[Run], jobs: int = 1, again: Again = lambda number: True
-) -> Generator[RunVerdict]:
-    """The verdict of each run, in order, without causes. With `jobs` > 1 later ones run ahead; closing
+) -> Generator[JudgedRun]:
+    """Each run judged, in order, without causes. With `jobs` > 1 later ones run ahead; closing
     the iterator ends them.
     """
     with Ahead([under_test], lambda _: (runs, again), jobs) as ahead:
-        yield from ahead.verdicts(under_test)
+        yield from ahead.judged_runs(under_test)
 
 
-def _in_turn(under_test: KernelUnderTest, runs: Sequence[Run], again: Again) -> Generator[RunVerdict]:
-    """The verdicts, each when it is asked for."""
+def _in_turn(under_test: KernelUnderTest, runs: Sequence[Run], again: Again) -> Generator[JudgedRun]:
+    """The runs, each when it is asked for."""
     with settled() as settle:
         for number, (case, schedule) in enumerate(runs):
             yield run_case(under_test, case, schedule, explain=False, again=again(number))
@@ -55,7 +56,7 @@ class Ahead:
     ) -> None:
         self._under_tests, self._plan, self._jobs = under_tests, plan, jobs
         self._pool: Any = None
-        self._results: list[Iterator[RunVerdict]] = []
+        self._results: list[Iterator[JudgedRun]] = []
         self._over: Any = ()
 
     def __enter__(self) -> Ahead:
@@ -65,7 +66,7 @@ class Ahead:
         if self._pool is not None:
             self._pool.terminate()
 
-    def verdicts(self, under_test: KernelUnderTest) -> Generator[RunVerdict]:
+    def judged_runs(self, under_test: KernelUnderTest) -> Generator[JudgedRun]:
         """Those of one kernel, in order, without causes; what is left of it is dropped when it is closed."""
         if self._jobs <= 1:
             yield from _in_turn(under_test, *self._plan(under_test))
@@ -115,8 +116,8 @@ def _ignore_interrupts() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _one(given: tuple[int, Run, bool]) -> RunVerdict:
+def _one(given: tuple[int, Run, bool]) -> JudgedRun:
     number, run, again = given
     if _over[number]:
-        return RunVerdict()  # which nobody reads
+        return JudgedRun()  # which nobody reads
     return run_case(_under_tests[number], *run, explain=False, again=again)

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tileproof.conformance.diagnose.arrays import WEAK
-from tileproof.conformance.observe.finding import Finding
+from tileproof.spec.machine.finding import Finding
+from tileproof.spec.machine.finding_text import source_or_line
 
 if TYPE_CHECKING:
     from tileproof.emulator.codes import Code
@@ -40,17 +41,17 @@ def _about_data(finding: Finding) -> bool:
 
 
 def _named(finding: Finding, known: Sequence[Finding], stages: list[str]) -> Finding:
-    if finding.kind not in VALUES or finding.cause not in WEAK or finding.stage not in stages:
+    at = finding.problem
+    if finding.code not in VALUES or finding.cause not in WEAK or at.stage not in stages:
         return finding
-    own = stages.index(finding.stage)
     before = [
         one
         for one in known
-        if one.build == finding.build and one.stage in stages and stages.index(one.stage) <= own
+        if one.problem.build == at.build and one.problem.stage in stages[: stages.index(at.stage) + 1]
     ]
     if not before:
         return finding
-    nearest = max(before, key=lambda one: stages.index(one.stage))
-    where = nearest.source or (f"PTX line {nearest.ptx_line}" if nearest.ptx_line else "")
+    nearest = max(before, key=lambda one: stages.index(one.problem.stage))
+    where = source_or_line(nearest.machine.source, nearest.machine.ptx_line)
     told = f"{nearest.code}{' at ' + where if where else ''}: see the machine's finding"
     return replace(finding, cause="; ".join(filter(None, (finding.cause, told))))

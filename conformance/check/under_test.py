@@ -11,8 +11,8 @@ from tileproof.conformance.drivers.driver import Driver
 from tileproof.conformance.mutants.defects import build_planted, require_own
 from tileproof.kernels.called import HOST
 from tileproof.kernels.compile import Built
-from tileproof.kernels.edit import Mutant
-from tileproof.kernels.target import Target
+from tileproof.kernels.edit import PlantedDefect
+from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.variant import Variant
 
 if TYPE_CHECKING:
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def on_driver(
-    kernel: Target,
+    kernel: Kernel,
     variant: Variant,
     driver: Driver,
     *,
     stages: Sequence[str] = (),
-    planted: Mutant | None = None,
+    planted: PlantedDefect | None = None,
 ) -> KernelUnderTest:
     """Builds `kernel` (cached) and pairs it with `driver`."""
     require_own(kernel, planted)
@@ -41,12 +41,12 @@ def on_driver(
 
 
 def on_emulator(
-    kernel: Target,
+    kernel: Kernel,
     variant: Variant,
     *,
     stages: Sequence[str] = (),
     mma: Literal["fast", "exact"] = "fast",
-    planted: Mutant | None = None,
+    planted: PlantedDefect | None = None,
     races: bool = True,
     allow: Sequence[Allow] = (),
     strict: bool = False,
@@ -62,7 +62,9 @@ def on_emulator(
     return on_driver(kernel, variant, driver, stages=stages, planted=planted)
 
 
-def on_own_driver(kernel: Target, variant: Variant, *, planted: Mutant | None = None) -> KernelUnderTest:
+def on_own_driver(
+    kernel: Kernel, variant: Variant, *, planted: PlantedDefect | None = None
+) -> KernelUnderTest:
     """The kernel as values alone tell it apart: on the emulator without races, or called where it is a
     function.
     """

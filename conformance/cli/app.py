@@ -1,7 +1,7 @@
 """The command line: `tileproof check | build | kernels | stages | defects | corpus | explain`.
 
-Exit codes: 0 nothing wrong, 1 a defect was found, 2 it could not be checked. Results go to standard output,
-progress and errors to standard error (errors as JSON to standard output with `--json`).
+Exit codes: 0 clean, 1 a defect, 2 the command could not check. Results go to standard output, progress and
+errors to standard error (errors as JSON to standard output with `--json`).
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ from tileproof.conformance.cli.trace import trace
 from tileproof.emulator.heap import keep_freed_memory
 from tileproof.spec.machine.errors import TileproofError
 
-RENAMED = {"orders": "synchronisation", "prove": "crosscheck"}  # commands by the name they had
+RENAMED = {"orders": "synchronisation", "prove": "crosscheck"}  # current names of renamed commands
 
 
 class Errors(click.Group):
-    """Turns every failure into one readable message and exit code 2."""
+    """Convert every failure into a readable message and exit code 2."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Of the command that `args` begin with; one that was renamed is refused by its new name."""
+        """Resolve the command in `args`; the error for a renamed command gives its new name."""
         if args and (now := RENAMED.get(args[0])):
             raise TileproofError(
-                "the command has another name now",
+                "the command was renamed",
                 found=f"tileproof {args[0]}",
                 do=f"use `{shlex.join(['tileproof', now, *args[1:]])}`",
             )
@@ -100,7 +100,7 @@ def _fail(error: TileproofError, as_json: bool) -> NoReturn:
         with closed_pipe_is_fine():
             print(json.dumps({"verdict": "could not check", "error": error.as_dict()}, indent=1))
     else:
-        with contextlib.suppress(SystemExit):  # of rich, where nobody reads: the exit code says it
+        with contextlib.suppress(SystemExit):  # raised by rich on a closed pipe: the exit code remains
             Console(stderr=True).print(f"[bold red]could not check:[/] {escape(str(error))}", highlight=False)
     sys.exit(COULD_NOT_CHECK)
 

@@ -1,4 +1,4 @@
-"""`tileproof build`: every kernel compiled, or one."""
+"""`tileproof build`: compile a kernel, or all."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from tileproof.conformance.cli.variants import chosen, variant_options
 from tileproof.conformance.report import terminal as text
 from tileproof.spec.machine.errors import TileproofError
 
+NOTHING_TO_BUILD = "a launch file is built when it runs: `tileproof inspect` shows its PTX"
+
 
 @click.command()
 @click.argument("kernel", required=False)
@@ -27,19 +29,24 @@ from tileproof.spec.machine.errors import TileproofError
 )
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
 def build(kernel: str | None, variant: str | None, folder: Path | None, as_json: bool) -> int:
-    """Compile KERNEL (without a name all kernels but those that take long), production and probe build.
+    """Compile the production and the probe build of KERNEL, by default of all kernels that compile fast.
 
-    A kernel that cannot be built does not keep the others from it; then the exit code is 2.
+    If a kernel cannot be built, the others are still built, and the exit code is 2.
     """
+    from tileproof.conformance.cases import resolve
     from tileproof.kernels import registry
 
     rows: list[dict[str, Any]] = []
     manifest: list[dict[str, Any]] = []
     errors = [] if kernel else list(registry.broken().values())
     every = registry.kernels().values()
-    targets = [registry.kernel(kernel)] if kernel else [one for one in every if not one.on_demand]
+    to_build = (
+        [resolve.kernel(kernel, NOTHING_TO_BUILD)]
+        if kernel
+        else [each for each in every if not each.on_demand]
+    )
     with text.Progress(0) as progress:
-        for found in targets:
+        for found in to_build:
             try:
                 for each in chosen(found, variant):
                     for probe in (False, True) if found.probe else (False,):
@@ -57,11 +64,13 @@ def build(kernel: str | None, variant: str | None, folder: Path | None, as_json:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
         click.echo(f"{len(manifest)} cubins and manifest.json are in {folder}", err=True)
-    left = [] if kernel else [one.name for one in every if one.on_demand]
-    if left:
-        click.echo(f"built when they are named, as they take long: {', '.join(left)}", err=True)
-    for one in errors:
-        click.echo(f"could not build: {one}", err=True)
+    on_demand = [] if kernel else [each.name for each in every if each.on_demand]
+    if on_demand:
+        click.echo(
+            f"skipped, because they compile slowly; name them to build them: {', '.join(on_demand)}", err=True
+        )
+    for failure in errors:
+        click.echo(f"could not build: {failure}", err=True)
     return COULD_NOT_CHECK if errors else PASS
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import click
 from tileproof.conformance.check.property import Stopped
 from tileproof.conformance.cli.gate import print_verdict
+from tileproof.conformance.cli.given import expect_option, reference_of, refuse
 from tileproof.conformance.cli.seeds import seed_option
 from tileproof.conformance.cli.stopping import closed_pipe_is_fine, stoppable
 from tileproof.conformance.cli.variants import chosen, variant_options
@@ -25,22 +26,45 @@ DEFECT, COULD_NOT, INCOMPLETE = 1, 2, 3
 @click.option(
     "--examples", default=200, show_default=True, type=click.IntRange(0), help="Problems per variant."
 )
-@click.option("--schedules", default=200, show_default=True, type=click.IntRange(0), help="A variant.")
 @click.option(
-    "--mutants", default=0, show_default=True, type=click.IntRange(0), help="Planted ones per variant."
+    "--schedules",
+    default=200,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Schedules to explore per variant.",
+)
+@click.option(
+    "--mutants", default=0, show_default=True, type=click.IntRange(0), help="Planted defects per variant."
 )
 @click.option(
     "--drawn", default=0, show_default=True, type=click.IntRange(0),
-    help="Mutants that the seed draws of each variant, as `tileproof mutate` does.",
+    help="Generated mutants per variant, as `tileproof mutate` draws them.",
 )  # fmt: skip
 @click.option(
-    "--profile", default="quick", show_default=True, type=click.Choice(["quick", "full"]), help="Theirs."
+    "--profile",
+    default="quick",
+    show_default=True,
+    type=click.Choice(["quick", "full"]),
+    help="Checks run on each generated mutant.",
 )
-@click.option("--shard", default=25, show_default=True, type=click.IntRange(1), help="Of these a shard.")
-@seed_option("The first one")
-@click.option("--scheduler", default="", metavar="tcp://HOST:PORT", help="Dask's; processes here without it.")
 @click.option(
-    "-j", "--jobs", default=0, show_default=True, type=click.IntRange(0), help="Processes; 0: per core."
+    "--shard",
+    default=25,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Examples, schedules or mutants per shard.",
+)
+@seed_option("First seed")
+@click.option(
+    "--scheduler", default="", metavar="tcp://HOST:PORT", help="Dask scheduler; without it, local processes."
+)
+@click.option(
+    "-j",
+    "--jobs",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Local processes; 0 for one per core.",
 )
 @click.option(
     "--out", default="campaign", show_default=True, type=click.Path(path_type=Path, file_okay=False),
@@ -48,12 +72,13 @@ DEFECT, COULD_NOT, INCOMPLETE = 1, 2, 3
 )  # fmt: skip
 @click.option(
     "--database", metavar="DIR",
-    help="Failures that all workers share (Hypothesis's database); in --out without it.",
+    help="Hypothesis database of failures, shared by all workers (default: in --out).",
 )  # fmt: skip
-@click.option("--resume", is_flag=True, help="Go on with the results in --out.")
+@expect_option
+@click.option("--resume", is_flag=True, help="Continue from the results in --out.")
 @click.option(
     "--into", type=click.Path(path_type=Path), metavar="EVIDENCE",
-    help="The folder of an evidence of the gate, which gets the summary and the findings.",
+    help="Add the summary and the findings to the gate's evidence in this folder.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON on standard output.")
 def campaign(
@@ -70,40 +95,58 @@ def campaign(
     jobs: int,
     out: Path,
     database: str | None,
+    expect: str | None,
     resume: bool,
     into: Path | None,
     as_json: bool,
 ) -> int:
-    """Shard examples, schedules and mutants of the KERNELs over Dask workers; a lost worker loses no result.
+    """Distribute examples, schedules and mutants of the KERNELs over Dask workers.
 
-    A drawn mutant that survives is told, and makes no verdict.
+    A KERNEL may be a launch file: a single case, whose shards are schedules and drawn mutants. Every worker
+    must be able to read its path.
 
-    Exit code 0: nothing wrong; 1: a defect; 3: it ended before its end; 2: a shard could not be run.
+    No result is lost if a worker is lost. Surviving drawn mutants are reported, but do not change the
+    verdict.
+
+    Exit code 0: clean; 1: a defect; 3: interrupted; 2: a shard could not be run.
     """
+    from tileproof.conformance.beside.mutate.parts import scored
+    from tileproof.conformance.beside.mutate.score import into as with_score
+    from tileproof.conformance.cases import resolve
     from tileproof.conformance.gate import campaign as campaigns
     from tileproof.conformance.gate import evidence
     from tileproof.conformance.gate.model import GatedVariant
     from tileproof.conformance.gate.reports import write_all
     from tileproof.conformance.gate.store import ResultStore, RunIdentity, write_whole
-    from tileproof.conformance.mutate.parts import scored
-    from tileproof.conformance.mutate.score import into as with_score
+    from tileproof.conformance.launches.modules import load
     from tileproof.conformance.verdict.program import program, tool_identity
     from tileproof.kernels import registry
+    from tileproof.kernels.launch.model import LaunchFile
 
     before = None if into is None else evidence.read(into)
     if into is not None and not into.is_dir():
-        raise TileproofError("this is no folder of an evidence", where="--into", found=str(into))
-    targets = [registry.compiled(name) for name in kernels] or registry.all_compiled()
-    subjects = [(target, one) for target in targets for one in chosen(target, variant)]
+        raise TileproofError("not a folder with evidence of the gate", where="--into", found=str(into))
+    found_all = [(name, resolve.compiled(name)) for name in kernels]
+    files = [(name, item) for name, item in found_all if isinstance(item, LaunchFile)]
+    given = [item for _, item in found_all if not isinstance(item, LaunchFile)]
+    chosen_kernels = given or ([] if files else registry.all_compiled())
+    reference_of(expect)
+    if expect and not files:
+        refuse("a campaign without launch files", {"--expect": expect})
+    subjects = [(kernel, one) for kernel in chosen_kernels for one in chosen(kernel, variant)]
     shared = str(Path(database).absolute()) if database else str((out / "examples").absolute())
     plan = campaigns.CampaignPlan(examples, schedules, mutants, shard, seed, shared, drawn, profile)
     programs = {}
-    for target, one in subjects:
-        tell(f"building {target.title(one)}")
-        built = target.build(one)
-        if target.probe:
-            target.build(one, True)  # here, and not once on each worker
-        programs[f"{target.name} {one}"] = program(target.name, {}, built.entry, built.ptx).ptx_sha256
+    for kernel, one in subjects:
+        tell(f"building {kernel.title(one)}")
+        built = kernel.build(one)
+        if kernel.probe:
+            kernel.build(one, True)  # here, and not once on each worker
+        programs[f"{kernel.name} {one}"] = program(kernel.name, {}, built.entry, built.ptx).ptx_sha256
+    for name, file in files:
+        programs[name] = program(
+            file.name, {}, "", "".join(one.ptx for one in load(file).values())
+        ).ptx_sha256
     tool = tool_identity()
     ran = f"campaign {examples} {schedules} {mutants} by {shard}"
     ran += f", {drawn} drawn, {profile}" if drawn else ""
@@ -112,6 +155,8 @@ def campaign(
     for note in store.notes:
         tell(note)
     wanted = campaigns.shards(subjects, plan)
+    for name, _ in files:
+        wanted += campaigns.file_shards(name, expect or "", plan)
     complete = True
     with stoppable():
         try:
@@ -123,16 +168,18 @@ def campaign(
             store.close()
     figures: dict[str, Any] = {**campaigns.summary(wanted, found), "complete": complete}
     scores = []
-    for target, one in subjects if drawn else ():
+    for kernel, one in subjects if drawn else ():
         try:
-            judged = campaigns.rows(wanted, found, GatedVariant(target, one))
+            judged = campaigns.rows(wanted, found, GatedVariant(kernel, one))
         except TileproofError as error:
             tell(str(error))
             continue
         how: dict[str, Any] = {"seed": seed, "count": drawn, "profile": profile}
-        scores.append((target, one, scored(target, one, target.build(one), judged, **how)))
-    if scores:
-        figures["mutation"] = [part for _, _, part in scores]
+        scores.append((kernel, one, scored(kernel, one, kernel.build(one), judged, **how)))
+    figures["mutation"] = [part for _, _, part in scores]
+    figures["mutation"] += [campaigns.mutants_of_file(wanted, found, name) for name, _ in files if drawn]
+    if not figures["mutation"]:
+        del figures["mutation"]
     write_whole(out / "summary.json", json.dumps(figures, indent=1) + "\n")
     with closed_pipe_is_fine():
         if as_json:
@@ -148,8 +195,8 @@ def campaign(
             print(", ".join(f"{name} {value}" for name, value in told.items()))
         if before is not None and into is not None:
             made = campaigns.merged(before, wanted, found, complete)
-            for target, one, part in scores:
-                made = with_score(made, target.name, dict(one.sizes), part)
+            for kernel, one, part in scores:
+                made = with_score(made, kernel.name, dict(one.sizes), part)
             paths = write_all(made, into)
             if not as_json:
                 print_verdict(made, paths)

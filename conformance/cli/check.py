@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
+import zlib
+from pathlib import Path
 from typing import Any
 
 import click
 from tileproof.conformance.cli.driving import CUDA, DRIVERS, driver_of, opened
-from tileproof.conformance.cli.exit_codes import COULD_NOT_CHECK, DEFECT, PASS
+from tileproof.conformance.cli.given import FILE_ONLY, KERNEL_ONLY, expect_option, refuse
+from tileproof.conformance.cli.judge import judged_file, told
 from tileproof.conformance.cli.seeds import TODAY, seed_of
 from tileproof.conformance.cli.stopping import closed_pipe_is_fine, stoppable
 from tileproof.conformance.cli.variants import chosen, variant_options
+from tileproof.conformance.cli.views import view_options, write_views
 from tileproof.conformance.report import terminal as text
 from tileproof.kernels.called import HOST
 from tileproof.spec.machine.errors import TileproofError
 
+FAILING = Path("build/failing")  # where failing examples are saved
+NO_LIMIT_S = 86_400.0  # of a launch file's runs together, where no limit is given
+
 
 @click.command()
-@click.argument("kernel")
+@click.argument("kernel", metavar="KERNEL|FILE")
 @variant_options
 @click.option(
     "--stage", "stages", multiple=True, metavar="NAME", help="Compare this stage only (repeatable)."
@@ -33,7 +41,7 @@ from tileproof.spec.machine.errors import TileproofError
 )  # fmt: skip
 @click.option(
     "--edges/--no-edges", default=True, show_default=True,
-    help="Begin with the edges of key counts, indices and sizes (one at production size).",
+    help="Run the edge cases first (key counts, indices, sizes; one has production size).",
 )  # fmt: skip
 @click.option(
     "-j", "--jobs", default=1, show_default=True, type=click.IntRange(0),
@@ -44,7 +52,7 @@ from tileproof.spec.machine.errors import TileproofError
     default="all",
     show_default=True,
     type=click.Choice(["early", "late", "random", "starve", "pct", "all"]),
-    help="When asynchronous operations complete, and who moves.",
+    help="When asynchronous operations complete, and which warp runs.",
 )
 @click.option(
     "--driver", "driver_name", default="emulator", show_default=True,
@@ -68,7 +76,7 @@ from tileproof.spec.machine.errors import TileproofError
     "--seconds-limit", default=0.0, metavar="SECONDS", type=click.FloatRange(0),
     help="Stop a launch that runs longer, with a finding; 0 for no limit.",
 )  # fmt: skip
-@click.option("--strict", is_flag=True, help="Take the PTX ISA by the letter: some findings weigh more.")
+@click.option("--strict", is_flag=True, help="Apply the PTX ISA strictly: some findings become more severe.")
 @click.option("--case", "case_json", metavar="JSON", help="Replay one case of a finding.")
 @click.option("--schedule-seed", default=0, metavar="N", help="With --case: seed of the schedule.")
 @click.option("--plant", metavar="ID", help="Plant a defect first (see `tileproof defects`).")
@@ -76,7 +84,14 @@ from tileproof.spec.machine.errors import TileproofError
     "--allow", multiple=True, metavar="CODE[:PLACE]",
     help="Accept this machine finding on purpose; it is listed, and is no defect (repeatable).",
 )  # fmt: skip
+@click.option(
+    "--save", "save_to", metavar="DIR", type=click.Path(path_type=Path, file_okay=False),
+    help="Save the failing example there, or the one of --case, for `tileproof judge DIR`; a failing example "
+    "is saved under build/failing without it.",
+)  # fmt: skip
+@expect_option
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
+@view_options
 def check(
     kernel: str,
     variant: str | None,
@@ -95,22 +110,51 @@ def check(
     schedule_seed: int,
     plant: str | None,
     allow: tuple[str, ...],
+    save_to: Path | None,
+    expect: str | None,
     as_json: bool,
+    sarif: str | None,
+    junit: str | None,
 ) -> int:
-    """Check KERNEL against the spec over generated problems; on a defect, print the smallest failing one.
+    """Check KERNEL against the spec over generated problems; on a defect, print the smallest failing problem.
 
-    Ctrl-C, SIGTERM or a closed pipe end it early with what is known: exit code 1 when a defect was found.
+    A launch file FILE is one case: it is judged under `--examples` schedules at most, as `judge` does.
+    Ctrl-C, SIGTERM or a closed pipe interrupts it: it reports the results so far.
     """
+    from tileproof.conformance.api.replay import judge_words
+    from tileproof.conformance.cases import resolve
+    from tileproof.conformance.cases.generators import from_json
     from tileproof.conformance.check import property as engine
+    from tileproof.conformance.check.record import verdict_of
     from tileproof.conformance.check.under_test import on_driver
-    from tileproof.conformance.drivers.result import RunSchedule
+    from tileproof.conformance.judging.judging import JudgeOptions
+    from tileproof.conformance.judging.runs import RunOptions
     from tileproof.conformance.mutants.defects import planted_on, planted_reference
-    from tileproof.conformance.problems.generators import from_json
-    from tileproof.kernels.registry import kernel as find_kernel
+    from tileproof.conformance.verdict import jsonform
+    from tileproof.conformance.verdict.contract import EXIT_CODES, worst
+    from tileproof.kernels.launch.model import LaunchFile
+    from tileproof.spec.machine.schedule import Schedule
     from tileproof.spec.problems import problem_type
     from tileproof.spec.problems.base import known_stage
 
-    found = find_kernel(kernel)
+    found = resolve.resolve(kernel)
+    if isinstance(found, LaunchFile):
+        asked = {
+            "--variant": variant, "--stage": stages, "--case": case_json, "--plant": plant,
+            "--save": save_to,
+            "--no-edges": not edges, f"--driver={driver_name}": driver_name != DRIVERS[0],
+        }  # fmt: skip
+        refuse("a launch file", asked, KERNEL_ONLY)
+        number = seed_of(seed)
+        words = ["tileproof", "judge", kernel, *judge_words(expect, number, races, strict, mma, allow)]
+        options = JudgeOptions(
+            seconds_limit or NO_LIMIT_S, number, max(examples, 2), () if policy == "all" else (policy,),
+            jobs or os.cpu_count() or 1, RunOptions(races, strict, allow, mma),
+        )  # fmt: skip
+        made = judged_file(found, Path(kernel), expect, words, options)
+        write_views([made], sarif, junit, [Path(kernel).parent])
+        return told(made, "-" if as_json else None)
+    refuse("a kernel with a plan", {"--expect": expect}, FILE_ONLY)
     driver_name = driver_of(found, driver_name)
     chooses = driver_name not in (CUDA, HOST)
     for name in stages:
@@ -151,34 +195,71 @@ def check(
             for one, under_test in zip(variants, under_tests, strict=True):
                 progress.start(found.title(one))
                 if case is not None:
-                    when = RunSchedule(policy, schedule_seed) if chooses else RunSchedule()
+                    when = Schedule(policy, schedule_seed) if chooses else Schedule()
                     reports.append(engine.replay(under_test, case, when))
                 else:
                     reports.append(engine.check(under_test, progress=progress.show, ahead=ahead, **budget))
                 if reports[-1].interrupted:
                     break
-    failed = any(report.failure for report in reports)
-    cut = any(report.interrupted for report in reports)
-    verdict = "defect" if failed else "interrupted" if cut else "pass"
+        saved = [
+            _saved(under_test, report, case, save_to, several=len(reports) > 1)
+            for under_test, report in zip(under_tests, reports, strict=False)
+        ]
+    for place in filter(None, saved):
+        told_words = judge_words(None, 0, races, strict, mma, allow)
+        click.echo(f"saved: {shlex.join(['tileproof', 'judge', str(place), *told_words])}", err=True)
     commands = [_replay(kernel, report, extra) for report in reports]
+    records = [
+        verdict_of(under_test, report, number, command)
+        for under_test, report, command in zip(under_tests, reports, commands, strict=False)
+    ]
+    word = worst(record.verdict for record in records)
+    write_views(records, sarif, junit)
     with closed_pipe_is_fine():
         if as_json:
             results = [
                 engine.as_dict(report, command) for report, command in zip(reports, commands, strict=True)
             ]
-            print(json.dumps({"verdict": verdict, "seed": number, "results": results}, indent=1))
+            whole = {
+                "verdict": word, "exit_code": EXIT_CODES[word], "seed": number, "results": results,
+                "verdicts": jsonform.dump(records),
+            }  # fmt: skip
+            print(json.dumps(whole, indent=1))
         else:
             if seed == TODAY:
                 print(f"seed {number}")
             for report, command in zip(reports, commands, strict=True):
                 text.print_report(report, command)
-    return DEFECT if failed else COULD_NOT_CHECK if cut else PASS
+    return EXIT_CODES[word]
+
+
+def _saved(under_test: Any, report: Any, case: Any, folder: Path | None, several: bool) -> Path | None:
+    """The folder in which an example was saved: a failing one, or one that was asked for; None of others, and
+    of a Python function, which has no launch to save. A folder that cannot be written ends no check that
+    did not ask for it.
+    """
+    from tileproof.conformance.check.saved import save
+
+    failure = report.failure
+    wanted = case if failure is None else failure.case
+    if under_test.kernel.arch == HOST or wanted is None or (failure is None and folder is None):
+        return None
+    schedule = report.schedules[-1] if failure is None else failure.schedule
+    name = re.sub(r"\W+", "-", f"{report.title} {zlib.crc32(wanted.as_json().encode()):08x}")
+    place = FAILING / name if folder is None else folder / name if several else folder
+    try:
+        return save(place, under_test, wanted, schedule, () if failure is None else failure.findings)
+    except TileproofError as error:
+        if folder is not None:
+            raise
+        click.echo(f"the failing example is not saved: {error}", err=True)
+        return None
 
 
 def _replay(kernel: str, report: Any, extra: list[str]) -> str:
     if report.failure is None:
         return ""
-    from tileproof.conformance.drivers.result import SEEDED
+    from tileproof.spec.machine.schedule import SEEDED
 
     schedule = report.failure.schedule
     words = ["tileproof", "check", kernel, f"--case={report.failure.case.as_json()}"]

@@ -1,4 +1,4 @@
-"""`tileproof corpus`: the rows of the corpus, their tests and status, without running them."""
+"""`tileproof corpus`: list the rows of the corpus with their tests and status, without running the tests."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tileproof.conformance.report import terminal as text
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
 def corpus(as_json: bool) -> int:
-    """List the public bugs of the corpus and the tests that cover each; exit 1 when one has none.
+    """List the public bugs of the corpus and the tests that cover each; exit 1 if a bug has no test.
 
-    An installed package has no tests: there the rows stand alone.
+    An installed package has no tests; it lists only the bugs.
     """
-    from tileproof.conformance.corpus.rows import ROWS, TESTS, coverage, missing
+    from tileproof.conformance.beside.corpus.rows import ROWS, TESTS, coverage, missing
 
     if not TESTS.is_dir():
         alone = [

@@ -1,4 +1,4 @@
-"""`tileproof crosscheck`: the emulator's verdict on one cluster, and sentryward's beside it."""
+"""`tileproof crosscheck`: verdicts of the emulator and of sentryward on one cluster."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from tileproof.conformance.cli.variants import one_chosen, variant_options
 from tileproof.spec.machine.errors import TileproofError
 
 if TYPE_CHECKING:
-    from tileproof.kernels.launch import Launch
+    from tileproof.kernels.launch.model import LaunchFile
     from tileproof.spec.plan import KernelPlan
     from tileproof.tools.crosscheck.opinion import Opinion
 
 VERDICTS = {PASS: "pass", DEFECT: "defect", COULD_NOT_CHECK: "could not check"}
+
+NO_CASE = "crosscheck needs a case of one cluster, which a launch file does not have"
 
 
 @click.command()
@@ -48,17 +50,17 @@ def crosscheck(
     memory: int,
     as_json: bool,
 ) -> int:
-    """Ask sentryward, a static verifier, about one cluster of KERNEL, and the emulator about the same.
+    """Compare the verdicts of the emulator and of sentryward, a static verifier, on one cluster of KERNEL.
 
     KERNEL is a kernel (`tileproof kernels`) or a small program of docs/crosscheck.md. Exit code 0: the
-    emulator finds no error, and sentryward proves the launch or has no opinion. 1: one of them finds one.
+    emulator finds no error, and sentryward proves the launch or has no opinion. 1: either reports an error.
     """
     from tileproof.tools.crosscheck.opinion import Budget, second_opinion, sentryward_version
     from tileproof.tools.crosscheck.ours import first_opinion
     from tileproof.tools.crosscheck.programs import launch_of, programs, title_of
 
     if not math.isfinite(seconds):
-        raise TileproofError("a time budget is finite", where="--seconds", found=str(seconds))
+        raise TileproofError("a time budget must be finite", where="--seconds", found=str(seconds))
     sentryward_version()
     plan: KernelPlan | None = None
     if kernel in programs():
@@ -76,63 +78,54 @@ def crosscheck(
         print(json.dumps(result, indent=1))
     else:
         click.echo(about)
-        for one in (ours, theirs):
-            click.echo("\n".join(_said(one)))
+        for opinion in (ours, theirs):
+            click.echo("\n".join(_lines(opinion)))
         click.echo(words)
     return code
 
 
 def conclusion(ours: Opinion, theirs: Opinion) -> tuple[int, str]:
-    """Exit code and one sentence; no opinion never counts as a pass."""
-    finders = [one.tool for one in (ours, theirs) if one.verdict == "error"]
+    """Return the exit code and a sentence; no opinion never counts as a pass."""
+    finders = [opinion.tool for opinion in (ours, theirs) if opinion.verdict == "error"]
     if finders:
         return DEFECT, f"An error, found by {' and by '.join(finders)}."
     if ours.verdict != "fine":
-        return COULD_NOT_CHECK, f"{ours.tool} cannot run it, so it is not checked, whatever else is said."
+        return COULD_NOT_CHECK, f"{ours.tool} cannot run it: not checked."
     if theirs.verdict == "fine":
-        words = f"{ours.tool} in the schedules it ran, {theirs.tool} in a proof over all"
-        return PASS, f"Both find nothing: {words}."
-    words = f"{ours.tool} finds nothing in the schedules it ran; {theirs.tool} has no opinion"
-    return PASS, f"{words}: nothing is proved."
+        words = f"{ours.tool} in the schedules that ran, {theirs.tool} by a proof over all schedules"
+        return PASS, f"No error found: {words}."
+    words = f"{ours.tool} finds no error in the schedules that ran; {theirs.tool} has no opinion"
+    return PASS, f"{words}: no proof."
 
 
-def _said(one: Opinion) -> list[str]:
-    head = f"{one.tool}: {one.verdict} ({one.seconds:.1f} s)"
+def _lines(opinion: Opinion) -> list[str]:
+    head = f"{opinion.tool}: {opinion.verdict} ({opinion.seconds:.1f} s)"
     return [
         head,
-        *(f"  {line}" for line in one.lines if one.verdict != "fine"),
-        *(f"  ({r})" for r in one.remarks),
+        *(f"  {line}" for line in opinion.lines if opinion.verdict != "fine"),
+        *(f"  ({remark})" for remark in opinion.remarks),
     ]
 
 
 def _kernel_launch(
     kernel: str, variant: str | None, blocks: int, case_json: str | None, plant: str | None
-) -> tuple[Launch, KernelPlan, str]:
-    """The launch of one group, the plan, and what it is in words."""
+) -> tuple[LaunchFile, KernelPlan, str]:
+    """Return the launch of one group, the plan, and a description."""
+    from tileproof.conformance.cases import resolve
+    from tileproof.conformance.cases.generators import from_json, small
     from tileproof.conformance.mutants.defects import build_planted, planted_on
-    from tileproof.conformance.problems.generators import from_json, small
-    from tileproof.kernels.outside import looks_like_a_path
-    from tileproof.kernels.registry import compiled as find_kernel
-    from tileproof.kernels.registry import kernels
-    from tileproof.spec.problems import problem_type
     from tileproof.spec.problems.base import tiling_of
 
-    if kernel not in kernels() and not looks_like_a_path(kernel):
-        raise TileproofError(
-            "there is no such kernel or program",
-            where=kernel,
-            expected=", ".join(sorted(kernels())) + ", or a program of docs/crosscheck.md",
-        )
-    found = find_kernel(kernel)
+    found = resolve.compiled_kernel(kernel, NO_CASE)
     given = None if case_json is None else from_json(found.variants[0].problem, case_json)
     chosen = one_chosen(found, variant, given)
     plan = found.plan(chosen)
-    problem, case = problem_type(plan.problem), given or small(plan, blocks)
+    problem, case = plan.problem, given or small(plan, blocks)
     inputs = case.inputs()
     groups = len(problem.groups(inputs, tiling_of(plan)))
     if groups != 1:
         raise TileproofError(
-            "crosscheck looks at one cluster at a time",
+            "crosscheck accepts one cluster at a time",
             where="--case",
             expected=f"one {problem.unit}",
             found=f"{groups} {problem.unit}s",

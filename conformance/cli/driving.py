@@ -1,4 +1,4 @@
-"""The driver that a command line asks for, for as long as the command runs."""
+"""The driver selected on the command line, open while the command runs."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any
 
 from tileproof.conformance.drivers.driver import Driver
 from tileproof.kernels.called import HOST
-from tileproof.kernels.target import Target
+from tileproof.kernels.kernel import Kernel
 from tileproof.spec.machine.errors import TileproofError
 
 EMULATOR, CUDA = "emulator", "cuda"
 DRIVERS = (EMULATOR, CUDA)
 
 
-def driver_of(kernel: Target, name: str) -> str:
-    """The driver called `name`, or that of functions where the kernel is one."""
+def driver_of(kernel: Kernel, name: str) -> str:
+    """Return the driver name `name`, or the driver of Python functions if the kernel is a function."""
     if kernel.arch != HOST:
         return name
     if name != EMULATOR:
         raise TileproofError(
             "this kernel is a Python function", where=f"--driver {name}", found=kernel.name,
-            do="leave the option out",
+            do="omit the option",
         )  # fmt: skip
     return HOST
 
@@ -31,8 +31,8 @@ def driver_of(kernel: Target, name: str) -> str:
 def opened(
     name: str, *, policy: str, mma: Any, races: bool, allow: Sequence[str], strict: bool, seconds_limit: float
 ) -> Iterator[Driver]:
-    """The driver called `name` with these options; TileproofError for one that it cannot follow, and when
-    there is no card.
+    """Open the driver `name` with these options; TileproofError for an unsupported option, or without a
+    card.
     """
     if name == EMULATOR:
         from tileproof.conformance.drivers.emulator import EmulatorDriver
@@ -50,11 +50,10 @@ def opened(
         asked |= {f"--seconds-limit={seconds_limit:g}": bool(seconds_limit)}
     if wrong := [option for option, given in asked.items() if given]:
         raise TileproofError(
-            "a card, and a function, chooses its own schedule and arithmetic, and reports no findings of the "
-            "emulator",
+            "cards and Python functions have their own schedule and arithmetic, and no emulator findings",
             where=f"driver {name}",
             found=", ".join(wrong),
-            do="leave the option out, or use --driver emulator",
+            do="omit the option, or use --driver emulator",
         )
     if name == HOST:
         from tileproof.conformance.drivers.host import HostDriver

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import click
-from tileproof.conformance.logs.builds import report
-from tileproof.conformance.logs.hangs.log import Log, load
-from tileproof.conformance.logs.hangs.reader import Progress, read_text
-from tileproof.conformance.logs.hangs.render import diagnosis
-from tileproof.conformance.logs.hangs.rewrite import NO_WORDS, Words, load_words
-from tileproof.conformance.logs.hangs.text import text as hang_text
+from tileproof.conformance.beside.logs.builds import report
+from tileproof.conformance.beside.logs.hangs.log import Log, load
+from tileproof.conformance.beside.logs.hangs.reader import Progress, read_text
+from tileproof.conformance.beside.logs.hangs.render import diagnosis
+from tileproof.conformance.beside.logs.hangs.rewrite import NO_WORDS, Words, load_words
+from tileproof.conformance.beside.logs.hangs.text import text as hang_text
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
 
@@ -71,7 +71,7 @@ def explanation(
         if parsed.is_build_log:
             return build
         raise TileproofError(
-            "the log tells neither of a failed build nor of a barrier",
+            "the log contains neither a compiler error nor a barrier",
             where=str(path),
             expected="compiler errors, or lines that name a role or warpgroup, a barrier, and wait, done or "
             "arrive",
@@ -133,8 +133,10 @@ def _print_include(context: click.Context, _: click.Parameter, wanted: bool) -> 
     type=click.Choice(["build", "hang"]),
     help="Read FILE as this; its content decides otherwise.",
 )
-@click.option("--kernel", metavar="NAME", help="The kernel that hung: its plan tells who arrives where.")
-@click.option("--waits", is_flag=True, help="Of a hang: every cause, who waits for whom, what each did last.")
+@click.option("--kernel", metavar="NAME", help="The kernel that hung; its plan names the arriving roles.")
+@click.option(
+    "--waits", is_flag=True, help="For a hang: print every cause, the wait graph and each role's last action."
+)
 @click.option(
     "--cluster", default=0, metavar="N", type=click.IntRange(0, 16),
     help="CTAs of a cluster, where the log numbers the CTAs of the grid.",
@@ -163,11 +165,13 @@ def explain(
     A build: what does not fit in the layouts, and what would. A hang: its root, the cause, a fix.
     Exit code 1: a build's log in which no error is understood, or none is. 2: what cannot be read as either.
     """
+    from tileproof.conformance.cases import resolve
+
+    if str(file) != "-":
+        resolve.require_file(file, "the output of a failed build, the printf log of a kernel that hung, or -")
     plan = None
     if kernel is not None:
-        from tileproof.kernels.registry import compiled as find_kernel
-
-        found = find_kernel(kernel)
+        found = resolve.compiled_kernel(kernel, "a launch file has no plan whose barriers a log names")
         plan = found.plan(found.variants[0])
     own = load_words(words) if words is not None else NO_WORDS
     result = explanation(file, plan, kind or "", HangOptions(plan, own, cluster, _show_progress))

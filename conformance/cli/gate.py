@@ -1,5 +1,5 @@
-"""`tileproof gate` and `tileproof diff`: all checks as one verdict with its evidence; two evidences
-compared.
+"""`tileproof gate` and `tileproof diff`: all checks as one verdict with its evidence; comparison of two
+evidence files.
 """
 
 from __future__ import annotations
@@ -9,14 +9,20 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from tileproof.conformance.cli.given import KERNEL_ONLY, expect_option, reference_of, refuse
 from tileproof.conformance.cli.seeds import seed_option
 from tileproof.conformance.cli.stopping import closed_pipe_is_fine, stoppable
 from tileproof.conformance.cli.variants import chosen, variant_options
 from tileproof.conformance.report import terminal as text
 from tileproof.spec.machine.errors import TileproofError
+
+if TYPE_CHECKING:
+    from tileproof.conformance.gate.gate import GateOptions
+    from tileproof.conformance.gate.launch_files import GatedLaunch
+    from tileproof.conformance.verdict.contract import VerdictRecord
 
 WORSE = 1
 MOST_REASONS = 20
@@ -24,31 +30,31 @@ NIGHTLY_MUTANTS = 100
 
 
 @click.command()
-@click.argument("kernels", nargs=-1, metavar="[KERNEL]...")
+@click.argument("kernels", nargs=-1, metavar="[KERNEL|FILE]...")
 @variant_options
 @click.option(
     "--profile", default="quick", show_default=True, type=click.Choice(["quick", "full", "nightly"]),
-    help="How much is run (docs/gate.md).",
+    help="Which checks run, and how long (docs/gate.md).",
 )  # fmt: skip
 @click.option(
     "--against", metavar="BASELINE", type=click.Path(path_type=Path),
-    help="An earlier evidence: what got worse since is a defect.",
+    help="Earlier evidence to compare with; a check that got worse is a defect.",
 )  # fmt: skip
 @click.option(
     "--out", default="gate", show_default=True, type=click.Path(path_type=Path, file_okay=False),
     help="Folder of the results and the evidence.",
 )  # fmt: skip
-@seed_option("Of all that is drawn")
-@click.option("--resume", is_flag=True, help="Go on with the results in --out; what is finished is kept.")
-@click.option("--strict", is_flag=True, help="Take the PTX ISA by the letter: some findings weigh more.")
-@click.option("--keep-going", is_flag=True, help="Run all checks, also after a required one has failed.")
+@seed_option("Seed of cases, schedules and mutants")
+@click.option("--resume", is_flag=True, help="Continue from the results in --out.")
+@click.option("--strict", is_flag=True, help="Apply the PTX ISA strictly: some findings become more severe.")
+@click.option("--keep-going", is_flag=True, help="Continue after a required check has failed.")
 @click.option(
     "-j", "--jobs", default=0, show_default=True, type=click.IntRange(0),
-    help="Checks at a time; 0 for one per core. The evidence does not depend on it.",
+    help="Checks in parallel; 0 for one per core. The evidence does not depend on it.",
 )  # fmt: skip
 @click.option(
     "--max-seconds", default=0.0, metavar="SECONDS", type=click.FloatRange(0),
-    help="End then, with what is known; 0 for no limit.",
+    help="Stop after this time and report the results so far; 0 for no limit.",
 )  # fmt: skip
 @click.option(
     "--only",
@@ -58,9 +64,10 @@ NIGHTLY_MUTANTS = 100
 )
 @click.option(
     "--mutants", default=None, metavar="N", type=click.IntRange(0),
-    help="Then draw N mutants of each variant and add the score; 100 in the nightly profile, else 0.",
+    help="Also draw N mutants of each variant and add the score (nightly profile: 100, else 0).",
 )  # fmt: skip
 @click.option("--plant", metavar="ID", help="Plant a defect first (see `tileproof defects`).")
+@expect_option
 @click.option("--list", "listing", is_flag=True, help="List the checks and the profile of each.")
 @click.option("--json", "as_json", is_flag=True, help="The evidence as JSON on standard output.")
 def gate(
@@ -78,21 +85,27 @@ def gate(
     only: tuple[str, ...],
     mutants: int | None,
     plant: str | None,
+    expect: str | None,
     listing: bool,
     as_json: bool,
 ) -> int:
-    """Run all checks of the KERNELs (all without a name) as one verdict, and write its evidence into --out.
+    """Run all checks of the KERNELs and launch FILEs (all kernels without an argument) as one verdict, and
+    write its evidence into --out.
 
-    Exit code 0: clean; 1: a defect; 3: something that is required was not shown; 2: it could not be done.
+    Exit code 0: clean; 1: a defect; 3: required checks did not run; 2: the gate could not run.
     """
+    from tileproof.conformance.cases import resolve
     from tileproof.conformance.cli.gate_mutants import MutantDraws, carried, draw_mutants
     from tileproof.conformance.gate import evidence as evidences
     from tileproof.conformance.gate.gate import GateOptions, compared
     from tileproof.conformance.gate.gate import gate as run
+    from tileproof.conformance.gate.launch_files import GatedLaunch, joined
     from tileproof.conformance.gate.model import checks
     from tileproof.conformance.gate.reports import write_all
     from tileproof.conformance.mutants.defects import defect
     from tileproof.kernels import registry
+    from tileproof.kernels.kernel import Kernel
+    from tileproof.kernels.launch.model import LaunchFile
 
     known = checks()
     if listing:
@@ -109,28 +122,47 @@ def gate(
                 "there is no such check", where="--only", expected=", ".join(known), found=name
             )
     baseline = None if against is None else evidences.read(against, "the baseline")
-    targets = [registry.kernel(name) for name in kernels] or registry.all_compiled()
+    given = [(name, resolve.resolve(name)) for name in kernels]
+    files = [
+        GatedLaunch(name, item, reference_of(expect)) for name, item in given if isinstance(item, LaunchFile)
+    ]
+    chosen_kernels = [item for _, item in given if isinstance(item, Kernel)]
+    if not given:
+        chosen_kernels = registry.all_compiled()
+    if not chosen_kernels:
+        asked = {"--variant": variant, "--plant": plant, "--only": only, "--resume": resume}
+        refuse("a launch file", asked, KERNEL_ONLY)
+    if not files:
+        refuse("a gate without launch files", {"--expect": expect})
     planted = None if plant is None else defect(plant)
     options = GateOptions(
         profile, seed, strict, keep_going, resume, jobs or os.cpu_count() or 1, max_seconds, only
     )
     wanted = NIGHTLY_MUTANTS if mutants is None and profile == "nightly" else mutants or 0
-    draws = MutantDraws(out, seed, wanted, jobs, resume)
+    paths_of = {gated.file.name: gated.argument for gated in files}
+    draws = MutantDraws(out, seed, wanted, jobs, resume, paths_of, expect)
     end = time.monotonic() + max_seconds if max_seconds else None
     before = None
     if resume and wanted:
         with contextlib.suppress(TileproofError):  # what was finished is in the results
             before = evidences.read(out)
     with stoppable():
-        made = run(
-            [(target, one) for target in targets for one in chosen(target, variant)],
-            out,
-            options,
-            baseline=baseline,
-            planted=planted,
-            progress=text.tell,
-        )
-        made = made if before is None else carried(made, before, draws)
+        made = None
+        if chosen_kernels:
+            made = run(
+                [(item, its_variant) for item in chosen_kernels for its_variant in chosen(item, variant)],
+                out,
+                options,
+                baseline=baseline,
+                planted=planted,
+                progress=text.tell,
+            )
+            made = made if before is None else carried(made, before, draws)
+        if files:
+            verdicts = [_on_launch(file, options, expect) for file in files]
+            made = joined(made, verdicts, profile=profile, seed=seed, strict=strict)
+            made = made if baseline is None else compared(made, baseline)
+        assert made is not None  # a kernel or a file
         paths = write_all(made, out)
         if wanted and made.complete and planted is None:
             made = draw_mutants(made, draws, end, text.tell)
@@ -144,18 +176,37 @@ def gate(
     return made.exit_code
 
 
+def _on_launch(gated: GatedLaunch, options: GateOptions, expect: str | None) -> VerdictRecord:
+    """Return the verdict on a launch file, with the other arguments of the gate."""
+    from tileproof.conformance.api.replay import judge_words
+    from tileproof.conformance.check.property import Stopped
+    from tileproof.conformance.gate.launch_files import verdict_on_launch
+
+    words = judge_words(expect, options.seed, True, options.strict, "fast", ())
+    return verdict_on_launch(
+        gated,
+        profile=options.profile,
+        seed=options.seed,
+        strict=options.strict,
+        workers=options.workers,
+        command=["tileproof", "judge", gated.argument, *words],
+        progress=text.tell,
+        interrupts=(KeyboardInterrupt, Stopped),
+    )
+
+
 def print_verdict(made: Any, paths: dict[str, Path]) -> None:
-    """The verdict in a few lines."""
+    """Print the verdict in a few lines."""
     from tileproof.conformance.cli.gate_mutants import killed
     from tileproof.conformance.gate.difference import MUTATION
-    from tileproof.conformance.gate.evidence import named
+    from tileproof.conformance.gate.evidence import titled
 
     print(made.verdict.upper())
-    for one in made.kernels:
-        passed = sum(check.outcome == "passed" for check in one.checks)
+    for record in made.kernels:
+        passed = sum(check.outcome == "passed" for check in record.checks)
         print(
-            f"  {one.program.kernel} {named(one)}: {one.verdict}, {passed} of {len(one.checks)} checks passed"
-            + (f"; {killed(one.sections[MUTATION])}" if MUTATION in one.sections else "")
+            f"  {titled(record)}: {record.verdict}, {passed} of {len(record.checks)} checks passed"
+            + (f"; {killed(record.sections[MUTATION])}" if MUTATION in record.sections else "")
         )
     for line in made.why[:MOST_REASONS]:
         print(f"  - {line}")
@@ -169,15 +220,15 @@ def print_verdict(made: Any, paths: dict[str, Path]) -> None:
 @click.argument("after", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="The changes as JSON on standard output.")
 def diff(before: Path, after: Path, as_json: bool) -> int:
-    """Compare two evidences of the gate, BEFORE and AFTER: files, or the folders that hold them.
+    """Compare two evidence files of the gate, BEFORE and AFTER (or folders that contain them).
 
-    Verdicts, checks, the worst error over its bound of each stage, clocks, mutants. Exit code 1 when
-    something got worse.
+    Compares verdicts, checks, the largest error of each stage relative to its bound, clocks and mutants.
+    Exit code 1 if any of them got worse.
     """
     from tileproof.conformance.gate import difference, evidence
 
-    one, two = evidence.read(before, "the first evidence"), evidence.read(after, "the second evidence")
-    found = difference.changes(one.kernels, two.kernels) + difference.of_release(one.checks, two.checks)
+    old, new = evidence.read(before, "the first evidence"), evidence.read(after, "the second evidence")
+    found = difference.changes(old.kernels, new.kernels) + difference.of_release(old.checks, new.checks)
     worse = any(change.worse for change in found)
     with closed_pipe_is_fine():
         rows = [
@@ -185,9 +236,9 @@ def diff(before: Path, after: Path, as_json: bool) -> int:
             for c in found
         ]
         if as_json:
-            whole = {"before": one.verdict, "after": two.verdict, "worse": worse, "changes": rows}
+            whole = {"before": old.verdict, "after": new.verdict, "worse": worse, "changes": rows}
             print(json.dumps(whole, indent=1))
         else:
             shown = [{**row, "worse": "yes" if row["worse"] else ""} for row in rows]
-            text.print_rows(f"Changes, {one.verdict} to {two.verdict}", shown, False)
+            text.print_rows(f"Changes, {old.verdict} to {new.verdict}", shown, False)
     return WORSE if worse else 0

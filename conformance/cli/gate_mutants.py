@@ -1,4 +1,4 @@
-"""The mutants that `tileproof gate` draws: their scores in the evidence, and why there is none."""
+"""Mutants drawn by `tileproof gate`: their scores in the evidence, or why a score is missing."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import io
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tileproof.conformance.beside.mutate.draw import wanted
 from tileproof.conformance.check.property import Stopped
 from tileproof.conformance.cli.mutate import mutate
 from tileproof.conformance.cli.stopping import ends_after
@@ -19,23 +20,23 @@ from tileproof.conformance.gate.difference import MUTATION
 from tileproof.conformance.gate.evidence import ReleaseEvidence, named
 from tileproof.conformance.gate.reports import write_all
 from tileproof.conformance.gate.store import CannotWrite
-from tileproof.conformance.mutate.draw import wanted
 from tileproof.conformance.verdict.contract import EXIT_CODES, CheckOutcome, VerdictRecord, decided
 from tileproof.kernels import registry
 from tileproof.kernels.called import HOST
 from tileproof.spec.machine.errors import TileproofError
 
 LEDGER = "mutation.jsonl"
-NAME = "drawn mutants"  # the check that says why a variant has no score
+NAME = "drawn mutants"  # the check that states why a variant has no score
 PROFILE = "full"
-SECONDS = 120.0  # of processor time of a mutant
-ENDED = "the run ended before; --resume goes on"
+SECONDS = 120.0  # CPU time per mutant
+ENDED = "the run was interrupted; --resume continues it"
 
 
 @dataclass(frozen=True)
 class MutantDraws:
-    """`count` mutants of each variant, drawn by `seed`, whose scores go into the evidence in `out`; `resume`
-    goes on with judgements that are there.
+    """`count` mutants per variant, drawn with `seed`. Their scores are added to the evidence in `out`;
+    `resume` continues from the saved results. `files`: paths of launch files by name, whose reference is
+    `expect`.
     """
 
     out: Path
@@ -43,20 +44,27 @@ class MutantDraws:
     count: int
     jobs: int
     resume: bool
+    files: Mapping[str, str] = field(default_factory=dict)
+    expect: str | None = None
+
+    def has_ptx(self, one: VerdictRecord) -> bool:
+        """Whether the verdict is on a compiled kernel (not a Python function) that was built."""
+        name = one.program.kernel
+        return bool(one.program.ptx_sha256) and (name in self.files or registry.kernel(name).arch != HOST)
 
     def journal(self, one: VerdictRecord) -> Path:
-        """The judgements of a variant's mutants."""
+        """Return the path of the saved results of a variant's mutants."""
         return self.out / f"mutants {_title(one).replace(', ', ' ')}.jsonl"
 
     def made(self, part: Mapping[str, Any], one: VerdictRecord) -> bool:
-        """Whether a score is of this draw of the variant."""
+        """Whether a score belongs to this draw of the variant."""
         of = {"seed": self.seed, "count": self.count, "profile": PROFILE, "operators": wanted(None)}
         of["ptx"] = one.program.ptx_sha256
         return all(part.get(name) == value for name, value in of.items())
 
 
 def carried(made: ReleaseEvidence, before: ReleaseEvidence, draws: MutantDraws) -> ReleaseEvidence:
-    """The evidence with the scores of an earlier part of the same run, as the same commit judged them."""
+    """Return the evidence with the scores of an earlier part of the run, if the commit is the same."""
     if made.tool != before.tool or made.tool.changed:
         return made
     old = {(one.program.kernel, tuple(one.program.variant.items())): one.sections for one in before.kernels}
@@ -71,18 +79,19 @@ def carried(made: ReleaseEvidence, before: ReleaseEvidence, draws: MutantDraws) 
 def draw_mutants(
     made: ReleaseEvidence, draws: MutantDraws, end: float | None, tell: Callable[[str], None]
 ) -> ReleaseEvidence:
-    """The evidence in `draws.out` with the scores of all compiled variants, each written when it is there,
-    and the ledger with a line more for each. What ends it (a signal; `end`, of `time.monotonic`) keeps what
-    was judged, and the evidence is then not complete. A variant without a score says why, as check `NAME`.
+    """Add the scores of all compiled variants to the evidence in `draws.out`, each as soon as it is known,
+    and a line per variant to the ledger. An interrupted run (by a signal, or at time `end` of
+    `time.monotonic`) keeps its results; its evidence is not complete. For a variant without a score, the
+    check `NAME` states why.
 
-    CannotWrite where the results cannot be kept.
+    CannotWrite if the results cannot be saved.
     """
     if not draws.resume:
         for one in made.kernels:
             draws.journal(one).unlink(missing_ok=True)
     for number, one in enumerate(made.kernels):
-        if not one.program.ptx_sha256 or registry.kernel(one.program.kernel).arch == HOST:
-            continue  # it could not be built; a function has no PTX to change
+        if not draws.has_ptx(one):
+            continue  # not built, or a function, which has no PTX
         try:
             if MUTATION in one.sections:
                 tell(f"{_title(one)}: {killed(one.sections[MUTATION])}, as before")
@@ -103,9 +112,9 @@ def draw_mutants(
 
 
 def _scored(one: VerdictRecord, draws: MutantDraws, tell: Callable[[str], None]) -> tuple[str, str]:
-    """Puts the score of a variant into the evidence; ("", ""), or why there is none, and the tool's fault."""
+    """Add the score of a variant to the evidence; return why there is none, and an internal error."""
     if one.verdict in ("defect", "error"):
-        return f"mutants are drawn of a kernel that passes; its verdict is {one.verdict}", ""
+        return f"mutants need a kernel that passes; its verdict is {one.verdict}", ""
     tell(f"{_title(one)}: {draws.count} mutants")
     try:
         _judge(one, draws)
@@ -116,23 +125,25 @@ def _scored(one: VerdictRecord, draws: MutantDraws, tell: Callable[[str], None])
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         fault = f"internal error: {type(error).__name__}: {error} ({last.name}, line {last.lineno})"
-        return "the mutants were not judged", fault
+        return "the mutants did not run", fault
     return "", ""
 
 
 def killed(part: Mapping[str, Any]) -> str:
-    """A score in a few words."""
+    """Return a score in a few words."""
     return f"{part.get('killed')} of {part.get('of')} mutants killed"
 
 
 def _judge(one: VerdictRecord, draws: MutantDraws) -> None:
     sizes = ",".join(f"{name}={size}" for name, size in one.program.variant.items())
+    name = one.program.kernel
     assert mutate.callback is not None
     with contextlib.redirect_stdout(io.StringIO()):
         mutate.callback(
-            kernel=one.program.kernel, seed=draws.seed, count=draws.count, operators=None, only=(), at=(),
-            profile=PROFILE, variant=sizes or None, jobs=draws.jobs, seconds=SECONDS,
-            ledger=draws.out / LEDGER, into=draws.out, resume=draws.journal(one), as_json=True,
+            kernel=draws.files.get(name, name), seed=draws.seed, count=draws.count, operators=None, only=(),
+            at=(), profile=PROFILE, variant=sizes or None, jobs=draws.jobs, seconds=SECONDS,
+            ledger=draws.out / LEDGER, into=draws.out, resume=draws.journal(one), as_json=True, entry=None,
+            expect=draws.expect if name in draws.files else None,
         )  # fmt: skip
 
 
@@ -141,22 +152,21 @@ def _title(one: VerdictRecord) -> str:
 
 
 def _ended(made: ReleaseEvidence, draws: MutantDraws) -> ReleaseEvidence:
-    """The evidence of a run that ended: of each variant that has no score and no reason why, that is why."""
-    left = [
+    """Return the evidence of an interrupted run, the reason for each variant without a score."""
+    remaining = [
         _without_score(one, ENDED)
         for one in made.kernels
         if MUTATION not in one.sections
         and not any(check.name == NAME for check in one.checks)
-        and one.program.ptx_sha256
-        and registry.kernel(one.program.kernel).arch != HOST
+        and draws.has_ptx(one)
     ]
-    made = _with(made, left, complete=False)
+    made = _with(made, remaining, complete=False)
     write_all(made, draws.out)
     return made
 
 
 def _without_score(one: VerdictRecord, why: str, fault: str = "") -> VerdictRecord:
-    """The verdict with the reason why there is no score; a fault of the tool counts in it."""
+    """Return the verdict with the reason for the missing score; an internal error changes the verdict."""
     check = CheckOutcome(NAME, False, "not run", why, fault)
     checks = (*(old for old in one.checks if old.name != NAME), check)
     word, reasons = decided(
@@ -166,7 +176,7 @@ def _without_score(one: VerdictRecord, why: str, fault: str = "") -> VerdictReco
 
 
 def _with(made: ReleaseEvidence, verdicts: Sequence[VerdictRecord], complete: bool = True) -> ReleaseEvidence:
-    """The evidence with these verdicts in place of those on the same variants."""
+    """Return the evidence with the verdicts of these variants replaced."""
     new = {(one.program.kernel, tuple(one.program.variant.items())): one for one in verdicts}
     kernels = [new.get((k.program.kernel, tuple(k.program.variant.items())), k) for k in made.kernels]
     return evidences.evidence(

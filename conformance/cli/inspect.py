@@ -1,45 +1,83 @@
-"""`tileproof inspect` and `tileproof instructions`: what a kernel holds, and what the emulator executes."""
+"""`tileproof inspect` and `tileproof instructions`: contents of PTX, and the supported instructions."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from tileproof.spec.machine.errors import TileproofError
+
+if TYPE_CHECKING:
+    from tileproof.emulator import Module
+    from tileproof.emulator.inspect import ModuleInfo
 
 COULD_NOT_CHECK = 2
 
 
 @click.command()
-@click.argument("kernel", type=click.Path(dir_okay=False))
-@click.option("--entry", metavar="NAME", help="This kernel of the file only.")
+@click.argument("kernel", metavar="PTX|FILE|KERNEL")
+@click.option("--entry", metavar="NAME", help="Only this kernel of the PTX.")
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
 def inspect(kernel: str, entry: str | None, as_json: bool) -> int:
-    """Say what the PTX file KERNEL holds: parameters and which bytes are read, shared memory, barriers, CTA
-    groups, and every form that the emulator does not execute. Exit code 2 when there is one.
+    """Print the contents of PTX: parameters and which of their bytes are read, shared memory, barriers, CTA
+    groups, and every unsupported instruction form. Exit code 2 if a form is unsupported.
+
+    The PTX is a file, the modules of a launch file, or the production builds of a kernel.
     """
-    from dataclasses import replace
+    found = [(title, _chosen(module.inspect(), entry)) for title, module in _modules(kernel)]
+    entries = [entry_info for _, info in found for entry_info in info.entries]
+    if not entries:
+        every = [info.name for _, module in _modules(kernel) for info in module.inspect().entries]
+        known = ", ".join(dict.fromkeys(every)) or "none"
+        raise TileproofError(
+            "the PTX has no such kernel", where=kernel, expected=known, found=entry or "none"
+        )
+    several = len(found) > 1
+    if as_json:
+        whole = [{"module": title, **info.as_dict()} for title, info in found]
+        print(json.dumps(whole if several else found[0][1].as_dict(), indent=1))
+    else:
+        for number, (title, info) in enumerate(found):
+            print("\n" * bool(number) + (f"{title}: " if several else "") + "\n".join(info.lines()))
+    return 0 if all(entry_info.runs for entry_info in entries) else COULD_NOT_CHECK
 
+
+def _modules(argument: str) -> list[tuple[str, Module]]:
+    """The PTX modules that an argument names, each with a title."""
+    from tileproof.conformance.cases import resolve
+    from tileproof.conformance.launches.modules import load
     from tileproof.emulator import Module
+    from tileproof.kernels.launch.model import LaunchFile
 
-    found = Module.from_file(Path(kernel)).inspect()
-    if entry is not None:
-        chosen = tuple(one for one in found.entries if one.name == entry)
-        if not chosen:
-            known = ", ".join(one.name for one in found.entries) or "none"
-            raise TileproofError("the file has no such kernel", where=kernel, expected=known, found=entry)
-        found = replace(found, entries=chosen)
-    print(json.dumps(found.as_dict(), indent=1) if as_json else "\n".join(found.lines()))
-    return 0 if found.runs else COULD_NOT_CHECK
+    path = Path(argument)
+    if path.suffix == ".ptx" or (path.is_file() and resolve.described(path) == resolve.PTX):
+        if not path.exists():
+            raise resolve.missing(path, "a PTX file, a launch file or a kernel")
+        if path.is_dir() or resolve.described(path) != resolve.PTX:
+            raise resolve.not_ptx(path)
+        return [(argument, Module.from_file(path))]
+    found = resolve.compiled(argument)
+    if isinstance(found, LaunchFile):
+        return [(f"module {name}", module.module) for name, module in load(found).items()]
+    return [(found.title(variant), Module.from_ptx(found.build(variant).ptx)) for variant in found.variants]
+
+
+def _chosen(info: ModuleInfo, entry: str | None) -> ModuleInfo:
+    """Return the module with only the kernel `entry`, if given."""
+    if entry is None:
+        return info
+    return replace(info, entries=tuple(info for info in info.entries if info.name == entry))
 
 
 @click.command()
 @click.argument("base", required=False)
-@click.option("--findings", is_flag=True, help="The codes of findings in place of instructions.")
+@click.option("--findings", is_flag=True, help="List the codes of findings instead of instructions.")
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
 def instructions(base: str | None, findings: bool, as_json: bool) -> int:
-    """List what the emulator executes and what it refuses; with BASE, instructions that begin with it."""
+    """List supported and unsupported instructions; with BASE, those whose name starts with BASE."""
     from tileproof.conformance.report.terminal import print_rows
     from tileproof.emulator import isa
     from tileproof.emulator.codes import CODES
@@ -51,7 +89,7 @@ def instructions(base: str | None, findings: bool, as_json: bool) -> int:
             {
                 "code": c.code,
                 "severity": c.severity,
-                "launch": "stops" if c.stops else "goes on",
+                "launch": "stops" if c.stops else "continues",
                 "means": c.meaning,
             }
             for c in CODES.values()
@@ -66,9 +104,9 @@ def instructions(base: str | None, findings: bool, as_json: bool) -> int:
         rows = [row for row in rows if row[first].startswith(base)]
         if not rows:
             raise TileproofError(
-                "nothing is known under this name",
+                "no instruction or finding has this name",
                 where=base,
-                expected="the beginning of an instruction, or with --findings of a code",
+                expected="the start of an instruction name, or with --findings of a code",
                 do="`tileproof instructions` lists all",
             )
     print_rows("Findings" if findings else "Instructions", rows, as_json)

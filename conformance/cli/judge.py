@@ -1,23 +1,47 @@
-"""`tileproof judge`: a stranger's launch file, judged within a budget of time."""
+"""`tileproof judge`: one case, a launch file's or a kernel's, judged within a budget of time."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from tileproof.conformance.cli.given import FILE_ONLY, KERNEL_ONLY, refuse
 from tileproof.conformance.cli.stopping import closed_pipe_is_fine, stoppable
+from tileproof.conformance.cli.variants import variant_options
+from tileproof.conformance.cli.views import view_options, write_views
 from tileproof.conformance.report import terminal as text
 from tileproof.spec.machine.errors import TileproofError
 
+if TYPE_CHECKING:
+    from tileproof.conformance.api.verdicts import Judging, KernelChoice
+    from tileproof.conformance.judging.judging import JudgeOptions
+    from tileproof.conformance.verdict.contract import VerdictRecord
+    from tileproof.kernels.kernel import Kernel
+    from tileproof.kernels.launch.model import LaunchFile
+
 
 @click.command()
-@click.argument("launch", type=click.Path(path_type=Path))
+@click.argument("launch", metavar="FILE|KERNEL|PTX")
 @click.option(
     "--expect", metavar="REF.py[:FUNCTION]",
     help="A function from the inputs, in float64, to what the outputs should be (docs/judging.md).",
 )  # fmt: skip
+@click.option(
+    "--init", is_flag=True,
+    help="Write a skeleton launch file for PTX, with blanks for what only its host knows, and end.",
+)  # fmt: skip
+@click.option("--entry", metavar="NAME", help="With --init: the kernel, where the PTX has several.")
+@click.option(
+    "-o", "--out", metavar="DIR", type=click.Path(path_type=Path, file_okay=False),
+    help="With --init: the folder of the launch.json; by default that of the PTX.",
+)  # fmt: skip
+@variant_options
+@click.option("--case", "case_json", metavar="JSON", help="Of a kernel: this case (see `tileproof check`).")
+@click.option("--plant", metavar="ID", help="Of a kernel: plant a defect first (see `tileproof defects`).")
 @click.option(
     "--seconds", default=60.0, show_default=True, type=click.FloatRange(0, min_open=True),
     help="Of wall time for all runs; compiling comes on top.",
@@ -34,7 +58,7 @@ from tileproof.spec.machine.errors import TileproofError
     "--races/--no-races", default=True, show_default=True,
     help="Check that conflicting accesses are ordered (docs/races.md).",
 )  # fmt: skip
-@click.option("--strict", is_flag=True, help="Take the PTX ISA by the letter: some findings weigh more.")
+@click.option("--strict", is_flag=True, help="Apply the PTX ISA strictly: some findings become more severe.")
 @click.option(
     "--allow", multiple=True, metavar="CODE[:PLACE]",
     help="Accept this machine finding on purpose; it is listed, and is no defect (repeatable).",
@@ -51,9 +75,16 @@ from tileproof.spec.machine.errors import TileproofError
 @click.option(
     "--json", "json_path", metavar="FILE|-", help="Write the verdict as JSON; - is standard output."
 )
+@view_options
 def judge(
-    launch: Path,
+    launch: str,
     expect: str | None,
+    init: bool,
+    entry: str | None,
+    out: Path | None,
+    variant: str | None,
+    case_json: str | None,
+    plant: str | None,
     seconds: float,
     schedules: int,
     seed: int,
@@ -65,64 +96,145 @@ def judge(
     dump: Path | None,
     jobs: int,
     json_path: str | None,
+    sarif: str | None,
+    junit: str | None,
 ) -> int:
-    """Judge the launch file LAUNCH (.json, .py, or a folder with launch.json): values, races, schedules.
+    """Judge one case: the launch file FILE (.json, .py, or a folder with launch.json), or a small problem of
+    KERNEL: values, races, schedules. With --init write a launch file for PTX.
 
     Exit code 0: clean; 1: a defect; 3: something was not shown (values without --expect); 2: it could not be
     judged. Ctrl-C and SIGTERM end it early with what is known.
     """
-    from tileproof.conformance.check.property import Stopped
-    from tileproof.conformance.judging.dumping import write_arrays
+    from tileproof.conformance.api.replay import judge_words
+    from tileproof.conformance.api.verdicts import KernelChoice
+    from tileproof.conformance.cases import resolve
     from tileproof.conformance.judging.judging import JudgeOptions
-    from tileproof.conformance.judging.judging import judge as judged
-    from tileproof.conformance.judging.page import lines
+    from tileproof.conformance.judging.record import refused
+    from tileproof.conformance.judging.runs import RunOptions
+    from tileproof.kernels.kernel import Kernel
+
+    if init:
+        return _init(Path(launch), entry, out)
+    refuse("judge without --init", {"--entry": entry, "--out": out})
+    words = ["tileproof", "judge", launch, *judge_words(expect, seed, races, strict, mma, allow)]
+    options = JudgeOptions(
+        seconds, seed, schedules, policies, jobs or os.cpu_count() or 1,
+        RunOptions(races, strict, allow, mma),
+    )  # fmt: skip
+    path = Path(launch)
+    try:
+        found = resolve.compiled(launch)
+        if isinstance(found, Kernel):
+            refuse("a kernel with a plan", {"--expect": expect, "--dump": dump}, FILE_ONLY)
+        else:
+            asked = {"--variant": variant, "--case": case_json, "--plant": plant}
+            refuse("a launch file", asked, KERNEL_ONLY)
+    except TileproofError as error:
+        made = refused(launch, seed, error)
+    else:
+        if isinstance(found, Kernel):
+            made = judged_kernel(found, KernelChoice(variant, case_json, plant), words, options)
+        else:
+            made = judged_file(found, path, expect, words, options, dump)
+    write_views([made], sarif, junit, [path if path.is_dir() else path.parent] if path.exists() else ())
+    return told(made, json_path)
+
+
+def judged_kernel(
+    kernel: Kernel, choice: KernelChoice, words: Sequence[str], options: JudgeOptions
+) -> VerdictRecord:
+    """The verdict on a case of a kernel, with progress and interrupts."""
+    from tileproof.conformance.api.verdicts import judge_kernel
+
+    with _judging(words) as judging:
+        return judge_kernel(kernel, choice, options, judging)
+
+
+def judged_file(
+    file: LaunchFile,
+    path: Path,
+    expect: str | None,
+    words: Sequence[str],
+    options: JudgeOptions,
+    dump: Path | None = None,
+) -> VerdictRecord:
+    """The verdict on the launch file at `path`, with progress and interrupts; `dump`: a folder for outputs
+    and captures of the first run.
+    """
+    from tileproof.conformance.api.verdicts import judge_file
+    from tileproof.conformance.judging.dumping import write_arrays
     from tileproof.conformance.judging.record import refused
     from tileproof.conformance.judging.reference import load as load_reference
-    from tileproof.conformance.judging.runs import RunOptions
-    from tileproof.conformance.launches.reading import read
-    from tileproof.conformance.verdict import jsonform
 
-    words = ["tileproof", "judge", str(launch)]
-    words += ["--expect", expect] if expect else []
-    words += ["--seed", str(seed)] if seed else []
-    words += [] if races else ["--no-races"]
-    words += ["--strict"] if strict else []
-    words += ["--mma=exact"] if mma == "exact" else []
-    words += [f"--allow={one}" for one in allow]
-    options = JudgeOptions(
-        seconds, seed, schedules, policies, jobs or os.cpu_count() or 1, RunOptions(races, strict, allow, mma)
-    )
     first: list[Any] = []
-    with stoppable(), text.Progress(0) as progress:
+    with _judging(words, first.append) as judging:
         try:
-            file = read(launch)
             reference = load_reference(expect) if expect else None
         except TileproofError as error:
-            made = refused(str(launch), seed, error)
-        else:
-            made = judged(
-                file,
-                reference,
-                options,
-                command=words,
-                progress=progress.start,
-                interrupts=(KeyboardInterrupt, Stopped),
-                first=first.append,
-            )
+            return refused(file.name, options.seed, error)
+        made = judge_file(file, path, reference, options, judging)
     if dump is not None and first:
         write_arrays(first[0], dump)
+    return made
+
+
+@contextmanager
+def _judging(words: Sequence[str], first: Callable[[Any], None] = lambda run: None) -> Iterator[Judging]:
+    """Judging with the terminal's progress, which Ctrl-C and SIGTERM interrupt."""
+    from tileproof.conformance.api.verdicts import Judging
+    from tileproof.conformance.check.property import Stopped
+
+    with stoppable(), text.Progress(0) as progress:
+        yield Judging(words, progress.start, (KeyboardInterrupt, Stopped), first)
+
+
+def told(made: VerdictRecord, json_path: str | None) -> int:
+    """Prints a verdict, or writes it as JSON; its exit code."""
+    from tileproof.conformance.api.page import lines
+    from tileproof.conformance.verdict import jsonform
+
     with closed_pipe_is_fine():
         if json_path == "-":
             print(jsonform.text(made), end="")
         else:
             if json_path:
-                _write(Path(json_path), jsonform.text(made))
+                _write(Path(json_path), jsonform.text(made), "the verdict")
             print("\n".join(lines(made)))
     return made.exit_code
 
 
-def _write(path: Path, text_: str) -> None:
+def _init(ptx: Path, entry: str | None, out: Path | None) -> int:
+    """Writes the skeleton of a launch file, and prints its blanks."""
+    from tileproof.conformance.cases import resolve
+    from tileproof.conformance.launches.skeleton import skeleton
+    from tileproof.conformance.launches.skeleton import text as json_text
+    from tileproof.kernels.launch.jsonform import blanks
+
+    if not ptx.is_file():
+        raise resolve.missing(ptx, "a PTX file (--init)") if not ptx.exists() else resolve.not_ptx(ptx)
+    if resolve.described(ptx) != resolve.PTX:
+        raise resolve.not_ptx(ptx)
+    folder = out or ptx.parent
+    path = folder / "launch.json"
+    if path.exists():
+        raise TileproofError(
+            "a launch file is here already", where=str(path), do="give another folder with -o, or remove it"
+        )
+    data = skeleton(ptx, entry, folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TileproofError("the folder cannot be made", where=str(folder), found=str(error)) from None
+    _write(path, json_text(data), "the launch file")
+    left = blanks(data)
+    print(f"{path}: {len(left)} blanks to fill in, then `tileproof judge {path}`")
+    for place, what in left:
+        print(f"  {place}: {what}")
+    return 0
+
+
+def _write(path: Path, text_: str, what: str) -> None:
     try:
         path.write_text(text_, encoding="utf-8")
     except OSError as error:
-        raise TileproofError("the verdict cannot be written", where=str(path), found=str(error)) from None
+        raise TileproofError(f"{what} cannot be written", where=str(path), found=str(error)) from None

@@ -10,7 +10,7 @@ import click
 from tileproof.spec.machine.errors import TileproofError
 
 if TYPE_CHECKING:
-    from tileproof.conformance.report.layout.table import Table
+    from tileproof.conformance.beside.layouts.table import Table
 
 MOST_ROWS = 64
 MOST_COLUMNS = 32
@@ -58,7 +58,7 @@ def layout(
     An accumulator in tensor memory, element to lane and column (layouts of the PTX ISA):
       tileproof layout --tmem E --n 64 -o tmem.png
 
-    Exit code 2 for what is no layout.
+    Exit code 2 for an invalid layout.
     """
     operand = {"mn": mn, "k": k, "major": major, "swizzle": swizzle}
     given = [name for name, value in operand.items() if value is not None]
@@ -76,7 +76,7 @@ def layout(
         spec, mn, k, major or "K", swizzle or "128B", dtype, tmem_name, 64 if n is None else n, lane_offset
     )
     if output is not None:
-        from tileproof.conformance.report.layout.picture import draw
+        from tileproof.conformance.beside.layouts.picture import draw
 
         draw(table, output)
     if as_json:
@@ -100,24 +100,24 @@ def _table(
     lane_offset: int | None,
 ) -> Table:
     # Not at the top: the other commands run without numpy tables and without CuTe's algebra installed.
-    from tileproof.conformance.report.layout.table import of_layout, of_operand, of_tmem
+    from tileproof.conformance.beside.layouts.table import of_layout, of_operand, of_tmem
 
     if spec is not None:
         return of_layout(spec, dtype)
     if tmem_name is not None:
         if dtype is not None:
-            raise TileproofError("an accumulator is f32: --dtype does not belong to --tmem", found=dtype)
+            raise TileproofError("an accumulator is f32: --dtype does not apply to --tmem", found=dtype)
         return of_tmem(tmem_name, n, lane_offset or 0)
     if mn is None or k is None:
         missing = "--mn" if mn is None else "--k"
         raise TileproofError(
-            "an operand needs both extents", where=missing, expected="--mn and --k", found="one"
+            "an operand needs both --mn and --k", where=missing, expected="--mn and --k", found="one"
         )
     return of_operand(mn, k, major, swizzle, dtype or "bf16")
 
 
 def text(table: Table) -> str:
-    """The table as text: blocks for tensor memory, else a grid of addresses (hex) or indices."""
+    """Return the table as text: blocks for tensor memory, otherwise a grid of addresses (hex) or indices."""
     lines = [table.title, *(f"  {note}" for note in table.notes), ""]
     if table.kind == "tmem":
         rows: list[tuple[str, ...]] = [("m", "n", "CTA", "lanes", "columns")]

@@ -1,4 +1,4 @@
-"""`tileproof kernels`, `stages` and `defects`: what there is."""
+"""`tileproof kernels`, `stages` and `defects`: lists."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from tileproof.spec.machine.errors import TileproofError
 def kernels(as_json: bool) -> int:
     """List the kernels, their variants, and the stages that each computes.
 
-    Packages may register kernels of their own (docs/adding-a-kernel.md); one that cannot be loaded is named.
+    Packages may register kernels of their own (docs/adding-a-kernel.md); a package that cannot be loaded is
+    reported.
     """
     from tileproof.kernels import registry
 
@@ -53,14 +54,14 @@ def stages(as_json: bool) -> int:
     rows = [
         {
             "problem": problem.name,
-            "stage": one.name,
-            "formula": one.formula,
-            "inputs": ", ".join(one.inputs),
-            "tile": "[" + ", ".join(one.tile) + "]",
-            "at rest": one.at_rest,
+            "stage": stage.name,
+            "formula": stage.formula,
+            "inputs": ", ".join(stage.inputs),
+            "tile": "[" + ", ".join(stage.tile) + "]",
+            "at rest": stage.at_rest,
         }
         for problem in problem_types().values()
-        for one in problem.stages.values()
+        for stage in problem.stages.values()
     ]
     text.print_rows("Stages", rows, as_json)
     return PASS
@@ -69,19 +70,21 @@ def stages(as_json: bool) -> int:
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
 def defects(as_json: bool) -> int:
-    """List the planted defects that `check --plant` knows."""
+    """List the planted defects that `check --plant` accepts."""
     from tileproof.conformance.mutants.defects import defects as known
     from tileproof.kernels.edit import InStage
 
     rows = [
         {
-            "id": one.id,
-            "defect": one.title,
-            "kernel": one.target,
-            "found as": one.expected.stage if isinstance(one.expected, InStage) else one.expected.code,
-            "corpus": one.corpus,
+            "id": defect.id,
+            "defect": defect.title,
+            "kernel": defect.target,
+            "found as": defect.expected.stage
+            if isinstance(defect.expected, InStage)
+            else defect.expected.code,
+            "corpus": defect.corpus,
         }
-        for one in known().values()
+        for defect in known().values()
     ]
     text.print_rows("Planted defects", rows, as_json)
     return PASS

@@ -1,4 +1,4 @@
-"""`tileproof mutants`: plants the mutants of a kernel one by one, and says which are killed."""
+"""`tileproof mutants`: plant each planted defect of a kernel and report which are killed."""
 
 from __future__ import annotations
 
@@ -12,20 +12,25 @@ from tileproof.conformance.report import terminal as text
 from tileproof.spec.machine.errors import TileproofError
 
 if TYPE_CHECKING:
-    from tileproof.kernels.edit import InStage, Mutant
-    from tileproof.kernels.target import Target
+    from tileproof.kernels.edit import InStage, PlantedDefect
+    from tileproof.kernels.kernel import Kernel
     from tileproof.kernels.variant import Variant
 
 SURVIVED = 1
+NO_MUTANTS = "a launch file has no planted defects: `tileproof mutate` draws mutants of its PTX"
 SEEDS = 3
 
 
 @click.command()
 @click.argument("kernel")
-@click.option("--only", metavar="ID", multiple=True, help="Only this mutant (repeatable).")
+@click.option("--only", metavar="ID", multiple=True, help="Only this planted defect (repeatable).")
 @variant_options
 @click.option(
-    "--examples", default=100, show_default=True, type=click.IntRange(1), help="Problems per mutant and seed."
+    "--examples",
+    default=100,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Problems per planted defect and seed.",
 )
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="First seed.")
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
@@ -37,31 +42,31 @@ def mutants(
     seed: int,
     as_json: bool,
 ) -> int:
-    """Plant each mutant of KERNEL; exit 1 when one survives, or is found as something else than it says."""
-    from tileproof.kernels.registry import kernel as find_kernel
+    """Plant each planted defect of KERNEL; exit 1 if a defect survives or has an unexpected finding."""
+    from tileproof.conformance.cases import resolve
 
-    found = find_kernel(kernel)
-    own = {one.id: one for one in found.mutants()}
+    found = resolve.kernel(kernel, NO_MUTANTS)
+    own = {defect.id: defect for defect in found.defects()}
     if not own or set(only) - set(own):
         raise TileproofError(
-            "the kernel has no such mutant" if own else "the kernel has no mutants",
-            where=f"mutants of {found.name}",
+            "the kernel has no such planted defect" if own else "the kernel has no planted defects",
+            where=f"planted defects of {found.name}",
             expected=", ".join(own),
             found=", ".join(only) or "none",
         )
     given = chosen(found, variant)[0]
     rows = []
-    wanted = [one for one in own.values() if not only or one.id in only]
+    wanted = [defect for defect in own.values() if not only or defect.id in only]
     with text.Progress(len(wanted)) as progress:
-        for done, one in enumerate(wanted):
-            progress.start(one.id)
+        for done, defect in enumerate(wanted):
+            progress.start(defect.id)
             progress.show(done, False)
             began = time.monotonic()
-            wrong, seen = _judged(found, given, one, examples, seed)
+            wrong, seen = _run(found, given, defect, examples, seed)
             rows.append(
                 {
-                    "mutant": one.id,
-                    "planted": one.title,
+                    "mutant": defect.id,
+                    "planted": defect.title,
                     "verdict": wrong or "killed",
                     "found as": seen,
                     "seconds": round(time.monotonic() - began, 1),
@@ -76,30 +81,32 @@ def mutants(
     return SURVIVED if survived else 0
 
 
-def _judged(kernel: Target, variant: Variant, one: Mutant, examples: int, seed: int) -> tuple[str, str]:
-    """What is wrong (empty: it was killed as it says), and what it was found as."""
+def _run(
+    kernel: Kernel, variant: Variant, defect: PlantedDefect, examples: int, seed: int
+) -> tuple[str, str]:
+    """Return why the defect is not killed as expected ("" if it is), and its stage or code."""
     from tileproof.kernels.edit import InStage
 
-    if not isinstance(one.expected, InStage):
+    if not isinstance(defect.expected, InStage):
         from tileproof.conformance.mutants.synchronisation.run import run
 
-        outcome = run(one, kernel=kernel)
+        outcome = run(defect, kernel=kernel)
         return outcome.wrong, outcome.shown.finding.code if outcome.shown else ""
-    return _checked(kernel, variant, one, one.expected, examples, seed)
+    return _checked(kernel, variant, defect, defect.expected, examples, seed)
 
 
 def _checked(
-    kernel: Target, variant: Variant, one: Mutant, expected: InStage, examples: int, seed: int
+    kernel: Kernel, variant: Variant, defect: PlantedDefect, expected: InStage, examples: int, seed: int
 ) -> tuple[str, str]:
-    """By `check`: which example fails first depends on the seed, so a few of them are tried."""
+    """Run `check` with several seeds, since the first failing example depends on the seed."""
     from tileproof.conformance.check import property as engine
     from tileproof.conformance.check.under_test import on_own_driver
     from tileproof.conformance.mutants.defects import planted_reference
 
     wrong, seen = "", ""
     tries = max(examples, expected.examples)
-    with planted_reference(one):
-        under_test = on_own_driver(kernel, variant, planted=one)
+    with planted_reference(defect):
+        under_test = on_own_driver(kernel, variant, planted=defect)
         for attempt in range(SEEDS):
             report = engine.check(
                 under_test, examples=tries, policy=expected.policy, seed=seed + attempt, shrink_seconds=0.0
@@ -107,10 +114,8 @@ def _checked(
             if report.failure is None:
                 return f"survived {tries} examples", ""
             finding = report.failure.findings[0]
-            seen = finding.stage or finding.code
-            if expected.fits(finding.stage, finding.code):
+            seen = finding.problem.stage or finding.code
+            if expected.fits(finding.problem.stage, finding.code):
                 return "", seen
-            wrong = (
-                f"found in {finding.stage or finding.code} first, not in {expected.stage or 'the machine'}"
-            )
+            wrong = f"found in {seen} first, not in {expected.stage or 'the machine'}"
     return wrong, seen

@@ -1,4 +1,4 @@
-"""`tileproof mutate`: draws mutants of a kernel and says how many of them the checks find."""
+"""`tileproof mutate`: draw mutants of a kernel and report how many the checks kill."""
 
 from __future__ import annotations
 
@@ -7,29 +7,40 @@ import itertools
 import json
 import os
 import time
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from tileproof.conformance.cli.given import FILE_ONLY, KERNEL_ONLY, expect_option, reference_of, refuse
 from tileproof.conformance.cli.seeds import seed_option
 from tileproof.conformance.cli.stopping import closed_pipe_is_fine, stoppable
 from tileproof.conformance.cli.variants import chosen, variant_options
 from tileproof.conformance.report import terminal as text
 
+if TYPE_CHECKING:
+    from tileproof.conformance.beside.mutate.draw import Drawn, Pool
+    from tileproof.conformance.beside.mutate.judged import Judgement
+    from tileproof.conformance.beside.mutate.rules import Facts
+    from tileproof.kernels.kernel import Kernel
+    from tileproof.kernels.launch.model import LaunchFile
+
 SURVIVED = 1
+NO_PTX = "plant its defects (`tileproof mutants`)"
 
 
 @click.command()
-@click.argument("kernel")
+@click.argument("kernel", metavar="KERNEL|FILE")
 @seed_option("Of the draw")
 @click.option(
     "--count", default=50, show_default=True, type=click.IntRange(0),
-    help="Mutants; 0 for one of every place and operator.",
+    help="Number of mutants; 0 draws a mutant per place and operator.",
 )  # fmt: skip
-@click.option("--operators", metavar="A,B", help="Of these operators only; all without it.")
+@click.option("--operators", metavar="A,B", help="Draw from these operators only (default: all).")
 @click.option(
-    "--only", metavar="N", multiple=True, type=int, help="Only this number of the draw (repeatable)."
+    "--only", metavar="N", multiple=True, type=int, help="Only the mutant of this number (repeatable)."
 )
 @click.option(
     "--at", metavar="FILE[:LINE]", multiple=True,
@@ -39,14 +50,14 @@ SURVIVED = 1
 @variant_options
 @click.option(
     "-j", "--jobs", default=1, show_default=True, type=click.IntRange(0),
-    help="Mutants judged at a time; 0 for one per core. The result does not depend on it.",
+    help="Mutants in parallel; 0 for one per core. The result does not depend on it.",
 )  # fmt: skip
 @click.option(
     "--seconds",
     default=120.0,
     show_default=True,
     type=click.FloatRange(1),
-    help="Processor time of a mutant.",
+    help="CPU time limit per mutant.",
 )
 @click.option(
     "--ledger", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
@@ -58,8 +69,10 @@ SURVIVED = 1
 )  # fmt: skip
 @click.option(
     "--resume", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Keep the judgements in this file while they come, and go on from those that it has.",
+    help="Save each result in this file, and continue from the saved results.",
 )  # fmt: skip
+@expect_option
+@click.option("--entry", metavar="NAME", help="For a launch file with several kernels: the kernel to change.")
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
 def mutate(
     kernel: str,
@@ -75,59 +88,64 @@ def mutate(
     ledger: Path | None,
     into: Path | None,
     resume: Path | None,
+    expect: str | None,
+    entry: str | None,
     as_json: bool,
 ) -> int:
-    """Draw mutants of KERNEL's production build and judge each alone; exit 1 when one survives.
+    """Draw mutants of KERNEL's production build, or of the PTX of the launch file FILE, and check each of
+    them; exit 1 if any survives.
 
-    The seed draws the same mutants on every machine that has the same compiler.
+    A mutant of a launch file is killed by a finding, by values that --expect rejects, or, without --expect,
+    by outputs or captures that differ from the original in any bit.
+
+    A seed gives the same mutants on every machine with the same compiler.
     """
+    from tileproof.conformance.beside.mutate.arguments import argued
+    from tileproof.conformance.beside.mutate.draw import draw, places_named, stands_at, wanted
+    from tileproof.conformance.beside.mutate.journal import Journal
+    from tileproof.conformance.beside.mutate.judged import in_ptx, with_argument
+    from tileproof.conformance.beside.mutate.ledger import enter
+    from tileproof.conformance.beside.mutate.operators import OPERATORS
+    from tileproof.conformance.beside.mutate.rules import proved
+    from tileproof.conformance.beside.mutate.score import as_json as evidence_part
+    from tileproof.conformance.beside.mutate.score import by_check, by_operator, score
+    from tileproof.conformance.beside.mutate.score import into as with_score
+    from tileproof.conformance.cases import resolve
     from tileproof.conformance.gate import evidence
     from tileproof.conformance.gate.reports import write_all
-    from tileproof.conformance.mutate.arguments import argued, arguments
-    from tileproof.conformance.mutate.assembled import assemble
-    from tileproof.conformance.mutate.code import PtxCode
-    from tileproof.conformance.mutate.draw import Pool, draw, places_named, stands_at, wanted
-    from tileproof.conformance.mutate.journal import Journal
-    from tileproof.conformance.mutate.judged import in_ptx, judge_all, with_argument
-    from tileproof.conformance.mutate.ledger import enter
-    from tileproof.conformance.mutate.rules import Facts, proved
-    from tileproof.conformance.mutate.runs import original
-    from tileproof.conformance.mutate.score import as_json as evidence_part
-    from tileproof.conformance.mutate.score import by_check, by_operator, score
-    from tileproof.conformance.mutate.score import into as with_score
     from tileproof.conformance.verdict.program import tool_identity
-    from tileproof.kernels.registry import compiled as find_kernel
+    from tileproof.kernels.launch.model import LaunchFile
     from tileproof.spec.machine.errors import TileproofError
 
-    found = find_kernel(kernel)
-    given = chosen(found, variant)[0]
+    found = resolve.compiled(kernel, NO_PTX)
     names = wanted(operators)
     places = places_named(at)
-    known = arguments(found, found.equivalent)
     before = None if into is None else evidence.read(into)
     began = time.monotonic()
     with stoppable(), text.Progress(count) as progress:
-        progress.start(f"{found.title(given)}: the kernel itself")
-        base = original(found, given, profile, lambda n, total: progress.show(n, False))
-        plan = found.plan(given)
-        facts = Facts(plan.cluster, plan.smem_bytes, base.idle, base.silent)
-        pool = Pool(PtxCode(base.built.ptx, base.built.entry), found.sources, found.image.prefix)
+        progress.start(f"{kernel}: the kernel itself")
+        original = _original(
+            found, variant, entry, expect, profile, lambda done, total: progress.show(done, False)
+        )
+        if isinstance(found, LaunchFile):  # operators on sources need a kernel's sources
+            names = [name for name in names if name in OPERATORS]
+        title, pool = original.title, original.pool
         every = draw(pool, names, seed, rounds=None if count else 1)
         if places:
             every = (one for one in every if stands_at(one, places))
         drawn = list(itertools.islice(every, count or None))
         if places and not drawn:
             raise TileproofError(
-                "no operator changes anything there", where="--at", found=", ".join(at),
+                "no operator applies there", where="--at", found=", ".join(at),
                 do="name a file and line of the kernel's code, as the survivors' `at` does",
             )  # fmt: skip
         if only:
             drawn = [one for one in drawn if one.number in only]
         tool = tool_identity()
         of = {
-            "kernel": found.name, "variant": dict(given.sizes), "seed": seed, "profile": profile,
+            "kernel": found.name, "variant": original.sizes, "seed": seed, "profile": profile,
             "operators": names, **({"at": list(at)} if at else {}),
-            "ptx": hashlib.sha256(base.built.ptx.encode()).hexdigest(),
+            "ptx": original.sha256,
         }  # fmt: skip
         journal = None
         if resume is not None:
@@ -136,20 +154,19 @@ def mutate(
             for note in journal.notes:
                 click.echo(note, err=True)
         known_already = journal.done if journal else {}
-        left = [one for one in drawn if one.number not in known_already]
-        assembled = assemble(base.built.ptx, found.arch)
-        fresh = judge_all(base, left, assembled.digest, jobs or os.cpu_count() or 1, seconds)
+        pending = [one for one in drawn if one.number not in known_already]
+        fresh = original.judge(pending, jobs or os.cpu_count() or 1, seconds)
         judged = []
         for one in journal.judged(drawn, fresh) if journal else fresh:
             argument = ""
             if one.verdict == "survived":
                 mutant, there = in_ptx(one)
-                argument = proved(pool.code, mutant, replace(facts, there=there))
+                argument = proved(pool.code, mutant, replace(original.facts, there=there))
                 if not argument and one.kind != "stopped":  # a claim is about what has passed every run
-                    argument = argued(known, one.drawn, one.same)
+                    argument = argued(original.known, one.drawn, one.same)
             one = with_argument(one, argument) if argument else one
             judged.append(one)
-            progress.start(f"{found.title(given)}: {one.drawn.operator} {one.verdict}")
+            progress.start(f"{title}: {one.drawn.operator} {one.verdict}")
             progress.show(len(judged), False)
     of["count"] = count
     numbers = score(judged)
@@ -158,11 +175,11 @@ def mutate(
         enter(ledger, numbers, **of, tool_commit=tool.commit, tool_changed=tool.changed)
     if before is not None and into is not None:
         part = evidence_part(judged, **of)
-        write_all(with_score(before, found.name, dict(given.sizes), part), into)
+        write_all(with_score(before, found.name, original.sizes, part), into)
     if as_json:
         whole = {
             "verdict": "survived" if numbers["survived"] else "killed",
-            "kernel": found.name, "variant": dict(given.sizes), "seed": seed, "profile": profile,
+            "kernel": found.name, "variant": original.sizes, "seed": seed, "profile": profile,
             "seconds": took, "score": numbers,
             "by operator": by_operator(judged), "by check": by_check(judged),
             "mutants": [one.as_dict() for one in judged],
@@ -171,12 +188,67 @@ def mutate(
             print(json.dumps(whole, indent=1))
         return SURVIVED if numbers["survived"] else 0
     with closed_pipe_is_fine():
-        text.print_rows(
-            f"Mutants of {found.title(given)}, seed {seed}, {profile}", by_operator(judged), False
-        )
+        text.print_rows(f"Mutants of {title}, seed {seed}, {profile}", by_operator(judged), False)
         text.print_rows("Killed by", by_check(judged), False)
         for one in judged:
             if one.verdict == "survived":
                 print(f"survived: {json.dumps(one.as_dict())}")
         print(json.dumps({**numbers, "seconds": took}))
     return SURVIVED if numbers["survived"] else 0
+
+
+@dataclass(frozen=True)
+class MutatedOriginal:
+    """The original of the mutants: a variant's production build, or a launch file.
+
+    `known`: the claims of a kernel's files about equivalent mutants; `judge(mutants, jobs, seconds)`.
+    """
+
+    title: str
+    sizes: dict[str, int]
+    sha256: str
+    pool: Pool
+    facts: Facts
+    known: Any
+    judge: Callable[[Sequence[Drawn], int, float], Iterator[Judgement]]
+
+
+def _original(
+    found: Kernel | LaunchFile,
+    variant: str | None,
+    entry: str | None,
+    expect: str | None,
+    profile: Any,
+    progress: Callable[[int, int], None],
+) -> MutatedOriginal:
+    """Run the original; TileproofError if it is not clean."""
+    from tileproof.conformance.beside.mutate import launched, runs
+    from tileproof.conformance.beside.mutate.arguments import arguments
+    from tileproof.conformance.beside.mutate.assembled import assemble
+    from tileproof.conformance.beside.mutate.code import PtxCode
+    from tileproof.conformance.beside.mutate.draw import Pool
+    from tileproof.conformance.beside.mutate.judged import judge_all
+    from tileproof.conformance.beside.mutate.rules import Facts
+    from tileproof.kernels.kernel import Kernel
+
+    if not isinstance(found, Kernel):
+        refuse("a launch file", {"--variant": variant}, KERNEL_ONLY)
+        launch = launched.original(found, entry, reference_of(expect), profile, progress)
+        return MutatedOriginal(
+            found.name, {}, launch.sha256, Pool(launch.code), launch.facts, (),
+            partial(launched.judge_all, launch),
+        )  # fmt: skip
+    refuse("a kernel with a plan", {"--expect": expect, "--entry": entry}, FILE_ONLY)
+    known = arguments(found, found.equivalent)
+    given = chosen(found, variant)[0]
+    base, plan = runs.original(found, given, profile, progress), found.plan(given)
+    ptx = base.built.ptx
+
+    def judge(mutants: Sequence[Drawn], jobs: int, seconds: float) -> Iterator[Judgement]:
+        return judge_all(base, mutants, assemble(ptx, found.arch).digest, jobs, seconds)
+
+    return MutatedOriginal(
+        found.title(given), dict(given.sizes), hashlib.sha256(ptx.encode()).hexdigest(),
+        Pool(PtxCode(ptx, base.built.entry), found.sources, found.image.prefix),
+        Facts(plan.cluster, plan.smem_bytes, base.idle, base.silent), known, judge,
+    )  # fmt: skip

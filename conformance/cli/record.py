@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.limits import PROCESSORS
 
 if TYPE_CHECKING:
-    from tileproof.conformance.drivers.record.launchfile import Written
-    from tileproof.conformance.drivers.record.recorder import Recorded
+    from tileproof.conformance.beside.record.launchfile import Written
+    from tileproof.conformance.beside.record.recorder import Recorded
 
 RECORDED, DEFECT, COULD_NOT_CHECK = 0, 1, 2
-_NOT_RUN = "No kernel ran: what the program read back is what it wrote itself (--run executes them)."
+_NOT_RUN = "No kernel ran: the program read back its own data (--run executes the kernels)."
+
+
+def _flags(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    """Print the flags in an eager callback, which does not need PROGRAM."""
+    if not wanted or context.resilient_parsing:
+        return
+    from tileproof.conformance.beside.record import recorder
+
+    click.echo(shlex.join(recorder.flags()))
+    context.exit(RECORDED)
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -30,17 +42,21 @@ _NOT_RUN = "No kernel ran: what the program read back is what it wrote itself (-
 )  # fmt: skip
 @click.option(
     "--kernel", metavar="TEXT",
-    help="End with the last launch whose entry contains this; with --run, begin with the first.",
+    help="Record up to the last launch whose entry contains TEXT; with --run, from the first such launch.",
 )  # fmt: skip
 @click.option(
-    "--processors", default=148, show_default=True, type=click.IntRange(1, 148), metavar="N",
+    "--processors", default=PROCESSORS, show_default=True, type=click.IntRange(1, PROCESSORS), metavar="N",
     help="Multiprocessors of the device that the program sees.",
 )  # fmt: skip
 @click.option(
     "--seconds", default=0.0, metavar="S", type=click.FloatRange(0),
-    help="Stop the program after this time, and keep what was recorded; 0 for no limit.",
+    help="Stop the program after this time and write the launches recorded so far; 0 for no limit.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
+@click.option(
+    "--flags", is_flag=True, is_eager=True, expose_value=False, callback=_flags,
+    help="Print the flags of nvcc that make a program recordable, and exit.",
+)  # fmt: skip
 @click.argument("program")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def record(
@@ -54,12 +70,13 @@ def record(
     arguments: tuple[str, ...],
 ) -> int:
     """Record the launches of PROGRAM, which is linked with -cudart shared, as a launch file for `judge`.
+    `nvcc $(tileproof record --flags) program.cu -o program` builds such a program with any CUDA 13 toolkit.
 
-    A stub CUDA runtime and driver stand in for NVIDIA's. What they do not have ends the program, by its name
+    A stub CUDA runtime and driver replace NVIDIA's. An unsupported function ends the program and is named
     (docs/recording.md). Exit codes: 0 a launch file was written; 1 with --run, the program failed or a launch
-    had a finding; 2 the program could not be recorded whole: what was recorded until then is written.
+    had a finding; 2 the recording is incomplete; the launches recorded until then are written.
     """
-    from tileproof.conformance.drivers.record import launchfile, recorder
+    from tileproof.conformance.beside.record import launchfile, recorder
 
     done = recorder.record(
         [program, *arguments],
@@ -98,24 +115,30 @@ def _as_dict(
         "program_exit_code": done.exit_code,
         "seconds": round(done.seconds, 3),
         "problem": problem.as_dict() if problem else None,
-        "failed_calls": [{"call": one.call, "code": one.code, "why": one.why} for one in done.failed],
+        "failed_calls": [{"call": call.call, "code": call.code, "why": call.why} for call in done.failed],
         "assumed": done.assumed,
         "unknown_functions": done.unknown,
         "findings": [
-            {"launch": number, "code": one.code, "message": one.message, "ptx_line": one.ptx_line}
+            {
+                "launch": number,
+                "code": finding.code,
+                "message": finding.message,
+                "ptx_line": finding.machine.ptx_line,
+            }
             for number, found in done.findings.items()
-            for one in found
+            for finding in found
         ],
+        "printed": [{"launch": number, "text": text} for number, text in done.printed.items()],
         "stderr": done.stderr,
     }
 
 
 def _print(done: Recorded, written: Written | None, problem: TileproofError | None, run: bool) -> None:
     sys.stdout.flush()
-    for one in done.failed:
-        click.echo(f"the program's call failed: {one.call}, error {one.code}: {one.why}", err=True)
+    for call in done.failed:
+        click.echo(f"the program's call failed: {call.call}, error {call.code}: {call.why}", err=True)
     for line in done.unknown:
-        click.echo(f"the program asked for a function that CUDA 13.0 does not have: {line}", err=True)
+        click.echo(f"the program requested a function that CUDA 13.0 does not have: {line}", err=True)
     for line in done.assumed:
         click.echo(f"assumed: {line[: _columns()]}", err=True)
     for number, found in done.findings.items():

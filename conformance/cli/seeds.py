@@ -1,4 +1,4 @@
-"""`--seed N|today` of the commands that draw."""
+"""`--seed N|today` of commands that draw cases, schedules or mutants."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ TODAY = "today"
 
 
 def seed_of(text: str) -> int:
-    """The seed that a user gave; of today it is the date, as 20261231."""
+    """Return the given seed; for `today` the date as a number, such as 20261231."""
     if text == TODAY:
         return int(datetime.date.today().strftime("%Y%m%d"))
     if not text.isdecimal():
-        raise TileproofError("this is no seed", where="--seed", expected="a number or today", found=text)
+        raise TileproofError("not a seed", where="--seed", expected="a number or today", found=text)
     return int(text)
 
 
 def seed_option(about: str) -> Callable[[Any], Any]:
-    """The option `--seed`, whose value is a number; `about` says of what."""
+    """Return the option `--seed` with an integer value; `about` starts its help text."""
     return click.option(
         "--seed", default="0", show_default=True, metavar="N|today",
         callback=lambda _context, _option, text: seed_of(text),
-        help=f"{about}; `today` is the date, another each day.",
+        help=f"{about}; `today` uses the current date as seed.",
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Ends of a run that are not its own: SIGTERM, and a reader that has closed the pipe."""
+"""Interruptions of a run: SIGTERM, a time limit, and a closed pipe."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tileproof.conformance.check.property import Stopped
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
-    """SIGTERM raises `Stopped` inside, so that what is known is told; twice, and the process ends."""
+    """Raise `Stopped` on SIGTERM, so that results so far are reported; a second SIGTERM ends the process."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -33,7 +33,7 @@ def stoppable() -> Iterator[None]:
 
 @contextlib.contextmanager
 def ends_after(seconds: float | None) -> Iterator[None]:
-    """Raises `Stopped` inside when so many seconds have passed; None for no limit."""
+    """Raise `Stopped` in the body after this number of seconds; None for no limit."""
     if seconds is None:
         yield
         return
@@ -42,7 +42,7 @@ def ends_after(seconds: float | None) -> Iterator[None]:
         raise Stopped
 
     before = signal.signal(signal.SIGALRM, stop)
-    # Again each second: what a handler raises in a finaliser is lost.
+    # Repeat every second: an exception raised by a handler inside a finaliser is lost.
     signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001), 1.0)
     try:
         yield
@@ -53,7 +53,7 @@ def ends_after(seconds: float | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def closed_pipe_is_fine() -> Iterator[None]:
-    """Whoever reads standard output may have gone: the exit code still says what was found."""
+    """Ignore a closed standard output; the exit code still gives the result."""
     try:
         yield
         sys.stdout.flush()

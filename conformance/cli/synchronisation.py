@@ -1,4 +1,4 @@
-"""`tileproof synchronisation`: plants races and hangs, and prints what was found and named."""
+"""`tileproof synchronisation`: plant races and hangs, and print the findings."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ MISSED = 1
 @click.option("--only", metavar="ID", multiple=True, help="Only this row, or the rows of this corpus id.")
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
 def synchronisation(only: tuple[str, ...], as_json: bool) -> int:
-    """Plant races and hangs one by one and print what the emulator finds; exit 1 when one is missed or
-    misnamed.
+    """Plant each race and hang and print the emulator's finding; exit 1 if a defect has no finding or an
+    unexpected finding.
     """
     from tileproof.conformance.mutants.synchronisation.catalogue import catalogue, expected_of, where
     from tileproof.conformance.mutants.synchronisation.run import run
@@ -62,15 +62,15 @@ def synchronisation(only: tuple[str, ...], as_json: bool) -> int:
     if as_json:
         print(json.dumps({"verdict": "missed" if wrong else "pass", "rows": table}, indent=1))
     else:
-        text.print_rows("Synchronisation mutants", [_cells(row) for row in table], False)
-        click.echo(f"{len(rows) - len(wrong)} of {len(rows)} found and named")
+        text.print_rows("Planted synchronisation defects", [_cells(row) for row in table], False)
+        click.echo(f"{len(rows) - len(wrong)} of {len(rows)} found as expected")
     for line in wrong:
         click.echo(line, err=True)
     return MISSED if wrong else 0
 
 
 def _cells(row: dict[str, Any]) -> dict[str, str]:
-    """A row for people: what belongs together in one cell."""
+    """Return a row for the printed table, with related values in the same cell."""
     return {
         "row": f"{row['id']}\n{row['corpus']}".strip(),
         "planted": f"{row['planted']} ({row['where']})",
@@ -80,17 +80,17 @@ def _cells(row: dict[str, Any]) -> dict[str, str]:
 
 
 def _root(finding: Any, root: tuple[str, ...]) -> str:
-    """What the finding names, in one cell."""
+    """Return the place that the finding names."""
     if root:
         return root[0] if "cycle" not in root[0] or len(root) < 2 else f"{root[0]}: {root[1]}"
-    if finding.race is None:
+    if finding.machine.race is None:
         return str(finding.message)
-    race = finding.race
-    both = f"{_place(race)}, then {_place(finding)}"
+    race = finding.machine.race
+    both = f"{_place(race)}, then {_place(finding.machine)}"
     return f"{both}; missing: {race.missing}"
 
 
 def _place(access: Any) -> str:
-    """An access by its opcode and place."""
+    """Return the opcode and place of an access."""
     opcode = ".".join(access.instruction.split(" ")[0].split(".")[:3])
     return f"{opcode} at {code_place(access.source, access.ptx_line)}"

@@ -1,37 +1,45 @@
-"""`tileproof time`: how long a kernel takes by the model, and what it waits for."""
+"""`tileproof time`: kernel time by the model, and what the kernel waits for."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from tileproof.conformance.cli.given import refuse
 from tileproof.conformance.cli.trace import write
 from tileproof.conformance.cli.variants import one_chosen, variant_options
 from tileproof.spec.machine.errors import TileproofError
 
 if TYPE_CHECKING:
-    from tileproof.conformance.timing.kernel import TimedKernel
+    from tileproof.conformance.beside.timing.kernel import TimedKernel
+    from tileproof.conformance.beside.timing.report import TimeNames
+    from tileproof.conformance.beside.timing.simulate import Timed
+    from tileproof.kernels.kernel import Kernel
+    from tileproof.kernels.launch.model import LaunchFile
+
+BLOCKS = (2, 6)
 
 
 @click.command()
-@click.argument("kernel", required=False)
+@click.argument("kernel", required=False, metavar="[KERNEL|FILE]")
 @variant_options
 @click.option(
-    "--blocks", nargs=2, default=(2, 6), show_default=True, type=click.IntRange(1, 64),
-    help="k-blocks of the two runs whose difference is the steady state.",
+    "--blocks", nargs=2, type=click.IntRange(1, 64),
+    help="k-blocks of the two runs whose difference is the steady state; by default 2 6.",
 )  # fmt: skip
-@click.option("--alone", is_flag=True, help="One cluster on the whole card, in place of every SM busy.")
-@click.option("--compare", metavar="OTHER", help="Time this kernel too, and say what differs, on one page.")
+@click.option("--alone", is_flag=True, help="Run a single cluster on the card instead of filling every SM.")
+@click.option("--compare", metavar="OTHER", help="Time this kernel too, and report the differences.")
 @click.option(
     "--set", "settings", metavar="FIGURE=VALUE", multiple=True,
-    help="What if: one figure of the machine at this value in all cases. May be repeated.",
+    help="Set a timing figure of the machine to this value (repeatable).",
 )  # fmt: skip
-@click.option("--sensitivity", is_flag=True, help="Which figure moves the answer most, and end.")
-@click.option("--peers", is_flag=True, help="Published kernels beside the model's interval, and end.")
-@click.option("--figures", is_flag=True, help="Print the machine's figures with their sources, and end.")
+@click.option("--sensitivity", is_flag=True, help="List the figures by their effect on the result, and exit.")
+@click.option("--peers", is_flag=True, help="Compare published kernels with the model's intervals, and exit.")
+@click.option("--figures", is_flag=True, help="Print the machine's figures with their sources, and exit.")
 @click.option(
     "--out",
     type=click.Path(dir_okay=False),
@@ -42,7 +50,7 @@ if TYPE_CHECKING:
 def time(
     kernel: str | None,
     variant: str | None,
-    blocks: tuple[int, int],
+    blocks: tuple[int, int] | None,
     alone: bool,
     compare: str | None,
     settings: tuple[str, ...],
@@ -53,53 +61,95 @@ def time(
     picture: str | None,
     as_json: bool,
 ) -> int:
-    """Clocks per k-block of KERNEL by a discrete-event model: likely, and the interval of its figures.
+    """Estimate the clocks per k-block of KERNEL, or the clocks of each launch of the launch file FILE: the
+    likely value, and the interval from the best to the worst figures.
 
-    The emulator runs the kernel; the instructions, stall counts and scoreboards are those of ptxas's machine
-    code; latencies and rates stand in spec/machine/timing.py with their sources. An instruction
-    without a figure ends with exit code 2.
+    The emulator runs the kernel. A discrete-event model executes ptxas's machine code with its stall counts
+    and scoreboards, using the latencies and rates of spec/machine/timing.py. The exit code is 2 if an
+    instruction has no figure.
     """
+    from tileproof.conformance.cases import resolve
+    from tileproof.kernels.launch.model import LaunchFile
+
+    if peers:
+        return _print_peers(as_json)
+    if kernel is None:
+        raise TileproofError("no kernel is given", where="KERNEL", expected="a name of `kernels`, or --peers")
+    found = resolve.compiled(kernel)
+    values = dict(_setting(text) for text in settings)
+    if isinstance(found, LaunchFile):
+        asked = {
+            "--variant": variant, "--blocks": blocks, "--compare": compare, "--sensitivity": sensitivity,
+        }  # fmt: skip
+        refuse("a launch file", asked, "omit the options: each launch is timed completely")
+        return _time_launches(found, alone, values, figures, out, picture, as_json)
+    blocks = blocks or BLOCKS
     if blocks[0] >= blocks[1]:
         raise TileproofError(
             "the second run is not longer than the first", where="--blocks", found=f"{blocks[0]} {blocks[1]}"
         )
-    if peers:
-        return _print_peers(as_json)
-    if kernel is None:
-        raise TileproofError("no kernel is named", where="KERNEL", expected="a name of `kernels`, or --peers")
     if figures:
-        return _print_figures(kernel, variant, as_json)
-    values = dict(_setting(text) for text in settings)
-    made = [
-        _timed(name, variant, blocks, alone, values, as_json)
-        for name in ([kernel, compare] if compare else [kernel])
-    ]
+        return _print_figures(found.build(one_chosen(found, variant)).ptx, as_json)
+    others = [resolve.kernel(compare, "two kernels are compared per k-block")] if compare else []
+    made = [_timed(one, variant, blocks, alone, values, as_json) for one in (found, *others)]
     if sensitivity:
         return _print_sensitivity(made[0], alone, as_json)
     reports = [one.report for one in made]
-    if out or picture:
-        drawn = made[0].run.clocks(made[0].timing, "likely", alone)
-        if out:
-            from tileproof.conformance.timing.chrome import chrome
-
-            write(out, json.dumps(chrome(drawn, made[0].names)))
-        if picture:
-            from tileproof.conformance.report.time_picture import draw
-
-            draw(
-                drawn,
-                made[0].names,
-                Path(picture),
-                f"{reports[0].kernel}, {blocks[1]} k-blocks, {reports[0].arch}",
-            )
+    drawn = made[0].run.clocks(made[0].timing, "likely", alone) if out or picture else None
+    if drawn is not None:
+        title = f"{reports[0].kernel}, {blocks[1]} k-blocks, {reports[0].arch}"
+        _draw([(title, drawn, made[0].names)], out, picture)
     if as_json:
         print(json.dumps([one.as_dict() for one in reports] if compare else reports[0].as_dict(), indent=1))
     elif compare:
-        from tileproof.conformance.timing.compare import compare as side_by_side
+        from tileproof.conformance.beside.timing.compare import compare as side_by_side
 
         click.echo("\n".join(side_by_side(*reports)))
     else:
         click.echo("\n".join(reports[0].lines()))
+    return 0
+
+
+def _draw(timed: Sequence[tuple[str, Timed, TimeNames]], out: str | None, picture: str | None) -> None:
+    """Write timelines into a Chrome trace, and draw the longest."""
+    from tileproof.conformance.beside.timing.chrome import chrome
+    from tileproof.conformance.beside.timing.picture import draw
+    from tileproof.conformance.cli.trace import joined
+
+    if out:
+        write(out, json.dumps(joined([(title, chrome(clocks, names)) for title, clocks, names in timed])))
+    if picture:
+        title, clocks, names = max(timed, key=lambda one: one[1].clocks)
+        draw(clocks, names, Path(picture), title)
+
+
+def _time_launches(
+    file: LaunchFile,
+    alone: bool,
+    values: dict[str, float],
+    figures: bool,
+    out: str | None,
+    picture: str | None,
+    as_json: bool,
+) -> int:
+    """Time each launch of a launch file, run once."""
+    from tileproof.conformance.beside.timing.launch import time_launches
+    from tileproof.conformance.explore.launch_file import ExploredLaunch
+
+    case = ExploredLaunch(file)
+    if figures:
+        return _print_figures(case.module_of(file.launches[0]).ptx, as_json)
+    made = time_launches(case, alone, values)
+    if out or picture:
+        timed = [
+            (one.report.launch, one.played.clocks(one.timing, "likely", alone), one.names) for one in made
+        ]
+        _draw(timed, out, picture)
+    if as_json:
+        whole = {"launch_file": file.name, "launches": [one.report.as_dict() for one in made]}
+        print(json.dumps(whole, indent=1))
+    else:
+        click.echo("\n\n".join("\n".join(one.report.lines()) for one in made))
     return 0
 
 
@@ -111,25 +161,23 @@ def _setting(text: str) -> tuple[str, float]:
         return name.strip(), float(value)
     except ValueError:
         raise TileproofError(
-            "this sets no figure",
+            "not a valid setting of a figure",
             where="--set",
             found=text,
-            expected="FIGURE=VALUE, as copy_latency=900",
+            expected="FIGURE=VALUE, such as copy_latency=900",
         ) from None
 
 
 def _timed(
-    name: str,
+    found: Kernel,
     variant: str | None,
     blocks: tuple[int, int],
     alone: bool,
     values: dict[str, float],
     quiet: bool,
 ) -> TimedKernel:
-    from tileproof.conformance.timing.kernel import time_kernel
-    from tileproof.kernels.registry import kernel as find_kernel
+    from tileproof.conformance.beside.timing.kernel import time_kernel
 
-    found = find_kernel(name)
     chosen = one_chosen(found, variant)
     if not quiet:
         click.echo(f"{found.title(chosen)}: runs with {blocks[0]} and {blocks[1]} k-blocks", err=True)
@@ -137,8 +185,8 @@ def _timed(
 
 
 def _print_sensitivity(timed: TimedKernel, alone: bool, as_json: bool) -> int:
+    from tileproof.conformance.beside.timing.sensitivity import sensitivity
     from tileproof.conformance.report.terminal import print_rows
-    from tileproof.conformance.timing.sensitivity import sensitivity
 
     likely = timed.report.clocks.likely
     rows = [
@@ -156,8 +204,8 @@ def _print_sensitivity(timed: TimedKernel, alone: bool, as_json: bool) -> int:
 
 
 def _print_peers(as_json: bool) -> int:
+    from tileproof.conformance.beside.timing.peers import peers
     from tileproof.conformance.report.terminal import print_rows
-    from tileproof.conformance.timing.peers import peers
     from tileproof.spec.published import ASSUMED
 
     found = peers()
@@ -179,7 +227,7 @@ def _print_peers(as_json: bool) -> int:
     ]
     print_rows("Published kernels, the model's time for their designs", rows, as_json)
     if not as_json:
-        for name, fitted in (("a figure was chosen from", True), ("held out", False)):
+        for name, fitted in (("fitted", True), ("held out", False)):
             offs = [abs(one.off) for one in found if bool(one.peer.fitted) == fitted]
             mean = sum(offs) / len(offs)
             click.echo(f"{len(offs)} rows {name}: off by {mean:.0%} on average, {max(offs):.0%} at most")
@@ -187,14 +235,12 @@ def _print_peers(as_json: bool) -> int:
     return 0
 
 
-def _print_figures(name: str, variant: str | None, as_json: bool) -> int:
+def _print_figures(ptx: str, as_json: bool) -> int:
     from tileproof.conformance.report.terminal import print_rows
-    from tileproof.conformance.timing.kernel import target_of
-    from tileproof.kernels.registry import kernel as find_kernel
+    from tileproof.kernels.places import target_of
     from tileproof.spec.machine.timing import timing_of
 
-    found = find_kernel(name)
-    timing = timing_of(target_of(found.build(one_chosen(found, variant)).ptx))
+    timing = timing_of(target_of(ptx))
     rows = [{"figure": key, **asdict(one)} for key, one in timing.figures().items()]
     print_rows(f"Figures of {timing.arch}", rows, as_json)
     return 0

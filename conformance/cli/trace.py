@@ -1,24 +1,36 @@
-"""`tileproof trace`: the events of one small launch, in the plan's names."""
+"""`tileproof trace`: the events of a small launch, with the names of the plan."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from tileproof.conformance.cli.given import KERNEL_ONLY, refuse
 from tileproof.conformance.cli.variants import one_chosen, variant_options
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.finding_text import headline
+
+if TYPE_CHECKING:
+    from tileproof.conformance.explore.case import ExploredCase, TracedLaunch
 
 DEFECT = 1
+BLOCKS = 4  # default number of k-blocks
 
 
 @click.command()
-@click.argument("kernel")
+@click.argument("kernel", metavar="KERNEL|FILE")
 @variant_options
 @click.option(
-    "--blocks", default=4, show_default=True, type=click.IntRange(1, 64), help="k-blocks of the problem."
+    "--blocks", default=None, type=click.IntRange(1, 64), help="k-blocks of the problem; by default 4."
 )
+@click.option(
+    "--launch", "number", metavar="N", type=click.IntRange(0),
+    help="Trace only this launch of a launch file, counted from 0.",
+)  # fmt: skip
 @click.option(
     "--policy",
     default="random",
@@ -27,22 +39,35 @@ DEFECT = 1
     help="When asynchronous operations complete.",
 )
 @click.option("--schedule-seed", default=0, show_default=True, help="Seed of the random schedule.")
-@click.option("--schedule", "given", metavar="SCHEDULE", help="Of `tileproof explore`, in place of both.")
+@click.option(
+    "--schedule",
+    "given",
+    metavar="SCHEDULE",
+    help="A schedule from `tileproof explore`, instead of --policy and --schedule-seed.",
+)
 @click.option("--plant", metavar="ID", help="Plant a defect first (see `tileproof defects`).")
 @click.option(
     "--seconds-limit", default=0.0, metavar="SECONDS", type=click.FloatRange(0),
     help="Stop a launch that runs longer, with a finding; 0 for no limit.",
 )  # fmt: skip
-@click.option("--limit", default=1_000_000, show_default=True, type=click.IntRange(1), help="Events kept.")
+@click.option(
+    "--limit",
+    default=1_000_000,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Maximum number of recorded events.",
+)
 @click.option("--out", type=click.Path(dir_okay=False), help="Write Chrome trace JSON (for ui.perfetto.dev).")
 @click.option("--picture", type=click.Path(dir_okay=False), help="Draw the trace into an image.")
 @click.option("--role", "roles", multiple=True, metavar="NAME", help="Only events of this role; repeatable.")
 @click.option("--barrier", "barriers", multiple=True, metavar="NAME", help="Only this barrier; repeatable.")
 @click.option("--text", "as_text", is_flag=True, help="The timeline as text on standard output.")
+@click.option("--json", "as_json", is_flag=True, help="Numbers of events and errors of each launch as JSON.")
 def trace(
     kernel: str,
     variant: str | None,
-    blocks: int,
+    blocks: int | None,
+    number: int | None,
     policy: Any,
     schedule_seed: int,
     given: str | None,
@@ -54,74 +79,132 @@ def trace(
     roles: tuple[str, ...],
     barriers: tuple[str, ...],
     as_text: bool,
+    as_json: bool,
 ) -> int:
-    """Run KERNEL on one small problem and record its waits, arrivals, phases and asynchronous operations.
+    """Run KERNEL on one small problem, or the launch file FILE, and record its waits, arrivals, phases and
+    asynchronous operations.
 
-    Exit code 1 when the launch has an error, such as a hang: the trace then shows the waits never over. Of a
-    kernel that is a Python function: what it writes, output by output, in order.
+    Exit code 1 if a launch has an error, such as a hang; the trace then shows the waits that never end. For a
+    kernel that is a Python function, the trace lists its writes in order.
     """
-    from tileproof.conformance.drivers import emulator
-    from tileproof.conformance.drivers.names import PlanTraceNames
-    from tileproof.conformance.drivers.result import RunSchedule
+    from tileproof.conformance.cases import resolve
+    from tileproof.conformance.cases.generators import small
+    from tileproof.conformance.explore.explored import Explored
+    from tileproof.conformance.explore.launch_file import ExploredLaunch
     from tileproof.conformance.mutants.defects import build_planted, planted_on
-    from tileproof.conformance.problems.generators import small
     from tileproof.emulator import Schedule
     from tileproof.emulator.trace_links import chosen as chosen_events
     from tileproof.kernels.called import HOST
-    from tileproof.kernels.registry import kernel as find_kernel
+    from tileproof.kernels.launch.model import LaunchFile
 
-    found = find_kernel(kernel)
-    chosen = one_chosen(found, variant)
-    planted = planted_on(found, plant)
-    if found.arch == HOST:
-        asked = {
-            "--schedule": given, "--picture": picture, "--role": roles, "--barrier": barriers,
-            "--seconds-limit": seconds_limit,
-        }  # fmt: skip
-        _trace_function(found, chosen, planted, blocks, [name for name, value in asked.items() if value], out)
-        return 0
-    plan = found.plan(chosen)
-    built = build_planted(found, chosen, planted)
-    inputs = small(plan, blocks).inputs()
-    launch = found.launch(inputs, built)
-    schedule = RunSchedule(policy, schedule_seed) if given is None else Schedule.parse(given)
-    run_result, events = emulator.run_traced(
-        launch, plan, schedule=schedule, limit=limit, seconds_limit=seconds_limit
-    )
-    names = PlanTraceNames(plan, inputs)
+    found = resolve.resolve(kernel)
+    schedule = Schedule(policy, schedule_seed) if given is None else Schedule.parse(given)
+    case: ExploredCase
+    if isinstance(found, LaunchFile):
+        asked = {"--variant": variant, "--blocks": blocks, "--plant": plant}
+        refuse("a launch file", asked, KERNEL_ONLY)
+        case, about = ExploredLaunch(found), ""
+    else:
+        refuse("a kernel with a plan", {"--launch": number is not None})
+        chosen, planted = one_chosen(found, variant), planted_on(found, plant)
+        blocks = blocks or BLOCKS
+        if found.arch == HOST:
+            without = {
+                "--schedule": given, "--picture": picture, "--role": roles, "--barrier": barriers,
+                "--seconds-limit": seconds_limit, "--json": as_json,
+            }  # fmt: skip
+            wrong = [name for name, value in without.items() if value]
+            _trace_function(found, chosen, planted, blocks, wrong, out)
+            return 0
+        case = Explored.of(found, build_planted(found, chosen, planted), small(found.plan(chosen), blocks))
+        about = f", {blocks} k-blocks"
+    launches = list(case.traced(schedule, limit, seconds_limit))
+    if number is not None:
+        launches = [_one_of(launches, number)]
     if roles or barriers:
-        events = chosen_events(events, names, roles, barriers)
+        launches = [
+            replace(one, trace=chosen_events(one.trace, one.names, roles, barriers)) for one in launches
+        ]
     if out:
-        write(out, json.dumps(events.to_chrome(names)))
+        traces = [(one.title, one.trace.to_chrome(one.names, one.errors)) for one in launches]
+        write(out, json.dumps(joined(traces)))
     if picture:
         from tileproof.conformance.report.trace_picture import draw
 
+        shown = max(launches, key=lambda one: len(one.trace))
         how = given or policy
-        draw(events, names, Path(picture), f"{found.title(chosen)}, {blocks} k-blocks, schedule {how}")
-    if as_text:
-        click.echo(events.to_text(names), nl=False)
-    errors = [one for one in run_result.findings if one.severity == "error"]
+        draw(shown.trace, shown.names, Path(picture), f"{shown.title}{about}, schedule {how}")
+    for one in launches:
+        if as_text:
+            click.echo(f"{one.title}\n" if len(launches) > 1 else "", nl=False)
+            click.echo(one.trace.to_text(one.names), nl=False)
+    if as_json:
+        _print_counts(launches)
     where = ", ".join(place for place in (out, picture) if place)
-    click.echo(f"{len(events)} events" + (f" in {where}" if where else ""), err=True)
-    if events.note:
-        click.echo(events.note, err=True)
-    for one in errors:
-        click.echo("\n  ".join([f"{one.code}: {one.message}", *one.root]), err=True)
+    events = sum(len(one.trace) for one in launches)
+    click.echo(f"{events} events" + (f" in {where}" if where else ""), err=True)
+    for note in filter(None, (one.trace.note for one in launches)):
+        click.echo(note, err=True)
+    errors = [error for one in launches for error in one.errors]
+    for error in errors:
+        click.echo("\n  ".join([headline(error), *filter(None, (error.cause, *error.evidence))]), err=True)
     return DEFECT if errors else 0
+
+
+def _print_counts(launches: Sequence[TracedLaunch]) -> None:
+    rows = [
+        {"launch": traced.title, "events": len(traced.trace), "dropped": traced.trace.dropped,
+         "errors": list(traced.errors)}
+        for traced in launches
+    ]  # fmt: skip
+    failed = any(traced.errors for traced in launches)
+    click.echo(json.dumps({"verdict": "defect" if failed else "pass", "launches": rows}, indent=1))
+
+
+def _one_of(launches: Sequence[TracedLaunch], number: int) -> TracedLaunch:
+    if number < len(launches):
+        return launches[number]
+    raise TileproofError(
+        "there is no such launch", where="--launch", expected=f"0 to {len(launches) - 1}", found=str(number)
+    )
+
+
+def joined(traces: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
+    """Join Chrome traces of several launches: the CTAs of each launch are separate processes, and start when
+    the preceding launch has ended.
+    """
+    if len(traces) == 1:
+        return traces[0][1]
+    events: list[dict[str, Any]] = []
+    first_process, begin = 0, 0.0
+    for title, whole in traces:
+        own = [
+            {**one, "pid": one["pid"] + first_process, **({"ts": one["ts"] + begin} if "ts" in one else {})}
+            for one in whole["traceEvents"]
+        ]
+        for one in own:
+            if one.get("name") == "process_name":
+                one["args"] = {"name": f"{title}: {one['args']['name']}"}
+            if one["ph"] in "sf":  # an arrow's number is its own launch's
+                one["id"] = f"{first_process}.{one['id']}"
+        first_process = max((one["pid"] for one in own), default=first_process) + 1
+        begin = max((one["ts"] + one.get("dur", 0) for one in own if "ts" in one), default=begin)
+        events += own
+    return {**traces[0][1], "traceEvents": events}
 
 
 def _trace_function(
     kernel: Any, variant: Any, planted: Any, blocks: int, asked: list[str], out: str | None
 ) -> None:
-    """Prints or writes what a Python function writes; TileproofError for options that have no meaning."""
+    """Print or save the writes of a Python function; TileproofError for options that do not apply."""
+    from tileproof.conformance.cases.generators import small
     from tileproof.conformance.drivers import host_trace
     from tileproof.conformance.mutants.defects import build_planted, planted_reference
-    from tileproof.conformance.problems.generators import small
 
     if asked:
         raise TileproofError(
             "a Python function has no schedule, roles or barriers", where=f"kernel {kernel.name}",
-            found=", ".join(asked), do="leave the options out; --text and --out show what it writes",
+            found=", ".join(asked), do="omit the options; --text and --out show its writes",
         )  # fmt: skip
     inputs = small(kernel.plan(variant), blocks).inputs()
     launch = kernel.launch(inputs, build_planted(kernel, variant, planted))

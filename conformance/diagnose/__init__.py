@@ -1,1 +1,1 @@
-"""Diagnosis: which known mistake reproduces the values of a wrong tile."""
+"""Diagnosis: the known mistake that reproduces the values of a wrong tile."""

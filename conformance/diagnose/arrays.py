@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.judge.patterns import permutation_words
+from tileproof.conformance.compare.patterns import permutation_words
 from tileproof.conformance.observe.words import plural
 
 F64 = npt.NDArray[np.float64]
 # What explains little: whatever else is known of the launch says more.
-ALL_NAN = "every wrong element is NaN: a poisoned or never-written operand entered the sum"
+ALL_NAN = "every wrong element is NaN: a poisoned or never-written operand or accumulator entered the sum"
 SOME_NAN = "some wrong elements are NaN"
 WEAK = ("", ALL_NAN, SOME_NAN)
 LEAST = 4  # rows of one number that must be in another order
@@ -109,7 +109,7 @@ def imprecise(found: F64, value: F64, bound: F64, wrong: npt.NDArray[np.bool_]) 
     with np.errstate(invalid="ignore"):
         error = found - value
         off = np.abs(error[wrong]) / bound[wrong]
-    if off.max() > NEAR:
+    if not off.max() <= NEAR:  # NaN too: a reference that is no number says nothing of rounding
         return ""
     low, toward = (error[wrong] < 0).mean(), (error[wrong] * value[wrong] < 0).mean()
     side = "towards zero" if toward > 0.95 else "down" if low > 0.95 else "up" if low < 0.05 else ""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+from tileproof.conformance.compare.compare import Divergence
+from tileproof.conformance.compare.patterns import arrangement
 from tileproof.conformance.diagnose.arrays import (
     ALL_NAN,
     Region,
@@ -29,12 +31,10 @@ from tileproof.conformance.diagnose.shifted import explain_shifted, explain_vect
 from tileproof.conformance.diagnose.steps import Deviation
 from tileproof.conformance.diagnose.stores import explain_stores
 from tileproof.conformance.diagnose.unseen import explain_unseen
-from tileproof.conformance.judge.compare import Divergence
-from tileproof.conformance.judge.patterns import arrangement
-from tileproof.conformance.observe.finding import Finding, Kind
 from tileproof.conformance.observe.observation import axis_words
 from tileproof.conformance.observe.tiles import F64, Chain
 from tileproof.spec import numerics
+from tileproof.spec.machine.finding import Finding, ProblemPlace
 from tileproof.spec.problems.faults import Alternative, WrongTile
 
 LEAST = 64  # elements that are no whole rows or columns, to say something
@@ -52,19 +52,14 @@ def diagnose(
     """The finding of one wrong tile: the place of its first wrong element, the pattern and the cause.
 
     `explain` false leaves the cause out, which takes most of the time. `coded`: the inputs encode their
-    coordinates (`Faults.names`), so values name their origin.
+    coordinates (`FaultHypotheses.names`), so values name their origin.
     """
     tile, reference, wrong = divergence.tile, divergence.reference, divergence.wrong
     row, col = (int(i) for i in np.argwhere(wrong)[0])
     written = bool(tile.written[row, col])
     axes, faults = axis_words(chain.problem, tile.stage), chain.problem.faults
     found = float(tile.value[row, col]) if written else None
-    kind: Kind = "value" if (tile.written & wrong).any() else "missing"
-    return Finding(
-        kind=kind,
-        message=f"{tile.stage} differs from the spec"
-        if kind == "value"
-        else f"{tile.stage} was never written",
+    place = ProblemPlace(
         stage=tile.stage,
         build=build,
         group=tile.coord.group,
@@ -77,6 +72,12 @@ def diagnose(
         tmem_column=None if tile.tmem_column is None else int(tile.tmem_column[row, col]),
         smem=None if tile.smem is None else int(tile.smem[row, col]),
         axes=axes,
+    )
+    differs = bool((tile.written & wrong).any())
+    return Finding(
+        "value" if differs else "missing",
+        f"{tile.stage} differs from the spec" if differs else f"{tile.stage} was never written",
+        problem=place,
         expected=float(reference.value[row, col]),
         found=found,
         bound=float(reference.bound[row, col]),

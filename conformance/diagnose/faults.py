@@ -88,7 +88,7 @@ def whole_tiles(chain: Chain, tile: StageTile) -> Iterator[Alternative]:
     def at(other: TileCoord) -> Reference:
         return chain.reference(name, other, *chain.region(name, other))
 
-    if coord.k_block is not None:
+    if coord.k_block is not None and problem.walks(name):
         here_k = coord.k_block
         for other in sorted(range(_blocks(chain, coord.group)), key=lambda k: abs(k - here_k)):
             if other == here_k:

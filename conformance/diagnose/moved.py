@@ -31,7 +31,7 @@ def explain_moved(
         return ""
     for side, name in enumerate(product.names):
         if product.kind == "matmul" and side == 1:
-            continue  # rows of the second operand are the tile's columns: `Faults.operand_rows` asks for them
+            continue  # rows of b are the tile's columns: left to `FaultHypotheses.operand_rows`
         pool, first = _pool(chain, tile, name)
         if pool is not None and np.isfinite(pool).all():
             words = _explained(product, side, pool, first, found, bound, region, chain.tiling.ctas)

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from tileproof.conformance.diagnose.arrays import Region
 from tileproof.conformance.diagnose.faults import K_STEP
-from tileproof.conformance.diagnose.lying import lying
 from tileproof.conformance.diagnose.steps import SHOWN, Deviation, ProductStep, Term, runs_of
+from tileproof.conformance.diagnose.storage import what_was_read
 from tileproof.conformance.observe.words import plural
 from tileproof.spec.problems.faults import F64
 
@@ -45,7 +45,7 @@ def _slipped(deviation: Deviation, region: Region) -> str:
     terms = list({id(step.term): step.term for step in deviation.steps}.values())
     for some in ([one] for one in terms) if len(terms) == 1 else (*([one] for one in terms), terms):
         for off in (n * side for n in SLIPS for side in (1, -1)):
-            for side, left, limit in sides:
+            for side, remaining, limit in sides:
                 ends = []
                 for term in some:
                     operand, base = (term.a[region[0]], term.b[:, region[1]])[:: 1 if side == 0 else -1]
@@ -54,10 +54,10 @@ def _slipped(deviation: Deviation, region: Region) -> str:
                     moved, known = _further(
                         operand, off, deviation.block if term.walked else operand.shape[1]
                     )
-                    left = left - (moved - operand) @ base
+                    remaining = remaining - (moved - operand) @ base
                     ends.append(base[~known])
                 rest = np.concatenate(ends)
-                if _spans(rest, _different(rest), left, limit):
+                if _spans(rest, _different(rest), remaining, limit):
                     unit = some[0].axis if abs(off) == 1 else plural(some[0].axis)
                     way = f"{abs(off)} {unit} {'further' if off > 0 else 'before'}: its address"
                     read = " and ".join(term.names[side] for term in some)
@@ -161,8 +161,8 @@ def _spans(base: F64, room: int, matrix: F64, limit: F64) -> bool:
     rows = rows[size > size[0] * 1e-12] if size.size and size[0] > 0 else rows[:0]
     if room < len(rows) + SPARE:
         return False
-    left = matrix - (matrix @ rows.T) @ rows
-    return bool((np.linalg.norm(left, axis=1) <= np.linalg.norm(limit, axis=1)).all())
+    remaining = matrix - (matrix @ rows.T) @ rows
+    return bool((np.linalg.norm(remaining, axis=1) <= np.linalg.norm(limit, axis=1)).all())
 
 
 def _different(columns: F64) -> int:
@@ -194,7 +194,7 @@ def _what(group: list[ProductStep], side: int, solved: F64, own: F64, region: Re
         found = [_window(whole, part, NEAR * scale) for part in np.split(solved, len(group), axis=1)]
         if all(found) and len({one[1] for one in found if one}) == 1:
             return _read(term, group, [one for one in found if one])
-    return lying(solved, (term.names[side], term.a if side == 0 else term.b.T), inputs)
+    return what_was_read(solved, (term.names[side], term.a if side == 0 else term.b.T), inputs)
 
 
 def _window(whole: F64, part: F64, close: float) -> tuple[int, int] | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from tileproof.conformance.observe.tiles import Reference
-from tileproof.spec.arithmetic import F32, Kept, WithOperands
+from tileproof.spec.arithmetic import F32, StageValue, WithOperands
 from tileproof.spec.arithmetic.bound import BOUND
 from tileproof.spec.arithmetic.terms import Bounded
 from tileproof.spec.arithmetic.text import Text, named
@@ -46,7 +46,7 @@ class _Other:
 def _wide(made: Bounded, terms: tuple[Bounded, ...]) -> Bounded:
     """With a factor left out, as wide as with it."""
     shape = np.broadcast_shapes(*(np.shape(one.value) for one in terms))
-    return Bounded(np.broadcast_to(made.value, shape), np.broadcast_to(made.errors, shape), made.free)
+    return Bounded(np.broadcast_to(made.value, shape), np.broadcast_to(made.errors, shape), made.may_be_nan)
 
 
 def other_operations(stage: Stage, reference: Reference, copied: bool) -> Iterator[Alternative]:
@@ -80,7 +80,7 @@ def _rows(values: F64) -> F64:
 def _printed(stage: Stage, m: _Other) -> str:
     terms = (named(name, (), stage.symbols) for name in stage.inputs)
     result = stage.compute(WithOperands(m, stage.operand), *terms)
-    kept: Kept[Any] = result if isinstance(result, Kept) else Kept(result)
+    kept: StageValue[Any] = result if isinstance(result, StageValue) else StageValue(result)
     return str(kept.value.plain)
 
 

@@ -64,17 +64,17 @@ class _Recorder(Exact):
         return term
 
     def transpose(self, a: F64) -> F64:
-        turned = super().transpose(a)
+        turned = self.operation("transpose")(a)
         self._known.append((turned, self._called(a)))
         return turned
 
     def matmul(self, a: F64, b: F64) -> F64:
         self.products.append((a, b, (self._called(a), self._called(b))))
-        return super().matmul(a, b)
+        return self.operation("matmul")(a, b)
 
     def accumulate(self, total: F64, a: F64, b: F64) -> F64:
         self.products.append((a, b, (self._called(a), self._called(b))))
-        return super().accumulate(total, a, b)
+        return self.operation("accumulate")(total, a, b)
 
 
 def terms(chain: Chain, name: str, reference: Reference) -> list[Term]:

@@ -36,8 +36,8 @@ def explain_stores(tile: StageTile, inputs: Any, found: F64, expected: F64, wron
         source = _source(of_tile[0], data, tile.value.dtype)
         if source:
             return f"{which}: they hold {source}, which lay there before; their store was lost"
-        left = of_tile[0][~_known(of_tile[0], of_tile[1].reshape(-1, width), tile.value.dtype)]
-        source = _source(left, data, tile.value.dtype) if len(left) < len(of_tile[0]) else ""
+        unknown = of_tile[0][~_known(of_tile[0], of_tile[1].reshape(-1, width), tile.value.dtype)]
+        source = _source(unknown, data, tile.value.dtype) if len(unknown) < len(of_tile[0]) else ""
         if source:
             return (
                 f"{which}: some hold other vectors of the tile, the rest {source}, which lay there before: "

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
+from tileproof.conformance.compare.compare import Divergence
 from tileproof.conformance.diagnose.shifted import explain_shifted
-from tileproof.conformance.judge.compare import Divergence
 from tileproof.conformance.observe.tiles import Chain, Reference, StageTile
 from tileproof.spec import numerics
 from tileproof.spec.arithmetic.terms import Bounded

@@ -1,1 +1,1 @@
-"""Drivers: each executes a launch description and hands back what was observed, in the same form."""
+"""Drivers: each executes a launch file and returns a run's result in the same form."""

@@ -14,17 +14,18 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.kernels.launch import (
-    ADDRESS_BYTES,
-    TENSOR_MAP_ALIGNMENT,
-    TENSOR_MAP_BYTES,
-    Buffer,
-    Launch,
-    Parameter,
-    Scalar,
-    Struct,
-    TensorMapSpec,
+from tileproof.kernels.launch.arguments import (
+    MAP_BYTES,
+    POINTER_BYTES,
+    BytesArgument,
+    LaunchArgument,
+    PointerArgument,
+    ScalarArgument,
+    StructArgument,
+    TensorMapArgument,
 )
+from tileproof.kernels.launch.builder import MAP_ALIGNMENT
+from tileproof.kernels.launch.model import KernelLaunch, LaunchBuffer, LaunchFile, PtxText
 
 GUARD = 4096  # bytes before and after each buffer that no kernel may touch
 GUARD_BYTE = 0xA5
@@ -43,6 +44,10 @@ class CardError(Exception):
 
 class NotAssembled(Exception):
     """The driver's assembler does not take this PTX for this card; the text is its first line."""
+
+
+class NotOnCard(Exception):
+    """The launch file has a step or an argument that this driver does not execute; the text names it."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +76,7 @@ def retarget(ptx: str, arch: str) -> str:
 
 
 class Card:
-    """The first CUDA device. CardError or NotAssembled from every method that talks to it."""
+    """The first CUDA device. CardError, NotAssembled or NotOnCard from every method that talks to it."""
 
     def __init__(self) -> None:
         from cuda.bindings import driver  # an extra: only who has a card needs it
@@ -91,35 +96,35 @@ class Card:
         self.facts = CardFacts(name, f"sm_{major}{minor}", self._call("cuDriverGetVersion"))
         self._modules: dict[str, Any] = {}
 
-    def run(self, launch: Launch, fill: int = FILLS[0]) -> Ran:
-        """One launch, with those before and after it; outputs without an array start as `fill` bytes.
-        `written` is not known after one.
+    def run(self, launch: LaunchFile, fill: int = FILLS[0]) -> Ran:
+        """The launches in order, one after another; buffers without a content start as `fill` bytes.
+        `written` is not known after one run.
         """
+        require_launches(launch)
         functions = [
-            self._call("cuModuleGetFunction", self._module(one.image), one.entry.encode())
-            for one in launch.sequence
+            self._call("cuModuleGetFunction", self._module(_ptx(launch, one)), one.entry.encode())
+            for one in launch.launches
         ]
-        buffers = launch.buffers()
-        addresses = {name: self._place(buffer, fill) for name, buffer in buffers.items()}
+        first = {one.name: _first_bytes(launch, one) for one in launch.buffers}
+        addresses = {one.name: self._place(one.bytes, first[one.name], fill) for one in launch.buffers}
         try:
-            for one, function in zip(launch.sequence, functions, strict=True):
-                self._launch(one, function, addresses)
-            return self._read(buffers, addresses)
+            for one, function in zip(launch.launches, functions, strict=True):
+                self._launch(launch, one, function, addresses)
+            return self._read(launch, first, addresses)
         finally:
             for address in addresses.values():
                 self._api.cuMemFree(address - GUARD)
 
-    def run_written(self, launch: Launch) -> Ran:
-        """Two launches whose outputs start as different bytes: what differs from both was written."""
-        outputs = {name: one for name, one in launch.buffers().items() if one.direction == "out"}
+    def run_written(self, launch: LaunchFile) -> Ran:
+        """Two runs whose outputs start as different bytes: what differs from both was written."""
         first = self.run(launch, FILLS[0])
-        unknown = any(one.array is None for one in outputs.values())
+        unknown = any(one.role == "output" for one in launch.outcomes)
         second = self.run(launch, FILLS[1]) if unknown else first
-        for name, buffer in outputs.items():
+        for one in launch.outcomes:
             # What starts as the caller's values (a sum to be added to) cannot be told apart by its bytes.
-            kept = (first.outputs[name] == FILLS[0]) & (second.outputs[name] == FILLS[1])
-            kept &= buffer.array is None
-            first.written[name] = ~kept
+            kept = (first.outputs[one.name] == FILLS[0]) & (second.outputs[one.name] == FILLS[1])
+            kept &= one.role == "output"
+            first.written[one.name] = ~kept
         first.touched |= second.touched
         return first
 
@@ -149,88 +154,127 @@ class Card:
             self._modules[ptx] = module
         return self._modules[ptx]
 
-    def _place(self, buffer: Buffer, fill: int) -> int:
-        whole = np.full(buffer.nbytes + 2 * GUARD, GUARD_BYTE, np.uint8)
-        inside = whole[GUARD : GUARD + buffer.nbytes]
-        inside[:] = fill if buffer.array is None else buffer.array.reshape(-1).view(np.uint8)
+    def _place(self, size: int, first: Bytes | None, fill: int) -> int:
+        whole = np.full(size + 2 * GUARD, GUARD_BYTE, np.uint8)
+        whole[GUARD : GUARD + size] = fill if first is None else first
         base = int(self._call("cuMemAlloc", whole.nbytes))
         self._call("cuMemcpyHtoD", base, whole.ctypes.data, whole.nbytes)
         return base + GUARD
 
-    def _read(self, buffers: Mapping[str, Buffer], addresses: Mapping[str, int]) -> Ran:
+    def _read(
+        self, launch: LaunchFile, first: Mapping[str, Bytes | None], addresses: Mapping[str, int]
+    ) -> Ran:
         ran = Ran()
-        for name, buffer in buffers.items():
-            whole = np.empty(buffer.nbytes + 2 * GUARD, np.uint8)
-            self._call("cuMemcpyDtoH", whole.ctypes.data, addresses[name] - GUARD, whole.nbytes)
+        for one in launch.buffers:
+            whole = np.empty(one.bytes + 2 * GUARD, np.uint8)
+            self._call("cuMemcpyDtoH", whole.ctypes.data, addresses[one.name] - GUARD, whole.nbytes)
             changed = np.flatnonzero(whole != GUARD_BYTE) - GUARD
-            outside = changed[(changed < 0) | (changed >= buffer.nbytes)]
-            if buffer.direction == "in" and buffer.array is not None:
-                given = buffer.array.reshape(-1).view(np.uint8)
-                inside = np.flatnonzero(whole[GUARD : GUARD + buffer.nbytes] != given)
+            outside = changed[(changed < 0) | (changed >= one.bytes)]
+            given = first[one.name]
+            if one.role == "input" and given is not None:
+                inside = np.flatnonzero(whole[GUARD : GUARD + one.bytes] != given)
                 outside = np.concatenate([outside, inside])
             if len(outside):
-                ran.touched[name] = int(outside[0])
-            if buffer.direction == "out":
-                ran.outputs[name] = whole[GUARD : GUARD + buffer.nbytes].copy()
+                ran.touched[one.name] = int(outside[0])
+            if one.judged:
+                ran.outputs[one.name] = whole[GUARD : GUARD + one.bytes].copy()
         return ran
 
-    def _launch(self, launch: Launch, function: Any, addresses: Mapping[str, int]) -> None:
+    def _launch(
+        self, file: LaunchFile, launch: KernelLaunch, function: Any, addresses: Mapping[str, int]
+    ) -> None:
         api = self._api
         if launch.shared_bytes > MAX_DYNAMIC_DEFAULT:
             most = api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             self._call("cuFuncSetAttribute", function, most, launch.shared_bytes)
         config = api.CUlaunchConfig()
-        config.gridDimX, config.gridDimY, config.gridDimZ = launch.grid
-        config.blockDimX, config.blockDimY, config.blockDimZ = launch.block
+        config.gridDimX, config.gridDimY, config.gridDimZ = _three(launch.grid)
+        config.blockDimX, config.blockDimY, config.blockDimZ = _three(launch.block)
         config.sharedMemBytes = launch.shared_bytes
-        attribute = api.CUlaunchAttribute()
-        attribute.id = api.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-        shape = attribute.value.clusterDim
-        shape.x, shape.y, shape.z = launch.cluster
-        config.attrs = [attribute]
-        config.numAttrs = 1
-        raw = [_aligned(self._bytes(parameter, addresses)) for parameter in launch.params]
+        if launch.cluster:  # without one it is the PTX's own
+            attribute = api.CUlaunchAttribute()
+            attribute.id = api.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+            shape = attribute.value.clusterDim
+            shape.x, shape.y, shape.z = _three(launch.cluster)
+            config.attrs = [attribute]
+            config.numAttrs = 1
+        raw = [_aligned(self._bytes(argument, file, addresses)) for argument in launch.arguments]
         pointers = (ctypes.c_void_p * max(1, len(raw)))(*[one.ctypes.data for one in raw])
         self._call("cuLaunchKernelEx", config, function, ctypes.addressof(pointers), 0)
         self._call("cuCtxSynchronize")
 
-    def _bytes(self, item: Parameter, addresses: Mapping[str, int]) -> bytes:
-        """A parameter as the kernel reads it."""
-        if isinstance(item, Buffer):
-            return addresses[item.name].to_bytes(ADDRESS_BYTES, "little")
-        if isinstance(item, Scalar):
+    def _bytes(self, item: LaunchArgument, file: LaunchFile, addresses: Mapping[str, int]) -> bytes:
+        """An argument as the kernel reads it; what no item of a struct sets is zero."""
+        if isinstance(item, PointerArgument):
+            return (addresses[item.buffer] + item.offset).to_bytes(POINTER_BYTES, "little")
+        if isinstance(item, ScalarArgument):
             return item.encode()
-        if isinstance(item, TensorMapSpec):
-            return self._tensor_map(item, addresses[item.buffer.name])
-        assert isinstance(item, Struct)
-        out = bytearray(item.size)
-        for offset, part in item.fields:
-            data = self._bytes(part, addresses)
-            out[offset : offset + len(data)] = data
+        if isinstance(item, TensorMapArgument) and not item.lower:
+            dtype = item.dtype or file.buffer(item.buffer).dtype
+            return self._tensor_map(item, dtype, addresses[item.buffer])
+        if not isinstance(item, StructArgument | BytesArgument):
+            raise NotOnCard(f"an argument of kind {item.kind}")
+        out = bytearray(item.size if isinstance(item, StructArgument) else item.data)
+        for placed in item.items:
+            data = self._bytes(placed.item, file, addresses)
+            out[placed.offset : placed.offset + len(data)] = data
         return bytes(out)
 
-    def _tensor_map(self, item: TensorMapSpec, address: int) -> bytes:
+    def _tensor_map(self, item: TensorMapArgument, dtype: str, address: int) -> bytes:
         api = self._api
         encoded = self._call(
             "cuTensorMapEncodeTiled",
-            getattr(api.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{item.dtype.upper()}"),
+            getattr(api.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{dtype.upper()}"),
             len(item.shape),
             address + item.offset,
             [api.cuuint64_t(n) for n in item.shape],
             [api.cuuint64_t(n) for n in item.strides] or [api.cuuint64_t(0)],
             [api.cuuint32_t(n) for n in item.box],
-            [api.cuuint32_t(n) for n in item.element_strides],
+            [api.cuuint32_t(n) for n in item.element_strides or (1,) * len(item.shape)],
             api.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
             getattr(api.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{item.swizzle.upper()}"),
             api.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_NONE,
             api.CUtensorMapFloatOOBfill(int(item.oob_fill == "nan")),
         )
-        return ctypes.string_at(int(encoded.getPtr()), TENSOR_MAP_BYTES)
+        return ctypes.string_at(int(encoded.getPtr()), MAP_BYTES)
+
+
+def require_launches(launch: LaunchFile) -> None:
+    """NotOnCard for what is no launch of PTX text in the default stream, and for contents with addresses."""
+    for step in launch.steps:
+        if not isinstance(step, KernelLaunch):
+            raise NotOnCard(f"a step of kind {step.kind}")
+        for name, given in (
+            ("stream", step.stream), ("programmatic", step.programmatic), ("cooperative", step.cooperative)
+        ):  # fmt: skip
+            if given:
+                raise NotOnCard(f"a launch with {name} {given}")
+        _ptx(launch, step)
+    for one in launch.buffers:
+        if one.items or one.known or one.address is not None:
+            raise NotOnCard(f"buffer {one.name}, which holds addresses or is partly written")
+
+
+def _ptx(launch: LaunchFile, step: KernelLaunch) -> str:
+    code = launch.module_of(step).code
+    if not isinstance(code, PtxText):
+        raise NotOnCard(f"a module of kind {code.kind}")
+    return code.text
+
+
+def _first_bytes(launch: LaunchFile, one: LaunchBuffer) -> Bytes | None:
+    found = one.elements(launch.folder)
+    return None if found is None else found.reshape(-1).view(np.uint8)
+
+
+def _three(extents: tuple[int, ...]) -> tuple[int, int, int]:
+    x, y, z = (*extents, 1, 1)[:3]
+    return x, y, z
 
 
 def _aligned(data: bytes) -> Bytes:
     """The bytes at an address that is a multiple of 64, as a tensor map needs it."""
-    raw = np.zeros(len(data) + TENSOR_MAP_ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % TENSOR_MAP_ALIGNMENT
+    raw = np.zeros(len(data) + MAP_ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % MAP_ALIGNMENT
     raw[start : start + len(data)] = np.frombuffer(data, np.uint8)
     return raw[start : start + len(data)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from multiprocessing.connection import Connection
 
-from tileproof.conformance.drivers.card import Card, CardError, NotAssembled
+from tileproof.conformance.drivers.card import Card, CardError, NotAssembled, NotOnCard
 
 
 def serve(pipe: Connection) -> None:
@@ -31,6 +31,8 @@ def serve(pipe: Connection) -> None:
             pipe.send(("ran", card.run_written(launch)))
         except NotAssembled as error:
             pipe.send(("refused", f"assemble: {error}"))
+        except NotOnCard as error:
+            pipe.send(("refused", str(error)))
         except CardError as error:
             pipe.send(("card-fault" if error.broken else "refused", str(error)))
             if error.broken:

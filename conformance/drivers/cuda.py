@@ -17,9 +17,12 @@ from typing import Any
 import numpy as np
 from tileproof.conformance.drivers.card import CardFacts, Ran
 from tileproof.conformance.drivers.driver import Capabilities
-from tileproof.conformance.drivers.result import MachineFinding, Output, RunResult, RunSchedule
-from tileproof.kernels.launch import Launch
+from tileproof.kernels.launch.contents import dtype_of
+from tileproof.kernels.launch.model import LaunchFile
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.finding import Finding, ProblemPlace
+from tileproof.spec.machine.run_result import Output, RunResult
+from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.plan import KernelPlan
 
 START_SECONDS = 120.0  # of a fresh process with its context
@@ -57,38 +60,38 @@ class CudaDriver:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def run(self, launch: Launch, plan: KernelPlan, schedule: RunSchedule, taps: bool) -> RunResult:
+    def run(self, launch: LaunchFile, plan: KernelPlan, schedule: Schedule, taps: bool) -> RunResult:
         """One launch (two, on different starting bytes); TileproofError when there is no card, the PTX does
         not assemble for it, or the launch does not fit it.
         """
         return self.observe(launch)
 
-    def observe(self, launch: Launch) -> RunResult:
+    def observe(self, launch: LaunchFile) -> RunResult:
         """`run` of a launch that no plan describes."""
         kind, value = self._ask(launch)
         outputs: dict[str, Output] = {}
-        findings: list[MachineFinding] = []
+        findings: list[Finding] = []
         if kind == "ran":
             assert isinstance(value, Ran)
-            for name, buffer in launch.buffers().items():
-                if buffer.direction == "out":
-                    values = value.outputs[name].view(buffer.dtype).reshape(buffer.shape)
-                    marks = value.written[name].reshape(*buffer.shape, buffer.dtype.itemsize)
-                    outputs[name] = Output(values, np.asarray(marks.any(axis=-1)))
+            for one in launch.outcomes:
+                dtype = dtype_of(one.dtype)
+                values = value.outputs[one.name].view(dtype).reshape(one.shape)
+                marks = value.written[one.name].reshape(*one.shape, dtype.itemsize)
+                outputs[one.name] = Output(values, np.asarray(marks.any(axis=-1)))
             findings += [
-                MachineFinding(
-                    severity="error",
-                    code="card-guard",
-                    message=f"{name}: byte {at} of it was written, which the kernel may not write "
-                    f"(the buffer has {launch.buffers()[name].nbytes} bytes)",
+                Finding(
+                    "card-guard",
+                    f"{name}: byte {at} of it was written, which the kernel may not write "
+                    f"(the buffer has {launch.buffer(name).bytes} bytes)",
+                    problem=ProblemPlace(tile=name),
                 )
                 for name, at in value.touched.items()
             ]
         else:
-            findings.append(MachineFinding(severity="error", code=kind, message=str(value)))
-            for name, buffer in launch.buffers().items():
-                if buffer.direction == "out":  # nothing was read back
-                    outputs[name] = Output(np.zeros(buffer.shape, buffer.dtype), np.zeros(buffer.shape, bool))
+            findings.append(Finding(kind, str(value)))
+            for one in launch.outcomes:  # nothing was read back
+                blank = np.zeros(one.shape, dtype_of(one.dtype))
+                outputs[one.name] = Output(blank, np.zeros(one.shape, bool))
         return RunResult(outputs=outputs, findings=tuple(findings))
 
     def close(self) -> None:
@@ -128,7 +131,7 @@ class CudaDriver:
         assert self.facts is not None
         return self.facts
 
-    def _ask(self, launch: Launch) -> tuple[str, Any]:
+    def _ask(self, launch: LaunchFile) -> tuple[str, Any]:
         self.start()
         assert self._pipe is not None
         self._pipe.send(launch)
@@ -137,7 +140,7 @@ class CudaDriver:
             self.close()  # its context is lost
         if kind == "refused":
             raise TileproofError(
-                "the card does not take this launch", where=launch.entry, found=str(value),
+                "the card rejects this launch", where=launch.name, found=str(value),
                 do="run a kernel that is made for this card, or use the emulator",
             )  # fmt: skip
         return ("card-fault" if kind == "dead" else kind), value

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, Protocol, get_args
 
-from tileproof.conformance.drivers.result import RunResult, RunSchedule
-from tileproof.kernels.launch import Launch
+from tileproof.kernels.launch.model import LaunchFile
+from tileproof.spec.machine.run_result import RunResult
+from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.plan import KernelPlan
 
 Capability = Literal["capture", "schedules", "races", "findings", "written"]
@@ -34,7 +35,7 @@ class Driver(Protocol):
     @property
     def capabilities(self) -> Capabilities: ...
 
-    def run(self, launch: Launch, plan: KernelPlan, schedule: RunSchedule, taps: bool) -> RunResult:
+    def run(self, launch: LaunchFile, plan: KernelPlan, schedule: Schedule, taps: bool) -> RunResult:
         """One launch; `taps` asks for captures and races where the driver has them."""
         ...
 

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from tileproof.conformance.drivers.driver import Capabilities
-from tileproof.conformance.drivers.result import MachineFinding, Output, RunResult, RunSchedule
-from tileproof.kernels.called import HOST, Call
-from tileproof.kernels.launch import Launch
+from tileproof.kernels.called import HOST
+from tileproof.kernels.launch.contents import dtype_of
+from tileproof.kernels.launch.model import LaunchFile
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.finding import Finding
+from tileproof.spec.machine.run_result import Output, RunResult
+from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.plan import KernelPlan
 
 FILLS = (0x00, 0xC3)  # of an output before a call: no byte is alike in both
@@ -28,26 +31,25 @@ class HostDriver:
     capabilities: Capabilities = frozenset({"written"})
     name = HOST
 
-    def run(self, launch: Launch, plan: KernelPlan, schedule: RunSchedule, taps: bool) -> RunResult:
+    def run(self, launch: LaunchFile, plan: KernelPlan, schedule: Schedule, taps: bool) -> RunResult:
         """One launch; TileproofError when it is not one of a function."""
-        if not isinstance(launch, Call):
+        if launch.call is None:
             raise TileproofError(
-                "the host driver calls Python functions", where=launch.entry, found="a launch of PTX",
+                "the host driver calls Python functions", where=launch.name, found="a launch of PTX",
                 do="use --driver emulator or cuda",
             )  # fmt: skip
-        outputs = {name: one for name, one in launch.buffers().items() if one.direction == "out"}
         runs: list[dict[str, npt.NDArray[Any]]] = []
-        for fill in FILLS[: 1 if launch.fresh else 2]:
+        for fill in FILLS[: 1 if launch.call.whole else 2]:
             filled = {
-                name: np.full(one.nbytes, fill, np.uint8).view(one.dtype).reshape(one.shape)
-                for name, one in outputs.items()
+                one.name: np.full(one.bytes, fill, np.uint8).view(dtype_of(one.dtype)).reshape(one.shape)
+                for one in launch.outcomes
             }
             try:
-                launch.call(filled)
+                launch.call.function(filled)
             except TileproofError:
                 raise
             except Exception as error:
-                fault = MachineFinding("error", "host-fault", f"{type(error).__name__}: {error}")
+                fault = Finding("host-fault", f"{type(error).__name__}: {error}")
                 blank = {name: Output(x, np.zeros(x.shape, bool)) for name, x in filled.items()}
                 return RunResult(blank, findings=(fault,))
             runs.append(filled)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tileproof.kernels.called import Call
+from tileproof.kernels.launch.contents import dtype_of
+from tileproof.kernels.launch.model import LaunchFile
 
 
 @dataclass(frozen=True)
@@ -48,18 +49,18 @@ def _words(at: Any) -> str:
     return "..." if at is Ellipsis else str(at) if np.ndim(at) == 0 else f"{np.size(at)} places"
 
 
-def writes(call: Call) -> list[WriteEvent]:
-    """Calls the function once; what it raises passes through."""
+def writes(launch: LaunchFile) -> list[WriteEvent]:
+    """Calls the launch's Python function once; what it raises passes through."""
+    assert launch.call is not None
     events: list[WriteEvent] = []
     outputs = {}
-    for name, one in call.buffers().items():
-        if one.direction == "out":
-            outputs[name] = np.zeros(one.shape, one.dtype).view(_Output)
-            outputs[name].name, outputs[name].events = name, events
+    for one in launch.outcomes:
+        outputs[one.name] = np.zeros(one.shape, dtype_of(one.dtype)).view(_Output)
+        outputs[one.name].name, outputs[one.name].events = one.name, events
     began = time.perf_counter()
     for output in outputs.values():
         output.began = began
-    call.call(outputs)
+    launch.call.function(outputs)
     return events
 
 

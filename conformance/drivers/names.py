@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tileproof.conformance.drivers.plan_names import barrier_name, k_block, role_of
-from tileproof.emulator.causes import inline_chain
 from tileproof.emulator.hang import Names
 from tileproof.emulator.trace import Event, TraceNames
+from tileproof.spec.machine.finding_causes import inline_chain
 from tileproof.spec.plan import KernelPlan
-from tileproof.spec.problems import problem_type
 from tileproof.spec.problems.base import tiling_of
 
 
@@ -49,7 +48,7 @@ class PlanTraceNames(TraceNames):
         self._plan, self._inputs = plan, inputs
 
     def cta(self, event: Event) -> str:
-        problem, cluster = problem_type(self._plan.problem), self._plan.cluster_of(event.cta)
+        problem, cluster = self._plan.problem, self._plan.cluster_of(event.cta)
         group = problem.group_at(self._inputs, tiling_of(self._plan), cluster)
         return f"{problem.unit} {group} CTA {event.rank}"
 

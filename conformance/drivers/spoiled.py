@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 from tileproof.conformance.drivers.host import HostDriver
-from tileproof.conformance.drivers.result import Output, RunResult, RunSchedule
-from tileproof.kernels.launch import Launch
+from tileproof.kernels.launch.model import LaunchFile
+from tileproof.spec.machine.run_result import Output, RunResult
+from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.plan import KernelPlan
 
 FACTOR = 1.05  # an output times it must be found
@@ -19,7 +20,7 @@ class Spoiled(HostDriver):
     def __init__(self, output: str) -> None:
         self._output = output
 
-    def run(self, launch: Launch, plan: KernelPlan, schedule: RunSchedule, taps: bool) -> RunResult:
+    def run(self, launch: LaunchFile, plan: KernelPlan, schedule: Schedule, taps: bool) -> RunResult:
         """As the host driver, and then spoiled."""
         result = super().run(launch, plan, schedule, taps)
         one = result.outputs[self._output]

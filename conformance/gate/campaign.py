@@ -12,30 +12,35 @@ import shlex
 import subprocess
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from hypothesis.database import DirectoryBasedExampleDatabase
+from tileproof.conformance.cases.resolve import launch_file
 from tileproof.conformance.check import property as checking
 from tileproof.conformance.check.property import Failure
-from tileproof.conformance.drivers.result import SEEDED, RunSchedule
+from tileproof.conformance.explore.launch_file import ExploredLaunch
 from tileproof.conformance.gate import runner
 from tileproof.conformance.gate.checks import controls
-from tileproof.conformance.gate.checks.schedules import explored
+from tileproof.conformance.gate.checks.schedules import explored, explored_kernel
 from tileproof.conformance.gate.checks.stages import figures, replay
 from tileproof.conformance.gate.evidence import ReleaseEvidence, evidence
+from tileproof.conformance.gate.launch_files import GatedLaunch
 from tileproof.conformance.gate.model import CheckReport, GateCheck, GatedVariant
 from tileproof.conformance.gate.runner import CheckJob, not_run
 from tileproof.conformance.gate.store import ResultStore, StoredResult
-from tileproof.conformance.problems.generators import from_json
+from tileproof.conformance.judging import reference as references
 from tileproof.conformance.verdict import contract, jsonform
 from tileproof.conformance.verdict.contract import CheckOutcome, VerdictRecord, decided
-from tileproof.conformance.verdict.findings import judged
+from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.registry import kernel
-from tileproof.kernels.target import Target
 from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.finding_text import headline
+from tileproof.spec.machine.schedule import SEEDED, Schedule
 
 Work = Literal["known failures", "examples", "schedules", "mutant", "drawn mutants"]
 INSTALL = "pip install 'tileproof[campaign]' (in a checkout: make setup)"
@@ -50,6 +55,8 @@ class Shard:
     """A part of a campaign: `number` of this kind of work on a variant, `count` examples or schedules from
     `seed` on, the mutant `mutant`, or `count` of the mutants that `seed` draws, from number `first` on, in a
     profile of `tileproof mutate`; `database` is the folder of known failures, "" for none.
+
+    Of a launch file `kernel` is its path and `file` true; `expect` is the reference as on the command line.
     """
 
     kernel: str
@@ -62,6 +69,8 @@ class Shard:
     database: str = ""
     first: int = 0
     profile: str = ""
+    file: bool = False
+    expect: str = ""
 
     @property
     def name(self) -> str:
@@ -85,7 +94,7 @@ class CampaignPlan:
     profile: str = "quick"
 
 
-def shards(kernels: Sequence[tuple[Target, Variant]], plan: CampaignPlan) -> list[Shard]:
+def shards(kernels: Sequence[tuple[Kernel, Variant]], plan: CampaignPlan) -> list[Shard]:
     """The shards of all variants; those that fail most likely come first."""
     made: list[Shard] = []
     for target, variant in kernels:
@@ -100,7 +109,7 @@ def shards(kernels: Sequence[tuple[Target, Variant]], plan: CampaignPlan) -> lis
                 seed = plan.seed + (number if work == "examples" else first)
                 made.append(Shard(target.name, sizes, work, number, seed, count, "", plan.database))
         gated = GatedVariant(target, variant)
-        own = [one for one in target.mutants() if controls.of_variant(gated, one)]
+        own = [one for one in target.defects() if controls.of_variant(gated, one)]
         for number, one in enumerate(own[: plan.mutants]):
             made.append(Shard(target.name, sizes, "mutant", number, plan.seed, 0, one.id, plan.database))
         for number, first in enumerate(range(0, plan.drawn, plan.a_shard)):
@@ -111,6 +120,29 @@ def shards(kernels: Sequence[tuple[Target, Variant]], plan: CampaignPlan) -> lis
     return made
 
 
+def file_shards(path: str, expect: str, plan: CampaignPlan) -> list[Shard]:
+    """The shards of a launch file, which is one case: its schedules and drawn mutants."""
+    made: list[Shard] = []
+    for number, first in enumerate(range(0, plan.schedules, plan.a_shard)):
+        count = min(plan.a_shard, plan.schedules - first)
+        made.append(Shard(path, {}, "schedules", number, plan.seed + first, count, file=True, expect=expect))
+    for number, first in enumerate(range(0, plan.drawn, plan.a_shard)):
+        count = min(plan.a_shard, plan.drawn - first)
+        made.append(
+            Shard(path, {}, DRAWN, number, plan.seed, count, "", "", first, plan.profile, True, expect)
+        )
+    return made
+
+
+def gated_by(shard: Shard) -> GatedVariant | GatedLaunch:
+    """What a shard is about."""
+    if shard.file:
+        reference = references.load(shard.expect) if shard.expect else None
+        return GatedLaunch(shard.kernel, launch_file(Path(shard.kernel)), reference)
+    target = kernel(shard.kernel)
+    return GatedVariant(target, target.variant(**shard.sizes), seed=shard.seed)
+
+
 # ---- on a worker
 
 
@@ -119,13 +151,11 @@ def run_shard(data: Mapping[str, Any]) -> Any:
     # Dask's own threads draw from the module `random`; problems are drawn from a generator of their own.
     warnings.filterwarnings("ignore", message="Do not use the `random` module inside strategies")
     shard = jsonform.parse(Shard, dict(data), "shard")
-    target = kernel(shard.kernel)
-    gated = GatedVariant(target, target.variant(**shard.sizes), seed=shard.seed)
-    return jsonform.dump(runner.in_process(_job(shard, gated)))
+    return jsonform.dump(runner.in_process(_job(shard, gated_by(shard))))
 
 
-def _job(shard: Shard, gated: GatedVariant) -> CheckJob:
-    def work(gated: GatedVariant) -> CheckReport:
+def _job(shard: Shard, gated: GatedVariant | GatedLaunch) -> CheckJob:
+    def work(gated: Any) -> CheckReport:
         return _WORK[shard.work](shard, gated)
 
     return CheckJob(GateCheck(shard.name, "", "quick", True, False, work), gated, gated.key)
@@ -149,16 +179,28 @@ def _examples(shard: Shard, gated: GatedVariant) -> CheckReport:
 def _failed(shard: Shard, gated: GatedVariant, made: CheckReport, failure: Failure) -> None:
     command = shlex.join(replay(gated, failure))
     made.outcome = "failed"
-    made.findings += [judged(one, shard.name, command) for one in failure.findings]
-    made.reason = made.findings[0].message
+    made.findings += [replace(one, check=shard.name, replay=command) for one in failure.findings]
+    made.reason = headline(made.findings[0])
 
 
-def _schedules(shard: Shard, gated: GatedVariant) -> CheckReport:
-    return explored(gated, shard.count, shard.seed, shard.name, 0.0)
+def _schedules(shard: Shard, gated: GatedVariant | GatedLaunch) -> CheckReport:
+    if isinstance(gated, GatedVariant):
+        return explored_kernel(gated, shard.count, shard.seed, shard.name, 0.0)
+    case = ExploredLaunch(gated.file, gated.reference)
+    words = ["tileproof", "explore", shard.kernel, *([f"--expect={shard.expect}"] if shard.expect else [])]
+    made = explored(case, words, shard.count, shard.seed, shard.name, 0.0)
+    if made.outcome == "passed":  # the schedules agree: the values of one are those of all
+        early = Schedule("early")
+        replay = shlex.join([*words, "--schedule", str(early)])
+        made.findings = [replace(one, check=shard.name, replay=replay) for one in case.wrong(early)]
+        if made.findings:
+            made.outcome, made.reason = "failed", headline(made.findings[0])
+    made.details["not_judged"] = list(case.not_judged)
+    return made
 
 
 def _mutant(shard: Shard, gated: GatedVariant) -> CheckReport:
-    one = next(mutant for mutant in gated.kernel.mutants() if mutant.id == shard.mutant)
+    one = next(mutant for mutant in gated.kernel.defects() if mutant.id == shard.mutant)
     tried = controls.planted(gated, one)
     wrong = (
         "" if tried.fired else f"{one.id} was found as {tried.found or 'nothing'}, not as {tried.expected}"
@@ -166,24 +208,16 @@ def _mutant(shard: Shard, gated: GatedVariant) -> CheckReport:
     return CheckReport.of(wrong, controls=[tried])
 
 
-def _drawn(shard: Shard, gated: GatedVariant) -> CheckReport:
+def _drawn(shard: Shard, gated: GatedVariant | GatedLaunch) -> CheckReport:
     """Judges drawn mutants, as `tileproof mutate` does, in a process of its own: it forks, and limits what a
     mutant may take. One that survives says something of the checks, and makes no verdict on the kernel.
     """
     end = shard.first + shard.count
     sizes = ",".join(f"{name}={size}" for name, size in shard.sizes.items())
     words = [
-        *(
-            "mutate",
-            shard.kernel,
-            "--variant",
-            sizes,
-            "--seed",
-            str(shard.seed),
-            "--count",
-            str(end),
-            "--json",
-        ),
+        *("mutate", shard.kernel, *(["--variant", sizes] if sizes else [])),
+        *([f"--expect={shard.expect}"] if shard.expect else []),
+        *("--seed", str(shard.seed), "--count", str(end), "--json"),
         *("--profile", shard.profile, *(f"--only={number}" for number in range(shard.first, end))),
     ]
     ran = subprocess.run(
@@ -216,10 +250,22 @@ def rows(
                 "the drawn mutants have no score",
                 where=_job(shard, gated).key,
                 found="it did not run" if result is None else result.check.fault,
-                do="go on with --resume",
+                do="continue with --resume",
             )
         judged += result.check.details["mutants"]
     return judged
+
+
+def mutants_of_file(wanted: Sequence[Shard], found: Mapping[str, StoredResult], path: str) -> dict[str, Any]:
+    """How many drawn mutants of a launch file have each verdict, and the survivors."""
+    own = [shard for shard in wanted if shard.work == DRAWN and shard.kernel == path]
+    results = [found.get(_job(shard, gated_by(shard)).key) for shard in own]
+    judged = [row for one in results if one is not None for row in one.check.details.get("mutants", ())]
+    return {
+        "launch file": path,
+        "verdicts": dict(Counter(row["verdict"] for row in judged)),
+        "survivors": [row for row in judged if row["verdict"] == "survived"],
+    }
 
 
 def _known(shard: Shard, gated: GatedVariant) -> CheckReport:
@@ -230,8 +276,8 @@ def _known(shard: Shard, gated: GatedVariant) -> CheckReport:
     for value in sorted(database.fetch(key)):
         try:
             data = dict(json.loads(value))
-            case = from_json(gated.plan.problem, str(data["case"]))
-            schedule = RunSchedule(data["policy"], data["seed"])
+            case = gated.plan.problem.generator.from_json(str(data["case"]))
+            schedule = Schedule(data["policy"], data["seed"])
         except (ValueError, KeyError, TileproofError):
             database.delete(key, value)  # of another version
             continue
@@ -245,7 +291,7 @@ def _known(shard: Shard, gated: GatedVariant) -> CheckReport:
     return made
 
 
-_WORK: dict[Work, Callable[[Shard, GatedVariant], CheckReport]] = {
+_WORK: dict[Work, Callable[[Shard, Any], CheckReport]] = {
     "examples": _examples,
     "schedules": _schedules,
     "mutant": _mutant,
@@ -328,8 +374,7 @@ def run(
     found: dict[str, StoredResult] = {}
     futures: dict[Any, tuple[Shard, CheckJob]] = {}
     for shard in wanted:
-        target = kernel(shard.kernel)
-        job = _job(shard, GatedVariant(target, target.variant(**shard.sizes), seed=shard.seed))
+        job = _job(shard, gated_by(shard))
         if job.key in store.done:
             found[job.key] = store.done[job.key]
         else:
@@ -398,28 +443,34 @@ def verdict_with(
     )
 
 
+def _program(shard: Shard) -> tuple[str, tuple[tuple[str, int], ...]]:
+    """(name, sizes) of the program that a shard is about, as a verdict has them."""
+    gated = gated_by(shard)
+    name = gated.file.name if isinstance(gated, GatedLaunch) else shard.kernel
+    return name, tuple(sorted(shard.sizes.items()))
+
+
 def merged(
     made: ReleaseEvidence, wanted: Sequence[Shard], found: Mapping[str, StoredResult], complete: bool
 ) -> ReleaseEvidence:
     """The evidence with a campaign in it. TileproofError where it does not judge one of the kernels."""
     verdicts = []
-    left = {(shard.kernel, tuple(sorted(shard.sizes.items()))) for shard in wanted}
+    remaining = {_program(shard) for shard in wanted}
     for one in made.kernels:
         name = (one.program.kernel, tuple(sorted(one.program.variant.items())))
-        if name not in left:
+        if name not in remaining:
             verdicts.append(one)
             continue
-        left.remove(name)
-        own = [s for s in wanted if (s.kernel, tuple(sorted(s.sizes.items()))) == name]
-        target = kernel(one.program.kernel)
-        key = GatedVariant(target, target.variant(**one.program.variant)).key
+        remaining.remove(name)
+        own = [shard for shard in wanted if _program(shard) == name]
+        key = gated_by(own[0]).key
         results = [result for result in found.values() if result.gated == key]
         verdicts.append(verdict_with(one, results, summary(own, {r.key: r for r in results})))
-    if left:
+    if remaining:
         raise TileproofError(
             "the evidence does not judge a kernel of the campaign",
             where="--into",
-            expected=", ".join(name for name, _ in sorted(left)),
+            expected=", ".join(name for name, _ in sorted(remaining)),
             found=", ".join(one.program.kernel for one in made.kernels),
         )
     return evidence(

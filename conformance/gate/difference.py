@@ -39,12 +39,6 @@ def key(one: VerdictRecord) -> Key:
     return one.program.kernel, tuple(sorted(one.program.variant.items()))
 
 
-def label(one: VerdictRecord) -> str:
-    """A variant in words."""
-    sizes = ",".join(f"{name}={value}" for name, value in sorted(one.program.variant.items()))
-    return f"{one.program.kernel} {sizes}".strip()
-
-
 def changes(before: Sequence[VerdictRecord], after: Sequence[VerdictRecord]) -> list[Changed]:
     """Everything that differs, kernel by kernel."""
     old, new = ({key(one): one for one in which} for which in (before, after))
@@ -53,7 +47,7 @@ def changes(before: Sequence[VerdictRecord], after: Sequence[VerdictRecord]) -> 
         one, two = old.get(name), new.get(name)
         some = one or two
         assert some is not None
-        where = label(some)
+        where = some.label
         if one is None or two is None:
             words = (one.verdict if one else None, two.verdict if two else None)
             found.append(Changed(where, "verdict", *words, worse=two is None))
@@ -69,7 +63,7 @@ def changes(before: Sequence[VerdictRecord], after: Sequence[VerdictRecord]) -> 
             figures += list(_clocks(one, two))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise TileproofError(
-                "the figures of an evidence are not those that a gate writes",
+                "the figures of an evidence do not match its schema",
                 where=where,
                 found=f"{type(error).__name__}: {error}",
                 do="make it again with this version of Tileproof",
@@ -105,10 +99,25 @@ def _outcomes(
         yield name, a and a.outcome, b and b.outcome, was and (b is None or b.outcome != "passed")
 
 
+def stages_of(one: VerdictRecord) -> dict[str, dict[str, Any]]:
+    """What was compared of each stage: of a kernel's the stages of its problem, of a launch file outputs and
+    captures by name.
+    """
+    for check in one.checks:
+        if check.name == STAGES and check.details.get("stages"):
+            return dict(check.details["stages"])
+    scores = [row for check in one.checks for row in check.details.get("outputs", ())]
+    return {
+        row["name"]: {
+            "tiles": 1, "elements": row["elements"], "exact_elements": 0, "elements_without_bound": 0,
+            "worst_error_over_bound": row["worst"],
+        }
+        for row in scores
+    }  # fmt: skip
+
+
 def _stages(one: VerdictRecord) -> dict[str, float]:
-    details = next((c.details for c in one.checks if c.name == STAGES), {})
-    stages = details.get("stages", {})
-    return {n: float(s["worst_error_over_bound"]) for n, s in stages.items()} if stages else {}
+    return {name: float(row["worst_error_over_bound"]) for name, row in stages_of(one).items()}
 
 
 def _errors(one: VerdictRecord, two: VerdictRecord) -> Iterable[tuple[str, Any, Any, bool]]:
@@ -116,8 +125,8 @@ def _errors(one: VerdictRecord, two: VerdictRecord) -> Iterable[tuple[str, Any, 
     old, new = _stages(one), _stages(two)
     for name in dict.fromkeys([*old, *new]):
         a, b = old.get(name), new.get(name)
-        left = b is not None and not b <= 1.0
-        yield f"worst error / bound of {name}", a, b, left and (a is None or a <= 1.0)
+        exceeded = b is not None and not b <= 1.0
+        yield f"worst error / bound of {name}", a, b, exceeded and (a is None or a <= 1.0)
 
 
 def _scores(one: VerdictRecord, two: VerdictRecord) -> Iterable[tuple[str, Any, Any, bool]]:

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from tileproof.conformance.cases import resolve
 from tileproof.conformance.gate.model import GatedVariant
 from tileproof.conformance.gate.store import StoredResult, unpack
-from tileproof.conformance.verdict import contract, jsonform
+from tileproof.conformance.verdict import contract, jsonform, versions
 from tileproof.conformance.verdict.contract import (
     CheckOutcome,
     JudgedProgram,
@@ -23,11 +24,12 @@ from tileproof.conformance.verdict.contract import (
 )
 from tileproof.conformance.verdict.program import covered, order_only, program, record, tool_identity
 from tileproof.emulator import Module
-from tileproof.emulator.schedule import SEEDED
 from tileproof.kernels import toolchain
+from tileproof.spec.machine.schedule import SEEDED
 
 SCHEMA = "tileproof-evidence"
-SCHEMA_VERSION = 1
+FILE = "evidence.json"
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,15 @@ class ReleaseEvidence:
 
 
 def read(path: Path, what: str = "the evidence") -> ReleaseEvidence:
-    """The evidence in a file, or in a folder that the gate wrote; TileproofError names what is wrong with
-    it.
+    """The evidence in a file, or in a folder that the gate wrote, also of an older version; TileproofError
+    names what is wrong with it.
     """
-    path = path / "evidence.json" if path.is_dir() else path
-    return jsonform.load(path, ReleaseEvidence, SCHEMA, SCHEMA_VERSION, what)
+    expected = "evidence.json of `tileproof gate`, or the folder that holds it"
+    if path.is_dir() and not (path / FILE).is_file():
+        raise resolve.without(path, FILE, expected)
+    path = path / FILE if path.is_dir() else path
+    resolve.require_json(path, what, expected, SCHEMA)
+    return jsonform.load(path, ReleaseEvidence, SCHEMA, SCHEMA_VERSION, what, versions.EVIDENCE)
 
 
 def verdict_on(
@@ -97,8 +103,8 @@ def verdict_on(
 
 def no_verdict(gated: GatedVariant, why: str, fault: str = "") -> VerdictRecord:
     """The verdict on a variant that was not built; `fault`: it could not be."""
-    left = CheckOutcome("build provenance", True, "not run", why, fault)
-    return record(JudgedProgram(gated.kernel.name, dict(gated.variant.sizes), "", ""), gated.seed, (left,))
+    not_run = CheckOutcome("build provenance", True, "not run", why, fault)
+    return record(JudgedProgram(gated.kernel.name, dict(gated.variant.sizes), "", ""), gated.seed, (not_run,))
 
 
 def evidence(
@@ -117,7 +123,7 @@ def evidence(
     word = worst([own, *(one.verdict for one in verdicts)]) if verdicts else "incomplete"
     if not complete and word == "clean":
         word = "incomplete"
-    reasons = [f"{one.program.kernel} {named(one)}: {line}" for one in verdicts for line in one.why]
+    reasons = [f"{titled(one)}: {line}" for one in verdicts for line in one.why]
     reasons += [*why, *([] if complete else ["the run ended before all checks and mutants had run"])]
     return ReleaseEvidence(
         verdict=word,
@@ -134,12 +140,17 @@ def evidence(
     )
 
 
+def titled(one: VerdictRecord) -> str:
+    """The kernel and its variant, or the launch file, of a verdict in words."""
+    return f"{one.program.kernel} {named(one)}".strip()
+
+
 def named(one: VerdictRecord) -> str:
     """The variant of a verdict in words."""
     return ", ".join(f"{name} {value}" for name, value in one.program.variant.items())
 
 
-def less_times(text: str) -> Any:
+def without_timestamps(text: str) -> Any:
     """The evidence without what a clock says, for comparing two runs."""
 
     def without(data: Any) -> Any:

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from tileproof.conformance.check.property import Failure
+from tileproof.conformance.compare.compare import index, wrong_elements
+from tileproof.conformance.compare.rows import plant_canaries
 from tileproof.conformance.drivers.emulator import run_traced
 from tileproof.conformance.drivers.names import PlanTraceNames
 from tileproof.conformance.gate.model import GatedVariant
-from tileproof.conformance.judge.compare import index, wrong_elements
-from tileproof.conformance.judge.rows import plant_canaries
-from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.observe.observation import observe
 from tileproof.conformance.observe.tiles import Chain, Reference, StageTile
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.problems import problem_type
+from tileproof.spec.machine.finding import Finding
+from tileproof.spec.machine.finding_text import place
 from tileproof.spec.problems.base import tiling_of
 
 LEVELS = 255  # of the picture: 0 is no error, 127 the bound, 254 ten times the bound or more, 255 not written
@@ -31,8 +31,8 @@ def failing_tile(gated: GatedVariant, failure: Failure) -> dict[str, Any] | None
     """The tile of the first finding that is about one: its place, how far each element is off, and the first
     wrong elements; None where no tile is at fault.
     """
-    found = next((f for f in failure.findings if f.kind in ("value", "missing") and f.stage), None)
-    if found is None or found.cta is None:
+    found = next((f for f in failure.findings if f.kind in ("value", "missing") and f.problem.stage), None)
+    if found is None or found.problem.cta is None:
         return None
     tile, reference = _again(gated, failure, found)
     if tile is None or reference is None:
@@ -41,10 +41,10 @@ def failing_tile(gated: GatedVariant, failure: Failure) -> dict[str, Any] | None
     places = np.argwhere(wrong)[:SHOWN]
     return {
         "stage": tile.stage,
-        "title": found.place,
+        "title": place(found),
         "rows": [tile.rows.start, tile.rows.stop],
         "columns": [tile.cols.start, tile.cols.stop],
-        "axes": list(found.axes),
+        "axes": list(found.problem.axes),
         "wrong": int(wrong.sum()),
         "elements": int(wrong.size),
         "levels": _packed(levels(tile, reference)),
@@ -66,25 +66,25 @@ def _again(
 ) -> tuple[StageTile | None, Reference | None]:
     """The observed tile of a finding and its reference, from another launch of the failing case."""
     inputs, plan, under = failure.case.inputs(), gated.plan, gated.under_test
-    probe = found.build == "probe" and under.probe is not None
+    at = found.problem
+    probe = at.build == "probe" and under.probe is not None
     built = under.probe() if probe and under.probe is not None else under.production
-    launch = gated.kernel.launch(inputs, built, probe)
-    plant_canaries(plan, inputs, launch)
+    launch = plant_canaries(plan, inputs, gated.kernel.launch(inputs, built, probe))
     seen = under.driver.run(launch, plan, failure.schedule, not probe)
-    tiles = observe(plan, inputs, seen, found.build or "production", probe=probe).tiles
+    tiles = observe(plan, inputs, seen, at.build or "production", probe=probe).tiles
     tile = next(
         (
             one
             for one in tiles
-            if one.stage == found.stage
-            and (one.coord.group, one.coord.cta) == (found.group, found.cta)
-            and one.coord.k_block == found.k_block
+            if one.stage == at.stage
+            and (one.coord.group, one.coord.cta) == (at.group, at.cta)
+            and one.coord.k_block == at.k_block
         ),
         None,
     )
     if tile is None:
         return None, None
-    problem = problem_type(plan.problem)
+    problem = plan.problem
     chain = Chain(inputs, index(tiles), {}, problem=problem, tiling=tiling_of(plan))
     return tile, chain.reference(tile.stage, tile.coord, tile.rows, tile.cols)
 
@@ -130,16 +130,17 @@ def trace_around(gated: GatedVariant, failure: Failure) -> list[str]:
     barriers = {
         o.barrier
         for o in plan.observations
-        if getattr(o, "stage", "") == found.stage and hasattr(o, "barrier")
+        if getattr(o, "stage", "") == found.problem.stage and hasattr(o, "barrier")
     }
     offsets = {b.offset_of(s) for b in plan.barriers if b.name in barriers for s in range(b.stages)}
+    line, block = found.machine.ptx_line, found.problem.k_block
     for number, event in enumerate(trace):
-        if found.ptx_line and event.ptx_line == found.ptx_line:
+        if line and event.ptx_line == line:
             at = number
             break
-        if not found.ptx_line and event.kind == "phase" and event.barrier in offsets:
+        if not line and event.kind == "phase" and event.barrier in offsets:
             at = number
-            if found.k_block is None or event.phase >= found.k_block:
+            if block is None or event.phase >= block:
                 break
     first = max(at - AROUND, 0)
     return [*lines[:head], *lines[head + first : head + at + AROUND]]

@@ -21,8 +21,8 @@ from tileproof.conformance.gate.store import ResultStore, RunIdentity
 from tileproof.conformance.mutants.defects import planted_reference
 from tileproof.conformance.verdict.contract import CheckOutcome, VerdictRecord
 from tileproof.conformance.verdict.program import program, tool_identity
-from tileproof.kernels.edit import Mutant
-from tileproof.kernels.target import Target
+from tileproof.kernels.edit import PlantedDefect
+from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
 
@@ -46,12 +46,12 @@ class GateOptions:
 
 
 def gate(
-    kernels: Sequence[tuple[Target, Variant]],
+    kernels: Sequence[tuple[Kernel, Variant]],
     out: Path,
     options: GateOptions,
     *,
     baseline: ReleaseEvidence | None = None,
-    planted: Mutant | None = None,
+    planted: PlantedDefect | None = None,
     progress: Callable[[str], None] = lambda line: None,
 ) -> ReleaseEvidence:
     """Runs every check that the profile asks for, and decides. `Stopped` and KeyboardInterrupt end it with
@@ -100,8 +100,8 @@ def gate(
             results = {job.key: known.get(job.key) or not_run(job, "the run was ended") for job in chosen}
         finally:
             store.close()
-        left = [job for job in jobs if job.key not in results]
-        results |= {job.key: store.done.get(job.key) or runner.left_out(job) for job in left}
+        remaining = [job for job in jobs if job.key not in results]
+        results |= {job.key: store.done.get(job.key) or runner.left_out(job) for job in remaining}
     verdicts += [
         verdict_on(
             gated,
@@ -125,22 +125,22 @@ def gate(
     )
 
 
-def _place(one: VerdictRecord, kernels: Sequence[tuple[Target, Variant]]) -> int:
-    names = [(target.name, dict(variant.sizes)) for target, variant in kernels]
+def _place(one: VerdictRecord, kernels: Sequence[tuple[Kernel, Variant]]) -> int:
+    names = [(kernel.name, dict(variant.sizes)) for kernel, variant in kernels]
     return names.index((one.program.kernel, dict(one.program.variant)))
 
 
 def _built(
-    kernels: Sequence[tuple[Target, Variant]],
+    kernels: Sequence[tuple[Kernel, Variant]],
     options: GateOptions,
-    planted: Mutant | None,
+    planted: PlantedDefect | None,
     progress: Callable[[str], None],
 ) -> tuple[list[GatedVariant], list[VerdictRecord]]:
     """The variants, built, and verdicts on those that could not be; not all of them when it was ended."""
     variants, verdicts = [], []
-    for target, variant in kernels:
-        own = planted if planted and planted.target == target.name else None
-        one = GatedVariant(target, variant, options.profile, options.seed, options.strict, own)
+    for kernel, variant in kernels:
+        own = planted if planted and planted.target == kernel.name else None
+        one = GatedVariant(kernel, variant, options.profile, options.seed, options.strict, own)
         try:
             progress(f"building {one.title}")
             under = one.under_test
@@ -155,9 +155,9 @@ def _built(
     return variants, verdicts
 
 
-def _ended_early(kernels: Sequence[tuple[Target, Variant]], options: GateOptions) -> ReleaseEvidence:
+def _ended_early(kernels: Sequence[tuple[Kernel, Variant]], options: GateOptions) -> ReleaseEvidence:
     """The evidence of a run that was ended while kernels were built: results of an earlier part are left."""
-    none = [GatedVariant(target, variant, options.profile, options.seed) for target, variant in kernels]
+    none = [GatedVariant(kernel, variant, options.profile, options.seed) for kernel, variant in kernels]
     return evidence(
         [no_verdict(one, "the run was ended before any check began") for one in none],
         [],

@@ -9,12 +9,13 @@ from typing import Any, Literal, get_args
 
 from tileproof.conformance.check.run import KernelUnderTest
 from tileproof.conformance.check.under_test import on_emulator, on_own_driver
-from tileproof.conformance.verdict.contract import Defect, Outcome, PlantedControl
+from tileproof.conformance.verdict.contract import Outcome, PlantedControl
 from tileproof.kernels.called import HOST
 from tileproof.kernels.compile import Built
-from tileproof.kernels.edit import Mutant
-from tileproof.kernels.target import Target
+from tileproof.kernels.edit import PlantedDefect
+from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.variant import Variant
+from tileproof.spec.machine.finding import Finding
 from tileproof.spec.plan import KernelPlan
 
 Profile = Literal["quick", "full", "nightly"]
@@ -45,12 +46,12 @@ EFFORTS: dict[Profile, Effort] = {
 class GatedVariant:
     """One variant of a kernel, as the checks take it; `planted` is a defect to be found."""
 
-    kernel: Target
+    kernel: Kernel
     variant: Variant
     profile: Profile = "quick"
     seed: int = 0
     strict: bool = False
-    planted: Mutant | None = None
+    planted: PlantedDefect | None = None
 
     @property
     def effort(self) -> Effort:
@@ -103,7 +104,7 @@ class CheckReport:
 
     outcome: Outcome
     reason: str = ""
-    findings: list[Defect] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)
     executed: bytes = b""
     schedules: dict[str, list[int]] = field(default_factory=dict)
@@ -115,7 +116,7 @@ class CheckReport:
         return cls("failed" if wrong else "passed", wrong, **rest)
 
 
-KernelCheck = Callable[[GatedVariant], CheckReport]
+KernelCheck = Callable[[Any], CheckReport]  # of a `GatedVariant`; a campaign's also of a launch file
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,12 @@ import numpy as np
 import numpy.typing as npt
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
-from tileproof.conformance.gate.difference import MUTATION, STAGES
-from tileproof.conformance.gate.evidence import ReleaseEvidence, named
+from tileproof.conformance.gate.difference import MUTATION, stages_of
+from tileproof.conformance.gate.evidence import ReleaseEvidence, titled
 from tileproof.conformance.gate.failing import unpacked
-from tileproof.conformance.verdict.contract import CheckOutcome, Defect, VerdictRecord
+from tileproof.conformance.verdict.contract import CheckOutcome, VerdictRecord
+from tileproof.spec.machine.finding import Finding
+from tileproof.spec.machine.finding_text import place, source_or_line
 
 MOST = 12  # reasons at the top
 SHOWN = 200  # instructions of one kernel that did not run
@@ -61,9 +63,9 @@ def anchor(text: str) -> str:
 
 
 def _kernel(one: VerdictRecord) -> dict[str, Any]:
-    title = f"{one.program.kernel} {named(one)}".strip()
+    title = titled(one)
     name = anchor(title)
-    stages = next((c.details.get("stages") for c in one.checks if c.name == STAGES), None) or {}
+    stages = stages_of(one)
     return {
         "v": one,
         "title": title,
@@ -162,26 +164,26 @@ def _kind(one: CheckOutcome) -> str:
     return one.outcome.replace(" ", "-")
 
 
-def facts(one: Defect) -> Iterable[tuple[str, str]]:
+def facts(one: Finding) -> Iterable[tuple[str, str]]:
     """What a finding says, a line each, without what it does not say."""
+    at, race = one.machine, one.machine.race
     value = "" if one.expected is None else f"{one.expected!r}"
     bound = "" if one.bound is None else f"{one.bound:.3g}"
     lines = (
-        ("where", one.where),
+        ("where", place(one)),
         ("expected", value),
         ("bound", bound),
         ("found", "" if one.found is None else f"{one.found!r}"),
         ("wrong", f"{one.wrong} of {one.elements}" if one.elements else ""),
         ("pattern", one.pattern),
         ("cause", one.cause),
-        ("source", one.source),
-        ("PTX line", str(one.ptx_line or "")),
-        ("instruction", one.instruction),
-        ("PTX ISA", one.isa_section),
-        ("earlier access", one.source_before),
-        ("missing", one.missing),
+        ("source", at.source),
+        ("PTX line", str(at.ptx_line or "")),
+        ("instruction", at.instruction),
+        ("PTX ISA", at.isa_section),
+        ("earlier access", source_or_line(race.source, race.ptx_line) if race else ""),
         ("evidence", "; ".join(one.evidence)),
-        ("alike", str(one.count) if one.count > 1 else ""),
+        ("alike", str(one.count + one.others) if one.count + one.others > 1 else ""),
         ("replay", one.replay),
     )
     return [(name, text) for name, text in lines if text]

@@ -1,14 +1,15 @@
-"""What the gate writes beside its results: the evidence as JSON, as JUnit XML and as a page."""
+"""What the gate writes beside its results: the evidence as JSON, as JUnit XML, as SARIF and as a page."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from tileproof.conformance.gate.evidence import ReleaseEvidence
-from tileproof.conformance.gate.junit import junit
 from tileproof.conformance.gate.page import page
 from tileproof.conformance.gate.store import write_whole
-from tileproof.conformance.verdict import jsonform
+from tileproof.conformance.verdict import jsonform, junit, sarif
+
+ROOT = Path(__file__).resolve().parents[2]  # of the checkout, or of the installed package
 
 
 def write_all(made: ReleaseEvidence, folder: Path) -> dict[str, Path]:
@@ -16,9 +17,11 @@ def write_all(made: ReleaseEvidence, folder: Path) -> dict[str, Path]:
     paths = {
         "evidence": folder / "evidence.json",
         "junit": folder / "junit.xml",
+        "sarif": folder / "findings.sarif",
         "page": folder / "report.html",
     }
     write_whole(paths["evidence"], jsonform.text(made))
-    write_whole(paths["junit"], junit(made))
+    write_whole(paths["junit"], junit.text(made.kernels, made.checks, "tileproof gate"))
+    write_whole(paths["sarif"], sarif.text(made.kernels, (ROOT,)))
     write_whole(paths["page"], page(made))
     return paths

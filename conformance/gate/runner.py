@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from tileproof.conformance.gate.launch_files import GatedLaunch
 from tileproof.conformance.gate.model import CheckReport, GateCheck, GatedVariant
 from tileproof.conformance.gate.store import ResultStore, StoredResult, pack
 from tileproof.conformance.processes.children import Children, ChildResult, until
@@ -23,7 +24,7 @@ class CheckJob:
     """A check of a kernel's variant; of the release `label` is empty."""
 
     check: GateCheck
-    gated: GatedVariant
+    gated: GatedVariant | GatedLaunch
     label: str
 
     @property

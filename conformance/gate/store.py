@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tileproof.conformance.verdict import jsonform
-from tileproof.conformance.verdict.contract import CheckOutcome, Defect, PlantedControl
+from tileproof.conformance.verdict.contract import CheckOutcome, PlantedControl
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.finding import Finding
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 class CannotWrite(TileproofError):
@@ -48,7 +49,7 @@ class StoredResult:
 
     gated: str
     check: CheckOutcome
-    findings: tuple[Defect, ...] = ()
+    findings: tuple[Finding, ...] = ()
     controls: tuple[PlantedControl, ...] = ()
     executed: str = ""
     schedules: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -60,7 +61,7 @@ class StoredResult:
 
 
 def pack(executed: bytes) -> str:
-    """The bytes of `LaunchResult.executed` as text."""
+    """The bytes of `RunResult.executed` as text."""
     return base64.b64encode(zlib.compress(executed, 9)).decode() if executed else ""
 
 
@@ -94,7 +95,7 @@ class ResultStore:
         found = None if head is None else head.get("schema")
         if head is None or found != identity.schema:
             raise TileproofError(
-                "these are no results of a gate",
+                "not the results of a gate run",
                 where=str(self.path),
                 expected=identity.schema,
                 found=str(found),
@@ -112,7 +113,7 @@ class ResultStore:
         if before != identity:
             names = [n for n, v in asdict(identity).items() if getattr(before, n) != v]
             raise TileproofError(
-                "the results are of another run",
+                "the saved results are of another run",
                 where=str(self.path),
                 expected=", ".join(f"{n} {getattr(identity, n)}" for n in names),
                 found=", ".join(f"{n} {getattr(before, n)}" for n in names),
@@ -168,7 +169,7 @@ def _unwritable(path: Path, error: OSError, done: Mapping[str, Any]) -> CannotWr
         "the results cannot be written",
         where=str(path),
         found=f"{error.strerror}{kept}",
-        do="free space, or give another folder with --out, and go on with --resume",
+        do="free space, or give another folder with --out, and continue with --resume",
     )
 
 

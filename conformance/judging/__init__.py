@@ -1,1 +1,1 @@
-"""One launch file judged: values, races and schedules within a budget, as the verdict contract says."""
+"""One launch file judged under several schedules within a time budget: values, races, stages."""

@@ -7,44 +7,45 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.judging.judged_runs import RunSetup
+from tileproof.conformance.judging.log import RunLog
 from tileproof.conformance.judging.probes import floating, probed
-from tileproof.conformance.judging.record import Outcomes
 from tileproof.conformance.judging.reference import ReferenceFunction, evaluate, inputs_of
 from tileproof.conformance.judging.values import WrongArray, matrix
 from tileproof.conformance.judging.whatif import AskedInput, explain
-from tileproof.conformance.launches.contents import dtype_of
-from tileproof.conformance.launches.model import LaunchFile
+from tileproof.conformance.launches.modules import LoadedModule
 from tileproof.conformance.processes.children import in_child
+from tileproof.kernels.launch.contents import dtype_of
+from tileproof.kernels.launch.model import LaunchFile
 from tileproof.spec.machine.errors import TileproofError
 
 F64 = npt.NDArray[np.float64]
 
 
 def explained(
-    made: Outcomes,
-    setup: RunSetup,
+    log: RunLog,
+    launch: LaunchFile,
+    modules: Mapping[str, LoadedModule],
     reference: ReferenceFunction,
     seconds: float,
     progress: Callable[[str], None],
 ) -> None:
-    """Adds the cause of each wrong array to `made`, within that time: half of it for what the reference says,
-    half for coordinate inputs.
+    """Adds the cause of each wrong array to the log, within that time: half of it for what the reference
+    says, half for coordinate inputs.
     """
-    unknown = {name: one for name, (_, one) in made.wrong.items() if name not in made.causes}
+    unknown = [(seen, seen.array) for seen in log.causes.values() if seen.array and seen.cause is None]
     each = seconds / 2 / max(len(unknown), 1)
-    for name, one in unknown.items():
-        progress(f"the cause of what is wrong in {name}")
-        done = in_child(lambda one=one: _asked(setup.launch, reference, one, each), each + 5.0)  # type: ignore[misc]
-        made.causes[name] = done.value or ""
+    for seen, one in unknown:
+        progress(f"the cause of what is wrong in {one.name}")
+        done = in_child(lambda one=one: _asked(launch, reference, one, each), each + 5.0)  # type: ignore[misc]
+        seen.cause = done.value or ""
         if not one.stage and each > 0:
             told = in_child(
-                lambda name=name: probed(  # type: ignore[misc]
-                    setup.launch, dict(setup.modules), reference, name, each, progress
+                lambda one=one: probed(  # type: ignore[misc]
+                    launch, dict(modules), reference, one.name, each, progress
                 ),
                 each + 5.0,
             )
-            made.probes[name] = tuple(told.value or ())
+            seen.evidence = tuple(told.value or ())
 
 
 def _asked(launch: LaunchFile, reference: ReferenceFunction, one: WrongArray, seconds: float) -> str:

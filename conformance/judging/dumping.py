@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tileproof.conformance.judging.runs import LaunchRun
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.run_result import RunResult
 
 INDEX = "index.json"
 
 
-def write_arrays(run: LaunchRun, folder: Path) -> None:
+def write_arrays(run: RunResult, folder: Path) -> None:
     """Writes NAME.npy of each output and capture, and `index.json`: dtype, shape, captures' moments.
 
     Types that numpy does not know (bfloat16, float8) are written as unsigned integers of their size; the
@@ -22,9 +22,9 @@ def write_arrays(run: LaunchRun, folder: Path) -> None:
     index: dict[str, Any] = {}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, array in run.outputs.items():
-            index[name] = _array(folder, name, array, run.written[name])
-        for name, stage in run.captures.items():
+        for name, output in run.outputs.items():
+            index[name] = _array(folder, name, output.values, output.written)
+        for name, stage in run.stages.items():
             index[name] = _array(folder, name, stage.value, stage.written)
             index[name]["captures"] = [
                 {"launch": one.launch, "cta": list(one.cta), "phase": one.phase} for one in stage.moments

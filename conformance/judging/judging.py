@@ -1,4 +1,4 @@
-"""A launch file's verdict: values, races and schedules, within a budget of time.
+"""A case's verdict: values, races and schedules, within a budget of time.
 
 Every run is in a process of its own, so that one that crashes is named and what others found is kept.
 """
@@ -7,42 +7,44 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
 
-from tileproof.conformance.judging import reference as references
-from tileproof.conformance.judging.causes import explained
-from tileproof.conformance.judging.judged_runs import JudgedRun, RunSetup
-from tileproof.conformance.judging.record import Outcomes, verdict
-from tileproof.conformance.judging.reference import ExpectedOutput, ReferenceFunction
-from tileproof.conformance.judging.runs import LaunchRun, RunOptions
-from tileproof.conformance.judging.smaller import can_shrink, smaller
-from tileproof.conformance.launches.check import contradictions, unset_bytes
-from tileproof.conformance.launches.model import CudaSource, LaunchFile
-from tileproof.conformance.launches.modules import load
+from tileproof.conformance.judging.case import Case, Progress
+from tileproof.conformance.judging.judged_run import JudgedRun
+from tileproof.conformance.judging.launch_case import LaunchCase
+from tileproof.conformance.judging.log import RunLog
+from tileproof.conformance.judging.record import verdict
+from tileproof.conformance.judging.reference import ReferenceFunction
+from tileproof.conformance.judging.runs import RunOptions
 from tileproof.conformance.processes.children import ChildResult, in_child, in_children
 from tileproof.conformance.verdict.contract import VerdictRecord
 from tileproof.emulator import Schedule
 from tileproof.emulator.explore import EXPLORED, planned
-from tileproof.emulator.inspect import EntryInfo
-from tileproof.emulator.schedule import Policy
+from tileproof.kernels.launch.model import LaunchFile
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.run_result import RunResult
+from tileproof.spec.machine.schedule import Policy
 
 SECONDS = 60.0
 SCHEDULES = 100  # at most, however much time is left
-BRIEF = 12  # of a launch that is wrong already
-TELLING_S, TELLING_PART = 5.0, 0.1  # kept for the start and for putting the verdict together
+BRIEF = 12  # of a case that is wrong already
+REPORT_SECONDS, REPORT_SHARE = 5.0, 0.1  # reserved for start-up and for writing the verdict
 CAUSE_PART = 0.3  # of the time that is left, for causes of wrong values
+SMALLER, SMALLER_S = 4, 10.0  # causes that a small schedule is looked for, and seconds of each
+GRACE_S = 5.0  # that a run may take beyond its limit to report it
+
+Interrupts = tuple[type[BaseException], ...]
 
 
 @dataclass(frozen=True)
 class JudgeOptions:
-    """How a launch file is judged. `seconds` of wall time for all of it; compiling comes on top.
+    """How a case is judged. `seconds` of wall time for all of it; compiling comes on top.
 
     `policies`: the schedules to run, as policies or as whole schedules ("late", "random:seed=7"); () for
-    early, late, random and then exploration. `schedules`: how many at most.
+    early, late, random and then exploration. `schedules`: how many at most. `run` is of launch files.
     """
 
     seconds: float = SECONDS
@@ -53,11 +55,6 @@ class JudgeOptions:
     run: RunOptions = field(default_factory=RunOptions)
 
 
-SMALLER, SMALLER_S = 4, 10.0  # causes that a small schedule is looked for, and seconds of each
-Progress = Callable[[str], None]
-Interrupts = tuple[type[BaseException], ...]
-
-
 def judge(
     launch: LaunchFile,
     reference: ReferenceFunction | None = None,
@@ -66,104 +63,86 @@ def judge(
     command: Sequence[str] = (),
     progress: Progress = lambda line: None,
     interrupts: Interrupts = (KeyboardInterrupt,),
-    first: Callable[[LaunchRun], None] = lambda run: None,
+    first: Callable[[RunResult], None] = lambda run: None,
 ) -> VerdictRecord:
-    """The verdict on a launch file. `command`: the words of the command that judges it, for replays; `first`
-    is given the first run, with its outputs and captures.
+    """The verdict on a launch file: `judge_case` of its case."""
+    options = options or JudgeOptions()
+    case = LaunchCase(launch, reference, options.run)
+    return judge_case(case, options, command=command, progress=progress, interrupts=interrupts, first=first)
+
+
+def judge_case(
+    case: Case,
+    options: JudgeOptions,
+    *,
+    command: Sequence[str] = (),
+    progress: Progress = lambda line: None,
+    interrupts: Interrupts = (KeyboardInterrupt,),
+    first: Callable[[RunResult], None] = lambda run: None,
+) -> VerdictRecord:
+    """The verdict on a case. `command`: the words of the command that judges it, for replays; `first` takes
+    the result of the first run where the case keeps it.
 
     An exception of `interrupts` ends it with what is known. Bad input is a verdict "error" that names it.
     """
-    options = options or JudgeOptions()
-    outcomes = Outcomes(launch, options.seed, command, options.run, reference is not None)
+    log = RunLog()
     try:
-        for _ in _judged(outcomes, launch, reference, options, progress):
-            pass
+        _judge(case, log, options, progress)
     except interrupts:
-        outcomes.interrupted = True
-    if outcomes.first is not None:
-        first(outcomes.first)
-    return verdict(outcomes)
+        log.interrupted = True
+    if log.first is not None:
+        first(log.first)
+    return verdict(case, log, options.seed, command)
 
 
-def _judged(
-    made: Outcomes,
-    launch: LaunchFile,
-    reference: ReferenceFunction | None,
-    options: JudgeOptions,
-    progress: Progress,
-) -> Iterator[None]:
-    progress("reading the launch file and its modules")
-    known: dict[tuple[str, str], EntryInfo] = {}
+def _judge(case: Case, log: RunLog, options: JudgeOptions, progress: Progress) -> None:
+    progress("reading the case")
     began = time.monotonic()
     try:
-        wanted = [schedules_of(one, options.seed) for one in options.policies]
-        launch = made.launch = references.described(launch, reference) if reference else launch
-        made.modules = load(launch)
-        made.contradictions = contradictions(launch, made.modules, known)
-        made.unset = unset_bytes(launch, made.modules)
+        wanted = [one for text in options.policies for one in schedules_of(text, options.seed)]
+        case.prepare()
     except TileproofError as error:
-        made.contradictions = [error]
+        case.errors.append(error)
+    if case.errors or case.refused:
         return
-    made.entries = known
-    if made.contradictions or made.refused:
+    if case.compiles:
+        began = time.monotonic()
+    deadline = began + options.seconds - min(REPORT_SECONDS, REPORT_SHARE * options.seconds)
+    if not case.expect(deadline, progress):
         return
-    yield
-    if any(isinstance(one.code, CudaSource) for one in launch.modules):
-        began = time.monotonic()  # compiling comes on top
-    deadline = began + options.seconds - min(TELLING_S, TELLING_PART * options.seconds)
-    expected = _expected(made, launch, reference, deadline, progress) if reference else {}
-    if made.reference_fault:
-        return
-    setup = RunSetup(launch, made.modules, options.run, expected)
-    plan = [one for few in wanted for one in few] or [
-        Schedule("early"), Schedule("late"), Schedule("random", options.seed)
-    ]  # fmt: skip
-    setup = _first(made, setup, plan[0], deadline, progress)
-    yield
-    rest = plan[1:]
-    _rest(made, setup, rest, options, deadline, progress)
-    _explained(made, setup, reference, deadline, progress)
-    yield
+    plan = wanted or case.first_schedules(options.seed)[: options.schedules]
+    log.planned = len(plan)
+    _first(case, log, plan[0], deadline, progress)
+    _rest(case, log, plan[1:], options, deadline, progress)
+    _explain(case, log, deadline, progress)
     if options.policies:
         return
-    count = min(BRIEF, options.schedules) if made.is_wrong else options.schedules
-    points = max((judged.points for judged in made.log.runs), default=1)
+    count = min(BRIEF, options.schedules) if log.is_wrong else options.schedules
+    points = max((run.points for run in log.runs), default=1)
     more = [one for one in planned(count, EXPLORED, options.seed, max(points, 1)) if one not in plan]
-    made.planned = len(more)
-    _rest(made, setup, more, options, deadline, progress)
-    _explained(made, setup, reference, deadline, progress)
-    _smaller(made, setup, deadline, progress)
+    more = more[: max(count - len(plan), 0)]
+    log.planned += len(more)
+    _rest(case, log, more, options, deadline, progress)
+    _explain(case, log, deadline, progress)
+    _smaller(case, log, deadline, progress)
 
 
-def _smaller(made: Outcomes, setup: RunSetup, deadline: float, progress: Progress) -> None:
+def _smaller(case: Case, log: RunLog, deadline: float, progress: Progress) -> None:
     """Small schedules for what only schedules with a seed showed, in the time that is left."""
-    wanted = [(s, when) for s, when in made.log.errors() if can_shrink(when)][:SMALLER]
-    for number, (signature, when) in enumerate(wanted):
-        left = deadline - time.monotonic()
-        if left < 1.0:
+    wanted = [seen for seen in log.causes.values() if case.shrinks(seen)][:SMALLER]
+    for number, seen in enumerate(wanted):
+        remaining = deadline - time.monotonic()
+        if remaining < 1.0:
             return
-        seconds = min(SMALLER_S, left / (len(wanted) - number))
-        progress(f"a small schedule for {signature}")
-        work = partial(smaller, setup, signature, when, seconds / 2)
-        done = in_child(work, seconds)
-        if done.value is not None:
-            made.log.small[signature] = (done.value.schedule, done.value.lines)
+        seconds = min(SMALLER_S, remaining / (len(wanted) - number))
+        progress(f"a small schedule for {seen.finding.code}")
+        seen.small = in_child(partial(case.smaller, seen, seconds / 2), seconds).value
 
 
-def _explained(
-    made: Outcomes,
-    setup: RunSetup,
-    reference: ReferenceFunction | None,
-    deadline: float,
-    progress: Progress,
-) -> None:
+def _explain(case: Case, log: RunLog, deadline: float, progress: Progress) -> None:
     """The causes of wrong values that are not known yet."""
-    if reference is None or not set(made.wrong) - set(made.causes):
-        return
-    left = max(deadline - time.monotonic(), 0.0)
-    # What the machine's findings explain needs no other cause than theirs.
-    spare = 0.0 if made.machine_errors else min(max(CAUSE_PART * left, 2.0), left)
-    explained(made, setup, reference, spare, progress)
+    remaining = max(deadline - time.monotonic(), 0.0)
+    case.explain(log, min(max(CAUSE_PART * remaining, 2.0), remaining), progress)
 
 
 def schedules_of(text: str, seed: int) -> list[Schedule]:
@@ -175,39 +154,20 @@ def schedules_of(text: str, seed: int) -> list[Schedule]:
     return [made]
 
 
-def _expected(
-    made: Outcomes, launch: LaunchFile, reference: ReferenceFunction, deadline: float, progress: Progress
-) -> dict[str, ExpectedOutput]:
-    progress("the reference")
-    left = deadline - time.monotonic()
-    done = in_child(lambda: references.evaluate(reference, launch, references.inputs_of(launch)), left)
-    if done.value is not None:
-        return done.value
-    made.reference_fault = done.error or TileproofError(
-        "the reference did not return", where=reference.where, found=done.fault
-    )
-    return {}
-
-
-def _first(
-    made: Outcomes, setup: RunSetup, schedule: Schedule, deadline: float, progress: Progress
-) -> RunSetup:
+def _first(case: Case, log: RunLog, schedule: Schedule, deadline: float, progress: Progress) -> None:
     """Runs the first schedule, whose outputs the later ones must repeat."""
     progress(f"running under {schedule}")
-    left = deadline - time.monotonic()
-    done = in_child(lambda: setup.run(schedule, left, keep=True), left + 5.0)
-    _noted(made, schedule, done)
-    judged = done.value
-    if judged is None or judged.run is None:
-        return setup
-    made.first = judged.run
-    clean = judged.finished and not judged.run.errors
-    return replace(setup, first=judged.run.outputs if clean else {})
+    remaining = deadline - time.monotonic()
+    done = in_child(partial(case.run, schedule, remaining, True), remaining + GRACE_S)
+    log.note(schedule, done)
+    if done.value is not None:
+        log.first = done.value.result
+        case.repeat(done.value)
 
 
 def _rest(
-    made: Outcomes,
-    setup: RunSetup,
+    case: Case,
+    log: RunLog,
     schedules: Sequence[Schedule],
     options: JudgeOptions,
     deadline: float,
@@ -216,7 +176,7 @@ def _rest(
     """Runs schedules, several at a time, until they or the time are over."""
 
     def work(schedule: Schedule) -> Callable[[], JudgedRun]:
-        return lambda: setup.run(schedule, max(deadline - time.monotonic(), 0.01))
+        return lambda: case.run(schedule, max(deadline - time.monotonic(), 0.01), False)
 
     waiting: dict[int, ChildResult[JudgedRun]] = {}
     done = noted = 0
@@ -227,21 +187,11 @@ def _rest(
             waiting[number] = result
             done += 1
             while noted in waiting:  # in the order of the plan, whichever ended first
-                _noted(made, schedules[noted], waiting.pop(noted))
+                log.note(schedules[noted], waiting.pop(noted))
                 noted += 1
-            left = math.ceil(max(deadline - time.monotonic(), 0.0))
-            progress(f"{len(made.log.runs)} schedules, {made.found} found, {left} s left")
+            remaining = math.ceil(max(deadline - time.monotonic(), 0.0))
+            progress(f"{len(log.runs)} schedules, {len(log.causes)} found, {remaining} s left")
     finally:
         for number in sorted(waiting):
-            _noted(made, schedules[number], waiting[number])
-        made.left_out += len(schedules) - done
-
-
-def _noted(made: Outcomes, schedule: Schedule, done: ChildResult[JudgedRun]) -> None:
-    if done.value is not None:
-        made.log.add(done.value)
-        made.note(done.value)
-    elif done.error is not None:
-        made.faults.append((schedule, str(done.error), done.error))
-    else:
-        made.faults.append((schedule, f"the run under {schedule} gave nothing: {done.fault}", None))
+            log.note(schedules[number], waiting[number])
+        log.left_out += len(schedules) - done

@@ -14,7 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.judge.patterns import permutation_words
+from tileproof.conformance.compare.patterns import permutation_words
 from tileproof.conformance.judging.reference import (
     ExpectedOutput,
     ReferenceFunction,
@@ -23,10 +23,10 @@ from tileproof.conformance.judging.reference import (
 )
 from tileproof.conformance.judging.runs import RunOptions, run_once
 from tileproof.conformance.judging.values import WrongArray, compared, pattern
-from tileproof.conformance.launches.contents import Coordinates, Unwritten, dtype_of
-from tileproof.conformance.launches.model import LaunchBuffer, LaunchFile
 from tileproof.conformance.launches.modules import LoadedModule
 from tileproof.emulator import Schedule
+from tileproof.kernels.launch.contents import Coordinates, Unwritten, dtype_of
+from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
 from tileproof.spec.machine.errors import TileproofError
 
 MOST_CODE = 4096
@@ -96,19 +96,19 @@ def probed(
     options = RunOptions(races=False, captures=False)
     told = []
     for probe in coded(launch):
-        left = deadline - time.monotonic()
-        if left <= 0:
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
             break
         progress(f"coordinates: {probe.words}")
         instead = contents(launch, probe)
-        run = run_once(launch, modules, Schedule(), options, seconds=left, instead=instead)
-        if not run.finished:
+        run = run_once(launch, modules, Schedule(), options, seconds=remaining, instead=instead)
+        if run.stopped:
             continue
         try:
             expected = evaluate(reference, launch, inputs_of(launch, instead))
         except TileproofError:  # the reference does not take such inputs
             continue
-        _, wrong = compared(name, run.outputs[name], run.written[name], expected[name])
+        _, wrong = compared(name, run.outputs[name].values, run.outputs[name].written, expected[name])
         if wrong is None:
             told.append(f"with {probe.words}: {name} is right")
         else:

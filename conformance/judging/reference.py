@@ -12,11 +12,11 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 from tileproof.conformance.judging.stages import shape_of
-from tileproof.conformance.launches.arguments import ScalarArgument, items_of
-from tileproof.conformance.launches.contents import FileBytes, InlineBytes, Unwritten, dtype_of
-from tileproof.conformance.launches.model import LaunchBuffer, LaunchFile
 from tileproof.conformance.launches.placing import Arrays
-from tileproof.conformance.launches.reading import guarded, run_python
+from tileproof.kernels.launch.arguments import ScalarArgument, items_of
+from tileproof.kernels.launch.contents import FileBytes, InlineBytes, Unwritten, dtype_of
+from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
+from tileproof.kernels.launch.reading import guarded, run_python
 from tileproof.spec.machine.errors import TileproofError
 
 F64 = npt.NDArray[np.float64]
@@ -163,8 +163,8 @@ def as_float64(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def evaluate(
     reference: ReferenceFunction, launch: LaunchFile, given: Mapping[str, Any]
 ) -> dict[str, ExpectedOutput]:
-    """What the reference says of outputs and captured stages; TileproofError when it raises, asks for what
-    there is not, or returns something else.
+    """Return the expected outputs and captured stages. TileproofError if the reference raises, takes an
+    unknown argument or returns something else.
     """
     arguments = _arguments(reference, given)
     with np.errstate(all="ignore"):
@@ -218,9 +218,12 @@ def _output(
 ) -> ExpectedOutput:
     given = returned if isinstance(returned, Expected) else Expected(returned)
     try:
-        value = np.asarray(given.value).astype(np.float64)
+        returned_array = np.asarray(given.value)
+        if np.iscomplexobj(returned_array):
+            raise TypeError("complex numbers")
+        value = returned_array.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise _bad(reference, f"the value of {name}", "an array of numbers", str(error)) from None
+        raise _bad(reference, f"the value of {name}", "an array of real numbers", str(error)) from None
     fits = value.shape == shape or (stage and value.ndim == 3 and value.shape[1:] == shape)
     if not fits:
         expected = f"shape {list(shape)}" + (", or one more dimension: the captures" if stage else "")

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
-from tileproof.conformance.judging.stages import CapturedStage, captured
-from tileproof.conformance.launches.model import KernelLaunch, LaunchFile
+from tileproof.conformance.judging.stages import captured
 from tileproof.conformance.launches.modules import LoadedModule
-from tileproof.conformance.launches.placing import Arrays, PlacedLaunch, symbols_of, taps_of
-from tileproof.emulator import Allow, Finding, LaunchResult, Schedule
-from tileproof.emulator.causes import Cause, by_cause, divide
-from tileproof.emulator.codes import CODES
-from tileproof.emulator.result import TapRecord
-
-LIMITS = ("time-limit", "instruction-limit")  # findings that say where the tool stopped, not what is wrong
+from tileproof.conformance.launches.placing import Arrays, symbols_of, taps_of
+from tileproof.conformance.launches.running import execute
+from tileproof.emulator import Allow, Finding, Schedule
+from tileproof.emulator.causes import divide
+from tileproof.kernels.launch.model import KernelLaunch, LaunchFile
+from tileproof.spec.machine.run_result import Counters, Output, RunResult
 
 
 @dataclass(frozen=True)
@@ -30,43 +26,7 @@ class RunOptions:
     allow: tuple[str, ...] = ()
     mma: Literal["fast", "exact"] = "fast"
     captures: bool = True
-
-
-@dataclass(frozen=True)
-class LaunchRun:
-    """One run. `outputs` are the arrays of judged buffers, `written` which of their elements somebody wrote.
-
-    `executed`: (module, entry, one byte an instruction) of each launch. `finished`: every launch ran to its
-    end. `unwritten`: outputs that were to be written whole and were not. `points`: scheduling points.
-    """
-
-    schedule: Schedule
-    findings: tuple[Finding, ...]
-    allowed: tuple[Finding, ...]
-    outputs: Arrays
-    written: Mapping[str, npt.NDArray[np.bool_]]
-    captures: Mapping[str, CapturedStage]
-    executed: tuple[tuple[str, str, bytes], ...] = field(repr=False)
-    finished: bool
-    unwritten: tuple[str, ...]
-    points: int
-    printf: str
-    seconds: float
-
-    @property
-    def errors(self) -> tuple[Finding, ...]:
-        """Findings that are defects."""
-        return tuple(f for f in self.findings if f.severity == "error" and f.code not in LIMITS)
-
-    @property
-    def limited(self) -> bool:
-        """Whether a limit of time or instructions stopped it."""
-        return any(f.code in LIMITS for f in self.findings)
-
-    @property
-    def causes(self) -> tuple[Cause, ...]:
-        """The findings by cause."""
-        return by_cause(self.findings)
+    instruction_limit: int = 0  # of warp instructions of each launch; 0: the emulator's own
 
 
 def run_once(
@@ -77,22 +37,19 @@ def run_once(
     *,
     seconds: float = 0.0,
     instead: Arrays | None = None,
-) -> LaunchRun:
-    """Runs the steps of a launch file on fresh buffers, until one is stopped by a finding.
+) -> RunResult:
+    """Runs the steps of a launch file on fresh buffers, until one is stopped by a finding. `outputs` are the
+    judged buffers that the host does not free, `stages` the captures as arrays.
 
     `seconds` (0: none) is what all launches together may take; `instead`: contents in the place of the
     file's. TileproofError of the launch passes through.
     """
     began = time.monotonic()
-    placed = PlacedLaunch(launch, modules, instead)
     allow = [Allow.parse(one) for one in options.allow]
-    records: list[tuple[int, KernelLaunch, TapRecord]] = []
-    results: list[LaunchResult] = []
-    executed: list[tuple[str, str, bytes]] = []
 
     def how(number: int, step: KernelLaunch) -> dict[str, Any]:
         decoded = modules[launch.module_of(step).name].module.decode(step.entry)
-        left = max(seconds - (time.monotonic() - began), 0.01) if seconds else 0.0
+        remaining = max(seconds - (time.monotonic() - began), 0.01) if seconds else 0.0
         return {
             "schedule": schedule,
             "races": options.races,
@@ -101,40 +58,34 @@ def run_once(
             "mma": options.mma,
             "symbols": symbols_of(launch, decoded),
             "taps": taps_of(launch, step, decoded) if options.captures else (),
-            "seconds_limit": left,
+            "seconds_limit": remaining,
+            **({"instruction_limit": options.instruction_limit} if options.instruction_limit else {}),
         }
 
-    stopped = False
-    steps = launch.launches
-    for number, result in placed.numbered(how, schedule):
-        step = steps[number]
-        results.append(result)
-        executed.append((launch.module_of(step).name, step.entry, result.executed))
-        records += [(number, step, record) for record in result.taps]
-        if any(CODES[f.code].stops for f in result.errors):
-            stopped = True
-            break
+    done = execute(launch, modules, how, schedule, instead)
+    placed, results = done.placed, list(done.results.values())
     refused, accepted = divide(placed.found, allow)
-    judged = [one for one in launch.buffers if one.judged and one.name not in placed.freed]
-    written = {one.name: placed.buffers[one.name].written() for one in judged}
-    return LaunchRun(
-        schedule=schedule,
-        findings=(*_plain(results, "findings"), *refused),
-        allowed=(*_plain(results, "allowed"), *accepted),
-        outputs={one.name: placed.buffers[one.name].numpy() for one in judged},
-        written=written,
-        captures=captured(launch, modules, records),
-        executed=tuple(executed),
-        finished=not stopped,
-        unwritten=tuple(
-            one.name for one in judged if one.role == "output" and one.whole and not written[one.name].all()
-        ),
-        points=max((result.counters.schedule_points for result in results), default=0),
+    judged = [one.name for one in launch.buffers if one.judged and one.name not in placed.freed]
+    return RunResult(
+        outputs={
+            name: Output(placed.buffers[name].numpy(), placed.buffers[name].written()) for name in judged
+        },
+        captures=tuple(capture for result in results for capture in result.captures),
+        findings=(*_numbered([one.findings for one in results], len(results)), *refused),
         printf="".join(result.printf for result in results),
+        counters=Counters.total(result.counters for result in results),
+        allowed=(*_numbered([one.allowed for one in results], len(results)), *accepted),
+        launches=tuple(results),
+        stages=captured(launch, modules, list(done.results.items())),
+        stopped=done.stopped,
+        schedule=schedule,
         seconds=time.monotonic() - began,
     )
 
 
-def _plain(results: Sequence[LaunchResult], name: str) -> tuple[Finding, ...]:
-    """Findings without the state of the machine, which stays in its process."""
-    return tuple(replace(f, hang=None) for result in results for f in getattr(result, name))
+def _numbered(found: Sequence[Sequence[Finding]], launches: int) -> Iterator[Finding]:
+    """The findings of each launch, with the launch's number where there are several."""
+    for number, findings in enumerate(found, 1):
+        for one in findings:
+            launch = number if launches > 1 else None
+            yield replace(one, machine=replace(one.machine, launch=launch))

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tileproof.conformance.judging.judged_runs import RunSetup
-from tileproof.conformance.launches.model import KernelLaunch
 from tileproof.conformance.launches.placing import PlacedLaunch, symbols_of
-from tileproof.emulator import Allow, LaunchResult, Schedule
+from tileproof.emulator import Allow, RunResult, Schedule
 from tileproof.emulator.codes import CODES
 from tileproof.emulator.judge import OUTPUT, Judge, Outputs, Signature
 from tileproof.emulator.shrink import shrink
+from tileproof.kernels.launch.model import KernelLaunch
+from tileproof.spec.machine.finding import Finding
+
+if TYPE_CHECKING:
+    from tileproof.conformance.judging.launch_case import LaunchCase
 
 FIXED = ("early", "late", "late-newest", "replay")  # they have no seed: nothing in them is by chance
 
@@ -32,50 +35,51 @@ def can_shrink(schedules: Sequence[Schedule]) -> bool:
 
 
 def smaller(
-    setup: RunSetup, signature: Signature, schedules: Sequence[Schedule], seconds: float
+    case: LaunchCase, finding: Finding, schedules: Sequence[Schedule], seconds: float
 ) -> SmallSchedule | None:
     """The smallest schedule found in that time (of this process) that shows the finding, None without any.
 
     Of several launches, the decisions are those of the one that has the finding; each try runs all of them
     under the same schedule, as a replay does.
     """
-    at = _place(setup, signature, schedules[0])
+    signature = Signature.of(finding)
+    at = _place(case, signature, schedules[0])
     if at is None:
         return None
 
-    def run(**how: Any) -> tuple[LaunchResult, Outputs]:
-        result, placed = _run(setup, at, how.pop("schedule"), how)
-        alive = [name for name in setup.first if name not in placed.freed]
+    def run(**how: Any) -> tuple[RunResult, Outputs]:
+        result, placed = _run(case, at, how.pop("schedule"), how)
+        alive = [name for name in case.first if name not in placed.freed]
         return result, {name: placed.buffers[name].numpy() for name in alive}
 
-    first = {name: array for name, array in setup.first.items() if name not in setup.expected}
+    first = {name: one.values for name, one in case.first.items() if name not in case.expected}
     found = shrink(Judge(run, first), signature, list(schedules), seconds=seconds)
-    return SmallSchedule(found.schedule, tuple(found.lines()), found.minimal) if found.text else None
+    return SmallSchedule(found.schedule, tuple(found.lines()), found.minimal) if found.finding else None
 
 
-def _place(setup: RunSetup, signature: Signature, schedule: Schedule) -> int | None:
+def _place(case: LaunchCase, signature: Signature, schedule: Schedule) -> int | None:
     """The launch that has the finding; the last one where it is about an output."""
-    count = len(setup.launch.launches)
+    count = len(case.launch.launches)
     if count == 1 or signature.code == OUTPUT:
         return count - 1
     for number in range(count):
-        result, _ = _run(setup, number, schedule, {})
+        result, _ = _run(case, number, schedule, {})
         if any(Signature.of(one) == signature for one in result.findings):
             return number
     return None
 
 
 def _run(
-    setup: RunSetup, at: int, schedule: Schedule, how: dict[str, Any]
-) -> tuple[LaunchResult, PlacedLaunch]:
+    case: LaunchCase, at: int, schedule: Schedule, how: dict[str, Any]
+) -> tuple[RunResult, PlacedLaunch]:
     """All launches under a schedule, `how` for launch `at` alone; its result, or that of the one that a
     finding stopped before it.
     """
-    launch, options = setup.launch, setup.options
-    placed = PlacedLaunch(launch, setup.modules)
+    launch, options = case.launch, case.options
+    placed = PlacedLaunch(launch, case.modules)
 
     def given(number: int, step: KernelLaunch) -> dict[str, Any]:
-        decoded = setup.modules[launch.module_of(step).name].module.decode(step.entry)
+        decoded = case.modules[launch.module_of(step).name].module.decode(step.entry)
         return {
             "schedule": schedule,
             "races": options.races,

@@ -3,71 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.launches.contents import dtype_of
-from tileproof.conformance.launches.model import (
-    KernelLaunch,
+from tileproof.conformance.launches.modules import LoadedModule
+from tileproof.conformance.launches.placing import dynamic_begin, offset_of
+from tileproof.emulator.program import Decoded
+from tileproof.kernels.launch.contents import dtype_of
+from tileproof.kernels.launch.model import (
     LaunchFile,
     SharedStage,
     StageCapture,
     TmemStage,
 )
-from tileproof.conformance.launches.modules import LoadedModule
-from tileproof.conformance.launches.placing import dynamic_begin, offset_of
-from tileproof.emulator.program import Decoded
-from tileproof.emulator.result import TapRecord
+from tileproof.spec.machine.run_result import CapturedStage, RunResult, StageMoment
 from tileproof.spec.machine.swizzle import swizzle, width
-
-Grid3 = tuple[int, int, int]
-
-
-@dataclass(frozen=True)
-class StageMoment:
-    """Which capture an entry is: the launch (from 0), the CTA's place in its grid, the phase (from 0)."""
-
-    launch: int
-    cta: Grid3
-    phase: int
-
-    def __str__(self) -> str:
-        return f"launch {self.launch}, CTA {self.cta}, phase {self.phase}"
-
-
-@dataclass(frozen=True)
-class CapturedStage:
-    """The captures of one name in the order of launches, CTAs (x fastest) and phases.
-
-    `value` and `written` are [captures, rows, columns]: `written` is false where an element had not been
-    written, or its write was not visible yet.
-    """
-
-    name: str
-    value: npt.NDArray[Any]
-    written: npt.NDArray[np.bool_]
-    moments: tuple[StageMoment, ...]
 
 
 def captured(
     launch: LaunchFile,
     modules: Mapping[str, LoadedModule],
-    records: Sequence[tuple[int, KernelLaunch, TapRecord]],
+    results: Sequence[tuple[int, RunResult]],
 ) -> dict[str, CapturedStage]:
-    """The captures by name; of those that never came an empty one."""
+    """The captures of each launch's result, given with its number, by name; an empty stage where a capture
+    never came.
+    """
+    records = [(number, one, record) for number, one in results for record in one.captures]
     found = {}
     for capture in launch.captures:
         own = [
-            (StageMoment(number, record.cta, record.phase), step, record)
-            for number, step, record in records
+            (StageMoment(number, record.cta, record.phase), result, record)
+            for number, result, record in records
             if record.name == capture.name and (not capture.phases or record.phase in capture.phases)
         ]
         own.sort(key=lambda one: (one[0].launch, one[0].cta[::-1], one[0].phase))
         tiles = []
-        for _, step, record in own:
-            decoded = modules[launch.module_of(step).name].module.decode(step.entry)
+        for _, result, record in own:
+            decoded = modules[result.module].module.decode(result.entry)
             tiles.append(elements_of(capture, record.data, record.valid, decoded))
         shape = shape_of(capture)
         value = np.array([value for value, _ in tiles], dtype_of(capture.region.dtype))

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.judge.compare import within_bound
-from tileproof.conformance.judge.patterns import arrangement
+from tileproof.conformance.compare.compare import StageScore, within_bound
+from tileproof.conformance.compare.compare import score as scored
+from tileproof.conformance.compare.patterns import arrangement
 from tileproof.conformance.judging.reference import ExpectedOutput
-from tileproof.conformance.judging.runs import LaunchRun
-from tileproof.conformance.judging.stages import CapturedStage
-from tileproof.conformance.verdict.contract import Defect
+from tileproof.emulator.judge import OUTPUT, differing_bits
+from tileproof.kernels.launch.model import LaunchFile
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.finding import Finding, ProblemPlace
+from tileproof.spec.machine.run_result import CapturedStage, Output, RunResult
+from tileproof.spec.machine.schedule import Schedule
 
 F64 = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 TILE = 64  # rows and columns that wrong elements are counted by
 SHOWN = 6
-
-
-@dataclass(frozen=True)
-class ValueScore:
-    """How an array compares: elements, those outside their bound, the largest error over its bound."""
-
-    name: str
-    elements: int
-    wrong: int
-    worst: float
-    stated: bool
 
 
 @dataclass(frozen=True)
@@ -63,11 +55,11 @@ class WrongArray:
         return "element" if len(self.shape) < 2 else "row"
 
     @property
-    def place(self) -> str:
-        """Its first wrong element as an index of the array."""
+    def index(self) -> tuple[int, ...]:
+        """The first wrong element as an index of the array."""
         row, column = self.first
         flat = row * self.wrong.shape[1] + column
-        return str([int(i) for i in np.unravel_index(flat, self.shape)]) if self.shape else "[]"
+        return tuple(int(i) for i in np.unravel_index(flat, self.shape)) if self.shape else ()
 
 
 def matrix(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -85,53 +77,89 @@ def compared(
     *,
     stage: bool = False,
     where: str = "",
-) -> tuple[ValueScore, WrongArray | None]:
+) -> tuple[StageScore, WrongArray | None]:
     """The score of an array, and what is wrong in it."""
     with np.errstate(invalid="ignore"):
         values = matrix(found.astype(np.float64))
     want, bound, known = matrix(expected.value), matrix(expected.bound), matrix(written)
     wrong = ~(known & within_bound(values, want, bound))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        ratio = np.abs(values - want) / bound
-    ratio = ratio[known & (bound > 0) & np.isfinite(ratio)]
-    worst = float(ratio.max(initial=0.0))
-    score = ValueScore(name, int(wrong.size), int(wrong.sum()), worst, expected.stated)
+    score = scored(values, known, want, bound)
+    score.wrong, score.stated = int(wrong.sum()), expected.stated
     if not wrong.any():
         return score, None
     return score, WrongArray(name, values, known, want, bound, wrong, found.shape, stage, where)
 
 
 def judged_values(
-    run: LaunchRun, expected: Mapping[str, ExpectedOutput]
-) -> tuple[list[ValueScore], list[WrongArray]]:
+    run: RunResult, expected: Mapping[str, ExpectedOutput]
+) -> tuple[dict[str, StageScore], list[WrongArray]]:
     """The score of each array that the reference speaks of, and what is wrong: stages first, in the order in
     which they were captured.
     """
-    scores, wrong = [], []
-    for name, stage in run.captures.items():
+    scores, wrong = {}, []
+    for name, stage in run.stages.items():
         if name in expected and stage.moments:
-            found, bad = _stage(stage, expected[name])
-            scores.append(found)
+            scores[name], bad = _stage(stage, expected[name])
             wrong += bad
-    for name, array in run.outputs.items():
+    for name, output in run.outputs.items():
         if name in expected:
-            score, one = compared(name, array, run.written[name], expected[name])
-            scores.append(score)
+            scores[name], one = compared(name, output.values, output.written, expected[name])
             wrong += [one] if one else []
     return scores, wrong
 
 
-def _stage(stage: CapturedStage, expected: ExpectedOutput) -> tuple[ValueScore, list[WrongArray]]:
+def unwritten(launch: LaunchFile, run: RunResult) -> Iterator[Finding]:
+    """A finding for each output that must be written whole and is not."""
+    for name in (one.name for one in launch.buffers if one.role == "output" and one.whole):
+        if name not in run.outputs or run.outputs[name].written.all():
+            continue
+        missing = ~run.outputs[name].written
+        yield Finding(
+            "output-unwritten",
+            f"{int(missing.sum())} of {missing.size} elements of output {name} were never written",
+            check="outputs",
+            problem=ProblemPlace(array=name, index=tuple(int(i) for i in np.argwhere(missing)[0])),
+            wrong=int(missing.sum()),
+            elements=int(missing.size),
+        )
+
+
+def differing(
+    first: Mapping[str, Output], run: RunResult, bounded: Container[str], than: Schedule
+) -> Iterator[Finding]:
+    """A finding for each output whose bytes are not those of the run under `than`; not for `bounded` outputs,
+    which are compared with a reference.
+    """
+    for name, output in first.items():
+        if name in bounded:
+            continue
+        one, other = output.values, run.outputs[name].values
+        differ = differing_bits(name, one, other)
+        if differ.any():
+            at = tuple(int(i) for i in np.argwhere(differ)[0])
+            yield Finding(
+                OUTPUT,
+                f"{name} depends on the schedule: it is another under {run.schedule} than under {than}",
+                check="schedules",
+                problem=ProblemPlace(array=name, index=at),
+                expected=float(one[at]),
+                found=float(other[at]),
+                wrong=int(differ.sum()),
+                elements=int(differ.size),
+            )
+
+
+def _stage(stage: CapturedStage, expected: ExpectedOutput) -> tuple[StageScore, list[WrongArray]]:
     """Each capture against its own reference, or all against one."""
     count = len(stage.moments)
     if expected.value.ndim == 3 and expected.value.shape[0] != count:
         raise TileproofError(
-            "the reference has another number of captures than there were",
+            "the reference returned a different number of captures than the run",
             where=f"capture {stage.name}",
             expected=f"{count}: {'; '.join(map(str, stage.moments[:SHOWN]))}",
             found=str(expected.value.shape[0]),
         )
-    wrong, scores = [], []
+    wrong, whole = [], StageScore()
     for number, moment in enumerate(stage.moments):
         own = expected
         if expected.value.ndim == 3:
@@ -139,36 +167,37 @@ def _stage(stage: CapturedStage, expected: ExpectedOutput) -> tuple[ValueScore, 
         score, one = compared(
             stage.name, stage.value[number], stage.written[number], own, stage=True, where=str(moment)
         )
-        scores.append(score)
+        whole.add(score)
         wrong += [replace(one, number=number)] if one else []
-    worst = max((score.worst for score in scores), default=0.0)
-    elements, bad = sum(s.elements for s in scores), sum(s.wrong for s in scores)
-    return ValueScore(stage.name, elements, bad, worst, expected.stated), wrong
+    return whole, wrong
 
 
-def as_defect(one: WrongArray, check: str, cause: str = "", others: int = 0, replay: str = "") -> Defect:
-    """What is wrong with an array, in the terms of the verdict."""
+def finding_of(one: WrongArray, check: str) -> Finding:
+    """What is wrong with an array."""
     row, column = one.first
     written = bool(one.written[row, column])
     missing = not (one.wrong & one.written).any()
     what = f"captured stage {one.name}" if one.stage else f"output {one.name}"
-    place = f"{one.name}{one.place}" + (f", {one.where}" if one.where else "")
-    return Defect(
-        check=check,
-        code="missing" if missing else "value",
-        message=f"{what} was not written" if missing else f"{what} is not what the reference gives",
+    place = ProblemPlace(
         stage=one.name if one.stage else "",
-        where=place,
-        coordinates={"row": row} if one.unit == "element" else {"row": row, "column": column},
+        row=row,
+        column=None if one.unit == "element" else column,
+        axes=(one.unit, "column"),
+        array=one.name,
+        index=one.index,
+        moment=one.where,
+    )
+    return Finding(
+        "missing" if missing else "value",
+        f"{what} was not written" if missing else f"{what} is not what the reference gives",
+        check=check,
+        problem=place,
         expected=float(one.expected[row, column]),
         found=float(one.found[row, column]) if written else None,
         bound=float(one.bound[row, column]),
         wrong=int(one.wrong.sum()),
         elements=int(one.wrong.size),
         pattern=pattern(one.wrong, one.unit),
-        cause=cause,
-        count=1 + others,
-        replay=replay,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from tileproof.conformance.compare.patterns import permutation_words
 from tileproof.conformance.diagnose.arrays import (
     Region,
     holds,
@@ -22,7 +23,6 @@ from tileproof.conformance.diagnose.arrays import (
     regions,
     zeros,
 )
-from tileproof.conformance.judge.patterns import permutation_words
 from tileproof.conformance.judging.values import WrongArray
 
 F64 = npt.NDArray[np.float64]

@@ -1,1 +1,1 @@
-"""The launch file: a stranger's kernel launches as data, checked against their PTX, run and judged."""
+"""A launch file on the emulator: checked against its PTX, placed in memory, run; skeletons for bare PTX."""

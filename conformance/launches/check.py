@@ -6,7 +6,13 @@ import difflib
 import math
 from collections.abc import Iterator, Mapping
 
-from tileproof.conformance.launches.arguments import (
+from tileproof.conformance.launches.maps import check_encoded_map, check_map
+from tileproof.conformance.launches.modules import LoadedModule
+from tileproof.conformance.launches.placing import offset_of
+from tileproof.emulator.errors import LaunchError
+from tileproof.emulator.inspect import EntryInfo, ParameterInfo
+from tileproof.emulator.program import Decoded
+from tileproof.kernels.launch.arguments import (
     BytesArgument,
     EncodedMapArgument,
     Item,
@@ -18,10 +24,9 @@ from tileproof.conformance.launches.arguments import (
     size_of,
     unset,
 )
-from tileproof.conformance.launches.contents import dtype_of
-from tileproof.conformance.launches.events import BufferRead
-from tileproof.conformance.launches.maps import check_encoded_map, check_map
-from tileproof.conformance.launches.model import (
+from tileproof.kernels.launch.contents import dtype_of
+from tileproof.kernels.launch.events import BufferRead
+from tileproof.kernels.launch.model import (
     BufferCopy,
     BufferWrite,
     KernelLaunch,
@@ -31,20 +36,17 @@ from tileproof.conformance.launches.model import (
     TmemStage,
     VariableWrite,
 )
-from tileproof.conformance.launches.modules import LoadedModule
-from tileproof.conformance.launches.placing import offset_of
-from tileproof.emulator.errors import LaunchError
-from tileproof.emulator.inspect import EntryInfo, ParameterInfo
-from tileproof.emulator.program import Decoded
 from tileproof.spec.machine import tmem
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.limits import (
+    MAX_BLOCK,
+    MAX_GRID,
+    MAX_LARGE_CLUSTER,
+    MAX_SHARED_BYTES,
+    MAX_THREADS,
+)
 from tileproof.spec.machine.swizzle import BITS, width
 
-MAX_THREADS = 1024  # a CTA (CUDA programming guide, compute capabilities)
-MAX_CLUSTER = 16  # with the attribute for clusters of a size that is not portable
-SHARED_LIMIT = 232448  # bytes one CTA may use on SM100 (cutlass/arch/arch.h)
-GRID_LIMIT = (2**31 - 1, 65535, 65535)
-BLOCK_LIMIT = (1024, 1024, 64)
 MAP_ALIGNMENT = 64  # CUtensorMap
 
 
@@ -80,7 +82,7 @@ def contradictions(
             if len(span) != 2 or not 0 <= span[0] <= span[1] <= buffer.bytes:
                 found.append(
                     TileproofError(
-                        "a known range is none of its buffer",
+                        "a known range lies outside its buffer",
                         where=f"buffer {buffer.name}",
                         expected=f"[start, stop] inside {buffer.bytes} bytes",
                         found=str(list(span)),
@@ -144,13 +146,13 @@ def _shape(step: KernelLaunch, info: EntryInfo, where: str) -> Iterator[Tileproo
     for name, extents in (("grid", step.grid), ("block", step.block), ("cluster", step.cluster or (1,))):
         if not 1 <= len(extents) <= 3 or min(extents) < 1:
             yield TileproofError(
-                f"the {name} is no extent",
+                f"the {name} has an invalid extent",
                 where=where,
-                expected="one to three numbers from 1",
+                expected="one to three integers, each at least 1",
                 found=str(extents),
             )
             return
-    for name, extents, limit in (("grid", grid, GRID_LIMIT), ("block", block, BLOCK_LIMIT)):
+    for name, extents, limit in (("grid", grid, MAX_GRID), ("block", block, MAX_BLOCK)):
         if any(e > most for e, most in zip(extents, limit, strict=True)):
             yield TileproofError(
                 f"the {name} is too large", where=where, expected=f"at most {limit}", found=str(extents)
@@ -159,13 +161,13 @@ def _shape(step: KernelLaunch, info: EntryInfo, where: str) -> Iterator[Tileproo
     required, most = info.directives.get("reqntid"), info.directives.get("maxntid")
     if required and _three(required) != block:
         yield TileproofError(
-            "the block is not the one that the PTX requires",
+            "the block differs from the PTX's .reqntid",
             where=where, expected=f".reqntid {', '.join(map(str, required))}", found=str(block),
             do=f"launch blocks of {_three(required)}",
         )  # fmt: skip
     if threads > (math.prod(most) if most else MAX_THREADS):
         yield TileproofError(
-            "the block has more threads than the kernel may have",
+            "the block exceeds the kernel's .maxntid",
             where=where,
             expected=f".maxntid {', '.join(map(str, most))}" if most else f"at most {MAX_THREADS}",
             found=f"{threads} threads",
@@ -173,7 +175,7 @@ def _shape(step: KernelLaunch, info: EntryInfo, where: str) -> Iterator[Tileproo
         )
     if stated and _three(stated) != cluster:
         yield TileproofError(
-            "the cluster is not the one that the PTX requires",
+            "the cluster differs from the PTX's .reqnctapercluster",
             where=where, expected=f".reqnctapercluster {', '.join(map(str, stated))}", found=str(cluster),
             do="leave the cluster out, or state the same",
         )  # fmt: skip
@@ -183,15 +185,15 @@ def _shape(step: KernelLaunch, info: EntryInfo, where: str) -> Iterator[Tileproo
             where=where, expected=".explicitcluster: a cluster of the launch", found="none",
             do="give the launch its cluster",
         )  # fmt: skip
-    largest = info.directives.get("maxclusterrank", (MAX_CLUSTER,))[0]
-    if ctas > min(largest, MAX_CLUSTER):
+    largest = info.directives.get("maxclusterrank", (MAX_LARGE_CLUSTER,))[0]
+    if ctas > min(largest, MAX_LARGE_CLUSTER):
         yield TileproofError(
             "the cluster has too many CTAs",
-            where=where, expected=f"at most {min(largest, MAX_CLUSTER)}", found=f"{ctas}: {cluster}",
+            where=where, expected=f"at most {min(largest, MAX_LARGE_CLUSTER)}", found=f"{ctas}: {cluster}",
         )  # fmt: skip
     if any(g % c for g, c in zip(grid, cluster, strict=True)):
         yield TileproofError(
-            "the grid is no whole number of clusters",
+            "the grid is not a whole number of clusters",
             where=where, expected=f"a multiple of {cluster}", found=str(grid),
         )  # fmt: skip
     if 2 in info.cta_groups and ctas % 2:
@@ -199,11 +201,11 @@ def _shape(step: KernelLaunch, info: EntryInfo, where: str) -> Iterator[Tileproo
             "the kernel uses cta_group::2, and the cluster has no CTA pairs",
             where=where, expected="an even number of CTAs per cluster", found=str(cluster),
         )  # fmt: skip
-    if step.shared_bytes < 0 or info.static_shared + step.shared_bytes > SHARED_LIMIT:
+    if step.shared_bytes < 0 or info.static_shared + step.shared_bytes > MAX_SHARED_BYTES:
         yield TileproofError(
-            "the launch asks for more shared memory than a CTA has",
+            "the launch requests more shared memory than a CTA has",
             where=where,
-            expected=f"at most {SHARED_LIMIT} bytes, static and dynamic together",
+            expected=f"at most {MAX_SHARED_BYTES} bytes, static and dynamic together",
             found=f"{info.static_shared} static + {step.shared_bytes} dynamic",
         )
 
@@ -222,7 +224,7 @@ def _arguments(
     if len(step.arguments) != len(info.parameters):
         listed = ", ".join(f"{p.name} ({p.bytes} bytes)" for p in info.parameters)
         yield TileproofError(
-            "the launch has another number of arguments than the kernel has parameters",
+            "the number of arguments differs from the number of parameters",
             where=where,
             expected=f"{len(info.parameters)}: {listed}" if listed else "none",
             found=str(len(step.arguments)),
@@ -396,7 +398,7 @@ def _region(capture: StageCapture, decoded: Decoded, total: int, where: str) -> 
         row = region.shape[1] * itemsize
         if region.swizzle not in BITS or (region.swizzle != "none" and row % width(region.swizzle)):
             yield TileproofError(
-                "a captured tile cannot have this swizzle",
+                "this swizzle does not apply to the captured tile",
                 where=where,
                 expected=f"one of {', '.join(BITS)}, rows whole spans of it",
                 found=f"{region.swizzle}, rows of {row} bytes",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tileproof.conformance.launches.arguments import EncodedMapArgument, TensorMapArgument
-from tileproof.conformance.launches.contents import dtype_of
-from tileproof.conformance.launches.model import LaunchBuffer, LaunchFile
 from tileproof.emulator import TensorMap
+from tileproof.kernels.launch.arguments import EncodedMapArgument, TensorMapArgument
+from tileproof.kernels.launch.contents import dtype_of
+from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.tma import SIZES
 
@@ -54,7 +54,7 @@ def check_encoded_map(item: EncodedMapArgument, launch: LaunchFile) -> None:
             if one.address is not None and one.address <= made.address < one.address + one.bytes:
                 return _inside(made, one, made.address - one.address)
         raise TileproofError(
-            "the address of a tensor map lies in no buffer",
+            "the address of a tensor map is outside every buffer",
             expected="a buffer whose address is given, and that holds it",
             found=hex(made.address),
             do='name the buffer that the map is over ("buffer", "offset")',

@@ -8,13 +8,14 @@ import re
 import subprocess
 import tempfile
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
-from tileproof.conformance.launches.model import CudaSource, LaunchFile, LaunchModule, PtxFile
 from tileproof.emulator import Module
 from tileproof.emulator.errors import PtxError
 from tileproof.kernels import toolchain
 from tileproof.kernels.compile import cache_root, compile_error
+from tileproof.kernels.launch.model import CudaSource, LaunchFile, LaunchModule, PtxFile, PtxText
 from tileproof.spec.machine.errors import TileproofError
 
 COMPILE_S = 1800
@@ -44,6 +45,8 @@ def load(launch: LaunchFile) -> dict[str, LoadedModule]:
 
 def _load(one: LaunchModule, folder: Path) -> LoadedModule:
     code, made_by, path = one.code, "", ""
+    if isinstance(code, PtxText):
+        return _of_text(one.name, code.text)
     if isinstance(code, CudaSource):
         found = compiled(folder / code.path, code.flags, code.target)
         text, path, made_by = found.read_text(), str(found), toolchain.find().version
@@ -53,12 +56,20 @@ def _load(one: LaunchModule, folder: Path) -> LoadedModule:
             text = Path(path).read_text()
         except (OSError, UnicodeDecodeError) as error:
             raise PtxError("the file cannot be read as PTX", where=path, found=str(error)) from None
-    else:
-        text = code.text
+    return _parsed(one.name, text, path, made_by)
+
+
+@lru_cache(maxsize=16)
+def _of_text(name: str, text: str) -> LoadedModule:
+    """The module of a PTX text; the same text is parsed once."""
+    return _parsed(name, text, "", "")
+
+
+def _parsed(name: str, text: str, path: str, made_by: str) -> LoadedModule:
     try:
-        return LoadedModule(one.name, text, path, made_by, Module.from_ptx(text))
+        return LoadedModule(name, text, path, made_by, Module.from_ptx(text))
     except PtxError as error:
-        where = ", ".join(filter(None, (path or f"module {one.name}", error.where)))
+        where = ", ".join(filter(None, (path or f"module {name}", error.where)))
         raise PtxError(
             error.what, where=where, expected=error.expected, found=error.found, do=error.do
         ) from None

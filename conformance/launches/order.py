@@ -11,8 +11,9 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from tileproof.conformance.launches.events import BufferRead, EventRecord, EventWait, HostWait
-from tileproof.conformance.launches.model import (
+from tileproof.emulator import Schedule
+from tileproof.kernels.launch.events import BufferRead, EventRecord, EventWait, HostWait
+from tileproof.kernels.launch.model import (
     BufferCopy,
     BufferFree,
     BufferWrite,
@@ -21,7 +22,6 @@ from tileproof.conformance.launches.model import (
     LaunchStep,
     VariableWrite,
 )
-from tileproof.emulator import Schedule
 
 _LATEST_FIRST = ("late", "late-newest")
 
@@ -79,8 +79,8 @@ class StepOrder:
         """Of steps that run in this sequence: for each those that ran before, and that nothing puts there."""
         found, ran = [], 0
         for number in sequence:
-            left = ran & ~self.before[number]
-            found.append([one for one in range(left.bit_length()) if left >> one & 1])
+            remaining = ran & ~self.before[number]
+            found.append([one for one in range(remaining.bit_length()) if remaining >> one & 1])
             ran |= 1 << number
         return found
 
@@ -102,11 +102,11 @@ class StepOrder:
         if policy == "early" or self.total:
             return self.operations
         draw = random.Random(schedule.seed)
-        left, done, order = list(self.operations), 0, []
-        while left:
-            ready = [one for one in left if self.before[one] & ~done == 0]
+        remaining, done, order = list(self.operations), 0, []
+        while remaining:
+            ready = [one for one in remaining if self.before[one] & ~done == 0]
             one = ready[-1] if policy in _LATEST_FIRST else draw.choice(ready)
-            left.remove(one)
+            remaining.remove(one)
             done |= 1 << one
             order.append(one)
         return order

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.launches.arguments import (
+from tileproof.conformance.launches.maps import encoded_map, tensor_map
+from tileproof.conformance.launches.modules import LoadedModule
+from tileproof.conformance.launches.order import StepOrder, stream_of
+from tileproof.emulator import (
+    Buffer,
+    Finding,
+    Memory,
+    RunResult,
+    Schedule,
+    SmemRegion,
+    Stream,
+    Tap,
+    TensorMap,
+    TmemRegion,
+)
+from tileproof.emulator.arguments import Argument, Fields
+from tileproof.emulator.errors import LaunchError
+from tileproof.emulator.program import Decoded
+from tileproof.emulator.stream import GridRecord, HostAccess, host_copy
+from tileproof.kernels.launch.arguments import (
     BytesArgument,
     Item,
     LaunchArgument,
@@ -19,10 +36,9 @@ from tileproof.conformance.launches.arguments import (
     StructArgument,
     TensorMapArgument,
 )
-from tileproof.conformance.launches.contents import dtype_of, elements
-from tileproof.conformance.launches.events import BufferRead
-from tileproof.conformance.launches.maps import encoded_map, tensor_map
-from tileproof.conformance.launches.model import (
+from tileproof.kernels.launch.contents import ArrayContent, dtype_of, elements
+from tileproof.kernels.launch.events import BufferRead
+from tileproof.kernels.launch.model import (
     BufferCopy,
     BufferFree,
     BufferWrite,
@@ -35,25 +51,8 @@ from tileproof.conformance.launches.model import (
     TmemStage,
     VariableWrite,
 )
-from tileproof.conformance.launches.modules import LoadedModule
-from tileproof.conformance.launches.order import StepOrder, stream_of
-from tileproof.emulator import (
-    Buffer,
-    Finding,
-    LaunchResult,
-    Memory,
-    Schedule,
-    SmemRegion,
-    Stream,
-    Tap,
-    TensorMap,
-    TmemRegion,
-)
-from tileproof.emulator.arguments import Argument, Fields
-from tileproof.emulator.errors import LaunchError
-from tileproof.emulator.program import SHARED_RESERVED, Decoded
-from tileproof.emulator.stream import GridRecord, HostAccess, host_copy
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.limits import RESERVED_SHARED_BYTES
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -75,6 +74,7 @@ class PlacedLaunch:
         self.freed: set[str] = set()
         self.found: list[Finding] = []  # about copies of the host
         self._streams: dict[int, Stream] = {}
+        self._apart = False  # steps may run at the same time
         for one in sorted(launch.buffers, key=lambda one: (one.address is None, one.address or 0)):
             self.buffers[one.name] = self._placed(one, (instead or {}).get(one.name))
         for one in launch.buffers:
@@ -84,8 +84,11 @@ class PlacedLaunch:
             self.buffers[one.name].writable = one.role != "input"
 
     def _placed(self, one: LaunchBuffer, values: npt.NDArray[Any] | None) -> Buffer:
+        own = one.content.data if isinstance(one.content, ArrayContent) and one.role == "input" else None
+        content = (one.elements(self.launch.folder) if own is None else own) if values is None else values
+        if content is not None and content is not values and not one.known and not one.items:
+            return self.memory.buffer(content, one.name, one.address)
         made = self.memory.empty(one.shape, dtype_of(one.dtype), one.name, one.address)
-        content = one.elements(self.launch.folder) if values is None else values
         if content is None:
             return made
         flat = np.ascontiguousarray(content).reshape(-1).view(np.uint8)
@@ -127,8 +130,8 @@ class PlacedLaunch:
 
     def run(
         self, how: Callable[[int, KernelLaunch], dict[str, Any]], schedule: Schedule | None = None
-    ) -> Iterator[LaunchResult]:
-        """Runs the steps, and gives the result of each launch; `how(number, launch)` goes on to
+    ) -> Iterator[RunResult]:
+        """Runs the steps, and gives the result of each launch; `how(number, launch)` is passed to
         `Module.launch`. They run in the order of the file, or in the one that `schedule` chooses.
         """
         for _, result in self.numbered(how, schedule):
@@ -136,9 +139,10 @@ class PlacedLaunch:
 
     def numbered(
         self, how: Callable[[int, KernelLaunch], dict[str, Any]], schedule: Schedule | None = None
-    ) -> Iterator[tuple[int, LaunchResult]]:
+    ) -> Iterator[tuple[int, RunResult]]:
         """As `run`, with the number of each launch in the file."""
         order = StepOrder(self.launch)
+        self._apart = not order.total or any(one.programmatic for one in self.launch.launches)
         numbers: dict[int, int] = {}
         for at, step in enumerate(self.launch.steps):
             if isinstance(step, KernelLaunch):
@@ -164,13 +168,19 @@ class PlacedLaunch:
 
     def _launched(
         self, step: KernelLaunch, number: int, earlier: Sequence[GridRecord], how: dict[str, Any]
-    ) -> tuple[LaunchResult, GridRecord | None]:
+    ) -> tuple[RunResult, GridRecord | None]:
         module = self.modules[self.launch.module_of(step).name].module
-        if step.cooperative:
-            stated = module.decode(step.entry).entry.directives.get("reqnctapercluster", ())
-            clusters = math.prod(step.grid) // math.prod(step.cluster or stated)
-            together = replace(how.get("schedule") or Schedule(), together=clusters)
-            how = {**how, "resident": clusters, "schedule": together}
+        how = {
+            **how,
+            "cooperative": step.cooperative,
+            "grid": step.grid,
+            "block": step.block,
+            "cluster": step.cluster or None,
+            "shared_bytes": step.shared_bytes,
+            "args": [self.argument(one) for one in step.arguments],
+        }
+        if not self._apart:  # what each launch wrote and read is not looked at
+            return module.launch(step.entry, memory=self.memory, **how), None
         stream = self._streams.setdefault(step.stream, Stream(self.memory))
         result = stream.launch(
             module,
@@ -178,11 +188,6 @@ class PlacedLaunch:
             programmatic=step.programmatic,
             unordered=earlier,
             where=f"launch {number} of the file ({step.entry[:60]}, stream {step.stream})",
-            grid=step.grid,
-            block=step.block,
-            cluster=step.cluster or None,
-            shared_bytes=step.shared_bytes,
-            args=[self.argument(one) for one in step.arguments],
             **how,
         )
         return result, stream.last
@@ -234,7 +239,7 @@ class PlacedLaunch:
 
     def _alive(self, name: str) -> Buffer:
         if name in self.freed:
-            raise LaunchError("the host touches a buffer that it has freed", where=f"buffer {name}")
+            raise LaunchError("the host uses a buffer after freeing it", where=f"buffer {name}")
         return self.buffers[name]
 
 
@@ -248,7 +253,7 @@ def _bytes(value: Any) -> npt.NDArray[np.uint8]:
 
 def dynamic_begin(decoded: Decoded) -> int:
     """Where a CTA's dynamic shared memory begins."""
-    return SHARED_RESERVED + decoded.static_shared
+    return RESERVED_SHARED_BYTES + decoded.static_shared
 
 
 def offset_of(place: SharedPlace, decoded: Decoded, where: str) -> int:

@@ -1,1 +1,1 @@
-"""Mutants: defects planted on purpose, each with what must be found."""
+"""Planted defects: hand-written wrong kernels, each with the finding that must report it."""

@@ -1,6 +1,7 @@
 """Planted defects: a check that has never failed is not a check.
 
-The mutants of a kernel stand beside it; here they are found by id and planted.
+Each kernel defines its planted defects in `defects.py` beside it. This module finds them by id and plants
+them.
 """
 
 from __future__ import annotations
@@ -12,20 +13,20 @@ from pathlib import Path
 from types import MappingProxyType
 
 from tileproof.kernels.compile import Built
-from tileproof.kernels.edit import Mutant, apply
+from tileproof.kernels.edit import PlantedDefect, apply
+from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.registry import kernels
-from tileproof.kernels.target import Target
 from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
 
 
-def defects() -> Mapping[str, Mutant]:
-    """The mutants of every known kernel by id."""
-    return MappingProxyType({one.id: one for target in kernels().values() for one in target.mutants()})
+def defects() -> Mapping[str, PlantedDefect]:
+    """Return the planted defects of every known kernel by id."""
+    return MappingProxyType({one.id: one for kernel in kernels().values() for one in kernel.defects()})
 
 
-def defect(name: str, known: Mapping[str, Mutant] | None = None) -> Mutant:
-    """The mutant with id `name`; TileproofError lists the known ones."""
+def defect(name: str, known: Mapping[str, PlantedDefect] | None = None) -> PlantedDefect:
+    """Return the planted defect with the id `name`; TileproofError lists the known ids."""
     known = defects() if known is None else known
     if name not in known:
         raise TileproofError(
@@ -38,23 +39,23 @@ def defect(name: str, known: Mapping[str, Mutant] | None = None) -> Mutant:
     return known[name]
 
 
-def planted_on(kernel: Target, plant: str | None) -> Mutant | None:
-    """The mutant with this id, which must be one of the kernel's; TileproofError otherwise."""
+def planted_on(kernel: Kernel, plant: str | None) -> PlantedDefect | None:
+    """Return the planted defect with this id; TileproofError if it belongs to another kernel."""
     if plant is None:
         return None
-    own = {one.id: one for one in kernel.mutants()}
+    own = {one.id: one for one in kernel.defects()}
     if plant not in own and plant in (others := defects()):
         return _of_another(kernel, others[plant])
     return defect(plant, own)
 
 
-def require_own(kernel: Target, planted: Mutant | None) -> None:
-    """TileproofError when the mutant is another kernel's."""
+def require_own(kernel: Kernel, planted: PlantedDefect | None) -> None:
+    """Raise TileproofError if the planted defect belongs to another kernel."""
     if planted is not None and planted.target != kernel.name:
         _of_another(kernel, planted)
 
 
-def _of_another(kernel: Target, planted: Mutant) -> Mutant:
+def _of_another(kernel: Kernel, planted: PlantedDefect) -> PlantedDefect:
     raise TileproofError(
         "the defect belongs to another kernel",
         where=f"--plant {planted.id}",
@@ -63,22 +64,24 @@ def _of_another(kernel: Target, planted: Mutant) -> Mutant:
     )
 
 
-def build_planted(kernel: Target, variant: Variant, planted: Mutant | None, probe: bool = False) -> Built:
-    """The kernel's build (cached), with the mutant's edits in its sources and its PTX."""
+def build_planted(
+    kernel: Kernel, variant: Variant, planted: PlantedDefect | None, probe: bool = False
+) -> Built:
+    """The kernel's build (cached), with the defect's edits applied to its sources and its PTX."""
     if planted is None:
         return kernel.build(variant, probe)
     try:
         return kernel.build(variant, probe, planted.edits)
     except TileproofError as error:
-        where = f"mutant {planted.id}, {error.where}"
+        where = f"planted defect {planted.id}, {error.where}"
         raise TileproofError(
             error.what, where=where, expected=error.expected, found=error.found, do=error.do
         ) from error
 
 
 @contextmanager
-def planted_reference(planted: Mutant | None) -> Iterator[None]:
-    """While it lasts, the modules that the mutant edits run with its edits in them."""
+def planted_reference(planted: PlantedDefect | None) -> Iterator[None]:
+    """Context in which the Python modules that the defect edits run with its edits."""
     edits = [] if planted is None else [one for one in planted.edits if one.place.kind == "module"]
     before = []
     try:

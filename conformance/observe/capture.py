@@ -11,12 +11,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.drivers.result import Capture
-from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.observe.tiles import StageTile
 from tileproof.spec.machine import smem_layout, tmem
+from tileproof.spec.machine.finding import Finding, ProblemPlace
+from tileproof.spec.machine.run_result import Capture
 from tileproof.spec.plan import KernelPlan, SmemObservation, SmemTile, TmemObservation, TmemTile
-from tileproof.spec.problems import problem_type
 from tileproof.spec.problems.base import TileCoord, coordinates, region, tiling_of
 
 Captured = TmemObservation | SmemObservation
@@ -52,16 +51,18 @@ def parts_of(at: Captured) -> int:
 
 def publication(plan: KernelPlan, inputs: Any, at: Captured, capture: Capture) -> Publication | None:
     """The place of `capture` in the walk; None when it is of another observation."""
-    if capture.tile != at.tile or (capture.data.ndim == 2) != isinstance(at, TmemObservation):
+    if capture.tile != at.tile or capture.barrier not in ("", at.barrier):
+        return None
+    if (capture.data.ndim == 2) != isinstance(at, TmemObservation):
         return None
     barrier, parts = plan.barrier(at.barrier), parts_of(at)
     number, part = divmod(capture.phase * barrier.stages + capture.stage, parts)
-    problem, cluster = problem_type(plan.problem), plan.cluster_of(capture.cta)
+    problem, cluster = plan.problem, plan.cluster_of(capture.cta)
     group = problem.group_at(inputs, tiling_of(plan), cluster)
     k_block = number if barrier.per_k_block else None
     walked = problem.walks(at.stage)
     rank = capture.cluster_rank
-    cta = None if at.stage in plan.together else rank
+    cta = None if at.stage in plan.cluster_wide else rank
     return Publication(TileCoord(group, cta, k_block if walked else None), part, k_block, rank)
 
 
@@ -73,7 +74,7 @@ def captured_tiles(
     places: Places = {}
     if not captured(plan):
         return [], []
-    problem, tiling = problem_type(plan.problem), tiling_of(plan)
+    problem, tiling = plan.problem, tiling_of(plan)
     stages = {at.stage: at for at in captured(plan)}
     for stage, at in stages.items():
         for group in problem.groups(inputs, tiling):
@@ -83,12 +84,12 @@ def captured_tiles(
                 rows, cols = region(problem, inputs, tiling, stage, coord)
                 empty[stage, coord] = _unwritten(plan, at, coord, rows, cols, places)
     findings: list[Finding] = []
-    together: dict[str, list[Capture]] = {}
+    by_tile: dict[str, list[Capture]] = {}
     for capture in captures:
-        together.setdefault(capture.tile, []).append(capture)
+        by_tile.setdefault(capture.tile, []).append(capture)
     for at in captured(plan):
         terms: dict[tuple[str, TileCoord, int], dict[int, tuple[Capture, Publication]]] = {}
-        for capture in together.get(at.tile, ()):
+        for capture in by_tile.get(at.tile, ()):
             place = publication(plan, inputs, at, capture)
             if place is None:
                 continue
@@ -98,11 +99,11 @@ def captured_tiles(
                 findings.append(_surplus(plan, at, coord, last + 1, build))
                 continue
             if place.coord.k_block is None and place.k_block not in (None, last):
-                continue  # a part of the sum
+                continue  # a part of the sum: `observe.partial`
             if isinstance(at, TmemObservation) and at.summed:
                 terms.setdefault((at.stage, place.coord, place.part), {})[place.rank] = capture, place
             else:
-                _fill(plan, at, capture, place, empty[at.stage, place.coord])
+                fill(plan, at, capture, place, empty[at.stage, place.coord])
         for (stage, coord, _), shown in terms.items():
             if len(shown) == plan.cluster:
                 _fill_sum(plan, at, [shown[rank] for rank in sorted(shown)], empty[stage, coord])
@@ -121,22 +122,25 @@ def _unwritten(
         return StageTile(at.stage, coord, rows, cols, value, written, smem=smem, operand=place.dtype != "f32")
     key = (at.stage, coord.k_block, shape)
     if key not in places:
-        places[key] = _places(plan, at.stage, coord.k_block, shape)
+        places[key] = places_in_tmem(plan, captured(plan), at.stage, coord.k_block, shape)
     lane, column = places[key]
     dtype = plan.tmem_tile(at.tile).dtype
     value = np.zeros(shape, DTYPES[dtype])
     return StageTile(at.stage, coord, rows, cols, value, written, lane, column, operand=dtype != "f32")
 
 
-def _places(plan: KernelPlan, stage: str, k_block: int | None, shape: tuple[int, int]) -> tuple[Cells, Cells]:
-    """(lane, column) of each element of a stage's tile in tensor memory."""
+def places_in_tmem(
+    plan: KernelPlan, seen: Iterable[Captured], stage: str, k_block: int | None, shape: tuple[int, int]
+) -> tuple[Cells, Cells]:
+    """(lane, column) of each element of a stage's tile in tensor memory, which the observations show."""
     lane, column = (np.zeros(shape, np.int64) for _ in range(2))
-    for other in captured(plan):
+    for other in seen:
         if isinstance(other, TmemObservation) and other.stage == stage:
             place_t, barrier = plan.tmem_tile(other.tile), plan.barrier(other.barrier)
             ranks = range(plan.cluster if other.rank_cols else 1)
             for part, rank in product(range(other.parts), ranks):
-                buffer = ((k_block or 0) * other.parts + part) % barrier.stages % place_t.stages
+                number = (k_block or 0) * other.parts + part
+                buffer = other.buffer_of(number % barrier.stages, place_t)
                 cells, where = tmem_cells(plan, other, part, shape, rank)
                 lane[:, where], column[:, where] = (
                     cells[0],
@@ -222,7 +226,8 @@ def _span(place: SmemTile) -> int:
     return bytes_ // DTYPES[place.dtype].itemsize
 
 
-def _fill(plan: KernelPlan, at: Captured, capture: Capture, place: Publication, tile: StageTile) -> None:
+def fill(plan: KernelPlan, at: Captured, capture: Capture, place: Publication, tile: StageTile) -> None:
+    """Writes what a capture shows of a tile into it."""
     if isinstance(at, TmemObservation):
         cells, shape = plan.tmem_tile(at.tile), tile.value.shape
         elements, where = _tmem_elements(at, cells, _width(plan, at), place.part, shape, place.rank)
@@ -244,7 +249,7 @@ def _fill_sum(
     """The sum of what every CTA shows, in the tile's dtype and in the order of the ranks."""
     value, written = np.zeros_like(tile.value), np.ones_like(tile.written)
     for number, (capture, place) in enumerate(terms):
-        _fill(plan, at, capture, place, tile)
+        fill(plan, at, capture, place, tile)
         with np.errstate(over="ignore", invalid="ignore"):
             value = tile.value + value if number else tile.value.copy()
         written &= tile.written
@@ -252,16 +257,11 @@ def _fill_sum(
 
 
 def _surplus(plan: KernelPlan, at: Captured, coord: TileCoord, blocks: int, build: str) -> Finding:
-    unit, block = problem_type(plan.problem).unit, coord.k_block or 0
+    unit, block = plan.problem.unit, coord.k_block or 0
     return Finding(
-        kind="surplus",
-        message=f"{at.barrier} completed for a k-block that the {unit} does not have",
-        stage=at.stage,
-        build=build,
-        group=coord.group,
-        unit=unit,
-        cta=coord.cta,
-        k_block=coord.k_block,
+        "surplus",
+        f"{at.barrier} completed for a k-block that the {unit} does not have",
+        problem=ProblemPlace(at.stage, build, coord.group, unit, coord.cta, coord.k_block, tile=at.tile),
         pattern="a k-block beyond the last one",
         cause=f"{at.barrier} completed {block + 1} times or more, of {blocks} for the {unit}: an arrival "
         "or a commit too many, or a count too low",

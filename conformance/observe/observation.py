@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.drivers.result import Output, RunResult
 from tileproof.conformance.observe.capture import captured_tiles
-from tileproof.conformance.observe.finding import Finding
+from tileproof.conformance.observe.partial import partial_tiles
 from tileproof.conformance.observe.tiles import StageTile
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.finding import Finding, ProblemPlace
+from tileproof.spec.machine.run_result import Output, RunResult
 from tileproof.spec.plan import KernelPlan, OutputObservation
-from tileproof.spec.problems import problem_type
 from tileproof.spec.problems.base import ProblemType, TileCoord, coordinates, locate, region, tiling_of
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -23,10 +23,11 @@ BF16 = np.dtype(ml_dtypes.bfloat16)
 
 @dataclass(frozen=True)
 class Observation:
-    """The stage tiles of one launch, and what is wrong with their number."""
+    """The stage tiles of one launch, its partial sums, and what is wrong with the number of tiles."""
 
     tiles: tuple[StageTile, ...]
     findings: tuple[Finding, ...]
+    partials: tuple[StageTile, ...] = ()
 
 
 def observe(
@@ -44,6 +45,7 @@ def observe(
     """
     tiles: list[StageTile] = []
     findings: list[Finding] = []
+    partials: list[StageTile] = []
     wanted = [o for o in plan.observations if isinstance(o, OutputObservation)]
     for seen in [*wanted, *(plan.probes if probe else ())]:
         if seen.parameter not in run_result.outputs:
@@ -54,7 +56,7 @@ def observe(
                 found=", ".join(run_result.outputs) or "no output",
             )
         output = run_result.outputs[seen.parameter]
-        if problem_type(plan.problem).stages[seen.stage].output == tuple(axes_of(seen)):
+        if plan.problem.stages[seen.stage].output == tuple(axes_of(seen)):
             continue  # rows that several tiles add up to: judge.rows judges them
         tiles += output_tiles(plan, inputs, seen, output)
         findings += surplus_writes(plan, inputs, seen, output, build) if surplus else ()
@@ -62,7 +64,8 @@ def observe(
         found, faults = captured_tiles(plan, inputs, run_result.captures, build)
         tiles += found
         findings += faults
-    return Observation(tuple(tiles), tuple(findings))
+        partials = partial_tiles(plan, inputs, run_result.captures)
+    return Observation(tuple(tiles), tuple(findings), tuple(partials))
 
 
 def output_tiles(plan: KernelPlan, inputs: Any, at: OutputObservation, output: Output) -> Iterator[StageTile]:
@@ -85,52 +88,43 @@ def surplus_writes(
     for _, _, place in _tiles_of(plan, inputs, at):
         rest[place] = False
     if rest.any():
-        first = spot(plan, inputs, at, rest)
         yield Finding(
-            kind="surplus",
-            message=f"output {at.parameter} was written where the walk has no tile",
-            stage=at.stage,
-            build=build,
-            group=first.group,
-            unit=problem_type(plan.problem).unit,
-            cta=first.cta,
-            k_block=first.k_block,
-            row=first.row,
-            column=first.column,
-            axes=first.axes,
+            "surplus",
+            f"output {at.parameter} was written where the walk has no tile",
+            problem=spot(plan, inputs, at, rest, build),
             wrong=int(rest.sum()),
             elements=int(rest.size),
             pattern="elements beyond the last k-block",
         )
 
 
-@dataclass(frozen=True)
-class Spot:
-    """Where an element of an output is, as a finding says it: its tile, where it lies in one, its place along
-    the last two axes, and what is counted there.
+def spot(
+    plan: KernelPlan, inputs: Any, at: OutputObservation, mask: npt.NDArray[np.bool_], build: str
+) -> ProblemPlace:
+    """The first element that `mask` marks of an output: its tile where it lies in one, and its place along
+    the last two axes.
     """
-
-    group: int | None
-    cta: int | None
-    k_block: int | None
-    row: int
-    column: int | None
-    axes: tuple[str, str]
-
-
-def spot(plan: KernelPlan, inputs: Any, at: OutputObservation, mask: npt.NDArray[np.bool_]) -> Spot:
-    """The first element that `mask` marks of an output."""
-    problem, tiling, axes = problem_type(plan.problem), tiling_of(plan), tuple(axes_of(at))
+    problem, tiling, axes = plan.problem, tiling_of(plan), tuple(axes_of(at))
     index = [int(i) for i in np.argwhere(mask)[0]]
     stage = problem.stages[at.stage]
+    here = ProblemPlace(at.stage, build, unit=problem.unit, tile=at.parameter)
     found = None if stage.output == axes else locate(problem, inputs, tiling, at.stage, axes, index)
     if found is None:
         words = [*(problem.words.get(axis, axis) for axis in axes[-2:]), "column"]
         last = index[-2:]
-        return Spot(None, None, None, last[0], last[1] if len(last) > 1 else None, (words[0], words[1]))
+        column = last[1] if len(last) > 1 else None
+        return replace(here, row=last[0], column=column, axes=(words[0], words[1]))
     coord, place = found
     column = place[1] if len(place) > 1 else None
-    return Spot(coord.group, coord.cta, coord.k_block, place[0], column, axis_words(problem, at.stage))
+    return replace(
+        here,
+        group=coord.group,
+        cta=coord.cta,
+        k_block=coord.k_block,
+        row=place[0],
+        column=column,
+        axes=axis_words(problem, at.stage),
+    )
 
 
 def axis_words(problem: ProblemType, stage: str) -> tuple[str, str]:
@@ -148,14 +142,14 @@ def _tiles_of(
     plan: KernelPlan, inputs: Any, at: OutputObservation
 ) -> Iterator[tuple[TileCoord, tuple[slice, slice], tuple[Any, ...]]]:
     """Every tile of an output: its coordinates, its rows and columns, and its place in the array."""
-    problem, tiling, axes = problem_type(plan.problem), tiling_of(plan), tuple(axes_of(at))
+    problem, tiling, axes = plan.problem, tiling_of(plan), tuple(axes_of(at))
     for group in problem.groups(inputs, tiling):
         for coord in coordinates(problem, inputs, tiling, at.stage, group):
             try:
                 place = problem.place(inputs, tiling, coord, axes)
             except AttributeError:
                 raise TileproofError(
-                    "an output with these axes cannot be cut into tiles",
+                    "an output with these axes cannot be divided into tiles",
                     where=f"plan {plan.name}, parameter {at.parameter}",
                     expected="axes of the problem's sizes",
                     found=at.indexed,

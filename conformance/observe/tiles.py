@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tileproof.reference.evaluate import Evaluation, Shared
 from tileproof.spec.arithmetic import F32, Form
 from tileproof.spec.arithmetic.bound import BOUND
-from tileproof.spec.arithmetic.terms import Bounded
+from tileproof.spec.arithmetic.terms import Bounded, Sum
 from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling
 
 F64 = npt.NDArray[np.float64]
@@ -53,13 +53,13 @@ class StageTile:
 class Reference:
     """The float64 value of a tile, how far a correct kernel may be from it, and the operands of both.
 
-    `free`: where NaN is a correct outcome too, if the bound is infinite, as an operand may be infinite. A
-    value of NaN that no infinite operand explains must be found: it was an operand's.
+    `may_be_nan`: where NaN is a correct outcome too, if the bound is infinite, as an operand may be infinite.
+    A value of NaN that no infinite operand explains must be found: it was an operand's.
     """
 
     value: F64
     bound: F64
-    free: npt.NDArray[np.bool_] | bool = False
+    may_be_nan: npt.NDArray[np.bool_] | bool = False
     _operands: Callable[[], Operands] = field(default=dict, repr=False)
 
     @cached_property
@@ -90,6 +90,8 @@ class Chain(Evaluation):
         super().__init__(problem, inputs, tiling, BOUND, shared)
         self.own_tiles: Mapping[Key, StageTile] = {} if own_tiles is None else own_tiles
         self._seen = {name for name, _ in self.own_tiles}
+        self._blocks: dict[tuple[str, int, int | None, int], Bounded] = {}
+        self._sums: dict[tuple[str, int, int | None, int], Bounded] = {}
 
     def reference(self, name: str, coord: TileCoord, rows: slice, cols: slice) -> Reference:
         """Value and bound of stage `name` over `rows` and `cols` as `StageTile` counts them, 2-D."""
@@ -98,7 +100,7 @@ class Chain(Evaluation):
         return Reference(
             _columns(term.value[at]),
             _columns(term.errors[at]),
-            False if term.free is None else _columns(term.free[at]),
+            False if term.may_be_nan is None else _columns(term.may_be_nan[at]),
             lambda: self.operands(name, coord, rows, cols),
         )
 
@@ -106,8 +108,40 @@ class Chain(Evaluation):
         """What is evaluated together with this tile: its stage, its group, its CTA if each has its own."""
         return name, coord.group, coord.cta if self.partial(name) else None
 
+    def is_partial_sum(self, name: str, coord: TileCoord) -> bool:
+        """Whether a tile is what the k-blocks up to its own one add up to."""
+        cut = self.problem.walked in self.stage(name).tile  # its tiles are parts of it, not sums
+        return coord.k_block is not None and not cut and not self.problem.walks(name)
+
+    def contribution(self, name: str, coord: TileCoord, k_block: int) -> Bounded:
+        """What a k-block adds to a stage that sums over them, over the tile's group, in f32."""
+        key = (*self.whole_of(name, coord), k_block)
+        if key not in self._blocks:
+            self._blocks[key] = self.over_blocks(*self.whole_of(name, coord), k_block, k_block + 1).value
+        return self._blocks[key]
+
+    def partial_sum(self, name: str, coord: TileCoord, k_block: int) -> Bounded:
+        """The stage over k-blocks 0 .. `k_block`, over the tile's group, in f32."""
+        whole = self.whole_of(name, coord)
+        if k_block + 1 == self.problem.k_blocks(self.inputs, self.tiling, coord.group):
+            return cast(Bounded, self.whole(*whole).value)
+        if (*whole, k_block) not in self._sums:
+            own = self.contribution(name, coord, k_block)
+            before = self.partial_sum(name, coord, k_block - 1) if k_block else None
+            if before is not None:
+                if isinstance(before, Sum) and isinstance(own, Sum):
+                    own = before.joined(own)
+                else:  # what is made of the sum afterwards does not add up
+                    own = self.over_blocks(*whole, 0, k_block + 1).value
+            self._sums[*whole, k_block] = own
+        return self._sums[*whole, k_block]
+
     def judged(self, name: str, coord: TileCoord) -> Bounded:
-        """The stage over the tile's group: its f32 value, or the rounded copy if that is what is seen."""
+        """The stage over the tile's group: its f32 value, or the rounded copy if that is what is seen; of a
+        partial sum the f32 value of the k-blocks up to the tile's.
+        """
+        if self.is_partial_sum(name, coord):
+            return self.partial_sum(name, coord, coord.k_block or 0)
         kept = self.whole(*self.whole_of(name, coord))
         own = self.own_tiles.get((name, coord))
         copied = kept.copy is not None and (own is None or own.operand or own.value.dtype.itemsize == 2)
@@ -166,6 +200,10 @@ class Chain(Evaluation):
         spans = dict(zip(stage.tile, (rows, cols), strict=False))
         for axis in stage.contracted & set(self.problem.shared) if self.partial(name) else ():
             spans[axis] = self.problem.region(self.inputs, self.tiling, coord, axis)
+        if self.is_partial_sum(name, coord):
+            walked = self.problem.walked
+            last = self.problem.region(self.inputs, self.tiling, coord, walked)
+            spans[walked] = slice(self.extent(coord.group, walked).start, last.stop)
         return {
             source: self._restricted(
                 source, coord.group, self.term(source, coord.group, stage.reads[source]), spans

@@ -1,1 +1,1 @@
-"""Work in processes of its own, which may crash, hang or be killed without harm to the caller."""
+"""Work in separate processes, which may crash, hang or be killed without harm to the caller."""

@@ -128,12 +128,12 @@ def in_children(
 
 def _used(pid: int) -> int:
     """Ticks of processor time of a process and of those below it; 0 where nothing tells."""
-    total, left = 0, [pid]
-    while left:
-        one = left.pop()
+    total, pending = 0, [pid]
+    while pending:
+        one = pending.pop()
         try:
             fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
-            left += map(int, Path(f"/proc/{one}/task/{one}/children").read_text().split())
+            pending += map(int, Path(f"/proc/{one}/task/{one}/children").read_text().split())
         except (OSError, ValueError):
             continue
         total += sum(map(int, fields[11:15]))  # utime, stime, cutime, cstime

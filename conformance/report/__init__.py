@@ -1,1 +1,1 @@
-"""Reports: results, traces and layouts, for a terminal or as pictures."""
+"""Reports for a terminal, and the picture of a trace."""

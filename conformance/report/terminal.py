@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from tileproof.conformance.check.property import Report
+from tileproof.spec.machine.finding_text import lines
 
 REFRESH_S = 0.2
 PIPE_WIDTH = 160
@@ -97,9 +98,9 @@ def print_report(report: Report, replay: str) -> None:
         "with shrinking" + (", interrupted" if report.interrupted else "")
     )
     for number, finding in enumerate(failure.findings):
-        lines = finding.lines()
-        console.print(f"[bold]{number + 1}. {escape(lines[0])}[/]")
-        for line in lines[1:]:
+        head, *facts = lines(finding)
+        console.print(f"[bold]{number + 1}. {escape(head)}[/]")
+        for line in facts:
             console.print("   " + escape(line))
     schedule = f", schedule {failure.schedule.policy}" if report.chosen_schedules else ""
     console.print(f"smallest failing case: {escape(failure.case.as_json())}{schedule}")

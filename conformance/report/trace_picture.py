@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tileproof.emulator.trace import Event, Trace, TraceNames
-from tileproof.emulator.trace_links import links, together
+from tileproof.emulator.trace_links import links, merged_arrivals
 from tileproof.spec.machine.errors import TileproofError
 
 _COLOURS = {
@@ -76,7 +76,7 @@ def collect(trace: Trace, names: TraceNames) -> TracePicture:
         return names.cta(event), first.setdefault((event.rank, _role(label)), event.warp), _role(label)
 
     first: dict[tuple[int, str], int] = {}
-    events = together(trace)
+    events = merged_arrivals(trace)
     for event in events:
         row(event)
     last = events[-1].time if events else 0

@@ -1,1 +1,1 @@
-"""The verdict on a kernel or a launch, as a contract for machines: dataclasses, their JSON and its schema."""
+"""The published verdict on a kernel or a launch: dataclasses, JSON, schema, SARIF and JUnit."""

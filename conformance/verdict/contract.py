@@ -1,4 +1,4 @@
-"""The verdict contract: what a machine is told of one kernel, or of one launch.
+"""The verdict contract: the machine-readable result for a kernel or a launch.
 
 `verdict.schema.json` beside this file is the published schema; `python -m
 tileproof.conformance.verdict.schema` writes it from these classes, and a test holds both together. A field
@@ -11,11 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from tileproof.spec.machine.finding import Finding
+from tileproof.spec.machine.finding_text import headline
+
 SCHEMA = "tileproof-verdict"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 Word = Literal["clean", "defect", "incomplete", "error"]
 Outcome = Literal["passed", "failed", "unsupported", "not run"]
 EXIT_CODES: dict[Word, int] = {"clean": 0, "defect": 1, "error": 2, "incomplete": 3}
+INTERRUPTED = "it was interrupted"  # the reason of a verdict that Ctrl-C or SIGTERM ended early
 MUST_RUN = ("mma", "copy", "output")  # kinds of instructions without which nothing was shown
 
 
@@ -94,41 +98,6 @@ class OrderOnly:
 
 
 @dataclass(frozen=True)
-class Defect:
-    """One finding, by cause.
-
-    `code`: the machine's code, or the kind of a wrong value ("value", "missing", "surplus", "disagree",
-    "chain"). `coordinates`: group, cta, k_block, row, column, lane, tmem_column or smem, those that are
-    known. `isa_section`: of the instruction at which it shows. `source` and `ptx_line` are its place,
-    `source_before` of a race that of the earlier access, `missing` the edge that should stand between.
-    `replay` is a command.
-    """
-
-    check: str
-    code: str
-    message: str
-    stage: str = ""
-    where: str = ""
-    coordinates: Mapping[str, int] = field(default_factory=dict)
-    expected: float | None = None
-    found: float | None = None
-    bound: float | None = None
-    wrong: int = 0
-    elements: int = 0
-    pattern: str = ""
-    cause: str = ""
-    isa_section: str = ""
-    instruction: str = ""
-    ptx_line: int = 0
-    source: str = ""
-    source_before: str = ""
-    missing: str = ""
-    evidence: tuple[str, ...] = ()
-    count: int = 1
-    replay: str = ""
-
-
-@dataclass(frozen=True)
 class PlantedControl:
     """A defect planted in this kernel on purpose: what it should be found as, what it was found as."""
 
@@ -159,8 +128,8 @@ class CheckOutcome:
 class VerdictRecord:
     """The verdict on one kernel variant, or one launch, with its evidence.
 
-    `why` has a line for each reason against "clean". `sections` holds what further commands add by name, such
-    as "mutation".
+    `why` has a line for each reason against "clean". `findings` come by cause. `sections` holds what further
+    commands add by name, such as "mutation".
     """
 
     verdict: Word
@@ -172,18 +141,24 @@ class VerdictRecord:
     schedules: tuple[SchedulesRun, ...]
     coverage: ProgramCoverage | None
     order_only: tuple[OrderOnly, ...]
-    findings: tuple[Defect, ...]
+    findings: tuple[Finding, ...]
     controls: tuple[PlantedControl, ...]
     checks: tuple[CheckOutcome, ...]
     sections: Mapping[str, Any] = field(default_factory=dict)
     schema: Literal["tileproof-verdict"] = "tileproof-verdict"
     schema_version: int = SCHEMA_VERSION
 
+    @property
+    def label(self) -> str:
+        """The kernel with the sizes of its variant, or the launch file, in words."""
+        sizes = ",".join(f"{name}={value}" for name, value in sorted(self.program.variant.items()))
+        return f"{self.program.kernel} {sizes}".strip()
+
 
 def decided(
     *,
     checks: Sequence[CheckOutcome],
-    findings: Sequence[Defect] = (),
+    findings: Sequence[Finding] = (),
     coverage: ProgramCoverage | None = None,
     controls: Sequence[PlantedControl] = (),
     interrupted: bool = False,
@@ -194,35 +169,35 @@ def decided(
     covered: a required check that did not run, an MMA, copy or output that no launch executed (all of them
     without a coverage), a planted control that did not fire, no control at all.
     """
-    wrong = [f"{one.check}: {one.message}" for one in findings]
+    wrong = [f"{one.check}: {headline(one)}" for one in findings]
     told = {one.check for one in findings}
     failed = [one for one in checks if one.required and one.outcome == "failed" and one.name not in told]
     wrong += [f"{one.name} failed: {one.reason}" for one in failed]
     faults = [f"{one.name}: {one.fault}" for one in checks if one.fault]
-    left = ["it was interrupted"] if interrupted else []
-    left += [
+    missing = ["it was interrupted"] if interrupted else []
+    missing += [
         f"{one.name} {'is unsupported' if one.outcome == 'unsupported' else 'was not run'}: {one.reason}"
         for one in checks
         if one.required and one.outcome in ("unsupported", "not run") and not one.fault
     ]
     if not checks:
-        left.append("nothing was checked")
+        missing.append("nothing was checked")
     if coverage is None:
-        left.append("nothing is known of the instructions that ran")
+        missing.append("nothing is known of the instructions that ran")
     else:
-        left += [
+        missing += [
             f"{one.kind} at PTX line {one.ptx_line} never ran: {one.opcode}"
             + (f" ({one.source})" if one.source else "")
             for one in coverage.missing()
         ]
-    left += [
+    missing += [
         f"the planted control {one.id} was not found as {one.expected}"
         + (f" but as {one.found}" if one.found else "")
         for one in controls
         if not one.fired
     ]
-    word: Word = "defect" if wrong else "error" if faults else "incomplete" if left else "clean"
-    return word, (*wrong, *faults, *left)
+    word: Word = "defect" if wrong else "error" if faults else "incomplete" if missing else "clean"
+    return word, (*wrong, *faults, *missing)
 
 
 def worst(words: Iterable[Word]) -> Word:

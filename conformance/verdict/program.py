@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,8 @@ from typing import Any
 from tileproof import __version__
 from tileproof.conformance.verdict.contract import (
     EXIT_CODES,
+    INTERRUPTED,
     CheckOutcome,
-    Defect,
     JudgedProgram,
     NotCovered,
     OrderOnly,
@@ -28,6 +29,7 @@ from tileproof.conformance.verdict.contract import (
 )
 from tileproof.emulator import coverage
 from tileproof.emulator.program import Decoded
+from tileproof.spec.machine.finding import Finding
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -61,7 +63,7 @@ def record(
     seed: int,
     checks: Sequence[CheckOutcome],
     *,
-    findings: Sequence[Defect] = (),
+    findings: Sequence[Finding] = (),
     coverage: ProgramCoverage | None = None,
     order_only: Sequence[OrderOnly] = (),
     controls: Sequence[PlantedControl] = (),
@@ -90,9 +92,23 @@ def record(
     )
 
 
+def redecided(
+    made: VerdictRecord, checks: Sequence[CheckOutcome], interrupted: bool = False
+) -> VerdictRecord:
+    """The record with other checks, and the verdict that they make with its findings and coverage."""
+    word, why = decided(
+        checks=checks,
+        findings=made.findings,
+        coverage=made.coverage,
+        controls=made.controls,
+        interrupted=interrupted or INTERRUPTED in made.why,
+    )
+    return replace(made, verdict=word, exit_code=EXIT_CODES[word], why=why, checks=tuple(checks))
+
+
 def covered(decoded: Decoded, executed: Iterable[bytes]) -> ProgramCoverage | None:
-    """What launches of the entry executed together (`LaunchResult.executed` of each); None of no launch."""
-    bits = coverage.together(executed)
+    """What launches of the entry executed together (`RunResult.executed` of each); None of no launch."""
+    bits = coverage.union(executed)
     if not bits:
         return None
     seen = coverage.instructions(decoded, bits)
@@ -113,7 +129,7 @@ def covered(decoded: Decoded, executed: Iterable[bytes]) -> ProgramCoverage | No
     )
 
 
-def together(parts: Sequence[ProgramCoverage]) -> ProgramCoverage:
+def merged(parts: Sequence[ProgramCoverage]) -> ProgramCoverage:
     """The coverage of several entries as one."""
     return ProgramCoverage(
         sum(one.instructions for one in parts),
@@ -136,7 +152,7 @@ def covered_together(
         part = covered(decoded, executed)
         parts += [part] if part else []
         only += order_only(decoded)
-    return (together(parts) if parts else None), tuple(only)
+    return (merged(parts) if parts else None), tuple(only)
 
 
 def order_only(decoded: Decoded) -> tuple[OrderOnly, ...]:

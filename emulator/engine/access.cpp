@@ -10,6 +10,18 @@ const uint8_t* poison() {
 }
 }  // namespace
 
+template <class F>
+const uint8_t* Exec::partly(const uint8_t* data, uint32_t size, F&& written, PoisonId set) {
+  static thread_local uint8_t scratch[64];
+  unwritten->set = set;
+  unwritten->bytes = 0;
+  for (uint32_t k = 0; k < size; ++k) {
+    scratch[k] = written(k) ? data[k] : kPoisonByte;
+    if (!written(k)) unwritten->bytes |= uint64_t{1} << k;
+  }
+  return scratch;
+}
+
 bool Exec::whole_warp(bool all) {
   if (all && !w.exits.empty()) {
     uint32_t gone = 0;
@@ -99,11 +111,20 @@ uint8_t* Exec::shared(uint64_t address, uint32_t size, int lane, bool write, boo
             "a load reads shared bytes at " + hex(offset) + " of CTA rank " + std::to_string(owner->rank) +
                 " whose asynchronous copy has not completed: a wait is missing",
             origin(lane), address);
-  if (never)
-    e.error("shared-uninitialised",
-            "a load reads shared bytes at " + hex(offset) + " of CTA rank " + std::to_string(owner->rank) +
-                " that were never written",
-            origin(lane), address);
+  if (never) {
+    bool fresh = false;
+    PoisonId set = e.poison_in(*owner, offset, size, fresh);
+    const std::string message = "a load reads shared bytes at " + hex(offset) + " of CTA rank " +
+                                std::to_string(owner->rank) + " that were never written";
+    if (unwritten && !pending && !barrier) {
+      if (fresh)
+        set = e.poisons.both(set,
+                             e.poisons.read("shared-uninitialised", message, origin(lane), address, false));
+      return const_cast<uint8_t*>(partly(data, size, [&](uint32_t k) { return state[k] == kValid; }, set));
+    }
+    if (fresh) e.error("shared-uninitialised", message, origin(lane), address);
+    if (set) e.poison_used(set, instr, "");
+  }
   return const_cast<uint8_t*>(poison());
 }
 
@@ -138,10 +159,15 @@ uint8_t* Exec::global(uint64_t address, uint32_t size, int lane, bool write, boo
     return const_cast<uint8_t*>(poison());
   }
   if (read && !b->initialised(address, size)) {
-    e.error("global-uninitialised",
-            "a load reads bytes of " + b->name + " at offset " + std::to_string(address - b->address) +
-                " that were never written",
-            origin(lane), address);
+    const std::string message = "a load reads bytes of " + b->name + " at offset " +
+                                std::to_string(address - b->address) + " that were never written";
+    if (unwritten && !write) {
+      const uint8_t* written = b->written + (address - b->address);
+      return const_cast<uint8_t*>(partly(
+          data, size, [&](uint32_t k) { return written[k] == kValid; },
+          e.poisons.read("global-uninitialised", message, origin(lane), address, false)));
+    }
+    e.error("global-uninitialised", message, origin(lane), address);
     if (!write) return const_cast<uint8_t*>(poison());
   }
   if (write) {
@@ -162,10 +188,10 @@ bool Engine::tell_row(const Exec& x, const GlobalBuffer& b, uint64_t address, ui
   return true;
 }
 
-void Exec::check_params(uint64_t address, uint32_t size, int lane) {
+const uint8_t* Exec::check_params(uint64_t address, uint32_t size, int lane) {
   const auto first = e.config.known_params.begin() + static_cast<std::ptrdiff_t>(address);
   const auto unset = std::find(first, first + size, 0);
-  if (unset == first + size) return;
+  if (unset == first + size) return nullptr;
   const auto last = std::find(unset, first + size, 1);
   const uint64_t from = address + static_cast<uint64_t>(unset - first),
                  to = address + static_cast<uint64_t>(last - first);
@@ -176,10 +202,17 @@ void Exec::check_params(uint64_t address, uint32_t size, int lane) {
       where = "parameter " + name;
       base = offset;
     }
-  e.error("param-unset",
-          "a load of " + std::to_string(size) + " bytes reads bytes " + std::to_string(from - base) + " to " +
-              std::to_string(to - base - 1) + " of " + where + ", which the caller never set",
-          origin(lane), from);
+  const std::string message = "a load of " + std::to_string(size) + " bytes reads bytes " +
+                              std::to_string(from - base) + " to " + std::to_string(to - base - 1) + " of " +
+                              where + ", which the caller never set";
+  if (!unwritten || size > 64) {
+    e.error("param-unset", message, origin(lane), from);
+    return nullptr;
+  }
+  return partly(
+      e.config.params.data() + address, size,
+      [&](uint32_t k) { return first[static_cast<std::ptrdiff_t>(k)] != 0; },
+      e.poisons.read("param-unset", message, origin(lane), from, false));
 }
 
 const uint8_t* Exec::load(Space space, uint64_t address, uint32_t size, int lane) {
@@ -217,7 +250,7 @@ const uint8_t* Exec::load(Space space, uint64_t address, uint32_t size, int lane
         return nullptr;
       }
       if (!e.config.known_params.empty()) [[unlikely]]
-        check_params(address, size, lane);
+        if (const uint8_t* p = check_params(address, size, lane)) return p;
       return e.config.params.data() + address;
     case Space::Local:
     case Space::Generic:
@@ -229,7 +262,23 @@ const uint8_t* Exec::load(Space space, uint64_t address, uint32_t size, int lane
             "a local access of " + std::to_string(size) + " bytes at " + hex(address), origin(lane), address);
     return nullptr;
   }
-  return &w.local[static_cast<size_t>(lane) * bytes + address];
+  const size_t at = local_place(lane, address);
+  if (!w.local_poison.empty() && !storing) [[unlikely]]
+    if (const uint8_t* p = poison_in_local(at, size)) return p;
+  return &w.local[at];
+}
+
+// What was stored there that nobody had written: null when there is none, or it is an error here.
+const uint8_t* Exec::poison_in_local(size_t at, uint32_t size) {
+  PoisonId set = 0;
+  for (size_t k = at; k < at + size; ++k)
+    if (const auto it = w.local_poison.find(k); it != w.local_poison.end())
+      set = e.poisons.both(set, it->second);
+  if (!set) return nullptr;
+  if (unwritten)
+    return partly(&w.local[at], size, [&](uint32_t k) { return !w.local_poison.contains(at + k); }, set);
+  e.poison_used(set, instr, "");
+  return nullptr;
 }
 
 uint8_t* Exec::store(Space space, uint64_t address, uint32_t size, int lane) {
@@ -258,7 +307,12 @@ uint8_t* Exec::store(Space space, uint64_t address, uint32_t size, int lane) {
     case Space::Generic:
       break;
   }
-  return const_cast<uint8_t*>(load(Space::Local, address, size, lane));
+  storing = true;
+  uint8_t* p = const_cast<uint8_t*>(load(Space::Local, address, size, lane));
+  storing = false;
+  if (p && !w.local_poison.empty())
+    for (size_t k = 0; k < size; ++k) w.local_poison.erase(local_place(lane, address) + k);
+  return p;
 }
 
 }  // namespace tileproof

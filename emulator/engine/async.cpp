@@ -172,7 +172,7 @@ void Engine::phase_complete(Cta& cta, Mbarrier& b) {
   for (size_t t = 0; t < config.taps.size(); ++t) {
     const Tap& tap = config.taps[t];
     if (tap.barrier != b.offset) continue;
-    TapRecord r;
+    Capture r;
     r.tap = static_cast<int32_t>(t);
     r.cta = cta.id;
     r.rank = cta.rank;
@@ -260,7 +260,7 @@ bool Engine::shared_range(Cta& cta, uint32_t offset, uint32_t size, const Origin
           at, offset);
     return false;
   }
-  if (offset < kSharedReserved || static_cast<uint64_t>(offset) + size > cta.shared.data.size()) {
+  if (offset < kReservedSharedBytes || static_cast<uint64_t>(offset) + size > cta.shared.data.size()) {
     fault("shared-out-of-bounds",
           std::string(who) + " touches shared bytes [" + hex(offset) + ", " + hex(offset + size) +
               ") of CTA rank " + std::to_string(cta.rank) + ", which has [0x400, " +
@@ -313,11 +313,16 @@ bool Engine::read_shared(Cta& cta, uint32_t offset, uint32_t size, uint8_t* out,
           std::string(who) + " reads shared bytes at " + hex(offset) + " of CTA rank " +
               std::to_string(cta.rank) + " whose asynchronous copy has not completed: a wait is missing",
           at, offset);
-  if (never)
-    error("shared-uninitialised",
-          std::string(who) + " reads shared bytes at " + hex(offset) + " of CTA rank " +
-              std::to_string(cta.rank) + " that were never written",
-          at, offset);
+  if (never) {
+    bool fresh = false;
+    const PoisonId set = poison_in(cta, offset, size, fresh);
+    if (fresh)
+      error("shared-uninitialised",
+            std::string(who) + " reads shared bytes at " + hex(offset) + " of CTA rank " +
+                std::to_string(cta.rank) + " that were never written",
+            at, offset);
+    if (set) poison_used(set, at.instr, "");
+  }
   return true;
 }
 

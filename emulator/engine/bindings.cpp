@@ -32,13 +32,17 @@ std::unique_ptr<Program> make_program(const std::string& kernel, py::bytes code,
                                       py::bytes constants, std::vector<std::string> names,
                                       std::vector<std::string> sources,
                                       const std::vector<std::pair<int32_t, int32_t>>& specials,
-                                      int64_t register_bytes, int64_t local_bytes,
+                                      int64_t register_bytes, py::bytes register_widths, int64_t local_bytes,
                                       int64_t static_shared_bytes) {
   auto p = std::make_unique<Program>();
   p->kernel = kernel;
   p->names = std::move(names);
   p->sources = std::move(sources);
   p->register_bytes = register_bytes;
+  const std::string widths = register_widths;
+  p->register_widths.assign(widths.begin(), widths.end());
+  if (p->register_widths.size() * 64 != static_cast<size_t>(register_bytes))
+    throw py::value_error("the widths are not those of the register file");
   p->local_bytes = local_bytes;
   p->static_shared_bytes = static_shared_bytes;
   const std::string c = code, v = vec, k = constants;
@@ -217,7 +221,7 @@ py::dict launch(
   counters["claimed_clusters"] = n.claimed_clusters;
   counters["schedule_points"] = n.schedule_points;
   py::list records;
-  for (const TapRecord& r : engine.tap_records) {
+  for (const Capture& r : engine.tap_records) {
     py::dict d;
     d["tap"] = r.tap;
     d["cta"] = py::make_tuple(r.cta.x, r.cta.y, r.cta.z);
@@ -306,7 +310,7 @@ GlobalBuffer of_host(const HostBuffer& given) {
 void host_touches(GridRecord& record, const HostBuffer& buffer, uint64_t first, uint64_t count, bool write,
                   const std::string& what) {
   const GlobalBuffer b = of_host(buffer);
-  if (first + count > b.size) throw std::out_of_range("an access of the host goes past its buffer");
+  if (first + count > b.size) throw std::out_of_range("an access of the host exceeds its buffer");
   record.touch(b, first, count, write, what);
 }
 
@@ -315,7 +319,7 @@ py::object host_meets(const GridRecord& record, const HostBuffer& buffer, uint64
   const GridPlace* p = nullptr;
   bool wrote = false;
   const GlobalBuffer b = of_host(buffer);
-  if (first + count > b.size) throw std::out_of_range("an access of the host goes past its buffer");
+  if (first + count > b.size) throw std::out_of_range("an access of the host exceeds its buffer");
   const int64_t at = record.meets(b, first, count, write, false, &p, &wrote);
   if (at < 0) return py::none();
   const auto cta = py::make_tuple(p->at.cta.x, p->at.cta.y, p->at.cta.z);
@@ -329,7 +333,7 @@ PYBIND11_MODULE(_engine, m) {
   py::class_<Program>(m, "Program")
       .def(py::init(&make_program), py::arg("kernel"), py::arg("code"), py::arg("vec"), py::arg("constants"),
            py::arg("names"), py::arg("sources"), py::arg("specials"), py::arg("register_bytes"),
-           py::arg("local_bytes"), py::arg("static_shared_bytes"));
+           py::arg("register_widths"), py::arg("local_bytes"), py::arg("static_shared_bytes"));
   py::class_<GridRecord>(m, "GridRecord")
       .def(py::init<>())
       .def_readwrite("number", &GridRecord::number)

@@ -60,7 +60,7 @@ struct Tap {
   uint32_t offset = 0, bytes = 0;   // shared memory, absolute offset
 };
 
-struct TapRecord {
+struct Capture {
   int32_t tap = 0;
   Dim3 cta{0, 0, 0};
   int32_t rank = 0;

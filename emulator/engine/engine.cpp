@@ -67,6 +67,7 @@ void Engine::run() {
   }
   for (auto& cluster : live) finish_cluster(*cluster);  // the launch was stopped
   if (!stopped) check_outputs();
+  note_dropped_poison();
 }
 
 bool Engine::start_another() {
@@ -129,9 +130,9 @@ void Engine::start_cluster(Dim3 first) {
     cta.cluster = cluster;
     cta.rank = static_cast<int32_t>(r);
     cta.id = {first.x + r % c.x, first.y + r / c.x % c.y, first.z + r / (c.x * c.y)};
-    cta.shared.reset(kSharedReserved + static_cast<size_t>(program.static_shared_bytes) +
+    cta.shared.reset(kReservedSharedBytes + static_cast<size_t>(program.static_shared_bytes) +
                      config.dynamic_shared + 1024);
-    cta.shared.data.resize(kSharedReserved + static_cast<size_t>(program.static_shared_bytes) +
+    cta.shared.data.resize(kReservedSharedBytes + static_cast<size_t>(program.static_shared_bytes) +
                            config.dynamic_shared);
     cta.tmem.reset();
     cta.named.fill(NamedBarrier{});
@@ -165,6 +166,7 @@ void Engine::start_warp(Cta& cta, Warp& w, int index) {
   w.tmem_loads.clear();
   w.open_loads = 0;
   w.poison.clear();
+  w.local_poison.clear();
   w.slow = false;
   w.exits.clear();
   w.passes.clear();
@@ -211,6 +213,8 @@ Engine::Ran Engine::run_split(Warp& w, size_t index, uint32_t most, bool consult
     if (i.pred >= 0) {
       const uint32_t p = *reinterpret_cast<const uint32_t*>(x.regs + i.pred);
       mask &= i.pred_neg ? ~p : p;
+      if (w.slow && w.poison.any()) [[unlikely]]
+        poison_guard(w, *s, i, mask);
     }
     if (i.visible && mask) {
       if (ran.steps == most || (consult && (progress != before || __builtin_ctz(s->mask) != leader))) {
@@ -241,7 +245,8 @@ Engine::Ran Engine::run_split(Warp& w, size_t index, uint32_t most, bool consult
             Origin{&i, cta.id, cta.rank, w.index, static_cast<int32_t>(__builtin_ctz(s->mask))});
       if (counters.warp_instructions > config.instruction_limit) {
         fault("instruction-limit",
-              "the launch ran " + std::to_string(config.instruction_limit) + " warp instructions and goes on",
+              "the launch ran " + std::to_string(config.instruction_limit) +
+                  " warp instructions without ending",
               Origin{&i, cta.id, cta.rank, w.index, static_cast<int32_t>(__builtin_ctz(s->mask))});
         return ran;
       }
@@ -266,8 +271,7 @@ Engine::Ran Engine::run_split(Warp& w, size_t index, uint32_t most, bool consult
     x.mask = mask;
     x.instr = &i;
     const size_t lead = static_cast<size_t>(__builtin_ctz(s->mask));
-    if (w.slow) check_tmem_registers(w, i, Origin{&i, cta.id, cta.rank, w.index, __builtin_ctz(mask)}, mask);
-    const Step step = i.fn(x, i);
+    const Step step = w.slow ? run_slowly(x, i) : i.fn(x, i);
     s = &w.splits[index];
     switch (step) {
       case Step::Next:
@@ -305,7 +309,7 @@ void Engine::look_at_the_clock(const Origin& at) {
     case Watch::Verdict::TimeLimit: {
       char seconds[32];
       std::snprintf(seconds, sizeof seconds, "%g", config.seconds_limit);
-      fault("time-limit", std::string("the launch ran for ") + seconds + " seconds and goes on", at);
+      fault("time-limit", std::string("the launch ran for ") + seconds + " seconds without ending", at);
       return;
     }
     case Watch::Verdict::Interrupted:

@@ -79,6 +79,7 @@ class FindingSink {
  public:
   std::unordered_map<std::string, Weight> weights;  // of codes that weigh otherwise than they are reported
   bool* stopped = nullptr;                          // the launch's
+  bool muted = false;                               // an instruction runs again, only to see its result
 
   // The finding: a new one the first time this (code, instruction, other instruction) is seen in a CTA rank.
   Finding* add(Severity severity, const std::string& code, const std::string& message, const Origin& at,
@@ -116,7 +117,7 @@ class FindingSink {
   }
   void report(Severity severity, const std::string& code, const std::string& message, const Origin& at,
               uint64_t address = 0) {
-    add(severity, code, message, at, address);
+    if (!muted) add(severity, code, message, at, address);
   }
 
   std::vector<Finding> findings;

@@ -199,8 +199,8 @@ bool Grids::check(const InFlightGrid& earlier, const GlobalBuffer& b, uint64_t a
   const std::string missing =
       unordered ? "an event that the later stream waits for, or a synchronisation of the host between the two"
       : earlier.second == InFlight::Waits
-          ? "griddepcontrol.wait before it, by this thread or by one that a barrier orders before it"
-          : "griddepcontrol.wait in the grids between the two: one that never waits may complete "
+          ? "griddepcontrol.wait before it, by this thread or by a thread that a barrier orders before it"
+          : "griddepcontrol.wait in the grids between the two: a grid without it may complete "
             "before its own prerequisites";
   const std::string other =
       p.line ? p.instruction + " at PTX line " + std::to_string(p.line) + " of " : p.instruction + ", ";

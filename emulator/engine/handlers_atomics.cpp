@@ -76,7 +76,13 @@ Step atom(Exec& x, const Instr& i) {
     const uint64_t address = address_of(x, i.o[s::address], i.imm, i.m[s::width], l);
     const bool shared = space == Space::SharedCta || space == Space::SharedCluster ||
                         (space == Space::Generic && address - kSharedWindow < kWindowSize);
-    if (!x.load(space, address, size, l)) return Step::Stop;
+    const uint8_t* found = x.load(space, address, size, l);
+    if (!found) return Step::Stop;
+    if (op == Reduction::Cas) {  // one that fails writes nothing, and so releases nothing
+      const uint8_t* wanted = x.src<uint8_t>(values[0]) + static_cast<uint32_t>(l) * element;
+      x.order =
+          static_cast<uint16_t>((x.order & ~kFails) | (std::memcmp(found, wanted, element) ? kFails : 0));
+    }
     uint8_t* p = x.store(space, address, size, l);
     if (!p) return Step::Stop;
     x.e.counters.atomic_bytes += size;

@@ -23,15 +23,16 @@ void come(Exec& x, const Instr& i, uint32_t id) {
   const bool reduces = votes_in(mode_of(i));
   // Its two arrivals would stand for a warp that has not come.
   if (b.warps & bit)
-    x.e.error("barrier-arrived-twice",
-              "warp " + std::to_string(x.w.index) + " arrives at named barrier " + std::to_string(id) +
-                  " again before the round that it has arrived in is complete: " + std::to_string(b.arrived) +
-                  (count == ~0u ? std::string(" threads") : " of " + std::to_string(count) + " threads") +
-                  " have come",
-              x.origin(x.lane()));
+    x.e.error(
+        "barrier-arrived-twice",
+        "warp " + std::to_string(x.w.index) + " arrives at named barrier " + std::to_string(id) +
+            " again before the phase of its previous arrival is complete: " + std::to_string(b.arrived) +
+            (count == ~0u ? std::string(" threads") : " of " + std::to_string(count) + " threads") +
+            " have come",
+        x.origin(x.lane()));
   if (b.arrived && b.reduces != reduces)
     x.e.error("barrier-mixed",
-              "named barrier " + std::to_string(id) + " is used with .red and without it in one round",
+              "named barrier " + std::to_string(id) + " is used with and without .red in the same phase",
               x.origin(x.lane()));
   b.reduces = reduces;
   b.expected = count;

@@ -1,5 +1,5 @@
 // createpolicy (PTX ISA 9.7.9.18): an opaque word. Only .L2::cache_hint operands take it, and hints change
-// nothing here; so its operands are what there is to check.
+// nothing here; so only its operands are checked.
 #include "machine.hpp"
 #include "slots/cache_policy.hpp"
 

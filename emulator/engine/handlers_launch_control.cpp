@@ -31,7 +31,7 @@ Step try_cancel(Exec& x, const Instr& i) {
     if (x.cta.claim_refused)
       e->error(
           "clc-after-refusal",
-          "this CTA has seen a request refused and makes another; that is undefined (PTX ISA 9.7.13.16.1)",
+          "this CTA makes another request after a refused request, which is undefined (PTX ISA 9.7.13.16.1)",
           at, dst);
     std::vector<Cta*> to;
     if (i.m[s::multicast])
@@ -88,15 +88,22 @@ Step first_ctaid(Exec& x, const Instr& i) {
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
     const Response* r = response(x, i.o[s::response], l);
-    if (r && r->state == kRefused)
-      x.e.error("clc-response",
-                "the first CTA of a request that was refused is undefined: is_canceled must be tested first "
-                "(PTX ISA 9.7.13.16.2)",
-                x.origin(l));
+    // Undefined, so that nothing may depend on it: Triton reads it before it tests is_canceled.
+    const PoisonId undefined =
+        r && r->state == kRefused
+            ? x.e.poisons.read(
+                  "clc-response",
+                  "the first CTA of a request that was refused is undefined: is_canceled must be "
+                  "tested first (PTX ISA 9.7.13.16.2)",
+                  x.origin(l), 0, true)
+            : 0;
     const Response out = r && r->state == kGranted ? *r : Response{~0u, ~0u, ~0u, 0};
     const uint32_t values[] = {out.x, out.y, out.z, 0};
     for (int k = 0; k < 4; ++k)
-      if (i.o[s::x + k] != INT32_MIN) x.dst<uint32_t>(i.o[s::x + k])[l] = values[k];
+      if (i.o[s::x + k] != INT32_MIN) {
+        x.dst<uint32_t>(i.o[s::x + k])[l] = values[k];
+        if (undefined) x.e.mark_poison(x.w, i.o[s::x + k], l, nullptr, undefined);
+      }
   }
   return Step::Next;
 }

@@ -1,6 +1,8 @@
 // ldmatrix, stmatrix, movmatrix (PTX ISA 9.7.14.5.15 to 17). The layouts of 8-bit elements follow from the
 // figures of the ISA and from CuTe's Copy_Traits<SM100_U8x8_LDSM_T> and its neighbours
 // (copy_traits_sm100.hpp).
+#include <array>
+
 #include "alu.hpp"
 #include "slots/matrix_memory.hpp"
 
@@ -50,6 +52,21 @@ Step ldmatrix(Exec& x, const Instr& i) {
   const int rows = square ? 16 : 8, count = i.m[s::matrices];
   const int32_t* regs = &x.e.program.vec[static_cast<size_t>(i.vec)];
   uint8_t row[4][16][kRow];
+  uint8_t poison[4][16][kRow];  // bits that nobody wrote, where there are some
+  PoisonId sets[4][16] = {};
+  bool some = false;
+  Unwritten unwritten;
+  x.unwritten = &unwritten;
+  auto look = [&](int lane) {
+    if (!unwritten.bytes) return;
+    if (!some) std::memset(poison, 0, sizeof poison);
+    some = true;
+    PoisonId& set = sets[lane / rows][lane % rows];
+    set = x.e.poisons.both(set, unwritten.set);
+    for (uint32_t k = 0; k < kRow; ++k)
+      if (i.m[s::unpacked] || unwritten.bytes >> k & 1) poison[lane / rows][lane % rows][k] = 0xff;
+    unwritten.bytes = 0;
+  };
   for (int lane = 0; lane < rows * count; ++lane) {
     uint64_t address;
     if (!row_address(x, i, i.o[s::base], i.m[s::address_bytes], i.m[s::space], lane, address))
@@ -59,6 +76,7 @@ Step ldmatrix(Exec& x, const Instr& i) {
       const uint8_t* p = x.load(Space::SharedCta, address, kRow, lane);
       if (!p) return Step::Stop;
       std::memcpy(to, p, kRow);
+      look(lane);
       continue;
     }
     uint8_t packed[12] = {};  // the padding is not read
@@ -66,6 +84,7 @@ Step ldmatrix(Exec& x, const Instr& i) {
       const uint8_t* p = x.load(Space::SharedCta, address + at, 4, lane);
       if (!p) return Step::Stop;
       std::memcpy(packed + at, p, 4);
+      look(lane);
     }
     for (int k = 0; k < 16; ++k) {
       const int bit = k * width;
@@ -73,21 +92,35 @@ Step ldmatrix(Exec& x, const Instr& i) {
       to[k] = static_cast<uint8_t>(two >> (bit % 8) & ((1u << width) - 1));
     }
   }
-  for (int l = 0; l < 32; ++l) {
+  x.unwritten = nullptr;
+  // Byte j of register r of lane l: matrix, row and byte.
+  auto place = [&](int l, int r, int j) -> std::array<int, 3> {
     const int g = l / 4, t = l % 4;
+    if (square)  // register 2k + h: row g + 8 h of the transposed matrix k, elements 4 t + j
+      return {r / 2, 4 * t + j, g + 8 * (r % 2)};
+    if (i.m[s::trans]) return {r, 2 * t + j / 2, 2 * g + j % 2};
+    return {r, g, 4 * t + j};
+  };
+  for (int l = 0; l < 32; ++l)
     for (int32_t r = 0; r < i.nvec; ++r) {
-      uint8_t out[4];
+      uint8_t* out = x.dst<uint8_t>(regs[r]) + 4 * l;
       for (int j = 0; j < 4; ++j) {
-        if (square)  // register 2k + h: row g + 8 h of the transposed matrix k, elements 4 t + j
-          out[j] = row[r / 2][4 * t + j][g + 8 * (r % 2)];
-        else if (i.m[s::trans])
-          out[j] = row[r][2 * t + j / 2][2 * g + j % 2];
-        else
-          out[j] = row[r][g][4 * t + j];
+        const auto [matrix, at, byte] = place(l, r, j);
+        out[j] = row[matrix][at][byte];
       }
-      std::memcpy(x.dst<uint32_t>(regs[r]) + l, out, 4);
     }
-  }
+  for (int32_t r = 0; r < i.nvec && x.w.poison.any(); ++r) x.w.poison.drop(regs[r], ~0u);
+  for (int l = 0; l < 32 && some; ++l)
+    for (int32_t r = 0; r < i.nvec; ++r) {
+      uint8_t bits[4];
+      PoisonId set = 0;
+      for (int j = 0; j < 4; ++j) {
+        const auto [matrix, at, byte] = place(l, r, j);
+        bits[j] = poison[matrix][at][byte];
+        if (bits[j]) set = x.e.poisons.both(set, sets[matrix][at]);
+      }
+      if (set) x.e.mark_poison(x.w, regs[r], l, bits, set);
+    }
   return Step::Next;
 }
 
@@ -96,22 +129,29 @@ Step stmatrix(Exec& x, const Instr& i) {
   if (!x.whole_warp()) return Step::Block;
   if (!full_warp(x, "stmatrix")) return Step::Stop;
   const int32_t* regs = &x.e.program.vec[static_cast<size_t>(i.vec)];
-  uint8_t row[4][8][kRow];
-  for (int l = 0; l < 32; ++l) {
+  // Byte j of register r of lane l: matrix, row and byte.
+  auto place = [&](int l, int r, int j) -> std::array<int, 3> {
     const int g = l / 4, t = l % 4;
+    if (i.m[s::width] == 8)  // m16n8: elements (g + 8 (j / 2), 2 t + j % 2), columns become rows
+      return {r, 2 * t + j % 2, g + 8 * (j / 2)};
+    if (i.m[s::trans]) return {r, 2 * t + j / 2, 2 * g + j % 2};
+    return {r, g, 4 * t + j};
+  };
+  uint8_t row[4][8][kRow], poison[4][8][kRow] = {};
+  PoisonId sets[4][8] = {};
+  for (int l = 0; l < 32; ++l)
     for (int32_t r = 0; r < i.nvec; ++r) {
-      uint8_t in[4];
-      std::memcpy(in, x.src<uint32_t>(regs[r]) + l, 4);
+      const uint8_t* in = x.src<uint8_t>(regs[r]) + 4 * l;
+      const PoisonRegister* p = x.w.poison.at(regs[r]);
+      if (p && !(p->lanes >> l & 1)) p = nullptr;
       for (int j = 0; j < 4; ++j) {
-        if (i.m[s::width] == 8)  // m16n8: elements (g + 8 (j / 2), 2 t + j % 2), columns become rows
-          row[r][2 * t + j % 2][g + 8 * (j / 2)] = in[j];
-        else if (i.m[s::trans])
-          row[r][2 * t + j / 2][2 * g + j % 2] = in[j];
-        else
-          row[r][g][4 * t + j] = in[j];
+        const auto [matrix, at, byte] = place(l, r, j);
+        row[matrix][at][byte] = in[j];
+        if (!p || !p->lane(l)[j]) continue;
+        poison[matrix][at][byte] = 0xff;
+        sets[matrix][at] = x.e.poisons.both(sets[matrix][at], p->set[static_cast<size_t>(l)]);
       }
     }
-  }
   for (int lane = 0; lane < 8 * i.m[s::matrices]; ++lane) {
     uint64_t address;
     if (!row_address(x, i, i.o[s::base], i.m[s::address_bytes], i.m[s::space], lane, address))
@@ -119,6 +159,9 @@ Step stmatrix(Exec& x, const Instr& i) {
     uint8_t* p = x.store(Space::SharedCta, address, kRow, lane);
     if (!p) return Step::Stop;
     std::memcpy(p, row[lane / 8][lane % 8], kRow);
+    if (const PoisonId set = sets[lane / 8][lane % 8])
+      x.e.store_poison(x.cta, static_cast<uint32_t>(address) & kOffsetMask, poison[lane / 8][lane % 8], kRow,
+                       set);
   }
   return Step::Next;
 }

@@ -1,4 +1,6 @@
 // mbarriers and fences.
+#include <algorithm>
+
 #include "schedule.hpp"
 #include "enumerations/mbarrier.hpp"
 #include "slots/fences.hpp"
@@ -76,11 +78,34 @@ Step mbarrier_init(Exec& x, const Instr& i) {
     x.e.inits.emplace(owner->rank, offset, count);
     b.history.init = &i;
     b.history.init_warp = static_cast<int16_t>(x.w.index);
+    // A store by this thread: copies that were to fill these bytes must be over.
+    if (std::any_of(&sh.state[offset], &sh.state[offset] + 8, [](uint8_t k) { return k & kPendingMask; }))
+      x.e.error("shared-write-under-copy",
+                "mbarrier.init writes shared bytes at " + hex(offset) +
+                    " that an asynchronous copy is still going to write",
+                x.origin(l), offset);
+    x.e.tell(&Listener::generic_shared, x, *owner, offset, 8, l, true);
     for (uint32_t k = 0; k < 8; ++k) sh.state[offset + k] = kMbarrier | kValid;
     x.e.tell(&Listener::mbarrier_init, x, *owner, offset, l);
     ++x.e.progress;
   }
   return Step::Next;
+}
+
+// What speaks against mbarrier.inval now: bytes that are to come, or that came and that no thread has waited
+// for. Empty: nothing.
+std::string still_needed(const Mbarrier& b) {
+  const std::string of = "phase " + std::to_string(b.phase);
+  if (b.tx || b.announced) return of + " is complete only when bytes have arrived that it still expects";
+  const int64_t last = static_cast<int64_t>(b.phase) - 1;
+  const BarrierHistory& h = b.history;
+  const bool delivered = std::any_of(h.producers.begin(), h.producers.end(), [&](const Producer& p) {
+    return p.deed == Deed::Deliver && static_cast<int64_t>(p.phase) == last;
+  });
+  const bool waited = std::any_of(h.passed.begin(), h.passed.end(),
+                                  [&](const PassedWait& p) { return p.instr && p.phase >= last; });
+  if (last < 0 || !delivered || waited) return "";
+  return "no thread has waited for the bytes of phase " + std::to_string(last);
 }
 
 Step mbarrier_inval(Exec& x, const Instr& i) {
@@ -90,6 +115,11 @@ Step mbarrier_inval(Exec& x, const Instr& i) {
     if (!bar_at(x, i, l, false, offset)) return Step::Stop;
     Mbarrier* b = x.e.barrier_at(x.cta, offset, x.origin(l));
     if (!b) return Step::Stop;
+    if (const std::string why = still_needed(*b); !why.empty())
+      x.e.error("mbarrier-inval-unwaited",
+                "mbarrier.inval of the mbarrier at shared offset " + hex(offset) + ": " + why +
+                    "; a copy that arrives later finds no mbarrier",
+                x.origin(l), offset);
     b->live = false;
     for (uint32_t k = 0; k < 8; ++k) x.cta.shared.state[offset + k] = 0;
     ++x.e.progress;

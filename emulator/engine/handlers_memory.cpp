@@ -59,6 +59,21 @@ bool same_parameter(const Exec& x, const Instr& i, uint32_t size) {
   return known(x, static_cast<uint64_t>(i.imm), size);
 }
 
+// The registers of a lane whose elements nobody wrote, or only in part.
+void put_poison(Exec& x, const Instr& i, const int32_t* regs, const Unwritten& u, int l) {
+  const uint32_t element = static_cast<uint32_t>(i.m[slot::ld::bytes]),
+                 reg = static_cast<uint32_t>(i.m[slot::ld::register_bytes]);
+  for (int32_t k = 0; k < i.m[slot::ld::elements]; ++k) {
+    if (regs[k] == INT32_MIN) continue;
+    uint8_t bits[16] = {};
+    for (uint32_t b = 0; b < element; ++b)
+      if (u.bytes >> (static_cast<uint32_t>(k) * element + b) & 1) bits[b] = 0xff;
+    if (i.m[slot::ld::sign] && bits[element - 1]) std::memset(bits + element, 0xff, reg - element);
+    if (std::any_of(bits, bits + reg, [](uint8_t b) { return b != 0; }))
+      x.e.mark_poison(x.w, regs[k], l, bits, u.set);
+  }
+}
+
 Step ld(Exec& x, const Instr& i) {
   const Space space = static_cast<Space>(i.m[slot::ld::space]);
   const uint32_t element = static_cast<uint32_t>(i.m[slot::ld::bytes]);
@@ -68,12 +83,17 @@ Step ld(Exec& x, const Instr& i) {
   x.order = static_cast<uint16_t>(i.m[slot::ld::order]);
   const uint32_t whole = element == static_cast<uint32_t>(i.m[slot::ld::register_bytes]) ? element : 0;
   const uint8_t* p = nullptr;
+  Unwritten unwritten;
+  x.unwritten = &unwritten;
   const bool once = space == Space::Param && same_parameter(x, i, size);
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
     if (!p || !once) {
       p = x.load(space, address_of(x, i.o[slot::ld::base], i.imm, i.m[slot::ld::width], l), size, l);
-      if (!p) return Step::Stop;
+      if (!p) {
+        x.unwritten = nullptr;
+        return Step::Stop;
+      }
     }
     if (whole == 4)
       put<uint32_t>(x, regs, elements, p, l);
@@ -81,7 +101,12 @@ Step ld(Exec& x, const Instr& i) {
       put<uint64_t>(x, regs, elements, p, l);
     else
       put_any(x, i, regs, p, l);
+    if (unwritten.bytes) [[unlikely]] {
+      put_poison(x, i, regs, unwritten, l);
+      unwritten.bytes = 0;
+    }
   }
+  x.unwritten = nullptr;
   x.order = 0;
   return Step::Next;
 }

@@ -4,8 +4,7 @@
 #include <cfenv>
 
 #include "alu.hpp"
-#include "enumerations/mma_sync.hpp"
-#include "slots/mma_sync.hpp"
+#include "mma_sync_shape.hpp"
 #include "small_float.hpp"
 
 namespace tileproof {
@@ -17,23 +16,6 @@ using Operand = MmaOperand;
 using Result = MmaResult;
 
 constexpr int kMostRows = 16, kColumns = 8, kMostK = 64;
-
-int bits_of(Operand t) {
-  switch (t) {
-    case Operand::F16:
-    case Operand::Bf16:
-      return 16;
-    case Operand::Tf32:
-      return 32;
-    case Operand::S4:
-    case Operand::U4:
-      return 4;
-    case Operand::F64:
-      return 64;
-    default:
-      return 8;
-  }
-}
 
 double value_of(Operand t, uint32_t v) {
   switch (t) {
@@ -260,13 +242,13 @@ Step mma_sync(Exec& x, const Instr& i) {
               x.origin(x.lane()));
     return Step::Stop;
   }
-  const int m = i.m[slot::rows], k = i.m[slot::k];
+  const MmaSyncShape shape(i);
+  const int m = shape.m, k = shape.k;
   const Operand ta = static_cast<Operand>(i.m[slot::a_type]), tb = static_cast<Operand>(i.m[slot::b_type]);
   const Result result = static_cast<Result>(i.m[slot::d_type]);
-  const int per = std::max(1, 32 / bits_of(ta));
-  const int nd = m * 8 / (result == Result::F16 ? 64 : 32), na = m * k / (32 * per), nb = 8 * k / (32 * per);
   const int32_t* v = &x.e.program.vec[static_cast<size_t>(i.vec)];
-  const Fragments f{x, v, v + nd, v + nd + na, v + nd + na + nb};
+  const int32_t *a = v + shape.nd, *b = a + shape.na;
+  const Fragments f{x, v, a, b, b + shape.nb};
   if (result == Result::F64)
     multiply_f64(f, m, k, i.m[slot::rounding]);
   else if (result == Result::S32)

@@ -48,8 +48,44 @@ Step ret(Exec& x, const Instr& i) {
   return Step::Jump;
 }
 
-Step trap(Exec& x, const Instr&) {
-  x.e.fault("trap", "the kernel executed trap", x.origin(x.lane()));
+// The comparison that led to an instruction: of its guard, or of the branch before its basic block.
+std::string condition(const Exec& x, const Instr& at) {
+  const std::vector<Instr>& code = x.e.program.code;
+  const int32_t here = static_cast<int32_t>(&at - code.data());
+  int32_t decides = at.pred >= 0 ? here : -1;
+  for (int32_t k = here; k >= 0 && decides < 0; --k) {
+    for (const Instr& from : code)
+      if (from.fn == &bra && from.pred >= 0 && from.target == k)
+        decides = static_cast<int32_t>(&from - code.data());
+    if (decides >= 0 || k == 0) break;
+    const Instr& before = code[static_cast<size_t>(k - 1)];
+    if (before.fn != &bra) continue;
+    if (before.pred >= 0) decides = k - 1;
+    break;
+  }
+  if (decides < 0) return "";
+  const int32_t predicate = code[static_cast<size_t>(decides)].pred;
+  for (int32_t k = decides - 1; k >= 0; --k) {
+    const Instr& i = code[static_cast<size_t>(k)];
+    for (int slot = 0; slot < 8; ++slot)
+      if ((i.written >> slot & 1) && i.o[slot] == predicate) {
+        std::string text = ", by " + x.e.program.names[static_cast<size_t>(i.name)] + " at PTX line " +
+                           std::to_string(i.line);
+        if (i.source >= 0) text += " (" + x.e.program.sources[static_cast<size_t>(i.source)] + ")";
+        return text;
+      }
+  }
+  return "";
+}
+
+Step trap(Exec& x, const Instr& i) {
+  std::string message = "the kernel executed trap" + condition(x, i);
+  if (x.e.config.environment) {
+    message += "; environment " + std::to_string(x.e.config.environment);
+    if (const int base = x.cta.tmem.first_base; base >= 0)
+      message += ", in which the CTA's tensor memory begins at column " + std::to_string(base);
+  }
+  x.e.fault("trap", message, x.origin(x.lane()));
   return Step::Stop;
 }
 
@@ -183,7 +219,7 @@ void tell_parted(Exec& x, const char* what) {
   x.e.error("cluster-barrier-parted",
             std::string("barrier.cluster.") + what +
                 " with .aligned, and a branch has parted the lanes of its warp (" + lanes +
-                "): nothing has made them wait for one another since, as bar.warp.sync would",
+                "): no instruction such as bar.warp.sync has synchronised them since",
             x.origin(x.lane()));
 }
 

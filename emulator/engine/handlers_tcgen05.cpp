@@ -23,7 +23,7 @@ void use_collector(Exec& x, const MmaRequest& r, int buffer, CollectorUsage usag
     x.e.warn(
         "mma-collector",
         std::string("tcgen05.mma uses the collector buffer of ") + (is_b ? "B" : "A") +
-            (held.filled ? ", which was filled with another matrix" : ", which no earlier one has filled"),
+            (held.filled ? ", which was filled with another matrix" : ", which no earlier MMA has filled"),
         r.origin);
   held = now;
 }
@@ -34,7 +34,7 @@ Step mma(Exec& x, const Instr& i) {
   if (__builtin_popcount(x.mask) > 1)
     x.e.warn("mma-many-threads",
              "tcgen05.mma is issued by " + std::to_string(__builtin_popcount(x.mask)) +
-                 " threads of a warp: each of them issues one",
+                 " threads of a warp: each thread issues an operation",
              x.origin(x.lane()));
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);

@@ -2,6 +2,7 @@
 #include "mma.hpp"
 #include "enumerations/tcgen05.hpp"
 #include "queues.hpp"
+#include "poison_memory.hpp"
 #include "slots/tcgen05.hpp"
 
 namespace tileproof {
@@ -92,14 +93,17 @@ Step cp(Exec& x, const Instr& i) {
                 e->tell(&Listener::tmem, *c, (lane0 + lane) / 16,
                         static_cast<uint16_t>(1u << (lane0 + lane) % 16), first, 4, true, nullptr);
             uint8_t source[16], unpacked[16];
+            PoisonId poison = 0;
             std::memset(source, kPoisonByte, 16);
             // The padding behind packed elements is not read.
-            e->async_read_shared(*c, k_chunk(d, row, k), bits ? 2u * static_cast<uint32_t>(bits) : 16u,
-                                 source, at, "tcgen05.cp");
+            follow_shared(*e, *c, k_chunk(d, row, k), bits ? 2u * static_cast<uint32_t>(bits) : 16u, source,
+                          at, "tcgen05.cp", poison);
             if (bits) decompress(source, bits, unpacked);
             for (int lane : lanes) {
               std::memcpy(c->tmem.at(lane0 + lane, first), bits ? unpacked : source, 16);
               complete_pending(c->tmem.state_at(lane0 + lane, first), 4);
+              for (int cell = 0; cell < 4 && poison; ++cell)
+                store_poison(*c, lane0 + lane, first + cell, poison);
             }
           }
         }

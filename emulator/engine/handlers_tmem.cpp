@@ -1,6 +1,7 @@
 // tcgen05.ld, st and their waits (PTX ISA 9.7.16.8).
 #include "mma.hpp"
 #include "queues.hpp"
+#include "poison_memory.hpp"
 #include "slots/tcgen05.hpp"
 #include "tmem_map.hpp"
 #include "tmem_reduce.hpp"
@@ -151,19 +152,26 @@ Step tmem_st(Exec& x, const Instr& i) {
   struct Cell {
     int lane, column;
     uint32_t value;
+    PoisonId poison;
   };
   auto cells = std::make_shared<std::vector<Cell>>();
   for (int32_t k = 0; k < i.nvec; ++k) {
-    const uint32_t* v = x.src<uint32_t>(x.e.program.vec[static_cast<size_t>(i.vec + k)]);
+    const int32_t off = x.e.program.vec[static_cast<size_t>(i.vec + k)];
+    const uint32_t* v = x.src<uint32_t>(off);
+    const PoisonRegister* p = x.w.poison.at(off);
     for (int t = 0; t < 32; ++t) {
       auto [dl, dc] = move.place(t, k);
+      const bool poison = p && (p->lanes >> t & 1);
+      const PoisonId set = poison ? p->set[static_cast<size_t>(t)] : 0;
+      if (poison) x.e.poisons.computed(set);
       if (!move.packed) {
-        cells->push_back({lane0 + dl, column + dc, v[t]});
+        cells->push_back({lane0 + dl, column + dc, v[t], set});
         continue;
       }
       // Nothing says what the upper half of a cell becomes: what a 16-bit D leaves there too.
-      cells->push_back({lane0 + dl, column + dc, v[t] | 0xffff0000});
-      cells->push_back({lane0 + dl, column + dc + 1, v[t] >> 16 | 0xffff0000});
+      auto half = [&](int h) { return poison && (p->lane(t)[2 * h] || p->lane(t)[2 * h + 1]) ? set : 0; };
+      cells->push_back({lane0 + dl, column + dc, v[t] | 0xffff0000, half(0)});
+      cells->push_back({lane0 + dl, column + dc + 1, v[t] >> 16 | 0xffff0000, half(1)});
     }
   }
   const bool pending = !x.e.early();
@@ -178,6 +186,7 @@ Step tmem_st(Exec& x, const Instr& i) {
     for (const auto& c : *cells) {
       *cta->tmem.at(c.lane, c.column) = c.value;
       complete_pending(cta->tmem.state_at(c.lane, c.column), 1);
+      if (c.poison) store_poison(*cta, c.lane, c.column, c.poison);
     }
   };
   x.e.issue("TMEM store", store_queue(x.cta, x.w.index), x.origin(l), effect,
@@ -238,6 +247,8 @@ void Engine::finish_tmem_load(Warp& w, PendingTmemLoad& load) {
       auto [dl, dc] = move.place(t, k);
       const int lane = lane0 + dl, first = column + dc;
       uint32_t v = 0;
+      uint8_t bits[4] = {};
+      PoisonId set = 0;
       for (int half = 0; half < move.cells(); ++half) {
         const int c = first + half;
         const uint8_t state = *tm.state_at(lane, c);
@@ -252,16 +263,22 @@ void Engine::finish_tmem_load(Warp& w, PendingTmemLoad& load) {
                       ", whose asynchronous write has not completed: a wait is missing",
                   at, static_cast<uint64_t>(lane) << 16 | static_cast<uint64_t>(c));
             if (finish_stores_to(*w.cta, lane, c)) cell = *tm.at(lane, c);
-          } else {  // legal until something uses it
-            w.poison.mark(w.registers.size(), {static_cast<int32_t>(reinterpret_cast<uint8_t*>(d) - w.regs()),
-                                               1u << t, at, lane, c});
-            if (i.o[moved::reduced] != INT32_MIN)
-              w.poison.mark(w.registers.size(), {i.o[moved::reduced], 1u << t, at, lane, c});
+          } else {
+            set = poisons.both(
+                set, poison_in_cell(*this, *w.cta, lane, c,
+                                    "tcgen05.ld reads TMEM lane " + std::to_string(lane) + " column " +
+                                        std::to_string(c) + " of CTA rank " + std::to_string(w.cta->rank) +
+                                        ", which was never written",
+                                    at, true));
+            std::memset(bits + (move.packed ? 2 * half : 0), 0xff, move.packed ? 2 : 4);
           }
         }
         v = move.packed ? v | (cell & 0xffff) << (16 * half) : cell;
       }
       d[t] = v;
+      if (!set) continue;
+      mark_poison(w, static_cast<int32_t>(reinterpret_cast<uint8_t*>(d) - w.regs()), t, bits, set);
+      if (i.o[moved::reduced] != INT32_MIN) mark_poison(w, i.o[moved::reduced], t, nullptr, set);
     }
   }
   if (i.o[moved::reduced] != INT32_MIN) reduce_loaded(*this, w, load);

@@ -43,6 +43,22 @@ Cta* pair_part(Exec& x, const Instr& i) {
   return twin;
 }
 
+// Whether no other CTA fits onto the processor beside this one, so that nobody else's columns come before its
+// own. The smallest CTA has a warp, and shared memory for the address of its columns.
+bool alone(const Engine& e, const Cta& cta) {
+  constexpr size_t kLeast = limits::kReservedSharedBytes + 128;  // 128: what shared memory is given out by
+  const size_t threads = e.config.block.volume();
+  const Handler moves = handler_table()[static_cast<size_t>(handler_ids().at("setmaxnreg"))];
+  // Without setmaxnreg the directives are bounds, and ptxas may take fewer.
+  const bool counted =
+      e.config.launch_registers && std::any_of(e.program.code.begin(), e.program.code.end(),
+                                               [&](const Instr& i) { return i.fn == moves; });
+  const size_t warps = (threads + 31) / 32;
+  return cta.shared.data.size() + kLeast > limits::kProcessorSharedBytes ||
+         32 * (warps + 1) > limits::kProcessorThreads ||
+         (counted && 32 * (warps * static_cast<size_t>(e.config.launch_registers) + 8) > limits::kRegisters);
+}
+
 // The first column of the allocation; -1 while there is no room. `twin` null: for this CTA alone.
 int find_columns(Engine& e, Cta& cta, int columns, const Cta* twin) {
   const int units = columns / 32;
@@ -57,7 +73,7 @@ int find_columns(Engine& e, Cta& cta, int columns, const Cta* twin) {
   for (int u = 0; u + units <= 16; u += units)
     if (fits(u)) starts.push_back(u);
   if (starts.empty()) return -1;
-  if (!e.config.environment) return starts[0] * 32;
+  if (!e.config.environment || alone(e, cta)) return starts[0] * 32;
   // The base need not be 0 where CTAs share an SM; both CTAs of a pair get the same one.
   const uint64_t which = twin ? cta.pair_ops.size() * 77777
                               : 1 + cta.tmem.allocators.size() * 64 + static_cast<uint64_t>(cta.rank) +
@@ -126,7 +142,7 @@ Step alloc(Exec& x, const Instr& i) {
   }
   if (static_cast<int>(columns) > t.smallest) {
     x.e.fault("tmem-alloc",
-              "tcgen05.alloc of " + std::to_string(columns) + " columns after one of " +
+              "tcgen05.alloc of " + std::to_string(columns) + " columns after an allocation of " +
                   std::to_string(t.smallest) + "; sizes must not increase inside a CTA",
               x.origin(l));
     return Step::Stop;
@@ -191,7 +207,7 @@ Step dealloc(Exec& x, const Instr& i) {
     if (const int by = x.cta.tmem.allocators[k].second; x.e.config.strict && by != x.w.index)
       x.e.error("tmem-dealloc-warp",
                 "warp " + std::to_string(x.w.index) + " frees columns that warp " + std::to_string(by) +
-                    " has allocated; one warp of the CTA does both (PTX ISA 9.7.16.7.1)",
+                    " has allocated; the same warp of the CTA must do both (PTX ISA 9.7.16.7.1)",
                 x.origin(l));
     if (twin) x.e.tell(&Listener::pair_dealloc, x, *twin, a[k].first, a[k].second);
     x.e.tell(&Listener::tmem_dealloc, x, a[k].first, a[k].second);
@@ -208,6 +224,9 @@ Step dealloc(Exec& x, const Instr& i) {
           break;
         }
       std::memset(state, 0, static_cast<size_t>(a[k].second));
+      if (!x.cta.tmem.poisoned.empty())
+        std::fill_n(&x.cta.tmem.poisoned[static_cast<size_t>(lane * kTmemColumns + a[k].first)], a[k].second,
+                    0);
     }
     a.erase(a.begin() + static_cast<std::ptrdiff_t>(k));
     x.cta.tmem.allocators.erase(x.cta.tmem.allocators.begin() + static_cast<std::ptrdiff_t>(k));

@@ -50,7 +50,7 @@ std::string describe(const Engine& e, const Warp& w, const Split& s, const Join*
     case Wait::None:
       break;
   }
-  return join ? "the other lanes of its warp to reach the point where they meet" : "nothing that is known";
+  return join ? "the other lanes of its warp to reach the reconvergence point" : "an unknown event";
 }
 
 }  // namespace

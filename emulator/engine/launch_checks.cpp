@@ -27,7 +27,7 @@ void Engine::check_groups() {
       warn("cta-group-mixed",
            "the kernel has tcgen05 instructions of cta_group::1 and of cta_group::2, which ptxas 13 refuses; "
            "a "
-           "commit of the one covers nothing of the other",
+           "commit of either group does not cover the other",
            Origin{&i, {0, 0, 0}, -1, -1, -1});
       return;
     }

@@ -16,6 +16,7 @@
 #include "findings.hpp"
 #include "listener.hpp"
 #include "memory.hpp"
+#include "poison.hpp"
 #include "enumerations/hang.hpp"
 #include "resident.hpp"
 #include "tensormap.hpp"
@@ -35,7 +36,7 @@ class Scheduler;
 struct AsyncOp {
   uint64_t seq = 0;
   uint64_t actor = 0;  // its name in a schedule (schedule.hpp)
-  uint64_t step = 0;   // place in its pipeline; of an unordered one, 1 for the second half of a store
+  uint64_t step = 0;   // place in its pipeline; of an unordered operation, 1 for the second half of a store
   uint64_t queue = 0;
   const char* engine = "";
   int64_t amount = 0;     // of work: bytes of a copy, mma_amount of an MMA; 0: not told
@@ -51,7 +52,15 @@ struct AsyncOp {
 // How strong a memory access is (PTX ISA 8.5, 8.7).
 // kCollective: one access that stands for all lanes of the warp. kForCopy: made at issue in place of a copy
 // that reads the bytes itself, by its own proxy.
-enum : uint8_t { kStrong = 1, kAcquires = 2, kReleases = 4, kAtomic = 8, kCollective = 16, kForCopy = 32 };
+enum : uint8_t {
+  kStrong = 1,
+  kAcquires = 2,
+  kReleases = 4,
+  kAtomic = 8,
+  kCollective = 16,
+  kForCopy = 32,
+  kFails = 64
+};
 // From kScopeBit on the scope of a strong one, as of a fence.
 constexpr int kScopeBit = 8;
 enum Scope : uint8_t { kNoScope, kScopeCta, kScopeCluster, kScopeGpu, kScopeSys };
@@ -70,6 +79,9 @@ struct Exec {
   uint32_t mask;
   const Instr* instr;
   uint16_t order = 0;  // of the access that the handler makes: kStrong and so on
+  // What a load finds unwritten, from a handler that follows it; null: it is an error there and then.
+  Unwritten* unwritten = nullptr;
+  bool storing = false;  // local memory is looked up for a store
 
   template <class T>
   const T* src(int32_t off) const {
@@ -97,8 +109,13 @@ struct Exec {
   uint8_t* store(Space space, uint64_t address, uint32_t size, int lane);
   uint8_t* global(uint64_t address, uint32_t size, int lane, bool write, bool read);
   uint8_t* shared(uint64_t address, uint32_t size, int lane, bool write, bool cluster_window);
-  // Bytes of the parameters that the caller never set are told.
-  void check_params(uint64_t address, uint32_t size, int lane);
+  // Bytes of the parameters that the caller never set are told; null unless the handler follows them.
+  const uint8_t* check_params(uint64_t address, uint32_t size, int lane);
+  // A load of some bytes that nobody wrote (`written` is false): told to the handler, and poison.
+  template <class F>
+  const uint8_t* partly(const uint8_t* data, uint32_t size, F&& written, PoisonId set);
+  size_t local_place(int lane, uint64_t address) const;
+  const uint8_t* poison_in_local(size_t at, uint32_t size);
   // The CTA that a shared address names; null (with a finding) when there is none.
   Cta* shared_owner(uint64_t address, int lane, bool cluster_window);
 };
@@ -118,8 +135,9 @@ class Engine {
   FindingSink sink;
   Counters counters;
   std::vector<uint8_t> executed;  // of each instruction of the program: kRan and so on
+  PoisonLedger poisons;
   std::string printf_text;
-  std::vector<TapRecord> tap_records;
+  std::vector<Capture> tap_records;
   std::set<std::tuple<int32_t, uint32_t, uint32_t>> inits;  // CTA rank, offset, count of each mbarrier.init
   std::set<std::tuple<int32_t, uint32_t, int64_t>> announced;  // and the bytes of each phase's expect_tx
   TensorMapCache maps;
@@ -148,6 +166,18 @@ class Engine {
   void warn(const std::string& code, const std::string& message, const Origin& at, uint64_t address = 0) {
     sink.report(Severity::Warning, code, message, at, address);
   }
+
+  // ---- values that nobody wrote (poison_flow.cpp)
+  // An error for each read in the set: its value matters, as what `by` uses it for.
+  void poison_used(PoisonId set, const Instr* by, const char* how);
+  // The same for lanes of a register, which is then as if it were written.
+  void use_poison(Warp& w, const Instr& i, int32_t offset, uint32_t lanes, const char* how);
+  // A lane of a register holds poison, in these bits (null: all).
+  void mark_poison(Warp& w, int32_t offset, int lane, const uint8_t* bits, PoisonId set);
+  // Reads behind the bytes of shared memory that hold stored poison; `fresh`: others were never written.
+  PoisonId poison_in(const Cta& cta, uint32_t offset, uint32_t size, bool& fresh);
+  // Poison was stored in these bytes: they are as if nobody had written them.
+  void store_poison(Cta& cta, uint32_t offset, const uint8_t* bits, uint32_t size, PoisonId set);
 
   // The one door for asynchronous operations: the schedule policy decides when `complete` runs.
   void issue(const char* engine, uint64_t queue, const Origin& origin, std::function<void()> complete,
@@ -234,7 +264,7 @@ class Engine {
   Ran run_split(Warp& w, size_t index, uint32_t most, bool consult);
   // Takes the oldest operation of a queue out of it.
   AsyncOp take_first(std::deque<AsyncOp>& queue);
-  // Completes an operation that was taken from its queue or from the unordered ones.
+  // Completes an operation that was taken from its queue or from the unordered operations.
   void complete(AsyncOp op);
   void enter_join(Warp& w, size_t index);
   void leave_join(Warp& w, int32_t join);
@@ -248,11 +278,11 @@ class Engine {
   void try_complete(Cta& cta, Mbarrier& b, const Origin& at);
   void check_pair_exit(Cta& cta, const Origin& at);
   void check_tmem_load_use(Warp& w, const Instr& i, const Origin& at);
-  void check_poison_use(Warp& w, const Instr& i, uint32_t mask);
-  void check_tmem_registers(Warp& w, const Instr& i, const Origin& at, uint32_t mask) {
-    if (w.open_loads) check_tmem_load_use(w, i, at);
-    if (w.poison.any()) check_poison_use(w, i, mask);
-  }
+  void poison_guard(Warp& w, const Split& s, const Instr& i, uint32_t mask);
+  Step run_poisoned(Exec& x, const Instr& i);
+  // An instruction of a warp with open loads or poison.
+  Step run_slowly(Exec& x, const Instr& i);
+  void note_dropped_poison();
   // Ends the launch when its time is over, or for a signal.
   void look_at_the_clock(const Origin& at);
 
@@ -282,6 +312,10 @@ constexpr uint32_t kSpin = 256;
 // Gathers the lanes of the member mask of a .sync instruction (register or immediate in slot `off`); false
 // while it has to wait for them, or after a fault.
 bool sync_members(Exec& x, int32_t off);
+
+inline size_t Exec::local_place(int lane, uint64_t address) const {
+  return static_cast<size_t>(lane) * static_cast<size_t>(e.program.local_bytes) + address;
+}
 
 inline Origin Exec::origin(int l) const {
   return Origin{instr, cta.id, cta.rank, w.index, l, e.counters.warp_instructions};

@@ -1,9 +1,11 @@
 // tcgen05.mma carried out: the products of each kind.
 #include "mma.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "mma_operands.hpp"
+#include "poison_memory.hpp"
 #include "small_float.hpp"
 
 namespace tileproof {
@@ -58,25 +60,39 @@ void tell_tmem(Engine& e, const MmaRequest& r, const InstructionDescriptor& d,
   }
 }
 
-void check_accumulator(Engine& e, const MmaRequest& r, Cta& cta, const Segment& s) {
+// Cells of the old D that nobody wrote, by column of the segment, in `d_poison`; false when there are none.
+bool accumulates_poison(Engine& e, const MmaRequest& r, Cta& cta, const Segment& s, Workspace& w) {
   const uint8_t* state = cta.tmem.state_at(s.lane, s.column);
   constexpr uint64_t kEach = 0x0101010101010101ull * kValid;
   uint64_t all = kEach;
   int known = 0;
   for (; known + 8 <= s.columns; known += 8) {
-    uint64_t w;
-    std::memcpy(&w, state + known, 8);
-    all &= w;
+    uint64_t v;
+    std::memcpy(&v, state + known, 8);
+    all &= v;
   }
-  for (int j = all == kEach ? known : 0; j < s.columns; ++j)
-    if (!(state[j] & kValid)) {
-      e.error("tmem-uninitialised",
-              "tcgen05.mma accumulates onto TMEM lane " + std::to_string(s.lane) + " column " +
-                  std::to_string(s.column + j) + " of CTA rank " + std::to_string(cta.rank) +
-                  ", which was never written",
-              r.origin, static_cast<uint64_t>(s.lane) << 16 | static_cast<uint64_t>(s.column + j));
-      return;
-    }
+  bool found = false;
+  for (int j = all == kEach ? known : 0; j < s.columns; ++j) {
+    if (state[j] & kValid) continue;
+    if (!found) w.d_poison.fill(0);
+    found = true;
+    w.d_poison[static_cast<size_t>(j)] =
+        poison_in_cell(e, cta, s.lane, s.column + j,
+                       "tcgen05.mma accumulates onto TMEM lane " + std::to_string(s.lane) + " column " +
+                           std::to_string(s.column + j) + " of CTA rank " + std::to_string(cta.rank) +
+                           ", which was never written",
+                       r.origin, false);
+  }
+  return found;
+}
+
+// D where a row of A, a column of B or the old D is poison.
+void spread_poison(Engine& e, Cta& cta, const Segment& s, PoisonId row, bool old, const Workspace& w) {
+  for (int j = 0; j < s.columns; ++j) {
+    PoisonId set = e.poisons.both(row, w.b_poison[static_cast<size_t>(s.n0 + j)]);
+    if (old) set = e.poisons.both(set, w.d_poison[static_cast<size_t>(j)]);
+    if (set) store_poison(cta, s.lane, s.column + j, set);
+  }
 }
 
 // How the products reach D.
@@ -267,22 +283,31 @@ void exact_wide(Workspace& w, const MmaRequest& r, const InstructionDescriptor& 
 // columns.
 void fetch_b(Engine& e, const MmaRequest& r, const InstructionDescriptor& d, Workspace& w) {
   const int n_part = d.n / r.cta_group, k = padded_k(r.format), shift = column_shift(r.zero_mask);
+  w.b_poison.fill(0);
   int part = 0;
   if (shift) {
     const int rows = d.n + (shift + 15) / 16 * 16;
     std::vector<float> wide(static_cast<size_t>(rows * k));
-    fetch_operand(e, *r.even, r.b, r, true, rows, wide.data(), k, 1);
+    std::vector<PoisonId> poison(static_cast<size_t>(rows));
+    fetch_operand(e, *r.even, r.b, r, true, rows, wide.data(), k, 1, poison.data());
+    std::copy_n(poison.begin() + shift, d.n, w.b_poison.begin());
     for (int i = 0; i < k; ++i)
       for (int n = 0; n < d.n; ++n) w.b[i * kMaxN + n] = wide[static_cast<size_t>((n + shift) * k + i)];
   } else {
     for (Cta* cta : r.members())
-      if (cta) fetch_operand(e, *cta, r.b, r, true, n_part, w.b + n_part * part++, 1, kMaxN);
+      if (cta) {
+        fetch_operand(e, *cta, r.b, r, true, n_part, w.b + n_part * part, 1, kMaxN,
+                      w.b_poison.data() + n_part * part);
+        ++part;
+      }
   }
   if (!r.zero_mask) return;
   const std::vector<bool> zero = zero_columns(r.zero_mask, d.m, d.n);
   for (int n = 0; n < d.n; ++n)
-    if (zero[static_cast<size_t>(n)])
+    if (zero[static_cast<size_t>(n)]) {
+      w.b_poison[static_cast<size_t>(n)] = 0;
       for (int i = 0; i < k; ++i) w.b[i * kMaxN + n] = 0;
+    }
 }
 
 }  // namespace
@@ -310,12 +335,14 @@ void execute_mma(Engine& e, const MmaRequest& r) {
     tell_tmem(e, r, d, w.segments);
   fetch_b(e, r, d, w);
   if (exact) split_b(w, r, d);
+  const bool b_poison = std::any_of(w.b_poison.begin(), w.b_poison.end(), [](PoisonId p) { return p != 0; });
   LaterWrites later(e, r.queue);
   int member = -1;
   for (Cta* cta : r.members()) {
     ++member;
     if (!cta) continue;
-    if (!r.a_in_tmem) fetch_operand(e, *cta, r.a, r, false, rows, w.a, k, 1);
+    w.a_poison.fill(0);
+    if (!r.a_in_tmem) fetch_operand(e, *cta, r.a, r, false, rows, w.a, k, 1, w.a_poison.data());
     if (mode == Into::Scaled && !fetch_scales(e, *cta, r, d, later, w)) return;
     Batch batch;
     for (const Segment& s : w.segments) {
@@ -328,9 +355,10 @@ void execute_mma(Engine& e, const MmaRequest& r) {
       float* a = w.a + s.row * k;
       if (r.a_in_tmem) {
         a = w.a + s.lane * k;
-        if (!fetch_tmem_row(e, *cta, r, d, s.lane, later, a)) return;
+        if (!fetch_tmem_row(e, *cta, r, d, s.lane, later, a, w.a_poison[static_cast<size_t>(s.lane)])) return;
       }
-      if (r.accumulate) check_accumulator(e, r, *cta, s);
+      const PoisonId row = w.a_poison[static_cast<size_t>(r.a_in_tmem ? s.lane : s.row)];
+      const bool old = r.accumulate && accumulates_poison(e, r, *cta, s, w);
       uint32_t* cells = cta->tmem.at(s.lane, s.column);
       const bool wide = exact && (r.format != Format::F16 || mode == Into::F16);
       if ((mode == Into::F32 || mode == Into::Scaled) && !wide)
@@ -347,6 +375,8 @@ void execute_mma(Engine& e, const MmaRequest& r) {
         batch.a[batch.count++] = a;
       }
       complete_pending(state, static_cast<size_t>(s.columns));
+      if (row || old || b_poison) [[unlikely]]
+        spread_poison(e, *cta, s, row, old, w);
     }
     multiply_fast(w, r, d, mode, batch);
   }

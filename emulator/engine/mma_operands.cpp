@@ -1,4 +1,5 @@
 #include "mma_operands.hpp"
+#include "poison_memory.hpp"
 
 #include "small_float.hpp"
 
@@ -108,16 +109,18 @@ constexpr uint32_t bytes_read(Element e) {
   return e == Element::E2m3 || e == Element::E3m2 ? 12 : e == Element::E2m1 ? 8 : 16;
 }
 
-// The 16 bytes at a shared offset; bytes that may not be read are poison (and reported) in `scratch`.
+// The 16 bytes at a shared offset; bytes that may not be read are poison in `scratch`, and reported, but for
+// those that nobody wrote: the reads go to `poison`.
 template <uint32_t Bytes>
-inline const uint8_t* fetch_chunk(Engine& e, Cta& cta, uint32_t offset, const Origin& at, uint8_t* scratch) {
-  if (offset >= kSharedReserved && offset + 16 <= cta.shared.data.size() &&
+inline const uint8_t* fetch_chunk(Engine& e, Cta& cta, uint32_t offset, const Origin& at, uint8_t* scratch,
+                                  PoisonId& poison) {
+  if (offset >= kReservedSharedBytes && offset + 16 <= cta.shared.data.size() &&
       all_valid(&cta.shared.state[offset], Bytes)) {
     e.tell(&Listener::async_shared, cta, offset, Bytes, false);
     return &cta.shared.data[offset];
   }
   std::memset(scratch, kPoisonByte, 16);
-  e.async_read_shared(cta, offset, Bytes, scratch, at, "tcgen05.mma");
+  follow_shared(e, cta, offset, Bytes, scratch, at, "tcgen05.mma", poison);
   return scratch;
 }
 
@@ -128,12 +131,14 @@ constexpr bool kPoisons =
 
 template <Element E>
 void fetch_typed(Engine& e, Cta& cta, const MatrixDescriptor& d, bool mn_major, int rows, int k_count,
-                 float sign, const Origin& at, float* out, int stride_row, int stride_k) {
+                 float sign, const Origin& at, float* out, int stride_row, int stride_k, PoisonId* poison) {
   constexpr int kCount = per_chunk(E);
   constexpr bool integer = E == Element::S8 || E == Element::U8;
   uint8_t scratch[16];
-  auto unpack = [&](uint32_t offset, float* to, int stride) {
-    const uint8_t* p = fetch_chunk<bytes_read(E)>(e, cta, offset, at, scratch);
+  auto unpack = [&](uint32_t offset, float* to, int stride, PoisonId* first, int count) {
+    PoisonId found = 0;
+    const uint8_t* p = fetch_chunk<bytes_read(E)>(e, cta, offset, at, scratch, found);
+    for (int row = 0; row < count && found; ++row) first[row] = e.poisons.both(first[row], found);
     if (!kPoisons<E> && !integer && p == scratch) {
       for (int j = 0; j < kCount; ++j) to[j * stride] = NAN;
       return;
@@ -143,11 +148,12 @@ void fetch_typed(Engine& e, Cta& cta, const MatrixDescriptor& d, bool mn_major, 
   if (!mn_major) {
     for (int mn = 0; mn < rows; ++mn)
       for (int c = 0; c < k_count / kCount; ++c)
-        unpack(k_chunk(d, mn, c), out + mn * stride_row + c * kCount * stride_k, stride_k);
+        unpack(k_chunk(d, mn, c), out + mn * stride_row + c * kCount * stride_k, stride_k, poison + mn, 1);
   } else {
     for (int k = 0; k < k_count; ++k)
       for (int g = 0; g * kCount < rows; ++g)
-        unpack(mn_chunk(d, g, k), out + g * kCount * stride_row + k * stride_k, stride_row);
+        unpack(mn_chunk(d, g, k), out + g * kCount * stride_row + k * stride_k, stride_row,
+               poison + g * kCount, kCount);
   }
 }
 
@@ -182,19 +188,25 @@ decltype(auto) with_element(Element e, F&& f) {
 
 int k_of(Format f) { return mma_rules().formats[static_cast<size_t>(f)].k; }
 
-// A cell that the instruction reads; one that may not be read is told and poison. What a later operation of
-// the same pipeline will write is not pending for this one.
+// A cell that the instruction reads; one that may not be read is poison, and told, but for a cell that nobody
+// wrote where `poison` takes the read. What a later operation of the same pipeline will write is not pending
+// for this one.
 uint32_t read_cell(Engine& e, Cta& cta, const MmaRequest& r, int lane, int column, const char* what,
-                   LaterWrites& later, bool& valid) {
+                   LaterWrites& later, bool& valid, PoisonId* poison = nullptr) {
   const uint8_t state = *cta.tmem.state_at(lane, column);
   if (state != kValid) {
     const bool pending = later.pending(state, cta, lane, column);
     if (pending || !(state & kValid)) {
-      e.error(pending ? "tmem-pending" : "tmem-uninitialised",
-              std::string("tcgen05.mma reads ") + what + " from TMEM lane " + std::to_string(lane) +
-                  " column " + std::to_string(column) +
-                  (pending ? ", whose write has not completed" : ", which was never written"),
-              r.origin, static_cast<uint64_t>(lane) << 16 | static_cast<uint64_t>(column));
+      const std::string message = std::string("tcgen05.mma reads ") + what + " from TMEM lane " +
+                                  std::to_string(lane) + " column " + std::to_string(column) +
+                                  (pending ? ", whose write has not completed" : ", which was never written");
+      if (!pending && poison) {
+        *poison = e.poisons.both(*poison, poison_in_cell(e, cta, lane, column, message, r.origin, false));
+        valid = false;
+        return kPoisonWord;
+      }
+      e.error(pending ? "tmem-pending" : "tmem-uninitialised", message, r.origin,
+              static_cast<uint64_t>(lane) << 16 | static_cast<uint64_t>(column));
       valid = pending && e.finish_stores_to(cta, lane, column);
       if (!valid) return kPoisonWord;
     }
@@ -205,21 +217,21 @@ uint32_t read_cell(Engine& e, Cta& cta, const MmaRequest& r, int lane, int colum
 }  // namespace
 
 void fetch_operand(Engine& e, Cta& cta, uint64_t desc, const MmaRequest& r, bool is_b, int rows, float* out,
-                   int stride_row, int stride_k) {
+                   int stride_row, int stride_k, PoisonId* poison) {
   const InstructionDescriptor i = r.descriptor();
   const MatrixDescriptor d = decode_smem_desc(desc);
   const float sign = (is_b ? i.negate_b : i.negate_a) ? -1.0f : 1.0f;
   const bool mn_major = is_b ? i.b_mn_major : i.a_mn_major;
   const int k = k_of(r.format);
   with_element(element_of(r.format, is_b ? i.b_type : i.a_type), [&]<Element E>() {
-    fetch_typed<E>(e, cta, d, mn_major, rows, k, sign, r.origin, out, stride_row, stride_k);
+    fetch_typed<E>(e, cta, d, mn_major, rows, k, sign, r.origin, out, stride_row, stride_k, poison);
   });
   for (int pad = k; pad < kBlockK; ++pad)
     for (int row = 0; row < rows; ++row) out[row * stride_row + pad * stride_k] = 0;
 }
 
 bool fetch_tmem_row(Engine& e, Cta& cta, const MmaRequest& r, const InstructionDescriptor& d, int lane,
-                    LaterWrites& later, float* out) {
+                    LaterWrites& later, float* out, PoisonId& poison) {
   const int column = static_cast<int>(r.a & 0xffff);
   if (!cta.tmem.allocated(column, 8)) {
     e.fault("tmem-not-allocated", "tcgen05.mma reads A from TMEM columns that are not allocated", r.origin,
@@ -230,7 +242,7 @@ bool fetch_tmem_row(Engine& e, Cta& cta, const MmaRequest& r, const InstructionD
   bool valid[8];
   for (int j = 0; j < 8; ++j) {
     valid[j] = true;
-    cells[j] = read_cell(e, cta, r, lane, column + j, "A", later, valid[j]);
+    cells[j] = read_cell(e, cta, r, lane, column + j, "A", later, valid[j], &poison);
   }
   const int k = k_of(r.format);
   const float sign = d.negate_a ? -1.0f : 1.0f;

@@ -1,6 +1,8 @@
 // Operands of tcgen05.mma as numbers: A and B out of shared or tensor memory, scale factors.
 #pragma once
 
+#include <array>
+
 #include "mma.hpp"
 #include "tensor_core.hpp"
 
@@ -18,6 +20,9 @@ struct Workspace {
   SplitOperand a_split, b_split;
   bool b_special[kMaxN];
   std::vector<Segment> segments;
+  // Reads of what nobody wrote, behind rows (lanes) of A, columns of B, and cells of a segment's old D.
+  std::array<PoisonId, kTmemLanes> a_poison;
+  std::array<PoisonId, kMaxN> b_poison, d_poison;
 };
 
 // Products of one instruction along k, in steps of kBlockK: tf32's 8 are filled up with zeros.
@@ -26,12 +31,13 @@ inline int padded_k(Format f) {
   return k < kBlockK ? kBlockK : k;
 }
 
-// rows x k elements from shared memory: out[row * stride_row + k * stride_k].
+// rows x k elements from shared memory: out[row * stride_row + k * stride_k]; `poison`: reads behind each
+// row.
 void fetch_operand(Engine& e, Cta& cta, uint64_t desc, const MmaRequest& r, bool is_b, int rows, float* out,
-                   int stride_row, int stride_k);
+                   int stride_row, int stride_k, PoisonId* poison);
 // A of one lane, from TMEM: every data path multiplies the A found in its own lane. False after a fault.
 bool fetch_tmem_row(Engine& e, Cta& cta, const MmaRequest& r, const InstructionDescriptor& d, int lane,
-                    LaterWrites& later, float* out);
+                    LaterWrites& later, float* out, PoisonId& poison);
 // The scale factors that the segments of one CTA need (PTX ISA 9.7.16.10.7.2). False after a fault.
 bool fetch_scales(Engine& e, Cta& cta, const MmaRequest& r, const InstructionDescriptor& d,
                   LaterWrites& later, Workspace& w);

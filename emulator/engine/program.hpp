@@ -8,11 +8,13 @@
 
 #include "enumerations/memory.hpp"
 #include "enumerations/program.hpp"
+#include "limits.hpp"
 
 namespace tileproof {
 
+using namespace limits;
+
 constexpr int kWarpSize = 32;
-constexpr uint32_t kProcessors = 148;  // of a B200
 
 // Generic address map. The shared window holds (cluster rank << 24) | offset, as seen on silicon: kernels
 // clear or flip bit 24 of such an address to name the other CTA of a pair.
@@ -22,9 +24,6 @@ constexpr uint64_t kParamWindow = 0x720000000000ull;
 constexpr uint64_t kWindowSize = 0x010000000000ull;
 constexpr uint32_t kRankShift = 24;
 constexpr uint32_t kOffsetMask = (1u << kRankShift) - 1;
-// The first KiB of a CTA's shared memory belongs to the system (Blackwell tuning guide 1.4).
-constexpr uint32_t kSharedReserved = 0x400;
-constexpr uint32_t kSharedLimit = 232448;
 
 struct Exec;
 struct Instr;
@@ -76,6 +75,8 @@ struct Program {
   std::vector<std::string> names;    // full mnemonics, for messages
   std::vector<std::string> sources;  // "file:line"
   std::vector<SpecialSlot> specials;
+  std::vector<uint8_t>
+      register_widths;  // of each 64 bytes of the register file: bytes of a lane, 0: a predicate
   int64_t register_bytes = 0;
   int64_t local_bytes = 0;
   int64_t static_shared_bytes = 0;

@@ -79,6 +79,7 @@ struct View {
   // since.
   uint32_t copies = 0;
   Tick copies_waited = 0, copies_fenced = 0;
+  uint32_t met = 0;        // rounds of the cluster barrier that its thread has passed
   uint64_t map = 0;        // of a read through Path::Map, its address
   Tick maps_released = 0;  // own accesses up to here have passed a fence.proxy.tensormap::generic.release
   std::shared_ptr<const CopyParts> parts;  // of a cp.async of several lanes
@@ -159,8 +160,9 @@ class Races : public Listener {
             const PendingTmemLoad* load) override;
 
  private:
-  // Two generic writes that nothing orders: an error, unless the second leaves the bytes as they were. Its
-  // handler writes them after it has told of the access.
+  // Two generic writes that nothing orders, or a read of what such a pair wrote and the second of them: an
+  // error, unless the second leaves the bytes as they were. Its handler writes them after it has told of the
+  // access.
   struct Question {
     const char* code;
     uint32_t first, second;
@@ -171,6 +173,7 @@ class Races : public Listener {
     const uint8_t* memory;  // of the granule
     uint16_t units;
     std::array<uint8_t, 16> before;
+    bool first_writes = true;
     bool one_store = false;  // of lanes of one instruction: the same bytes are no remark
   };
   struct Group {  // lanes of a warp that know the same
@@ -182,6 +185,7 @@ class Races : public Listener {
     std::array<std::shared_ptr<Knowledge>, 3> fenced;
     // Flags read since, with the scope of the read: what the next thread fence acquires.
     std::vector<std::pair<uint64_t, uint8_t>> seen;
+    std::shared_ptr<const FencedKnowledge> observed;  // of the last flag that a strong access of them read
   };
   struct BulkThread {
     int64_t committed = 0;
@@ -207,6 +211,8 @@ class Races : public Listener {
       Knowledge know;
     };
     std::vector<Narrow> narrow;
+    std::vector<uint64_t> releasers;            // threads: agent, lane
+    std::shared_ptr<const FencedKnowledge> sc;  // fences before what was written here
   };
   struct Pipe {
     uint32_t agent = 0;
@@ -271,13 +277,17 @@ class Races : public Listener {
     std::vector<std::pair<uint32_t, Tick>> came, last;  // agents, of a named one: this round, the last one
     std::shared_ptr<Knowledge> done;
     uint32_t rounds = 0;  // complete
+    // Of a cluster barrier, by .relaxed arrivals: what was ordered before a thread that arrives by barriers
+    // of its CTA; in the current round, in all complete rounds, in all but the last.
+    Clock settling, settled, settled_before;
   };
   // cta_group::2 instructions of a CTA; units are of 32 columns.
   struct PairState {
     std::vector<uint32_t> parts;            // its parts so far
     std::array<uint32_t, 16> allocated{};   // by unit: its alloc, from then on
     std::array<uint32_t, 16> twin_freed{};  // its twin's dealloc, until its own
-    // What its threads have done to columns that it has freed and its twin has not: (slot, writes), by unit.
+    // What its threads have done to columns that only it has freed, not yet its twin: (slot, writes), by
+    // unit.
     std::array<std::vector<std::pair<Slot, bool>>, 16> left;
   };
   struct CtaState {
@@ -294,12 +304,16 @@ class Races : public Listener {
   void release(const Exec& x, uint32_t lanes, Knowledge& to);
   void proxy_fence(const Warp& w, uint32_t lanes, bool shared, bool global);
   void own_fence(const Warp& w, uint32_t lanes, Order order);
-  void thread_fence(const Warp& w, uint32_t lanes, uint8_t scope);
+  void thread_fence(const Warp& w, uint32_t lanes, uint8_t scope, bool sc = false);
+  void fence_sc(const Warp& w, Group& g, uint8_t scope);
+  void publish_sc(const Warp& w, Group& g, uint8_t scope, const Knowledge& fenced);
+  void flag_sc(const Exec& x, uint64_t key, int lane, bool reads, bool write);
   void after_thread_sync(const Warp& w, uint32_t lanes);
   void flag(const Exec& x, uint64_t key, int lane, bool write);   // of a strong access
   static uint8_t distance(const Releaser& a, const Releaser& b);  // the narrowest scope that has both
   static Knowledge& released_at(Flag& f, const Releaser& by, uint8_t scope);
   void acquire_flag(const Warp& w, uint32_t lanes, const Flag& f, uint8_t scope);
+  bool settled(const View& v, const Access& a, int8_t lane) const;
   static bool together(const Access& a, const Access& b);  // the scope of each includes the other
   void touch_tmem(const View& v, Cta& cta, int sixteenth, uint16_t units, int column, int columns,
                   bool write);
@@ -330,6 +344,12 @@ class Races : public Listener {
                  const std::array<Tick, kOrders>& own);
   void happened(Knowledge& to, uint32_t agent, uint32_t lanes, Tick tick);
   bool tells_scopes_apart(const Cluster& cluster) const;
+  bool tells_runs_apart() const;
+  void look_for_sc();
+  void runs_before(Thread& t, uint32_t lanes, Knowledge& to) const;
+  bool ran(const View& v, const Access& a, int8_t lane) const {
+    return covered(v, kHappens, a, lane) || (runs_ && covered(v, kRuns, a, lane));
+  }
   Knowledge& given(Barrier& b, Far by, bool far);
   void give(const View& v, Knowledge& to);
   View view_of(Thread& t, const Group& g, uint32_t lanes);
@@ -368,6 +388,9 @@ class Races : public Listener {
   void put_write(S& shadow, Cell& cell, const Slot& fresh, bool both_stay);
   template <class S>
   void add_read(S& shadow, Cell& cell, Slot fresh, const View& v, Place place);
+  template <class S>
+  bool reads_alike(S& shadow, const Cell& cell, const Slot& first, uint32_t second, const View& v,
+                   Place place, int rank, uint64_t address);
   bool replaces(const Slot& old, Slot& fresh, const View& v, Place place) const;
   void check(const Slot& first, bool first_writes, uint32_t second, bool second_writes, const View& v,
              Place place, int rank, uint64_t address);
@@ -400,7 +423,9 @@ class Races : public Listener {
   std::unordered_map<uint64_t, Flag> flags_;
   std::set<uint32_t> released_;  // clusters that have released something in global memory
   PagedShadow global_;
-  bool scoped_ = false;       // kScoped is kept: an mbarrier of a cluster is used at .cta scope
+  bool scoped_ = false;                  // kScoped is kept: an mbarrier of a cluster is used at .cta scope
+  bool sc_ = false, narrow_sc_ = false;  // the kernel has a fence.sc; of less than .gpu scope
+  bool runs_ = false;         // kRuns is kept: the kernel frees tensor memory and has .relaxed barriers
   uint32_t next_base_ = 0;    // of the agents of the next cluster
   size_t retired_ = 1;        // accesses below belong to clusters that are over
   std::shared_ptr<View> op_;  // of the operation that completes now
@@ -412,6 +437,11 @@ class Races : public Listener {
   bool grouped_ = false;
   uint32_t copy_lanes_ = 0;  // of the cp.async issued next
   std::vector<Question> questions_;
+  // Pairs of unordered writes, the smaller record first, that left the same bytes wherever they met: true;
+  // false where some bytes differ.
+  std::map<std::pair<uint32_t, uint32_t>, bool> alike_;
+  bool uniform_ = false;        // both accesses touch the same bytes of the granule
+  bool asks_of_reads_ = false;  // what is written was written by another that nothing orders, perhaps alike
   // Of races that were reported: where their finding is. By the address of the code's text, which may stand
   // several times in the program: what is not here may be found all the same.
   std::map<std::tuple<const char*, const Instr*, const Instr*, int32_t>, size_t> reported_;

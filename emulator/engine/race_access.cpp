@@ -300,19 +300,28 @@ void Races::visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lan
     if (!(s.units & units) || s.record == id || seen(s.record)) return false;
     Slot both = s;
     both.units &= units;
+    if (!write && !alike_.empty() && reads_alike(shadow, cell, both, id, v, place, rank, address))
+      return false;
+    uniform_ = s.of_lane_at(units) == units;
     const size_t asked = questions_.size();
     check(both, first_writes, id, write, v, place, rank, address);
     return questions_.size() != asked;
   };
   const bool both_stay = look(cell.write, true);
+  asks_of_reads_ = write && both_stay;
   const uint16_t others = static_cast<uint16_t>(~units);
   if (cell.more()) [[unlikely]] {
     auto& list = shadow.overflow(cell);
-    for (Slot& s : list)
-      if (write || s.write) {
-        const bool stays = look(s, s.write);
-        if (write && !stays) s.units &= others;
+    auto look_at = [&](bool writes) {
+      for (Slot& s : list) {
+        if (s.write != writes) continue;
+        const bool stays = look(s, writes);
+        if (write && stays && writes) asks_of_reads_ = true;
+        if (write && !(stays && writes)) s.units &= others;
       }
+    };
+    look_at(true);
+    if (write) look_at(false);
     if (write) {
       std::erase_if(list, [](const Slot& s) { return !s.units; });
       if (list.empty()) {
@@ -326,6 +335,7 @@ void Races::visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lan
     return;
   }
   look(cell.read, false);
+  asks_of_reads_ = false;
   cell.read.units &= others;
   if (cell.write.record == id) {
     if (const uint16_t both = cell.write.units & units; both && lane < 32) [[unlikely]]
@@ -334,6 +344,29 @@ void Races::visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lan
     return;
   }
   put_write(shadow, cell, Slot{id, units, lane}, both_stay);
+}
+
+// Whether what a read may see of a write that nothing orders before it is what it sees of another one, which
+// is: then that is a remark, as of the two writes.
+template <class S>
+bool Races::reads_alike(S& shadow, const Cell& cell, const Slot& first, uint32_t second, const View& v,
+                        Place place, int rank, uint64_t address) {
+  const Access& a = accesses_[first.record];
+  if (place == Place::Tmem || v.path != Path::Generic || covered(v, kHappens, a, first.lane)) return false;
+  auto stands = [&](const Slot& s) {
+    const auto pair = alike_.find(std::minmax(first.record, s.record));
+    bool ordered = (first.units & ~s.units) == 0 && pair != alike_.end() && pair->second;
+    for (uint32_t units = first.units; ordered && units; units &= units - 1)
+      ordered = covered(v, kHappens, accesses_[s.record], s.lane_of(__builtin_ctz(units)));
+    return ordered;
+  };
+  bool found = stands(cell.write);
+  if (!found && cell.more())
+    for (const Slot& s : shadow.overflow(const_cast<Cell&>(cell))) found = found || (s.write && stands(s));
+  if (found)
+    report(Severity::Note, "race-same-value", first.record, true, second, false, place, rank, address,
+           "order of the read after both writes, which leave the same bytes");
+  return found;
 }
 
 // The last write of a granule; what it leaves of the one before goes to the list.
@@ -358,7 +391,7 @@ void Races::same_store(const Slot& both, Place place, int rank, uint64_t address
   const Access& a = accesses_[both.record];
   if (a.path != Path::Generic || a.strong || place == Place::Tmem) return;
   if (ask("race-unordered", both, both.record, place, rank, address,
-          "one lane that stores there: which of several lanes of one store is last is not defined"))
+          "a store by a single lane: which of several lanes of a store is last is not defined"))
     questions_.back().one_store = true;
 }
 
@@ -420,6 +453,7 @@ void Races::finish_cluster(Cluster& cluster) {
   answer();
   std::erase_if(flags_, [&](const auto& f) { return f.first >> 36 == shared_flag(*cluster.ctas[0]) >> 36; });
   if (e_.live.size() > 1) return;
+  alike_.clear();
   std::vector<Access> kept(accesses_.begin(), accesses_.begin() + static_cast<std::ptrdiff_t>(retired_));
   std::map<std::tuple<const Instr*, bool, uint32_t>, uint32_t> ids;
   global_.each_touched([&](Slot& s) {

@@ -10,6 +10,7 @@ View Races::view_of(Thread& t, const Group& g, uint32_t lanes) {
   v.agent = t.agent;
   v.lanes = lanes;
   v.now = t.now;
+  v.met = t.met;
   v.own = g.own;
   v.maps_released = g.maps_released;
   if (t.copies && lanes) look_at_copies(t, __builtin_ctz(lanes), v);

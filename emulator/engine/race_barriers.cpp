@@ -23,8 +23,8 @@ void Races::named_arrive(const Exec& x, uint32_t id) {
   if (again && !known)
     e_.error("barrier-arrived-twice",
              "warp " + std::to_string(x.w.index) + " arrives at named barrier " + std::to_string(id) +
-                 " again, and no barrier tells it that the round before is complete: under another schedule "
-                 "both arrivals fall into one round",
+                 " again, and no barrier orders it after the previous phase: under another schedule "
+                 "both arrivals can be in the same phase",
              x.origin(x.lane()));
 }
 void Races::named_done(const Cta& cta, uint32_t id) {
@@ -50,15 +50,29 @@ void Races::cluster_arrive(const Exec& x, bool releases) {
   Thread& t = thread(x.w);
   Knowledge known;
   for (const Group& g : t.groups)
-    if (g.lanes & x.mask) publish(t, g, x.mask, known);
+    if (g.lanes & x.mask) {
+      publish(t, g, x.mask, known);
+      m.settling.join(g.know->of[kHappens]);
+    }
   m.gather.of[kInitFence].join(known.of[kInitFence]);
-  m.gather.started |= known.started;
+  runs_before(t, x.mask, m.gather);
+  forget_view();
 }
 void Races::cluster_done(const Cluster& c) {
   Meeting& m = clusters_[c.slot]->meeting;
   m.rounds++;
+  m.settled_before = m.settled;
+  m.settled.join(m.settling);
+  m.settling.clear();
   m.done = std::make_shared<Knowledge>(std::move(m.gather));
   m.gather = Knowledge{};
+}
+// Whether a barrier of its CTA ordered the access before a thread whose .relaxed arrival at the cluster
+// barrier the other access's thread has waited for.
+bool Races::settled(const View& v, const Access& a, int8_t lane) const {
+  const Meeting& m = thread_at(v.at).home->meeting;
+  if (v.met == m.rounds) return m.settled.covers(a.agent, a.tick, lane, a.lanes);
+  return v.met + 1 == m.rounds && m.settled_before.covers(a.agent, a.tick, lane, a.lanes);
 }
 void Races::cluster_pass(const Warp& w, uint32_t lanes) {
   const Meeting& m = cluster(*w.cta).meeting;
@@ -159,8 +173,8 @@ void Races::mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t l
   if (reach != MbarrierScope::Relaxed && (reach != MbarrierScope::Cta || !far)) {
     release(x, lanes, given(*b, reach == MbarrierScope::Default ? kDefaultArrivals : kArrivals, far));
   } else {
-    for (const Group& g : t.groups)
-      if (g.lanes & lanes) b->gather.started |= g.know->started;
+    runs_before(t, lanes, b->gather);
+    forget_view();
   }
 }
 
@@ -312,10 +326,12 @@ void Races::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lan
       if (!(g.lanes & lanes)) continue;
       Knowledge& know = mutable_knowledge(g);
       know.of[kBeforeSync].join(b->done->of[kBeforeSync]);
+      know.of[kRuns].join(b->done->of[kRuns]);
       know.started |= b->done->started;
       for (const auto& far : b->far_done) {
         if (!far) continue;
         know.of[kBeforeSync].join(far->of[kBeforeSync]);
+        know.of[kRuns].join(far->of[kRuns]);
         know.started |= far->started;
       }
     }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -27,6 +28,7 @@ enum Order : int {
   kBeforeSync,                 // with a tcgen05.fence::before_thread_sync, or a commit
   kInitFence,                  // with a fence.mbarrier_init
   kScoped,                     // kHappens, by scopes that include each other all the way
+  kRuns,                       // order of execution: kHappens, and what .relaxed barriers order
   kPublished,                  // how many travel
   kAfterHappens = kPublished,  // kHappens at this thread's last tcgen05.fence::after_thread_sync
   kAfterSync,                  // kBeforeSync then
@@ -97,9 +99,28 @@ struct MapKnowledge {
   std::map<uint64_t, Clock> acquired;
 };
 
+struct Knowledge;
+
+// Within which CTA, cluster or GPU a fence.sc counts: two are morally strong in a domain of both (PTX
+// ISA 8.7).
+struct Domain {
+  uint8_t scope;
+  uint32_t cluster;
+  int32_t rank;
+  auto operator<=>(const Domain&) const = default;
+};
+
+// What fence.sc operations have left behind them, by domain (PTX ISA 8.9.3, 8.10.2).
+struct FencedKnowledge {
+  using Sets = std::map<Domain, std::shared_ptr<const Knowledge>>;
+  Sets fenced;    // by those that come before in base causality
+  Sets observed;  // by those before a strong write that a strong access observed which comes before
+};
+
 struct Knowledge {
   Clock of[kOrders];
-  std::shared_ptr<const MapKnowledge> maps;  // null where the kernel fences no map
+  std::shared_ptr<const MapKnowledge> maps;   // null where the kernel fences no map
+  std::shared_ptr<const FencedKnowledge> sc;  // null where the kernel has no fence.sc
   uint32_t started = 0;  // ranks of the own cluster of which a thread is known to have run
   void join(const Knowledge& other, bool scoped = true) {
     started |= other.started;
@@ -107,12 +128,17 @@ struct Knowledge {
       if (k != kScoped || scoped) of[k].join(other.of[k]);
     if (other.maps) [[unlikely]]
       join_maps(other);
+    if (other.sc) [[unlikely]]
+      join_sc(other);
   }
   void join_maps(const Knowledge& other);
+  void join_sc(const Knowledge& other);
+  FencedKnowledge& mutable_sc();
   MapKnowledge& mutable_maps();
   void clear() {
     for (Clock& c : of) c.clear();
     maps.reset();
+    sc.reset();
     started = 0;
   }
 };

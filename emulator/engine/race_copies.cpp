@@ -130,7 +130,7 @@ void Races::look_at_copies(const Thread& t, int lane, View& v) {
 bool Races::copy_covered(const View& v, Order order, const Access& a, uint32_t lanes) const {
   if (a.path != Path::ThreadCopy || a.agent != v.copies || (lanes & ~v.lanes)) return false;
   const bool fenced = order == kProxyShared || order == kProxySharedOwn;
-  return (order == kHappens || order == kScoped || fenced) &&
+  return (order == kHappens || order == kScoped || order == kRuns || fenced) &&
          a.tick <= (fenced ? v.copies_fenced : v.copies_waited);
 }
 

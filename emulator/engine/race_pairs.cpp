@@ -7,7 +7,8 @@ namespace tileproof {
 
 namespace {
 constexpr const char* kBarrier =
-    "a cluster barrier (or another synchronisation with the other CTA of the pair) before this one";
+    "a cluster barrier (or another synchronisation with the other CTA of the pair; .relaxed will do) before "
+    "this one";
 }
 
 // What the warp knows at its part, which is recorded as the write of the view.
@@ -26,19 +27,19 @@ View Races::pair_part(const Exec& x, Cta& twin) {
   if (n < other.pair.parts.size()) {
     const uint32_t first = other.pair.parts[n];
     const Access& a = accesses_[first];
-    if (v.know->of[kHappens].covers(a.agent, a.tick, kWholeWarp, a.lanes))
+    if (ran(v, a, kWholeWarp))
       report(Severity::Error, "pair-may-hang", first, true, v.writes, true, Place::Tmem, twin.rank, 0,
-             "nothing of the first's may come before the second: the first may block until the second runs");
+             "the second must not wait for the first: the first may block until the second runs");
   }
   bool started = v.know->started >> twin.rank & 1;
   for (const Thread& w : other.warps) {
-    const Clock& happens = v.know->of[kHappens];
+    const Clock& happens = v.know->of[runs_ ? kRuns : kHappens];
     started |= happens.covers(w.agent, 1) || happens.covers_other_lanes(w.agent, 1);
   }
   if (!started)
     e_.error("pair-not-started",
              mnemonic(x.instr) + " of CTA rank " + std::to_string(x.cta.rank) +
-                 ": nothing makes sure that CTA rank " + std::to_string(twin.rank) +
+                 ": nothing ensures that CTA rank " + std::to_string(twin.rank) +
                  " has started; missing: " + kBarrier,
              v.at);
   return v;
@@ -80,9 +81,9 @@ void Races::pair_uses(const View& v, Cta& own, Cta& twin, int unit) {
   std::set<uint32_t> told;
   auto look = [&](const Slot& s, bool writes, uint64_t address) {
     const Access& a = accesses_[s.record];
-    if (a.at.rank != twin.rank || covered(v, kHappens, a, s.lane) || !told.insert(s.record).second) return;
+    if (a.at.rank != twin.rank || ran(v, a, s.lane) || !told.insert(s.record).second) return;
     // What the warp issued before the two met lacks only its wait.
-    const Clock& happens = v.know->of[kHappens];
+    const Clock& happens = v.know->of[runs_ ? kRuns : kHappens];
     const bool issued = a.path == Path::Warp && happens.covers(a.agent, a.issued, s.lane, a.lanes);
     if (issued && !writes && a.used && happens.covers(a.agent, a.used, s.lane, a.lanes))
       report(Severity::Error, "race-tmem-released", s.record, writes, v.writes, true, Place::Tmem, twin.rank,
@@ -114,10 +115,10 @@ void Races::pair_uses(const View& v, Cta& own, Cta& twin, int unit) {
 void Races::pair_dealloc(const Exec& x, Cta& twin, int column, int columns) {
   const View v = pair_part(x, twin);
   const uint32_t theirs = state(twin).pair.allocated[static_cast<size_t>(column / 32)];
-  if (!theirs || !covered(v, kHappens, accesses_[theirs], kWholeWarp))
+  if (!theirs || !ran(v, accesses_[theirs], kWholeWarp))
     e_.error("pair-not-allocated",
              mnemonic(x.instr) + " of CTA rank " + std::to_string(x.cta.rank) +
-                 ": nothing makes sure that CTA rank " + std::to_string(twin.rank) +
+                 ": nothing ensures that CTA rank " + std::to_string(twin.rank) +
                  " has done its part of the allocation; missing: " + kBarrier,
              v.at);
   for (int u = column / 32; u < (column + columns) / 32; ++u) {

@@ -26,6 +26,8 @@ namespace {
 constexpr const char* kCopyUnwaited = "race-copy-unwaited";
 constexpr const char* kCopyMissing =
     "the completion of the copy (its mbarrier phase, or its bulk group and a barrier), seen by the second";
+constexpr const char* kCommitFence =
+    "tcgen05.fence::after_thread_sync between the wait on the commit and the second (PTX ISA 9.7.16.6.4)";
 }  // namespace
 
 // Lane by lane where the units of the granule are of several.
@@ -52,8 +54,21 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
   auto say = [&](Severity severity, const char* code, std::string_view missing) {
     report(severity, code, first.record, first_writes, second, second_writes, place, rank, address, missing);
   };
-  const bool writes = a.path == Path::Generic && v.path == Path::Generic && place != Place::Tmem &&
-                      first_writes && second_writes;
+  const bool generics = a.path == Path::Generic && v.path == Path::Generic && place != Place::Tmem;
+  const bool writes = generics && second_writes && (first_writes || asks_of_reads_);
+  // A flag: the axioms describe what accesses of equal size may read in a race (PTX ISA 8.7.2). What the flag
+  // should order is compared by itself, and a weak store orders nothing.
+  if (generics && uniform_ && first_writes != second_writes && a.strong != b.strong &&
+      a.strong == second_writes && !covered(v, kHappens, a, lane)) {
+    const Access& read = first_writes ? b : a;
+    if (read.scope >= distance({a.cluster, a.at.rank}, {b.cluster, b.at.rank})) {
+      say(Severity::Warning, "race-weak-flag",
+          ".relaxed, .release or .volatile at the store: only morally strong accesses are read whole (PTX "
+          "ISA "
+          "8.10.3), and the weak store orders nothing before it");
+      return;
+    }
+  }
   if (a.strong && b.strong && !covered(v, kHappens, a, lane)) {
     say(Severity::Error, "race-scope",
         "a scope of both accesses that includes the other's thread: .cluster within a cluster, .gpu beyond "
@@ -66,6 +81,8 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
         "atomics on both sides";
     if (!writes || !ask("race-clusters", first, second, place, rank, address, missing))
       say(Severity::Error, "race-clusters", missing);
+    else
+      questions_.back().first_writes = first_writes;
     return;
   }
   const bool tensor = v.path == Path::Tensor;
@@ -74,17 +91,28 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
     // Of an MMA only D is written, so that what it reads of another's cells is its A.
     const bool same_accumulator = first_writes && second_writes && a.shape == b.shape;
     if (place != Place::Tmem || same_accumulator || !a.shape) return;
-    if (covered(v, kHappens, a, kWholeWarp) && covered(v, kAfterSync, a, kWholeWarp)) return;
+    const bool complete = covered(v, kHappens, a, kWholeWarp);
+    if (complete && covered(v, kAfterSync, a, kWholeWarp)) return;
+    if (complete && covered(v, kCommitted, a, kWholeWarp)) {
+      say(Severity::Warning, "race-commit-fence", kCommitFence);
+      return;
+    }
+    if (first_writes && (complete || covered(v, kBeforeSync, a, kWholeWarp))) {
+      say(Severity::Error, "race-tcgen05-fence", kCommitFence);
+      return;
+    }
     // CUTLASS lets an MMA, or the scale factors of the next one, overwrite what an earlier MMA reads.
     const char* missing =
         "tcgen05.commit, a wait on its mbarrier and tcgen05.fence::after_thread_sync between them: only MMAs "
-        "with one accumulator of one shape and kind follow each other in order";
+        "with the same accumulator, shape and kind are ordered";
     if (first_writes)
       say(Severity::Error, "race-mma-pipeline", missing);
     else
       say(Severity::Warning, "race-mma-reused", missing);
     return;
   }
+  // To free tensor memory order of execution will do (PTX ISA 9.7.16.7.1).
+  if (place == Place::Tmem && v.path == Path::Generic && ran(v, a, lane)) return;
   if (!covered(v, kHappens, a, lane)) {
     // Every lane of a warp issues one store: copies of the same bytes, as in CUTLASS's epilogues.
     if (first_writes && second_writes && a.path == Path::Copy && v.path == Path::Copy &&
@@ -94,6 +122,15 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
     if (v.path != Path::Generic && a.at.time > b.at.time) {
       // The operation was issued before the other access and ran after it: the wait for it is missing.
       unwaited(second, second_writes, first.record, first_writes, place, rank, address);
+      return;
+    }
+    // Shared memory that its own CTA is done with: DeepGEMM's and Triton's cluster barriers are relaxed.
+    if (place == Place::Shared && second_writes && a.path == Path::Generic && a.at.rank == rank &&
+        b.at.rank != rank && settled(v, a, lane)) {
+      say(Severity::Warning, "race-relaxed-reuse",
+          ".release at the arrival at the cluster barrier between them, the default: a .relaxed arrival "
+          "orders "
+          "execution, not memory (PTX ISA 9.7.13.3)");
       return;
     }
     // What the second writes at its completion the first may have been meant to see.
@@ -112,6 +149,8 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
                 : barrier;
         if (!writes || !ask("race-unordered", first, second, place, rank, address, missing))
           say(Severity::Error, "race-unordered", missing);
+        else
+          questions_.back().first_writes = first_writes;
         break;
       }
       case Path::Warp:
@@ -123,7 +162,7 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
         // CUTLASS scales accumulators in place so: what is stored comes from what was loaded.
         if (a.used && a.agent == v.agent && v.path == Path::Warp) {
           say(Severity::Warning, "race-tmem-reused",
-              "tcgen05.wait::ld before the store: that the loaded registers were used orders the registers, "
+              "tcgen05.wait::ld before the store: the use of the loaded registers orders the registers, "
               "not the accesses to tensor memory (PTX ISA 9.7.16.6.4.5)");
           break;
         }
@@ -154,16 +193,14 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
     say(Severity::Warning, "race-scope-default",
         ".release.cluster at the mbarrier arrival, or .acquire.cluster at the wait, between them: a scope "
         "that "
-        "is left out is .cta, and does not include the other CTA (PTX ISA 9.7.13.15.13, .16)");
+        "is omitted is .cta, and does not include the other CTA (PTX ISA 9.7.13.15.13, .16)");
   if (place == Place::Tmem) {
     const bool fences = v.path != Path::Generic && (a.agent != v.agent || a.path == Path::Tensor);
     if (!fences || covered(v, kAfterSync, a, lane)) return;
     // The canonical patterns wait .relaxed; that an acquiring wait on the commit needs no fence is one
     // reading (docs/assumptions.md).
     if (covered(v, kCommitted, a, lane)) {
-      say(Severity::Warning, "race-commit-fence",
-          "tcgen05.fence::after_thread_sync between the wait on the commit and the second (PTX ISA "
-          "9.7.16.6.4)");
+      say(Severity::Warning, "race-commit-fence", kCommitFence);
       return;
     }
     // What a barrier of acquire and release orders after wait::ld or wait::st is complete: no C++ kernel of
@@ -202,13 +239,13 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
             std::string(fence) + " by the writing threads, before their barrier");
       else
         say(Severity::Note, "race-proxy-read",
-            std::string(fence) + " by the reading threads, as the strict reading of PTX ISA 8.9.5 asks");
+            std::string(fence) + " by the reading threads, as the strict reading of PTX ISA 8.9.5 requires");
       return;
     }
     // Who waits for copies that an mbarrier tracks can only fence on the reading side.
     if (shared && first_writes && a.path == Path::Generic && !covered(v, kProxySharedOwn, a, lane))
       say(Severity::Note, "race-proxy-reader",
-          std::string(fence) + " by the writing threads; one stands on the reading side only");
+          std::string(fence) + " by the writing threads; only the reading side has a fence");
   }
   // Rows 2 and 7 of tests/emulator/test_races.py: a note, since CUTLASS's mainloops leave it out after a
   // copy.
@@ -228,7 +265,7 @@ bool Races::ask(const char* code, const Slot& first, uint32_t second, Place plac
     memory = b->data + static_cast<std::ptrdiff_t>(granule - b->address);
   }
   if (!memory) return false;
-  Question q{code, first.record, second, place, rank, address, missing, memory, first.units, {}, false};
+  Question q{code, first.record, second, place, rank, address, missing, memory, first.units, {}};
   if (q.units == 0xFFFF)
     std::memcpy(q.before.data(), memory, q.before.size());
   else
@@ -268,14 +305,18 @@ void Races::answer() {
       for (uint32_t m = q.units; m; m &= m - 1)
         same &= q.memory[__builtin_ctz(m)] == q.before[__builtin_ctz(m)];
     if (same && q.one_store) continue;
+    if (q.first_writes) {
+      const auto [pair, fresh] = alike_.try_emplace(std::minmax(q.first, q.second), same);
+      pair->second = pair->second && same;
+    }
     at = std::max(q.address, at + static_cast<uint64_t>(__builtin_ctz(q.units)));
-    if (!same && rounded(q)) {
+    if (!same && q.first_writes && rounded(q)) {
       report(Severity::Warning, "race-rounded-value", q.first, true, q.second, true, q.place, q.rank, at,
              q.missing);
       continue;
     }
-    report(same ? Severity::Note : Severity::Error, same ? "race-same-value" : q.code, q.first, true,
-           q.second, true, q.place, q.rank, at, q.missing);
+    report(same ? Severity::Note : Severity::Error, same ? "race-same-value" : q.code, q.first,
+           q.first_writes, q.second, true, q.place, q.rank, at, q.missing);
   }
   questions_.clear();
 }
@@ -364,7 +405,7 @@ std::string Races::wait_ld_missing(const Access& a) const {
   return "tcgen05.wait::ld by the first warp before " +
          (a.released ? "its " + mnemonic(a.released) + " at PTX line " + std::to_string(a.released->line)
                      : std::string("the second")) +
-         ": that the loaded registers were used orders the registers, not the read of tensor memory "
+         ": the use of the loaded registers orders the registers, not the read of tensor memory "
          "(PTX ISA 9.7.16.6.4)";
 }
 
@@ -396,10 +437,9 @@ void Races::report(Severity severity, const char* code, uint32_t first, bool fir
               std::to_string(a.at.rank) + " warp " + std::to_string(a.at.warp) +
               " may still reach its shared memory";
   else if (name == "race-commit-exit")
-    message = "CTA rank " + std::to_string(rank) +
-              " exits, and nobody has waited for the phase of the mbarrier at " + hex(address) +
-              " in which " + mnemonic(a.at.instr) + " of its warp " + std::to_string(a.at.warp) +
-              " arrives; that a later commit has arrived says nothing of it";
+    message = "CTA rank " + std::to_string(rank) + " exits without a wait for the phase of the mbarrier at " +
+              hex(address) + " in which " + mnemonic(a.at.instr) + " of its warp " +
+              std::to_string(a.at.warp) + " arrives; the arrival of a later commit does not imply it";
   else if (name == "pair-may-hang")
     message = mnemonic(b.at.instr) + " of CTA rank " + std::to_string(b.at.rank) + " is ordered after " +
               mnemonic(a.at.instr) + " of CTA rank " + std::to_string(a.at.rank) +
@@ -408,7 +448,7 @@ void Races::report(Severity severity, const char* code, uint32_t first, bool fir
     message = mnemonic(b.at.instr) + " of CTA rank " + std::to_string(b.at.rank) + " frees " +
               describe(place, rank, address) + ", which " + mnemonic(a.at.instr) + " of its warp " +
               std::to_string(a.at.warp) + (first_writes ? " wrote" : " read") +
-              "; nothing orders the one before the other";
+              "; nothing orders these accesses";
   else if (name.rfind("race-mbarrier-init", 0) == 0)
     message = mnemonic(b.at.instr) + " uses the mbarrier at shared byte " + hex(address) + " of CTA rank " +
               std::to_string(rank) + ", whose mbarrier.init by CTA rank " + std::to_string(a.at.rank) +
@@ -417,7 +457,7 @@ void Races::report(Severity severity, const char* code, uint32_t first, bool fir
     message = mnemonic(b.at.instr) + (second_writes ? " writes " : " reads ") +
               describe(place, rank, address) + ", which " + mnemonic(a.at.instr) + " of CTA rank " +
               std::to_string(a.at.rank) + " warp " + std::to_string(a.at.warp) +
-              (first_writes ? " wrote" : " read") + "; nothing orders the one before the other";
+              (first_writes ? " wrote" : " read") + "; nothing orders these accesses";
   Finding* f = e_.sink.add(severity, name, message + "; missing: " + missing, b.at, address, a.at.instr);
   if (!f || f->has_race) return;
   reported_.emplace(which, static_cast<size_t>(f - e_.sink.findings.data()));

@@ -19,6 +19,11 @@ struct Slot {
       0;  // units from a lane to the next when neighbours have neighbouring lanes: `lane` is that of unit 0
 
   int8_t lane_of(int unit) const { return stride ? static_cast<int8_t>(lane + unit / stride) : lane; }
+  // Those of the lane that touches the first of `at`, as far as lanes are told apart.
+  uint16_t of_lane_at(uint16_t at) const {
+    if (!stride) return units;
+    return static_cast<uint16_t>(units & ((1u << stride) - 1) << __builtin_ctz(at) / stride * stride);
+  }
   // The same instruction touches `more` of the granule, by lane `by`.
   void add(uint16_t more, int8_t by, int8_t several) {
     const int first = __builtin_ctz(more), size = __builtin_popcount(more);

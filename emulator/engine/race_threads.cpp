@@ -3,6 +3,7 @@
 #include "race.hpp"
 #include "slots/atomics.hpp"
 #include "slots/mbarrier.hpp"
+#include "slots/sync.hpp"
 
 namespace tileproof {
 
@@ -15,6 +16,8 @@ void Races::start_cluster(Cluster& cluster) {
   view_warp_ = nullptr;
   memo_for_ = 0;
   scoped_ = tells_scopes_apart(cluster);
+  runs_ = tells_runs_apart();
+  look_for_sc();
   if (clusters_.size() <= cluster.slot) clusters_.resize(cluster.slot + 1);
   if (!clusters_[cluster.slot]) clusters_[cluster.slot] = std::make_unique<ClusterState>();
   ClusterState& c = *clusters_[cluster.slot];
@@ -109,11 +112,13 @@ void Races::raise_own(Knowledge& to, uint32_t agent, uint32_t lanes, Tick now,
     if (const Tick tick = k == kHappens ? now : own[static_cast<size_t>(k)])
       to.of[k].raise(agent, lanes, tick);
   if (scoped_) to.of[kScoped].raise(agent, lanes, now);
+  if (runs_) to.of[kRuns].raise(agent, lanes, now);
 }
 
 void Races::happened(Knowledge& to, uint32_t agent, uint32_t lanes, Tick tick) {
   to.of[kHappens].raise(agent, lanes, tick);
   if (scoped_) to.of[kScoped].raise(agent, lanes, tick);
+  if (runs_) to.of[kRuns].raise(agent, lanes, tick);
 }
 
 // Whether the kernel has mbarrier instructions whose scope may not include another CTA of the cluster.
@@ -127,6 +132,39 @@ bool Races::tells_scopes_apart(const Cluster& cluster) const {
     if (i.fn == waits) return reach == MbarrierScope::Default || reach == MbarrierScope::Cta;
     return i.fn == arrives && reach == MbarrierScope::Default;
   });
+}
+
+// Whether the kernel frees tensor memory, which asks for order of execution alone, and has barriers that give
+// no more.
+bool Races::tells_runs_apart() const {
+  const auto handler = [](const char* name) {
+    return handler_table()[static_cast<size_t>(handler_ids().at(name))];
+  };
+  const Handler frees = handler("tcgen05.dealloc"), arrives = handler("mbarrier.arrive"),
+                waits = handler("mbarrier.wait"), meets = handler("barrier.cluster.arrive");
+  bool freed = false, relaxed = false;
+  for (const Instr& i : e_.program.code) {
+    freed |= i.fn == frees;
+    relaxed |= i.fn == meets && i.m[slot::barrier_cluster_arrive::relaxed];
+    relaxed |= i.fn == arrives &&
+               static_cast<MbarrierScope>(i.m[slot::mbarrier_arrive::reach]) == MbarrierScope::Relaxed;
+    relaxed |= i.fn == waits &&
+               static_cast<MbarrierScope>(i.m[slot::mbarrier_wait::reach]) == MbarrierScope::Relaxed;
+  }
+  return freed && relaxed;
+}
+
+// What a .relaxed arrival gives: that its lanes have run so far.
+void Races::runs_before(Thread& t, uint32_t lanes, Knowledge& to) const {
+  for (const Group& g : t.groups) {
+    if (!(g.lanes & lanes)) continue;
+    to.started |= g.know->started;
+    if (!runs_) continue;
+    const uint32_t mine = g.lanes & lanes;
+    to.of[kRuns].join(g.know->of[kRuns]);
+    to.of[kRuns].raise(t.agent, (mine & t.all) == t.all ? ~0u : mine, t.now);
+  }
+  if (runs_) t.now++;
 }
 
 void Races::release(const Exec& x, uint32_t lanes, Knowledge& to) {
@@ -185,7 +223,7 @@ void Races::fence(const Exec& x, Fence kind, int32_t spaces) {
     case Fence::None:
       break;
     case Fence::Thread:
-      thread_fence(x.w, x.mask, static_cast<uint8_t>(spaces));
+      thread_fence(x.w, x.mask, static_cast<uint8_t>(spaces & 7), spaces & 8);
       break;
     case Fence::ProxyAsync:
       proxy_fence(x.w, x.mask, spaces & 1, spaces & 2);
@@ -238,6 +276,7 @@ void Races::after_thread_sync(const Warp& w, uint32_t lanes) {
     Knowledge& know = mutable_knowledge(g);
     know.of[kHappens].join(know.of[kBeforeSync]);
     if (scoped_) know.of[kScoped].join(know.of[kBeforeSync]);
+    if (runs_) know.of[kRuns].join(know.of[kBeforeSync]);
     know.of[kAfterHappens].join(know.of[kHappens]);
     know.of[kAfterSync].join(know.of[kBeforeSync]);
   }
@@ -276,7 +315,7 @@ void Races::acquire_flag(const Warp& w, uint32_t lanes, const Flag& f, uint8_t s
 
 // fence.acq_rel, fence.sc, membar: what strong accesses before it read is acquired, what strong writes after
 // it store is released (PTX ISA 8.10.2), as far as the scopes of both reach.
-void Races::thread_fence(const Warp& w, uint32_t lanes, uint8_t scope) {
+void Races::thread_fence(const Warp& w, uint32_t lanes, uint8_t scope, bool sc) {
   Thread& t = thread(w);
   split(t, lanes);
   for (size_t k = 0; k < t.groups.size(); ++k) {
@@ -286,9 +325,11 @@ void Races::thread_fence(const Warp& w, uint32_t lanes, uint8_t scope) {
     for (const auto& [key, read] : seen)
       if (auto f = flags_.find(key); f != flags_.end())
         acquire_flag(w, t.groups[k].lanes, f->second, std::min(read, scope));
+    if (sc) fence_sc(w, t.groups[k], scope);
     Group& g = t.groups[k];
     auto fenced = std::make_shared<Knowledge>();
     publish(t, g, g.lanes, *fenced);
+    if (sc) publish_sc(w, g, scope, *fenced);
     for (size_t reach = 0; reach < std::min<size_t>(scope, 3); ++reach) g.fenced[reach] = fenced;
   }
   t.now++;
@@ -300,6 +341,9 @@ void Races::flag(const Exec& x, uint64_t key, int lane, bool write) {
   const uint8_t scope = static_cast<uint8_t>(x.order >> kScopeBit);
   const auto known = flags_.find(key);
   const bool reads = !write || ((x.order & kAtomic) && x.instr->o[slot::atom::dst] != INT32_MIN);
+  if (x.order & kFails) write = false;
+  if (sc_) [[unlikely]]
+    flag_sc(x, key, lane, reads, write);
   if (reads && known != flags_.end()) {
     if (x.order & kAcquires) {
       acquire_flag(x.w, 1u << lane, known->second, scope);
@@ -310,8 +354,23 @@ void Races::flag(const Exec& x, uint64_t key, int lane, bool write) {
   }
   if (!write) return;
   const Releaser me{t.home->serial, x.cta.rank};
+  const uint64_t who = static_cast<uint64_t>(t.agent) << 5 | static_cast<uint64_t>(lane);
+  // Who reads a plain write observes no earlier one of another thread; an atomic goes on with it (PTX ISA
+  // 8.9.2), and a thread's own release covers its later writes (8.8).
+  if (known != flags_.end() && !(x.order & kAtomic)) {
+    Flag& f = known->second;
+    if (std::find(f.releasers.begin(), f.releasers.end(), who) == f.releasers.end()) {
+      f.wide.clear();
+      f.reach = 0;
+      f.narrow.clear();
+      f.releasers.clear();
+    }
+  }
   auto give = [&](uint8_t reach, auto&& fill) {
-    Knowledge& to = released_at(flags_[key], me, reach);
+    Flag& f = flags_[key];
+    if (std::find(f.releasers.begin(), f.releasers.end(), who) == f.releasers.end())
+      f.releasers.push_back(who);
+    Knowledge& to = released_at(f, me, reach);
     fill(to);
     to.started = 0;  // ranks are of one cluster
     if (reach >= kScopeGpu) released_.insert(t.home->serial);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -12,9 +13,9 @@
 #include "cp_async.hpp"
 #include "enumerations/hang.hpp"
 #include "enumerations/trace.hpp"
+#include "poison.hpp"
 #include "program.hpp"
 #include "shared.hpp"
-#include "tmem_poison.hpp"
 #include "tmem_writes.hpp"
 
 namespace tileproof {
@@ -90,14 +91,15 @@ struct Warp {
   // By offset / 64: index + 1 into tmem_loads; empty before the first load.
   std::vector<uint16_t> load_of_register;
   int open_loads = 0;            // of tmem_loads, those not released
-  PoisonRegisters poison;        // loaded from TMEM cells that nothing has written
+  PoisonRegisters poison;        // values that nobody wrote
   bool slow = false;             // open_loads > 0, or some register is poison
   int32_t maxnreg = 0;           // registers of a thread, 0 when the launch fixes none
   uint32_t cluster_arrived = 0;  // lanes that arrived in this cluster-barrier round
   uint32_t cluster_waited = 0;   // lanes that have waited since they arrived
   uint32_t cluster_token = 0;
-  std::array<uint32_t, 32> steps{};  // visible operations done, by the group's lowest lane
-  std::vector<uint8_t> local;        // [lane][local_bytes]
+  std::array<uint32_t, 32> steps{};                   // visible operations done, by the group's lowest lane
+  std::vector<uint8_t> local;                         // [lane][local_bytes]
+  std::unordered_map<size_t, PoisonId> local_poison;  // by place in local
   std::vector<std::pair<uint32_t, const Instr*>> exits;   // lanes that exited, and where
   std::vector<std::pair<const Instr*, uint64_t>> passes;  // barrier waits passed, and when last
   void pass(const Instr* at, uint64_t now) {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "poison.hpp"
 #include "program.hpp"
 #include "trace.hpp"
 
@@ -88,8 +89,9 @@ struct TensorMemory {
   std::vector<std::pair<int, int>> allocations;          // (first column, columns), in order of allocation
   std::vector<std::pair<const Instr*, int>> allocators;  // instruction and warp of each allocation
   int first_base = -1;
-  std::array<bool, 16> held{};  // units that the other CTA of the pair has got, or has not freed, for both
-  uint32_t frees = 0;           // columns have become free so often
+  std::array<bool, 16> held{};     // units that the other CTA of the pair has got, or has not freed, for both
+  std::vector<PoisonId> poisoned;  // of cells not valid, [lane][column]; empty before the first
+  uint32_t frees = 0;              // columns have become free so often
   int smallest = 1024;
   bool relinquished = false;
 
@@ -101,6 +103,7 @@ struct TensorMemory {
   void reset() {
     cell.assign(kTmemLanes * kTmemColumns, kPoisonWord);
     state.assign(kTmemLanes * kTmemColumns, 0);
+    poisoned.clear();
     owner.fill(0);
     allocations.clear();
     allocators.clear();
@@ -144,8 +147,10 @@ struct SharedMemory {
   std::vector<uint8_t> state;
   std::vector<int16_t> bar_index;  // by offset / 8
   std::vector<Mbarrier> bars;
+  std::vector<PoisonId> poisoned;  // of bytes not valid: what was stored; empty before the first
 
   void reset(size_t bytes) {
+    poisoned.clear();
     data.assign(bytes, kPoisonByte);
     state.assign(bytes, 0);
     bar_index.assign(bytes / 8 + 1, -1);

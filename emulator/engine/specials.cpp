@@ -129,7 +129,7 @@ void fill_specials(const Engine& e, const Cta& cta, Warp& w) {
           x = cta.cluster->slot * c.volume() + static_cast<uint32_t>(cta.rank);
           break;
         case Special::Nsmid:
-          x = std::max(kProcessors, config.resident * c.volume());
+          x = std::max<uint32_t>(kProcessors, config.resident * c.volume());
           break;
         case Special::Gridid:  // the number of the launch in its stream (PTX ISA 10.10)
           reinterpret_cast<uint64_t*>(v)[l] = config.grid_record ? config.grid_record->number : 1;

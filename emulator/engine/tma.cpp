@@ -113,7 +113,7 @@ bool prepare(Exec& x, const Instr& i, int32_t map_slot, int32_t dims, int32_t mo
   }
   if (t.four && (t.map.box[1] != 1 || t.map.rank != 2)) {
     x.e.fault("tensormap-gather4",
-              "tile::gather4 and scatter4 need a rank-2 map with box {columns, 1}; this one has " +
+              "tile::gather4 and scatter4 need a rank-2 map with box {columns, 1}; this map has " +
                   std::to_string(t.map.box[1]) + " rows",
               t.origin);
     return false;

@@ -47,7 +47,7 @@ bool shape_rows(Tensor& t) {
       rows *= static_cast<uint64_t>((t.map.box[static_cast<size_t>(d)] + e - 1) / e);
     }
   t.rows = static_cast<uint32_t>(rows);
-  return rows * t.pitch() <= kSharedLimit;
+  return rows * t.pitch() <= kMaxSharedBytes;
 }
 
 bool row_address(const Tensor& t, uint32_t index, uint64_t& address) {

@@ -21,7 +21,7 @@ _BITS = {"b16", "b32", "b64"}
 def _type(m: Modifiers, allowed: set[str]) -> str:
     types = m.types()
     if len(types) != 1 or types[0] not in allowed:
-        raise Unknown(f"does not know the type .{'.'.join(types)}")
+        raise Unknown(f"does not support the type .{'.'.join(types)}")
     return types[0]
 
 
@@ -114,14 +114,14 @@ _SETP_FORMS = (
     note="also p|q and a combined predicate",
 )
 def setp(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    compare = m.left.pop(0)
+    compare = m.remaining.pop(0)
     combine = m.take("and", "or", "xor")
     ftz = "ftz." if m.take("ftz") else ""
     type_ = _type(m, {"f32", "f16", "f16x2"} if ftz else _BITS | _INTEGERS | _FLOATS)
     if compare not in (_COMPARE_F32 if type_ in _FLOATS else _COMPARE_INT):
-        raise Unknown(f"does not know the comparison .{compare}")
+        raise Unknown(f"does not support the comparison .{compare}")
     if type_[0] == "b" and type_ in _BITS and compare not in ("eq", "ne"):
-        raise Unknown(f"does not know the comparison .{compare} of bits")
+        raise Unknown(f"does not support the comparison .{compare} of bits")
     first, a, b, *rest = i.operands
     p, q = (first.first, first.second) if isinstance(first, Pair) else (first, None)
     other, negated = d.predicate(rest[0]) if combine else (NONE, 0)

@@ -25,7 +25,7 @@ NEED_ROUND = "{.rn,.rz,.rm,.rp}"
 def only_type(m: Modifiers, allowed: set[str]) -> str:
     types = m.types()
     if len(types) != 1 or types[0] not in allowed:
-        raise Unknown(f"does not know the type .{'.'.join(types)}")
+        raise Unknown(f"does not support the type .{'.'.join(types)}")
     return types[0]
 
 
@@ -33,7 +33,7 @@ def _refuse(given: dict[str, object], *allowed: str) -> None:
     """Every modifier that was read must be one that the type allows."""
     for name, value in given.items():
         if value and name not in allowed:
-            raise Unknown(f"does not know the modifier .{value} of this type")
+            raise Unknown(f"does not support the modifier .{value} of this type")
 
 
 def emit(d: Decoder, handler: str, dst: Operand, sources: tuple[Operand, ...], *types: str) -> None:
@@ -83,13 +83,13 @@ def _float(
     if needs_rounding and not rounding:
         raise Unknown("needs one of .rn, .rz, .rm, .rp")
     if oob:
-        raise Unknown("does not know .oob: which NaN stands for out of bounds is not published")
+        raise Unknown("does not support .oob: which NaN stands for out of bounds is not published")
     if len(types) == 2 and types[0] == "f32" and types[1] in ("f16", "bf16") and base != "mul":
         _refuse(given, "rounding", "sat")
         _mixed(d, base, types[1], operands, rounding, limit)
         return
     if len(types) != 1 or types[0] not in {"f32", "f64", "f32x2"} | HALVES:
-        raise Unknown(f"does not know the type .{'.'.join(types)}")
+        raise Unknown(f"does not support the type .{'.'.join(types)}")
     type_ = types[0]
     dst, *sources = operands
     if type_ in HALVES:
@@ -99,7 +99,7 @@ def _float(
         else:
             _refuse(given, "rounding", "ftz", "sat", *(["relu"] if base == "fma" else []))
         if rounding not in (None, "rn") and not (base == "fma" and type_.startswith("b")):
-            raise Unknown(f"does not know the modifier .{rounding} of this type")
+            raise Unknown(f"does not support the modifier .{rounding} of this type")
         half(d, base, type_, operands, rounding=rounding, ftz=ftz, limit=limit)
         return
     _refuse(
@@ -149,12 +149,12 @@ _ADD_FORMS = (
 def add_sub(d: Decoder, i: Instruction, m: Modifiers) -> None:
     base = i.opcode.split(".")[0]
     dst, *sources = i.operands
-    if m.left[-1:] and m.left[-1] in _INTEGERS:
+    if m.remaining[-1:] and m.remaining[-1] in _INTEGERS:
         saturates = m.take("sat")
         type_ = only_type(m, {"s32"} if saturates else _INTEGERS)
         name = f"{base}.sat.s32" if saturates else f"{base}.{8 * TYPE_BYTES[type_]}"
         emit(d, name, dst, _count(sources, 2), type_)
-    elif base == "add" and m.left in (["s16x2"], ["u16x2"]):
+    elif base == "add" and m.remaining in (["s16x2"], ["u16x2"]):
         m.types()
         emit(d, "add.16x2", dst, _count(sources, 2), "b32")
     else:
@@ -202,7 +202,7 @@ def mad(d: Decoder, i: Instruction, m: Modifiers) -> None:
     part = m.take("lo", "hi", "wide")
     dst, a, b, c = i.operands
     if part is None:
-        if m.left[-1:] not in (["f32"], ["f64"]):
+        if m.remaining[-1:] not in (["f32"], ["f64"]):
             raise Unknown("needs one of .lo, .hi, .wide")
         _float(d, "fma", m, (dst, a, b, c), needs_rounding=True)
         return
@@ -211,7 +211,7 @@ def mad(d: Decoder, i: Instruction, m: Modifiers) -> None:
         m, {"s32"} if saturates else _INTEGERS - {"s64", "u64"} if part == "wide" else _INTEGERS
     )
     if saturates and part != "hi":
-        raise Unknown("does not know the modifier .sat here")
+        raise Unknown("does not support the modifier .sat here")
     wide = type_[0] + str(16 * TYPE_BYTES[type_])
     if part == "lo":
         emit(d, f"mad.lo.{8 * TYPE_BYTES[type_]}", dst, (a, b, c), type_)

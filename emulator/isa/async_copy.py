@@ -84,7 +84,7 @@ def tensor(d: Decoder, i: Instruction, m: Modifiers) -> None:
     operands = list(i.operands)
     if hint:
         d.src(operands.pop(), "b64")
-    first = next((word for word in m.left if word in ("shared::cluster", "shared::cta", "global")), "")
+    first = next((word for word in m.remaining if word in ("shared::cluster", "shared::cta", "global")), "")
     m.need(first or "global")
     if first == "global":
         m.need("shared::cta")

@@ -19,7 +19,7 @@ _WORDS = {"s32", "u32", "s64", "u64"}
 def _one(m: Modifiers, allowed: set[str]) -> str:
     types = m.types()
     if len(types) != 1 or types[0] not in allowed:
-        raise Unknown(f"does not know the type .{'.'.join(types)}")
+        raise Unknown(f"does not support the type .{'.'.join(types)}")
     return types[0]
 
 
@@ -62,13 +62,13 @@ def shf(d: Decoder, i: Instruction, m: Modifiers) -> None:
 _CARRY_NOTE = "one carry flag per thread"
 
 
-@instruction("add.cc", group="integer", forms=".{s,u}{32,64}", section="9.7.2.1", note=_CARRY_NOTE)
+@instruction("add", group="integer", forms=".cc.{s,u}{32,64}", section="9.7.2.1", note=_CARRY_NOTE)
 @instruction("addc", group="integer", forms="[.cc].{s,u}{32,64}", section="9.7.2.2", note=_CARRY_NOTE)
-@instruction("sub.cc", group="integer", forms=".{s,u}{32,64}", section="9.7.2.3", note=_CARRY_NOTE)
+@instruction("sub", group="integer", forms=".cc.{s,u}{32,64}", section="9.7.2.3", note=_CARRY_NOTE)
 @instruction("subc", group="integer", forms="[.cc].{s,u}{32,64}", section="9.7.2.4", note=_CARRY_NOTE)
 def with_carry(d: Decoder, i: Instruction, m: Modifiers) -> None:
     base = i.opcode.split(".")[0]
-    writes = base in ("add", "sub") or bool(m.take("cc"))
+    writes = bool(m.take("cc"))
     type_ = _one(m, _WORDS)
     dst, a, b = i.operands
     _carry(
@@ -92,14 +92,12 @@ def _carry(
     )  # fmt: skip
 
 
-@instruction("mad.lo.cc", group="integer", forms=".{s,u}{32,64}", section="9.7.2.5", note=_CARRY_NOTE)
-@instruction("mad.hi.cc", group="integer", forms=".{s,u}{32,64}", section="9.7.2.5", note=_CARRY_NOTE)
+@instruction("mad", group="integer", forms=".{lo,hi}.cc.{s,u}{32,64}", section="9.7.2.5", note=_CARRY_NOTE)
 @instruction("madc", group="integer", forms=".{lo,hi}[.cc].{s,u}{32,64}", section="9.7.2.6", note=_CARRY_NOTE)
 def mad_with_carry(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    words = i.opcode.split(".")
-    reads = words[0] == "madc"
-    part = m.need("lo", "hi") if reads else words[1]
-    writes = not reads or bool(m.take("cc"))
+    reads = i.opcode.startswith("madc")
+    part = m.need("lo", "hi")
+    writes = bool(m.take("cc"))
     type_ = _one(m, _WORDS)
     dst, a, b, c = i.operands
     product = d.temporary(TYPE_BYTES[type_])
@@ -118,7 +116,7 @@ def of_24_bits(d: Decoder, i: Instruction, m: Modifiers) -> None:
     dst, a, b, *c = i.operands
     added = i.opcode.startswith("mad")
     if len(c) != int(added) or (saturates and (not added or part == "lo")):
-        raise Unknown("does not know this form")
+        raise Unknown("does not support this form")
     if not added:
         d.emit(f"mul24.{part}.{type_}", dst=d.dst(dst, type_), a=d.src(a, type_), b=d.src(b, type_))
         return
@@ -169,7 +167,7 @@ def dot_product(d: Decoder, i: Instruction, m: Modifiers) -> None:
     high = pairs and m.need("lo", "hi") == "hi"
     types = m.types()
     if len(types) != 2 or not set(types) <= {"s32", "u32"}:
-        raise Unknown(f"does not know the types .{'.'.join(types)}")
+        raise Unknown(f"does not support the types .{'.'.join(types)}")
     dst, a, b, c = i.operands
     d.emit(
         "dp",

@@ -98,7 +98,7 @@ _FORMS = (
     note="one rounding; the first source of an x2 form goes to the upper half",
 )
 def cvt(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    spelling = "cvt." + ".".join(m.left)
+    spelling = "cvt." + ".".join(m.remaining)
     rounding, ftz = m.take(*ROUNDINGS), m.take("ftz")
     limit = (1 if m.take("sat") else 0) + (2 if m.take("satfinite") else 0) + (4 if m.take("relu") else 0)
     stochastic = m.take("rs")
@@ -199,7 +199,7 @@ def _pair(d: Decoder, i: Instruction, spelling: str, to: str, from_: str, mode: 
         (a,) = sources
         slots_ = d.dst(a, f"b{2 * from_bits}"), NONE
     if to not in _KINDS or from_ not in _KINDS:
-        raise Unknown(f"does not know the conversion {spelling}")
+        raise Unknown(f"does not support the conversion {spelling}")
     d.emit(
         "convert.pair",
         dst=d.dst(dst, result),

@@ -89,7 +89,7 @@ def roots(d: Decoder, i: Instruction, m: Modifiers) -> None:
             or (rounding != "approx" and ftz)
             or (rounding == "approx" and base == "rcp" and not ftz)
         ):
-            raise Unknown("does not know these modifiers of .f64")
+            raise Unknown("does not support these modifiers of .f64")
         emit(d, f"{base}.gross.f64" if ftz else f"{base}.{directed}f64", dst, (a,), "f64")
     else:
         emit(d, f"{base}.{directed}{'ftz.' if ftz else ''}f32", dst, (a,), "f32")

@@ -10,7 +10,7 @@ from tileproof.emulator.ptx import Immediate, Instruction
 from tileproof.emulator.registry import Modifiers, instruction
 from tileproof.emulator.slots import slots
 
-# spaces: of a proxy fence; of a thread fence its scope.
+# spaces: of a proxy fence; of a thread fence its scope, and 8 for .sc.
 slots("fence", modifiers="kind spaces")
 # What a fence orders: nothing that is modelled; fence.acq_rel, fence.sc, membar; fence.proxy.async; ...
 FENCES = enumeration("Fence", "none thread proxy_async mbarrier_init before_thread_sync after_thread_sync")
@@ -52,7 +52,8 @@ def fence(d: Decoder, i: Instruction, m: Modifiers) -> None:
         d.emit("fence", kind=INIT_FENCE)
     elif "proxy" not in words:
         words = ["gpu" if word == "gl" else word for word in words]
-        d.emit("fence", kind=THREAD_FENCE, spaces=scope_of(words, "sys"))
+        sc = "sc" in words or i.opcode.startswith("membar")
+        d.emit("fence", kind=THREAD_FENCE, spaces=scope_of(words, "sys") | (8 if sc else 0))
     elif "tensormap::generic" in words:
         address, size = i.operands if "acquire" in words else (None, None)
         if size is not None and not (isinstance(size, Immediate) and size.value == 128):

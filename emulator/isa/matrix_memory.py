@@ -5,7 +5,7 @@ from __future__ import annotations
 from tileproof.emulator.decode import Decoder
 from tileproof.emulator.isa.memory import GENERIC, SHARED
 from tileproof.emulator.ptx import Instruction
-from tileproof.emulator.registry import Modifiers, Unknown, instruction, refused
+from tileproof.emulator.registry import Modifiers, Unknown, instruction
 from tileproof.emulator.slots import slots
 
 # vec: the registers. width: bits of an element (in memory, when `unpacked`).
@@ -32,17 +32,24 @@ def _registers(d: Decoder, parts: tuple[object, ...], count: int) -> list[int]:
     return [d.dst(part, "b32") for part in parts]  # type: ignore[arg-type]
 
 
+def _together(m: Modifiers) -> None:
+    """The words that say that all lanes of the warp execute it."""
+    m.need("sync")
+    m.need("aligned")
+
+
 @instruction(
-    "ldmatrix.sync.aligned",
+    "ldmatrix",
     group="warp-level matrices",
-    forms=".m8n8.{x1,x2,x4}[.trans][.shared[::cta]].b16; "
-    ".m16n16.{x1,x2}.trans[.shared[::cta]].b8 @sm_100a|sm_120a; "
-    ".m8n16.{x1,x2,x4}[.shared[::cta]].b8x16.{b6x16_p32,b4x16_p64} @sm_100a|sm_120a; "
-    ".m16n16.{x1,x2}.trans[.shared[::cta]].b8x16.{b6x16_p32,b4x16_p64} @sm_100a|sm_120a",
+    forms=".sync.aligned.m8n8.{x1,x2,x4}[.trans][.shared[::cta]].b16; "
+    ".sync.aligned.m16n16.{x1,x2}.trans[.shared[::cta]].b8 @sm_100a|sm_120a; "
+    ".sync.aligned.m8n16.{x1,x2,x4}[.shared[::cta]].b8x16.{b6x16_p32,b4x16_p64} @sm_100a|sm_120a; "
+    ".sync.aligned.m16n16.{x1,x2}.trans[.shared[::cta]].b8x16.{b6x16_p32,b4x16_p64} @sm_100a|sm_120a",
     section="9.7.14.5.15",
     note="each row is a checked read of the lane that names it; 4- and 6-bit elements are widened with zeros",
 )
 def ldmatrix(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    _together(m)
     shape = m.need("m8n8", "m8n16", "m16n16")
     count = _COUNTS[m.need(*_COUNTS)]
     trans = m.take("trans")
@@ -51,10 +58,10 @@ def ldmatrix(d: Decoder, i: Instruction, m: Modifiers) -> None:
     unpacked = len(types) == 2
     if unpacked:
         if types[0] != "b8x16" or types[1] not in ("b6x16_p32", "b4x16_p64") or shape == "m8n8":
-            raise Unknown(f"does not know the types .{'.'.join(types)} of this shape")
+            raise Unknown(f"does not support the types .{'.'.join(types)} of this shape")
         width = int(types[1][1])
     elif types not in (["b16"], ["b8"]) or (types == ["b16"]) != (shape == "m8n8") or shape == "m8n16":
-        raise Unknown(f"does not know the type .{'.'.join(types)} of this shape")
+        raise Unknown(f"does not support the type .{'.'.join(types)} of this shape")
     else:
         width = int(types[0][1:])
     square = shape == "m16n16"
@@ -77,14 +84,15 @@ def ldmatrix(d: Decoder, i: Instruction, m: Modifiers) -> None:
 
 
 @instruction(
-    "stmatrix.sync.aligned",
+    "stmatrix",
     group="warp-level matrices",
-    forms=".m8n8.{x1,x2,x4}[.trans][.shared[::cta]].b16 @sm_90 @ptx7.8; "
-    ".m16n8.{x1,x2,x4}.trans[.shared[::cta]].b8 @sm_100a|sm_120a",
+    forms=".sync.aligned.m8n8.{x1,x2,x4}[.trans][.shared[::cta]].b16 @sm_90 @ptx7.8; "
+    ".sync.aligned.m16n8.{x1,x2,x4}.trans[.shared[::cta]].b8 @sm_100a|sm_120a",
     section="9.7.14.5.16",
     note="each row is a checked write of the lane that names it",
 )
 def stmatrix(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    _together(m)
     shape = m.need("m8n8", "m16n8")
     count = _COUNTS[m.need(*_COUNTS)]
     trans = m.take("trans")
@@ -108,24 +116,14 @@ def stmatrix(d: Decoder, i: Instruction, m: Modifiers) -> None:
 
 
 @instruction(
-    "movmatrix.sync.aligned",
+    "movmatrix",
     group="warp-level matrices",
-    forms=".m8n8.trans.b16 @sm_75 @ptx7.8",
+    forms=".sync.aligned.m8n8.trans.b16 @sm_75 @ptx7.8",
     section="9.7.14.5.17",
 )
 def movmatrix(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    _together(m)
     for word in ("m8n8", "trans", "b16"):
         m.need(word)
     dst, a = i.operands
     d.emit("movmatrix", dst=d.dst(dst, "b32"), a=d.dst(a, "b32"))
-
-
-for _base, _section in (
-    ("ldmatrix", "9.7.14.5.15"),
-    ("stmatrix", "9.7.14.5.16"),
-    ("movmatrix", "9.7.14.5.17"),
-):
-    refused(
-        _base, group="warp-level matrices", forms="*", section=_section,
-        note=f"other spellings: only {_base}.sync.aligned in the order of the ISA",
-    )  # fmt: skip

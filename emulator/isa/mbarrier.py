@@ -56,7 +56,9 @@ _TEST_WAIT = (
 
 def _reach(m: Modifiers) -> int:
     """The place in MBARRIER_SCOPES."""
-    return MBARRIER_SCOPES.index(next((w for w in ("relaxed", "cta", "cluster") if w in m.left), "default"))
+    return MBARRIER_SCOPES.index(
+        next((w for w in ("relaxed", "cta", "cluster") if w in m.remaining), "default")
+    )
 
 
 def _state_space(m: Modifiers) -> int:
@@ -73,7 +75,7 @@ def _own_space(m: Modifiers) -> int:
     """As `_state_space`, where only the own CTA's barriers may be named."""
     space = _state_space(m)
     if space == 1:
-        raise Unknown("does not know the modifier .shared::cluster here")
+        raise Unknown("does not support the modifier .shared::cluster here")
     return space
 
 

@@ -82,8 +82,9 @@ _ORDER = {"weak": 0, "relaxed": 1, "volatile": 1, "acquire": 3, "release": 5, "a
 
 def access_order(m: Modifiers) -> int:
     """The strength of an access, from words that stay in `m`."""
-    order = next((_ORDER[word] for word in m.left if word in _ORDER), 0)
-    return order | scope_of(m.left, "sys") << 8 if order else 0  # volatile: as .relaxed.sys (PTX ISA 9.7.9.8)
+    order = next((_ORDER[word] for word in m.remaining if word in _ORDER), 0)
+    # .volatile: as .relaxed.sys (PTX ISA 9.7.9.8)
+    return order | scope_of(m.remaining, "sys") << 8 if order else 0
 
 
 _SCOPES = ("cta", "cluster", "gpu", "sys")
@@ -117,13 +118,13 @@ def _access(m: Modifiers) -> tuple[int, int, str]:
         "wt",
     )
     m.drop_prefix("L1::", "L2::")
-    space = next((word for word in m.left if word in SPACES), None)
+    space = next((word for word in m.remaining if word in SPACES), None)
     if space:
-        m.left.remove(space)
+        m.remaining.remove(space)
     vector = m.take("v2", "v4", "v8")
     types = m.types()
     if len(types) != 1 or types[0] not in TYPE_BYTES or types[0] in ("pred", "f32x2"):
-        raise Unknown(f"does not know the type .{'.'.join(types)}")
+        raise Unknown(f"does not support the type .{'.'.join(types)}")
     elements = int(vector[1:]) if vector else 1
     if elements * TYPE_BYTES[types[0]] > 32 or (elements > 1 and types[0] == "b128"):
         raise Unknown("more than 32 bytes per thread")

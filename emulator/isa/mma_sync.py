@@ -49,17 +49,19 @@ _FORMS = (
 
 
 @instruction(
-    "mma.sync.aligned",
+    "mma",
     group="warp-level matrices",
-    forms=_FORMS,
+    forms="; ".join(f".sync.aligned{form.strip()}" for form in _FORMS.split(";")),
     section="9.7.14.5.14",
     note="`exact` follows recorded B200 words (spec/machine/warp_mma.py); `fast` sums in f32 in order of k; "
     "f64 one fused multiply-add after the other",
 )
 def mma(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    shape = re.fullmatch(r"m(8|16)n8k(4|8|16|32|64)", m.left.pop(0))
+    for word in ("sync", "aligned"):
+        m.need(word)
+    shape = re.fullmatch(r"m(8|16)n8k(4|8|16|32|64)", m.remaining.pop(0))
     if not shape:
-        raise Unknown("does not know this shape")
+        raise Unknown("does not support this shape")
     rows, k = int(shape.group(1)), int(shape.group(2))
     m.need("row")
     m.need("col")
@@ -68,7 +70,7 @@ def mma(d: Decoder, i: Instruction, m: Modifiers) -> None:
     rounding = m.take(*DIRECTED)
     types = m.types()
     if len(types) != 4 or types[0] != types[3]:
-        raise Unknown(f"does not know the types .{'.'.join(types)}")
+        raise Unknown(f"does not support the types .{'.'.join(types)}")
     result, a, b, _ = types
     if a not in _SHAPES.get((rows, k), set()) or b not in _SHAPES[(rows, k)]:
         raise Unknown(f"does not multiply .{a} by .{b} in this shape")
@@ -84,9 +86,9 @@ def mma(d: Decoder, i: Instruction, m: Modifiers) -> None:
         else {"f32", "f16"}
     )
     if b not in family or result not in results:
-        raise Unknown(f"does not know the types .{'.'.join(types)}")
+        raise Unknown(f"does not support the types .{'.'.join(types)}")
     if (kind and a not in _EIGHT) or (saturates and not integer) or (rounding and a != "f64"):
-        raise Unknown("does not know this modifier for these types")
+        raise Unknown("does not support this modifier for these types")
     per = max(1, 32 // _BITS[a])
     counts = (rows * 8 // (64 if result == "f16" else 32), rows * k // (32 * per), 8 * k // (32 * per))
     kinds = ("b64",) * 3 if a == "f64" else ("b32",) * 3
@@ -101,25 +103,34 @@ def mma(d: Decoder, i: Instruction, m: Modifiers) -> None:
         raise ValueError(f"{counts[0]} accumulators are needed, not {len(initial)}")
     literal = {"f16": "b32"}.get(result, result)
     registers += [d.src(p, literal) if isinstance(p, Immediate) else d.dst(p, kinds[0]) for p in initial]
+    emit_mma(
+        d, rows, k, (a, b), result, registers[: counts[0]], registers[counts[0] : counts[0] + counts[1]],
+        registers[counts[0] + counts[1] : sum(counts)], registers[sum(counts) :], saturates=bool(saturates),
+        rounding=rounding,
+    )  # fmt: skip
+
+
+def emit_mma(
+    d: Decoder, rows: int, k: int, types: tuple[str, str], result: str, target: list[int], a: list[int],
+    b: list[int], c: list[int], *, saturates: bool, rounding: str | None,
+) -> None:  # fmt: skip
+    """Emit a product of `rows` x 8 x `k`; `types` of A and B, slots of the four fragments."""
     d.emit(
         "mma.sync",
         rows=rows,
         k=k,
-        a_type=_CODE[a],
-        b_type=_CODE[b],
+        a_type=_CODE[types[0]],
+        b_type=_CODE[types[1]],
         d_type=_RESULTS.index(result),
-        saturates=int(bool(saturates)),
+        saturates=int(saturates),
         rounding=DIRECTED.index(rounding or "rn"),
-        vec=registers,
-        written=(0, counts[0]),
+        vec=[*target, *a, *b, *c],
+        written=(0, len(target)),
     )
 
 
 refused(
     "mma", group="warp-level matrices", forms="*", section="9.7.14.5.14",
-    note="other spellings of the warp-level MMA: only mma.sync.aligned in the order of the ISA",
+    note="other shapes and types of the warp-level MMA",
 )  # fmt: skip
 refused("mma.sp", group="warp-level matrices", forms="*", section="9.7.14.6", note="sparse warp-level MMA")
-refused(
-    "wmma", group="warp-level matrices", forms="*", section="9.7.14.4", note="opaque warp-level fragments"
-)

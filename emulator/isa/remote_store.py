@@ -31,7 +31,7 @@ _RELEASES = "[.mmio].release.{gpu,sys}[.global]"
     "a .release store to global memory is seen by an acquire that reads it",
 )
 def store(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    if "release" in m.left:
+    if "release" in m.remaining:
         _release(d, i, m)
         return
     m.take("weak")
@@ -56,7 +56,7 @@ def store(d: Decoder, i: Instruction, m: Modifiers) -> None:
 
 def _release(d: Decoder, i: Instruction, m: Modifiers) -> None:
     """Either, with .release, to global memory."""
-    scope = scope_of(list(m.left), "gpu")
+    scope = scope_of(list(m.remaining), "gpu")
     m.drop("mmio", "release", "gpu", "sys", "global")
     operation = m.take(*OPERATIONS)
     (type_,) = m.types()
@@ -83,7 +83,7 @@ def _release(d: Decoder, i: Instruction, m: Modifiers) -> None:
     note="as st.async, atomically",
 )
 def reduce(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    if "release" in m.left:
+    if "release" in m.remaining:
         _release(d, i, m)
         return
     m.drop("relaxed", "cluster", "shared::cluster", _DONE)

@@ -45,8 +45,9 @@ def elect(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit("elect", leader=leader, chosen=d.temporary(0) if p == NONE else p, mask=d.src(mask, "u32"))
 
 
-@instruction("shfl.sync", group="warp", forms=".{up,down,bfly,idx}.b32", section="9.7.9.6")
+@instruction("shfl", group="warp", forms=".sync.{up,down,bfly,idx}.b32", section="9.7.9.6")
 def shfl(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    m.need("sync")
     mode = m.need(*SHUFFLES)
     m.need("b32")
     dst, a, b, c, mask = i.operands
@@ -64,8 +65,9 @@ def shfl(d: Decoder, i: Instruction, m: Modifiers) -> None:
     )
 
 
-@instruction("vote.sync", group="warp", forms=".{all,any,uni}.pred; .ballot.b32", section="9.7.13.9")
+@instruction("vote", group="warp", forms=".sync.{all,any,uni}.pred; .sync.ballot.b32", section="9.7.13.9")
 def vote(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    m.need("sync")
     mode = m.need(*VOTES)
     m.need("b32" if mode == "ballot" else "pred")
     dst, a, mask = i.operands

@@ -165,7 +165,7 @@ _REDUCE = (
 )
 def ld_red(d: Decoder, i: Instruction, m: Modifiers) -> None:
     registers, reduced, address, *second = i.operands
-    type_ = next(word for word in _LOADED if word in m.left)
+    type_ = next(word for word in _LOADED if word in m.remaining)
     most = m.need("min", "max") == "max"
     absolute, nan = m.take("abs"), m.take("NaN")
     _movement(

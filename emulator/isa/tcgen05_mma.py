@@ -116,14 +116,14 @@ def mma(d: Decoder, i: Instruction, m: Modifiers) -> None:
 
 
 def _format(m: Modifiers, ws: bool) -> str:
-    kind = next((word for word in m.left if word.startswith("kind::")), "")
+    kind = next((word for word in m.remaining if word.startswith("kind::")), "")
     if kind:
-        m.left.remove(kind)
+        m.remaining.remove(kind)
     name = kind.removeprefix("kind::")
     if name in ("f16", "tf32", "f8f6f4", "i8"):
         return name
     if name not in _SCALED or ws:
-        raise Unknown(f"does not know .{kind or 'no kind'}{' with .ws' if ws else ''}")
+        raise Unknown(f"does not support .{kind or 'no kind'}{' with .ws' if ws else ''}")
     m.need("block_scale")
     vector = m.take(*_VECTORS) or ""
     if vector not in _SCALED[name]:
@@ -134,14 +134,14 @@ def _format(m: Modifiers, ws: bool) -> str:
 
 def _collector(m: Modifiers, ws: bool) -> int:
     """Buffer * 4 + usage; buffers a, b0 .. b3. Without the word: the buffer's contents are discarded."""
-    words = [word for word in m.left if word.startswith("collector::")]
+    words = [word for word in m.remaining if word.startswith("collector::")]
     if not words:
         return 4 if ws else 0
-    m.left.remove(words[0])
+    m.remaining.remove(words[0])
     _, buffer, usage = (*words[0].split("::"), "", "")[:3]
     buffers = ("b0", "b1", "b2", "b3") if ws else ("a",)
     if buffer not in buffers or usage not in _USAGE:
-        raise Unknown(f"does not know .{words[0]}")
+        raise Unknown(f"does not support .{words[0]}")
     return 4 * (1 + buffers.index(buffer) if ws else 0) + _USAGE.index(usage)
 
 

@@ -20,14 +20,15 @@ _TYPES = enumeration("WarpType", "b32 u32 s32 f32")
 
 
 @instruction(
-    "redux.sync",
+    "redux",
     group="warp",
-    forms=".{and,or,xor}.b32 @sm_80 @ptx7.0; .{add,min,max}.{u32,s32} @sm_80 @ptx7.0; "
-    ".{min,max}[.abs][.NaN].f32 @sm_100a @ptx8.6",
+    forms=".sync.{and,or,xor}.b32 @sm_80 @ptx7.0; .sync.{add,min,max}.{u32,s32} @sm_80 @ptx7.0; "
+    ".sync.{min,max}[.abs][.NaN].f32 @sm_100a @ptx8.6",
     section="9.7.13.12",
     note="f32: +0 is above -0; without .NaN a NaN counts only when all are",
 )
 def redux(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    m.need("sync")
     operation = m.need(*_OPERATIONS)
     limit = (1 if m.take("abs") else 0) + (2 if m.take("NaN") else 0)
     (type_,) = m.types()
@@ -43,18 +44,18 @@ def redux(d: Decoder, i: Instruction, m: Modifiers) -> None:
     )
 
 
-@instruction("match.any.sync", group="warp", forms=".b{32,64} @sm_70 @ptx6.0", section="9.7.13.10")
 @instruction(
-    "match.all.sync",
+    "match",
     group="warp",
-    forms=".b{32,64} @sm_70 @ptx6.0",
+    forms=".{any,all}.sync.b{32,64} @sm_70 @ptx6.0",
     section="9.7.13.10",
-    note="also d|p",
+    note="`.all` also as d|p",
 )
 def match(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    of_all = m.need("any", "all") == "all"
+    m.need("sync")
     (type_,) = m.types()
     dst, a, mask = i.operands
-    of_all = i.opcode.startswith("match.all")
     both = dst if isinstance(dst, Pair) else Pair(dst, Sink())
     if isinstance(dst, Pair) and not of_all:
         raise ValueError("match.any has no predicate")

@@ -40,7 +40,7 @@ _DECLARE = re.compile(
 )
 _DECLARED = re.compile(rf"({IDENTIFIER})\s*(?:<(\d+)>|((?:\[\d+\]\s*)+))?$")
 
-_DEEPEST = 256  # of an inline chain; a longer one goes in circles
+_DEEPEST = 256  # of an inline chain; a longer chain is a cycle
 _KEPT = 4  # call sites at each end of a long chain
 
 
@@ -158,7 +158,7 @@ def _operands(text: str) -> tuple[Operand, ...]:
 def _instruction(module: PtxModule, at: int, line: int, source: str, statement: str) -> Instruction:
     match = _GUARDED.match(statement.strip())
     if not match:
-        raise fail(module, at, "this is not an instruction", "[@p] opcode operands;")
+        raise fail(module, at, "not an instruction", "[@p] opcode operands;")
     # ptxas takes blanks before a modifier, and nvcc prints one before .L2::cache_hint in one place.
     opcode, rest = re.sub(r"\s+", "", match.group(3)), match.group(4)
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Callable
 
 import numpy as np
 from tileproof.emulator.errors import PtxError
@@ -89,39 +90,10 @@ def parse_module(text: str) -> PtxModule:
             raise fail(
                 module, at, "this is not a PTX directive", "a directive such as .version, .entry or .global"
             )
-        word = match.group(1)
-        if word == ";":
-            at = match.end()
-        elif word in (".version", ".target", ".address_size"):
-            given = _VALUE[word].match(text, match.end())
-            if not given:
-                raise fail(module, match.end(), f"{word} cannot be read", _EXPECTED[word])
-            if word == ".version":
-                module.version = given.group(1)
-            elif word == ".target":
-                module.target = given.group(1)
-                _check_target(module, given.start(1))
-            at = given.end()
-        elif word == ".file":
-            found = re.compile(r'\s*(\d+)\s+"((?:[^"\\]|\\.)*)"[^\n]*').match(text, match.end())
-            if not found:
-                raise fail(module, match.end(), ".file cannot be read", '.file NUMBER "PATH"')
-            module.files[int(found.group(1))] = found.group(2)
-            at = found.end()
-        elif word in (".section",):
-            at = _matching_brace(module, text.find("{", match.end()))
-        elif word in (".visible", ".weak", ".extern", ".common"):
-            at = match.end()
-        elif word == ".entry":
-            at = _entry(module, match.end())
-        elif word == ".func":
-            at = _function(module, match.end())
-        elif word in (".global", ".const", ".shared"):
-            at = _variable(module, match.end(), word[1:])
-        elif word in (".pragma", ".alias"):
-            at = _statement_end(module, match.end())
-        else:
-            raise fail(module, match.start(1), f"unknown directive {word}")
+        read = _DIRECTIVES.get(match.group(1))
+        if read is None:
+            raise fail(module, match.start(1), f"unknown directive {match.group(1)}")
+        at = read(module, match.end(), match.group(1))
     for word, value in ((".version", module.version), (".target", module.target)):
         if not value:
             raise PtxError(
@@ -132,6 +104,27 @@ def parse_module(text: str) -> PtxModule:
                 do="give PTX text, as nvcc -ptx writes it",
             )
     return module
+
+
+def _value(module: PtxModule, at: int, word: str) -> int:
+    """`.version`, `.target` or `.address_size`."""
+    given = _VALUE[word].match(module.text, at)
+    if not given:
+        raise fail(module, at, f"{word} cannot be read", _EXPECTED[word])
+    if word == ".version":
+        module.version = given.group(1)
+    elif word == ".target":
+        module.target = given.group(1)
+        _check_target(module, given.start(1))
+    return given.end()
+
+
+def _file(module: PtxModule, at: int, word: str) -> int:
+    found = re.compile(r'\s*(\d+)\s+"((?:[^"\\]|\\.)*)"[^\n]*').match(module.text, at)
+    if not found:
+        raise fail(module, at, ".file cannot be read", '.file NUMBER "PATH"')
+    module.files[int(found.group(1))] = found.group(2)
+    return found.end()
 
 
 def _statement_end(module: PtxModule, at: int) -> int:
@@ -159,7 +152,7 @@ def _bits(value: Immediate, type_: str) -> int:
 
 
 def _matching_brace(module: PtxModule, start: int) -> int:
-    """The offset after the brace that closes the one at `start`."""
+    """Return the offset after the brace that closes the brace at `start`."""
     if start < 0:
         raise fail(module, len(module.text), "the text ends where '{' was expected")
     depth = 0
@@ -228,7 +221,7 @@ def _entry(module: PtxModule, at: int) -> int:
 
 
 def _function(module: PtxModule, at: int) -> int:
-    """Reads the head of a .func. One that cannot be read, or has no body, is refused at its call."""
+    """Read the head of a .func. A function without a readable head or body is rejected at its call."""
     text = module.text
     semicolon, brace = text.find(";", at), text.find("{", at)
     if semicolon >= 0 and (brace < 0 or semicolon < brace):
@@ -252,7 +245,7 @@ _ARGUMENT = re.compile(
 
 
 def _arguments(module: PtxModule, at: int, text: str) -> tuple[Parameter, ...] | None:
-    """The parameters or results of a .func; None when one of them is no number of 8 to 64 bits."""
+    """The parameters or results of a .func; None unless each is a number of 8 to 64 bits."""
     found = []
     for part in filter(str.strip, text.split(",")):
         match = _ARGUMENT.fullmatch(part)
@@ -317,3 +310,18 @@ def _variable(module: PtxModule, at: int, space: str) -> int:
         tuple(addresses),
     )
     return end
+
+
+# What reads a directive: from (module, offset behind it, its word) to the offset behind what belongs to it.
+_DIRECTIVES: dict[str, Callable[[PtxModule, int, str], int]] = {
+    ".file": _file,
+    ".section": lambda module, at, _: _matching_brace(module, module.text.find("{", at)),
+    ".entry": lambda module, at, _: _entry(module, at),
+    ".func": lambda module, at, _: _function(module, at),
+    **dict.fromkeys((".version", ".target", ".address_size"), _value),
+    **dict.fromkeys((";", ".visible", ".weak", ".extern", ".common"), lambda module, at, _: at),
+    **dict.fromkeys(
+        (".global", ".const", ".shared"), lambda module, at, word: _variable(module, at, word[1:])
+    ),
+    **dict.fromkeys((".pragma", ".alias"), lambda module, at, _: _statement_end(module, at)),
+}

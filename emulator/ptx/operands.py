@@ -13,7 +13,7 @@ _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$")
 
 
 def parse_number(text: str) -> Immediate:
-    """A PTX literal (PTX ISA 4.5); raises ValueError when it is none."""
+    """A PTX literal (PTX ISA 4.5); raises ValueError for other text."""
     if match := _INTEGER.match(text):
         digits = match.group(2)
         base = (
@@ -35,7 +35,7 @@ def parse_number(text: str) -> Immediate:
     return Immediate(struct.unpack("<Q", struct.pack("<d", float(text)))[0], 64)
 
 
-# Operators of a constant expression by precedence (PTX ISA 4.5.5, table 5); unary ones bind tighter.
+# Operators of a constant expression by precedence (PTX ISA 4.5.5, table 5); unary operators bind tighter.
 _OPERATORS = (
     ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<=", ">=", "<", ">"), ("<<", ">>"),
     ("+", "-"), ("*", "/", "%"),
@@ -48,7 +48,7 @@ DEEPEST = 64  # parentheses and braces inside one another; PTX itself needs few
 
 
 def parse_expression(text: str) -> Immediate:
-    """A constant integer expression; raises ValueError when it is none or nested too deep."""
+    """A constant integer expression; raises ValueError for other text, or if nested too deep."""
     tokens, at = [], 0
     text = text.strip()
     while at < len(text):
@@ -144,6 +144,25 @@ def _wrapped(text: str) -> bool:
     return False
 
 
+def _address(text: str) -> Address:
+    """`[base]` or `[base, {coordinates}]`; raises ValueError when it cannot be read."""
+    parts = split_operands(text[1:-1])
+    coordinates: tuple[Operand, ...] = ()
+    if len(parts) == 2 and parts[1].startswith("{"):
+        coordinates = tuple(parse_operand(part) for part in split_operands(parts[1][1:-1]))
+    elif len(parts) != 1:
+        raise ValueError(text)
+    displaced = _DISPLACED.match(parts[0])
+    if displaced:
+        return Address(displaced.group(1), parse_expression(displaced.group(2)).value, coordinates)
+    base = parse_operand(re.sub(r"\+\s*-", "-", parts[0]))
+    if isinstance(base, Immediate):
+        return Address(None, base.value, coordinates)
+    if isinstance(base, Name) and not base.negated:
+        return Address(base.name, base.offset, coordinates)
+    raise ValueError(text)
+
+
 def parse_operand(text: str) -> Operand:
     """One operand; raises ValueError when it cannot be read."""
     first = text[0]
@@ -154,21 +173,7 @@ def parse_operand(text: str) -> Operand:
     if first == "{" and text[-1] == "}":
         return Vector(tuple(parse_operand(part) for part in split_operands(text[1:-1])))
     if first == "[" and text[-1] == "]":
-        parts = split_operands(text[1:-1])
-        coordinates: tuple[Operand, ...] = ()
-        if len(parts) == 2 and parts[1].startswith("{"):
-            coordinates = tuple(parse_operand(part) for part in split_operands(parts[1][1:-1]))
-        elif len(parts) != 1:
-            raise ValueError(text)
-        displaced = _DISPLACED.match(parts[0])
-        if displaced:
-            return Address(displaced.group(1), parse_expression(displaced.group(2)).value, coordinates)
-        base = parse_operand(re.sub(r"\+\s*-", "-", parts[0]))
-        if isinstance(base, Immediate):
-            return Address(None, base.value, coordinates)
-        if isinstance(base, Name) and not base.negated:
-            return Address(base.name, base.offset, coordinates)
-        raise ValueError(text)
+        return _address(text)
     if first in "0123456789+-~!." and _EXPRESSION.match(text):
         try:
             return parse_number(text)

@@ -10,18 +10,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tileproof.conformance.judging.api import judge, run
-    from tileproof.conformance.judging.api import text as page
+    from tileproof.conformance.api.calls import judge, run
+    from tileproof.conformance.api.calls import text as page
     from tileproof.conformance.judging.reference import Expected
 
 __version__ = "0.1.0"
 __all__ = ["Expected", "__version__", "judge", "page", "run"]
 
 _FROM = {
-    "judge": ("api", "judge"),
-    "run": ("api", "run"),
-    "page": ("api", "text"),
-    "Expected": ("reference", "Expected"),
+    "judge": ("api.calls", "judge"),
+    "run": ("api.calls", "run"),
+    "page": ("api.calls", "text"),
+    "Expected": ("judging.reference", "Expected"),
 }
 
 
@@ -32,4 +32,4 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     module, own = _FROM[name]
-    return getattr(import_module(f"tileproof.conformance.judging.{module}"), own)
+    return getattr(import_module(f"tileproof.conformance.{module}"), own)

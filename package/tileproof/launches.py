@@ -1,6 +1,6 @@
 """What a launch file in Python is written with: `from tileproof.launches import LaunchFile, ...`."""
 
-from tileproof.conformance.launches.arguments import (
+from tileproof.kernels.launch.arguments import (
     BytesArgument,
     EncodedMapArgument,
     PlacedItem,
@@ -9,7 +9,7 @@ from tileproof.conformance.launches.arguments import (
     StructArgument,
     TensorMapArgument,
 )
-from tileproof.conformance.launches.contents import (
+from tileproof.kernels.launch.contents import (
     Coordinates,
     Counting,
     FileBytes,
@@ -21,8 +21,8 @@ from tileproof.conformance.launches.contents import (
     UniformDraw,
     Unwritten,
 )
-from tileproof.conformance.launches.jsonform import write
-from tileproof.conformance.launches.model import (
+from tileproof.kernels.launch.jsonform import write
+from tileproof.kernels.launch.model import (
     BufferCopy,
     BufferFree,
     BufferWrite,
@@ -40,7 +40,7 @@ from tileproof.conformance.launches.model import (
     TmemStage,
     VariableWrite,
 )
-from tileproof.conformance.launches.reading import read
+from tileproof.kernels.launch.reading import read
 
 __all__ = [
     "BufferCopy",

@@ -7,7 +7,7 @@
 Needs the extras `tileproof[tilelang]` and `tileproof[kernels]`.
 """
 
-from tileproof.conformance.frontends.run import EmulatedLaunch, EmulatedRun, KernelDefects
-from tileproof.conformance.frontends.tilelang_host import emulate
+from tileproof.conformance.beside.frontends.run import EmulatedLaunch, EmulatedRun, KernelDefects
+from tileproof.conformance.beside.frontends.tilelang_host import emulate
 
 __all__ = ["EmulatedLaunch", "EmulatedRun", "KernelDefects", "emulate"]

@@ -6,7 +6,7 @@
 Needs the extra `tileproof[triton]`.
 """
 
-from tileproof.conformance.frontends.run import EmulatedLaunch, EmulatedRun, KernelDefects
-from tileproof.conformance.frontends.triton_host import emulate
+from tileproof.conformance.beside.frontends.run import EmulatedLaunch, EmulatedRun, KernelDefects
+from tileproof.conformance.beside.frontends.triton_host import emulate
 
 __all__ = ["EmulatedLaunch", "EmulatedRun", "KernelDefects", "emulate"]

@@ -64,7 +64,7 @@ class RowSums:
                 )
                 errors = errors[order]
                 self._error[at] += np.add.reduceat(errors, first, axis=0)
-                # Finding what a value is a multiple of is dear, and of no use where it is not known.
+                # The grain of a value is expensive to compute, and not used where the value is not exact.
                 exact = errors == 0
                 any_exact = bool(exact.any())
                 if any_exact and not exact.all():
@@ -116,8 +116,8 @@ class RowSums:
         at most, inside f32's range.
         """
         self._settle()
-        most = np.minimum(self._unit * 2.0**24, F32_MAX)
-        fits = (self._magnitude <= most) & (self._unit >= F32_MIN_NORMAL)
+        magnitude_bound = np.minimum(self._unit * 2.0**24, F32_MAX)
+        fits = (self._magnitude <= magnitude_bound) & (self._unit >= F32_MIN_NORMAL)
         return (self._error == 0) & ((self._magnitude == 0) | fits)
 
     def bound(self) -> F64:

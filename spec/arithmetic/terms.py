@@ -12,8 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
-from tileproof.spec.arithmetic import BF16, F16, Form
-from tileproof.spec.arithmetic.rounded import round_in
+from tileproof.spec.arithmetic.forms import BF16, F16, Form, round_in
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.numerics import (
     BF16_MAX,
@@ -41,8 +40,8 @@ with np.errstate(invalid="ignore"):  # signalling NaNs
 class Bounded:
     """A value, its error (the plain number 0.0 where all of it is exact), and where NaN is right as well."""
 
-    def __init__(self, value: F64, error: F64 | float = 0.0, free: Mask | None = None) -> None:
-        self.value, self._error, self.free = value, error, free
+    def __init__(self, value: F64, error: F64 | float = 0.0, may_be_nan: Mask | None = None) -> None:
+        self.value, self._error, self.may_be_nan = value, error, may_be_nan
 
     @property
     def error(self) -> F64 | float:
@@ -65,14 +64,14 @@ class Bounded:
         return isinstance(self.error, float) and self.error == 0.0
 
     @cached_property
-    def most(self) -> F64:
+    def magnitude_bound(self) -> F64:
         """|value| + error."""
         return np.abs(self.value) if self.exact else np.abs(self.value) + self.error
 
     @cached_property
     def aligned(self) -> F64:
-        """`most` as the tensor core's alignment sees it: not below 2^-126 unless it is 0."""
-        return np.where(self.most == 0, 0.0, np.maximum(self.most, F32_MIN_NORMAL))
+        """`magnitude_bound` as the tensor core's alignment sees it: not below 2^-126 unless it is 0."""
+        return np.where(self.magnitude_bound == 0, 0.0, np.maximum(self.magnitude_bound, F32_MIN_NORMAL))
 
     @cached_property
     def grain(self) -> F64:
@@ -81,7 +80,7 @@ class Bounded:
             return grain(self.value)
         known = self.errors == 0
         unit = np.zeros(self.value.shape)
-        if known.any():  # where nothing is known it is dear to find, and of no use
+        if known.any():  # where nothing is known expensive to compute, and not used
             unit[known] = grain(self.value[known])
         return unit
 
@@ -103,8 +102,8 @@ class Bounded:
         there: Mask = np.isinf(self.value)
         if not self.exact:
             there = there | np.isinf(self.errors)
-        if self.free is not None:
-            there = there | self.free
+        if self.may_be_nan is not None:
+            there = there | self.may_be_nan
         return there if there.any() else None
 
 
@@ -117,12 +116,12 @@ class TermView(Bounded):
         super().__init__(
             look(base.value),
             look(error) if isinstance(error, np.ndarray) else error,
-            None if base.free is None else look(base.free),
+            None if base.may_be_nan is None else look(base.may_be_nan),
         )
 
     @cached_property
-    def most(self) -> F64:
-        return np.asarray(self._look(self._base.most))
+    def magnitude_bound(self) -> F64:
+        return np.asarray(self._look(self._base.magnitude_bound))
 
     @cached_property
     def aligned(self) -> F64:
@@ -181,11 +180,25 @@ class Sum(Bounded):
         unit: F64,
         terms: F64,
         carried: F64 | float,
-        free: Mask | None,
+        may_be_nan: Mask | None,
         u: float,
     ) -> None:
-        super().__init__(value, 0.0, free)
+        super().__init__(value, 0.0, may_be_nan)
         self.magnitude, self.unit, self.terms, self.carried, self.u = magnitude, unit, terms, carried, u
+
+    def joined(self, more: Sum) -> Sum:
+        """The sum of the products of both, added up in one accumulator in any order."""
+        nan = [mask for mask in (self.may_be_nan, more.may_be_nan) if mask is not None]
+        with np.errstate(invalid="ignore", over="ignore"):
+            return Sum(
+                self.value + more.value,
+                self.magnitude + more.magnitude,
+                np.minimum(self.unit, more.unit),
+                self.terms + more.terms,
+                self.carried + more.carried,
+                np.logical_or.reduce(nan) if nan else None,
+                max(self.u, more.u),
+            )
 
     @cached_property
     def _found(self) -> F64:
@@ -214,6 +227,20 @@ class Sum(Bounded):
         return self._found
 
 
+def either(*masks: Any) -> Mask | None:
+    """Where any of the masks holds; None: nowhere."""
+    some = [mask for mask in masks if mask is not None]
+    return None if not some else np.asarray(over(np.logical_or, some))
+
+
+def over(how: Any, arrays: list[Any]) -> Any:
+    """``how(how(arrays[0], arrays[1]), ...)``."""
+    result = arrays[0]
+    for array in arrays[1:]:
+        result = how(result, array)
+    return result
+
+
 def finish(error: F64, largest: F64) -> F64:
     """+inf where a value of magnitude `largest` may overflow f32, or where something is not finite."""
     # What is greatest may be NaN: then it is no number below.
@@ -226,15 +253,15 @@ class RoundedTerm(Bounded):
     """Another term in a narrower form; the error is found when it is asked for."""
 
     def __init__(self, form: Form, base: Bounded) -> None:
-        super().__init__(base.value, 0.0, base.free)
+        super().__init__(base.value, 0.0, base.may_be_nan)
         self._form, self._base = form, base
 
     @cached_property
     def _found(self) -> F64 | float:
         unit, tiny, largest = _FORMS[self._form]
-        error, most = self._base.errors, self._base.most
+        error, magnitude_bound = self._base.errors, self._base.magnitude_bound
         with np.errstate(invalid="ignore", over="ignore"):
-            wider = np.where(most <= largest, error + unit * most + tiny / 2, np.inf)
+            wider = np.where(magnitude_bound <= largest, error + unit * magnitude_bound + tiny / 2, np.inf)
             kept = np.array(error == 0)
             if kept.any():
                 kept[kept] = np.ravel(round_in(self._form, self.value[kept]) == self.value[kept])

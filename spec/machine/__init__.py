@@ -1,0 +1,1 @@
+"""What an SM100 does, as data and small functions: layouts, descriptors, TMA, MMAs, tensor memory, clocks."""

@@ -39,3 +39,7 @@ class TileproofError(Exception):
     def as_dict(self) -> dict[str, str]:
         """The five parts, for `--json`."""
         return {key: getattr(self, key) for key in ("what", "where", "expected", "found", "do")}
+
+
+class LaunchError(TileproofError):
+    """A launch, or its schedule, that does not fit its kernel or the machine."""

@@ -80,7 +80,7 @@ class MBarrier:
         """test_wait on a state token: true when the phase it was taken in is complete."""
         if not self.phase - 1 <= phase <= self.phase:
             raise TileproofError(
-                "test_wait knows the current phase and the one before only",
+                "test_wait can test only the current and the previous phase",
                 expected=f"{self.phase - 1} or {self.phase}",
                 found=str(phase),
             )

@@ -91,7 +91,7 @@ def _folded(block: list[str], width: int) -> list[str]:
 def write_or_check(
     module: str, path: Path, text: Callable[[], str], arguments: Sequence[str] | None = None
 ) -> int:
-    """Write `text()`, wrapped, to the page, or with --check return 1 when the one on disk differs.
+    """Write `text()`, wrapped, to the page, or with --check return 1 if the page on disk differs.
 
     `module` is what `python -m` runs, `path` the page unless --output names another.
     """

@@ -53,7 +53,7 @@ _ADDRESS_BITS = 57
 
 @dataclass(frozen=True)
 class DriverTensorMap:
-    """What the bytes hold: the fields that change what is copied, and two that `TensorMapFields` has not.
+    """What the bytes hold: the fields that change what is copied, and two that `TensorMapFields` lacks.
 
     `l2_promotion` and `interleave` are CUtensorMapL2promotion and CUtensorMapInterleave.
     """
@@ -161,7 +161,7 @@ def driver_map(data: bytes) -> DriverTensorMap:
         bits = [at for at in range(8 * BYTES) if differ >> at & 1]
         listed = ", ".join(map(str, bits[:16])) + (", ..." if len(bits) > 16 else "")
         raise TileproofError(
-            "a tensor map has bits that are not known",
+            "a tensor map has unknown bits set",
             where=f"bits {listed}",
             expected="the encoding that driver 580.159.04 has for sm_90",
             found=data.hex(),
@@ -172,13 +172,13 @@ def driver_map(data: bytes) -> DriverTensorMap:
 
 def _not_measured(what: str, expected: str, found: str) -> TileproofError:
     return TileproofError(
-        "the driver's encoding of this was not measured", where=what, expected=expected, found=found
+        "the driver's encoding of this field is unknown", where=what, expected=expected, found=found
     )
 
 
 def _unknown(what: str, expected: str, found: str, bits: str) -> TileproofError:
     return TileproofError(
-        f"a tensor map has a {what} that is not known",
+        f"a tensor map has an unknown {what}",
         where=bits,
         expected=expected,
         found=found,

@@ -1,8 +1,8 @@
-"""How long the machine's parts take, in clocks of an SM: each number once, with an interval and its source.
+"""Latencies and rates of the machine, in clocks of an SM: each defined once, with an interval and its source.
 
-A figure is (best, likely, worst). Measured ones are from small programs of our own on an H200 at 1,980 MHz
-(`benchmarks/silicon/latency.cu`, docs/evidence/2026-11-22-h200-latency.txt) or published for a B200 or
-GB200. Where Blackwell was not measured by anyone, Hopper's figure stands with a wider interval.
+A figure is (best, likely, worst). Measured figures are from small programs of this repository on an H200 at
+1,980 MHz (`benchmarks/silicon/latency.cu`, docs/evidence/2026-11-22-h200-latency.txt) or published for a B200
+or GB200. Without a measurement on Blackwell, Hopper's figure is used with a wider interval.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.limits import PROCESSORS
 
 Case = Literal["best", "likely", "worst"]
 CASES: tuple[Case, ...] = ("best", "likely", "worst")
@@ -287,7 +288,7 @@ HOPPER = Timing(
     tmem_store_latency=_of(0, 0, 0, "clocks", "no tensor memory"),
     memory_rate=_of(4.6, 4.3, 3.8, "TB/s of the card", "a copy on the H200, read and written bytes"),
     kernel_gap=_of(1, 3, 6, "microseconds between two kernels of a stream", _GUESS),
-    cta_start=_of(500, 1500, 4000, "clocks from a CTA's end to the next one's first load", _GUESS),
+    cta_start=_of(500, 1500, 4000, "clocks from a CTA's end to the first load of the next CTA", _GUESS),
     issue_gap=_of(
         1.2,
         1.8,
@@ -302,7 +303,7 @@ BLACKWELL = replace(
     HOPPER,
     arch="sm_100a",
     clock=_of(1.965, 1.85, 1.7, "GHz", "published runs of B200 kernels"),
-    sms=148,
+    sms=PROCESSORS,
     addition_rate_all=_of(
         25,
         22,
@@ -372,6 +373,6 @@ def timing_of(target: str) -> Timing:
     found = TIMINGS.get(target)
     if found is None:
         raise TileproofError(
-            "there are no figures for this machine", where=f".target {target}", expected=" or ".join(TIMINGS)
+            "no timing figures for this target", where=f".target {target}", expected=" or ".join(TIMINGS)
         )
     return found

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from tileproof.spec.machine import swizzle as sw
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.limits import MAX_SHARED_BYTES
 
 Bytes = npt.NDArray[np.uint8]
 I64 = npt.NDArray[np.int64]
@@ -51,8 +52,8 @@ _NAN_FILL = {
     "float32": np.array([0xFF, 0xFF, 0xFF, 0x7F], dtype=np.uint8),
 }
 SWIZZLES = (*sw.BITS, *sw.ATOMS)
-# Shared memory of a CTA. The driver took boxes of up to 219,632 bytes and refused 262,144 (docs/evidence).
-MOST_BOX = 227 * 1024
+# The driver took boxes of up to 219,632 bytes and refused 262,144 (docs/evidence).
+MOST_BOX = MAX_SHARED_BYTES
 
 
 @dataclass(frozen=True)
@@ -135,17 +136,7 @@ def check_tensor_map(fields: TensorMapFields) -> None:
     rank = len(fields.shape)
     _require(1 <= rank <= 5, "rank", "1..5", rank)
     if fields.im2col:
-        _require(3 <= rank <= 5, "rank", "3..5 for im2col", rank)
-        for name in ("lower", "upper"):
-            corner = getattr(fields, name)
-            _require(len(corner) == rank - 2, name, f"{rank - 2} entries", len(corner))
-            limit = {3: 1 << 15, 4: 1 << 7, 5: 1 << 4}[rank]
-            for at in corner:
-                _require(-limit <= at < limit, name, f"{-limit}..{limit - 1}", at)
-        for k, (low, high) in enumerate(zip(fields.lower, fields.upper, strict=True)):
-            last = fields.shape[k + 1] - 1 + high
-            _require(low <= last, f"lower[{k}]", f"at most {last}: the pixel box is not empty", low)
-            _require(last < 2**31, f"shape[{k + 1}]", "a pixel box that ends below 2^31", last)
+        _check_corners(fields, rank)
     shape = 2 if fields.im2col else rank
     for name, want in (("strides", rank - 1), ("box", shape), ("element_strides", rank)):
         _require(len(getattr(fields, name)) == want, name, f"{want} entries", len(getattr(fields, name)))
@@ -166,23 +157,7 @@ def check_tensor_map(fields: TensorMapFields) -> None:
         steps = (1, 1) if fields.im2col else fields.element_strides
         there = fields.element_size * math.prod(b // s for b, s in zip(fields.box, steps, strict=True))
         _require(there <= MOST_BOX, "box", f"at most {MOST_BOX} bytes", f"{there} bytes")
-    if fields.padded:  # PTX ISA 9.7.9.27.1.1
-        _require(
-            fields.address % 32 == 0, "address", "a multiple of 32 for padded types", hex(fields.address)
-        )
-        for i, stride in enumerate(fields.strides):
-            _require(stride % 32 == 0, f"strides[{i}]", "a multiple of 32 for padded types", stride)
-        _require(
-            fields.shape[0] % 128 == 0, "shape[0]", "a multiple of 128 for padded types", fields.shape[0]
-        )
-        _require(fields.box[0] == 128, "box[0]", "128 for padded types", fields.box[0])
-        swizzles = ("none", "128B", "128B_ATOM_32B", "128B_ATOM_64B")
-        _require(
-            fields.swizzle in swizzles, "swizzle", f"{', '.join(swizzles)} for padded types", fields.swizzle
-        )
-    elif fields.packing:
-        _require(fields.shape[0] % 2 == 0, "shape[0]", "even for 16u4_align8b", fields.shape[0])
-        _require(fields.box[0] % 32 == 0, "box[0]", "a multiple of 16 bytes", f"{fields.box[0]} of 4 bits")
+    _check_packed(fields)
     row = fields.row_bytes
     _require(row % 16 == 0, "box[0]", "a multiple of 16 bytes", f"{row} bytes")
     if fields.swizzle not in SWIZZLES:
@@ -369,6 +344,42 @@ def _fill(fields: TensorMapFields) -> Bytes:
             "the NaN fill of this type is not known", expected=", ".join(_NAN_FILL), found=fields.dtype
         )
     return _NAN_FILL[fields.dtype]
+
+
+def _check_corners(fields: TensorMapFields, rank: int) -> None:
+    """The corners of an im2col map's pixel box."""
+    _require(3 <= rank <= 5, "rank", "3..5 for im2col", rank)
+    for name in ("lower", "upper"):
+        corner = getattr(fields, name)
+        _require(len(corner) == rank - 2, name, f"{rank - 2} entries", len(corner))
+        limit = {3: 1 << 15, 4: 1 << 7, 5: 1 << 4}[rank]
+        for at in corner:
+            _require(-limit <= at < limit, name, f"{-limit}..{limit - 1}", at)
+    for k, (low, high) in enumerate(zip(fields.lower, fields.upper, strict=True)):
+        last = fields.shape[k + 1] - 1 + high
+        _require(low <= last, f"lower[{k}]", f"at most {last}: the pixel box is not empty", low)
+        _require(last < 2**31, f"shape[{k + 1}]", "a pixel box that ends below 2^31", last)
+
+
+def _check_packed(fields: TensorMapFields) -> None:
+    """What types of 4 and 6 bits ask for beside the rest."""
+    if fields.padded:  # PTX ISA 9.7.9.27.1.1
+        _require(
+            fields.address % 32 == 0, "address", "a multiple of 32 for padded types", hex(fields.address)
+        )
+        for i, stride in enumerate(fields.strides):
+            _require(stride % 32 == 0, f"strides[{i}]", "a multiple of 32 for padded types", stride)
+        _require(
+            fields.shape[0] % 128 == 0, "shape[0]", "a multiple of 128 for padded types", fields.shape[0]
+        )
+        _require(fields.box[0] == 128, "box[0]", "128 for padded types", fields.box[0])
+        swizzles = ("none", "128B", "128B_ATOM_32B", "128B_ATOM_64B")
+        _require(
+            fields.swizzle in swizzles, "swizzle", f"{', '.join(swizzles)} for padded types", fields.swizzle
+        )
+    elif fields.packing:
+        _require(fields.shape[0] % 2 == 0, "shape[0]", "even for 16u4_align8b", fields.shape[0])
+        _require(fields.box[0] % 32 == 0, "box[0]", "a multiple of 16 bytes", f"{fields.box[0]} of 4 bits")
 
 
 def _require(condition: bool, field: str, expected: str, found: object) -> None:

@@ -3,7 +3,7 @@
 TMEM is 128 lanes by 512 columns of 32-bit cells per CTA; an address is ``lane << 16 | column`` (PTX ISA
 9.7.16.1). Layouts A..G are PTX ISA 9.7.16.10.5's (figures 205-218); CUTLASS 4.2 `tmem_frg` and `tmem_frg_ws`
 in `mma_traits_sm100.hpp`; C follows the TVM TIRx text only. Register maps: `copy_traits_sm100.hpp` (DstLayout
-of each SM100_TMEM_LOAD traits), PTX ISA 9.7.16.2.3. Columns count from the tile's first one.
+of each SM100_TMEM_LOAD traits), PTX ISA 9.7.16.2.3. Columns count from the tile's first column.
 """
 
 from __future__ import annotations

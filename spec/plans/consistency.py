@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.limits import MAX_SHARED_BYTES
 from tileproof.spec.machine.mma import check_shape, layout_of
 from tileproof.spec.plan import (
     FinishedObservation,
@@ -15,17 +16,17 @@ from tileproof.spec.plan import (
     SmemTile,
     TmemObservation,
 )
+from tileproof.spec.problems.base import sums_over_walk
 
-MAX_SMEM_BYTES = 232448  # one CTA's shared memory on sm_100 (cutlass/arch/arch.h, sm100_smem_capacity_bytes)
 MBARRIER_BYTES = 8  # PTX ISA, mbarrier object: 64 bits, 8-byte aligned
 MAX_MBARRIER_COUNT = (1 << 20) - 1  # PTX ISA, limits of the expected count and of the tx-count
 TMEM_ALLOCATIONS = (32, 64, 128, 256, 512)  # PTX ISA, tcgen05.alloc
 PATTERN_BYTES = {"none": 16, "32B": 256, "64B": 512, "128B": 1024}  # PTX ISA, where a swizzle pattern starts
-INTERLEAVED, INTERLEAVED_LANES = "CF", (0, 16)  # layouts that use 16 of each 32 lanes, and their first ones
+INTERLEAVED, INTERLEAVED_LANES = "CF", (0, 16)  # layouts that use 16 of each 32 lanes, and their first lanes
 ELEMENT_BYTES = {"bf16": 2, "f16": 2, "f32": 4, "u32": 4}
 
 
-def faults(plan: KernelPlan) -> list[str]:
+def contradictions(plan: KernelPlan) -> list[str]:
     """Every contradiction in `plan`, one sentence each; empty when there is none."""
     return [*_smem(plan), *_barriers(plan), *_tmem(plan), *_roles(plan), *_mmas(plan), *_observations(plan)]
 
@@ -38,7 +39,7 @@ def _overlaps(spans: Iterable[tuple[str, int, int]]) -> Iterable[str]:
 
 
 def _shared(spans: list[tuple[str, int, int]], inside: dict[str, str], what: str) -> Iterable[str]:
-    """Spans that overlap, but for those that lie within another one."""
+    """Spans that overlap, except spans within another span."""
     yield from _overlaps(span for span in spans if span[0] not in inside)
     ends = {name: (first, end) for name, first, end in spans}
     for name, around in inside.items():
@@ -49,8 +50,8 @@ def _shared(spans: list[tuple[str, int, int]], inside: dict[str, str], what: str
 
 
 def _smem(plan: KernelPlan) -> Iterable[str]:
-    if plan.smem_bytes > MAX_SMEM_BYTES:
-        yield f"shared memory of {plan.smem_bytes} bytes exceeds {MAX_SMEM_BYTES}"
+    if plan.smem_bytes > MAX_SHARED_BYTES:
+        yield f"shared memory of {plan.smem_bytes} bytes exceeds {MAX_SHARED_BYTES}"
     spans = [(tile.name, tile.offset, tile.offset + tile.stages * tile.bytes) for tile in plan.smem]
     spans += [(b.name, b.offset, b.offset + b.stages * MBARRIER_BYTES) for b in plan.barriers]
     yield from _shared(spans, {tile.name: tile.within for tile in plan.smem if tile.within}, "bytes")
@@ -147,11 +148,15 @@ def _mmas(plan: KernelPlan) -> Iterable[str]:
 
 def _of_the_cluster(plan: KernelPlan) -> Iterable[str]:
     """What CTAs show of a tile of the whole cluster, or of one that each of them holds."""
-    for stage in plan.together:
+    for stage in plan.cluster_wide:
         if stage not in plan.stages:
             yield f"{stage} is a tile of the whole cluster but no stage of the plan"
     for at in plan.observations:
-        if isinstance(at, TmemObservation) and (at.summed or at.rank_cols) and at.stage not in plan.together:
+        if (
+            isinstance(at, TmemObservation)
+            and (at.summed or at.rank_cols)
+            and at.stage not in plan.cluster_wide
+        ):
             yield f"{at.stage} is observed in all CTAs together, and each has a tile of its own"
         elif isinstance(at, TmemObservation) and at.summed and at.rank_cols:
             yield f"{at.stage} is observed both as a sum over the CTAs and as columns of each"
@@ -159,6 +164,21 @@ def _of_the_cluster(plan: KernelPlan) -> Iterable[str]:
             rows = next((tile.rows for tile in plan.smem if tile.name == at.tile), 0)
             if at.rank_rows * plan.cluster > rows:
                 yield f"{at.stage} has {at.rank_rows} rows of each CTA in {at.tile} of {rows} rows"
+
+
+def _partials(plan: KernelPlan) -> Iterable[str]:
+    """Partial sums lie in buffers that are there and are published in each k-block."""
+    tmem = {tile.name: tile for tile in plan.tmem}
+    barriers = {barrier.name: barrier for barrier in plan.barriers}
+    for at in plan.partials:
+        if at.stage not in plan.stages or at.tile not in tmem or at.barrier not in barriers:
+            yield f"a partial sum of {at.stage} names a stage, a tile or a barrier that is not in the plan"
+        elif not sums_over_walk(plan.problem, at.stage):
+            yield f"{at.stage} is no sum over the k-blocks, and a partial sum of it is observed"
+        elif not barriers[at.barrier].per_k_block or barriers[at.barrier].parts != at.parts:
+            yield f"a partial sum of {at.stage} is published by {at.barrier}, which does not in each k-block"
+        elif at.buffer is None or not 0 <= at.buffer < tmem[at.tile].stages:
+            yield f"a partial sum of {at.stage} names no buffer of {at.tile}"
 
 
 def _observations(plan: KernelPlan) -> Iterable[str]:
@@ -180,6 +200,7 @@ def _observations(plan: KernelPlan) -> Iterable[str]:
             if observation.parts != barrier.parts:
                 seen_in = f"{observation.tile} is observed in {observation.parts} parts"
                 yield f"{seen_in}, {barrier.name} has {barrier.parts}"
+    yield from _partials(plan)
     yield from _of_the_cluster(plan)
     seen = {observation.stage for observation in (*plan.observations, *plan.probes)}
     yield from (f"stage {stage} is never observed" for stage in plan.stages if stage not in seen)

@@ -9,7 +9,7 @@ memory, transposed as dS does.
 
 TMEM cells are used twice: S (an operand, two columns of it in one of the tensor memory) overwrites P, and dQ
 of a k-block overwrites its dP. Tiles and barriers lie as the example's `SharedStorage` has them, which
-kernels/sm100/cutlass_fmha_bwd/kernel.cu asserts one by one.
+kernels/sm100/cutlass_fmha_bwd/kernel.cu asserts individually.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from tileproof.spec.plan import (
     TmemTile,
     WarpRole,
 )
+from tileproof.spec.problems.dense_attention_bwd.problem import PROBLEMS, DenseAttentionBwd
 
 NAME = "cutlass-fmha-bwd"
-PROBLEM = "dense_attention_bwd_by_key_block"
+BY_KEY_BLOCK = {one.operand.name: one for one in PROBLEMS if one.by_key_block}
 D_TILES = (64, 128)  # columns of a head that a build is made for, at most
 MLA_TILE, MLA_VALUES, MLA_BLOCK = 192, 128, 64  # the same of q and k, and of v; queries of a k-block
 BLOCK = 128  # queries of a k-block, and keys of a CTA
@@ -72,9 +73,9 @@ class Build:
         return NAME + "".join(f"-{word}" for word, chosen in words if chosen)
 
     @property
-    def problem(self) -> str:
+    def problem(self) -> DenseAttentionBwd:
         """Its problem type."""
-        return PROBLEM + ("" if self.form == "bf16" else f"_{self.form}")
+        return BY_KEY_BLOCK[self.form]
 
 
 PLAIN = Build()
@@ -152,6 +153,10 @@ def plan(d_tile: int, causal: int, name: str = NAME, build: Build = PLAIN) -> Ke
             OutputObservation("dV", "dV", "[b, h_kv, n, d_v]"),
             FinishedObservation("dQ", "dQ", "[b, h, m, d_qk]", source="dQ_acc", factor="sm_scale"),
         ),
+        partials=(
+            TmemObservation("dK_acc", tile="dK_acc", barrier="ds_free", buffer=0),
+            TmemObservation("dV_acc", tile="dV_acc", barrier="softmax_free", buffer=0),
+        ),
         shape=(("n", BLOCK, 1),),
         refuses=(
             *(MLA_REFUSES if build.mla else EQUAL_HEADS),
@@ -210,9 +215,9 @@ def _tiles(d_tile: int, d_v: int, queries: int, build: Build) -> tuple[tuple[Sme
         tiles.append(SmemTile(name, end, size, stages, rows, cols, build.form, "128B", "K", holds))
         end += size * stages
 
-    add("K", BLOCK, d_tile, 1, "the CTA's 128 keys of k, zero beyond the last one")
+    add("K", BLOCK, d_tile, 1, "the CTA's 128 keys of k, zero beyond the last key")
     add("V", BLOCK, d_v, 1, "the same of v")
-    add("Q", queries, d_tile, Q_STAGES, "the k-block's queries of q, zero beyond the last one")
+    add("Q", queries, d_tile, Q_STAGES, "the k-block's queries of q, zero beyond the last query")
     add("dO", queries, d_v, 1, "the same of dO")
     add("dS", BLOCK, queries, 1, "dS transposed, rounded: a row is a key")
     if build.mla:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tileproof.spec.plan import KernelPlan, OutputObservation, WarpRole
+from tileproof.spec.problems.dense_attention_bwd.problem import DenseAttentionBwd
 
 OUTPUTS = {
     "delta": "[b, h, m]",
@@ -18,7 +19,7 @@ BLOCK = (32, 48)  # queries and keys of a block: two sizes, so that one taken fo
 HOST = WarpRole("host", 0, 1, (0,), "calls the function")
 
 
-def blocked(name: str, problem: str, parts: tuple[str, ...] = ()) -> KernelPlan:
+def blocked(name: str, problem: DenseAttentionBwd, parts: tuple[str, ...] = ()) -> KernelPlan:
     """The plan of the blocked implementation, whose every stage is an output; `parts` of dQ too."""
     tiles = tuple(OutputObservation(stage, stage, "[b, h, m, n]") for stage in TILES)
     whole = tuple(OutputObservation(stage, stage, axes) for stage, axes in OUTPUTS.items())
@@ -39,7 +40,7 @@ def blocked(name: str, problem: str, parts: tuple[str, ...] = ()) -> KernelPlan:
 
 def outputs_only(
     name: str,
-    problem: str,
+    problem: DenseAttentionBwd,
     refuses: tuple[tuple[str, str], ...],
     unordered: tuple[str, ...] = (),
     more: tuple[str, ...] = (),

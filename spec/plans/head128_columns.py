@@ -38,6 +38,7 @@ from tileproof.spec.plan import (
     TmemTile,
     WarpRole,
 )
+from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
 
 NAME = "head128-columns"
 D_QKS = (576, 512)
@@ -89,7 +90,7 @@ def plan(d_qk: int) -> KernelPlan:
     smem, barriers, smem_bytes = _shared_memory(rope)
     return KernelPlan(
         name=NAME,
-        problem="sparse_mla_bwd",
+        problem=SPARSE_MLA_BWD,
         sizes=(("h_q", H_Q), ("d_qk", d_qk), ("d_v", D_V)),
         block=B_TOPK,
         cluster=CLUSTER,
@@ -115,11 +116,18 @@ def plan(d_qk: int) -> KernelPlan:
             *(_DKV_ROPE if rope else ()),
             OutputObservation("dKV", "dKV", "[s_kv, d_qk]"),
         ),
-        together=("P", "dP", "dQ", "dKV"),
+        partials=(
+            TmemObservation("dQ", tile="dQ", barrier="kv_lo_free", rank_cols=V_CTA, buffer=0),
+            *(_DQ_ROPE if rope else ()),
+        ),
+        cluster_wide=("P", "dP", "dQ", "dKV"),
         probes=tuple(OutputObservation(stage, stage, "[s_q, h_q, topk]") for stage in ("P", "S", "dP", "dS")),
     )
 
 
+_DQ_ROPE = (
+    TmemObservation("dQ", tile="dQ_rope", barrier="kv_lo_free", first_col=D_V, rank_cols=ROPE_CTA, buffer=0),
+)
 _DKV_ROPE = (
     TmemObservation(
         "dKV", tile="dKV_rope", barrier="rope_ready", first_col=D_V, transposed=True, rank_cols=ROPE_CTA
@@ -162,7 +170,7 @@ _ROLES = (
         "softmax",
         FIRST_SOFTMAX,
         SOFTMAX_WARPS,
-        "of the peer's keys sends P and dP; of the own ones makes S and dS, for both CTAs; at the end dQ",
+        "sends P and dP of the peer's keys; computes S and dS of its own keys, for both CTAs; at the end dQ",
     ),
     _role(
         "dkv_export",

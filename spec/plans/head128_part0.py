@@ -19,6 +19,7 @@ from tileproof.spec.plan import (
     TmemTile,
     WarpRole,
 )
+from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
 
 NAME = "head128-part0"
 D_QKS = (576, 512)
@@ -56,7 +57,7 @@ def plan(d_qk: int) -> KernelPlan:
     smem, barriers, smem_bytes = _shared_memory(d_qk)
     return KernelPlan(
         name=NAME,
-        problem="sparse_mla_bwd",
+        problem=SPARSE_MLA_BWD,
         sizes=(("h_q", H_Q), ("d_qk", d_qk), ("d_v", D_V)),
         block=B_TOPK,
         cluster=CLUSTER,

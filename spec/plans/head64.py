@@ -13,9 +13,9 @@ p_ready of the next k-block tells that S and dS have been read; s_ready and ds_r
 and the RoPE part of dKV is read between its second and third part, so dkv_free of the third tells of it too.
 
 The barriers kv_lo_free and kv_hi_free free the tile's lower 256 columns (with the RoPE columns) and its upper
-256, kv_lo_ready and kv_hi_ready tell that they are there: the next tile's lower columns are gathered while dQ
-still multiplies with this tile's upper ones, and multiplied while its own upper ones are gathered. These come
-in two parts, so that little is to be multiplied when the last of them is there.
+256, kv_lo_ready and kv_hi_ready report their arrival: the next tile's lower columns are gathered while dQ
+still multiplies with this tile's upper columns, and multiplied while its own upper columns are gathered. The
+upper columns arrive in two parts, so that little work remains when the last part arrives.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from tileproof.spec.plan import (
     TmemTile,
     WarpRole,
 )
+from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
 
 NAME = "head64"
 D_QKS = (576, 512)
@@ -75,7 +76,7 @@ def plan(d_qk: int) -> KernelPlan:
     smem, barriers, smem_bytes = _shared_memory(d_qk)
     return KernelPlan(
         name=NAME,
-        problem="sparse_mla_bwd",
+        problem=SPARSE_MLA_BWD,
         sizes=(("h_q", HEADS), ("d_qk", d_qk), ("d_v", D_V)),
         block=B_TOPK,
         cluster=1,
@@ -98,6 +99,11 @@ def plan(d_qk: int) -> KernelPlan:
             TmemObservation("dKV", tile="dKV", barrier="dkv_ready", parts=DKV_PARTS, transposed=True),
             *(_DKV_ROPE if rope else ()),
             OutputObservation("dKV", "dKV", "[s_kv, d_qk]"),
+        ),
+        partials=(
+            TmemObservation("dQ", tile="dQ", barrier="kv_lo_free", buffer=0),
+            TmemObservation("dQ", tile="dQ", barrier="kv_hi_free", buffer=1, first_col=DQ_N),
+            *(_DQ_ROPE if rope else ()),
         ),
         probes=tuple(OutputObservation(stage, stage, "[s_q, h_q, topk]") for stage in ("P", "S", "dP", "dS")),
     )
@@ -132,6 +138,7 @@ def _roles() -> tuple[WarpRole, ...]:
     )
 
 
+_DQ_ROPE = (TmemObservation("dQ", tile="dQ_rope", barrier="kv_lo_free", first_col=D_V, buffer=0),)
 _DKV_ROPE = (TmemObservation("dKV", tile="dKV_rope", barrier="rope_ready", first_col=D_V, transposed=True),)
 
 

@@ -16,6 +16,7 @@ from tileproof.spec.plan import (
     TmemTile,
     WarpRole,
 )
+from tileproof.spec.problems.gemm.problem import GEMM_BIAS
 
 NAME = "sm100-gemm-bias"
 ROWS, COLUMNS, BLOCK = 128, 64, 64  # of a tile of D, and of K per stage
@@ -36,7 +37,7 @@ def plans() -> list[KernelPlan]:
 
 
 def plan() -> KernelPlan:
-    """The plan; there is one for all sizes."""
+    """The plan, for all sizes."""
 
     def barrier(name: str, first: int, stages: int, tx_bytes: int, producers: str, consumers: str) -> Barrier:
         offset = BARRIERS + first * MBARRIER_BYTES
@@ -44,7 +45,7 @@ def plan() -> KernelPlan:
 
     return KernelPlan(
         name=NAME,
-        problem="gemm_bias",
+        problem=GEMM_BIAS,
         block=BLOCK,
         cluster=1,
         threads=192,
@@ -75,6 +76,7 @@ def plan() -> KernelPlan:
             TmemObservation("product", tile="accumulator", barrier="product_ready"),
             OutputObservation("D", "D", "[M, N]"),
         ),
+        partials=(TmemObservation("product", tile="accumulator", barrier="empty", buffer=0),),
         probes=(OutputObservation("product", "product", "[M, N]"),),
         shape=(("M", ROWS, 1), ("N", COLUMNS, 1)),
     )  # fmt: skip

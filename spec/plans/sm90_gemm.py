@@ -7,6 +7,7 @@ Shared-memory tiles are K-major with 128-byte swizzle, a row one span of it. The
 from __future__ import annotations
 
 from tileproof.spec.plan import Barrier, KernelPlan, OutputObservation, SmemTile, WarpRole
+from tileproof.spec.problems.gemm.problem import GEMM, GEMM_BIAS, Gemm
 
 NAME = "sm90-gemm"
 BIAS = "sm90-gemm-bias"  # D = alpha A B^T + bias, in bf16
@@ -23,11 +24,11 @@ MMA_WARPS = 4
 
 def plans() -> list[KernelPlan]:
     """Every plan there is."""
-    return [plan(), plan(BIAS, "gemm_bias")]
+    return [plan(), plan(BIAS, GEMM_BIAS)]
 
 
-def plan(name: str = NAME, problem: str = "gemm") -> KernelPlan:
-    """The plan; there is one for all sizes, and for both problem types of a product."""
+def plan(name: str = NAME, problem: Gemm = GEMM) -> KernelPlan:
+    """The plan, for all sizes and both problem types of a product."""
 
     def tile(name: str, offset: int, holds: str) -> SmemTile:
         return SmemTile(name, offset, TILE_BYTES, STAGES, TILE, TILE, "f16", "128B", "K", holds)

@@ -1,6 +1,6 @@
 """The problem types, one folder each: sizes and inputs, stages, tiling, what counts as valid, its cases.
 
-A folder's module `problem` lists its types in PROBLEMS; one that lies elsewhere is given to `register`.
+A folder's module `problem` lists its types in PROBLEMS; a type defined elsewhere is passed to `register`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _own() -> Mapping[str, ProblemType]:
     for folder in pkgutil.iter_modules(__path__, f"{__name__}."):
         if folder.ispkg:
             problems: tuple[ProblemType, ...] = importlib.import_module(f"{folder.name}.problem").PROBLEMS
-            found |= {one.name: one for one in problems}
+            found |= {problem.name: problem for problem in problems}
     return MappingProxyType(found)
 
 
@@ -46,7 +46,7 @@ def register(problem: ProblemType) -> None:
 
 
 def problem_type(name: str) -> ProblemType:
-    """The problem type called `name`; TileproofError lists the known ones."""
+    """Return the problem type `name`; the TileproofError lists the known types."""
     own = _own().get(name) or _registered.get(name)
     if own is None:
         raise TileproofError(

@@ -16,10 +16,24 @@ def log2_e(m: Arithmetic) -> Any:
     return m.constant("log2(e)", LOG2_E)
 
 
+def as_operand(m: Arithmetic, value: Any) -> Any:
+    """A stage's value, and its copy as an operand of the tensor core."""
+    return m.keep(value, operand=m.round_to(OPERAND, value))
+
+
+def as_output(m: Arithmetic, value: Any) -> Any:
+    """A stage's value, and its copy as the kernel's output in the form of operands."""
+    return m.keep(value, output=m.round_to(OPERAND, value))
+
+
 def softmax(m: Arithmetic, exponent: Any, mask: Any) -> Any:
     """``2^exponent``, 0 where `mask` does not hold, and its copy as an operand."""
-    value = m.select(mask, m.exp2(exponent))
-    return m.keep(value, operand=m.round_to(OPERAND, value))
+    return as_operand(m, m.select(mask, m.exp2(exponent)))
+
+
+def softmax_gradient(m: Arithmetic, S: Any, dP: Any, delta: Any, *factors: Any) -> Any:
+    """The gradient of the softmax's exponent, times the factors."""
+    return m.mul(S, m.sub(dP, m.column(delta)), *factors)
 
 
 def delta(m: Arithmetic, o: AsOperand, dO: AsOperand) -> Any:
@@ -39,11 +53,9 @@ def dP(m: Arithmetic, dO: AsOperand, v: AsOperand) -> Any:
     return m.matmul(dO, m.transpose(v))
 
 
-def dS(m: Arithmetic, S: AsF32, dP: AsF32, delta: AsF32, sm_scale: AsF32) -> Any:
-    value = m.mul(S, m.sub(dP, m.column(delta)), sm_scale)
-    return m.keep(value, operand=m.round_to(OPERAND, value))
+def dS(m: Arithmetic, S: AsF32, dP: AsF32, delta: AsF32, *factors: AsF32) -> Any:
+    return as_operand(m, softmax_gradient(m, S, dP, delta, *factors))
 
 
 def dQ(m: Arithmetic, dS: AsOperand, k: AsOperand) -> Any:
-    total = m.matmul(dS, k)
-    return m.keep(total, output=m.round_to(OPERAND, total))
+    return as_output(m, m.matmul(dS, k))

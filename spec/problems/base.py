@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.cases import Generator
-from tileproof.spec.problems.faults import Faults
+from tileproof.spec.problems.faults import FaultHypotheses
 from tileproof.spec.stage import Stage
 
 
@@ -30,30 +31,34 @@ class Tiling:
     """How a kernel cuts a problem: `block` elements of the walked axis per k-block, `ctas` per cluster.
 
     `shape`, where a CTA's part of the shared axes is not the problem's own affair: (axis, elements per CTA,
-    CTAs of a cluster along it). `together`: stages of which the whole cluster has one tile.
+    CTAs of a cluster along it). `cluster_wide`: stages of which the whole cluster has one tile.
     """
 
     block: int
     ctas: int
     shape: tuple[tuple[str, int, int], ...] = ()
-    together: tuple[str, ...] = ()
+    cluster_wide: tuple[str, ...] = ()
 
     def owners(self, stage: str) -> tuple[int | None, ...]:
-        """The CTAs that have a tile of a stage; None where the cluster has one."""
-        return (None,) if stage in self.together else tuple(range(self.ctas))
+        """The CTAs that have a tile of a stage; None if the cluster has a single tile."""
+        return (None,) if stage in self.cluster_wide else tuple(range(self.ctas))
 
     def tile(self, axis: str) -> int:
         """Elements of a shared axis per CTA."""
-        return next(elements for name, elements, _ in self.shape if name == axis)
+        return self._parts[axis][0]
 
     def along(self, axis: str) -> int:
         """CTAs of a cluster along a shared axis."""
-        return next(ctas for name, _, ctas in self.shape if name == axis)
+        return self._parts[axis][1]
+
+    @cached_property
+    def _parts(self) -> Mapping[str, tuple[int, int]]:
+        return {name: (elements, ctas) for name, elements, ctas in self.shape}
 
 
 @dataclass(frozen=True)
 class PartOf:
-    """A datum that is part of another one: the elements at `index` of `name`."""
+    """A datum that is part of another datum: the elements at `index` of `name`."""
 
     name: str
     index: Any
@@ -139,9 +144,9 @@ class ProblemType(ABC):
         return "no tile is added to"
 
     @property
-    def faults(self) -> Faults:
+    def faults(self) -> FaultHypotheses:
         """Its fault hypotheses."""
-        return Faults()
+        return FaultHypotheses()
 
     def group_at(self, inputs: Any, tiling: Tiling, cluster: tuple[int, int, int]) -> int:
         """The group that the cluster at these coordinates of the grid (in clusters) works on."""
@@ -169,7 +174,7 @@ class ProblemType(ABC):
 
 
 def known_stage(problem: ProblemType, name: str) -> Stage:
-    """The problem's stage of that name; TileproofError names the known ones."""
+    """Return the problem's stage `name`; the TileproofError lists the known stages."""
     if name not in problem.stages:
         raise TileproofError(
             "unknown stage", where="stage name", expected=", ".join(problem.stages), found=repr(name)
@@ -179,7 +184,7 @@ def known_stage(problem: ProblemType, name: str) -> Stage:
 
 def tiling_of(plan: KernelPlan) -> Tiling:
     """How the plan's kernel cuts its problem."""
-    return Tiling(plan.block, plan.cluster, plan.shape, plan.together)
+    return Tiling(plan.block, plan.cluster, plan.shape, plan.cluster_wide)
 
 
 def coordinates(
@@ -231,9 +236,14 @@ def _holds(part: Any, at: int) -> bool:
 def region(
     problem: ProblemType, inputs: Any, tiling: Tiling, stage: str, coord: TileCoord
 ) -> tuple[slice, slice]:
-    """Rows and columns of a tile, global; the columns of a one-dimensional tile are one."""
+    """Global rows and columns of a tile; a one-dimensional tile has a single column."""
     spans = [problem.region(inputs, tiling, coord, axis) for axis in problem.stages[stage].tile]
     return spans[0], spans[1] if len(spans) > 1 else slice(0, 1)
+
+
+def sums_over_walk(problem: ProblemType, name: str) -> bool:
+    """Whether a stage is a sum over k-blocks: products that contract a walked axis."""
+    return problem.stages[name].kind == "accumulate" and not problem.walks(name)
 
 
 def upstream(problem: ProblemType, name: str) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ class AnyCase(Protocol):
 
     @property
     def values(self) -> str:
-        """The class of its values. "coordinates": values encode where they stand (`Faults.names`)."""
+        """The class of its values. "coordinates": values encode their position (`FaultHypotheses.names`)."""
 
     def inputs(self) -> Any:
         """The arrays."""

@@ -59,8 +59,8 @@ class Alternative:
     bound: F64
 
 
-class Faults:
-    """The hypotheses and words of a problem type; this one has none, and general ones are tried alone."""
+class FaultHypotheses:
+    """The hypotheses and words of a problem type; the default has only the general hypotheses."""
 
     def alternatives(self, launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:
         """The alternatives to the formula of the tile's stage, on the operands that the kernel had."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.spec.problems import problem_type
+from tileproof.spec.problems.base import ProblemType
 
 Array = npt.NDArray[Any]
 
@@ -42,9 +42,9 @@ def same(wanted: Mapping[str, Array], found: Mapping[str, Array]) -> str:
     return ""
 
 
-def relations_of(problem: str) -> tuple[Relation, ...]:
+def relations_of(problem: ProblemType) -> tuple[Relation, ...]:
     """The relations that the folder of a problem type states; none where it has no module of them."""
-    folder = type(problem_type(problem)).__module__.rpartition(".")[0]
+    folder = type(problem).__module__.rpartition(".")[0]
     name = f"{folder}.relations"
     if not folder:
         return ()

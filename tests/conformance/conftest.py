@@ -7,7 +7,7 @@ from dataclasses import astuple
 from typing import Any
 
 import pytest
-from tileproof.conformance.logs.builds import report
+from tileproof.conformance.beside.logs.builds import report
 
 from tests.kit.applied import remedied
 from tests.kit.wrong_kernels import ALONE, WRONG, Compiled, command, compile_in_one_unit, run

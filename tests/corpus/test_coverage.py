@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tileproof.conformance.beside.corpus import rows as corpus
 from tileproof.conformance.cli.app import main
-from tileproof.conformance.corpus import rows as corpus
 from tileproof.spec.machine.errors import TileproofError
 
 APPLIES = (
@@ -62,7 +62,7 @@ def test_a_row_without_a_test_is_missing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mark", ['"I99"', "ROW", '"I1", "i2"'])
 def test_a_mark_that_names_no_row_is_an_error(mark: str) -> None:
-    with pytest.raises(TileproofError, match="does not have") as caught:
+    with pytest.raises(TileproofError, match="unknown row") as caught:
         corpus.marks(f"@pytest.mark.corpus({mark})\ndef test_it() -> None: ...\n", "test_it.py")
     assert caught.value.where == "test_it.py:1"
 
@@ -124,7 +124,7 @@ def test_the_command_fails_when_a_row_has_no_test(tmp_path: Path, monkeypatch: p
         ('[repositories]\n[[rows]]\nid = "I1"\nlinks = []', "bug"),
         (
             "[repositories]\n" + '[[rows]]\nid = "I1"\ngroup = "g"\nbug = "b"\nlinks = []\n' * 2,
-            "I1 stands twice",
+            "I1 occurs twice",
         ),
         ('[repositories]\n[[rows]]\nid = "I1"\ngroup = "g"\nbug = "b"\nlinks = []\nwhy = ""', "why"),
     ],

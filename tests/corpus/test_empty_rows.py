@@ -12,6 +12,7 @@ from tileproof.spec.numerics import LOG2_E
 from tileproof.spec.problems.sparse_mla_bwd import sink_exact as sink
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, validate
 from tileproof.spec.problems.sparse_mla_bwd.sink import base2, bound_d_sink
+from tileproof.spec.problems.sparse_mla_bwd.sink import d_sink as exact_d_sink
 
 from tests.kit.backward_cases import random_case
 from tests.kit.corpus import SCHEDULES, changed, run, source
@@ -71,7 +72,7 @@ def test_H7_every_phase_has_the_arrivals_that_it_expects() -> None:
     )
     seen = run(inputs, whole_warp)
     assert "mbarrier-over-arrival" in seen.codes
-    assert any("load.cuh" in f.source or "barrier.cuh" in f.source for f in seen.run.findings)
+    assert any("load.cuh" in f.machine.source or "barrier.cuh" in f.machine.source for f in seen.run.findings)
 
 
 def unguarded(lse: Array, delta: Array, values: Array) -> Array:
@@ -100,7 +101,7 @@ def finite_and_right(value: float, d_sink: Callable[[Array, Array, Array], Array
         assert np.isfinite(shown).all()
         assert shown.any() == (value < 1e38), name  # a sink that owns all mass leaves no gradient
     got = d_sink(inputs.lse, seen.outputs["delta"], values).astype(np.float64)
-    exact = sink.d_sink(inputs.lse, seen.outputs["delta"], values)
+    exact = exact_d_sink(inputs.lse, seen.outputs["delta"], values)
     assert np.isfinite(exact).all() and exact.any() == (abs(value) < 1e38)
     with np.errstate(invalid="ignore"):
         return bool((np.abs(got - exact) <= bound_d_sink(inputs.lse, seen.outputs["delta"], values)).all())

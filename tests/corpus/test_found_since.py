@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tileproof.emulator import LaunchResult, Memory, Schedule, Stream
+from tileproof.emulator import Memory, RunResult, Schedule, Stream
 
 from tests.corpus.test_index_validity import has_nan, selected
 from tests.kit.backward_cases import random_case
@@ -19,7 +19,7 @@ from tests.kit.ptx import run as launched
 EVERY_POLICY = [Schedule(p, s) for p in ("early", "late", "random", "starve", "pct") for s in range(4)]  # type: ignore[arg-type]
 
 
-def rounds(early: str, schedule: Schedule, limit: int) -> LaunchResult:
+def rounds(early: str, schedule: Schedule, limit: int) -> RunResult:
     """Warp 0 meets warp 1 three times at named barrier 1; warp 1 leaves its loop after `limit` rounds."""
     body = f"""
     setp.ge.u32 %p1, %t, 32; mov.u32 %r1, 0; ld.global.u32 %r3, [%a0]; @%p1 bra OTHER;
@@ -44,7 +44,7 @@ def test_H20_a_warp_that_exits_early_arrives_for_every_round_that_is_left() -> N
             wrong = rounds(once, schedule, limit)
             assert {f.code for f in wrong.errors} == ({"hang"} if limit < 2 else set())
             if wrong.errors:
-                (waiting,) = wrong.errors[0].waiting
+                (waiting,) = wrong.errors[0].machine.waiting
                 assert "named barrier 1: 32 threads of 64" in waiting.waits_for
 
 
@@ -61,7 +61,7 @@ def test_H21_a_box_smaller_than_the_announced_bytes() -> None:
         assert run(inputs, schedule=schedule).clean
         bad = run(inputs, MORE, schedule=schedule, taps=False)
         assert "hang" in bad.codes
-        missing = {w.tx_bytes for f in bad.run.findings for w in f.waiting if w.tx_bytes}
+        missing = {w.tx for f in bad.run.findings for w in f.machine.waiting if w.tx}
         assert missing == {1024}
 
 
@@ -70,7 +70,7 @@ LONE = "setp.ne.u32 %p1, %t, 0; @%p1 exit; mov.u32 %r1, %cluster_ctarank;"
 MEET = "barrier.cluster.arrive; barrier.cluster.wait;"
 
 
-def retiring(meets: str, schedule: Schedule) -> LaunchResult:
+def retiring(meets: str, schedule: Schedule) -> RunResult:
     """CTA 0 arrives at the mbarrier of CTA 1, which does not wait for it; `meets` stands before the exit."""
     body = f"""{LONE} setp.ne.u32 %p2, %r1, 0; mbarrier.init.shared::cta.b64 [1024], 1;
     fence.mbarrier_init.release.cluster; {MEET} @%p2 bra END;
@@ -91,7 +91,7 @@ def test_H23_a_cta_retires_under_the_arrivals_of_its_peer() -> None:
     assert seen == {"access-after-exit", "race-exit"}
 
 
-def pair_of_loops(count: str, steps: tuple[int, int], schedule: Schedule) -> tuple[LaunchResult, int]:
+def pair_of_loops(count: str, steps: tuple[int, int], schedule: Schedule) -> tuple[RunResult, int]:
     """CTA 0 adds what both CTAs stage for each step of K; `count` makes the trip count of (own %r2, other %r3)."""
     body = f"""{LONE} mov.u32 %r2, 0; mov.u32 %r3, 0; mov.u32 %r10, 0; mov.u32 %r11, 0;
     mad.wide.u32 %rd1, %r1, 4, %a2; ld.global.u32 %r2, [%rd1];
@@ -132,7 +132,7 @@ def test_H25_the_k_loops_of_a_pair_differ() -> None:
                 assert off == 0
 
 
-def backward(trigger: str, wait: str, schedule: Schedule) -> tuple[LaunchResult, np.ndarray]:
+def backward(trigger: str, wait: str, schedule: Schedule) -> tuple[RunResult, np.ndarray]:
     """delta = rowsum(dO * O) by a preprocess grid, then dS = P * (dP - delta) by a programmatic one; 64 rows."""
     rng = np.random.default_rng(45)
     o, do, p, dp = (rng.integers(-4, 5, 64).astype(np.float32) for _ in range(4))
@@ -163,8 +163,8 @@ def test_R27_a_programmatic_launch_reads_before_the_grid_before_it_wrote() -> No
         bad, error = backward(trigger, "", schedule)
         (found,) = bad.errors
         assert found.code == "race-grids" and np.isnan(error).all()
-        assert found.race is not None and found.race.buffer == "delta"
-        assert "preprocess" in found.message and "griddepcontrol.wait before it" in found.race.missing
+        assert found.machine.race is not None and found.machine.race.buffer == "delta"
+        assert "preprocess" in found.message and "griddepcontrol.wait before it" in found.machine.race.missing
 
 
 @pytest.mark.corpus("N20")

@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from tileproof.emulator import LaunchResult, Memory, Schedule
+from tileproof.emulator import Memory, RunResult, Schedule
 from tileproof.spec.machine.descriptors import SmemDescriptor
 
 from tests.emulator.test_races import AFTER, BEFORE, CLEAR, IDESC, LD, QUARTER, ST, WAIT_LD, WAIT_ST
@@ -20,7 +20,7 @@ EVERY_POLICY = [Schedule(p, s) for p in ("early", "late", "random", "starve", "p
 BYTES = "mbarrier::complete_tx::bytes"
 
 
-def severe(result: LaunchResult) -> set[str]:
+def severe(result: RunResult) -> set[str]:
     """The codes of errors and warnings."""
     return {f.code for f in result.findings if f.severity != "note"}
 
@@ -28,7 +28,7 @@ def severe(result: LaunchResult) -> set[str]:
 FULL, DONE, LAST, TILE, STAGES, STEPS = 1024, 1048, 1056, 0x1000, 3, 7
 
 
-def product(parity: str, schedule: Schedule) -> tuple[LaunchResult, np.ndarray]:
+def product(parity: str, schedule: Schedule) -> tuple[RunResult, np.ndarray]:
     """D = sum over k of A_k A_k^T, bf16 tiles [128, 16] filled with 2^-k, in a ring of three stages that one thread drives.
 
     Two copies are ahead of the MMA; a stage is filled again after the wait on the one mbarrier of the commits.
@@ -80,14 +80,16 @@ def test_H22_a_wait_on_a_parity_that_is_complete_already() -> None:
         assert hangs or severe(result) >= {"race-mma-unwaited"}
         for found in result.errors:
             if found.code == "race-mma-unwaited":
-                assert found.race is not None and found.instruction.startswith("cp.async.bulk")
-                assert found.race.instruction.startswith("tcgen05.mma")
-                assert "tcgen05.commit" in found.race.missing
+                assert found.machine.race is not None and found.machine.instruction.startswith(
+                    "cp.async.bulk"
+                )
+                assert found.machine.race.instruction.startswith("tcgen05.mma")
+                assert "tcgen05.commit" in found.machine.race.missing
         wrong_values += bool(not hangs and error.any())
     assert wrong_values  # where the copy overtakes the MMA, a later tile counts twice
 
 
-def handed_on(wait_ld: str, wait_bytes: str, schedule: Schedule) -> tuple[LaunchResult, np.ndarray]:
+def handed_on(wait_ld: str, wait_bytes: str, schedule: Schedule) -> tuple[RunResult, np.ndarray]:
     """Lanes 0 to 15 of four warps send a word of tensor memory to CTA 1; all arrive, and warp 0 frees the columns."""
     body = f"""{init_barrier(1024)} @%p0 mbarrier.init.shared::cta.b64 [1032], 128; fence.mbarrier_init.release.cluster;
     mov.u32 %r1, %cluster_ctarank; setp.ne.u32 %p1, %r1, 0; @!%p1 bra.uni MEET; @%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [1024], 256;
@@ -122,13 +124,13 @@ def test_R22_idle_lanes_of_a_load_and_lanes_that_send_it_on_by_st_async() -> Non
         # st.async takes the register, so that 16 lanes have their value; nobody waited for the read.
         result, _ = handed_on("", wait(1024), schedule)
         assert severe(result) & {"race-tmem-released", "race-tmem-unwaited"}
-        assert all(f.instruction.startswith("tcgen05.dealloc") for f in result.errors)
+        assert all(f.machine.instruction.startswith("tcgen05.dealloc") for f in result.errors)
         # What st.async brings is there when its bytes are counted, not before.
         result, _ = handed_on(WAIT_LD, "", schedule)
         assert severe(result) & {"race-copy-unwaited", "shared-pending", "shared-uninitialised"}
 
 
-def multicast(armed: int, steps: int, schedule: Schedule) -> tuple[LaunchResult, np.ndarray]:
+def multicast(armed: int, steps: int, schedule: Schedule) -> tuple[RunResult, np.ndarray]:
     """CTA 0 sends each tile of 256 bytes to both CTAs; they arm their mbarrier and arrive at one of CTA 0, which waits for `armed`."""
     arrives = "" if armed == 2 else "@!%p2 "
     lines = [
@@ -170,7 +172,7 @@ def test_R24_multicast_before_the_other_receiver_is_armed() -> None:
     assert seen >= {"race-unordered", "hang"}
 
 
-def last_state(fence: str, tiles: int, schedule: Schedule) -> tuple[LaunchResult, np.ndarray]:
+def last_state(fence: str, tiles: int, schedule: Schedule) -> tuple[RunResult, np.ndarray]:
     """64 words of state, zero at first; each tile adds to them and fences; then a bulk store takes them out."""
     body = f"""mad.lo.u32 %r1, %t, 4, 2048; st.shared.u32 [%r1], 0; {fence} bar.sync 0;
     ld.global.u32 %r2, [%a1]; mov.u32 %r3, 0;
@@ -202,7 +204,7 @@ def test_R25_head64_with_empty_rows_has_its_fences() -> None:
 ITEMS = 4
 
 
-def mailbox(readers: int, way: str, schedule: Schedule) -> tuple[LaunchResult, np.ndarray]:
+def mailbox(readers: int, way: str, schedule: Schedule) -> tuple[RunResult, np.ndarray]:
     """Warp 0 publishes work items in one word of shared memory, warps 1 and 2 each read them all; the word is free after `readers`."""
     publish = {
         "store": "st.shared.u32 [1040], %r1; mbarrier.arrive.shared::cta.b64 _, [1024];",
@@ -235,7 +237,7 @@ def test_R29_a_mailbox_is_free_when_all_have_read_it(way: str) -> None:
     assert "race-unordered" in seen
 
 
-def rounds(sync: str, schedule: Schedule) -> tuple[LaunchResult, np.ndarray]:
+def rounds(sync: str, schedule: Schedule) -> tuple[RunResult, np.ndarray]:
     """Two rounds over one histogram of 16 bins: cleared, filled by 64 threads, then bin 3 is read by all."""
     one = f"""setp.lt.u32 %p1, %t, 16; @%p1 st.shared.u32 [%r1], 0; bar.sync 0;
     and.b32 %r3, %t, 15; mad.lo.u32 %r3, %r3, 4, 2048; red.shared.add.u32 [%r3], 1; bar.sync 0;
@@ -256,8 +258,8 @@ def test_R30_a_histogram_is_cleared_before_all_have_read_it() -> None:
         result, sums = rounds("", schedule)
         assert severe(result) == {"race-unordered"}
         for found in result.errors:
-            assert found.race is not None and "bar" in found.race.missing
-            pair = {found.instruction, found.race.instruction}
+            assert found.machine.race is not None and "bar" in found.machine.race.missing
+            pair = {found.machine.instruction, found.machine.race.instruction}
             assert pair == {"st.shared.u32", "ld.shared.u32"}
         wrong_values += bool((sums != 8).any())
     assert wrong_values

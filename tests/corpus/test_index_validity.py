@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tileproof.conformance.drivers.emulator import _argument, _place, module_of
-from tileproof.emulator import Memory
+from tileproof.conformance.drivers.emulator import launch_on
 from tileproof.reference import oracle
 from tileproof.spec.problems.sparse_mla_bwd.forward import with_forward
 from tileproof.spec.problems.sparse_mla_bwd.inputs import BF16, Inputs, Problem, key_mask
@@ -125,7 +124,9 @@ def test_I4_padded_slots_reach_nothing_outside_kv_and_dkv() -> None:
     unguarded = source("dkv_export.cuh", (f"if (Every || row[j] >= 0) {RED}", RED))
     seen = run(inputs, unguarded)
     assert "global-out-of-bounds" in seen.codes
-    assert all("dkv_export.cuh" in f.source for f in seen.run.findings if f.code == "global-out-of-bounds")
+    assert all(
+        "dkv_export.cuh" in f.machine.source for f in seen.run.findings if f.code == "global-out-of-bounds"
+    )
 
 
 @pytest.mark.corpus("I5")
@@ -267,18 +268,7 @@ def test_I11_rows_past_2_to_the_31_elements() -> None:
     )
     for plant in (Plant(), narrow):
         launch = KERNEL.launch(far, build(far, plant))
-        memory = Memory()
-        buffers = {name: _place(memory, buffer) for name, buffer in launch.buffers().items()}
-        args = [_argument(parameter, buffers) for parameter in launch.params]
-        done = module_of(launch.image).launch(
-            launch.entry,
-            grid=launch.grid,
-            block=launch.block,
-            cluster=launch.cluster,
-            shared_bytes=launch.shared_bytes,
-            args=args,
-            memory=memory,
-        )
+        done, buffers = launch_on(launch)
         codes = {f.code for f in done.findings}
         if plant == Plant():
             assert codes == set()

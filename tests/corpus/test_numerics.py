@@ -128,7 +128,7 @@ def test_N7_a_dq_that_depends_on_the_schedule_is_seen() -> None:
 
 
 def pays(before: tuple[float, float], after: tuple[float, float]) -> bool:
-    """Whether a change of (cost, error) is worth having: no dearer by more than 1 %, or more accurate."""
+    """Whether a change of (cost, error) is worth having: its cost grows by at most 1 %, or more accurate."""
     return after[0] <= 1.01 * before[0] or after[1] < before[1]
 
 
@@ -145,8 +145,8 @@ def test_N8_accuracy_and_cost_of_one_run_together() -> None:
         return (instructions[0] - instructions[1]) / 3, ratios(seen.run)["S"]
 
     # A second exponential that corrects nothing: exp2(0).
-    dearer = source("softmax.cuh", (S_LINE, f"{S_LINE} * ptx::exp2_approx(x[j] * 0.0f)"))
-    ours, other = cost_and_error(None), cost_and_error(dearer)
+    costlier = source("softmax.cuh", (S_LINE, f"{S_LINE} * ptx::exp2_approx(x[j] * 0.0f)"))
+    ours, other = cost_and_error(None), cost_and_error(costlier)
     assert max(ours[1], other[1]) <= 1  # the stage contracts alone see nothing
     assert pays(ours, ours) and not pays(ours, other)
     assert other[0] - ours[0] >= 2 * 64 * 64 / 32  # an instruction a warp and 32 elements of S, in both CTAs

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from tileproof.conformance.check import property as check
 from tileproof.conformance.check.under_test import on_emulator
-from tileproof.conformance.drivers.result import RunSchedule
-from tileproof.kernels.edit import Edit, InStage, Mutant, Place
+from tileproof.kernels.edit import Edit, InStage, Place, PlantedDefect
 from tileproof.kernels.registry import kernel
+from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.plans import head64
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
 
@@ -90,7 +90,7 @@ def test_R13_all_ones_show_the_whole_product(d_qk: int) -> None:
     assert "tmem-pending" in bad.codes or "tmem-uninitialised" in bad.codes
     assert (bad.run.tiles["P", 0, 0, 0] != d_qk).any()
     half = source("load.cuh", ("kv_lo_ready::tx_bytes);", "kv_lo_ready::tx_bytes / 2);"))
-    seen_wrong = [run(inputs, half, schedule=RunSchedule("random", seed)) for seed in range(1, 25)]
+    seen_wrong = [run(inputs, half, schedule=Schedule("random", seed)) for seed in range(1, 25)]
     assert any("shared-pending" in bad.codes for bad in seen_wrong)
     # Part of the keys is missing from the sum where their bytes had not landed.
     tiles = [bad.run.tiles[at] for bad in seen_wrong if (at := ("P", 0, 0, 0)) in bad.run.tiles]
@@ -103,7 +103,7 @@ def test_R13_a_product_of_a_cta_pair_is_published_by_its_commit() -> None:
     commit = Place(
         "ptx::commit_pair(smem.p_ready[s].address(), kEveryRank);", "sm100/head128_part0/kernel.cuh"
     )
-    planted = Mutant(
+    planted = PlantedDefect(
         "published-by-arrivals",
         "P of the pair is published by arrivals in both CTAs, without waiting for the MMA",
         "R13",
@@ -116,7 +116,7 @@ def test_R13_a_product_of_a_cta_pair_is_published_by_its_commit() -> None:
     assert unplanted.failure is None
     under_test = on_emulator(part0, part0.variant(d_qk=576), planted=planted)
     report = check.check(under_test, examples=5, seed=0, policy="late", shrink_seconds=1.0)
-    assert report.failure is not None and report.failure.findings[0].stage == "P"
+    assert report.failure is not None and report.failure.findings[0].problem.stage == "P"
 
 
 @pytest.mark.corpus("R14")

@@ -330,7 +330,9 @@ def test_signs(name: str, kind: np.dtype, edges: np.ndarray) -> None:
     raw = np.dtype(f"u{kind.itemsize}")
     a, b = crossed(edges.view(raw), 2, 71, 256)
     top = raw.type(1 << (8 * raw.itemsize - 1))
-    assert (elementwise(f"neg.{name} d, x0;", [a], raw) == a ^ top).all()
+    # A NaN of 16 bits gives the canonical one, as on an H200.
+    nan = np.isnan(a.view(kind).astype(np.float64)) if name != "f64" else np.zeros(a.shape, bool)
+    assert (elementwise(f"neg.{name} d, x0;", [a], raw) == np.where(nan, raw.type(~top), a ^ top)).all()
     assert (elementwise(f"abs.{name} d, x0;", [a], raw) == a & ~top).all()
     if name == "f64":
         got = elementwise("copysign.f64 d, x0, x1;", [a, b], raw)

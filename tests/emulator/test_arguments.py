@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tileproof.emulator import Fields, LaunchError, LaunchResult, Memory, Module, TensorMap
+from tileproof.emulator import Fields, LaunchError, Memory, Module, RunResult, TensorMap
 
 from tests.kit.ptx import HEADER, codes, only
 
 
-def launch(load: str, struct: Fields | bytes, before: str = ".param .u32 n, ") -> tuple[LaunchResult, int]:
+def launch(load: str, struct: Fields | bytes, before: str = ".param .u32 n, ") -> tuple[RunResult, int]:
     """`load` takes a word of struct s (24 bytes, the second parameter) to %r1, which is stored."""
     text = f"""{HEADER}.visible .entry k({before}.param .align 8 .b8 s[24], .param .u64 out)
     {{ .reg .b32 %r<8>; .reg .b64 %rd<4>; {load} ld.param.u64 %rd1, [out]; st.global.b32 [%rd1], %r1; ret; }}"""
@@ -44,7 +44,7 @@ def test_what_was_not_set_is_told_with_its_parameter(load: str, bytes_: str) -> 
     result, seen = launch(load, FIELDS)
     found = only(result, "param-unset")
     assert found.severity == "error" and f"reads bytes {bytes_} of parameter s, which" in found.message
-    assert found.ptx_line == 5 and seen & 0xFF000000 == 0xFF000000  # poison
+    assert found.machine.ptx_line == 5 and seen & 0xFF000000 == 0xFF000000  # poison
     # All bytes of the caller's own are set.
     assert not launch(load, bytes(24))[0].findings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tileproof.emulator import LaunchResult, Memory
+from tileproof.emulator import Memory, RunResult
 
 from tests.kit.ptx import clean, codes, run
 from tests.kit.values import ftz, same_f32
@@ -64,7 +64,7 @@ ROW = "mad.wide.u32 %rd1, %t, 4, %a0;\nmov.u32 %r90, %ctaid.x; setp.eq.u32 %p1, 
 ADD = "red.global.add.f32 [%rd1+{}], 0f3F800000;"
 
 
-def row(code: str, *, first: int = 0, cluster: int = 1, grid: int = 2) -> LaunchResult:
+def row(code: str, *, first: int = 0, cluster: int = 1, grid: int = 2) -> RunResult:
     memory = Memory()
     data = memory.buffer(np.zeros(48, np.float32))
     return run(
@@ -127,7 +127,7 @@ def test_rows_out_of_bounds_and_of_unset_words_name_the_lane() -> None:
     short = memory.buffer(np.zeros(20, np.float32))
     result = run("mad.wide.u32 %rd1, %t, 4, %a0;\n" + ADD.format(0), [short], memory=memory)
     (found,) = result.findings
-    assert (found.code, found.lane) == ("global-out-of-bounds", 20)
+    assert (found.code, found.machine.lane) == ("global-out-of-bounds", 20)
     memory = Memory()
     unset = memory.empty((32,), np.float32)
     body = (
@@ -135,4 +135,4 @@ def test_rows_out_of_bounds_and_of_unset_words_name_the_lane() -> None:
         + ADD.format(0)
     )
     (found,) = run(body, [unset], memory=memory).findings
-    assert (found.code, found.lane, found.count) == ("global-uninitialised", 9, 1)
+    assert (found.code, found.machine.lane, found.count) == ("global-uninitialised", 9, 1)

@@ -82,10 +82,10 @@ def test_statements(line: str, token: str) -> None:
     ("line", "why"),
     [
         ("frobnicate.u32 %r1;", "not in the instruction table"), ("add.rna.f32 %f1, %f2, %f3;", "rna"), ("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f1}, %rd1;", "Hopper"),
-        ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {%f1}, {%r1}, {%r2}, {%f2};", "opaque"), ("bar.red.popc.s32 %r1, 0, %p1;", "bar.red"),
+        ("wmma.mma.xor.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32 {%r1, %r2}, {%r3}, {%r4}, {%r1, %r2};", "single-bit"), ("bar.red.popc.s32 %r1, 0, %p1;", "bar.red"),
         ("tcgen05.mma.cta_group::1.kind::f16.ashift [%r1], [%r3], %rd2, %r2, %p1;", "ashift"),
         ("tcgen05.mma.sp.cta_group::1.kind::f16 [%r1], %rd1, %rd2, [%r4], %r2, %p1;", "sparse"), ("rcp.rn.ftz.f64 %fd1, %fd2;", "does not list"),
-        ("add.u32 %r1, %envreg0, 1;", "%envreg0 holds what the driver put there"), ("mbarrier.arrive.noComplete.shared::cluster.b64 _, [%r1], 1;", "noComplete"),
+        ("add.u32 %r1, %envreg0, 1;", "%envreg0 has a value that only the driver defines"), ("mbarrier.arrive.noComplete.shared::cluster.b64 _, [%r1], 1;", "noComplete"),
         ("mbarrier.try_wait.parity.shared::cluster.b64 %p1, [%r1], 0;", "shared::cluster"), ("tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%a0, {%f1, %f2}];", "textures"),
         ("tcgen05.mma.cta_group::1.kind::f8f6f4 [%r1], %rd1, %rd2, %r2, %p1, 1;", "scale-input-d"), ("elect.sync.foo %r1|%p1, -1;", "foo"),
         ("st.bulk.weak.shared::cluster [%r1], 64, 0;", "known spelling"), ("redux.sync.mul.u32 %r1, %r2, -1;", "known spelling"), ("mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1}, {%r1}, {%r2}, {%f2}, %r3, 0;", "sparse"),

@@ -77,7 +77,10 @@ def test_mixed_with_sync_it_is_a_finding() -> None:
 
 def test_a_reduction_that_hangs() -> None:
     body = "setp.ge.u32 %p1, %t, 32; @%p1 exit; bar.red.or.pred %p2, 3, 64, %p1;"
-    assert "named barrier 3: 32 threads of 64" in only(run(body, threads=64), "hang").waiting[0].waits_for
+    assert (
+        "named barrier 3: 32 threads of 64"
+        in only(run(body, threads=64), "hang").machine.waiting[0].waits_for
+    )
 
 
 APART = """

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tileproof.emulator import Schedule
 
-from tests.kit.ptx import CLUSTER_SYNC, POLICIES, Memory, clean, only, outputs, run, store
+from tests.kit.ptx import CLUSTER_SYNC, POLICIES, Memory, clean, only, outputs, run, store, used
 
 COVERS = "bar barrier barrier.cluster.arrive barrier.cluster.wait"
 
@@ -39,7 +39,7 @@ def test_without_the_sync_the_read_is_a_finding() -> None:
     .shared .b32 tile[128];
     mov.u32 %r1, tile; mad.lo.u32 %r2, %t, 4, %r1; st.shared.u32 [%r2], %t;
     xor.b32 %r3, %t, 127; mad.lo.u32 %r3, %r3, 4, %r1; ld.shared.u32 %r4, [%r3];"""
-    only(run(body, threads=128), "shared-uninitialised")
+    only(run(body + used("%r4"), threads=128), "shared-uninitialised")
 
 
 @pytest.mark.parametrize("schedule", POLICIES)
@@ -65,7 +65,8 @@ def test_a_hang_at_a_named_barrier_names_it() -> None:
     body = "setp.ge.u32 %p1, %t, 32;\n@%p1 exit;\nbar.sync 3, 64;"
     finding = only(run(body, threads=64), "hang")
     assert (
-        "named barrier 3: 32 threads of 64" in finding.waiting[0].waits_for and finding.waiting[0].warp == 0
+        "named barrier 3: 32 threads of 64" in finding.machine.waiting[0].waits_for
+        and finding.machine.waiting[0].warp == 0
     )
 
 
@@ -181,8 +182,11 @@ def test_an_aligned_cluster_barrier_of_lanes_that_went_one_way() -> None:
 def test_a_hang_at_the_cluster_barrier() -> None:
     body = f"mov.u32 %r1, %cluster_ctarank;\nsetp.eq.u32 %p1, %r1, 1;\n@%p1 bra W;\n{CLUSTER_SYNC}\nexit;\nW: bar.sync 1, 64;"
     finding = only(run(body, cluster=2), "hang")
-    assert len(finding.waiting) == 2 and "cluster barrier: 32 of 64" in finding.waiting[0].waits_for
-    assert [w.cluster_rank for w in finding.waiting] == [0, 1]
+    assert (
+        len(finding.machine.waiting) == 2
+        and "cluster barrier: 32 of 64" in finding.machine.waiting[0].waits_for
+    )
+    assert [w.cluster_rank for w in finding.machine.waiting] == [0, 1]
 
 
 def test_phases_are_counted() -> None:
@@ -200,7 +204,8 @@ def test_a_warp_that_arrives_again_before_its_round_is_complete() -> None:
             "barrier-arrived-twice",
         )
         assert (
-            "warp 1 arrives at named barrier 2 again" in found.message and found.instruction == "bar.arrive"
+            "warp 1 arrives at named barrier 2 again" in found.message
+            and found.machine.instruction == "bar.arrive"
         )
         clean(run(body.replace("TWICE", ""), threads=96, schedule=schedule))
 

@@ -9,7 +9,7 @@ import pytest
 from tests.kit.ptx import elementwise, outputs, store
 from tests.kit.values import crossed, integer_edges
 
-COVERS = "bfe bfi shf add.cc addc sub.cc subc mad.lo.cc mad.hi.cc madc mul24 mad24 sad popc clz bfind brev prmt dp4a dp2a fns szext bmsk cnot"
+COVERS = "bfe bfi shf addc subc madc mul24 mad24 sad popc clz bfind brev prmt dp4a dp2a fns szext bmsk cnot"
 COUNT = 512
 
 

@@ -173,7 +173,7 @@ def test_misuse(line: str, code: str) -> None:
     result = run(
         body, [memory.buffer(np.zeros(512, np.uint8))], memory=memory, cluster=2, shared_bytes=1024 + 512
     )
-    assert code in codes(result) and result.findings[0].instruction == line.split()[0]
+    assert code in codes(result) and result.findings[0].machine.instruction == line.split()[0]
 
 
 @pytest.mark.parametrize("line", [f"cp.async.bulk.shared::cta.global.{DONE}.multicast::cluster [2048], [%a0], 16, [{BAR}], 3;",

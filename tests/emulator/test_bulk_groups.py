@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tileproof.emulator import LaunchResult, PtxError, Schedule
+from tileproof.emulator import PtxError, RunResult, Schedule
 
 from tests.kit.ptx import Memory, clean, run
 
@@ -29,7 +29,7 @@ def two_stores(read: str, newest: int) -> tuple[str, list[np.ndarray]]:
     return source, [np.concatenate([DATA, DATA + 1000, DATA + 2000])]
 
 
-def launched(newest: int, schedule: Schedule, read: str = ".read", races: bool = False) -> tuple[LaunchResult, bool]:  # fmt: skip
+def launched(newest: int, schedule: Schedule, read: str = ".read", races: bool = False) -> tuple[RunResult, bool]:  # fmt: skip
     body, [expected] = two_stores(read, newest)
     memory = Memory()
     target = np.zeros(384, np.uint32)

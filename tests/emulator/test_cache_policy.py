@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tileproof.emulator import LaunchResult, Memory, UnsupportedInstruction
+from tileproof.emulator import Memory, RunResult, UnsupportedInstruction
 
 from tests.kit.ptx import clean, codes, run
 
 COVERS = "createpolicy"
 
 
-def hinted(line: str) -> tuple[LaunchResult, np.ndarray]:
+def hinted(line: str) -> tuple[RunResult, np.ndarray]:
     """Each thread makes a policy from %f1 (second buffer), %r1, %r2 (16, 8), and stores with it as hint."""
     memory = Memory()
     out = memory.empty(32, np.uint32)

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tileproof.emulator import LaunchError, LaunchResult, Memory, Module, Schedule
-from tileproof.emulator.causes import SIDE, Allow, base, call_site
+from tileproof.emulator import LaunchError, Memory, Module, RunResult, Schedule
+from tileproof.emulator.causes import Allow
 from tileproof.emulator.codes import CODES
 from tileproof.emulator.symbols import SharedNames, short
+from tileproof.spec.machine.finding_causes import SIDE, base, call_site
 
 # Each of 8 unrolled stores by warp 1, its lanes of one value, is read by warp 0 without a barrier; then a
 # barrier, and all is well.
@@ -37,7 +38,7 @@ PTX = f"""
 """
 
 
-def run(ptx: str = PTX, **how: Any) -> LaunchResult:
+def run(ptx: str = PTX, **how: Any) -> RunResult:
     memory = Memory()
     out = memory.buffer(np.zeros(1, np.uint32))
     given: dict[str, Any] = {"schedule": Schedule("late"), "races": True} | how

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tileproof.emulator import LaunchResult, Schedule
+from tileproof.emulator import RunResult, Schedule
 
 from tests.kit.ptx import Memory, clean, init_barrier, run, wait
 
@@ -23,7 +23,7 @@ CLUSTERS = 6
 
 def ordered(
     load: str = ACQUIRE, store: str = RELEASE, fence: str = "", last_first: bool = False, **launch: Any
-) -> tuple[LaunchResult, np.ndarray]:
+) -> tuple[RunResult, np.ndarray]:
     """Clusters append their number to a list, one after another: each waits for its turn in word 0."""
     memory = Memory()
     flag = memory.buffer(np.zeros(1, np.uint32), name="turn")
@@ -156,8 +156,8 @@ def test_the_cluster_that_hangs_is_told_among_others() -> None:
         done = memory.buffer(np.zeros(4, np.uint32))
         result = run(body, [done], memory=memory, grid=4, shared_bytes=64, schedule=schedule)
         (finding,) = result.errors
-        assert finding.code == "hang" and finding.cta == (0, 0, 0) and finding.root
-        assert [w.lanes for w in finding.waiting] == [0xFFFFFFFF]
+        assert finding.code == "hang" and finding.machine.cta == (0, 0, 0) and finding.machine.root
+        assert [w.lanes for w in finding.machine.waiting] == [0xFFFFFFFF]
 
 
 def test_a_replay_of_several_clusters_does_the_same() -> None:
@@ -205,7 +205,8 @@ def test_starve_holds_back_a_whole_cluster() -> None:
     # Recorded, it is replayed; with one cluster, or as many as one after another, the seed is what it was.
     for seed in (7, 15, 23):
         schedule = Schedule("starve", seed)
-        assert Schedule.parse(str(schedule)) == schedule and schedule.drawn_together == 2 + seed // 8 % 2
+        assert schedule.drawn_initial_clusters == 2 + seed // 8 % 2
+        assert Schedule.parse(str(schedule)) == schedule
 
 
 def test_a_starved_cluster_that_others_wait_for_moves() -> None:

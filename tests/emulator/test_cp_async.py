@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tileproof.emulator import LaunchResult, PtxError, Schedule, UnsupportedInstruction
+from tileproof.emulator import PtxError, RunResult, Schedule, UnsupportedInstruction
 
 from tests.kit.ptx import POLICIES, Memory, clean, codes, init_barrier, run, wait
 
@@ -29,7 +29,7 @@ def dump(size: int, lane: str = "%t") -> str:
     return " ".join(lines)
 
 
-def launch(body: str, data: np.ndarray, out: np.ndarray, schedule: Schedule, **how: Any) -> LaunchResult:
+def launch(body: str, data: np.ndarray, out: np.ndarray, schedule: Schedule, **how: Any) -> RunResult:
     memory = Memory()
     how = {"threads": 64, "shared_bytes": 8192, "races": True} | how
     return run(body, [memory.buffer(out), memory.buffer(data)], memory=memory, schedule=schedule, **how)

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tileproof.emulator import LaunchResult, Schedule
+from tileproof.emulator import RunResult, Schedule
 from tileproof.kernels import toolchain
 
 from tests.emulator.test_races import AFTER, BAR, COMMIT, ISSUER, LD, MMA, QUARTER, READY, SYNC, WAIT_LD
@@ -19,7 +19,7 @@ FIRST = "mov.u32 %r90, %cluster_ctarank;\nsetp.ne.u32 %p9, %r90, 0;\n@%p9 exit;"
 READ = f"{wait(BAR)}\n{AFTER}\n{LD} {WAIT_LD}\n{SYNC}"
 
 
-def tensor(body: str, schedule: Schedule, strict: bool = False) -> LaunchResult:
+def tensor(body: str, schedule: Schedule, strict: bool = False) -> RunResult:
     """As the one of test_races, by the first CTA of a pair alone."""
     text = f"{FIRST}\n{init_barrier(BAR)} {alloc(32)} {QUARTER} {ISSUER}\n{body}\n{dealloc(32)}"
     return run(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tileproof.emulator import LaunchResult, Schedule
+from tileproof.emulator import RunResult, Schedule
 
 from tests.kit.mma import Form, multiply
 from tests.kit.ptx import Memory, clean, init_barrier, run, wait
@@ -13,7 +13,7 @@ from tests.kit.ptx import Memory, clean, init_barrier, run, wait
 ALL = [Schedule(policy, seed) for policy in ("early", "late", "random") for seed in (0, 1, 2**63 + 5)]  # type: ignore[arg-type]
 
 
-def pipeline(schedule: Schedule) -> tuple[bytes, LaunchResult]:
+def pipeline(schedule: Schedule) -> tuple[bytes, RunResult]:
     """Two warps through two buffers of bulk copies: order matters, values must not."""
     memory = Memory()
     data = np.arange(1024, dtype=np.uint32)

@@ -1,4 +1,4 @@
-"""docs/instructions.md is what the registry says, and the example of docs/emulator.md runs."""
+"""docs/instructions.md is what the registry says, and the example of docs/emulator-alone.md runs."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def test_every_row_and_code_is_on_the_page() -> None:
 
 
 def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", (DOCS / "emulator.md").read_text(), re.S)
-    exec(compile(example, "docs/emulator.md", "exec"), {})
+    (example,) = re.findall(r"```python\n(.*?)```", (DOCS / "emulator-alone.md").read_text(), re.S)
+    exec(compile(example, "docs/emulator-alone.md", "exec"), {})
     printed = capsys.readouterr().out
     assert "('out', 8, 8)" in printed and "shared-pending" in printed and "ld.shared.f32" in printed
 
 
 def test_the_example_can_fail() -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", (DOCS / "emulator.md").read_text(), re.S)
+    (example,) = re.findall(r"```python\n(.*?)```", (DOCS / "emulator-alone.md").read_text(), re.S)
     with pytest.raises(AssertionError):
-        exec(compile(example.replace("mul.f32", "add.f32"), "docs/emulator.md", "exec"), {})
+        exec(compile(example.replace("mul.f32", "add.f32"), "docs/emulator-alone.md", "exec"), {})

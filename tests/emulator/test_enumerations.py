@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tileproof.emulator import codes, enumerations, hang, isa, program, schedule, trace
+from tileproof.emulator import codes, enumerations, hang, isa, program, trace
 from tileproof.emulator.isa import (
     async_copy,
     atomics,
@@ -21,6 +21,7 @@ from tileproof.emulator.isa import (
     tensormap,
     warp,
 )
+from tileproof.spec.machine import schedule
 from tileproof.spec.machine.kinds import FORMATS
 
 assert isa

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tileproof.emulator import Buffer, LaunchResult, Schedule, TensorMap
+from tileproof.emulator import Buffer, RunResult, Schedule, TensorMap
 
 from tests.kit.ptx import Memory, alloc, clean, dealloc, init_barrier, run
 
@@ -20,7 +20,7 @@ STORES = {
 
 def stored(
     kind: str, ending: str, schedule: Schedule, races: bool = False, strict: bool = False
-) -> tuple[LaunchResult, np.ndarray]:
+) -> tuple[RunResult, np.ndarray]:
     memory = Memory()
     target = np.zeros(128, np.uint32)
     out: Buffer = memory.buffer(target)
@@ -50,7 +50,7 @@ def test_a_store_never_waited_for_is_told_once_and_completes(kind: str) -> None:
     result, target = stored(kind, "", LATE)
     (told,) = result.findings
     assert told.code == "bulk-store-at-exit" and told.severity == "warning" and told.count == 1
-    assert told.instruction.startswith("cp.async.bulk") and (target == DATA).all()
+    assert told.machine.instruction.startswith("cp.async.bulk") and (target == DATA).all()
 
 
 def test_strict_stops_there() -> None:

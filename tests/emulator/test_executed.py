@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tileproof.emulator import LaunchResult
-from tileproof.emulator.coverage import Instructed, instructions, kind_of, order_only, section_of, together
+from tileproof.emulator import RunResult
+from tileproof.emulator.coverage import Instructed, instructions, kind_of, order_only, section_of, union
 
 from tests.kit.ptx import Memory, clean, kernel_text, parsed, run
 
@@ -23,19 +23,19 @@ NEVER: st.global.u32 [%a0], 2;
 OUT: add.u32 %r1, %r1, 1;"""
 
 
-def launched(threads: int = 32) -> LaunchResult:
+def launched(threads: int = 32) -> RunResult:
     memory = Memory()
     return clean(run(BODY, [memory.buffer(np.zeros(1, np.uint32))], memory=memory, threads=threads))
 
 
-def seen(*launches: LaunchResult) -> dict[str, Instructed]:
+def seen(*launches: RunResult) -> dict[str, Instructed]:
     """By the text of the statement, which is one a line here."""
     text = kernel_text(BODY, [False])
     lines = text.splitlines()
     decoded = parsed(text).decode("k")
     return {
         lines[one.line - 1].split(": ")[-1]: one
-        for one in instructions(decoded, together(launch.executed for launch in launches))
+        for one in instructions(decoded, union(launch.executed for launch in launches))
     }
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tileproof.emulator import LaunchError, LaunchResult, Schedule
+from tileproof.emulator import LaunchError, RunResult, Schedule
 from tileproof.emulator.explore import EXPLORED, explore, planned
 from tileproof.emulator.judge import OUTPUT, Judge, Signature
-from tileproof.emulator.schedule import SEEDED
 from tileproof.emulator.shrink import shrink
+from tileproof.spec.machine.schedule import SEEDED
 
 from tests.kit import programs
 from tests.kit.programs import Program
@@ -70,7 +70,7 @@ def test_the_smallest_schedule_keeps_the_finding_and_its_instruction() -> None:
     result = explore(programs.IN_ORDER, schedules=[Schedule("late-random", seed) for seed in range(12)])
     (defect,) = result.defects
     assert defect.shrunk is not None and defect.shrunk.signature == defect.signature
-    assert defect.shrunk.text.split("\n")[0] == defect.text.split("\n")[0]
+    assert defect.smallest is defect.shrunk.finding and defect.smallest.message == defect.finding.message
     run, _ = programs.IN_ORDER(schedule=defect.shrunk.schedule)
     assert [Signature.of(finding) for finding in run.errors] == [defect.signature]
 
@@ -79,7 +79,7 @@ def test_outputs_that_depend_on_the_schedule() -> None:
     result = explore(programs.LAST_WINS, schedules=40)
     (defect,) = result.defects
     assert defect.signature == Signature(OUTPUT, "out") and defect.severity == "error"
-    assert "1 of 64 elements of out" in defect.text
+    assert "1 of 64 elements of out" in defect.finding.message
     assert defect.shrunk is not None and len(defect.shrunk.schedule.decisions) == 1
     ours = programs.LAST_WINS(schedule=defect.shrunk.schedule)[1]["out"]
     assert (ours != programs.LAST_WINS(schedule=Schedule("early"))[1]["out"]).sum() == 1
@@ -114,7 +114,7 @@ def test_progress_is_told_and_an_error_of_the_launch_passes_through() -> None:
     assert [done for what, done, _ in told if what == "schedules"] == list(range(1, 21))
     assert [what for what, _, _ in told][-1] == "shrinking"
 
-    def breaks(**how: Any) -> tuple[LaunchResult, dict[str, np.ndarray]]:
+    def breaks(**how: Any) -> tuple[RunResult, dict[str, np.ndarray]]:
         if how["schedule"].policy == "pct":
             raise LaunchError("no launch", where="here")
         return programs.EACH_WAITED(**how)

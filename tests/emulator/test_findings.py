@@ -68,9 +68,9 @@ def test_every_code_has_a_test() -> None:
     [
         ("ld.global.u32 %r1, [%a0+4096];", "global-out-of-bounds", 4096), ("st.global.u32 [%a0+62], %r1;", "global-out-of-bounds", 62),
         ("ld.global.u32 %r1, [%a0+2];", "misaligned", 2), ("ld.global.v2.u32 {%r1, %r2}, [%a0+4];", "misaligned", 4),
-        ("st.global.u32 [%a1], %r1;", "global-read-only", None), ("ld.global.u32 %r1, [%a2];", "global-uninitialised", None),
+        ("st.global.u32 [%a1], %r1;", "global-read-only", None), ("ld.global.u32 %r1, [%a2];", "uninitialised-unused", None),
         ("atom.global.add.u32 %r1, [%a2+8], 1;", "global-uninitialised", None),
-        ("cvta.param.u64 %rd1, 0;\nst.u32 [%rd1], %r1;", "param-written", None), ("ld.shared.u32 %r1, [1028];", "shared-uninitialised", 1028),
+        ("cvta.param.u64 %rd1, 0;\nst.u32 [%rd1], %r1;", "param-written", None), ("ld.shared.u32 %r1, [1028];", "uninitialised-unused", None),
         ("ld.shared.u32 %r1, [1026];", "misaligned", 1026), ("ld.shared.u32 %r1, [1020];", "shared-out-of-bounds", 1020),
         ("st.shared.u32 [1152], %r1;", "shared-out-of-bounds", 1152), ("ld.shared.u32 %r1, [0x2000400];", "shared-wrong-window", 0x2000400),
         ("ld.shared::cluster.u32 %r1, [0x2000400];", "shared-no-such-cta", 0x2000400),
@@ -87,13 +87,18 @@ def test_accesses(body: str, code: str, address: int | None) -> None:
     text = f".local .align 8 .b8 mine[8];\nsetp.eq.u32 %p1, %t, 37;\n@!%p1 bra END;\n{body}\nEND:"
     last = body.split("\n")[-1]
     finding = only(run(text, args, memory=memory, threads=64, shared_bytes=128), code)
-    assert (finding.severity, finding.warp, finding.lane, finding.cta) == ("error", 1, 5, (0, 0, 0))
-    assert finding.instruction == last.rstrip(";").split()[0]
-    assert finding.ptx_line == line_of(text, last, [False] * 3) and finding.kernel == "k"
+    assert (finding.severity, finding.machine.warp, finding.machine.lane, finding.machine.cta) == (
+        CODES[code].severity,
+        1,
+        5,
+        (0, 0, 0),
+    )
+    assert finding.machine.instruction == last.rstrip(";").split()[0]
+    assert finding.machine.ptx_line == line_of(text, last, [False] * 3) and finding.machine.kernel == "k"
     if address is not None:
         base = first.address if "%a0" in body else 0
-        assert finding.address == base + address
-    assert (code in str(finding)) and f"PTX line {finding.ptx_line}" in str(finding)
+        assert finding.machine.address == base + address
+    assert (code in str(finding)) and f"PTX line {finding.machine.ptx_line}" in str(finding)
 
 
 def test_the_clean_twin_of_the_accesses() -> None:
@@ -130,10 +135,11 @@ def test_source_lines_and_counts() -> None:
     LOOP: .loc 1 43 9
     ld.shared.u32 %r1, [1024];
     .loc 1 44 3
+    setp.eq.u32 %p2, %r1, 7; @%p2 bra LOOP;
     add.u32 %r9, %r9, 1; setp.lt.u32 %p1, %r9, 3; @%p1 bra LOOP;"""
     finding = only(run(body, module='.file 1 "/src/kernel.cu"', shared_bytes=64), "shared-uninitialised")
     assert (
-        finding.source == "kernel.cu:43"
+        finding.machine.source == "kernel.cu:43"
         and finding.count == 96
         and "kernel.cu:43" in str(finding)
         and "(96 times)" in str(finding)
@@ -142,7 +148,10 @@ def test_source_lines_and_counts() -> None:
 
 def test_the_same_defect_in_two_ctas_is_two_findings() -> None:
     result = run("ld.shared.u32 %r1, [1024];", cluster=2, shared_bytes=64)
-    assert [(f.cluster_rank, f.cta) for f in result.findings] == [(0, (0, 0, 0)), (1, (1, 0, 0))]
+    assert [(f.machine.cluster_rank, f.machine.cta) for f in result.findings] == [
+        (0, (0, 0, 0)),
+        (1, (1, 0, 0)),
+    ]
 
 
 def test_poison_is_a_nan_of_every_type() -> None:
@@ -157,7 +166,7 @@ def test_livelock() -> None:
     memory = Memory()
     flag = memory.buffer(np.zeros(1, np.uint32))
     finding = only(run(body, [flag], memory=memory, livelock_limit=10_000), "livelock")
-    assert finding.ptx_line == line_of(body, "@%p1 bra SPIN", [False]) and "10000" in finding.message
+    assert finding.machine.ptx_line == line_of(body, "@%p1 bra SPIN", [False]) and "10000" in finding.message
     flag.numpy()[0] = 1
     clean(run(body, [flag], memory=memory, livelock_limit=10_000))
 
@@ -175,7 +184,7 @@ def test_endless_work_ends() -> None:
         run(body, [memory.buffer(np.zeros(1, np.uint32))], memory=memory, threads=1, instruction_limit=5000),
         "instruction-limit",
     )
-    assert finding.ptx_line == line_of(body, "bra.uni L", [False])
+    assert finding.machine.ptx_line == line_of(body, "bra.uni L", [False])
 
 
 def test_a_hang_lists_every_waiting_group() -> None:
@@ -186,11 +195,11 @@ def test_a_hang_lists_every_waiting_group() -> None:
     SECOND: bar.sync 1, 64; exit;
     THIRD: setp.eq.u32 %p3, %t, 70; @%p3 bra END; bar.warp.sync 0xffffffff; END: bar.warp.sync 0xffffffff;"""
     finding = only(run(body, threads=96, shared_bytes=64), "hang")
-    text = [w.waits_for for w in finding.waiting]
+    text = [w.waits_for for w in finding.machine.waiting]
     assert any("mbarrier at shared offset 0x400, parity 0: phase 0 lacks 2 of 2" in t for t in text)
     assert any("named barrier 1: 32 threads of 64" in t for t in text)
     assert any("the other lanes of its warp" in t for t in text) and len(text) == 4
-    assert all(f"line {w.ptx_line}" in str(finding) for w in finding.waiting)
+    assert all(f"line {w.ptx_line}" in str(finding) for w in finding.machine.waiting)
 
 
 def test_a_bulk_group_that_cannot_complete_is_not_waited_for_ever() -> None:

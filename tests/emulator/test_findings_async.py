@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tileproof.emulator import Finding, LaunchResult, Schedule, TensorMap
+from tileproof.emulator import Finding, RunResult, Schedule, TensorMap
 from tileproof.spec.machine.descriptors import InstructionDescriptor, SmemDescriptor
 
 from tests.kit.ptx import (
@@ -19,6 +19,7 @@ from tests.kit.ptx import (
     init_barrier,
     only,
     run,
+    used,
     wait,
 )
 
@@ -37,9 +38,10 @@ QUARTER = (
 )
 LD = f"tcgen05.ld.sync.aligned.32x32b.x8.b32 {EIGHT}, [%r51];"
 WAIT_LD, WAIT_ST = "tcgen05.wait::ld.sync.aligned;", "tcgen05.wait::st.sync.aligned;"
+READ = f"tcgen05.fence::after_thread_sync; {LD} {WAIT_LD}\n{used('%r60')}"  # something depends on D
 
 
-def tensor(body: str, schedule: Schedule = LATE, cluster: int = 1) -> LaunchResult:
+def tensor(body: str, schedule: Schedule = LATE, cluster: int = 1) -> RunResult:
     """128 threads with 32 TMEM columns, zeroed operands at 0x1000 and an mbarrier."""
     text = f"{init_barrier(BAR)} {alloc(32)} {QUARTER} {ZERO}\n{body}\n{dealloc(32)}"
     return run(text, threads=128, shared_bytes=0x3000, schedule=schedule, cluster=cluster)
@@ -66,8 +68,8 @@ def test_tensor_memory(case: str) -> None:
     # A late schedule completes in order of issue, so an MMA that reads what a store has yet to write needs a random one.
     schedules = [Schedule("random", seed) for seed in range(20)] if case == "a" else [LATE]
     findings = [f for s in schedules for f in tensor(body.replace("@@", ""), s).findings if f.code == code]
-    assert findings and findings[0].instruction.startswith(instruction)
-    assert findings[0].severity == "error" and findings[0].ptx_line > 0
+    assert findings and findings[0].machine.instruction.startswith(instruction)
+    assert findings[0].severity == "error" and findings[0].machine.ptx_line > 0
 
 
 def test_a_read_after_the_mma_overwrote_what_was_to_be_read() -> None:
@@ -90,7 +92,7 @@ def test_a_register_used_without_wait_ld_is_a_note() -> None:
     fill = f"{CLEAR}\ntcgen05.st.sync.aligned.32x32b.x8.b32 [%r51], {EIGHT};\n{WAIT_ST}"
     for schedule in POLICIES:
         finding = only(tensor(f"{fill}\n{LD}\nadd.u32 %r2, %r65, 1;", schedule), "tmem-ld-not-waited")
-        assert finding.severity == "note" and finding.instruction == "add.u32"
+        assert finding.severity == "note" and finding.machine.instruction == "add.u32"
         clean(tensor(f"{fill}\n{LD}\n{WAIT_LD}\nadd.u32 %r2, %r65, 1;", schedule))
 
 
@@ -103,7 +105,7 @@ def test_many_loads_that_are_never_waited_for() -> None:
     assert codes(run(text, shared_bytes=256)) == {"tmem-ld-not-waited"}
 
 
-def copy_case(kind: str, body: str, schedule: Schedule) -> LaunchResult:
+def copy_case(kind: str, body: str, schedule: Schedule) -> RunResult:
     memory = Memory()
     data = memory.buffer(np.arange(256, dtype=np.uint8))
     m = TensorMap.tiled(data, shape=(256,), strides=(), box=(256,))
@@ -126,17 +128,64 @@ def test_shared_memory_under_a_copy(kind: str, touch: str, code: str) -> None:
     for schedule in POLICIES:
         clean(copy_case(kind, body.replace("@@", wait(BAR)), schedule))
     finding = only(copy_case(kind, body.replace("@@", ""), LATE), code)
-    assert finding.address == 2052 and (finding.warp, finding.lane) == (0, 0)
+    assert finding.machine.address == 2052 and (finding.machine.warp, finding.machine.lane) == (0, 0)
 
 
 def test_the_tensor_core_reads_shared_memory_that_is_not_there() -> None:
-    unwritten = MMA.replace(str(DESC), str(SmemDescriptor(0x3000, 16, 256, "32B").encode()))
-    finding = only(tensor(f"{unwritten}\n{COMMIT}\n{wait(BAR)}"), "shared-uninitialised")
-    assert finding.instruction.startswith("tcgen05.mma") and finding.address == 0x3000
+    unwritten = MMA.replace(str(DESC), str(SmemDescriptor(0x2400, 16, 256, "32B").encode()))
+    dropped = only(tensor(f"{unwritten}\n{COMMIT}\n{wait(BAR)}"), "uninitialised-unused")
+    assert dropped.machine.instruction.startswith("tcgen05.mma") and dropped.severity == "note"
+    finding = only(tensor(f"{unwritten}\n{COMMIT}\n{wait(BAR)}\n{READ}"), "shared-uninitialised")
+    assert finding.machine.instruction.startswith("tcgen05.mma") and finding.machine.address == 0x2400
     outside = MMA.replace(str(DESC), str(SmemDescriptor(0x3F000, 16, 256, "32B").encode()))
     only(tensor(f"{outside}\n{COMMIT}\n{wait(BAR)}"), "shared-out-of-bounds")
     barrier = MMA.replace(str(DESC), str(SmemDescriptor(BAR, 16, 256, "32B").encode()))
     assert "mbarrier-read-as-data" in codes(tensor(f"{barrier}\n{COMMIT}\n{wait(BAR)}"))
+
+
+ROWS = 64  # of A, written
+FEW = InstructionDescriptor(128, 8).encode()
+
+
+@pytest.mark.parametrize("part", ["rows of A", "columns of B"])
+def test_an_operand_written_in_part(part: str) -> None:
+    """Only the rows or columns of D that an unwritten row of A or column of B enters carry it on."""
+    # 0x3000: a second operand; threads below the limit write their row of 32 bytes.
+    rows = part == "rows of A"
+    count = ROWS if rows else 4
+    fill = f"""mov.u32 %r1, 0x3000; mad.lo.u32 %r1, %t, 32, %r1; setp.lt.u32 %p6, %t, {count};
+    @%p6 st.shared.v4.b32 [%r1], {{0, 0, 0, 0}}; @%p6 st.shared.v4.b32 [%r1+16], {{0, 0, 0, 0}}; fence.proxy.async; bar.sync 0;"""
+    partial = str(SmemDescriptor(0x3000, 16, 256, "32B").encode())
+    a, b = (partial, str(DESC)) if rows else (str(DESC), partial)
+    mma = f"{fill}\n@%p0 tcgen05.mma.cta_group::1.kind::f16 [%r100], {a}, {b}, {FEW}, %p5;\n{COMMIT}\n{wait(BAR)}"
+    load = f"tcgen05.fence::after_thread_sync; {LD} {WAIT_LD}"
+
+    def launched(use: str, schedule: Schedule) -> RunResult:
+        text = f"{init_barrier(BAR)} {alloc(32)} {QUARTER} {ZERO}\n{mma}\n{load}\n{use}\n{dealloc(32)}"
+        memory = Memory()
+        out = memory.buffer(np.zeros(128, np.uint32))
+        return run(text, [out], memory=memory, threads=128, shared_bytes=0x4000, schedule=schedule)
+
+    store = "mad.wide.u32 %rd1, %t, 4, %a0; {} st.global.u32 [%rd1], {};"
+    right = store.format("@%p6" if rows else "", "%r63" if not rows else "%r60")
+    wrong = store.format("@!%p6" if rows else "", "%r64" if not rows else "%r60")
+    for schedule in POLICIES:
+        assert codes(launched(right, schedule)) == {"uninitialised-unused"}
+        finding = only(launched(wrong, schedule), "shared-uninitialised")
+        assert finding.machine.instruction.startswith("tcgen05.mma") and finding.count == (
+            ROWS if rows else 128
+        )
+
+
+def test_tensor_memory_that_a_store_left_unknown() -> None:
+    """tcgen05.st of a value that nobody wrote: the cell counts as not written."""
+    again = f"{LD} {WAIT_LD}\ntcgen05.st.sync.aligned.32x32b.x1.b32 [%r51+9], {{%r60}}; {WAIT_ST}"
+    back = f"tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%r70}}, [%r51+9]; {WAIT_LD}"
+    for schedule in POLICIES:
+        assert codes(tensor(f"{again} {back}", schedule)) == {"uninitialised-unused"}
+        only(tensor(f"{again} {back}\n{used('%r70')}", schedule), "tmem-uninitialised")
+        written = f"{CLEAR} tcgen05.st.sync.aligned.32x32b.x8.b32 [%r51], {EIGHT}; {WAIT_ST}"
+        clean(tensor(f"{written} {again} {back}\n{used('%r70')}", schedule))
 
 
 def test_mma_misuse() -> None:
@@ -148,12 +197,13 @@ def test_mma_misuse() -> None:
         "tmem-not-allocated",
     )
     accumulate = f"setp.eq.u32 %p5, %t, %t;\n{MMA}\n{COMMIT}\n{wait(BAR)}"
-    only(tensor(accumulate), "tmem-uninitialised")
+    only(tensor(accumulate), "uninitialised-unused")
+    only(tensor(f"{accumulate}\n{READ}"), "tmem-uninitialised")
     in_tmem = MMA.replace(
         f"{DESC}, {DESC}, {IDESC}", f"[%r53], {DESC}, {InstructionDescriptor(128, 16).encode()}"
     )
     assert "tmem-uninitialised" in codes(
-        tensor(f"add.u32 %r53, %r100, 16;\n{in_tmem}\n{COMMIT}\n{wait(BAR)}")
+        tensor(f"add.u32 %r53, %r100, 16;\n{in_tmem}\n{COMMIT}\n{wait(BAR)}\n{READ}")
     )
     only(tensor(f"add.u32 %r53, %r100, 28;\n{in_tmem}\n{COMMIT}\n{wait(BAR)}"), "tmem-not-allocated")
     only(
@@ -179,7 +229,7 @@ def test_operations_in_flight_at_exit(kind: str) -> None:
     text = f"{init_barrier(BAR)} {alloc(32)} {QUARTER} {ZERO}\n{body}"
     result = run(text, threads=128, shared_bytes=0x3000, schedule=LATE)
     finding = only(result, "async-pending-at-exit")
-    assert finding.severity == "warning" and finding.instruction.startswith("tcgen05.")
+    assert finding.severity == "warning" and finding.machine.instruction.startswith("tcgen05.")
     assert ("access-after-exit" if kind == "mma" else "tmem-leak") in codes(result)
 
 
@@ -244,7 +294,7 @@ def test_a_peer_that_exits_too_early() -> None:
     mov.u32 %r3, word; mapa.shared::cluster.u32 %r4, %r3, 1; ld.shared::cluster.u32 %r5, [%r4];
     END: """
     finding = only(run(body, cluster=2), "access-after-exit")
-    assert finding.instruction == "ld.shared::cluster.u32" and "rank 1" in finding.message
+    assert finding.machine.instruction == "ld.shared::cluster.u32" and "rank 1" in finding.message
     clean(run(body + CLUSTER_SYNC, cluster=2))
     arrive = (
         body.replace("ld.shared::cluster.u32 %r5, [%r4];", "mbarrier.arrive.shared::cluster.b64 _, [%r4];")
@@ -273,6 +323,7 @@ def test_a_finding_carries_its_issuer() -> None:
             ),
             "global-out-of-bounds",
         )
-        assert (finding.warp, finding.lane) == (1, 5) and finding.instruction.startswith(
-            "cp.async.bulk.shared::cta"
-        )
+        assert (finding.machine.warp, finding.machine.lane) == (
+            1,
+            5,
+        ) and finding.machine.instruction.startswith("cp.async.bulk.shared::cta")

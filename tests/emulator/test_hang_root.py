@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tileproof.emulator import Finding, LaunchResult, Schedule
+from tileproof.emulator import Finding, RunResult, Schedule
 
 from tests.kit.ptx import CLUSTER_SYNC, POLICIES, Memory, alloc, clean, dealloc, only, run, wait
 
@@ -28,7 +28,7 @@ def arrive(offset: int | str) -> str:
     return f"{ONE} @%p2 mbarrier.arrive.shared::cta.b64 _, [{offset}];"
 
 
-def launch(body: str, schedule: Schedule, **options: Any) -> LaunchResult:
+def launch(body: str, schedule: Schedule, **options: Any) -> RunResult:
     memory = Memory()
     zeros = memory.buffer(np.zeros(4096, np.uint32))
     return run(body, [zeros], memory=memory, schedule=schedule, shared_bytes=8192, **options)
@@ -36,14 +36,14 @@ def launch(body: str, schedule: Schedule, **options: Any) -> LaunchResult:
 
 def hang(body: str, schedule: Schedule, **options: Any) -> Finding:
     found = only(launch(body, schedule, **options), "hang")
-    assert found.root is not None and str(found.root.message) in str(found)
+    assert found.machine.root is not None and str(found.machine.root.message) in str(found)
     return found
 
 
 def told(found: Finding) -> str:
     """The root in words."""
-    assert found.root is not None
-    return "\n".join(found.root.lines())
+    assert found.machine.root is not None
+    return "\n".join(found.machine.root.lines())
 
 
 every_schedule = pytest.mark.parametrize("schedule", POLICIES)
@@ -62,7 +62,7 @@ def test_one_lane_leaves_a_loop(schedule: Schedule) -> None:
     add.u32 %r1, %r1, 1; setp.lt.u32 %p3, %r1, 4; @%p3 bra LOOP;
     DONE: exit;"""
     )
-    root = hang(body.replace("LAP", "2"), schedule).root
+    root = hang(body.replace("LAP", "2"), schedule).machine.root
     assert root is not None and root.kind == "unsatisfiable" and (root.node.offset, root.node.phase) == (A, 2)
     assert "lacks 1 of 32 arrivals" in root.message
     assert "came from lane 9 of warp 0 of CTA 0" in root.evidence[0] and "exited" in root.evidence[0]
@@ -88,7 +88,7 @@ def test_a_producer_that_exits_early(schedule: Schedule) -> None:
     {arrive(B)}"""
     )
     found = hang(body.replace("SKIP", "0"), schedule, threads=64)
-    assert found.root is not None and found.root.node.offset == A
+    assert found.machine.root is not None and found.machine.root.node.offset == A
     assert "no live warp can come to it; warp 1 of CTA 0 exited at line" in told(found)
     clean(launch(body.replace("SKIP", "1"), schedule, threads=64))
 
@@ -155,7 +155,7 @@ def test_bytes_on_the_wrong_ctas_barrier(schedule: Schedule) -> None:
     body = fill + body
     found = hang(body.replace("RANK", "0"), schedule, cluster=2)
     text = told(found)
-    assert found.root is not None and found.root.node.offset == A
+    assert found.machine.root is not None and found.machine.root.node.offset == A
     assert (
         "bytes" in text
         and "64 bytes" in text
@@ -176,10 +176,13 @@ mov.u32 %r1, %cluster_ctarank; setp.eq.and.u32 %p3, %r1, 0, %p0; mov.b16 %h1, MA
 def test_a_commit_that_reaches_one_cta_only(schedule: Schedule) -> None:
     body = COMMIT.format(init=init((A, 1)), wait=wait(A))
     found = hang(body.replace("MASK", "1"), schedule, cluster=2)
-    assert found.root is not None and (found.root.node.rank, found.root.node.offset) == (1, A)
+    assert found.machine.root is not None and (
+        found.machine.root.node.rank,
+        found.machine.root.node.offset,
+    ) == (1, A)
     assert "this instruction reached CTA 0 only" in told(found)
     # CTA 0 waits at the cluster barrier: it only follows.
-    assert found.graph.node("cluster barrier") and len(found.graph.roots) == 1
+    assert found.machine.graph.node("cluster barrier") and len(found.machine.graph.roots) == 1
     clean(launch(body.replace("MASK", "3"), schedule, cluster=2))
 
 
@@ -192,7 +195,11 @@ def test_two_warps_that_wait_for_each_other(schedule: Schedule) -> None:
     ZERO: {wait(B, "FIRST")} {arrive(A)}"""
     )
     found = hang(body.replace("FIRST", "0"), schedule, threads=64)
-    assert found.root is not None and found.root.kind == "cycle" and found.root.followers == 2
+    assert (
+        found.machine.root is not None
+        and found.machine.root.kind == "cycle"
+        and found.machine.root.followers == 2
+    )
     text = told(found)
     assert f"{A:#x}" in text and f"{B:#x}" in text and "takes parity 1" in text
     clean(launch(body.replace("FIRST", "1"), schedule, threads=64))
@@ -213,8 +220,12 @@ def test_followers_are_told_apart_from_the_root(schedule: Schedule) -> None:
     NEXT: bar.sync 0; add.u32 %r1, %r1, 1; setp.lt.u32 %p7, %r1, 4; @%p7 bra LOOP;"""
     )
     found = hang(body.replace("ROUND", "2"), schedule, threads=128)
-    assert found.root is not None
-    assert (found.root.node.offset, found.root.node.phase, found.root.followers) == (A, 2, 4)
+    assert found.machine.root is not None
+    assert (found.machine.root.node.offset, found.machine.root.node.phase, found.machine.root.followers) == (
+        A,
+        2,
+        4,
+    )
     assert "came from lane 0 of warp 0" in told(found)
     clean(launch(body.replace("ROUND", "9"), schedule, threads=128))
 
@@ -240,7 +251,11 @@ def test_a_named_barrier_behind_an_mbarrier(schedule: Schedule) -> None:
     """Warp 0 never arrives: warp 1 waits at the mbarrier, warp 0 at the named barrier behind it."""
     body = init((A, 1)) + f"@%p1 bra MEET;\n{wait(A)}\nMEET: bar.sync 2, 64;"
     found = hang(body, schedule, threads=64)
-    assert found.root is not None and found.root.node.id == f"mbarrier 0.{A:#x}" and found.root.followers == 2
+    assert (
+        found.machine.root is not None
+        and found.machine.root.node.id == f"mbarrier 0.{A:#x}"
+        and found.machine.root.followers == 2
+    )
 
 
 @every_schedule
@@ -252,8 +267,11 @@ def test_the_cluster_barrier_waits_for_a_cta_that_waits_elsewhere(schedule: Sche
     MEET: {CLUSTER_SYNC}"""
     )
     found = hang(body.replace("STUCK", "1"), schedule, cluster=2, threads=64)
-    assert found.root is not None and (found.root.node.rank, found.root.node.offset) == (1, A)
-    assert found.root.followers == 4 and "nothing has ever arrived at it" in told(found)
+    assert found.machine.root is not None and (
+        found.machine.root.node.rank,
+        found.machine.root.node.offset,
+    ) == (1, A)
+    assert found.machine.root.followers == 4 and "nothing has ever arrived at it" in told(found)
     clean(launch(body.replace("STUCK", "7"), schedule, cluster=2, threads=64))
 
 
@@ -261,7 +279,7 @@ def test_the_cluster_barrier_waits_for_a_cta_that_waits_elsewhere(schedule: Sche
 def test_tensor_memory_that_is_never_freed(schedule: Schedule) -> None:
     again = "@%p14 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [1152], COLUMNS;"
     found = hang(alloc(512) + again.replace("COLUMNS", "32"), schedule, threads=64)
-    assert found.root is not None and found.root.node.kind == "TMEM"
+    assert found.machine.root is not None and found.machine.root.node.kind == "TMEM"
     text = told(found)
     assert "columns 0-511 were allocated by warp 0 of CTA 0 at line" in text
     assert "no live warp of the CTA comes to a tcgen05.dealloc" in text
@@ -279,7 +297,7 @@ def test_a_warp_that_a_barrier_lapped(schedule: Schedule) -> None:
     SLOW: {wait(A, 0)} bar.sync 1, 64; bar.sync 1, 64; {wait(A, 1)}"""
     )
     found = hang(body.replace("LAP", arrive(A)), schedule, threads=64)
-    root = found.root
+    root = found.machine.root
     assert root is not None and root.kind == "lapped" and root.node.warp == 0
     assert "waits for phase 1" in root.message and "went on to phase 3" in root.message
     clean(launch(body.replace("LAP", ""), schedule, threads=64))
@@ -300,8 +318,11 @@ def test_a_stage_of_a_ring_is_passed_over(schedule: Schedule) -> None:
     )
     body = body.replace("NEXT: add", "NEXT: bar.sync 0; add")  # keeps the producer from lapping the consumer
     found = hang(body.replace("ROUND", "4"), schedule, threads=64)
-    assert found.root is not None and (found.root.node.offset, found.root.node.phase) == (A, 2)
-    assert found.root.followers == 2 and "lane 0 of warp 1" in told(found)
+    assert found.machine.root is not None and (
+        found.machine.root.node.offset,
+        found.machine.root.node.phase,
+    ) == (A, 2)
+    assert found.machine.root.followers == 2 and "lane 0 of warp 1" in told(found)
     clean(launch(body.replace("ROUND", "9"), schedule, threads=64))
 
 
@@ -316,8 +337,8 @@ def test_a_bulk_wait_is_not_blamed() -> None:
     )
     for schedule in POLICIES:
         found = hang(body, schedule)
-        assert found.root is not None and found.root.node.offset == A
-        assert all("bulk" not in node.what for node in found.graph.nodes)
+        assert found.machine.root is not None and found.machine.root.node.offset == A
+        assert all("bulk" not in node.what for node in found.machine.graph.nodes)
 
 
 @every_schedule
@@ -326,7 +347,9 @@ def test_lanes_that_wait_for_their_own_warp(schedule: Schedule) -> None:
     body = init((A, 1)) + f"@!%p0 bra MEET;\n{wait(A)}\nMEET: bar.warp.sync -1;"
     found = hang(body, schedule)
     assert (
-        found.root is not None and found.root.node.offset == A and found.root.followers == len(found.waiting)
+        found.machine.root is not None
+        and found.machine.root.node.offset == A
+        and found.machine.root.followers == len(found.machine.waiting)
     )
 
 
@@ -338,21 +361,25 @@ def test_a_warp_that_polls_is_found_as_well() -> None:
     )
     found = only(launch(body, Schedule("early"), livelock_limit=20_000), "livelock")
     assert (
-        found.root is not None
-        and found.root.node.offset == A
-        and "lacks 1 of 2 arrivals" in found.root.message
+        found.machine.root is not None
+        and found.machine.root.node.offset == A
+        and "lacks 1 of 2 arrivals" in found.machine.root.message
     )
 
 
 def test_a_warp_that_polls_memory_spins() -> None:
     body = "SPIN: ld.volatile.global.u32 %r1, [%a0];\nsetp.eq.u32 %p5, %r1, 0;\n@%p5 bra SPIN;"
     found = only(launch(body, Schedule("early"), livelock_limit=20_000), "livelock")
-    assert found.root is not None and found.root.kind == "spin" and found.root.node.warp == 0
+    assert (
+        found.machine.root is not None
+        and found.machine.root.kind == "spin"
+        and found.machine.root.node.warp == 0
+    )
 
 
 def test_the_graph_is_data() -> None:
     body = init((A, 1)) + f"@%p1 bra MEET;\n{wait(A)}\nMEET: bar.sync 2, 64;"
-    graph = hang(body, Schedule("early"), threads=64).graph
+    graph = hang(body, Schedule("early"), threads=64).machine.graph
     pairs = {(edge.waiter, edge.needs) for edge in graph.edges}
     assert ("warp 0.0", "named barrier 0.2") in pairs and ("named barrier 0.2", "warp 0.1") in pairs
     assert ("warp 0.1", f"mbarrier 0.{A:#x}") in pairs

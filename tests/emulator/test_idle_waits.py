@@ -1,4 +1,4 @@
-"""Waits that tell nothing: before a first phase has ended, or for what is known on another way."""
+"""Waits whose result is unused: before a first phase has ended, or for what is known on another way."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tileproof.emulator import Schedule
-from tileproof.emulator.coverage import idle_waits, together
+from tileproof.emulator.coverage import idle_waits, union
 
 from tests.kit.ptx import POLICIES, Memory, clean, init_barrier, kernel_text, line_of, parsed, run, wait
 
@@ -42,7 +42,7 @@ def idle(text: str, schedules: list[Schedule], **launch: Any) -> list[bool]:
     lines = text.split("\n")
     first = line_of(text, START.split("\n")[0], maps)
     waits = [first + n for n, line in enumerate(lines) if "try_wait" in line]
-    found = idle_waits(decoded, together(one.executed for one in results))
+    found = idle_waits(decoded, union(one.executed for one in results))
     assert found <= set(waits)
     return [number in found for number in waits]
 

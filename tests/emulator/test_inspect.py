@@ -105,7 +105,7 @@ def test_the_command(tmp_path: Path) -> None:
     done = command("inspect", str(broken), "--entry", "third")
     assert done.returncode == 2 and "no such kernel" in done.stderr
     done = command("inspect", str(tmp_path / "none.ptx"))
-    assert done.returncode == 2 and "cannot be read" in done.stderr
+    assert done.returncode == 2 and "there is no such file" in done.stderr
 
 
 def test_the_command_that_errors_name_exists() -> None:

@@ -35,7 +35,10 @@ def test_the_time_limit_stops_an_endless_loop_that_stores(policy: str) -> None:
     began = time.monotonic()
     finding = only(launched(ENDLESS, 0.2, policy), "time-limit")
     assert time.monotonic() - began < 5
-    assert finding.ptx_line == line_of(ENDLESS, "bra.uni L", [False]) and "0.2 seconds" in finding.message
+    assert (
+        finding.machine.ptx_line == line_of(ENDLESS, "bra.uni L", [False])
+        and "0.2 seconds" in finding.message
+    )
 
 
 def test_work_inside_the_limit_is_no_finding() -> None:

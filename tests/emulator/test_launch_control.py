@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tileproof.emulator import LaunchError, Schedule, UnsupportedInstruction
 
-from tests.kit.ptx import CLUSTER_SYNC, POLICIES, Memory, clean, codes, run, wait
+from tests.kit.ptx import CLUSTER_SYNC, POLICIES, Memory, clean, codes, run, used, wait
 
 COVERS = "clusterlaunchcontrol.try_cancel clusterlaunchcontrol.query_cancel"
 
@@ -81,7 +81,10 @@ def test_the_answer_of_a_refusal_has_no_cta_and_is_the_last() -> None:
     first = f"mbarrier.init.shared::cta.b64 [{BAR}], 1; {ask.format(w=wait(BAR))}"
     for x in ("x", "y", "z"):
         line = f"clusterlaunchcontrol.query_cancel.get_first_ctaid::{x}.b32.b128 %r1, %q1;"
-        assert codes(run(first + line, [], threads=1, shared_bytes=1024)) == {"clc-response"}
+        clean(run(first + line, [], threads=1, shared_bytes=1024))
+        chosen = f"{line} @!%p1 mov.u32 %r1, 0; {used('%r1')}"  # as Triton, which reads it first
+        clean(run(first + chosen, [], threads=1, shared_bytes=1024))
+        assert codes(run(first + line + used("%r1"), [], threads=1, shared_bytes=1024)) == {"clc-response"}
         clean(run(first + "@%p1 " + line, [], threads=1, shared_bytes=1024))
     again = f"{first} fence.proxy.async; {ask.format(w=wait(BAR, 1))}"
     assert codes(run(again, [], threads=1, shared_bytes=1024)) == {"clc-after-refusal"}

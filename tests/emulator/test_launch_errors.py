@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 from typing import Any
 
 import ml_dtypes
@@ -17,6 +19,7 @@ from tileproof.emulator import (
     TensorMap,
     TmemRegion,
 )
+from tileproof.emulator.options import LaunchKeywords, LaunchOptions
 
 from tests.kit.ptx import Memory, clean, kernel_text, parsed
 
@@ -104,3 +107,15 @@ def test_a_tensor_map_is_128_bytes() -> None:
     assert len(m.encode()) == 128
     with pytest.raises(LaunchError, match="of 128 bytes"):
         launch(args=[m])
+
+
+def test_options_are_those_of_launch() -> None:
+    """The keywords that a type checker takes are the fields with defaults, of the same types."""
+    fields = {one.name: one.type for one in dataclasses.fields(LaunchOptions)}
+    words = inspect.get_annotations(LaunchKeywords)
+    assert fields == {name: getattr(kind, "__forward_arg__", kind) for name, kind in words.items()}
+
+
+def test_an_option_that_does_not_exist_is_named() -> None:
+    with pytest.raises(TypeError, match="livelock"):
+        launch(livelock=3)

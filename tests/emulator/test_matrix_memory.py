@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from tileproof.emulator import UnsupportedInstruction
 
-from tests.kit.ptx import Memory, clean, codes, only, run
+from tests.kit.ptx import Memory, clean, codes, only, run, used
 
-COVERS = "ldmatrix.sync.aligned stmatrix.sync.aligned movmatrix.sync.aligned"
+COVERS = "ldmatrix stmatrix movmatrix"
 LANES = np.arange(32)
 G, T = LANES // 4, LANES % 4
 BASE = 1024  # the first shared address
@@ -165,8 +165,11 @@ STORE = LOAD.replace("ldmatrix", "stmatrix").replace("{%r2}, [%r1]", "[%r1], {%t
 def test_misuse() -> None:
     ready = f"mad.lo.u32 %r1, %t, 16, {BASE}; mov.b32 %r3, 0; st.shared.v4.b32 [%r1], {{%r3, %r3, %r3, %r3}}; bar.warp.sync -1;\n"
     clean(run(ready + LOAD, shared_bytes=1024))
-    assert only(run(LOAD, shared_bytes=1024), "shared-uninitialised").lane == 0
-    assert only(run((ready + LOAD).replace("[%r1];", "[%r1+8];"), shared_bytes=1024), "misaligned").lane == 0
+    assert only(run(LOAD + used("%r2"), shared_bytes=1024), "shared-uninitialised").machine.lane == 0
+    assert (
+        only(run((ready + LOAD).replace("[%r1];", "[%r1+8];"), shared_bytes=1024), "misaligned").machine.lane
+        == 0
+    )
     beyond = (ready + LOAD).replace(f"16, {BASE};\nld", f"16, {BASE + 400};\nld")
     assert only(run(beyond, shared_bytes=512), "shared-out-of-bounds")
     clean(run(STORE, shared_bytes=1024))

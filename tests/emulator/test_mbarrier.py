@@ -115,7 +115,7 @@ def test_any_sequence_of_operations(count: int, operations: list[tuple[str, int]
     result = run("\n".join(lines), [out], memory=memory, threads=1, shared_bytes=64)
     if misuse:
         assert result.findings[0].code in ("mbarrier-over-arrival", "mbarrier-count")
-        assert result.findings[0].address == AT
+        assert result.findings[0].machine.address == AT
     else:
         clean(result)
         assert result.counters["barrier_phases"] == model.phase
@@ -203,10 +203,12 @@ FAULTS = [
 def test_misuse(body: str, code: str, address: int) -> None:
     finding = only(run(body, threads=1, shared_bytes=64), code)
     assert (
-        finding.severity == "error" and finding.address == address and (finding.warp, finding.lane) == (0, 0)
+        finding.severity == "error"
+        and finding.machine.address == address
+        and (finding.machine.warp, finding.machine.lane) == (0, 0)
     )
     last = body.split("\n")[-1]
-    assert finding.instruction == last.split()[0]
+    assert finding.machine.instruction == last.split()[0]
 
 
 def test_the_clean_twin_of_the_misuses() -> None:
@@ -221,15 +223,15 @@ def test_the_clean_twin_of_the_misuses() -> None:
 def test_a_hang_says_what_is_missing() -> None:
     body = f"{init_barrier(AT, 3)}\n@%p0 mbarrier.arrive.expect_tx.shared.b64 _, [{AT}], 96;\n{wait(AT, 0)}"
     finding = only(run(body, shared_bytes=64), "hang")
-    (waiting,) = finding.waiting
+    (waiting,) = finding.machine.waiting
     assert (waiting.barrier, waiting.parity, waiting.phase, waiting.pending, waiting.tx) == (AT, 0, 0, 2, 96)
     assert waiting.instruction.startswith("mbarrier.try_wait") and waiting.lanes == 0xFFFFFFFF
-    assert finding.address == AT and "lacks 2 of 3 arrivals and 96 bytes" in str(finding)
+    assert finding.machine.address == AT and "lacks 2 of 3 arrivals and 96 bytes" in str(finding)
 
 
 def test_a_wrong_parity_hangs_in_the_second_phase() -> None:
     body = f"{init_barrier(AT, 1)}\n@%p0 mbarrier.arrive.shared.b64 _, [{AT}];\n{wait(AT, 0)}\n{wait(AT, 1)}"
-    (waiting,) = only(run(body, shared_bytes=64), "hang").waiting
+    (waiting,) = only(run(body, shared_bytes=64), "hang").machine.waiting
     assert (waiting.parity, waiting.phase, waiting.pending) == (1, 1, 1)
 
 
@@ -245,7 +247,7 @@ def test_only_arrivals_may_name_a_peer() -> None:
         clean(run(body, cluster=2, shared_bytes=64)).counters["barrier_phases"] == 5
     )  # 2 bar.sync, 2 rounds of the cluster, the arrival
     wrong = body.replace("mbarrier.arrive.b64 _, [%rd1];", "mbarrier.test_wait.parity.b64 %p2, [%rd1], 0;")
-    assert only(run(wrong, cluster=2, shared_bytes=64), "shared-wrong-window").cluster_rank == 0
+    assert only(run(wrong, cluster=2, shared_bytes=64), "shared-wrong-window").machine.cluster_rank == 0
 
 
 @pytest.mark.parametrize("schedule", POLICIES)
@@ -316,7 +318,7 @@ def test_a_wait_for_a_dropped_count_that_is_too_high_hangs() -> None:
     setp.eq.u32 %p2, %t, 1; @%p2 mbarrier.arrive.shared.b64 _, [{AT}];
     {wait(AT, 0)}"""
     finding = only(run(body, shared_bytes=2048), "hang")
-    assert "lacks 1 of 2 arrivals" in finding.waiting[0].waits_for
+    assert "lacks 1 of 2 arrivals" in finding.machine.waiting[0].waits_for
 
 
 @pytest.mark.parametrize("word", ["arrive", "arrive_drop"])

@@ -1,5 +1,7 @@
 # ruff: noqa: E501 - PTX lines and case tables are kept whole
-"""tcgen05.mma in all legal shapes, layouts, majors, swizzles and options: exact on small integers, in both modes."""
+"""tcgen05.mma in all legal shapes, layouts, majors, swizzles and options: exact on small integers, in both
+modes.
+"""
 
 from __future__ import annotations
 
@@ -110,8 +112,8 @@ def test_lane_mask(group: int) -> None:
     a, b = integers(form, 8)
     d = np.full((128 * group, 32), 5.0, np.float32)
     got = multiply(form, a, b, d)[0]
-    # Word j covers lanes 32 j ..; rows are lanes in layouts A and D. A 1 keeps the lane (facts 2.2; the word order of
-    # cta_group::2 is the natural reading).
+    # Word j covers lanes 32 j ..; rows are lanes in layouts A and D. A 1 keeps the lane (facts 2.2; the word
+    # order of cta_group::2 is the natural reading).
     masked = np.array([words[row // 32] >> row % 32 & 1 for row in range(128 * group)], bool)
     assert (
         (got[masked] == 5).all()
@@ -148,7 +150,7 @@ def test_zero_column_masks_of_the_isa(m: int, word: int, printed: list[str]) -> 
     for part, bits in enumerate(printed):
         mine = got[part * length : part * length + len(bits)]
         assert "".join(str(int(bit)) for bit in reversed(mine)) == bits
-        # Runs of 3 ones and 4 zeros go on to the end of the sub-mask.
+        # Runs of 3 ones and 4 zeros continue to the end of the sub-mask.
         assert got[part * length : (part + 1) * length - 7] == got[part * length + 7 : (part + 1) * length]
 
 
@@ -227,7 +229,9 @@ def test_f16_operands() -> None:
 
 
 def test_ws_multiplies_each_lane_by_the_a_in_that_lane(monkeypatch: pytest.MonkeyPatch) -> None:
-    """M=64 .ws: the copy of A at lanes 64.. feeds the second half of the columns (facts 3.1); here it is left NaN."""
+    """M=64 .ws: the copy of A at lanes 64.. feeds the second half of the columns (facts 3.1); here it is left
+    NaN.
+    """
     original = tmem.a_lanes
     monkeypatch.setattr(tmem, "a_lanes", lambda *args, **kwargs: original(*args, **kwargs)[:1])
     a, b = integers(Form(64, 128), 11)
@@ -242,7 +246,8 @@ def test_a_wrong_operand_is_noticed() -> None:
     assert (multiply(form, a[:, ::-1], b)[0] != a @ b.T).any()
 
 
-# --- descriptors and legality against spec.machine ------------------------------------------------------------
+# --- descriptors and legality against spec.machine
+# ------------------------------------------------------------
 
 
 @settings(max_examples=200, deadline=None)

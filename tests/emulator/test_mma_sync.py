@@ -11,7 +11,7 @@ from tileproof.spec.machine import warp_mma as rules
 
 from tests.kit.ptx import BF16, Memory, clean, only, run
 
-COVERS = "mma.sync.aligned"
+COVERS = "mma"
 KINDS = {
     "f16": np.dtype(np.float16), "bf16": BF16, "tf32": np.dtype(np.float32), "e4m3": np.dtype(ml_dtypes.float8_e4m3fn),
     "e5m2": np.dtype(ml_dtypes.float8_e5m2), "s8": np.dtype(np.int8), "u8": np.dtype(np.uint8), "f64": np.dtype(np.float64),

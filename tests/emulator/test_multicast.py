@@ -5,11 +5,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from tileproof.emulator import Finding, LaunchResult, Schedule, TensorMap
+from tileproof.emulator import Finding, RunResult, Schedule, TensorMap
 from tileproof.kernels.tutorials import plan_of
 
 from tests.kit import tutorials
@@ -19,7 +18,7 @@ FULL, TILE = 1024, 2048  # shared addresses of the mbarrier and of the tile: 8 r
 BYTES = 8 * 64
 
 
-def gathered(mask: str, schedule: Schedule, bytes_: int = BYTES) -> tuple[LaunchResult, np.ndarray]:
+def gathered(mask: str, schedule: Schedule, bytes_: int = BYTES) -> tuple[RunResult, np.ndarray]:
     """Each CTA of a pair gathers four rows and sends them to the CTAs of `mask`; both read all eight."""
     memory = Memory()
     table = np.random.default_rng(3).integers(0, 2**32, (10, 16), dtype=np.uint32)
@@ -58,7 +57,7 @@ def test_each_cta_gathers_half_of_the_rows_for_both(schedule: Schedule) -> None:
     assert not result.findings and right.all()
     (hang,) = gathered(TO_ITSELF, schedule)[0].errors
     assert hang.code == "hang"
-    assert all(f"lacks 0 of 1 arrivals and {BYTES // 2} bytes" in w.waits_for for w in hang.waiting)
+    assert all(f"lacks 0 of 1 arrivals and {BYTES // 2} bytes" in w.waits_for for w in hang.machine.waiting)
 
 
 def test_half_of_the_bytes_let_a_cta_read_before_its_peers_rows_are_there() -> None:
@@ -81,22 +80,24 @@ COMMIT = r"(tcgen05\.commit\S+multicast::cluster\.b64 \[%r\d+\]), %rs\d+"
 FREE = plan_of(TUTORIAL).barrier("mma").offset  # of the commits of all that share a CTA's operands
 
 
-def launched(image: str, races: bool = False) -> LaunchResult:
+def launched(image: str, races: bool = False) -> RunResult:
     """Tutorial 03 over two tiles along K, with this PTX."""
     inputs = tutorials.product(TUTORIAL, 2)
-    launch = replace(tutorials.launch_of(TUTORIAL, inputs), image=image)
+    launch = tutorials.launch_of(TUTORIAL, inputs).with_ptx(image)
     return tutorials.run(TUTORIAL, inputs, Schedule(), launch=launch, races=races)[1]
 
 
 def ptx() -> str:
-    return tutorials.launch_of(TUTORIAL, tutorials.product(TUTORIAL, 2)).image
+    return tutorials.launch_of(TUTORIAL, tutorials.product(TUTORIAL, 2)).ptx
 
 
 def test_copies_that_reach_one_cta_only() -> None:
     image, places = re.subn(COPY, r"\1, 1", ptx())
     (hang,) = launched(image).errors
     assert places and hang.code == "hang"
-    lacking = {w.cluster_rank for w in hang.waiting if "lacks 0 of 1 arrivals and 49152 bytes" in w.waits_for}
+    lacking = {
+        w.cluster_rank for w in hang.machine.waiting if "lacks 0 of 1 arrivals and 49152 bytes" in w.waits_for
+    }
     assert lacking == set(range(1, 16))
 
 
@@ -104,7 +105,7 @@ def test_commits_that_reach_one_cta_only() -> None:
     image, places = re.subn(COMMIT, r"\1, 1", ptx())
     (hang,) = launched(image).errors
     assert places and hang.code == "hang"
-    assert any(w.cluster_rank and "lacks 7 of 7 arrivals" in w.waits_for for w in hang.waiting)
+    assert any(w.cluster_rank and "lacks 7 of 7 arrivals" in w.waits_for for w in hang.machine.waiting)
 
 
 def test_operands_that_are_loaded_before_all_that_share_them_have_committed() -> None:
@@ -114,10 +115,13 @@ def test_operands_that_are_loaded_before_all_that_share_them_have_committed() ->
 
     def overtaken(image: str) -> list[Finding]:
         found = (f for f in launched(image, races=True).errors if f.code == "race-mma-unwaited")
-        return [f for f in found if "multicast" in f.instruction]
+        return [f for f in found if "multicast" in f.machine.instruction]
 
     assert not overtaken(text)
     image, places = re.subn(wait, "setp.eq.u32 P1, 0, 0;", text)
     (first, *_) = overtaken(image)
-    assert places and first.race is not None
-    assert first.race.instruction.startswith("tcgen05.mma") and "tcgen05.commit" in first.race.missing
+    assert places and first.machine.race is not None
+    assert (
+        first.machine.race.instruction.startswith("tcgen05.mma")
+        and "tcgen05.commit" in first.machine.race.missing
+    )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tileproof.emulator import LaunchError, LaunchResult, Schedule
+from tileproof.emulator import LaunchError, RunResult, Schedule
 
 from tests.kit.ptx import POLICIES, Memory, clean, run
 
 STORE = "mad.wide.u32 %rd1, %t, 4, %a0; st.global.u32 [%rd1], %t;"
 
 
-def launched(body: str, schedule: Schedule) -> LaunchResult:
+def launched(body: str, schedule: Schedule) -> RunResult:
     memory = Memory()
     out, other = memory.empty(32, np.uint32), memory.empty(4, np.uint32)
     return run(body, [out, other], memory=memory, outputs=[out], schedule=schedule)
@@ -43,5 +43,5 @@ def test_a_launch_that_stops_is_not_asked() -> None:
 
 def test_an_initialised_buffer_is_no_output() -> None:
     memory = Memory()
-    with pytest.raises(LaunchError, match="begins initialised"):
+    with pytest.raises(LaunchError, match="starts initialised"):
         run("", [], memory=memory, outputs=[memory.buffer(np.zeros(4, np.uint32))])

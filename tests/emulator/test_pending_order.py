@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tileproof.emulator import LaunchResult, Schedule
+from tileproof.emulator import RunResult, Schedule
 from tileproof.spec.machine.descriptors import InstructionDescriptor, SmemDescriptor
 
 from tests.kit.ptx import Memory, alloc, clean, dealloc, init_barrier, run, wait
@@ -26,7 +26,7 @@ CP = f"@%p0 tcgen05.cp.cta_group::1.128x256b [%r100], {B};"
 SCHEDULES = [Schedule(p) for p in ("early", "late", "late-newest")] + [Schedule("random", s) for s in range(12)]  # type: ignore[arg-type]  # fmt: skip
 
 
-def launched(middle: str, schedule: Schedule, races: bool = False) -> tuple[LaunchResult, np.ndarray]:
+def launched(middle: str, schedule: Schedule, races: bool = False) -> tuple[RunResult, np.ndarray]:
     """P = 1 everywhere; O = columns 32 .. 39 of the product, read after the commit."""
     memory = Memory()
     out = memory.empty((128, 8), np.uint32)
@@ -72,7 +72,7 @@ def test_a_store_of_another_queue_is_still_pending(later: str) -> None:
         codes |= {f.code for f in result.errors}
         assert np.isfinite(out).all()  # told, and the values are judged all the same
         if result.errors:
-            assert {f.instruction for f in result.errors} == {"tcgen05.mma.cta_group::1.kind::f16"}
+            assert {f.machine.instruction for f in result.errors} == {"tcgen05.mma.cta_group::1.kind::f16"}
     assert codes == {"tmem-pending"}
 
 

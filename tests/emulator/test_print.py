@@ -6,7 +6,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from tileproof.emulator import LaunchResult, UnsupportedInstruction
+from tileproof.emulator import RunResult, UnsupportedInstruction
 
 from tests.kit.ptx import clean, only, run
 
@@ -18,7 +18,7 @@ def text(name: str, value: str) -> str:
     return f".global .align 1 .b8 {name}[{len(value.encode()) + 1}] = {{{data}}};\n"
 
 
-def printf(form: str, *values: tuple[str, str]) -> LaunchResult:
+def printf(form: str, *values: tuple[str, str]) -> RunResult:
     """`values`: (type, operand) laid into the argument buffer at natural alignment."""
     at, stores = 0, []
     for type_, operand in values:
@@ -78,7 +78,10 @@ def test_assertfail() -> None:
     END:"""
     module = text("message", "x > 0") + text("file", "k.cu") + text("function", "void f()")
     finding = only(run(body, module=module), "device-assert")
-    assert finding.message == "device assertion failed: x > 0 at k.cu:77 in void f()" and finding.lane == 4
+    assert (
+        finding.message == "device assertion failed: x > 0 at k.cu:77 in void f()"
+        and finding.machine.lane == 4
+    )
 
 
 def test_other_calls_are_refused() -> None:

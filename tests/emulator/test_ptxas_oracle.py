@@ -71,6 +71,23 @@ def test_every_row_under_every_target(target: Target) -> None:
     assert not found, f"{len(found)} spellings\n" + "\n".join(found[:60])
 
 
+@pytest.mark.parametrize(
+    "opcode", [
+        "vote.all.sync.pred", "vote.ballot.sync.b32", "shfl.idx.sync.b32", "shfl.b32.down.sync", "redux.add.sync.s32", "redux.max.NaN.sync.f32",
+        "match.sync.any.b64", "match.b32.all.sync", "add.s32.cc", "sub.u64.cc", "mad.hi.s32.cc", "ldmatrix.m8n8.x4.sync.aligned.b16",
+        "ldmatrix.aligned.sync.x2.trans.m8n8.shared.b16", "stmatrix.m8n8.aligned.x2.b16.sync", "movmatrix.m8n8.trans.b16.aligned.sync",
+        "mma.m16n8k16.row.col.f32.f16.f16.f32.sync.aligned", "mma.aligned.m8n8k4.row.sync.col.f64.f64.f64.f64",
+    ]
+)  # fmt: skip
+def test_words_that_the_isa_prints_elsewhere(opcode: str) -> None:
+    """ptxas takes them in this order, and the row that executes the ISA's order executes it too."""
+    assert not disagreements([opcode], SM100A)
+    spelled = registry.spell(opcode, SM100A)
+    assert spelled is not None and spelled.row.decode is not None
+    words = spelled.opcode.split(".")
+    assert sorted(words) == sorted(opcode.split(".")) and words[1:] != opcode.split(".")[1:]
+
+
 def mutations(row: registry.Row, rng: random.Random, words: list[str], count: int) -> list[str]:
     """Spellings of the row with words permuted, dropped, doubled, replaced or moved."""
     out = []

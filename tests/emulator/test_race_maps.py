@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tileproof.emulator import LaunchResult, Schedule, TensorMap
+from tileproof.emulator import RunResult, Schedule, TensorMap
 
 from tests.kit.ptx import POLICIES, Memory, codes, init_barrier, run, wait
 
@@ -26,7 +26,7 @@ WAYS = {
 }
 
 
-def groups(change: str, drained: str, acquire: str, schedule: Schedule) -> tuple[LaunchResult, np.ndarray]:
+def groups(change: str, drained: str, acquire: str, schedule: Schedule) -> tuple[RunResult, np.ndarray]:
     """Two groups of 4 rows: the map in global memory gets each group's address, then one load; out: both tiles.
 
     `drained` says what is waited for before the change: the load of the group before ("load"), or nothing.
@@ -68,20 +68,23 @@ def test_R28_a_map_is_changed_when_its_copies_are_over_and_fenced(way: str, sche
     # DeepGEMM#343: the next group's address goes in while the load of the last one is in flight.
     result, _ = groups(change, "", ACQUIRE, schedule)
     (found,) = result.errors
-    assert found.code == "race-copy-unwaited" and found.race is not None
-    assert found.instruction.startswith("tensormap.") and found.race.instruction.startswith("cp.async.bulk")
+    assert found.code == "race-copy-unwaited" and found.machine.race is not None
+    assert found.machine.instruction.startswith("tensormap.") and found.machine.race.instruction.startswith(
+        "cp.async.bulk"
+    )
     # Without either half of the proxy fence, or with the half of another map.
     other = ACQUIRE.replace("%a0", "%a1")
     for acquire in ("", other):
         result, _ = groups(change, "load", acquire, schedule)
         assert codes(result) == {"race-tensormap-fence"}
-        assert result.errors[0].race is not None
-        assert result.errors[0].race.missing.startswith("fence.proxy.tensormap::generic.acquire")
+        assert result.errors[0].machine.race is not None
+        assert result.errors[0].machine.race.missing.startswith("fence.proxy.tensormap::generic.acquire")
     if way == "global":
         result, _ = groups(change.replace(RELEASE, ""), "load", ACQUIRE, schedule)
         assert codes(result) == {"race-tensormap-fence"}
         assert (
-            result.errors[0].race is not None and ".release by the writing" in result.errors[0].race.missing
+            result.errors[0].machine.race is not None
+            and ".release by the writing" in result.errors[0].machine.race.missing
         )
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from tileproof.emulator import LaunchResult, Schedule
+from tileproof.emulator import RunResult, Schedule
 
 from tests.kit.ptx import POLICIES, alloc, clean, codes, dealloc, only, run, wait
 
@@ -25,7 +25,7 @@ ARRIVE = "@%p0 mbarrier.arrive.SEM.cluster.shared::cluster.b64 _, [%r91];"
 HANDSHAKE = ARRIVE.replace("SEM", "release") + wait(BAR)
 
 
-def pair(body: str, schedule: Schedule | None = None) -> LaunchResult:
+def pair(body: str, schedule: Schedule | None = None) -> RunResult:
     return run(f"{RANK}\n{body}", cluster=2, shared_bytes=512, races=True, schedule=schedule)
 
 
@@ -50,7 +50,7 @@ def test_other_synchronisation_than_a_cluster_barrier_will_do(schedule: Schedule
 def test_H24_an_alloc_before_the_other_cta_is_known_to_have_started(schedule: Schedule) -> None:
     found = [f for f in pair(program(start=""), schedule).findings if f.severity == "error"]
     assert {f.code for f in found} == {"pair-not-started"}
-    assert found[0].instruction.startswith("tcgen05.alloc") and "cluster barrier" in found[0].message
+    assert found[0].machine.instruction.startswith("tcgen05.alloc") and "cluster barrier" in found[0].message
 
 
 @pytest.mark.corpus("H24")
@@ -69,7 +69,7 @@ def test_H24_a_dealloc_while_the_other_cta_may_still_use_the_columns(use: str, s
     result = pair(program(RELAXED, CLUSTER, use, ""), schedule)
     assert codes(result) == {"pair-in-use"}
     finding = result.findings[0]
-    assert finding.race is not None and finding.race.instruction.startswith(
+    assert finding.machine.race is not None and finding.machine.race.instruction.startswith(
         ("tcgen05.st", "tcgen05.ld", "tcgen05.dealloc")
     )
 
@@ -106,8 +106,27 @@ def test_one_cta_uses_what_the_other_frees(user: int, schedule: Schedule) -> Non
 
 
 @every_schedule
-def test_a_relaxed_arrival_does_not_say_that_the_columns_are_no_longer_used(schedule: Schedule) -> None:
-    assert codes(pair(program(RELAXED, CLUSTER, STORE, RELAXED), schedule)) == {"pair-in-use"}
+def test_relaxed_barriers_order_what_a_pair_executes(schedule: Schedule) -> None:
+    """Alloc, use and dealloc in turn ask for execution order, which DeepGEMM's relaxed arrivals give."""
+    clean(pair(program(RELAXED, RELAXED, STORE + LOAD, RELAXED), schedule))
+    clean(pair(program(RELAXED, "", "", RELAXED), schedule))
+    handshake = ARRIVE.replace("SEM", "relaxed") + wait(BAR)
+    clean(pair(f"{SIGNAL}\n{program(RELAXED, RELAXED, STORE, handshake)}\n{CLUSTER}", schedule))
+    late = f"{RELAXED}\n{ALLOC}\n{RELAXED}\n{STORE}\nbarrier.cluster.arrive.relaxed.aligned;\nLD\nbarrier.cluster.wait.aligned;\n{DEALLOC}"
+    clean(pair(late.replace("LD", ""), schedule))
+    assert codes(pair(late.replace("LD", LOAD), schedule)) == {"pair-in-use"}  # after its arrival
+    body = f"{RELAXED}\n{ALLOC}\n{RELAXED}\n@%p9 bra ONE;\n{RELAXED}\n{DEALLOC}\nexit;\nONE: {DEALLOC}\n{RELAXED}"
+    assert codes(pair(body, schedule)) == {"pair-may-hang"}
+
+
+@every_schedule
+def test_relaxed_barriers_order_no_memory(schedule: Schedule) -> None:
+    """The same program, with a word of shared memory that one CTA writes and the other one reads."""
+    word = "mov.u32 %r93, 1408;\nmapa.shared::cluster.u32 %r93, %r93, 0;\nsetp.eq.and.u32 %p8, %t, 0, %p9;"
+    write = "setp.eq.u32 %p7, %t, 0;\n@%p7 st.shared.u32 [1408], %r90;"
+    body = f"{RELAXED}\n{ALLOC}\n{word}\n{write}\nMEET\n@%p8 ld.shared::cluster.u32 %r94, [%r93];\n{CLUSTER}\n{DEALLOC}"
+    assert codes(pair(body.replace("MEET", RELAXED), schedule)) == {"race-unordered"}
+    clean(pair(body.replace("MEET", CLUSTER), schedule))
 
 
 @every_schedule

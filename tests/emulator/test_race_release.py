@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from tileproof.emulator import Finding, LaunchResult, Schedule
+from tileproof.emulator import Finding, RunResult, Schedule
 
 from tests.emulator.test_races import (
     AFTER,
@@ -35,7 +35,7 @@ RELEASES = {
 }
 
 
-def found(result: LaunchResult) -> dict[str, Finding]:
+def found(result: RunResult) -> dict[str, Finding]:
     return {f.code: f for f in result.findings}
 
 
@@ -58,9 +58,14 @@ def test_cells_are_released_after_wait_ld(release: str, schedule: Schedule) -> N
     wrong = at("")
     assert "tmem-ld-not-waited" in wrong
     error = wrong["race-tmem-released"]
-    assert error.severity == "error" and error.race is not None
-    assert error.instruction.startswith("tcgen05.mma") and error.race.instruction.startswith("tcgen05.ld")
-    assert f"its {edge.split()[0].rstrip(';')}" in error.race.missing and "wait::ld" in error.race.missing
+    assert error.severity == "error" and error.machine.race is not None
+    assert error.machine.instruction.startswith("tcgen05.mma") and error.machine.race.instruction.startswith(
+        "tcgen05.ld"
+    )
+    assert (
+        f"its {edge.split()[0].rstrip(';')}" in error.machine.race.missing
+        and "wait::ld" in error.machine.race.missing
+    )
 
 
 @pytest.mark.corpus("R20")
@@ -74,7 +79,7 @@ def test_a_dealloc_is_a_release(schedule: Schedule) -> None:
     for threads in (32, 64):
         assert set(at(WAIT_LD, threads)) <= {"tmem-ld-not-waited"}
         error = at("", threads)["race-tmem-released"]
-        assert error.instruction.startswith("tcgen05.dealloc")
+        assert error.machine.instruction.startswith("tcgen05.dealloc")
 
 
 @pytest.mark.parametrize("schedule", POLICIES, ids=str)
@@ -126,4 +131,7 @@ def test_a_load_by_lanes_that_have_nothing_to_do_keeps_the_columns(schedule: Sch
     assert set(at(WAIT_LD)) == set()
     wrong = at("")
     assert set(wrong) == {"race-tmem-unwaited"}
-    assert wrong["race-tmem-unwaited"].race is not None and wrong["race-tmem-unwaited"].race.warp >= 2
+    assert (
+        wrong["race-tmem-unwaited"].machine.race is not None
+        and wrong["race-tmem-unwaited"].machine.race.warp >= 2
+    )

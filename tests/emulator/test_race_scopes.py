@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tileproof.emulator import LaunchResult, Memory, Schedule
+from tileproof.emulator import Memory, RunResult, Schedule
 
 from tests.kit.ptx import POLICIES, clean, codes, run
 
@@ -32,7 +32,7 @@ DONE:
 """
 
 
-def handed(write: str, read: str, acquired: str = "", *, cluster: int, schedule: Schedule) -> LaunchResult:
+def handed(write: str, read: str, acquired: str = "", *, cluster: int, schedule: Schedule) -> RunResult:
     memory = Memory()
     flag, datum = memory.buffer(np.zeros(1, np.uint32)), memory.buffer(np.zeros(1, np.uint32))
     body = HANDED.replace("WRITE", write).replace("READ\n", f"{read}\n").replace("ACQUIRED", acquired)
@@ -65,7 +65,7 @@ def test_release_and_acquire_reach_as_far_as_their_scopes(
 
 @every_schedule
 def test_fences_reach_as_far_as_their_scopes(schedule: Schedule) -> None:
-    def fenced(first: str, second: str) -> LaunchResult:
+    def fenced(first: str, second: str) -> RunResult:
         return handed(
             f"fence.acq_rel.{first};\nst.relaxed.gpu.global.u32 [%a0], 1;", "ld.relaxed.gpu.global.u32 %r2, [%a0];",
             f"fence.acq_rel.{second};", cluster=2, schedule=schedule,
@@ -79,7 +79,7 @@ def test_fences_reach_as_far_as_their_scopes(schedule: Schedule) -> None:
 
 @every_schedule
 def test_membar_has_the_scope_of_its_level(schedule: Schedule) -> None:
-    def fenced(level: str) -> LaunchResult:
+    def fenced(level: str) -> RunResult:
         return handed(
             f"membar.{level};\nst.volatile.global.u32 [%a0], 1;", "ld.volatile.global.u32 %r2, [%a0];",
             "membar.gl;", cluster=1, schedule=schedule,
@@ -100,7 +100,7 @@ def test_the_last_of_two_fences_does_not_take_back_the_wider_one(schedule: Sched
 def test_atomics_are_of_gpu_scope_by_default(schedule: Schedule) -> None:
     """PTX ISA 9.7.13.5: no data race between atomics whose scopes include each other (8.7)."""
 
-    def counted(scope: str, cluster: int) -> LaunchResult:
+    def counted(scope: str, cluster: int) -> RunResult:
         memory = Memory()
         count = memory.buffer(np.zeros(1, np.uint32))
         return run(f"red{scope}.global.add.u32 [%a0], 1;", [count], memory=memory, cluster=cluster, grid=2, races=True, resident=2, schedule=schedule)  # fmt: skip
@@ -135,7 +135,7 @@ barrier.cluster.wait.aligned;
 """
 
 
-def at_peer(send: str, take: str, schedule: Schedule, **launch: Any) -> LaunchResult:
+def at_peer(send: str, take: str, schedule: Schedule, **launch: Any) -> RunResult:
     body = SHARED.replace("SEND", send).replace("TAKE", take).replace("BAR", str(BAR))
     return run(body, cluster=2, shared_bytes=512, races=True, schedule=schedule, **launch)
 
@@ -166,7 +166,7 @@ def test_R23_an_arrival_at_another_cta(send: str, take: str, found: set[str], sc
 def test_a_default_scope_hides_no_missing_fence(schedule: Schedule) -> None:
     """The peer's store goes out by a bulk copy of the waiter: two faults, each told."""
 
-    def stored(send: str, fence: str) -> LaunchResult:
+    def stored(send: str, fence: str) -> RunResult:
         memory = Memory()
         body = SHARED.replace("SEND", send).replace("TAKE", ".acquire.cluster").replace("BAR", str(BAR))
         body = body.replace(f"ld.shared.u32 %r3, [{BAR}+64];", f"""
@@ -190,7 +190,7 @@ def test_a_default_scope_hides_no_missing_fence(schedule: Schedule) -> None:
 def test_a_default_scope_counts_through_what_follows(schedule: Schedule) -> None:
     """The waiter hands on what it took, by a barrier of its own CTA, to a thread that touches the datum."""
 
-    def handed_on(send: str) -> LaunchResult:
+    def handed_on(send: str) -> RunResult:
         body = SHARED.replace("SEND", send).replace("TAKE", ".acquire.cluster").replace("BAR", str(BAR))
         body = body.replace("@%p1 bra WAITS;", "@%p1 bra RANK0;")
         body = body.replace("WAITS: mb", "RANK0:\nsetp.ge.u32 %p3, %t, 32;\n@%p3 bra OVER;\nWAITS: mb")

@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from tileproof.emulator import LaunchResult, Schedule, TensorMap
+from tileproof.emulator import RunResult, Schedule, TensorMap
 from tileproof.spec.machine.descriptors import InstructionDescriptor, SmemDescriptor
 
 from tests.kit.ptx import CLUSTER_SYNC, POLICIES, Memory, alloc, dealloc, init_barrier, run, wait
@@ -32,7 +32,7 @@ COMMIT = f"@%p0 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluste
 TABLE_BYTES = 4096
 
 
-def tensor(body: str, schedule: Schedule, cluster: int = 1, strict: bool = False) -> LaunchResult:
+def tensor(body: str, schedule: Schedule, cluster: int = 1, strict: bool = False) -> RunResult:
     """128 threads, 32 TMEM columns, an mbarrier at BAR; operands at 0x1000."""
     text = f"{init_barrier(BAR)} {alloc(32)} {QUARTER} {ISSUER}\n{body}\n{dealloc(32)}"
     return run(
@@ -74,7 +74,7 @@ def split(text: str) -> tuple[str, str]:
     return re.sub("<<|>>", "", text), re.sub("<<.*>>", "", text, flags=re.S)
 
 
-def severe(result: LaunchResult) -> set[str]:
+def severe(result: RunResult) -> set[str]:
     """The codes of errors and warnings."""
     return {f.code for f in result.findings if f.severity != "note"}
 
@@ -104,6 +104,30 @@ def test_the_fence_after_a_commit_is_asked_for_of_the_thread_that_waited() -> No
     assert at(mine, SYNC) == {"race-commit-fence": "warning", "race-tcgen05-fence": "error"}
 
 
+@pytest.mark.parametrize("schedule", POLICIES, ids=str)
+def test_between_mmas_of_two_shapes_what_is_missing_is_named(schedule: Schedule) -> None:
+    """Commit and wait present, the fence is all that is missing: as for any access behind a commit."""
+    first, second = f"{READY}\n{MMA}\n{COMMIT}\n", split(TENSOR["12 shape"][0])[1].split(MMA)[1]
+    other = f"setp.ge.u32 %p6, %t, 32;\n@%p6 bra MEET;\n{wait(BAR)}\nMEET:\n{SYNC}"
+    relaxed = wait(BAR).replace("try_wait.parity", "try_wait.parity.relaxed.cluster")
+
+    def at(between: str, strict: bool = False) -> dict[str, tuple[str, bool]]:
+        body = f"@%p0 mbarrier.init.shared::cta.b64 [{BAR2}], 1;\nbar.sync 0;\n{first}{between}{second}"
+        return {
+            f.code: (f.severity, "missing: tcgen05.fence::after_thread_sync" in f.message)
+            for f in tensor(body, schedule, strict=strict).findings
+            if f.severity != "note" and f.machine.instruction.startswith("tcgen05.mma")
+        }
+
+    assert at(f"{wait(BAR)}\n{AFTER}") == {}
+    assert at(wait(BAR)) == {"race-commit-fence": ("warning", True)}
+    assert at(wait(BAR), strict=True) == {"race-commit-fence": ("error", True)}
+    assert at(f"{relaxed}\n{AFTER}") == {}
+    # Another thread's wait, or none: errors.
+    assert at(other) == {"race-tcgen05-fence": ("error", True)}
+    assert at("") == {"race-mma-pipeline": ("error", False)}
+
+
 @pytest.mark.parametrize("name", ["13 before fence", "13 after fence", "14 before fence"])
 def test_a_fence_missing_behind_a_completed_load_or_store_is_a_warning(name: str) -> None:
     """By the letter an error; no kernel of CUTLASS's C++ or Triton's has these fences (docs/findings.md)."""
@@ -116,7 +140,7 @@ def test_a_fence_missing_behind_a_completed_load_or_store_is_a_warning(name: str
 
 def test_an_mma_overwrites_what_an_earlier_one_reads() -> None:
     """PTX ISA 9.7.16.6.2 keeps MMAs of one accumulator and shape in order, no reader before a writer; CUTLASS
-    relies on it (docs/findings.md): a warning, by the letter an error.
+    relies on it (docs/findings.md): a warning, with strict an error.
     """
     reader = MMA.replace(f"{DESC}, {DESC}", f"[%r100], {DESC}").replace("[%r100],", "[%r52],", 1)
     body = f"add.u32 %r52, %r100, 32;\n{READY}\n{CLEAR}\n{ST}\n{WAIT_ST}\n{BEFORE}\n{SYNC}\n{AFTER}\n{reader}\n<<{DONE}>>\n{SYNC}\n{MMA}\n"
@@ -128,7 +152,7 @@ def test_an_mma_overwrites_what_an_earlier_one_reads() -> None:
             assert found == ({} if parity else {"race-mma-reused": "error" if strict else "warning"})
 
 
-def copies(body: str, schedule: Schedule, threads: int = 64, strict: bool = False) -> LaunchResult:
+def copies(body: str, schedule: Schedule, threads: int = 64, strict: bool = False) -> RunResult:
     """A 2-d map of 32 x 32 f32 as argument 0, the same buffer's address as argument 1; tiles of 4 KiB at 0x1000."""
     memory = Memory()
     table = memory.buffer(np.zeros((32, 32), np.float32), name="table")
@@ -245,7 +269,9 @@ def test_one_lane_publishes_before_its_warp_has_joined() -> None:
         f for f in copies(text.replace("\n@\n", "\n"), Schedule()).findings if f.code == "race-unordered"
     ]
     assert len(found) == 1
-    assert found[0].race is not None and found[0].race.writes and found[0].race.warp == 0
+    assert (
+        found[0].machine.race is not None and found[0].machine.race.writes and found[0].machine.race.warp == 0
+    )
 
 
 @pytest.mark.parametrize("schedule", POLICIES, ids=str)
@@ -254,7 +280,7 @@ def test_distributed_shared_memory(schedule: Schedule) -> None:
     body = "mov.u32 %r1, %cluster_ctarank; xor.b32 %r1, %r1, 1; mov.u32 %r2, 4096; mapa.shared::cluster.u32 %r3, %r2, %r1;\n"
     body += "mad.lo.u32 %r3, %t, 4, %r3; st.shared::cluster.u32 [%r3], %t;\n{}\nmad.lo.u32 %r4, %t, 4, 4096; add.u32 %r4, %r4, %own; ld.shared.u32 %r5, [%r4];"
 
-    def at(edge: str, end: str = "") -> LaunchResult:
+    def at(edge: str, end: str = "") -> RunResult:
         return run(
             f"{CLUSTER_SYNC}\n" + body.format(edge) + f"\n{end}", cluster=2, threads=32, shared_bytes=0x2000,
             schedule=schedule, races=True,
@@ -293,7 +319,7 @@ def test_a_relaxed_wait_orders_tensor_operations_only() -> None:
     assert severe(copies(copied, Schedule())) == {"race-copy-unwaited"}
 
 
-def exits(last: str) -> LaunchResult:
+def exits(last: str) -> RunResult:
     body = "mov.u32 %r1, %cluster_ctarank; xor.b32 %r1, %r1, 1; mov.u32 %r2, 4096; mapa.shared::cluster.u32 %r3, %r2, %r1;"
     body += f"\n{CLUSTER_SYNC}\nst.shared::cluster.u32 [%r3], 1;\n{last}"
     return run(body, cluster=2, threads=32, shared_bytes=0x2000, races=True, schedule=Schedule("random", 5))
@@ -321,7 +347,7 @@ def test_a_relaxed_cluster_barrier_carries_fenced_inits_only() -> None:
     init = f"{ELECT_INIT}\n@@{CLUSTER_SYNC.replace('arrive', 'arrive.relaxed')}\n"
     remote = f"mov.u32 %r1, %cluster_ctarank; xor.b32 %r1, %r1, 1; mov.u32 %r2, {BAR}; mapa.shared::cluster.u32 %r3, %r2, %r1;\nsetp.eq.u32 %p1, %t, 0; @%p1 mbarrier.arrive.shared::cluster.b64 _, [%r3];\n{CLUSTER_SYNC}"
 
-    def at(fence: str, sync: str = "") -> LaunchResult:
+    def at(fence: str, sync: str = "") -> RunResult:
         text = init.replace("@@", fence + "\n")
         text = text.replace("arrive.relaxed", "arrive") if sync else text
         return run(text + remote, cluster=2, shared_bytes=64, races=True, schedule=Schedule("early"))
@@ -338,7 +364,7 @@ ELECT_INIT = f"setp.eq.u32 %p0, %t, 0;\n@%p0 mbarrier.init.shared::cta.b64 [{BAR
 @pytest.mark.parametrize("schedule", POLICIES, ids=str)
 def test_flags_in_global_memory(schedule: Schedule) -> None:
     # Row 33: data published by a release, seen by an acquire; a red does not acquire, a plain flag orders nothing.
-    def at(publish: str, seen: str) -> LaunchResult:
+    def at(publish: str, seen: str) -> RunResult:
         memory = Memory()
         data, flag = memory.buffer(np.zeros(64, np.uint32)), memory.buffer(np.zeros(1, np.uint32))
         body = f"""setp.ge.u32 %p1, %t, 32;\n@%p1 bra READER;
@@ -358,7 +384,7 @@ mad.wide.u32 %rd1, %t, 4, %a0; st.global.u32 [%rd1], %t;\nbar.warp.sync -1;\nset
 
 
 def test_clusters_that_share_memory() -> None:
-    def at(code: str) -> LaunchResult:
+    def at(code: str) -> RunResult:
         memory = Memory()
         data = memory.buffer(np.zeros(32, np.uint32))
         return run(f"mad.wide.u32 %rd1, %t, 4, %a0;\n{code}", [data], memory=memory, grid=3, races=True)
@@ -372,18 +398,23 @@ def test_clusters_that_share_memory() -> None:
 def test_both_accesses_are_named() -> None:
     result = copies(split(COPIES["6 wait"][0])[1], Schedule("early"))
     found = next(f for f in result.findings if f.code == "race-copy-unwaited")
-    assert found.race is not None
-    assert found.instruction.startswith("ld.shared") and found.race.instruction.startswith(
+    assert found.machine.race is not None
+    assert found.machine.instruction.startswith("ld.shared") and found.machine.race.instruction.startswith(
         "cp.async.bulk.tensor"
     )
-    assert (found.race.warp, found.race.lanes, found.race.writes, found.race.then_writes) == (
+    assert (
+        found.machine.race.warp,
+        found.machine.race.lanes,
+        found.machine.race.writes,
+        found.machine.race.then_writes,
+    ) == (
         1,
         1,
         True,
         False,
     )
-    assert found.race.execution == found.race.then_execution == 1
-    assert "mbarrier phase" in found.race.missing and 4096 <= found.address < 8192
+    assert found.machine.race.execution == found.machine.race.then_execution == 1
+    assert "mbarrier phase" in found.machine.race.missing and 4096 <= found.machine.address < 8192
 
 
 def test_without_races_nothing_of_this_is_said() -> None:

@@ -111,8 +111,8 @@ def test_the_engine_finds_just_the_racy_words(steps: list[Step], schedule: Sched
     assert {f.code for f in result.findings} <= {"race-unordered"}
     assert bool(result.findings) == bool(expected)
     # A finding is kept once for two instructions, so each racy word has one of its own unless they share it.
-    assert {(f.address - BASE) // 4 for f in result.findings} <= expected
-    assert {(f.address - BASE) // 4 for f in result.findings} == expected
+    assert {(f.machine.address - BASE) // 4 for f in result.findings} <= expected
+    assert {(f.machine.address - BASE) // 4 for f in result.findings} == expected
 
 
 def test_the_oracle_itself() -> None:

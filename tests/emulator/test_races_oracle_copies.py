@@ -179,7 +179,7 @@ def checked(steps: list[Step], schedule: Schedule) -> set[int]:
     )  # fmt: skip
     found = {f for f in result.findings if f.severity != "note" and f.code.startswith("race-")}
     assert found or not result.errors
-    return {(f.address - BASE) // 16 for f in found}
+    return {(f.machine.address - BASE) // 16 for f in found}
 
 
 def test_the_oracle_itself() -> None:

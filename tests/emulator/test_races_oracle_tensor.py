@@ -178,7 +178,7 @@ def checked(steps: list[Step], schedule: Schedule) -> set[int]:
     result = run(ptx(steps), threads=32 * WARPS, shared_bytes=0x4000, schedule=schedule, races=True)
     found = {f for f in result.findings if f.severity != "note" and f.code.startswith("race-")}
     assert found or not result.errors, "\n".join(map(str, result.errors))
-    return {(f.address >> 16) // 32 for f in found} & set(range(WARPS))
+    return {(f.machine.address >> 16) // 32 for f in found} & set(range(WARPS))
 
 
 @settings(max_examples=300, deadline=None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tileproof.emulator import LaunchError, LaunchResult, Module, PtxError, Schedule, UnsupportedInstruction
+from tileproof.emulator import LaunchError, Module, PtxError, RunResult, Schedule, UnsupportedInstruction
 from tileproof.emulator.registers import launch_registers, most_asked
 
 from tests.kit.ptx import REGISTERS, clean, only
@@ -13,7 +13,7 @@ COVERS = "setmaxnreg"
 BOUNDS = ".maxntid 384, 1, 1 .minnctapersm 1"
 
 
-def run(first: str, rest: str, bounds: str = BOUNDS, schedule: Schedule | None = None) -> LaunchResult:
+def run(first: str, rest: str, bounds: str = BOUNDS, schedule: Schedule | None = None) -> RunResult:
     """384 threads; warps 0-3 run `first`, the others `rest`."""
     text = f""".version 8.8
     .target sm_100a
@@ -44,14 +44,16 @@ def test_registers_move(schedule: Schedule) -> None:
     clean(run(dec(40), inc(232), schedule=schedule))
     clean(run(dec(24) + inc(40), inc(232), schedule=schedule))
     found = only(run(dec(40), inc(240), schedule=schedule), "hang")
-    assert found.root is not None and found.root.node.kind == "registers"
-    assert "are wanted" in found.root.message and "no warp that still runs" in "\n".join(found.root.evidence)
+    assert found.machine.root is not None and found.machine.root.node.kind == "registers"
+    assert "are wanted" in found.machine.root.message and "no warp that still runs" in "\n".join(
+        found.machine.root.evidence
+    )
 
 
 def test_a_warp_that_may_still_give_is_not_blamed() -> None:
     """The givers wait for a barrier that the takers never reach: that is the cause, not the pool."""
     found = only(run(f"bar.sync 1, 384; {dec(40)}", inc(232)), "hang")
-    assert found.root is not None and found.root.node.kind == "named barrier"
+    assert found.machine.root is not None and found.machine.root.node.kind == "named barrier"
 
 
 def test_counts_of_the_wrong_way() -> None:

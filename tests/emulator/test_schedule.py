@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tileproof.emulator import Hold, LaunchError, Schedule
-from tileproof.emulator.schedule import BASES, KINDS, POLICIES, SEEDED
+from tileproof.spec.machine.schedule import BASES, KINDS, POLICIES, SEEDED
 
 from tests.kit import programs
 from tests.kit.programs import Program
@@ -64,7 +64,7 @@ def test_starving_a_warp_shows_that_it_can_be_lapped() -> None:
     assert not any(found(programs.LAPPED, *FIXED, *seeded("late-random")))
     assert {"hang"} in found(programs.LAPPED, *seeded("starve"))
     hang = next(r for s in seeded("starve") if (r := programs.LAPPED(schedule=s)[0]).errors).errors[0]
-    assert any(one.warp == 2 and one.barrier is not None for one in hang.waiting)
+    assert any(one.warp == 2 and one.barrier is not None for one in hang.machine.waiting)
     assert not any(found(programs.NOT_LAPPED, *EVERY, *seeded("starve", 64)))
 
 
@@ -152,7 +152,7 @@ def test_held_back_says_who_and_where() -> None:
 def test_a_decision_about_one_cluster_of_several() -> None:
     held = Schedule("replay", decisions=(Hold.parse("w1.2.0@1"),))
     result, _ = programs.LAPPED(schedule=held, grid=2)
-    assert [f.cta for f in result.errors] == [(1, 0, 0)]
+    assert [f.machine.cta for f in result.errors] == [(1, 0, 0)]
     assert "(CTA 1,0,0 of the grid)" in result.held_back[0].text()
     assert not programs.LAPPED(schedule=Schedule("replay"), grid=2)[0].errors
     for schedule in (s for s in EVERY if s.policy in ("random", "starve")):

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tileproof.emulator import LaunchResult, Schedule, Stream
-from tileproof.emulator.schedule import POLICIES
+from tileproof.emulator import RunResult, Schedule, Stream
+from tileproof.spec.machine.schedule import POLICIES
 
 from tests.kit.ptx import ELECT, Memory, Module, TensorMap, clean, init_barrier, kernel_text, parsed, wait
 
@@ -32,7 +32,7 @@ class Chain:
         self.y = memory.buffer(np.zeros(THREADS, np.uint32), name="y")
         self.z = memory.buffer(np.zeros(THREADS, np.uint32), name="z")
         stream = Stream(memory)
-        self.results: list[LaunchResult] = []
+        self.results: list[RunResult] = []
         for n, body in enumerate(bodies):
             module = parsed(kernel_text(OWN + body, [False] * 3, name=f"k{n}"))
             self.results.append(
@@ -43,11 +43,11 @@ class Chain:
             )  # fmt: skip
 
     @property
-    def last(self) -> LaunchResult:
+    def last(self) -> RunResult:
         return self.results[-1]
 
 
-def racy(result: LaunchResult) -> None:
+def racy(result: RunResult) -> None:
     assert {f.code for f in result.errors} == {"race-grids"}, result.errors
 
 
@@ -59,10 +59,14 @@ class TestReader:
         clean(chain.results[0])
         racy(chain.last)
         (found,) = chain.last.errors
-        assert found.count == THREADS and found.race is not None
+        assert found.count == THREADS and found.machine.race is not None
         assert " of x, which st.global.u32 at PTX line" in found.message and " of k0," in found.message
         assert "missing: griddepcontrol.wait before it" in found.message
-        assert (found.race.instruction, found.race.buffer, found.race.writes) == ("st.global.u32", "x", True)
+        assert (found.machine.race.instruction, found.machine.race.buffer, found.machine.race.writes) == (
+            "st.global.u32",
+            "x",
+            True,
+        )
         assert (chain.y.numpy() == 0xFFFFFFFF).all()
 
     def test_with_the_wait_it_is_clean(self, schedule: Schedule) -> None:
@@ -91,8 +95,8 @@ def test_a_write_over_what_the_primary_read_or_wrote(primary: str, schedule: Sch
     write = "st.global.u32 [%rd2], 8;"
     chain = Chain(schedule, TRIGGER + primary, write)
     racy(chain.last)
-    assert chain.last.errors[0].race is not None
-    assert chain.last.errors[0].race.writes == ("st" in primary)
+    assert chain.last.errors[0].machine.race is not None
+    assert chain.last.errors[0].machine.race.writes == ("st" in primary)
     clean(Chain(schedule, TRIGGER + primary, WAIT + write).last)
 
 
@@ -183,7 +187,7 @@ def test_a_copy_counts_at_its_issue(waits: str, schedule: Schedule) -> None:
         assert (y.numpy() == 100 + np.arange(THREADS)).all()
     else:
         racy(result)
-        assert "cp.async.bulk.tensor" in result.errors[0].instruction
+        assert "cp.async.bulk.tensor" in result.errors[0].machine.instruction
         assert (y.numpy() == 0xFFFFFFFF).all()
 
 

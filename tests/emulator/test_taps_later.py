@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
-from tileproof.emulator import Tap, TapRecord, TmemRegion
+from tileproof.emulator import Capture, Tap, TmemRegion
 
 from tests.emulator.test_pending_order import (
     AFTER,
@@ -24,7 +24,7 @@ AGAIN = f"@%p0 tcgen05.mma.cta_group::1.kind::f16 [%r52], [%r100], {B}, {NARROW}
 LAST = COMMIT.replace(f"[{BAR}]", f"[{BAR + 8}]")
 
 
-def tapped(between: str, schedule: object) -> TapRecord:
+def tapped(between: str, schedule: object) -> Capture:
     """P V into columns 32 .. 47, tapped at the commit; `between` is issued after the first commit."""
     body = f"""{init_barrier(BAR + 8)} {init_barrier(BAR)} {alloc(64)}
     and.b32 %r50, %r101, 3; shl.b32 %r50, %r50, 21; add.u32 %r51, %r100, %r50; setp.ne.u32 %p5, %t, %t; add.u32 %r52, %r100, 32; add.u32 %r53, %r51, 32;
@@ -33,7 +33,7 @@ def tapped(between: str, schedule: object) -> TapRecord:
     {PV} {COMMIT} {between} {LAST} {wait(BAR)} {wait(BAR + 8)} {AFTER} {WAIT_ST} {dealloc(64)}"""
     tap = Tap("o", 0, TmemRegion(32, 16))
     result = run(body, threads=128, shared_bytes=0x3000, schedule=schedule, taps=[tap])
-    (record,) = result.taps
+    (record,) = result.captures
     return record
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tileproof.emulator import LaunchResult, Schedule
+from tileproof.emulator import RunResult, Schedule
 from tileproof.spec.machine import kinds, smem_layout, tmem
 from tileproof.spec.machine.descriptors import SmemDescriptor
 
@@ -65,7 +65,7 @@ def test_cp(shape: str, swizzle: str, schedule: Schedule) -> None:
     [
         (1 << 61 | 1 << 46, "mma-operands"),
         (0, "mma-operands"),
-        (1 << 46 | 0x80, "shared-uninitialised"),
+        (1 << 46 | 0x80, "uninitialised-unused"),
         (1 << 46 | 0x3FFF, "shared-out-of-bounds"),
     ],
 )
@@ -82,7 +82,7 @@ def test_bad_descriptors_of_cp(descriptor: int, code: str) -> None:
 def copied(
     shape: str, image: np.ndarray, descriptor: int, *, group: int = 1, lane: int = 0, packed: str = "",
     schedule: Schedule | None = None, races: bool = False, waits: bool = True, late: str = "",
-) -> tuple[LaunchResult, np.ndarray]:  # fmt: skip
+) -> tuple[RunResult, np.ndarray]:  # fmt: skip
     """Bytes `image` [ctas, 4096] stand in shared memory from 4096 on; TMEM after the copy, [ctas, 128, 8].
 
     `late`: lines behind the issue.
@@ -209,4 +209,4 @@ def test_the_padding_of_packed_elements_is_not_read(packed: str, read: int) -> N
     if packed:
         clean(result)
     else:
-        only(result, "shared-uninitialised")
+        only(result, "uninitialised-unused")

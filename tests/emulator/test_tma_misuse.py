@@ -60,7 +60,7 @@ def test_misuse(line: str, code: str, cluster: int) -> None:
     memory = Memory()
     m = simple_map(memory)
     finding = only(one_load(line, memory, m, cluster), code)
-    assert finding.instruction == line.split()[0] and finding.lane == 0
+    assert finding.machine.instruction == line.split()[0] and finding.machine.lane == 0
 
 
 def test_gather4_needs_a_box_of_one_row() -> None:

@@ -117,7 +117,7 @@ def test_the_mbarrier_counts_no_padding() -> None:
     m = a_map(memory, "16u6_align16b", np.ones((4, 128), np.uint8), 4, "none")
     assert m.checked.box_bytes == 384
     result, _ = load(m, memory, "0, 0", Schedule("late"), 3, count=512)
-    assert "lacks 0 of 1 arrivals and 128 bytes" in only(result, "hang").waiting[0].waits_for
+    assert "lacks 0 of 1 arrivals and 128 bytes" in only(result, "hang").machine.waiting[0].waits_for
 
 
 @pytest.mark.parametrize(

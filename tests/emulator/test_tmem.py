@@ -18,6 +18,7 @@ from tests.kit.ptx import (
     dealloc,
     only,
     run,
+    used,
 )
 
 COVERS = (
@@ -241,7 +242,7 @@ def test_pairs_allocate_together(schedule: Schedule) -> None:
 def test_a_pair_whose_second_allocation_never_fits_hangs() -> None:
     body = f"{alloc(512, group=2)}\n{alloc(512, group=2)}"
     finding = only(run(body, cluster=2, shared_bytes=256), "hang")
-    assert {w.waits_for for w in finding.waiting} == {"free TMEM columns"}
+    assert {w.waits_for for w in finding.machine.waiting} == {"free TMEM columns"}
 
 
 ALLOC = "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32"
@@ -264,7 +265,7 @@ LD1 = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r1}"
         (f"{alloc(64)}\ntcgen05.st.sync.aligned.32x32b.x1.b32 [63], {{%r1}};\n{LD1}, [600];", "tmem-not-allocated"),
         (f"{alloc(64)}\n{LD1}, [%t];", "tmem-address-uniform"),
         (f"{alloc(64)}\ntcgen05.st.sync.aligned.32x32b.x1.b32 [%t], {{%r1}};", "tmem-address-uniform"),
-        (f"{alloc(64)}\n{LD1}, [3];\ntcgen05.wait::ld.sync.aligned;\nadd.u32 %r2, %r1, 1;", "tmem-uninitialised"),
+        (f"{alloc(64)}\n{LD1}, [3];\ntcgen05.wait::ld.sync.aligned;\n{used('%r1')}", "tmem-uninitialised"),
         ("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [4096], 32;", "shared-out-of-bounds"),
     ],
 )  # fmt: skip
@@ -308,9 +309,9 @@ def test_an_address_at_another_lane(shape: str, lane: int, code: str, severity: 
 
 
 def test_a_tmem_read_at_the_wrong_cell_says_which() -> None:
-    body = f"{alloc(64)}\ntcgen05.st.sync.aligned.32x32b.x4.b32 [0], {registers(4, '%r')};\ntcgen05.wait::st.sync.aligned;\ntcgen05.ld.sync.aligned.32x32b.x2.b32 {{%r1, %r2}}, [3];\ntcgen05.wait::ld.sync.aligned;\nadd.u32 %r3, %r1, %r2;\n{dealloc(64)}"
+    body = f"{alloc(64)}\ntcgen05.st.sync.aligned.32x32b.x4.b32 [0], {registers(4, '%r')};\ntcgen05.wait::st.sync.aligned;\ntcgen05.ld.sync.aligned.32x32b.x2.b32 {{%r1, %r2}}, [3];\ntcgen05.wait::ld.sync.aligned;\nadd.u32 %r3, %r1, %r2;\n{used('%r3')}\n{dealloc(64)}"
     finding = only(run(body, shared_bytes=256), "tmem-uninitialised")
-    assert finding.address == 4 and "lane 0 column 4" in finding.message and finding.count == 32
+    assert finding.machine.address == 4 and "lane 0 column 4" in finding.message and finding.count == 32
 
 
 def test_an_unequal_pair() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tileproof.emulator import LaunchResult, Module, PtxError, Schedule, UnsupportedInstruction
+from tileproof.emulator import Module, PtxError, RunResult, Schedule, UnsupportedInstruction
 
 from tests.kit.ptx import HEADER, POLICIES, Memory, alloc, clean, dealloc, kernel_text, only
 from tests.kit.values import F32_EDGES
@@ -19,7 +19,7 @@ REGISTERS = ".reg .b32 %v<128>;"
 
 def launch(
     body: str, arguments: list[Any], memory: Memory, schedule: Schedule, target: str = "sm_103a"
-) -> LaunchResult:
+) -> RunResult:
     text = kernel_text(body, [False] * len(arguments)).replace(HEADER, HEADER.replace("sm_100a", target))
     return Module.from_ptx(text).launch(
         "k", grid=(1,), block=(128,), args=arguments, memory=memory, shared_bytes=256, schedule=schedule, races=True
@@ -117,7 +117,12 @@ def test_the_reduced_value_is_waited_for_like_the_others() -> None:
     USE {dealloc(128)}"""
     clean(launch(body.replace("USE", ""), [out], memory, Schedule("late")))
     only(
-        launch(body.replace("USE", "add.u32 %r61, %r60, 1;"), [out], memory, Schedule("late")),
+        launch(
+            body.replace("USE", "setp.eq.u32 %p1, %r60, 7; @%p1 bra USED; USED:"),
+            [out],
+            memory,
+            Schedule("late"),
+        ),
         "tmem-uninitialised",
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tileproof.emulator import LaunchError, LaunchResult, Schedule, TensorMap
+from tileproof.emulator import LaunchError, RunResult, Schedule, TensorMap
 
 from tests.kit.ptx import POLICIES, Memory, clean, run, wait
 
@@ -24,7 +24,7 @@ AGAIN: {wait(FULL)}
 bar.sync 1, 64;"""
 
 
-def traced(schedule: Schedule = POLICIES[0], body: str = BODY, **options: Any) -> LaunchResult:
+def traced(schedule: Schedule = POLICIES[0], body: str = BODY, **options: Any) -> RunResult:
     memory = Memory()
     x = memory.buffer(np.arange(64, dtype=np.float32))
     map_ = TensorMap.tiled(x, shape=(64,), strides=(), box=(64,))
@@ -94,7 +94,7 @@ def test_a_cap_is_told() -> None:
     assert trace is not None and len(trace) == 5 and trace.dropped > 0
     assert f"{trace.dropped} later events are left out" in trace.note and trace.note in trace.to_text()
     assert trace.note == trace.to_chrome()["otherData"]["note"]  # type: ignore[index]
-    with pytest.raises(LaunchError, match="trace_limit is a count"):
+    with pytest.raises(LaunchError, match="trace_limit is not a count"):
         traced(trace_limit=-1)
 
 

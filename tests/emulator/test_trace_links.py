@@ -10,7 +10,7 @@ import pytest
 from tileproof.emulator import Schedule
 from tileproof.emulator.trace import Trace, TraceNames
 from tileproof.emulator.trace_chrome import SHORTEST
-from tileproof.emulator.trace_links import chosen, label, links, together
+from tileproof.emulator.trace_links import chosen, label, links, merged_arrivals
 from tileproof.spec.machine.errors import TileproofError
 
 from tests.emulator.test_trace import BODY, FULL, traced
@@ -67,12 +67,14 @@ def test_a_wait_that_is_never_over_has_no_completion() -> None:
 def test_the_arrivals_of_a_warp_are_one_line() -> None:
     trace = handshake()
     single = [event for event in trace if event.kind == "arrive" and event.barrier == A - 1024]
-    (one,) = [event for event in together(trace) if event.kind == "arrive" and event.barrier == A - 1024]
+    (one,) = [
+        event for event in merged_arrivals(trace) if event.kind == "arrive" and event.barrier == A - 1024
+    ]
     assert len(single) == 32 and (one.value, one.lanes, one.warp) == (32, 0xFFFFFFFF, 1)
     (line,) = [line for line in trace.to_text().splitlines() if "arrive" in line and "0x10 " in line]
     assert "warp 1  arrive 32 to mbarrier 0x10 phase 0" in line
     others = [event for event in trace if event.kind != "arrive"]
-    assert [event for event in together(trace) if event.kind != "arrive"] == others
+    assert [event for event in merged_arrivals(trace) if event.kind != "arrive"] == others
 
 
 def slices(chrome: dict[str, Any]) -> dict[tuple[int, int], list[dict[str, Any]]]:

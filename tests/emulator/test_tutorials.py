@@ -10,10 +10,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tileproof.emulator import LaunchResult, Schedule
-from tileproof.kernels.launch import Launch, Struct, TensorMapSpec
+from tileproof.emulator import RunResult, Schedule
+from tileproof.kernels.launch.arguments import (
+    LaunchArgument,
+    PlacedItem,
+    StructArgument,
+    TensorMapArgument,
+    items_of,
+)
+from tileproof.kernels.launch.model import LaunchFile
 
 from tests.kit import tutorials
+from tests.kit.launches import with_arguments
 from tests.kit.paths import ROOT
 
 POLICIES = ("early", "late", "random")
@@ -89,7 +97,7 @@ def test_tutorial_01_with_its_proxy_fence() -> None:
     assert {finding.code for finding in result.errors} == {"race-tmem-released"}
 
 
-def planted(number: int, tiles_k: int, find: str, replace: str, **how: Any) -> LaunchResult:
+def planted(number: int, tiles_k: int, find: str, replace: str, **how: Any) -> RunResult:
     """A tutorial's launch with every `find` in its PTX replaced."""
     tutorial = tutorials.TUTORIALS[number - 1]
     inputs = tutorials.product(tutorial, tiles_k, 0, 1.0, 0.0)
@@ -105,20 +113,24 @@ def test_a_kernel_that_never_frees_tmem_is_found() -> None:
 def test_a_commit_of_the_wrong_pair_hangs() -> None:
     (hang,) = planted(2, 1, "tcgen05.commit.cta_group::1", "// tcgen05.commit.cta_group::1").errors
     assert hang.code == "hang"
-    assert all(w.barrier is not None and w.pending == 1 for w in hang.waiting if "mbarrier" in w.waits_for)
-    assert any(w.barrier is not None for w in hang.waiting)
+    assert all(
+        w.barrier is not None and w.pending == 1 for w in hang.machine.waiting if "mbarrier" in w.waits_for
+    )
+    assert any(w.barrier is not None for w in hang.machine.waiting)
 
 
-def unswizzled(launch: Launch) -> Launch:
+def unswizzled(launch: LaunchFile) -> LaunchFile:
     """The launch with a tensor map of A that does not swizzle."""
-    params = []
-    for one in launch.params:
-        if isinstance(one, Struct) and one.name == "A_atom":
-            (at, spec), *rest = one.fields
-            assert isinstance(spec, TensorMapSpec) and spec.swizzle == "128B"
-            one = replace(one, fields=((at, replace(spec, swizzle="none")), *rest))
-        params.append(one)
-    return replace(launch, params=tuple(params))
+
+    def changed(argument: LaunchArgument) -> LaunchArgument:
+        items = list(items_of(argument))
+        if not any(isinstance(one, TensorMapArgument) and one.buffer == "A" for one in items):
+            return argument
+        assert isinstance(argument, StructArgument) and isinstance(items[0], TensorMapArgument)
+        assert items[0].swizzle == "128B"
+        return replace(argument, items=(PlacedItem(0, replace(items[0], swizzle="none")),))
+
+    return with_arguments(launch, tuple(map(changed, launch.main.arguments)))
 
 
 def test_a_wrong_swizzle_of_one_operand_gives_a_wrong_product() -> None:

@@ -1,4 +1,4 @@
-"""Arrivals of which nobody may learn: no wait comes after them, or beside them under another schedule."""
+"""Arrivals that no wait can observe: no wait comes after them, or beside them under another schedule."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tileproof.emulator import Schedule
-from tileproof.emulator.coverage import together, unheard_arrivals
+from tileproof.emulator.coverage import unheard_arrivals, union
 
 from tests.emulator.test_idle_waits import EMPTY, FULL, LOAD, START, STORE, arrive, body
 from tests.kit.ptx import POLICIES, codes, kernel_text, line_of, parsed, run, wait
@@ -24,7 +24,7 @@ def unheard(text: str, schedules: list[Schedule] = POLICIES, **launch: Any) -> l
     decoded = parsed(kernel_text(text)).decode("k")
     first = line_of(text, START.split("\n")[0])
     lines = [first + n for n, line in enumerate(text.split("\n")) if "arrive" in line]
-    found = unheard_arrivals(decoded, together(one.executed for one in results))
+    found = unheard_arrivals(decoded, union(one.executed for one in results))
     return [number in found for number in lines]
 
 

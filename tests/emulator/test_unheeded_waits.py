@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tileproof.emulator import LaunchResult, Schedule
+from tileproof.emulator import RunResult, Schedule
 from tileproof.emulator.heeded import unheeded_waits
 from tileproof.emulator.program import NONE
 from tileproof.emulator.slots import layout_of
@@ -50,7 +50,7 @@ def body(waits: str, producer: str = STORED, load: str = LOAD) -> str:
     return f"{START}\n@%p1 bra CONSUMER;\n{producer}\nbra END;\nCONSUMER:\n{waits}\n{load}\nEND:"
 
 
-def launched(text: str, schedule: Schedule) -> LaunchResult:
+def launched(text: str, schedule: Schedule) -> RunResult:
     memory = Memory()
     source = memory.buffer(np.arange(4, dtype=np.uint32))
     return run(text, [source], memory=memory, threads=64, shared_bytes=0x1000, races=True, schedule=schedule)
@@ -85,7 +85,8 @@ def test_one_that_nothing_heeds_is_found_under_every_schedule(
     assert all(unheeded(text))
     found = [f for f in launched(text, schedule).findings if f.severity == "error"]
     assert found
-    if found[0].code in ("shared-uninitialised", "shared-pending"):  # the wait gave up before the copy came
+    # The wait gave up before the copy came; the kernel may also end before it.
+    if found[0].code in ("shared-uninitialised", "shared-pending", "access-after-exit"):
         return
     assert found[0].code.startswith("race-")
     kind = "test" if UNHEEDED[name].startswith(TEST) else "try"

@@ -11,7 +11,7 @@ from tileproof.emulator import Schedule
 
 from tests.kit.ptx import POLICIES, Memory, clean, only, outputs, run, store
 
-COVERS = "elect.sync shfl.sync vote.sync activemask bar.warp.sync"
+COVERS = "elect.sync shfl vote activemask bar.warp.sync"
 
 ALL = "0xffffffff"
 LANES = np.arange(32)
@@ -89,6 +89,11 @@ def test_votes(value: int) -> None:
     full = 0xFFFFFFFF
     want = (value == full) + 2 * (value != 0) + 4 * (value in (0, full)) + 8 * (value == 0)
     assert (got == want).all() and (one == value).all() and (two == value ^ full).all()
+
+
+def test_ballot_before_sync_is_a_spelling_of_ptxas() -> None:
+    body = f"setp.lt.u32 %p1, %t, 5;\nvote.ballot.sync.b32 %r2, %p1, {ALL};\n{store('%r2')}"
+    assert (outputs(body) == 31).all()
 
 
 @pytest.mark.parametrize("schedule", POLICIES)
@@ -169,7 +174,7 @@ def test_warp_barrier_inside_diverged_code(schedule: Schedule) -> None:
      ("vote.sync.ballot.b32 %r1, %p1, 0xfffffff0;", 0)],
 )  # fmt: skip
 def test_a_wrong_member_mask(body: str, lane: int) -> None:
-    assert only(run(body), "sync-mask").lane == lane
+    assert only(run(body), "sync-mask").machine.lane == lane
 
 
 def test_a_member_that_takes_part_cleanly() -> None:
@@ -178,7 +183,7 @@ def test_a_member_that_takes_part_cleanly() -> None:
 
 def test_shfl_from_a_lane_outside_the_mask() -> None:
     body = "setp.lt.u32 %p1, %t, 16;\n@%p1 shfl.sync.idx.b32 %r1, %t, 20, 31, 0xffff;"
-    assert only(run(body), "shfl-inactive").lane == 0
+    assert only(run(body), "shfl-inactive").machine.lane == 0
     clean(run(body.replace("20,", "12,")))
 
 

@@ -9,7 +9,7 @@ from tileproof.emulator import Memory, Schedule
 
 from tests.kit.ptx import CLUSTER_SYNC, POLICIES, clean, only, outputs, run, store
 
-COVERS = "redux.sync match.any.sync match.all.sync nanosleep getctarank isspacep"
+COVERS = "redux match nanosleep getctarank isspacep"
 
 LANES = np.arange(32, dtype=np.uint32)
 RNG = np.random.default_rng(9)

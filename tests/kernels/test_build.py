@@ -11,10 +11,10 @@ import pytest
 from tileproof.kernels import compile as compiler
 from tileproof.kernels import toolchain
 from tileproof.kernels.compile import ROOT
-from tileproof.kernels.launch import MAX_SHARED_BYTES
 from tileproof.kernels.registry import kernel, kernels
 from tileproof.spec import header
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.limits import MAX_SHARED_BYTES
 from tileproof.spec.plans.head128_part0 import D_QKS, plan
 
 from tests.kit.builds import build

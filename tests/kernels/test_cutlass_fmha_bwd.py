@@ -14,20 +14,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tileproof.conformance.check.run import KernelUnderTest, RunVerdict, run_case
+from tileproof.conformance.beside.mutate.runs import judge, original
+from tileproof.conformance.check.run import KernelUnderTest, run_case
 from tileproof.conformance.check.under_test import on_emulator
-from tileproof.conformance.drivers.result import Policy, RunSchedule
-from tileproof.conformance.mutate.runs import judge, original
+from tileproof.conformance.judging.judged_run import JudgedRun
 from tileproof.emulator.codes import CODES
 from tileproof.kernels import toolchain
-from tileproof.kernels.edit import Edit, InStage, Mutant, Place
+from tileproof.kernels.edit import Edit, InStage, Place, PlantedDefect
 from tileproof.kernels.registry import kernel
-from tileproof.kernels.sm100.cutlass_fmha_bwd import image, library, mutants
+from tileproof.kernels.sm100.cutlass_fmha_bwd import defects, image, library
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.schedule import Policy, Schedule
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.plans import cutlass_fmha_bwd
-from tileproof.spec.plans.consistency import faults
-from tileproof.spec.problems import problem_type
+from tileproof.spec.plans.consistency import contradictions
 from tileproof.spec.problems.dense_attention_bwd.key_block import KeyBlockCase, KeyBlockCases
 
 SHIPPED, MENDED = "cutlass-fmha-bwd", "cutlass-fmha-bwd-mended"
@@ -38,14 +38,14 @@ POLICIES: tuple[Policy, ...] = ("early", "late", "random", "starve", "pct")
 
 
 def under_test(
-    name: str, d_tile: int = 64, causal: int = 0, planted: Mutant | None = None
+    name: str, d_tile: int = 64, causal: int = 0, planted: PlantedDefect | None = None
 ) -> KernelUnderTest:
     target = kernel(name)
     return on_emulator(target, target.variant(d_tile=d_tile, causal=causal), planted=planted)
 
 
-def ran(tested: KernelUnderTest, case: KeyBlockCase, policy: Policy = "late") -> RunVerdict:
-    return run_case(tested, case, RunSchedule(policy), again=False)
+def ran(tested: KernelUnderTest, case: KeyBlockCase, policy: Policy = "late") -> JudgedRun:
+    return run_case(tested, case, Schedule(policy), again=False)
 
 
 def edges(plan: KernelPlan, cases: KeyBlockCases = CASES) -> Iterator[KeyBlockCase]:
@@ -71,7 +71,7 @@ def test_the_shipped_kernel_frees_tensor_memory_under_its_last_product() -> None
 
 def test_the_shipped_kernel_overwrites_a_product_of_another_shape() -> None:
     """With 64 columns dQ has another shape than the dP under it, and no fence stands between."""
-    assert "race-mma-pipeline" in {one.code for one in ran(under_test(SHIPPED), BLOCKS, "early").findings}
+    assert "race-tcgen05-fence" in {one.code for one in ran(under_test(SHIPPED), BLOCKS, "early").findings}
 
 
 def test_delta_overflows_where_a_product_does() -> None:
@@ -81,29 +81,29 @@ def test_delta_overflows_where_a_product_does() -> None:
     inputs = replace(inputs, **{name: np.full_like(getattr(inputs, name), x) for name, x in value.items()})
     tested = under_test(MENDED)
     launch = tested.kernel.launch(inputs, tested.production)
-    seen = tested.driver.run(launch, tested.plan(), RunSchedule("late"), False).outputs
+    seen = tested.driver.run(launch, tested.plan(), Schedule("late"), False).outputs
     assert np.isinf(seen["delta"].values[0, 0, 0]) and not np.isfinite(seen["dQ"].values).any()
     assert np.isinf(seen["dK"].values).all() and (seen["dV"].values == 300).all()
 
 
-@pytest.mark.parametrize("planted", mutants.MUTANTS, ids=lambda one: one.id)
-def test_a_planted_defect_is_found_in_its_stage(planted: Mutant) -> None:
+@pytest.mark.parametrize("planted", defects.DEFECTS, ids=lambda one: one.id)
+def test_a_planted_defect_is_found_in_its_stage(planted: PlantedDefect) -> None:
     assert isinstance(planted.expected, InStage)
     first = ran(under_test(MENDED, planted=planted), BLOCKS).findings[0]
-    assert planted.expected.fits(first.stage or "", first.code or ""), first
+    assert planted.expected.fits(first.problem.stage or "", first.code or ""), first
 
 
 def test_every_stage_has_a_planted_defect() -> None:
-    stages = {one.expected.stage for one in mutants.MUTANTS if isinstance(one.expected, InStage)}
+    stages = {one.expected.stage for one in defects.DEFECTS if isinstance(one.expected, InStage)}
     assert stages == set(cutlass_fmha_bwd.plan(64, 0).stages)
 
 
 def test_a_missing_proxy_fence_is_a_race() -> None:
     text = "copy_aligned(tTR_rDST, sDS_pi_slice); cutlass::arch::fence_view_async_shared();"
     edit = Edit(Place(text, image.MAIN_SOURCE, opcode="fence.proxy.async"))
-    planted = Mutant("no-fence", "", "", MENDED, (edit,), InStage("dS", "", "race-proxy-fence"))
+    planted = PlantedDefect("no-fence", "", "", MENDED, (edit,), InStage("dS", "", "race-proxy-fence"))
     first = ran(under_test(MENDED, planted=planted), BLOCKS).findings[0]
-    assert first.code == "race-proxy-fence" and first.stage == "dS"
+    assert first.code == "race-proxy-fence" and first.problem.stage == "dS"
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_keys_that_are_not_masked_are_found() -> None:
     wrong = replace(tested, production=replace(tested.production, ptx=ptx))
     low = CASES.edges(tested.plan())["low logits"].case
     assert isinstance(low, KeyBlockCase)
-    assert ran(wrong, low).findings[0].stage == "dQ"
+    assert ran(wrong, low).findings[0].problem.stage == "dQ"
     assert not ran(tested, low).findings and not ran(wrong, replace(low, values="normal")).findings
 
 
@@ -160,7 +160,7 @@ def test_the_plans_are_consistent() -> None:
     for build in cutlass_fmha_bwd.BUILDS:
         for d_tile in build.tiles:
             for causal in range(len(cutlass_fmha_bwd.MASKS)):
-                assert not list(faults(cutlass_fmha_bwd.plan(d_tile, causal, build.name, build)))
+                assert not list(contradictions(cutlass_fmha_bwd.plan(d_tile, causal, build.name, build)))
     with pytest.raises(TileproofError):
         cutlass_fmha_bwd.plan(96, 0)
 
@@ -168,9 +168,9 @@ def test_the_plans_are_consistent() -> None:
 def test_a_tile_within_another_must_lie_in_it() -> None:
     plan = cutlass_fmha_bwd.plan(64, 0)
     moved = tuple(replace(one, column=one.column + 128) if one.name == "dQ" else one for one in plan.tmem)
-    assert any("dQ does not lie within dP" in one for one in faults(replace(plan, tmem=moved)))
+    assert any("dQ does not lie within dP" in one for one in contradictions(replace(plan, tmem=moved)))
     lost = tuple(replace(one, within="none") if one.name == "dQ" else one for one in plan.tmem)
-    assert any("which is no tile of its own" in one for one in faults(replace(plan, tmem=lost)))
+    assert any("which is no tile of its own" in one for one in contradictions(replace(plan, tmem=lost)))
 
 
 def test_the_launches_are_those_of_the_example() -> None:
@@ -178,10 +178,10 @@ def test_the_launches_are_those_of_the_example() -> None:
     target = kernel(MENDED)
     built = target.build(target.variant(d_tile=64, causal=0))
     launch = target.launch(case.inputs(), built)
-    assert [one.entry.removeprefix(built.entry) for one in launch.sequence] == ["_sum_odo", "", "_convert"]
-    assert launch.grid == (3, 3, 2)  # blocks of keys, KV heads, batches
-    assert launch.shared_bytes == target.plan(target.variant(d_tile=64, causal=0)).smem_bytes
-    assert set(launch.buffers()) == set(library.POINTERS) - {"cu_q", "cu_k"}
+    assert [one.entry.removeprefix(built.entry) for one in launch.launches] == ["_sum_odo", "", "_convert"]
+    assert launch.main.grid == (3, 3, 2)  # blocks of keys, KV heads, batches
+    assert launch.main.shared_bytes == target.plan(target.variant(d_tile=64, causal=0)).smem_bytes
+    assert {one.name for one in launch.buffers} == set(library.POINTERS) - {"cu_q", "cu_k"}
 
 
 def test_another_cuda_runtime_in_the_process_is_not_called(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ from tileproof.kernels.registry import kernel
 from tileproof.spec.problems.dense_attention_bwd.key_block import KeyBlockCase
 target = kernel({MENDED!r})
 case = KeyBlockCase("f16", m=130, n=128, d_qk=64, d_v=64)
-print(len(target.launch(case.inputs(), target.build(target.variant(d_tile=64, causal=0))).sequence))
+print(len(target.launch(case.inputs(), target.build(target.variant(d_tile=64, causal=0))).launches))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
@@ -245,7 +245,7 @@ def test_mutants_are_judged_as_check_does_where_the_letter_finds_something() -> 
 
 
 def test_its_problem_is_registered() -> None:
-    assert problem_type(cutlass_fmha_bwd.PLAIN.problem).generator == CASES
+    assert cutlass_fmha_bwd.PLAIN.problem.generator == CASES
 
 
 OTHERS = ("cutlass-fmha-bwd-bf16-mended", "cutlass-fmha-bwd-packed-mended")
@@ -273,10 +273,10 @@ def test_bf16_and_packed_sequences_are_right_at_the_edges(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OTHERS)
 def test_planted_defects_of_the_other_builds_are_found_in_their_stages(name: str) -> None:
-    for planted in kernel(name).mutants():
+    for planted in kernel(name).defects():
         assert isinstance(planted.expected, InStage)
         first = ran(under_test(name, planted=planted), of_build(name)).findings[0]
-        assert planted.expected.fits(first.stage or "", first.code or ""), (planted.id, first)
+        assert planted.expected.fits(first.problem.stage or "", first.code or ""), (planted.id, first)
 
 
 @pytest.mark.parametrize("name", OTHERS)

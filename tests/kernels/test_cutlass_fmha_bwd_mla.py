@@ -7,15 +7,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tileproof.conformance.check.run import KernelUnderTest, RunVerdict, run_case
+from tileproof.conformance.check.run import KernelUnderTest, run_case
 from tileproof.conformance.check.under_test import on_emulator
-from tileproof.conformance.drivers.result import Policy, RunSchedule
-from tileproof.kernels.edit import Edit, InStage, Mutant, Place
+from tileproof.conformance.judging.judged_run import JudgedRun
+from tileproof.kernels.edit import Edit, InStage, Place, PlantedDefect
 from tileproof.kernels.registry import kernel
 from tileproof.kernels.sm100.cutlass_fmha_bwd import image
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.finding_text import lines
+from tileproof.spec.machine.schedule import Policy, Schedule
 from tileproof.spec.plans import cutlass_fmha_bwd
-from tileproof.spec.plans.consistency import faults
+from tileproof.spec.plans.consistency import contradictions
 from tileproof.spec.problems.dense_attention_bwd.key_block import KeyBlockCase, KeyBlockCases
 
 SHIPPED, MENDED = "cutlass-fmha-bwd-mla", "cutlass-fmha-bwd-mla-mended"
@@ -24,13 +26,13 @@ DIAGONAL = KeyBlockCase("f16", m=256, n=256, d_qk=192, d_v=128, right=0, seed=1)
 POLICIES: tuple[Policy, ...] = ("early", "late", "random", "starve", "pct")
 
 
-def under_test(name: str, causal: int = 0, planted: Mutant | None = None) -> KernelUnderTest:
+def under_test(name: str, causal: int = 0, planted: PlantedDefect | None = None) -> KernelUnderTest:
     target = kernel(name)
     return on_emulator(target, target.variant(d_tile=192, causal=causal), planted=planted)
 
 
-def ran(tested: KernelUnderTest, case: KeyBlockCase, policy: Policy = "late") -> RunVerdict:
-    return run_case(tested, case, RunSchedule(policy), again=False)
+def ran(tested: KernelUnderTest, case: KeyBlockCase, policy: Policy = "late") -> JudgedRun:
+    return run_case(tested, case, Schedule(policy), again=False)
 
 
 def clean_at_the_edges(causal: int) -> None:
@@ -46,11 +48,11 @@ def clean_at_the_edges(causal: int) -> None:
 def test_tiles_of_16_lanes_lie_side_by_side_in_the_same_columns() -> None:
     build = next(one for one in cutlass_fmha_bwd.BUILDS if one.mla)
     plan = cutlass_fmha_bwd.plan(192, 0, build.name, build)
-    assert not faults(plan)
+    assert not contradictions(plan)
     below = tuple(replace(one, lane=0) if one.name == "P" else one for one in plan.tmem)
-    assert any("overlaps" in one for one in faults(replace(plan, tmem=below)))
+    assert any("overlaps" in one for one in contradictions(replace(plan, tmem=below)))
     odd = tuple(replace(one, lane=16) if one.name == "dK_acc" else one for one in plan.tmem)
-    assert any("cannot begin at lane 16" in one for one in faults(replace(plan, tmem=odd)))
+    assert any("cannot begin at lane 16" in one for one in contradictions(replace(plan, tmem=odd)))
 
 
 @pytest.mark.parametrize(
@@ -87,7 +89,7 @@ def test_the_shipped_kernel_has_the_defects_of_its_sibling() -> None:
     tested = under_test(SHIPPED)
     late = {one.code for one in ran(tested, replace(BLOCKS, m=64)).findings}
     assert {"tmem-dealloc-in-flight", "tmem-not-allocated"} <= late
-    assert "race-mma-pipeline" in {one.code for one in ran(tested, BLOCKS, "early").findings}
+    assert "race-tcgen05-fence" in {one.code for one in ran(tested, BLOCKS, "early").findings}
 
 
 @pytest.mark.slow
@@ -95,20 +97,20 @@ def test_the_shipped_kernel_does_not_mask_the_whole_diagonal() -> None:
     """Key blocks are twice as long as query blocks, and the block of the diagonal is found by its number."""
     machine = image.MLA_MEND[:-1]
     target = kernel(SHIPPED)
-    planted = Mutant("diagonal", "", "", SHIPPED, machine, InStage("S", ""))
+    planted = PlantedDefect("diagonal", "", "", SHIPPED, machine, InStage("S", ""))
     tested = on_emulator(target, target.variant(causal=1), planted=planted)
     first = ran(tested, DIAGONAL, "early").findings[0]
-    assert first.stage == "S" and "not masked" in " ".join(first.lines())
+    assert first.problem.stage == "S" and "not masked" in " ".join(lines(first))
     assert not ran(under_test(MENDED, 1), DIAGONAL, "early").findings
 
 
 @pytest.mark.slow
 def test_a_planted_defect_is_found_in_its_stage() -> None:
-    defects = kernel(MENDED).mutants()
+    defects = kernel(MENDED).defects()
     for planted in defects:
         assert isinstance(planted.expected, InStage)
         first = ran(under_test(MENDED, planted=planted), BLOCKS).findings[0]
-        assert planted.expected.fits(first.stage or "", first.code or ""), (planted.id, first)
+        assert planted.expected.fits(first.problem.stage or "", first.code or ""), (planted.id, first)
     stages = {one.expected.stage for one in defects if isinstance(one.expected, InStage)}
     assert stages == set(under_test(MENDED).plan().stages)
 
@@ -121,6 +123,6 @@ def test_a_missing_proxy_fence_is_a_race() -> None:
     ):
         text = f"{stored}; cutlass::arch::fence_view_async_shared();"
         edit = Edit(Place(text, image.MLA_SOURCE, opcode="fence.proxy.async"))
-        planted = Mutant("no-fence", "", "", MENDED, (edit,), InStage(stage, "", "race-proxy-fence"))
+        planted = PlantedDefect("no-fence", "", "", MENDED, (edit,), InStage(stage, "", "race-proxy-fence"))
         first = ran(under_test(MENDED, planted=planted), BLOCKS).findings[0]
-        assert first.code == "race-proxy-fence" and first.stage == stage
+        assert first.code == "race-proxy-fence" and first.problem.stage == stage

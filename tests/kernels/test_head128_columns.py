@@ -8,27 +8,28 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tileproof.conformance.beside.mutate.code import PtxCode
+from tileproof.conformance.beside.mutate.operators import OPERATORS
+from tileproof.conformance.beside.mutate.runs import RINGS
+from tileproof.conformance.cases.generators import small
 from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.run import run_case
 from tileproof.conformance.check.under_test import on_emulator
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.drivers.result import Capture, RunSchedule
 from tileproof.conformance.explore.explored import Explored
 from tileproof.conformance.mutants.defects import defects
-from tileproof.conformance.mutate.code import PtxCode
-from tileproof.conformance.mutate.operators import OPERATORS
-from tileproof.conformance.mutate.runs import RINGS
 from tileproof.conformance.observe.capture import captured_tiles
-from tileproof.conformance.problems.generators import small
 from tileproof.emulator.explore import explore
 from tileproof.kernels.compile import ROOT
-from tileproof.kernels.edit import InStage, Mutant
-from tileproof.kernels.launch import MAX_SHARED_BYTES
+from tileproof.kernels.edit import InStage, PlantedDefect
 from tileproof.kernels.registry import kernel
-from tileproof.kernels.sm100.head128_columns.mutants import VALUES
+from tileproof.kernels.sm100.head128_columns.defects import VALUES
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.limits import MAX_SHARED_BYTES
+from tileproof.spec.machine.run_result import Capture
+from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.plan import KernelPlan, SmemObservation, TmemObservation
-from tileproof.spec.plans.consistency import faults
+from tileproof.spec.plans.consistency import contradictions
 from tileproof.spec.plans.head128_columns import D_QKS, plan
 from tileproof.spec.problems.sparse_mla_bwd.case import one_token
 
@@ -42,7 +43,7 @@ KERNEL = kernel("head128-columns")
 @pytest.mark.parametrize("d_qk", D_QKS)
 def test_the_plan_has_no_faults_and_barriers_expect_the_bytes_of_their_tiles(d_qk: int) -> None:
     p = plan(d_qk)
-    assert faults(p) == []
+    assert contradictions(p) == []
     rope = ("Q_rope", "KV_rope") if d_qk > 512 else ()
     for barrier, tile in (
         ("q_ready", "Q"),
@@ -76,14 +77,16 @@ def _seen(p: KernelPlan, stage: str, **changes: Any) -> KernelPlan:
 CONTRADICTIONS: dict[str, Callable[[KernelPlan], KernelPlan]] = {
     "S has 128 rows of each CTA in S of 128": lambda p: _seen(p, "S", rank_rows=128),
     "P is observed both as a sum": lambda p: _seen(p, "P", rank_cols=64),
-    "dKV is observed in all CTAs together": lambda p: replace(p, together=("P", "dP", "dQ")),
-    "R is a tile of the whole cluster but no stage": lambda p: replace(p, together=(*p.together, "R")),
+    "dKV is observed in all CTAs together": lambda p: replace(p, cluster_wide=("P", "dP", "dQ")),
+    "R is a tile of the whole cluster but no stage": lambda p: replace(
+        p, cluster_wide=(*p.cluster_wide, "R")
+    ),
 }
 
 
 @pytest.mark.parametrize("sentence", CONTRADICTIONS)
 def test_planted_contradictions_are_noticed(sentence: str) -> None:
-    found = faults(CONTRADICTIONS[sentence](plan(512)))
+    found = contradictions(CONTRADICTIONS[sentence](plan(512)))
     assert any(sentence in fault for fault in found), found
 
 
@@ -106,7 +109,7 @@ def test_the_build_fits_the_machine(d_qk: int) -> None:
 @pytest.mark.parametrize(
     ("d_qk", "schedule"), ((576, SCHEDULES[1]), (512, SCHEDULES[2])), ids=lambda x: getattr(x, "policy", x)
 )
-def test_every_stage(d_qk: int, schedule: RunSchedule) -> None:
+def test_every_stage(d_qk: int, schedule: Schedule) -> None:
     verdict = run_case(on_emulator(KERNEL, KERNEL.variant(d_qk=d_qk)), replace(WHOLE, d_qk=d_qk), schedule)
     assert verdict.findings == []
     # Tokens of 256, 130 and 0 slots have 4, 3 and 0 k-blocks; two builds. S and dS have a tile in each CTA,
@@ -182,7 +185,7 @@ def test_heads_in_another_order_over_both_ctas_move_dq_and_delta_to_the_bit(
 def test_a_sum_over_the_ctas_is_known_when_each_has_shown_its_term() -> None:
     p, inputs = plan(512), one_token(512, 1).inputs()
     shown = [
-        Capture("P", 0, (rank, 0, 0), rank, 0, np.full((128, 64), np.float32(rank + 1)).view(np.uint32),
+        Capture("P[0]", (rank, 0, 0), rank, 0, np.full((128, 64), np.float32(rank + 1)).view(np.uint32),
                 np.ones((128, 64), bool))
         for rank in (0, 1)
     ]  # fmt: skip
@@ -201,9 +204,9 @@ FAST = ("cols-share-swapped", "cols-copy-swapped")
 @pytest.mark.parametrize(
     "planted", [pytest.param(m, id=m.id, marks=() if m.id in FAST else pytest.mark.slow) for m in VALUES]
 )
-def test_planted_defects_are_found_in_their_stage(planted: Mutant) -> None:
+def test_planted_defects_are_found_in_their_stage(planted: PlantedDefect) -> None:
     under_test = on_emulator(KERNEL, KERNEL.variant(d_qk=576), planted=planted, races=False)
     report = engine.check(under_test, examples=12, seed=1, shrink_seconds=0.0)
     assert report.failure is not None
     assert isinstance(planted.expected, InStage)
-    assert report.failure.findings[0].stage == planted.expected.stage
+    assert report.failure.findings[0].problem.stage == planted.expected.stage

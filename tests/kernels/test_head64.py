@@ -10,14 +10,14 @@ from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.run import run_case
 from tileproof.conformance.check.under_test import on_emulator
 from tileproof.conformance.cli.app import main
-from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.conformance.explore.explored import Explored
 from tileproof.conformance.mutants.defects import defects
 from tileproof.emulator.explore import explore
 from tileproof.kernels.edit import InStage
-from tileproof.kernels.launch import MAX_SHARED_BYTES
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.limits import MAX_SHARED_BYTES
+from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.plans.head64 import D_QKS, plan
 from tileproof.spec.problems.sparse_mla_bwd.case import one_token
 
@@ -53,7 +53,7 @@ def test_every_stage_conforms(d_qk: int) -> None:
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda s: f"{s.policy}{s.seed}")
-def test_every_schedule_and_every_stage(schedule: RunSchedule) -> None:
+def test_every_schedule_and_every_stage(schedule: Schedule) -> None:
     verdict = run_case(on_emulator(KERNEL, KERNEL.variant(d_qk=576)), CASE, schedule)
     assert verdict.findings == []
     # Tokens of 256, 130 and 0 slots have 4, 3 and 0 k-blocks; one CTA, two builds (dKV tiles: production).
@@ -80,7 +80,7 @@ def test_planted_defects_are_found_in_their_stage(name: str) -> None:
     report = engine.check(under_test, examples=60, seed=1, shrink_seconds=0.0)
     assert report.failure is not None
     assert isinstance(planted.expected, InStage)
-    assert report.failure.findings[0].stage == planted.expected.stage
+    assert report.failure.findings[0].problem.stage == planted.expected.stage
 
 
 def test_the_commands_take_it() -> None:

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.kernels.compile import ROOT
+from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.problems.sparse_mla_bwd.inputs import key_mask
 
 from tests.kit.backward_cases import random_case
 from tests.kit.backward_runs import Run, first_wrong, run
 
-# kernels/sm100/head64/mutants.py plants most of these too; here the kernel's own tests judge them.
+# kernels/sm100/head64/defects.py plants most of these too; here the kernel's own tests judge them.
 pytestmark = pytest.mark.slow
 FOLDER = "sm100/head64"
 
@@ -242,10 +242,10 @@ def test_a_gap_in_the_protocol_shows_under_some_schedule(defect: Defect) -> None
     inputs = random_case(topk=192, topk_length=np.array([192, 0], dtype=np.int32))
     shown: set[Any] = set()
     for schedule in (
-        RunSchedule("early"),
-        RunSchedule("late"),
-        RunSchedule("random", 1),
-        RunSchedule("random", 2),
+        Schedule("early"),
+        Schedule("late"),
+        Schedule("random", 1),
+        Schedule("random", 2),
     ):
         seen = run(inputs, schedule=schedule, source_overrides=defect.overrides())
         codes = {finding.code for finding in seen.findings}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan, SmemObservation, TmemObservation
-from tileproof.spec.plans.consistency import faults
+from tileproof.spec.plans.consistency import contradictions
 from tileproof.spec.plans.head64 import D_QKS, plan
 
 
@@ -21,7 +21,7 @@ def _with(items: tuple[Any, ...], name: str, **changes: Any) -> tuple[Any, ...]:
 @pytest.mark.parametrize("d_qk", D_QKS)
 def test_plan_has_no_faults(d_qk: int) -> None:
     p = plan(d_qk)
-    assert faults(p) == [] and (p.size("h_q"), p.cluster) == (64, 1)
+    assert contradictions(p) == [] and (p.size("h_q"), p.cluster) == (64, 1)
 
 
 @pytest.mark.parametrize("d_qk", D_QKS)
@@ -83,7 +83,7 @@ DEFECTS: dict[str, Callable[[KernelPlan], KernelPlan]] = {
 
 @pytest.mark.parametrize("sentence", DEFECTS)
 def test_planted_contradictions_are_noticed(sentence: str) -> None:
-    found = faults(DEFECTS[sentence](plan(576)))
+    found = contradictions(DEFECTS[sentence](plan(576)))
     assert any(sentence in fault for fault in found), found
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.spec.arithmetic.rounded import Rounded
+from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.plans.head64 import D_QKS
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
 
@@ -18,12 +18,12 @@ from tests.kit.backward_cases import INT_MAX, INT_MIN, exact_case, random_case
 from tests.kit.backward_runs import first_wrong, ratios, run
 from tests.kit.mla_problems import outputs
 
-SCHEDULES = [RunSchedule("early"), RunSchedule("late"), *(RunSchedule("random", seed) for seed in range(3))]
+SCHEDULES = [Schedule("early"), Schedule("late"), *(Schedule("random", seed) for seed in range(3))]
 
 
 @pytest.mark.parametrize("d_qk", D_QKS)
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda s: f"{s.policy}{s.seed}")
-def test_every_stage_is_inside_its_bound(d_qk: int, schedule: RunSchedule) -> None:
+def test_every_stage_is_inside_its_bound(d_qk: int, schedule: Schedule) -> None:
     seen = run(random_case(d_qk=d_qk, topk=192), schedule=schedule)
     assert seen.findings == ()
     worst = ratios(seen)
@@ -66,7 +66,7 @@ def test_generated_problems(
     inputs = random_case(
         seed, s_q=s_q, s_kv=s_kv, d_qk=d_qk, topk=topk, scale=scale, topk_length=length if seed % 2 else None
     )
-    seen = run(inputs, schedule=RunSchedule("random", random))
+    seen = run(inputs, schedule=Schedule("random", random))
     assert seen.findings == ()
     worst = ratios(seen)
     assert max(worst.values()) <= 1, worst
@@ -191,7 +191,7 @@ def test_no_mask_by_zero_rows_alone() -> None:
 
 def test_a_long_token_walks_every_k_block() -> None:
     inputs = random_case(10, s_q=1, s_kv=500, topk=1024)
-    seen = run(inputs, schedule=RunSchedule("random", 5))
+    seen = run(inputs, schedule=Schedule("random", 5))
     assert seen.findings == ()
     assert first_wrong(seen) is None
     assert {k for _, _, _, k in seen.tiles} == set(range(16))

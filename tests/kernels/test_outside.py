@@ -19,10 +19,10 @@ PACKAGE = """
 from dataclasses import replace
 from pathlib import Path
 
-from tileproof.kernels.edit import Edit, InStage, Mutant, Place, Reported
+from tileproof.kernels.edit import Edit, InStage, PlantedDefect, Place, Reported
 from tileproof.kernels.image import Sources
 from tileproof.kernels.sm100.head128_part0.host import describe
-from tileproof.kernels.target import Target
+from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.variant import Variant
 from tileproof.spec.plans import head128_part0
 
@@ -35,14 +35,14 @@ KERNEL = "sm100/head128_part0/kernel.cuh"
 NOT_STORED = Place("if (lane < Sum::kHeadsPerWarp) params.delta[first_row + lane] = delta;", KERNEL)
 READ = Place("ptx::load_tmem_32_columns(this->tmem(Plan::tmem::P::column + s * kColumns), v);"
              "ptx::wait_tmem_loads();", KERNEL, opcode="tcgen05.wait::ld")
-MUTANTS = (
-    Mutant("acme-delta", "delta is never stored", "", "acme-scores", (Edit(NOT_STORED),),
+DEFECTS = (
+    PlantedDefect("acme-delta", "delta is never stored", "", "acme-scores", (Edit(NOT_STORED),),
            InStage("delta", "every head")),
-    Mutant("acme-read", "P is freed before it has been read", "", "acme-scores", (Edit(READ),),
+    PlantedDefect("acme-read", "P is freed before it has been read", "", "acme-scores", (Edit(READ),),
            Reported("race-tmem-unwaited", "tcgen05.mma", "tcgen05.ld", "wait::ld")),
 )
 
-TARGETS = Target(
+KERNELS = Kernel(
     name="acme-scores",
     variants=(Variant.of("sparse_mla_bwd", h_q=128, d_qk=512),),
     plan_of=plan,
@@ -51,7 +51,7 @@ TARGETS = Target(
         root=Path(__file__).parent / "cuda",
     ),
     describe=describe,
-    mutants=lambda: MUTANTS,
+    defects=lambda: DEFECTS,
 )
 """
 
@@ -70,7 +70,7 @@ def package(folder: Path, name: str = "acme_kernels", text: str = PACKAGE, point
     info = folder / f"{name}-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    target = point or f"{name}:TARGETS"
+    target = point or f"{name}:KERNELS"
     (info / "entry_points.txt").write_text(f"[tileproof.kernels]\n{name} = {target}\n")
     return folder / name
 
@@ -100,7 +100,7 @@ def passes_through_every_command(name: str) -> None:
         "tileproof_acme_scores_d_qk512_h_q128", "tileproof_acme_scores_d_qk512_h_q128_probe"
     ]  # fmt: skip
     checked = as_json("check", name, "--examples", "4")
-    assert checked["verdict"] == "pass" and set(checked["results"][0]["stages"]) >= {"delta", "P"}
+    assert checked["verdict"] == "clean" and set(checked["results"][0]["stages"]) >= {"delta", "P"}
     assert checked["results"][0]["variant"] == {"d_qk": 512, "h_q": 128}
     assert as_json("explore", name, "--schedules", "4")["verdict"] == "pass"
     planted = run("explore", name, "--schedules", "2", "--plant", "acme-read")
@@ -173,10 +173,10 @@ def test_a_kernel_of_ptx_alone_is_judged_on_what_it_has(tmp_path: Path) -> None:
     package(tmp_path, text=ptx_kernel(f"Path({str(tmp_path / 'scores.ptx')!r})", built.entry))
     checked = as_json("check", str(tmp_path / "acme_kernels"), "--examples", "3")
     (result,) = checked["results"]
-    assert result["verdict"] == "pass" and set(result["stages"]) == {"delta", "P"}
+    assert result["verdict"] == "clean" and set(result["stages"]) == {"delta", "P"}
     assert result["tiles_equal_in_both_builds"] == 0
     assert result["driver"] == "emulator"
-    assert result["not_judged"] == ["the probe build, which the kernel has not"]
+    assert result["not_judged"] == ["the probe build: the kernel has none"]
     (row,) = json.loads(run("build", str(tmp_path / "acme_kernels"), "--json").stdout)
     assert (row["entry"], row["registers"]) == (built.entry, "")
     (tmp_path / "scores.ptx").unlink()
@@ -196,9 +196,9 @@ def test_source_without_the_entry_is_named(tmp_path: Path) -> None:
 BROKEN = {
     "fails to import": ("import no_such_module_at_all\n", "", "no_such_module_at_all"),
     "has no such attribute": (PACKAGE, "NOTHING", "NOTHING"),
-    "gives no target": ("TARGETS = 5\n", "", "int"),
+    "gives no kernel": ("KERNELS = 5\n", "", "int"),
     "has a syntax error": ("def (:\n", "", "SyntaxError"),
-    "is a function that fails": ("TARGETS = lambda: 1 / 0\n", "", "ZeroDivisionError"),
+    "is a function that fails": ("KERNELS = lambda: 1 / 0\n", "", "ZeroDivisionError"),
 }
 
 
@@ -233,9 +233,10 @@ def test_a_plan_that_contradicts_itself_is_named_and_the_others_work(installed: 
 ALONE = """
 from dataclasses import replace
 from tileproof.kernels.image import Ptx
-from tileproof.kernels.target import Target
+from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.variant import Variant
 from tileproof.spec.plans import sm100_gemm
+from tileproof.spec.problems.gemm.problem import GEMM
 
 PTX = ".version 8.6\\n.target sm_100a\\n.address_size 64\\n.visible .entry k()\\n{ ret; }\\n"
 
@@ -243,22 +244,22 @@ PTX = ".version 8.6\\n.target sm_100a\\n.address_size 64\\n.visible .entry k()\\
 def made(plan=lambda: sm100_gemm.plan(), text=lambda: PTX, launch=lambda inputs: None):
     variant = Variant.of("gemm_bias", step_m=sm100_gemm.ROWS, step_n=sm100_gemm.COLUMNS)
     image = Ptx(lambda variant, probe: text(), lambda variant, probe: "k")
-    return Target("alone", (variant,), lambda v: plan(), image, lambda i, *_: launch(i), probe=False)
+    return Kernel("alone", (variant,), lambda v: plan(), image, lambda i, *_: launch(i), probe=False)
 
 """
 OWN_FAULTS = {
-    "TARGETS = made(plan=lambda: 1 / 0)": (
+    "KERNELS = made(plan=lambda: 1 / 0)": (
         "the plan of alone cannot be made",
-        "line 16",
+        "line 17",
         "ZeroDivisionError",
     ),
-    "TARGETS = made(plan=lambda: None)": ("a KernelPlan of the problem gemm_bias", "NoneType"),
-    "TARGETS = made(plan=lambda: replace(sm100_gemm.plan(), problem='gemm'))": ("found: gemm",),
-    "TARGETS = made(plan=lambda: replace(sm100_gemm.plan(), problem='x'))": ("no such problem type",),
-    "TARGETS = made(text=lambda: {}['ptx'])": ("the PTX of alone cannot be made", "line 16", "KeyError"),
-    "TARGETS = made(text=lambda: PTX.replace('k()', 'j()'))": ("no such entry", "name one of its entries"),
-    "TARGETS = made(launch=lambda i: i.x)": ("the launch of alone cannot be described", "attribute 'x'"),
-    "TARGETS = made()": ("the launch of alone is none", "NoneType"),
+    "KERNELS = made(plan=lambda: None)": ("a KernelPlan of the problem gemm_bias", "NoneType"),
+    "KERNELS = made(plan=lambda: replace(sm100_gemm.plan(), problem=GEMM))": ("found: gemm",),
+    "KERNELS = made(plan=lambda: replace(sm100_gemm.plan(), problem='x'))": ("found: str 'x'",),
+    "KERNELS = made(text=lambda: {}['ptx'])": ("the PTX of alone cannot be made", "line 17", "KeyError"),
+    "KERNELS = made(text=lambda: PTX.replace('k()', 'j()'))": ("no such entry", "name one of its entries"),
+    "KERNELS = made(launch=lambda i: i.x)": ("the launch of alone cannot be described", "attribute 'x'"),
+    "KERNELS = made()": ("the launch of alone is not a launch", "NoneType"),
 }
 
 
@@ -276,7 +277,7 @@ def test_a_name_that_is_taken_is_named(installed: Path) -> None:
     package(installed, "taken_kernels", PACKAGE.replace("acme-scores", "head64"))
     registry.forget()
     assert registry.kernels()["head64"] is registry.own()["head64"]
-    assert "has the name of one of Tileproof's own" in run("kernels").output
+    assert "has the name of a built-in kernel" in run("kernels").output
 
 
 @pytest.mark.parametrize(
@@ -287,8 +288,8 @@ def test_a_name_that_is_taken_is_named(installed: Path) -> None:
         (("trace", "head64", "--variant", "width=5"), "no such variant"),
         (("explore", "head64", "--variant", "576"), "sizes such as d_qk=576"),
         (("build", "head64", "--variant", "d_qk=576", "--d-qk", "512"), "two different widths"),
-        (("check", "no/such/kernel.py"), "no kernel at this path"),
-        (("check", "./README.md"), "a file that does not end in .py"),
+        (("check", "no/such/kernel.py"), "there is no such file"),
+        (("check", "./README.md"), "this file names no kernel"),
         (("check", "sm90-gemm", "--plant", "g100-bf16-cut-off"), "belongs to another kernel"),
         (("check", "sm90-gemm-bias", "--plant", "nope"), "s90-bias-halves-exchanged"),
         (("check", "head65"), "there is no such kernel"),
@@ -305,7 +306,7 @@ def test_a_case_of_another_variant_is_refused() -> None:
 
 
 def test_several_kernels_in_one_file_are_told_apart(tmp_path: Path) -> None:
-    two = PACKAGE + "\nTARGETS = (TARGETS, replace(TARGETS, name='acme-twin'))\n"
+    two = PACKAGE + "\nKERNELS = (KERNELS, replace(KERNELS, name='acme-twin'))\n"
     folder = str(package(tmp_path, text=two))
     with pytest.raises(TileproofError, match="several kernels"):
         registry.kernel(folder)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
-from tileproof.spec.plans.consistency import faults
+from tileproof.spec.plans.consistency import contradictions
 from tileproof.spec.plans.head128_part0 import D_QKS, plan
 
 
@@ -20,7 +20,7 @@ def _with(parts: tuple[Any, ...], name: str, **changes: Any) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("d_qk", D_QKS)
 def test_plan_has_no_faults(d_qk: int) -> None:
-    assert faults(plan(d_qk)) == []
+    assert contradictions(plan(d_qk)) == []
 
 
 @pytest.mark.parametrize("d_qk", D_QKS)
@@ -71,7 +71,7 @@ DEFECTS: dict[str, Callable[[KernelPlan], KernelPlan]] = {
 
 @pytest.mark.parametrize("sentence", DEFECTS)
 def test_planted_contradictions_are_noticed(sentence: str) -> None:
-    found = faults(DEFECTS[sentence](plan(576)))
+    found = contradictions(DEFECTS[sentence](plan(576)))
     assert any(sentence in fault for fault in found), found
 
 

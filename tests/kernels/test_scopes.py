@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from tileproof.conformance.timing.sass import assemble
+from tileproof.conformance.beside.timing.sass import assemble
 from tileproof.kernels.registry import kernel
 
 ARCH = "sm_100a"

@@ -15,12 +15,12 @@ from click.testing import CliRunner
 from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.under_test import on_emulator
 from tileproof.conformance.cli.app import main
-from tileproof.kernels.edit import InStage, Mutant
+from tileproof.kernels.edit import InStage, PlantedDefect
 from tileproof.kernels.registry import kernel
-from tileproof.kernels.sm100.gemm.mutants import VALUES
+from tileproof.kernels.sm100.gemm.defects import VALUES
 from tileproof.spec.problems.base import TileCoord, tiling_of
 from tileproof.spec.problems.faults import WrongTile
-from tileproof.spec.problems.gemm.faults import GemmFaults
+from tileproof.spec.problems.gemm.faults import GemmFaultHypotheses
 from tileproof.spec.problems.gemm.generator import small
 from tileproof.spec.problems.gemm.problem import GEMM_BIAS
 
@@ -30,6 +30,7 @@ VARIANT = KERNEL.variants[0]
 # What the cause of each must say; "" where a hang's root says it.
 CAUSES = {
     "g100-last-step-left-out": "columns 48..63 is missing",
+    "g100-cleared-once": "from k-block 1 on: k-block 1 cleared the accumulator",
     "g100-swizzle-of-a": "operand A: read with the 64B instead of the 128B swizzle",
     "g100-bias-of-the-first-columns": "the bias is that of 32 columns before",
     "g100-bf16-cut-off": "rounded towards zero, not to nearest",
@@ -50,22 +51,26 @@ def test_both_stages_conform(mma: str) -> None:
     """The product in tensor memory and D in bf16, in both builds; nothing is left out or remarked on."""
     report = engine.check(on_emulator(KERNEL, VARIANT, mma=mma), examples=6, seed=4)  # type: ignore[arg-type]
     assert report.failure is None, report.failure
-    assert set(report.scores) == {"product", "D", "D from end to end"} and report.agreed
+    rows = {"product", "product after each k-block", "D", "D from end to end"}
+    assert set(report.scores) == rows and report.agreed
     assert report.not_judged == () and report.remarks == {}
 
 
 @pytest.mark.parametrize("planted", VALUES, ids=lambda one: one.id)
-def test_a_planted_defect_is_found_in_its_stage_with_its_cause(planted: Mutant) -> None:
+def test_a_planted_defect_is_found_in_its_stage_with_its_cause(planted: PlantedDefect) -> None:
     under_test = on_emulator(KERNEL, VARIANT, planted=planted, races=False)
     report = engine.check(under_test, examples=10, seed=0, shrink_seconds=1.0)
     assert report.failure is not None
     finding = report.failure.findings[0]
-    assert isinstance(planted.expected, InStage) and finding.stage == planted.expected.stage
+    assert isinstance(planted.expected, InStage) and finding.problem.stage == planted.expected.stage
     if planted.id in CAUSES:
         assert CAUSES[planted.id] in finding.cause
     else:
         assert finding.code == planted.expected.code
-        assert any("before the wait saw it the barrier went on to phase 2" in line for line in finding.root)
+        assert any(
+            "before the wait saw it the barrier went on to phase 2" in line
+            for line in (finding.cause, *finding.evidence)
+        )
 
 
 def test_other_schedules_and_the_trace_show_the_same_kernel() -> None:
@@ -109,7 +114,7 @@ def test_a_wrong_bias_has_one_explanation(cause: str, factor: int, off: int) -> 
     tile = WrongTile("D", TileCoord(0, 0, None), operands, False, slice(0, D.shape[1]), D, wrong)
     fitting = [
         one.cause
-        for one in GemmFaults().alternatives(Launched(), tile)  # type: ignore[arg-type]
+        for one in GemmFaultHypotheses().alternatives(Launched(), tile)  # type: ignore[arg-type]
         if (abs(D - one.value) <= one.bound).all()
     ]
     assert fitting == [cause]
@@ -160,7 +165,7 @@ def test_a_product_of_other_rows_and_columns_is_explained(cause: str, a: Any, b:
     )
     fitting = [
         one.cause
-        for one in GemmFaults().alternatives(Launched(), tile)  # type: ignore[arg-type]
+        for one in GemmFaultHypotheses().alternatives(Launched(), tile)  # type: ignore[arg-type]
         if (abs(D - one.value) <= one.bound).all()
     ]
     assert fitting[:1] == [cause]  # the first that holds is named

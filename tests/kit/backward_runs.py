@@ -13,12 +13,14 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.drivers.result import Capture, MachineFinding, RunSchedule
 from tileproof.conformance.observe.capture import captured
 from tileproof.conformance.observe.tiles import Chain, StageTile
 from tileproof.kernels.registry import kernel
 from tileproof.spec.arithmetic.sums import RowSums
 from tileproof.spec.machine import smem_layout, tmem
+from tileproof.spec.machine.finding import Finding
+from tileproof.spec.machine.run_result import Capture
+from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.plan import KernelPlan, SmemObservation
 from tileproof.spec.problems.base import TileCoord, tiling_of
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
@@ -40,7 +42,7 @@ class Run:
     outputs: Mapping[str, Array]
     written: Mapping[str, Array]
     tiles: Mapping[tuple[str, int, int, int], Array]
-    findings: tuple[MachineFinding, ...]
+    findings: tuple[Finding, ...]
     counters: Mapping[str, int]
 
 
@@ -48,7 +50,7 @@ def run(
     inputs: Inputs,
     *,
     probe: bool = False,
-    schedule: RunSchedule | None = None,
+    schedule: Schedule | None = None,
     mma: emulator.Mma = "fast",
     taps: bool = True,
     dkv: Array | None = None,
@@ -60,8 +62,8 @@ def run(
     built = KERNEL.build(variant, probe, source_overrides=source_overrides)
     launch = KERNEL.launch(inputs, built, probe)
     if dkv is not None:
-        launch.buffers()["dKV"].array[...] = dkv  # type: ignore[index]
-    seen = emulator.run(launch, plan, schedule=schedule or RunSchedule(), taps=taps, mma=mma)
+        launch = launch.with_array("dKV", np.broadcast_to(dkv, launch.buffer("dKV").shape).astype(np.float32))
+    seen = emulator.run(launch, plan, schedule=schedule or Schedule(), taps=taps, mma=mma)
     return Run(
         inputs,
         plan,
@@ -69,15 +71,17 @@ def run(
         {name: output.written for name, output in seen.outputs.items()},
         _tiles(plan, seen.captures),
         seen.findings,
-        seen.counters,
+        dict(seen.counters),
     )
 
 
 def _tiles(plan: KernelPlan, captures: tuple[Capture, ...]) -> dict[tuple[str, int, int, int], Array]:
     found: dict[tuple[str, int, int, int], Array] = {}
-    places = {at.tile: at for at in captured(plan)}
+    places = {(at.tile, at.barrier): at for at in captured(plan)}
     for capture in captures:
-        at = places[capture.tile]
+        if (capture.tile, capture.barrier) not in places:
+            continue  # a partial sum
+        at = places[capture.tile, capture.barrier]
         token = capture.cta[0] // plan.cluster
         publication = capture.phase * plan.barrier(at.barrier).stages + capture.stage
         if isinstance(at, SmemObservation):

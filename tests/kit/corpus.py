@@ -11,19 +11,21 @@ from typing import Any
 
 import numpy as np
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.kernels.compile import ROOT, Built
-from tileproof.kernels.launch import Launch, Scalar, Struct, TensorMapSpec
+from tileproof.kernels.launch.arguments import PlacedItem, ScalarArgument
+from tileproof.kernels.launch.model import LaunchFile
+from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.problems.sparse_mla_bwd.forward import with_forward
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
 from tileproof.spec.problems.sparse_mla_bwd.tiling import k_blocks
 
+from tests.kit import launches
 from tests.kit.backward_runs import KERNEL, Run, _tiles, first_wrong
 
 Array = np.ndarray[Any, Any]
 FOLDER = "sm100/head64"
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
-SCHEDULES = [RunSchedule("early"), RunSchedule("late"), RunSchedule("random", 1)]
+SCHEDULES = [Schedule("early"), Schedule("late"), Schedule("random", 1)]
 
 
 @dataclass(frozen=True)
@@ -93,8 +95,7 @@ class Seen:
     @property
     def waits(self) -> set[str]:
         """Names of the plan's barriers that somebody waits for in vain."""
-        names = {b.offset_of(s): b.name for b in self.run.plan.barriers for s in range(b.stages)}
-        return {names[w.barrier] for f in self.run.findings for w in f.waiting if w.barrier is not None}
+        return {w.name.split("[")[0] for f in self.run.findings for w in f.machine.waiting if w.name}
 
     @property
     def wrong(self) -> str | None:
@@ -130,7 +131,7 @@ def run(
     inputs: Inputs,
     plant: Plant | None = None,
     *,
-    schedule: RunSchedule = SCHEDULES[0],
+    schedule: Schedule = SCHEDULES[0],
     prefill: Mapping[str, Array] | None = None,
     scalars: Mapping[str, float] | None = None,
     taps: bool = True,
@@ -150,29 +151,26 @@ def run(
         {name: output.written for name, output in seen.outputs.items()},
         _tiles(plan, seen.captures),
         seen.findings,
-        seen.counters,
+        dict(seen.counters),
     )
     return Seen(shown)
 
 
-def with_items(launch: Launch, arrays: Mapping[str, Array], scalars: Mapping[str, float]) -> Launch:
+def with_items(launch: LaunchFile, arrays: Mapping[str, Array], scalars: Mapping[str, float]) -> LaunchFile:
     """`launch` with these contents of buffers and values of scalars, by name."""
-    buffers = {
-        name: dataclasses.replace(launch.buffers()[name], array=np.array(array))
-        for name, array in arrays.items()
-    }
+    for name, array in arrays.items():
+        launch = launch.with_array(name, np.array(array))
 
-    def other(item: Any) -> Any:
-        if isinstance(item, TensorMapSpec) and item.buffer.name in buffers:
-            return dataclasses.replace(item, buffer=buffers[item.buffer.name])
-        if isinstance(item, Scalar) and item.name in scalars:
-            return dataclasses.replace(item, value=scalars[item.name])
-        return buffers.get(item.name, item)
+    def other(placed: PlacedItem) -> PlacedItem:
+        item = placed.item
+        if not isinstance(item, ScalarArgument) or item.name not in scalars:
+            return placed
+        return dataclasses.replace(placed, item=dataclasses.replace(item, value=scalars[item.name]))
 
-    (struct,) = launch.params
-    assert isinstance(struct, Struct) and {*scalars} <= {item.name for _, item in struct.fields}
-    fields = tuple((at, other(item)) for at, item in struct.fields)
-    return dataclasses.replace(launch, params=(dataclasses.replace(struct, fields=fields),))
+    items = [item.item for item in launches.struct_of(launch).items]
+    named = {item.name for item in items if isinstance(item, ScalarArgument)}
+    assert {*scalars} <= named
+    return launches.with_items(launch, other)
 
 
 def changed(inputs: Inputs, **arrays: Any) -> Inputs:

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from tileproof.conformance.drivers.driver import ALL, Capabilities
-from tileproof.conformance.drivers.result import Capture, Output, RunResult, RunSchedule
 from tileproof.spec.machine import tmem
+from tileproof.spec.machine.run_result import Capture, Output, RunResult
+from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.numerics import round_f32
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
@@ -27,11 +28,11 @@ Plant = Callable[[str, Tile, F64], F64 | None]
 class Driven:
     """A driver that hands back what `do` (launch, plan, schedule, taps) gives."""
 
-    do: Callable[[Any, KernelPlan, RunSchedule, bool], RunResult] = field(repr=False)
+    do: Callable[[Any, KernelPlan, Schedule, bool], RunResult] = field(repr=False)
     capabilities: Capabilities = ALL
     name: str = "double"
 
-    def run(self, launch: Any, plan: KernelPlan, schedule: RunSchedule, taps: bool) -> RunResult:
+    def run(self, launch: Any, plan: KernelPlan, schedule: Schedule, taps: bool) -> RunResult:
         return self.do(launch, plan, schedule, taps)
 
 
@@ -81,8 +82,7 @@ def machine(
         cells = tmem.capture_of(value.view(np.uint32), "B")
         captures.append(
             Capture(
-                "P",
-                tile.k_block % stages_of_p,
+                f"P[{tile.k_block % stages_of_p}]",
                 (plan.cluster * tile.token + tile.cta, 0, 0),
                 tile.cta,
                 tile.k_block // stages_of_p,

@@ -8,15 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from tileproof.conformance.beside.mutate.draw import Drawn
+from tileproof.conformance.beside.mutate.judged import Judgement
+from tileproof.conformance.beside.mutate.score import as_json
 from tileproof.conformance.gate.difference import MUTATION
 from tileproof.conformance.gate.evidence import ReleaseEvidence, evidence
-from tileproof.conformance.mutate.draw import Drawn
-from tileproof.conformance.mutate.judged import Judgement
-from tileproof.conformance.mutate.score import as_json
 from tileproof.conformance.verdict import contract
 from tileproof.conformance.verdict.contract import (
     CheckOutcome,
-    Defect,
     NotCovered,
     OrderOnly,
     PlantedControl,
@@ -26,6 +25,7 @@ from tileproof.conformance.verdict.contract import (
     decided,
 )
 from tileproof.conformance.verdict.program import program, tool_identity
+from tileproof.spec.machine.finding import Finding, MachinePlace, ProblemPlace, Race
 
 WRITTEN = {"tiles": 4, "elements": 4096, "exact_elements": 0, "elements_without_bound": 0}
 STAGES = {
@@ -68,15 +68,22 @@ def failure() -> dict[str, Any]:
     }
 
 
-DEFECT = Defect(
-    "stage conformance", "value", "P differs from <script>alert(1)</script>", stage="P",
-    where="stage P, token 0, CTA 0", expected=1.5, found=float("nan"), bound=1e-6, wrong=4, elements=128,
+DEFECT = Finding(
+    "value", "P differs from <script>alert(1)</script>", check="stage conformance",
+    problem=ProblemPlace("P", group=0, unit="token", cta=0),
+    expected=1.5, found=float("nan"), bound=1e-6, wrong=4, elements=128,
     cause="every value is the expected one times 1 / sm_scale", replay=REPLAY,
 )  # fmt: skip
-RACE = Defect(
-    "schedules and races", "race-unordered", "a read that nothing orders", isa_section="9.7.9.8",
-    instruction="ld.shared.b32", ptx_line=40, source="b.cuh:9", source_before="a.cuh:3",
-    missing="a barrier between both",
+RACE = Finding(
+    "race-unordered", "a read that nothing orders", check="schedules and races",
+    machine=MachinePlace(
+        isa_section="9.7.9.8", instruction="ld.shared.b32", ptx_line=40, source="b.cuh:9", cta=(0, 0, 0),
+        cluster_rank=0, warp=1, lane=2,
+        race=Race(
+            12, "a.cuh:3", "st.shared.b32", (0, 0, 0), 0, 0, 1, True, 1, False, 1, "a barrier between both"
+        ),
+    ),
+    cause="missing: a barrier between both",
 )  # fmt: skip
 
 LEFT = NotCovered(7, "add.s32", "other", "a.cu:3"), NotCovered(9, "bra", "branch", "", "taken")

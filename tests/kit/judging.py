@@ -10,16 +10,16 @@ import numpy as np
 from tileproof.conformance.judging.judging import JudgeOptions, judge
 from tileproof.conformance.judging.reference import ReferenceFunction
 from tileproof.conformance.judging.runs import RunOptions
-from tileproof.conformance.launches.arguments import PointerArgument
-from tileproof.conformance.launches.contents import NormalDraw
-from tileproof.conformance.launches.model import (
+from tileproof.conformance.verdict.contract import CheckOutcome, VerdictRecord
+from tileproof.kernels.launch.arguments import PointerArgument
+from tileproof.kernels.launch.contents import NormalDraw
+from tileproof.kernels.launch.model import (
     CudaSource,
     KernelLaunch,
     LaunchBuffer,
     LaunchFile,
     LaunchModule,
 )
-from tileproof.conformance.verdict.contract import CheckOutcome, VerdictRecord
 
 # d [64, 64] = a [64, 64] b [64, 64]^T, 16 of the summed axis at a time.
 MATMUL = """
@@ -84,9 +84,9 @@ def judged(
 
 def plugin_is_installed() -> bool:
     """Whether pytest finds the plugin by itself: the package is installed with its entry points."""
-    return any(one.name == "tileproof" for one in entry_points(group="pytest11"))
+    return any(entry_point.name == "tileproof" for entry_point in entry_points(group="pytest11"))
 
 
 def check(made: VerdictRecord, name: str) -> CheckOutcome:
     """A check of a verdict."""
-    return next(one for one in made.checks if one.name == name)
+    return next(check for check in made.checks if check.name == name)

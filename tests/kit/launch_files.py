@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tileproof.conformance.launches.arguments import (
+from tileproof.kernels.launch.arguments import (
     PlacedItem,
     PointerArgument,
     ScalarArgument,
     StructArgument,
     TensorMapArgument,
 )
-from tileproof.conformance.launches.contents import Counting
-from tileproof.conformance.launches.model import (
+from tileproof.kernels.launch.contents import Counting
+from tileproof.kernels.launch.model import (
     KernelLaunch,
     LaunchBuffer,
     LaunchFile,

@@ -1,4 +1,4 @@
-"""Small problems of sparse MLA's backward as Hypothesis strategies, and the reference walked over them."""
+"""Small problems of sparse MLA's backward as Hypothesis strategies, and the stages over them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from hypothesis import strategies as st
-from tileproof.reference import walk as reference
-from tileproof.reference.walk import TileValue
+from tileproof.reference.tile import TileValue
 from tileproof.spec.arithmetic.exact import EXACT
 from tileproof.spec.problems.base import ProblemType, Tiling
 from tileproof.spec.problems.sparse_mla_bwd.forward import with_forward
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem
 from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
+
+from tests.kit.evaluated import outputs_over, tiles_over
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 OUTPUTS = ("delta", "dQ", "dKV")
@@ -24,7 +25,7 @@ ONE_CTA = Tiling(64, 1)
 
 def walk(inputs: Inputs, m: Any = EXACT) -> Iterator[TileValue]:
     """Every tile, the heads shared out over two CTAs."""
-    return reference.walk(inputs, problem=SPARSE_MLA_BWD, tiling=WHOLE, m=m)
+    return tiles_over(inputs, problem=SPARSE_MLA_BWD, tiling=WHOLE, m=m)
 
 
 def outputs(
@@ -35,8 +36,8 @@ def outputs(
     tiling: Tiling = WHOLE,
     dtype: type = float,
 ) -> dict[str, np.ndarray]:
-    """delta ``[s_q, h_q]``, dQ ``[s_q, h_q, d_qk]`` and dKV ``[s_kv, d_qk]`` of the reference."""
-    return reference.outputs(inputs, OUTPUTS, problem=problem, tiling=tiling, m=m, dtype=dtype)
+    """delta ``[s_q, h_q]``, dQ ``[s_q, h_q, d_qk]`` and dKV ``[s_kv, d_qk]`` of the stages."""
+    return outputs_over(inputs, OUTPUTS, problem=problem, tiling=tiling, m=m, dtype=dtype)
 
 
 def indices(rng: np.random.Generator, pattern: str, s_q: int, topk: int, s_kv: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from tileproof.emulator import LaunchResult, Schedule
+from tileproof.emulator import RunResult, Schedule
 from tileproof.spec.machine import kinds, smem_layout, tmem
 from tileproof.spec.machine import mma as rules
 from tileproof.spec.machine.descriptors import BlockScaledDescriptor, InstructionDescriptor, SmemDescriptor
@@ -214,7 +214,7 @@ def multiply(
     form: Form, a: np.ndarray, b: np.ndarray, d: np.ndarray | None = None, *, mode: str = "fast",
     schedule: Schedule | None = None, check: bool = True, scale_a: np.ndarray | None = None,
     scale_b: np.ndarray | None = None, **launch: Any,
-) -> tuple[np.ndarray, np.ndarray, LaunchResult]:  # fmt: skip
+) -> tuple[np.ndarray, np.ndarray, RunResult]:  # fmt: skip
     """(D [M, N], cells [ctas, 128, columns] after the instruction, result). `d`: accumulate onto it.
 
     scale_a [M, s], scale_b [N, s]: of block-scaled kinds. Cells are f32, or u32 where D is not f32.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileproof.conformance.mutate.code import CodeLine, PtxCode
+from tileproof.conformance.beside.mutate.code import CodeLine, PtxCode
 
 TEXT = """\
 .version 9.0

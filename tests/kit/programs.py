@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tileproof.emulator import LaunchResult, Schedule
+from tileproof.emulator import RunResult, Schedule
 
 from tests.kit.ptx import Memory, run, wait
 
@@ -25,7 +25,7 @@ class Program:
     threads: int = 96
     words: int = 0
 
-    def __call__(self, **how: Any) -> tuple[LaunchResult, Outputs]:
+    def __call__(self, **how: Any) -> tuple[RunResult, Outputs]:
         """One launch, as `explore` wants it."""
         memory = Memory()
         source = memory.buffer(np.arange(256, dtype=np.uint32))
@@ -153,4 +153,4 @@ HEARTBEAT = Program(
 )
 NEVER_SET = Program(POLLING.body.replace("@%p4 st.volatile.shared.u32 [1040], 1;", ""), threads=64)
 
-Launch = Callable[..., tuple[LaunchResult, Outputs]]
+Launch = Callable[..., tuple[RunResult, Outputs]]

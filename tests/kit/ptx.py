@@ -10,7 +10,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from tileproof.emulator import Buffer, Finding, LaunchResult, Memory, Module, Schedule, TensorMap
+from tileproof.emulator import Buffer, Finding, Memory, Module, RunResult, Schedule, TensorMap
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 HEADER = ".version 8.8\n.target sm_100a\n.address_size 64\n"
@@ -64,7 +64,7 @@ def run(
     grid: int | None = None,
     module: str = "",
     **launch: Any,
-) -> LaunchResult:
+) -> RunResult:
     """Launches `body` on one cluster of `cluster` CTAs of `threads` threads."""
     text = kernel_text(body, [isinstance(arg, TensorMap) for arg in args], module)
     return parsed(text).launch(
@@ -73,20 +73,20 @@ def run(
     )  # fmt: skip
 
 
-def clean(result: LaunchResult) -> LaunchResult:
+def clean(result: RunResult) -> RunResult:
     """The result, which must have no finding."""
     assert not result.findings, "\n".join(map(str, result.findings))
     return result
 
 
-def only(result: LaunchResult, code: str) -> Finding:
+def only(result: RunResult, code: str) -> Finding:
     """The first finding, which must have this code."""
     assert result.findings, f"no finding, expected {code}"
     assert result.findings[0].code == code, "\n".join(map(str, result.findings))
     return result.findings[0]
 
 
-def codes(result: LaunchResult) -> set[str]:
+def codes(result: RunResult) -> set[str]:
     """The codes found."""
     return {f.code for f in result.findings}
 
@@ -118,6 +118,11 @@ def elementwise(
     result = memory.empty(count, kind)
     clean(run("\n".join(lines), [result, *args], memory=memory, threads=count))
     return result.numpy()
+
+
+def used(register: str, label: str = "USED") -> str:
+    """Lines where the value of a 32-bit register decides something: a branch."""
+    return f"setp.eq.u32 %p15, {register}, 7; @%p15 bra {label};\n{label}:"
 
 
 def store(register: str, index: str = "%t", argument: str = "%a0", type_: str = "b32") -> str:

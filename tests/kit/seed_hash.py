@@ -3,8 +3,8 @@
 import hashlib
 import sys
 
+from tileproof.conformance.cases import draws
 from tileproof.conformance.check.property import schedules
-from tileproof.conformance.problems import draws
 from tileproof.spec.problems.sparse_mla_bwd.strategies import cases
 
 seen = hashlib.sha256()

@@ -61,6 +61,38 @@ def _address(words: list[str], where: int = 0) -> str:
     return "[%r8]" if space.startswith("shared") else "[%rd8]"
 
 
+_WMMA = {
+    "f16": (8, 8, 8), "bf16": (4, 8, 2), "s8": (2, 4, 1), "u8": (2, 4, 1), "tf32": (4, 4, 4), "f64": (1, 1, 1),
+    "s4": (1, 1, 1), "u4": (1, 1, 1), "b1": (1, 1, 1),
+}  # fmt: skip
+
+
+def _wmma(rest: list[str], types: list[str]) -> str | None:
+    """Fragments: A and B of m16n16, m32n8 and m8n32, in this order and its reverse."""
+    shape = next((word for word in rest if re.match(r"m\d+n\d+k\d+$", word)), None)
+    if shape is None or not types:
+        return None
+    at = {"m32n8k16": 1, "m8n32k16": 2}.get(shape, 0)
+
+    def fragment(which: str, type_: str, first: int) -> str:
+        if which in ("c", "d"):
+            count = 2 if shape.startswith("m8n8") else 4 if type_ == "f16" else 8
+            kind = {"f32": "f", "f64": "fd"}.get(type_, "r")
+        else:
+            count = _WMMA.get(type_, (1, 1, 1))[at if which == "a" else -at % 3]
+            kind = "fd" if type_ == "f64" else "r"
+        return _group([f"%{kind}{first + k}" for k in range(count)])
+
+    which = next((word for word in rest if word in ("a", "b", "c", "d")), "")
+    if "load" in rest:
+        return f"{fragment(which, types[-1], 1)}, [%rd8], %r3"
+    if "store" in rest:
+        return f"[%rd8], {fragment('d', types[-1], 1)}, %r3"
+    of_a, of_b = (types[1], types[2]) if len(types) == 4 else ("f16", "f16")
+    parts = (("d", types[0], 1), ("a", of_a, 10), ("b", of_b, 20), ("c", types[-1], 1))
+    return ", ".join(fragment(*part) for part in parts)
+
+
 def operands(opcode: str) -> str | None:
     """The operands to write after `opcode`, None when its base has no entry here."""
     words = opcode.split(".")
@@ -70,6 +102,8 @@ def operands(opcode: str) -> str | None:
     type_ = types[-1] if types else "b32"
     if (of_mine := _arithmetic(base, rest, types)) is not None:
         return of_mine
+    if base == "wmma":
+        return _wmma(rest, types)
     hint = ", %rd9" if "L2::cache_hint" in rest else ""
     if base in ("add", "sub", "fma") and len(types) == 2:  # the addend has the type of the result
         return ", ".join(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace as changed
 from typing import Any
 
 import numpy as np
 from tileproof.conformance.drivers import emulator
-from tileproof.emulator import LaunchResult, Schedule
-from tileproof.kernels.launch import Launch
-from tileproof.kernels.tutorials import TUTORIALS, Tutorial, targets
+from tileproof.emulator import RunResult, Schedule
+from tileproof.kernels.launch.model import LaunchFile
+from tileproof.kernels.tutorials import TUTORIALS, Tutorial, kernels
 from tileproof.spec.problems.gemm.inputs import Inputs
 
 __all__ = ["TUTORIALS", "Tutorial", "expected", "launch_of", "product", "run"]
@@ -32,12 +31,12 @@ def expected(inputs: Inputs) -> np.ndarray:
     return np.asarray(inputs.alpha * AB + inputs.beta * inputs.C.astype(np.float64))
 
 
-def launch_of(tutorial: Tutorial, inputs: Inputs, find: str = "", replace: str = "") -> Launch:
+def launch_of(tutorial: Tutorial, inputs: Inputs, find: str = "", replace: str = "") -> LaunchFile:
     """The launch, with every `find` in the PTX replaced."""
-    target = targets()[tutorial.name]
-    launch = target.launch(inputs, target.build(target.variants[0]))
-    assert find in launch.image
-    return changed(launch, image=launch.image.replace(find, replace)) if find else launch
+    kernel = kernels()[tutorial.name]
+    launch = kernel.launch(inputs, kernel.build(kernel.variants[0]))
+    assert find in launch.ptx
+    return launch.with_ptx(launch.ptx.replace(find, replace)) if find else launch
 
 
 def run(
@@ -45,10 +44,10 @@ def run(
     inputs: Inputs,
     schedule: Schedule | None = None,
     *,
-    launch: Launch | None = None,
+    launch: LaunchFile | None = None,
     **how: Any,
-) -> tuple[np.ndarray, LaunchResult]:
-    """D and the launch's result; `how` goes on to `Module.launch`."""
+) -> tuple[np.ndarray, RunResult]:
+    """D and the launch's result; `how` is passed on to `Module.launch`."""
     result, buffers = emulator.launch_on(
         launch or launch_of(tutorial, inputs), schedule=schedule or Schedule(), **how
     )

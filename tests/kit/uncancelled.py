@@ -25,14 +25,17 @@ class Uncancelled(Exact):
         return self._of(a.real @ b.real, a.imag @ b.imag)
 
     def accumulate(self, total: Any, a: Any, b: Any) -> Any:
-        value = super().accumulate(total.real, a.real, b.real)
-        return self._of(value, super().accumulate(total.imag, a.imag, b.imag))
+        value = self.operation("accumulate")(total.real, a.real, b.real)
+        return self._of(value, self.operation("accumulate")(total.imag, a.imag, b.imag))
 
     def rowsum(self, a: Any, b: Any, products: Form = F32) -> Any:
         return self._of((a.real * b.real).sum(-1), (a.imag * b.imag).sum(-1))
 
     def mul(self, *factors: Any) -> Any:
-        return self._of(super().mul(*(x.real for x in factors)), super().mul(*(x.imag for x in factors)))
+        return self._of(
+            self.operation("mul")(*(x.real for x in factors)),
+            self.operation("mul")(*(x.imag for x in factors)),
+        )
 
     def sub(self, a: Any, b: Any) -> Any:
         return self._of(a.real - b.real, a.imag + b.imag)

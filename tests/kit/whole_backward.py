@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tileproof.conformance.drivers.result import RunSchedule
-from tileproof.spec.problems.sparse_mla_bwd.case import Case, Indices
+from tileproof.spec.machine.schedule import Schedule
+from tileproof.spec.problems.sparse_mla_bwd.case import Indices, SparseCase
 
 STAGES = ("delta", "P", "S", "dP", "dS", "dQ", "dKV")
-SCHEDULES = (RunSchedule("early"), RunSchedule("late"), RunSchedule("random", 1), RunSchedule("random", 2))
-WHOLE = Case(
+SCHEDULES = (Schedule("early"), Schedule("late"), Schedule("random", 1), Schedule("random", 2))
+WHOLE = SparseCase(
     576,
     s_kv=300,
     blocks=4,

@@ -7,8 +7,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from tileproof.conformance.drivers.record.programs import record
-from tileproof.conformance.drivers.record.recording import Replay
+from tileproof.conformance.beside.record.programs import record
+from tileproof.conformance.beside.record.recording import Replay
 from tileproof.emulator import Module
 from tileproof.emulator.errors import LaunchError
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tileproof.conformance.drivers.record import launchfile, recorder
-from tileproof.conformance.launches import jsonform
+from tileproof.conformance.beside.record import launchfile, recorder
 from tileproof.conformance.launches.check import contradictions
 from tileproof.conformance.launches.modules import load
 from tileproof.emulator.errors import LaunchError
+from tileproof.kernels.launch import jsonform
 
 from tests.kit.outside.cutlass_cases import EXAMPLES
 from tests.kit.outside.cutlass_example import curand

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tileproof.conformance.drivers.record import launchfile, recorder
+from tileproof.conformance.beside.record import launchfile, recorder
 from tileproof.conformance.judging.judging import JudgeOptions, judge
-from tileproof.conformance.launches.contents import IntegerDraw
-from tileproof.conformance.launches.model import LaunchFile, LaunchModule, PtxText
-from tileproof.conformance.launches.reading import read
 from tileproof.emulator.errors import LaunchError
+from tileproof.kernels.launch.contents import IntegerDraw
+from tileproof.kernels.launch.model import LaunchFile, LaunchModule, PtxText
+from tileproof.kernels.launch.reading import read
 
 from tests.kit.judging import check, function
 from tests.kit.outside.cutlass_cases import EXAMPLES

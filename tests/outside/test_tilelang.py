@@ -11,7 +11,7 @@ pytest.importorskip("tilelang", reason="tilelang is not installed: requirements-
 
 import tilelang
 import torch
-from tileproof.emulator import LaunchResult, Schedule
+from tileproof.emulator import RunResult, Schedule
 from tileproof.tilelang import emulate
 
 from tests.kit.outside.explained import POLICIES, written_up
@@ -20,7 +20,7 @@ from tests.kit.outside.tilelang_kernels import matmul
 SIZE = 256
 
 
-def launched(schedule: Schedule, races: bool, threads: int, **passes: Any) -> tuple[LaunchResult, bool]:
+def launched(schedule: Schedule, races: bool, threads: int, **passes: Any) -> tuple[RunResult, bool]:
     """The launch, and whether the product is exact."""
     rng = np.random.default_rng(0)
     a, b = (torch.from_numpy(rng.integers(-4, 5, (SIZE, SIZE)).astype(np.float16)) for _ in range(2))

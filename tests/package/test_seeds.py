@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 import tileproof
 from hypothesis import strategies as st
+from tileproof.conformance.cases import draws
 from tileproof.conformance.check.property import schedules
-from tileproof.conformance.problems import draws
 from tileproof.emulator import _engine
 from tileproof.spec.problems.sparse_mla_bwd.strategies import cases
 

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
-from tileproof.reference import dense_oracle, walk
+from tileproof.reference import dense_oracle
 from tileproof.reference.evaluate import Evaluation
-from tileproof.spec.arithmetic import F32, Kept
+from tileproof.spec.arithmetic import F32, StageValue
 from tileproof.spec.arithmetic.exact import EXACT
 from tileproof.spec.arithmetic.rounded import Rounded
 from tileproof.spec.problems.base import TileCoord
 from tileproof.spec.problems.dense_attention_bwd.case import DenseCase
 from tileproof.spec.problems.dense_attention_bwd.generator import cases
 from tileproof.spec.problems.dense_attention_bwd.inputs import MOST_SPLITS, Inputs
+from tileproof.spec.problems.dense_attention_bwd.masks import Mask
 from tileproof.spec.problems.dense_attention_bwd.problem import DenseAttentionBwd
 from tileproof.spec.problems.dense_attention_bwd.stages import RoundingPlan, part_names
 
 from tests.kit.dense_problems import CUT, exact, small
+from tests.kit.evaluated import outputs_over
 from tests.kit.uncancelled import Uncancelled
 
 TOLERANCE = 1e-11
@@ -31,7 +34,7 @@ Found = dict[str, np.ndarray]
 
 def outputs(inputs: Inputs, problem: DenseAttentionBwd = WHOLE, m: Any = EXACT) -> Found:
     """Every output over the arithmetic `m`."""
-    return walk.outputs(inputs, OUTPUTS, problem=problem, tiling=CUT, m=m, dtype=complex)
+    return outputs_over(inputs, OUTPUTS, problem=problem, tiling=CUT, m=m, dtype=complex)
 
 
 def disagreement(inputs: Inputs, problem: DenseAttentionBwd = WHOLE) -> float:
@@ -66,7 +69,7 @@ def test_a_stage_off_by_one_in_ten_billion_is_seen(stage: str) -> None:
 
     def off(m, *terms):
         kept = own.compute(m, *terms)
-        return Kept((kept.value if isinstance(kept, Kept) else kept) * (1 + 1e-10))
+        return StageValue((kept.value if isinstance(kept, StageValue) else kept) * (1 + 1e-10))
 
     inputs = exact(small(bias=True))
     wrong = DenseAttentionBwd(F32, changed={stage: own.with_function(off)})
@@ -83,6 +86,25 @@ def test_another_problem_is_another_result(change: dict[str, Any]) -> None:
     inputs = exact(small())
     got, want = outputs(replace(inputs, problem=small(**change).problem)), dense_oracle.gradients(inputs)
     assert max(np.abs(got[name].real - want[name]).max() for name in OUTPUTS) > 1e-6
+
+
+seen_by = Mask.seen
+WRONG_MASKS: dict[str, Callable[[Mask, int, int], Any]] = {
+    "a key less": lambda mask, m, n: seen_by(replace(mask, right=mask.right and mask.right - 1), m, n),
+    "from the other corner": lambda mask, m, n: seen_by(
+        replace(mask, align="top left" if mask.align == "bottom right" else "bottom right"), m, n
+    ),
+    "no left limit": lambda mask, m, n: seen_by(replace(mask, left=None), m, n),
+    "queries and keys in each other's place": lambda mask, m, n: seen_by(mask, n, m).T,
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_MASKS)
+def test_a_wrong_mask_in_the_spec_is_seen(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = small(align="bottom right", left=30, right=2)
+    assert disagreement(exact(case)) <= TOLERANCE
+    monkeypatch.setattr(Mask, "seen", WRONG_MASKS[wrong])
+    assert disagreement(exact(case)) > 1e-6
 
 
 def test_a_key_block_at_a_time_adds_up_to_the_same() -> None:
@@ -118,7 +140,7 @@ def test_where_a_kernel_rounds_does_not_change_what_it_computes(name: str) -> No
     problem = DenseAttentionBwd(F32, kernel="any", rounding=PLANS[name])
     inputs = exact(small(right=None, dropout=0.5, stream=(9, 7), by_block=True))
     names = ("dQ", "dK", "dV", "O")
-    got = walk.outputs(inputs, names, problem=problem, tiling=CUT, m=EXACT, dtype=complex)
+    got = outputs_over(inputs, names, problem=problem, tiling=CUT, m=EXACT, dtype=complex)
     want = {**dense_oracle.gradients(inputs), "O": inputs.o.swapaxes(1, 2)}
     for one in names:
         assert np.abs(got[one].real - want[one]).max() <= TOLERANCE * np.abs(want[one]).max()
@@ -143,7 +165,7 @@ def test_a_part_off_by_one_in_ten_billion_is_seen(stage: str) -> None:
 
     def off(m, *terms):
         kept = own.compute(m, *terms)
-        return Kept((kept.value if isinstance(kept, Kept) else kept) * (1 + 1e-10))
+        return StageValue((kept.value if isinstance(kept, StageValue) else kept) * (1 + 1e-10))
 
     wrong = replace(SPLIT, changed={stage: own.with_function(off)})
     assert disagreement(exact(split_case(MOST_SPLITS)), wrong) > TOLERANCE

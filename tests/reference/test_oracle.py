@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -10,11 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from tileproof.reference import oracle
-from tileproof.spec.arithmetic import Kept
+from tileproof.spec.arithmetic import StageValue
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.problems.base import Tiling
 from tileproof.spec.problems.sparse_mla_bwd.forward import with_forward
-from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem, key_mask
 from tileproof.spec.problems.sparse_mla_bwd.problem import SparseMlaBwd
 from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
 
@@ -81,10 +82,10 @@ def test_a_stage_off_by_one_in_ten_billion_is_seen(stage: str) -> None:
 
     def off(m, *terms):
         kept = own.compute(m, *terms)
-        if not isinstance(kept, Kept):
+        if not isinstance(kept, StageValue):
             return kept * (1 + 1e-10)
         assert kept.copy is not None
-        return Kept(kept.value * (1 + 1e-10), kept.copy * (1 + 1e-10), kept.use)
+        return StageValue(kept.value * (1 + 1e-10), kept.copy * (1 + 1e-10), kept.use)
 
     inputs = small()
     wrong = outputs(inputs, problem=changed(stage, off))
@@ -110,6 +111,34 @@ def test_token_without_keys_gives_zeros_whatever_its_lse(lse: float) -> None:
     inputs = small(indices=np.full((1, 128), -1, np.int32))
     result = outputs(replace(inputs, lse=np.full((1, 64), lse)))
     assert not result["dQ"].any() and not result["dKV"].any() and not result["delta"].any()
+
+
+# Definitions of a key that are wrong; the forward that makes o and lse takes them too.
+WRONG_KEYS: dict[str, Callable[[Inputs], Any]] = {
+    "up to the first hole": lambda inputs: np.logical_and.accumulate(key_mask(inputs), axis=1),
+    "-1 is the last row": lambda inputs: key_mask(inputs) | (inputs.indices == -1),
+    "one slot less": lambda inputs: key_mask(replace(inputs, topk_length=np.array([99], np.int32))),
+    "topk_length ignored": lambda inputs: key_mask(replace(inputs, topk_length=None)),
+    "row 0 is none": lambda inputs: key_mask(inputs) & (inputs.indices > 0),
+    "the last row is none": lambda inputs: key_mask(inputs) & (inputs.indices < 39),
+    "a row twice is none": lambda inputs: (
+        key_mask(inputs) & (np.append(inputs.indices[:, 1:], [[-1]], axis=1) != inputs.indices)
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_KEYS)
+def test_a_wrong_definition_of_a_key_in_the_spec_is_seen(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = [module for module in sys.modules.values() if getattr(module, "key_mask", None) is key_mask]
+    indices = small().indices.copy()
+    indices[0, 9] = 39
+    inputs = small(indices=indices)
+    assert disagreement(outputs(inputs), oracle.gradients(inputs), uncancelled(inputs)) <= TOLERANCE
+    for module in places:
+        if module.__name__.startswith("tileproof."):
+            monkeypatch.setattr(module, "key_mask", WRONG_KEYS[wrong])
+    inputs = small(indices=indices)
+    assert disagreement(outputs(inputs), oracle.gradients(inputs), uncancelled(inputs)) > 1e-6
 
 
 # What a spec must not say, and the least disagreement that it makes. Every parameter keeps its form.

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tileproof.kernels.host import sparse_mla_sink as host
 from tileproof.reference import oracle
+from tileproof.spec.arithmetic.rounded import Rounded
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.numerics import LOG2_E
 from tileproof.spec.problems.sparse_mla_bwd import sink as contract
@@ -58,7 +59,7 @@ def disagreement(inputs: Inputs, values: np.ndarray) -> float:  # type: ignore[t
     got = outputs(inputs)
     want, want_sink = oracle.gradients_with_sink(inputs, values)
     delta = np.abs(inputs.o * inputs.dO.astype(np.float64)).sum(-1)
-    worst = far(sink.d_sink(inputs.lse, got["delta"], values), want_sink, delta.sum(0))
+    worst = far(contract.d_sink(inputs.lse, got["delta"], values), want_sink, delta.sum(0))
     worst = max(worst, far(got["delta"], want["delta"], delta))
     # The terms of dQ and dKV: a gradient that cancels is measured against what a token's dO and scores allow.
     p = inputs.problem
@@ -94,11 +95,11 @@ def one(seed: int = 0, **changes: Any) -> Inputs:
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda lse, delta, s: -sink.d_sink(lse, delta, s),
-        lambda lse, delta, s: sink.d_sink(lse, delta, s / LOG2_E),
-        lambda lse, delta, s: sink.d_sink(lse / LOG2_E, delta, s),
-        lambda lse, delta, s: sink.d_sink(lse[:1], delta[:1], s),
-        lambda lse, delta, s: sink.d_sink(lse, delta, s) * (1 + 1e-10),
+        lambda lse, delta, s: -contract.d_sink(lse, delta, s),
+        lambda lse, delta, s: contract.d_sink(lse, delta, s / LOG2_E),
+        lambda lse, delta, s: contract.d_sink(lse / LOG2_E, delta, s),
+        lambda lse, delta, s: contract.d_sink(lse[:1], delta[:1], s),
+        lambda lse, delta, s: contract.d_sink(lse, delta, s) * (1 + 1e-10),
     ],
     ids=["sign", "sink in base 2", "lse in base e", "one token only", "off by 1e-10"],
 )
@@ -108,7 +109,7 @@ def test_a_wrong_d_sink_disagrees(wrong: object, monkeypatch: pytest.MonkeyPatch
     delta = outputs(inputs)["delta"]
     want = oracle.gradients_with_sink(inputs, values)[1]
     terms = np.abs(inputs.o * inputs.dO.astype(np.float64)).sum((0, 2))
-    assert far(sink.d_sink(inputs.lse, delta, values), want, terms) <= TOLERANCE
+    assert far(contract.d_sink(inputs.lse, delta, values), want, terms) <= TOLERANCE
     assert far(wrong(inputs.lse, delta, values), want, terms) > TOLERANCE  # type: ignore[operator]
 
 
@@ -119,9 +120,13 @@ def test_f32_on_the_host_is_inside_its_bound(inputs: Inputs, seed: int, spread: 
     inputs = with_sink(inputs, values, False)
     delta = outputs(inputs)["delta"].astype(np.float32)
     got = host.d_sink(inputs.lse, delta, values)
-    exact, bound = sink.d_sink(inputs.lse, delta, values), contract.bound_d_sink(inputs.lse, delta, values)
+    exact, bound = (
+        contract.d_sink(inputs.lse, delta, values),
+        contract.bound_d_sink(inputs.lse, delta, values),
+    )
     assert got.dtype == np.float32
     assert (np.abs(got - exact) <= bound).all()
+    assert (np.abs(contract.d_sink_over(Rounded(), inputs.lse, delta, values) - exact) <= bound).all()
     assert (bound <= 2.0**-12 * np.abs(delta).sum(axis=0) + 2.0**-100).all()
 
 
@@ -130,8 +135,23 @@ def test_the_bound_catches_a_share_rounded_to_bf16() -> None:
     inputs = with_sink(one(2), values, False)
     delta = outputs(inputs)["delta"].astype(np.float32)
     coarse = -(contract.share(inputs.lse, values).astype(inputs.q.dtype).astype(np.float64) * delta).sum(0)
-    error = np.abs(coarse - sink.d_sink(inputs.lse, delta, values))
+    error = np.abs(coarse - contract.d_sink(inputs.lse, delta, values))
     assert (error > contract.bound_d_sink(inputs.lse, delta, values)).any()
+
+
+def test_text_value_and_bound_of_d_sink_are_one_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sign that is changed in the stage changes all three."""
+    values = logits(7, 64, 1.0).astype(np.float32)
+    inputs = with_sink(one(7), values, False)
+    delta = outputs(inputs)["delta"].astype(np.float32)
+    exact, host_value = contract.d_sink(inputs.lse, delta, values), host.d_sink(inputs.lse, delta, values)
+    assert contract.STAGES["d_sink"].formula == "-sum over s_q of share * delta"
+    turned = contract.STAGES["d_sink"].with_function(lambda m, share, delta: m.colsum(share, delta))
+    monkeypatch.setattr(contract, "STAGES", {**contract.STAGES, "d_sink": turned})
+    assert turned.formula == "sum over s_q of share * delta"
+    assert (contract.d_sink(inputs.lse, delta, values) == -exact).all()
+    error = np.abs(host_value - contract.d_sink(inputs.lse, delta, values))
+    assert (error > contract.bound_d_sink(inputs.lse, delta, values))[exact != 0].all()
 
 
 @pytest.mark.parametrize("value", LIMITS)
@@ -143,7 +163,7 @@ def test_the_limits_of_the_sink(value: float) -> None:
     validate(inputs, owned=owned)
     found = outputs(inputs)
     for delta in (found["delta"].astype(np.float32), np.ones((3, 64), np.float32)):
-        got, exact = host.d_sink(inputs.lse, delta, values), sink.d_sink(inputs.lse, delta, values)
+        got, exact = host.d_sink(inputs.lse, delta, values), contract.d_sink(inputs.lse, delta, values)
         assert np.isfinite(got).all() and np.isfinite(exact).all()
         assert (np.abs(got - exact) <= contract.bound_d_sink(inputs.lse, delta, values)).all()
         if np.isposinf(contract.base2(values)).all():  # all of the mass, whatever delta says
@@ -198,12 +218,12 @@ def test_bad_input_of_d_sink() -> None:
 def test_an_infinite_lse_with_keys_needs_a_sink_that_owns_the_head() -> None:
     values = np.full(64, np.inf, np.float32)
     inputs = with_sink(one(6), values, False)
-    with pytest.raises(TileproofError, match="lse holds"):
+    with pytest.raises(TileproofError, match="lse has"):
         validate(inputs)
     owned = np.ones(64, bool)
     owned[3] = False
-    with pytest.raises(TileproofError, match="lse holds"):
+    with pytest.raises(TileproofError, match="lse has"):
         validate(inputs, owned=owned)
     validate(inputs, owned=np.ones(64, bool))
-    with pytest.raises(TileproofError, match="lse holds"):
+    with pytest.raises(TileproofError, match="lse has"):
         validate(replace(inputs, lse=-inputs.lse), owned=np.ones(64, bool))

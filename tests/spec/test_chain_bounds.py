@@ -10,7 +10,7 @@ from tileproof.reference.chain import Known, outputs_of
 from tileproof.spec.arithmetic.rounded import Rounded
 from tileproof.spec.arithmetic.sums import RowSums
 from tileproof.spec.problems.base import Tiling
-from tileproof.spec.problems.sparse_mla_bwd.case import Case, Indices
+from tileproof.spec.problems.sparse_mla_bwd.case import Indices, SparseCase
 from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
 
 from tests.kit.mla_problems import outputs
@@ -24,7 +24,7 @@ def chain_of(inputs, stage: str) -> Known:
 
 
 def case(values, seed, **changes):
-    return Case(576, s_kv=90, blocks=2, tokens=TOKENS, values=values, seed=seed, **changes).inputs()
+    return SparseCase(576, s_kv=90, blocks=2, tokens=TOKENS, values=values, seed=seed, **changes).inputs()
 
 
 @pytest.mark.parametrize("values", ("zeros", "integers", "exact", "normal", "tiny"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -17,41 +18,47 @@ ALLOWED = {
     "kernels": ("tileproof.spec", "tileproof.kernels"),
     "emulator": ("tileproof.spec.machine", "tileproof.emulator"),
 }
-# Each room of conformance/: what it may import of the project beside itself and the spec.
+# Each room of conformance/: what it may import of the project beside itself and the spec. What judges comes
+# first; `beside` holds what stands beside it.
 ROOMS = {
-    "problems": (),
     "processes": (),
     "launches": ("kernels", "emulator"),
+    "cases": ("kernels",),
     "drivers": ("conformance.launches", "kernels", "emulator"),
-    "observe": ("conformance.drivers.result", "reference"),
-    "judge": (
-        "conformance.drivers.result",
+    "observe": ("reference",),
+    "compare": (
         "conformance.drivers.plan_names",
         "conformance.observe",
         "reference",
         "kernels",
     ),
-    "diagnose": ("conformance.observe", "conformance.judge"),
+    "diagnose": ("conformance.observe", "conformance.compare"),
     "verdict": ("__version__", "conformance.observe", "emulator"),
     "judging": (
         "conformance.processes",
         "conformance.launches",
-        "conformance.judge",
+        "conformance.drivers",
+        "kernels.launch",
+        "conformance.compare",
         "conformance.diagnose",
         "conformance.verdict",
         "emulator",
     ),
     "mutants": (
-        "conformance.problems",
+        "conformance.cases",
         "conformance.drivers",
         "kernels",
         "emulator",
     ),
     "check": (
-        "conformance.problems",
+        "__version__",
+        "conformance.processes",
+        "conformance.cases",
+        "conformance.verdict",
+        "conformance.judging",
         "conformance.drivers",
         "conformance.observe",
-        "conformance.judge",
+        "conformance.compare",
         "conformance.diagnose",
         "conformance.mutants",
         "reference",
@@ -59,33 +66,69 @@ ROOMS = {
         "emulator",
     ),
     "explore": (
+        "conformance.launches",
+        "conformance.cases",
+        "conformance.judging",
         "conformance.check",
         "conformance.drivers",
         "conformance.observe",
-        "conformance.judge",
+        "conformance.compare",
         "kernels",
         "emulator",
     ),
-    "corpus": (),
-    "timing": ("conformance.problems", "conformance.drivers", "kernels", "emulator"),
+    "api": (
+        "conformance.launches",
+        "conformance.cases",
+        "conformance.judging",
+        "conformance.drivers",
+        "conformance.mutants",
+        "conformance.check",
+        "conformance.verdict",
+        "kernels",
+        "emulator",
+    ),
+    "beside.corpus": (),
+    "beside.record": ("conformance.launches", "kernels", "emulator"),
+    "beside.layouts": ("emulator",),
+    "beside.logs": ("kernels",),
+    "beside.timing": (
+        "conformance.launches",
+        "conformance.cases",
+        "conformance.drivers",
+        "conformance.explore",
+        "kernels",
+        "emulator",
+    ),
+    "beside.frontends": (
+        "conformance.launches",
+        "conformance.judging",
+        "conformance.api",
+        "conformance.verdict",
+        "kernels",
+        "emulator",
+    ),
     "gate": (
         "conformance.processes",
-        "conformance.problems",
+        "conformance.launches",
+        "conformance.judging",
+        "conformance.cases",
         "conformance.drivers",
         "conformance.observe",
-        "conformance.judge",
+        "conformance.compare",
         "conformance.verdict",
         "conformance.mutants",
         "conformance.check",
         "conformance.explore",
-        "conformance.corpus",
-        "conformance.timing",
+        "conformance.beside.corpus",
+        "conformance.beside.timing",
         "kernels",
         "emulator",
     ),
-    "mutate": (
+    "beside.mutate": (
         "conformance.processes",
-        "conformance.problems",
+        "conformance.launches",
+        "conformance.judging",
+        "conformance.cases",
         "conformance.drivers",
         "conformance.observe",
         "conformance.check",
@@ -93,15 +136,7 @@ ROOMS = {
         "kernels",
         "emulator",
     ),
-    "frontends": (
-        "conformance.launches",
-        "conformance.judging",
-        "conformance.verdict",
-        "kernels",
-        "emulator",
-    ),
-    "report": ("conformance.check", "conformance.timing", "emulator"),
-    "logs": ("kernels",),
+    "report": ("conformance.check", "emulator"),
     "cli": ("__version__", "conformance", "reference", "kernels", "emulator", "tools"),
 }
 
@@ -136,33 +171,75 @@ def through(room: str) -> tuple[str, ...]:
     return tuple(f"tileproof.{name}" for name in (f"conformance.{room}", "spec", *ROOMS[room]))
 
 
+def files_of(room: str) -> list[Path]:
+    """The modules of a room."""
+    return list((ROOT / "conformance" / room.replace(".", "/")).rglob("*.py"))
+
+
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_room_opens_only_its_doors(room: str) -> None:
-    files = list((ROOT / "conformance" / room).rglob("*.py"))
+    files = files_of(room)
     assert files
     for path in files:
         assert not forbidden(path.read_text(encoding="utf-8"), through(room)), path
 
 
-@pytest.mark.parametrize("room", [name for name in ROOMS if name not in ("mutants", "corpus")])
+@pytest.mark.parametrize("room", [name for name in ROOMS if name not in ("mutants", "beside.corpus")])
 def test_no_general_room_imports_a_problem(room: str) -> None:
-    for path in (ROOT / "conformance" / room).rglob("*.py"):
+    for path in files_of(room):
         assert not problems_in(path.read_text(encoding="utf-8")), path
 
 
 def test_no_general_module_of_the_spec_and_the_reference_imports_a_problem() -> None:
-    """Beside each problem's folder, plans, which are made for one, and the oracles, each of one."""
+    """Beside each problem's folder, plans, which are made for one, and the references and oracles of one."""
     general = [
         *(ROOT / "spec").glob("*.py"),
         *(ROOT / "spec" / "arithmetic").glob("*.py"),
         *(ROOT / "spec" / "problems").glob("*.py"),
-        *(path for path in (ROOT / "reference").glob("*.py") if not path.stem.endswith("oracle")),
+        *(ROOT / "reference" / f"{name}.py" for name in ("tile", "evaluate", "chain")),
         *(ROOT / "kernels").glob("*.py"),
     ]
     assert len(general) > 30
     for path in general:
         if path.name != "tutorials.py":  # NVIDIA's, all of one problem
             assert not problems_in(path.read_text(encoding="utf-8")), path
+
+
+OF_TILES = ("tileproof.reference.tile", "tileproof.spec.problems.base.TileCoord")
+
+
+def used(source: str) -> str:
+    """A module without what it imports for its types alone."""
+    tree = ast.parse(source)
+    tree.body = [
+        node
+        for node in tree.body
+        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    ]
+    return ast.unparse(tree)
+
+
+def test_loops_and_oracles_share_nothing_with_the_spec() -> None:
+    """They take inputs and share the type of a tile: their formulas and masks are a second opinion."""
+    machines = ("__init__", "tile", "evaluate", "chain")
+    files = [path for path in (ROOT / "reference").glob("*.py") if path.stem not in machines]
+    assert len(files) >= 5
+    for path in files:
+        allowed = () if path.stem.endswith("oracle") else OF_TILES
+        assert not forbidden(used(path.read_text(encoding="utf-8")), allowed), path
+
+
+def test_a_shared_mask_is_seen() -> None:
+    typed = "if TYPE_CHECKING:\n    from tileproof.spec.problems.gemm.inputs import Inputs\n"
+    assert not forbidden(used(typed), ()) and not forbidden(
+        used("from tileproof.spec.problems.base import TileCoord"), OF_TILES
+    )
+    for shared in (
+        "from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask",
+        "from tileproof.spec.problems.base import Tiling",
+        "def f():\n    from tileproof.spec.numerics import LOG2_E",
+    ):
+        assert forbidden(used(typed + shared), OF_TILES)
 
 
 def problems_in(source: str) -> list[str]:
@@ -183,12 +260,15 @@ def test_an_import_of_a_problem_is_seen() -> None:
 
 
 def test_every_room_has_doors_and_they_lead_one_way() -> None:
-    folders = {path.parent.name for path in (ROOT / "conformance").glob("*/__init__.py")}
+    folders = {path.parent.name for path in (ROOT / "conformance").glob("*/__init__.py")} - {"beside"}
+    folders |= {f"beside.{path.parent.name}" for path in (ROOT / "conformance/beside").glob("*/__init__.py")}
     assert folders == set(ROOMS)
-    assert [path.name for path in (ROOT / "conformance").glob("*.py")] == ["__init__.py"]
+    for hall in ("conformance", "conformance/beside"):
+        assert [path.name for path in (ROOT / hall).glob("*.py")] == ["__init__.py"]
     seen: set[str] = set()
     for room in (*(name for name in ROOMS if name != "cli"), "cli"):
-        doors = {name.split(".")[1] for name in ROOMS[room] if name.startswith("conformance.")}
+        doors = {name.removeprefix("conformance.") for name in ROOMS[room] if name.startswith("conformance")}
+        doors = {".".join(door.split(".")[: 2 if door.startswith("beside") else 1]) for door in doors}
         assert doors <= seen | {"conformance"}, f"{room} opens to a room behind it"
         seen.add(room)
 
@@ -201,11 +281,11 @@ def test_only_the_cli_reaches_the_tools() -> None:
 
 
 def test_a_wrong_door_is_seen() -> None:
-    assert forbidden("from tileproof.conformance.check.property import run", through("judge"))
+    assert forbidden("from tileproof.conformance.check.property import run", through("compare"))
     assert forbidden("from tileproof.conformance.drivers import emulator", through("observe"))
     assert forbidden("from tileproof.emulator import Module", through("diagnose"))
     assert forbidden("from tileproof.tools.crosscheck import opinion", through("explore"))
-    assert not forbidden("from tileproof.conformance.drivers.result import Capture", through("observe"))
+    assert not forbidden("from tileproof.spec.machine.run_result import Capture", through("observe"))
 
 
 # Modules that lie beside a test of its folder are its own; what several share is in tests/kit.
@@ -248,7 +328,8 @@ def test_a_wrong_import_is_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "loads"), [("walk", False), ("chain", False), ("oracle", True), ("dense_oracle", True)]
+    ("module", "loads"),
+    [("sparse_mla_bwd", False), ("chain", False), ("oracle", True), ("dense_oracle", True)],
 )
 def test_only_the_oracle_needs_torch(module: str, loads: bool) -> None:
     code = f"import sys, tileproof.reference.{module}; print('torch' in sys.modules)"

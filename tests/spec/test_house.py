@@ -36,7 +36,7 @@ _HOST = "a variant's example in words, and the width as the name of one of its s
 STANDING = {
     "conformance/cli/variants.py": "the option --d-qk, short for a size that the first kernels have",
     "kernels/edit.py": _HOST,
-    "kernels/target.py": _HOST,
+    "kernels/kernel.py": _HOST,
     "kernels/tutorials.py": "the tutorials' sizes, whose tile is 512 wide",
     "kernels/variant.py": _HOST,
 }
@@ -55,7 +55,9 @@ def named(text: str) -> list[str]:
 def general() -> Iterator[str]:
     """The Python files that must serve any kernel: mutants and the corpus are about single ones."""
     for name in TRACKED:
-        own = name.startswith(("conformance/mutants/", "conformance/corpus/", "kernels/sm", "kernels/host/"))
+        own = name.startswith(
+            ("conformance/mutants/", "conformance/beside/corpus/", "kernels/sm", "kernels/host/")
+        )
         machine = name.startswith("emulator/")  # 512 columns of tensor memory, 512 bytes
         if name.startswith(GENERAL) and name.endswith(".py") and not own and not machine:
             yield name
@@ -75,7 +77,7 @@ def test_the_emulator_names_no_kernel() -> None:
 
 def test_what_still_names_one_says_why() -> None:
     assert all(why for why in STANDING.values())
-    assert not standing("conformance/report/terminal.py") and not standing("conformance/judge/new.py")
+    assert not standing("conformance/report/terminal.py") and not standing("conformance/compare/new.py")
     assert standing("conformance/cli/variants.py")
 
 
@@ -112,11 +114,9 @@ SHARED = {
     "Defect": "a planted one; one that exploring found",
     "Sizes": "of a synchronisation mutant's case; of a kernel's mutant",
     "Outcome": "of a synchronisation mutant; of a launch, to the emulator's judge",
-    "Target": "a kernel; a processor in the grammar of spellings; what a mutant is planted in",
     "Buffer": "of a launch description; of the emulator",
     "Place": "of an edit; of a tile",
     "Row": "of the synchronisation catalogue; of the instruction table",
-    "Mutant": "a kernel's; a synchronisation mutant",
     "Inputs": "of each problem: chosen by the problem's folder",
 }
 
@@ -209,7 +209,7 @@ def test_a_vague_name_is_seen() -> None:
 # ---- what is cited
 
 PATH = re.compile(
-    r"(?<![\w/.<>{}*$@:-])((?:[\w-]+/)+[\w-]+(?:\.[\w-]+)*\.(?:py|pyi|md|cpp|hpp|cu|cuh|toml|json|txt|svg|h))\b"
+    r"(?<![\w/.<>{}*$@:-])((?:[\w-]+/)+[\w-]+(?:\.[\w-]+)*\.(?:py|pyi|md|cpp|hpp|cu|cuh|toml|json|txt|svg|xz|h))\b"
 )
 FOLDER = re.compile(
     r"(?<![\w/.<>{}*$@:-])((?:spec|reference|kernels|emulator|conformance|tests|tools|docs|facts)/[\w/]*\w)(?![\w.*{<-])"
@@ -300,12 +300,13 @@ def too_long(text: str) -> list[int]:
     return [number for number, line in enumerate(text.splitlines(), 1) if len(line) > LONG]
 
 
-# One measured product or one verdict per line; a description of a generated schema.
+# One measured product or one verdict per line; a description of a generated schema; the schema of OASIS.
 TABLES = (
     "conformance/verdict/verdict.schema.json",
     "conformance/gate/evidence.schema.json",
-    "conformance/launches/launch.schema.json",
+    "kernels/launch/launch.schema.json",
     "docs/evidence/",
+    "tests/conformance/verdict/data/",
     "tests/spec/data/",
     "tests/tools/operand_constraints/data/",
 )

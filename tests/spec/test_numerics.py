@@ -238,4 +238,4 @@ def test_zero_times_a_finite_value_is_exact_and_times_an_infinite_one_free() -> 
     other = Bounded(np.array([3.0, 3.0, 3.0]), np.array([1.0, np.inf, np.inf]))
     product = BOUND.mul(one, other)
     assert product.errors.tolist() == [0.0, np.inf, np.inf]
-    assert product.free is not None and product.free.tolist() == [False, True, True]
+    assert product.may_be_nan is not None and product.may_be_nan.tolist() == [False, True, True]

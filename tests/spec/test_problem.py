@@ -49,10 +49,10 @@ def test_good_inputs_pass() -> None:
         ({"q": np.ones((2, 64, 512), np.float32)}, "wrong dtype", "q"),
         ({"kv": np.ones((512, 10), BF16).T}, "not contiguous", "kv"),
         ({"o": None}, "not a numpy array", "o"),
-        ({"dO": nan_at((2, 64, 512), (1, 2, 3))}, "not finite", "dO[1, 2, 3]"),
-        ({"q": nan_at((2, 64, 512), (0, 0, 5), np.inf)}, "not finite", "q[0, 0, 5]"),
-        ({"kv": nan_at((10, 512), (7, 1))}, "not finite", "kv[7, 1]"),
-        ({"lse": nan_at((2, 64), (1, 9), np.inf, np.float32)}, "not finite", "lse[1, 9]"),
+        ({"dO": nan_at((2, 64, 512), (1, 2, 3))}, "non-finite", "dO[1, 2, 3]"),
+        ({"q": nan_at((2, 64, 512), (0, 0, 5), np.inf)}, "non-finite", "q[0, 0, 5]"),
+        ({"kv": nan_at((10, 512), (7, 1))}, "non-finite", "kv[7, 1]"),
+        ({"lse": nan_at((2, 64), (1, 9), np.inf, np.float32)}, "non-finite", "lse[1, 9]"),
         ({"indices": np.zeros((2, 64), np.int64)}, "wrong dtype", "indices"),
         ({"topk_length": np.zeros(3, np.int32)}, "wrong shape", "topk_length"),
         ({"problem": Problem(2, 10, 64, 512, 65, 0.1)}, "not a multiple", "problem.topk"),
@@ -74,7 +74,7 @@ def test_poison_is_accepted_only_in_rows_that_no_key_selects() -> None:
     validate(poisoned, poisoned_rows=True)
     index = poisoned.indices.copy()
     index[0, 9] = 7
-    with pytest.raises(TileproofError, match="not finite"):
+    with pytest.raises(TileproofError, match="non-finite"):
         validate(replace(poisoned, indices=index), poisoned_rows=True)
     index[0, 9], index[1, 3] = 0, 7
     validate(replace(poisoned, indices=index), poisoned_rows=True)

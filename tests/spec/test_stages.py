@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
-from tileproof.spec.arithmetic import BF16, F32
-from tileproof.spec.arithmetic.text import Text
+from tileproof.spec.arithmetic import BF16, F32, AsF32
+from tileproof.spec.arithmetic.text import Text, named
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.problems.sparse_mla_bwd.stages import GROUND, STAGES, stage, upstream
+from tileproof.spec.problems import attention, problem_type
+from tileproof.spec.problems.base import upstream
+from tileproof.spec.problems.dense_attention_bwd import stages as dense
+from tileproof.spec.problems.dense_attention_bwd.stages import RoundingPlan
+from tileproof.spec.problems.sparse_mla_bwd.stages import GROUND, STAGES
+from tileproof.spec.stage import Graph
+
+SPARSE = problem_type("sparse_mla_bwd")
 
 
 def test_every_input_is_ground_or_an_earlier_stage() -> None:
@@ -21,9 +29,9 @@ def test_every_input_is_ground_or_an_earlier_stage() -> None:
 
 @pytest.mark.parametrize("name", STAGES)
 def test_four_steps_are_said(name: str) -> None:
-    load, compute, rounded, store = stage(name).steps
-    assert all(source in load for source in stage(name).inputs)
-    assert compute == stage(name).formula and rounded and stage(name).memory in store
+    load, compute, rounded, store = STAGES[name].steps
+    assert all(source in load for source in STAGES[name].inputs)
+    assert compute == STAGES[name].formula and rounded and STAGES[name].memory in store
 
 
 def test_formulas_in_print() -> None:
@@ -36,14 +44,14 @@ def test_formulas_in_print() -> None:
         "dQ": "sum over k-blocks of dS k",
         "dKV": "dS^T q + S^T dO in the first d_v columns",
     }
-    assert stage("dS").latex == (
+    assert STAGES["dS"].latex == (
         r"\mathrm{d}S = S \cdot \left(\mathrm{d}P - \delta\right) \cdot \mathrm{scale}"
     )
 
 
 def test_forms_and_kinds() -> None:
-    assert stage("dS").reads == {"S": F32, "dP": F32, "delta": F32, "sm_scale": F32}
-    assert stage("dKV").reads == {"S": BF16, "dO": BF16, "dS": BF16, "q": BF16}
+    assert STAGES["dS"].reads == {"S": F32, "dP": F32, "delta": F32, "sm_scale": F32}
+    assert STAGES["dKV"].reads == {"S": BF16, "dO": BF16, "dS": BF16, "q": BF16}
     assert {name: one.kind for name, one in STAGES.items()} == {
         "delta": "rowsum",
         "P": "matmul",
@@ -57,34 +65,54 @@ def test_forms_and_kinds() -> None:
 
 
 def test_upstream() -> None:
-    assert upstream("P") == ()
-    assert upstream("dS") == ("delta", "P", "S", "dP")
-    assert upstream("dKV") == ("delta", "P", "S", "dP", "dS")
-
-
-def test_unknown_stage_names_the_known_ones() -> None:
-    with pytest.raises(TileproofError, match="unknown stage") as caught:
-        stage("dV")
-    assert "dKV" in caught.value.expected
+    assert upstream(SPARSE, "P") == ()
+    assert upstream(SPARSE, "dS") == ("delta", "P", "S", "dP")
+    assert upstream(SPARSE, "dKV") == ("delta", "P", "S", "dP", "dS")
 
 
 def test_wrong_inputs_are_named() -> None:
     with pytest.raises(TileproofError, match="wrong inputs") as caught:
-        stage("P").bound(q=np.zeros((2, 2)))
+        STAGES["P"].bound(q=np.zeros((2, 2)))
     assert caught.value.expected == "q, k"
     with pytest.raises(TileproofError, match="no rounded copy"):
-        stage("P").bound(copy=True, q=np.zeros((2, 2)), k=np.zeros((2, 2)))
+        STAGES["P"].bound(copy=True, q=np.zeros((2, 2)), k=np.zeros((2, 2)))
 
 
 def test_a_product_of_axes_that_do_not_meet_is_refused() -> None:
-    wrong = replace(stage("P"), compute=lambda m, q, k: m.matmul(q, k))
+    wrong = replace(STAGES["P"], compute=lambda m, q, k: m.matmul(q, k))
     with pytest.raises(TileproofError, match="do not meet"):
         wrong.compute(Text(), *(_named(name) for name in ("q", "k")))
-    with pytest.raises(TileproofError, match="tile of a stage"):
-        _ = replace(stage("P"), tile=("B_TOPK", "h_q")).formula
+    with pytest.raises(TileproofError, match="axes of a stage"):
+        _ = replace(STAGES["P"], tile=("B_TOPK", "h_q")).formula
 
 
 def _named(name: str):  # type: ignore[no-untyped-def]
     from tileproof.spec.arithmetic.text import named
 
     return named(name, GROUND[name], {})
+
+
+def test_the_formula_of_dS_stands_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sign that is changed there is changed in every graph, and in the gradient of the bias."""
+    monkeypatch.setattr(
+        attention, "softmax_gradient", lambda m, S, dP, delta, *factors: m.mul(S, m.add(dP, delta), *factors)
+    )
+    plans = [RoundingPlan(late=late, narrow_softmax=not late) for late in (False, True)]
+    plans += [RoundingPlan(), RoundingPlan(late=True, late_dropout=True)]
+    seen = [STAGES["dS"], dense.by_key_block(BF16)["dS"]]
+    seen += [dense.whole(form, plan)[name] for plan in plans for form in (BF16, F32) for name in ("dS", "dB")]
+    for one in seen:
+        terms = (named(name, (), {}) for name in one.inputs)
+        assert one.compute(Text(), *terms).value.plain.startswith("S * (dP + ")
+
+
+def test_inputs_of_a_variadic_parameter_and_forms_of_a_graph() -> None:
+    def product(m: Any, a: AsF32, *factors: AsF32) -> Any:
+        return m.mul(a, *factors)
+
+    graph = Graph({"a": ("m",), "x": (), "y": ()}, {}, walked="n")
+    graph.stage("m", symbol="p", memory="p", name="p", factors=("x", "y"), forms={"a": BF16})(product)
+    one = graph.stages()["p"]
+    assert (one.inputs, one.formula) == (("a", "x", "y"), "a * x * y")
+    assert one.reads == {"a": BF16, "x": F32, "y": F32}
+    assert one.exact(a=np.ones(3), x=2.0, y=3.0).tolist() == [6.0] * 3

@@ -8,11 +8,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tileproof.kernels.launch import Buffer, Launch, Scalar, Struct, TensorMapSpec
+from tileproof.kernels.launch.arguments import (
+    Item,
+    PointerArgument,
+    ScalarArgument,
+    StructArgument,
+    TensorMapArgument,
+    items_of,
+)
+from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
 from tileproof.spec.machine.errors import TileproofError
 
 SCHEMA = "spverify.kernel-input/v1"
@@ -35,16 +42,21 @@ class SentrywardInput:
     respelled: int
 
 
-def sentryward_input(launch: Launch) -> SentrywardInput:
+def sentryward_input(file: LaunchFile) -> SentrywardInput:
     """Translates a launch of one cluster; TileproofError when it has more or cannot be said in the format.
 
     Integer inputs are stated with their values, as bytes that the kernel only reads: branches on them
     (lengths, key validity) are then decided, and the verdict holds for these values.
     """
+    launch = file.main
+    if file.launches != (launch,):
+        raise TileproofError(
+            "crosscheck looks at one launch", where=file.name, found=f"{len(file.steps)} steps"
+        )
     clusters = math.prod(launch.grid) // math.prod(launch.cluster)
     if clusters != 1:
         raise TileproofError(
-            "crosscheck looks at one cluster at a time",
+            "crosscheck takes one cluster at a time",
             where=f"{launch.entry}, grid {launch.grid}",
             expected=f"the grid of one cluster, {launch.cluster}",
             found=f"{clusters} clusters",
@@ -64,9 +76,11 @@ def sentryward_input(launch: Launch) -> SentrywardInput:
         "tma_descriptors": [],
         "shape_arrays": [],
     }
-    for parameter, offset, item in _places(launch):
-        _describe(config, {"parameter": parameter, "offset": offset}, item)
-    ptx, respelled = respell_waits(launch.image)
+    for index, argument in enumerate(launch.arguments):
+        offsets = [p.offset for p in argument.items] if isinstance(argument, StructArgument) else [0]
+        for offset, item in zip(offsets, items_of(argument), strict=True):
+            _describe(config, {"parameter": index, "offset": offset}, item, file)
+    ptx, respelled = respell_waits(file.ptx)
     return SentrywardInput(ptx, config, respelled)
 
 
@@ -79,41 +93,37 @@ def respell_waits(ptx: str) -> tuple[str, int]:
     return _WAIT_LOOP.subn(r"\1b32\4", ptx)
 
 
-def _places(launch: Launch) -> Iterator[tuple[int, int, Buffer | Scalar | TensorMapSpec]]:
-    for index, parameter in enumerate(launch.params):
-        if isinstance(parameter, Struct):
-            yield from ((index, offset, item) for offset, item in parameter.fields)
-        else:
-            yield index, 0, parameter
-
-
-def _describe(config: dict[str, Any], at: dict[str, int], item: Buffer | Scalar | TensorMapSpec) -> None:
-    if isinstance(item, Scalar):
+def _describe(config: dict[str, Any], at: dict[str, int], item: Item, file: LaunchFile) -> None:
+    if isinstance(item, ScalarArgument):
         if not math.isfinite(item.value):
             raise TileproofError(
-                "sentryward takes finite numbers only", where=item.name, found=str(item.value)
+                "sentryward accepts only finite numbers", where=item.name, found=str(item.value)
             )
         config["arguments"].append({**at, "type": item.type, "value": item.value})
-        return
-    buffer = item.buffer if isinstance(item, TensorMapSpec) else item
-    if isinstance(item, TensorMapSpec):
-        config["declarations"].append({**at, "type": "tensor_map", "object": buffer.name})
-        config["tma_descriptors"].append({**at, **_tensor_map(item)})
-        return
-    config["declarations"].append({**at, "type": "pointer", "space": "global", "object": buffer.name})
-    if buffer.array is not None and buffer.dtype.kind in "iu" and buffer.dtype.itemsize in (4, 8):
-        # The format wants non-negative numbers; the bytes count: -1 is written as its unsigned twin.
-        width = f"u{8 * buffer.dtype.itemsize}"
-        rows = buffer.array.view(f"u{buffer.dtype.itemsize}").reshape(buffer.shape[0], -1)
-        config["shape_arrays"].append({**at, "element_type": width, "shapes": rows.tolist()})
+    elif isinstance(item, TensorMapArgument):
+        config["declarations"].append({**at, "type": "tensor_map", "object": item.buffer})
+        config["tma_descriptors"].append({**at, **_tensor_map(item, file.buffer(item.buffer))})
+    elif isinstance(item, PointerArgument) and not item.offset:
+        buffer = file.buffer(item.buffer)
+        config["declarations"].append({**at, "type": "pointer", "space": "global", "object": buffer.name})
+        values = buffer.elements(file.folder)
+        if values is not None and values.dtype.kind in "iu" and values.dtype.itemsize in (4, 8):
+            # The format wants non-negative numbers; the bytes count: -1 is written as its unsigned twin.
+            width = values.dtype.itemsize
+            rows = values.view(f"u{width}").reshape(buffer.shape[0], -1)
+            config["shape_arrays"].append({**at, "element_type": f"u{8 * width}", "shapes": rows.tolist()})
+    else:
+        raise TileproofError(
+            "sentryward's format has no such argument", where=str(at), found=f"{item.kind} with an offset"
+        )
 
 
-def _tensor_map(item: TensorMapSpec) -> dict[str, Any]:
+def _tensor_map(item: TensorMapArgument, buffer: LaunchBuffer) -> dict[str, Any]:
     return {
-        "object": item.buffer.name,
-        "element_type": ELEMENT_TYPES[item.dtype],
+        "object": buffer.name,
+        "element_type": ELEMENT_TYPES[item.dtype or buffer.dtype],
         "rank": len(item.shape),
-        "base_byte_offset": 0,
+        "base_byte_offset": item.offset,
         "global_shape": list(item.shape),
         "global_strides_bytes": list(item.strides),
         "box_shape": list(item.box),

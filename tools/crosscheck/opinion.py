@@ -21,7 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tileproof.kernels.launch import Launch
+from tileproof.kernels.launch.model import LaunchFile
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.tools.crosscheck.input import sentryward_input
 from tileproof.tools.crosscheck.report import Verdict, kinds_of, lines_of, remarks_of, verdict_of
@@ -90,7 +90,7 @@ def sentryward_version() -> str:
     return found
 
 
-def second_opinion(launch: Launch, budget: Budget | None = None) -> Opinion:
+def second_opinion(launch: LaunchFile, budget: Budget | None = None) -> Opinion:
     """Runs sentryward on a launch of one cluster.
 
     TileproofError when it is not installed or the launch cannot be said in its format.

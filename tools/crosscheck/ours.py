@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.drivers.result import MachineFinding, RunSchedule
-from tileproof.kernels.launch import Launch
+from tileproof.kernels.launch.model import LaunchFile
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.finding import Finding
+from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.plan import KernelPlan
+from tileproof.spec.problems.gemm.problem import GEMM
 from tileproof.tools.crosscheck.opinion import Opinion
 
 TOOL = "tileproof"
 
 
-def schedules(random: int) -> list[RunSchedule]:
+def schedules(random: int) -> list[Schedule]:
     """Early, late, and `random` random ones from seed 0."""
     return [
-        RunSchedule("early"),
-        RunSchedule("late"),
-        *(RunSchedule("random", seed) for seed in range(random)),
+        Schedule("early"),
+        Schedule("late"),
+        *(Schedule("random", seed) for seed in range(random)),
     ]
 
 
-def first_opinion(launch: Launch, plan: KernelPlan | None, random: int) -> Opinion:
+def first_opinion(launch: LaunchFile, plan: KernelPlan | None, random: int) -> Opinion:
     """Runs `launch` under `schedules(random)`; `plan`, if there is one, names barriers and roles.
 
     Error: some schedule had a finding of severity error. Warnings and notes are remarks. An instruction
@@ -32,7 +35,7 @@ def first_opinion(launch: Launch, plan: KernelPlan | None, random: int) -> Opini
     """
     started = time.monotonic()
     tried = schedules(random)
-    seen: dict[tuple[str, str, int], tuple[MachineFinding, list[RunSchedule]]] = {}
+    seen: dict[tuple[str, str, int], tuple[Finding, list[Schedule]]] = {}
     for schedule in tried:
         try:
             run_result = emulator.run(
@@ -41,8 +44,10 @@ def first_opinion(launch: Launch, plan: KernelPlan | None, random: int) -> Opini
         except TileproofError as error:
             seconds = time.monotonic() - started
             return Opinion(TOOL, "no opinion", ("refused",), (str(error),), (), seconds)
-        for one in run_result.findings:
-            seen.setdefault((one.severity, one.code, one.ptx_line), (one, []))[1].append(schedule)
+        for finding in run_result.findings:
+            seen.setdefault((finding.severity, finding.code, finding.machine.ptx_line), (finding, []))[
+                1
+            ].append(schedule)
     errors = [pair for key, pair in seen.items() if key[0] == "error"]
     others = [pair for key, pair in seen.items() if key[0] != "error"]
     return Opinion(
@@ -55,26 +60,26 @@ def first_opinion(launch: Launch, plan: KernelPlan | None, random: int) -> Opini
     )
 
 
-def _line(one: MachineFinding, under: Sequence[RunSchedule], tried: int) -> str:
+def _line(finding: Finding, under: Sequence[Schedule], tried: int) -> str:
     names = dict.fromkeys(s.policy if s.policy != "random" else f"random {s.seed}" for s in under)
     when = "" if len(names) == tried else f", under {', '.join(list(names)[:3])}"
-    cause = f"; {one.root[0]}" if one.root else ""
-    place = f"PTX line {one.ptx_line}" if one.ptx_line else "no line"
-    return f"{one.code}: {one.message}{cause} ({place}{when})"
+    cause = f"; {finding.cause}" if finding.cause else ""
+    place = f"PTX line {finding.machine.ptx_line}" if finding.machine.ptx_line else "no line"
+    return f"{finding.code}: {finding.message}{cause} ({place}{when})"
 
 
-def nameless(launch: Launch) -> KernelPlan:
+def nameless(file: LaunchFile) -> KernelPlan:
     """A plan that names nothing, for a launch without one."""
-    threads = launch.block[0] * launch.block[1] * launch.block[2]
-    cluster = launch.cluster[0] * launch.cluster[1] * launch.cluster[2]
+    launch = file.main
+    x, y, z = (*launch.cluster, 1, 1, 1)[:3]
     return KernelPlan(
         name=launch.entry,
-        problem="",
+        problem=GEMM,  # not read: nothing of the plan is observed
         block=0,
-        cluster=cluster,
-        threads=threads,
+        cluster=x * y * z,
+        threads=math.prod(launch.block),
         smem_bytes=launch.shared_bytes,
         stages=(),
         observations=(),
-        cluster_shape=launch.cluster,
+        cluster_shape=(x, y, z),
     )

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from tileproof.kernels.launch import Buffer, Launch, TensorMapSpec
+from tileproof.kernels.launch.arguments import TensorMapArgument
+from tileproof.kernels.launch.builder import Given, LaunchBuilder, tensor_map
+from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.tools.crosscheck.ptx import BASES, Base, text_of
 
@@ -223,23 +225,18 @@ def title_of(program: KnownProgram) -> str:
     return program.title.replace("the same", right, 1)
 
 
-def launch_of(program: KnownProgram) -> Launch:
+def launch_of(program: KnownProgram) -> LaunchFile:
     """Its launch: one cluster, `out` of 4-byte words, and where the base asks for it a tensor map over f32.
 
     TileproofError when an edit's text does not occur exactly once.
     """
     base = BASES[program.base]
-    out = Buffer.output("out", (base.words,), np.float32)
-    params = (out, _map(base, out)) if base.source else (out,)
-    return Launch(
-        image=text_of(base, _edited(program, base)),
-        entry="k",
-        grid=(base.cluster, 1, 1),
-        cluster=(base.cluster, 1, 1),
-        block=(base.threads, 1, 1),
-        shared_bytes=0,
-        params=params,
-    )
+    made = LaunchBuilder(program.id, text_of(base, _edited(program, base)))
+    out = made.output("out", (base.words,), np.float32, whole=False)
+    cluster = (base.cluster, 1, 1)
+    arguments: list[Given] = [out, _map(base, out, made)] if base.source else [out]
+    made.launch("k", grid=cluster, block=(base.threads, 1, 1), arguments=arguments, cluster=cluster)
+    return made.file()
 
 
 def _edited(program: KnownProgram, base: Base) -> str:
@@ -256,12 +253,12 @@ def _edited(program: KnownProgram, base: Base) -> str:
     return body
 
 
-def _map(base: Base, out: Buffer) -> TensorMapSpec:
+def _map(base: Base, out: LaunchBuffer, made: LaunchBuilder) -> TensorMapArgument:
     """64 f32 as a line, of the input or of `out`, or [8, 16] f32 of which gather4 takes rows."""
     if base.source == "out":
-        return TensorMapSpec("map", out, "float32", (64,), (), (64,), (1,), "none")
+        return tensor_map(out, (64,), (64,), "none", ())
     if base.source == "line":
-        line = Buffer.input("in", np.arange(64, dtype=np.float32))
-        return TensorMapSpec("map", line, "float32", (64,), (), (64,), (1,), "none")
-    rows = Buffer.input("in", np.arange(128, dtype=np.float32).reshape(8, 16))
-    return TensorMapSpec("map", rows, "float32", (16, 8), (64,), (16, 1), (1, 1), "none")
+        line = made.input("in", np.arange(64, dtype=np.float32))
+        return tensor_map(line, (64,), (64,), "none", ())
+    rows = made.input("in", np.arange(128, dtype=np.float32).reshape(8, 16))
+    return tensor_map(rows, (16, 8), (16, 1), "none")

@@ -53,10 +53,14 @@ def remarks_of(report: Mapping[str, Any]) -> tuple[str, ...]:
 def _grouped(diagnostics: list[dict[str, Any]], source: list[str]) -> list[str]:
     """One line a code, message and instruction; how often, and the first place."""
     places: dict[tuple[str, str, str], list[int]] = {}
-    for one in diagnostics:
-        lines = _ptx_lines(one)
+    for diagnostic in diagnostics:
+        lines = _ptx_lines(diagnostic)
         opcodes = list(dict.fromkeys(_opcode(source, line) for line in lines)) or [""]
-        key = (str(one.get("code", "")), str(one.get("message", "")), " and ".join(filter(None, opcodes)))
+        key = (
+            str(diagnostic.get("code", "")),
+            str(diagnostic.get("message", "")),
+            " and ".join(filter(None, opcodes)),
+        )
         places.setdefault(key, []).extend(lines[:2] or [0])
     found = []
     for (code, message, opcode), lines in places.items():
@@ -94,9 +98,9 @@ def _opcode(source: list[str], line: int, column: int = 1) -> str:
 def _races(report: Mapping[str, Any], source: list[str]) -> Iterator[str]:
     """The two accesses of each race witness."""
     witnesses = report.get("races") or []
-    for one in witnesses[:SHOWN]:
-        sides = [_access(one.get(side) or {}, source) for side in ("first", "second")]
-        space = (one.get("region") or {}).get("address_space", "")
+    for witness in witnesses[:SHOWN]:
+        sides = [_access(witness.get(side) or {}, source) for side in ("first", "second")]
+        space = (witness.get("region") or {}).get("address_space", "")
         yield f"{space} memory: {sides[0]} and {sides[1]}".strip()
     if len(witnesses) > SHOWN:
         yield f"and {len(witnesses) - SHOWN} more pairs"

@@ -51,7 +51,7 @@ def row(name: str) -> TableRow:
 
 def kernel_rows() -> Iterator[TableRow]:
     """Runs both on one cluster of every kernel and width."""
-    from tileproof.conformance.problems.generators import small
+    from tileproof.conformance.cases.generators import small
     from tileproof.kernels.registry import all_compiled
 
     for found in all_compiled():
@@ -82,9 +82,11 @@ def tables(rows: Sequence[TableRow], kernels: Sequence[TableRow], today: date) -
         ]
     head = ("kernel", "launch", "Tileproof", tool, "seconds of each")
     lines += ["", "### The kernels", "", _line(head), _line(["---"] * len(head))]
-    for one in kernels:
-        seconds = f"{one.ours.seconds:.1f} s, {one.theirs.seconds:.1f} s"
-        lines.append(_line((f"`{one.name}`", one.what, _cell(one.ours), _reasons(one.theirs), seconds)))
+    for kernel in kernels:
+        seconds = f"{kernel.ours.seconds:.1f} s, {kernel.theirs.seconds:.1f} s"
+        lines.append(
+            _line((f"`{kernel.name}`", kernel.what, _cell(kernel.ours), _reasons(kernel.theirs), seconds))
+        )
     return wrapped("\n".join(lines) + "\n")
 
 

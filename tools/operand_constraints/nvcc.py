@@ -199,16 +199,16 @@ def verdicts(
     count = -(-len(bad) // batch)
     batches += [bad[i::count] for i in range(count)]
     for number, chosen in enumerate(batches):
-        left = list(chosen)
+        pending = list(chosen)
         rounds = 0
-        while left:
-            errors = compile_rows({i: rows[i] for i in left})
+        while pending:
+            errors = compile_rows({i: rows[i] for i in pending})
             rounds += 1
             if not errors:
-                found |= dict.fromkeys(left, NvccVerdict(True))
+                found |= dict.fromkeys(pending, NvccVerdict(True))
                 break
             found |= {i: NvccVerdict(False, text) for i, text in errors.items()}
-            left = [i for i in left if i not in errors]
+            pending = [i for i in pending if i not in errors]
         progress(f"batch {number + 1} of {len(batches)}: {len(chosen)} rows, {rounds} compilations")
     return [found[i] for i in range(len(rows))]
 

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tileproof.conformance.report.layout.picture import draw
-from tileproof.conformance.report.layout.table import Table, of_operand, of_tmem
+from tileproof.conformance.beside.layouts.picture import draw
+from tileproof.conformance.beside.layouts.table import Table, of_operand, of_tmem
 from tileproof.spec.machine.contracts import CODES, Misfit, MmaForm, OperandView, check, check_load
 from tileproof.spec.machine.contracts.rules_form import cute_shapes, isa_shapes
 from tileproof.spec.machine.pages import write_or_check

@@ -1,6 +1,6 @@
 """PyTorch's attention kernels on a card, many problems each, judged by the bounds of their plans.
 
-    python -m tileproof.tools.silicon.attention evidence.json [NAME ...] [--examples N] [--seconds N]
+    python -m tileproof.tools.silicon.attention evidence.json.xz [NAME ...] [--examples N] [--seconds N]
 
 Problems of all kernels named (every one of the card's) are judged side by side, a few at a time, by
 `--jobs` processes; the evidence is written again whenever some are done. A kernel that takes more than
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from tileproof.kernels.host.torch_cuda import card
+from tileproof.tools import evidence
 from tileproof.tools.silicon.attention_judged import Tally, smallest, surveyed, tallied
 
 BY_HAND = "tileproof.tools.silicon.attention_by_hand"
@@ -61,7 +62,7 @@ class KernelProgress:
         rows = {}
         for what, cases in self.tally.failing.items():
             least = self.failing.get(what, {"note": "not made smaller", "smallest": cases[0].as_json()})
-            rows[what] = least | {"examples": len(cases), "cases": [one.as_json() for one in cases[:8]]}
+            rows[what] = least | {"examples": len(cases), "cases": [case.as_json() for case in cases[:8]]}
         return found | {"failing": rows}
 
 
@@ -205,12 +206,10 @@ def main() -> None:
             row = one.as_dict()
             kernels[one.name] = {word: value for word, value in row.items() if word != "found"}
         whole = head | {"wall seconds": round(time.time() - began, 1), "kernels": kernels}
-        scratch = given.output.with_name(f"{given.output.name}.new")
-        scratch.write_text(json.dumps(whole, indent=1) + "\n")
-        scratch.replace(given.output)
+        evidence.write_json(given.output, whole)
 
     # Those that make a plan for every problem's sizes are slow, and begin first.
-    names = given.names or sorted(card.targets(), key=lambda name: "cudnn" not in name)
+    names = given.names or sorted(card.kernels(), key=lambda name: "cudnn" not in name)
     run = SideBySide(names, given, write)
     run.run()
     if hand is not None:

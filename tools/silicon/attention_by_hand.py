@@ -18,6 +18,7 @@ import numpy as np
 from tileproof.spec.problems.dense_attention_bwd import philox
 from tileproof.spec.problems.dense_attention_bwd.case import DenseCase
 from tileproof.spec.problems.dense_attention_bwd.inputs import Dropout
+from tileproof.tools import evidence
 
 # Shape, seed and offset of the fills that are compared.
 FILLS = (((1, 1, 3, 5), 0, 0), ((2, 3, 17, 33), 7, 8), ((1, 2, 64, 66), 2**40 + 3, 4096))
@@ -267,11 +268,10 @@ def main() -> None:
             found[name] = part()
         except Exception as error:
             found[name] = f"{type(error).__name__}: {error}"[:400]
-    text = json.dumps(found, indent=1) + "\n"
     if len(sys.argv) > 1:
-        Path(sys.argv[1]).write_text(text)
+        evidence.write_json(Path(sys.argv[1]), found)
     else:
-        sys.stdout.write(text)
+        print(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":

@@ -12,21 +12,22 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tileproof.conformance.cases.generators import smaller
 from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.left_out import not_judged
 from tileproof.conformance.check.run import KernelUnderTest, run_case
 from tileproof.conformance.check.under_test import on_own_driver
-from tileproof.conformance.drivers.result import RunSchedule
+from tileproof.conformance.compare.compare import StageScore
 from tileproof.conformance.drivers.spoiled import Spoiled
-from tileproof.conformance.judge.compare import StageScore
-from tileproof.conformance.problems.generators import smaller
 from tileproof.kernels.host.torch_cuda import card, worker
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.finding_text import lines
+from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.problems.dense_attention_bwd.case import DenseCase
 
 SHRINK_SECONDS = 20.0  # of a kind of failure
-WHEN = RunSchedule()
+WHEN = Schedule()
 
 
 @dataclass
@@ -109,7 +110,7 @@ def tallied(name: str, cases: Iterable[Any], until: float) -> Tally:
             if first.code == "host-fault":
                 tally.raised.setdefault(first.message[:160], []).append(case)
                 continue
-            what = f"{first.kind} {first.stage or first.code}, {condition(case)}"
+            what = f"{first.kind} {first.problem.stage or first.code}, {condition(case)}"
             tally.failing.setdefault(what, []).append(case)
     tally.seconds, tally.starts = time.time() - began, calls.starts - starts
     return tally
@@ -120,13 +121,17 @@ def condition(case: Any) -> str:
     p = case.problem
     limited = p.mask.left is not None or p.mask.right is not None
     marks = []
-    if any(one.m == 0 or one.n == 0 for one in p.sequences):
+    if any(sequence.m == 0 or sequence.n == 0 for sequence in p.sequences):
         marks.append("a sequence without queries or keys")
     elif p.packed is not None:
         marks.append("packed sequences")
-    if limited and p.mask.align == "bottom right" and any(one.m > one.n for one in p.sequences):
+    if (
+        limited
+        and p.mask.align == "bottom right"
+        and any(sequence.m > sequence.n for sequence in p.sequences)
+    ):
         marks.append("more queries than keys, limits from the bottom right")
-    elif limited and any(one.m < one.n for one in p.sequences):
+    elif limited and any(sequence.m < sequence.n for sequence in p.sequences):
         marks.append("more keys than queries, with limits")
     return ", ".join([*marks, *(["low logits"] if case.values == "low" else [])]) or "other"
 
@@ -140,7 +145,7 @@ def _controls(name: str) -> dict[str, bool]:
     for stage in under_test.plan().stages:
         spoiled = replace(under_test, driver=Spoiled(stage))
         findings = run_case(spoiled, case, WHEN, explain=False).findings
-        found[stage] = any(one.stage == stage for one in findings)
+        found[stage] = any(finding.problem.stage == stage for finding in findings)
     return found
 
 
@@ -154,7 +159,7 @@ def smallest(name: str, cases: list[Any], seconds: float = SHRINK_SECONDS) -> di
         looking = False
         for other in smaller(under_test.plan(), case):
             found = run_case(under_test, other, WHEN, explain=False).findings
-            if found and found[0].stage == kind[0].stage:
+            if found and found[0].problem.stage == kind[0].problem.stage:
                 case, looking = other, True
                 break
             if time.monotonic() > ends:
@@ -162,9 +167,9 @@ def smallest(name: str, cases: list[Any], seconds: float = SHRINK_SECONDS) -> di
     found = run_case(under_test, case, WHEN).findings
     return {
         "examples": len(cases),
-        "cases": [one.as_json() for one in cases[:8]],
+        "cases": [case.as_json() for case in cases[:8]],
         "smallest": case.as_json(),
-        "findings": [one.lines() for one in found[:4]],
+        "findings": [lines(one) for one in found[:4]],
     }
 
 

@@ -1,6 +1,6 @@
 """Single problems on PyTorch's attention operators, each called several times in a process of its own.
 
-    python -m tileproof.tools.silicon.attention_probes evidence.json [--seconds N]
+    python -m tileproof.tools.silicon.attention_probes evidence.json.xz [--seconds N]
 
 For what ends a process, never ends, or raises where the operator takes the problem: what each of `PROBES`
 does.
@@ -10,7 +10,6 @@ Launches block, so that an error is raised in the operator that made it. Needs t
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +18,7 @@ from typing import Any
 
 from tileproof.kernels.host.torch_cuda.worker import OperatorEnded, Raised, Worker
 from tileproof.spec.problems.dense_attention_bwd.case import DenseCase
+from tileproof.tools import evidence
 from tileproof.tools.silicon.attention_by_hand import facts
 
 TIMES = 4
@@ -79,7 +79,7 @@ def main() -> None:
         {"operator": operator, "case": case.as_json(), "calls": what}
         for (operator, case), what in zip(PROBES, found, strict=True)
     ]
-    given.output.write_text(json.dumps(result, indent=1) + "\n")
+    evidence.write_json(given.output, result)
     for row in result["probes"]:
         print(row["operator"], row["case"], row["calls"])
 

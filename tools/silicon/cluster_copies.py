@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 from tileproof.conformance.drivers.cuda import CudaDriver
-from tileproof.conformance.drivers.result import RunResult
-from tileproof.kernels.launch import Buffer, Launch, TensorMapSpec
+from tileproof.kernels.launch.builder import Given, LaunchBuilder, tensor_map
+from tileproof.kernels.launch.model import LaunchFile
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.run_result import RunResult
 
 DONE = "mbarrier::complete_tx::bytes"
 WORDS = 64
@@ -87,22 +88,21 @@ STORES = {
 COPIES = LOADS | STORES
 
 
-def launch(copy: str, base: str) -> Launch:
+def launch(copy: str, base: str) -> LaunchFile:
     """One cluster of two CTAs that runs `copy`; out is [2, 64] words of both CTAs, and starts as zeros."""
-    data = Buffer.input("data", np.arange(5000, 5000 + WORDS, dtype=np.uint32))
-    out = Buffer("out", "out", (2 * WORDS,), np.dtype(np.uint32), np.zeros(2 * WORDS, np.uint32))
-
-    def rows(name: str, buffer: Buffer, words: int) -> TensorMapSpec:
-        return TensorMapSpec(name, buffer, "float32", (words,), (), (WORDS,), (1,), "none")
-
     ptx = HEAD + BASES[base] + SETUP + COPIES[copy] + (LOADED if copy in LOADS else STORED)
-    maps = rows("map", data, WORDS), rows("to", out, 2 * WORDS)
-    return Launch(ptx, "k", (2, 1, 1), (2, 1, 1), (WORDS, 1, 1), 0, (out, data, *maps))
+    made = LaunchBuilder("cluster copies", ptx)
+    out = made.zeros("out", (2 * WORDS,), np.uint32)
+    data = made.input("data", np.arange(5000, 5000 + WORDS, dtype=np.uint32))
+    maps = [tensor_map(one, one.shape, (WORDS,), "none", (), dtype="float32") for one in (data, out)]
+    arguments: list[Given] = [out, data, *maps]
+    made.launch("k", grid=(2, 1, 1), block=(WORDS, 1, 1), arguments=arguments, cluster=(2, 1, 1))
+    return made.file()
 
 
 def arrived(seen: RunResult) -> str:
     """What a launch left in `out`, CTA by CTA, or its first error."""
-    errors = [one for one in seen.findings if one.severity == "error"]
+    errors = [finding for finding in seen.findings if finding.severity == "error"]
     if errors:
         return f"{errors[0].code}: {errors[0].message}"
     return "; ".join(_words(part) for part in seen.outputs["out"].values.reshape(2, WORDS))

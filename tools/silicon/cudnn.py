@@ -1,6 +1,6 @@
 """Which calls of cuDNN's attention end their process, and how far the others are off: one process per call.
 
-    python -m tileproof.tools.silicon.cudnn evidence.json
+    python -m tileproof.tools.silicon.cudnn evidence.json.xz
 
 The operators (`_cudnn_attention_forward`, `_backward`) with each argument varied, then sizes, then the public
 function under `sdpa_kernel`. Errors are the largest against float64 autograd, over the largest value.
@@ -16,6 +16,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+from tileproof.tools import evidence
 
 MODULE = "tileproof.tools.silicon.cudnn"
 AT_ONCE = 14
@@ -315,11 +317,11 @@ def main() -> None:
         results = dict(zip(names, pool.map(tried, names), strict=True))
     from tileproof.tools.silicon.attention_by_hand import facts
 
-    words = ["evidence.json" if word == given.output else word for word in sys.argv[1:]]
+    words = ["evidence.json.xz" if word == given.output else word for word in sys.argv[1:]]
     whole = {"command": f"python -m {MODULE} {' '.join(words)}", **facts(), "tries": results}
     if given.scan:
         whole["scan"] = scan(given.scan, given.seed)
-    Path(given.output).write_text(json.dumps(whole, indent=1) + "\n")
+    evidence.write_json(Path(given.output), whole)
     for name, result in results.items():
         off = {stage: f"{error:.1e}" for stage, error in result.get("error", {}).items()}
         print(name, "|", off or (result.get("code"), result.get("last"), result.get("said")))

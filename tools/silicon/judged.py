@@ -1,6 +1,6 @@
 """A kernel judged tile by tile on a card, and each of its planted defects: what `check --driver cuda` says.
 
-    python -m tileproof.tools.silicon.judged sm90-gemm evidence.json [--examples N] [--driver emulator]
+    python -m tileproof.tools.silicon.judged sm90-gemm evidence.json.xz [--examples N] [--driver emulator]
 
 Writes the report of the kernel, that of each mutant (its verdict and first finding), and in how many launches
 the outputs are the bits of the emulator's exact tensor core. A mutant that only an order of events can show
@@ -10,7 +10,6 @@ may pass: a card has one order, and the report says what was not judged.
 from __future__ import annotations
 
 import datetime
-import json
 from pathlib import Path
 from typing import Any
 
@@ -21,32 +20,34 @@ from tileproof.conformance.check.under_test import on_driver
 from tileproof.conformance.cli.driving import DRIVERS, opened
 from tileproof.conformance.drivers.driver import Driver
 from tileproof.conformance.drivers.emulator import EmulatorDriver
-from tileproof.conformance.drivers.result import RunSchedule
+from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.registry import compiled as find_kernel
-from tileproof.kernels.target import Target
+from tileproof.spec.machine.finding_text import lines
+from tileproof.spec.machine.schedule import Schedule
+from tileproof.tools import evidence
 
 SEED = 0
 
 
-def judged(kernel: Target, driver: Driver, examples: int) -> dict[str, Any]:
+def judged(kernel: Kernel, driver: Driver, examples: int) -> dict[str, Any]:
     """The reports of the kernel's first variant and of its mutants on `driver`."""
     variant = kernel.variants[0]
     clean = engine.check(on_driver(kernel, variant, driver), examples=examples, seed=SEED)
     found: dict[str, Any] = {"kernel": engine.as_dict(clean), "mutants": {}}
-    for planted in kernel.mutants():
+    for planted in kernel.defects():
         under_test = on_driver(kernel, variant, driver, planted=planted)
         report = engine.check(under_test, examples=min(examples, 30), seed=SEED, shrink_seconds=2.0)
         row: dict[str, Any] = {"planted": planted.title, "examples": report.examples, "verdict": "pass"}
         if report.failure:
             row["verdict"] = "defect"
-            row["finding"] = report.failure.findings[0].lines()
+            row["finding"] = lines(report.failure.findings[0])
             row["case"] = report.failure.case.as_json()
             row["repeated"] = report.failure.repeated
         found["mutants"][planted.id] = row
     return found
 
 
-def same_bits(kernel: Target, driver: Driver, examples: int) -> dict[str, int]:
+def same_bits(kernel: Kernel, driver: Driver, examples: int) -> dict[str, int]:
     """Outputs of the probe build on `driver` against those of the emulator's exact mode, by output."""
     variant = kernel.variants[0]
     plan, built = kernel.plan(variant), kernel.build(variant, kernel.probe)
@@ -54,7 +55,7 @@ def same_bits(kernel: Target, driver: Driver, examples: int) -> dict[str, int]:
     equal: dict[str, int] = {"launches": 0}
     for case, _ in engine.drawn(plan, "early", SEED, examples):
         launch = kernel.launch(case.inputs(), built, kernel.probe)
-        one, two = (by.run(launch, plan, RunSchedule(), False).outputs for by in (driver, exact))
+        one, two = (by.run(launch, plan, Schedule(), False).outputs for by in (driver, exact))
         equal["launches"] += 1
         for name in two:
             mine, theirs = (each[name].values.view(np.uint8) for each in (one, two))
@@ -75,7 +76,7 @@ def main(kernel: str, output: Path, examples: int, name: str) -> None:
         bits = same_bits(found, driver, min(examples, 40))
         result: dict[str, Any] = {"date": datetime.date.today().isoformat(), "driver": driver.name}
         result |= judged(found, driver, examples) | {"same bits as the exact emulator": bits}
-    output.write_text(json.dumps(result, indent=1) + "\n")
+    evidence.write_json(output, result)
     report: Any = result["kernel"]
     click.echo(f"{kernel} on {driver.name}: {report['verdict']}, {report['examples']} examples")
     for words in report["not_judged"]:

@@ -1,6 +1,6 @@
 """Repeats recorded launches (tools/silicon/record.py) on a CUDA card and compares every buffer bit for bit.
 
-    python -m tileproof.tools.silicon.replay build/silicon.npz evidence.json [--all]
+    python -m tileproof.tools.silicon.replay build/silicon.npz evidence.json.xz [--all]
 
 Needs a CUDA driver and cuda-bindings; PTX is retargeted to the card's own architecture. Launches whose PTX
 the driver does not assemble for this card are counted by the assembler's words. A launch that breaks the
@@ -13,12 +13,17 @@ import datetime
 import json
 import sys
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tileproof.conformance.drivers.cuda import CudaDriver
-from tileproof.kernels.launch import Buffer, Launch, Scalar, TensorMapSpec
+from tileproof.kernels.launch.arguments import LaunchArgument, ScalarArgument
+from tileproof.kernels.launch.builder import LaunchBuilder, tensor_map
+from tileproof.kernels.launch.contents import ArrayContent, name_of
+from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.tools import evidence
 
 Verdict = tuple[str, Any]
 SCALARS = {
@@ -31,29 +36,34 @@ SCALARS = {
 }
 
 
-def launch_of(case: dict[str, Any], before: list[np.ndarray]) -> Launch:
+def launch_of(case: dict[str, Any], before: list[np.ndarray]) -> LaunchFile:
     """The recorded case as a launch; every buffer is read back."""
+    made = LaunchBuilder(case["test"], case["text"])
     buffers = [
-        Buffer(f"buffer {n}", "out", array.shape, array.dtype, array) for n, array in enumerate(before)
+        made.add(LaunchBuffer(f"buffer {n}", name_of(a.dtype), a.shape, "inout", ArrayContent(a)))
+        for n, a in enumerate(before)
     ]
-    params = tuple(
-        _parameter(n, item, size, buffers)
-        for n, (item, size) in enumerate(zip(case["args"], case["sizes"], strict=True))
+    made.launch(
+        case["entry"],
+        grid=tuple(case["grid"]),
+        cluster=tuple(case["cluster"]),
+        block=tuple(case["block"]),
+        shared_bytes=case["shared"],
+        arguments=[_argument(*one, buffers) for one in zip(case["args"], case["sizes"], strict=True)],
     )
-    grid, cluster, block = (tuple(case[name]) for name in ("grid", "cluster", "block"))
-    return Launch(case["text"], case["entry"], grid, cluster, block, case["shared"], params)
+    return made.file()
 
 
-def _parameter(n: int, item: dict[str, Any], size: int, buffers: list[Buffer]) -> Any:
+def _argument(item: dict[str, Any], size: int, buffers: list[LaunchBuffer]) -> LaunchArgument | LaunchBuffer:
     if "map" in item:
         fields: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in item["map"].items()}
-        return TensorMapSpec(f"map {n}", buffers[item["buffer"]], offset=item["offset"], **fields)
+        return tensor_map(buffers[item["buffer"]], offset=item["offset"], **fields)
     if "buffer" in item:
         return buffers[item["buffer"]]
     value = item["number"]
     if item["kind"] == "i":
         value %= 1 << 8 * size
-    return Scalar(f"number {n}", SCALARS[item["kind"], size], value)  # type: ignore[arg-type]
+    return ScalarArgument(SCALARS[item["kind"], size], value)
 
 
 def differing(want: list[np.ndarray], got: list[np.ndarray]) -> list[dict[str, Any]]:
@@ -77,7 +87,7 @@ def replay(
     except TileproofError as error:
         return "refused", error.found or str(error)
     if seen.findings:
-        return "failed", "; ".join(f"{one.code}: {one.message}" for one in seen.findings)
+        return "failed", "; ".join(f"{finding.code}: {finding.message}" for finding in seen.findings)
     got = [
         seen.outputs[name].values if name in seen.outputs else array
         for name, array in ((f"buffer {n}", array) for n, array in enumerate(before))
@@ -130,8 +140,7 @@ def main() -> None:
     result = report(cases, verdicts, card)
     if "--all" in sys.argv:
         result["each"] = [[case["test"], verdict] for case, (verdict, _) in zip(cases, verdicts, strict=True)]
-    with open(out, "w") as file:
-        json.dump(result, file, indent=1)
+    evidence.write_json(Path(out), result)
     print(json.dumps({k: result[k] for k in ("date", "card", "launches", "verdicts")}))
     for test, value in result["differs"].items():
         print("differs", test, value["launches"], json.dumps(value["example"])[:300])

@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 from tileproof.conformance.drivers.cuda import CudaDriver
-from tileproof.kernels.launch import Buffer, Launch, Scalar, TensorMapSpec
+from tileproof.kernels.launch.arguments import ScalarArgument
+from tileproof.kernels.launch.builder import Given, LaunchBuilder, tensor_map
+from tileproof.kernels.launch.model import LaunchFile
 
 MARK = 0xABABABAB
 SHARED = 8192
@@ -61,16 +63,17 @@ def cases() -> Iterator[dict[str, Any]]:
                     yield {"swizzle": swizzle, "inner": inner, "rows": 3, "column": column, "dst": dst}
 
 
-def launch(case: dict[str, Any]) -> Launch:
+def launch(case: dict[str, Any]) -> LaunchFile:
     """One tile load; `out` gets the shared bytes, of which what was not written is MARK."""
-    data = Buffer.input("data", np.arange(64 * 64, dtype=np.uint32))
-    out = Buffer.output("out", (SHARED // 4,), np.uint32)
-    tile = TensorMapSpec(
-        "map", data, "uint8", (200, 40), (256,), (case["inner"], case["rows"]), (1, 1), case["swizzle"]
-    )
+    made = LaunchBuilder("tma boxes", PTX)
+    data = made.input("data", np.arange(64 * 64, dtype=np.uint32))
+    out = made.output("out", (SHARED // 4,), np.uint32)
+    box = case["inner"], case["rows"]
+    tile = tensor_map(data, (200, 40), box, case["swizzle"], (256,), dtype="uint8")
     numbers = (case["column"], case["inner"] * case["rows"], case["dst"])
-    scalars = (Scalar(f"number {n}", "s32", number) for n, number in enumerate(numbers))
-    return Launch(PTX, "k", (1, 1, 1), (1, 1, 1), (32, 1, 1), SHARED, (out, tile, *scalars))
+    arguments: list[Given] = [out, tile, *(ScalarArgument("s32", number) for number in numbers)]
+    made.launch("k", grid=(1, 1, 1), block=(32, 1, 1), arguments=arguments, shared_bytes=SHARED)
+    return made.file()
 
 
 def written(words: np.ndarray) -> str:

@@ -6,18 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from tileproof.conformance.cases.generators import small
 from tileproof.conformance.check import property as checking
 from tileproof.conformance.check.run import run_case
 from tileproof.conformance.check.under_test import on_own_driver
-from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.conformance.drivers.spoiled import FACTOR, Spoiled
 from tileproof.conformance.gate.model import CheckReport, GatedVariant, gate_check
 from tileproof.conformance.mutants.defects import build_planted, planted_reference
 from tileproof.conformance.mutants.synchronisation.run import run, variant_of
-from tileproof.conformance.problems.generators import small
 from tileproof.conformance.verdict.contract import PlantedControl
-from tileproof.kernels.edit import InStage, Mutant, Reported
+from tileproof.kernels.edit import InStage, PlantedDefect, Reported
 from tileproof.kernels.places import instructions
+from tileproof.spec.machine.schedule import Schedule
 
 EXAMPLES = 20  # beside the edges
 
@@ -25,7 +25,7 @@ EXAMPLES = 20  # beside the edges
 @gate_check("planted controls", functions=True)
 def controls(gated: GatedVariant) -> CheckReport:
     """Defects planted in this kernel, each found in the stage, or by the finding, that it should show as."""
-    every = gated.kernel.mutants()
+    every = gated.kernel.defects()
     own = [one for one in every if of_variant(gated, one)]
     quick = gated.profile == "quick"
     chosen = choose(own, gated.effort.controls, compile_free=quick, into=partial(changes, gated))
@@ -45,13 +45,17 @@ def controls(gated: GatedVariant) -> CheckReport:
 
 
 def choose(
-    every: Sequence[Mutant], most: int, *, compile_free: bool, into: Callable[[Mutant], bool] = lambda _: True
-) -> list[Mutant]:
+    every: Sequence[PlantedDefect],
+    most: int,
+    *,
+    compile_free: bool,
+    into: Callable[[PlantedDefect], bool] = lambda _: True,
+) -> list[PlantedDefect]:
     """Up to `most` (0: all) for each stage or code that they are found as, of those that go `into` the
     variant; without compiling only those whose edits are of the PTX or of the reference, where there are any.
     """
     free = [one for one in every if all(edit.place.kind != "source" for edit in one.edits)]
-    taken: dict[str, list[Mutant]] = {}
+    taken: dict[str, list[PlantedDefect]] = {}
     for one in free if compile_free and free else every:
         group = taken.setdefault(expected(one), [])
         if (not most or len(group) < most) and into(one):
@@ -59,14 +63,14 @@ def choose(
     return [one for group in taken.values() for one in group]
 
 
-def of_variant(gated: GatedVariant, one: Mutant) -> bool:
+def of_variant(gated: GatedVariant, one: PlantedDefect) -> bool:
     """Whether a mutant goes into this variant: a synchronisation mutant is planted in that of its sizes."""
     if isinstance(one.expected, InStage):
         return True
     return variant_of(gated.kernel, one.sizes) == gated.variant
 
 
-def changes(gated: GatedVariant, one: Mutant) -> bool:
+def changes(gated: GatedVariant, one: PlantedDefect) -> bool:
     """Whether an edit of the sources changes this variant's code: what only another width has is no defect
     here.
     """
@@ -77,12 +81,12 @@ def changes(gated: GatedVariant, one: Mutant) -> bool:
     return was != now
 
 
-def expected(one: Mutant) -> str:
+def expected(one: PlantedDefect) -> str:
     """The stage or code that a mutant must be found as."""
     return one.expected.code if isinstance(one.expected, Reported) else one.expected.stage or "the machine"
 
 
-def planted(gated: GatedVariant, one: Mutant) -> PlantedControl:
+def planted(gated: GatedVariant, one: PlantedDefect) -> PlantedControl:
     """Plants it, and sees what it is found as."""
     if isinstance(one.expected, InStage):
         found, fired = _stage(gated, one, one.expected)
@@ -100,15 +104,15 @@ def spoiled(gated: GatedVariant) -> list[PlantedControl]:
     tried = []
     for stage in gated.plan.stages:
         under = replace(gated.under_test, driver=Spoiled(stage))
-        findings = run_case(under, case, RunSchedule(), explain=False).findings
-        found = findings[0].stage or findings[0].code if findings else ""
-        fired = any(one.stage == stage for one in findings)
+        findings = run_case(under, case, Schedule(), explain=False).findings
+        found = findings[0].problem.stage or findings[0].code if findings else ""
+        fired = any(one.problem.stage == stage for one in findings)
         title = f"{stage} times {FACTOR}"
         tried.append(PlantedControl(f"spoiled-{stage}", title, stage, found, fired, "stage conformance"))
     return tried
 
 
-def _stage(gated: GatedVariant, one: Mutant, wanted: InStage) -> tuple[str, bool]:
+def _stage(gated: GatedVariant, one: PlantedDefect, wanted: InStage) -> tuple[str, bool]:
     examples = max(EXAMPLES, wanted.examples)
     with planted_reference(one):
         under = on_own_driver(gated.kernel, gated.variant, planted=one)
@@ -117,7 +121,7 @@ def _stage(gated: GatedVariant, one: Mutant, wanted: InStage) -> tuple[str, bool
         )
     if report.failure is None:
         return "", False
-    seen = [(finding.stage, finding.code) for finding in report.failure.findings]
+    seen = [(finding.problem.stage, finding.code) for finding in report.failure.findings]
     # Of several findings of one example the first one names the stage; an edge may begin with a later stage.
     fired = any(wanted.fits(stage, code) for stage, code in seen)
     return seen[0][0] or seen[0][1], fired

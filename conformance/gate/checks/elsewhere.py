@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+from tileproof.conformance.beside.timing.kernel import time_kernel
 from tileproof.conformance.check import property as checking
 from tileproof.conformance.check.under_test import on_driver
 from tileproof.conformance.drivers.cuda import CudaDriver
 from tileproof.conformance.gate.model import CheckReport, GatedVariant, gate_check
-from tileproof.conformance.timing.kernel import time_kernel
-from tileproof.conformance.verdict.findings import judged
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.finding_text import headline
 
 DEVICE = Path("/dev/nvidia0")  # what the kernel module of a card makes
 
@@ -55,10 +56,11 @@ def _on_card(gated: GatedVariant, card: CudaDriver) -> CheckReport:
         under = on_driver(gated.kernel, gated.variant, driver, planted=gated.planted)
         report = checking.check(under, examples=gated.effort.examples, seed=gated.seed, shrink_seconds=0.0)
         details = {"examples": report.examples, "driver": driver.name}
-    findings = [judged(one, "card results") for one in report.failure.findings] if report.failure else []
+    wrong = report.failure.findings if report.failure else []
+    findings = [replace(one, check="card results") for one in wrong]
     return CheckReport(
         "failed" if findings else "passed",
-        findings[0].message if findings else "",
+        headline(findings[0]) if findings else "",
         findings=findings,
         details=details,
     )

@@ -6,15 +6,15 @@ import shlex
 from typing import Any
 
 import numpy as np
-from tileproof.conformance.drivers.result import RunSchedule
+from tileproof.conformance.cases.generators import small
 from tileproof.conformance.gate.model import CheckReport, GatedVariant, gate_check
-from tileproof.conformance.problems.generators import small
-from tileproof.conformance.verdict.contract import Defect
-from tileproof.emulator.coverage import together
+from tileproof.emulator.coverage import union
+from tileproof.spec.machine.finding import Finding, ProblemPlace
+from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.problems.relation import relations_of
 
 NAME = "metamorphic relations"
-EARLY = RunSchedule("early")  # the same for both runs: sums are added in one order
+EARLY = Schedule("early")  # the same for both runs: sums are added in one order
 
 
 @gate_check(NAME, functions=True)
@@ -22,7 +22,7 @@ def relations(gated: GatedVariant) -> CheckReport:
     """What the problem's relations say of two runs with related inputs."""
     known = relations_of(gated.plan.problem)
     if not known:
-        return CheckReport("unsupported", f"the problem {gated.plan.problem} states no relation")
+        return CheckReport("unsupported", f"the problem {gated.plan.problem.name} states no relation")
     base = small(gated.plan).inputs()
     executed: list[bytes] = []
 
@@ -36,17 +36,17 @@ def relations(gated: GatedVariant) -> CheckReport:
     sizes = ",".join(f"{name}={size}" for name, size in gated.variant.sizes)
     words = ["--only", NAME, f"--profile={gated.profile}", f"--seed={gated.seed}", "--out=relations"]
     again = gated.replay("gate", *([f"--variant={sizes}"] if sizes else []), *words)
-    found: list[Defect] = []
+    found: list[Finding] = []
     for one in known:
         for seed in range(gated.seed, gated.seed + gated.effort.relation_seeds):
             second = outputs(one.change(base, seed))
             if broken := one.broken(base, seed, first, second):
                 found.append(
-                    Defect(
+                    Finding(
+                        "relation",
+                        f"{one.name}: {one.says}, and {broken} does not follow (seed {seed})",
                         check=NAME,
-                        code="relation",
-                        message=f"{one.name}: {one.says}, and {broken} does not follow (seed {seed})",
-                        stage=broken if broken in gated.plan.stages else "",
+                        problem=ProblemPlace(stage=broken if broken in gated.plan.stages else ""),
                         replay=shlex.join(again),
                     )
                 )
@@ -56,6 +56,6 @@ def relations(gated: GatedVariant) -> CheckReport:
         found[0].message if found else "",
         findings=found,
         details={"relations": [one.name for one in known], "launches": len(executed)},
-        executed=together(executed),
+        executed=union(executed),
         schedules={"early": [0] * len(executed)},
     )

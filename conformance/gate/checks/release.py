@@ -6,12 +6,12 @@ import contextlib
 import importlib
 import io
 
-from tileproof.conformance.corpus import rows as corpus_rows
+from tileproof.conformance.beside.corpus import rows as corpus_rows
 from tileproof.conformance.gate.model import CheckReport, GatedVariant, gate_check
 from tileproof.conformance.verdict.program import ROOT
 
 # Modules whose `main(["--check"])` says whether the page that they write is current.
-PAGES = ("tileproof.spec.docs", "tileproof.emulator.docs", "tileproof.conformance.corpus.rows")
+PAGES = ("tileproof.spec.docs", "tileproof.emulator.docs", "tileproof.conformance.beside.corpus.rows")
 
 
 @gate_check("docs in step", release=True)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
+from dataclasses import replace
 
+from tileproof.conformance.cases.generators import small
+from tileproof.conformance.explore.case import ExploredCase
 from tileproof.conformance.explore.explored import Explored
 from tileproof.conformance.gate.model import CheckReport, GatedVariant, gate_check
-from tileproof.conformance.problems.generators import small
-from tileproof.conformance.verdict.contract import Defect
-from tileproof.emulator.coverage import section_of
-from tileproof.emulator.explore import Defect as Explored_defect
-from tileproof.emulator.explore import explore
+from tileproof.emulator.explore import Defect, explore
+from tileproof.spec.machine.finding import Finding
 
 
 @gate_check("schedules and races")
@@ -18,23 +19,38 @@ def schedules(gated: GatedVariant) -> CheckReport:
     """Many schedules of a problem that uses each ring again: no finding, no output that depends on them."""
     effort = gated.effort
     shrink = effort.shrink_seconds if gated.profile != "quick" else 0.0
-    return explored(gated, effort.schedules, gated.seed, "schedules and races", shrink)
+    return explored_kernel(gated, effort.schedules, gated.seed, "schedules and races", shrink)
 
 
-def explored(gated: GatedVariant, number: int, seed: int, check: str, shrink: float) -> CheckReport:
-    """`number` schedules from `seed` on; `check` names who asks; `shrink`: CPU seconds per finding."""
+def explored_kernel(gated: GatedVariant, number: int, seed: int, check: str, shrink: float) -> CheckReport:
+    """`explored` of a small case of a kernel."""
     case = small(gated.plan)
     one = Explored.of(gated.kernel, gated.built, case)
+    words = gated.replay("explore", f"--case={case.as_json()}")
+    return explored(one, words, number, seed, check, shrink, gated.strict)
+
+
+def explored(
+    case: ExploredCase,
+    words: Sequence[str],
+    number: int,
+    seed: int,
+    check: str,
+    shrink: float,
+    strict: bool = False,
+) -> CheckReport:
+    """`number` schedules of a case from `seed` on; `words` is the command that explores it, `check` names who
+    asks; `shrink`: CPU seconds per finding.
+    """
     result = explore(
-        one,
+        case,
         schedules=number,
         seed=seed,
-        compare=one.compare,
-        names=one.words,
+        compare=case.compare,
         processes=1,
         shrink_seconds=shrink,
         races=True,
-        strict=gated.strict,
+        strict=strict,
     )
     seeds: dict[str, list[int]] = {}
     for policy, launches in sorted(result.policies.items()):
@@ -47,29 +63,13 @@ def explored(gated: GatedVariant, number: int, seed: int, check: str, shrink: fl
     )
     errors = [defect for defect in result.defects if defect.severity == "error"]
     made.details["remarks"] = {str(d.signature): d.runs for d in result.defects if d.severity != "error"}
-    made.findings = [found(gated, check, case.as_json(), defect) for defect in errors]
+    made.findings = [found(words, check, defect) for defect in errors]
     made.reason = made.findings[0].message if made.findings else ""
     return made
 
 
-def found(gated: GatedVariant, check: str, case: str, defect: Explored_defect) -> Defect:
-    """What exploring found, in the terms of the verdict."""
+def found(words: Sequence[str], check: str, defect: Defect) -> Finding:
+    """What exploring found, with the command that shows it again."""
     schedule = defect.shrunk.schedule if defect.shrunk else defect.schedules[0]
-    head, *more = (defect.shrunk.text if defect.shrunk and defect.shrunk.text else defect.text).split("\n")
-    missing = next((line.strip()[9:] for line in more if line.strip().startswith("missing: ")), "")
-    places = defect.signature.place.split(" and ")
-    return Defect(
-        check=check,
-        code=defect.signature.code,
-        message=head,
-        where=more[0].strip() if more else "",
-        isa_section=section_of(defect.instruction) if defect.instruction else "",
-        instruction=defect.instruction,
-        ptx_line=defect.ptx_line,
-        source=places[-1],
-        source_before=places[0] if len(places) > 1 else "",
-        missing=missing,
-        evidence=tuple(line.strip() for line in more[1:]),
-        count=defect.runs,
-        replay=shlex.join(gated.replay("explore", f"--case={case}", "--schedule", str(schedule))),
-    )
+    replay = shlex.join([*words, "--schedule", str(schedule)])
+    return replace(defect.smallest, check=check, count=defect.runs, replay=replay)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 
+from tileproof.conformance.cases.generators import small
 from tileproof.conformance.check import property as checking
 from tileproof.conformance.check.property import Failure, Report, scores_as_dict
-from tileproof.conformance.drivers.result import SEEDED, RunResult, RunSchedule
 from tileproof.conformance.gate.failing import failing_tile, trace_around
 from tileproof.conformance.gate.model import CheckReport, GatedVariant, gate_check
-from tileproof.conformance.problems.generators import small
-from tileproof.conformance.verdict.findings import judged
-from tileproof.emulator.coverage import together
+from tileproof.emulator.coverage import union
+from tileproof.spec.machine.finding_text import headline, lines
+from tileproof.spec.machine.run_result import RunResult
+from tileproof.spec.machine.schedule import SEEDED, Schedule
 
 
 @gate_check("stage conformance", functions=True)
@@ -37,15 +39,15 @@ def stages(gated: GatedVariant) -> CheckReport:
         return made
     failure = report.failure
     command = shlex.join(replay(gated, failure))
-    made.findings = [judged(one, "stage conformance", command) for one in failure.findings]
-    made.reason = failure.findings[0].message
+    made.findings = [replace(one, check="stage conformance", replay=command) for one in failure.findings]
+    made.reason = headline(failure.findings[0])
     made.details["failure"] = {
         "case": failure.case.as_json(),
         "schedule": {"policy": failure.schedule.policy, "seed": failure.schedule.seed},
         "replay": command,
         "tile": failing_tile(gated, failure),
         "trace": trace_around(gated, failure),
-        "text": [line for one in failure.findings for line in one.lines()],
+        "text": [line for one in failure.findings for line in lines(one)],
     }
     return made
 
@@ -57,7 +59,7 @@ def figures(report: Report) -> dict[str, object]:
         "tiles_equal_in_both_builds": report.agreed,
         "remarks": dict(sorted(report.remarks.items())),
         "not_judged": list(report.not_judged),
-        "stages": scores_as_dict(report),
+        "stages": scores_as_dict(report.scores),
     }
 
 
@@ -71,7 +73,7 @@ def replay(gated: GatedVariant, failure: Failure) -> list[str]:
     return gated.replay("check", *words)
 
 
-TWICE = (RunSchedule("early"), RunSchedule("late"), RunSchedule("random", 1))
+TWICE = (Schedule("early"), Schedule("late"), Schedule("random", 1))
 
 
 @gate_check("determinism", functions=True)
@@ -83,20 +85,20 @@ def determinism(gated: GatedVariant) -> CheckReport:
     under = gated.under_test
     wrong, executed = [], []
 
-    def launched(schedule: RunSchedule) -> RunResult:
+    def launched(schedule: Schedule) -> RunResult:
         launch = gated.kernel.launch(inputs, gated.built)
         return under.driver.run(launch, gated.plan, schedule, False)
 
     for schedule in TWICE:
         one, two = launched(schedule), launched(schedule)
         executed += [one.executed, two.executed]
-        left = gated.plan.unordered if gated.function else ()
-        differ = [what for what in different(one, two) if what.removeprefix("output ") not in left]
+        allowed = gated.plan.unordered if gated.function else ()
+        differ = [what for what in different(one, two) if what.removeprefix("output ") not in allowed]
         wrong += [f"{what} under {schedule.policy} {schedule.seed}" for what in differ]
     return CheckReport.of(
         "not repeated: " + ", ".join(wrong) if wrong else "",
         details={"launches": 2 * len(TWICE)},
-        executed=together(executed),
+        executed=union(executed),
         schedules={"early": [0, 0], "late": [0, 0], "random": [1, 1]},
     )
 

@@ -16,7 +16,8 @@ from tileproof.kernels.compile import Resources
 from tileproof.kernels.cubin import cubins
 from tileproof.kernels.places import without_run
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.plans.consistency import MAX_SMEM_BYTES, TMEM_ALLOCATIONS, faults
+from tileproof.spec.machine.limits import MAX_SHARED_BYTES
+from tileproof.spec.plans.consistency import TMEM_ALLOCATIONS, contradictions
 
 REGISTER_FILE = 65536  # 32-bit registers of an SM (CUDA programming guide, compute capability 10.0)
 REGISTER_UNIT = 8  # registers of a thread are allocated in units of eight
@@ -118,9 +119,9 @@ def over_budget(use: Resources, threads: int, smem_bytes: int, tmem_columns: int
         )
     if use.spill_stores or use.spill_loads:
         wrong.append(f"registers spill: {use.spill_stores} bytes stored, {use.spill_loads} loaded")
-    if use.static_smem + smem_bytes > MAX_SMEM_BYTES:
+    if use.static_smem + smem_bytes > MAX_SHARED_BYTES:
         wrong.append(
-            f"{use.static_smem} static and {smem_bytes} dynamic bytes of shared memory, of {MAX_SMEM_BYTES}"
+            f"{use.static_smem} static and {smem_bytes} dynamic bytes of shared memory, of {MAX_SHARED_BYTES}"
         )
     if tmem_columns and tmem_columns not in TMEM_ALLOCATIONS:
         wrong.append(f"{tmem_columns} columns of tensor memory cannot be allocated")
@@ -134,6 +135,6 @@ def operands(gated: GatedVariant) -> CheckReport:
         plan = gated.kernel.plan_of(gated.variant)
     except TileproofError as error:
         return CheckReport("failed", str(error))
-    wrong = faults(plan)
+    wrong = contradictions(plan)
     details = {"mmas": len(plan.mmas), "smem_tiles": len(plan.smem), "barriers": len(plan.barriers)}
     return CheckReport.of("; ".join(wrong), details=details)

@@ -12,7 +12,7 @@ from tileproof.conformance.mutants.synchronisation.ptx import (
     wait,
     word_of,
 )
-from tileproof.kernels.edit import Mutant, Reported
+from tileproof.kernels.edit import PlantedDefect, Reported
 
 HANDOFF = Program(
     "named-handoff",
@@ -173,72 +173,72 @@ bar.warp.sync -1;""",
 PROGRAMS = (HANDOFF, TWO_GROUPS, EMPTY_TOKEN, PAIR_TILES, LOCK, REGISTERS, BRANCHES)
 
 ROWS = (
-    Mutant(
+    PlantedDefect(
         "named-arrives-twice", "the producer arrives twice for each tile", "H3", "named-handoff",
         (text("bar.arrive 1, 64;", "bar.arrive 1, 64;\nbar.arrive 1, 64;"),),
         Reported("barrier-arrived-twice", "bar.arrive", says=("warp 1 arrives at named barrier 1 again",)),
     ),
-    Mutant(
+    PlantedDefect(
         "named-frees-twice", "the consumer arrives twice for each tile", "H3", "named-handoff",
         (text("bar.arrive 2, 64;", "bar.arrive 2, 64;\nbar.arrive 2, 64;"),),
         Reported("barrier-arrived-twice", "bar.arrive", says=("warp 0 arrives at named barrier 2 again",)),
     ),
-    Mutant(
+    PlantedDefect(
         "named-runs-ahead", "the producer does not wait until the tile is free", "H3", "named-handoff",
         (text("bar.sync 2, 64;\nFREE:", "FREE:"),),
         Reported("barrier-arrived-twice", "bar.arrive", says=("warp 1 arrives at named barrier 1 again",)),
     ),
-    Mutant(
+    PlantedDefect(
         "group-stops-early", "one warpgroup takes one tile less", "H2", "two-warpgroups",
         (text("setp.lt.u32 %p1, %t, 128;", "setp.lt.u32 %p1, %t, 128;\n@%p1 mov.u32 %r1, 2;"),),
         Reported("hang", says=("named barrier 1 of CTA 0 has 128 of 256 threads", "which came the time before", "exited")),
     ),
-    Mutant(
+    PlantedDefect(
         "group-without-tiles", "one warpgroup's count is -1: it takes no tile, the other waits alone", "H2",
         "two-warpgroups", (text("setp.ge.u32 %p2,", "@%p1 mov.u32 %r1, -1;\nsetp.ge.s32 %p2,"),),
         Reported("hang", says=("named barrier 1 of CTA 0 has 128 of 256 threads", "has not come", "exited")),
     ),
-    Mutant(
+    PlantedDefect(
         "empty-token-waits", "the wait for the last k-block is made for a token without any", "H1",
         "empty-token", (text("@%p2 bra NEXT;\n"), text("sub.u32 %r6, %r2, 1;", "add.u32 %r6, %r2, 0;")),
         Reported("hang", says=("phase 0 of ready of CTA 0 lacks 1 of 1 arrival", "arrive")),
     ),
-    Mutant(
+    PlantedDefect(
         "odd-tiles", "a CTA without a tile in the last round does not signal", "H5", "pair-tiles",
         (text("@%p1 bra TILE;", "@%p1 bra MET;"),),
         Reported("hang", says=("phase 1 of round of CTA 0 lacks 1 of 2 arrivals", "CTA 1")),
     ),
-    Mutant(
+    PlantedDefect(
         "pair-counted-twice", "the barrier's count is that of two pairs", "H5", "pair-tiles",
         (text("[round], 2;", "[round], 4;"),),
         Reported("hang", says=("phase 0 of round of CTA 0 lacks", "of 4 arrivals", "its count of 4 was set")),
     ),
-    Mutant(
+    PlantedDefect(
         "lock-once-a-pair", "the lock is signalled once per pair and counted once per CTA", "H5", "pair-lock",
         (text("atom.add", "setp.eq.u32 %p2, %rank, 0;\n@%p2 atom.add"),),
         Reported("livelock", says=("lane 0 of warp 0 of CTA 0", "spins")),
     ),
-    Mutant(
+    PlantedDefect(
         "registers-not-given-back", "the producer warpgroup has no setmaxnreg.dec", "H4", "registers",
         (text("setmaxnreg.dec.sync.aligned.u32 40;\n"),),
         Reported("hang", says=("the register pool of CTA 0 has 0 registers where 2048 are wanted", "no warp that still runs comes to a setmaxnreg.dec")),
     ),
-    Mutant(
+    PlantedDefect(
         "registers-of-a-gone-warp", "two producer warps leave before their setmaxnreg.dec", "H4", "registers",
         (text("PRODUCER:\n", "PRODUCER:\nsetp.lt.u32 %p2, %t, 64;\n@%p2 ret;\n"),),
         Reported("hang", says=("the register pool of CTA 0 has", "hold 168 registers per thread and exited")),
     ),
-    Mutant(
+    PlantedDefect(
         "registers-too-many", "the consumers ask for more than the producers give back", "H4", "registers",
         (text("u32 232;", "u32 240;"),),
         Reported("hang", says=("the register pool of CTA 0 has", "hold 40 registers per thread")),
     ),
-    Mutant(
+    PlantedDefect(
         "aligned-in-branches", "the halves of a warp reach an aligned barrier at two places", "R11", "branches",
         (text("setp.eq.u32 %p1, %w, 0;", "setp.lt.u32 %p1, %l, 16;"),),
         Reported("hang", says=("a cycle of waits", "these have diverged")),
     ),
-    Mutant(
+    PlantedDefect(
         "aligned-under-predicate", "half of a warp skips the aligned barrier by a predicate", "R11", "branches",
         (text("OTHER:\nbarrier", "OTHER:\nsetp.lt.u32 %p2, %l, 16;\n@%p2 barrier"),),
         Reported("aligned-partial", "barrier.sync"),

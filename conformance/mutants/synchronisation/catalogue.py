@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from tileproof.kernels.edit import Mutant, Reported
+from tileproof.kernels.edit import PlantedDefect, Reported
 from tileproof.kernels.registry import own
 from tileproof.spec.machine.pages import write_or_check
 
@@ -37,12 +37,12 @@ NEAREST = MappingProxyType(
 )
 
 
-def catalogue() -> Mapping[str, Mutant]:
+def catalogue() -> Mapping[str, PlantedDefect]:
     """All rows by id, in the order of the table: of the kernels, what a launch must report; then programs."""
     from tileproof.conformance.mutants.synchronisation import barriers, copies, memory, tensor
 
     every = (
-        *(one for target in own().values() for one in target.mutants() if isinstance(one.expected, Reported)),
+        *(one for kernel in own().values() for one in kernel.defects() if isinstance(one.expected, Reported)),
         *copies.ROWS,
         *memory.ROWS,
         *tensor.ROWS,
@@ -53,13 +53,13 @@ def catalogue() -> Mapping[str, Mutant]:
     return MappingProxyType(rows)
 
 
-def expected_of(row: Mutant) -> Reported:
+def expected_of(row: PlantedDefect) -> Reported:
     """What the row's launch must report."""
     assert isinstance(row.expected, Reported)
     return row.expected
 
 
-def where(row: Mutant) -> str:
+def where(row: PlantedDefect) -> str:
     """Where the row is planted, in words."""
     files = dict.fromkeys(
         f"{edit.place.kind} of {edit.place.file.rpartition('/')[2]}" for edit in row.edits if edit.place.file
@@ -85,34 +85,35 @@ def names(expected: Reported) -> list[str]:
     return parts
 
 
-def per_class(rows: Sequence[Mutant]) -> dict[str, int]:
+def per_class(rows: Sequence[PlantedDefect]) -> dict[str, int]:
     """How many rows stand for each class of the corpus."""
     seen = Counter(name for row in rows for name in row.classes)
     return {name: seen[name] for name in CLASSES}
 
 
-def page(rows: Sequence[Mutant]) -> str:
+def page(rows: Sequence[PlantedDefect]) -> str:
     """docs/synchronisation.md."""
     kernels = sum(bool(row.edits[0].place.file) for row in rows)
     lines = [
-        "# Synchronisation mutants: planted races and hangs",
+        "# Planted synchronisation defects: races and hangs",
         "",
-        "Generated from the kernels' mutants and `conformance/mutants/synchronisation/` by `python -m "
-        "tileproof.conformance.mutants.synchronisation.catalogue`. Edit "
-        "those, not this page. `tileproof synchronisation` plants every row, runs it with race checking and "
-        "prints what was found; it fails when a row is missed or found under another name.",
+        "The module `tileproof.conformance.mutants.synchronisation.catalogue`, run with `python -m`, "
+        "generates this page from the kernels' planted defects and `conformance/mutants/synchronisation/`. "
+        "`tileproof synchronisation` "
+        "plants every row, runs it with race checking and prints the finding. It fails if a row has no "
+        "finding or another finding.",
         "",
         f"{len(rows)} defects: {kernels} in the kernels (their source, or their PTX at a source line), "
-        f"{len(rows) - kernels} in small programs. Each program is also run as it should be, and must then "
-        "be clean under every schedule; so must both kernels.",
+        f"{len(rows) - kernels} in small programs. Each program also runs without its defect, and must "
+        "then be clean under every schedule. The same holds for the kernels.",
         "",
-        "The first error of the first schedule that shows any (the first warning, when there is no error; "
-        "a note only where one is expected) must be the expected one and name what the row says. Where it "
-        "only says that something was read before it was there, the first finding that says more may be the "
-        'expected one instead. "schedule" is that schedule: early (each asynchronous operation completes '
-        "when issued), late, or random.",
+        "The column *found as* has the expected finding: the first error of the first schedule with an "
+        "error. Without errors it is the first warning; it is a note only if the row expects a note. If "
+        "the first finding only reports a read before the data arrived, the first more specific finding "
+        "is also accepted. The finding must contain the texts of the column *names*. *schedule* is the "
+        "first such schedule: early (each asynchronous operation completes when issued), late, or random.",
         "",
-        "| id | what is planted | corpus | where | found as | names | schedule |",
+        "| id | defect | corpus | place | found as | names | schedule |",
         "|---|---|---|---|---|---|---|",
     ]
     for row in rows:
@@ -121,9 +122,9 @@ def page(rows: Sequence[Mutant]) -> str:
         code = f"`{expected.code}`" + ("" if expected.severity == "error" else f" ({expected.severity})")
         cells = (f"`{row.id}`", row.title, ", ".join(row.classes), where(row), code, told, row.policy)
         lines.append("| " + " | ".join(cells) + " |")
-    lines += ["", "## How often each class of the corpus is planted", "", "| class | rows |", "|---|---|"]
+    lines += ["", "## Rows per class of the corpus", "", "| class | rows |", "|---|---|"]
     lines += [f"| {name} | {count} |" for name, count in per_class(rows).items()]
-    lines += ["", "## What cannot happen inside one launch", ""]
+    lines += ["", "## Classes that a single launch cannot contain", ""]
     lines += [f"- **{name}**: {text}." for name, text in NEAREST.items()]
     return "\n".join(lines) + "\n"
 

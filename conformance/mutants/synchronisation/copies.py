@@ -12,7 +12,7 @@ from tileproof.conformance.mutants.synchronisation.ptx import (
     wait,
     word_of,
 )
-from tileproof.kernels.edit import Mutant, Reported
+from tileproof.kernels.edit import PlantedDefect, Reported
 
 LOAD = "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes"
 STORE = "cp.async.bulk.global.shared::cta.bulk_group"
@@ -191,36 +191,36 @@ st.global.u32 [%rd1], %r2;""",
 PROGRAMS = (TMA_LOAD, RING, STAGED_STORE, REDUCE_STAGING, WARP_STORE, WARP_PUBLISH, OVERWRITE)
 
 _LOADS = (
-    Mutant(
+    PlantedDefect(
         "copy-not-waited-for", "nobody waits for the copy", "R13", "bulk-load", (text(WAIT_FULL),),
         Reported("race-copy-unwaited", "ld.shared", "cp.async.bulk", "mbarrier phase"),
     ),
-    Mutant(
+    PlantedDefect(
         "copy-wrong-parity", "the wait takes parity 1, which passes at once", "", "bulk-load",
         (text("[full], 0;", "[full], 1;"),),
         Reported("hang", says=("warp 0 of CTA 0 has never waited for phase 0", "parity 0 would let it pass")),
     ),
-    Mutant(
+    PlantedDefect(
         "copy-too-few-bytes", "128 of the 256 bytes are expected", "", "bulk-load",
         (text("_, [full], 256;", "_, [full], 128;"),),
         Reported("hang", says=("full of CTA 0 lacks nothing, but 128 bytes more came than it expects", "128 bytes were expected by lane 0")),
     ),
-    Mutant(
+    PlantedDefect(
         "copy-too-many-bytes", "512 bytes are expected, 256 come", "", "bulk-load",
         (text("_, [full], 256;", "_, [full], 512;"),),
         Reported("hang", says=("full of CTA 0 lacks 256 bytes", "512 bytes were expected by lane 0")),
     ),
-    Mutant(
+    PlantedDefect(
         "copy-by-whole-warp", "the copy has lost its elected thread", "R12 H7", "bulk-load",
         (text(f"@%one {LOAD}", f"@%last {LOAD}"),),
         Reported("race-copy-unwaited", "cp.async.bulk", "cp.async.bulk", "the completion of the copy"),
     ),
-    Mutant(
+    PlantedDefect(
         "init-without-barrier", "the CTA does not meet after mbarrier.init", "R10", "bulk-load",
         (text("bar.sync 0;\n"),),
         Reported("race-mbarrier-init", "mbarrier.arrive", "mbarrier.init", "a barrier between them"),
     ),
-    Mutant(
+    PlantedDefect(
         "init-by-every-warp", "lane 0 of each warp initialises the mbarrier", "R10", "bulk-load",
         (text("@%zero mbarrier.init", "@%lane0 mbarrier.init"),),
         Reported("mbarrier-reinit", "mbarrier.init"),
@@ -228,47 +228,47 @@ _LOADS = (
 )  # fmt: skip
 
 _RING = (
-    Mutant(
+    PlantedDefect(
         "ring-one-buffer", "both stages of the ring lie in one buffer, as with one stage", "R2 R8", "ring",
         (text("mad.lo.u32 %r6, %r2, 256, %r6;", count=2),),
         Reported("race-copy-unwaited", "cp.async.bulk", "cp.async.bulk", "the completion of the copy"),
     ),
-    Mutant(
+    PlantedDefect(
         "ring-parity-of-one-stage", "the parity turns with every tile, as with one stage", "R2", "ring",
         (text("shr.u32 %r3, %r1, 1;\n", "mov.u32 %r3, %r1;\n", 2),),
         Reported("shared-uninitialised", "ld.shared"),
     ),
-    Mutant(
+    PlantedDefect(
         "ring-buffers-swapped", "the producer fills the other buffer than the one that it publishes", "R8",
         "ring", (text("mad.wide.u32 %rd1, %r1, 256, %in;", "xor.b32 %r6, %r6, 256;\nmad.wide.u32 %rd1, %r1, 256, %in;"),),
         Reported("race-copy-unwaited", "ld.shared", "cp.async.bulk", "the completion of the copy"),
     ),
-    Mutant(
+    PlantedDefect(
         "ring-two-ahead", "the producer does not wait for the buffer to be free", "R2", "ring",
         (text(wait("%r5", "%r7") + "\n"),),
         Reported("race-copy-unwaited", "cp.async.bulk", "cp.async.bulk", "the completion of the copy"),
     ),
-    Mutant(
+    PlantedDefect(
         "ring-all-lanes-arrive", "the arrival has lost its lane predicate: 64 where 2 are expected", "H7",
         "ring", (text("@%lane0 mbarrier.arrive.shared", "mbarrier.arrive.shared"),),
         Reported("hang", says=("waits for phase 0 of empty", "went on to phase 32", "a phase takes 2 arrivals", "lanes 30-31 of warp 0")),
     ),
-    Mutant(
+    PlantedDefect(
         "ring-count-too-large", "the count of `empty` is one too large", "H7", "ring",
         (text("[empty], 2;", "[empty], 3;"),),
         Reported("hang", says=("phase 0 of empty of CTA 0 lacks 1 of 3 arrivals", "2 arrivals came")),
     ),
-    Mutant(
+    PlantedDefect(
         "ring-count-too-small", "the count of `empty` is one too small", "H7", "ring",
         (text("[empty], 2;", "[empty], 1;"),),
         Reported("hang", says=("waits for phase 0 of empty", "went on to phase 2", "a phase takes 1 arrival; they came from lane 0 of warp 0")),
     ),
-    Mutant(
+    PlantedDefect(
         "ring-lane-frees-early", "lane 0 frees the buffer before its warp has joined", "R12", "ring",
         (text("ld.shared.u32 %r10, [%r9];\nbar.warp.sync -1;", "ld.shared.u32 %r10, [%r9];"),),
         Reported("race-unordered", "cp.async.bulk", "ld.shared", "bar.warp.sync"),
     ),
-    Mutant(
+    PlantedDefect(
         "ring-consumer-stops-early", "warp 1 stops after two of six tiles", "H2", "ring",
         (text("setp.lt.u32 %p2, %r1, 6;\n@%p2 bra CONSUME;", "setp.eq.u32 %p3, %w, 1;\nselp.u32 %r12, 2, 6, %p3;\nsetp.lt.u32 %p2, %r1, %r12;\n@%p2 bra CONSUME;"),),
         Reported("hang", says=("phase 1 of empty of CTA 0 lacks 1 of 2 arrivals", "warp 1 of CTA 0", "exited")),
@@ -276,43 +276,43 @@ _RING = (
 )  # fmt: skip
 
 _STORES = (
-    Mutant(
+    PlantedDefect(
         "store-without-proxy-fence", "no fence.proxy.async before the bulk store", "R4", "staged-store",
         (text(FENCE_PROXY + "\n"),),
         Reported("race-proxy-fence", "cp.async.bulk.global", "st.shared", "fence.proxy.async"),
     ),
-    Mutant(
+    PlantedDefect(
         "store-before-the-others", "no barrier between the writers and the bulk store", "R3", "staged-store",
         (text(f"{FENCE_PROXY}\nbar.sync 0;", FENCE_PROXY),),
         Reported("race-unordered", "cp.async.bulk.global", "st.shared", "a barrier"),
     ),
-    Mutant(
+    PlantedDefect(
         "store-read-back-too-early", "wait_group.read where the written bytes are read back", "R3",
         "staged-store", (text("wait_group 0", "wait_group.read 0"),),
         Reported("race-copy-unwaited", "ld.global", "cp.async.bulk.global", "its bulk group"),
     ),
-    Mutant(
+    PlantedDefect(
         "store-fenced-by-one", "only the thread that stores executes fence.proxy.async", "R4 R3",
         "reduce-staging",
         (text(f"{FENCE_PROXY}\nbar.sync 0;", f"@%one {FENCE_PROXY}\nbar.sync 0;"),),
         Reported("race-proxy-fence", "cp.reduce.async.bulk", "st.shared", "by the writing threads"),
     ),
-    Mutant(
+    PlantedDefect(
         "staging-refilled-by-others", "each thread goes on when its own groups are done: it has none", "R3",
         "reduce-staging", (text("bar.sync 2;\n"),),
         Reported("race-copy-unwaited", "st.shared", "cp.reduce.async.bulk", "bulk group"),
     ),
-    Mutant(
+    PlantedDefect(
         "staging-not-waited-for", "the staging tile is refilled without any wait_group", "R3",
         "reduce-staging", (text("@%one cp.async.bulk.wait_group.read 0;\n"),),
         Reported("race-copy-unwaited", "st.shared", "cp.reduce.async.bulk", "bulk group"),
     ),
-    Mutant(
+    PlantedDefect(
         "lane-stores-early", "lane 0 stores before its warp has joined", "R12", "warp-store",
         (text(f"{FENCE_PROXY}\nbar.warp.sync -1;", FENCE_PROXY),),
         Reported("race-unordered", "cp.async.bulk.global", "st.shared", "bar.warp.sync"),
     ),
-    Mutant(
+    PlantedDefect(
         "warp-stores", "every lane issues the store of the whole tile", "R12", "warp-store",
         (text("@!%lane0 bra DONE;\n"),),
         Reported(
@@ -320,12 +320,12 @@ _STORES = (
             severity="note",  # the lanes store the same bytes
         ),
     ),
-    Mutant(
+    PlantedDefect(
         "lane-publishes-early", "lane 0 arrives before its warp has joined", "R12", "warp-publish",
         (text("bar.warp.sync -1;\n@%lane0", "@%lane0"),),
         Reported("race-unordered", "ld.shared", "st.shared", "bar.warp.sync"),
     ),
-    Mutant(
+    PlantedDefect(
         "copy-over-generic-writes", "no fence.proxy.async between cleared bytes and the copy over them", "R4",
         "copy-over-zeros", (text(FENCE_PROXY + "\n"),),
         Reported("race-proxy-write", "cp.async.bulk.shared", "st.shared", "fence.proxy.async", severity="warning"),

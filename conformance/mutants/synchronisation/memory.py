@@ -13,7 +13,7 @@ from tileproof.conformance.mutants.synchronisation.ptx import (
     wait,
     word_of,
 )
-from tileproof.kernels.edit import Mutant, Reported
+from tileproof.kernels.edit import PlantedDefect, Reported
 
 TWO_TILES = Program(
     "two-tiles",
@@ -148,52 +148,52 @@ MEET:
 PROGRAMS = (TWO_TILES, TWO_PHASES, LAST_CLUSTER, WORKSPACE, DSMEM, REMOTE_ARRIVE)
 
 ROWS = (
-    Mutant(
+    PlantedDefect(
         "remote-init-without-fence", "the init is released by no fence, and the cluster barrier is relaxed",
         "R10", "remote-arrive", (text("fence.mbarrier_init.release.cluster;\n"),),
         Reported("race-mbarrier-init-relaxed", "mbarrier.arrive", "mbarrier.init", "fence.mbarrier_init", severity="warning"),
     ),
-    Mutant(
+    PlantedDefect(
         "tiles-merged", "the two live tiles lie in the same bytes", "R8", "two-tiles",
         (text("mov.u32 %r3, tile_b;", "mov.u32 %r3, tile_a;"),),
         Reported("race-copy-unwaited", "ld.shared", "cp.async.bulk", "the completion of the copy"),
     ),
-    Mutant(
+    PlantedDefect(
         "tiles-overlap", "tile b begins in the last bytes of tile a", "R8", "two-tiles",
         (text("mov.u32 %r3, tile_b;", "mov.u32 %r3, tile_a;\nadd.u32 %r3, %r3, 240;"),),
         Reported("race-copy-unwaited", "ld.shared", "cp.async.bulk", "the completion of the copy"),
     ),
-    Mutant(
+    PlantedDefect(
         "phase-two-too-early", "the second phase does not wait for the first", "R6", "two-phases",
         (text("bar.sync 0;\n"),),
         Reported("race-unordered", "ld.global", "st.global", "a barrier"),
     ),
-    Mutant(
+    PlantedDefect(
         "clusters-not-ordered", "the count of finished clusters is relaxed", "R6", "last-cluster",
         (text("atom.add.acq_rel.gpu", "atom.add.relaxed.gpu"),),
         Reported("race-clusters", "ld.global", "st.global", "a release and an acquire"),
     ),
-    Mutant(
+    PlantedDefect(
         "workspace-half-written", "64 of 128 rows of the global workspace are written, all are read", "R7",
         "workspace", (text("setp.lt.u32 %p1, %t, 128;\n@%p1 st", "setp.lt.u32 %p1, %t, 64;\n@%p1 st"), text("@%p1 ld.global", "ld.global")),
         Reported("global-uninitialised", "ld.global"),
     ),
-    Mutant(
+    PlantedDefect(
         "workspace-tile-of-64", "the staging tile is filled for tiles of 64 and read for tiles of 128", "R7",
         "workspace", (text("setp.lt.u32 %p2, %t, 128;", "setp.lt.u32 %p2, %t, 64;"),),
         Reported("shared-uninitialised", "ld.shared"),
     ),
-    Mutant(
+    PlantedDefect(
         "dsmem-cta-barrier", "a CTA barrier stands where the cluster's should", "R13", "dsmem",
         (text("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;", "bar.sync 0;"),),
         Reported("race-unordered", "ld.shared", "st.shared::cluster", "a barrier"),
     ),
-    Mutant(
+    PlantedDefect(
         "dsmem-relaxed-barrier", "the cluster barrier's arrival is relaxed", "", "dsmem",
         (text("barrier.cluster.arrive.release.aligned", "barrier.cluster.arrive.relaxed.aligned"),),
         Reported("race-unordered", "ld.shared", "st.shared::cluster", "a barrier"),
     ),
-    Mutant(
+    PlantedDefect(
         "dsmem-exit", "CTA 0 may exit while CTA 1 still reads its shared memory", "", "dsmem",
         (text("barrier.cluster.arrive;\nbarrier.cluster.wait;", "bar.sync 0;"),),
         Reported("access-after-exit", "ld.shared::cluster", says=("CTA rank 0 after it exited",)),

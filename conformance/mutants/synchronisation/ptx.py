@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from tileproof.emulator import Buffer, Memory
-from tileproof.emulator.program import SHARED_RESERVED
 from tileproof.kernels.edit import Edit, Place
+from tileproof.spec.machine.limits import RESERVED_SHARED_BYTES
 
 # %t thread, %w warp, %l lane, %rank CTA of the cluster; %zero is thread 0, %lane0 lane 0 of each warp, %one
 # the thread that issues: lane 0 of the last warp, because after a barrier that warp is the first to go on
@@ -71,7 +71,7 @@ class Program:
 
     def barrier_at(self, offset: int) -> str:
         """The mbarrier at a byte offset of shared memory, empty when there is none."""
-        index, rest = divmod(offset - SHARED_RESERVED, 8)
+        index, rest = divmod(offset - RESERVED_SHARED_BYTES, 8)
         return self.barriers[index] if not rest and 0 <= index < len(self.barriers) else ""
 
     def buffers(self, memory: Memory) -> tuple[Buffer, Buffer]:

@@ -8,23 +8,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from tileproof.conformance.cases.generators import small
 from tileproof.conformance.drivers import emulator as driver
 from tileproof.conformance.drivers.names import PlanNames
 from tileproof.conformance.mutants.defects import build_planted
 from tileproof.conformance.mutants.synchronisation.catalogue import expected_of
 from tileproof.conformance.mutants.synchronisation.ptx import Program
-from tileproof.conformance.problems.generators import small
-from tileproof.emulator import Finding, Memory, Module, Schedule
-from tileproof.emulator.hang import Names, Root
-from tileproof.emulator.program import SHARED_RESERVED
+from tileproof.emulator import Finding, Memory, Module, RunResult, Schedule
+from tileproof.emulator.hang import Names
+from tileproof.emulator.result import explained
 from tileproof.kernels import edit as edits
 from tileproof.kernels.compile import Built
-from tileproof.kernels.edit import Mutant, Reported, Sizes
+from tileproof.kernels.edit import PlantedDefect, Reported, Sizes
+from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.registry import kernels
-from tileproof.kernels.target import Target
 from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.problems.sparse_mla_bwd.case import Case, Indices
+from tileproof.spec.problems.sparse_mla_bwd.case import Indices, SparseCase
+from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
 
 SCHEDULES = (
     Schedule("early"),
@@ -49,11 +50,16 @@ LIVELOCK = 200_000  # warp instructions; the clean runs need less than a tenth b
 
 @dataclass(frozen=True)
 class Shown:
-    """A fault of one launch, with the root of a hang in words."""
+    """A fault of one launch."""
 
     schedule: Schedule
     finding: Finding
-    root: tuple[str, ...] = ()
+
+    @property
+    def root(self) -> tuple[str, ...]:
+        """The root of a hang in words, empty where there is none."""
+        root = self.finding.machine.root
+        return tuple(root.lines()) if root else ()
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,7 @@ class Outcome:
     `policies` are all under which the expected finding was the first.
     """
 
-    row: Mutant
+    row: PlantedDefect
     wrong: str
     shown: Shown | None
     policies: tuple[str, ...]
@@ -93,22 +99,23 @@ class Planted:
     text: str
     sources: Mapping[str, str]
     built: Built | None = None
-    kernel: Target | None = None
+    kernel: Kernel | None = None
 
 
-def plant(row: Mutant, kernel: Target | None = None) -> Planted:
+def plant(row: PlantedDefect, kernel: Kernel | None = None) -> Planted:
     """The program or kernel with the row's edits; TileproofError where one does not fit."""
     if kernel is None and row.target in programs():
         text = programs()[row.target].text()
         for edit in row.edits:
             if edit.place.file or edit.place.opcode:
-                raise TileproofError("a program takes edits of its text only", where=f"mutant {row.id}")
+                where = f"planted defect {row.id}"
+                raise TileproofError("a program takes edits of its text only", where=where)
             text = edits.apply(row.id, edit, text)
         return Planted(text, {"": text})
     if kernel is None and row.target not in kernels():
         raise TileproofError(
             "there is no such kernel or program",
-            where=f"mutant {row.id}",
+            where=f"planted defect {row.id}",
             expected=", ".join([*kernels(), *programs()]),
             found=row.target,
         )
@@ -118,7 +125,7 @@ def plant(row: Mutant, kernel: Target | None = None) -> Planted:
     return Planted(built.ptx, sources, built, kernel)
 
 
-def variant_of(kernel: Target, sizes: Sizes) -> Variant:
+def variant_of(kernel: Kernel, sizes: Sizes) -> Variant:
     """The kernel's variant of the wanted width, or its first."""
     return next((one for one in kernel.variants if one.has({"d_qk": sizes.d_qk})), kernel.variants[0])
 
@@ -143,9 +150,9 @@ def launch(
     schedule: Schedule,
     sizes: Sizes = USUAL,
     built: Built | None = None,
-    kernel: Target | None = None,
-) -> tuple[tuple[Finding, ...], Names]:
-    """All findings of one launch of a program, or of a kernel's build, and the names for its roots."""
+    kernel: Kernel | None = None,
+) -> tuple[Finding, ...]:
+    """All findings of one launch of a program, or of a kernel's build, hangs in its own names."""
     if built is None:
         program = programs()[name]
         memory = Memory()
@@ -160,32 +167,21 @@ def launch(
             livelock_limit=LIVELOCK,
             races=True,
         )
-        return result.findings, ProgramNames(program)
+        return _explained(result, ProgramNames(program))
     kernel = kernel or kernels()[name]
     variant = variant_of(kernel, sizes)
     plan = kernel.plan(variant)
-    if plan.problem == "sparse_mla_bwd":
+    if plan.problem == SPARSE_MLA_BWD:
         inputs = _inputs(sizes, plan.size("d_qk"), plan.size("h_q"))
     else:
         inputs = small(plan, sizes.blocks).inputs()
     described = kernel.launch(inputs, built)
-    memory = Memory()
-    buffers = {one: driver._place(memory, buffer) for one, buffer in described.buffers().items()}
-    module = driver.module_of(described.image)
-    result = module.launch(
-        described.entry,
-        grid=described.grid,
-        block=described.block,
-        cluster=described.cluster,
-        shared_bytes=described.shared_bytes,
-        args=[driver._argument(one, buffers) for one in described.params],
-        memory=memory,
-        schedule=schedule,
-        livelock_limit=LIVELOCK,
-        races=True,
-    )
-    dynamic = SHARED_RESERVED + module.decode(described.entry).static_shared
-    return result.findings, PlanNames(plan, dynamic)
+    result, _ = driver.launch_on(described, schedule=schedule, livelock_limit=LIVELOCK, races=True)
+    return _explained(result, PlanNames(plan, driver.shared_offset(described)))
+
+
+def _explained(result: RunResult, names: Names) -> tuple[Finding, ...]:
+    return tuple(explained(one, result.hang, names) for one in result.findings)
 
 
 @lru_cache(maxsize=64)
@@ -196,7 +192,7 @@ def _parsed(text: str) -> Module:
 @lru_cache(maxsize=8)
 def _inputs(sizes: Sizes, d_qk: int, h_q: int):  # type: ignore[no-untyped-def]
     whole = 64 * sizes.blocks
-    return Case(
+    return SparseCase(
         d_qk,
         h_q=h_q,
         s_kv=whole,
@@ -209,9 +205,7 @@ def _inputs(sizes: Sizes, d_qk: int, h_q: int):  # type: ignore[no-untyped-def]
     ).inputs()
 
 
-def faults(
-    findings: Sequence[Finding], names: Names, schedule: Schedule, expected: Reported | None = None
-) -> list[Shown]:
+def faults(findings: Sequence[Finding], schedule: Schedule, expected: Reported | None = None) -> list[Shown]:
     """What a launch is judged by: its first error or, when there is none, its first warning; and where that
     is a mere symptom, the first that is none as well. Where a note is expected, that note alone.
     """
@@ -220,12 +214,7 @@ def faults(
     if expected and expected.severity == "note" and not every:
         every = [one for one in findings if (one.severity, one.code) == ("note", expected.code)]
     first = every[:1] + [one for one in every if one.code not in SYMPTOMS][:1]
-    return [_shown(finding, names, schedule) for finding in dict.fromkeys(first)]
-
-
-def _shown(finding: Finding, names: Names, schedule: Schedule) -> Shown:
-    roots: tuple[Root, ...] = finding.hang.explain(names).roots if finding.hang else ()
-    return Shown(schedule, finding, tuple(roots[0].lines()) if roots else ())
+    return [Shown(schedule, finding) for finding in dict.fromkeys(first)]
 
 
 # ---- judging
@@ -236,9 +225,9 @@ def differs(row: str, expected: Reported, shown: Shown, sources: Mapping[str, st
     finding = shown.finding
     if (finding.severity, finding.code) != (expected.severity, expected.code):
         return f"{finding.severity} {finding.code}: {finding.message}; {' '.join(shown.root)}"
-    if not finding.instruction.startswith(expected.second):
-        return f"the finding is at {finding.instruction}, not {expected.second}"
-    race = finding.race
+    if not finding.machine.instruction.startswith(expected.second):
+        return f"the finding is at {finding.machine.instruction}, not {expected.second}"
+    race = finding.machine.race
     if expected.first or expected.first_at or expected.missing:
         if race is None:
             return "it does not say which access came before"
@@ -247,7 +236,7 @@ def differs(row: str, expected: Reported, shown: Shown, sources: Mapping[str, st
         if expected.missing not in race.missing:
             return f"missing is {race.missing!r}"
     for label, place, line, source in (
-        ("it", expected.second_at, finding.ptx_line, finding.source),
+        ("it", expected.second_at, finding.machine.ptx_line, finding.machine.source),
         (
             "the access before it",
             expected.first_at,
@@ -277,7 +266,9 @@ def _stands_at(row: str, place: str, line: int, source: str, sources: Mapping[st
     )
 
 
-def run(row: Mutant, schedules: Sequence[Schedule] = SCHEDULES, kernel: Target | None = None) -> Outcome:
+def run(
+    row: PlantedDefect, schedules: Sequence[Schedule] = SCHEDULES, kernel: Kernel | None = None
+) -> Outcome:
     """Plants the row and judges the first schedule that shows any error or warning; runs the others too.
 
     `kernel`: the row's, where the registry does not know it.
@@ -287,8 +278,8 @@ def run(row: Mutant, schedules: Sequence[Schedule] = SCHEDULES, kernel: Target |
     judged: list[Shown] = []
     policies: list[str] = []
     for schedule in schedules:
-        findings, names = launch(row.target, planted.text, schedule, row.sizes, planted.built, planted.kernel)
-        shown = faults(findings, names, schedule, expected)
+        findings = launch(row.target, planted.text, schedule, row.sizes, planted.built, planted.kernel)
+        shown = faults(findings, schedule, expected)
         judged = judged or shown
         if any(not differs(row.id, expected, one, planted.sources) for one in shown):
             policies.append(schedule.policy)

@@ -15,7 +15,7 @@ from tileproof.conformance.mutants.synchronisation.ptx import (
     text,
     wait,
 )
-from tileproof.kernels.edit import Mutant, Reported
+from tileproof.kernels.edit import PlantedDefect, Reported
 from tileproof.spec.machine.descriptors import InstructionDescriptor, SmemDescriptor
 
 # Operands of 128 rows of 16 bf16, 32B swizzle: 4 KiB from shared address 0x1000 on, and B in its first rows.
@@ -207,43 +207,43 @@ PROGRAMS = (
 )  # fmt: skip
 
 _MULTIPLY = (
-    Mutant(
+    PlantedDefect(
         "mma-without-proxy-fence", "no fence.proxy.async between the operand's stores and the MMA", "R4",
         "multiply", (text(f"[%r1+16], {{0, 0, 0, 0}};\n{FENCE_PROXY}\n", "[%r1+16], {0, 0, 0, 0};\n"),),
         Reported("race-proxy-fence", "tcgen05.mma", "st.shared", "fence.proxy.async"),
     ),
-    Mutant(
+    PlantedDefect(
         "mma-result-not-waited-for", "the accumulator is read without waiting for the commit", "R13",
         "multiply", (text(f"{WAIT_DONE}\n"),),
         Reported("race-mma-unwaited", "tcgen05.ld", "tcgen05.mma", "tcgen05.commit"),
     ),
-    Mutant(
+    PlantedDefect(
         "mma-arrival-for-commit", "the thread that issues arrives itself where a commit should", "R13",
         "multiply",
         (text(COMMIT, "@%one mbarrier.arrive.shared::cta.b64 _, [done];"),),
         Reported("race-mma-unwaited", "tcgen05.ld", "tcgen05.mma", "tcgen05.commit"),
     ),
-    Mutant(
+    PlantedDefect(
         "mma-result-without-fence", "no tcgen05.fence::after_thread_sync before the accumulator is read", "R5",
         "multiply", (text(f"{AFTER}\n{LD}", LD),),
         Reported("race-commit-fence", "tcgen05.ld", "tcgen05.mma", "after_thread_sync", severity="warning"),
     ),
-    Mutant(
+    PlantedDefect(
         "mma-over-unread-result", "no wait::ld before the next MMA writes the columns", "R1", "multiply",
         (text(f"{WAIT_LD}\n{USE}\n"),),
         Reported("race-tmem-unwaited", "tcgen05.mma", "tcgen05.ld", "wait::ld"),
     ),
-    Mutant(
+    PlantedDefect(
         "mma-over-result-before-fence", "no tcgen05.fence::before_thread_sync after the accumulator is read",
         "R1", "multiply", (text(f"{USE}\n{BEFORE}\n", f"{USE}\n"),),
         Reported("race-waited-fence", "tcgen05.mma", "tcgen05.ld", "before_thread_sync", severity="warning"),
     ),
-    Mutant(
+    PlantedDefect(
         "mma-over-others-result", "the warp syncs where the warpgroup should before the next MMA", "R5 R1",
         "multiply", (text(f"{FENCE_PROXY}\nbar.sync 0;\n{AFTER}\n{mma()}\n{COMMIT_AGAIN}", f"{FENCE_PROXY}\nbar.warp.sync -1;\n{AFTER}\n{mma()}\n{COMMIT_AGAIN}"),),
         Reported("race-unordered", "tcgen05.mma", "tcgen05.ld", "a barrier"),
     ),
-    Mutant(
+    PlantedDefect(
         "mma-operand-without-fence", "no tcgen05.fence::after_thread_sync between the barrier and the MMA", "",
         "multiply", (text(f"bar.sync 0;\n{AFTER}\n{mma()}\n{COMMIT}\n", f"bar.sync 0;\n{mma()}\n{COMMIT}\n"),),
         Reported("race-operand-fence", "tcgen05.mma", "st.shared", "after_thread_sync", severity="note"),
@@ -251,77 +251,77 @@ _MULTIPLY = (
 )  # fmt: skip
 
 _TMEM = (
-    Mutant(
+    PlantedDefect(
         "tmem-store-not-waited-for", "no wait::st before the other warpgroup reads", "R5", "exchange",
         (text(f"{WAIT_ST}\n"),),
         Reported("race-tmem-unwaited", "tcgen05.ld", "tcgen05.st", "wait::st"),
     ),
-    Mutant(
+    PlantedDefect(
         "tmem-warp-sync", "each warp syncs with itself where both warpgroups should", "R5", "exchange",
         (text("bar.sync 1, 256;", "bar.warp.sync -1;", 2),),
         Reported("race-unordered", "tcgen05.ld", "tcgen05.st", "a barrier"),
     ),
-    Mutant(
+    PlantedDefect(
         "tmem-read-without-fence", "the reading warpgroup has no fence::after_thread_sync", "R5", "exchange",
         (text(f"{AFTER}\n{LD}", LD),),
         Reported("race-waited-fence", "tcgen05.ld", "tcgen05.st", "after_thread_sync", severity="warning"),
     ),
-    Mutant(
+    PlantedDefect(
         "operand-store-not-waited-for", "the MMA reads A from TMEM without wait::st before it", "R5",
         "stored-operand", (text(f"{WAIT_ST}\n{BEFORE}\nbar.sync 0;\n{AFTER}\nadd", f"{BEFORE}\nbar.sync 0;\n{AFTER}\nadd"),),
         Reported("race-tmem-unwaited", "tcgen05.mma", "tcgen05.st", "wait::st"),
     ),
-    Mutant(
+    PlantedDefect(
         "operand-overwritten", "A is written again before the MMA has read it", "R1", "stored-operand",
         (text(f"{WAIT_DONE}\n{AFTER}\n"),),
         Reported("race-mma-unwaited", "tcgen05.st", "tcgen05.mma", "tcgen05.commit"),
     ),
-    Mutant(
+    PlantedDefect(
         "shapes-without-commit", "an MMA of another shape accumulates with no commit and wait between", "R14",
         "two-shapes", (text(f"{COMMIT}\n{WAIT_DONE}\n{AFTER}\n"),),
         Reported("race-mma-pipeline", "tcgen05.mma", "tcgen05.mma", "tcgen05.commit"),
     ),
-    Mutant(
+    PlantedDefect(
         "accumulator-as-operand", "an accumulator is read as A with no commit and wait between", "R14 R1",
         "chained", (text(f"{COMMIT}\n{WAIT_DONE}\n{AFTER}\n"),),
         Reported("race-mma-pipeline", "tcgen05.mma", "tcgen05.mma", "tcgen05.commit"),
     ),
-    Mutant(
+    PlantedDefect(
         "buffer-freed-by-arrival", "`done` is fed by the issuing thread's arrival, not by its commit", "R1",
         "copied-operand", (text(COMMIT.removeprefix("@%one "), "mbarrier.arrive.shared::cta.b64 _, [done];"),),
         Reported("race-mma-unwaited", "cp.async.bulk", "tcgen05.mma", "tcgen05.commit"),
     ),
-    Mutant(
+    PlantedDefect(
         "buffer-not-waited-for", "the next operand is copied in while the MMA may still read", "R1 R2",
         "copied-operand", (text(f"{wait('done', '%r5')}\n"),),
         Reported("race-mma-unwaited", "cp.async.bulk", "tcgen05.mma", "tcgen05.commit"),
     ),
-    Mutant(
+    PlantedDefect(
         "operand-not-waited-for", "the MMA does not wait for its operand's bytes", "R13", "copied-operand",
         (text(f"{wait('full', '%r4')}\n"),),
         Reported("race-copy-unwaited", "tcgen05.mma", "cp.async.bulk", "mbarrier phase"),
     ),
-    Mutant(
+    PlantedDefect(
         "base-read-without-barrier", "the TMEM address is read before the CTA has met", "R9", "base-word",
         (text(f"bar.sync 0;\n{_BASE}", _BASE),),
         Reported("race-unordered", "ld.shared", "tcgen05.alloc", "a barrier"),
     ),
-    Mutant(
+    PlantedDefect(
         "base-read-after-warp-sync", "each warp syncs with itself before it reads the TMEM address", "R9",
         "base-word", (text(f"bar.sync 0;\n{_BASE}", f"bar.warp.sync -1;\n{_BASE}"),),
         Reported("race-unordered", "ld.shared", "tcgen05.alloc", "a barrier"),
     ),
-    Mutant(
+    PlantedDefect(
         "dealloc-before-the-others", "one warp frees the columns while others still use them", "R1 H6",
         "base-word", (text(f"{BEFORE}\nbar.sync 0;\n{AFTER}\n@%last", "@%last"),),
         Reported("race-unordered", "tcgen05.dealloc", "tcgen05.st", "a barrier"),
     ),
-    Mutant(
+    PlantedDefect(
         "no-tile-no-base", "without a tile the allocation is skipped, its address is freed all the same", "H6",
         "no-tiles", (text("@%last tcgen05.alloc", "@%p1 tcgen05.alloc"),),
         Reported("shared-uninitialised", "ld.shared"),
     ),
-    Mutant(
+    PlantedDefect(
         "no-tile-other-columns", "without a tile 64 columns are freed where 32 are allocated", "H6",
         "no-tiles", (text("%r70, 32;", "%r70, 64;"),),
         Reported("tmem-dealloc", "tcgen05.dealloc"),

@@ -1,4 +1,4 @@
-"""The blocked implementation as a target: one per form of operands."""
+"""The blocked implementation as a kernel, one per form of operands."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from tileproof.kernels.called import HOST, Call, HostFunction, Outputs, call, need_torch
+from tileproof.kernels.called import HOST, HostFunction, Outputs, call, need_torch
 from tileproof.kernels.compile import Built
-from tileproof.kernels.host.blocked import mutants
-from tileproof.kernels.launch import Buffer
-from tileproof.kernels.target import Target
+from tileproof.kernels.host.blocked import defects
+from tileproof.kernels.kernel import Kernel
+from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
 from tileproof.kernels.variant import Variant
 from tileproof.spec.plan import KernelPlan, OutputObservation
 from tileproof.spec.plans import dense_host
@@ -22,14 +22,14 @@ from tileproof.spec.problems.dense_attention_bwd.stages import part_names
 NAME = "blocked"
 
 
-def buffers(plan: KernelPlan, p: DenseProblem) -> list[Buffer]:
+def buffers(plan: KernelPlan, p: DenseProblem) -> list[LaunchBuffer]:
     """The outputs of a plan: operands and gradients in the inputs' form, the others f32."""
     found = []
     for at in plan.observations:
         assert isinstance(at, OutputObservation)
         shape = tuple(getattr(p, axis) for axis in at.indexed.strip("[]").split(", "))
         wide = at.stage in ("delta", "P", "S", "dD", "dP", "LSE", *part_names(MOST_SPLITS))
-        found.append(Buffer.output(at.parameter, shape, np.float32 if wide else DTYPES[p.form]))
+        found.append(LaunchBuffer.output(at.parameter, shape, np.float32 if wide else DTYPES[p.form]))
     return found
 
 
@@ -38,7 +38,7 @@ def arrays(inputs: Inputs) -> Mapping[str, Any]:
     return {name: getattr(inputs, name) for name in ("q", "k", "v", "o", "dO", "lse", "bias")}
 
 
-def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Call:
+def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> LaunchFile:
     """The call on `inputs`."""
     return call(built, arrays(inputs), buffers(plan, inputs.problem), partial(_run, inputs, plan))
 
@@ -50,15 +50,15 @@ def _run(inputs: Inputs, plan: KernelPlan, outputs: Outputs) -> None:
     kernel.backward(inputs, plan.block, dense_host.BLOCK[1], outputs)
 
 
-def _target(of: DenseAttentionBwd) -> Target:
-    form, problem, splits = of.operand.name, of.name, of.rounding.splits
+def _kernel(of: DenseAttentionBwd) -> Kernel:
+    form, splits = of.operand.name, of.rounding.splits
     own = NAME if splits == 1 else f"{NAME}-split"
     name = own if form == "bf16" else f"{own}-{form}"
-    planted = mutants.MUTANTS if splits == 1 else mutants.OF_SPLITS
-    return Target(
+    planted = defects.DEFECTS if splits == 1 else defects.OF_SPLITS
+    return Kernel(
         name,
-        (Variant.of(problem),),
-        lambda variant: dense_host.blocked(name, problem, part_names(splits)),
+        (Variant.of(of.name),),
+        lambda variant: dense_host.blocked(name, of, part_names(splits)),
         HostFunction(),
         describe,
         (lambda: planted) if form == "bf16" else tuple,
@@ -67,4 +67,4 @@ def _target(of: DenseAttentionBwd) -> Target:
     )
 
 
-TARGETS = tuple(_target(one) for one in PROBLEMS if not one.by_key_block)
+KERNELS = tuple(_kernel(one) for one in PROBLEMS if not one.by_key_block)

@@ -1,13 +1,14 @@
-"""PyTorch's CPU flash attention as a target, one per form of operands: its plan, and what it refuses."""
+"""PyTorch's CPU flash attention as a kernel, one per form of operands: its plan, and what it refuses."""
 
 from __future__ import annotations
 
 from functools import cache, partial
 
-from tileproof.kernels.called import HOST, Call, HostFunction, Outputs, call, need_torch
+from tileproof.kernels.called import HOST, HostFunction, Outputs, call, need_torch
 from tileproof.kernels.compile import Built
 from tileproof.kernels.host.blocked.host import arrays, buffers
-from tileproof.kernels.target import Target
+from tileproof.kernels.kernel import Kernel
+from tileproof.kernels.launch.model import LaunchFile
 from tileproof.kernels.variant import Variant
 from tileproof.spec.arithmetic import BF16, F16, F32, Form, Online
 from tileproof.spec.plan import KernelPlan
@@ -50,9 +51,9 @@ def refusals() -> tuple[tuple[str, str], ...]:
     return tuple((name, why) for name, why in found.items() if why)
 
 
-def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Call:
+def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> LaunchFile:
     """The call on `inputs`."""
-    return call(built, arrays(inputs), buffers(plan, inputs.problem), partial(_run, inputs), fresh=True)
+    return call(built, arrays(inputs), buffers(plan, inputs.problem), partial(_run, inputs), whole=True)
 
 
 def _run(inputs: Inputs, outputs: Outputs) -> None:
@@ -62,14 +63,14 @@ def _run(inputs: Inputs, outputs: Outputs) -> None:
     kernel.run(inputs, outputs)
 
 
-def _target(form: Form) -> Target:
+def _kernel(form: Form) -> Kernel:
     problem = DenseAttentionBwd(form, kernel="torch_cpu", rounding=rounding(form))
     register(problem)
     name = NAME if form == BF16 else f"{NAME}-{form.name}"
-    return Target(
+    return Kernel(
         name,
         (Variant.of(problem.name),),
-        lambda variant: dense_host.outputs_only(name, problem.name, refusals()),
+        lambda variant: dense_host.outputs_only(name, problem, refusals()),
         HostFunction(),
         describe,
         probe=False,
@@ -77,4 +78,4 @@ def _target(form: Form) -> Target:
     )
 
 
-TARGETS = tuple(_target(form) for form in (BF16, F16, F32))
+KERNELS = tuple(_kernel(form) for form in (BF16, F16, F32))

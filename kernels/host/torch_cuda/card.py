@@ -1,4 +1,4 @@
-"""PyTorch's CUDA attention kernels as targets, one per operator and form of operands."""
+"""PyTorch's CUDA attention kernels as kernels, one per operator and form of operands."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, partial
 
-from tileproof.kernels.called import HOST, Call, HostFunction, Outputs, call, need_torch
+from tileproof.kernels.called import HOST, HostFunction, Outputs, call, need_torch
 from tileproof.kernels.compile import Built
 from tileproof.kernels.host.blocked.host import arrays, buffers
 from tileproof.kernels.host.torch_cuda import worker
-from tileproof.kernels.target import Target
+from tileproof.kernels.kernel import Kernel
+from tileproof.kernels.launch.model import LaunchFile
 from tileproof.kernels.variant import Variant
 from tileproof.spec.arithmetic import BF16, F16, F32, Form, Online
 from tileproof.spec.machine.errors import TileproofError
@@ -75,15 +76,15 @@ def _asked(operator: str, form: str) -> tuple[tuple[str, str], ...]:
         return worker.refusal(operator, replace(case, by_block=by_block).inputs())
 
     if why := tried(DenseCase(form, m=8, n=8, d_qk=16, d_v=16)):
-        raise TileproofError(f"torch's {operator} kernel takes no {form}", where="form", found=why)
+        raise TileproofError(f"torch's {operator} kernel does not support {form}", where="form", found=why)
     found = {name: tried(features.sample(name, form)) for name in features.FEATURES}
     return tuple((name, why) for name, why in found.items() if why)
 
 
-def describe(operator: str, inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Call:
+def describe(operator: str, inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> LaunchFile:
     """The call on `inputs`."""
     return call(
-        built, arrays(inputs), buffers(plan, inputs.problem), partial(_run, operator, inputs), fresh=True
+        built, arrays(inputs), buffers(plan, inputs.problem), partial(_run, operator, inputs), whole=True
     )
 
 
@@ -94,12 +95,12 @@ def _run(operator: str, inputs: Inputs, outputs: Outputs) -> None:
             outputs[name][...] = value.astype(outputs[name].dtype)
 
 
-def _plan(operator: str, form: Form, name: str, problem: str) -> KernelPlan:
+def _plan(operator: str, form: Form, name: str, problem: DenseAttentionBwd) -> KernelPlan:
     more = ("dB",) if operator == "efficient-bias" else ()
     return dense_host.outputs_only(name, problem, refusals(operator, form.name), UNORDERED[operator], more)
 
 
-def _target(operator: str, form: Form) -> Target:
+def _kernel(operator: str, form: Form) -> Kernel:
     problem = DenseAttentionBwd(
         form,
         kernel=f"torch_{operator}".replace("-", "_"),
@@ -109,10 +110,10 @@ def _target(operator: str, form: Form) -> Target:
     )
     register(problem)
     name = f"torch-{operator}" + ("" if form == BF16 else f"-{form.name}")
-    return Target(
+    return Kernel(
         name,
         (Variant.of(problem.name),),
-        lambda variant: _plan(operator, form, name, problem.name),
+        lambda variant: _plan(operator, form, name, problem),
         HostFunction(),
         partial(describe, operator),
         probe=False,
@@ -121,7 +122,7 @@ def _target(operator: str, form: Form) -> Target:
 
 
 @cache
-def targets() -> Mapping[str, Target]:
-    """Every such target by name; a card is asked for when its plan is."""
-    every = [_target(operator, form) for operator in ROUNDING for form in (BF16, F16, F32)]
+def kernels() -> Mapping[str, Kernel]:
+    """Every such kernel by name; a card is asked for when its plan is."""
+    every = [_kernel(operator, form) for operator in ROUNDING for form in (BF16, F16, F32)]
     return {one.name: one for one in every}

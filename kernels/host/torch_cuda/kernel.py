@@ -114,9 +114,9 @@ def efficient(inputs: Inputs, biased: bool = False, split: bool = False) -> Foun
     rows = -(-longest[0] // LSE_ROWS) * LSE_ROWS
     lse = torch.full((len(p.sequences), p.h, rows), torch.inf, device="cuda")
     own_lse = torch.full((p.b, p.h, p.m), torch.nan, device="cuda")
-    for number, one in enumerate(p.sequences):
-        lse[number, :, : one.m] = tensor(inputs.lse[one.batch, :, one.queries])
-        own_lse[one.batch, :, one.queries] = own[1][number, :, : one.m]
+    for number, sequence in enumerate(p.sequences):
+        lse[number, :, : sequence.m] = tensor(inputs.lse[sequence.batch, :, sequence.queries])
+        own_lse[sequence.batch, :, sequence.queries] = own[1][number, :, : sequence.m]
     dQ, dK, dV, dB = ATEN._efficient_attention_backward(
         dO, q, k, v, bias, o, cu_q, cu_k, longest[0], longest[1], lse, p.dropout.p, seed, offset, kind,
         bias is not None, scale=p.sm_scale, window_size=window, num_splits_key=parts,
@@ -133,7 +133,7 @@ def flash(inputs: Inputs) -> Found:
     if inputs.bias is not None:
         raise NotTaken("the operator has no argument for it")
     limited = p.mask.left is not None or p.mask.right is not None
-    unequal = any(one.m != one.n for one in p.sequences)
+    unequal = any(sequence.m != sequence.n for sequence in p.sequences)
     if limited and unequal and p.mask.align == "top left":
         raise NotTaken("the operator's limits are from the bottom right")
     if p.mask.right is not None and p.mask.right < 0:
@@ -181,7 +181,7 @@ def cudnn(inputs: Inputs) -> Found:
     q, k, v, o, dO = (tensor(getattr(inputs, name), p.form) for name in names)
     q, k, v, o, dO = (x[0] if packed else x.transpose(1, 2) for x in (q, k, v, o, dO))
     limited = p.mask.left is not None or p.mask.right is not None
-    alike = all(one.m == one.n for one in p.sequences)
+    alike = all(sequence.m == sequence.n for sequence in p.sequences)
     causal = (p.mask.left, p.mask.right) == (None, 0) and (p.mask.align == "top left" or alike)
     if packed and limited and not causal:
         raise NotTaken("packed sequences take no additive mask")

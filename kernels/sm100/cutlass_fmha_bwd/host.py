@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tileproof.kernels.compile import Built
-from tileproof.kernels.edit import Mutant
-from tileproof.kernels.launch import Buffer, Launch, Scalar, Struct, TensorMapSpec
-from tileproof.kernels.sm100.cutlass_fmha_bwd import library, mutants
+from tileproof.kernels.edit import PlantedDefect
+from tileproof.kernels.kernel import Kernel
+from tileproof.kernels.launch.arguments import (
+    PlacedItem,
+    ScalarArgument,
+    StructArgument,
+    TensorMapArgument,
+    unset,
+)
+from tileproof.kernels.launch.builder import Field, LaunchBuilder, struct, tensor_map
+from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
+from tileproof.kernels.sm100.cutlass_fmha_bwd import defects, library
 from tileproof.kernels.sm100.cutlass_fmha_bwd.image import ExampleImage
 from tileproof.kernels.sm100.cutlass_fmha_bwd.library import Sizes, TensorStrides
-from tileproof.kernels.target import Target
 from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
@@ -33,7 +40,7 @@ MAIN = "main"
 ROW_PITCH = 8  # rows of a head in the example's workspace are padded to a multiple
 
 
-def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Launch:
+def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> LaunchFile:
     """The main launch, with the one before that sums delta, and the one after that rounds dQ.
 
     Outputs: `delta [b, h, m]` (negated, rows padded), `scaled_lse` as it, `dQ_acc [rows, d]` f32, which the
@@ -53,7 +60,7 @@ def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Lau
             found=found,
         )
     d, number = p.d_qk, len(p.sequences)
-    longest = [max(getattr(one, axis) for one in p.sequences) for axis in "mn"]
+    longest = [max(getattr(sequence, axis) for sequence in p.sequences) for axis in "mn"]
     if not all(longest):
         raise TileproofError(
             f"{plan.name} does not compute this problem", where="inputs",
@@ -82,131 +89,108 @@ def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Lau
     sizes = Sizes(longest[0], longest[1], d, p.d_v, p.heads, p.h_kv, number, p.m, p.n, p.sm_scale)
     events = library.events(plan, sizes, layouts)
 
-    def output(name: str, *shape: int, dtype: Any = DTYPES[form]) -> Buffer:
-        return Buffer.output(name, shape, dtype)
-
-    cleared = (number * p.h * padded, d)
-    given = [Buffer.input(name, getattr(inputs, name)) for name in ("q", "k", "v", "o", "lse", "dO")]
+    made = LaunchBuilder(plan.name, built.ptx)
+    given = [made.input(name, getattr(inputs, name)) for name in ("q", "k", "v", "o", "lse", "dO")]
     if inputs.cu_q is not None and inputs.cu_k is not None:
-        given += [Buffer.input("cu_q", inputs.cu_q), Buffer.input("cu_k", inputs.cu_k)]
-    made = [
-        output("dQ", p.b, p.h, p.m, d),
-        output("dK", p.b, p.h_kv, p.n, d),
-        output("dV", p.b, p.h_kv, p.n, p.d_v),
-        output("delta", number, p.h, padded, dtype=np.float32),
-        output("scaled_lse", number, p.h, padded, dtype=np.float32),
-        Buffer("dQ_acc", "out", cleared, np.dtype(np.float32), np.zeros(cleared, np.float32)),
+        given += [made.input("cu_q", inputs.cu_q), made.input("cu_k", inputs.cu_k)]
+    rows = (number, p.h, padded)
+    outputs = [
+        made.output("dQ", (p.b, p.h, p.m, d), DTYPES[form], whole=not packed),
+        made.output("dK", (p.b, p.h_kv, p.n, d), DTYPES[form], whole=not packed),
+        made.output("dV", (p.b, p.h_kv, p.n, p.d_v), DTYPES[form], whole=not packed),
+        *(made.output(name, rows, np.float32, whole=False) for name in ("delta", "scaled_lse")),
+        made.zeros("dQ_acc", (number * p.h * padded, d), np.float32),
     ]
-    buffers = {library.address_of(one.name): one for one in (*given, *made)}
+    buffers = {library.address_of(one.name): one for one in (*given, *outputs)}
     _require_cleared(events, buffers)
-    launches = [
-        _launch(event, events, buffers, plan, built) for event in events if event["event"] == "launch"
-    ]
-    names = [event["kernel"] for event in events if event["event"] == "launch"]
-    at = names.index(MAIN)
-    return replace(launches[at], before=tuple(launches[:at]), after=tuple(launches[at + 1 :]))
+    for event in events:
+        if event["event"] == "launch":
+            made.launch(
+                built.entry + ENTRIES[event["kernel"]],
+                grid=tuple(event["grid"]),
+                block=tuple(event["block"]),
+                shared_bytes=event["shared"],
+                arguments=[_params(event, events, buffers)],
+            )
+    return made.file(built.entry + ENTRIES[MAIN])
 
 
-def _require_cleared(events: list[dict[str, Any]], buffers: dict[int, Buffer]) -> None:
+def _require_cleared(events: list[dict[str, Any]], buffers: dict[int, LaunchBuffer]) -> None:
     """What the host code fills is all of dQ_acc, with zeros, before the main launch: as the buffer starts."""
     order = [event.get("kernel", event["event"]) for event in events if event["event"] != "map"]
     fills = [event for event in events if event["event"] == "fill"]
     as_expected = (
         order == ["sum_odo", "fill", MAIN, "convert"]
         and buffers[fills[0]["address"]].name == "dQ_acc"
-        and (fills[0]["value"], fills[0]["bytes"]) == (0, buffers[fills[0]["address"]].nbytes)
+        and (fills[0]["value"], fills[0]["bytes"]) == (0, buffers[fills[0]["address"]].bytes)
     )
     if not as_expected:
         raise TileproofError(
-            "the example's host code does something else than it is known to do",
+            "the example's host code does not match the known version",
             where="cutlass-fmha-bwd",
             expected="sum_odo, dQ_acc set to zero, main, convert",
             found=", ".join(order),
         )
 
 
-def _launch(
-    event: dict[str, Any],
-    events: list[dict[str, Any]],
-    buffers: dict[int, Buffer],
-    plan: KernelPlan,
-    built: Built,
-) -> Launch:
-    """A launch as the host code made it."""
+def _params(
+    event: dict[str, Any], events: list[dict[str, Any]], buffers: dict[int, LaunchBuffer]
+) -> StructArgument:
+    """The by-value struct of a launch as the host code made it."""
     maps = {one["number"]: one for one in events if one["event"] == "map"}
 
-    def item(field: dict[str, Any]) -> Buffer | Scalar | TensorMapSpec:
+    def item(field: dict[str, Any]) -> Field:
         name, value = field["name"], field["value"]
         if field["type"] == "map":
             return _map(name, maps[value], buffers[maps[value]["address"]])
         if field["type"] == "address":
-            return buffers[value] if value else Scalar(name, "u64", 0)
+            return buffers[value] if value else None
         if field["type"] == "f32":
-            return Scalar(name, "f32", float(np.array(value, np.uint32).view(np.float32)))
-        return Scalar(name, "s32", value)
+            return ScalarArgument("f32", float(np.array(value, np.uint32).view(np.float32)), name)
+        return ScalarArgument("s32", value, name)
 
-    kind = event["kernel"]
-    fields = [(field["at"], item(field)) for field in event["fields"]]
-    params = Struct("params", event["bytes"], (*fields, *_padding(event["bytes"], fields)))
-    return Launch(
-        image=built.ptx,
-        entry=built.entry + ENTRIES[kind],
-        grid=tuple(event["grid"]),
-        cluster=(1, 1, 1),
-        block=tuple(event["block"]),
-        shared_bytes=event["shared"],
-        params=(params,),
-    )
+    made = struct(event["bytes"], [(field["at"], item(field)) for field in event["fields"]])
+    # The block is passed whole, and loads of several words read the bytes between the fields.
+    gaps = [
+        PlacedItem(at, ScalarArgument("u32", 0))
+        for start, stop in unset(made)
+        for at in range(start, stop, 4)
+    ]
+    return StructArgument(made.size, (*made.items, *gaps))
 
 
-def _padding(
-    size: int, fields: list[tuple[int, Buffer | Scalar | TensorMapSpec]]
-) -> list[tuple[int, Scalar]]:
-    """Zeros between the fields: the block is passed whole, and loads of several words read those bytes."""
-    taken = np.zeros(size // 4, bool)
-    for at, item in fields:
-        words = (
-            32
-            if isinstance(item, TensorMapSpec)
-            else 2
-            if isinstance(item, Buffer)
-            else len(item.encode()) // 4
-        )
-        taken[at // 4 : at // 4 + words] = True
-    return [(4 * int(word), Scalar(f"padding {4 * word}", "u32", 0)) for word in np.flatnonzero(~taken)]
-
-
-def _map(name: str, fields: dict[str, Any], buffer: Buffer) -> TensorMapSpec:
+def _map(name: str, fields: dict[str, Any], buffer: LaunchBuffer) -> TensorMapArgument:
     if fields["interleave"] or fields["type"] not in MAP_TYPES:
         raise TileproofError(
-            "a tensor map of the example is of another kind than is known",
+            "a tensor map of the example has an unknown kind",
             where=name,
             expected="f16, bf16 or f32 without interleave",
             found=f"type {fields['type']}, interleave {fields['interleave']}",
         )
-    return TensorMapSpec(
-        name,
+    return tensor_map(
         buffer,
-        MAP_TYPES[fields["type"]],
-        shape=tuple(fields["shape"]),
-        strides=tuple(fields["strides"]),
-        box=tuple(fields["box"]),
-        element_strides=tuple(fields["element_strides"]),
-        swizzle=MAP_SWIZZLES[fields["swizzle"]],
-        oob_fill="nan" if fields["fill"] else "zero",
+        tuple(fields["shape"]),
+        tuple(fields["box"]),
+        MAP_SWIZZLES[fields["swizzle"]],
+        tuple(fields["strides"]),
+        tuple(fields["element_strides"]),
+        "nan" if fields["fill"] else "zero",
+        dtype=MAP_TYPES[fields["type"]],
     )
 
 
 EQUIVALENT = Path(__file__).parent / "equivalent.toml"
 
 
-def _target(build: cutlass_fmha_bwd.Build, mended: bool, planted: Callable[[], Sequence[Mutant]]) -> Target:
+def _kernel(
+    build: cutlass_fmha_bwd.Build, mended: bool, planted: Callable[[], Sequence[PlantedDefect]]
+) -> Kernel:
     name = build.name + ("-mended" if mended else "")
-    return Target(
+    return Kernel(
         name=name,
         variants=tuple(
             Variant.of(
-                build.problem,
+                build.problem.name,
                 another_d_v=int(build.mla),
                 causal=causal,
                 d_tile=d_tile,
@@ -218,15 +202,15 @@ def _target(build: cutlass_fmha_bwd.Build, mended: bool, planted: Callable[[], S
         plan_of=lambda v: cutlass_fmha_bwd.plan(v["d_tile"], v["causal"], name, build),
         image=ExampleImage(mended),
         describe=describe,
-        mutants=planted,
+        defects=planted,
         probe=False,
         on_demand=True,
         equivalent=(EQUIVALENT,),
     )
 
 
-TARGETS = tuple(
-    _target(build, mended, partial(mutants.of, build) if mended else tuple)
+KERNELS = tuple(
+    _kernel(build, mended, partial(defects.of, build) if mended else tuple)
     for build in cutlass_fmha_bwd.BUILDS
     for mended in (False, True)
 )

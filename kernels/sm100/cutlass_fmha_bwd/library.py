@@ -118,7 +118,7 @@ def events(
             (
                 _Sizes(*vars(sizes).values()),
                 _Pointers(*map(address_of, POINTERS)),
-                *(_Strides(*vars(one).values()) for one in strides),
+                *(_Strides(*vars(stride).values()) for stride in strides),
             ),
         )
     )

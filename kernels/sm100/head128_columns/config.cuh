@@ -12,16 +12,14 @@
 #include "sm100/context.cuh"
 #include "sm100/cute.cuh"
 #include "sm100/operand.cuh"
+#include "sm100/params.cuh"
 
 namespace tileproof::head128_columns {
 
 using namespace cute;
 
-using bf16 = cutlass::bfloat16_t;
-
-// What the host passes, by value. Tensor maps first: CUtensorMap is 128 bytes, aligned 128 since CUDA 13.
-// Those of RoPE columns are of the same tensors; no kernel without RoPE reads them.
-struct Params {
+// The maps of RoPE columns are of the same tensors; no kernel without RoPE reads them.
+struct Maps {
   TmaDescriptor q_map;        // [s_q * h_q, d_qk], box 128 x 64, 128B swizzle
   TmaDescriptor dO_map;       // [s_q * h_q, d_v],  box 128 x 64, 128B swizzle
   TmaDescriptor kv_map;       // [s_kv, d_qk],      box 1 x 64 for gather4, 128B swizzle, zero fill
@@ -29,31 +27,14 @@ struct Params {
   TmaDescriptor q_rope_map;   // [s_q * h_q, d_qk], box 128 x 32, 64B swizzle
   TmaDescriptor kv_rope_map;  // [s_kv, d_qk],      box 1 x 32 for gather4, 64B swizzle, zero fill
   TmaDescriptor dQ_rope_map;  // [s_q * h_q, d_qk], box 128 x 32, 64B swizzle
-  const bf16* o;              // [s_q, h_q, d_v]
-  const float* lse;           // [s_q, h_q], base 2
-  const int* indices;         // [s_q, topk]
-  const int* topk_length;     // [s_q], or null: topk everywhere
-  float* delta;               // [s_q, h_q]
-  float* dKV;                 // [s_kv, d_qk], added to
-  float* P;                   // [s_q, h_q, topk] and so the next three, probe build only
-  float* S;                   // before its rounding to bf16
-  float* dP;
-  bf16* dS;
-  int s_kv;
-  int topk;
-  float sm_scale;
-  float sm_scale_log2e;  // sm_scale * log2(e)
 };
-static_assert(offsetof(Params, dO_map) == 128);
-static_assert(offsetof(Params, kv_map) == 256);
-static_assert(offsetof(Params, dQ_map) == 384);
-static_assert(offsetof(Params, q_rope_map) == 512);
-static_assert(offsetof(Params, kv_rope_map) == 640);
-static_assert(offsetof(Params, dQ_rope_map) == 768);
-static_assert(offsetof(Params, o) == 896);
-static_assert(offsetof(Params, dKV) == 936);
-static_assert(offsetof(Params, dS) == 968);
-static_assert(offsetof(Params, sm_scale_log2e) == 988);
+static_assert(offsetof(Maps, dO_map) == 128);
+static_assert(offsetof(Maps, kv_map) == 256);
+static_assert(offsetof(Maps, dQ_map) == 384);
+static_assert(offsetof(Maps, q_rope_map) == 512);
+static_assert(offsetof(Maps, kv_rope_map) == 640);
+static_assert(offsetof(Maps, dQ_rope_map) == 768);
+using Params = tileproof::Params<Maps>;
 static_assert(sizeof(Params) == 1024);
 
 template <class Plan>

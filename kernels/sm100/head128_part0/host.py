@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tileproof.kernels.compile import ROOT, Built
 from tileproof.kernels.image import Sources
-from tileproof.kernels.launch import Buffer, Launch, Scalar, Struct, TensorMapSpec
-from tileproof.kernels.sm100.head128_part0 import mutants
-from tileproof.kernels.target import Target, one_cluster_a_token
+from tileproof.kernels.kernel import Kernel
+from tileproof.kernels.launch.arguments import ScalarArgument
+from tileproof.kernels.launch.builder import LaunchBuilder, bf16_rows, struct
+from tileproof.kernels.launch.model import LaunchFile
+from tileproof.kernels.sm100.head128_part0 import defects
 from tileproof.kernels.variant import Variant
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.plans import head128_part0
@@ -20,37 +22,33 @@ if TYPE_CHECKING:
 PARAMS_BYTES = 512  # sizeof(Params) in config.cuh, which asserts it and every offset below
 
 
-def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Launch:
+def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> LaunchFile:
     """Grid of one 2-CTA cluster per token; one by-value struct of tensor maps, addresses and sizes.
 
     Outputs: `delta [s_q, h_q]` f32, and in the probe build `P [s_q, h_q, topk]` f32, of which the k-blocks
     below ceil(clamped topk_length / b_topk) are written.
     """
-    problem = inputs.problem
-    q = Buffer.input("q", inputs.q)
-    kv = Buffer.input("kv", inputs.kv)
-    dO = Buffer.input("dO", inputs.dO)
-    null = Scalar("topk_length", "u64", 0)
-    length = null if inputs.topk_length is None else Buffer.input("topk_length", inputs.topk_length)
-    probe_shape = (problem.s_q, plan.size("h_q"), problem.topk)
-    heads = plan.size("h_q") // plan.cluster
-    fields: tuple[tuple[int, Buffer | Scalar | TensorMapSpec], ...] = (
-        (0, TensorMapSpec.bf16_rows("q_map", q, problem.s_q * plan.size("h_q"), plan.size("d_qk"), heads)),
-        (128, TensorMapSpec.bf16_rows("dO_map", dO, problem.s_q * plan.size("h_q"), plan.size("d_v"), heads)),
-        (256, TensorMapSpec.bf16_rows("kv_map", kv, problem.s_kv, plan.size("d_qk"), 1)),
-        (384, Buffer.input("o", inputs.o)),
-        (392, Buffer.input("indices", inputs.indices)),
-        (400, length),
-        (408, Buffer.output("delta", (problem.s_q, plan.size("h_q")), np.float32)),
-        (416, Buffer.output("P", probe_shape, np.float32) if probe else Scalar("P", "u64", 0)),
-        (424, Scalar("s_kv", "s32", problem.s_kv)),
-        (428, Scalar("topk", "s32", problem.topk)),
+    problem, heads = inputs.problem, plan.size("h_q")
+    made = LaunchBuilder(plan.name, built.ptx)
+    names = ("q", "dO", "kv", "o", "indices")
+    q, dO, kv, o, indices = (made.input(name, getattr(inputs, name)) for name in names)
+    length = None if inputs.topk_length is None else made.input("topk_length", inputs.topk_length)
+    delta = made.output("delta", (problem.s_q, heads), np.float32)
+    P = made.output("P", (problem.s_q, heads, problem.topk), np.float32, whole=False) if probe else None
+    rows, own = problem.s_q * heads, heads // plan.cluster
+    fields = (
+        (0, bf16_rows(q, rows, plan.size("d_qk"), own)),
+        (128, bf16_rows(dO, rows, plan.size("d_v"), own)),
+        (256, bf16_rows(kv, problem.s_kv, plan.size("d_qk"), 1)),
+        *((384 + 8 * i, one) for i, one in enumerate((o, indices, length, delta, P))),
+        (424, ScalarArgument("s32", problem.s_kv, "s_kv")),
+        (428, ScalarArgument("s32", problem.topk, "topk")),
     )
-    return one_cluster_a_token(built, plan, problem.s_q, Struct("params", PARAMS_BYTES, fields))
+    return made.planned(built.entry, plan, (plan.cluster * problem.s_q, 1, 1), struct(PARAMS_BYTES, fields))
 
 
-TARGETS = (
-    Target(
+KERNELS = (
+    Kernel(
         head128_part0.NAME,
         tuple(Variant.of("sparse_mla_bwd", h_q=128, d_qk=d_qk) for d_qk in head128_part0.D_QKS),
         lambda v: head128_part0.plan(v["d_qk"]),
@@ -60,7 +58,7 @@ TARGETS = (
             suffix=lambda v: f"d{v['d_qk']}",
         ),
         describe,
-        lambda: mutants.MUTANTS,
+        lambda: defects.DEFECTS,
         equivalent=(ROOT / "sm100/equivalent.toml",),
     ),
 )

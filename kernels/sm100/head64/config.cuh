@@ -13,41 +13,22 @@
 #include "sm100/context.cuh"
 #include "sm100/cute.cuh"
 #include "sm100/operand.cuh"
+#include "sm100/params.cuh"
 
 namespace tileproof::head64 {
 
 using namespace cute;
 
-using bf16 = cutlass::bfloat16_t;
-
-// What the host passes, by value. Tensor maps first: CUtensorMap is 128 bytes, aligned 128 since CUDA 13.
-struct Params {
-  TmaDescriptor q_map;     // [s_q * h_q, d_qk], box 64 x 64, 128B swizzle
-  TmaDescriptor dO_map;    // [s_q * h_q, d_v],  box 64 x 64, 128B swizzle
-  TmaDescriptor kv_map;    // [s_kv, d_qk],      box 1 x 64 for gather4, 128B swizzle, zero fill
-  TmaDescriptor dQ_map;    // [s_q * h_q, d_qk], box 64 x 64, 128B swizzle
-  const bf16* o;           // [s_q, h_q, d_v]
-  const float* lse;        // [s_q, h_q], base 2
-  const int* indices;      // [s_q, topk]
-  const int* topk_length;  // [s_q], or null: topk everywhere
-  float* delta;            // [s_q, h_q]
-  float* dKV;              // [s_kv, d_qk], added to
-  float* P;                // [s_q, h_q, topk] and so the next three, probe build only
-  float* S;                // before its rounding to bf16
-  float* dP;
-  bf16* dS;
-  int s_kv;
-  int topk;
-  float sm_scale;
-  float sm_scale_log2e;  // sm_scale * log2(e)
+struct Maps {
+  TmaDescriptor q_map;   // [s_q * h_q, d_qk], box 64 x 64, 128B swizzle
+  TmaDescriptor dO_map;  // [s_q * h_q, d_v],  box 64 x 64, 128B swizzle
+  TmaDescriptor kv_map;  // [s_kv, d_qk],      box 1 x 64 for gather4, 128B swizzle, zero fill
+  TmaDescriptor dQ_map;  // [s_q * h_q, d_qk], box 64 x 64, 128B swizzle
 };
-static_assert(offsetof(Params, dO_map) == 128);
-static_assert(offsetof(Params, kv_map) == 256);
-static_assert(offsetof(Params, dQ_map) == 384);
-static_assert(offsetof(Params, o) == 512);
-static_assert(offsetof(Params, dKV) == 552);
-static_assert(offsetof(Params, dS) == 584);
-static_assert(offsetof(Params, sm_scale_log2e) == 604);
+static_assert(offsetof(Maps, dO_map) == 128);
+static_assert(offsetof(Maps, kv_map) == 256);
+static_assert(offsetof(Maps, dQ_map) == 384);
+using Params = tileproof::Params<Maps>;
 static_assert(sizeof(Params) == 640);
 
 template <class Plan>

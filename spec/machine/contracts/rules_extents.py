@@ -44,7 +44,7 @@ def extents(
 def _wanted_k(
     form: MmaForm, a: OperandView | None, b: OperandView | None, want_a: int | None, want_b: int | None
 ) -> tuple[int | None, int | None]:
-    """K that A and B should have: the form's, else the other's; of two that differ the odd one is told."""
+    """Return the K that A and B should have: the K of the form, otherwise that of the other operand."""
     if form.k is not None or a is None or b is None or a.k == b.k:
         return form.k, form.k
     step = form.instruction_k

@@ -168,7 +168,7 @@ def _not_canonical(form: MmaForm, operand: str, view: OperandView, want: Major, 
 
 
 def _canonical_fits(form: MmaForm, operand: str, view: OperandView, want: Major) -> str:
-    """The swizzle that has these strides, where there is one; else the tile to build instead."""
+    """Return the swizzle with these strides, if any; otherwise the tile to build instead."""
     for mode in sw.BITS:
         if (
             mode != view.swizzle

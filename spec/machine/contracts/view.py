@@ -74,7 +74,7 @@ class OperandView:
     ) -> OperandView:
         """The view that a CuTe tensor gives: `shape`, `stride` in elements, `swizzle` of its byte addresses.
 
-        The first two modes are MN and K; later ones (pipeline stages) are left out. `partitioned`: the layout
+        The first two modes are MN and K; later modes (pipeline stages) are ignored. `partitioned`: the layout
         is ``((MMA_MN, MMA_K), MMAs_MN, MMAs_K, ...)``, as partition_A and tile_to_mma_shape make it.
         """
         layout = _rank_two(shape, stride, partitioned)

@@ -22,8 +22,8 @@ from tileproof.spec.problems.dense_attention_bwd.masks import Align, Mask
 
 Values = Literal["zeros", "integers", "normal", "large", "tiny", "low"]
 VALUES: tuple[Values, ...] = get_args(Values)
-# Of q, k, v and dO: large logits make one key own a query; tiny ones reach what a form of operands keeps no
-# more. Low ones share a column that makes every logit about `LOW`, so that e^-lse is beyond f32's range.
+# Of q, k, v and dO: large logits make one key own a query; tiny values reach what a form of operands keeps no
+# more. Low logits share a column that makes every logit about `LOW`, so that e^-lse is beyond f32's range.
 SCALES = {"normal": 1.0, "large": 8.0, "tiny": 2.0**-12, "low": 1.0}
 LOW = -120.0
 
@@ -114,7 +114,7 @@ class DenseCase:
             validate_problem(case.problem)
         except (TypeError, ValueError, AttributeError) as error:
             raise TileproofError(
-                "the case is not one that Tileproof wrote", where="--case",
+                "not a case that Tileproof wrote", where="--case",
                 expected='JSON such as {"form":"bf16","m":65,"right":0}', found=f"{text[:80]} ({error})",
                 do="copy it from the replay command of a finding",
             ) from None  # fmt: skip

@@ -10,12 +10,12 @@ from tileproof.spec.arithmetic.terms import Bounded
 from tileproof.spec.numerics import LOG2_E
 from tileproof.spec.problems.dense_attention_bwd.inputs import MOST_SPLITS, Inputs
 from tileproof.spec.problems.dense_attention_bwd.stages import part_names
-from tileproof.spec.problems.faults import F64, Alternative, Faults, LaunchView, Operands, WrongTile
+from tileproof.spec.problems.faults import F64, Alternative, FaultHypotheses, LaunchView, Operands, WrongTile
 
 Make = Callable[[LaunchView, WrongTile], Mapping[str, Operands]]
 
 
-class DenseFaults(Faults):
+class DenseFaultHypotheses(FaultHypotheses):
     """The hypotheses by stage: the stage itself on changed operands; `by_key_block`: those of that walk."""
 
     def __init__(self, by_key_block: bool = False) -> None:

@@ -20,7 +20,7 @@ MOST = 2**21  # multiply-adds of one product
 
 @dataclass(frozen=True)
 class DenseCases:
-    """Cases of one form of operands; small ones, so that their head dimension times m times n is bounded."""
+    """Small cases of a form of operands, with bounded head dimension times m times n."""
 
     form: str
     by_block: bool = False  # how dropout is drawn

@@ -93,7 +93,7 @@ class Dropout:
 class DenseProblem:
     """The sizes of one problem, its form of operands, mask, scale (a plain factor of P) and dropout.
 
-    `packed`: (queries, keys) of each sequence, when b is 1 and they lie one after another.
+    `packed`: (queries, keys) of each sequence, when b is 1 and they are stored in sequence.
     """
 
     b: int
@@ -171,7 +171,7 @@ class Inputs:
     def masks(self) -> tuple[Bool, ...]:
         """What each query sees of the keys, per sequence: ``bool [m, n]``."""
         p = self.problem
-        return tuple(p.mask.seen(one.m, one.n) for one in p.sequences)
+        return tuple(p.mask.seen(sequence.m, sequence.n) for sequence in p.sequences)
 
     @cached_property
     def kept(self) -> Bool:
@@ -190,7 +190,7 @@ def validate(inputs: Inputs) -> None:
             continue
         if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != dtype:
             raise TileproofError(
-                f"{name} is not what the backward takes",
+                f"{name} does not match the backward's inputs",
                 where=name,
                 expected=f"{dtype} {list(shape)}",
                 found=f"{getattr(array, 'dtype', type(array).__name__)} {list(np.shape(array))}",
@@ -198,18 +198,18 @@ def validate(inputs: Inputs) -> None:
         if name == "lse":
             continue
         if not np.isfinite(array.astype(np.float64)).all():
-            raise TileproofError(f"{name} holds a value that is not finite", where=name)
+            raise TileproofError(f"{name} has a non-finite value", where=name)
     for one, seen in zip(p.sequences, inputs.masks, strict=True):
         lse = inputs.lse[one.batch, :, one.queries]
         if not (np.isfinite(lse) | ~seen.any(axis=1)).all():
             raise TileproofError(
-                "lse holds a value that is not finite", where="lse",
+                "lse has a non-finite value", where="lse",
                 expected="finite numbers where the query sees a key",
             )  # fmt: skip
 
 
 def validate_problem(p: DenseProblem) -> None:
-    """Raise TileproofError when the sizes are not ones that the backward is defined for."""
+    """Raise TileproofError if the backward is not defined for the sizes."""
 
     def require(holds: bool, what: str, where: str, expected: str, found: Any) -> None:
         if not holds:

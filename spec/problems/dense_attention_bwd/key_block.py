@@ -173,7 +173,7 @@ def _cases(draw: st.DrawFn, cases: KeyBlockCases, plan: KernelPlan) -> KeyBlockC
 
     def size(block: int, most: int) -> int:
         edges = [blocks * block + by for blocks in range(1, most + 1) for by in AROUND]
-        near = st.sampled_from([one for one in edges if one <= most * block])
+        near = st.sampled_from([edge for edge in edges if edge <= most * block])
         return draw(st.one_of(st.integers(1, block), near))
 
     several = draw(st.booleans())

@@ -25,7 +25,7 @@ class Mask:
     right: int | None = None
 
     def limits(self, queries: int, keys: int) -> tuple[I64, I64]:
-        """First key that each query sees, and the first after its last one; equal where it sees none."""
+        """First key that each query sees, and the key after its last key; equal if it sees none."""
         diagonal = np.arange(queries) + (keys - queries if self.align == "bottom right" else 0)
         low = np.zeros(queries, np.int64) if self.left is None else np.clip(diagonal - self.left, 0, keys)
         high = (

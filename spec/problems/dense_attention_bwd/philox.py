@@ -37,7 +37,7 @@ def philox4x32(counter: U32, key: tuple[int, int], rounds: int = ROUNDS) -> U32:
 def words(seed: int, start: int, count: int, subsequence: int = 0) -> U32:
     """`count` numbers of the stream of `seed` from number `start` on, four of each counter in order.
 
-    The low 64 bits of the counter count, the high ones are the subsequence; the seed is the key.
+    The low 64 bits of the counter count, the high bits are the subsequence; the seed is the key.
     """
     first, last = start // 4, -(-(start + count) // 4)
     number = np.arange(first, last, dtype=np.uint64)

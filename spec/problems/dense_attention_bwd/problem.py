@@ -16,7 +16,7 @@ from tileproof.spec.problems.cases import Generator
 from tileproof.spec.problems.dense_attention_bwd import features, masks, stages
 from tileproof.spec.problems.dense_attention_bwd.inputs import MOST_SPLITS, Inputs, Sequence
 from tileproof.spec.problems.dense_attention_bwd.stages import RoundingPlan
-from tileproof.spec.problems.faults import Faults
+from tileproof.spec.problems.faults import FaultHypotheses
 from tileproof.spec.stage import Stage
 
 NAME = "dense_attention_bwd"
@@ -33,7 +33,7 @@ class DenseAttentionBwd(ProblemType):
     and `keys`: how its dropout is drawn, and the most keys of its drawn problems.
     `by_key_block`: a group is one key block of such a head, and its k-blocks are its query blocks. Rows of an
     output that tiles are added to are those of one head after another, each padded to a multiple of `pitch`.
-    `changed`: stages in the place of the problem's own, for tests that plant an error in one.
+    `changed`: stages in the place of the problem's own, for tests that plant an error in a stage.
     """
 
     operand: Form = BF16
@@ -68,10 +68,10 @@ class DenseAttentionBwd(ProblemType):
         return DenseCases(self.operand.name, self.by_block, self.keys, self.rounding.splits)
 
     @property
-    def faults(self) -> Faults:
-        from tileproof.spec.problems.dense_attention_bwd.faults import DenseFaults
+    def faults(self) -> FaultHypotheses:
+        from tileproof.spec.problems.dense_attention_bwd.faults import DenseFaultHypotheses
 
-        return DenseFaults(self.by_key_block)
+        return DenseFaultHypotheses(self.by_key_block)
 
     @property
     def unit(self) -> str:
@@ -109,7 +109,7 @@ class DenseAttentionBwd(ProblemType):
             if feature in refused:
                 raise TileproofError(
                     f"{plan.name} takes no problem with {feature}", where="problem", found=refused[feature],
-                    do="leave it out, or check another kernel",
+                    do="omit it, or check another kernel",
                 )  # fmt: skip
 
     # ---- groups
@@ -129,7 +129,7 @@ class DenseAttentionBwd(ProblemType):
 
     def _blocks_along(self, inputs: Inputs, cut: Tiling) -> int:
         """Key blocks of the longest sequence: every head has so many groups."""
-        longest = max((one.n for one in inputs.problem.sequences), default=0)
+        longest = max((sequence.n for sequence in inputs.problem.sequences), default=0)
         return max(-(-longest // self._keys(inputs, cut)), 1)
 
     def groups(self, inputs: Inputs, cut: Tiling) -> range:
@@ -189,7 +189,7 @@ class DenseAttentionBwd(ProblemType):
         return size
 
     def _rows_of_head(self, inputs: Inputs) -> int:
-        longest = max(one.m for one in inputs.problem.sequences)
+        longest = max(sequence.m for sequence in inputs.problem.sequences)
         return -(-longest // self.pitch) * self.pitch
 
     def ground(self, inputs: Inputs, cut: Tiling, group: int, name: str) -> Any:

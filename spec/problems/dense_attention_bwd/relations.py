@@ -116,10 +116,10 @@ def _nothing_changed(inputs: Inputs, seed: int, one: Outputs, two: Outputs) -> s
 
 
 def _alone(inputs: Inputs, seed: int) -> Inputs:
-    """The first sequence by itself: of packed ones as one that is not packed."""
+    """The first sequence by itself: of packed sequences, unpacked."""
     del seed
     p = inputs.problem
-    first = next((one for one in p.sequences if one.m and one.n), p.sequences[0])
+    first = next((sequence for sequence in p.sequences if sequence.m and sequence.n), p.sequences[0])
     arrays: dict[str, Any] = {n: getattr(inputs, n)[:1, first.queries] for n in ("q", "o", "dO")}
     arrays |= {n: getattr(inputs, n)[:1, first.keys] for n in ("k", "v")}
     arrays["lse"] = inputs.lse[:1, :, first.queries]

@@ -21,6 +21,7 @@ from typing import Any
 from tileproof.spec.arithmetic import F32, OPERAND, Arithmetic, AsBool, AsF32, AsOperand, Form, Online
 from tileproof.spec.numerics import LN_2
 from tileproof.spec.problems import attention
+from tileproof.spec.problems.attention import as_operand, as_output
 from tileproof.spec.stage import Graph, Stage
 
 GROUND = {
@@ -87,48 +88,45 @@ def _logit(m: Arithmetic, P: Any, bias: Any, sm_scale: Any) -> Any:
     return m.add(m.mul(sm_scale, e, P), m.mul(e, bias))
 
 
+def _exponent(m: Arithmetic, P: Any, bias: Any, lse: Any, sm_scale: Any) -> Any:
+    return m.sub(_logit(m, P, bias, sm_scale), m.column(m.mul(attention.log2_e(m), lse)))
+
+
 def _softmax(m: Arithmetic, P: AsF32, bias: AsF32, lse: AsF32, mask: AsBool, sm_scale: AsF32) -> Any:
-    exponent = m.sub(_logit(m, P, bias, sm_scale), m.column(m.mul(attention.log2_e(m), lse)))
-    return attention.softmax(m, exponent, mask)
+    return attention.softmax(m, _exponent(m, P, bias, lse, sm_scale), mask)
 
 
-def _dropped(m: Arithmetic, S: AsF32, kept: AsBool, rescale: AsF32) -> Any:
-    value = m.select(kept, m.mul(S, rescale))
-    return m.keep(value, operand=m.round_to(OPERAND, value))
+def _through_dropout(m: Arithmetic, dD: AsF32, kept: AsBool, *rescale: AsF32) -> Any:
+    return m.select(kept, m.mul(dD, *rescale) if rescale else dD)
 
 
-def _through_dropout(m: Arithmetic, dD: AsF32, kept: AsBool, rescale: AsF32) -> Any:
-    return m.select(kept, m.mul(dD, rescale))
-
-
-def _bias_gradient(m: Arithmetic, S: AsF32, dP: AsF32, delta: AsF32) -> Any:
-    value = m.mul(S, m.sub(dP, m.column(delta)))
-    return m.keep(value, output=m.round_to(OPERAND, value))
-
-
-def _dK(m: Arithmetic, dS: AsOperand, q: AsOperand) -> Any:
-    total = m.matmul(m.transpose(dS), q)
-    return m.keep(total, output=m.round_to(OPERAND, total))
-
-
-def _dV_of_dropped(m: Arithmetic, D: AsOperand, dO: AsOperand) -> Any:
-    total = m.matmul(m.transpose(D), dO)
-    return m.keep(total, output=m.round_to(OPERAND, total))
+def _dropped(m: Arithmetic, S: AsF32, kept: AsBool, *rescale: AsF32) -> Any:
+    return as_operand(m, _through_dropout(m, S, kept, *rescale))
 
 
 def _narrow_dropped(m: Arithmetic, S: AsOperand, kept: AsBool, rescale: AsF32) -> Any:
-    value = m.select(kept, m.mul(S, m.round_to(OPERAND, rescale)))
-    return m.keep(value, operand=m.round_to(OPERAND, value))
+    return _dropped(m, S, kept, m.round_to(OPERAND, rescale))
 
 
-def _narrow_dS(m: Arithmetic, S: AsOperand, dP: AsF32, delta: AsF32, sm_scale: AsF32) -> Any:
-    value = m.mul(S, m.sub(dP, m.column(delta)), sm_scale)
-    return m.keep(value, operand=m.round_to(OPERAND, value))
+def _shared_dS(m: Arithmetic, S: AsF32, dP: AsF32, delta: AsF32, share: AsF32) -> Any:
+    return attention.dS(m, S, dP, m.mul(delta, share))
 
 
-def _narrow_dB(m: Arithmetic, S: AsOperand, dP: AsF32, delta: AsF32) -> Any:
-    value = m.mul(S, m.sub(dP, m.column(delta)))
-    return m.keep(value, output=m.round_to(OPERAND, value))
+def _dB(m: Arithmetic, S: AsF32, dP: AsF32, delta: AsF32) -> Any:
+    return as_output(m, attention.softmax_gradient(m, S, dP, delta))
+
+
+def _to_keys(m: Arithmetic, rows: Any, queries: Any) -> Any:
+    """What the queries contribute to each key's row."""
+    return m.matmul(m.transpose(rows), queries)
+
+
+def _dK(m: Arithmetic, dS: AsOperand, q: AsOperand) -> Any:
+    return as_output(m, _to_keys(m, dS, q))
+
+
+def _dV(m: Arithmetic, D: AsOperand, dO: AsOperand) -> Any:
+    return as_output(m, _to_keys(m, D, dO))
 
 
 def _gradients(plan: RoundingPlan) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
@@ -136,43 +134,19 @@ def _gradients(plan: RoundingPlan) -> tuple[Callable[..., Any], Callable[..., An
 
     def product(m: Arithmetic, apart: bool, a: Any, b: Any, block: Any, *factors: Any) -> Any:
         form = OPERAND if plan.blocks or apart else F32
-        total = m.matmul_in_steps(a, b, block, form, *factors, apart=apart)
-        return m.keep(total, output=m.round_to(OPERAND, total))
+        scale = (m.mul(*factors),) if len(factors) > 1 else factors
+        return as_output(m, m.matmul_in_steps(a, b, block, form, *scale, apart=apart))
 
-    def dQ(m: Arithmetic, dS: AsOperand, k: AsOperand, key_block: AsF32, sm_scale: AsF32) -> Any:
-        return product(m, False, dS, k, key_block, sm_scale)
+    def dQ(m: Arithmetic, dS: AsOperand, k: AsOperand, key_block: AsF32, *factors: AsF32) -> Any:
+        return product(m, False, dS, k, key_block, *factors)
 
-    def dK(m: Arithmetic, dS: AsOperand, q: AsOperand, row_block: AsF32, sm_scale: AsF32) -> Any:
-        return product(m, plan.heads_apart, m.transpose(dS), q, row_block, sm_scale)
+    def dK(m: Arithmetic, dS: AsOperand, q: AsOperand, row_block: AsF32, *factors: AsF32) -> Any:
+        return product(m, plan.heads_apart, m.transpose(dS), q, row_block, *factors)
 
-    def dV(m: Arithmetic, D: AsOperand, dO: AsOperand, row_block: AsF32) -> Any:
-        return product(m, plan.heads_apart, m.transpose(D), dO, row_block)
+    def dV(m: Arithmetic, D: AsOperand, dO: AsOperand, row_block: AsF32, *factors: AsF32) -> Any:
+        return product(m, plan.heads_apart, m.transpose(D), dO, row_block, *factors)
 
-    def early_dQ(m: Arithmetic, dS: AsOperand, k: AsOperand, key_block: AsF32) -> Any:
-        return product(m, False, dS, k, key_block)
-
-    def early_dK(m: Arithmetic, dS: AsOperand, q: AsOperand, row_block: AsF32) -> Any:
-        return product(m, plan.heads_apart, m.transpose(dS), q, row_block)
-
-    if not plan.late:
-        return early_dQ, early_dK, dV
-    if not plan.late_dropout:
-        return dQ, dK, dV
-
-    def late_dQ(
-        m: Arithmetic, dS: AsOperand, k: AsOperand, key_block: AsF32, sm_scale: AsF32, rescale: AsF32
-    ) -> Any:
-        return product(m, False, dS, k, key_block, m.mul(sm_scale, rescale))
-
-    def late_dK(
-        m: Arithmetic, dS: AsOperand, q: AsOperand, row_block: AsF32, sm_scale: AsF32, rescale: AsF32
-    ) -> Any:
-        return product(m, plan.heads_apart, m.transpose(dS), q, row_block, m.mul(sm_scale, rescale))
-
-    def late_dV(m: Arithmetic, D: AsOperand, dO: AsOperand, row_block: AsF32, rescale: AsF32) -> Any:
-        return product(m, plan.heads_apart, m.transpose(D), dO, row_block, rescale)
-
-    return late_dQ, late_dK, late_dV
+    return dQ, dK, dV
 
 
 def _part_of_run(number: int) -> Callable[..., Any]:
@@ -183,27 +157,12 @@ def _part_of_run(number: int) -> Callable[..., Any]:
 
 
 def _sum_of_runs(m: Arithmetic, dQ_1: AsF32, dQ_2: AsF32, dQ_3: AsF32, dQ_4: AsF32) -> Any:
-    total = m.add_in_order(dQ_1, dQ_2, dQ_3, dQ_4)
-    return m.keep(total, output=m.round_to(OPERAND, total))
+    return as_output(m, m.add_in_order(dQ_1, dQ_2, dQ_3, dQ_4))
 
 
 def part_names(splits: int) -> tuple[str, ...]:
     """The stages of the parts of dQ, first run first; none where the keys are one run."""
     return tuple(f"dQ_{number + 1}" for number in range(splits)) if splits > 1 else ()
-
-
-def _kept_alone(m: Arithmetic, S: AsF32, kept: AsBool) -> Any:
-    value = m.select(kept, S)
-    return m.keep(value, operand=m.round_to(OPERAND, value))
-
-
-def _kept_dP(m: Arithmetic, dD: AsF32, kept: AsBool) -> Any:
-    return m.select(kept, dD)
-
-
-def _shared_dS(m: Arithmetic, S: AsF32, dP: AsF32, delta: AsF32, share: AsF32) -> Any:
-    value = m.mul(S, m.sub(dP, m.column(m.mul(delta, share))))
-    return m.keep(value, operand=m.round_to(OPERAND, value))
 
 
 def _forward(graph: Graph, plan: RoundingPlan) -> None:
@@ -213,34 +172,27 @@ def _forward(graph: Graph, plan: RoundingPlan) -> None:
         return m.mul(m.constant("ln(2)", LN_2), m.logsumexp2(mask, _logit(m, P, bias, sm_scale), plan.online))
 
     def W(m: Arithmetic, P: AsF32, bias: AsF32, LSE: AsF32, mask: AsBool, sm_scale: AsF32) -> Any:
-        exponent = m.sub(_logit(m, P, bias, sm_scale), m.column(m.mul(attention.log2_e(m), LSE)))
-        value = m.normalised(m.select(mask, m.exp2(exponent)), plan.online)
-        return m.keep(value, operand=m.round_to(OPERAND, value))
+        weights = m.select(mask, m.exp2(_exponent(m, P, bias, LSE, sm_scale)))
+        return as_operand(m, m.normalised(weights, plan.online))
+
+    def WZ(m: Arithmetic, W: AsF32, kept: AsBool, *rescale: AsF32) -> Any:
+        return _dropped(m, W, kept, *rescale)
 
     def narrow(m: Arithmetic, W: AsOperand, kept: AsBool, rescale: AsF32) -> Any:
         return _narrow_dropped(m, W, kept, rescale)
 
-    def WZ(m: Arithmetic, W: AsF32, kept: AsBool, rescale: AsF32) -> Any:
-        value = m.select(kept, m.mul(W, rescale))
-        return m.keep(value, operand=m.round_to(OPERAND, value))
-
-    def O(m: Arithmetic, WZ: AsOperand, v: AsOperand) -> Any:  # noqa: E743
+    def O(m: Arithmetic, WZ: AsOperand, v: AsOperand, *rescale: AsF32) -> Any:  # noqa: E743
         total = m.matmul(WZ, v)
-        return m.keep(total, output=m.round_to(OPERAND, total))
+        return as_output(m, m.mul(*rescale, total) if rescale else total)
 
-    def WZ_alone(m: Arithmetic, W: AsF32, kept: AsBool) -> Any:
-        return _kept_alone(m, W, kept)
-
-    def late_O(m: Arithmetic, WZ: AsOperand, v: AsOperand, rescale: AsF32) -> Any:
-        total = m.mul(rescale, m.matmul(WZ, v))
-        return m.keep(total, output=m.round_to(OPERAND, total))
-
-    late = plan.late_dropout
+    early, late = ((), ("rescale",)) if plan.late_dropout else (("rescale",), ())
     graph.stage("m", symbol=r"\mathrm{LSE}", memory="LSE [b, h, m]")(LSE)
     graph.stage("m", "n", symbol="W", memory="per block")(W)
-    add = graph.stage("m", "n", symbol="WZ", memory="per block", name="WZ")
-    add(WZ_alone if late else narrow if plan.narrow_softmax else WZ)
-    graph.stage("m", "d_v", symbol="O", memory="O [b, h, m, d_v]", name="O")(late_O if late else O)
+    if plan.narrow_softmax and not plan.late_dropout:
+        graph.stage("m", "n", symbol="WZ", memory="per block", name="WZ")(narrow)
+    else:
+        graph.stage("m", "n", symbol="WZ", memory="per block", factors=early)(WZ)
+    graph.stage("m", "d_v", symbol="O", memory="O [b, h, m, d_v]", factors=late)(O)
 
 
 def whole(operand: Form, plan: RoundingPlan = PLAIN) -> Mapping[str, Stage]:
@@ -248,34 +200,37 @@ def whole(operand: Form, plan: RoundingPlan = PLAIN) -> Mapping[str, Stage]:
     graph = Graph(GROUND, SYMBOLS, walked=("m", "n"), operand=operand)
     add = graph.stage
     tile = ("m", "n")
-    narrow, late = plan.narrow_softmax, plan.late
-    dQ, dK, dV = (
-        _gradients(plan) if late or plan.blocks or plan.heads_apart else (attention.dQ, _dK, _dV_of_dropped)
-    )
-    scaled = _narrow_dS if narrow else attention.dS
+    early, late = ((), ("rescale",)) if plan.late_dropout else (("rescale",), ())
+    scale = ("sm_scale",) if plan.late else ()
+    narrow = {"S": OPERAND} if plan.narrow_softmax else {}
+    stepped = plan.late or plan.blocks or plan.heads_apart
+    dQ, dK, dV = _gradients(plan) if stepped else (attention.dQ, _dK, _dV)
     add("m", symbol=r"\delta", memory="delta [b, h, m]")(attention.delta)
     add(*tile, symbol="P", memory="per block")(attention.P)
     if plan.forward:
         _forward(graph, plan)
     add(*tile, symbol="S", memory="per block", name="S")(_softmax)
-    dropped = _kept_alone if plan.late_dropout else _narrow_dropped if narrow else _dropped
-    add(*tile, symbol="D", memory="per block", name="D")(dropped)
+    if plan.narrow_softmax and not plan.late_dropout:
+        add(*tile, symbol="D", memory="per block", name="D")(_narrow_dropped)
+    else:
+        add(*tile, symbol="D", memory="per block", name="D", factors=early)(_dropped)
     add(*tile, symbol=r"\mathrm{d}D", memory="per block", name="dD")(attention.dP)
-    add(*tile, symbol=r"\mathrm{d}P", memory="per block", name="dP")(
-        _kept_dP if plan.late_dropout else _through_dropout
-    )
-    unscaled = _shared_dS if plan.late_dropout else _unscaled
-    add(*tile, symbol=r"\mathrm{d}S", memory="per block", name="dS")(unscaled if late else scaled)
-    gradient = _narrow_dB if narrow else _bias_gradient
-    add(*tile, symbol=r"\mathrm{d}B", memory="dB [b, h, m, n]", name="dB")(gradient)
+    add(*tile, symbol=r"\mathrm{d}P", memory="per block", name="dP", factors=early)(_through_dropout)
+    # A kernel that applies sm_scale late makes dS from the unrounded S.
+    dS = _shared_dS if plan.late and plan.late_dropout else attention.dS
+    factors, forms = ((), {}) if plan.late else (("sm_scale",), narrow)
+    symbol = r"\mathrm{d}S"
+    add(*tile, symbol=symbol, memory="per block", name="dS", factors=factors, forms=forms)(dS)
+    add(*tile, symbol=r"\mathrm{d}B", memory="dB [b, h, m, n]", name="dB", forms=narrow)(_dB)
     for number, name in enumerate(part_names(plan.splits), 1):
         symbol = rf"\mathrm{{d}}Q_{number}"
         add("m", "d_qk", symbol=symbol, memory=f"{name} [b, h, m, d_qk]", name=name)(_part_of_run(number))
-    add("m", "d_qk", symbol=r"\mathrm{d}Q", memory="dQ [b, h, m, d_qk]", name="dQ")(
-        dQ if plan.splits == 1 else _sum_of_runs
-    )
-    add("n", "d_qk", symbol=r"\mathrm{d}K", memory="dK [b, h_kv, n, d_qk]", name="dK")(dK)
-    add("n", "d_v", symbol=r"\mathrm{d}V", memory="dV [b, h_kv, n, d_v]", name="dV")(dV)
+    whole_dQ, factors = (dQ, (*scale, *late)) if plan.splits == 1 else (_sum_of_runs, ())
+    symbol = r"\mathrm{d}Q"
+    add("m", "d_qk", symbol=symbol, memory="dQ [b, h, m, d_qk]", name="dQ", factors=factors)(whole_dQ)
+    symbol = r"\mathrm{d}K"
+    add("n", "d_qk", symbol=symbol, memory="dK [b, h_kv, n, d_qk]", name="dK", factors=(*scale, *late))(dK)
+    add("n", "d_v", symbol=r"\mathrm{d}V", memory="dV [b, h_kv, n, d_v]", name="dV", factors=late)(dV)
     return graph.stages()
 
 
@@ -288,11 +243,6 @@ def _softmax_alone(m: Arithmetic, P: AsF32, lse: AsF32, mask: AsBool, sm_scale: 
     return attention.softmax(m, m.sub(m.mul(sm_scale, e, P), m.column(m.mul(e, lse))), mask)
 
 
-def _unscaled(m: Arithmetic, S: AsF32, dP: AsF32, delta: AsF32) -> Any:
-    value = m.mul(S, m.sub(dP, m.column(delta)))
-    return m.keep(value, operand=m.round_to(OPERAND, value))
-
-
 def _dQ_part(m: Arithmetic, dS: AsOperand, k: AsOperand) -> Any:
     return m.matmul(dS, k)
 
@@ -302,20 +252,19 @@ def _to_rows(m: Arithmetic, total: Any, indices: Any, dQ: Any) -> Any:
 
 
 def _dK_acc(m: Arithmetic, dS: AsOperand, q: AsOperand) -> Any:
-    return m.matmul(m.transpose(dS), q)
+    return _to_keys(m, dS, q)
 
 
 def _dK_scaled(m: Arithmetic, dK_acc: AsF32, sm_scale: AsF32) -> Any:
-    value = m.mul(sm_scale, dK_acc)
-    return m.keep(value, output=m.round_to(OPERAND, value))
+    return as_output(m, m.mul(sm_scale, dK_acc))
 
 
 def _dV_acc(m: Arithmetic, S: AsOperand, dO: AsOperand) -> Any:
-    return m.matmul(m.transpose(S), dO)
+    return _to_keys(m, S, dO)
 
 
-def _dV(m: Arithmetic, dV_acc: AsF32) -> Any:
-    return m.keep(dV_acc, output=m.round_to(OPERAND, dV_acc))
+def _dV_out(m: Arithmetic, dV_acc: AsF32) -> Any:
+    return as_output(m, dV_acc)
 
 
 def by_key_block(operand: Form) -> Mapping[str, Stage]:
@@ -327,7 +276,7 @@ def by_key_block(operand: Form) -> Mapping[str, Stage]:
     add(*tile, symbol="P", memory="TMEM")(attention.P)
     add(*tile, symbol="S", memory="registers; the operand in TMEM", name="S")(_softmax_alone)
     add(*tile, symbol=r"\mathrm{d}P", memory="TMEM")(attention.dP)
-    add(*tile, symbol=r"\mathrm{d}S", memory="SMEM", name="dS")(_unscaled)
+    add(*tile, symbol=r"\mathrm{d}S", memory="SMEM")(attention.dS)
     add(
         "m", "d_qk", symbol=r"\mathrm{d}Q", name="dQ", scatter=_to_rows, output=("rows", "d_qk"),
         memory="TMEM; added to global dQ [rows, d_qk] in f32",
@@ -335,5 +284,5 @@ def by_key_block(operand: Form) -> Mapping[str, Stage]:
     add("n", "d_qk", symbol=r"\mathrm{d}K_\mathrm{acc}", memory="TMEM", name="dK_acc")(_dK_acc)
     add("n", "d_qk", symbol=r"\mathrm{d}K", memory="global dK", name="dK")(_dK_scaled)
     add("n", "d_v", symbol=r"\mathrm{d}V_\mathrm{acc}", memory="TMEM", name="dV_acc")(_dV_acc)
-    add("n", "d_v", symbol=r"\mathrm{d}V", memory="global dV", name="dV")(_dV)
+    add("n", "d_v", symbol=r"\mathrm{d}V", memory="global dV", name="dV")(_dV_out)
     return graph.stages()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from tileproof.spec.arithmetic.terms import Bounded
-from tileproof.spec.problems.faults import F64, Alternative, Faults, LaunchView, Operands, WrongTile
+from tileproof.spec.problems.faults import F64, Alternative, FaultHypotheses, LaunchView, Operands, WrongTile
 
 ROWS = (1, 2, 8, 16, 32, 64)  # by which an operand or C is likely to be off, both ways
 OCTET, BLOCK = 8, 64  # columns of K: a row of an ldmatrix matrix, a k-block
@@ -18,7 +18,7 @@ SMALL = 2**14  # elements of a tile whose parts are looked for
 SHIFTS = (1, 2, 4, 8, 16, 32, 64, 128)  # columns by which a bias is likely to be off
 
 
-class GemmFaults(Faults):
+class GemmFaultHypotheses(FaultHypotheses):
     """The hypotheses of D: the stage itself on changed operands."""
 
     def alternatives(self, launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:

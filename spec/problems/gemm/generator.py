@@ -80,14 +80,14 @@ class GemmCase:
             raw = json.loads(text)
             if not isinstance(raw, dict) or raw.pop("problem", "") != "gemm":
                 raise ValueError('not of the problem "gemm"')
-            if unknown := set(raw) - {one.name for one in fields(GemmCase)}:
+            if unknown := set(raw) - {field.name for field in fields(GemmCase)}:
                 raise ValueError(f"unknown field {min(unknown)!r}")
             case = GemmCase(**raw)
             _check(case)
             return case
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise TileproofError(
-                "the case is not one that Tileproof wrote", where="--case", found=f"{text[:80]} ({error})",
+                "not a case that Tileproof wrote", where="--case", found=f"{text[:80]} ({error})",
                 expected='JSON such as {"problem":"gemm","step_m":64,"step_n":64,"values":"integers"}',
                 do="copy it from the replay command of a finding",
             ) from None  # fmt: skip
@@ -97,7 +97,7 @@ def _check(case: GemmCase) -> None:
     """TypeError or ValueError says what is no case."""
     whole = (case.step_m, case.step_n, case.m, case.n, case.k_tiles)
     if any(type(one) is not int or one < 1 for one in whole) or type(case.seed) is not int or case.seed < 0:
-        raise TypeError("sizes are integers from 1, a seed is one from 0")
+        raise TypeError("sizes are integers from 1, a seed is an integer from 0")
     if case.values not in VALUES or type(case.bias) is not bool:
         raise ValueError(f"values are one of {', '.join(VALUES)}, bias is true or false")
     if not all(isinstance(one, int | float) and abs(one) <= F32_MAX for one in (case.alpha, case.beta)):
@@ -109,7 +109,7 @@ def _check(case: GemmCase) -> None:
 
 def drawn(plan: KernelPlan) -> st.SearchStrategy[GemmCase]:
     """Cases for the kernel of `plan`."""
-    return cases(steps(plan), plan.problem == "gemm_bias")
+    return cases(steps(plan), plan.problem.name == "gemm_bias")
 
 
 LONG = 20  # k-blocks past every ring's second turn
@@ -119,7 +119,7 @@ def edges(plan: KernelPlan) -> dict[str, EdgeCase]:
     """One k-block, two more than the deepest ring has stages, and many; tiles in both directions, unlike in
     number, whose elements say where they stand; scalars and C; subnormals of f16.
     """
-    whole, biased = steps(plan), plan.problem == "gemm_bias"
+    whole, biased = steps(plan), plan.problem.name == "gemm_bias"
     few = _few(whole)
     one = GemmCase(*whole, values="normal", bias=biased)
     across = replace(one, m=2 if few else 1, n=3 if few else 1, values="coordinates")
@@ -155,7 +155,7 @@ def _few(step: tuple[int, int]) -> bool:
 
 def small(plan: KernelPlan, blocks: int | None = None) -> GemmCase:
     """One cluster's tile with `blocks` k-blocks; None: two more than the deepest ring has stages."""
-    tiles, bias = blocks or plan.depth + 2, plan.problem == "gemm_bias"
+    tiles, bias = blocks or plan.depth + 2, plan.problem.name == "gemm_bias"
     return GemmCase(*steps(plan), k_tiles=tiles, values="normal", bias=bias)
 
 

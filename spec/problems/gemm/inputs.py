@@ -45,7 +45,7 @@ def validate(inputs: Inputs, tile: dict[str, int]) -> None:
         "bias": (("N",), (F32,)),
     }
     if (inputs.C is None) == (inputs.bias is None):
-        raise TileproofError("a product takes C or a bias, one of them", where="C, bias")
+        raise TileproofError("a product takes either C or a bias", where="C, bias")
     if inputs.A.ndim != 2 or inputs.B.ndim != 2:
         raise TileproofError("A and B must be matrices", where="A, B")
     for name, (axes, dtypes) in known.items():
@@ -55,13 +55,13 @@ def validate(inputs: Inputs, tile: dict[str, int]) -> None:
         shape = tuple(inputs.sizes[axis] for axis in axes)
         if array.shape != shape or array.dtype not in dtypes or not array.flags["C_CONTIGUOUS"]:
             raise TileproofError(
-                f"{name} is not what the product takes",
+                f"{name} does not match the product's inputs",
                 where=name,
                 expected=f"{' or '.join(map(str, dtypes))} {list(shape)}, contiguous",
                 found=f"{array.dtype} {list(array.shape)}",
             )
         if not np.isfinite(array.astype(np.float64)).all():
-            raise TileproofError(f"{name} holds a value that is not finite", where=name)
+            raise TileproofError(f"{name} has a non-finite value", where=name)
     for axis, size in tile.items():
         if inputs.sizes[axis] == 0 or inputs.sizes[axis] % size:
             raise TileproofError(

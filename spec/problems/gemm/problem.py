@@ -11,7 +11,7 @@ from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling
 from tileproof.spec.problems.cases import Generator
-from tileproof.spec.problems.faults import Faults
+from tileproof.spec.problems.faults import FaultHypotheses
 from tileproof.spec.problems.gemm import stages
 from tileproof.spec.problems.gemm.inputs import Inputs
 from tileproof.spec.stage import Stage
@@ -41,10 +41,10 @@ class Gemm(ProblemType):
         return generator
 
     @property
-    def faults(self) -> Faults:
-        from tileproof.spec.problems.gemm.faults import GemmFaults
+    def faults(self) -> FaultHypotheses:
+        from tileproof.spec.problems.gemm.faults import GemmFaultHypotheses
 
-        return GemmFaults()
+        return GemmFaultHypotheses()
 
     @property
     def unit(self) -> str:

@@ -1,6 +1,6 @@
 """A test case as a small structure: what Hypothesis draws and shrinks, what a replay command names.
 
-`Case.inputs` makes the arrays from the structure and its seed, so that examples are cheap to draw and a
+`SparseCase.inputs` makes the arrays from the structure and its seed, so that examples are cheap to draw and a
 shrunken case is readable in one line.
 """
 
@@ -44,7 +44,7 @@ class Indices:
 
 
 @dataclass(frozen=True)
-class Case:
+class SparseCase:
     """One problem: sizes, index patterns (one per token), lengths, value class and seed of the arrays.
 
     `lengths` may hold values outside 0..topk, which a kernel clamps. `poison`: kv rows that no token selects
@@ -141,7 +141,7 @@ class Case:
 
     def as_json(self) -> str:
         """One line from which `from_json` makes an equal case; fields at their default are left out."""
-        default = Case(self.d_qk)
+        default = SparseCase(self.d_qk)
         whole = asdict(self)
         kept = {
             f.name: whole[f.name] for f in fields(self) if getattr(self, f.name) != getattr(default, f.name)
@@ -149,13 +149,13 @@ class Case:
         return json.dumps({"d_qk": self.d_qk, **kept}, separators=(",", ":"))
 
     @staticmethod
-    def from_json(text: str) -> Case:
+    def from_json(text: str) -> SparseCase:
         """The case of `as_json`; TileproofError says what is wrong with the text."""
         try:
             raw = json.loads(text)
             if not isinstance(raw, dict):
                 raise TypeError("not an object")
-            unknown = set(raw) - {f.name for f in fields(Case)}
+            unknown = set(raw) - {f.name for f in fields(SparseCase)}
             if unknown:
                 raise TypeError(f"unknown field {sorted(unknown)[0]!r}")
             if "tokens" in raw:
@@ -169,13 +169,13 @@ class Case:
                 )
             if raw.get("lengths") is not None:
                 raw["lengths"] = tuple(int(n) for n in raw["lengths"])
-            case = Case(**raw)
+            case = SparseCase(**raw)
             _check(case)
         except TileproofError:
             raise
         except (TypeError, ValueError, AttributeError) as error:
             raise TileproofError(
-                "the case is not one that Tileproof wrote",
+                "not a case that Tileproof wrote",
                 where="--case",
                 expected='JSON such as {"d_qk":576,"values":"integers"}',
                 found=f"{text[:80]} ({error})",
@@ -187,8 +187,8 @@ class Case:
 def _exact(p: Problem, rng: np.random.Generator) -> tuple[npt.NDArray[Any], ...]:
     """q, kv, o, dO on which every stage is exact in f32 and bf16, given an integer lse.
 
-    Neighbouring columns of q cancel against equal ones of kv, so that P = 0 and S = 2^-lse; few columns of dO
-    are not zero, so that dS keeps 8 bits.
+    Neighbouring columns of q cancel against equal columns of kv, so that P = 0 and S = 2^-lse; few
+    columns of dO are not zero, so that dS keeps 8 bits.
     """
     half = rng.integers(-3, 4, (p.s_q, p.h_q, p.d_qk // 2))
     q = np.stack([half, -half], axis=-1).reshape(p.s_q, p.h_q, p.d_qk)
@@ -198,8 +198,8 @@ def _exact(p: Problem, rng: np.random.Generator) -> tuple[npt.NDArray[Any], ...]
     return tuple(x.astype(np.float32).astype(ml_dtypes.bfloat16) for x in (q, kv, o, dO))
 
 
-def _check(case: Case) -> None:
-    hints = get_type_hints(Case)
+def _check(case: SparseCase) -> None:
+    hints = get_type_hints(SparseCase)
     for name in ("d_qk", "s_kv", "blocks", "seed", "h_q"):
         value = getattr(case, name)
         if isinstance(value, bool) or not isinstance(value, hints[name]) or value < (name != "seed"):
@@ -211,24 +211,26 @@ def _check(case: Case) -> None:
     ):
         raise ValueError("unknown value class or index order, or no token")
     if case.lengths is not None and len(case.lengths) != len(case.tokens):
-        raise ValueError("one length per token is wanted")
+        raise ValueError("expected one length per token")
     for token in case.tokens:
         if any(not 0 <= slot < case.topk or not INT_MIN <= index <= INT_MAX for slot, index in token.holes):
-            raise ValueError("a hole lies outside the indices or is no int32")
+            raise ValueError("a hole is outside the indices or not an int32")
 
 
-def one_token(d_qk: int, blocks: int, h_q: int = 128) -> Case:
+def one_token(d_qk: int, blocks: int, h_q: int = 128) -> SparseCase:
     """One token that selects every row of kv once, in some order, over `blocks` k-blocks; normal values."""
-    return Case(d_qk, blocks * B_TOPK, blocks, (Indices("permuted"),), values="normal", h_q=h_q)
+    return SparseCase(d_qk, blocks * B_TOPK, blocks, (Indices("permuted"),), values="normal", h_q=h_q)
 
 
-def past_the_rings(d_qk: int, depth: int, h_q: int = 128) -> Case:
+def past_the_rings(d_qk: int, depth: int, h_q: int = 128) -> SparseCase:
     """Two tokens whose k-blocks are one and two more than `depth`, the stages of a kernel's deepest ring:
     its slots are used again, under the other parity; and one that has none, where kernels wait elsewhere.
     """
     blocks = depth + 2
     lengths = ((depth + 1) * B_TOPK, blocks * B_TOPK, 0)
-    return Case(d_qk, blocks * B_TOPK, blocks, (Indices("permuted"),) * 3, lengths, values="normal", h_q=h_q)
+    return SparseCase(
+        d_qk, blocks * B_TOPK, blocks, (Indices("permuted"),) * 3, lengths, values="normal", h_q=h_q
+    )
 
 
 def selected(inputs: Inputs) -> npt.NDArray[np.bool_]:

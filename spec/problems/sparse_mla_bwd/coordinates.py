@@ -5,8 +5,8 @@ nonzero element per head, in a column that walks through all column tiles as the
 one product, exact in f32, and names the kv row, the column tile and a class of the head. o and dO do the same
 for delta.
 
-Codes use even exponents of two only: a doubled or halved contribution has an odd one and names nothing, nor
-does the sum of two codes of one magnitude; most other sums have too many bits to be a code.
+Codes use even exponents of two only: a doubled or halved contribution has an odd exponent and names
+nothing, nor does the sum of two codes of the same magnitude; most other sums have too many bits to be a code.
 """
 
 from __future__ import annotations

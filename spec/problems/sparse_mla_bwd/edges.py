@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tileproof.spec.problems.sparse_mla_bwd.case import INT_MAX, Case, Indices
+from tileproof.spec.problems.sparse_mla_bwd.case import INT_MAX, Indices, SparseCase
 from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK
 
 MANY_ROWS = 5000  # rows of kv that no 12-bit index reaches
 MANY_BLOCKS = 32  # k-blocks of a token at production size: topk 2048
 
 
-def edges(d_qk: int, h_q: int) -> dict[str, Case]:
+def edges(d_qk: int, h_q: int) -> dict[str, SparseCase]:
     """By name, the cases for one width and head count.
 
     `lengths`: 0, 1, a tile's edges, topk - 1 and topk keys, and a length above topk, which means topk.
-    `indices`: repeated and invalid ones, k-blocks and a token without any key. `rows`: five tokens over
+    `indices`: repeated and invalid indices, k-blocks and a token without any key. `rows`: five tokens over
     thousands of rows. `production`: topk 2048, thousands of rows, five tokens of which one has all its keys
     and the others an odd tail at several depths.
     """
@@ -24,10 +24,10 @@ def edges(d_qk: int, h_q: int) -> dict[str, Case]:
     lengths = (0, 1, B_TOPK - 1, B_TOPK, B_TOPK + 1, topk + 1, topk - 1, topk)
     no_keys = ((0, -1), (B_TOPK - 1, 300), (B_TOPK, -2), (topk - 1, INT_MAX))
     return {
-        "lengths": Case(
+        "lengths": SparseCase(
             d_qk, 300, 2, (Indices("permuted"),) * len(lengths), lengths, values="normal", seed=1, h_q=h_q
         ),
-        "indices": Case(
+        "indices": SparseCase(
             d_qk,
             300,
             2,
@@ -42,8 +42,8 @@ def edges(d_qk: int, h_q: int) -> dict[str, Case]:
             seed=2,
             h_q=h_q,
         ),
-        "rows": Case(d_qk, MANY_ROWS, 1, (Indices("permuted"),) * 5, values="normal", seed=3, h_q=h_q),
-        "production": Case(
+        "rows": SparseCase(d_qk, MANY_ROWS, 1, (Indices("permuted"),) * 5, values="normal", seed=3, h_q=h_q),
+        "production": SparseCase(
             d_qk,
             MANY_ROWS,
             MANY_BLOCKS,
@@ -56,7 +56,7 @@ def edges(d_qk: int, h_q: int) -> dict[str, Case]:
     }
 
 
-def smaller(case: Case) -> Iterator[Case]:
+def smaller(case: SparseCase) -> Iterator[SparseCase]:
     """Cases that are simpler than `case` in one respect, the largest steps first."""
     count = len(case.tokens)
     kept: list[tuple[int, ...]] = [(n,) for n in range(count)] if count > 2 else []
@@ -92,7 +92,7 @@ def smaller(case: Case) -> Iterator[Case]:
         yield replace(case, values="integers")
 
 
-def _cut(case: Case, blocks: int) -> Case:
+def _cut(case: SparseCase, blocks: int) -> SparseCase:
     """The case with its first `blocks` k-blocks."""
     tokens = tuple(
         Indices(

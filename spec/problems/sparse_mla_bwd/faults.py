@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 from tileproof.spec.numerics import LOG2_E, U_BF16, round_bf16
-from tileproof.spec.problems.faults import F64, Alternative, Faults, LaunchView, Operands, WrongTile
+from tileproof.spec.problems.faults import F64, Alternative, FaultHypotheses, LaunchView, Operands, WrongTile
 from tileproof.spec.problems.sparse_mla_bwd import coordinates, gathers
 from tileproof.spec.problems.sparse_mla_bwd.inputs import D_V, Inputs
 from tileproof.spec.problems.sparse_mla_bwd.shares import shares
@@ -19,7 +19,7 @@ GATHER_ROWS = 4  # kv rows of one tile::gather4
 WARP_LANES = 32
 
 
-class SparseMlaFaults(Faults):
+class SparseMlaFaultHypotheses(FaultHypotheses):
     """The hypotheses by stage, gathered kv rows, and the codes of coordinate cases."""
 
     def alternatives(self, launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.cases import EdgeCase
 from tileproof.spec.problems.sparse_mla_bwd import edges as own
-from tileproof.spec.problems.sparse_mla_bwd.case import Case, one_token, past_the_rings
+from tileproof.spec.problems.sparse_mla_bwd.case import SparseCase, one_token, past_the_rings
 from tileproof.spec.problems.sparse_mla_bwd.strategies import cases
 
-# Which policies an edge runs under. The production-size case is the costly one.
+# Which policies an edge runs under. The production-size case is expensive.
 POLICIES: dict[str, tuple[str, ...]] = {
     "lengths": ("early", "late", "random", "pct"),
     "indices": ("late", "pct"),
@@ -20,7 +20,7 @@ POLICIES: dict[str, tuple[str, ...]] = {
 }
 
 
-def drawn(plan: KernelPlan) -> st.SearchStrategy[Case]:
+def drawn(plan: KernelPlan) -> st.SearchStrategy[SparseCase]:
     """Cases for the kernel of `plan`."""
     return cases(plan.size("d_qk"), plan.size("h_q"))
 
@@ -31,12 +31,12 @@ def edges(plan: KernelPlan) -> dict[str, EdgeCase]:
     return {name: EdgeCase(case, POLICIES[name]) for name, case in found.items()}
 
 
-def smaller(case: Case) -> Iterator[Case]:
+def smaller(case: SparseCase) -> Iterator[SparseCase]:
     """Cases that are simpler than `case` in one respect, the largest steps first."""
     return own.smaller(case)
 
 
-def small(plan: KernelPlan, blocks: int | None = None) -> Case:
+def small(plan: KernelPlan, blocks: int | None = None) -> SparseCase:
     """One token with `blocks` k-blocks; None: three tokens, with one and two more than the deepest ring has
     stages, and none.
     """
@@ -45,6 +45,6 @@ def small(plan: KernelPlan, blocks: int | None = None) -> Case:
     return one_token(plan.size("d_qk"), blocks, plan.size("h_q"))
 
 
-def from_json(text: str) -> Case:
-    """The case of `Case.as_json`."""
-    return Case.from_json(text)
+def from_json(text: str) -> SparseCase:
+    """The case of `SparseCase.as_json`."""
+    return SparseCase.from_json(text)

@@ -113,7 +113,7 @@ def validate(
 
 
 def validate_problem(problem: Problem, b_topk: int = B_TOPK) -> None:
-    """Raise TileproofError when the sizes are not ones that the backward is defined for."""
+    """Raise TileproofError if the backward is not defined for the sizes."""
     for name, least in (("s_q", 1), ("s_kv", 1), ("topk", 1)):
         value = getattr(problem, name)
         if not isinstance(value, (int, np.integer)) or value < least:
@@ -197,7 +197,7 @@ def _check_finite(inputs: Inputs, poisoned_rows: bool, owned: Array | None) -> N
         if bad.any():
             at = tuple(int(i) for i in np.argwhere(bad)[0])
             raise TileproofError(
-                f"{name} holds {int(bad.sum())} value(s) that are not finite",
+                f"{name} has {int(bad.sum())} non-finite value(s)",
                 where=f"{name}[{', '.join(map(str, at))}]",
                 expected="finite numbers" + (" where the token has a key" if name == "lse" else ""),
                 found=str(values[at]),

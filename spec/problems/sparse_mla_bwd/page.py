@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from dataclasses import astuple
-
-from tileproof.spec.page import formulas, prose, sentences, stage_tables, table
+from tileproof.spec.page import formulas, prose, stage_tables, table
 from tileproof.spec.problems.sparse_mla_bwd import inputs, notation, sink
 from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
 
@@ -37,6 +34,6 @@ def sections() -> list[str]:
         table(("here", "what it is", *notation.ELSEWHERE), notation.NAMES),
         "### The attention sink",
         prose(sink),
-        table(("value", "LOAD", "COMPUTE", "ROUND", "STORE"), [("**d_sink**", *astuple(sink.STEPS))]),
-        "Bound: " + sentences(inspect.getdoc(sink.bound_d_sink)),
+        *stage_tables(sink.STAGES),
+        formulas(sink.STAGES),
     ]

@@ -11,7 +11,7 @@ from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.base import PartOf, ProblemType, TileCoord, Tiling
 from tileproof.spec.problems.cases import Generator
-from tileproof.spec.problems.faults import Faults
+from tileproof.spec.problems.faults import FaultHypotheses
 from tileproof.spec.problems.sparse_mla_bwd import stages, tiling
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
 from tileproof.spec.stage import Stage
@@ -21,7 +21,7 @@ from tileproof.spec.stage import Stage
 class SparseMlaBwd(ProblemType):
     """A group is a query token, a k-block some of its slots; each CTA has its part of the heads.
 
-    `changed`: stages in the place of the problem's own, for tests that plant an error in one.
+    `changed`: stages in the place of the problem's own, for tests that plant an error in a stage.
     """
 
     changed: Mapping[str, Stage] | None = None
@@ -36,10 +36,10 @@ class SparseMlaBwd(ProblemType):
         return generator
 
     @property
-    def faults(self) -> Faults:
-        from tileproof.spec.problems.sparse_mla_bwd.faults import SparseMlaFaults
+    def faults(self) -> FaultHypotheses:
+        from tileproof.spec.problems.sparse_mla_bwd.faults import SparseMlaFaultHypotheses
 
-        return SparseMlaFaults()
+        return SparseMlaFaultHypotheses()
 
     @property
     def unselected(self) -> str:

@@ -8,11 +8,12 @@ With x = sink * log2(e), the sink's logit in base 2, and lse_keys the log2-sum-e
 
     lse  = log2(2^lse_keys + 2^x)                        of a forward with the sink
     o    = o_keys * 2^(lse_keys - lse)
-    p    = 2^(x - lse)                                   the sink's share of the softmax
+    share = 2^(x - lse)                                  the sink's share of the softmax, p
     d_sink[h] = -sum over tokens t of p[t, h] * delta[t, h]
 
-The last line: dS_j of the softmax probability S_j by the sink's logit is -S_j p, so the loss changes by
--p sum_j S_j dP_j = -p delta. It holds in natural units, as `sink` is given, without sm_scale.
+The last two lines are stages, written as those of the kernel are. Of d_sink: dS_j of the softmax probability
+S_j by the sink's logit is -S_j p, so the loss changes by -p sum_j S_j dP_j = -p delta. It holds in natural
+units, as `sink` is given, without sm_scale.
 
 Limits (cudnn-frontend PRs 877, 940 and 1048 settle them in the same way): sink -inf is no sink, p = 0 and
 nothing changes; sink +inf, or a finite one whose x is past the largest f32 (2.4e38 is, 2e38 is not), owns
@@ -27,45 +28,49 @@ flash_mla_sparse_fwd, by the docstring of its attn_sink): `fold_lse` adds the si
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from tileproof.spec.arithmetic import Arithmetic, AsBool, AsF32
+from tileproof.spec.arithmetic.bound import BOUND
+from tileproof.spec.arithmetic.exact import EXACT
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.numerics import (
-    EX2_RELATIVE,
-    F32_MAX,
-    F32_MIN_NORMAL,
-    F32_TINY,
-    LOG2_E,
-    U_F32,
-    U_F64,
-    gamma,
-)
+from tileproof.spec.numerics import F32_MAX, LOG2_E
+from tileproof.spec.problems import attention
+from tileproof.spec.stage import Graph, Stage
 
 F64 = npt.NDArray[np.float64]
 Array = npt.NDArray[Any]
 
-
-@dataclass(frozen=True)
-class Steps:
-    """What a computation does, in four fixed steps."""
-
-    load: str
-    compute: str
-    round: str
-    store: str
-
-
-FORMULA = "-sum over tokens of 2^(sink * log2(e) - lse) * delta"
-STEPS = Steps(
-    load="sink [h_q], natural units; lse, base 2, with the sink in it, and delta, both [s_q, h_q]; all f32",
-    compute="p = 2^min(sink * log2(e) - lse, 0), or 0 and 1 in the limits; minus the sum of p * delta",
-    round="log2(e), the product and the difference to f32; p by ex2.approx; each product and addition to f32",
-    store="d_sink [h_q] f32",
+# `finite`: where x and lse are, so that the share is computed; elsewhere it is `limit`, 1 of a head that the
+# sink owns, else 0.
+_graph = Graph(
+    {
+        "sink": ("h_q",),
+        "lse": ("s_q", "h_q"),
+        "delta": ("s_q", "h_q"),
+        "finite": ("s_q", "h_q"),
+        "limit": ("h_q",),
+    },
+    {"sink": r"\mathrm{sink}", "lse": r"\mathrm{lse}", "delta": r"\delta", "share": "p"},
+    walked=(),
 )
+
+
+@_graph.stage("s_q", "h_q", symbol="p", memory="registers", name="share")
+def _share(m: Arithmetic, sink: AsF32, lse: AsF32, finite: AsBool, limit: AsF32) -> Any:
+    exponent = m.sub(m.mul(sink, attention.log2_e(m)), lse)
+    return m.select(finite, m.exp2(m.min(exponent, m.constant("0", 0.0))), limit)
+
+
+@_graph.stage("h_q", symbol=r"\mathrm{d}\mathrm{sink}", memory="d_sink [h_q]", name="d_sink")
+def _d_sink(m: Arithmetic, share: AsF32, delta: AsF32) -> Any:
+    return m.neg(m.colsum(share, delta))
+
+
+STAGES: Mapping[str, Stage] = _graph.stages()
 
 
 def base2(sink: Array) -> F64:
@@ -87,13 +92,35 @@ def fold_lse(lse_keys: Array, sink: Array) -> F64:
     return np.where(np.isneginf(both), np.inf, both)
 
 
+def _share_over(m: Any, lse: Array, sink: Array) -> Any:
+    x = base2(sink)
+    finite = np.isfinite(x) & np.isfinite(lse)
+    limit = np.isposinf(x).astype(np.float64)
+    return STAGES["share"].over(m, {"sink": sink, "lse": lse, "finite": finite, "limit": limit}).value
+
+
+def d_sink_over(m: Any, lse: Array, delta: Array, sink: Array) -> Any:
+    """d_sink over the arithmetic `m`, as its term: both stages, the second on what the first left.
+
+    lse (base 2, with the sink in it) and delta ``[s_q, h_q]``, sink ``[h_q]`` in natural units.
+    """
+    inputs = {"share": _share_over(m, lse, sink), "delta": delta}
+    return STAGES["d_sink"].over(m, inputs).value
+
+
 def share(lse: Array, sink: Array) -> F64:
-    """``[s_q, h_q]`` float64 in [0, 1]: p = 2^(sink log2(e) - lse), with the limits of the module's page."""
-    shift = np.asarray(lse, dtype=np.float64)
-    x = np.broadcast_to(base2(sink), shift.shape)
-    certain = np.isinf(x)
-    difference = np.where(certain, 0.0, x) - shift
-    return np.where(certain, np.where(x > 0, 1.0, 0.0), np.exp2(np.minimum(difference, 0.0)))
+    """``[s_q, h_q]`` float64 in [0, 1]: the sink's share p of the softmax."""
+    return np.asarray(_share_over(EXACT, lse, sink))
+
+
+def d_sink(lse: Array, delta: Array, sink: Array) -> F64:
+    """``[h_q]`` float64: the gradient of the sink."""
+    return np.asarray(d_sink_over(EXACT, lse, delta, sink))
+
+
+def bound_d_sink(lse: Array, delta: Array, sink: Array) -> F64:
+    """``[h_q]``: bound of d_sink in f32, token terms added in any order; +inf where it may overflow."""
+    return np.asarray(d_sink_over(BOUND, lse, delta, sink).errors)
 
 
 def validate(lse: Array, delta: Array, sink: Array) -> None:
@@ -106,7 +133,7 @@ def validate(lse: Array, delta: Array, sink: Array) -> None:
     for name, array, ndim in (("lse", lse, 2), ("delta", delta, 2), ("sink", sink, 1)):
         if not isinstance(array, np.ndarray) or array.dtype != np.float32 or array.ndim != ndim:
             raise TileproofError(
-                f"{name} is not what d_sink takes",
+                f"{name} does not match d_sink's inputs",
                 where=name,
                 expected=f"float32 {'[s_q, h_q]' if ndim == 2 else '[h_q]'}",
                 found=f"{getattr(array, 'dtype', type(array).__name__)} {list(getattr(array, 'shape', ()))}",
@@ -134,26 +161,3 @@ def validate(lse: Array, delta: Array, sink: Array) -> None:
             found=f"{lse[t, h]:.6g}",
             do="add the sink with tileproof.spec.problems.sparse_mla_bwd.sink.fold_lse(lse, sink)",
         )
-
-
-def bound_d_sink(lse: Array, delta: Array, sink: Array) -> F64:
-    """``[h_q]``: bound of d_sink computed in f32, token terms added in any order.
-
-    A term is off by ``|delta| (p (2^off - 1 + EX2_RELATIVE) + 2^-126)`` with off the error of the exponent,
-    three roundings on sink * log2(e) and one on the difference; then ``gamma(s_q + 1, U_F32) sum|terms|`` for
-    the product and the additions. +inf where a sum of magnitudes is past the f32 range.
-    """
-    shift, d = np.asarray(lse, dtype=np.float64), np.abs(np.asarray(delta, dtype=np.float64))
-    x = np.broadcast_to(base2(sink), shift.shape)
-    p = share(lse, sink)
-    finite = np.isfinite(x) & np.isfinite(shift)
-    size = np.where(finite, np.abs(x), 0.0), np.where(finite, np.abs(shift), 0.0)
-    off = (gamma(4, U_F32) + gamma(4, U_F64)) * size[0] + gamma(2, U_F32) * size[1] + F32_MIN_NORMAL
-    with np.errstate(over="ignore", invalid="ignore"):
-        term = p * (np.expm1(off * math.log(2.0)) * (1 + EX2_RELATIVE) + EX2_RELATIVE) + F32_MIN_NORMAL
-        # The two limits are decided, not computed.
-        wrong = (d * np.where(np.isinf(x) | np.isinf(shift), 0.0, term)).sum(axis=0)
-        magnitude = (d * p).sum(axis=0) + wrong
-        n = shift.shape[0] + 1
-        bound = wrong + (gamma(n, U_F32) + gamma(n, U_F64)) * magnitude + n * F32_TINY
-    return np.where(magnitude + bound <= F32_MAX, bound, np.inf)

@@ -1,4 +1,4 @@
-"""The attention sink in float64: the forward with it, and its gradient (`sink` says what they are)."""
+"""The forward with an attention sink, in float64 (`sink` says what that is)."""
 
 from __future__ import annotations
 
@@ -13,17 +13,6 @@ from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem
 
 F64 = npt.NDArray[np.float64]
 Array = npt.NDArray[Any]
-
-
-def d_sink(lse: Array, delta: Array, sink: Array) -> F64:
-    """``[h_q]``: -sum over tokens of 2^(sink log2(e) - lse) delta.
-
-    lse (base 2, with the sink in it) and delta ``[s_q, h_q]``, sink ``[h_q]`` in natural units.
-    """
-    # LOAD, COMPUTE
-    terms = contract.share(lse, sink) * np.asarray(delta, dtype=np.float64)
-    # ROUND, STORE
-    return -terms.sum(axis=0)
 
 
 def forward(inputs: Inputs, sink: Array) -> tuple[F64, F64]:

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from tileproof.spec.arithmetic import Arithmetic, AsBF16
-from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.problems import attention
 from tileproof.spec.stage import Graph, Stage
 
@@ -44,7 +43,7 @@ _stage("h_q", symbol=r"\delta", memory="global delta [s_q, h_q]")(attention.delt
 _stage("h_q", "B_TOPK", symbol="P", memory="TMEM")(attention.P)
 _stage("h_q", "B_TOPK", symbol="S", memory="registers; the operand in SMEM or TMEM")(attention.S)
 _stage("h_q", "B_TOPK", symbol=r"\mathrm{d}P", memory="TMEM")(attention.dP)
-_stage("h_q", "B_TOPK", symbol=r"\mathrm{d}S", memory="SMEM or TMEM")(attention.dS)
+_stage("h_q", "B_TOPK", symbol=r"\mathrm{d}S", memory="SMEM or TMEM", factors=("sm_scale",))(attention.dS)
 _stage("h_q", "d_qk", symbol=r"\mathrm{d}Q", memory="TMEM; global dQ [s_q, h_q, d_qk]")(attention.dQ)
 
 
@@ -65,25 +64,3 @@ def dKV(m: Arithmetic, S: AsBF16, dO: AsBF16, dS: AsBF16, q: AsBF16) -> Any:
 
 
 STAGES: Mapping[str, Stage] = _graph.stages()
-
-
-def stage(name: str) -> Stage:
-    """The stage called `name`; TileproofError names the known ones."""
-    try:
-        return STAGES[name]
-    except KeyError:
-        raise TileproofError(
-            "unknown stage", where="stage name", expected=", ".join(STAGES), found=repr(name)
-        ) from None
-
-
-def upstream(name: str) -> tuple[str, ...]:
-    """The stages that `name` depends on, directly or not, in graph order."""
-    needed: set[str] = set()
-    todo = [name]
-    while todo:
-        for source in stage(todo.pop()).inputs:
-            if source in STAGES and source not in needed:
-                needed.add(source)
-                todo.append(source)
-    return tuple(s for s in STAGES if s in needed)

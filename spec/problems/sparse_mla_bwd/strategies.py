@@ -1,7 +1,7 @@
 """Hypothesis strategies for problems of the sparse MLA backward.
 
 They shrink towards one token, one k-block of B_TOPK keys, indices 0, 1, 2, ..., no topk_length, and zeros;
-every draw is a small structure (`Case`), the arrays come from its seed.
+every draw is a small structure (`SparseCase`), the arrays come from its seed.
 
 So that every part shrinks on its own, no draw decides how many choices another one makes: lengths and
 k-blocks are drawn as plain numbers and fitted to the problem afterwards, and a token without holes is five
@@ -13,7 +13,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hypothesis import strategies as st
-from tileproof.spec.problems.sparse_mla_bwd.case import INT_MAX, INT_MIN, ORDERS, VALUES, Case, Indices, Order
+from tileproof.spec.problems.sparse_mla_bwd.case import (
+    INT_MAX,
+    INT_MIN,
+    ORDERS,
+    VALUES,
+    Indices,
+    Order,
+    SparseCase,
+)
 from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, Inputs
 
 MAX_TOKENS = 3
@@ -29,7 +37,7 @@ _NO_DEAD_BLOCK = 48  # of 64: a quarter of the tokens have k-blocks without any 
 
 
 def sentinel(number: int, s_kv: int) -> int:
-    """Index values that are no key: the customary ones, their neighbours and the ends of int32."""
+    """Index values that are not a key: the usual values, their neighbours and the limits of int32."""
     return (-1, s_kv, s_kv + 1, -2, INT_MAX, INT_MIN)[number]
 
 
@@ -53,8 +61,8 @@ def _tokens(draw: st.DrawFn) -> tuple[Order, list[tuple[int, int]], int, int]:
 
 
 @st.composite
-def cases(draw: st.DrawFn, d_qk: int, h_q: int = 128) -> Case:
-    """A `Case` for one value of d_qk and h_q."""
+def cases(draw: st.DrawFn, d_qk: int, h_q: int = 128) -> SparseCase:
+    """A `SparseCase` for one value of d_qk and h_q."""
     blocks = draw(st.integers(1, MAX_BLOCKS))
     topk = blocks * B_TOPK
     s_kv = draw(st.one_of(st.just(B_TOPK), st.integers(1, MAX_KV)))
@@ -66,7 +74,7 @@ def cases(draw: st.DrawFn, d_qk: int, h_q: int = 128) -> Case:
         placed = {slot % topk: sentinel(number, s_kv) for slot, number in holes}
         blocks_without = tuple(block for block in range(blocks) if dead >> block & 1)
         tokens.append(Indices(order, tuple(sorted(placed.items())), blocks_without))
-    return Case(
+    return SparseCase(
         d_qk=d_qk,
         s_kv=s_kv,
         blocks=blocks,

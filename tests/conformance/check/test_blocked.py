@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from tileproof.conformance.check.property import check, replay
 from tileproof.conformance.check.under_test import on_own_driver
-from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.conformance.mutants.defects import planted_reference
 from tileproof.kernels.edit import InStage
-from tileproof.kernels.host.blocked.mutants import MUTANTS, OF_SPLITS
+from tileproof.kernels.host.blocked.defects import DEFECTS, OF_SPLITS
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.problems import problem_type
 from tileproof.spec.problems.dense_attention_bwd.case import DenseCase
 
@@ -59,7 +59,7 @@ def test_every_stage_is_judged_and_right(name: str, examples: int) -> None:
     assert not any("tiles of" in words for words in report.not_judged)
 
 
-@pytest.mark.parametrize("planted", MUTANTS, ids=lambda one: one.id)
+@pytest.mark.parametrize("planted", DEFECTS, ids=lambda one: one.id)
 def test_a_planted_defect_is_found_in_its_stage(planted) -> None:
     target = kernel(planted.target)
     with planted_reference(planted):
@@ -68,24 +68,24 @@ def test_a_planted_defect_is_found_in_its_stage(planted) -> None:
     assert report.failure is not None, "the defect survives"
     assert isinstance(planted.expected, InStage)
     first = report.failure.findings[0]
-    assert first.stage == planted.expected.stage
+    assert first.problem.stage == planted.expected.stage
     assert CAUSES.get(planted.id, "") in first.cause
 
 
 def test_every_stage_has_a_planted_defect() -> None:
-    assert {one.expected.stage for one in MUTANTS if isinstance(one.expected, InStage)} == STAGES
+    assert {one.expected.stage for one in DEFECTS if isinstance(one.expected, InStage)} == STAGES
 
 
 @pytest.mark.parametrize("planted", OF_SPLITS, ids=lambda one: one.id)
 def test_a_defect_of_split_keys_is_found_in_its_stage_with_its_place(planted) -> None:
     target = kernel(planted.target)
     with planted_reference(planted):
-        report = replay(on_own_driver(target, target.variants[0], planted=planted), SPLIT, RunSchedule())
+        report = replay(on_own_driver(target, target.variants[0], planted=planted), SPLIT, Schedule())
     assert report.failure is not None, "the defect survives"
     first = report.failure.findings[0]
-    assert (first.stage, first.row, first.cause) == OF_SPLIT[planted.id]
-    assert (first.group, first.axes) == (0, ("query", "column"))
-    assert first.stage == planted.expected.stage
+    assert (first.problem.stage, first.problem.row, first.cause) == OF_SPLIT[planted.id]
+    assert (first.problem.group, first.problem.axes) == (0, ("query", "column"))
+    assert first.problem.stage == planted.expected.stage
 
 
 def test_dq_is_the_sum_of_the_splits_parts_in_their_order() -> None:
@@ -113,4 +113,4 @@ def test_split_keys_are_refused_by_name(problem: str) -> None:
         problem_type(problem).require(SPLIT.inputs(), target.plan(target.variants[0]))
     if problem == "dense_attention_bwd":
         with pytest.raises(TileproofError, match="split keys"):
-            replay(on_own_driver(target, target.variants[0]), SPLIT, RunSchedule())
+            replay(on_own_driver(target, target.variants[0]), SPLIT, Schedule())

@@ -14,9 +14,11 @@ import pytest
 from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.run import KernelUnderTest
 from tileproof.conformance.drivers.driver import ALL, NOT_JUDGED, Capabilities, Capability
-from tileproof.conformance.drivers.result import MachineFinding, Output, RunResult, RunSchedule
 from tileproof.conformance.report.terminal import print_report
 from tileproof.kernels.variant import Variant
+from tileproof.spec.machine.finding import Finding
+from tileproof.spec.machine.run_result import Output, RunResult
+from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.plans import head128_part0
 
@@ -29,7 +31,7 @@ KERNEL: Any = SimpleNamespace(
     title=lambda variant: "head128-part0",
     launch=lambda inputs, built, probe: (inputs, probe),
 )
-Hand = Callable[[RunResult, RunSchedule], RunResult]
+Hand = Callable[[RunResult, Schedule], RunResult]
 
 
 def on(
@@ -37,7 +39,7 @@ def on(
 ) -> Any:
     """The kernel on a driver that hands back no more than it can, and rubbish in the place of marks."""
 
-    def do(launch: Any, plan: KernelPlan, schedule: RunSchedule, taps: bool) -> RunResult:
+    def do(launch: Any, plan: KernelPlan, schedule: Schedule, taps: bool) -> RunResult:
         inputs, is_probe = launch
         seen = machine(plan, inputs, plant, probe=is_probe)
         if "schedules" not in capabilities:
@@ -93,9 +95,9 @@ def test_a_planted_defect_is_found_through_what_is_left(lacking: Capability) -> 
     report = run(on(ALL - {lacking}, wrong_p))
     assert report.failure is not None
     finding = report.failure.findings[0]
-    assert (finding.kind, finding.stage, finding.k_block) == ("value", "P", 0)
+    assert (finding.kind, finding.problem.stage, finding.problem.k_block) == ("value", "P", 0)
     # Without captures P is first seen in the probe build's outputs.
-    assert finding.build == ("probe" if lacking == "capture" else "production")
+    assert finding.problem.build == ("probe" if lacking == "capture" else "production")
     assert engine.as_dict(report)["not_judged"] == [NOT_JUDGED[lacking]]
 
 
@@ -105,19 +107,19 @@ def test_neither_captures_nor_probe_leaves_the_outputs() -> None:
     assert report.failure is None and set(report.scores) == {"delta"}
     assert report.not_judged == (
         NOT_JUDGED["capture"],
-        "the probe build, which the kernel has not",
-        "tiles of P, which no build shows here",
+        "the probe build: the kernel has none",
+        "tiles of P: no build shows them on this driver",
     )
     assert run(on(bare, one_off("P"), probe=False)).failure is None  # nothing shows it, as the report says
     found = run(on(bare, one_off("delta"), probe=False)).failure
-    assert found is not None and found.findings[0].stage == "delta"
+    assert found is not None and found.findings[0].problem.stage == "delta"
 
 
 def test_without_schedules_a_second_launch_must_repeat_the_first() -> None:
     """One run per case, and of a launch that changes, that it does."""
     number = 0
 
-    def flicker(seen: RunResult, schedule: RunSchedule) -> RunResult:
+    def flicker(seen: RunResult, schedule: Schedule) -> RunResult:
         nonlocal number
         number += 1
         if number % 3 == 0:  # production, probe, production again
@@ -130,7 +132,7 @@ def test_without_schedules_a_second_launch_must_repeat_the_first() -> None:
     assert "schedule" not in report
     number = 0
     verdict = engine.run_case(  # type: ignore[attr-defined]
-        on(ALL - {"schedules"}, hand=flicker), failure.case, RunSchedule("early"), explain=False
+        on(ALL - {"schedules"}, hand=flicker), failure.case, Schedule("early"), explain=False
     )
     (finding,) = verdict.findings
     assert finding.kind == "disagree" and "a second launch" in finding.message
@@ -148,9 +150,9 @@ def test_marks_are_not_believed_of_a_driver_that_has_none() -> None:
 
 
 def test_a_fault_of_the_launch_comes_before_what_it_did_not_write() -> None:
-    def fault(seen: RunResult, schedule: RunSchedule) -> RunResult:
+    def fault(seen: RunResult, schedule: Schedule) -> RunResult:
         outputs = {n: Output(o.values * 0, o.written & False) for n, o in seen.outputs.items()}
-        return RunResult(outputs, findings=(MachineFinding("error", "card-fault", "illegal instruction"),))
+        return RunResult(outputs, findings=(Finding("card-fault", "illegal instruction"),))
 
     failure = run(on(frozenset({"written"}), hand=fault), examples=1).failure
     assert failure is not None and failure.findings[0].code == "card-fault"
@@ -160,7 +162,7 @@ def test_what_is_wrong_once_is_told_though_it_does_not_repeat() -> None:
     """A race on a card: the same case passes when it runs for the report."""
     number = 0
 
-    def once(seen: RunResult, schedule: RunSchedule) -> RunResult:
+    def once(seen: RunResult, schedule: Schedule) -> RunResult:
         nonlocal number
         number += 1
         if number == 7:
@@ -169,7 +171,7 @@ def test_what_is_wrong_once_is_told_though_it_does_not_repeat() -> None:
 
     report = run(on(ALL - {"schedules"}, hand=once))
     assert report.failure is not None and not report.failure.repeated
-    assert report.failure.findings[0].stage == "delta"
+    assert report.failure.findings[0].problem.stage == "delta"
     assert engine.as_dict(report)["repeated"] is False
     with redirect_stdout(io.StringIO()) as out:
         print_report(report, "")
@@ -180,7 +182,7 @@ def test_every_edge_and_every_fourth_example_is_launched_again() -> None:
     """By the example's own text, so that -j and the other examples do not change which."""
     launches: list[tuple[str, bool]] = []
 
-    def listen(seen: RunResult, schedule: RunSchedule) -> RunResult:
+    def listen(seen: RunResult, schedule: Schedule) -> RunResult:
         launches.append((schedule.policy, bool(seen.captures)))
         return seen
 
@@ -200,7 +202,7 @@ def test_every_edge_and_every_fourth_example_is_launched_again() -> None:
 def test_an_order_that_only_the_other_schedule_shows_is_found_and_shrunk() -> None:
     """Wrong under "late" without captures alone: what the second launch of production is."""
 
-    def late(seen: RunResult, schedule: RunSchedule) -> RunResult:
+    def late(seen: RunResult, schedule: Schedule) -> RunResult:
         if schedule.policy == "late" and "P" not in seen.outputs:
             seen.outputs["delta"].values[0, 0] += 64
         return seen

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tileproof.conformance.check.property import replay
 from tileproof.conformance.check.under_test import on_own_driver
-from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.kernels.registry import kernel
 from tileproof.reference.evaluate import Evaluation
 from tileproof.spec.arithmetic import F32
 from tileproof.spec.arithmetic.exact import EXACT
+from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.problems.dense_attention_bwd import features
 from tileproof.spec.problems.dense_attention_bwd.case import DenseCase
 from tileproof.spec.problems.dense_attention_bwd.generator import cases
@@ -32,7 +32,7 @@ def outputs(name: str, inputs: Any) -> dict[str, np.ndarray]:
     target = kernel(name)
     under_test = on_own_driver(target, target.variants[0])
     launch = target.launch(inputs, under_test.production)
-    result = under_test.driver.run(launch, under_test.plan(), RunSchedule(), False)
+    result = under_test.driver.run(launch, under_test.plan(), Schedule(), False)
     assert not result.findings
     return {
         n: np.where(one.written, one.values, np.zeros_like(one.values)) for n, one in result.outputs.items()
@@ -73,7 +73,7 @@ def test_limits_at_block_edges(align: Any, limit: int) -> None:
         small(m=97, n=65, left=None, right=limit, align=align),
         small(m=65, n=97, left=limit, right=-1, align=align),
     ):
-        assert replay(on_own_driver(target, target.variants[0]), case, RunSchedule()).failure is None, case
+        assert replay(on_own_driver(target, target.variants[0]), case, Schedule()).failure is None, case
 
 
 HEADS = [("blocked", d) for d in (8, 40, 96, 192, 256)] + [("torch-cpu-flash", d) for d in (8, 72, 128, 256)]
@@ -84,7 +84,7 @@ def test_head_dimensions_one_query_and_ragged_sizes(name: str, d: int) -> None:
     target = kernel(name)
     for m, n in ((1, 33), (1, 1), (31, 49)):
         case = DenseCase(m=m, n=n, d_qk=d, d_v=d, right=0, align="bottom right", heads=2)
-        assert replay(on_own_driver(target, target.variants[0]), case, RunSchedule()).failure is None, case
+        assert replay(on_own_driver(target, target.variants[0]), case, Schedule()).failure is None, case
 
 
 def test_the_bias_gradient_is_dS_without_the_scale() -> None:

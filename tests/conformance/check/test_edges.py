@@ -11,7 +11,7 @@ from tileproof.conformance.check.run import KernelUnderTest
 from tileproof.conformance.check.under_test import on_emulator
 from tileproof.kernels.edit import Edit, Place
 from tileproof.kernels.registry import kernel
-from tileproof.spec.problems.sparse_mla_bwd.case import Case, past_the_rings
+from tileproof.spec.problems.sparse_mla_bwd.case import SparseCase, past_the_rings
 from tileproof.spec.problems.sparse_mla_bwd.edges import edges, smaller
 from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK
 
@@ -101,7 +101,7 @@ def test_several_processes_find_and_shrink_the_same() -> None:
     assert first.examples == second.examples
     # The smallest: one token whose last k-block holds one key.
     case = first.failure.case
-    assert isinstance(case, Case) and len(case.tokens) == 1 and case.lengths is not None
+    assert isinstance(case, SparseCase) and len(case.tokens) == 1 and case.lengths is not None
     assert case.lengths[0] % B_TOPK == 1
 
 
@@ -150,7 +150,7 @@ def test_the_edges_hold_what_they_promise() -> None:
     production = found["production"]
     assert production.topk == 2048 and len(production.tokens) >= 5 and production.s_kv >= 4096
     for case in found.values():
-        assert Case.from_json(case.as_json()) == case
+        assert SparseCase.from_json(case.as_json()) == case
         case.inputs()
     deep = past_the_rings(576, 2)
     assert deep.lengths == (3 * B_TOPK, 4 * B_TOPK, 0)

@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner
 from tileproof.conformance.cli.app import main
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.conformance.mutants.defects import build_planted, defect
 from tileproof.kernels.registry import kernel
-from tileproof.spec.problems.sparse_mla_bwd.case import Case, Indices
+from tileproof.spec.machine.schedule import Schedule
+from tileproof.spec.problems.sparse_mla_bwd.case import Indices, SparseCase
 
 PART0 = "head128-part0"
 # The first line of the root, and what its evidence says.
@@ -36,15 +36,15 @@ ROOTS = {
 }
 
 
-def root(planted: str, schedule: RunSchedule) -> tuple[str, ...]:
+def root(planted: str, schedule: Schedule) -> tuple[str, ...]:
     """The root of the hang of a planted defect on four k-blocks."""
     entry, plan = kernel(PART0), kernel(PART0).plan(kernel(PART0).variant(d_qk=576))
-    inputs = Case(576, s_kv=256, blocks=4, tokens=(Indices(),), values="integers").inputs()
+    inputs = SparseCase(576, s_kv=256, blocks=4, tokens=(Indices(),), values="integers").inputs()
     built = build_planted(entry, entry.variant(d_qk=576), defect(planted))
     seen = emulator.run(entry.launch(inputs, built), plan, schedule=schedule, taps=False)
     hangs = [finding for finding in seen.findings if finding.code == "hang"]
     assert len(hangs) == 1, [finding.message for finding in seen.findings]
-    return hangs[0].root
+    return (hangs[0].cause, *hangs[0].evidence)
 
 
 @pytest.mark.parametrize("policy", ["early", "late", "random"])
@@ -53,7 +53,7 @@ def test_root_of_a_planted_hang(planted: str, policy: str) -> None:
     if planted == "kv-ready-bytes" and policy != "early":
         return  # half of the bytes complete the phase then: the tile is wrong, and nothing hangs
     first, evidence = ROOTS[planted]
-    lines = root(planted, RunSchedule(policy, 1))  # type: ignore[arg-type]
+    lines = root(planted, Schedule(policy, 1))  # type: ignore[arg-type]
     assert first in lines[0], lines
     assert evidence in "\n".join(lines), lines
 
@@ -61,7 +61,7 @@ def test_root_of_a_planted_hang(planted: str, policy: str) -> None:
 def test_check_prints_the_root_before_the_waits() -> None:
     args = ["check", PART0, "--d-qk=576", "--examples=2", "--policy=early", "--plant=p-ready-to-one-cta"]
     shown = CliRunner().invoke(main, args)
-    assert shown.exit_code == 1 and shown.stdout.index("root:") < shown.stdout.index("waits:")
+    assert shown.exit_code == 1 and shown.stdout.index("cause:") < shown.stdout.index("waits:")
     assert "p_ready[0] of CTA 1" in shown.stdout
 
 
@@ -76,9 +76,17 @@ def test_trace_of_a_clean_run(tmp_path: pytest.TempPathFactory) -> None:
     assert {"mma (warp 12)", "TMA", "tensor core"} <= tracks
 
 
-def test_trace_of_a_hang_exits_with_1() -> None:
-    shown = CliRunner().invoke(main, ["trace", PART0, "--blocks=2", "--plant=p-ready-to-one-cta", "--text"])
+def test_trace_of_a_hang_exits_with_1_and_marks_the_finding(tmp_path: pytest.TempPathFactory) -> None:
+    out = f"{tmp_path}/trace.json"
+    words = ["trace", PART0, "--blocks=2", "--plant=p-ready-to-one-cta", "--text", f"--out={out}"]
+    shown = CliRunner().invoke(main, words)
     assert shown.exit_code == 1 and "p_ready[0] of CTA 1 lacks 1 of 1 arrival" in shown.stderr
+    with open(out) as file:
+        events = json.load(file)["traceEvents"]
+    (mark,) = [event for event in events if event.get("cat") == "finding"]
+    assert mark["name"] == "finding hang" and mark["ph"] == "i"
+    assert "p_ready[0] of CTA 1" in mark["args"]["cause"]
+    assert mark["ts"] <= max(event["ts"] for event in events if "ts" in event)
 
 
 def test_trace_refuses_what_it_cannot_do() -> None:

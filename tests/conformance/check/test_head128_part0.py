@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import xml.etree.ElementTree as ElementTree
 
 import pytest
 from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.run import run_case
 from tileproof.conformance.check.under_test import on_emulator
-from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.kernels.registry import kernel
-from tileproof.spec.problems.sparse_mla_bwd.case import Case, Indices
+from tileproof.spec.machine.schedule import Schedule
+from tileproof.spec.problems.sparse_mla_bwd.case import Indices, SparseCase
 
 KERNEL = kernel("head128-part0")
-WHOLE = Case(
+WHOLE = SparseCase(
     576,
     s_kv=200,
     blocks=4,
@@ -39,7 +40,7 @@ def test_clean_kernel_gives_no_finding(d_qk):
 @pytest.mark.parametrize("policy", ("early", "late", "random"))
 @pytest.mark.parametrize("mma", ("fast", "exact"))
 def test_policies_and_tensor_core_modes(policy, mma):
-    verdict = run_case(on_emulator(KERNEL, KERNEL.variant(d_qk=576), mma=mma), WHOLE, RunSchedule(policy, 3))
+    verdict = run_case(on_emulator(KERNEL, KERNEL.variant(d_qk=576), mma=mma), WHOLE, Schedule(policy, 3))
     assert verdict.findings == []
     # Tokens of 256, 130 and 0 slots have 4, 3 and 0 k-blocks; two CTAs, two builds.
     assert verdict.scores["P"].tiles == 2 * 2 * (4 + 3)
@@ -52,14 +53,24 @@ def run(*words):
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_command_line_exits_0_on_the_clean_kernel_and_1_on_a_planted_defect():
+def test_command_line_exits_0_on_the_clean_kernel_and_1_on_a_planted_defect(tmp_path):
     clean = run("--d-qk", "576", "--examples", "5", "--no-edges", "--json")
     assert clean.returncode == 0
-    assert json.loads(clean.stdout)["verdict"] == "pass"
-    planted = run("--d-qk", "576", "--examples", "20", "--no-edges", "--plant", "scale-in-p", "--json")
-    assert planted.returncode == 1
+    assert json.loads(clean.stdout)["verdict"] == "clean"
+    sarif, junit = tmp_path / "out.sarif", tmp_path / "out.xml"
+    planted = run(
+        "--d-qk", "576", "--examples", "20", "--no-edges", "--plant", "scale-in-p", "--json",
+        "--sarif", str(sarif), "--junit", str(junit),
+    )  # fmt: skip
+    assert planted.returncode == json.loads(planted.stdout)["exit_code"] == 1
+    (verdict,) = json.loads(planted.stdout)["verdicts"]
+    assert (verdict["schema"], verdict["verdict"]) == ("tileproof-verdict", "defect")
+    (found, *_) = json.loads(sarif.read_text())["runs"][0]["results"]
+    names = [place["fullyQualifiedName"] for place in found["locations"][0]["logicalLocations"]]
+    assert found["ruleId"] == "value" and names[1].endswith("/P") and "k-block" in names[2]
+    assert verdict["findings"][0]["replay"] in (ElementTree.parse(junit).getroot()[0][0][0].text or "")
     result = json.loads(planted.stdout)["results"][0]
-    assert result["findings"][0]["stage"] == "P"
+    assert result["findings"][0]["problem"]["stage"] == "P"
     replayed = run(
         "--case", result["case"], "--policy", result["schedule"]["policy"], "--plant", "scale-in-p"
     )

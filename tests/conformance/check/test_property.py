@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,11 +11,14 @@ import pytest
 from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.run import KernelUnderTest
 from tileproof.conformance.check.runs import settled
-from tileproof.conformance.drivers.result import MachineFinding, RunResult, RunSchedule, Waiter
 from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.finding import Finding, MachinePlace, Waiting
+from tileproof.spec.machine.finding_text import lines
+from tileproof.spec.machine.run_result import RunResult
+from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.plans import head128_part0
-from tileproof.spec.problems.sparse_mla_bwd.case import Case
+from tileproof.spec.problems.sparse_mla_bwd.case import SparseCase
 
 from tests.kit.doubles import Driven, machine, unplanted
 
@@ -56,10 +60,15 @@ def second_block_off(stage, tile, value):
 def test_planted_error_is_shrunk_to_one_token_and_two_blocks():
     report = run(under_test(second_block_off))
     assert report.failure is not None
-    assert report.failure.case == Case(576, blocks=2)
-    assert report.failure.schedule == RunSchedule("early")
+    assert report.failure.case == SparseCase(576, blocks=2)
+    assert report.failure.schedule == Schedule("early")
     finding = report.failure.findings[0]
-    assert (finding.stage, finding.group, finding.cta, finding.k_block) == ("P", 0, 0, 1)
+    assert (finding.problem.stage, finding.problem.group, finding.problem.cta, finding.problem.k_block) == (
+        "P",
+        0,
+        0,
+        1,
+    )
     again = engine.replay(under_test(second_block_off), report.failure.case, report.failure.schedule)
     assert again.failure is not None and again.failure.findings == report.failure.findings
 
@@ -71,7 +80,7 @@ def test_same_seed_same_examples():
 
 def test_shrinking_stops_in_time_and_still_reports_a_failure():
     report = run(under_test(second_block_off), shrink_seconds=0.0)
-    assert report.failure is not None and report.failure.findings[0].k_block == 1
+    assert report.failure is not None and report.failure.findings[0].problem.k_block == 1
 
 
 def test_nothing_is_drawn_when_the_time_for_shrinking_is_over(monkeypatch):
@@ -124,8 +133,12 @@ def test_error_of_the_machine_is_not_shrunk_but_passed_on():
 
 def hang(run_result, schedule):
     barrier = head128_part0.plan(576).barrier("kv_ready").offset_of(1)
-    waiter = Waiter((0, 0, 0), 12, "a barrier", 12, "kernel.cuh:7", barrier=barrier, parity=0, pending=1)
-    finding = MachineFinding("error", "hang", "one warp waits", cta=(0, 0, 0), warp=12, waiting=(waiter,))
+    waiting = Waiting(
+        12, "kernel.cuh:7", "mbarrier.try_wait", (0, 0, 0), 0, 12, 1, "a barrier", barrier, 0, 0, 1, 0,
+        name="kv_ready[1]", role="mma",
+    )  # fmt: skip
+    place = MachinePlace(cta=(0, 0, 0), warp=12, waiting=(waiting,))
+    finding = Finding("hang", "one warp waits", machine=place)
     return RunResult(run_result.outputs, run_result.captures, (finding,))
 
 
@@ -133,35 +146,33 @@ def test_hang_names_the_first_unpublished_k_block():
     report = run(under_test(publish=1, finish=hang))
     finding = report.failure.findings[0]
     assert finding.code == "hang" and finding.kind == "machine"
-    assert (finding.stage, finding.group) == ("P", 0)
+    assert (finding.problem.stage, finding.problem.group) == ("P", 0)
     case = report.failure.case
     if case.blocks > 1:
-        assert finding.k_block == 1 and "p_ready[1] never completed for k-block 1" in finding.cause
-    assert finding.warp == "12 (role mma)"
-    assert finding.waiting == (
-        "token 0 CTA 0 warp 12 (mma) for kv_ready[1] parity 0, which lacks 1 arrivals at kernel.cuh:7",
+        assert finding.problem.k_block == 1 and "p_ready[1] never completed for k-block 1" in finding.cause
+    assert "warp:     12" in lines(finding)
+    assert finding.evidence[-1] == (
+        "waits: token 0 CTA 0 warp 12 (mma) for kv_ready[1] parity 0, which lacks 1 arrivals at kernel.cuh:7"
     )
 
 
 def test_finding_of_the_machine_alone_is_a_defect():
     def uninitialised(run_result, schedule):
-        finding = MachineFinding("error", "smem-uninitialised", "read", cta=(1, 0, 0), warp=9, lane=3)
+        finding = Finding(
+            "smem-uninitialised", "read", machine=MachinePlace(cta=(1, 0, 0), warp=9, lane=3, role="delta")
+        )
         return RunResult(run_result.outputs, run_result.captures, (finding,))
 
     report = run(under_test(finish=uninitialised), examples=5)
     finding = report.failure.findings[0]
-    assert (finding.stage, finding.group, finding.cta, finding.warp) == (
-        "delta",
-        0,
-        1,
-        "9, lane 3 (role delta)",
-    )
+    assert (finding.problem.stage, finding.problem.group, finding.problem.cta) == ("delta", 0, 1)
+    assert "warp:     9, lane 3 (role delta)" in lines(finding)
 
 
 def test_remarks_are_no_defects():
     def remark(run_result, schedule):
         return RunResult(
-            run_result.outputs, run_result.captures, (MachineFinding("note", "no-wait-ld", "m", count=2),)
+            run_result.outputs, run_result.captures, (Finding("no-wait-ld", "m", "note", count=2),)
         )
 
     report = run(under_test(finish=remark), examples=5)
@@ -170,26 +181,26 @@ def test_remarks_are_no_defects():
 
 def test_error_under_one_policy_only():
     def late_only(run_result, schedule):
-        bad = MachineFinding("error", "race", "seen late")
+        bad = Finding("race", "seen late")
         return RunResult(run_result.outputs, run_result.captures, (bad,) if schedule.policy == "late" else ())
 
     assert run(under_test(finish=late_only), policy="early", examples=20).failure is None
     report = run(under_test(finish=late_only))
-    assert report.failure.schedule.policy == "late" and report.failure.case == Case(576)
+    assert report.failure.schedule.policy == "late" and report.failure.case == SparseCase(576)
 
 
 def test_report_as_json_has_place_cause_and_replay():
     report = run(under_test(second_block_off))
     result = engine.as_dict(report, "tileproof check ...")
     assert result["verdict"] == "defect" and result["replay"] == "tileproof check ..."
-    assert result["findings"][0]["k_block"] == 1
-    assert Case.from_json(result["case"]) == report.failure.case
+    assert result["findings"][0]["problem"]["k_block"] == 1
+    assert SparseCase.from_json(result["case"]) == report.failure.case
 
 
 def test_surplus_tiles_are_found():
     def one_more(run_result, schedule):
         extra = [c for c in run_result.captures if c.phase == 0 and c.stage == 0]
-        grown = tuple(type(c)(c.tile, c.stage, c.cta, c.cluster_rank, 9, c.data, c.valid) for c in extra)
+        grown = tuple(replace(c, phase=9) for c in extra)
         return RunResult(run_result.outputs, run_result.captures + grown)
 
     finding = run(under_test(finish=one_more)).failure.findings[0]
@@ -204,4 +215,4 @@ def test_writes_beyond_the_last_k_block_are_found():
         return run_result
 
     finding = run(under_test(finish=spill)).failure.findings[0]
-    assert (finding.kind, finding.stage, finding.build) == ("surplus", "P", "probe")
+    assert (finding.kind, finding.problem.stage, finding.problem.build) == ("surplus", "P", "probe")

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from tileproof.conformance.check.together import with_machine
 from tileproof.conformance.diagnose.arrays import SOME_NAN
-from tileproof.conformance.observe.finding import Finding
+from tileproof.spec.machine.finding import Finding, MachinePlace, ProblemPlace
 
 STAGES = ("P", "S", "dKV")
 
 
 def value(stage: str = "S", cause: str = "") -> Finding:
-    return Finding(kind="value", message="differs", stage=stage, build="production", cause=cause)
+    return Finding("value", "differs", problem=ProblemPlace(stage, "production"), cause=cause)
 
 
 def machine(code: str, stage: str, build: str = "production") -> Finding:
-    return Finding(kind="machine", message=code, stage=stage, build=build, code=code, source="kernel.cuh:7")
+    machine = MachinePlace(source="kernel.cuh:7")
+    return Finding(code, code, machine=machine, problem=ProblemPlace(stage, build))
 
 
 def cause(first: Finding, *others: Finding) -> str:

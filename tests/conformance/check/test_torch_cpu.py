@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from tileproof.conformance.check.property import check, replay
 from tileproof.conformance.check.under_test import on_own_driver
-from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.kernels.host.torch_cpu import host
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.problems.dense_attention_bwd import features
 from tileproof.spec.problems.dense_attention_bwd.case import DenseCase
 
@@ -45,7 +45,7 @@ def test_what_the_operator_takes_is_discovered() -> None:
 def test_a_refused_case_is_refused_by_name_before_it_runs(feature: str) -> None:
     target = kernel("torch-cpu-flash")
     with pytest.raises(TileproofError, match=feature):
-        replay(on_own_driver(target, target.variants[0]), features.sample(feature), RunSchedule())
+        replay(on_own_driver(target, target.variants[0]), features.sample(feature), Schedule())
 
 
 @pytest.mark.parametrize("feature", features.FEATURES)
@@ -78,5 +78,5 @@ def test_a_wrong_output_is_found(stage: str, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(module, "run", wrong)
     target = kernel("torch-cpu-flash")
     case = DenseCase(m=40, n=50, d_qk=32, d_v=32)
-    report = replay(on_own_driver(target, target.variants[0]), case, RunSchedule())
-    assert report.failure is not None and report.failure.findings[0].stage == stage
+    report = replay(on_own_driver(target, target.variants[0]), case, Schedule())
+    assert report.failure is not None and report.failure.findings[0].problem.stage == stage

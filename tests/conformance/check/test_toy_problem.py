@@ -13,6 +13,8 @@ from tileproof.spec import problems
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.problems import problem_type, register
 
+from tests.kit.paths import ROOT
+
 # y[r] = the sum over k of x[r, k] w[r, k]: a group is 32 rows, a k-block 4 columns. The kernel is PTX.
 PACKAGE = """
 import json
@@ -23,8 +25,9 @@ from types import SimpleNamespace
 import numpy as np
 from hypothesis import strategies as st
 from tileproof.kernels.image import Ptx
-from tileproof.kernels.launch import Buffer, Launch, Scalar
-from tileproof.kernels.target import Target
+from tileproof.kernels.launch.arguments import ScalarArgument
+from tileproof.kernels.launch.builder import LaunchBuilder
+from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.variant import Variant
 from tileproof.spec.arithmetic import AsF32
 from tileproof.spec.plan import KernelPlan, OutputObservation, WarpRole
@@ -105,25 +108,26 @@ class RowDot(ProblemType):
         return getattr(inputs, name)[group * ROWS : (group + 1) * ROWS]
 
 
-register(RowDot())
+ROW_DOT = RowDot()
+register(ROW_DOT)
 
 
 def describe(inputs, plan, built, probe):
     rows, columns = inputs.x.shape
-    return Launch(
-        image=built.ptx, entry=built.entry, grid=(rows // ROWS, 1, 1), cluster=(1, 1, 1),
-        block=(ROWS, 1, 1), shared_bytes=0,
-        params=(Buffer.input("x", inputs.x), Buffer.input("w", inputs.w),
-                Buffer.output("y", (rows,), np.float32), Scalar("columns", "u32", columns)),
-    )
+    made = LaunchBuilder("row-dot", built.ptx)
+    x, w = made.input("x", inputs.x), made.input("w", inputs.w)
+    y = made.output("y", (rows,), np.float32)
+    arguments = [x, w, y, ScalarArgument("u32", columns, "columns")]
+    made.launch(built.entry, grid=(rows // ROWS, 1, 1), block=(ROWS, 1, 1), arguments=arguments)
+    return made.file()
 
 
 PLAN = KernelPlan(
-    name="row-dot", problem="row_dot", block=BLOCK, cluster=1, threads=ROWS, smem_bytes=0, stages=("y",),
+    name="row-dot", problem=ROW_DOT, block=BLOCK, cluster=1, threads=ROWS, smem_bytes=0, stages=("y",),
     observations=(OutputObservation("y", "y", "[rows]"),),
     roles=(WarpRole("all", 0, 1, (0,), "one row per lane"),),
 )
-TARGETS = Target(
+KERNELS = Kernel(
     "row-dot", (Variant.of("row_dot"),), lambda variant: PLAN,
     Ptx(lambda variant, probe: Path(__file__).with_name("row_dot.ptx"), lambda variant, probe: "row_dot"),
     describe, probe=False,
@@ -193,6 +197,12 @@ def result_of(seen: Result) -> dict[str, Any]:
     return dict(result)
 
 
+def test_the_description_is_the_one_of_the_documents() -> None:
+    page = (ROOT / "docs/adding-a-kernel.md").read_text(encoding="utf-8")
+    block = page.partition("```python\n")[2].partition("```")[0]
+    assert block.startswith("def describe(") and block in PACKAGE
+
+
 def test_a_right_kernel_passes(tmp_path: Path) -> None:
     path = toy(tmp_path)
     seen = run("check", path, "--examples", "8", "--json")
@@ -212,7 +222,8 @@ def test_a_wrong_kernel_is_found_and_made_smaller(tmp_path: Path) -> None:
     assert seen.exit_code == 1, seen.output
     result = result_of(seen)
     finding = result["findings"][0]
-    assert (finding["stage"], finding["unit"], finding["group"], finding["axes"][0]) == (
+    place = finding["problem"]
+    assert (place["stage"], place["unit"], place["group"], place["axes"][0]) == (
         "y", "row block", 0, "row"
     )  # fmt: skip
     assert json.loads(result["case"])["groups"] == 1
@@ -226,7 +237,7 @@ def test_a_row_block_that_another_one_overwrites_is_named(tmp_path: Path) -> Non
     seen = run("check", path, "--examples", "1", "--no-races", "--json")
     assert seen.exit_code == 1, seen.output
     first = result_of(seen)["findings"][0]
-    assert (first["kind"], first["group"]) == ("missing", 1)
+    assert (first["code"], first["problem"]["group"]) == ("missing", 1)
 
 
 def test_names_of_the_projects_own_stay_its_own(tmp_path: Path) -> None:

@@ -7,16 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tileproof.conformance.check import property as engine
-from tileproof.conformance.check.run import judge, run_case
+from tileproof.conformance.check.run import judge_run, run_case
 from tileproof.conformance.check.under_test import on_emulator
+from tileproof.conformance.compare.rows import plant_canaries
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.drivers.result import RunResult, RunSchedule
-from tileproof.conformance.judge.rows import plant_canaries
-from tileproof.conformance.observe.finding import Finding
 from tileproof.conformance.observe.observation import observe
 from tileproof.kernels.registry import kernel
+from tileproof.spec.machine.finding import Finding
+from tileproof.spec.machine.run_result import RunResult
+from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.numerics import round_bf16
-from tileproof.spec.problems.sparse_mla_bwd.case import Case, Indices, selected
+from tileproof.spec.problems.sparse_mla_bwd.case import Indices, SparseCase, selected
 
 from tests.kit.doubles import Driven
 from tests.kit.whole_backward import SCHEDULES, STAGES, WHOLE
@@ -27,16 +28,16 @@ ONE = replace(WHOLE, h_q=64)
 
 
 def launch(
-    case: Case, schedule: RunSchedule = SCHEDULES[0], probe: bool = False, taps: bool = True
+    case: SparseCase, schedule: Schedule = SCHEDULES[0], probe: bool = False, taps: bool = True
 ) -> RunResult:
     inputs, plan = case.inputs(), KERNEL.plan(KERNEL.variant(d_qk=case.d_qk))
     described = KERNEL.launch(inputs, KERNEL.build(KERNEL.variant(d_qk=case.d_qk), probe), probe)
-    plant_canaries(plan, inputs, described)
+    described = plant_canaries(plan, inputs, described)
     return emulator.run(described, plan, schedule=schedule, taps=taps)
 
 
-def findings(case: Case, production: RunResult, stages=()) -> list[Finding]:
-    return judge(
+def findings(case: SparseCase, production: RunResult, stages=()) -> list[Finding]:
+    return judge_run(
         KERNEL.plan(KERNEL.variant(d_qk=case.d_qk)),
         case.inputs(),
         production,
@@ -102,13 +103,13 @@ def test_tokens_without_a_key(lse):
     runs = []
     for probe in (False, True):
         described = KERNEL.launch(inputs, KERNEL.build(KERNEL.variant(d_qk=576), probe), probe)
-        plant_canaries(plan, inputs, described)
+        described = plant_canaries(plan, inputs, described)
         runs.append(emulator.run(described, plan, schedule=SCHEDULES[2], taps=not probe))
-    assert judge(plan, inputs, runs[0], lambda: runs[1]).findings == []
+    assert judge_run(plan, inputs, runs[0], lambda: runs[1]).findings == []
 
 
 def test_nan_in_a_selected_row_must_come_out():
-    case = Case(
+    case = SparseCase(
         576, h_q=64, s_kv=80, tokens=(Indices("permuted"), Indices("same")), values="normal", nan_key=True
     )
     seen = launch(case)
@@ -119,16 +120,16 @@ def test_nan_in_a_selected_row_must_come_out():
     # A kernel that hides the NaN is wrong in the outputs.
     dQ[0] = 0
     hidden = findings(case, seen)
-    assert [(f.kind, f.stage) for f in hidden] == [("value", "dQ"), ("chain", "dQ")]
+    assert [(f.kind, f.problem.stage) for f in hidden] == [("value", "dQ"), ("chain", "dQ")]
     again = launch(case)
     again.outputs["dKV"].values[np.isnan(again.outputs["dKV"].values) & selected(case.inputs())[:, None]] = 0
-    assert {(f.kind, f.stage) for f in findings(case, again)} == {("value", "dKV"), ("chain", "dKV")}
+    assert {(f.kind, f.problem.stage) for f in findings(case, again)} == {("value", "dKV"), ("chain", "dKV")}
 
 
 def test_an_output_wrong_by_more_than_its_bound_is_found_in_the_stage_and_in_the_chain():
     seen = launch(ONE)
     seen.outputs["dKV"].values[int(np.flatnonzero(selected(ONE.inputs()))[0]), 520] += 1
-    kinds = [(f.kind, f.stage, f.axes[0]) for f in findings(ONE, seen)]
+    kinds = [(f.kind, f.problem.stage, f.problem.axes[0]) for f in findings(ONE, seen)]
     assert kinds == [("value", "dKV", "kv row"), ("chain", "dKV", "kv row")]
     assert findings(ONE, seen, ("dQ", "S")) == []
 
@@ -140,7 +141,12 @@ def test_a_touched_row_that_no_key_selects_is_found():
     column = int(np.flatnonzero(words[row] == 1)[0])
     words[row, column] = 0  # what red.add of a zero makes of a subnormal
     (finding,) = findings(ONE, seen)
-    assert (finding.kind, finding.stage, finding.row, finding.column) == ("surplus", "dKV", row, column)
+    assert (finding.kind, finding.problem.stage, finding.problem.row, finding.problem.column) == (
+        "surplus",
+        "dKV",
+        row,
+        column,
+    )
     assert "0x00000001 became 0x00000000" in finding.cause
 
 
@@ -153,7 +159,7 @@ def test_outputs_that_depend_on_the_schedule_are_found():
             run_result.outputs["dQ"].values[0, 0, 0] = 7
         return run_result
 
-    verdict = run_case(replace(under_test, driver=Driven(driver)), ONE, RunSchedule("early"))
+    verdict = run_case(replace(under_test, driver=Driven(driver)), ONE, Schedule("early"))
     assert verdict.unrepeated
     (finding,) = (f for f in verdict.findings if f.kind == "disagree")
-    assert finding.stage == "dQ" and "another schedule" in finding.message
+    assert finding.problem.stage == "dQ" and "another schedule" in finding.message

@@ -28,11 +28,11 @@ def run(capfd, *words):
         (["check", "no-such"], "there is no such kernel"),
         (["check", "head128-part0", "--stage", "Z"], "unknown stage"),
         (["check", "head128-part0", "--d-qk", "77"], "has no such variant"),
-        (["check", "head128-part0", "--d-qk", "wide"], "no width"),
+        (["check", "head128-part0", "--d-qk", "wide"], "not a width"),
         (["check", "head128-part0", "--examples", "0"], "--examples"),
         (["check", "head128-part0", "--policy", "soon"], "--policy"),
         (["check", "head128-part0", "--plant", "no-such"], "there is no such planted defect"),
-        (["check", "head128-part0", "--case", "{", "--policy", "early"], "the case is not one"),
+        (["check", "head128-part0", "--case", "{", "--policy", "early"], "not a case that Tileproof wrote"),
         (["check", "head128-part0", "--case", '{"d_qk":576}'], "a replay needs one schedule"),
         (["check", "head128-part0", "--case", '{"d_qk":99}', "--policy", "early"], "has no such variant"),
         (["check"], "Missing argument"),
@@ -114,7 +114,7 @@ def test_a_signal_ends_a_check_with_what_is_known(capfd, monkeypatch, number):
     finally:
         signal.signal(signal.SIGINT, before)
     whole = json.loads(out)
-    assert code == 2 and whole["verdict"] == whole["results"][0]["verdict"] == "interrupted"
+    assert code == 3 and whole["verdict"] == whole["results"][0]["verdict"] == "incomplete"
     assert whole["results"][0]["examples"] == 2
 
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from tileproof.conformance.cli.app import main
-from tileproof.conformance.launches import jsonform
-from tileproof.conformance.launches.model import LaunchFile
 from tileproof.conformance.verdict.schema import PATH
+from tileproof.kernels.launch import jsonform
+from tileproof.kernels.launch.model import LaunchFile
 
 from tests.kit.launch_files import SIZE, WITHOUT_WAIT, scale
 
@@ -135,7 +136,19 @@ def test_an_interrupt_tells_what_is_known(folder: Path, number: int) -> None:
             time.sleep(0.1)
             if begun.exists():
                 break
-        time.sleep(0.4)
+        time.sleep(1.5)
         process.send_signal(number)
         out, _ = process.communicate(timeout=60)
     assert process.returncode == 1 and out.startswith("DEFECT") and "it was interrupted" in out
+
+
+def test_sarif_and_junit_of_a_launch_file(folder: Path) -> None:
+    sarif, junit = folder / "out.sarif", folder / "out.xml"
+    code, _ = run(
+        folder, scale(*WITHOUT_WAIT), "--expect", str(folder / "ref.py"), "--schedules", "3",
+        "--sarif", str(sarif), "--junit", str(junit),
+    )  # fmt: skip
+    results = json.loads(sarif.read_text())["runs"][0]["results"]
+    assert code == 1 and "race-copy-unwaited" in {result["ruleId"] for result in results}
+    suite = ElementTree.parse(junit).getroot()[0]
+    assert int(suite.attrib["failures"]) >= 1 and suite.attrib["name"].startswith("scale")

@@ -16,7 +16,7 @@ def test_table_of_one_class() -> None:
     shown = CliRunner().invoke(main, ["synchronisation", "--only", "H4"])
     assert shown.exit_code == 0, shown.output
     assert "setmaxnreg" in shown.stdout and "hang" in shown.stdout
-    assert "3 of 3 found and named" in shown.stdout
+    assert "3 of 3 found as expected" in shown.stdout
 
 
 def test_json() -> None:
@@ -33,7 +33,7 @@ def test_a_misnamed_row_exits_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
     rows["tiles-merged"] = replace(row, expected=replace(row.expected, code="race-proxy-fence"))
     monkeypatch.setattr(catalogue, "catalogue", lambda: rows)
     shown = CliRunner().invoke(main, ["synchronisation", "--only", "tiles-merged"])
-    assert shown.exit_code == 1 and "0 of 1 found and named" in shown.stdout
+    assert shown.exit_code == 1 and "0 of 1 found as expected" in shown.stdout
     assert "tiles-merged: error race-copy-unwaited" in shown.stderr
 
 

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tileproof.conformance.check.run import RunVerdict, judge
+from tileproof.conformance.check.run import judge_run
 from tileproof.conformance.diagnose.arrays import ALL_NAN
 from tileproof.conformance.diagnose.faults import LAYOUTS
+from tileproof.conformance.judging.judged_run import JudgedRun
 from tileproof.spec.plans import head128_part0
-from tileproof.spec.problems.sparse_mla_bwd.case import Case, Indices
+from tileproof.spec.problems.sparse_mla_bwd.case import Indices, SparseCase
 from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
 from tileproof.spec.problems.sparse_mla_bwd.tiling import gather
 
@@ -26,12 +27,14 @@ def P(q, k):
 
 
 def case(values="integers", **changes):
-    return Case(576, s_kv=150, blocks=3, tokens=TWO_TOKENS, values=values, seed=7, **changes)
+    return SparseCase(576, s_kv=150, blocks=3, tokens=TWO_TOKENS, values=values, seed=7, **changes)
 
 
-def verdict(inputs, plant=unplanted, probe_plant=None) -> RunVerdict:
+def verdict(inputs, plant=unplanted, probe_plant=None) -> JudgedRun:
     production = machine(PLAN, inputs, plant)
-    return judge(PLAN, inputs, production, lambda: machine(PLAN, inputs, probe_plant or plant, probe=True))
+    return judge_run(
+        PLAN, inputs, production, lambda: machine(PLAN, inputs, probe_plant or plant, probe=True)
+    )
 
 
 def only(stage, token, k_block, cta, change):
@@ -61,7 +64,7 @@ def find(values, change, stage="P", token=1, k_block=2, cta=1, **changes):
     )
     assert result.findings, "the planted error was not found"
     finding = result.findings[0]
-    place = (finding.stage, finding.group, finding.cta, finding.k_block)
+    place = (finding.problem.stage, finding.problem.group, finding.problem.cta, finding.problem.k_block)
     assert place == (stage, token, cta, None if stage == "delta" else k_block)
     return finding
 
@@ -173,7 +176,7 @@ def test_one_wrong_index_of_a_gather4(values):
     assert (
         f"slot 134 (index {inputs.indices[1, 134]}) holds kv row {row}, the row of slot 135" in finding.cause
     )
-    assert finding.column == 134
+    assert finding.problem.column == 134
 
 
 def test_wrong_row_in_one_column_tile():
@@ -212,7 +215,7 @@ def test_clamped_index_and_zero_fill():
 
 def test_every_fourth_index_is_one_too_low():
     """One of the rows below, which no slot names, holds NaN: its slot says nothing."""
-    inputs = Case(576, s_kv=2000, blocks=3, tokens=TWO_TOKENS, values="integers", seed=7).inputs()
+    inputs = SparseCase(576, s_kv=2000, blocks=3, tokens=TWO_TOKENS, values="integers", seed=7).inputs()
     below = inputs.indices[1, 128:192:4] - 1
     inputs.kv[below[~np.isin(below, inputs.indices)][0]] = np.nan
 
@@ -257,7 +260,7 @@ def test_keys_that_are_nan_where_others_are_not():
 
 def test_columns_of_zeros_are_not_those_of_a_token_without_keys():
     tokens = (Indices("permuted", dead_blocks=(0, 1, 2)), Indices("random"))
-    inputs = Case(576, s_kv=150, blocks=3, tokens=tokens, values="integers", seed=7).inputs()
+    inputs = SparseCase(576, s_kv=150, blocks=3, tokens=tokens, values="integers", seed=7).inputs()
 
     def zeros(tile, value):
         value[:, 4:12] = 0
@@ -338,13 +341,16 @@ def test_delta_of_the_wrong_operand():
 
 def test_both_stages_wrong_names_the_first_of_the_graph_first():
     result = verdict(case().inputs(), lambda stage, tile, value: value + 1)
-    assert [(f.stage, f.build) for f in result.findings] == [("delta", "production"), ("P", "production")]
+    assert [(f.problem.stage, f.problem.build) for f in result.findings] == [
+        ("delta", "production"),
+        ("P", "production"),
+    ]
     assert result.findings[0].others == 3 and result.findings[1].others == 11
 
 
 def test_another_group_tells_the_cause_where_the_first_one_cannot():
     """Each slot of the first token names the same key."""
-    inputs = Case(576, 150, 3, (Indices("same"), Indices("random")), values="integers", seed=7).inputs()
+    inputs = SparseCase(576, 150, 3, (Indices("same"), Indices("random")), values="integers", seed=7).inputs()
 
     def part(stage, tile, value):
         if stage != "P":
@@ -354,14 +360,17 @@ def test_another_group_tells_the_cause_where_the_first_one_cannot():
         return P(q, gather(inputs, tile.token, tile.cols).astype(np.float64))
 
     finding = verdict(inputs, part).findings[0]
-    assert (finding.stage, finding.group) == ("P", 0)
+    assert (finding.problem.stage, finding.problem.group) == ("P", 0)
     assert finding.cause.startswith("in token 1, k-block 0: columns 64..79 of operand q were not what")
     assert finding.cause.endswith("it read columns 144..159")
 
 
 def test_probe_build_is_judged_as_well():
     result = verdict(case().inputs(), unplanted, lambda stage, tile, value: value + 1)
-    assert [(f.stage, f.build) for f in result.findings] == [("delta", "probe"), ("P", "probe")]
+    assert [(f.problem.stage, f.problem.build) for f in result.findings] == [
+        ("delta", "probe"),
+        ("P", "probe"),
+    ]
 
 
 def test_builds_that_disagree_within_the_bound():
@@ -375,8 +384,13 @@ def test_builds_that_disagree_within_the_bound():
     result = verdict(case("normal").inputs(), unplanted, last_bit)
     (finding,) = result.findings
     assert finding.kind == "disagree"
-    assert (finding.stage, finding.group, finding.cta, finding.k_block) == ("P", 0, 0, 1)
-    assert (finding.row, finding.column) == (5, 64 + 9)
+    assert (finding.problem.stage, finding.problem.group, finding.problem.cta, finding.problem.k_block) == (
+        "P",
+        0,
+        0,
+        1,
+    )
+    assert (finding.problem.row, finding.problem.column) == (5, 64 + 9)
 
 
 def test_place_in_tensor_memory():
@@ -387,6 +401,6 @@ def test_place_in_tensor_memory():
 
     finding = find("integers", wrong, k_block=1)
     # Layout B: row 40 of CTA 1 and column 50 of N = 64 lie in lane 40 + 64, column 50 - 32 of stage 1.
-    assert (finding.row, finding.column) == (104, 114)
-    assert (finding.lane, finding.tmem_column) == (104, 32 + 18)
+    assert (finding.problem.row, finding.problem.column) == (104, 114)
+    assert (finding.problem.lane, finding.problem.tmem_column) == (104, 32 + 18)
     assert finding.pattern == "head 104, slot 114"

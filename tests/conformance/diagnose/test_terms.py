@@ -7,15 +7,15 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 import pytest
+from tileproof.conformance.compare.compare import Divergence, wrong_elements
+from tileproof.conformance.compare.scattered import Contribution, explain_scatter
 from tileproof.conformance.diagnose.cause import cause
 from tileproof.conformance.diagnose.faults import LAYOUTS
 from tileproof.conformance.diagnose.steps import terms
-from tileproof.conformance.judge.compare import Divergence, wrong_elements
-from tileproof.conformance.judge.scattered import Contribution, explain_scatter
 from tileproof.conformance.observe.tiles import Chain, StageTile
 from tileproof.spec.problems import problem_type
 from tileproof.spec.problems.base import TileCoord, Tiling
-from tileproof.spec.problems.sparse_mla_bwd.case import Case, Indices
+from tileproof.spec.problems.sparse_mla_bwd.case import Indices, SparseCase
 from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
 
 from tests.kit.dense_problems import CUT, small
@@ -63,7 +63,7 @@ class Scene:
 
 def scene(stage, values="normal", coord=None):
     tokens = (Indices("permuted"), Indices("permuted"))
-    inputs = Case(576, 300, 2, tokens, values=values, seed=3).inputs()
+    inputs = SparseCase(576, 300, 2, tokens, values=values, seed=3).inputs()
     return Scene(Chain(inputs, problem=SPARSE_MLA_BWD, tiling=Tiling(64, 2)), stage, coord or COORDS[stage])
 
 
@@ -305,7 +305,9 @@ def test_a_sum_that_a_later_step_cleared(count, hint):
 def test_steps_whose_keys_repeat_say_nothing_of_one_step():
     """Of 64 slots with one key of four each every step's keys span the same."""
     indices = tuple(np.arange(128) % 4)
-    inputs = Case(576, 300, 2, (Indices("permuted"), Indices("permuted")), values="normal", seed=3).inputs()
+    inputs = SparseCase(
+        576, 300, 2, (Indices("permuted"), Indices("permuted")), values="normal", seed=3
+    ).inputs()
     inputs.indices[1] = indices
     here = Scene(Chain(inputs, problem=SPARSE_MLA_BWD, tiling=Tiling(64, 2)), "P", COORDS["P"])
     noise = np.random.default_rng(0).standard_normal((64, 576)) @ here.terms[0].b
@@ -558,7 +560,7 @@ def test_rows_that_were_exact_are_rounded_where_others_are_added_to_them():
 def test_slots_masked_by_other_conditions(condition, says):
     holes = ((67, -1), (81, 300), (95, -5), (96, 2**31 - 1))
     tokens = (Indices("permuted"), Indices("permuted", holes=holes))
-    inputs = Case(576, 300, 2, tokens, lengths=(128, 120), values="normal", seed=3).inputs()
+    inputs = SparseCase(576, 300, 2, tokens, lengths=(128, 120), values="normal", seed=3).inputs()
     here = Scene(Chain(inputs, problem=SPARSE_MLA_BWD, tiling=Tiling(64, 2)), "S", COORDS["S"])
     index = inputs.indices[1, 64:]
     mask = condition(np.arange(64, 128) < 120, index >= 0, index < 300)
@@ -585,7 +587,7 @@ def test_a_key_that_is_taken_for_none_is_not_another_slots_mask():
 def test_slots_masked_by_another_slot(source, says):
     holes = tuple((64 + slot, -1) for slot in (3, 17, 31, 32, 40, 61))
     tokens = (Indices("permuted"), Indices("permuted", holes=holes))
-    inputs = Case(576, 300, 2, tokens, values="normal", seed=3).inputs()
+    inputs = SparseCase(576, 300, 2, tokens, values="normal", seed=3).inputs()
     here = Scene(Chain(inputs, problem=SPARSE_MLA_BWD, tiling=Tiling(64, 2)), "S", COORDS["S"])
     operands = here.reference.operands
     assert operands["mask"].sum() == 58

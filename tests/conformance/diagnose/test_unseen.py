@@ -5,11 +5,11 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from tileproof.conformance.compare.compare import Divergence, wrong_elements
 from tileproof.conformance.diagnose.cause import cause
 from tileproof.conformance.diagnose.faults import Product
 from tileproof.conformance.diagnose.gathered import explain_gathered
 from tileproof.conformance.diagnose.shifted import explain_shifted
-from tileproof.conformance.judge.compare import Divergence, wrong_elements
 from tileproof.conformance.observe.tiles import Chain, StageTile
 from tileproof.spec.problems.base import TileCoord, Tiling
 from tileproof.spec.problems.gemm.generator import GemmCase

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tileproof.conformance.drivers.emulator import launch_on
 from tileproof.emulator import Schedule
+from tileproof.tools import evidence
 from tileproof.tools.silicon import cluster_copies
 
-EVIDENCE = Path(__file__).parents[3] / "docs" / "evidence" / "2026-11-22-h200-cluster-copies.txt"
+EVIDENCE = "2026-11-22-h200-cluster-copies.txt"
 
 
 def rows() -> list[tuple[str, str, str]]:
     """(copy, how addresses were made, what the card did) of the evidence file."""
-    lines = EVIDENCE.read_text().splitlines()[1:]
+    lines = evidence.read_text(EVIDENCE).splitlines()[1:]
     return [(line[:28].strip(), line[28:38].strip(), line[38:].strip()) for line in lines]
 
 

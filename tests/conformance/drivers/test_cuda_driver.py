@@ -13,7 +13,8 @@ from tileproof.conformance.cli.app import main
 from tileproof.conformance.drivers.card import retarget
 from tileproof.conformance.drivers.cuda import CudaDriver
 from tileproof.conformance.drivers.driver import NOT_JUDGED, not_judged
-from tileproof.kernels.launch import Buffer, Launch
+from tileproof.kernels.launch.builder import LaunchBuilder
+from tileproof.kernels.launch.model import LaunchFile
 from tileproof.spec.machine.errors import TileproofError
 
 # Answers as a card's process would; the launch's entry says what happens to it.
@@ -26,26 +27,28 @@ pipe = Connection(int(sys.argv[1]))
 pipe.send(("card", CardFacts("a card", "sm_100", 13000)))
 while True:
     launch = pipe.recv()
-    if launch.entry == "dies":
+    if launch.main.entry == "dies":
         os._exit(1)
-    if launch.entry == "hangs":
+    if launch.main.entry == "hangs":
         time.sleep(60)
-    if launch.entry == "faults":
+    if launch.main.entry == "faults":
         pipe.send(("card-fault", "an illegal instruction was encountered"))
         break
-    if launch.entry == "refused":
+    if launch.main.entry == "refused":
         pipe.send(("refused", "assemble: ptxas says no"))
         continue
     out = np.arange(8, dtype=np.uint32).view(np.uint8)
     marks = np.repeat(np.arange(8) < 6, 4)
-    touched = {"out": 32} if launch.entry == "beyond" else {}
+    touched = {"out": 32} if launch.main.entry == "beyond" else {}
     pipe.send(("ran", Ran({"out": out}, {"out": marks}, touched)))
 """
 
 
-def launch(entry: str) -> Launch:
-    out = Buffer.output("out", (2, 4), np.uint32)
-    return Launch(".target sm_100a", entry, (1, 1, 1), (1, 1, 1), (32, 1, 1), 0, (out,))
+def launch(entry: str) -> LaunchFile:
+    made = LaunchBuilder("card", ".target sm_100a")
+    out = made.output("out", (2, 4), np.uint32)
+    made.launch(entry, grid=(1, 1, 1), block=(32, 1, 1), arguments=[out])
+    return made.file()
 
 
 @pytest.fixture
@@ -89,7 +92,7 @@ def test_bytes_outside_a_buffer_are_told(driver: CudaDriver) -> None:
 
 def test_ptx_that_the_card_does_not_take_is_an_error(driver: CudaDriver) -> None:
     with driver:
-        with pytest.raises(TileproofError, match="does not take this launch"):
+        with pytest.raises(TileproofError, match="rejects this launch"):
             driver.observe(launch("refused"))
         assert driver.observe(launch("k")).findings == () and driver.starts == 1
 

@@ -10,13 +10,13 @@ import pytest
 from click.testing import CliRunner
 from tileproof.conformance.cli.app import main
 from tileproof.conformance.drivers import host_trace
-from tileproof.kernels.called import Call, call
+from tileproof.kernels.called import call
 from tileproof.kernels.compile import Built
-from tileproof.kernels.launch import Buffer
+from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
 
 
-def of(function) -> Call:
-    outputs = [Buffer.output("a", (4, 6), np.float32), Buffer.output("b", (3,), np.float32)]
+def of(function) -> LaunchFile:
+    outputs = [LaunchBuffer.output("a", (4, 6), np.float32), LaunchBuffer.output("b", (3,), np.float32)]
     return call(Built("f", "", Path(), None, ""), {}, outputs, function)
 
 

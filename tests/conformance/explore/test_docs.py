@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tileproof.emulator.schedule import POLICIES, Hold, Schedule
+from tileproof.spec.machine.schedule import POLICIES, Hold, Schedule
 
 from tests.kit.paths import ROOT
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tileproof.conformance.explore.explored import Explored
-from tileproof.emulator import LaunchResult, Schedule
+from tileproof.emulator import RunResult, Schedule
 from tileproof.emulator.explore import explore
 from tileproof.emulator.judge import Judge, Outputs
 from tileproof.kernels.compile import Built
@@ -88,7 +88,7 @@ class Program:
         body = COPY.replace("@@", kind)
         self.body = body.replace("<<", "").replace(">>", "") if loop else re.sub("<<.*>>", "", body)
 
-    def __call__(self, **how: Any) -> tuple[LaunchResult, Outputs]:
+    def __call__(self, **how: Any) -> tuple[RunResult, Outputs]:
         memory = Memory()
         out = memory.buffer(np.zeros(32, np.uint32))
         data = memory.buffer(np.arange(32, dtype=np.uint32))

@@ -13,20 +13,20 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tileproof.conformance.beside.mutate.draw import Drawn
+from tileproof.conformance.beside.mutate.judged import Judgement
+from tileproof.conformance.beside.mutate.parts import judgements, scored
+from tileproof.conformance.beside.mutate.score import as_json
 from tileproof.conformance.cli.mutate import mutate
 from tileproof.conformance.gate import campaign
 from tileproof.conformance.gate.campaign import CampaignPlan, Shard, known_failures, merged, shards, summary
-from tileproof.conformance.gate.evidence import less_times
+from tileproof.conformance.gate.evidence import without_timestamps
 from tileproof.conformance.gate.store import ResultStore, RunIdentity, StoredResult
-from tileproof.conformance.mutate.draw import Drawn
-from tileproof.conformance.mutate.judged import Judgement
-from tileproof.conformance.mutate.parts import judgements, scored
-from tileproof.conformance.mutate.score import as_json
 from tileproof.conformance.verdict import jsonform
 from tileproof.conformance.verdict.contract import CheckOutcome
 from tileproof.kernels.image import Ptx
+from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.registry import kernel
-from tileproof.kernels.target import Target
 from tileproof.spec.machine.errors import TileproofError
 
 from tests.kit.evidences import DEFECT, record, release
@@ -37,7 +37,7 @@ SUBJECTS = [(KERNEL, VARIANT)]
 IDENTITY = RunIdentity("campaign", 0, False, "", {}, "", False)
 
 
-def wrong_kernel() -> Target:
+def wrong_kernel() -> Kernel:
     """The kernel without a store of one of its outputs."""
     built = KERNEL.build(VARIANT)
     line = next(line for line in built.ptx.splitlines() if "st.global" in line)
@@ -53,7 +53,7 @@ def test_a_campaign_is_cut_into_shards_by_the_plan_alone() -> None:
         ("known failures", 7, 0), ("examples", 7, 25), ("examples", 8, 25), ("examples", 9, 10),
         ("schedules", 7, 25), ("schedules", 32, 25),
     ]  # fmt: skip
-    assert [one.mutant for one in made[6:]] == [one.id for one in KERNEL.mutants()[:2]]
+    assert [one.mutant for one in made[6:]] == [one.id for one in KERNEL.defects()[:2]]
     assert len({one.name for one in made}) == len(made) and made == shards(SUBJECTS, plan)
     for one in made:
         assert jsonform.parse(Shard, jsonform.dump(one), "shard") == one
@@ -186,7 +186,7 @@ def test_a_lost_worker_loses_no_result(tmp_path: Path, client: Any) -> None:
 
 
 def without_time(one: StoredResult) -> Any:
-    return less_times(jsonform.text(one))
+    return without_timestamps(jsonform.text(one))
 
 
 def test_a_shard_that_ends_its_workers_is_named_and_the_others_are_kept(
@@ -270,5 +270,5 @@ def test_a_campaign_merges_into_the_evidence(
 
 
 def test_an_evidence_that_judges_another_kernel_is_refused() -> None:
-    with pytest.raises(TileproofError, match="does not judge"):
+    with pytest.raises(TileproofError, match="does not judge a kernel"):
         merged(release(), WANTED, {}, True)

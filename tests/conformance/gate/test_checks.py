@@ -13,19 +13,21 @@ import pytest
 from tileproof.conformance.check import property as checking
 from tileproof.conformance.drivers.cuda import CudaDriver
 from tileproof.conformance.drivers.emulator import EmulatorDriver
-from tileproof.conformance.drivers.result import Output, RunResult
 from tileproof.conformance.gate.checks import controls, elsewhere, release, stages, static
 from tileproof.conformance.gate.checks.controls import choose, expected
 from tileproof.conformance.gate.failing import levels, unpacked
 from tileproof.conformance.gate.model import CheckReport, GatedVariant, checks
 from tileproof.conformance.observe.tiles import Reference, StageTile
+from tileproof.emulator.result import Counters
 from tileproof.kernels import places
 from tileproof.kernels.compile import Resources
-from tileproof.kernels.edit import Edit, InStage, Mutant, Place
+from tileproof.kernels.edit import Edit, InStage, Place, PlantedDefect
 from tileproof.kernels.image import Ptx
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.run_result import Output, RunResult
 from tileproof.spec.problems.base import TileCoord
+from tileproof.spec.problems.gemm.problem import GEMM, GEMM_BIAS
 from tileproof.spec.problems.relation import Relation, relations_of, same
 
 KERNEL = kernel("head128-part0")
@@ -48,7 +50,7 @@ def with_ptx(*changes: tuple[str, str]) -> GatedVariant:
 
 def planted(*changes: tuple[str, str], id: str = "test-planted") -> GatedVariant:
     edits = tuple(Edit(Place(old), new) for old, new in changes)
-    return replace(RIGHT, planted=Mutant(id, "a test's", "", KERNEL.name, edits, InStage("P", "")))
+    return replace(RIGHT, planted=PlantedDefect(id, "a test's", "", KERNEL.name, edits, InStage("P", "")))
 
 
 @pytest.mark.parametrize(
@@ -136,7 +138,7 @@ def test_the_number_of_a_compilers_run_is_no_difference() -> None:
 @pytest.fixture(scope="module")
 def failed() -> CheckReport:
     """Stage conformance of a kernel whose tile of P is wrong in its first k-step."""
-    mutants = {one.id: one for one in KERNEL.mutants()}
+    mutants = {one.id: one for one in KERNEL.defects()}
     from tileproof.conformance.mutants.defects import planted_reference
 
     with planted_reference(mutants["scale-in-p"]):
@@ -144,7 +146,7 @@ def failed() -> CheckReport:
 
 
 def test_a_wrong_stage_fails_with_its_tile_trace_and_replay(failed: CheckReport) -> None:
-    assert failed.outcome == "failed" and failed.findings[0].stage == "P"
+    assert failed.outcome == "failed" and failed.findings[0].problem.stage == "P"
     assert failed.findings[0].replay.startswith("tileproof check head128-part0 '--case=")
     shown = failed.details["failure"]
     tile = shown["tile"]
@@ -164,11 +166,11 @@ def test_shades_of_a_tile() -> None:
 
 def test_another_result_of_the_same_launch_is_seen() -> None:
     array, marks = np.ones(3, np.float32), np.ones(3, bool)
-    one = RunResult({"P": Output(array, marks)}, counters={"n": 1})
+    one = RunResult({"P": Output(array, marks)}, counters=Counters(mma_macs=1))
     assert not stages.different(one, replace(one))
     assert stages.different(one, replace(one, outputs={"P": Output(array * 2, marks)})) == ["output P"]
     assert stages.different(one, replace(one, outputs={"P": Output(array, ~marks)})) == ["output P"]
-    assert stages.different(one, replace(one, counters={"n": 2})) == ["counters"]
+    assert stages.different(one, replace(one, counters=Counters(mma_macs=2))) == ["counters"]
 
 
 def test_a_relation_that_does_not_hold_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +180,7 @@ def test_a_relation_that_does_not_hold_fails(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(relations, "relations_of", lambda problem: (wrong,))
     report = ran("metamorphic relations")
     (found,) = report.findings
-    assert report.outcome == "failed" and found.stage == "delta"
+    assert report.outcome == "failed" and found.problem.stage == "delta"
     assert found.replay.startswith("tileproof gate head128-part0") and "metamorphic" in found.replay
 
 
@@ -195,16 +197,16 @@ def test_a_problem_without_relations_is_unsupported(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(relations, "relations_of", lambda problem: ())
     assert ran("metamorphic relations").outcome == "unsupported"
-    assert relations_of("gemm") == relations_of("gemm_bias") and len(relations_of("gemm")) == 2
+    assert relations_of(GEMM) == relations_of(GEMM_BIAS) and len(relations_of(GEMM)) == 2
 
 
 def test_a_lost_order_fails_schedules_and_races() -> None:
-    mutants = {one.id: one for one in KERNEL.mutants()}
+    mutants = {one.id: one for one in KERNEL.defects()}
     report = ran("schedules and races", replace(RIGHT, planted=mutants["p0-p-not-free"]))
     found = report.findings[0]
     assert report.outcome == "failed" and found.code.startswith("race-")
-    assert found.missing and found.source_before and found.source
-    assert found.isa_section and found.instruction and found.ptx_line
+    assert found.machine.race is not None and found.cause.startswith("missing: ") and found.machine.source
+    assert found.machine.isa_section and found.machine.instruction and found.machine.ptx_line
     assert found.replay.startswith("tileproof explore head128-part0 '--case=")
     assert "--plant" in found.replay
 
@@ -212,10 +214,10 @@ def test_a_lost_order_fails_schedules_and_races() -> None:
 def test_a_control_that_is_not_found_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checking, "edge_runs", lambda plan, policy, seed: [])
     monkeypatch.setattr(controls, "EXAMPLES", 2)
-    harmless = Mutant(
+    harmless = PlantedDefect(
         "harmless", "a comment", "", KERNEL.name, (Edit(Place("ret;", count=-1), "ret ;"),), InStage("P", "")
     )
-    target = replace(KERNEL, mutants=lambda: (harmless,))
+    target = replace(KERNEL, defects=lambda: (harmless,))
     report = ran("planted controls", replace(RIGHT, kernel=target))
     assert report.outcome == "failed" and not report.controls[0].fired
     assert "harmless was found as nothing, not as P" in report.reason
@@ -225,7 +227,7 @@ def test_a_defect_that_changes_nothing_of_a_variant_is_not_planted_in_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As one in RoPE columns where the width has none: the next one of its stage is taken."""
-    of_source = [one for one in KERNEL.mutants() if any(edit.place.kind == "source" for edit in one.edits)]
+    of_source = [one for one in KERNEL.defects() if any(edit.place.kind == "source" for edit in one.edits)]
     gone, there = [one for one in of_source if expected(one) == "P"][:2]
     ptx = RIGHT.built.ptx
     moved, other = ptx.replace(".loc\t1 ", ".loc\t1 1", 1), ptx.replace("ret;", "trap;", 1)
@@ -237,18 +239,18 @@ def test_a_defect_that_changes_nothing_of_a_variant_is_not_planted_in_it(
     into = partial(controls.changes, RIGHT)
     assert choose((gone, there), 1, compile_free=False) == [gone]
     assert choose((gone, there), 1, compile_free=False, into=into) == [there]
-    assert into(next(one for one in KERNEL.mutants() if one not in of_source))
+    assert into(next(one for one in KERNEL.defects() if one not in of_source))
 
 
 def test_code_that_a_variant_lacks_is_the_same_code() -> None:
     """The RoPE columns' MMAs, of which d_qk 512 has none, by the builds themselves."""
-    rope = next(one for one in KERNEL.mutants() if one.id == "rope-not-multiplied")
+    rope = next(one for one in KERNEL.defects() if one.id == "rope-not-multiplied")
     assert controls.changes(RIGHT, rope)
     assert not controls.changes(replace(RIGHT, variant=KERNEL.variant(d_qk=512)), rope)
 
 
 def test_controls_are_chosen_by_what_they_are_found_as() -> None:
-    every = KERNEL.mutants()
+    every = KERNEL.defects()
     one_each = choose(every, 1, compile_free=False)
     assert len({expected(one) for one in one_each}) == len(one_each) < len(every)
     assert choose(every, 0, compile_free=False) == sorted(
@@ -256,7 +258,7 @@ def test_controls_are_chosen_by_what_they_are_found_as() -> None:
     )
     assert all(edit.place.kind != "source" for m in choose(every, 1, compile_free=True) for edit in m.edits)
     assert (
-        ran("planted controls", replace(RIGHT, kernel=replace(KERNEL, mutants=tuple))).outcome
+        ran("planted controls", replace(RIGHT, kernel=replace(KERNEL, defects=tuple))).outcome
         == "unsupported"
     )
 
@@ -314,7 +316,7 @@ def test_card_results(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(elsewhere, "DEVICE", tmp_path / "none")
     assert ran("card results").outcome == "not run"
     monkeypatch.setattr(elsewhere, "DEVICE", tmp_path)
-    wrong = next(m for m in KERNEL.mutants() if getattr(m.expected, "stage", "") == "delta")
+    wrong = next(m for m in KERNEL.defects() if getattr(m.expected, "stage", "") == "delta")
     for driver, gated, outcome in (
         (Card, RIGHT, "passed"),
         (Card, replace(RIGHT, planted=wrong), "failed"),
@@ -323,7 +325,7 @@ def test_card_results(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setattr(elsewhere, "CudaDriver", driver)
         report = ran("card results", gated)
         assert (report.outcome, bool(report.findings)) == (outcome, outcome == "failed"), report.reason
-        assert outcome != "failed" or report.findings[0].stage == "delta"
+        assert outcome != "failed" or report.findings[0].problem.stage == "delta"
 
 
 def test_a_kernel_over_its_clocks_fails_the_timing_budget() -> None:

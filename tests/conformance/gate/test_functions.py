@@ -45,7 +45,7 @@ def test_a_planted_defect_fails_it_with_a_replay() -> None:
     on = replace(gated("blocked"), planted=planted)
     with planted_reference(planted):
         report = stages.stages(on)
-    assert report.outcome == "failed" and report.findings[0].stage == "dQ"
+    assert report.outcome == "failed" and report.findings[0].problem.stage == "dQ"
     assert report.details["failure"]["replay"].startswith("tileproof check blocked '--case=")
     assert "no trace" in report.details["failure"]["trace"][0]
 

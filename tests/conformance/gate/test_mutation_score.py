@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tileproof.conformance.beside.mutate.draw import wanted
+from tileproof.conformance.beside.mutate.ledger import enter
+from tileproof.conformance.beside.mutate.score import into
 from tileproof.conformance.check.property import Stopped
 from tileproof.conformance.cli import gate_mutants
 from tileproof.conformance.cli.app import main
@@ -20,13 +23,10 @@ from tileproof.conformance.cli.gate_mutants import LEDGER, NAME, MutantDraws, ca
 from tileproof.conformance.gate import evidence
 from tileproof.conformance.gate.difference import MUTATION
 from tileproof.conformance.gate.evidence import ReleaseEvidence
-from tileproof.conformance.gate.junit import junit
 from tileproof.conformance.gate.page import page
 from tileproof.conformance.gate.reports import write_all
 from tileproof.conformance.gate.store import CannotWrite
-from tileproof.conformance.mutate.draw import wanted
-from tileproof.conformance.mutate.ledger import enter
-from tileproof.conformance.mutate.score import into
+from tileproof.conformance.verdict import junit
 from tileproof.conformance.verdict.contract import VerdictRecord
 from tileproof.spec.machine.errors import TileproofError
 
@@ -78,7 +78,7 @@ def test_no_score_is_drawn_unless_it_is_asked_for(tmp_path: Path) -> None:
 def test_an_evidence_that_does_not_judge_the_kernel_is_named(tmp_path: Path) -> None:
     assert run("gate", KERNEL, "--only", ONE, "-j", "1", "--out", str(tmp_path)).exit_code == 3
     shown = run("mutate", "sm90-gemm-bias", "--count", "1", "--into", str(tmp_path))
-    assert shown.exit_code == 2 and "does not judge this kernel" in shown.stderr
+    assert shown.exit_code == 2 and "has no verdict on this kernel" in shown.stderr
 
 
 # ---- what ends or spoils a night
@@ -136,7 +136,7 @@ def test_a_kernel_that_cannot_be_judged_is_named_in_the_evidence(
     assert outcomes(made) == ["not run: the checks find a defect in it", "scored"]
     assert made.verdict == "clean"  # a score makes no verdict
     assert MUTATION in made.kernels[1].sections and evidence.read(tmp_path) == made
-    assert NAME in junit(made) and "the checks find a defect in it" in page(made)
+    assert NAME in junit.text(made.kernels, made.checks) and "the checks find a defect in it" in page(made)
 
 
 def test_a_bug_in_the_judging_is_an_error_and_the_others_go_on(tmp_path: Path, judge: dict[str, Any]) -> None:
@@ -170,7 +170,7 @@ def test_a_night_that_ends_early_is_incomplete_and_goes_on(
     judge[VARIANTS[1]] = raising(ends()) if ends else lambda: time.sleep(30)
     made = draw_mutants(whole, draws, end, lambda line: None)
     assert made.verdict == "incomplete" and not made.complete
-    assert outcomes(made)[0] == "scored" and "--resume goes on" in outcomes(made)[1]
+    assert outcomes(made)[0] == "scored" and "--resume continues it" in outcomes(made)[1]
 
     # The checks are told again from their results; scores that are there are kept.
     del judge[VARIANTS[1]]

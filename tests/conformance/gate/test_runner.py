@@ -138,9 +138,9 @@ def test_a_corrupt_line_between_others_costs_only_its_own_check(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("", "no results of a gate"),
-        ("PK\3\4\n", "no results of a gate"),
-        ('{"schema": "other"}\n', "no results of a gate"),
+        ("", "not the results of a gate"),
+        ("PK\3\4\n", "not the results of a gate"),
+        ('{"schema": "other"}\n', "not the results of a gate"),
         ('{"schema": "tileproof-gate-run", "schema_version": 7}\n', "another schema version"),
     ],
 )

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tileproof.conformance.api.page import lines
 from tileproof.conformance.judging import runs
-from tileproof.conformance.judging.page import lines
-from tileproof.conformance.launches.contents import Unwritten
-from tileproof.conformance.launches.model import LaunchBuffer, LaunchFile
 from tileproof.conformance.verdict import jsonform
 from tileproof.conformance.verdict.contract import SCHEMA, SCHEMA_VERSION, VerdictRecord
 from tileproof.conformance.verdict.schema import PATH
 from tileproof.emulator import Schedule
+from tileproof.kernels.launch.contents import Unwritten
+from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
 
 from tests.kit.judging import check, judged
 from tests.kit.launch_files import SIZE, WITHOUT_WAIT, argument, scale
@@ -30,9 +30,9 @@ from tests.kit.launch_files import SIZE, WITHOUT_WAIT, argument, scale
 def test_a_right_launch_is_clean() -> None:
     made = judged(scale())
     assert (made.verdict, made.exit_code, made.why) == ("clean", 0, ())
-    assert {one.name: one.outcome for one in made.checks} == dict.fromkeys(
-        ("launch file", "instructions", "machine", "races", "values", "outputs", "schedules"), "passed"
-    )
+    passed = ("launch file", "instructions", "machine", "races", "values", "outputs", "schedules")
+    outcomes = {one.name: one.outcome for one in made.checks}
+    assert outcomes == {**dict.fromkeys(passed, "passed"), "stages": "not run"}
     assert {one.policy for one in made.schedules} >= {"early", "late", "random", "starve", "pct"}
     assert made.coverage and made.coverage.instructions == made.coverage.instructions_covered
     assert [one.form for one in made.order_only] == ["fence.mbarrier_init.release.cluster"]
@@ -89,10 +89,15 @@ def test_outputs_that_depend_on_the_schedule_are_a_finding() -> None:
     first = scale().buffers[0]
     whole = LaunchBuffer.of("out", np.zeros(64 * 4, np.float32), "inout")
     launch = scale(*RACE, buffers=(first, whole))
-    made = judged(launch, None)
+    made = judged(launch, None, command=("tileproof", "judge", "x.json"))
     assert made.verdict == "defect", made.why
     (found,) = [one for one in made.findings if one.check == "schedules"]
-    assert (found.code, found.where[:3]) == ("schedule-dependent-output", "out")
+    assert (found.code, found.problem.array) == ("schedule-dependent-output", "out")
+    # Its replay runs both schedules: the output of a single schedule has nothing to differ from.
+    policies = tuple(found.replay.split(" --policy ")[1:])
+    again = judged(launch, None, policies=policies)
+    assert len(policies) == 2 and "schedules" in {one.check for one in again.findings}
+    assert "schedules" not in {one.check for one in judged(launch, None, policies=policies[1:]).findings}
 
 
 def test_races_left_out_are_told() -> None:
@@ -154,7 +159,7 @@ def crashing(monkeypatch: pytest.MonkeyPatch, when: Any, how: Any) -> None:
             how()
         return before(launch, modules, schedule, *rest, **others)
 
-    monkeypatch.setattr("tileproof.conformance.judging.judged_runs.run_once", run)
+    monkeypatch.setattr("tileproof.conformance.judging.launch_case.run_once", run)
 
 
 def test_a_run_that_crashes_its_process_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,3 +260,11 @@ def test_launches_one_after_another_see_what_came_before() -> None:
     turned = replace(launch, steps=(second, first))
     made = judged(turned, lambda x, factor: {"out": factor * factor * x[:SIZE]})
     assert made.verdict == "defect" and "uninitialised" in made.findings[0].code
+
+
+def test_schedules_that_disagree_do_not_pass() -> None:
+    made = judged(scale(*WITHOUT_WAIT), schedules=12)
+    outcome = check(made, "schedules")
+    assert outcome.outcome == "failed" and "show under some of them only" in outcome.reason
+    wrong = judged(scale(("mul.f32 %f1, %f1, %f2;", "")))
+    assert wrong.verdict == "defect" and check(wrong, "schedules").outcome == "passed"

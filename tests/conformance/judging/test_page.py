@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_command_of_the_page(folder: Path) -> None:
     found = blocks(PAGE.read_text())
-    plugin = {} if plugin_is_installed() else {"PYTEST_PLUGINS": "tileproof.conformance.judging.plugin"}
+    plugin = {} if plugin_is_installed() else {"PYTEST_PLUGINS": "tileproof.conformance.api.plugin"}
     environment = {
         **os.environ,
         **plugin,
@@ -72,7 +72,7 @@ def test_every_command_of_the_page(folder: Path) -> None:
             assert shown[0] == "text"
             assert holds(shown[3], done.stdout) == "", done.stdout
             ran += 1
-    assert ran == 6 and shutil.which("sed")
+    assert ran == 9 and shutil.which("sed")
 
 
 def test_what_is_not_printed_is_seen() -> None:

@@ -11,12 +11,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from tileproof.conformance.judging import api
+from tileproof.conformance.api import calls as api
 from tileproof.conformance.judging.dumping import write_arrays
 from tileproof.conformance.judging.stages import cells
-from tileproof.conformance.launches.arguments import PointerArgument, TensorMapArgument
-from tileproof.conformance.launches.contents import NormalDraw
-from tileproof.conformance.launches.model import (
+from tileproof.kernels.launch.arguments import PointerArgument, TensorMapArgument
+from tileproof.kernels.launch.contents import NormalDraw
+from tileproof.kernels.launch.model import (
     KernelLaunch,
     LaunchBuffer,
     LaunchFile,
@@ -28,6 +28,7 @@ from tileproof.conformance.launches.model import (
     StageCapture,
     TmemStage,
 )
+from tileproof.spec.machine.finding_text import place
 from tileproof.spec.machine.tma import TensorMapFields, tile_image
 
 from tests.kit.judging import check, judged
@@ -47,7 +48,7 @@ def reference(x: Any, factor: float) -> Any:
 
 def test_a_tile_in_static_shared_memory() -> None:
     launch = scale(captures=capture())
-    stage = api.run(launch).captures["S"]
+    stage = api.run(launch).stages["S"]
     assert stage.value.tolist() == (1 + np.arange(128.0)).reshape(2, 4, 16).tolist() and stage.written.all()
     assert [(one.launch, one.cta, one.phase) for one in stage.moments] == [
         (0, (0, 0, 0), 0),
@@ -63,8 +64,8 @@ def test_a_wrong_stage_is_told_before_the_output_that_follows() -> None:
     )  # the second CTA loads the first tile
     made = judged(launch, reference)
     first, second = made.findings
-    assert (first.check, first.stage, second.check) == ("stages", "S", "values")
-    assert "launch 0, CTA (1, 0, 0), phase 0" in first.where and first.wrong == 64
+    assert (first.check, first.problem.stage, second.check) == ("stages", "S", "values")
+    assert "launch 0, CTA (1, 0, 0), phase 0" in place(first) and first.wrong == 64
     assert check(made, "stages").outcome == "failed" and made.verdict == "defect"
 
 
@@ -139,12 +140,12 @@ def test_swizzled_tiles(swizzle: str, dtype: str, columns: int, panels: int) -> 
     assert not run.errors, run.errors
     x = launch.buffers[0].elements(Path())
     assert x is not None
-    assert (run.captures["T"].value[0].view(np.uint8) == x.view(np.uint8)).all()
+    assert (run.stages["T"].value[0].view(np.uint8) == x.view(np.uint8)).all()
     assert judged(launch, lambda x: {"out": np.arange(32), "T": x}, 3).verdict == "clean"
     if swizzle != "none":  # read as another swizzle it is something else
         plain = SharedStage(SharedPlace(1024), (8, columns * panels), dtype)
         other = api.run(replace(launch, captures=capture(plain, "T")))
-        assert (other.captures["T"].value[0].view(np.uint8) != x.view(np.uint8)).any()
+        assert (other.stages["T"].value[0].view(np.uint8) != x.view(np.uint8)).any()
 
 
 @pytest.mark.parametrize("swizzle", ["32B", "64B", "128B"])
@@ -184,13 +185,13 @@ def test_tiles_in_tensor_memory() -> None:
     lane = np.arange(128)
     run = api.run(stored(TmemStage(4, 2, "uint32")))
     assert not run.errors, run.errors
-    whole = run.captures["T"]
+    whole = run.stages["T"]
     assert (whole.value[0] == ((lane + 7) << 16 | (lane + 3))[:, None]).all() and whole.written.all()
-    halves = api.run(stored(TmemStage(3, 2, "uint16", 32, 8))).captures["T"]
+    halves = api.run(stored(TmemStage(3, 2, "uint16", 32, 8))).stages["T"]
     assert halves.value.shape == (1, 8, 4)
     assert halves.written[0].tolist() == [[False, False, True, True]] * 8
     assert (halves.value[0, :, 2:] == np.stack([lane + 3, lane + 7], axis=1)[32:40]).all()
-    bytes_ = api.run(stored(TmemStage(4, 1, "uint8"))).captures["T"]
+    bytes_ = api.run(stored(TmemStage(4, 1, "uint8"))).stages["T"]
     assert (bytes_.value[0, :, 0] == lane + 3).all() and (bytes_.value[0, :, 2] == (lane + 7) % 256).all()
     told = judged(stored(TmemStage(3, 2, "uint16", 32, 8)), lambda: {"out": lane, "T": np.zeros((8, 4))}, 3)
-    assert told.verdict == "defect" and "S" not in told.findings[0].stage
+    assert told.verdict == "defect" and "S" not in told.findings[0].problem.stage

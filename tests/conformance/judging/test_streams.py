@@ -10,10 +10,16 @@ import pytest
 from tileproof.conformance.judging.judging import JudgeOptions, judge
 from tileproof.conformance.judging.reference import ReferenceFunction
 from tileproof.conformance.judging.runs import RunOptions, run_once
-from tileproof.conformance.launches.arguments import PointerArgument, ScalarArgument
-from tileproof.conformance.launches.contents import Counting, Filled
-from tileproof.conformance.launches.events import BufferRead, EventRecord, EventWait, HostWait
-from tileproof.conformance.launches.model import (
+from tileproof.conformance.launches.modules import load
+from tileproof.conformance.launches.order import StepOrder
+from tileproof.conformance.launches.placing import PlacedLaunch
+from tileproof.conformance.verdict.contract import CheckOutcome, VerdictRecord
+from tileproof.emulator import Schedule
+from tileproof.emulator import module as emulator_module
+from tileproof.kernels.launch.arguments import PointerArgument, ScalarArgument
+from tileproof.kernels.launch.contents import Counting, Filled
+from tileproof.kernels.launch.events import BufferRead, EventRecord, EventWait, HostWait
+from tileproof.kernels.launch.model import (
     BufferCopy,
     BufferFree,
     BufferWrite,
@@ -23,12 +29,6 @@ from tileproof.conformance.launches.model import (
     LaunchModule,
     PtxText,
 )
-from tileproof.conformance.launches.modules import load
-from tileproof.conformance.launches.order import StepOrder
-from tileproof.conformance.launches.placing import PlacedLaunch
-from tileproof.conformance.verdict.contract import CheckOutcome, VerdictRecord
-from tileproof.emulator import Schedule
-from tileproof.emulator import module as emulator_module
 from tileproof.spec.machine.errors import TileproofError
 
 N = 64
@@ -160,7 +160,7 @@ def test_the_last_writer_is_that_of_the_order() -> None:
     made = launch(step("y", "x", 1), step("y", "a", 2))
     modules = load(made)
     early, late = (run_once(made, modules, Schedule(policy), RunOptions()) for policy in ("early", "late"))
-    assert (early.outputs["y"] == 1).all() and (late.outputs["y"] == np.arange(N) + 1).all()
+    assert (early.outputs["y"].values == 1).all() and (late.outputs["y"].values == np.arange(N) + 1).all()
     assert {one.code for run in (early, late) for one in run.findings} == {"race-launches"}
 
 
@@ -215,7 +215,7 @@ DONE:
 
 def test_a_cooperative_grid_runs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four CTAs that wait for each other, on a device that runs two of a plain grid at a time."""
-    monkeypatch.setattr(emulator_module, "_PROCESSORS", 2)
+    monkeypatch.setattr(emulator_module, "PROCESSORS", 2)
     meet = KernelLaunch("meet", (4,), (32,), (PointerArgument("counts"), ScalarArgument("u32", 4)))
     for cooperative, codes in ((True, set()), (False, {"livelock"})):
         made = launch(replace(meet, cooperative=cooperative))

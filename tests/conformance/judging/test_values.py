@@ -11,11 +11,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from tileproof.conformance.diagnose.arrays import imprecise
 from tileproof.conformance.judging.judging import JudgeOptions, judge
 from tileproof.conformance.judging.reference import Expected, default_bound, described, load
 from tileproof.conformance.judging.values import pattern
-from tileproof.conformance.launches.contents import FileBytes, IntegerDraw
-from tileproof.conformance.launches.model import LaunchBuffer
+from tileproof.kernels.launch.contents import FileBytes, IntegerDraw
+from tileproof.kernels.launch.model import LaunchBuffer
 from tileproof.spec.machine.errors import TileproofError
 
 from tests.kit.judging import check, function, judged, product
@@ -100,7 +101,8 @@ def test_values_from_before_the_launch() -> None:
         (lambda x, factor: {"other": x}, "names of outputs"),
         (lambda x, factor: (x, x), "2 value"),
         (lambda x, other: x, "its parameter other"),
-        (lambda x: "no numbers", "an array of numbers"),
+        (lambda x: "no numbers", "an array of real numbers"),
+        (lambda x: np.ones(x.shape) + 5j, "an array of real numbers"),
         (lambda x: Expected(x[:100], bound=-1), "numbers from 0"),
         (lambda x: Expected(x[:100], bound=np.ones(3)), "bound of out"),
     ],
@@ -110,6 +112,18 @@ def test_a_reference_that_fails_is_named(call: Any, words: str) -> None:
     assert (made.verdict, made.exit_code) == ("error", 2)
     assert re.search(words, check(made, "values").fault), check(made, "values").fault
     assert check(made, "values").details["errors"][0]["where"]
+
+
+def test_a_reference_that_names_no_output_is_named() -> None:
+    values = check(judged(scale(), lambda x, factor: {}), "values")
+    assert (values.outcome, values.reason) == ("not run", "the reference says nothing of out")
+
+
+def test_a_reference_that_is_no_number_is_no_rounding() -> None:
+    wrong = np.ones((2, 2), bool)
+    nan = np.full((2, 2), np.nan)
+    assert imprecise(np.ones((2, 2)), nan, np.full((2, 2), 1e-3), wrong) == ""
+    assert "rounded" in imprecise(np.full((2, 2), 1.002), np.ones((2, 2)), np.full((2, 2), 1e-3), wrong)
 
 
 def test_a_reference_that_ends_its_process_is_named() -> None:

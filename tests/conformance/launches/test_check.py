@@ -8,7 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tileproof.conformance.launches.arguments import (
+from tileproof.conformance.launches.check import contradictions, unset_bytes
+from tileproof.conformance.launches.modules import load
+from tileproof.conformance.launches.placing import PlacedLaunch
+from tileproof.emulator import TensorMap
+from tileproof.emulator.errors import LaunchError
+from tileproof.kernels.launch.arguments import (
     BytesArgument,
     EncodedMapArgument,
     PlacedItem,
@@ -17,9 +22,8 @@ from tileproof.conformance.launches.arguments import (
     StructArgument,
     TensorMapArgument,
 )
-from tileproof.conformance.launches.check import contradictions, unset_bytes
-from tileproof.conformance.launches.contents import Counting, Filled, InlineBytes
-from tileproof.conformance.launches.model import (
+from tileproof.kernels.launch.contents import Counting, Filled, InlineBytes
+from tileproof.kernels.launch.model import (
     BufferCopy,
     BufferFree,
     BufferWrite,
@@ -34,10 +38,6 @@ from tileproof.conformance.launches.model import (
     StageCapture,
     TmemStage,
 )
-from tileproof.conformance.launches.modules import load
-from tileproof.conformance.launches.placing import PlacedLaunch
-from tileproof.emulator import TensorMap
-from tileproof.emulator.errors import LaunchError
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.tensor_map_bytes import DriverTensorMap, driver_bytes
 from tileproof.spec.machine.tma import TensorMapFields
@@ -94,7 +94,7 @@ def driver(bit: int | None = None) -> bytes:
     ("launch", "words"),
     [
         (scale(entry="scales"), "no such entry.*launch scale"),
-        (scale(arguments=(P,)), "another number of arguments"),
+        (scale(arguments=(P,)), "the number of arguments differs"),
         (scale(arguments=(replace(P, size=32), MAP)), "does not fit its parameter.*24 bytes"),
         (scale(arguments=(P, ScalarArgument("u33", 0))), "no such element type"),
         (scale(arguments=(without(1), MAP)), "no item sets.*bytes 8..11"),
@@ -102,18 +102,18 @@ def driver(bit: int | None = None) -> bytes:
         (scale(arguments=with_map(shape=(64 * CTAS + 4,))), "past its buffer"),
         (scale(arguments=with_map(box=(512,))), r"box\[0\]"),
         (scale(arguments=with_map(dtype="complex64")), "dtype"),
-        (scale(arguments=(P, EncodedMapArgument(bytes(128)))), "bits that are not known"),
-        (scale(arguments=(P, EncodedMapArgument(driver()))), "address of a tensor map lies in no buffer"),
+        (scale(arguments=(P, EncodedMapArgument(bytes(128)))), "unknown bits set"),
+        (scale(arguments=(P, EncodedMapArgument(driver()))), "tensor map is outside every buffer"),
         (scale(arguments=(P, EncodedMapArgument(driver(), "x", 16))), "past its buffer"),
         (scale(arguments=(P, EncodedMapArgument(driver(bit=67), "x"))), "bits 67"),
-        (scale(block=(32,)), r"the PTX requires.*\.reqntid 64"),
-        (scale((".reqntid 64, 1, 1", ".maxntid 32, 1, 1")), r"more threads.*\.maxntid 32"),
+        (scale(block=(32,)), r"the PTX.s.*\.reqntid 64"),
+        (scale((".reqntid 64, 1, 1", ".maxntid 32, 1, 1")), r"exceeds.*\.maxntid 32"),
         (scale((".reqntid 64, 1, 1", ""), block=(2048,)), "block is too large"),
-        (scale((".reqntid 64, 1, 1", ".reqnctapercluster 2, 1, 1"), cluster=(1,)), "cluster is not the one"),
+        (scale((".reqntid 64, 1, 1", ".reqnctapercluster 2, 1, 1"), cluster=(1,)), "cluster differs from"),
         (scale((".reqntid 64, 1, 1", ".explicitcluster")), "must be launched with a cluster"),
         (scale((".reqntid 64, 1, 1", ".maxclusterrank 1"), cluster=(2,)), "too many CTAs"),
         (scale(cluster=(4,)), "whole number of clusters"),
-        (scale(grid=(0,)), "no extent"),
+        (scale(grid=(0,)), "invalid extent"),
         (scale(grid=(1, 70000)), "grid is too large"),
         (scale(shared_bytes=232448), "more shared memory.*264 static"),
         (scale(steps=(BufferWrite("x", Counting(), 800), *scale().steps)), "past a buffer"),
@@ -127,7 +127,7 @@ def driver(bit: int | None = None) -> bytes:
         ),
         (
             scale(captures=captured(SharedStage(SharedPlace(symbol="tile"), (4, 16), "float32", "128B"))),
-            "cannot have this swizzle",
+            "swizzle does not apply",
         ),
         (scale(captures=captured(TmemStage(0, 8), entry="other")), "not launched"),
         (
@@ -206,7 +206,7 @@ def test_what_the_host_does_between_launches() -> None:
     again = replace(launch, steps=(BufferFree("x"), step))
     (result,) = PlacedLaunch(again, load(again)).run(lambda number, one: {})
     assert result.errors
-    with pytest.raises(LaunchError, match="freed"):
+    with pytest.raises(LaunchError, match="after freeing"):
         list(
             PlacedLaunch(replace(launch, steps=(*launch.steps, BufferFree("x"))), load(launch)).run(
                 lambda n, s: {}

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tileproof.conformance.launches import jsonform
-from tileproof.conformance.launches.arguments import (
+from tileproof.kernels.launch import jsonform
+from tileproof.kernels.launch.arguments import (
     BytesArgument,
     EncodedMapArgument,
     PlacedItem,
@@ -22,7 +22,7 @@ from tileproof.conformance.launches.arguments import (
     TensorMapArgument,
     unset,
 )
-from tileproof.conformance.launches.contents import (
+from tileproof.kernels.launch.contents import (
     Coordinates,
     Counting,
     FileBytes,
@@ -34,8 +34,8 @@ from tileproof.conformance.launches.contents import (
     UniformDraw,
     Unwritten,
 )
-from tileproof.conformance.launches.events import BufferRead, EventRecord, HostWait
-from tileproof.conformance.launches.model import (
+from tileproof.kernels.launch.events import BufferRead, EventRecord, HostWait
+from tileproof.kernels.launch.model import (
     BufferCopy,
     BufferFree,
     BufferWrite,
@@ -54,7 +54,7 @@ from tileproof.conformance.launches.model import (
     TmemStage,
     VariableWrite,
 )
-from tileproof.conformance.launches.reading import read
+from tileproof.kernels.launch.reading import read
 from tileproof.spec.machine.errors import TileproofError
 
 WORD = st.text("abcxyz_019 é", min_size=1, max_size=8)
@@ -147,7 +147,7 @@ def small(**other: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"schema": "other"}, "no launch file"),
+        ({"schema": "other"}, "not a launch file"),
         ({"schema_version": 9}, "schema version"),
         ({"surplus": 1}, "surplus"),
         ({"name": 3}, "a text"),
@@ -174,7 +174,7 @@ def test_what_is_wrong_is_named(change: dict[str, Any], words: str) -> None:
 
 def test_a_file_that_is_cut_off_is_named(tmp_path: Path) -> None:
     (tmp_path / "launch.json").write_text(json.dumps(small())[:-9])
-    with pytest.raises(TileproofError, match="no JSON"):
+    with pytest.raises(TileproofError, match="not valid JSON"):
         read(tmp_path)
     with pytest.raises(TileproofError, match="cannot be read"):
         read(tmp_path / "other.json")
@@ -183,7 +183,7 @@ def test_a_file_that_is_cut_off_is_named(tmp_path: Path) -> None:
 
 
 PYTHON = """
-from tileproof.conformance.launches.model import KernelLaunch, LaunchFile, LaunchModule, PtxFile
+from tileproof.kernels.launch.model import KernelLaunch, LaunchFile, LaunchModule, PtxFile
 def launch():
     return LaunchFile("n", (LaunchModule("m", PtxFile("k.ptx")),), (), (KernelLaunch("k", (1,), (32,)),))
 """
@@ -227,7 +227,7 @@ def test_generators_give_what_they_say() -> None:
     assert (elements(Filled(2.5)) == 2.5).all()
     assert (elements(ListedValues((1, 2.5, -3, 4)), (2, 2)).ravel() == [1, 2.5, -3, 4]).all()
     assert elements(ListedValues((2**63 + 1,)), (1,), "uint64")[0] == 2**63 + 1
-    with pytest.raises(TileproofError, match="as many"):
+    with pytest.raises(TileproofError, match="number of values"):
         elements(ListedValues((1, 2)), (3,))
     assert (elements(Counting(1, 2)).ravel() == 1 + 2 * np.arange(12)).all()
     assert (elements(Coordinates((0,))) == np.arange(3)[:, None]).all()
@@ -252,7 +252,7 @@ def test_data_of_files_and_bytes(tmp_path: Path) -> None:
     for content in (InlineBytes(b"xx"), FileBytes("a.bin", 14), FileBytes("no.bin"), FileBytes("no.npy")):
         with pytest.raises(TileproofError):
             LaunchBuffer("b", "bfloat16", (2, 3), "scratch", content).elements(tmp_path)
-    with pytest.raises(TileproofError, match="something else"):
+    with pytest.raises(TileproofError, match="another dtype or shape"):
         LaunchBuffer("b", "bfloat16", (3, 2), "scratch", FileBytes("a.npy")).elements(tmp_path)
 
 

@@ -7,8 +7,9 @@ from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.under_test import on_emulator
 from tileproof.conformance.mutants.defects import planted_reference
 from tileproof.kernels.registry import kernel
-from tileproof.kernels.sm100.head128_part0.mutants import VALUES
-from tileproof.spec.problems.sparse_mla_bwd.case import Case
+from tileproof.kernels.sm100.head128_part0.defects import VALUES
+from tileproof.spec.machine.finding_text import lines
+from tileproof.spec.problems.sparse_mla_bwd.case import SparseCase
 
 EXAMPLES = 100
 # What the cause, pattern or code of the first finding must say, beyond stage and place.
@@ -56,14 +57,14 @@ def test_planted_defect_is_caught(planted):
             )
             assert report.failure is not None, f"{planted.id} was not caught in {examples} examples"
             finding = report.failure.findings[0]
-            assert planted.expected.fits(finding.stage, finding.code)
+            assert planted.expected.fits(finding.problem.stage, finding.code)
             again = engine.replay(under_test, report.failure.case, report.failure.schedule)
             assert again.failure is not None
             # As text, for a NaN found is not equal to itself.
-            assert again.failure.findings[0].lines() == finding.lines()
+            assert lines(again.failure.findings[0]) == lines(finding)
             case = report.failure.case
-            assert isinstance(case, Case)
-            said = f"{finding.cause}; {finding.pattern}; {finding.code}"
+            assert isinstance(case, SparseCase)
+            said = "; ".join((finding.cause, *finding.evidence, finding.pattern, finding.code))
             heard.append(said)
             if SAYS.get(planted.id, "") in said and len(case.tokens) == 1:
                 return

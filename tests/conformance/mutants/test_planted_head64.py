@@ -6,7 +6,8 @@ import pytest
 from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.under_test import on_emulator
 from tileproof.kernels.registry import kernel
-from tileproof.kernels.sm100.head64.mutants import VALUES
+from tileproof.kernels.sm100.head64.defects import VALUES
+from tileproof.spec.machine.finding_text import lines
 
 EXAMPLES = 100
 # What the message, cause, pattern or code of the first finding must say, beyond its stage.
@@ -77,11 +78,11 @@ def test_planted_defect_is_caught(planted):
         )
         assert report.failure is not None, f"{planted.id} was not caught in {EXAMPLES} examples"
         finding = report.failure.findings[0]
-        said = f"{finding.message}; {finding.cause}; {finding.pattern}; {finding.code}"
-        heard.append(f"{finding.stage}: {said}")
-        wanted = BEFORE.get((finding.stage, planted.id))
+        said = "; ".join((finding.message, finding.cause, *finding.evidence, finding.pattern, finding.code))
+        heard.append(f"{finding.problem.stage}: {said}")
+        wanted = BEFORE.get((finding.problem.stage, planted.id))
         if wanted is None:
-            assert finding.stage == planted.expected.stage, finding.lines()
+            assert finding.problem.stage == planted.expected.stage, lines(finding)
             wanted = SAYS.get(planted.id, "")
         if wanted in said:
             return

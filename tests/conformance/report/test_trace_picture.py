@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from tileproof.conformance.cases.generators import small
 from tileproof.conformance.cli.trace import trace
 from tileproof.conformance.drivers import emulator
 from tileproof.conformance.drivers.names import PlanTraceNames
-from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.conformance.mutants.defects import build_planted, planted_on
-from tileproof.conformance.problems.generators import small
 from tileproof.conformance.report.trace_picture import TracePicture, collect
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.schedule import Schedule
 
 from tests.kit.paths import ROOT
 
@@ -30,7 +30,7 @@ def shown(plant: str = "") -> TracePicture:
     built = build_planted(found, found.variants[0], planted_on(found, plant) if plant else None)
     inputs = small(plan, 2).inputs()
     launch = found.launch(inputs, built)
-    _, events = emulator.run_traced(launch, plan, schedule=RunSchedule("random", 0))
+    _, events = emulator.run_traced(launch, plan, schedule=Schedule("random", 0))
     return collect(events, PlanTraceNames(plan, inputs))
 
 

@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tileproof.conformance.observe.finding import Finding
-from tileproof.conformance.verdict import contract, jsonform, schema
+from tileproof.conformance.verdict import contract, jsonform, schema, versions
 from tileproof.conformance.verdict.contract import (
     CheckOutcome,
-    Defect,
     NotCovered,
     OrderOnly,
     PlantedControl,
@@ -23,10 +21,11 @@ from tileproof.conformance.verdict.contract import (
     decided,
     worst,
 )
-from tileproof.conformance.verdict.findings import judged, of_machine
 from tileproof.conformance.verdict.program import covered, program, tool_identity
 from tileproof.emulator import Memory
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.finding import Finding
+from tileproof.spec.machine.finding_text import place
 
 from tests.kit.ptx import kernel_text, parsed, run
 
@@ -54,7 +53,7 @@ def record(**other: Any) -> VerdictRecord:
     )
 
 
-DEFECT = Defect("stages", "value", "wrong", expected=1.0, found=float("nan"), bound=float("inf"))
+DEFECT = Finding("value", "wrong", check="stages", expected=1.0, found=float("nan"), bound=float("inf"))
 
 
 @pytest.mark.parametrize(
@@ -139,7 +138,7 @@ def broken() -> dict[str, Any]:
         return data
 
     return {
-        "no seed": changed(lambda d: d.pop("seed")),
+        "not a seed": changed(lambda d: d.pop("seed")),
         "another field": changed(lambda d: d.update(speed=3)),
         "a word": changed(lambda d: d.update(verdict="fine")),
         "a text for a number": changed(lambda d: d["coverage"].update(instructions="10")),
@@ -166,7 +165,8 @@ def test_the_exit_code_belongs_to_the_word() -> None:
 
 
 def read(path: Path) -> VerdictRecord:
-    return jsonform.load(path, VerdictRecord, contract.SCHEMA, contract.SCHEMA_VERSION, "the verdict")
+    version, what = contract.SCHEMA_VERSION, "the verdict"
+    return jsonform.load(path, VerdictRecord, contract.SCHEMA, version, what, versions.VERDICT)
 
 
 def test_a_verdict_is_read_back_whole(tmp_path: Path) -> None:
@@ -175,15 +175,51 @@ def test_a_verdict_is_read_back_whole(tmp_path: Path) -> None:
     assert read(tmp_path / "v.json") == made
 
 
+def version_1() -> dict[str, Any]:
+    """A verdict that an earlier Tileproof wrote: a wrong value and a race."""
+    data = json.loads((Path(__file__).parent / "data" / "evidence-1.json").read_text(encoding="utf-8"))
+    verdict: dict[str, Any] = data["kernels"][0]
+    return verdict
+
+
+def test_a_verdict_of_version_1_is_read_with_all_that_it_says(tmp_path: Path) -> None:
+    (tmp_path / "v.json").write_text(json.dumps(version_1()))
+    made = read(tmp_path / "v.json")
+    value, race = made.findings
+    assert (made.schema_version, made.verdict, made.program.kernel) == (2, "defect", "head64")
+    assert (value.kind, value.problem.k_block, value.problem.lane, value.count) == ("value", 1, 2, 3)
+    assert place(value) == version_1()["findings"][0]["where"] and value.evidence == ("a fact",)
+    assert (race.machine.source, race.machine.isa_section) == ("b.cuh:9", "9.7.9.8")
+    assert race.evidence == ("before it: a.cuh:3", "missing: a barrier between both")
+    validator().validate(json.loads(jsonform.text(made)))
+
+
+@pytest.mark.parametrize("change", [{"surprise": 1}, {"count": "3"}])
+def test_a_changed_verdict_of_version_1_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    data = version_1()
+    data["findings"][0] |= change
+    (tmp_path / "v.json").write_text(json.dumps(data))
+    with pytest.raises(TileproofError, match="violates the schema"):
+        read(tmp_path / "v.json")
+
+
+def test_a_version_of_the_future_is_refused_with_both_versions(tmp_path: Path) -> None:
+    (tmp_path / "v.json").write_text(json.dumps(version_1() | {"schema_version": 3}))
+    with pytest.raises(TileproofError) as refused:
+        read(tmp_path / "v.json")
+    assert (refused.value.expected, refused.value.found) == ("1 or 2", "3")
+
+
 @pytest.mark.parametrize(
     ("text", "what"),
     [
         ("", "corrupt or truncated"),
         ('{"schema": "tileproof-ver', "corrupt or truncated"),
-        ("[1]", "something else"),
-        ('{"schema": "another"}', "something else"),
+        ("[1]", "has another schema"),
+        ('{"schema": "another"}', "has another schema"),
         ('{"schema": "tileproof-verdict", "schema_version": 99}', "another schema version"),
-        ('{"schema": "tileproof-verdict", "schema_version": 1}', "not what the schema says"),
+        ('{"schema": "tileproof-verdict", "schema_version": 2}', "violates the schema"),
+        ('{"schema": "tileproof-verdict", "schema_version": 1}', "violates its schema"),
     ],
 )
 def test_a_file_that_is_none_is_named(tmp_path: Path, text: str, what: str) -> None:
@@ -209,16 +245,10 @@ DONE:"""
 
 def test_a_race_keeps_both_places_the_edge_and_the_section() -> None:
     result = run(RACE, module=".shared .align 4 .b8 buf[4];", threads=64, races=True)
-    cause = next(one for one in result.causes if one.code == "race-unordered")
-    found = of_machine(cause, "races", "tileproof judge x")
-    assert found.missing and found.source_before.startswith("PTX line") and found.ptx_line
-    assert found.isa_section.startswith("9.7.9") and found.replay == "tileproof judge x"
-
-
-def test_a_wrong_value_keeps_its_place() -> None:
-    one = Finding("value", "wrong", "dQ", group=1, cta=0, row=3, expected=1.0, found=2.0, others=2, wrong=4)
-    made = judged(one, "stages")
-    assert made.coordinates == {"group": 1, "cta": 0, "row": 3} and made.count == 3 and made.code == "value"
+    found = next(one.sample for one in result.causes if one.code == "race-unordered")
+    race = found.machine.race
+    assert race is not None and race.missing and race.ptx_line and found.machine.ptx_line
+    assert found.cause == f"missing: {race.missing}" and found.machine.isa_section.startswith("9.7.9")
 
 
 def test_the_coverage_of_launches() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileproof.conformance.logs.hangs.reader import read_text
-from tileproof.conformance.logs.hangs.render import diagnosis
-from tileproof.conformance.logs.hangs.rewrite import parse_words
+from tileproof.conformance.beside.logs.hangs.reader import read_text
+from tileproof.conformance.beside.logs.hangs.render import diagnosis
+from tileproof.conformance.beside.logs.hangs.rewrite import parse_words
 from tileproof.spec.machine.errors import TileproofError
 
 from tests.kit.hang_logs.score import Answer, HangLog

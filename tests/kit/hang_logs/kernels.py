@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tileproof.conformance.cases.generators import small
 from tileproof.conformance.drivers import emulator
 from tileproof.conformance.drivers.plan_names import barrier_at, k_block, role_of
-from tileproof.conformance.drivers.result import RunSchedule
 from tileproof.conformance.mutants.defects import build_planted, planted_on
-from tileproof.conformance.problems.generators import small
 from tileproof.emulator.trace import Event, Trace
 from tileproof.kernels.registry import kernel as find_kernel
+from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.plan import KernelPlan
 
 from tests.kit.hang_logs.emulated import Emulated
@@ -69,7 +69,7 @@ def run(name: str, plant: str, seed: int = 0, blocks: int = 3) -> Emulated:
     plan = found.plan(variant)
     built = build_planted(found, variant, planted_on(found, plant or None))
     launch = found.launch(small(plan, blocks).inputs(), built)
-    _, trace = emulator.run_traced(launch, plan, schedule=RunSchedule("random", seed))
+    _, trace = emulator.run_traced(launch, plan, schedule=Schedule("random", seed))
     return told(trace, plan)
 
 

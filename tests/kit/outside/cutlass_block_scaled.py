@@ -6,7 +6,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from tileproof.conformance.drivers.record.recording import Replay
+from tileproof.conformance.beside.record.recording import Replay
 from tileproof.emulator import Buffer
 
 from tests.kit.outside.cutlass_example import Check, Ran, kernel, put
@@ -137,7 +137,7 @@ def grouped_block_scaled(m: int, n: int, k: int, groups: int) -> Check:
             scale, add = (b.numpy().view(np.float32) for b in buffers[first - 3 : first - 1])
             expected = []
             for group in range(groups):
-                a, b, sfa, sfb, c, d = (at[int(one[group])] for one in pointers)
+                a, b, sfa, sfb, c, d = (at[int(pointer[group])] for pointer in pointers)
                 left = _draw(rng, E2M1, E4M3, m, k, 16, a, sfa)
                 right = _draw(rng, E2M1, E4M3, n, k, 16, b, sfb)
                 start = rng.integers(-4, 5, (m, n)).astype(np.float16)

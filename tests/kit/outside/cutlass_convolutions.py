@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from tileproof.conformance.drivers.record.recording import Replay
+from tileproof.conformance.beside.record.recording import Replay
 
 from tests.kit.outside.cutlass_example import Check, Ran, kernel, put
 

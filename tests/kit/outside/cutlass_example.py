@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tileproof.conformance.drivers.record.programs import HostProgram, build, record
-from tileproof.conformance.drivers.record.recording import Replay
-from tileproof.emulator import Buffer, LaunchResult
+from tileproof.conformance.beside.record.programs import HostProgram, build, record
+from tileproof.conformance.beside.record.recording import Replay
+from tileproof.emulator import Buffer, RunResult
 from tileproof.emulator.errors import LaunchError
 from tileproof.kernels import toolchain
 
@@ -23,7 +23,7 @@ class Ran:
     difference.
     """
 
-    results: tuple[LaunchResult, ...]
+    results: tuple[RunResult, ...]
     outputs: dict[str, tuple[np.ndarray, np.ndarray, Any]]
 
     @property
@@ -54,7 +54,7 @@ class Example:
         return _program(self.source, self.defines)
 
     def run(self, **how: Any) -> Ran:
-        """Records the program and runs its kernels; `how` goes on to `Module.launch`."""
+        """Records the program and runs its kernels; `how` is passed on to `Module.launch`."""
         program = self.program
         return self.check(Replay(record(program, self.arguments, self.processors), program.module), how)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from tileproof.conformance.drivers.record.recording import Replay
+from tileproof.conformance.beside.record.recording import Replay
 from tileproof.emulator import Buffer
 
 from tests.kit.outside.cutlass_block_scaled import E2M1, E4M3, interleaved, packed, with_rows_of_nan

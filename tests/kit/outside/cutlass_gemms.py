@@ -6,7 +6,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from tileproof.conformance.drivers.record.recording import Replay
+from tileproof.conformance.beside.record.recording import Replay
 
 from tests.kit.outside.cutlass_example import Check, Ran, kernel, of, put
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from tileproof.conformance.drivers.record.recording import Replay
+from tileproof.conformance.beside.record.recording import Replay
 from tileproof.emulator.errors import LaunchError
 
 from tests.kit.outside.cutlass_block_scaled import E2M1, E4M3, interleaved, packed, unpacked, with_rows_of_nan

@@ -19,7 +19,7 @@ def _draw(*shape: int) -> torch.Tensor:
 
 
 def _maps(*tensors: torch.Tensor, box: tuple[int, int]) -> list[TensorDescriptor]:
-    return [TensorDescriptor.from_tensor(one, list(box)) for one in tensors]
+    return [TensorDescriptor.from_tensor(tensor, list(box)) for tensor in tensors]
 
 
 def add(wrong: str) -> bool:

@@ -1,4 +1,4 @@
-// Holds the layouts and numbers of conformance/drivers/record/runtime/abi.hpp against the headers of the open package; it
+// Holds the layouts and numbers of conformance/beside/record/runtime/abi.hpp against the headers of the open package; it
 // is compiled, not run.
 #include <cuda.h>
 #include <cuda_runtime_api.h>

@@ -1,5 +1,6 @@
-// Calls every function of the CUDA runtime API that tileproof record knows, and checks what comes back. One word
-// chooses what is called; exit code 0: everything was as it must be. Kernels run when recorded with --run.
+// Calls every function of the CUDA runtime API that tileproof record knows, and checks what comes back. One
+// word chooses what is called; exit code 0: everything was as it must be. Kernels run when recorded with
+// --run.
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -8,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#define CHECK(what)                                                                          \
-  do {                                                                                       \
-    if (!(what)) {                                                                           \
+#define CHECK(what)                                                                                 \
+  do {                                                                                              \
+    if (!(what)) {                                                                                  \
       std::printf("line %d: %s, %s\n", __LINE__, #what, cudaGetErrorString(cudaPeekAtLastError())); \
-      std::exit(1);                                                                          \
-    }                                                                                        \
+      std::exit(1);                                                                                 \
+    }                                                                                               \
   } while (0)
 #define OK(call) CHECK((call) == cudaSuccess)
 
@@ -293,7 +294,8 @@ static void graphs() {
   cudaHostNodeParams call = {count_up, &counted};
   OK(cudaGraphAddHostNode(&host, made, &copy, 1, &call));
   OK(cudaGraphAddEmptyNode(&none, made, &host, 1));
-  CHECK(cudaGraphAddEmptyNode(&none, made, reinterpret_cast<cudaGraphNode_t*>(&stream), 1) == cudaErrorInvalidValue);
+  CHECK(cudaGraphAddEmptyNode(&none, made, reinterpret_cast<cudaGraphNode_t*>(&stream), 1) ==
+        cudaErrorInvalidValue);
   OK(cudaGraphInstantiate(&executable, made, 0));
   OK(cudaGraphLaunch(executable, stream));
   CHECK(back(c, 64)[63] == 17 && counted == 3);
@@ -303,6 +305,28 @@ static void graphs() {
   CHECK(back(c, 64)[63] == 18 && counted == 4);
   OK(cudaGraphAddDependencies(made, &copy, &fill, nullptr, 1));
   CHECK(cudaGraphInstantiate(&executable, made, 0) == cudaErrorInvalidValue);  // a circle
+
+  // A box of 3 x 2 x 2 ints out of rows of 4 and planes of 4 rows, into rows of 8 bytes more; then to the
+  // host.
+  OK(cudaGraphCreate(&made, 0));
+  std::vector<int> box(64), out(12, -1);
+  for (int i = 0; i < 64; ++i) box[i] = i;
+  OK(cudaMemcpy(a, box.data(), 256, cudaMemcpyHostToDevice));
+  OK(cudaMemset(b, 0, 256));
+  cudaMemcpy3DParms how = {};
+  how.srcPtr = make_cudaPitchedPtr(a, 16, 16, 4), how.srcPos = make_cudaPos(4, 1, 1);
+  how.dstPtr = make_cudaPitchedPtr(b, 20, 12, 2);
+  how.extent = make_cudaExtent(12, 2, 2), how.kind = cudaMemcpyDeviceToDevice;
+  OK(cudaGraphAddMemcpyNode(&copy, made, nullptr, 0, &how));
+  how.srcPtr = make_cudaPitchedPtr(b, 20, 12, 2), how.srcPos = make_cudaPos(0, 0, 0);
+  how.dstPtr = make_cudaPitchedPtr(out.data(), 12, 12, 2), how.kind = cudaMemcpyDeviceToHost;
+  OK(cudaGraphAddMemcpyNode(&host, made, &copy, 1, &how));
+  OK(cudaGraphInstantiate(&executable, made, 0));
+  CHECK(out[0] == -1);
+  OK(cudaGraphLaunch(executable, stream));
+  OK(cudaStreamSynchronize(stream));
+  CHECK(out == (std::vector<int>{21, 22, 23, 25, 26, 27, 37, 38, 39, 41, 42, 43}));
+  CHECK(back(b, 5)[3] == 0);
 }
 
 static void launches() {
@@ -337,7 +361,8 @@ static void launches() {
   CHECK(back(b, 2) == (std::vector<int>{128, 127}));
   cudaFuncAttributes about;
   OK(cudaFuncGetAttributes(&about, large));
-  CHECK(about.sharedSizeBytes == 64 && about.maxThreadsPerBlock == 128 && about.maxDynamicSharedSizeBytes == 200000);
+  CHECK(about.sharedSizeBytes == 64 && about.maxThreadsPerBlock == 128 &&
+        about.maxDynamicSharedSizeBytes == 200000);
   OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, large, 128, 200000));
   CHECK(blocks == 1);
   OK(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&most, large, 128, 0, 0));
@@ -359,8 +384,9 @@ static void launches() {
   OK(cudaGetFuncBySymbol(&function, reinterpret_cast<const void*>(twice)));
   OK(cudaLaunchKernel(kernel, 2, 64, arguments, 0, nullptr));
   // A module that is loaded while the program runs.
-  const char* text = ".version 8.6\n.target sm_100a\n.address_size 64\n.visible .entry late(.param .u64 a)\n{\n"
-                     " .reg .b64 p;\n ld.param.u64 p, [a];\n st.global.u32 [p], 77;\n ret;\n}\n";
+  const char* text =
+      ".version 8.6\n.target sm_100a\n.address_size 64\n.visible .entry late(.param .u64 a)\n{\n"
+      " .reg .b64 p;\n ld.param.u64 p, [a];\n st.global.u32 [p], 77;\n ret;\n}\n";
   cudaLibrary_t library;
   OK(cudaLibraryLoadData(&library, text, nullptr, nullptr, 0, nullptr, nullptr, 0));
   OK(cudaLibraryGetKernel(&kernel, library, "late"));
@@ -379,7 +405,8 @@ static void devices() {
   CHECK(count == 1 && value == 0);
   cudaDeviceProp about;
   OK(cudaGetDeviceProperties(&about, 0));
-  CHECK(about.major == 10 && about.minor == 0 && about.multiProcessorCount == 148 && about.clusterLaunch == 1);
+  CHECK(about.major == 10 && about.minor == 0 && about.multiProcessorCount == 148 &&
+        about.clusterLaunch == 1);
   CHECK(about.sharedMemPerBlockOptin == 232448 && about.maxThreadsDim[2] == 64 && about.warpSize == 32);
   CHECK(about.maxGridSize[0] == 2147483647 && about.sharedMemPerMultiprocessor == 233472);
   OK(cudaChooseDevice(&other, &about));

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.under_test import on_emulator
-from tileproof.kernels.edit import Edit, InStage, Mutant, Place
+from tileproof.kernels.edit import Edit, InStage, Place, PlantedDefect
 from tileproof.kernels.registry import kernel, kernels
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.problems.gemm.generator import GemmCase, edges, smaller, steps
@@ -45,13 +45,15 @@ def test_smaller_cases_differ_in_one_respect_and_come_to_an_end() -> None:
 @pytest.mark.parametrize("edge", ONLY_EDGES)
 def test_what_only_an_edge_shows_is_found_and_shrunk(edge: str) -> None:
     find, planted = ONLY_EDGES[edge]
-    one = Mutant("edge", "planted", "", KERNEL.name, (Edit(Place(find, SOURCE), planted),), InStage("D", ""))
+    one = PlantedDefect(
+        "edge", "planted", "", KERNEL.name, (Edit(Place(find, SOURCE), planted),), InStage("D", "")
+    )
     under_test = on_emulator(KERNEL, KERNEL.variants[0], planted=one, races=False)
     report = engine.check(under_test, examples=1, seed=0, shrink_seconds=20.0)
     assert report.failure is not None
     case = report.failure.case
     finding = report.failure.findings[0]
-    assert isinstance(case, GemmCase) and (finding.stage or finding.code) in ("product", "D", CODE)
+    assert isinstance(case, GemmCase) and (finding.problem.stage or finding.code) in ("product", "D", CODE)
     first = edges(KERNEL.plan(KERNEL.variants[0]))[edge].case
     assert isinstance(first, GemmCase) and case != first and case.m * case.n * case.k_tiles <= 17
     drawn = engine.check(under_test, examples=3, seed=0, shrink_seconds=0.0, with_edges=False)
@@ -65,7 +67,7 @@ def test_what_only_an_edge_shows_is_found_and_shrunk(edge: str) -> None:
         ('{"d_qk":576}', "not of the problem"),
         ('{"problem":"gemm","step_m":64,"step_n":64,"width":1}', "unknown field 'width'"),
         ('{"problem":"gemm","step_m":64,"step_n":64,"m":0}', "integers from 1"),
-        ('{"problem":"gemm","step_m":64,"step_n":64,"seed":-1}', "a seed is one from 0"),
+        ('{"problem":"gemm","step_m":64,"step_n":64,"seed":-1}', "a seed is an integer from 0"),
         ('{"problem":"gemm","step_m":64,"step_n":64,"k_tiles":100000000}', "a matrix has at most"),
         ('{"problem":"gemm","step_m":64,"step_n":64,"alpha":1e60}', "numbers that f32 holds"),
         ('{"problem":"gemm","step_m":64,"step_n":64,"alpha":NaN}', "numbers that f32 holds"),

@@ -15,8 +15,8 @@ from tileproof.spec.problems.sparse_mla_bwd.case import (
     INT_MIN,
     ORDERS,
     VALUES,
-    Case,
     Indices,
+    SparseCase,
     selected,
 )
 from tileproof.spec.problems.sparse_mla_bwd.inputs import key_mask
@@ -25,13 +25,13 @@ from tileproof.spec.problems.sparse_mla_bwd.strategies import cases, problems
 from tileproof.spec.problems.sparse_mla_bwd.tiling import gather
 
 QUICK = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-SIMPLEST = Case(576)
+SIMPLEST = SparseCase(576)
 
 
 @QUICK
 @given(st.sampled_from((576, 512)).flatmap(cases))
 def test_json_round_trip_and_equal_arrays(case):
-    again = Case.from_json(case.as_json())
+    again = SparseCase.from_json(case.as_json())
     assert again == case
     one, two = case.inputs(), again.inputs()
     for name in ("q", "kv", "o", "dO", "lse", "indices"):
@@ -56,7 +56,7 @@ def test_shrinks_to_the_simplest_problem(wanted):
     assert shrunk(wanted) == SIMPLEST
 
 
-def shrunk(wanted) -> Case:
+def shrunk(wanted) -> SparseCase:
     return find(
         cases(576),
         wanted,
@@ -73,16 +73,19 @@ def test_simplest_problem_is_one_tile_of_one_token_in_order():
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     (
-        (lambda c: c.blocks == 3, Case(576, blocks=3)),
-        (lambda c: c.values == "normal", Case(576, values="normal")),
-        (lambda c: len(c.tokens) == 2, Case(576, tokens=(Indices(), Indices()))),
-        (lambda c: any(t.dead_blocks for t in c.tokens), Case(576, tokens=(Indices(dead_blocks=(0,)),))),
+        (lambda c: c.blocks == 3, SparseCase(576, blocks=3)),
+        (lambda c: c.values == "normal", SparseCase(576, values="normal")),
+        (lambda c: len(c.tokens) == 2, SparseCase(576, tokens=(Indices(), Indices()))),
+        (
+            lambda c: any(t.dead_blocks for t in c.tokens),
+            SparseCase(576, tokens=(Indices(dead_blocks=(0,)),)),
+        ),
         (
             lambda c: any(v == INT_MIN for t in c.tokens for _, v in t.holes),
-            Case(576, tokens=(Indices(holes=((0, INT_MIN),)),)),
+            SparseCase(576, tokens=(Indices(holes=((0, INT_MIN),)),)),
         ),
-        (lambda c: c.lengths is not None and 0 in c.lengths, Case(576, lengths=(0,))),
-        (lambda c: any(t.order == "random" for t in c.tokens), Case(576, tokens=(Indices("random"),))),
+        (lambda c: c.lengths is not None and 0 in c.lengths, SparseCase(576, lengths=(0,))),
+        (lambda c: any(t.order == "random" for t in c.tokens), SparseCase(576, tokens=(Indices("random"),))),
     ),
 )
 def test_every_feature_is_found_and_shrunk_alone(wanted, expected):
@@ -121,14 +124,14 @@ def test_features_are_reached():
 
 def test_holes_and_dead_blocks_are_no_keys():
     pattern = Indices("identity", holes=((3, -1), (5, INT_MAX), (70, 150)), dead_blocks=(2,))
-    inputs = Case(576, s_kv=150, blocks=3, tokens=(pattern,)).inputs()
+    inputs = SparseCase(576, s_kv=150, blocks=3, tokens=(pattern,)).inputs()
     mask = key_mask(inputs)[0]
     assert np.flatnonzero(~mask).tolist() == [3, 5, 70, *range(128, 192)]
 
 
 @pytest.mark.parametrize("d_qk", (576, 512))
 def test_coordinates_name_every_product(d_qk):
-    inputs = Case(
+    inputs = SparseCase(
         d_qk, s_kv=200, blocks=2, tokens=(Indices("permuted"),) * 2, values="coordinates", seed=3
     ).inputs()
     for token in range(2):
@@ -167,5 +170,5 @@ def test_damaged_values_name_nothing():
 )
 def test_malformed_case_is_one_clear_error(text):
     with pytest.raises(TileproofError) as caught:
-        Case.from_json(text)
+        SparseCase.from_json(text)
     assert caught.value.where == "--case" and caught.value.do

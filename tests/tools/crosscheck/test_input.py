@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.drivers.result import RunSchedule
-from tileproof.kernels.launch import Buffer, Launch, Scalar, Struct, TensorMapSpec
+from tileproof.kernels.launch.arguments import ScalarArgument
+from tileproof.kernels.launch.builder import Given, LaunchBuilder, struct, tensor_map
+from tileproof.kernels.launch.model import LaunchFile
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.problems.sparse_mla_bwd.case import Case, Indices, one_token
+from tileproof.spec.machine.schedule import Schedule
+from tileproof.spec.problems.sparse_mla_bwd.case import Indices, SparseCase, one_token
 from tileproof.tools.crosscheck.input import respell_waits, sentryward_input
 from tileproof.tools.crosscheck.opinion import second_opinion
 
@@ -31,21 +30,24 @@ $L1:
 """
 
 
-def launch(*params: Any, grid: tuple[int, int, int] = (2, 1, 1)) -> Launch:
-    return Launch("text", "k", grid, (2, 1, 1), (64, 1, 1), 1024, params)
+def launch(made: LaunchBuilder, *arguments: Given, grid: tuple[int, int, int] = (2, 1, 1)) -> LaunchFile:
+    made.launch("k", grid=grid, block=(64, 1, 1), arguments=arguments, cluster=(2, 1, 1), shared_bytes=1024)
+    return made.file()
+
+
+def text() -> LaunchBuilder:
+    return LaunchBuilder("k", "text")
 
 
 def test_every_kind_of_parameter_is_said_at_its_place() -> None:
     rows = np.arange(-4, 4, dtype=np.int32).reshape(2, 4)
-    table = Buffer.input("table", np.zeros((8, 64), dtype=np.float16))
-    grid_map = TensorMapSpec(
-        "map", table, "float16", (64, 8), (128,), (64, 4), (1, 1), "128B", oob_fill="nan"
+    made = text()
+    grid_map = tensor_map(
+        made.input("table", np.zeros((8, 64), dtype=np.float16)), (64, 8), (64, 4), "128B", oob_fill="nan"
     )
-    struct = Struct(
-        "s", 256, ((0, grid_map), (128, Buffer.input("rows", rows)), (136, Scalar("n", "s32", -7)))
-    )
-    out = Buffer.output("out", (4,), np.int32)
-    config = sentryward_input(launch(struct, out, Scalar("none", "u64", 0))).config
+    fields = ((0, grid_map), (128, made.input("rows", rows)), (136, ScalarArgument("s32", -7)))
+    out = made.output("out", (4,), np.int32)
+    config = sentryward_input(launch(made, struct(256, fields), out, None)).config
     assert config["entry"] == "k" and config["schema"] == "spverify.kernel-input/v1"
     assert config["launch"] == {
         "grid_dim": [2, 1, 1],
@@ -77,9 +79,9 @@ def test_every_kind_of_parameter_is_said_at_its_place() -> None:
 
 def test_what_the_format_cannot_say_is_refused() -> None:
     with pytest.raises(TileproofError, match="one cluster at a time"):
-        sentryward_input(launch(grid=(4, 1, 1)))
+        sentryward_input(launch(text(), grid=(4, 1, 1)))
     with pytest.raises(TileproofError, match="finite numbers"):
-        sentryward_input(launch(Scalar("x", "f32", float("nan"))))
+        sentryward_input(launch(text(), ScalarArgument("f32", float("nan"))))
 
 
 def test_only_a_wait_loop_is_respelled() -> None:
@@ -110,14 +112,10 @@ def test_every_wait_of_a_kernel_is_respelled_and_it_computes_the_same(name: str)
     inputs = one_token(576, 1, found.variants[0]["h_q"]).inputs()
     first = found.launch(inputs, found.build(found.variant(d_qk=576)))
     given_ = sentryward_input(first)
-    assert given_.respelled == first.image.count("mbarrier.try_wait")
-    # Outputs that are added to live in the launch's arrays: each run gets its own.
-    launches = [
-        replace(found.launch(inputs, found.build(found.variant(d_qk=576))), image=x)
-        for x in (first.image, given_.ptx)
-    ]
+    assert given_.respelled == first.ptx.count("mbarrier.try_wait")
+    launches = [first.with_ptx(ptx) for ptx in (first.ptx, given_.ptx)]
     runs = [
-        emulator.run(one, found.plan(found.variant(d_qk=576)), schedule=RunSchedule("late"), taps=False)
+        emulator.run(one, found.plan(found.variant(d_qk=576)), schedule=Schedule("late"), taps=False)
         for one in launches
     ]
     assert not runs[1].findings
@@ -130,7 +128,7 @@ def test_sentryward_takes_indices_that_are_no_key() -> None:
     """-1 and a length decide branches as they do on the machine: what it lacks are instructions."""
     pytest.importorskip("sentryward", reason="sentryward, the extra `crosscheck`, is not installed")
     found = kernel("head64")
-    case = Case(
+    case = SparseCase(
         512, h_q=64, blocks=1, tokens=(Indices("identity", holes=((3, -1), (9, 2**31 - 1))),), lengths=(40,)
     )
     opinion = second_opinion(found.launch(case.inputs(), found.build(found.variant(d_qk=512))))

@@ -6,7 +6,7 @@ import importlib.util
 
 import numpy as np
 import pytest
-from tileproof.kernels.launch import Launch
+from tileproof.kernels.launch.builder import LaunchBuilder
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.tools.crosscheck import table
 from tileproof.tools.crosscheck.opinion import Opinion, second_opinion
@@ -140,8 +140,10 @@ def test_an_edit_that_does_not_fit_is_refused() -> None:
 
 
 def test_an_instruction_that_the_emulator_refuses_is_no_opinion() -> None:
-    text = launch_of(programs()["red"]).image.replace("red.global.add.f32", "red.global.add.f64")
-    launch = Launch(text.replace("0f3F800000", "0d3FF0000000"), "k", (1, 1, 1), (1, 1, 1), (64, 1, 1), 0, ())
+    text = launch_of(programs()["red"]).ptx.replace("red.global.add.f32", "red.global.add.f64")
+    made = LaunchBuilder("red", text.replace("0f3F800000", "0d3FF0000000"))
+    made.launch("k", grid=(1, 1, 1), block=(64, 1, 1), arguments=[])
+    launch = made.file()
     opinion = first_opinion(launch, None, 0)
     assert opinion.verdict == "no opinion" and opinion.kinds == ("refused",)
 
@@ -178,5 +180,5 @@ def test_a_stale_table_is_noticed(tmp_path, monkeypatch, capsys) -> None:
 
 def test_launches_are_of_one_cluster_and_small() -> None:
     for program in PROGRAMS:
-        launch = launch_of(program)
+        launch = launch_of(program).main
         assert launch.grid == launch.cluster and np.prod(launch.block) <= 128

@@ -72,8 +72,8 @@ def test_warnings_and_used_assumptions_are_said() -> None:
 @pytest.mark.parametrize(
     ("ours", "theirs", "code", "says"),
     [
-        ("fine", "fine", 0, "Both find nothing"),
-        ("fine", "no opinion", 0, "nothing is proved"),
+        ("fine", "fine", 0, "No error found"),
+        ("fine", "no opinion", 0, "no proof"),
         ("fine", "error", 1, "found by them."),
         ("error", "fine", 1, "found by us."),
         ("error", "no opinion", 1, "found by us."),
@@ -150,9 +150,9 @@ class TestWithSentryward:
     @pytest.mark.parametrize(
         ("words", "code", "says"),
         [
-            (["pipeline"], 0, "Both find nothing"),
-            (["gather4"], 0, "nothing is proved"),
-            (["head128-part0", "--d-qk", "512", "--blocks", "1", "--schedules", "0"], 0, "nothing is proved"),
+            (["pipeline"], 0, "No error found"),
+            (["gather4"], 0, "no proof"),
+            (["head128-part0", "--d-qk", "512", "--blocks", "1", "--schedules", "0"], 0, "no proof"),
             (["missing-arrive"], 1, "found by tileproof and by sentryward"),
             (["out-of-bounds"], 1, "found by tileproof."),
             (["unwaited-phase"], 1, "found by sentryward"),
@@ -175,13 +175,13 @@ class TestWithSentryward:
     @pytest.mark.parametrize(
         ("words", "says"),
         [
-            (["no-such"], "there is no such kernel or program"),
+            (["no-such"], "there is no such kernel"),
             (["pipeline", "--plant", "p-ready-not-committed"], "no cases and no planted defects"),
             (["head64", "--d-qk", "77"], "has no such variant"),
             (["head64", "--plant", "p-ready-not-committed"], "the defect belongs to another kernel"),
             (["head128-part0", "--case", '{"d_qk":576,"tokens":[{},{}]}'], "one cluster at a time"),
             (["head128-part0", "--seconds", "0"], "--seconds"),
-            (["head128-part0", "--seconds", "inf"], "a time budget is finite"),
+            (["head128-part0", "--seconds", "inf"], "a time budget must be finite"),
             (["head128-part0", "--memory", "1"], "--memory"),
         ],
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tileproof.conformance.report.layout.picture import draw
+from tileproof.conformance.beside.layouts.picture import draw
 from tileproof.spec.machine.contracts import CODES, check
 from tileproof.tools.pages import layouts as layout_docs
 

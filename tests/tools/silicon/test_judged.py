@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from tileproof.conformance.drivers.emulator import EmulatorDriver
 from tileproof.kernels.registry import kernel
-from tileproof.kernels.sm90.gemm.mutants import ORDER, VALUES
+from tileproof.kernels.sm90.gemm.defects import ORDER, VALUES
 from tileproof.tools.silicon.judged import judged, main, same_bits
 
 KERNEL = kernel("sm90-gemm")
@@ -19,9 +19,9 @@ HERE = EmulatorDriver(races=False)
 
 def test_the_kernel_and_its_mutants_are_told_apart() -> None:
     """The last mutant needs race checking, which this driver leaves out, and says so."""
-    few = replace(KERNEL, mutants=lambda: (VALUES[0], ORDER[-1]))
+    few = replace(KERNEL, defects=lambda: (VALUES[0], ORDER[-1]))
     found = judged(few, HERE, 2)
-    assert found["kernel"]["verdict"] == "pass" and "races" in found["kernel"]["not_judged"][0]
+    assert found["kernel"]["verdict"] == "clean" and "races" in found["kernel"]["not_judged"][0]
     first, last = found["mutants"].values()
     assert first["verdict"] == "defect" and first["finding"] and first["repeated"]
     assert last["verdict"] == "pass" and "finding" not in last
@@ -34,7 +34,7 @@ def test_bits_are_compared_with_the_exact_tensor_core() -> None:
 
 
 def test_the_command_writes_its_evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = replace(KERNEL, mutants=lambda: ())
+    few = replace(KERNEL, defects=lambda: ())
     monkeypatch.setattr("tileproof.tools.silicon.judged.find_kernel", lambda name: few)
     out = tmp_path / "evidence.json"
     done = CliRunner().invoke(main, ["sm90-gemm", str(out), "--examples", "2", "--driver", "emulator"])

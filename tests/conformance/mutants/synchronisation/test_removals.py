@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.drivers.result import RunSchedule
-from tileproof.kernels.launch import Launch
+from tileproof.kernels.launch.model import LaunchFile
 from tileproof.kernels.registry import kernel
+from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.problems.sparse_mla_bwd.case import one_token
 
 SYNC = re.compile(
     r"\s*(?:@!?%\w+\s+)?(?P<opcode>fence|tcgen05\.(?:fence|wait|commit)|mbarrier\.(?:init|arrive|try_wait)"
     r"|bar\.(?:sync|warp\.sync)|barrier\.cluster|cp\.async\.bulk\.(?:wait|commit)_group)"
 )
-SCHEDULES = (RunSchedule("early"), RunSchedule("late"), RunSchedule("random", 1))
+SCHEDULES = (Schedule("early"), Schedule("late"), Schedule("random", 1))
 # Without these the kernel is still right, or what is missing is a note.
 REDUNDANT = {
     "head128-part0": {
@@ -37,12 +36,12 @@ REDUNDANT = {
 }
 
 
-def without(launch: Launch, line: int) -> Launch:
+def without(launch: LaunchFile, line: int) -> LaunchFile:
     """The launch with one line of its PTX gone; a wait passes at once."""
-    lines = launch.image.split("\n")
+    lines = launch.ptx.split("\n")
     passing = re.search(r"try_wait\S* (\S+),", lines[line].replace("\t", " "))
     lines[line] = f"setp.eq.u32 {passing[1]}, 0, 0;" if passing else ""
-    return replace(launch, image="\n".join(lines))
+    return launch.with_ptx("\n".join(lines))
 
 
 @pytest.mark.parametrize("name", REDUNDANT)
@@ -55,7 +54,7 @@ def test_every_removal_is_found_but_the_redundant_ones(name: str) -> None:
     )
     sites = [
         (number, match["opcode"])
-        for number, text in enumerate(launch.image.split("\n"))
+        for number, text in enumerate(launch.ptx.split("\n"))
         if (match := SYNC.match(text))
     ]
     assert len(sites) >= 30

@@ -13,9 +13,9 @@ from tileproof.conformance.mutants.synchronisation.catalogue import CLASSES
 from tileproof.conformance.mutants.synchronisation.ptx import text
 from tileproof.conformance.mutants.synchronisation.run import SCHEDULES, faults, launch, programs, run
 from tileproof.emulator import Schedule
-from tileproof.kernels.edit import Edit, Mutant, Place, Reported, Sizes
+from tileproof.kernels.edit import Edit, Place, PlantedDefect, Reported, Sizes
 from tileproof.kernels.registry import kernel
-from tileproof.kernels.sm100.head128_columns import mutants_pair
+from tileproof.kernels.sm100.head128_columns import defects_pair
 from tileproof.spec.machine.errors import TileproofError
 
 ROWS = catalogue.catalogue()
@@ -29,7 +29,7 @@ CLEAN = (
 
 # Those of head128-columns that differ from head64's by the kind of access, or need two CTAs; the others are slow.
 PAIRS = {"cols-p-share-early", "cols-share-not-waited-for", "cols-copies-without-proxy-fence"}
-PAIRS |= {"cols-freed-by-one", *(one.id for one in mutants_pair.MUTANTS)}
+PAIRS |= {"cols-freed-by-one", *(one.id for one in defects_pair.DEFECTS)}
 
 
 def _row(name: str) -> Any:
@@ -51,7 +51,7 @@ def test_planted_order_is_found_and_named(name: str) -> None:
 def test_program_as_it_should_be_is_clean(name: str) -> None:
     own = programs()[name].text()
     for schedule in CLEAN:
-        shown = faults(*launch(name, own, schedule), schedule)
+        shown = faults(launch(name, own, schedule), schedule)
         assert not shown, f"{schedule}: {shown[0].finding}"
 
 
@@ -62,7 +62,7 @@ def test_program_as_it_should_be_is_clean(name: str) -> None:
 def test_kernel_is_clean(name: str, sizes: Sizes) -> None:
     built = kernel(name).build(kernel(name).variant(d_qk=sizes.d_qk))
     for schedule in CLEAN[::2]:
-        shown = faults(*launch(name, built.ptx, schedule, sizes, built), schedule)
+        shown = faults(launch(name, built.ptx, schedule, sizes, built), schedule)
         assert not shown, f"{schedule}: {shown[0].finding}"
 
 
@@ -107,7 +107,7 @@ KERNEL = ROWS["p0-read-without-fence"]
 HANG = ROWS["ring-count-too-large"]
 
 
-def expecting(row: Mutant, **changed: Any) -> str:
+def expecting(row: PlantedDefect, **changed: Any) -> str:
     """What `run` says of the row when it expects something else."""
     return run(replace(row, expected=replace(row.expected, **changed))).wrong  # type: ignore[arg-type]
 
@@ -133,7 +133,9 @@ def expecting(row: Mutant, **changed: Any) -> str:
         ),
     ],
 )
-def test_a_finding_under_another_name_is_a_failure(row: Mutant, changed: dict[str, Any], says: str) -> None:
+def test_a_finding_under_another_name_is_a_failure(
+    row: PlantedDefect, changed: dict[str, Any], says: str
+) -> None:
     if says == "occurrence":
         with pytest.raises(TileproofError, match="does not fit"):
             expecting(row, **changed)
@@ -166,6 +168,6 @@ def test_a_defect_under_another_schedule_is_a_failure() -> None:
     ],
 )  # fmt: skip
 def test_an_anchor_that_is_gone_is_an_error(target: str, edit: Edit, says: str) -> None:
-    row = Mutant("planted-for-the-test", "", "", target, (edit,), Reported("hang"))
+    row = PlantedDefect("planted-for-the-test", "", "", target, (edit,), Reported("hang"))
     with pytest.raises(TileproofError, match=says):
         running.run(row)

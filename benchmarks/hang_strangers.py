@@ -1,0 +1,71 @@
+"""How often `explain` names the cause of hangs that strangers print.
+
+    python benchmarks/hang_strangers.py [--rounds 1] [--seed 0] [--set first|held|all] [--show 20]
+
+The kernels, the machine that runs them and the wordings are in benchmarks/strangers, apart from the tests'
+generator (tests/kit/hang_logs). `--print NAME` prints the logs whose name contains NAME, and their answers.
+Exit code 1: fewer than 90% right, or an answer wrong and certain.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tileproof.conformance.beside.logs.hangs.reader import read_text
+from tileproof.conformance.beside.logs.hangs.render import diagnosis
+from tileproof.spec.machine.errors import TileproofError
+
+from benchmarks.strangers.score import Score, logs
+
+
+def explain(text: str) -> dict[str, Any] | None:
+    """The diagnosis of a log; None where it is refused."""
+    try:
+        return diagnosis(read_text(text))
+    except TileproofError:
+        return None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=1, help="logs of each mistake in each wording")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--set", choices=("first", "held", "all"), default="all")
+    parser.add_argument("--show", type=int, default=0, help="names of logs answered wrongly")
+    parser.add_argument(
+        "--print", default="", help="print the logs whose name contains this, and their answers"
+    )
+    chosen = parser.parse_args()
+    score = Score()
+    for log in logs(chosen.seed, chosen.rounds, chosen.set):
+        found = explain(log.text)
+        good = score.add(log, found)
+        if chosen.print and chosen.print in log.name:
+            print(f"--- {log.name}: {'right' if good else 'WRONG'}\n{log.text}")
+            if found is not None:
+                causes = [(item["code"], item["what"]) for item in found["causes"][:2]]
+                print(
+                    found["verdict"],
+                    found["certainty"],
+                    found["why"],
+                    found["root"] and found["root"]["copy"],
+                    *causes,
+                )
+                print("not understood:", found["read"]["examples"])
+    print(score.table())
+    for name in score.wrong[: chosen.show]:
+        print("wrong:", name)
+    for name in score.lies:
+        print("wrong and certain:", name)
+    return 0 if score.passes() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

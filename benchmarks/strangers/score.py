@@ -1,0 +1,204 @@
+"""Logs of the strangers' kernels by seed, and whether an answer about a log is right.
+
+An answer is right when its first cause, its barrier and a role that it names are as planted. A snapshot
+shows no history: there an answer is right when it names where each warp stands and is not certain of a cause.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.strangers import snapshots, wordings
+from benchmarks.strangers.kernels import FAMILIES, Case
+from benchmarks.strangers.machine import Event, Machine, Run
+from benchmarks.strangers.wordings import WARPS, Wording, address
+
+
+@dataclass(frozen=True)
+class StrangerLog:
+    """A log, the case and run that it is of, and how it was printed."""
+
+    name: str
+    text: str
+    case: Case
+    run: Run
+    wording: str
+    snapshot: bool
+
+
+def logs(seed: int, rounds: int, which: str) -> Iterator[StrangerLog]:
+    """`rounds` logs of each mistake in each wording of a set ("first", "held" or "all")."""
+    rng = random.Random(seed)
+    said = (wordings.FIRST if which != "held" else {}) | (wordings.HELD if which != "first" else {})
+    shot = (snapshots.FIRST if which != "held" else {}) | (snapshots.HELD if which != "first" else {})
+    for turn in range(rounds):
+        for family, (make, mistakes) in FAMILIES.items():
+            for mistake in mistakes:
+                for name in [*said, *shot]:
+                    case, run = _hung(make, mistake, rng)
+                    damage = rng.choice(("none", "none", "jitter", "jitter", "prose", "lost"))
+                    if name in said:
+                        if case.truth and not set(case.needs) <= set(said[name].shows):
+                            continue
+                        text = _printed(said[name], run, damage, rng)
+                    else:
+                        if not run.blocked or (name == "synccheck" and "sync" not in _kinds(run)):
+                            continue
+                        text = shot[name](case.kernel, run)
+                    title = f"{seed}.{turn} {family}:{mistake or 'clean'} {name} {damage}"
+                    yield StrangerLog(title, text, case, run, name, name in shot)
+
+
+def _hung(make: Callable[[str, random.Random], Case], mistake: str, rng: random.Random) -> tuple[Case, Run]:
+    """A run that hangs; the mistake may come too late in a short run."""
+    for _ in range(50):
+        case = make(mistake, random.Random(rng.random()))
+        run = Machine(case.kernel, rng.randrange(1 << 30)).go()
+        if bool(run.blocked) == (case.truth is not None):
+            return case, run
+    raise AssertionError(f"{mistake or 'clean'}: hangs or not, against its truth")
+
+
+def _kinds(run: Run) -> set[str]:
+    return {op.kind for op in run.blocked.values()}
+
+
+def _printed(wording: Wording, run: Run, damage: str, rng: random.Random) -> str:
+    events = list(run.events)
+    if damage == "jitter":  # the order between roles is only roughly that of time
+        turns: dict[Any, float] = {}
+        keyed = []
+        for at, event in enumerate(events):
+            turn = max(turns.get(event.who, 0), at + rng.uniform(0, 5))
+            turns[event.who] = turn
+            keyed.append((turn, at, event))
+        events = [event for _, _, event in sorted(keyed, key=lambda item: item[:2])]
+    if damage == "lost":
+        del events[rng.randrange(len(events))]
+    lines = [line for event in events if (line := wording.say(event)) is not None]
+    if wording.head:
+        lines.insert(0, wording.head)
+    if damage == "prose":
+        lines = ["building extension ...", "q: torch.Size([128, 576]) bf16", "compile took 31.2 s", *lines]
+        lines += [
+            "^CTraceback (most recent call last):",
+            '  File "run.py", line 41, in <module>',
+            "KeyboardInterrupt",
+        ]
+    return "\n".join([*lines, ""])
+
+
+def key(name: str) -> str:
+    """What two spellings of a barrier have in common."""
+    flat = re.sub(r"[^a-z0-9]", "", name.split("[")[0].lower())
+    return re.sub(r"mbar(rier)?$", "", flat)
+
+
+def _roles(name: str) -> set[str]:
+    """A role's names as compared: thread 128 is warp 4, and `mma warp 4` is both."""
+    name = re.sub(r"thread (\d+)", lambda found: f"warp {int(found[1]) // 32}", name.lower())
+    word, warp = re.fullmatch(r"(.*?)[\s_]*(?:warp[\s_]*(\d*))?", name).groups()  # type: ignore[union-attr]
+    return {
+        item
+        for item in (word.removesuffix("_main").removesuffix("_warp"), f"warp {warp}" if warp else "")
+        if item
+    }
+
+
+@dataclass
+class Score:
+    """Counts over logs, and the names of those answered wrongly, or wrongly and with certainty."""
+
+    logs: int = 0
+    right: int = 0
+    certain: int = 0  # right and certain
+    wrong: list[str] = field(default_factory=list)
+    lies: list[str] = field(default_factory=list)
+    by: Counter[tuple[str, str, bool]] = field(default_factory=Counter)
+
+    def add(self, log: StrangerLog, found: dict[str, Any] | None) -> bool:
+        """Counts an answer (None: the log was refused)."""
+        good = found is not None and is_right(log, found)
+        self.logs += 1
+        self.right += good
+        sure = found is not None and found["certainty"] == "certain"
+        self.certain += good and sure
+        if not good:
+            self.wrong.append(log.name)
+            if sure:
+                self.lies.append(log.name)
+        mistake = f"{log.case.family}: {log.case.mistake or 'clean'}"
+        for kind, value in (("wording", log.wording), ("mistake", mistake), ("damage", log.name.split()[-1])):
+            self.by[kind, value, good] += 1
+        return good
+
+    def passes(self) -> bool:
+        """At least 90% right, none wrong and certain, and some answer certain."""
+        return self.right >= 0.9 * self.logs and not self.lies and self.certain > 0.03 * self.logs
+
+    def table(self) -> str:
+        """Right answers by wording, mistake and damage."""
+        rows = [
+            f"{self.logs} logs: {self.right} right ({100 * self.right / max(self.logs, 1):.1f}%), "
+            f"{self.certain} of them certain; {len(self.lies)} wrong and certain"
+        ]
+        for kind, value in sorted({(kind, value) for kind, value, _ in self.by}):
+            good, bad = self.by[kind, value, True], self.by[kind, value, False]
+            rows.append(f"{kind:8} {value:52} {good:4} of {good + bad:4}")
+        return "\n".join(rows)
+
+
+def is_right(log: StrangerLog, found: dict[str, Any]) -> bool:
+    """Whether a diagnosis says what was planted."""
+    truth = log.case.truth
+    if truth is None:
+        return bool(found["verdict"] == "no hang seen")
+    if log.snapshot and log.wording != "synccheck":
+        return _places_right(log, found)
+    if found["verdict"] != "hang" or not found["causes"]:
+        return False
+    cause, root = found["causes"][0], found["root"]
+    wording = (wordings.FIRST | wordings.HELD).get(log.wording)
+    codes = set(truth.codes)
+    if log.wording == "synccheck":
+        return cause["code"] in ("sync-missing",)
+    assert wording is not None
+    if log.wording in ("calls", "json-address", "ptx") and "wrong-stage" in codes:
+        codes |= {"wrong-barrier", "skipped-arrive", "lapped"}  # a stage is an address like any other
+    if cause["code"] not in codes:
+        return False
+    bars = {key(bar) for bar in truth.bars}
+    bars |= {f"{address(e.op):x}" for e in log.run.events if e.op.kind == "wait" and e.op.bar in truth.bars}
+    if any(code in ("sync-missing", "alloc-blocked") for code in (cause["code"],)):
+        pass  # these barriers are named by the explainer
+    elif not any(item and item in key(root["barrier"]) for item in bars):
+        return False
+    allowed = {(name, who[1]) for who in truth.who for name in _roles(wording.role(who))}
+    named = [root["actor"], *([cause["culprit"]] if cause["culprit"] else [])]
+    return any((name, item["cta"]) in allowed for item in named for name in _roles(item["role"]))
+
+
+def _places_right(log: StrangerLog, found: dict[str, Any]) -> bool:
+    """Whether each warp that stands in a barrier is reported there, and no cause is called certain."""
+    if found["verdict"] != "hang" or found["certainty"] == "certain":
+        return False
+    told = {(item["actor"]["cta"], re.sub(r"\D", "", item["actor"]["role"])) for item in found["blocked"]}
+    for who, op in log.run.blocked.items():
+        if op.kind == "stop":
+            continue
+        warp = WARPS[who[0]]
+        if not {(who[1], str(warp)), (who[1], str(32 * warp))} & told:
+            return False
+    waits = [op for op in log.run.blocked.values() if op.kind == "wait"]
+    names = " ".join(key(item["barrier"]) for item in found["blocked"])
+    return all(key(op.bar) in names or f"{address(op):x}" in names for op in waits)
+
+
+def waits(run: Run) -> list[Event]:
+    """The waits that a run printed."""
+    return [event for event in run.events if event.op.kind == "wait"]

@@ -1,0 +1,1 @@
+"""The Python interface: `tileproof.run`, `tileproof.judge`, and the pytest plugin."""

@@ -1,0 +1,1 @@
+"""What stands beside the judging: recorder, frontends, log explainers, timing, mutation, corpus, pictures."""

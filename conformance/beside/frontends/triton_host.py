@@ -1,0 +1,177 @@
+"""`emulate()` for Triton and Gluon: inside the block, launches over CPU tensors run on the emulator.
+
+Tensors are torch CPU tensors or numpy arrays. `@triton.autotune` takes its first configuration. Rejected with
+an error: cuda tensors, and kernels made for Triton's interpreter.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from tileproof.conformance.beside.frontends.block import Emulate, patched
+from tileproof.conformance.beside.frontends.run import EmulatedRun
+from tileproof.emulator.errors import LaunchError
+from tileproof.spec.machine import limits
+
+
+@contextlib.contextmanager
+def _active(run: EmulatedRun, _version: str) -> Iterator[None]:
+    """Triton with this driver, without its interpreter, and with autotuners that do not measure; everything
+    is restored afterwards.
+    """
+    import triton
+    from tileproof.conformance.beside.frontends.triton_driver import Sm100Driver, stopped_at_ptx
+    from triton import knobs
+    from triton.runtime.autotuner import Autotuner
+    from triton.runtime.jit import JITFunction
+
+    users, files = knobs.runtime.add_stages_inspection_hook, [""]
+
+    def hook(*stages: Any) -> Any:
+        """The user's hook for the stages, then ours."""
+        theirs = users(*stages) if users is not None else None
+        ours = stopped_at_ptx(files[-1], *stages)
+        if stages:
+            return None
+        return (
+            ours if not theirs or not ours else tuple(f"{a} {b}" for a, b in zip(theirs, ours, strict=True))
+        )
+
+    with contextlib.ExitStack() as stack:
+        settings = triton.runtime.driver
+        stack.callback(setattr, settings, "_active", settings._active)
+        stack.enter_context(knobs.runtime.scope())
+        stack.enter_context(knobs.autotuning.scope())
+        settings.set_active(Sm100Driver(run))
+        driver = triton.backends.backends["nvidia"].driver  # whether it is active decides triton's is_cuda()
+        stack.callback(setattr, driver, "is_active", driver.__dict__["is_active"])
+        driver.is_active = staticmethod(lambda: True)
+        for name in ("add_stages_inspection_hook", "interpret", "override_arch"):
+            knobs.runtime.__dict__.pop(name, None)
+        # Set past the descriptors, which would write environment variables.
+        knobs.runtime.__dict__.update(add_stages_inspection_hook=hook, interpret=False, override_arch=None)
+        knobs.autotuning.__dict__["listener"] = None
+        stack.enter_context(patched(JITFunction, "run", functools.partial(_with_arrays, files)))
+        stack.enter_context(_autotuned(Autotuner, run))
+        if interpreter := sys.modules.get("triton.runtime.interpreter"):
+            stack.enter_context(patched(interpreter.InterpretedFunction, "run", _refuse_interpreted))
+        stack.enter_context(_sm100_for_torch())
+        yield
+
+
+def _with_arrays(files: list[str], launch: Any) -> Any:
+    """`JITFunction.run` that also accepts numpy arrays, as tensors over the same memory; the last entry of
+    `files` is the kernel's file during the call.
+    """
+
+    def run(self: Any, *args: Any, **named: Any) -> Any:
+        files.append(self.fn.__code__.co_filename)
+        try:
+            named = {name: _as_tensor(one) for name, one in named.items()}
+            return launch(self, *map(_as_tensor, args), **named)
+        finally:
+            files.pop()
+
+    return run
+
+
+def _as_tensor(value: Any) -> Any:
+    if not isinstance(value, np.ndarray):
+        return value
+    import torch
+
+    try:
+        return torch.from_numpy(value)
+    except TypeError as error:
+        raise LaunchError("a numpy array cannot be passed to a kernel", found=str(error)) from None
+
+
+def _refuse_interpreted(launch: Any) -> Any:
+    """`InterpretedFunction.run`: the kernel was decorated for the interpreter and cannot be compiled."""
+
+    def run(self: Any, *args: Any, **named: Any) -> Any:
+        raise LaunchError(
+            "the kernel was made for Triton's interpreter",
+            where=self.__name__,
+            expected="a kernel decorated without TRITON_INTERPRET=1",
+            do="unset TRITON_INTERPRET before the module with the kernel is imported",
+        )
+
+    return run
+
+
+@contextlib.contextmanager
+def _autotuned(autotuner: Any, run: EmulatedRun) -> Iterator[None]:
+    """Make autotuners take the first configuration after pruning, and forget it after the block."""
+    before: dict[int, tuple[Any, dict[Any, Any]]] = {}
+
+    def chosen(launch: Any) -> Any:
+        def made(self: Any, *args: Any, **named: Any) -> Any:
+            if id(self) not in before:
+                before[id(self)] = (self, self.cache)
+                self.cache = {}
+            out = launch(self, *args, **named)
+            if len(self.configs) > 1:
+                run.note(
+                    f"{self.base_fn.__name__}: autotuning took the first of {len(self.configs)} "
+                    f"configurations: {self.best_config}"
+                )
+            return out
+
+        return made
+
+    def unmeasured(_: Any) -> Any:
+        def bench(self: Any, *args: Any, config: Any, **named: Any) -> list[float]:
+            return [float(self.configs.index(config)) if config in self.configs else 0.0] * 3
+
+        return bench
+
+    def unstored(_: Any) -> Any:
+        def check(self: Any, key: Any, configs: Any, benchmark: Any) -> bool:
+            benchmark()
+            return False
+
+        return check
+
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(patched(autotuner, "run", chosen))
+        stack.enter_context(patched(autotuner, "_bench", unmeasured))
+        stack.enter_context(patched(autotuner, "check_disk_cache", unstored))
+        try:
+            yield
+        finally:
+            for one, cache in before.values():
+                one.cache = cache
+
+
+@contextlib.contextmanager
+def _sm100_for_torch() -> Iterator[None]:
+    """Patch torch so that host code sees an SM100 device; `synchronize` is a no-op."""
+    import torch
+
+    class Properties:
+        """Properties of a B200 that kernels' host code queries."""
+
+        name, major, minor = "Tileproof's emulated sm_100a", 10, 0
+        multi_processor_count, warp_size = limits.PROCESSORS, 32
+        shared_memory_per_block_optin = limits.MAX_SHARED_BYTES
+
+    def answering(answer: Any) -> Callable[[Any], Any]:
+        return lambda _: lambda *args, **named: answer
+
+    with contextlib.ExitStack() as stack:
+        for name, answer in (
+            ("get_device_capability", (10, 0)),
+            ("get_device_properties", Properties()),
+            ("synchronize", None),
+        ):
+            stack.enter_context(patched(torch.cuda, name, answering(answer)))
+        yield
+
+
+emulate = Emulate("triton", _active)

@@ -1,0 +1,83 @@
+"""What a rule says of an error: a stable code, one sentence on the cause, and what would fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tileproof.conformance.beside.logs.builds.evidence import Evidence
+from tileproof.conformance.beside.logs.builds.frames import Frame
+from tileproof.conformance.beside.logs.builds.messages import Diagnostic
+from tileproof.spec.machine.contracts import CODES as CONTRACT_CODES
+
+CODES = {
+    **CONTRACT_CODES,
+    "layout": "layouts that a Python compiler infers or is given, and that do not agree",
+    "rank": "a tensor with more or fewer modes than the operation takes",
+    "dynamic": "an extent that must be known at compile time",
+    "divide": "a tile that does not divide what it is laid over",
+    "copy-values": "what a copy atom moves at once against what it is given",
+    "copy-type": "the element type of a copy atom against the tensor's",
+    "tmem-copy": "a tcgen05.ld or .st against the tensor-memory layout",
+    "tma-box": "the tile of a tensor map against its shared-memory layout",
+    "tma-major": "the contiguous mode of a tensor map against its tile",
+    "bulk-size": "the bytes of a bulk copy",
+    "cluster": "the cluster's shape against the MMA's CTA pair",
+    "no-overload": "no function takes these arguments",
+    "ambiguous-name": "a name that two namespaces have",
+    "undefined": "a name that no included header declares",
+    "missing-header": "a header that is on no include path",
+    "relaxed-constexpr": "a constexpr host function in device code",
+    "host-function": "a host function in device code",
+    "traits": "an operation whose traits are not included or do not exist",
+    "arch": "an instruction that the compiled target does not have",
+    "shared-memory": "more shared memory than a CTA has",
+    "registers": "registers that do not suffice",
+    "link": "a symbol that the linker does not find, or finds twice",
+    "compiler": "the compiler itself failed",
+    "interleaved": "an error into which another compile wrote",
+    "launch": "an error of a launch, from the run after the build",
+    "assertion": "a static assertion that no rule knows",
+    "unknown": "an error that no rule knows",
+}
+
+
+@dataclass(frozen=True)
+class BuildCause:
+    """Why: `code` is a key of CODES; `operand` A, B, C, MMA or ""; `what` one sentence; `fits` what would.
+
+    `edits`: the same as C++ or as a flag, (what is replaced, by what); all of them together are one remedy.
+    Two errors with one code, operand and `key` (`what`, where it is "") have one cause.
+    """
+
+    code: str
+    what: str
+    fits: str = ""
+    operand: str = ""
+    also: tuple[str, ...] = ()
+    key: str = ""
+    edits: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        assert self.code in CODES, self.code
+
+
+@dataclass
+class ErrorCase:
+    """An error with what its trail tells; `text` is the message and the source that the compiler showed."""
+
+    diagnostic: Diagnostic
+    evidence: Evidence
+    text: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        echo = self.diagnostic.echo[:1] if self.diagnostic.frames or "assert" in self.diagnostic.text else []
+        self.text = "\n".join([self.diagnostic.text, *echo])
+
+    @property
+    def frames(self) -> list[Frame]:
+        """The instantiation trail, innermost first."""
+        return self.diagnostic.frames
+
+    def frame(self, *names: str) -> Frame | None:
+        """The innermost frame of one of these functions or classes."""
+        return next((frame for frame in self.frames if frame.name in names), None)

@@ -1,0 +1,50 @@
+"""Causes of errors in calls that no operand of this rank fits."""
+
+from __future__ import annotations
+
+import re
+
+from tileproof.conformance.beside.logs.builds.cause import BuildCause, ErrorCase
+from tileproof.conformance.beside.logs.builds.cpptypes import parse
+from tileproof.conformance.beside.logs.builds.cute import (
+    tensor_of,
+)
+
+
+def ranks(case: ErrorCase) -> BuildCause | None:
+    """A function of CuTe that no operand of this rank fits."""
+    if "no instance of overloaded function" not in case.text and "no matching function" not in case.text:
+        return None
+    if not re.search(r'"(?:\w+::)*(gemm|copy)"', case.text):
+        return None
+    operands = case.evidence.operands
+    deep = [
+        (role, one.tensor.layout)
+        for role, one in operands.items()
+        if one.tensor is not None and one.tensor.layout.rank > 3
+    ]
+    if deep:
+        role, layout = deep[0]
+        return BuildCause(
+            "rank",
+            f"{role} has {layout.rank} modes, {layout.extents()}, where an MMA takes three, (MMA, MNs, Ks): "
+            "a mode is left over, such as pipeline stages",
+            f"one stage of it: {role}(_, _, _, stage)",
+            role,
+            edits=((role, f"{role}({', '.join(['cute::_'] * 3 + ['0'] * (layout.rank - 3))})"),),
+        )
+    return None
+
+
+def arguments(case: ErrorCase) -> list[str]:
+    """The argument types of a failed overload, in words where they are tensors."""
+    for note in case.diagnostic.notes:
+        start = note.find("argument types are: (")
+        if start >= 0:
+            listed = parse("arguments<" + note[start + 21 :].rstrip(")") + ">").args
+            return [made.text() if (made := tensor_of(one)) else _short(str(one)) for one in listed]
+    return []
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 100 else text[:97] + "..."

@@ -1,0 +1,146 @@
+"""How certain a diagnosis is: the verdict, whether the log allows another first cause, and what to print.
+
+Printed logs lose lines. A cause inferred from an absent line (a missing arrival, a role that stopped) is
+therefore likely, never certain. A cause that present lines show (another stage, another barrier, a phase out
+of turn, byte counts, an arrival that reached only some CTAs) is certain if the log is intact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from tileproof.conformance.beside.logs.hangs.causes import LoggedHang
+from tileproof.conformance.beside.logs.hangs.graph import WaitGraph
+from tileproof.conformance.beside.logs.hangs.histories import History
+
+Certainty = Literal["certain", "likely", "open", ""]
+SHOWN = {
+    "wrong-stage": 98,
+    "wrong-barrier": 98,
+    "wrong-parity": 96,
+    "bytes-missing": 99,
+    "one-cta": 92,
+    "k-count": 93,
+}
+EXACT = {
+    "bytes-missing": 97,
+    "skipped-arrive": 97,
+    "too-few-arrivals": 97,
+    "producer-stopped": 85,
+    "cycle": 95,
+}
+RIVAL = 88  # the weight from which a second cause is another reading
+UNDERSTOOD = 0.5  # of the lines that name an actor or a barrier
+SAY = (
+    "print a line before each wait, after each wait and after each arrival, with the role, the CTA's rank, "
+    "the barrier, its stage, the phase and the k-block: [mma CTA0] k=3 wait kv_full[1] phase=1 "
+    "(tileproof_log.cuh does, docs/explain.md)"
+)
+
+
+@dataclass(frozen=True)
+class HangVerdict:
+    """`why`: the reasons why the answer is not certain, or what the log should contain; may be empty."""
+
+    verdict: str
+    certainty: Certainty
+    why: tuple[str, ...] = ()
+
+
+def judged(graph: WaitGraph, hangs: list[LoggedHang]) -> HangVerdict:
+    """The verdict of a run and its certainty."""
+    log = graph.log
+    if not _understood(graph):
+        return HangVerdict("unclear", "", ("most lines about barriers could not be parsed", SAY))
+    if hangs and hangs[0].stopped:
+        return HangVerdict(
+            "hang", "open" if log.head_missing else "likely", ("no role is in a printed wait",)
+        )
+    if graph.verdict != "hang":
+        why = (SAY,) if graph.verdict == "unclear" else ()
+        if graph.verdict == "no hang seen" and log.half_read:
+            return HangVerdict("unclear", "", ("lines about waits name no known role and no known CTA", SAY))
+        return HangVerdict(graph.verdict, "", why)
+    if log.reports:
+        return HangVerdict("hang", "certain")
+    if log.snapshot:
+        why = "a snapshot shows where warps stand, not which arrival is missing: print each wait and arrival"
+        return HangVerdict("hang", "open", (why,))
+    doubts = _doubts(graph, hangs)
+    if log.merged or log.head_missing:
+        return HangVerdict("hang", "open", tuple(doubts))
+    first = hangs[0].causes[0]
+    shown = SHOWN.get(first.code, 1000) <= first.weight
+    if log.exact:  # no line is missing: an absent line was never printed
+        shown = shown or EXACT.get(first.code, 1000) <= first.weight
+    # Whoever leaves an arrival out then waits in a cycle.
+    rest = [cause for cause in hangs[0].causes[1:] if cause.code != "cycle"]
+    rival = bool(rest) and rest[0].weight >= RIVAL
+    if not shown and first.code == "one-cta":
+        doubts.append(
+            "no mask is printed and no earlier phase of this barrier completed: its count may be wrong"
+        )
+    elif not shown:
+        doubts.append("the cause is inferred from an absent line, which may have been lost")
+    if rival:
+        doubts.append("a second cause is equally well supported")
+    return HangVerdict("hang", "likely" if doubts else "certain", tuple(doubts))
+
+
+def _understood(graph: WaitGraph) -> bool:
+    log = graph.log
+    return len(log.events) >= UNDERSTOOD * (len(log.events) + log.half_read)
+
+
+def _doubts(graph: WaitGraph, hangs: list[LoggedHang]) -> list[str]:
+    log, root = graph.log, hangs[0].root
+    doubts = []
+    if log.merged:
+        doubts.append("roles of several CTAs print under the same name")
+    elif root.actor.cta < 0 or any(actor.cta < 0 for actor in graph.histories if actor.role):
+        doubts.append("no CTA rank is printed: roles of several CTAs may be merged")
+    if log.head_missing:
+        doubts.append("the head of the log is missing")
+    if log.cut:
+        doubts.append("the last line is truncated")
+    if log.gaps or lost_lines(graph):
+        doubts.append("lines are missing in the middle")
+    if root.event.phase is None:
+        doubts.append("the phase of the root's wait is not printed")
+    if any(event.loose for event in log.events if event.barrier == root.event.barrier):
+        doubts.append("arrivals on the root's barrier were inferred from vague wording")
+    if (root.actor.role, root.event.barrier) not in graph.done_roles and not graph.roles_done:
+        doubts.append("no line is printed when a wait ends")
+    if sum(hang.root.actor.group == root.actor.group for hang in hangs) > 1:
+        doubts.append("other waits have causes of their own")
+    return doubts
+
+
+def lost_lines(graph: WaitGraph) -> bool:
+    """Whether a line that must have been printed is missing: a wait, its end, or one k-block of a series."""
+    said = graph.done_roles
+    begun = {(event.actor.role, event.barrier) for event in graph.log.events if event.kind == "wait"}
+    for history in graph.histories.values():
+        for wait in history.waits:
+            key = history.actor.role, wait.event.barrier
+            if (wait.moved_on and key in said) or (wait.event.kind == "done" and key in begun):
+                return True
+        if _gaps(history):
+            return True
+    return False
+
+
+def _gaps(history: History) -> bool:
+    """Whether an actor's k-blocks on a place have a gap."""
+    for place in history.places():
+        numbers = [wait.event.k for wait in history.on(place)]
+        if _uneven(numbers) or _uneven([event.k for event in history.arrivals(place)]):
+            return True
+    return any(_uneven([event.k for event in some]) for some in history.arrives.values())
+
+
+def _uneven(numbers: list[int | None]) -> bool:
+    steps = {b - a for a, b in pairwise(numbers) if a is not None and b is not None and b > a}
+    return len(steps) > 1

@@ -1,0 +1,419 @@
+"""The wait-for graph: what each actor of a log waits for at its end, and whose arrivals are missing.
+
+printf keeps the order of lines per thread only, so the order between actors is exact to a few lines at best.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+
+from tileproof.conformance.beside.logs.hangs.histories import History, Place, Wait, histories_of
+from tileproof.conformance.beside.logs.hangs.log import OWN, Actor, Log
+from tileproof.conformance.beside.logs.hangs.rounds import Rounds
+from tileproof.spec.plan import Barrier, KernelPlan
+
+LATE = 8  # lines by which the order of two actors' lines may be wrong
+
+
+@dataclass(frozen=True)
+class LogEdge:
+    """`waiter` lacks arrival `need` (from 1) of `producer`, which made `made` and may itself be blocked."""
+
+    waiter: Actor
+    producer: Actor
+    made: int
+    need: int
+
+
+@dataclass
+class WaitGraph:
+    """Histories, the blocked waits, and the arrivals that each wait lacks."""
+
+    log: Log
+    plan: KernelPlan | None
+    histories: dict[Actor, History]
+    says_done: bool
+    says_wait: bool
+    blocked: list[Wait] = field(default_factory=list)
+    edges: dict[Actor, list[LogEdge]] = field(default_factory=dict)
+    producers: dict[tuple[int, str], set[Actor]] = field(default_factory=dict)
+    roots: list[Wait] = field(default_factory=list)
+    cycle: list[Actor] = field(default_factory=list)
+    dependents: dict[Actor, set[Actor]] = field(default_factory=dict)
+    _free: dict[tuple[int, Place], int] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> str:
+        """ "hang", "no hang seen", or "unclear" when the log prints one side of its waits only."""
+        if self.log.snapshot and self.blocked:
+            return "hang"
+        if not self.blocked:
+            return "no hang seen" if self.says_wait else "unclear"
+        return "hang" if self.says_done or self.edges_between else "unclear"
+
+    @property
+    def edges_between(self) -> bool:
+        """Whether some blocked wait lacks an arrival."""
+        return any(self.edges.values())
+
+    @cached_property
+    def groups(self) -> dict[int, list[History]]:
+        """The histories of each cluster."""
+        found: dict[int, list[History]] = {}
+        for actor, history in self.histories.items():
+            found.setdefault(actor.group, []).append(history)
+        return found
+
+    @cached_property
+    def waits_of(self) -> dict[Actor, Wait]:
+        """The blocked wait of each blocked actor."""
+        return {wait.actor: wait for wait in self.blocked}
+
+    @cached_property
+    def done_roles(self) -> set[tuple[str, str]]:
+        """The (role, barrier) pairs for which some line reports the end of a wait."""
+        return {(event.actor.role, event.barrier) for event in self.log.events if event.kind == "done"}
+
+    @cached_property
+    def roles_done(self) -> bool:
+        """Whether every role that waits prints a line when a wait ends."""
+        ends = {role for role, _ in self.done_roles}
+        return all(wait.actor.role in ends for wait in self.blocked)
+
+    @cached_property
+    def note_lines(self) -> set[int]:
+        """The lines that name an actor and no barrier."""
+        return {line for line, _, _ in self.log.notes}
+
+    @cached_property
+    def rounds(self) -> Rounds:
+        """The k-block whose arrival a wait of a k-block needs."""
+        return Rounds(self.groups, self.log.head_missing)
+
+    def free_first(self, group: int, place: Place) -> int:
+        """1 when the first wait on `place` needs no arrival, because it is for the phase before the first."""
+        if (group, place) not in self._free:
+            self._free[group, place] = self._free_first(group, place)
+        return self._free[group, place]
+
+    def _free_first(self, group: int, place: Place) -> int:
+        mine = self.groups.get(group, [])
+        firsts = [
+            waits[0].event.phase for h in mine if (waits := h.on(place)) and waits[0].event.phase is not None
+        ]
+        if firsts:
+            return int(sum(phase == 1 for phase in firsts) > len(firsts) / 2)
+        # Without phases: more waits passed than arrivals were made, on this stage or another of the barrier.
+        for stage in {one for h in mine for barrier, one, _ in h.arrives if barrier == place.barrier}:
+            at = Place(place.barrier, stage)
+            made = max((len(h.arrivals(at)) for h in mine if at in h.arrives), default=0)
+            if made and max(sum(wait.passed for wait in h.on(at)) for h in mine) > made:
+                return 1
+        return 0
+
+    def need(self, wait: Wait) -> int:
+        """How many arrivals of each producer `wait` needs, by the count of waits."""
+        return wait.ordinal + 1 - self.free_first(wait.actor.group, wait.place)
+
+    def made(self, actor: Actor, place: Place) -> int:
+        """How often `actor` arrived on `place`."""
+        return len(self.histories[actor].arrivals(place)) if actor in self.histories else 0
+
+    def lacks(self, wait: Wait, producer: Actor) -> bool:
+        """Whether the arrival of `producer` that `wait` needs is absent from the log.
+
+        Decided by k-block if earlier rounds of the log show which k-block's arrival the wait needs, else by
+        counting. Without the log's head, counts are meaningless; the arrivals after the previous wait decide.
+        """
+        by_k = self.rounds.has_arrived(wait, self.histories[producer])
+        if by_k is not None:
+            return not by_k
+        if not self.log.head_missing:
+            return self.made(producer, wait.place) < self.need(wait)
+        earlier = [one for one in self.histories[wait.actor].on(wait.place) if one.passed]
+        arrivals = self.histories[producer].arrivals(wait.place)
+        since = earlier[-1].end - LATE if earlier else -1
+        return not any(event.line > since for event in arrivals[-1:])
+
+    def peers(self, actor: Actor) -> list[Actor]:
+        """The same role in the cluster's other CTAs."""
+        return [h.actor for h in self.groups[actor.group] if h.actor.role == actor.role and h.actor != actor]
+
+    def leads(self, actor: Actor) -> bool:
+        """Whether the role logs barriers in this CTA only, while others of the cluster do so in several."""
+        return self._busy_ctas[actor.group] > 1 and self._role_ctas.get((actor.group, actor.role), set()) == {
+            actor.cta
+        }
+
+    @cached_property
+    def _busy_ctas(self) -> dict[int, int]:
+        return {group: len({h.actor.cta for h in some if h.busy}) for group, some in self.groups.items()}
+
+    @cached_property
+    def _role_ctas(self) -> dict[tuple[int, str], set[int]]:
+        found: dict[tuple[int, str], set[int]] = {}
+        for actor, history in self.histories.items():
+            if history.busy:
+                found.setdefault((actor.group, actor.role), set()).add(actor.cta)
+        return found
+
+    def producers_of(self, wait: Wait) -> set[Actor]:
+        """The actors that arrive on the barrier of `wait`, or whose role arrives on it in another CTA."""
+        known = self.arrivers(wait)
+        if not known or wait.cta < 0 or wait.cta != wait.actor.cta or self.visits(wait):
+            return known
+        roles = {actor.role for actor in known}
+        leads = self.leads(wait.actor)
+        twins = {
+            h.actor
+            for h in self.groups[wait.actor.group]
+            if h.actor.role in roles and (leads or (h.busy and h.actor.cta == wait.actor.cta))
+        }
+        other = {one for one in twins - known if one.cta != wait.actor.cta}
+        twins -= {one for one in other if self._serves_not(one, wait.event.barrier, known)}
+        return known | {twin for twin in twins if twin != wait.actor}
+
+    def participants(self, wait: Wait) -> set[Actor]:
+        """The other actors whose role takes part in a barrier of threads or of the cluster."""
+        roles = {actor.role for actor in self.producers.get((wait.actor.group, wait.event.barrier), set())}
+        return {
+            h.actor
+            for h in self.groups[wait.actor.group]
+            if h.actor.role in roles
+            and h.actor != wait.actor
+            and (wait.event.scope == "cluster" or h.actor.cta == wait.actor.cta)
+        }
+
+    def holders(self, wait: Wait) -> list[Wait]:
+        """The allocations of Tensor Memory of other actors that returned and were not freed afterwards."""
+        held = []
+        for history in self.groups[wait.actor.group]:
+            got = [wait_ for wait_ in history.waits if wait_.event.scope == "tmem" and wait_.passed]
+            if history.actor != wait.actor and len(got) > len(history.arrivals_on(wait.event.barrier)):
+                held.append(got[-1])
+        return held
+
+    def arrivers(self, wait: Wait) -> set[Actor]:
+        """The actors that arrive on the barrier of `wait` in the CTA that owns it, as far as the log says.
+
+        Where a role waits on the same barrier of several CTAs, an arrival without a target is in its own CTA.
+        """
+        known = self.producers.get((wait.actor.group, wait.event.barrier), set())
+        if wait.cta < 0:
+            return known
+        reach = {
+            actor
+            for actor in known
+            if any(event.reaches(wait.cta) for event in self.histories[actor].arrivals_on(wait.event.barrier))
+        }
+        if self.visits(wait):
+            told = {actor for actor in reach if self._targets(actor, wait.event.barrier)}
+            reach = told | {actor for actor in reach if actor.cta == wait.cta} or reach
+        return reach or known
+
+    def _targets(self, actor: Actor, barrier: str) -> bool:
+        return any(event.to for event in self.histories[actor].arrivals_on(barrier))
+
+    def visits(self, wait: Wait) -> bool:
+        """Whether a role of the cluster waits on this barrier of another CTA."""
+        return (wait.actor.group, wait.event.barrier) in self._visited
+
+    @cached_property
+    def _visited(self) -> set[tuple[int, str]]:
+        return {(event.actor.group, event.barrier) for event in self.log.events if event.owner != OWN}
+
+    def _serves_not(self, twin: Actor, barrier: str, known: set[Actor]) -> bool:
+        """Whether a role's twin has twice gone past where the role arrives on a barrier, without arriving."""
+        pairs: dict[tuple[str, str], set[bool]] = {}
+        for actor in known:
+            if actor.role == twin.role:
+                tokens = [token for token, _ in self.histories[actor].tokens]
+                for first, then in pairwise(tokens):
+                    pairs.setdefault(first, set()).add(then == ("arrive", barrier))
+        before = {first for first, follows in pairs.items() if follows == {True}}
+        steps = self.histories[twin].tokens
+        return sum(token in before for token, _ in steps[:-1]) > 1
+
+
+def build(log: Log, plan: KernelPlan | None = None) -> WaitGraph:
+    """The graph of a log; with a plan, its producers are known even where none logged an arrival."""
+    says_done = {(e.actor.role, e.barrier) for e in log.events if e.kind == "done"}
+    histories = histories_of(log, says_done)
+    says_wait = any(event.kind == "wait" for event in log.events)
+    graph = WaitGraph(log, plan, histories, bool(says_done), says_wait)
+    graph.blocked = [wait for history in histories.values() if (wait := history.blocked)]
+    for event in log.events:
+        if event.kind == "arrive":
+            graph.producers.setdefault((event.actor.group, event.barrier), set()).add(event.actor)
+    if plan is not None:
+        _add_plan_producers(graph, plan)
+    if not log.head_missing and _passed_for_nothing(graph):
+        log.head_missing = True
+        log.remarks.append(
+            "lines are missing at the beginning (a wait ended before any arrival that it needed): the "
+            "diagnosis uses the last known states, not phase counts"
+        )
+    for wait in graph.blocked:
+        graph.edges[wait.actor] = _lacking(graph, wait)
+    _find_roots(graph)
+    return graph
+
+
+def _passed_for_nothing(graph: WaitGraph) -> bool:
+    """Whether the first wait on some barrier, which needs an arrival, ended before its producers made any."""
+    for history in graph.histories.values():
+        for place in history.places():
+            first = history.on(place)[0]
+            known = graph.producers.get((history.actor.group, place[0]), set())
+            made = [event for actor in known for event in graph.histories[actor].arrivals(place)]
+            if first.done is None or first.event.phase == 1 or not made or graph.need(first) < 1:
+                continue
+            if min(event.line for event in made) > first.done.line + LATE // 2:
+                return True
+    return False
+
+
+def plan_role(plan: KernelPlan, actor: Actor) -> str:
+    """The plan's role of an actor that the log calls by its name, warpgroup or warp; "" when none."""
+    words = actor.role.lower().split()
+    for role in plan.roles:
+        if role.name.lower() == actor.role.lower():
+            return role.name
+    number = int(words[-1]) if words[0] == "warp" and words[-1].isdigit() else -1
+    if words[0].startswith("wg") and words[0][2:].isdigit():
+        number = int(words[-1]) if len(words) == 3 else 4 * int(words[0][2:])
+    for role in plan.roles:
+        if role.first_warp <= number < role.first_warp + role.warps:
+            return role.name
+    return ""
+
+
+def _plan_producers(plan: KernelPlan, barrier: Barrier) -> list[str]:
+    said = barrier.producers
+    named = [role.name for role in plan.roles if role.name in said.replace(",", " ").split()]
+    if named or not any(word in said for word in ("TMA", "gather4")):
+        return named
+    return [role.name for role in plan.roles if any(word in role.does for word in ("TMA", "gather"))][:1]
+
+
+def _add_plan_producers(graph: WaitGraph, plan: KernelPlan) -> None:
+    names = {barrier.name.replace("_", "").lower(): barrier for barrier in plan.barriers}
+    for wait in graph.blocked:
+        barrier = names.get(wait.event.barrier)
+        key = wait.actor.group, wait.event.barrier
+        if barrier is None or key in graph.producers:
+            continue
+        roles = _plan_producers(plan, barrier)
+        found = {h.actor for h in graph.groups[wait.actor.group] if plan_role(plan, h.actor) in roles}
+        if found:
+            graph.producers[key] = found
+
+
+def _lacking(graph: WaitGraph, wait: Wait) -> list[LogEdge]:
+    """The producers whose arrival this wait lacks: its own CTA's first, others if all of those arrived."""
+    if wait.event.scope == "tmem":
+        return [LogEdge(wait.actor, one.actor, 0, 1) for one in graph.holders(wait)]
+    if wait.event.scope != "mbarrier":
+        need = wait.ordinal + 1
+        made = {
+            one: len(graph.histories[one].arrivals_on(wait.event.barrier)) for one in graph.participants(wait)
+        }
+        return [LogEdge(wait.actor, one, made[one], need) for one in sorted(made) if made[one] < need]
+    late = {actor for actor in graph.producers_of(wait) if graph.lacks(wait, actor)}
+    own = {actor for actor in late if actor.cta == wait.actor.cta}
+    both = graph.leads(wait.actor) or _plan_says_both(graph, wait)
+    if own and not both:
+        needless = {
+            actor
+            for actor in own
+            if not graph.histories[actor].arrivals_on(wait.event.barrier) and _not_needed(graph, wait, actor)
+        }
+        late = own - needless or late - needless
+    else:
+        late -= {actor for actor in late - own if not both and _not_needed(graph, wait, actor)}
+    return [_edge(graph, wait, actor) for actor in sorted(late)]
+
+
+def _edge(graph: WaitGraph, wait: Wait, producer: Actor) -> LogEdge:
+    made = graph.made(producer, wait.place)
+    need = graph.need(wait)
+    return LogEdge(wait.actor, producer, made, need if need > made else made + 1)
+
+
+def _plan_says_both(graph: WaitGraph, wait: Wait) -> bool:
+    if graph.plan is None:
+        return False
+    said = [b.producers for b in graph.plan.barriers if b.name.replace("_", "").lower() == wait.event.barrier]
+    return any("each CTA" in one or "both CTAs" in one for one in said)
+
+
+def _not_needed(graph: WaitGraph, wait: Wait, producer: Actor) -> bool:
+    """Whether the waiter once passed this barrier clearly before that arrival of `producer`."""
+    passed = any(one.passed for one in graph.histories[wait.actor].on(wait.place))
+    if graph.log.head_missing and not passed and producer.cta != wait.actor.cta:
+        return True
+    arrivals = graph.histories[producer].arrivals(wait.place)
+    for earlier in graph.histories[wait.actor].on(wait.place):
+        if earlier.done is None or graph.rounds.needs_none(earlier, graph.histories[producer]):
+            continue
+        by_k = graph.rounds.arrival(earlier, graph.histories[producer])
+        if by_k is not None:
+            if by_k.line > earlier.done.line + LATE:
+                return True
+            continue
+        count = graph.need(earlier)
+        if count < 1 or graph.log.head_missing:
+            continue
+        if len(arrivals) < count or arrivals[count - 1].line > earlier.done.line + LATE:
+            return True
+    return False
+
+
+def _find_roots(graph: WaitGraph) -> None:
+    """Blocked actors that depend on no other, or on each other in a cycle; most dependents first."""
+    blocked = graph.waits_of
+    reach = {actor: _reach(graph, actor, set(blocked)) for actor in blocked}
+    graph.dependents = {actor: set() for actor in blocked}
+    for actor, others in reach.items():
+        for other in others - {actor}:
+            graph.dependents[other].add(actor)
+    sinks = [a for a in blocked if all(a in reach[b] for b in reach[a])]
+
+    def rank(actor: Actor) -> tuple[int, bool, int, int]:
+        wait = blocked[actor].event
+        # The missing producer is unknown, so this wait may depend on another.
+        unknown = (actor.group, wait.barrier) not in graph.producers
+        return -len(graph.dependents[actor]), unknown, wait.k if wait.k is not None else 0, wait.line
+
+    sinks.sort(key=rank)
+    graph.roots = [blocked[a] for a in sinks]
+    if sinks and sinks[0] in reach[sinks[0]]:
+        graph.cycle = _cycle(graph, sinks[0], reach)
+
+
+def _reach(graph: WaitGraph, start: Actor, blocked: set[Actor]) -> set[Actor]:
+    seen: set[Actor] = set()
+    todo = [start]
+    while todo:
+        for edge in graph.edges.get(todo.pop(), ()):
+            if edge.producer in blocked and edge.producer not in seen:
+                seen.add(edge.producer)
+                todo.append(edge.producer)
+    return seen
+
+
+def _cycle(graph: WaitGraph, start: Actor, reach: dict[Actor, set[Actor]]) -> list[Actor]:
+    """A shortest cycle through `start`."""
+    paths = [[start]]
+    seen: set[Actor] = set()
+    while paths:
+        path = paths.pop(0)
+        for edge in graph.edges.get(path[-1], ()):
+            if edge.producer == start:
+                return path
+            if edge.producer in reach and start in reach[edge.producer] and edge.producer not in seen:
+                seen.add(edge.producer)
+                paths.append([*path, edge.producer])
+    return []

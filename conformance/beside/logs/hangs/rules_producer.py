@@ -1,0 +1,234 @@
+"""Rules about a producer whose arrival is missing: it never arrives, it stopped, or it waits in a cycle."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tileproof.conformance.beside.logs.hangs.cause import (
+    HangCause,
+    barrier_text,
+    block_text,
+    copy,
+    ended,
+    ended_by,
+    idle,
+    producers,
+)
+from tileproof.conformance.beside.logs.hangs.graph import LogEdge, WaitGraph
+from tileproof.conformance.beside.logs.hangs.histories import History, Wait
+
+
+def never_arrived(graph: WaitGraph, root: Wait) -> HangCause | None:
+    """No line reports an arrival on the barrier."""
+    barrier = root.event.barrier
+    if (root.actor.group, barrier) in graph.producers and any(
+        graph.histories[actor].arrivals_on(barrier) for actor in graph.producers[root.actor.group, barrier]
+    ):
+        return None
+    group = graph.groups[root.actor.group]
+    own = _arrives_for_itself(graph, root)
+    if own is not None:
+        return own
+    elsewhere = any(w.passed and w.event.barrier == barrier for h in group for w in h.waits)
+    lines = [root.event.line]
+    if graph.log.head_missing:
+        what = (
+            f"no line reports an arrival on {graph.log.name(barrier)}: the arrival is in the missing "
+            "head of the log, or no role makes it"
+        )
+        fix = (
+            f"print the whole log (a larger cudaLimitPrintfFifoSize), or look at who arrives on "
+            f"{barrier_text(graph, root)}"
+        )
+        return HangCause("before-the-log", what, lines, 52, fix, None, (root.event.line,))
+    what = f"no role ever arrives on {graph.log.name(barrier)}: the log has no arrival on it"
+    waited = {place[0] for h in group for place in h.places()}
+    unheard = [
+        event for h in group for place, some in h.arrives.items() if place[0] not in waited for event in some
+    ]
+    unheard.sort(key=lambda event: event.line)
+    fix = f"have its producer arrive on {barrier_text(graph, root)}, or print that arrival"
+    if unheard:
+        names = ", ".join(dict.fromkeys(graph.log.name(event.barrier) for event in unheard))
+        what += f"; perhaps another barrier is signalled instead: no role waits on {names}"
+        lines += list({event.barrier: event.line for event in unheard}.values())
+        fix = f"arrive on {barrier_text(graph, root)} where {names} is signalled now"
+    if elsewhere:
+        what += " (it was passed before, so its arrivals may not be printed)"
+    others = [w for w in graph.roots if w is not root and w.event.barrier != barrier and _unheard(graph, w)]
+    others = [w for w in others if w.actor.group == root.actor.group]
+    if others:
+        told = "; ".join(dict.fromkeys(f"{w.actor} waits on {barrier_text(graph, w)}" for w in others))
+        what += f"; nor on the barriers of other waiting roles ({told}), so they may wait for each other"
+        lines += [w.event.line for w in others]
+    show = (root.event.line, *(w.event.line for w in others[:1]), *(event.line for event in unheard[:1]))
+    return HangCause("never-arrived", what, lines, 60 if elsewhere else 90, fix, None, show)
+
+
+def _arrives_for_itself(graph: WaitGraph, root: Wait) -> HangCause | None:
+    """An actor arrives on the barrier that it then waits on, and no actor on the root's barrier."""
+    for wait in graph.blocked:
+        history = graph.histories[wait.actor]
+        own = history.arrivals(wait.place)
+        others = graph.producers.get((wait.actor.group, wait.event.barrier), set()) - {wait.actor}
+        if (
+            wait.actor.group != root.actor.group
+            or not own
+            or wait is root
+            or others & set(graph.peers(wait.actor))
+        ):
+            continue
+        name, instead = barrier_text(graph, root), barrier_text(graph, wait)
+        what = (
+            f"an arrival went to another barrier: {wait.actor} arrives on {instead} and then waits on it "
+            f"itself, and no role ever arrives on {name}"
+        )
+        fix = f"{wait.actor}: arrive on {name}{block_text(own[-1].k)}, not on {instead}"
+        lines = [own[-1].line, wait.event.line, root.event.line]
+        return HangCause("wrong-barrier", what, lines, 98, fix, wait.actor, tuple(lines))
+    return None
+
+
+def _unheard(graph: WaitGraph, wait: Wait) -> bool:
+    return (wait.actor.group, wait.event.barrier) not in graph.producers
+
+
+def cycle(graph: WaitGraph, root: Wait) -> HangCause | None:
+    """Actors that wait for each other in a cycle."""
+    if root.actor not in graph.cycle:
+        return None
+    waits = graph.waits_of
+    members = graph.cycle
+    steps = [
+        f"{actor} waits on {copy(graph, waits[actor])} for {members[(at + 1) % len(members)]}"
+        for at, actor in enumerate(members)
+    ]
+    what = "they wait for each other: " + "; ".join(steps)
+    lines = [waits[actor].event.line for actor in members]
+    first = members[0]
+    fix = f"{first}: arrive for {members[-1]} before the wait on {barrier_text(graph, waits[first])}"
+    return HangCause("cycle", what, lines, 95, fix, None, tuple(lines[:3]))
+
+
+# --- a producer that waits for nothing
+
+
+def k_count(graph: WaitGraph, root: Wait) -> HangCause | None:
+    """The producer made fewer arrivals and is in no wait: it printed that it finished, or the other CTA's
+    producer made more arrivals.
+    """
+    edge = idle(graph, root)
+    if edge is None or (edge.made == 0 and not ended(graph, edge)):
+        return None
+    history = graph.histories[edge.producer]
+    made = history.arrivals(root.place)
+    what = (
+        f"k-block counts differ: {root.actor} waits for arrival {edge.need} on {copy(graph, root)}"
+        f"{block_text(root.event.k)}, and {edge.producer} made {edge.made}"
+    )
+    lines = [root.event.line, *(event.line for event in made[-1:]), history.last_line]
+    more = [p for p in graph.peers(edge.producer) if graph.made(p, root.place) > edge.made]
+    if more:
+        what += f", while {more[0]} made {graph.made(more[0], root.place)}"
+        lines.append(graph.histories[more[0]].arrivals(root.place)[edge.made].line)
+    said = ended(graph, edge)
+    fix = f"give {edge.producer} and {root.actor} the same number of k-blocks"
+    between = _stopped_between(graph, root, edge)
+    weight = 93 if said else 40 if between else 86 if history.steps and _at_round_end(history) else 62
+    return HangCause("k-count", what, lines, weight, fix, edge.producer, (history.last_line, root.event.line))
+
+
+def _at_round_end(history: History) -> bool:
+    """Whether its last step is the last step of each of its rounds."""
+    steps = history.tokens
+    last = steps[-1][0]
+    nexts = Counter(steps[at + 1][0] for at in range(len(steps) - 1) if steps[at][0] == last)
+    first = steps[0][0]
+    return last[0] == "arrive" and (not nexts or set(nexts) == {first})
+
+
+def _stopped_between(graph: WaitGraph, root: Wait, edge: LogEdge) -> bool:
+    """Whether its last step was, in earlier rounds, always followed by this arrival or by another step."""
+    history = graph.histories[edge.producer]
+    return bool(history.steps) and isinstance(history.steps[-1], Wait)
+
+
+def stopped(graph: WaitGraph, root: Wait) -> HangCause | None:
+    """The producer's arrival is missing, and its last line is not a wait."""
+    edge = idle(graph, root)
+    if edge is None:
+        return _stopped_first(graph, root)
+    history = graph.histories[edge.producer]
+    what = (
+        f"{edge.producer} stopped, or is in a wait that is not printed: its arrival {edge.need} on "
+        f"{copy(graph, root)} is missing, and its last line is not a wait"
+    )
+    last = history.last_line
+    fix = (
+        f"look at what {edge.producer} does after line {last}: it must arrive on "
+        f"{barrier_text(graph, root)}{block_text(root.event.k)}"
+    )
+    weight = 58 if ended(graph, edge) else 85
+    return HangCause(
+        "producer-stopped", what, [root.event.line, last], weight, fix, edge.producer, (last, root.event.line)
+    )
+
+
+def _stopped_first(graph: WaitGraph, root: Wait) -> HangCause | None:
+    """No actor has arrived on the barrier, and a role stopped within its first round: it may be the
+    producer.
+    """
+    if graph.edges[root.actor] or any(
+        graph.histories[actor].arrivals_on(root.event.barrier) for actor in producers(graph, root)
+    ):
+        return None
+    found = [history for history in graph.groups[root.actor.group] if stopped_midway(graph, history)]
+    found = [one for one in found if one.actor.cta == root.actor.cta] or found
+    if len({one.actor.role for one in found}) != 1:
+        return None
+    actor, last = found[0].actor, found[0].last_line
+    what = (
+        f"{actor} stopped, or is in a wait that is not printed: it passed a wait (line {last}) and printed "
+        f"nothing more, no other role stopped, and no role has arrived on {copy(graph, root)}"
+    )
+    fix = (
+        f"look at what {actor} does after line {last}: the arrival on {barrier_text(graph, root)} is missing"
+    )
+    return HangCause(
+        "producer-stopped", what, [root.event.line, last], 92, fix, actor, (last, root.event.line)
+    )
+
+
+def stopped_midway(graph: WaitGraph, history: History) -> bool:
+    """Whether it is in no wait, and its last step was to pass a wait that an arrival usually follows.
+
+    "Usually": in its other rounds, or in those of the role's other CTAs; without other rounds, any passed
+    wait counts.
+    """
+    if not history.steps or history.actor in graph.waits_of or not isinstance(history.steps[-1], Wait):
+        return False
+    if _said_end(graph, history):
+        return False
+    last = history.steps[-1].token
+    follows = set()
+    for actor in [history.actor, *graph.peers(history.actor)]:
+        steps = graph.histories[actor].tokens
+        follows |= {steps[at + 1][0][0] for at in range(len(steps) - 1) if steps[at][0] == last}
+        if actor != history.actor and steps and steps[-1][0] == last and len(steps) >= len(history.steps):
+            follows.add("end")
+    return "end" not in follows
+
+
+def owed_after(graph: WaitGraph, history: History) -> str | None:
+    """The barrier on which an actor, in its other rounds, arrives after the wait that it passed last."""
+    last = history.tokens[-1][0]
+    for actor in [history.actor, *graph.peers(history.actor)]:
+        steps = graph.histories[actor].tokens
+        for at in range(len(steps) - 1):
+            if steps[at][0] == last and steps[at + 1][0][0] == "arrive":
+                return steps[at + 1][0][1]
+    return None
+
+
+def _said_end(graph: WaitGraph, history: History) -> bool:
+    return ended_by(graph, history)

@@ -1,0 +1,117 @@
+"""Sessions of cuda-gdb, reports of compute-sanitizer synccheck, and timeouts: where each warp stands.
+
+A snapshot has no history: it shows the waits of a hang, not which arrival is missing. cuda-gdb's "warp 4" is
+a slot of the SM; the warp of a CTA follows from its thread.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tileproof.conformance.beside.logs.hangs.log import Actor, Log, LogEvent
+
+Members = Sequence[tuple[int, str]]
+
+_FOCUS = re.compile(
+    r"Switching focus to CUDA kernel .*?block \((\d+),\s*(\d+),\s*(\d+)\), thread \((\d+),\s*(\d+),\s*(\d+)\)"
+)
+_FRAME = re.compile(r"^\s*#(\d+)\s+(?:0x[0-9a-f]+ in )?(?P<call>.+?) at (?P<at>\S+:\d+)\s*$", re.IGNORECASE)
+_SOURCE = re.compile(r"^(?P<line>\d+)\s+(?P<text>\S.*;.*)$")
+_BLOCKS = re.compile(r"\bwait|sync|arrive_and|alloc|barrier", re.IGNORECASE)
+# info cuda threads: block, first thread, last block, last thread, count, PC, file, line
+_THREADS = re.compile(
+    r"^\s*\*?\s*\((\d+),\d+,\d+\)\s+\((\d+),\d+,\d+\)\s+\((\d+),\d+,\d+\)\s+\((\d+),\d+,\d+\)\s+\d+\s+"
+    r"(?P<pc>0x[0-9a-f]+)(?:\s+(?P<file>\S+)\s+(?P<line>\d+))?\s*$"
+)
+# info cuda warps: slot, active lanes, divergent lanes, PC, kernel, block, first active thread
+_WARPS = re.compile(
+    r"^\s*\*?\s*\d+\s+0x[0-9a-f]+\s+0x[0-9a-f]+\s+(?P<pc>0x[0-9a-f]+)\s+\d+\s+\((\d+),\d+,\d+\)\s+\((\d+),\d+,\d+\)"
+)
+_ERROR = re.compile(r"^=+\s*Barrier error detected\.\s*(?P<what>.+?)\s*$")
+_AT = re.compile(r"^=+\s+at (?P<where>.+?)(?: in (?P<place>\S+:\d+))?\s*$")
+_BY = re.compile(r"^=+\s+by thread \((\d+),\d+,\d+\) in block \((\d+),\d+,\d+\)")
+_TIMED_OUT = re.compile(r"time[d ]?\s?out|stuck|watchdog|dead ?lock|hung", re.IGNORECASE)
+
+
+def is_debugger(members: Members) -> bool:
+    """Whether these lines are of a cuda-gdb session."""
+    return any(
+        "(cuda-gdb)" in text or "Switching focus to CUDA" in text or _THREADS.match(text)
+        for _, text in members
+    )
+
+
+def is_sanitizer(members: Members) -> bool:
+    """Whether these lines are a report of synccheck."""
+    return any(_ERROR.match(text) for _, text in members)
+
+
+def debugger_lines(members: Members) -> list[tuple[int, str]]:
+    """Where each warp stands, as lines of the grammar; a source line or frame counts before a table's row."""
+    stands: dict[tuple[int, int], tuple[int, str]] = {}
+    rows: dict[tuple[int, int], tuple[int, str]] = {}
+    focus: tuple[int, int] | None = None
+    for number, text in members:
+        found = _FOCUS.search(text)
+        if found:
+            focus = int(found[1]), int(found[4]) // 32
+            continue
+        if (found := _THREADS.match(text)) or (found := _WARPS.match(text)):
+            place = found["pc"]
+            if found.re is _THREADS and found["file"]:
+                place = f"{found['file']}:{found['line']}"
+            block, thread = (found[1], found[2]) if found.re is _THREADS else (found[2], found[3])
+            rows.setdefault((int(block), int(thread) // 32), (number, _plain(place)))
+            continue
+        call = ""
+        if found := _FRAME.match(text):
+            call = found["call"]
+        elif found := _SOURCE.match(text):
+            call = found["text"]
+        if focus is not None and focus not in stands and _BLOCKS.search(call) and "<<<" not in call:
+            stands[focus] = number, call
+    lines = [
+        (number, f"block={block} warp={warp} {'' if 'wait' in call.lower() else 'wait '}{call}")
+        for (block, warp), (number, call) in stands.items()
+    ]
+    lines += [
+        (number, f"block={block} warp={warp} wait barrier={place}")
+        for (block, warp), (number, place) in rows.items()
+        if (block, warp) not in stands
+    ]
+    return sorted(lines)
+
+
+def _plain(place: str) -> str:
+    return "at_" + re.sub(r"\W", "_", place)
+
+
+def read_sanitizer(log: Log, members: Members) -> Log:
+    """`log` with the threads that synccheck reports, each in a wait at the barrier's place."""
+    what = where = ""
+    seen: set[tuple[Actor, str]] = set()
+    for number, text in members:
+        if found := _ERROR.match(text):
+            what, where = found["what"], ""
+        elif found := _AT.match(text):
+            where = found["place"] or found["where"]
+        elif (found := _BY.match(text)) and what:
+            actor = Actor(0, f"warp {int(found[1]) // 32}", int(found[2]))
+            barrier = f"barrier at {where}" if where else "barrier"
+            if (actor, barrier) not in seen:
+                seen.add((actor, barrier))
+                log.names[barrier] = barrier
+                log.events.append(LogEvent(number, actor, "wait", barrier, scope="cta"))
+                log.reports[number] = what
+    log.snapshot = bool(log.events)
+    return log
+
+
+def look_for_timeouts(log: Log) -> None:
+    """Whether the log is of waits that timed out: each actor prints a single line, and no wait ends."""
+    events = [event for event in log.events if event.kind != "arrive" or event.scope == "mbarrier"]
+    waits = [event for event in events if event.kind == "wait"]
+    alone = len({event.actor for event in waits}) == len({event.line for event in waits})
+    if waits and len(waits) == len(events) and alone:
+        log.snapshot = all(_TIMED_OUT.search(log.lines[event.line - 1]) for event in waits)

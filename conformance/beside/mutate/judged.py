@@ -1,0 +1,232 @@
+"""One mutant in a process of its own: whatever it does, the tool goes on."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import Any, Literal
+
+from tileproof.conformance.beside.mutate.assembled import assemble
+from tileproof.conformance.beside.mutate.code import PtxCode
+from tileproof.conformance.beside.mutate.compared import change
+from tileproof.conformance.beside.mutate.draw import Drawn
+from tileproof.conformance.beside.mutate.runs import Original, built_with, judge, names, silent_lines
+from tileproof.conformance.processes.children import LOOK_S, Children, ChildResult
+from tileproof.emulator import LaunchError, PtxError, UnsupportedInstruction
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.finding import Finding
+from tileproof.spec.machine.finding_text import headline
+
+Verdict = Literal["killed", "survived", "refused", "equivalent"]
+SAME_CODE = "ptxas makes the same machine code of it"
+MEMORY = 6 << 30  # bytes of address space beyond what the parent has
+_STOPPED = frozenset(("time limit", "crash", "memory"))
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What became of a mutant.
+
+    `by` is the check that killed it: the machine's code, or what was compared. `stage` is the first
+    finding's, `differs` the first stage whose tiles are not the original's bits; `place` tells whether a
+    finding names a source line of what was changed, `cause` is the first finding's. Of one that survived
+    `same` tells whether every launch was the original's bit for bit, findings included. `argument` says why
+    it is equivalent; `silent` are the lines of its PTX whose synchronisation had no effect
+    (`runs.silent_lines`), `becomes` what a mutant of sources is in the original's PTX (`compared.change`),
+    operator and lines.
+    """
+
+    drawn: Drawn
+    verdict: Verdict
+    by: str = ""
+    kind: str = ""
+    stage: str = ""
+    differs: str = ""
+    cause: str = ""
+    place: bool = False
+    message: str = ""
+    same: bool = False
+    argument: str = ""
+    run: int = -1
+    seconds: float = 0.0
+    findings: tuple[str, ...] = field(default=(), repr=False)
+    silent: tuple[int, ...] = field(default=(), repr=False)
+    becomes: tuple[str, tuple[tuple[int, str], ...]] | None = field(default=None, repr=False)
+
+    @property
+    def candidate(self) -> bool:
+        """It survived, and no launch differed in a bit: somebody should say whether it is equivalent."""
+        return self.verdict == "survived" and self.same
+
+    def as_dict(self) -> dict[str, Any]:
+        """The row for `--json`."""
+        row = {
+            key: value
+            for key, value in asdict(self).items()
+            if key not in ("drawn", "findings", "silent", "becomes")
+        }
+        frames = [f"{file.rsplit('/', 1)[-1]}:{line}" for file, line in self.drawn.frames]
+        return {
+            "number": self.drawn.number,
+            "operator": self.drawn.operator,
+            "what": self.drawn.what,
+            "at": frames,
+            **{key: value for key, value in row.items() if value not in ("", -1) and value is not False},
+        }
+
+
+def judge_one(base: Original, drawn: Drawn, digest: str) -> Judgement:
+    """The judgement in this process; `digest` is the original's machine code."""
+    began = time.monotonic()
+
+    def done(verdict: Verdict, **more: Any) -> Judgement:
+        return Judgement(drawn, verdict, seconds=round(time.monotonic() - began, 2), **more)
+
+    try:
+        ptx = mutated(base, drawn)
+    except TileproofError as error:
+        return done("refused", by="nvcc", message=str(error))
+    assembled = assemble(ptx, base.kernel.arch)
+    if assembled.refused:
+        return done("refused", by="ptxas", message=assembled.refused)
+    if assembled.digest == digest:
+        return done("equivalent", argument=SAME_CODE, same=True)
+    try:
+        build = built_with(base, ptx)
+        kill, same, executed = judge(build, base)
+    except (UnsupportedInstruction, PtxError, LaunchError) as error:
+        return done("killed", by="not read", kind="refusal", message=str(error), cause=str(error))
+    except MemoryError:
+        return done("killed", by="memory", message="more memory than a launch may take")
+    if kill is None:
+        silent = () if base.silent is None else tuple(sorted(silent_lines(build, executed)))
+        made = change(PtxCode(base.built.ptx, base.built.entry), ptx) if drawn.sources else None
+        becomes = None if made is None else (made[0], tuple(sorted(made[1].items())))
+        return done("survived", same=same, silent=silent, becomes=becomes)
+    first = kill.findings[0]
+    return done(
+        "killed",
+        by=next(names(kill.findings)),
+        kind=first.kind,
+        stage=first.problem.stage,
+        differs=kill.differs,
+        cause=_cause_of(first),
+        place=_names_place(drawn, kill.findings),
+        message=first.message,
+        run=kill.run,
+        findings=tuple(dict.fromkeys(names(kill.findings))),
+    )
+
+
+def _cause_of(first: Finding) -> str:
+    """The cause; of a machine finding with its evidence, or its message where it has neither."""
+    if first.kind != "machine":
+        return first.cause
+    return " | ".join(filter(None, (first.cause, *first.evidence))) or headline(first)
+
+
+def mutated(base: Original, drawn: Drawn) -> str:
+    """The PTX of a mutant; TileproofError when its sources do not compile."""
+    if drawn.sources:
+        with tempfile.TemporaryDirectory(prefix="tileproof-mutate-") as cache:
+            os.environ["TILEPROOF_CACHE"] = cache  # of this process alone: nobody asks for it again
+            return base.kernel.build(base.variant, source_overrides=drawn.sources).ptx
+    lines = base.built.ptx.split("\n")
+    for number, text in drawn.lines.items():
+        lines[number - 1] = text
+    return "\n".join(lines)
+
+
+def _names_place(drawn: Drawn, findings: Sequence[Finding]) -> bool:
+    """Whether a machine finding names a source line of the changed instruction, or of its callers."""
+    known = {f"{file.rsplit('/', 1)[-1]}:{line}" for file, line in drawn.frames}
+    for finding in findings:
+        text = " ".join((finding.machine.source, finding.cause, *finding.evidence, finding.message))
+        if any(f"{place}{end}" in f"{text} " for place in known for end in " ,;)."):
+            return True
+    return False
+
+
+# ---- processes
+
+
+def judge_all(
+    base: Original, mutants: Sequence[Drawn], digest: str, jobs: int, seconds: float
+) -> Iterator[Judgement]:
+    """Judges mutants of a kernel, each in a child (`judged_in_children`)."""
+    return judged_in_children(mutants, lambda drawn: _limited(base, drawn, digest, seconds), jobs, seconds)
+
+
+def judged_in_children(
+    mutants: Sequence[Drawn], judge: Callable[[Drawn], Judgement], jobs: int, seconds: float
+) -> Iterator[Judgement]:
+    """Judges mutants in their order, `jobs` at a time, each in a child that `judge` limits to `seconds` of
+    processor time, and that may stand still for twice that of the clock. A mutant whose judgement is stopped
+    survives.
+    """
+    ready: dict[int, Judgement] = {}
+    started = told = 0
+    with Children[Judgement]() as children:
+        while told < len(mutants):
+            while started < len(mutants) and len(children) < jobs:
+                children.start(started, partial(judge, mutants[started]))
+                started += 1
+            for n, result in children.ended(LOOK_S):
+                ready[n] = _collected(mutants[n], result)
+            for n, took in children.end(longer_than=2 * seconds):
+                still = f"no verdict, and no processor time used for {2 * seconds:g} s"
+                ready[n] = _stopped(mutants[n], "time limit", still, took)
+            while told in ready:
+                yield ready.pop(told)
+                told += 1
+
+
+def _collected(drawn: Drawn, result: ChildResult[Judgement]) -> Judgement:
+    """The child's judgement, or what ended it."""
+    if result.value is not None:
+        return result.value
+    if result.code == -signal.SIGXCPU:
+        return _stopped(drawn, "time limit", "the mutant used up its processor time", result.seconds)
+    how = f"signal {signal.Signals(-result.code).name}" if result.code < 0 else f"exit code {result.code}"
+    told = str(result.error) if result.error is not None else f"its process ended with {how}"
+    return _stopped(drawn, "crash", told, result.seconds)
+
+
+def _stopped(drawn: Drawn, by: str, message: str, took: float) -> Judgement:
+    # A crash is seen by whoever checks; what was still being judged, no check had found.
+    verdict: Verdict = "survived" if by == "time limit" else "killed"
+    return Judgement(drawn, verdict, by=by, kind="stopped", message=message, seconds=round(took, 2))
+
+
+def _limited(base: Original, drawn: Drawn, digest: str, seconds: float) -> Judgement:
+    """Run the checks on a mutant in a process with these limits."""
+    limit_process(seconds)
+    return judge_one(base, drawn, digest)
+
+
+def limit_process(seconds: float) -> None:
+    """Limits this process to so many seconds of processor time, and its memory."""
+    resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 5))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
+def in_ptx(judgement: Judgement) -> tuple[Drawn, frozenset[int] | None]:
+    """The mutant as a change of the original's PTX, and its lines whose synchronisation had no effect; None
+    where its lines are not the compiler's but for that change.
+    """
+    if judgement.becomes is None:
+        return judgement.drawn, None if judgement.drawn.sources else frozenset(judgement.silent)
+    operator, lines = judgement.becomes
+    return replace(judgement.drawn, operator=operator, lines=dict(lines)), None
+
+
+def with_argument(judgement: Judgement, argument: str) -> Judgement:
+    """A survivor that an argument shows to be equivalent."""
+    return replace(judgement, verdict="equivalent", argument=argument)

@@ -1,0 +1,478 @@
+"""Rules by which a surviving mutant is proved to do what the original does, from its code alone.
+
+A rule is for every kernel and place, in contrast to a claim of a kernel's file (arguments.py), and says
+nothing that a run has to confirm. Each has its reason, for a reviewer to dispute.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from tileproof.conformance.beside.mutate import (
+    barriers,
+    bits,
+    descriptors,
+    fences,
+    lanes,
+    roundings,
+    silent,
+    threads,
+    truths,
+)
+from tileproof.conformance.beside.mutate.code import ALU, REGISTER, CodeLine, PtxCode
+from tileproof.conformance.beside.mutate.draw import Drawn
+from tileproof.conformance.beside.mutate.flow import Flow, meets
+from tileproof.conformance.beside.mutate.operators import TRIED, WAIT
+
+SM_SHARED_BYTES = 228 << 10  # of one processor, sm_100 (CUDA C Programming Guide, table of capabilities)
+RESERVED = 1 << 10  # of each CTA
+BY_A_RULE = "rule "  # what the argument of a rule begins with
+_PURE = re.compile(r"((mov|and|or|add|sub)\.[bsu](32|64)|cvt\.u64\.u32)$")  # no effect but their result
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a kernel's plan says: CTAs of a cluster, bytes of shared memory of a CTA; and what its runs say:
+    the lines of waits whose result is unused (`Original.idle`), of these and the arrivals that no wait
+    observes (`Original.silent`), and the same lines of the mutant (`there`; None: it was not run).
+    """
+
+    cluster: int
+    shared_bytes: int
+    idle: frozenset[int] = frozenset()
+    silent: frozenset[int] | None = None
+    there: frozenset[int] | None = None
+
+
+Rule = Callable[[PtxCode, Drawn, CodeLine, Facts], str]
+RULES: dict[str, Rule] = {}
+
+
+def rule(name: str) -> Callable[[Rule], Rule]:
+    """Registers a rule under its name."""
+
+    def add(one: Rule) -> Rule:
+        RULES[name] = one
+        return one
+
+    return add
+
+
+def proved(code: PtxCode, drawn: Drawn, facts: Facts) -> str:
+    """The first rule that proves the mutant equivalent, and why; "" when none does."""
+    at = _changed(code, drawn)
+    for name, one in RULES.items() if at is not None else ():
+        assert at is not None
+        because = one(code, drawn, at, facts)
+        if because:
+            return f"{BY_A_RULE}{name}: {because}"
+    return ""
+
+
+def _changed(code: PtxCode, drawn: Drawn) -> CodeLine | None:
+    """The instruction that was changed, or the first of two that changed places; None where several were, or
+    sources.
+    """
+    numbers = [number for number in drawn.lines if number in code.at]
+    if drawn.operator == "move" and numbers:
+        return code.code[code.at[numbers[0]]]
+    return code.code[code.at[numbers[0]]] if len(drawn.lines) == len(numbers) == 1 else None
+
+
+def _becomes(code: PtxCode, drawn: Drawn, at: CodeLine) -> CodeLine | None:
+    """The one instruction that stands in its place, into the same register; None for anything else."""
+    text = drawn.lines[at.number]
+    found = PtxCode(f".entry x()\n{{\n{text}\n}}", "x").code
+    if "\n" in text or len(found) != 1:
+        return None
+    other = found[0]
+    alike = (other.guard, other.operands[:1]) == (at.guard, at.operands[:1])
+    return other if alike and len(other.operands) == len(at.operands) else None
+
+
+@rule("unread bits")
+def unread_bits(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """A different number or register, or a difference for a sum, in bits of the result that nothing reads."""
+    other = _becomes(code, drawn, at)
+    if other is not None and bits.always_zero(code, at) and bits.always_zero(code, other):
+        return "the result is 0 in both"
+    if other is None or len(at.defines) != 1 or not all(_PURE.match(one.opcode) for one in (at, other)):
+        return ""
+    differing = _differing(code, at, other) if other.opcode == at.opcode else _turned(code, at, other)
+    asked = bits.read(code, at.operands[0])
+    if differing & asked:
+        return ""
+    if not differing:
+        return "the result has the same bits"
+    return f"bits {differing:#x} of {at.operands[0]} differ at most, and {asked:#x} are read"
+
+
+@rule("a value only tested for zero")
+def truth(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """A different nonzero number in a `mov` or `selp`, as in a wait that is retried, whose result is compared
+    with 0.
+    """
+    other = _becomes(code, drawn, at)
+    return "" if other is None else truths.asked(code, at, other)
+
+
+@rule("a comparison with a known result")
+def decided(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """A different number or register in a comparison for equality with a known result."""
+    other = _becomes(code, drawn, at)
+    return "" if other is None else truths.decided(code, at, other)
+
+
+def _differing(code: PtxCode, at: CodeLine, other: CodeLine) -> int:
+    """The bits of the result that may differ."""
+    places = [n for n, (a, b) in enumerate(zip(at.operands, other.operands, strict=True)) if a != b]
+    name = at.opcode.split(".")[0]
+    if len(places) != 1:
+        return bits.EVERY
+    was, now = (one.operands[places[0]] for one in (at, other))
+    if _number(was) and _number(now):
+        differ = (int(was, 0) ^ int(now, 0)) & bits.EVERY
+    else:
+        differ = bits.differing(code, was, now, at)
+    if name in ("mov", "cvt"):
+        return differ if name == "mov" else differ & bits.WORD
+    if len(at.operands) != 3:
+        return bits.EVERY
+    rest = at.operands[3 - places[0]]
+    may, must = bits.may_be_set(code, rest), bits.must_be_set(code, rest)
+    if name == "and":
+        return differ & may
+    if name == "or":
+        return differ & ~must
+    if name == "add" and _number(was) and _number(now) and not differ & bits.EVERY << bits.zeros(may):
+        return differ  # below, nothing carries
+    return bits.EVERY << bits.zeros(differ) & bits.EVERY  # carries go up
+
+
+def _turned(code: PtxCode, at: CodeLine, other: CodeLine) -> int:
+    """The bits that may differ between a sum and a difference: those that twice the number reaches, and none
+    where what is added is 0.
+    """
+    names = {one.opcode.split(".")[0] for one in (at, other)}
+    alike = at.operands == other.operands and at.opcode.split(".")[1:] == other.opcode.split(".")[1:]
+    if names != {"add", "sub"} or not alike or len(at.operands) != 3:
+        return bits.EVERY
+    if not bits.may_be_set(code, at.operands[2]):
+        return 0
+    if not _number(at.operands[2]):
+        return bits.EVERY
+    return bits.EVERY << bits.zeros(2 * abs(int(at.operands[2], 0))) & bits.EVERY
+
+
+def _number(operand: str) -> bool:
+    return bool(re.fullmatch(r"-?(?:0x[0-9A-Fa-f]+|\d+)", operand))
+
+
+@rule("equal in every thread")
+def every_thread(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """Another instruction of numbers and the thread's number, which gives every thread that comes to it the
+    same, in the bits that are read; a branch left out that none of them takes.
+    """
+    if drawn.operator == "predicate" and not drawn.lines[at.number]:
+        return threads.never(code, at)
+    other = _becomes(code, drawn, at)
+    return "" if other is None else threads.same(code, at, other)
+
+
+@rule("a hint")
+def hint(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """A value used only in addresses of prefetches and in cache policies."""
+    if not ALU.match(at.opcode) or len(at.defines) != 1 or not _alu(drawn.lines[at.number], at):
+        return ""
+    seen, pending = set[str](), [at.operands[0]]
+    while pending:
+        register = pending.pop()
+        seen.add(register)
+        if any(number not in code.at for number in code.mentions(register)):
+            return ""
+        for user in (one for one in code.code if register in one.uses):
+            if user.opcode.startswith("prefetch") or _policy(user, register):
+                continue
+            if not ALU.match(user.opcode) or len(user.defines) != 1:
+                return ""
+            pending += [register for register in user.defines if register not in seen]
+    return "only prefetches and cache policies use what it makes: hints (PTX ISA 9.7.9.15, 9.7.9.2)"
+
+
+def _policy(user: CodeLine, register: str) -> bool:
+    """Whether the register is the instruction's cache policy, and nothing else of it."""
+    rest = (user.guard, *user.operands[:-1])
+    named = {name for one in rest for name in REGISTER.findall(one)}
+    return ".L2::cache_hint" in user.opcode and user.operands[-1:] == (register,) and register not in named
+
+
+def _alu(text: str, at: CodeLine) -> bool:
+    """Whether the new text is one operation of the kind, into the same register."""
+    found = PtxCode(f".entry x()\n{{\n{text}\n}}", "x").code
+    return len(found) == 1 and bool(ALU.match(found[0].opcode)) and found[0].operands[:1] == at.operands[:1]
+
+
+@rule("no other allocation")
+def relinquish(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """Relinquishing the allocation permit twice, or not at all if no second CTA fits on the SM."""
+    alone = 2 * (facts.shared_bytes + RESERVED) > SM_SHARED_BYTES
+    if not at.opcode.startswith("tcgen05.relinquish"):
+        return ""
+    if drawn.operator == "duplicate":
+        return (
+            "the right is given up with the first, and only alloc is illegal behind it (PTX ISA 9.7.16.7.1)"
+        )
+    if drawn.operator == "remove-effect" and alone:
+        return "it lets other CTAs on the processor allocate, and no second one fits (PTX ISA 9.7.16.7.1)"
+    return ""
+
+
+@rule("a cluster of one CTA")
+def one_cta(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """The CTA's scope or window, if the cluster has a single CTA."""
+    narrower = (
+        ".release.cluster is .release.cta",
+        ".acquire.cluster is .acquire.cta",
+        "shared::cluster.b64 is ",
+    )
+    if drawn.operator == "scope" and facts.cluster == 1 and drawn.what.startswith(narrower):
+        return "its threads and its shared memory are the CTA's own (PTX ISA 8.5, 5.1.5)"
+    return ""
+
+
+@rule("a fence beside the same fence")
+def dominated(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """A fence that orders what comes before it, where the same one comes on every way before the thread tells
+    anybody anything; or one that orders what comes behind it, where the same one came on every way, and the
+    thread has learnt of nothing since.
+    """
+    return fences.without(fences.beside, code, drawn, at)
+
+
+@rule("a fence with nothing to order")
+def idle(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """`before_thread_sync` where on every way back no operation of tensor memory comes before the same fence,
+    a commit or the beginning; `after_thread_sync` where none comes before the same fence or the end.
+    """
+    return fences.without(fences.idle, code, drawn, at)
+
+
+@rule("a fence on the far side of a barrier")
+def beyond(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """In a cluster of one CTA: `after_thread_sync` behind the first barrier of all threads, before which no
+    operation of tensor memory is issued; `before_thread_sync` in front of the last, behind which none is.
+    """
+    return fences.without(barriers.beyond, code, drawn, at) if facts.cluster == 1 else ""
+
+
+@rule("a barrier of a warp before a barrier of all")
+def before_all(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """`bar.warp.sync` of all lanes, removed or after a fence, if `bar.sync 0` follows after fences only."""
+    return barriers.before_all(code, drawn, at)
+
+
+@rule("a barrier of all threads twice")
+def meets_twice(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """`bar.sync 0` twice, if every thread reaches each such barrier once, and no other barrier."""
+    return barriers.twice(code, drawn, at)
+
+
+@rule("a barrier of all threads by another number")
+def other_number(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """`bar.sync 0`, which every thread reaches once, with a number that no other barrier has."""
+    return barriers.renamed(code, drawn, at)
+
+
+@rule("a proxy fence after reads only")
+def behind_reads(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """`fence.proxy.async` if the entry does not write shared memory through the generic proxy."""
+    return fences.without(fences.reads_only, code, drawn, at)
+
+
+@rule("a rounding before another rounding")
+def rounded_again(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """A directed rounding of an f32 value that is rounded to bf16 or f16 and not used otherwise: the contract
+    is the bound of the stage, which holds.
+    """
+    return roundings.narrowed(code, drawn, at)
+
+
+@rule("loads covered by a later wait")
+def later(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """`tcgen05.wait::ld` left out, or before a load that it stood behind, where another follows before the
+    thread tells anybody anything, or stores to tensor memory. A register waits for its own load (PTX ISA
+    9.7.16.6.4).
+    """
+    return fences.later(code, drawn, at)
+
+
+@rule("a fence of inits before a barrier")
+def announced(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """`fence.mbarrier_init` where a barrier of the cluster that releases comes before the thread tells
+    anybody anything; in a cluster of one CTA, one of the CTA.
+    """
+    return fences.without(partial(fences.announced, facts.cluster), code, drawn, at)
+
+
+@rule("a fence of a warp")
+def of_a_warp(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """`before_thread_sync` and `bar.warp.sync` of all lanes in the other order, where what the fence orders
+    are loads and stores of tensor memory: each is one operation of the warp, and every lane has the fence. Or
+    `fence.proxy.async` and that barrier.
+    """
+    return fences.over_warp(code, drawn)
+
+
+@rule("two fences of different kinds")
+def unlike_fences(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """A tcgen05.fence and a fence.proxy exchanged, with only computation in between."""
+    return fences.unlike(code, drawn)
+
+
+# What a release may tell of: accesses that others may ask for, and what the thread has learnt. A load by the
+# tensor memory accelerator is in no order with what its thread does next; and a phase that waits for bytes is
+# not over by the arrival that announced them, so that to know of that one alone is of no use.
+_RELEASED = re.compile(
+    r"st\w*\.|red|atom|ld\w*\.(?!param|const|global\.nc)|multimem|tensormap|clusterlaunchcontrol|tcgen05\.|wgmma|"
+    r"mbarrier\.(?!(arrive\.)?expect_tx)|cp\."
+)
+
+
+@rule("nothing to release")
+def released(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """A relaxed arrival that announces bytes, by a thread that has stored, loaded and learnt nothing since a
+    barrier of all threads.
+    """
+    if drawn.operator != "scope" or not drawn.what.startswith(".release. is .relaxed."):
+        return ""
+    if not at.opcode.startswith("mbarrier.arrive.expect_tx") or not code.alone:
+        return ""
+    flow = Flow.of(code)
+
+    def everyone(line: CodeLine) -> bool:
+        # What came before it, others of the cluster learn by the arrival, where they wait for it.
+        own = facts.cluster == 1 or ".shared::cta" in at.opcode
+        whole = own and line.opcode == "bar.sync" and line.operands == ("0",)
+        return not line.guard and (whole or line.opcode.startswith("barrier.cluster.wait"))
+
+    def nothing(line: CodeLine) -> bool:
+        loads = line.opcode.startswith("cp.async.bulk.tensor") and ".shared::cluster.global" in line.opcode
+        return loads or not (_RELEASED.match(line.opcode) or fences.LEARNS.match(line.opcode))
+
+    if flow is None or not meets(code, code.at[at.number], flow.before, everyone, nothing, ends=True):
+        return ""
+    return "the thread has done and learnt nothing since a barrier of all that another could ask for"
+
+
+@rule("a wait that adds no order")
+def known_before(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """A wait for events that are ordered before it in every schedule: removed, tried once, relaxed."""
+    weaker = drawn.operator == "scope" and drawn.what.startswith(".acquire")
+    gone = drawn.operator == "remove-sync"
+    if drawn.operator == "wait-once":  # the branch of its loop is what was changed
+        n = code.at[at.number]
+        at = next((one for one in reversed(code.code[max(0, n - TRIED) : n]) if WAIT.match(one.opcode)), at)
+        gone = WAIT.match(at.opcode) is not None
+    if not (weaker or gone) or at.number not in facts.idle:
+        return ""
+    return (
+        "in every run its thread knew before it what the phase's arrivals give, or no phase had ended; and "
+        "the phase under way does not end before the thread went on"
+    )
+
+
+@rule("synchronisation without effect")
+def without_effect(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """The original and the mutant are the same text once synchronisation without effect in their own runs is
+    removed (`silent.remaining`).
+    """
+    if facts.silent is None or facts.there is None:
+        return ""
+    mutant = PtxCode(code.changed(drawn.lines), code.entry)
+    if silent.remaining(code, facts.silent) != silent.remaining(mutant, facts.there):
+        return ""
+    return (
+        "they differ only in waits whose result no run used, in arrivals without a later or concurrent wait, "
+        "and in what only these use"
+    )
+
+
+@rule("a product that clears")
+def clears(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """D = A B twice, with nothing in between."""
+    if drawn.operator != "duplicate" or not at.opcode.startswith("tcgen05.mma") or at.guard:
+        return ""
+    if re.search("::(use|lastuse)", at.opcode):
+        return ""  # what the collector buffer holds behind the first is not known
+    enabled = [operand for operand in at.operands[4:] if REGISTER.fullmatch(operand)]
+    made = [one for one in _of_block(code, at) if one.operands[:1] == tuple(enabled[-1:])]
+    if len(made) != 1 or not made[0].opcode.startswith("setp.ne.") or made[0].operands[2:] != ("0",):
+        return ""
+    if made[0].guard or made[0].number > at.number or len(made[0].opcode.split(".")) != 3:
+        return ""
+    if bits.may_be_set(code, made[0].operands[1]):
+        return ""
+    return "it does not add to D, so that the second leaves what the first did"
+
+
+def _of_block(code: PtxCode, at: CodeLine) -> Iterator[CodeLine]:
+    """The instructions of its inline-asm block."""
+    return (one for one in code.code if at.span[0] <= one.number <= at.span[1])
+
+
+@rule("an unused leading dimension")
+def leading(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """The leading-dimension offset of a swizzled operand that is K-major, or one column of atoms wide."""
+    match = re.match(r"([AB]) descriptor, leading dimension", drawn.what)
+    if match is None or drawn.operator != "descriptor":
+        return ""
+    must, may = partial(bits.must_be_set, code), partial(bits.may_be_set, code)
+    return descriptors.leading_unused(at, 1 if match[1] == "A" else 2, must, may)
+
+
+_MASK_IS_USED, _SHIFT = 1 << 39, 63 << 56  # of a zero-column mask descriptor (PTX ISA 9.7.16.4.3)
+
+
+@rule("an unused zero-column mask")
+def no_mask(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """Different bits of a zero-column mask descriptor that masks and shifts no column."""
+    other = _becomes(code, drawn, at)
+    if other is None or not at.opcode.startswith("tcgen05.mma.ws") or other.opcode != at.opcode:
+        return ""
+    *was, mask = at.operands
+    *now, changed = other.operands
+    # The mask is the operand behind enable-input-d; without it there are five.
+    if was != now or len(at.operands) != 6 or not _number(mask) or not _number(changed):
+        return ""
+    if (int(mask, 0) | int(changed, 0)) & (_MASK_IS_USED | _SHIFT):
+        return ""
+    return "its bit 39 is clear: every column is used (PTX ISA 9.7.16.4.3)"
+
+
+@rule("equal lanes")
+def same_lanes(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """A butterfly over a different distance, to lanes that hold the values of the original lanes."""
+    other = _becomes(code, drawn, at)
+    if other is None or not lanes.whole(at) or not lanes.whole(other):
+        return ""
+    if at.operands[1] != other.operands[1]:
+        return ""
+    apart = int(at.operands[2]) ^ int(other.operands[2])
+    if apart >= 32 or apart not in lanes.alike(code, at.operands[1], at):
+        return ""
+    return f"lanes l and l ^ {apart} have added what they have before, and hold the same"
+
+
+@rule("a clamp that is not reached")
+def clamp(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
+    """The value of lane n of the warp with a different largest lane, if n is below or equal to both."""
+    other = _becomes(code, drawn, at)
+    was, now = lanes.from_lane(at), None if other is None else lanes.from_lane(other)
+    if other is None or was is None or now is None or at.operands[1] != other.operands[1]:
+        return ""
+    if was[0] != now[0] or max(was[0], now[0]) > min(was[1], now[1]):
+        return ""
+    return f"lane {was[0]} is in range of both, {was[1]} and {now[1]}, for every lane (PTX ISA 9.7.9.6)"

@@ -1,0 +1,303 @@
+"""The runs that a mutant must pass to survive, the cheapest first, and what the original does on each."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from tileproof.conformance.cases.generators import small
+from tileproof.conformance.check.property import drawn, edge_runs
+from tileproof.conformance.check.run import KernelUnderTest, run_case
+from tileproof.conformance.check.runs import Run
+from tileproof.conformance.drivers.emulator import EmulatorDriver
+from tileproof.conformance.observe.observation import observe
+from tileproof.conformance.observe.tiles import StageTile
+from tileproof.emulator import Module, coverage
+from tileproof.emulator.codes import CODES
+from tileproof.kernels.compile import Built
+from tileproof.kernels.kernel import Kernel
+from tileproof.kernels.launch.model import LaunchFile
+from tileproof.kernels.variant import Variant
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.finding import Finding
+from tileproof.spec.machine.finding_text import headline
+from tileproof.spec.machine.run_result import RunResult
+from tileproof.spec.machine.schedule import Schedule
+from tileproof.spec.plan import KernelPlan
+
+Profile = Literal["quick", "full"]
+LONGER = 20  # times the original's instructions that a mutant may run
+LEAST = 2_000_000  # warp instructions that it may run in any case
+# Of seed 2 each wait that has to wait gives up once, by `random`, `starve` and `pct` in orders of their own;
+# in four of the others copies come late as well, so that waits for them give up.
+RINGS = (
+    Schedule("random", 1), Schedule("starve", 1), Schedule("pct", 1),
+    Schedule("random", 2), Schedule("starve", 2), Schedule("pct", 2),
+    Schedule("random", 5), Schedule("starve", 3), Schedule("late-random", 3),
+    Schedule("late-random", 5), Schedule("pct", 3),
+)  # fmt: skip
+# One k-block, which fills no ring: what comes behind the last turn waits for nothing, unless others are slow.
+FIRST_TURN = (Schedule("pct", 2), Schedule("random", 2))
+_EXAMPLES = {"quick": 4, "full": 30}
+
+
+def runs(plan: KernelPlan, profile: Profile) -> list[Run]:
+    """The problems and schedules of a profile."""
+    edges = edge_runs(plan, "all", 0)
+    # Sorted by size: most mutants die on the smallest problem. The last of the edges has production size.
+    edges.sort(key=_elements)
+    more = [*drawn(plan, "all", 0, _EXAMPLES[profile])]
+    if profile == "quick":
+        return [edge for edge in edges if _elements(edge) < _elements(edges[-1])][::2] + more
+    rings = [(small(plan), schedule) for schedule in RINGS]
+    rings += [(small(plan, 1), schedule) for schedule in FIRST_TURN]
+    return edges[:-1] + more + rings + edges[-1:]
+
+
+def _elements(run: Run) -> int:
+    inputs = run[0].inputs()
+    return sum(one.size for one in vars(inputs).values() if isinstance(one, np.ndarray))
+
+
+@dataclass(frozen=True)
+class Did:
+    """What a build did on one run: bits of its outputs and captures, its machine's remarks, its length."""
+
+    bits: str
+    instructions: int
+
+
+@dataclass(frozen=True)
+class Letter:
+    """What strict launches find in a kernel that `check` passes, code and source, and the runs (indices) in
+    which they come to their end, which can be compared with a mutant's.
+    """
+
+    found: frozenset[tuple[str, str]]
+    runs: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Original:
+    """The unchanged build on every run of a profile; `strict`: judged by the letter of the ISA, as long as
+    nothing is found in it so. Else mutants that `check` lets pass are judged by the letter too, but for what
+    that finds in the original. `idle`: the lines of waits whose result no run of the full profile used
+    (`emulator.coverage.idle_waits`). `silent`: these and the arrivals that no wait observed (`silent_lines`).
+    Both are None in the quick profile, which has too few iterations of the ring buffers.
+    """
+
+    kernel: Kernel
+    variant: Variant
+    built: Built
+    runs: tuple[Run, ...]
+    did: tuple[Did, ...]
+    strict: bool = True
+    letter: Letter | None = None
+    idle: frozenset[int] = frozenset()
+    silent: frozenset[int] | None = None
+
+
+class Recorder:
+    """The emulator with races, `strict` or not, which keeps what the first launch of a run did."""
+
+    name = "emulator"
+
+    def __init__(self, limit: int = 0, strict: bool = True) -> None:
+        self._emulator = EmulatorDriver(strict=strict, instruction_limit=limit)
+        self.capabilities = self._emulator.capabilities
+        self.first: RunResult | None = None
+        self.executed: list[bytes] = []
+
+    def run(self, launch: LaunchFile, plan: KernelPlan, schedule: Schedule, taps: bool) -> RunResult:
+        """One launch."""
+        result = self._emulator.run(launch, plan, schedule, taps)
+        self.first = self.first or result
+        self.executed.append(result.executed)
+        return result
+
+    def did(self) -> Did:
+        """What the first launch did."""
+        assert self.first is not None
+        return Did(_bits(self.first), self.first.counters["warp_instructions"])
+
+
+def _bits(result: RunResult) -> str:
+    digest = hashlib.sha256()
+    for name, output in sorted(result.outputs.items()):
+        digest.update(name.encode() + output.values.tobytes() + output.written.tobytes())
+    for tile in sorted(result.captures, key=lambda one: (one.tile, one.stage, one.cta, one.phase)):
+        digest.update(repr((tile.tile, tile.stage, tile.cta, tile.phase)).encode())
+        digest.update(tile.data.tobytes() + tile.valid.tobytes())
+    for finding in sorted((finding.code, finding.machine.source) for finding in result.findings):
+        digest.update(repr(finding).encode())
+    return digest.hexdigest()
+
+
+def under_test_of(kernel: Kernel, variant: Variant, built: Built, driver: Recorder) -> KernelUnderTest:
+    """The production build alone."""
+    return KernelUnderTest(kernel, variant, built, None, driver)
+
+
+def original(
+    kernel: Kernel,
+    variant: Variant,
+    profile: Profile,
+    progress: Callable[[int, int], None] = lambda n, m: None,
+) -> Original:
+    """Runs the unchanged build through the profile, by the letter and, where that finds something, as `check`
+    does; TileproofError when something is found then too.
+    """
+    try:
+        return _original(kernel, variant, profile, progress, True)
+    except TileproofError:
+        base = _original(kernel, variant, profile, progress, False)
+        return replace(base, letter=_by_the_letter(base))
+
+
+def _by_the_letter(base: Original) -> Letter | None:
+    """What strict launches find in the original; None where each ends early. Of a launch that ends early, as
+    some schedules alone may do, what was found counts as the original's, and the run as no judge.
+    """
+    found, whole = set(), set()
+    for number, (case, schedule) in enumerate(base.runs):
+        under_test = under_test_of(base.kernel, base.variant, base.built, Recorder(strict=True))
+        seen = run_case(under_test, case, schedule, explain=False, again=False).findings
+        machine = [one for one in seen if one.kind == "machine"]
+        found |= {(one.code, one.machine.source) for one in machine}
+        if len(machine) == len(seen) and not any(CODES[one.code].strict_stops for one in machine):
+            whole.add(number)
+    return Letter(frozenset(found), frozenset(whole)) if whole else None
+
+
+def _original(
+    kernel: Kernel, variant: Variant, profile: Profile, progress: Callable[[int, int], None], strict: bool
+) -> Original:
+    built = kernel.build(variant)
+    did = []
+    executed: list[bytes] = []
+    wanted = runs(kernel.plan(variant), profile)
+    for number, (case, schedule) in enumerate(wanted):
+        progress(number, len(wanted))
+        driver = Recorder(strict=strict)
+        verdict = run_case(under_test_of(kernel, variant, built, driver), case, schedule, explain=False)
+        if verdict.findings:
+            raise TileproofError(
+                "the unchanged kernel is not clean, so its mutants cannot be judged",
+                where=f"{kernel.title(variant)}, {case.as_json()}, schedule {schedule.policy}",
+                found=headline(verdict.findings[0]),
+                do="run `tileproof check` first",
+            )
+        did.append(driver.did())
+        executed.append(coverage.union(driver.executed))
+    base = Original(kernel, variant, built, tuple(wanted), tuple(did), strict)
+    if profile == "quick":
+        return base
+    whole = coverage.union(executed)
+    idle = coverage.idle_waits(Module.from_ptx(built.ptx).decode(built.entry), whole)
+    return replace(base, idle=idle, silent=silent_lines(built, whole))
+
+
+def silent_lines(built: Built, executed: bytes) -> frozenset[int]:
+    """Return the lines of waits whose result was unused and of arrivals that no wait observed, given the
+    merged coverage of some launches.
+    """
+    decoded = Module.from_ptx(built.ptx).decode(built.entry)
+    return coverage.idle_waits(decoded, executed) | coverage.unheard_arrivals(decoded, executed)
+
+
+@dataclass(frozen=True)
+class Kill:
+    """The run in which something was found; `first` are the findings, with causes; `differs` is the first
+    stage whose tiles are not the original's bits there, "" when none or nothing can be told.
+    """
+
+    run: int
+    findings: tuple[Finding, ...]
+    differs: str
+
+
+def judge(build: Built, base: Original) -> tuple[Kill | None, bool, bytes]:
+    """Runs a mutant's build until something is found: the kill, whether every run before was the original's
+    bit for bit, and what they executed.
+    """
+    same = True
+    executed = b""
+    for number, ((case, schedule), was) in enumerate(zip(base.runs, base.did, strict=True)):
+        driver = Recorder(max(LEAST, LONGER * was.instructions), base.strict)
+        under_test = under_test_of(base.kernel, base.variant, build, driver)
+        verdict = run_case(under_test, case, schedule, explain=True)
+        if verdict.findings:
+            difference = _first_difference(base, number, driver.first)
+            return Kill(number, tuple(verdict.findings), difference), same, executed
+        same = same and driver.did().bits == was.bits
+        executed = coverage.union(one for one in (executed, *driver.executed) if one)
+    return (None if base.letter is None else _letter_kill(build, base, base.letter)), same, executed
+
+
+def _letter_kill(build: Built, base: Original, letter: Letter) -> Kill | None:
+    """What a strict launch finds that it does not find in the original."""
+    for number, ((case, schedule), was) in enumerate(zip(base.runs, base.did, strict=True)):
+        if number not in letter.runs:
+            continue
+        driver = Recorder(max(LEAST, LONGER * was.instructions), True)
+        under_test = under_test_of(base.kernel, base.variant, build, driver)
+        seen = run_case(under_test, case, schedule, explain=False, again=False).findings
+        new = [
+            one
+            for one in seen
+            if one.kind == "machine" and (one.code, one.machine.source) not in letter.found
+        ]
+        if new:
+            return Kill(number, tuple(new), "")
+    return None
+
+
+def _first_difference(base: Original, number: int, seen: RunResult | None) -> str:
+    """The first stage whose tiles are not the same in both launches of a run."""
+    case, schedule = base.runs[number]
+    if seen is None:
+        return ""
+    plan, inputs = base.kernel.plan(base.variant), case.inputs()
+    driver = Recorder(strict=base.strict)
+    run_case(under_test_of(base.kernel, base.variant, base.built, driver), case, schedule, explain=False)
+    assert driver.first is not None
+    was, now = (
+        {tile.key: tile for tile in observe(plan, inputs, one, "production").tiles}
+        for one in (driver.first, seen)
+    )
+    wrong, missing = set(), set()
+    for key, tile in was.items():
+        other = now.get(key)
+        if other is None or not (other.written | ~tile.written).all():
+            missing.add(key[0])
+        if other is not None and not _equal(tile, other):
+            wrong.add(key[0])
+    stages = plan.problem.stages
+    # A launch that was stopped lacks the tiles of every stage that had not come yet.
+    order = (wrong, missing) if _stopped(seen) else (wrong | missing,)
+    return next((name for them in order for name in stages if name in them), "")
+
+
+def _stopped(seen: RunResult) -> bool:
+    """Whether the launch ended before its end."""
+    return any(CODES[finding.code].strict_stops for finding in seen.findings if finding.code in CODES)
+
+
+def _equal(a: StageTile, b: StageTile) -> bool:
+    """Whether what both wrote has the same bits, and the second wrote nothing that the first did not."""
+    both = a.written & b.written
+    return a.value[both].tobytes() == b.value[both].tobytes() and not (b.written & ~a.written).any()
+
+
+def built_with(base: Original, ptx: str) -> Built:
+    """The original's build with another PTX text."""
+    return replace(base.built, ptx=ptx)
+
+
+def names(findings: tuple[Finding, ...]) -> Iterator[str]:
+    """Which checks spoke, in the order of the findings: the machine's code, or what was compared."""
+    for finding in findings:
+        yield finding.code if finding.kind == "machine" else f"{finding.kind} {finding.problem.stage}".strip()

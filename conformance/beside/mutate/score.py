@@ -1,0 +1,125 @@
+"""The score of a draw: how many mutants were found, by operator and by check, and how well named."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tileproof.conformance.beside.mutate.judged import SAME_CODE, Judgement
+from tileproof.conformance.beside.mutate.rules import BY_A_RULE
+from tileproof.conformance.gate.difference import MUTATION
+from tileproof.conformance.gate.evidence import ReleaseEvidence
+from tileproof.spec.machine.errors import TileproofError
+
+VERDICTS = ("killed", "survived", "equivalent", "refused")
+VALUES = ("value", "missing", "surplus")
+
+
+def score(judged: Sequence[Judgement]) -> dict[str, Any]:
+    """The numbers of a draw. `of` counts the mutants that ptxas takes and that are not equivalent, `score`
+    the killed among them."""
+    killed = [one for one in judged if one.verdict == "killed"]
+    counted = len(killed) + sum(one.verdict == "survived" for one in judged)
+    sync = [
+        one for one in judged if one.drawn.operator == "remove-sync" and one.verdict in ("killed", "survived")
+    ]
+    values = [one for one in killed if one.kind in VALUES]
+    machine = [one for one in killed if one.kind == "machine"]
+    staged = [value for value in values if value.differs]
+    return {
+        "drawn": len(judged),
+        **{name: sum(one.verdict == name for one in judged) for name in VERDICTS},
+        **_shown(judged),
+        "candidates": sum(one.candidate for one in judged),
+        "of": counted,
+        "score": _share(len(killed), counted),
+        "synchronising": _share(sum(one.verdict == "killed" for one in sync), len(sync)),
+        "crashed or stopped": sum(one.kind == "stopped" for one in judged),
+        "value findings": len(values),
+        "with a cause": _share(sum(bool(value.cause) for value in values), len(values)),
+        "in the right stage": _share(sum(one.stage == one.differs for one in staged), len(staged)),
+        "machine findings": len(machine),
+        "at the right place": _share(sum(one.place for one in machine), len(machine)),
+    }
+
+
+def _shown(judged: Sequence[Judgement]) -> dict[str, int]:
+    """Number of equivalent mutants by the kind of proof."""
+    arguments = [one.argument for one in judged if one.verdict == "equivalent"]
+    same = sum(argument == SAME_CODE for argument in arguments)
+    rules = sum(argument.startswith(BY_A_RULE) for argument in arguments)
+    return {
+        "the same machine code": same,
+        "equivalent by a rule": rules,
+        "equivalent by a claim": len(arguments) - same - rules,
+    }
+
+
+def _share(part: int, whole: int) -> float | None:
+    return round(part / whole, 4) if whole else None
+
+
+def by_operator(judged: Sequence[Judgement]) -> list[dict[str, Any]]:
+    """One row an operator."""
+    rows = []
+    for name in dict.fromkeys(one.drawn.operator for one in judged):
+        own = [one for one in judged if one.drawn.operator == name]
+        counts = {verdict: sum(one.verdict == verdict for one in own) for verdict in VERDICTS}
+        rows.append({"operator": name, "drawn": len(own), **counts})
+    return rows
+
+
+def by_check(judged: Sequence[Judgement]) -> list[dict[str, Any]]:
+    """One row a check that killed, the most frequent first."""
+    found = Counter(one.by for one in judged if one.verdict == "killed")
+    return [
+        {"check": name, "killed": number}
+        for name, number in sorted(found.items(), key=lambda x: (-x[1], x[0]))
+    ]
+
+
+def as_json(judged: Sequence[Judgement], **of: Any) -> dict[str, Any]:
+    """The score as JSON, which is the gate's section `mutation` of a variant: what was drawn from (`of`:
+    kernel, variant, seed, profile, operators, count, ptx), the numbers of `score`, the rows of `by_operator`
+    and `by_check`, and, as rows of `Judgement.as_dict`, the survivors and the equivalent ones with the
+    argument of each. Whoever merges scores into an evidence takes it from here, or by `tileproof mutate
+    --into`.
+    """
+    survived, equivalent = (
+        [one.as_dict() for one in judged if one.verdict == verdict] for verdict in ("survived", "equivalent")
+    )
+    tables = {"by operator": by_operator(judged), "by check": by_check(judged)}
+    return {**of, **score(judged), **tables, "survivors": survived, "equivalents": equivalent}
+
+
+def row(numbers: Mapping[str, Any], **of: Any) -> str:
+    """One line of a ledger of draws: what was drawn from (`of`), and its score."""
+    return json.dumps({**of, **numbers}, separators=(",", ":"))
+
+
+def into(
+    made: ReleaseEvidence, kernel: str, variant: Mapping[str, int], part: Mapping[str, Any]
+) -> ReleaseEvidence:
+    """The evidence with a score as section `mutation` of the variant's verdict; TileproofError where it does
+    not judge that variant.
+    """
+    own = [
+        one
+        for one in made.kernels
+        if (one.program.kernel, dict(one.program.variant)) == (kernel, dict(variant))
+    ]
+    if not own:
+        raise TileproofError(
+            "the evidence has no verdict on this kernel",
+            where="--into",
+            expected=f"{kernel}, {dict(variant)}",
+            found=", ".join(kernel.program.kernel for kernel in made.kernels),
+        )
+    kernels = tuple(
+        replace(kernel, sections={**kernel.sections, MUTATION: dict(part)}) if kernel is own[0] else kernel
+        for kernel in made.kernels
+    )
+    return replace(made, kernels=kernels)

@@ -1,0 +1,101 @@
+"""The PTX in images that nvcc embeds in a program or that the driver loads: fat binaries, PTX or ELF.
+
+The layout is that of CUDA 13's `fatbinary`; tests read all of its packings.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+
+import lz4.block
+import zstandard
+from tileproof.emulator.errors import LaunchError
+
+_CONTAINER, _ELF = 0xBA55ED50, 0x464C457F
+_PTX, _SASS = 1, 2  # kinds of entries
+_MOST = 1 << 30  # bytes of a text
+_LZ4, _ZSTD = 0x2000, 0x8000  # flags of an entry
+# The targets that an SM100 runs, best last; a generic target of an older architecture ranks by its number.
+_OWN = ("100", "100f", "100a")
+
+
+class NoPtx(LaunchError):
+    """An image has no PTX for this device."""
+
+    def __init__(self, found: str) -> None:
+        super().__init__("the image holds no PTX for sm_100", found=found)
+
+
+def ptx_of(image: bytes) -> str:
+    """Return the best PTX of `image` for an SM100: sm_100a, sm_100f, sm_100, then the newest older target.
+
+    `image` is a fat binary, PTX text, or an ELF file of machine code. Raises NoPtx.
+    """
+    magic = struct.unpack_from("<I", image.ljust(4, b"\0"))[0]
+    if magic == _ELF:
+        raise NoPtx("it holds SASS and no PTX")
+    if magic != _CONTAINER:
+        text = image.decode(errors="replace")
+        if ".version" not in text:
+            raise NoPtx("it is neither PTX nor a fat binary")
+        if fitness(text) is None:
+            raise NoPtx("its PTX is for another architecture")
+        return text
+    try:
+        entries = list(_entries(image))
+    except (struct.error, ValueError, zstandard.ZstdError, lz4.block.LZ4BlockError) as error:
+        raise NoPtx(f"the fat binary is damaged: {error}") from None
+    texts = [text for kind, text in entries if kind == _PTX]
+    ranked = [(rank, text) for text in texts if (rank := fitness(text)) is not None]
+    if ranked:
+        return max(ranked, key=lambda one: one[0])[1]
+    if texts:
+        raise NoPtx(f"its PTX is for {' '.join(map(_target, texts))}")
+    if any(kind == _SASS for kind, _ in entries):
+        raise NoPtx("it holds SASS and no PTX")
+    raise NoPtx("its fat binary is empty")
+
+
+def fitness(ptx: str) -> int | None:
+    """Rank of PTX for an SM100 by its target: higher is better; None if an SM100 cannot run it."""
+    match = re.match(r"sm_(\d+)([af]?)$", _target(ptx))
+    if not match:
+        return None
+    if match[1] + match[2] in _OWN:
+        return 1000 + _OWN.index(match[1] + match[2])
+    return int(match[1]) if not match[2] and int(match[1]) < 100 else None
+
+
+def _target(ptx: str) -> str:
+    match = re.search(r"\.target\s+(\w+)", ptx)
+    return match[1] if match else "?"
+
+
+def _entries(image: bytes) -> Iterator[tuple[int, str]]:
+    """(kind, text) of each entry; the text is "" unless it is PTX. struct.error if an entry is truncated."""
+    # Container: u32 magic, u16 version, u16 header bytes, u64 bytes of the entries that follow.
+    at, size = struct.unpack_from("<6xHQ", image)
+    end = at + size
+    while at < end:
+        # Entry: u16 kind, u16 version, u32 header bytes, u64 bytes, u32 packed bytes; at 40 u64 flags, at 56
+        # u64 unpacked bytes.
+        kind, header, count, packed = struct.unpack_from("<HxxIQI", image, at)
+        if not header:
+            return
+        text = ""
+        if kind == _PTX:
+            flags, unpacked = struct.unpack_from("<Q8xQ", image, at + 40)
+            data = image[at + header : at + header + (packed or count)]
+            text = _unpacked(data, flags, unpacked).partition(b"\0")[0].decode()
+        yield kind, text
+        at += header + count
+
+
+def _unpacked(data: bytes, flags: int, size: int) -> bytes:
+    if size > _MOST:
+        raise ValueError(f"an entry of {size} bytes")
+    if flags & _ZSTD:
+        return zstandard.ZstdDecompressor().decompress(data, max_output_size=size, allow_extra_data=True)
+    return lz4.block.decompress(data, uncompressed_size=size) if flags & _LZ4 else data

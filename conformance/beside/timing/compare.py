@@ -1,0 +1,69 @@
+"""Two reports of `tileproof time` side by side: what changed, by role, by barrier, by unit, by line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tileproof.conformance.beside.timing.noise import of_difference
+from tileproof.conformance.beside.timing.report import RoleTime, Share, TimeReport
+
+_MOST = 10  # rows of a part
+
+
+def compare(a: TimeReport, b: TimeReport) -> list[str]:
+    """One page: clocks per k-block of A and B and their difference, the largest changes first."""
+    out = [
+        f"A: {a.kernel}   B: {b.kernel}   ({b.arch}, clocks per k-block, likely; difference B - A)",
+        f"{'clocks per k-block':44s} {_three(a.clocks.likely, b.clocks.likely)}   A {a.clocks}, B {b.clocks}",
+        f"{'before, between and after k-blocks':44s} {_three(a.fixed.likely, b.fixed.likely)}",
+    ]
+    verdict = "the intervals are apart" if _apart(a, b) else "the intervals overlap: the figures decide"
+    out.append(f"B takes {b.clocks.likely / a.clocks.likely:.2f} of A's clocks; {verdict}")
+    error, differs = of_difference(a.noise, b.noise), b.clocks.likely - a.clocks.likely
+    says = "outside of" if abs(differs) > error else "inside of the noise: it says nothing;"
+    each = f"A ±{a.noise.error:,.0f}, B ±{b.noise.error:,.0f}"
+    out.append(f"the difference of {differs:+,.0f} clocks is {says} ±{error:,.0f} ({each})")
+    out += ["", f"{'role':44s} {'A':>9s} {'B':>9s} {'B - A':>9s}"]
+    before, after = _by_role(a), _by_role(b)
+    rows: list[tuple[str, float, float]] = []
+    for role in [*before, *(name for name in after if name not in before)]:
+        one, other = before.get(role, {}), after.get(role, {})
+        rows += [(f"{role}  {what}", one.get(what, 0.0), other.get(what, 0.0)) for what in {**one, **other}]
+    out += _rows(rows)
+    out += ["", f"{'unit':44s} {'A':>9s} {'B':>9s} {'B - A':>9s}"]
+    out += _rows(_pairs(a.units, b.units))
+    out += ["", f"{'critical path':44s} {'A':>9s} {'B':>9s} {'B - A':>9s}"]
+    out += _rows(_pairs(a.critical, b.critical))
+    return out
+
+
+def _apart(a: TimeReport, b: TimeReport) -> bool:
+    (low, high), (least, most) = (sorted((one.clocks.best, one.clocks.worst)) for one in (a, b))
+    return high < least or most < low
+
+
+def _by_role(report: TimeReport) -> dict[str, dict[str, float]]:
+    return {role.role: _of(role) for role in report.roles}
+
+
+def _of(role: RoleTime) -> dict[str, float]:
+    shares = {"issues": role.issues, "stalls": role.stalls}
+    for share in role.waits:
+        shares[f"waits for {share.name}"] = share.clocks
+    return shares
+
+
+def _pairs(a: Iterable[Share], b: Iterable[Share]) -> list[tuple[str, float, float]]:
+    one, other = ({share.name: share.clocks for share in shares} for shares in (a, b))
+    return [(name, one.get(name, 0.0), other.get(name, 0.0)) for name in {**one, **other}]
+
+
+def _rows(rows: list[tuple[str, float, float]]) -> list[str]:
+    changed = [row for row in rows if abs(row[2] - row[1]) >= 1]
+    changed.sort(key=lambda row: (-abs(row[2] - row[1]), row[0]))
+    lines = [f"{name:44s} {_three(one, other)}" for name, one, other in changed[:_MOST]]
+    return lines or ["nothing changed by a clock"]
+
+
+def _three(a: float, b: float) -> str:
+    return f"{a:9,.0f} {b:9,.0f} {b - a:+9,.0f}"

@@ -1,0 +1,333 @@
+"""The discrete-event model: warps issue machine code, operations occupy units, barriers let warps go on.
+
+Per clock each of an SM's four schedulers issues one instruction of its warps (warp % 4). An instruction
+issues when the stall count of the one before is over and the scoreboards that it names are released; who
+releases them, and when, is `_LATENCIES`. Units (`units.py`) serve what is issued to them in order.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+
+from tileproof.conformance.beside.timing.path import Warp
+from tileproof.conformance.beside.timing.sass import Sass
+from tileproof.conformance.beside.timing.streams import MachineCode, Passage
+from tileproof.conformance.beside.timing.units import PASS_BYTES, SCHEDULERS, Origin, Units, Use
+from tileproof.conformance.beside.timing.work import Phase, Step, Work
+from tileproof.spec.machine.timing import Case, Timing
+
+# Instructions whose result a scoreboard announces, by the figure that says when.
+_LATENCIES = {
+    "shuffle": ("SHFL",),
+    "vote": ("VOTE", "VOTEU", "MATCH", "REDUX", "CREDUX", "ELECT"),
+    "shared_load": ("LDS", "LDSM", "LDL", "ATOMS"),
+    "global_load": ("LDG", "LD", "ATOMG", "ATOM"),
+    "constant_load": ("LDC", "LDCU", "ULDC"),
+    "special_register": ("S2R", "S2UR", "CS2R"),
+    "uniform": ("R2UR",),
+    "transcendental": ("MUFU", "I2F", "F2I", "F2F", "FRND", "POPC", "FLO"),
+    "barrier_look": ("SYNCS",),
+    "fence": ("FENCE",),
+    "tmem_alloc": ("UTCATOMSWS",),
+    "register_change": ("USETMAXREG",),
+}
+_SERVED = ("REDG", "RED", "LDTM", "STTM", "STS", "STSM", "STG", "ST", "STL", "LDGSTS", "LDGDEPBAR", "MEMBAR")
+_WARP = 0xFFFFFFFF  # all lanes
+_ONE_LANE = ("UBLKCP", "UBLKRED", "UTMALDG", "UTMASTG", "UTMAREDG")
+_MULTIPLE = re.compile(r"\.x(\d+)")
+_WIDTH = re.compile(r"\.(?:F32x(\d)|(64|128|256))\b")
+
+
+@dataclass
+class Span:
+    """Clocks in which a warp waited: for `cause` (a phase or the opcode of what it needs), at PTX `line`."""
+
+    begin: float
+    end: float
+    cause: Hashable
+    line: int
+
+
+@dataclass
+class Timed(Use):
+    """The result: clocks of the run, per warp its last clock, issues and waits, per unit the use of it."""
+
+    clocks: float = 0
+    ends: dict[Warp, float] = field(default_factory=dict)
+    issued: Counter[Warp] = field(default_factory=Counter)
+    waits: dict[Warp, list[Span]] = field(default_factory=lambda: defaultdict(list))
+    completed: dict[Phase, float] = field(default_factory=dict)
+    remaining: Counter[int] = field(default_factory=Counter)
+    """Steps that no machine code did, by PTX line."""
+    log: dict[Warp, list[tuple[float, int]]] = field(default_factory=lambda: defaultdict(list))
+    """Per warp the clock and PTX line of each issue."""
+    by: dict[Phase, Origin] = field(default_factory=dict)
+    """What completed a phase."""
+    used: set[str] = field(default_factory=set)
+    """The figures that were read."""
+
+
+class _Figures(dict[str, float]):
+    """Figures by name: those that were read so far."""
+
+    def __init__(self, all_: Mapping[str, float]) -> None:
+        self.all = all_
+
+    def __missing__(self, name: str) -> float:
+        return self.setdefault(name, self.all[name])
+
+
+class _Walk:
+    def __init__(self, warp: Warp, stream: list[Passage]) -> None:
+        self.warp = warp
+        self.stream = stream
+        self.entry = 0
+        self.at = 0
+        self.ready = 0.0
+        self.boards = [0.0] * 6
+        self.holder = [""] * 6
+        self.cluster: Phase | None = None  # of the cluster barrier at which it arrived last
+        self.stored = 0.0  # when its stores to shared memory so far are there
+        self.lanes_left: list[int] = []  # operations of lanes whose turn in a loop over lanes comes
+
+
+_Item = _Walk | Callable[[float], None]
+
+
+class Model:
+    """One run of the model. `alone`: the CTA has the card for itself, else every SM does the same. `order`:
+    what happens at the same clock is ordered by this seed; without a seed, in issue order.
+
+    KNOWN: the instructions with scoreboards that it has figures for.
+    """
+
+    KNOWN = frozenset(_SERVED) | {root for roots in _LATENCIES.values() for root in roots}
+
+    def __init__(
+        self, code: MachineCode, timing: Timing, case: Case, alone: bool, order: int | None = None
+    ) -> None:
+        self.code = code
+        self.timing = timing
+        self.alone = alone
+        self.order = order
+        self.f = _Figures({name: float(getattr(figure, case)) for name, figure in timing.figures().items()})
+        self.figure = {root: name for name, roots in _LATENCIES.items() for root in roots}
+
+    def run(self, streams: dict[Warp, list[Passage]], work: Work) -> Timed:
+        """The clocks of a run: `streams` as of `streams.stream`."""
+        out = Timed()
+        self.out, self.work = out, work
+        self.units = Units(self.f, self.alone, out, self._push, self._feed, work.twins)
+        self.remaining = Counter(work.needs)
+        self.waiters: dict[Phase, list[tuple[_Walk, float, int, bool]]] = defaultdict(list)
+        self.slots: dict[Hashable, float] = defaultdict(float)
+        self.cursor: Counter[tuple[Warp, int]] = Counter()
+        self.accesses: Counter[tuple[Warp, int]] = Counter()
+        self.heap: list[tuple[float, int, int, _Item]] = []
+        self.count = 0
+        self.drawn = Random(self.order) if self.order is not None else None
+        for warp, stream in streams.items():
+            if stream:
+                self._push(0.0, _Walk(warp, stream))
+        while self.heap:
+            time, _, _, what = heapq.heappop(self.heap)
+            if isinstance(what, _Walk):
+                self._go_on(what, time)
+            else:
+                what(time)
+        for warp, lines in work.steps.items():
+            for line, steps in lines.items():
+                if missing := len(steps) - self.cursor[(warp, line)]:
+                    out.remaining[line] += missing
+        out.clocks = max(out.ends.values(), default=0.0)
+        out.used = set(self.f)
+        return out
+
+    def _push(self, time: float, what: _Item) -> None:
+        self.count += 1
+        tie = self.count if self.drawn is None else self.drawn.getrandbits(32)
+        heapq.heappush(self.heap, (time, tie, self.count, what))
+
+    def _feed(self, time: float, phase: Phase, origin: Origin) -> None:
+        self._push(time, lambda now: self._contribute(phase, origin, now))
+
+    def _go_on(self, walk: _Walk, time: float) -> None:
+        """A warp's instructions until something else comes first, or it waits or has ended."""
+        after = self._issue(walk, time)
+        while after is not None:
+            if self.heap and self.heap[0][0] <= after:
+                self._push(after, walk)
+                return
+            after = self._issue(walk, after)
+
+    def _issue(self, walk: _Walk, time: float) -> float | None:
+        """When the warp comes next; None when something else will say, or it has ended."""
+        entry = walk.stream[walk.entry]
+        first, end = self.code.blocks[entry.block]
+        one = self.code.sass[first + walk.at]
+        need, cause = time, ""
+        if one.waits:
+            for board in range(6):
+                if one.waits >> board & 1 and walk.boards[board] > need:
+                    need, cause = walk.boards[board], walk.holder[board]
+        if need > time:
+            self.out.waits[walk.warp].append(Span(time, need, cause, one.line))
+            return need
+        cta = walk.warp[:3]
+        scheduler = cta, walk.warp[3] % SCHEDULERS
+        if self.slots[scheduler] > time:
+            return self.slots[scheduler]
+        self.slots[scheduler] = time + 1
+        self.out.issued[walk.warp] += 1
+        self.out.log[walk.warp].append((time, one.line))
+        done, read = self._execute(walk, one, time, entry.lanes)
+        if one.writes < 6 and done > walk.boards[one.writes]:
+            walk.boards[one.writes], walk.holder[one.writes] = done, one.opcode
+        if one.reads < 6 and read > walk.boards[one.reads]:
+            walk.boards[one.reads], walk.holder[one.reads] = read, one.opcode
+        after = time + max(1, one.stall)
+        does = not one.guard or self._due(walk.warp, one, entry) is not None
+        if one.root == "MEMBAR" and does:  # the warp itself waits, at no scoreboard
+            after = max(
+                after, time + self.f["fence" if ".CTA" in one.opcode else "memory_barrier"], walk.stored
+            )
+        walk.at += 1
+        if first + walk.at == end and len(walk.lanes_left) and _loops_over_lanes(one, first):
+            walk.at = 0
+            after = max(after, time + self.f["branch"])
+        elif first + walk.at == end:
+            walk.entry, walk.at = walk.entry + 1, 0
+            if walk.entry == len(walk.stream):
+                self.out.ends[walk.warp] = after
+                return None
+            if self.code.blocks[walk.stream[walk.entry].block][0] != end:
+                after = max(after, time + self.f["branch"])
+        return self._do(walk, one, entry, time, after)
+
+    def _do(self, walk: _Walk, instruction: Sass, entry: Passage, time: float, after: float) -> float | None:
+        """Execute the step of an instruction, if any; return when the warp continues, None if it waits."""
+        if walk.lanes_left and instruction.root in _ONE_LANE:
+            self.units.start(self.work.operations[walk.lanes_left.pop(0)], walk.warp, time)
+            return after
+        step = self._step(walk.warp, instruction, entry)
+        if instruction.root == "UCGABAR_WAIT" and walk.cluster is not None:
+            step = Step(waits=walk.cluster)
+        if step is None:
+            return after
+        for phase, remote in step.arrives:
+            delay = self.f["arrive_remote" if remote else "arrive"]
+            if phase[0] == "named barrier":
+                unit = walk.warp[:3], "named barriers"
+                done = self.units.serve(unit, time, self.f["barrier_per_warp"], instruction.line)
+                delay = done - time + self.f["barrier"]
+            elif phase[0] == "cluster barrier":
+                delay, walk.cluster = self.f["cluster_barrier"], phase
+            elif step.after_copies:
+                delay += max(0.0, self.units.copies_done[walk.warp] - time)
+            self._feed(time + delay, phase, Origin(walk.warp, time, line=instruction.line))
+        issues = step.issues
+        first, end = self.code.blocks[entry.block]
+        if (
+            len(issues) > 1
+            and instruction.root in _ONE_LANE
+            and _loops_over_lanes(self.code.sass[end - 1], first)
+        ):
+            issues, walk.lanes_left = issues[:1], list(issues[1:])
+        for number in issues:
+            self.units.start(self.work.operations[number], walk.warp, time)
+        if step.waits is None:
+            return after
+        if self.remaining[step.waits] > 0:
+            walk.ready = after
+            self.waiters[step.waits].append((walk, time, instruction.line, entry.lanes == _WARP))
+            return None
+        return max(after, time + (self.f["barrier_look"] if step.waits[0] == "mbarrier" else 0.0))
+
+    def _due(self, warp: Warp, instruction: Sass, entry: Passage) -> Step | None:
+        """The next step of an instruction's line, if it has one left; of one with a predicate, if the run had
+        it here."""
+        steps = self.work.steps.get(warp, {}).get(instruction.line, ())
+        at = self.cursor[(warp, instruction.line)]
+        if at == len(steps) or (instruction.guard and not entry.holds(instruction.line, steps[at].at)):
+            return None
+        return steps[at]
+
+    def _step(self, warp: Warp, instruction: Sass, entry: Passage) -> Step | None:
+        lines = self.work.steps.get(warp)
+        if lines is None or instruction.line not in lines:
+            return None
+        step = self._due(warp, instruction, entry)
+        if step is None or not instruction.root.startswith(step.roots):
+            return None
+        self.cursor[(warp, instruction.line)] += 1
+        return step
+
+    def _contribute(self, phase: Phase, origin: Origin, time: float) -> None:
+        self.remaining[phase] -= 1
+        if self.remaining[phase] > 0:
+            return
+        self.out.completed[phase] = time
+        self.out.by[phase] = origin
+        for walk, since, line, whole in self.waiters.pop(phase, ()):
+            wake = self.f["wake" if whole else "wake_lane"] if phase[0] == "mbarrier" else 0.0
+            self.out.waits[walk.warp].append(Span(since, time + wake, phase, line))
+            self._push(max(walk.ready, time + wake), walk)
+
+    def _execute(self, walk: _Walk, instruction: Sass, time: float, lanes: int) -> tuple[float, float]:
+        """When the result of a synchronous instruction is there, and when its sources are read."""
+        f, cta, units = self.f, walk.warp[:3], self.units
+        scheduler = walk.warp[3] % SCHEDULERS
+        root = instruction.root
+        if root in ("REDG", "RED", "ATOMG", "ATOM"):
+            bytes_ = lanes.bit_count() * 4 * _width(instruction.opcode)
+            sent, done = units.l2(cta, "additions", bytes_, units.ahead(cta, time), instruction.line)
+            return done + f["global_load"], sent - bytes_ / f["addition_rate"] + f["addition_operands"]
+        if root in ("LDTM", "STTM"):
+            count = _MULTIPLE.search(instruction.opcode)
+            bytes_ = 128 * int(count[1]) if count else 128
+            done = units.serve((cta, "TMEM"), time, bytes_ / f["tmem_rate"], instruction.line)
+            latency = f["tmem_load_latency" if root == "LDTM" else "tmem_store_latency"]
+            return done + latency, done + latency
+        if root == "MUFU":
+            clocks = 32 * SCHEDULERS / f["transcendental_rate"]
+            done = units.serve(
+                (cta, "ex2 and the like"), time, clocks, instruction.line, scheduler, SCHEDULERS
+            )
+            return done - clocks + f["transcendental"], done
+        if root in ("LDS", "STS", "LDSM", "STSM"):
+            passes = self._passes(walk.warp, instruction, lanes)
+            done = units.shared(cta, scheduler, passes, time, instruction.line)
+            if root in ("STS", "STSM"):
+                walk.stored = max(walk.stored, done)
+            return done - f["quarter_pass"] + f[self.figure.get(root, "other")], done + f["read_operands"]
+        if root == "LDGDEPBAR":
+            return time, time  # DEPBAR waits, as a step
+        return time + f[self.figure.get(root, "other")], time + f["read_operands"]
+
+    def _passes(self, warp: Warp, instruction: Sass, lanes: int) -> float:
+        """Passes over the banks of an access: as the run had them, or its bytes where it tells nothing."""
+        least = max(1.0, lanes.bit_count() * 4 * _width(instruction.opcode) / PASS_BYTES)
+        seen = self.work.passes.get((warp, instruction.line))
+        at = self.accesses[(warp, instruction.line)]
+        if seen is None or at >= len(seen):
+            return least
+        self.accesses[(warp, instruction.line)] = at + 1
+        return max(least, float(seen[at]))
+
+
+def _loops_over_lanes(last: Sass, first: int) -> bool:
+    """Whether a block, by its last instruction, comes again for each lane: what ptxas makes of an instruction
+    of every lane that the machine has for a whole warp only."""
+    return last.opcode.startswith("BRA.U.ANY") and last.targets == (first,)
+
+
+def _width(opcode: str) -> int:
+    match = _WIDTH.search(opcode)
+    if match is None:
+        return 1
+    return int(match[1]) if match[1] else int(match[2]) // 32

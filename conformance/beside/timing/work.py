@@ -1,0 +1,299 @@
+"""What a traced run asks of the machine: per warp its synchronising instructions, per operation its work.
+
+The emulator decided the order; here only who waits for what is kept: which phase of which barrier or group
+of copies an instruction waits for, and what has to happen before that is complete.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from tileproof.conformance.beside.timing.path import Warp
+from tileproof.emulator.trace import KINDS, Event, Trace
+
+# The machine instructions that do a step, by the engine that it issues to or the kind of barrier.
+_ROOTS = {
+    "TMA load": ("UTMA",),
+    "TMA store": ("UTMA",),
+    "bulk copy": ("UBLK", "UTMA"),
+    "MMA": ("UTC",),
+    "commit": ("UTCBAR",),
+    "tcgen05.cp": ("UTCCP",),
+    "TMEM store": ("STTM",),
+    "remote store": ("STAS",),
+    "mbarrier": ("SYNCS",),
+    "named barrier": ("BAR",),
+    "cluster barrier": ("UCGABAR",),
+    "bulk groups": ("DEPBAR",),
+}
+_OTHERS = ("REDAS", "LDGSTS", "ARRIVES", "ST", "UCLC", "DEPBAR")
+_PASSED_OVER = [KINDS.index(kind) for kind in ("branch", "exit", "expect", "tmem-ld", "wait", "phase")]
+SEGMENT = 64  # bytes of a row that a warp's remote stores should fill
+
+Phase = tuple[Hashable, ...]
+"""One phase of one barrier, ("mbarrier", cluster, rank, offset, phase) or ("named barrier", cta, id, phase);
+or of one thread's copies, ("group read" or "group", cta, warp, lane, number)."""
+Cta = tuple[int, int, int]
+Does = Literal["load", "store", "addition", "exchange", "copy", "MMA", "commit", "remote store", "other"]
+
+
+@dataclass
+class TimedOperation:
+    """An asynchronous operation. `amount`: bytes, or an MMA's shape; `feeds`: phases it contributes to when
+    it is complete, `reads`: when its sources are read.
+
+    `does`: load: global to shared memory by TMA, copy: by cp.async, store: back, addition: a bulk reduction,
+    exchange: to another CTA by TMA. `scattered`: 0 to 1, how far remote stores of a warp are from whole
+    segments of 64 bytes. `places`: the CTAs whose barriers it feeds.
+    """
+
+    number: int
+    does: Does
+    amount: int
+    cta: Cta
+    line: int
+    feeds: list[Phase] = field(default_factory=list)
+    reads: list[Phase] = field(default_factory=list)
+    scattered: float = 0.0
+    places: list[Cta] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one execution of a synchronising instruction does: contributes, waits, or issues an operation."""
+
+    arrives: tuple[tuple[Phase, bool], ...] = ()
+    """Phases, and whether the barrier is another CTA's."""
+    waits: Phase | None = None
+    issues: tuple[int, ...] = ()
+    roots: tuple[str, ...] = ()
+    """What the opcode of the machine instruction that does it begins with."""
+    after_copies: bool = False
+    """The arrival comes when the warp's cp.async so far are complete."""
+    at: int = 0
+    """The index in the trace of its first event."""
+
+
+@dataclass
+class Work:
+    """Steps of each warp by PTX line, in order; operations by number; contributions that each phase needs.
+
+    `passes`: of each shared-memory access of a warp, by PTX line in order, its passes over the banks.
+    `twins`: the other CTA of a pair.
+    """
+
+    steps: dict[Warp, dict[int, deque[Step]]]
+    operations: dict[int, TimedOperation]
+    needs: Counter[Phase]
+    passes: dict[tuple[Warp, int], list[int]] = field(default_factory=dict)
+    twins: dict[Cta, Cta] = field(default_factory=dict)
+
+
+@dataclass
+class _Thread:
+    """Bulk copies, or a warp's cp.async: operations since the last commit, and those of each group."""
+
+    open: list[int] = field(default_factory=list)
+    groups: list[list[int]] = field(default_factory=list)
+
+    def awaited(self, allowed: int) -> int:
+        """The last group that a wait for all but `allowed` is about and that has operations; -1 for none."""
+        last = len(self.groups) - allowed - 1
+        while last >= 0 and not self.groups[last]:
+            last -= 1
+        return last
+
+
+def work_of(trace: Trace) -> Work:
+    """The work of a traced run."""
+    return _Reader(trace).read()
+
+
+class _Reader:
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.work = Work({}, {}, Counter(), defaultdict(list))
+        self.places: dict[tuple[Hashable, int], Cta] = {}
+        self.threads: dict[tuple[Warp, int], _Thread] = defaultdict(_Thread)
+        self.loose: list[tuple[Event, Phase]] = []
+        self.landed: dict[int, int] = {}
+
+    def read(self) -> Work:
+        grouped: dict[tuple[Warp, int, int], list[Event]] = {}
+        waits: dict[tuple[Warp, int, int], Phase] = {}
+        first: dict[tuple[Warp, int, int], int] = {}
+        self._seat()
+        # Numpy leaves out what no step is made of, most of the events, before they become objects.
+        for at in np.flatnonzero(~np.isin(self.trace.raw["kind"], _PASSED_OVER)).tolist():
+            event = self.trace[at]
+            key = ((*event.cta, event.warp), event.ptx_line, event.time)
+            first.setdefault(key, at)
+            if event.kind == "group-pass":
+                if (phase := self._group(event)) is not None:
+                    waits[key] = phase
+                    grouped.setdefault(key, []).append(event)
+            elif self._kept(event):
+                grouped.setdefault(key, []).append(event)
+        steps: dict[Warp, dict[int, deque[Step]]] = defaultdict(lambda: defaultdict(deque))
+        for key, events in grouped.items():
+            steps[key[0]][key[1]].append(self._step(events, waits.get(key), first[key]))
+        self.work.steps = {warp: dict(lines) for warp, lines in steps.items()}
+        self._find_places()
+        return self.work
+
+    def _seat(self) -> None:
+        """Where the CTAs of the run are, by cluster and rank."""
+        raw = self.trace.raw
+        for x, y, z, rank in np.unique(np.column_stack([raw["cta"], raw["rank"]]), axis=0).tolist():
+            at: Cta = (x, y, z)
+            cluster = tuple(one // extent for one, extent in zip(at, self.trace.cluster, strict=True))
+            self.places[(cluster, rank)] = at
+
+    def _kept(self, event: Event) -> bool:
+        """Whether an event is part of a step; the others are taken note of here."""
+        kind = event.kind
+        warp = (*event.cta, event.warp)
+        if kind == "shared-access":
+            self.work.passes[(warp, event.ptx_line)].append(event.value)
+            return False
+        if kind == "group-join":
+            self._thread(event).open.append(event.op)
+            return False
+        if kind == "remote-access":
+            self.landed[event.op] = event.value
+            return False
+        if kind == "group-commit":
+            thread = self._thread(event)
+            thread.groups.append(thread.open)
+            thread.open = []
+            return False
+        if kind.endswith("-issue"):
+            if event.value == 0 and event.engine in ("TMA store", "bulk copy"):
+                return False  # the second half of a store, which is part of the first
+            self.work.operations[event.op] = TimedOperation(
+                event.op, _does(event), event.value, event.cta, event.ptx_line
+            )
+            return True
+        if kind.endswith("-complete"):
+            mine = [one for one in self.loose if _same(one[0], event)]
+            self.loose = [one for one in self.loose if not _same(one[0], event)]
+            if event.op in self.work.operations:
+                for _, phase in mine:
+                    self._feed(self.work.operations[event.op].feeds, phase)
+            return False
+        if kind == "deliver" or (kind == "arrive" and event.instruction.startswith("tcgen05.commit")):
+            self.loose.append((event, _phase(self.trace, event)))
+            return False
+        # What arrives at other barriers is what is waited for.
+        return kind != "pass" or event.object == "mbarrier"
+
+    def _thread(self, event: Event) -> _Thread:
+        return self.threads[((*event.cta, event.warp), event.lane)]
+
+    def _group(self, event: Event) -> Phase | None:
+        """What a wait for groups waits for."""
+        thread = self._thread(event)
+        number = thread.awaited(event.value)
+        if number < 0:
+            return None
+        reads = event.phase == 1
+        phase: Phase = ("group read" if reads else "group", event.cta, event.warp, event.lane, number)
+        if phase not in self.work.needs:
+            for group in thread.groups[number]:
+                operation = self.work.operations[group]
+                self._feed(operation.reads if reads else operation.feeds, phase)
+        return phase
+
+    def _feed(self, phases: list[Phase], phase: Phase) -> None:
+        phases.append(phase)
+        self.work.needs[phase] += 1
+
+    def _step(self, events: list[Event], group: Phase | None, at: int) -> Step:
+        arrives: dict[Phase, bool] = {}
+        waits = group
+        issues = []
+        for event in events:
+            if event.kind == "arrive":
+                phase = _phase(self.trace, event)
+                arrives[phase] = event.to_rank != event.rank
+                if event.object == "named barrier" and "sync" in event.instruction:
+                    waits = phase
+            elif event.kind == "pass":
+                waits = _phase(self.trace, event)
+            elif event.kind.endswith("-issue"):
+                issues.append(event.op)
+        for phase in arrives:
+            self.work.needs[phase] += 1
+        about = events[0].engine or events[0].object
+        if about == "remote store":
+            issues = self._together(issues)
+        after = events[0].instruction.startswith("cp.async.mbarrier.arrive")
+        return Step(tuple(arrives.items()), waits, tuple(issues), _ROOTS.get(about, _OTHERS), after, at)
+
+    def _together(self, issues: list[int]) -> list[int]:
+        """The remote stores of a warp's lanes, joined per phase that they feed."""
+        by_phase: dict[tuple[Phase, ...], list[int]] = defaultdict(list)
+        for issue in issues:
+            by_phase[tuple(self.work.operations[issue].feeds)].append(issue)
+        kept = []
+        for phases, ones in by_phase.items():
+            first = self.work.operations[ones[0]]
+            segments = {self.landed.get(one, 0) // SEGMENT for one in ones}
+            first.amount = sum(self.work.operations[one].amount for one in ones)
+            first.scattered = min(1.0, max(0.0, len(segments) * SEGMENT / first.amount - 1))
+            for one in ones[1:]:
+                del self.work.operations[one]
+            for phase in phases:
+                self.work.needs[phase] -= len(ones) - 1
+            kept.append(ones[0])
+        return kept
+
+    def _find_places(self) -> None:
+        for operation in self.work.operations.values():
+            for phase in operation.feeds:
+                place = self.places.get((phase[1], int(str(phase[2])))) if phase[0] == "mbarrier" else None
+                if place is not None and place not in operation.places:
+                    operation.places.append(place)
+            if not operation.places:
+                operation.places.append(operation.cta)
+        for (cluster, rank), cta in self.places.items():
+            twin = self.places.get((cluster, rank ^ 1))
+            if twin is not None:
+                self.work.twins[cta] = twin
+
+
+def _does(event: Event) -> Does:
+    """What kind of work an issue is."""
+    text = event.instruction
+    if event.engine in ("MMA", "commit", "remote store"):
+        return event.engine  # type: ignore[return-value]
+    if text.startswith("cp.reduce.async.bulk"):
+        return "addition" if ".global" in text.split(" ")[0] or "tensor" in text else "exchange"
+    if event.engine == "TMA store" or (event.engine == "bulk copy" and ".global.shared" in text):
+        return "store"
+    if event.engine == "bulk copy" and ".shared::cta" in text.split(" ")[0]:
+        return "exchange"
+    if event.engine in ("TMA load", "bulk copy"):
+        return "load"
+    return "copy" if text.startswith("cp.async.c") else "other"
+
+
+def _same(event: Event, other: Event) -> bool:
+    return (event.cta, event.warp, event.lane, event.ptx_line) == (
+        other.cta,
+        other.warp,
+        other.lane,
+        other.ptx_line,
+    )
+
+
+def _phase(trace: Trace, event: Event) -> Phase:
+    if event.object == "mbarrier":
+        return "mbarrier", trace.cluster_of(event), event.to_rank, event.barrier, event.phase
+    if event.object == "named barrier":
+        return "named barrier", event.cta, event.barrier, event.phase
+    return "cluster barrier", trace.cluster_of(event), event.phase

@@ -1,0 +1,1 @@
+"""Cases: what a command's argument names, and the problems that Hypothesis draws and shrinks."""

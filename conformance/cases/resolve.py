@@ -1,0 +1,247 @@
+"""What the argument of a command names: a kernel, or a launch file. One place for every command's bad input.
+
+A kernel is given by its name, by a Python file that defines KERNELS, or by a folder with such a file; a
+launch file by a path: JSON, Python that defines `launch()` or LAUNCH, or a folder with a launch.json.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from difflib import get_close_matches
+from pathlib import Path
+
+from tileproof.kernels import outside, registry
+from tileproof.kernels.called import HOST
+from tileproof.kernels.kernel import Kernel
+from tileproof.kernels.launch.model import SCHEMA, LaunchFile
+from tileproof.kernels.launch.reading import LAUNCH_NAMES, read
+from tileproof.spec.machine.errors import TileproofError
+
+EXPECTED = (
+    "the name of a kernel (`tileproof kernels`), a path to a kernel.py, or a launch file: .json, .py with "
+    "launch() or LAUNCH, or a folder with launch.json"
+)
+INIT = "write its launch file first: `tileproof judge {} --init` (docs/judging.md)"
+PTX = "PTX"  # what `described` calls it
+_MANY = 8  # names of a folder that a message shows
+
+# What Tileproof's own JSON files are, by their schema, and the command that reads each.
+_OTHER_SCHEMAS = {
+    "tileproof-launch": "a launch file, which `tileproof judge` reads",
+    "tileproof-evidence": "the evidence of `tileproof gate`, which `tileproof diff` reads",
+    "tileproof-verdict": "a verdict, which `tileproof judge --json` writes",
+    "tileproof-gate-run": "the results of an unfinished `tileproof gate`, which `--resume` continues",
+}
+
+
+def resolve(argument: str) -> Kernel | LaunchFile:
+    """The kernel or the launch file that a command's argument names.
+
+    TileproofError says what was found, what is expected, and which name may have been meant.
+    """
+    if _is_name(argument):
+        return registry.kernel(argument)
+    path = Path(argument)
+    if _defines_kernel(path, argument):
+        return registry.kernel(argument)
+    return launch_file(path)
+
+
+def kernel(argument: str, why: str) -> Kernel:
+    """As `resolve`, for a command that a launch file gives nothing to; `why` says so."""
+    found = resolve(argument)
+    if isinstance(found, LaunchFile):
+        raise TileproofError(why, where=argument, expected="a kernel with a plan", found="a launch file")
+    return found
+
+
+def compiled_kernel(argument: str, why: str) -> Kernel:
+    """As `kernel`, for a command that looks into PTX."""
+    kernel(argument, why)
+    return registry.compiled(argument)
+
+
+def compiled(argument: str, instead: str = registry.CHECK) -> Kernel | LaunchFile:
+    """As `resolve`, for a command that looks into PTX: a kernel that is a Python function is refused."""
+    found = resolve(argument)
+    if isinstance(found, Kernel) and found.arch == HOST:
+        return registry.compiled(argument, instead)  # which refuses it
+    return found
+
+
+def launch_file(path: Path) -> LaunchFile:
+    """The launch file at `path`; TileproofError says what lies there instead."""
+    if path.is_dir() and not (path / "launch.json").is_file():
+        raise without(path, "launch.json and no kernel.py", EXPECTED)
+    if not path.exists():
+        raise missing(path, EXPECTED)
+    if path.suffix == ".ptx":
+        raise _wrong("PTX does not say how it is launched", path, "PTX", INIT.format(path))
+    file = path / "launch.json" if path.is_dir() else path
+    if file.suffix not in (".json", ".py"):
+        raise _wrong("this file names no kernel and is no launch file", path, described(file))
+    if file.suffix == ".json":
+        require_json(file, "the launch file", EXPECTED, SCHEMA)
+    return read(path)
+
+
+def without(folder: Path, name: str, expected: str) -> TileproofError:
+    """The error for a folder that does not hold what it should."""
+    return TileproofError(
+        f"the folder has no {name}", where=str(folder), expected=expected, found=_contents(folder)
+    )
+
+
+def missing(path: Path, expected: str) -> TileproofError:
+    """The error for a path where nothing lies; names of its folder that are like it are offered."""
+    folder = path.parent
+    if not folder.is_dir():
+        return TileproofError(
+            "there is no such file", where=str(path), expected=expected,
+            found=f"no folder {folder}", do=_meant(str(folder), _names(folder.parent), folder.parent),
+        )  # fmt: skip
+    return TileproofError(
+        "there is no such file", where=str(path), expected=expected,
+        found=f"nothing at this path; {_contents(folder)}",
+        do=_meant(path.name, _names(folder), folder),
+    )  # fmt: skip
+
+
+def require_file(path: Path, expected: str) -> None:
+    """TileproofError where no file lies at a path."""
+    if not path.exists():
+        raise missing(path, expected)
+    if path.is_dir():
+        raise TileproofError("this is a folder", where=str(path), expected=expected, found=_contents(path))
+
+
+def not_ptx(path: Path) -> TileproofError:
+    """The error for a path where PTX is wanted and something else lies."""
+    return TileproofError(
+        "this is not PTX", where=str(path), expected="a text file with .version and .target",
+        found="a folder" if path.is_dir() else described(path),
+    )  # fmt: skip
+
+
+def described(file: Path) -> str:
+    """What a file is, in a few words: from its first bytes."""
+    try:
+        with file.open("rb") as opened:
+            head = opened.read(1024)
+    except OSError as error:
+        return str(error.strerror or error)
+    if not head:
+        return "an empty file"
+    for magic, what in (
+        (b"\x7fELF", "an ELF file (a cubin?)"),
+        (b"PK", "a zip archive"),
+        (b"\x93NUMPY", ".npy"),
+    ):
+        if head.startswith(magic):
+            return what
+    try:
+        text = head.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if error.start < len(head) - 4:
+            return f"a binary file that begins with {head[:8].hex(' ')}"
+        text = head[: error.start].decode("utf-8")
+    if "\0" in text:
+        return f"a binary file that begins with {head[:8].hex(' ')}"
+    if ".version" in text and ".target" in text:
+        return PTX
+    return f"text that begins with {text.splitlines()[0][:40]!r}" if text.strip() else "an empty text"
+
+
+def _is_name(argument: str) -> bool:
+    """Whether an argument is a kernel's name, or should be: no path ends so, and none lies there."""
+    if registry.known(argument):
+        return True
+    path_like = "/" in argument or "\\" in argument or bool(Path(argument.partition(":")[0]).suffix)
+    return not path_like and not Path(argument).exists()
+
+
+def _defines_kernel(path: Path, argument: str) -> bool:
+    """Whether the path is that of a kernel: by the names that the Python file defines."""
+    if not path.exists():
+        return ":" in argument and Path(argument.rpartition(":")[0]).exists()  # path:kernel
+    if path.is_dir():
+        return not (path / "launch.json").is_file() and any((path / name).is_file() for name in outside.NAMES)
+    if path.suffix != ".py":
+        return False
+    names = _defined(path)
+    if outside.ATTRIBUTE in names:
+        return True
+    if not names & {*LAUNCH_NAMES, "*"}:
+        wanted = f"{outside.ATTRIBUTE} (a kernel), or launch() or {LAUNCH_NAMES[0]} (a launch file)"
+        found = ", ".join(sorted(names)[:_MANY]) or "no names"
+        raise TileproofError(
+            "the Python file defines neither a kernel nor a launch", where=str(path), expected=wanted,
+            found=found,
+        )  # fmt: skip
+    return False
+
+
+def _defined(path: Path) -> set[str]:
+    """The names at the top of a Python file, "*" where it may have more; "*" of a file that is no Python,
+    whose error is reported when the file runs.
+    """
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        raise _wrong("the Python file cannot be read", path, described(path)) from None
+    except (SyntaxError, ValueError):
+        return {"*"}
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+    return found
+
+
+def require_json(file: Path, what: str, expected: str, schema: str) -> None:
+    """TileproofError where a file is missing, is not text, or is JSON of another schema that Tileproof
+    writes; what else is wrong with it, its reader reports.
+    """
+    if not file.exists():
+        raise missing(file, expected)
+    try:
+        data = json.loads(file.read_bytes())
+    except UnicodeDecodeError:
+        raise TileproofError(
+            f"{what} is not JSON", where=str(file), expected=expected, found=described(file)
+        ) from None
+    except (OSError, ValueError, RecursionError):
+        return
+    found = data.get("schema") if isinstance(data, dict) else None
+    if isinstance(found, str) and found != schema and found in _OTHER_SCHEMAS:
+        raise TileproofError(
+            f"{what} is JSON of another schema", where=str(file), expected=expected,
+            found=f"{found}: {_OTHER_SCHEMAS[found]}",
+        )  # fmt: skip
+
+
+def _wrong(what: str, path: Path, found: str, do: str = "") -> TileproofError:
+    return TileproofError(what, where=str(path), expected=EXPECTED, found=found, do=do)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(path.name for path in folder.iterdir())
+    except OSError:
+        return []
+
+
+def _contents(folder: Path) -> str:
+    names = [name for name in _names(folder) if not name.startswith(".")]
+    more = f" and {len(names) - _MANY} more" if len(names) > _MANY else ""
+    return f"the folder {folder} holds {', '.join(names[:_MANY]) or 'nothing'}{more}"
+
+
+def _meant(name: str, names: list[str], folder: Path) -> str:
+    close = get_close_matches(Path(name).name, names, n=3, cutoff=0.6)
+    return f"did you mean {' or '.join(str(folder / name) for name in close)}?" if close else ""

@@ -1,0 +1,77 @@
+"""Outputs that a later launch makes of accumulated rows: how they are rounded is known, bits are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tileproof.conformance.compare.patterns import arrangement
+from tileproof.spec.machine.finding import Finding, ProblemPlace
+from tileproof.spec.machine.run_result import RunResult
+from tileproof.spec.plan import FinishedObservation, KernelPlan
+from tileproof.spec.problems.base import TileCoord, tiling_of
+
+
+def finished_findings(
+    plan: KernelPlan, inputs: Any, run_result: RunResult, build: str, stages: list[str]
+) -> Iterator[Finding]:
+    """A finding for each output that is not the accumulated rows times the factor, rounded once to f32 and
+    once to its own dtype, or that was not written everywhere.
+    """
+    for at in plan.observations:
+        if not isinstance(at, FinishedObservation) or at.stage not in stages:
+            continue
+        output = run_result.outputs[at.parameter]
+        expected = _expected(plan, inputs, at, run_result)
+        same = (output.values == expected) | (np.isnan(output.values) & np.isnan(expected))
+        wrong = ~(same & output.written)
+        if wrong.any():
+            yield _finding(plan, at, output.values, expected, wrong, build)
+
+
+def _expected(
+    plan: KernelPlan, inputs: Any, at: FinishedObservation, run_result: RunResult
+) -> npt.NDArray[Any]:
+    """The output as the rows that were observed make it: the rows of each group, at the group's place."""
+    problem, cut = plan.problem, tiling_of(plan)
+    output = run_result.outputs[at.parameter].values
+    rows = run_result.outputs[at.source].values
+    factor = np.float32(problem.ground(inputs, cut, 0, at.factor))
+    axes = tuple(axis.strip() for axis in at.indexed.strip("[] ").split(","))
+    expected = np.zeros(output.shape, np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = rows * factor
+        for group in problem.groups(inputs, cut):
+            taken, _ = problem.rows(inputs, cut, group, at.stage)
+            place = problem.place(inputs, cut, TileCoord(group, None, None), axes)
+            expected[place] = scaled[taken].reshape(expected[place].shape)
+        return np.asarray(expected.astype(output.dtype))
+
+
+def _finding(
+    plan: KernelPlan,
+    at: FinishedObservation,
+    found: npt.NDArray[Any],
+    expected: npt.NDArray[Any],
+    wrong: npt.NDArray[np.bool_],
+    build: str,
+) -> Finding:
+    problem = plan.problem
+    place = tuple(int(i) for i in np.argwhere(wrong)[0])
+    words = [problem.words.get(axis.strip(), axis.strip()) for axis in at.indexed.strip("[] ").split(",")]
+    units = (words[-2], words[-1])
+    return Finding(
+        "value",
+        f"output {at.parameter} is not {at.source} times {at.factor}, rounded",
+        problem=ProblemPlace(at.stage, build, row=place[-2], column=place[-1], axes=units, tile=at.parameter),
+        expected=float(expected[place]),
+        found=float(found[place]),
+        bound=0.0,
+        wrong=int(wrong.sum()),
+        elements=int(wrong.size),
+        pattern=arrangement(
+            wrong[place[:-2]], rows_first=0, cols_first=0, units=units, part=problem.faults.part
+        ),
+    )

@@ -1,0 +1,304 @@
+"""Rows of an accumulated output: what the kernel's own tiles add up to; rows that nothing may touch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tileproof.conformance.compare.additions import explain_additions
+from tileproof.conformance.compare.compare import StageScore, score, within_bound
+from tileproof.conformance.compare.patterns import arrangement
+from tileproof.conformance.compare.scattered import Contribution, explain_scatter
+from tileproof.conformance.observe.observation import axes_of
+from tileproof.conformance.observe.tiles import F64, Chain
+from tileproof.kernels.launch.model import LaunchFile
+from tileproof.spec.arithmetic.sums import RowSums
+from tileproof.spec.machine.finding import Finding, ProblemPlace
+from tileproof.spec.machine.run_result import Output, RunResult
+from tileproof.spec.plan import KernelPlan, OutputObservation
+from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling, tiling_of
+
+SCORE = "{stage} rows"
+# Subnormals, which red.add flushes, NaNs with payloads, quiet and signalling, -0, -inf, 1.
+CANARIES = np.array(
+    [0x00000001, 0x807FFFFF, 0x7FC12345, 0x7F812345, 0x80000000, 0xFF800000, 0x3F800000], dtype=np.uint32
+)
+
+PARTS = (256, 128, 64, 32)  # columns of a part of a tile, one of two
+
+Send = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """One accumulated output: its sums by the kernel's own tiles, and the findings and score against them."""
+
+    at: OutputObservation
+    sums: RowSums
+    findings: tuple[Finding, ...]
+    score: StageScore
+
+
+def accumulated(plan: KernelPlan) -> list[OutputObservation]:
+    """The plan's outputs whose rows tiles are added to."""
+    stages = plan.problem.stages
+    return [
+        at
+        for at in plan.observations
+        if isinstance(at, OutputObservation) and tuple(axes_of(at)) == stages[at.stage].output
+    ]
+
+
+def touched(problem: ProblemType, inputs: Any, tiling: Tiling, stage: str) -> npt.NDArray[np.bool_]:
+    """``bool [rows]``: which rows of the stage's output some tile is added to."""
+    found = np.zeros(problem.size(inputs, problem.stages[stage].output[0]), dtype=bool)
+    for group in problem.groups(inputs, tiling):
+        rows, live = problem.rows(inputs, tiling, group, stage)
+        found[rows[live]] = True
+    return found
+
+
+@lru_cache(maxsize=8)
+def canaries(shape: tuple[int, ...]) -> npt.NDArray[np.uint32]:
+    """Words that any addition, even of zero, and any store would change somewhere in a row."""
+    words = np.resize(CANARIES, shape)
+    words.flags.writeable = False
+    return words
+
+
+def plant_canaries(plan: KernelPlan, inputs: Any, launch: LaunchFile) -> LaunchFile:
+    """The launch with canaries in the rows of accumulated outputs that no tile is added to; those that the
+    kernel's own host code clears keep their zeros.
+    """
+    for at in accumulated(plan):
+        first = launch.buffer(at.parameter).elements(launch.folder)
+        if first is not None and not at.cleared:
+            unselected = ~touched(plan.problem, inputs, tiling_of(plan), at.stage)
+            first.view(np.uint32)[unselected] = canaries(first.shape)[unselected]
+            launch = launch.with_array(at.parameter, first)
+    return launch
+
+
+def judge_rows(
+    plan: KernelPlan, chain: Chain, run_result: RunResult, build: str, *, explain: bool = True
+) -> list[Rows]:
+    """Every accumulated output against the sums of the kernel's own tiles (or of its tiles' references).
+
+    `explain` false leaves out what caused a wrong row.
+    """
+    return [
+        _judge(plan, chain, at, run_result.outputs[at.parameter], build, explain) for at in accumulated(plan)
+    ]
+
+
+def _judge(
+    plan: KernelPlan, chain: Chain, at: OutputObservation, output: Output, build: str, explain: bool
+) -> Rows:
+    keys = touched(chain.problem, chain.inputs, chain.tiling, at.stage)
+    sums = row_sums(chain, at.stage)
+    with np.errstate(invalid="ignore"):
+        bound = sums.bound()
+    infinite = bool(np.isinf(sums.value).any())
+    wrong = ~(output.written & within_bound(output.values, sums.value, bound, infinite))
+    wrong[~keys] = False
+    findings = list(_written_elsewhere(chain.problem, at, output, keys, build))
+    if wrong.any():
+        cause = _cause(chain, at.stage, output, sums, wrong) if explain else ""
+        findings.append(_wrong(chain.problem, at, output, sums, bound, wrong, build, cause))
+    counted = score(output.values[keys], output.written[keys], sums.value[keys], bound[keys])
+    return Rows(at, sums, tuple(findings), counted)
+
+
+def _contributions(chain: Chain, stage: str) -> Iterator[tuple[TileCoord, Any, F64 | None]]:
+    """Every tile of the walk: what it adds, and its error (None: it was observed)."""
+    for group in chain.problem.groups(chain.inputs, chain.tiling):
+        for coord in chain.coordinates(stage, group):
+            own = chain.own_tiles.get((stage, coord))
+            if own is not None and own.written.all():
+                yield coord, own.value, None
+            else:
+                reference = chain.reference(stage, coord, *chain.region(stage, coord))
+                yield coord, reference.value, reference.bound
+
+
+def row_sums(
+    chain: Chain,
+    stage: str,
+    *,
+    ctas: tuple[int, ...] | None = None,
+    send: Send = lambda slots: slots,
+    behind: int = 0,
+) -> RowSums:
+    """Sums by rows of the output over the tiles of `ctas` (all); tile row j adds to the row of tile row
+    ``send(j)``.
+
+    `behind`: the rows are those of so many k-blocks before (the first k-block's at least).
+    """
+    rows, columns = (chain.problem.size(chain.inputs, axis) for axis in chain.stage(stage).output)
+    sums = RowSums.of(rows, columns)
+    for coord, value, error in _contributions(chain, stage):
+        if ctas is not None and coord.cta not in ctas:
+            continue
+        index, key = _rows_of(chain, stage, coord, behind)
+        count = len(value)
+        if behind and len(index) < count:  # the tile before is shorter
+            index, key = _rows_of(chain, stage, coord)
+        target = np.minimum(send(np.arange(count)), count - 1)
+        live = key[target]
+        sums.add(np.asarray(index[target][live]), value[live], None if error is None else error[live])
+    return sums
+
+
+def _rows_of(
+    chain: Chain, stage: str, coord: TileCoord, behind: int = 0
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    """The rows of the output that a tile is added to, and which of its rows are added at all; `behind`: of
+    the tile so many k-blocks before (the first k-block's at least).
+    """
+    there = replace(coord, k_block=max((coord.k_block or 0) - behind, 0))
+    span = chain.region(stage, there)[0]
+    first = chain.extent(coord.group, chain.stage(stage).tile[0]).start
+    index, live = (
+        x[span.start - first : span.stop - first]
+        for x in chain.problem.rows(chain.inputs, chain.tiling, coord.group, stage)
+    )
+    return index, live
+
+
+def _written_elsewhere(
+    problem: ProblemType, at: OutputObservation, output: Output, keys: npt.NDArray[np.bool_], build: str
+) -> Iterator[Finding]:
+    """A finding when a row that no tile is added to does not hold the bits that it held before the launch."""
+    bits, before = output.values.view(np.uint32), canaries(output.values.shape)
+    before = np.zeros_like(before) if at.cleared else before
+    changed = (bits != before) & ~keys[:, None]
+    if changed.any():
+        row, column = (int(i) for i in np.argwhere(changed)[0])
+        yield Finding(
+            "surplus",
+            f"a row of {at.parameter} that {problem.unselected} was written",
+            problem=_row_place(problem, at, build, row, column),
+            wrong=int(changed.sum()),
+            elements=int(changed.size),
+            pattern=arrangement(
+                changed, rows_first=0, cols_first=0, units=("row", "column"), part=problem.faults.part
+            ),
+            cause=f"{before[row, column]:#010x} became {bits[row, column]:#010x}"
+            + ("" if at.cleared else ": an added zero flushes subnormals and quiets NaNs"),
+        )
+
+
+def _row_place(
+    problem: ProblemType, at: OutputObservation, build: str, row: int, column: int
+) -> ProblemPlace:
+    axes = (problem.words.get(axes_of(at)[0], "row"), "column")
+    return ProblemPlace(at.stage, build, row=row, column=column, axes=axes, tile=at.parameter)
+
+
+def _wrong(
+    problem: ProblemType,
+    at: OutputObservation,
+    output: Output,
+    sums: RowSums,
+    bound: F64,
+    wrong: npt.NDArray[np.bool_],
+    build: str,
+    cause: str,
+) -> Finding:
+    row, column = (int(i) for i in np.argwhere(wrong)[0])
+    return Finding(
+        "value",
+        f"rows of {at.parameter} are not the sums of the kernel's own {at.stage} tiles",
+        problem=_row_place(problem, at, build, row, column),
+        expected=float(sums.value[row, column]),
+        found=float(output.values[row, column]),
+        bound=float(bound[row, column]),
+        wrong=int(wrong.sum()),
+        elements=int(wrong.size),
+        pattern=arrangement(
+            wrong, rows_first=0, cols_first=0, units=("row", "column"), part=problem.faults.part
+        ),
+        cause=cause,
+    )
+
+
+def _cause(
+    chain: Chain,
+    stage: str,
+    output: Output,
+    sums: RowSums,
+    wrong: npt.NDArray[np.bool_],
+) -> str:
+    """Which known mistake of a scatter gives the values found in every wrong row."""
+    with np.errstate(invalid="ignore"):  # signalling NaNs among the canaries
+        found = output.values.astype(np.float64)
+    if not found[wrong].any():
+        return "nothing was added there"
+    columns = np.flatnonzero(wrong.any(axis=0))
+    rows = touched(chain.problem, chain.inputs, chain.tiling, stage)
+    for words, value, bound in _scatter_faults(chain, stage, sums):
+        with np.errstate(invalid="ignore"):
+            fits = np.abs(found - value) <= bound
+        if fits[np.ix_(rows, columns)].all():
+            return words
+    word = chain.problem.words.get(chain.problem.walked, "row")
+    with np.errstate(invalid="ignore"):
+        residual, bound, own = found - sums.value, sums.bound(), _of_rows(chain, stage)
+    return explain_scatter(own, residual, bound, wrong, word) or explain_additions(
+        own, residual, bound, wrong, word
+    )
+
+
+def _of_rows(chain: Chain, stage: str) -> list[Contribution]:
+    """What each tile row adds, and where to."""
+    found = []
+    for coord, value, _ in _contributions(chain, stage):
+        index, live = _rows_of(chain, stage, coord)
+        found += [
+            Contribution(slot, int(index[slot]) if live[slot] else -1, value[slot].astype(np.float64))
+            for slot in range(len(index))
+        ]
+    return found
+
+
+def _scatter_faults(chain: Chain, stage: str, sums: RowSums) -> Iterator[tuple[str, F64, F64]]:
+    yield "every contribution was added twice", 2 * sums.value, 4 * sums.bound() + 1e-45
+    words = chain.problem.words
+    part = f"{words.get(chain.problem.shared[0], 'part')}s'" if chain.problem.shared else "own"
+    for cta in range(chain.tiling.ctas) if chain.tiling.ctas > 1 else ():
+        alone = row_sums(chain, stage, ctas=(cta,))
+        yield f"only CTA {cta} added its {part} contributions", alone.value, alone.bound()
+    late = row_sums(chain, stage, behind=1)
+    yield "each tile was added to the rows of the k-block before it", late.value, late.bound()
+    size = chain.tiling.block
+    row = words.get(chain.problem.walked, "row")
+    moves: Mapping[str, Send] = {
+        f"{row} j's contribution went to the row of {row} j XOR 1": lambda j: j ^ 1,
+        f"{row} j's contribution went to the row of {row} j + 1": lambda j: (j + 1) % size,
+        f"{row} j's contribution went to the row of {row} j - 1": lambda j: (j - 1) % size,
+        "the halves of the tile's rows are swapped": lambda j: (j + size // 2) % size,
+        "the second half of the tile went to the rows of the first": lambda j: j % (size // 2),
+    }
+    for cause, send in moves.items():
+        moved = row_sums(chain, stage, send=send)
+        yield cause, moved.value, moved.bound()
+    yield from other_columns(sums)
+
+
+def other_columns(sums: RowSums) -> Iterator[tuple[str, F64, F64]]:
+    """Of every 2 w columns the second w were added to the first, or the first to the second: what a part of a
+    tile adds went to the columns of another part.
+    """
+    length = sums.value.shape[1]
+    for width in PARTS:
+        columns = length // (2 * width) * 2 * width
+        first = np.arange(columns).reshape(-1, 2, width)[:, 0].ravel()
+        parts = (("first", first), ("second", first + width)) if columns else ()
+        for (into, to), (words, source) in (parts, parts[::-1]) if parts else ():
+            moved = sums.moved(source, to)
+            what = f"of every {2 * width} columns the {words} {width} were added to the {into}"
+            yield what, moved.value, moved.bound()

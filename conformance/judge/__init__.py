@@ -1,1 +1,0 @@
-"""Judgement: observed tiles, rows and outputs against the reference, each within its derived bound."""

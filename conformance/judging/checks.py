@@ -1,0 +1,73 @@
+"""The checks that a verdict on any case has: instructions, machine, races, schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tileproof.conformance.judging.log import RunLog
+from tileproof.conformance.verdict.contract import CheckOutcome
+from tileproof.spec.machine.finding import Finding
+from tileproof.spec.machine.finding_text import headline
+
+MOST_LINES = 20
+
+
+def failed_or(name: str, findings: Sequence[Finding], otherwise: CheckOutcome) -> CheckOutcome:
+    """A check that failed by the first finding of its name; `otherwise` without any."""
+    own = [one for one in findings if one.check == name]
+    if own:
+        return CheckOutcome(name, True, "failed", headline(own[0]), details=otherwise.details)
+    return otherwise
+
+
+def not_run(name: str, reason: str, fault: str = "", **details: Any) -> CheckOutcome:
+    """A required check without a result."""
+    return CheckOutcome(name, True, "not run", reason, fault, details=details)
+
+
+def instructions(refused: Sequence[str]) -> CheckOutcome:
+    """Whether the emulator executes every form of the program."""
+    reason = "; ".join(refused[:3]) + (f" and {len(refused) - 3} more" if len(refused) > 3 else "")
+    details = {"not_executed": list(refused[:MOST_LINES])} if refused else {}
+    return CheckOutcome("instructions", True, "unsupported" if refused else "passed", reason, details=details)
+
+
+def machine(log: RunLog, findings: Sequence[Finding]) -> CheckOutcome:
+    """What the machine finds in what it executes."""
+    details: dict[str, Any] = {"remarks": dict(log.remarks)} if log.remarks else {}
+    if log.faults:
+        fault = log.faults[0]
+        details["faults"] = [one.text for one in log.faults]
+        if fault.error is not None:
+            details["errors"] = [fault.error.as_dict()]
+        reason = f"a run under {fault.schedule} failed"
+        return failed_or("machine", findings, not_run("machine", reason, fault.text, **details))
+    limited = [run for run in log.runs[:3] if run.limited]
+    if limited or not log.runs:
+        reason = f"{limited[0].schedule} did not end within the time" if limited else log.stopped
+        return failed_or("machine", findings, not_run("machine", reason, **details))
+    return failed_or("machine", findings, CheckOutcome("machine", True, "passed", details=details))
+
+
+def races(log: RunLog, findings: Sequence[Finding], checked: bool) -> CheckOutcome:
+    """Whether conflicting accesses are ordered."""
+    if not checked:
+        return not_run("races", "they were left out (--no-races)")
+    whole = any(not run.limited for run in log.runs)
+    passed = CheckOutcome("races", True, "passed")
+    return failed_or("races", findings, passed if whole else not_run("races", log.stopped))
+
+
+def schedules(log: RunLog, findings: Sequence[Finding]) -> CheckOutcome:
+    """Whether several schedules ran, and their outputs agree."""
+    ended = [run for run in log.runs if not run.limited]
+    details: dict[str, Any] = {"run": len(ended), "planned": log.planned, "left_out": log.left_out}
+    outcome = CheckOutcome("schedules", True, "passed", details=details)
+    some = [seen for seen in log.causes.values() if len(seen.schedules) < len(ended)]
+    if len(ended) < 2:
+        outcome = not_run("schedules", f"{len(ended)} schedules were run", **details)
+    elif some:
+        reason = f"they disagree: {len(some)} of {len(log.causes)} findings show under some of them only"
+        outcome = CheckOutcome("schedules", True, "failed", reason, details=details)
+    return failed_or("schedules", findings, outcome)

@@ -1,0 +1,279 @@
+"""The case of a launch file: its outputs and captures are expected to be what a reference function gives."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tileproof.conformance.judging import checks as shared
+from tileproof.conformance.judging import reference as references
+from tileproof.conformance.judging.case import Case, Progress
+from tileproof.conformance.judging.causes import explained
+from tileproof.conformance.judging.judged_run import JudgedRun
+from tileproof.conformance.judging.log import RunLog, SeenCause
+from tileproof.conformance.judging.machine import machine_findings
+from tileproof.conformance.judging.reference import ExpectedOutput, ReferenceFunction
+from tileproof.conformance.judging.runs import RunOptions, run_once
+from tileproof.conformance.judging.smaller import can_shrink, smaller
+from tileproof.conformance.judging.values import differing, finding_of, judged_values, unwritten
+from tileproof.conformance.launches.check import contradictions, unset_bytes
+from tileproof.conformance.launches.modules import LoadedModule, load
+from tileproof.conformance.launches.order import StepOrder
+from tileproof.conformance.processes.children import in_child
+from tileproof.conformance.verdict import program as programs
+from tileproof.conformance.verdict.contract import (
+    CheckOutcome,
+    JudgedProgram,
+    OrderOnly,
+    ProgramCoverage,
+)
+from tileproof.emulator import Schedule
+from tileproof.emulator.inspect import EntryInfo
+from tileproof.emulator.program import Decoded
+from tileproof.kernels.launch.model import CudaSource, LaunchFile
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.finding import Finding
+from tileproof.spec.machine.run_result import Output, RunResult
+
+RACE_LAUNCHES = "race-launches"
+MOST_PRINTED = 4000  # characters of what the kernels print
+
+
+@dataclass
+class LaunchCase(Case):
+    """A launch file and how it is run. `first`: outputs that later runs must repeat bit for bit where no
+    reference says what they should be.
+    """
+
+    launch: LaunchFile
+    reference: ReferenceFunction | None = None
+    options: RunOptions = field(default_factory=RunOptions)
+    modules: Mapping[str, LoadedModule] = field(default_factory=dict, repr=False)
+    expected: Mapping[str, ExpectedOutput] = field(default_factory=dict, repr=False)
+    first: Mapping[str, Output] = field(default_factory=dict, repr=False)
+    base: Schedule = field(default_factory=Schedule)
+    errors: list[TileproofError] = field(default_factory=list)
+    unset: list[str] = field(default_factory=list)
+    reference_fault: TileproofError | None = None
+    _entries: dict[tuple[str, str], EntryInfo] = field(default_factory=dict, repr=False)
+
+    order = ("machine", "races", "stages", "values", "outputs", "schedules")
+
+    @property
+    def races(self) -> bool:
+        return self.options.races
+
+    @property
+    def compiles(self) -> bool:
+        return any(isinstance(one.code, CudaSource) for one in self.launch.modules)
+
+    @property
+    def program(self) -> JudgedProgram:
+        """The texts of several modules are hashed one after another; `sections` has each hash."""
+        launches = self.launch.launches
+        used = dict.fromkeys(self.launch.module_of(one).name for one in launches)
+        loaded = [self.modules[name] for name in used if name in self.modules]
+        entries = ", ".join(dict.fromkeys(one.entry for one in launches))
+        toolchains = "; ".join(sorted({one.toolchain for one in loaded} - {""}))
+        text = "".join(one.ptx for one in loaded)
+        return programs.program(self.launch.name, {}, entries, text, toolchains)
+
+    def prepare(self) -> None:
+        if self.reference is not None:
+            self.launch = references.described(self.launch, self.reference)
+        self.modules = load(self.launch)
+        self.errors += contradictions(self.launch, self.modules, self._entries)
+        self.unset = unset_bytes(self.launch, self.modules)
+
+    def entries(self) -> Sequence[EntryInfo]:
+        return list(self._entries.values())
+
+    def decoded(self, module: str, entry: str) -> Decoded:
+        return self.modules[module].module.decode(entry)
+
+    def expect(self, deadline: float, progress: Progress) -> bool:
+        reference = self.reference
+        if reference is None:
+            return True
+        progress("the reference")
+
+        def evaluated() -> dict[str, ExpectedOutput]:
+            return references.evaluate(reference, self.launch, references.inputs_of(self.launch))
+
+        done = in_child(evaluated, deadline - time.monotonic())
+        if done.value is not None:
+            self.expected = done.value
+            return True
+        self.reference_fault = done.error or TileproofError(
+            "the reference did not return", where=reference.where, found=done.fault
+        )
+        return False
+
+    def run(self, schedule: Schedule, seconds: float = 0.0, first: bool = False) -> JudgedRun:
+        run = run_once(self.launch, self.modules, schedule, self.options, seconds=seconds)
+        errors, remarks = machine_findings(run)
+        made = JudgedRun(
+            schedule,
+            errors,
+            remarks=remarks,
+            executed=run.executed_by_entry,
+            finished=not run.stopped,
+            limited=run.limited,
+            points=run.counters.schedule_points,
+            seconds=run.seconds,
+            result=_kept(run) if first else None,
+        )
+        if run.stopped:
+            return made
+        made.scores, wrong = judged_values(run, self.expected)
+        made.wrong = tuple(wrong)
+        made.findings += [finding_of(one, "stages" if one.stage else "values") for one in wrong]
+        made.findings += unwritten(self.launch, run)
+        if not run.defects:
+            made.findings += differing(self.first, run, self.expected, self.base)
+        return made
+
+    def repeat(self, first: JudgedRun) -> None:
+        run = first.result
+        if run is not None and first.finished and not run.defects:
+            self.first, self.base = run.outputs, run.schedule
+
+    def explain(self, log: RunLog, seconds: float, progress: Progress) -> None:
+        if self.reference is not None:
+            # What the machine's findings explain needs no other cause than theirs.
+            machine = any(seen.finding.check == "machine" for seen in log.causes.values())
+            explained(log, self.launch, self.modules, self.reference, 0.0 if machine else seconds, progress)
+
+    def shrinks(self, seen: SeenCause) -> bool:
+        return seen.finding.check in ("machine", "races") and can_shrink(seen.schedules)
+
+    def smaller(self, seen: SeenCause, seconds: float) -> tuple[Schedule, tuple[str, ...]] | None:
+        small = smaller(self, seen.finding, seen.schedules, seconds)
+        return None if small is None else (small.schedule, small.lines)
+
+    def covered(self, log: RunLog) -> tuple[ProgramCoverage | None, tuple[OrderOnly, ...]]:
+        """As of every case; no coverage where a launched kernel never ran."""
+        coverage, only = super().covered(log)
+        launched = {(self.launch.module_of(one).name, one.entry) for one in self.launch.launches}
+        return (None if launched - set(log.executed) else coverage), only
+
+    def checks(self, log: RunLog, findings: Sequence[Finding]) -> Iterator[CheckOutcome]:
+        yield self._file()
+        if self.errors:
+            return
+        refused = self.refused
+        yield shared.instructions(refused)
+        if refused:
+            return
+        yield shared.machine(log, findings)
+        yield shared.races(log, findings, self.races)
+        yield shared.failed_or("values", findings, self._values(log))
+        yield shared.failed_or("stages", findings, self._stages(log))
+        yield shared.failed_or("outputs", findings, self._outputs(log))
+        yield shared.schedules(log, findings)
+        order = StepOrder(self.launch)
+        if order.pairs:
+            yield _streams(order, log, findings)
+
+    @property
+    def _judged(self) -> list[str]:
+        return [one.name for one in self.launch.buffers if one.judged]
+
+    def _file(self) -> CheckOutcome:
+        details: dict[str, Any] = {"unset": self.unset} if self.unset else {}
+        if not self.errors:
+            return CheckOutcome("launch file", True, "passed", details=details)
+        details["errors"] = [one.as_dict() for one in self.errors]
+        reason = "; ".join(one.what for one in self.errors)
+        return shared.not_run("launch file", reason, "\n".join(map(str, self.errors)), **details)
+
+    def _values(self, log: RunLog) -> CheckOutcome:
+        buffers = {one.name for one in self.launch.buffers}
+        scores = [
+            {
+                "name": name,
+                "elements": score.elements,
+                "wrong": score.wrong,
+                "worst": score.worst,
+                "stated": score.stated,
+            }
+            for name, score in log.scores.items()
+            if name in buffers
+        ]
+        details: dict[str, Any] = {"outputs": scores} if scores else {}
+        if self.reference is None:
+            told = "no reference was given (--expect): outputs were compared between schedules only"
+            return shared.not_run("values", told, **details)
+        if self.reference_fault is not None:
+            fault = self.reference_fault
+            details["errors"] = [fault.as_dict()]
+            return shared.not_run("values", fault.what, str(fault), **details)
+        missing = ", ".join(name for name in self._judged if name not in log.scores)
+        if not log.runs or (not scores and not log.finished):
+            return shared.not_run("values", log.stopped, **details)
+        if not self._judged:
+            return shared.not_run("values", "the launch file names no output", **details)
+        if missing:
+            return shared.not_run("values", f"the reference says nothing of {missing}", **details)
+        return CheckOutcome("values", True, "passed", details=details)
+
+    def _stages(self, log: RunLog) -> CheckOutcome:
+        if not self.launch.captures:
+            told = "the launch file names no captures, and no plan says which stages there are"
+            return CheckOutcome("stages", False, "not run", told)
+        if not log.runs:
+            return shared.not_run("stages", log.stopped)
+        captures = log.first.stages if log.first else {}
+        details: dict[str, Any] = {"captures": {name: len(one.moments) for name, one in captures.items()}}
+        never = [name for name, one in captures.items() if not one.moments]
+        unjudged = [name for name in captures if name not in log.scores and name not in never]
+        if never:
+            told = f"nothing was captured of {', '.join(never)}: its barrier completed no such phase"
+            return shared.not_run("stages", told, **details)
+        if unjudged:
+            told = f"no reference says what {', '.join(unjudged)} should hold"
+            return CheckOutcome("stages", False, "not run", told, details=details)
+        return CheckOutcome("stages", True, "passed", details=details)
+
+    def _outputs(self, log: RunLog) -> CheckOutcome:
+        if not self._judged:
+            return shared.not_run("outputs", "the launch file names no output")
+        if not log.finished:
+            return shared.not_run("outputs", log.stopped)
+        return CheckOutcome("outputs", True, "passed")
+
+    def sections(self, log: RunLog) -> Mapping[str, Any]:
+        modules = [
+            {"name": one.name, "ptx_sha256": one.sha256, "toolchain": one.toolchain}
+            for one in self.modules.values()
+        ]
+        return {
+            "launch": {
+                "modules": modules,
+                "launches": [one.entry for one in self.launch.launches],
+                "outputs": self._judged,
+                "races": self.races,
+                "strict": self.options.strict,
+                "printf": log.first.printf[:MOST_PRINTED] if log.first else "",
+            }
+        }
+
+
+def _kept(run: RunResult) -> RunResult:
+    """A result without what its launches alone have, for another process."""
+    return replace(run, launches=(), captures=())
+
+
+def _streams(order: StepOrder, log: RunLog, findings: Sequence[Finding]) -> CheckOutcome:
+    """What nothing orders: races between launches are looked for in any order; values need several."""
+    sequences = {tuple(order.under(run.schedule)) for run in log.runs if run.finished}
+    details = {"unordered pairs": order.pairs, "orders": len(sequences)}
+    own = [one for one in findings if one.code == RACE_LAUNCHES]
+    if own:
+        return CheckOutcome("streams", True, "failed", own[0].message, details=details)
+    if len(sequences) < 2:
+        told = f"{order.pairs} pairs of launches and copies have no order between them, and one order was run"
+        return CheckOutcome("streams", True, "not run", told, details=details)
+    return CheckOutcome("streams", True, "passed", details=details)

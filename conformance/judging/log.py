@@ -1,0 +1,139 @@
+"""What the runs of a case showed together: findings by cause, with the schedules that showed each."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from tileproof.conformance.compare.compare import StageScore
+from tileproof.conformance.judging.judged_run import JudgedRun
+from tileproof.conformance.judging.values import WrongArray
+from tileproof.conformance.processes.children import ChildResult
+from tileproof.emulator.judge import OUTPUT
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.finding import Finding
+from tileproof.spec.machine.finding_causes import key
+from tileproof.spec.machine.run_result import RunResult
+from tileproof.spec.machine.schedule import Schedule
+
+CauseKey = tuple[str, ...]
+
+
+def cause_key(finding: Finding) -> CauseKey:
+    """What makes findings of several runs a single cause: an output or stage is wrong in one way; other
+    findings have their place on the machine and in the problem.
+    """
+    at = finding.problem
+    return (finding.check, at.array) if at.array else (*key(finding), at.stage)
+
+
+@dataclass
+class SeenCause:
+    """A cause: its first finding, and the schedules that showed it; `cause` and `evidence` are what was
+    learned of it after its run, `small` a small schedule that shows it and what that schedule does.
+    """
+
+    finding: Finding
+    schedules: list[Schedule] = field(default_factory=list)
+    array: WrongArray | None = None
+    cause: str | None = None
+    evidence: tuple[str, ...] = ()
+    small: tuple[Schedule, tuple[str, ...]] | None = None
+
+    def told(self, runs: int, base: Schedule, command: Sequence[str]) -> Finding:
+        """The finding with all of that; `runs` were made, the first under `base`; `command` repeats it."""
+        words = f"under {len(self.schedules)} of {runs} schedules, first {self.schedules[0]}"
+        when, lines = self.small or (self.schedules[0], ())
+        needed = ("a small schedule that shows it: " + "; ".join(lines),) if lines else ()
+        shown = (base, when) if self.finding.code == OUTPUT else (when,)
+        return replace(
+            self.finding,
+            cause=self.cause or self.finding.cause,
+            evidence=(*self.finding.evidence, *self.evidence, words, *needed),
+            replay=replayed(command, *shown),
+        )
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A run that gave nothing: an error of the launch, or how its process ended."""
+
+    schedule: Schedule
+    text: str
+    error: TileproofError | None
+
+
+class RunLog:
+    """All runs of a case, filled as they end."""
+
+    def __init__(self) -> None:
+        self.runs: list[JudgedRun] = []
+        self.faults: list[Fault] = []
+        self.causes: dict[CauseKey, SeenCause] = {}
+        self.scores: dict[str, StageScore] = {}
+        self.remarks: Counter[str] = Counter()
+        self.executed: dict[tuple[str, str], list[bytes]] = {}
+        self.first: RunResult | None = None
+        self.planned = 0
+        self.left_out = 0
+        self.interrupted = False
+
+    def note(self, schedule: Schedule, done: ChildResult[JudgedRun]) -> None:
+        """Counts in what a run's process returned."""
+        if done.value is not None:
+            self.add(schedule, done.value)
+        elif done.error is not None:
+            self.faults.append(Fault(schedule, str(done.error), done.error))
+        else:
+            self.faults.append(Fault(schedule, f"the run under {schedule} gave nothing: {done.fault}", None))
+
+    def add(self, schedule: Schedule, run: JudgedRun) -> None:
+        """Counts in a run."""
+        self.runs.append(replace(run, schedule=schedule, result=None, executed=(), wrong=()))
+        arrays = {one.name: one for one in reversed(run.wrong)}
+        for finding in run.findings:
+            seen = self.causes.setdefault(cause_key(finding), SeenCause(finding))
+            seen.array = seen.array or arrays.get(finding.problem.array)
+            if schedule not in seen.schedules:  # several findings of one run may share a cause
+                seen.schedules.append(schedule)
+        for name, score in run.scores.items():
+            if name not in self.scores or score.worse_than(self.scores[name]):
+                self.scores[name] = score
+        self.remarks.update(run.remarks.keys())
+        for module, entry, bits in run.executed:
+            self.executed.setdefault((module, entry), []).append(bits)
+
+    def findings(self, command: Sequence[str] = (), checks: Sequence[str] = ()) -> list[Finding]:
+        """The findings, a cause each, in the order of `checks` and there as they came."""
+        base = self.base
+        found = [seen.told(len(self.runs), base, command) for seen in self.causes.values()]
+        places = {name: place for place, name in enumerate(checks)}
+        return sorted(found, key=lambda one: places.get(one.check, len(places)))
+
+    @property
+    def base(self) -> Schedule:
+        """The first run's schedule."""
+        return self.runs[0].schedule if self.runs else Schedule()
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether any run showed a finding, or gave nothing."""
+        return bool(self.causes or self.faults)
+
+    @property
+    def finished(self) -> bool:
+        """Whether a run came to its end."""
+        return any(run.finished for run in self.runs)
+
+    @property
+    def stopped(self) -> str:
+        """Why a check has no result."""
+        return "it was interrupted" if self.interrupted else "no run came to its end"
+
+
+def replayed(command: Sequence[str], *schedules: Schedule) -> str:
+    """The command that runs these schedules again."""
+    policies = [word for schedule in schedules for word in ("--policy", str(schedule))]
+    return shlex.join([*command, *policies]) if command else ""

@@ -1,0 +1,47 @@
+"""The machine's findings of a run as a verdict shows them: errors by cause, and remarks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tileproof.spec.machine.finding import Finding
+from tileproof.spec.machine.finding_causes import Cause, by_cause
+from tileproof.spec.machine.run_result import LIMITS, RunResult
+
+RACE = "race-"
+MOST_PLACES = 6
+
+
+def machine_findings(run: RunResult) -> tuple[list[Finding], dict[str, int]]:
+    """(errors, a finding for each cause; "severity code: message" of all other causes)."""
+    errors, remarks = [], {}
+    for allowed, findings in ((False, run.findings), (True, run.allowed)):
+        for cause in by_cause(one for one in findings if one.code not in LIMITS):
+            if cause.severity == "error" and not allowed:
+                errors.append(finding_of(cause))
+            else:
+                severity = "allowed" if allowed else cause.severity
+                remarks[f"{severity} {cause.code}: {cause.sample.message}"] = 1
+    return errors, remarks
+
+
+def finding_of(cause: Cause) -> Finding:
+    """The first finding of a cause, for the check "races" or "machine", with the places of the others."""
+    one = cause.sample
+    more = cause.places[1:]
+    shown = ", ".join(more[:MOST_PLACES]) + (", ..." if len(more) > MOST_PLACES else "")
+    return replace(
+        one,
+        check=check_of(one),
+        count=cause.count,
+        evidence=(
+            *one.evidence,
+            *(() if one.machine.root else map(str, one.machine.waiting)),
+            *((f"also at {shown}",) if more else ()),
+        ),
+    )
+
+
+def check_of(finding: Finding) -> str:
+    """The check that a machine finding belongs to."""
+    return "races" if finding.code.startswith(RACE) else "machine"

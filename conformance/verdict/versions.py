@@ -1,0 +1,54 @@
+"""Reads verdicts of an older schema version: what version 1 held, in the fields of version 2.
+
+Version 1 had flat findings with a rendered place (`where`) and the known coordinates; version 2 has
+`Finding`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tileproof.conformance.verdict import jsonform
+from tileproof.spec.machine.finding import Finding, MachinePlace, ProblemPlace
+
+# From each older version to the next: the data of a file, without its version number.
+Upgrades = Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]]
+
+_SAME = (
+    "check", "code", "message", "expected", "found", "bound", "wrong", "elements", "pattern", "cause",
+    "count", "replay",
+)  # fmt: skip
+_MACHINE = ("isa_section", "instruction", "ptx_line", "source")
+
+
+def _finding(one: dict[str, Any]) -> dict[str, Any]:
+    """A finding of version 1. Its rendered place is kept in words; the earlier access and the missing edge of
+    a race, which had no other fields, become evidence.
+    """
+    old = dict(one)
+    where, coordinates = old.pop("where"), old.pop("coordinates")
+    facts = [old.pop("source_before"), old.pop("missing")]
+    labelled = zip(("before it: ", "missing: "), facts, strict=True)
+    evidence = [f"{label}{fact}" for label, fact in labelled if fact] + old.pop("evidence")
+    machine = jsonform.dump(MachinePlace()) | {name: old.pop(name) for name in _MACHINE}
+    stage = old.pop("stage")
+    problem = jsonform.dump(ProblemPlace(words=where)) | coordinates | {"stage": stage}
+    same = {name: old.pop(name) for name in _SAME}
+    new = {"machine": machine, "problem": problem, "evidence": evidence}
+    # A field that version 1 did not have stays, and the reader refuses it by name.
+    return jsonform.dump(Finding("", "")) | same | new | old
+
+
+def verdict_from_1(data: dict[str, Any]) -> dict[str, Any]:
+    """A verdict of version 1 as version 2."""
+    return data | {"schema_version": 2, "findings": [_finding(one) for one in data["findings"]]}
+
+
+def evidence_from_1(data: dict[str, Any]) -> dict[str, Any]:
+    """The gate's evidence of version 1 as version 2: its verdicts were of version 1."""
+    return data | {"schema_version": 2, "kernels": [verdict_from_1(one) for one in data["kernels"]]}
+
+
+VERDICT: Upgrades = {1: verdict_from_1}
+EVIDENCE: Upgrades = {1: evidence_from_1}

@@ -1,0 +1,102 @@
+"""Options of a launch besides its shape and arguments: limits, checks, recording."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypedDict
+
+from tileproof.emulator.causes import Allow
+from tileproof.emulator.errors import LaunchError
+from tileproof.emulator.memory import Buffer
+from tileproof.emulator.request import check_limits, check_outputs
+from tileproof.emulator.result import Tap
+from tileproof.spec.machine.schedule import BaseOrder, Schedule
+
+
+class LaunchKeywords(TypedDict, total=False):
+    """The fields of LaunchOptions as keywords of `Module.launch`."""
+
+    mma: Literal["fast", "exact"]
+    taps: Sequence[Tap]
+    livelock_limit: int
+    instruction_limit: int
+    seconds_limit: float
+    trace: bool
+    trace_limit: int
+    path: bool
+    races: bool
+    record: BaseOrder | None
+    clc: Literal["refuse", "grant"]
+    allow: Sequence[Allow | str]
+    symbols: Mapping[int, str] | None
+    strict: bool
+    resident: int | None
+    outputs: Sequence[Buffer]
+    cooperative: bool
+
+
+@dataclass(frozen=True)
+class LaunchOptions:
+    """Options of a launch.
+
+    mma: "fast" computes tcgen05.mma as f32 products summed in f32; "exact" follows the published block
+        arithmetic.
+    taps: regions to capture when barrier phases complete.
+    livelock_limit: number of warp instructions without effect after which the launch is a livelock.
+    instruction_limit: number of warp instructions after which the launch stops with a finding.
+    seconds_limit: seconds after which the launch stops with a finding; 0 for no limit. Ctrl-C ends a launch
+        with KeyboardInterrupt and discards its findings.
+    trace: records events (`RunResult.trace`), the first `trace_limit` of them.
+    path: also traces branches, so that the instruction sequence of each warp can be reconstructed.
+    races: checks that conflicting accesses are ordered by happens-before (`docs/races.md`).
+    record: records `RunResult.decisions`, so that a replay with this base repeats the run; not with "early".
+    clc: the response to clusterlaunchcontrol.try_cancel. "refuse": every request fails, which is legal.
+        "grant": a request cancels a cluster that has not started, if any is left; that cluster does not run.
+    allow: findings that the caller accepts, as `Allow` or "CODE[:PLACE]"; they go to `RunResult.allowed`.
+    symbols: names by offset in dynamic shared memory, in addition to the PTX symbols, for reports.
+    strict: follows the letter of the ISA, with the severities in brackets of docs/instructions.md.
+    resident: the maximum number of resident clusters. Default: as many as have a processor for each CTA.
+    outputs: buffers from `Memory.empty` that the launch must write completely; unwritten bytes are a finding.
+    cooperative: all clusters are resident from the start, whatever `resident` is, and the grid has the
+        workspace of `cooperative_groups::this_grid().sync()` (%envreg1, %envreg2).
+    """
+
+    mma: Literal["fast", "exact"] = "fast"
+    taps: Sequence[Tap] = ()
+    livelock_limit: int = 20_000_000
+    instruction_limit: int = 10_000_000_000
+    seconds_limit: float = 0.0
+    trace: bool = False
+    trace_limit: int = 1_000_000
+    path: bool = False
+    races: bool = False
+    record: BaseOrder | None = None
+    clc: Literal["refuse", "grant"] = "refuse"
+    allow: Sequence[Allow | str] = ()
+    symbols: Mapping[int, str] | None = None
+    strict: bool = False
+    resident: int | None = None
+    outputs: Sequence[Buffer] = ()
+    cooperative: bool = False
+
+    def check(self, entry: str, schedule: Schedule) -> None:
+        """Raise LaunchError unless these options are valid for a launch of `entry` under `schedule`."""
+        check_limits(
+            entry, self.seconds_limit,
+            livelock_limit=self.livelock_limit, instruction_limit=self.instruction_limit,
+            trace_limit=self.trace_limit, resident=1 if self.resident is None else self.resident,
+        )  # fmt: skip
+        check_outputs(entry, self.outputs)
+        if not isinstance(schedule, Schedule):
+            raise LaunchError("the schedule is not a Schedule", expected="a Schedule", found=repr(schedule))
+        schedule.check()
+        if self.record is not None and schedule.policy == "early":
+            raise LaunchError(
+                'an "early" launch has no decisions', where=entry[:80], expected="another policy",
+                found="record", do="replay it by its name",
+            )  # fmt: skip
+        if self.clc not in ("refuse", "grant"):
+            raise LaunchError("unknown answer to claims", expected="refuse or grant", found=repr(self.clc))
+        if self.mma not in ("fast", "exact"):
+            raise LaunchError("unknown MMA mode", expected="fast or exact", found=repr(self.mma))

@@ -1,0 +1,287 @@
+"""What a buffer of a launch file holds before the first launch: data, a file's, or a generator's."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+from tileproof.spec.machine.errors import TileproofError
+
+Array = npt.NDArray[Any]
+
+
+def dtype_of(name: str, where: str = "dtype") -> np.dtype[Any]:
+    """The numpy dtype of a name, those of ml_dtypes ("bfloat16", "float8_e4m3fn") among them."""
+    made = _dtype(name)
+    if made.hasobject or made.itemsize == 0 or made.names is not None:
+        raise TileproofError(
+            "there is no such element type",
+            where=where,
+            expected='a numpy or ml_dtypes name ("float32", "bfloat16", "float8_e4m3fn")',
+            found=repr(name),
+        )
+    return made
+
+
+@lru_cache(maxsize=64)
+def _dtype(name: str) -> np.dtype[Any]:
+    found = getattr(ml_dtypes, name, None)
+    try:
+        return np.dtype(name if found is None else found)
+    except TypeError:
+        return np.dtype(object)
+
+
+def name_of(dtype: npt.DTypeLike) -> str:
+    """The name by which `dtype_of` finds a dtype."""
+    return np.dtype(dtype).name
+
+
+@dataclass(frozen=True)
+class Unwritten:
+    """Nothing: poisoned memory, in which a read before a write is a finding."""
+
+    kind: ClassVar[str] = "unwritten"
+
+
+@dataclass(frozen=True)
+class Filled:
+    """The same number everywhere; 0 without one."""
+
+    kind: ClassVar[str] = "fill"
+    value: float = 0.0
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """The elements; zeros take memory only where they are written."""
+        if self.value == 0 and math.copysign(1, self.value) > 0:
+            return np.zeros(shape, dtype)
+        return np.full(shape, self.value).astype(dtype)
+
+
+@dataclass(frozen=True)
+class NormalDraw:
+    """Normally distributed numbers from a seed (numpy's PCG64), rounded to the buffer's type."""
+
+    kind: ClassVar[str] = "normal"
+    seed: int = 0
+    mean: float = 0.0
+    deviation: float = 1.0
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """The elements."""
+        return np.random.default_rng(self.seed).normal(self.mean, self.deviation, shape).astype(dtype)
+
+
+@dataclass(frozen=True)
+class UniformDraw:
+    """Numbers drawn evenly from [low, high)."""
+
+    kind: ClassVar[str] = "uniform"
+    seed: int = 0
+    low: float = 0.0
+    high: float = 1.0
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """The elements."""
+        return np.random.default_rng(self.seed).uniform(self.low, self.high, shape).astype(dtype)
+
+
+@dataclass(frozen=True)
+class IntegerDraw:
+    """Whole numbers drawn from low .. high - 1."""
+
+    kind: ClassVar[str] = "integers"
+    seed: int = 0
+    low: int = -4
+    high: int = 5
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """The elements."""
+        return np.random.default_rng(self.seed).integers(self.low, self.high, shape).astype(dtype)
+
+
+@dataclass(frozen=True)
+class Counting:
+    """start, start + step, ... in C order."""
+
+    kind: ClassVar[str] = "arange"
+    start: float = 0.0
+    step: float = 1.0
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """The elements."""
+        return (self.start + self.step * np.arange(math.prod(shape))).reshape(shape).astype(dtype)
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """Where an element stands: its place along `axes` (all of them without), counted in C order, from
+    `first`; modulo `modulus` where that is not 0, so that narrow types hold it exactly.
+    """
+
+    kind: ClassVar[str] = "coordinates"
+    axes: tuple[int, ...] = ()
+    modulus: int = 0
+    first: int = 0
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """The elements."""
+        chosen = self.axes or tuple(range(len(shape)))
+        if any(not -len(shape) <= axis < len(shape) for axis in chosen):
+            raise TileproofError(
+                "coordinates name an axis outside the buffer's shape",
+                expected=f"axes of {len(shape)} dimensions", found=str(chosen),
+            )  # fmt: skip
+        index = np.indices(shape)
+        code = np.zeros(shape, np.int64)
+        for axis in chosen:
+            code = code * shape[axis] + index[axis]
+        return ((code % self.modulus if self.modulus else code) + self.first).astype(dtype)
+
+
+@dataclass(frozen=True)
+class ListedValues:
+    """The elements as numbers, in C order."""
+
+    kind: ClassVar[str] = "values"
+    values: tuple[int | float, ...]
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """The elements; TileproofError unless there are as many as the shape asks for."""
+        if len(self.values) != math.prod(shape):
+            raise TileproofError(
+                "the number of values differs from the number of elements",
+                expected=f"{math.prod(shape)}: {dtype.name}{list(shape)}", found=str(len(self.values)),
+            )  # fmt: skip
+        try:
+            return (
+                np.array(self.values, None if dtype.kind in "iu" else np.float64).astype(dtype).reshape(shape)
+            )
+        except OverflowError as error:
+            raise TileproofError("a value does not fit its type", found=str(error)) from None
+
+
+@dataclass(frozen=True)
+class InlineBytes:
+    """The elements' bytes themselves, little-endian in C order."""
+
+    kind: ClassVar[str] = "bytes"
+    data: bytes
+
+
+@dataclass(frozen=True)
+class FileBytes:
+    """A file beside the launch file: `.npy`, or raw bytes from `offset` on."""
+
+    kind: ClassVar[str] = "file"
+    path: str
+    offset: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayContent:
+    """The elements as an array in memory, which is not copied; a launch file holds it as `InlineBytes`, or
+    `jsonform.write` as a file. TileproofError when the array is not contiguous.
+    """
+
+    kind: ClassVar[str] = "array"
+    in_memory: ClassVar[bool] = True
+    data: Array
+
+    def __post_init__(self) -> None:
+        if not self.data.flags["C_CONTIGUOUS"]:
+            raise TileproofError(
+                "the array of a buffer is not contiguous",
+                expected="C order without gaps",
+                found=f"strides {self.data.strides} of shape {self.data.shape}",
+                do="pass numpy.ascontiguousarray of it",
+            )
+
+
+BufferContent = (
+    Unwritten
+    | Filled
+    | NormalDraw
+    | UniformDraw
+    | IntegerDraw
+    | Counting
+    | Coordinates
+    | ListedValues
+    | InlineBytes
+    | FileBytes
+    | ArrayContent
+)
+
+
+def elements(
+    content: BufferContent, shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path, where: str
+) -> Array | None:
+    """A new array of what the content is; None of `Unwritten`. TileproofError for data that do not fit."""
+    if isinstance(content, Unwritten):
+        return None
+    if isinstance(content, ArrayContent):
+        return content.data.copy()
+    if isinstance(content, InlineBytes):
+        return _of_bytes(content.data, shape, dtype, where)
+    if isinstance(content, FileBytes):
+        return _of_file(content, shape, dtype, folder, where)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.ascontiguousarray(content.array(shape, dtype))
+
+
+def require_array(data: Array, shape: tuple[int, ...], dtype: np.dtype[Any], where: str) -> None:
+    """TileproofError unless an array has the shape and dtype of its buffer."""
+    if (data.shape, data.dtype) != (shape, dtype):
+        raise TileproofError(
+            "the array is not the buffer's",
+            where=where,
+            expected=f"{dtype.name}{list(shape)}",
+            found=f"{data.dtype.name}{list(data.shape)}",
+        )
+
+
+def _of_bytes(data: bytes, shape: tuple[int, ...], dtype: np.dtype[Any], where: str) -> Array:
+    wanted = math.prod(shape) * dtype.itemsize
+    if len(data) != wanted:
+        raise TileproofError(
+            "the data and the buffer differ in length",
+            where=where,
+            expected=f"{wanted} bytes: {dtype.name}{list(shape)}",
+            found=f"{len(data)} bytes",
+        )
+    return np.frombuffer(bytearray(data), dtype=dtype).reshape(shape)
+
+
+def _of_file(
+    content: FileBytes, shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path, where: str
+) -> Array:
+    path = folder / content.path
+    try:
+        if path.suffix == ".npy":
+            found = np.load(path, allow_pickle=False)
+        else:
+            raw = path.read_bytes()
+    except (OSError, ValueError, EOFError) as error:
+        raise TileproofError(
+            "a buffer's file cannot be read", where=where, found=f"{path}: {error}"
+        ) from None
+    if path.suffix != ".npy":
+        return _of_bytes(raw[content.offset :][: math.prod(shape) * dtype.itemsize], shape, dtype, where)
+    if found.dtype == np.uint8 and found.nbytes == math.prod(shape) * dtype.itemsize:  # bytes of any type
+        return _of_bytes(found.tobytes(), shape, dtype, where)
+    # numpy stores types that it does not know as bytes of their size.
+    same = found.dtype == dtype or (found.dtype.kind == "V" and found.dtype.itemsize == dtype.itemsize)
+    if not same or found.shape != shape:
+        raise TileproofError(
+            "a buffer's file has another dtype or shape",
+            where=where,
+            expected=f"{dtype.name}{list(shape)}",
+            found=f"{path.name}: {found.dtype}{list(found.shape)}",
+        )
+    return np.ascontiguousarray(found).view(dtype)

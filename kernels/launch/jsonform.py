@@ -1,0 +1,313 @@
+"""A launch file as JSON: what has its default is left out, unions say their `kind`, bytes are base64.
+
+`launch.schema.json` beside this file is the published schema: `python -m
+tileproof.kernels.launch.jsonform` writes it from the classes of the model, and a test holds both
+together.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import dataclasses
+import json
+import math
+import types
+import typing
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from tileproof.kernels.launch.contents import ArrayContent, FileBytes, InlineBytes
+from tileproof.kernels.launch.model import SCHEMA, SCHEMA_VERSION, HostCall, LaunchFile
+from tileproof.spec.machine.errors import TileproofError
+
+T = TypeVar("T")
+PATH = Path(__file__).with_name("launch.schema.json")
+INLINE_BYTES = 4096  # of an array in memory; a larger one becomes a file
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+BLANK = "FILL:"  # how a value begins that `judge --init` leaves to the user
+_NO_NUMBERS = ("nan", "inf", "-inf")  # numbers that JSON does not have
+
+
+def write(launch: LaunchFile, path: Path) -> None:
+    """Writes a launch file as JSON, and each larger array in memory as an .npy file beside it; the files that
+    it names are not touched. TileproofError for what JSON cannot hold.
+    """
+    buffers = []
+    for one in launch.buffers:
+        if isinstance(one.content, ArrayContent) and one.bytes > INLINE_BYTES:
+            name = f"{path.stem}-{one.name}.npy"
+            np.save(path.with_name(name), one.content.data.reshape(-1).view(np.uint8))
+            one = dataclasses.replace(one, content=FileBytes(name))
+        buffers.append(one)
+    path.write_text(text(dataclasses.replace(launch, buffers=tuple(buffers))), encoding="utf-8")
+
+
+def text(launch: LaunchFile) -> str:
+    """The JSON text of a launch file."""
+    whole = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, **dump(launch)}
+    return json.dumps(whole, indent=1, allow_nan=False) + "\n"
+
+
+def read(path: Path) -> LaunchFile:
+    """The launch file that a JSON file holds; TileproofError names the first field that is wrong."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise TileproofError("the launch file cannot be read", where=str(path), found=str(error)) from None
+    except json.JSONDecodeError as error:
+        raise TileproofError(
+            "the launch file is not valid JSON",
+            where=f"{path}, line {error.lineno}, column {error.colno}",
+            expected=f'an object with "schema": "{SCHEMA}"',
+            found=error.msg,
+        ) from None
+    return parse(data, path.parent, str(path))
+
+
+def parse(data: Any, folder: Path, where: str = "launch file") -> LaunchFile:
+    """The launch file that plain data stand for; its paths begin in `folder`."""
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+        found = repr(data.get("schema")) if isinstance(data, dict) else type(data).__name__
+        raise TileproofError("not a launch file", where=where, expected=f'"schema": "{SCHEMA}"', found=found)
+    if data.get("schema_version") != SCHEMA_VERSION:
+        raise TileproofError(
+            "the launch file has another schema version",
+            where=where,
+            expected=str(SCHEMA_VERSION),
+            found=repr(data.get("schema_version")),
+        )
+    if left := blanks(data):
+        (first, text), more = left[0], len(left) - 1
+        raise TileproofError(
+            f"blank left: {first}: {text}", where=where, expected="a value in place of each blank",
+            found=f"{len(left)} blank(s)" + (f": also {', '.join(n for n, _ in left[1:])}" if more else ""),
+        )  # fmt: skip
+    rest = {key: value for key, value in data.items() if key not in ("schema", "schema_version")}
+    return dataclasses.replace(load(LaunchFile, rest, where), folder=folder)
+
+
+def blanks(data: Any, place: str = "") -> list[tuple[str, str]]:
+    """The values that are left to be filled in: where each lies, and what it asks for."""
+    if isinstance(data, str):
+        return [(place, data.removeprefix(BLANK).strip())] if data.startswith(BLANK) else []
+    if isinstance(data, dict):
+        return [blank for k, v in data.items() for blank in blanks(v, f"{place}.{k}".removeprefix("."))]
+    if isinstance(data, list):
+        return [blank for n, v in enumerate(data) for blank in blanks(v, f"{place}[{n}]")]
+    return []
+
+
+def dump(value: Any) -> Any:
+    """A value of the model as plain data; TileproofError for a Python function."""
+    if isinstance(value, ArrayContent):
+        value = InlineBytes(value.data.tobytes())
+    if isinstance(value, HostCall):
+        raise TileproofError(
+            "a launch of a Python function cannot be written as JSON",
+            expected="launches of PTX", found=repr(value.function)[:80],
+        )  # fmt: skip
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        out = {"kind": value.kind} if hasattr(value, "kind") else {}
+        for one in _written(type(value)):
+            item = getattr(value, one.name)
+            if not _is_default(one, item):
+                out[one.name] = dump(item)
+        return out
+    if isinstance(value, tuple | list):
+        return [dump(item) for item in value]
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def load(kind: type[T], data: Any, where: str) -> T:
+    """The value of a class of the model that plain data stand for."""
+    return typing.cast(T, _load(kind, data, where))
+
+
+def in_memory(kind: Any) -> bool:
+    """Whether a class of the model has no JSON form."""
+    return bool(getattr(kind, "in_memory", False))
+
+
+def _written(kind: type[Any]) -> list[dataclasses.Field[Any]]:
+    return [field for field in dataclasses.fields(kind) if field.type != "Path"]
+
+
+def _default(one: dataclasses.Field[Any]) -> Any:
+    if one.default_factory is not dataclasses.MISSING:
+        return one.default_factory()
+    return one.default
+
+
+def _is_default(one: dataclasses.Field[Any], item: Any) -> bool:
+    default = _default(one)
+    return type(item) is type(default) and bool(item == default) and math.copysign(1, _sign(item)) > 0
+
+
+def _sign(item: Any) -> float:
+    return item if isinstance(item, float) else 1.0
+
+
+def _load(kind: Any, data: Any, where: str) -> Any:
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        return _object(kind, data, where)
+    if origin is typing.Literal:
+        if data in arguments and isinstance(data, str):
+            return data
+        raise _wrong(where, " or ".join(map(repr, arguments)), data)
+    if origin in (typing.Union, types.UnionType):
+        return _union(arguments, data, where)
+    if origin is tuple:
+        if not isinstance(data, list):
+            raise _wrong(where, "a list", data)
+        if arguments[-1] is Ellipsis:
+            return tuple(_load(arguments[0], one, f"{where}[{n}]") for n, one in enumerate(data))
+        if len(data) != len(arguments):
+            raise _wrong(where, f"{len(arguments)} entries", data)
+        return tuple(
+            _load(a, one, f"{where}[{n}]") for n, (a, one) in enumerate(zip(arguments, data, strict=True))
+        )
+    if kind is bytes:
+        try:
+            return base64.b64decode(data if isinstance(data, str) else "?", validate=True)
+        except (binascii.Error, ValueError):
+            raise _wrong(where, "bytes as base64", data) from None
+    return _plain(kind, data, where)
+
+
+def _plain(kind: Any, data: Any, where: str) -> Any:
+    if kind is float and data in _NO_NUMBERS:
+        return float(data)
+    wanted: Any = int | float if kind is float else kind
+    if not isinstance(data, wanted) or (isinstance(data, bool) and kind is not bool):
+        raise _wrong(where, {"str": "a text", "int": "a whole number"}.get(kind.__name__, "a number"), data)
+    return float(data) if kind is float else data
+
+
+def _union(arguments: tuple[Any, ...], data: Any, where: str) -> Any:
+    classes = {
+        argument.kind: argument
+        for argument in arguments
+        if hasattr(argument, "kind") and not in_memory(argument)
+    }
+    if classes:
+        found = data.get("kind") if isinstance(data, dict) else None
+        if found not in classes:
+            raise _wrong(f"{where}.kind", " or ".join(map(repr, classes)), found)
+        return _object(classes[found], data, where)
+    if data is None and type(None) in arguments:
+        return None
+    plain = [argument for argument in arguments if argument is not type(None)]
+    exact = next((one for one in plain if type(data) is one), plain[-1])
+    return _load(exact, data, where)
+
+
+def _object(kind: type[Any], data: Any, where: str) -> Any:
+    if not isinstance(data, dict):
+        raise _wrong(where, "an object", data)
+    hints, fields = typing.get_type_hints(kind), {one.name: one for one in _written(kind)}
+    known = [*fields, *(["kind"] if hasattr(kind, "kind") else [])]
+    for name in data:
+        if name not in known:
+            raise _wrong(f"{where}.{name}", f"one of {', '.join(known)}", name)
+    if hasattr(kind, "kind") and data.get("kind") != kind.kind:
+        raise _wrong(f"{where}.kind", repr(kind.kind), data.get("kind"))
+    for name, field in fields.items():
+        if name not in data and _default(field) is dataclasses.MISSING:
+            raise _wrong(f"{where}.{name}", "a value", "nothing")
+    parts = {n: _load(hints[n], one, f"{where}.{n}") for n, one in data.items() if n != "kind"}
+    try:
+        return kind(**parts)
+    except TileproofError as error:
+        place = f"{where}: {error.where}" if error.where else where
+        raise TileproofError(
+            error.what, where=place, expected=error.expected, found=error.found, do=error.do
+        ) from None
+
+
+def _wrong(where: str, expected: str, found: Any) -> TileproofError:
+    return TileproofError(
+        "a field of the launch file violates the schema",
+        where=where, expected=expected, found=repr(found)[:80],
+    )  # fmt: skip
+
+
+# ---- the schema
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of a launch file; each class is a definition with its docstring."""
+    definitions: dict[str, Any] = {}
+    _schema(LaunchFile, definitions)
+    whole = definitions["LaunchFile"]
+    stated = {"schema": {"const": SCHEMA}, "schema_version": {"const": SCHEMA_VERSION}}
+    whole["properties"] = {**stated, **whole["properties"]}
+    whole["required"] = [*stated, *whole["required"]]
+    return {
+        "$schema": _DRAFT,
+        "title": f"Tileproof launch file, schema version {SCHEMA_VERSION}",
+        "$ref": "#/$defs/LaunchFile",
+        "$defs": definitions,
+    }
+
+
+def _schema(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        if kind.__name__ not in definitions:
+            definitions[kind.__name__] = {}
+            definitions[kind.__name__] = _definition(kind, definitions)
+        return {"$ref": f"#/$defs/{kind.__name__}"}
+    if origin is typing.Literal:
+        return {"enum": list(arguments)}
+    if origin in (typing.Union, types.UnionType):
+        return {
+            "anyOf": [_schema(argument, definitions) for argument in arguments if not in_memory(argument)]
+        }
+    if origin is tuple:
+        items = _schema(arguments[0], definitions)
+        if arguments[-1] is Ellipsis:
+            return {"type": "array", "items": items}
+        return {"type": "array", "items": items, "minItems": len(arguments), "maxItems": len(arguments)}
+    if kind is float:
+        return {"anyOf": [{"type": "number"}, {"enum": list(_NO_NUMBERS)}]}
+    if kind is bytes:
+        return {"type": "string", "contentEncoding": "base64"}
+    names = {str: "string", int: "integer", bool: "boolean", type(None): "null"}
+    return {"type": names[kind]}
+
+
+def _definition(kind: type[Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    hints, fields = typing.get_type_hints(kind), _written(kind)
+    properties = {}
+    for field in fields:
+        properties[field.name] = _schema(hints[field.name], definitions)
+        default = _default(field)
+        if default is not dataclasses.MISSING:
+            properties[field.name] = {**properties[field.name], "default": dump(default)}
+    required = [field.name for field in fields if _default(field) is dataclasses.MISSING]
+    if hasattr(kind, "kind"):
+        properties = {"kind": {"const": kind.kind}, **properties}
+        required = ["kind", *required]
+    return {
+        "type": "object",
+        "description": " ".join((kind.__doc__ or "").split()),
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
+
+
+def rendered() -> str:
+    """The schema's text, as the file holds it."""
+    return json.dumps(schema(), indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    PATH.write_text(rendered(), encoding="utf-8")

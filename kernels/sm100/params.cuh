@@ -1,0 +1,40 @@
+// What the host of a whole backward passes by value behind the tensor maps (kernels/sm100/backward.py).
+#pragma once
+
+#include <cstddef>
+
+#include "sm100/cute.cuh"
+
+namespace tileproof {
+
+using bf16 = cutlass::bfloat16_t;
+
+struct BackwardParams {
+  const bf16* o;           // [s_q, h_q, d_v]
+  const float* lse;        // [s_q, h_q], base 2
+  const int* indices;      // [s_q, topk]
+  const int* topk_length;  // [s_q], or null: topk everywhere
+  float* delta;            // [s_q, h_q]
+  float* dKV;              // [s_kv, d_qk], added to
+  float* P;                // [s_q, h_q, topk] and so the next three, probe build only
+  float* S;                // before its rounding to bf16
+  float* dP;
+  bf16* dS;
+  int s_kv;
+  int topk;
+  float sm_scale;
+  float sm_scale_log2e;  // sm_scale * log2(e)
+};
+static_assert(offsetof(BackwardParams, o) == 0);
+static_assert(offsetof(BackwardParams, dKV) == 40);
+static_assert(offsetof(BackwardParams, dS) == 72);
+static_assert(offsetof(BackwardParams, sm_scale_log2e) == 92);
+
+// The parameters of a kernel: `Maps`, a struct of tensor maps, then the rest. Both bases are structs of data
+// alone, so that one follows the other; CUtensorMap is 128 bytes, aligned 128 since CUDA 13.
+template <class Maps>
+struct Params : Maps, BackwardParams {
+  static_assert(sizeof(Maps) % 128 == 0);
+};
+
+}  // namespace tileproof

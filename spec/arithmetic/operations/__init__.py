@@ -1,0 +1,1 @@
+"""The operations of stages, by family; `spec.arithmetic` registers them."""

@@ -1,0 +1,199 @@
+"""The result of a run, whichever driver made it: outputs, captures, findings, counters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+from tileproof.spec.machine.finding import Finding
+from tileproof.spec.machine.finding_causes import Cause, by_cause
+
+# Findings that say where the tool stopped, not what is wrong.
+LIMITS = ("time-limit", "instruction-limit")
+
+
+@dataclass(frozen=True)
+class Capture:
+    """What a region held as an mbarrier of its CTA completed phase `phase` (0 is the first).
+
+    `name` is the tap's, `cta` the CTA's grid coordinate. `data` is uint32 [128 lanes, columns] of tensor
+    memory or uint8 [bytes] of shared memory; `valid` marks the cells whose value was legally visible.
+    """
+
+    name: str
+    cta: tuple[int, int, int]
+    cluster_rank: int
+    phase: int
+    data: np.ndarray
+    valid: np.ndarray
+
+    @property
+    def tile(self) -> str:
+        """The plan's tile, of a name ``tile@barrier[stage]``."""
+        return self.name.partition("[")[0].partition("@")[0]
+
+    @property
+    def barrier(self) -> str:
+        """The barrier that published it; "" for whichever the plan observes the tile by."""
+        return self.name.partition("[")[0].partition("@")[2]
+
+    @property
+    def stage(self) -> int:
+        """The barrier's stage."""
+        return int(self.name.partition("[")[2].rstrip("]"))
+
+
+@dataclass(frozen=True)
+class StageMoment:
+    """Which capture an entry is: the launch (from 0), the CTA's place in its grid, the phase (from 0)."""
+
+    launch: int
+    cta: tuple[int, int, int]
+    phase: int
+
+    def __str__(self) -> str:
+        return f"launch {self.launch}, CTA {self.cta}, phase {self.phase}"
+
+
+@dataclass(frozen=True)
+class CapturedStage:
+    """The captures of one name in the order of launches, CTAs (x fastest) and phases.
+
+    `value` and `written` are [captures, rows, columns]: `written` is false where an element had not been
+    written, or its write was not visible yet.
+    """
+
+    name: str
+    value: np.ndarray
+    written: np.ndarray
+    moments: tuple[StageMoment, ...]
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What the launch did: instructions, barrier phases, bytes by engine, scheduling points."""
+
+    warp_instructions: int = 0
+    barrier_phases: int = 0
+    tma_load_bytes: int = 0
+    tma_store_bytes: int = 0
+    bulk_bytes: int = 0
+    shared_bytes: int = 0
+    global_bytes: int = 0
+    tmem_bytes: int = 0
+    atomic_bytes: int = 0
+    mma_instructions: int = 0
+    mma_macs: int = 0
+    async_operations: int = 0
+    divergent_releases: int = 0
+    schedule_points: int = 0
+    claimed_clusters: int = 0
+    cp_async_bytes: int = 0
+
+    @classmethod
+    def total(cls, parts: Iterable[Counters]) -> Counters:
+        """The counters of several launches: sums, of scheduling points the largest number."""
+        parts = list(parts)
+        sums = {f.name: sum(getattr(part, f.name) for part in parts) for f in fields(cls)}
+        sums["schedule_points"] = max((part.schedule_points for part in parts), default=0)
+        return cls(**sums)
+
+    def keys(self) -> list[str]:
+        """With `[]`, lets `dict(counters)` work."""
+        return [f.name for f in fields(self)]
+
+    def __getitem__(self, name: str) -> int:
+        return int(getattr(self, name))
+
+
+class MbarrierInit(NamedTuple):
+    """What mbarrier.init was given in any CTA of a cluster rank.
+
+    `offset` is in bytes from the begin of dynamic shared memory, below 0 in static variables.
+    """
+
+    rank: int
+    offset: int
+    arrivals: int
+
+
+class MbarrierBytes(NamedTuple):
+    """Bytes that expect_tx announced in a complete phase, in any CTA of a cluster rank; offset as above."""
+
+    rank: int
+    offset: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Output:
+    """A buffer after a run: its values and, element by element, whether somebody wrote it."""
+
+    values: np.ndarray
+    written: np.ndarray
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A run of one launch (`Module.launch`), or of all launches of a launch file; outputs by name.
+
+    `module` and `entry` name the kernel of one launch. `executed`: one byte per instruction of
+    `Module.decode(entry).code` (`tileproof.emulator.coverage`). `launches`: of a launch file, the result of
+    each launch that ran; `stages`: its captures as arrays, by name; `stopped`: a finding ended it early.
+    `schedule` is the emulator's, `seconds` wall time.
+
+    `decisions`: with `record`, the decisions from which a replay does the same. `held_back`: the decisions of
+    a replay that the launch reached. `allowed`: findings that the caller accepts; the others are `findings`.
+    `stored`: the addresses of the buffers that the launch wrote to. `hang`: the state in which it hung.
+    The types of `trace`, `decisions`, `held_back` and `hang` are the emulator's.
+    """
+
+    outputs: Mapping[str, Output] = field(default_factory=dict)
+    captures: tuple[Capture, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    printf: str = ""
+    counters: Counters = field(default_factory=Counters)
+    trace: Any = None
+    decisions: tuple[Any, ...] = field(default=(), repr=False)
+    held_back: tuple[Any, ...] = ()
+    allowed: tuple[Finding, ...] = ()
+    mbarriers: tuple[MbarrierInit, ...] = ()
+    announced: tuple[MbarrierBytes, ...] = ()
+    executed: bytes = field(default=b"", repr=False)
+    stored: frozenset[int] = field(default=frozenset(), repr=False)
+    hang: Any = field(default=None, compare=False, repr=False)
+    module: str = ""
+    entry: str = ""
+    launches: tuple[RunResult, ...] = field(default=(), repr=False)
+    stages: Mapping[str, CapturedStage] = field(default_factory=dict)
+    stopped: bool = False
+    schedule: Any = None
+    seconds: float = field(default=0.0, compare=False)
+
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        """The findings by cause: one row per lapped barrier or missing fence, with a count and a sample."""
+        return by_cause(self.findings)
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """The findings of severity "error"."""
+        return tuple(f for f in self.findings if f.severity == "error")
+
+    @property
+    def defects(self) -> tuple[Finding, ...]:
+        """The errors, except a limit that stopped the run."""
+        return tuple(f for f in self.errors if f.code not in LIMITS)
+
+    @property
+    def limited(self) -> bool:
+        """Whether a limit of time or instructions stopped it."""
+        return any(f.code in LIMITS for f in self.findings)
+
+    @property
+    def executed_by_entry(self) -> tuple[tuple[str, str, bytes], ...]:
+        """(module, entry, `executed`) of each launch."""
+        each = self.launches or (self,)
+        return tuple((run.module, run.entry, run.executed) for run in each if run.executed)

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from tileproof.emulator import _engine
 from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.memory import Buffer
-from tileproof.spec.machine.tensor_map_bytes import driver_map
+from tileproof.spec.machine.tensor_map_bytes import BYTES, driver_map
 from tileproof.spec.machine.tma import PACKED, TensorMapFields, check_tensor_map
 
 # CUtensorMapDataType of the CUDA driver API, by the name of the numpy dtype; bfloat16 is that of ml_dtypes,
@@ -258,9 +259,12 @@ class TensorMap:
 
     @classmethod
     def decode(cls, data: bytes) -> TensorMap:
-        """The map whose `encode()` these 128 bytes are; LaunchError for other bytes."""
-        if not cls.holds(data):
+        """The map whose `encode()` these 128 bytes are; LaunchError for other bytes, and for a map with a
+        field that the driver refuses."""
+        if len(data) != BYTES or not cls.holds(data):
             raise LaunchError("these bytes are not a tensor map of the emulator", found=data[:8].hex(" "))
+        if wrong := _engine.wrong_tensor_map(data):
+            raise LaunchError("a tensor map has a field that the driver refuses", found=wrong)
         _magic, address, rank, _, code, swizzle, fill, atoms, im2col, *rest = _FORMAT.unpack(data[:120])
         shape, rest = [n + 1 for n in rest[:5]][:rank], rest[5:]
         strides, rest = rest[:4][: rank - 1], rest[4:]

@@ -405,6 +405,15 @@ PYBIND11_MODULE(_engine, m) {
         return c;
       },
       py::arg("level"), py::arg("c"), py::arg("a"), py::arg("b"), py::arg("emin"));
+  m.def(
+      "wrong_tensor_map",
+      [](const std::string& bytes) {
+        EncodedTensorMap e;
+        if (bytes.size() != sizeof e) throw py::value_error("a tensor map has 128 bytes");
+        std::memcpy(&e, bytes.data(), sizeof e);
+        return wrong_tensor_map(e);
+      },
+      py::arg("bytes"));
   // The chunk that holds the element; `bits` is what an element takes, padding included.
   m.def(
       "chunk_address",

@@ -100,13 +100,13 @@ Step replace(Exec& x, const Instr& i) {
       std::memcpy(m.magic, "TPTMAP1", 8);
       std::fill(m.box, m.box + 5, uint16_t{1});
       std::fill(m.element_stride, m.element_stride + 5, uint8_t{1});
-    } else if (std::memcmp(m.magic, "TPTMAP1", 8) != 0 || m.checksum != tensor_map_checksum(bytes, 120)) {
+    } else if (!is_tensor_map(bytes)) {
       x.e.fault("tensormap-invalid", "the 128 bytes at " + hex(address) + " are not an encoded tensor map",
                 x.origin(l), address);
       return Step::Stop;
     }
     if (!set(m, field, static_cast<size_t>(i.m[s::ordinal]), value)) {
-      x.e.fault("tensormap-invalid",
+      x.e.fault("tensormap-field",
                 "tensormap.replace puts " + std::to_string(value) + " into a field that does not take it",
                 x.origin(l), address);
       return Step::Stop;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -48,19 +49,30 @@ inline uint32_t tensor_map_checksum(const uint8_t* bytes, size_t n) {
   return h;
 }
 
+// The first field that the driver would not have encoded, with what it holds and what is expected; empty:
+// none.
+std::string wrong_tensor_map(const EncodedTensorMap& m);
+
+// Whether 128 bytes are an encoded map at all, whatever its fields hold.
+inline bool is_tensor_map(const uint8_t* bytes) {
+  EncodedTensorMap e;
+  std::memcpy(&e, bytes, sizeof e);
+  return std::memcmp(e.magic, "TPTMAP1", 8) == 0 && e.checksum == tensor_map_checksum(bytes, 120);
+}
+
 class TensorMapCache {
  public:
-  // Null when the bytes are not an encoded map.
-  const TensorMap* get(const uint8_t* bytes) {
+  // The map in 128 bytes, checked; null when it is none, with what is wrong with a field (empty: the bytes
+  // are no map).
+  const TensorMap* get(const uint8_t* bytes, std::string& wrong) {
+    wrong.clear();
     auto it = cache_.find(bytes);
     if (it != cache_.end() && std::memcmp(it->second.raw.data(), bytes, 128) == 0) return &it->second.map;
+    if (!is_tensor_map(bytes)) return nullptr;
     EncodedTensorMap e;
     std::memcpy(&e, bytes, 128);
-    if (std::memcmp(e.magic, "TPTMAP1", 8) != 0 || e.checksum != tensor_map_checksum(bytes, 120))
-      return nullptr;
-    // Maps from the host were checked there; what tensormap.replace made may lack a field.
-    const int row = e.box[0] * e.element_size;
-    if (!e.rank || !row || row % 16 || e.address % 16 || (e.swizzle && row > 16 << e.swizzle)) return nullptr;
+    wrong = wrong_tensor_map(e);
+    if (!wrong.empty()) return nullptr;
     Entry entry;
     std::memcpy(entry.raw.data(), bytes, 128);
     TensorMap& m = entry.map;

@@ -26,8 +26,13 @@ const TensorMap* map_at(Exec& x, uint64_t address, int lane) {
   }
   x.order = 0;
   if (x.e.stopped) return nullptr;
-  const TensorMap* m = p ? x.e.maps.get(p) : nullptr;
-  if (!m)
+  std::string wrong;
+  const TensorMap* m = p ? x.e.maps.get(p, wrong) : nullptr;
+  if (!m && !wrong.empty())
+    x.e.fault("tensormap-field",
+              "the driver would not have made the tensor map at " + hex(address) + ": " + wrong,
+              x.origin(lane), address);
+  else if (!m)
     x.e.fault("tensormap-invalid", "the 128 bytes at " + hex(address) + " are not an encoded tensor map",
               x.origin(lane), address);
   return m;
@@ -56,6 +61,18 @@ bool check_stored_corner(Exec& x, const Tensor& t, int lane) {
                  " bytes past the end of the innermost dimension: the card clips in units of 16 bytes",
              x.origin(lane));
   return true;
+}
+
+// Whether the box at `offset` lies inside a CTA's shared memory, chunk by chunk: a swizzle moves those of a
+// short last row to the end of their line of 128 bytes.
+bool in_shared(Engine& e, Cta& cta, const Tensor& t, uint32_t offset, const char* who) {
+  if (!e.shared_range(cta, offset, t.footprint(), t.origin, who)) return false;
+  if (!t.map.swizzle || offset + (t.footprint() + 127) / 128 * 128 <= cta.shared.data.size()) return true;
+  bool inside = true;
+  chunks(t, offset, [&](uint32_t, uint32_t a, uint32_t, uint32_t room) {
+    inside = inside && e.shared_range(cta, a, room, t.origin, who);
+  });
+  return inside;
 }
 
 // Reads the map and the coordinates; false after a fault.
@@ -176,8 +193,7 @@ Step tensor_load(Exec& x, const Instr& i) {
     }
     const bool pending = !x.e.early();
     for (auto& target : targets) {
-      if (!x.e.shared_range(*target.first, offset, t->footprint(), t->origin, "a tensor copy"))
-        return Step::Stop;
+      if (!in_shared(x.e, *target.first, *t, offset, "a tensor copy")) return Step::Stop;
       if (!x.e.barrier_at(*target.second, bar_offset, t->origin)) return Step::Stop;
       if (pending)
         chunks(*t, offset, [&](uint32_t, uint32_t a, uint32_t, uint32_t n) {
@@ -280,7 +296,7 @@ Step tensor_store(Exec& x, const Instr& i) {
                 x.origin(l), src);
       return Step::Stop;
     }
-    if (!x.e.shared_range(*owner, offset, t->footprint(), t->origin, "a tensor store")) return Step::Stop;
+    if (!in_shared(x.e, *owner, *t, offset, "a tensor store")) return Step::Stop;
     auto group = open_group(x, l);
     Engine* e = &x.e;
     e->issue(

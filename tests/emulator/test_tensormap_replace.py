@@ -8,7 +8,7 @@ import pytest
 from tileproof.emulator import Schedule, TensorMap, UnsupportedInstruction
 from tileproof.spec.machine.tma import TensorMapFields, tile_image
 
-from tests.kit.ptx import POLICIES, Memory, clean, codes, init_barrier, run, wait
+from tests.kit.ptx import POLICIES, Memory, clean, codes, init_barrier, only, run, wait
 
 COVERS = "tensormap.replace tensormap.cp_fenceproxy"
 
@@ -111,7 +111,7 @@ def test_values_that_a_field_does_not_take(line: str) -> None:
     memory = Memory()
     zeros = memory.buffer(np.zeros(32, np.uint32))
     assert codes(run(f"tensormap.replace.tile.{line}", [zeros], memory=memory, threads=1)) == {
-        "tensormap-invalid"
+        "tensormap-field"
     }
 
 
@@ -125,8 +125,9 @@ def test_what_is_no_map() -> None:
         run("tensormap.replace.im2col.rank.global.b1024.b32 [%a0], 1;", [other], memory=memory)
 
 
-def test_a_map_that_lacks_a_field_is_no_map_when_used() -> None:
+def test_a_map_that_lacks_a_field_is_refused_when_used() -> None:
     memory = Memory()
     zeros = memory.buffer(np.zeros(32, np.uint32))
     body = "tensormap.replace.tile.rank.global.b1024.b32 [%a0], 0; cp.async.bulk.prefetch.tensor.1d.L2.global [%a0, {0}];"
-    assert codes(run(body, [zeros], memory=memory, threads=1)) == {"tensormap-invalid"}
+    finding = only(run(body, [zeros], memory=memory, threads=1), "tensormap-field")
+    assert "the element size is 0; expected: 1" in finding.message

@@ -91,7 +91,8 @@ class _Monkeypatch:
 
 def programs(module: types.ModuleType) -> Iterator[LabelledProgram]:
     """The tests of the file for sm_100a, with each combination of their parameters."""
-    fixture = {"device": ["cpu"], "monkeypatch": [_Monkeypatch()], "run_wrapper": [True]}
+    fixture: dict[str, list[Any]] = {"device": ["cpu"], "run_wrapper": [True]}
+    fixture["monkeypatch"] = [_Monkeypatch()]
     for name, function in vars(module).items():
         if not name.startswith("test_"):
             continue

@@ -59,15 +59,15 @@ def judged(graph: WaitGraph, hangs: list[LoggedHang]) -> HangVerdict:
             "hang", "open" if log.head_missing else "likely", ("no role is in a printed wait",)
         )
     if graph.verdict != "hang":
-        why = (SAY,) if graph.verdict == "unclear" else ()
+        why: tuple[str, ...] = (SAY,) if graph.verdict == "unclear" else ()
         if graph.verdict == "no hang seen" and log.half_read:
             return HangVerdict("unclear", "", ("lines about waits name no known role and no known CTA", SAY))
         return HangVerdict(graph.verdict, "", why)
     if log.reports:
         return HangVerdict("hang", "certain")
     if log.snapshot:
-        why = "a snapshot shows where warps stand, not which arrival is missing: print each wait and arrival"
-        return HangVerdict("hang", "open", (why,))
+        seen = "a snapshot shows where warps stand, not which arrival is missing: print each wait and arrival"
+        return HangVerdict("hang", "open", (seen,))
     doubts = _doubts(graph, hangs)
     if log.merged or log.head_missing:
         return HangVerdict("hang", "open", tuple(doubts))

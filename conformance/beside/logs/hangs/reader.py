@@ -80,7 +80,7 @@ def read_text(
             whole.runs.append(read_sanitizer(Log(path, lines, title=name), members))
             continue
         debugged = is_debugger(members)
-        members = debugger_lines(members) if debugged else tabled(members)
+        members = debugger_lines(members) if debugged else list(tabled(members))
         reader = Collector(Log(path, lines, title=name), plan, parsed, cluster)
         for number, line in members:
             reader.take(number, line)

@@ -218,7 +218,7 @@ def judge_run(
     stopped = any(fault.kind == "machine" for fault in faults)
     short = any(code.stops for fault in faults if (code := known_code(fault.code)) is not None)
     order_of = list(problem.stages)
-    faults = with_machine(faults, order_of) if explain else faults
+    faults = with_machine(faults, order_of, production.findings) if explain else faults
     run.findings = sorted(faults, key=lambda fault: _rank(fault, stopped, short, order_of))
     return run
 
@@ -328,6 +328,7 @@ def _rank(
     kind = {"value": 0, "machine": 1, "chain": 3}.get(finding.kind, 2)
     follows = stopped and finding.kind == "missing"
     follows |= short and finding.code == "value" and at.group is None
+    follows |= stopped and finding.bound == np.inf  # computed from what was never written
     # What the whole chain gives is wrong wherever one stage is.
     return (
         finding.code not in ENDED,

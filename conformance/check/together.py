@@ -16,14 +16,28 @@ if TYPE_CHECKING:
 # Findings on data that was read or written where or when it should not be.
 GROUPS = frozenset(("memory", "copies", "tensor memory", "tensor core", "races"))
 VALUES = ("value", "missing")
+UNUSED = "uninitialised-unused"
 
 
-def with_machine(findings: Sequence[Finding], stages: Sequence[str]) -> list[Finding]:
+def with_machine(
+    findings: Sequence[Finding], stages: Sequence[str], notes: Sequence[Finding] = ()
+) -> list[Finding]:
     """The findings, in which a wrong value that no known mistake explains names the machine's finding about
     its own stage's data, or else about an earlier stage's. One that is about a later stage explains nothing.
+
+    `notes`: the machine's notes; a tile that was never written names the reads of data that nothing wrote.
     """
     known = [one for one in findings if one.kind == "machine" and _about_data(one)]
-    return [_named(one, known, list(stages)) for one in findings]
+    unused = [one for one in notes if one.code == UNUSED]
+    return [_with_notes(_named(one, known, list(stages)), unused) for one in findings]
+
+
+def _with_notes(finding: Finding, unused: Sequence[Finding]) -> Finding:
+    if finding.code != "missing" or not unused:
+        return finding
+    first = unused[0].machine
+    where = source_or_line(first.source, first.ptx_line)
+    return replace(finding, evidence=(*finding.evidence, f"{unused[0].message} ({where})"))
 
 
 def known_code(name: str) -> Code | None:

@@ -37,6 +37,10 @@ from tileproof.spec import numerics
 from tileproof.spec.machine.finding import Finding, ProblemPlace
 from tileproof.spec.problems.faults import Alternative, WrongTile
 
+UNWRITTEN = (
+    "nothing was ever written there, or what was written is computed from data that nothing wrote, or it was "
+    "not yet visible when the stage's barrier completed"
+)
 LEAST = 64  # elements that are no whole rows or columns, to say something
 
 
@@ -101,7 +105,7 @@ def cause(chain: Chain, divergence: Divergence) -> str:
     """What explains the wrong elements, in words; "" when no known mistake reproduces them."""
     tile, reference, wrong = divergence.tile, divergence.reference, divergence.wrong
     if not (tile.written & wrong).any():
-        return "nothing was ever written there, or it was not yet visible when the stage's barrier completed"
+        return UNWRITTEN
     found = np.where(tile.written, tile.value.astype(np.float64), np.nan)
     if not found.any() and reference.value.any():
         return "the tile is all zeros"

@@ -43,9 +43,9 @@ def ran(sync: str = SYNC, workspace: str = WORKSPACE, **how: object) -> tuple[Ru
     return result, out.numpy()
 
 
-@pytest.mark.parametrize("policy", ["early", "late", "random", "starve"])
-def test_a_grid_that_waits_for_all_its_ctas(policy: str) -> None:
-    result, out = ran(cooperative=True, resident=1, schedule=Schedule(policy=policy, seed=7))
+@pytest.mark.parametrize("schedule", ["early", "late", "random:seed=7", "starve:seed=7"])
+def test_a_grid_that_waits_for_all_its_ctas(schedule: str) -> None:
+    result, out = ran(cooperative=True, resident=1, schedule=Schedule.parse(schedule))
     assert not result.findings
     numbers = np.arange(CTAS * THREADS)
     np.testing.assert_array_equal(out, np.concatenate([numbers, np.roll(numbers, -THREADS)]))

@@ -5,6 +5,7 @@ on the value, a note where it is dropped."""
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ KEEP = "@%p1 " + OUT  # lanes 0 to 23 only
 REST = "@%p2 st.global.u32 [%rd1], %t;"
 
 
-def launched(body: str, schedule: Schedule | None = None, **options: object) -> RunResult:
+def launched(body: str, schedule: Schedule | None = None, **options: Any) -> RunResult:
     memory = Memory()
     args = [
         memory.empty(32, np.uint32, "out"),
@@ -41,7 +42,7 @@ def launched(body: str, schedule: Schedule | None = None, **options: object) -> 
         schedule=schedule or Schedule("early"),
         outputs=[args[0]],
         **options,
-    )  # type: ignore[arg-type]
+    )
 
 
 def found(result: RunResult) -> Finding:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -51,6 +52,8 @@ def _active(run: EmulatedRun, _version: str) -> Iterator[None]:
         driver = triton.backends.backends["nvidia"].driver  # whether it is active decides triton's is_cuda()
         stack.callback(setattr, driver, "is_active", driver.__dict__["is_active"])
         driver.is_active = staticmethod(lambda: True)
+        if (interpreted := os.environ.pop("TRITON_INTERPRET", None)) is not None:  # is_interpreter() reads it
+            stack.callback(os.environ.__setitem__, "TRITON_INTERPRET", interpreted)
         for name in ("add_stages_inspection_hook", "interpret", "override_arch"):
             knobs.runtime.__dict__.pop(name, None)
         # Set past the descriptors, which would write environment variables.

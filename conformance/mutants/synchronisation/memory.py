@@ -82,7 +82,7 @@ bar.warp.sync -1;""",
 
 WORKSPACE = Program(
     "workspace",
-    "the first 128 threads each write a row of a workspace, then all of them add up rows",
+    "128 threads write rows of a workspace, stage them in shared memory and write them back in reverse order",
     f"""{word_of("%rd1", "%out", "%t")}
 setp.lt.u32 %p1, %t, 128;
 @%p1 st.global.u32 [%rd1], %t;
@@ -95,7 +95,8 @@ setp.lt.u32 %p2, %t, 128;
 bar.sync 0;
 xor.b32 %r3, %t, 127;
 {at("%r4", "tile", "%r3", 4)}
-@%p1 ld.shared.u32 %r5, [%r4];""",
+@%p1 ld.shared.u32 %r5, [%r4];
+@%p1 st.global.u32 [%rd1], %r5;""",
     (),
     (("tile", 512),),
     threads=128,

@@ -68,6 +68,6 @@ DEFECTS = (
             _ptx(SOFTMAX, "const uint32_t peer = this->in_peer(own);", "xor", "0;", "1;$", count=4),
             _ptx(SOFTMAX, "const uint32_t peer_ready = this->in_peer(ready.address());", "xor", "0;", "1;$", count=4),
         ),
-        Reported("shared-uninitialised", "tcgen05.mma", says=("were never written",), second_at=f"{MMA}: ptx::mma_f16_ss(d, further(first_a, head * kRowBytes), further(first_b, head * kPlainRowBytes), idesc,"),
+        Reported("shared-uninitialised", "tcgen05.mma", says=("were never written",), second_at=f"{MMA}: ptx::mma_ws_f16_ss(tmem + Plan::tmem::dKV_rope::column, further(first_a, head * kNarrowRowBytes),"),
     ),
 )  # fmt: skip

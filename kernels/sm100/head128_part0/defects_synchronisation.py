@@ -155,7 +155,7 @@ DEFECTS = (
     PlantedDefect(
         "p0-empty-token-no-base", "without a k-block TMEM is not allocated, and freed all the same", "H6", KERNEL,
         (_source("if (this->template has_role<typename Plan::role::mma>()) {\n      TMEM::Allocator2Sm allocator;", "if (this->template has_role<typename Plan::role::mma>() && k_blocks > 0) {\n      TMEM::Allocator2Sm allocator;"),),
-        Reported("shared-uninitialised", "ld.shared", second_at="sm100/head128_part0/kernel.cuh: const uint32_t tmem_P = smem.tmem_base + Plan::tmem::P::column;"), sizes=EMPTY,
+        Reported("shared-uninitialised", "ld.shared", second_at="sm100/head128_part0/kernel.cuh: TMEM::Allocator2Sm{}.free(smem.tmem_base, Plan::tmem_columns);", says=("tcgen05.dealloc",)), sizes=EMPTY,
     ),
     PlantedDefect(
         "p0-one-stage-of-two", "the MMA uses one stage of P, its consumers two", "R2", KERNEL,

@@ -163,6 +163,7 @@ _SCORES = (
         "P",
         "every tile",
         "R14",
+        code="tmem-uninitialised",
     ),
     _source(
         "h64-half-the-bytes",

@@ -49,7 +49,10 @@ def test_stages_come_as_the_blocked_backward_makes_them(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(["trace", "blocked", "--role", "mma"], "no schedule, roles"), (["explore", "blocked"], "one order")],
+    [
+        (["trace", "blocked", "--role", "mma"], "no schedule, roles"),
+        (["explore", "blocked"], "a Python function: it has no PTX"),
+    ],
 )
 def test_what_has_no_meaning_for_a_function_is_refused_by_name(words: list[str], said: str) -> None:
     result = CliRunner().invoke(main, words)

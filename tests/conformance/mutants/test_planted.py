@@ -19,7 +19,7 @@ SAYS = {
     "swizzle-of-kv": "operand k: read with the 64B instead of the 128B swizzle",
     "swizzle-of-q": "operand q: read without the 128B swizzle",
     "transposed-kv": "operand k: read transposed",
-    "accumulator-not-cleared": "NaN",
+    "accumulator-not-cleared": "accumulates onto TMEM",
     "p-ready-not-committed": "p_ready[0] never completed for k-block 0 in CTA 0 and 1",
     "p-ready-to-one-cta": "p_ready[0] never completed for k-block 0 in CTA 1;",
     "kv-free-not-committed": "the wait is after the last k-block",

@@ -18,6 +18,7 @@ pytest.importorskip("triton", reason="triton is not installed: requirements-outs
 
 import torch
 import triton
+import triton._internal_testing
 from tileproof.conformance.beside.frontends import versions
 from tileproof.emulator.errors import LaunchError
 from tileproof.triton import KernelDefects, emulate

@@ -148,7 +148,7 @@ def test_a_look_that_leads_to_one_at_another_barrier_is_refused() -> None:
     first = resolved(sass).repeated[0][0]
     at = next(index for index in range(first, len(sass)) if is_look(sass[index]))
     wrong = replace(sass[at], operands=sass[at].operands.replace("]", "+0x40]").replace("+0x8+", "+"))
-    with pytest.raises(TileproofError, match="at another barrier when it fails"):
+    with pytest.raises(TileproofError, match="leads to a test of another barrier"):
         resolved([*sass[:at], wrong, *sass[at + 1 :]])
 
 
